@@ -1,0 +1,366 @@
+//! The bodies: structure of arrays, f64.
+//!
+//! Invariant: every column of a [`Particles`] has the same length. The columns are public for fast
+//! reading and in-place change; code that changes their lengths goes through the methods here.
+
+use std::collections::HashMap;
+
+use thiserror::Error;
+
+/// A column of vectors, one array a component, so that lanes of x load from consecutive memory.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Vec3s {
+    /// First components.
+    pub x: Vec<f64>,
+    /// Second components.
+    pub y: Vec<f64>,
+    /// Third components.
+    pub z: Vec<f64>,
+}
+
+impl Vec3s {
+    /// `n` zero vectors.
+    pub fn zeros(n: usize) -> Self {
+        Self { x: vec![0.0; n], y: vec![0.0; n], z: vec![0.0; n] }
+    }
+
+    /// How many vectors there are.
+    pub fn len(&self) -> usize {
+        self.x.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.x.is_empty()
+    }
+
+    /// Vector `i`.
+    pub fn get(&self, i: usize) -> [f64; 3] {
+        [self.x[i], self.y[i], self.z[i]]
+    }
+
+    /// Overwrites vector `i`.
+    pub fn set(&mut self, i: usize, v: [f64; 3]) {
+        [self.x[i], self.y[i], self.z[i]] = v;
+    }
+
+    /// Appends a vector.
+    pub fn push(&mut self, v: [f64; 3]) {
+        self.x.push(v[0]);
+        self.y.push(v[1]);
+        self.z.push(v[2]);
+    }
+
+    /// Appends all of `other`.
+    pub fn extend(&mut self, other: &Self) {
+        self.x.extend_from_slice(&other.x);
+        self.y.extend_from_slice(&other.y);
+        self.z.extend_from_slice(&other.z);
+    }
+
+    /// All vectors in order.
+    pub fn iter(&self) -> impl Iterator<Item = [f64; 3]> + '_ {
+        (0..self.len()).map(|i| self.get(i))
+    }
+
+    /// Adds `v` to every vector.
+    pub fn translate(&mut self, v: [f64; 3]) {
+        for (column, shift) in [&mut self.x, &mut self.y, &mut self.z].into_iter().zip(v) {
+            column.iter_mut().for_each(|c| *c += shift);
+        }
+    }
+}
+
+/// What a body stands for. The numbers are GADGET's particle types, so files keep them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Species {
+    /// Gas (GADGET type 0); moves under gravity only.
+    Gas = 0,
+    /// Dark matter, or a body of no particular kind.
+    #[default]
+    Halo = 1,
+    /// Disc stars.
+    Disc = 2,
+    /// Bulge stars.
+    Bulge = 3,
+    /// Other stars.
+    Stars = 4,
+    /// Boundary or tracer bodies.
+    Boundary = 5,
+}
+
+impl Species {
+    /// Every species, in GADGET's order: `ALL[k] as usize == k`.
+    pub const ALL: [Self; 6] = [Self::Gas, Self::Halo, Self::Disc, Self::Bulge, Self::Stars, Self::Boundary];
+
+    /// Whether it shines: what a picture of a galaxy shows when it has any.
+    pub fn is_luminous(self) -> bool {
+        matches!(self, Self::Disc | Self::Bulge | Self::Stars)
+    }
+}
+
+/// One body, for building and reading small systems.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Particle {
+    /// Position.
+    pub position: [f64; 3],
+    /// Velocity.
+    pub velocity: [f64; 3],
+    /// Mass.
+    pub mass: f64,
+    /// Identity: kept through sorting, files and restarts.
+    pub id: u64,
+    /// What it stands for.
+    pub species: Species,
+}
+
+/// A system of bodies.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Particles {
+    /// Positions.
+    pub position: Vec3s,
+    /// Velocities.
+    pub velocity: Vec3s,
+    /// Masses.
+    pub mass: Vec<f64>,
+    /// Identities, unique.
+    pub id: Vec<u64>,
+    /// What each body stands for.
+    pub species: Vec<Species>,
+}
+
+/// What makes a system of bodies impossible to simulate.
+#[derive(Clone, Debug, Error, PartialEq)]
+pub enum ParticlesError {
+    /// There are no bodies.
+    #[error("there are no bodies")]
+    Empty,
+    /// A column is shorter or longer than the others.
+    #[error("{field} has {got} entries, expected {expected}")]
+    LengthMismatch {
+        /// Which column.
+        field: &'static str,
+        /// The number of positions.
+        expected: usize,
+        /// What was found.
+        got: usize,
+    },
+    /// A NaN or an infinity.
+    #[error("body {id} (number {index}) has {field} = {value}, expected a finite number")]
+    NotFinite {
+        /// Which column.
+        field: &'static str,
+        /// Position in the arrays.
+        index: usize,
+        /// The body's id.
+        id: u64,
+        /// What was found.
+        value: f64,
+    },
+    /// A mass below zero.
+    #[error("body {id} (number {index}) has mass {value}, expected mass >= 0")]
+    NegativeMass {
+        /// Position in the arrays.
+        index: usize,
+        /// The body's id.
+        id: u64,
+        /// What was found.
+        value: f64,
+    },
+    /// Two bodies share an id.
+    #[error("bodies number {first} and {second} share the id {id}, expected unique ids")]
+    DuplicateId {
+        /// The shared id.
+        id: u64,
+        /// The first of the two.
+        first: usize,
+        /// The second.
+        second: usize,
+    },
+    /// Two bodies at one place, which only a softened force can bear.
+    #[error("bodies {first} and {second} are at the same place ({}, {}, {}); set a softening above 0 or move one",
+            place[0], place[1], place[2])]
+    Coincident {
+        /// Id of the first.
+        first: u64,
+        /// Id of the second.
+        second: u64,
+        /// Where.
+        place: [f64; 3],
+    },
+}
+
+impl Particles {
+    /// Room for `n` bodies, none yet.
+    pub fn with_capacity(n: usize) -> Self {
+        let column =
+            || Vec3s { x: Vec::with_capacity(n), y: Vec::with_capacity(n), z: Vec::with_capacity(n) };
+        Self {
+            position: column(),
+            velocity: column(),
+            mass: Vec::with_capacity(n),
+            id: Vec::with_capacity(n),
+            species: Vec::with_capacity(n),
+        }
+    }
+
+    /// How many bodies there are.
+    pub fn len(&self) -> usize {
+        self.mass.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.mass.is_empty()
+    }
+
+    /// Body `i`.
+    pub fn get(&self, i: usize) -> Particle {
+        Particle {
+            position: self.position.get(i),
+            velocity: self.velocity.get(i),
+            mass: self.mass[i],
+            id: self.id[i],
+            species: self.species[i],
+        }
+    }
+
+    /// Appends a body.
+    pub fn push(&mut self, body: Particle) {
+        self.position.push(body.position);
+        self.velocity.push(body.velocity);
+        self.mass.push(body.mass);
+        self.id.push(body.id);
+        self.species.push(body.species);
+    }
+
+    /// Appends all of `other`, ids as they are.
+    pub fn extend(&mut self, other: &Self) {
+        self.position.extend(&other.position);
+        self.velocity.extend(&other.velocity);
+        self.mass.extend_from_slice(&other.mass);
+        self.id.extend_from_slice(&other.id);
+        self.species.extend_from_slice(&other.species);
+    }
+
+    /// All bodies in order.
+    pub fn iter(&self) -> impl Iterator<Item = Particle> + '_ {
+        (0..self.len()).map(|i| self.get(i))
+    }
+
+    /// The sum of the masses.
+    pub fn total_mass(&self) -> f64 {
+        self.mass.iter().sum()
+    }
+
+    /// The bodies that `keep` accepts, in order.
+    pub fn filtered(&self, keep: impl Fn(Particle) -> bool) -> Self {
+        let mut kept = Self::default();
+        self.iter().filter(|&body| keep(body)).for_each(|body| kept.push(body));
+        kept
+    }
+
+    /// Checks that a simulation can start from these bodies: columns of one length, finite numbers,
+    /// masses not negative, ids unique. The first offence is reported.
+    pub fn validate(&self) -> Result<(), ParticlesError> {
+        let n = self.position.x.len();
+        if n == 0 {
+            return Err(ParticlesError::Empty);
+        }
+        let columns: [(&'static str, &[f64]); 7] = [
+            ("position x", &self.position.x),
+            ("position y", &self.position.y),
+            ("position z", &self.position.z),
+            ("velocity x", &self.velocity.x),
+            ("velocity y", &self.velocity.y),
+            ("velocity z", &self.velocity.z),
+            ("mass", &self.mass),
+        ];
+        let lengths = columns.map(|(field, column)| (field, column.len()));
+        for (field, got) in
+            lengths.into_iter().chain([("id", self.id.len()), ("species", self.species.len())])
+        {
+            if got != n {
+                return Err(ParticlesError::LengthMismatch { field, expected: n, got });
+            }
+        }
+        for (field, column) in columns {
+            if let Some(index) = column.iter().position(|v| !v.is_finite()) {
+                let (id, value) = (self.id[index], column[index]);
+                return Err(ParticlesError::NotFinite { field, index, id, value });
+            }
+        }
+        if let Some(index) = self.mass.iter().position(|&m| m < 0.0) {
+            return Err(ParticlesError::NegativeMass { index, id: self.id[index], value: self.mass[index] });
+        }
+        let mut seen = HashMap::with_capacity(n);
+        for (second, &id) in self.id.iter().enumerate() {
+            if let Some(first) = seen.insert(id, second) {
+                return Err(ParticlesError::DuplicateId { id, first, second });
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that no two bodies are at one place, as an unsoftened force needs.
+    pub fn check_distinct_places(&self) -> Result<(), ParticlesError> {
+        let mut seen = HashMap::with_capacity(self.len());
+        for (i, place) in self.position.iter().enumerate() {
+            // + 0.0 turns -0.0 into 0.0, which is the same place.
+            if let Some(first) = seen.insert(place.map(|c| (c + 0.0).to_bits()), i) {
+                return Err(ParticlesError::Coincident { first: self.id[first], second: self.id[i], place });
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pair() -> Particles {
+        let body =
+            Particle { position: [0.0; 3], velocity: [0.0; 3], mass: 1.0, id: 7, species: Species::Halo };
+        let mut bodies = Particles::default();
+        bodies.push(body);
+        bodies.push(Particle { id: 8, position: [-0.0, 0.0, 0.0], ..body });
+        bodies
+    }
+
+    #[test]
+    fn each_offence_is_named() {
+        assert_eq!(pair().validate(), Ok(()));
+        assert_eq!(Particles::default().validate(), Err(ParticlesError::Empty));
+        let mut bodies = pair();
+        bodies.mass.pop();
+        assert_eq!(bodies.validate().unwrap_err().to_string(), "mass has 1 entries, expected 2");
+        let mut bodies = pair();
+        bodies.velocity.y[1] = f64::NAN;
+        assert!(
+            bodies.validate().unwrap_err().to_string().starts_with("body 8 (number 1) has velocity y = NaN")
+        );
+        let mut bodies = pair();
+        bodies.mass[0] = -1.0;
+        assert!(matches!(bodies.validate(), Err(ParticlesError::NegativeMass { id: 7, .. })));
+        let mut bodies = pair();
+        bodies.id[1] = 7;
+        assert_eq!(bodies.validate(), Err(ParticlesError::DuplicateId { id: 7, first: 0, second: 1 }));
+    }
+
+    #[test]
+    fn minus_zero_is_the_same_place() {
+        assert!(matches!(
+            pair().check_distinct_places(),
+            Err(ParticlesError::Coincident { first: 7, second: 8, .. })
+        ));
+    }
+
+    #[test]
+    fn species_keep_gadget_numbers() {
+        for (k, species) in Species::ALL.into_iter().enumerate() {
+            assert_eq!(species as usize, k);
+        }
+    }
+}
