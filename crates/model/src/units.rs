@@ -14,7 +14,7 @@ use thiserror::Error;
 /// Newton's constant, m³ kg⁻¹ s⁻² (CODATA 2018).
 pub const G_SI: f64 = 6.674_30e-11;
 const GM_SUN: f64 = 1.327_124_400_18e20;
-const PARSEC: f64 = 3.085_677_581_491_367_3e16;
+const PARSEC: f64 = 3.085_677_581_491_367e16;
 const ASTRONOMICAL_UNIT: f64 = 1.495_978_707e11;
 const DAY: f64 = 86_400.0;
 const JULIAN_YEAR: f64 = 365.25 * DAY;
@@ -288,7 +288,7 @@ fn unit_in_si(unit: &str) -> Option<(Dimension, f64)> {
         "kg" => (Dimension::Mass, 1.0),
         "g" => (Dimension::Mass, 1e-3),
         "Msun" => (Dimension::Mass, SOLAR_MASS),
-        "Mjup" => (Dimension::Mass, SOLAR_MASS / 1047.348_6),
+        "Mjup" => (Dimension::Mass, SOLAR_MASS / 1_047.348_6),
         "Mearth" => (Dimension::Mass, SOLAR_MASS / 332_946.05),
         "deg" => (Dimension::Angle, std::f64::consts::PI / 180.0),
         "rad" => (Dimension::Angle, 1.0),

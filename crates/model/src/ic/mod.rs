@@ -1,1 +1,192 @@
-//! Initial conditions.
+//! Initial conditions: one file a model, each a plain struct of parameters with
+//! `generate(&self, g) -> Result<Particles, IcError>`.
+//!
+//! Lengths, masses and times are the caller's; `g` is the gravitational constant in the same units. Ids
+//! count from 0, the centre of mass rests at the origin, and bodies of one component have equal masses.
+//!
+//! The same parameters give the same bits on every machine: random numbers are functions of (seed, stream,
+//! index), transcendental functions come from `libm`, and nothing runs in parallel.
+
+mod encounter;
+mod figure_eight;
+mod galaxy;
+mod hernquist;
+mod kepler;
+mod plummer;
+mod pythagorean;
+mod solar_system;
+mod speed;
+mod sphere;
+
+use thiserror::Error;
+
+use crate::Particles;
+use crate::analysis::sum::compensated_sum;
+use crate::analysis::{centre_of_mass, centre_of_mass_velocity};
+
+pub use encounter::{Encounter, Orientation};
+pub use figure_eight::FigureEight;
+pub use galaxy::Galaxy;
+pub use hernquist::Hernquist;
+pub use kepler::{Kepler, state_from_elements};
+pub use plummer::Plummer;
+pub use pythagorean::Pythagorean;
+pub use solar_system::SolarSystem;
+pub use sphere::UniformSphere;
+
+/// What makes a model impossible to build.
+#[derive(Clone, Debug, Error, PartialEq)]
+pub enum IcError {
+    /// A parameter outside its range.
+    #[error("{name} = {value} is outside {range}")]
+    OutOfRange {
+        /// Which parameter.
+        name: String,
+        /// What was given.
+        value: f64,
+        /// Where it must lie.
+        range: String,
+    },
+    /// A model with a physical size in units that have none.
+    #[error("units = {units} have no physical scale, expected galactic or solar")]
+    NoScale {
+        /// The unit system's name.
+        units: &'static str,
+    },
+}
+
+impl IcError {
+    /// The same error of a parameter inside `part`: `disc_mass` of `first` is `first.disc_mass`.
+    fn inside(self, part: &str) -> Self {
+        match self {
+            Self::OutOfRange { name, value, range } => Self::OutOfRange {
+                range: range.replace(&name, &format!("{part}.{name}")),
+                name: format!("{part}.{name}"),
+                value,
+            },
+            other @ Self::NoScale { .. } => other,
+        }
+    }
+}
+
+/// Use of random numbers by model part; the index within a stream is the body's number in that part.
+mod stream {
+    pub const SPHERE: u32 = 1;
+    pub const DISC: u32 = 2;
+    pub const BULGE: u32 = 3;
+    pub const HALO: u32 = 4;
+}
+
+fn require(holds: bool, name: &str, value: f64, range: String) -> Result<(), IcError> {
+    if holds { Ok(()) } else { Err(IcError::OutOfRange { name: name.to_owned(), value, range }) }
+}
+
+fn require_positive(name: &str, value: f64) -> Result<(), IcError> {
+    let range = if value == f64::INFINITY { format!("0 < {name} < inf") } else { format!("{name} > 0") };
+    require(value > 0.0 && value.is_finite(), name, value, range)
+}
+
+fn require_bodies(name: &str, n: usize) -> Result<(), IcError> {
+    require(n > 0, name, n as f64, format!("{name} > 0"))
+}
+
+fn require_finite(name: &str, value: f64) -> Result<(), IcError> {
+    require(value.is_finite(), name, value, format!("-inf < {name} < inf"))
+}
+
+fn scaled(vector: [f64; 3], factor: f64) -> [f64; 3] {
+    vector.map(|c| factor * c)
+}
+
+/// Moves `bodies` into the frame where their centre of mass rests at the origin.
+fn centre(bodies: &mut Particles) {
+    bodies.position.translate(scaled(centre_of_mass(bodies), -1.0));
+    bodies.velocity.translate(scaled(centre_of_mass_velocity(bodies), -1.0));
+}
+
+/// As [`centre`], for bodies about the origin that reach far out: each moves by −x_c r² / ⟨r²⟩ rather than by
+/// −x_c, with ⟨⟩ the mean over mass. The few far bodies, which make the offset, then take it back, and a
+/// dense middle that is smaller than the offset stays at the origin.
+fn centre_by_far_bodies(bodies: &mut Particles) {
+    let square = |[x, y, z]: [f64; 3]| x * x + y * y + z * z;
+    let weighted = bodies.position.iter().zip(&bodies.mass).map(|(place, m)| m * square(place));
+    let mean_square = compensated_sum(weighted) / compensated_sum(bodies.mass.iter().copied());
+    let offset = centre_of_mass(bodies);
+    for i in 0..bodies.len() {
+        let place = bodies.position.get(i);
+        let weight = square(place) / mean_square;
+        bodies.position.set(i, [0, 1, 2].map(|k| place[k] - weight * offset[k]));
+    }
+    // What is left is rounding.
+    centre(bodies);
+}
+
+#[cfg(test)]
+mod testing {
+    use super::*;
+    use crate::analysis::{kinetic_energy, potential_energy_direct};
+
+    /// FNV-1a over the bits of positions, velocities and masses.
+    pub fn hash(bodies: &Particles) -> u64 {
+        let columns = [&bodies.position.x, &bodies.position.y, &bodies.position.z].into_iter().chain([
+            &bodies.velocity.x,
+            &bodies.velocity.y,
+            &bodies.velocity.z,
+            &bodies.mass,
+        ]);
+        columns
+            .flatten()
+            .flat_map(|value| value.to_bits().to_le_bytes())
+            .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+    }
+
+    /// 2 T / |W|.
+    pub fn virial_ratio(bodies: &Particles, g: f64, eps: f64) -> f64 {
+        2.0 * kinetic_energy(bodies) / -potential_energy_direct(bodies, g, eps)
+    }
+
+    /// Valid bodies with ids 0..n whose centre of mass rests at the origin to rounding.
+    pub fn assert_well_formed(bodies: &Particles) {
+        bodies.validate().unwrap();
+        assert!(bodies.id.iter().enumerate().all(|(i, &id)| i as u64 == id));
+        let size = |column: &[f64]| column.iter().fold(0.0f64, |m, v| m.max(v.abs()));
+        let (place, speed) = (size(&bodies.position.x), size(&bodies.velocity.x));
+        assert!(
+            centre_of_mass(bodies).iter().all(|c| c.abs() <= 1e-15 * place),
+            "{:?}",
+            centre_of_mass(bodies)
+        );
+        assert!(centre_of_mass_velocity(bodies).iter().all(|c| c.abs() <= 1e-15 * speed));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mistakes_say_which_got_expected() {
+        let message = |error: IcError| error.to_string();
+        let plummer = Plummer { scale_radius: -1.0, ..Plummer::default() };
+        assert_eq!(
+            message(plummer.generate(1.0).unwrap_err()),
+            "scale_radius = -1 is outside scale_radius > 0"
+        );
+        let plummer = Plummer { n: 0, ..Plummer::default() };
+        assert_eq!(message(plummer.generate(1.0).unwrap_err()), "n = 0 is outside n > 0");
+        assert_eq!(message(Plummer::default().generate(f64::NAN).unwrap_err()), "g = NaN is outside g > 0");
+        let sphere = UniformSphere { mass: f64::INFINITY, ..UniformSphere::default() };
+        assert_eq!(message(sphere.generate(1.0).unwrap_err()), "mass = inf is outside 0 < mass < inf");
+        let kepler = Kepler { eccentricity: 1.0, ..Kepler::default() };
+        assert_eq!(
+            message(kepler.generate(1.0).unwrap_err()),
+            "eccentricity = 1 is outside 0 <= eccentricity < 1"
+        );
+        let mut encounter = Encounter::default();
+        encounter.second.disc_mass = 0.0;
+        assert_eq!(
+            message(encounter.generate(1.0).unwrap_err()),
+            "second.disc_mass = 0 is outside second.disc_mass > 0"
+        );
+    }
+}

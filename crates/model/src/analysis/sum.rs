@@ -1,0 +1,68 @@
+//! Compensated summation.
+//!
+//! s ← s + x, with the rounding error of each addition kept apart in c and added once at the end
+//! (Neumaier, ZAMM 54, 39, 1974). The error is one rounding of the result plus O(n u²) Σ|x|, whatever the
+//! order of magnitude of the terms.
+
+/// A running compensated sum.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CompensatedSum {
+    sum: f64,
+    correction: f64,
+}
+
+impl CompensatedSum {
+    /// Adds a term.
+    pub fn add(&mut self, term: f64) {
+        let sum = self.sum + term;
+        self.correction +=
+            if self.sum.abs() >= term.abs() { (self.sum - sum) + term } else { (term - sum) + self.sum };
+        self.sum = sum;
+    }
+
+    /// The sum so far.
+    pub fn value(&self) -> f64 {
+        self.sum + self.correction
+    }
+}
+
+impl FromIterator<f64> for CompensatedSum {
+    fn from_iter<I: IntoIterator<Item = f64>>(terms: I) -> Self {
+        let mut sum = Self::default();
+        terms.into_iter().for_each(|term| sum.add(term));
+        sum
+    }
+}
+
+/// The sum of `terms`.
+pub fn compensated_sum(terms: impl IntoIterator<Item = f64>) -> f64 {
+    terms.into_iter().collect::<CompensatedSum>().value()
+}
+
+/// The sum of `terms`, component by component.
+pub fn compensated_vector_sum(terms: impl IntoIterator<Item = [f64; 3]>) -> [f64; 3] {
+    let mut sums = [CompensatedSum::default(); 3];
+    for term in terms {
+        sums.iter_mut().zip(term).for_each(|(sum, component)| sum.add(component));
+    }
+    sums.map(|sum| sum.value())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keeps_what_plain_addition_loses() {
+        let terms = [1.0, 1e100, 1.0, -1e100];
+        assert_eq!(terms.iter().sum::<f64>(), 0.0);
+        assert_eq!(compensated_sum(terms), 2.0);
+        assert_eq!(compensated_vector_sum(terms.map(|t| [t, 0.0, -t])), [2.0, 0.0, -2.0]);
+    }
+
+    #[test]
+    fn a_million_tenths() {
+        // Plain addition is off by some 1e-6 here.
+        assert_eq!(compensated_sum(std::iter::repeat_n(0.1, 1_000_000)), 100_000.0);
+    }
+}

@@ -1,0 +1,239 @@
+//! The disc: Σ(R) = M / (2π R_d²) exp(−R/R_d), sech²(z/z_0) vertically.
+//!
+//! Rotation. With k in units of 1/R_d and x = R/R_d, the disc's own part of the circular speed is
+//!
+//! v²(R) = (G M / R_d) x ∫ k (1 + k²)^{−3/2} T(k) J_1(k x) dk
+//!
+//! (Binney & Tremaine 2008, §2.6.2), where T = ⟨exp(−k (d² + eps²)^{1/2})⟩ over the vertical distances d of
+//! two bodies of the disc accounts for thickness and softening.
+//!
+//! Dispersions (Hernquist 1993, ApJS 86, 389, §2.2.3):
+//!
+//! σ_R² ∝ exp(−R/R_d), so high that the least Q = σ_R κ / (3.36 G Σ) is the one asked for
+//! σ_φ² = σ_R² κ² / (4 Ω²)
+//! ⟨v_φ⟩² = v_c² + σ_R² (1 − κ² / (4 Ω²) − 2 R/R_d)
+//! σ_z² = π G Σ z_0 + ν² ⟨z²⟩, the vertical virial theorem with ν from bulge and halo, ⟨z²⟩ = π² z_0² / 12
+
+use std::f64::consts::{PI, TAU};
+
+use super::Galaxy;
+use super::field::{Field, Grid};
+use crate::ic::stream;
+use crate::rng::Draws;
+
+/// The disc ends here, in scale lengths; 0.05% of its mass would lie beyond.
+pub const CUTOFF: f64 = 10.0;
+/// Radii at which velocities are worked out.
+const RINGS: usize = 200;
+/// Heights, at equal steps of mass, that stand for the vertical profile.
+const HEIGHTS: u32 = 24;
+/// Wave numbers of the rotation curve's integral: 12 steps to an oscillation of J_1 at the disc's end.
+const WAVE_STEP: f64 = 0.05;
+const WAVES: u32 = 2000;
+/// A disc body's speed stays below this share of the escape speed.
+const FASTEST: f64 = 0.95;
+
+/// The disc's parameters, with G.
+pub struct Disc {
+    g: f64,
+    mass: f64,
+    scale_length: f64,
+    scale_height: f64,
+    toomre_q: f64,
+    eps: f64,
+}
+
+/// Moments of the velocities at one radius.
+#[derive(Clone, Copy, Debug)]
+pub struct Ring {
+    /// Circular speed squared, v_c².
+    pub circular_squared: f64,
+    /// κ² / (4 Ω²), between 1/4 (point mass) and 1 (uniform density).
+    pub epicyclic_ratio: f64,
+    /// Mean rotation ⟨v_φ⟩.
+    pub rotation: f64,
+    /// Dispersions in R, φ and z.
+    pub sigma: [f64; 3],
+}
+
+impl Disc {
+    /// The disc of `galaxy`.
+    pub fn new(galaxy: &Galaxy, g: f64) -> Self {
+        Self {
+            g,
+            mass: galaxy.disc_mass,
+            scale_length: galaxy.disc_scale_length,
+            scale_height: galaxy.disc_scale_height,
+            toomre_q: galaxy.toomre_q,
+            eps: galaxy.eps,
+        }
+    }
+
+    /// The mass within each layer of the grid, by cylindrical radius: what a sphere takes the disc for.
+    pub fn layers(&self, grid: &Grid) -> Vec<f64> {
+        grid.masses(|r| {
+            let x = r / self.scale_length;
+            self.mass * (1.0 - (1.0 + x) * libm::exp(-x))
+        })
+    }
+
+    /// Σ(R).
+    pub fn surface_density(&self, radius: f64) -> f64 {
+        let central = self.mass / (TAU * self.scale_length * self.scale_length);
+        central * libm::exp(-radius / self.scale_length)
+    }
+
+    /// Toomre's Q of `ring` at `radius`.
+    pub fn toomre_q(&self, radius: f64, ring: &Ring) -> f64 {
+        let kappa = 2.0 * (ring.epicyclic_ratio * ring.circular_squared).sqrt() / radius;
+        ring.sigma[0] * kappa / (3.36 * self.g * self.surface_density(radius))
+    }
+
+    /// Radius of ring `k`: equal steps in R^{1/2}, closer together at the centre.
+    pub fn ring_radius(&self, k: usize) -> f64 {
+        let share = (k as f64 + 0.5) / RINGS as f64;
+        CUTOFF * self.scale_length * share * share
+    }
+
+    /// Velocities in the field of the disc itself and of `spheroids`.
+    pub fn rings(&self, spheroids: &Field) -> Vec<Ring> {
+        let distances = self.vertical_distances();
+        let mean_square_height = PI * PI / 12.0 * self.scale_height * self.scale_height;
+        let radius: Vec<f64> = (0..RINGS).map(|k| self.ring_radius(k)).collect();
+        // At the height that a body has on average.
+        let frequency_squared: Vec<f64> = radius
+            .iter()
+            .map(|r| spheroids.angular_speed_squared((r * r + mean_square_height).sqrt()))
+            .collect();
+        let own = self.own_circular_squared(&radius, &distances);
+        let circular_squared: Vec<f64> =
+            (0..RINGS).map(|k| own[k] + radius[k] * radius[k] * frequency_squared[k]).collect();
+        let ratio = epicyclic_ratios(&radius, &circular_squared);
+
+        // Q goes with σ_R, so its least value for some central dispersion tells the one that is wanted.
+        let central_sigma = (self.g * self.mass / self.scale_length).sqrt();
+        let share = self.softened_share(&distances);
+        let mut rings: Vec<Ring> = (0..RINGS)
+            .map(|k| {
+                let sheet = PI * self.g * self.surface_density(radius[k]) * self.scale_height * share;
+                let sigma_r = central_sigma * libm::exp(-0.5 * radius[k] / self.scale_length);
+                let sigma_z = (sheet + frequency_squared[k] * mean_square_height).sqrt();
+                Ring {
+                    circular_squared: circular_squared[k],
+                    epicyclic_ratio: ratio[k],
+                    rotation: circular_squared[k].sqrt(),
+                    sigma: [sigma_r, sigma_r * ratio[k].sqrt(), sigma_z],
+                }
+            })
+            .collect();
+        let q = radius.iter().zip(&rings).map(|(&r, ring)| self.toomre_q(r, ring));
+        let heat = self.toomre_q / q.fold(f64::INFINITY, f64::min);
+        for (r, ring) in radius.iter().zip(&mut rings) {
+            let drift = 1.0 - ring.epicyclic_ratio - 2.0 * r / self.scale_length;
+            let wanted = heat * heat * ring.sigma[0] * ring.sigma[0];
+            // Pressure alone can hold a ring up, but no more than that.
+            let radial = if drift < 0.0 { wanted.min(-ring.circular_squared / drift) } else { wanted };
+            ring.rotation = (ring.circular_squared + radial * drift).clamp(0.0, ring.circular_squared).sqrt();
+            ring.sigma[0] = radial.sqrt();
+            ring.sigma[1] = (radial * ring.epicyclic_ratio).sqrt();
+        }
+        rings
+    }
+
+    /// Position and velocity of body `index`.
+    pub fn draw(&self, rings: &[Ring], field: &Field, seed: u64, index: u64) -> ([f64; 3], [f64; 3]) {
+        let mut draws = Draws::new(seed, stream::DISC, index);
+        // The sum of two exponential variates has density x exp(−x).
+        let x = loop {
+            let x = -libm::log(draws.uniform() * draws.uniform());
+            if x < CUTOFF {
+                break x;
+            }
+        };
+        let (radius, azimuth) = (x * self.scale_length, draws.uniform_in(0.0, TAU));
+        let z = self.height(draws.uniform());
+        let (sin, cos) = (libm::sin(azimuth), libm::cos(azimuth));
+        let escape_squared = -2.0 * field.potential_at((radius * radius + z * z).sqrt());
+        let (rotation, sigma) = self.moments(rings, radius);
+        // No ordinary disc is as hot; one that is asked to be would find no bound velocity in its tails.
+        let [sigma_r, sigma_phi, sigma_z] = sigma.map(|sigma| sigma.min((escape_squared / 6.0).sqrt()));
+        let velocity = loop {
+            let v_r = sigma_r * draws.normal();
+            let v_phi = rotation + sigma_phi * draws.normal();
+            let v_z = sigma_z * draws.normal();
+            if v_r * v_r + v_phi * v_phi + v_z * v_z < FASTEST * FASTEST * escape_squared {
+                break [v_r * cos - v_phi * sin, v_r * sin + v_phi * cos, v_z];
+            }
+        };
+        ([radius * cos, radius * sin, z], velocity)
+    }
+
+    /// Mean rotation and dispersions at `radius`, between rings by interpolation.
+    fn moments(&self, rings: &[Ring], radius: f64) -> (f64, [f64; 3]) {
+        let steps = (radius / (CUTOFF * self.scale_length)).sqrt() * RINGS as f64 - 0.5;
+        let steps = steps.clamp(0.0, (RINGS - 1) as f64);
+        let inner = (steps as usize).min(RINGS - 2);
+        let share = steps - inner as f64;
+        let mix =
+            |of: fn(&Ring) -> f64| of(&rings[inner]) + share * (of(&rings[inner + 1]) - of(&rings[inner]));
+        (
+            mix(|ring| ring.rotation),
+            [mix(|ring| ring.sigma[0]), mix(|ring| ring.sigma[1]), mix(|ring| ring.sigma[2])],
+        )
+    }
+
+    /// The height below which lies the `share` of a column's mass: z_0 artanh(2 share − 1).
+    fn height(&self, share: f64) -> f64 {
+        0.5 * self.scale_height * libm::log(share / (1.0 - share))
+    }
+
+    /// Vertical distances of pairs of bodies, each as likely as the other.
+    fn vertical_distances(&self) -> Vec<f64> {
+        let heights: Vec<f64> =
+            (0..HEIGHTS).map(|k| self.height((f64::from(k) + 0.5) / f64::from(HEIGHTS))).collect();
+        heights.iter().flat_map(|z| heights.iter().map(move |other| (z - other).abs())).collect()
+    }
+
+    /// How much of its own vertical attraction the softened disc keeps: the virial ⟨d² / (d² + eps²)^{1/2}⟩
+    /// over its value for eps = 0.
+    fn softened_share(&self, distances: &[f64]) -> f64 {
+        let softened = |d: &f64| if *d > 0.0 { d * d / (d * d + self.eps * self.eps).sqrt() } else { 0.0 };
+        distances.iter().map(softened).sum::<f64>() / distances.iter().sum::<f64>()
+    }
+
+    /// The disc's part of v_c² at each of `radius`.
+    fn own_circular_squared(&self, radius: &[f64], distances: &[f64]) -> Vec<f64> {
+        let unit = self.scale_length;
+        let separations: Vec<f64> =
+            distances.iter().map(|d| (d * d + self.eps * self.eps).sqrt() / unit).collect();
+        let weights: Vec<(f64, f64)> = (1..=WAVES)
+            .map(|i| {
+                let k = WAVE_STEP * f64::from(i);
+                let thickness =
+                    separations.iter().map(|s| libm::exp(-k * s)).sum::<f64>() / separations.len() as f64;
+                let falloff = 1.0 + k * k;
+                (k, WAVE_STEP * k * thickness / (falloff * falloff.sqrt()))
+            })
+            .collect();
+        let at = |r: &f64| {
+            let x = r / unit;
+            let integral: f64 = weights.iter().map(|(k, weight)| weight * libm::j1(k * x)).sum();
+            // The attraction is inward everywhere; only the integral's truncation could say otherwise.
+            (self.g * self.mass / unit * x * integral).max(0.0)
+        };
+        radius.iter().map(at).collect()
+    }
+}
+
+/// κ² / (4 Ω²) = ½ d(R² v_c²)/d(R²) / v_c², by central differences.
+fn epicyclic_ratios(radius: &[f64], circular_squared: &[f64]) -> Vec<f64> {
+    let last = radius.len() - 1;
+    let square = |k: usize| radius[k] * radius[k];
+    let ratio = |k: usize| {
+        let (inner, outer) = (k.saturating_sub(1), (k + 1).min(last));
+        let rise = square(outer) * circular_squared[outer] - square(inner) * circular_squared[inner];
+        0.5 * rise / (square(outer) - square(inner)) / circular_squared[k]
+    };
+    // No mass distribution whose density falls outwards leaves this range, but differences may.
+    (0..=last).map(|k| ratio(k).clamp(0.25, 1.0)).collect()
+}
