@@ -1,0 +1,40 @@
+//! Integrators: sequences of kicks and drifts over [`Bodies`], one file a method.
+//!
+//! A step expects accelerations for the present positions and leaves them so. Given the same bodies and the
+//! same steps, every method gives the same bits.
+
+pub mod adaptive;
+mod hermite;
+mod leapfrog;
+mod yoshida;
+
+pub use hermite::hermite4;
+pub use leapfrog::leapfrog;
+pub use yoshida::{yoshida4, yoshida6};
+
+use crate::bodies::Bodies;
+use crate::settings::IntegratorChoice;
+
+impl IntegratorChoice {
+    /// Advances `bodies` by `dt`.
+    pub fn step(self, bodies: &mut Bodies, dt: f64) {
+        match self {
+            Self::Leapfrog => leapfrog(bodies, dt),
+            Self::Yoshida4 => yoshida4(bodies, dt),
+            Self::Yoshida6 => yoshida6(bodies, dt),
+            Self::Hermite4 => hermite4(bodies, dt),
+        }
+    }
+
+    /// The power of `dt` with which the error of a fixed span falls.
+    pub fn order(self) -> i32 {
+        match self {
+            Self::Leapfrog => 2,
+            Self::Yoshida4 | Self::Hermite4 => 4,
+            Self::Yoshida6 => 6,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

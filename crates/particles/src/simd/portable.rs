@@ -1,0 +1,81 @@
+//! Plain arrays: the compiler makes of them what the target's baseline allows.
+
+use super::Vector;
+
+/// Eight f32.
+#[derive(Clone, Copy)]
+pub struct F32s([f32; 8]);
+
+/// Eight f64.
+#[derive(Clone, Copy)]
+pub struct F64s([f64; 8]);
+
+macro_rules! portable {
+    ($name:ident, $scalar:ty) => {
+        // SAFETY: plain arithmetic, right on every machine.
+        unsafe impl Vector for $name {
+            type Scalar = $scalar;
+            const LANES: usize = 8;
+            const RSQRT_TERMS: usize = 0;
+
+            #[inline(always)]
+            fn splat(x: $scalar) -> Self {
+                Self([x; 8])
+            }
+            #[inline(always)]
+            fn load(from: &[$scalar]) -> Self {
+                let mut lanes = [0.0; 8];
+                lanes.copy_from_slice(&from[..8]);
+                Self(lanes)
+            }
+            #[inline(always)]
+            fn store(self, to: &mut [$scalar]) {
+                to[..8].copy_from_slice(&self.0);
+            }
+            #[inline(always)]
+            fn add(self, other: Self) -> Self {
+                Self(std::array::from_fn(|k| self.0[k] + other.0[k]))
+            }
+            #[inline(always)]
+            fn sub(self, other: Self) -> Self {
+                Self(std::array::from_fn(|k| self.0[k] - other.0[k]))
+            }
+            #[inline(always)]
+            fn mul(self, other: Self) -> Self {
+                Self(std::array::from_fn(|k| self.0[k] * other.0[k]))
+            }
+            // Two roundings: the baseline has no fused multiply-add, and calling libm's would be slow.
+            #[inline(always)]
+            fn mul_add(self, b: Self, c: Self) -> Self {
+                Self(std::array::from_fn(|k| self.0[k] * b.0[k] + c.0[k]))
+            }
+            #[inline(always)]
+            fn neg_mul_add(self, b: Self, c: Self) -> Self {
+                Self(std::array::from_fn(|k| c.0[k] - self.0[k] * b.0[k]))
+            }
+            #[inline(always)]
+            fn abs(self) -> Self {
+                Self(self.0.map(<$scalar>::abs))
+            }
+            #[inline(always)]
+            fn max(self, other: Self) -> Self {
+                Self(std::array::from_fn(|k| if self.0[k] > other.0[k] { self.0[k] } else { other.0[k] }))
+            }
+            #[inline(always)]
+            fn rsqrt_estimate(self) -> Self {
+                Self(self.0.map(|x| 1.0 / x.sqrt()))
+            }
+            #[inline(always)]
+            fn zero_where_equal(self, a: Self, b: Self) -> Self {
+                Self(std::array::from_fn(|k| if a.0[k] == b.0[k] { 0.0 } else { self.0[k] }))
+            }
+            #[inline(always)]
+            fn greater_mask(self, other: Self) -> u32 {
+                (0..8).map(|k| u32::from(self.0[k] > other.0[k]) << k).sum()
+            }
+        }
+    };
+}
+
+portable!(F32s, f32);
+portable!(F64s, f64);
