@@ -1,0 +1,220 @@
+//! A case's text as a tree whose every key and value knows where it was written.
+//!
+//! Invariants: columns count characters, from 1; a value given with `--set` replaces the file's and keeps
+//! the setting as its place; [`Place`]s are ordered as a user meets them, the file from top to bottom and
+//! then the settings from left to right.
+
+use std::fmt;
+use std::ops::Range;
+
+use thiserror::Error;
+use toml::de::{DeTable, DeValue};
+
+/// Where something was written.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Place {
+    /// The case as a whole.
+    Whole,
+    /// In the case file, counted from 1.
+    File {
+        /// Line.
+        line: usize,
+        /// Column, in characters.
+        column: usize,
+    },
+    /// In a `--set KEY=VALUE`.
+    Set {
+        /// Which one, from 0.
+        index: usize,
+        /// `KEY=VALUE`.
+        text: String,
+    },
+}
+
+/// What is wrong with a case: one line that says where, what, and what was expected.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub struct CaseError {
+    /// The file or preset.
+    pub label: String,
+    /// Where in it.
+    pub place: Place,
+    /// What is wrong and what was expected.
+    pub message: String,
+}
+
+impl fmt::Display for CaseError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.place {
+            Place::Whole => write!(f, "{}: {}", self.label, self.message),
+            Place::File { line, column } => write!(f, "{}:{line}:{column}: {}", self.label, self.message),
+            Place::Set { text, .. } => write!(f, "--set {}: {}", one_line(text), self.message),
+        }
+    }
+}
+
+/// A key and its value.
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub key: String,
+    pub key_place: Place,
+    pub place: Place,
+    pub value: Value,
+    /// As written, for messages.
+    pub text: String,
+}
+
+#[derive(Debug)]
+pub(super) enum Value {
+    String(String),
+    /// Beyond i128 it saturates: far outside every range that is asked for.
+    Integer(i128),
+    Float(f64),
+    Boolean,
+    Datetime,
+    Array,
+    Table(Vec<Entry>),
+}
+
+impl Value {
+    /// With its article, for messages.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::String(_) => "a string",
+            Self::Integer(_) => "an integer",
+            Self::Float(_) => "a float",
+            Self::Boolean => "a boolean",
+            Self::Datetime => "a date",
+            Self::Array => "an array",
+            Self::Table(_) => "a table",
+        }
+    }
+}
+
+/// The tree of a case's text, with `sets` applied.
+pub(super) fn parse(label: &str, bytes: &[u8], sets: &[String]) -> Result<Vec<Entry>, CaseError> {
+    let error = |place, message| CaseError { label: label.to_owned(), place, message };
+    let text = std::str::from_utf8(bytes).map_err(|e| {
+        let good = String::from_utf8_lossy(&bytes[..e.valid_up_to()]);
+        let byte = bytes[e.valid_up_to()];
+        let message = format!("byte 0x{byte:02x} is not UTF-8, expected a text file");
+        error(place_in(&good, good.len()), message)
+    })?;
+    let table = DeTable::parse(text).map_err(|e| {
+        let span = e.span().unwrap_or(0..0);
+        let which = match e.message() {
+            "duplicate key" => format!(" '{}'", one_line(&text[span.clone()])),
+            _ => String::new(),
+        };
+        error(place_in(text, span.start), format!("not valid TOML: {}{which}", one_line(e.message())))
+    })?;
+    let mut root = entries(table.get_ref(), &|span| (place_in(text, span.start), text[span].to_owned()));
+    for (index, set) in sets.iter().enumerate() {
+        let place = Place::Set { index, text: set.clone() };
+        apply(&mut root, set, &place).map_err(|message| error(place.clone(), message))?;
+    }
+    Ok(root)
+}
+
+/// `text` without line breaks or other control characters, and not too long to read.
+pub(super) fn one_line(text: &str) -> String {
+    const LONGEST: usize = 200;
+    let text = text.trim_end();
+    let mut line = String::new();
+    for c in text.chars().take(LONGEST) {
+        match c {
+            '\n' => line.push(' '),
+            c if c.is_control() => line.extend(c.escape_default()),
+            c => line.push(c),
+        }
+    }
+    if text.chars().nth(LONGEST).is_some() {
+        line.push_str("...");
+    }
+    line
+}
+
+fn place_in(text: &str, offset: usize) -> Place {
+    let before = &text[..offset];
+    let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+    Place::File { line: before.matches('\n').count() + 1, column: before[line_start..].chars().count() + 1 }
+}
+
+/// Where a span is, and what stands there.
+type Locate<'a> = &'a dyn Fn(Range<usize>) -> (Place, String);
+
+/// In the order in which they were written.
+fn entries(table: &DeTable<'_>, locate: Locate<'_>) -> Vec<Entry> {
+    let mut written: Vec<_> = table.iter().collect();
+    written.sort_by_key(|(key, _)| key.span().start);
+    written
+        .into_iter()
+        .map(|(key, value)| {
+            let (place, text) = locate(value.span());
+            Entry {
+                key: key.get_ref().to_string(),
+                key_place: locate(key.span()).0,
+                place,
+                value: convert(value.get_ref(), locate),
+                text,
+            }
+        })
+        .collect()
+}
+
+fn convert(value: &DeValue<'_>, locate: Locate<'_>) -> Value {
+    match value {
+        DeValue::String(s) => Value::String(s.to_string()),
+        DeValue::Integer(i) => Value::Integer(
+            i128::from_str_radix(i.as_str(), i.radix()).unwrap_or(if i.as_str().starts_with('-') {
+                i128::MIN
+            } else {
+                i128::MAX
+            }),
+        ),
+        DeValue::Float(x) => Value::Float(x.as_str().parse().unwrap_or(f64::NAN)),
+        DeValue::Boolean(_) => Value::Boolean,
+        DeValue::Datetime(_) => Value::Datetime,
+        DeValue::Array(_) => Value::Array,
+        DeValue::Table(table) => Value::Table(entries(table, locate)),
+    }
+}
+
+/// Puts `KEY=VALUE` in its place in the tree. The value is TOML or, where that fails, a plain string.
+fn apply(root: &mut Vec<Entry>, set: &str, place: &Place) -> Result<(), String> {
+    const EXPECTED: &str = "expected KEY=VALUE such as gravity.theta=0.5";
+    let (path, written) = set.split_once('=').ok_or(EXPECTED)?;
+    let mut path: Vec<&str> = path.split('.').map(str::trim).collect();
+    if path.iter().any(|key| key.is_empty()) {
+        return Err(EXPECTED.to_owned());
+    }
+    let written = written.trim();
+    let (value, text) = match DeValue::parse(written) {
+        Ok(value) => {
+            (convert(value.get_ref(), &|span| (place.clone(), written[span].to_owned())), written.to_owned())
+        }
+        Err(_) => (Value::String(written.to_owned()), format!("\"{written}\"")),
+    };
+    let last = path.pop().ok_or(EXPECTED)?;
+    let entry = |key: &str, value, text| Entry {
+        key: key.to_owned(),
+        key_place: place.clone(),
+        place: place.clone(),
+        value,
+        text,
+    };
+    let mut table = root;
+    for (depth, &key) in path.iter().enumerate() {
+        let at = table.iter().position(|entry| entry.key == key).unwrap_or_else(|| {
+            table.push(entry(key, Value::Table(Vec::new()), String::new()));
+            table.len() - 1
+        });
+        let kind = table[at].value.kind();
+        let Value::Table(inner) = &mut table[at].value else {
+            return Err(format!("'{}' is {kind}, expected a section", path[..=depth].join(".")));
+        };
+        table = inner;
+    }
+    table.retain(|entry| entry.key != last);
+    table.push(entry(last, value, text));
+    Ok(())
+}

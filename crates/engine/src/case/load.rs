@@ -1,0 +1,275 @@
+//! From a file, a preset or a text to a checked [`Case`].
+
+use std::fs::File;
+use std::io::{ErrorKind, Read};
+use std::path::{Path, PathBuf};
+
+use orrery_model::Units;
+use orrery_particles::settings::{IntegratorChoice, SolverChoice, StepChoice};
+
+use super::document::{self, CaseError, Place, one_line};
+use super::presets::{Preset, preset, presets};
+use super::reader::{Problems, Section};
+use super::sections::{bodies, gravity, output, time};
+use super::suggest::did_you_mean;
+use super::{BodiesSource, Case};
+
+/// What a body takes at most while it is simulated: its state, the tree's share and a snapshot being written.
+pub const BYTES_PER_BODY: u64 = 300;
+
+/// A case is written by hand; what is larger is some other file.
+const LARGEST_FILE: u64 = 1 << 20;
+const LONGEST_NAME: usize = 100;
+
+pub(super) const SYSTEMS: &[(&str, Units)] =
+    &[("nbody", Units::NBody), ("galactic", Units::Galactic), ("solar", Units::Solar)];
+
+/// Where a case's text comes from.
+#[derive(Clone, Debug)]
+pub enum CaseSource {
+    /// A file.
+    File(PathBuf),
+    /// A case inside the program.
+    Preset(&'static Preset),
+    /// A text in hand.
+    Text {
+        /// What messages call it.
+        label: String,
+        /// The case.
+        text: String,
+        /// Where a relative `bodies.file` starts from.
+        folder: PathBuf,
+    },
+}
+
+impl CaseSource {
+    /// What `orrery run ARGUMENT` means: the preset of that name, or else the file.
+    pub fn find(argument: &str) -> Result<Self, CaseError> {
+        if let Some(preset) = preset(argument) {
+            return Ok(Self::Preset(preset));
+        }
+        let path = Path::new(argument);
+        if path.exists() {
+            return Ok(Self::File(path.to_owned()));
+        }
+        let stem = path.file_stem().map_or(argument.into(), |stem| stem.to_string_lossy());
+        let names = presets().iter().map(|preset| preset.name);
+        Err(CaseError {
+            label: one_line(argument),
+            place: Place::Whole,
+            message: format!("no such case file or preset{}", did_you_mean(&stem, names)),
+        })
+    }
+
+    fn label(&self) -> String {
+        match self {
+            Self::File(path) => one_line(&path.display().to_string()),
+            Self::Preset(preset) => format!("preset {}", preset.name),
+            Self::Text { label, .. } => label.clone(),
+        }
+    }
+
+    fn folder(&self) -> PathBuf {
+        match self {
+            Self::File(path) => path.parent().map(Path::to_owned).unwrap_or_default(),
+            Self::Preset(_) => PathBuf::new(),
+            Self::Text { folder, .. } => folder.clone(),
+        }
+    }
+
+    /// A case that gives no name takes its file's.
+    fn default_name(&self) -> String {
+        let stem = match self {
+            Self::File(path) => path.file_stem().unwrap_or_default().to_string_lossy(),
+            Self::Preset(preset) => preset.name.into(),
+            Self::Text { .. } => "case".into(),
+        };
+        let name: String =
+            stem.chars().take(LONGEST_NAME).map(|c| if allowed_in_name(c) { c } else { '-' }).collect();
+        match name.trim_start_matches('.') {
+            "" => "case".to_owned(),
+            name => name.to_owned(),
+        }
+    }
+
+    fn bytes(&self) -> Result<Vec<u8>, CaseError> {
+        let path = match self {
+            Self::File(path) => path,
+            Self::Preset(preset) => return Ok(preset.text.into()),
+            Self::Text { text, .. } => return Ok(text.clone().into()),
+        };
+        let error = |message| CaseError { label: self.label(), place: Place::Whole, message };
+        let mut bytes = Vec::new();
+        File::open(path)
+            .and_then(|file| file.take(LARGEST_FILE + 1).read_to_end(&mut bytes))
+            .map_err(|e| error(format!("cannot read the case file: {e}")))?;
+        if bytes.len() as u64 > LARGEST_FILE {
+            return Err(error("larger than 1 MiB, expected a case file (TOML text)".to_owned()));
+        }
+        Ok(bytes)
+    }
+}
+
+impl Case {
+    /// Reads and checks a case, with `sets` (each `KEY=VALUE`) in place of what it says.
+    pub fn load(source: &CaseSource, sets: &[String]) -> Result<Self, CaseError> {
+        Self::load_within(source, sets, available_memory())
+    }
+
+    /// The same, for a machine with so many bytes of memory available; `None` skips that check.
+    pub fn load_within(
+        source: &CaseSource,
+        sets: &[String],
+        available: Option<u64>,
+    ) -> Result<Self, CaseError> {
+        let label = source.label();
+        let entries = document::parse(&label, &source.bytes()?, sets)?;
+        let problems = Problems::default();
+        let root = Section::root(&entries, &problems);
+
+        let name = root.string("name");
+        if name.as_deref().is_some_and(|name| !is_name(name)) {
+            let rule = "is not a name, expected up to 100 of A-Z a-z 0-9 . _ -, not starting with '.'";
+            root.refuse("name", &format!(" {rule}"));
+        }
+        let description = root.string("description").unwrap_or_default();
+        if description.contains(char::is_control) {
+            root.refuse("description", " has a line break or control character, expected one line");
+        }
+        let units = root.choice("units", SYSTEMS).unwrap_or(Units::NBody);
+        let root = root.with_units(units);
+
+        root.require_section("bodies", "one with model = \"...\" or file = \"...\"");
+        root.require_section("time", "one with step = ... and end = ...");
+        let sections = Sections {
+            bodies: root.section("bodies"),
+            gravity: root.section("gravity"),
+            time: root.section("time"),
+        };
+        let gravity = gravity::read(&sections.gravity);
+        let case = Self {
+            name: name.unwrap_or_else(|| source.default_name()),
+            description,
+            units,
+            bodies: bodies::read(&sections.bodies, gravity.eps),
+            gravity,
+            time: time::read(&sections.time),
+            output: output::read_output(&root.section("output")),
+            image: output::read_image(&root.section("image")),
+            folder: source.folder(),
+        };
+        root.finish();
+        problems.check(&label)?;
+
+        case.check_together(&sections, available);
+        problems.check(&label)?;
+        Ok(case)
+    }
+
+    /// How many bodies the case makes; `None` where a file holds them.
+    pub fn body_count(&self) -> Option<u64> {
+        match &self.bodies {
+            BodiesSource::Model(model) => Some(model.count()),
+            BodiesSource::File(_) => None,
+        }
+    }
+
+    /// Where the bodies' file is, if they come from one.
+    pub fn bodies_file(&self) -> Option<PathBuf> {
+        match &self.bodies {
+            BodiesSource::File(path) => Some(self.folder.join(path)),
+            BodiesSource::Model(_) => None,
+        }
+    }
+
+    /// What no section can see alone.
+    fn check_together(&self, sections: &Sections<'_>, available: Option<u64>) {
+        let Sections { bodies, gravity, time } = sections;
+        let tree = self.gravity.solver == SolverChoice::Tree;
+        let solver = gravity.place_of("solver");
+        if tree && self.time.integrator == IntegratorChoice::Hermite4 {
+            let fault =
+                " needs direct forces, expected gravity.solver = \"direct\" or \"auto\", got \"tree\"";
+            time.refuse_at(blame(time.place_of("integrator"), solver), "integrator", fault);
+        }
+        let end = self.time.end;
+        let (step, blamed) = (time.place_of("step"), blame(time.place_of("step"), time.place_of("end")));
+        match self.time.step {
+            StepChoice::Adaptive { .. } if tree && self.gravity.eps == 0.0 => {
+                let fault = " needs gravity.softening > 0 or gravity.solver = \"direct\", got 0 and \"tree\"";
+                time.refuse_at(blame(blame(step, solver), gravity.place_of("softening")), "step", fault);
+            }
+            StepChoice::Fixed(dt) if dt > end => {
+                let fault = format!(" is longer than the run, expected step <= end = {end}");
+                time.refuse_at(blamed, "step", &fault);
+            }
+            // Beyond 2^53 steps, time + step is time again.
+            StepChoice::Fixed(dt) if end / dt > 2f64.powi(53) => {
+                let steps = end / dt;
+                let fault = format!(" takes {steps:.0e} steps to end = {end}, expected at most 2^53 steps");
+                time.refuse_at(blamed, "step", &fault);
+            }
+            _ => {}
+        }
+        if let Some(path) = self.bodies_file() {
+            match path.metadata() {
+                Ok(found) if found.is_file() => {}
+                Ok(_) => bodies.refuse("file", " is not a file, expected a snapshot"),
+                Err(e) if e.kind() == ErrorKind::NotFound => {
+                    bodies.refuse("file", " does not exist, expected a snapshot");
+                }
+                Err(e) => bodies.refuse("file", &format!(" cannot be read: {e}")),
+            }
+        }
+        if let (Some(count), Some(available)) = (self.body_count(), available) {
+            let needed = count.saturating_mul(BYTES_PER_BODY);
+            if needed > available {
+                let (needed, available) = (show_bytes(needed), show_bytes(available));
+                let message = format!("{count} bodies need {needed} of memory, {available} are available");
+                let counts = ["n", "n_disc", "n_bulge", "n_halo"].into_iter().filter(|key| bodies.has(key));
+                let place = counts.map(|key| bodies.place_of(key)).max();
+                bodies.problem(place.unwrap_or(bodies.place_of("model")), message);
+            }
+        }
+    }
+}
+
+/// The sections that are checked against one another.
+struct Sections<'a> {
+    bodies: Section<'a>,
+    gravity: Section<'a>,
+    time: Section<'a>,
+}
+
+/// Of two places that contradict each other: the first, unless the other overrode a file that was right.
+fn blame<'a>(first: &'a Place, other: &'a Place) -> &'a Place {
+    if matches!(other, Place::Set { .. }) { first.max(other) } else { first }
+}
+
+/// Bytes of memory that may be taken without swapping, where the system tells (Linux).
+pub fn available_memory() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    // A container may be allowed less than the machine has; "max" means it is not.
+    let limit = std::fs::read_to_string("/sys/fs/cgroup/memory.max").ok();
+    let limit = limit.and_then(|text| text.trim().parse().ok()).unwrap_or(u64::MAX);
+    Some((1024 * kibibytes).min(limit))
+}
+
+fn is_name(name: &str) -> bool {
+    !name.is_empty()
+        && name.len() <= LONGEST_NAME
+        && !name.starts_with('.')
+        && name.chars().all(allowed_in_name)
+}
+
+fn allowed_in_name(c: char) -> bool {
+    c.is_ascii_alphanumeric() || "._-".contains(c)
+}
+
+fn show_bytes(bytes: u64) -> String {
+    let units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+    let power = (bytes.max(1).ilog2() / 10) as usize;
+    format!("{:.1} {}", bytes as f64 / 1024f64.powi(power as i32), units[power])
+}

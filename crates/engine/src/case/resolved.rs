@@ -1,0 +1,112 @@
+//! The resolved case as text: every key explicit, so that it reads back to the identical [`Case`] and a
+//! later change of a default does not change what it means.
+
+use orrery_particles::settings::{Acceptance, StepChoice};
+
+use super::sections::gravity::{PRECISIONS, SOLVERS};
+use super::sections::output::{FORMATS, PLANES, SHOWS};
+use super::sections::time::INTEGRATORS;
+use super::sections::word;
+use super::{Case, Every};
+
+/// TOML being written, one `key = value` a line.
+#[derive(Default)]
+pub(super) struct Writer(String);
+
+impl Writer {
+    pub fn section(&mut self, path: &str) {
+        self.0.push_str(&format!("\n[{path}]\n"));
+    }
+
+    pub fn string(&mut self, key: &str, value: &str) {
+        self.line(key, &quoted(value));
+    }
+
+    /// `{:?}` is the shortest text that reads back to the same bits, and valid TOML for finite numbers.
+    pub fn number(&mut self, key: &str, value: f64) {
+        self.line(key, &format!("{value:?}"));
+    }
+
+    pub fn integer(&mut self, key: &str, value: u64) {
+        self.line(key, &value.to_string());
+    }
+
+    fn every(&mut self, key: &str, every: Every) {
+        match every {
+            Every::Never => self.integer(key, 0),
+            Every::Steps(count) => self.string(key, &format!("{count} steps")),
+            Every::Time(time) => self.number(key, time),
+        }
+    }
+
+    fn line(&mut self, key: &str, value: &str) {
+        self.0.push_str(&format!("{key} = {value}\n"));
+    }
+}
+
+impl Case {
+    /// The case with every key written out.
+    pub fn to_toml(&self) -> String {
+        let mut w = Writer::default();
+        w.string("name", &self.name);
+        w.string("description", &self.description);
+        w.string("units", self.units.name());
+
+        w.section("bodies");
+        self.bodies.write(&mut w);
+
+        w.section("gravity");
+        w.string("solver", word(SOLVERS, &self.gravity.solver));
+        match self.gravity.acceptance {
+            Acceptance::Geometric { theta } => {
+                w.string("acceptance", "geometric");
+                w.number("theta", theta);
+            }
+            Acceptance::Relative { alpha, theta } => {
+                w.string("acceptance", "relative");
+                w.number("accuracy", alpha);
+                w.number("theta", theta);
+            }
+        }
+        w.number("softening", self.gravity.eps);
+        w.string("precision", word(PRECISIONS, &self.gravity.precision));
+
+        w.section("time");
+        w.string("integrator", word(INTEGRATORS, &self.time.integrator));
+        match self.time.step {
+            StepChoice::Fixed(dt) => w.number("step", dt),
+            StepChoice::Adaptive { eta } => {
+                w.string("step", "adaptive");
+                w.number("eta", eta);
+            }
+        }
+        w.number("end", self.time.end);
+
+        w.section("output");
+        w.every("snapshot_every", self.output.snapshot_every);
+        w.every("image_every", self.output.image_every);
+        w.every("record_every", self.output.record_every);
+        w.string("format", word(FORMATS, &self.output.format));
+
+        w.section("image");
+        w.integer("size", self.image.size.into());
+        match self.image.width {
+            None => w.string("width", "auto"),
+            Some(width) => w.number("width", width),
+        }
+        w.string("plane", word(PLANES, &self.image.plane));
+        w.string("show", word(SHOWS, &self.image.show));
+        w.integer("frames_per_second", self.image.frames_per_second.into());
+        w.0
+    }
+}
+
+/// A TOML basic string.
+fn quoted(text: &str) -> String {
+    let escaped = text.chars().map(|c| match c {
+        '"' | '\\' => format!("\\{c}"),
+        c if c.is_control() => format!("\\u{:04X}", c as u32),
+        c => c.to_string(),
+    });
+    format!("\"{}\"", escaped.collect::<String>())
+}

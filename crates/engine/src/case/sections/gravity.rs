@@ -1,0 +1,40 @@
+//! `[gravity]`.
+
+use orrery_model::Dimension;
+use orrery_particles::settings::{Acceptance, GravitySettings, Precision, SolverChoice};
+
+use super::Words;
+use crate::case::reader::{Range, Section};
+
+pub(in crate::case) const SOLVERS: &Words<SolverChoice> =
+    &[("auto", SolverChoice::Auto), ("direct", SolverChoice::Direct), ("tree", SolverChoice::Tree)];
+pub(in crate::case) const PRECISIONS: &Words<Precision> =
+    &[("single", Precision::Single), ("mixed", Precision::Mixed), ("double", Precision::Double)];
+
+/// Beyond it a cell may act on bodies inside its own circumscribed sphere.
+const LARGEST_THETA: f64 = 1.2;
+const LARGEST_ALPHA: f64 = 0.1;
+
+pub(in crate::case) fn read(section: &Section<'_>) -> GravitySettings {
+    let solver = section.choice("solver", SOLVERS).unwrap_or_default();
+    let theta = section.number("theta", Range::UpTo(LARGEST_THETA)).unwrap_or(0.6);
+    let relative = section.choice("acceptance", &[("geometric", false), ("relative", true)]).unwrap_or(false);
+    let alpha = section.number("accuracy", Range::UpTo(LARGEST_ALPHA)).unwrap_or(0.0025);
+    let eps = section.quantity("softening", Dimension::Length, Range::NotNegative).unwrap_or(0.0);
+    let precision = section.choice("precision", PRECISIONS).unwrap_or_default();
+    if !relative {
+        section.refuse_beside("accuracy", "acceptance", "acceptance = \"relative\"");
+    }
+    section.finish();
+    GravitySettings {
+        g: section.units().gravitational_constant(),
+        eps,
+        solver,
+        acceptance: if relative {
+            Acceptance::Relative { alpha, theta }
+        } else {
+            Acceptance::Geometric { theta }
+        },
+        precision,
+    }
+}
