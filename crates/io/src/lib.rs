@@ -1,1 +1,21 @@
-//! Placeholder.
+//! Files: snapshots of bodies in formats that other programs read. This room knows no devices.
+//!
+//! [`write`] picks the format by the extension, [`read`] by the extension or, where that says nothing, by
+//! the first bytes. Files come from anywhere and may be broken or hostile: whatever the bytes are, reading
+//! gives bodies or an [`IoError`] of one line, and memory is bounded by the size of the file, never by what
+//! its header announces.
+
+mod error;
+mod gadget;
+mod hdf5;
+mod npy;
+mod npz;
+pub mod picture;
+pub mod plot;
+mod snapshot;
+mod text;
+mod xyz;
+
+pub use error::{Fault, IoError};
+pub use npz::{NpzArray, write_npz_arrays};
+pub use snapshot::{Description, Format, Snapshot, describe, read, write};

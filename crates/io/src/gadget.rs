@@ -1,0 +1,247 @@
+//! GADGET's binary snapshots, formats 1 and 2 (Springel 2005, and the GADGET-2 user guide, section 6).
+//!
+//! A file is a chain of Fortran records: length (u32), data, the same length again. The first record is the
+//! header of 256 bytes; then POS, VEL, ID and, where the header's table leaves a mass open, MASS. Format 2
+//! puts a record of 8 bytes before each, with a label of four letters, so that blocks may come in any order.
+//! Reals are f32 or f64 and ids u32 or u64: the length of a record tells which. A first length that only
+//! makes sense with its bytes swapped gives the byte order.
+
+use std::fs::File;
+use std::io::{BufReader, Read, Seek, SeekFrom};
+use std::path::Path;
+
+use orrery_model::{Particles, Species, Units, Vec3s};
+
+use crate::error::Fault;
+use crate::snapshot::Snapshot;
+use crate::text;
+
+const HEADER_BYTES: u32 = 256;
+const LABEL_BYTES: u32 = 8;
+
+/// Whether a file that starts with `head` may be one.
+pub fn looks_like(head: &[u8]) -> bool {
+    head.first_chunk::<4>().is_some_and(|&first| byte_order(first).is_some())
+}
+
+/// Whether the bytes are swapped (big-endian), and whether blocks have labels (format 2).
+fn byte_order(first: [u8; 4]) -> Option<(bool, bool)> {
+    let little = u32::from_le_bytes(first);
+    let big = u32::from_be_bytes(first);
+    match (little, big) {
+        (HEADER_BYTES, _) => Some((false, false)),
+        (_, HEADER_BYTES) => Some((true, false)),
+        (LABEL_BYTES, _) => Some((false, true)),
+        (_, LABEL_BYTES) => Some((true, true)),
+        _ => None,
+    }
+}
+
+/// Reads the whole file.
+pub fn read(path: &Path) -> Result<Snapshot, Fault> {
+    let mut records = Records::open(path)?;
+    let header = Header::read(&mut records)?;
+    let n = header.counts.iter().sum::<u64>();
+    let massive = (0..6).filter(|&k| header.mass_table[k] == 0.0).map(|k| header.counts[k]).sum::<u64>();
+
+    let mut bodies = Particles::default();
+    let mut unnamed = ["POS ", "VEL ", "ID  ", "MASS"].into_iter();
+    let mut own_masses = Vec::new();
+    let wanted = |bodies: &Particles, masses: &[f64]| {
+        bodies.position.is_empty()
+            || bodies.velocity.is_empty()
+            || bodies.id.is_empty()
+            || (massive > 0 && masses.is_empty())
+    };
+    while n > 0 && wanted(&bodies, &own_masses) {
+        let missing = || Fault::malformed("end of file", "no further block", "POS, VEL, ID and MASS");
+        let label = match records.label()? {
+            Label::Named(label) => label,
+            Label::Unnamed => unnamed.next().ok_or_else(missing)?.to_owned(),
+            Label::EndOfFile => return Err(missing()),
+        };
+        match label.trim_end() {
+            "POS" => bodies.position = records.vectors("POS", n)?,
+            "VEL" => bodies.velocity = records.vectors("VEL", n)?,
+            "ID" => bodies.id = records.integers("ID", n)?,
+            "MASS" if massive > 0 => own_masses = records.reals("MASS", massive)?,
+            _ => records.skip()?,
+        }
+    }
+    let mut own_masses = own_masses.into_iter();
+    for (species, &count) in Species::ALL.into_iter().zip(&header.counts) {
+        let shared = header.mass_table[species as usize];
+        for _ in 0..count {
+            bodies.species.push(species);
+            bodies.mass.push(if shared == 0.0 { own_masses.next().unwrap_or(0.0) } else { shared });
+        }
+    }
+    let assumed = (text::ASSUMED_UNITS.0.to_owned(), text::ASSUMED_UNITS.1.to_owned());
+    Ok(Snapshot {
+        particles: bodies,
+        time: header.time,
+        step: 0,
+        units: Units::Galactic,
+        provenance: vec![assumed],
+    })
+}
+
+struct Header {
+    counts: [u64; 6],
+    mass_table: [f64; 6],
+    time: f64,
+}
+
+impl Header {
+    fn read(records: &mut Records) -> Result<Self, Fault> {
+        records.label()?;
+        let bytes = records.record("HEAD", |length| length == u64::from(HEADER_BYTES), "256 bytes")?;
+        let swapped = records.swapped;
+        let int = |k: usize| u64::from(u32_at(&bytes, k, swapped));
+        let real = |k: usize| f64::from_bits(u64_at(&bytes, k, swapped));
+        let files = int(124);
+        if files > 1 {
+            return Err(Fault::malformed("block HEAD", format!("{files} files"), "1, a whole snapshot"));
+        }
+        Ok(Self {
+            counts: std::array::from_fn(|k| int(4 * k)),
+            mass_table: std::array::from_fn(|k| real(24 + 8 * k)),
+            time: real(72),
+        })
+    }
+}
+
+enum Label {
+    Named(String),
+    Unnamed,
+    EndOfFile,
+}
+
+/// The chain of records, with the place in the file for messages.
+struct Records {
+    file: BufReader<File>,
+    file_bytes: u64,
+    offset: u64,
+    swapped: bool,
+    labelled: bool,
+}
+
+impl Records {
+    fn open(path: &Path) -> Result<Self, Fault> {
+        let mut file = BufReader::new(File::open(path)?);
+        let file_bytes = file.get_ref().metadata()?.len();
+        let mut first = [0; 4];
+        file.read_exact(&mut first)?;
+        file.seek(SeekFrom::Start(0))?;
+        let (swapped, labelled) = byte_order(first).ok_or_else(|| {
+            Fault::malformed("byte 0", format!("{first:?}"), "a record of 256 bytes, or of 8 (format 2)")
+        })?;
+        Ok(Self { file, file_bytes, offset: 0, swapped, labelled })
+    }
+
+    /// The label of the record to come.
+    fn label(&mut self) -> Result<Label, Fault> {
+        if self.offset == self.file_bytes {
+            return Ok(Label::EndOfFile);
+        }
+        if !self.labelled {
+            return Ok(Label::Unnamed);
+        }
+        let bytes = self.record("label", |length| length == u64::from(LABEL_BYTES), "8 bytes")?;
+        Ok(Label::Named(String::from_utf8_lossy(&bytes[..4]).into_owned()))
+    }
+
+    /// The length of the record to come, which the file is known to be long enough for.
+    fn length(&mut self, name: &str) -> Result<u64, Fault> {
+        let length = u64::from(self.marker()?);
+        let left = self.file_bytes - self.offset;
+        if length + 4 > left {
+            let place = format!("block {name} at byte {}", self.offset);
+            let got = format!("a length of {length} bytes");
+            return Err(Fault::malformed(place, got, format!("at most the {left} bytes left in the file")));
+        }
+        Ok(length)
+    }
+
+    fn marker(&mut self) -> Result<u32, Fault> {
+        let mut bytes = [0; 4];
+        self.file.read_exact(&mut bytes)?;
+        self.offset += 4;
+        Ok(u32_at(&bytes, 0, self.swapped))
+    }
+
+    fn close(&mut self, name: &str, length: u64) -> Result<(), Fault> {
+        let end = u64::from(self.marker()?);
+        if end == length {
+            return Ok(());
+        }
+        let place = format!("end of block {name} at byte {}", self.offset - 4);
+        Err(Fault::malformed(place, end.to_string(), format!("{length} as at its start")))
+    }
+
+    /// The data of a record whose length `fits`.
+    fn record(&mut self, name: &str, fits: impl Fn(u64) -> bool, expected: &str) -> Result<Vec<u8>, Fault> {
+        let length = self.length(name)?;
+        if !fits(length) {
+            let place = format!("block {name} at byte {}", self.offset);
+            return Err(Fault::malformed(place, format!("{length} bytes"), expected));
+        }
+        let mut bytes = vec![0; length as usize];
+        self.file.read_exact(&mut bytes)?;
+        self.offset += length;
+        self.close(name, length)?;
+        Ok(bytes)
+    }
+
+    fn skip(&mut self) -> Result<(), Fault> {
+        let length = self.length("of no interest")?;
+        self.file.seek_relative(length as i64)?;
+        self.offset += length;
+        self.close("of no interest", length)
+    }
+
+    /// The bytes of `n` numbers, and how many each takes: 4 or 8.
+    fn numbers(&mut self, name: &str, n: u64) -> Result<(Vec<u8>, usize), Fault> {
+        let expected = format!("{} or {} ({n} numbers of 4 or 8 bytes)", 4 * n, 8 * n);
+        let bytes = self.record(name, |length| length == 4 * n || length == 8 * n, &expected)?;
+        let width = if bytes.len() as u64 == 4 * n { 4 } else { 8 };
+        Ok((bytes, width))
+    }
+
+    fn reals(&mut self, name: &str, n: u64) -> Result<Vec<f64>, Fault> {
+        let (bytes, width) = self.numbers(name, n)?;
+        let swapped = self.swapped;
+        Ok(if width == 4 {
+            bytes.chunks_exact(4).map(|b| f64::from(f32::from_bits(u32_at(b, 0, swapped)))).collect()
+        } else {
+            bytes.chunks_exact(8).map(|b| f64::from_bits(u64_at(b, 0, swapped))).collect()
+        })
+    }
+
+    fn integers(&mut self, name: &str, n: u64) -> Result<Vec<u64>, Fault> {
+        let (bytes, width) = self.numbers(name, n)?;
+        let swapped = self.swapped;
+        Ok(if width == 4 {
+            bytes.chunks_exact(4).map(|b| u64::from(u32_at(b, 0, swapped))).collect()
+        } else {
+            bytes.chunks_exact(8).map(|b| u64_at(b, 0, swapped)).collect()
+        })
+    }
+
+    fn vectors(&mut self, name: &str, n: u64) -> Result<Vec3s, Fault> {
+        let flat = self.reals(name, 3 * n)?;
+        let mut column = Vec3s::default();
+        flat.chunks_exact(3).for_each(|v| column.push([v[0], v[1], v[2]]));
+        Ok(column)
+    }
+}
+
+fn u32_at(bytes: &[u8], at: usize, swapped: bool) -> u32 {
+    let word: [u8; 4] = bytes[at..at + 4].try_into().expect("four bytes were taken");
+    if swapped { u32::from_be_bytes(word) } else { u32::from_le_bytes(word) }
+}
+
+fn u64_at(bytes: &[u8], at: usize, swapped: bool) -> u64 {
+    let word: [u8; 8] = bytes[at..at + 8].try_into().expect("eight bytes were taken");
+    if swapped { u64::from_be_bytes(word) } else { u64::from_le_bytes(word) }
+}

@@ -1,0 +1,313 @@
+//! A stroke font: each glyph is a few lines and curves, drawn at any size by the antialiased pen.
+//!
+//! A glyph is its width and its strokes, separated by blanks. A stroke is a list of points of two characters,
+//! x and y, each a digit in base 36; y is counted from 4 below the baseline, so 4 is the baseline, c the
+//! height of x, f that of capitals and g the top of ascenders. A plain stroke is a polyline; `~` starts a
+//! quadratic B-spline between its first and last point, `@` a closed one around its points.
+//!
+//! Text may hold `^{...}` and `_{...}` for raised and lowered parts.
+
+use super::Image;
+use super::stroke::Mask;
+
+/// Height of capitals in the font's own units.
+const CAP_HEIGHT: f64 = 11.0;
+/// Blank between glyphs.
+const GAP: f64 = 3.2;
+/// Half the pen's width for regular text.
+const PEN: f64 = 0.68;
+/// Size of raised and lowered text.
+const SMALL: f64 = 0.72;
+
+/// Text in one size at one height.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Level {
+    Line,
+    Raised,
+    Lowered,
+}
+
+/// Splits text into its plain, raised and lowered parts.
+pub(crate) fn parts(text: &str) -> Vec<(Level, &str)> {
+    let mut found = Vec::new();
+    let mut rest = text;
+    while let Some(open) = rest.find("^{").into_iter().chain(rest.find("_{")).min() {
+        let Some(length) = rest[open..].find('}') else { break };
+        found.push((Level::Line, &rest[..open]));
+        let level = if rest.as_bytes()[open] == b'^' { Level::Raised } else { Level::Lowered };
+        found.push((level, &rest[open + 2..open + length]));
+        rest = &rest[open + length + 1..];
+    }
+    found.push((Level::Line, rest));
+    found.retain(|(_, part)| !part.is_empty());
+    found
+}
+
+/// Width of the text whose capitals are `size` pixels high.
+pub(crate) fn text_width(text: &str, size: f64) -> f64 {
+    let advance = |level, part: &str| {
+        let scale = if level == Level::Line { 1.0 } else { SMALL };
+        part.chars().map(|c| glyph(c).0 + GAP).sum::<f64>() * scale
+    };
+    let total: f64 = parts(text).into_iter().map(|(level, part)| advance(level, part)).sum();
+    (total - GAP).max(0.0) * size / CAP_HEIGHT
+}
+
+/// Writes text with its left end at `x` and its baseline at `y`, running upwards if asked.
+/// A `halo` is a darker or lighter rim that keeps it readable over a picture.
+pub(crate) fn write_text(
+    image: &mut Image,
+    text: &str,
+    [x, y]: [f64; 2],
+    size: f64,
+    colour: [u8; 3],
+    halo: Option<[u8; 3]>,
+    upwards: bool,
+) {
+    let scale = size / CAP_HEIGHT;
+    let lines = outline(text);
+    let place = |p: [f64; 2]| {
+        let (along, up) = (p[0] * scale, p[1] * scale);
+        if upwards { [x - up, y - along] } else { [x + along, y - up] }
+    };
+    let (low, high) = (place([-2.0, -6.0]), place([text_width(text, CAP_HEIGHT) + 4.0, 15.0]));
+    let left = low[0].min(high[0]).floor() - 2.0;
+    let top = low[1].min(high[1]).floor() - 2.0;
+    let size_of = |k: usize| ((high[k] - low[k]).abs() + 6.0) as usize;
+    let radius = (PEN * scale).max(0.5);
+    let mut draw = |pen: f64, colour, opacity| {
+        let mut mask = Mask::new(left as i64, top as i64, size_of(0), size_of(1));
+        for line in &lines {
+            let points: Vec<_> = line.iter().map(|&p| place(p)).collect();
+            match points[..] {
+                [dot] => mask.disc(dot, pen * 1.35),
+                _ => mask.polyline(&points, pen),
+            }
+        }
+        image.paint(&mask, colour, opacity);
+    };
+    if let Some(rim) = halo {
+        draw(radius + 0.16 * size, rim, 0.35);
+        draw(radius + 0.08 * size, rim, 0.5);
+    }
+    draw(radius, colour, 1.0);
+}
+
+/// All strokes of a text as polylines, in the font's units from the start of the baseline.
+fn outline(text: &str) -> Vec<Vec<[f64; 2]>> {
+    let (mut lines, mut x) = (Vec::new(), 0.0);
+    for (level, part) in parts(text) {
+        let (scale, lift) = match level {
+            Level::Line => (1.0, 0.0),
+            Level::Raised => (SMALL, 5.5),
+            Level::Lowered => (SMALL, -2.5),
+        };
+        for c in part.chars() {
+            let (width, strokes) = glyph(c);
+            let set = |p: [f64; 2]| [x + scale * p[0], lift + scale * p[1]];
+            lines.extend(strokes.split(' ').filter(|s| !s.is_empty()).map(|s| {
+                let line = stroke_points(s);
+                line.into_iter().map(set).collect()
+            }));
+            x += scale * (width + GAP);
+        }
+    }
+    lines
+}
+
+fn stroke_points(stroke: &str) -> Vec<[f64; 2]> {
+    let (kind, digits) = match stroke.as_bytes() {
+        [kind @ (b'~' | b'@'), rest @ ..] => (*kind, rest),
+        all => (b' ', all),
+    };
+    let digit = |b: u8| f64::from(char::from(b).to_digit(36).unwrap_or(0));
+    let points: Vec<[f64; 2]> =
+        digits.chunks_exact(2).map(|pair| [digit(pair[0]), digit(pair[1]) - 4.0]).collect();
+    let middle = |a: [f64; 2], b: [f64; 2]| [0.5 * (a[0] + b[0]), 0.5 * (a[1] + b[1])];
+    let n = points.len();
+    let mut curve = Vec::new();
+    let mut arc = |a: [f64; 2], control: [f64; 2], b: [f64; 2]| {
+        for step in 0..=8 {
+            let t = f64::from(step) / 8.0;
+            let along = |k: usize| (1.0 - t).powi(2) * a[k] + 2.0 * t * (1.0 - t) * control[k] + t * t * b[k];
+            curve.push([along(0), along(1)]);
+        }
+    };
+    match kind {
+        b'~' => {
+            for i in 1..n - 1 {
+                let start = if i == 1 { points[0] } else { middle(points[i - 1], points[i]) };
+                let end = if i == n - 2 { points[n - 1] } else { middle(points[i], points[i + 1]) };
+                arc(start, points[i], end);
+            }
+            curve
+        }
+        b'@' => {
+            for i in 0..n {
+                let (before, after) = (points[(i + n - 1) % n], points[(i + 1) % n]);
+                arc(middle(before, points[i]), points[i], middle(points[i], after));
+            }
+            curve
+        }
+        _ => points,
+    }
+}
+
+/// Width and strokes. A character that the font lacks is an empty box.
+fn glyph(c: char) -> (f64, &'static str) {
+    match c {
+        ' ' => (1.6, ""),
+        '!' => (0.0, "0f08 04"),
+        '"' => (3.0, "0g0d 3g3d"),
+        '#' => (9.0, "243f 647f 0898 1c9c"),
+        '$' => (8.0, "~8c8e0e0a89850507 4g43"),
+        '%' => (10.0, "@0f4f4a0a @69a9a464 149f"),
+        '&' => (9.0, "~942b2f6f6b090484 99"),
+        '\'' => (0.0, "0g0d"),
+        '(' => (3.0, "~3h0d0532"),
+        ')' => (3.0, "~0h3d3502"),
+        '*' => (6.0, "3g3a 0e6c 0c6e"),
+        '+' => (8.0, "0888 4c44"),
+        ',' => (1.0, "1402"),
+        '-' => (4.0, "0848"),
+        '.' => (0.0, "04"),
+        '/' => (5.0, "035g"),
+        '0' => (7.0, "@0f7f7a79740409 0a"),
+        '1' => (7.0, "1d4f44"),
+        '2' => (7.0, "~0d0f7f7a04 0474"),
+        '3' => (7.0, "~0d0f7f7a2a ~2a7a740406"),
+        '4' => (7.0, "545f0777"),
+        '5' => (7.0, "6f1f0a ~0a1c7c740406"),
+        '6' => (7.0, "@0b7b7404 ~6f1f0b07"),
+        '7' => (7.0, "0f7f24"),
+        '8' => (7.0, "@0f7f7a0a @0a7a7404"),
+        '9' => (7.0, "@0f7f7808 ~1464787c"),
+        ':' => (0.0, "04 0b"),
+        ';' => (1.0, "1402 1b"),
+        '<' => (7.0, "7c0874"),
+        '=' => (8.0, "0a8a 0686"),
+        '>' => (7.0, "0c7804"),
+        '?' => (6.0, "~0d0f6f6a3a37 34"),
+        '@' => (11.0, "~a3030fbfb6868c @3c8c8636"),
+        'A' => (8.0, "044f84 1777"),
+        'B' => (8.0, "040f ~0f4f7f7a4a0a ~0a4a8a844404"),
+        'C' => (8.0, "~8d8f0f048486"),
+        'D' => (8.0, "040f ~0f3f8f843404"),
+        'E' => (7.0, "7f0f0474 0a6a"),
+        'F' => (7.0, "7f0f04 0a6a"),
+        'G' => (8.0, "~8d8f0f048489 8959"),
+        'H' => (8.0, "040f 848f 0a8a"),
+        'I' => (0.0, "040f"),
+        'J' => (6.0, "~6f69640407"),
+        'K' => (7.0, "040f 7f09 2b74"),
+        'L' => (6.0, "0f0464"),
+        'M' => (10.0, "040f56afa4"),
+        'N' => (8.0, "040f848f"),
+        'O' => (9.0, "@0f9f9404"),
+        'P' => (8.0, "040f ~0f4f8f894909"),
+        'Q' => (9.0, "@0f9f9404 5793"),
+        'R' => (8.0, "040f ~0f4f8f894909 4984"),
+        'S' => (8.0, "~8d8f0f0a89840406"),
+        'T' => (8.0, "0f8f 4f44"),
+        'U' => (8.0, "~0f090484898f"),
+        'V' => (8.0, "0f448f"),
+        'W' => (12.0, "0f346f94cf"),
+        'X' => (8.0, "0f84 048f"),
+        'Y' => (8.0, "0f4a8f 4a44"),
+        'Z' => (8.0, "0f8f0484"),
+        '[' => (3.0, "3g0g0232"),
+        '\\' => (5.0, "0g53"),
+        ']' => (3.0, "0g3g3202"),
+        '^' => (6.0, "0b3f6b"),
+        '_' => (7.0, "0373"),
+        '`' => (2.0, "0g2d"),
+        'a' => (6.0, "~0b0c6c6964 ~693909046467"),
+        'b' => (7.0, "040g @0c7c7404"),
+        'c' => (6.0, "~6a6c0c046466"),
+        'd' => (7.0, "747g @0c7c7404"),
+        'e' => (7.0, "0878 ~787c0c047476"),
+        'f' => (5.0, "~5g2g2c24 0c5c"),
+        'g' => (7.0, "@0c7c7404 ~7c75700002"),
+        'h' => (6.0, "040g ~080c6c6864"),
+        'i' => (0.0, "040c 0f"),
+        'j' => (2.0, "~2c232000 2f"),
+        'k' => (6.0, "040g 6c08 2964"),
+        'l' => (2.0, "~0g070424"),
+        'm' => (10.0, "040c ~080c5c5854 ~585caca8a4"),
+        'n' => (6.0, "040c ~080c6c6864"),
+        'o' => (7.0, "@0c7c7404"),
+        'p' => (7.0, "000c @0c7c7404"),
+        'q' => (7.0, "707c @0c7c7404"),
+        'r' => (4.0, "040c ~080c4c"),
+        's' => (6.0, "~6b6c0c0868640405"),
+        't' => (5.0, "~2f282454 0c5c"),
+        'u' => (6.0, "~0c08046468 6c64"),
+        'v' => (6.0, "0c346c"),
+        'w' => (9.0, "0c24 245c 5c74 749c"),
+        'x' => (6.0, "0c64 046c"),
+        'y' => (6.0, "0c34 6c3421 ~342100"),
+        'z' => (6.0, "0c6c0464"),
+        '{' => (4.0, "~4g2g2c2909 ~0929262242"),
+        '|' => (0.0, "020g"),
+        '}' => (4.0, "~0g2g2c2949 ~4929262202"),
+        '~' => (8.0, "~070a4a47878a"),
+        '\u{d7}' => (6.0, "0b65 056b"),
+        '\u{b7}' => (0.0, "08"),
+        '\u{b0}' => (3.0, "@0g3g3d0d"),
+        '\u{b1}' => (8.0, "0a8a 4e46 0484"),
+        '\u{2212}' => (7.0, "0878"),
+        '\u{2013}' => (6.0, "0868"),
+        '\u{2299}' | '\u{2609}' => (8.0, "@0c8c8404 48"),
+        '\u{394}' => (8.0, "044f8404"),
+        '\u{3a3}' => (7.0, "7f0f4a0474"),
+        'α' => (8.0, "@0c6c6404 ~7c676484"),
+        'ε' => (5.0, "~5b5c0c0838 ~3808045455"),
+        'θ' => (6.0, "@0g6g6404 0a6a"),
+        'λ' => (6.0, "0g64 3a04"),
+        'μ' | '\u{b5}' => (6.0, "000c ~0c08046468 6c64"),
+        'π' => (7.0, "0c7c 2c24 5c54"),
+        'ρ' => (7.0, "@0c7c7404 0800"),
+        'σ' => (8.0, "@0c6c6404 3c8c"),
+        'τ' => (6.0, "0c6c ~3c373454"),
+        'φ' => (8.0, "@0c8c8404 4f41"),
+        _ => (6.0, "046c6f0f0464"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_printable_character_has_strokes_inside_its_box() {
+        for c in (' '..='~').chain("×·°±−ΔΣαεθλμπρστφ⊙".chars()) {
+            let (width, strokes) = glyph(c);
+            assert!(c == ' ' || !strokes.is_empty(), "{c}");
+            assert!(c == '\u{fffd}' || strokes != glyph('\u{fffd}').1, "{c} is missing");
+            for line in outline(&c.to_string()) {
+                assert!(!line.is_empty(), "{c}: {strokes}");
+                for [x, y] in line {
+                    assert!((0.0..=width).contains(&x) && (-4.0..=13.0).contains(&y), "{c}: {x}, {y}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn markup_is_split() {
+        let expected =
+            [(Level::Line, "10"), (Level::Raised, "-6"), (Level::Line, " M"), (Level::Lowered, "s")];
+        assert_eq!(parts("10^{-6} M_{s}"), expected);
+        assert_eq!(parts("a^{b"), [(Level::Line, "a^{b")]);
+        assert!(parts("").is_empty());
+        assert!(text_width("10^{-6}", 11.0) < text_width("10-6", 11.0));
+    }
+
+    #[test]
+    fn text_stays_in_the_image() {
+        let mut image = Image::filled(20, 10, [0; 3]);
+        write_text(&mut image, "far beyond the edge", [-30.0, 5.0], 30.0, [255; 3], Some([9; 3]), false);
+        write_text(&mut image, "", [0.0, 0.0], 10.0, [255; 3], None, true);
+        assert_eq!(image.rgb.len(), 600);
+    }
+}

@@ -1,0 +1,67 @@
+//! PNG files with their provenance in text chunks.
+
+use std::path::Path;
+
+use super::{Image, PendingFile, PictureError};
+
+/// Writes the image with `texts`, pairs of keyword and value, as iTXt chunks (UTF-8).
+///
+/// A keyword is 1 to 79 Latin-1 characters; PNG registers Title, Author, Description, Software, Comment and
+/// others. The file appears under its name only when it is complete.
+pub fn write_png(path: &Path, image: &Image, texts: &[(&str, &str)]) -> Result<(), PictureError> {
+    let mut file = PendingFile::create(path)?;
+    let mut encoder = png::Encoder::new(&mut file, image.width, image.height);
+    encoder.set_color(png::ColorType::Rgb);
+    encoder.set_depth(png::BitDepth::Eight);
+    for (keyword, text) in texts {
+        encoder
+            .add_itxt_chunk((*keyword).to_owned(), (*text).to_owned())
+            .map_err(PictureError::encoding(path))?;
+    }
+    let mut writer = encoder.write_header().map_err(PictureError::encoding(path))?;
+    writer.write_image_data(&image.rgb).map_err(PictureError::encoding(path))?;
+    writer.finish().map_err(PictureError::encoding(path))?;
+    file.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::io::BufReader;
+
+    use super::*;
+
+    #[test]
+    fn pixels_and_texts_come_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("picture.png");
+        let mut image = Image::filled(7, 3, [1, 2, 3]);
+        image.rgb.iter_mut().enumerate().for_each(|(i, b)| *b = (i * 37 % 256) as u8);
+        let texts = [("Software", "orrery 0.1"), ("Case", "name = \"Δ\"\nn = 3")];
+        write_png(&path, &image, &texts).unwrap();
+
+        let mut reader = png::Decoder::new(BufReader::new(File::open(&path).unwrap())).read_info().unwrap();
+        let mut rgb = vec![0; reader.output_buffer_size().unwrap()];
+        let frame = reader.next_frame(&mut rgb).unwrap();
+        assert_eq!((frame.width, frame.height, frame.color_type), (7, 3, png::ColorType::Rgb));
+        assert_eq!(rgb, image.rgb);
+        let found = &reader.info().utf8_text;
+        for (chunk, (keyword, text)) in found.iter().zip(texts) {
+            assert_eq!((chunk.keyword.as_str(), chunk.get_text().unwrap().as_str()), (keyword, text));
+        }
+        assert_eq!(found.len(), 2);
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_refusal_names_the_file_and_leaves_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("picture.png");
+        let error = write_png(&path, &Image::filled(1, 1, [0; 3]), &[("", "no keyword")]).unwrap_err();
+        assert!(error.to_string().contains("picture.png"), "{error}");
+        let missing = folder.path().join("no such folder").join("a.png");
+        let error = write_png(&missing, &Image::filled(1, 1, [0; 3]), &[]).unwrap_err();
+        assert!(error.to_string().contains("a.png"), "{error}");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+}

@@ -1,0 +1,98 @@
+//! From surface densities to colours.
+//!
+//! Brightness follows the logarithm of the total density. Where several layers overlap, each layer's colour
+//! for that brightness counts by its share of the mass, mixed in linear light: the picture is as bright as if
+//! there were one layer, and its hue tells whose bodies they are.
+
+use super::colour::encode;
+use super::{ColourMap, Image, Labels, PictureError, Scale, SurfaceDensity, View};
+
+/// A group of bodies and its colours.
+#[derive(Clone, Copy, Debug)]
+pub struct Layer<'a> {
+    /// Where the group's mass is.
+    pub map: &'a SurfaceDensity,
+    /// Its colours.
+    pub colours: &'a ColourMap,
+}
+
+/// Draws the layers with one brightness scale, then the labels.
+///
+/// Layers of different sizes are an error. Without any layer the picture is black.
+pub fn render(
+    layers: &[Layer<'_>],
+    scale: Scale,
+    view: &View,
+    labels: &Labels,
+) -> Result<Image, PictureError> {
+    let (width, height) = (view.pixels.0.max(1), view.pixels.1.max(1));
+    for layer in layers {
+        let got = (layer.map.width, layer.map.height);
+        if got != (width, height) {
+            return Err(PictureError::SizeMismatch { what: "a layer", expected: (width, height), got });
+        }
+    }
+    let mut image = Image::filled(width, height, [0; 3]);
+    let bytes: Vec<u8> = (0..=CURVE).map(|k| encode((k as f32 / CURVE as f32).powi(2))).collect();
+    let place = scale.placer();
+    let sky = layers.first().map_or([0; 3], |layer| layer.colours.srgb(0.0));
+    let rescale = layers.first().map_or(1.0, |layer| 1.0 / layer.map.pixel_area);
+    for (i, pixel) in image.rgb.chunks_exact_mut(3).enumerate() {
+        let total: f64 = layers.iter().map(|layer| layer.map.mass[i]).sum();
+        let t = place(total * rescale);
+        if t == 0.0 {
+            pixel.copy_from_slice(&sky);
+            continue;
+        }
+        let mut light = [0.0f32; 3];
+        for layer in layers {
+            let share = layer.map.mass[i] / total;
+            if share > 0.0 {
+                let colour = layer.colours.linear(t);
+                (0..3).for_each(|k| light[k] += share as f32 * colour[k]);
+            }
+        }
+        for (byte, v) in pixel.iter_mut().zip(light) {
+            *byte = bytes[(v.clamp(0.0, 1.0).sqrt() * CURVE as f32 + 0.5) as usize];
+        }
+    }
+    labels.draw(&mut image, view);
+    Ok(image)
+}
+
+/// Steps of the tabulated sRGB curve; in the square root of light, where the curve is nearly straight.
+const CURVE: usize = 2048;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn map(mass: Vec<f64>) -> SurfaceDensity {
+        SurfaceDensity { width: 2, height: 1, pixel_area: 1.0, mass }
+    }
+
+    const VIEW: View = View { centre: [0.0; 3], half_width: 1.0, axes: (0, 1), pixels: (2, 1) };
+
+    #[test]
+    fn overlap_mixes_hues_and_keeps_brightness() {
+        let (a, b) = (map(vec![1.0, 0.5]), map(vec![0.0, 0.5]));
+        let (blue, orange) = (ColourMap::blue(), ColourMap::orange());
+        let layers = [Layer { map: &a, colours: &blue }, Layer { map: &b, colours: &orange }];
+        let scale = Scale { low: 0.1, high: 10.0 };
+        let image = render(&layers, scale, &VIEW, &Labels::none()).unwrap();
+        let mixed = [0, 1, 2].map(|k| encode(0.5 * blue.linear(0.5)[k] + 0.5 * orange.linear(0.5)[k]));
+        for (x, wanted) in [(0, blue.srgb(0.5)), (1, mixed)] {
+            let got = image.pixel(x, 0);
+            assert!((0..3).all(|k| got[k].abs_diff(wanted[k]) <= 1), "{got:?} {wanted:?}");
+        }
+    }
+
+    #[test]
+    fn layers_of_another_size_are_refused() {
+        let wrong = SurfaceDensity { width: 1, height: 2, ..map(vec![0.0; 2]) };
+        let colours = ColourMap::ember();
+        let layers = [Layer { map: &wrong, colours: &colours }];
+        let error = render(&layers, Scale { low: 0.1, high: 1.0 }, &VIEW, &Labels::none()).unwrap_err();
+        assert_eq!(error.to_string(), "a layer has 1x2 pixels, expected 2x1");
+    }
+}

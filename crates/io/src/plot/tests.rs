@@ -1,0 +1,114 @@
+use super::*;
+
+fn plot(log: bool, series: Vec<Series>) -> Plot {
+    let axis = |label: &str| Axis { label: label.to_owned(), log };
+    Plot {
+        title: "Energy <&> \"error\"".into(),
+        subtitle: "leapfrog\u{0}".into(),
+        x: axis("t / Gyr"),
+        y: axis("|\u{394}E/E_{0}|"),
+        series,
+    }
+}
+
+/// Tags are closed in order and attributes hold no number that is not one.
+fn assert_well_formed(svg: &str) {
+    let mut open = Vec::new();
+    let mut rest = svg;
+    while let Some(start) = rest.find('<') {
+        assert!(!rest[..start].contains('>'), "stray > before {}", &rest[start..start + 20]);
+        let end = start + rest[start..].find('>').expect("a tag ends");
+        let tag = &rest[start + 1..end];
+        assert_eq!(tag.matches('"').count() % 2, 0, "{tag}");
+        if let Some(name) = tag.strip_prefix('/') {
+            assert_eq!(open.pop(), Some(name), "{svg}");
+        } else if !tag.ends_with('/') {
+            open.push(tag.split_whitespace().next().unwrap());
+        }
+        assert!(!tag.contains("NaN") && !tag.contains("inf"), "{tag}");
+        rest = &rest[end + 1..];
+    }
+    assert!(open.is_empty(), "left open: {open:?}");
+    assert!(!svg.contains('\u{0}'));
+}
+
+fn places(svg: &str) -> usize {
+    let (_, curves) = svg.split_once("<g clip-path").unwrap();
+    let lines = curves.split("points=\"").skip(1).map(|p| p.split('"').next().unwrap());
+    lines.map(|p| p.split(' ').count()).sum::<usize>() + curves.matches("<circle").count()
+}
+
+#[test]
+fn svg_is_well_formed_and_has_all_points() {
+    let wave: Vec<(f64, f64)> = (1..=500).map(|i| (f64::from(i), 2.0 + f64::from(i).sin())).collect();
+    for log in [false, true] {
+        for style in [Style::Line, Style::Dashed, Style::Points] {
+            let series = Series { name: "a & b".into(), points: wave.clone(), style };
+            let svg = plot(log, vec![series.clone(), series]).svg();
+            assert_well_formed(&svg);
+            assert_eq!(places(&svg), 1000);
+            assert!(svg.contains("a &amp; b"));
+        }
+    }
+}
+
+#[test]
+fn degenerate_series_do_no_harm() {
+    let (nan, inf) = (f64::NAN, f64::INFINITY);
+    let cases: Vec<Vec<(f64, f64)>> = vec![
+        vec![],
+        vec![(1.0, 1.0)],
+        vec![(0.0, 0.0)],
+        vec![(0.0, 3.0), (1.0, 3.0)],
+        vec![(0.0, -3.0), (1.0, 0.0), (2.0, -1e-300)],
+        vec![(nan, 1.0), (1.0, nan), (inf, 2.0), (2.0, -inf)],
+        vec![(1.0, 1.0), (2.0, nan), (3.0, 1e-5), (4.0, 2.0)],
+        vec![(-1e308, 1e308), (1e308, -1e308)],
+        vec![(1e-320, 1e-320), (1e308, 1e308)],
+        vec![(1e15, 1.0), (1e15 + 1.0, 1.0 + 1e-15)],
+    ];
+    for points in cases {
+        for log in [false, true] {
+            for style in [Style::Line, Style::Dashed, Style::Points] {
+                let series = Series { name: String::new(), points: points.clone(), style };
+                let plot = plot(log, vec![series, Series::default()]);
+                assert_well_formed(&plot.svg());
+                for (width, height) in [(300, 200), (1, 1), (40, 700)] {
+                    let image = plot.image(width, height);
+                    assert_eq!((image.width, image.height), (width, height), "{points:?}");
+                }
+            }
+        }
+    }
+    assert_well_formed(&Plot::default().svg());
+}
+
+/// A gap is where a point cannot be shown: three lines' worth of points, two pieces.
+#[test]
+fn what_cannot_be_shown_leaves_a_gap() {
+    let points = vec![(1.0, 1.0), (2.0, 2.0), (3.0, -1.0), (4.0, 3.0), (5.0, 4.0)];
+    let svg = plot(true, vec![Series::line("", points)]).svg();
+    let (_, curves) = svg.split_once("<g clip-path").unwrap();
+    assert_eq!(curves.matches("<polyline").count(), 2);
+    assert_eq!(places(&svg), 4);
+}
+
+#[test]
+fn the_line_is_where_the_svg_says() {
+    let image = plot(false, vec![Series::line("", vec![(0.0, 0.0), (1.0, 1.0)])]).image(720, 480);
+    let blue = |x: u32, y: u32| image.pixel(x, y)[2] > 120 && image.pixel(x, y)[0] < 90;
+    let column = |x: u32| (0..480).find(|&y| blue(x, y));
+    let (near, far) = (column(200).expect("left part"), column(600).expect("right part"));
+    assert!(far + 100 < near, "rises to the right: {near} {far}");
+}
+
+#[test]
+fn files_are_written_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    let plot = plot(true, vec![Series::line("error", vec![(1.0, 1e-6), (2.0, 1e-5)])]);
+    plot.write_svg(&folder.path().join("energy.svg")).unwrap();
+    plot.write_png(&folder.path().join("energy.png"), 300, 200).unwrap();
+    assert_eq!(std::fs::read_to_string(folder.path().join("energy.svg")).unwrap(), plot.svg());
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2);
+    assert!(plot.write_svg(&folder.path().join("no/such.svg")).unwrap_err().to_string().contains("such.svg"));
+}

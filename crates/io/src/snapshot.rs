@@ -1,0 +1,238 @@
+//! A snapshot, whatever the format: choosing the format, writing so that no half file is ever seen, and
+//! telling in short what a file holds.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{BufWriter, Read, Write};
+use std::path::{Path, PathBuf};
+
+use orrery_model::{Particles, Species, Units};
+
+use crate::error::{Fault, IoError};
+use crate::{gadget, hdf5, npz, xyz};
+
+/// The bodies at one time, and where they come from.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Snapshot {
+    /// The bodies, in the user's order.
+    pub particles: Particles,
+    /// Simulated time, in `units`.
+    pub time: f64,
+    /// Steps taken so far.
+    pub step: u64,
+    /// What the numbers mean.
+    pub units: Units,
+    /// How the file came to be: names (each once) and texts, in order.
+    pub provenance: Vec<(String, String)>,
+}
+
+/// A file format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// GADGET's HDF5 layout: `.hdf5`, `.h5`.
+    GadgetHdf5,
+    /// GADGET's binary formats 1 and 2; read only.
+    GadgetBinary,
+    /// Extended XYZ: `.xyz`, `.extxyz`.
+    ExtendedXyz,
+    /// Arrays of numpy: `.npz`.
+    Npz,
+}
+
+impl Format {
+    /// The format that the extension of `path` stands for.
+    pub fn from_path(path: &Path) -> Option<Self> {
+        match path.extension()?.to_str()?.to_ascii_lowercase().as_str() {
+            "hdf5" | "h5" => Some(Self::GadgetHdf5),
+            "xyz" | "extxyz" => Some(Self::ExtendedXyz),
+            "npz" => Some(Self::Npz),
+            _ => None,
+        }
+    }
+
+    /// The format that the first bytes of a file look like.
+    pub fn from_content(head: &[u8]) -> Option<Self> {
+        if head.starts_with(b"\x89HDF\r\n\x1a\n") {
+            Some(Self::GadgetHdf5)
+        } else if head.starts_with(b"PK") {
+            Some(Self::Npz)
+        } else if gadget::looks_like(head) {
+            Some(Self::GadgetBinary)
+        } else if xyz::looks_like(head) {
+            Some(Self::ExtendedXyz)
+        } else {
+            None
+        }
+    }
+
+    /// Its name, for people.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::GadgetHdf5 => "GADGET HDF5",
+            Self::GadgetBinary => "GADGET binary",
+            Self::ExtendedXyz => "extended XYZ",
+            Self::Npz => "NPZ",
+        }
+    }
+}
+
+/// Reads a snapshot in any format known here.
+pub fn read(path: &Path) -> Result<Snapshot, IoError> {
+    read_with_format(path).map(|(_, snapshot)| snapshot)
+}
+
+fn read_with_format(path: &Path) -> Result<(Format, Snapshot), IoError> {
+    let format = format_of(path).map_err(|fault| fault.at(path))?;
+    let snapshot = match format {
+        Format::GadgetHdf5 => hdf5::read(path),
+        Format::GadgetBinary => gadget::read(path),
+        Format::ExtendedXyz => xyz::read(path),
+        Format::Npz => npz::read(path),
+    };
+    Ok((format, snapshot.map_err(|fault| fault.at(path))?))
+}
+
+fn format_of(path: &Path) -> Result<Format, Fault> {
+    let file = File::open(path)?;
+    if file.metadata()?.is_dir() {
+        return Err(Fault::malformed("path", "a directory", "a file"));
+    }
+    let mut head = Vec::new();
+    file.take(64).read_to_end(&mut head)?;
+    if head.is_empty() {
+        return Err(Fault::Empty);
+    }
+    Format::from_path(path).or_else(|| Format::from_content(&head)).ok_or_else(|| {
+        Fault::malformed("byte 0", "unknown content", "a GADGET (HDF5 or binary), extended XYZ or NPZ file")
+    })
+}
+
+/// Writes a snapshot in the format that the extension names. A reader sees the whole file or none: the bytes
+/// go to a temporary name beside it, reach the disk, and are then renamed.
+pub fn write(path: &Path, snapshot: &Snapshot) -> Result<(), IoError> {
+    check_writable(snapshot).map_err(|fault| fault.at(path))?;
+    let format = Format::from_path(path).ok_or_else(|| {
+        let got = path.extension().map_or("(none)".into(), |e| format!(".{}", e.display()));
+        Fault::UnknownExtension { got }.at(path)
+    })?;
+    replace_file(path, |file| match format {
+        Format::GadgetHdf5 => hdf5::write(file, snapshot),
+        Format::ExtendedXyz => xyz::write(file, snapshot),
+        Format::Npz => npz::write(file, snapshot),
+        Format::GadgetBinary => unreachable!("no extension stands for it"),
+    })
+}
+
+fn check_writable(snapshot: &Snapshot) -> Result<(), Fault> {
+    let p = &snapshot.particles;
+    let n = p.position.x.len() as u64;
+    for (place, got) in [
+        ("position y", p.position.y.len()),
+        ("position z", p.position.z.len()),
+        ("velocity x", p.velocity.x.len()),
+        ("velocity y", p.velocity.y.len()),
+        ("velocity z", p.velocity.z.len()),
+        ("mass", p.mass.len()),
+        ("id", p.id.len()),
+        ("species", p.species.len()),
+    ] {
+        Fault::check_length(place, got as u64, n)?;
+    }
+    for (i, (key, value)) in snapshot.provenance.iter().enumerate() {
+        let refuse = |got: &str, expected: &str| Err(Fault::malformed("provenance", got, expected));
+        if key.is_empty() {
+            return refuse("an empty name", "a name");
+        }
+        if snapshot.provenance[..i].iter().any(|(earlier, _)| earlier == key) {
+            return refuse(&format!("'{key}' twice"), "each name once");
+        }
+        // HDF5 strings end at the first NUL.
+        if key.contains('\0') || value.contains('\0') {
+            return refuse(&format!("a NUL in {key:?}"), "text");
+        }
+    }
+    Ok(())
+}
+
+/// Fills a temporary file beside `path` and renames it to `path` once it is on the disk.
+pub(crate) fn replace_file(
+    path: &Path,
+    fill: impl FnOnce(&mut BufWriter<File>) -> Result<(), Fault>,
+) -> Result<(), IoError> {
+    let name = path.file_name().ok_or_else(|| Fault::malformed("path", "no file name", "one").at(path))?;
+    let mut hidden = std::ffi::OsString::from(".");
+    hidden.push(name);
+    hidden.push(format!(".{}.part", std::process::id()));
+    let part = Unfinished(path.with_file_name(hidden));
+    let attempt = || {
+        let file = OpenOptions::new().write(true).read(true).create(true).truncate(true).open(&part.0)?;
+        let mut buffered = BufWriter::with_capacity(1 << 20, file);
+        fill(&mut buffered)?;
+        buffered.flush()?;
+        buffered.get_ref().sync_all()?;
+        fs::rename(&part.0, path)?;
+        Ok(())
+    };
+    attempt().map_err(|fault: Fault| fault.at(path))
+}
+
+/// A temporary file that does not outlive a failure; after the rename there is nothing left to remove.
+struct Unfinished(PathBuf);
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+/// What a snapshot file holds, in short.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Description {
+    /// The format it is in.
+    pub format: Format,
+    /// Its length.
+    pub file_bytes: u64,
+    /// How many bodies of each species, those without any left out.
+    pub species: Vec<(Species, usize)>,
+    /// Simulated time.
+    pub time: f64,
+    /// Steps taken so far.
+    pub step: u64,
+    /// What the numbers mean.
+    pub units: Units,
+    /// The least and the greatest coordinates; `None` without bodies.
+    pub extent: Option<[[f64; 3]; 2]>,
+    /// The sum of the masses.
+    pub total_mass: f64,
+    /// How the file came to be.
+    pub provenance: Vec<(String, String)>,
+}
+
+impl Description {
+    /// How many bodies there are.
+    pub fn bodies(&self) -> usize {
+        self.species.iter().map(|(_, n)| n).sum()
+    }
+}
+
+/// Reads the file whole and tells what it holds.
+pub fn describe(path: &Path) -> Result<Description, IoError> {
+    let (format, snapshot) = read_with_format(path)?;
+    let file_bytes = fs::metadata(path).map_err(|error| IoError::system(path, error))?.len();
+    let bodies = &snapshot.particles;
+    let count = |species| bodies.species.iter().filter(|&&s| s == species).count();
+    let range = |column: &[f64]| {
+        column.iter().fold([f64::INFINITY, f64::NEG_INFINITY], |[low, high], &c| [low.min(c), high.max(c)])
+    };
+    let [x, y, z] = [&bodies.position.x, &bodies.position.y, &bodies.position.z].map(|column| range(column));
+    Ok(Description {
+        format,
+        file_bytes,
+        species: Species::ALL.map(|s| (s, count(s))).into_iter().filter(|&(_, n)| n > 0).collect(),
+        time: snapshot.time,
+        step: snapshot.step,
+        units: snapshot.units,
+        extent: (!bodies.is_empty()).then_some([[x[0], y[0], z[0]], [x[1], y[1], z[1]]]),
+        total_mass: bodies.total_mass(),
+        provenance: snapshot.provenance,
+    })
+}

@@ -1,0 +1,152 @@
+"""Opens files written by orrery-io with the programs people use: h5py, yt, pynbody and numpy.
+
+Usage: python readers.py FOLDER, where FOLDER holds NAME.hdf5, NAME.npz and NAME.xyz for each NAME in
+expected.json, which says what must be found. Exits with 1 and says what differs where anything does.
+"""
+
+import json
+import pathlib
+import sys
+
+import h5py
+import numpy as np
+import pynbody
+import yt
+
+FAMILIES = {"gas": [0], "dm": [1, 2, 3], "star": [4], "bh": [5]}
+
+
+def members(expected, kinds):
+    """The bodies of GADGET types `kinds`, type after type, as they lie in an HDF5 file."""
+    species = np.array(expected["species"])
+    return np.concatenate([np.flatnonzero(species == kind) for kind in kinds])
+
+
+def same(got, expected, what):
+    got, expected = np.asarray(got), np.asarray(expected)
+    assert got.shape == expected.shape, f"{what}: shape {got.shape}, expected {expected.shape}"
+    assert np.array_equal(got, expected), f"{what}: {got}, expected {expected}"
+
+
+def check_h5py(path, expected):
+    with h5py.File(path) as file:
+        header = file["Header"].attrs
+        counts = [len(members(expected, [kind])) for kind in range(6)]
+        same(header["NumPart_ThisFile"], counts, "NumPart_ThisFile")
+        same(header["NumPart_Total"], counts, "NumPart_Total")
+        assert header["NumPart_Total"].dtype == np.uint32
+        assert header["Time"] == expected["time"] and np.ndim(header["Time"]) == 0
+        assert header["NumFilesPerSnapshot"] == 1
+        assert file["Units"].attrs["UnitSystem"] == expected["units"]
+        for kind, count in enumerate(counts):
+            assert (f"PartType{kind}" in file) == (count > 0)
+            if count:
+                group, k = file[f"PartType{kind}"], members(expected, [kind])
+                same(group["Coordinates"], np.array(expected["position"])[k], "Coordinates")
+                same(group["Velocities"], np.array(expected["velocity"])[k], "Velocities")
+                same(group["Masses"], np.array(expected["mass"])[k], "Masses")
+                same(group["ParticleIDs"], np.array(expected["id"], "u8")[k], "ParticleIDs")
+                same(group["Order"], k, "Order")
+        keys = list(file["Orrery"].attrs["Keys"])
+        found = [[key, file["Orrery/Provenance"].attrs[key]] for key in keys]
+        assert found == expected["provenance"], found
+        assert file["Orrery"].attrs["Step"] == expected["step"]
+
+
+def check_yt(path, expected):
+    # yt reads no units from GADGET files: it takes kpc, 1e10 Msun and km/s unless told otherwise.
+    ds = yt.load(str(path))
+    assert type(ds).__name__ == "GadgetHDF5Dataset", type(ds)
+    assert float(ds.current_time.to("code_time")) == expected["time"], ds.current_time
+    if expected["units"] == "galactic":
+        check_yt_units(ds, expected)
+    with h5py.File(path) as file:
+        check_yt_units(yt.load(str(path), unit_base=dict(file["Units"].attrs)), expected)
+    data = ds.all_data()
+    for kind in sorted(set(expected["species"])):
+        k = members(expected, [kind])
+        # yt orders bodies along a curve of its own.
+        ids = np.array(expected["id"], "u8")[k]
+        found = np.asarray(data[f"PartType{kind}", "ParticleIDs"]).astype("u8")
+        same(np.sort(found), np.sort(ids), "yt ParticleIDs")
+        k, found = k[np.argsort(ids)], np.argsort(found)
+        position = data[f"PartType{kind}", "Coordinates"].to("code_length").v[found]
+        np.testing.assert_allclose(position, np.array(expected["position"])[k], rtol=1e-12, atol=1e-12)
+        velocity = data[f"PartType{kind}", "Velocities"].to("code_velocity").v[found]
+        np.testing.assert_allclose(velocity, np.array(expected["velocity"])[k], rtol=1e-12, atol=1e-12)
+        mass = data[f"PartType{kind}", "Masses"].to("code_mass").v[found]
+        np.testing.assert_allclose(mass, np.array(expected["mass"])[k], rtol=1e-12)
+
+
+def check_yt_units(ds, expected):
+    # The digits in which programs agree on the parsec and on the solar mass.
+    near(ds.length_unit.to("cm"), expected["length_cm"], 1e-9)
+    near(ds.mass_unit.to("g"), expected["mass_g"], 1e-3)
+    near(ds.time_unit.to("s"), expected["time_s"], 1e-9)
+    near(ds.current_time.to("s"), expected["time"] * expected["time_s"], 1e-9)
+
+
+def near(got, expected, tolerance):
+    assert abs(float(got) / expected - 1) < tolerance, f"{got}, expected {expected}"
+
+
+def check_pynbody(path, expected):
+    snapshot = pynbody.load(str(path))
+    assert type(snapshot).__name__ == "GadgetHDFSnap", type(snapshot)
+    assert len(snapshot) == len(expected["mass"])
+    for family in snapshot.families():
+        k, bodies = members(expected, FAMILIES[family.name]), snapshot[family]
+        same(bodies["pos"], np.array(expected["position"])[k], f"pynbody {family.name} pos")
+        same(bodies["vel"], np.array(expected["velocity"])[k], f"pynbody {family.name} vel")
+        same(bodies["mass"], np.array(expected["mass"])[k], f"pynbody {family.name} mass")
+        same(bodies["iord"], np.array(expected["id"])[k], f"pynbody {family.name} iord")
+    near(snapshot["pos"].units.ratio("cm"), expected["length_cm"], 1e-12)
+    near(snapshot["mass"].units.ratio("g"), expected["mass_g"], 1e-12)
+    near(snapshot["vel"].units.ratio("cm s**-1"), expected["length_cm"] / expected["time_s"], 1e-12)
+    near(snapshot.properties["time"].in_units("s"), expected["time"] * expected["time_s"], 1e-4)
+
+
+def check_numpy(path, expected):
+    with np.load(path, allow_pickle=False) as arrays:
+        for name in "position", "velocity", "mass", "species":
+            same(arrays[name], expected[name], name)
+        same(arrays["id"], np.array(expected["id"], "u8"), "id")
+        assert arrays["time"] == expected["time"] and arrays["time"].shape == ()
+        assert arrays["step"] == expected["step"]
+        assert str(arrays["units"]) == expected["units"]
+        assert json.loads(bytes(arrays["provenance"])) == expected["provenance"]
+
+
+def check_xyz(path, expected):
+    lines = path.read_text().splitlines()
+    assert int(lines[0]) == len(lines) - 2 == len(expected["mass"])
+    rows = [line.split() for line in lines[2:]]
+    same([[float(word) for word in row[1:4]] for row in rows], expected["position"], "pos")
+    same([float(row[7]) for row in rows], expected["mass"], "mass")
+    try:
+        import ase.io
+    except ImportError:
+        return
+    atoms = ase.io.read(path, format="extxyz")
+    same(atoms.positions, expected["position"], "ase positions")
+    same(atoms.arrays["vel"], expected["velocity"], "ase vel")
+    same(atoms.arrays["mass"], expected["mass"], "ase mass")
+    assert atoms.info["Time"] == expected["time"]
+
+
+def main(folder):
+    yt.set_log_level("error")
+    cases = json.loads((folder / "expected.json").read_text())
+    for name, expected in cases.items():
+        for check, suffix in [
+            (check_h5py, ".hdf5"),
+            (check_yt, ".hdf5"),
+            (check_pynbody, ".hdf5"),
+            (check_numpy, ".npz"),
+            (check_xyz, ".xyz"),
+        ]:
+            check(folder / (name + suffix), expected)
+            print(f"{name}{suffix}: {check.__name__} agrees")
+
+
+main(pathlib.Path(sys.argv[1]))
