@@ -1,5 +1,19 @@
-//! From what the user wrote to what is simulated: the case, its presets and its checks. This room turns
-//! text into plain data and never touches a device; mistakes are found here, all of them before anything
-//! runs.
+//! From what the user wrote to what is on disk: the case and its presets, the simulation, and the observers
+//! that look at it when their triggers say so. Mistakes are found before anything runs or is written.
+//!
+//! A run: [`case::Case`] → [`start::bodies`] → [`Simulation`] → [`run::run`], which steps it and shows each due
+//! moment to the observers.
 
+pub mod analysis;
 pub mod case;
+pub mod error;
+mod observers;
+pub mod provenance;
+pub mod run;
+mod simulation;
+pub mod start;
+mod trigger;
+
+pub use error::EngineError;
+pub use simulation::{Moment, Simulation};
+pub use trigger::Trigger;

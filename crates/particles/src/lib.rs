@@ -1,6 +1,7 @@
 //! Bodies that act on one another: the laws, the force solvers and the integrators. This room knows no
 //! files and no user input.
 
+pub mod accuracy;
 pub mod bodies;
 pub mod integrator;
 pub mod law;

@@ -24,7 +24,7 @@ macro_rules! avx2 {
     ($name:ident, $scalar:ty, $lanes:literal, $terms:literal, $load:ident, $store:ident, $set1:ident, $add:ident,
      $sub:ident, $mul:ident, $fmadd:ident, $fnmadd:ident, $andnot:ident, $max:ident, $cmp:ident, $and:ident, $movemask:ident,
      |$x:ident| $rsqrt:expr) => {
-        // SAFETY, here and in each method: a value exists only inside `enter`, so the machine has AVX2 and FMA;
+        // SAFETY: here and in each method, a value exists only inside `enter`, so the machine has AVX2 and FMA;
         // `load` and `store` check the slice's length first.
         unsafe impl Vector for $name {
             type Scalar = $scalar;

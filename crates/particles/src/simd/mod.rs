@@ -6,6 +6,7 @@
 
 mod avx2;
 mod avx512;
+pub mod peak;
 mod portable;
 
 use std::sync::OnceLock;

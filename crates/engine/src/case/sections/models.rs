@@ -88,6 +88,20 @@ impl Model {
         }
     }
 
+    /// The seeds of its random numbers; none for a model without chance.
+    pub fn seeds(&self) -> Vec<u64> {
+        match self {
+            Self::Plummer(plummer) => vec![plummer.seed],
+            Self::Hernquist(hernquist) => vec![hernquist.seed],
+            Self::UniformSphere(sphere) => vec![sphere.seed],
+            Self::Galaxy(galaxy) => vec![galaxy.seed],
+            Self::Encounter(pair) => vec![pair.first.seed, pair.second.seed],
+            Self::Kepler(_) | Self::FigureEight(_) | Self::Pythagorean(_) | Self::SolarSystem(_) => {
+                Vec::new()
+            }
+        }
+    }
+
     /// Makes the bodies; `g` is the gravitational constant.
     pub fn generate(&self, g: f64) -> Result<Particles, IcError> {
         match self {

@@ -1,0 +1,305 @@
+//! The flags: help, man page and completions all come from here.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use orrery_particles::settings::{Precision, SolverChoice};
+use orrery_particles::simd::InstructionSet;
+
+/// N-body simulation: fast, checked against known physics, the same bits every time.
+#[derive(Debug, Parser)]
+#[command(name = "orrery", version, max_term_width = 100, propagate_version = true)]
+#[command(
+    after_help = "First steps:\n  orrery presets                 what there is to run\n  orrery run galaxy-collision    two galaxies pass through one another\n  orrery init plummer            a case file to edit"
+)]
+pub struct Arguments {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Simulate a case file or a preset
+    Run(Run),
+    /// List the cases inside the program
+    Presets,
+    /// Write a preset's case file, to be edited
+    Init {
+        /// Name of the preset
+        preset: String,
+        /// Where to write it [default: PRESET.toml]
+        #[arg(short, long, value_name = "FILE")]
+        output: Option<PathBuf>,
+        /// Replace an existing file
+        #[arg(long)]
+        force: bool,
+    },
+    /// Make initial conditions and write them to a file
+    Ic(Ic),
+    /// Tell what a snapshot file holds
+    Info {
+        /// Snapshot: GADGET HDF5 or binary, extended XYZ, NPZ
+        file: PathBuf,
+    },
+    /// Convert a snapshot to another format, chosen by the extension
+    Convert {
+        /// Snapshot to read
+        input: PathBuf,
+        /// Snapshot to write: .hdf5, .xyz or .npz
+        output: PathBuf,
+    },
+    /// Compute accelerations and potentials of a snapshot's bodies
+    Forces {
+        /// Snapshot to read
+        file: PathBuf,
+        #[command(flatten)]
+        gravity: Gravity,
+        /// Where to write id, acceleration and potential
+        #[arg(short, long, value_name = "FILE", default_value = "forces.npz")]
+        output: PathBuf,
+    },
+    /// Compare a solver's forces with the f64 sum over all pairs
+    Accuracy {
+        /// Snapshot to read
+        file: PathBuf,
+        #[command(flatten)]
+        gravity: Gravity,
+        /// Bodies to compare, spread evenly over the file
+        #[arg(long, value_name = "K", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..))]
+        sample: u64,
+    },
+    /// Conserved quantities, Lagrangian radii and density profile: table, CSV, SVG
+    Analyze {
+        /// A run's folder, or one snapshot
+        path: PathBuf,
+        /// Where to write CSV and SVG [default: analysis/ in the run's folder; none for a snapshot]
+        #[arg(short, long, value_name = "DIR")]
+        output: Option<PathBuf>,
+        /// Plummer softening of the potential energy [default: the run's, else 0]
+        #[arg(long, value_name = "LENGTH")]
+        softening: Option<f64>,
+    },
+    /// Measure the speed of the solvers on this machine
+    Bench(Bench),
+    /// Print a shell's completion script
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+    /// Print the manual page
+    Man,
+}
+
+/// Simulate a case.
+#[derive(Debug, Args)]
+pub struct Run {
+    /// Case file (TOML), or the name of a preset
+    #[arg(value_name = "CASE.toml|PRESET")]
+    pub case: String,
+    /// Replace a key of the case, such as time.end="2 Gyr"; may be given several times
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+    /// Output directory [default: out/NAME]
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Where to compute
+    #[arg(long, value_enum, default_value_t = Device::Auto)]
+    pub device: Device,
+    /// Arithmetic of the forces [default: the case's]
+    #[arg(long, value_enum)]
+    pub precision: Option<PrecisionFlag>,
+    /// Threads [default: all cores]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub threads: Option<u32>,
+    /// Check the case, print it with all defaults and what it needs, and stop
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Replace an earlier run in the output directory
+    #[arg(long)]
+    pub force: bool,
+    /// Say nothing unless something is wrong
+    #[arg(short, long)]
+    pub quiet: bool,
+}
+
+/// Make initial conditions.
+#[derive(Debug, Args)]
+pub struct Ic {
+    /// plummer, hernquist, uniform-sphere, galaxy, encounter, kepler, figure-eight, pythagorean or solar-system
+    pub model: String,
+    /// Number of bodies
+    #[arg(short, value_name = "N")]
+    pub n: Option<u64>,
+    /// Seed of the random numbers
+    #[arg(long, value_name = "S")]
+    pub seed: Option<u64>,
+    /// Units: nbody, galactic or solar [default: what suits the model]
+    #[arg(long)]
+    pub units: Option<String>,
+    /// Another key of [bodies], such as scale_radius=2; may be given several times
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+    /// Where to write: .hdf5, .xyz or .npz
+    #[arg(short, long, value_name = "FILE")]
+    pub output: PathBuf,
+    /// Replace an existing file
+    #[arg(long)]
+    pub force: bool,
+}
+
+/// The choice of force solver.
+#[derive(Clone, Debug, Args)]
+pub struct Gravity {
+    /// Force solver
+    #[arg(long, value_enum, default_value_t = SolverFlag::Auto)]
+    pub solver: SolverFlag,
+    /// Opening angle of the tree
+    #[arg(long, default_value_t = 0.6)]
+    pub theta: f64,
+    /// Plummer softening, in the file's units of length
+    #[arg(long, value_name = "LENGTH", default_value_t = 0.0)]
+    pub softening: f64,
+    /// Arithmetic
+    #[arg(long, value_enum, default_value_t = PrecisionFlag::Mixed)]
+    pub precision: PrecisionFlag,
+}
+
+/// Measure speed.
+#[derive(Debug, Args)]
+pub struct Bench {
+    /// What to measure
+    #[arg(value_enum)]
+    pub what: BenchCase,
+    /// Numbers of bodies [default: 32768 for direct; 100000,1000000 for tree]
+    #[arg(short, value_name = "N,...", value_delimiter = ',')]
+    pub n: Vec<usize>,
+    /// Arithmetic [default: all three for direct, mixed for tree]
+    #[arg(long, value_enum)]
+    pub precision: Option<PrecisionFlag>,
+    /// Threads [default: all cores]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub threads: Option<u32>,
+    /// Tree: opening angle of the geometric acceptance
+    #[arg(long)]
+    pub theta: Option<f64>,
+    /// Tree: without --theta, the relative acceptance is tuned to this rms force error
+    #[arg(long, value_name = "ERROR", default_value_t = 1e-3)]
+    pub rms: f64,
+    /// Tree: where the bodies are
+    #[arg(long, value_enum, default_value_t = BenchBodies::Plummer)]
+    pub bodies: BenchBodies,
+    /// Hold the instruction set down, for comparison [default: the best there is]
+    #[arg(long, value_enum)]
+    pub simd: Option<SimdFlag>,
+    /// Timed repeats, after one that is not counted
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub repeats: u32,
+    /// Write the results as JSON as well
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+}
+
+/// Where to compute.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Device {
+    /// The best there is
+    Auto,
+    /// All cores of this machine
+    Cpu,
+}
+
+/// What `bench` measures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum BenchCase {
+    /// All pairs
+    Direct,
+    /// Barnes-Hut, tree build included
+    Tree,
+    /// Direct and tree from few to many bodies: where solver = "auto" should change over
+    Crossover,
+}
+
+/// Bodies for `bench tree`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum BenchBodies {
+    /// A Plummer sphere
+    Plummer,
+    /// A uniform cube
+    Cube,
+}
+
+/// f32, f64 or both.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum PrecisionFlag {
+    /// f32
+    Single,
+    /// f32 products, f64 differences and sums
+    Mixed,
+    /// f64
+    Double,
+}
+
+impl PrecisionFlag {
+    /// Its name, as a case file writes it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Single => "single",
+            Self::Mixed => "mixed",
+            Self::Double => "double",
+        }
+    }
+}
+
+impl From<PrecisionFlag> for Precision {
+    fn from(flag: PrecisionFlag) -> Self {
+        match flag {
+            PrecisionFlag::Single => Self::Single,
+            PrecisionFlag::Mixed => Self::Mixed,
+            PrecisionFlag::Double => Self::Double,
+        }
+    }
+}
+
+/// A force solver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum SolverFlag {
+    /// Whichever is faster for this many bodies
+    Auto,
+    /// All pairs
+    Direct,
+    /// Barnes-Hut
+    Tree,
+}
+
+impl From<SolverFlag> for SolverChoice {
+    fn from(flag: SolverFlag) -> Self {
+        match flag {
+            SolverFlag::Auto => Self::Auto,
+            SolverFlag::Direct => Self::Direct,
+            SolverFlag::Tree => Self::Tree,
+        }
+    }
+}
+
+/// An instruction set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum SimdFlag {
+    /// Plain loops
+    Portable,
+    /// AVX2 with FMA
+    Avx2,
+    /// AVX-512
+    Avx512,
+}
+
+impl From<SimdFlag> for InstructionSet {
+    fn from(flag: SimdFlag) -> Self {
+        match flag {
+            SimdFlag::Portable => Self::Portable,
+            SimdFlag::Avx2 => Self::Avx2,
+            SimdFlag::Avx512 => Self::Avx512,
+        }
+    }
+}

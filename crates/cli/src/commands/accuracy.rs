@@ -1,0 +1,94 @@
+//! `forces` and `accuracy`.
+
+use std::path::Path;
+
+use orrery_engine::EngineError;
+use orrery_io::{NpzArray, Snapshot, write_npz_arrays};
+use orrery_particles::accuracy::ForceErrors;
+use orrery_particles::solver::{Problem, Strategy, twin};
+
+use crate::args::Gravity;
+use crate::failure::Failure;
+use crate::say::say;
+
+/// Reads bodies whose forces can be computed.
+fn read(path: &Path, softening: f64) -> Result<Snapshot, Failure> {
+    let snapshot = orrery_io::read(path).map_err(Failure::Input)?;
+    let wrong = |source| EngineError::Bodies { origin: path.display().to_string(), source };
+    snapshot.particles.validate().map_err(wrong)?;
+    if softening == 0.0 {
+        snapshot.particles.check_distinct_places().map_err(wrong)?;
+    }
+    Ok(snapshot)
+}
+
+/// Computes forces and writes them.
+pub fn forces(path: &Path, flags: &Gravity, output: &Path) -> Result<(), Failure> {
+    let snapshot = read(path, flags.softening)?;
+    let settings = super::gravity_settings(flags, &snapshot.units)?;
+    let (particles, strategy) = (&snapshot.particles, Strategy::resolve(&settings, snapshot.particles.len()));
+    let problem = Problem {
+        position: &particles.position,
+        mass: &particles.mass,
+        g: settings.g,
+        eps: settings.eps,
+        with_potential: true,
+    };
+    let forces = strategy.forces(&problem, None);
+    let potential = forces.potential.unwrap_or_default();
+    let arrays = [
+        ("id", NpzArray::Integers(&particles.id)),
+        ("acceleration", NpzArray::Vectors(&forces.acceleration)),
+        ("potential", NpzArray::Reals(&potential)),
+    ];
+    write_npz_arrays(output, &arrays).map_err(Failure::Output)?;
+    say!(
+        "wrote {} accelerations and potentials ({}) to {}",
+        particles.len(),
+        strategy.name(),
+        output.display()
+    );
+    Ok(())
+}
+
+/// Compares a solver with the plain sum in f64.
+pub fn accuracy(path: &Path, flags: &Gravity, sample: usize) -> Result<(), Failure> {
+    let snapshot = read(path, flags.softening)?;
+    let settings = super::gravity_settings(flags, &snapshot.units)?;
+    let (particles, n) = (&snapshot.particles, snapshot.particles.len());
+    let strategy = Strategy::resolve(&settings, n);
+    let problem = Problem {
+        position: &particles.position,
+        mass: &particles.mass,
+        g: settings.g,
+        eps: settings.eps,
+        with_potential: false,
+    };
+    let forces = strategy.forces(&problem, None);
+    let sample: Vec<usize> = spread(n, sample);
+    let errors = ForceErrors::of(&forces.acceleration, &sample, &twin::some(&problem, &sample).0);
+    say!(
+        "{} bodies, {} of them compared with the sum over all pairs in f64; {} solver, {} precision",
+        n,
+        sample.len(),
+        strategy.name(),
+        flags.precision.name()
+    );
+    say!("relative error of the acceleration, |a - a'| / |a|");
+    for (name, value) in [
+        ("median", errors.median),
+        ("99%", errors.p99),
+        ("99.99%", errors.p9999),
+        ("max", errors.max),
+        ("rms", errors.rms),
+    ] {
+        say!("  {name:<8} {value:.3e}");
+    }
+    Ok(())
+}
+
+/// `k` numbers below `n`, evenly spread; all of them where k >= n.
+pub fn spread(n: usize, k: usize) -> Vec<usize> {
+    let k = k.min(n);
+    (0..k).map(|i| (i as u128 * n as u128 / k as u128) as usize).collect()
+}

@@ -1,0 +1,98 @@
+//! `ic`, `info` and `convert`.
+
+use std::path::{Path, PathBuf};
+
+use orrery_engine::case::{Case, CaseSource};
+use orrery_engine::{provenance, start};
+use orrery_io::Snapshot;
+use orrery_model::Dimension;
+
+use crate::args::Ic;
+use crate::failure::Failure;
+use crate::say::say;
+
+/// Makes initial conditions.
+pub fn ic(arguments: &Ic) -> Result<(), Failure> {
+    let units = arguments.units.clone().unwrap_or_else(|| {
+        match arguments.model.as_str() {
+            "galaxy" | "encounter" => "galactic",
+            "solar-system" => "solar",
+            _ => "nbody",
+        }
+        .to_owned()
+    });
+    if arguments.output.exists() && !arguments.force {
+        let path = arguments.output.display();
+        return Err(Failure::Usage(format!(
+            "{path}: exists already, expected a new file; --force replaces it"
+        )));
+    }
+    // A case with nothing but bodies: the same names, units and checks as in a case file.
+    let text = "[bodies]\n[time]\nstep = 1.0\nend = 1.0\n";
+    let source = CaseSource::Text { label: "ic".to_owned(), text: text.to_owned(), folder: PathBuf::new() };
+    let mut sets = vec![format!("units={units:?}"), format!("bodies.model={:?}", arguments.model)];
+    sets.extend(arguments.n.map(|n| format!("bodies.n={n}")));
+    sets.extend(arguments.seed.map(|seed| format!("bodies.seed={seed}")));
+    sets.extend(arguments.set.iter().map(|set| format!("bodies.{set}")));
+    let case = Case::load(&source, &sets)?;
+    let snapshot = Snapshot {
+        particles: start::bodies(&Case { gravity: softened(&case), ..case.clone() })?,
+        time: 0.0,
+        step: 0,
+        units: case.units,
+        provenance: provenance::of_run(&case, "none").map_err(Failure::Input)?,
+    };
+    orrery_io::write(&arguments.output, &snapshot).map_err(Failure::Output)?;
+    say!("wrote {} bodies to {}", snapshot.particles.len(), arguments.output.display());
+    Ok(())
+}
+
+/// No force is computed here, so bodies may coincide.
+fn softened(case: &Case) -> orrery_particles::settings::GravitySettings {
+    orrery_particles::settings::GravitySettings { eps: f64::MIN_POSITIVE, ..case.gravity }
+}
+
+/// Tells what a file holds.
+pub fn info(path: &Path) -> Result<(), Failure> {
+    let found = orrery_io::describe(path).map_err(Failure::Input)?;
+    say!("{}", path.display());
+    say!("  format     {}", found.format.name());
+    let species: Vec<String> = found
+        .species
+        .iter()
+        .map(|&(species, n)| format!("{n} {}", provenance::species_name(species)))
+        .collect();
+    say!("  bodies     {} ({})", found.bodies(), species.join(", "));
+    say!("  time       {} after {} steps", found.units.show_time(found.time), found.step);
+    say!("  units      {}", found.units.name());
+    say!("  mass       {}", with_unit(found.total_mass, &found.units, Dimension::Mass));
+    if let Some([low, high]) = found.extent {
+        for (axis, (low, high)) in ["x", "y", "z"].into_iter().zip(low.into_iter().zip(high)) {
+            say!("  {axis}          {low:.6} to {high:.6}");
+        }
+    }
+    for (name, text) in &found.provenance {
+        // The whole case is for `run`, not for a glance.
+        match text.lines().count() {
+            0 | 1 => say!("  {name:<10} {text}"),
+            lines => say!("  {name:<10} ({lines} lines)"),
+        }
+    }
+    Ok(())
+}
+
+fn with_unit(value: f64, units: &orrery_model::Units, dimension: Dimension) -> String {
+    match (units, dimension) {
+        (orrery_model::Units::Galactic, Dimension::Mass) => format!("{value:.6} x 1e10 Msun"),
+        (orrery_model::Units::Solar, Dimension::Mass) => format!("{value:.6} Msun"),
+        _ => format!("{value:.6}"),
+    }
+}
+
+/// Reads one format and writes another.
+pub fn convert(input: &Path, output: &Path) -> Result<(), Failure> {
+    let snapshot = orrery_io::read(input).map_err(Failure::Input)?;
+    orrery_io::write(output, &snapshot).map_err(Failure::Output)?;
+    say!("wrote {} bodies to {}", snapshot.particles.len(), output.display());
+    Ok(())
+}

@@ -1,0 +1,81 @@
+//! One file a command, or a few small ones together.
+
+mod accuracy;
+mod analyze;
+mod bench;
+mod files;
+mod run;
+
+use clap::CommandFactory;
+use orrery_model::Units;
+use orrery_particles::settings::{Acceptance, GravitySettings};
+
+use crate::args::{Arguments, Command, Gravity};
+use crate::failure::Failure;
+
+/// Does what the flags say.
+pub fn execute(command: Command) -> Result<(), Failure> {
+    match command {
+        Command::Run(arguments) => run::run(&arguments),
+        Command::Presets => {
+            run::presets_list();
+            Ok(())
+        }
+        Command::Init { preset, output, force } => run::init(&preset, output, force),
+        Command::Ic(arguments) => files::ic(&arguments),
+        Command::Info { file } => files::info(&file),
+        Command::Convert { input, output } => files::convert(&input, &output),
+        Command::Forces { file, gravity, output } => accuracy::forces(&file, &gravity, &output),
+        Command::Accuracy { file, gravity, sample } => accuracy::accuracy(&file, &gravity, sample as usize),
+        Command::Analyze { path, output, softening } => analyze::analyze(&path, output, softening),
+        Command::Bench(arguments) => bench::bench(&arguments),
+        Command::Completions { shell } => {
+            clap_complete::generate(shell, &mut Arguments::command(), "orrery", &mut std::io::stdout());
+            Ok(())
+        }
+        Command::Man => man(),
+    }
+}
+
+/// The manual page, with a section for each command.
+fn man() -> Result<(), Failure> {
+    let mut page = Vec::new();
+    let failed =
+        |e: std::io::Error| Failure::Output(orrery_io::IoError::system("standard output".as_ref(), e));
+    let mut command = Arguments::command();
+    clap_mangen::Man::new(command.clone()).render(&mut page).map_err(failed)?;
+    command.build();
+    for sub in command.get_subcommands().filter(|sub| sub.get_name() != "help") {
+        let man = clap_mangen::Man::new(sub.clone().name(format!("orrery {}", sub.get_name())));
+        man.render_name_section(&mut page)
+            .and_then(|()| man.render_options_section(&mut page))
+            .map_err(failed)?;
+    }
+    std::io::Write::write_all(&mut std::io::stdout(), &page).map_err(failed)
+}
+
+/// Takes `threads` threads from now on.
+fn use_threads(threads: Option<u32>) -> Result<(), Failure> {
+    let threads = threads.map_or(0, |n| n as usize);
+    rayon::ThreadPoolBuilder::new()
+        .num_threads(threads)
+        .build_global()
+        .map_err(|e| Failure::Usage(format!("--threads {threads}: cannot be started: {e}")))
+}
+
+/// Checks the flags and gives the settings for bodies in `units`.
+fn gravity_settings(flags: &Gravity, units: &Units) -> Result<GravitySettings, Failure> {
+    if !(flags.theta > 0.0 && flags.theta <= 1.2) {
+        return Err(Failure::Usage(format!("--theta {} is outside 0 < theta <= 1.2", flags.theta)));
+    }
+    if !(flags.softening >= 0.0 && flags.softening.is_finite()) {
+        return Err(Failure::Usage(format!("--softening {} is outside softening >= 0", flags.softening)));
+    }
+    Ok(GravitySettings {
+        g: units.gravitational_constant(),
+        eps: flags.softening,
+        solver: flags.solver.into(),
+        acceptance: Acceptance::Geometric { theta: flags.theta },
+        precision: flags.precision.into(),
+    })
+}

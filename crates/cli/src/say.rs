@@ -1,0 +1,18 @@
+//! Words on standard output. A reader that goes away (`orrery presets | head -1`) is no error.
+
+use std::fmt::Arguments;
+use std::io::{ErrorKind, Write};
+
+/// Prints a line.
+pub fn line(text: Arguments<'_>) {
+    let outcome = writeln!(std::io::stdout().lock(), "{text}");
+    if outcome.is_err_and(|e| e.kind() == ErrorKind::BrokenPipe) {
+        std::process::exit(0);
+    }
+}
+
+/// `say!("...", ...)` prints a line on standard output.
+macro_rules! say {
+    ($($text:tt)*) => { $crate::say::line(format_args!($($text)*)) };
+}
+pub(crate) use say;

@@ -1,0 +1,106 @@
+//! What can be read off the snapshots of a run: conserved quantities and Lagrangian radii against time, and the
+//! density profile of the last one.
+
+use std::path::{Path, PathBuf};
+
+use orrery_io::{Format, IoError, Snapshot};
+use orrery_model::Units;
+use orrery_model::analysis::{Shell, density_profile, lagrangian_radii, shrinking_sphere_centre};
+use orrery_particles::bodies::Bodies;
+use orrery_particles::settings::{Acceptance, GravitySettings, Precision, SolverChoice};
+
+use crate::case::{Case, CaseSource};
+use crate::error::EngineError;
+use crate::run::Record;
+use crate::simulation::Moment;
+
+/// The shares of mass whose radii are reported.
+pub const FRACTIONS: [f64; 5] = [0.01, 0.1, 0.5, 0.9, 0.99];
+/// Shells of the density profile.
+const SHELLS: usize = 32;
+
+/// One snapshot's measurements.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// The file.
+    pub path: PathBuf,
+    /// Bodies in it.
+    pub bodies: usize,
+    /// Energies and momenta.
+    pub record: Record,
+    /// Radii about the density centre that hold [`FRACTIONS`] of the mass.
+    pub radii: Vec<f64>,
+}
+
+/// All measurements.
+#[derive(Clone, Debug)]
+pub struct Analysis {
+    /// In order of time.
+    pub rows: Vec<Row>,
+    /// The last snapshot's.
+    pub profile: Vec<Shell>,
+    /// Of all numbers.
+    pub units: Units,
+    /// Plummer softening of the potential energies.
+    pub softening: f64,
+}
+
+/// Measures a run's folder or a single snapshot. `softening` overrides what the snapshots say of their run.
+pub fn analyze(path: &Path, softening: Option<f64>) -> Result<Analysis, EngineError> {
+    let files = if path.is_dir() { snapshots_in(path)? } else { vec![path.to_owned()] };
+    let mut analysis =
+        Analysis { rows: Vec::new(), profile: Vec::new(), units: Units::NBody, softening: 0.0 };
+    for file in files {
+        let snapshot = orrery_io::read(&file).map_err(EngineError::Input)?;
+        let wrong = |source| EngineError::Bodies { origin: file.display().to_string(), source };
+        snapshot.particles.validate().map_err(wrong)?;
+        analysis.softening = softening.unwrap_or_else(|| softening_of(&snapshot));
+        if analysis.softening == 0.0 {
+            snapshot.particles.check_distinct_places().map_err(wrong)?;
+        }
+        analysis.units = snapshot.units;
+        let centre = shrinking_sphere_centre(&snapshot.particles);
+        let radii = lagrangian_radii(&snapshot.particles, centre, &FRACTIONS);
+        analysis.profile = density_profile(&snapshot.particles, centre, SHELLS);
+        let (bodies, step, time) = (snapshot.particles.len(), snapshot.step, snapshot.time);
+        let settings = GravitySettings {
+            g: snapshot.units.gravitational_constant(),
+            eps: analysis.softening,
+            solver: SolverChoice::Auto,
+            acceptance: Acceptance::Geometric { theta: 0.5 },
+            precision: Precision::Mixed,
+        };
+        let bodies_now = Bodies::new(snapshot.particles, &settings);
+        let record = Record::of(&Moment { step, time, bodies: &bodies_now });
+        analysis.rows.push(Row { path: file, bodies, record, radii });
+    }
+    analysis.rows.sort_by(|a, b| a.record.time.total_cmp(&b.record.time));
+    Ok(analysis)
+}
+
+/// The snapshots of a run's folder, or those that lie in the folder itself.
+fn snapshots_in(folder: &Path) -> Result<Vec<PathBuf>, EngineError> {
+    let inner = folder.join("snapshots");
+    let folder = if inner.is_dir() { inner } else { folder.to_owned() };
+    let failed = |e| EngineError::Input(IoError::system(&folder, e));
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(&folder).map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        if path.is_file() && Format::from_path(&path).is_some() {
+            files.push(path);
+        }
+    }
+    files.sort();
+    if files.is_empty() {
+        return Err(EngineError::NoSnapshots(folder));
+    }
+    Ok(files)
+}
+
+/// The softening of the run that wrote the snapshot, 0 if it does not say.
+fn softening_of(snapshot: &Snapshot) -> f64 {
+    let text = snapshot.provenance.iter().find(|(name, _)| name == "case").map(|(_, text)| text.clone());
+    let Some(text) = text else { return 0.0 };
+    let source = CaseSource::Text { label: "provenance".to_owned(), text, folder: PathBuf::new() };
+    Case::load_within(&source, &[], None).map_or(0.0, |case| case.gravity.eps)
+}

@@ -1,0 +1,117 @@
+//! What ends a run early, and whose fault it is.
+
+use std::path::PathBuf;
+
+use thiserror::Error;
+
+use orrery_io::IoError;
+use orrery_io::picture::PictureError;
+use orrery_model::ic::IcError;
+use orrery_model::particles::ParticlesError;
+use orrery_particles::bodies::NotFinite;
+
+use crate::case::CaseError;
+
+/// Why a run could not start or go on. The message is one line.
+#[derive(Debug, Error)]
+pub enum EngineError {
+    /// The case is wrong.
+    #[error(transparent)]
+    Case(#[from] CaseError),
+    /// A model's parameters are out of range.
+    #[error("[bodies]: {0}")]
+    Model(#[from] IcError),
+    /// The bodies cannot be simulated.
+    #[error("{origin}: {source}")]
+    Bodies {
+        /// The file or model they come from.
+        origin: String,
+        /// What is wrong with them.
+        source: ParticlesError,
+    },
+    /// A file that was to be read.
+    #[error(transparent)]
+    Input(IoError),
+    /// The file's bodies do not fit into memory.
+    #[error("{}: {count} bodies need {needed} of memory, {available} are available", path.display())]
+    Memory {
+        /// The file.
+        path: PathBuf,
+        /// How many bodies it holds.
+        count: usize,
+        /// What they take.
+        needed: String,
+        /// What there is.
+        available: String,
+    },
+    /// The file's units are not the case's.
+    #[error("{}: its units are {found} and cannot be converted to the case's, expected {expected}", path.display())]
+    UnitsMismatch {
+        /// The file.
+        path: PathBuf,
+        /// Its units.
+        found: &'static str,
+        /// The case's.
+        expected: &'static str,
+    },
+    /// The output folder has something in it.
+    #[error("{}: the output directory is not empty, expected a new or empty one; --force replaces an earlier run there", .0.display())]
+    OutputNotEmpty(PathBuf),
+    /// The output folder cannot be used.
+    #[error("{}: cannot be used as output directory: {reason}", path.display())]
+    OutputFolder {
+        /// The folder.
+        path: PathBuf,
+        /// The system's word.
+        reason: String,
+    },
+    /// A folder without snapshots where some were expected.
+    #[error("{}: no snapshots in it, expected .hdf5, .xyz or .npz files", .0.display())]
+    NoSnapshots(PathBuf),
+    /// A file that was to be written.
+    #[error(transparent)]
+    Output(IoError),
+    /// A picture that was to be written.
+    #[error(transparent)]
+    Picture(#[from] PictureError),
+    /// A number went wrong on the way.
+    #[error("step {step}, time {time}: {source}")]
+    NotFinite {
+        /// Steps taken.
+        step: u64,
+        /// Simulated time.
+        time: f64,
+        /// Which body and number.
+        source: NotFinite,
+    },
+    /// The adaptive criterion asks for a step that no longer advances time.
+    #[error(
+        "step {step}, time {time}: the adaptive step fell to {dt:e}, expected one that advances time; set a softening, or a larger eta"
+    )]
+    StepTooShort {
+        /// Steps taken.
+        step: u64,
+        /// Simulated time.
+        time: f64,
+        /// The step asked for.
+        dt: f64,
+    },
+}
+
+impl EngineError {
+    /// Whether the user's input is at fault, rather than the machine or the run.
+    pub fn is_mistake(&self) -> bool {
+        match self {
+            Self::Case(_)
+            | Self::Model(_)
+            | Self::Bodies { .. }
+            | Self::Input(_)
+            | Self::Memory { .. }
+            | Self::UnitsMismatch { .. }
+            | Self::OutputNotEmpty(_)
+            | Self::NoSnapshots(_)
+            | Self::OutputFolder { .. } => true,
+            Self::Output(_) | Self::Picture(_) | Self::NotFinite { .. } | Self::StepTooShort { .. } => false,
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Observers: what is written of a run, and when.
+
+mod conserved;
+mod pictures;
+mod snapshots;
+
+use std::path::Path;
+
+use orrery_model::Particles;
+
+pub use conserved::{Conserved, Record};
+
+use crate::case::Case;
+use crate::error::EngineError;
+use crate::simulation::Moment;
+use crate::trigger::Trigger;
+
+/// Looks at a run and writes what it sees.
+pub trait Observer {
+    /// Called at the moments that its trigger picks, and at the start and the end.
+    fn observe(&mut self, moment: &Moment) -> Result<(), EngineError>;
+
+    /// Called after every step, for those who gather more than they write.
+    fn after_step(&mut self, _moment: &Moment) {}
+
+    /// Called once, after the last moment.
+    fn finish(&mut self) -> Result<(), EngineError> {
+        Ok(())
+    }
+}
+
+/// The observers of a run, each with its trigger.
+pub struct Observers {
+    pub conserved: Conserved,
+    snapshots: snapshots::Snapshots,
+    pictures: pictures::Pictures,
+    /// In the order of `each`.
+    triggers: [Trigger; 3],
+    /// When each last looked.
+    seen: [Option<f64>; 3],
+}
+
+impl Observers {
+    /// All that the case asks for, writing into `folder`.
+    pub fn new(
+        case: &Case,
+        start: &Particles,
+        folder: &Path,
+        provenance: &[(String, String)],
+    ) -> Result<Self, EngineError> {
+        Ok(Self {
+            conserved: Conserved::create(case, folder)?,
+            snapshots: snapshots::Snapshots::create(case, folder, provenance)?,
+            pictures: pictures::Pictures::create(case, start, folder, provenance)?,
+            triggers: [case.output.record_every, case.output.snapshot_every, case.output.image_every]
+                .map(Trigger::new),
+            seen: [None; 3],
+        })
+    }
+
+    fn each(&mut self) -> [&mut dyn Observer; 3] {
+        [&mut self.conserved, &mut self.snapshots, &mut self.pictures]
+    }
+
+    /// The earliest time at which anyone wants to look, if times were set.
+    pub fn next_due_time(&self) -> Option<f64> {
+        self.triggers.iter().filter_map(Trigger::due_time).min_by(f64::total_cmp)
+    }
+
+    /// Shows the end of a step of length `dt` to those whose trigger fires.
+    pub fn show_step(&mut self, moment: &Moment, dt: f64) -> Result<(), EngineError> {
+        self.show(moment, dt, |trigger| trigger.fires(moment.step, moment.time, dt))
+    }
+
+    /// Shows a moment between two steps to those who asked for that time.
+    pub fn show_between(&mut self, moment: &Moment) -> Result<(), EngineError> {
+        self.show(moment, 0.0, |trigger| trigger.due_time().is_some_and(|due| due <= moment.time))
+    }
+
+    /// Shows the start or the end to all.
+    pub fn show_all(&mut self, moment: &Moment) -> Result<(), EngineError> {
+        self.show(moment, 0.0, |_| true)
+    }
+
+    fn show(&mut self, moment: &Moment, dt: f64, due: impl Fn(&Trigger) -> bool) -> Result<(), EngineError> {
+        for k in 0..3 {
+            // No one is shown the same moment twice, as the last step's end would be.
+            if due(&self.triggers[k]) && self.seen[k] != Some(moment.time) {
+                self.each()[k].observe(moment)?;
+                self.triggers[k].advance(moment.time, dt);
+                self.seen[k] = Some(moment.time);
+            }
+        }
+        Ok(())
+    }
+
+    /// Shows the end of a step to all.
+    pub fn after_step(&mut self, moment: &Moment) {
+        self.each().into_iter().for_each(|observer| observer.after_step(moment));
+    }
+
+    /// Completes all files.
+    pub fn finish(&mut self) -> Result<(), EngineError> {
+        self.each().into_iter().try_for_each(|observer| observer.finish())
+    }
+}

@@ -1,0 +1,194 @@
+//! Pictures of the run: `images/image_0000.png` and so on, and `animation.gif`.
+//!
+//! Many bodies are shown as surface density, its brightness scale fixed by the first picture; few as orbits
+//! with their trails. The view stays where it is for the whole run, so that pictures can be compared.
+
+use std::path::{Path, PathBuf};
+
+use orrery_io::IoError;
+use orrery_io::picture::{
+    ColourMap, GifWriter, Image, Labels, Layer, Palette, Scale, Shown, View, orbits, render, surface_density,
+    write_png,
+};
+use orrery_model::ic::SolarSystem;
+use orrery_model::{Particles, Units};
+
+use super::Observer;
+use crate::case::{BodiesSource, Case, Model, Plane, Show};
+use crate::error::EngineError;
+use crate::simulation::Moment;
+
+/// So few bodies are drawn one by one.
+const FEW: usize = 64;
+/// Points of a trail that are kept; a longer one is thinned out.
+const LONGEST_TRAIL: usize = 20_000;
+
+pub struct Pictures {
+    folder: PathBuf,
+    title: String,
+    units: Units,
+    view: View,
+    style: Style,
+    texts: Vec<(String, String)>,
+    animation: Option<GifWriter>,
+    written: usize,
+}
+
+enum Style {
+    /// Surface density, one colour map a group of bodies.
+    Density { groups: Vec<Group>, show: Show, scale: Option<Scale> },
+    /// Trails: one list of places a body, one place every `stride` steps.
+    Orbits { trails: Vec<Vec<[f64; 3]>>, names: Vec<&'static str>, stride: u64 },
+}
+
+/// Bodies drawn in one colour: those with ids below `end` that no group before has.
+struct Group {
+    end: u64,
+    colours: ColourMap,
+}
+
+impl Pictures {
+    pub fn create(
+        case: &Case,
+        start: &Particles,
+        folder: &Path,
+        provenance: &[(String, String)],
+    ) -> Result<Self, EngineError> {
+        let images = folder.join("images");
+        std::fs::create_dir_all(&images).map_err(|e| EngineError::Output(IoError::system(&images, e)))?;
+        let pixels = (case.image.size, case.image.size);
+        let axes = match case.image.plane {
+            Plane::Xy => (0, 1),
+            Plane::Xz => (0, 2),
+            Plane::Yz => (1, 2),
+        };
+        let (mut view, style, palette) = if start.len() <= FEW {
+            let mut view = View::enclosing(start.position.iter(), axes, pixels);
+            view.half_width *= 1.3;
+            let names = match &case.bodies {
+                BodiesSource::Model(Model::SolarSystem(_)) => SolarSystem::NAMES.to_vec(),
+                _ => Vec::new(),
+            };
+            let trails = start.position.iter().map(|x| vec![x]).collect();
+            (view, Style::Orbits { trails, names, stride: 1 }, Palette::of_orbits(start.len()))
+        } else {
+            let shown = if case.image.show == Show::All { Shown::All } else { Shown::Luminous };
+            let view = View::fitting(start, shown.of(start), axes, pixels);
+            let groups = groups(case);
+            let palette = Palette::of_maps(&groups.iter().map(|group| &group.colours).collect::<Vec<_>>());
+            (view, Style::Density { groups, show: case.image.show, scale: None }, palette)
+        };
+        if let Some(width) = case.image.width {
+            view.half_width = 0.5 * width;
+        }
+        let frames_per_second = f64::from(case.image.frames_per_second);
+        let animation = GifWriter::create(
+            &folder.join("animation.gif"),
+            pixels.0,
+            pixels.1,
+            frames_per_second,
+            &palette,
+        )?;
+        Ok(Self {
+            folder: images,
+            title: case.name.clone(),
+            units: case.units,
+            view,
+            style,
+            texts: provenance.to_vec(),
+            animation: Some(animation),
+            written: 0,
+        })
+    }
+
+    fn picture(&mut self, moment: &Moment) -> Result<Image, EngineError> {
+        let particles = moment.bodies.particles();
+        let labels = Labels {
+            title: self.title.clone(),
+            time: format!("t = {}", self.units.show_time(moment.time)),
+            units: Some(self.units),
+        };
+        match &mut self.style {
+            Style::Orbits { trails, names, .. } => {
+                let mut trails = trails.clone();
+                trails.iter_mut().zip(particles.position.iter()).for_each(|(trail, x)| trail.push(x));
+                Ok(orbits(&trails, names, &self.view, &labels))
+            }
+            Style::Density { groups, show, scale } => {
+                let shown: Box<dyn Fn(usize) -> bool> = match show {
+                    Show::All => Box::new(|_| true),
+                    Show::Stars => Box::new(|i| particles.species[i].is_luminous()),
+                    Show::Auto => Box::new(Shown::Luminous.of(particles)),
+                };
+                let mut begin = 0;
+                let maps: Vec<_> = groups
+                    .iter()
+                    .map(|group| {
+                        let ids = begin..group.end;
+                        begin = group.end;
+                        surface_density(particles, &self.view, |i| shown(i) && ids.contains(&particles.id[i]))
+                    })
+                    .collect();
+                let scale = *scale.get_or_insert_with(|| Scale::from_maps(&maps.iter().collect::<Vec<_>>()));
+                let layers: Vec<_> = maps
+                    .iter()
+                    .zip(groups)
+                    .map(|(map, group)| Layer { map, colours: &group.colours })
+                    .collect();
+                Ok(render(&layers, scale, &self.view, &labels)?)
+            }
+        }
+    }
+}
+
+/// The galaxies of an encounter in a colour each, everything else in one.
+fn groups(case: &Case) -> Vec<Group> {
+    match &case.bodies {
+        BodiesSource::Model(Model::Encounter(pair)) => {
+            let first = (pair.first.n_disc + pair.first.n_bulge + pair.first.n_halo) as u64;
+            [first, u64::MAX]
+                .into_iter()
+                .enumerate()
+                .map(|(k, end)| Group { end, colours: ColourMap::for_group(k) })
+                .collect()
+        }
+        _ => vec![Group { end: u64::MAX, colours: ColourMap::ember() }],
+    }
+}
+
+impl Observer for Pictures {
+    fn observe(&mut self, moment: &Moment) -> Result<(), EngineError> {
+        let image = self.picture(moment)?;
+        let texts: Vec<_> = self.texts.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
+        write_png(&self.folder.join(format!("image_{:04}.png", self.written)), &image, &texts)?;
+        if let Some(animation) = &mut self.animation {
+            animation.push(&image)?;
+        }
+        self.written += 1;
+        Ok(())
+    }
+
+    fn after_step(&mut self, moment: &Moment) {
+        if let Style::Orbits { trails, stride, .. } = &mut self.style
+            && moment.step.is_multiple_of(*stride)
+        {
+            for (trail, x) in trails.iter_mut().zip(moment.bodies.particles().position.iter()) {
+                trail.push(x);
+            }
+            if trails[0].len() > LONGEST_TRAIL {
+                for trail in trails {
+                    let mut k = 0;
+                    trail.retain(|_| {
+                        k += 1;
+                        k % 2 == 1
+                    });
+                }
+                *stride *= 2;
+            }
+        }
+    }
+
+    fn finish(&mut self) -> Result<(), EngineError> {
+        self.animation.take().map_or(Ok(()), |animation| Ok(animation.finish()?))
+    }
+}

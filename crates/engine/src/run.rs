@@ -1,0 +1,158 @@
+//! The run: step, look, report, until the end.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use orrery_io::IoError;
+
+pub use crate::observers::Record;
+
+use crate::case::Case;
+use crate::error::EngineError;
+use crate::observers::Observers;
+use crate::provenance;
+use crate::simulation::{Moment, Simulation};
+use crate::start;
+
+/// Where a run writes, and whether it may replace what is there.
+#[derive(Clone, Debug)]
+pub struct Output {
+    /// The folder.
+    pub folder: PathBuf,
+    /// Whether an earlier run's files there may be replaced.
+    pub force: bool,
+}
+
+/// How far a run is.
+#[derive(Clone, Copy, Debug)]
+pub struct Status {
+    /// Steps completed.
+    pub step: u64,
+    /// Simulated time.
+    pub time: f64,
+    /// When it ends.
+    pub end: f64,
+    /// Since the first step began.
+    pub elapsed: Duration,
+    /// (E − E₀) / |E₀| at the last row of the table.
+    pub energy_error: f64,
+}
+
+/// What a finished run leaves to say.
+#[derive(Clone, Debug)]
+pub struct Summary {
+    /// Bodies.
+    pub bodies: usize,
+    /// Steps taken.
+    pub steps: u64,
+    /// Wall time of the steps and their output.
+    pub elapsed: Duration,
+    /// How forces were computed.
+    pub solver: &'static str,
+    /// The first and the last row of the table.
+    pub first_and_last: (Record, Record),
+}
+
+/// The files and folders that a run makes, all inside its folder.
+const MADE: [&str; 8] = [
+    "case.toml",
+    "provenance.txt",
+    "conserved.csv",
+    "energy.svg",
+    "energy.png",
+    "animation.gif",
+    "snapshots",
+    "images",
+];
+
+/// Simulates `case` into `output`, telling `report` after every step.
+pub fn run(case: &Case, output: &Output, mut report: impl FnMut(&Status)) -> Result<Summary, EngineError> {
+    check_folder(output)?;
+    let particles = start::bodies(case)?;
+    let bodies = particles.len();
+    let mut simulation = Simulation::new(case, particles);
+    let solver = simulation.moment().bodies.strategy().name();
+    let provenance = provenance::of_run(case, solver).map_err(EngineError::Input)?;
+    prepare_folder(output)?;
+    write_text(&output.folder.join("case.toml"), &case.to_toml())?;
+    write_text(&output.folder.join("provenance.txt"), &provenance_text(&provenance))?;
+    let mut observers =
+        Observers::new(case, simulation.moment().bodies.particles(), &output.folder, &provenance)?;
+
+    let began = Instant::now();
+    observers.show_all(&simulation.moment())?;
+    while !simulation.is_over() {
+        step(&mut simulation, &mut observers)?;
+        let Moment { step, time, .. } = simulation.moment();
+        let energy_error = observers.conserved.energy_error();
+        report(&Status { step, time, end: case.time.end, elapsed: began.elapsed(), energy_error });
+    }
+    observers.show_all(&simulation.moment())?;
+    observers.finish()?;
+    let records = observers.conserved.records();
+    let first_and_last = (records[0], records[records.len() - 1]);
+    Ok(Summary { bodies, steps: simulation.moment().step, elapsed: began.elapsed(), solver, first_and_last })
+}
+
+/// One step, and the moments on the way to its end that someone wants to see.
+fn step(simulation: &mut Simulation, observers: &mut Observers) -> Result<(), EngineError> {
+    let now = simulation.moment().time;
+    let next = simulation.next_time()?;
+    let dt = next - now;
+    while let Some(due) = observers.next_due_time().filter(|due| *due < next - crate::trigger::SAME_TIME * dt)
+    {
+        let bodies = simulation.bodies_at(due);
+        let step = simulation.moment().step;
+        observers.show_between(&Moment { step, time: due, bodies: &bodies })?;
+    }
+    simulation.advance(next)?;
+    observers.after_step(&simulation.moment());
+    observers.show_step(&simulation.moment(), dt)
+}
+
+fn check_folder(output: &Output) -> Result<(), EngineError> {
+    let folder = &output.folder;
+    let wrong = |reason: String| EngineError::OutputFolder { path: folder.clone(), reason };
+    match fs::read_dir(folder) {
+        Ok(entries) => match entries.count() {
+            0 => Ok(()),
+            _ if output.force => Ok(()),
+            _ => Err(EngineError::OutputNotEmpty(folder.clone())),
+        },
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Err(e) if e.kind() == std::io::ErrorKind::NotADirectory => {
+            Err(wrong("it is a file, expected a directory".to_owned()))
+        }
+        Err(e) => Err(wrong(e.to_string())),
+    }
+}
+
+/// Makes the folder and clears away an earlier run's files; other files there are left alone.
+fn prepare_folder(output: &Output) -> Result<(), EngineError> {
+    let folder = &output.folder;
+    let wrong = |e: std::io::Error| EngineError::OutputFolder { path: folder.clone(), reason: e.to_string() };
+    fs::create_dir_all(folder).map_err(wrong)?;
+    for name in MADE {
+        let path = folder.join(name);
+        let gone = if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
+        match gone {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(wrong(e)),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn write_text(path: &Path, text: &str) -> Result<(), EngineError> {
+    fs::write(path, text).map_err(|e| EngineError::Output(IoError::system(path, e)))
+}
+
+/// The provenance for people; the case has its own file.
+fn provenance_text(provenance: &[(String, String)]) -> String {
+    provenance
+        .iter()
+        .filter(|(name, _)| name != "case")
+        .map(|(name, text)| format!("{name}: {text}\n"))
+        .collect()
+}

@@ -1,0 +1,100 @@
+//! Bodies moving in time.
+//!
+//! Invariant: the trajectory is a function of the case alone. An output between two steps is made from a copy
+//! that takes a shorter step; the simulation itself goes on as if no one had looked.
+
+use orrery_model::Particles;
+use orrery_particles::bodies::Bodies;
+use orrery_particles::integrator::adaptive;
+use orrery_particles::settings::{GravitySettings, IntegratorChoice, SolverChoice, StepChoice};
+
+use crate::case::Case;
+use crate::error::EngineError;
+use crate::trigger::SAME_TIME;
+
+/// A running simulation.
+#[derive(Clone, Debug)]
+pub struct Simulation {
+    bodies: Bodies,
+    integrator: IntegratorChoice,
+    choice: StepChoice,
+    end: f64,
+    step: u64,
+    time: f64,
+}
+
+/// The state at a time that someone looks at.
+#[derive(Clone, Copy, Debug)]
+pub struct Moment<'a> {
+    /// Steps completed.
+    pub step: u64,
+    /// Simulated time.
+    pub time: f64,
+    /// The bodies.
+    pub bodies: &'a Bodies,
+}
+
+impl Simulation {
+    /// Sets the bodies up under the case's forces.
+    pub fn new(case: &Case, particles: Particles) -> Self {
+        let needs_pairs = case.time.integrator == IntegratorChoice::Hermite4
+            || (matches!(case.time.step, StepChoice::Adaptive { .. }) && case.gravity.eps == 0.0);
+        let solver = if needs_pairs { SolverChoice::Direct } else { case.gravity.solver };
+        Self {
+            bodies: Bodies::new(particles, &GravitySettings { solver, ..case.gravity }),
+            integrator: case.time.integrator,
+            choice: case.time.step,
+            end: case.time.end,
+            step: 0,
+            time: 0.0,
+        }
+    }
+
+    /// The present state.
+    pub fn moment(&self) -> Moment<'_> {
+        Moment { step: self.step, time: self.time, bodies: &self.bodies }
+    }
+
+    /// Whether the end is reached.
+    pub fn is_over(&self) -> bool {
+        self.time >= self.end
+    }
+
+    /// The time at which the next step ends, never beyond the end of the run.
+    pub fn next_time(&self) -> Result<f64, EngineError> {
+        let (next, dt) = match self.choice {
+            // The product, not the sum: rounding does not add up over a million steps.
+            StepChoice::Fixed(dt) => ((self.step + 1) as f64 * dt, dt),
+            StepChoice::Adaptive { eta } => {
+                let dt = adaptive::step(&self.bodies, eta);
+                if self.time + dt <= self.time || dt.is_nan() {
+                    return Err(EngineError::StepTooShort { step: self.step, time: self.time, dt });
+                }
+                (self.time + dt, dt)
+            }
+        };
+        // A last sliver of a step would cost as much as a whole one.
+        Ok(if next >= self.end - SAME_TIME * dt { self.end } else { next })
+    }
+
+    /// Takes the step that ends at `next`, which [`Simulation::next_time`] gave.
+    pub fn advance(&mut self, next: f64) -> Result<(), EngineError> {
+        let dt = match self.choice {
+            // All whole steps are equally long; only the last may be cut.
+            StepChoice::Fixed(dt) if next < self.end || (next - self.time - dt).abs() <= SAME_TIME * dt => dt,
+            _ => next - self.time,
+        };
+        self.integrator.step(&mut self.bodies, dt);
+        self.step += 1;
+        self.time = next;
+        let (step, time) = (self.step, self.time);
+        self.bodies.check_finite().map_err(|source| EngineError::NotFinite { step, time, source })
+    }
+
+    /// The bodies at `time`, between now and the next step's end, without disturbing the simulation.
+    pub fn bodies_at(&self, time: f64) -> Bodies {
+        let mut ahead = self.bodies.clone();
+        self.integrator.step(&mut ahead, time - self.time);
+        ahead
+    }
+}

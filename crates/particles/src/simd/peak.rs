@@ -1,0 +1,63 @@
+//! What the machine could do: fused multiply-adds on registers alone.
+
+use std::time::Instant;
+
+use rayon::prelude::*;
+
+use super::{InstructionSet, Kernel, Vector, dispatch};
+use crate::settings::Precision;
+
+/// Independent chains: more than latency times ports of any core known to us.
+const CHAINS: usize = 12;
+
+struct Fma {
+    rounds: usize,
+    double: bool,
+}
+
+impl Kernel for Fma {
+    /// Operations done, and a value that keeps the compiler from dropping them.
+    type Output = (f64, f64);
+
+    #[inline(always)]
+    fn run<S: Vector<Scalar = f32>, D: Vector<Scalar = f64>>(self) -> (f64, f64) {
+        if self.double { chains::<D>(self.rounds) } else { chains::<S>(self.rounds) }
+    }
+}
+
+#[inline(always)]
+fn chains<V: Vector>(rounds: usize) -> (f64, f64) {
+    use super::{MAX_LANES, Real};
+    let near_one = V::splat(V::Scalar::from_f64(std::hint::black_box(0.999_99)));
+    let small = V::splat(V::Scalar::from_f64(std::hint::black_box(1e-5)));
+    let mut x = [near_one; CHAINS];
+    for _ in 0..rounds {
+        for k in 0..CHAINS {
+            x[k] = x[k].mul_add(near_one, small);
+        }
+    }
+    let mut lanes = [0.0; MAX_LANES];
+    for k in 0..CHAINS {
+        x[k].add_to(&mut lanes);
+    }
+    ((2 * rounds * CHAINS * V::LANES) as f64, lanes[0])
+}
+
+/// Floating-point operations a second of all threads together, in f64 for `Double`, else f32; best of five.
+pub fn flops(set: InstructionSet, precision: Precision) -> f64 {
+    let (threads, rounds) = (rayon::current_num_threads(), 3_000_000);
+    let attempt = || {
+        let start = Instant::now();
+        let done: f64 = (0..threads)
+            .into_par_iter()
+            .map(|_| {
+                let (operations, value) =
+                    dispatch(set, Fma { rounds, double: precision == Precision::Double });
+                std::hint::black_box(value);
+                operations
+            })
+            .sum();
+        done / start.elapsed().as_secs_f64()
+    };
+    (0..5).map(|_| attempt()).fold(0.0, f64::max)
+}
