@@ -1,1 +1,166 @@
-//! Placeholder.
+//! Whole-system tests against known physics, and the few things that they share: settings, runs, errors.
+//!
+//! The tests are in `tests/`, one file a theme; README.md says what is checked, to what tolerance, and what was
+//! measured. Everything here is in units with G = 1 unless a test says otherwise.
+
+use std::fmt;
+
+use orrery_model::Particles;
+use orrery_model::analysis::{kinetic_energy, potential_energy_direct};
+use orrery_particles::bodies::Bodies;
+use orrery_particles::settings::{Acceptance, GravitySettings, IntegratorChoice, Precision, SolverChoice};
+
+/// All arithmetics, the coarsest first.
+pub const PRECISIONS: [Precision; 3] = [Precision::Single, Precision::Mixed, Precision::Double];
+
+/// All pairs, G = 1.
+pub fn direct(eps: f64, precision: Precision) -> GravitySettings {
+    GravitySettings {
+        g: 1.0,
+        eps,
+        solver: SolverChoice::Direct,
+        acceptance: Acceptance::default(),
+        precision,
+    }
+}
+
+/// The tree with the geometric acceptance, G = 1.
+pub fn tree(eps: f64, theta: f64, precision: Precision) -> GravitySettings {
+    GravitySettings {
+        solver: SolverChoice::Tree,
+        acceptance: Acceptance::Geometric { theta },
+        ..direct(eps, precision)
+    }
+}
+
+/// Takes `steps` steps of `dt`.
+///
+/// # Panics
+/// If a body is no longer at a finite place: every figure measured after that would be meaningless.
+pub fn advance(bodies: &mut Bodies, method: IntegratorChoice, dt: f64, steps: usize) {
+    (0..steps).for_each(|_| method.step(bodies, dt));
+    if let Err(error) = bodies.check_finite() {
+        panic!("{method:?}, {steps} steps of {dt}: {error}");
+    }
+}
+
+/// Runs `task` with this many threads. One is the quickest for a few bodies: there is no one to wake.
+///
+/// # Panics
+/// If the system refuses the threads.
+pub fn on_threads<T: Send>(threads: usize, task: impl FnOnce() -> T + Send) -> T {
+    rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("a few threads").install(task)
+}
+
+/// T + W, all pairs in f64 whatever the solver.
+pub fn energy(bodies: &Bodies) -> f64 {
+    let particles = bodies.particles();
+    kinetic_energy(particles)
+        + potential_energy_direct(particles, bodies.gravitational_constant(), bodies.softening())
+}
+
+/// 2 T / |W|, all pairs in f64.
+pub fn virial_ratio(particles: &Particles, g: f64, eps: f64) -> f64 {
+    2.0 * kinetic_energy(particles) / -potential_energy_direct(particles, g, eps)
+}
+
+/// The power of the step with which an error falls, from two errors at a step and at half of it.
+pub fn measured_order(at_step: f64, at_half_step: f64) -> f64 {
+    (at_step / at_half_step).log2()
+}
+
+/// a − b.
+pub fn difference(a: [f64; 3], b: [f64; 3]) -> [f64; 3] {
+    std::array::from_fn(|c| a[c] - b[c])
+}
+
+/// |v|.
+pub fn norm(v: [f64; 3]) -> f64 {
+    v.iter().map(|c| c * c).sum::<f64>().sqrt()
+}
+
+/// The largest distance between two bodies of the same number in `a` and `b`.
+pub fn largest_distance(a: &Particles, b: &Particles) -> f64 {
+    a.position.iter().zip(b.position.iter()).map(|(a, b)| norm(difference(a, b))).fold(0.0, f64::max)
+}
+
+/// How errors are distributed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ErrorStatistics {
+    /// Root of the mean square.
+    pub rms: f64,
+    /// Half are not above.
+    pub median: f64,
+    /// 99% are not above.
+    pub p99: f64,
+    /// 99.99% are not above.
+    pub p9999: f64,
+    /// None is above.
+    pub max: f64,
+}
+
+impl ErrorStatistics {
+    /// Of `errors`; all zero where there are none.
+    pub fn new(mut errors: Vec<f64>) -> Self {
+        errors.sort_by(f64::total_cmp);
+        let n = errors.len();
+        let below = |share: f64| match (share * n as f64).ceil() as usize {
+            0 => 0.0,
+            rank => errors[rank - 1],
+        };
+        let rms = (errors.iter().map(|e| e * e).sum::<f64>() / n.max(1) as f64).sqrt();
+        Self {
+            rms,
+            median: below(0.5),
+            p99: below(0.99),
+            p9999: below(0.9999),
+            max: errors.last().copied().unwrap_or(0.0),
+        }
+    }
+}
+
+impl fmt::Display for ErrorStatistics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { rms, median, p99, p9999, max } = self;
+        write!(f, "rms {rms:.2e}, median {median:.2e}, 99% {p99:.2e}, 99.99% {p9999:.2e}, max {max:.2e}")
+    }
+}
+
+/// Kolmogorov's D: the largest gap between the empirical distribution of `sample` and `cumulative`.
+pub fn kolmogorov_gap(mut sample: Vec<f64>, cumulative: impl Fn(f64) -> f64) -> f64 {
+    sample.sort_by(f64::total_cmp);
+    let n = sample.len() as f64;
+    let gap = |(i, &x): (usize, &f64)| {
+        let expected = cumulative(x);
+        (expected - i as f64 / n).max((i + 1) as f64 / n - expected)
+    };
+    sample.iter().enumerate().map(gap).fold(0.0, f64::max)
+}
+
+/// What D exceeds once in a thousand samples of size `n`: P(√n D > x) → 2 exp(−2x²) (Kolmogorov 1933).
+pub fn kolmogorov_bound(n: usize) -> f64 {
+    (0.5 * 2000f64.ln() / n as f64).sqrt()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statistics_by_hand() {
+        let found = ErrorStatistics::new((1..=100).rev().map(f64::from).collect());
+        assert_eq!((found.median, found.p99, found.max), (50.0, 99.0, 100.0));
+        assert!((found.rms - 3383.5f64.sqrt()).abs() < 1e-12);
+        assert_eq!(ErrorStatistics::new(Vec::new()).max, 0.0);
+    }
+
+    /// Evenly spread numbers are half a step from uniform, and far from a skewed distribution.
+    #[test]
+    fn gap_by_hand() {
+        let sample: Vec<f64> = (0..10).map(|k| (f64::from(k) + 0.5) / 10.0).collect();
+        assert!((kolmogorov_gap(sample.clone(), |x| x) - 0.05).abs() < 1e-12);
+        assert!(kolmogorov_gap(sample, |x| x * x) > 0.25);
+        // Tables: 1.9495 / √n at 0.1%.
+        assert!((kolmogorov_bound(100) - 0.194_95).abs() < 1e-4);
+    }
+}

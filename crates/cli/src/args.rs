@@ -67,7 +67,7 @@ pub enum Command {
         #[command(flatten)]
         gravity: Gravity,
         /// Bodies to compare, spread evenly over the file
-        #[arg(long, value_name = "K", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..))]
+        #[arg(long, value_name = "K", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
         sample: u64,
     },
     /// Conserved quantities, Lagrangian radii and density profile: table, CSV, SVG
@@ -78,7 +78,7 @@ pub enum Command {
         #[arg(short, long, value_name = "DIR")]
         output: Option<PathBuf>,
         /// Plummer softening of the potential energy [default: the run's, else 0]
-        #[arg(long, value_name = "LENGTH")]
+        #[arg(long, value_name = "LENGTH", allow_negative_numbers = true)]
         softening: Option<f64>,
     },
     /// Measure the speed of the solvers on this machine
@@ -156,10 +156,10 @@ pub struct Gravity {
     #[arg(long, value_enum, default_value_t = SolverFlag::Auto)]
     pub solver: SolverFlag,
     /// Opening angle of the tree
-    #[arg(long, default_value_t = 0.6)]
+    #[arg(long, default_value_t = 0.6, allow_negative_numbers = true)]
     pub theta: f64,
     /// Plummer softening, in the file's units of length
-    #[arg(long, value_name = "LENGTH", default_value_t = 0.0)]
+    #[arg(long, value_name = "LENGTH", default_value_t = 0.0, allow_negative_numbers = true)]
     pub softening: f64,
     /// Arithmetic
     #[arg(long, value_enum, default_value_t = PrecisionFlag::Mixed)]
@@ -182,10 +182,10 @@ pub struct Bench {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub threads: Option<u32>,
     /// Tree: opening angle of the geometric acceptance
-    #[arg(long)]
+    #[arg(long, allow_negative_numbers = true)]
     pub theta: Option<f64>,
     /// Tree: without --theta, the relative acceptance is tuned to this rms force error
-    #[arg(long, value_name = "ERROR", default_value_t = 1e-3)]
+    #[arg(long, value_name = "ERROR", default_value_t = 1e-3, allow_negative_numbers = true)]
     pub rms: f64,
     /// Tree: where the bodies are
     #[arg(long, value_enum, default_value_t = BenchBodies::Plummer)]

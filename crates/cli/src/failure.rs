@@ -1,9 +1,12 @@
 //! What the command can fail with.
 
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
 use orrery_engine::EngineError;
 use orrery_engine::case::CaseError;
-use orrery_io::IoError;
 use orrery_io::picture::PictureError;
+use orrery_io::{Fault, IoError};
 use thiserror::Error;
 
 /// Why a command did not do what it was asked. One line.
@@ -16,7 +19,7 @@ pub enum Failure {
     #[error(transparent)]
     Input(IoError),
     /// A file that was to be written.
-    #[error(transparent)]
+    #[error("{}: {}", .0.path.display(), unwritable(.0))]
     Output(IoError),
     /// A plot that was to be written.
     #[error(transparent)]
@@ -34,12 +37,78 @@ impl Failure {
             Self::Input(_) | Self::Usage(_) => true,
             // A name that says no format, or a folder that is not there, is the user's; a full disk is not.
             Self::Output(error) => match &error.fault {
-                orrery_io::Fault::System(e) => e.kind() == std::io::ErrorKind::NotFound,
+                Fault::System(e) => matches!(
+                    e.kind(),
+                    ErrorKind::NotFound
+                        | ErrorKind::AlreadyExists
+                        | ErrorKind::NotADirectory
+                        | ErrorKind::IsADirectory
+                        | ErrorKind::PermissionDenied
+                        | ErrorKind::ReadOnlyFilesystem
+                        | ErrorKind::InvalidFilename
+                ),
                 _ => true,
             },
             Self::Picture(_) => false,
         }
     }
+}
+
+/// The system speaks of the file; more often its folder is at fault.
+fn unwritable(error: &IoError) -> String {
+    match &error.fault {
+        Fault::System(e) if e.kind() == ErrorKind::NotFound && !folder_of(&error.path).exists() => {
+            format!(
+                "the folder {} does not exist, expected an existing one",
+                folder_of(&error.path).display()
+            )
+        }
+        Fault::System(_) => format!("cannot be written: {}", error.fault),
+        fault => fault.to_string(),
+    }
+}
+
+fn folder_of(path: &Path) -> PathBuf {
+    match path.parent() {
+        Some(folder) if folder != Path::new("") => folder.to_owned(),
+        _ => PathBuf::from("."),
+    }
+}
+
+/// Refuses a file that could not be written, before the work for it is done.
+pub fn check_output(path: &Path) -> Result<(), Failure> {
+    let refuse = |fault: ErrorKind| Err(Failure::Output(IoError::system(path, fault.into())));
+    if path.is_dir() {
+        return Err(Failure::Usage(format!("{}: is a directory, expected a file to write", path.display())));
+    }
+    match folder_of(path) {
+        folder if !folder.exists() => refuse(ErrorKind::NotFound),
+        folder if !folder.is_dir() => refuse(ErrorKind::NotADirectory),
+        _ => Ok(()),
+    }
+}
+
+/// The same; `force` lets it replace an existing file.
+pub fn check_new_output(path: &Path, force: bool) -> Result<(), Failure> {
+    check_output(path)?;
+    if path.exists() && !force {
+        let path = path.display();
+        return Err(Failure::Usage(format!(
+            "{path}: exists already, expected a new file; --force replaces it"
+        )));
+    }
+    Ok(())
+}
+
+/// Refuses a folder where a snapshot is wanted.
+pub fn check_input(path: &Path) -> Result<(), Failure> {
+    if path.is_dir() {
+        let path = path.display();
+        return Err(Failure::Usage(format!(
+            "{path}: is a directory, expected a snapshot file; orrery analyze takes a run's folder"
+        )));
+    }
+    Ok(())
 }
 
 impl From<CaseError> for Failure {

@@ -17,7 +17,7 @@ fn main() -> ExitCode {
     match commands::execute(arguments.command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("error: {failure}");
+            say::warn(format_args!("error: {failure}"));
             ExitCode::from(if failure.is_mistake() { 2 } else { 1 })
         }
     }

@@ -4,12 +4,17 @@ use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
-
 use orrery_engine::run::Status;
 use orrery_model::Units;
+use terminal_size::terminal_size_of;
+
+use crate::say::warn;
 
 /// Lines on a pipe come no more often than this.
 const LINE_EVERY: Duration = Duration::from_secs(5);
+
+/// The bar's columns on a terminal of at least as many as stand beside them.
+const BARS: [(usize, usize); 2] = [(24, 100), (8, 0)];
 
 /// Tells the user how far a run is.
 pub enum Progress {
@@ -30,26 +35,25 @@ impl Progress {
         if !std::io::stderr().is_terminal() {
             return Self::Lines(Instant::now(), units);
         }
-        let bar = ProgressBar::new(10_000);
-        let style = ProgressStyle::with_template("{bar:24} {percent:>3}%  {msg}")
-            .map(|style| style.progress_chars("━╸ "));
-        if let Ok(style) = style {
-            bar.set_style(style);
+        let line = ProgressBar::new_spinner();
+        if let Ok(style) = ProgressStyle::with_template("{msg}") {
+            line.set_style(style);
         }
-        Self::Bar(bar, units)
+        Self::Bar(line, units)
     }
 
     /// After a step.
     pub fn report(&mut self, status: &Status) {
         match self {
             Self::Quiet => {}
-            Self::Bar(bar, units) => {
-                bar.set_position((1e4 * status.time / status.end) as u64);
-                bar.set_message(describe(status, units));
+            Self::Bar(line, units) => {
+                let columns = terminal_size_of(std::io::stderr()).map_or(80, |(width, _)| width.0.into());
+                line.set_message(bar_and_words(status, units, columns));
+                line.tick();
             }
             Self::Lines(last, units) => {
                 if last.elapsed() >= LINE_EVERY {
-                    eprintln!("{:3.0}%  {}", 100.0 * status.time / status.end, describe(status, units));
+                    warn(format_args!("{}", words(status, units, usize::MAX)));
                     *last = Instant::now();
                 }
             }
@@ -58,24 +62,42 @@ impl Progress {
 
     /// After the last step.
     pub fn finish(self) {
-        if let Self::Bar(bar, _) = self {
-            bar.finish_and_clear();
+        if let Self::Bar(line, _) = self {
+            line.finish_and_clear();
         }
     }
 }
 
-fn describe(status: &Status, units: &Units) -> String {
+fn bar_and_words(status: &Status, units: &Units, columns: usize) -> String {
+    let words = words(status, units, columns);
+    let width = BARS.iter().find(|(_, terminal)| columns >= *terminal).map_or(0, |(width, _)| *width);
+    if words.chars().count() + 1 + width > columns {
+        return words;
+    }
+    let done = ((status.time / status.end * width as f64) as usize).min(width);
+    format!("{}{} {words}", "━".repeat(done), " ".repeat(width - done))
+}
+
+/// Percentage, step, time, rate, time left and energy error; where columns are few, the less needed go.
+fn words(status: &Status, units: &Units, columns: usize) -> String {
     let seconds = status.elapsed.as_secs_f64().max(1e-9);
     let rate = status.step as f64 / seconds;
     let left = seconds * (status.end - status.time) / status.time.max(f64::MIN_POSITIVE);
-    format!(
-        "step {}  t {}  {} steps/s  {} left  dE/E {:+.1e}",
-        status.step,
-        units.show_time(status.time),
-        if rate < 10.0 { format!("{rate:.1}") } else { format!("{rate:.0}") },
-        show_duration(left),
-        status.energy_error
-    )
+    let mut parts = [
+        format!("{:3.0}%", (100.0 * status.time / status.end).floor()),
+        format!("  step {}", status.step),
+        format!("  t {}", units.show_time(status.time)),
+        if rate < 10.0 { format!("  {rate:.1} steps/s") } else { format!("  {rate:.0} steps/s") },
+        format!("  {} left", show_duration(left)),
+        format!("  dE/E {:+.1e}", status.energy_error),
+    ];
+    for least_needed in [3, 1, 5, 2, 4] {
+        if parts.iter().map(|part| part.chars().count()).sum::<usize>() <= columns {
+            break;
+        }
+        parts[least_needed].clear();
+    }
+    parts.concat()
 }
 
 /// Seconds for people: `"3m12s"`.
@@ -97,17 +119,29 @@ mod tests {
         assert_eq!([0.4, 59.4, 192.0, 7265.0].map(show_duration), ["0s", "59s", "3m12s", "2h01m"]);
     }
 
-    /// Bar, percentage and description must fit a terminal of 80 columns.
+    /// A long run's line fits, with a bar from 80 columns on, and loses the least needed words below.
     #[test]
-    fn the_line_fits_80_columns() {
+    fn the_line_fits_the_terminal() {
         let status = Status {
-            step: 123_456,
+            step: 1_234_567,
             time: 1.234,
             end: 1.5,
-            elapsed: Duration::from_secs(3000),
+            elapsed: Duration::from_secs(30_000),
             energy_error: -1.23e-4,
         };
-        let line = format!("{:24} {:>3}%  {}", "", 82, describe(&status, &Units::Galactic));
-        assert!(line.chars().count() <= 96, "{} {line}", line.chars().count());
+        let line = |columns| bar_and_words(&status, &Units::Galactic, columns);
+        assert_eq!(
+            line(100),
+            "━━━━━━━━━━━━━━━━━━━       82%  step 1234567  t 1.207 Gyr  41 steps/s  1h47m left  dE/E -1.2e-4"
+        );
+        assert_eq!(
+            line(80),
+            "━━━━━━    82%  step 1234567  t 1.207 Gyr  41 steps/s  1h47m left  dE/E -1.2e-4"
+        );
+        assert_eq!(line(50), " 82%  t 1.207 Gyr  1h47m left  dE/E -1.2e-4");
+        assert_eq!(line(10), " 82%");
+        for columns in 4..200 {
+            assert!(line(columns).chars().count() <= columns, "{columns}: {}", line(columns));
+        }
     }
 }

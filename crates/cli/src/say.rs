@@ -1,4 +1,4 @@
-//! Words on standard output. A reader that goes away (`orrery presets | head -1`) is no error.
+//! Words for people. A reader that goes away (`orrery presets | head -1`) is no error.
 
 use std::fmt::Arguments;
 use std::io::{ErrorKind, Write};
@@ -9,6 +9,11 @@ pub fn line(text: Arguments<'_>) {
     if outcome.is_err_and(|e| e.kind() == ErrorKind::BrokenPipe) {
         std::process::exit(0);
     }
+}
+
+/// Prints a line on standard error, where someone may or may not be listening.
+pub fn warn(text: Arguments<'_>) {
+    let _ = writeln!(std::io::stderr().lock(), "{text}");
 }
 
 /// `say!("...", ...)` prints a line on standard output.

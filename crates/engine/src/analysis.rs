@@ -61,7 +61,10 @@ pub fn analyze(path: &Path, softening: Option<f64>) -> Result<Analysis, EngineEr
         analysis.units = snapshot.units;
         let centre = shrinking_sphere_centre(&snapshot.particles);
         let radii = lagrangian_radii(&snapshot.particles, centre, &FRACTIONS);
-        analysis.profile = density_profile(&snapshot.particles, centre, SHELLS);
+        // Names sort snapshot_1000 before snapshot_999; the time tells which is the last.
+        if analysis.rows.iter().all(|row| row.record.time <= snapshot.time) {
+            analysis.profile = density_profile(&snapshot.particles, centre, SHELLS);
+        }
         let (bodies, step, time) = (snapshot.particles.len(), snapshot.step, snapshot.time);
         let settings = GravitySettings {
             g: snapshot.units.gravitational_constant(),
@@ -102,5 +105,7 @@ fn softening_of(snapshot: &Snapshot) -> f64 {
     let text = snapshot.provenance.iter().find(|(name, _)| name == "case").map(|(_, text)| text.clone());
     let Some(text) = text else { return 0.0 };
     let source = CaseSource::Text { label: "provenance".to_owned(), text, folder: PathBuf::new() };
-    Case::load_within(&source, &[], None).map_or(0.0, |case| case.gravity.eps)
+    // The file that the run started from may be gone, and does not matter here.
+    let without_file = [r#"bodies={ model = "pythagorean" }"#.to_owned()];
+    Case::load_within(&source, &without_file, None).map_or(0.0, |case| case.gravity.eps)
 }

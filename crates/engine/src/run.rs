@@ -1,6 +1,7 @@
 //! The run: step, look, report, until the end.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -54,22 +55,23 @@ pub struct Summary {
     pub first_and_last: (Record, Record),
 }
 
-/// The files and folders that a run makes, all inside its folder.
-const MADE: [&str; 8] = [
-    "case.toml",
-    "provenance.txt",
-    "conserved.csv",
-    "energy.svg",
-    "energy.png",
-    "animation.gif",
-    "snapshots",
-    "images",
-];
+/// The files that a run makes in its folder.
+const MADE: [&str; 6] =
+    ["case.toml", "provenance.txt", "conserved.csv", "energy.svg", "energy.png", "animation.gif"];
+/// The folders of numbered files that it makes there, and how their names start.
+const SERIES: [(&str, &str); 2] = [("snapshots", "snapshot_"), ("images", "image_")];
 
 /// Simulates `case` into `output`, telling `report` after every step.
-pub fn run(case: &Case, output: &Output, mut report: impl FnMut(&Status)) -> Result<Summary, EngineError> {
-    check_folder(output)?;
+pub fn run(case: &Case, output: &Output, report: impl FnMut(&Status) + Send) -> Result<Summary, EngineError> {
+    // On a thread of the pool: parallel loops begun outside it would wake it each time, which costs three
+    // bodies a hundred times what their forces do.
+    rayon::scope(|_| run_here(case, output, report))
+}
+
+fn run_here(case: &Case, output: &Output, mut report: impl FnMut(&Status)) -> Result<Summary, EngineError> {
+    output.check()?;
     let particles = start::bodies(case)?;
+    let case = &start::located(case);
     let bodies = particles.len();
     let mut simulation = Simulation::new(case, particles);
     let solver = simulation.moment().bodies.strategy().name();
@@ -111,37 +113,52 @@ fn step(simulation: &mut Simulation, observers: &mut Observers) -> Result<(), En
     observers.show_step(&simulation.moment(), dt)
 }
 
-fn check_folder(output: &Output) -> Result<(), EngineError> {
-    let folder = &output.folder;
-    let wrong = |reason: String| EngineError::OutputFolder { path: folder.clone(), reason };
-    match fs::read_dir(folder) {
-        Ok(entries) => match entries.count() {
-            0 => Ok(()),
-            _ if output.force => Ok(()),
-            _ => Err(EngineError::OutputNotEmpty(folder.clone())),
-        },
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(()),
-        Err(e) if e.kind() == std::io::ErrorKind::NotADirectory => {
-            Err(wrong("it is a file, expected a directory".to_owned()))
+impl Output {
+    /// Whether a run may write here, without writing anything.
+    pub fn check(&self) -> Result<(), EngineError> {
+        let folder = &self.folder;
+        let wrong = |reason: String| EngineError::OutputFolder { path: folder.clone(), reason };
+        match fs::read_dir(folder) {
+            Ok(entries) => match entries.count() {
+                0 => Ok(()),
+                _ if self.force => Ok(()),
+                _ => Err(EngineError::OutputNotEmpty(folder.clone())),
+            },
+            Err(e) if e.kind() == ErrorKind::NotFound => Ok(()),
+            Err(e) if e.kind() == ErrorKind::NotADirectory => {
+                let which = if folder.exists() { "it" } else { "a part of its path" };
+                Err(wrong(format!("{which} is a file, expected a directory")))
+            }
+            Err(e) => Err(wrong(IoError::system(folder, e).fault.to_string())),
         }
-        Err(e) => Err(wrong(e.to_string())),
     }
 }
 
 /// Makes the folder and clears away an earlier run's files; other files there are left alone.
 fn prepare_folder(output: &Output) -> Result<(), EngineError> {
     let folder = &output.folder;
-    let wrong = |e: std::io::Error| EngineError::OutputFolder { path: folder.clone(), reason: e.to_string() };
+    let wrong = |e: std::io::Error| EngineError::OutputFolder {
+        path: folder.clone(),
+        reason: format!("it cannot be made or cleared: {}", IoError::system(folder, e).fault),
+    };
     fs::create_dir_all(folder).map_err(wrong)?;
-    for name in MADE {
-        let path = folder.join(name);
-        let gone = if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
-        match gone {
-            Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(wrong(e)),
+    let files = MADE.into_iter().map(|name| folder.join(name));
+    let series =
+        SERIES.into_iter().flat_map(|(name, prefix)| files_starting_with(&folder.join(name), prefix));
+    for path in files.chain(series) {
+        match fs::remove_file(&path) {
+            Err(e) if e.kind() != ErrorKind::NotFound => return Err(wrong(e)),
             _ => {}
         }
     }
     Ok(())
+}
+
+/// The files in `folder`, none where it is not there, whose names start with `prefix`.
+fn files_starting_with(folder: &Path, prefix: &str) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let named = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(prefix));
+    named.map(|entry| entry.path()).filter(|path| path.is_file()).collect()
 }
 
 fn write_text(path: &Path, text: &str) -> Result<(), EngineError> {

@@ -5,6 +5,14 @@ use orrery_model::{Particles, Units};
 use crate::case::{BYTES_PER_BODY, BodiesSource, Case, available_memory, show_bytes};
 use crate::error::EngineError;
 
+/// The case with its file of bodies named from the root, so that a copy elsewhere means the same.
+pub fn located(case: &Case) -> Case {
+    match case.bodies_file().map(std::path::absolute) {
+        Some(Ok(path)) => Case { bodies: BodiesSource::File(path), ..case.clone() },
+        _ => case.clone(),
+    }
+}
+
 /// Makes or reads the bodies, and checks that they can be simulated.
 pub fn bodies(case: &Case) -> Result<Particles, EngineError> {
     let (particles, origin) = match &case.bodies {

@@ -10,6 +10,7 @@ mod gadget;
 mod hdf5;
 mod npy;
 mod npz;
+mod pending;
 pub mod picture;
 pub mod plot;
 mod snapshot;

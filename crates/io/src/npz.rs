@@ -257,6 +257,10 @@ impl Source {
 fn refused(name: &str, error: ZipError) -> Fault {
     match error {
         ZipError::Io(error) if error.kind() != std::io::ErrorKind::UnexpectedEof => Fault::System(error),
+        // The directory stands at the end of an archive, so a cut file has none.
+        ZipError::InvalidArchive(_) if name == "directory" => {
+            Fault::malformed("archive", "no directory at its end", "an intact zip archive; is it truncated?")
+        }
         other => Fault::malformed(format!("archive, {name}"), other.to_string(), "an intact zip archive"),
     }
 }

@@ -1,13 +1,14 @@
 //! A snapshot, whatever the format: choosing the format, writing so that no half file is ever seen, and
 //! telling in short what a file holds.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{BufWriter, Read, Write};
-use std::path::{Path, PathBuf};
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::Path;
 
 use orrery_model::{Particles, Species, Units};
 
 use crate::error::{Fault, IoError};
+use crate::pending::PendingFile;
 use crate::{gadget, hdf5, npz, xyz};
 
 /// The bodies at one time, and where they come from.
@@ -153,35 +154,18 @@ fn check_writable(snapshot: &Snapshot) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Fills a temporary file beside `path` and renames it to `path` once it is on the disk.
+/// Fills a file that appears under its name only when it is complete.
 pub(crate) fn replace_file(
     path: &Path,
-    fill: impl FnOnce(&mut BufWriter<File>) -> Result<(), Fault>,
+    fill: impl FnOnce(&mut PendingFile) -> Result<(), Fault>,
 ) -> Result<(), IoError> {
-    let name = path.file_name().ok_or_else(|| Fault::malformed("path", "no file name", "one").at(path))?;
-    let mut hidden = std::ffi::OsString::from(".");
-    hidden.push(name);
-    hidden.push(format!(".{}.part", std::process::id()));
-    let part = Unfinished(path.with_file_name(hidden));
     let attempt = || {
-        let file = OpenOptions::new().write(true).read(true).create(true).truncate(true).open(&part.0)?;
-        let mut buffered = BufWriter::with_capacity(1 << 20, file);
-        fill(&mut buffered)?;
-        buffered.flush()?;
-        buffered.get_ref().sync_all()?;
-        fs::rename(&part.0, path)?;
+        let mut file = PendingFile::create(path)?;
+        fill(&mut file)?;
+        file.finish()?;
         Ok(())
     };
     attempt().map_err(|fault: Fault| fault.at(path))
-}
-
-/// A temporary file that does not outlive a failure; after the rename there is nothing left to remove.
-struct Unfinished(PathBuf);
-
-impl Drop for Unfinished {
-    fn drop(&mut self) {
-        let _ = fs::remove_file(&self.0);
-    }
 }
 
 /// What a snapshot file holds, in short.

@@ -134,7 +134,7 @@ pub struct Particles {
 #[derive(Clone, Debug, Error, PartialEq)]
 pub enum ParticlesError {
     /// There are no bodies.
-    #[error("there are no bodies")]
+    #[error("there are no bodies, expected at least one")]
     Empty,
     /// A column is shorter or longer than the others.
     #[error("{field} has {got} entries, expected {expected}")]

@@ -32,7 +32,7 @@ pub struct NotFinite {
 pub struct Bodies {
     particles: Particles,
     acceleration: Vec3s,
-    /// Time derivatives of the accelerations; only Hermite's scheme asks for them.
+    /// Time derivatives of the accelerations, for as long as they belong to them; only Hermite's scheme asks.
     jerk: Option<Vec3s>,
     g: f64,
     eps: f64,
@@ -90,16 +90,19 @@ impl Bodies {
 
     /// v ← v + dt a.
     pub fn kick(&mut self, dt: f64) {
+        self.jerk = None;
         zip_columns(&mut self.particles.velocity, &self.acceleration, |v, a| *v += dt * a);
     }
 
     /// x ← x + dt v.
     pub fn drift(&mut self, dt: f64) {
+        self.jerk = None;
         zip_columns(&mut self.particles.position, &self.particles.velocity, |x, v| *x += dt * v);
     }
 
     /// Computes the accelerations for the present positions.
     pub fn update_forces(&mut self) {
+        self.jerk = None;
         self.acceleration = self.strategy.forces(&self.problem(false), Some(&self.acceleration)).acceleration;
     }
 

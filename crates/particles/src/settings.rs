@@ -72,6 +72,8 @@ pub enum IntegratorChoice {
     Yoshida4,
     /// Yoshida's sixth-order composition.
     Yoshida6,
+    /// Blanes and Moan's fourth-order method, six evaluations a step and far smaller errors.
+    BlanesMoan4,
     /// Fourth-order Hermite predictor-corrector; direct forces only.
     Hermite4,
 }

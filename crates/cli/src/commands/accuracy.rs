@@ -8,11 +8,12 @@ use orrery_particles::accuracy::ForceErrors;
 use orrery_particles::solver::{Problem, Strategy, twin};
 
 use crate::args::Gravity;
-use crate::failure::Failure;
+use crate::failure::{Failure, check_input, check_output};
 use crate::say::say;
 
 /// Reads bodies whose forces can be computed.
 fn read(path: &Path, softening: f64) -> Result<Snapshot, Failure> {
+    check_input(path)?;
     let snapshot = orrery_io::read(path).map_err(Failure::Input)?;
     let wrong = |source| EngineError::Bodies { origin: path.display().to_string(), source };
     snapshot.particles.validate().map_err(wrong)?;
@@ -24,8 +25,16 @@ fn read(path: &Path, softening: f64) -> Result<Snapshot, Failure> {
 
 /// Computes forces and writes them.
 pub fn forces(path: &Path, flags: &Gravity, output: &Path) -> Result<(), Failure> {
+    check_output(output)?;
+    super::check_gravity(flags)?;
     let snapshot = read(path, flags.softening)?;
-    let settings = super::gravity_settings(flags, &snapshot.units)?;
+    if output.canonicalize().is_ok_and(|output| path.canonicalize().is_ok_and(|path| path == output)) {
+        let path = output.display();
+        return Err(Failure::Usage(format!(
+            "{path}: holds the bodies, expected another file for the forces"
+        )));
+    }
+    let settings = super::gravity_settings(flags, &snapshot.units);
     let (particles, strategy) = (&snapshot.particles, Strategy::resolve(&settings, snapshot.particles.len()));
     let problem = Problem {
         position: &particles.position,
@@ -53,8 +62,9 @@ pub fn forces(path: &Path, flags: &Gravity, output: &Path) -> Result<(), Failure
 
 /// Compares a solver with the plain sum in f64.
 pub fn accuracy(path: &Path, flags: &Gravity, sample: usize) -> Result<(), Failure> {
+    super::check_gravity(flags)?;
     let snapshot = read(path, flags.softening)?;
-    let settings = super::gravity_settings(flags, &snapshot.units)?;
+    let settings = super::gravity_settings(flags, &snapshot.units);
     let (particles, n) = (&snapshot.particles, snapshot.particles.len());
     let strategy = Strategy::resolve(&settings, n);
     let problem = Problem {

@@ -88,9 +88,8 @@ fn write(analysis: &Analysis, folder: &Path) -> Result<(), Failure> {
     };
 
     let mut conserved = String::from("step,time,kinetic,potential,total,px,py,pz,lx,ly,lz\n");
-    let mut lagrangian = String::from("time");
-    FRACTIONS.iter().for_each(|f| drop(write!(lagrangian, ",r{}", 100.0 * f)));
-    lagrangian.push('\n');
+    let heads: Vec<String> = FRACTIONS.iter().map(|f| format!("r{}", 100.0 * f)).collect();
+    let mut lagrangian = format!("time,{}\n", heads.join(","));
     for row in &analysis.rows {
         let r = &row.record;
         let [px, py, pz] = r.momentum;

@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use orrery_engine::case::{BYTES_PER_BODY, available_memory, show_bytes};
 use orrery_engine::provenance;
 use orrery_io::IoError;
 use orrery_model::Vec3s;
@@ -16,7 +17,7 @@ use serde_json::{Value, json};
 
 use super::accuracy::spread;
 use crate::args::{Bench, BenchBodies, BenchCase, PrecisionFlag};
-use crate::failure::Failure;
+use crate::failure::{Failure, check_output};
 use crate::say::say;
 
 /// By the usual count, for a body-body term.
@@ -60,6 +61,10 @@ pub fn bench(arguments: &Bench) -> Result<(), Failure> {
     if !(arguments.rms > 1e-6 && arguments.rms < 0.1) {
         return Err(Failure::Usage(format!("--rms {} is outside 1e-6 < rms < 0.1", arguments.rms)));
     }
+    if let Some(path) = &arguments.json {
+        check_output(path)?;
+    }
+    check_memory(&arguments.n)?;
     super::use_threads(arguments.threads)?;
     let set = arguments.simd.map_or_else(InstructionSet::best, Into::into).min(InstructionSet::best());
     say!("{}, {}", cpu_name(), provenance::device());
@@ -77,6 +82,16 @@ pub fn bench(arguments: &Bench) -> Result<(), Failure> {
         std::fs::write(path, text).map_err(|e| Failure::Output(IoError::system(path, e)))?;
     }
     Ok(())
+}
+
+fn check_memory(counts: &[usize]) -> Result<(), Failure> {
+    let (Some(&n), Some(available)) = (counts.iter().max(), available_memory()) else { return Ok(()) };
+    let needed = (n as u64).saturating_mul(BYTES_PER_BODY);
+    if needed <= available {
+        return Ok(());
+    }
+    let (needed, available) = (show_bytes(needed), show_bytes(available));
+    Err(Failure::Usage(format!("-n {n}: {n} bodies need {needed} of memory, {available} are available")))
 }
 
 fn precisions(arguments: &Bench, default: &[PrecisionFlag]) -> Vec<PrecisionFlag> {

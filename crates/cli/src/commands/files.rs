@@ -8,7 +8,7 @@ use orrery_io::Snapshot;
 use orrery_model::Dimension;
 
 use crate::args::Ic;
-use crate::failure::Failure;
+use crate::failure::{Failure, check_input, check_new_output, check_output};
 use crate::say::say;
 
 /// Makes initial conditions.
@@ -21,11 +21,9 @@ pub fn ic(arguments: &Ic) -> Result<(), Failure> {
         }
         .to_owned()
     });
-    if arguments.output.exists() && !arguments.force {
-        let path = arguments.output.display();
-        return Err(Failure::Usage(format!(
-            "{path}: exists already, expected a new file; --force replaces it"
-        )));
+    check_new_output(&arguments.output, arguments.force)?;
+    if let Some(set) = arguments.set.iter().find(|set| !set.contains('=')) {
+        return Err(Failure::Usage(format!("--set {set}: expected KEY=VALUE such as scale_radius=2")));
     }
     // A case with nothing but bodies: the same names, units and checks as in a case file.
     let text = "[bodies]\n[time]\nstep = 1.0\nend = 1.0\n";
@@ -34,7 +32,11 @@ pub fn ic(arguments: &Ic) -> Result<(), Failure> {
     sets.extend(arguments.n.map(|n| format!("bodies.n={n}")));
     sets.extend(arguments.seed.map(|seed| format!("bodies.seed={seed}")));
     sets.extend(arguments.set.iter().map(|set| format!("bodies.{set}")));
-    let case = Case::load(&source, &sets)?;
+    // The user wrote flags, not a case: what a message says of a key is enough.
+    let case = Case::load(&source, &sets).map_err(|error| {
+        let message = error.message.strip_prefix("bodies.").unwrap_or(&error.message);
+        Failure::Usage(format!("ic {}: {message}", arguments.model.escape_debug()))
+    })?;
     let snapshot = Snapshot {
         particles: start::bodies(&Case { gravity: softened(&case), ..case.clone() })?,
         time: 0.0,
@@ -54,6 +56,7 @@ fn softened(case: &Case) -> orrery_particles::settings::GravitySettings {
 
 /// Tells what a file holds.
 pub fn info(path: &Path) -> Result<(), Failure> {
+    check_input(path)?;
     let found = orrery_io::describe(path).map_err(Failure::Input)?;
     say!("{}", path.display());
     say!("  format     {}", found.format.name());
@@ -62,7 +65,10 @@ pub fn info(path: &Path) -> Result<(), Failure> {
         .iter()
         .map(|&(species, n)| format!("{n} {}", provenance::species_name(species)))
         .collect();
-    say!("  bodies     {} ({})", found.bodies(), species.join(", "));
+    match found.bodies() {
+        0 => say!("  bodies     none"),
+        n => say!("  bodies     {n} ({})", species.join(", ")),
+    }
     say!("  time       {} after {} steps", found.units.show_time(found.time), found.step);
     say!("  units      {}", found.units.name());
     say!("  mass       {}", with_unit(found.total_mass, &found.units, Dimension::Mass));
@@ -82,6 +88,7 @@ pub fn info(path: &Path) -> Result<(), Failure> {
 }
 
 fn with_unit(value: f64, units: &orrery_model::Units, dimension: Dimension) -> String {
+    let value = value + 0.0; // the sum of nothing is -0
     match (units, dimension) {
         (orrery_model::Units::Galactic, Dimension::Mass) => format!("{value:.6} x 1e10 Msun"),
         (orrery_model::Units::Solar, Dimension::Mass) => format!("{value:.6} Msun"),
@@ -91,6 +98,8 @@ fn with_unit(value: f64, units: &orrery_model::Units, dimension: Dimension) -> S
 
 /// Reads one format and writes another.
 pub fn convert(input: &Path, output: &Path) -> Result<(), Failure> {
+    check_input(input)?;
+    check_output(output)?;
     let snapshot = orrery_io::read(input).map_err(Failure::Input)?;
     orrery_io::write(output, &snapshot).map_err(Failure::Output)?;
     say!("wrote {} bodies to {}", snapshot.particles.len(), output.display());

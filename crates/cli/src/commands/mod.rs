@@ -12,6 +12,7 @@ use orrery_particles::settings::{Acceptance, GravitySettings};
 
 use crate::args::{Arguments, Command, Gravity};
 use crate::failure::Failure;
+use crate::say::say;
 
 /// Does what the flags say.
 pub fn execute(command: Command) -> Result<(), Failure> {
@@ -30,7 +31,9 @@ pub fn execute(command: Command) -> Result<(), Failure> {
         Command::Analyze { path, output, softening } => analyze::analyze(&path, output, softening),
         Command::Bench(arguments) => bench::bench(&arguments),
         Command::Completions { shell } => {
-            clap_complete::generate(shell, &mut Arguments::command(), "orrery", &mut std::io::stdout());
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Arguments::command(), "orrery", &mut script);
+            say!("{}", String::from_utf8_lossy(&script).trim_end());
             Ok(())
         }
         Command::Man => man(),
@@ -51,7 +54,8 @@ fn man() -> Result<(), Failure> {
             .and_then(|()| man.render_options_section(&mut page))
             .map_err(failed)?;
     }
-    std::io::Write::write_all(&mut std::io::stdout(), &page).map_err(failed)
+    say!("{}", String::from_utf8_lossy(&page).trim_end());
+    Ok(())
 }
 
 /// Takes `threads` threads from now on.
@@ -63,19 +67,24 @@ fn use_threads(threads: Option<u32>) -> Result<(), Failure> {
         .map_err(|e| Failure::Usage(format!("--threads {threads}: cannot be started: {e}")))
 }
 
-/// Checks the flags and gives the settings for bodies in `units`.
-fn gravity_settings(flags: &Gravity, units: &Units) -> Result<GravitySettings, Failure> {
+/// Whether the flags' values make sense.
+fn check_gravity(flags: &Gravity) -> Result<(), Failure> {
     if !(flags.theta > 0.0 && flags.theta <= 1.2) {
         return Err(Failure::Usage(format!("--theta {} is outside 0 < theta <= 1.2", flags.theta)));
     }
     if !(flags.softening >= 0.0 && flags.softening.is_finite()) {
         return Err(Failure::Usage(format!("--softening {} is outside softening >= 0", flags.softening)));
     }
-    Ok(GravitySettings {
+    Ok(())
+}
+
+/// The settings for bodies in `units`.
+fn gravity_settings(flags: &Gravity, units: &Units) -> GravitySettings {
+    GravitySettings {
         g: units.gravitational_constant(),
         eps: flags.softening,
         solver: flags.solver.into(),
         acceptance: Acceptance::Geometric { theta: flags.theta },
         precision: flags.precision.into(),
-    })
+    }
 }

@@ -4,11 +4,11 @@ use std::path::PathBuf;
 
 use orrery_engine::case::{self, BYTES_PER_BODY, Case, CaseSource, preset, presets, show_bytes};
 use orrery_engine::run::{Output, Summary};
-use orrery_engine::{provenance, run as engine_run};
+use orrery_engine::{provenance, run as engine_run, start};
 use orrery_io::IoError;
 
 use crate::args::{Device, Run};
-use crate::failure::Failure;
+use crate::failure::{Failure, check_new_output};
 use crate::progress::{Progress, show_duration};
 use crate::say::say;
 
@@ -22,6 +22,8 @@ pub fn run(arguments: &Run) -> Result<(), Failure> {
     if arguments.dry_run {
         return dry_run(&case, &folder);
     }
+    let output = Output { folder: folder.clone(), force: arguments.force };
+    output.check().map_err(Failure::from)?;
     if !arguments.quiet {
         let device = match arguments.device {
             Device::Auto | Device::Cpu => provenance::device(),
@@ -30,7 +32,6 @@ pub fn run(arguments: &Run) -> Result<(), Failure> {
         say!("on {device}, {} precision, into {}", precision_name(&case), folder.display());
     }
     let mut progress = Progress::new(arguments.quiet, case.units);
-    let output = Output { folder: folder.clone(), force: arguments.force };
     let outcome = engine_run::run(&case, &output, |status| progress.report(status));
     progress.finish();
     let summary = outcome?;
@@ -79,11 +80,14 @@ fn report(case: &Case, summary: &Summary, folder: &std::path::Path) {
 }
 
 fn dry_run(case: &Case, folder: &std::path::Path) -> Result<(), Failure> {
-    say!("{}", case.to_toml().trim_end());
+    // A file's bodies are counted, and checked, by reading them.
+    let n = match case.body_count() {
+        Some(n) => n,
+        None => start::bodies(case)?.len() as u64,
+    };
+    say!("{}", start::located(case).to_toml().trim_end());
     say!("");
-    if let Some(n) = case.body_count() {
-        say!("# {n} bodies: about {} of memory", show_bytes(n.saturating_mul(BYTES_PER_BODY)));
-    }
+    say!("# {n} bodies: about {} of memory", show_bytes(n.saturating_mul(BYTES_PER_BODY)));
     if let Some(available) = case::available_memory() {
         say!("# {} available", show_bytes(available));
     }
@@ -108,12 +112,7 @@ pub fn init(name: &str, output: Option<PathBuf>, force: bool) -> Result<(), Fail
         return Err(Failure::Usage(format!("no preset is called '{name}'; {hint}")));
     };
     let path = output.unwrap_or_else(|| PathBuf::from(format!("{name}.toml")));
-    if path.exists() && !force {
-        return Err(Failure::Usage(format!(
-            "{}: exists already, expected a new file; --force replaces it",
-            path.display()
-        )));
-    }
+    check_new_output(&path, force)?;
     std::fs::write(&path, found.text).map_err(|e| Failure::Output(IoError::system(&path, e)))?;
     say!("wrote {}; run it with: orrery run {0}", path.display());
     Ok(())

@@ -12,7 +12,7 @@ use super::presets::{Preset, preset, presets};
 use super::reader::{Problems, Section};
 use super::sections::{bodies, gravity, output, time};
 use super::suggest::did_you_mean;
-use super::{BodiesSource, Case};
+use super::{BodiesSource, Case, Every, OutputSettings};
 
 /// What a body takes at most while it is simulated: its state, the tree's share and a snapshot being written.
 pub const BYTES_PER_BODY: u64 = 300;
@@ -20,6 +20,8 @@ pub const BYTES_PER_BODY: u64 = 300;
 /// A case is written by hand; what is larger is some other file.
 const LARGEST_FILE: u64 = 1 << 20;
 const LONGEST_NAME: usize = 100;
+/// More files or rows of a kind than this is a slip of the keyboard.
+const MOST_OUTPUTS: f64 = 1e6;
 
 pub(super) const SYSTEMS: &[(&str, Units)] =
     &[("nbody", Units::NBody), ("galactic", Units::Galactic), ("solar", Units::Solar)];
@@ -145,6 +147,7 @@ impl Case {
             bodies: root.section("bodies"),
             gravity: root.section("gravity"),
             time: root.section("time"),
+            output: root.section("output"),
         };
         let gravity = gravity::read(&sections.gravity);
         let case = Self {
@@ -154,7 +157,7 @@ impl Case {
             bodies: bodies::read(&sections.bodies, gravity.eps),
             gravity,
             time: time::read(&sections.time),
-            output: output::read_output(&root.section("output")),
+            output: output::read_output(&sections.output),
             image: output::read_image(&root.section("image")),
             folder: source.folder(),
         };
@@ -184,7 +187,7 @@ impl Case {
 
     /// What no section can see alone.
     fn check_together(&self, sections: &Sections<'_>, available: Option<u64>) {
-        let Sections { bodies, gravity, time } = sections;
+        let Sections { bodies, gravity, time, output } = sections;
         let tree = self.gravity.solver == SolverChoice::Tree;
         let solver = gravity.place_of("solver");
         if tree && self.time.integrator == IntegratorChoice::Hermite4 {
@@ -210,6 +213,18 @@ impl Case {
                 time.refuse_at(blamed, "step", &fault);
             }
             _ => {}
+        }
+        let OutputSettings { snapshot_every, image_every, record_every, .. } = self.output;
+        for (key, every) in
+            [("snapshot_every", snapshot_every), ("image_every", image_every), ("record_every", record_every)]
+        {
+            if let Every::Time(interval) = every
+                && end / interval > MOST_OUTPUTS
+            {
+                let count = end / interval;
+                let fault = format!(" asks for {count:.0e} of them until end = {end}, expected at most 1e6");
+                output.refuse_at(blame(output.place_of(key), time.place_of("end")), key, &fault);
+            }
         }
         if let Some(path) = self.bodies_file() {
             match path.metadata() {
@@ -239,6 +254,7 @@ struct Sections<'a> {
     bodies: Section<'a>,
     gravity: Section<'a>,
     time: Section<'a>,
+    output: Section<'a>,
 }
 
 /// Of two places that contradict each other: the first, unless the other overrode a file that was right.

@@ -10,6 +10,7 @@ use orrery_io::picture::{
     ColourMap, GifWriter, Image, Labels, Layer, Palette, Scale, Shown, View, orbits, render, surface_density,
     write_png,
 };
+use orrery_model::analysis::centre_of_mass;
 use orrery_model::ic::SolarSystem;
 use orrery_model::{Particles, Units};
 
@@ -20,6 +21,8 @@ use crate::simulation::Moment;
 
 /// So few bodies are drawn one by one.
 const FEW: usize = 64;
+/// Least ratio of the brightest to the darkest density shown.
+const LEAST_CONTRAST: f64 = 300.0;
 /// Points of a trail that are kept; a longer one is thinned out.
 const LONGEST_TRAIL: usize = 20_000;
 
@@ -63,7 +66,11 @@ impl Pictures {
             Plane::Yz => (1, 2),
         };
         let (mut view, style, palette) = if start.len() <= FEW {
-            let mut view = View::enclosing(start.position.iter(), axes, pixels);
+            // About the centre of mass, which does not move; orbits reach beyond where they start.
+            let centre = centre_of_mass(start);
+            let from_centre =
+                start.position.iter().flat_map(|x| [x, [0, 1, 2].map(|c| 2.0 * centre[c] - x[c])]);
+            let mut view = View::enclosing(from_centre, axes, pixels);
             view.half_width *= 1.3;
             let names = match &case.bodies {
                 BodiesSource::Model(Model::SolarSystem(_)) => SolarSystem::NAMES.to_vec(),
@@ -129,7 +136,11 @@ impl Pictures {
                         surface_density(particles, &self.view, |i| shown(i) && ids.contains(&particles.id[i]))
                     })
                     .collect();
-                let scale = *scale.get_or_insert_with(|| Scale::from_maps(&maps.iter().collect::<Vec<_>>()));
+                let scale = *scale.get_or_insert_with(|| {
+                    let Scale { low, high } = Scale::from_maps(&maps.iter().collect::<Vec<_>>());
+                    // What starts out even, as before a collapse, needs room to become brighter.
+                    Scale { low, high: high.max(LEAST_CONTRAST * low) }
+                });
                 let layers: Vec<_> = maps
                     .iter()
                     .zip(groups)

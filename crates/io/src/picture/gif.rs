@@ -8,7 +8,8 @@ use std::path::Path;
 use gif::{DisposalMethod, Encoder, Frame, Repeat};
 
 use super::palette::{Matcher, UNCHANGED};
-use super::{Image, Palette, PendingFile, PictureError};
+use super::{Image, Palette, PictureError};
+use crate::pending::PendingFile;
 
 /// A GIF on its way. It appears under its name at [`GifWriter::finish`]; dropped before, it leaves nothing.
 pub struct GifWriter {
@@ -37,7 +38,7 @@ impl GifWriter {
         };
         let (w, h) =
             side(width).and_then(|w| Ok((w, side(height)?))).map_err(PictureError::encoding(path))?;
-        let file = PendingFile::create(path)?;
+        let file = PendingFile::create(path).map_err(PictureError::io(path))?;
         let mut encoder = Encoder::new(file, w, h, &palette.bytes()).map_err(PictureError::encoding(path))?;
         encoder.set_repeat(Repeat::Infinite).map_err(PictureError::encoding(path))?;
         let usable = frames_per_second.is_finite() && frames_per_second > 0.0;
@@ -74,7 +75,8 @@ impl GifWriter {
         if self.frames == 0 {
             return Err(PictureError::encoding(&self.path)("an animation needs one frame at least"));
         }
-        self.encoder.into_inner().map_err(PictureError::encoding(&self.path))?.finish()
+        let file = self.encoder.into_inner().map_err(PictureError::encoding(&self.path))?;
+        file.finish().map_err(PictureError::io(&self.path))
     }
 
     fn difference(&self, next: &[u8]) -> Frame<'static> {

@@ -7,7 +7,6 @@
 
 mod colour;
 mod density;
-mod file;
 mod font;
 mod gif;
 mod image;
@@ -34,7 +33,6 @@ pub use png::write_png;
 pub use render::{Layer, render};
 pub use view::{Shown, View};
 
-pub(crate) use file::PendingFile;
 pub(crate) use font::{Level, parts as text_parts, text_width, write_text};
 pub(crate) use stroke::Mask;
 

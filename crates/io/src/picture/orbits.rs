@@ -29,17 +29,31 @@ pub fn orbits(history: &[Vec<[f64; 3]>], names: &[&str], view: &View, labels: &L
     for (k, trail) in places.iter().enumerate() {
         let mut mask = Mask::whole(width, height);
         let steps = trail.len().saturating_sub(1).max(1) as f64;
-        for (i, pair) in trail.windows(2).enumerate() {
-            // Quadratic, so that the near past stands out; never quite gone.
-            let strength = |age: f64| 0.12 + 0.88 * (age / steps).powi(2);
-            mask.fading_segment(pair[0], pair[1], pen, strength(i as f64), strength(i as f64 + 1.0));
+        // Quadratic, so that the near past stands out; never quite gone.
+        let strength = |age: usize| 0.12 + 0.88 * (age as f64 / steps).powi(2);
+        let mut last = 0;
+        for i in 1..trail.len() {
+            // A planet that has gone round a hundred times leaves far more points than pixels.
+            // Written so that a point that is not finite is never near.
+            if i + 1 == trail.len() || !is_near(trail[last], trail[i]) {
+                mask.fading_segment(trail[last], trail[i], pen, strength(last), strength(i));
+                last = i;
+            }
         }
         image.paint(&mask, body_colour(k), 0.9);
     }
     let present = || places.iter().enumerate().filter_map(|(k, trail)| Some((k, *trail.last()?)));
-    for (k, place) in present() {
+    let near_image = |[x, y]: [f64; 2]| {
+        let beyond = 2.0 * size;
+        (-beyond..f64::from(width) + beyond).contains(&x)
+            && (-beyond..f64::from(height) + beyond).contains(&y)
+    };
+    for (k, place) in present().filter(|(_, place)| near_image(*place)) {
         for (radius, opacity) in [(1.0, 0.10), (0.75, 0.15), (0.4, 1.0)] {
-            let mut mask = Mask::whole(width, height);
+            let reach = radius * size + 2.0;
+            let corner = place.map(|c| (c - reach).floor() as i64);
+            let side = (2.0 * reach).ceil() as usize + 1;
+            let mut mask = Mask::new(corner[0], corner[1], side, side);
             mask.disc(place, radius * size);
             image.paint(&mask, body_colour(k), opacity);
         }
@@ -61,6 +75,11 @@ pub fn orbits(history: &[Vec<[f64; 3]>], names: &[&str], view: &View, labels: &L
     }
     labels.draw(&mut image, view);
     image
+}
+
+/// Closer than can be seen.
+fn is_near(p: [f64; 2], q: [f64; 2]) -> bool {
+    (p[0] - q[0]).hypot(p[1] - q[1]) < 1.25
 }
 
 #[cfg(test)]

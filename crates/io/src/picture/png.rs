@@ -2,14 +2,15 @@
 
 use std::path::Path;
 
-use super::{Image, PendingFile, PictureError};
+use super::{Image, PictureError};
+use crate::pending::PendingFile;
 
 /// Writes the image with `texts`, pairs of keyword and value, as iTXt chunks (UTF-8).
 ///
 /// A keyword is 1 to 79 Latin-1 characters; PNG registers Title, Author, Description, Software, Comment and
 /// others. The file appears under its name only when it is complete.
 pub fn write_png(path: &Path, image: &Image, texts: &[(&str, &str)]) -> Result<(), PictureError> {
-    let mut file = PendingFile::create(path)?;
+    let mut file = PendingFile::create(path).map_err(PictureError::io(path))?;
     let mut encoder = png::Encoder::new(&mut file, image.width, image.height);
     encoder.set_color(png::ColorType::Rgb);
     encoder.set_depth(png::BitDepth::Eight);
@@ -21,7 +22,7 @@ pub fn write_png(path: &Path, image: &Image, texts: &[(&str, &str)]) -> Result<(
     let mut writer = encoder.write_header().map_err(PictureError::encoding(path))?;
     writer.write_image_data(&image.rgb).map_err(PictureError::encoding(path))?;
     writer.finish().map_err(PictureError::encoding(path))?;
-    file.finish()
+    file.finish().map_err(PictureError::io(path))
 }
 
 #[cfg(test)]

@@ -13,7 +13,8 @@ mod ticks;
 use std::io::Write;
 use std::path::Path;
 
-use crate::picture::{Image, PendingFile, PictureError, write_png};
+use crate::pending::PendingFile;
+use crate::picture::{Image, PictureError, write_png};
 
 /// How an axis is labelled and divided.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -99,9 +100,9 @@ impl Plot {
 
     /// Writes the SVG; the file appears when it is complete.
     pub fn write_svg(&self, path: &Path) -> Result<(), PictureError> {
-        let mut file = PendingFile::create(path)?;
+        let mut file = PendingFile::create(path).map_err(PictureError::io(path))?;
         file.write_all(self.svg().as_bytes()).map_err(PictureError::io(path))?;
-        file.finish()
+        file.finish().map_err(PictureError::io(path))
     }
 
     /// Writes a PNG of the given size.

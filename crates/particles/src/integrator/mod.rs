@@ -1,13 +1,16 @@
 //! Integrators: sequences of kicks and drifts over [`Bodies`], one file a method.
 //!
-//! A step expects accelerations for the present positions and leaves them so. Given the same bodies and the
-//! same steps, every method gives the same bits.
+//! A step expects accelerations for the present positions and leaves them so; Hermite's scheme leaves those of its
+//! last evaluation, a correction away. Given the same bodies, accelerations included, and the same steps, every
+//! method gives the same bits.
 
 pub mod adaptive;
+mod blanes_moan;
 mod hermite;
 mod leapfrog;
 mod yoshida;
 
+pub use blanes_moan::blanes_moan4;
 pub use hermite::hermite4;
 pub use leapfrog::leapfrog;
 pub use yoshida::{yoshida4, yoshida6};
@@ -22,6 +25,7 @@ impl IntegratorChoice {
             Self::Leapfrog => leapfrog(bodies, dt),
             Self::Yoshida4 => yoshida4(bodies, dt),
             Self::Yoshida6 => yoshida6(bodies, dt),
+            Self::BlanesMoan4 => blanes_moan4(bodies, dt),
             Self::Hermite4 => hermite4(bodies, dt),
         }
     }
@@ -30,7 +34,7 @@ impl IntegratorChoice {
     pub fn order(self) -> i32 {
         match self {
             Self::Leapfrog => 2,
-            Self::Yoshida4 | Self::Hermite4 => 4,
+            Self::Yoshida4 | Self::BlanesMoan4 | Self::Hermite4 => 4,
             Self::Yoshida6 => 6,
         }
     }

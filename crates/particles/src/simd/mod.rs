@@ -93,13 +93,13 @@ pub unsafe trait Vector: Copy {
     /// Bit k set where lane k of `self` is greater than that of `other`.
     fn greater_mask(self, other: Self) -> u32;
 
-    /// Adds each lane to its own f64 in `sums`.
+    /// Adds `factor` times each lane to its own f64 in `sums`.
     #[inline(always)]
-    fn add_to(self, sums: &mut [f64; MAX_LANES]) {
+    fn add_to(self, sums: &mut [f64; MAX_LANES], factor: f64) {
         let mut lanes = [Self::Scalar::default(); MAX_LANES];
         self.store(&mut lanes);
         for k in 0..Self::LANES {
-            sums[k] += lanes[k].to_f64();
+            sums[k] += factor * lanes[k].to_f64();
         }
     }
 }
@@ -215,8 +215,8 @@ mod tests {
         let greater: u32 = (0..n).map(|k| u32::from(k as f64 + 1.0 > 3.0 - k as f64) << k).sum();
         assert_eq!(a.greater_mask(b), greater);
         let mut sums = [0.0; MAX_LANES];
-        a.add_to(&mut sums);
-        a.add_to(&mut sums);
+        a.add_to(&mut sums, 1.0);
+        a.add_to(&mut sums, 1.0);
         assert_eq!(sum_lanes(sums), (n * (n + 1)) as f64);
         // The series' next term must be below the rounding of the type: e = 2 × the estimate's error.
         let (e_max, epsilon) = lanes(a.rsqrt_estimate())

@@ -38,7 +38,7 @@ fn chains<V: Vector>(rounds: usize) -> (f64, f64) {
     }
     let mut lanes = [0.0; MAX_LANES];
     for k in 0..CHAINS {
-        x[k].add_to(&mut lanes);
+        x[k].add_to(&mut lanes, 1.0);
     }
     ((2 * rounds * CHAINS * V::LANES) as f64, lanes[0])
 }

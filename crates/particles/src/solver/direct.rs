@@ -38,6 +38,9 @@ pub struct Strategy {
 /// there is no time to be won.
 pub const MIXED_FROM: usize = 512;
 
+/// Below this many bodies one thread is done before a second has woken.
+const PARALLEL_FROM: usize = 256;
+
 impl Strategy {
     /// The default for this arithmetic and instruction set.
     pub fn new(precision: Precision, set: InstructionSet) -> Self {
@@ -132,9 +135,15 @@ fn sum<R: Real>(
         rest = others;
         work.push((block, own));
     }
-    work.into_par_iter().for_each_init(Scratch::<R>::default, |scratch, (block, results)| {
+    let one = |scratch: &mut Scratch<R>, (block, results)| {
         dispatch(strategy.set, BlockSum { problem, tile: strategy.tile, scaling, block, scratch, results });
-    });
+    };
+    if problem.mass.len() < PARALLEL_FROM {
+        let mut scratch = Scratch::default();
+        work.into_iter().for_each(|item| one(&mut scratch, item));
+    } else {
+        work.into_par_iter().for_each_init(Scratch::default, one);
+    }
     results
 }
 

@@ -147,10 +147,10 @@ pub fn add_bodies<V: Vector, const T: usize, const POTENTIAL: bool, const SELF: 
     }
     for k in 0..T {
         for c in 0..3 {
-            acc[k][c].mul(constant(force_factor::<V>())).add_to(&mut sums[k][c]);
+            acc[k][c].add_to(&mut sums[k][c], force_factor::<V>());
         }
         if POTENTIAL {
-            acc[k][3].add_to(&mut sums[k][3]);
+            acc[k][3].add_to(&mut sums[k][3], 1.0);
         }
     }
 }
@@ -205,7 +205,7 @@ pub fn add_cells<V: Vector, const T: usize, const POTENTIAL: bool>(
     }
     for k in 0..T {
         for c in 0..if POTENTIAL { 4 } else { 3 } {
-            acc[k][c].add_to(&mut sums[k][c]);
+            acc[k][c].add_to(&mut sums[k][c], 1.0);
         }
     }
 }

@@ -47,7 +47,7 @@ pub struct Strategy {
 impl Strategy {
     /// The default for this arithmetic and instruction set.
     pub fn new(precision: Precision, set: InstructionSet) -> Self {
-        Self { precision, set, acceptance: Acceptance::default(), leaf_size: 16, group_size: 32 }
+        Self { precision, set, acceptance: Acceptance::default(), leaf_size: 16, group_size: 48 }
     }
 }
 
@@ -87,7 +87,7 @@ struct Reach {
 const LARGEST_THETA: f64 = 1.2;
 
 /// A cell of so few bodies costs more than the bodies themselves.
-const FEW: usize = 2;
+const FEW: usize = 6;
 
 impl Reach {
     fn new(tree: &Octree, acceptance: &Acceptance, relative: bool) -> Self {

@@ -6,6 +6,8 @@
 
 use std::ops::Range;
 
+use rayon::prelude::*;
+
 use super::build::Octree;
 
 /// Neighbouring bodies, by their range in curve order, and the box around them.
@@ -65,6 +67,6 @@ impl Octree {
             stack.extend(cell.child_range().rev().map(|child| (child, c)));
         }
         ranges.extend(open.take().map(|(run, _)| run));
-        ranges.into_iter().map(|bodies| Group::new(self, bodies)).collect()
+        ranges.into_par_iter().with_min_len(64).map(|bodies| Group::new(self, bodies)).collect()
     }
 }

@@ -11,6 +11,7 @@ pub(in crate::case) const INTEGRATORS: &Words<IntegratorChoice> = &[
     ("leapfrog", IntegratorChoice::Leapfrog),
     ("yoshida4", IntegratorChoice::Yoshida4),
     ("yoshida6", IntegratorChoice::Yoshida6),
+    ("blanes-moan4", IntegratorChoice::BlanesMoan4),
     ("hermite4", IntegratorChoice::Hermite4),
 ];
 

@@ -1,0 +1,365 @@
+//! A user's mistakes: one line that says where, what and what was expected; exit status 2; nothing written.
+
+mod common;
+
+use common::{PAIR, Room, from_file, gadget, text};
+
+/// A room with good files and broken ones.
+fn room() -> Room {
+    let room = Room::new();
+    room.write("pair.xyz", PAIR);
+    room.write("pair.toml", from_file("pair.xyz"));
+    for [name, old, new] in [
+        ["nan", "2 0 0 0 0 0 5 20", "2 0 nan 0 0 0 5 20"],
+        ["infinite", "2 0 0 0 0 0 5 20", "2 0 0 0 inf 0 5 20"],
+        ["negative", "2 0 0 0 0 0 5 20", "2 0 0 0 0 0 -5 20"],
+        ["twins", "2 0 0 0 0 0 5 20", "2 0 0 0 0 0 5 10"],
+        ["same", "2 0 0 0 0 0 5 20", "0 0 0 1 0 0 5 20"],
+        ["word", "2 0 0 0 0 0 5 20", "2 0 0 0 zero 0 5 20"],
+        ["solar", "units=nbody", "units=solar"],
+    ] {
+        room.write(&format!("{name}.xyz"), PAIR.replace(old, new));
+        room.write(&format!("{name}.toml"), from_file(&format!("{name}.xyz")));
+    }
+    for good in ["good.hdf5", "good.npz"] {
+        room.says(&["ic", "plummer", "-n", "100", "-o", good]);
+    }
+    for (whole, cut, share) in
+        [("good.hdf5", "cut.hdf5", 2), ("good.npz", "cut.npz", 2), ("pair.xyz", "cut.xyz", 1)]
+    {
+        let bytes = room.bytes(whole);
+        room.write(cut, &bytes[..(bytes.len() - 1) / share]);
+    }
+    room.write("cut.dat", &gadget(7)[..300]);
+    room.write("empty.hdf5", "");
+    room.write("letter.hdf5", "Dear Sir or Madam,\n");
+    room.write("letter", "Dear Sir or Madam,\n");
+    room.write("cut.toml", from_file("cut.hdf5"));
+    room.write("missing.toml", from_file("nowhere.hdf5"));
+    room.write(
+        "misspelt.toml",
+        "[bodies]\nmodel = \"plummer\"\n[gravity]\nsofening = 1\n[time]\nstep = 1\nend = 2\n",
+    );
+    room.write("toml.toml", "[bodies]\nmodel = plummer\n");
+    std::fs::create_dir_all(room.path("full/snapshots")).unwrap();
+    room.write("full/notes.txt", "mine");
+    std::fs::create_dir(room.path("bare")).unwrap();
+    std::fs::create_dir(room.path("folder.npz")).unwrap();
+    room
+}
+
+/// Gives the command, and checks status, line and that the room is as it was. `...` in the line is any text.
+fn check(room: &Room, mistakes: &[(&[&str], &str)]) {
+    let mut surprises = Vec::new();
+    let before = room.content();
+    for (arguments, expected) in mistakes {
+        let output = room.orrery(arguments);
+        let (status, stderr) = (output.status.code(), text(&output.stderr));
+        let wanted = format!("error: {expected}\n");
+        let fits = match wanted.split_once("...") {
+            Some((start, end)) => {
+                stderr.starts_with(start) && stderr.ends_with(end) && stderr.lines().count() == 1
+            }
+            None => stderr == wanted,
+        };
+        if !fits || status != Some(2) {
+            surprises.push(format!("orrery {}\n  [{status:?}] {stderr}", arguments.join(" ")));
+        }
+        assert!(room.content() == before, "orrery {} wrote something", arguments.join(" "));
+    }
+    assert!(surprises.is_empty(), "{} of {}:\n{}", surprises.len(), mistakes.len(), surprises.join("\n"));
+}
+
+#[test]
+fn in_the_case() {
+    check(
+        &room(),
+        &[
+            (&["run", "plumer"], "plumer: no such case file or preset; did you mean 'plummer'?"),
+            (&["run", "my/case.toml"], "my/case.toml: no such case file or preset"),
+            (&["run", "bare"], "bare: cannot read the case file: Is a directory (os error 21)"),
+            (
+                &["run", "misspelt.toml"],
+                "misspelt.toml:4:1: unknown key 'sofening' in [gravity]; did you mean 'softening'?",
+            ),
+            (&["run", "toml.toml"], "toml.toml:2:9: ..."),
+            (
+                &["run", "plummer", "--set", "gravity.sofening=1"],
+                "--set gravity.sofening=1: unknown key 'sofening' in [gravity]; did you mean 'softening'?",
+            ),
+            (
+                &["run", "plummer", "--set", "gravity.theta"],
+                "--set gravity.theta: expected KEY=VALUE such as gravity.theta=0.5",
+            ),
+            (
+                &["run", "solar-system", "--set", "time.step=4 km"],
+                "--set time.step=4 km: time.step = \"4 km\": ...",
+            ),
+            (
+                &["run", "plummer", "--set", "gravity.softening=1 kpc"],
+                "--set gravity.softening=1 kpc: gravity.softening = \"1 kpc\": 'kpc' has no meaning in nbody units \
+                 (G = 1), expected a plain number; or set units = \"galactic\" or \"solar\"",
+            ),
+            (
+                &["run", "plummer", "--set", "time.step=-0.1"],
+                "--set time.step=-0.1: time.step = -0.1 is outside step > 0",
+            ),
+            (
+                &["run", "plummer", "--set", "time.step=nan"],
+                "--set time.step=nan: time.step = nan is not a finite number",
+            ),
+            (
+                &["run", "plummer", "--set", "gravity.softening=-1"],
+                "--set gravity.softening=-1: gravity.softening = -1 is outside softening >= 0",
+            ),
+            (
+                &["run", "plummer", "--set", "gravity.softening=inf"],
+                "--set gravity.softening=inf: gravity.softening = inf is not a finite number",
+            ),
+            (
+                &["run", "plummer", "--set", "gravity.theta=-0.5"],
+                "--set gravity.theta=-0.5: gravity.theta = -0.5 is outside 0 < theta <= 1.2",
+            ),
+            (
+                &["run", "plummer", "--set", "gravity.theta=nan"],
+                "--set gravity.theta=nan: gravity.theta = nan is not a finite number",
+            ),
+            (&["run", "plummer", "--set", "bodies.n=0"], "--set bodies.n=0: bodies.n = 0 is outside n >= 1"),
+            (
+                &["run", "plummer", "--set", "bodies.n=1000000000000000"],
+                "--set bodies.n=1000000000000000: 1000000000000000 bodies need 266.5 PiB of memory, ... are available",
+            ),
+            (
+                &["run", "plummer", "--set", "time.integrator=hermite4", "--set", "gravity.solver=tree"],
+                "--set gravity.solver=tree: time.integrator = \"hermite4\" needs direct forces, \
+                 expected gravity.solver = \"direct\" or \"auto\", got \"tree\"",
+            ),
+            (
+                &["run", "missing.toml"],
+                "missing.toml:2:15: bodies.file = \"nowhere.hdf5\" does not exist, expected a snapshot",
+            ),
+        ],
+    );
+}
+
+#[test]
+fn in_the_bodies() {
+    let same =
+        "same.xyz: bodies 10 and 20 are at the same place (0, 0, 0); set a softening above 0 or move one";
+    let nan = "nan.xyz: body 20 (number 1) has position z = NaN, expected a finite number";
+    let solar = "solar.xyz: its units are solar and cannot be converted to the case's, expected nbody";
+    let room = room();
+    check(
+        &room,
+        &[
+            (&["run", "cut.toml", "--out", "new"], "cut.hdf5: file: got ... is truncated"),
+            (&["run", "nan.toml", "--out", "new"], nan),
+            (&["run", "same.toml", "--out", "new"], same),
+            (&["run", "solar.toml", "--out", "new"], solar),
+            (&["run", "solar.toml", "--dry-run"], solar),
+            (&["info", "cut.hdf5"], "cut.hdf5: file: got ... is truncated"),
+            (&["info", "cut.npz"], "cut.npz: archive, directory: got ..., expected an intact zip archive"),
+            (&["info", "cut.xyz"], "cut.xyz: line 4: got no newline at its end, expected a whole line"),
+            (
+                &["info", "cut.dat"],
+                "cut.dat: block POS at byte 268: got a length of 84 bytes, expected at most the 32 bytes left in the file",
+            ),
+            (&["info", "nowhere.npz"], "nowhere.npz: no such file or directory"),
+            (&["info", "empty.hdf5"], "empty.hdf5: the file is empty, expected a snapshot"),
+            (&["info", "letter.hdf5"], "letter.hdf5: byte 0: got no HDF5 signature, expected an HDF5 file"),
+            (
+                &["info", "letter"],
+                "letter: byte 0: got unknown content, expected a GADGET (HDF5 or binary), extended XYZ or NPZ file",
+            ),
+            (
+                &["info", "bare"],
+                "bare: is a directory, expected a snapshot file; orrery analyze takes a run's folder",
+            ),
+            (&["forces", "word.xyz"], "word.xyz: line 4: got 'zero' in column 5, expected a number"),
+            (&["forces", "nan.xyz"], nan),
+            (
+                &["forces", "infinite.xyz"],
+                "infinite.xyz: body 20 (number 1) has velocity y = inf, expected a finite number",
+            ),
+            (&["forces", "negative.xyz"], "negative.xyz: body 20 (number 1) has mass -5, expected mass >= 0"),
+            (
+                &["forces", "twins.xyz"],
+                "twins.xyz: bodies number 0 and 1 share the id 10, expected unique ids",
+            ),
+            (&["forces", "same.xyz"], same),
+            (&["accuracy", "same.xyz"], same),
+            (&["analyze", "same.xyz"], same),
+            (&["analyze", "bare"], "bare: no snapshots in it, expected .hdf5, .xyz or .npz files"),
+            (&["analyze", "nowhere"], "nowhere: no such file or directory"),
+        ],
+    );
+    // Softened, two bodies at one place are no mistake.
+    room.says(&["forces", "same.xyz", "--softening", "0.1"]);
+}
+
+#[test]
+fn in_the_flags() {
+    check(
+        &room(),
+        &[
+            (&["accuracy", "good.npz", "--theta", "5"], "--theta 5 is outside 0 < theta <= 1.2"),
+            (&["accuracy", "good.npz", "--theta", "nan"], "--theta NaN is outside 0 < theta <= 1.2"),
+            (&["forces", "good.npz", "--softening", "-1"], "--softening -1 is outside softening >= 0"),
+            (&["analyze", "good.npz", "--softening", "-1"], "--softening -1 is outside softening >= 0"),
+            (&["bench", "direct", "-n", "0"], "-n 0 is outside n >= 1"),
+            (
+                &["bench", "tree", "-n", "10,1000000000000000"],
+                "-n 1000000000000000: 1000000000000000 bodies need 266.5 PiB of memory, ... are available",
+            ),
+            (&["bench", "tree", "--theta", "-1"], "--theta -1 is outside 0 < theta <= 1.2"),
+            (&["bench", "tree", "--rms", "1"], "--rms 1 is outside 1e-6 < rms < 0.1"),
+            (
+                &["ic", "plumer", "-n", "10", "-o", "new.npz"],
+                "ic plumer: model = \"plumer\" is unknown, expected plummer, hernquist, uniform-sphere, galaxy, encounter, \
+                 kepler, figure-eight, pythagorean or solar-system; did you mean 'plummer'?",
+            ),
+            (&["ic", "plummer", "-n", "0", "-o", "new.npz"], "ic plummer: n = 0 is outside n >= 1"),
+            (
+                &["ic", "plummer", "-n", "1000000000000000", "-o", "new.npz"],
+                "ic plummer: 1000000000000000 bodies need 266.5 PiB of memory, ... are available",
+            ),
+            (
+                &["ic", "figure-eight", "-n", "5", "-o", "new.npz"],
+                "ic figure-eight: key 'n' is for plummer, hernquist, uniform-sphere, galaxy or encounter, not for figure-eight",
+            ),
+            (
+                &["ic", "kepler", "--set", "eccentricity=2", "-o", "new.npz"],
+                "ic kepler: eccentricity = 2 is outside 0 <= eccentricity < 1",
+            ),
+            (
+                &["ic", "plummer", "--set", "mass", "-o", "new.npz"],
+                "--set mass: expected KEY=VALUE such as scale_radius=2",
+            ),
+            (
+                &["ic", "plummer", "--units", "imperial", "-o", "new.npz"],
+                "ic plummer: units = \"imperial\" is unknown, expected nbody, galactic or solar",
+            ),
+            (&["init", "plumer"], "no preset is called 'plumer'; did you mean 'plummer'?"),
+            (&["init", "moon"], "no preset is called 'moon'; see orrery presets"),
+        ],
+    );
+}
+
+#[test]
+fn in_where_to_write() {
+    check(
+        &room(),
+        &[
+            (
+                &["run", "plummer", "--out", "full"],
+                "full: the output directory is not empty, expected a new or empty one; \
+                 --force replaces an earlier run there",
+            ),
+            (
+                &["run", "plummer", "--out", "pair.xyz"],
+                "pair.xyz: cannot be used as output directory: it is a file, expected a directory",
+            ),
+            (
+                &["run", "plummer", "--out", "pair.xyz/new", "--force"],
+                "pair.xyz/new: cannot be used as output directory: a part of its path is a file, expected a directory",
+            ),
+            (
+                &["convert", "pair.xyz", "pair.dat"],
+                "pair.dat: unknown extension .dat, expected .hdf5, .h5, .xyz, .extxyz or .npz",
+            ),
+            (
+                &["convert", "pair.xyz", "pair"],
+                "pair: unknown extension (none), expected .hdf5, .h5, .xyz, .extxyz or .npz",
+            ),
+            (
+                &["convert", "pair.xyz", "new/pair.npz"],
+                "new/pair.npz: the folder new does not exist, expected an existing one",
+            ),
+            (&["convert", "pair.xyz", "folder.npz"], "folder.npz: is a directory, expected a file to write"),
+            (&["convert", "pair.xyz", "pair.toml/x.npz"], "pair.toml/x.npz: cannot be written: ..."),
+            (&["convert", "bare", "new.npz"], "bare: is a directory, ..."),
+            (
+                &["forces", "pair.xyz", "-o", "new/forces.npz"],
+                "new/forces.npz: the folder new does not exist, expected an existing one",
+            ),
+            (
+                &["forces", "good.npz", "-o", "./good.npz"],
+                "./good.npz: holds the bodies, expected another file for the forces",
+            ),
+            (
+                &["ic", "plummer", "-n", "10", "-o", "good.npz"],
+                "good.npz: exists already, expected a new file; --force replaces it",
+            ),
+            (
+                &["ic", "plummer", "-n", "10", "-o", "new/x.npz"],
+                "new/x.npz: the folder new does not exist, expected an existing one",
+            ),
+            (
+                &["ic", "plummer", "-n", "10", "-o", "new.txt"],
+                "new.txt: unknown extension .txt, expected .hdf5, .h5, .xyz, .extxyz or .npz",
+            ),
+            (
+                &["init", "plummer", "-o", "pair.toml"],
+                "pair.toml: exists already, expected a new file; --force replaces it",
+            ),
+            (
+                &["init", "plummer", "-o", "new/x.toml"],
+                "new/x.toml: the folder new does not exist, expected an existing one",
+            ),
+            (
+                &["bench", "direct", "-n", "10", "--json", "new/x.json"],
+                "new/x.json: the folder new does not exist, expected an existing one",
+            ),
+            (&["analyze", "good.npz", "-o", "pair.xyz"], "pair.xyz: cannot be written: ..."),
+        ],
+    );
+}
+
+/// A folder that no one may write into: /proc for root, one's own read-only folder for the others.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_folder_that_cannot_be_written() {
+    use std::os::unix::fs::PermissionsExt;
+    let room = room();
+    std::fs::set_permissions(room.path("bare"), PermissionsExt::from_mode(0o555)).unwrap();
+    let is_root = std::fs::create_dir(room.path("bare/probe")).is_ok();
+    let folder = if is_root { "/proc/orrery" } else { "bare/new" };
+    let output = room.orrery(&["run", "pair.toml", "--quiet", "--out", folder]);
+    let said = text(&output.stderr);
+    let start =
+        format!("error: {folder}: cannot be used as output directory: it cannot be made or cleared: ");
+    assert!(said.starts_with(&start) && said.lines().count() == 1, "{said}");
+    assert_eq!(output.status.code(), Some(2));
+}
+
+/// What clap finds keeps clap's form: `error:` first, status 2, nothing on standard output.
+#[test]
+fn in_the_words_of_the_command_line() {
+    let room = room();
+    let before = room.content();
+    for (arguments, start) in [
+        (&["frces"][..], "error: unrecognized subcommand 'frces'"),
+        (&["run"], "error: the following required arguments were not provided:"),
+        (&["run", "plummer", "--fource"], "error: unexpected argument '--fource' found"),
+        (
+            &["run", "plummer", "--threads", "0"],
+            "error: invalid value '0' for '--threads <N>': 0 is not in 1..=4096",
+        ),
+        (
+            &["run", "plummer", "--precision", "half"],
+            "error: invalid value 'half' for '--precision <PRECISION>'",
+        ),
+        (
+            &["accuracy", "good.npz", "--sample", "0"],
+            "error: invalid value '0' for '--sample <K>': 0 is not in 1..=1000000000",
+        ),
+        (&["forces", "good.npz", "--solver", "fmm"], "error: invalid value 'fmm' for '--solver <SOLVER>'"),
+        (&["forces", "good.npz", "--theta", "wide"], "error: invalid value 'wide' for '--theta <THETA>'"),
+        (&["completions", "csh"], "error: invalid value 'csh' for '<SHELL>'"),
+    ] {
+        let output = room.orrery(arguments);
+        assert!(text(&output.stderr).starts_with(start), "{}", text(&output.stderr));
+        assert_eq!((output.status.code(), text(&output.stdout).as_str()), (Some(2), ""), "{start}");
+    }
+    assert!(room.content() == before);
+}

@@ -1,0 +1,128 @@
+//! Broken input, many times over: an answer of one line, never a panic.
+
+mod common;
+
+use std::panic::catch_unwind;
+use std::path::{Path, PathBuf};
+
+use common::{PAIR, Room, gadget};
+use orrery_engine::case::{Case, CaseSource, presets};
+
+const TIMES: u64 = 200;
+
+/// Knuth's MMIX generator: the same edits on every machine.
+struct Lcg(u64);
+
+impl Lcg {
+    fn below(&mut self, n: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        // The low bits of a power-of-two generator are poor.
+        ((self.0 >> 33) as usize) % n
+    }
+}
+
+/// One to eight edits: a byte replaced, put in, taken out, or a piece copied to elsewhere.
+fn mutated(bytes: &[u8], seed: u64) -> Vec<u8> {
+    let mut random = Lcg(seed);
+    let mut bytes = bytes.to_vec();
+    for _ in 0..=random.below(8) {
+        let at = random.below(bytes.len());
+        match random.below(4) {
+            0 => bytes[at] = random.below(256) as u8,
+            1 => bytes.insert(at, b" =[]\".#-9e\n\0\xff"[random.below(13)]),
+            2 => drop(bytes.remove(at)),
+            _ => {
+                let piece: Vec<u8> = bytes[at..].iter().take(1 + random.below(32)).copied().collect();
+                let to = random.below(bytes.len());
+                bytes.splice(to..to, piece);
+            }
+        }
+    }
+    bytes
+}
+
+fn is_one_line(message: &str) -> bool {
+    !message.is_empty() && !message.contains(char::is_control)
+}
+
+#[test]
+fn no_mutated_case_panics() {
+    let (mut taken, mut refused) = (0, 0);
+    for preset in presets() {
+        for k in 0..TIMES / 4 {
+            let bytes = mutated(preset.text.as_bytes(), 1000 * preset.text.len() as u64 + k);
+            let text = String::from_utf8_lossy(&bytes).into_owned();
+            let source =
+                CaseSource::Text { label: "case".into(), text: text.clone(), folder: PathBuf::new() };
+            let outcome = catch_unwind(|| Case::load(&source, &[]));
+            match outcome.unwrap_or_else(|_| panic!("{} {k} panics:\n{text}", preset.name)) {
+                Ok(case) => {
+                    // What is taken has a resolved text that is taken too.
+                    let again = CaseSource::Text {
+                        label: "again".into(),
+                        text: case.to_toml(),
+                        folder: PathBuf::new(),
+                    };
+                    assert_eq!(Case::load(&again, &[]).unwrap_or_else(|e| panic!("{e}\n{text}")), case);
+                    taken += 1;
+                }
+                Err(error) => {
+                    assert!(is_one_line(&error.to_string()), "{error}\n{text}");
+                    refused += 1;
+                }
+            }
+        }
+    }
+    assert!(taken + refused >= TIMES && taken > 10 && refused > 50, "{taken} taken, {refused} refused");
+}
+
+/// The whole way of some of them through the command.
+#[test]
+fn no_mutated_case_gets_past_a_dry_run() {
+    let room = Room::new();
+    for (k, preset) in (0u64..).zip(presets().iter().cycle().take(24)) {
+        room.write("case.toml", mutated(preset.text.as_bytes(), k));
+        let before = room.content();
+        let output = room.orrery(&["run", "case.toml", "--dry-run"]);
+        let said = common::text(&output.stderr);
+        match output.status.code() {
+            Some(0) => assert_eq!(said, ""),
+            Some(2) => assert!(said.starts_with("error: ") && is_one_line(said.trim_end()), "{said}"),
+            other => panic!("status {other:?}: {said}"),
+        }
+        assert!(room.content() == before, "a dry run wrote");
+    }
+}
+
+#[test]
+fn no_mutated_snapshot_panics() {
+    let room = Room::new();
+    room.write("pair.xyz", PAIR);
+    room.write("old.dat", gadget(7));
+    for file in ["sphere.hdf5", "sphere.npz", "sphere.xyz"] {
+        room.says(&["ic", "plummer", "-n", "5", "-o", file]);
+    }
+    for file in ["sphere.hdf5", "sphere.npz", "sphere.xyz", "pair.xyz", "old.dat"] {
+        let whole = room.bytes(file);
+        let mut refused = 0;
+        for k in 0..TIMES {
+            let name = format!("changed-{file}");
+            room.write(&name, mutated(&whole, 7 * k + 1));
+            let path = room.path(&name);
+            match catch_unwind(|| read(&path)).unwrap_or_else(|_| panic!("{file}, edit {k} panics")) {
+                Ok(()) => {}
+                Err(message) => {
+                    assert!(is_one_line(&message), "{file}, edit {k}: {message:?}");
+                    refused += 1;
+                }
+            }
+        }
+        assert!(refused > TIMES / 4, "{file}: only {refused} of {TIMES} refused");
+    }
+}
+
+/// Reads as every command does that computes: the file, then the bodies.
+fn read(path: &Path) -> Result<(), String> {
+    let snapshot = orrery_io::read(path).map_err(|e| e.to_string())?;
+    snapshot.particles.validate().map_err(|e| e.to_string())
+}

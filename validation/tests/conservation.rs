@@ -1,0 +1,61 @@
+//! Momentum and angular momentum over whole runs.
+
+use orrery_model::Particles;
+use orrery_model::analysis::{angular_momentum, momentum};
+use orrery_model::ic::Plummer;
+use orrery_particles::bodies::Bodies;
+use orrery_particles::settings::IntegratorChoice::Leapfrog;
+use orrery_particles::settings::{GravitySettings, Precision};
+use orrery_validation::{advance, difference, direct, norm, tree};
+
+const STEPS: usize = 100;
+const DT: f64 = 0.01;
+
+/// Changes over [`STEPS`] steps: of momentum relative to Σ m|v|, of angular momentum relative to Σ m|x||v|.
+fn changes(start: &Particles, settings: &GravitySettings) -> [f64; 2] {
+    let mut bodies = Bodies::new(start.clone(), settings);
+    advance(&mut bodies, Leapfrog, DT, STEPS);
+    let end = bodies.particles();
+    let sum = |weight: fn([f64; 3]) -> f64| -> f64 {
+        start.iter().map(|b| b.mass * weight(b.position) * norm(b.velocity)).sum()
+    };
+    [
+        norm(difference(momentum(end), momentum(start))) / sum(|_| 1.0),
+        norm(difference(angular_momentum(end), angular_momentum(start))) / sum(norm),
+    ]
+}
+
+/// All pairs: each body's force is summed on its own, so Newton's third law holds to rounding. Over the run the
+/// kicks come to dt Σ|a| / |v| ≈ 1 of the momenta; roundings of N bodies are random, so √N below the worst.
+///
+/// - f32: 2⁻²⁴ of each force, at worst the same in every step: 2⁻²⁴ / √N;
+/// - f64: v and x are rounded in each step: √steps 2⁻⁵³ / √N, and ten times that for the tail of the sums.
+#[test]
+fn direct_conserves_to_rounding() {
+    for n in [100, 1000, 3000] {
+        let start = Plummer { n, ..Plummer::default() }.generate(1.0).unwrap();
+        let f32_bound = 0.5f64.powi(24) / (n as f64).sqrt();
+        let f64_bound = 10.0 * 0.5f64.powi(53) * (STEPS as f64 / n as f64).sqrt();
+        for (precision, bound) in
+            [(Precision::Double, f64_bound), (Precision::Mixed, f32_bound), (Precision::Single, f32_bound)]
+        {
+            let [p, l] = changes(&start, &direct(0.02, precision));
+            println!("direct {precision:?}, N = {n}: momentum {p:.1e}, angular momentum {l:.1e}");
+            assert!(p < bound && l < bound, "{precision:?}, N = {n}: {p}, {l}, bound {bound}");
+        }
+    }
+}
+
+/// The tree's forces are not mutual: what they err by (rms, see forces.rs) may leak, in the worst case as if all
+/// errors had one sign.
+#[test]
+fn tree_conserves_to_its_force_error() {
+    let start = Plummer { n: 3000, ..Plummer::default() }.generate(1.0).unwrap();
+    for (theta, force_error) in [(0.6, 5e-4), (0.4, 1e-4)] {
+        let [p, l] = changes(&start, &tree(0.02, theta, Precision::Mixed));
+        println!("tree, theta {theta}: momentum {p:.1e}, angular momentum {l:.1e}");
+        assert!(p < force_error && l < force_error, "theta = {theta}: {p}, {l}");
+        // The leak is real: if it vanished, this would not be the tree.
+        assert!(p > 1e-9, "theta = {theta}: {p}");
+    }
+}
