@@ -30,7 +30,7 @@ pub struct Strategy {
     pub set: InstructionSet,
     /// Targets that share a frame and a converted tile.
     pub block: usize,
-    /// Sources in a tile. 1024 of them take 16 KB in f32, 32 KB in f64.
+    /// Sources in a tile. 2048 of them take 32 KB in f32, 64 KB in f64.
     pub tile: usize,
 }
 
@@ -44,9 +44,10 @@ const PARALLEL_FROM: usize = 256;
 impl Strategy {
     /// The default for this arithmetic and instruction set.
     pub fn new(precision: Precision, set: InstructionSet) -> Self {
-        // In mixed precision a block must be compact: see `frame`.
-        let block = if precision == Precision::Mixed { 32 } else { 128 };
-        Self { precision, set, block, tile: 1024 }
+        // In mixed precision a block must be compact: see `frame`. Blocks of 32 to 128 and tiles of 512 to 2048 are
+        // within 10% of each other.
+        let block = if precision == Precision::Mixed { 48 } else { 128 };
+        Self { precision, set, block, tile: 2048 }
     }
 }
 

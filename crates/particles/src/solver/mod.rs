@@ -51,9 +51,9 @@ pub enum Strategy {
     Tree(tree::Strategy),
 }
 
-/// Below this many bodies all pairs are faster than the tree at theta = 0.6, on two cores with AVX-512.
-/// Measured with `orrery bench crossover`, see benchmarks/runs.
-pub const DIRECT_BELOW: usize = 6_000;
+/// Below this many bodies all pairs are faster than the tree at theta = 0.6, on two cores with AVX-512: at 4,000 they
+/// were, at 6,000 not (`orrery bench crossover`, benchmarks/runs).
+pub const DIRECT_BELOW: usize = 5_000;
 
 impl Strategy {
     /// What the settings come to for `n` bodies on this machine.

@@ -8,6 +8,7 @@ use orrery_model::Vec3s;
 
 use super::moments::{self, Moments};
 use super::morton::{self, BITS, Cube};
+use super::sort::sort;
 
 /// A cell of the tree.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -95,11 +96,9 @@ impl Octree {
 
 /// Keys in order, and the index that each came from.
 fn sorted_keys(position: &Vec3s, cube: &Cube) -> (Vec<u64>, Vec<u32>) {
-    let mut pairs: Vec<(u64, u32)> =
+    let pairs: Vec<_> =
         (0..position.len() as u32).into_par_iter().map(|i| (cube.key(position.get(i as usize)), i)).collect();
-    // No two pairs are equal, so an unstable sort has one possible outcome.
-    pairs.par_sort_unstable();
-    pairs.into_par_iter().unzip()
+    sort(pairs).into_par_iter().unzip()
 }
 
 /// The level of the smallest cell that holds two keys.

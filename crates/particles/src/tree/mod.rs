@@ -14,6 +14,7 @@ mod build;
 mod groups;
 mod moments;
 mod morton;
+mod sort;
 
 pub use build::{Cell, Octree};
 pub use groups::Group;

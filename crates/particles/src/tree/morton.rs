@@ -33,10 +33,10 @@ impl Cube {
 
     /// The key of the finest cell that holds `position`.
     pub fn key(&self, position: [f64; 3]) -> u64 {
-        let finest = f64::from(1u32 << BITS);
+        let per_length = f64::from(1u32 << BITS) / self.side;
         let mut key = 0;
         for c in 0..3 {
-            let cell = (position[c] - self.corner[c]) / self.side * finest;
+            let cell = (position[c] - self.corner[c]) * per_length;
             // The far faces belong to the last cells.
             let cell = (cell.max(0.0) as u64).min((1 << BITS) - 1);
             key |= spread(cell) << (2 - c);
