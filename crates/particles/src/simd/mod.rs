@@ -4,10 +4,9 @@
 //! compiles it for each instruction set and enters the one asked for. The choice changes the
 //! last bits of a result (the square-root estimates differ), never which terms are summed.
 
-mod avx2;
-mod avx512;
 pub mod peak;
 mod portable;
+mod x86;
 
 use std::sync::OnceLock;
 
@@ -176,9 +175,9 @@ pub fn dispatch<K: Kernel>(set: InstructionSet, kernel: K) -> K::Output {
     #[cfg(target_arch = "x86_64")]
     match set.min(InstructionSet::best()) {
         // SAFETY: `best` found AVX-512 F and DQ on this machine.
-        InstructionSet::Avx512 => return unsafe { avx512::enter(kernel) },
+        InstructionSet::Avx512 => return unsafe { x86::enter_avx512(kernel) },
         // SAFETY: `best` found AVX2 and FMA on this machine.
-        InstructionSet::Avx2 => return unsafe { avx2::enter(kernel) },
+        InstructionSet::Avx2 => return unsafe { x86::enter_avx2(kernel) },
         InstructionSet::Portable => {}
     }
     kernel.run::<portable::F32s, portable::F64s>()

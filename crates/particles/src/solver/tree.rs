@@ -62,7 +62,7 @@ pub struct Report {
     pub body_terms: u64,
     /// Cell-body terms, all targets together.
     pub cell_terms: u64,
-    /// Memory of the tree and of the results, beyond the caller's arrays.
+    /// Memory at the end of the walk, beyond the caller's arrays: tree, sums and results.
     pub bytes: usize,
 }
 
@@ -90,6 +90,10 @@ const LARGEST_THETA: f64 = 1.2;
 const FEW: usize = 6;
 
 impl Reach {
+    fn columns(&self) -> usize {
+        if self.relative2.is_empty() { 4 } else { 5 }
+    }
+
     fn new(tree: &Octree, acceptance: &Acceptance, relative: bool) -> Self {
         let theta = match *acceptance {
             Acceptance::Relative { .. } if relative => LARGEST_THETA,
@@ -160,9 +164,11 @@ fn sum<R: Real>(problem: &Problem, strategy: &Strategy, previous: Option<&Vec3s>
         })
         .reduce(|| (0, 0), |a, b| (a.0 + b.0, a.1 + b.1));
 
-    let bytes = problem.mass.len() * (8 + 4 + 32 + 32)
-        + tree.cells.len() * (size_of_val(&tree.cells[0]) + size_of_val(&tree.moments[0]) + 32)
-        + groups.len() * size_of::<Group>();
+    // Key, index, sorted position and mass, sum in curve order, and the accelerations that are handed out.
+    let per_body = 8 + 4 + 32 + 32 + if problem.with_potential { 32 } else { 24 };
+    let per_cell = size_of_val(&tree.cells[0]) + size_of_val(&tree.moments[0]) + 8 * reach.columns();
+    let bytes =
+        problem.mass.len() * per_body + tree.cells.len() * per_cell + groups.len() * size_of::<Group>();
     let forces = collect(problem, &scaling, &results, tree.order.iter().copied());
     let walk_secs = start.elapsed().as_secs_f64() - build_secs;
     (forces, Report { build_secs, walk_secs, body_terms, cell_terms, bytes })

@@ -1,0 +1,159 @@
+//! AVX2 with FMA, and AVX-512 (F and DQ): the same operations under other names.
+#![cfg(target_arch = "x86_64")]
+
+use std::arch::x86_64::*;
+
+use super::{Kernel, Vector};
+
+/// Eight f32.
+#[derive(Clone, Copy)]
+pub struct Avx2F32(__m256);
+
+/// Four f64.
+#[derive(Clone, Copy)]
+pub struct Avx2F64(__m256d);
+
+/// Sixteen f32.
+#[derive(Clone, Copy)]
+pub struct Avx512F32(__m512);
+
+/// Eight f64.
+#[derive(Clone, Copy)]
+pub struct Avx512F64(__m512d);
+
+/// # Safety
+/// The machine must have AVX2 and FMA.
+#[target_feature(enable = "avx2,fma")]
+pub unsafe fn enter_avx2<K: Kernel>(kernel: K) -> K::Output {
+    kernel.run::<Avx2F32, Avx2F64>()
+}
+
+/// # Safety
+/// The machine must have AVX-512 F and DQ.
+#[target_feature(enable = "avx512f,avx512dq")]
+pub unsafe fn enter_avx512<K: Kernel>(kernel: K) -> K::Output {
+    kernel.run::<Avx512F32, Avx512F64>()
+}
+
+macro_rules! vector {
+    ($name:ident: [$scalar:ty; $lanes:literal], rsqrt terms $terms:literal,
+     $load:ident $store:ident $set1:ident $add:ident $sub:ident $mul:ident $fmadd:ident $fnmadd:ident $andnot:ident $max:ident,
+     rsqrt |$x:ident| $rsqrt:expr,
+     zero_where_equal |$v:ident, $a:ident, $b:ident| $zero_where_equal:expr,
+     greater_mask |$p:ident, $q:ident| $greater_mask:expr) => {
+        // SAFETY: here and in each method, a value exists only inside the `enter` function of its instruction set,
+        // so the machine has it; `load` and `store` check the slice's length first.
+        unsafe impl Vector for $name {
+            type Scalar = $scalar;
+            const LANES: usize = $lanes;
+            const RSQRT_TERMS: usize = $terms;
+
+            #[inline(always)]
+            fn splat(x: $scalar) -> Self {
+                // SAFETY: see above.
+                Self(unsafe { $set1(x) })
+            }
+            #[inline(always)]
+            fn load(from: &[$scalar]) -> Self {
+                assert!(from.len() >= $lanes);
+                // SAFETY: see above.
+                Self(unsafe { $load(from.as_ptr()) })
+            }
+            #[inline(always)]
+            fn store(self, to: &mut [$scalar]) {
+                assert!(to.len() >= $lanes);
+                // SAFETY: see above.
+                unsafe { $store(to.as_mut_ptr(), self.0) }
+            }
+            #[inline(always)]
+            fn add(self, other: Self) -> Self {
+                // SAFETY: see above.
+                Self(unsafe { $add(self.0, other.0) })
+            }
+            #[inline(always)]
+            fn sub(self, other: Self) -> Self {
+                // SAFETY: see above.
+                Self(unsafe { $sub(self.0, other.0) })
+            }
+            #[inline(always)]
+            fn mul(self, other: Self) -> Self {
+                // SAFETY: see above.
+                Self(unsafe { $mul(self.0, other.0) })
+            }
+            #[inline(always)]
+            fn mul_add(self, b: Self, c: Self) -> Self {
+                // SAFETY: see above.
+                Self(unsafe { $fmadd(self.0, b.0, c.0) })
+            }
+            #[inline(always)]
+            fn neg_mul_add(self, b: Self, c: Self) -> Self {
+                // SAFETY: see above.
+                Self(unsafe { $fnmadd(self.0, b.0, c.0) })
+            }
+            #[inline(always)]
+            fn abs(self) -> Self {
+                // SAFETY: see above.
+                Self(unsafe { $andnot($set1(-0.0), self.0) })
+            }
+            #[inline(always)]
+            fn max(self, other: Self) -> Self {
+                // SAFETY: see above.
+                Self(unsafe { $max(self.0, other.0) })
+            }
+            #[inline(always)]
+            fn rsqrt_estimate(self) -> Self {
+                let $x = self.0;
+                // SAFETY: see above.
+                Self(unsafe { $rsqrt })
+            }
+            #[inline(always)]
+            fn zero_where_equal(self, a: Self, b: Self) -> Self {
+                let ($v, $a, $b) = (self.0, a.0, b.0);
+                // SAFETY: see above.
+                Self(unsafe { $zero_where_equal })
+            }
+            #[inline(always)]
+            fn greater_mask(self, other: Self) -> u32 {
+                let ($p, $q) = (self.0, other.0);
+                // SAFETY: see above.
+                unsafe { $greater_mask }
+            }
+        }
+    };
+}
+
+// vrsqrtps errs by at most 1.5 × 2⁻¹²: two terms of the series leave 1e-9.
+vector!(
+    Avx2F32: [f32; 8], rsqrt terms 2,
+    _mm256_loadu_ps _mm256_storeu_ps _mm256_set1_ps _mm256_add_ps _mm256_sub_ps _mm256_mul_ps _mm256_fmadd_ps
+    _mm256_fnmadd_ps _mm256_andnot_ps _mm256_max_ps,
+    rsqrt |x| _mm256_rsqrt_ps(x),
+    zero_where_equal |v, a, b| _mm256_and_ps(v, _mm256_cmp_ps::<_CMP_NEQ_UQ>(a, b)),
+    greater_mask |p, q| _mm256_movemask_ps(_mm256_cmp_ps::<_CMP_GT_OQ>(p, q)) as u32
+);
+// There is no estimate for f64, and one through f32 would lose its range: divide and root instead.
+vector!(
+    Avx2F64: [f64; 4], rsqrt terms 0,
+    _mm256_loadu_pd _mm256_storeu_pd _mm256_set1_pd _mm256_add_pd _mm256_sub_pd _mm256_mul_pd _mm256_fmadd_pd
+    _mm256_fnmadd_pd _mm256_andnot_pd _mm256_max_pd,
+    rsqrt |x| _mm256_div_pd(_mm256_set1_pd(1.0), _mm256_sqrt_pd(x)),
+    zero_where_equal |v, a, b| _mm256_and_pd(v, _mm256_cmp_pd::<_CMP_NEQ_UQ>(a, b)),
+    greater_mask |p, q| _mm256_movemask_pd(_mm256_cmp_pd::<_CMP_GT_OQ>(p, q)) as u32
+);
+// vrsqrt14 errs by at most 2⁻¹⁴: one term leaves 3e-8 in f32, three leave 5e-16 in f64.
+vector!(
+    Avx512F32: [f32; 16], rsqrt terms 1,
+    _mm512_loadu_ps _mm512_storeu_ps _mm512_set1_ps _mm512_add_ps _mm512_sub_ps _mm512_mul_ps _mm512_fmadd_ps
+    _mm512_fnmadd_ps _mm512_andnot_ps _mm512_max_ps,
+    rsqrt |x| _mm512_rsqrt14_ps(x),
+    zero_where_equal |v, a, b| _mm512_maskz_mov_ps(_mm512_cmp_ps_mask::<_CMP_NEQ_UQ>(a, b), v),
+    greater_mask |p, q| u32::from(_mm512_cmp_ps_mask::<_CMP_GT_OQ>(p, q))
+);
+vector!(
+    Avx512F64: [f64; 8], rsqrt terms 3,
+    _mm512_loadu_pd _mm512_storeu_pd _mm512_set1_pd _mm512_add_pd _mm512_sub_pd _mm512_mul_pd _mm512_fmadd_pd
+    _mm512_fnmadd_pd _mm512_andnot_pd _mm512_max_pd,
+    rsqrt |x| _mm512_rsqrt14_pd(x),
+    zero_where_equal |v, a, b| _mm512_maskz_mov_pd(_mm512_cmp_pd_mask::<_CMP_NEQ_UQ>(a, b), v),
+    greater_mask |p, q| u32::from(_mm512_cmp_pd_mask::<_CMP_GT_OQ>(p, q))
+);
