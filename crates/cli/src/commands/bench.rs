@@ -67,9 +67,9 @@ pub fn bench(arguments: &Bench) -> Result<(), Failure> {
     check_memory(&arguments.n)?;
     super::use_threads(arguments.threads)?;
     let set = arguments.simd.map_or_else(InstructionSet::best, Into::into).min(InstructionSet::best());
-    say!("{}, {}", cpu_name(), provenance::device());
+    say!("{}, {}, threads: {}", cpu_name(), set.name(), rayon::current_num_threads());
     say!(
-        "median of {} with the fastest and slowest; {FLOPS_A_PAIR} flops a pair, {FLOPS_A_CELL} a cell with quadrupoles",
+        "median of {} (fastest to slowest); {FLOPS_A_PAIR} flops a pair, {FLOPS_A_CELL} a cell",
         arguments.repeats
     );
     let measurements = match arguments.what {
@@ -107,26 +107,26 @@ fn direct_bench(arguments: &Bench, set: InstructionSet) -> Vec<Measurement> {
     let mut results = Vec::new();
     say!("");
     say!(
-        "{:>9} {:>9} {:>11} {:>17} {:>10} {:>8} {:>13}",
+        "{:>9} {:>9} {:>9} {:>19} {:>10} {:>8} {:>9}",
         "bodies",
         "precision",
-        "median s",
-        "spread s",
+        "seconds",
+        "(from to)",
         "pairs/s",
         "of peak",
-        "error (median)"
+        "error"
     );
     for n in sizes(arguments, &[32_768]) {
         let (position, mass) = bodies(n, BenchBodies::Plummer);
         for precision in precisions(arguments, &all) {
             let measured = measure_direct(arguments, set, precision, &position, &mass);
             say!(
-                "{:>9} {:>9} {:>11.4e} {:>8.2e}-{:.2e} {:>10.3e} {:>7.0}% {:>13.1e}",
+                "{:>9} {:>9} {:>9.3e} {:>10} {:>8} {:>10.3e} {:>7.0}% {:>9.1e}",
                 n,
                 precision.name(),
                 measured.median(),
-                measured.seconds[0],
-                measured.seconds[measured.seconds.len() - 1],
+                format!("({:.2e}", measured.seconds[0]),
+                format!("{:.2e})", measured.seconds[measured.seconds.len() - 1]),
                 measured.rate,
                 100.0 * measured.flops / measured.peak,
                 measured.errors.median
@@ -167,20 +167,6 @@ fn measure_direct(
 
 fn tree_bench(arguments: &Bench, set: InstructionSet) -> Vec<Measurement> {
     let mut results = Vec::new();
-    say!("");
-    say!(
-        "{:>9} {:>9} {:>9} {:>9} {:>6} {:>11} {:>7} {:>7} {:>8} {:>9}  acceptance",
-        "bodies",
-        "precision",
-        "median s",
-        "bodies/s",
-        "build",
-        "terms/body",
-        "of peak",
-        "B/body",
-        "rms",
-        "99%"
-    );
     for n in sizes(arguments, &[100_000, 1_000_000]) {
         let (position, mass) = bodies(n, arguments.bodies);
         for precision in precisions(arguments, &[PrecisionFlag::Mixed]) {
@@ -191,26 +177,33 @@ fn tree_bench(arguments: &Bench, set: InstructionSet) -> Vec<Measurement> {
                 None => tuned(&problem, precision.into(), set, arguments.rms),
             };
             let measured = measure_tree(arguments, set, precision, acceptance, &problem);
-            let report = measured.report.unwrap_or_default();
-            say!(
-                "{:>9} {:>9} {:>9.4} {:>9.3e} {:>5.1}% {:>5.0}+{:<5.0} {:>6.0}% {:>7.0} {:>8.1e} {:>9.1e}  {}",
-                n,
-                precision.name(),
-                measured.median(),
-                measured.rate,
-                100.0 * report.build_secs / (report.build_secs + report.walk_secs),
-                report.body_terms as f64 / n as f64,
-                report.cell_terms as f64 / n as f64,
-                100.0 * measured.flops / measured.peak,
-                report.bytes as f64 / n as f64,
-                measured.errors.rms,
-                measured.errors.p99,
-                describe(&acceptance)
-            );
+            print_tree(&measured, &describe(&acceptance));
             results.push(measured);
         }
     }
     results
+}
+
+fn print_tree(measured: &Measurement, acceptance: &str) {
+    let (n, report) = (measured.n as f64, measured.report.unwrap_or_default());
+    let [fastest, slowest] = [measured.seconds[0], measured.seconds[measured.seconds.len() - 1]];
+    say!("");
+    say!("{} bodies, {} precision, {acceptance}", measured.n, measured.precision.name());
+    say!(
+        "  time    {:.4} s ({fastest:.4} to {slowest:.4}): {:.3e} bodies/s, {:.0}% of peak",
+        measured.median(),
+        measured.rate,
+        100.0 * measured.flops / measured.peak
+    );
+    say!(
+        "  build   {:.1}% of it; then {:.0} bodies and {:.0} cells summed a body",
+        100.0 * report.build_secs / (report.build_secs + report.walk_secs),
+        report.body_terms as f64 / n,
+        report.cell_terms as f64 / n
+    );
+    let ForceErrors { median, p99, rms, .. } = measured.errors;
+    say!("  error   rms {rms:.2e}, median {median:.2e}, 99% {p99:.2e}");
+    say!("  memory  {:.0} bytes a body beyond the bodies", report.bytes as f64 / n);
 }
 
 fn describe(acceptance: &Acceptance) -> String {
