@@ -67,7 +67,7 @@ pub enum Command {
         #[command(flatten)]
         gravity: Gravity,
         /// Bodies to compare, spread evenly over the file
-        #[arg(long, value_name = "K", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
+        #[arg(long, value_name = "K", default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
         sample: u64,
     },
     /// Conserved quantities, Lagrangian radii and density profile: table, CSV, SVG
@@ -138,7 +138,7 @@ pub struct Ic {
     /// Units: nbody, galactic or solar [default: what suits the model]
     #[arg(long)]
     pub units: Option<String>,
-    /// Another key of [bodies], such as scale_radius=2; may be given several times
+    /// Another key of the section bodies, such as scale_radius=2; may be given several times
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
     /// Where to write: .hdf5, .xyz or .npz

@@ -1,4 +1,4 @@
-//! The `orrery` command: flags in, calls of the engine, words out. Everything else lives in the other crates.
+//! The `orrery` command: flags in, calls of the other crates, words out.
 //!
 //! Exit status: 0 done, 1 the machine or the run failed, 2 the user's input is wrong (and nothing was written).
 
@@ -13,7 +13,15 @@ use std::process::ExitCode;
 use clap::Parser;
 
 fn main() -> ExitCode {
-    let arguments = args::Arguments::parse();
+    let arguments = match args::Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) if error.use_stderr() => {
+            say::warn(format_args!("{}", one_line(&error.to_string())));
+            return ExitCode::from(2);
+        }
+        // Help and version.
+        Err(wanted) => wanted.exit(),
+    };
     match commands::execute(arguments.command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
@@ -21,4 +29,12 @@ fn main() -> ExitCode {
             ExitCode::from(if failure.is_mistake() { 2 } else { 1 })
         }
     }
+}
+
+/// clap's message without its usage and hints, as one line like every other error's.
+fn one_line(message: &str) -> String {
+    let cause = message.split("\n\nUsage:").next().unwrap_or(message);
+    let cause = cause.split("\n\nFor more information").next().unwrap_or(cause);
+    let words: Vec<&str> = cause.split_whitespace().collect();
+    format!("{} (see --help)", words.join(" "))
 }

@@ -13,6 +13,9 @@ use crate::say::warn;
 /// Lines on a pipe come no more often than this.
 const LINE_EVERY: Duration = Duration::from_secs(5);
 
+/// The bar is redrawn no more often than this.
+const REDRAW_EVERY: Duration = Duration::from_millis(50);
+
 /// The bar's columns on a terminal of at least as many as stand beside them.
 const BARS: [(usize, usize); 2] = [(24, 100), (8, 0)];
 
@@ -21,7 +24,7 @@ pub enum Progress {
     /// Says nothing.
     Quiet,
     /// Redraws one line of a terminal.
-    Bar(ProgressBar, Units),
+    Bar(ProgressBar, Option<Instant>, Units),
     /// Prints a line now and then.
     Lines(Instant, Units),
 }
@@ -39,14 +42,17 @@ impl Progress {
         if let Ok(style) = ProgressStyle::with_template("{msg}") {
             line.set_style(style);
         }
-        Self::Bar(line, units)
+        Self::Bar(line, None, units)
     }
 
     /// After a step.
     pub fn report(&mut self, status: &Status) {
         match self {
             Self::Quiet => {}
-            Self::Bar(line, units) => {
+            // Three bodies take a step in less time than a line takes to compose.
+            Self::Bar(_, Some(last), _) if last.elapsed() < REDRAW_EVERY => {}
+            Self::Bar(line, last, units) => {
+                *last = Some(Instant::now());
                 let columns = terminal_size_of(std::io::stderr()).map_or(80, |(width, _)| width.0.into());
                 line.set_message(bar_and_words(status, units, columns));
                 line.tick();
@@ -62,7 +68,7 @@ impl Progress {
 
     /// After the last step.
     pub fn finish(self) {
-        if let Self::Bar(line, _) = self {
+        if let Self::Bar(line, ..) = self {
             line.finish_and_clear();
         }
     }

@@ -1,14 +1,11 @@
 //! Words for people. A reader that goes away (`orrery presets | head -1`) is no error.
 
 use std::fmt::Arguments;
-use std::io::{ErrorKind, Write};
+use std::io::Write;
 
-/// Prints a line.
+/// Prints a line on standard output. Where no one reads it any more, the work still goes on.
 pub fn line(text: Arguments<'_>) {
-    let outcome = writeln!(std::io::stdout().lock(), "{text}");
-    if outcome.is_err_and(|e| e.kind() == ErrorKind::BrokenPipe) {
-        std::process::exit(0);
-    }
+    let _ = writeln!(std::io::stdout().lock(), "{text}");
 }
 
 /// Prints a line on standard error, where someone may or may not be listening.

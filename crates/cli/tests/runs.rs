@@ -91,7 +91,7 @@ fn the_case_left_behind_makes_the_run_again() {
     assert!(!room.path("elsewhere").exists(), "a dry run wrote");
     let (case, notes) = said.split_once("\n\n#").expect("notes after the case");
     assert_eq!(format!("{case}\n"), room.text("first/case.toml"));
-    assert!(notes.starts_with(" 200 bodies: about 58.6 KiB of memory\n"), "{notes}");
+    assert!(notes.starts_with(" 200 bodies: about 87.9 KiB of memory\n"), "{notes}");
     assert!(notes.ends_with("# output would go to elsewhere\n"), "{notes}");
 
     let source = CaseSource::File(room.path("first/case.toml"));
@@ -115,7 +115,7 @@ fn a_run_from_a_file_says_where_it_lies() {
     assert_eq!(room.text("second/conserved.csv"), room.text("first/conserved.csv"));
     assert!(room.text("first/provenance.txt").contains("pair.xyz"));
     let said = room.says(&["run", "cases/pair.toml", "--dry-run"]);
-    assert!(said.contains("# 2 bodies: about 600.0 B of memory"), "{said}");
+    assert!(said.contains("# 2 bodies: about 900.0 B of memory"), "{said}");
     assert_eq!(room.snapshot("first/snapshots/snapshot_000.hdf5").particles.id, [10, 20]);
 }
 

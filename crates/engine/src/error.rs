@@ -45,7 +45,7 @@ pub enum EngineError {
         available: String,
     },
     /// The file's units are not the case's.
-    #[error("{}: its units are {found} and cannot be converted to the case's, expected {expected}", path.display())]
+    #[error("{}: its units are {found}, the case's {expected}, and one of them has no physical scale; expected units = \"{found}\" in the case", path.display())]
     UnitsMismatch {
         /// The file.
         path: PathBuf,

@@ -70,10 +70,18 @@ pub fn run(case: &Case, output: &Output, report: impl FnMut(&Status) + Send) -> 
 
 fn run_here(case: &Case, output: &Output, mut report: impl FnMut(&Status)) -> Result<Summary, EngineError> {
     output.check()?;
+    output.check_is_not_input(case)?;
     let particles = start::bodies(case)?;
     let case = &start::located(case);
     let bodies = particles.len();
     let mut simulation = Simulation::new(case, particles);
+    // Bodies apart in f64 may coincide in f32, and a softening may be too small to count.
+    let (step, time) = (0, 0.0);
+    simulation.moment().bodies.check_finite().map_err(|source| EngineError::NotFinite {
+        step,
+        time,
+        source,
+    })?;
     let solver = simulation.moment().bodies.strategy().name();
     let provenance = provenance::of_run(case, solver).map_err(EngineError::Input)?;
     prepare_folder(output)?;
@@ -83,18 +91,30 @@ fn run_here(case: &Case, output: &Output, mut report: impl FnMut(&Status)) -> Re
         Observers::new(case, simulation.moment().bodies.particles(), &output.folder, &provenance)?;
 
     let began = Instant::now();
-    observers.show_all(&simulation.moment())?;
-    while !simulation.is_over() {
-        step(&mut simulation, &mut observers)?;
+    let outcome = to_the_end(&mut simulation, &mut observers, |simulation, energy_error| {
         let Moment { step, time, .. } = simulation.moment();
-        let energy_error = observers.conserved.energy_error();
         report(&Status { step, time, end: case.time.end, elapsed: began.elapsed(), energy_error });
-    }
-    observers.show_all(&simulation.moment())?;
-    observers.finish()?;
+    });
+    // What was seen until an error is worth keeping; the error itself comes first.
+    let finished = observers.finish();
+    outcome?;
+    finished?;
     let records = observers.conserved.records();
     let first_and_last = (records[0], records[records.len() - 1]);
     Ok(Summary { bodies, steps: simulation.moment().step, elapsed: began.elapsed(), solver, first_and_last })
+}
+
+fn to_the_end(
+    simulation: &mut Simulation,
+    observers: &mut Observers,
+    mut report: impl FnMut(&Simulation, f64),
+) -> Result<(), EngineError> {
+    observers.show_all(&simulation.moment())?;
+    while !simulation.is_over() {
+        step(simulation, observers)?;
+        report(simulation, observers.conserved.energy_error());
+    }
+    observers.show_all(&simulation.moment())
 }
 
 /// One step, and the moments on the way to its end that someone wants to see.
@@ -121,8 +141,11 @@ impl Output {
         match fs::read_dir(folder) {
             Ok(entries) => match entries.count() {
                 0 => Ok(()),
-                _ if self.force => Ok(()),
-                _ => Err(EngineError::OutputNotEmpty(folder.clone())),
+                _ if !self.force => Err(EngineError::OutputNotEmpty(folder.clone())),
+                _ if holds_a_run(folder) => Ok(()),
+                _ => {
+                    Err(wrong("it holds no earlier run that --force could replace, expected one".to_owned()))
+                }
             },
             Err(e) if e.kind() == ErrorKind::NotFound => Ok(()),
             Err(e) if e.kind() == ErrorKind::NotADirectory => {
@@ -132,6 +155,23 @@ impl Output {
             Err(e) => Err(wrong(IoError::system(folder, e).fault.to_string())),
         }
     }
+
+    /// A run that replaces another must not remove the snapshot that it starts from.
+    fn check_is_not_input(&self, case: &Case) -> Result<(), EngineError> {
+        let input = case.bodies_file().and_then(|path| path.canonicalize().ok());
+        match (input, self.folder.canonicalize()) {
+            (Some(input), Ok(folder)) if input.starts_with(&folder) => Err(EngineError::OutputFolder {
+                path: self.folder.clone(),
+                reason: "the bodies' file lies in it, expected another directory".to_owned(),
+            }),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Whether a run has written its provenance here; nothing else is ever replaced.
+fn holds_a_run(folder: &Path) -> bool {
+    fs::read_to_string(folder.join("provenance.txt")).is_ok_and(|text| text.starts_with("program: orrery"))
 }
 
 /// Makes the folder and clears away an earlier run's files; other files there are left alone.
@@ -145,7 +185,10 @@ fn prepare_folder(output: &Output) -> Result<(), EngineError> {
     let files = MADE.into_iter().map(|name| folder.join(name));
     let series =
         SERIES.into_iter().flat_map(|(name, prefix)| files_starting_with(&folder.join(name), prefix));
-    for path in files.chain(series) {
+    // What an interrupted run left unfinished.
+    let parts =
+        files_starting_with(folder, ".").into_iter().filter(|path| path.extension() == Some("part".as_ref()));
+    for path in files.chain(series).chain(parts) {
         match fs::remove_file(&path) {
             Err(e) if e.kind() != ErrorKind::NotFound => return Err(wrong(e)),
             _ => {}

@@ -16,7 +16,7 @@ pub struct Trigger {
 }
 
 impl Trigger {
-    /// Fires at the start, then as `every` says.
+    /// Fires as `every` says, the start not counted.
     pub fn new(every: Every) -> Self {
         Self { every, next: 1 }
     }

@@ -155,7 +155,7 @@ fn mistakes_in_settings_name_the_setting() {
             "gravity.solver = \"tre\" is unknown, expected auto, direct or tree; did you mean 'tree'?",
         ),
         ("bodies.n=many", "bodies.n = \"many\" is a string, expected an integer"),
-        ("bodies.n=1000000000", "1000000000 bodies need 279.4 GiB of memory, 16.0 GiB are available"),
+        ("bodies.n=1000000000", "1000000000 bodies need 419.1 GiB of memory, 16.0 GiB are available"),
         ("time.end=0.001", "time.step = 0.005 is longer than the run, expected step <= end = 0.001"),
         (
             "time.integrator=rk4",

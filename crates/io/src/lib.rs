@@ -1,6 +1,6 @@
 //! Files: snapshots of bodies in formats that other programs read. This room knows no devices.
 //!
-//! [`write`] picks the format by the extension, [`read`] by the extension or, where that says nothing, by
+//! [`write()`] picks the format by the extension, [`read`] by the extension or, where that says nothing, by
 //! the first bytes. Files come from anywhere and may be broken or hostile: whatever the bytes are, reading
 //! gives bodies or an [`IoError`] of one line, and memory is bounded by the size of the file, never by what
 //! its header announces.

@@ -28,6 +28,8 @@ impl ForceErrors {
             .zip(right.iter())
             .filter(|(_, right)| norm(*right) > 0.0)
             .map(|(&i, right)| norm(std::array::from_fn(|c| found.get(i)[c] - right[c])) / norm(right))
+            // A force that is no number is as wrong as can be, and must not sort below the right ones.
+            .map(|error| if error.is_finite() { error } else { f64::INFINITY })
             .collect();
         errors.sort_by(f64::total_cmp);
         let Some(&max) = errors.last() else { return Self::default() };

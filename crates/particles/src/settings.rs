@@ -1,10 +1,7 @@
 //! What a user may choose about forces and time steps, as plain data.
 
-use serde::{Deserialize, Serialize};
-
 /// The arithmetic of the force path; the state is f64 always.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Precision {
     /// f32 coordinates, products and sums.
     Single,
@@ -16,8 +13,7 @@ pub enum Precision {
 }
 
 /// Which force solver.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum SolverChoice {
     /// Direct for few bodies, tree for many: whichever is faster.
     #[default]
@@ -29,8 +25,7 @@ pub enum SolverChoice {
 }
 
 /// When a tree cell may act as a whole.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Acceptance {
     /// r > l / theta + distance of the centre of mass from the cell's centre.
     Geometric {
@@ -47,7 +42,7 @@ pub enum Acceptance {
 }
 
 /// Gravity as a user chooses it.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct GravitySettings {
     /// The gravitational constant.
     pub g: f64,
@@ -62,8 +57,7 @@ pub struct GravitySettings {
 }
 
 /// How time advances.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum IntegratorChoice {
     /// Kick-drift-kick, second order.
     #[default]
@@ -79,8 +73,7 @@ pub enum IntegratorChoice {
 }
 
 /// How long a step is.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum StepChoice {
     /// Always the same.
     Fixed(f64),

@@ -26,6 +26,9 @@ fn read(path: &Path, softening: f64) -> Result<Snapshot, Failure> {
 /// Computes forces and writes them.
 pub fn forces(path: &Path, flags: &Gravity, output: &Path) -> Result<(), Failure> {
     check_output(output)?;
+    if output.extension() != Some("npz".as_ref()) {
+        return Err(Failure::Usage(format!("{}: expected a name ending in .npz", output.display())));
+    }
     super::check_gravity(flags)?;
     let snapshot = read(path, flags.softening)?;
     if output.canonicalize().is_ok_and(|output| path.canonicalize().is_ok_and(|path| path == output)) {
@@ -44,6 +47,14 @@ pub fn forces(path: &Path, flags: &Gravity, output: &Path) -> Result<(), Failure
         with_potential: true,
     };
     let forces = strategy.forces(&problem, None);
+    if let Some(i) = (0..particles.len()).find(|&i| !forces.acceleration.get(i).iter().all(|a| a.is_finite()))
+    {
+        return Err(Failure::Usage(format!(
+            "{}: the acceleration of body {} is not finite, expected a softening or --precision double",
+            path.display(),
+            particles.id[i]
+        )));
+    }
     let potential = forces.potential.unwrap_or_default();
     let arrays = [
         ("id", NpzArray::Integers(&particles.id)),

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use orrery_engine::analysis::{Analysis, FRACTIONS, analyze as measure};
+use orrery_engine::run::Record;
 use orrery_io::IoError;
 use orrery_io::plot::{Axis, Plot, Series};
 use orrery_model::Units;
@@ -17,6 +18,12 @@ pub fn analyze(path: &Path, output: Option<PathBuf>, softening: Option<f64>) -> 
         return Err(Failure::Usage(format!(
             "--softening {} is outside softening >= 0",
             softening.unwrap_or(0.0)
+        )));
+    }
+    if let Some(output) = output.as_ref().filter(|output| output.exists() && !output.is_dir()) {
+        return Err(Failure::Usage(format!(
+            "{}: is a file, expected a folder to write to",
+            output.display()
         )));
     }
     let analysis = measure(path, softening)?;
@@ -36,7 +43,8 @@ fn size(v: [f64; 3]) -> f64 {
 
 fn print(analysis: &Analysis) {
     let rows = &analysis.rows;
-    say!("{} snapshots, {} units, softening {}", rows.len(), analysis.units.name(), analysis.softening);
+    let noun = if rows.len() == 1 { "snapshot" } else { "snapshots" };
+    say!("{} {noun}, {} units, softening {}", rows.len(), analysis.units.name(), analysis.softening);
     say!("");
     say!("conserved quantities");
     say!("{:>12} {:>13} {:>13} {:>13} {:>10} {:>12}", "time", "kinetic", "potential", "total", "|p|", "|L|");
@@ -87,16 +95,12 @@ fn write(analysis: &Analysis, folder: &Path) -> Result<(), Failure> {
         Units::Solar => ("radius (au)", "time (years)"),
     };
 
-    let mut conserved = String::from("step,time,kinetic,potential,total,px,py,pz,lx,ly,lz\n");
+    let mut conserved = format!("{}\n", Record::CSV_HEADER);
     let heads: Vec<String> = FRACTIONS.iter().map(|f| format!("r{}", 100.0 * f)).collect();
     let mut lagrangian = format!("time,{}\n", heads.join(","));
     for row in &analysis.rows {
         let r = &row.record;
-        let [px, py, pz] = r.momentum;
-        let [lx, ly, lz] = r.angular_momentum;
-        let numbers = [r.time, r.kinetic, r.potential, r.total(), px, py, pz, lx, ly, lz];
-        let numbers: Vec<String> = numbers.iter().map(|x| format!("{x:e}")).collect();
-        let _ = writeln!(conserved, "{},{}", r.step, numbers.join(","));
+        let _ = writeln!(conserved, "{}", r.csv_row());
         let radii: Vec<String> = row.radii.iter().map(|r| format!("{r:e}")).collect();
         let _ = writeln!(lagrangian, "{:e},{}", r.time, radii.join(","));
     }

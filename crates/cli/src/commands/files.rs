@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use orrery_engine::case::{Case, CaseSource};
-use orrery_engine::{provenance, start};
+use orrery_engine::{EngineError, provenance, start};
 use orrery_io::Snapshot;
 use orrery_model::Dimension;
 
@@ -30,7 +30,9 @@ pub fn ic(arguments: &Ic) -> Result<(), Failure> {
     let source = CaseSource::Text { label: "ic".to_owned(), text: text.to_owned(), folder: PathBuf::new() };
     let mut sets = vec![format!("units={units:?}"), format!("bodies.model={:?}", arguments.model)];
     sets.extend(arguments.n.map(|n| format!("bodies.n={n}")));
-    sets.extend(arguments.seed.map(|seed| format!("bodies.seed={seed}")));
+    // An encounter has a seed a galaxy: the second takes the next one.
+    let seed_of = if arguments.model == "encounter" { "bodies.first" } else { "bodies" };
+    sets.extend(arguments.seed.map(|seed| format!("{seed_of}.seed={seed}")));
     sets.extend(arguments.set.iter().map(|set| format!("bodies.{set}")));
     // The user wrote flags, not a case: what a message says of a key is enough.
     let case = Case::load(&source, &sets).map_err(|error| {
@@ -101,6 +103,8 @@ pub fn convert(input: &Path, output: &Path) -> Result<(), Failure> {
     check_input(input)?;
     check_output(output)?;
     let snapshot = orrery_io::read(input).map_err(Failure::Input)?;
+    let wrong = |source| EngineError::Bodies { origin: input.display().to_string(), source };
+    snapshot.particles.validate().map_err(wrong)?;
     orrery_io::write(output, &snapshot).map_err(Failure::Output)?;
     say!("wrote {} bodies to {}", snapshot.particles.len(), output.display());
     Ok(())

@@ -6,11 +6,15 @@ use orrery_engine::case::{self, BYTES_PER_BODY, Case, CaseSource, preset, preset
 use orrery_engine::run::{Output, Summary};
 use orrery_engine::{provenance, run as engine_run, start};
 use orrery_io::IoError;
+use orrery_particles::settings::StepChoice;
 
 use crate::args::{Device, Run};
 use crate::failure::{Failure, check_new_output};
 use crate::progress::{Progress, show_duration};
-use crate::say::say;
+use crate::say::{say, warn};
+
+/// A change of the total energy beyond this share is worth a warning.
+const BAD_ENERGY_CHANGE: f64 = 0.02;
 
 /// Simulates a case.
 pub fn run(arguments: &Run) -> Result<(), Failure> {
@@ -28,7 +32,10 @@ pub fn run(arguments: &Run) -> Result<(), Failure> {
         let device = match arguments.device {
             Device::Auto | Device::Cpu => provenance::device(),
         };
-        say!("{}: {}", case.name, if case.description.is_empty() { "a case" } else { &case.description });
+        match case.description.as_str() {
+            "" => say!("{}", case.name),
+            description => say!("{}: {description}", case.name),
+        }
         say!("on {device}, {} precision, into {}", precision_name(&case), folder.display());
     }
     let mut progress = Progress::new(arguments.quiet, case.units);
@@ -38,7 +45,20 @@ pub fn run(arguments: &Run) -> Result<(), Failure> {
     if !arguments.quiet {
         report(&case, &summary, &folder);
     }
+    warn_of_energy(&summary);
     Ok(())
+}
+
+/// A run that lost its energy looks like any other; it should not pass for one.
+fn warn_of_energy(summary: &Summary) {
+    let (first, last) = &summary.first_and_last;
+    let change = (last.total() - first.total()) / first.total().abs();
+    if change.abs() > BAD_ENERGY_CHANGE || change.is_nan() {
+        warn(format_args!(
+            "warning: the total energy changed by {:.0}% of its start; a shorter step or a larger softening may help",
+            100.0 * change
+        ));
+    }
 }
 
 fn precision_name(case: &Case) -> String {
@@ -90,6 +110,9 @@ fn dry_run(case: &Case, folder: &std::path::Path) -> Result<(), Failure> {
     say!("# {n} bodies: about {} of memory", show_bytes(n.saturating_mul(BYTES_PER_BODY)));
     if let Some(available) = case::available_memory() {
         say!("# {} available", show_bytes(available));
+    }
+    if let StepChoice::Fixed(step) = case.time.step {
+        say!("# {:.0} steps", (case.time.end / step).ceil());
     }
     say!("# output would go to {}", folder.display());
     Ok(())

@@ -15,7 +15,7 @@ use super::suggest::did_you_mean;
 use super::{BodiesSource, Case, Every, OutputSettings};
 
 /// What a body takes at most while it is simulated: its state, the tree's share and a snapshot being written.
-pub const BYTES_PER_BODY: u64 = 300;
+pub const BYTES_PER_BODY: u64 = 450;
 
 /// A case is written by hand; what is larger is some other file.
 const LARGEST_FILE: u64 = 1 << 20;
@@ -235,6 +235,10 @@ impl Case {
                 }
                 Err(e) => bodies.refuse("file", &format!(" cannot be read: {e}")),
             }
+        }
+        if self.body_count().is_some_and(|count| count > u64::from(u32::MAX)) && available.is_none() {
+            let message = format!("more bodies than {}, expected no more", u32::MAX);
+            bodies.problem(bodies.place_of("model"), message);
         }
         if let (Some(count), Some(available)) = (self.body_count(), available) {
             let needed = count.saturating_mul(BYTES_PER_BODY);

@@ -45,6 +45,18 @@ impl Record {
         }
     }
 
+    /// The names of the table's columns.
+    pub const CSV_HEADER: &'static str = "step,time,kinetic,potential,total,px,py,pz,lx,ly,lz";
+
+    /// The row of the table, every digit kept.
+    pub fn csv_row(&self) -> String {
+        let [px, py, pz] = self.momentum;
+        let [lx, ly, lz] = self.angular_momentum;
+        let numbers = [self.time, self.kinetic, self.potential, self.total(), px, py, pz, lx, ly, lz];
+        let numbers: Vec<String> = numbers.iter().map(|x| format!("{x:e}")).collect();
+        format!("{},{}", self.step, numbers.join(","))
+    }
+
     /// Kinetic and potential energy together.
     pub fn total(&self) -> f64 {
         self.kinetic + self.potential
@@ -65,7 +77,7 @@ impl Conserved {
         let path = folder.join("conserved.csv");
         let failed = |e| EngineError::Output(IoError::system(&path, e));
         let mut file = BufWriter::new(File::create(&path).map_err(failed)?);
-        writeln!(file, "step,time,kinetic,potential,total,px,py,pz,lx,ly,lz").map_err(failed)?;
+        writeln!(file, "{}", Record::CSV_HEADER).map_err(failed)?;
         Ok(Self {
             folder: folder.to_owned(),
             path,
@@ -93,11 +105,7 @@ impl Conserved {
 impl Observer for Conserved {
     fn observe(&mut self, moment: &Moment) -> Result<(), EngineError> {
         let record = Record::of(moment);
-        let [px, py, pz] = record.momentum;
-        let [lx, ly, lz] = record.angular_momentum;
-        let numbers = [record.time, record.kinetic, record.potential, record.total(), px, py, pz, lx, ly, lz];
-        let row: Vec<String> = numbers.iter().map(|x| format!("{x:e}")).collect();
-        writeln!(self.file, "{},{}", record.step, row.join(","))
+        writeln!(self.file, "{}", record.csv_row())
             .and_then(|()| self.file.flush())
             .map_err(|e| EngineError::Output(IoError::system(&self.path, e)))?;
         self.records.push(record);

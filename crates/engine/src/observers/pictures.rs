@@ -66,7 +66,7 @@ impl Pictures {
             Plane::Yz => (1, 2),
         };
         let (mut view, style, palette) = if start.len() <= FEW {
-            // About the centre of mass, which does not move; orbits reach beyond where they start.
+            // About the centre of mass; orbits reach beyond where they start.
             let centre = centre_of_mass(start);
             let from_centre =
                 start.position.iter().flat_map(|x| [x, [0, 1, 2].map(|c| 2.0 * centre[c] - x[c])]);

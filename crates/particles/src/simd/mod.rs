@@ -2,15 +2,13 @@
 //!
 //! A kernel is written once, generic over [`Vector`], every function of it `#[inline(always)]`; [`dispatch`]
 //! compiles it for each instruction set and enters the one asked for. The choice changes the
-//! last bits of a result (the square-root estimates differ), never which terms are summed.
+//! last bits of a result: the square-root estimates differ, and the portable code does not fuse.
 
 pub mod peak;
 mod portable;
 mod x86;
 
 use std::sync::OnceLock;
-
-use serde::{Deserialize, Serialize};
 
 /// The most elements that any register holds; arrays padded to a multiple of it suit every set.
 pub const MAX_LANES: usize = 16;
@@ -125,8 +123,7 @@ pub trait Kernel {
 }
 
 /// An instruction set.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum InstructionSet {
     /// Whatever the compiler makes of plain loops.
     Portable,
@@ -152,11 +149,9 @@ impl InstructionSet {
         *BEST.get_or_init(|| {
             #[cfg(target_arch = "x86_64")]
             {
-                if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512dq") {
-                    return Self::Avx512;
-                }
                 if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
-                    return Self::Avx2;
+                    let wide = is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512dq");
+                    return if wide { Self::Avx512 } else { Self::Avx2 };
                 }
             }
             Self::Portable

@@ -9,10 +9,8 @@
 
 use std::ops::Range;
 
-use rayon::prelude::*;
-use serde::{Deserialize, Serialize};
-
 use orrery_model::Vec3s;
+use rayon::prelude::*;
 
 use super::frame::Scaling;
 use super::kernels::{BodyList, LaneSums, NOTHING, add_bodies};
@@ -22,7 +20,7 @@ use crate::simd::{InstructionSet, Kernel, Real, Vector, dispatch, sum_lanes};
 use crate::tree::{Cube, Octree};
 
 /// How the sum is computed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Strategy {
     /// The arithmetic.
     pub precision: Precision,

@@ -10,8 +10,6 @@ mod kernels;
 pub mod tree;
 pub mod twin;
 
-use serde::{Deserialize, Serialize};
-
 use orrery_model::Vec3s;
 
 use crate::settings::{Acceptance, GravitySettings, Precision, SolverChoice};
@@ -42,8 +40,7 @@ pub struct Problem<'a> {
 }
 
 /// How it is computed. Data, so that benchmarks and tests can enumerate it.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Strategy {
     /// All pairs.
     Direct(direct::Strategy),
