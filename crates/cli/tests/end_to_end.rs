@@ -360,3 +360,23 @@ fn a_closed_pipe_is_no_error() {
         assert_eq!(text(&output.stderr), "", "{command}");
     }
 }
+
+/// A plain file from elsewhere says nothing of its units; the constant of gravity is then a guess, and said to be one.
+#[test]
+fn files_without_units_are_warned_of() {
+    let room = Room::new();
+    room.write(
+        "foreign.xyz",
+        b"2\nProperties=species:S:1:pos:R:3:vel:R:3:mass:R:1\nX 0 0 0 0 0 0 1\nX 1 0 0 0 0 0 1\n",
+    );
+    for arguments in [
+        &["forces", "foreign.xyz", "-o", "f.npz"][..],
+        &["accuracy", "foreign.xyz"],
+        &["analyze", "foreign.xyz"],
+    ] {
+        let output = room.orrery(arguments);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(said, "warning: foreign.xyz: names no units; galactic ones are assumed\n");
+        assert!(output.status.success());
+    }
+}

@@ -41,6 +41,8 @@ pub struct Analysis {
     pub profile: Vec<Shell>,
     /// Of all numbers.
     pub units: Units,
+    /// Whether a snapshot named no units, so that galactic ones were taken.
+    pub units_are_assumed: bool,
     /// Plummer softening of the potential energies.
     pub softening: f64,
 }
@@ -48,8 +50,13 @@ pub struct Analysis {
 /// Measures a run's folder or a single snapshot. `softening` overrides what the snapshots say of their run.
 pub fn analyze(path: &Path, softening: Option<f64>) -> Result<Analysis, EngineError> {
     let files = if path.is_dir() { snapshots_in(path)? } else { vec![path.to_owned()] };
-    let mut analysis =
-        Analysis { rows: Vec::new(), profile: Vec::new(), units: Units::NBody, softening: 0.0 };
+    let mut analysis = Analysis {
+        rows: Vec::new(),
+        profile: Vec::new(),
+        units: Units::NBody,
+        units_are_assumed: false,
+        softening: 0.0,
+    };
     for file in files {
         let snapshot = orrery_io::read(&file).map_err(EngineError::Input)?;
         let wrong = |source| EngineError::Bodies { origin: file.display().to_string(), source };
@@ -59,6 +66,7 @@ pub fn analyze(path: &Path, softening: Option<f64>) -> Result<Analysis, EngineEr
             snapshot.particles.check_distinct_places().map_err(wrong)?;
         }
         analysis.units = snapshot.units;
+        analysis.units_are_assumed |= snapshot.units_are_assumed();
         let centre = shrinking_sphere_centre(&snapshot.particles);
         let radii = lagrangian_radii(&snapshot.particles, centre, &FRACTIONS);
         // Names sort snapshot_1000 before snapshot_999; the time tells which is the last.

@@ -22,10 +22,10 @@ pub fn bodies(case: &Case) -> Result<Particles, EngineError> {
         BodiesSource::File(_) => {
             let path = case.bodies_file().unwrap_or_default();
             let snapshot = orrery_io::read(&path).map_err(EngineError::Input)?;
+            let assumed = snapshot.units_are_assumed();
             let (mut particles, found) = (snapshot.particles, snapshot.units);
             // A file that names no units is taken to be in the case's.
-            let known = !snapshot.provenance.iter().any(|(name, _)| name == "units assumed");
-            if known && !convert(&mut particles, &found, &case.units) {
+            if !assumed && !convert(&mut particles, &found, &case.units) {
                 let (found, expected) = (found.name(), case.units.name());
                 return Err(EngineError::UnitsMismatch { path, found, expected });
             }

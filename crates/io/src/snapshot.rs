@@ -26,6 +26,13 @@ pub struct Snapshot {
     pub provenance: Vec<(String, String)>,
 }
 
+impl Snapshot {
+    /// Whether the file named no units, so that galactic ones were taken.
+    pub fn units_are_assumed(&self) -> bool {
+        self.provenance.iter().any(|(name, _)| name == "units assumed")
+    }
+}
+
 /// A file format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {

@@ -15,6 +15,9 @@ use crate::say::say;
 fn read(path: &Path, softening: f64) -> Result<Snapshot, Failure> {
     check_input(path)?;
     let snapshot = orrery_io::read(path).map_err(Failure::Input)?;
+    if snapshot.units_are_assumed() {
+        super::warn_of_units(path);
+    }
     let wrong = |source| EngineError::Bodies { origin: path.display().to_string(), source };
     snapshot.particles.validate().map_err(wrong)?;
     if softening == 0.0 {

@@ -27,6 +27,9 @@ pub fn analyze(path: &Path, output: Option<PathBuf>, softening: Option<f64>) -> 
         )));
     }
     let analysis = measure(path, softening)?;
+    if analysis.units_are_assumed {
+        super::warn_of_units(path);
+    }
     print(&analysis);
     let folder = output.or_else(|| path.is_dir().then(|| path.join("analysis")));
     if let Some(folder) = folder {

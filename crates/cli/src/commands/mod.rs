@@ -6,13 +6,15 @@ mod bench;
 mod files;
 mod run;
 
+use std::path::Path;
+
 use clap::CommandFactory;
 use orrery_model::Units;
 use orrery_particles::settings::{Acceptance, GravitySettings};
 
 use crate::args::{Arguments, Command, Gravity};
 use crate::failure::Failure;
-use crate::say::say;
+use crate::say::{say, warn};
 
 /// Does what the flags say.
 pub fn execute(command: Command) -> Result<(), Failure> {
@@ -56,6 +58,11 @@ fn man() -> Result<(), Failure> {
     }
     say!("{}", String::from_utf8_lossy(&page).trim_end());
     Ok(())
+}
+
+/// The gravitational constant follows from the units, so a guess is worth a word.
+fn warn_of_units(path: &Path) {
+    warn(format_args!("warning: {}: names no units; galactic ones are assumed", path.display()));
 }
 
 /// Takes `threads` threads from now on.
