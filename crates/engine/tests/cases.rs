@@ -123,6 +123,16 @@ fn what_is_left_out_has_a_default() {
 }
 
 #[test]
+fn an_odd_number_of_bodies_loses_none() {
+    let collision = CaseSource::find("galaxy-collision").unwrap();
+    for n in [4000, 4001] {
+        let case = load(&collision, &[&format!("bodies.n={n}")]).unwrap();
+        assert_eq!(case.body_count(), Some(n));
+        assert_round_trip(&case);
+    }
+}
+
+#[test]
 fn settings_replace_what_the_file_says() {
     assert_eq!(plummer(&["gravity.solver=tree"]).unwrap().gravity.solver, SolverChoice::Tree);
     assert_eq!(plummer(&["gravity.solver=\"tree\""]).unwrap().gravity.solver, SolverChoice::Tree);

@@ -27,13 +27,17 @@ pub(super) fn read_galaxy(section: &Section<'_>, eps: f64) -> Galaxy {
 pub(super) fn read_encounter(section: &Section<'_>, eps: f64) -> Encounter {
     let default = Encounter::default();
     let first = Galaxy { eps, ..default.first };
-    let first = match section.integer("n", 2, MOST) {
+    let n = section.integer("n", 2, MOST);
+    let first = match n {
         Some(n) => with_bodies(first, n / 2),
         None => first,
     };
     let (first, first_orientation) =
         tilted_galaxy(&section.section("first"), first, default.first_orientation);
-    let second = Galaxy { seed: first.seed.wrapping_add(1) % MOST, ..first.clone() };
+    // Of an odd number the second galaxy takes the larger half.
+    let odd = n.filter(|n| count_bodies(&first) == n / 2).map_or(0, |n| (n % 2) as usize);
+    let n_halo = first.n_halo + odd;
+    let second = Galaxy { seed: first.seed.wrapping_add(1) % MOST, n_halo, ..first.clone() };
     let (second, second_orientation) = tilted_galaxy(&section.section("second"), second, first_orientation);
     let pericentre = length(section, "pericentre", default.pericentre);
     let separation = length(section, "separation", default.separation);
