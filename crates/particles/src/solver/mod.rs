@@ -48,8 +48,8 @@ pub enum Strategy {
     Tree(tree::Strategy),
 }
 
-/// Below this many bodies all pairs are faster than the tree at theta = 0.6, on two cores with AVX-512: at 4,000 they
-/// were, at 6,000 not (`orrery bench crossover`, benchmarks/runs).
+/// Below about this many bodies all pairs are as fast as the tree at theta = 0.6 or faster, on two cores with AVX-512: at
+/// 4,000 they were, at 6,000 not (`orrery bench crossover`, benchmarks/runs).
 pub const DIRECT_BELOW: usize = 5_000;
 
 impl Strategy {
