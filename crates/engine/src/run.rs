@@ -63,8 +63,8 @@ const SERIES: [(&str, &str); 2] = [("snapshots", "snapshot_"), ("images", "image
 
 /// Simulates `case` into `output`, telling `report` after every step.
 pub fn run(case: &Case, output: &Output, report: impl FnMut(&Status) + Send) -> Result<Summary, EngineError> {
-    // On a thread of the pool: parallel loops begun outside it would wake it each time, which costs three
-    // bodies a hundred times what their forces do.
+    // On a thread of the pool: parallel loops begun outside it would wake it each time, which cost nine
+    // bodies ten times what their step does.
     rayon::scope(|_| run_here(case, output, report))
 }
 

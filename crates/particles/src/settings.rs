@@ -24,6 +24,9 @@ pub enum SolverChoice {
     Tree,
 }
 
+/// The largest opening angle that may be asked for; the relative form never opens fewer cells than it would.
+pub const LARGEST_THETA: f64 = 1.2;
+
 /// When a tree cell may act as a whole.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Acceptance {

@@ -55,9 +55,7 @@ pub fn bench(arguments: &Bench) -> Result<(), Failure> {
     if arguments.n.contains(&0) {
         return Err(Failure::Usage("-n 0 is outside n >= 1".to_owned()));
     }
-    if let Some(theta) = arguments.theta.filter(|theta| !(*theta > 0.0 && *theta <= 1.2)) {
-        return Err(Failure::Usage(format!("--theta {theta} is outside 0 < theta <= 1.2")));
-    }
+    arguments.theta.map_or(Ok(()), super::check_theta)?;
     if !(arguments.rms > 1e-6 && arguments.rms < 0.1) {
         return Err(Failure::Usage(format!("--rms {} is outside 1e-6 < rms < 0.1", arguments.rms)));
     }

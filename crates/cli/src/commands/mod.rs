@@ -10,7 +10,7 @@ use std::path::Path;
 
 use clap::CommandFactory;
 use orrery_model::Units;
-use orrery_particles::settings::{Acceptance, GravitySettings};
+use orrery_particles::settings::{Acceptance, GravitySettings, LARGEST_THETA};
 
 use crate::args::{Arguments, Command, Gravity};
 use crate::failure::Failure;
@@ -76,9 +76,7 @@ fn use_threads(threads: Option<u32>) -> Result<(), Failure> {
 
 /// Whether the flags' values make sense.
 fn check_gravity(flags: &Gravity) -> Result<(), Failure> {
-    if !(flags.theta > 0.0 && flags.theta <= 1.2) {
-        return Err(Failure::Usage(format!("--theta {} is outside 0 < theta <= 1.2", flags.theta)));
-    }
+    check_theta(flags.theta)?;
     if !(flags.softening >= 0.0 && flags.softening.is_finite()) {
         return Err(Failure::Usage(format!("--softening {} is outside softening >= 0", flags.softening)));
     }
@@ -94,4 +92,11 @@ fn gravity_settings(flags: &Gravity, units: &Units) -> GravitySettings {
         acceptance: Acceptance::Geometric { theta: flags.theta },
         precision: flags.precision.into(),
     }
+}
+
+fn check_theta(theta: f64) -> Result<(), Failure> {
+    if theta > 0.0 && theta <= LARGEST_THETA {
+        return Ok(());
+    }
+    Err(Failure::Usage(format!("--theta {theta} is outside 0 < theta <= {LARGEST_THETA}")))
 }

@@ -1,6 +1,7 @@
 //! Blanes & Moan's symplectic method for second-order equations, order 4 in six force evaluations
-//! (J. Comput. Appl. Math. 142 (2002) 313, SRKN₆ᵇ): kicks and drifts of unequal lengths, chosen so that the
-//! leading error is a thousand times smaller than that of Yoshida's three leapfrogs.
+//! (J. Comput. Appl. Math. 142 (2002) 313, SRKN₆ᵇ): kicks and drifts of unequal lengths, chosen for a
+//! small leading error. On the solar system at a step of four days the energy errs by 1.9e-9 at most, with Yoshida's
+//! three leapfrogs by 8.8e-6 (validation/tests/solar_system.rs).
 
 use crate::bodies::Bodies;
 

@@ -5,8 +5,7 @@
 //!
 //!   v ← v + dt/2 (a + a₁) + dt²/12 (j − j₁),   x ← x + dt/2 (v + v₁) + dt²/12 (a − a₁)
 //!
-//! Evaluation and correction are done twice, which makes the scheme nearly time-symmetric: on eccentric
-//! orbits the energy then drifts an order of magnitude less for the same number of evaluations.
+//! Evaluation and correction are done twice, which brings the scheme near its time-symmetric limit.
 //! Forces are all pairs in f64, whatever the precision: a scheme chosen for its digits would lose them.
 
 use orrery_model::Vec3s;

@@ -1,20 +1,19 @@
 //! All-pairs gravity:  a_i = G Σ_j m_j (x_j − x_i) / (|x_j − x_i|² + eps²)^{3/2}
 //!
 //! 20 flops a pair by the usual count. N² pairs on 32 N bytes: bound by arithmetic from a few hundred bodies on.
-//! In f32 with AVX-512 a register of 16 pairs takes 18 operations on two ports and one three-part root
-//! estimate: 9 to 10 cycles, so 4.5 to 5e9 pairs/s a core at 2.8 GHz is the roof.
+//! In f32 with AVX-512 a register of 16 pairs takes 14 operations and a root estimate of three parts on two ports:
+//! 8.5 cycles, so 5.2e9 pairs/s a core at 2.8 GHz is the roof.
 //!
 //! A block of targets meets all sources, one tile at a time: the tile is brought into the block's own frame
 //! (`frame`) and stays in the first-level cache while the block's targets pass over it.
 
 use std::ops::Range;
 
-use orrery_model::Vec3s;
 use rayon::prelude::*;
 
-use super::frame::Scaling;
+use super::frame::{Scaling, collect};
 use super::kernels::{BodyList, LaneSums, NOTHING, add_bodies};
-use super::{Forces, Problem};
+use super::{Forces, Problem, share_out};
 use crate::settings::Precision;
 use crate::simd::{InstructionSet, Kernel, Real, Vector, dispatch, sum_lanes};
 use crate::tree::{Cube, Octree};
@@ -42,8 +41,8 @@ const PARALLEL_FROM: usize = 256;
 impl Strategy {
     /// The default for this arithmetic and instruction set.
     pub fn new(precision: Precision, set: InstructionSet) -> Self {
-        // In mixed precision a block must be compact: see `frame`. Blocks of 32 to 128 and tiles of 512 to 2048 are
-        // within 10% of each other.
+        // In mixed precision a block must be compact: see `frame`. Among blocks of 32 to 128
+        // and tiles of 512 to 2048 differences were within the noise.
         let block = if precision == Precision::Mixed { 48 } else { 128 };
         Self { precision, set, block, tile: 2048 }
     }
@@ -95,30 +94,6 @@ fn along_the_curve(problem: &Problem, strategy: &Strategy) -> Forces {
     collect(problem, &scaling, &results, tree.order.iter().copied())
 }
 
-/// Brings results back to the user's units and order.
-pub(super) fn collect(
-    problem: &Problem,
-    scaling: &Scaling,
-    results: &[[f64; 4]],
-    order: impl Iterator<Item = u32>,
-) -> Forces {
-    let n = results.len();
-    let (acceleration, potential) = (
-        problem.g * scaling.length * scaling.length / scaling.mass,
-        problem.g * scaling.length / scaling.mass,
-    );
-    let mut forces =
-        Forces { acceleration: Vec3s::zeros(n), potential: problem.with_potential.then(|| vec![0.0; n]) };
-    for (result, i) in results.iter().zip(order) {
-        let i = i as usize;
-        forces.acceleration.set(i, [0, 1, 2].map(|c| acceleration * result[c]));
-        if let Some(potentials) = &mut forces.potential {
-            potentials[i] = potential * result[3];
-        }
-    }
-    forces
-}
-
 /// Sums for every target, in the order and scale of `problem` and `scaling`.
 fn sum<R: Real>(
     problem: &Problem,
@@ -127,13 +102,7 @@ fn sum<R: Real>(
     blocks: Vec<Block>,
 ) -> Vec<[f64; 4]> {
     let mut results = vec![[0.0; 4]; problem.mass.len()];
-    let mut rest = results.as_mut_slice();
-    let mut work = Vec::with_capacity(blocks.len());
-    for block in blocks {
-        let (own, others) = rest.split_at_mut(block.targets.len());
-        rest = others;
-        work.push((block, own));
-    }
+    let work = share_out(&mut results, blocks, |block| block.targets.len());
     let one = |scratch: &mut Scratch<R>, (block, results)| {
         dispatch(strategy.set, BlockSum { problem, tile: strategy.tile, scaling, block, scratch, results });
     };

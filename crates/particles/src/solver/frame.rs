@@ -4,6 +4,7 @@
 use orrery_model::Vec3s;
 
 use super::kernels::BodyList;
+use super::{Forces, Problem};
 use crate::settings::Precision;
 use crate::simd::Real;
 use crate::tree::Cube;
@@ -68,4 +69,28 @@ impl Scaling {
         }
         list.mass.extend(mass[range].iter().map(|&m| R::from_f64(m * self.mass)));
     }
+}
+
+/// Brings results back to the user's units and order.
+pub fn collect(
+    problem: &Problem,
+    scaling: &Scaling,
+    results: &[[f64; 4]],
+    order: impl Iterator<Item = u32>,
+) -> Forces {
+    let n = results.len();
+    let (acceleration, potential) = (
+        problem.g * scaling.length * scaling.length / scaling.mass,
+        problem.g * scaling.length / scaling.mass,
+    );
+    let mut forces =
+        Forces { acceleration: Vec3s::zeros(n), potential: problem.with_potential.then(|| vec![0.0; n]) };
+    for (result, i) in results.iter().zip(order) {
+        let i = i as usize;
+        forces.acceleration.set(i, [0, 1, 2].map(|c| acceleration * result[c]));
+        if let Some(potentials) = &mut forces.potential {
+            potentials[i] = potential * result[3];
+        }
+    }
+    forces
 }

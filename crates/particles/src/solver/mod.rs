@@ -97,6 +97,22 @@ impl Strategy {
     }
 }
 
+/// Hands each piece of work, in order, its own run of `results`, as long as `length` says.
+fn share_out<W>(
+    results: &mut [[f64; 4]],
+    work: impl IntoIterator<Item = W>,
+    length: impl Fn(&W) -> usize,
+) -> Vec<(W, &mut [[f64; 4]])> {
+    let mut rest = results;
+    let mut shares = Vec::new();
+    for piece in work {
+        let (own, others) = rest.split_at_mut(length(&piece));
+        rest = others;
+        shares.push((piece, own));
+    }
+    shares
+}
+
 impl Default for Acceptance {
     fn default() -> Self {
         Self::Geometric { theta: 0.6 }

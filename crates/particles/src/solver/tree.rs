@@ -19,11 +19,10 @@ use std::time::Instant;
 use orrery_model::Vec3s;
 use rayon::prelude::*;
 
-use super::direct::collect;
-use super::frame::Scaling;
+use super::frame::{Scaling, collect};
 use super::kernels::{BodyList, CellList, LaneSums, NOTHING, add_bodies, add_cells};
-use super::{Forces, Problem};
-use crate::settings::{Acceptance, Precision};
+use super::{Forces, Problem, share_out};
+use crate::settings::{Acceptance, LARGEST_THETA, Precision};
 use crate::simd::{InstructionSet, Kernel, MAX_LANES, Real, Vector, dispatch, sum_lanes};
 use crate::tree::{Group, Octree};
 
@@ -81,10 +80,7 @@ struct Reach {
     relative2: Vec<f64>,
 }
 
-/// The opening angle that the relative form never exceeds.
-const LARGEST_THETA: f64 = 1.2;
-
-/// A cell of so few bodies costs more than the bodies themselves.
+/// A leaf of so few bodies is summed body by body: its own moments are shot noise, and it costs hardly more time.
 const FEW: usize = 6;
 
 impl Reach {
@@ -130,13 +126,7 @@ fn sum<R: Real>(problem: &Problem, strategy: &Strategy, previous: Option<&Vec3s>
     let build_secs = start.elapsed().as_secs_f64();
 
     let mut results = vec![[0.0; 4]; problem.mass.len()];
-    let mut rest = results.as_mut_slice();
-    let mut work = Vec::with_capacity(groups.len());
-    for group in &groups {
-        let (own, others) = rest.split_at_mut(group.bodies.len());
-        rest = others;
-        work.push((group, own));
-    }
+    let work = share_out(&mut results, groups.iter(), |group| group.bodies.len());
     let (body_terms, cell_terms) = work
         .into_par_iter()
         .map_init(Scratch::<R>::default, |scratch, (group, results)| {

@@ -1,7 +1,7 @@
 //! `[gravity]`.
 
 use orrery_model::Dimension;
-use orrery_particles::settings::{Acceptance, GravitySettings, Precision, SolverChoice};
+use orrery_particles::settings::{Acceptance, GravitySettings, LARGEST_THETA, Precision, SolverChoice};
 
 use super::Words;
 use crate::case::reader::{Range, Section};
@@ -11,8 +11,6 @@ pub(in crate::case) const SOLVERS: &Words<SolverChoice> =
 pub(in crate::case) const PRECISIONS: &Words<Precision> =
     &[("single", Precision::Single), ("mixed", Precision::Mixed), ("double", Precision::Double)];
 
-/// Beyond it a cell may act on bodies inside its own circumscribed sphere.
-const LARGEST_THETA: f64 = 1.2;
 const LARGEST_ALPHA: f64 = 0.1;
 
 pub(in crate::case) fn read(section: &Section<'_>) -> GravitySettings {
