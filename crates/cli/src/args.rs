@@ -1,6 +1,7 @@
 //! The flags: help, man page and completions all come from here.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use orrery_particles::settings::{Precision, SolverChoice};
@@ -23,6 +24,8 @@ pub struct Arguments {
 pub enum Command {
     /// Simulate a case file or a preset
     Run(Run),
+    /// Go on with an interrupted run from its newest whole checkpoint
+    Resume(Resume),
     /// List the cases inside the program
     Presets,
     /// Write a preset's case file, to be edited
@@ -94,6 +97,7 @@ pub enum Command {
 
 /// Simulate a case.
 #[derive(Debug, Args)]
+#[command(after_help = EXIT_STATUS)]
 pub struct Run {
     /// Case file (TOML), or the name of a preset
     #[arg(value_name = "CASE.toml|PRESET")]
@@ -104,24 +108,63 @@ pub struct Run {
     /// Output directory [default: out/NAME]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Where to compute
-    #[arg(long, value_enum, default_value_t = Device::Auto)]
-    pub device: Device,
     /// Arithmetic of the forces [default: the case's]
     #[arg(long, value_enum)]
     pub precision: Option<PrecisionFlag>,
-    /// Threads [default: all cores]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
-    pub threads: Option<u32>,
     /// Check the case, print it with all defaults and what it needs, and stop
     #[arg(long)]
     pub dry_run: bool,
     /// Replace an earlier run in the output directory
     #[arg(long)]
     pub force: bool,
+    /// Go on with the run in the output directory if there is one; start it otherwise
+    #[arg(long, conflicts_with_all = ["force", "dry_run"])]
+    pub resume: bool,
+    #[command(flatten)]
+    pub running: Running,
+}
+
+/// Go on with a run.
+#[derive(Debug, Args)]
+#[command(after_help = EXIT_STATUS)]
+pub struct Resume {
+    /// Output directory of the run
+    #[arg(value_name = "DIR")]
+    pub folder: PathBuf,
+    /// Begin conserved.csv or animation.gif anew where they were changed since the checkpoint
+    #[arg(long)]
+    pub force: bool,
+    #[command(flatten)]
+    pub running: Running,
+}
+
+/// What `run` and `resume` have in common.
+#[derive(Debug, Args)]
+pub struct Running {
+    /// Where to compute
+    #[arg(long, value_enum, default_value_t = Device::Auto)]
+    pub device: Device,
+    /// Threads [default: all cores]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub threads: Option<u32>,
+    /// Stop in time, with a checkpoint, before so much time has passed: 90min, 2h, "1 h 30 min"
+    #[arg(long, value_name = "TIME", value_parser = wall_time)]
+    pub wall_time: Option<Duration>,
     /// Say nothing unless something is wrong
     #[arg(short, long)]
     pub quiet: bool,
+}
+
+const EXIT_STATUS: &str = "\
+While it runs, SIGINT (Ctrl-C) and SIGTERM end it after its step, with a checkpoint, and SIGUSR1 writes a
+checkpoint and goes on; a second SIGINT ends it at once.
+
+Exit status: 0 done, 1 the machine or the run failed, 2 the input is wrong and nothing was written,
+3 stopped by a signal or --wall-time with a checkpoint to resume from, 130 ended at once.";
+
+fn wall_time(text: &str) -> Result<Duration, String> {
+    let expected = || "expected a time such as 90min, 2h or \"1 h 30 min\"".to_owned();
+    orrery_engine::wall_time::parse(text).filter(|time| !time.is_zero()).ok_or_else(expected)
 }
 
 /// Make initial conditions.

@@ -36,19 +36,7 @@ impl Failure {
             Self::Engine(error) => error.is_mistake(),
             Self::Input(_) | Self::Usage(_) => true,
             // A name that says no format, or a folder that is not there, is the user's; a full disk is not.
-            Self::Output(error) => match &error.fault {
-                Fault::System(e) => matches!(
-                    e.kind(),
-                    ErrorKind::NotFound
-                        | ErrorKind::AlreadyExists
-                        | ErrorKind::NotADirectory
-                        | ErrorKind::IsADirectory
-                        | ErrorKind::PermissionDenied
-                        | ErrorKind::ReadOnlyFilesystem
-                        | ErrorKind::InvalidFilename
-                ),
-                _ => true,
-            },
+            Self::Output(error) => error.system_cause().is_none() || error.is_wrong_place(),
             Self::Picture(_) => false,
         }
     }

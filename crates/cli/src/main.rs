@@ -1,16 +1,20 @@
 //! The `orrery` command: flags in, calls of the other crates, words out.
 //!
-//! Exit status: 0 done, 1 the machine or the run failed, 2 the user's input is wrong (and nothing was written).
+//! Exit status: 0 done, 1 the machine or the run failed, 2 the user's input is wrong (and nothing was written),
+//! 3 the run was stopped in good order and can be resumed, 130 a second SIGINT ended it at once.
 
 mod args;
 mod commands;
 mod failure;
 mod progress;
 mod say;
+mod signals;
 
 use std::process::ExitCode;
 
 use clap::Parser;
+
+use commands::Ending;
 
 fn main() -> ExitCode {
     let arguments = match args::Arguments::try_parse() {
@@ -23,7 +27,8 @@ fn main() -> ExitCode {
         Err(wanted) => wanted.exit(),
     };
     match commands::execute(arguments.command) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(Ending::Done) => ExitCode::SUCCESS,
+        Ok(Ending::Stopped) => ExitCode::from(3),
         Err(failure) => {
             say::warn(format_args!("error: {failure}"));
             ExitCode::from(if failure.is_mistake() { 2 } else { 1 })

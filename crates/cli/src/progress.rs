@@ -1,10 +1,11 @@
 //! How far a run is: a bar on a terminal, plain lines on a pipe.
 
+use std::fmt::Arguments;
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
-use orrery_engine::run::Status;
+use orrery_engine::control::{News, Status};
 use orrery_model::Units;
 use terminal_size::terminal_size_of;
 
@@ -20,46 +21,101 @@ const REDRAW_EVERY: Duration = Duration::from_millis(50);
 const BARS: [(usize, usize); 2] = [(24, 100), (8, 0)];
 
 /// Tells the user how far a run is.
-pub enum Progress {
-    /// Says nothing.
+pub struct Progress {
+    manner: Manner,
+    units: Units,
+}
+
+enum Manner {
+    /// Says only what is wrong.
     Quiet,
-    /// Redraws one line of a terminal.
-    Bar(ProgressBar, Option<Instant>, Units),
-    /// Prints a line now and then.
-    Lines(Instant, Units),
+    /// Redraws one line of a terminal, last at the given instant.
+    Bar(ProgressBar, Option<Instant>),
+    /// Prints a line now and then, last at the given instant.
+    Lines(Instant),
 }
 
 impl Progress {
     /// What fits where standard error goes.
-    pub fn new(quiet: bool, units: Units) -> Self {
-        if quiet {
-            return Self::Quiet;
+    pub fn new(quiet: bool) -> Self {
+        let manner = if quiet {
+            Manner::Quiet
+        } else if !std::io::stderr().is_terminal() {
+            Manner::Lines(Instant::now())
+        } else {
+            let line = ProgressBar::new_spinner();
+            if let Ok(style) = ProgressStyle::with_template("{msg}") {
+                line.set_style(style);
+            }
+            Manner::Bar(line, None)
+        };
+        Self { manner, units: Units::NBody }
+    }
+
+    /// Times are shown in these units.
+    pub fn with_units(self, units: Units) -> Self {
+        Self { units, ..self }
+    }
+
+    /// Whatever a run tells.
+    pub fn hear(&mut self, news: &News<'_>) {
+        let quiet = matches!(self.manner, Manner::Quiet);
+        match news {
+            News::Step(status) => self.report(status),
+            News::Resumed { case, .. } if quiet => self.units = case.units,
+            News::Checkpoint { .. } | News::StorageIsBack if quiet => {}
+            News::Resumed { case, path, step, time } => {
+                self.units = case.units;
+                let (name, time, path) = (&case.name, case.units.show_time(*time), path.display());
+                self.note(format_args!("{name}: going on after step {step}, t = {time}, from {path}"));
+            }
+            News::Checkpoint { path, step } => {
+                self.note(format_args!("checkpoint after step {step}: {}", path.display()));
+            }
+            News::Damaged(error) => {
+                self.note(format_args!("warning: passed over a damaged checkpoint: {error}"));
+            }
+            News::Moved { before, now } => self.note(format_args!(
+                "warning: the checkpoint was written by {before}, this is {now}: the last bits may differ"
+            )),
+            News::BegunAnew(error) => self.note(format_args!("warning: begun anew: {error}")),
+            News::Waiting { error, pause } => self.note(format_args!(
+                "waiting: {error}; the next attempt is in {}",
+                show_duration(pause.as_secs_f64())
+            )),
+            News::StorageIsBack => self.note(format_args!("written after all, going on")),
+            News::EnergyError { step, error, limit } => self.note(format_args!(
+                "warning: step {step}: the total energy has changed by {:.1}% of its start, the limit is {:.1}%; \
+                 a shorter step or a larger softening may help",
+                100.0 * error,
+                100.0 * limit
+            )),
         }
-        if !std::io::stderr().is_terminal() {
-            return Self::Lines(Instant::now(), units);
+    }
+
+    /// A line that stays, above the bar where there is one.
+    fn note(&self, text: Arguments<'_>) {
+        match &self.manner {
+            Manner::Bar(line, _) => line.suspend(|| warn(text)),
+            Manner::Quiet | Manner::Lines(_) => warn(text),
         }
-        let line = ProgressBar::new_spinner();
-        if let Ok(style) = ProgressStyle::with_template("{msg}") {
-            line.set_style(style);
-        }
-        Self::Bar(line, None, units)
     }
 
     /// After a step.
-    pub fn report(&mut self, status: &Status) {
-        match self {
-            Self::Quiet => {}
+    fn report(&mut self, status: &Status) {
+        match &mut self.manner {
+            Manner::Quiet => {}
             // Three bodies take a step in less time than a line takes to compose.
-            Self::Bar(_, Some(last), _) if last.elapsed() < REDRAW_EVERY => {}
-            Self::Bar(line, last, units) => {
+            Manner::Bar(_, Some(last)) if last.elapsed() < REDRAW_EVERY => {}
+            Manner::Bar(line, last) => {
                 *last = Some(Instant::now());
                 let columns = terminal_size_of(std::io::stderr()).map_or(80, |(width, _)| width.0.into());
-                line.set_message(bar_and_words(status, units, columns));
+                line.set_message(bar_and_words(status, &self.units, columns));
                 line.tick();
             }
-            Self::Lines(last, units) => {
+            Manner::Lines(last) => {
                 if last.elapsed() >= LINE_EVERY {
-                    warn(format_args!("{}", words(status, units, usize::MAX)));
+                    warn(format_args!("{}", words(status, &self.units, usize::MAX)));
                     *last = Instant::now();
                 }
             }
@@ -68,7 +124,7 @@ impl Progress {
 
     /// After the last step.
     pub fn finish(self) {
-        if let Self::Bar(line, ..) = self {
+        if let Manner::Bar(line, _) = self.manner {
             line.finish_and_clear();
         }
     }
@@ -87,8 +143,8 @@ fn bar_and_words(status: &Status, units: &Units, columns: usize) -> String {
 /// Percentage, step, time, rate, time left and energy error; where columns are few, the less needed go.
 fn words(status: &Status, units: &Units, columns: usize) -> String {
     let seconds = status.elapsed.as_secs_f64().max(1e-9);
-    let rate = status.step as f64 / seconds;
-    let left = seconds * (status.end - status.time) / status.time.max(f64::MIN_POSITIVE);
+    let rate = (status.step - status.from.0) as f64 / seconds;
+    let left = seconds * (status.end - status.time) / (status.time - status.from.1).max(f64::MIN_POSITIVE);
     let mut parts = [
         format!("{:3.0}%", (100.0 * status.time / status.end).floor()),
         format!("  step {}", status.step),
@@ -132,6 +188,7 @@ mod tests {
             step: 1_234_567,
             time: 1.234,
             end: 1.5,
+            from: (0, 0.0),
             elapsed: Duration::from_secs(30_000),
             energy_error: -1.23e-4,
         };

@@ -21,17 +21,19 @@ fn a_preset_leaves_all_that_is_promised() {
     let room = Room::new();
     room.run("plummer", "out", &with(&["output.snapshot_every=0.125", "output.record_every=4 steps"]));
     let expected = [
+        ".lock",
         "animation.gif",
         "case.toml",
+        "checkpoints",
         "conserved.csv",
         "energy.png",
         "energy.svg",
         "images",
         "provenance.txt",
+        "snapshots",
     ];
-    let names = room.list("out");
-    assert_eq!(names[..7], expected);
-    assert_eq!(names[7..], ["snapshots"]);
+    assert_eq!(room.list("out"), expected);
+    assert_eq!(room.list("out/checkpoints"), ["checkpoint_000000032.orrery"]);
 
     let conserved = room.text("out/conserved.csv");
     assert_eq!(conserved.lines().next(), Some("step,time,kinetic,potential,total,px,py,pz,lx,ly,lz"));

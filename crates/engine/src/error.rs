@@ -68,6 +68,32 @@ pub enum EngineError {
     /// A folder without snapshots where some were expected.
     #[error("{}: no snapshots in it, expected .hdf5, .xyz or .npz files", .0.display())]
     NoSnapshots(PathBuf),
+    /// Another run writes into the folder.
+    #[error("{}: another run{} is writing into it, expected a directory of its own", path.display(), process(owner))]
+    Locked {
+        /// The folder.
+        path: PathBuf,
+        /// The process that holds it.
+        owner: Option<u32>,
+    },
+    /// Nothing to go on from.
+    #[error("{}: {}, expected a run with a checkpoint", path.display(), match damaged { 0 => "no checkpoint in it".to_owned(), n => format!("all checkpoints ({n}) are damaged") })]
+    NoCheckpoint {
+        /// The folder.
+        path: PathBuf,
+        /// How many there were that could not be read.
+        damaged: usize,
+    },
+    /// The run to go on with is another one.
+    #[error("{}: the run in it has {found}, the case {expected}; orrery resume goes on with the run as it is, --force replaces it", path.display())]
+    CaseDiffers {
+        /// The folder.
+        path: PathBuf,
+        /// The first line of the case that differs, as the run has it.
+        found: String,
+        /// And as the case in hand has it.
+        expected: String,
+    },
     /// A file that was to be written.
     #[error(transparent)]
     Output(IoError),
@@ -83,6 +109,28 @@ pub enum EngineError {
         time: f64,
         /// Which body and number.
         source: NotFinite,
+    },
+    /// The energy error passed its limit.
+    #[error(
+        "step {step}, time {time}: the energy error is {error:.1e}, expected at most {limit} ([limits] energy_error)"
+    )]
+    Energy {
+        /// Steps taken.
+        step: u64,
+        /// Simulated time.
+        time: f64,
+        /// (E − E₀) / |E₀|.
+        error: f64,
+        /// What was allowed.
+        limit: f64,
+    },
+    /// What went wrong, and where the bodies of that moment are.
+    #[error("{source}; the bodies at that moment are in {}", path.display())]
+    PostMortem {
+        /// What went wrong.
+        source: Box<EngineError>,
+        /// The snapshot.
+        path: PathBuf,
     },
     /// The adaptive criterion asks for a step that no longer advances time.
     #[error(
@@ -110,8 +158,28 @@ impl EngineError {
             | Self::UnitsMismatch { .. }
             | Self::OutputNotEmpty(_)
             | Self::NoSnapshots(_)
+            | Self::Locked { .. }
+            | Self::NoCheckpoint { .. }
+            | Self::CaseDiffers { .. }
             | Self::OutputFolder { .. } => true,
-            Self::Output(_) | Self::Picture(_) | Self::NotFinite { .. } | Self::StepTooShort { .. } => false,
+            Self::Output(_)
+            | Self::Picture(_)
+            | Self::NotFinite { .. }
+            | Self::Energy { .. }
+            | Self::PostMortem { .. }
+            | Self::StepTooShort { .. } => false,
         }
     }
+
+    /// Whether storage failed, so that waiting may help.
+    pub fn is_of_storage(&self) -> bool {
+        match self {
+            Self::Output(error) | Self::Picture(PictureError::Io(error)) => error.system_cause().is_some(),
+            _ => false,
+        }
+    }
+}
+
+fn process(owner: &Option<u32>) -> String {
+    owner.map_or_else(String::new, |id| format!(" (process {id})"))
 }

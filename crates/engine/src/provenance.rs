@@ -14,9 +14,9 @@ pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// The git commit it was built from, or "unknown".
 pub const COMMIT: &str = env!("ORRERY_COMMIT");
 
-/// The device that computes, in words.
+/// The device that computes, in words. How many threads it has changes no bit, and so is not said.
 pub fn device() -> String {
-    format!("cpu ({}, {} threads)", InstructionSet::best().name(), rayon::current_num_threads())
+    format!("cpu ({})", InstructionSet::best().name())
 }
 
 /// BLAKE3 of a file, in hexadecimal.

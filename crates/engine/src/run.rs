@@ -1,211 +1,379 @@
-//! The run: step, look, report, until the end.
+//! The run: step, look, save, report, until the end or until it is asked to stop.
+//!
+//! Invariant: what is written never feeds back. Checkpoints, stops, resumes, full disks and waiting leave the
+//! trajectory and every output as they would have been.
 
-use std::fs;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use orrery_io::IoError;
+use orrery_io::{Snapshot, write_whole};
 
+pub use crate::folder::Output;
 pub use crate::observers::Record;
 
-use crate::case::Case;
+use crate::case::{Case, OnEnergyError, OnError};
+use crate::checkpoint::{self, Checkpoints, Saved};
+use crate::control::{Control, News, Reason, Status};
 use crate::error::EngineError;
+use crate::folder::{self, Lock};
 use crate::observers::Observers;
 use crate::provenance;
 use crate::simulation::{Moment, Simulation};
 use crate::start;
 
-/// Where a run writes, and whether it may replace what is there.
-#[derive(Clone, Debug)]
-pub struct Output {
-    /// The folder.
-    pub folder: PathBuf,
-    /// Whether an earlier run's files there may be replaced.
-    pub force: bool,
-}
+/// How long to wait before trying a failed write again: at first, and at most.
+const PAUSES: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(30)];
+/// While waiting, requests are looked for this often.
+const GLANCE: Duration = Duration::from_millis(100);
 
-/// How far a run is.
-#[derive(Clone, Copy, Debug)]
-pub struct Status {
-    /// Steps completed.
-    pub step: u64,
-    /// Simulated time.
-    pub time: f64,
-    /// When it ends.
-    pub end: f64,
-    /// Since the first step began.
-    pub elapsed: Duration,
-    /// (E − E₀) / |E₀| at the last row of the table.
-    pub energy_error: f64,
-}
-
-/// What a finished run leaves to say.
+/// What a run leaves to say.
 #[derive(Clone, Debug)]
 pub struct Summary {
+    /// What was simulated.
+    pub case: Case,
     /// Bodies.
     pub bodies: usize,
-    /// Steps taken.
-    pub steps: u64,
-    /// Wall time of the steps and their output.
+    /// Steps completed since the start.
+    pub step: u64,
+    /// Step at which this process took over: 0, or the checkpoint's.
+    pub from: u64,
+    /// Wall time of this process's steps and their output.
     pub elapsed: Duration,
     /// How forces were computed.
     pub solver: &'static str,
     /// The first and the last row of the table.
     pub first_and_last: (Record, Record),
+    /// Why it ended before its end, and the checkpoint to go on from.
+    pub stopped: Option<(Reason, PathBuf)>,
 }
 
-/// The files that a run makes in its folder.
-const MADE: [&str; 6] =
-    ["case.toml", "provenance.txt", "conserved.csv", "energy.svg", "energy.png", "animation.gif"];
-/// The folders of numbered files that it makes there, and how their names start.
-const SERIES: [(&str, &str); 2] = [("snapshots", "snapshot_"), ("images", "image_")];
-
-/// Simulates `case` into `output`, telling `report` after every step.
-pub fn run(case: &Case, output: &Output, report: impl FnMut(&Status) + Send) -> Result<Summary, EngineError> {
+/// Simulates `case` into `output`, as `control` allows, telling `report` of every step.
+pub fn run(
+    case: &Case,
+    output: &Output,
+    control: &Control,
+    mut report: impl FnMut(News<'_>) + Send,
+) -> Result<Summary, EngineError> {
     // On a thread of the pool: parallel loops begun outside it would wake it each time, which cost nine
     // bodies ten times what their step does.
-    rayon::scope(|_| run_here(case, output, report))
+    rayon::scope(|_| Run::begin(case, output, control, &mut report)?.complete())
 }
 
-fn run_here(case: &Case, output: &Output, mut report: impl FnMut(&Status)) -> Result<Summary, EngineError> {
-    output.check()?;
-    output.check_is_not_input(case)?;
-    let particles = start::bodies(case)?;
-    let case = &start::located(case);
-    let bodies = particles.len();
-    let mut simulation = Simulation::new(case, particles);
-    // Bodies apart in f64 may coincide in f32, and a softening may be too small to count.
-    let (step, time) = (0, 0.0);
-    simulation.moment().bodies.check_finite().map_err(|source| EngineError::NotFinite {
-        step,
-        time,
-        source,
-    })?;
-    let solver = simulation.moment().bodies.strategy().name();
-    let provenance = provenance::of_run(case, solver).map_err(EngineError::Input)?;
-    prepare_folder(output)?;
-    write_text(&output.folder.join("case.toml"), &case.to_toml())?;
-    write_text(&output.folder.join("provenance.txt"), &provenance_text(&provenance))?;
-    let mut observers =
-        Observers::new(case, simulation.moment().bodies.particles(), &output.folder, &provenance)?;
-
-    let began = Instant::now();
-    let outcome = to_the_end(&mut simulation, &mut observers, |simulation, energy_error| {
-        let Moment { step, time, .. } = simulation.moment();
-        report(&Status { step, time, end: case.time.end, elapsed: began.elapsed(), energy_error });
-    });
-    // What was seen until an error is worth keeping; the error itself comes first.
-    let finished = observers.finish();
-    outcome?;
-    finished?;
-    let records = observers.conserved.records();
-    let first_and_last = (records[0], records[records.len() - 1]);
-    Ok(Summary { bodies, steps: simulation.moment().step, elapsed: began.elapsed(), solver, first_and_last })
+/// Goes on with the run in `folder`. With `anew`, a table or animation that was changed since is begun again.
+pub fn resume(
+    folder: &Path,
+    anew: bool,
+    control: &Control,
+    mut report: impl FnMut(News<'_>) + Send,
+) -> Result<Summary, EngineError> {
+    rayon::scope(|_| Run::take_up(folder, None, anew, control, &mut report)?.complete())
 }
 
-fn to_the_end(
-    simulation: &mut Simulation,
-    observers: &mut Observers,
-    mut report: impl FnMut(&Simulation, f64),
-) -> Result<(), EngineError> {
-    observers.show_all(&simulation.moment())?;
-    while !simulation.is_over() {
-        step(simulation, observers)?;
-        report(simulation, observers.conserved.energy_error());
+/// Goes on with the run of `case` in `folder` if there is one, otherwise starts it.
+pub fn run_or_resume(
+    case: &Case,
+    folder: &Path,
+    control: &Control,
+    mut report: impl FnMut(News<'_>) + Send,
+) -> Result<Summary, EngineError> {
+    rayon::scope(|_| {
+        if checkpoint::exists_in(folder) {
+            return Run::take_up(folder, Some(case), false, control, &mut report)?.complete();
+        }
+        // One that ended before its first checkpoint has nothing to lose.
+        let begun = std::fs::read_to_string(folder.join(CASE));
+        let force =
+            folder::holds_a_run(folder) && begun.map_or(true, |text| text == start::located(case).to_toml());
+        let output = Output { folder: folder.to_owned(), force };
+        Run::begin(case, &output, control, &mut report)?.complete()
+    })
+}
+
+const CASE: &str = "case.toml";
+
+/// A run under way.
+struct Run<'a> {
+    case: Case,
+    folder: PathBuf,
+    provenance: Vec<(String, String)>,
+    simulation: Simulation,
+    observers: Observers,
+    checkpoints: Checkpoints,
+    control: &'a Control,
+    report: &'a mut (dyn FnMut(News<'_>) + Send),
+    from: (u64, f64),
+    began: Instant,
+    /// The longest step so far, output included.
+    longest_step: Duration,
+    /// Whether it was said that the energy error is beyond its limit.
+    warned: bool,
+    _lock: Lock,
+}
+
+impl<'a> Run<'a> {
+    /// Starts a new run.
+    fn begin(
+        case: &Case,
+        output: &Output,
+        control: &'a Control,
+        report: &'a mut (dyn FnMut(News<'_>) + Send),
+    ) -> Result<Self, EngineError> {
+        output.check()?;
+        output.check_is_not_input(case)?;
+        let particles = start::bodies(case)?;
+        let case = start::located(case);
+        let simulation = Simulation::new(&case, particles);
+        // Bodies apart in f64 may coincide in f32, and a softening may be too small to count.
+        simulation.check_finite()?;
+        let moment = simulation.moment();
+        let provenance =
+            provenance::of_run(&case, moment.bodies.strategy().name()).map_err(EngineError::Input)?;
+
+        let lock = output.claim()?;
+        let folder = output.folder.clone();
+        write_about(&folder, &case, &provenance)?;
+        let observers = Observers::new(&case, moment.bodies.particles(), &folder, &provenance)?;
+        let checkpoints = Checkpoints::new(&case, &folder, &moment)?;
+        let mut run = Self {
+            case,
+            folder,
+            provenance,
+            simulation,
+            observers,
+            checkpoints,
+            control,
+            report,
+            from: (0, 0.0),
+            began: Instant::now(),
+            longest_step: Duration::ZERO,
+            warned: false,
+            _lock: lock,
+        };
+        if run.checkpoints.are_wanted() {
+            run.save(0.0)?;
+        }
+        Ok(run)
     }
-    observers.show_all(&simulation.moment())
-}
 
-/// One step, and the moments on the way to its end that someone wants to see.
-fn step(simulation: &mut Simulation, observers: &mut Observers) -> Result<(), EngineError> {
-    let now = simulation.moment().time;
-    let next = simulation.next_time()?;
-    let dt = next - now;
-    while let Some(due) = observers.next_due_time().filter(|due| *due < next - crate::trigger::SAME_TIME * dt)
-    {
-        let bodies = simulation.bodies_at(due);
-        let step = simulation.moment().step;
-        observers.show_between(&Moment { step, time: due, bodies: &bodies })?;
+    /// Goes on from the newest checkpoint in `folder` that is whole; `expected` is the case that it must be of.
+    fn take_up(
+        folder: &Path,
+        expected: Option<&Case>,
+        anew: bool,
+        control: &'a Control,
+        report: &'a mut (dyn FnMut(News<'_>) + Send),
+    ) -> Result<Self, EngineError> {
+        if !checkpoint::exists_in(folder) {
+            return Err(EngineError::NoCheckpoint { path: folder.to_owned(), damaged: 0 });
+        }
+        let lock = folder::lock(folder)?;
+        let Saved { path, writer, case, mut provenance, simulation, observers, mut blocks } =
+            checkpoint::newest(folder, |error| report(News::Damaged(error)))?;
+        if let Some(expected) = expected {
+            check_same_case(folder, &case, expected)?;
+        }
+        folder::clear_unfinished(folder);
+        let moment = simulation.moment();
+        let (step, time) = (moment.step, moment.time);
+        report(News::Resumed { case: &case, path: &path, step, time });
+        let now = checkpoint::writer();
+        if writer != now {
+            report(News::Moved { before: &writer, now: &now });
+            let name = format!("resumed at step {step}");
+            provenance.retain(|(known, _)| *known != name);
+            provenance.push((name, now));
+        }
+        write_about(folder, &case, &provenance)?;
+        let observers = Observers::resume(
+            &case,
+            moment.bodies.particles().len(),
+            folder,
+            &provenance,
+            (&observers, &mut blocks),
+            anew,
+            report,
+        )?;
+        let checkpoints = Checkpoints::new(&case, folder, &moment)?;
+        Ok(Self {
+            case,
+            folder: folder.to_owned(),
+            provenance,
+            simulation,
+            observers,
+            checkpoints,
+            control,
+            report,
+            from: (step, time),
+            began: Instant::now(),
+            longest_step: Duration::ZERO,
+            warned: false,
+            _lock: lock,
+        })
     }
-    simulation.advance(next)?;
-    observers.after_step(&simulation.moment());
-    observers.show_step(&simulation.moment(), dt)
-}
 
-impl Output {
-    /// Whether a run may write here, without writing anything.
-    pub fn check(&self) -> Result<(), EngineError> {
-        let folder = &self.folder;
-        let wrong = |reason: String| EngineError::OutputFolder { path: folder.clone(), reason };
-        match fs::read_dir(folder) {
-            Ok(entries) => match entries.count() {
-                0 => Ok(()),
-                _ if !self.force => Err(EngineError::OutputNotEmpty(folder.clone())),
-                _ if holds_a_run(folder) => Ok(()),
-                _ => {
-                    Err(wrong("it holds no earlier run that --force could replace, expected one".to_owned()))
-                }
-            },
-            Err(e) if e.kind() == ErrorKind::NotFound => Ok(()),
-            Err(e) if e.kind() == ErrorKind::NotADirectory => {
-                let which = if folder.exists() { "it" } else { "a part of its path" };
-                Err(wrong(format!("{which} is a file, expected a directory")))
+    fn complete(mut self) -> Result<Summary, EngineError> {
+        let outcome = self.go();
+        // What was seen until an error is worth keeping; the error itself comes first.
+        let finished = self.insist(|run| run.observers.finish());
+        let stopped = outcome.map_err(|error| self.post_mortem(error))?;
+        finished?;
+        let records = self.observers.conserved.records();
+        let first_and_last = (records[0], records[records.len() - 1]);
+        let moment = self.simulation.moment();
+        Ok(Summary {
+            bodies: moment.bodies.particles().len(),
+            step: moment.step,
+            from: self.from.0,
+            elapsed: self.began.elapsed(),
+            solver: moment.bodies.strategy().name(),
+            first_and_last,
+            stopped,
+            case: self.case,
+        })
+    }
+
+    /// Steps until the end, or until asked to stop: then why, and the checkpoint.
+    fn go(&mut self) -> Result<Option<(Reason, PathBuf)>, EngineError> {
+        if self.simulation.moment().step == 0 {
+            self.insist(|run| run.observers.show_all(&run.simulation.moment()))?;
+        }
+        while !self.simulation.is_over() {
+            // Twice the longest so far: the next may be longer.
+            if let Some(reason) = self.control.stops(2 * (self.longest_step + self.checkpoints.cost)) {
+                return Ok(Some((reason, self.save(0.0)?)));
             }
-            Err(e) => Err(wrong(IoError::system(folder, e).fault.to_string())),
+            let began = Instant::now();
+            let dt = self.step()?;
+            self.check_energy()?;
+            let Moment { step, time, .. } = self.simulation.moment();
+            (self.report)(News::Step(Status {
+                step,
+                time,
+                end: self.case.time.end,
+                from: self.from,
+                elapsed: self.began.elapsed(),
+                energy_error: self.observers.conserved.energy_error(),
+            }));
+            self.longest_step = self.longest_step.max(began.elapsed());
+            if self.control.wants_checkpoint() {
+                let path = self.save(dt)?;
+                (self.report)(News::Checkpoint { path: &path, step });
+            } else if self.checkpoints.is_due(&self.simulation.moment(), dt) && !self.simulation.is_over() {
+                self.save(dt)?;
+            }
+        }
+        self.insist(|run| run.observers.show_all(&run.simulation.moment()))?;
+        self.check_energy()?;
+        if self.checkpoints.are_wanted() {
+            // To know that it is over; those on the way are of no more use.
+            self.save(0.0)?;
+            self.checkpoints.remove_all_but(1);
+        }
+        Ok(None)
+    }
+
+    /// One step, and the moments on the way to its end that someone wants to see; its length.
+    fn step(&mut self) -> Result<f64, EngineError> {
+        let now = self.simulation.moment();
+        let (step, next) = (now.step, self.simulation.next_time()?);
+        let dt = next - now.time;
+        let before = next - crate::trigger::SAME_TIME * dt;
+        while let Some(time) = self.observers.next_due_time().filter(|due| *due < before) {
+            let bodies = self.simulation.bodies_at(time);
+            self.insist(|run| run.observers.show_between(&Moment { step, time, bodies: &bodies }))?;
+        }
+        self.simulation.advance(next)?;
+        self.observers.after_step(&self.simulation.moment());
+        self.insist(|run| run.observers.show_step(&run.simulation.moment(), dt))?;
+        Ok(dt)
+    }
+
+    /// Writes a checkpoint after a step of length `dt`.
+    fn save(&mut self, dt: f64) -> Result<PathBuf, EngineError> {
+        self.insist(|run| {
+            let state = run.observers.sync()?;
+            let Run { case, provenance, simulation, observers, checkpoints, .. } = run;
+            checkpoints.save(case, provenance, simulation, observers, state, dt)
+        })
+    }
+
+    /// Does what may fail for want of storage; where the case says so, again and again until it succeeds.
+    fn insist<T>(
+        &mut self,
+        mut attempt: impl FnMut(&mut Self) -> Result<T, EngineError>,
+    ) -> Result<T, EngineError> {
+        let [mut pause, longest] = PAUSES;
+        let mut waited = false;
+        loop {
+            match attempt(self) {
+                Err(error)
+                    if error.is_of_storage()
+                        && self.case.output.on_error == OnError::Wait
+                        && !self.control.is_impatient() =>
+                {
+                    (self.report)(News::Waiting { error: &error, pause });
+                    let until = Instant::now() + pause;
+                    while Instant::now() < until && !self.control.is_impatient() {
+                        std::thread::sleep(GLANCE.min(until.saturating_duration_since(Instant::now())));
+                    }
+                    pause = (2 * pause).min(longest);
+                    waited = true;
+                }
+                outcome => {
+                    if waited && outcome.is_ok() {
+                        (self.report)(News::StorageIsBack);
+                    }
+                    return outcome;
+                }
+            }
         }
     }
 
-    /// A run that replaces another must not remove the snapshot that it starts from.
-    fn check_is_not_input(&self, case: &Case) -> Result<(), EngineError> {
-        let input = case.bodies_file().and_then(|path| path.canonicalize().ok());
-        match (input, self.folder.canonicalize()) {
-            (Some(input), Ok(folder)) if input.starts_with(&folder) => Err(EngineError::OutputFolder {
-                path: self.folder.clone(),
-                reason: "the bodies' file lies in it, expected another directory".to_owned(),
-            }),
-            _ => Ok(()),
+    /// Says once that the energy error is beyond its limit, or ends the run.
+    fn check_energy(&mut self) -> Result<(), EngineError> {
+        let Some(limit) = self.case.limits.energy_error else { return Ok(()) };
+        let error = self.observers.conserved.energy_error();
+        if error.abs() <= limit || self.warned {
+            return Ok(());
+        }
+        let Moment { step, time, .. } = self.simulation.moment();
+        match self.case.limits.on_energy_error {
+            OnEnergyError::Stop => Err(EngineError::Energy { step, time, error, limit }),
+            OnEnergyError::Warn => {
+                self.warned = true;
+                (self.report)(News::EnergyError { step, error, limit });
+                Ok(())
+            }
+        }
+    }
+
+    /// Keeps the bodies of the moment in which numbers went wrong.
+    fn post_mortem(&mut self, error: EngineError) -> EngineError {
+        if !matches!(error, EngineError::NotFinite { .. } | EngineError::Energy { .. }) {
+            return error;
+        }
+        let Moment { step, time, bodies } = self.simulation.moment();
+        let snapshot = Snapshot {
+            particles: bodies.particles().clone(),
+            time,
+            step,
+            units: self.case.units,
+            provenance: self.provenance.clone(),
+        };
+        let path = self.folder.join("post-mortem.hdf5");
+        match orrery_io::write(&path, &snapshot) {
+            Ok(()) => EngineError::PostMortem { source: Box::new(error), path },
+            Err(_) => error,
         }
     }
 }
 
-/// Whether a run has written its provenance here; nothing else is ever replaced.
-fn holds_a_run(folder: &Path) -> bool {
-    fs::read_to_string(folder.join("provenance.txt")).is_ok_and(|text| text.starts_with("program: orrery"))
-}
-
-/// Makes the folder and clears away an earlier run's files; other files there are left alone.
-fn prepare_folder(output: &Output) -> Result<(), EngineError> {
-    let folder = &output.folder;
-    let wrong = |e: std::io::Error| EngineError::OutputFolder {
-        path: folder.clone(),
-        reason: format!("it cannot be made or cleared: {}", IoError::system(folder, e).fault),
-    };
-    fs::create_dir_all(folder).map_err(wrong)?;
-    let files = MADE.into_iter().map(|name| folder.join(name));
-    let series =
-        SERIES.into_iter().flat_map(|(name, prefix)| files_starting_with(&folder.join(name), prefix));
-    // What an interrupted run left unfinished.
-    let parts =
-        files_starting_with(folder, ".").into_iter().filter(|path| path.extension() == Some("part".as_ref()));
-    for path in files.chain(series).chain(parts) {
-        match fs::remove_file(&path) {
-            Err(e) if e.kind() != ErrorKind::NotFound => return Err(wrong(e)),
-            _ => {}
-        }
-    }
-    Ok(())
-}
-
-/// The files in `folder`, none where it is not there, whose names start with `prefix`.
-fn files_starting_with(folder: &Path, prefix: &str) -> Vec<PathBuf> {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    let named = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(prefix));
-    named.map(|entry| entry.path()).filter(|path| path.is_file()).collect()
-}
-
-fn write_text(path: &Path, text: &str) -> Result<(), EngineError> {
-    fs::write(path, text).map_err(|e| EngineError::Output(IoError::system(path, e)))
+/// Writes what a run is: its case, and where it comes from.
+fn write_about(folder: &Path, case: &Case, provenance: &[(String, String)]) -> Result<(), EngineError> {
+    // First what makes the folder a run's.
+    write_whole(&folder.join("provenance.txt"), provenance_text(provenance).as_bytes())
+        .and_then(|()| write_whole(&folder.join(CASE), case.to_toml().as_bytes()))
+        .map_err(EngineError::Output)
 }
 
 /// The provenance for people; the case has its own file.
@@ -215,4 +383,16 @@ fn provenance_text(provenance: &[(String, String)]) -> String {
         .filter(|(name, _)| name != "case")
         .map(|(name, text)| format!("{name}: {text}\n"))
         .collect()
+}
+
+/// A run is gone on with only for the case that it is of.
+fn check_same_case(folder: &Path, found: &Case, expected: &Case) -> Result<(), EngineError> {
+    let (found, expected) = (found.to_toml(), start::located(expected).to_toml());
+    if found == expected {
+        return Ok(());
+    }
+    let mut differing = found.lines().zip(expected.lines()).filter(|(a, b)| a != b);
+    let (found, expected) = differing.next().unwrap_or(("another number of lines", "its own"));
+    let (path, found, expected) = (folder.to_owned(), found.to_owned(), expected.to_owned());
+    Err(EngineError::CaseDiffers { path, found, expected })
 }

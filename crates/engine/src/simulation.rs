@@ -50,6 +50,12 @@ impl Simulation {
         }
     }
 
+    /// Goes on with bodies that are at `time` after `step` steps.
+    pub fn restore(case: &Case, bodies: Bodies, step: u64, time: f64) -> Self {
+        let (integrator, choice, end) = (case.time.integrator, case.time.step, case.time.end);
+        Self { bodies, integrator, choice, end, step, time }
+    }
+
     /// The present state.
     pub fn moment(&self) -> Moment<'_> {
         Moment { step: self.step, time: self.time, bodies: &self.bodies }
@@ -87,6 +93,11 @@ impl Simulation {
         self.integrator.step(&mut self.bodies, dt);
         self.step += 1;
         self.time = next;
+        self.check_finite()
+    }
+
+    /// Whether all numbers still are numbers.
+    pub fn check_finite(&self) -> Result<(), EngineError> {
         let (step, time) = (self.step, self.time);
         self.bodies.check_finite().map_err(|source| EngineError::NotFinite { step, time, source })
     }

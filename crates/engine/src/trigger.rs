@@ -21,6 +21,16 @@ impl Trigger {
         Self { every, next: 1 }
     }
 
+    /// How far it has come, for [`Trigger::taken_up`].
+    pub fn position(&self) -> u64 {
+        self.next
+    }
+
+    /// The schedule at a position.
+    pub fn taken_up(every: Every, position: u64) -> Self {
+        Self { every, next: position }
+    }
+
     /// The next time at which a schedule in time fires.
     pub fn due_time(&self) -> Option<f64> {
         match self.every {

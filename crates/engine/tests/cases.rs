@@ -166,6 +166,15 @@ fn mistakes_in_settings_name_the_setting() {
         ),
         ("bodies.n=many", "bodies.n = \"many\" is a string, expected an integer"),
         ("bodies.n=1000000000", "1000000000 bodies need 419.1 GiB of memory, 16.0 GiB are available"),
+        (
+            "checkpoint.every=10 parsecs",
+            "checkpoint.every = \"10 parsecs\" is not an interval, expected \"10 min\" (wall clock), \
+             \"100 steps\", or a simulated time such as 0.5 or \"10 Myr\"",
+        ),
+        (
+            "time.end=1e6",
+            "output.image_every = 0.2 asks for 5000000 of them until end = 1000000, expected at most 1e6",
+        ),
         ("time.end=0.001", "time.step = 0.005 is longer than the run, expected step <= end = 0.001"),
         (
             "time.integrator=rk4",

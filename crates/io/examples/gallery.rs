@@ -151,7 +151,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let layers = [Layer { map: &a, colours: &blue }, Layer { map: &b, colours: &orange }];
         writer.push(&render(&layers, scale, &view, &labels)?)?;
     }
-    writer.finish()?;
+    writer.sync()?;
 
     let planets = [
         ("Sun", 0.0, 1.0),

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
+use crate::storage::StorageError;
+
 /// A file that could not be read or written.
 #[derive(Debug, Error)]
 #[error("{}: {fault}", path.display())]
@@ -21,6 +23,9 @@ pub enum Fault {
     /// The operating system refused.
     #[error("{}", system_message(.0))]
     System(io::Error),
+    /// The disk would not take it.
+    #[error(transparent)]
+    Storage(StorageError),
     /// No byte in it.
     #[error("the file is empty, expected a snapshot")]
     Empty,
@@ -56,6 +61,32 @@ impl IoError {
     /// What the operating system said about `path`.
     pub fn system(path: &Path, error: io::Error) -> Self {
         Fault::System(error).at(path)
+    }
+
+    /// Whether a path that cannot be written to was given, rather than that the storage failed.
+    pub fn is_wrong_place(&self) -> bool {
+        use io::ErrorKind as Kind;
+        self.system_cause().is_some_and(|cause| {
+            matches!(
+                cause.kind(),
+                Kind::NotFound
+                    | Kind::AlreadyExists
+                    | Kind::NotADirectory
+                    | Kind::IsADirectory
+                    | Kind::PermissionDenied
+                    | Kind::ReadOnlyFilesystem
+                    | Kind::InvalidFilename
+            )
+        })
+    }
+
+    /// What the operating system refused, where it was the system.
+    pub fn system_cause(&self) -> Option<&io::Error> {
+        match &self.fault {
+            Fault::System(cause) => Some(cause),
+            Fault::Storage(error) => Some(&error.cause),
+            _ => None,
+        }
     }
 }
 

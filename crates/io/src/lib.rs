@@ -5,18 +5,21 @@
 //! gives bodies or an [`IoError`] of one line, and memory is bounded by the size of the file, never by what
 //! its header announces.
 
+mod checkpoint;
 mod error;
 mod gadget;
 mod hdf5;
 mod npy;
 mod npz;
-mod pending;
 pub mod picture;
 pub mod plot;
 mod snapshot;
+mod storage;
 mod text;
 mod xyz;
 
+pub use checkpoint::{Block, Checkpoint, Column, read_checkpoint, write_checkpoint};
 pub use error::{Fault, IoError};
 pub use npz::{NpzArray, write_npz_arrays};
 pub use snapshot::{Description, Format, Snapshot, describe, read, write};
+pub use storage::{AppendFile, Mark, Stage, StorageError, write_whole};

@@ -23,7 +23,8 @@ use zip::{CompressionMethod, ZipArchive, ZipWriter};
 
 use crate::error::{Fault, IoError};
 use crate::npy::{self, Array};
-use crate::snapshot::{Snapshot, replace_file};
+use crate::snapshot::Snapshot;
+use crate::storage::replace_file;
 use crate::text;
 
 /// An array to write.

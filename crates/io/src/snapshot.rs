@@ -8,7 +8,7 @@ use std::path::Path;
 use orrery_model::{Particles, Species, Units};
 
 use crate::error::{Fault, IoError};
-use crate::pending::PendingFile;
+use crate::storage::replace_file;
 use crate::{gadget, hdf5, npz, xyz};
 
 /// The bodies at one time, and where they come from.
@@ -159,20 +159,6 @@ fn check_writable(snapshot: &Snapshot) -> Result<(), Fault> {
         }
     }
     Ok(())
-}
-
-/// Fills a file that appears under its name only when it is complete.
-pub(crate) fn replace_file(
-    path: &Path,
-    fill: impl FnOnce(&mut PendingFile) -> Result<(), Fault>,
-) -> Result<(), IoError> {
-    let attempt = || {
-        let mut file = PendingFile::create(path)?;
-        fill(&mut file)?;
-        file.finish()?;
-        Ok(())
-    };
-    attempt().map_err(|fault: Fault| fault.at(path))
 }
 
 /// What a snapshot file holds, in short.

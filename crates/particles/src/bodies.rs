@@ -58,6 +58,18 @@ impl Bodies {
         bodies
     }
 
+    /// Takes bodies up where they were: `acceleration` and `jerk` are what [`Bodies::acceleration`] and
+    /// [`Bodies::known_jerk`] gave then.
+    pub fn restore(
+        particles: Particles,
+        acceleration: Vec3s,
+        jerk: Option<Vec3s>,
+        settings: &GravitySettings,
+    ) -> Self {
+        let strategy = Strategy::resolve(settings, particles.len());
+        Self { particles, acceleration, jerk, g: settings.g, eps: settings.eps, strategy }
+    }
+
     fn problem(&self, with_potential: bool) -> Problem<'_> {
         let Particles { position, mass, .. } = &self.particles;
         Problem { position, mass, g: self.g, eps: self.eps, with_potential }
@@ -121,6 +133,11 @@ impl Bodies {
             self.update_forces_and_jerks();
         }
         self.jerk.get_or_insert_default()
+    }
+
+    /// The time derivatives of the accelerations, if they are known.
+    pub fn known_jerk(&self) -> Option<&Vec3s> {
+        self.jerk.as_ref()
     }
 
     /// Sets position and velocity columns at once, as a predictor or corrector does.

@@ -4,6 +4,7 @@ mod accuracy;
 mod analyze;
 mod bench;
 mod files;
+mod presets;
 mod run;
 
 use std::path::Path;
@@ -16,15 +17,33 @@ use crate::args::{Arguments, Command, Gravity};
 use crate::failure::Failure;
 use crate::say::{say, warn};
 
+/// How a command ended that did not fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// All is done.
+    Done,
+    /// A run was interrupted in good order and can go on.
+    Stopped,
+}
+
 /// Does what the flags say.
-pub fn execute(command: Command) -> Result<(), Failure> {
+pub fn execute(command: Command) -> Result<Ending, Failure> {
     match command {
         Command::Run(arguments) => run::run(&arguments),
+        Command::Resume(arguments) => run::resume(&arguments),
+        other => at_once(other).map(|()| Ending::Done),
+    }
+}
+
+/// The commands that nothing interrupts.
+fn at_once(command: Command) -> Result<(), Failure> {
+    match command {
+        Command::Run(_) | Command::Resume(_) => Ok(()),
         Command::Presets => {
-            run::presets_list();
+            presets::list();
             Ok(())
         }
-        Command::Init { preset, output, force } => run::init(&preset, output, force),
+        Command::Init { preset, output, force } => presets::init(&preset, output, force),
         Command::Ic(arguments) => files::ic(&arguments),
         Command::Info { file } => files::info(&file),
         Command::Convert { input, output } => files::convert(&input, &output),

@@ -1,81 +1,115 @@
-//! `run`, `presets` and `init`.
+//! `run` and `resume`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
 
-use orrery_engine::case::{self, BYTES_PER_BODY, Case, CaseSource, preset, presets, show_bytes};
+use orrery_engine::case::{self, BYTES_PER_BODY, Case, CaseSource, show_bytes};
+use orrery_engine::control::{Control, Reason};
 use orrery_engine::run::{Output, Summary};
 use orrery_engine::{provenance, run as engine_run, start};
-use orrery_io::IoError;
 use orrery_particles::settings::StepChoice;
 
-use crate::args::{Device, Run};
-use crate::failure::{Failure, check_new_output};
+use super::Ending;
+use crate::args::{Device, Resume, Run, Running};
+use crate::failure::Failure;
 use crate::progress::{Progress, show_duration};
 use crate::say::{say, warn};
-
-/// A change of the total energy beyond this share is worth a warning.
-const BAD_ENERGY_CHANGE: f64 = 0.02;
+use crate::signals;
 
 /// Simulates a case.
-pub fn run(arguments: &Run) -> Result<(), Failure> {
+pub fn run(arguments: &Run) -> Result<Ending, Failure> {
     let mut sets = arguments.set.clone();
     sets.extend(arguments.precision.map(|precision| format!("gravity.precision={}", precision.name())));
     let case = Case::load(&CaseSource::find(&arguments.case).map_err(Failure::from)?, &sets)?;
-    super::use_threads(arguments.threads)?;
     let folder = arguments.out.clone().unwrap_or_else(|| PathBuf::from("out").join(&case.name));
     if arguments.dry_run {
-        return dry_run(&case, &folder);
+        super::use_threads(arguments.running.threads)?;
+        dry_run(&case, &folder)?;
+        return Ok(Ending::Done);
     }
     let output = Output { folder: folder.clone(), force: arguments.force };
-    output.check().map_err(Failure::from)?;
-    if !arguments.quiet {
-        let device = match arguments.device {
-            Device::Auto | Device::Cpu => provenance::device(),
-        };
+    if !arguments.resume {
+        output.check().map_err(Failure::from)?;
+    }
+    let control = begin(&arguments.running)?;
+    if !arguments.running.quiet {
         match case.description.as_str() {
             "" => say!("{}", case.name),
             description => say!("{}: {description}", case.name),
         }
-        say!("on {device}, {} precision, into {}", precision_name(&case), folder.display());
+        let precision = format!("{:?}", case.gravity.precision).to_lowercase();
+        say!("on {}, {precision} precision, into {}", device(arguments.running.device), folder.display());
     }
-    let mut progress = Progress::new(arguments.quiet, case.units);
-    let outcome = engine_run::run(&case, &output, |status| progress.report(status));
+    let mut progress = Progress::new(arguments.running.quiet).with_units(case.units);
+    let outcome = if arguments.resume {
+        engine_run::run_or_resume(&case, &folder, &control, |news| progress.hear(&news))
+    } else {
+        engine_run::run(&case, &output, &control, |news| progress.hear(&news))
+    };
     progress.finish();
-    let summary = outcome?;
-    if !arguments.quiet {
-        report(&case, &summary, &folder);
+    end(&outcome?, &folder, arguments.running.quiet)
+}
+
+/// Goes on with a run.
+pub fn resume(arguments: &Resume) -> Result<Ending, Failure> {
+    let folder = &arguments.folder;
+    let control = begin(&arguments.running)?;
+    let mut progress = Progress::new(arguments.running.quiet);
+    let outcome = engine_run::resume(folder, arguments.force, &control, |news| progress.hear(&news));
+    progress.finish();
+    end(&outcome?, folder, arguments.running.quiet)
+}
+
+/// The threads, and what may interrupt them.
+fn begin(running: &Running) -> Result<Control, Failure> {
+    super::use_threads(running.threads)?;
+    // Too far away to be counted is never.
+    let deadline = running.wall_time.and_then(|wall_time| Instant::now().checked_add(wall_time));
+    let control = Control { deadline, ..Control::default() };
+    signals::listen(&control).map_err(|e| Failure::Usage(format!("signals cannot be listened to: {e}")))?;
+    Ok(control)
+}
+
+fn device(device: Device) -> String {
+    match device {
+        Device::Auto | Device::Cpu => {
+            format!("{}, {} threads", provenance::device(), rayon::current_num_threads())
+        }
     }
-    warn_of_energy(&summary);
-    Ok(())
 }
 
-/// A run that lost its energy looks like any other; it should not pass for one.
-fn warn_of_energy(summary: &Summary) {
-    let (first, last) = &summary.first_and_last;
-    let change = (last.total() - first.total()) / first.total().abs();
-    if change.abs() > BAD_ENERGY_CHANGE || change.is_nan() {
-        warn(format_args!(
-            "warning: the total energy changed by {:.0}% of its start; a shorter step or a larger softening may help",
-            100.0 * change
-        ));
+fn end(summary: &Summary, folder: &Path, quiet: bool) -> Result<Ending, Failure> {
+    let Some((reason, checkpoint)) = &summary.stopped else {
+        if !quiet {
+            report(summary, folder);
+        }
+        return Ok(Ending::Done);
+    };
+    let why = match reason {
+        Reason::Asked => "as a signal asked",
+        Reason::WallTime => "since the wall time is up",
+    };
+    warn(format_args!("stopped after step {}, {why}; saved in {}", summary.step, checkpoint.display()));
+    warn(format_args!("go on with: orrery resume {}", folder.display()));
+    Ok(Ending::Stopped)
+}
+
+fn report(summary: &Summary, folder: &Path) {
+    let steps = summary.step - summary.from;
+    if steps == 0 {
+        say!("{}: finished at step {}, nothing is left to do", folder.display(), summary.step);
+        return;
     }
-}
-
-fn precision_name(case: &Case) -> String {
-    format!("{:?}", case.gravity.precision).to_lowercase()
-}
-
-fn report(case: &Case, summary: &Summary, folder: &std::path::Path) {
     let (first, last) = &summary.first_and_last;
     let seconds = summary.elapsed.as_secs_f64();
     say!(
         "{} bodies, {} steps ({} forces) to t = {} in {}: {:.2e} body-steps/s",
         summary.bodies,
-        summary.steps,
+        summary.step,
         summary.solver,
-        case.units.show_time(last.time),
+        summary.case.units.show_time(last.time),
         show_duration(seconds),
-        summary.bodies as f64 * summary.steps as f64 / seconds
+        summary.bodies as f64 * steps as f64 / seconds
     );
     say!("");
     say!("{:<18} {:>16} {:>16} {:>12}", "", "start", "end", "change");
@@ -99,7 +133,7 @@ fn report(case: &Case, summary: &Summary, folder: &std::path::Path) {
     say!("{folder}/snapshots        the bodies, for yt, pynbody, h5py or orrery analyze {folder}");
 }
 
-fn dry_run(case: &Case, folder: &std::path::Path) -> Result<(), Failure> {
+fn dry_run(case: &Case, folder: &Path) -> Result<(), Failure> {
     // A file's bodies are counted, and checked, by reading them.
     let n = match case.body_count() {
         Some(n) => n,
@@ -115,28 +149,5 @@ fn dry_run(case: &Case, folder: &std::path::Path) -> Result<(), Failure> {
         say!("# {:.0} steps", (case.time.end / step).ceil());
     }
     say!("# output would go to {}", folder.display());
-    Ok(())
-}
-
-/// Prints the presets.
-pub fn presets_list() {
-    let width = presets().iter().map(|preset| preset.name.len()).max().unwrap_or(0);
-    for preset in presets() {
-        say!("{:<width$}  {}", preset.name, preset.description);
-    }
-}
-
-/// Writes a preset's text to a file.
-pub fn init(name: &str, output: Option<PathBuf>, force: bool) -> Result<(), Failure> {
-    let Some(found) = preset(name) else {
-        let nearest = case::nearest(name, presets().iter().map(|preset| preset.name));
-        let hint = nearest
-            .map_or_else(|| "see orrery presets".to_owned(), |nearest| format!("did you mean '{nearest}'?"));
-        return Err(Failure::Usage(format!("no preset is called '{name}'; {hint}")));
-    };
-    let path = output.unwrap_or_else(|| PathBuf::from(format!("{name}.toml")));
-    check_new_output(&path, force)?;
-    std::fs::write(&path, found.text).map_err(|e| Failure::Output(IoError::system(&path, e)))?;
-    say!("wrote {}; run it with: orrery run {0}", path.display());
     Ok(())
 }

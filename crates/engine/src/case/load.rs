@@ -1,18 +1,18 @@
 //! From a file, a preset or a text to a checked [`Case`].
 
 use std::fs::File;
-use std::io::{ErrorKind, Read};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use orrery_model::Units;
-use orrery_particles::settings::{IntegratorChoice, SolverChoice, StepChoice};
 
 use super::document::{self, CaseError, Place, one_line};
 use super::presets::{Preset, preset, presets};
 use super::reader::{Problems, Section};
-use super::sections::{bodies, gravity, output, time};
+use super::sections::{bodies, checkpoint, gravity, limits, output, time};
 use super::suggest::did_you_mean;
-use super::{BodiesSource, Case, Every, OutputSettings};
+use super::together::{Beginning, Sections};
+use super::{BodiesSource, Case};
 
 /// What a body takes at most while it is simulated: its state, the tree's share and a snapshot being written.
 pub const BYTES_PER_BODY: u64 = 450;
@@ -20,8 +20,6 @@ pub const BYTES_PER_BODY: u64 = 450;
 /// A case is written by hand; what is larger is some other file.
 const LARGEST_FILE: u64 = 1 << 20;
 const LONGEST_NAME: usize = 100;
-/// More files or rows of a kind than this is a slip of the keyboard.
-const MOST_OUTPUTS: f64 = 1e6;
 
 pub(super) const SYSTEMS: &[(&str, Units)] =
     &[("nbody", Units::NBody), ("galactic", Units::Galactic), ("solar", Units::Solar)];
@@ -124,6 +122,17 @@ impl Case {
         sets: &[String],
         available: Option<u64>,
     ) -> Result<Self, CaseError> {
+        Self::read(source, sets, Beginning::Fresh { available })
+    }
+
+    /// Reads the resolved text that a checkpoint holds; messages call it `label`. The bodies are in the
+    /// checkpoint too, so neither the file nor the memory that they began from is asked for.
+    pub fn load_resumed(text: &str, label: &str) -> Result<Self, CaseError> {
+        let (label, text) = (label.to_owned(), text.to_owned());
+        Self::read(&CaseSource::Text { label, text, folder: PathBuf::new() }, &[], Beginning::Resumed)
+    }
+
+    fn read(source: &CaseSource, sets: &[String], beginning: Beginning) -> Result<Self, CaseError> {
         let label = source.label();
         let entries = document::parse(&label, &source.bytes()?, sets)?;
         let problems = Problems::default();
@@ -148,6 +157,7 @@ impl Case {
             gravity: root.section("gravity"),
             time: root.section("time"),
             output: root.section("output"),
+            checkpoint: root.section("checkpoint"),
         };
         let gravity = gravity::read(&sections.gravity);
         let case = Self {
@@ -158,13 +168,15 @@ impl Case {
             gravity,
             time: time::read(&sections.time),
             output: output::read_output(&sections.output),
+            checkpoint: checkpoint::read(&sections.checkpoint),
+            limits: limits::read(&root.section("limits")),
             image: output::read_image(&root.section("image")),
             folder: source.folder(),
         };
         root.finish();
         problems.check(&label)?;
 
-        case.check_together(&sections, available);
+        sections.check(&case, beginning);
         problems.check(&label)?;
         Ok(case)
     }
@@ -184,86 +196,6 @@ impl Case {
             BodiesSource::Model(_) => None,
         }
     }
-
-    /// What no section can see alone.
-    fn check_together(&self, sections: &Sections<'_>, available: Option<u64>) {
-        let Sections { bodies, gravity, time, output } = sections;
-        let tree = self.gravity.solver == SolverChoice::Tree;
-        let solver = gravity.place_of("solver");
-        if tree && self.time.integrator == IntegratorChoice::Hermite4 {
-            let fault =
-                " needs direct forces, expected gravity.solver = \"direct\" or \"auto\", got \"tree\"";
-            time.refuse_at(blame(time.place_of("integrator"), solver), "integrator", fault);
-        }
-        let end = self.time.end;
-        let (step, blamed) = (time.place_of("step"), blame(time.place_of("step"), time.place_of("end")));
-        match self.time.step {
-            StepChoice::Adaptive { .. } if tree && self.gravity.eps == 0.0 => {
-                let fault = " needs gravity.softening > 0 or gravity.solver = \"direct\", got 0 and \"tree\"";
-                time.refuse_at(blame(blame(step, solver), gravity.place_of("softening")), "step", fault);
-            }
-            StepChoice::Fixed(dt) if dt > end => {
-                let fault = format!(" is longer than the run, expected step <= end = {end}");
-                time.refuse_at(blamed, "step", &fault);
-            }
-            // Beyond 2^53 steps, time + step is time again.
-            StepChoice::Fixed(dt) if end / dt > 2f64.powi(53) => {
-                let steps = end / dt;
-                let fault = format!(" takes {steps:.0e} steps to end = {end}, expected at most 2^53 steps");
-                time.refuse_at(blamed, "step", &fault);
-            }
-            _ => {}
-        }
-        let OutputSettings { snapshot_every, image_every, record_every, .. } = self.output;
-        for (key, every) in
-            [("snapshot_every", snapshot_every), ("image_every", image_every), ("record_every", record_every)]
-        {
-            if let Every::Time(interval) = every
-                && end / interval > MOST_OUTPUTS
-            {
-                let count = end / interval;
-                let fault = format!(" asks for {count:.0e} of them until end = {end}, expected at most 1e6");
-                output.refuse_at(blame(output.place_of(key), time.place_of("end")), key, &fault);
-            }
-        }
-        if let Some(path) = self.bodies_file() {
-            match path.metadata() {
-                Ok(found) if found.is_file() => {}
-                Ok(_) => bodies.refuse("file", " is not a file, expected a snapshot"),
-                Err(e) if e.kind() == ErrorKind::NotFound => {
-                    bodies.refuse("file", " does not exist, expected a snapshot");
-                }
-                Err(e) => bodies.refuse("file", &format!(" cannot be read: {e}")),
-            }
-        }
-        if self.body_count().is_some_and(|count| count > u64::from(u32::MAX)) && available.is_none() {
-            let message = format!("more bodies than {}, expected no more", u32::MAX);
-            bodies.problem(bodies.place_of("model"), message);
-        }
-        if let (Some(count), Some(available)) = (self.body_count(), available) {
-            let needed = count.saturating_mul(BYTES_PER_BODY);
-            if needed > available {
-                let (needed, available) = (show_bytes(needed), show_bytes(available));
-                let message = format!("{count} bodies need {needed} of memory, {available} are available");
-                let counts = ["n", "n_disc", "n_bulge", "n_halo"].into_iter().filter(|key| bodies.has(key));
-                let place = counts.map(|key| bodies.place_of(key)).max();
-                bodies.problem(place.unwrap_or(bodies.place_of("model")), message);
-            }
-        }
-    }
-}
-
-/// The sections that are checked against one another.
-struct Sections<'a> {
-    bodies: Section<'a>,
-    gravity: Section<'a>,
-    time: Section<'a>,
-    output: Section<'a>,
-}
-
-/// Of two places that contradict each other: the first, unless the other overrode a file that was right.
-fn blame<'a>(first: &'a Place, other: &'a Place) -> &'a Place {
-    if matches!(other, Place::Set { .. }) { first.max(other) } else { first }
 }
 
 /// Bytes of memory that may be taken without swapping, where the system tells (Linux).

@@ -1,8 +1,8 @@
 //! The case: what to simulate, as plain data.
 //!
 //! Text becomes a [`Case`] in three stages, each in its module: `document` finds every key and value with
-//! its place and applies `--set`; `sections` reads them with their types, units and ranges; `load` checks
-//! what only the whole can show. A [`Case`] in hand is therefore free of mistakes that need no device and
+//! its place and applies `--set`; `sections` reads them with their types, units and ranges; `together`
+//! checks what only the whole can show. A [`Case`] in hand is therefore free of mistakes that need no device and
 //! no snapshot to be seen.
 
 mod document;
@@ -12,8 +12,10 @@ mod reader;
 mod resolved;
 mod sections;
 mod suggest;
+mod together;
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use orrery_model::Units;
 use orrery_particles::settings::{GravitySettings, IntegratorChoice, StepChoice};
@@ -42,6 +44,10 @@ pub struct Case {
     pub time: TimeSettings,
     /// What is written, and when.
     pub output: OutputSettings,
+    /// When the state is saved to go on from.
+    pub checkpoint: CheckpointSettings,
+    /// How far numbers may go wrong.
+    pub limits: LimitSettings,
     /// How pictures look.
     pub image: ImageSettings,
     /// The folder that a relative `bodies.file` starts from.
@@ -93,6 +99,71 @@ pub struct OutputSettings {
     pub record_every: Every,
     /// The snapshots' format.
     pub format: SnapshotFormat,
+    /// What to do when a file cannot be written.
+    pub on_error: OnError,
+}
+
+/// What a run does when the storage fails.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnError {
+    /// Ends with an error.
+    #[default]
+    Stop,
+    /// Waits and tries again.
+    Wait,
+}
+
+/// `[checkpoint]`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CheckpointSettings {
+    /// When one is written.
+    pub every: CheckpointEvery,
+    /// How many are kept.
+    pub keep: u32,
+}
+
+/// How often a checkpoint is written. A case says which clock it means by the unit: "10 s", "10 min", "2 h"
+/// and "2 d" are the wall clock; a number, "1 day", "1 yr" and "10 Myr" are simulated time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum CheckpointEvery {
+    /// Not by itself.
+    Never,
+    /// After so many steps.
+    Steps(u64),
+    /// After so much simulated time.
+    Time(f64),
+    /// After so much time of the user; a second or more.
+    WallClock(Duration),
+}
+
+impl CheckpointEvery {
+    /// The schedule in steps or simulated time; the wall clock has none.
+    pub fn schedule(self) -> Every {
+        match self {
+            Self::Never | Self::WallClock(_) => Every::Never,
+            Self::Steps(count) => Every::Steps(count),
+            Self::Time(interval) => Every::Time(interval),
+        }
+    }
+}
+
+/// `[limits]`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LimitSettings {
+    /// The largest |E − E₀| / |E₀|; `None` is no limit.
+    pub energy_error: Option<f64>,
+    /// What to do beyond it.
+    pub on_energy_error: OnEnergyError,
+}
+
+/// What a run does when its energy error passes the limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnEnergyError {
+    /// Says so and goes on.
+    #[default]
+    Warn,
+    /// Ends with an error.
+    Stop,
 }
 
 /// The plane that a picture projects onto.

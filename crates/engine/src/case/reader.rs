@@ -153,14 +153,27 @@ impl<'a> Section<'a> {
         Some(s.clone())
     }
 
+    /// The string under `key`, where one stands there, for a string beside other kinds of value.
+    pub fn text(&self, key: &'static str) -> Option<&'a str> {
+        match self.entry(key) {
+            Some(Entry { value: Value::String(s), .. }) => Some(s),
+            _ => None,
+        }
+    }
+
     /// A plain number.
     pub fn number(&self, key: &'static str, range: Range) -> Option<f64> {
+        self.number_expecting(key, range, "a number")
+    }
+
+    /// The same, where more than a number is `expected`.
+    pub fn number_expecting(&self, key: &'static str, range: Range, expected: &str) -> Option<f64> {
         let entry = self.entry(key)?;
         let Some(x) = number(&entry.value) else {
-            self.wrong_type(entry, "a number");
+            self.wrong_type(entry, expected);
             return None;
         };
-        self.in_range(entry, x, range)
+        self.in_range(key, x, range)
     }
 
     /// A number in the case's units, or a string with a unit.
@@ -196,7 +209,20 @@ impl<'a> Section<'a> {
                 return None;
             }
         };
-        self.in_range(entry, x, range)
+        self.in_range(key, x, range)
+    }
+
+    /// `x`, read from `key`, if it is finite and in `range`.
+    pub fn in_range(&self, key: &str, x: f64, range: Range) -> Option<f64> {
+        if !x.is_finite() {
+            self.refuse(key, " is not a finite number");
+            return None;
+        }
+        if !range.contains(x) {
+            self.refuse(key, &format!(" is outside {}", range.show(key)));
+            return None;
+        }
+        Some(x)
     }
 
     /// An integer from `least` to `most`.
@@ -236,13 +262,13 @@ impl<'a> Section<'a> {
 
     /// Whether `key` holds exactly `word`, for a word beside other kinds of value.
     pub fn is_word(&self, key: &'static str, word: &str) -> bool {
-        matches!(self.entry(key), Some(Entry { value: Value::String(s), .. }) if s == word)
+        self.text(key) == Some(word)
     }
 
     /// What stands before the first of `endings` that the string under `key` ends with, if one does.
     pub fn before_ending(&self, key: &'static str, endings: &[&str]) -> Option<String> {
-        let Some(Entry { value: Value::String(s), .. }) = self.entry(key) else { return None };
-        endings.iter().find_map(|ending| s.trim().strip_suffix(ending)).map(|rest| rest.trim().to_owned())
+        let text = self.text(key)?.trim();
+        endings.iter().find_map(|ending| text.strip_suffix(ending)).map(|rest| rest.trim().to_owned())
     }
 
     /// Reports `key` as missing unless it was written (and perhaps refused); then a stand-in will do.
@@ -350,18 +376,6 @@ impl<'a> Section<'a> {
         };
         let (path, kind) = (self.path_of(&entry.key), entry.value.kind());
         self.problems.add(&entry.place, format!("{path}{written} is {kind}, expected {expected}"));
-    }
-
-    fn in_range(&self, entry: &Entry, x: f64, range: Range) -> Option<f64> {
-        if !x.is_finite() {
-            self.refuse(&entry.key, " is not a finite number");
-            return None;
-        }
-        if !range.contains(x) {
-            self.refuse(&entry.key, &format!(" is outside {}", range.show(&entry.key)));
-            return None;
-        }
-        Some(x)
     }
 }
 

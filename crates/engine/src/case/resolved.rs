@@ -4,10 +4,12 @@
 use orrery_particles::settings::{Acceptance, StepChoice};
 
 use super::sections::gravity::{PRECISIONS, SOLVERS};
-use super::sections::output::{FORMATS, PLANES, SHOWS};
+use super::sections::limits::{NO_LIMIT, ON_ENERGY_ERROR};
+use super::sections::output::{FORMATS, ON_ERROR, PLANES, SHOWS};
 use super::sections::time::INTEGRATORS;
 use super::sections::word;
-use super::{Case, Every};
+use super::{Case, CheckpointEvery, Every};
+use crate::wall_time;
 
 /// TOML being written, one `key = value` a line.
 #[derive(Default)]
@@ -87,6 +89,21 @@ impl Case {
         w.every("image_every", self.output.image_every);
         w.every("record_every", self.output.record_every);
         w.string("format", word(FORMATS, &self.output.format));
+        w.string("on_error", word(ON_ERROR, &self.output.on_error));
+
+        w.section("checkpoint");
+        match self.checkpoint.every {
+            CheckpointEvery::WallClock(interval) => w.string("every", &wall_time::show(interval)),
+            every => w.every("every", every.schedule()),
+        }
+        w.integer("keep", self.checkpoint.keep.into());
+
+        w.section("limits");
+        match self.limits.energy_error {
+            None => w.string("energy_error", NO_LIMIT),
+            Some(limit) => w.number("energy_error", limit),
+        }
+        w.string("on_energy_error", word(ON_ENERGY_ERROR, &self.limits.on_energy_error));
 
         w.section("image");
         w.integer("size", self.image.size.into());

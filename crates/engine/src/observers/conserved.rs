@@ -1,13 +1,12 @@
 //! What should not change: `conserved.csv`, and the energy error as a plot.
 
-use std::fs::File;
-use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use orrery_io::IoError;
 use orrery_io::plot::{Axis, Plot, Series};
+use orrery_io::{AppendFile, Mark};
 use orrery_model::Units;
 use orrery_model::analysis::{angular_momentum, momentum};
+use serde::{Deserialize, Serialize};
 
 use super::Observer;
 use crate::case::Case;
@@ -15,7 +14,7 @@ use crate::error::EngineError;
 use crate::simulation::Moment;
 
 /// A row of the table.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Record {
     /// Steps completed.
     pub step: u64,
@@ -57,6 +56,15 @@ impl Record {
         format!("{},{}", self.step, numbers.join(","))
     }
 
+    /// The inverse of [`Record::csv_row`].
+    pub fn from_csv_row(row: &str) -> Option<Self> {
+        let (step, numbers) = row.split_once(',')?;
+        let numbers: Vec<f64> = numbers.split(',').map(|x| x.parse().ok()).collect::<Option<_>>()?;
+        let [time, kinetic, potential, _, px, py, pz, lx, ly, lz] = numbers[..] else { return None };
+        let (momentum, angular_momentum) = ([px, py, pz], [lx, ly, lz]);
+        Some(Self { step: step.parse().ok()?, time, kinetic, potential, momentum, angular_momentum })
+    }
+
     /// Kinetic and potential energy together.
     pub fn total(&self) -> f64 {
         self.kinetic + self.potential
@@ -65,27 +73,60 @@ impl Record {
 
 pub struct Conserved {
     folder: PathBuf,
-    path: PathBuf,
-    file: BufWriter<File>,
+    file: AppendFile,
     title: String,
     units: Units,
     records: Vec<Record>,
 }
 
+/// What a checkpoint keeps of it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct State {
+    file: Mark,
+    /// What all later rows are measured against, should the file be lost.
+    first: Option<Record>,
+}
+
+const NAME: &str = "conserved.csv";
+
 impl Conserved {
     pub fn create(case: &Case, folder: &Path) -> Result<Self, EngineError> {
-        let path = folder.join("conserved.csv");
-        let failed = |e| EngineError::Output(IoError::system(&path, e));
-        let mut file = BufWriter::new(File::create(&path).map_err(failed)?);
-        writeln!(file, "{}", Record::CSV_HEADER).map_err(failed)?;
-        Ok(Self {
-            folder: folder.to_owned(),
-            path,
-            file,
-            title: case.name.clone(),
-            units: case.units,
-            records: Vec::new(),
-        })
+        Self::begin(case, folder, Vec::new())
+    }
+
+    fn begin(case: &Case, folder: &Path, records: Vec<Record>) -> Result<Self, EngineError> {
+        let rows = records.iter().map(Record::csv_row);
+        let lines: String =
+            std::iter::once(Record::CSV_HEADER.to_owned()).chain(rows).map(|line| line + "\n").collect();
+        let file =
+            AppendFile::create(&folder.join(NAME), b"", lines.as_bytes()).map_err(EngineError::Output)?;
+        Ok(Self::with(case, folder, file, records))
+    }
+
+    fn with(case: &Case, folder: &Path, file: AppendFile, records: Vec<Record>) -> Self {
+        Self { folder: folder.to_owned(), file, title: case.name.clone(), units: case.units, records }
+    }
+
+    /// Goes on where a checkpoint saw the table.
+    pub fn resume(case: &Case, folder: &Path, state: &State) -> Result<Self, EngineError> {
+        let path = folder.join(NAME);
+        let mut file = AppendFile::reopen(&path, b"", &state.file).map_err(EngineError::Output)?;
+        let content = file.content().map_err(EngineError::Output)?;
+        // The bytes are those that were written: their hash says so.
+        let rows = String::from_utf8_lossy(&content);
+        let records = rows.lines().skip(1).filter_map(Record::from_csv_row).collect();
+        Ok(Self::with(case, folder, file, records))
+    }
+
+    /// Begins the table anew, with the row that the others are measured against.
+    pub fn begin_anew(case: &Case, folder: &Path, state: &State) -> Result<Self, EngineError> {
+        Self::begin(case, folder, state.first.into_iter().collect())
+    }
+
+    /// Brings the table to the disk.
+    pub fn sync(&mut self) -> Result<State, EngineError> {
+        let file = self.file.sync().map_err(EngineError::Output)?;
+        Ok(State { file, first: self.records.first().copied() })
     }
 
     /// The rows so far.
@@ -96,7 +137,10 @@ impl Conserved {
     /// (E − E₀) / |E₀| at the last row.
     pub fn energy_error(&self) -> f64 {
         match (self.records.first(), self.records.last()) {
-            (Some(first), Some(last)) => (last.total() - first.total()) / first.total().abs(),
+            // A lone body at rest has no energy to lose.
+            (Some(first), Some(last)) if last.total() != first.total() => {
+                (last.total() - first.total()) / first.total().abs()
+            }
             _ => 0.0,
         }
     }
@@ -105,9 +149,7 @@ impl Conserved {
 impl Observer for Conserved {
     fn observe(&mut self, moment: &Moment) -> Result<(), EngineError> {
         let record = Record::of(moment);
-        writeln!(self.file, "{}", record.csv_row())
-            .and_then(|()| self.file.flush())
-            .map_err(|e| EngineError::Output(IoError::system(&self.path, e)))?;
+        self.file.append(format!("{}\n", record.csv_row()).as_bytes()).map_err(EngineError::Output)?;
         self.records.push(record);
         Ok(())
     }
@@ -133,5 +175,25 @@ impl Observer for Conserved {
         plot.write_svg(&self.folder.join("energy.svg"))?;
         plot.write_png(&self.folder.join("energy.png"), 960, 640)?;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_is_read_back_to_the_bit() {
+        let record = Record {
+            step: 7,
+            time: 0.1 + 0.2,
+            kinetic: 1.0 / 3.0,
+            potential: -5e-324,
+            momentum: [-0.0, 1e300, f64::EPSILON],
+            angular_momentum: [2.5e-17, -1.0, 0.0],
+        };
+        assert_eq!(Record::from_csv_row(&record.csv_row()), Some(record));
+        assert_eq!(Record::from_csv_row(Record::CSV_HEADER), None);
+        assert_eq!(Record::from_csv_row("1,2,3"), None);
     }
 }

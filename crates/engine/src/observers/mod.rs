@@ -6,11 +6,15 @@ mod snapshots;
 
 use std::path::Path;
 
+use orrery_io::Block;
 use orrery_model::Particles;
+use serde::{Deserialize, Serialize};
 
 pub use conserved::{Conserved, Record};
 
-use crate::case::Case;
+use crate::blocks::Blocks;
+use crate::case::{Case, Every};
+use crate::control::News;
 use crate::error::EngineError;
 use crate::simulation::Moment;
 use crate::trigger::Trigger;
@@ -40,6 +44,21 @@ pub struct Observers {
     seen: [Option<f64>; 3],
 }
 
+/// What a checkpoint keeps of the observers, besides the blocks that [`Observers::blocks`] gives.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct State {
+    triggers: [u64; 3],
+    seen: [Option<f64>; 3],
+    conserved: conserved::State,
+    snapshots: usize,
+    pictures: pictures::State,
+}
+
+/// When each is to look, in the order of [`Observers::each`].
+fn schedules(case: &Case) -> [Every; 3] {
+    [case.output.record_every, case.output.snapshot_every, case.output.image_every]
+}
+
 impl Observers {
     /// All that the case asks for, writing into `folder`.
     pub fn new(
@@ -50,12 +69,65 @@ impl Observers {
     ) -> Result<Self, EngineError> {
         Ok(Self {
             conserved: Conserved::create(case, folder)?,
-            snapshots: snapshots::Snapshots::create(case, folder, provenance)?,
+            snapshots: snapshots::Snapshots::create(case, folder, provenance, 0)?,
             pictures: pictures::Pictures::create(case, start, folder, provenance)?,
-            triggers: [case.output.record_every, case.output.snapshot_every, case.output.image_every]
-                .map(Trigger::new),
+            triggers: schedules(case).map(Trigger::new),
             seen: [None; 3],
         })
+    }
+
+    /// Goes on where a checkpoint saw them. A file that was changed since is refused, or with `anew` begun
+    /// again, which `report` hears.
+    pub fn resume(
+        case: &Case,
+        bodies: usize,
+        folder: &Path,
+        provenance: &[(String, String)],
+        (state, blocks): (&State, &mut Blocks),
+        anew: bool,
+        report: &mut dyn FnMut(News<'_>),
+    ) -> Result<Self, EngineError> {
+        let conserved = match Conserved::resume(case, folder, &state.conserved) {
+            Err(error) if anew => {
+                report(News::BegunAnew(&error));
+                Conserved::begin_anew(case, folder, &state.conserved)?
+            }
+            outcome => outcome?,
+        };
+        let pictures = |blocks: &mut Blocks, anew| {
+            pictures::Pictures::resume(case, bodies, folder, provenance, &state.pictures, blocks, anew)
+        };
+        let pictures = match pictures(&mut blocks.clone(), false) {
+            Err(error) if anew => {
+                report(News::BegunAnew(&error));
+                pictures(blocks, true)?
+            }
+            outcome => outcome?,
+        };
+        let schedules = schedules(case);
+        Ok(Self {
+            conserved,
+            snapshots: snapshots::Snapshots::create(case, folder, provenance, state.snapshots)?,
+            pictures,
+            triggers: [0, 1, 2].map(|k| Trigger::taken_up(schedules[k], state.triggers[k])),
+            seen: state.seen,
+        })
+    }
+
+    /// Brings all that grows to the disk and tells how far it is.
+    pub fn sync(&mut self) -> Result<State, EngineError> {
+        Ok(State {
+            triggers: self.triggers.map(|trigger| trigger.position()),
+            seen: self.seen,
+            conserved: self.conserved.sync()?,
+            snapshots: self.snapshots.written(),
+            pictures: self.pictures.sync()?,
+        })
+    }
+
+    /// What of their state is too large for a checkpoint's header.
+    pub fn blocks(&self) -> Vec<(&'static str, Block)> {
+        self.pictures.blocks()
     }
 
     fn each(&mut self) -> [&mut dyn Observer; 3] {

@@ -5,16 +5,18 @@
 
 use std::path::{Path, PathBuf};
 
-use orrery_io::IoError;
 use orrery_io::picture::{
-    ColourMap, GifWriter, Image, Labels, Layer, Palette, Scale, Shown, View, orbits, render, surface_density,
-    write_png,
+    ColourMap, GifMark, GifWriter, Image, Labels, Layer, Palette, Scale, Shown, View, orbits, render,
+    surface_density, write_png,
 };
+use orrery_io::{Block, IoError};
 use orrery_model::analysis::centre_of_mass;
 use orrery_model::ic::SolarSystem;
 use orrery_model::{Particles, Units};
+use serde::{Deserialize, Serialize};
 
 use super::Observer;
+use crate::blocks::Blocks;
 use crate::case::{BodiesSource, Case, Model, Plane, Show};
 use crate::error::EngineError;
 use crate::simulation::Moment;
@@ -25,6 +27,7 @@ const FEW: usize = 64;
 const LEAST_CONTRAST: f64 = 300.0;
 /// Points of a trail that are kept; a longer one is thinned out.
 const LONGEST_TRAIL: usize = 20_000;
+const ANIMATION: &str = "animation.gif";
 
 pub struct Pictures {
     folder: PathBuf,
@@ -33,8 +36,20 @@ pub struct Pictures {
     view: View,
     style: Style,
     texts: Vec<(String, String)>,
-    animation: Option<GifWriter>,
+    animation: GifWriter,
     written: usize,
+}
+
+/// What a checkpoint keeps of it, besides the blocks that [`Pictures::blocks`] gives.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct State {
+    centre: [f64; 3],
+    half_width: f64,
+    /// Darkest and brightest density, once a picture has fixed them.
+    scale: Option<[f64; 2]>,
+    stride: u64,
+    written: usize,
+    animation: GifMark,
 }
 
 enum Style {
@@ -42,6 +57,24 @@ enum Style {
     Density { groups: Vec<Group>, show: Show, scale: Option<Scale> },
     /// Trails: one list of places a body, one place every `stride` steps.
     Orbits { trails: Vec<Vec<[f64; 3]>>, names: Vec<&'static str>, stride: u64 },
+}
+
+impl Style {
+    /// How so many bodies are drawn, before the first picture.
+    fn of(case: &Case, bodies: usize) -> (Self, Palette) {
+        if bodies <= FEW {
+            let names = match &case.bodies {
+                BodiesSource::Model(Model::SolarSystem(_)) => SolarSystem::NAMES.to_vec(),
+                _ => Vec::new(),
+            };
+            let trails = vec![Vec::new(); bodies];
+            (Self::Orbits { trails, names, stride: 1 }, Palette::of_orbits(bodies))
+        } else {
+            let groups = groups(case);
+            let palette = Palette::of_maps(&groups.iter().map(|group| &group.colours).collect::<Vec<_>>());
+            (Self::Density { groups, show: case.image.show, scale: None }, palette)
+        }
+    }
 }
 
 /// Bodies drawn in one colour: those with ids below `end` that no group before has.
@@ -57,55 +90,103 @@ impl Pictures {
         folder: &Path,
         provenance: &[(String, String)],
     ) -> Result<Self, EngineError> {
-        let images = folder.join("images");
-        std::fs::create_dir_all(&images).map_err(|e| EngineError::Output(IoError::system(&images, e)))?;
-        let pixels = (case.image.size, case.image.size);
-        let axes = match case.image.plane {
-            Plane::Xy => (0, 1),
-            Plane::Xz => (0, 2),
-            Plane::Yz => (1, 2),
-        };
-        let (mut view, style, palette) = if start.len() <= FEW {
+        let (axes, pixels) = (axes(case), (case.image.size, case.image.size));
+        let mut view = if start.len() <= FEW {
             // About the centre of mass; orbits reach beyond where they start.
             let centre = centre_of_mass(start);
             let from_centre =
                 start.position.iter().flat_map(|x| [x, [0, 1, 2].map(|c| 2.0 * centre[c] - x[c])]);
             let mut view = View::enclosing(from_centre, axes, pixels);
             view.half_width *= 1.3;
-            let names = match &case.bodies {
-                BodiesSource::Model(Model::SolarSystem(_)) => SolarSystem::NAMES.to_vec(),
-                _ => Vec::new(),
-            };
-            let trails = start.position.iter().map(|x| vec![x]).collect();
-            (view, Style::Orbits { trails, names, stride: 1 }, Palette::of_orbits(start.len()))
+            view
         } else {
             let shown = if case.image.show == Show::All { Shown::All } else { Shown::Luminous };
-            let view = View::fitting(start, shown.of(start), axes, pixels);
-            let groups = groups(case);
-            let palette = Palette::of_maps(&groups.iter().map(|group| &group.colours).collect::<Vec<_>>());
-            (view, Style::Density { groups, show: case.image.show, scale: None }, palette)
+            View::fitting(start, shown.of(start), axes, pixels)
         };
         if let Some(width) = case.image.width {
             view.half_width = 0.5 * width;
         }
-        let frames_per_second = f64::from(case.image.frames_per_second);
-        let animation = GifWriter::create(
-            &folder.join("animation.gif"),
-            pixels.0,
-            pixels.1,
-            frames_per_second,
-            &palette,
-        )?;
-        Ok(Self {
-            folder: images,
-            title: case.name.clone(),
-            units: case.units,
-            view,
-            style,
-            texts: provenance.to_vec(),
-            animation: Some(animation),
-            written: 0,
+        let (mut style, palette) = Style::of(case, start.len());
+        if let Style::Orbits { trails, .. } = &mut style {
+            trails.iter_mut().zip(start.position.iter()).for_each(|(trail, x)| trail.push(x));
+        }
+        let speed = f64::from(case.image.frames_per_second);
+        let animation = GifWriter::create(&folder.join(ANIMATION), pixels.0, pixels.1, speed, &palette)?;
+        Self::with(case, folder, provenance, view, style, animation, 0)
+    }
+
+    /// Goes on where a checkpoint saw the pictures; `anew` begins the animation again.
+    pub fn resume(
+        case: &Case,
+        bodies: usize,
+        folder: &Path,
+        provenance: &[(String, String)],
+        state: &State,
+        blocks: &mut Blocks,
+        anew: bool,
+    ) -> Result<Self, EngineError> {
+        let pixels = (case.image.size, case.image.size);
+        let view = View { centre: state.centre, half_width: state.half_width, axes: axes(case), pixels };
+        let (mut style, palette) = Style::of(case, bodies);
+        match &mut style {
+            Style::Density { scale, .. } => *scale = state.scale.map(|[low, high]| Scale { low, high }),
+            Style::Orbits { trails, stride, .. } => {
+                let places = blocks.reals("trails")?;
+                let length = places.len() / 3 / bodies.max(1);
+                let mut places = places.chunks_exact(3).map(|x| [x[0], x[1], x[2]]);
+                trails.iter_mut().for_each(|trail| trail.extend(places.by_ref().take(length)));
+                *stride = state.stride;
+            }
+        }
+        let (path, speed) = (folder.join(ANIMATION), f64::from(case.image.frames_per_second));
+        let frame = blocks.bytes("frame")?;
+        let animation = if anew {
+            GifWriter::create(&path, pixels.0, pixels.1, speed, &palette)?
+        } else {
+            GifWriter::reopen(&path, pixels, speed, &palette, &state.animation, frame)?
+        };
+        Self::with(case, folder, provenance, view, style, animation, state.written)
+    }
+
+    fn with(
+        case: &Case,
+        folder: &Path,
+        provenance: &[(String, String)],
+        view: View,
+        style: Style,
+        animation: GifWriter,
+        written: usize,
+    ) -> Result<Self, EngineError> {
+        let folder = folder.join("images");
+        std::fs::create_dir_all(&folder).map_err(|e| EngineError::Output(IoError::system(&folder, e)))?;
+        let (title, units, texts) = (case.name.clone(), case.units, provenance.to_vec());
+        Ok(Self { folder, title, units, view, style, texts, animation, written })
+    }
+
+    /// Brings the animation to the disk.
+    pub fn sync(&mut self) -> Result<State, EngineError> {
+        let (scale, stride) = match &self.style {
+            Style::Density { scale, .. } => (scale.map(|scale| [scale.low, scale.high]), 1),
+            Style::Orbits { stride, .. } => (None, *stride),
+        };
+        let View { centre, half_width, .. } = self.view;
+        Ok(State {
+            centre,
+            half_width,
+            scale,
+            stride,
+            written: self.written,
+            animation: self.animation.sync()?,
         })
+    }
+
+    /// What of its state is too large for the header.
+    pub fn blocks(&self) -> Vec<(&'static str, Block)> {
+        let mut blocks = vec![("frame", Block::Bytes(self.animation.shown().to_vec()))];
+        if let Style::Orbits { trails, .. } = &self.style {
+            blocks.push(("trails", Block::Reals(trails.iter().flatten().flatten().copied().collect())));
+        }
+        blocks
     }
 
     fn picture(&mut self, moment: &Moment) -> Result<Image, EngineError> {
@@ -152,6 +233,15 @@ impl Pictures {
     }
 }
 
+/// The axes that run to the right and up.
+fn axes(case: &Case) -> (usize, usize) {
+    match case.image.plane {
+        Plane::Xy => (0, 1),
+        Plane::Xz => (0, 2),
+        Plane::Yz => (1, 2),
+    }
+}
+
 /// The galaxies of an encounter in a colour each, everything else in one.
 fn groups(case: &Case) -> Vec<Group> {
     match &case.bodies {
@@ -172,9 +262,7 @@ impl Observer for Pictures {
         let image = self.picture(moment)?;
         let texts: Vec<_> = self.texts.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
         write_png(&self.folder.join(format!("image_{:04}.png", self.written)), &image, &texts)?;
-        if let Some(animation) = &mut self.animation {
-            animation.push(&image)?;
-        }
+        self.animation.push(&image)?;
         self.written += 1;
         Ok(())
     }
@@ -197,9 +285,5 @@ impl Observer for Pictures {
                 *stride *= 2;
             }
         }
-    }
-
-    fn finish(&mut self) -> Result<(), EngineError> {
-        self.animation.take().map_or(Ok(()), |animation| Ok(animation.finish()?))
     }
 }

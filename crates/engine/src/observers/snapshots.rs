@@ -19,7 +19,13 @@ pub struct Snapshots {
 }
 
 impl Snapshots {
-    pub fn create(case: &Case, folder: &Path, provenance: &[(String, String)]) -> Result<Self, EngineError> {
+    /// The first file written gets the number `written`.
+    pub fn create(
+        case: &Case,
+        folder: &Path,
+        provenance: &[(String, String)],
+        written: usize,
+    ) -> Result<Self, EngineError> {
         let folder = folder.join("snapshots");
         std::fs::create_dir_all(&folder).map_err(|e| EngineError::Output(IoError::system(&folder, e)))?;
         let extension = match case.output.format {
@@ -27,7 +33,12 @@ impl Snapshots {
             SnapshotFormat::Xyz => "xyz",
             SnapshotFormat::Npz => "npz",
         };
-        Ok(Self { folder, extension, units: case.units, provenance: provenance.to_vec(), written: 0 })
+        Ok(Self { folder, extension, units: case.units, provenance: provenance.to_vec(), written })
+    }
+
+    /// How many there are.
+    pub fn written(&self) -> usize {
+        self.written
     }
 }
 

@@ -1,25 +1,41 @@
 //! Animated GIF, written frame by frame.
 //!
 //! Only the rectangle that changed is stored, and within it unchanged pixels are transparent: long runs of
-//! one index are what LZW likes best.
+//! one index are what LZW likes best. After every frame the file is a whole GIF; it can be taken up again at
+//! a frame that a checkpoint saw.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use gif::{DisposalMethod, Encoder, Frame, Repeat};
+use serde::{Deserialize, Serialize};
 
 use super::palette::{Matcher, UNCHANGED};
 use super::{Image, Palette, PictureError};
-use crate::pending::PendingFile;
+use crate::storage::{AppendFile, Mark};
 
-/// A GIF on its way. It appears under its name at [`GifWriter::finish`]; dropped before, it leaves nothing.
+/// The byte that ends a GIF.
+const TRAILER: &[u8] = b";";
+
+/// A growing GIF.
 pub struct GifWriter {
-    encoder: Encoder<PendingFile>,
-    path: std::path::PathBuf,
+    /// Encodes into memory; what it has made goes to the file.
+    encoder: Encoder<Vec<u8>>,
+    file: AppendFile,
+    path: PathBuf,
     size: (u32, u32),
     matcher: Matcher,
     shown: Vec<u8>,
     frames: u64,
     frames_per_second: f64,
+}
+
+/// How far an animation is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GifMark {
+    /// Frames so far.
+    pub frames: u64,
+    /// The file's part of it.
+    pub file: Mark,
 }
 
 impl GifWriter {
@@ -33,27 +49,56 @@ impl GifWriter {
         frames_per_second: f64,
         palette: &Palette,
     ) -> Result<Self, PictureError> {
-        let side = |pixels: u32| {
-            u16::try_from(pixels).map_err(|_| format!("{pixels} pixels a side, expected at most 65535"))
-        };
-        let (w, h) =
-            side(width).and_then(|w| Ok((w, side(height)?))).map_err(PictureError::encoding(path))?;
-        let file = PendingFile::create(path).map_err(PictureError::io(path))?;
-        let mut encoder = Encoder::new(file, w, h, &palette.bytes()).map_err(PictureError::encoding(path))?;
-        encoder.set_repeat(Repeat::Infinite).map_err(PictureError::encoding(path))?;
+        let mut encoder = encoder(width, height, palette).map_err(PictureError::encoding(path))?;
+        let file = AppendFile::create(path, TRAILER, &std::mem::take(encoder.get_mut()))?;
+        Ok(Self::with(encoder, file, path, (width, height), frames_per_second, palette))
+    }
+
+    /// Takes an animation of these settings up again where `mark` saw it; `shown` is what
+    /// [`GifWriter::shown`] gave then.
+    pub fn reopen(
+        path: &Path,
+        (width, height): (u32, u32),
+        frames_per_second: f64,
+        palette: &Palette,
+        mark: &GifMark,
+        shown: Vec<u8>,
+    ) -> Result<Self, PictureError> {
+        let mut encoder = encoder(width, height, palette).map_err(PictureError::encoding(path))?;
+        // Its head is in the file already.
+        encoder.get_mut().clear();
+        let file = AppendFile::reopen(path, TRAILER, &mark.file)?;
+        let taken_up = Self::with(encoder, file, path, (width, height), frames_per_second, palette);
+        let pixels = width as usize * height as usize;
+        if shown.len() != if mark.frames == 0 { 0 } else { pixels } {
+            let reason = format!("{} pixels of the last frame, expected {pixels}", shown.len());
+            return Err(PictureError::encoding(path)(reason));
+        }
+        Ok(Self { shown, frames: mark.frames, ..taken_up })
+    }
+
+    fn with(
+        encoder: Encoder<Vec<u8>>,
+        file: AppendFile,
+        path: &Path,
+        size: (u32, u32),
+        frames_per_second: f64,
+        palette: &Palette,
+    ) -> Self {
         let usable = frames_per_second.is_finite() && frames_per_second > 0.0;
-        Ok(Self {
+        Self {
             encoder,
+            file,
             path: path.to_owned(),
-            size: (width, height),
+            size,
             matcher: Matcher::new(palette.clone()),
             shown: Vec::new(),
             frames: 0,
             frames_per_second: if usable { frames_per_second.clamp(0.01, 50.0) } else { 25.0 },
-        })
+        }
     }
 
-    /// Appends a frame.
+    /// Appends a frame. One that could not be written may be pushed again.
     pub fn push(&mut self, image: &Image) -> Result<(), PictureError> {
         let got = (image.width, image.height);
         if got != self.size {
@@ -64,19 +109,23 @@ impl GifWriter {
         // Ticks up to the next frame less ticks up to this one: the mean rate is exact.
         let ticks = |frames: u64| (100.0 * frames as f64 / self.frames_per_second).round();
         frame.delay = (ticks(self.frames + 1) - ticks(self.frames)) as u16;
-        self.encoder.write_frame(&frame).map_err(PictureError::encoding(&self.path))?;
+        let encoded = self.encoder.write_frame(&frame);
+        let bytes = std::mem::take(self.encoder.get_mut());
+        encoded.map_err(PictureError::encoding(&self.path))?;
+        self.file.append(&bytes)?;
         self.shown = next;
         self.frames += 1;
         Ok(())
     }
 
-    /// Completes the file. Without a frame there is no animation: an error, and no file.
-    pub fn finish(self) -> Result<(), PictureError> {
-        if self.frames == 0 {
-            return Err(PictureError::encoding(&self.path)("an animation needs one frame at least"));
-        }
-        let file = self.encoder.into_inner().map_err(PictureError::encoding(&self.path))?;
-        file.finish().map_err(PictureError::io(&self.path))
+    /// Brings the file to the disk and tells how far it is.
+    pub fn sync(&mut self) -> Result<GifMark, PictureError> {
+        Ok(GifMark { frames: self.frames, file: self.file.sync()? })
+    }
+
+    /// The last frame, as indices of the palette.
+    pub fn shown(&self) -> &[u8] {
+        &self.shown
     }
 
     fn difference(&self, next: &[u8]) -> Frame<'static> {
@@ -108,9 +157,20 @@ impl GifWriter {
     }
 }
 
+/// An encoder that has written the head of the file.
+fn encoder(width: u32, height: u32, palette: &Palette) -> Result<Encoder<Vec<u8>>, String> {
+    let side = |pixels: u32| {
+        u16::try_from(pixels).map_err(|_| format!("{pixels} pixels a side, expected at most 65535"))
+    };
+    let mut encoder =
+        Encoder::new(Vec::new(), side(width)?, side(height)?, &palette.bytes()).map_err(|e| e.to_string())?;
+    encoder.set_repeat(Repeat::Infinite).map_err(|e| e.to_string())?;
+    Ok(encoder)
+}
+
 #[cfg(test)]
 mod tests {
-    use std::fs::File;
+    use std::fs::{self, File};
 
     use super::*;
     use crate::picture::ColourMap;
@@ -128,8 +188,7 @@ mod tests {
             image.rgb[at..at + 3].copy_from_slice(&map.srgb(0.5));
             writer.push(&image).unwrap();
         }
-        assert!(!path.exists());
-        writer.finish().unwrap();
+        writer.sync().unwrap();
 
         let mut options = gif::DecodeOptions::new();
         options.set_color_output(gif::ColorOutput::RGBA);
@@ -153,15 +212,41 @@ mod tests {
     }
 
     #[test]
-    fn misuse_is_an_error_that_leaves_nothing() {
+    fn a_misfit_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("run.gif");
         let palette = Palette::of_maps(&[&ColourMap::ember()]);
+        assert!(GifWriter::create(&path, 70_000, 4, 25.0, &palette).is_err());
+        assert!(!path.exists());
         let mut writer = GifWriter::create(&path, 4, 4, f64::NAN, &palette).unwrap();
         let error = writer.push(&Image::filled(4, 5, [0; 3])).unwrap_err();
         assert_eq!(error.to_string(), "a frame has 4x5 pixels, expected 4x4");
-        assert!(writer.finish().unwrap_err().to_string().contains("run.gif"));
-        assert!(GifWriter::create(&path, 70_000, 4, 25.0, &palette).is_err());
-        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+
+    /// An animation taken up again is, to the byte, one that was never put down.
+    #[test]
+    fn it_goes_on_where_it_was() {
+        let folder = tempfile::tempdir().unwrap();
+        let (whole, parts) = (folder.path().join("whole.gif"), folder.path().join("parts.gif"));
+        let map = ColourMap::ember();
+        let palette = Palette::of_maps(&[&map]);
+        let frame = |k: usize| {
+            let mut image = Image::filled(12, 9, map.srgb(0.0));
+            image.rgb[3 * (7 * k)..][..3].copy_from_slice(&map.srgb(0.8));
+            image
+        };
+        let mut writer = GifWriter::create(&whole, 12, 9, 30.0, &palette).unwrap();
+        (0..6).for_each(|k| writer.push(&frame(k)).unwrap());
+
+        let mut writer = GifWriter::create(&parts, 12, 9, 30.0, &palette).unwrap();
+        (0..3).for_each(|k| writer.push(&frame(k)).unwrap());
+        let (mark, shown) = (writer.sync().unwrap(), writer.shown().to_vec());
+        writer.push(&frame(8)).unwrap();
+        drop(writer);
+        assert_eq!(fs::read(&parts).unwrap().last(), Some(&b';'));
+        let mut writer = GifWriter::reopen(&parts, (12, 9), 30.0, &palette, &mark, shown).unwrap();
+        (3..6).for_each(|k| writer.push(&frame(k)).unwrap());
+        assert_eq!(fs::read(&whole).unwrap(), fs::read(&parts).unwrap());
+        assert!(GifWriter::reopen(&parts, (12, 9), 30.0, &palette, &mark, Vec::new()).is_err());
     }
 }

@@ -22,9 +22,11 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
+use crate::error::IoError;
+
 pub use colour::ColourMap;
 pub use density::{Scale, SurfaceDensity, surface_density};
-pub use gif::GifWriter;
+pub use gif::{GifMark, GifWriter};
 pub use image::Image;
 pub use orbits::{body_colour, orbits};
 pub use overlay::Labels;
@@ -39,14 +41,9 @@ pub(crate) use stroke::Mask;
 /// What can go wrong between bodies and a picture's file.
 #[derive(Debug, Error)]
 pub enum PictureError {
-    /// The file system refused.
-    #[error("{}: {source}", path.display())]
-    Io {
-        /// Which file.
-        path: PathBuf,
-        /// Its reason.
-        source: std::io::Error,
-    },
+    /// The file could not be written.
+    #[error(transparent)]
+    Io(#[from] IoError),
     /// The encoder refused.
     #[error("{}: cannot be encoded: {reason}", path.display())]
     Encoding {
@@ -68,10 +65,6 @@ pub enum PictureError {
 }
 
 impl PictureError {
-    pub(crate) fn io(path: &Path) -> impl FnOnce(std::io::Error) -> Self + '_ {
-        move |source| Self::Io { path: path.to_owned(), source }
-    }
-
     pub(crate) fn encoding<E: std::fmt::Display>(path: &Path) -> impl FnOnce(E) -> Self + '_ {
         move |error| Self::Encoding { path: path.to_owned(), reason: error.to_string() }
     }

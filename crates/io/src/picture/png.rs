@@ -3,26 +3,29 @@
 use std::path::Path;
 
 use super::{Image, PictureError};
-use crate::pending::PendingFile;
+use crate::storage::write_whole;
 
 /// Writes the image with `texts`, pairs of keyword and value, as iTXt chunks (UTF-8).
 ///
 /// A keyword is 1 to 79 Latin-1 characters; PNG registers Title, Author, Description, Software, Comment and
 /// others. The file appears under its name only when it is complete.
 pub fn write_png(path: &Path, image: &Image, texts: &[(&str, &str)]) -> Result<(), PictureError> {
-    let mut file = PendingFile::create(path).map_err(PictureError::io(path))?;
-    let mut encoder = png::Encoder::new(&mut file, image.width, image.height);
+    // Encoded first: only the system can then refuse the file, and it is asked once.
+    let mut bytes = Vec::new();
+    encode(&mut bytes, image, texts).map_err(PictureError::encoding(path))?;
+    Ok(write_whole(path, &bytes)?)
+}
+
+fn encode(sink: &mut Vec<u8>, image: &Image, texts: &[(&str, &str)]) -> Result<(), png::EncodingError> {
+    let mut encoder = png::Encoder::new(sink, image.width, image.height);
     encoder.set_color(png::ColorType::Rgb);
     encoder.set_depth(png::BitDepth::Eight);
     for (keyword, text) in texts {
-        encoder
-            .add_itxt_chunk((*keyword).to_owned(), (*text).to_owned())
-            .map_err(PictureError::encoding(path))?;
+        encoder.add_itxt_chunk((*keyword).to_owned(), (*text).to_owned())?;
     }
-    let mut writer = encoder.write_header().map_err(PictureError::encoding(path))?;
-    writer.write_image_data(&image.rgb).map_err(PictureError::encoding(path))?;
-    writer.finish().map_err(PictureError::encoding(path))?;
-    file.finish().map_err(PictureError::io(path))
+    let mut writer = encoder.write_header()?;
+    writer.write_image_data(&image.rgb)?;
+    writer.finish()
 }
 
 #[cfg(test)]

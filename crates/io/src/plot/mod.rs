@@ -10,11 +10,10 @@ mod raster;
 mod svg;
 mod ticks;
 
-use std::io::Write;
 use std::path::Path;
 
-use crate::pending::PendingFile;
 use crate::picture::{Image, PictureError, write_png};
+use crate::storage::write_whole;
 
 /// How an axis is labelled and divided.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -100,9 +99,7 @@ impl Plot {
 
     /// Writes the SVG; the file appears when it is complete.
     pub fn write_svg(&self, path: &Path) -> Result<(), PictureError> {
-        let mut file = PendingFile::create(path).map_err(PictureError::io(path))?;
-        file.write_all(self.svg().as_bytes()).map_err(PictureError::io(path))?;
-        file.finish().map_err(PictureError::io(path))
+        Ok(write_whole(path, self.svg().as_bytes())?)
     }
 
     /// Writes a PNG of the given size.

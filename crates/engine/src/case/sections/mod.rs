@@ -1,8 +1,10 @@
 //! One module a section: its keys, their defaults and their ranges.
 
 pub mod bodies;
+pub mod checkpoint;
 pub mod galaxies;
 pub mod gravity;
+pub mod limits;
 pub mod models;
 pub mod output;
 pub mod time;

@@ -1,0 +1,23 @@
+//! `[limits]`.
+
+use super::Words;
+use crate::case::reader::{Range, Section};
+use crate::case::{LimitSettings, OnEnergyError};
+
+pub(in crate::case) const ON_ENERGY_ERROR: &Words<OnEnergyError> =
+    &[("warn", OnEnergyError::Warn), ("stop", OnEnergyError::Stop)];
+/// What `energy_error` says for no limit.
+pub(in crate::case) const NO_LIMIT: &str = "none";
+const ENERGY_ERROR: f64 = 0.02;
+
+pub(in crate::case) fn read(section: &Section<'_>) -> LimitSettings {
+    let energy_error = if section.is_word("energy_error", NO_LIMIT) {
+        None
+    } else {
+        let given = section.number_expecting("energy_error", Range::Positive, "a number > 0, or \"none\"");
+        Some(given.unwrap_or(ENERGY_ERROR))
+    };
+    let on_energy_error = section.choice("on_energy_error", ON_ENERGY_ERROR).unwrap_or_default();
+    section.finish();
+    LimitSettings { energy_error, on_energy_error }
+}

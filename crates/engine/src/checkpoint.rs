@@ -1,0 +1,263 @@
+//! Checkpoints: all that the next step needs, and how a run finds it again.
+//!
+//! Invariants: before a checkpoint gets its name, everything that it counts on (rows, frames, snapshots) is
+//! on the disk; an older one is removed only after a newer one is there. Random numbers need no place in it:
+//! they are functions of the case's seeds, and none is drawn after the start.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use orrery_io::{Block, Column, Fault, IoError, read_checkpoint, write_checkpoint};
+use orrery_model::{Particles, Species, Vec3s};
+use orrery_particles::bodies::Bodies;
+use orrery_particles::settings::{GravitySettings, SolverChoice};
+use serde::{Deserialize, Serialize};
+
+use crate::blocks::Blocks;
+use crate::case::{Case, CheckpointEvery};
+use crate::error::EngineError;
+use crate::folder::files_in;
+use crate::observers;
+use crate::provenance;
+use crate::simulation::{Moment, Simulation};
+use crate::trigger::Trigger;
+
+const FOLDER: &str = "checkpoints";
+const PREFIX: &str = "checkpoint_";
+const SUFFIX: &str = ".orrery";
+
+/// The header, in JSON. A field that comes later needs a default, so that older files still load.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Header {
+    /// What wrote it: program, commit and device.
+    writer: String,
+    /// The resolved case.
+    case: String,
+    /// Where the run comes from, as its snapshots say it.
+    provenance: Vec<(String, String)>,
+    step: u64,
+    time: f64,
+    bodies: usize,
+    /// The solver that `auto` came to be.
+    solver: String,
+    observers: observers::State,
+}
+
+/// A run as a checkpoint saw it.
+pub struct Saved {
+    pub path: PathBuf,
+    pub writer: String,
+    pub case: Case,
+    pub provenance: Vec<(String, String)>,
+    pub simulation: Simulation,
+    pub observers: observers::State,
+    /// What the observers kept besides.
+    pub blocks: Blocks,
+}
+
+/// What writes checkpoints here and now, in words.
+pub fn writer() -> String {
+    format!("orrery {} ({}) on {}", provenance::VERSION, provenance::COMMIT, provenance::device())
+}
+
+/// The checkpoints of a run: when they are due, and their files.
+pub struct Checkpoints {
+    folder: PathBuf,
+    every: CheckpointEvery,
+    trigger: Trigger,
+    keep: usize,
+    /// When the last one was written, or the run taken up.
+    last: Instant,
+    /// Steps completed at the last one.
+    saved: Option<u64>,
+    /// The longest that writing one took.
+    pub cost: Duration,
+}
+
+impl Checkpoints {
+    /// For a run in `folder` that is at `moment`.
+    pub fn new(case: &Case, folder: &Path, moment: &Moment) -> Result<Self, EngineError> {
+        let every = case.checkpoint.every;
+        let mut trigger = Trigger::new(every.schedule());
+        trigger.advance(moment.time, 0.0);
+        let folder = folder.join(FOLDER);
+        fs::create_dir_all(&folder).map_err(|e| EngineError::Output(IoError::system(&folder, e)))?;
+        let keep = case.checkpoint.keep as usize;
+        let (last, cost) = (Instant::now(), Duration::ZERO);
+        Ok(Self { folder, every, trigger, keep, last, saved: None, cost })
+    }
+
+    /// Whether the run writes any by itself.
+    pub fn are_wanted(&self) -> bool {
+        self.every != CheckpointEvery::Never
+    }
+
+    /// Whether one is due after a step of length `dt`.
+    pub fn is_due(&self, moment: &Moment, dt: f64) -> bool {
+        match self.every {
+            CheckpointEvery::WallClock(interval) => self.last.elapsed() >= interval,
+            _ => self.trigger.fires(moment.step, moment.time, dt),
+        }
+    }
+
+    /// Writes one, and removes those that are no longer kept. The observers must be on the disk already.
+    pub fn save(
+        &mut self,
+        case: &Case,
+        provenance: &[(String, String)],
+        simulation: &Simulation,
+        observers: &observers::Observers,
+        state: observers::State,
+        dt: f64,
+    ) -> Result<PathBuf, EngineError> {
+        let began = Instant::now();
+        let moment = simulation.moment();
+        let path = self.folder.join(format!("{PREFIX}{:09}{SUFFIX}", moment.step));
+        if self.saved != Some(moment.step) {
+            let header = Header {
+                writer: writer(),
+                case: case.to_toml(),
+                provenance: provenance.to_vec(),
+                step: moment.step,
+                time: moment.time,
+                bodies: moment.bodies.particles().len(),
+                solver: moment.bodies.strategy().name().to_owned(),
+                observers: state,
+            };
+            write(&path, &header, moment.bodies, &observers.blocks())?;
+            self.saved = Some(moment.step);
+            self.remove_all_but(self.keep);
+        }
+        self.trigger.advance(moment.time, dt);
+        self.last = Instant::now();
+        self.cost = self.cost.max(began.elapsed());
+        Ok(path)
+    }
+
+    /// Keeps the newest; one that cannot be removed is in nobody's way.
+    pub fn remove_all_but(&self, keep: usize) {
+        for (_, path) in numbered(&self.folder).into_iter().skip(keep) {
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+/// The checkpoints in a folder by their step, the newest first.
+fn numbered(folder: &Path) -> Vec<(u64, PathBuf)> {
+    let step_of = |path: &Path| {
+        path.file_name()?.to_str()?.strip_prefix(PREFIX)?.strip_suffix(SUFFIX)?.parse::<u64>().ok()
+    };
+    let files = files_in(folder, |name| name.starts_with(PREFIX));
+    let mut found: Vec<_> = files.into_iter().filter_map(|path| Some((step_of(&path)?, path))).collect();
+    found.sort_unstable_by(|a, b| b.cmp(a));
+    found
+}
+
+/// Whether a run in `folder` has written a checkpoint.
+pub fn exists_in(folder: &Path) -> bool {
+    !numbered(&folder.join(FOLDER)).is_empty()
+}
+
+/// The newest checkpoint of the run in `folder` that is whole. `passed_over` hears of damaged ones; they are set
+/// aside, so that they are neither counted nor found again.
+pub fn newest(folder: &Path, mut passed_over: impl FnMut(&EngineError)) -> Result<Saved, EngineError> {
+    let mut damaged = Vec::new();
+    for (_, path) in numbered(&folder.join(FOLDER)) {
+        match read(&path) {
+            Ok(saved) => {
+                for path in damaged {
+                    let mut aside = PathBuf::from(&path).into_os_string();
+                    aside.push(".damaged");
+                    let _ = fs::rename(path, aside);
+                }
+                return Ok(saved);
+            }
+            Err(error) => {
+                passed_over(&error);
+                damaged.push(path);
+            }
+        }
+    }
+    Err(EngineError::NoCheckpoint { path: folder.to_owned(), damaged: damaged.len() })
+}
+
+fn write<'b>(
+    path: &Path,
+    header: &Header,
+    bodies: &'b Bodies,
+    more: &[(&'static str, Block)],
+) -> Result<(), EngineError> {
+    let header = serde_json::to_string_pretty(header).map_err(|e| {
+        let fault = Fault::Malformed {
+            place: "header".to_owned(),
+            got: e.to_string(),
+            expected: "numbers that JSON can write".to_owned(),
+        };
+        EngineError::Output(IoError { path: path.to_owned(), fault })
+    })?;
+    let particles = bodies.particles();
+    let species: Vec<u8> = particles.species.iter().map(|&species| species as u8).collect();
+    let mut columns = vec![
+        ("mass", Column::Reals(&particles.mass)),
+        ("id", Column::Integers(&particles.id)),
+        ("species", Column::Bytes(&species)),
+    ];
+    let mut vectors = |names: [&'static str; 3], Vec3s { x, y, z }: &'b Vec3s| {
+        columns.extend(names.into_iter().zip([x, y, z]).map(|(name, column)| (name, Column::Reals(column))));
+    };
+    vectors(["position.x", "position.y", "position.z"], &particles.position);
+    vectors(["velocity.x", "velocity.y", "velocity.z"], &particles.velocity);
+    vectors(["acceleration.x", "acceleration.y", "acceleration.z"], bodies.acceleration());
+    if let Some(jerk) = bodies.known_jerk() {
+        vectors(["jerk.x", "jerk.y", "jerk.z"], jerk);
+    }
+    columns.extend(more.iter().map(|(name, block)| (*name, block.column())));
+    write_checkpoint(path, &header, &columns).map_err(EngineError::Output)
+}
+
+fn read(path: &Path) -> Result<Saved, EngineError> {
+    let wrong = |place: &str, got: String, expected: &str| {
+        let fault = Fault::Malformed { place: place.to_owned(), got, expected: expected.to_owned() };
+        EngineError::Input(IoError { path: path.to_owned(), fault })
+    };
+    let checkpoint = read_checkpoint(path).map_err(EngineError::Input)?;
+    let header: Header = serde_json::from_str(&checkpoint.header)
+        .map_err(|e| wrong("header", e.to_string(), "that of a checkpoint"))?;
+    let case = Case::load_resumed(&header.case, &path.display().to_string())?;
+    let mut blocks = Blocks::new(path, checkpoint.blocks);
+    let species = blocks.bytes("species")?;
+    let species = species.iter().map(|&k| Species::ALL.get(usize::from(k)).copied()).collect::<Option<_>>();
+    let particles = Particles {
+        position: blocks.vectors("position")?,
+        velocity: blocks.vectors("velocity")?,
+        mass: blocks.reals("mass")?,
+        id: blocks.integers("id")?,
+        species: species.ok_or_else(|| wrong("block 'species'", "an unknown one".to_owned(), "0 to 5"))?,
+    };
+    let acceleration = blocks.vectors("acceleration")?;
+    let jerk = blocks.vectors_if_any("jerk")?;
+    let vectors = [Some(&particles.position), Some(&particles.velocity), Some(&acceleration), jerk.as_ref()];
+    let lengths = vectors.into_iter().flatten().flat_map(|v| [v.x.len(), v.y.len(), v.z.len()]);
+    let others = [particles.mass.len(), particles.id.len(), particles.species.len()];
+    if let Some(length) = lengths.chain(others).find(|length| *length != header.bodies) {
+        return Err(wrong("a column", format!("{length} entries"), &header.bodies.to_string()));
+    }
+    // The one it had, should the bounds of `auto` ever move.
+    let solver = match header.solver.as_str() {
+        "direct" => SolverChoice::Direct,
+        "tree" => SolverChoice::Tree,
+        other => return Err(wrong("solver", other.to_owned(), "direct or tree")),
+    };
+    let gravity = GravitySettings { solver, ..case.gravity };
+    let bodies = Bodies::restore(particles, acceleration, jerk, &gravity);
+    Ok(Saved {
+        path: path.to_owned(),
+        writer: header.writer,
+        simulation: Simulation::restore(&case, bodies, header.step, header.time),
+        case,
+        provenance: header.provenance,
+        observers: header.observers,
+        blocks,
+    })
+}

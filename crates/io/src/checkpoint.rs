@@ -1,0 +1,354 @@
+//! A checkpoint's file: a header in JSON and named columns of numbers, each block with its hash.
+//!
+//! ```text
+//! magic    8 bytes   "ORRERYCP"
+//! version  u32       of this layout
+//! blocks   u32       how many follow
+//! then each block:
+//!   name   16 bytes  ASCII, padded with NUL; the first block is "header"
+//!   kind   u32       0 bytes, 1 u64, 2 f64
+//!   (zero) u32
+//!   length u64       bytes of data
+//!   data             little-endian
+//!   hash   32 bytes  BLAKE3 of magic, version, blocks, the block's number (u32) and all of it above
+//! ```
+//!
+//! Everything is covered by a hash, so no byte can change unnoticed; a block cannot take another's place, and
+//! the file ends where the last one does. What the header says is the engine's business; this room sees text.
+
+use std::fs::File;
+use std::io::{BufReader, Read, Write};
+use std::path::Path;
+
+use crate::error::{Fault, IoError};
+use crate::storage::{PendingFile, replace_file};
+
+const MAGIC: &[u8; 8] = b"ORRERYCP";
+/// The layout that is written; it and all before it are read.
+const VERSION: u32 = 1;
+const HEADER: &str = "header";
+const LONGEST_NAME: usize = 16;
+/// So many blocks are enough for anyone; more is damage.
+const MOST_BLOCKS: u32 = 1000;
+const HASH: u64 = blake3::OUT_LEN as u64;
+const DESCRIPTION: usize = 32;
+/// Bytes converted, hashed and written at a time: they stay in the cache.
+const PIECE: usize = 1 << 18;
+
+/// Numbers to write.
+#[derive(Clone, Copy, Debug)]
+pub enum Column<'a> {
+    /// Bytes.
+    Bytes(&'a [u8]),
+    /// u64.
+    Integers(&'a [u64]),
+    /// f64.
+    Reals(&'a [f64]),
+}
+
+/// Numbers that were read.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Block {
+    /// Bytes.
+    Bytes(Vec<u8>),
+    /// u64.
+    Integers(Vec<u64>),
+    /// f64.
+    Reals(Vec<f64>),
+}
+
+/// A checkpoint as it was written.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Checkpoint {
+    /// The layout's version.
+    pub version: u32,
+    /// What the engine said of it.
+    pub header: String,
+    /// The columns by name.
+    pub blocks: Vec<(String, Block)>,
+}
+
+impl Block {
+    /// To write it again.
+    pub fn column(&self) -> Column<'_> {
+        match self {
+            Self::Bytes(bytes) => Column::Bytes(bytes),
+            Self::Integers(numbers) => Column::Integers(numbers),
+            Self::Reals(numbers) => Column::Reals(numbers),
+        }
+    }
+}
+
+impl Column<'_> {
+    fn kind(&self) -> u32 {
+        match self {
+            Self::Bytes(_) => 0,
+            Self::Integers(_) => 1,
+            Self::Reals(_) => 2,
+        }
+    }
+
+    fn bytes(&self) -> u64 {
+        match self {
+            Self::Bytes(bytes) => bytes.len() as u64,
+            Self::Integers(numbers) => 8 * numbers.len() as u64,
+            Self::Reals(numbers) => 8 * numbers.len() as u64,
+        }
+    }
+
+    /// Hands the data over in pieces.
+    fn pieces(&self, mut take: impl FnMut(&[u8]) -> std::io::Result<()>) -> std::io::Result<()> {
+        let mut piece = Vec::with_capacity(PIECE);
+        let mut words = |words: &mut dyn Iterator<Item = [u8; 8]>| loop {
+            piece.clear();
+            words.take(PIECE / 8).for_each(|word| piece.extend_from_slice(&word));
+            if piece.is_empty() {
+                return Ok(());
+            }
+            take(&piece)?;
+        };
+        match self {
+            Self::Bytes(bytes) => bytes.chunks(PIECE).try_for_each(take),
+            Self::Integers(numbers) => words(&mut numbers.iter().map(|x| x.to_le_bytes())),
+            Self::Reals(numbers) => words(&mut numbers.iter().map(|x| x.to_le_bytes())),
+        }
+    }
+}
+
+/// Writes a checkpoint; it appears whole and on the disk, or not at all.
+pub fn write_checkpoint(path: &Path, header: &str, columns: &[(&str, Column)]) -> Result<(), IoError> {
+    replace_file(path, |file| {
+        let preamble = preamble(VERSION, columns.len() as u32 + 1);
+        file.write_all(&preamble)?;
+        let header = (HEADER, Column::Bytes(header.as_bytes()));
+        for (index, (name, column)) in std::iter::once(&header).chain(columns).enumerate() {
+            write_block(file, hasher(&preamble, index as u32), name, column)?;
+        }
+        Ok(())
+    })
+}
+
+fn preamble(version: u32, blocks: u32) -> [u8; 16] {
+    let mut bytes = [0; 16];
+    bytes[..8].copy_from_slice(MAGIC);
+    bytes[8..12].copy_from_slice(&version.to_le_bytes());
+    bytes[12..].copy_from_slice(&blocks.to_le_bytes());
+    bytes
+}
+
+/// The hash of the block at `index`, before its first byte.
+fn hasher(preamble: &[u8], index: u32) -> blake3::Hasher {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(preamble).update(&index.to_le_bytes());
+    hasher
+}
+
+fn write_block(
+    file: &mut PendingFile,
+    mut hasher: blake3::Hasher,
+    name: &str,
+    column: &Column,
+) -> Result<(), Fault> {
+    debug_assert!(name.len() <= LONGEST_NAME && name.is_ascii(), "{name}");
+    let mut description = [0; DESCRIPTION];
+    description[..name.len()].copy_from_slice(name.as_bytes());
+    description[16..20].copy_from_slice(&column.kind().to_le_bytes());
+    description[24..].copy_from_slice(&column.bytes().to_le_bytes());
+    hasher.update(&description);
+    file.write_all(&description)?;
+    column.pieces(|piece| {
+        hasher.update(piece);
+        file.write_all(piece)
+    })?;
+    file.write_all(hasher.finalize().as_bytes())?;
+    Ok(())
+}
+
+/// Reads a checkpoint and checks every byte of it. Memory is bounded by the length of the file.
+pub fn read_checkpoint(path: &Path) -> Result<Checkpoint, IoError> {
+    read(path).map_err(|fault| fault.at(path))
+}
+
+fn read(path: &Path) -> Result<Checkpoint, Fault> {
+    let file = File::open(path)?;
+    let mut left = file.metadata()?.len();
+    let mut file = BufReader::with_capacity(PIECE, file);
+    let mut preamble = [0; 16];
+    take(&mut file, &mut left, &mut preamble, "preamble")?;
+    if &preamble[..8] != MAGIC {
+        return Err(Fault::malformed("byte 0", "other bytes", "a checkpoint, which begins with ORRERYCP"));
+    }
+    let [version, count] = [8, 12].map(|at| u32_at(&preamble, at));
+    if version == 0 || version > VERSION {
+        return Err(Fault::malformed("version", version.to_string(), format!("1 to {VERSION}")));
+    }
+    if count == 0 || count > MOST_BLOCKS {
+        return Err(Fault::malformed("number of blocks", count.to_string(), format!("1 to {MOST_BLOCKS}")));
+    }
+    let mut blocks = Vec::new();
+    for index in 0..count {
+        blocks.push(read_block(&mut file, &mut left, hasher(&preamble, index), index)?);
+    }
+    if left > 0 {
+        return Err(Fault::malformed("end", format!("{left} more bytes"), "the end after the last block"));
+    }
+    let header = match blocks.remove(0) {
+        (name, Block::Bytes(bytes)) if name == HEADER => String::from_utf8(bytes).ok(),
+        _ => None,
+    };
+    let header = header.ok_or_else(|| Fault::malformed("block 0", "no text", "the header"))?;
+    Ok(Checkpoint { version, header, blocks })
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+}
+
+/// Fills `bytes` from the file, of which `left` are left.
+fn take(file: &mut impl Read, left: &mut u64, bytes: &mut [u8], place: &str) -> Result<(), Fault> {
+    let wanted = bytes.len() as u64;
+    if wanted > *left {
+        let got = format!("{left} bytes before the end");
+        return Err(Fault::malformed(place, got, format!("{wanted}: the file is truncated")));
+    }
+    file.read_exact(bytes)?;
+    *left -= wanted;
+    Ok(())
+}
+
+fn read_block(
+    file: &mut impl Read,
+    left: &mut u64,
+    mut hasher: blake3::Hasher,
+    index: u32,
+) -> Result<(String, Block), Fault> {
+    let place = format!("block {index}");
+    let mut description = [0; DESCRIPTION];
+    take(file, left, &mut description, &place)?;
+    hasher.update(&description);
+    let kind = u32_at(&description, 16);
+    let length = u64::from(u32_at(&description, 24)) | u64::from(u32_at(&description, 28)) << 32;
+    // Before anything is allocated: the file must be able to hold it.
+    if length.checked_add(HASH).is_none_or(|whole| whole > *left) {
+        let got = format!("{length} bytes announced, {left} before the end");
+        return Err(Fault::malformed(place, got, "less: the file is damaged or truncated"));
+    }
+    let mut data = vec![0; length as usize];
+    take(file, left, &mut data, &place)?;
+    hasher.update_rayon(&data);
+    let mut hash = [0; HASH as usize];
+    take(file, left, &mut hash, &place)?;
+    if hasher.finalize() != blake3::Hash::from_bytes(hash) {
+        return Err(Fault::malformed(place, "bytes that its hash does not match", "an intact checkpoint"));
+    }
+    let name = description[..LONGEST_NAME].split(|&b| b == 0).next().unwrap_or_default();
+    let name = String::from_utf8_lossy(name).into_owned();
+    let words = || data.chunks_exact(8).map(|w| [w[0], w[1], w[2], w[3], w[4], w[5], w[6], w[7]]);
+    let block = match kind {
+        0 => Block::Bytes(data),
+        1 => Block::Integers(words().map(u64::from_le_bytes).collect()),
+        2 => Block::Reals(words().map(f64::from_le_bytes).collect()),
+        kind => return Err(Fault::malformed(place, format!("kind {kind}"), "0, 1 or 2")),
+    };
+    Ok((name, block))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn small(folder: &Path) -> std::path::PathBuf {
+        let path = folder.join("small.orrery");
+        let columns = [
+            ("reals", Column::Reals(&[1.5, -0.0, f64::NAN])),
+            ("integers", Column::Integers(&[u64::MAX, 7])),
+            ("bytes", Column::Bytes(b"xyz")),
+            ("none", Column::Reals(&[])),
+        ];
+        write_checkpoint(&path, "{\"step\": 3}", &columns).unwrap();
+        path
+    }
+
+    #[test]
+    fn what_is_written_comes_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let read = read_checkpoint(&small(folder.path())).unwrap();
+        assert_eq!((read.version, read.header.as_str()), (1, "{\"step\": 3}"));
+        let [reals, integers, bytes, none] = &read.blocks[..] else { panic!("four blocks") };
+        let Block::Reals(values) = &reals.1 else { panic!("reals") };
+        assert_eq!(
+            values.iter().map(|x| x.to_bits()).collect::<Vec<_>>(),
+            [1.5, -0.0, f64::NAN].map(f64::to_bits)
+        );
+        assert_eq!(integers, &("integers".to_owned(), Block::Integers(vec![u64::MAX, 7])));
+        assert_eq!(bytes, &("bytes".to_owned(), Block::Bytes(b"xyz".to_vec())));
+        assert_eq!(none.1, Block::Reals(Vec::new()));
+    }
+
+    #[test]
+    fn long_columns_come_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("long.orrery");
+        for n in [PIECE / 8 - 1, PIECE / 8, PIECE / 8 + 1, 3 * PIECE / 8] {
+            let integers: Vec<u64> = (0..n as u64).collect();
+            write_checkpoint(&path, "{}", &[("n", Column::Integers(&integers))]).unwrap();
+            assert_eq!(read_checkpoint(&path).unwrap().blocks[0].1, Block::Integers(integers));
+        }
+    }
+
+    /// Each bit flip of each byte, each truncation, and bytes put behind.
+    #[test]
+    fn no_damage_goes_unnoticed() {
+        let folder = tempfile::tempdir().unwrap();
+        let whole = fs::read(small(folder.path())).unwrap();
+        let damaged = folder.path().join("damaged.orrery");
+        let refused = |bytes: &[u8], what: String| {
+            fs::write(&damaged, bytes).unwrap();
+            let error = read_checkpoint(&damaged).expect_err(&what).to_string();
+            assert!(!error.contains('\n'), "{error}");
+        };
+        for at in 0..whole.len() {
+            for bit in 0..8 {
+                let mut bytes = whole.clone();
+                bytes[at] ^= 1 << bit;
+                refused(&bytes, format!("bit {bit} of byte {at}"));
+            }
+            refused(&whole[..at], format!("cut at {at}"));
+        }
+        refused(&[&whole[..], b"\0"].concat(), "a byte more".to_owned());
+    }
+
+    #[test]
+    fn messages_say_what_is_wrong() {
+        let folder = tempfile::tempdir().unwrap();
+        let whole = fs::read(small(folder.path())).unwrap();
+        let path = folder.path().join("bad.orrery");
+        let message = |bytes: &[u8]| {
+            fs::write(&path, bytes).unwrap();
+            let error = read_checkpoint(&path).unwrap_err();
+            error.fault.to_string()
+        };
+        assert_eq!(
+            message(b"PK"),
+            "preamble: got 2 bytes before the end, expected 16: the file is truncated"
+        );
+        assert_eq!(
+            message(&[0; 40]),
+            "byte 0: got other bytes, expected a checkpoint, which begins with ORRERYCP"
+        );
+        let mut newer = whole.clone();
+        newer[8] = 9;
+        assert_eq!(message(&newer), "version: got 9, expected 1 to 1");
+        let mut huge = whole.clone();
+        huge[16 + 24 + 7] = 0xff;
+        assert!(message(&huge).ends_with("expected less: the file is damaged or truncated"));
+        let mut changed = whole;
+        *changed.last_mut().unwrap() ^= 1;
+        assert_eq!(
+            message(&changed),
+            "block 4: got bytes that its hash does not match, expected an intact checkpoint"
+        );
+    }
+}

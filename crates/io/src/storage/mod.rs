@@ -1,0 +1,94 @@
+//! Bytes on their way to the disk, and what can stop them.
+//!
+//! Two kinds of file: one that appears whole or not at all ([`write_whole`]), and one that grows at its end
+//! ([`AppendFile`]). Both survive the loss of power: what they have reported as done is on the disk, with its
+//! name. A failure names the file, how many bytes had been taken, and the system's word, whatever library
+//! stood between.
+
+mod append;
+mod pending;
+
+use std::fmt;
+use std::io;
+use std::path::Path;
+
+use thiserror::Error;
+
+pub use append::{AppendFile, Mark};
+pub(crate) use pending::PendingFile;
+
+use crate::error::{Fault, IoError};
+
+/// What was being done to a file when the system refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// Bytes were handed over.
+    Write,
+    /// They were to reach the disk.
+    Sync,
+    /// The file was to get its name.
+    Rename,
+    /// The file was to be cut to a length.
+    Truncate,
+}
+
+impl fmt::Display for Stage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Write => "written",
+            Self::Sync => "brought to the disk",
+            Self::Rename => "renamed",
+            Self::Truncate => "truncated",
+        })
+    }
+}
+
+/// A file that the system would not take.
+#[derive(Debug, Error)]
+#[error("could not be {stage} after {bytes} bytes: {cause}")]
+pub struct StorageError {
+    /// What was being done.
+    pub stage: Stage,
+    /// Bytes of the file that had been taken.
+    pub bytes: u64,
+    /// The system's word.
+    pub cause: io::Error,
+}
+
+/// Fills a file that appears under its name only when it is complete and on the disk.
+pub(crate) fn replace_file(
+    path: &Path,
+    fill: impl FnOnce(&mut PendingFile) -> Result<(), Fault>,
+) -> Result<(), IoError> {
+    let attempt = || {
+        let mut file = PendingFile::create(path)?;
+        let filled = fill(&mut file);
+        // The libraries between wrap, reword or drop what the system said; the file has kept it.
+        file.failure().map_or(Ok(()), |failure| Err(Fault::Storage(failure)))?;
+        filled?;
+        file.finish().map_err(Fault::Storage)
+    };
+    attempt().map_err(|fault: Fault| fault.at(path))
+}
+
+/// Writes a file of these bytes; it appears whole or not at all.
+pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), IoError> {
+    replace_file(path, |file| Ok(io::Write::write_all(file, bytes)?))
+}
+
+/// Brings the names in a file's folder to the disk.
+fn sync_folder(path: &Path) -> io::Result<()> {
+    let folder = match path.parent() {
+        Some(folder) if folder != Path::new("") => folder,
+        _ => Path::new("."),
+    };
+    if cfg!(not(unix)) {
+        // Elsewhere a folder cannot be opened as a file; its names are the system's business.
+        return Ok(());
+    }
+    match std::fs::File::open(folder)?.sync_all() {
+        // Some network file systems keep names safe by themselves and know no such call.
+        Err(e) if e.kind() == io::ErrorKind::InvalidInput || e.kind() == io::ErrorKind::Unsupported => Ok(()),
+        outcome => outcome,
+    }
+}
