@@ -1,9 +1,7 @@
-//! Whole-system tests against known physics, and the few things that they share: settings, runs, errors.
+//! Whole-system tests against known physics, and the few things that they share: settings, runs, distances.
 //!
 //! The tests are in `tests/`, one file a theme; README.md says what is checked, to what tolerance, and what was
 //! measured. Everything here is in units with G = 1 unless a test says otherwise.
-
-use std::fmt;
 
 use orrery_model::Particles;
 use orrery_model::analysis::{kinetic_energy, potential_energy_direct};
@@ -84,48 +82,6 @@ pub fn largest_distance(a: &Particles, b: &Particles) -> f64 {
     a.position.iter().zip(b.position.iter()).map(|(a, b)| norm(difference(a, b))).fold(0.0, f64::max)
 }
 
-/// How errors are distributed.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct ErrorStatistics {
-    /// Root of the mean square.
-    pub rms: f64,
-    /// Half are not above.
-    pub median: f64,
-    /// 99% are not above.
-    pub p99: f64,
-    /// 99.99% are not above.
-    pub p9999: f64,
-    /// None is above.
-    pub max: f64,
-}
-
-impl ErrorStatistics {
-    /// Of `errors`; all zero where there are none.
-    pub fn new(mut errors: Vec<f64>) -> Self {
-        errors.sort_by(f64::total_cmp);
-        let n = errors.len();
-        let below = |share: f64| match (share * n as f64).ceil() as usize {
-            0 => 0.0,
-            rank => errors[rank - 1],
-        };
-        let rms = (errors.iter().map(|e| e * e).sum::<f64>() / n.max(1) as f64).sqrt();
-        Self {
-            rms,
-            median: below(0.5),
-            p99: below(0.99),
-            p9999: below(0.9999),
-            max: errors.last().copied().unwrap_or(0.0),
-        }
-    }
-}
-
-impl fmt::Display for ErrorStatistics {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { rms, median, p99, p9999, max } = self;
-        write!(f, "rms {rms:.2e}, median {median:.2e}, 99% {p99:.2e}, 99.99% {p9999:.2e}, max {max:.2e}")
-    }
-}
-
 /// Kolmogorov's D: the largest gap between the empirical distribution of `sample` and `cumulative`.
 pub fn kolmogorov_gap(mut sample: Vec<f64>, cumulative: impl Fn(f64) -> f64) -> f64 {
     sample.sort_by(f64::total_cmp);
@@ -145,14 +101,6 @@ pub fn kolmogorov_bound(n: usize) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn statistics_by_hand() {
-        let found = ErrorStatistics::new((1..=100).rev().map(f64::from).collect());
-        assert_eq!((found.median, found.p99, found.max), (50.0, 99.0, 100.0));
-        assert!((found.rms - 3383.5f64.sqrt()).abs() < 1e-12);
-        assert_eq!(ErrorStatistics::new(Vec::new()).max, 0.0);
-    }
 
     /// Evenly spread numbers are half a step from uniform, and far from a skewed distribution.
     #[test]

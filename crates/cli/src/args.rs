@@ -215,7 +215,7 @@ pub struct Bench {
     /// What to measure
     #[arg(value_enum)]
     pub what: BenchCase,
-    /// Numbers of bodies [default: 32768 for direct; 100000,1000000 for tree]
+    /// Numbers of bodies [default: 32768 for direct; 100000,1000000 for tree; 1000000 for checkpoint]
     #[arg(short, value_name = "N,...", value_delimiter = ',')]
     pub n: Vec<usize>,
     /// Arithmetic [default: all three for direct, mixed for tree]
@@ -262,6 +262,8 @@ pub enum BenchCase {
     Tree,
     /// Direct and tree from few to many bodies: where solver = "auto" should change over
     Crossover,
+    /// Writing a checkpoint, against writing its bytes once
+    Checkpoint,
 }
 
 /// Bodies for `bench tree`.

@@ -44,8 +44,33 @@ struct Header {
     observers: observers::State,
 }
 
+/// What a checkpoint holds, in short.
+#[derive(Clone, Debug)]
+pub struct Description {
+    /// What wrote it.
+    pub writer: String,
+    /// What is simulated.
+    pub case: Case,
+    /// Bodies.
+    pub bodies: usize,
+    /// Steps completed.
+    pub step: u64,
+    /// Simulated time.
+    pub time: f64,
+    /// How forces are computed.
+    pub solver: &'static str,
+}
+
+/// Reads a checkpoint whole and tells what it holds.
+pub fn describe(path: &Path) -> Result<Description, EngineError> {
+    let Saved { writer, case, simulation, .. } = read(path)?;
+    let Moment { step, time, bodies } = simulation.moment();
+    let (solver, bodies) = (bodies.strategy().name(), bodies.particles().len());
+    Ok(Description { writer, case, bodies, step, time, solver })
+}
+
 /// A run as a checkpoint saw it.
-pub struct Saved {
+pub(crate) struct Saved {
     pub path: PathBuf,
     pub writer: String,
     pub case: Case,
@@ -57,12 +82,12 @@ pub struct Saved {
 }
 
 /// What writes checkpoints here and now, in words.
-pub fn writer() -> String {
+pub(crate) fn writer() -> String {
     format!("orrery {} ({}) on {}", provenance::VERSION, provenance::COMMIT, provenance::device())
 }
 
 /// The checkpoints of a run: when they are due, and their files.
-pub struct Checkpoints {
+pub(crate) struct Checkpoints {
     folder: PathBuf,
     every: CheckpointEvery,
     trigger: Trigger,
@@ -155,13 +180,13 @@ fn numbered(folder: &Path) -> Vec<(u64, PathBuf)> {
 }
 
 /// Whether a run in `folder` has written a checkpoint.
-pub fn exists_in(folder: &Path) -> bool {
+pub(crate) fn exists_in(folder: &Path) -> bool {
     !numbered(&folder.join(FOLDER)).is_empty()
 }
 
 /// The newest checkpoint of the run in `folder` that is whole. `passed_over` hears of damaged ones; they are set
 /// aside, so that they are neither counted nor found again.
-pub fn newest(folder: &Path, mut passed_over: impl FnMut(&EngineError)) -> Result<Saved, EngineError> {
+pub(crate) fn newest(folder: &Path, mut passed_over: impl FnMut(&EngineError)) -> Result<Saved, EngineError> {
     let mut damaged = Vec::new();
     for (_, path) in numbered(&folder.join(FOLDER)) {
         match read(&path) {
@@ -182,10 +207,35 @@ pub fn newest(folder: &Path, mut passed_over: impl FnMut(&EngineError)) -> Resul
     Err(EngineError::NoCheckpoint { path: folder.to_owned(), damaged: damaged.len() })
 }
 
-fn write<'b>(
+/// The species of the bodies as numbers.
+pub fn species_column(bodies: &Bodies) -> Vec<u8> {
+    bodies.particles().species.iter().map(|&species| species as u8).collect()
+}
+
+/// What a checkpoint holds of the bodies; `species` is what [`species_column`] gave.
+pub fn columns<'a>(bodies: &'a Bodies, species: &'a [u8]) -> Vec<(&'static str, Column<'a>)> {
+    let particles = bodies.particles();
+    let mut columns = vec![
+        ("mass", Column::Reals(&particles.mass)),
+        ("id", Column::Integers(&particles.id)),
+        ("species", Column::Bytes(species)),
+    ];
+    let mut vectors = |names: [&'static str; 3], Vec3s { x, y, z }: &'a Vec3s| {
+        columns.extend(names.into_iter().zip([x, y, z]).map(|(name, column)| (name, Column::Reals(column))));
+    };
+    vectors(["position.x", "position.y", "position.z"], &particles.position);
+    vectors(["velocity.x", "velocity.y", "velocity.z"], &particles.velocity);
+    vectors(["acceleration.x", "acceleration.y", "acceleration.z"], bodies.acceleration());
+    if let Some(jerk) = bodies.known_jerk() {
+        vectors(["jerk.x", "jerk.y", "jerk.z"], jerk);
+    }
+    columns
+}
+
+fn write(
     path: &Path,
     header: &Header,
-    bodies: &'b Bodies,
+    bodies: &Bodies,
     more: &[(&'static str, Block)],
 ) -> Result<(), EngineError> {
     let header = serde_json::to_string_pretty(header).map_err(|e| {
@@ -196,22 +246,8 @@ fn write<'b>(
         };
         EngineError::Output(IoError { path: path.to_owned(), fault })
     })?;
-    let particles = bodies.particles();
-    let species: Vec<u8> = particles.species.iter().map(|&species| species as u8).collect();
-    let mut columns = vec![
-        ("mass", Column::Reals(&particles.mass)),
-        ("id", Column::Integers(&particles.id)),
-        ("species", Column::Bytes(&species)),
-    ];
-    let mut vectors = |names: [&'static str; 3], Vec3s { x, y, z }: &'b Vec3s| {
-        columns.extend(names.into_iter().zip([x, y, z]).map(|(name, column)| (name, Column::Reals(column))));
-    };
-    vectors(["position.x", "position.y", "position.z"], &particles.position);
-    vectors(["velocity.x", "velocity.y", "velocity.z"], &particles.velocity);
-    vectors(["acceleration.x", "acceleration.y", "acceleration.z"], bodies.acceleration());
-    if let Some(jerk) = bodies.known_jerk() {
-        vectors(["jerk.x", "jerk.y", "jerk.z"], jerk);
-    }
+    let species = species_column(bodies);
+    let mut columns = columns(bodies, &species);
     columns.extend(more.iter().map(|(name, block)| (*name, block.column())));
     write_checkpoint(path, &header, &columns).map_err(EngineError::Output)
 }

@@ -7,7 +7,7 @@
 pub mod analysis;
 mod blocks;
 pub mod case;
-mod checkpoint;
+pub mod checkpoint;
 pub mod control;
 pub mod error;
 mod folder;

@@ -18,7 +18,7 @@ mod storage;
 mod text;
 mod xyz;
 
-pub use checkpoint::{Block, Checkpoint, Column, read_checkpoint, write_checkpoint};
+pub use checkpoint::{Block, Checkpoint, Column, parse_checkpoint, read_checkpoint, write_checkpoint};
 pub use error::{Fault, IoError};
 pub use npz::{NpzArray, write_npz_arrays};
 pub use snapshot::{Description, Format, Snapshot, describe, read, write};

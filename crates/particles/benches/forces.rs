@@ -1,9 +1,15 @@
 //! `cargo bench -p orrery-particles`: the solvers at sizes that a change of a kernel shows in. Figures for the
-//! record come from `orrery bench`.
+//! record come from `orrery bench`. A step and the check that follows each of them stand side by side, since the
+//! check must stay below 1% of the step.
+
+use std::hint::black_box;
+use std::time::{Duration, Instant};
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use orrery_model::ic::Plummer;
-use orrery_particles::settings::Precision;
+use orrery_model::ic::{Plummer, SolarSystem};
+use orrery_particles::bodies::Bodies;
+use orrery_particles::integrator::leapfrog;
+use orrery_particles::settings::{Acceptance, GravitySettings, Precision, SolverChoice};
 use orrery_particles::simd::InstructionSet;
 use orrery_particles::solver::{Problem, direct, tree};
 use orrery_particles::tree::Octree;
@@ -44,5 +50,40 @@ fn forces(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, forces);
+/// `count` runs of `task` on a thread of the pool, as in a run: begun outside it, each would wake the pool.
+fn on_the_pool(count: u64, mut task: impl FnMut() + Send) -> Duration {
+    rayon::scope(|_| {
+        let begun = Instant::now();
+        (0..count).for_each(|_| task());
+        begun.elapsed()
+    })
+}
+
+fn steps_and_checks(criterion: &mut Criterion) {
+    let settings = GravitySettings {
+        g: 1.0,
+        eps: 0.01,
+        solver: SolverChoice::Auto,
+        acceptance: Acceptance::default(),
+        precision: Precision::default(),
+    };
+    let planets = SolarSystem::default().generate(1.0).expect("valid parameters");
+    for start in [planets, plummer(1000), plummer(30_000), plummer(1_000_000)] {
+        let n = start.len();
+        let mut bodies = Bodies::new(start, &settings);
+        let mut group = criterion.benchmark_group(format!("{n} bodies, {}", bodies.strategy().name()));
+        group.sample_size(10).measurement_time(Duration::from_secs(2)).warm_up_time(Duration::from_secs(1));
+        group.bench_function("step", |b| {
+            b.iter_custom(|count| on_the_pool(count, || leapfrog(&mut bodies, 1e-6)));
+        });
+        group.bench_function("check_finite", |b| {
+            b.iter_custom(|count| {
+                on_the_pool(count, || black_box(&bodies).check_finite().expect("finite numbers"))
+            });
+        });
+        group.finish();
+    }
+}
+
+criterion_group!(benches, forces, steps_and_checks);
 criterion_main!(benches);

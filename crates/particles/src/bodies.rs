@@ -3,6 +3,8 @@
 //! Between calls the accelerations belong to the positions of the last [`Bodies::update_forces`]. They are
 //! part of the state: an integrator opens its step with them, and the tree's relative acceptance reads them.
 
+use std::ops::Range;
+
 use rayon::prelude::*;
 use thiserror::Error;
 
@@ -16,12 +18,12 @@ use crate::solver::{Problem, Strategy};
 /// A number that is no number any more.
 #[derive(Clone, Debug, Error, PartialEq)]
 #[error(
-    "body {id} has {field} = {value}, expected a finite number; bodies may have met without softening, or the step is too long"
+    "body {id} has {field} = {value}, expected a finite number; bodies may have met without softening, the step may be too long, or one body too far from the others"
 )]
 pub struct NotFinite {
     /// The body.
     pub id: u64,
-    /// Which of its columns.
+    /// Which of its numbers.
     pub field: &'static str,
     /// What was found.
     pub value: f64,
@@ -44,6 +46,17 @@ fn zip_columns(to: &mut Vec3s, by: &Vec3s, change: impl Fn(&mut f64, f64) + Sync
     for (to, by) in [(&mut to.x, &by.x), (&mut to.y, &by.y), (&mut to.z, &by.z)] {
         to.par_iter_mut().zip(by).with_min_len(4096).for_each(|(a, &b)| change(a, b));
     }
+}
+
+/// True only if all numbers of all columns are finite; over all threads where there are many.
+fn surely_finite(columns: [&Vec3s; 3]) -> bool {
+    const PIECE: usize = 4096;
+    let n = columns[0].len();
+    let piece = |range: Range<usize>| columns.iter().all(|column| column.surely_finite(range.clone()));
+    if n <= PIECE {
+        return piece(0..n);
+    }
+    (0..n.div_ceil(PIECE)).into_par_iter().all(|k| piece(k * PIECE..((k + 1) * PIECE).min(n)))
 }
 
 impl Bodies {
@@ -163,19 +176,22 @@ impl Bodies {
         0.5 * potential.iter().zip(&self.particles.mass).map(|(phi, m)| phi * m).sum::<f64>()
     }
 
-    /// Reports a body whose position, velocity or acceleration is not finite.
+    /// Reports a number that is not finite: of the positions if there is one, else of the accelerations, else of the
+    /// velocities, and of the first body that has one there. In that order since a position spoils all
+    /// accelerations, and an acceleration only its own body's velocity.
     pub fn check_finite(&self) -> Result<(), NotFinite> {
         let Particles { position, velocity, id, .. } = &self.particles;
-        for (field, columns) in
-            [("acceleration", &self.acceleration), ("position", position), ("velocity", velocity)]
-        {
-            for column in [&columns.x, &columns.y, &columns.z] {
-                // A sum is finite unless a term is not (or all are near the end of f64's range).
-                if !column.iter().map(|x| x * 1e-30).sum::<f64>().is_finite()
-                    && let Some(i) = column.iter().position(|x| !x.is_finite())
-                {
-                    return Err(NotFinite { id: id[i], field, value: column[i] });
-                }
+        let acceleration = &self.acceleration;
+        if surely_finite([position, acceleration, velocity]) {
+            return Ok(());
+        }
+        for (fields, columns) in [
+            (["position x", "position y", "position z"], position),
+            (["acceleration x", "acceleration y", "acceleration z"], acceleration),
+            (["velocity x", "velocity y", "velocity z"], velocity),
+        ] {
+            if let Some((i, c)) = columns.first_not_finite() {
+                return Err(NotFinite { id: id[i], field: fields[c], value: columns.get(i)[c] });
             }
         }
         Ok(())

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use orrery_engine::case::{Case, CaseSource};
-use orrery_engine::{EngineError, provenance, start};
+use orrery_engine::{EngineError, checkpoint, provenance, start};
 use orrery_io::Snapshot;
 use orrery_model::Dimension;
 
@@ -59,6 +59,9 @@ fn softened(case: &Case) -> orrery_particles::settings::GravitySettings {
 /// Tells what a file holds.
 pub fn info(path: &Path) -> Result<(), Failure> {
     check_input(path)?;
+    if path.extension().is_some_and(|extension| extension == "orrery") {
+        return checkpoint_info(path);
+    }
     let found = orrery_io::describe(path).map_err(Failure::Input)?;
     say!("{}", path.display());
     say!("  format     {}", found.format.name());
@@ -86,6 +89,19 @@ pub fn info(path: &Path) -> Result<(), Failure> {
             lines => say!("  {name:<10} ({lines} lines)"),
         }
     }
+    Ok(())
+}
+
+fn checkpoint_info(path: &Path) -> Result<(), Failure> {
+    let found = checkpoint::describe(path)?;
+    say!("{}", path.display());
+    say!("  format     checkpoint, whole");
+    say!("  case       {}", found.case.name);
+    say!("  bodies     {}", found.bodies);
+    say!("  time       {} after {} steps", found.case.units.show_time(found.time), found.step);
+    say!("  end        {}", found.case.units.show_time(found.case.time.end));
+    say!("  solver     {}", found.solver);
+    say!("  written by {}", found.writer);
     Ok(())
 }
 

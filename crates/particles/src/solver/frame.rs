@@ -37,6 +37,12 @@ impl Scaling {
         Self { length, mass: 1.0 / power_of_two(total_mass), middle, outside: 8.0 + 2.0 * reach * length }
     }
 
+    /// Whether squares of lengths, and masses times them, are well within f64's range, deep cells' too.
+    pub fn squares_hold(&self) -> bool {
+        let square = self.length * self.length;
+        [square, self.mass * square].iter().all(|unit| (1e-250..1e250).contains(unit))
+    }
+
     /// The origin for targets around `group_centre`. In f64 it stays where it is: a shift would only round.
     pub fn centre(&self, precision: Precision, group_centre: [f64; 3]) -> [f64; 3] {
         match precision {
@@ -79,10 +85,9 @@ pub fn collect(
     order: impl Iterator<Item = u32>,
 ) -> Forces {
     let n = results.len();
-    let (acceleration, potential) = (
-        problem.g * scaling.length * scaling.length / scaling.mass,
-        problem.g * scaling.length / scaling.mass,
-    );
+    // Divided first: the square of an inverse length may leave f64's range where the product does not.
+    let potential = problem.g * (scaling.length / scaling.mass);
+    let acceleration = potential * scaling.length;
     let mut forces =
         Forces { acceleration: Vec3s::zeros(n), potential: problem.with_potential.then(|| vec![0.0; n]) };
     for (result, i) in results.iter().zip(order) {

@@ -90,6 +90,9 @@ impl Strategy {
     /// Computes. `previous` are the accelerations of the step before, which the relative acceptance needs;
     /// without them it falls back on its opening angle.
     pub fn forces(&self, problem: &Problem, previous: Option<&Vec3s>) -> Forces {
+        if problem.mass.is_empty() {
+            return Forces { potential: problem.with_potential.then(Vec::new), ..Forces::default() };
+        }
         match self {
             Self::Direct(strategy) => direct::forces(problem, strategy),
             Self::Tree(strategy) => tree::forces(problem, strategy, previous).0,

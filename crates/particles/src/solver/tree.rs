@@ -19,6 +19,7 @@ use std::time::Instant;
 use orrery_model::Vec3s;
 use rayon::prelude::*;
 
+use super::direct::MIXED_FROM;
 use super::frame::{Scaling, collect};
 use super::kernels::{BodyList, CellList, LaneSums, NOTHING, add_bodies, add_cells};
 use super::{Forces, Problem, share_out};
@@ -66,6 +67,10 @@ pub struct Report {
 /// Sums over the tree. See [`super::Strategy::forces`] for `previous`.
 pub fn forces(problem: &Problem, strategy: &Strategy, previous: Option<&Vec3s>) -> (Forces, Report) {
     match strategy.precision {
+        // As in `direct`: a group may hold all bodies, and one far away would cost the others their digits.
+        Precision::Mixed if problem.mass.len() < MIXED_FROM => {
+            sum::<f64>(problem, &Strategy { precision: Precision::Double, ..*strategy }, previous)
+        }
         Precision::Double => sum::<f64>(problem, strategy, previous),
         Precision::Single | Precision::Mixed => sum::<f32>(problem, strategy, previous),
     }
@@ -88,8 +93,10 @@ impl Reach {
         if self.relative2.is_empty() { 4 } else { 5 }
     }
 
-    fn new(tree: &Octree, acceptance: &Acceptance, relative: bool) -> Self {
+    fn new(tree: &Octree, scaling: &Scaling, acceptance: &Acceptance, relative: bool) -> Self {
         let theta = match *acceptance {
+            // No cell is far enough: its moments would not be numbers, nor the squares of distances.
+            _ if !scaling.squares_hold() => 0.0,
             Acceptance::Relative { .. } if relative => LARGEST_THETA,
             Acceptance::Relative { theta, .. } | Acceptance::Geometric { theta } => theta,
         };
@@ -121,8 +128,8 @@ fn sum<R: Real>(problem: &Problem, strategy: &Strategy, previous: Option<&Vec3s>
         Acceptance::Relative { alpha, .. } => previous.map(|previous| (alpha, previous)),
         Acceptance::Geometric { .. } => None,
     };
-    let reach = Reach::new(&tree, &strategy.acceptance, alpha.is_some());
     let scaling = Scaling::new(&tree.cube, tree.moments[0].mass);
+    let reach = Reach::new(&tree, &scaling, &strategy.acceptance, alpha.is_some());
     let build_secs = start.elapsed().as_secs_f64();
 
     let mut results = vec![[0.0; 4]; problem.mass.len()];

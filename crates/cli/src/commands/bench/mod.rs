@@ -1,10 +1,12 @@
-//! `bench`: how fast the solvers are here, against what the machine could do.
+//! `bench`: how fast the solvers are here, against what the machine could do; and what a checkpoint costs.
+
+mod checkpoint;
 
 use std::time::Instant;
 
 use orrery_engine::case::{BYTES_PER_BODY, available_memory, show_bytes};
 use orrery_engine::provenance;
-use orrery_io::IoError;
+use orrery_io::write_whole;
 use orrery_model::Vec3s;
 use orrery_model::ic::Plummer;
 use orrery_model::rng::Draws;
@@ -64,6 +66,10 @@ pub fn bench(arguments: &Bench) -> Result<(), Failure> {
     }
     check_memory(&arguments.n)?;
     super::use_threads(arguments.threads)?;
+    if arguments.what == BenchCase::Checkpoint {
+        let results = checkpoint::bench(arguments)?;
+        return write_json(arguments, &about(InstructionSet::best(), results));
+    }
     let set = arguments.simd.map_or_else(InstructionSet::best, Into::into).min(InstructionSet::best());
     say!("{}, {}, threads: {}", cpu_name(), set.name(), rayon::current_num_threads());
     say!(
@@ -74,12 +80,14 @@ pub fn bench(arguments: &Bench) -> Result<(), Failure> {
         BenchCase::Direct => direct_bench(arguments, set),
         BenchCase::Tree => tree_bench(arguments, set),
         BenchCase::Crossover => crossover(arguments, set),
+        BenchCase::Checkpoint => Vec::new(),
     };
-    if let Some(path) = &arguments.json {
-        let text = format!("{:#}\n", to_json(&measurements, set));
-        std::fs::write(path, text).map_err(|e| Failure::Output(IoError::system(path, e)))?;
-    }
-    Ok(())
+    write_json(arguments, &about(set, to_json(&measurements)))
+}
+
+fn write_json(arguments: &Bench, results: &Value) -> Result<(), Failure> {
+    let Some(path) = &arguments.json else { return Ok(()) };
+    write_whole(path, format!("{results:#}\n").as_bytes()).map_err(Failure::Output)
 }
 
 fn check_memory(counts: &[usize]) -> Result<(), Failure> {
@@ -350,9 +358,8 @@ fn cpu_name() -> String {
     name.unwrap_or("unknown processor").to_owned()
 }
 
-fn to_json(measurements: &[Measurement], set: InstructionSet) -> Value {
-    let cores = std::thread::available_parallelism().map_or(0, usize::from);
-    let results: Vec<Value> = measurements
+fn to_json(measurements: &[Measurement]) -> Value {
+    measurements
         .iter()
         .map(|m| {
             let tree = m.report.map(|r| {
@@ -370,7 +377,12 @@ fn to_json(measurements: &[Measurement], set: InstructionSet) -> Value {
                 "tree": tree,
             })
         })
-        .collect();
+        .collect()
+}
+
+/// The results, and where they were measured.
+fn about(set: InstructionSet, results: Value) -> Value {
+    let cores = std::thread::available_parallelism().map_or(0, usize::from);
     json!({
         "program": format!("orrery {}", provenance::VERSION),
         "commit": provenance::COMMIT,

@@ -1,0 +1,293 @@
+//! A run that was stopped and resumed leaves, byte for byte, what one leaves that was never stopped: for each
+//! integrator, precision and solver, with outputs on and between the steps.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+
+use orrery_engine::EngineError;
+use orrery_engine::case::{Case, CaseSource};
+use orrery_engine::control::{Control, News};
+use orrery_engine::run::{Output, Summary, resume, run, run_or_resume};
+use tempfile::TempDir;
+
+/// Twelve steps of 40 bodies; snapshots fall between steps.
+const CASE: &str = r#"
+name = "sphere"
+[bodies]
+model = "plummer"
+n = 40
+seed = 3
+[gravity]
+softening = 0.05
+[time]
+step = 0.125
+end = 1.5
+[output]
+snapshot_every = 0.4
+image_every = "5 steps"
+record_every = "1 step"
+[image]
+size = 64
+"#;
+
+fn case(sets: &[&str]) -> Case {
+    let source = CaseSource::Text { label: "case".into(), text: CASE.into(), folder: PathBuf::new() };
+    let sets: Vec<String> = sets.iter().map(|set| (*set).to_owned()).collect();
+    Case::load(&source, &sets).unwrap_or_else(|e| panic!("{e}"))
+}
+
+/// In memory where that is possible: these tests are about bits, not disks.
+fn room() -> TempDir {
+    TempDir::new_in("/dev/shm").or_else(|_| TempDir::new()).expect("a temporary folder")
+}
+
+/// Every file of a run but its lock, with its bytes.
+fn content(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(next) = folders.pop() {
+        for path in fs::read_dir(next).unwrap().map(|entry| entry.unwrap().path()) {
+            if path.is_dir() {
+                folders.push(path);
+            } else if !path.ends_with(".lock") {
+                found.insert(path.strip_prefix(folder).unwrap().to_owned(), fs::read(&path).unwrap());
+            }
+        }
+    }
+    found
+}
+
+fn assert_same(a: &Path, b: &Path, what: &str) {
+    let (a, b) = (content(a), content(b));
+    assert_eq!(a.keys().collect::<Vec<_>>(), b.keys().collect::<Vec<_>>(), "{what}");
+    for (name, bytes) in &a {
+        assert!(*bytes == b[name], "{what}: {} differs", name.display());
+    }
+}
+
+fn to(folder: PathBuf) -> Output {
+    Output { folder, force: false }
+}
+
+fn undisturbed(case: &Case, folder: PathBuf) -> Summary {
+    run(case, &to(folder), &Control::default(), |_| {}).unwrap_or_else(|e| panic!("{e}"))
+}
+
+/// Runs until `step` is done, then stops as a signal would have it.
+fn stopped(case: &Case, folder: PathBuf, step: u64) -> Summary {
+    let control = Control::default();
+    let summary = run(case, &to(folder), &control, |news| {
+        if let News::Step(status) = news
+            && status.step == step
+        {
+            control.stop.store(true, Ordering::Relaxed);
+        }
+    });
+    let summary = summary.unwrap_or_else(|e| panic!("{e}"));
+    assert!(summary.stopped.is_some() && summary.step == step);
+    summary
+}
+
+fn resumed(folder: &Path) -> Summary {
+    resume(folder, false, &Control::default(), |_| {}).unwrap_or_else(|e| panic!("{e}"))
+}
+
+fn check(sets: &[&str], step: u64) {
+    let room = room();
+    let (whole, parts) = (room.path().join("whole"), room.path().join("parts"));
+    let case = case(sets);
+    undisturbed(&case, whole.clone());
+    stopped(&case, parts.clone(), step);
+    let summary = resumed(&parts);
+    assert_eq!((summary.from, summary.stopped.is_none()), (step, true));
+    assert_same(&whole, &parts, &sets.join(" "));
+}
+
+#[test]
+fn each_integrator_precision_and_solver() {
+    let solvers = [
+        "gravity.solver=direct",
+        "gravity.solver=tree",
+        // Reads the accelerations of the step before: they are part of the state.
+        "gravity.acceptance=relative",
+    ];
+    for integrator in ["leapfrog", "yoshida4", "yoshida6", "blanes-moan4", "hermite4"] {
+        for precision in ["single", "mixed", "double"] {
+            for solver in
+                solvers.iter().filter(|solver| integrator != "hermite4" || solver.contains("direct"))
+            {
+                let integrator = format!("time.integrator={integrator}");
+                let precision = format!("gravity.precision={precision}");
+                let tree = if solver.contains("relative") { "gravity.solver=tree" } else { solver };
+                check(&[&integrator, &precision, solver, tree], 5);
+            }
+        }
+    }
+}
+
+#[test]
+fn adaptive_steps_with_and_without_softening() {
+    check(&["time.step=adaptive", "time.eta=0.1", "time.end=0.5"], 4);
+    let pairs = ["bodies.n=5", "gravity.softening=0", "time.step=adaptive", "time.eta=0.05", "time.end=0.4"];
+    check(&pairs, 3);
+    check(&[&pairs[..], &["time.integrator=hermite4"]].concat(), 3);
+}
+
+/// Density pictures, whose scale the first one fixed, and other formats.
+#[test]
+fn more_bodies_and_other_formats() {
+    for format in ["hdf5", "xyz", "npz"] {
+        check(&["bodies.n=100", &format!("output.format={format}")], 7);
+    }
+}
+
+/// Turning checkpoints on changes nothing but the case and the checkpoints.
+#[test]
+fn checkpoints_change_no_bit() {
+    let room = room();
+    let made = |name: &str, every: &str| {
+        let folder = room.path().join(name);
+        undisturbed(&case(&[&format!("checkpoint.every={every}")]), folder.clone());
+        let mut files = content(&folder);
+        // These say what the case says; snapshots and pictures carry it.
+        files.retain(|path, _| path.ends_with("conserved.csv") || path.ends_with("animation.gif"));
+        let snapshots: Vec<_> = (0..5)
+            .map(|k| orrery_io::read(&folder.join(format!("snapshots/snapshot_{k:03}.hdf5"))).unwrap())
+            .map(|snapshot| (snapshot.particles, snapshot.time, snapshot.step))
+            .collect();
+        (files, snapshots, folder.join("checkpoints"))
+    };
+    let (files, snapshots, folder) = made("never", "0");
+    assert_eq!(fs::read_dir(folder).unwrap().count(), 0);
+    for every in ["1 step", "0.3", "10 min"] {
+        let (other_files, other_snapshots, folder) = made(every, every);
+        assert!(files == other_files && snapshots == other_snapshots, "{every}");
+        assert_eq!(fs::read_dir(folder).unwrap().count(), 1, "of a finished run the last is kept");
+    }
+}
+
+/// Stopped again and again, after every step.
+#[test]
+fn many_stops_are_as_good_as_none() {
+    let room = room();
+    let (whole, parts) = (room.path().join("whole"), room.path().join("parts"));
+    let case = case(&["checkpoint.every=5 steps", "checkpoint.keep=1"]);
+    undisturbed(&case, whole.clone());
+    for step in 1..=12 {
+        let control = Control::default();
+        let summary = run_or_resume(&case, &parts, &control, |news| {
+            if let News::Step(_) = news {
+                control.stop.store(true, Ordering::Relaxed);
+            }
+        });
+        let summary = summary.unwrap_or_else(|e| panic!("{e}"));
+        assert_eq!((summary.step, summary.stopped.is_some()), (step, step < 12));
+        assert_eq!(fs::read_dir(parts.join("checkpoints")).unwrap().count(), 1, "as many as asked for");
+    }
+    assert_same(&whole, &parts, "twelve stops");
+    // And once it is finished, there is nothing to do.
+    let again =
+        run_or_resume(&case, &parts, &Control::default(), |news| assert!(!matches!(news, News::Step(_))));
+    assert_eq!(again.unwrap().step, 12);
+    assert_same(&whole, &parts, "a resume after the end");
+}
+
+#[test]
+fn a_damaged_checkpoint_is_passed_over_with_a_word() {
+    let room = room();
+    let (whole, parts) = (room.path().join("whole"), room.path().join("parts"));
+    let case = case(&["checkpoint.every=3 steps"]);
+    undisturbed(&case, whole.clone());
+    stopped(&case, parts.clone(), 8);
+    let names = |folder: &Path| {
+        let mut names: Vec<_> = fs::read_dir(folder).unwrap().map(|e| e.unwrap().file_name()).collect();
+        names.sort();
+        names
+    };
+    let folder = parts.join("checkpoints");
+    assert_eq!(names(&folder), ["checkpoint_000000006.orrery", "checkpoint_000000008.orrery"]);
+    let newest = folder.join("checkpoint_000000008.orrery");
+    let mut bytes = fs::read(&newest).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 0x10;
+    fs::write(&newest, &bytes).unwrap();
+
+    let (mut words, mut from) = (Vec::new(), None);
+    let summary = resume(&parts, false, &Control::default(), |news| match news {
+        News::Damaged(error) => words.push(error.to_string()),
+        News::Resumed { step, .. } => from = Some(step),
+        _ => {}
+    });
+    assert_eq!((summary.unwrap().step, from), (12, Some(6)));
+    assert_eq!(words.len(), 1);
+    assert!(words[0].contains("checkpoint_000000008.orrery: block"), "{words:?}");
+    // Set aside for whoever wants to know why; never counted among those that are kept.
+    assert_eq!(names(&folder), ["checkpoint_000000008.orrery.damaged", "checkpoint_000000012.orrery"]);
+    fs::remove_file(folder.join("checkpoint_000000008.orrery.damaged")).unwrap();
+    assert_same(&whole, &parts, "after a fall-back");
+
+    // With all of them damaged there is nothing left to go on from.
+    fs::write(folder.join("checkpoint_000000012.orrery"), b"ORRERYCP").unwrap();
+    let error = resume(&parts, false, &Control::default(), |_| {}).unwrap_err();
+    assert!(matches!(error, EngineError::NoCheckpoint { damaged: 1, .. }), "{error}");
+    assert!(error.to_string().ends_with("all checkpoints (1) are damaged, expected a run with a checkpoint"));
+}
+
+#[test]
+fn a_changed_table_is_refused_or_begun_anew() {
+    let room = room();
+    let folder = room.path().join("run");
+    stopped(&case(&[]), folder.clone(), 6);
+    let table = folder.join("conserved.csv");
+    let first =
+        fs::read_to_string(&table).unwrap().lines().take(2).map(|l| l.to_owned() + "\n").collect::<String>();
+    fs::write(&table, "opened and saved by a spreadsheet").unwrap();
+    let error = resume(&folder, false, &Control::default(), |_| {}).unwrap_err().to_string();
+    assert!(error.contains("conserved.csv: content: got 33 bytes, expected to begin with the"), "{error}");
+
+    let mut anew = 0;
+    let summary = resume(&folder, true, &Control::default(), |news| {
+        anew += usize::from(matches!(news, News::BegunAnew(_)))
+    });
+    assert_eq!((summary.unwrap().step, anew), (12, 1));
+    let rows = fs::read_to_string(&table).unwrap();
+    assert!(rows.starts_with(&first), "the row that energies are measured against is kept");
+    assert_eq!(rows.lines().count(), 2 + 6);
+}
+
+#[test]
+fn another_case_is_not_gone_on_with() {
+    let room = room();
+    let folder = room.path().join("run");
+    stopped(&case(&[]), folder.clone(), 2);
+    let before = content(&folder);
+    let error = run_or_resume(&case(&["time.end=3"]), &folder, &Control::default(), |_| {}).unwrap_err();
+    assert!(error.is_mistake());
+    assert!(error.to_string().contains("the run in it has end = 1.5, the case end = 3"), "{error}");
+    assert_eq!(content(&folder), before);
+    // Nor is a folder taken for a run that holds none.
+    let error = resume(room.path(), false, &Control::default(), |_| {}).unwrap_err().to_string();
+    assert!(error.ends_with("no checkpoint in it, expected a run with a checkpoint"), "{error}");
+    assert_eq!(fs::read_dir(room.path()).unwrap().count(), 1, "nothing was written there");
+}
+
+/// The file that the bodies came from may be gone; the checkpoint has them.
+#[test]
+fn the_first_file_is_not_needed_again() {
+    let room = room();
+    let start = room.path().join("start.xyz");
+    let bodies =
+        "2\nProperties=pos:R:3:vel:R:3:mass:R:1:id:I:1 units=nbody\n-1 0 0 0 -0.5 0 1 5\n1 0 0 0 0.5 0 1 9\n";
+    fs::write(&start, bodies).unwrap();
+    let text = format!("bodies.file = {start:?}\n[time]\nstep = 0.125\nend = 1\n[image]\nsize = 64\n");
+    let source = CaseSource::Text { label: "case".into(), text, folder: PathBuf::new() };
+    let case = Case::load(&source, &[]).unwrap();
+    let (whole, parts) = (room.path().join("whole"), room.path().join("parts"));
+    undisturbed(&case, whole.clone());
+    stopped(&case, parts.clone(), 4);
+    fs::remove_file(start).unwrap();
+    resumed(&parts);
+    assert_same(&whole, &parts, "bodies from a file");
+}

@@ -1,0 +1,104 @@
+//! What is refused, and how it is said.
+
+use super::*;
+
+fn pair() -> Particles {
+    let body = Particle { position: [0.0; 3], velocity: [0.0; 3], mass: 1.0, id: 7, species: Species::Halo };
+    let mut bodies = Particles::default();
+    bodies.push(body);
+    bodies.push(Particle { id: 8, position: [-0.0, 0.0, 0.0], ..body });
+    bodies
+}
+
+#[test]
+fn each_offence_is_named() {
+    assert_eq!(pair().validate(), Ok(()));
+    assert_eq!(Particles::default().validate(), Err(ParticlesError::Empty));
+    let mut bodies = pair();
+    bodies.mass.pop();
+    assert_eq!(bodies.validate().unwrap_err().to_string(), "mass has 1 entries, expected 2");
+    let mut bodies = pair();
+    bodies.velocity.y[1] = f64::NAN;
+    assert!(bodies.validate().unwrap_err().to_string().starts_with("body 8 (number 1) has velocity y = NaN"));
+    let mut bodies = pair();
+    bodies.mass[0] = -1.0;
+    assert!(matches!(bodies.validate(), Err(ParticlesError::NegativeMass { id: 7, .. })));
+    let mut bodies = pair();
+    bodies.id[1] = 7;
+    assert_eq!(bodies.validate(), Err(ParticlesError::DuplicateId { id: 7, first: 0, second: 1 }));
+    assert_eq!(
+        bodies.validate().unwrap_err().to_string(),
+        "bodies number 0 and 1 share the id 7, expected unique ids"
+    );
+}
+
+#[test]
+fn numbers_beyond_computing_are_refused() {
+    let expected = "expected at most 1e100 in size: energies and moments must be numbers too";
+    let mut bodies = pair();
+    bodies.position.x[1] = -1e300;
+    assert_eq!(
+        bodies.validate().unwrap_err().to_string(),
+        format!("body 8 (number 1) has position x = -1e300, {expected}")
+    );
+    let mut bodies = pair();
+    bodies.mass[0] = 1e300;
+    assert_eq!(
+        bodies.validate().unwrap_err().to_string(),
+        format!("body 7 (number 0) has mass = 1e300, {expected}")
+    );
+    let mut bodies = pair();
+    bodies.position.x = vec![1e-300, 0.0];
+    bodies.velocity.z = vec![LARGEST, -LARGEST];
+    bodies.mass = vec![0.0, 0.0];
+    assert_eq!(bodies.validate(), Ok(()));
+}
+
+#[test]
+fn the_first_vector_that_is_not_finite() {
+    // In SIMD blocks and in the rest of them.
+    let column: Vec<f64> = [1e307, -1e307, 5e-324, -0.0].into_iter().cycle().take(37).collect();
+    let mut vectors = Vec3s { x: column.clone(), y: column.clone(), z: column };
+    assert!(vectors.surely_finite(0..37) && vectors.first_not_finite().is_none());
+    // An overflowing sum is no proof, and no offence.
+    let edge = Vec3s { x: vec![f64::MAX; 9], y: vec![1e308; 9], z: vec![f64::MIN; 9] };
+    assert!(!edge.surely_finite(0..9) && edge.first_not_finite().is_none());
+    for wrong in
+        [f64::NAN, -f64::NAN, f64::INFINITY, f64::NEG_INFINITY, f64::from_bits(0x7ff0_0000_0000_0001)]
+    {
+        for i in 0..37 {
+            for c in 0..3 {
+                let right = vectors.get(i);
+                let mut changed = right;
+                changed[c] = wrong;
+                vectors.set(i, changed);
+                assert!(!vectors.surely_finite(0..37), "{wrong} at {i}, {c}");
+                assert!(vectors.surely_finite(0..i) && vectors.surely_finite(i + 1..37));
+                assert_eq!(vectors.first_not_finite(), Some((i, c)));
+                vectors.set(i, right);
+            }
+        }
+    }
+    vectors.x[20] = f64::NAN;
+    vectors.z[19] = f64::INFINITY;
+    assert_eq!(vectors.first_not_finite(), Some((19, 2)));
+}
+
+#[test]
+fn minus_zero_is_the_same_place() {
+    let mut bodies = pair();
+    bodies.position.y = vec![0.5; 2];
+    assert_eq!(
+        bodies.check_distinct_places().unwrap_err().to_string(),
+        "bodies 7 and 8 are at the same place (0, 0.5, 0); set a softening above 0 or move one"
+    );
+    bodies.position.z[1] = 5e-324;
+    assert_eq!(bodies.check_distinct_places(), Ok(()));
+}
+
+#[test]
+fn species_keep_gadget_numbers() {
+    for (k, species) in Species::ALL.into_iter().enumerate() {
+        assert_eq!(species as usize, k);
+    }
+}
