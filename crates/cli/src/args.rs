@@ -14,6 +14,9 @@ use orrery_particles::simd::InstructionSet;
     after_help = "First steps:\n  orrery presets                 what there is to run\n  orrery run galaxy-collision    two galaxies pass through one another\n  orrery init plummer            a case file to edit"
 )]
 pub struct Arguments {
+    /// Refuse input that would take more memory: 500MB, 2GiB [default: what is available]
+    #[arg(long, global = true, value_name = "SIZE", value_parser = memory)]
+    pub max_memory: Option<u64>,
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
@@ -161,6 +164,32 @@ checkpoint and goes on; a second SIGINT ends it at once.
 
 Exit status: 0 done, 1 the machine or the run failed, 2 the input is wrong and nothing was written,
 3 stopped by a signal or --wall-time with a checkpoint to resume from, 130 ended at once.";
+
+/// `500MB`, `2GiB`, `2G` or a number of bytes.
+fn memory(text: &str) -> Result<u64, String> {
+    const UNITS: [(&str, u64); 13] = [
+        ("", 1),
+        ("B", 1),
+        ("KB", 1_000),
+        ("MB", 1_000_000),
+        ("GB", 1_000_000_000),
+        ("TB", 1_000_000_000_000),
+        ("KIB", 1 << 10),
+        ("MIB", 1 << 20),
+        ("GIB", 1 << 30),
+        ("TIB", 1 << 40),
+        ("K", 1 << 10),
+        ("M", 1 << 20),
+        ("G", 1 << 30),
+    ];
+    let text = text.trim().to_ascii_uppercase();
+    let at = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
+    let (number, unit) = (text[..at].trim(), text[at..].trim());
+    let unit = UNITS.iter().find(|(name, _)| *name == unit).map(|(_, bytes)| *bytes as f64);
+    let bytes = number.parse::<f64>().ok().zip(unit).map(|(number, unit)| number * unit);
+    let bytes = bytes.filter(|bytes| *bytes >= 1.0 && *bytes < 1e19).map(|bytes| bytes as u64);
+    bytes.ok_or_else(|| "expected a size such as 500MB or 2GiB".to_owned())
+}
 
 fn wall_time(text: &str) -> Result<Duration, String> {
     let expected = || "expected a time such as 90min, 2h or \"1 h 30 min\"".to_owned();

@@ -26,7 +26,7 @@ fn main() -> ExitCode {
         // Help and version.
         Err(wanted) => wanted.exit(),
     };
-    match commands::execute(arguments.command) {
+    match commands::execute(&arguments) {
         Ok(Ending::Done) => ExitCode::SUCCESS,
         Ok(Ending::Stopped) => ExitCode::from(3),
         Err(failure) => {

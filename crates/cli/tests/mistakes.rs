@@ -249,6 +249,59 @@ fn in_the_flags() {
 }
 
 #[test]
+fn in_what_to_go_on_with() {
+    let room = room();
+    room.run("plummer", "run", &["bodies.n=20", "time.end=0.0625", "image.size=64"]);
+    let missing = "no checkpoint in it, expected a run with a checkpoint";
+    check(
+        &room,
+        &[
+            (&["resume", "bare"], &format!("bare: {missing}")),
+            (&["resume", "nowhere"], &format!("nowhere: {missing}")),
+            (&["resume", "pair.xyz"], &format!("pair.xyz: {missing}")),
+            (
+                &["run", "plummer", "--resume", "--out", "full"],
+                "full: the output directory is not empty, expected a new or empty one; \
+                 --force replaces an earlier run there",
+            ),
+            (
+                &["run", "plummer", "--resume", "--out", "run"],
+                "run: the run in it has n = 20, the case n = ...; orrery resume goes on with the run as it is, \
+                 --force replaces it",
+            ),
+            (
+                &["info", "run/checkpoints/checkpoint_000000099.orrery"],
+                "run/checkpoints/checkpoint_000000099.orrery: no such file or directory",
+            ),
+        ],
+    );
+}
+
+/// `--max-memory` bounds what is made and what is read.
+#[test]
+fn in_what_memory_holds() {
+    let room = room();
+    room.says(&["ic", "plummer", "-n", "3000", "-o", "many.npz"]);
+    check(
+        &room,
+        &[
+            (
+                &["run", "plummer", "--max-memory", "1MiB"],
+                "preset plummer:...: 10000 bodies need 4.3 MiB of memory, 1.0 MiB are available",
+            ),
+            (
+                &["info", "many.npz", "--max-memory", "100KiB"],
+                "many.npz: 3000 bodies need 190.4 KiB of memory, the limit is 100.0 KiB",
+            ),
+            (
+                &["convert", "many.npz", "new.xyz", "--max-memory", "100000"],
+                "many.npz: 3000 bodies need 190.4 KiB of memory, the limit is 97.7 KiB",
+            ),
+        ],
+    );
+}
+
+#[test]
 fn in_where_to_write() {
     check(
         &room(),
@@ -361,6 +414,19 @@ fn in_the_words_of_the_command_line() {
         ),
         (&["forces", "good.npz", "--solver", "fmm"], "error: invalid value 'fmm' for '--solver <SOLVER>'"),
         (&["forces", "good.npz", "--theta", "wide"], "error: invalid value 'wide' for '--theta <THETA>'"),
+        (
+            &["run", "plummer", "--wall-time", "soon"],
+            "error: invalid value 'soon' for '--wall-time <TIME>': expected a time such as 90min, 2h or \"1 h 30 min\"",
+        ),
+        (&["resume", "bare", "--wall-time", "0 s"], "error: invalid value '0 s' for '--wall-time <TIME>'"),
+        (
+            &["info", "good.npz", "--max-memory", "much"],
+            "error: invalid value 'much' for '--max-memory <SIZE>': expected a size such as 500MB or 2GiB",
+        ),
+        (
+            &["run", "plummer", "--resume", "--force"],
+            "error: the argument '--resume' cannot be used with '--force'",
+        ),
         (&["completions", "csh"], "error: invalid value 'csh' for '<SHELL>'"),
     ] {
         let output = room.orrery(arguments);

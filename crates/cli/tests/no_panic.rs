@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use common::{PAIR, Room, gadget};
 use orrery_engine::case::{Case, CaseSource, presets};
+use orrery_io::Limits;
 
 const TIMES: u64 = 200;
 
@@ -123,6 +124,6 @@ fn no_mutated_snapshot_panics() {
 
 /// Reads as every command does that computes: the file, then the bodies.
 fn read(path: &Path) -> Result<(), String> {
-    let snapshot = orrery_io::read(path).map_err(|e| e.to_string())?;
+    let snapshot = orrery_io::read(path, &Limits::default()).map_err(|e| e.to_string())?;
     snapshot.particles.validate().map_err(|e| e.to_string())
 }

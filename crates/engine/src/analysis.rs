@@ -3,13 +3,13 @@
 
 use std::path::{Path, PathBuf};
 
-use orrery_io::{Format, IoError, Snapshot};
+use orrery_io::{Format, IoError, Limits, Snapshot};
 use orrery_model::Units;
 use orrery_model::analysis::{Shell, density_profile, lagrangian_radii, shrinking_sphere_centre};
 use orrery_particles::bodies::Bodies;
 use orrery_particles::settings::{Acceptance, GravitySettings, Precision, SolverChoice};
 
-use crate::case::{Case, CaseSource};
+use crate::case::Case;
 use crate::error::EngineError;
 use crate::run::Record;
 use crate::simulation::Moment;
@@ -48,7 +48,7 @@ pub struct Analysis {
 }
 
 /// Measures a run's folder or a single snapshot. `softening` overrides what the snapshots say of their run.
-pub fn analyze(path: &Path, softening: Option<f64>) -> Result<Analysis, EngineError> {
+pub fn analyze(path: &Path, softening: Option<f64>, limits: &Limits) -> Result<Analysis, EngineError> {
     let files = if path.is_dir() { snapshots_in(path)? } else { vec![path.to_owned()] };
     let mut analysis = Analysis {
         rows: Vec::new(),
@@ -58,7 +58,7 @@ pub fn analyze(path: &Path, softening: Option<f64>) -> Result<Analysis, EngineEr
         softening: 0.0,
     };
     for file in files {
-        let snapshot = orrery_io::read(&file).map_err(EngineError::Input)?;
+        let snapshot = orrery_io::read(&file, limits).map_err(EngineError::Input)?;
         let wrong = |source| EngineError::Bodies { origin: file.display().to_string(), source };
         snapshot.particles.validate().map_err(wrong)?;
         analysis.softening = softening.unwrap_or_else(|| softening_of(&snapshot));
@@ -112,8 +112,5 @@ fn snapshots_in(folder: &Path) -> Result<Vec<PathBuf>, EngineError> {
 fn softening_of(snapshot: &Snapshot) -> f64 {
     let text = snapshot.provenance.iter().find(|(name, _)| name == "case").map(|(_, text)| text.clone());
     let Some(text) = text else { return 0.0 };
-    let source = CaseSource::Text { label: "provenance".to_owned(), text, folder: PathBuf::new() };
-    // The file that the run started from may be gone, and does not matter here.
-    let without_file = [r#"bodies={ model = "pythagorean" }"#.to_owned()];
-    Case::load_within(&source, &without_file, None).map_or(0.0, |case| case.gravity.eps)
+    Case::load_resumed(&text, "provenance").map_or(0.0, |case| case.gravity.eps)
 }

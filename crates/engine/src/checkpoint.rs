@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use orrery_io::{Block, Column, Fault, IoError, read_checkpoint, write_checkpoint};
+use orrery_io::{Block, Column, Fault, IoError, Limits, read_checkpoint, write_checkpoint};
 use orrery_model::{Particles, Species, Vec3s};
 use orrery_particles::bodies::Bodies;
 use orrery_particles::settings::{GravitySettings, SolverChoice};
@@ -62,8 +62,8 @@ pub struct Description {
 }
 
 /// Reads a checkpoint whole and tells what it holds.
-pub fn describe(path: &Path) -> Result<Description, EngineError> {
-    let Saved { writer, case, simulation, .. } = read(path)?;
+pub fn describe(path: &Path, limits: &Limits) -> Result<Description, EngineError> {
+    let Saved { writer, case, simulation, .. } = read(path, limits)?;
     let Moment { step, time, bodies } = simulation.moment();
     let (solver, bodies) = (bodies.strategy().name(), bodies.particles().len());
     Ok(Description { writer, case, bodies, step, time, solver })
@@ -186,10 +186,14 @@ pub(crate) fn exists_in(folder: &Path) -> bool {
 
 /// The newest checkpoint of the run in `folder` that is whole. `passed_over` hears of damaged ones; they are set
 /// aside, so that they are neither counted nor found again.
-pub(crate) fn newest(folder: &Path, mut passed_over: impl FnMut(&EngineError)) -> Result<Saved, EngineError> {
+pub(crate) fn newest(
+    folder: &Path,
+    limits: &Limits,
+    mut passed_over: impl FnMut(&EngineError),
+) -> Result<Saved, EngineError> {
     let mut damaged = Vec::new();
     for (_, path) in numbered(&folder.join(FOLDER)) {
-        match read(&path) {
+        match read(&path, limits) {
             Ok(saved) => {
                 for path in damaged {
                     let mut aside = PathBuf::from(&path).into_os_string();
@@ -252,12 +256,12 @@ fn write(
     write_checkpoint(path, &header, &columns).map_err(EngineError::Output)
 }
 
-fn read(path: &Path) -> Result<Saved, EngineError> {
+fn read(path: &Path, limits: &Limits) -> Result<Saved, EngineError> {
     let wrong = |place: &str, got: String, expected: &str| {
         let fault = Fault::Malformed { place: place.to_owned(), got, expected: expected.to_owned() };
         EngineError::Input(IoError { path: path.to_owned(), fault })
     };
-    let checkpoint = read_checkpoint(path).map_err(EngineError::Input)?;
+    let checkpoint = read_checkpoint(path, limits).map_err(EngineError::Input)?;
     let header: Header = serde_json::from_str(&checkpoint.header)
         .map_err(|e| wrong("header", e.to_string(), "that of a checkpoint"))?;
     let case = Case::load_resumed(&header.case, &path.display().to_string())?;

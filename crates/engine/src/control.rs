@@ -5,10 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use orrery_io::Limits;
+
 use crate::case::Case;
 use crate::error::EngineError;
 
-/// Requests to a running simulation. Signal handlers set the flags; the run looks at them between steps.
+/// What a run is told: its bounds, and requests. Signal handlers set the flags; the run looks at them between
+/// steps.
 #[derive(Clone, Debug, Default)]
 pub struct Control {
     /// Finish the step, write a checkpoint and end.
@@ -17,6 +20,8 @@ pub struct Control {
     pub checkpoint: Arc<AtomicBool>,
     /// When the run must have ended, its checkpoint written.
     pub deadline: Option<Instant>,
+    /// What reading its bodies may take.
+    pub limits: Limits,
 }
 
 impl Control {

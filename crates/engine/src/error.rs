@@ -101,7 +101,7 @@ pub enum EngineError {
     #[error(transparent)]
     Picture(#[from] PictureError),
     /// A number went wrong on the way.
-    #[error("step {step}, time {time}: {source}")]
+    #[error("step {step}, time {}: {source}", in_short(*time))]
     NotFinite {
         /// Steps taken.
         step: u64,
@@ -112,7 +112,8 @@ pub enum EngineError {
     },
     /// The energy error passed its limit.
     #[error(
-        "step {step}, time {time}: the energy error is {error:.1e}, expected at most {limit} ([limits] energy_error)"
+        "step {step}, time {}: the energy error is {error:.1e}, expected at most {limit} ([limits] energy_error)",
+        in_short(*time)
     )]
     Energy {
         /// Steps taken.
@@ -134,7 +135,8 @@ pub enum EngineError {
     },
     /// The adaptive criterion asks for a step that no longer advances time.
     #[error(
-        "step {step}, time {time}: the adaptive step fell to {dt:e}, expected one that advances time; set a softening, or a larger eta"
+        "step {step}, time {}: the adaptive step fell to {dt:e}, expected one that advances time; set a softening, or a larger eta",
+        in_short(*time)
     )]
     StepTooShort {
         /// Steps taken.
@@ -182,4 +184,9 @@ impl EngineError {
 
 fn process(owner: &Option<u32>) -> String {
     owner.map_or_else(String::new, |id| format!(" (process {id})"))
+}
+
+/// No hundred zeros for a time that is far out.
+fn in_short(time: f64) -> String {
+    if time == 0.0 || (1e-6..1e15).contains(&time.abs()) { time.to_string() } else { format!("{time:e}") }
 }

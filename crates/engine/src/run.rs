@@ -120,7 +120,7 @@ impl<'a> Run<'a> {
     ) -> Result<Self, EngineError> {
         output.check()?;
         output.check_is_not_input(case)?;
-        let particles = start::bodies(case)?;
+        let particles = start::bodies(case, &control.limits)?;
         let case = start::located(case);
         let simulation = Simulation::new(&case, particles);
         // Bodies apart in f64 may coincide in f32, and a softening may be too small to count.
@@ -168,7 +168,7 @@ impl<'a> Run<'a> {
         }
         let lock = folder::lock(folder)?;
         let Saved { path, writer, case, mut provenance, simulation, observers, mut blocks } =
-            checkpoint::newest(folder, |error| report(News::Damaged(error)))?;
+            checkpoint::newest(folder, &control.limits, |error| report(News::Damaged(error)))?;
         if let Some(expected) = expected {
             check_same_case(folder, &case, expected)?;
         }

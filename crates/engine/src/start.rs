@@ -1,8 +1,9 @@
 //! The bodies that a case starts from, checked.
 
+use orrery_io::{Limits, show_bytes};
 use orrery_model::{Particles, Units};
 
-use crate::case::{BYTES_PER_BODY, BodiesSource, Case, available_memory, show_bytes};
+use crate::case::{BYTES_PER_BODY, BodiesSource, Case};
 use crate::error::EngineError;
 
 /// The case with its file of bodies named from the root, so that a copy elsewhere means the same.
@@ -14,14 +15,14 @@ pub fn located(case: &Case) -> Case {
 }
 
 /// Makes or reads the bodies, and checks that they can be simulated.
-pub fn bodies(case: &Case) -> Result<Particles, EngineError> {
+pub fn bodies(case: &Case, limits: &Limits) -> Result<Particles, EngineError> {
     let (particles, origin) = match &case.bodies {
         BodiesSource::Model(model) => {
             (model.generate(case.gravity.g)?, format!("[bodies] model = \"{}\"", model.name()))
         }
         BodiesSource::File(_) => {
             let path = case.bodies_file().unwrap_or_default();
-            let snapshot = orrery_io::read(&path).map_err(EngineError::Input)?;
+            let snapshot = orrery_io::read(&path, limits).map_err(EngineError::Input)?;
             let assumed = snapshot.units_are_assumed();
             let (mut particles, found) = (snapshot.particles, snapshot.units);
             // A file that names no units is taken to be in the case's.
@@ -29,10 +30,10 @@ pub fn bodies(case: &Case) -> Result<Particles, EngineError> {
                 let (found, expected) = (found.name(), case.units.name());
                 return Err(EngineError::UnitsMismatch { path, found, expected });
             }
-            let (count, available) = (particles.len(), available_memory());
+            let count = particles.len();
             let needed = count as u64 * BYTES_PER_BODY;
-            if available.is_some_and(|available| needed > available) {
-                let (needed, available) = (show_bytes(needed), show_bytes(available.unwrap_or(0)));
+            if needed > limits.memory {
+                let (needed, available) = (show_bytes(needed), show_bytes(limits.memory));
                 return Err(EngineError::Memory { path, count, needed, available });
             }
             (particles, path.display().to_string())

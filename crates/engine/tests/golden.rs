@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use orrery_engine::control::{Control, News};
 use orrery_engine::run::resume;
-use orrery_io::{Block, parse_checkpoint, read_checkpoint};
+use orrery_io::{Block, Limits, parse_checkpoint, read_checkpoint};
 
 /// The files, with their version, and the step and time they were written at.
 const GOLDEN: [(&str, u32, u64, f64); 1] = [("version-1.orrery", 1, 3, 0.375)];
@@ -18,7 +18,7 @@ fn golden(name: &str) -> PathBuf {
 #[test]
 fn every_version_goes_on() {
     for (name, version, step, time) in GOLDEN {
-        let checkpoint = read_checkpoint(&golden(name)).unwrap();
+        let checkpoint = read_checkpoint(&golden(name), &Limits::default()).unwrap();
         assert_eq!(checkpoint.version, version);
         let names: Vec<_> = checkpoint.blocks.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(names[..4], ["mass", "id", "species", "position.x"]);

@@ -10,6 +10,7 @@ use orrery_engine::EngineError;
 use orrery_engine::case::{Case, CaseSource};
 use orrery_engine::control::{Control, News};
 use orrery_engine::run::{Output, Summary, resume, run, run_or_resume};
+use orrery_io::Limits;
 use tempfile::TempDir;
 
 /// Twelve steps of 40 bodies; snapshots fall between steps.
@@ -154,7 +155,10 @@ fn checkpoints_change_no_bit() {
         // These say what the case says; snapshots and pictures carry it.
         files.retain(|path, _| path.ends_with("conserved.csv") || path.ends_with("animation.gif"));
         let snapshots: Vec<_> = (0..5)
-            .map(|k| orrery_io::read(&folder.join(format!("snapshots/snapshot_{k:03}.hdf5"))).unwrap())
+            .map(|k| {
+                orrery_io::read(&folder.join(format!("snapshots/snapshot_{k:03}.hdf5")), &Limits::default())
+                    .unwrap()
+            })
             .map(|snapshot| (snapshot.particles, snapshot.time, snapshot.step))
             .collect();
         (files, snapshots, folder.join("checkpoints"))

@@ -22,6 +22,7 @@ use std::io::{BufReader, Read, Write};
 use std::path::Path;
 
 use crate::error::{Fault, IoError};
+use crate::limits::{Limits, show_bytes};
 use crate::storage::{PendingFile, replace_file};
 
 const MAGIC: &[u8; 8] = b"ORRERYCP";
@@ -151,10 +152,14 @@ fn write_block(
 }
 
 /// Reads a checkpoint and checks every byte of it. Memory is bounded by the length of the file.
-pub fn read_checkpoint(path: &Path) -> Result<Checkpoint, IoError> {
+pub fn read_checkpoint(path: &Path, limits: &Limits) -> Result<Checkpoint, IoError> {
     let attempt = || {
         let file = File::open(path)?;
         let length = file.metadata()?.len();
+        if length > limits.memory {
+            let expected = format!("at most {}, the limit of memory", show_bytes(limits.memory));
+            return Err(Fault::malformed("length", show_bytes(length), expected));
+        }
         read(BufReader::with_capacity(BUFFER, file), length)
     };
     attempt().map_err(|fault| fault.at(path))
@@ -267,7 +272,7 @@ mod tests {
     #[test]
     fn what_is_written_comes_back() {
         let folder = tempfile::tempdir().unwrap();
-        let read = read_checkpoint(&small(folder.path())).unwrap();
+        let read = read_checkpoint(&small(folder.path()), &Limits::default()).unwrap();
         assert_eq!((read.version, read.header.as_str()), (1, "{\"step\": 3}"));
         let [reals, integers, bytes, none] = &read.blocks[..] else { panic!("four blocks") };
         let Block::Reals(values) = &reals.1 else { panic!("reals") };

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
+use crate::limits::show_bytes;
 use crate::storage::StorageError;
 
 /// A file that could not be read or written.
@@ -44,6 +45,16 @@ pub enum Fault {
         got: u64,
         /// Entries that the header promises.
         expected: u64,
+    },
+    /// More bodies than the memory limit has room for.
+    #[error("{bodies} bodies need {} of memory, the limit is {}", show_bytes(*needed), show_bytes(*limit))]
+    Memory {
+        /// Bodies in the file.
+        bodies: u64,
+        /// Bytes that reading them takes.
+        needed: u64,
+        /// Bytes that it may take.
+        limit: u64,
     },
     /// Anything else that is not as the format has it.
     #[error("{place}: got {got}, expected {expected}")]

@@ -13,11 +13,18 @@ use std::path::Path;
 use orrery_model::{Particles, Species, Units, Vec3s};
 
 use crate::error::Fault;
+use crate::limits::{COLUMN_BYTES, Limits};
 use crate::snapshot::Snapshot;
 use crate::text;
 
 const HEADER_BYTES: u32 = 256;
 const LABEL_BYTES: u32 = 8;
+/// A body's columns and, until all are known, its own mass apart from them.
+const BODY_BYTES: u64 = COLUMN_BYTES + 8;
+/// Blocks until the last one of interest; GADGET knows fewer than 50.
+const MOST_BLOCKS: usize = 1000;
+/// Bytes decoded at a time, a multiple of 8.
+const WINDOW_BYTES: usize = 1 << 16;
 
 /// Whether a file that starts with `head` may be one.
 pub fn looks_like(head: &[u8]) -> bool {
@@ -38,7 +45,7 @@ fn byte_order(first: [u8; 4]) -> Option<(bool, bool)> {
 }
 
 /// Reads the whole file.
-pub fn read(path: &Path) -> Result<Snapshot, Fault> {
+pub fn read(path: &Path, limits: &Limits) -> Result<Snapshot, Fault> {
     let mut records = Records::open(path)?;
     let header = Header::read(&mut records)?;
     let n = header.counts.iter().sum::<u64>();
@@ -53,20 +60,48 @@ pub fn read(path: &Path) -> Result<Snapshot, Fault> {
             || bodies.id.is_empty()
             || (massive > 0 && masses.is_empty())
     };
+    let mut blocks = 0;
     while n > 0 && wanted(&bodies, &own_masses) {
+        blocks += 1;
+        if blocks > MOST_BLOCKS {
+            let got = format!("not all among the first {MOST_BLOCKS}");
+            return Err(Fault::malformed("blocks", got, "POS, VEL, ID and MASS"));
+        }
         let missing = || Fault::malformed("end of file", "no further block", "POS, VEL, ID and MASS");
         let label = match records.label()? {
             Label::Named(label) => label,
             Label::Unnamed => unnamed.next().ok_or_else(missing)?.to_owned(),
             Label::EndOfFile => return Err(missing()),
         };
-        match label.trim_end() {
-            "POS" => bodies.position = records.vectors("POS", n)?,
-            "VEL" => bodies.velocity = records.vectors("VEL", n)?,
-            "ID" => bodies.id = records.integers("ID", n)?,
-            "MASS" if massive > 0 => own_masses = records.reals("MASS", massive)?,
-            _ => records.skip()?,
+        let name = label.trim_end();
+        let (count, seen) = match name {
+            "POS" => (3 * n, !bodies.position.is_empty()),
+            "VEL" => (3 * n, !bodies.velocity.is_empty()),
+            "ID" => (n, !bodies.id.is_empty()),
+            "MASS" if massive > 0 => (massive, !own_masses.is_empty()),
+            _ => {
+                records.skip()?;
+                continue;
+            }
+        };
+        if seen {
+            return Err(Fault::malformed(format!("block {name}"), "a second one", "each block once"));
         }
+        let block = records.numbers(name, count)?;
+        // The file is long enough for this block: now it is worth asking for memory.
+        if bodies.mass.capacity() == 0 {
+            bodies = limits.room_for(n, BODY_BYTES, 0)?;
+        }
+        match name {
+            "POS" => records.vectors(&block, &mut bodies.position)?,
+            "VEL" => records.vectors(&block, &mut bodies.velocity)?,
+            "ID" => records.words(&block, |word| bodies.id.push(word))?,
+            _ => {
+                own_masses.reserve_exact(massive as usize);
+                records.reals(&block, |mass| own_masses.push(mass))?;
+            }
+        }
+        records.close(name, block.length)?;
     }
     let mut own_masses = own_masses.into_iter();
     for (species, &count) in Species::ALL.into_iter().zip(&header.counts) {
@@ -95,7 +130,7 @@ struct Header {
 impl Header {
     fn read(records: &mut Records) -> Result<Self, Fault> {
         records.label()?;
-        let bytes = records.record("HEAD", |length| length == u64::from(HEADER_BYTES), "256 bytes")?;
+        let bytes = records.record("HEAD", HEADER_BYTES)?;
         let swapped = records.swapped;
         let int = |k: usize| u64::from(u32_at(&bytes, k, swapped));
         let real = |k: usize| f64::from_bits(u64_at(&bytes, k, swapped));
@@ -147,7 +182,7 @@ impl Records {
         if !self.labelled {
             return Ok(Label::Unnamed);
         }
-        let bytes = self.record("label", |length| length == u64::from(LABEL_BYTES), "8 bytes")?;
+        let bytes = self.record("label", LABEL_BYTES)?;
         Ok(Label::Named(String::from_utf8_lossy(&bytes[..4]).into_owned()))
     }
 
@@ -179,18 +214,30 @@ impl Records {
         Err(Fault::malformed(place, end.to_string(), format!("{length} as at its start")))
     }
 
-    /// The data of a record whose length `fits`.
-    fn record(&mut self, name: &str, fits: impl Fn(u64) -> bool, expected: &str) -> Result<Vec<u8>, Fault> {
-        let length = self.length(name)?;
-        if !fits(length) {
-            let place = format!("block {name} at byte {}", self.offset);
-            return Err(Fault::malformed(place, format!("{length} bytes"), expected));
-        }
+    /// The data of a record of exactly `length` bytes.
+    fn record(&mut self, name: &str, length: u32) -> Result<Vec<u8>, Fault> {
+        let length = u64::from(length);
+        self.expect(name, |got| got == length, || format!("{length} bytes"))?;
         let mut bytes = vec![0; length as usize];
         self.file.read_exact(&mut bytes)?;
         self.offset += length;
         self.close(name, length)?;
         Ok(bytes)
+    }
+
+    /// The length of the record to come, one that `fits`.
+    fn expect(
+        &mut self,
+        name: &str,
+        fits: impl Fn(u64) -> bool,
+        expected: impl Fn() -> String,
+    ) -> Result<u64, Fault> {
+        let length = self.length(name)?;
+        if !fits(length) {
+            let place = format!("block {name} at byte {}", self.offset);
+            return Err(Fault::malformed(place, format!("{length} bytes"), expected()));
+        }
+        Ok(length)
     }
 
     fn skip(&mut self) -> Result<(), Fault> {
@@ -200,40 +247,55 @@ impl Records {
         self.close("of no interest", length)
     }
 
-    /// The bytes of `n` numbers, and how many each takes: 4 or 8.
-    fn numbers(&mut self, name: &str, n: u64) -> Result<(Vec<u8>, usize), Fault> {
-        let expected = format!("{} or {} ({n} numbers of 4 or 8 bytes)", 4 * n, 8 * n);
-        let bytes = self.record(name, |length| length == 4 * n || length == 8 * n, &expected)?;
-        let width = if bytes.len() as u64 == 4 * n { 4 } else { 8 };
-        Ok((bytes, width))
+    /// Opens a record of `n` numbers.
+    fn numbers(&mut self, name: &str, n: u64) -> Result<Numbers, Fault> {
+        let length = self.expect(
+            name,
+            |length| length == 4 * n || length == 8 * n,
+            || format!("{} or {} ({n} numbers of 4 or 8 bytes)", 4 * n, 8 * n),
+        )?;
+        Ok(Numbers { length, width: if length == 4 * n { 4 } else { 8 } })
     }
 
-    fn reals(&mut self, name: &str, n: u64) -> Result<Vec<f64>, Fault> {
-        let (bytes, width) = self.numbers(name, n)?;
-        let swapped = self.swapped;
-        Ok(if width == 4 {
-            bytes.chunks_exact(4).map(|b| f64::from(f32::from_bits(u32_at(b, 0, swapped)))).collect()
-        } else {
-            bytes.chunks_exact(8).map(|b| f64::from_bits(u64_at(b, 0, swapped))).collect()
+    /// Every number of the record, 4 bytes zero-extended to 8.
+    fn words(&mut self, block: &Numbers, mut each: impl FnMut(u64)) -> Result<(), Fault> {
+        let mut buffer = vec![0; WINDOW_BYTES];
+        let mut left = block.length;
+        while left > 0 {
+            let window = &mut buffer[..left.min(WINDOW_BYTES as u64) as usize];
+            self.file.read_exact(window)?;
+            left -= window.len() as u64;
+            self.offset += window.len() as u64;
+            for number in window.chunks_exact(block.width) {
+                each(match block.width {
+                    4 => u64::from(u32_at(number, 0, self.swapped)),
+                    _ => u64_at(number, 0, self.swapped),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn reals(&mut self, block: &Numbers, mut each: impl FnMut(f64)) -> Result<(), Fault> {
+        let narrow = block.width == 4;
+        self.words(block, |word| {
+            each(if narrow { f32::from_bits(word as u32).into() } else { f64::from_bits(word) });
         })
     }
 
-    fn integers(&mut self, name: &str, n: u64) -> Result<Vec<u64>, Fault> {
-        let (bytes, width) = self.numbers(name, n)?;
-        let swapped = self.swapped;
-        Ok(if width == 4 {
-            bytes.chunks_exact(4).map(|b| u64::from(u32_at(b, 0, swapped))).collect()
-        } else {
-            bytes.chunks_exact(8).map(|b| u64_at(b, 0, swapped)).collect()
+    fn vectors(&mut self, block: &Numbers, column: &mut Vec3s) -> Result<(), Fault> {
+        let mut axis = 0;
+        self.reals(block, |value| {
+            [&mut column.x, &mut column.y, &mut column.z][axis].push(value);
+            axis = (axis + 1) % 3;
         })
     }
+}
 
-    fn vectors(&mut self, name: &str, n: u64) -> Result<Vec3s, Fault> {
-        let flat = self.reals(name, 3 * n)?;
-        let mut column = Vec3s::default();
-        flat.chunks_exact(3).for_each(|v| column.push([v[0], v[1], v[2]]));
-        Ok(column)
-    }
+/// A record of numbers that has been opened.
+struct Numbers {
+    length: u64,
+    width: usize,
 }
 
 fn u32_at(bytes: &[u8], at: usize, swapped: bool) -> u32 {

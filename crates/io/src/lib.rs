@@ -2,13 +2,16 @@
 //!
 //! [`write()`] picks the format by the extension, [`read`] by the extension or, where that says nothing, by
 //! the first bytes. Files come from anywhere and may be broken or hostile: whatever the bytes are, reading
-//! gives bodies or an [`IoError`] of one line, and memory is bounded by the size of the file, never by what
-//! its header announces.
+//! gives bodies or an [`IoError`] of one line, and memory is bounded by the size of the file and by the
+//! [`Limits`] of the caller, never by what its header announces. Names inside a file are only ever compared
+//! and kept as text: none becomes a path.
 
 mod checkpoint;
 mod error;
 mod gadget;
 mod hdf5;
+mod limits;
+mod metered;
 mod npy;
 mod npz;
 pub mod picture;
@@ -20,6 +23,7 @@ mod xyz;
 
 pub use checkpoint::{Block, Checkpoint, Column, parse_checkpoint, read_checkpoint, write_checkpoint};
 pub use error::{Fault, IoError};
+pub use limits::{Limits, show_bytes};
 pub use npz::{NpzArray, write_npz_arrays};
 pub use snapshot::{Description, Format, Snapshot, describe, read, write};
 pub use storage::{AppendFile, Mark, Stage, StorageError, write_whole};

@@ -3,13 +3,21 @@
 //! Written: version 1.0, little-endian, C order. Read: versions 1 to 3, either byte order, C or Fortran
 //! order, reals and integers of 1 to 8 bytes, texts. Never Python objects, which would be code.
 
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 
 use orrery_model::Vec3s;
 
 use crate::error::Fault;
+use crate::text::{LONGEST_WORD, shortened};
 
 const MAGIC: &[u8] = b"\x93NUMPY";
+/// A dictionary of three entries takes about 100 bytes; numpy itself stops at 10,000.
+const LONGEST_HEADER: u64 = 1 << 16;
+/// numpy's own bound.
+const MOST_DIMENSIONS: usize = 64;
+/// Bytes decoded at a time, a multiple of 8.
+const WINDOW_BYTES: usize = 1 << 16;
+const INTACT: &str = "an intact zip archive";
 
 /// Writes magic, version and dictionary, padded so that the data start at a multiple of 64.
 pub fn write_header(sink: &mut impl Write, descr: &str, shape: &[usize]) -> io::Result<()> {
@@ -22,15 +30,17 @@ pub fn write_header(sink: &mut impl Write, descr: &str, shape: &[usize]) -> io::
     writeln!(sink, "{dict:<width$}", width = length - 1)
 }
 
-/// An array as it lies in a file.
-pub struct Array {
+/// An array of a file whose header has been read and whose values are to come. The bytes left in `source`
+/// are as many as the shape promises.
+pub struct Array<R> {
     name: String,
     kind: Kind,
     width: usize,
     big_endian: bool,
     fortran_order: bool,
     shape: Vec<u64>,
-    data: Vec<u8>,
+    bytes: u64,
+    source: R,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -41,48 +51,51 @@ enum Kind {
     Text,
 }
 
-impl Array {
-    /// Takes apart the bytes of the whole `.npy` file called `name`.
-    pub fn parse(name: &str, mut bytes: Vec<u8>) -> Result<Self, Fault> {
-        let place = format!("array {name}");
-        let wrong = |got: &str, expected: &str| Fault::malformed(place.clone(), got, expected);
-        if bytes.len() < 12 || !bytes.starts_with(MAGIC) {
+impl<R: Read> Array<R> {
+    /// Reads the header of the `.npy` file called `name`, which is `size` bytes long.
+    pub fn open(name: &str, mut source: R, size: u64) -> Result<Self, Fault> {
+        let wrong =
+            |got: &str, expected: &str| Fault::malformed(format!("array {name}"), got, expected.to_owned());
+        let broken = |error: io::Error| match error.kind() {
+            io::ErrorKind::UnexpectedEof => wrong("a header that ends too early", "an npy header"),
+            _ => wrong(&error.to_string(), INTACT),
+        };
+        let mut start = [0; 10];
+        if size < start.len() as u64 {
             return Err(wrong("no npy magic", "an array of numpy"));
         }
-        let (start, length) = match bytes[6] {
-            1 => (10, usize::from(u16::from_le_bytes([bytes[8], bytes[9]]))),
-            2 | 3 => (12, u32::from_le_bytes([bytes[8], bytes[9], bytes[10], bytes[11]]) as usize),
+        source.read_exact(&mut start).map_err(broken)?;
+        if !start.starts_with(MAGIC) {
+            return Err(wrong("no npy magic", "an array of numpy"));
+        }
+        let low = u64::from(u16::from_le_bytes([start[8], start[9]]));
+        let (begin, length) = match start[6] {
+            1 => (10, low),
+            2 | 3 => {
+                let mut high = [0; 2];
+                source.read_exact(&mut high).map_err(broken)?;
+                (12, low | u64::from(u16::from_le_bytes(high)) << 16)
+            }
             other => return Err(wrong(&format!("npy version {other}"), "1, 2 or 3")),
         };
-        let end = start + length;
-        let dict = bytes.get(start..end).and_then(|dict| std::str::from_utf8(dict).ok());
-        let dict = dict.ok_or_else(|| wrong("a header that ends too early", "an npy header"))?;
-        let entry = |key: &str| {
-            let after = dict.split_once(&format!("'{key}':"))?.1.trim_start();
-            Some(after)
-        };
-        let parts = || {
-            let descr = entry("descr")?.strip_prefix('\'')?.split_once('\'')?.0;
-            let fortran_order = entry("fortran_order")?.starts_with("True");
-            let dims = entry("shape")?.strip_prefix('(')?.split_once(')')?.0;
-            let dims = dims.split(',').map(str::trim).filter(|d| !d.is_empty());
-            Some((
-                descr.to_owned(),
-                fortran_order,
-                dims.map(|d| d.parse().ok()).collect::<Option<Vec<u64>>>()?,
-            ))
-        };
-        let (descr, fortran_order, shape) =
-            parts().ok_or_else(|| wrong("a header without descr, order or shape", "an npy header"))?;
-        let (big_endian, kind, width) = parse_descr(&descr)
-            .ok_or_else(|| wrong(&format!("type '{descr:.20}'"), "reals, integers or text of numpy"))?;
+        if length > LONGEST_HEADER {
+            let expected = format!("at most {LONGEST_HEADER}");
+            return Err(wrong(&format!("a header of {length} bytes"), &expected));
+        }
+        let mut dict = vec![0; length as usize];
+        source.read_exact(&mut dict).map_err(broken)?;
+        let (descr, fortran_order, shape) = parse_dict(&dict)
+            .ok_or_else(|| wrong("a header without descr, order or shape", "an npy header"))?;
+        let (big_endian, kind, width) = parse_descr(&descr).ok_or_else(|| {
+            wrong(&format!("type {:?}", shortened(&descr, LONGEST_WORD)), "reals, integers or text of numpy")
+        })?;
+        let bytes = size.saturating_sub(begin + length);
         let promised = shape.iter().try_fold(width as u64, |bytes, &d| bytes.checked_mul(d));
-        if promised != Some((bytes.len() - end) as u64) {
-            let got = format!("{} bytes of data", bytes.len() - end);
+        if promised != Some(bytes) {
+            let got = format!("{bytes} bytes of data");
             return Err(wrong(&got, &format!("shape {shape:?} of {width} bytes each")));
         }
-        bytes.drain(..end);
-        Ok(Self { name: name.to_owned(), kind, width, big_endian, fortran_order, shape, data: bytes })
+        Ok(Self { name: name.to_owned(), kind, width, big_endian, fortran_order, shape, bytes, source })
     }
 
     /// Its extents.
@@ -90,71 +103,141 @@ impl Array {
         &self.shape
     }
 
-    /// Its raw bytes.
-    pub fn bytes(&self) -> &[u8] {
-        &self.data
+    /// How many values it has.
+    pub fn entries(&self) -> u64 {
+        self.bytes / self.width as u64
     }
 
-    fn wrong_kind(&self, expected: &str) -> Fault {
-        Fault::malformed(format!("array {}", self.name), "values of another type", expected)
-    }
-
-    /// All values in the order of the file, zero-extended to 64 bits.
-    fn words(&self) -> impl Iterator<Item = u64> + '_ {
-        self.data.chunks_exact(self.width).map(|chunk| {
-            let append = |word: u64, &byte: &u8| word << 8 | u64::from(byte);
-            if self.big_endian { chunk.iter().fold(0, append) } else { chunk.iter().rev().fold(0, append) }
-        })
+    /// Its raw bytes, where they are no more than `most`.
+    pub fn into_bytes(mut self, most: u64) -> Result<Vec<u8>, Fault> {
+        if self.bytes > most {
+            let (got, expected) = (format!("{} bytes", self.bytes), format!("at most {most}"));
+            return Err(self.wrong(got, expected));
+        }
+        let mut bytes = vec![0; self.bytes as usize];
+        self.fill(&mut bytes)?;
+        self.expect_end()?;
+        Ok(bytes)
     }
 
     /// All values as reals.
-    pub fn reals(&self) -> Result<Vec<f64>, Fault> {
-        match (self.kind, self.width) {
-            (Kind::Real, 8) => Ok(self.words().map(f64::from_bits).collect()),
-            (Kind::Real, 4) => Ok(self.words().map(|w| f64::from(f32::from_bits(w as u32))).collect()),
-            _ => Err(self.wrong_kind("f32 or f64")),
-        }
+    pub fn reals(self, mut each: impl FnMut(f64)) -> Result<(), Fault> {
+        let narrow = match (self.kind, self.width) {
+            (Kind::Real, 8) => false,
+            (Kind::Real, 4) => true,
+            _ => return Err(self.wrong_kind("f32 or f64")),
+        };
+        self.words(|word| {
+            each(if narrow { f32::from_bits(word as u32).into() } else { f64::from_bits(word) });
+            Ok(())
+        })
     }
 
     /// All values as integers that are not negative.
-    pub fn integers(&self) -> Result<Vec<u64>, Fault> {
-        let sign_bit = 1 << (8 * self.width.min(8) - 1);
-        match self.kind {
-            Kind::Unsigned => Ok(self.words().collect()),
-            Kind::Signed if self.words().all(|word| word & sign_bit == 0) => Ok(self.words().collect()),
-            _ => Err(self.wrong_kind("integers >= 0")),
+    pub fn integers(self, mut each: impl FnMut(u64) -> Result<(), Fault>) -> Result<(), Fault> {
+        let negative = self.wrong_kind("integers >= 0");
+        let sign_bit = match self.kind {
+            Kind::Unsigned => 0,
+            Kind::Signed => 1 << (8 * self.width - 1),
+            _ => return Err(negative),
+        };
+        let mut negative = Some(negative);
+        self.words(|word| match word & sign_bit {
+            0 => each(word),
+            _ => Err(negative.take().expect("words stops at the first error")),
+        })
+    }
+
+    /// How many rows of three there are.
+    pub fn rows(&self) -> Result<u64, Fault> {
+        match self.shape[..] {
+            [n, 3] => Ok(n),
+            _ => Err(self.wrong(format!("shape {:?}", self.shape), "shape [n, 3]")),
         }
     }
 
-    /// Rows of three reals.
-    pub fn vectors(&self) -> Result<Vec3s, Fault> {
-        let [n, 3] = self.shape[..] else {
-            let got = format!("shape {:?}", self.shape);
-            return Err(Fault::malformed(format!("array {}", self.name), got, "shape [n, 3]"));
-        };
-        let (n, flat) = (n as usize, self.reals()?);
-        let component = |axis: usize| {
-            if self.fortran_order {
-                flat[axis * n..(axis + 1) * n].to_vec()
-            } else {
-                flat.iter().skip(axis).step_by(3).copied().collect()
-            }
-        };
-        Ok(Vec3s { x: component(0), y: component(1), z: component(2) })
+    /// Rows of three reals, appended to `column`.
+    pub fn vectors(self, column: &mut Vec3s) -> Result<(), Fault> {
+        let n = self.rows()?;
+        let by_column = self.fortran_order;
+        let mut k = 0;
+        self.reals(|value| {
+            let axis = if by_column { k / n } else { k % 3 };
+            [&mut column.x, &mut column.y, &mut column.z][axis as usize].push(value);
+            k += 1;
+        })
     }
 
-    /// One text.
-    pub fn text(&self) -> Result<String, Fault> {
-        let points = self.data.chunks_exact(4).map(|c| {
+    /// One text, short.
+    pub fn text(self) -> Result<String, Fault> {
+        if self.kind != Kind::Text {
+            return Err(self.wrong_kind("text"));
+        }
+        let (big_endian, wrong) = (self.big_endian, self.wrong("no Unicode", "text"));
+        let bytes = self.into_bytes(LONGEST_HEADER)?;
+        let points = bytes.chunks_exact(4).map(|c| {
             let c = [c[0], c[1], c[2], c[3]];
-            if self.big_endian { u32::from_be_bytes(c) } else { u32::from_le_bytes(c) }
+            if big_endian { u32::from_be_bytes(c) } else { u32::from_le_bytes(c) }
         });
         let text: Option<String> = points.map(char::from_u32).collect();
-        match text {
-            Some(text) if self.kind == Kind::Text => Ok(text.trim_end_matches('\0').to_owned()),
-            _ => Err(self.wrong_kind("text")),
+        Ok(text.ok_or(wrong)?.trim_end_matches('\0').to_owned())
+    }
+
+    /// All values in the order of the file, zero-extended to 64 bits; stops at an error of `each`.
+    fn words(mut self, mut each: impl FnMut(u64) -> Result<(), Fault>) -> Result<(), Fault> {
+        let mut buffer = vec![0; WINDOW_BYTES];
+        let mut left = self.bytes;
+        while left > 0 {
+            let window = &mut buffer[..left.min(WINDOW_BYTES as u64) as usize];
+            left -= window.len() as u64;
+            self.fill(window)?;
+            for value in window.chunks_exact(self.width) {
+                let append = |word: u64, &byte: &u8| word << 8 | u64::from(byte);
+                each(if self.big_endian {
+                    value.iter().fold(0, append)
+                } else {
+                    value.iter().rev().fold(0, append)
+                })?;
+            }
+        }
+        self.expect_end()
+    }
+
+    fn fill(&mut self, buffer: &mut [u8]) -> Result<(), Fault> {
+        self.source.read_exact(buffer).map_err(|error| match error.kind() {
+            io::ErrorKind::UnexpectedEof => self.wrong("fewer bytes than the directory says", INTACT),
+            _ => self.wrong(error.to_string(), INTACT),
+        })
+    }
+
+    /// Where the source is at its end, it has also seen that its checksum is right.
+    fn expect_end(mut self) -> Result<(), Fault> {
+        match self.source.read(&mut [0]) {
+            Ok(0) => Ok(()),
+            Ok(_) => Err(self.wrong("more bytes than the directory says", INTACT)),
+            Err(error) => Err(self.wrong(error.to_string(), INTACT)),
         }
     }
+
+    fn wrong(&self, got: impl Into<String>, expected: impl Into<String>) -> Fault {
+        Fault::malformed(format!("array {}", self.name), got, expected)
+    }
+
+    fn wrong_kind(&self, expected: &str) -> Fault {
+        self.wrong("values of another type", expected)
+    }
+}
+
+/// The type, whether the order is Fortran's, and the shape.
+fn parse_dict(dict: &[u8]) -> Option<(String, bool, Vec<u64>)> {
+    let dict = std::str::from_utf8(dict).ok()?;
+    let entry = |key: &str| Some(dict.split_once(&format!("'{key}':"))?.1.trim_start());
+    let descr = entry("descr")?.strip_prefix('\'')?.split_once('\'')?.0;
+    let fortran_order = entry("fortran_order")?.starts_with("True");
+    let dims = entry("shape")?.strip_prefix('(')?.split_once(')')?.0;
+    let dims = dims.split(',').map(str::trim).filter(|d| !d.is_empty());
+    let shape = dims.take(MOST_DIMENSIONS + 1).map(|d| d.parse().ok()).collect::<Option<Vec<u64>>>()?;
+    (shape.len() <= MOST_DIMENSIONS).then(|| (descr.to_owned(), fortran_order, shape))
 }
 
 /// `<f8`, `|u1`, `>i4`, `<U12`: byte order, kind, width in bytes.

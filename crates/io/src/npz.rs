@@ -13,19 +13,28 @@
 //! Entries are stored, not deflated: noise does not compress.
 
 use std::fs::File;
-use std::io::{BufReader, BufWriter, Read, Seek, Write};
+use std::io::{BufReader, BufWriter, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
-use orrery_model::{Particles, Species, Units, Vec3s};
+use orrery_model::{Species, Units, Vec3s};
+use zip::read::ZipFile;
 use zip::result::ZipError;
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipArchive, ZipWriter};
 
 use crate::error::{Fault, IoError};
+use crate::limits::{COLUMN_BYTES, LONGEST_TEXT, Limits, check_provenance};
+use crate::metered::{Budget, Metered};
 use crate::npy::{self, Array};
 use crate::snapshot::Snapshot;
 use crate::storage::replace_file;
 use crate::text;
+
+/// Deflate cannot shrink bytes further than this: 258 of them take two bits at least.
+const MAX_COMPRESSION: u64 = 1032;
+/// What finding and reading the directory may take: one of 10,000 entries fits.
+const DIRECTORY_BYTES: u64 = 1 << 20;
+const INTACT: &str = "an intact zip archive";
 
 /// An array to write.
 #[derive(Clone, Copy, Debug)]
@@ -134,6 +143,7 @@ pub fn write(sink: &mut (impl Write + Seek), snapshot: &Snapshot) -> Result<(), 
     let units = text::from_units(snapshot.units);
     let provenance = serde_json::to_vec(&snapshot.provenance)
         .map_err(|error| Fault::malformed("provenance", error.to_string(), "text"))?;
+    check_provenance(provenance.len() as u64, snapshot.provenance.len())?;
     write_arrays(
         sink,
         &[
@@ -150,42 +160,68 @@ pub fn write(sink: &mut (impl Write + Seek), snapshot: &Snapshot) -> Result<(), 
     )
 }
 
-/// Reads the whole file.
-pub fn read(path: &Path) -> Result<Snapshot, Fault> {
-    let file = File::open(path)?;
-    let file_bytes = file.metadata()?.len();
-    let archive = ZipArchive::new(BufReader::new(file)).map_err(|error| refused("directory", error))?;
-    let mut source = Source { archive, file_bytes };
-
-    let position = source.required("position")?.vectors()?;
-    let n = position.len() as u64;
-    let velocity = source.required("velocity")?.vectors()?;
-    let mass = source.required("mass")?.reals()?;
-    let id = source.array("id")?.map_or_else(|| Ok((0..n).collect()), |array| array.integers())?;
-    let species = match source.array("species")? {
-        Some(array) => array.integers()?.into_iter().map(to_species).collect::<Result<_, _>>()?,
-        None => vec![Species::default(); n as usize],
-    };
-    for (name, got) in
-        [("velocity", velocity.len()), ("mass", mass.len()), ("id", id.len()), ("species", species.len())]
-    {
-        Fault::check_length(format!("array {name}"), got as u64, n)?;
+/// Reads the whole file. Only the arrays of the table above are unpacked, and each only once its header is
+/// known to ask for no more than the bodies of `position` do.
+pub fn read(path: &Path, limits: &Limits) -> Result<Snapshot, Fault> {
+    let mut source = Source::open(path)?;
+    let position = source.required("position")?;
+    let n = position.rows()?;
+    let mut bodies = limits.room_for(n, COLUMN_BYTES, 0)?;
+    position.vectors(&mut bodies.position)?;
+    let velocity = source.required("velocity")?;
+    Fault::check_length("array velocity", velocity.rows()?, n)?;
+    velocity.vectors(&mut bodies.velocity)?;
+    let mass = source.required("mass")?;
+    Fault::check_length("array mass", mass.entries(), n)?;
+    mass.reals(|value| bodies.mass.push(value))?;
+    match source.array("id")? {
+        Some(array) => {
+            Fault::check_length("array id", array.entries(), n)?;
+            array.integers(|id| {
+                bodies.id.push(id);
+                Ok(())
+            })?;
+        }
+        None => bodies.id.extend(0..n),
     }
-    let time =
-        source.array("time")?.map_or(Ok(0.0), |array| scalar("time", array.shape(), array.reals()?))?;
-    let step =
-        source.array("step")?.map_or(Ok(0), |array| scalar("step", array.shape(), array.integers()?))?;
+    match source.array("species")? {
+        Some(array) => {
+            Fault::check_length("array species", array.entries(), n)?;
+            array.integers(|kind| {
+                bodies.species.push(to_species(kind)?);
+                Ok(())
+            })?;
+        }
+        None => bodies.species.resize(n as usize, Species::default()),
+    }
+    let mut time = 0.0;
+    if let Some(array) = source.scalar("time")? {
+        array.reals(|value| time = value)?;
+    }
+    let mut step = 0;
+    if let Some(array) = source.scalar("step")? {
+        array.integers(|value| {
+            step = value;
+            Ok(())
+        })?;
+    }
     let mut provenance: Vec<(String, String)> = match source.array("provenance")? {
-        Some(array) => serde_json::from_slice(array.bytes()).map_err(|error| {
-            Fault::malformed("array provenance", error.to_string(), "JSON [[name, text], ...]")
+        Some(array) => serde_json::from_slice(&array.into_bytes(LONGEST_TEXT)?).map_err(|error| {
+            let got = format!("something else at line {} column {}", error.line(), error.column());
+            Fault::malformed("array provenance", got, "JSON [[name, text], ...]")
         })?,
         None => Vec::new(),
     };
+    check_provenance(0, provenance.len())?;
     let units = match source.array("units")? {
         Some(array) => {
             let name = array.text()?;
             text::to_units(&name).ok_or_else(|| {
-                Fault::malformed("array units", format!("'{name:.40}'"), text::UNITS_EXPECTED)
+                Fault::malformed(
+                    "array units",
+                    format!("'{}'", text::shortened(&name, text::LONGEST_WORD)),
+                    text::UNITS_EXPECTED,
+                )
             })?
         }
         None => {
@@ -193,13 +229,7 @@ pub fn read(path: &Path) -> Result<Snapshot, Fault> {
             Units::Galactic
         }
     };
-    Ok(Snapshot {
-        particles: Particles { position, velocity, mass, id, species },
-        time,
-        step,
-        units,
-        provenance,
-    })
+    Ok(Snapshot { particles: bodies, time, step, units, provenance })
 }
 
 fn to_species(kind: u64) -> Result<Species, Fault> {
@@ -207,61 +237,110 @@ fn to_species(kind: u64) -> Result<Species, Fault> {
     known.copied().ok_or_else(|| Fault::malformed("array species", kind.to_string(), "0 to 5"))
 }
 
-fn scalar<T: Copy>(name: &str, shape: &[u64], values: Vec<T>) -> Result<T, Fault> {
-    match values[..] {
-        [value] => Ok(value),
-        _ => Err(Fault::malformed(format!("array {name}"), format!("shape {shape:?}"), "one number")),
-    }
-}
+type Entry<'a> = ZipFile<'a, BufReader<Metered<File>>>;
 
 struct Source {
-    archive: ZipArchive<BufReader<File>>,
+    archive: ZipArchive<BufReader<Metered<File>>>,
+    budget: Budget,
     file_bytes: u64,
 }
 
 impl Source {
-    fn required(&mut self, name: &str) -> Result<Array, Fault> {
+    fn open(path: &Path) -> Result<Self, Fault> {
+        let mut file = File::open(path)?;
+        let file_bytes = file.metadata()?.len();
+        check_directory(&mut file, file_bytes)?;
+        let budget = Budget::default();
+        budget.refill(DIRECTORY_BYTES);
+        let metered = BufReader::new(Metered { inner: file, budget: budget.clone() });
+        let archive = ZipArchive::new(metered).map_err(|error| refused("directory", error))?;
+        Ok(Self { archive, budget, file_bytes })
+    }
+
+    fn required(&mut self, name: &str) -> Result<Array<Entry<'_>>, Fault> {
         self.array(name)?
             .ok_or_else(|| Fault::malformed(format!("array {name}"), "nothing", "it in the file"))
     }
 
+    /// An array of one value.
+    fn scalar(&mut self, name: &str) -> Result<Option<Array<Entry<'_>>>, Fault> {
+        let array = self.array(name)?;
+        match &array {
+            Some(array) if array.entries() != 1 => {
+                let got = format!("shape {:?}", array.shape());
+                Err(Fault::malformed(format!("array {name}"), got, "one number"))
+            }
+            _ => Ok(array),
+        }
+    }
+
     /// An array, unpacked no further than an honest archive could ask for.
-    fn array(&mut self, name: &str) -> Result<Option<Array>, Fault> {
-        const MAX_COMPRESSION: u64 = 1000;
-        let mut entry = match self.archive.by_name(&format!("{name}.npy")) {
+    fn array(&mut self, name: &str) -> Result<Option<Array<Entry<'_>>>, Fault> {
+        self.budget.refill(self.file_bytes.saturating_add(DIRECTORY_BYTES));
+        let entry = match self.archive.by_name(&format!("{name}.npy")) {
             Ok(entry) => entry,
             Err(ZipError::FileNotFound) => return Ok(None),
             Err(error) => return Err(refused(name, error)),
         };
-        let size = entry.size();
-        if size > MAX_COMPRESSION.saturating_mul(entry.compressed_size().min(self.file_bytes)) {
-            let got = format!("{size} bytes from {}", entry.compressed_size());
-            return Err(Fault::malformed(format!("array {name}"), got, "a compression below 1:1000"));
+        let (size, packed) = (entry.size(), entry.compressed_size());
+        if size > MAX_COMPRESSION.saturating_mul(packed.min(self.file_bytes)) {
+            let (got, expected) = (
+                format!("{size} bytes from {packed}"),
+                format!("a compression of at most 1:{MAX_COMPRESSION}"),
+            );
+            return Err(Fault::malformed(format!("array {name}"), got, expected));
         }
-        let mut bytes = Vec::new();
-        let broken = |error: std::io::Error| {
-            Fault::malformed(format!("array {name}"), error.to_string(), "an intact zip archive")
-        };
-        entry.by_ref().take(size.saturating_add(1)).read_to_end(&mut bytes).map_err(broken)?;
-        if bytes.len() as u64 != size {
-            let got = format!("{} bytes or more", bytes.len());
-            return Err(Fault::malformed(
-                format!("array {name}"),
-                got,
-                format!("{size} as the directory says"),
-            ));
+        Array::open(name, entry, size).map(Some)
+    }
+}
+
+/// Refuses what makes the zip reader ask for memory in the name of a count: a ZIP64 directory may claim 2^64
+/// entries. It is found by a locator right before the end record, which is among the last bytes of the file.
+fn check_directory(file: &mut File, file_bytes: u64) -> Result<(), Fault> {
+    const COMMENT_BYTES: u64 = 1 << 16;
+    let tail_bytes = file_bytes.min(2 * COMMENT_BYTES + 256);
+    let tail_start = file_bytes - tail_bytes;
+    file.seek(SeekFrom::Start(tail_start))?;
+    let mut tail = Vec::new();
+    file.take(tail_bytes).read_to_end(&mut tail)?;
+    file.seek(SeekFrom::Start(0))?;
+
+    let find = |signature: &'static [u8; 4]| {
+        tail.windows(4).enumerate().filter(move |(_, bytes)| *bytes == signature).map(|(at, _)| at)
+    };
+    let number = |at: usize| tail.get(at..)?.first_chunk().map(|&bytes| u64::from_le_bytes(bytes));
+    let mut locators = find(b"PK\x06\x07")
+        .filter(|&at| tail.get(at + 20..).is_some_and(|end| end.starts_with(b"PK\x05\x06")));
+    let far = |at: usize| {
+        let here = tail_start + at as u64;
+        number(at + 8).is_none_or(|record| record.saturating_add(COMMENT_BYTES) < here)
+    };
+    let mut some = false;
+    if locators.any(|at| {
+        some = true;
+        far(at)
+    }) {
+        return Err(Fault::malformed("archive", "a ZIP64 record far from its locator", INTACT));
+    }
+    let most = u64::from(u16::MAX);
+    match find(b"PK\x06\x06").filter_map(|at| number(at + 32)).find(|&count| some && count > most) {
+        Some(count) => {
+            Err(Fault::malformed("archive", format!("{count} entries"), format!("at most {most}")))
         }
-        Array::parse(name, bytes).map(Some)
+        None => Ok(()),
     }
 }
 
 fn refused(name: &str, error: ZipError) -> Fault {
     match error {
-        ZipError::Io(error) if error.kind() != std::io::ErrorKind::UnexpectedEof => Fault::System(error),
+        ZipError::Io(error) if error.kind() == ErrorKind::InvalidData => {
+            Fault::malformed(format!("archive, {name}"), error.to_string(), INTACT)
+        }
+        ZipError::Io(error) if error.kind() != ErrorKind::UnexpectedEof => Fault::System(error),
         // The directory stands at the end of an archive, so a cut file has none.
         ZipError::InvalidArchive(_) if name == "directory" => {
             Fault::malformed("archive", "no directory at its end", "an intact zip archive; is it truncated?")
         }
-        other => Fault::malformed(format!("archive, {name}"), other.to_string(), "an intact zip archive"),
+        other => Fault::malformed(format!("archive, {name}"), other.to_string(), INTACT),
     }
 }

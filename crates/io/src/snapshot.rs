@@ -8,6 +8,7 @@ use std::path::Path;
 use orrery_model::{Particles, Species, Units};
 
 use crate::error::{Fault, IoError};
+use crate::limits::{Limits, check_provenance};
 use crate::storage::replace_file;
 use crate::{gadget, hdf5, npz, xyz};
 
@@ -84,26 +85,29 @@ impl Format {
 }
 
 /// Reads a snapshot in any format known here.
-pub fn read(path: &Path) -> Result<Snapshot, IoError> {
-    read_with_format(path).map(|(_, snapshot)| snapshot)
+pub fn read(path: &Path, limits: &Limits) -> Result<Snapshot, IoError> {
+    read_with_format(path, limits).map(|(_, snapshot)| snapshot)
 }
 
-fn read_with_format(path: &Path) -> Result<(Format, Snapshot), IoError> {
+fn read_with_format(path: &Path, limits: &Limits) -> Result<(Format, Snapshot), IoError> {
     let format = format_of(path).map_err(|fault| fault.at(path))?;
     let snapshot = match format {
-        Format::GadgetHdf5 => hdf5::read(path),
-        Format::GadgetBinary => gadget::read(path),
-        Format::ExtendedXyz => xyz::read(path),
-        Format::Npz => npz::read(path),
+        Format::GadgetHdf5 => hdf5::read(path, limits),
+        Format::GadgetBinary => gadget::read(path, limits),
+        Format::ExtendedXyz => xyz::read(path, limits),
+        Format::Npz => npz::read(path, limits),
     };
     Ok((format, snapshot.map_err(|fault| fault.at(path))?))
 }
 
 fn format_of(path: &Path) -> Result<Format, Fault> {
-    let file = File::open(path)?;
-    if file.metadata()?.is_dir() {
-        return Err(Fault::malformed("path", "a directory", "a file"));
+    // Asked before it is opened: opening a pipe waits for a writer, and a device has no end.
+    let kind = fs::metadata(path)?.file_type();
+    if !kind.is_file() {
+        let got = if kind.is_dir() { "a directory" } else { "a device or a pipe" };
+        return Err(Fault::malformed("path", got, "a file"));
     }
+    let file = File::open(path)?;
     let mut head = Vec::new();
     file.take(64).read_to_end(&mut head)?;
     if head.is_empty() {
@@ -145,6 +149,8 @@ fn check_writable(snapshot: &Snapshot) -> Result<(), Fault> {
     ] {
         Fault::check_length(place, got as u64, n)?;
     }
+    let text_bytes = snapshot.provenance.iter().map(|(key, value)| (key.len() + value.len()) as u64).sum();
+    check_provenance(text_bytes, snapshot.provenance.len())?;
     for (i, (key, value)) in snapshot.provenance.iter().enumerate() {
         let refuse = |got: &str, expected: &str| Err(Fault::malformed("provenance", got, expected));
         if key.is_empty() {
@@ -192,8 +198,8 @@ impl Description {
 }
 
 /// Reads the file whole and tells what it holds.
-pub fn describe(path: &Path) -> Result<Description, IoError> {
-    let (format, snapshot) = read_with_format(path)?;
+pub fn describe(path: &Path, limits: &Limits) -> Result<Description, IoError> {
+    let (format, snapshot) = read_with_format(path, limits)?;
     let file_bytes = fs::metadata(path).map_err(|error| IoError::system(path, error))?.len();
     let bodies = &snapshot.particles;
     let count = |species| bodies.species.iter().filter(|&&s| s == species).count();

@@ -50,3 +50,11 @@ pub fn to_species(name: &str) -> Option<Species> {
 
 /// What provenance says of a file that names no units.
 pub const ASSUMED_UNITS: (&str, &str) = ("units assumed", "galactic, since the file names none");
+
+/// The longest word of a stranger that a message repeats.
+pub const LONGEST_WORD: usize = 40;
+
+/// No more of a stranger's text than `longest` characters, in one line.
+pub fn shortened(text: &str, longest: usize) -> String {
+    text.chars().take(longest).map(|c| if c.is_control() { '?' } else { c }).collect()
+}

@@ -14,17 +14,22 @@
 //! Every line ends in a newline, the last one too: without it a cut number could pass for a whole one.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 
-use orrery_model::{Particle, Particles, Species, Units};
+use orrery_model::{Particle, Species, Units};
 
 use crate::error::Fault;
+use crate::limits::{COLUMN_BYTES, LONGEST_TEXT, Limits, MOST_NAMES, check_provenance};
 use crate::snapshot::Snapshot;
-use crate::text;
+use crate::text::{self, LONGEST_WORD, shortened};
 
 const PROPERTIES: &str = "species:S:1:pos:R:3:vel:R:3:mass:R:1:id:I:1:Z:I:1";
 const PREFIX: &str = "orrery_";
+/// Longest line, its end included: the second one holds all provenance.
+const LONGEST_LINE: u64 = LONGEST_TEXT + 4096;
+/// Columns of a body's line.
+const MOST_COLUMNS: usize = 1000;
 
 /// Whether a file that starts with `head` may be one: a line with a number and nothing else.
 pub fn looks_like(head: &[u8]) -> bool {
@@ -36,18 +41,19 @@ pub fn looks_like(head: &[u8]) -> bool {
 /// Writes the whole file.
 pub fn write(sink: &mut impl Write, snapshot: &Snapshot) -> Result<(), Fault> {
     let bodies = &snapshot.particles;
+    let mut provenance = String::new();
+    for (key, value) in &snapshot.provenance {
+        provenance.push_str(&format!(" {}={}", quoted(&format!("{PREFIX}{key}")), quoted(value)));
+    }
+    check_provenance(provenance.len() as u64, snapshot.provenance.len())?;
     writeln!(sink, "{}", bodies.len())?;
     let units = quoted(&text::from_units(snapshot.units));
-    write!(
+    writeln!(
         sink,
-        "Properties={PROPERTIES} Time={} Step={} units={units} pbc=\"F F F\"",
+        "Properties={PROPERTIES} Time={} Step={} units={units} pbc=\"F F F\"{provenance}",
         Number(snapshot.time),
         snapshot.step
     )?;
-    for (key, value) in &snapshot.provenance {
-        write!(sink, " {}={}", quoted(&format!("{PREFIX}{key}")), quoted(value))?;
-    }
-    writeln!(sink)?;
     for body in bodies.iter() {
         let [x, y, z] = body.position.map(Number);
         let [vx, vy, vz] = body.velocity.map(Number);
@@ -92,22 +98,22 @@ fn quoted(text: &str) -> String {
 }
 
 /// Reads the whole file.
-pub fn read(path: &Path) -> Result<Snapshot, Fault> {
+pub fn read(path: &Path, limits: &Limits) -> Result<Snapshot, Fault> {
     let file = File::open(path)?;
     let file_bytes = file.metadata()?.len();
     let mut lines = Lines { source: BufReader::with_capacity(1 << 20, file), number: 0, line: Vec::new() };
 
     let count = lines.next_line("the number of bodies")?.trim();
-    let n: u64 = count
-        .parse()
-        .map_err(|_| Fault::malformed("line 1", format!("'{}'", shortened(count)), "the number of bodies"))?;
+    let n: u64 = count.parse().map_err(|_| {
+        Fault::malformed("line 1", format!("'{}'", shortened(count, LONGEST_WORD)), "the number of bodies")
+    })?;
     let comment = Comment::parse(lines.next_line("a line with Properties=")?)?;
     // Each column takes a character and what divides it from the next.
     if n.saturating_mul(2 * comment.columns.len() as u64) > file_bytes {
         let expected = format!("no more than fit into a file of {file_bytes} bytes");
         return Err(Fault::malformed("line 1", format!("{n} bodies"), expected));
     }
-    let mut particles = Particles::with_capacity(n as usize);
+    let mut particles = limits.room_for(n, COLUMN_BYTES, 0)?;
     for i in 0..n {
         let line_number = lines.number + 1;
         let line = lines.next_line(&format!("{n} bodies, found {i}"))?;
@@ -134,32 +140,42 @@ struct Lines<R> {
 impl<R: BufRead> Lines<R> {
     /// The next line without its end.
     fn next_line(&mut self, expected: &str) -> Result<&str, Fault> {
-        self.number += 1;
-        self.line.clear();
-        self.source.read_until(b'\n', &mut self.line)?;
-        let place = format!("line {}", self.number);
+        self.advance()?;
+        let place = || format!("line {}", self.number);
         match self.line.pop() {
             Some(b'\n') => {}
-            Some(_) => return Err(Fault::malformed(place, "no newline at its end", "a whole line")),
-            None => return Err(Fault::malformed(place, "end of file", expected)),
+            Some(_) => return Err(Fault::malformed(place(), "no newline at its end", "a whole line")),
+            None => return Err(Fault::malformed(place(), "end of file", expected)),
         }
         std::str::from_utf8(&self.line)
-            .map_err(|_| Fault::malformed(place, "bytes that are no text", expected))
+            .map_err(|_| Fault::malformed(place(), "bytes that are no text", expected))
     }
 
-    /// Only empty lines may follow.
+    /// Only empty lines may follow, and not many.
     fn expect_end(&mut self, n: u64) -> Result<(), Fault> {
-        loop {
-            self.number += 1;
-            self.line.clear();
-            if self.source.read_until(b'\n', &mut self.line)? == 0 {
-                return Ok(());
+        for empty in 0.. {
+            if !self.advance()? {
+                break;
             }
-            if !self.line.trim_ascii().is_empty() {
+            if !self.line.trim_ascii().is_empty() || empty == 1000 {
                 let expected = format!("the end after {n} bodies; a file holds one snapshot");
                 return Err(Fault::malformed(format!("line {}", self.number), "a further line", expected));
             }
         }
+        Ok(())
+    }
+
+    /// Takes the next line with its end; `false` at the end of the file.
+    fn advance(&mut self) -> Result<bool, Fault> {
+        self.number += 1;
+        self.line.clear();
+        self.source.by_ref().take(LONGEST_LINE + 1).read_until(b'\n', &mut self.line)?;
+        if self.line.len() as u64 > LONGEST_LINE {
+            let (place, expected) =
+                (format!("line {}", self.number), format!("at most {LONGEST_LINE} bytes"));
+            return Err(Fault::malformed(place, "a longer line", expected));
+        }
+        Ok(!self.line.is_empty())
     }
 }
 
@@ -185,11 +201,15 @@ struct Comment {
 impl Comment {
     fn parse(line: &str) -> Result<Self, Fault> {
         let wrong = |key: &str, got: &str, expected: &str| {
-            Fault::malformed(format!("line 2, {key}"), format!("'{}'", shortened(got)), expected)
+            Fault::malformed(
+                format!("line 2, {key}"),
+                format!("'{}'", shortened(got, LONGEST_WORD)),
+                expected,
+            )
         };
         let mut columns = None;
         let (mut time, mut step, mut units, mut provenance) = (0.0, 0, None, Vec::new());
-        for (key, value) in key_values(line) {
+        for (key, value) in key_values(line)? {
             match key.as_str() {
                 "Properties" => columns = Some(parse_properties(&value)?),
                 "Time" | "time" => time = value.parse().map_err(|_| wrong(&key, &value, "a number"))?,
@@ -217,13 +237,15 @@ impl Comment {
 /// `name:type:columns`, again and again.
 fn parse_properties(value: &str) -> Result<Vec<Column>, Fault> {
     let wrong = |got: String| Fault::malformed("line 2, Properties", got, PROPERTIES);
-    let fields: Vec<&str> = value.split(':').collect();
+    let mut fields = value.split(':');
     let mut columns = Vec::new();
-    for field in fields.chunks(3) {
-        let [name, kind, count] = field else { return Err(wrong(format!("'{}'", shortened(value)))) };
-        let count = count.parse::<usize>().ok().filter(|c| (1..=1000).contains(c));
-        let count = count.ok_or_else(|| wrong(format!("'{}'", shortened(value))))?;
-        match (*name, *kind, count) {
+    while let Some(name) = fields.next() {
+        let (kind, count) = (fields.next(), fields.next().and_then(|count| count.parse().ok()));
+        let (Some(kind), Some(count)) = (kind, count.filter(|&c| c > 0 && c <= MOST_COLUMNS - columns.len()))
+        else {
+            return Err(wrong(format!("'{}'", shortened(value, LONGEST_WORD))));
+        };
+        match (name, kind, count) {
             ("species", "S", 1) => columns.push(Column::Species),
             ("pos", "R", 3) => columns.extend((0..3).map(Column::Position)),
             ("vel" | "velo" | "velocity", "R", 3) => columns.extend((0..3).map(Column::Velocity)),
@@ -235,14 +257,14 @@ fn parse_properties(value: &str) -> Result<Vec<Column>, Fault> {
     for (name, column) in [("pos", Column::Position(0)), ("vel", Column::Velocity(0)), ("mass", Column::Mass)]
     {
         if columns.iter().filter(|&&c| c == column).count() != 1 {
-            return Err(wrong(format!("'{}' without one '{name}'", shortened(value))));
+            return Err(wrong(format!("'{}' without one '{name}'", shortened(value, LONGEST_WORD))));
         }
     }
     Ok(columns)
 }
 
 /// The pairs `key=value` of a comment line; a key alone has the value `T`, as ASE has it.
-fn key_values(line: &str) -> Vec<(String, String)> {
+fn key_values(line: &str) -> Result<Vec<(String, String)>, Fault> {
     let mut pairs: Vec<(String, Option<String>)> = Vec::new();
     let mut chars = line.chars().peekable();
     while let Some(&c) = chars.peek() {
@@ -257,9 +279,14 @@ fn key_values(line: &str) -> Vec<(String, String)> {
             }
         } else {
             pairs.push((next_word(&mut chars), None));
+            // Beside provenance stand Properties, Time, Step, units, pbc, and what other programs add.
+            if pairs.len() > MOST_NAMES + 24 {
+                let (got, expected) = (format!("{} names", pairs.len()), format!("at most {MOST_NAMES}"));
+                return Err(Fault::malformed("line 2", got, expected));
+            }
         }
     }
-    pairs.into_iter().map(|(key, value)| (key, value.unwrap_or_else(|| "T".to_owned()))).collect()
+    Ok(pairs.into_iter().map(|(key, value)| (key, value.unwrap_or_else(|| "T".to_owned()))).collect())
 }
 
 fn next_word(chars: &mut std::iter::Peekable<std::str::Chars>) -> String {
@@ -292,8 +319,9 @@ fn parse_body(line: &str, columns: &[Column], index: u64) -> Result<Particle, (S
     let mut words = line.split_ascii_whitespace();
     for (k, column) in columns.iter().enumerate() {
         let word = words.next().ok_or_else(|| (format!("{k} columns"), columns.len().to_string()))?;
-        let wrong =
-            |expected: &str| (format!("'{}' in column {}", shortened(word), k + 1), expected.to_owned());
+        let wrong = |expected: &str| {
+            (format!("'{}' in column {}", shortened(word, LONGEST_WORD), k + 1), expected.to_owned())
+        };
         let number = || word.parse::<f64>().map_err(|_| wrong("a number"));
         match *column {
             // Another program's names (elements, say) mean bodies of no particular kind.
@@ -309,9 +337,4 @@ fn parse_body(line: &str, columns: &[Column], index: u64) -> Result<Particle, (S
         0 => Ok(body),
         more => Err((format!("{} columns", columns.len() + more), columns.len().to_string())),
     }
-}
-
-/// No more of a stranger's text than a message bears.
-fn shortened(text: &str) -> String {
-    text.chars().take(40).map(|c| if c.is_control() { '?' } else { c }).collect()
 }

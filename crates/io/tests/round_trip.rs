@@ -4,8 +4,8 @@ mod common;
 
 use std::path::Path;
 
-use common::{EXTENSIONS, bytes_of, mixed};
-use orrery_io::{Format, NpzArray, Snapshot, describe, read, write, write_npz_arrays};
+use common::{EXTENSIONS, bytes_of, mixed, read};
+use orrery_io::{Format, Limits, NpzArray, Snapshot, describe, write, write_npz_arrays};
 use orrery_model::{Particle, Particles, Species, Units, Vec3s};
 use proptest::prelude::*;
 
@@ -76,7 +76,7 @@ fn content_tells_the_format_where_the_name_does_not() {
     {
         let path = folder.path().join(format!("{extension}_000"));
         std::fs::write(&path, bytes_of(&mixed(), extension)).unwrap();
-        let description = describe(&path).unwrap();
+        let description = describe(&path, &Limits::default()).unwrap();
         assert_eq!(description.format, format);
         assert_eq!(description.species, [(Species::Halo, 2), (Species::Disc, 2), (Species::Bulge, 1)]);
         assert_eq!(description.bodies(), 5);

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use orrery_engine::EngineError;
-use orrery_io::{NpzArray, Snapshot, write_npz_arrays};
+use orrery_io::{Limits, NpzArray, Snapshot, write_npz_arrays};
 use orrery_particles::accuracy::ForceErrors;
 use orrery_particles::solver::{Problem, Strategy, twin};
 
@@ -12,9 +12,9 @@ use crate::failure::{Failure, check_input, check_output};
 use crate::say::say;
 
 /// Reads bodies whose forces can be computed.
-fn read(path: &Path, softening: f64) -> Result<Snapshot, Failure> {
+fn read(path: &Path, softening: f64, limits: &Limits) -> Result<Snapshot, Failure> {
     check_input(path)?;
-    let snapshot = orrery_io::read(path).map_err(Failure::Input)?;
+    let snapshot = orrery_io::read(path, limits).map_err(Failure::Input)?;
     if snapshot.units_are_assumed() {
         super::warn_of_units(path);
     }
@@ -27,13 +27,13 @@ fn read(path: &Path, softening: f64) -> Result<Snapshot, Failure> {
 }
 
 /// Computes forces and writes them.
-pub fn forces(path: &Path, flags: &Gravity, output: &Path) -> Result<(), Failure> {
+pub fn forces(path: &Path, flags: &Gravity, output: &Path, limits: &Limits) -> Result<(), Failure> {
     check_output(output)?;
     if output.extension() != Some("npz".as_ref()) {
         return Err(Failure::Usage(format!("{}: expected a name ending in .npz", output.display())));
     }
     super::check_gravity(flags)?;
-    let snapshot = read(path, flags.softening)?;
+    let snapshot = read(path, flags.softening, limits)?;
     if output.canonicalize().is_ok_and(|output| path.canonicalize().is_ok_and(|path| path == output)) {
         let path = output.display();
         return Err(Failure::Usage(format!(
@@ -75,9 +75,9 @@ pub fn forces(path: &Path, flags: &Gravity, output: &Path) -> Result<(), Failure
 }
 
 /// Compares a solver with the plain sum in f64.
-pub fn accuracy(path: &Path, flags: &Gravity, sample: usize) -> Result<(), Failure> {
+pub fn accuracy(path: &Path, flags: &Gravity, sample: usize, limits: &Limits) -> Result<(), Failure> {
     super::check_gravity(flags)?;
-    let snapshot = read(path, flags.softening)?;
+    let snapshot = read(path, flags.softening, limits)?;
     let settings = super::gravity_settings(flags, &snapshot.units);
     let (particles, n) = (&snapshot.particles, snapshot.particles.len());
     let strategy = Strategy::resolve(&settings, n);

@@ -5,15 +5,20 @@ use std::path::{Path, PathBuf};
 
 use orrery_engine::analysis::{Analysis, FRACTIONS, analyze as measure};
 use orrery_engine::run::Record;
-use orrery_io::IoError;
 use orrery_io::plot::{Axis, Plot, Series};
+use orrery_io::{IoError, Limits, write_whole};
 use orrery_model::Units;
 
 use crate::failure::Failure;
 use crate::say::say;
 
 /// Measures a run or a snapshot.
-pub fn analyze(path: &Path, output: Option<PathBuf>, softening: Option<f64>) -> Result<(), Failure> {
+pub fn analyze(
+    path: &Path,
+    output: Option<PathBuf>,
+    softening: Option<f64>,
+    limits: &Limits,
+) -> Result<(), Failure> {
     if softening.is_some_and(|eps| !(eps >= 0.0 && eps.is_finite())) {
         return Err(Failure::Usage(format!(
             "--softening {} is outside softening >= 0",
@@ -26,7 +31,7 @@ pub fn analyze(path: &Path, output: Option<PathBuf>, softening: Option<f64>) -> 
             output.display()
         )));
     }
-    let analysis = measure(path, softening)?;
+    let analysis = measure(path, softening, limits)?;
     if analysis.units_are_assumed {
         super::warn_of_units(path);
     }
@@ -90,7 +95,7 @@ fn write(analysis: &Analysis, folder: &Path) -> Result<(), Failure> {
     std::fs::create_dir_all(folder).map_err(|e| Failure::Output(IoError::system(folder, e)))?;
     let save = |name: &str, text: &str| {
         let path = folder.join(name);
-        std::fs::write(&path, text).map_err(|e| Failure::Output(IoError::system(&path, e)))
+        write_whole(&path, text.as_bytes()).map_err(Failure::Output)
     };
     let (length, time) = match analysis.units {
         Units::NBody | Units::Custom(_) => ("radius", "time"),

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use orrery_engine::case::{Case, CaseSource};
 use orrery_engine::{EngineError, checkpoint, provenance, start};
-use orrery_io::Snapshot;
+use orrery_io::{Limits, Snapshot};
 use orrery_model::Dimension;
 
 use crate::args::Ic;
@@ -12,7 +12,7 @@ use crate::failure::{Failure, check_input, check_new_output, check_output};
 use crate::say::say;
 
 /// Makes initial conditions.
-pub fn ic(arguments: &Ic) -> Result<(), Failure> {
+pub fn ic(arguments: &Ic, limits: &Limits) -> Result<(), Failure> {
     let units = arguments.units.clone().unwrap_or_else(|| {
         match arguments.model.as_str() {
             "galaxy" | "encounter" => "galactic",
@@ -35,12 +35,12 @@ pub fn ic(arguments: &Ic) -> Result<(), Failure> {
     sets.extend(arguments.seed.map(|seed| format!("{seed_of}.seed={seed}")));
     sets.extend(arguments.set.iter().map(|set| format!("bodies.{set}")));
     // The user wrote flags, not a case: what a message says of a key is enough.
-    let case = Case::load(&source, &sets).map_err(|error| {
+    let case = Case::load_within(&source, &sets, Some(limits.memory)).map_err(|error| {
         let message = error.message.strip_prefix("bodies.").unwrap_or(&error.message);
         Failure::Usage(format!("ic {}: {message}", arguments.model.escape_debug()))
     })?;
     let snapshot = Snapshot {
-        particles: start::bodies(&Case { gravity: softened(&case), ..case.clone() })?,
+        particles: start::bodies(&Case { gravity: softened(&case), ..case.clone() }, limits)?,
         time: 0.0,
         step: 0,
         units: case.units,
@@ -57,12 +57,12 @@ fn softened(case: &Case) -> orrery_particles::settings::GravitySettings {
 }
 
 /// Tells what a file holds.
-pub fn info(path: &Path) -> Result<(), Failure> {
+pub fn info(path: &Path, limits: &Limits) -> Result<(), Failure> {
     check_input(path)?;
     if path.extension().is_some_and(|extension| extension == "orrery") {
-        return checkpoint_info(path);
+        return checkpoint_info(path, limits);
     }
-    let found = orrery_io::describe(path).map_err(Failure::Input)?;
+    let found = orrery_io::describe(path, limits).map_err(Failure::Input)?;
     say!("{}", path.display());
     say!("  format     {}", found.format.name());
     let species: Vec<String> = found
@@ -92,8 +92,8 @@ pub fn info(path: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-fn checkpoint_info(path: &Path) -> Result<(), Failure> {
-    let found = checkpoint::describe(path)?;
+fn checkpoint_info(path: &Path, limits: &Limits) -> Result<(), Failure> {
+    let found = checkpoint::describe(path, limits)?;
     say!("{}", path.display());
     say!("  format     checkpoint, whole");
     say!("  case       {}", found.case.name);
@@ -115,10 +115,10 @@ fn with_unit(value: f64, units: &orrery_model::Units, dimension: Dimension) -> S
 }
 
 /// Reads one format and writes another.
-pub fn convert(input: &Path, output: &Path) -> Result<(), Failure> {
+pub fn convert(input: &Path, output: &Path, limits: &Limits) -> Result<(), Failure> {
     check_input(input)?;
     check_output(output)?;
-    let snapshot = orrery_io::read(input).map_err(Failure::Input)?;
+    let snapshot = orrery_io::read(input, limits).map_err(Failure::Input)?;
     let wrong = |source| EngineError::Bodies { origin: input.display().to_string(), source };
     snapshot.particles.validate().map_err(wrong)?;
     orrery_io::write(output, &snapshot).map_err(Failure::Output)?;

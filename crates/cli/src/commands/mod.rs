@@ -10,6 +10,8 @@ mod run;
 use std::path::Path;
 
 use clap::CommandFactory;
+use orrery_engine::case::available_memory;
+use orrery_io::Limits;
 use orrery_model::Units;
 use orrery_particles::settings::{Acceptance, GravitySettings, LARGEST_THETA};
 
@@ -27,33 +29,39 @@ pub enum Ending {
 }
 
 /// Does what the flags say.
-pub fn execute(command: Command) -> Result<Ending, Failure> {
-    match command {
-        Command::Run(arguments) => run::run(&arguments),
-        Command::Resume(arguments) => run::resume(&arguments),
-        other => at_once(other).map(|()| Ending::Done),
+pub fn execute(arguments: &Arguments) -> Result<Ending, Failure> {
+    let memory = arguments.max_memory.or_else(available_memory);
+    let limits = memory.map_or_else(Limits::unbounded, |memory| Limits { memory });
+    match &arguments.command {
+        Command::Run(arguments) => run::run(arguments, limits),
+        Command::Resume(arguments) => run::resume(arguments, limits),
+        other => at_once(other, &limits).map(|()| Ending::Done),
     }
 }
 
 /// The commands that nothing interrupts.
-fn at_once(command: Command) -> Result<(), Failure> {
+fn at_once(command: &Command, limits: &Limits) -> Result<(), Failure> {
     match command {
         Command::Run(_) | Command::Resume(_) => Ok(()),
         Command::Presets => {
             presets::list();
             Ok(())
         }
-        Command::Init { preset, output, force } => presets::init(&preset, output, force),
-        Command::Ic(arguments) => files::ic(&arguments),
-        Command::Info { file } => files::info(&file),
-        Command::Convert { input, output } => files::convert(&input, &output),
-        Command::Forces { file, gravity, output } => accuracy::forces(&file, &gravity, &output),
-        Command::Accuracy { file, gravity, sample } => accuracy::accuracy(&file, &gravity, sample as usize),
-        Command::Analyze { path, output, softening } => analyze::analyze(&path, output, softening),
-        Command::Bench(arguments) => bench::bench(&arguments),
+        Command::Init { preset, output, force } => presets::init(preset, output.clone(), *force),
+        Command::Ic(arguments) => files::ic(arguments, limits),
+        Command::Info { file } => files::info(file, limits),
+        Command::Convert { input, output } => files::convert(input, output, limits),
+        Command::Forces { file, gravity, output } => accuracy::forces(file, gravity, output, limits),
+        Command::Accuracy { file, gravity, sample } => {
+            accuracy::accuracy(file, gravity, *sample as usize, limits)
+        }
+        Command::Analyze { path, output, softening } => {
+            analyze::analyze(path, output.clone(), *softening, limits)
+        }
+        Command::Bench(arguments) => bench::bench(arguments),
         Command::Completions { shell } => {
             let mut script = Vec::new();
-            clap_complete::generate(shell, &mut Arguments::command(), "orrery", &mut script);
+            clap_complete::generate(*shell, &mut Arguments::command(), "orrery", &mut script);
             say!("{}", String::from_utf8_lossy(&script).trim_end());
             Ok(())
         }

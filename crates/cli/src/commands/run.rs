@@ -3,10 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use orrery_engine::case::{self, BYTES_PER_BODY, Case, CaseSource, show_bytes};
+use orrery_engine::case::{self, BYTES_PER_BODY, Case, CaseSource};
 use orrery_engine::control::{Control, Reason};
 use orrery_engine::run::{Output, Summary};
 use orrery_engine::{provenance, run as engine_run, start};
+use orrery_io::{Limits, show_bytes};
 use orrery_particles::settings::StepChoice;
 
 use super::Ending;
@@ -17,21 +18,21 @@ use crate::say::{say, warn};
 use crate::signals;
 
 /// Simulates a case.
-pub fn run(arguments: &Run) -> Result<Ending, Failure> {
+pub fn run(arguments: &Run, limits: Limits) -> Result<Ending, Failure> {
     let mut sets = arguments.set.clone();
     sets.extend(arguments.precision.map(|precision| format!("gravity.precision={}", precision.name())));
-    let case = Case::load(&CaseSource::find(&arguments.case).map_err(Failure::from)?, &sets)?;
+    let case = Case::load_within(&CaseSource::find(&arguments.case)?, &sets, Some(limits.memory))?;
     let folder = arguments.out.clone().unwrap_or_else(|| PathBuf::from("out").join(&case.name));
     if arguments.dry_run {
         super::use_threads(arguments.running.threads)?;
-        dry_run(&case, &folder)?;
+        dry_run(&case, &folder, &limits)?;
         return Ok(Ending::Done);
     }
     let output = Output { folder: folder.clone(), force: arguments.force };
     if !arguments.resume {
         output.check().map_err(Failure::from)?;
     }
-    let control = begin(&arguments.running)?;
+    let control = begin(&arguments.running, limits)?;
     if !arguments.running.quiet {
         match case.description.as_str() {
             "" => say!("{}", case.name),
@@ -51,9 +52,9 @@ pub fn run(arguments: &Run) -> Result<Ending, Failure> {
 }
 
 /// Goes on with a run.
-pub fn resume(arguments: &Resume) -> Result<Ending, Failure> {
+pub fn resume(arguments: &Resume, limits: Limits) -> Result<Ending, Failure> {
     let folder = &arguments.folder;
-    let control = begin(&arguments.running)?;
+    let control = begin(&arguments.running, limits)?;
     let mut progress = Progress::new(arguments.running.quiet);
     let outcome = engine_run::resume(folder, arguments.force, &control, |news| progress.hear(&news));
     progress.finish();
@@ -61,11 +62,11 @@ pub fn resume(arguments: &Resume) -> Result<Ending, Failure> {
 }
 
 /// The threads, and what may interrupt them.
-fn begin(running: &Running) -> Result<Control, Failure> {
+fn begin(running: &Running, limits: Limits) -> Result<Control, Failure> {
     super::use_threads(running.threads)?;
     // Too far away to be counted is never.
     let deadline = running.wall_time.and_then(|wall_time| Instant::now().checked_add(wall_time));
-    let control = Control { deadline, ..Control::default() };
+    let control = Control { deadline, limits, ..Control::default() };
     signals::listen(&control).map_err(|e| Failure::Usage(format!("signals cannot be listened to: {e}")))?;
     Ok(control)
 }
@@ -133,11 +134,11 @@ fn report(summary: &Summary, folder: &Path) {
     say!("{folder}/snapshots        the bodies, for yt, pynbody, h5py or orrery analyze {folder}");
 }
 
-fn dry_run(case: &Case, folder: &Path) -> Result<(), Failure> {
+fn dry_run(case: &Case, folder: &Path, limits: &Limits) -> Result<(), Failure> {
     // A file's bodies are counted, and checked, by reading them.
     let n = match case.body_count() {
         Some(n) => n,
-        None => start::bodies(case)?.len() as u64,
+        None => start::bodies(case, limits)?.len() as u64,
     };
     say!("{}", start::located(case).to_toml().trim_end());
     say!("");

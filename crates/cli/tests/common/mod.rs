@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Output;
 
 use assert_cmd::Command;
-use orrery_io::Snapshot;
+use orrery_io::{Limits, Snapshot};
 use tempfile::TempDir;
 
 /// A folder that goes away with the test, in which commands run.
@@ -35,7 +35,7 @@ impl Room {
     }
 
     pub fn snapshot(&self, name: &str) -> Snapshot {
-        orrery_io::read(&self.path(name)).unwrap_or_else(|e| panic!("{e}"))
+        orrery_io::read(&self.path(name), &Limits::default()).unwrap_or_else(|e| panic!("{e}"))
     }
 
     /// The names in a folder, sorted.
@@ -46,7 +46,7 @@ impl Room {
         names
     }
 
-    /// Every file with its bytes, and every folder, to see whether anything changed.
+    /// Every file but locks with its bytes, and every folder, to see whether anything changed.
     pub fn content(&self) -> BTreeMap<PathBuf, Option<Vec<u8>>> {
         let mut found = BTreeMap::new();
         gather(self.0.path(), &mut found);
@@ -103,7 +103,7 @@ fn gather(folder: &Path, found: &mut BTreeMap<PathBuf, Option<Vec<u8>>>) {
         if path.is_dir() {
             gather(&path, found);
             found.insert(path, None);
-        } else {
+        } else if !path.ends_with(".lock") {
             let bytes = fs::read(&path).unwrap();
             found.insert(path, Some(bytes));
         }

@@ -219,10 +219,3 @@ fn is_name(name: &str) -> bool {
 fn allowed_in_name(c: char) -> bool {
     c.is_ascii_alphanumeric() || "._-".contains(c)
 }
-
-/// Bytes for people: `"1.5 GiB"`.
-pub fn show_bytes(bytes: u64) -> String {
-    let units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
-    let power = (bytes.max(1).ilog2() / 10) as usize;
-    format!("{:.1} {}", bytes as f64 / 1024f64.powi(power as i32), units[power])
-}

@@ -21,7 +21,7 @@ use orrery_model::Units;
 use orrery_particles::settings::{GravitySettings, IntegratorChoice, StepChoice};
 
 pub use document::{CaseError, Place};
-pub use load::{BYTES_PER_BODY, CaseSource, available_memory, show_bytes};
+pub use load::{BYTES_PER_BODY, CaseSource, available_memory};
 pub use presets::{Preset, preset, presets};
 pub use sections::bodies::BodiesSource;
 pub use sections::models::{Model, models};

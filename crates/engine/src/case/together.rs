@@ -3,10 +3,11 @@
 
 use std::io::ErrorKind;
 
+use orrery_io::show_bytes;
 use orrery_particles::settings::{IntegratorChoice, SolverChoice, StepChoice};
 
 use super::document::Place;
-use super::load::{BYTES_PER_BODY, show_bytes};
+use super::load::BYTES_PER_BODY;
 use super::reader::Section;
 use super::sections::output::RECORD_EVERY_STEPS;
 use super::{Case, Every};

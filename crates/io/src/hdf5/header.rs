@@ -7,14 +7,16 @@ use orrery_model::Units;
 use orrery_model::units::Scale;
 
 use super::read::refused;
+use super::source::Meter;
 use super::{UNIT_LENGTH, UNIT_MASS, UNIT_SYSTEM, UNIT_VELOCITY};
 use crate::error::Fault;
+use crate::limits::check_provenance;
 use crate::text;
 
 /// What is needed of /Header.
 pub struct Header {
     /// Bodies of each species.
-    pub counts: [usize; 6],
+    pub counts: [u64; 6],
     /// The mass that all bodies of a species share, where it is not zero.
     pub mass_table: [f64; 6],
     /// Simulated time.
@@ -27,15 +29,12 @@ type Attributes = HashMap<String, AttrValue>;
 
 impl Header {
     /// Reads /Header.
-    pub fn read(file: &File) -> Result<Self, Fault> {
+    pub fn read(file: &File, meter: &Meter) -> Result<Self, Fault> {
+        meter.for_metadata();
         let group = file.group("Header").map_err(|error| refused("group /Header", error))?;
-        let attributes = attributes(&group, "group /Header")?;
+        let attributes = attributes(&group, "group /Header", meter)?;
         let counts = six(&attributes, "NumPart_ThisFile", AttrValue::to_u64s)?
             .ok_or_else(|| missing("NumPart_ThisFile"))?;
-        let counts = counts.map(usize::try_from);
-        if counts.iter().any(Result::is_err) {
-            return Err(Fault::malformed(place("NumPart_ThisFile"), "a count beyond memory", "less"));
-        }
         let files = attributes.get("NumFilesPerSnapshot").and_then(AttrValue::as_i64).unwrap_or(1);
         if files > 1 {
             return Err(Fault::malformed(
@@ -46,7 +45,7 @@ impl Header {
         }
         let number = |name: &str| attributes.get(name).and_then(AttrValue::as_f64);
         Ok(Self {
-            counts: counts.map(Result::unwrap_or_default),
+            counts,
             mass_table: six(&attributes, "MassTable", AttrValue::to_f64s)?.unwrap_or_default(),
             time: number("Time").unwrap_or(0.0),
             notes: comoving_note(number("Redshift").unwrap_or(0.0), number("HubbleParam").unwrap_or(1.0)),
@@ -64,8 +63,12 @@ fn comoving_note(redshift: f64, hubble: f64) -> Vec<(String, String)> {
 }
 
 /// The attributes of `group`.
-fn attributes(group: &Group, place: &str) -> Result<Attributes, Fault> {
-    group.attrs().map_err(|error| refused(&format!("attributes of {place}"), error))
+fn attributes(group: &Group, place: &str, meter: &Meter) -> Result<Attributes, Fault> {
+    meter.for_metadata();
+    let place = format!("attributes of {place}");
+    let attributes = group.attrs().map_err(|error| refused(&place, error))?;
+    meter.check(&place)?;
+    Ok(attributes)
 }
 
 fn place(name: &str) -> String {
@@ -83,8 +86,13 @@ fn six<T: Copy>(
     convert: impl Fn(&AttrValue) -> Option<Vec<T>>,
 ) -> Result<Option<[T; 6]>, Fault> {
     let Some(value) = attributes.get(name) else { return Ok(None) };
-    let values = convert(value)
-        .ok_or_else(|| Fault::malformed(place(name), format!("{value:.60?}"), "6 numbers >= 0"))?;
+    let values = convert(value).ok_or_else(|| {
+        Fault::malformed(
+            place(name),
+            text::shortened(&format!("{value:?}"), text::LONGEST_WORD),
+            "6 numbers >= 0",
+        )
+    })?;
     let length = values.len() as u64;
     <[T; 6]>::try_from(values).map(Some).map_err(|_| Fault::Length {
         place: place(name),
@@ -94,13 +102,16 @@ fn six<T: Copy>(
 }
 
 /// The units the file names, wherever GADGET's descendants put them.
-pub fn read_units(file: &File) -> Result<Option<Units>, Fault> {
+pub fn read_units(file: &File, meter: &Meter) -> Result<Option<Units>, Fault> {
     for name in ["Units", "Header", "Parameters"] {
+        meter.for_metadata();
         let Ok(group) = file.group(name) else { continue };
-        let attributes = attributes(&group, &format!("group /{name}"))?;
+        let attributes = attributes(&group, &format!("group /{name}"), meter)?;
         if let Some(system) = attributes.get(UNIT_SYSTEM).and_then(AttrValue::as_str) {
-            let unknown =
-                || Fault::malformed(format!("attribute /{name}/{UNIT_SYSTEM}"), system, text::UNITS_EXPECTED);
+            let unknown = || {
+                let got = format!("'{}'", text::shortened(system, text::LONGEST_WORD));
+                Fault::malformed(format!("attribute /{name}/{UNIT_SYSTEM}"), got, text::UNITS_EXPECTED)
+            };
             return text::to_units(system).ok_or_else(unknown).map(Some);
         }
         let number = |name: &str| attributes.get(name).and_then(first_number);
@@ -144,17 +155,21 @@ fn from_cgs(length_cm: f64, mass_g: f64, time_s: f64) -> Result<Units, Fault> {
 }
 
 /// The step and the provenance, where this program wrote the file.
-pub fn read_provenance(file: &File) -> Result<(u64, Vec<(String, String)>), Fault> {
+pub fn read_provenance(file: &File, meter: &Meter) -> Result<(u64, Vec<(String, String)>), Fault> {
+    meter.for_metadata();
     let Ok(group) = file.group("Orrery") else { return Ok((0, Vec::new())) };
-    let attributes_of_run = attributes(&group, "group /Orrery")?;
+    let attributes_of_run = attributes(&group, "group /Orrery", meter)?;
     let step = attributes_of_run.get("Step").and_then(AttrValue::as_u64).unwrap_or(0);
     let Some(keys) = attributes_of_run.get("Keys").and_then(AttrValue::as_strings) else {
         return Ok((step, Vec::new()));
     };
+    meter.for_metadata();
     let texts = group.group("Provenance").map_err(|error| refused("group /Orrery/Provenance", error))?;
-    let texts = attributes(&texts, "group /Orrery/Provenance")?;
+    let texts = attributes(&texts, "group /Orrery/Provenance", meter)?;
+    check_provenance(0, keys.len())?;
     let text = |key: &String| {
         let found = texts.get(key).and_then(AttrValue::as_str).ok_or_else(|| {
+            let key = text::shortened(key, text::LONGEST_WORD);
             Fault::malformed(format!("attribute /Orrery/Provenance/{key}"), "nothing", "a text")
         })?;
         Ok((key.clone(), found.to_owned()))

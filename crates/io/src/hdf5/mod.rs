@@ -21,9 +21,11 @@
 //! pynbody takes the units from /Units. yt takes kpc, 10¹⁰ solar masses and km/s unless it is told otherwise:
 //! `yt.load(path, unit_base=dict(h5py.File(path)["Units"].attrs))`.
 
+mod chunks;
 mod guard;
 mod header;
 mod read;
+mod source;
 mod write;
 
 pub use read::read;

@@ -1,7 +1,9 @@
 //! Snapshots for the tests of files.
 #![allow(dead_code, reason = "each test file is a crate of its own and uses a part")]
 
-use orrery_io::Snapshot;
+use std::path::Path;
+
+use orrery_io::{IoError, Limits, Snapshot};
 use orrery_model::units::Scale;
 use orrery_model::{Particle, Particles, Species, Units};
 
@@ -39,4 +41,9 @@ pub fn bytes_of(snapshot: &Snapshot, extension: &str) -> Vec<u8> {
     let path = folder.path().join("s").with_extension(extension);
     orrery_io::write(&path, snapshot).unwrap();
     std::fs::read(path).unwrap()
+}
+
+/// Reads without a limit.
+pub fn read(path: &Path) -> Result<Snapshot, IoError> {
+    orrery_io::read(path, &Limits::unbounded())
 }

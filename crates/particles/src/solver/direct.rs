@@ -71,7 +71,7 @@ fn in_user_order<R: Real>(problem: &Problem, strategy: &Strategy) -> Forces {
     let cube = Cube::around(problem.position);
     // Few targets still feed all threads.
     let block = strategy.block.min(n.div_ceil(4 * rayon::current_num_threads())).next_multiple_of(8);
-    let scaling = Scaling::new(&cube, problem.mass.iter().sum());
+    let scaling = Scaling::new(&cube, problem.mass.iter().sum(), problem.eps);
     let centre = scaling.centre(strategy.precision, [0.0; 3]);
     let blocks = (0..n).step_by(block).map(|b| Block { targets: b..(b + block).min(n), centre }).collect();
     let results = sum::<R>(problem, strategy, &scaling, blocks);
@@ -80,7 +80,7 @@ fn in_user_order<R: Real>(problem: &Problem, strategy: &Strategy) -> Forces {
 
 fn along_the_curve(problem: &Problem, strategy: &Strategy) -> Forces {
     let tree = Octree::build(problem.position, problem.mass, strategy.block);
-    let scaling = Scaling::new(&tree.cube, problem.mass.iter().sum());
+    let scaling = Scaling::new(&tree.cube, problem.mass.iter().sum(), problem.eps);
     let blocks = tree
         .groups(strategy.block)
         .into_iter()

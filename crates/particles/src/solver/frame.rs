@@ -28,9 +28,10 @@ fn power_of_two(x: f64) -> f64 {
 }
 
 impl Scaling {
-    /// For bodies inside `cube` of `total_mass`.
-    pub fn new(cube: &Cube, total_mass: f64) -> Self {
-        let length = 1.0 / power_of_two(cube.side);
+    /// For bodies inside `cube` of `total_mass`. A softening that is longer than the cube sets the scale of length:
+    /// its square must hold too.
+    pub fn new(cube: &Cube, total_mass: f64, eps: f64) -> Self {
+        let length = 1.0 / power_of_two(cube.side.max(eps));
         let middle = cube.corner.map(|c| c + 0.5 * cube.side);
         // Scaled coordinates lie within 2 of their centre, and within that of the far corner in f64's frame.
         let reach = cube.corner.iter().fold(0.0, |r: f64, c| r.max((c + cube.side).abs().max(c.abs())));

@@ -128,7 +128,7 @@ fn sum<R: Real>(problem: &Problem, strategy: &Strategy, previous: Option<&Vec3s>
         Acceptance::Relative { alpha, .. } => previous.map(|previous| (alpha, previous)),
         Acceptance::Geometric { .. } => None,
     };
-    let scaling = Scaling::new(&tree.cube, tree.moments[0].mass);
+    let scaling = Scaling::new(&tree.cube, tree.moments[0].mass, problem.eps);
     let reach = Reach::new(&tree, &scaling, &strategy.acceptance, alpha.is_some());
     let build_secs = start.elapsed().as_secs_f64();
 

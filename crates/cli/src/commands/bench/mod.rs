@@ -4,9 +4,9 @@ mod checkpoint;
 
 use std::time::Instant;
 
-use orrery_engine::case::{BYTES_PER_BODY, available_memory, show_bytes};
+use orrery_engine::case::{BYTES_PER_BODY, available_memory};
 use orrery_engine::provenance;
-use orrery_io::write_whole;
+use orrery_io::{show_bytes, write_whole};
 use orrery_model::Vec3s;
 use orrery_model::ic::Plummer;
 use orrery_model::rng::Draws;

@@ -1,0 +1,78 @@
+//! Writes the seeds: small valid files, one folder a target. Run it in this folder: `cargo run --bin seeds`.
+
+use std::error::Error;
+use std::fs;
+use std::path::Path;
+
+use orrery_io::Snapshot;
+use orrery_model::{Particle, Particles, Species, Units};
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let seeds = Path::new("seeds");
+    for (target, extension) in [("snapshot_hdf5", "hdf5"), ("snapshot_xyz", "xyz"), ("snapshot_npz", "npz")] {
+        let folder = seeds.join(target);
+        fs::create_dir_all(&folder)?;
+        for bodies in [0, 3] {
+            orrery_io::write(&folder.join(format!("{bodies}.{extension}")), &snapshot(bodies))?;
+        }
+    }
+    let folder = seeds.join("snapshot_gadget");
+    fs::create_dir_all(&folder)?;
+    for labelled in [false, true] {
+        fs::write(folder.join(if labelled { "format2" } else { "format1" }), gadget(labelled))?;
+    }
+    let folder = seeds.join("case");
+    fs::create_dir_all(&folder)?;
+    for entry in fs::read_dir("../examples")? {
+        let path = entry?.path().join("case.toml");
+        let name = path.parent().and_then(Path::file_name).ok_or("an example without a name")?;
+        fs::copy(&path, folder.join(name).with_extension("toml"))?;
+    }
+    Ok(())
+}
+
+fn snapshot(bodies: usize) -> Snapshot {
+    let mut particles = Particles::default();
+    for i in 0..bodies {
+        let k = i as f64;
+        particles.push(Particle {
+            position: [0.5 + k, -k, 0.0],
+            velocity: [0.0, 1e-3, k],
+            mass: 0.25,
+            id: i as u64,
+            // Not in the order of the species, so that the HDF5 file has the dataset Order.
+            species: if i == 0 { Species::Disc } else { Species::Halo },
+        });
+    }
+    let provenance = vec![("case".to_owned(), "name = \"seed\"\n".to_owned())];
+    Snapshot { particles, time: 0.5, step: 7, units: Units::Solar, provenance }
+}
+
+/// Two halo bodies that share a mass, and a disc body with its own.
+fn gadget(labelled: bool) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut block = |label: &[u8; 4], data: &[u8]| {
+        let length = data.len() as u32;
+        if labelled {
+            bytes.extend(8u32.to_le_bytes());
+            bytes.extend(label);
+            bytes.extend((length + 8).to_le_bytes());
+            bytes.extend(8u32.to_le_bytes());
+        }
+        bytes.extend(length.to_le_bytes());
+        bytes.extend(data);
+        bytes.extend(length.to_le_bytes());
+    };
+    let mut header = [0; 256];
+    header[4] = 2;
+    header[8] = 1;
+    header[32..40].copy_from_slice(&2.5f64.to_le_bytes());
+    header[124] = 1;
+    block(b"HEAD", &header);
+    let vectors: Vec<u8> = (0..9u8).flat_map(|k| f32::from(k).to_le_bytes()).collect();
+    block(b"POS ", &vectors);
+    block(b"VEL ", &vectors);
+    block(b"ID  ", &[1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0]);
+    block(b"MASS", &0.5f32.to_le_bytes());
+    bytes
+}

@@ -1,0 +1,34 @@
+//! What the fuzz targets share: bytes become a file, and whatever they are, the answer is bodies or one line.
+
+use std::fs;
+use std::path::PathBuf;
+
+use orrery_io::Limits;
+
+/// What a reader may take: a quarter of what libFuzzer is told to allow.
+pub const LIMITS: Limits = Limits { memory: 256 << 20 };
+
+/// A path of this process, in memory where there is such a folder.
+pub fn scratch_file(extension: &str) -> PathBuf {
+    let shared_memory = PathBuf::from("/dev/shm");
+    let folder = if shared_memory.is_dir() { shared_memory } else { std::env::temp_dir() };
+    folder.join(format!("orrery-fuzz-{}.{extension}", std::process::id()))
+}
+
+/// Reads `bytes` as a file with the given extension.
+pub fn read_snapshot(bytes: &[u8], extension: &str) {
+    let path = scratch_file(extension);
+    fs::write(&path, bytes).expect("the scratch folder takes files");
+    match orrery_io::read(&path, &LIMITS) {
+        Ok(snapshot) => {
+            let p = &snapshot.particles;
+            let lengths = [p.position.len(), p.velocity.len(), p.id.len(), p.species.len()];
+            assert_eq!(lengths, [p.mass.len(); 4]);
+        }
+        Err(error) => {
+            let message = error.to_string();
+            assert_eq!(message.lines().count(), 1, "{message:?}");
+            assert!(message.len() < 1000, "{message:?}");
+        }
+    }
+}
