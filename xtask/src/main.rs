@@ -1,11 +1,12 @@
 //! The project's own commands: `cargo xtask test` takes a fresh machine to a passed test suite, `cargo xtask
-//! validate` runs the physics tests that take too long for it.
+//! validate` runs the physics tests that take too long for it, and `cargo xtask reliability` the faults.
 //!
 //! It depends on nothing but the standard library: it is built before anything else is known to work.
 
 mod examples;
 mod needs;
 mod python;
+mod reliability;
 mod report;
 mod shell;
 
@@ -18,8 +19,9 @@ use shell::Line;
 const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
-  test      install what is missing, then check format, lints, tests, docs and every example
-  validate  run the long physics tests, in release";
+  test         install what is missing, then check format, lints, tests, docs and every example
+  validate     run the long physics tests, in release
+  reliability  kill, starve and damage runs as docs/reliability.md says, in full (an hour or so)";
 
 type Command = fn(&Path, &mut Report) -> Result<(), Failed>;
 
@@ -29,6 +31,7 @@ fn main() -> ExitCode {
     let command: Command = match arguments[..] {
         ["test"] => test,
         ["validate"] => validate,
+        ["reliability"] => reliability::run,
         ["help" | "--help" | "-h"] => {
             println!("{USAGE}");
             return ExitCode::SUCCESS;

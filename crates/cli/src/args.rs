@@ -159,11 +159,11 @@ pub struct Running {
 }
 
 const EXIT_STATUS: &str = "\
-While it runs, SIGINT (Ctrl-C) and SIGTERM end it after its step, with a checkpoint, and SIGUSR1 writes a
-checkpoint and goes on; a second SIGINT ends it at once.
+While it runs, SIGINT (Ctrl-C) and SIGTERM end it after its step, with a checkpoint; SIGUSR1 writes a checkpoint and \
+goes on. A second SIGINT ends it at once.
 
-Exit status: 0 done, 1 the machine or the run failed, 2 the input is wrong and nothing was written,
-3 stopped by a signal or --wall-time with a checkpoint to resume from, 130 ended at once.";
+Exit status: 0 done; 1 the machine or the run failed; 2 the input is wrong and nothing was written; 3 stopped by a \
+signal or --wall-time, with a checkpoint to resume from; 130 ended at once.";
 
 /// `500MB`, `2GiB`, `2G` or a number of bytes.
 fn memory(text: &str) -> Result<u64, String> {

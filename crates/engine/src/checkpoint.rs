@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use orrery_io::{Block, Column, Fault, IoError, Limits, read_checkpoint, write_checkpoint};
+use orrery_io::{Block, Column, Fault, IoError, Limits, make_folder, read_checkpoint, write_checkpoint};
 use orrery_model::{Particles, Species, Vec3s};
 use orrery_particles::bodies::Bodies;
 use orrery_particles::settings::{GravitySettings, SolverChoice};
@@ -107,7 +107,7 @@ impl Checkpoints {
         let mut trigger = Trigger::new(every.schedule());
         trigger.advance(moment.time, 0.0);
         let folder = folder.join(FOLDER);
-        fs::create_dir_all(&folder).map_err(|e| EngineError::Output(IoError::system(&folder, e)))?;
+        make_folder(&folder).map_err(EngineError::Output)?;
         let keep = case.checkpoint.keep as usize;
         let (last, cost) = (Instant::now(), Duration::ZERO);
         Ok(Self { folder, every, trigger, keep, last, saved: None, cost })
@@ -202,6 +202,8 @@ pub(crate) fn newest(
                 }
                 return Ok(saved);
             }
+            // It may be whole; whoever asks for less memory or has no right to read it must know.
+            Err(error) if is_out_of_reach(&error) => return Err(error),
             Err(error) => {
                 passed_over(&error);
                 damaged.push(path);
@@ -209,6 +211,12 @@ pub(crate) fn newest(
         }
     }
     Err(EngineError::NoCheckpoint { path: folder.to_owned(), damaged: damaged.len() })
+}
+
+fn is_out_of_reach(error: &EngineError) -> bool {
+    let EngineError::Input(error) = error else { return false };
+    let denied = |cause: &std::io::Error| cause.kind() == std::io::ErrorKind::PermissionDenied;
+    matches!(error.fault, Fault::TooLong { .. }) || error.system_cause().is_some_and(denied)
 }
 
 /// The species of the bodies as numbers.

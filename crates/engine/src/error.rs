@@ -176,7 +176,10 @@ impl EngineError {
     /// Whether storage failed, so that waiting may help.
     pub fn is_of_storage(&self) -> bool {
         match self {
-            Self::Output(error) | Self::Picture(PictureError::Io(error)) => error.system_cause().is_some(),
+            // What is gone does not come back by waiting.
+            Self::Output(error) | Self::Picture(PictureError::Io(error)) => {
+                error.system_cause().is_some_and(|cause| cause.kind() != std::io::ErrorKind::NotFound)
+            }
             _ => false,
         }
     }

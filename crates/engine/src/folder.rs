@@ -7,7 +7,7 @@ use std::fs::{self, File, TryLockError};
 use std::io::{ErrorKind, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 
-use orrery_io::IoError;
+use orrery_io::{IoError, make_folder, remove_files};
 
 use crate::case::Case;
 use crate::error::EngineError;
@@ -21,19 +21,14 @@ pub struct Output {
     pub force: bool,
 }
 
-/// The files that a run makes in its folder.
-const MADE: [&str; 7] = [
-    "case.toml",
-    "provenance.txt",
-    "conserved.csv",
-    "energy.svg",
-    "energy.png",
-    "animation.gif",
-    "post-mortem.hdf5",
-];
-/// The folders of numbered files that it makes there, and how their names start.
+/// Says that the folder is a run's.
+const PROVENANCE: &str = "provenance.txt";
+/// The other files that a run makes there.
+const MADE: [&str; 6] =
+    ["case.toml", "conserved.csv", "energy.svg", "energy.png", "animation.gif", "post-mortem.hdf5"];
+/// The folders of numbered files that it makes there, and how their names start; checkpoints come first.
 const SERIES: [(&str, &str); 3] =
-    [("snapshots", "snapshot_"), ("images", "image_"), ("checkpoints", "checkpoint_")];
+    [("checkpoints", "checkpoint_"), ("snapshots", "snapshot_"), ("images", "image_")];
 /// Locked while a run writes here; it stays, since removing it would let two runs lock two files.
 const LOCK: &str = ".lock";
 
@@ -78,29 +73,25 @@ impl Output {
     /// Makes the folder, locks it, and clears an earlier run's files away; other files there are left alone.
     pub(crate) fn claim(&self) -> Result<Lock, EngineError> {
         let folder = &self.folder;
-        fs::create_dir_all(folder).map_err(|e| unusable(folder, e))?;
+        make_folder(folder).map_err(|e| unusable(folder, e))?;
         let lock = lock(folder)?;
         // Another run may have come and gone since the first look.
         self.check()?;
-        let files = MADE.into_iter().map(|name| folder.join(name));
-        let series = SERIES.into_iter().flat_map(|(name, prefix)| {
-            let folder = folder.join(name);
-            files_in(&folder, |name| name.starts_with(prefix))
-        });
-        for path in files.chain(series) {
-            match fs::remove_file(&path) {
-                Err(e) if e.kind() != ErrorKind::NotFound => return Err(unusable(folder, e)),
-                _ => {}
-            }
+        // Should this be interrupted: a checkpoint must not outlive what it counts on, and what is left must
+        // still be known as a run's, so that its provenance stays until the next one takes its place.
+        let files: Vec<PathBuf> = MADE.into_iter().map(|name| folder.join(name)).collect();
+        for (name, prefix) in SERIES {
+            let series = files_in(&folder.join(name), |name| name.starts_with(prefix));
+            remove_files(&series).map_err(|e| unusable(folder, e))?;
         }
+        remove_files(&files).map_err(|e| unusable(folder, e))?;
         clear_unfinished(folder);
         Ok(lock)
     }
 }
 
 /// The system would not let the folder be used: the user's mistake, unless it is the disk's.
-fn unusable(folder: &Path, e: std::io::Error) -> EngineError {
-    let error = IoError::system(folder, e);
+fn unusable(folder: &Path, error: IoError) -> EngineError {
     if !error.is_wrong_place() {
         return EngineError::Output(error);
     }
@@ -110,14 +101,14 @@ fn unusable(folder: &Path, e: std::io::Error) -> EngineError {
 
 /// Whether a run has written its provenance here; nothing else is ever replaced.
 pub(crate) fn holds_a_run(folder: &Path) -> bool {
-    fs::read_to_string(folder.join("provenance.txt")).is_ok_and(|text| text.starts_with("program: orrery"))
+    fs::read_to_string(folder.join(PROVENANCE)).is_ok_and(|text| text.starts_with("program: orrery"))
 }
 
 /// Takes the right to write into `folder`, or says who has it.
 pub(crate) fn lock(folder: &Path) -> Result<Lock, EngineError> {
     let path = folder.join(LOCK);
     let opened = File::options().read(true).write(true).create(true).truncate(false).open(&path);
-    let mut file = opened.map_err(|e| unusable(folder, e))?;
+    let mut file = opened.map_err(|e| unusable(folder, IoError::system(&path, e)))?;
     match file.try_lock() {
         Ok(()) => {
             // For the one who finds the folder locked; the lock itself needs no content.

@@ -12,6 +12,7 @@ pub mod control;
 pub mod error;
 mod folder;
 mod observers;
+mod patience;
 pub mod provenance;
 pub mod run;
 mod simulation;

@@ -11,20 +11,19 @@ use orrery_io::{Snapshot, write_whole};
 pub use crate::folder::Output;
 pub use crate::observers::Record;
 
-use crate::case::{Case, OnEnergyError, OnError};
+use crate::case::{Case, OnEnergyError};
 use crate::checkpoint::{self, Checkpoints, Saved};
 use crate::control::{Control, News, Reason, Status};
 use crate::error::EngineError;
 use crate::folder::{self, Lock};
 use crate::observers::Observers;
+use crate::patience::insist;
 use crate::provenance;
 use crate::simulation::{Moment, Simulation};
 use crate::start;
 
-/// How long to wait before trying a failed write again: at first, and at most.
-const PAUSES: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(30)];
-/// While waiting, requests are looked for this often.
-const GLANCE: Duration = Duration::from_millis(100);
+/// Kept back of the wall time, for what else the machine does.
+const RESERVE: Duration = Duration::from_secs(1);
 
 /// What a run leaves to say.
 #[derive(Clone, Debug)]
@@ -116,7 +115,7 @@ impl<'a> Run<'a> {
         case: &Case,
         output: &Output,
         control: &'a Control,
-        report: &'a mut (dyn FnMut(News<'_>) + Send),
+        mut report: &'a mut (dyn FnMut(News<'_>) + Send),
     ) -> Result<Self, EngineError> {
         output.check()?;
         output.check_is_not_input(case)?;
@@ -129,11 +128,16 @@ impl<'a> Run<'a> {
         let provenance =
             provenance::of_run(&case, moment.bodies.strategy().name()).map_err(EngineError::Input)?;
 
-        let lock = output.claim()?;
+        let on_error = case.output.on_error;
+        let lock = insist(&mut report, on_error, control, |report, news| report(news), |_| output.claim())?;
         let folder = output.folder.clone();
-        write_about(&folder, &case, &provenance)?;
-        let observers = Observers::new(&case, moment.bodies.particles(), &folder, &provenance)?;
-        let checkpoints = Checkpoints::new(&case, &folder, &moment)?;
+        let prepare = |_: &mut _| {
+            write_about(&folder, &case, &provenance)?;
+            let observers = Observers::new(&case, moment.bodies.particles(), &folder, &provenance)?;
+            Ok((observers, Checkpoints::new(&case, &folder, &moment)?))
+        };
+        let (observers, checkpoints) =
+            insist(&mut report, on_error, control, |report, news| report(news), prepare)?;
         let mut run = Self {
             case,
             folder,
@@ -161,13 +165,13 @@ impl<'a> Run<'a> {
         expected: Option<&Case>,
         anew: bool,
         control: &'a Control,
-        report: &'a mut (dyn FnMut(News<'_>) + Send),
+        mut report: &'a mut (dyn FnMut(News<'_>) + Send),
     ) -> Result<Self, EngineError> {
         if !checkpoint::exists_in(folder) {
             return Err(EngineError::NoCheckpoint { path: folder.to_owned(), damaged: 0 });
         }
         let lock = folder::lock(folder)?;
-        let Saved { path, writer, case, mut provenance, simulation, observers, mut blocks } =
+        let Saved { path, writer, case, mut provenance, simulation, observers, blocks } =
             checkpoint::newest(folder, &control.limits, |error| report(News::Damaged(error)))?;
         if let Some(expected) = expected {
             check_same_case(folder, &case, expected)?;
@@ -183,17 +187,16 @@ impl<'a> Run<'a> {
             provenance.retain(|(known, _)| *known != name);
             provenance.push((name, now));
         }
-        write_about(folder, &case, &provenance)?;
-        let observers = Observers::resume(
-            &case,
-            moment.bodies.particles().len(),
-            folder,
-            &provenance,
-            (&observers, &mut blocks),
-            anew,
-            report,
-        )?;
-        let checkpoints = Checkpoints::new(&case, folder, &moment)?;
+        let prepare = |report: &mut &mut (dyn FnMut(News<'_>) + Send)| {
+            write_about(folder, &case, &provenance)?;
+            let bodies = moment.bodies.particles().len();
+            let saved = (&observers, &mut blocks.clone());
+            let observers = Observers::resume(&case, bodies, folder, &provenance, saved, anew, *report)?;
+            Ok((observers, Checkpoints::new(&case, folder, &moment)?))
+        };
+        let on_error = case.output.on_error;
+        let (observers, checkpoints) =
+            insist(&mut report, on_error, control, |report, news| report(news), prepare)?;
         Ok(Self {
             case,
             folder: folder.to_owned(),
@@ -213,8 +216,12 @@ impl<'a> Run<'a> {
 
     fn complete(mut self) -> Result<Summary, EngineError> {
         let outcome = self.go();
-        // What was seen until an error is worth keeping; the error itself comes first.
-        let finished = self.insist(|run| run.observers.finish());
+        let finished = match outcome {
+            // No time is left to draw; what goes on with the run will.
+            Ok(Some((Reason::WallTime, _))) => Ok(()),
+            // What was seen until an error is worth keeping; the error itself comes first.
+            _ => self.insist(|run| run.observers.finish()),
+        };
         let stopped = outcome.map_err(|error| self.post_mortem(error))?;
         finished?;
         let records = self.observers.conserved.records();
@@ -239,7 +246,8 @@ impl<'a> Run<'a> {
         }
         while !self.simulation.is_over() {
             // Twice the longest so far: the next may be longer.
-            if let Some(reason) = self.control.stops(2 * (self.longest_step + self.checkpoints.cost)) {
+            let needed = 2 * (self.longest_step + self.checkpoints.cost) + RESERVE;
+            if let Some(reason) = self.control.stops(needed) {
                 return Ok(Some((reason, self.save(0.0)?)));
             }
             let began = Instant::now();
@@ -300,33 +308,10 @@ impl<'a> Run<'a> {
     /// Does what may fail for want of storage; where the case says so, again and again until it succeeds.
     fn insist<T>(
         &mut self,
-        mut attempt: impl FnMut(&mut Self) -> Result<T, EngineError>,
+        attempt: impl FnMut(&mut Self) -> Result<T, EngineError>,
     ) -> Result<T, EngineError> {
-        let [mut pause, longest] = PAUSES;
-        let mut waited = false;
-        loop {
-            match attempt(self) {
-                Err(error)
-                    if error.is_of_storage()
-                        && self.case.output.on_error == OnError::Wait
-                        && !self.control.is_impatient() =>
-                {
-                    (self.report)(News::Waiting { error: &error, pause });
-                    let until = Instant::now() + pause;
-                    while Instant::now() < until && !self.control.is_impatient() {
-                        std::thread::sleep(GLANCE.min(until.saturating_duration_since(Instant::now())));
-                    }
-                    pause = (2 * pause).min(longest);
-                    waited = true;
-                }
-                outcome => {
-                    if waited && outcome.is_ok() {
-                        (self.report)(News::StorageIsBack);
-                    }
-                    return outcome;
-                }
-            }
-        }
+        let (on_error, control) = (self.case.output.on_error, self.control);
+        insist(self, on_error, control, |run, news| (run.report)(news), attempt)
     }
 
     /// Says once that the energy error is beyond its limit, or ends the run.

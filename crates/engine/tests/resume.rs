@@ -232,6 +232,11 @@ fn a_damaged_checkpoint_is_passed_over_with_a_word() {
     fs::remove_file(folder.join("checkpoint_000000008.orrery.damaged")).unwrap();
     assert_same(&whole, &parts, "after a fall-back");
 
+    // One that is only too large for the memory allowed is not damaged.
+    let small = Control { limits: Limits { memory: 1000 }, ..Control::default() };
+    let error = resume(&parts, false, &small, |_| {}).unwrap_err().to_string();
+    assert!(error.ends_with(" KiB long, the limit of memory is 1000.0 B"), "{error}");
+
     // With all of them damaged there is nothing left to go on from.
     fs::write(folder.join("checkpoint_000000012.orrery"), b"ORRERYCP").unwrap();
     let error = resume(&parts, false, &Control::default(), |_| {}).unwrap_err();

@@ -22,7 +22,7 @@ use std::io::{BufReader, Read, Write};
 use std::path::Path;
 
 use crate::error::{Fault, IoError};
-use crate::limits::{Limits, show_bytes};
+use crate::limits::Limits;
 use crate::storage::{PendingFile, replace_file};
 
 const MAGIC: &[u8; 8] = b"ORRERYCP";
@@ -157,8 +157,7 @@ pub fn read_checkpoint(path: &Path, limits: &Limits) -> Result<Checkpoint, IoErr
         let file = File::open(path)?;
         let length = file.metadata()?.len();
         if length > limits.memory {
-            let expected = format!("at most {}, the limit of memory", show_bytes(limits.memory));
-            return Err(Fault::malformed("length", show_bytes(length), expected));
+            return Err(Fault::TooLong { length, limit: limits.memory });
         }
         read(BufReader::with_capacity(BUFFER, file), length)
     };

@@ -36,6 +36,14 @@ pub enum Fault {
         /// The extension with its dot, or what stands for it.
         got: String,
     },
+    /// A file that is read whole and is longer than memory may grow.
+    #[error("it is {} long, the limit of memory is {}", show_bytes(*length), show_bytes(*limit))]
+    TooLong {
+        /// Its bytes.
+        length: u64,
+        /// Bytes allowed.
+        limit: u64,
+    },
     /// A column of the wrong length.
     #[error("{place} has {got} entries, expected {expected}")]
     Length {

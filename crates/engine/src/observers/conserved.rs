@@ -155,6 +155,7 @@ impl Observer for Conserved {
     }
 
     fn finish(&mut self) -> Result<(), EngineError> {
+        self.sync()?;
         let Some(first) = self.records.first().map(Record::total) else { return Ok(()) };
         let points = |value: fn(&Record, f64) -> f64| {
             self.records.iter().skip(1).map(|r| (r.time, value(r, first))).collect::<Vec<_>>()

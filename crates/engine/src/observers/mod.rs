@@ -156,12 +156,15 @@ impl Observers {
 
     fn show(&mut self, moment: &Moment, dt: f64, due: impl Fn(&Trigger) -> bool) -> Result<(), EngineError> {
         for k in 0..3 {
+            if !due(&self.triggers[k]) {
+                continue;
+            }
             // No one is shown the same moment twice, as the last step's end would be.
-            if due(&self.triggers[k]) && self.seen[k] != Some(moment.time) {
+            if self.seen[k] != Some(moment.time) {
                 self.each()[k].observe(moment)?;
-                self.triggers[k].advance(moment.time, dt);
                 self.seen[k] = Some(moment.time);
             }
+            self.triggers[k].advance(moment.time, dt);
         }
         Ok(())
     }

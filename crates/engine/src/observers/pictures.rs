@@ -9,7 +9,7 @@ use orrery_io::picture::{
     ColourMap, GifMark, GifWriter, Image, Labels, Layer, Palette, Scale, Shown, View, orbits, render,
     surface_density, write_png,
 };
-use orrery_io::{Block, IoError};
+use orrery_io::{Block, make_folder};
 use orrery_model::analysis::centre_of_mass;
 use orrery_model::ic::SolarSystem;
 use orrery_model::{Particles, Units};
@@ -158,7 +158,7 @@ impl Pictures {
         written: usize,
     ) -> Result<Self, EngineError> {
         let folder = folder.join("images");
-        std::fs::create_dir_all(&folder).map_err(|e| EngineError::Output(IoError::system(&folder, e)))?;
+        make_folder(&folder).map_err(EngineError::Output)?;
         let (title, units, texts) = (case.name.clone(), case.units, provenance.to_vec());
         Ok(Self { folder, title, units, view, style, texts, animation, written })
     }
@@ -285,5 +285,10 @@ impl Observer for Pictures {
                 *stride *= 2;
             }
         }
+    }
+
+    fn finish(&mut self) -> Result<(), EngineError> {
+        self.animation.sync()?;
+        Ok(())
     }
 }

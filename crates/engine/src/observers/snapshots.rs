@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use orrery_io::{IoError, Snapshot};
+use orrery_io::{Snapshot, make_folder};
 use orrery_model::Units;
 
 use super::Observer;
@@ -27,7 +27,7 @@ impl Snapshots {
         written: usize,
     ) -> Result<Self, EngineError> {
         let folder = folder.join("snapshots");
-        std::fs::create_dir_all(&folder).map_err(|e| EngineError::Output(IoError::system(&folder, e)))?;
+        make_folder(&folder).map_err(EngineError::Output)?;
         let extension = match case.output.format {
             SnapshotFormat::Hdf5 => "hdf5",
             SnapshotFormat::Xyz => "xyz",

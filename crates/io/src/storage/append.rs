@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::{PendingFile, Stage, StorageError};
+use super::{PendingFile, Stage, StorageError, sync_folder};
 use crate::error::{Fault, IoError};
 
 /// How far a growing file was: its length without trailer, and what its bytes hash to.
@@ -34,13 +34,14 @@ pub struct AppendFile {
 }
 
 impl AppendFile {
-    /// Begins a file with `bytes`, in place of one that is there.
+    /// Begins a file with `bytes`, in place of one that is there; its name is on the disk then.
     pub fn create(path: &Path, trailer: &'static [u8], bytes: &[u8]) -> Result<Self, IoError> {
         let options = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(path);
         let file = options.map_err(|e| IoError::system(path, e))?;
         let hasher = blake3::Hasher::new();
         let mut begun = Self { path: path.to_owned(), file, length: 0, hasher, trailer, suspect: false };
         begun.append(bytes)?;
+        sync_folder(path).map_err(|cause| begun.failed(Stage::Sync, cause))?;
         Ok(begun)
     }
 

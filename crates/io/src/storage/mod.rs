@@ -8,9 +8,11 @@
 mod append;
 mod pending;
 
+use std::collections::BTreeMap;
 use std::fmt;
+use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
@@ -76,6 +78,40 @@ pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), IoError> {
     replace_file(path, |file| Ok(io::Write::write_all(file, bytes)?))
 }
 
+/// Makes a folder, and those above it that are missing; their names are on the disk then.
+pub fn make_folder(path: &Path) -> Result<(), IoError> {
+    let is_missing = |folder: &&Path| *folder != Path::new("") && !folder.exists();
+    let missing: Vec<&Path> = path.ancestors().take_while(is_missing).collect();
+    fs::create_dir_all(path).map_err(|e| IoError::system(path, e))?;
+    // One that is there may have been made by a process that was killed before it came to this.
+    for folder in std::iter::once(path).chain(missing.into_iter().skip(1)) {
+        match sync_folder(folder) {
+            // One may be allowed to write into a folder and not to read it: then it cannot be synced.
+            Err(e) if e.kind() == io::ErrorKind::PermissionDenied => {}
+            outcome => outcome.map_err(|cause| unsynced(folder, cause))?,
+        }
+    }
+    Ok(())
+}
+
+/// Removes files, none of which need be there. They stay removed.
+pub fn remove_files(paths: &[PathBuf]) -> Result<(), IoError> {
+    let mut changed = BTreeMap::new();
+    for path in paths {
+        match fs::remove_file(path) {
+            Ok(()) => drop(changed.insert(path.parent(), path)),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+            Err(e) => return Err(IoError::system(path, e)),
+        }
+    }
+    changed.into_values().try_for_each(|path| sync_folder(path).map_err(|cause| unsynced(path, cause)))
+}
+
+/// A name that may not be on the disk.
+fn unsynced(path: &Path, cause: io::Error) -> IoError {
+    Fault::Storage(StorageError { stage: Stage::Sync, bytes: 0, cause }).at(path)
+}
+
 /// Brings the names in a file's folder to the disk.
 fn sync_folder(path: &Path) -> io::Result<()> {
     let folder = match path.parent() {
@@ -86,7 +122,7 @@ fn sync_folder(path: &Path) -> io::Result<()> {
         // Elsewhere a folder cannot be opened as a file; its names are the system's business.
         return Ok(());
     }
-    match std::fs::File::open(folder)?.sync_all() {
+    match fs::File::open(folder)?.sync_all() {
         // Some network file systems keep names safe by themselves and know no such call.
         Err(e) if e.kind() == io::ErrorKind::InvalidInput || e.kind() == io::ErrorKind::Unsupported => Ok(()),
         outcome => outcome,
