@@ -44,9 +44,9 @@ pub enum Command {
     },
     /// Make initial conditions and write them to a file
     Ic(Ic),
-    /// Tell what a snapshot file holds
+    /// Tell what a snapshot or checkpoint holds
     Info {
-        /// Snapshot: GADGET HDF5 or binary, extended XYZ, NPZ
+        /// Snapshot (GADGET HDF5 or binary, extended XYZ, NPZ) or checkpoint (.orrery)
         file: PathBuf,
     },
     /// Convert a snapshot to another format, chosen by the extension
@@ -134,6 +134,9 @@ pub struct Resume {
     /// Output directory of the run
     #[arg(value_name = "DIR")]
     pub folder: PathBuf,
+    /// Replace a key of [checkpoint], [limits] or output.on_error, such as checkpoint.every="1 h"
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
     /// Begin conserved.csv or animation.gif anew where they were changed since the checkpoint
     #[arg(long)]
     pub force: bool,
@@ -150,7 +153,7 @@ pub struct Running {
     /// Threads [default: all cores]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub threads: Option<u32>,
-    /// Stop in time, with a checkpoint, before so much time has passed: 90min, 2h, "1 h 30 min"
+    /// Stop in time, with a checkpoint, before so much time has passed: 90min, 2h, 23:59:00, 1-12:00:00
     #[arg(long, value_name = "TIME", value_parser = wall_time)]
     pub wall_time: Option<Duration>,
     /// Say nothing unless something is wrong
@@ -159,8 +162,8 @@ pub struct Running {
 }
 
 const EXIT_STATUS: &str = "\
-While it runs, SIGINT (Ctrl-C) and SIGTERM end it after its step, with a checkpoint; SIGUSR1 writes a checkpoint and \
-goes on. A second SIGINT ends it at once.
+While it runs, SIGINT (Ctrl-C), SIGTERM, SIGHUP (unless nohup) and SIGXCPU end it after its step, with a checkpoint; \
+SIGUSR1 writes a checkpoint and goes on. A second SIGINT ends it at once.
 
 Exit status: 0 done; 1 the machine or the run failed; 2 the input is wrong and nothing was written; 3 stopped by a \
 signal or --wall-time, with a checkpoint to resume from; 130 ended at once.";
@@ -192,8 +195,23 @@ fn memory(text: &str) -> Result<u64, String> {
 }
 
 fn wall_time(text: &str) -> Result<Duration, String> {
-    let expected = || "expected a time such as 90min, 2h or \"1 h 30 min\"".to_owned();
-    orrery_engine::wall_time::parse(text).filter(|time| !time.is_zero()).ok_or_else(expected)
+    let expected = || "expected a time > 0 such as 90min, 2h, 23:59:00 or 1-12:00:00".to_owned();
+    let time = orrery_engine::wall_time::parse(text).or_else(|| queue_time(text));
+    time.filter(|time| !time.is_zero()).ok_or_else(expected)
+}
+
+/// As queues write it: `MINUTES:SECONDS`, `HOURS:MINUTES:SECONDS`, `DAYS-HOURS:MINUTES:SECONDS`.
+fn queue_time(text: &str) -> Option<Duration> {
+    let (days, clock) = text.split_once('-').unwrap_or(("0", text));
+    let parts: Vec<u64> = clock.split(':').map(|part| part.parse().ok()).collect::<Option<_>>()?;
+    let (hours, minutes, seconds) = match parts[..] {
+        [minutes, seconds] if days == "0" => (0, minutes, seconds),
+        [hours, minutes, seconds] => (hours, minutes, seconds),
+        _ => return None,
+    };
+    let hours = days.parse::<u64>().ok()?.checked_mul(24)?.checked_add(hours)?;
+    let minutes = hours.checked_mul(60)?.checked_add(minutes)?;
+    Some(Duration::from_secs(minutes.checked_mul(60)?.checked_add(seconds)?))
 }
 
 /// Make initial conditions.

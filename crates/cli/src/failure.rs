@@ -44,15 +44,17 @@ impl Failure {
 
 /// The system speaks of the file; more often its folder is at fault.
 fn unwritable(error: &IoError) -> String {
-    match &error.fault {
-        Fault::System(e) if e.kind() == ErrorKind::NotFound && !folder_of(&error.path).exists() => {
+    match error.system_cause() {
+        Some(e) if e.kind() == ErrorKind::NotFound && !folder_of(&error.path).exists() => {
             format!(
                 "the folder {} does not exist, expected an existing one",
                 folder_of(&error.path).display()
             )
         }
-        Fault::System(_) => format!("cannot be written: {}", error.fault),
-        fault => fault.to_string(),
+        _ => match &error.fault {
+            Fault::System(_) => format!("cannot be written: {}", error.fault),
+            fault => fault.to_string(),
+        },
     }
 }
 

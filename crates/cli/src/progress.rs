@@ -63,11 +63,13 @@ impl Progress {
         match news {
             News::Step(status) => self.report(status),
             News::Resumed { case, .. } if quiet => self.units = case.units,
-            News::Checkpoint { .. } | News::StorageIsBack if quiet => {}
+            News::Checkpoint { .. } if quiet => {}
             News::Resumed { case, path, step, time } => {
                 self.units = case.units;
+                let is_over = *time >= case.time.end;
+                let what = if is_over { "at its end" } else { "going on" };
                 let (name, time, path) = (&case.name, case.units.show_time(*time), path.display());
-                self.note(format_args!("{name}: going on after step {step}, t = {time}, from {path}"));
+                self.note(format_args!("{name}: {what} after step {step}, t = {time}, from {path}"));
             }
             News::Checkpoint { path, step } => {
                 self.note(format_args!("checkpoint after step {step}: {}", path.display()));
@@ -78,17 +80,26 @@ impl Progress {
             News::Moved { before, now } => self.note(format_args!(
                 "warning: the checkpoint was written by {before}, this is {now}: the last bits may differ"
             )),
-            News::BegunAnew(error) => self.note(format_args!("warning: begun anew: {error}")),
+            News::BegunAnew(error) => {
+                self.note(format_args!("warning: {error}: begun anew, the old one ends in .changed"));
+            }
+            News::Unwritten(error) => self.note(format_args!("warning: {error}")),
+            News::Unlocked => self.note(format_args!(
+                "warning: this file system has no locks: nothing keeps a second run out of the directory"
+            )),
+            News::Missing { path, count } => self.note(format_args!(
+                "warning: {}: it and {} more that the run wrote are missing; only what follows is written",
+                path.display(),
+                count - 1
+            )),
             News::Waiting { error, pause } => self.note(format_args!(
                 "waiting: {error}; the next attempt is in {}",
                 show_duration(pause.as_secs_f64())
             )),
             News::StorageIsBack => self.note(format_args!("written after all, going on")),
             News::EnergyError { step, error, limit } => self.note(format_args!(
-                "warning: step {step}: the total energy has changed by {:.1}% of its start, the limit is {:.1}%; \
-                 a shorter step or a larger softening may help",
-                100.0 * error,
-                100.0 * limit
+                "warning: step {step}: the energy error is {error:.1e}, beyond {limit} ([limits] energy_error); \
+                 a shorter step or a larger softening may help"
             )),
         }
     }

@@ -51,7 +51,12 @@ fn energy_beyond_its_limit_warns_or_stops() {
     let (status, said) = outcome(&room, &[every]);
     assert_eq!(status, Some(0));
     assert!(said.starts_with("warning: step "), "{said}");
-    assert!(said.ends_with("the limit is 2.0%; a shorter step or a larger softening may help\n"), "{said}");
+    assert!(
+        said.ends_with(
+            "beyond 0.02 ([limits] energy_error); a shorter step or a larger softening may help\n"
+        ),
+        "{said}"
+    );
     assert_eq!(said.lines().count(), 1, "once is enough: {said}");
 
     std::fs::remove_dir_all(room.path("out")).unwrap();

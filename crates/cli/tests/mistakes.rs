@@ -257,16 +257,28 @@ fn in_what_to_go_on_with() {
         &room,
         &[
             (&["resume", "bare"], &format!("bare: {missing}")),
-            (&["resume", "nowhere"], &format!("nowhere: {missing}")),
-            (&["resume", "pair.xyz"], &format!("pair.xyz: {missing}")),
+            (&["resume", "nowhere"], "nowhere: no such directory, expected the directory of a run"),
+            (&["resume", "pair.xyz"], "pair.xyz: it is a file, expected the directory of a run"),
             (
                 &["run", "plummer", "--resume", "--out", "full"],
-                "full: the output directory is not empty, expected a new or empty one; \
-                 --force replaces an earlier run there",
+                "full: the output directory is not empty, expected a new or empty one",
+            ),
+            (
+                &["run", "plummer", "--out", "run"],
+                "run: it holds a run, which orrery resume run goes on with; --force replaces it",
+            ),
+            (
+                &["resume", "run", "--set", "time.end=1"],
+                "run: the run in it has time.end = 0.0625, the case time.end = 1.0; orrery resume goes on with the \
+                 run as it is, --force replaces it",
+            ),
+            (
+                &["resume", "run", "--set", "limits.enrgy_error=1"],
+                "--set limits.enrgy_error=1: unknown key ...",
             ),
             (
                 &["run", "plummer", "--resume", "--out", "run"],
-                "run: the run in it has n = 20, the case n = ...; orrery resume goes on with the run as it is, \
+                "run: the run in it has bodies.n = 20, the case bodies.n = ...; orrery resume goes on with the run as it is, \
                  --force replaces it",
             ),
             (
@@ -308,8 +320,7 @@ fn in_where_to_write() {
         &[
             (
                 &["run", "plummer", "--out", "full"],
-                "full: the output directory is not empty, expected a new or empty one; \
-                 --force replaces an earlier run there",
+                "full: the output directory is not empty, expected a new or empty one",
             ),
             (
                 &["run", "plummer", "--out", "pair.xyz"],
@@ -385,8 +396,7 @@ fn a_folder_that_cannot_be_written() {
     let folder = if is_root { "/proc/orrery" } else { "bare/new" };
     let output = room.orrery(&["run", "pair.toml", "--quiet", "--out", folder]);
     let said = text(&output.stderr);
-    let start =
-        format!("error: {folder}: cannot be used as output directory: it cannot be made or cleared: ");
+    let start = format!("error: {folder}: cannot be used as output directory: it cannot be written to: ");
     assert!(said.starts_with(&start) && said.lines().count() == 1, "{said}");
     assert_eq!(output.status.code(), Some(2));
 }
@@ -416,7 +426,7 @@ fn in_the_words_of_the_command_line() {
         (&["forces", "good.npz", "--theta", "wide"], "error: invalid value 'wide' for '--theta <THETA>'"),
         (
             &["run", "plummer", "--wall-time", "soon"],
-            "error: invalid value 'soon' for '--wall-time <TIME>': expected a time such as 90min, 2h or \"1 h 30 min\"",
+            "error: invalid value 'soon' for '--wall-time <TIME>': expected a time > 0 such as 90min, 2h, 23:59:00 or 1-12:00:00",
         ),
         (&["resume", "bare", "--wall-time", "0 s"], "error: invalid value '0 s' for '--wall-time <TIME>'"),
         (

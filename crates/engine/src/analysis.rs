@@ -112,5 +112,5 @@ fn snapshots_in(folder: &Path) -> Result<Vec<PathBuf>, EngineError> {
 fn softening_of(snapshot: &Snapshot) -> f64 {
     let text = snapshot.provenance.iter().find(|(name, _)| name == "case").map(|(_, text)| text.clone());
     let Some(text) = text else { return 0.0 };
-    Case::load_resumed(&text, "provenance").map_or(0.0, |case| case.gravity.eps)
+    Case::load_resumed(&text, "provenance", &[]).map_or(0.0, |case| case.gravity.eps)
 }

@@ -26,8 +26,7 @@ impl Blocks {
     }
 
     fn wrong(&self, name: &str, expected: &str) -> EngineError {
-        let (place, got) = (format!("block '{name}'"), "none such".to_owned());
-        let fault = Fault::Malformed { place, got, expected: expected.to_owned() };
+        let fault = Fault::malformed(format!("block '{name}'"), "none such", expected);
         EngineError::Input(IoError { path: self.path.clone(), fault })
     }
 
@@ -37,6 +36,14 @@ impl Blocks {
             Some(Block::Reals(numbers)) => Ok(numbers),
             _ => Err(self.wrong(name, "a column of f64")),
         }
+    }
+
+    /// How long a column of f64 is that has not been taken.
+    pub fn length_of_reals(&self, name: &str) -> Option<usize> {
+        self.blocks.iter().find_map(|(known, block)| match block {
+            Block::Reals(numbers) if known == name => Some(numbers.len()),
+            _ => None,
+        })
     }
 
     /// A column of u64.

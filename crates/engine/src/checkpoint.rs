@@ -8,23 +8,23 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use orrery_io::{Block, Column, Fault, IoError, Limits, make_folder, read_checkpoint, write_checkpoint};
+use orrery_io::{
+    Block, Column, Fault, IoError, Limits, make_folder, read_checkpoint, show_bytes, write_checkpoint,
+};
 use orrery_model::{Particles, Species, Vec3s};
 use orrery_particles::bodies::Bodies;
 use orrery_particles::settings::{GravitySettings, SolverChoice};
 use serde::{Deserialize, Serialize};
 
 use crate::blocks::Blocks;
-use crate::case::{Case, CheckpointEvery};
+use crate::case::{BYTES_PER_BODY, Case, CheckpointEvery};
 use crate::error::EngineError;
-use crate::folder::files_in;
+use crate::folder::CHECKPOINTS;
 use crate::observers;
 use crate::provenance;
 use crate::simulation::{Moment, Simulation};
 use crate::trigger::Trigger;
 
-const FOLDER: &str = "checkpoints";
-const PREFIX: &str = "checkpoint_";
 const SUFFIX: &str = ".orrery";
 
 /// The header, in JSON. A field that comes later needs a default, so that older files still load.
@@ -79,6 +79,21 @@ pub(crate) struct Saved {
     pub observers: observers::State,
     /// What the observers kept besides.
     pub blocks: Blocks,
+    /// Newer ones that are damaged.
+    damaged: Vec<PathBuf>,
+    /// How long it took to read.
+    pub cost: Duration,
+}
+
+impl Saved {
+    /// Takes the damaged ones out of the way, so that they are neither counted nor found again.
+    pub fn set_damaged_aside(&self) {
+        for path in &self.damaged {
+            let mut aside = path.clone().into_os_string();
+            aside.push(".damaged");
+            let _ = fs::rename(path, aside);
+        }
+    }
 }
 
 /// What writes checkpoints here and now, in words.
@@ -96,8 +111,6 @@ pub(crate) struct Checkpoints {
     last: Instant,
     /// Steps completed at the last one.
     saved: Option<u64>,
-    /// The longest that writing one took.
-    pub cost: Duration,
 }
 
 impl Checkpoints {
@@ -106,16 +119,15 @@ impl Checkpoints {
         let every = case.checkpoint.every;
         let mut trigger = Trigger::new(every.schedule());
         trigger.advance(moment.time, 0.0);
-        let folder = folder.join(FOLDER);
+        let folder = folder.join(CHECKPOINTS.folder);
         make_folder(&folder).map_err(EngineError::Output)?;
         let keep = case.checkpoint.keep as usize;
-        let (last, cost) = (Instant::now(), Duration::ZERO);
-        Ok(Self { folder, every, trigger, keep, last, saved: None, cost })
+        Ok(Self { folder, every, trigger, keep, last: Instant::now(), saved: None })
     }
 
-    /// Whether the run writes any by itself.
-    pub fn are_wanted(&self) -> bool {
-        self.every != CheckpointEvery::Never
+    /// Steps completed at the last one that this process wrote.
+    pub fn saved(&self) -> Option<u64> {
+        self.saved
     }
 
     /// Whether one is due after a step of length `dt`.
@@ -136,9 +148,8 @@ impl Checkpoints {
         state: observers::State,
         dt: f64,
     ) -> Result<PathBuf, EngineError> {
-        let began = Instant::now();
         let moment = simulation.moment();
-        let path = self.folder.join(format!("{PREFIX}{:09}{SUFFIX}", moment.step));
+        let path = self.folder.join(format!("{}{:09}{SUFFIX}", CHECKPOINTS.prefix, moment.step));
         if self.saved != Some(moment.step) {
             let header = Header {
                 writer: writer(),
@@ -156,7 +167,6 @@ impl Checkpoints {
         }
         self.trigger.advance(moment.time, dt);
         self.last = Instant::now();
-        self.cost = self.cost.max(began.elapsed());
         Ok(path)
     }
 
@@ -171,37 +181,35 @@ impl Checkpoints {
 /// The checkpoints in a folder by their step, the newest first.
 fn numbered(folder: &Path) -> Vec<(u64, PathBuf)> {
     let step_of = |path: &Path| {
-        path.file_name()?.to_str()?.strip_prefix(PREFIX)?.strip_suffix(SUFFIX)?.parse::<u64>().ok()
+        let name = path.file_name()?.to_str()?.strip_prefix(CHECKPOINTS.prefix)?;
+        name.strip_suffix(SUFFIX)?.parse::<u64>().ok()
     };
-    let files = files_in(folder, |name| name.starts_with(PREFIX));
-    let mut found: Vec<_> = files.into_iter().filter_map(|path| Some((step_of(&path)?, path))).collect();
+    let files = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut found: Vec<_> = files.filter_map(|path| Some((step_of(&path)?, path))).collect();
     found.sort_unstable_by(|a, b| b.cmp(a));
     found
 }
 
 /// Whether a run in `folder` has written a checkpoint.
 pub(crate) fn exists_in(folder: &Path) -> bool {
-    !numbered(&folder.join(FOLDER)).is_empty()
+    !numbered(&folder.join(CHECKPOINTS.folder)).is_empty()
 }
 
-/// The newest checkpoint of the run in `folder` that is whole. `passed_over` hears of damaged ones; they are set
-/// aside, so that they are neither counted nor found again.
+/// The newest checkpoint of the run in `folder` that is whole. `passed_over` hears of damaged ones.
 pub(crate) fn newest(
     folder: &Path,
     limits: &Limits,
     mut passed_over: impl FnMut(&EngineError),
 ) -> Result<Saved, EngineError> {
     let mut damaged = Vec::new();
-    for (_, path) in numbered(&folder.join(FOLDER)) {
-        match read(&path, limits) {
-            Ok(saved) => {
-                for path in damaged {
-                    let mut aside = PathBuf::from(&path).into_os_string();
-                    aside.push(".damaged");
-                    let _ = fs::rename(path, aside);
-                }
-                return Ok(saved);
-            }
+    let began = Instant::now();
+    for (step, path) in numbered(&folder.join(CHECKPOINTS.folder)) {
+        let outcome = read(&path, limits).and_then(|saved| match saved.simulation.moment().step {
+            found if found == step => Ok(saved),
+            found => Err(wrong(&path, "name", format!("step {step}"), &format!("step {found}, as it holds"))),
+        });
+        match outcome {
+            Ok(saved) => return Ok(Saved { damaged, cost: began.elapsed(), ..saved }),
             // It may be whole; whoever asks for less memory or has no right to read it must know.
             Err(error) if is_out_of_reach(&error) => return Err(error),
             Err(error) => {
@@ -214,9 +222,14 @@ pub(crate) fn newest(
 }
 
 fn is_out_of_reach(error: &EngineError) -> bool {
-    let EngineError::Input(error) = error else { return false };
+    let error = match error {
+        EngineError::Memory { .. } => return true,
+        EngineError::Input(error) => error,
+        _ => return false,
+    };
     let denied = |cause: &std::io::Error| cause.kind() == std::io::ErrorKind::PermissionDenied;
-    matches!(error.fault, Fault::TooLong { .. }) || error.system_cause().is_some_and(denied)
+    matches!(error.fault, Fault::TooLong { .. } | Fault::Newer { .. })
+        || error.system_cause().is_some_and(denied)
 }
 
 /// The species of the bodies as numbers.
@@ -250,14 +263,8 @@ fn write(
     bodies: &Bodies,
     more: &[(&'static str, Block)],
 ) -> Result<(), EngineError> {
-    let header = serde_json::to_string_pretty(header).map_err(|e| {
-        let fault = Fault::Malformed {
-            place: "header".to_owned(),
-            got: e.to_string(),
-            expected: "numbers that JSON can write".to_owned(),
-        };
-        EngineError::Output(IoError { path: path.to_owned(), fault })
-    })?;
+    let header = serde_json::to_string_pretty(header)
+        .map_err(|e| wrong(path, "header", e.to_string(), "numbers that JSON can write"))?;
     let species = species_column(bodies);
     let mut columns = columns(bodies, &species);
     columns.extend(more.iter().map(|(name, block)| (*name, block.column())));
@@ -265,14 +272,17 @@ fn write(
 }
 
 fn read(path: &Path, limits: &Limits) -> Result<Saved, EngineError> {
-    let wrong = |place: &str, got: String, expected: &str| {
-        let fault = Fault::Malformed { place: place.to_owned(), got, expected: expected.to_owned() };
-        EngineError::Input(IoError { path: path.to_owned(), fault })
-    };
+    let wrong = |place: &str, got: String, expected: &str| wrong(path, place, got, expected);
     let checkpoint = read_checkpoint(path, limits).map_err(EngineError::Input)?;
     let header: Header = serde_json::from_str(&checkpoint.header)
         .map_err(|e| wrong("header", e.to_string(), "that of a checkpoint"))?;
-    let case = Case::load_resumed(&header.case, &path.display().to_string())?;
+    let case = Case::load_resumed(&header.case, &path.display().to_string(), &[])?;
+    check_header(&header, &case).map_err(|(got, expected)| wrong("header", got, expected))?;
+    let needed = (header.bodies as u64).saturating_mul(BYTES_PER_BODY);
+    if needed > limits.memory {
+        let (needed, available) = (show_bytes(needed), show_bytes(limits.memory));
+        return Err(EngineError::Memory { path: path.to_owned(), count: header.bodies, needed, available });
+    }
     let mut blocks = Blocks::new(path, checkpoint.blocks);
     let species = blocks.bytes("species")?;
     let species = species.iter().map(|&k| Species::ALL.get(usize::from(k)).copied()).collect::<Option<_>>();
@@ -298,7 +308,11 @@ fn read(path: &Path, limits: &Limits) -> Result<Saved, EngineError> {
         other => return Err(wrong("solver", other.to_owned(), "direct or tree")),
     };
     let gravity = GravitySettings { solver, ..case.gravity };
+    if !header.observers.is_sound(header.bodies, blocks.length_of_reals("trails")) {
+        return Err(wrong("observers", "counts that no run has".to_owned(), "those of a run"));
+    }
     let bodies = Bodies::restore(particles, acceleration, jerk, &gravity);
+    bodies.check_finite().map_err(|e| wrong("bodies", e.to_string(), "finite numbers"))?;
     Ok(Saved {
         path: path.to_owned(),
         writer: header.writer,
@@ -307,5 +321,27 @@ fn read(path: &Path, limits: &Limits) -> Result<Saved, EngineError> {
         provenance: header.provenance,
         observers: header.observers,
         blocks,
+        damaged: Vec::new(),
+        cost: Duration::ZERO,
     })
+}
+
+/// Whether a run of `case` could have written it; otherwise what was found and expected.
+fn check_header(header: &Header, case: &Case) -> Result<(), (String, &'static str)> {
+    let Header { writer, solver, step, time, bodies, .. } = header;
+    if *bodies == 0 || case.body_count().is_some_and(|count| count != *bodies as u64) {
+        return Err((format!("{bodies} bodies"), "as many as the case has"));
+    }
+    if !Simulation::can_be_at(case, *step, *time) {
+        return Err((format!("time {time:e} after {step} steps"), "a time of the case"));
+    }
+    let texts = header.provenance.iter().flat_map(|(name, _)| name.chars());
+    if writer.chars().chain(solver.chars()).chain(texts).any(char::is_control) {
+        return Err(("control characters in a name".to_owned(), "text"));
+    }
+    Ok(())
+}
+
+fn wrong(path: &Path, place: &str, got: String, expected: &str) -> EngineError {
+    EngineError::Input(IoError { path: path.to_owned(), fault: Fault::malformed(place, got, expected) })
 }

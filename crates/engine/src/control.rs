@@ -10,6 +10,9 @@ use orrery_io::Limits;
 use crate::case::Case;
 use crate::error::EngineError;
 
+/// Kept back of the wall time, for what else the machine does.
+pub(crate) const RESERVE: Duration = Duration::from_secs(1);
+
 /// What a run is told: its bounds, and requests. Signal handlers set the flags; the run looks at them between
 /// steps.
 #[derive(Clone, Debug, Default)]
@@ -31,7 +34,7 @@ impl Control {
             return Some(Reason::Asked);
         }
         let left = self.deadline?.saturating_duration_since(Instant::now());
-        (left < needed).then_some(Reason::WallTime)
+        (left <= needed).then_some(Reason::WallTime)
     }
 
     /// Whether a checkpoint was asked for since the last call.
@@ -41,7 +44,7 @@ impl Control {
 
     /// Whether waiting on has become pointless.
     pub(crate) fn is_impatient(&self) -> bool {
-        self.stops(Duration::ZERO).is_some()
+        self.stops(RESERVE).is_some()
     }
 }
 
@@ -103,7 +106,18 @@ pub enum News<'a> {
         /// What goes on.
         now: &'a str,
     },
-    /// A changed file is begun anew, as was asked.
+    /// The file system has no locks: nothing keeps a second run out.
+    Unlocked,
+    /// Files that the run wrote before are gone.
+    Missing {
+        /// The first of them.
+        path: &'a Path,
+        /// How many.
+        count: usize,
+    },
+    /// A file that is not needed to go on could not be written.
+    Unwritten(&'a EngineError),
+    /// A changed file is begun anew, as was asked; the old one is kept beside it.
     BegunAnew(&'a EngineError),
     /// The storage failed; the run waits and tries again.
     Waiting {

@@ -1,11 +1,12 @@
 //! What ends a run early, and whose fault it is.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use thiserror::Error;
 
-use orrery_io::IoError;
 use orrery_io::picture::PictureError;
+use orrery_io::{Fault, IoError};
 use orrery_model::ic::IcError;
 use orrery_model::particles::ParticlesError;
 use orrery_particles::bodies::NotFinite;
@@ -55,8 +56,22 @@ pub enum EngineError {
         expected: &'static str,
     },
     /// The output folder has something in it.
-    #[error("{}: the output directory is not empty, expected a new or empty one; --force replaces an earlier run there", .0.display())]
+    #[error("{}: the output directory is not empty, expected a new or empty one", .0.display())]
     OutputNotEmpty(PathBuf),
+    /// The output folder has a run in it.
+    #[error("{}: it holds a run{}; --force replaces it", path.display(), if *resumable { format!(", which orrery resume {} goes on with", path.display()) } else { " without a checkpoint to go on from".to_owned() })]
+    HoldsARun {
+        /// The folder.
+        path: PathBuf,
+        /// Whether it can be gone on with.
+        resumable: bool,
+    },
+    /// The folder of a run to go on with is none.
+    #[error("{}: {}, expected the directory of a run", path.display(), if path.exists() { "it is a file" } else { "no such directory" })]
+    NotAFolder {
+        /// What was given.
+        path: PathBuf,
+    },
     /// The output folder cannot be used.
     #[error("{}: cannot be used as output directory: {reason}", path.display())]
     OutputFolder {
@@ -125,6 +140,24 @@ pub enum EngineError {
         /// What was allowed.
         limit: f64,
     },
+    /// The wall time is too short for a step.
+    #[error("step {step}: no step fits into the wall time, expected at least {} s", needed.as_secs_f64().ceil())]
+    NoTime {
+        /// Steps taken.
+        step: u64,
+        /// What a step, its output and a checkpoint may take.
+        needed: Duration,
+    },
+    /// The storage failed, and what remains.
+    #[error("{source}; step {step} is saved, orrery resume {} goes on from it", folder.display())]
+    Lost {
+        /// What failed.
+        source: Box<EngineError>,
+        /// The step of the last checkpoint.
+        step: u64,
+        /// The run.
+        folder: PathBuf,
+    },
     /// What went wrong, and where the bodies of that moment are.
     #[error("{source}; the bodies at that moment are in {}", path.display())]
     PostMortem {
@@ -160,16 +193,30 @@ impl EngineError {
             | Self::UnitsMismatch { .. }
             | Self::OutputNotEmpty(_)
             | Self::NoSnapshots(_)
+            | Self::HoldsARun { .. }
+            | Self::NotAFolder { .. }
             | Self::Locked { .. }
             | Self::NoCheckpoint { .. }
             | Self::CaseDiffers { .. }
             | Self::OutputFolder { .. } => true,
-            Self::Output(_)
-            | Self::Picture(_)
+            Self::Output(_) | Self::Picture(PictureError::Io(_)) => self.is_changed_file(),
+            Self::Picture(_)
             | Self::NotFinite { .. }
             | Self::Energy { .. }
             | Self::PostMortem { .. }
-            | Self::StepTooShort { .. } => false,
+            | Self::StepTooShort { .. }
+            | Self::NoTime { .. }
+            | Self::Lost { .. } => false,
+        }
+    }
+
+    /// Whether a growing file is no longer what a checkpoint saw.
+    pub fn is_changed_file(&self) -> bool {
+        match self {
+            Self::Output(error) | Self::Picture(PictureError::Io(error)) => {
+                matches!(error.fault, Fault::Changed(_))
+            }
+            _ => false,
         }
     }
 

@@ -8,22 +8,19 @@ use std::time::{Duration, Instant};
 
 use orrery_io::{Snapshot, write_whole};
 
-pub use crate::folder::Output;
+pub use crate::folder::{Output, Replace};
 pub use crate::observers::Record;
 
 use crate::case::{Case, OnEnergyError};
 use crate::checkpoint::{self, Checkpoints, Saved};
-use crate::control::{Control, News, Reason, Status};
+use crate::control::{Control, News, RESERVE, Reason, Status};
 use crate::error::EngineError;
-use crate::folder::{self, Lock};
+use crate::folder::{self, CASE, Lock, POST_MORTEM, PROVENANCE};
 use crate::observers::Observers;
 use crate::patience::insist;
 use crate::provenance;
 use crate::simulation::{Moment, Simulation};
 use crate::start;
-
-/// Kept back of the wall time, for what else the machine does.
-const RESERVE: Duration = Duration::from_secs(1);
 
 /// What a run leaves to say.
 #[derive(Clone, Debug)]
@@ -58,14 +55,25 @@ pub fn run(
     rayon::scope(|_| Run::begin(case, output, control, &mut report)?.complete())
 }
 
-/// Goes on with the run in `folder`. With `anew`, a table or animation that was changed since is begun again.
+/// A run to go on with.
+#[derive(Clone, Copy, Debug)]
+pub struct Resume<'a> {
+    /// Its folder.
+    pub folder: &'a Path,
+    /// `KEY=VALUE` in place of what its case says; of `[checkpoint]`, `[limits]` and `output.on_error` only, which
+    /// change nothing that was or will be computed.
+    pub sets: &'a [String],
+    /// Whether a table or animation that was changed since is begun again.
+    pub anew: bool,
+}
+
+/// Goes on with a run.
 pub fn resume(
-    folder: &Path,
-    anew: bool,
+    run: &Resume<'_>,
     control: &Control,
     mut report: impl FnMut(News<'_>) + Send,
 ) -> Result<Summary, EngineError> {
-    rayon::scope(|_| Run::take_up(folder, None, anew, control, &mut report)?.complete())
+    rayon::scope(|_| Run::take_up(run, None, control, &mut report)?.complete())
 }
 
 /// Goes on with the run of `case` in `folder` if there is one, otherwise starts it.
@@ -77,18 +85,13 @@ pub fn run_or_resume(
 ) -> Result<Summary, EngineError> {
     rayon::scope(|_| {
         if checkpoint::exists_in(folder) {
-            return Run::take_up(folder, Some(case), false, control, &mut report)?.complete();
+            let run = Resume { folder, sets: &[], anew: false };
+            return Run::take_up(&run, Some(case), control, &mut report)?.complete();
         }
-        // One that ended before its first checkpoint has nothing to lose.
-        let begun = std::fs::read_to_string(folder.join(CASE));
-        let force =
-            folder::holds_a_run(folder) && begun.map_or(true, |text| text == start::located(case).to_toml());
-        let output = Output { folder: folder.to_owned(), force };
+        let output = Output { folder: folder.to_owned(), replace: Replace::Unbegun };
         Run::begin(case, &output, control, &mut report)?.complete()
     })
 }
-
-const CASE: &str = "case.toml";
 
 /// A run under way.
 struct Run<'a> {
@@ -101,9 +104,12 @@ struct Run<'a> {
     control: &'a Control,
     report: &'a mut (dyn FnMut(News<'_>) + Send),
     from: (u64, f64),
+    is_resumed: bool,
     began: Instant,
     /// The longest step so far, output included.
     longest_step: Duration,
+    /// The longest that a checkpoint took.
+    longest_save: Duration,
     /// Whether it was said that the energy error is beyond its limit.
     warned: bool,
     _lock: Lock,
@@ -138,6 +144,9 @@ impl<'a> Run<'a> {
         };
         let (observers, checkpoints) =
             insist(&mut report, on_error, control, |report, news| report(news), prepare)?;
+        if !lock.holds() {
+            report(News::Unlocked);
+        }
         let mut run = Self {
             case,
             folder,
@@ -148,35 +157,45 @@ impl<'a> Run<'a> {
             control,
             report,
             from: (0, 0.0),
+            is_resumed: false,
             began: Instant::now(),
             longest_step: Duration::ZERO,
+            longest_save: Duration::ZERO,
             warned: false,
             _lock: lock,
         };
-        if run.checkpoints.are_wanted() {
-            run.save(0.0)?;
-        }
+        // Whatever the schedule says: a run that was started can be gone on with.
+        run.save(0.0)?;
         Ok(run)
     }
 
-    /// Goes on from the newest checkpoint in `folder` that is whole; `expected` is the case that it must be of.
+    /// Goes on from the newest checkpoint that is whole; `expected` is the case that it must be of.
     fn take_up(
-        folder: &Path,
+        run: &Resume<'_>,
         expected: Option<&Case>,
-        anew: bool,
         control: &'a Control,
         mut report: &'a mut (dyn FnMut(News<'_>) + Send),
     ) -> Result<Self, EngineError> {
+        let folder = run.folder;
+        if !folder.is_dir() {
+            return Err(EngineError::NotAFolder { path: folder.to_owned() });
+        }
         if !checkpoint::exists_in(folder) {
             return Err(EngineError::NoCheckpoint { path: folder.to_owned(), damaged: 0 });
         }
         let lock = folder::lock(folder)?;
-        let Saved { path, writer, case, mut provenance, simulation, observers, blocks } =
-            checkpoint::newest(folder, &control.limits, |error| report(News::Damaged(error)))?;
-        if let Some(expected) = expected {
-            check_same_case(folder, &case, expected)?;
-        }
+        let saved = checkpoint::newest(folder, &control.limits, |error| report(News::Damaged(error)))?;
+        let case = match expected {
+            Some(expected) => start::located(expected),
+            None => Case::load_resumed(&saved.case.to_toml(), "case", run.sets)?,
+        };
+        check_same_run(folder, &saved.case, &case)?;
+        saved.set_damaged_aside();
         folder::clear_unfinished(folder);
+        if !lock.holds() {
+            report(News::Unlocked);
+        }
+        let Saved { path, writer, mut provenance, simulation, observers, blocks, cost, .. } = saved;
         let moment = simulation.moment();
         let (step, time) = (moment.step, moment.time);
         report(News::Resumed { case: &case, path: &path, step, time });
@@ -191,13 +210,13 @@ impl<'a> Run<'a> {
             write_about(folder, &case, &provenance)?;
             let bodies = moment.bodies.particles().len();
             let saved = (&observers, &mut blocks.clone());
-            let observers = Observers::resume(&case, bodies, folder, &provenance, saved, anew, *report)?;
+            let observers = Observers::resume(&case, bodies, folder, &provenance, saved, run.anew, *report)?;
             Ok((observers, Checkpoints::new(&case, folder, &moment)?))
         };
         let on_error = case.output.on_error;
         let (observers, checkpoints) =
             insist(&mut report, on_error, control, |report, news| report(news), prepare)?;
-        Ok(Self {
+        let mut taken_up = Self {
             case,
             folder: folder.to_owned(),
             provenance,
@@ -207,11 +226,18 @@ impl<'a> Run<'a> {
             control,
             report,
             from: (step, time),
+            is_resumed: true,
             began: Instant::now(),
             longest_step: Duration::ZERO,
+            longest_save: cost,
             warned: false,
             _lock: lock,
-        })
+        };
+        if run.anew {
+            // What was begun again is what the next resume must find.
+            taken_up.save(0.0)?;
+        }
+        Ok(taken_up)
     }
 
     fn complete(mut self) -> Result<Summary, EngineError> {
@@ -222,11 +248,17 @@ impl<'a> Run<'a> {
             // What was seen until an error is worth keeping; the error itself comes first.
             _ => self.insist(|run| run.observers.finish()),
         };
-        let stopped = outcome.map_err(|error| self.post_mortem(error))?;
-        finished?;
-        let records = self.observers.conserved.records();
-        let first_and_last = (records[0], records[records.len() - 1]);
+        let stopped = outcome.map_err(|error| self.last_words(error))?;
+        match finished {
+            // It stopped in good order, with a checkpoint: a plot less does not change that.
+            Err(error) if stopped.is_some() => (self.report)(News::Unwritten(&error)),
+            finished => finished.map_err(|error| self.last_words(error))?,
+        }
         let moment = self.simulation.moment();
+        let first_and_last = match self.observers.conserved.records() {
+            [] => [Record::of(&moment); 2].into(),
+            [first, .., last] | [first @ last] => (*first, *last),
+        };
         Ok(Summary {
             bodies: moment.bodies.particles().len(),
             step: moment.step,
@@ -242,13 +274,20 @@ impl<'a> Run<'a> {
     /// Steps until the end, or until asked to stop: then why, and the checkpoint.
     fn go(&mut self) -> Result<Option<(Reason, PathBuf)>, EngineError> {
         if self.simulation.moment().step == 0 {
+            let began = Instant::now();
             self.insist(|run| run.observers.show_all(&run.simulation.moment()))?;
+            self.longest_step = began.elapsed();
         }
         while !self.simulation.is_over() {
             // Twice the longest so far: the next may be longer.
-            let needed = 2 * (self.longest_step + self.checkpoints.cost) + RESERVE;
+            let needed = 2 * (self.longest_step + self.longest_save) + RESERVE;
             if let Some(reason) = self.control.stops(needed) {
-                return Ok(Some((reason, self.save(0.0)?)));
+                let (step, path) = (self.simulation.moment().step, self.save(0.0)?);
+                // Whoever tries again for as long as it is stopped would try for ever.
+                if reason == Reason::WallTime && step == self.from.0 {
+                    return Err(EngineError::NoTime { step, needed });
+                }
+                return Ok(Some((reason, path)));
             }
             let began = Instant::now();
             let dt = self.step()?;
@@ -271,12 +310,12 @@ impl<'a> Run<'a> {
             }
         }
         self.insist(|run| run.observers.show_all(&run.simulation.moment()))?;
-        self.check_energy()?;
-        if self.checkpoints.are_wanted() {
-            // To know that it is over; those on the way are of no more use.
-            self.save(0.0)?;
-            self.checkpoints.remove_all_but(1);
+        if self.simulation.moment().step > self.from.0 {
+            self.check_energy()?;
         }
+        // To know that it is over; those on the way are of no more use.
+        self.save(0.0)?;
+        self.checkpoints.remove_all_but(1);
         Ok(None)
     }
 
@@ -298,11 +337,14 @@ impl<'a> Run<'a> {
 
     /// Writes a checkpoint after a step of length `dt`.
     fn save(&mut self, dt: f64) -> Result<PathBuf, EngineError> {
-        self.insist(|run| {
+        let began = Instant::now();
+        let path = self.insist(|run| {
             let state = run.observers.sync()?;
             let Run { case, provenance, simulation, observers, checkpoints, .. } = run;
             checkpoints.save(case, provenance, simulation, observers, state, dt)
-        })
+        })?;
+        self.longest_save = self.longest_save.max(began.elapsed());
+        Ok(path)
     }
 
     /// Does what may fail for want of storage; where the case says so, again and again until it succeeds.
@@ -332,8 +374,16 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Keeps the bodies of the moment in which numbers went wrong.
-    fn post_mortem(&mut self, error: EngineError) -> EngineError {
+    /// The error, with what remains: the bodies of the moment in which numbers went wrong, or the step to go on from.
+    fn last_words(&mut self, error: EngineError) -> EngineError {
+        if error.is_of_storage() {
+            let from = self.is_resumed.then_some(self.from.0);
+            let (folder, source) = (self.folder.clone(), Box::new(error));
+            return match self.checkpoints.saved().or(from) {
+                Some(step) => EngineError::Lost { source, step, folder },
+                None => *source,
+            };
+        }
         if !matches!(error, EngineError::NotFinite { .. } | EngineError::Energy { .. }) {
             return error;
         }
@@ -345,7 +395,7 @@ impl<'a> Run<'a> {
             units: self.case.units,
             provenance: self.provenance.clone(),
         };
-        let path = self.folder.join("post-mortem.hdf5");
+        let path = self.folder.join(POST_MORTEM);
         match orrery_io::write(&path, &snapshot) {
             Ok(()) => EngineError::PostMortem { source: Box::new(error), path },
             Err(_) => error,
@@ -356,7 +406,7 @@ impl<'a> Run<'a> {
 /// Writes what a run is: its case, and where it comes from.
 fn write_about(folder: &Path, case: &Case, provenance: &[(String, String)]) -> Result<(), EngineError> {
     // First what makes the folder a run's.
-    write_whole(&folder.join("provenance.txt"), provenance_text(provenance).as_bytes())
+    write_whole(&folder.join(PROVENANCE), provenance_text(provenance).as_bytes())
         .and_then(|()| write_whole(&folder.join(CASE), case.to_toml().as_bytes()))
         .map_err(EngineError::Output)
 }
@@ -370,14 +420,26 @@ fn provenance_text(provenance: &[(String, String)]) -> String {
         .collect()
 }
 
-/// A run is gone on with only for the case that it is of.
-fn check_same_case(folder: &Path, found: &Case, expected: &Case) -> Result<(), EngineError> {
-    let (found, expected) = (found.to_toml(), start::located(expected).to_toml());
+/// A run is gone on with only as what it is: when it is saved, how far numbers may go wrong and what a full disk
+/// means may change, since they change nothing that is computed.
+fn check_same_run(folder: &Path, found: &Case, expected: &Case) -> Result<(), EngineError> {
+    let mut alike = Case { checkpoint: found.checkpoint, limits: found.limits, ..expected.clone() };
+    alike.output.on_error = found.output.on_error;
+    alike.description.clone_from(&found.description);
+    let (found, expected) = (found.to_toml(), alike.to_toml());
     if found == expected {
         return Ok(());
     }
-    let mut differing = found.lines().zip(expected.lines()).filter(|(a, b)| a != b);
-    let (found, expected) = differing.next().unwrap_or(("another number of lines", "its own"));
-    let (path, found, expected) = (folder.to_owned(), found.to_owned(), expected.to_owned());
-    Err(EngineError::CaseDiffers { path, found, expected })
+    let mut section = String::new();
+    for (found, expected) in found.lines().zip(expected.lines()) {
+        if found != expected {
+            let (found, expected) = (format!("{section}{found}"), format!("{section}{expected}"));
+            return Err(EngineError::CaseDiffers { path: folder.to_owned(), found, expected });
+        }
+        if let Some(name) = found.strip_prefix('[').and_then(|name| name.strip_suffix(']')) {
+            section = format!("{name}.");
+        }
+    }
+    let (found, expected) = ("another case".to_owned(), "more or less".to_owned());
+    Err(EngineError::CaseDiffers { path: folder.to_owned(), found, expected })
 }

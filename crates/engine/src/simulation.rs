@@ -12,6 +12,9 @@ use crate::case::Case;
 use crate::error::EngineError;
 use crate::trigger::SAME_TIME;
 
+/// Beyond so many steps, time + step is time again.
+pub const MOST_STEPS: u64 = 1 << 53;
+
 /// A running simulation.
 #[derive(Clone, Debug)]
 pub struct Simulation {
@@ -54,6 +57,17 @@ impl Simulation {
     pub fn restore(case: &Case, bodies: Bodies, step: u64, time: f64) -> Self {
         let (integrator, choice, end) = (case.time.integrator, case.time.step, case.time.end);
         Self { bodies, integrator, choice, end, step, time }
+    }
+
+    /// Whether a run can be at `time` after `step` steps.
+    pub fn can_be_at(case: &Case, step: u64, time: f64) -> bool {
+        let end = case.time.end;
+        step <= MOST_STEPS
+            && (0.0..=end).contains(&time)
+            && match case.time.step {
+                StepChoice::Fixed(dt) => time == end || time == step as f64 * dt,
+                StepChoice::Adaptive { .. } => true,
+            }
     }
 
     /// The present state.

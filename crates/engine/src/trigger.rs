@@ -50,8 +50,11 @@ impl Trigger {
 
     /// Moves on past `time`.
     pub fn advance(&mut self, time: f64, dt: f64) {
-        if let Every::Time(_) = self.every {
-            while self.due_time().is_some_and(|due| due <= time + SAME_TIME * dt) {
+        if let Every::Time(interval) = self.every {
+            // Near it at once, however far it is; then to the multiple itself.
+            let now = time + SAME_TIME * dt;
+            self.next = self.next.max(((now / interval) as u64).saturating_sub(1));
+            while self.due_time().is_some_and(|due| due <= now) && self.next < u64::MAX {
                 self.next += 1;
             }
         }

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use orrery_engine::control::{Control, News};
-use orrery_engine::run::resume;
+use orrery_engine::run::{Resume, resume};
 use orrery_io::{Block, Limits, parse_checkpoint, read_checkpoint};
 
 /// The files, with their version, and the step and time they were written at.
@@ -31,7 +31,8 @@ fn every_version_goes_on() {
         fs::copy(golden(name), folder.join("checkpoint_000000003.orrery")).unwrap();
         let mut from = None;
         // The rows and frames of that run are long gone: they begin anew.
-        let summary = resume(room.path(), true, &Control::default(), |news| {
+        let run = Resume { folder: room.path(), sets: &[], anew: true };
+        let summary = resume(&run, &Control::default(), |news| {
             if let News::Resumed { step, time, .. } = news {
                 from = Some((step, time));
             }

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use orrery_engine::EngineError;
 use orrery_engine::case::{Case, CaseSource};
 use orrery_engine::control::{Control, News};
-use orrery_engine::run::{Output, Summary, resume, run, run_or_resume};
+use orrery_engine::run::{self, Output, Replace, Resume, Summary, run, run_or_resume};
 use orrery_io::Limits;
 use tempfile::TempDir;
 
@@ -69,7 +69,7 @@ fn assert_same(a: &Path, b: &Path, what: &str) {
 }
 
 fn to(folder: PathBuf) -> Output {
-    Output { folder, force: false }
+    Output { folder, replace: Replace::Nothing }
 }
 
 fn undisturbed(case: &Case, folder: PathBuf) -> Summary {
@@ -89,6 +89,15 @@ fn stopped(case: &Case, folder: PathBuf, step: u64) -> Summary {
     let summary = summary.unwrap_or_else(|e| panic!("{e}"));
     assert!(summary.stopped.is_some() && summary.step == step);
     summary
+}
+
+fn resume(
+    folder: &Path,
+    anew: bool,
+    control: &Control,
+    report: impl FnMut(News<'_>) + Send,
+) -> Result<Summary, EngineError> {
+    run::resume(&Resume { folder, sets: &[], anew }, control, report)
 }
 
 fn resumed(folder: &Path) -> Summary {
@@ -164,7 +173,7 @@ fn checkpoints_change_no_bit() {
         (files, snapshots, folder.join("checkpoints"))
     };
     let (files, snapshots, folder) = made("never", "0");
-    assert_eq!(fs::read_dir(folder).unwrap().count(), 0);
+    assert_eq!(fs::read_dir(folder).unwrap().count(), 1, "that it is over is always known");
     for every in ["1 step", "0.3", "10 min"] {
         let (other_files, other_snapshots, folder) = made(every, every);
         assert!(files == other_files && snapshots == other_snapshots, "{every}");
@@ -254,7 +263,10 @@ fn a_changed_table_is_refused_or_begun_anew() {
         fs::read_to_string(&table).unwrap().lines().take(2).map(|l| l.to_owned() + "\n").collect::<String>();
     fs::write(&table, "opened and saved by a spreadsheet").unwrap();
     let error = resume(&folder, false, &Control::default(), |_| {}).unwrap_err().to_string();
-    assert!(error.contains("conserved.csv: content: got 33 bytes, expected to begin with the"), "{error}");
+    assert!(
+        error.contains("conserved.csv: it was shortened since the checkpoint; put it back, or let"),
+        "{error}"
+    );
 
     let mut anew = 0;
     let summary = resume(&folder, true, &Control::default(), |news| {
@@ -264,6 +276,8 @@ fn a_changed_table_is_refused_or_begun_anew() {
     let rows = fs::read_to_string(&table).unwrap();
     assert!(rows.starts_with(&first), "the row that energies are measured against is kept");
     assert_eq!(rows.lines().count(), 2 + 6);
+    let kept = fs::read_to_string(folder.join("conserved.csv.changed")).unwrap();
+    assert_eq!(kept, "opened and saved by a spreadsheet");
 }
 
 #[test]
@@ -274,7 +288,7 @@ fn another_case_is_not_gone_on_with() {
     let before = content(&folder);
     let error = run_or_resume(&case(&["time.end=3"]), &folder, &Control::default(), |_| {}).unwrap_err();
     assert!(error.is_mistake());
-    assert!(error.to_string().contains("the run in it has end = 1.5, the case end = 3"), "{error}");
+    assert!(error.to_string().contains("the run in it has time.end = 1.5, the case time.end = 3"), "{error}");
     assert_eq!(content(&folder), before);
     // Nor is a folder taken for a run that holds none.
     let error = resume(room.path(), false, &Control::default(), |_| {}).unwrap_err().to_string();
@@ -299,4 +313,94 @@ fn the_first_file_is_not_needed_again() {
     fs::remove_file(start).unwrap();
     resumed(&parts);
     assert_same(&whole, &parts, "bodies from a file");
+}
+
+/// Without a checkpoint nothing that was computed is replaced; what has only just begun is started again.
+#[test]
+fn a_run_without_a_checkpoint_is_kept() {
+    let room = room();
+    let folder = room.path().join("run");
+    let case = case(&["checkpoint.every=0"]);
+    undisturbed(&case, folder.clone());
+    fs::remove_dir_all(folder.join("checkpoints")).unwrap();
+    let before = content(&folder);
+    let error = run_or_resume(&case, &folder, &Control::default(), |_| {}).unwrap_err();
+    assert!(
+        error.to_string().ends_with("it holds a run without a checkpoint to go on from; --force replaces it")
+    );
+    assert!(error.is_mistake() && content(&folder) == before);
+
+    for folder_of_more in ["snapshots", "images"] {
+        for entry in fs::read_dir(folder.join(folder_of_more)).unwrap() {
+            fs::remove_file(entry.unwrap().path()).unwrap();
+        }
+    }
+    fs::write(folder.join("conserved.csv"), "step,time\n").unwrap();
+    let summary = run_or_resume(&case, &folder, &Control::default(), |_| {}).unwrap();
+    assert_eq!((summary.from, summary.step), (0, 12));
+}
+
+/// When to save and what to allow may change on the way; what is computed may not.
+#[test]
+fn harmless_keys_may_change() {
+    let room = room();
+    let (whole, parts) = (room.path().join("whole"), room.path().join("parts"));
+    undisturbed(&case(&[]), whole.clone());
+    stopped(&case(&[]), parts.clone(), 6);
+    let sets =
+        ["checkpoint.every=2 steps", "limits.energy_error=none", "output.on_error=wait"].map(str::to_owned);
+    run::resume(&Resume { folder: &parts, sets: &sets, anew: false }, &Control::default(), |_| {}).unwrap();
+    assert!(fs::read_to_string(parts.join("case.toml")).unwrap().contains("every = \"2 steps\""));
+    for name in ["conserved.csv", "animation.gif", "snapshots/snapshot_004.hdf5", "energy.png"] {
+        assert!(fs::read(whole.join(name)).unwrap() == fs::read(parts.join(name)).unwrap(), "{name}");
+    }
+}
+
+/// What is lost of the files before is said.
+#[test]
+fn missing_snapshots_are_noticed() {
+    let room = room();
+    let folder = room.path().join("run");
+    stopped(&case(&[]), folder.clone(), 8);
+    fs::remove_file(folder.join("snapshots/snapshot_001.hdf5")).unwrap();
+    let mut words = Vec::new();
+    let outcome = resume(&folder, false, &Control::default(), |news| {
+        if let News::Missing { path, count } = news {
+            words.push((path.file_name().unwrap().to_owned(), count));
+        }
+    });
+    assert_eq!(outcome.unwrap().step, 12);
+    assert_eq!(words, [("snapshot_001.hdf5".into(), 1)]);
+}
+
+/// The clock is kept while waiting, and a wall time that no step fits into is no stop in good order.
+#[test]
+fn the_wall_time_ends_waiting_and_is_not_tried_for_ever() {
+    let room = room();
+    let folder = room.path().join("run");
+    let soon = |seconds| Control {
+        deadline: Some(std::time::Instant::now() + std::time::Duration::from_secs(seconds)),
+        ..Control::default()
+    };
+    let error = run(&case(&[]), &to(folder.clone()), &soon(0), |_| {}).unwrap_err();
+    assert!(
+        error.to_string().starts_with("step 0: no step fits into the wall time, expected at least "),
+        "{error}"
+    );
+    assert!(!error.is_mistake());
+
+    // A folder in the way of the next picture: the storage fails until someone moves it.
+    fs::create_dir_all(folder.join("images/image_0001.png/x")).unwrap();
+    let sets = ["output.on_error=wait".to_owned()];
+    let mut waits = 0;
+    let outcome = run::resume(&Resume { folder: &folder, sets: &sets, anew: false }, &soon(3), |news| {
+        waits += usize::from(matches!(news, News::Waiting { .. }));
+    });
+    let said = outcome.unwrap_err().to_string();
+    assert!(waits >= 1, "{said}");
+    assert!(said.contains("image_0001.png: could not be renamed after "), "{said}");
+    assert!(
+        said.ends_with(&format!("; step 0 is saved, orrery resume {} goes on from it", folder.display())),
+        "{said}"
+    );
 }

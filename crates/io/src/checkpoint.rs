@@ -154,6 +154,10 @@ fn write_block(
 /// Reads a checkpoint and checks every byte of it. Memory is bounded by the length of the file.
 pub fn read_checkpoint(path: &Path, limits: &Limits) -> Result<Checkpoint, IoError> {
     let attempt = || {
+        // Looked at first: to open a pipe is to wait for its other end.
+        if !std::fs::metadata(path)?.is_file() {
+            return Err(Fault::malformed("path", "no file", "a checkpoint"));
+        }
         let file = File::open(path)?;
         let length = file.metadata()?.len();
         if length > limits.memory {
@@ -176,8 +180,11 @@ fn read(mut file: impl Read, mut left: u64) -> Result<Checkpoint, Fault> {
         return Err(Fault::malformed("byte 0", "other bytes", "a checkpoint, which begins with ORRERYCP"));
     }
     let [version, count] = [8, 12].map(|at| u32_at(&preamble, at));
-    if version == 0 || version > VERSION {
-        return Err(Fault::malformed("version", version.to_string(), format!("1 to {VERSION}")));
+    if version > VERSION {
+        return Err(Fault::Newer { version, known: VERSION });
+    }
+    if version == 0 {
+        return Err(Fault::malformed("version", "0", format!("1 to {VERSION}")));
     }
     if count == 0 || count > MOST_BLOCKS {
         return Err(Fault::malformed("number of blocks", count.to_string(), format!("1 to {MOST_BLOCKS}")));
@@ -319,7 +326,8 @@ mod tests {
         );
         let mut newer = whole.clone();
         newer[8] = 9;
-        assert_eq!(message(&newer), "version: got 9, expected 1 to 1");
+        let said = "it has layout version 9, this program knows 1 to 1; expected a newer orrery to read it";
+        assert_eq!(message(&newer), said);
         let mut huge = whole.clone();
         huge[16 + 24 + 7] = 0xff;
         assert!(message(&huge).ends_with("expected less: the file is damaged or truncated"));

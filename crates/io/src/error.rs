@@ -36,6 +36,19 @@ pub enum Fault {
         /// The extension with its dot, or what stands for it.
         got: String,
     },
+    /// A growing file that is no longer what a checkpoint saw.
+    #[error("it was {0} since the checkpoint; put it back, or let resume --force begin it anew")]
+    Changed(&'static str),
+    /// A checkpoint of a layout that only a later version knows.
+    #[error(
+        "it has layout version {version}, this program knows 1 to {known}; expected a newer orrery to read it"
+    )]
+    Newer {
+        /// The file's.
+        version: u32,
+        /// Ours.
+        known: u32,
+    },
     /// A file that is read whole and is longer than memory may grow.
     #[error("it is {} long, the limit of memory is {}", show_bytes(*length), show_bytes(*limit))]
     TooLong {
@@ -116,11 +129,7 @@ impl Fault {
     }
 
     /// Shorthand for [`Fault::Malformed`].
-    pub(crate) fn malformed(
-        place: impl Into<String>,
-        got: impl Into<String>,
-        expected: impl Into<String>,
-    ) -> Self {
+    pub fn malformed(place: impl Into<String>, got: impl Into<String>, expected: impl Into<String>) -> Self {
         Self::Malformed { place: place.into(), got: got.into(), expected: expected.into() }
     }
 
@@ -139,7 +148,7 @@ impl From<io::Error> for Fault {
     }
 }
 
-fn system_message(error: &io::Error) -> String {
+pub(crate) fn system_message(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::NotFound => "no such file or directory".to_owned(),
         io::ErrorKind::UnexpectedEof => "the file ends too early: it is truncated".to_owned(),

@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use orrery_engine::case::{self, BYTES_PER_BODY, Case, CaseSource};
+use orrery_engine::case::{BYTES_PER_BODY, Case, CaseSource};
 use orrery_engine::control::{Control, Reason};
-use orrery_engine::run::{Output, Summary};
+use orrery_engine::run::{Output, Replace, Summary};
 use orrery_engine::{provenance, run as engine_run, start};
 use orrery_io::{Limits, show_bytes};
 use orrery_particles::settings::StepChoice;
@@ -28,7 +28,8 @@ pub fn run(arguments: &Run, limits: Limits) -> Result<Ending, Failure> {
         dry_run(&case, &folder, &limits)?;
         return Ok(Ending::Done);
     }
-    let output = Output { folder: folder.clone(), force: arguments.force };
+    let replace = if arguments.force { Replace::Any } else { Replace::Nothing };
+    let output = Output { folder: folder.clone(), replace };
     if !arguments.resume {
         output.check().map_err(Failure::from)?;
     }
@@ -56,7 +57,8 @@ pub fn resume(arguments: &Resume, limits: Limits) -> Result<Ending, Failure> {
     let folder = &arguments.folder;
     let control = begin(&arguments.running, limits)?;
     let mut progress = Progress::new(arguments.running.quiet);
-    let outcome = engine_run::resume(folder, arguments.force, &control, |news| progress.hear(&news));
+    let run = engine_run::Resume { folder, sets: &arguments.set, anew: arguments.force };
+    let outcome = engine_run::resume(&run, &control, |news| progress.hear(&news));
     progress.finish();
     end(&outcome?, folder, arguments.running.quiet)
 }
@@ -67,8 +69,19 @@ fn begin(running: &Running, limits: Limits) -> Result<Control, Failure> {
     // Too far away to be counted is never.
     let deadline = running.wall_time.and_then(|wall_time| Instant::now().checked_add(wall_time));
     let control = Control { deadline, limits, ..Control::default() };
+    if !running.quiet {
+        signals::acknowledge(&control);
+    }
     signals::listen(&control).map_err(|e| Failure::Usage(format!("signals cannot be listened to: {e}")))?;
     Ok(control)
+}
+
+/// A path as a shell takes it for one word.
+fn shell_word(path: &Path) -> String {
+    let path = path.display().to_string();
+    let path = if path.starts_with('-') { format!("./{path}") } else { path };
+    let is_plain = |c: char| c.is_alphanumeric() || "-_./=:+,@%~".contains(c);
+    if path.chars().all(is_plain) { path } else { format!("'{}'", path.replace('\'', r"'\''")) }
 }
 
 fn device(device: Device) -> String {
@@ -91,7 +104,7 @@ fn end(summary: &Summary, folder: &Path, quiet: bool) -> Result<Ending, Failure>
         Reason::WallTime => "since the wall time is up",
     };
     warn(format_args!("stopped after step {}, {why}; saved in {}", summary.step, checkpoint.display()));
-    warn(format_args!("go on with: orrery resume {}", folder.display()));
+    warn(format_args!("go on with: orrery resume {}", shell_word(folder)));
     Ok(Ending::Stopped)
 }
 
@@ -103,10 +116,10 @@ fn report(summary: &Summary, folder: &Path) {
     }
     let (first, last) = &summary.first_and_last;
     let seconds = summary.elapsed.as_secs_f64();
+    let all = if summary.from == 0 { String::new() } else { format!(" of {}", summary.step) };
     say!(
-        "{} bodies, {} steps ({} forces) to t = {} in {}: {:.2e} body-steps/s",
+        "{} bodies, {steps}{all} steps ({} forces) to t = {} in {}: {:.2e} body-steps/s",
         summary.bodies,
-        summary.step,
         summary.solver,
         summary.case.units.show_time(last.time),
         show_duration(seconds),
@@ -143,8 +156,8 @@ fn dry_run(case: &Case, folder: &Path, limits: &Limits) -> Result<(), Failure> {
     say!("{}", start::located(case).to_toml().trim_end());
     say!("");
     say!("# {n} bodies: about {} of memory", show_bytes(n.saturating_mul(BYTES_PER_BODY)));
-    if let Some(available) = case::available_memory() {
-        say!("# {} available", show_bytes(available));
+    if limits.memory < u64::MAX {
+        say!("# {} available", show_bytes(limits.memory));
     }
     if let StepChoice::Fixed(step) = case.time.step {
         say!("# {:.0} steps", (case.time.end / step).ceil());

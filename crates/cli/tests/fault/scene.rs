@@ -214,7 +214,7 @@ pub fn wait_for(mut child: Child) -> Output {
 
 /// The step in "going on after step N", or 0 where the run was begun anew.
 pub fn step_taken_up(said: &str) -> u64 {
-    let words = said.split_once("going on after step ").map_or("0", |(_, rest)| rest);
+    let words = said.split_once(" after step ").map_or("0", |(_, rest)| rest);
     words.split(',').next().and_then(|step| step.parse().ok()).unwrap_or(0)
 }
 

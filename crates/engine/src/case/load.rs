@@ -127,9 +127,9 @@ impl Case {
 
     /// Reads the resolved text that a checkpoint holds; messages call it `label`. The bodies are in the
     /// checkpoint too, so neither the file nor the memory that they began from is asked for.
-    pub fn load_resumed(text: &str, label: &str) -> Result<Self, CaseError> {
+    pub fn load_resumed(text: &str, label: &str, sets: &[String]) -> Result<Self, CaseError> {
         let (label, text) = (label.to_owned(), text.to_owned());
-        Self::read(&CaseSource::Text { label, text, folder: PathBuf::new() }, &[], Beginning::Resumed)
+        Self::read(&CaseSource::Text { label, text, folder: PathBuf::new() }, sets, Beginning::Resumed)
     }
 
     fn read(source: &CaseSource, sets: &[String], beginning: Beginning) -> Result<Self, CaseError> {

@@ -122,8 +122,8 @@ pub struct CheckpointSettings {
     pub keep: u32,
 }
 
-/// How often a checkpoint is written. A case says which clock it means by the unit: "10 s", "10 min", "2 h"
-/// and "2 d" are the wall clock; a number, "1 day", "1 yr" and "10 Myr" are simulated time.
+/// How often a checkpoint is written. A case says which clock it means by the unit: "10 s", "10 min" and
+/// "2 h" are the wall clock; a number, "1 day", "1 yr" and "10 Myr" are simulated time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum CheckpointEvery {
     /// Not by itself.

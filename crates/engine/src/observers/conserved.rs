@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::Observer;
 use crate::case::Case;
 use crate::error::EngineError;
+use crate::folder::{ENERGY_PNG, ENERGY_SVG, TABLE};
 use crate::simulation::Moment;
 
 /// A row of the table.
@@ -87,8 +88,6 @@ pub struct State {
     first: Option<Record>,
 }
 
-const NAME: &str = "conserved.csv";
-
 impl Conserved {
     pub fn create(case: &Case, folder: &Path) -> Result<Self, EngineError> {
         Self::begin(case, folder, Vec::new())
@@ -99,7 +98,7 @@ impl Conserved {
         let lines: String =
             std::iter::once(Record::CSV_HEADER.to_owned()).chain(rows).map(|line| line + "\n").collect();
         let file =
-            AppendFile::create(&folder.join(NAME), b"", lines.as_bytes()).map_err(EngineError::Output)?;
+            AppendFile::create(&folder.join(TABLE), b"", lines.as_bytes()).map_err(EngineError::Output)?;
         Ok(Self::with(case, folder, file, records))
     }
 
@@ -109,7 +108,7 @@ impl Conserved {
 
     /// Goes on where a checkpoint saw the table.
     pub fn resume(case: &Case, folder: &Path, state: &State) -> Result<Self, EngineError> {
-        let path = folder.join(NAME);
+        let path = folder.join(TABLE);
         let mut file = AppendFile::reopen(&path, b"", &state.file).map_err(EngineError::Output)?;
         let content = file.content().map_err(EngineError::Output)?;
         // The bytes are those that were written: their hash says so.
@@ -173,8 +172,8 @@ impl Observer for Conserved {
             series: vec![Series::line("energy", points(|r, first| ((r.total() - first) / first).abs()))],
             ..Plot::default()
         };
-        plot.write_svg(&self.folder.join("energy.svg"))?;
-        plot.write_png(&self.folder.join("energy.png"), 960, 640)?;
+        plot.write_svg(&self.folder.join(ENERGY_SVG))?;
+        plot.write_png(&self.folder.join(ENERGY_PNG), 960, 640)?;
         Ok(())
     }
 }

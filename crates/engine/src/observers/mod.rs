@@ -16,8 +16,13 @@ use crate::blocks::Blocks;
 use crate::case::{Case, Every};
 use crate::control::News;
 use crate::error::EngineError;
+use crate::folder::{ANIMATION, TABLE};
+use crate::simulation::MOST_STEPS;
 use crate::simulation::Moment;
 use crate::trigger::Trigger;
+
+/// More files of a kind than a case may ask for.
+const MOST_FILES: u64 = 100_000_000;
 
 /// Looks at a run and writes what it sees.
 pub trait Observer {
@@ -54,6 +59,26 @@ pub struct State {
     pictures: pictures::State,
 }
 
+impl State {
+    /// Whether a run could have left it, with trails of `places` numbers for `bodies` drawn as orbits.
+    pub fn is_sound(&self, bodies: usize, places: Option<usize>) -> bool {
+        let pictures = &self.pictures;
+        let counts = [self.snapshots as u64, pictures.written as u64, pictures.animation.frames];
+        counts.iter().all(|&count| count <= MOST_FILES)
+            && self.triggers.iter().all(|&position| (1..=MOST_STEPS).contains(&position))
+            && pictures.stride.is_power_of_two()
+            && pictures.stride <= MOST_STEPS
+            && places.is_none_or(|places| places.is_multiple_of(3 * bodies.max(1)))
+    }
+}
+
+/// What was changed stays for whoever changed it.
+fn keep_aside(path: &Path) {
+    let mut aside = path.as_os_str().to_owned();
+    aside.push(".changed");
+    let _ = std::fs::rename(path, aside);
+}
+
 /// When each is to look, in the order of [`Observers::each`].
 fn schedules(case: &Case) -> [Every; 3] {
     [case.output.record_every, case.output.snapshot_every, case.output.image_every]
@@ -88,7 +113,8 @@ impl Observers {
         report: &mut dyn FnMut(News<'_>),
     ) -> Result<Self, EngineError> {
         let conserved = match Conserved::resume(case, folder, &state.conserved) {
-            Err(error) if anew => {
+            Err(error) if anew && error.is_changed_file() => {
+                keep_aside(&folder.join(TABLE));
                 report(News::BegunAnew(&error));
                 Conserved::begin_anew(case, folder, &state.conserved)?
             }
@@ -98,16 +124,23 @@ impl Observers {
             pictures::Pictures::resume(case, bodies, folder, provenance, &state.pictures, blocks, anew)
         };
         let pictures = match pictures(&mut blocks.clone(), false) {
-            Err(error) if anew => {
+            Err(error) if anew && error.is_changed_file() => {
+                keep_aside(&folder.join(ANIMATION));
                 report(News::BegunAnew(&error));
                 pictures(blocks, true)?
             }
             outcome => outcome?,
         };
+        let snapshots = snapshots::Snapshots::create(case, folder, provenance, state.snapshots)?;
+        for missing in [snapshots.missing(), pictures.missing()] {
+            if let Some(path) = missing.first() {
+                report(News::Missing { path, count: missing.len() });
+            }
+        }
         let schedules = schedules(case);
         Ok(Self {
             conserved,
-            snapshots: snapshots::Snapshots::create(case, folder, provenance, state.snapshots)?,
+            snapshots,
             pictures,
             triggers: [0, 1, 2].map(|k| Trigger::taken_up(schedules[k], state.triggers[k])),
             seen: state.seen,

@@ -19,6 +19,7 @@ use super::Observer;
 use crate::blocks::Blocks;
 use crate::case::{BodiesSource, Case, Model, Plane, Show};
 use crate::error::EngineError;
+use crate::folder::{ANIMATION, IMAGES};
 use crate::simulation::Moment;
 
 /// So few bodies are drawn one by one.
@@ -27,7 +28,6 @@ const FEW: usize = 64;
 const LEAST_CONTRAST: f64 = 300.0;
 /// Points of a trail that are kept; a longer one is thinned out.
 const LONGEST_TRAIL: usize = 20_000;
-const ANIMATION: &str = "animation.gif";
 
 pub struct Pictures {
     folder: PathBuf,
@@ -47,9 +47,9 @@ pub struct State {
     half_width: f64,
     /// Darkest and brightest density, once a picture has fixed them.
     scale: Option<[f64; 2]>,
-    stride: u64,
-    written: usize,
-    animation: GifMark,
+    pub(super) stride: u64,
+    pub(super) written: usize,
+    pub(super) animation: GifMark,
 }
 
 enum Style {
@@ -157,10 +157,19 @@ impl Pictures {
         animation: GifWriter,
         written: usize,
     ) -> Result<Self, EngineError> {
-        let folder = folder.join("images");
+        let folder = folder.join(IMAGES.folder);
         make_folder(&folder).map_err(EngineError::Output)?;
         let (title, units, texts) = (case.name.clone(), case.units, provenance.to_vec());
         Ok(Self { folder, title, units, view, style, texts, animation, written })
+    }
+
+    fn path(&self, number: usize) -> PathBuf {
+        self.folder.join(format!("{}{number:04}.png", IMAGES.prefix))
+    }
+
+    /// Those that were written and are no longer there.
+    pub fn missing(&self) -> Vec<PathBuf> {
+        (0..self.written).map(|k| self.path(k)).filter(|path| !path.exists()).collect()
     }
 
     /// Brings the animation to the disk.
@@ -246,7 +255,8 @@ fn axes(case: &Case) -> (usize, usize) {
 fn groups(case: &Case) -> Vec<Group> {
     match &case.bodies {
         BodiesSource::Model(Model::Encounter(pair)) => {
-            let first = (pair.first.n_disc + pair.first.n_bulge + pair.first.n_halo) as u64;
+            let first =
+                pair.first.n_disc.saturating_add(pair.first.n_bulge).saturating_add(pair.first.n_halo) as u64;
             [first, u64::MAX]
                 .into_iter()
                 .enumerate()
@@ -261,7 +271,7 @@ impl Observer for Pictures {
     fn observe(&mut self, moment: &Moment) -> Result<(), EngineError> {
         let image = self.picture(moment)?;
         let texts: Vec<_> = self.texts.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
-        write_png(&self.folder.join(format!("image_{:04}.png", self.written)), &image, &texts)?;
+        write_png(&self.path(self.written), &image, &texts)?;
         self.animation.push(&image)?;
         self.written += 1;
         Ok(())
@@ -274,7 +284,7 @@ impl Observer for Pictures {
             for (trail, x) in trails.iter_mut().zip(moment.bodies.particles().position.iter()) {
                 trail.push(x);
             }
-            if trails[0].len() > LONGEST_TRAIL {
+            if trails.first().is_some_and(|trail| trail.len() > LONGEST_TRAIL) {
                 for trail in trails {
                     let mut k = 0;
                     trail.retain(|_| {

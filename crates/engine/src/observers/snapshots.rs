@@ -8,6 +8,7 @@ use orrery_model::Units;
 use super::Observer;
 use crate::case::{Case, SnapshotFormat};
 use crate::error::EngineError;
+use crate::folder::SNAPSHOTS;
 use crate::simulation::Moment;
 
 pub struct Snapshots {
@@ -26,7 +27,7 @@ impl Snapshots {
         provenance: &[(String, String)],
         written: usize,
     ) -> Result<Self, EngineError> {
-        let folder = folder.join("snapshots");
+        let folder = folder.join(SNAPSHOTS.folder);
         make_folder(&folder).map_err(EngineError::Output)?;
         let extension = match case.output.format {
             SnapshotFormat::Hdf5 => "hdf5",
@@ -34,6 +35,15 @@ impl Snapshots {
             SnapshotFormat::Npz => "npz",
         };
         Ok(Self { folder, extension, units: case.units, provenance: provenance.to_vec(), written })
+    }
+
+    fn path(&self, number: usize) -> PathBuf {
+        self.folder.join(format!("{}{number:03}.{}", SNAPSHOTS.prefix, self.extension))
+    }
+
+    /// Those that were written and are no longer there.
+    pub fn missing(&self) -> Vec<PathBuf> {
+        (0..self.written).map(|k| self.path(k)).filter(|path| !path.exists()).collect()
     }
 
     /// How many there are.
@@ -44,7 +54,7 @@ impl Snapshots {
 
 impl Observer for Snapshots {
     fn observe(&mut self, moment: &Moment) -> Result<(), EngineError> {
-        let path = self.folder.join(format!("snapshot_{:03}.{}", self.written, self.extension));
+        let path = self.path(self.written);
         let snapshot = Snapshot {
             particles: moment.bodies.particles().clone(),
             time: moment.time,

@@ -4,13 +4,13 @@
 //! reading them again; after them stands the trailer, if the format has one, so that the file is valid after
 //! every append. An append that fails leaves the file as it was and may be tried again.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::{PendingFile, Stage, StorageError, sync_folder};
+use super::{PendingFile, Stage, StorageError, create_in_place, sync_folder};
 use crate::error::{Fault, IoError};
 
 /// How far a growing file was: its length without trailer, and what its bytes hash to.
@@ -36,8 +36,10 @@ pub struct AppendFile {
 impl AppendFile {
     /// Begins a file with `bytes`, in place of one that is there; its name is on the disk then.
     pub fn create(path: &Path, trailer: &'static [u8], bytes: &[u8]) -> Result<Self, IoError> {
-        let options = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(path);
-        let file = options.map_err(|e| IoError::system(path, e))?;
+        // Not emptied in place: a link would lead to someone else's file.
+        let created = create_in_place(path);
+        let file =
+            created.map_err(|cause| StorageError { stage: Stage::Create, bytes: 0, cause }.at(path))?;
         let hasher = blake3::Hasher::new();
         let mut begun = Self { path: path.to_owned(), file, length: 0, hasher, trailer, suspect: false };
         begun.append(bytes)?;
@@ -48,12 +50,20 @@ impl AppendFile {
     /// Takes a file up at `mark`: what came later is cut off. Refused if what came before is not what it was.
     pub fn reopen(path: &Path, trailer: &'static [u8], mark: &Mark) -> Result<Self, IoError> {
         let attempt = || {
+            let found = match fs::symlink_metadata(path) {
+                Err(e) if e.kind() == io::ErrorKind::NotFound => return Err(Fault::Changed("removed")),
+                found => found?,
+            };
+            if !found.is_file() {
+                return Err(Fault::Changed("replaced by what is no file"));
+            }
+            if found.len() < mark.length {
+                return Err(Fault::Changed("shortened"));
+            }
             let mut file = OpenOptions::new().read(true).write(true).open(path)?;
             let hasher = hash_of_first(&mut file, mark.length)?;
             if hasher.finalize().to_hex().as_str() != mark.blake3 {
-                let got = format!("{} bytes", file.metadata()?.len());
-                let expected = format!("to begin with the {} bytes that the checkpoint saw", mark.length);
-                return Err(Fault::malformed("content", got, expected));
+                return Err(Fault::Changed("changed"));
             }
             Ok((file, hasher))
         };
@@ -121,7 +131,7 @@ impl AppendFile {
                 let expected = format!("the {} bytes that were written", self.length);
                 return Err(Fault::malformed("content", "other bytes after a failed write", expected));
             }
-            let mut file = PendingFile::create(&self.path)?;
+            let mut file = PendingFile::create(&self.path).map_err(Fault::Storage)?;
             let written = file.write_all(&bytes).and_then(|()| file.write_all(self.trailer));
             file.failure().map_or(Ok(()), |failure| Err(Fault::Storage(failure)))?;
             written?;
@@ -133,19 +143,24 @@ impl AppendFile {
         Ok(())
     }
 
-    /// Cuts off what lies behind the first `length` bytes and puts the trailer there.
+    /// Puts the trailer behind the first `length` bytes and cuts off what follows. In this order: where no
+    /// byte is taken any more, the old trailer still stands there.
     fn restore(&mut self) -> io::Result<()> {
-        self.file.set_len(self.length)?;
         self.file.seek(SeekFrom::Start(self.length))?;
-        self.file.write_all(self.trailer)
+        let ended = self.file.write_all(self.trailer);
+        let length = self.length + self.trailer.len() as u64;
+        if self.file.metadata()?.len() > length {
+            self.file.set_len(length)?;
+        }
+        ended
     }
 
     fn failed(&self, stage: Stage, cause: io::Error) -> IoError {
-        Fault::Storage(StorageError { stage, bytes: self.length, cause }).at(&self.path)
+        StorageError { stage, bytes: self.length, cause }.at(&self.path)
     }
 }
 
-/// The hash of the first `length` bytes, which need not be there.
+/// The hash of the first `length` bytes.
 fn hash_of_first(file: &mut File, length: u64) -> io::Result<blake3::Hasher> {
     let mut hasher = blake3::Hasher::new();
     io::copy(&mut file.take(length), &mut hasher)?;
@@ -183,11 +198,23 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("rows.csv");
         let mark = AppendFile::create(&path, b"", b"one\ntwo\n").unwrap().sync().unwrap();
-        for changed in ["one\ntwx\n", "one\n", ""] {
-            fs::write(&path, changed).unwrap();
-            let error = AppendFile::reopen(&path, b"", &mark).err().expect("refused").to_string();
-            assert!(error.ends_with("expected to begin with the 8 bytes that the checkpoint saw"), "{error}");
-            assert_eq!(fs::read_to_string(&path).unwrap(), changed, "left as it is");
+        let refused = || AppendFile::reopen(&path, b"", &mark).err().expect("refused").fault.to_string();
+        for (content, what) in [("one\ntwx\n", "changed"), ("one\n", "shortened"), ("", "shortened")] {
+            fs::write(&path, content).unwrap();
+            let expected = "since the checkpoint; put it back, or let resume --force begin it anew";
+            assert_eq!(refused(), format!("it was {what} {expected}"));
+            assert_eq!(fs::read_to_string(&path).unwrap(), content, "left as it is");
+        }
+        fs::remove_file(&path).unwrap();
+        assert!(refused().starts_with("it was removed since"));
+        #[cfg(unix)]
+        {
+            let elsewhere = folder.path().join("elsewhere");
+            fs::write(&elsewhere, "one\ntwo\nthree\n").unwrap();
+            std::os::unix::fs::symlink(&elsewhere, &path).unwrap();
+            assert!(refused().starts_with("it was replaced by what is no file since"));
+            AppendFile::create(&path, b"", b"new").unwrap();
+            assert_eq!(fs::read(&elsewhere).unwrap(), b"one\ntwo\nthree\n", "a link is not followed");
         }
     }
 

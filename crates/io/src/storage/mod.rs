@@ -19,11 +19,13 @@ use thiserror::Error;
 pub use append::{AppendFile, Mark};
 pub(crate) use pending::PendingFile;
 
-use crate::error::{Fault, IoError};
+use crate::error::{Fault, IoError, system_message};
 
 /// What was being done to a file when the system refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
+    /// It was to be made.
+    Create,
     /// Bytes were handed over.
     Write,
     /// They were to reach the disk.
@@ -37,6 +39,7 @@ pub enum Stage {
 impl fmt::Display for Stage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            Self::Create => "created",
             Self::Write => "written",
             Self::Sync => "brought to the disk",
             Self::Rename => "renamed",
@@ -47,7 +50,7 @@ impl fmt::Display for Stage {
 
 /// A file that the system would not take.
 #[derive(Debug, Error)]
-#[error("could not be {stage} after {bytes} bytes: {cause}")]
+#[error("could not be {stage}{}: {}", after(*stage, *bytes), system_message(cause))]
 pub struct StorageError {
     /// What was being done.
     pub stage: Stage,
@@ -57,13 +60,37 @@ pub struct StorageError {
     pub cause: io::Error,
 }
 
+/// A file that is not there yet has no bytes to tell of.
+fn after(stage: Stage, bytes: u64) -> String {
+    if stage == Stage::Create { String::new() } else { format!(" after {bytes} bytes") }
+}
+
+impl StorageError {
+    /// Names the file.
+    fn at(self, path: &Path) -> IoError {
+        Fault::Storage(self).at(path)
+    }
+}
+
+/// A new file under `path`, in place of what is there; a link is replaced, not followed.
+fn create_in_place(path: &Path) -> io::Result<fs::File> {
+    let create = || fs::OpenOptions::new().read(true).write(true).create_new(true).open(path);
+    match create() {
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
+            fs::remove_file(path)?;
+            create()
+        }
+        outcome => outcome,
+    }
+}
+
 /// Fills a file that appears under its name only when it is complete and on the disk.
 pub(crate) fn replace_file(
     path: &Path,
     fill: impl FnOnce(&mut PendingFile) -> Result<(), Fault>,
 ) -> Result<(), IoError> {
     let attempt = || {
-        let mut file = PendingFile::create(path)?;
+        let mut file = PendingFile::create(path).map_err(Fault::Storage)?;
         let filled = fill(&mut file);
         // The libraries between wrap, reword or drop what the system said; the file has kept it.
         file.failure().map_or(Ok(()), |failure| Err(Fault::Storage(failure)))?;
@@ -109,7 +136,7 @@ pub fn remove_files(paths: &[PathBuf]) -> Result<(), IoError> {
 
 /// A name that may not be on the disk.
 fn unsynced(path: &Path, cause: io::Error) -> IoError {
-    Fault::Storage(StorageError { stage: Stage::Sync, bytes: 0, cause }).at(path)
+    StorageError { stage: Stage::Sync, bytes: 0, cause }.at(path)
 }
 
 /// Brings the names in a file's folder to the disk.

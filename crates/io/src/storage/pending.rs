@@ -2,11 +2,11 @@
 //! disk, renamed, and its name brought to the disk as well.
 
 use std::ffi::OsString;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, BufWriter, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use super::{Stage, StorageError, sync_folder};
+use super::{Stage, StorageError, create_in_place, sync_folder};
 
 /// The file on its way. Dropped before [`PendingFile::finish`], it leaves nothing behind.
 pub(crate) struct PendingFile {
@@ -34,15 +34,16 @@ struct Attentive {
 }
 
 impl PendingFile {
-    pub fn create(path: &Path) -> io::Result<Self> {
+    pub fn create(path: &Path) -> Result<Self, StorageError> {
+        let failed = |cause| StorageError { stage: Stage::Create, bytes: 0, cause };
         let name = path
             .file_name()
-            .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "not the name of a file"))?;
+            .ok_or_else(|| failed(io::Error::new(io::ErrorKind::InvalidInput, "not the name of a file")))?;
         let mut hidden = OsString::from(".");
         hidden.push(name);
         hidden.push(format!(".{}.part", std::process::id()));
         let temporary = path.with_file_name(hidden);
-        let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(&temporary)?;
+        let file = create_in_place(&temporary).map_err(failed)?;
         let attentive = Attentive { file, position: 0, end: 0, failure: None };
         let writer = BufWriter::with_capacity(1 << 18, attentive);
         Ok(Self { path: path.to_owned(), writer, temporary: Temporary(temporary) })

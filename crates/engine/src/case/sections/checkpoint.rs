@@ -1,9 +1,9 @@
 //! `[checkpoint]`.
 //!
-//! `every` is read by its last word: `steps` counts steps; `s`, `min`, `h`, `d` and their other forms (see
+//! `every` is read by its last word: `steps` counts steps; `s`, `min`, `h` and their other forms (see
 //! [`wall_time`]) are the wall clock; anything else is simulated time, as in `[output]`, and so are `day`
-//! and `days`, the natural step of a planetary system. So "10 s" and "2 d" are the clock here, "2 days" and
-//! "10 Myr" the simulation.
+//! and `days`, the natural step of a planetary system. So "10 s" is the clock here, "2 days" and "10 Myr" the
+//! simulation; "2 d" could be either and is refused.
 
 use std::time::Duration;
 
@@ -31,6 +31,11 @@ pub(in crate::case) fn read(section: &Section<'_>) -> CheckpointSettings {
 
 fn every(section: &Section<'_>) -> Option<CheckpointEvery> {
     match section.text(EVERY).filter(|text| is_of_the_clock(text)) {
+        Some(text) if last_word(text) == "d" => {
+            let fault = " could be either, expected \"24 h\" (wall clock) or \"1 day\" (simulated time)";
+            section.refuse(EVERY, fault);
+            None
+        }
         Some(text) => wall_clock(section, text),
         None => Some(match every_with(section, EVERY, simulated)? {
             Every::Never => CheckpointEvery::Never,
@@ -40,8 +45,12 @@ fn every(section: &Section<'_>) -> Option<CheckpointEvery> {
     }
 }
 
+fn last_word(text: &str) -> &str {
+    text.trim().rsplit(|c: char| !c.is_alphabetic()).next().unwrap_or_default()
+}
+
 fn is_of_the_clock(text: &str) -> bool {
-    let last = text.trim().rsplit(|c: char| !c.is_alphabetic()).next().unwrap_or_default();
+    let last = last_word(text);
     wall_time::is_unit(last) && !matches!(last, "day" | "days")
 }
 
