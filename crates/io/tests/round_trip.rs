@@ -99,7 +99,7 @@ fn a_failed_write_leaves_the_old_file() {
     let message = write(&folder.path().join("s.png"), &mixed()).unwrap_err().to_string();
     assert!(message.contains("s.png: unknown extension .png, expected .hdf5"), "{message}");
     let message = write(&folder.path().join("no/such/s.xyz"), &mixed()).unwrap_err().to_string();
-    assert!(message.ends_with("no/such/s.xyz: no such file or directory"), "{message}");
+    assert!(message.ends_with("no/such/s.xyz: could not be created: no such file or directory"), "{message}");
 }
 
 #[test]
