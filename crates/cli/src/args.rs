@@ -134,7 +134,7 @@ pub struct Resume {
     /// Output directory of the run
     #[arg(value_name = "DIR")]
     pub folder: PathBuf,
-    /// Replace a key of [checkpoint], [limits] or output.on_error, such as checkpoint.every="1 h"
+    /// Replace a key of the sections checkpoint or limits, or output.on_error, such as checkpoint.every="1 h"
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
     /// Begin conserved.csv or animation.gif anew where they were changed since the checkpoint

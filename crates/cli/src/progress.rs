@@ -80,9 +80,10 @@ impl Progress {
             News::Moved { before, now } => self.note(format_args!(
                 "warning: the checkpoint was written by {before}, this is {now}: the last bits may differ"
             )),
-            News::BegunAnew(error) => {
-                self.note(format_args!("warning: {error}: begun anew, the old one ends in .changed"));
-            }
+            News::BegunAnew(path) => self.note(format_args!(
+                "warning: {}: begun anew; what was there is kept as .changed",
+                path.display()
+            )),
             News::Unwritten(error) => self.note(format_args!("warning: {error}")),
             News::Unlocked => self.note(format_args!(
                 "warning: this file system has no locks: nothing keeps a second run out of the directory"

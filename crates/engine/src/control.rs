@@ -118,7 +118,7 @@ pub enum News<'a> {
     /// A file that is not needed to go on could not be written.
     Unwritten(&'a EngineError),
     /// A changed file is begun anew, as was asked; the old one is kept beside it.
-    BegunAnew(&'a EngineError),
+    BegunAnew(&'a Path),
     /// The storage failed; the run waits and tries again.
     Waiting {
         /// What failed.

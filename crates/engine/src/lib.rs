@@ -11,6 +11,7 @@ pub mod checkpoint;
 pub mod control;
 pub mod error;
 mod folder;
+mod identity;
 mod observers;
 mod patience;
 pub mod provenance;

@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use orrery_io::{Snapshot, write_whole};
+use orrery_io::Snapshot;
 
 pub use crate::folder::{Output, Replace};
 pub use crate::observers::Record;
@@ -15,7 +15,8 @@ use crate::case::{Case, OnEnergyError};
 use crate::checkpoint::{self, Checkpoints, Saved};
 use crate::control::{Control, News, RESERVE, Reason, Status};
 use crate::error::EngineError;
-use crate::folder::{self, CASE, Lock, POST_MORTEM, PROVENANCE};
+use crate::folder::{self, Lock, POST_MORTEM};
+use crate::identity::{check_same_run, write_about};
 use crate::observers::Observers;
 use crate::patience::insist;
 use crate::provenance;
@@ -110,6 +111,8 @@ struct Run<'a> {
     longest_step: Duration,
     /// The longest that a checkpoint took.
     longest_save: Duration,
+    /// All the time that was spent waiting for storage.
+    paused: Duration,
     /// Whether it was said that the energy error is beyond its limit.
     warned: bool,
     _lock: Lock,
@@ -161,6 +164,7 @@ impl<'a> Run<'a> {
             began: Instant::now(),
             longest_step: Duration::ZERO,
             longest_save: Duration::ZERO,
+            paused: Duration::ZERO,
             warned: false,
             _lock: lock,
         };
@@ -230,6 +234,7 @@ impl<'a> Run<'a> {
             began: Instant::now(),
             longest_step: Duration::ZERO,
             longest_save: cost,
+            paused: Duration::ZERO,
             warned: false,
             _lock: lock,
         };
@@ -274,9 +279,9 @@ impl<'a> Run<'a> {
     /// Steps until the end, or until asked to stop: then why, and the checkpoint.
     fn go(&mut self) -> Result<Option<(Reason, PathBuf)>, EngineError> {
         if self.simulation.moment().step == 0 {
-            let began = Instant::now();
+            let began = self.now();
             self.insist(|run| run.observers.show_all(&run.simulation.moment()))?;
-            self.longest_step = began.elapsed();
+            self.longest_step = self.worked_since(began);
         }
         while !self.simulation.is_over() {
             // Twice the longest so far: the next may be longer.
@@ -289,7 +294,7 @@ impl<'a> Run<'a> {
                 }
                 return Ok(Some((reason, path)));
             }
-            let began = Instant::now();
+            let began = self.now();
             let dt = self.step()?;
             self.check_energy()?;
             let Moment { step, time, .. } = self.simulation.moment();
@@ -301,11 +306,15 @@ impl<'a> Run<'a> {
                 elapsed: self.began.elapsed(),
                 energy_error: self.observers.conserved.energy_error(),
             }));
-            self.longest_step = self.longest_step.max(began.elapsed());
+            self.longest_step = self.longest_step.max(self.worked_since(began));
+            // The end has a checkpoint of its own.
+            if self.simulation.is_over() {
+                break;
+            }
             if self.control.wants_checkpoint() {
                 let path = self.save(dt)?;
                 (self.report)(News::Checkpoint { path: &path, step });
-            } else if self.checkpoints.is_due(&self.simulation.moment(), dt) && !self.simulation.is_over() {
+            } else if self.checkpoints.is_due(&self.simulation.moment(), dt) {
                 self.save(dt)?;
             }
         }
@@ -337,14 +346,23 @@ impl<'a> Run<'a> {
 
     /// Writes a checkpoint after a step of length `dt`.
     fn save(&mut self, dt: f64) -> Result<PathBuf, EngineError> {
-        let began = Instant::now();
+        let began = self.now();
         let path = self.insist(|run| {
             let state = run.observers.sync()?;
             let Run { case, provenance, simulation, observers, checkpoints, .. } = run;
             checkpoints.save(case, provenance, simulation, observers, state, dt)
         })?;
-        self.longest_save = self.longest_save.max(began.elapsed());
+        self.longest_save = self.longest_save.max(self.worked_since(began));
         Ok(path)
+    }
+
+    fn now(&self) -> (Instant, Duration) {
+        (Instant::now(), self.paused)
+    }
+
+    /// The time since then that was not spent waiting for storage.
+    fn worked_since(&self, (began, paused): (Instant, Duration)) -> Duration {
+        began.elapsed().saturating_sub(self.paused.saturating_sub(paused))
     }
 
     /// Does what may fail for want of storage; where the case says so, again and again until it succeeds.
@@ -353,7 +371,13 @@ impl<'a> Run<'a> {
         attempt: impl FnMut(&mut Self) -> Result<T, EngineError>,
     ) -> Result<T, EngineError> {
         let (on_error, control) = (self.case.output.on_error, self.control);
-        insist(self, on_error, control, |run, news| (run.report)(news), attempt)
+        let tell = |run: &mut Self, news: News<'_>| {
+            if let News::Waiting { pause, .. } = &news {
+                run.paused += *pause;
+            }
+            (run.report)(news);
+        };
+        insist(self, on_error, control, tell, attempt)
     }
 
     /// Says once that the energy error is beyond its limit, or ends the run.
@@ -401,45 +425,4 @@ impl<'a> Run<'a> {
             Err(_) => error,
         }
     }
-}
-
-/// Writes what a run is: its case, and where it comes from.
-fn write_about(folder: &Path, case: &Case, provenance: &[(String, String)]) -> Result<(), EngineError> {
-    // First what makes the folder a run's.
-    write_whole(&folder.join(PROVENANCE), provenance_text(provenance).as_bytes())
-        .and_then(|()| write_whole(&folder.join(CASE), case.to_toml().as_bytes()))
-        .map_err(EngineError::Output)
-}
-
-/// The provenance for people; the case has its own file.
-fn provenance_text(provenance: &[(String, String)]) -> String {
-    provenance
-        .iter()
-        .filter(|(name, _)| name != "case")
-        .map(|(name, text)| format!("{name}: {text}\n"))
-        .collect()
-}
-
-/// A run is gone on with only as what it is: when it is saved, how far numbers may go wrong and what a full disk
-/// means may change, since they change nothing that is computed.
-fn check_same_run(folder: &Path, found: &Case, expected: &Case) -> Result<(), EngineError> {
-    let mut alike = Case { checkpoint: found.checkpoint, limits: found.limits, ..expected.clone() };
-    alike.output.on_error = found.output.on_error;
-    alike.description.clone_from(&found.description);
-    let (found, expected) = (found.to_toml(), alike.to_toml());
-    if found == expected {
-        return Ok(());
-    }
-    let mut section = String::new();
-    for (found, expected) in found.lines().zip(expected.lines()) {
-        if found != expected {
-            let (found, expected) = (format!("{section}{found}"), format!("{section}{expected}"));
-            return Err(EngineError::CaseDiffers { path: folder.to_owned(), found, expected });
-        }
-        if let Some(name) = found.strip_prefix('[').and_then(|name| name.strip_suffix(']')) {
-            section = format!("{name}.");
-        }
-    }
-    let (found, expected) = ("another case".to_owned(), "more or less".to_owned());
-    Err(EngineError::CaseDiffers { path: folder.to_owned(), found, expected })
 }

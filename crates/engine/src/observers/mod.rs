@@ -72,11 +72,12 @@ impl State {
     }
 }
 
-/// What was changed stays for whoever changed it.
-fn keep_aside(path: &Path) {
+/// Makes room for a new file; the one that was changed stays for whoever changed it.
+fn begin_anew(path: &Path, report: &mut dyn FnMut(News<'_>)) {
     let mut aside = path.as_os_str().to_owned();
     aside.push(".changed");
     let _ = std::fs::rename(path, aside);
+    report(News::BegunAnew(path));
 }
 
 /// When each is to look, in the order of [`Observers::each`].
@@ -114,8 +115,7 @@ impl Observers {
     ) -> Result<Self, EngineError> {
         let conserved = match Conserved::resume(case, folder, &state.conserved) {
             Err(error) if anew && error.is_changed_file() => {
-                keep_aside(&folder.join(TABLE));
-                report(News::BegunAnew(&error));
+                begin_anew(&folder.join(TABLE), report);
                 Conserved::begin_anew(case, folder, &state.conserved)?
             }
             outcome => outcome?,
@@ -125,8 +125,7 @@ impl Observers {
         };
         let pictures = match pictures(&mut blocks.clone(), false) {
             Err(error) if anew && error.is_changed_file() => {
-                keep_aside(&folder.join(ANIMATION));
-                report(News::BegunAnew(&error));
+                begin_anew(&folder.join(ANIMATION), report);
                 pictures(blocks, true)?
             }
             outcome => outcome?,
