@@ -21,7 +21,7 @@ usage: cargo xtask COMMAND
 
   test         install what is missing, then check format, lints, tests, docs and every example
   validate     run the long physics tests, in release
-  reliability  kill, starve and damage runs as docs/reliability.md says, in full (an hour or so)";
+  reliability  kill, starve and damage runs as docs/reliability.md says, in full; fuzzing takes 6 min of it";
 
 type Command = fn(&Path, &mut Report) -> Result<(), Failed>;
 

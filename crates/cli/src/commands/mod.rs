@@ -32,17 +32,11 @@ pub enum Ending {
 pub fn execute(arguments: &Arguments) -> Result<Ending, Failure> {
     let memory = arguments.max_memory.or_else(available_memory);
     let limits = memory.map_or_else(Limits::unbounded, |memory| Limits { memory });
-    match &arguments.command {
-        Command::Run(arguments) => run::run(arguments, limits),
-        Command::Resume(arguments) => run::resume(arguments, limits),
-        other => at_once(other, &limits).map(|()| Ending::Done),
-    }
-}
-
-/// The commands that nothing interrupts.
-fn at_once(command: &Command, limits: &Limits) -> Result<(), Failure> {
-    match command {
-        Command::Run(_) | Command::Resume(_) => Ok(()),
+    let limits = &limits;
+    let done = match &arguments.command {
+        // Only these can be interrupted.
+        Command::Run(arguments) => return run::run(arguments, *limits),
+        Command::Resume(arguments) => return run::resume(arguments, *limits),
         Command::Presets => {
             presets::list();
             Ok(())
@@ -66,7 +60,8 @@ fn at_once(command: &Command, limits: &Limits) -> Result<(), Failure> {
             Ok(())
         }
         Command::Man => man(),
-    }
+    };
+    done.map(|()| Ending::Done)
 }
 
 /// The manual page, with a section for each command.

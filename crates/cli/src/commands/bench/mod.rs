@@ -66,23 +66,28 @@ pub fn bench(arguments: &Bench) -> Result<(), Failure> {
     }
     check_memory(&arguments.n)?;
     super::use_threads(arguments.threads)?;
-    if arguments.what == BenchCase::Checkpoint {
-        let results = checkpoint::bench(arguments)?;
-        return write_json(arguments, &about(InstructionSet::best(), results));
-    }
     let set = arguments.simd.map_or_else(InstructionSet::best, Into::into).min(InstructionSet::best());
+    let results = match arguments.what {
+        BenchCase::Direct => to_json(&solvers(arguments, set, direct_bench)),
+        BenchCase::Tree => to_json(&solvers(arguments, set, tree_bench)),
+        BenchCase::Crossover => to_json(&solvers(arguments, set, crossover)),
+        BenchCase::Checkpoint => checkpoint::bench(arguments)?,
+    };
+    write_json(arguments, &about(set, results))
+}
+
+/// A measurement of solvers, under its heading.
+fn solvers(
+    arguments: &Bench,
+    set: InstructionSet,
+    measure: fn(&Bench, InstructionSet) -> Vec<Measurement>,
+) -> Vec<Measurement> {
     say!("{}, {}, threads: {}", cpu_name(), set.name(), rayon::current_num_threads());
     say!(
         "median of {} (fastest to slowest); {FLOPS_A_PAIR} flops a pair, {FLOPS_A_CELL} a cell",
         arguments.repeats
     );
-    let measurements = match arguments.what {
-        BenchCase::Direct => direct_bench(arguments, set),
-        BenchCase::Tree => tree_bench(arguments, set),
-        BenchCase::Crossover => crossover(arguments, set),
-        BenchCase::Checkpoint => Vec::new(),
-    };
-    write_json(arguments, &about(set, to_json(&measurements)))
+    measure(arguments, set)
 }
 
 fn write_json(arguments: &Bench, results: &Value) -> Result<(), Failure> {
