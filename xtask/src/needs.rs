@@ -22,6 +22,9 @@ enum Source {
 
 const NEEDS: &[Need] = &[
     Need { package: "python3-venv", source: Source::Apt, is_there: python::is_possible },
+    // The kernels are tested on the processor: OpenCL's loader, and PoCL behind it.
+    Need { package: "ocl-icd-libopencl1", source: Source::Apt, is_there: |_| has_opencl_loader() },
+    Need { package: "pocl-opencl-icd", source: Source::Apt, is_there: |_| has_pocl() },
     // A minimal Rust comes without these two.
     Need { package: "rustfmt", source: Source::Rustup, is_there: |_| runs("cargo fmt --version") },
     Need { package: "clippy", source: Source::Rustup, is_there: |_| runs("cargo clippy --version") },
@@ -29,6 +32,32 @@ const NEEDS: &[Need] = &[
 
 fn runs(line: &str) -> bool {
     Line::new(line).succeeds()
+}
+
+/// Whether the dynamic linker finds OpenCL's loader. Its lister stands in a folder that not every user's PATH
+/// has, and not every system has it at all.
+fn has_opencl_loader() -> bool {
+    const LOADER: &str = "libOpenCL.so.1";
+    let listed =
+        |lister: &str| Line::new(lister).word("-p").output().is_some_and(|list| list.contains(LOADER));
+    ["ldconfig", "/sbin/ldconfig"].into_iter().any(listed)
+        || ["/usr/lib", "/usr/lib64"].iter().any(|folder| Path::new(folder).join(LOADER).exists())
+}
+
+/// Whether PoCL is among the drivers that OpenCL's loader knows.
+fn has_pocl() -> bool {
+    let vendors = std::env::var("OCL_ICD_VENDORS").unwrap_or_else(|_| "/etc/OpenCL/vendors".to_owned());
+    names_pocl(Path::new(&vendors))
+}
+
+/// Whether a file in `vendors` names PoCL's library.
+fn names_pocl(vendors: &Path) -> bool {
+    let Ok(files) = std::fs::read_dir(vendors) else { return false };
+    let mut paths = files.filter_map(|entry| entry.ok().map(|entry| entry.path()));
+    paths.any(|path| {
+        path.extension().is_some_and(|extension| extension == "icd")
+            && std::fs::read_to_string(&path).is_ok_and(|library| library.contains("libpocl"))
+    })
 }
 
 /// Installs what is missing, or says in one line how to.
@@ -118,6 +147,20 @@ mod tests {
         for (i, need) in NEEDS.iter().enumerate() {
             assert!(NEEDS[..i].iter().all(|earlier| earlier.package != need.package), "{}", need.package);
         }
+    }
+
+    #[test]
+    fn pocl_is_known_by_the_library_that_a_vendor_file_names() {
+        let folder = std::env::temp_dir().join(format!("orrery-xtask-icd-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let write = |name: &str, text: &str| std::fs::write(folder.join(name), text).unwrap();
+        assert!(!names_pocl(&folder.join("missing")));
+        write("nvidia.icd", "libnvidia-opencl.so.1\n");
+        write("pocl.icd.bak", "libpocl.so.2\n");
+        assert!(!names_pocl(&folder));
+        write("any.icd", "/usr/lib/libpocl.so.2.10.0\n");
+        assert!(names_pocl(&folder));
+        std::fs::remove_dir_all(&folder).unwrap();
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use orrery_device::Choice;
 use orrery_particles::settings::{Precision, SolverChoice};
 use orrery_particles::simd::InstructionSet;
 
@@ -89,6 +90,14 @@ pub enum Command {
     },
     /// Measure the speed of the solvers on this machine
     Bench(Bench),
+    /// List the devices there are, with their figures as told and as measured
+    Devices(Devices),
+    /// Check that the devices compute rightly
+    Selftest(Selftest),
+    /// Time one computation in several ways, from the naive first to the one that runs use
+    Ladder(Ladder),
+    /// Find the fastest strategy for each number of bodies and keep it for later runs
+    Tune(Tune),
     /// Print a shell's completion script
     Completions {
         /// The shell
@@ -262,12 +271,18 @@ pub struct Bench {
     /// What to measure
     #[arg(value_enum)]
     pub what: BenchCase,
-    /// Numbers of bodies [default: 32768 for direct; 100000,1000000 for tree; 1000000 for checkpoint]
+    /// Numbers of bodies [default: 32768 for direct, 4096 to 1048576 on a GPU; 100000,1000000 for tree; 1000000 for
+    /// checkpoint]
     #[arg(short, value_name = "N,...", value_delimiter = ',')]
     pub n: Vec<usize>,
     /// Arithmetic [default: all three for direct, mixed for tree]
     #[arg(long, value_enum)]
     pub precision: Option<PrecisionFlag>,
+    #[command(flatten)]
+    pub place: Place,
+    /// Ignore what orrery tune found
+    #[arg(long)]
+    pub no_tuned: bool,
     /// Threads [default: all cores]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub threads: Option<u32>,
@@ -283,12 +298,15 @@ pub struct Bench {
     /// Hold the instruction set down, for comparison [default: the best there is]
     #[arg(long, value_enum)]
     pub simd: Option<SimdFlag>,
-    /// Timed repeats, after one that is not counted
-    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
-    pub repeats: u32,
+    /// Timed repeats, after one that is not counted [default: 5; on a device 20 and more]
+    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub repeats: Option<u32>,
     /// Write the results as JSON as well
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
+    /// Only build the kernels, without a cached one and with it, and print the times as JSON
+    #[arg(long, hide = true)]
+    pub builds: bool,
 }
 
 /// Where to compute.
@@ -394,4 +412,82 @@ impl From<SimdFlag> for InstructionSet {
             SimdFlag::Avx512 => Self::Avx512,
         }
     }
+}
+
+/// Where to compute.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct Place {
+    /// Where to compute: auto, cpu, cuda, cuda:1, opencl, opencl:1; auto takes the first GPU, without one the processor
+    #[arg(long, value_name = "DEVICE", default_value = "auto", value_parser = device)]
+    pub device: Choice,
+}
+
+fn device(text: &str) -> Result<Choice, String> {
+    text.parse().map_err(|_| "expected auto, cpu, cuda, cuda:0, opencl or opencl:0".to_owned())
+}
+
+/// List devices.
+#[derive(Debug, Args)]
+pub struct Devices {
+    /// Write the list as JSON as well
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+}
+
+/// Check devices.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Exit status: 0 all checks passed; 1 one failed, or there is no device; 2 no such device."
+)]
+pub struct Selftest {
+    /// Only checks whose name contains this
+    pub filter: Option<String>,
+    /// Device to check: cuda[:i] or opencl[:i] [default: every one]
+    #[arg(long, value_name = "DEVICE", value_parser = device)]
+    pub device: Option<Choice>,
+    /// List the checks and stop
+    #[arg(long)]
+    pub list: bool,
+}
+
+/// Time a ladder.
+#[derive(Debug, Args)]
+pub struct Ladder {
+    /// The computation
+    #[arg(value_enum)]
+    pub name: LadderName,
+    /// Number of bodies [default: 65536 on a GPU, 16384 on the CPU, 4096 on a CPU through OpenCL]
+    #[arg(short, value_name = "N")]
+    pub n: Option<usize>,
+    #[command(flatten)]
+    pub place: Place,
+    /// Ignore what orrery tune found
+    #[arg(long)]
+    pub no_tuned: bool,
+    /// Write the ladder as JSON as well
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Draw the rungs under the device's roofline
+    #[arg(long, value_name = "F.svg")]
+    pub plot: Option<PathBuf>,
+}
+
+/// A computation with a ladder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LadderName {
+    /// All-pairs gravity
+    Direct,
+}
+
+/// Tune.
+#[derive(Debug, Args)]
+pub struct Tune {
+    #[command(flatten)]
+    pub place: Place,
+    /// Numbers of bodies [default: 1024 to 1048576 by powers of four]
+    #[arg(short, value_name = "N,...", value_delimiter = ',')]
+    pub n: Vec<usize>,
+    /// Arithmetic [default: all three]
+    #[arg(long, value_enum)]
+    pub precision: Option<PrecisionFlag>,
 }

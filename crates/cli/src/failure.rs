@@ -3,10 +3,12 @@
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use orrery_device::DeviceError;
 use orrery_engine::EngineError;
 use orrery_engine::case::CaseError;
 use orrery_io::picture::PictureError;
 use orrery_io::{Fault, IoError};
+use orrery_lab::LabError;
 use thiserror::Error;
 
 /// Why a command did not do what it was asked. One line.
@@ -24,6 +26,12 @@ pub enum Failure {
     /// A plot that was to be written.
     #[error(transparent)]
     Picture(#[from] PictureError),
+    /// A device, or what was to be measured on it.
+    #[error(transparent)]
+    Lab(#[from] LabError),
+    /// Something on this machine is not as it should be.
+    #[error("{0}")]
+    Machine(String),
     /// A flag's value, or flags that contradict each other.
     #[error("{0}")]
     Usage(String),
@@ -37,7 +45,12 @@ impl Failure {
             Self::Input(_) | Self::Usage(_) => true,
             // A name that says no format, or a folder that is not there, is the user's; a full disk is not.
             Self::Output(error) => error.system_cause().is_none() || error.is_wrong_place(),
-            Self::Picture(_) => false,
+            // A device that is not there was asked for; one that fails was not.
+            Self::Lab(LabError::Device(error)) => matches!(
+                error,
+                DeviceError::NoDevice { .. } | DeviceError::Index { .. } | DeviceError::BadChoice(_)
+            ),
+            Self::Picture(_) | Self::Lab(_) | Self::Machine(_) => false,
         }
     }
 }
@@ -104,5 +117,11 @@ pub fn check_input(path: &Path) -> Result<(), Failure> {
 impl From<CaseError> for Failure {
     fn from(error: CaseError) -> Self {
         Self::Engine(error.into())
+    }
+}
+
+impl From<DeviceError> for Failure {
+    fn from(error: DeviceError) -> Self {
+        Self::Lab(error.into())
     }
 }

@@ -1,7 +1,10 @@
 //! What a user may choose about forces and time steps, as plain data.
 
+use serde::{Deserialize, Serialize};
+
 /// The arithmetic of the force path; the state is f64 always.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Precision {
     /// f32 coordinates, products and sums.
     Single,

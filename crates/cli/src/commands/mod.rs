@@ -3,9 +3,13 @@
 mod accuracy;
 mod analyze;
 mod bench;
+mod devices;
 mod files;
+mod ladder;
 mod presets;
 mod run;
+mod selftest;
+mod tune;
 
 use std::path::Path;
 
@@ -53,6 +57,10 @@ pub fn execute(arguments: &Arguments) -> Result<Ending, Failure> {
             analyze::analyze(path, output.clone(), *softening, limits)
         }
         Command::Bench(arguments) => bench::bench(arguments),
+        Command::Devices(arguments) => devices::devices(arguments),
+        Command::Selftest(arguments) => selftest::selftest(arguments),
+        Command::Ladder(arguments) => ladder::ladder(arguments),
+        Command::Tune(arguments) => tune::tune(arguments),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(*shell, &mut Arguments::command(), "orrery", &mut script);

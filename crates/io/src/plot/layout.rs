@@ -1,21 +1,21 @@
 //! From a plot to a scene: every line, marker and text in its place, y down, in units of the SVG's pixels.
 
 use super::ticks::{Range, Tick, shows};
-use super::{Plot, Style};
+use super::{Plot, Series, Style, names};
 use crate::picture::text_width;
 
 /// Okabe & Ito's palette with its yellow, too pale on white, left out; black comes last.
 const COLOURS: [[u8; 3]; 7] =
     [[0, 114, 178], [213, 94, 0], [0, 158, 115], [204, 121, 167], [230, 159, 0], [86, 180, 233], [0, 0, 0]];
-const INK: [u8; 3] = [40, 42, 48];
+pub(super) const INK: [u8; 3] = [40, 42, 48];
 const GRID: [u8; 3] = [228, 230, 234];
 const FAINT_GRID: [u8; 3] = [243, 244, 246];
-const SOFT_INK: [u8; 3] = [110, 114, 122];
+pub(super) const SOFT_INK: [u8; 3] = [110, 114, 122];
 
 /// Height of capitals of titles, labels and tick texts.
 const TITLE: f64 = 13.0;
 const LABEL: f64 = 10.0;
-const SMALL: f64 = 9.0;
+pub(super) const SMALL: f64 = 9.0;
 const RIGHT: f64 = 24.0;
 const TICK: f64 = 5.0;
 
@@ -71,7 +71,12 @@ pub(super) fn scene(plot: &Plot, width: f64, height: f64) -> Scene {
         Some([frame[0] + u * (frame[2] - frame[0]), frame[3] - v * (frame[3] - frame[1])])
     };
     let mut curves = Vec::new();
+    let mut named = Vec::new();
     for (k, series) in plot.series.iter().enumerate() {
+        if series.style == Style::Named {
+            named.extend(series.points.iter().filter_map(at).map(|place| (place, series.name.as_str())));
+            continue;
+        }
         let colour = COLOURS[k % COLOURS.len()];
         for points in series.points.iter().map(at).collect::<Vec<_>>().split(Option::is_none) {
             let points: Vec<[f64; 2]> = points.iter().flatten().copied().collect();
@@ -84,6 +89,8 @@ pub(super) fn scene(plot: &Plot, width: f64, height: f64) -> Scene {
             });
         }
     }
+    let names = names::beside(&named, &curves, frame);
+    curves.extend(names);
     Scene { width, height, frame, items, curves }
 }
 
@@ -100,7 +107,8 @@ fn heading(plot: &Plot, items: &mut Vec<Item>, left: f64, width: f64) -> f64 {
     };
     line(&plot.title, TITLE, INK, true);
     line(&plot.subtitle, SMALL, SOFT_INK, false);
-    let named: Vec<_> = plot.series.iter().enumerate().filter(|(_, s)| !s.name.is_empty()).collect();
+    let in_legend = |s: &Series| !s.name.is_empty() && s.style != Style::Named;
+    let named: Vec<_> = plot.series.iter().enumerate().filter(|(_, s)| in_legend(s)).collect();
     // One series needs no legend if the title already says what it is.
     if named.is_empty() || (named.len() == 1 && plot.series.len() == 1 && !plot.title.is_empty()) {
         return y + 10.0;

@@ -6,6 +6,7 @@
 //! Ito (2008), which stay apart for every kind of colour vision.
 
 mod layout;
+mod names;
 mod raster;
 mod svg;
 mod ticks;
@@ -46,6 +47,8 @@ pub enum Style {
     Dashed,
     /// A mark at each point.
     Points,
+    /// A mark at each point with the series' name beside it, which then is not in the legend.
+    Named,
 }
 
 /// Points that belong together.

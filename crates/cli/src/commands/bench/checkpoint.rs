@@ -14,7 +14,7 @@ use orrery_particles::bodies::Bodies;
 use orrery_particles::settings::{Acceptance, GravitySettings, Precision, SolverChoice};
 use serde_json::{Value, json};
 
-use super::{cpu_name, sizes};
+use super::{cpu_name, repeats, sizes};
 use crate::args::Bench;
 use crate::failure::Failure;
 use crate::say::say;
@@ -25,7 +25,7 @@ const INTERVAL: f64 = 600.0;
 /// Measures in the present folder, and leaves nothing there.
 pub fn bench(arguments: &Bench) -> Result<Value, Failure> {
     say!("{}; both synced and renamed, in the present directory", cpu_name());
-    say!("median of {} (fastest to slowest)", arguments.repeats);
+    say!("median of {} (fastest to slowest)", repeats(arguments));
     say!("");
     say!("{:>9} {:>10} {:>26} {:>26} {:>6}", "bodies", "bytes", "plain write, s", "checkpoint, s", "ratio");
     let results: Result<Vec<Value>, Failure> =
@@ -53,7 +53,7 @@ fn measure(arguments: &Bench, n: usize) -> Result<Value, Failure> {
         write_checkpoint(path, "{}", &columns).map_err(failed)?;
         let bytes = std::fs::read(path).map_err(|e| failed(orrery_io::IoError::system(path, e)))?;
         let (mut plainly, mut checkpoints) = (Vec::new(), Vec::new());
-        for _ in 0..arguments.repeats {
+        for _ in 0..repeats(arguments) {
             let began = Instant::now();
             write_whole(plain, &bytes).map_err(failed)?;
             plainly.push(began.elapsed().as_secs_f64());
@@ -76,7 +76,7 @@ fn measure(arguments: &Bench, n: usize) -> Result<Value, Failure> {
     say!("{n:>9} {bytes:>10} {:>26} {:>26} {ratio:>6.2}", show(&plainly), show(&checkpoints));
     say!("one every 10 min takes {:.3}% of a run", 100.0 * median(&checkpoints) / INTERVAL);
     Ok(json!({
-        "case": "checkpoint", "n": n, "bytes": bytes, "repeats": arguments.repeats,
+        "case": "checkpoint", "n": n, "bytes": bytes, "repeats": repeats(arguments),
         "plain_seconds": median(&plainly), "plain_fastest": plainly[0],
         "seconds": median(&checkpoints), "fastest": checkpoints[0], "ratio": ratio,
     }))

@@ -1,0 +1,153 @@
+//! Which CUDA devices there are, and what they are.
+
+use std::ffi::c_int;
+use std::ptr;
+use std::sync::{Arc, OnceLock};
+
+use cudarc::driver::result::device as ask;
+use cudarc::driver::sys::{self, CUdevice_attribute as Attribute};
+
+use super::nvrtc::Nvrtc;
+use super::{Cuda, check};
+use crate::choice::Backend;
+use crate::driver::{Fault, Opened};
+use crate::peaks;
+use crate::properties::{Kind, Properties};
+
+/// Driver and compiler, both there.
+struct Installed {
+    devices: usize,
+    /// 1000 major + 10 minor of the CUDA version that the driver speaks.
+    version: c_int,
+    compiler: Nvrtc,
+}
+
+/// How many devices, or why none can be used.
+pub(crate) fn count() -> Result<usize, String> {
+    installed().map(|installed| installed.devices)
+}
+
+fn installed() -> Result<&'static Installed, String> {
+    static INSTALLED: OnceLock<Result<Installed, String>> = OnceLock::new();
+    INSTALLED.get_or_init(look).as_ref().map_err(Clone::clone)
+}
+
+fn look() -> Result<Installed, String> {
+    // cudarc panics on a call into a library that is not there, so this comes before any.
+    // SAFETY: loading the driver's library runs its own initialisers only.
+    if !unsafe { sys::is_culib_present() } {
+        return Err("there is no NVIDIA driver here (libcuda cannot be loaded)".to_owned());
+    }
+    let said = |fault: Fault| format!("{}: {}", fault.call, fault.word);
+    let (mut devices, mut version) = (0, 0);
+    // SAFETY: the library is there; out-pointers are to locals.
+    unsafe {
+        check("cuInit", sys::cuInit(0)).map_err(said)?;
+        check("cuDriverGetVersion", sys::cuDriverGetVersion(&raw mut version)).map_err(said)?;
+        check("cuDeviceGetCount", sys::cuDeviceGetCount(&raw mut devices)).map_err(said)?;
+    }
+    if devices <= 0 {
+        return Err("the NVIDIA driver finds none".to_owned());
+    }
+    let compiler = Nvrtc::find((version / 1000).max(0) as u32).map_err(|why| format!("no NVRTC: {why}"))?;
+    Ok(Installed { devices: devices as usize, version, compiler })
+}
+
+pub(crate) fn open(index: usize) -> Result<Opened, Fault> {
+    let installed = installed().map_err(|why| Fault::new("cuInit", why))?;
+    let mut device = 0;
+    let mut context = ptr::null_mut();
+    // SAFETY: the driver is there and initialised; out-pointers are to locals.
+    unsafe {
+        check("cuDeviceGet", sys::cuDeviceGet(&raw mut device, index as c_int))?;
+        check("cuDevicePrimaryCtxRetain", sys::cuDevicePrimaryCtxRetain(&raw mut context, device))?;
+    }
+    let properties = properties(index, device, installed)?;
+    let capability = properties.capability.unwrap_or_default();
+    let driver = Cuda { device, context, capability, compiler: &installed.compiler };
+    Ok(Opened { properties, driver: Arc::new(driver) })
+}
+
+fn properties(index: usize, device: sys::CUdevice, installed: &Installed) -> Result<Properties, Fault> {
+    let number = |attribute| {
+        // SAFETY: the device was given out by the driver.
+        let value = unsafe { ask::get_attribute(device, attribute) };
+        value.map(|value| value.max(0) as u32).map_err(|error| super::fault("cuDeviceGetAttribute", error.0))
+    };
+    let name = ask::get_name(device).map_err(|error| super::fault("cuDeviceGetName", error.0))?;
+    // SAFETY: as above.
+    let memory = unsafe { ask::total_mem(device) };
+    let memory = memory.map_err(|error| super::fault("cuDeviceTotalMem", error.0))? as u64;
+    let capability = (
+        number(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?,
+        number(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?,
+    );
+    let multiprocessors = number(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
+    let clock_hz = f64::from(number(Attribute::CU_DEVICE_ATTRIBUTE_CLOCK_RATE)?) * 1e3;
+    let (peak_f32, peak_f64) = peaks::rates(Some(capability), multiprocessors, clock_hz);
+    // Two transfers a clock, bus width in bits.
+    let memory_clock_hz = f64::from(number(Attribute::CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE)?) * 1e3;
+    let bus_bytes = f64::from(number(Attribute::CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH)?) / 8.0;
+    let bandwidth = 2.0 * memory_clock_hz * bus_bytes;
+    Ok(Properties {
+        name,
+        backend: Backend::Cuda,
+        index,
+        kind: Kind::Gpu,
+        vendor: "NVIDIA".to_owned(),
+        memory,
+        multiprocessors,
+        clock_hz,
+        version: format!("compute capability {}.{}", capability.0, capability.1),
+        capability: Some(capability),
+        driver: driver_version(installed.version),
+        compiler: installed.compiler.title(),
+        largest_group: number(Attribute::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK)?,
+        local_bytes: u64::from(number(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK)?),
+        lanes: number(Attribute::CU_DEVICE_ATTRIBUTE_WARP_SIZE)?,
+        has_f64: true,
+        registers_a_multiprocessor: Some(number(
+            Attribute::CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR,
+        )?),
+        threads_a_multiprocessor: Some(number(
+            Attribute::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR,
+        )?),
+        peak_f32,
+        peak_f64,
+        peak_bandwidth: (bandwidth > 0.0).then_some(bandwidth),
+    })
+}
+
+/// "580.65.06 (CUDA 13.0)": CUDA itself tells only the second number.
+fn driver_version(version: c_int) -> String {
+    let cuda = format!("CUDA {}.{}", version / 1000, version % 1000 / 10);
+    let module = std::fs::read_to_string("/proc/driver/nvidia/version").unwrap_or_default();
+    match module_version(&module) {
+        Some(number) => format!("{number} ({cuda})"),
+        None => cuda,
+    }
+}
+
+/// The kernel module's version in what it says of itself.
+fn module_version(text: &str) -> Option<&str> {
+    let is_version =
+        |word: &&str| word.contains('.') && word.bytes().all(|b| b == b'.' || b.is_ascii_digit());
+    text.lines().next()?.split_whitespace().find(is_version)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn module_versions_are_found() {
+        let closed =
+            "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug 19 01:15:15 UTC 2023\n";
+        let open =
+            "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.65.06  Release Build\nGCC 12.2\n";
+        assert_eq!(module_version(closed), Some("535.104.05"));
+        assert_eq!(module_version(open), Some("580.65.06"));
+        assert_eq!(module_version(""), None);
+        assert_eq!(module_version("something else\n"), None);
+    }
+}

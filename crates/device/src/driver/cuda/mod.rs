@@ -1,0 +1,444 @@
+//! CUDA, through its driver API. One primary context a device, made current on a thread when that thread
+//! first calls; streams that wait for no other; no tracking of who uses which buffer, as a queue is in order
+//! and the caller orders several.
+
+mod find;
+mod nvrtc;
+
+use std::cell::Cell;
+use std::ffi::{CStr, CString, c_int, c_uint, c_void};
+use std::ptr;
+use std::sync::OnceLock;
+
+use cudarc::driver::sys::{self, CUresult};
+
+use super::{BuildFault, Driver, Fault, Handle, MOST_ARGUMENTS, Packed, Parameters, Pin};
+use crate::kernel::{Math, Resources};
+use crate::properties::Memory;
+pub(crate) use find::{count, open};
+use nvrtc::Nvrtc;
+
+/// A device with its context.
+struct Cuda {
+    device: sys::CUdevice,
+    context: sys::CUcontext,
+    capability: (u32, u32),
+    compiler: &'static Nvrtc,
+}
+
+// SAFETY: CUDA's handles may be used from any thread on which the context is current, and every call below
+// makes it current first.
+unsafe impl Send for Cuda {}
+// SAFETY: as above.
+unsafe impl Sync for Cuda {}
+
+thread_local! {
+    /// The context that this thread last made current: asking CUDA would cost as much as setting it.
+    static CURRENT: Cell<sys::CUcontext> = const { Cell::new(ptr::null_mut()) };
+}
+
+impl Cuda {
+    fn make_current(&self) -> Result<(), Fault> {
+        if CURRENT.get() == self.context {
+            return Ok(());
+        }
+        // SAFETY: the context was retained when the device was opened and is never released.
+        check("cuCtxSetCurrent", unsafe { sys::cuCtxSetCurrent(self.context) })?;
+        CURRENT.set(self.context);
+        Ok(())
+    }
+}
+
+fn stream(queue: Handle) -> sys::CUstream {
+    queue.0 as usize as sys::CUstream
+}
+
+fn event_of(event: Handle) -> sys::CUevent {
+    event.0 as usize as sys::CUevent
+}
+
+fn function_of(function: Handle) -> sys::CUfunction {
+    function.0 as usize as sys::CUfunction
+}
+
+fn handle<T>(pointer: *mut T) -> Handle {
+    Handle(pointer as usize as u64)
+}
+
+fn check(call: &'static str, code: CUresult) -> Result<(), Fault> {
+    if code == CUresult::CUDA_SUCCESS { Ok(()) } else { Err(fault(call, code)) }
+}
+
+#[cold]
+fn fault(call: &'static str, code: CUresult) -> Fault {
+    let mut text = ptr::null();
+    // SAFETY: CUDA gives a static string, or leaves the pointer null.
+    let word = unsafe {
+        let known = sys::cuGetErrorString(code, &raw mut text) == CUresult::CUDA_SUCCESS && !text.is_null();
+        if known { CStr::from_ptr(text).to_string_lossy().into_owned() } else { "unknown error".to_owned() }
+    };
+    Fault {
+        call,
+        word: format!("{word} ({code:?})"),
+        out_of_memory: code == CUresult::CUDA_ERROR_OUT_OF_MEMORY,
+        of_a_kernel: is_of_a_kernel(code),
+    }
+}
+
+/// Whether an error comes from a kernel that ran, whichever call reports it; no call works after one.
+fn is_of_a_kernel(code: CUresult) -> bool {
+    matches!(
+        code,
+        CUresult::CUDA_ERROR_ILLEGAL_ADDRESS
+            | CUresult::CUDA_ERROR_LAUNCH_FAILED
+            | CUresult::CUDA_ERROR_LAUNCH_TIMEOUT
+            | CUresult::CUDA_ERROR_ASSERT
+            | CUresult::CUDA_ERROR_HARDWARE_STACK_ERROR
+            | CUresult::CUDA_ERROR_ILLEGAL_INSTRUCTION
+            | CUresult::CUDA_ERROR_MISALIGNED_ADDRESS
+            | CUresult::CUDA_ERROR_INVALID_ADDRESS_SPACE
+            | CUresult::CUDA_ERROR_INVALID_PC
+    )
+}
+
+type Elapsed = unsafe extern "C" fn(*mut f32, sys::CUevent, sys::CUevent) -> CUresult;
+type ParameterInfo = unsafe extern "C" fn(sys::CUfunction, usize, *mut usize, *mut usize) -> CUresult;
+
+/// Functions that not every driver has; cudarc would panic on a missing one.
+struct Optional {
+    elapsed: Option<Elapsed>,
+    parameter: Option<ParameterInfo>,
+}
+
+fn optional() -> &'static Optional {
+    static OPTIONAL: OnceLock<Optional> = OnceLock::new();
+    // SAFETY: a device was opened, so the library is there; types as in cuda.h.
+    OPTIONAL.get_or_init(|| unsafe {
+        let library = sys::culib();
+        let get = |name: &[u8]| library.get::<Elapsed>(name).ok().map(|function| *function);
+        Optional {
+            elapsed: get(b"cuEventElapsedTime_v2\0").or_else(|| get(b"cuEventElapsedTime\0")),
+            parameter: library.get::<ParameterInfo>(b"cuFuncGetParamInfo\0").ok().map(|function| *function),
+        }
+    })
+}
+
+// SAFETY of the blocks below: `make_current` came first, handles are live and CUDA's (the contract in
+// driver/mod.rs), and every out-pointer is to a local.
+impl Driver for Cuda {
+    fn memory(&self, _held: u64) -> Result<Memory, Fault> {
+        self.make_current()?;
+        let (mut free, mut total) = (0, 0);
+        // SAFETY: see above.
+        check("cuMemGetInfo", unsafe { sys::cuMemGetInfo_v2(&raw mut free, &raw mut total) })?;
+        Ok(Memory { free: free as u64, total: total as u64 })
+    }
+
+    fn largest_buffer(&self, _held: u64) -> u64 {
+        u64::MAX
+    }
+
+    fn allocate(&self, bytes: u64) -> Result<Handle, Fault> {
+        self.make_current()?;
+        let mut address = 0;
+        // SAFETY: see above.
+        check("cuMemAlloc", unsafe { sys::cuMemAlloc_v2(&raw mut address, bytes as usize) })?;
+        Ok(Handle(address))
+    }
+
+    unsafe fn free(&self, memory: Handle) {
+        if self.make_current().is_ok() {
+            // SAFETY: see above; cuMemFree waits for the device.
+            unsafe { sys::cuMemFree_v2(memory.0) };
+        }
+    }
+
+    fn pin(&self, bytes: usize) -> Result<Pin, Fault> {
+        self.make_current()?;
+        let mut pointer: *mut c_void = ptr::null_mut();
+        // SAFETY: see above; the memory has `bytes` bytes.
+        unsafe {
+            check("cuMemHostAlloc", sys::cuMemHostAlloc(&raw mut pointer, bytes, 0))?;
+            ptr::write_bytes(pointer.cast::<u8>(), 0, bytes);
+        }
+        Ok(Pin { pointer: pointer.cast(), handle: handle(pointer) })
+    }
+
+    unsafe fn unpin(&self, pin: Pin, _bytes: usize) {
+        if self.make_current().is_ok() {
+            // SAFETY: see above.
+            unsafe { sys::cuMemFreeHost(pin.pointer.cast()) };
+        }
+    }
+
+    fn new_queue(&self) -> Result<Handle, Fault> {
+        self.make_current()?;
+        let mut stream = ptr::null_mut();
+        let flags = sys::CUstream_flags::CU_STREAM_NON_BLOCKING as c_uint;
+        // SAFETY: see above.
+        check("cuStreamCreate", unsafe { sys::cuStreamCreate(&raw mut stream, flags) })?;
+        Ok(handle(stream))
+    }
+
+    unsafe fn free_queue(&self, queue: Handle) {
+        if self.make_current().is_ok() {
+            // SAFETY: see above; the stream goes when its work is done.
+            unsafe { sys::cuStreamDestroy_v2(stream(queue)) };
+        }
+    }
+
+    unsafe fn finish(&self, queue: Handle) -> Result<(), Fault> {
+        self.make_current()?;
+        // SAFETY: see above.
+        check("cuStreamSynchronize", unsafe { sys::cuStreamSynchronize(stream(queue)) })
+    }
+
+    unsafe fn clear(&self, queue: Handle, memory: Handle, bytes: usize) -> Result<(), Fault> {
+        self.make_current()?;
+        // SAFETY: see above.
+        check("cuMemsetD8Async", unsafe { sys::cuMemsetD8Async(memory.0, 0, bytes, stream(queue)) })
+    }
+
+    unsafe fn write(&self, queue: Handle, to: Handle, from: *const u8, bytes: usize) -> Result<(), Fault> {
+        self.make_current()?;
+        // SAFETY: see above. `from` may be page-locked, and then only the wait ends its use.
+        unsafe {
+            check("cuMemcpyHtoDAsync", sys::cuMemcpyHtoDAsync_v2(to.0, from.cast(), bytes, stream(queue)))?;
+            self.finish(queue)
+        }
+    }
+
+    unsafe fn read(&self, queue: Handle, from: Handle, to: *mut u8, bytes: usize) -> Result<(), Fault> {
+        // SAFETY: see above.
+        unsafe {
+            let queued = self.read_later(queue, from, to, bytes);
+            // Waits even for a copy that was refused: a fault must not leave `to` in use.
+            let finished = self.finish(queue);
+            queued.and(finished)
+        }
+    }
+
+    unsafe fn read_later(&self, queue: Handle, from: Handle, to: *mut u8, bytes: usize) -> Result<(), Fault> {
+        self.make_current()?;
+        // SAFETY: see above.
+        let code = unsafe { sys::cuMemcpyDtoHAsync_v2(to.cast(), from.0, bytes, stream(queue)) };
+        check("cuMemcpyDtoHAsync", code)
+    }
+
+    unsafe fn copy(&self, queue: Handle, from: Handle, to: Handle, bytes: usize) -> Result<(), Fault> {
+        self.make_current()?;
+        // SAFETY: see above.
+        let code = unsafe { sys::cuMemcpyDtoDAsync_v2(to.0, from.0, bytes, stream(queue)) };
+        check("cuMemcpyDtoDAsync", code)
+    }
+
+    unsafe fn record(&self, queue: Handle) -> Result<Handle, Fault> {
+        self.make_current()?;
+        let mut event = ptr::null_mut();
+        // SAFETY: see above; an event that cannot be recorded is destroyed.
+        unsafe {
+            check("cuEventCreate", sys::cuEventCreate(&raw mut event, 0))?;
+            check("cuEventRecord", sys::cuEventRecord(event, stream(queue))).inspect_err(|_| {
+                sys::cuEventDestroy_v2(event);
+            })?;
+        }
+        Ok(handle(event))
+    }
+
+    unsafe fn wait_for(&self, queue: Handle, event: Handle) -> Result<(), Fault> {
+        self.make_current()?;
+        // SAFETY: see above.
+        check("cuStreamWaitEvent", unsafe { sys::cuStreamWaitEvent(stream(queue), event_of(event), 0) })
+    }
+
+    unsafe fn is_done(&self, event: Handle) -> Result<bool, Fault> {
+        self.make_current()?;
+        // SAFETY: see above.
+        match unsafe { sys::cuEventQuery(event_of(event)) } {
+            CUresult::CUDA_ERROR_NOT_READY => Ok(false),
+            code => check("cuEventQuery", code).map(|()| true),
+        }
+    }
+
+    unsafe fn wait(&self, event: Handle) -> Result<(), Fault> {
+        self.make_current()?;
+        // SAFETY: see above.
+        check("cuEventSynchronize", unsafe { sys::cuEventSynchronize(event_of(event)) })
+    }
+
+    unsafe fn seconds_between(&self, earlier: Handle, later: Handle) -> Result<f64, Fault> {
+        const CALL: &str = "cuEventElapsedTime";
+        self.make_current()?;
+        let elapsed =
+            optional().elapsed.ok_or_else(|| Fault::new(CALL, "the driver has no such function"))?;
+        let mut milliseconds = 0.0;
+        // SAFETY: see above.
+        check(CALL, unsafe { elapsed(&raw mut milliseconds, event_of(earlier), event_of(later)) })?;
+        Ok(f64::from(milliseconds) * 1e-3)
+    }
+
+    unsafe fn free_event(&self, event: Handle) {
+        if self.make_current().is_ok() {
+            // SAFETY: see above.
+            unsafe { sys::cuEventDestroy_v2(event_of(event)) };
+        }
+    }
+
+    fn compile(&self, name: &str, text: &str, math: Math) -> Result<(Handle, Vec<u8>), BuildFault> {
+        let code = self.compiler.compile(name, text, math, self.capability)?.code;
+        Ok((self.load(&code)?, code))
+    }
+
+    fn load(&self, binary: &[u8]) -> Result<Handle, Fault> {
+        self.make_current()?;
+        let mut module = ptr::null_mut();
+        // PTX is read as a string; a cubin does not mind the byte more.
+        let image = [binary, &[0]].concat();
+        // SAFETY: see above; the image was compiled for this device, by us or (with its hash intact) before.
+        check("cuModuleLoadData", unsafe { sys::cuModuleLoadData(&raw mut module, image.as_ptr().cast()) })?;
+        Ok(handle(module))
+    }
+
+    unsafe fn unload(&self, module: Handle) {
+        if self.make_current().is_ok() {
+            // SAFETY: see above; no kernel may be running when its code goes.
+            unsafe {
+                sys::cuCtxSynchronize();
+                sys::cuModuleUnload(module.0 as usize as sys::CUmodule);
+            }
+        }
+    }
+
+    unsafe fn function(&self, module: Handle, name: &str) -> Result<Option<Handle>, Fault> {
+        self.make_current()?;
+        let Ok(name) = CString::new(name) else { return Ok(None) };
+        let mut function = ptr::null_mut();
+        // SAFETY: see above.
+        let code = unsafe {
+            sys::cuModuleGetFunction(&raw mut function, module.0 as usize as sys::CUmodule, name.as_ptr())
+        };
+        match code {
+            CUresult::CUDA_ERROR_NOT_FOUND => Ok(None),
+            code => check("cuModuleGetFunction", code).map(|()| Some(handle(function))),
+        }
+    }
+
+    unsafe fn free_function(&self, _function: Handle) {}
+
+    unsafe fn parameters(&self, function: Handle) -> Result<Parameters, Fault> {
+        self.make_current()?;
+        let Some(ask) = optional().parameter else { return Ok(Parameters::default()) };
+        let mut parameters = Parameters::default();
+        let (mut offset, mut bytes) = (0, 0);
+        // SAFETY: see above; an index beyond the last is refused.
+        while unsafe { ask(function_of(function), parameters.bytes.len(), &raw mut offset, &raw mut bytes) }
+            == CUresult::CUDA_SUCCESS
+        {
+            parameters.bytes.push(bytes);
+        }
+        parameters.count = Some(parameters.bytes.len());
+        Ok(parameters)
+    }
+
+    unsafe fn resources(&self, function: Handle) -> Result<Resources, Fault> {
+        use sys::CUfunction_attribute as Attribute;
+        self.make_current()?;
+        let ask = |attribute| {
+            let mut value: c_int = 0;
+            // SAFETY: see above.
+            let code = unsafe { sys::cuFuncGetAttribute(&raw mut value, attribute, function_of(function)) };
+            check("cuFuncGetAttribute", code).map(|()| value.max(0) as u32)
+        };
+        Ok(Resources {
+            registers: Some(ask(Attribute::CU_FUNC_ATTRIBUTE_NUM_REGS)?),
+            local_bytes: ask(Attribute::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES)?,
+            // What CUDA calls local memory is private to a thread and lies in the slow memory.
+            spill_bytes: Some(ask(Attribute::CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES)?),
+            largest_group: ask(Attribute::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK)?,
+        })
+    }
+
+    unsafe fn groups_a_multiprocessor(&self, function: Handle, group: u32) -> Option<u32> {
+        self.make_current().ok()?;
+        let mut groups: c_int = 0;
+        let group = c_int::try_from(group).ok()?;
+        // SAFETY: see above.
+        let code = unsafe {
+            sys::cuOccupancyMaxActiveBlocksPerMultiprocessor(&raw mut groups, function_of(function), group, 0)
+        };
+        check("cuOccupancyMaxActiveBlocksPerMultiprocessor", code).ok()?;
+        u32::try_from(groups).ok()
+    }
+
+    unsafe fn launch(
+        &self,
+        queue: Handle,
+        function: Handle,
+        groups: u32,
+        group: u32,
+        arguments: &[Packed],
+    ) -> Result<(), Fault> {
+        self.make_current()?;
+        // CUDA reads as many pointers as the kernel has parameters, whatever we give: an old driver that
+        // does not tell how many those are must find none that is wild.
+        let zero = [0u64; 2];
+        let mut pointers = [zero.as_ptr().cast_mut().cast::<c_void>(); MOST_ARGUMENTS];
+        for (pointer, argument) in pointers.iter_mut().zip(arguments) {
+            *pointer = argument.bytes.as_ptr().cast_mut().cast();
+        }
+        // SAFETY: see above; CUDA copies the arguments before it returns.
+        let code = unsafe {
+            sys::cuLaunchKernel(
+                function_of(function),
+                groups,
+                1,
+                1,
+                group,
+                1,
+                1,
+                0,
+                stream(queue),
+                pointers.as_mut_ptr(),
+                ptr::null_mut(),
+            )
+        };
+        check("cuLaunchKernel", code)
+    }
+
+    fn context(&self) -> Option<Handle> {
+        Some(handle(self.context))
+    }
+
+    fn can_reach(&self, other: usize) -> bool {
+        let mut possible = 0;
+        let Ok(other) = cudarc::driver::result::device::get(other as c_int) else { return false };
+        // SAFETY: see above.
+        let code = unsafe { sys::cuDeviceCanAccessPeer(&raw mut possible, self.device, other) };
+        code == CUresult::CUDA_SUCCESS && possible != 0
+    }
+
+    unsafe fn enable_peer(&self, context: Handle) -> Result<(), Fault> {
+        self.make_current()?;
+        // SAFETY: see above.
+        match unsafe { sys::cuCtxEnablePeerAccess(context.0 as usize as sys::CUcontext, 0) } {
+            CUresult::CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED => Ok(()),
+            code => check("cuCtxEnablePeerAccess", code),
+        }
+    }
+
+    unsafe fn copy_across(
+        &self,
+        queue: Handle,
+        from: (Handle, Handle),
+        to: (Handle, Handle),
+        bytes: usize,
+    ) -> Result<(), Fault> {
+        self.make_current()?;
+        let context = |handle: Handle| handle.0 as usize as sys::CUcontext;
+        // SAFETY: see above.
+        let code = unsafe {
+            sys::cuMemcpyPeerAsync(to.0.0, context(to.1), from.0.0, context(from.1), bytes, stream(queue))
+        };
+        check("cuMemcpyPeerAsync", code)
+    }
+}

@@ -1,0 +1,482 @@
+//! OpenCL, through whatever driver is installed. One context a device; queues keep order and times.
+
+mod find;
+
+use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::ffi::{CString, c_void};
+use std::ptr;
+use std::sync::{Mutex, PoisonError};
+
+use opencl3::command_queue as queues;
+use opencl3::command_queue::{CL_BLOCKING, CL_NON_BLOCKING, CL_QUEUE_PROFILING_ENABLE};
+use opencl3::context::context::create_context;
+use opencl3::device::{CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT, Device};
+use opencl3::error_codes::{
+    CL_BUILD_PROGRAM_FAILURE, CL_INVALID_KERNEL_NAME, CL_MEM_OBJECT_ALLOCATION_FAILURE, CL_OUT_OF_RESOURCES,
+    ClError,
+};
+use opencl3::event as events;
+use opencl3::kernel as kernels;
+use opencl3::memory::{
+    CL_MAP_READ, CL_MAP_WRITE, CL_MEM_ALLOC_HOST_PTR, CL_MEM_READ_WRITE, create_buffer, release_mem_object,
+};
+use opencl3::program as programs;
+use opencl3::types::{cl_command_queue, cl_context, cl_event, cl_int, cl_kernel, cl_mem, cl_program};
+
+use super::{BuildFault, Driver, Fault, Handle, Packed, Parameters, Pin};
+use crate::kernel::{Math, Resources};
+use crate::properties::Memory;
+pub(crate) use find::{count, gpus, open};
+
+/// A device with its context.
+struct OpenCl {
+    device: Device,
+    context: cl_context,
+    /// Maps page-locked memory.
+    mapping: cl_command_queue,
+    /// The compiler's options that no kernel changes.
+    options: String,
+    has_exact_division: bool,
+    memory: u64,
+    largest_buffer: u64,
+    /// A kernel's arguments are set one by one on an object that threads share.
+    launching: Mutex<()>,
+}
+
+// SAFETY: OpenCL's functions may be called from any thread, save the setting of a kernel's arguments, which
+// `launching` guards.
+unsafe impl Send for OpenCl {}
+// SAFETY: as above.
+unsafe impl Sync for OpenCl {}
+
+fn handle<T>(pointer: *mut T) -> Handle {
+    Handle(pointer as usize as u64)
+}
+
+fn queue_of(queue: Handle) -> cl_command_queue {
+    queue.0 as usize as cl_command_queue
+}
+
+fn memory_of(memory: Handle) -> cl_mem {
+    memory.0 as usize as cl_mem
+}
+
+fn event_of(event: Handle) -> cl_event {
+    event.0 as usize as cl_event
+}
+
+fn program_of(module: Handle) -> cl_program {
+    module.0 as usize as cl_program
+}
+
+fn kernel_of(function: Handle) -> cl_kernel {
+    function.0 as usize as cl_kernel
+}
+
+#[cold]
+fn fault(call: &'static str, code: cl_int) -> Fault {
+    let is_allocation = ["clCreateBuffer", "clEnqueueFillBuffer"].contains(&call);
+    // NVIDIA's driver says that it is out of resources where a kernel went outside its memory.
+    let is_out = code == CL_OUT_OF_RESOURCES;
+    Fault {
+        call,
+        word: ClError(code).to_string(),
+        out_of_memory: code == CL_MEM_OBJECT_ALLOCATION_FAILURE || (is_out && is_allocation),
+        of_a_kernel: is_out && !is_allocation,
+    }
+}
+
+/// An enqueued command gives an event, which is of no use here.
+fn queued(call: &'static str, result: Result<cl_event, cl_int>) -> Result<(), Fault> {
+    let event = result.map_err(|code| fault(call, code))?;
+    // SAFETY: the event was just given to us, and is used no more.
+    let _ = unsafe { events::release_event(event) };
+    Ok(())
+}
+
+impl OpenCl {
+    fn new(device: Device, language: &str, memory: u64) -> Result<Self, Fault> {
+        let context = create_context(&[device.id()], ptr::null(), None, ptr::null_mut())
+            .map_err(|code| fault("clCreateContext", code))?;
+        let ask = |error: ClError| fault("clGetDeviceInfo", error.0);
+        let config = device.single_fp_config().map_err(ask)?;
+        Ok(Self {
+            device,
+            context,
+            mapping: queue_on(context, device)?,
+            options: format!("{language} -cl-mad-enable"),
+            has_exact_division: config & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT != 0,
+            memory,
+            largest_buffer: device.max_mem_alloc_size().map_err(ask)?,
+            launching: Mutex::new(()),
+        })
+    }
+
+    fn options(&self, math: Math) -> String {
+        let exact = if self.has_exact_division { " -cl-fp32-correctly-rounded-divide-sqrt" } else { "" };
+        let options = &self.options;
+        match math {
+            Math::Precise => format!("{options}{exact}"),
+            Math::FlushToZero => format!("{options}{exact} -cl-denorms-are-zero"),
+            Math::Fast => format!("{options} -cl-denorms-are-zero -cl-fast-relaxed-math"),
+        }
+    }
+
+    fn build(&self, program: cl_program, options: &str) -> Result<(), BuildFault> {
+        let options =
+            CString::new(options).map_err(|_| Fault::new("clBuildProgram", "options with a NUL"))?;
+        programs::build_program(program, &[self.device.id()], &options, None, ptr::null_mut()).map_err(
+            |code| {
+                if code != CL_BUILD_PROGRAM_FAILURE {
+                    return fault("clBuildProgram", code).into();
+                }
+                let log = programs::get_program_build_data(
+                    program,
+                    self.device.id(),
+                    programs::CL_PROGRAM_BUILD_LOG,
+                );
+                let log = String::from_utf8_lossy(&log.unwrap_or_default()).trim_matches('\0').to_owned();
+                BuildFault::Log(log)
+            },
+        )
+    }
+
+    fn profile(event: Handle) -> Result<u64, Fault> {
+        events::get_event_profiling_info(event_of(event), events::CL_PROFILING_COMMAND_END)
+            .map(u64::from)
+            .map_err(|code| fault("clGetEventProfilingInfo", code))
+    }
+}
+
+fn queue_on(context: cl_context, device: Device) -> Result<cl_command_queue, Fault> {
+    // The newer call with properties is missing before OpenCL 2.0.
+    // SAFETY: the device belongs to the context.
+    unsafe { queues::create_command_queue(context, device.id(), CL_QUEUE_PROFILING_ENABLE) }
+        .map_err(|code| fault("clCreateCommandQueue", code))
+}
+
+/// Layout of host memory that the driver did not want to give out.
+fn layout(bytes: usize) -> Option<Layout> {
+    Layout::from_size_align(bytes, 64).ok()
+}
+
+// SAFETY of the blocks below: handles are live and OpenCL's own, sizes and host pointers are right (the
+// contract in driver/mod.rs), and wait lists are empty or one live event long.
+impl Driver for OpenCl {
+    fn memory(&self, held: u64) -> Result<Memory, Fault> {
+        Ok(Memory { free: self.memory.saturating_sub(held), total: self.memory })
+    }
+
+    fn largest_buffer(&self, held: u64) -> u64 {
+        self.largest_buffer.min(self.memory.saturating_sub(held))
+    }
+
+    fn allocate(&self, bytes: u64) -> Result<Handle, Fault> {
+        // SAFETY: see above.
+        unsafe { create_buffer(self.context, CL_MEM_READ_WRITE, bytes as usize, ptr::null_mut()) }
+            .map(handle)
+            .map_err(|code| fault("clCreateBuffer", code))
+    }
+
+    unsafe fn free(&self, memory: Handle) {
+        // SAFETY: see above; commands that are queued hold a reference of their own.
+        let _ = unsafe { release_mem_object(memory_of(memory)) };
+    }
+
+    fn pin(&self, bytes: usize) -> Result<Pin, Fault> {
+        let flags = CL_MEM_READ_WRITE | CL_MEM_ALLOC_HOST_PTR;
+        // SAFETY: see above; the mapping and the plain allocation both have `bytes` bytes.
+        unsafe {
+            if let Ok(memory) = create_buffer(self.context, flags, bytes, ptr::null_mut()) {
+                let mut pointer: *mut c_void = ptr::null_mut();
+                let map = CL_MAP_READ | CL_MAP_WRITE;
+                let (none, at) = (ptr::null(), &mut pointer);
+                let mapped =
+                    queues::enqueue_map_buffer(self.mapping, memory, CL_BLOCKING, map, 0, bytes, at, 0, none);
+                if queued("clEnqueueMapBuffer", mapped).is_ok() && !pointer.is_null() {
+                    ptr::write_bytes(pointer.cast::<u8>(), 0, bytes);
+                    return Ok(Pin { pointer: pointer.cast(), handle: handle(memory) });
+                }
+                let _ = release_mem_object(memory);
+            }
+            let pointer = layout(bytes).map_or(ptr::null_mut(), |layout| alloc_zeroed(layout));
+            if pointer.is_null() {
+                return Err(Fault::new("clCreateBuffer", "the host has no such memory"));
+            }
+            Ok(Pin { pointer, handle: handle::<c_void>(ptr::null_mut()) })
+        }
+    }
+
+    unsafe fn unpin(&self, pin: Pin, bytes: usize) {
+        // SAFETY: see above; `pin` came from `pin` with the same number of bytes.
+        unsafe {
+            if pin.handle == handle::<c_void>(ptr::null_mut()) {
+                if let Some(layout) = layout(bytes) {
+                    dealloc(pin.pointer, layout);
+                }
+                return;
+            }
+            let memory = memory_of(pin.handle);
+            let unmapped =
+                queues::enqueue_unmap_mem_object(self.mapping, memory, pin.pointer.cast(), 0, ptr::null());
+            let _ = queued("clEnqueueUnmapMemObject", unmapped);
+            let _ = queues::finish(self.mapping);
+            let _ = release_mem_object(memory);
+        }
+    }
+
+    fn new_queue(&self) -> Result<Handle, Fault> {
+        queue_on(self.context, self.device).map(handle)
+    }
+
+    unsafe fn free_queue(&self, queue: Handle) {
+        // SAFETY: see above; the queue goes when its work is done.
+        let _ = unsafe { queues::release_command_queue(queue_of(queue)) };
+    }
+
+    unsafe fn finish(&self, queue: Handle) -> Result<(), Fault> {
+        queues::finish(queue_of(queue)).map_err(|code| fault("clFinish", code))
+    }
+
+    unsafe fn clear(&self, queue: Handle, memory: Handle, bytes: usize) -> Result<(), Fault> {
+        // The widest pattern that divides the buffer: drivers fill by pattern.
+        let width = 1 << bytes.trailing_zeros().min(4);
+        let zeros = [0u8; 16];
+        // SAFETY: see above.
+        let filled = unsafe {
+            queues::enqueue_fill_buffer(
+                queue_of(queue),
+                memory_of(memory),
+                zeros.as_ptr().cast(),
+                width,
+                0,
+                bytes,
+                0,
+                ptr::null(),
+            )
+        };
+        queued("clEnqueueFillBuffer", filled)
+    }
+
+    unsafe fn write(&self, queue: Handle, to: Handle, from: *const u8, bytes: usize) -> Result<(), Fault> {
+        // SAFETY: see above.
+        let written = unsafe {
+            queues::enqueue_write_buffer(
+                queue_of(queue),
+                memory_of(to),
+                CL_BLOCKING,
+                0,
+                bytes,
+                from.cast(),
+                0,
+                ptr::null(),
+            )
+        };
+        queued("clEnqueueWriteBuffer", written)
+    }
+
+    unsafe fn read(&self, queue: Handle, from: Handle, to: *mut u8, bytes: usize) -> Result<(), Fault> {
+        // SAFETY: see above.
+        unsafe { read(CL_BLOCKING, queue, from, to, bytes) }
+    }
+
+    unsafe fn read_later(&self, queue: Handle, from: Handle, to: *mut u8, bytes: usize) -> Result<(), Fault> {
+        // SAFETY: see above.
+        unsafe { read(CL_NON_BLOCKING, queue, from, to, bytes) }
+    }
+
+    unsafe fn copy(&self, queue: Handle, from: Handle, to: Handle, bytes: usize) -> Result<(), Fault> {
+        // SAFETY: see above.
+        let copied = unsafe {
+            queues::enqueue_copy_buffer(
+                queue_of(queue),
+                memory_of(from),
+                memory_of(to),
+                0,
+                0,
+                bytes,
+                0,
+                ptr::null(),
+            )
+        };
+        queued("clEnqueueCopyBuffer", copied)
+    }
+
+    unsafe fn record(&self, queue: Handle) -> Result<Handle, Fault> {
+        // SAFETY: see above.
+        let event = unsafe { queues::enqueue_marker_with_wait_list(queue_of(queue), 0, ptr::null()) }
+            .map_err(|code| fault("clEnqueueMarkerWithWaitList", code))?;
+        // Whoever polls this event, or waits for it in another queue, relies on this queue having started.
+        queues::flush(queue_of(queue)).map_err(|code| fault("clFlush", code))?;
+        Ok(handle(event))
+    }
+
+    unsafe fn wait_for(&self, queue: Handle, event: Handle) -> Result<(), Fault> {
+        let event = event_of(event);
+        // SAFETY: see above.
+        let waits = unsafe { queues::enqueue_barrier_with_wait_list(queue_of(queue), 1, &raw const event) };
+        queued("clEnqueueBarrierWithWaitList", waits)
+    }
+
+    unsafe fn is_done(&self, event: Handle) -> Result<bool, Fault> {
+        let status = events::get_event_info(event_of(event), events::CL_EVENT_COMMAND_EXECUTION_STATUS)
+            .map(i32::from)
+            .map_err(|code| fault("clGetEventInfo", code))?;
+        match status {
+            failed if failed < 0 => Err(fault("clGetEventInfo", failed)),
+            status => Ok(status == events::CL_COMPLETE),
+        }
+    }
+
+    unsafe fn wait(&self, event: Handle) -> Result<(), Fault> {
+        events::wait_for_events(&[event_of(event)]).map_err(|code| fault("clWaitForEvents", code))
+    }
+
+    unsafe fn seconds_between(&self, earlier: Handle, later: Handle) -> Result<f64, Fault> {
+        let (earlier, later) = (Self::profile(earlier)?, Self::profile(later)?);
+        Ok((later as f64 - earlier as f64) * 1e-9)
+    }
+
+    unsafe fn free_event(&self, event: Handle) {
+        // SAFETY: see above.
+        let _ = unsafe { events::release_event(event_of(event)) };
+    }
+
+    fn compile(&self, _name: &str, text: &str, math: Math) -> Result<(Handle, Vec<u8>), BuildFault> {
+        let program = programs::create_program_with_source(self.context, &[text])
+            .map_err(|code| fault("clCreateProgramWithSource", code))?;
+        let built = self.build(program, &self.options(math)).and_then(|()| {
+            let binaries = programs::get_program_info(program, programs::CL_PROGRAM_BINARIES)
+                .map_err(|code| fault("clGetProgramInfo", code))?;
+            Ok(Vec::<Vec<u8>>::from(binaries).into_iter().next().unwrap_or_default())
+        });
+        match built {
+            Ok(binary) => Ok((handle(program), binary)),
+            Err(fault) => {
+                // SAFETY: nobody else has the program.
+                unsafe { self.unload(handle(program)) };
+                Err(fault)
+            }
+        }
+    }
+
+    fn load(&self, binary: &[u8]) -> Result<Handle, Fault> {
+        const CALL: &str = "clCreateProgramWithBinary";
+        // SAFETY: the device belongs to the context; the driver wrote the binary, and its hash is intact.
+        let program =
+            unsafe { programs::create_program_with_binary(self.context, &[self.device.id()], &[binary]) }
+                .map_err(|code| fault(CALL, code))?;
+        self.build(program, "").map_err(|why| {
+            // SAFETY: nobody else has the program.
+            unsafe { self.unload(handle(program)) };
+            match why {
+                BuildFault::Fault(fault) => fault,
+                BuildFault::Log(log) => Fault::new(CALL, log),
+            }
+        })?;
+        Ok(handle(program))
+    }
+
+    unsafe fn unload(&self, module: Handle) {
+        // SAFETY: see above; kernels hold a reference of their own.
+        let _ = unsafe { programs::release_program(program_of(module)) };
+    }
+
+    unsafe fn function(&self, module: Handle, name: &str) -> Result<Option<Handle>, Fault> {
+        let Ok(name) = CString::new(name) else { return Ok(None) };
+        match kernels::create_kernel(program_of(module), &name) {
+            Ok(kernel) => Ok(Some(handle(kernel))),
+            Err(CL_INVALID_KERNEL_NAME) => Ok(None),
+            Err(code) => Err(fault("clCreateKernel", code)),
+        }
+    }
+
+    unsafe fn free_function(&self, function: Handle) {
+        // SAFETY: see above; launches that are queued hold a reference of their own.
+        let _ = unsafe { kernels::release_kernel(kernel_of(function)) };
+    }
+
+    unsafe fn parameters(&self, function: Handle) -> Result<Parameters, Fault> {
+        let count = kernels::get_kernel_info(kernel_of(function), kernels::CL_KERNEL_NUM_ARGS)
+            .map(u32::from)
+            .map_err(|code| fault("clGetKernelInfo", code))?;
+        Ok(Parameters { count: Some(count as usize), bytes: Vec::new() })
+    }
+
+    unsafe fn resources(&self, function: Handle) -> Result<Resources, Fault> {
+        let ask = |what| {
+            kernels::get_kernel_work_group_info(kernel_of(function), self.device.id(), what)
+                .map_err(|code| fault("clGetKernelWorkGroupInfo", code))
+        };
+        let largest = usize::from(ask(kernels::CL_KERNEL_WORK_GROUP_SIZE)?) as u32;
+        let declared = Vec::<usize>::from(ask(kernels::CL_KERNEL_COMPILE_WORK_GROUP_SIZE)?);
+        let declared = declared.first().map_or(0, |&threads| threads as u32);
+        Ok(Resources {
+            registers: None,
+            local_bytes: u64::from(ask(kernels::CL_KERNEL_LOCAL_MEM_SIZE)?) as u32,
+            spill_bytes: None,
+            largest_group: if declared == 0 { largest } else { declared },
+        })
+    }
+
+    unsafe fn groups_a_multiprocessor(&self, _function: Handle, _group: u32) -> Option<u32> {
+        None
+    }
+
+    unsafe fn launch(
+        &self,
+        queue: Handle,
+        function: Handle,
+        groups: u32,
+        group: u32,
+        arguments: &[Packed],
+    ) -> Result<(), Fault> {
+        let kernel = kernel_of(function);
+        let (threads, group) = (groups as usize * group as usize, group as usize);
+        let _alone = self.launching.lock().unwrap_or_else(PoisonError::into_inner);
+        for (i, argument) in arguments.iter().enumerate() {
+            // SAFETY: see above; OpenCL copies the argument.
+            unsafe {
+                kernels::set_kernel_arg(kernel, i as u32, argument.len, argument.bytes.as_ptr().cast())
+            }
+            .map_err(|code| {
+                let refused = fault("clSetKernelArg", code);
+                let word = format!("argument {} of {} bytes: {}", i + 1, argument.len, refused.word);
+                Fault { word, ..refused }
+            })?;
+        }
+        // SAFETY: see above.
+        let launched = unsafe {
+            queues::enqueue_nd_range_kernel(
+                queue_of(queue),
+                kernel,
+                1,
+                ptr::null(),
+                &raw const threads,
+                &raw const group,
+                0,
+                ptr::null(),
+            )
+        };
+        queued("clEnqueueNDRangeKernel", launched)
+    }
+}
+
+/// # Safety
+/// As for `Driver::read`.
+unsafe fn read(blocking: u32, queue: Handle, from: Handle, to: *mut u8, bytes: usize) -> Result<(), Fault> {
+    // SAFETY: as the caller says.
+    let done = unsafe {
+        queues::enqueue_read_buffer(
+            queue_of(queue),
+            memory_of(from),
+            blocking,
+            0,
+            bytes,
+            to.cast(),
+            0,
+            ptr::null(),
+        )
+    };
+    queued("clEnqueueReadBuffer", done)
+}

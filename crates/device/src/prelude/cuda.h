@@ -1,0 +1,61 @@
+// The dialect, for CUDA C++ as NVRTC compiles it (no header files). opencl.h says the same in OpenCL C.
+
+#define ON_CUDA 1
+
+typedef unsigned int uint;
+typedef unsigned long long ulong;
+
+// Kernel functions of groups of T threads; KERNEL_MIN wants at least B groups on a multiprocessor.
+#define KERNEL(T) extern "C" __global__ __launch_bounds__(T) void
+#define KERNEL_MIN(T, B) extern "C" __global__ __launch_bounds__(T, B) void
+#define FUNCTION static __device__ __forceinline__
+
+// Memory: GLOBAL, LOCAL_POINTER and CONSTANT_POINTER qualify what a pointer points to; LOCAL declares an
+// array of the group, in the kernel's own scope; CONSTANT a table, at file scope.
+#define GLOBAL
+#define LOCAL __shared__
+#define LOCAL_POINTER
+#define CONSTANT __constant__
+#define CONSTANT_POINTER
+#define RESTRICT __restrict__
+
+#define GROUP ((int)blockIdx.x)
+#define GROUPS ((int)gridDim.x)
+#define THREAD ((int)threadIdx.x)
+
+// BARRIER: all threads of the group; what they wrote before, they see after. FENCE: what this thread wrote
+// before is seen by every thread of the device before what it writes after.
+#define BARRIER() __syncthreads()
+#define FENCE() __threadfence()
+
+#define PRAGMA_OF(text) _Pragma(#text)
+#define UNROLL(n) PRAGMA_OF(unroll n)
+
+// Without a suffix for float, with 64 for double. RSQRT is within 2 ulp.
+#define RSQRT(x) rsqrtf(x)
+#define RSQRT64(x) rsqrt((double)(x))
+#define SQRT(x) sqrtf(x)
+#define SQRT64(x) sqrt((double)(x))
+#define FMA(a, b, c) fmaf(a, b, c)
+#define FMA64(a, b, c) fma((double)(a), (double)(b), (double)(c))
+#define MIN(a, b) fminf(a, b)
+#define MAX(a, b) fmaxf(a, b)
+#define MIN64(a, b) fmin((double)(a), (double)(b))
+#define MAX64(a, b) fmax((double)(a), (double)(b))
+
+// CUDA 13 deprecates its own double4, whose alignment is to change; 16 bytes is the widest load below CC 10.
+struct __align__(16) Double4 {
+    double x, y, z, w;
+};
+#define double4 Double4
+#define DOUBLE4(x, y, z, w) (double4{(double)(x), (double)(y), (double)(z), (double)(w)})
+#define FLOAT4(x, y, z, w) make_float4(x, y, z, w)
+
+#define FLOAT_BITS(x) __float_as_uint(x)
+#define BITS_FLOAT(u) __uint_as_float(u)
+
+// On uint in global memory; each gives the value before. ATOMIC_CAS_U32(p, expected, wanted).
+#define ATOMIC_ADD_U32(p, v) atomicAdd((uint*)(p), (uint)(v))
+#define ATOMIC_MIN_U32(p, v) atomicMin((uint*)(p), (uint)(v))
+#define ATOMIC_MAX_U32(p, v) atomicMax((uint*)(p), (uint)(v))
+#define ATOMIC_CAS_U32(p, e, w) atomicCAS((uint*)(p), (uint)(e), (uint)(w))

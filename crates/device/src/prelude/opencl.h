@@ -1,0 +1,58 @@
+// The dialect, for OpenCL C from 1.2 on. cuda.h says the same in CUDA C++, and says what each word means.
+
+#define ON_OPENCL 1
+
+#if defined(cl_khr_fp64) && __OPENCL_C_VERSION__ < 120
+#pragma OPENCL EXTENSION cl_khr_fp64 : enable
+#endif
+
+#define KERNEL(T) __kernel __attribute__((reqd_work_group_size(T, 1, 1))) void
+#define KERNEL_MIN(T, B) KERNEL(T)
+#define FUNCTION static inline
+
+#define GLOBAL __global
+#define LOCAL __local
+#define LOCAL_POINTER __local
+#define CONSTANT __constant
+#define CONSTANT_POINTER __constant
+#define RESTRICT restrict
+
+#define GROUP ((int)get_group_id(0))
+#define GROUPS ((int)get_num_groups(0))
+#define THREAD ((int)get_local_id(0))
+
+#define BARRIER() barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)
+// OpenCL C 1.2 orders memory within a group only; NVIDIA's compiler takes PTX, which orders the device.
+#if defined(__NV_CL_C_VERSION)
+#define FENCE() asm volatile("membar.gl;" ::: "memory")
+#elif __OPENCL_C_VERSION__ >= 300 && defined(__opencl_c_atomic_scope_device)                                  \
+    || __OPENCL_C_VERSION__ >= 200 && __OPENCL_C_VERSION__ < 300
+#define FENCE() atomic_work_item_fence(CLK_GLOBAL_MEM_FENCE, memory_order_acq_rel, memory_scope_device)
+#else
+#define FENCE() mem_fence(CLK_GLOBAL_MEM_FENCE)
+#endif
+
+#define PRAGMA_OF(text) _Pragma(#text)
+#define UNROLL(n) PRAGMA_OF(unroll n)
+
+#define RSQRT(x) rsqrt((float)(x))
+#define RSQRT64(x) rsqrt((double)(x))
+#define SQRT(x) sqrt((float)(x))
+#define SQRT64(x) sqrt((double)(x))
+#define FMA(a, b, c) fma((float)(a), (float)(b), (float)(c))
+#define FMA64(a, b, c) fma((double)(a), (double)(b), (double)(c))
+#define MIN(a, b) fmin((float)(a), (float)(b))
+#define MAX(a, b) fmax((float)(a), (float)(b))
+#define MIN64(a, b) fmin((double)(a), (double)(b))
+#define MAX64(a, b) fmax((double)(a), (double)(b))
+
+#define FLOAT4(x, y, z, w) ((float4)(x, y, z, w))
+#define DOUBLE4(x, y, z, w) ((double4)(x, y, z, w))
+
+#define FLOAT_BITS(x) as_uint((float)(x))
+#define BITS_FLOAT(u) as_float((uint)(u))
+
+#define ATOMIC_ADD_U32(p, v) atomic_add((volatile __global uint*)(p), (uint)(v))
+#define ATOMIC_MIN_U32(p, v) atomic_min((volatile __global uint*)(p), (uint)(v))
+#define ATOMIC_MAX_U32(p, v) atomic_max((volatile __global uint*)(p), (uint)(v))
+#define ATOMIC_CAS_U32(p, e, w) atomic_cmpxchg((volatile __global uint*)(p), (uint)(e), (uint)(w))

@@ -1,0 +1,162 @@
+//! Memory goes there and comes back, whole, on every device.
+
+mod common;
+
+use common::{devices, mixed, source};
+use orrery_device::{Arg, Device, DeviceError, Element};
+
+const LENGTHS: [usize; 8] = [0, 1, 2, 3, 31, 257, 1000, 65_537];
+
+fn round_trip<T: Element>(device: &Device, make: fn(u64) -> T) {
+    for len in LENGTHS {
+        let data: Vec<T> = (0..len as u64).map(|i| make(mixed(i))).collect();
+        let buffer = device.upload(&data).unwrap();
+        assert_eq!((buffer.len(), buffer.is_empty()), (len, len == 0));
+        assert_eq!(buffer.to_vec().unwrap(), data, "{buffer:?}");
+
+        let other = device.zeros::<T>(len).unwrap();
+        assert_eq!(other.to_vec().unwrap(), vec![T::default(); len], "{other:?}");
+        device.queue().copy(&buffer, &other).unwrap();
+        assert_eq!(other.to_vec().unwrap(), data, "{other:?}");
+
+        let reversed: Vec<T> = data.iter().rev().copied().collect();
+        device.queue().write(&buffer, &reversed).unwrap();
+        let mut pinned = device.pinned::<T>(len).unwrap();
+        assert_eq!(*pinned, vec![T::default(); len]);
+        let event = device.queue().read_later(&buffer, &mut pinned).unwrap();
+        event.wait().unwrap();
+        assert!(event.is_done().unwrap());
+        assert_eq!(*pinned, reversed, "{pinned:?}");
+    }
+}
+
+#[test]
+fn every_element_comes_back() {
+    for device in devices() {
+        round_trip::<f32>(&device, |bits| (bits >> 40) as f32 - 1e5);
+        round_trip::<f64>(&device, |bits| bits as f64 - 1e18);
+        round_trip::<u8>(&device, |bits| bits as u8);
+        round_trip::<u32>(&device, |bits| bits as u32);
+        round_trip::<i32>(&device, |bits| bits as i32);
+        round_trip::<u64>(&device, |bits| bits);
+        round_trip::<i64>(&device, |bits| bits as i64);
+        round_trip::<[f32; 4]>(&device, |bits| [bits as f32, 1.0, -2.0, (bits >> 9) as f32]);
+        round_trip::<[f64; 4]>(&device, |bits| [bits as f64, 1.0, -2.0, (bits >> 9) as f64]);
+    }
+}
+
+#[test]
+fn a_wrong_length_is_named() {
+    for device in devices() {
+        let buffer = device.upload(&[1.0, 2.0, 3.0]).unwrap();
+        let other = device.zeros::<f64>(4).unwrap();
+        let mut pinned = device.pinned::<f64>(4).unwrap();
+        let queue = device.queue();
+        let expected = DeviceError::Length { device: device.title(), expected: 3, got: 4 };
+        assert_eq!(queue.write(&buffer, &[0.0; 4]), Err(expected.clone()));
+        assert_eq!(queue.read(&buffer, &mut [0.0; 4]), Err(expected.clone()));
+        assert_eq!(queue.read_later(&buffer, &mut pinned).unwrap_err(), expected);
+        assert_eq!(queue.copy(&other, &buffer), Err(expected.clone()));
+        let words = format!("{}: a buffer of 3 elements meets one of 4", device.title());
+        assert_eq!(expected.to_string(), words);
+        assert_eq!(buffer.to_vec().unwrap(), [1.0, 2.0, 3.0]);
+    }
+}
+
+/// A copy under way holds its memory: nobody sees half of it, and dropping it early is harmless.
+#[test]
+fn pinned_memory_waits_for_its_copy() {
+    for device in devices() {
+        let data: Vec<u64> = (0..2_000_000).map(mixed).collect();
+        let buffer = device.upload(&data).unwrap();
+        for _ in 0..5 {
+            let mut pinned = device.pinned::<u64>(data.len()).unwrap();
+            let _ = device.queue().read_later(&buffer, &mut pinned).unwrap();
+            drop(pinned);
+            let mut pinned = device.pinned::<u64>(data.len()).unwrap();
+            let _ = device.queue().read_later(&buffer, &mut pinned).unwrap();
+            assert!(*pinned == data[..], "read before the copy was done");
+            let _ = device.queue().read_later(&buffer, &mut pinned).unwrap();
+            pinned[0] = 1;
+            assert_eq!((pinned[0], pinned[1]), (1, data[1]));
+        }
+    }
+}
+
+/// What no machine has is refused before anything is allocated, with both numbers.
+#[test]
+fn out_of_memory_says_needed_and_free() {
+    for device in devices() {
+        let held = device.held_bytes();
+        let memory = device.memory().unwrap();
+        assert!(memory.free <= memory.total && memory.total > 0, "{memory:?}");
+        for len in [1_000_000_000_000_000, usize::MAX] {
+            match device.zeros::<u8>(len) {
+                Err(DeviceError::OutOfMemory { device: name, needed, free }) => {
+                    assert_eq!((name, needed), (device.title(), len as u64));
+                    assert!(free > 0 && free <= memory.total, "{free}");
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+        let message = device.zeros::<f64>(125_000_000_000_000).unwrap_err().to_string();
+        let start = format!("{}: out of memory: 909 TiB needed, ", device.title());
+        assert!(message.starts_with(&start) && message.ends_with(" free"), "{message}");
+        assert!(device.pinned::<u8>(usize::MAX).is_err());
+        assert!(device.pinned::<f64>(1 << 61).is_err());
+        assert!(device.held_bytes() <= held + (64 << 20), "refused buffers are not held");
+    }
+}
+
+/// Alone in its process, as other tests hold buffers of their own.
+#[test]
+#[ignore = "run by `held_bytes_follow_the_buffers`"]
+fn child_holds_bytes() {
+    for device in devices() {
+        assert_eq!(device.held_bytes(), 0);
+        let buffer = device.zeros::<f64>(1000).unwrap();
+        let empty = device.zeros::<f32>(0).unwrap();
+        assert_eq!(device.held_bytes(), 8000 + 4);
+        drop(buffer);
+        drop(empty);
+        assert_eq!(device.held_bytes(), 0);
+        assert!(device.zeros::<u8>(1_000_000_000_000_000).is_err());
+        assert_eq!(device.held_bytes(), 0);
+        println!("said: {}", device.label());
+    }
+}
+
+#[test]
+fn held_bytes_follow_the_buffers() {
+    let said = common::said(&common::child("child_holds_bytes", &[]));
+    assert_eq!(said.len(), devices().len());
+}
+
+/// Buffers, queues and kernels from several threads at once, each with its own numbers.
+#[test]
+fn threads_do_not_disturb_one_another() {
+    let text = "KERNEL(64) add(GLOBAL float* x, float by, int n)\n{\n    int i = GROUP * 64 + THREAD;\n    \
+                if (i < n)\n        x[i] += by;\n}\n";
+    for device in devices() {
+        let kernel = device.build(&source(text, &[])).unwrap().kernel("add").unwrap();
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                let (device, kernel) = (device.clone(), kernel.clone());
+                scope.spawn(move || {
+                    let own = device.new_queue().unwrap();
+                    for round in 0..20 {
+                        let n = 100 + 37 * thread + round;
+                        let buffer = device.upload(&vec![thread as f32; n]).unwrap();
+                        let by = (thread + 10) as f32;
+                        let queue = if round % 2 == 0 { &own } else { device.queue() };
+                        let args = [Arg::from(&buffer), by.into(), (n as i32).into()];
+                        queue.launch(&kernel, n.div_ceil(64) as u32, 64, &args).unwrap();
+                        let mut host = vec![0.0; n];
+                        queue.read(&buffer, &mut host).unwrap();
+                        assert_eq!(host, vec![thread as f32 + by; n]);
+                    }
+                });
+            }
+        });
+    }
+}

@@ -1,0 +1,118 @@
+// Every word of the dialect once, each with a result that a plain twin can check.
+
+CONSTANT const float weight[4] = {1.0f, 0.5f, 0.25f, 0.125f};
+
+FUNCTION float weighted(float x)
+{
+    float sum = 0.0f;
+    UNROLL(4)
+    for (int k = 0; k < 4; k++)
+        sum = FMA(weight[k], x, sum);
+    return sum;
+}
+
+FUNCTION float mirrored(LOCAL_POINTER const float* tile)
+{
+    return tile[BLOCK - 1 - THREAD];
+}
+
+// The inputs of a group in reverse order, through local memory; lengths need not fill the last group.
+KERNEL(BLOCK) mirror(GLOBAL const float* RESTRICT in, GLOBAL float* RESTRICT out, int n)
+{
+    LOCAL float tile[BLOCK];
+    const int i = GROUP * BLOCK + THREAD;
+    tile[THREAD] = i < n ? in[i] : -1.0f;
+    BARRIER();
+    if (i < n)
+        out[i] = mirrored(tile);
+}
+
+KERNEL_MIN(BLOCK, 2)
+functions(GLOBAL const float* RESTRICT in, GLOBAL float4* RESTRICT four, GLOBAL uint* RESTRICT bits, int n)
+{
+    for (int i = GROUP * BLOCK + THREAD; i < n; i += GROUPS * BLOCK) {
+        const float x = in[i];
+        four[2 * i] = FLOAT4(RSQRT(x), SQRT(x), FMA(x, x, 1.0f), weighted(x));
+        float4 more = FLOAT4(MIN(x, 2.0f), MAX(x, 2.0f), 0.0f, 0.0f);
+        more.z = more.x + more.y;
+        more.w = BITS_FLOAT(FLOAT_BITS(x) + 1u);
+        four[2 * i + 1] = more;
+        bits[i] = FLOAT_BITS(x);
+    }
+}
+
+KERNEL(BLOCK) functions64(GLOBAL const double* RESTRICT in, GLOBAL double4* RESTRICT four, double shift, int n)
+{
+    const int i = GROUP * BLOCK + THREAD;
+    if (i >= n)
+        return;
+    const double x = in[i] + shift;
+    four[2 * i] = DOUBLE4(RSQRT64(x), SQRT64(x), FMA64(x, x, 1.0), x);
+    double4 more = DOUBLE4(MIN64(x, 2.0), MAX64(x, 2.0), 0.0, 0.0);
+    more.z = more.x + more.y;
+    more.w = more.y - more.x;
+    four[2 * i + 1] = more;
+}
+
+// Sum, minimum and maximum by atomics, the sum a second time by compare-and-swap.
+KERNEL(BLOCK) atomics(GLOBAL const uint* RESTRICT in, GLOBAL uint* cells, int n)
+{
+    const int i = GROUP * BLOCK + THREAD;
+    if (i >= n)
+        return;
+    ATOMIC_ADD_U32(&cells[0], in[i]);
+    ATOMIC_MIN_U32(&cells[1], in[i]);
+    ATOMIC_MAX_U32(&cells[2], in[i]);
+    uint seen = ATOMIC_ADD_U32(&cells[3], 0u);
+    uint expected;
+    do {
+        expected = seen;
+        seen = ATOMIC_CAS_U32(&cells[3], expected, expected + in[i]);
+    } while (seen != expected);
+}
+
+// Each group leaves its part; the last to come, whichever it is, finds all of them and adds them in order.
+KERNEL(BLOCK) last_adds(GLOBAL const uint* RESTRICT in, GLOBAL volatile uint* part, GLOBAL uint* cells, int n)
+{
+    LOCAL uint tile[BLOCK];
+    LOCAL uint ticket;
+    const int i = GROUP * BLOCK + THREAD;
+    tile[THREAD] = i < n ? in[i] : 0u;
+    BARRIER();
+    for (int reach = BLOCK / 2; reach > 0; reach /= 2) {
+        if (THREAD < reach)
+            tile[THREAD] += tile[THREAD + reach];
+        BARRIER();
+    }
+    if (THREAD == 0) {
+        part[GROUP] = tile[0];
+        FENCE();
+        ticket = ATOMIC_ADD_U32(&cells[0], 1u);
+    }
+    BARRIER();
+    if (ticket == (uint)(GROUPS - 1) && THREAD == 0) {
+        FENCE();
+        uint sum = 0u;
+        for (int k = 0; k < GROUPS; k++)
+            sum += part[k];
+        cells[1] = sum;
+    }
+}
+
+// What was defined, what was passed, and which compiler this is.
+KERNEL(BLOCK) scalars(GLOBAL ulong* out, int a, uint b, ulong c, float d, double e)
+{
+    if (THREAD == 0) {
+        out[0] = (ulong)(long)a;
+        out[1] = b;
+        out[2] = c;
+        out[3] = (ulong)d;
+        out[4] = (ulong)e;
+#if defined(ON_CUDA)
+        out[5] = 1;
+#elif defined(ON_OPENCL)
+        out[5] = 2;
+#endif
+        out[6] = BLOCK;
+    }
+}
