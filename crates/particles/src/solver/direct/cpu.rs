@@ -1,6 +1,5 @@
-//! All-pairs gravity:  a_i = G Σ_j m_j (x_j − x_i) / (|x_j − x_i|² + eps²)^{3/2}
+//! All pairs on the processor.
 //!
-//! 20 flops a pair by the usual count. N² pairs on 32 N bytes: bound by arithmetic from a few hundred bodies on.
 //! In f32 with AVX-512 a register of 16 pairs takes 14 operations and a root estimate of three parts on two ports:
 //! 8.5 cycles, so 5.2e9 pairs/s a core at 2.8 GHz is the roof.
 //!
@@ -11,11 +10,11 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
-use super::frame::{Scaling, collect};
-use super::kernels::{BodyList, LaneSums, NOTHING, add_bodies};
-use super::{Forces, Problem, share_out};
 use crate::settings::Precision;
 use crate::simd::{InstructionSet, Kernel, Real, Vector, dispatch, sum_lanes};
+use crate::solver::frame::{Scaling, collect};
+use crate::solver::kernels::{BodyList, LaneSums, NOTHING, add_bodies};
+use crate::solver::{Forces, Problem, share_out};
 use crate::tree::{Cube, Octree};
 
 /// How the sum is computed.

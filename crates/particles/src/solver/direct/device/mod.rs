@@ -1,0 +1,268 @@
+//! All pairs on a device.
+//!
+//! An evaluation is a handful of launches that nobody waits for: the frame (`frame.cu`), the sum, and the parts of
+//! the sum added in order. Every sum has a fixed order, so equal bodies give equal bits on the same device.
+
+mod jerks;
+mod pairs_once;
+mod seed;
+mod strategy;
+mod tensor;
+mod tiled;
+
+pub use strategy::{Form, Strategy};
+
+use std::time::Duration;
+
+use orrery_device::{Arg, Buffer, Device, DeviceError, Kernel, Math, Module, Origin, Source};
+
+use crate::settings::Precision;
+use jerks::Jerks;
+use pairs_once::PairsOnce;
+use seed::Seed;
+use tensor::Tensor;
+use tiled::Tiled;
+
+/// A vector a body, on a device.
+#[derive(Clone, Copy)]
+pub struct Columns<'a> {
+    /// First components.
+    pub x: &'a Buffer<f64>,
+    /// Second components.
+    pub y: &'a Buffer<f64>,
+    /// Third components.
+    pub z: &'a Buffer<f64>,
+}
+
+impl<'a> Columns<'a> {
+    fn args(self) -> [Arg<'a>; 3] {
+        [self.x.into(), self.y.into(), self.z.into()]
+    }
+}
+
+/// What every form needs for one evaluation.
+#[derive(Clone, Copy)]
+struct Evaluation<'a> {
+    frame: &'a Buffer<f64>,
+    position: Columns<'a>,
+    mass: &'a Buffer<f64>,
+    acceleration: Columns<'a>,
+}
+
+/// Kernels as they are built, with where they came from and how long that took.
+struct Builder {
+    device: Device,
+    times: Vec<(String, Origin, Duration)>,
+}
+
+impl Builder {
+    fn build(
+        &mut self,
+        name: &str,
+        text: &str,
+        definitions: &[(&str, String)],
+        math: Math,
+    ) -> Result<Module, DeviceError> {
+        let module = self.device.build(&Source { name, text, definitions, math })?;
+        self.times.push((name.to_owned(), module.origin(), module.build_time()));
+        Ok(module)
+    }
+}
+
+/// The frame of an evaluation; see `frame.cu`.
+struct Frame {
+    kernel: Kernel,
+    values: Buffer<f64>,
+    /// In f64 the origin stays where it is: a shift would only round.
+    centred: bool,
+}
+
+impl Frame {
+    const SAMPLE: u32 = 64;
+
+    fn new(builder: &mut Builder, precision: Precision) -> Result<Self, DeviceError> {
+        let definitions = [("SAMPLE", Self::SAMPLE.to_string())];
+        let module = builder.build("frame.cu", include_str!("frame.cu"), &definitions, Math::Precise)?;
+        let (kernel, values) = (module.kernel("find_frame")?, builder.device.zeros(8)?);
+        Ok(Self { kernel, values, centred: precision != Precision::Double })
+    }
+
+    fn find(
+        &self,
+        device: &Device,
+        position: Columns,
+        mass: &Buffer<f64>,
+        g: f64,
+        eps: f64,
+    ) -> Result<(), DeviceError> {
+        let [x, y, z] = position.args();
+        let (n, centred) = (mass.len() as i32, i32::from(self.centred));
+        let args =
+            [x, y, z, mass.into(), n.into(), g.into(), eps.into(), centred.into(), (&self.values).into()];
+        device.queue().launch(&self.kernel, 1, Self::SAMPLE, &args)
+    }
+}
+
+/// The sum, in one of its forms.
+enum Sum {
+    Tiled(Tiled),
+    PairsOnce(PairsOnce),
+    Seed(Seed),
+    Tensor(Tensor),
+}
+
+/// All pairs of `n` bodies on a device, with all they need between evaluations. The masses must be the same in
+/// every evaluation.
+pub struct DeviceDirect {
+    builder: Builder,
+    n: usize,
+    strategy: Strategy,
+    frame: Frame,
+    sum: Option<Sum>,
+    with_potential: Option<Tiled>,
+    jerks: Option<Jerks>,
+}
+
+/// The most bodies: indices are `int` in the kernels.
+const MOST_BODIES: usize = 1 << 30;
+
+impl DeviceDirect {
+    /// Builds what `strategy` needs for `n` bodies.
+    pub fn new(device: &Device, n: usize, strategy: &Strategy) -> Result<Self, DeviceError> {
+        if n > MOST_BODIES {
+            return Err(DeviceError::Length { device: device.title(), expected: MOST_BODIES, got: n });
+        }
+        let mut builder = Builder { device: device.clone(), times: Vec::new() };
+        let strategy = if strategy.fits(device) {
+            *strategy
+        } else {
+            Strategy::default_for(device, n, strategy.precision)
+        };
+        let frame = Frame::new(&mut builder, strategy.precision)?;
+        let mut direct = Self { builder, n, strategy, frame, sum: None, with_potential: None, jerks: None };
+        // The others look at the masses first.
+        if strategy.form == Form::Tiled {
+            direct.sum = Some(Sum::Tiled(Tiled::new(&mut direct.builder, n, &strategy, false)?));
+        }
+        Ok(direct)
+    }
+
+    /// How it computes.
+    pub fn strategy(&self) -> &Strategy {
+        &self.strategy
+    }
+
+    /// Bytes of scratch on the device, beyond the bodies.
+    pub fn scratch_bytes(device: &Device, n: usize, strategy: &Strategy) -> u64 {
+        match strategy.form {
+            Form::Tiled => tiled::bytes(device, n, strategy),
+            Form::PairsOnce => pairs_once::bytes(device, n, strategy),
+            Form::Tensor => tensor::bytes(n),
+            _ => seed::bytes(n),
+        }
+    }
+
+    /// Fills acceleration, and potential where it is asked for, from position and mass. Queued, not waited for.
+    pub fn forces(
+        &mut self,
+        position: Columns,
+        mass: &Buffer<f64>,
+        g: f64,
+        eps: f64,
+        acceleration: Columns,
+        potential: Option<&Buffer<f64>>,
+    ) -> Result<(), DeviceError> {
+        if self.n == 0 {
+            return Ok(());
+        }
+        let lengths =
+            [position.x, position.y, position.z, mass, acceleration.x, acceleration.y, acceleration.z];
+        for buffer in lengths.into_iter().chain(potential) {
+            if buffer.len() != self.n {
+                return Err(DeviceError::Length {
+                    device: self.builder.device.title(),
+                    expected: self.n,
+                    got: buffer.len(),
+                });
+            }
+        }
+        self.frame.find(&self.builder.device, position, mass, g, eps)?;
+        if potential.is_none() && self.sum.is_none() {
+            self.sum = Some(self.build_sum(mass)?);
+        }
+        let evaluation = Evaluation { frame: &self.frame.values, position, mass, acceleration };
+        if let Some(potential) = potential {
+            let tiled = match self.with_potential.take() {
+                Some(tiled) => tiled,
+                None => {
+                    let default = Strategy::default_for(&self.builder.device, 0, self.strategy.precision);
+                    Tiled::new(&mut self.builder, self.n, &default, true)?
+                }
+            };
+            return self.with_potential.insert(tiled).queue(&evaluation, Some(potential));
+        }
+        match &mut self.sum {
+            Some(Sum::Tiled(tiled)) => tiled.queue(&evaluation, None),
+            Some(Sum::PairsOnce(pairs_once)) => pairs_once.queue(&evaluation),
+            Some(Sum::Seed(seed)) => seed.queue(&evaluation),
+            Some(Sum::Tensor(tensor)) => tensor.queue(&evaluation),
+            None => Ok(()),
+        }
+    }
+
+    fn build_sum(&mut self, mass: &Buffer<f64>) -> Result<Sum, DeviceError> {
+        let (builder, n, strategy) = (&mut self.builder, self.n, &self.strategy);
+        Ok(match strategy.form {
+            Form::Tiled => Sum::Tiled(Tiled::new(builder, n, strategy, false)?),
+            Form::PairsOnce => {
+                let masses = mass.to_vec()?;
+                let equal = masses.iter().all(|m| *m == masses[0]) && masses[0] > 0.0;
+                Sum::PairsOnce(PairsOnce::new(builder, n, strategy, equal)?)
+            }
+            Form::Tensor => Sum::Tensor(Tensor::new(builder, n)?),
+            _ => Sum::Seed(Seed::new(builder, n, strategy)?),
+        })
+    }
+
+    /// Fills acceleration and jerk from position, velocity and mass, all in f64. Queued, not waited for.
+    pub fn forces_and_jerks(
+        &mut self,
+        position: Columns,
+        velocity: Columns,
+        mass: &Buffer<f64>,
+        g: f64,
+        eps: f64,
+        acceleration: Columns,
+        jerk: Columns,
+    ) -> Result<(), DeviceError> {
+        if self.n == 0 {
+            return Ok(());
+        }
+        let jerks = match self.jerks.take() {
+            Some(jerks) => jerks,
+            None => Jerks::new(&mut self.builder)?,
+        };
+        self.jerks.insert(jerks).queue(position, velocity, mass, g, eps, acceleration, jerk)
+    }
+
+    /// The kernel that takes the time, and its group, once it is built.
+    pub fn main_kernel(&self) -> Option<(&Kernel, u32)> {
+        Some(match self.sum.as_ref()? {
+            Sum::Tiled(tiled) => (&tiled.kernel, self.strategy.block),
+            Sum::PairsOnce(pairs_once) => (&pairs_once.kernel, self.strategy.block),
+            Sum::Seed(seed) => (&seed.kernel, seed.group),
+            Sum::Tensor(tensor) => (&tensor.kernel, tensor::GROUP),
+        })
+    }
+
+    /// What was built, where it came from and how long that took.
+    pub fn build_times(&self) -> &[(String, Origin, Duration)] {
+        &self.builder.times
+    }
+}
+
+/// Groups of this kernel that the device holds at once; a guess where the driver does not tell.
+fn resident_groups(device: &Device, kernel: &Kernel, group: u32) -> u64 {
+    let a_multiprocessor = kernel.groups_a_multiprocessor(group).unwrap_or(4).max(1);
+    u64::from(device.properties().multiprocessors.max(1)) * u64::from(a_multiprocessor)
+}

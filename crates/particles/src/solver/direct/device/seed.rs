@@ -1,0 +1,102 @@
+//! The steps of the course that this project grew from, kept as rungs of the ladder; see `seed.cu`.
+
+use orrery_device::{Buffer, Device, DeviceError, Kernel, Math};
+
+use super::{Builder, Evaluation, Form, Strategy};
+
+pub(super) struct Seed {
+    device: Device,
+    convert: Kernel,
+    pub(super) kernel: Kernel,
+    scale: Kernel,
+    pub(super) group: u32,
+    rung: u32,
+    bodies: Buffer<f32>,
+    sums: Buffer<f32>,
+    scaled: Scaled,
+}
+
+/// The softening in the frame's units, which the course's kernels take as a parameter. It comes from the frame of the
+/// first evaluation: a ladder's bodies do not move.
+#[derive(Default)]
+struct Scaled {
+    eps2: Option<f32>,
+    parameters: Option<Buffer<f32>>,
+}
+
+/// Bytes on the device.
+pub(super) fn bytes(n: usize) -> u64 {
+    52 * n as u64
+}
+
+impl Seed {
+    pub(super) fn new(builder: &mut Builder, n: usize, strategy: &Strategy) -> Result<Self, DeviceError> {
+        let (rung, math) = match strategy.form {
+            Form::OneThread => (0, Math::Precise),
+            Form::Structs => (1, Math::Precise),
+            Form::Arrays => (2, Math::Precise),
+            Form::Constant => (3, Math::Precise),
+            Form::Rsqrt => (4, Math::Precise),
+            Form::TwoLoops => (5, Math::Precise),
+            Form::Tile => (6, Math::Precise),
+            Form::Unrolled => (7, Math::Precise),
+            Form::NoIf => (8, Math::Precise),
+            Form::Fma => (9, Math::Precise),
+            Form::MoreUnrolled => (10, Math::Precise),
+            Form::FlushToZero => (11, Math::FlushToZero),
+            Form::FastMath | Form::Tiled | Form::PairsOnce | Form::Tensor => (12, Math::Fast),
+        };
+        let group = if rung == 0 { 32 } else { strategy.block };
+        let definitions = [
+            ("RUNG", rung.to_string()),
+            ("BLOCK", group.to_string()),
+            ("UNROLL_BY", strategy.unroll.to_string()),
+        ];
+        let module = builder.build("seed.cu", include_str!("seed.cu"), &definitions, math)?;
+        let device = builder.device.clone();
+        Ok(Self {
+            convert: module.kernel("convert")?,
+            kernel: module.kernel("sum_pairs")?,
+            scale: module.kernel("scale")?,
+            group,
+            rung,
+            bodies: device.zeros(10 * n)?,
+            sums: device.zeros(3 * n)?,
+            scaled: Scaled::default(),
+            device,
+        })
+    }
+
+    pub(super) fn queue(&mut self, evaluation: &Evaluation) -> Result<(), DeviceError> {
+        let Evaluation { frame, position, mass, acceleration } = *evaluation;
+        let (queue, n) = (self.device.queue(), mass.len());
+        let groups = (n as u32).div_ceil(128);
+        let [x, y, z] = position.args();
+        let args = [x, y, z, mass.into(), frame.into(), (n as i32).into(), (&self.bodies).into()];
+        queue.launch(&self.convert, groups, 128, &args)?;
+
+        let eps2 = match self.scaled.eps2 {
+            Some(eps2) => eps2,
+            None => *self.scaled.eps2.insert(frame.to_vec()?[5] as f32),
+        };
+        let (bodies, sums) = ((&self.bodies).into(), (&self.sums).into());
+        let blocks = if self.rung == 0 { 1 } else { (n as u32).div_ceil(self.group) };
+        if self.rung < 3 {
+            queue.launch(
+                &self.kernel,
+                blocks,
+                self.group,
+                &[bodies, eps2.into(), (n as i32).into(), sums],
+            )?;
+        } else {
+            let parameters = match self.scaled.parameters.take() {
+                Some(parameters) => parameters,
+                None => self.device.upload(&[eps2, f32::from_bits(n as u32)])?,
+            };
+            let parameters = self.scaled.parameters.insert(parameters);
+            queue.launch(&self.kernel, blocks, self.group, &[bodies, (&*parameters).into(), sums])?;
+        }
+        let [ax, ay, az] = acceleration.args();
+        queue.launch(&self.scale, groups, 128, &[sums, frame.into(), (n as i32).into(), ax, ay, az])
+    }
+}

@@ -1,0 +1,161 @@
+//! How a device computes the sum: data, so that the ladder and the tuner can enumerate it.
+
+use orrery_device::{Device, Kind};
+use serde::{Deserialize, Serialize};
+
+use crate::settings::Precision;
+
+/// The kernel. The first thirteen are the optimisation steps of a course on GPU programming (the seed's ladder),
+/// each with what came before it; all f32.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Form {
+    /// One thread for all bodies.
+    OneThread,
+    /// One thread a body; bodies as an array of structures.
+    Structs,
+    /// Bodies as a structure of arrays.
+    Arrays,
+    /// Parameters in constant memory.
+    Constant,
+    /// The reciprocal square root instruction.
+    Rsqrt,
+    /// Two loops in place of `if (i != j)`.
+    TwoLoops,
+    /// Tiles of sources in shared memory (and the `if` again).
+    Tile,
+    /// The inner loop unrolled.
+    Unrolled,
+    /// Without the `if`: softening keeps a body's own term finite, and its difference is zero.
+    NoIf,
+    /// Terms arranged for FMA.
+    Fma,
+    /// Unrolled further.
+    MoreUnrolled,
+    /// Denormals flushed to zero.
+    FlushToZero,
+    /// All fast-math flags.
+    FastMath,
+    /// Several targets a thread, sources split over groups; any precision, right without softening.
+    Tiled,
+    /// Every pair once, for both bodies.
+    PairsOnce,
+    /// Distances from the matrix units; CUDA only.
+    Tensor,
+}
+
+/// How the device computes the sum.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Strategy {
+    /// The kernel.
+    pub form: Form,
+    /// The arithmetic.
+    pub precision: Precision,
+    /// Threads a group, a multiple of 32; also the bodies in a tile.
+    pub block: u32,
+    /// Targets held in registers by each thread. More use of a tile, more registers.
+    pub targets: u32,
+    /// Turns of the inner loop written out.
+    pub unroll: u32,
+    /// `Tiled`: ranges of sources summed apart and added in order, so that few targets still fill the device.
+    /// `PairsOnce`: blocks of sources that a group meets before it writes its sums. 0: whatever fills the device.
+    pub splits: u32,
+}
+
+/// From so many bodies on each pair is met once; below, blocks would be too few for the device (measured on an
+/// H200, benchmarks/runs).
+const PAIRS_ONCE_FROM: usize = 24_576;
+
+impl Strategy {
+    /// What a device runs before anything was tuned.
+    pub fn default_for(device: &Device, n: usize, precision: Precision) -> Self {
+        let tiled =
+            |block, targets, unroll| Self { form: Form::Tiled, precision, block, targets, unroll, splits: 0 };
+        if device.properties().kind != Kind::Gpu {
+            return tiled(64, 1, 4);
+        }
+        match precision {
+            Precision::Double => tiled(256, if n < 65_536 { 1 } else { 2 }, 2),
+            _ if n >= PAIRS_ONCE_FROM && has_lanes(device) => {
+                let (block, targets) = if n >= 262_144 { (256, 8) } else { (128, 8) };
+                let form = Form::PairsOnce;
+                Self { form, precision, block, targets, unroll: 4, splits: 0 }
+            }
+            Precision::Mixed => tiled(256, if n < 8192 { 1 } else { 2 }, 8),
+            Precision::Single => tiled(256, if n < 8192 { 2 } else { 4 }, 8),
+        }
+    }
+
+    /// What the tuner tries.
+    pub fn candidates(device: &Device, n: usize, precision: Precision) -> Vec<Self> {
+        let default = Self::default_for(device, n, precision);
+        let mut candidates = vec![default];
+        let mut add = |form, block, targets, unroll, splits| {
+            let candidate = Self { form, precision, block, targets, unroll, splits };
+            if candidate.fits(device) && !candidates.contains(&candidate) {
+                candidates.push(candidate);
+            }
+        };
+        let double = precision == Precision::Double;
+        for block in [64, 128, 256, 512] {
+            for targets in [1, 2, 4] {
+                for unroll in if double { [2, 4] } else { [8, 32] } {
+                    add(Form::Tiled, block, targets, unroll, 0);
+                }
+            }
+        }
+        if !double && has_lanes(device) && n >= 8192 {
+            for block in [64, 128, 256] {
+                for targets in [4, 6, 8] {
+                    for (unroll, splits) in [(4, 0), (8, 0), (4, 2)] {
+                        add(Form::PairsOnce, block, targets, unroll, splits);
+                    }
+                }
+            }
+        }
+        candidates
+    }
+
+    /// Whether the device could run it: its group fits and its form and precision go together.
+    pub fn fits(&self, device: &Device) -> bool {
+        let properties = device.properties();
+        let precision_fits = match self.form {
+            Form::Tiled => true,
+            Form::PairsOnce | Form::Tensor => self.precision != Precision::Double,
+            _ => self.precision == Precision::Single,
+        };
+        precision_fits
+            && self.block.is_multiple_of(32)
+            && (32..=properties.largest_group.min(1024)).contains(&self.block)
+            && (1..=16).contains(&self.targets)
+            && (1..=128).contains(&self.unroll)
+            && self.splits <= 4096
+            && self.local_bytes() <= properties.local_bytes
+            && (self.form != Form::Tensor || properties.capability.is_some_and(|version| version >= (8, 0)))
+    }
+
+    /// Local memory a group needs.
+    fn local_bytes(&self) -> u64 {
+        let block = u64::from(self.block);
+        match self.form {
+            Form::PairsOnce => 44 * block + 12 * block * (block / 32),
+            _ => 32 * block,
+        }
+    }
+
+    /// In a few words: "pairs-once, block 256, targets 8, unroll 4".
+    pub fn describe(&self) -> String {
+        let form = serde_json::to_value(self.form).ok();
+        let form = form.as_ref().and_then(|form| form.as_str()).unwrap_or("?");
+        let Self { block, targets, unroll, splits, .. } = self;
+        let splits = if *splits == 0 { String::new() } else { format!(", splits {splits}") };
+        format!("{form}, block {block}, targets {targets}, unroll {unroll}{splits}")
+    }
+}
+
+/// Whether lanes of a group can hand numbers to one another: NVIDIA's through CUDA or OpenCL. Elsewhere
+/// `PairsOnce` works, through local memory, and is slow.
+fn has_lanes(device: &Device) -> bool {
+    let properties = device.properties();
+    properties.kind == Kind::Gpu && properties.vendor.to_ascii_lowercase().contains("nvidia")
+}

@@ -1,0 +1,184 @@
+// One tile of sources at a time through LOCAL memory; each thread carries TARGETS bodies in registers. Group g
+// works on targets g % target_groups against one of `splits` ranges of the sources, so that few targets still fill
+// the device; `add_parts` adds the ranges in order.
+//
+// PRECISION 1: f32 coordinates, products and sums. 2: differences taken between coordinates of two f32 parts, so
+// that they are right to f32 however near the bodies are; sums of a tile in f32, of tiles in f64. 3: f64.
+
+#if PRECISION == 3
+typedef double real;
+typedef double4 real4;
+typedef double4 sum4;
+#define REAL4 DOUBLE4
+#define REAL_FMA FMA64
+#define REAL_ROOT root64
+#elif PRECISION == 2
+typedef float real;
+typedef float4 real4;
+typedef double4 sum4;
+#define REAL4 FLOAT4
+#define REAL_FMA FMA
+#define REAL_ROOT ROOT
+#else
+typedef float real;
+typedef float4 real4;
+typedef float4 sum4;
+#define REAL4 FLOAT4
+#define REAL_FMA FMA
+#define REAL_ROOT ROOT
+#endif
+
+KERNEL_MIN(BLOCK, RESIDENT)
+tiled(GLOBAL const double* RESTRICT x, GLOBAL const double* RESTRICT y, GLOBAL const double* RESTRICT z,
+    GLOBAL const double* RESTRICT mass, GLOBAL const double* RESTRICT frame, int n, int target_groups,
+    int sources_a_split, GLOBAL sum4* RESTRICT parts)
+{
+    LOCAL real4 tile[BLOCK];
+#if PRECISION == 2
+    LOCAL real4 tile_low[BLOCK];
+    real low[TARGETS][3];
+#endif
+    const int own = (GROUP % target_groups) * (BLOCK * TARGETS);
+    const int split = GROUP / target_groups;
+    const double origin[3] = { frame[0], frame[1], frame[2] };
+    const double length = frame[3], masses = frame[4];
+    const real eps2 = (real)frame[5];
+
+    real target[TARGETS][3];
+    real sum[TARGETS][4];
+#if PRECISION == 2
+    double total[TARGETS][4];
+#endif
+    UNROLL(TARGETS)
+    for (int k = 0; k < TARGETS; k++) {
+        int i = own + k * BLOCK + THREAD;
+        i = i < n ? i : n - 1;
+        double place[3] = { (x[i] - origin[0]) * length, (y[i] - origin[1]) * length, (z[i] - origin[2]) * length };
+        for (int c = 0; c < 3; c++) {
+            target[k][c] = (real)place[c];
+#if PRECISION == 2
+            low[k][c] = (real)(place[c] - (double)target[k][c]);
+#endif
+        }
+        for (int c = 0; c < 4; c++) {
+            sum[k][c] = 0;
+#if PRECISION == 2
+            total[k][c] = 0;
+#endif
+        }
+    }
+
+    const int begin = split * sources_a_split;
+    const int end = n - begin < sources_a_split ? n : begin + sources_a_split;
+    for (int first = begin; first < end; first += BLOCK) {
+        const int j = first + THREAD;
+        real4 source = REAL4(NOWHERE, NOWHERE, NOWHERE, 0);
+#if PRECISION == 2
+        real4 source_low = REAL4(0, 0, 0, 0);
+#endif
+        if (j < end) {
+            double place[3]
+                = { (x[j] - origin[0]) * length, (y[j] - origin[1]) * length, (z[j] - origin[2]) * length };
+            source = REAL4((real)place[0], (real)place[1], (real)place[2], (real)(mass[j] * masses));
+#if PRECISION == 2
+            source_low = REAL4((real)(place[0] - (double)source.x), (real)(place[1] - (double)source.y),
+                (real)(place[2] - (double)source.z), 0);
+#endif
+        }
+        BARRIER();
+        tile[THREAD] = source;
+#if PRECISION == 2
+        tile_low[THREAD] = source_low;
+#endif
+        BARRIER();
+
+        // The tiles that hold targets take a body's own term out; the others, nearly all, need not look.
+        const int holds_own = first < own + BLOCK * TARGETS && own < first + BLOCK;
+
+#if PRECISION == 2
+#define DIFFERENCE(axis, c) ((s.axis - target[k][c]) + (s_low.axis - low[k][c]))
+#define LOAD_LOW const real4 s_low = tile_low[t];
+#else
+#define DIFFERENCE(axis, c) (s.axis - target[k][c])
+#define LOAD_LOW
+#endif
+#if POTENTIAL
+#define ADD_POTENTIAL sum[k][3] = REAL_FMA(-m, root, sum[k][3]);
+#else
+#define ADD_POTENTIAL
+#endif
+#define ATTRACT(CHECK)                                                                                               \
+    {                                                                                                                \
+        const real4 s = tile[t];                                                                                     \
+        LOAD_LOW                                                                                                     \
+        UNROLL(TARGETS)                                                                                              \
+        for (int k = 0; k < TARGETS; k++) {                                                                          \
+            const real dx = DIFFERENCE(x, 0), dy = DIFFERENCE(y, 1), dz = DIFFERENCE(z, 2);                          \
+            real rho2 = REAL_FMA(dx, dx, REAL_FMA(dy, dy, REAL_FMA(dz, dz, eps2)));                                  \
+            real m = s.w;                                                                                            \
+            CHECK                                                                                                    \
+            const real root = REAL_ROOT(rho2);                                                                       \
+            const real w = (m * root) * (root * root);                                                               \
+            sum[k][0] = REAL_FMA(w, dx, sum[k][0]);                                                                  \
+            sum[k][1] = REAL_FMA(w, dy, sum[k][1]);                                                                  \
+            sum[k][2] = REAL_FMA(w, dz, sum[k][2]);                                                                  \
+            ADD_POTENTIAL                                                                                            \
+        }                                                                                                            \
+    }
+        if (holds_own) {
+            for (int t = 0; t < BLOCK; t++)
+                ATTRACT(if (first + t == own + k * BLOCK + THREAD) { rho2 = 1; m = 0; })
+        } else {
+            UNROLL(UNROLL_BY)
+            for (int t = 0; t < BLOCK; t++)
+                ATTRACT()
+        }
+#if PRECISION == 2
+        UNROLL(TARGETS)
+        for (int k = 0; k < TARGETS; k++)
+            for (int c = 0; c < 4; c++) {
+                total[k][c] += (double)sum[k][c];
+                sum[k][c] = 0;
+            }
+#endif
+    }
+
+    const size_t row = (size_t)split * target_groups * (BLOCK * TARGETS);
+    UNROLL(TARGETS)
+    for (int k = 0; k < TARGETS; k++) {
+        const size_t at = row + own + k * BLOCK + THREAD;
+#if PRECISION == 2
+        parts[at] = DOUBLE4(total[k][0], total[k][1], total[k][2], total[k][3]);
+#else
+        parts[at] = REAL4(sum[k][0], sum[k][1], sum[k][2], sum[k][3]);
+#endif
+    }
+}
+
+KERNEL(128)
+add_parts(GLOBAL const sum4* RESTRICT parts, GLOBAL const double* RESTRICT frame, int n, int padded, int splits,
+    GLOBAL double* RESTRICT ax, GLOBAL double* RESTRICT ay, GLOBAL double* RESTRICT az
+#if POTENTIAL
+    , GLOBAL double* RESTRICT potential
+#endif
+)
+{
+    const int i = GROUP * 128 + THREAD;
+    if (i >= n)
+        return;
+    double sum[4] = { 0, 0, 0, 0 };
+    UNROLL(4)
+    for (int s = 0; s < splits; s++) {
+        const sum4 part = parts[(size_t)s * padded + i];
+        sum[0] += part.x;
+        sum[1] += part.y;
+        sum[2] += part.z;
+        sum[3] += part.w;
+    }
+    ax[i] = frame[6] * sum[0];
+    ay[i] = frame[6] * sum[1];
+    az[i] = frame[6] * sum[2];
+#if POTENTIAL
+    potential[i] = frame[7] * sum[3];
+#endif
+}

@@ -1,0 +1,130 @@
+//! Tiles of sources through local memory, several targets a thread; see `tiled.cu`.
+
+use orrery_device::{Arg, Buffer, Device, DeviceError, Kernel, Math};
+
+use super::{Builder, Evaluation, Strategy, resident_groups};
+use crate::settings::Precision;
+
+/// Parts of the sums, as the kernel writes them.
+enum Parts {
+    Single(Buffer<[f32; 4]>),
+    Double(Buffer<[f64; 4]>),
+}
+
+pub(super) struct Tiled {
+    device: Device,
+    pub(super) kernel: Kernel,
+    add_parts: Kernel,
+    block: u32,
+    plan: Plan,
+    parts: Parts,
+}
+
+/// Who sums what.
+#[derive(Clone, Copy)]
+struct Plan {
+    target_groups: u32,
+    splits: u32,
+    sources_a_split: u32,
+}
+
+/// The parts take no more than this, however few targets there are.
+const MOST_PARTS: u64 = 1 << 25;
+
+impl Plan {
+    fn new(n: usize, strategy: &Strategy, resident: u64) -> Self {
+        let (n, block) = (n as u64, u64::from(strategy.block));
+        let target_groups = n.div_ceil(block * u64::from(strategy.targets)).max(1);
+        // Four times what fits at once evens out the end; few sources a split would be all tile and no sum.
+        let wanted = match strategy.splits {
+            0 => (4 * resident).div_ceil(target_groups).min(n.div_ceil(2 * block)),
+            splits => u64::from(splits),
+        };
+        let padded = target_groups * block * u64::from(strategy.targets);
+        let splits = wanted.min(MOST_PARTS / padded).clamp(1, n.div_ceil(block));
+        let sources_a_split = n.div_ceil(splits).next_multiple_of(block);
+        Self {
+            target_groups: target_groups as u32,
+            splits: n.div_ceil(sources_a_split) as u32,
+            sources_a_split: sources_a_split as u32,
+        }
+    }
+}
+
+/// Bytes on the device, at most.
+pub(super) fn bytes(device: &Device, n: usize, strategy: &Strategy) -> u64 {
+    let a_part = if strategy.precision == Precision::Single { 16 } else { 32 };
+    let resident = u64::from(device.properties().multiprocessors) * 16;
+    let plan = Plan::new(n, strategy, resident);
+    let padded = u64::from(plan.target_groups) * u64::from(strategy.block) * u64::from(strategy.targets);
+    a_part * padded * u64::from(plan.splits)
+}
+
+impl Tiled {
+    pub(super) fn new(
+        builder: &mut Builder,
+        n: usize,
+        strategy: &Strategy,
+        potential: bool,
+    ) -> Result<Self, DeviceError> {
+        let Strategy { precision, block, targets, unroll, .. } = *strategy;
+        let number = match precision {
+            Precision::Single => 1,
+            Precision::Mixed => 2,
+            Precision::Double => 3,
+        };
+        let definitions = [
+            ("PRECISION", number.to_string()),
+            ("BLOCK", block.to_string()),
+            ("TARGETS", targets.to_string()),
+            ("UNROLL_BY", unroll.to_string()),
+            ("POTENTIAL", u8::from(potential).to_string()),
+            // 16 warps to a multiprocessor at least: registers for more targets than that would hold back the rest.
+            ("RESIDENT", (512 / block).max(1).to_string()),
+        ];
+        let text = concat!(include_str!("pair.cu"), "#line 1 \"tiled.cu\"\n", include_str!("tiled.cu"));
+        let module = builder.build("pair.cu", text, &definitions, Math::FlushToZero)?;
+        let kernel = module.kernel("tiled")?;
+        let device = builder.device.clone();
+        let plan = Plan::new(n, strategy, resident_groups(&device, &kernel, block));
+        let length = plan.target_groups as usize * (block * targets) as usize * plan.splits as usize;
+        let parts = match precision {
+            Precision::Single => Parts::Single(device.zeros(length)?),
+            Precision::Mixed | Precision::Double => Parts::Double(device.zeros(length)?),
+        };
+        Ok(Self { add_parts: module.kernel("add_parts")?, kernel, device, block, plan, parts })
+    }
+
+    pub(super) fn queue(
+        &mut self,
+        evaluation: &Evaluation,
+        potential: Option<&Buffer<f64>>,
+    ) -> Result<(), DeviceError> {
+        let Evaluation { frame, position, mass, acceleration } = *evaluation;
+        let Plan { target_groups, splits, sources_a_split } = self.plan;
+        let n = mass.len() as i32;
+        let (parts, padded) = match &self.parts {
+            Parts::Single(parts) => (parts.into(), parts.len() / splits as usize),
+            Parts::Double(parts) => (parts.into(), parts.len() / splits as usize),
+        };
+        let [x, y, z] = position.args();
+        let targets = target_groups as i32;
+        let args = [
+            x,
+            y,
+            z,
+            mass.into(),
+            frame.into(),
+            n.into(),
+            targets.into(),
+            (sources_a_split as i32).into(),
+            parts,
+        ];
+        self.device.queue().launch(&self.kernel, target_groups * splits, self.block, &args)?;
+        let [ax, ay, az] = acceleration.args();
+        let (padded, splits) = (padded as i32, splits as i32);
+        let mut args = vec![args[8], frame.into(), n.into(), padded.into(), splits.into(), ax, ay, az];
+        args.extend(potential.map(Arg::from));
+        self.device.queue().launch(&self.add_parts, (n as u32).div_ceil(128), 128, &args)
+    }
+}
