@@ -1,0 +1,116 @@
+//! All pairs on a device: what is printed of them, and the time that building the kernels takes.
+
+use std::process::Command;
+
+use orrery_device::Device;
+use orrery_lab::bench::Measurement;
+use orrery_lab::bench::device as lab;
+use orrery_lab::tuning::describe;
+use orrery_lab::{FLOPS_A_PAIR, PRECISIONS, precision_name, show};
+use orrery_particles::settings::Precision;
+use orrery_particles::solver::direct::device::Strategy;
+use serde_json::{Value, json};
+
+use super::{precisions, sizes};
+use crate::args::Bench;
+use crate::commands::tune;
+use crate::failure::Failure;
+use crate::say::say;
+
+/// Number of bodies that the kernels' build is timed with; it hardly depends on it.
+const BUILD_N: usize = 16_384;
+
+/// Measures and prints. Gives the device with its roofs, and the results.
+pub fn bench(arguments: &Bench, device: &Device) -> Result<(Value, Value), Failure> {
+    let tuning = tune::found(device, arguments.no_tuned);
+    let mut bench = lab::Bench::new(device)?;
+    say!("{}", device.title());
+    say!("median time (below it fastest, slowest and strategy), {FLOPS_A_PAIR} flops a pair; shares");
+    say!("of the theoretical and of the measured peak; error of the force, median and 99%");
+    say!("");
+    say!(
+        "{:>9} {:>6} {:>9} {:>9} {:>8} {:>7} {:>8} {:>7} {:>7}",
+        "bodies",
+        "",
+        "time",
+        "pairs/s",
+        "GFLOP/s",
+        "of peak",
+        "measured",
+        "error",
+        "99%"
+    );
+    let mut results = Vec::new();
+    for precision in precisions(arguments, &PRECISIONS) {
+        for n in sizes(arguments, &lab::sizes(device, precision)) {
+            let entry = tuning.as_ref().and_then(|tuning| tuning.choose(n, precision));
+            let default = || Strategy::default_for(device, n, precision);
+            let strategy = entry.map_or_else(default, |entry| entry.strategy);
+            let measured = bench.all_pairs(n, &strategy, arguments.repeats.map(|k| k as usize))?;
+            print(&measured, &strategy, entry.is_some());
+            let mut line = measured.json();
+            line["tuned"] = json!(entry.is_some());
+            results.push(line);
+        }
+    }
+    results.push(kernel_builds(device)?);
+    Ok((bench.about(), json!(results)))
+}
+
+fn print(measured: &Measurement, strategy: &Strategy, tuned: bool) {
+    let times = &measured.times;
+    say!(
+        "{:>9} {:>6} {:>9} {:>9.2e} {:>8} {:>7} {:>8} {:>7.1e} {:>7.1e}",
+        measured.n,
+        precision_name(measured.precision),
+        show::seconds(times.median()),
+        measured.rate,
+        show::digits(measured.flops / 1e9),
+        show::share(measured.theoretical_peak.map(|peak| measured.flops / peak)),
+        show::share(Some(measured.flops / measured.measured_peak)),
+        measured.errors.median,
+        measured.errors.p99
+    );
+    say!(
+        "          {} to {} in {}; {}{}",
+        show::seconds(times.fastest()),
+        show::seconds(times.slowest()),
+        times.count(),
+        if tuned { "tuned: " } else { "" },
+        describe(strategy)
+    );
+}
+
+/// First build and build from the disk's cache, in a process of its own with a cache of its own.
+fn kernel_builds(device: &Device) -> Result<Value, Failure> {
+    let folder = std::env::temp_dir().join(format!("orrery-builds-{}", std::process::id()));
+    let program = std::env::current_exe().map_err(|e| Failure::Machine(format!("orrery itself: {e}")))?;
+    let output = Command::new(program)
+        .args(["bench", "direct", "--builds", "--no-tuned", "--device", &device.label()])
+        .env("ORRERY_CACHE_DIR", &folder)
+        // NVIDIA's OpenCL has a cache of its own.
+        .env("CUDA_CACHE_DISABLE", "1")
+        .output();
+    let _ = std::fs::remove_dir_all(&folder);
+    let output = output.map_err(|e| Failure::Machine(format!("building kernels: {e}")))?;
+    let times: Value = serde_json::from_slice(&output.stdout).map_err(|_| {
+        let word = String::from_utf8_lossy(&output.stderr);
+        Failure::Machine(format!("building kernels: {}", word.trim()))
+    })?;
+    let seconds =
+        |which: &str| times[which]["seconds"].as_f64().map_or_else(|| "-".to_owned(), show::seconds);
+    say!("");
+    say!("kernels built in {}, from the disk's cache in {}", seconds("first"), seconds("cached"));
+    Ok(times)
+}
+
+/// Builds twice, forgetting in between what is in memory, and prints the times as JSON.
+pub fn builds(arguments: &Bench, device: &Device) -> Result<(), Failure> {
+    let n = sizes(arguments, &[BUILD_N])[0];
+    let strategy = Strategy::default_for(device, n, precisions(arguments, &[Precision::Single])[0]);
+    let first = lab::builds(device, n, &strategy)?;
+    device.forget_builds();
+    let cached = lab::builds(device, n, &strategy)?;
+    say!("{}", json!({ "case": "build", "n": n, "first": first, "cached": cached }));
+    Ok(())
+}

@@ -1,0 +1,55 @@
+//! `selftest`.
+
+use orrery_device::{Choice, Device, Listing};
+use orrery_lab::selftest::{Summary, checks, run};
+
+use crate::args::Selftest;
+use crate::failure::Failure;
+use crate::say::say;
+
+/// Runs the device suite on one device, or on every one there is.
+pub fn selftest(arguments: &Selftest) -> Result<(), Failure> {
+    let filter = arguments.filter.as_deref().unwrap_or_default();
+    if !checks().iter().any(|check| check.name.contains(filter)) {
+        return Err(Failure::Usage(format!("{filter:?} is in no check's name; see --list")));
+    }
+    if arguments.list {
+        checks().iter().filter(|check| check.name.contains(filter)).for_each(|check| say!("{}", check.name));
+        return Ok(());
+    }
+    let summaries: Vec<Summary> =
+        chosen(arguments.device)?.iter().map(|device| on_device(device, filter)).collect();
+    let (passed, all) = summaries.iter().map(Summary::counts).fold((0, 0), |a, b| (a.0 + b.0, a.1 + b.1));
+    if passed < all {
+        return Err(Failure::Machine(format!("{} of {all} checks failed", all - passed)));
+    }
+    Ok(())
+}
+
+fn chosen(choice: Option<Choice>) -> Result<Vec<Device>, Failure> {
+    let Listing { devices, notes } = match choice {
+        None => Device::list(),
+        Some(choice) => {
+            let Some(device) = Device::open(choice)? else {
+                return Err(Failure::Usage(format!("--device {choice}: there is no device to test")));
+            };
+            Listing { devices: vec![device], notes: Vec::new() }
+        }
+    };
+    if devices.is_empty() {
+        return Err(Failure::Machine(format!("there is no device to test: {}", notes.join("; "))));
+    }
+    Ok(devices)
+}
+
+fn on_device(device: &Device, filter: &str) -> Summary {
+    say!("{}", device.title());
+    let summary = run(device, filter, &mut |_| ());
+    for (group, passed, all) in &summary.groups {
+        say!("  {group:<12} {passed} of {all} passed");
+    }
+    for (name, message) in &summary.failures {
+        say!("  FAILED {name}: {message}");
+    }
+    summary
+}

@@ -1,0 +1,66 @@
+//! `tune`, and what other commands take from it.
+
+use orrery_device::Device;
+use orrery_lab::tuning::{self, Outcome, SIZES, Tuning, describe};
+use orrery_lab::{PRECISIONS, precision_name, show};
+
+use crate::args::Tune;
+use crate::failure::Failure;
+use crate::say::{say, warn};
+
+/// Tunes a device and keeps what was found.
+pub fn tune(arguments: &Tune) -> Result<(), Failure> {
+    if arguments.n.contains(&0) {
+        return Err(Failure::Usage("-n 0 is outside n >= 1".to_owned()));
+    }
+    super::bench::check_memory(&arguments.n)?;
+    let Some(device) = Device::open(arguments.place.device)? else {
+        let choice = arguments.place.device;
+        return Err(Failure::Usage(format!("--device {choice}: there is no device to tune")));
+    };
+    // Before a minute of work: a place to keep it.
+    let path = Tuning::path(&device).ok_or(orrery_lab::LabError::NoCache)?;
+    let sizes = if arguments.n.is_empty() { SIZES.to_vec() } else { arguments.n.clone() };
+    let precisions = arguments.precision.map_or_else(|| PRECISIONS.to_vec(), |flag| vec![flag.into()]);
+    say!("{}", device.title());
+    say!("{:>9} {:>9} {:>9} {:>8} {:>7}  strategy", "bodies", "precision", "time", "untuned", "tried");
+    let tuning = tuning::tune(&device, &sizes, &precisions, &mut print)?;
+    if tuning.entries().is_empty() {
+        say!("nothing was tuned");
+        return Ok(());
+    }
+    tuning.save(&device)?;
+    say!("kept in {}", path.display());
+    Ok(())
+}
+
+fn print(outcome: &Outcome) {
+    match outcome {
+        Outcome::Best { entry, tried, all, default_seconds } => {
+            say!(
+                "{:>9} {:>9} {:>9} {:>8} {:>7}  {}",
+                entry.n,
+                precision_name(entry.precision),
+                show::seconds(entry.seconds),
+                format!("{:.2}x", default_seconds / entry.seconds),
+                format!("{tried}/{all}"),
+                describe(&entry.strategy)
+            );
+        }
+        Outcome::TooLong { n, precision, seconds } => {
+            let (precision, seconds) = (precision_name(*precision), show::seconds(*seconds));
+            say!("{n:>9} {precision:>9} left out, as all above: one evaluation would take {seconds}");
+        }
+    }
+}
+
+/// What was kept for this device, unless it is not wanted or cannot be used.
+pub fn found(device: &Device, no_tuned: bool) -> Option<Tuning> {
+    if no_tuned {
+        return None;
+    }
+    Tuning::load(device).unwrap_or_else(|ignored| {
+        warn(format_args!("warning: {ignored}"));
+        None
+    })
+}

@@ -1,0 +1,229 @@
+//! The commands about devices, on whatever OpenCL device this machine has; the tests' own is PoCL.
+
+mod common;
+
+use std::process::Output;
+
+use common::{Room, text};
+use serde_json::Value;
+
+/// Runs a command with a cache folder of its own.
+fn orrery(room: &Room, arguments: &[&str]) -> Output {
+    room.command(arguments).env("ORRERY_CACHE_DIR", room.path("cache")).output().expect("orrery starts")
+}
+
+/// What it says; it must succeed without a word on standard error.
+#[track_caller]
+fn says(room: &Room, arguments: &[&str]) -> String {
+    let output = orrery(room, arguments);
+    let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success(), "orrery {}: {stderr}", arguments.join(" "));
+    assert_eq!(stderr, "", "orrery {}", arguments.join(" "));
+    stdout
+}
+
+#[track_caller]
+fn fits_80_columns(said: &str) {
+    let widest = said.lines().max_by_key(|line| line.chars().count()).unwrap_or_default();
+    assert!(widest.chars().count() <= 80, "{} columns: {widest}", widest.chars().count());
+}
+
+/// A machine without an OpenCL device fails these tests unless it is said that it has none.
+fn without_a_device() -> bool {
+    std::env::var_os("ORRERY_NO_DEVICE_TESTS").is_some()
+}
+
+fn json(room: &Room, name: &str) -> Value {
+    serde_json::from_str(&room.text(name)).unwrap_or_else(|e| panic!("{name}: {e}"))
+}
+
+#[test]
+fn devices_are_listed_with_their_figures() {
+    if without_a_device() {
+        return;
+    }
+    let room = Room::new();
+    let said = says(&room, &["devices", "--json", "devices.json"]);
+    fits_80_columns(&said);
+    assert!(said.starts_with("cpu "), "{said}");
+    assert!(said.contains("\nopencl:0 "), "{said}");
+    assert!(said.lines().last().unwrap().starts_with("--device auto takes "), "{said}");
+    let all = json(&room, "devices.json");
+    for device in all["devices"].as_array().unwrap() {
+        assert!(device["f32_flops"]["measured"].as_f64().unwrap() > 1e6, "{device}");
+    }
+    assert!(all["devices"][1]["copy"]["measured"].as_f64().unwrap() > 1e6, "{all}");
+    assert!(all["auto"].is_string() && all["notes"].is_array());
+}
+
+#[test]
+fn selftest_counts_what_passed() {
+    if without_a_device() {
+        return;
+    }
+    let room = Room::new();
+    let said = says(&room, &["selftest", "--device", "opencl"]);
+    assert!(said.starts_with("opencl:0 ("), "{said}");
+    assert!(said.contains("\n  device       9 of 9 passed\n"), "{said}");
+    assert!(!said.contains("FAILED"), "{said}");
+    let list = says(&room, &["selftest", "--list", "atomics"]);
+    assert_eq!(list, "device: atomics lose nothing\n");
+    assert!(says(&room, &["selftest", "--device", "opencl", "atomics"]).contains("1 of 1 passed"));
+}
+
+/// Without any driver's device there is nothing to test, and that is no success.
+#[test]
+fn no_device_at_all_is_said() {
+    let room = Room::new();
+    let alone = |arguments: &[&str]| {
+        let mut command = room.command(arguments);
+        command.env("OCL_ICD_VENDORS", room.path("none")).env("CUDA_VISIBLE_DEVICES", "");
+        let output = command.env("ORRERY_CACHE_DIR", room.path("cache")).output().unwrap();
+        (output.status.code(), text(&output.stdout), text(&output.stderr))
+    };
+    let (status, said, wrong) = alone(&["selftest"]);
+    assert_eq!((status, said.as_str()), (Some(1), ""), "{wrong}");
+    assert!(wrong.starts_with("error: there is no device to test: no CUDA device"), "{wrong}");
+    assert_eq!(wrong.lines().count(), 1, "{wrong}");
+    for command in
+        [&["tune"][..], &["tune", "--device", "opencl"], &["ladder", "direct", "--device", "opencl"]]
+    {
+        let (status, said, wrong) = alone(command);
+        assert_eq!((status, said.as_str(), wrong.lines().count()), (Some(2), "", 1), "{command:?}: {wrong}");
+    }
+    let (status, said, _) = alone(&["devices"]);
+    assert_eq!(status, Some(0));
+    assert!(said.contains("no OpenCL device") && said.ends_with("--device auto takes cpu\n"), "{said}");
+    let (status, said, _) = alone(&["ladder", "direct", "-n", "100"]);
+    assert!(status == Some(0) && said.contains("no device was taken"), "{said}");
+}
+
+#[test]
+fn the_ladder_in_words_json_and_svg() {
+    if without_a_device() {
+        return;
+    }
+    let room = Room::new();
+    let arguments =
+        ["ladder", "direct", "-n", "300", "--device", "opencl", "--json", "l.json", "--plot", "l.svg"];
+    let said = says(&room, &arguments);
+    fits_80_columns(&said);
+    assert!(said.starts_with("all-pairs gravity, 300 bodies\nopencl:0 ("), "{said}");
+    assert!(said.contains("20 flops a pair, median of"), "{said}");
+    let ladder = json(&room, "l.json");
+    assert!(ladder["device"].as_str().unwrap().starts_with("opencl:0 ("), "{ladder}");
+    assert_eq!(ladder["n"], 300);
+    let rungs = ladder["rungs"].as_array().unwrap();
+    let svg = room.text("l.svg");
+    for rung in rungs {
+        assert_eq!(rung["unit"], "interactions/s");
+        for key in ["seconds", "rate", "share_of_peak"] {
+            assert!(rung[key].as_f64().unwrap() > 0.0, "{key}: {rung}");
+        }
+        // f32 sums of 300 terms; a wrong kernel is off by far more.
+        assert!(rung["error"].as_f64().unwrap() < 1e-4, "{rung}");
+        assert!(svg.contains(rung["name"].as_str().unwrap()), "{rung}");
+    }
+    assert!(rungs.len() > 5, "{ladder}");
+    assert_eq!(rungs[0]["total_gain"], 1.0);
+}
+
+#[test]
+fn what_was_tuned_is_used_and_said() {
+    if without_a_device() {
+        return;
+    }
+    let room = Room::new();
+    let bench =
+        ["bench", "direct", "--device", "opencl", "-n", "300", "--precision", "single", "--repeats", "2"];
+    assert!(!says(&room, &bench).contains("tuned: "));
+    let said = says(&room, &["tune", "--device", "opencl", "-n", "256", "--precision", "single"]);
+    let path = said.lines().last().unwrap().strip_prefix("kept in ").unwrap().to_owned();
+    let file: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    assert_eq!((file["entries"][0]["n"].as_u64(), file["entries"].as_array().unwrap().len()), (Some(256), 1));
+    assert!(says(&room, &bench).contains("; tuned: "));
+    assert!(!says(&room, &[&bench[..], &["--no-tuned"]].concat()).contains("tuned: "));
+    // A damaged file costs a word and nothing else.
+    std::fs::write(&path, "{").unwrap();
+    let output = orrery(&room, &bench);
+    let warned = text(&output.stderr);
+    assert!(output.status.success() && !text(&output.stdout).contains("tuned: "), "{warned}");
+    assert!(warned.starts_with("warning: ") && warned.contains("ignored, damaged"), "{warned}");
+    assert_eq!(warned.lines().count(), 1, "{warned}");
+    assert_eq!(text(&orrery(&room, &[&bench[..], &["--no-tuned"]].concat()).stderr), "");
+}
+
+#[test]
+fn bench_on_a_device_in_words_and_json() {
+    if without_a_device() {
+        return;
+    }
+    let room = Room::new();
+    let arguments =
+        ["bench", "direct", "--device", "opencl", "-n", "300,500", "--repeats", "3", "--json", "b.json"];
+    let said = says(&room, &arguments);
+    fits_80_columns(&said);
+    assert!(said.contains("kernels built in "), "{said}");
+    let all = json(&room, "b.json");
+    assert_eq!(all["device"]["kind"], "opencl");
+    assert_eq!(all["flops_a_pair"], 20.0);
+    let results = all["results"].as_array().unwrap();
+    let forces: Vec<_> = results.iter().filter(|line| line["case"] == "direct").collect();
+    assert_eq!(forces.len(), 6);
+    for line in forces {
+        assert_eq!((line["unit"].as_str(), line["repeats"].as_u64()), (Some("interactions/s"), Some(3)));
+        assert!(line["fastest"].as_f64() <= line["seconds"].as_f64(), "{line}");
+        assert!(line["seconds"].as_f64() <= line["slowest"].as_f64(), "{line}");
+        assert!(line["error"]["p99"].as_f64().unwrap() < 1e-3, "{line}");
+        assert!(line["share_of_measured_peak"].as_f64().unwrap() > 0.0, "{line}");
+        assert!(line["strategy"]["block"].is_u64(), "{line}");
+    }
+    let build = results.iter().find(|line| line["case"] == "build").unwrap();
+    assert_eq!(build["first"]["kernels"][0]["origin"], "compiled", "{build}");
+    assert_eq!(build["cached"]["kernels"][0]["origin"], "disk", "{build}");
+}
+
+#[test]
+fn mistakes_are_one_line_and_write_nothing() {
+    if without_a_device() {
+        return;
+    }
+    let room = Room::new();
+    let cases: [(&[&str], &str); 12] = [
+        (&["ladder", "cube"], "error: invalid value 'cube' for '<NAME>'"),
+        (&["ladder", "direct", "-n", "0"], "error: -n 0 is outside n >= 1"),
+        (&["ladder", "direct", "-n", "1000000000000000"], "error: -n 1000000000000000: "),
+        (&["ladder", "direct", "--plot", "x.png"], "error: x.png: expected a name ending in .svg"),
+        (&["ladder", "direct", "--json", "no/x.json"], "error: no/x.json: the folder no does not exist"),
+        (
+            &["ladder", "direct", "--device", "gpu"],
+            "error: invalid value 'gpu' for '--device <DEVICE>': expected auto",
+        ),
+        (&["ladder", "direct", "--device", "opencl:99"], "error: opencl:99 is not here; found: opencl:0 ("),
+        (&["selftest", "--device", "cpu"], "error: --device cpu: there is no device to test"),
+        (&["selftest", "nothing like it"], "error: \"nothing like it\" is in no check's name"),
+        (&["tune", "-n", "0"], "error: -n 0 is outside n >= 1"),
+        (
+            &["bench", "tree", "--device", "opencl"],
+            "error: --device opencl: only bench direct runs on a device",
+        ),
+        (&["devices", "--json", "no/x.json"], "error: no/x.json: the folder no does not exist"),
+    ];
+    for (arguments, expected) in cases {
+        let output = orrery(&room, arguments);
+        let wrong = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {wrong}");
+        assert!(wrong.starts_with(expected), "{arguments:?}: {wrong}");
+        assert_eq!((wrong.lines().count(), text(&output.stdout).as_str()), (1, ""), "{arguments:?}: {wrong}");
+    }
+    assert!(room.content().is_empty(), "{:?}", room.content().keys());
+}
+
+#[test]
+fn help_of_the_new_commands_fits_80_columns() {
+    let room = Room::new();
+    for command in ["devices", "selftest", "ladder", "tune", "bench"] {
+        let output = room.command(&[command, "--help"]).env("COLUMNS", "80").output().unwrap();
+        fits_80_columns(&text(&output.stdout));
+    }
+}

@@ -1,0 +1,143 @@
+//! All pairs on a device: force evaluations, whole steps, and what building the kernels costs.
+
+use std::collections::HashMap;
+
+use orrery_device::{Device, DeviceError, Kind, Origin, ceiling};
+use orrery_particles::settings::Precision;
+use orrery_particles::solver::direct::device::Strategy;
+use serde_json::{Value, json};
+
+use super::Measurement;
+use crate::sample::Reference;
+use crate::stage::Stage;
+use crate::timing;
+use crate::{FLOPS_A_PAIR, LabError};
+
+/// Time that the evaluations of one line may take, and how many they are: a hundred where they are short.
+const SECONDS: f64 = 4.0;
+const REPEATS: [f64; 2] = [3.0, 100.0];
+/// Steps timed.
+const STEPS: usize = 20;
+
+/// Measures line by line.
+pub struct Bench<'a> {
+    device: &'a Device,
+    measured: ceiling::Ceilings,
+    references: HashMap<usize, Reference>,
+}
+
+/// Sizes that show what the device can do: the largest of f64 takes as long as the largest of f32.
+pub fn sizes(device: &Device, precision: Precision) -> Vec<usize> {
+    match (device.properties().kind, precision) {
+        (Kind::Gpu, Precision::Double) => vec![4096, 16_384, 65_536, 262_144],
+        (Kind::Gpu, _) => vec![4096, 16_384, 65_536, 262_144, 1_048_576],
+        _ => vec![1024, 4096],
+    }
+}
+
+impl<'a> Bench<'a> {
+    /// Measures the device's roofs first.
+    pub fn new(device: &'a Device) -> Result<Self, LabError> {
+        Ok(Self { device, measured: ceiling::measure(device)?, references: HashMap::new() })
+    }
+
+    /// One size and strategy. As many timed evaluations as `repeats` says, else as many as there is time for.
+    pub fn all_pairs(
+        &mut self,
+        n: usize,
+        strategy: &Strategy,
+        repeats: Option<usize>,
+    ) -> Result<Measurement, LabError> {
+        let stage = Stage::new(self.device, n)?;
+        let mut solver = stage.solver(strategy)?;
+        let once = stage.once(&mut solver)?;
+        let repeats = repeats.unwrap_or((SECONDS / once).clamp(REPEATS[0], REPEATS[1]) as usize);
+        let times = stage.times(&mut solver, repeats, once)?;
+        let reference = self.references.entry(n).or_insert_with(|| Reference::of(&stage.problem()));
+        let errors = reference.errors(&stage.accelerations()?);
+        let rate = (n as f64).powi(2) / times.median();
+        let (told, double) = (self.device.properties(), strategy.precision == Precision::Double);
+        Ok(Measurement {
+            case: "direct",
+            n,
+            precision: strategy.precision,
+            strategy: serde_json::to_value(strategy).expect("plain data always serialises"),
+            rate,
+            unit: "interactions/s",
+            flops: FLOPS_A_PAIR * rate,
+            measured_peak: if double {
+                self.measured.f64_flops.unwrap_or(f64::NAN)
+            } else {
+                self.measured.f32_flops
+            },
+            theoretical_peak: if double { told.peak_f64 } else { told.peak_f32 },
+            errors,
+            report: None,
+            times,
+        })
+    }
+
+    /// The device and its roofs, for files.
+    pub fn about(&self) -> Value {
+        let told = self.device.properties();
+        json!({
+            "kind": told.backend.to_string().to_lowercase(), "label": self.device.label(), "name": told.name,
+            "driver": told.driver, "version": told.version, "memory": told.memory,
+            "multiprocessors": told.multiprocessors, "clock_hz": told.clock_hz,
+            "copy_bytes_per_s": self.measured.copy_bytes_per_s, "f32_flops": self.measured.f32_flops,
+            "f64_flops": self.measured.f64_flops, "theoretical_bytes_per_s": told.peak_bandwidth,
+            "theoretical_f32_flops": told.peak_f32, "theoretical_f64_flops": told.peak_f64,
+        })
+    }
+}
+
+/// A whole step against its force evaluation.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Step {
+    /// Number of bodies.
+    pub n: usize,
+    /// Median time of a step.
+    pub seconds: f64,
+    /// Median time of the force evaluation in it.
+    pub force_seconds: f64,
+}
+
+impl Step {
+    /// Times steps that `advance` queues on the device's own queue, after one that is not counted.
+    pub fn measure<E: From<DeviceError>>(
+        device: &Device,
+        n: usize,
+        force_seconds: f64,
+        mut advance: impl FnMut() -> Result<(), E>,
+    ) -> Result<Self, E> {
+        advance()?;
+        let times = timing::on_device(device, STEPS, force_seconds, advance)?;
+        Ok(Self { n, seconds: times.median(), force_seconds })
+    }
+
+    /// As an object for files.
+    pub fn json(&self) -> Value {
+        json!({
+            "case": "step", "n": self.n, "seconds": self.seconds, "force_seconds": self.force_seconds,
+            "ratio": self.seconds / self.force_seconds,
+        })
+    }
+}
+
+/// What building a strategy's kernels took in this process, and whether any had to be compiled.
+pub fn builds(device: &Device, n: usize, strategy: &Strategy) -> Result<Value, LabError> {
+    let solver = Stage::new(device, n)?.solver(strategy)?;
+    let times = solver.build_times();
+    let origin = |origin: &Origin| match origin {
+        Origin::Compiled => "compiled",
+        Origin::Disk => "disk",
+        Origin::Memory => "memory",
+    };
+    Ok(json!({
+        "seconds": times.iter().map(|(_, _, time)| time.as_secs_f64()).sum::<f64>(),
+        "kernels": times
+            .iter()
+            .map(|(name, from, time)| json!({ "name": name, "origin": origin(from), "seconds": time.as_secs_f64() }))
+            .collect::<Vec<_>>(),
+    }))
+}
