@@ -36,8 +36,8 @@ pub fn tree(eps: f64, theta: f64, precision: Precision) -> GravitySettings {
 /// # Panics
 /// If a body is no longer at a finite place: every figure measured after that would be meaningless.
 pub fn advance(bodies: &mut Bodies, method: IntegratorChoice, dt: f64, steps: usize) {
-    (0..steps).for_each(|_| method.step(bodies, dt));
-    if let Err(error) = bodies.check_finite() {
+    let outcome = (0..steps).try_for_each(|_| method.step(bodies, dt));
+    if let Err(error) = outcome.and_then(|()| bodies.check_finite()) {
         panic!("{method:?}, {steps} steps of {dt}: {error}");
     }
 }
@@ -51,8 +51,11 @@ pub fn on_threads<T: Send>(threads: usize, task: impl FnOnce() -> T + Send) -> T
 }
 
 /// T + W, all pairs in f64 whatever the solver.
+///
+/// # Panics
+/// If the bodies cannot be read.
 pub fn energy(bodies: &Bodies) -> f64 {
-    let particles = bodies.particles();
+    let particles = bodies.particles().expect("bodies that can be read");
     kinetic_energy(particles)
         + potential_energy_direct(particles, bodies.gravitational_constant(), bodies.softening())
 }

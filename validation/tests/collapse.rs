@@ -20,7 +20,7 @@ fn sphere() -> Particles {
 
 /// (E − E₀) / E₀ at the end.
 fn energy_error(start: &Particles, precision: Precision, method: IntegratorChoice, steps: usize) -> f64 {
-    let mut bodies = Bodies::new(start.clone(), &direct(SOFTENING, precision));
+    let mut bodies = Bodies::new(start.clone(), &direct(SOFTENING, precision), None).unwrap();
     let before = energy(&bodies);
     advance(&mut bodies, method, END / steps as f64, steps);
     (energy(&bodies) - before) / before

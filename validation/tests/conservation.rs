@@ -13,9 +13,9 @@ const DT: f64 = 0.01;
 
 /// Changes over [`STEPS`] steps: of momentum relative to Σ m|v|, of angular momentum relative to Σ m|x||v|.
 fn changes(start: &Particles, settings: &GravitySettings) -> [f64; 2] {
-    let mut bodies = Bodies::new(start.clone(), settings);
+    let mut bodies = Bodies::new(start.clone(), settings, None).unwrap();
     advance(&mut bodies, Leapfrog, DT, STEPS);
-    let end = bodies.particles();
+    let end = bodies.particles().unwrap();
     let sum = |weight: fn([f64; 3]) -> f64| -> f64 {
         start.iter().map(|b| b.mass * weight(b.position) * norm(b.velocity)).sum()
     };

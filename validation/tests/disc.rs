@@ -73,9 +73,9 @@ struct Bounds {
 fn keeps_its_shape(galaxy: &Galaxy, rotations: usize, bounds: &Bounds) {
     let g = Units::Galactic.gravitational_constant();
     let settings = GravitySettings { g, ..tree(SOFTENING, 0.6, Precision::Mixed) };
-    let mut bodies = Bodies::new(galaxy.generate(g).unwrap(), &settings);
-    let energy = |bodies: &Bodies| bodies.kinetic_energy() + bodies.potential_energy();
-    let start = Shape::of(bodies.particles(), galaxy.disc_scale_length);
+    let mut bodies = Bodies::new(galaxy.generate(g).unwrap(), &settings, None).unwrap();
+    let energy = |bodies: &Bodies| bodies.kinetic_energy().unwrap() + bodies.potential_energy().unwrap();
+    let start = Shape::of(bodies.particles().unwrap(), galaxy.disc_scale_length);
     let start_energy = energy(&bodies);
     println!("at the start: {start:.3?}");
     // The sample is the model's, to four standard errors of a mean and of a median.
@@ -83,7 +83,7 @@ fn keeps_its_shape(galaxy: &Galaxy, rotations: usize, bounds: &Bounds) {
     assert!((start.half_mass_radius / (1.678 * galaxy.disc_scale_length) - 1.0).abs() < noise);
     for rotation in 1..=rotations {
         advance(&mut bodies, Leapfrog, ROTATION / STEPS_PER_ROTATION as f64, STEPS_PER_ROTATION);
-        let now = Shape::of(bodies.particles(), galaxy.disc_scale_length);
+        let now = Shape::of(bodies.particles().unwrap(), galaxy.disc_scale_length);
         let error = energy(&bodies) / start_energy - 1.0;
         println!("after {rotation} rotations: {now:.3?}, energy error {error:.1e}");
         let change = |now: f64, start: f64| (now / start - 1.0).abs();

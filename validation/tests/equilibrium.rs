@@ -27,13 +27,14 @@ fn expected_radius(model: &Plummer, fraction: f64) -> (f64, f64) {
 /// relaxation change.
 fn stays_in_equilibrium(n: usize, eps: f64, steps_per_crossing: usize, allowance: f64, energy_bound: f64) {
     let model = Plummer { n, ..Plummer::default() };
-    let mut bodies = Bodies::new(model.generate(1.0).unwrap(), &tree(eps, 0.6, Precision::Mixed));
-    let energy = |bodies: &Bodies| bodies.kinetic_energy() + bodies.potential_energy();
+    let mut bodies =
+        Bodies::new(model.generate(1.0).unwrap(), &tree(eps, 0.6, Precision::Mixed), None).unwrap();
+    let energy = |bodies: &Bodies| bodies.kinetic_energy().unwrap() + bodies.potential_energy().unwrap();
     let start = energy(&bodies);
     let mut drift = 0.0f64;
     for crossing in 0..=10 {
-        let centre = shrinking_sphere_centre(bodies.particles());
-        let radii = lagrangian_radii(bodies.particles(), centre, &FRACTIONS);
+        let centre = shrinking_sphere_centre(bodies.particles().unwrap());
+        let radii = lagrangian_radii(bodies.particles().unwrap(), centre, &FRACTIONS);
         drift = drift.max(((energy(&bodies) - start) / start).abs());
         println!("N = {n}, crossing {crossing}: radii {radii:.4?}, largest energy error {drift:.1e}");
         for (fraction, radius) in FRACTIONS.into_iter().zip(radii) {

@@ -15,7 +15,12 @@ const DAY: f64 = 1.0 / 365.25;
 fn bodies(keep: impl Fn(u64) -> bool) -> Bodies {
     let g = Units::Solar.gravitational_constant();
     let all: Particles = SolarSystem::default().generate(g).unwrap();
-    Bodies::new(all.filtered(|body| keep(body.id)), &GravitySettings { g, ..direct(0.0, Precision::Double) })
+    Bodies::new(
+        all.filtered(|body| keep(body.id)),
+        &GravitySettings { g, ..direct(0.0, Precision::Double) },
+        None,
+    )
+    .unwrap()
 }
 
 /// How (E − E₀)/E₀ behaves over the century.
@@ -32,7 +37,7 @@ fn energy_error(mut bodies: Bodies, method: IntegratorChoice, step_days: f64) ->
     let errors: Vec<f64> = on_threads(1, || {
         (0..steps)
             .map(|_| {
-                method.step(&mut bodies, step_days * DAY);
+                method.step(&mut bodies, step_days * DAY).unwrap();
                 (energy(&bodies) - start) / start
             })
             .collect()
@@ -56,10 +61,12 @@ struct Course {
 }
 
 fn courses(mut bodies: Bodies, method: IntegratorChoice, step_days: f64) -> Vec<Course> {
-    let planets = bodies.particles().len() - 1;
+    let planets = bodies.particles().unwrap().len() - 1;
     let place = |bodies: &Bodies, k: usize| {
-        let [x, y, z] =
-            difference(bodies.particles().position.get(k + 1), bodies.particles().position.get(0));
+        let [x, y, z] = difference(
+            bodies.particles().unwrap().position.get(k + 1),
+            bodies.particles().unwrap().position.get(0),
+        );
         (y.atan2(x), norm([x, y, z]))
     };
     let mut courses: Vec<Course> =
@@ -68,7 +75,7 @@ fn courses(mut bodies: Bodies, method: IntegratorChoice, step_days: f64) -> Vec<
     let mut swept = vec![0.0; planets];
     let steps = (YEARS / (step_days * DAY)).round() as usize;
     for step in 1..=steps {
-        method.step(&mut bodies, step_days * DAY);
+        method.step(&mut bodies, step_days * DAY).unwrap();
         for (k, course) in courses.iter_mut().enumerate() {
             let (angle, distance) = place(&bodies, k);
             let turned = (angle - longitude[k]).rem_euclid(std::f64::consts::TAU);

@@ -63,6 +63,8 @@ pub enum Command {
         file: PathBuf,
         #[command(flatten)]
         gravity: Gravity,
+        #[command(flatten)]
+        place: Place,
         /// Where to write id, acceleration and potential
         #[arg(short, long, value_name = "FILE", default_value = "forces.npz")]
         output: PathBuf,
@@ -73,6 +75,8 @@ pub enum Command {
         file: PathBuf,
         #[command(flatten)]
         gravity: Gravity,
+        #[command(flatten)]
+        place: Place,
         /// Bodies to compare, spread evenly over the file
         #[arg(long, value_name = "K", default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
         sample: u64,
@@ -87,6 +91,8 @@ pub enum Command {
         /// Plummer softening of the potential energy [default: the run's, else 0]
         #[arg(long, value_name = "LENGTH", allow_negative_numbers = true)]
         softening: Option<f64>,
+        #[command(flatten)]
+        place: Place,
     },
     /// Measure the speed of the solvers on this machine
     Bench(Bench),
@@ -153,12 +159,26 @@ pub struct Resume {
     pub running: Running,
 }
 
+/// Where to compute.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct Place {
+    /// Where to compute: auto, cpu, cuda, cuda:1, opencl, opencl:1; auto takes the first GPU, without one the processor
+    #[arg(long, value_name = "DEVICE", default_value = "auto", value_parser = device)]
+    pub device: Choice,
+}
+
+fn device(text: &str) -> Result<Choice, String> {
+    text.parse().map_err(|_| "expected auto, cpu, cuda, cuda:0, opencl or opencl:0".to_owned())
+}
+
 /// What `run` and `resume` have in common.
 #[derive(Debug, Args)]
 pub struct Running {
-    /// Where to compute
-    #[arg(long, value_enum, default_value_t = Device::Auto)]
-    pub device: Device,
+    #[command(flatten)]
+    pub place: Place,
+    /// Ignore what orrery tune found
+    #[arg(long)]
+    pub no_tuned: bool,
     /// Threads [default: all cores]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub threads: Option<u32>,
@@ -309,15 +329,6 @@ pub struct Bench {
     pub builds: bool,
 }
 
-/// Where to compute.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Device {
-    /// The best there is
-    Auto,
-    /// All cores of this machine
-    Cpu,
-}
-
 /// What `bench` measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum BenchCase {
@@ -412,18 +423,6 @@ impl From<SimdFlag> for InstructionSet {
             SimdFlag::Avx512 => Self::Avx512,
         }
     }
-}
-
-/// Where to compute.
-#[derive(Clone, Copy, Debug, Args)]
-pub struct Place {
-    /// Where to compute: auto, cpu, cuda, cuda:1, opencl, opencl:1; auto takes the first GPU, without one the processor
-    #[arg(long, value_name = "DEVICE", default_value = "auto", value_parser = device)]
-    pub device: Choice,
-}
-
-fn device(text: &str) -> Result<Choice, String> {
-    text.parse().map_err(|_| "expected auto, cpu, cuda, cuda:0, opencl or opencl:0".to_owned())
 }
 
 /// List devices.

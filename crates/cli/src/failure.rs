@@ -9,6 +9,7 @@ use orrery_engine::case::CaseError;
 use orrery_io::picture::PictureError;
 use orrery_io::{Fault, IoError};
 use orrery_lab::LabError;
+use orrery_particles::bodies::BodiesError;
 use thiserror::Error;
 
 /// Why a command did not do what it was asked. One line.
@@ -17,6 +18,9 @@ pub enum Failure {
     /// From the engine.
     #[error(transparent)]
     Engine(#[from] EngineError),
+    /// From bodies or their device.
+    #[error(transparent)]
+    Bodies(#[from] BodiesError),
     /// A file that was to be read.
     #[error(transparent)]
     Input(IoError),
@@ -50,7 +54,7 @@ impl Failure {
                 error,
                 DeviceError::NoDevice { .. } | DeviceError::Index { .. } | DeviceError::BadChoice(_)
             ),
-            Self::Picture(_) | Self::Lab(_) | Self::Machine(_) => false,
+            Self::Picture(_) | Self::Lab(_) | Self::Bodies(_) | Self::Machine(_) => false,
         }
     }
 }

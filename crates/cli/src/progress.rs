@@ -9,7 +9,7 @@ use orrery_engine::control::{News, Status};
 use orrery_model::Units;
 use terminal_size::terminal_size_of;
 
-use crate::say::warn;
+use crate::say::{say, warn};
 
 /// Lines on a pipe come no more often than this.
 const LINE_EVERY: Duration = Duration::from_secs(5);
@@ -62,6 +62,9 @@ impl Progress {
         let quiet = matches!(self.manner, Manner::Quiet);
         match news {
             News::Step(status) => self.report(status),
+            News::Spot(spot) if !quiet => say!("device: {spot}"),
+            News::Tuned(strategy) if !quiet => say!("tuned: {}", strategy.describe()),
+            News::Spot(_) | News::Tuned(_) => {}
             News::Resumed { case, .. } if quiet => self.units = case.units,
             News::Checkpoint { .. } if quiet => {}
             News::Resumed { case, path, step, time } => {

@@ -11,8 +11,9 @@ use orrery_particles::settings::{Acceptance, GravitySettings, Precision, SolverC
 
 use crate::case::Case;
 use crate::error::EngineError;
+use crate::place::{Spot, Wish};
 use crate::run::Record;
-use crate::simulation::Moment;
+use crate::simulation::{Moment, first_failure};
 
 /// The shares of mass whose radii are reported.
 pub const FRACTIONS: [f64; 5] = [0.01, 0.1, 0.5, 0.9, 0.99];
@@ -47,8 +48,14 @@ pub struct Analysis {
     pub softening: f64,
 }
 
-/// Measures a run's folder or a single snapshot. `softening` overrides what the snapshots say of their run.
-pub fn analyze(path: &Path, softening: Option<f64>, limits: &Limits) -> Result<Analysis, EngineError> {
+/// Measures a run's folder or a single snapshot; energies are computed on `spot`. `softening` overrides what the
+/// snapshots say of their run.
+pub fn analyze(
+    path: &Path,
+    softening: Option<f64>,
+    spot: &Spot,
+    limits: &Limits,
+) -> Result<Analysis, EngineError> {
     let files = if path.is_dir() { snapshots_in(path)? } else { vec![path.to_owned()] };
     let mut analysis = Analysis {
         rows: Vec::new(),
@@ -81,8 +88,9 @@ pub fn analyze(path: &Path, softening: Option<f64>, limits: &Limits) -> Result<A
             acceptance: Acceptance::Geometric { theta: 0.5 },
             precision: Precision::Mixed,
         };
-        let bodies_now = Bodies::new(snapshot.particles, &settings);
-        let record = Record::of(&Moment { step, time, bodies: &bodies_now });
+        let place = Wish::default().place(spot, bodies, settings.precision, None);
+        let bodies_now = Bodies::new(snapshot.particles, &settings, place.as_ref()).map_err(first_failure)?;
+        let record = Record::of(&Moment { step, time, bodies: &bodies_now })?;
         analysis.rows.push(Row { path: file, bodies, record, radii });
     }
     analysis.rows.sort_by(|a, b| a.record.time.total_cmp(&b.record.time));

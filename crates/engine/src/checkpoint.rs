@@ -8,12 +8,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use orrery_device::Device;
 use orrery_io::{
     Block, Column, Fault, IoError, Limits, make_folder, read_checkpoint, show_bytes, write_checkpoint,
 };
 use orrery_model::{Particles, Species, Vec3s};
-use orrery_particles::bodies::Bodies;
+use orrery_particles::bodies::{Bodies, BodiesError};
 use orrery_particles::settings::{GravitySettings, SolverChoice};
+use orrery_particles::solver::direct::device::Strategy;
 use serde::{Deserialize, Serialize};
 
 use crate::blocks::Blocks;
@@ -41,6 +43,9 @@ struct Header {
     bodies: usize,
     /// The solver that `auto` came to be.
     solver: String,
+    /// How a device summed, in JSON; what cannot be read is as good as none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    strategy: Option<String>,
     observers: observers::State,
 }
 
@@ -65,7 +70,7 @@ pub struct Description {
 pub fn describe(path: &Path, limits: &Limits) -> Result<Description, EngineError> {
     let Saved { writer, case, simulation, .. } = read(path, limits)?;
     let Moment { step, time, bodies } = simulation.moment();
-    let (solver, bodies) = (bodies.strategy().name(), bodies.particles().len());
+    let (solver, bodies) = (bodies.solver_name(), bodies.len());
     Ok(Description { writer, case, bodies, step, time, solver })
 }
 
@@ -75,7 +80,9 @@ pub(crate) struct Saved {
     pub writer: String,
     pub case: Case,
     pub provenance: Vec<(String, String)>,
+    /// On the host.
     pub simulation: Simulation,
+    strategy: Option<String>,
     pub observers: observers::State,
     /// What the observers kept besides.
     pub blocks: Blocks,
@@ -86,6 +93,12 @@ pub(crate) struct Saved {
 }
 
 impl Saved {
+    /// How `device` summed, if it wrote the checkpoint.
+    pub fn strategy_on(&self, device: &Device) -> Option<Strategy> {
+        let same = self.writer.ends_with(&format!(" on {}", provenance::device(Some(device))));
+        self.strategy.as_ref().filter(|_| same).and_then(|text| serde_json::from_str(text).ok())
+    }
+
     /// Takes the damaged ones out of the way, so that they are neither counted nor found again.
     pub fn set_damaged_aside(&self) {
         for path in &self.damaged {
@@ -97,8 +110,8 @@ impl Saved {
 }
 
 /// What writes checkpoints here and now, in words.
-pub(crate) fn writer() -> String {
-    format!("orrery {} ({}) on {}", provenance::VERSION, provenance::COMMIT, provenance::device())
+pub(crate) fn writer(device: Option<&Device>) -> String {
+    format!("orrery {} ({}) on {}", provenance::VERSION, provenance::COMMIT, provenance::device(device))
 }
 
 /// The checkpoints of a run: when they are due, and their files.
@@ -152,16 +165,17 @@ impl Checkpoints {
         let path = self.folder.join(format!("{}{:09}{SUFFIX}", CHECKPOINTS.prefix, moment.step));
         if self.saved != Some(moment.step) {
             let header = Header {
-                writer: writer(),
+                writer: writer(moment.bodies.device()),
                 case: case.to_toml(),
                 provenance: provenance.to_vec(),
                 step: moment.step,
                 time: moment.time,
-                bodies: moment.bodies.particles().len(),
-                solver: moment.bodies.strategy().name().to_owned(),
+                bodies: moment.bodies.len(),
+                solver: moment.bodies.solver_name().to_owned(),
+                strategy: moment.bodies.device_strategy().map(provenance::strategy_text),
                 observers: state,
             };
-            write(&path, &header, moment.bodies, &observers.blocks())?;
+            write(&path, &header, &moment, &observers.blocks())?;
             self.saved = Some(moment.step);
             self.remove_all_but(self.keep);
         }
@@ -233,13 +247,16 @@ fn is_out_of_reach(error: &EngineError) -> bool {
 }
 
 /// The species of the bodies as numbers.
-pub fn species_column(bodies: &Bodies) -> Vec<u8> {
-    bodies.particles().species.iter().map(|&species| species as u8).collect()
+pub fn species_column(bodies: &Bodies) -> Result<Vec<u8>, BodiesError> {
+    Ok(bodies.particles()?.species.iter().map(|&species| species as u8).collect())
 }
 
 /// What a checkpoint holds of the bodies; `species` is what [`species_column`] gave.
-pub fn columns<'a>(bodies: &'a Bodies, species: &'a [u8]) -> Vec<(&'static str, Column<'a>)> {
-    let particles = bodies.particles();
+pub fn columns<'a>(
+    bodies: &'a Bodies,
+    species: &'a [u8],
+) -> Result<Vec<(&'static str, Column<'a>)>, BodiesError> {
+    let particles = bodies.particles()?;
     let mut columns = vec![
         ("mass", Column::Reals(&particles.mass)),
         ("id", Column::Integers(&particles.id)),
@@ -250,23 +267,24 @@ pub fn columns<'a>(bodies: &'a Bodies, species: &'a [u8]) -> Vec<(&'static str, 
     };
     vectors(["position.x", "position.y", "position.z"], &particles.position);
     vectors(["velocity.x", "velocity.y", "velocity.z"], &particles.velocity);
-    vectors(["acceleration.x", "acceleration.y", "acceleration.z"], bodies.acceleration());
-    if let Some(jerk) = bodies.known_jerk() {
+    vectors(["acceleration.x", "acceleration.y", "acceleration.z"], bodies.acceleration()?);
+    if let Some(jerk) = bodies.known_jerk()? {
         vectors(["jerk.x", "jerk.y", "jerk.z"], jerk);
     }
-    columns
+    Ok(columns)
 }
 
 fn write(
     path: &Path,
     header: &Header,
-    bodies: &Bodies,
+    moment: &Moment,
     more: &[(&'static str, Block)],
 ) -> Result<(), EngineError> {
     let header = serde_json::to_string_pretty(header)
         .map_err(|e| wrong(path, "header", e.to_string(), "numbers that JSON can write"))?;
-    let species = species_column(bodies);
-    let mut columns = columns(bodies, &species);
+    let failed = |error| moment.failed(error);
+    let species = species_column(moment.bodies).map_err(failed)?;
+    let mut columns = columns(moment.bodies, &species).map_err(failed)?;
     columns.extend(more.iter().map(|(name, block)| (*name, block.column())));
     write_checkpoint(path, &header, &columns).map_err(EngineError::Output)
 }
@@ -319,6 +337,7 @@ fn read(path: &Path, limits: &Limits) -> Result<Saved, EngineError> {
         simulation: Simulation::restore(&case, bodies, header.step, header.time),
         case,
         provenance: header.provenance,
+        strategy: header.strategy,
         observers: header.observers,
         blocks,
         damaged: Vec::new(),

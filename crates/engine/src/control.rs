@@ -9,6 +9,8 @@ use orrery_io::Limits;
 
 use crate::case::Case;
 use crate::error::EngineError;
+use crate::place::{Spot, Wish};
+use orrery_particles::solver::direct::device::Strategy;
 
 /// Kept back of the wall time, for what else the machine does.
 pub(crate) const RESERVE: Duration = Duration::from_secs(1);
@@ -25,6 +27,8 @@ pub struct Control {
     pub deadline: Option<Instant>,
     /// What reading its bodies may take.
     pub limits: Limits,
+    /// Where to compute.
+    pub place: Wish,
 }
 
 impl Control {
@@ -77,6 +81,10 @@ pub struct Status {
 /// What a run tells on its way.
 #[derive(Debug)]
 pub enum News<'a> {
+    /// Where forces are computed from now on.
+    Spot(&'a Spot),
+    /// What was measured on this device is used.
+    Tuned(&'a Strategy),
     /// A step is done.
     Step(Status),
     /// A checkpoint that was asked for is written.

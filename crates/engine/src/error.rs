@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 
+use orrery_device::DeviceError;
 use orrery_io::picture::PictureError;
 use orrery_io::{Fault, IoError};
 use orrery_model::ic::IcError;
@@ -45,6 +46,37 @@ pub enum EngineError {
         /// What there is.
         available: String,
     },
+    /// The device has no room for the bodies.
+    #[error("{device}: {count} bodies need {needed}, {free} are free")]
+    DeviceMemory {
+        /// Its label and name.
+        device: String,
+        /// How many bodies.
+        count: usize,
+        /// What they take.
+        needed: String,
+        /// What there is.
+        free: String,
+    },
+    /// The device cannot compute what the case asks for.
+    #[error(
+        "gravity.solver = \"tree\" does not run on {device} yet; use --device cpu or gravity.solver = \"direct\""
+    )]
+    NoTree {
+        /// Its label.
+        device: String,
+    },
+    /// The device cannot go on with what the run computes.
+    #[error("{}: its forces come from the tree, which does not run on {device} yet; use --device cpu", path.display())]
+    NoTreeToResume {
+        /// The run's folder.
+        path: PathBuf,
+        /// The device's label.
+        device: String,
+    },
+    /// There is no such device, or it failed.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
     /// The file's units are not the case's.
     #[error("{}: its units are {found}, the case's {expected}, and one of them has no physical scale; expected units = \"{found}\" in the case", path.display())]
     UnitsMismatch {
@@ -148,7 +180,7 @@ pub enum EngineError {
         /// What a step, its output and a checkpoint may take.
         needed: Duration,
     },
-    /// The storage failed, and what remains.
+    /// The storage or the device failed, and what remains.
     #[error("{source}; step {step} is saved, orrery resume {} goes on from it", folder.display())]
     Lost {
         /// What failed.
@@ -190,6 +222,9 @@ impl EngineError {
             | Self::Bodies { .. }
             | Self::Input(_)
             | Self::Memory { .. }
+            | Self::DeviceMemory { .. }
+            | Self::NoTree { .. }
+            | Self::NoTreeToResume { .. }
             | Self::UnitsMismatch { .. }
             | Self::OutputNotEmpty(_)
             | Self::NoSnapshots(_)
@@ -199,6 +234,7 @@ impl EngineError {
             | Self::NoCheckpoint { .. }
             | Self::CaseDiffers { .. }
             | Self::OutputFolder { .. } => true,
+            Self::Device(error) => is_of_choice(error),
             Self::Output(_) | Self::Picture(PictureError::Io(_)) => self.is_changed_file(),
             Self::Picture(_)
             | Self::NotFinite { .. }
@@ -230,6 +266,11 @@ impl EngineError {
             _ => false,
         }
     }
+}
+
+/// Whether what was asked for is not here, rather than out of order.
+pub fn is_of_choice(error: &DeviceError) -> bool {
+    matches!(error, DeviceError::BadChoice(_) | DeviceError::NoDevice { .. } | DeviceError::Index { .. })
 }
 
 fn process(owner: &Option<u32>) -> String {

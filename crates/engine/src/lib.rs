@@ -14,6 +14,7 @@ mod folder;
 mod identity;
 mod observers;
 mod patience;
+pub mod place;
 pub mod provenance;
 pub mod run;
 mod simulation;

@@ -2,10 +2,12 @@
 
 use std::path::Path;
 
+use orrery_device::Device;
 use orrery_io::IoError;
 use orrery_model::Species;
 use orrery_particles::settings::Precision;
 use orrery_particles::simd::InstructionSet;
+use orrery_particles::solver::direct::device::Strategy;
 
 use crate::case::{BodiesSource, Case};
 
@@ -15,8 +17,11 @@ pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 pub const COMMIT: &str = env!("ORRERY_COMMIT");
 
 /// The device that computes, in words. How many threads it has changes no bit, and so is not said.
-pub fn device() -> String {
-    format!("cpu ({})", InstructionSet::best().name())
+pub fn device(device: Option<&Device>) -> String {
+    match device.map(Device::properties) {
+        Some(found) => format!("{} ({})", found.backend.word(), found.name),
+        None => format!("cpu ({})", InstructionSet::best().name()),
+    }
 }
 
 /// BLAKE3 of a file, in hexadecimal.
@@ -27,8 +32,13 @@ pub fn hash_of_file(path: &Path) -> Result<String, IoError> {
     Ok(hasher.finalize().to_hex().to_string())
 }
 
-/// The provenance of a run, as ordered names and texts.
-pub fn of_run(case: &Case, solver: &str) -> Result<Vec<(String, String)>, IoError> {
+/// The provenance of a run with its solver on a device, as ordered names and texts.
+pub fn of_run(
+    case: &Case,
+    solver: &str,
+    device: Option<&Device>,
+    strategy: Option<&Strategy>,
+) -> Result<Vec<(String, String)>, IoError> {
     let resolved = case.to_toml();
     let inputs = match case.bodies_file() {
         Some(path) => format!("blake3:{} {}", hash_of_file(&path)?, path.display()),
@@ -47,18 +57,24 @@ pub fn of_run(case: &Case, solver: &str) -> Result<Vec<(String, String)>, IoErro
         Precision::Mixed => "mixed",
         Precision::Double => "double",
     };
-    Ok([
+    let mut texts = vec![
         ("program", format!("orrery {VERSION}")),
         ("commit", COMMIT.to_owned()),
         ("case", resolved),
         ("seed", seed),
-        ("device", device()),
+        ("device", self::device(device)),
         ("solver", solver.to_owned()),
         ("precision", precision.to_owned()),
         ("inputs", inputs),
-    ]
-    .map(|(name, text)| (name.to_owned(), text))
-    .into())
+    ];
+    // Another one gives other last bits.
+    texts.extend(strategy.map(|strategy| ("strategy", strategy_text(strategy))));
+    Ok(texts.into_iter().map(|(name, text)| (name.to_owned(), text)).collect())
+}
+
+/// How a device sums, in JSON.
+pub fn strategy_text(strategy: &Strategy) -> String {
+    serde_json::to_string(strategy).unwrap_or_default()
 }
 
 /// What a species is called in reports.

@@ -19,6 +19,7 @@ use crate::folder::{self, Lock, POST_MORTEM};
 use crate::identity::{check_same_run, write_about};
 use crate::observers::Observers;
 use crate::patience::insist;
+use crate::place;
 use crate::provenance;
 use crate::simulation::{Moment, Simulation};
 use crate::start;
@@ -128,21 +129,31 @@ impl<'a> Run<'a> {
     ) -> Result<Self, EngineError> {
         output.check()?;
         output.check_is_not_input(case)?;
+        let spot = place::find(control.place.choice, case.gravity.solver)?;
         let particles = start::bodies(case, &control.limits)?;
         let case = start::located(case);
-        let simulation = Simulation::new(&case, particles);
+        let (n, precision) = (particles.len(), case.gravity.precision);
+        let spot = place::with_room(spot, control.place.choice, n, precision, case.time.integrator)?;
+        report(News::Spot(&spot));
+        let place = control.place.place(&spot, n, precision, None);
+        if let Some(place) = place.as_ref().filter(|place| place::is_tuned(place, n, precision)) {
+            report(News::Tuned(&place.strategy));
+        }
+        let simulation = Simulation::new(&case, particles, place.as_ref())?;
         // Bodies apart in f64 may coincide in f32, and a softening may be too small to count.
         simulation.check_finite()?;
         let moment = simulation.moment();
+        let Moment { bodies, .. } = moment;
+        let (device, strategy) = (bodies.device(), bodies.device_strategy());
         let provenance =
-            provenance::of_run(&case, moment.bodies.strategy().name()).map_err(EngineError::Input)?;
+            provenance::of_run(&case, bodies.solver_name(), device, strategy).map_err(EngineError::Input)?;
 
         let on_error = case.output.on_error;
         let lock = insist(&mut report, on_error, control, |report, news| report(news), |_| output.claim())?;
         let folder = output.folder.clone();
         let prepare = |_: &mut _| {
             write_about(&folder, &case, &provenance)?;
-            let observers = Observers::new(&case, moment.bodies.particles(), &folder, &provenance)?;
+            let observers = Observers::new(&case, moment.particles()?, &folder, &provenance)?;
             Ok((observers, Checkpoints::new(&case, &folder, &moment)?))
         };
         let (observers, checkpoints) =
@@ -194,16 +205,25 @@ impl<'a> Run<'a> {
             None => Case::load_resumed(&saved.case.to_toml(), "case", run.sets)?,
         };
         check_same_run(folder, &saved.case, &case)?;
+        let bodies = saved.simulation.moment().bodies;
+        let spot = place::find_again(control.place.choice, bodies, &case, folder)?;
         saved.set_damaged_aside();
         folder::clear_unfinished(folder);
         if !lock.holds() {
             report(News::Unlocked);
         }
+        let recorded = spot.device.as_ref().and_then(|device| saved.strategy_on(device));
         let Saved { path, writer, mut provenance, simulation, observers, blocks, cost, .. } = saved;
+        let n = simulation.moment().bodies.len();
+        let simulation = match control.place.place(&spot, n, case.gravity.precision, recorded) {
+            Some(place) => simulation.moved_to(&place)?,
+            None => simulation,
+        };
         let moment = simulation.moment();
         let (step, time) = (moment.step, moment.time);
         report(News::Resumed { case: &case, path: &path, step, time });
-        let now = checkpoint::writer();
+        report(News::Spot(&spot));
+        let now = checkpoint::writer(spot.device.as_ref());
         if writer != now {
             report(News::Moved { before: &writer, now: &now });
             let name = format!("resumed at step {step}");
@@ -212,7 +232,7 @@ impl<'a> Run<'a> {
         }
         let prepare = |report: &mut &mut (dyn FnMut(News<'_>) + Send)| {
             write_about(folder, &case, &provenance)?;
-            let bodies = moment.bodies.particles().len();
+            let bodies = moment.bodies.len();
             let saved = (&observers, &mut blocks.clone());
             let observers = Observers::resume(&case, bodies, folder, &provenance, saved, run.anew, *report)?;
             Ok((observers, Checkpoints::new(&case, folder, &moment)?))
@@ -261,15 +281,15 @@ impl<'a> Run<'a> {
         }
         let moment = self.simulation.moment();
         let first_and_last = match self.observers.conserved.records() {
-            [] => [Record::of(&moment); 2].into(),
+            [] => [Record::of(&moment)?; 2].into(),
             [first, .., last] | [first @ last] => (*first, *last),
         };
         Ok(Summary {
-            bodies: moment.bodies.particles().len(),
+            bodies: moment.bodies.len(),
             step: moment.step,
             from: self.from.0,
             elapsed: self.began.elapsed(),
-            solver: moment.bodies.strategy().name(),
+            solver: moment.bodies.solver_name(),
             first_and_last,
             stopped,
             case: self.case,
@@ -335,11 +355,11 @@ impl<'a> Run<'a> {
         let dt = next - now.time;
         let before = next - crate::trigger::SAME_TIME * dt;
         while let Some(time) = self.observers.next_due_time().filter(|due| *due < before) {
-            let bodies = self.simulation.bodies_at(time);
+            let bodies = self.simulation.bodies_at(time)?;
             self.insist(|run| run.observers.show_between(&Moment { step, time, bodies: &bodies }))?;
         }
         self.simulation.advance(next)?;
-        self.observers.after_step(&self.simulation.moment());
+        self.observers.after_step(&self.simulation.moment())?;
         self.insist(|run| run.observers.show_step(&run.simulation.moment(), dt))?;
         Ok(dt)
     }
@@ -400,7 +420,7 @@ impl<'a> Run<'a> {
 
     /// The error, with what remains: the bodies of the moment in which numbers went wrong, or the step to go on from.
     fn last_words(&mut self, error: EngineError) -> EngineError {
-        if error.is_of_storage() {
+        if error.is_of_storage() || matches!(error, EngineError::Device(_)) {
             let from = self.is_resumed.then_some(self.from.0);
             let (folder, source) = (self.folder.clone(), Box::new(error));
             return match self.checkpoints.saved().or(from) {
@@ -408,17 +428,13 @@ impl<'a> Run<'a> {
                 None => *source,
             };
         }
-        if !matches!(error, EngineError::NotFinite { .. } | EngineError::Energy { .. }) {
+        let (EngineError::NotFinite { step, time, .. } | EngineError::Energy { step, time, .. }) = error
+        else {
             return error;
-        }
-        let Moment { step, time, bodies } = self.simulation.moment();
-        let snapshot = Snapshot {
-            particles: bodies.particles().clone(),
-            time,
-            step,
-            units: self.case.units,
-            provenance: self.provenance.clone(),
         };
+        let Ok(particles) = self.simulation.moment().bodies.remains() else { return error };
+        let snapshot =
+            Snapshot { particles, time, step, units: self.case.units, provenance: self.provenance.clone() };
         let path = self.folder.join(POST_MORTEM);
         match orrery_io::write(&path, &snapshot) {
             Ok(()) => EngineError::PostMortem { source: Box::new(error), path },

@@ -4,7 +4,7 @@
 //! that takes a shorter step; the simulation itself goes on as if no one had looked.
 
 use orrery_model::Particles;
-use orrery_particles::bodies::Bodies;
+use orrery_particles::bodies::{Bodies, BodiesError, Place, Stamp};
 use orrery_particles::integrator::adaptive;
 use orrery_particles::settings::{GravitySettings, IntegratorChoice, SolverChoice, StepChoice};
 
@@ -16,7 +16,7 @@ use crate::trigger::SAME_TIME;
 pub const MOST_STEPS: u64 = 1 << 53;
 
 /// A running simulation.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Simulation {
     bodies: Bodies,
     integrator: IntegratorChoice,
@@ -37,26 +37,43 @@ pub struct Moment<'a> {
     pub bodies: &'a Bodies,
 }
 
+impl Moment<'_> {
+    /// The bodies on the host.
+    pub fn particles(&self) -> Result<&Particles, EngineError> {
+        self.bodies.particles().map_err(|error| self.failed(error))
+    }
+
+    /// The error as of this moment, unless it knows of an earlier one.
+    pub fn failed(&self, error: BodiesError) -> EngineError {
+        match error {
+            BodiesError::NotFinite { at, source } => {
+                let Stamp { step, time } = at.unwrap_or(Stamp { step: self.step, time: self.time });
+                EngineError::NotFinite { step, time, source }
+            }
+            BodiesError::Device(error) => error.into(),
+        }
+    }
+}
+
 impl Simulation {
-    /// Sets the bodies up under the case's forces.
-    pub fn new(case: &Case, particles: Particles) -> Self {
+    /// Sets the bodies up under the case's forces in `place`, `None` being the processor.
+    pub fn new(case: &Case, particles: Particles, place: Option<&Place>) -> Result<Self, EngineError> {
         let needs_pairs = case.time.integrator == IntegratorChoice::Hermite4
             || (matches!(case.time.step, StepChoice::Adaptive { .. }) && case.gravity.eps == 0.0);
         let solver = if needs_pairs { SolverChoice::Direct } else { case.gravity.solver };
-        Self {
-            bodies: Bodies::new(particles, &GravitySettings { solver, ..case.gravity }),
-            integrator: case.time.integrator,
-            choice: case.time.step,
-            end: case.time.end,
-            step: 0,
-            time: 0.0,
-        }
+        let bodies = Bodies::new(particles, &GravitySettings { solver, ..case.gravity }, place);
+        Ok(Self::restore(case, bodies.map_err(first_failure)?, 0, 0.0))
     }
 
     /// Goes on with bodies that are at `time` after `step` steps.
     pub fn restore(case: &Case, bodies: Bodies, step: u64, time: f64) -> Self {
         let (integrator, choice, end) = (case.time.integrator, case.time.step, case.time.end);
         Self { bodies, integrator, choice, end, step, time }
+    }
+
+    /// Brings bodies that are on the host to a device.
+    pub fn moved_to(self, place: &Place) -> Result<Self, EngineError> {
+        Ok(Self { bodies: self.bodies.moved_to(place).map_err(first_failure)?, ..self })
     }
 
     /// Whether a run can be at `time` after `step` steps.
@@ -86,7 +103,7 @@ impl Simulation {
             // The product, not the sum: rounding does not add up over a million steps.
             StepChoice::Fixed(dt) => ((self.step + 1) as f64 * dt, dt),
             StepChoice::Adaptive { eta } => {
-                let dt = adaptive::step(&self.bodies, eta);
+                let dt = adaptive::step(&self.bodies, eta).map_err(|error| self.moment().failed(error))?;
                 if self.time + dt <= self.time || dt.is_nan() {
                     return Err(EngineError::StepTooShort { step: self.step, time: self.time, dt });
                 }
@@ -104,22 +121,32 @@ impl Simulation {
             StepChoice::Fixed(dt) if next < self.end || (next - self.time - dt).abs() <= SAME_TIME * dt => dt,
             _ => next - self.time,
         };
-        self.integrator.step(&mut self.bodies, dt);
+        let moved = self.integrator.step(&mut self.bodies, dt);
         self.step += 1;
         self.time = next;
-        self.check_finite()
+        let checked = moved.and_then(|()| self.bodies.check_step(Stamp { step: self.step, time: next }));
+        checked.map_err(|error| self.moment().failed(error))
     }
 
     /// Whether all numbers still are numbers.
     pub fn check_finite(&self) -> Result<(), EngineError> {
-        let (step, time) = (self.step, self.time);
-        self.bodies.check_finite().map_err(|source| EngineError::NotFinite { step, time, source })
+        self.bodies.check_finite().map_err(|error| self.moment().failed(error))
     }
 
     /// The bodies at `time`, between now and the next step's end, without disturbing the simulation.
-    pub fn bodies_at(&self, time: f64) -> Bodies {
-        let mut ahead = self.bodies.clone();
-        self.integrator.step(&mut ahead, time - self.time);
-        ahead
+    pub fn bodies_at(&self, time: f64) -> Result<Bodies, EngineError> {
+        let ahead = self.bodies.try_clone().and_then(|mut ahead| {
+            self.integrator.step(&mut ahead, time - self.time)?;
+            Ok(ahead)
+        });
+        ahead.map_err(|error| self.moment().failed(error))
+    }
+}
+
+/// Before the first step.
+pub(crate) fn first_failure(error: BodiesError) -> EngineError {
+    match error {
+        BodiesError::NotFinite { source, .. } => EngineError::NotFinite { step: 0, time: 0.0, source },
+        BodiesError::Device(error) => error.into(),
     }
 }

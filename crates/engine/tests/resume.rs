@@ -1,76 +1,18 @@
 //! A run that was stopped and resumed leaves, byte for byte, what one leaves that was never stopped: for each
 //! integrator, precision and solver, with outputs on and between the steps.
 
-use std::collections::BTreeMap;
+mod common;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
+use common::{assert_same, case, content, room, to};
 use orrery_engine::EngineError;
 use orrery_engine::case::{Case, CaseSource};
 use orrery_engine::control::{Control, News};
-use orrery_engine::run::{self, Output, Replace, Resume, Summary, run, run_or_resume};
+use orrery_engine::run::{self, Resume, Summary, run, run_or_resume};
 use orrery_io::Limits;
-use tempfile::TempDir;
-
-/// Twelve steps of 40 bodies; snapshots fall between steps.
-const CASE: &str = r#"
-name = "sphere"
-[bodies]
-model = "plummer"
-n = 40
-seed = 3
-[gravity]
-softening = 0.05
-[time]
-step = 0.125
-end = 1.5
-[output]
-snapshot_every = 0.4
-image_every = "5 steps"
-record_every = "1 step"
-[image]
-size = 64
-"#;
-
-fn case(sets: &[&str]) -> Case {
-    let source = CaseSource::Text { label: "case".into(), text: CASE.into(), folder: PathBuf::new() };
-    let sets: Vec<String> = sets.iter().map(|set| (*set).to_owned()).collect();
-    Case::load(&source, &sets).unwrap_or_else(|e| panic!("{e}"))
-}
-
-/// In memory where that is possible: these tests are about bits, not disks.
-fn room() -> TempDir {
-    TempDir::new_in("/dev/shm").or_else(|_| TempDir::new()).expect("a temporary folder")
-}
-
-/// Every file of a run but its lock, with its bytes.
-fn content(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
-    let mut found = BTreeMap::new();
-    let mut folders = vec![folder.to_owned()];
-    while let Some(next) = folders.pop() {
-        for path in fs::read_dir(next).unwrap().map(|entry| entry.unwrap().path()) {
-            if path.is_dir() {
-                folders.push(path);
-            } else if !path.ends_with(".lock") {
-                found.insert(path.strip_prefix(folder).unwrap().to_owned(), fs::read(&path).unwrap());
-            }
-        }
-    }
-    found
-}
-
-fn assert_same(a: &Path, b: &Path, what: &str) {
-    let (a, b) = (content(a), content(b));
-    assert_eq!(a.keys().collect::<Vec<_>>(), b.keys().collect::<Vec<_>>(), "{what}");
-    for (name, bytes) in &a {
-        assert!(*bytes == b[name], "{what}: {} differs", name.display());
-    }
-}
-
-fn to(folder: PathBuf) -> Output {
-    Output { folder, replace: Replace::Nothing }
-}
 
 fn undisturbed(case: &Case, folder: PathBuf) -> Summary {
     run(case, &to(folder), &Control::default(), |_| {}).unwrap_or_else(|e| panic!("{e}"))

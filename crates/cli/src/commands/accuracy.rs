@@ -2,10 +2,14 @@
 
 use std::path::Path;
 
+use orrery_device::Choice;
 use orrery_engine::EngineError;
+use orrery_engine::place::{self, Wish};
 use orrery_io::{Limits, NpzArray, Snapshot, write_npz_arrays};
 use orrery_particles::accuracy::ForceErrors;
-use orrery_particles::solver::{Problem, Strategy, twin};
+use orrery_particles::bodies::forces_on;
+use orrery_particles::settings::{GravitySettings, IntegratorChoice};
+use orrery_particles::solver::{Forces, Problem, Strategy, twin};
 
 use crate::args::Gravity;
 use crate::failure::{Failure, check_input, check_output};
@@ -26,8 +30,38 @@ fn read(path: &Path, softening: f64, limits: &Limits) -> Result<Snapshot, Failur
     Ok(snapshot)
 }
 
+/// Computes on the device that was chosen, which is said, and names the solver.
+fn compute(
+    problem: &Problem,
+    settings: &GravitySettings,
+    choice: Choice,
+) -> Result<(Forces, &'static str), Failure> {
+    let n = problem.mass.len();
+    let spot = place::find(choice, settings.solver).map_err(|error| match error {
+        EngineError::NoTree { device } => Failure::Usage(format!(
+            "--solver tree does not run on {device} yet; use --device cpu or --solver direct"
+        )),
+        other => other.into(),
+    })?;
+    let spot = place::with_room(spot, choice, n, settings.precision, IntegratorChoice::Leapfrog)?;
+    say!("device: {spot}");
+    match Wish::default().place(&spot, n, settings.precision, None) {
+        Some(place) => Ok((forces_on(&place, problem).map_err(EngineError::from)?, "direct")),
+        None => {
+            let strategy = Strategy::resolve(settings, n);
+            Ok((strategy.forces(problem, None), strategy.name()))
+        }
+    }
+}
+
 /// Computes forces and writes them.
-pub fn forces(path: &Path, flags: &Gravity, output: &Path, limits: &Limits) -> Result<(), Failure> {
+pub fn forces(
+    path: &Path,
+    flags: &Gravity,
+    device: Choice,
+    output: &Path,
+    limits: &Limits,
+) -> Result<(), Failure> {
     check_output(output)?;
     if output.extension() != Some("npz".as_ref()) {
         return Err(Failure::Usage(format!("{}: expected a name ending in .npz", output.display())));
@@ -41,7 +75,7 @@ pub fn forces(path: &Path, flags: &Gravity, output: &Path, limits: &Limits) -> R
         )));
     }
     let settings = super::gravity_settings(flags, &snapshot.units);
-    let (particles, strategy) = (&snapshot.particles, Strategy::resolve(&settings, snapshot.particles.len()));
+    let particles = &snapshot.particles;
     let problem = Problem {
         position: &particles.position,
         mass: &particles.mass,
@@ -49,7 +83,7 @@ pub fn forces(path: &Path, flags: &Gravity, output: &Path, limits: &Limits) -> R
         eps: settings.eps,
         with_potential: true,
     };
-    let forces = strategy.forces(&problem, None);
+    let (forces, solver) = compute(&problem, &settings, device)?;
     if let Some(i) = (0..particles.len()).find(|&i| !forces.acceleration.get(i).iter().all(|a| a.is_finite()))
     {
         return Err(Failure::Usage(format!(
@@ -65,22 +99,22 @@ pub fn forces(path: &Path, flags: &Gravity, output: &Path, limits: &Limits) -> R
         ("potential", NpzArray::Reals(&potential)),
     ];
     write_npz_arrays(output, &arrays).map_err(Failure::Output)?;
-    say!(
-        "wrote {} accelerations and potentials ({}) to {}",
-        particles.len(),
-        strategy.name(),
-        output.display()
-    );
+    say!("wrote {} accelerations and potentials ({}) to {}", particles.len(), solver, output.display());
     Ok(())
 }
 
 /// Compares a solver with the plain sum in f64.
-pub fn accuracy(path: &Path, flags: &Gravity, sample: usize, limits: &Limits) -> Result<(), Failure> {
+pub fn accuracy(
+    path: &Path,
+    flags: &Gravity,
+    device: Choice,
+    sample: usize,
+    limits: &Limits,
+) -> Result<(), Failure> {
     super::check_gravity(flags)?;
     let snapshot = read(path, flags.softening, limits)?;
     let settings = super::gravity_settings(flags, &snapshot.units);
     let (particles, n) = (&snapshot.particles, snapshot.particles.len());
-    let strategy = Strategy::resolve(&settings, n);
     let problem = Problem {
         position: &particles.position,
         mass: &particles.mass,
@@ -88,14 +122,14 @@ pub fn accuracy(path: &Path, flags: &Gravity, sample: usize, limits: &Limits) ->
         eps: settings.eps,
         with_potential: false,
     };
-    let forces = strategy.forces(&problem, None);
+    let (forces, solver) = compute(&problem, &settings, device)?;
     let sample: Vec<usize> = spread(n, sample);
     let errors = ForceErrors::of(&forces.acceleration, &sample, &twin::some(&problem, &sample).0);
     say!(
         "{} bodies, {} of them compared with the sum over all pairs in f64; {} solver, {} precision",
         n,
         sample.len(),
-        strategy.name(),
+        solver,
         flags.precision.name()
     );
     say!("relative error of the acceleration, |a - a'| / |a|");

@@ -3,11 +3,14 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
+use orrery_device::Choice;
 use orrery_engine::analysis::{Analysis, FRACTIONS, analyze as measure};
+use orrery_engine::place;
 use orrery_engine::run::Record;
 use orrery_io::plot::{Axis, Plot, Series};
 use orrery_io::{IoError, Limits, write_whole};
 use orrery_model::Units;
+use orrery_particles::settings::SolverChoice;
 
 use crate::failure::Failure;
 use crate::say::say;
@@ -17,6 +20,7 @@ pub fn analyze(
     path: &Path,
     output: Option<PathBuf>,
     softening: Option<f64>,
+    device: Choice,
     limits: &Limits,
 ) -> Result<(), Failure> {
     if softening.is_some_and(|eps| !(eps >= 0.0 && eps.is_finite())) {
@@ -31,7 +35,9 @@ pub fn analyze(
             output.display()
         )));
     }
-    let analysis = measure(path, softening, limits)?;
+    let spot = place::find(device, SolverChoice::Auto)?;
+    let analysis = measure(path, softening, &spot, limits)?;
+    say!("device: {spot}");
     if analysis.units_are_assumed {
         super::warn_of_units(path);
     }

@@ -44,7 +44,7 @@ pub fn ic(arguments: &Ic, limits: &Limits) -> Result<(), Failure> {
         time: 0.0,
         step: 0,
         units: case.units,
-        provenance: provenance::of_run(&case, "none").map_err(Failure::Input)?,
+        provenance: provenance::of_run(&case, "none", None, None).map_err(Failure::Input)?,
     };
     orrery_io::write(&arguments.output, &snapshot).map_err(Failure::Output)?;
     say!("wrote {} bodies to {}", snapshot.particles.len(), arguments.output.display());

@@ -49,12 +49,14 @@ pub fn execute(arguments: &Arguments) -> Result<Ending, Failure> {
         Command::Ic(arguments) => files::ic(arguments, limits),
         Command::Info { file } => files::info(file, limits),
         Command::Convert { input, output } => files::convert(input, output, limits),
-        Command::Forces { file, gravity, output } => accuracy::forces(file, gravity, output, limits),
-        Command::Accuracy { file, gravity, sample } => {
-            accuracy::accuracy(file, gravity, *sample as usize, limits)
+        Command::Forces { file, gravity, place, output } => {
+            accuracy::forces(file, gravity, place.device, output, limits)
         }
-        Command::Analyze { path, output, softening } => {
-            analyze::analyze(path, output.clone(), *softening, limits)
+        Command::Accuracy { file, gravity, place, sample } => {
+            accuracy::accuracy(file, gravity, place.device, *sample as usize, limits)
+        }
+        Command::Analyze { path, output, softening, place } => {
+            analyze::analyze(path, output.clone(), *softening, place.device, limits)
         }
         Command::Bench(arguments) => bench::bench(arguments),
         Command::Devices(arguments) => devices::devices(arguments),

@@ -3,15 +3,18 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use orrery_device::Choice;
 use orrery_engine::case::{BYTES_PER_BODY, Case, CaseSource};
 use orrery_engine::control::{Control, Reason};
+use orrery_engine::place::{self, Tuned, Wish};
 use orrery_engine::run::{Output, Replace, Summary};
-use orrery_engine::{provenance, run as engine_run, start};
+use orrery_engine::{EngineError, run as engine_run, start};
 use orrery_io::{Limits, show_bytes};
+use orrery_particles::bodies::needed_bytes;
 use orrery_particles::settings::StepChoice;
 
 use super::Ending;
-use crate::args::{Device, Resume, Run, Running};
+use crate::args::{Resume, Run, Running};
 use crate::failure::Failure;
 use crate::progress::{Progress, show_duration};
 use crate::say::{say, warn};
@@ -25,7 +28,7 @@ pub fn run(arguments: &Run, limits: Limits) -> Result<Ending, Failure> {
     let folder = arguments.out.clone().unwrap_or_else(|| PathBuf::from("out").join(&case.name));
     if arguments.dry_run {
         super::use_threads(arguments.running.threads)?;
-        dry_run(&case, &folder, &limits)?;
+        dry_run(&case, &folder, arguments.running.place.device, &limits)?;
         return Ok(Ending::Done);
     }
     let replace = if arguments.force { Replace::Any } else { Replace::Nothing };
@@ -40,7 +43,7 @@ pub fn run(arguments: &Run, limits: Limits) -> Result<Ending, Failure> {
             description => say!("{}: {description}", case.name),
         }
         let precision = format!("{:?}", case.gravity.precision).to_lowercase();
-        say!("on {}, {precision} precision, into {}", device(arguments.running.device), folder.display());
+        say!("{precision} precision, into {}", folder.display());
     }
     let mut progress = Progress::new(arguments.running.quiet).with_units(case.units);
     let outcome = if arguments.resume {
@@ -68,7 +71,9 @@ fn begin(running: &Running, limits: Limits) -> Result<Control, Failure> {
     super::use_threads(running.threads)?;
     // Too far away to be counted is never.
     let deadline = running.wall_time.and_then(|wall_time| Instant::now().checked_add(wall_time));
-    let control = Control { deadline, limits, ..Control::default() };
+    let tuned = (!running.no_tuned).then_some(super::tune::for_run as Tuned);
+    let place = Wish { choice: running.place.device, tuned };
+    let control = Control { deadline, limits, place, ..Control::default() };
     if !running.quiet {
         signals::acknowledge(&control);
     }
@@ -82,14 +87,6 @@ fn shell_word(path: &Path) -> String {
     let path = if path.starts_with('-') { format!("./{path}") } else { path };
     let is_plain = |c: char| c.is_alphanumeric() || "-_./=:+,@%~".contains(c);
     if path.chars().all(is_plain) { path } else { format!("'{}'", path.replace('\'', r"'\''")) }
-}
-
-fn device(device: Device) -> String {
-    match device {
-        Device::Auto | Device::Cpu => {
-            format!("{}, {} threads", provenance::device(), rayon::current_num_threads())
-        }
-    }
 }
 
 fn end(summary: &Summary, folder: &Path, quiet: bool) -> Result<Ending, Failure> {
@@ -147,17 +144,25 @@ fn report(summary: &Summary, folder: &Path) {
     say!("{folder}/snapshots        the bodies, for yt, pynbody, h5py or orrery analyze {folder}");
 }
 
-fn dry_run(case: &Case, folder: &Path, limits: &Limits) -> Result<(), Failure> {
+fn dry_run(case: &Case, folder: &Path, choice: Choice, limits: &Limits) -> Result<(), Failure> {
+    let spot = place::find(choice, case.gravity.solver)?;
     // A file's bodies are counted, and checked, by reading them.
     let n = match case.body_count() {
         Some(n) => n,
         None => start::bodies(case, limits)?.len() as u64,
     };
+    let spot = place::with_room(spot, choice, n as usize, case.gravity.precision, case.time.integrator)?;
     say!("{}", start::located(case).to_toml().trim_end());
     say!("");
     say!("# {n} bodies: about {} of memory", show_bytes(n.saturating_mul(BYTES_PER_BODY)));
     if limits.memory < u64::MAX {
         say!("# {} available", show_bytes(limits.memory));
+    }
+    say!("# device: {spot}");
+    if let Some(device) = &spot.device {
+        let needed = show_bytes(needed_bytes(device, n, case.gravity.precision, case.time.integrator));
+        let free = show_bytes(device.memory().map_err(EngineError::from)?.free);
+        say!("# about {needed} on {}, {free} free", device.label());
     }
     if let StepChoice::Fixed(step) = case.time.step {
         say!("# {:.0} steps", (case.time.end / step).ceil());

@@ -1,8 +1,10 @@
 //! `tune`, and what other commands take from it.
 
 use orrery_device::Device;
-use orrery_lab::tuning::{self, Outcome, SIZES, Tuning, describe};
+use orrery_lab::tuning::{self, Outcome, SIZES, Tuning};
 use orrery_lab::{PRECISIONS, precision_name, show};
+use orrery_particles::settings::Precision;
+use orrery_particles::solver::direct::device::Strategy;
 
 use crate::args::Tune;
 use crate::failure::Failure;
@@ -44,7 +46,7 @@ fn print(outcome: &Outcome) {
                 show::seconds(entry.seconds),
                 format!("{:.2}x", default_seconds / entry.seconds),
                 format!("{tried}/{all}"),
-                describe(&entry.strategy)
+                entry.strategy.describe()
             );
         }
         Outcome::TooLong { n, precision, seconds } => {
@@ -63,4 +65,9 @@ pub fn found(device: &Device, no_tuned: bool) -> Option<Tuning> {
         warn(format_args!("warning: {ignored}"));
         None
     })
+}
+
+/// The strategy that a run of `n` bodies takes, where one was found.
+pub fn for_run(device: &Device, n: usize, precision: Precision) -> Option<Strategy> {
+    found(device, false)?.choose(n, precision).map(|entry| entry.strategy)
 }

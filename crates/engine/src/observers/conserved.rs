@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use orrery_io::plot::{Axis, Plot, Series};
 use orrery_io::{AppendFile, Mark};
 use orrery_model::Units;
-use orrery_model::analysis::{angular_momentum, momentum};
+use orrery_particles::bodies::Motion;
 use serde::{Deserialize, Serialize};
 
 use super::Observer;
@@ -33,16 +33,19 @@ pub struct Record {
 
 impl Record {
     /// Measures a moment.
-    pub fn of(moment: &Moment) -> Self {
-        let particles = moment.bodies.particles();
-        Self {
-            step: moment.step,
-            time: moment.time,
-            kinetic: moment.bodies.kinetic_energy(),
-            potential: moment.bodies.potential_energy(),
-            momentum: momentum(particles),
-            angular_momentum: angular_momentum(particles),
-        }
+    pub fn of(moment: &Moment) -> Result<Self, EngineError> {
+        let measured = moment.bodies.motion().and_then(|motion| {
+            let Motion { kinetic_energy, momentum, angular_momentum } = motion;
+            Ok(Self {
+                step: moment.step,
+                time: moment.time,
+                kinetic: kinetic_energy,
+                potential: moment.bodies.potential_energy()?,
+                momentum,
+                angular_momentum,
+            })
+        });
+        measured.map_err(|error| moment.failed(error))
     }
 
     /// The names of the table's columns.
@@ -147,7 +150,7 @@ impl Conserved {
 
 impl Observer for Conserved {
     fn observe(&mut self, moment: &Moment) -> Result<(), EngineError> {
-        let record = Record::of(moment);
+        let record = Record::of(moment)?;
         self.file.append(format!("{}\n", record.csv_row()).as_bytes()).map_err(EngineError::Output)?;
         self.records.push(record);
         Ok(())

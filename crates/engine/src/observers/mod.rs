@@ -30,7 +30,9 @@ pub trait Observer {
     fn observe(&mut self, moment: &Moment) -> Result<(), EngineError>;
 
     /// Called after every step, for those who gather more than they write.
-    fn after_step(&mut self, _moment: &Moment) {}
+    fn after_step(&mut self, _moment: &Moment) -> Result<(), EngineError> {
+        Ok(())
+    }
 
     /// Called once, after the last moment.
     fn finish(&mut self) -> Result<(), EngineError> {
@@ -202,8 +204,8 @@ impl Observers {
     }
 
     /// Shows the end of a step to all.
-    pub fn after_step(&mut self, moment: &Moment) {
-        self.each().into_iter().for_each(|observer| observer.after_step(moment));
+    pub fn after_step(&mut self, moment: &Moment) -> Result<(), EngineError> {
+        self.each().into_iter().try_for_each(|observer| observer.after_step(moment))
     }
 
     /// Completes all files.

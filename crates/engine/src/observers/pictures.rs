@@ -199,7 +199,7 @@ impl Pictures {
     }
 
     fn picture(&mut self, moment: &Moment) -> Result<Image, EngineError> {
-        let particles = moment.bodies.particles();
+        let particles = moment.particles()?;
         let labels = Labels {
             title: self.title.clone(),
             time: format!("t = {}", self.units.show_time(moment.time)),
@@ -277,11 +277,11 @@ impl Observer for Pictures {
         Ok(())
     }
 
-    fn after_step(&mut self, moment: &Moment) {
+    fn after_step(&mut self, moment: &Moment) -> Result<(), EngineError> {
         if let Style::Orbits { trails, stride, .. } = &mut self.style
             && moment.step.is_multiple_of(*stride)
         {
-            for (trail, x) in trails.iter_mut().zip(moment.bodies.particles().position.iter()) {
+            for (trail, x) in trails.iter_mut().zip(moment.particles()?.position.iter()) {
                 trail.push(x);
             }
             if trails.first().is_some_and(|trail| trail.len() > LONGEST_TRAIL) {
@@ -295,6 +295,7 @@ impl Observer for Pictures {
                 *stride *= 2;
             }
         }
+        Ok(())
     }
 
     fn finish(&mut self) -> Result<(), EngineError> {

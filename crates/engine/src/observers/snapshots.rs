@@ -56,7 +56,7 @@ impl Observer for Snapshots {
     fn observe(&mut self, moment: &Moment) -> Result<(), EngineError> {
         let path = self.path(self.written);
         let snapshot = Snapshot {
-            particles: moment.bodies.particles().clone(),
+            particles: moment.particles()?.clone(),
             time: moment.time,
             step: moment.step,
             units: self.units,

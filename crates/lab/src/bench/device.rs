@@ -126,7 +126,10 @@ impl Step {
 
 /// What building a strategy's kernels took in this process, and whether any had to be compiled.
 pub fn builds(device: &Device, n: usize, strategy: &Strategy) -> Result<Value, LabError> {
-    let solver = Stage::new(device, n)?.solver(strategy)?;
+    let stage = Stage::new(device, n)?;
+    let mut solver = stage.solver(strategy)?;
+    // Some kernels are built when the masses are known.
+    stage.forces(&mut solver)?;
     let times = solver.build_times();
     let origin = |origin: &Origin| match origin {
         Origin::Compiled => "compiled",

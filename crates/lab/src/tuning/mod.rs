@@ -91,28 +91,6 @@ fn too_long(device: &Device, n: usize, precision: Precision) -> Result<Option<f6
     Ok((size < n).then(|| seconds * (n as f64 / size as f64).powi(2)))
 }
 
-/// The strategy kept for about `n` bodies. A file that cannot be used is ignored, and `warn` hears why.
-pub fn tuned(
-    device: &Device,
-    n: usize,
-    precision: Precision,
-    warn: &mut dyn FnMut(&Ignored),
-) -> Option<Strategy> {
-    match Tuning::load(device) {
-        Ok(tuning) => tuning?.choose(n, precision).map(|entry| entry.strategy),
-        Err(ignored) => {
-            warn(&ignored);
-            None
-        }
-    }
-}
-
-/// A strategy in a few words.
-pub fn describe(strategy: &Strategy) -> String {
-    let Strategy { form, block, targets, unroll, splits, .. } = strategy;
-    format!("{form:?} block {block} targets {targets} unroll {unroll} splits {splits}")
-}
-
 /// The strategies of one size and precision, with their times, fastest first; and the default's time.
 struct Class {
     n: usize,

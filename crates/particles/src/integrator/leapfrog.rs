@@ -6,12 +6,11 @@
 //! drift. One force evaluation a step, since the closing kick's accelerations open the next step
 //! (Quinn et al. 1997, arXiv:astro-ph/9710043).
 
-use crate::bodies::Bodies;
+use crate::bodies::{Bodies, BodiesError};
 
 /// One step.
-pub fn leapfrog(bodies: &mut Bodies, dt: f64) {
-    bodies.kick(0.5 * dt);
-    bodies.drift(dt);
-    bodies.update_forces();
-    bodies.kick(0.5 * dt);
+pub fn leapfrog(bodies: &mut Bodies, dt: f64) -> Result<(), BodiesError> {
+    bodies.kick_and_drift(0.5 * dt, dt)?;
+    bodies.update_forces()?;
+    bodies.kick(0.5 * dt)
 }

@@ -15,12 +15,12 @@ pub use hermite::hermite4;
 pub use leapfrog::leapfrog;
 pub use yoshida::{yoshida4, yoshida6};
 
-use crate::bodies::Bodies;
+use crate::bodies::{Bodies, BodiesError};
 use crate::settings::IntegratorChoice;
 
 impl IntegratorChoice {
     /// Advances `bodies` by `dt`.
-    pub fn step(self, bodies: &mut Bodies, dt: f64) {
+    pub fn step(self, bodies: &mut Bodies, dt: f64) -> Result<(), BodiesError> {
         match self {
             Self::Leapfrog => leapfrog(bodies, dt),
             Self::Yoshida4 => yoshida4(bodies, dt),

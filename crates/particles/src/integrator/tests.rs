@@ -17,7 +17,9 @@ fn bodies(particles: Particles) -> Bodies {
             acceptance,
             precision: Precision::Double,
         },
+        None,
     )
+    .unwrap()
 }
 
 fn kepler(eccentricity: f64) -> Kepler {
@@ -34,10 +36,10 @@ fn kepler(eccentricity: f64) -> Kepler {
 fn closure_error(choice: IntegratorChoice, eccentricity: f64, steps: u32) -> f64 {
     let orbit = kepler(eccentricity);
     let mut bodies = bodies(orbit.generate(1.0).unwrap());
-    let start = bodies.particles().position.get(0);
+    let start = bodies.particles().unwrap().position.get(0);
     let dt = orbit.period(1.0) / f64::from(steps);
-    (0..steps).for_each(|_| choice.step(&mut bodies, dt));
-    let end = bodies.particles().position.get(0);
+    (0..steps).for_each(|_| choice.step(&mut bodies, dt).unwrap());
+    let end = bodies.particles().unwrap().position.get(0);
     (0..3).map(|c| (end[c] - start[c]).powi(2)).sum::<f64>().sqrt()
 }
 
@@ -73,12 +75,12 @@ fn symplectic_energy_does_not_drift() {
     for choice in [IntegratorChoice::Leapfrog, IntegratorChoice::Yoshida4] {
         let orbit = kepler(0.5);
         let mut bodies = bodies(orbit.generate(1.0).unwrap());
-        let energy = |b: &Bodies| b.kinetic_energy() + b.potential_energy();
+        let energy = |b: &Bodies| b.kinetic_energy().unwrap() + b.potential_energy().unwrap();
         let (start, steps) = (energy(&bodies), 300);
         let mut ten_orbits = || {
             let mut mean = 0.0;
             for _ in 0..10 * steps {
-                choice.step(&mut bodies, orbit.period(1.0) / f64::from(steps));
+                choice.step(&mut bodies, orbit.period(1.0) / f64::from(steps)).unwrap();
                 mean += ((energy(&bodies) - start) / start).abs() / f64::from(10 * steps);
             }
             mean
@@ -93,12 +95,12 @@ fn symplectic_energy_does_not_drift() {
 fn the_figure_eight_closes() {
     for (choice, tolerance) in [(IntegratorChoice::Yoshida6, 1e-7), (IntegratorChoice::Hermite4, 1e-6)] {
         let mut bodies = bodies(FigureEight.generate(1.0).unwrap());
-        let start = bodies.particles().clone();
+        let start = bodies.particles().unwrap().clone();
         let steps = 4000;
-        (0..steps).for_each(|_| choice.step(&mut bodies, FigureEight::PERIOD / f64::from(steps)));
+        (0..steps).for_each(|_| choice.step(&mut bodies, FigureEight::PERIOD / f64::from(steps)).unwrap());
         for i in 0..3 {
             for c in 0..3 {
-                let moved = bodies.particles().position.get(i)[c] - start.position.get(i)[c];
+                let moved = bodies.particles().unwrap().position.get(i)[c] - start.position.get(i)[c];
                 assert!(moved.abs() < tolerance, "{choice:?}, body {i}: {moved}");
             }
         }
@@ -109,11 +111,11 @@ fn the_figure_eight_closes() {
 #[test]
 fn methods_can_take_turns() {
     let mut bodies = bodies(kepler(0.5).generate(1.0).unwrap());
-    let energy = |b: &Bodies| b.kinetic_energy() + b.potential_energy();
-    hermite4(&mut bodies, 0.02);
-    (0..20).for_each(|_| leapfrog(&mut bodies, 0.02));
+    let energy = |b: &Bodies| b.kinetic_energy().unwrap() + b.potential_energy().unwrap();
+    hermite4(&mut bodies, 0.02).unwrap();
+    (0..20).for_each(|_| leapfrog(&mut bodies, 0.02).unwrap());
     let before = energy(&bodies);
-    hermite4(&mut bodies, 0.02);
+    hermite4(&mut bodies, 0.02).unwrap();
     assert!(((energy(&bodies) - before) / before).abs() < 1e-8);
 }
 
@@ -121,12 +123,14 @@ fn methods_can_take_turns() {
 #[test]
 fn leapfrog_runs_backwards() {
     let mut bodies = bodies(kepler(0.7).generate(1.0).unwrap());
-    let start = bodies.particles().clone();
-    (0..1000).for_each(|_| leapfrog(&mut bodies, 1e-3));
-    (0..1000).for_each(|_| leapfrog(&mut bodies, -1e-3));
+    let start = bodies.particles().unwrap().clone();
+    (0..1000).for_each(|_| leapfrog(&mut bodies, 1e-3).unwrap());
+    (0..1000).for_each(|_| leapfrog(&mut bodies, -1e-3).unwrap());
     for i in 0..2 {
         for c in 0..3 {
-            assert!((bodies.particles().position.get(i)[c] - start.position.get(i)[c]).abs() < 1e-11);
+            assert!(
+                (bodies.particles().unwrap().position.get(i)[c] - start.position.get(i)[c]).abs() < 1e-11
+            );
         }
     }
 }
@@ -136,7 +140,7 @@ fn leapfrog_runs_backwards() {
 fn adaptive_steps_follow_the_orbit() {
     let at = |mean_anomaly| {
         let orbit = Kepler { mean_anomaly, ..kepler(0.9) };
-        adaptive::step(&bodies(orbit.generate(1.0).unwrap()), 0.01)
+        adaptive::step(&bodies(orbit.generate(1.0).unwrap()), 0.01).unwrap()
     };
     // r³ᐟ² at apocentre over that at pericentre, for as long as falling is quicker than passing.
     let ratio = at(std::f64::consts::PI) / at(0.0);

@@ -43,9 +43,9 @@ fn measure(arguments: &Bench, n: usize) -> Result<Value, Failure> {
         acceptance: Acceptance::Geometric { theta: 0.8 },
         precision: Precision::Single,
     };
-    let bodies = Bodies::new(particles, &settings);
-    let species = checkpoint::species_column(&bodies);
-    let columns = checkpoint::columns(&bodies, &species);
+    let bodies = Bodies::new(particles, &settings, None)?;
+    let species = checkpoint::species_column(&bodies)?;
+    let columns = checkpoint::columns(&bodies, &species)?;
     let (path, plain) = (Path::new("bench-checkpoint.tmp"), Path::new("bench-plain.tmp"));
     let failed = |e| Failure::Output(e);
     let removed = || [path, plain].into_iter().for_each(|path| drop(std::fs::remove_file(path)));

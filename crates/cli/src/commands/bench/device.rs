@@ -2,12 +2,14 @@
 
 use std::process::Command;
 
-use orrery_device::Device;
+use orrery_device::{Device, Kind};
 use orrery_lab::bench::Measurement;
 use orrery_lab::bench::device as lab;
-use orrery_lab::tuning::describe;
 use orrery_lab::{FLOPS_A_PAIR, PRECISIONS, precision_name, show};
-use orrery_particles::settings::Precision;
+use orrery_model::ic::Plummer;
+use orrery_particles::bodies::{Bodies, BodiesError, Place, Stamp};
+use orrery_particles::integrator::leapfrog;
+use orrery_particles::settings::{Acceptance, GravitySettings, Precision, SolverChoice};
 use orrery_particles::solver::direct::device::Strategy;
 use serde_json::{Value, json};
 
@@ -19,6 +21,8 @@ use crate::say::say;
 
 /// Number of bodies that the kernels' build is timed with; it hardly depends on it.
 const BUILD_N: usize = 16_384;
+/// Number of bodies of the whole step; a sixteenth of it where a processor stands in for a GPU.
+const STEP_N: usize = 16_384;
 
 /// Measures and prints. Gives the device with its roofs, and the results.
 pub fn bench(arguments: &Bench, device: &Device) -> Result<(Value, Value), Failure> {
@@ -53,8 +57,48 @@ pub fn bench(arguments: &Bench, device: &Device) -> Result<(Value, Value), Failu
             results.push(line);
         }
     }
+    let n = if device.properties().kind == Kind::Gpu { STEP_N } else { STEP_N / 16 };
+    say!("");
+    for precision in precisions(arguments, &PRECISIONS) {
+        let entry = tuning.as_ref().and_then(|tuning| tuning.choose(n, precision));
+        let default = || Strategy::default_for(device, n, precision);
+        let place =
+            Place { device: device.clone(), strategy: entry.map_or_else(default, |entry| entry.strategy) };
+        results.push(whole_step(&mut bench, n, &place)?);
+    }
     results.push(kernel_builds(device)?);
     Ok((bench.about(), json!(results)))
+}
+
+/// Leapfrog, as a run takes it: kick and drift, forces, kick, and the look for numbers that are none.
+fn whole_step(bench: &mut lab::Bench, n: usize, place: &Place) -> Result<Value, Failure> {
+    let force_seconds = bench.all_pairs(n, &place.strategy, None)?.times.median();
+    let particles = Plummer { n, seed: 1, ..Plummer::default() }.generate(1.0);
+    let particles = particles.map_err(|e| Failure::Usage(e.to_string()))?;
+    let settings = GravitySettings {
+        g: 1.0,
+        eps: 0.01,
+        solver: SolverChoice::Direct,
+        acceptance: Acceptance::default(),
+        precision: place.strategy.precision,
+    };
+    let mut bodies = Bodies::new(particles, &settings, Some(place))?;
+    let mut taken = 0;
+    let step = lab::Step::measure::<BodiesError>(&place.device, n, force_seconds, || {
+        leapfrog(&mut bodies, 1e-4)?;
+        taken += 1;
+        bodies.check_step(Stamp { step: taken, time: 0.0 })
+    })?;
+    say!(
+        "a whole leapfrog step of {n} bodies, {}: {}, {:.1}% above its forces ({})",
+        precision_name(place.strategy.precision),
+        show::seconds(step.seconds),
+        100.0 * (step.seconds / step.force_seconds - 1.0),
+        show::seconds(step.force_seconds)
+    );
+    let mut line = step.json();
+    line["precision"] = json!(precision_name(place.strategy.precision));
+    Ok(line)
 }
 
 fn print(measured: &Measurement, strategy: &Strategy, tuned: bool) {
@@ -77,7 +121,7 @@ fn print(measured: &Measurement, strategy: &Strategy, tuned: bool) {
         show::seconds(times.slowest()),
         times.count(),
         if tuned { "tuned: " } else { "" },
-        describe(strategy)
+        strategy.describe()
     );
 }
 

@@ -1,0 +1,178 @@
+//! Runs on every device there is: the same bytes every time, stopped and resumed or not, and plain words where a run
+//! cannot go to a device.
+
+mod common;
+
+use std::path::Path;
+use std::sync::atomic::Ordering;
+
+use common::{assert_same, case, room, to};
+use orrery_device::{Backend, Choice, Device};
+use orrery_engine::EngineError;
+use orrery_engine::case::Case;
+use orrery_engine::control::{Control, News};
+use orrery_engine::place::{self, Spot, Wish};
+use orrery_engine::run::{Resume, Summary, resume, run};
+use orrery_particles::settings::{IntegratorChoice, SolverChoice};
+
+/// All devices; none is a failure, unless tests are told so.
+fn devices() -> Vec<Choice> {
+    let found = Device::list();
+    let excused = std::env::var_os("ORRERY_NO_DEVICE_TESTS").is_some();
+    assert!(!found.devices.is_empty() || excused, "{}", found.notes.join("; "));
+    let choice = |device: &Device| match device.properties().backend {
+        Backend::Cuda => Choice::Cuda(Some(device.properties().index)),
+        Backend::OpenCl => Choice::OpenCl(Some(device.properties().index)),
+    };
+    found.devices.iter().filter(|device| device.properties().has_f64).map(choice).collect()
+}
+
+fn on(choice: Choice) -> Control {
+    Control { place: Wish { choice, ..Wish::default() }, ..Control::default() }
+}
+
+fn whole(case: &Case, folder: &Path, choice: Choice) -> Summary {
+    run(case, &to(folder.to_owned()), &on(choice), |_| {}).unwrap_or_else(|e| panic!("{e}"))
+}
+
+/// Runs until `step` is done, then stops as a signal would have it.
+fn stopped(case: &Case, folder: &Path, choice: Choice, step: u64) {
+    let control = on(choice);
+    let outcome = run(case, &to(folder.to_owned()), &control, |news| {
+        if let News::Step(status) = news
+            && status.step == step
+        {
+            control.stop.store(true, Ordering::Relaxed);
+        }
+    });
+    assert!(outcome.unwrap_or_else(|e| panic!("{e}")).stopped.is_some());
+}
+
+/// What was said of a move while going on.
+fn resumed(folder: &Path, choice: Choice) -> Result<Option<String>, EngineError> {
+    let mut moved = None;
+    let how = Resume { folder, sets: &[], anew: false };
+    let summary = resume(&how, &on(choice), |news| {
+        if let News::Moved { before, now } = news {
+            moved = Some(format!("{before} -> {now}"));
+        }
+    })?;
+    assert!(summary.stopped.is_none());
+    Ok(moved)
+}
+
+fn check(sets: &[&str], choice: Choice) {
+    let room = room();
+    let [once, again, parts] = ["once", "again", "parts"].map(|name| room.path().join(name));
+    let case = case(sets);
+    let summary = whole(&case, &once, choice);
+    assert_eq!(summary.solver, "direct");
+    whole(&case, &again, choice);
+    stopped(&case, &parts, choice, 5);
+    assert_eq!(resumed(&parts, choice).unwrap_or_else(|e| panic!("{e}")), None);
+    assert_same(&once, &again, &sets.join(" "));
+    assert_same(&once, &parts, &sets.join(" "));
+}
+
+#[test]
+fn each_integrator_and_precision() {
+    for choice in devices() {
+        for integrator in ["leapfrog", "yoshida4", "yoshida6", "blanes-moan4", "hermite4"] {
+            for precision in ["single", "mixed", "double"] {
+                let integrator = format!("time.integrator={integrator}");
+                check(&[&integrator, &format!("gravity.precision={precision}")], choice);
+            }
+        }
+    }
+}
+
+#[test]
+fn adaptive_steps_and_few_bodies() {
+    for choice in devices() {
+        check(&["time.step=\"adaptive\"", "time.eta=0.1"], choice);
+        check(&["time.step=\"adaptive\"", "time.eta=0.02", "gravity.softening=0", "time.end=0.02"], choice);
+        // So few that every step's places are kept for the picture.
+        check(&["bodies.n=3"], choice);
+        check(&["bodies.n=1"], choice);
+    }
+}
+
+/// From the processor to a device and back: allowed, and said each time.
+#[test]
+fn a_run_may_move() {
+    for choice in devices() {
+        let room = room();
+        let folder = room.path().join("run");
+        let device = Device::open(choice).unwrap().unwrap();
+        let name = format!("{} ({})", device.properties().backend.word(), device.properties().name);
+        stopped(&case(&["time.integrator=hermite4"]), &folder, Choice::Cpu, 3);
+        let said = resumed(&folder, choice).unwrap().unwrap();
+        assert!(said.contains(" on cpu (") && said.ends_with(&format!(" on {name}")), "{said}");
+        let provenance = std::fs::read_to_string(folder.join("provenance.txt")).unwrap();
+        assert!(provenance.contains("device: cpu ("), "{provenance}");
+        assert!(provenance.contains("resumed at step 3: orrery "), "{provenance}");
+
+        let folder = room.path().join("back");
+        stopped(&case(&[]), &folder, choice, 3);
+        let said = resumed(&folder, Choice::Cpu).unwrap().unwrap();
+        assert!(said.contains(&format!(" on {name} -> ")), "{said}");
+        let provenance = std::fs::read_to_string(folder.join("provenance.txt")).unwrap();
+        assert!(provenance.contains(&format!("device: {name}\n")), "{provenance}");
+        assert!(provenance.contains("strategy: {"), "{provenance}");
+    }
+}
+
+#[test]
+fn the_tree_stays_on_the_processor() {
+    for choice in devices() {
+        let room = room();
+        let label = Device::open(choice).unwrap().unwrap().label();
+        let folder = room.path().join("run");
+        let tree = case(&["gravity.solver=tree"]);
+        let error = run(&tree, &to(folder.clone()), &on(choice), |_| {}).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            format!(
+                "gravity.solver = \"tree\" does not run on {label} yet; use --device cpu or gravity.solver = \"direct\""
+            )
+        );
+        assert!(error.is_mistake() && !folder.exists());
+        stopped(&tree, &folder, Choice::Cpu, 3);
+        let error = resumed(&folder, choice).unwrap_err();
+        assert!(error.is_mistake());
+        assert_eq!(
+            error.to_string(),
+            format!(
+                "{}: its forces come from the tree, which does not run on {label} yet; use --device cpu",
+                folder.display()
+            )
+        );
+        assert_eq!(resumed(&folder, Choice::Auto).unwrap(), None);
+    }
+}
+
+#[test]
+fn memory_is_foreseen() {
+    let (leapfrog, mixed) = (IntegratorChoice::Leapfrog, Precision::Mixed);
+    let n = 4_000_000_000_000;
+    for choice in devices() {
+        let spot = place::find(choice, SolverChoice::Auto).unwrap();
+        let device = spot.device.clone().unwrap();
+        let error = place::with_room(spot.clone(), choice, n, mixed, leapfrog).unwrap_err();
+        let said = error.to_string();
+        assert!(
+            said.starts_with(&format!("{}: 4000000000000 bodies need ", device.title()))
+                && said.ends_with(" are free"),
+            "{said}"
+        );
+        assert!(error.is_mistake());
+        // Whoever left the choice open gets the processor, and the reason.
+        let Spot { device: None, reason: Some(reason) } =
+            place::with_room(spot.clone(), Choice::Auto, n, mixed, leapfrog).unwrap()
+        else {
+            panic!("no such memory")
+        };
+        assert!(reason.starts_with("4000000000000 bodies need "), "{reason}");
+        assert_eq!(place::with_room(spot, choice, 1000, mixed, leapfrog).unwrap().device, Some(device));
+    }
+}

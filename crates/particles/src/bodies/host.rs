@@ -1,0 +1,188 @@
+//! Bodies in the host's memory.
+
+use std::ops::Range;
+
+use rayon::prelude::*;
+
+use orrery_model::analysis::{angular_momentum, kinetic_energy, momentum};
+use orrery_model::{Particles, Vec3s};
+
+use super::{Field, Motion, NotFinite, Term};
+use crate::settings::{GravitySettings, Precision};
+use crate::solver::jerk;
+use crate::solver::{Problem, Strategy};
+
+#[derive(Clone, Debug)]
+pub struct HostBodies {
+    pub particles: Particles,
+    pub acceleration: Vec3s,
+    /// Time derivatives of the accelerations, for as long as they belong to them; only Hermite's scheme asks.
+    pub jerk: Option<Vec3s>,
+    /// What [`Term::Start`] means, by [`Field`].
+    start: Option<Box<[Vec3s; 4]>>,
+    pub strategy: Strategy,
+}
+
+/// Runs `change` on the components of `to` and `by`, in pieces over all threads.
+fn zip_columns(to: &mut Vec3s, by: &Vec3s, change: impl Fn(&mut f64, f64) + Sync) {
+    for (to, by) in [(&mut to.x, &by.x), (&mut to.y, &by.y), (&mut to.z, &by.z)] {
+        to.par_iter_mut().zip(by).with_min_len(4096).for_each(|(a, &b)| change(a, b));
+    }
+}
+
+/// True only if all numbers of all columns are finite; over all threads where there are many.
+fn surely_finite(columns: [&Vec3s; 3]) -> bool {
+    const PIECE: usize = 4096;
+    let n = columns[0].len();
+    let piece = |range: Range<usize>| columns.iter().all(|column| column.surely_finite(range.clone()));
+    if n <= PIECE {
+        return piece(0..n);
+    }
+    (0..n.div_ceil(PIECE)).into_par_iter().all(|k| piece(k * PIECE..((k + 1) * PIECE).min(n)))
+}
+
+/// The first number that is not finite: of the positions if there is one, else of the accelerations, else of the
+/// velocities, and of the first body that has one there. In that order since a position spoils all
+/// accelerations, and an acceleration only its own body's velocity.
+pub fn first_not_finite(particles: &Particles, acceleration: &Vec3s) -> Option<NotFinite> {
+    let Particles { position, velocity, id, .. } = particles;
+    let fields = [
+        (["position x", "position y", "position z"], position),
+        (["acceleration x", "acceleration y", "acceleration z"], acceleration),
+        (["velocity x", "velocity y", "velocity z"], velocity),
+    ];
+    fields.into_iter().find_map(|(names, columns)| {
+        let (i, c) = columns.first_not_finite()?;
+        Some(NotFinite { id: id[i], field: names[c], value: columns.get(i)[c] })
+    })
+}
+
+impl HostBodies {
+    /// Resting accelerations: the first evaluation is still to come.
+    pub fn new(particles: Particles, settings: &GravitySettings) -> Self {
+        let acceleration = Vec3s::zeros(particles.len());
+        Self::restore(particles, acceleration, None, settings)
+    }
+
+    pub fn restore(
+        particles: Particles,
+        acceleration: Vec3s,
+        jerk: Option<Vec3s>,
+        settings: &GravitySettings,
+    ) -> Self {
+        let strategy = Strategy::resolve(settings, particles.len());
+        Self { particles, acceleration, jerk, start: None, strategy }
+    }
+
+    fn problem(&self, settings: &GravitySettings, with_potential: bool) -> Problem<'_> {
+        let Particles { position, mass, .. } = &self.particles;
+        Problem { position, mass, g: settings.g, eps: settings.eps, with_potential }
+    }
+
+    pub fn kick(&mut self, dt: f64) {
+        self.jerk = None;
+        zip_columns(&mut self.particles.velocity, &self.acceleration, |v, a| *v += dt * a);
+    }
+
+    pub fn drift(&mut self, dt: f64) {
+        self.jerk = None;
+        zip_columns(&mut self.particles.position, &self.particles.velocity, |x, v| *x += dt * v);
+    }
+
+    /// The accelerations of the step before feed the tree's acceptance; `is_first` says that there are none.
+    pub fn update_forces(&mut self, settings: &GravitySettings, is_first: bool) {
+        self.jerk = None;
+        let previous = (!is_first).then_some(&self.acceleration);
+        self.acceleration = self.strategy.forces(&self.problem(settings, false), previous).acceleration;
+    }
+
+    pub fn update_forces_and_jerks(&mut self, settings: &GravitySettings) {
+        let problem = self.problem(settings, false);
+        let (acceleration, jerk) = jerk::accelerations_and_jerks(&problem, &self.particles.velocity);
+        self.acceleration = acceleration;
+        self.jerk = Some(jerk);
+    }
+
+    /// Where jerks or a start are read, they must be known.
+    fn column(&self, term: Term) -> &Vec3s {
+        match term {
+            Term::Start(field) => {
+                &self.start.as_ref().expect("a start is marked before it is read")[field as usize]
+            }
+            Term::Now(Field::Position) => &self.particles.position,
+            Term::Now(Field::Velocity) => &self.particles.velocity,
+            Term::Now(Field::Acceleration) => &self.acceleration,
+            Term::Now(Field::Jerk) => self.jerk.as_ref().expect("jerks are computed before they are read"),
+        }
+    }
+
+    pub fn mark_start(&mut self) {
+        self.start = Some(Box::new(Field::ALL.map(|field| self.column(Term::Now(field)).clone())));
+    }
+
+    /// `field` ← its start + Σ weight × column.
+    pub fn set_from_start(&mut self, field: Field, terms: &[(f64, Term)]) {
+        let mut sum = self.column(Term::Start(field)).clone();
+        for &(weight, term) in terms {
+            let column = self.column(term);
+            for (sum, column) in [(&mut sum.x, &column.x), (&mut sum.y, &column.y), (&mut sum.z, &column.z)] {
+                sum.iter_mut().zip(column).for_each(|(s, x)| *s += weight * x);
+            }
+        }
+        match field {
+            Field::Position => self.particles.position = sum,
+            Field::Velocity => self.particles.velocity = sum,
+            Field::Acceleration => self.acceleration = sum,
+            Field::Jerk => self.jerk = Some(sum),
+        }
+    }
+
+    pub fn motion(&self) -> Motion {
+        Motion {
+            kinetic_energy: kinetic_energy(&self.particles),
+            momentum: momentum(&self.particles),
+            angular_momentum: angular_momentum(&self.particles),
+        }
+    }
+
+    pub fn potential_energy(&self, settings: &GravitySettings) -> f64 {
+        let strategy = match self.strategy {
+            Strategy::Direct(_) => self.strategy.with_precision(Precision::Double),
+            Strategy::Tree(_) => self.strategy,
+        };
+        let problem = self.problem(settings, true);
+        let potential = strategy.forces(&problem, Some(&self.acceleration)).potential.unwrap_or_default();
+        0.5 * potential.iter().zip(&self.particles.mass).map(|(phi, m)| phi * m).sum::<f64>()
+    }
+
+    pub fn check_finite(&self) -> Result<(), NotFinite> {
+        let Particles { position, velocity, .. } = &self.particles;
+        if surely_finite([position, &self.acceleration, velocity]) {
+            return Ok(());
+        }
+        first_not_finite(&self.particles, &self.acceleration).map_or(Ok(()), Err)
+    }
+
+    /// See `integrator::adaptive`.
+    pub fn largest_acceleration2(&self) -> f64 {
+        self.acceleration.iter().map(|a| a.iter().map(|c| c * c).sum()).fold(0.0, f64::max)
+    }
+
+    /// See `integrator::adaptive`.
+    pub fn shortest_pair_time2(&self, g: f64) -> f64 {
+        let Particles { position, velocity, mass, .. } = &self.particles;
+        let shortest = |i| {
+            let (xi, vi, mi): ([f64; 3], [f64; 3], f64) = (position.get(i), velocity.get(i), mass[i]);
+            let mut shortest2 = f64::INFINITY;
+            for j in 0..i {
+                let (xj, vj) = (position.get(j), velocity.get(j));
+                let r2: f64 = (0..3).map(|c| (xj[c] - xi[c]).powi(2)).sum();
+                let v2: f64 = (0..3).map(|c| (vj[c] - vi[c]).powi(2)).sum();
+                let fall2 = r2 * r2.sqrt() / (g * (mi + mass[j]));
+                shortest2 = shortest2.min(fall2).min(r2 / v2);
+            }
+            shortest2
+        };
+        (0..self.particles.len()).into_par_iter().map(shortest).reduce(|| f64::INFINITY, f64::min)
+    }
+}
