@@ -88,7 +88,9 @@ impl Device {
 
     fn numbered(choice: Choice, backend: Backend, index: Option<usize>) -> Result<Self, DeviceError> {
         let count = count(backend).map_err(|why| DeviceError::NoDevice { choice, notes: vec![why] })?;
-        let index = index.unwrap_or(0);
+        // A processor behind OpenCL may stand before the GPU.
+        let first = || if backend == Backend::OpenCl { opencl::gpus().first().copied() } else { None };
+        let index = index.or_else(first).unwrap_or(0);
         if index < count {
             return Self::at(backend, index);
         }

@@ -1,6 +1,6 @@
 // The state of the bodies on a device: a column a component, in f64, and one thread a body.
 //
-// `halt` is 0 until a step leaves a number that is not finite. From then on nothing moves: the host hears of it two
+// `halt` is 0 until a step leaves a number that is not finite. From then on nothing moves: the host hears of it some
 // steps later, and must find the bodies as that step left them.
 //
 // Sums are taken in an order that depends on n alone: each thread adds every (groups x GROUP_SIZE)th term, the threads of
@@ -70,7 +70,7 @@ KERNEL(GROUP_SIZE) set_from_start(
 }
 
 KERNEL(GROUP_SIZE) check(
-    unsigned int n, GLOBAL unsigned int* halt,
+    unsigned int n, unsigned int number, GLOBAL unsigned int* halt,
     GLOBAL const double* RESTRICT x, GLOBAL const double* RESTRICT y, GLOBAL const double* RESTRICT z,
     GLOBAL const double* RESTRICT vx, GLOBAL const double* RESTRICT vy, GLOBAL const double* RESTRICT vz,
     GLOBAL const double* RESTRICT ax, GLOBAL const double* RESTRICT ay, GLOBAL const double* RESTRICT az)
@@ -80,8 +80,8 @@ KERNEL(GROUP_SIZE) check(
     int fine = IS_FINITE(x[i]) && IS_FINITE(y[i]) && IS_FINITE(z[i])
         && IS_FINITE(vx[i]) && IS_FINITE(vy[i]) && IS_FINITE(vz[i])
         && IS_FINITE(ax[i]) && IS_FINITE(ay[i]) && IS_FINITE(az[i]);
-    // Whoever writes writes the same.
-    if (!fine) halt[0] = 1;
+    // Whoever writes writes the same, and what was written first stays.
+    if (!fine && halt[0] == 0) halt[0] = number;
 }
 
 typedef struct { double sum; double rest; } Sum;

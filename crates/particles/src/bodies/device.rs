@@ -8,7 +8,7 @@ use orrery_device::{Arg, Buffer, Device, DeviceError, Kernel, Math, Source};
 use orrery_model::{Particles, Vec3s};
 
 use super::measure::Seen;
-use super::watch::Watch;
+use super::watch::{Watch, checks_a_flag};
 use super::{BodiesError, Field, Stamp, Term};
 use crate::settings::{GravitySettings, IntegratorChoice, Precision};
 use crate::solver::direct::device::{Columns, DeviceDirect, Strategy};
@@ -47,7 +47,7 @@ pub fn needed_bytes(device: &Device, n: u64, precision: Precision, integrator: I
 }
 
 /// The threads of a group.
-pub(super) const GROUP_SIZE: u32 = 256;
+pub(super) const GROUP_SIZE: u32 = 128;
 
 /// A vector a body: a column a component.
 pub(super) type Vectors = [Buffer<f64>; 3];
@@ -387,11 +387,12 @@ impl DeviceBodies {
     }
 
     pub(super) fn send_check(&self, at: Option<Stamp>) -> Result<(), DeviceError> {
-        let mut args: Vec<Arg> = vec![(&self.halt).into()];
+        let mut watch = locked(&self.watch);
+        let mut args: Vec<Arg> = vec![watch.number(at).into(), (&self.halt).into()];
         args.extend(
             [&self.position, &self.velocity, &self.acceleration].into_iter().flatten().map(Arg::from),
         );
         self.launch(&self.kernels.check, &args)?;
-        locked(&self.watch).send(self.device(), &self.halt, at)
+        watch.send(self.device(), &self.halt, checks_a_flag(self.len()))
     }
 }

@@ -69,7 +69,7 @@ impl DeviceBodies {
 
     /// Hears all verdicts that are on their way.
     pub fn settle(&self) -> Result<(), BodiesError> {
-        let wrong = locked(&self.watch).hear_all()?;
+        let wrong = locked(&self.watch).hear_all(self.device(), &self.halt)?;
         self.pass(wrong)
     }
 

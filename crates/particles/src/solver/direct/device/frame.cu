@@ -5,63 +5,68 @@
 //   frame[0..2] origin   [3] length, [4] mass: factors to scaled units   [5] eps², scaled
 //   frame[6] acceleration, [7] potential: factors from scaled sums to the user's units, G included
 
-FUNCTION double power_of_two_below(double x)
+// The exponent of the power of two at or below x; 0 where that has no meaning.
+FUNCTION int exponent_of(double x)
 {
-    return x > 1e-300 && x < 1e300 ? ldexp(1.0, ilogb(x)) : 1.0;
+    return x > 1e-300 && x < 1e300 ? ilogb(x) : 0;
 }
 
 KERNEL(SAMPLE)
 find_frame(GLOBAL const double* RESTRICT x, GLOBAL const double* RESTRICT y, GLOBAL const double* RESTRICT z,
     GLOBAL const double* RESTRICT mass, int n, double g, double eps, int centred, GLOBAL double* RESTRICT frame)
 {
-    LOCAL double sample[3][SAMPLE];
-    LOCAL double weight[SAMPLE];
+    LOCAL double sample[3 * SAMPLE];
+    LOCAL double extents[SAMPLE];
+    LOCAL double masses[SAMPLE];
     LOCAL double origin[3];
-    int count = n < SAMPLE ? n : SAMPLE;
-    int i = (int)((ulong)n * (ulong)THREAD / SAMPLE);
-    if (n <= SAMPLE)
-        i = THREAD < n ? THREAD : n - 1;
-    double own[3] = { x[i], y[i], z[i] };
-    for (int c = 0; c < 3; c++)
-        sample[c][THREAD] = own[c];
-    weight[THREAD] = mass[i];
+    const int count = n < SAMPLE ? n : SAMPLE;
+    const int wanted = n < SAMPLE ? THREAD : (int)((ulong)n * (ulong)THREAD / SAMPLE);
+    const int i = wanted < n ? wanted : n - 1;
+    const double px = x[i], py = y[i], pz = z[i];
+    sample[THREAD] = px;
+    sample[SAMPLE + THREAD] = py;
+    sample[2 * SAMPLE + THREAD] = pz;
+    masses[THREAD] = THREAD < count ? mass[i] : 0.0;
     if (THREAD < 3)
         origin[THREAD] = 0.0;
     BARRIER();
     if (centred && THREAD < count) {
-        int rank[3] = { 0, 0, 0 };
-        for (int j = 0; j < count; j++)
-            for (int c = 0; c < 3; c++) {
-                double other = sample[c][j];
-                rank[c] += other < own[c] || (other == own[c] && j < THREAD);
-            }
-        for (int c = 0; c < 3; c++)
-            if (rank[c] == (count - 1) / 2)
-                origin[c] = own[c];
+        int rx = 0, ry = 0, rz = 0;
+        UNROLL(4)
+        for (int j = 0; j < count; j++) {
+            const double ox = sample[j], oy = sample[SAMPLE + j], oz = sample[2 * SAMPLE + j];
+            const int before = j < THREAD;
+            rx += ox < px || (ox == px && before);
+            ry += oy < py || (oy == py && before);
+            rz += oz < pz || (oz == pz && before);
+        }
+        const int middle = (count - 1) / 2;
+        if (rx == middle)
+            origin[0] = px;
+        if (ry == middle)
+            origin[1] = py;
+        if (rz == middle)
+            origin[2] = pz;
     }
     BARRIER();
-    if (THREAD < 3)
-        frame[THREAD] = origin[THREAD];
-    double extent = 0.0;
-    for (int c = 0; c < 3; c++)
-        extent = MAX64(extent, fabs(own[c] - origin[c]));
-    BARRIER();
-    sample[0][THREAD] = extent;
-    BARRIER();
-    if (THREAD == 0) {
-        double total = 0.0;
-        extent = eps;
-        for (int j = 0; j < count; j++) {
-            extent = MAX64(extent, sample[0][j]);
-            total += weight[j];
+    extents[THREAD] = MAX64(fabs(px - origin[0]), MAX64(fabs(py - origin[1]), fabs(pz - origin[2])));
+    for (int width = SAMPLE / 2; width > 0; width /= 2) {
+        BARRIER();
+        if (THREAD < width) {
+            extents[THREAD] = MAX64(extents[THREAD], extents[THREAD + width]);
+            masses[THREAD] += masses[THREAD + width];
         }
-        double length = 1.0 / power_of_two_below(extent);
-        double masses = 1.0 / power_of_two_below(total / count * n);
-        frame[3] = length;
-        frame[4] = masses;
-        frame[5] = (eps * length) * (eps * length);
-        // Divided first: the square of an inverse length may leave the range where the product does not.
-        frame[7] = g * (length / masses);
-        frame[6] = frame[7] * length;
+    }
+    if (THREAD == 0) {
+        const int length = exponent_of(MAX64(extents[0], eps)), total = exponent_of(masses[0] / count * n);
+        const double scaled_eps = ldexp(eps, -length);
+        frame[0] = origin[0];
+        frame[1] = origin[1];
+        frame[2] = origin[2];
+        frame[3] = ldexp(1.0, -length);
+        frame[4] = ldexp(1.0, -total);
+        frame[5] = scaled_eps * scaled_eps;
+        frame[6] = ldexp(g, total - 2 * length);
+        frame[7] = ldexp(g, total - length);
     }
 }

@@ -78,7 +78,8 @@ struct Frame {
 }
 
 impl Frame {
-    const SAMPLE: u32 = 64;
+    /// A warp: nobody waits for anybody.
+    const SAMPLE: u32 = 32;
 
     fn new(builder: &mut Builder, precision: Precision) -> Result<Self, DeviceError> {
         let definitions = [("SAMPLE", Self::SAMPLE.to_string())];

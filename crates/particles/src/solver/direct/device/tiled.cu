@@ -126,6 +126,7 @@ tiled(GLOBAL const double* RESTRICT x, GLOBAL const double* RESTRICT y, GLOBAL c
         }                                                                                                            \
     }
         if (holds_own) {
+            UNROLL(4)
             for (int t = 0; t < BLOCK; t++)
                 ATTRACT(if (first + t == own + k * BLOCK + THREAD) { rho2 = 1; m = 0; })
         } else {

@@ -35,9 +35,9 @@ impl Plan {
     fn new(n: usize, strategy: &Strategy, resident: u64) -> Self {
         let (n, block) = (n as u64, u64::from(strategy.block));
         let target_groups = n.div_ceil(block * u64::from(strategy.targets)).max(1);
-        // Four times what fits at once evens out the end; few sources a split would be all tile and no sum.
+        // Four times what fits at once evens out the end.
         let wanted = match strategy.splits {
-            0 => (4 * resident).div_ceil(target_groups).min(n.div_ceil(2 * block)),
+            0 => (4 * resident).div_ceil(target_groups),
             splits => u64::from(splits),
         };
         let padded = target_groups * block * u64::from(strategy.targets);
