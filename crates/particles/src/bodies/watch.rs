@@ -54,7 +54,12 @@ impl Watch {
     }
 
     /// Sends for the flag that the checks queued so far leave in `halt`, if it is time to.
-    pub fn send(&mut self, device: &Device, halt: &Buffer<u32>, checks_a_flag: u32) -> Result<(), DeviceError> {
+    pub fn send(
+        &mut self,
+        device: &Device,
+        halt: &Buffer<u32>,
+        checks_a_flag: u32,
+    ) -> Result<(), DeviceError> {
         if self.checks % checks_a_flag != 0 {
             return Ok(());
         }

@@ -17,7 +17,7 @@ use super::{precisions, sizes};
 use crate::args::Bench;
 use crate::commands::tune;
 use crate::failure::Failure;
-use crate::say::say;
+use crate::say::{say, warn};
 
 /// Number of bodies that the kernels' build is timed with; it hardly depends on it.
 const BUILD_N: usize = 16_384;
@@ -66,7 +66,11 @@ pub fn bench(arguments: &Bench, device: &Device) -> Result<(Value, Value), Failu
             Place { device: device.clone(), strategy: entry.map_or_else(default, |entry| entry.strategy) };
         results.push(whole_step(&mut bench, n, &place)?);
     }
-    results.push(kernel_builds(device)?);
+    match kernel_builds(device) {
+        Ok(times) => results.push(times),
+        // All else is measured.
+        Err(failure) => warn(format_args!("warning: {failure}")),
+    }
     Ok((bench.about(), json!(results)))
 }
 

@@ -1,6 +1,6 @@
 //! How a device computes the sum: data, so that the ladder and the tuner can enumerate it.
 
-use orrery_device::{Device, Kind};
+use orrery_device::{Backend, Device, Kind};
 use serde::{Deserialize, Serialize};
 
 use crate::settings::Precision;
@@ -131,7 +131,9 @@ impl Strategy {
             && (1..=128).contains(&self.unroll)
             && self.splits <= 4096
             && self.local_bytes() <= properties.local_bytes
-            && (self.form != Form::Tensor || properties.capability.is_some_and(|version| version >= (8, 0)))
+            && (self.form != Form::Tensor
+                || properties.backend == Backend::Cuda
+                    && properties.capability.is_some_and(|version| version >= (8, 0)))
     }
 
     /// Local memory a group needs.

@@ -14,10 +14,11 @@ enum Parts {
 pub(super) struct Tiled {
     device: Device,
     pub(super) kernel: Kernel,
-    add_parts: Kernel,
     block: u32,
     plan: Plan,
     parts: Parts,
+    /// Groups that have finished a block of targets; all 0 between launches.
+    arrived: Buffer<u32>,
 }
 
 /// Who sums what.
@@ -92,7 +93,8 @@ impl Tiled {
             Precision::Single => Parts::Single(device.zeros(length)?),
             Precision::Mixed | Precision::Double => Parts::Double(device.zeros(length)?),
         };
-        Ok(Self { add_parts: module.kernel("add_parts")?, kernel, device, block, plan, parts })
+        let arrived = device.zeros(plan.target_groups as usize)?;
+        Ok(Self { kernel, device, block, plan, parts, arrived })
     }
 
     pub(super) fn queue(
@@ -102,29 +104,27 @@ impl Tiled {
     ) -> Result<(), DeviceError> {
         let Evaluation { frame, position, mass, acceleration } = *evaluation;
         let Plan { target_groups, splits, sources_a_split } = self.plan;
-        let n = mass.len() as i32;
-        let (parts, padded) = match &self.parts {
-            Parts::Single(parts) => (parts.into(), parts.len() / splits as usize),
-            Parts::Double(parts) => (parts.into(), parts.len() / splits as usize),
-        };
         let [x, y, z] = position.args();
-        let targets = target_groups as i32;
-        let args = [
+        let [ax, ay, az] = acceleration.args();
+        let mut args = vec![
             x,
             y,
             z,
             mass.into(),
             frame.into(),
-            n.into(),
-            targets.into(),
+            (mass.len() as i32).into(),
+            (target_groups as i32).into(),
             (sources_a_split as i32).into(),
-            parts,
+            match &self.parts {
+                Parts::Single(parts) => parts.into(),
+                Parts::Double(parts) => parts.into(),
+            },
+            (&self.arrived).into(),
+            ax,
+            ay,
+            az,
         ];
-        self.device.queue().launch(&self.kernel, target_groups * splits, self.block, &args)?;
-        let [ax, ay, az] = acceleration.args();
-        let (padded, splits) = (padded as i32, splits as i32);
-        let mut args = vec![args[8], frame.into(), n.into(), padded.into(), splits.into(), ax, ay, az];
         args.extend(potential.map(Arg::from));
-        self.device.queue().launch(&self.add_parts, (n as u32).div_ceil(128), 128, &args)
+        self.device.queue().launch(&self.kernel, target_groups * splits, self.block, &args)
     }
 }
