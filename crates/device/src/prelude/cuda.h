@@ -30,6 +30,7 @@ typedef unsigned long long ulong;
 
 #define PRAGMA_OF(text) _Pragma(#text)
 #define UNROLL(n) PRAGMA_OF(unroll n)
+#define UNROLL_ALL PRAGMA_OF(unroll)
 
 // Without a suffix for float, with 64 for double. RSQRT is within 2 ulp.
 #define RSQRT(x) rsqrtf(x)

@@ -34,6 +34,7 @@
 
 #define PRAGMA_OF(text) _Pragma(#text)
 #define UNROLL(n) PRAGMA_OF(unroll n)
+#define UNROLL_ALL PRAGMA_OF(unroll)
 
 #define RSQRT(x) rsqrt((float)(x))
 #define RSQRT64(x) rsqrt((double)(x))

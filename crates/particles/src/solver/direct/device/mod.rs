@@ -1,7 +1,7 @@
 //! All pairs on a device.
 //!
-//! An evaluation is a handful of launches that nobody waits for: the frame (`frame.cu`), the sum, and the parts of
-//! the sum added in order. Every sum has a fixed order, so equal bodies give equal bits on the same device.
+//! An evaluation is a handful of launches that nobody waits for: the frame (`frame.cu`), the sum, and its parts added in
+//! order; for few bodies all three are one launch. Every sum has a fixed order, so equal bodies give equal bits on the same device.
 
 mod jerks;
 mod pairs_once;
@@ -16,7 +16,6 @@ use std::time::Duration;
 
 use orrery_device::{Arg, Buffer, Device, DeviceError, Kernel, Math, Module, Origin, Source};
 
-use crate::settings::Precision;
 use jerks::Jerks;
 use pairs_once::PairsOnce;
 use seed::Seed;
@@ -43,9 +42,10 @@ impl<'a> Columns<'a> {
 /// What every form needs for one evaluation.
 #[derive(Clone, Copy)]
 struct Evaluation<'a> {
-    frame: &'a Buffer<f64>,
     position: Columns<'a>,
     mass: &'a Buffer<f64>,
+    g: f64,
+    eps: f64,
     acceleration: Columns<'a>,
 }
 
@@ -69,40 +69,34 @@ impl Builder {
     }
 }
 
-/// The frame of an evaluation; see `frame.cu`.
+/// The frame of an evaluation, for kernels that do not find it themselves; see `frame.cu`.
 struct Frame {
+    device: Device,
     kernel: Kernel,
     values: Buffer<f64>,
-    /// In f64 the origin stays where it is: a shift would only round.
-    centred: bool,
 }
 
 impl Frame {
-    /// A warp: nobody waits for anybody.
+    /// The sample's size in `frame.cu`.
     const SAMPLE: u32 = 32;
 
-    fn new(builder: &mut Builder, precision: Precision) -> Result<Self, DeviceError> {
-        let definitions = [("SAMPLE", Self::SAMPLE.to_string())];
-        let module = builder.build("frame.cu", include_str!("frame.cu"), &definitions, Math::Precise)?;
+    fn new(builder: &mut Builder) -> Result<Self, DeviceError> {
+        let module = builder.build("frame.cu", FRAME_TEXT, &[], Math::Precise)?;
         let (kernel, values) = (module.kernel("find_frame")?, builder.device.zeros(8)?);
-        Ok(Self { kernel, values, centred: precision != Precision::Double })
+        Ok(Self { device: builder.device.clone(), kernel, values })
     }
 
-    fn find(
-        &self,
-        device: &Device,
-        position: Columns,
-        mass: &Buffer<f64>,
-        g: f64,
-        eps: f64,
-    ) -> Result<(), DeviceError> {
+    fn find(&self, evaluation: &Evaluation) -> Result<&Buffer<f64>, DeviceError> {
+        let Evaluation { position, mass, g, eps, .. } = *evaluation;
         let [x, y, z] = position.args();
-        let (n, centred) = (mass.len() as i32, i32::from(self.centred));
-        let args =
-            [x, y, z, mass.into(), n.into(), g.into(), eps.into(), centred.into(), (&self.values).into()];
-        device.queue().launch(&self.kernel, 1, Self::SAMPLE, &args)
+        let n = mass.len() as i32;
+        let args = [x, y, z, mass.into(), n.into(), g.into(), eps.into(), (&self.values).into()];
+        self.device.queue().launch(&self.kernel, 1, Self::SAMPLE, &args)?;
+        Ok(&self.values)
     }
 }
+
+const FRAME_TEXT: &str = include_str!("frame.cu");
 
 /// The sum, in one of its forms.
 enum Sum {
@@ -118,7 +112,6 @@ pub struct DeviceDirect {
     builder: Builder,
     n: usize,
     strategy: Strategy,
-    frame: Frame,
     sum: Option<Sum>,
     with_potential: Option<Tiled>,
     jerks: Option<Jerks>,
@@ -133,14 +126,13 @@ impl DeviceDirect {
         if n > MOST_BODIES {
             return Err(DeviceError::Length { device: device.title(), expected: MOST_BODIES, got: n });
         }
-        let mut builder = Builder { device: device.clone(), times: Vec::new() };
+        let builder = Builder { device: device.clone(), times: Vec::new() };
         let strategy = if strategy.fits(device) {
             *strategy
         } else {
             Strategy::default_for(device, n, strategy.precision)
         };
-        let frame = Frame::new(&mut builder, strategy.precision)?;
-        let mut direct = Self { builder, n, strategy, frame, sum: None, with_potential: None, jerks: None };
+        let mut direct = Self { builder, n, strategy, sum: None, with_potential: None, jerks: None };
         // The others look at the masses first.
         if strategy.form == Form::Tiled {
             direct.sum = Some(Sum::Tiled(Tiled::new(&mut direct.builder, n, &strategy, false)?));
@@ -187,11 +179,10 @@ impl DeviceDirect {
                 });
             }
         }
-        self.frame.find(&self.builder.device, position, mass, g, eps)?;
         if potential.is_none() && self.sum.is_none() {
             self.sum = Some(self.build_sum(mass)?);
         }
-        let evaluation = Evaluation { frame: &self.frame.values, position, mass, acceleration };
+        let evaluation = Evaluation { position, mass, g, eps, acceleration };
         if let Some(potential) = potential {
             let tiled = match self.with_potential.take() {
                 Some(tiled) => tiled,

@@ -97,7 +97,7 @@ pairs_once(GLOBAL const float4* RESTRICT high, GLOBAL const float4* RESTRICT low
 #if MIXED
     float nearest[TARGETS];
 #endif
-    UNROLL(TARGETS)
+    UNROLL_ALL
     for (int k = 0; k < TARGETS; k++) {
         const float4 p = high[mine + k * BLOCK];
         px[k] = p.x;
@@ -126,14 +126,14 @@ pairs_once(GLOBAL const float4* RESTRICT high, GLOBAL const float4* RESTRICT low
             for (int g = 0; g < BLOCK / 32; g++) {
                 float rx = 0.0f, ry = 0.0f, rz = 0.0f;
 #if MIXED
-                UNROLL(TARGETS)
+                UNROLL_ALL
                 for (int k = 0; k < TARGETS; k++)
                     nearest[k] = NOWHERE;
 #endif
                 UNROLL(UNROLL_BY)
                 for (int t = 0; t < 32; t++) {
                     const float4 source = tile[g * 64 + lane + t];
-                    UNROLL(TARGETS)
+                    UNROLL_ALL
                     for (int k = 0; k < TARGETS; k++) {
                         const float dx = source.x - px[k], dy = source.y - py[k], dz = source.z - pz[k];
                         const float rho2 = FMA(dx, dx, FMA(dy, dy, FMA(dz, dz, coarse_eps2)));
@@ -158,14 +158,14 @@ pairs_once(GLOBAL const float4* RESTRICT high, GLOBAL const float4* RESTRICT low
                 }
 #if MIXED
                 int is_near = 0;
-                UNROLL(TARGETS)
+                UNROLL_ALL
                 for (int k = 0; k < TARGETS; k++)
                     is_near |= nearest[k] < near_share * FMA(px[k], px[k], FMA(py[k], py[k], pz[k] * pz[k]));
                 if (ANY_LANE(is_near)) {
                     const size_t there = (size_t)J * (BLOCK * TARGETS) + s + g * 32;
                     for (int t = 0; t < 32; t++) {
                         const float4 source = tile[g * 64 + lane + t], source_low = low[there + (lane + t) % 32];
-                        UNROLL(TARGETS)
+                        UNROLL_ALL
                         for (int k = 0; k < TARGETS; k++) {
                             float dx = source.x - px[k], dy = source.y - py[k], dz = source.z - pz[k];
                             float rho2 = FMA(dx, dx, FMA(dy, dy, FMA(dz, dz, coarse_eps2)));
@@ -212,7 +212,7 @@ pairs_once(GLOBAL const float4* RESTRICT high, GLOBAL const float4* RESTRICT low
             }
         }
     }
-    UNROLL(TARGETS)
+    UNROLL_ALL
     for (int k = 0; k < TARGETS; k++) {
         const float sum[3] = { ax[k], ay[k], az[k] };
         for (int a = 0; a < 3; a++) {

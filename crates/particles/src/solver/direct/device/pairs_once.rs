@@ -2,11 +2,12 @@
 
 use orrery_device::{Buffer, Device, DeviceError, Kernel, Math};
 
-use super::{Builder, Evaluation, Strategy, resident_groups};
+use super::{Builder, Evaluation, Frame, Strategy, resident_groups};
 use crate::settings::Precision;
 
 pub(super) struct PairsOnce {
     device: Device,
+    frame: Frame,
     prepare: Kernel,
     pub(super) kernel: Kernel,
     within_blocks: Kernel,
@@ -99,6 +100,7 @@ impl PairsOnce {
         // apart keep their digits.
         let near = 0.25 / (n as f64).cbrt();
         Ok(Self {
+            frame: Frame::new(builder)?,
             prepare: module.kernel("prepare")?,
             within_blocks: module.kernel("within_blocks")?,
             add_rounds: module.kernel("add_rounds")?,
@@ -116,7 +118,8 @@ impl PairsOnce {
     }
 
     pub(super) fn queue(&mut self, evaluation: &Evaluation) -> Result<(), DeviceError> {
-        let Evaluation { frame, position, mass, acceleration } = *evaluation;
+        let Evaluation { position, mass, acceleration, .. } = *evaluation;
+        let frame = self.frame.find(evaluation)?;
         let queue = self.device.queue();
         let Plan { blocks, distances, chunk, a_round } = self.plan;
         let (n, padded, many) = (mass.len() as i32, self.high.len() as i32, blocks as i32);

@@ -2,10 +2,11 @@
 
 use orrery_device::{Buffer, Device, DeviceError, Kernel, Math};
 
-use super::{Builder, Evaluation, Form, Strategy};
+use super::{Builder, Evaluation, Form, Frame, Strategy};
 
 pub(super) struct Seed {
     device: Device,
+    frame: Frame,
     convert: Kernel,
     pub(super) kernel: Kernel,
     scale: Kernel,
@@ -55,6 +56,7 @@ impl Seed {
         let module = builder.build("seed.cu", include_str!("seed.cu"), &definitions, math)?;
         let device = builder.device.clone();
         Ok(Self {
+            frame: Frame::new(builder)?,
             convert: module.kernel("convert")?,
             kernel: module.kernel("sum_pairs")?,
             scale: module.kernel("scale")?,
@@ -68,7 +70,8 @@ impl Seed {
     }
 
     pub(super) fn queue(&mut self, evaluation: &Evaluation) -> Result<(), DeviceError> {
-        let Evaluation { frame, position, mass, acceleration } = *evaluation;
+        let Evaluation { position, mass, acceleration, .. } = *evaluation;
+        let frame = self.frame.find(evaluation)?;
         let (queue, n) = (self.device.queue(), mass.len());
         let groups = (n as u32).div_ceil(128);
         let [x, y, z] = position.args();

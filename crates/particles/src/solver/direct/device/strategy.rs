@@ -62,28 +62,30 @@ pub struct Strategy {
     pub splits: u32,
 }
 
-/// From so many bodies on each pair is met once; below, blocks would be too few for the device (measured on an
-/// H200, benchmarks/runs).
-const PAIRS_ONCE_FROM: usize = 24_576;
+/// From so many bodies on each pair is met once; below, blocks would be too few for the device, and launches too short.
+const PAIRS_ONCE_FROM: usize = 8_192;
 
 impl Strategy {
-    /// What a device runs before anything was tuned.
+    /// What a device runs before anything was tuned: what was quickest on an H200 (benchmarks/runs).
     pub fn default_for(device: &Device, n: usize, precision: Precision) -> Self {
-        let tiled =
-            |block, targets, unroll| Self { form: Form::Tiled, precision, block, targets, unroll, splits: 0 };
+        let strategy =
+            |form, block, targets, unroll, splits| Self { form, precision, block, targets, unroll, splits };
         if device.properties().kind != Kind::Gpu {
-            return tiled(64, 1, 4);
+            return strategy(Form::Tiled, 64, 1, 4, 0);
         }
-        match precision {
-            Precision::Double => tiled(256, if n < 65_536 { 1 } else { 2 }, 2),
-            _ if n >= PAIRS_ONCE_FROM && has_lanes(device) => {
-                let (block, targets) = if n >= 262_144 { (256, 8) } else { (128, 8) };
-                let form = Form::PairsOnce;
-                Self { form, precision, block, targets, unroll: 4, splits: 0 }
-            }
-            Precision::Mixed => tiled(256, if n < 8192 { 1 } else { 2 }, 8),
-            Precision::Single => tiled(256, if n < 8192 { 2 } else { 4 }, 8),
-        }
+        let is_double = precision == Precision::Double;
+        let (form, block, targets, unroll, splits) = match (is_double, n) {
+            (true, 0..2048) => (Form::Tiled, 64, 1, 2, 0),
+            (true, 2048..32_768) => (Form::Tiled, 256, 1, 4, 0),
+            (true, 32_768..) => (Form::Tiled, 256, 4, 4, 0),
+            (false, 0..2048) => (Form::Tiled, 128, 1, 8, 0),
+            (false, 2048..PAIRS_ONCE_FROM) => (Form::Tiled, 256, 1, 32, 0),
+            (false, _) if !has_lanes(device) => (Form::Tiled, 256, 2, 8, 0),
+            (false, PAIRS_ONCE_FROM..32_768) => (Form::PairsOnce, 64, 4, 4, 2),
+            (false, 32_768..131_072) => (Form::PairsOnce, 64, 8, 8, 0),
+            (false, 131_072..) => (Form::PairsOnce, 128, 8, 8, 0),
+        };
+        strategy(form, block, targets, unroll, splits)
     }
 
     /// What the tuner tries.
@@ -104,7 +106,7 @@ impl Strategy {
                 }
             }
         }
-        if !double && has_lanes(device) && n >= 8192 {
+        if !double && has_lanes(device) && n >= PAIRS_ONCE_FROM / 2 {
             for block in [64, 128, 256] {
                 for targets in [4, 6, 8] {
                     for (unroll, splits) in [(4, 0), (8, 0), (4, 2)] {

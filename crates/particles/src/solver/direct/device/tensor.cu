@@ -147,7 +147,7 @@ matrix_pairs(const double* RESTRICT place, const float* RESTRICT weight, const d
     reach2 *= NEAR * NEAR;
 
     float rows[ROWS][2][4];
-    UNROLL(ROWS)
+    UNROLL_ALL
     for (int m = 0; m < ROWS; m++)
         UNROLL(2)
         for (int h = 0; h < 2; h++) {
@@ -170,7 +170,7 @@ matrix_pairs(const double* RESTRICT place, const float* RESTRICT weight, const d
                                                                : terms[4 * k + 3];
         }
     float sum[ROWS][4], total[ROWS][4], near_sum[2][3];
-    UNROLL(ROWS)
+    UNROLL_ALL
     for (int m = 0; m < ROWS; m++)
         for (int k = 0; k < 4; k++)
             total[m][k] = 0.0f;
@@ -252,7 +252,7 @@ matrix_pairs(const double* RESTRICT place, const float* RESTRICT weight, const d
             for (int g = 0; g < 8; g++) {
                 const float4 b = column[(first + 8 * g + row) * 4 + quarter];
                 const float b0 = summand[(first + 8 * g) * 8 + 2 * lane], b1 = summand[(first + 8 * g) * 8 + 2 * lane + 1];
-                UNROLL(ROWS)
+                UNROLL_ALL
                 for (int m = 0; m < ROWS; m++) {
                     float d[4], w[4], rest[4];
                     multiply(d, rows[m][0], b.x, b.y, zero);
@@ -268,7 +268,7 @@ matrix_pairs(const double* RESTRICT place, const float* RESTRICT weight, const d
                     multiply(sum[m], lower, b0, b1, sum[m]);
                 }
             }
-            UNROLL(ROWS)
+            UNROLL_ALL
             for (int m = 0; m < ROWS; m++)
                 for (int k = 0; k < 4; k++)
                     total[m][k] += sum[m][k];
@@ -279,7 +279,7 @@ matrix_pairs(const double* RESTRICT place, const float* RESTRICT weight, const d
     // Columns 0 to 3 hold the sums, 4 to 7 those with the low parts.
     BARRIER();
     float* far_sum = (float*)column;
-    UNROLL(ROWS)
+    UNROLL_ALL
     for (int m = 0; m < ROWS; m++)
         UNROLL(4)
         for (int k = 0; k < 4; k++) {

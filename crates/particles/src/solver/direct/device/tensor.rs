@@ -2,7 +2,7 @@
 
 use orrery_device::{Buffer, Device, DeviceError, Kernel, Math};
 
-use super::{Builder, Evaluation};
+use super::{Builder, Evaluation, Frame};
 
 /// Threads a group.
 pub(super) const GROUP: u32 = 256;
@@ -12,6 +12,7 @@ const TILE: usize = 128;
 
 pub(super) struct Tensor {
     device: Device,
+    frame: Frame,
     curve_keys: Kernel,
     sort_step: Kernel,
     gather: Kernel,
@@ -49,6 +50,7 @@ impl Tensor {
         let tiles_a_split = tiles.div_ceil(SPLITS);
         let splits = tiles.div_ceil(tiles_a_split);
         Ok(Self {
+            frame: Frame::new(builder)?,
             curve_keys: module.kernel("curve_keys")?,
             sort_step: module.kernel("sort_step")?,
             gather: module.kernel("gather")?,
@@ -69,7 +71,8 @@ impl Tensor {
     }
 
     pub(super) fn queue(&mut self, evaluation: &Evaluation) -> Result<(), DeviceError> {
-        let Evaluation { frame, position, mass, acceleration } = *evaluation;
+        let Evaluation { position, mass, acceleration, .. } = *evaluation;
+        let frame = self.frame.find(evaluation)?;
         let (queue, length) = (self.device.queue(), mass.len());
         let (n, groups) = (length as i32, (length as u32).div_ceil(128));
         let (keys, place, weight) = (&self.keys, &self.place, &self.weight);

@@ -34,8 +34,7 @@ typedef float part;
 
 KERNEL_MIN(BLOCK, RESIDENT)
 tiled(GLOBAL const double* RESTRICT x, GLOBAL const double* RESTRICT y, GLOBAL const double* RESTRICT z,
-    GLOBAL const double* RESTRICT mass, GLOBAL const double* RESTRICT frame, int n, int target_groups,
-    int sources_a_split, GLOBAL sum4* parts, GLOBAL uint* arrived, GLOBAL double* RESTRICT ax, GLOBAL double* RESTRICT ay,
+    GLOBAL const double* RESTRICT mass, int n, double g, double eps, int target_groups, int sources_a_split, GLOBAL sum4* parts, GLOBAL uint* arrived, GLOBAL double* RESTRICT ax, GLOBAL double* RESTRICT ay,
     GLOBAL double* RESTRICT az
 #if POTENTIAL
     , GLOBAL double* RESTRICT potential
@@ -44,6 +43,10 @@ tiled(GLOBAL const double* RESTRICT x, GLOBAL const double* RESTRICT y, GLOBAL c
 {
     LOCAL real4 tile[BLOCK];
     LOCAL int is_last;
+    LOCAL double scratch[5 * SAMPLE];
+    LOCAL double frame[FRAME];
+    // Every group finds the same frame: for few bodies that is quicker than a launch that they all wait for.
+    find_frame_in_group(x, y, z, mass, n, g, eps, PRECISION != 3, scratch, frame);
 #if PRECISION == 2
     LOCAL real4 tile_low[BLOCK];
     real low[TARGETS][3];
@@ -59,7 +62,7 @@ tiled(GLOBAL const double* RESTRICT x, GLOBAL const double* RESTRICT y, GLOBAL c
 #if PRECISION == 2
     double total[TARGETS][4];
 #endif
-    UNROLL(TARGETS)
+    UNROLL_ALL
     for (int k = 0; k < TARGETS; k++) {
         int i = own + k * BLOCK + THREAD;
         i = i < n ? i : n - 1;
@@ -122,7 +125,7 @@ tiled(GLOBAL const double* RESTRICT x, GLOBAL const double* RESTRICT y, GLOBAL c
     {                                                                                                                \
         const real4 s = tile[t];                                                                                     \
         LOAD_LOW                                                                                                     \
-        UNROLL(TARGETS)                                                                                              \
+        UNROLL_ALL                                                                                              \
         for (int k = 0; k < TARGETS; k++) {                                                                          \
             const real dx = DIFFERENCE(x, 0), dy = DIFFERENCE(y, 1), dz = DIFFERENCE(z, 2);                          \
             real rho2 = REAL_FMA(dx, dx, REAL_FMA(dy, dy, REAL_FMA(dz, dz, eps2)));                                  \
@@ -146,7 +149,7 @@ tiled(GLOBAL const double* RESTRICT x, GLOBAL const double* RESTRICT y, GLOBAL c
                 ATTRACT()
         }
 #if PRECISION == 2
-        UNROLL(TARGETS)
+        UNROLL_ALL
         for (int k = 0; k < TARGETS; k++)
             for (int c = 0; c < 4; c++) {
                 total[k][c] += (double)sum[k][c];
@@ -156,7 +159,7 @@ tiled(GLOBAL const double* RESTRICT x, GLOBAL const double* RESTRICT y, GLOBAL c
     }
 
     const size_t padded = (size_t)target_groups * (BLOCK * TARGETS);
-    UNROLL(TARGETS)
+    UNROLL_ALL
     for (int k = 0; k < TARGETS; k++) {
         const size_t at = split * padded + own + k * BLOCK + THREAD;
 #if PRECISION == 2

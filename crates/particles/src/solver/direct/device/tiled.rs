@@ -83,8 +83,14 @@ impl Tiled {
             // 16 warps to a multiprocessor at least: registers for more targets than that would hold back the rest.
             ("RESIDENT", (512 / block).max(1).to_string()),
         ];
-        let text = concat!(include_str!("pair.cu"), "#line 1 \"tiled.cu\"\n", include_str!("tiled.cu"));
-        let module = builder.build("pair.cu", text, &definitions, Math::FlushToZero)?;
+        let text = concat!(
+            include_str!("frame.cu"),
+            "#line 1 \"pair.cu\"\n",
+            include_str!("pair.cu"),
+            "#line 1 \"tiled.cu\"\n",
+            include_str!("tiled.cu")
+        );
+        let module = builder.build("frame.cu", text, &definitions, Math::FlushToZero)?;
         let kernel = module.kernel("tiled")?;
         let device = builder.device.clone();
         let plan = Plan::new(n, strategy, resident_groups(&device, &kernel, block));
@@ -102,7 +108,7 @@ impl Tiled {
         evaluation: &Evaluation,
         potential: Option<&Buffer<f64>>,
     ) -> Result<(), DeviceError> {
-        let Evaluation { frame, position, mass, acceleration } = *evaluation;
+        let Evaluation { position, mass, g, eps, acceleration } = *evaluation;
         let Plan { target_groups, splits, sources_a_split } = self.plan;
         let [x, y, z] = position.args();
         let [ax, ay, az] = acceleration.args();
@@ -111,8 +117,9 @@ impl Tiled {
             y,
             z,
             mass.into(),
-            frame.into(),
             (mass.len() as i32).into(),
+            g.into(),
+            eps.into(),
             (target_groups as i32).into(),
             (sources_a_split as i32).into(),
             match &self.parts {
