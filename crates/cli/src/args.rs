@@ -441,7 +441,7 @@ pub struct Devices {
 pub struct Selftest {
     /// Only checks whose name contains this
     pub filter: Option<String>,
-    /// Device to check: cuda[:i] or opencl[:i] [default: every one]
+    /// Device to check, such as cuda or opencl:1 [default: every one]
     #[arg(long, value_name = "DEVICE", value_parser = device)]
     pub device: Option<Choice>,
     /// List the checks and stop

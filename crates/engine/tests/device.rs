@@ -13,7 +13,7 @@ use orrery_engine::case::Case;
 use orrery_engine::control::{Control, News};
 use orrery_engine::place::{self, Spot, Wish};
 use orrery_engine::run::{Resume, Summary, resume, run};
-use orrery_particles::settings::{IntegratorChoice, SolverChoice};
+use orrery_particles::settings::{IntegratorChoice, Precision, SolverChoice};
 
 /// All devices; none is a failure, unless tests are told so.
 fn devices() -> Vec<Choice> {

@@ -75,7 +75,11 @@ fn spans(text: &str, size: f64) -> String {
             Level::Raised => -0.5 * size,
             Level::Lowered => 0.25 * size,
         };
-        let small = if level == Level::Line { "" } else { " font-size=\"72%\"" };
+        // In numbers: not every reader of SVG knows percentages here.
+        let small = match level {
+            Level::Line => String::new(),
+            Level::Raised | Level::Lowered => format!(" font-size=\"{:.1}\"", 0.72 * size / 0.73),
+        };
         let _ = write!(out, "<tspan dy=\"{:.1}\"{small}>{}</tspan>", wanted - height, escape(part));
         height = wanted;
     }

@@ -60,7 +60,7 @@ impl Watch {
         halt: &Buffer<u32>,
         checks_a_flag: u32,
     ) -> Result<(), DeviceError> {
-        if self.checks % checks_a_flag != 0 {
+        if !self.checks.is_multiple_of(checks_a_flag) {
             return Ok(());
         }
         let mut flag = match self.spare.pop() {

@@ -100,11 +100,15 @@ impl OpenCl {
             .map_err(|code| fault("clCreateContext", code))?;
         let ask = |error: ClError| fault("clGetDeviceInfo", error.0);
         let config = device.single_fp_config().map_err(ask)?;
+        // OpenCL has no word for KERNEL_MIN: 128 registers let 16 warps live on a multiprocessor of NVIDIA's.
+        let extensions = device.extensions().map_err(ask)?;
+        let registers =
+            if extensions.contains("cl_nv_compiler_options") { " -cl-nv-maxrregcount=128" } else { "" };
         Ok(Self {
             device,
             context,
             mapping: queue_on(context, device)?,
-            options: format!("{language} -cl-mad-enable"),
+            options: format!("{language} -cl-mad-enable{registers}"),
             has_exact_division: config & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT != 0,
             memory,
             largest_buffer: device.max_mem_alloc_size().map_err(ask)?,

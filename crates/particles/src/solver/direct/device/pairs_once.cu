@@ -24,7 +24,7 @@
 FUNCTION float from_lane(float v, int lane)
 {
     float r;
-    asm volatile("shfl.sync.idx.b32 %0, %1, %2, 31, 0xffffffff;" : "=f"(r) : "f"(v), "r"(lane));
+    asm("shfl.sync.idx.b32 %0, %1, %2, 31, 0xffffffff;" : "=f"(r) : "f"(v), "r"(lane));
     return r;
 }
 FUNCTION int any_lane(int condition)
