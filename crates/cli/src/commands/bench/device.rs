@@ -94,11 +94,11 @@ fn whole_step(bench: &mut lab::Bench, n: usize, place: &Place) -> Result<Value, 
         bodies.check_step(Stamp { step: taken, time: 0.0 })
     })?;
     say!(
-        "a whole leapfrog step of {n} bodies, {}: {}, {:.1}% above its forces ({})",
+        "a leapfrog step of {n} bodies, {}: {}, its forces {} ({:+.1}%)",
         precision_name(place.strategy.precision),
         show::seconds(step.seconds),
-        100.0 * (step.seconds / step.force_seconds - 1.0),
-        show::seconds(step.force_seconds)
+        show::seconds(step.force_seconds),
+        100.0 * (step.seconds / step.force_seconds - 1.0)
     );
     let mut line = step.json();
     line["precision"] = json!(precision_name(place.strategy.precision));

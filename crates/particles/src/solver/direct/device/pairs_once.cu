@@ -82,7 +82,9 @@ pairs_once(GLOBAL const float4* RESTRICT high, GLOBAL const float4* RESTRICT low
 #if defined(LANES_THROUGH_MEMORY)
     LOCAL float handed[3][BLOCK];
 #endif
-    const int I = GROUP % blocks, c = GROUP / blocks;
+    // Unsigned on purpose, here and in tiled.cu: from x / y and x % y of one type LLVM makes a pair that PoCL 5.0 does
+    // not know to be the same for the whole group, and it runs loops with such bounds and barriers for one thread alone.
+    const int I = GROUP % blocks, c = (int)((uint)GROUP / (uint)blocks);
     const int lane = THREAD % 32, warp = THREAD / 32, next = (lane + 1) % 32;
     const size_t padded = (size_t)blocks * (BLOCK * TARGETS), mine = (size_t)I * (BLOCK * TARGETS) + THREAD;
     const float eps2 = (float)frame[5];
@@ -107,18 +109,14 @@ pairs_once(GLOBAL const float4* RESTRICT high, GLOBAL const float4* RESTRICT low
         ax[k] = ay[k] = az[k] = 0.0f;
     }
 
-    const int begin = first + c * chunk, end = begin + chunk < last ? begin + chunk : last;
+    const int begin = first + c * chunk, limit = begin + chunk < last ? begin + chunk : last;
+    // The pairs that the lower half meets: `others` keeps for them what it holds, which is zero where nothing was written.
+    // A shorter loop, for a `continue` in a loop with barriers is more than PoCL 5.0 compiles rightly.
+    const int end = 2 * (limit - 1) == blocks && 2 * I >= blocks ? limit - 1 : limit;
     for (int d = begin; d < end; d++) {
         const int J = I + d < blocks ? I + d : I + d - blocks;
-        const int met = !(2 * d == blocks && 2 * I >= blocks);
         for (int s = 0; s < BLOCK * TARGETS; s += BLOCK) {
             const size_t j = (size_t)J * (BLOCK * TARGETS) + s + THREAD;
-            if (!met) {
-                for (int a = 0; a < 3; a++)
-                    if (fresh)
-                        others[((size_t)(d - first) * 3 + a) * padded + j] = 0.0;
-                continue;
-            }
             const float4 q = high[j];
             tile[warp * 64 + lane] = q;
             tile[warp * 64 + 32 + lane] = q;
