@@ -6,6 +6,7 @@ use orrery_device::Choice;
 use orrery_engine::EngineError;
 use orrery_engine::place::{self, Wish};
 use orrery_io::{Limits, NpzArray, Snapshot, write_npz_arrays};
+use orrery_lab::sample::spread;
 use orrery_particles::accuracy::ForceErrors;
 use orrery_particles::bodies::forces_on;
 use orrery_particles::settings::{GravitySettings, IntegratorChoice};
@@ -143,10 +144,4 @@ pub fn accuracy(
         say!("  {name:<8} {value:.3e}");
     }
     Ok(())
-}
-
-/// `k` numbers below `n`, evenly spread; all of them where k >= n.
-pub fn spread(n: usize, k: usize) -> Vec<usize> {
-    let k = k.min(n);
-    (0..k).map(|i| (i as u128 * n as u128 / k as u128) as usize).collect()
 }

@@ -1,0 +1,162 @@
+//! Flags of the commands that measure and check: `bench`, `devices`, `selftest`, `ladder`, `tune`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use orrery_device::Choice;
+use orrery_particles::simd::InstructionSet;
+
+use super::{Place, PrecisionFlag, device};
+
+/// Measure speed.
+#[derive(Debug, Args)]
+pub struct Bench {
+    /// What to measure
+    #[arg(value_enum)]
+    pub what: BenchCase,
+    /// Numbers of bodies [default: 32768 for direct, 4096 to 1048576 on a GPU; 100000,1000000 for tree; 1000000 for
+    /// checkpoint]
+    #[arg(short, value_name = "N,...", value_delimiter = ',')]
+    pub n: Vec<usize>,
+    /// Arithmetic [default: all three for direct, mixed for tree]
+    #[arg(long, value_enum)]
+    pub precision: Option<PrecisionFlag>,
+    #[command(flatten)]
+    pub place: Place,
+    /// Ignore what orrery tune found
+    #[arg(long)]
+    pub no_tuned: bool,
+    /// Threads [default: all cores]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub threads: Option<u32>,
+    /// Tree: opening angle of the geometric acceptance
+    #[arg(long, allow_negative_numbers = true)]
+    pub theta: Option<f64>,
+    /// Tree: without --theta, the relative acceptance is tuned to this rms force error
+    #[arg(long, value_name = "ERROR", default_value_t = 1e-3, allow_negative_numbers = true)]
+    pub rms: f64,
+    /// Tree: where the bodies are
+    #[arg(long, value_enum, default_value_t = BenchBodies::Plummer)]
+    pub bodies: BenchBodies,
+    /// Hold the instruction set down, for comparison [default: the best there is]
+    #[arg(long, value_enum)]
+    pub simd: Option<SimdFlag>,
+    /// Timed repeats, after one that is not counted [default: 5; on a device 20 and more]
+    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub repeats: Option<u32>,
+    /// Write the results as JSON as well
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Only build the kernels, without a cached one and with it, and print the times as JSON
+    #[arg(long, hide = true)]
+    pub builds: bool,
+}
+
+/// What `bench` measures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum BenchCase {
+    /// All pairs
+    Direct,
+    /// Barnes-Hut, tree build included
+    Tree,
+    /// Direct and tree from few to many bodies: where solver = "auto" should change over
+    Crossover,
+    /// Writing a checkpoint, against writing its bytes once
+    Checkpoint,
+}
+
+/// Bodies for `bench tree`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum BenchBodies {
+    /// A Plummer sphere
+    Plummer,
+    /// A uniform cube
+    Cube,
+}
+
+/// An instruction set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum SimdFlag {
+    /// Plain loops
+    Portable,
+    /// AVX2 with FMA
+    Avx2,
+    /// AVX-512
+    Avx512,
+}
+
+impl From<SimdFlag> for InstructionSet {
+    fn from(flag: SimdFlag) -> Self {
+        match flag {
+            SimdFlag::Portable => Self::Portable,
+            SimdFlag::Avx2 => Self::Avx2,
+            SimdFlag::Avx512 => Self::Avx512,
+        }
+    }
+}
+
+/// List devices.
+#[derive(Debug, Args)]
+pub struct Devices {
+    /// Write the list as JSON as well
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+}
+
+/// Check devices.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Exit status: 0 all checks passed; 1 one failed, or there is no device; 2 no such device."
+)]
+pub struct Selftest {
+    /// Only checks whose name contains this
+    pub filter: Option<String>,
+    /// Device to check, such as cuda or opencl:1 [default: every one]
+    #[arg(long, value_name = "DEVICE", value_parser = device)]
+    pub device: Option<Choice>,
+    /// List the checks and stop
+    #[arg(long)]
+    pub list: bool,
+}
+
+/// Time a ladder.
+#[derive(Debug, Args)]
+pub struct Ladder {
+    /// The computation
+    #[arg(value_enum)]
+    pub name: LadderName,
+    /// Number of bodies [default: 65536 on a GPU, 16384 on the CPU, 4096 on a CPU through OpenCL]
+    #[arg(short, value_name = "N")]
+    pub n: Option<usize>,
+    #[command(flatten)]
+    pub place: Place,
+    /// Ignore what orrery tune found
+    #[arg(long)]
+    pub no_tuned: bool,
+    /// Write the ladder as JSON as well
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Draw the rungs under the device's roofline
+    #[arg(long, value_name = "F.svg")]
+    pub plot: Option<PathBuf>,
+}
+
+/// A computation with a ladder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LadderName {
+    /// All-pairs gravity
+    Direct,
+}
+
+/// Tune.
+#[derive(Debug, Args)]
+pub struct Tune {
+    #[command(flatten)]
+    pub place: Place,
+    /// Numbers of bodies [default: 1024 to 1048576 by powers of four]
+    #[arg(short, value_name = "N,...", value_delimiter = ',')]
+    pub n: Vec<usize>,
+    /// Arithmetic [default: all three]
+    #[arg(long, value_enum)]
+    pub precision: Option<PrecisionFlag>,
+}
