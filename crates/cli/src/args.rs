@@ -15,7 +15,7 @@ use orrery_particles::settings::{Precision, SolverChoice};
 #[derive(Debug, Parser)]
 #[command(name = "orrery", version, max_term_width = 100, propagate_version = true)]
 #[command(
-    after_help = "First steps:\n  orrery presets                 what there is to run\n  orrery run galaxy-collision    two galaxies pass through one another\n  orrery init plummer            a case file to edit"
+    after_help = "Environment: ORRERY_CACHE_DIR, where compiled kernels and tunings are kept [default: ~/.cache/orrery]; ORRERY_DEBUG=1, wait after each launch on a device, so that a fault is named where it happens.\n\nFirst steps:\n  orrery presets                 what there is to run\n  orrery run galaxy-collision    two galaxies pass through one another\n  orrery init plummer            a case file to edit"
 )]
 pub struct Arguments {
     /// Refuse input that would take more memory: 500MB, 2GiB [default: what is available]
@@ -165,7 +165,8 @@ pub struct Resume {
 /// Where to compute.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct Place {
-    /// Where to compute: auto, cpu, cuda, cuda:1, opencl, opencl:1; auto takes the first GPU, without one the processor
+    /// Where to compute: auto, cpu, cuda, cuda:1, opencl, opencl:1; auto takes the first GPU, without one the processor; a
+    /// run that goes on takes what it had
     #[arg(long, value_name = "DEVICE", default_value = "auto", value_parser = device)]
     pub device: Choice,
 }
@@ -179,7 +180,7 @@ fn device(text: &str) -> Result<Choice, String> {
 pub struct Running {
     #[command(flatten)]
     pub place: Place,
-    /// Ignore what orrery tune found
+    /// Ignore what orrery tune found; a run that goes on computes as it did
     #[arg(long)]
     pub no_tuned: bool,
     /// Threads [default: all cores]

@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use orrery_device::Device;
+use orrery_device::{Backend, Choice, Device};
 use orrery_io::{
     Block, Column, Fault, IoError, Limits, make_folder, read_checkpoint, show_bytes, write_checkpoint,
 };
@@ -97,6 +97,25 @@ impl Saved {
     pub fn strategy_on(&self, device: &Device) -> Option<Strategy> {
         let same = self.writer.ends_with(&format!(" on {}", provenance::device(Some(device))));
         self.strategy.as_ref().filter(|_| same).and_then(|text| serde_json::from_str(text).ok())
+    }
+
+    /// What `auto` means for a run that goes on: where it was, for as long as that is here. Elsewhere the last bits differ.
+    pub fn choice_again(&self, choice: Choice) -> Choice {
+        let Some((_, before)) = self.writer.split_once(" on ").filter(|_| choice == Choice::Auto) else {
+            return choice;
+        };
+        if before.starts_with("cpu") {
+            return Choice::Cpu;
+        }
+        let devices = Device::list().devices;
+        let same = devices.iter().find(|device| provenance::device(Some(device)) == before);
+        same.map_or(choice, |device| {
+            let index = Some(device.properties().index);
+            match device.properties().backend {
+                Backend::Cuda => Choice::Cuda(index),
+                Backend::OpenCl => Choice::OpenCl(index),
+            }
+        })
     }
 
     /// Takes the damaged ones out of the way, so that they are neither counted nor found again.

@@ -206,7 +206,7 @@ impl<'a> Run<'a> {
         };
         check_same_run(folder, &saved.case, &case)?;
         let bodies = saved.simulation.moment().bodies;
-        let spot = place::find_again(control.place.choice, bodies, &case, folder)?;
+        let spot = place::find_again(saved.choice_again(control.place.choice), bodies, &case, folder)?;
         saved.set_damaged_aside();
         folder::clear_unfinished(folder);
         if !lock.holds() {

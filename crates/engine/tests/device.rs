@@ -112,6 +112,13 @@ fn a_run_may_move() {
         assert!(provenance.contains("device: cpu ("), "{provenance}");
         assert!(provenance.contains("resumed at step 3: orrery "), "{provenance}");
 
+        // Whoever does not say where goes on where it was.
+        for (folder, choice) in [("there", choice), ("here", Choice::Cpu)] {
+            let folder = room.path().join(folder);
+            stopped(&case(&[]), &folder, choice, 3);
+            assert_eq!(resumed(&folder, Choice::Auto).unwrap(), None);
+        }
+
         let folder = room.path().join("back");
         stopped(&case(&[]), &folder, choice, 3);
         let said = resumed(&folder, Choice::Cpu).unwrap().unwrap();

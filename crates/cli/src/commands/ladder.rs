@@ -34,7 +34,7 @@ pub fn ladder(arguments: &Ladder) -> Result<(), Failure> {
     hardware(&ladder).iter().for_each(|line| say!("{line}"));
     if device.is_none() {
         say!("");
-        say!("no device was taken: its rungs are left out (orrery devices lists what there is)");
+        say!("the rungs of a device are left out: {}", ways_to_a_device());
     }
     if let Some(path) = &arguments.json {
         write_whole(path, format!("{:#}\n", ladder.json()).as_bytes()).map_err(Failure::Output)?;
@@ -64,4 +64,13 @@ fn all_pairs(arguments: &Ladder, device: Option<&Device>, n: usize) -> Result<Ru
     });
     line.finish_and_clear();
     Ok(ladder?)
+}
+
+/// What there is besides a GPU.
+fn ways_to_a_device() -> String {
+    let labels: Vec<_> = Device::list().devices.iter().map(Device::label).collect();
+    match labels.is_empty() {
+        true => "there is no device here".to_owned(),
+        false => format!("--device {} measures them", labels.join(" or ")),
+    }
 }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use orrery_device::Choice;
+use orrery_device::{Choice, Device};
 use orrery_engine::case::{BYTES_PER_BODY, Case, CaseSource};
 use orrery_engine::control::{Control, Reason};
 use orrery_engine::place::{self, Tuned, Wish};
@@ -35,6 +35,13 @@ pub fn run(arguments: &Run, limits: Limits) -> Result<Ending, Failure> {
     let output = Output { folder: folder.clone(), replace };
     if !arguments.resume {
         output.check().map_err(Failure::from)?;
+    }
+    // A device that is not there is a mistake, and a mistake is one line.
+    let device = arguments.running.place.device;
+    if arguments.resume {
+        Device::open(device)?;
+    } else {
+        place::find(device, case.gravity.solver)?;
     }
     let control = begin(&arguments.running, limits)?;
     if !arguments.running.quiet {

@@ -18,10 +18,13 @@ pub fn tune(arguments: &Tune) -> Result<(), Failure> {
     super::bench::check_memory(&arguments.n)?;
     let Some(device) = Device::open(arguments.place.device)? else {
         let choice = arguments.place.device;
-        return Err(Failure::Usage(format!("--device {choice}: there is no device to tune")));
+        let words = "there is no GPU to tune; orrery devices lists what there is";
+        return Err(Failure::Usage(format!("--device {choice}: {words}")));
     };
     // Before a minute of work: a place to keep it.
     let path = Tuning::path(&device).ok_or(orrery_lab::LabError::NoCache)?;
+    Tuning::check_folder(&device)?;
+    found(&device, false);
     let sizes = if arguments.n.is_empty() { SIZES.to_vec() } else { arguments.n.clone() };
     let precisions = arguments.precision.map_or_else(|| PRECISIONS.to_vec(), |flag| vec![flag.into()]);
     say!("{}", device.title());

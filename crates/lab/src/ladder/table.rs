@@ -43,7 +43,7 @@ pub fn hardware(ladder: &Ladder) -> Vec<String> {
     let seed = if with_seed { format!("{:>6} {:>6} {:>6}", "1.3", "2.0", "3.0") } else { String::new() };
     let mut lines = Vec::new();
     if with_seed {
-        lines.push(format!("{:>79}", "gain in the seed, by"));
+        lines.push(format!("{:>79}", "gain in the course, by"));
         lines.push(format!("{:>79}", "compute capability"));
     }
     lines.push(format!(
@@ -67,6 +67,9 @@ pub fn hardware(ladder: &Ladder) -> Vec<String> {
     }));
     lines.push("  registers a thread; shared memory in bytes a group".to_owned());
     if with_seed {
+        lines.push(
+            "  the course: slides on N-body simulation in CUDA after M. Burtscher's tutorial".to_owned(),
+        );
         lines.push("  1.3: Quadro FX 5800, 2.0: Tesla C2050, 3.0: GeForce GTX 680".to_owned());
     }
     lines.into_iter().map(|line| line.trim_end().to_owned()).collect()
@@ -91,9 +94,13 @@ fn heading(ladder: &Ladder) -> Vec<String> {
     if let Some(peak) = roofs.theoretical_flops {
         let measured =
             roofs.flops.map_or_else(String::new, |f| format!(" ({} measured)", rate_of(f, "FLOP/s")));
-        lines.push(format!("of peak: f32 {}{measured}", rate_of(peak, "FLOP/s")));
+        lines
+            .push(format!("of peak: f32 {}{measured}; CPU and f64 rows: of theirs", rate_of(peak, "FLOP/s")));
     } else if let Some(peak) = roofs.flops {
-        lines.push(format!("of peak: f32 {} as measured", rate_of(peak, "FLOP/s")));
+        lines.push(format!(
+            "of peak: f32 {} as measured; CPU and f64 rows: of theirs",
+            rate_of(peak, "FLOP/s")
+        ));
     }
     lines
 }

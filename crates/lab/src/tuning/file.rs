@@ -113,6 +113,17 @@ impl Tuning {
         Ok(path)
     }
 
+    /// Whether the file could be written: asked before a minute is spent on what it would hold.
+    pub fn check_folder(device: &Device) -> Result<(), LabError> {
+        let path = Self::path(device).ok_or(LabError::NoCache)?;
+        let folder = path.parent().unwrap_or(&path);
+        std::fs::create_dir_all(folder).map_err(|e| orrery_io::IoError::system(folder, e))?;
+        let probe = folder.join(format!(".probe-{}", std::process::id()));
+        std::fs::write(&probe, b"").map_err(|e| orrery_io::IoError::system(folder, e))?;
+        let _ = std::fs::remove_file(probe);
+        Ok(())
+    }
+
     fn save_at(&self, path: &Path, device: &Device) -> Result<(), LabError> {
         let mut whole = Self::load_at(path, device).ok().flatten().unwrap_or_else(|| Self::new(device));
         self.entries.iter().for_each(|entry| whole.put(*entry));

@@ -1,6 +1,6 @@
 //! The ladder of all-pairs gravity: from one thread to the default, one step at a time. The steps on the device up to
-//! the compiler's flags are those of the course that this project grew from, with the gains that it reports for its
-//! three GPUs; the rest goes beyond it.
+//! the compiler's flags are those of a course (slides on N-body simulation in CUDA after Martin Burtscher's tutorial), with
+//! the gains that it reports for its three GPUs; the rest goes beyond it.
 
 use orrery_device::Device;
 

@@ -71,7 +71,8 @@ impl Strategy {
         let strategy =
             |form, block, targets, unroll, splits| Self { form, precision, block, targets, unroll, splits };
         if device.properties().kind != Kind::Gpu {
-            return strategy(Form::Tiled, 64, 1, 4, 0);
+            // What was quickest on PoCL.
+            return strategy(Form::Tiled, 64, if precision == Precision::Single { 4 } else { 2 }, 4, 0);
         }
         let is_double = precision == Precision::Double;
         let (form, block, targets, unroll, splits) = match (is_double, n) {
