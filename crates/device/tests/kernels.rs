@@ -196,7 +196,12 @@ fn debug_mode_waits_for_each_launch() {
     let (debug, plain) = (shares("1"), shares("0"));
     assert_eq!((debug.len(), plain.len()), (devices().len(), devices().len()));
     assert!(debug.iter().all(|&share| share > 0.5), "{debug:?}");
-    assert!(plain.iter().all(|&share| share < 0.5), "{plain:?}");
+    for (device, share) in devices().iter().zip(plain) {
+        // There the driver waits always, lest it abort.
+        let is_pocl_5 =
+            device.properties().version.contains("PoCL") && device.properties().driver.starts_with("5.");
+        assert!(share < 0.5 || is_pocl_5, "{}: {share}", device.title());
+    }
 }
 
 #[test]

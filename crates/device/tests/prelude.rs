@@ -3,7 +3,7 @@
 mod common;
 
 use common::{devices, is_cuda, mixed, number};
-use orrery_device::{Arg, Device, Kernel, Math, Source};
+use orrery_device::{Arg, Backend, Device, Kernel, Math, Source};
 
 const BLOCK: usize = 64;
 const LENGTHS: [usize; 6] = [1, 2, 31, 257, 1000, 4099];
@@ -41,7 +41,10 @@ fn local_memory_and_barriers() {
                 .collect();
             assert_eq!(out.to_vec().unwrap(), twin, "n = {n}");
             assert_eq!(mirror.resources().largest_group, BLOCK as u32);
-            assert!(mirror.resources().local_bytes >= 4 * BLOCK as u32, "{:?}", mirror.resources());
+            // PoCL 5.0 does not count arrays that a kernel declares.
+            let counted = mirror.resources().local_bytes;
+            let unknown = device.properties().backend == Backend::OpenCl && counted == 0;
+            assert!(unknown || counted >= 4 * BLOCK as u32, "{:?}", mirror.resources());
         }
     }
 }

@@ -41,6 +41,7 @@ struct OpenCl {
     largest_buffer: u64,
     /// A kernel's arguments are set one by one on an object that threads share.
     launching: Mutex<()>,
+    waits_after_launch: bool,
 }
 
 // SAFETY: OpenCL's functions may be called from any thread, save the setting of a kernel's arguments, which
@@ -100,6 +101,9 @@ impl OpenCl {
             .map_err(|code| fault("clCreateContext", code))?;
         let ask = |error: ClError| fault("clGetDeviceInfo", error.0);
         let config = device.single_fp_config().map_err(ask)?;
+        // PoCL 5.0 counts its compiled kernels wrongly, and aborts, where threads launch while others run.
+        let waits_after_launch = device.version().map_err(ask)?.to_lowercase().contains("pocl")
+            && device.driver_version().map_err(ask)?.starts_with("5.");
         // OpenCL has no word for KERNEL_MIN: 128 registers let 16 warps live on a multiprocessor of NVIDIA's.
         let extensions = device.extensions().map_err(ask)?;
         let registers =
@@ -113,6 +117,7 @@ impl OpenCl {
             memory,
             largest_buffer: device.max_mem_alloc_size().map_err(ask)?,
             launching: Mutex::new(()),
+            waits_after_launch,
         })
     }
 
@@ -462,7 +467,11 @@ impl Driver for OpenCl {
                 ptr::null(),
             )
         };
-        queued("clEnqueueNDRangeKernel", launched)
+        queued("clEnqueueNDRangeKernel", launched)?;
+        if self.waits_after_launch {
+            queues::finish(queue_of(queue)).map_err(|code| fault("clFinish", code))?;
+        }
+        Ok(())
     }
 }
 
