@@ -67,6 +67,9 @@ fn load_or_compile(
     }
 }
 
+/// To be counted up with every change of the options that the drivers hand to their compilers.
+const OPTIONS: &str = "options 2";
+
 fn key(device: &Device, source: &Source<'_>, text: &str) -> Key {
     let properties = device.properties();
     let parts = [
@@ -78,6 +81,7 @@ fn key(device: &Device, source: &Source<'_>, text: &str) -> Key {
         format!("{:?}", properties.capability),
         properties.driver.clone(),
         properties.compiler.clone(),
+        OPTIONS.to_owned(),
     ];
     let mut hasher = blake3::Hasher::new();
     for part in &parts {

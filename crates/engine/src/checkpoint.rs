@@ -96,7 +96,9 @@ impl Saved {
     /// How `device` summed, if it wrote the checkpoint.
     pub fn strategy_on(&self, device: &Device) -> Option<Strategy> {
         let same = self.writer.ends_with(&format!(" on {}", provenance::device(Some(device))));
-        self.strategy.as_ref().filter(|_| same).and_then(|text| serde_json::from_str(text).ok())
+        let strategy: Strategy = serde_json::from_str(self.strategy.as_ref().filter(|_| same)?).ok()?;
+        let is_of_the_case = strategy.precision == self.case.gravity.precision;
+        (is_of_the_case && strategy.is_for_runs() && strategy.fits(device)).then_some(strategy)
     }
 
     /// What `auto` means for a run that goes on: where it was, for as long as that is here. Elsewhere the last bits differ.

@@ -89,6 +89,20 @@ pub(crate) fn find_again(
     with_room(spot, choice, bodies.len(), case.gravity.precision, case.time.integrator)
 }
 
+/// From so many bodies on the tree on a processor of some cores is quicker than all pairs on the best of GPUs.
+const TREE_FROM: usize = 2_000_000;
+
+/// The same spot, unless all was left open and the tree on the processor is quicker.
+pub fn if_quicker(spot: Spot, choice: Choice, solver: SolverChoice, n: usize) -> Spot {
+    match &spot.device {
+        Some(device) if choice == Choice::Auto && solver == SolverChoice::Auto && n >= TREE_FROM => {
+            let label = device.label();
+            Spot::processor(format!("its tree is quicker than all pairs of {n} bodies on {label}"))
+        }
+        _ => spot,
+    }
+}
+
 /// The same spot if it has room for `n` bodies; `auto` goes back to the processor where it has not.
 pub fn with_room(
     spot: Spot,

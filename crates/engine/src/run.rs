@@ -133,6 +133,7 @@ impl<'a> Run<'a> {
         let particles = start::bodies(case, &control.limits)?;
         let case = start::located(case);
         let (n, precision) = (particles.len(), case.gravity.precision);
+        let spot = place::if_quicker(spot, control.place.choice, case.gravity.solver, n);
         let spot = place::with_room(spot, control.place.choice, n, precision, case.time.integrator)?;
         report(News::Spot(&spot));
         let place = control.place.place(&spot, n, precision, None);
@@ -215,7 +216,12 @@ impl<'a> Run<'a> {
         let recorded = spot.device.as_ref().and_then(|device| saved.strategy_on(device));
         let Saved { path, writer, mut provenance, simulation, observers, blocks, cost, .. } = saved;
         let n = simulation.moment().bodies.len();
-        let simulation = match control.place.place(&spot, n, case.gravity.precision, recorded) {
+        let precision = case.gravity.precision;
+        let place = control.place.place(&spot, n, precision, recorded);
+        if let Some(place) = place.as_ref().filter(|place| place::is_tuned(place, n, precision)) {
+            report(News::Tuned(&place.strategy));
+        }
+        let simulation = match place {
             Some(place) => simulation.moved_to(&place)?,
             None => simulation,
         };

@@ -158,6 +158,7 @@ fn dry_run(case: &Case, folder: &Path, choice: Choice, limits: &Limits) -> Resul
         Some(n) => n,
         None => start::bodies(case, limits)?.len() as u64,
     };
+    let spot = place::if_quicker(spot, choice, case.gravity.solver, n as usize);
     let spot = place::with_room(spot, choice, n as usize, case.gravity.precision, case.time.integrator)?;
     say!("{}", start::located(case).to_toml().trim_end());
     say!("");

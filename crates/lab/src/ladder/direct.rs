@@ -191,7 +191,9 @@ fn measured(
 /// Bytes that a thread asks of the device's memory for each pair: a whole source where each thread reads for
 /// itself, a share of it where a group reads a tile together for all of its targets.
 fn bytes_a_pair(strategy: &Strategy) -> f64 {
-    let source = if strategy.precision == Precision::Double { 32.0 } else { 16.0 };
+    // Tiles are read as the f64 of the state.
+    let is_wide = strategy.precision == Precision::Double || strategy.form == Form::Tiled;
+    let source = if is_wide { 32.0 } else { 16.0 };
     let alone = matches!(
         strategy.form,
         Form::OneThread | Form::Structs | Form::Arrays | Form::Constant | Form::Rsqrt | Form::TwoLoops

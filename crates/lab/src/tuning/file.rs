@@ -144,6 +144,8 @@ impl Tuning {
         let ignored = |why: String| Ignored { path: path.to_owned(), why };
         let bytes = match std::fs::metadata(path) {
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            // A pipe would be waited for.
+            Ok(about) if !about.is_file() => return Err(ignored("damaged (no file)".to_owned())),
             Ok(about) if about.len() > LARGEST => return Err(ignored("damaged (too large)".to_owned())),
             Err(e) => return Err(ignored(e.to_string())),
             Ok(_) => std::fs::read(path).map_err(|e| ignored(e.to_string()))?,

@@ -351,7 +351,7 @@ impl Bodies {
         }
     }
 
-    /// The same for the end of a step, which `at` names. A device does not wait for it: its verdict on a step is heard two
+    /// The same for the end of a step, which `at` names. A device does not wait for it: its verdict on a step is heard some
     /// calls later, or when anything is read, and until then bodies with a wrong number stay as they are.
     pub fn check_step(&mut self, at: Stamp) -> Result<(), BodiesError> {
         match &mut self.state {

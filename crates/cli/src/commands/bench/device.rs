@@ -132,6 +132,8 @@ fn print(measured: &Measurement, strategy: &Strategy, tuned: bool) {
 /// First build and build from the disk's cache, in a process of its own with a cache of its own.
 fn kernel_builds(device: &Device) -> Result<Value, Failure> {
     let folder = std::env::temp_dir().join(format!("orrery-builds-{}", std::process::id()));
+    // Nobody else's: what is found there is run.
+    std::fs::create_dir(&folder).map_err(|e| Failure::Machine(format!("{}: {e}", folder.display())))?;
     let program = std::env::current_exe().map_err(|e| Failure::Machine(format!("orrery itself: {e}")))?;
     let output = Command::new(program)
         .args(["bench", "direct", "--builds", "--no-tuned", "--device", &device.label()])

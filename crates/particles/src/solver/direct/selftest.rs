@@ -28,7 +28,7 @@ pub fn checks() -> Vec<Check> {
         check("without softening", without_softening),
         check("a close pair keeps its digits in mixed precision", close_pair),
         check("scales of metres and parsecs", scales),
-        check("one far body", far_body),
+        check("far bodies and heavy ones", far_body),
         check("potentials", potentials),
         check("jerks", jerks),
         check("the same bits twice", same_bits),
@@ -105,6 +105,13 @@ impl Scene {
     fn hold(&self, device: &Device, strategy: &Strategy, limits: Limits) -> Result<(), String> {
         let found = self.on(device, strategy, false)?.0;
         let errors = self.errors(&found);
+        // A relative error has nothing to say of a body that should feel nothing.
+        for (i, right) in self.right().0.iter().enumerate() {
+            if right == [0.0; 3] && found.get(i) != [0.0; 3] {
+                let (found, words) = (found.get(i), strategy.describe());
+                return Err(format!("{words}: body {i} should feel nothing, found {found:?}"));
+            }
+        }
         if errors.median <= limits.median && errors.max <= limits.max {
             return Ok(());
         }
@@ -180,6 +187,12 @@ fn pairs_once(device: &Device, precision: Precision) -> Result<(), String> {
         for n in if is_slow(device) { &SIZES[..6] } else { &SIZES[..] } {
             Scene::cluster(*n).hold(device, &strategy, Limits::of(precision))?;
         }
+    }
+    if !is_slow(device) {
+        // So many small blocks that one round does not hold all distances.
+        let strategy =
+            Strategy { form: Form::PairsOnce, precision, block: 32, targets: 1, unroll: 4, splits: 1 };
+        Scene::cluster(20_011).hold(device, &strategy, Limits::of(precision))?;
     }
     Ok(())
 }
@@ -304,9 +317,35 @@ fn scales(device: &Device) -> Result<(), String> {
 fn far_body(device: &Device) -> Result<(), String> {
     // The matrix units compute about the middle of a block's box: with a far body in it, in no digits at all.
     for strategy in production(device).into_iter().filter(|strategy| strategy.form != Form::Tensor) {
-        let mut scene = Scene::cluster(300);
-        scene.position.set(17, [1e6, 2e6, -1e6]);
-        scene.hold(device, &strategy, Limits::of(strategy.precision))?;
+        // In the frame's sample and not, farther and farther.
+        for (i, distance) in [(17, 1e6), (0, 1e6), (0, 1e10), (17, 1e10)] {
+            let mut scene = Scene::cluster(300);
+            scene.position.set(i, [distance, 2.0 * distance, -distance]);
+            scene.hold(device, &strategy, Limits::of(strategy.precision))?;
+        }
+        // So far that f32 has no number for its force, nor for its place: the others must not notice.
+        for (i, distance) in [(0, 1e13), (17, 1e20), (0, 1e60), (17, 1e60)] {
+            let mut scene = Scene::cluster(300);
+            scene.position.set(i, [distance, 0.0, 0.0]);
+            let mut found = scene.on(device, &strategy, false)?.0;
+            found.set(i, scene.right().0.get(i));
+            let errors = scene.errors(&found);
+            if errors.max > Limits::of(strategy.precision).max {
+                let words = strategy.describe();
+                return Err(format!("{words}: error {:.1e} with a body at {distance:e}", errors.max));
+            }
+        }
+    }
+    // One heavy body among massless ones.
+    for strategy in production(device) {
+        let mut scene = Scene { mass: vec![0.0; 100], ..Scene::cluster(100) };
+        scene.mass[1] = 1e41;
+        let limits = if strategy.form == Form::Tensor {
+            Limits { median: 1e-4, max: 1e-2 }
+        } else {
+            Limits::of(strategy.precision)
+        };
+        scene.hold(device, &strategy, limits)?;
     }
     Ok(())
 }

@@ -1,6 +1,7 @@
 // The frame in which a force evaluation computes, found anew from the positions each time, so that forces are a
-// function of the bodies alone: its origin is the median of a sample (one far body does not move it), its scales
-// are powers of two, which change no digit.
+// function of the bodies alone. Its origin is the median of a sample and its length the median distance from there,
+// so that far bodies spoil neither; its scales are powers of two, which change no digit. (A body more than 1e11 times as
+// far out as the others feels nothing in f32: its force is smaller than any number.)
 //
 //   frame[0..2] origin   [3] length, [4] mass: factors to scaled units   [5] eps², scaled
 //   frame[6] acceleration, [7] potential: factors from scaled sums to the user's units, G included
@@ -10,19 +11,27 @@
 #define SAMPLE 32 // no more than the smallest group
 #define FRAME 8
 
+// Scaled coordinates are held within this, where squares of distances are finite in f32 and the pull is none.
+#define FARTHEST 1e18
+
 // The exponent of the power of two at or below x; 0 where that has no meaning.
 FUNCTION int exponent_of(double x)
 {
     return x > 1e-300 && x < 1e300 ? ilogb(x) : 0;
 }
 
-// By all threads of a group; `scratch` has room for 5 x SAMPLE numbers.
+// What is no number stays none.
+FUNCTION double within_reach(double x)
+{
+    return x > FARTHEST ? FARTHEST : x < -FARTHEST ? -FARTHEST : x;
+}
+
+// By all threads of a group; `scratch` has room for 4 x SAMPLE numbers.
 FUNCTION void find_frame_in_group(GLOBAL const double* RESTRICT x, GLOBAL const double* RESTRICT y,
-    GLOBAL const double* RESTRICT z, GLOBAL const double* RESTRICT mass, int n, double g, double eps, int centred,
+    GLOBAL const double* RESTRICT z, int n, double g, double eps, double total_mass, int centred,
     LOCAL_POINTER double* scratch, LOCAL_POINTER double* frame)
 {
     LOCAL_POINTER double* extents = scratch + 3 * SAMPLE;
-    LOCAL_POINTER double* masses = scratch + 4 * SAMPLE;
     const int count = n < SAMPLE ? n : SAMPLE;
     double px = 0.0, py = 0.0, pz = 0.0;
     if (THREAD < SAMPLE) {
@@ -34,9 +43,9 @@ FUNCTION void find_frame_in_group(GLOBAL const double* RESTRICT x, GLOBAL const 
         scratch[THREAD] = px;
         scratch[SAMPLE + THREAD] = py;
         scratch[2 * SAMPLE + THREAD] = pz;
-        masses[THREAD] = THREAD < count ? mass[i] : 0.0;
     }
-    if (THREAD < 3)
+    // Where nothing is found for want of numbers, the user's own units.
+    if (THREAD < FRAME)
         frame[THREAD] = 0.0;
     BARRIER();
     if (centred && THREAD < count) {
@@ -58,17 +67,24 @@ FUNCTION void find_frame_in_group(GLOBAL const double* RESTRICT x, GLOBAL const 
             frame[2] = pz;
     }
     BARRIER();
-    if (THREAD < SAMPLE)
-        extents[THREAD] = MAX64(fabs(px - frame[0]), MAX64(fabs(py - frame[1]), fabs(pz - frame[2])));
-    for (int width = SAMPLE / 2; width > 0; width /= 2) {
-        BARRIER();
-        if (THREAD < width) {
-            extents[THREAD] = MAX64(extents[THREAD], extents[THREAD + width]);
-            masses[THREAD] += masses[THREAD + width];
-        }
+    double extent = 0.0;
+    if (THREAD < SAMPLE) {
+        extent = MAX64(fabs(px - frame[0]), MAX64(fabs(py - frame[1]), fabs(pz - frame[2])));
+        extents[THREAD] = extent;
     }
+    BARRIER();
+    if (THREAD < count) {
+        int rank = 0;
+        UNROLL(4)
+        for (int j = 0; j < count; j++)
+            rank += extents[j] < extent || (extents[j] == extent && j < THREAD);
+        // The upper median: of two bodies, the one that is not the origin.
+        if (rank == count / 2)
+            frame[3] = extent;
+    }
+    BARRIER();
     if (THREAD == 0) {
-        const int length = exponent_of(MAX64(extents[0], eps)), total = exponent_of(n < SAMPLE ? masses[0] : masses[0] * ((double)n * (1.0 / SAMPLE)));
+        const int length = exponent_of(MAX64(frame[3], eps)), total = exponent_of(total_mass);
         const double scaled_eps = ldexp(eps, -length);
         frame[3] = ldexp(1.0, -length);
         frame[4] = ldexp(1.0, -total);
@@ -80,12 +96,12 @@ FUNCTION void find_frame_in_group(GLOBAL const double* RESTRICT x, GLOBAL const 
 }
 
 KERNEL(SAMPLE)
-find_frame(GLOBAL const double* RESTRICT x, GLOBAL const double* RESTRICT y, GLOBAL const double* RESTRICT z,
-    GLOBAL const double* RESTRICT mass, int n, double g, double eps, GLOBAL double* RESTRICT to)
+find_frame(GLOBAL const double* RESTRICT x, GLOBAL const double* RESTRICT y, GLOBAL const double* RESTRICT z, int n,
+    double g, double eps, double total_mass, GLOBAL double* RESTRICT to)
 {
-    LOCAL double scratch[5 * SAMPLE];
+    LOCAL double scratch[4 * SAMPLE];
     LOCAL double frame[FRAME];
-    find_frame_in_group(x, y, z, mass, n, g, eps, 1, scratch, frame);
+    find_frame_in_group(x, y, z, n, g, eps, total_mass, 1, scratch, frame);
     if (THREAD < FRAME)
         to[THREAD] = frame[THREAD];
 }

@@ -46,7 +46,23 @@ struct Evaluation<'a> {
     mass: &'a Buffer<f64>,
     g: f64,
     eps: f64,
+    total_mass: f64,
     acceleration: Columns<'a>,
+}
+
+/// What never changes about the masses.
+#[derive(Clone, Copy)]
+struct Masses {
+    total: f64,
+    /// All the same, and not zero.
+    are_equal: bool,
+}
+
+impl Masses {
+    fn of(mass: &[f64]) -> Self {
+        let first = mass.first().copied().unwrap_or_default();
+        Self { total: mass.iter().sum(), are_equal: first > 0.0 && mass.iter().all(|m| *m == first) }
+    }
 }
 
 /// Kernels as they are built, with where they came from and how long that took.
@@ -87,10 +103,10 @@ impl Frame {
     }
 
     fn find(&self, evaluation: &Evaluation) -> Result<&Buffer<f64>, DeviceError> {
-        let Evaluation { position, mass, g, eps, .. } = *evaluation;
+        let Evaluation { position, mass, g, eps, total_mass, .. } = *evaluation;
         let [x, y, z] = position.args();
         let n = mass.len() as i32;
-        let args = [x, y, z, mass.into(), n.into(), g.into(), eps.into(), (&self.values).into()];
+        let args = [x, y, z, n.into(), g.into(), eps.into(), total_mass.into(), (&self.values).into()];
         self.device.queue().launch(&self.kernel, 1, Self::SAMPLE, &args)?;
         Ok(&self.values)
     }
@@ -112,6 +128,7 @@ pub struct DeviceDirect {
     builder: Builder,
     n: usize,
     strategy: Strategy,
+    masses: Option<Masses>,
     sum: Option<Sum>,
     with_potential: Option<Tiled>,
     jerks: Option<Jerks>,
@@ -132,12 +149,7 @@ impl DeviceDirect {
         } else {
             Strategy::default_for(device, n, strategy.precision)
         };
-        let mut direct = Self { builder, n, strategy, sum: None, with_potential: None, jerks: None };
-        // The others look at the masses first.
-        if strategy.form == Form::Tiled {
-            direct.sum = Some(Sum::Tiled(Tiled::new(&mut direct.builder, n, &strategy, false)?));
-        }
-        Ok(direct)
+        Ok(Self { builder, n, strategy, masses: None, sum: None, with_potential: None, jerks: None })
     }
 
     /// How it computes.
@@ -168,21 +180,15 @@ impl DeviceDirect {
         if self.n == 0 {
             return Ok(());
         }
-        let lengths =
-            [position.x, position.y, position.z, mass, acceleration.x, acceleration.y, acceleration.z];
-        for buffer in lengths.into_iter().chain(potential) {
-            if buffer.len() != self.n {
-                return Err(DeviceError::Length {
-                    device: self.builder.device.title(),
-                    expected: self.n,
-                    got: buffer.len(),
-                });
-            }
-        }
+        self.check_lengths(&[position, acceleration], potential.into_iter().chain([mass]))?;
+        let masses = match self.masses {
+            Some(masses) => masses,
+            None => *self.masses.insert(Masses::of(&mass.to_vec()?)),
+        };
         if potential.is_none() && self.sum.is_none() {
-            self.sum = Some(self.build_sum(mass)?);
+            self.sum = Some(self.build_sum(masses)?);
         }
-        let evaluation = Evaluation { position, mass, g, eps, acceleration };
+        let evaluation = Evaluation { position, mass, g, eps, total_mass: masses.total, acceleration };
         if let Some(potential) = potential {
             let tiled = match self.with_potential.take() {
                 Some(tiled) => tiled,
@@ -202,15 +208,11 @@ impl DeviceDirect {
         }
     }
 
-    fn build_sum(&mut self, mass: &Buffer<f64>) -> Result<Sum, DeviceError> {
+    fn build_sum(&mut self, masses: Masses) -> Result<Sum, DeviceError> {
         let (builder, n, strategy) = (&mut self.builder, self.n, &self.strategy);
         Ok(match strategy.form {
             Form::Tiled => Sum::Tiled(Tiled::new(builder, n, strategy, false)?),
-            Form::PairsOnce => {
-                let masses = mass.to_vec()?;
-                let equal = masses.iter().all(|m| *m == masses[0]) && masses[0] > 0.0;
-                Sum::PairsOnce(PairsOnce::new(builder, n, strategy, equal)?)
-            }
+            Form::PairsOnce => Sum::PairsOnce(PairsOnce::new(builder, n, strategy, masses.are_equal)?),
             Form::Tensor => Sum::Tensor(Tensor::new(builder, n)?),
             _ => Sum::Seed(Seed::new(builder, n, strategy)?),
         })
@@ -230,11 +232,28 @@ impl DeviceDirect {
         if self.n == 0 {
             return Ok(());
         }
+        self.check_lengths(&[position, velocity, acceleration, jerk], [mass])?;
         let jerks = match self.jerks.take() {
             Some(jerks) => jerks,
             None => Jerks::new(&mut self.builder)?,
         };
         self.jerks.insert(jerks).queue(position, velocity, mass, g, eps, acceleration, jerk)
+    }
+
+    fn check_lengths<'a>(
+        &self,
+        columns: &[Columns<'a>],
+        others: impl IntoIterator<Item = &'a Buffer<f64>>,
+    ) -> Result<(), DeviceError> {
+        let columns = columns.iter().flat_map(|columns| [columns.x, columns.y, columns.z]);
+        match columns.chain(others).find(|buffer| buffer.len() != self.n) {
+            None => Ok(()),
+            Some(buffer) => Err(DeviceError::Length {
+                device: self.builder.device.title(),
+                expected: self.n,
+                got: buffer.len(),
+            }),
+        }
     }
 
     /// The kernel that takes the time, and its group, once it is built.

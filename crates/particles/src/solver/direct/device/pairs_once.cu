@@ -63,8 +63,8 @@ prepare(GLOBAL const double* RESTRICT x, GLOBAL const double* RESTRICT y, GLOBAL
         return;
     float4 h = FLOAT4(NOWHERE, NOWHERE, NOWHERE, 0.0f), l = FLOAT4(0.0f, 0.0f, 0.0f, 0.0f);
     if (i < n) {
-        const double px = (x[i] - frame[0]) * frame[3], py = (y[i] - frame[1]) * frame[3],
-                     pz = (z[i] - frame[2]) * frame[3];
+        const double px = within_reach((x[i] - frame[0]) * frame[3]), py = within_reach((y[i] - frame[1]) * frame[3]),
+                     pz = within_reach((z[i] - frame[2]) * frame[3]);
         h = FLOAT4((float)px, (float)py, (float)pz, (float)(mass[i] * frame[4]));
         l = FLOAT4((float)(px - (double)h.x), (float)(py - (double)h.y), (float)(pz - (double)h.z), 0.0f);
     }

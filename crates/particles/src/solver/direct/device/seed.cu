@@ -28,9 +28,9 @@ convert(GLOBAL const double* RESTRICT x, GLOBAL const double* RESTRICT y, GLOBAL
     body->mass = m;
 #else
     bodies[i] = px;
-    bodies[n + i] = py;
-    bodies[2 * n + i] = pz;
-    bodies[3 * n + i] = m;
+    bodies[(size_t)n + i] = py;
+    bodies[2 * (size_t)n + i] = pz;
+    bodies[3 * (size_t)n + i] = m;
 #endif
 }
 
@@ -42,8 +42,8 @@ scale(GLOBAL const float* RESTRICT sums, GLOBAL const double* RESTRICT frame, in
     if (i >= n)
         return;
     ax[i] = frame[6] * sums[i];
-    ay[i] = frame[6] * sums[n + i];
-    az[i] = frame[6] * sums[2 * n + i];
+    ay[i] = frame[6] * sums[(size_t)n + i];
+    az[i] = frame[6] * sums[2 * (size_t)n + i];
 }
 
 #if RUNG < 4
@@ -88,8 +88,8 @@ sum_pairs(GLOBAL const float* RESTRICT bodies, float eps2, int n, GLOBAL float* 
             if (i != j)
                 ATTRACT(body[j].x, body[j].y, body[j].z, body[j].mass)
         sums[i] = ax;
-        sums[n + i] = ay;
-        sums[2 * n + i] = az;
+        sums[(size_t)n + i] = ay;
+        sums[2 * (size_t)n + i] = az;
     }
 }
 
@@ -109,7 +109,7 @@ sum_pairs(GLOBAL const float* RESTRICT bodies, PARAMETERS, GLOBAL float* RESTRIC
     const float eps2 = parameters[0];
     const int n = (int)FLOAT_BITS(parameters[1]);
 #endif
-    GLOBAL const float *x = bodies, *y = bodies + n, *z = bodies + 2 * n, *mass = bodies + 3 * n;
+    GLOBAL const float *x = bodies, *y = bodies + n, *z = bodies + 2 * (size_t)n, *mass = bodies + 3 * (size_t)n;
     const int own = GROUP * BLOCK + THREAD;
 #if RUNG < 6
     const int i = own;
@@ -157,8 +157,8 @@ sum_pairs(GLOBAL const float* RESTRICT bodies, PARAMETERS, GLOBAL float* RESTRIC
 #endif
         if (own < n) {
             sums[i] = ax;
-            sums[n + i] = ay;
-            sums[2 * n + i] = az;
+            sums[(size_t)n + i] = ay;
+            sums[2 * (size_t)n + i] = az;
         }
     }
 }

@@ -124,7 +124,7 @@ impl Strategy {
         let properties = device.properties();
         let precision_fits = match self.form {
             Form::Tiled => true,
-            Form::PairsOnce | Form::Tensor => self.precision != Precision::Double,
+            Form::PairsOnce => self.precision != Precision::Double,
             _ => self.precision == Precision::Single,
         };
         precision_fits
@@ -139,12 +139,18 @@ impl Strategy {
                     && properties.capability.is_some_and(|version| version >= (8, 0)))
     }
 
+    /// Whether a run may take it: the forms before are rungs of the ladder, for bodies that do not move.
+    pub fn is_for_runs(&self) -> bool {
+        matches!(self.form, Form::Tiled | Form::PairsOnce)
+    }
+
     /// Local memory a group needs.
     fn local_bytes(&self) -> u64 {
         let block = u64::from(self.block);
         match self.form {
             Form::PairsOnce => 44 * block + 12 * block * (block / 32),
-            _ => 32 * block,
+            // Tiles of both parts, and the frame.
+            _ => 32 * block + 2048,
         }
     }
 

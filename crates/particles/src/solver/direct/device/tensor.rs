@@ -43,8 +43,14 @@ pub(super) fn bytes(n: usize) -> u64 {
 
 impl Tensor {
     pub(super) fn new(builder: &mut Builder, n: usize) -> Result<Self, DeviceError> {
-        let text = concat!(include_str!("pair.cu"), "#line 1 \"tensor.cu\"\n", include_str!("tensor.cu"));
-        let module = builder.build("pair.cu", text, &[], Math::FlushToZero)?;
+        let text = concat!(
+            include_str!("frame.cu"),
+            "#line 1 \"pair.cu\"\n",
+            include_str!("pair.cu"),
+            "#line 1 \"tensor.cu\"\n",
+            include_str!("tensor.cu")
+        );
+        let module = builder.build("frame.cu", text, &[], Math::FlushToZero)?;
         let device = builder.device.clone();
         let tiles = n.div_ceil(TILE);
         let tiles_a_split = tiles.div_ceil(SPLITS);

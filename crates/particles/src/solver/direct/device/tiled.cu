@@ -14,6 +14,7 @@ typedef double part;
 #define REAL4 DOUBLE4
 #define REAL_FMA FMA64
 #define REAL_ROOT root64
+#define REACH(x) (x)
 #elif PRECISION == 2
 typedef float real;
 typedef float4 real4;
@@ -31,10 +32,14 @@ typedef float part;
 #define REAL_FMA FMA
 #define REAL_ROOT ROOT
 #endif
+#if !defined(REACH)
+#define REACH(x) within_reach(x)
+#endif
 
 KERNEL_MIN(BLOCK, RESIDENT)
 tiled(GLOBAL const double* RESTRICT x, GLOBAL const double* RESTRICT y, GLOBAL const double* RESTRICT z,
-    GLOBAL const double* RESTRICT mass, int n, double g, double eps, int target_groups, int sources_a_split, GLOBAL sum4* parts, GLOBAL uint* arrived, GLOBAL double* RESTRICT ax, GLOBAL double* RESTRICT ay,
+    GLOBAL const double* RESTRICT mass, int n, double g, double eps, double total_mass,
+    int target_groups, int sources_a_split, GLOBAL sum4* parts, GLOBAL uint* arrived, GLOBAL double* RESTRICT ax, GLOBAL double* RESTRICT ay,
     GLOBAL double* RESTRICT az
 #if POTENTIAL
     , GLOBAL double* RESTRICT potential
@@ -43,10 +48,10 @@ tiled(GLOBAL const double* RESTRICT x, GLOBAL const double* RESTRICT y, GLOBAL c
 {
     LOCAL real4 tile[BLOCK];
     LOCAL int is_last;
-    LOCAL double scratch[5 * SAMPLE];
+    LOCAL double scratch[4 * SAMPLE];
     LOCAL double frame[FRAME];
     // Every group finds the same frame: for few bodies that is quicker than a launch that they all wait for.
-    find_frame_in_group(x, y, z, mass, n, g, eps, PRECISION != 3, scratch, frame);
+    find_frame_in_group(x, y, z, n, g, eps, total_mass, PRECISION != 3, scratch, frame);
 #if PRECISION == 2
     LOCAL real4 tile_low[BLOCK];
     real low[TARGETS][3];
@@ -66,7 +71,8 @@ tiled(GLOBAL const double* RESTRICT x, GLOBAL const double* RESTRICT y, GLOBAL c
     for (int k = 0; k < TARGETS; k++) {
         int i = own + k * BLOCK + THREAD;
         i = i < n ? i : n - 1;
-        double place[3] = { (x[i] - origin[0]) * length, (y[i] - origin[1]) * length, (z[i] - origin[2]) * length };
+        double place[3] = { REACH((x[i] - origin[0]) * length), REACH((y[i] - origin[1]) * length),
+            REACH((z[i] - origin[2]) * length) };
         for (int c = 0; c < 3; c++) {
             target[k][c] = (real)place[c];
 #if PRECISION == 2
@@ -90,8 +96,8 @@ tiled(GLOBAL const double* RESTRICT x, GLOBAL const double* RESTRICT y, GLOBAL c
         real4 source_low = REAL4(0, 0, 0, 0);
 #endif
         if (j < end) {
-            double place[3]
-                = { (x[j] - origin[0]) * length, (y[j] - origin[1]) * length, (z[j] - origin[2]) * length };
+            double place[3] = { REACH((x[j] - origin[0]) * length), REACH((y[j] - origin[1]) * length),
+                REACH((z[j] - origin[2]) * length) };
             source = REAL4((real)place[0], (real)place[1], (real)place[2], (real)(mass[j] * masses));
 #if PRECISION == 2
             source_low = REAL4((real)(place[0] - (double)source.x), (real)(place[1] - (double)source.y),

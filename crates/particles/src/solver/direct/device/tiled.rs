@@ -42,7 +42,7 @@ impl Plan {
             splits => u64::from(splits),
         };
         let padded = target_groups * block * u64::from(strategy.targets);
-        let splits = wanted.min(MOST_PARTS / padded).clamp(1, n.div_ceil(block));
+        let splits = wanted.min(MOST_PARTS / padded).clamp(1, n.div_ceil(block).max(1));
         let sources_a_split = n.div_ceil(splits).next_multiple_of(block);
         Self {
             target_groups: target_groups as u32,
@@ -108,7 +108,7 @@ impl Tiled {
         evaluation: &Evaluation,
         potential: Option<&Buffer<f64>>,
     ) -> Result<(), DeviceError> {
-        let Evaluation { position, mass, g, eps, acceleration } = *evaluation;
+        let Evaluation { position, mass, g, eps, total_mass, acceleration } = *evaluation;
         let Plan { target_groups, splits, sources_a_split } = self.plan;
         let [x, y, z] = position.args();
         let [ax, ay, az] = acceleration.args();
@@ -120,6 +120,7 @@ impl Tiled {
             (mass.len() as i32).into(),
             g.into(),
             eps.into(),
+            total_mass.into(),
             (target_groups as i32).into(),
             (sources_a_split as i32).into(),
             match &self.parts {
