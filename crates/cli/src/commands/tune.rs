@@ -28,6 +28,8 @@ pub fn tune(arguments: &Tune) -> Result<(), Failure> {
     let sizes = if arguments.n.is_empty() { SIZES.to_vec() } else { arguments.n.clone() };
     let precisions = arguments.precision.map_or_else(|| PRECISIONS.to_vec(), |flag| vec![flag.into()]);
     say!("{}", device.title());
+    say!("untuned: the default's time over this one; tried: within some seconds a line, compiling");
+    say!("counted, so that a second call tries more");
     say!("{:>9} {:>9} {:>9} {:>8} {:>7}  strategy", "bodies", "precision", "time", "untuned", "tried");
     let tuning = tuning::tune(&device, &sizes, &precisions, &mut print)?;
     if tuning.entries().is_empty() {

@@ -47,7 +47,8 @@ pub fn measure(
             (RungKind::Cpu(strategy, threads), _) => bench.on_cpu(&rung, &strategy, threads, n)?,
             (RungKind::Device(strategy), Some(device)) => bench.on_device(&rung, device, &strategy, n)?,
             (RungKind::Default, Some(device)) => {
-                bench.on_device(&rung, device, &choice(device, n, rung.precision), n)?
+                let strategy = choice(device, n, rung.precision);
+                Measured { note: strategy.describe(), ..bench.on_device(&rung, device, &strategy, n)? }
             }
             (RungKind::Device(_) | RungKind::Default, None) => continue,
         };
