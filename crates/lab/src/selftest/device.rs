@@ -1,7 +1,7 @@
 //! What the device layer promises, asked of a device: memory, kernels in the dialect, order and time.
 
 use orrery_device::check::Check;
-use orrery_device::{Device, DeviceError, Kernel, Math, Source};
+use orrery_device::{Device, DeviceError, Element, Kernel, Math, Source};
 
 const KERNELS: &str = include_str!("checks.cu");
 /// Threads in a group of the kernels below.
@@ -127,19 +127,18 @@ fn atomics(device: &Device) -> Checked {
     Ok(())
 }
 
+/// What a kernel makes of `input`: `each` numbers for every one.
+fn results<T: Element>(device: &Device, name: &str, input: &[T], each: usize) -> Result<Vec<T>, String> {
+    let n = input.len();
+    let (from, out) = (device.upload(input).map_err(said)?, device.zeros::<T>(each * n).map_err(said)?);
+    let args = [(n as i32).into(), (&from).into(), (&out).into()];
+    device.queue().launch(&kernel(device, name)?, groups(n), GROUP, &args).map_err(said)?;
+    out.to_vec().map_err(said)
+}
+
 fn floats(device: &Device) -> Checked {
-    let n = 4099;
-    let input: Vec<f32> = (0..n).map(|i| 1.0e-3 * 1.005f32.powi(i)).collect();
-    let (from, out) =
-        (device.upload(&input).map_err(said)?, device.zeros::<f32>(4 * n as usize).map_err(said)?);
-    let launch = device.queue().launch(
-        &kernel(device, "floats")?,
-        groups(n as usize),
-        GROUP,
-        &[n.into(), (&from).into(), (&out).into()],
-    );
-    launch.map_err(said)?;
-    let got = out.to_vec().map_err(said)?;
+    let input: Vec<f32> = (0..4099).map(|i| 1.0e-3 * 1.005f32.powi(i)).collect();
+    let got = results(device, "floats", &input, 4)?;
     for (i, x) in input.iter().enumerate() {
         let [root, inverse, fused, largest] = [0, 1, 2, 3].map(|k| f64::from(got[4 * i + k]));
         let wide = f64::from(*x);
@@ -156,18 +155,8 @@ fn doubles(device: &Device) -> Checked {
     if !device.properties().has_f64 {
         return Ok(());
     }
-    let n = 4099;
-    let input: Vec<f64> = (0..n).map(|i| 1.0e-30 * 1.03f64.powi(i)).collect();
-    let (from, out) =
-        (device.upload(&input).map_err(said)?, device.zeros::<f64>(2 * n as usize).map_err(said)?);
-    let launch = device.queue().launch(
-        &kernel(device, "doubles")?,
-        groups(n as usize),
-        GROUP,
-        &[n.into(), (&from).into(), (&out).into()],
-    );
-    launch.map_err(said)?;
-    let got = out.to_vec().map_err(said)?;
+    let input: Vec<f64> = (0..4099).map(|i| 1.0e-30 * 1.03f64.powi(i)).collect();
+    let got = results(device, "doubles", &input, 2)?;
     for (i, x) in input.iter().enumerate() {
         near(&format!("RSQRT64({x:e})"), got[2 * i], 1.0 / x.sqrt(), 5e-16)?;
         near(&format!("FMA64({x:e}, {x:e}, 1)"), got[2 * i + 1], x.mul_add(*x, 1.0), 0.0)?;

@@ -138,7 +138,7 @@ pub struct DeviceDirect {
 const MOST_BODIES: usize = 1 << 30;
 
 impl DeviceDirect {
-    /// Builds what `strategy` needs for `n` bodies.
+    /// For `n` bodies; by the default where `strategy` does not fit the device. Kernels are built when they are first needed.
     pub fn new(device: &Device, n: usize, strategy: &Strategy) -> Result<Self, DeviceError> {
         if n > MOST_BODIES {
             return Err(DeviceError::Length { device: device.title(), expected: MOST_BODIES, got: n });
