@@ -2,6 +2,7 @@
 
 #define ON_CUDA 1
 
+typedef unsigned char uchar;
 typedef unsigned int uint;
 typedef unsigned long long ulong;
 
@@ -60,3 +61,23 @@ struct __align__(16) Double4 {
 #define ATOMIC_MIN_U32(p, v) atomicMin((uint*)(p), (uint)(v))
 #define ATOMIC_MAX_U32(p, v) atomicMax((uint*)(p), (uint)(v))
 #define ATOMIC_CAS_U32(p, e, w) atomicCAS((uint*)(p), (uint)(e), (uint)(w))
+// The same in LOCAL memory.
+#define LOCAL_ATOMIC_ADD_U32(p, v) atomicAdd((uint*)(p), (uint)(v))
+// Another group's word as it is now, not as a cache has it; and a word for other groups to see.
+#define LOAD_U32(p) (*(const volatile uint*)(p))
+#define STORE_U32(p, v) (*(volatile uint*)(p) = (uint)(v))
+
+#define POPCOUNT(u) __popc(u)
+#define LEADING_ZEROS_U64(u) __clzll((long long)(u))
+
+// Lanes: LANES threads in a row that step together. Each of these is for all lanes of the warp at once, in uniform
+// control flow; where a device has no such lanes, for all threads of the group, through `scratch`, which is LOCAL
+// memory of a uint a thread.
+//   BALLOT          a bit for each lane whose condition holds     FROM_LANE(_F)   another lane's value
+//   LANE_BARRIER    the lanes wait; what they wrote to LOCAL memory before, they see after
+#define LANES 32
+#define LANE (THREAD & 31)
+#define BALLOT(condition, scratch) __ballot_sync(0xffffffffu, condition)
+#define FROM_LANE(value, lane, scratch) __shfl_sync(0xffffffffu, (uint)(value), lane)
+#define FROM_LANE_F(value, lane, scratch) __shfl_sync(0xffffffffu, (float)(value), lane)
+#define LANE_BARRIER() __syncwarp()

@@ -8,7 +8,8 @@
 
 #define KERNEL(T) __kernel __attribute__((reqd_work_group_size(T, 1, 1))) void
 #define KERNEL_MIN(T, B) KERNEL(T)
-#define FUNCTION static inline
+// PoCL does nothing at a barrier in a function that it did not inline.
+#define FUNCTION static inline __attribute__((always_inline))
 
 #define GLOBAL __global
 #define LOCAL __local
@@ -57,3 +58,53 @@
 #define ATOMIC_MIN_U32(p, v) atomic_min((volatile __global uint*)(p), (uint)(v))
 #define ATOMIC_MAX_U32(p, v) atomic_max((volatile __global uint*)(p), (uint)(v))
 #define ATOMIC_CAS_U32(p, e, w) atomic_cmpxchg((volatile __global uint*)(p), (uint)(e), (uint)(w))
+#define LOCAL_ATOMIC_ADD_U32(p, v) atomic_add((volatile __local uint*)(p), (uint)(v))
+#define LOAD_U32(p) (*(const volatile __global uint*)(p))
+#define STORE_U32(p, v) (*(volatile __global uint*)(p) = (uint)(v))
+
+#define POPCOUNT(u) ((int)popcount((uint)(u)))
+#define LEADING_ZEROS_U64(u) ((int)clz((ulong)(u)))
+
+#define LANES 32
+#define LANE (THREAD & 31)
+#if defined(__NV_CL_C_VERSION)
+FUNCTION uint lanes_where(int condition)
+{
+    uint r;
+    asm volatile("{ .reg .pred p; setp.ne.s32 p, %1, 0; vote.sync.ballot.b32 %0, p, 0xffffffff; }"
+                 : "=r"(r) : "r"(condition));
+    return r;
+}
+FUNCTION uint lane_value(uint v, int lane)
+{
+    uint r;
+    asm volatile("shfl.sync.idx.b32 %0, %1, %2, 31, 0xffffffff;" : "=r"(r) : "r"(v), "r"(lane));
+    return r;
+}
+#define BALLOT(condition, scratch) lanes_where((condition) ? 1 : 0)
+#define FROM_LANE(value, lane, scratch) lane_value((uint)(value), lane)
+#define FROM_LANE_F(value, lane, scratch) as_float(lane_value(as_uint((float)(value)), lane))
+#define LANE_BARRIER() asm volatile("bar.warp.sync 0xffffffff;" ::: "memory")
+#else
+FUNCTION uint lanes_where(int condition, __local uint* scratch)
+{
+    BARRIER();
+    scratch[THREAD] = condition ? 1u : 0u;
+    BARRIER();
+    uint mask = 0;
+    for (int lane = 0; lane < LANES; lane++)
+        mask |= scratch[THREAD - LANE + lane] << lane;
+    return mask;
+}
+FUNCTION uint lane_value(uint v, int lane, __local uint* scratch)
+{
+    BARRIER();
+    scratch[THREAD] = v;
+    BARRIER();
+    return scratch[THREAD - LANE + lane];
+}
+#define BALLOT(condition, scratch) lanes_where((condition) ? 1 : 0, scratch)
+#define FROM_LANE(value, lane, scratch) lane_value((uint)(value), lane, scratch)
+#define FROM_LANE_F(value, lane, scratch) as_float(lane_value(as_uint((float)(value)), lane, scratch))
+#define LANE_BARRIER() BARRIER()
+#endif

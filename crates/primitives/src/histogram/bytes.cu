@@ -1,0 +1,56 @@
+// How often each byte occurs. A group has TABLES tables of 256 counters in LOCAL memory, which its threads take in turn:
+//
+//   byte b of thread t is counted at   b * TABLES  +  t % TABLES
+//
+// so that with a table for each lane no two lanes of a warp meet in a bank, whatever the bytes are: equal bytes cost
+// what random ones do. Warps share the tables, and so add atomically. The host sees to it that no group has 2^32 bytes.
+
+#define COUNT(value) LOCAL_ATOMIC_ADD_U32(own + (value) * TABLES, 1);
+#define COUNT_4(word)                                                                                                  \
+    COUNT((word) & 0xffu)                                                                                              \
+    COUNT((word) >> 8 & 0xffu)                                                                                         \
+    COUNT((word) >> 16 & 0xffu)                                                                                        \
+    COUNT((word) >> 24)
+
+KERNEL(BLOCK)
+count_bytes(GLOBAL const unsigned char* RESTRICT from, ulong n, GLOBAL uint* counts, GLOBAL uint* arrived, GLOBAL ulong* to)
+{
+    LOCAL uint table[BINS * TABLES];
+    LOCAL int is_last;
+    for (uint k = THREAD; k < BINS * TABLES; k += BLOCK)
+        table[k] = 0;
+    BARRIER();
+
+    LOCAL_POINTER uint* own = table + (uint)THREAD % TABLES;
+    GLOBAL const uint4* RESTRICT wide = (GLOBAL const uint4*)from;
+    const ulong vectors = n / 16;
+    const ulong stride = (ulong)GROUPS * BLOCK;
+    for (ulong at = (ulong)GROUP * BLOCK + THREAD; at < vectors; at += IN_FLIGHT * stride) {
+        uint4 v[IN_FLIGHT];
+        UNROLL_ALL
+        for (uint k = 0; k < IN_FLIGHT; k++)
+            if (at + k * stride < vectors)
+                v[k] = wide[at + k * stride];
+        UNROLL_ALL
+        for (uint k = 0; k < IN_FLIGHT; k++)
+            if (at + k * stride < vectors) {
+                COUNT_4(v[k].x)
+                COUNT_4(v[k].y)
+                COUNT_4(v[k].z)
+                COUNT_4(v[k].w)
+            }
+    }
+    if (GROUP == 0 && THREAD < (int)(n % 16))
+        COUNT(from[n - n % 16 + THREAD])
+    BARRIER();
+
+    // The threads start at different tables, for the banks' sake.
+    for (uint bin = THREAD; bin < BINS; bin += BLOCK) {
+        uint sum = 0;
+        for (uint k = 0; k < TABLES; k++)
+            sum += table[bin * TABLES + (k + THREAD) % TABLES];
+        if (sum != 0)
+            add_to_count(counts, bin, sum);
+    }
+    hand_over(counts, arrived, to, &is_last);
+}

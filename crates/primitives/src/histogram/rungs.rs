@@ -1,0 +1,125 @@
+//! The ladder of histograms: the steps of a course (slides on CUDA), for bytes in 256 bins, and the production kernel.
+//! The course's first two steps race and its third mends them by atomics; here all have them, so that each rung is
+//! right.
+
+use orrery_device::{Buffer, Device, DeviceError, Kernel, Math, Source};
+
+use super::device::expect_bins;
+use super::{BYTES, Histogram};
+
+/// How a rung counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Form {
+    /// Every thread has a section of neighbouring bytes.
+    Blocked,
+    /// Neighbouring threads have neighbouring bytes.
+    Interleaved,
+    /// Neighbouring threads have neighbouring 16 bytes.
+    WideLoads,
+    /// Every group has counters in shared memory.
+    Private,
+    /// Every warp has.
+    PrivateToWarps,
+    /// [`Histogram`]: every lane has, and the warps of a group share.
+    Production,
+}
+
+/// A step of the ladder.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rung {
+    /// What is new in it.
+    pub name: &'static str,
+    /// How it counts.
+    pub form: Form,
+    /// What a reader should know beside it.
+    pub note: &'static str,
+}
+
+/// The rungs, from the first to the last.
+pub fn rungs() -> Vec<Rung> {
+    let rung = |name, form, note| Rung { name, form, note };
+    vec![
+        rung(
+            "blocked partition",
+            Form::Blocked,
+            "with global atomics from the start: the course's first two steps race",
+        ),
+        rung(
+            "interleaved partition",
+            Form::Interleaved,
+            "byte by byte, with global atomics: the course's third step",
+        ),
+        rung("16 bytes a load", Form::WideLoads, "global atomics still"),
+        rung("privatised in shared memory", Form::Private, "a table for each group"),
+        rung("privatised per warp", Form::PrivateToWarps, ""),
+        rung(
+            "privatised per lane",
+            Form::Production,
+            "what `Histogram` does: tables side by side that warps share, no bank conflicts",
+        ),
+    ]
+}
+
+/// Threads a group.
+const BLOCK: u32 = 256;
+/// Threads on a multiprocessor.
+const RESIDENT: u32 = 2048;
+/// Bytes that one launch counts at most, as the rungs' counters have 32 bits. A multiple of 16.
+const PART: u64 = 1 << 31;
+
+/// A rung's histogram on a device.
+#[derive(Debug)]
+pub struct RungHistogram {
+    device: Device,
+    method: Method,
+}
+
+#[derive(Debug)]
+enum Method {
+    Parts { count: Kernel, add_part: Kernel, counts: Buffer<u32> },
+    Production(Histogram),
+}
+
+impl RungHistogram {
+    /// Builds it.
+    pub fn new(device: &Device, form: Form) -> Result<Self, DeviceError> {
+        let number = match form {
+            Form::Blocked => 1,
+            Form::Interleaved => 2,
+            Form::WideLoads => 3,
+            Form::Private => 4,
+            Form::PrivateToWarps => 5,
+            Form::Production => {
+                let method = Method::Production(Histogram::new(device)?);
+                return Ok(Self { device: device.clone(), method });
+            }
+        };
+        let definitions = [("FORM", number.to_string()), ("BLOCK", BLOCK.to_string())];
+        let build =
+            |name, text, definitions| device.build(&Source { name, text, definitions, math: Math::Precise });
+        let method = Method::Parts {
+            count: build("rungs.cu", include_str!("rungs.cu"), &definitions)?.kernel("count")?,
+            add_part: build("add_part.cu", include_str!("add_part.cu"), &[])?.kernel("add_part")?,
+            counts: device.zeros(BYTES)?,
+        };
+        Ok(Self { device: device.clone(), method })
+    }
+
+    /// Queues the counting of all of `from` into `to`, which has 256 elements; waits for nothing.
+    pub fn queue(&self, from: &Buffer<u8>, to: &Buffer<u64>) -> Result<(), DeviceError> {
+        expect_bins(to, BYTES)?;
+        let (count, add_part, counts) = match &self.method {
+            Method::Production(histogram) => return histogram.queue(from, to),
+            Method::Parts { count, add_part, counts } => (count, add_part, counts),
+        };
+        let (queue, all) = (self.device.queue(), from.len() as u64);
+        let most = u64::from(self.device.properties().multiprocessors.max(1) * RESIDENT / BLOCK);
+        for first in (0..all.max(1)).step_by(PART as usize) {
+            let n = (all - first).min(PART);
+            let groups = n.div_ceil(u64::from(BLOCK)).clamp(1, most) as u32;
+            queue.launch(count, groups, BLOCK, &[from.into(), first.into(), n.into(), counts.into()])?;
+            queue.launch(add_part, 1, 256, &[counts.into(), i32::from(first == 0).into(), to.into()])?;
+        }
+        Ok(())
+    }
+}
