@@ -2,7 +2,7 @@
 
 mod lab;
 
-pub use lab::{Bench, BenchBodies, BenchCase, Devices, Ladder, LadderName, Selftest, Tune};
+pub use lab::{Bench, BenchCase, Devices, Ladder, LadderName, Selftest, Tune};
 
 use std::path::PathBuf;
 use std::time::Duration;

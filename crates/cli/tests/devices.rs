@@ -94,8 +94,11 @@ fn no_device_at_all_is_said() {
     let (status, said, _) = alone(&["devices"]);
     assert_eq!(status, Some(0));
     assert!(said.contains("no OpenCL device") && said.ends_with("--device auto takes cpu\n"), "{said}");
-    let (status, said, _) = alone(&["ladder", "direct", "-n", "100"]);
-    assert!(status == Some(0) && said.contains("there is no device here"), "{said}");
+    for ladder in ["direct", "tree", "reduce", "histogram"] {
+        let (status, said, wrong) = alone(&["ladder", ladder, "-n", "100"]);
+        assert!(status == Some(0) && said.contains("there is no device here"), "{said}{wrong}");
+        assert!(said.contains("  CPU, one thread"), "{said}");
+    }
 }
 
 #[test]
@@ -126,6 +129,100 @@ fn the_ladder_in_words_json_and_svg() {
     }
     assert!(rungs.len() > 5, "{ladder}");
     assert_eq!(rungs[0]["total_gain"], 1.0);
+}
+
+#[test]
+fn the_ladder_of_the_tree() {
+    if without_a_device() {
+        return;
+    }
+    let room = Room::new();
+    let said = says(&room, &["ladder", "tree", "-n", "2000", "--device", "opencl", "--json", "t.json"]);
+    fits_80_columns(&said);
+    assert!(said.starts_with("Barnes-Hut, Plummer sphere, 2,000 bodies\nopencl:0 ("), "{said}");
+    assert!(said.contains("all with theta = 0.5, geometric"), "{said}");
+    let ladder = json(&room, "t.json");
+    let rungs = ladder["rungs"].as_array().unwrap();
+    assert_eq!(rungs.len(), 11, "{ladder}");
+    for rung in rungs {
+        assert_eq!(rung["unit"], "bodies/s");
+        for key in ["seconds", "rate", "share_of_peak"] {
+            assert!(rung[key].as_f64().unwrap() > 0.0, "{key}: {rung}");
+        }
+        // Half of the bodies err by less than a monopole does at theta = 0.5.
+        assert!(rung["error"].as_f64().unwrap() < 1e-2, "{rung}");
+    }
+}
+
+#[test]
+fn ladders_of_the_primitives() {
+    if without_a_device() {
+        return;
+    }
+    let room = Room::new();
+    for (name, columns, last) in [("reduce", 6, "1024"), ("histogram", 2, "equal")] {
+        let said = says(&room, &["ladder", name, "-n", "10000", "--device", "opencl", "--json", "p.json"]);
+        fits_80_columns(&said);
+        assert!(said.contains("  CPU, all cores"), "{said}");
+        assert!(said.lines().any(|line| line.starts_with("  rung ") && line.contains(last)), "{said}");
+        let ladder = json(&room, "p.json");
+        assert!(ladder["copy_bytes_per_s"].as_f64().unwrap() > 0.0, "{ladder}");
+        assert_eq!((ladder["n"].as_u64(), ladder["cpu"].as_array().unwrap().len()), (Some(10_000), 2));
+        let rungs = ladder["rungs"].as_array().unwrap();
+        assert!(rungs.len() >= 6, "{ladder}");
+        for rung in rungs {
+            assert_eq!(rung["rates"].as_array().unwrap().len(), columns, "{rung}");
+            assert!(rung["rate"].as_f64().unwrap() > 0.0 && rung["share_of_copy"].is_f64(), "{rung}");
+        }
+    }
+}
+
+#[test]
+fn bench_of_the_tree_on_a_device() {
+    if without_a_device() {
+        return;
+    }
+    let room = Room::new();
+    let flags = ["--device", "opencl", "-n", "2000", "--repeats", "3", "--json", "b.json"];
+    let said = says(&room, &[&["bench", "tree"][..], &flags].concat());
+    fits_80_columns(&said);
+    for word in ["theta 0.5, geometric", "2,000 bodies, cube, single: ", "2,000 bodies, plummer, mixed: "] {
+        assert!(said.contains(word), "{said}");
+    }
+    let all = json(&room, "b.json");
+    assert_eq!(all["device"]["kind"], "opencl");
+    let results = all["results"].as_array().unwrap();
+    assert_eq!(results.len(), 4);
+    for line in results {
+        assert_eq!((line["case"].as_str(), line["unit"].as_str()), (Some("tree"), Some("bodies/s")));
+        let strategy = &line["strategy"];
+        assert_eq!((strategy["order"].as_str(), strategy["theta"].as_f64()), (Some("quadrupole"), Some(0.5)));
+        for key in ["seconds", "rate", "flops", "share_of_measured_peak"] {
+            assert!(line[key].as_f64().unwrap() > 0.0, "{key}: {line}");
+        }
+        let tree = &line["tree"];
+        for key in ["build_seconds", "moments_seconds", "walk_seconds", "body_terms_a_body", "bytes_a_body"] {
+            assert!(tree[key].as_f64().unwrap() > 0.0, "{key}: {line}");
+        }
+        let mean = tree["body_terms_a_body"].as_f64().unwrap() + tree["cell_terms_a_body"].as_f64().unwrap();
+        assert!(
+            tree["most_terms"].as_f64().unwrap() >= mean && tree["cells"].as_u64().unwrap() > 1,
+            "{line}"
+        );
+        // The bar of the cube; few bodies err less.
+        assert!(line["error"]["p99"].as_f64().unwrap() < 2e-3, "{line}");
+    }
+    let said = says(&room, &[&["bench", "crossover"][..], &flags].concat());
+    assert!(said.lines().last().unwrap().starts_with("     2000     mixed "), "{said}");
+    assert_eq!(json(&room, "b.json")["results"].as_array().unwrap().len(), 2);
+    let more = ["--order", "octupole", "--bodies", "cube", "--precision", "single", "--theta", "0.7"];
+    says(&room, &[&["bench", "tree"][..], &flags, &more].concat());
+    let line = &json(&room, "b.json")["results"][0];
+    assert_eq!(line["strategy"]["order"], "octupole");
+    assert_eq!(
+        (line["strategy"]["theta"].as_f64(), line["strategy"]["bodies"].as_str()),
+        (Some(0.7), Some("cube"))
+    );
 }
 
 #[test]
@@ -184,12 +281,40 @@ fn bench_on_a_device_in_words_and_json() {
 }
 
 #[test]
+fn bench_of_the_primitives() {
+    if without_a_device() {
+        return;
+    }
+    let room = Room::new();
+    for (device, kind) in [("opencl", "opencl"), ("cpu", "cpu")] {
+        let flags = ["-n", "20000", "--device", device, "--repeats", "3", "--json", "p.json"];
+        let said = says(&room, &[&["bench", "primitives"][..], &flags].concat());
+        fits_80_columns(&said);
+        assert!(said.lines().any(|line| line.starts_with("histogram random         20000 ")), "{said}");
+        let all = json(&room, "p.json");
+        assert_eq!(all["device"]["kind"], kind);
+        let results = all["results"].as_array().unwrap();
+        assert_eq!(results.len(), 7);
+        for line in results {
+            let seconds = &line["seconds"];
+            assert!(seconds["fastest"].as_f64() <= seconds["median"].as_f64(), "{line}");
+            assert!(seconds["median"].as_f64() <= seconds["slowest"].as_f64(), "{line}");
+            assert_eq!((line["n"].as_u64(), line["repeats"].as_u64()), (Some(20_000), Some(3)), "{line}");
+            assert!(line["rate"].as_f64().unwrap() > 0.0, "{line}");
+            let is_sort = line["case"] == "sort";
+            assert_eq!(line["unit"] == "keys/s", is_sort, "{line}");
+            assert_eq!(line["share_of_copy"].is_f64(), !is_sort && kind != "cpu", "{line}");
+        }
+    }
+}
+
+#[test]
 fn mistakes_are_one_line_and_write_nothing() {
     if without_a_device() {
         return;
     }
     let room = Room::new();
-    let cases: [(&[&str], &str); 12] = [
+    let cases: [(&[&str], &str); 22] = [
         (&["ladder", "cube"], "error: invalid value 'cube' for '<NAME>'"),
         (&["ladder", "direct", "-n", "0"], "error: -n 0 is outside n >= 1"),
         (&["ladder", "direct", "-n", "1000000000000000"], "error: -n 1000000000000000: "),
@@ -204,9 +329,28 @@ fn mistakes_are_one_line_and_write_nothing() {
         (&["selftest", "nothing like it"], "error: \"nothing like it\" is in no check's name"),
         (&["tune", "-n", "0"], "error: -n 0 is outside n >= 1"),
         (
-            &["bench", "tree", "--device", "opencl"],
-            "error: --device opencl: only bench direct runs on a device",
+            &["bench", "checkpoint", "--device", "opencl"],
+            "error: --device opencl: bench checkpoint does not run there, expected cpu",
         ),
+        (
+            &["bench", "tree", "--device", "opencl", "--rms", "1e-3"],
+            "error: --rms is for the processor's tree",
+        ),
+        (&["bench", "tree", "--device", "cpu", "--order", "octupole"], "error: --order is for the tree on a"),
+        (
+            &["bench", "direct", "--device", "opencl", "--leaf", "8"],
+            "error: --leaf is for the tree on a device",
+        ),
+        (
+            &["bench", "tree", "--device", "opencl", "--group", "0"],
+            "error: invalid value '0' for '--group <N>'",
+        ),
+        (&["bench", "tree", "--order", "dipole"], "error: invalid value 'dipole' for '--order <ORDER>'"),
+        (&["bench", "primitives", "-n", "0"], "error: -n 0 is outside n >= 1"),
+        (&["bench", "primitives", "-n", "1000000000000000"], "error: -n 1000000000000000: "),
+        (&["ladder", "tree", "--plot", "x.svg"], "error: --plot: only ladder direct has a roofline"),
+        (&["ladder", "reduce", "-n", "1000000000000000"], "error: -n 1000000000000000: "),
+        (&["ladder", "histogram", "-n", "0"], "error: -n 0 is outside n >= 1"),
         (&["devices", "--json", "no/x.json"], "error: no/x.json: the folder no does not exist"),
     ];
     for (arguments, expected) in cases {

@@ -147,22 +147,43 @@ fn what_is_not_there_is_a_mistake() {
     }
 }
 
+/// The tree on a device: the solver is named, a run that was stopped and goes on leaves the same bytes, and forces err by what
+/// theta allows.
 #[test]
-fn the_tree_is_refused_before_anything_is_written() {
+fn the_tree_runs_there() {
     let Some(device) = device() else { return };
     let label = device.label();
     let room = Room::new();
-    room.says(&["ic", "plummer", "-n", "20", "-o", "sphere.npz"]);
-    for more in [&[][..], &["--dry-run"]] {
-        let arguments =
-            [&["run", "plummer", "--set", "gravity.solver=tree", "--device", &label], more].concat();
-        let expected = format!(
-            "error: gravity.solver = \"tree\" does not run on {label} yet; use --device cpu or gravity.solver = \"direct\"\n"
-        );
-        assert_eq!(refused(&room, &arguments), (Some(2), expected));
-    }
-    let expected =
-        format!("error: --solver tree does not run on {label} yet; use --device cpu or --solver direct\n");
-    let arguments = ["forces", "sphere.npz", "--solver", "tree", "--device", &label];
-    assert_eq!(refused(&room, &arguments), (Some(2), expected));
+    let sets = [&SMALL[..], &["gravity.solver=tree", "gravity.theta=0.5"]].concat();
+    let arguments = |out: &'static str, more: &[&'static str]| {
+        let mut arguments = run_arguments("plummer", out, &sets);
+        arguments.retain(|word| *word != "--quiet");
+        arguments.extend(["--device", &label]);
+        arguments.extend(more);
+        room.orrery(&arguments)
+    };
+    let whole = arguments("whole", &[]);
+    let said = text(&whole.stdout);
+    assert!(whole.status.success(), "{}", text(&whole.stderr));
+    assert!(said.contains("200 bodies, 32 steps (tree forces) to t = 0.25"), "{said}");
+    let provenance = room.text("whole/provenance.txt");
+    assert!(provenance.contains("solver: tree\n"), "{provenance}");
+    assert!(provenance.contains(r#"strategy: {"form":"groups","precision":"mixed""#), "{provenance}");
+    // A second is kept back of the wall time, so that this one ends with its first checkpoint.
+    let parts = arguments("parts", &["--wall-time", "1s"]);
+    assert_eq!(parts.status.code(), Some(1), "{}", text(&parts.stderr));
+    let resumed = room.orrery(&["resume", "parts", "--device", &label]);
+    assert!(resumed.status.success(), "{}", text(&resumed.stderr));
+    assert_eq!(room.bytes("parts/conserved.csv"), room.bytes("whole/conserved.csv"));
+    assert!(room.snapshots("parts") == room.snapshots("whole"));
+
+    room.says(&["ic", "plummer", "-n", "2000", "-o", "sphere.npz"]);
+    let flags =
+        ["sphere.npz", "--solver", "tree", "--theta", "0.5", "--softening", "0.01", "--device", &label];
+    let said = room.says(&[&["accuracy"][..], &flags].concat());
+    assert!(said.contains("tree solver, mixed precision"), "{said}");
+    let rms: f64 = said.split_whitespace().last().unwrap().parse().unwrap();
+    assert!(rms < 2e-3, "{said}");
+    let said = room.says(&[&["forces"][..], &flags].concat());
+    assert!(said.ends_with("wrote 2000 accelerations and potentials (tree) to forces.npz\n"), "{said}");
 }

@@ -88,7 +88,7 @@ pub fn analyze(
             acceptance: Acceptance::Geometric { theta: 0.5 },
             precision: Precision::Mixed,
         };
-        let place = Wish::default().place(spot, bodies, settings.precision, None);
+        let place = Wish::default().place(spot, bodies, &settings, None);
         let bodies_now = Bodies::new(snapshot.particles, &settings, place.as_ref()).map_err(first_failure)?;
         let record = Record::of(&Moment { step, time, bodies: &bodies_now })?;
         analysis.rows.push(Row { path: file, bodies, record, radii });

@@ -15,7 +15,7 @@ use orrery_io::{
 use orrery_model::{Particles, Species, Vec3s};
 use orrery_particles::bodies::{Bodies, BodiesError};
 use orrery_particles::settings::{GravitySettings, SolverChoice};
-use orrery_particles::solver::direct::device::Strategy;
+use orrery_particles::solver::device::Strategy;
 use serde::{Deserialize, Serialize};
 
 use crate::blocks::Blocks;
@@ -43,7 +43,7 @@ struct Header {
     bodies: usize,
     /// The solver that `auto` came to be.
     solver: String,
-    /// How a device summed, in JSON; what cannot be read is as good as none.
+    /// How a device computed forces, in JSON; what cannot be read is as good as none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     strategy: Option<String>,
     observers: observers::State,
@@ -93,12 +93,13 @@ pub(crate) struct Saved {
 }
 
 impl Saved {
-    /// How `device` summed, if it wrote the checkpoint.
+    /// How `device` computed forces, if it wrote the checkpoint.
     pub fn strategy_on(&self, device: &Device) -> Option<Strategy> {
         let same = self.writer.ends_with(&format!(" on {}", provenance::device(Some(device))));
         let strategy: Strategy = serde_json::from_str(self.strategy.as_ref().filter(|_| same)?).ok()?;
-        let is_of_the_case = strategy.precision == self.case.gravity.precision;
-        (is_of_the_case && strategy.is_for_runs() && strategy.fits(device)).then_some(strategy)
+        let is_of_the_run = strategy.precision() == self.case.gravity.precision
+            && strategy.name() == self.simulation.moment().bodies.solver_name();
+        (is_of_the_run && strategy.is_for_runs(device)).then_some(strategy)
     }
 
     /// What `auto` means for a run that goes on: where it was, for as long as that is here. Elsewhere the last bits differ.

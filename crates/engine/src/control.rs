@@ -10,7 +10,7 @@ use orrery_io::Limits;
 use crate::case::Case;
 use crate::error::EngineError;
 use crate::place::{Spot, Wish};
-use orrery_particles::solver::direct::device::Strategy;
+use orrery_particles::solver::device::Strategy;
 
 /// Kept back of the wall time, for what else the machine does.
 pub(crate) const RESERVE: Duration = Duration::from_secs(1);

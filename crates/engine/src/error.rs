@@ -58,22 +58,6 @@ pub enum EngineError {
         /// What there is.
         free: String,
     },
-    /// The device cannot compute what the case asks for.
-    #[error(
-        "gravity.solver = \"tree\" does not run on {device} yet; use --device cpu or gravity.solver = \"direct\""
-    )]
-    NoTree {
-        /// Its label.
-        device: String,
-    },
-    /// The device cannot go on with what the run computes.
-    #[error("{}: its forces come from the tree, which does not run on {device} yet; use --device cpu", path.display())]
-    NoTreeToResume {
-        /// The run's folder.
-        path: PathBuf,
-        /// The device's label.
-        device: String,
-    },
     /// There is no such device, or it failed.
     #[error(transparent)]
     Device(#[from] DeviceError),
@@ -223,8 +207,6 @@ impl EngineError {
             | Self::Input(_)
             | Self::Memory { .. }
             | Self::DeviceMemory { .. }
-            | Self::NoTree { .. }
-            | Self::NoTreeToResume { .. }
             | Self::UnitsMismatch { .. }
             | Self::OutputNotEmpty(_)
             | Self::NoSnapshots(_)

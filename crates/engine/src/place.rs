@@ -1,19 +1,17 @@
-//! Where a run computes: on the device that was asked for, if its forces and its bodies can go there.
-
-use std::path::Path;
+//! Where a run computes: on the device that was asked for, if it has room for the bodies.
 
 use orrery_device::{Choice, Device};
 use orrery_io::show_bytes;
-use orrery_particles::bodies::{Bodies, Place, needed_bytes};
-use orrery_particles::settings::{IntegratorChoice, Precision, SolverChoice};
+use orrery_particles::bodies::{Place, needed_bytes};
+use orrery_particles::settings::{GravitySettings, IntegratorChoice, Precision};
 use orrery_particles::simd::InstructionSet;
-use orrery_particles::solver::direct::device::Strategy;
+use orrery_particles::solver::device::Strategy;
+use orrery_particles::solver::direct;
 
-use crate::case::Case;
 use crate::error::EngineError;
 
-/// Knows the quickest strategy of a device for so many bodies, where someone has measured it.
-pub type Tuned = fn(&Device, usize, Precision) -> Option<Strategy>;
+/// Knows how a device sums all pairs of so many bodies quickest, where someone has measured it.
+pub type Tuned = fn(&Device, usize, Precision) -> Option<direct::device::Strategy>;
 
 /// What a run is told of where to compute; the processor, unless anything is said.
 #[derive(Clone, Copy, Debug)]
@@ -59,48 +57,9 @@ impl std::fmt::Display for Spot {
     }
 }
 
-/// The device that `choice` means for a solver: all pairs are summed on a device, trees on the processor only.
-pub fn find(choice: Choice, solver: SolverChoice) -> Result<Spot, EngineError> {
-    let device = Device::open(choice)?;
-    match device {
-        Some(device) if solver == SolverChoice::Tree => {
-            let device = device.label();
-            if choice == Choice::Auto {
-                return Ok(Spot::processor(format!("the tree does not run on {device} yet")));
-            }
-            Err(EngineError::NoTree { device })
-        }
-        device => Ok(Spot { device, reason: None }),
-    }
-}
-
-/// Where the run in `folder`, which has left off with `bodies`, can go on.
-pub(crate) fn find_again(
-    choice: Choice,
-    bodies: &Bodies,
-    case: &Case,
-    folder: &Path,
-) -> Result<Spot, EngineError> {
-    let solver = if bodies.solver_name() == "tree" { SolverChoice::Tree } else { SolverChoice::Direct };
-    let spot = find(choice, solver).map_err(|error| match error {
-        EngineError::NoTree { device } => EngineError::NoTreeToResume { path: folder.to_owned(), device },
-        other => other,
-    })?;
-    with_room(spot, choice, bodies.len(), case.gravity.precision, case.time.integrator)
-}
-
-/// From so many bodies on the tree on a processor of some cores is quicker than all pairs on the best of GPUs.
-const TREE_FROM: usize = 2_000_000;
-
-/// The same spot, unless all was left open and the tree on the processor is quicker.
-pub fn if_quicker(spot: Spot, choice: Choice, solver: SolverChoice, n: usize) -> Spot {
-    match &spot.device {
-        Some(device) if choice == Choice::Auto && solver == SolverChoice::Auto && n >= TREE_FROM => {
-            let label = device.label();
-            Spot::processor(format!("its tree is quicker than all pairs of {n} bodies on {label}"))
-        }
-        _ => spot,
-    }
+/// What `choice` means on this machine.
+pub fn find(choice: Choice) -> Result<Spot, EngineError> {
+    Ok(Spot { device: Device::open(choice)?, reason: None })
 }
 
 /// The same spot if it has room for `n` bodies; `auto` goes back to the processor where it has not.
@@ -108,11 +67,11 @@ pub fn with_room(
     spot: Spot,
     choice: Choice,
     n: usize,
-    precision: Precision,
+    gravity: &GravitySettings,
     integrator: IntegratorChoice,
 ) -> Result<Spot, EngineError> {
     let Some(device) = &spot.device else { return Ok(spot) };
-    let (needed, free) = (needed_bytes(device, n as u64, precision, integrator), device.memory()?.free);
+    let (needed, free) = (needed_bytes(device, n as u64, gravity, integrator), device.memory()?.free);
     if needed <= free {
         return Ok(spot);
     }
@@ -126,8 +85,8 @@ pub fn with_room(
 }
 
 /// Whether someone has found something better for `n` bodies than the default.
-pub fn is_tuned(place: &Place, n: usize, precision: Precision) -> bool {
-    place.strategy != Strategy::default_for(&place.device, n, precision)
+pub fn is_tuned(place: &Place, n: usize, gravity: &GravitySettings) -> bool {
+    place.strategy != Strategy::resolve(&place.device, n, gravity)
 }
 
 impl Wish {
@@ -137,14 +96,18 @@ impl Wish {
         &self,
         spot: &Spot,
         n: usize,
-        precision: Precision,
+        gravity: &GravitySettings,
         recorded: Option<Strategy>,
     ) -> Option<Place> {
         let device = spot.device.as_ref()?;
-        let tuned = || self.tuned.and_then(|tuned| tuned(device, n, precision));
-        Some(match recorded.or_else(tuned) {
-            Some(strategy) => Place { device: device.clone(), strategy },
-            None => Place::new(device, n, precision),
+        let place = Place::new(device, n, gravity);
+        let tuned = || match place.strategy {
+            Strategy::Direct(_) => self.tuned.and_then(|tuned| tuned(device, n, gravity.precision)),
+            Strategy::Tree(_) => None,
+        };
+        Some(match recorded.or_else(|| tuned().map(Strategy::Direct)) {
+            Some(strategy) => Place { strategy, ..place },
+            None => place,
         })
     }
 }

@@ -7,7 +7,7 @@ use orrery_io::IoError;
 use orrery_model::Species;
 use orrery_particles::settings::Precision;
 use orrery_particles::simd::InstructionSet;
-use orrery_particles::solver::direct::device::Strategy;
+use orrery_particles::solver::device::Strategy;
 
 use crate::case::{BodiesSource, Case};
 
@@ -72,7 +72,7 @@ pub fn of_run(
     Ok(texts.into_iter().map(|(name, text)| (name.to_owned(), text)).collect())
 }
 
-/// How a device sums, in JSON.
+/// How a device computes forces, in JSON.
 pub fn strategy_text(strategy: &Strategy) -> String {
     serde_json::to_string(strategy).unwrap_or_default()
 }

@@ -129,15 +129,14 @@ impl<'a> Run<'a> {
     ) -> Result<Self, EngineError> {
         output.check()?;
         output.check_is_not_input(case)?;
-        let spot = place::find(control.place.choice, case.gravity.solver)?;
+        let spot = place::find(control.place.choice)?;
         let particles = start::bodies(case, &control.limits)?;
         let case = start::located(case);
-        let (n, precision) = (particles.len(), case.gravity.precision);
-        let spot = place::if_quicker(spot, control.place.choice, case.gravity.solver, n);
-        let spot = place::with_room(spot, control.place.choice, n, precision, case.time.integrator)?;
+        let (n, gravity) = (particles.len(), Simulation::gravity(&case));
+        let spot = place::with_room(spot, control.place.choice, n, &gravity, case.time.integrator)?;
         report(News::Spot(&spot));
-        let place = control.place.place(&spot, n, precision, None);
-        if let Some(place) = place.as_ref().filter(|place| place::is_tuned(place, n, precision)) {
+        let place = control.place.place(&spot, n, &gravity, None);
+        if let Some(place) = place.as_ref().filter(|place| place::is_tuned(place, n, &gravity)) {
             report(News::Tuned(&place.strategy));
         }
         let simulation = Simulation::new(&case, particles, place.as_ref())?;
@@ -207,7 +206,10 @@ impl<'a> Run<'a> {
         };
         check_same_run(folder, &saved.case, &case)?;
         let bodies = saved.simulation.moment().bodies;
-        let spot = place::find_again(saved.choice_again(control.place.choice), bodies, &case, folder)?;
+        // Those of the checkpoint: with the solver that `auto` came to be.
+        let (n, gravity) = (bodies.len(), *bodies.settings());
+        let choice = saved.choice_again(control.place.choice);
+        let spot = place::with_room(place::find(choice)?, choice, n, &gravity, case.time.integrator)?;
         saved.set_damaged_aside();
         folder::clear_unfinished(folder);
         if !lock.holds() {
@@ -215,10 +217,8 @@ impl<'a> Run<'a> {
         }
         let recorded = spot.device.as_ref().and_then(|device| saved.strategy_on(device));
         let Saved { path, writer, mut provenance, simulation, observers, blocks, cost, .. } = saved;
-        let n = simulation.moment().bodies.len();
-        let precision = case.gravity.precision;
-        let place = control.place.place(&spot, n, precision, recorded);
-        if let Some(place) = place.as_ref().filter(|place| place::is_tuned(place, n, precision)) {
+        let place = control.place.place(&spot, n, &gravity, recorded);
+        if let Some(place) = place.as_ref().filter(|place| place::is_tuned(place, n, &gravity)) {
             report(News::Tuned(&place.strategy));
         }
         let simulation = match place {

@@ -56,12 +56,17 @@ impl Moment<'_> {
 }
 
 impl Simulation {
-    /// Sets the bodies up under the case's forces in `place`, `None` being the processor.
-    pub fn new(case: &Case, particles: Particles, place: Option<&Place>) -> Result<Self, EngineError> {
+    /// The case's gravity; where the integrator or the step needs all pairs, `auto` means them.
+    pub fn gravity(case: &Case) -> GravitySettings {
         let needs_pairs = case.time.integrator == IntegratorChoice::Hermite4
             || (matches!(case.time.step, StepChoice::Adaptive { .. }) && case.gravity.eps == 0.0);
         let solver = if needs_pairs { SolverChoice::Direct } else { case.gravity.solver };
-        let bodies = Bodies::new(particles, &GravitySettings { solver, ..case.gravity }, place);
+        GravitySettings { solver, ..case.gravity }
+    }
+
+    /// Sets the bodies up under the case's forces in `place`, `None` being the processor.
+    pub fn new(case: &Case, particles: Particles, place: Option<&Place>) -> Result<Self, EngineError> {
+        let bodies = Bodies::new(particles, &Self::gravity(case), place);
         Ok(Self::restore(case, bodies.map_err(first_failure)?, 0, 0.0))
     }
 

@@ -8,12 +8,14 @@ use std::sync::atomic::Ordering;
 
 use common::{assert_same, case, room, to};
 use orrery_device::{Backend, Choice, Device};
-use orrery_engine::EngineError;
 use orrery_engine::case::Case;
+use orrery_engine::checkpoint::describe;
 use orrery_engine::control::{Control, News};
 use orrery_engine::place::{self, Spot, Wish};
 use orrery_engine::run::{Resume, Summary, resume, run};
-use orrery_particles::settings::{IntegratorChoice, Precision, SolverChoice};
+use orrery_engine::{EngineError, Simulation};
+use orrery_io::Limits;
+use orrery_particles::settings::IntegratorChoice;
 
 /// All devices; none is a failure, unless tests are told so.
 fn devices() -> Vec<Choice> {
@@ -62,11 +64,15 @@ fn resumed(folder: &Path, choice: Choice) -> Result<Option<String>, EngineError>
 }
 
 fn check(sets: &[&str], choice: Choice) {
+    check_solver(sets, choice, "direct");
+}
+
+fn check_solver(sets: &[&str], choice: Choice, solver: &str) {
     let room = room();
     let [once, again, parts] = ["once", "again", "parts"].map(|name| room.path().join(name));
     let case = case(sets);
     let summary = whole(&case, &once, choice);
-    assert_eq!(summary.solver, "direct");
+    assert_eq!(summary.solver, solver);
     whole(&case, &again, choice);
     stopped(&case, &parts, choice, 5);
     assert_eq!(resumed(&parts, choice).unwrap_or_else(|e| panic!("{e}")), None);
@@ -129,43 +135,57 @@ fn a_run_may_move() {
     }
 }
 
+/// The tree on a device, with both acceptances, and from the processor to a device: the solver goes along, whatever `auto`
+/// would come to there.
 #[test]
-fn the_tree_stays_on_the_processor() {
+fn the_tree_too() {
     for choice in devices() {
+        for precision in ["single", "mixed", "double"] {
+            for acceptance in ["geometric", "relative"] {
+                let sets = [
+                    "gravity.solver=tree",
+                    &format!("gravity.precision={precision}"),
+                    &format!("gravity.acceptance={acceptance}"),
+                ];
+                check_solver(&sets, choice, "tree");
+            }
+        }
         let room = room();
-        let label = Device::open(choice).unwrap().unwrap().label();
         let folder = room.path().join("run");
-        let tree = case(&["gravity.solver=tree"]);
-        let error = run(&tree, &to(folder.clone()), &on(choice), |_| {}).unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            format!(
-                "gravity.solver = \"tree\" does not run on {label} yet; use --device cpu or gravity.solver = \"direct\""
-            )
-        );
-        assert!(error.is_mistake() && !folder.exists());
-        stopped(&tree, &folder, Choice::Cpu, 3);
-        let error = resumed(&folder, choice).unwrap_err();
-        assert!(error.is_mistake());
-        assert_eq!(
-            error.to_string(),
-            format!(
-                "{}: its forces come from the tree, which does not run on {label} yet; use --device cpu",
-                folder.display()
-            )
-        );
-        assert_eq!(resumed(&folder, Choice::Auto).unwrap(), None);
+        stopped(&case(&["gravity.solver=tree"]), &folder, Choice::Cpu, 3);
+        assert!(resumed(&folder, choice).unwrap().is_some());
+        let checkpoints = std::fs::read_dir(folder.join("checkpoints")).unwrap();
+        let last = checkpoints.map(|entry| entry.unwrap().path()).max().unwrap();
+        let found = describe(&last, &Limits::unbounded()).unwrap();
+        assert_eq!(found.solver, "tree");
+        let provenance = std::fs::read_to_string(folder.join("provenance.txt")).unwrap();
+        assert!(provenance.contains("solver: tree\n"), "{provenance}");
+    }
+}
+
+/// What auto comes to on a device follows from what is needed: Hermite's scheme has all pairs however many they are.
+#[test]
+fn hermite_never_takes_the_tree() {
+    for choice in devices() {
+        let spot = place::find(choice).unwrap();
+        for (set, solver) in [("leapfrog", "tree"), ("hermite4", "direct")] {
+            let case = case(&["gravity.solver=auto", &format!("time.integrator={set}")]);
+            let gravity = Simulation::gravity(&case);
+            let place = Wish::default().place(&spot, 1_000_000, &gravity, None).unwrap();
+            assert_eq!(place.strategy.name(), solver, "{set}");
+        }
     }
 }
 
 #[test]
 fn memory_is_foreseen() {
-    let (leapfrog, mixed) = (IntegratorChoice::Leapfrog, Precision::Mixed);
     let n = 4_000_000_000_000;
-    for choice in devices() {
-        let spot = place::find(choice, SolverChoice::Auto).unwrap();
+    let leapfrog = IntegratorChoice::Leapfrog;
+    for (choice, solver) in devices().into_iter().flat_map(|choice| ["auto", "direct"].map(|s| (choice, s))) {
+        let gravity = &case(&[&format!("gravity.solver={solver}")]).gravity;
+        let spot = place::find(choice).unwrap();
         let device = spot.device.clone().unwrap();
-        let error = place::with_room(spot.clone(), choice, n, mixed, leapfrog).unwrap_err();
+        let error = place::with_room(spot.clone(), choice, n, gravity, leapfrog).unwrap_err();
         let said = error.to_string();
         assert!(
             said.starts_with(&format!("{}: 4000000000000 bodies need ", device.title()))
@@ -175,11 +195,11 @@ fn memory_is_foreseen() {
         assert!(error.is_mistake());
         // Whoever left the choice open gets the processor, and the reason.
         let Spot { device: None, reason: Some(reason) } =
-            place::with_room(spot.clone(), Choice::Auto, n, mixed, leapfrog).unwrap()
+            place::with_room(spot.clone(), Choice::Auto, n, gravity, leapfrog).unwrap()
         else {
             panic!("no such memory")
         };
         assert!(reason.starts_with("4000000000000 bodies need "), "{reason}");
-        assert_eq!(place::with_room(spot, choice, 1000, mixed, leapfrog).unwrap().device, Some(device));
+        assert_eq!(place::with_room(spot, choice, 1000, gravity, leapfrog).unwrap().device, Some(device));
     }
 }

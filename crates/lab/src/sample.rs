@@ -6,8 +6,11 @@ use orrery_model::rng::Draws;
 use orrery_particles::accuracy::ForceErrors;
 use orrery_particles::solver::{Problem, twin};
 
-/// Bodies whose forces are compared with the sum over all pairs.
+/// Bodies whose forces are compared with the sum over all pairs, and the fewest of them where there are very many bodies.
 const SAMPLE: usize = 1000;
+const FEWEST: usize = 100;
+/// Pairs that the comparison may take, unless the fewest need more: some seconds on 16 cores.
+const PAIRS: usize = 4_000_000_000;
 
 /// Where the bodies are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,9 +59,10 @@ pub struct Reference {
 }
 
 impl Reference {
-    /// Of a thousand bodies, spread evenly.
+    /// Of a thousand bodies, spread evenly; of fewer where there are millions.
     pub fn of(problem: &Problem) -> Self {
-        let sample = spread(problem.mass.len(), SAMPLE);
+        let n = problem.mass.len();
+        let sample = spread(n, (PAIRS / n.max(1)).clamp(FEWEST, SAMPLE));
         let right = twin::some(problem, &sample).0;
         Self { sample, right }
     }

@@ -1,35 +1,52 @@
-//! Bodies on a device, and room for their accelerations: what ladder, benchmark and tuner time forces with.
+//! Bodies on a device, and room for their accelerations: what ladders, benchmarks and tuner time forces with.
 
 use orrery_device::{Buffer, Device, DeviceError};
 use orrery_model::Vec3s;
+use orrery_particles::settings::Acceptance;
 use orrery_particles::solver::Problem;
-use orrery_particles::solver::direct::device::{Columns, DeviceDirect, Strategy};
+use orrery_particles::solver::device::{DeviceSolver, Evaluation, Strategy};
+use orrery_particles::solver::direct::device::Columns;
 
 use crate::sample::Shape;
 use crate::timing::{self, Times};
 
 const G: f64 = 1.0;
-const EPS: f64 = 0.01;
 
 type Three = [Buffer<f64>; 3];
 
-/// A Plummer sphere on a device, and on the host.
+/// Bodies on a device, and on the host.
 pub struct Stage {
     device: Device,
     position: Vec3s,
     mass: Vec<f64>,
+    eps: f64,
+    acceptance: Acceptance,
     on_device: (Three, Buffer<f64>),
     acceleration: Three,
 }
 
 impl Stage {
-    /// `n` bodies.
+    /// A Plummer sphere of `n` bodies, for all pairs.
     pub fn new(device: &Device, n: usize) -> Result<Self, DeviceError> {
-        let (position, mass) = Shape::Plummer.bodies(n);
+        Self::with(device, Shape::Plummer.bodies(n), 0.01, Acceptance::default())
+    }
+
+    /// Bodies for the tree, hardly softened.
+    pub fn for_tree(device: &Device, shape: Shape, n: usize, theta: f64) -> Result<Self, DeviceError> {
+        Self::with(device, shape.bodies(n), 0.001, Acceptance::Geometric { theta })
+    }
+
+    fn with(
+        device: &Device,
+        (position, mass): (Vec3s, Vec<f64>),
+        eps: f64,
+        acceptance: Acceptance,
+    ) -> Result<Self, DeviceError> {
+        let n = mass.len();
         let columns = [device.upload(&position.x)?, device.upload(&position.y)?, device.upload(&position.z)?];
         let acceleration = [device.zeros(n)?, device.zeros(n)?, device.zeros(n)?];
         let on_device = (columns, device.upload(&mass)?);
-        Ok(Self { device: device.clone(), position, mass, on_device, acceleration })
+        Ok(Self { device: device.clone(), position, mass, eps, acceptance, on_device, acceleration })
     }
 
     /// How many.
@@ -39,29 +56,44 @@ impl Stage {
 
     /// What is computed.
     pub fn problem(&self) -> Problem<'_> {
-        Problem { position: &self.position, mass: &self.mass, g: G, eps: EPS, with_potential: false }
+        let Self { position, mass, eps, .. } = self;
+        Problem { position, mass, g: G, eps: *eps, with_potential: false }
     }
 
     /// A solver for these bodies.
-    pub fn solver(&self, strategy: &Strategy) -> Result<DeviceDirect, DeviceError> {
-        DeviceDirect::new(&self.device, self.len(), strategy)
+    pub fn solver(&self, strategy: impl Into<Strategy>) -> Result<DeviceSolver, DeviceError> {
+        DeviceSolver::new(&self.device, self.len(), &strategy.into())
+    }
+
+    /// What a solver is asked for.
+    pub fn evaluation(&self) -> Evaluation<'_> {
+        let (position, mass) = &self.on_device;
+        Evaluation {
+            position: columns(position),
+            mass,
+            g: G,
+            eps: self.eps,
+            acceptance: self.acceptance,
+            previous: None,
+            acceleration: columns(&self.acceleration),
+            potential: None,
+        }
     }
 
     /// Queues one evaluation.
-    pub fn forces(&self, solver: &mut DeviceDirect) -> Result<(), DeviceError> {
-        let (position, mass) = &self.on_device;
-        solver.forces(columns(position), mass, G, EPS, columns(&self.acceleration), None)
+    pub fn forces(&self, solver: &mut DeviceSolver) -> Result<(), DeviceError> {
+        solver.forces(&self.evaluation())
     }
 
     /// Time of one evaluation, after one that is not counted.
-    pub fn once(&self, solver: &mut DeviceDirect) -> Result<f64, DeviceError> {
+    pub fn once(&self, solver: &mut DeviceSolver) -> Result<f64, DeviceError> {
         timing::once(&self.device, || self.forces(solver))
     }
 
     /// Times of `repeats` evaluations.
     pub fn times(
         &self,
-        solver: &mut DeviceDirect,
+        solver: &mut DeviceSolver,
         repeats: usize,
         expected: f64,
     ) -> Result<Times, DeviceError> {

@@ -3,6 +3,7 @@
 
 pub mod accuracy;
 pub mod bodies;
+mod builder;
 pub mod integrator;
 pub mod law;
 pub mod settings;

@@ -33,12 +33,20 @@ fn settings(eps: f64, precision: Precision) -> GravitySettings {
     GravitySettings { g: 1.5, eps, solver, acceptance, precision }
 }
 
+/// The geometric form, and the one that reads the accelerations of the step before.
+const ACCEPTANCES: [Acceptance; 2] =
+    [Acceptance::Geometric { theta: 0.6 }, Acceptance::Relative { alpha: 0.005, theta: 0.6 }];
+
+fn tree(acceptance: Acceptance, precision: Precision) -> GravitySettings {
+    GravitySettings { solver: SolverChoice::Tree, acceptance, ..settings(0.1, precision) }
+}
+
 fn plummer(n: usize) -> Particles {
     Plummer { n, ..Plummer::default() }.generate(1.5).unwrap()
 }
 
 fn on(device: Option<&Device>, particles: Particles, settings: &GravitySettings) -> Bodies {
-    let place = device.map(|device| Place::new(device, particles.len(), settings.precision));
+    let place = device.map(|device| Place::new(device, particles.len(), settings));
     Bodies::new(particles, settings, place.as_ref()).unwrap()
 }
 
@@ -94,7 +102,7 @@ fn energies_and_momenta_agree_with_the_host() {
             let (found, right) = if n > 1000 {
                 let zeros = || Vec3s::zeros(n);
                 let right = Bodies::restore(plummer(n), zeros(), None, &settings);
-                let place = Place::new(&device, n, settings.precision);
+                let place = Place::new(&device, n, &settings);
                 (right.try_clone().unwrap().moved_to(&place).unwrap(), right)
             } else {
                 (on(Some(&device), plummer(n), &settings), on(None, plummer(n), &settings))
@@ -139,8 +147,8 @@ fn forces_at_rest_agree_with_the_host() {
         let particles = plummer(521);
         let Particles { position, mass, .. } = &particles;
         let problem = Problem { position, mass, g: 1.5, eps: 0.1, with_potential: true };
-        let place = Place::new(&device, 521, Precision::Double);
-        let found = forces_on(&place, &problem).unwrap();
+        let place = Place::new(&device, 521, &settings(0.1, Precision::Double));
+        let found = forces_on(&place, &problem, Acceptance::default()).unwrap();
         let right = Strategy::resolve(&settings(0.1, Precision::Double), 521).forces(&problem, None);
         assert!(distance(&found.acceleration, &right.acceleration) < 1e-13);
         let potentials = found.potential.unwrap().into_iter().zip(right.potential.unwrap());
@@ -152,41 +160,97 @@ fn forces_at_rest_agree_with_the_host() {
 /// copies do, changes nothing.
 #[test]
 fn the_same_bits_every_time() {
-    for device in devices() {
-        for integrator in INTEGRATORS {
-            for precision in PRECISIONS {
-                let settings = settings(0.1, precision);
-                let run = |bodies: &mut Bodies, steps: u32| {
-                    for _ in 0..steps {
-                        integrator.step(bodies, 0.01).unwrap();
-                    }
-                };
-                let mut whole = on(Some(&device), plummer(700), &settings);
-                run(&mut whole, 6);
-                let mut again = on(Some(&device), plummer(700), &settings);
-                run(&mut again, 3);
-                again.potential_energy().unwrap();
-                let mut copy = again.try_clone().unwrap();
-                run(&mut copy, 2);
-                let (particles, acceleration, jerk) = state(&again);
-                run(&mut again, 3);
-                run(&mut copy, 1);
-                let place = Place::new(&device, 700, precision);
-                let mut resumed = Bodies::restore(particles, acceleration, jerk, &settings);
-                resumed = resumed.moved_to(&place).unwrap();
-                run(&mut resumed, 3);
-                let which = format!("{integrator:?}, {precision:?}");
-                for other in [&again, &copy, &resumed] {
-                    assert!(state(other) == state(&whole), "{which}");
-                    assert_eq!(other.motion().unwrap(), whole.motion().unwrap(), "{which}");
-                    assert_eq!(
-                        other.potential_energy().unwrap(),
-                        whole.potential_energy().unwrap(),
-                        "{which}"
-                    );
-                }
+    for integrator in INTEGRATORS {
+        for precision in PRECISIONS {
+            the_same_bits(integrator, &settings(0.1, precision));
+        }
+    }
+}
+
+/// The relative acceptance reads the accelerations of the step before: they are part of the state.
+#[test]
+fn the_same_bits_from_the_tree() {
+    for precision in PRECISIONS {
+        for acceptance in ACCEPTANCES {
+            for integrator in [IntegratorChoice::Leapfrog, IntegratorChoice::Yoshida4] {
+                the_same_bits(integrator, &tree(acceptance, precision));
             }
         }
+    }
+}
+
+fn the_same_bits(integrator: IntegratorChoice, settings: &GravitySettings) {
+    let run = |bodies: &mut Bodies, steps: u32| {
+        for _ in 0..steps {
+            integrator.step(bodies, 0.01).unwrap();
+        }
+    };
+    for device in devices() {
+        let mut whole = on(Some(&device), plummer(700), settings);
+        run(&mut whole, 6);
+        let mut again = on(Some(&device), plummer(700), settings);
+        run(&mut again, 3);
+        again.potential_energy().unwrap();
+        let mut copy = again.try_clone().unwrap();
+        run(&mut copy, 2);
+        let (particles, acceleration, jerk) = state(&again);
+        run(&mut again, 3);
+        run(&mut copy, 1);
+        let place = Place::new(&device, 700, settings);
+        let mut resumed = Bodies::restore(particles, acceleration, jerk, settings);
+        resumed = resumed.moved_to(&place).unwrap();
+        run(&mut resumed, 3);
+        let which = format!("{}, {integrator:?}, {settings:?}", device.label());
+        for other in [&again, &copy, &resumed] {
+            assert!(state(other) == state(&whole), "{which}");
+            assert_eq!(other.motion().unwrap(), whole.motion().unwrap(), "{which}");
+            assert_eq!(other.potential_energy().unwrap(), whole.potential_energy().unwrap(), "{which}");
+        }
+    }
+}
+
+/// Ten steps of the device's tree against ten of the processor's: both err by some 1e-3 of a force at these openings, and
+/// the energies by less.
+#[test]
+fn the_tree_agrees_with_the_host() {
+    for device in devices() {
+        for acceptance in ACCEPTANCES {
+            for precision in PRECISIONS {
+                let settings = tree(acceptance, precision);
+                let mut found = on(Some(&device), plummer(2000), &settings);
+                let mut right = on(None, plummer(2000), &settings);
+                let which = format!("{}, {acceptance:?}, {precision:?}", device.label());
+                assert_eq!((found.solver_name(), right.solver_name()), ("tree", "tree"), "{which}");
+                assert!(right.largest_acceleration2().unwrap() > 0.0, "{which}");
+                for _ in 0..10 {
+                    IntegratorChoice::Leapfrog.step(&mut found, 0.01).unwrap();
+                    IntegratorChoice::Leapfrog.step(&mut right, 0.01).unwrap();
+                }
+                let ((a, acceleration, _), (b, expected, _)) = (state(&found), state(&right));
+                assert!(distance(&acceleration, &expected) < 3e-3, "{which}");
+                assert!(distance(&a.velocity, &b.velocity) < 1e-3, "{which}");
+                let (a, b) = (found.potential_energy().unwrap(), right.potential_energy().unwrap());
+                assert!((a - b).abs() < 1e-4 * b.abs(), "{which}: {a} {b}");
+            }
+        }
+    }
+}
+
+/// Whoever leaves the choice open gets all pairs for few bodies and the tree for many; Hermite's jerks come from all pairs
+/// beside either.
+#[test]
+fn auto_takes_what_is_quicker() {
+    for device in devices() {
+        let settings = GravitySettings { solver: SolverChoice::Auto, ..settings(0.1, Precision::Single) };
+        assert_eq!(Place::new(&device, 1000, &settings).strategy.name(), "direct");
+        assert_eq!(Place::new(&device, 1_000_000, &settings).strategy.name(), "tree");
+        let jerk = |settings: &GravitySettings| {
+            let mut bodies = on(Some(&device), plummer(65), settings);
+            bodies.update_forces_and_jerks().unwrap();
+            state(&bodies)
+        };
+        let beside_tree = jerk(&tree(Acceptance::default(), Precision::Double));
+        assert!(beside_tree == jerk(&self::settings(0.1, Precision::Double)));
     }
 }
 
@@ -215,7 +279,7 @@ fn the_first_wrong_step_is_named() {
         source: NotFinite { id: 1077, field: "position z", value: f64::INFINITY },
     });
     for device in devices() {
-        let place = Place::new(&device, 300, settings.precision);
+        let place = Place::new(&device, 300, &settings);
         let begin = || {
             let zeros = Vec3s::zeros(300);
             Bodies::restore(with_a_runaway(), zeros, None, &settings).moved_to(&place).unwrap()

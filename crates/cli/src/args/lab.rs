@@ -4,7 +4,9 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use orrery_device::Choice;
+use orrery_lab::sample::Shape;
 use orrery_particles::simd::InstructionSet;
+use orrery_particles::solver::tree::device::Order;
 
 use super::{Place, PrecisionFlag, device};
 
@@ -14,11 +16,12 @@ pub struct Bench {
     /// What to measure
     #[arg(value_enum)]
     pub what: BenchCase,
-    /// Numbers of bodies [default: 32768 for direct, 4096 to 1048576 on a GPU; 100000,1000000 for tree; 1000000 for
-    /// checkpoint]
+    /// Numbers of bodies [default: 32768 for direct, 4096 to 1048576 on a GPU; 100000,1000000 for tree, 1048576,8388608
+    /// on a GPU; 1000000 for checkpoint], or of elements for primitives [default: 2^20, 2^18 to sort; on a GPU 2^28,
+    /// 2^20 and 2^24 to sort]
     #[arg(short, value_name = "N,...", value_delimiter = ',')]
     pub n: Vec<usize>,
-    /// Arithmetic [default: all three for direct, mixed for tree]
+    /// Arithmetic [default: all three for direct, mixed for tree, single and mixed on a device]
     #[arg(long, value_enum)]
     pub precision: Option<PrecisionFlag>,
     #[command(flatten)]
@@ -29,15 +32,24 @@ pub struct Bench {
     /// Threads [default: all cores]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub threads: Option<u32>,
-    /// Tree: opening angle of the geometric acceptance
+    /// Tree: opening angle of the geometric acceptance [default: 0.5 on a device]
     #[arg(long, allow_negative_numbers = true)]
     pub theta: Option<f64>,
-    /// Tree: without --theta, the relative acceptance is tuned to this rms force error
-    #[arg(long, value_name = "ERROR", default_value_t = 1e-3, allow_negative_numbers = true)]
-    pub rms: f64,
-    /// Tree: where the bodies are
-    #[arg(long, value_enum, default_value_t = BenchBodies::Plummer)]
-    pub bodies: BenchBodies,
+    /// Tree on the processor: without --theta, the relative acceptance is tuned to this rms force error [default: 0.001]
+    #[arg(long, value_name = "ERROR", allow_negative_numbers = true)]
+    pub rms: Option<f64>,
+    /// Tree: where the bodies are [default: plummer; both on a device]
+    #[arg(long, value_enum)]
+    pub bodies: Option<BenchBodies>,
+    /// Tree on a device: the highest multipole of its cells [default: quadrupole]
+    #[arg(long, value_enum)]
+    pub order: Option<OrderFlag>,
+    /// Tree on a device: most bodies in a leaf, for experiments
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub leaf: Option<u32>,
+    /// Tree on a device: most bodies in a group that walks together, 32 at most, for experiments
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=32))]
+    pub group: Option<u32>,
     /// Hold the instruction set down, for comparison [default: the best there is]
     #[arg(long, value_enum)]
     pub simd: Option<SimdFlag>,
@@ -63,6 +75,8 @@ pub enum BenchCase {
     Crossover,
     /// Writing a checkpoint, against writing its bytes once
     Checkpoint,
+    /// Sum, scan, sort and histogram, each result checked
+    Primitives,
 }
 
 /// Bodies for `bench tree`.
@@ -72,6 +86,36 @@ pub enum BenchBodies {
     Plummer,
     /// A uniform cube
     Cube,
+}
+
+impl From<BenchBodies> for Shape {
+    fn from(flag: BenchBodies) -> Self {
+        match flag {
+            BenchBodies::Plummer => Self::Plummer,
+            BenchBodies::Cube => Self::Cube,
+        }
+    }
+}
+
+/// The highest multipole of a tree's cells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum OrderFlag {
+    /// Masses at their centres
+    Monopole,
+    /// And second moments
+    Quadrupole,
+    /// And third
+    Octupole,
+}
+
+impl From<OrderFlag> for Order {
+    fn from(flag: OrderFlag) -> Self {
+        match flag {
+            OrderFlag::Monopole => Self::Monopole,
+            OrderFlag::Quadrupole => Self::Quadrupole,
+            OrderFlag::Octupole => Self::Octupole,
+        }
+    }
 }
 
 /// An instruction set.
@@ -125,18 +169,19 @@ pub struct Ladder {
     /// The computation
     #[arg(value_enum)]
     pub name: LadderName,
-    /// Number of bodies [default: 65536 on a GPU, 16384 on the CPU, 4096 on a CPU through OpenCL]
+    /// Number of bodies, numbers or bytes [default: 65536 bodies for direct and 1048576 for tree, 2^28 numbers or bytes,
+    /// on a GPU; fewer elsewhere]
     #[arg(short, value_name = "N")]
     pub n: Option<usize>,
     #[command(flatten)]
     pub place: Place,
-    /// Ignore what orrery tune found
+    /// Direct: ignore what orrery tune found
     #[arg(long)]
     pub no_tuned: bool,
     /// Write the ladder as JSON as well
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
-    /// Draw the rungs under the device's roofline
+    /// Direct: draw the rungs under the device's roofline
     #[arg(long, value_name = "F.svg")]
     pub plot: Option<PathBuf>,
 }
@@ -146,6 +191,12 @@ pub struct Ladder {
 pub enum LadderName {
     /// All-pairs gravity
     Direct,
+    /// Barnes-Hut, tree build included
+    Tree,
+    /// Sum of many numbers, over block sizes
+    Reduce,
+    /// Counts of bytes in 256 bins, for random and for equal bytes
+    Histogram,
 }
 
 /// Tune.

@@ -38,16 +38,13 @@ fn compute(
     choice: Choice,
 ) -> Result<(Forces, &'static str), Failure> {
     let n = problem.mass.len();
-    let spot = place::find(choice, settings.solver).map_err(|error| match error {
-        EngineError::NoTree { device } => Failure::Usage(format!(
-            "--solver tree does not run on {device} yet; use --device cpu or --solver direct"
-        )),
-        other => other.into(),
-    })?;
-    let spot = place::with_room(spot, choice, n, settings.precision, IntegratorChoice::Leapfrog)?;
+    let spot = place::with_room(place::find(choice)?, choice, n, settings, IntegratorChoice::Leapfrog)?;
     say!("device: {spot}");
-    match Wish::default().place(&spot, n, settings.precision, None) {
-        Some(place) => Ok((forces_on(&place, problem).map_err(EngineError::from)?, "direct")),
+    match Wish::default().place(&spot, n, settings, None) {
+        Some(place) => {
+            let forces = forces_on(&place, problem, settings.acceptance).map_err(EngineError::from)?;
+            Ok((forces, place.strategy.name()))
+        }
         None => {
             let strategy = Strategy::resolve(settings, n);
             Ok((strategy.forces(problem, None), strategy.name()))

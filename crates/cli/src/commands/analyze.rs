@@ -10,7 +10,6 @@ use orrery_engine::run::Record;
 use orrery_io::plot::{Axis, Plot, Series};
 use orrery_io::{IoError, Limits, write_whole};
 use orrery_model::Units;
-use orrery_particles::settings::SolverChoice;
 
 use crate::failure::Failure;
 use crate::say::say;
@@ -35,7 +34,7 @@ pub fn analyze(
             output.display()
         )));
     }
-    let spot = place::find(device, SolverChoice::Auto)?;
+    let spot = place::find(device)?;
     let analysis = measure(path, softening, &spot, limits)?;
     say!("device: {spot}");
     if analysis.units_are_assumed {

@@ -3,9 +3,12 @@
 use indicatif::ProgressBar;
 use orrery_device::{Device, Kind};
 use orrery_io::write_whole;
-use orrery_lab::ladder::{Ladder as Rungs, direct, figures, hardware};
+use orrery_lab::ladder::grid::Grid;
+use orrery_lab::ladder::{Ladder as Rungs, direct, figures, hardware, histogram, reduce, tree};
 use orrery_particles::solver::direct::device::Strategy;
+use serde_json::Value;
 
+use super::bench::{check_memory, check_room};
 use super::tune;
 use crate::args::{Ladder, LadderName};
 use crate::failure::{Failure, check_output};
@@ -22,48 +25,106 @@ pub fn ladder(arguments: &Ladder) -> Result<(), Failure> {
         if path.extension() != Some("svg".as_ref()) {
             return Err(Failure::Usage(format!("{}: expected a name ending in .svg", path.display())));
         }
+        if arguments.name != LadderName::Direct {
+            return Err(Failure::Usage("--plot: only ladder direct has a roofline".to_owned()));
+        }
     }
-    super::bench::check_memory(arguments.n.as_slice())?;
+    match arguments.name {
+        LadderName::Direct | LadderName::Tree => check_memory(arguments.n.as_slice())?,
+        LadderName::Reduce => check_room(arguments.n.as_slice(), 4, "numbers")?,
+        LadderName::Histogram => check_room(arguments.n.as_slice(), 1, "bytes")?,
+    }
     let device = Device::open(arguments.place.device)?;
-    let n = arguments.n.unwrap_or_else(|| default_size(device.as_ref()));
-    let ladder = match arguments.name {
-        LadderName::Direct => all_pairs(arguments, device.as_ref(), n)?,
-    };
-    figures(&ladder).iter().for_each(|line| say!("{line}"));
-    say!("");
-    hardware(&ladder).iter().for_each(|line| say!("{line}"));
+    let n = arguments.n.unwrap_or_else(|| default_size(arguments.name, device.as_ref()));
+    // Drawn on a terminal only.
+    let line = ProgressBar::new_spinner();
+    let measured = measure(arguments, device.as_ref(), n, &mut |rung| {
+        line.set_message(rung.to_owned());
+        line.tick();
+    });
+    line.finish_and_clear();
+    let measured = measured?;
+    measured.print();
     if device.is_none() {
         say!("");
         say!("the rungs of a device are left out: {}", ways_to_a_device());
     }
     if let Some(path) = &arguments.json {
-        write_whole(path, format!("{:#}\n", ladder.json()).as_bytes()).map_err(Failure::Output)?;
+        write_whole(path, format!("{:#}\n", measured.json()).as_bytes()).map_err(Failure::Output)?;
     }
-    arguments.plot.as_ref().map_or(Ok(()), |path| Ok(ladder.roofline().write_svg(path)?))
-}
-
-fn default_size(device: Option<&Device>) -> usize {
-    match device.map(|device| device.properties().kind) {
-        None => 16_384,
-        Some(Kind::Gpu) => 65_536,
-        Some(_) => 4096,
+    match (&arguments.plot, &measured) {
+        (Some(path), Measured::Rungs(rungs)) => Ok(rungs.roofline().write_svg(path)?),
+        _ => Ok(()),
     }
 }
 
-fn all_pairs(arguments: &Ladder, device: Option<&Device>, n: usize) -> Result<Rungs, Failure> {
+/// A ladder, or one over a second choice.
+enum Measured {
+    Rungs(Rungs),
+    Grid(Grid),
+}
+
+impl Measured {
+    fn print(&self) {
+        match self {
+            Self::Rungs(rungs) => {
+                figures(rungs).iter().for_each(|line| say!("{line}"));
+                say!("");
+                hardware(rungs).iter().for_each(|line| say!("{line}"));
+            }
+            Self::Grid(grid) => grid.lines().iter().for_each(|line| say!("{line}")),
+        }
+    }
+
+    fn json(&self) -> Value {
+        match self {
+            Self::Rungs(rungs) => rungs.json(),
+            Self::Grid(grid) => grid.json(),
+        }
+    }
+}
+
+fn measure(
+    arguments: &Ladder,
+    device: Option<&Device>,
+    n: usize,
+    progress: &mut dyn FnMut(&str),
+) -> Result<Measured, Failure> {
+    Ok(match arguments.name {
+        LadderName::Direct => Measured::Rungs(all_pairs(arguments, device, n, progress)?),
+        LadderName::Tree => Measured::Rungs(tree::measure(device, n, progress)?),
+        LadderName::Reduce => Measured::Grid(reduce::measure(device, n, progress)?),
+        LadderName::Histogram => Measured::Grid(histogram::measure(device, n, progress)?),
+    })
+}
+
+fn default_size(name: LadderName, device: Option<&Device>) -> usize {
+    let kind = device.map(|device| device.properties().kind);
+    match (name, kind) {
+        (LadderName::Direct, None) => 16_384,
+        (LadderName::Direct, Some(Kind::Gpu)) => 65_536,
+        (LadderName::Direct, Some(_)) => 4096,
+        (LadderName::Tree, None) => 131_072,
+        (LadderName::Tree, Some(Kind::Gpu)) => 1_048_576,
+        (LadderName::Tree, Some(_)) => 16_384,
+        (LadderName::Reduce | LadderName::Histogram, None) => 1 << 26,
+        (LadderName::Reduce | LadderName::Histogram, Some(Kind::Gpu)) => 1 << 28,
+        (LadderName::Reduce | LadderName::Histogram, Some(_)) => 1 << 20,
+    }
+}
+
+fn all_pairs(
+    arguments: &Ladder,
+    device: Option<&Device>,
+    n: usize,
+    progress: &mut dyn FnMut(&str),
+) -> Result<Rungs, Failure> {
     let tuning = device.and_then(|device| tune::found(device, arguments.no_tuned));
     let choice = |device: &Device, n, precision| {
         let entry = tuning.as_ref().and_then(|tuning| tuning.choose(n, precision));
         entry.map_or_else(|| Strategy::default_for(device, n, precision), |entry| entry.strategy)
     };
-    // Drawn on a terminal only.
-    let line = ProgressBar::new_spinner();
-    let ladder = direct::measure(device, n, &choice, &mut |rung| {
-        line.set_message(rung.to_owned());
-        line.tick();
-    });
-    line.finish_and_clear();
-    Ok(ladder?)
+    Ok(direct::measure(device, n, &choice, progress)?)
 }
 
 /// What there is besides a GPU.

@@ -8,7 +8,7 @@ use orrery_engine::case::{BYTES_PER_BODY, Case, CaseSource};
 use orrery_engine::control::{Control, Reason};
 use orrery_engine::place::{self, Tuned, Wish};
 use orrery_engine::run::{Output, Replace, Summary};
-use orrery_engine::{EngineError, run as engine_run, start};
+use orrery_engine::{EngineError, Simulation, run as engine_run, start};
 use orrery_io::{Limits, show_bytes};
 use orrery_particles::bodies::needed_bytes;
 use orrery_particles::settings::StepChoice;
@@ -37,12 +37,7 @@ pub fn run(arguments: &Run, limits: Limits) -> Result<Ending, Failure> {
         output.check().map_err(Failure::from)?;
     }
     // A device that is not there is a mistake, and a mistake is one line.
-    let device = arguments.running.place.device;
-    if arguments.resume {
-        Device::open(device)?;
-    } else {
-        place::find(device, case.gravity.solver)?;
-    }
+    Device::open(arguments.running.place.device)?;
     let control = begin(&arguments.running, limits)?;
     if !arguments.running.quiet {
         match case.description.as_str() {
@@ -152,14 +147,14 @@ fn report(summary: &Summary, folder: &Path) {
 }
 
 fn dry_run(case: &Case, folder: &Path, choice: Choice, limits: &Limits) -> Result<(), Failure> {
-    let spot = place::find(choice, case.gravity.solver)?;
+    let spot = place::find(choice)?;
     // A file's bodies are counted, and checked, by reading them.
     let n = match case.body_count() {
         Some(n) => n,
         None => start::bodies(case, limits)?.len() as u64,
     };
-    let spot = place::if_quicker(spot, choice, case.gravity.solver, n as usize);
-    let spot = place::with_room(spot, choice, n as usize, case.gravity.precision, case.time.integrator)?;
+    let gravity = Simulation::gravity(case);
+    let spot = place::with_room(spot, choice, n as usize, &gravity, case.time.integrator)?;
     say!("{}", start::located(case).to_toml().trim_end());
     say!("");
     say!("# {n} bodies: about {} of memory", show_bytes(n.saturating_mul(BYTES_PER_BODY)));
@@ -168,7 +163,7 @@ fn dry_run(case: &Case, folder: &Path, choice: Choice, limits: &Limits) -> Resul
     }
     say!("# device: {spot}");
     if let Some(device) = &spot.device {
-        let needed = show_bytes(needed_bytes(device, n, case.gravity.precision, case.time.integrator));
+        let needed = show_bytes(needed_bytes(device, n, &gravity, case.time.integrator));
         let free = show_bytes(device.memory().map_err(EngineError::from)?.free);
         say!("# about {needed} on {}, {free} free", device.label());
     }

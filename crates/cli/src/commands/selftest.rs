@@ -1,5 +1,6 @@
 //! `selftest`.
 
+use indicatif::ProgressBar;
 use orrery_device::{Choice, Device, Listing};
 use orrery_lab::selftest::{Summary, checks, run};
 
@@ -44,7 +45,13 @@ fn chosen(choice: Option<Choice>) -> Result<Vec<Device>, Failure> {
 
 fn on_device(device: &Device, filter: &str) -> Summary {
     say!("{}", device.title());
-    let summary = run(device, filter, &mut |_| ());
+    // Drawn on a terminal only: kernels may take seconds each to compile.
+    let line = ProgressBar::new_spinner();
+    let summary = run(device, filter, &mut |check| {
+        line.set_message(check.to_owned());
+        line.tick();
+    });
+    line.finish_and_clear();
     for (group, passed, all) in &summary.groups {
         say!("  {group:<12} {passed} of {all} passed");
     }

@@ -6,7 +6,7 @@ use orrery_particles::simd::{InstructionSet, peak};
 use orrery_particles::solver::{Problem, direct, tree};
 use serde_json::json;
 
-use super::{FLOPS_A_CELL, Measurement};
+use super::{FLOPS_A_CELL, Measurement, TreeFigures};
 use crate::FLOPS_A_PAIR;
 use crate::sample::{Reference, Shape};
 use crate::timing::on_host;
@@ -38,7 +38,7 @@ pub fn all_pairs(
         measured_peak: peak::flops(set, precision),
         theoretical_peak: None,
         errors: Reference::of(&problem).errors(&forces.acceleration),
-        report: None,
+        tree: None,
         times,
     }
 }
@@ -73,7 +73,14 @@ pub fn barnes_hut(
         measured_peak: peak::flops(set, precision),
         theoretical_peak: None,
         errors: Reference::of(problem).errors(&forces.acceleration),
-        report: Some(report),
+        tree: Some(TreeFigures {
+            build_secs: report.build_secs,
+            walk_secs: report.walk_secs,
+            body_terms: report.body_terms,
+            cell_terms: report.cell_terms,
+            bytes: report.bytes as u64,
+            ..TreeFigures::default()
+        }),
         times,
     }
 }

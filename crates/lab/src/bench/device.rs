@@ -41,22 +41,21 @@ impl<'a> Bench<'a> {
         Ok(Self { device, measured: ceiling::measure(device)?, references: HashMap::new() })
     }
 
-    /// One size and strategy. As many timed evaluations as `repeats` says, else as many as there is time for.
+    /// One size and strategy. As many timed evaluations as `times` says, else as many as there is time for.
     pub fn all_pairs(
         &mut self,
         n: usize,
         strategy: &Strategy,
-        repeats: Option<usize>,
+        times: Option<usize>,
     ) -> Result<Measurement, LabError> {
         let stage = Stage::new(self.device, n)?;
-        let mut solver = stage.solver(strategy)?;
+        let mut solver = stage.solver(*strategy)?;
         let once = stage.once(&mut solver)?;
-        let repeats = repeats.unwrap_or((SECONDS / once).clamp(REPEATS[0], REPEATS[1]) as usize);
-        let times = stage.times(&mut solver, repeats, once)?;
+        let times = stage.times(&mut solver, times.unwrap_or_else(|| repeats(once)), once)?;
         let reference = self.references.entry(n).or_insert_with(|| Reference::of(&stage.problem()));
         let errors = reference.errors(&stage.accelerations()?);
         let rate = (n as f64).powi(2) / times.median();
-        let (told, double) = (self.device.properties(), strategy.precision == Precision::Double);
+        let (measured_peak, theoretical_peak) = peaks(self.device, &self.measured, strategy.precision);
         Ok(Measurement {
             case: "direct",
             n,
@@ -65,30 +64,49 @@ impl<'a> Bench<'a> {
             rate,
             unit: "interactions/s",
             flops: FLOPS_A_PAIR * rate,
-            measured_peak: if double {
-                self.measured.f64_flops.unwrap_or(f64::NAN)
-            } else {
-                self.measured.f32_flops
-            },
-            theoretical_peak: if double { told.peak_f64 } else { told.peak_f32 },
+            measured_peak,
+            theoretical_peak,
             errors,
-            report: None,
+            tree: None,
             times,
         })
     }
 
     /// The device and its roofs, for files.
     pub fn about(&self) -> Value {
-        let told = self.device.properties();
-        json!({
-            "kind": told.backend.to_string().to_lowercase(), "label": self.device.label(), "name": told.name,
-            "driver": told.driver, "version": told.version, "memory": told.memory,
-            "multiprocessors": told.multiprocessors, "clock_hz": told.clock_hz,
-            "copy_bytes_per_s": self.measured.copy_bytes_per_s, "f32_flops": self.measured.f32_flops,
-            "f64_flops": self.measured.f64_flops, "theoretical_bytes_per_s": told.peak_bandwidth,
-            "theoretical_f32_flops": told.peak_f32, "theoretical_f64_flops": told.peak_f64,
-        })
+        about(self.device, &self.measured)
     }
+}
+
+/// Evaluations to time, when one takes `once`.
+pub(super) fn repeats(once: f64) -> usize {
+    (SECONDS / once).clamp(REPEATS[0], REPEATS[1]) as usize
+}
+
+/// Operations a second for this arithmetic: as measured, and by the data sheet.
+pub(super) fn peaks(
+    device: &Device,
+    measured: &ceiling::Ceilings,
+    precision: Precision,
+) -> (f64, Option<f64>) {
+    let told = device.properties();
+    match precision {
+        Precision::Double => (measured.f64_flops.unwrap_or(f64::NAN), told.peak_f64),
+        Precision::Single | Precision::Mixed => (measured.f32_flops, told.peak_f32),
+    }
+}
+
+/// A device and its roofs, for files.
+pub(super) fn about(device: &Device, measured: &ceiling::Ceilings) -> Value {
+    let told = device.properties();
+    json!({
+        "kind": told.backend.to_string().to_lowercase(), "label": device.label(), "name": told.name,
+        "driver": told.driver, "version": told.version, "memory": told.memory,
+        "multiprocessors": told.multiprocessors, "clock_hz": told.clock_hz,
+        "copy_bytes_per_s": measured.copy_bytes_per_s, "f32_flops": measured.f32_flops,
+        "f64_flops": measured.f64_flops, "theoretical_bytes_per_s": told.peak_bandwidth,
+        "theoretical_f32_flops": told.peak_f32, "theoretical_f64_flops": told.peak_f64,
+    })
 }
 
 /// A whole step against its force evaluation.
@@ -127,7 +145,7 @@ impl Step {
 /// What building a strategy's kernels took in this process, and whether any had to be compiled.
 pub fn builds(device: &Device, n: usize, strategy: &Strategy) -> Result<Value, LabError> {
     let stage = Stage::new(device, n)?;
-    let mut solver = stage.solver(strategy)?;
+    let mut solver = stage.solver(*strategy)?;
     // Some kernels are built when the masses are known.
     stage.forces(&mut solver)?;
     let times = solver.build_times();

@@ -2,25 +2,19 @@
 
 use std::collections::HashMap;
 
-use orrery_device::{Device, ceiling};
+use orrery_device::Device;
 use orrery_model::Vec3s;
 use orrery_particles::settings::Precision;
-use orrery_particles::simd::{InstructionSet, peak};
 use orrery_particles::solver::direct::device::{Form, Strategy};
 use orrery_particles::solver::direct::rungs::{Rung, RungKind, Threads, rungs};
 use orrery_particles::solver::{Problem, direct};
 
-use super::{Ladder, Measured, Roofs, Unit};
+use super::peaks::{ONE_SECONDS, Peaks, pool, repeats};
+use super::{Ladder, Measured, Unit};
 use crate::sample::{Reference, Shape};
 use crate::stage::Stage;
 use crate::timing::{self, Times, affordable};
 use crate::{FLOPS_A_PAIR, LabError};
-
-/// A rung's evaluations may take so long together, and one of them so long.
-const RUNG_SECONDS: f64 = 1.5;
-const ONE_SECONDS: f64 = 0.5;
-/// Timed evaluations at most.
-const REPEATS: f64 = 20.0;
 
 /// Measures every rung that `device` (and the processor) has. `choice` gives the strategy that a run would
 /// take; `progress` hears each rung's name before it is measured.
@@ -30,7 +24,7 @@ pub fn measure(
     choice: &dyn Fn(&Device, usize, Precision) -> Strategy,
     progress: &mut dyn FnMut(&str),
 ) -> Result<Ladder, LabError> {
-    let mut bench = Bench::new(device)?;
+    let mut bench = Bench { peaks: Peaks::measure(device)?, references: HashMap::new() };
     let mut ladder = Ladder {
         title: "all-pairs gravity".to_owned(),
         device: device.map_or_else(crate::devices::cpu_name, |device| device.title()),
@@ -38,7 +32,8 @@ pub fn measure(
         counted: "bodies",
         unit: Unit::Interactions,
         flops_a_unit: Some(FLOPS_A_PAIR),
-        roofs: bench.roofs,
+        remarks: &[],
+        roofs: bench.peaks.roofs,
         rungs: Vec::new(),
     };
     for rung in rungs(device) {
@@ -57,35 +52,13 @@ pub fn measure(
     Ok(ladder)
 }
 
-/// What rungs share: the roofs, and right forces for each size that was measured.
+/// What rungs share: the peaks, and right forces for each size that was measured.
 struct Bench {
-    roofs: Roofs,
-    f64_peak: Option<f64>,
-    /// Of all the processor's cores, f32 and f64.
-    cpu_peak: [f64; 2],
+    peaks: Peaks,
     references: HashMap<usize, Reference>,
 }
 
 impl Bench {
-    fn new(device: Option<&Device>) -> Result<Self, LabError> {
-        let cpu_peak = [Precision::Single, Precision::Double]
-            .map(|precision| peak::flops(InstructionSet::best(), precision));
-        let (roofs, f64_peak) = match device {
-            None => (Roofs { flops: Some(cpu_peak[0]), ..Roofs::default() }, Some(cpu_peak[1])),
-            Some(device) => {
-                let (found, told) = (ceiling::measure(device)?, device.properties());
-                let roofs = Roofs {
-                    bandwidth: Some(found.copy_bytes_per_s),
-                    flops: Some(found.f32_flops),
-                    theoretical_bandwidth: told.peak_bandwidth,
-                    theoretical_flops: told.peak_f32,
-                };
-                (roofs, told.peak_f64.or(found.f64_flops))
-            }
-        };
-        Ok(Self { roofs, f64_peak, cpu_peak, references: HashMap::new() })
-    }
-
     fn on_cpu(
         &mut self,
         rung: &Rung,
@@ -93,12 +66,7 @@ impl Bench {
         threads: Threads,
         n: usize,
     ) -> Result<Measured, LabError> {
-        let threads = match threads {
-            Threads::One => 1,
-            Threads::All => rayon::current_num_threads(),
-        };
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
-        let pool = pool.map_err(|e| LabError::Threads { threads, word: e.to_string() })?;
+        let pool = pool(threads)?;
         let try_one = |n: usize| {
             let (position, mass) = Shape::Plummer.bodies(n);
             let problem = problem(&position, &mass);
@@ -112,7 +80,7 @@ impl Bench {
         let times = pool.install(|| {
             timing::on_host(repeats(once), || found = direct::forces(&problem, strategy).acceleration)
         });
-        let peak = self.cpu_peak[usize::from(rung.precision == Precision::Double)];
+        let peak = self.peaks.of_cpu(rung.precision);
         let error = self.error(&problem, &found);
         // Positions and masses are read as f64, once for each block of targets.
         let bytes = 32.0 / strategy.block as f64;
@@ -128,18 +96,15 @@ impl Bench {
     ) -> Result<Measured, LabError> {
         let try_one = |n: usize| {
             let stage = Stage::new(device, n)?;
-            Ok::<_, LabError>(stage.once(&mut stage.solver(strategy)?)?)
+            Ok::<_, LabError>(stage.once(&mut stage.solver(*strategy)?)?)
         };
         let (n, once) = affordable(n, ONE_SECONDS, try_one)?;
         let stage = Stage::new(device, n)?;
-        let mut solver = stage.solver(strategy)?;
+        let mut solver = stage.solver(*strategy)?;
         stage.once(&mut solver)?;
         let times = stage.times(&mut solver, repeats(once), once)?;
         let error = self.error(&stage.problem(), &stage.accelerations()?);
-        let peak = match rung.precision {
-            Precision::Double => self.f64_peak,
-            _ => self.roofs.theoretical_flops.or(self.roofs.flops),
-        };
+        let peak = self.peaks.of_device(rung.precision);
         let (kernel, group) = solver.main_kernel().expect("it has run");
         let resources = kernel.resources();
         let measured = measured(rung, n, &times, peak, bytes_a_pair(strategy), error);
@@ -200,8 +165,4 @@ fn bytes_a_pair(strategy: &Strategy) -> f64 {
         Form::OneThread | Form::Structs | Form::Arrays | Form::Constant | Form::Rsqrt | Form::TwoLoops
     );
     if alone { source } else { source / (f64::from(strategy.block) * f64::from(strategy.targets)) }
-}
-
-fn repeats(once: f64) -> usize {
-    (RUNG_SECONDS / once).clamp(1.0, REPEATS) as usize
 }

@@ -5,8 +5,13 @@
 //! flops where the computation has a usual count of them.
 
 pub mod direct;
+pub mod grid;
+pub mod histogram;
+mod peaks;
+pub mod reduce;
 mod roofline;
 mod table;
+pub mod tree;
 
 use serde::Serialize;
 
@@ -18,6 +23,9 @@ pub enum Unit {
     /// Pairs of bodies.
     #[serde(rename = "interactions/s")]
     Interactions,
+    /// Bodies whose forces are computed.
+    #[serde(rename = "bodies/s")]
+    Bodies,
     /// Bytes moved.
     #[serde(rename = "bytes/s")]
     Bytes,
@@ -27,12 +35,13 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// Over the column of rates in billions.
-    fn heading(self) -> &'static str {
+    /// Over the column of rates, and how many it counts by.
+    fn heading(self) -> (&'static str, f64) {
         match self {
-            Self::Interactions => "Gpair/s",
-            Self::Bytes => "GB/s",
-            Self::Elements => "Gelem/s",
+            Self::Interactions => ("Gpair/s", 1e9),
+            Self::Bodies => ("Mbody/s", 1e6),
+            Self::Bytes => ("GB/s", 1e9),
+            Self::Elements => ("Gelem/s", 1e9),
         }
     }
 }
@@ -65,6 +74,8 @@ pub struct Ladder {
     pub unit: Unit,
     /// Operations that one pair (or byte, or element) counts for; absent where only movement counts.
     pub flops_a_unit: Option<f64>,
+    /// What else a reader of the table should know, a line each.
+    pub remarks: &'static [&'static str],
     /// The device's roofs.
     pub roofs: Roofs,
     /// The rungs.

@@ -9,16 +9,11 @@ const NAME: usize = 28;
 /// Time, rate, share of peak, gains and error.
 pub fn figures(ladder: &Ladder) -> Vec<String> {
     let mut lines = heading(ladder);
+    let (unit, scale) = ladder.unit.heading();
     lines.push(String::new());
     lines.push(format!(
         "  {:<NAME$} {:>9} {:>8} {:>7} {:>6} {:>7} {:>7}",
-        "rung",
-        "time",
-        ladder.unit.heading(),
-        "of peak",
-        "gain",
-        "total",
-        "error"
+        "rung", "time", unit, "of peak", "gain", "total", "error"
     ));
     lines.extend(ladder.rungs.iter().map(|rung| {
         let error = rung.error.map_or_else(|| "-".to_owned(), |error| format!("{error:.1e}"));
@@ -26,7 +21,7 @@ pub fn figures(ladder: &Ladder) -> Vec<String> {
             "  {:<NAME$} {:>9} {:>8} {:>7} {:>6} {:>7} {:>7}",
             cut(&rung.name),
             seconds(rung.seconds),
-            digits(rung.rate / 1e9),
+            digits(rung.rate / scale),
             share(rung.share_of_peak),
             times(rung.gain),
             times(rung.total_gain),
@@ -102,12 +97,14 @@ fn heading(ladder: &Ladder) -> Vec<String> {
             rate_of(peak, "FLOP/s")
         ));
     }
+    lines.extend(ladder.remarks.iter().flat_map(|remark| crate::show::wrapped(remark, 80)));
     lines
 }
 
 fn per(ladder: &Ladder) -> &'static str {
     match ladder.unit {
         super::Unit::Interactions => "a pair",
+        super::Unit::Bodies => "a body",
         super::Unit::Bytes => "a byte",
         super::Unit::Elements => "an element",
     }

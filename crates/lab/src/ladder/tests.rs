@@ -8,6 +8,7 @@ fn ladder() -> Ladder {
         counted: "bodies",
         unit: Unit::Interactions,
         flops_a_unit: Some(20.0),
+        remarks: &[],
         roofs: Roofs {
             bandwidth: Some(4.09e12),
             flops: Some(60.2e12),
@@ -103,4 +104,16 @@ fn unknown_figures_leave_dashes() {
     bare.push(Measured { name: "only".into(), n: bare.n, seconds: 1.0, rate: 1e9, ..Measured::default() });
     assert!(figures(&bare).iter().any(|line| line.ends_with("1x      1x       -")), "{:#?}", figures(&bare));
     assert!(!bare.roofline().svg().contains("NaN"));
+}
+
+/// Rates of trees are in millions, and what the rungs have in common stands above them.
+#[test]
+fn a_tree_counts_millions_of_bodies() {
+    let mut tree = Ladder { unit: Unit::Bodies, remarks: &["all with theta = 0.5"], ..ladder() };
+    tree.rungs[0].rate = 1.87e8;
+    let lines = figures(&tree);
+    assert!(lines.contains(&"all with theta = 0.5".to_owned()), "{lines:#?}");
+    assert!(lines.iter().any(|line| line.contains(" Mbody/s ")), "{lines:#?}");
+    assert!(lines.iter().any(|line| line.contains("     187 ")), "{lines:#?}");
+    assert_eq!(tree.json()["rungs"][0]["unit"], "bodies/s");
 }

@@ -7,12 +7,18 @@ mod device;
 
 use orrery_device::Device;
 use orrery_device::check::Check;
-use orrery_particles::solver::direct;
+use orrery_particles::solver::{direct, tree};
+use orrery_primitives::{histogram, reduce, scan, sort};
 
 /// Every check there is, in the order of the rooms.
 pub fn checks() -> Vec<Check> {
     let mut checks = device::checks();
+    checks.extend(reduce::selftest::checks());
+    checks.extend(scan::selftest::checks());
+    checks.extend(sort::selftest::checks());
+    checks.extend(histogram::selftest::checks());
     checks.extend(direct::selftest::checks());
+    checks.extend(tree::selftest::checks());
     checks
 }
 

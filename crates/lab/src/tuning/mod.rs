@@ -86,7 +86,7 @@ pub fn tune(
 fn too_long(device: &Device, n: usize, precision: Precision) -> Result<Option<f64>, LabError> {
     let (size, seconds) = affordable(n, ONE_SECONDS, |n| {
         let stage = Stage::new(device, n)?;
-        stage.once(&mut stage.solver(&Strategy::default_for(device, n, precision))?)
+        stage.once(&mut stage.solver(Strategy::default_for(device, n, precision))?)
     })?;
     Ok((size < n).then(|| seconds * (n as f64 / size as f64).powi(2)))
 }
@@ -121,7 +121,7 @@ impl Class {
             if !timed.is_empty() && start.elapsed().as_secs_f64() > SECONDS_A_CLASS {
                 break;
             }
-            match stage.solver(&strategy).and_then(|mut solver| stage.once(&mut solver)) {
+            match stage.solver(strategy).and_then(|mut solver| stage.once(&mut solver)) {
                 Ok(seconds) => timed.push((strategy, seconds)),
                 // A strategy that this device cannot run is none for it; the default must run.
                 Err(fault) if timed.is_empty() => return Err(fault.into()),
@@ -133,7 +133,7 @@ impl Class {
         timed.sort_by(|a, b| a.1.total_cmp(&b.1));
         for (strategy, seconds) in timed.iter_mut().take(FINALISTS) {
             let repeats = (FINAL_SECONDS / *seconds).clamp(1.0, REPEATS as f64) as usize;
-            let mut solver = stage.solver(strategy)?;
+            let mut solver = stage.solver(*strategy)?;
             stage.once(&mut solver)?;
             *seconds = stage.times(&mut solver, repeats, *seconds)?.median();
             if *strategy == default {

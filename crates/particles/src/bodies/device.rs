@@ -8,43 +8,12 @@ use orrery_device::{Arg, Buffer, Device, DeviceError, Kernel, Math, Source};
 use orrery_model::{Particles, Vec3s};
 
 use super::measure::Seen;
+use super::place::{Place, Solvers};
 use super::watch::{Watch, checks_a_flag};
 use super::{BodiesError, Field, Stamp, Term};
-use crate::settings::{GravitySettings, IntegratorChoice, Precision};
-use crate::solver::direct::device::{Columns, DeviceDirect, Strategy};
-
-/// A device, and how it sums all pairs.
-#[derive(Clone, Debug)]
-pub struct Place {
-    /// The device.
-    pub device: Device,
-    /// How it sums. Another strategy gives other last bits.
-    pub strategy: Strategy,
-}
-
-impl Place {
-    /// The default for so many bodies.
-    pub fn new(device: &Device, n: usize, precision: Precision) -> Self {
-        Self { device: device.clone(), strategy: Strategy::default_for(device, n, precision) }
-    }
-}
-
-/// Memory that a run of `n` bodies takes on `device` at most: the state, a copy of it for what is looked at between two
-/// steps, energies, and the solvers' scratch.
-pub fn needed_bytes(device: &Device, n: u64, precision: Precision, integrator: IntegratorChoice) -> u64 {
-    const STATE: u64 = 10;
-    const COPY: u64 = 9;
-    const ENERGIES: u64 = 4;
-    let jerks = if integrator == IntegratorChoice::Hermite4 { 2 * (3 + 12) } else { 0 };
-    let scratch = |precision| {
-        // Beyond any memory, before a product overflows.
-        let n = n.min(1 << 40) as usize;
-        DeviceDirect::scratch_bytes(device, n, &Strategy::default_for(device, n, precision))
-    };
-    n.saturating_mul(8 * (STATE + COPY + ENERGIES + jerks))
-        .saturating_add(scratch(precision))
-        .saturating_add(scratch(Precision::Double))
-}
+use crate::settings::GravitySettings;
+use crate::solver::device::{Evaluation, Strategy};
+use crate::solver::direct::device::Columns;
 
 /// The threads of a group.
 pub(super) const GROUP_SIZE: u32 = 128;
@@ -83,28 +52,6 @@ impl Kernels {
             largest_acceleration2: module.kernel("largest_acceleration2")?,
             shortest_pair_time2: module.kernel("shortest_pair_time2")?,
         })
-    }
-}
-
-/// What computes, shared by copies of the bodies.
-pub(super) struct Solvers {
-    forces: DeviceDirect,
-    /// For potential energies, in f64; made when the first is asked for.
-    pub energies: Option<Energies>,
-}
-
-/// What potential energies are computed with.
-pub(super) struct Energies {
-    pub solver: DeviceDirect,
-    pub acceleration: Vectors,
-    pub potential: Buffer<f64>,
-}
-
-impl Energies {
-    pub fn new(device: &Device, n: usize) -> Result<Self, DeviceError> {
-        let strategy = Strategy::default_for(device, n, Precision::Double);
-        let (acceleration, potential) = (zeros(device, n)?, device.zeros(n)?);
-        Ok(Self { solver: DeviceDirect::new(device, n, &strategy)?, acceleration, potential })
     }
 }
 
@@ -148,7 +95,7 @@ fn upload(device: &Device, Vec3s { x, y, z }: &Vec3s) -> Result<Vectors, DeviceE
     Ok([device.upload(x)?, device.upload(y)?, device.upload(z)?])
 }
 
-fn zeros(device: &Device, n: usize) -> Result<Vectors, DeviceError> {
+pub(super) fn zeros(device: &Device, n: usize) -> Result<Vectors, DeviceError> {
     Ok([device.zeros(n)?, device.zeros(n)?, device.zeros(n)?])
 }
 
@@ -171,12 +118,12 @@ impl DeviceBodies {
         place: &Place,
     ) -> Result<Self, DeviceError> {
         let device = &place.device;
-        let forces = DeviceDirect::new(device, particles.len(), &place.strategy)?;
+        let solvers = Solvers::new(place, particles.len())?;
         let Particles { position, velocity, mass, id, species } = particles;
         Ok(Self {
             place: place.clone(),
             kernels: Arc::new(Kernels::new(device)?),
-            solvers: Arc::new(Mutex::new(Solvers { forces, energies: None })),
+            solvers: Arc::new(Mutex::new(solvers)),
             mass: Arc::new(device.upload(&mass)?),
             constant: Arc::new(Particles { mass, id, species, ..Particles::default() }),
             position: upload(device, &position)?,
@@ -280,12 +227,24 @@ impl DeviceBodies {
         self.launch(&self.kernels.kick_and_drift, &args)
     }
 
-    pub fn update_forces(&mut self, settings: &GravitySettings) -> Result<(), DeviceError> {
+    /// The accelerations of the step before feed the tree's acceptance; `is_first` says that there are none.
+    pub fn update_forces(&mut self, settings: &GravitySettings, is_first: bool) -> Result<(), DeviceError> {
         self.forget();
         self.jerk = None;
-        let (position, acceleration) = (columns(&self.position), columns(&self.acceleration));
-        let GravitySettings { g, eps, .. } = *settings;
-        self.solvers().forces.forces(position, &self.mass, g, eps, acceleration, None)
+        let previous = (!is_first).then(|| columns(&self.acceleration));
+        let evaluation = self.evaluation(settings, previous, columns(&self.acceleration));
+        self.solvers().forces.forces(&evaluation)
+    }
+
+    pub(super) fn evaluation<'a>(
+        &'a self,
+        settings: &GravitySettings,
+        previous: Option<Columns<'a>>,
+        acceleration: Columns<'a>,
+    ) -> Evaluation<'a> {
+        let GravitySettings { g, eps, acceptance, .. } = *settings;
+        let (position, mass) = (columns(&self.position), &*self.mass);
+        Evaluation { position, mass, g, eps, acceptance, previous, acceleration, potential: None }
     }
 
     pub fn update_forces_and_jerks(&mut self, settings: &GravitySettings) -> Result<(), DeviceError> {
@@ -297,7 +256,7 @@ impl DeviceBodies {
         let (position, velocity) = (columns(&self.position), columns(&self.velocity));
         let (acceleration, mass) = (columns(&self.acceleration), &self.mass);
         let GravitySettings { g, eps, .. } = *settings;
-        self.solvers().forces.forces_and_jerks(
+        self.solvers().pairs(self.device(), self.len())?.forces_and_jerks(
             position,
             velocity,
             mass,

@@ -6,11 +6,13 @@ use orrery_device::{Arg, Buffer, DeviceError, Kernel};
 use orrery_model::analysis::sum::compensated_sum;
 use orrery_model::{Particles, Vec3s};
 
-use super::device::{DeviceBodies, Energies, GROUP_SIZE, Vectors, columns, locked};
+use super::device::{DeviceBodies, GROUP_SIZE, Vectors, columns, locked};
 use super::host::first_not_finite;
+use super::place::{Energies, Solvers};
 use super::watch::Wrong;
 use super::{BodiesError, Motion};
 use crate::settings::GravitySettings;
+use crate::solver::device::Evaluation;
 
 /// Groups that a sum is shared out to at most: enough to fill a device, few enough to add on the host.
 const MOST_GROUPS: u32 = 512;
@@ -131,15 +133,16 @@ impl DeviceBodies {
     pub fn potential_energy(&self, settings: &GravitySettings) -> Result<f64, BodiesError> {
         self.settle()?;
         let mut solvers = self.solvers();
-        let Energies { solver, acceleration, potential } = match &mut solvers.energies {
+        let Solvers { forces, energies, .. } = &mut *solvers;
+        let Energies { solver, acceleration, potential } = match energies {
             Some(known) => known,
-            none => none.insert(Energies::new(self.device(), self.len())?),
+            none => none.insert(Energies::new(&self.place, self.len())?),
         };
-        let GravitySettings { g, eps, .. } = *settings;
-        let position = columns(&self.position);
-        solver.forces(position, &self.mass, g, eps, columns(acceleration), Some(potential))?;
+        let (previous, potential) = (columns(&self.acceleration), &*potential);
+        let evaluation = self.evaluation(settings, Some(previous), columns(acceleration));
+        solver.as_mut().unwrap_or(forces).forces(&Evaluation { potential: Some(potential), ..evaluation })?;
         let mass: &Buffer<f64> = &self.mass;
-        let parts = self.reduce(&self.kernels.weighted, 1, &[], &[mass.into(), (&*potential).into()])?;
+        let parts = self.reduce(&self.kernels.weighted, 1, &[], &[mass.into(), potential.into()])?;
         Ok(0.5 * compensated_sum(parts))
     }
 

@@ -12,17 +12,18 @@ mod error;
 mod host;
 mod measure;
 mod once;
+mod place;
 mod watch;
 
 use orrery_device::Device;
 use orrery_model::{Particles, Vec3s};
 
-pub use device::{Place, needed_bytes};
 pub use error::{BodiesError, NotFinite, Stamp};
 pub use once::forces_on;
+pub use place::{Place, needed_bytes};
 
 use crate::settings::GravitySettings;
-use crate::solver::direct::device::Strategy as DeviceStrategy;
+use crate::solver::device::Strategy as DeviceStrategy;
 use device::DeviceBodies;
 use host::HostBodies;
 
@@ -88,7 +89,7 @@ impl Bodies {
         let state = match place {
             Some(place) if !host.particles.is_empty() => {
                 let mut device = DeviceBodies::new(host.particles, &host.acceleration, None, place)?;
-                device.update_forces(settings)?;
+                device.update_forces(settings, true)?;
                 State::Device(Box::new(device))
             }
             _ => {
@@ -190,16 +191,21 @@ impl Bodies {
     pub fn solver_name(&self) -> &'static str {
         match &self.state {
             State::Host(host) => host.strategy.name(),
-            State::Device(_) => "direct",
+            State::Device(device) => device.strategy().name(),
         }
     }
 
-    /// How a device sums; `None` on the host.
+    /// How a device computes forces; `None` on the host.
     pub fn device_strategy(&self) -> Option<&DeviceStrategy> {
         match &self.state {
             State::Host(_) => None,
             State::Device(device) => Some(device.strategy()),
         }
+    }
+
+    /// What they obey.
+    pub fn settings(&self) -> &GravitySettings {
+        &self.settings
     }
 
     /// Plummer softening.
@@ -246,7 +252,7 @@ impl Bodies {
     pub fn update_forces(&mut self) -> Result<(), BodiesError> {
         match &mut self.state {
             State::Host(host) => host.update_forces(&self.settings, false),
-            State::Device(device) => device.update_forces(&self.settings)?,
+            State::Device(device) => device.update_forces(&self.settings, false)?,
         }
         Ok(())
     }

@@ -3,12 +3,14 @@
 use orrery_device::DeviceError;
 use orrery_model::Vec3s;
 
-use super::device::{Place, Vectors, columns};
-use crate::solver::direct::device::DeviceDirect;
+use super::device::{Vectors, columns};
+use super::place::Place;
+use crate::settings::Acceptance;
+use crate::solver::device::{DeviceSolver, Evaluation};
 use crate::solver::{Forces, Problem};
 
-/// Sums all pairs on a device, from and to the host.
-pub fn forces_on(place: &Place, problem: &Problem) -> Result<Forces, DeviceError> {
+/// Computes forces on a device, from and to the host; `acceptance` is the tree's.
+pub fn forces_on(place: &Place, problem: &Problem, acceptance: Acceptance) -> Result<Forces, DeviceError> {
     let (device, n) = (&place.device, problem.mass.len());
     if n == 0 {
         return Ok(Forces { potential: problem.with_potential.then(Vec::new), ..Forces::default() });
@@ -18,14 +20,16 @@ pub fn forces_on(place: &Place, problem: &Problem) -> Result<Forces, DeviceError
     let acceleration: Vectors = [device.zeros(n)?, device.zeros(n)?, device.zeros(n)?];
     let potential = problem.with_potential.then(|| device.zeros(n)).transpose()?;
     let mass = device.upload(problem.mass)?;
-    DeviceDirect::new(device, n, &place.strategy)?.forces(
-        columns(&position),
-        &mass,
-        problem.g,
-        problem.eps,
-        columns(&acceleration),
-        potential.as_ref(),
-    )?;
+    DeviceSolver::new(device, n, &place.strategy)?.forces(&Evaluation {
+        position: columns(&position),
+        mass: &mass,
+        g: problem.g,
+        eps: problem.eps,
+        acceptance,
+        previous: None,
+        acceleration: columns(&acceleration),
+        potential: potential.as_ref(),
+    })?;
     let [x, y, z] = &acceleration;
     Ok(Forces {
         acceleration: Vec3s { x: x.to_vec()?, y: y.to_vec()?, z: z.to_vec()? },

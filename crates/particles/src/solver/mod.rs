@@ -3,6 +3,7 @@
 //! Which terms are summed, and in which order, depends on the bodies, the settings and the instruction set
 //! alone; threads only decide who computes which group of targets.
 
+pub mod device;
 pub mod direct;
 mod frame;
 pub mod jerk;

@@ -11,6 +11,7 @@
 //! - No cell has a single child: chains collapse into the smallest cube that still holds the bodies.
 
 mod build;
+pub mod device;
 mod groups;
 mod moments;
 mod morton;

@@ -10,8 +10,11 @@ use orrery_particles::simd::InstructionSet;
 use orrery_particles::solver::Problem;
 
 use super::{precisions, repeats, sizes};
-use crate::args::{Bench, BenchBodies};
+use crate::args::Bench;
 use crate::say::say;
+
+/// The force error that the relative acceptance is tuned to, unless told otherwise.
+const RMS: f64 = 1e-3;
 
 /// All pairs.
 pub fn direct(arguments: &Bench, set: InstructionSet) -> Vec<Measurement> {
@@ -50,10 +53,7 @@ pub fn direct(arguments: &Bench, set: InstructionSet) -> Vec<Measurement> {
 
 /// The tree.
 pub fn tree(arguments: &Bench, set: InstructionSet) -> Vec<Measurement> {
-    let shape = match arguments.bodies {
-        BenchBodies::Plummer => Shape::Plummer,
-        BenchBodies::Cube => Shape::Cube,
-    };
+    let shape = arguments.bodies.map_or(Shape::Plummer, Into::into);
     let mut results = Vec::new();
     for n in sizes(arguments, &[100_000, 1_000_000]) {
         let (position, mass) = shape.bodies(n);
@@ -62,7 +62,7 @@ pub fn tree(arguments: &Bench, set: InstructionSet) -> Vec<Measurement> {
                 Problem { position: &position, mass: &mass, g: 1.0, eps: 0.001, with_potential: false };
             let acceptance = match arguments.theta {
                 Some(theta) => Acceptance::Geometric { theta },
-                None => acceptance_for(&problem, precision, set, arguments.rms),
+                None => acceptance_for(&problem, precision, set, arguments.rms.unwrap_or(RMS)),
             };
             let repeats = repeats(arguments) as usize;
             let measured = barnes_hut(set, precision, acceptance, &problem, shape, repeats);
@@ -74,7 +74,7 @@ pub fn tree(arguments: &Bench, set: InstructionSet) -> Vec<Measurement> {
 }
 
 fn print_tree(measured: &Measurement, acceptance: &str) {
-    let (n, report) = (measured.n as f64, measured.report.unwrap_or_default());
+    let (n, report) = (measured.n as f64, measured.tree.unwrap_or_default());
     let times = &measured.times;
     say!("");
     say!("{} bodies, {} precision, {acceptance}", measured.n, precision_name(measured.precision));

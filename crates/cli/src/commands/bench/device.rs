@@ -62,9 +62,8 @@ pub fn bench(arguments: &Bench, device: &Device) -> Result<(Value, Value), Failu
     for precision in precisions(arguments, &PRECISIONS) {
         let entry = tuning.as_ref().and_then(|tuning| tuning.choose(n, precision));
         let default = || Strategy::default_for(device, n, precision);
-        let place =
-            Place { device: device.clone(), strategy: entry.map_or_else(default, |entry| entry.strategy) };
-        results.push(whole_step(&mut bench, n, &place)?);
+        let strategy = entry.map_or_else(default, |entry| entry.strategy);
+        results.push(whole_step(&mut bench, n, device, &strategy)?);
     }
     match kernel_builds(device) {
         Ok(times) => results.push(times),
@@ -75,8 +74,13 @@ pub fn bench(arguments: &Bench, device: &Device) -> Result<(Value, Value), Failu
 }
 
 /// Leapfrog, as a run takes it: kick and drift, forces, kick, and the look for numbers that are none.
-fn whole_step(bench: &mut lab::Bench, n: usize, place: &Place) -> Result<Value, Failure> {
-    let force_seconds = bench.all_pairs(n, &place.strategy, None)?.times.median();
+fn whole_step(
+    bench: &mut lab::Bench,
+    n: usize,
+    device: &Device,
+    strategy: &Strategy,
+) -> Result<Value, Failure> {
+    let force_seconds = bench.all_pairs(n, strategy, None)?.times.median();
     let particles = Plummer { n, seed: 1, ..Plummer::default() }.generate(1.0);
     let particles = particles.map_err(|e| Failure::Usage(e.to_string()))?;
     let settings = GravitySettings {
@@ -84,24 +88,25 @@ fn whole_step(bench: &mut lab::Bench, n: usize, place: &Place) -> Result<Value, 
         eps: 0.01,
         solver: SolverChoice::Direct,
         acceptance: Acceptance::default(),
-        precision: place.strategy.precision,
+        precision: strategy.precision,
     };
-    let mut bodies = Bodies::new(particles, &settings, Some(place))?;
+    let place = Place { device: device.clone(), strategy: (*strategy).into() };
+    let mut bodies = Bodies::new(particles, &settings, Some(&place))?;
     let mut taken = 0;
-    let step = lab::Step::measure::<BodiesError>(&place.device, n, force_seconds, || {
+    let step = lab::Step::measure::<BodiesError>(device, n, force_seconds, || {
         leapfrog(&mut bodies, 1e-4)?;
         taken += 1;
         bodies.check_step(Stamp { step: taken, time: 0.0 })
     })?;
     say!(
         "a leapfrog step of {n} bodies, {}: {}, its forces {} ({:+.1}%)",
-        precision_name(place.strategy.precision),
+        precision_name(strategy.precision),
         show::seconds(step.seconds),
         show::seconds(step.force_seconds),
         100.0 * (step.seconds / step.force_seconds - 1.0)
     );
     let mut line = step.json();
-    line["precision"] = json!(precision_name(place.strategy.precision));
+    line["precision"] = json!(precision_name(strategy.precision));
     Ok(line)
 }
 

@@ -1,8 +1,11 @@
-//! `bench`: how fast the solvers are here, against what the machine could do; and what a checkpoint costs.
+//! `bench`: how fast the solvers and the primitives under them are here, against what the machine could do; and what a
+//! checkpoint costs.
 
 mod checkpoint;
 mod cpu;
 mod device;
+mod primitives;
+mod tree;
 
 use orrery_device::{Choice, Device};
 use orrery_engine::case::{BYTES_PER_BODY, available_memory};
@@ -28,18 +31,25 @@ pub fn bench(arguments: &Bench) -> Result<(), Failure> {
         return Err(Failure::Usage("-n 0 is outside n >= 1".to_owned()));
     }
     arguments.theta.map_or(Ok(()), super::check_theta)?;
-    if !(arguments.rms > 1e-6 && arguments.rms < 0.1) {
-        return Err(Failure::Usage(format!("--rms {} is outside 1e-6 < rms < 0.1", arguments.rms)));
+    if let Some(rms) = arguments.rms.filter(|rms| !(*rms > 1e-6 && *rms < 0.1)) {
+        return Err(Failure::Usage(format!("--rms {rms} is outside 1e-6 < rms < 0.1")));
     }
     if let Some(path) = &arguments.json {
         check_output(path)?;
     }
-    check_memory(&arguments.n)?;
+    match arguments.what {
+        BenchCase::Primitives => primitives::check_sizes(&arguments.n)?,
+        _ => check_memory(&arguments.n)?,
+    }
     let device = chosen_device(arguments)?;
+    check_place(arguments, device.as_ref())?;
     super::use_threads(arguments.threads)?;
     let set = arguments.simd.map_or_else(InstructionSet::best, Into::into).min(InstructionSet::best());
     let (about, results) = match (arguments.what, &device) {
         (_, Some(device)) if arguments.builds => return device::builds(arguments, device),
+        (BenchCase::Tree, Some(device)) => tree::bench(arguments, device)?,
+        (BenchCase::Crossover, Some(device)) => tree::crossover(arguments, device)?,
+        (BenchCase::Primitives, device) => primitives::bench(arguments, device.as_ref(), set)?,
         (_, Some(device)) => device::bench(arguments, device)?,
         (BenchCase::Checkpoint, None) => (about_cpu(set), checkpoint::bench(arguments)?),
         (what, None) => (about_cpu(set), json!(on_cpu(arguments, what, set))),
@@ -49,14 +59,33 @@ pub fn bench(arguments: &Bench) -> Result<(), Failure> {
     write_whole(path, format!("{all:#}\n").as_bytes()).map_err(Failure::Output)
 }
 
-/// Only all pairs are computed on a device so far; `auto` then means the processor for all else.
+/// The solvers run on devices; a checkpoint is the host's.
 fn chosen_device(arguments: &Bench) -> Result<Option<Device>, Failure> {
     match (arguments.what, arguments.place.device) {
-        (BenchCase::Direct, choice) => Ok(Device::open(choice)?),
-        (_, Choice::Auto | Choice::Cpu) => Ok(None),
-        (_, choice) => Err(Failure::Usage(format!(
-            "--device {choice}: only bench direct runs on a device, expected cpu"
+        (BenchCase::Checkpoint, Choice::Auto | Choice::Cpu) => Ok(None),
+        (BenchCase::Checkpoint, choice) => Err(Failure::Usage(format!(
+            "--device {choice}: bench checkpoint does not run there, expected cpu"
         ))),
+        (_, choice) => Ok(Device::open(choice)?),
+    }
+}
+
+/// Refuses flags that would do nothing there.
+fn check_place(arguments: &Bench, device: Option<&Device>) -> Result<(), Failure> {
+    let Bench { what, rms, order, leaf, group, .. } = arguments;
+    let on_device = device.is_some() && *what == BenchCase::Tree;
+    if on_device && rms.is_some() {
+        return Err(Failure::Usage(
+            "--rms is for the processor's tree, expected --theta on a device".to_owned(),
+        ));
+    }
+    let flags = [("--order", order.is_some()), ("--leaf", leaf.is_some()), ("--group", group.is_some())];
+    match flags.iter().find(|(_, given)| *given && !on_device) {
+        Some((flag, _)) => {
+            let words = "is for the tree on a device, expected bench tree --device cuda or opencl";
+            Err(Failure::Usage(format!("{flag} {words}")))
+        }
+        None => Ok(()),
     }
 }
 
@@ -70,20 +99,25 @@ fn on_cpu(arguments: &Bench, what: BenchCase, set: InstructionSet) -> Vec<Value>
     let results = match what {
         BenchCase::Tree => cpu::tree(arguments, set),
         BenchCase::Crossover => cpu::crossover(arguments, set),
-        BenchCase::Direct | BenchCase::Checkpoint => cpu::direct(arguments, set),
+        BenchCase::Direct | BenchCase::Checkpoint | BenchCase::Primitives => cpu::direct(arguments, set),
     };
     results.iter().map(Measurement::json).collect()
 }
 
 /// Refuses numbers of bodies that the host's memory could not hold.
 pub fn check_memory(counts: &[usize]) -> Result<(), Failure> {
+    check_room(counts, BYTES_PER_BODY, "bodies")
+}
+
+/// The same for anything of so many bytes each.
+pub fn check_room(counts: &[usize], bytes_each: u64, what: &str) -> Result<(), Failure> {
     let (Some(&n), Some(available)) = (counts.iter().max(), available_memory()) else { return Ok(()) };
-    let needed = (n as u64).saturating_mul(BYTES_PER_BODY);
+    let needed = (n as u64).saturating_mul(bytes_each);
     if needed <= available {
         return Ok(());
     }
     let (needed, available) = (show_bytes(needed), show_bytes(available));
-    Err(Failure::Usage(format!("-n {n}: {n} bodies need {needed} of memory, {available} are available")))
+    Err(Failure::Usage(format!("-n {n}: {n} {what} need {needed} of memory, {available} are available")))
 }
 
 fn precisions(arguments: &Bench, default: &[Precision]) -> Vec<Precision> {

@@ -2,7 +2,8 @@
 
 use orrery_device::{Arg, Buffer, Device, DeviceError, Kernel, Math};
 
-use super::{Builder, Columns};
+use super::Columns;
+use crate::builder::Builder;
 
 const BLOCK: u32 = 128;
 

@@ -14,7 +14,9 @@ pub use strategy::{Form, Strategy};
 
 use std::time::Duration;
 
-use orrery_device::{Arg, Buffer, Device, DeviceError, Kernel, Math, Module, Origin, Source};
+use orrery_device::{Arg, Buffer, Device, DeviceError, Kernel, Math, Origin};
+
+use crate::builder::Builder;
 
 use jerks::Jerks;
 use pairs_once::PairsOnce;
@@ -34,7 +36,7 @@ pub struct Columns<'a> {
 }
 
 impl<'a> Columns<'a> {
-    fn args(self) -> [Arg<'a>; 3] {
+    pub(crate) fn args(self) -> [Arg<'a>; 3] {
         [self.x.into(), self.y.into(), self.z.into()]
     }
 }
@@ -62,26 +64,6 @@ impl Masses {
     fn of(mass: &[f64]) -> Self {
         let first = mass.first().copied().unwrap_or_default();
         Self { total: mass.iter().sum(), are_equal: first > 0.0 && mass.iter().all(|m| *m == first) }
-    }
-}
-
-/// Kernels as they are built, with where they came from and how long that took.
-struct Builder {
-    device: Device,
-    times: Vec<(String, Origin, Duration)>,
-}
-
-impl Builder {
-    fn build(
-        &mut self,
-        name: &str,
-        text: &str,
-        definitions: &[(&str, String)],
-        math: Math,
-    ) -> Result<Module, DeviceError> {
-        let module = self.device.build(&Source { name, text, definitions, math })?;
-        self.times.push((name.to_owned(), module.origin(), module.build_time()));
-        Ok(module)
     }
 }
 
@@ -143,7 +125,7 @@ impl DeviceDirect {
         if n > MOST_BODIES {
             return Err(DeviceError::Length { device: device.title(), expected: MOST_BODIES, got: n });
         }
-        let builder = Builder { device: device.clone(), times: Vec::new() };
+        let builder = Builder::new(device);
         let strategy = if strategy.fits(device) {
             *strategy
         } else {
@@ -273,7 +255,7 @@ impl DeviceDirect {
 }
 
 /// Groups of this kernel that the device holds at once; a guess where the driver does not tell.
-fn resident_groups(device: &Device, kernel: &Kernel, group: u32) -> u64 {
+pub(crate) fn resident_groups(device: &Device, kernel: &Kernel, group: u32) -> u64 {
     let a_multiprocessor = kernel.groups_a_multiprocessor(group).unwrap_or(4).max(1);
     u64::from(device.properties().multiprocessors.max(1)) * u64::from(a_multiprocessor)
 }

@@ -2,7 +2,8 @@
 
 use orrery_device::{Buffer, Device, DeviceError, Kernel, Math};
 
-use super::{Builder, Evaluation, Frame, Strategy, resident_groups};
+use super::{Evaluation, Frame, Strategy, resident_groups};
+use crate::builder::Builder;
 use crate::settings::Precision;
 
 pub(super) struct PairsOnce {

@@ -2,7 +2,8 @@
 
 use orrery_device::{Buffer, Device, DeviceError, Kernel, Math};
 
-use super::{Builder, Evaluation, Form, Frame, Strategy};
+use super::{Evaluation, Form, Frame, Strategy};
+use crate::builder::Builder;
 
 pub(super) struct Seed {
     device: Device,

@@ -3,6 +3,7 @@
 use orrery_device::{Backend, Device, Kind};
 use serde::{Deserialize, Serialize};
 
+use crate::builder::has_lanes;
 use crate::settings::Precision;
 
 /// The kernel. The first thirteen are the optimisation steps of a course on GPU programming (the seed's ladder),
@@ -162,11 +163,4 @@ impl Strategy {
         let splits = if *splits == 0 { String::new() } else { format!(", splits {splits}") };
         format!("{form}, block {block}, targets {targets}, unroll {unroll}{splits}")
     }
-}
-
-/// Whether lanes of a group can hand numbers to one another: NVIDIA's through CUDA or OpenCL. Elsewhere
-/// `PairsOnce` works, through local memory, and is slow.
-fn has_lanes(device: &Device) -> bool {
-    let properties = device.properties();
-    properties.kind == Kind::Gpu && properties.vendor.to_ascii_lowercase().contains("nvidia")
 }

@@ -2,7 +2,8 @@
 
 use orrery_device::{Buffer, Device, DeviceError, Kernel, Math};
 
-use super::{Builder, Evaluation, Frame};
+use super::{Evaluation, Frame};
+use crate::builder::Builder;
 
 /// Threads a group.
 pub(super) const GROUP: u32 = 256;

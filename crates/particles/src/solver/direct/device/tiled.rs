@@ -2,7 +2,8 @@
 
 use orrery_device::{Arg, Buffer, Device, DeviceError, Kernel, Math};
 
-use super::{Builder, Evaluation, Strategy, resident_groups};
+use super::{Evaluation, Strategy, resident_groups};
+use crate::builder::Builder;
 use crate::settings::Precision;
 
 /// Parts of the sums, as the kernel writes them.

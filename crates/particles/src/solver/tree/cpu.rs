@@ -19,12 +19,12 @@ use std::time::Instant;
 use orrery_model::Vec3s;
 use rayon::prelude::*;
 
-use super::direct::MIXED_FROM;
-use super::frame::{Scaling, collect};
-use super::kernels::{BodyList, CellList, LaneSums, NOTHING, add_bodies, add_cells};
-use super::{Forces, Problem, share_out};
 use crate::settings::{Acceptance, LARGEST_THETA, Precision};
 use crate::simd::{InstructionSet, Kernel, MAX_LANES, Real, Vector, dispatch, sum_lanes};
+use crate::solver::direct::MIXED_FROM;
+use crate::solver::frame::{Scaling, collect};
+use crate::solver::kernels::{BodyList, CellList, LaneSums, NOTHING, add_bodies, add_cells};
+use crate::solver::{Forces, Problem, share_out};
 use crate::tree::{Group, Octree};
 
 /// How the sum is computed.
@@ -64,7 +64,7 @@ pub struct Report {
     pub bytes: usize,
 }
 
-/// Sums over the tree. See [`super::Strategy::forces`] for `previous`.
+/// Sums over the tree. See [`crate::solver::Strategy::forces`] for `previous`.
 pub fn forces(problem: &Problem, strategy: &Strategy, previous: Option<&Vec3s>) -> (Forces, Report) {
     match strategy.precision {
         // As in `direct`: a group may hold all bodies, and one far away would cost the others their digits.

@@ -1,0 +1,48 @@
+//! The ladder of reductions: sums of f32, over block sizes.
+
+use orrery_device::{Device, DeviceError, ceiling};
+use orrery_primitives::reduce::rungs::{BLOCKS, RungSum, rungs};
+use orrery_primitives::reduce::{Operation, cpu, plain};
+use rayon::prelude::*;
+
+use super::grid::{Grid, Judged, Row};
+use super::peaks::{rate_on_cpu, rate_on_device};
+use crate::LabError;
+
+/// Measures every rung that `device` has, after the processor's; `progress` hears each rung's name before it is measured.
+pub fn measure(device: Option<&Device>, n: usize, progress: &mut dyn FnMut(&str)) -> Result<Grid, LabError> {
+    let numbers: Vec<f32> = (0..n).into_par_iter().map(|i| (i % 1024) as f32 / 1024.0).collect();
+    let bytes = 4.0 * n as f64;
+    progress("CPU");
+    let mut grid = Grid {
+        title: "sum of f32".to_owned(),
+        device: device.map_or_else(crate::devices::cpu_name, |device| device.title()),
+        n,
+        counted: "numbers",
+        over: "threads a group",
+        columns: BLOCKS.map(|block| block.to_string()).to_vec(),
+        judged: Judged::ByBest,
+        copy: None,
+        on_cpu: vec![
+            ("CPU, one thread", rate_on_cpu(bytes, || plain(Operation::Sum, &numbers))),
+            ("CPU, all cores", rate_on_cpu(bytes, || cpu(Operation::Sum, &numbers))),
+        ],
+        rungs: Vec::new(),
+    };
+    let Some(device) = device else { return Ok(grid) };
+    grid.copy = Some(ceiling::measure(device)?.copy_bytes_per_s);
+    let (from, to) = (device.upload(&numbers)?, device.zeros(1)?);
+    for rung in rungs() {
+        progress(rung.name);
+        let rate = |block: u32| -> Result<Option<f64>, DeviceError> {
+            if block > device.properties().largest_group {
+                return Ok(None);
+            }
+            let mut sum = RungSum::new(device, rung.form, block)?;
+            rate_on_device(device, bytes, || sum.queue(&from, &to)).map(Some)
+        };
+        let rates = BLOCKS.map(rate).into_iter().collect::<Result<_, _>>()?;
+        grid.rungs.push(Row { name: rung.name, rates, seed: rung.seed, note: rung.note });
+    }
+    Ok(grid)
+}

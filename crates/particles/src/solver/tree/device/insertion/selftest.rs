@@ -1,0 +1,400 @@
+//! Insertion against the plain sum, and its tree against what a tree must be: `orrery selftest`, and the tests.
+
+use orrery_device::check::Check;
+use orrery_device::{Buffer, Device, DeviceError, Kind};
+use orrery_model::Vec3s;
+use orrery_model::rng::Draws;
+
+use super::Insertion;
+use crate::accuracy::ForceErrors;
+use crate::settings::{Acceptance, Precision};
+use crate::solver::direct::device::Columns;
+use crate::solver::tree::device::{Evaluation, Form, Order, Report, Strategy};
+use crate::solver::{Problem, twin};
+
+/// All of them.
+pub fn checks() -> Vec<Check> {
+    let check = |name: &str, run| Check { name: format!("tree: insertion, {name}"), run };
+    vec![
+        check("against the plain sum", against_the_plain_sum),
+        check("every body in one cell", tree_is_a_tree),
+        check("all cells opened", all_opened),
+        check("planes, lines and points", degenerate),
+        check("bodies that share places", shared_places),
+        check("far bodies", far_body),
+        check("unequal masses and massless bodies", unequal_masses),
+        check("its variants agree", variants_agree),
+        check("the same bits twice", same_bits),
+    ]
+}
+
+/// What may be sorted, voted on and throttled.
+fn variants() -> [Form; 8] {
+    std::array::from_fn(|k| Form::Insertion { sorted: k & 1 != 0, vote: k & 2 != 0, throttled: k & 4 != 0 })
+}
+
+const ALL: Form = Form::Insertion { sorted: true, vote: true, throttled: true };
+const NONE: Form = Form::Insertion { sorted: false, vote: false, throttled: false };
+
+/// Bodies for the checks.
+struct Scene {
+    position: Vec3s,
+    mass: Vec<f64>,
+    eps: f64,
+}
+
+impl Scene {
+    /// Dense towards the middle, masses equal.
+    fn cluster(n: usize) -> Self {
+        let mut position = Vec3s::default();
+        for i in 0..n as u64 {
+            let mut draws = Draws::new(n as u64, 3, i);
+            let radius = draws.uniform().powi(2) + 1e-3;
+            position.push(draws.direction().map(|c| c * radius));
+        }
+        Self { position, mass: vec![1.0 / n as f64; n], eps: 0.01 }
+    }
+
+    fn changed(mut self, change: impl Fn(usize, [f64; 3]) -> [f64; 3]) -> Self {
+        for i in 0..self.mass.len() {
+            self.position.set(i, change(i, self.position.get(i)));
+        }
+        self
+    }
+
+    fn problem(&self) -> Problem<'_> {
+        let Self { position, mass, eps } = self;
+        Problem { position, mass, g: 1.5, eps: *eps, with_potential: false }
+    }
+
+    /// What was found, and the tree with which.
+    fn on(&self, device: &Device, form: Form, theta: f64) -> Result<(Vec3s, Insertion), String> {
+        let mut insertion = Insertion::new(device, self.mass.len(), &strategy(form)).map_err(in_words)?;
+        let found = self.with(&mut insertion, theta, Insertion::queue).map_err(in_words)?;
+        Ok((found, insertion))
+    }
+
+    /// By a tree that may have been used before, through `queue` or `stages`.
+    fn with<T>(
+        &self,
+        insertion: &mut Insertion,
+        theta: f64,
+        call: impl FnOnce(&mut Insertion, &Evaluation) -> Result<T, DeviceError>,
+    ) -> Result<Vec3s, DeviceError> {
+        let (device, n) = (insertion.device.clone(), self.mass.len());
+        let Vec3s { x, y, z } = &self.position;
+        let position = [device.upload(x)?, device.upload(y)?, device.upload(z)?];
+        let found = [device.zeros(n)?, device.zeros(n)?, device.zeros(n)?];
+        let mass = device.upload(&self.mass)?;
+        let Problem { g, eps, .. } = self.problem();
+        let evaluation = Evaluation {
+            position: columns(&position),
+            mass: &mass,
+            g,
+            eps,
+            acceptance: Acceptance::Geometric { theta },
+            previous: None,
+            acceleration: columns(&found),
+            potential: None,
+        };
+        call(insertion, &evaluation)?;
+        Ok(Vec3s { x: found[0].to_vec()?, y: found[1].to_vec()?, z: found[2].to_vec()? })
+    }
+
+    fn right(&self) -> Vec3s {
+        twin::some(&self.problem(), &(0..self.mass.len()).collect::<Vec<_>>()).0
+    }
+
+    /// Holds a variant against the plain sum.
+    fn hold(&self, device: &Device, form: Form, theta: f64, limits: Limits) -> Result<(), String> {
+        let (found, right) = (self.on(device, form, theta)?.0, self.right());
+        let n = self.mass.len();
+        let said = |what: String| Err(format!("{form:?}, n = {n}, theta = {theta}: {what}"));
+        for (i, right) in right.iter().enumerate() {
+            if right == [0.0; 3] && found.get(i) != [0.0; 3] {
+                return said(format!("body {i} should feel nothing, found {:?}", found.get(i)));
+            }
+        }
+        let ForceErrors { median, p99, max, .. } =
+            ForceErrors::of(&found, &(0..n).collect::<Vec<_>>(), &right);
+        if median <= limits.median && p99 <= limits.p99 && max <= limits.max {
+            return Ok(());
+        }
+        said(format!(
+            "relative error: median {median:.1e}, p99 {p99:.1e}, max {max:.1e}, expected {limits:?}"
+        ))
+    }
+}
+
+fn strategy(form: Form) -> Strategy {
+    Strategy { form, precision: Precision::Single, order: Order::Monopole, leaf_size: 1, group_size: 32 }
+}
+
+fn columns(buffers: &[Buffer<f64>; 3]) -> Columns<'_> {
+    Columns { x: &buffers[0], y: &buffers[1], z: &buffers[2] }
+}
+
+fn in_words(error: DeviceError) -> String {
+    error.to_string()
+}
+
+/// The largest errors that a variant may have.
+#[derive(Clone, Copy, Debug)]
+struct Limits {
+    median: f64,
+    p99: f64,
+    max: f64,
+}
+
+impl Limits {
+    /// A cell without its quadrupole errs by some (l / r)² of its pull. Measured on clusters of 33 to 5,000 bodies at theta from
+    /// 0.3 to 0.9: 0.008, 0.045 and 0.08 theta² at most.
+    fn of(theta: f64) -> Self {
+        let theta2 = theta * theta;
+        Self { median: 0.016 * theta2, p99: 0.09 * theta2, max: 0.16 * theta2 }
+    }
+
+    /// In a plane, or of a few heavy places: fewer partners whose errors even out.
+    fn of_few(theta: f64) -> Self {
+        let theta2 = theta * theta;
+        Self { median: 0.05 * theta2, p99: 0.25 * theta2, max: 0.4 * theta2 }
+    }
+
+    /// On a line the pulls from both sides cancel, and somewhere they do so entirely.
+    fn on_a_line(theta: f64) -> Self {
+        Self { median: 0.15 * theta * theta, p99: f64::INFINITY, max: f64::INFINITY }
+    }
+
+    /// As for the direct sum: coordinates rounded to 2^-24 of their size, a softening of a hundredth.
+    const ROUNDING: Self = Self { median: 2e-6, p99: 2e-5, max: 2e-4 };
+}
+
+/// A processor's OpenCL takes its time; there, few combinations stand for all.
+fn is_slow(device: &Device) -> bool {
+    device.properties().kind != Kind::Gpu
+}
+
+fn against_the_plain_sum(device: &Device) -> Result<(), String> {
+    for n in [1, 2, 33, 1000, 5000] {
+        let scene = Scene::cluster(n);
+        for theta in [0.3, 0.5, 0.7, 0.9] {
+            let forms = if n == 5000 && is_slow(device) { &[ALL][..] } else { &[ALL, NONE] };
+            for form in forms {
+                scene.hold(device, *form, theta, Limits::of(theta))?;
+            }
+        }
+    }
+    // Nothing hides the rounding of a near pair's coordinates.
+    let hard = Scene { eps: 0.0, ..Scene::cluster(1000) };
+    hard.hold(device, ALL, 0.5, Limits { max: 0.4, ..Limits::of(0.5) })
+}
+
+/// The tree as it lies on the device.
+struct Read {
+    n: usize,
+    node: Vec<[f32; 4]>,
+    child: Vec<u32>,
+    count: Vec<u32>,
+    /// Bodies in the order in which a walk meets them.
+    met: Vec<u32>,
+    cells: u64,
+}
+
+impl Read {
+    /// Mass and first moments of the bodies in a cell, summed anew.
+    fn visit(&mut self, cell: usize) -> Result<[f64; 4], String> {
+        let (mut sum, first) = ([0.0; 4], self.met.len());
+        let children: Vec<u32> =
+            self.child[8 * cell..][..8].iter().copied().take_while(|&node| node as i32 >= 0).collect();
+        if cell > 0 && children.len() < 2 {
+            return Err(format!("cell {cell} has {} children, expected 2 or more", children.len()));
+        }
+        self.cells += 1;
+        for node in children {
+            let part = match (node as usize).checked_sub(self.n) {
+                Some(below) => self.visit(below)?,
+                None => {
+                    self.met.push(node);
+                    let [x, y, z, m] = self.node[node as usize].map(f64::from);
+                    [m * x, m * y, m * z, m]
+                }
+            };
+            sum = std::array::from_fn(|c| sum[c] + part[c]);
+        }
+        let [x, y, z, mass] = self.node[self.n + cell].map(f64::from);
+        let bodies = self.met.len() - first;
+        // Each level rounds to 2^-24 of a place in a box two units across or less.
+        let off =
+            [x, y, z].iter().zip(&sum).map(|(c, moment)| (c * sum[3] - moment).abs()).fold(0.0, f64::max);
+        if (mass - sum[3]).abs() > 2e-6 * sum[3] || off > 2e-6 * sum[3] || bodies != self.count[cell] as usize
+        {
+            let found = format!("mass {mass}, centre {:?}, {} bodies", [x, y, z], self.count[cell]);
+            return Err(format!("cell {cell}: found {found}, expected moments {sum:?} of {bodies} bodies"));
+        }
+        Ok(sum)
+    }
+}
+
+fn tree_is_a_tree(device: &Device) -> Result<(), String> {
+    for scene in [Scene::cluster(1), Scene::cluster(2), Scene::cluster(1000), on_few_places(1000)] {
+        let n = scene.mass.len();
+        let tree = scene.on(device, ALL, 0.5)?.1;
+        let read = || {
+            let (node, child) = (tree.node.to_vec()?, tree.child.to_vec()?);
+            let read = Read { n, node, child, count: tree.count.to_vec()?, met: Vec::new(), cells: 0 };
+            Ok((read, tree.order.to_vec()?, tree.report()?))
+        };
+        let (mut read, order, report) = read().map_err(in_words)?;
+        read.visit(0)?;
+        let Report { cells, .. } = report;
+        if read.cells != cells || cells > n as u64 {
+            return Err(format!("{cells} cells of {n} bodies, {} met", read.cells));
+        }
+        if read.met != order {
+            return Err(format!("n = {n}: bodies are not in the order of the tree"));
+        }
+        read.met.sort_unstable();
+        if !read.met.iter().copied().eq(0..n as u32) {
+            return Err(format!("n = {n}: some body is not met just once"));
+        }
+    }
+    Ok(())
+}
+
+/// An opening angle so small that nothing is accepted leaves the plain sum, in every variant.
+fn all_opened(device: &Device) -> Result<(), String> {
+    for form in variants() {
+        for n in if is_slow(device) { [33, 300] } else { [33, 2000] } {
+            Scene::cluster(n).hold(device, form, 1e-9, Limits::ROUNDING)?;
+        }
+    }
+    Ok(())
+}
+
+fn degenerate(device: &Device) -> Result<(), String> {
+    let flat = |_, [x, y, _]: [f64; 3]| [x, y, 0.3];
+    let line = |_, [x, ..]: [f64; 3]| [1.0 + x, 1.0 + 2.0 * x, 1.0 - x];
+    let axis = |_, [x, ..]: [f64; 3]| [0.0, x, 0.0];
+    let point = |_, _| [0.4, -0.7, 12.3];
+    for form in [ALL, NONE] {
+        for n in [2, 33, 1000] {
+            // Nothing accepted: the plain sum, but for places that lie off the origin, where f32 has fewer digits.
+            let limits = Limits { p99: 1e-3, max: 1e-1, ..Limits::ROUNDING };
+            Scene::cluster(n).changed(line).hold(device, form, 1e-9, limits)?;
+            for theta in [0.3, 0.7] {
+                Scene::cluster(n).changed(flat).hold(device, form, theta, Limits::of_few(theta))?;
+                Scene::cluster(n).changed(line).hold(device, form, theta, Limits::on_a_line(theta))?;
+                Scene::cluster(n).changed(axis).hold(device, form, theta, Limits::on_a_line(theta))?;
+                for eps in [0.01, 0.0] {
+                    let scene = Scene { eps, ..Scene::cluster(n).changed(point) };
+                    // The sum without softening is no number.
+                    let right = vec![0.0; n];
+                    let found = scene.on(device, form, theta)?.0;
+                    if [found.x, found.y, found.z].iter().any(|column| *column != right) {
+                        return Err(format!("{form:?}, n = {n}, eps = {eps}: a point pulls itself"));
+                    }
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// All bodies on a few places.
+fn on_few_places(n: usize) -> Scene {
+    let places = Scene::cluster(11).position;
+    Scene::cluster(n).changed(|i, _| places.get(i * i % 11))
+}
+
+fn shared_places(device: &Device) -> Result<(), String> {
+    for form in [ALL, NONE] {
+        for n in [2, 33, 1000] {
+            on_few_places(n).hold(device, form, 0.5, Limits::of_few(0.5))?;
+            // Pairs so near that they part only far down, and pairs that share their point of the grid and no more.
+            for distance in [1e-7, 1e-12] {
+                let pairs = Scene::cluster(n).position;
+                let beside = |i: usize, p: [f64; 3]| match i % 2 {
+                    0 => p,
+                    _ => pairs.get(i - 1).map(|c| c + distance),
+                };
+                Scene::cluster(n).changed(beside).hold(device, form, 0.5, Limits::of_few(0.5))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// One body so far out that the others share few cells, few points of the grid, or one.
+fn far_body(device: &Device) -> Result<(), String> {
+    for form in [ALL, NONE] {
+        for distance in [1e6, 1e9, 1e10] {
+            for i in [0, 17] {
+                let far = |k, p: [f64; 3]| if k == i { [distance, -2.0 * distance, distance] } else { p };
+                Scene::cluster(300).changed(far).hold(device, form, 0.5, Limits::of(0.5))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn unequal_masses(device: &Device) -> Result<(), String> {
+    for n in [33, 1000] {
+        let mut scene = Scene::cluster(n);
+        for (i, mass) in scene.mass.iter_mut().enumerate() {
+            let draw = Draws::new(n as u64, 4, i as u64).uniform();
+            *mass = if i % 7 == 3 { 0.0 } else { *mass * 10f64.powf(4.0 * draw - 2.0) };
+        }
+        for form in [ALL, NONE] {
+            scene.hold(device, form, 0.5, Limits::of_few(0.5))?;
+        }
+        let massless = Scene { mass: vec![0.0; n], ..scene };
+        massless.hold(device, ALL, 0.5, Limits::ROUNDING)?;
+    }
+    Ok(())
+}
+
+/// Throttling changes no bit. Nor does the order where bodies walk alone: with a vote it changes who votes together.
+fn variants_agree(device: &Device) -> Result<(), String> {
+    let scene = Scene::cluster(if is_slow(device) { 1000 } else { 20_000 });
+    let found = |sorted, vote, throttled| {
+        let form = Form::Insertion { sorted, vote, throttled };
+        scene.on(device, form, 0.6).map(|(found, _)| found)
+    };
+    let alone = found(false, false, false)?;
+    for (sorted, throttled) in [(false, true), (true, false), (true, true)] {
+        if found(sorted, false, throttled)? != alone {
+            return Err(format!("sorted {sorted}, throttled {throttled}: other bits than without"));
+        }
+    }
+    for sorted in [false, true] {
+        let votes = found(sorted, true, false)?;
+        if found(sorted, true, true)? != votes {
+            return Err(format!("vote, sorted {sorted}: other bits when throttled"));
+        }
+        // More cells are opened, none fewer.
+        let all: Vec<usize> = (0..scene.mass.len()).collect();
+        let error = ForceErrors::of(&votes, &all, &alone).p99;
+        if error > Limits::of(0.6).p99 {
+            return Err(format!("vote, sorted {sorted}: {error:.1e} from the walk without"));
+        }
+    }
+    Ok(())
+}
+
+/// Whichever thread won which race, and whatever the tree held before.
+fn same_bits(device: &Device) -> Result<(), String> {
+    let n = 3000;
+    for scene in [Scene::cluster(n), on_few_places(n)] {
+        for form in [ALL, NONE] {
+            let (first, mut insertion) = scene.on(device, form, 0.7)?;
+            let other = Scene { eps: 1.0, ..Scene::cluster(n).changed(|_, [x, y, z]| [9.0 * y, z, -x]) };
+            for _ in 0..3 {
+                other.with(&mut insertion, 0.3, Insertion::queue).map_err(in_words)?;
+                if scene.with(&mut insertion, 0.7, Insertion::stages).map_err(in_words)? != first {
+                    return Err(format!("{form:?}: two evaluations differ"));
+                }
+            }
+        }
+    }
+    Ok(())
+}

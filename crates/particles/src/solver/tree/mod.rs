@@ -1,0 +1,12 @@
+//! Barnes-Hut: bodies near by one by one, bodies far away as cells with their multipoles.
+//!
+//! `cpu` is the native solver and says what is accepted when; `device` the kernels for GPUs; `rungs` the way from the
+//! first to the best of them, `selftest` what holds each against the plain sum.
+
+pub mod cpu;
+pub mod device;
+pub mod rungs;
+pub(crate) mod scenes;
+pub mod selftest;
+
+pub use cpu::{Report, Strategy, forces};

@@ -1,0 +1,140 @@
+//! Bodies for the checks of trees, awkward ones too, and how they are put on a device.
+
+use orrery_device::{Buffer, Device, DeviceError};
+use orrery_model::Vec3s;
+use orrery_model::rng::Draws;
+
+use super::device::{DeviceTree, Evaluation, Strategy};
+use crate::settings::Acceptance;
+use crate::solver::direct::device::Columns;
+use crate::solver::{Forces, Problem, twin};
+
+/// Bodies at rest.
+pub(crate) struct Scene {
+    pub position: Vec3s,
+    pub mass: Vec<f64>,
+    pub eps: f64,
+}
+
+/// The columns of three buffers.
+pub(crate) fn columns(vectors: &[Buffer<f64>; 3]) -> Columns<'_> {
+    let [x, y, z] = vectors;
+    Columns { x, y, z }
+}
+
+impl Scene {
+    fn new(n: usize, place: impl Fn(&mut Draws) -> [f64; 3]) -> Self {
+        let mut position = Vec3s::default();
+        (0..n as u64).for_each(|i| position.push(place(&mut Draws::new(n as u64, 3, i))));
+        Self { position, mass: vec![1.0 / n.max(1) as f64; n], eps: 0.01 }
+    }
+
+    /// Dense towards the middle, masses equal.
+    pub fn cluster(n: usize) -> Self {
+        Self::new(n, |draws| {
+            let radius = draws.uniform().powi(2) + 1e-3;
+            draws.direction().map(|c| c * radius)
+        })
+    }
+
+    /// Even, in a cube away from the origin.
+    pub fn cube(n: usize) -> Self {
+        Self::new(n, |draws| [0; 3].map(|_| draws.uniform_in(2.0, 3.0)))
+    }
+
+    /// The same bodies elsewhere.
+    pub fn moved(mut self, place: impl Fn(usize, [f64; 3]) -> [f64; 3]) -> Self {
+        for i in 0..self.mass.len() {
+            self.position.set(i, place(i, self.position.get(i)));
+        }
+        self
+    }
+
+    /// Masses over four decades, every seventh none.
+    pub fn with_unequal_masses(mut self) -> Self {
+        for (i, mass) in self.mass.iter_mut().enumerate() {
+            let draw = Draws::new(7, 2, i as u64).uniform();
+            *mass = if i % 7 == 3 { 0.0 } else { *mass * 10f64.powf(4.0 * draw - 2.0) };
+        }
+        self
+    }
+
+    /// Where cells are most: chains that split off one body a level and end in eight parts, one in each of `count` cells of a
+    /// level (a power of eight).
+    pub fn chains(count: u32) -> Self {
+        let (depth, mut position) = (count.ilog2() / 3, Vec3s::default());
+        let mut push =
+            |cell: [u32; 3]| position.push(cell.map(|c| (f64::from(c) + 0.5) / f64::from(1 << 21)));
+        for chain in 0..count {
+            let bit = |level: u32, axis: u32| (chain >> (3 * level + axis) & 1) << (20 - level);
+            let base = [0, 1, 2].map(|axis| (0..depth).map(|level| bit(level, axis)).sum::<u32>());
+            (depth..20).for_each(|level| push(base.map(|c| c | 1 << (20 - level))));
+            (0..17).for_each(|k: u32| push([base[0] | k & 1, base[1] | k >> 1 & 1, base[2] | k >> 2 & 1]));
+        }
+        // The corners hold the cube where the cells are meant.
+        position.push([0.0; 3]);
+        position.push([1.0; 3]);
+        let n = position.len();
+        Self { position, mass: vec![1.0 / n as f64; n], eps: 0.01 }
+    }
+
+    /// Scenes in which trees fail first.
+    pub fn awkward(n: usize) -> Vec<(&'static str, Self)> {
+        vec![
+            ("in a plane", Self::cluster(n).moved(|_, [x, y, _]| [x, y, 0.5])),
+            ("on a line", Self::cluster(n).moved(|_, [x, _, _]| [x, 2.0 * x, -x])),
+            ("at one point", Self::cluster(n).moved(|_, _| [1.0, 2.0, 3.0])),
+            ("at two points", Self::cluster(n).moved(|i, _| [if i % 2 == 0 { 0.0 } else { 1.0 }, 0.0, 0.0])),
+            ("one far away", Self::cluster(n).moved(|i, x| if i == n / 2 { [1e6, -1e6, 3e5] } else { x })),
+            (
+                "keys that coincide",
+                Self::cube(n).moved(|i, x| if i % 3 == 0 { x.map(|c| 2.5 + 1e-9 * c) } else { x }),
+            ),
+        ]
+    }
+
+    pub fn problem(&self) -> Problem<'_> {
+        let Self { position, mass, eps } = self;
+        Problem { position, mass, g: 1.5, eps: *eps, with_potential: true }
+    }
+
+    /// By the plain sum.
+    pub fn right(&self) -> Forces {
+        let (acceleration, potential) =
+            twin::some(&self.problem(), &(0..self.mass.len()).collect::<Vec<_>>());
+        Forces { acceleration, potential: Some(potential) }
+    }
+
+    /// By `strategy`, with potentials if they are asked for, and the tree that computed it.
+    pub fn on(
+        &self,
+        device: &Device,
+        strategy: &Strategy,
+        acceptance: Acceptance,
+        with_potential: bool,
+        previous: Option<&Vec3s>,
+    ) -> Result<(Forces, DeviceTree), DeviceError> {
+        let n = self.mass.len();
+        let upload = |Vec3s { x, y, z }: &Vec3s| {
+            Ok::<_, DeviceError>([device.upload(x)?, device.upload(y)?, device.upload(z)?])
+        };
+        let (position, previous) = (upload(&self.position)?, previous.map(upload).transpose()?);
+        let found = [device.zeros(n)?, device.zeros(n)?, device.zeros(n)?];
+        let (mass, potential) = (device.upload(&self.mass)?, device.zeros(n)?);
+        let mut tree = DeviceTree::new(device, n, strategy)?;
+        let Problem { g, eps, .. } = self.problem();
+        tree.forces(&Evaluation {
+            position: columns(&position),
+            mass: &mass,
+            g,
+            eps,
+            acceptance,
+            previous: previous.as_ref().map(columns),
+            acceleration: columns(&found),
+            potential: with_potential.then_some(&potential),
+        })?;
+        let acceleration = Vec3s { x: found[0].to_vec()?, y: found[1].to_vec()?, z: found[2].to_vec()? };
+        let potential = if with_potential { Some(potential.to_vec()?) } else { None };
+        Ok((Forces { acceleration, potential }, tree))
+    }
+}
