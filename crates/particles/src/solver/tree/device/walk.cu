@@ -289,7 +289,8 @@ walk(GLOBAL uint* counts, GLOBAL const uint* RESTRICT groups, GLOBAL const uint*
                     is_opened = !is_far;
             }
             top -= take;
-            // All have read before anything is written over; this holds the lanes together too.
+            // All have read before anything is written over.
+            LANE_BARRIER();
             const uint opened = BALLOT(is_opened, scratch);
             const uint ones = BALLOT(is_opened && (children & 1), scratch), twos = BALLOT(is_opened && (children & 2), scratch),
                        fours = BALLOT(is_opened && (children & 4), scratch);
