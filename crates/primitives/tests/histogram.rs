@@ -1,26 +1,16 @@
 //! Histograms on every device there is against the plain ones.
 
-use orrery_device::Device;
+mod common;
+
 use orrery_primitives::histogram::binned::{self, BinnedHistogram, Bins};
 use orrery_primitives::histogram::{Histogram, cpu, plain, selftest};
 use proptest::prelude::*;
 
-/// Every device; none is a failure, as tests that run on nothing would pass for ever. A machine that is
-/// known to have no driver sets ORRERY_NO_DEVICE_TESTS.
-fn devices() -> Vec<Device> {
-    let listing = Device::list();
-    let excused = std::env::var_os("ORRERY_NO_DEVICE_TESTS").is_some();
-    assert!(!listing.devices.is_empty() || excused, "no device to test on: {}", listing.notes.join("; "));
-    listing.devices
-}
+use common::{devices, hold};
 
 #[test]
 fn the_selftest_holds() {
-    for device in devices() {
-        for check in selftest::checks() {
-            (check.run)(&device).unwrap_or_else(|word| panic!("{}: {}: {word}", device.title(), check.name));
-        }
-    }
+    hold(&selftest::checks());
 }
 
 #[test]

@@ -1,29 +1,17 @@
 //! Running sums against the plain ones: every check of the self-test, and numbers that no one thought of.
 
-use orrery_device::Device;
+mod common;
+
 use orrery_primitives::Number;
 use orrery_primitives::scan::selftest::SHORT;
 use orrery_primitives::scan::{self, Kind, Scan, Strategy as How};
 use proptest::prelude::*;
 
-/// Every device; none is a failure, as tests that run on nothing would pass for ever. A machine that is known to have
-/// no driver sets ORRERY_NO_DEVICE_TESTS.
-fn devices() -> Vec<Device> {
-    let listing = Device::list();
-    let excused = std::env::var_os("ORRERY_NO_DEVICE_TESTS").is_some();
-    assert!(!listing.devices.is_empty() || excused, "no device to test on: {}", listing.notes.join("; "));
-    listing.devices
-}
+use common::{devices, hold};
 
 #[test]
 fn checks_of_the_self_test() {
-    for device in devices() {
-        for check in scan::selftest::checks() {
-            if let Err(what) = (check.run)(&device) {
-                panic!("{} on {}: {what}", check.name, device.title());
-            }
-        }
-    }
+    hold(&scan::selftest::checks());
 }
 
 fn plain<T: Number>(kind: Kind, numbers: &[T]) -> Vec<T> {

@@ -5,10 +5,10 @@ use std::ops::Range;
 use rayon::prelude::*;
 
 use orrery_model::Vec3s;
+use orrery_primitives::sort;
 
 use super::moments::{self, Moments};
 use super::morton::{self, BITS, Cube};
-use super::sort::sort;
 
 /// A cell of the tree.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -98,7 +98,7 @@ impl Octree {
 fn sorted_keys(position: &Vec3s, cube: &Cube) -> (Vec<u64>, Vec<u32>) {
     let pairs: Vec<_> =
         (0..position.len() as u32).into_par_iter().map(|i| (cube.key(position.get(i as usize)), i)).collect();
-    sort(pairs).into_par_iter().unzip()
+    sort::pairs(pairs).into_par_iter().unzip()
 }
 
 /// The level of the smallest cell that holds two keys.

@@ -15,7 +15,6 @@ pub mod device;
 mod groups;
 mod moments;
 mod morton;
-mod sort;
 
 pub use build::{Cell, Octree};
 pub use groups::Group;
