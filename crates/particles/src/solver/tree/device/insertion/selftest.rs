@@ -1,16 +1,16 @@
 //! Insertion against the plain sum, and its tree against what a tree must be: `orrery selftest`, and the tests.
 
 use orrery_device::check::Check;
-use orrery_device::{Buffer, Device, DeviceError, Kind};
+use orrery_device::{Device, DeviceError, Kind};
 use orrery_model::Vec3s;
 use orrery_model::rng::Draws;
 
 use super::Insertion;
 use crate::accuracy::ForceErrors;
 use crate::settings::{Acceptance, Precision};
-use crate::solver::direct::device::Columns;
+use crate::solver::Problem;
 use crate::solver::tree::device::{Evaluation, Form, Order, Report, Strategy};
-use crate::solver::{Problem, twin};
+use crate::solver::tree::scenes::{Scene, columns};
 
 /// All of them.
 pub fn checks() -> Vec<Check> {
@@ -36,39 +36,9 @@ fn variants() -> [Form; 8] {
 const ALL: Form = Form::Insertion { sorted: true, vote: true, throttled: true };
 const NONE: Form = Form::Insertion { sorted: false, vote: false, throttled: false };
 
-/// Bodies for the checks.
-struct Scene {
-    position: Vec3s,
-    mass: Vec<f64>,
-    eps: f64,
-}
-
 impl Scene {
-    /// Dense towards the middle, masses equal.
-    fn cluster(n: usize) -> Self {
-        let mut position = Vec3s::default();
-        for i in 0..n as u64 {
-            let mut draws = Draws::new(n as u64, 3, i);
-            let radius = draws.uniform().powi(2) + 1e-3;
-            position.push(draws.direction().map(|c| c * radius));
-        }
-        Self { position, mass: vec![1.0 / n as f64; n], eps: 0.01 }
-    }
-
-    fn changed(mut self, change: impl Fn(usize, [f64; 3]) -> [f64; 3]) -> Self {
-        for i in 0..self.mass.len() {
-            self.position.set(i, change(i, self.position.get(i)));
-        }
-        self
-    }
-
-    fn problem(&self) -> Problem<'_> {
-        let Self { position, mass, eps } = self;
-        Problem { position, mass, g: 1.5, eps: *eps, with_potential: false }
-    }
-
     /// What was found, and the tree with which.
-    fn on(&self, device: &Device, form: Form, theta: f64) -> Result<(Vec3s, Insertion), String> {
+    fn inserted(&self, device: &Device, form: Form, theta: f64) -> Result<(Vec3s, Insertion), String> {
         let mut insertion = Insertion::new(device, self.mass.len(), &strategy(form)).map_err(in_words)?;
         let found = self.with(&mut insertion, theta, Insertion::queue).map_err(in_words)?;
         Ok((found, insertion))
@@ -101,13 +71,9 @@ impl Scene {
         Ok(Vec3s { x: found[0].to_vec()?, y: found[1].to_vec()?, z: found[2].to_vec()? })
     }
 
-    fn right(&self) -> Vec3s {
-        twin::some(&self.problem(), &(0..self.mass.len()).collect::<Vec<_>>()).0
-    }
-
     /// Holds a variant against the plain sum.
     fn hold(&self, device: &Device, form: Form, theta: f64, limits: Limits) -> Result<(), String> {
-        let (found, right) = (self.on(device, form, theta)?.0, self.right());
+        let (found, right) = (self.inserted(device, form, theta)?.0, self.right().acceleration);
         let n = self.mass.len();
         let said = |what: String| Err(format!("{form:?}, n = {n}, theta = {theta}: {what}"));
         for (i, right) in right.iter().enumerate() {
@@ -128,10 +94,6 @@ impl Scene {
 
 fn strategy(form: Form) -> Strategy {
     Strategy { form, precision: Precision::Single, order: Order::Monopole, leaf_size: 1, group_size: 32 }
-}
-
-fn columns(buffers: &[Buffer<f64>; 3]) -> Columns<'_> {
-    Columns { x: &buffers[0], y: &buffers[1], z: &buffers[2] }
 }
 
 fn in_words(error: DeviceError) -> String {
@@ -238,7 +200,7 @@ impl Read {
 fn tree_is_a_tree(device: &Device) -> Result<(), String> {
     for scene in [Scene::cluster(1), Scene::cluster(2), Scene::cluster(1000), on_few_places(1000)] {
         let n = scene.mass.len();
-        let tree = scene.on(device, ALL, 0.5)?.1;
+        let tree = scene.inserted(device, ALL, 0.5)?.1;
         let read = || {
             let (node, child) = (tree.node.to_vec()?, tree.child.to_vec()?);
             let read = Read { n, node, child, count: tree.count.to_vec()?, met: Vec::new(), cells: 0 };
@@ -280,16 +242,16 @@ fn degenerate(device: &Device) -> Result<(), String> {
         for n in [2, 33, 1000] {
             // Nothing accepted: the plain sum, but for places that lie off the origin, where f32 has fewer digits.
             let limits = Limits { p99: 1e-3, max: 1e-1, ..Limits::ROUNDING };
-            Scene::cluster(n).changed(line).hold(device, form, 1e-9, limits)?;
+            Scene::cluster(n).moved(line).hold(device, form, 1e-9, limits)?;
             for theta in [0.3, 0.7] {
-                Scene::cluster(n).changed(flat).hold(device, form, theta, Limits::of_few(theta))?;
-                Scene::cluster(n).changed(line).hold(device, form, theta, Limits::on_a_line(theta))?;
-                Scene::cluster(n).changed(axis).hold(device, form, theta, Limits::on_a_line(theta))?;
+                Scene::cluster(n).moved(flat).hold(device, form, theta, Limits::of_few(theta))?;
+                Scene::cluster(n).moved(line).hold(device, form, theta, Limits::on_a_line(theta))?;
+                Scene::cluster(n).moved(axis).hold(device, form, theta, Limits::on_a_line(theta))?;
                 for eps in [0.01, 0.0] {
-                    let scene = Scene { eps, ..Scene::cluster(n).changed(point) };
+                    let scene = Scene { eps, ..Scene::cluster(n).moved(point) };
                     // The sum without softening is no number.
                     let right = vec![0.0; n];
-                    let found = scene.on(device, form, theta)?.0;
+                    let found = scene.inserted(device, form, theta)?.0;
                     if [found.x, found.y, found.z].iter().any(|column| *column != right) {
                         return Err(format!("{form:?}, n = {n}, eps = {eps}: a point pulls itself"));
                     }
@@ -303,7 +265,7 @@ fn degenerate(device: &Device) -> Result<(), String> {
 /// All bodies on a few places.
 fn on_few_places(n: usize) -> Scene {
     let places = Scene::cluster(11).position;
-    Scene::cluster(n).changed(|i, _| places.get(i * i % 11))
+    Scene::cluster(n).moved(|i, _| places.get(i * i % 11))
 }
 
 fn shared_places(device: &Device) -> Result<(), String> {
@@ -317,7 +279,7 @@ fn shared_places(device: &Device) -> Result<(), String> {
                     0 => p,
                     _ => pairs.get(i - 1).map(|c| c + distance),
                 };
-                Scene::cluster(n).changed(beside).hold(device, form, 0.5, Limits::of_few(0.5))?;
+                Scene::cluster(n).moved(beside).hold(device, form, 0.5, Limits::of_few(0.5))?;
             }
         }
     }
@@ -330,7 +292,7 @@ fn far_body(device: &Device) -> Result<(), String> {
         for distance in [1e6, 1e9, 1e10] {
             for i in [0, 17] {
                 let far = |k, p: [f64; 3]| if k == i { [distance, -2.0 * distance, distance] } else { p };
-                Scene::cluster(300).changed(far).hold(device, form, 0.5, Limits::of(0.5))?;
+                Scene::cluster(300).moved(far).hold(device, form, 0.5, Limits::of(0.5))?;
             }
         }
     }
@@ -358,7 +320,7 @@ fn variants_agree(device: &Device) -> Result<(), String> {
     let scene = Scene::cluster(if is_slow(device) { 1000 } else { 20_000 });
     let found = |sorted, vote, throttled| {
         let form = Form::Insertion { sorted, vote, throttled };
-        scene.on(device, form, 0.6).map(|(found, _)| found)
+        scene.inserted(device, form, 0.6).map(|(found, _)| found)
     };
     let alone = found(false, false, false)?;
     for (sorted, throttled) in [(false, true), (true, false), (true, true)] {
@@ -386,8 +348,8 @@ fn same_bits(device: &Device) -> Result<(), String> {
     let n = 3000;
     for scene in [Scene::cluster(n), on_few_places(n)] {
         for form in [ALL, NONE] {
-            let (first, mut insertion) = scene.on(device, form, 0.7)?;
-            let other = Scene { eps: 1.0, ..Scene::cluster(n).changed(|_, [x, y, z]| [9.0 * y, z, -x]) };
+            let (first, mut insertion) = scene.inserted(device, form, 0.7)?;
+            let other = Scene { eps: 1.0, ..Scene::cluster(n).moved(|_, [x, y, z]| [9.0 * y, z, -x]) };
             for _ in 0..3 {
                 other.with(&mut insertion, 0.3, Insertion::queue).map_err(in_words)?;
                 if scene.with(&mut insertion, 0.7, Insertion::stages).map_err(in_words)? != first {
