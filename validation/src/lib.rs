@@ -34,7 +34,7 @@ pub fn tree(eps: f64, theta: f64, precision: Precision) -> GravitySettings {
 /// Takes `steps` steps of `dt`.
 ///
 /// # Panics
-/// If a body is no longer at a finite place: every figure measured after that would be meaningless.
+/// If a body is no longer at a finite position: every figure measured after that would be meaningless.
 pub fn advance(bodies: &mut Bodies, method: IntegratorChoice, dt: f64, steps: usize) {
     let outcome = (0..steps).try_for_each(|_| method.step(bodies, dt));
     if let Err(error) = outcome.and_then(|()| bodies.check_finite()) {

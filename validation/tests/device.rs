@@ -3,7 +3,7 @@
 use orrery_device::Device;
 use orrery_model::Particles;
 use orrery_model::ic::{FigureEight, Kepler, Plummer, UniformSphere};
-use orrery_particles::bodies::{Bodies, Place};
+use orrery_particles::bodies::{Bodies, DeviceSetup};
 use orrery_particles::settings::IntegratorChoice::{self, Hermite4, Leapfrog, Yoshida6};
 use orrery_particles::settings::{GravitySettings, Precision};
 use orrery_validation::{
@@ -23,8 +23,8 @@ fn on(device: &Device, start: &Particles, eps: f64, precision: Precision) -> Bod
 }
 
 fn under(device: &Device, start: &Particles, settings: &GravitySettings) -> Bodies {
-    let place = Place::new(device, start.len(), settings);
-    Bodies::new(start.clone(), settings, Some(&place)).unwrap()
+    let setup = DeviceSetup::new(device, start.len(), settings);
+    Bodies::new(start.clone(), settings, Some(&setup)).unwrap()
 }
 
 /// Halving the step divides the distance by which an orbit does not close by 2^order.

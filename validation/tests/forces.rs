@@ -5,7 +5,7 @@ use orrery_model::ic::Plummer;
 use orrery_model::{Particles, Vec3s};
 use orrery_particles::accuracy::ForceErrors;
 use orrery_particles::settings::Precision;
-use orrery_particles::solver::{Problem, Strategy, twin};
+use orrery_particles::solver::{CpuStrategy, Problem, reference};
 use orrery_validation::{norm, tree};
 
 /// |Σ m a| / Σ m |a|: the share of the forces that does not cancel. Newton's third law says all of it must.
@@ -22,9 +22,9 @@ fn errors_are_below(n: usize, bounds: [(f64, f64); 4]) {
     let Particles { position, mass, .. } = &bodies;
     let problem = Problem { position, mass, g: 1.0, eps: 0.0, with_potential: false };
     let sample: Vec<usize> = (0..n).step_by(n / 10_000).collect();
-    let (right, _) = twin::some(&problem, &sample);
+    let (right, _) = reference::forces_on(&problem, &sample);
     for (theta, bound) in bounds {
-        let strategy = Strategy::resolve(&tree(0.0, theta, Precision::Mixed), n);
+        let strategy = CpuStrategy::resolve(&tree(0.0, theta, Precision::Mixed), n);
         let found = strategy.forces(&problem, None).acceleration;
         let ForceErrors { rms, median, p99, p9999, max } = ForceErrors::of(&found, &sample, &right);
         let leak = momentum_leak(mass, &found);

@@ -2,7 +2,7 @@
 
 mod lab;
 
-pub use lab::{Bench, BenchCase, Devices, Ladder, LadderName, Selftest, Tune};
+pub use lab::{BenchArgs, BenchCase, Devices, Ladder, LadderName, Selftest, Tune};
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -67,7 +67,7 @@ pub enum Command {
         #[command(flatten)]
         gravity: Gravity,
         #[command(flatten)]
-        place: Place,
+        device_args: DeviceArgs,
         /// Where to write id, acceleration and potential
         #[arg(short, long, value_name = "FILE", default_value = "forces.npz")]
         output: PathBuf,
@@ -79,7 +79,7 @@ pub enum Command {
         #[command(flatten)]
         gravity: Gravity,
         #[command(flatten)]
-        place: Place,
+        device_args: DeviceArgs,
         /// Bodies to compare, spread evenly over the file
         #[arg(long, value_name = "K", default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
         sample: u64,
@@ -95,10 +95,10 @@ pub enum Command {
         #[arg(long, value_name = "LENGTH", allow_negative_numbers = true)]
         softening: Option<f64>,
         #[command(flatten)]
-        place: Place,
+        device_args: DeviceArgs,
     },
     /// Measure the speed of the solvers on this machine
-    Bench(Bench),
+    Bench(BenchArgs),
     /// List the devices there are, with their figures as told and as measured
     Devices(Devices),
     /// Check that the devices compute rightly
@@ -164,7 +164,7 @@ pub struct Resume {
 
 /// Where to compute.
 #[derive(Clone, Copy, Debug, Args)]
-pub struct Place {
+pub struct DeviceArgs {
     /// Where to compute: auto, cpu, cuda, cuda:1, opencl, opencl:1; auto takes the first GPU, without one the processor; a
     /// run that goes on takes what it had
     #[arg(long, value_name = "DEVICE", default_value = "auto", value_parser = device)]
@@ -179,7 +179,7 @@ fn device(text: &str) -> Result<Choice, String> {
 #[derive(Debug, Args)]
 pub struct Running {
     #[command(flatten)]
-    pub place: Place,
+    pub device_args: DeviceArgs,
     /// Ignore what orrery tune found; a run that goes on computes as it did
     #[arg(long)]
     pub no_tuned: bool,

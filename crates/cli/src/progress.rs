@@ -5,7 +5,7 @@ use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
-use orrery_engine::control::{News, Status};
+use orrery_engine::control::{RunEvent, Status};
 use orrery_model::Units;
 use terminal_size::terminal_size_of;
 
@@ -58,50 +58,50 @@ impl Progress {
     }
 
     /// Whatever a run tells.
-    pub fn hear(&mut self, news: &News<'_>) {
+    pub fn hear(&mut self, news: &RunEvent<'_>) {
         let quiet = matches!(self.manner, Manner::Quiet);
         match news {
-            News::Step(status) => self.report(status),
-            News::Spot(spot) if !quiet => say!("device: {spot}"),
-            News::Tuned(strategy) if !quiet => say!("tuned: {}", strategy.describe()),
-            News::Spot(_) | News::Tuned(_) => {}
-            News::Resumed { case, .. } if quiet => self.units = case.units,
-            News::Checkpoint { .. } if quiet => {}
-            News::Resumed { case, path, step, time } => {
+            RunEvent::Step(status) => self.report(status),
+            RunEvent::Device(selected) if !quiet => say!("device: {selected}"),
+            RunEvent::Tuned(strategy) if !quiet => say!("tuned: {}", strategy.describe()),
+            RunEvent::Device(_) | RunEvent::Tuned(_) => {}
+            RunEvent::Resumed { case, .. } if quiet => self.units = case.units,
+            RunEvent::Checkpoint { .. } if quiet => {}
+            RunEvent::Resumed { case, path, step, time } => {
                 self.units = case.units;
                 let is_over = *time >= case.time.end;
                 let what = if is_over { "at its end" } else { "going on" };
                 let (name, time, path) = (&case.name, case.units.show_time(*time), path.display());
                 self.note(format_args!("{name}: {what} after step {step}, t = {time}, from {path}"));
             }
-            News::Checkpoint { path, step } => {
+            RunEvent::Checkpoint { path, step } => {
                 self.note(format_args!("checkpoint after step {step}: {}", path.display()));
             }
-            News::Damaged(error) => {
+            RunEvent::Damaged(error) => {
                 self.note(format_args!("warning: passed over a damaged checkpoint: {error}"));
             }
-            News::Moved { before, now } => self.note(format_args!(
+            RunEvent::Moved { before, now } => self.note(format_args!(
                 "warning: the checkpoint was written by {before}, this is {now}: the last bits may differ"
             )),
-            News::BegunAnew(path) => self.note(format_args!(
+            RunEvent::BegunAnew(path) => self.note(format_args!(
                 "warning: {}: begun anew; what was there is kept as .changed",
                 path.display()
             )),
-            News::Unwritten(error) => self.note(format_args!("warning: {error}")),
-            News::Unlocked => self.note(format_args!(
+            RunEvent::Unwritten(error) => self.note(format_args!("warning: {error}")),
+            RunEvent::Unlocked => self.note(format_args!(
                 "warning: this file system has no locks: nothing keeps a second run out of the directory"
             )),
-            News::Missing { path, count } => self.note(format_args!(
+            RunEvent::Missing { path, count } => self.note(format_args!(
                 "warning: {}: it and {} more that the run wrote are missing; only what follows is written",
                 path.display(),
                 count - 1
             )),
-            News::Waiting { error, pause } => self.note(format_args!(
+            RunEvent::Waiting { error, pause } => self.note(format_args!(
                 "waiting: {error}; the next attempt is in {}",
                 show_duration(pause.as_secs_f64())
             )),
-            News::StorageIsBack => self.note(format_args!("written after all, going on")),
-            News::EnergyError { step, error, limit } => self.note(format_args!(
+            RunEvent::StorageIsBack => self.note(format_args!("written after all, going on")),
+            RunEvent::EnergyError { step, error, limit } => self.note(format_args!(
                 "warning: step {step}: the energy error is {error:.1e}, beyond {limit} ([limits] energy_error); \
                  a shorter step or a larger softening may help"
             )),

@@ -201,10 +201,13 @@ fn bench_of_the_tree_on_a_device() {
             assert!(line[key].as_f64().unwrap() > 0.0, "{key}: {line}");
         }
         let tree = &line["tree"];
-        for key in ["build_seconds", "moments_seconds", "walk_seconds", "body_terms_a_body", "bytes_a_body"] {
+        for key in
+            ["build_seconds", "moments_seconds", "walk_seconds", "body_terms_per_body", "bytes_per_body"]
+        {
             assert!(tree[key].as_f64().unwrap() > 0.0, "{key}: {line}");
         }
-        let mean = tree["body_terms_a_body"].as_f64().unwrap() + tree["cell_terms_a_body"].as_f64().unwrap();
+        let mean =
+            tree["body_terms_per_body"].as_f64().unwrap() + tree["cell_terms_per_body"].as_f64().unwrap();
         assert!(
             tree["most_terms"].as_f64().unwrap() >= mean && tree["cells"].as_u64().unwrap() > 1,
             "{line}"
@@ -263,7 +266,7 @@ fn bench_on_a_device_in_words_and_json() {
     assert!(said.contains("kernels built in "), "{said}");
     let all = json(&room, "b.json");
     assert_eq!(all["device"]["kind"], "opencl");
-    assert_eq!(all["flops_a_pair"], 20.0);
+    assert_eq!(all["flops_per_pair"], 20.0);
     let results = all["results"].as_array().unwrap();
     let forces: Vec<_> = results.iter().filter(|line| line["case"] == "direct").collect();
     assert_eq!(forces.len(), 6);

@@ -54,13 +54,13 @@ fn flops(
     const CHAINS: u32 = 8;
     const STEPS: u32 = 16;
     let is_cpu = device.properties().kind == Kind::Cpu;
-    let group = device.properties().largest_group.min(256);
+    let group = device.properties().max_block_size.min(256);
     // Eight groups of 256 fill a multiprocessor's 2048 threads; four times that evens out the tail.
     let groups = device.properties().multiprocessors * if is_cpu { 4 } else { 32 };
     let definitions = [
         ("REAL", real.to_owned()),
         ("MULTIPLY_ADD", multiply_add.to_owned()),
-        ("GROUP_SIZE", group.to_string()),
+        ("BLOCK_SIZE", group.to_string()),
         ("CHAINS", CHAINS.to_string()),
         ("STEPS", STEPS.to_string()),
         // A processor's compiler turns the threads between two barriers into a loop, which it vectorises.

@@ -37,7 +37,7 @@ pub enum DeviceError {
         device: String,
         /// The kernel file.
         name: String,
-        /// Its compile-time values: "BLOCK=256 TARGETS=4".
+        /// Its compile-time values: "BLOCK_SIZE=256 TARGETS=4".
         definitions: String,
         /// The compiler's log, whole.
         log: String,
@@ -183,13 +183,13 @@ mod tests {
         let build = DeviceError::Build {
             device,
             name: "direct.cu".to_owned(),
-            definitions: "BLOCK=256".to_owned(),
+            definitions: "BLOCK_SIZE=256".to_owned(),
             log: "direct.cu(3): error".to_owned(),
         };
         let first = build.to_string();
         assert_eq!(
             first.lines().next(),
-            Some("cuda:0 (NVIDIA H200): direct.cu with BLOCK=256 does not compile:")
+            Some("cuda:0 (NVIDIA H200): direct.cu with BLOCK_SIZE=256 does not compile:")
         );
     }
 }

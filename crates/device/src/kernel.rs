@@ -50,7 +50,7 @@ impl Source<'_> {
         whole
     }
 
-    /// "BLOCK=256 TARGETS=4"
+    /// "BLOCK_SIZE=256 TARGETS=4"
     pub(crate) fn values(&self) -> String {
         let values: Vec<_> = self.definitions.iter().map(|(name, value)| format!("{name}={value}")).collect();
         values.join(" ")
@@ -144,11 +144,11 @@ pub struct Resources {
     /// 32-bit registers a thread, where the driver tells.
     pub registers: Option<u32>,
     /// Bytes of local (shared) memory a group.
-    pub local_bytes: u32,
+    pub shared_bytes: u32,
     /// Bytes a thread keeps in slow memory for want of registers, where the driver tells.
     pub spill_bytes: Option<u32>,
     /// Most threads in a group of this kernel.
-    pub largest_group: u32,
+    pub max_block_size: u32,
 }
 
 /// A function that a queue can launch. Clones are the same function.
@@ -184,15 +184,15 @@ impl Kernel {
     /// Share of a multiprocessor's threads that can be resident at this group size; None where the driver
     /// does not tell.
     pub fn occupancy(&self, group: u32) -> Option<f64> {
-        let threads = self.device().properties().threads_a_multiprocessor?;
-        let groups = self.groups_a_multiprocessor(group)?;
+        let threads = self.device().properties().threads_per_sm?;
+        let groups = self.blocks_per_sm(group)?;
         Some(f64::from(groups) * f64::from(group) / f64::from(threads))
     }
 
     /// Groups of this size that one multiprocessor holds at once; None where the driver does not tell.
-    pub fn groups_a_multiprocessor(&self, group: u32) -> Option<u32> {
+    pub fn blocks_per_sm(&self, group: u32) -> Option<u32> {
         // SAFETY: the kernel lives.
-        unsafe { self.device().driver().groups_a_multiprocessor(self.0.handle, group) }
+        unsafe { self.device().driver().blocks_per_sm(self.0.handle, group) }
     }
 
     pub(crate) fn device(&self) -> &Device {

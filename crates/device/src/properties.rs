@@ -50,17 +50,17 @@ pub struct Properties {
     /// The compiler's version; part of the key of a cached kernel.
     pub compiler: String,
     /// Most threads in a group.
-    pub largest_group: u32,
+    pub max_block_size: u32,
     /// Bytes of local (shared) memory that a group may have.
-    pub local_bytes: u64,
+    pub shared_bytes: u64,
     /// Threads that run in step: a warp, or the multiple that the driver prefers.
     pub lanes: u32,
     /// Whether it computes in double precision.
     pub has_f64: bool,
     /// 32-bit registers of a multiprocessor, where the driver tells.
-    pub registers_a_multiprocessor: Option<u32>,
+    pub registers_per_sm: Option<u32>,
     /// Threads resident on a multiprocessor at most, where the driver tells.
-    pub threads_a_multiprocessor: Option<u32>,
+    pub threads_per_sm: Option<u32>,
     /// Theoretical f32 rate in flop/s, an FMA being two; None where the architecture is not known.
     pub peak_f32: Option<f64>,
     /// Theoretical f64 rate in flop/s, without tensor cores.

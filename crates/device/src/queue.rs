@@ -101,7 +101,7 @@ impl Queue {
             group,
             word,
         };
-        let largest = kernel.resources().largest_group;
+        let largest = kernel.resources().max_block_size;
         if group == 0 || group > largest {
             return Err(failed(format!("a group of this kernel has 1 to {largest} threads")));
         }

@@ -135,7 +135,7 @@ fn held_bytes_follow_the_buffers() {
 /// Buffers, queues and kernels from several threads at once, each with its own numbers.
 #[test]
 fn threads_do_not_disturb_one_another() {
-    let text = "KERNEL(64) add(GLOBAL float* x, float by, int n)\n{\n    int i = GROUP * 64 + THREAD;\n    \
+    let text = "KERNEL(64) add(GLOBAL float* x, float by, int n)\n{\n    int i = BLOCK_INDEX * 64 + THREAD;\n    \
                 if (i < n)\n        x[i] += by;\n}\n";
     for device in devices() {
         let kernel = device.build(&source(text, &[])).unwrap().kernel("add").unwrap();

@@ -10,7 +10,7 @@ use common::{child, devices, said, source};
 /// What happens to the bytes of an entry.
 type Damage = Box<dyn Fn(&[u8]) -> Vec<u8>>;
 
-const TEXT: &str = "KERNEL(32) f(GLOBAL int* x)\n{\n    x[GROUP * 32 + THREAD] = VALUE;\n}\n";
+const TEXT: &str = "KERNEL(32) f(GLOBAL int* x)\n{\n    x[BLOCK_INDEX * 32 + THREAD] = VALUE;\n}\n";
 
 /// Builds with VALUE from the environment, forgets it and builds again; says where both came from.
 #[test]

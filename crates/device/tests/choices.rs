@@ -18,8 +18,8 @@ fn every_device_opens_by_its_label_and_is_itself() {
         }
         let properties = device.properties();
         assert!(!properties.name.is_empty() && properties.name.trim() == properties.name);
-        assert!(properties.memory > 0 && properties.multiprocessors > 0 && properties.largest_group >= 64);
-        assert!(properties.lanes > 0 && properties.local_bytes >= 16 << 10);
+        assert!(properties.memory > 0 && properties.multiprocessors > 0 && properties.max_block_size >= 64);
+        assert!(properties.lanes > 0 && properties.shared_bytes >= 16 << 10);
         assert!(!properties.driver.is_empty() && !properties.compiler.is_empty());
         assert_eq!(device.title(), format!("{} ({})", device.label(), properties.name));
         assert!(!device.can_reach(device));

@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 use common::{devices, source};
 use orrery_device::{Arg, Device, DeviceError, Kernel, Math, Origin, Source, ceiling};
 
-const FILL: &str = "KERNEL(BLOCK) fill(GLOBAL int* x, int value, int n)\n{\n    int i = GROUP * BLOCK + THREAD;\n    \
+const FILL: &str = "KERNEL(BLOCK_SIZE) fill(GLOBAL int* x, int value, int n)\n{\n    int i = BLOCK_INDEX * BLOCK_SIZE + THREAD;\n    \
                     if (i < n)\n        x[i] = value + PLUS;\n}\n";
 
 fn fill(device: &Device, block: u32, plus: i32) -> Kernel {
-    let definitions = [("BLOCK", block.to_string()), ("PLUS", format!("({plus})"))];
+    let definitions = [("BLOCK_SIZE", block.to_string()), ("PLUS", format!("({plus})"))];
     device.build(&source(FILL, &definitions)).unwrap().kernel("fill").unwrap()
 }
 
@@ -20,11 +20,11 @@ fn fill(device: &Device, block: u32, plus: i32) -> Kernel {
 fn a_mistake_in_the_source_is_shown_with_file_and_line() {
     for device in devices() {
         let text = "KERNEL(32) f(GLOBAL int* x)\n{\n    x[0] = 1;\n    x[1] = no_such_thing;\n}\n";
-        let definitions = [("BLOCK", "256".to_owned()), ("TARGETS", "4".to_owned())];
+        let definitions = [("BLOCK_SIZE", "256".to_owned()), ("TARGETS", "4".to_owned())];
         let wrong = Source { name: "wrong.cu", text, definitions: &definitions, math: Math::Precise };
         let error = device.build(&wrong).unwrap_err();
         let message = error.to_string();
-        let first = format!("{}: wrong.cu with BLOCK=256 TARGETS=4 does not compile:", device.title());
+        let first = format!("{}: wrong.cu with BLOCK_SIZE=256 TARGETS=4 does not compile:", device.title());
         assert_eq!(message.lines().next(), Some(first.as_str()));
         let DeviceError::Build { log, .. } = error else { panic!("{error:?}") };
         assert!(log.contains("wrong.cu:4") || log.contains("wrong.cu(4)"), "{log}");
@@ -35,7 +35,7 @@ fn a_mistake_in_the_source_is_shown_with_file_and_line() {
 #[test]
 fn a_missing_kernel_is_named() {
     for device in devices() {
-        let definitions = [("BLOCK", "64".to_owned()), ("PLUS", "0".to_owned())];
+        let definitions = [("BLOCK_SIZE", "64".to_owned()), ("PLUS", "0".to_owned())];
         let module = device.build(&source(FILL, &definitions)).unwrap();
         for name in ["full", "", "fi\0ll"] {
             let message = module.kernel(name).unwrap_err().to_string();
@@ -77,7 +77,7 @@ fn a_launch_that_cannot_be_is_refused_with_its_sizes() {
 fn definitions_make_another_kernel_and_the_same_come_from_memory() {
     for device in devices() {
         let built = |plus: &str, math| {
-            let definitions = [("BLOCK", "32".to_owned()), ("PLUS", plus.to_owned())];
+            let definitions = [("BLOCK_SIZE", "32".to_owned()), ("PLUS", plus.to_owned())];
             device.build(&Source { name: "some.cu", text: FILL, definitions: &definitions, math }).unwrap()
         };
         let buffer = device.zeros::<i32>(50).unwrap();
@@ -211,7 +211,7 @@ fn occupancy_is_a_share() {
         assert_eq!(kernel.occupancy(64).is_some(), common::is_cuda(&device));
         if let Some(share) = kernel.occupancy(64) {
             assert!(share > 0.0 && share <= 1.0, "{share}");
-            assert!(kernel.groups_a_multiprocessor(64).unwrap() > 0);
+            assert!(kernel.blocks_per_sm(64).unwrap() > 0);
             assert!(kernel.resources().registers.unwrap() > 0);
         }
     }

@@ -5,11 +5,11 @@ mod common;
 use common::{devices, is_cuda, mixed, number};
 use orrery_device::{Arg, Backend, Device, Kernel, Math, Source};
 
-const BLOCK: usize = 64;
+const BLOCK_SIZE: usize = 64;
 const LENGTHS: [usize; 6] = [1, 2, 31, 257, 1000, 4099];
 
 fn kernel_at(device: &Device, name: &str, math: Math) -> Kernel {
-    let definitions = [("BLOCK", BLOCK.to_string())];
+    let definitions = [("BLOCK_SIZE", BLOCK_SIZE.to_string())];
     let text = include_str!("words.cu");
     let source = Source { name: "words.cu", text, definitions: &definitions, math };
     let module = device.build(&source).unwrap_or_else(|error| panic!("{error}"));
@@ -21,7 +21,7 @@ fn kernel(device: &Device, name: &str) -> Kernel {
 }
 
 fn launch(kernel: &Kernel, device: &Device, n: usize, args: &[Arg<'_>]) {
-    device.queue().launch(kernel, n.div_ceil(BLOCK) as u32, BLOCK as u32, args).unwrap();
+    device.queue().launch(kernel, n.div_ceil(BLOCK_SIZE) as u32, BLOCK_SIZE as u32, args).unwrap();
 }
 
 #[test]
@@ -33,18 +33,18 @@ fn local_memory_and_barriers() {
             let out = device.zeros::<f32>(n).unwrap();
             let mirror = kernel(&device, "mirror");
             launch(&mirror, &device, n, &[(&buffer).into(), (&out).into(), (n as i32).into()]);
-            let twin: Vec<f32> = (0..n)
+            let reference: Vec<f32> = (0..n)
                 .map(|i| {
-                    let j = i / BLOCK * BLOCK + BLOCK - 1 - i % BLOCK;
+                    let j = i / BLOCK_SIZE * BLOCK_SIZE + BLOCK_SIZE - 1 - i % BLOCK_SIZE;
                     data.get(j).copied().unwrap_or(-1.0)
                 })
                 .collect();
-            assert_eq!(out.to_vec().unwrap(), twin, "n = {n}");
-            assert_eq!(mirror.resources().largest_group, BLOCK as u32);
+            assert_eq!(out.to_vec().unwrap(), reference, "n = {n}");
+            assert_eq!(mirror.resources().max_block_size, BLOCK_SIZE as u32);
             // PoCL 5.0 does not count arrays that a kernel declares.
-            let counted = mirror.resources().local_bytes;
+            let counted = mirror.resources().shared_bytes;
             let unknown = device.properties().backend == Backend::OpenCl && counted == 0;
-            assert!(unknown || counted >= 4 * BLOCK as u32, "{:?}", mirror.resources());
+            assert!(unknown || counted >= 4 * BLOCK_SIZE as u32, "{:?}", mirror.resources());
         }
     }
 }
@@ -66,7 +66,7 @@ fn functions_in_f32() {
             let args = [(&buffer).into(), (&four).into(), (&bits).into(), (n as i32).into()];
             // Fewer groups than bodies need: the kernel strides.
             let functions = kernel_at(&device, "functions", math);
-            device.queue().launch(&functions, 7, BLOCK as u32, &args).unwrap();
+            device.queue().launch(&functions, 7, BLOCK_SIZE as u32, &args).unwrap();
             let (four, bits) = (four.to_vec().unwrap(), bits.to_vec().unwrap());
             for (i, &x) in data.iter().enumerate() {
                 let wide = f64::from(x);
@@ -132,12 +132,12 @@ fn fences_order_the_whole_device() {
             let data: Vec<u32> = (0..n).map(|i| mixed(i as u64) as u32).collect();
             let sum = data.iter().fold(0u32, |sum, &value| sum.wrapping_add(value));
             let buffer = device.upload(&data).unwrap();
-            let parts = device.zeros::<u32>(n.div_ceil(BLOCK)).unwrap();
+            let parts = device.zeros::<u32>(n.div_ceil(BLOCK_SIZE)).unwrap();
             for _ in 0..20 {
                 let cells = device.zeros::<u32>(2).unwrap();
                 let args = [(&buffer).into(), (&parts).into(), (&cells).into(), (n as i32).into()];
                 launch(&adds, &device, n, &args);
-                assert_eq!(cells.to_vec().unwrap(), [n.div_ceil(BLOCK) as u32, sum], "n = {n}");
+                assert_eq!(cells.to_vec().unwrap(), [n.div_ceil(BLOCK_SIZE) as u32, sum], "n = {n}");
             }
         }
     }
@@ -152,8 +152,8 @@ fn scalars_arrive_as_they_are() {
             [(&out).into(), (-5i32).into(), u32::MAX.into(), big.into(), 1024.5f32.into(), 1e15.into()];
         launch(&kernel(device, "scalars"), device, 1, &args);
         let backend = if is_cuda(device) { 1 } else { 2 };
-        let twin =
-            [-5i64 as u64, u64::from(u32::MAX), big, 1024, 1_000_000_000_000_000, backend, BLOCK as u64];
-        assert_eq!(out.to_vec().unwrap(), twin);
+        let reference =
+            [-5i64 as u64, u64::from(u32::MAX), big, 1024, 1_000_000_000_000_000, backend, BLOCK_SIZE as u64];
+        assert_eq!(out.to_vec().unwrap(), reference);
     }
 }

@@ -11,26 +11,26 @@ FUNCTION float weighted(float x)
     return sum;
 }
 
-FUNCTION float mirrored(LOCAL_POINTER const float* tile)
+FUNCTION float mirrored(SHARED_POINTER const float* tile)
 {
-    return tile[BLOCK - 1 - THREAD];
+    return tile[BLOCK_SIZE - 1 - THREAD];
 }
 
 // The inputs of a group in reverse order, through local memory; lengths need not fill the last group.
-KERNEL(BLOCK) mirror(GLOBAL const float* RESTRICT in, GLOBAL float* RESTRICT out, int n)
+KERNEL(BLOCK_SIZE) mirror(GLOBAL const float* RESTRICT in, GLOBAL float* RESTRICT out, int n)
 {
-    LOCAL float tile[BLOCK];
-    const int i = GROUP * BLOCK + THREAD;
+    SHARED float tile[BLOCK_SIZE];
+    const int i = BLOCK_INDEX * BLOCK_SIZE + THREAD;
     tile[THREAD] = i < n ? in[i] : -1.0f;
     BARRIER();
     if (i < n)
         out[i] = mirrored(tile);
 }
 
-KERNEL_MIN(BLOCK, 2)
+KERNEL_MIN(BLOCK_SIZE, 2)
 functions(GLOBAL const float* RESTRICT in, GLOBAL float4* RESTRICT four, GLOBAL uint* RESTRICT bits, int n)
 {
-    for (int i = GROUP * BLOCK + THREAD; i < n; i += GROUPS * BLOCK) {
+    for (int i = BLOCK_INDEX * BLOCK_SIZE + THREAD; i < n; i += BLOCK_COUNT * BLOCK_SIZE) {
         const float x = in[i];
         four[2 * i] = FLOAT4(RSQRT(x), SQRT(x), FMA(x, x, 1.0f), weighted(x));
         float4 more = FLOAT4(MIN(x, 2.0f), MAX(x, 2.0f), 0.0f, 0.0f);
@@ -41,9 +41,9 @@ functions(GLOBAL const float* RESTRICT in, GLOBAL float4* RESTRICT four, GLOBAL 
     }
 }
 
-KERNEL(BLOCK) functions64(GLOBAL const double* RESTRICT in, GLOBAL double4* RESTRICT four, double shift, int n)
+KERNEL(BLOCK_SIZE) functions64(GLOBAL const double* RESTRICT in, GLOBAL double4* RESTRICT four, double shift, int n)
 {
-    const int i = GROUP * BLOCK + THREAD;
+    const int i = BLOCK_INDEX * BLOCK_SIZE + THREAD;
     if (i >= n)
         return;
     const double x = in[i] + shift;
@@ -55,9 +55,9 @@ KERNEL(BLOCK) functions64(GLOBAL const double* RESTRICT in, GLOBAL double4* REST
 }
 
 // Sum, minimum and maximum by atomics, the sum a second time by compare-and-swap.
-KERNEL(BLOCK) atomics(GLOBAL const uint* RESTRICT in, GLOBAL uint* cells, int n)
+KERNEL(BLOCK_SIZE) atomics(GLOBAL const uint* RESTRICT in, GLOBAL uint* cells, int n)
 {
-    const int i = GROUP * BLOCK + THREAD;
+    const int i = BLOCK_INDEX * BLOCK_SIZE + THREAD;
     if (i >= n)
         return;
     ATOMIC_ADD_U32(&cells[0], in[i]);
@@ -72,35 +72,35 @@ KERNEL(BLOCK) atomics(GLOBAL const uint* RESTRICT in, GLOBAL uint* cells, int n)
 }
 
 // Each group leaves its part; the last to come, whichever it is, finds all of them and adds them in order.
-KERNEL(BLOCK) last_adds(GLOBAL const uint* RESTRICT in, GLOBAL volatile uint* part, GLOBAL uint* cells, int n)
+KERNEL(BLOCK_SIZE) last_adds(GLOBAL const uint* RESTRICT in, GLOBAL volatile uint* part, GLOBAL uint* cells, int n)
 {
-    LOCAL uint tile[BLOCK];
-    LOCAL uint ticket;
-    const int i = GROUP * BLOCK + THREAD;
+    SHARED uint tile[BLOCK_SIZE];
+    SHARED uint ticket;
+    const int i = BLOCK_INDEX * BLOCK_SIZE + THREAD;
     tile[THREAD] = i < n ? in[i] : 0u;
     BARRIER();
-    for (int reach = BLOCK / 2; reach > 0; reach /= 2) {
+    for (int reach = BLOCK_SIZE / 2; reach > 0; reach /= 2) {
         if (THREAD < reach)
             tile[THREAD] += tile[THREAD + reach];
         BARRIER();
     }
     if (THREAD == 0) {
-        part[GROUP] = tile[0];
+        part[BLOCK_INDEX] = tile[0];
         FENCE();
         ticket = ATOMIC_ADD_U32(&cells[0], 1u);
     }
     BARRIER();
-    if (ticket == (uint)(GROUPS - 1) && THREAD == 0) {
+    if (ticket == (uint)(BLOCK_COUNT - 1) && THREAD == 0) {
         FENCE();
         uint sum = 0u;
-        for (int k = 0; k < GROUPS; k++)
+        for (int k = 0; k < BLOCK_COUNT; k++)
             sum += part[k];
         cells[1] = sum;
     }
 }
 
 // What was defined, what was passed, and which compiler this is.
-KERNEL(BLOCK) scalars(GLOBAL ulong* out, int a, uint b, ulong c, float d, double e)
+KERNEL(BLOCK_SIZE) scalars(GLOBAL ulong* out, int a, uint b, ulong c, float d, double e)
 {
     if (THREAD == 0) {
         out[0] = (ulong)(long)a;
@@ -113,6 +113,6 @@ KERNEL(BLOCK) scalars(GLOBAL ulong* out, int a, uint b, ulong c, float d, double
 #elif defined(ON_OPENCL)
         out[5] = 2;
 #endif
-        out[6] = BLOCK;
+        out[6] = BLOCK_SIZE;
     }
 }

@@ -10,8 +10,8 @@ use orrery_particles::bodies::Bodies;
 use orrery_particles::settings::{Acceptance, GravitySettings, Precision, SolverChoice};
 
 use crate::case::Case;
+use crate::compute_device::{ComputeDevice, DeviceRequest};
 use crate::error::EngineError;
-use crate::place::{Spot, Wish};
 use crate::run::Record;
 use crate::simulation::{Moment, first_failure};
 
@@ -48,12 +48,12 @@ pub struct Analysis {
     pub softening: f64,
 }
 
-/// Measures a run's folder or a single snapshot; energies are computed on `spot`. `softening` overrides what the
+/// Measures a run's folder or a single snapshot; energies are computed on `selected`. `softening` overrides what the
 /// snapshots say of their run.
 pub fn analyze(
     path: &Path,
     softening: Option<f64>,
-    spot: &Spot,
+    selected: &ComputeDevice,
     limits: &Limits,
 ) -> Result<Analysis, EngineError> {
     let files = if path.is_dir() { snapshots_in(path)? } else { vec![path.to_owned()] };
@@ -88,8 +88,8 @@ pub fn analyze(
             acceptance: Acceptance::Geometric { theta: 0.5 },
             precision: Precision::Mixed,
         };
-        let place = Wish::default().place(spot, bodies, &settings, None);
-        let bodies_now = Bodies::new(snapshot.particles, &settings, place.as_ref()).map_err(first_failure)?;
+        let setup = DeviceRequest::default().setup(selected, bodies, &settings, None);
+        let bodies_now = Bodies::new(snapshot.particles, &settings, setup.as_ref()).map_err(first_failure)?;
         let record = Record::of(&Moment { step, time, bodies: &bodies_now })?;
         analysis.rows.push(Row { path: file, bodies, record, radii });
     }

@@ -15,7 +15,7 @@ use orrery_io::{
 use orrery_model::{Particles, Species, Vec3s};
 use orrery_particles::bodies::{Bodies, BodiesError};
 use orrery_particles::settings::{GravitySettings, SolverChoice};
-use orrery_particles::solver::device::Strategy;
+use orrery_particles::solver::device::DeviceStrategy;
 use serde::{Deserialize, Serialize};
 
 use crate::blocks::Blocks;
@@ -94,9 +94,9 @@ pub(crate) struct Saved {
 
 impl Saved {
     /// How `device` computed forces, if it wrote the checkpoint.
-    pub fn strategy_on(&self, device: &Device) -> Option<Strategy> {
+    pub fn strategy_on(&self, device: &Device) -> Option<DeviceStrategy> {
         let same = self.writer.ends_with(&format!(" on {}", provenance::device(Some(device))));
-        let strategy: Strategy = serde_json::from_str(self.strategy.as_ref().filter(|_| same)?).ok()?;
+        let strategy: DeviceStrategy = serde_json::from_str(self.strategy.as_ref().filter(|_| same)?).ok()?;
         let is_of_the_run = strategy.precision() == self.case.gravity.precision
             && strategy.name() == self.simulation.moment().bodies.solver_name();
         (is_of_the_run && strategy.is_for_runs(device)).then_some(strategy)
@@ -312,7 +312,7 @@ fn write(
 }
 
 fn read(path: &Path, limits: &Limits) -> Result<Saved, EngineError> {
-    let wrong = |place: &str, got: String, expected: &str| wrong(path, place, got, expected);
+    let wrong = |context: &str, got: String, expected: &str| wrong(path, context, got, expected);
     let checkpoint = read_checkpoint(path, limits).map_err(EngineError::Input)?;
     let header: Header = serde_json::from_str(&checkpoint.header)
         .map_err(|e| wrong("header", e.to_string(), "that of a checkpoint"))?;
@@ -383,6 +383,6 @@ fn check_header(header: &Header, case: &Case) -> Result<(), (String, &'static st
     Ok(())
 }
 
-fn wrong(path: &Path, place: &str, got: String, expected: &str) -> EngineError {
-    EngineError::Input(IoError { path: path.to_owned(), fault: Fault::malformed(place, got, expected) })
+fn wrong(path: &Path, context: &str, got: String, expected: &str) -> EngineError {
+    EngineError::Input(IoError { path: path.to_owned(), fault: Fault::malformed(context, got, expected) })
 }

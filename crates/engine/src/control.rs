@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 use orrery_io::Limits;
 
 use crate::case::Case;
+use crate::compute_device::{ComputeDevice, DeviceRequest};
 use crate::error::EngineError;
-use crate::place::{Spot, Wish};
-use orrery_particles::solver::device::Strategy;
+use orrery_particles::solver::device::DeviceStrategy;
 
 /// Kept back of the wall time, for what else the machine does.
 pub(crate) const RESERVE: Duration = Duration::from_secs(1);
@@ -28,7 +28,7 @@ pub struct Control {
     /// What reading its bodies may take.
     pub limits: Limits,
     /// Where to compute.
-    pub place: Wish,
+    pub device: DeviceRequest,
 }
 
 impl Control {
@@ -80,11 +80,11 @@ pub struct Status {
 
 /// What a run tells on its way.
 #[derive(Debug)]
-pub enum News<'a> {
+pub enum RunEvent<'a> {
     /// Where forces are computed from now on.
-    Spot(&'a Spot),
+    Device(&'a ComputeDevice),
     /// What was measured on this device is used.
-    Tuned(&'a Strategy),
+    Tuned(&'a DeviceStrategy),
     /// A step is done.
     Step(Status),
     /// A checkpoint that was asked for is written.

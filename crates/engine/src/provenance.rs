@@ -7,7 +7,7 @@ use orrery_io::IoError;
 use orrery_model::Species;
 use orrery_particles::settings::Precision;
 use orrery_particles::simd::InstructionSet;
-use orrery_particles::solver::device::Strategy;
+use orrery_particles::solver::device::DeviceStrategy;
 
 use crate::case::{BodiesSource, Case};
 
@@ -37,7 +37,7 @@ pub fn of_run(
     case: &Case,
     solver: &str,
     device: Option<&Device>,
-    strategy: Option<&Strategy>,
+    strategy: Option<&DeviceStrategy>,
 ) -> Result<Vec<(String, String)>, IoError> {
     let resolved = case.to_toml();
     let inputs = match case.bodies_file() {
@@ -73,7 +73,7 @@ pub fn of_run(
 }
 
 /// How a device computes forces, in JSON.
-pub fn strategy_text(strategy: &Strategy) -> String {
+pub fn strategy_text(strategy: &DeviceStrategy) -> String {
     serde_json::to_string(strategy).unwrap_or_default()
 }
 

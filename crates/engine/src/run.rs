@@ -13,14 +13,14 @@ pub use crate::observers::Record;
 
 use crate::case::{Case, OnEnergyError};
 use crate::checkpoint::{self, Checkpoints, Saved};
-use crate::control::{Control, News, RESERVE, Reason, Status};
+use crate::compute_device;
+use crate::control::{Control, RESERVE, Reason, RunEvent, Status};
 use crate::error::EngineError;
 use crate::folder::{self, Lock, POST_MORTEM};
 use crate::identity::{check_same_run, write_about};
 use crate::observers::Observers;
-use crate::patience::insist;
-use crate::place;
 use crate::provenance;
+use crate::retry::insist;
 use crate::simulation::{Moment, Simulation};
 use crate::start;
 
@@ -50,7 +50,7 @@ pub fn run(
     case: &Case,
     output: &Output,
     control: &Control,
-    mut report: impl FnMut(News<'_>) + Send,
+    mut report: impl FnMut(RunEvent<'_>) + Send,
 ) -> Result<Summary, EngineError> {
     // On a thread of the pool: parallel loops begun outside it would wake it each time, which cost nine
     // bodies ten times what their step does.
@@ -73,7 +73,7 @@ pub struct Resume<'a> {
 pub fn resume(
     run: &Resume<'_>,
     control: &Control,
-    mut report: impl FnMut(News<'_>) + Send,
+    mut report: impl FnMut(RunEvent<'_>) + Send,
 ) -> Result<Summary, EngineError> {
     rayon::scope(|_| Run::take_up(run, None, control, &mut report)?.complete())
 }
@@ -83,7 +83,7 @@ pub fn run_or_resume(
     case: &Case,
     folder: &Path,
     control: &Control,
-    mut report: impl FnMut(News<'_>) + Send,
+    mut report: impl FnMut(RunEvent<'_>) + Send,
 ) -> Result<Summary, EngineError> {
     rayon::scope(|_| {
         if checkpoint::exists_in(folder) {
@@ -104,7 +104,7 @@ struct Run<'a> {
     observers: Observers,
     checkpoints: Checkpoints,
     control: &'a Control,
-    report: &'a mut (dyn FnMut(News<'_>) + Send),
+    report: &'a mut (dyn FnMut(RunEvent<'_>) + Send),
     from: (u64, f64),
     is_resumed: bool,
     began: Instant,
@@ -125,21 +125,22 @@ impl<'a> Run<'a> {
         case: &Case,
         output: &Output,
         control: &'a Control,
-        mut report: &'a mut (dyn FnMut(News<'_>) + Send),
+        mut report: &'a mut (dyn FnMut(RunEvent<'_>) + Send),
     ) -> Result<Self, EngineError> {
         output.check()?;
         output.check_is_not_input(case)?;
-        let spot = place::find(control.place.choice)?;
+        let selected = compute_device::find(control.device.choice)?;
         let particles = start::bodies(case, &control.limits)?;
         let case = start::located(case);
         let (n, gravity) = (particles.len(), Simulation::gravity(&case));
-        let spot = place::with_room(spot, control.place.choice, n, &gravity, case.time.integrator)?;
-        report(News::Spot(&spot));
-        let place = control.place.place(&spot, n, &gravity, None);
-        if let Some(place) = place.as_ref().filter(|place| place::is_tuned(place, n, &gravity)) {
-            report(News::Tuned(&place.strategy));
+        let selected =
+            compute_device::with_room(selected, control.device.choice, n, &gravity, case.time.integrator)?;
+        report(RunEvent::Device(&selected));
+        let setup = control.device.setup(&selected, n, &gravity, None);
+        if let Some(setup) = setup.as_ref().filter(|setup| compute_device::is_tuned(setup, n, &gravity)) {
+            report(RunEvent::Tuned(&setup.strategy));
         }
-        let simulation = Simulation::new(&case, particles, place.as_ref())?;
+        let simulation = Simulation::new(&case, particles, setup.as_ref())?;
         // Bodies apart in f64 may coincide in f32, and a softening may be too small to count.
         simulation.check_finite()?;
         let moment = simulation.moment();
@@ -159,7 +160,7 @@ impl<'a> Run<'a> {
         let (observers, checkpoints) =
             insist(&mut report, on_error, control, |report, news| report(news), prepare)?;
         if !lock.holds() {
-            report(News::Unlocked);
+            report(RunEvent::Unlocked);
         }
         let mut run = Self {
             case,
@@ -189,7 +190,7 @@ impl<'a> Run<'a> {
         run: &Resume<'_>,
         expected: Option<&Case>,
         control: &'a Control,
-        mut report: &'a mut (dyn FnMut(News<'_>) + Send),
+        mut report: &'a mut (dyn FnMut(RunEvent<'_>) + Send),
     ) -> Result<Self, EngineError> {
         let folder = run.folder;
         if !folder.is_dir() {
@@ -199,7 +200,7 @@ impl<'a> Run<'a> {
             return Err(EngineError::NoCheckpoint { path: folder.to_owned(), damaged: 0 });
         }
         let lock = folder::lock(folder)?;
-        let saved = checkpoint::newest(folder, &control.limits, |error| report(News::Damaged(error)))?;
+        let saved = checkpoint::newest(folder, &control.limits, |error| report(RunEvent::Damaged(error)))?;
         let case = match expected {
             Some(expected) => start::located(expected),
             None => Case::load_resumed(&saved.case.to_toml(), "case", run.sets)?,
@@ -208,35 +209,41 @@ impl<'a> Run<'a> {
         let bodies = saved.simulation.moment().bodies;
         // Those of the checkpoint: with the solver that `auto` came to be.
         let (n, gravity) = (bodies.len(), *bodies.settings());
-        let choice = saved.choice_again(control.place.choice);
-        let spot = place::with_room(place::find(choice)?, choice, n, &gravity, case.time.integrator)?;
+        let choice = saved.choice_again(control.device.choice);
+        let selected = compute_device::with_room(
+            compute_device::find(choice)?,
+            choice,
+            n,
+            &gravity,
+            case.time.integrator,
+        )?;
         saved.set_damaged_aside();
         folder::clear_unfinished(folder);
         if !lock.holds() {
-            report(News::Unlocked);
+            report(RunEvent::Unlocked);
         }
-        let recorded = spot.device.as_ref().and_then(|device| saved.strategy_on(device));
+        let recorded = selected.device.as_ref().and_then(|device| saved.strategy_on(device));
         let Saved { path, writer, mut provenance, simulation, observers, blocks, cost, .. } = saved;
-        let place = control.place.place(&spot, n, &gravity, recorded);
-        if let Some(place) = place.as_ref().filter(|place| place::is_tuned(place, n, &gravity)) {
-            report(News::Tuned(&place.strategy));
+        let setup = control.device.setup(&selected, n, &gravity, recorded);
+        if let Some(setup) = setup.as_ref().filter(|setup| compute_device::is_tuned(setup, n, &gravity)) {
+            report(RunEvent::Tuned(&setup.strategy));
         }
-        let simulation = match place {
-            Some(place) => simulation.moved_to(&place)?,
+        let simulation = match setup {
+            Some(setup) => simulation.moved_to(&setup)?,
             None => simulation,
         };
         let moment = simulation.moment();
         let (step, time) = (moment.step, moment.time);
-        report(News::Resumed { case: &case, path: &path, step, time });
-        report(News::Spot(&spot));
-        let now = checkpoint::writer(spot.device.as_ref());
+        report(RunEvent::Resumed { case: &case, path: &path, step, time });
+        report(RunEvent::Device(&selected));
+        let now = checkpoint::writer(selected.device.as_ref());
         if writer != now {
-            report(News::Moved { before: &writer, now: &now });
+            report(RunEvent::Moved { before: &writer, now: &now });
             let name = format!("resumed at step {step}");
             provenance.retain(|(known, _)| *known != name);
             provenance.push((name, now));
         }
-        let prepare = |report: &mut &mut (dyn FnMut(News<'_>) + Send)| {
+        let prepare = |report: &mut &mut (dyn FnMut(RunEvent<'_>) + Send)| {
             write_about(folder, &case, &provenance)?;
             let bodies = moment.bodies.len();
             let saved = (&observers, &mut blocks.clone());
@@ -282,7 +289,7 @@ impl<'a> Run<'a> {
         let stopped = outcome.map_err(|error| self.last_words(error))?;
         match finished {
             // It stopped in good order, with a checkpoint: a plot less does not change that.
-            Err(error) if stopped.is_some() => (self.report)(News::Unwritten(&error)),
+            Err(error) if stopped.is_some() => (self.report)(RunEvent::Unwritten(&error)),
             finished => finished.map_err(|error| self.last_words(error))?,
         }
         let moment = self.simulation.moment();
@@ -324,7 +331,7 @@ impl<'a> Run<'a> {
             let dt = self.step()?;
             self.check_energy()?;
             let Moment { step, time, .. } = self.simulation.moment();
-            (self.report)(News::Step(Status {
+            (self.report)(RunEvent::Step(Status {
                 step,
                 time,
                 end: self.case.time.end,
@@ -339,7 +346,7 @@ impl<'a> Run<'a> {
             }
             if self.control.wants_checkpoint() {
                 let path = self.save(dt)?;
-                (self.report)(News::Checkpoint { path: &path, step });
+                (self.report)(RunEvent::Checkpoint { path: &path, step });
             } else if self.checkpoints.is_due(&self.simulation.moment(), dt) {
                 self.save(dt)?;
             }
@@ -397,8 +404,8 @@ impl<'a> Run<'a> {
         attempt: impl FnMut(&mut Self) -> Result<T, EngineError>,
     ) -> Result<T, EngineError> {
         let (on_error, control) = (self.case.output.on_error, self.control);
-        let tell = |run: &mut Self, news: News<'_>| {
-            if let News::Waiting { pause, .. } = &news {
+        let tell = |run: &mut Self, news: RunEvent<'_>| {
+            if let RunEvent::Waiting { pause, .. } = &news {
                 run.paused += *pause;
             }
             (run.report)(news);
@@ -418,7 +425,7 @@ impl<'a> Run<'a> {
             OnEnergyError::Stop => Err(EngineError::Energy { step, time, error, limit }),
             OnEnergyError::Warn => {
                 self.warned = true;
-                (self.report)(News::EnergyError { step, error, limit });
+                (self.report)(RunEvent::EnergyError { step, error, limit });
                 Ok(())
             }
         }

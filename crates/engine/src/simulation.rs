@@ -4,7 +4,7 @@
 //! that takes a shorter step; the simulation itself goes on as if no one had looked.
 
 use orrery_model::Particles;
-use orrery_particles::bodies::{Bodies, BodiesError, Place, Stamp};
+use orrery_particles::bodies::{Bodies, BodiesError, DeviceSetup, Stamp};
 use orrery_particles::integrator::adaptive;
 use orrery_particles::settings::{GravitySettings, IntegratorChoice, SolverChoice, StepChoice};
 
@@ -65,8 +65,8 @@ impl Simulation {
     }
 
     /// Sets the bodies up under the case's forces in `place`, `None` being the processor.
-    pub fn new(case: &Case, particles: Particles, place: Option<&Place>) -> Result<Self, EngineError> {
-        let bodies = Bodies::new(particles, &Self::gravity(case), place);
+    pub fn new(case: &Case, particles: Particles, setup: Option<&DeviceSetup>) -> Result<Self, EngineError> {
+        let bodies = Bodies::new(particles, &Self::gravity(case), setup);
         Ok(Self::restore(case, bodies.map_err(first_failure)?, 0, 0.0))
     }
 
@@ -77,8 +77,8 @@ impl Simulation {
     }
 
     /// Brings bodies that are on the host to a device.
-    pub fn moved_to(self, place: &Place) -> Result<Self, EngineError> {
-        Ok(Self { bodies: self.bodies.moved_to(place).map_err(first_failure)?, ..self })
+    pub fn moved_to(self, setup: &DeviceSetup) -> Result<Self, EngineError> {
+        Ok(Self { bodies: self.bodies.moved_to(setup).map_err(first_failure)?, ..self })
     }
 
     /// Whether a run can be at `time` after `step` steps.

@@ -10,8 +10,8 @@ use common::{assert_same, case, room, to};
 use orrery_device::{Backend, Choice, Device};
 use orrery_engine::case::Case;
 use orrery_engine::checkpoint::describe;
-use orrery_engine::control::{Control, News};
-use orrery_engine::place::{self, Spot, Wish};
+use orrery_engine::compute_device::{self, ComputeDevice, DeviceRequest};
+use orrery_engine::control::{Control, RunEvent};
 use orrery_engine::run::{Resume, Summary, resume, run};
 use orrery_engine::{EngineError, Simulation};
 use orrery_io::Limits;
@@ -30,7 +30,7 @@ fn devices() -> Vec<Choice> {
 }
 
 fn on(choice: Choice) -> Control {
-    Control { place: Wish { choice, ..Wish::default() }, ..Control::default() }
+    Control { device: DeviceRequest { choice, ..DeviceRequest::default() }, ..Control::default() }
 }
 
 fn whole(case: &Case, folder: &Path, choice: Choice) -> Summary {
@@ -41,7 +41,7 @@ fn whole(case: &Case, folder: &Path, choice: Choice) -> Summary {
 fn stopped(case: &Case, folder: &Path, choice: Choice, step: u64) {
     let control = on(choice);
     let outcome = run(case, &to(folder.to_owned()), &control, |news| {
-        if let News::Step(status) = news
+        if let RunEvent::Step(status) = news
             && status.step == step
         {
             control.stop.store(true, Ordering::Relaxed);
@@ -55,7 +55,7 @@ fn resumed(folder: &Path, choice: Choice) -> Result<Option<String>, EngineError>
     let mut moved = None;
     let how = Resume { folder, sets: &[], anew: false };
     let summary = resume(&how, &on(choice), |news| {
-        if let News::Moved { before, now } = news {
+        if let RunEvent::Moved { before, now } = news {
             moved = Some(format!("{before} -> {now}"));
         }
     })?;
@@ -167,12 +167,12 @@ fn the_tree_too() {
 #[test]
 fn hermite_never_takes_the_tree() {
     for choice in devices() {
-        let spot = place::find(choice).unwrap();
+        let selected = compute_device::find(choice).unwrap();
         for (set, solver) in [("leapfrog", "tree"), ("hermite4", "direct")] {
             let case = case(&["gravity.solver=auto", &format!("time.integrator={set}")]);
             let gravity = Simulation::gravity(&case);
-            let place = Wish::default().place(&spot, 1_000_000, &gravity, None).unwrap();
-            assert_eq!(place.strategy.name(), solver, "{set}");
+            let setup = DeviceRequest::default().setup(&selected, 1_000_000, &gravity, None).unwrap();
+            assert_eq!(setup.strategy.name(), solver, "{set}");
         }
     }
 }
@@ -183,9 +183,9 @@ fn memory_is_foreseen() {
     let leapfrog = IntegratorChoice::Leapfrog;
     for (choice, solver) in devices().into_iter().flat_map(|choice| ["auto", "direct"].map(|s| (choice, s))) {
         let gravity = &case(&[&format!("gravity.solver={solver}")]).gravity;
-        let spot = place::find(choice).unwrap();
-        let device = spot.device.clone().unwrap();
-        let error = place::with_room(spot.clone(), choice, n, gravity, leapfrog).unwrap_err();
+        let selected = compute_device::find(choice).unwrap();
+        let device = selected.device.clone().unwrap();
+        let error = compute_device::with_room(selected.clone(), choice, n, gravity, leapfrog).unwrap_err();
         let said = error.to_string();
         assert!(
             said.starts_with(&format!("{}: 4000000000000 bodies need ", device.title()))
@@ -194,12 +194,15 @@ fn memory_is_foreseen() {
         );
         assert!(error.is_mistake());
         // Whoever left the choice open gets the processor, and the reason.
-        let Spot { device: None, reason: Some(reason) } =
-            place::with_room(spot.clone(), Choice::Auto, n, gravity, leapfrog).unwrap()
+        let ComputeDevice { device: None, reason: Some(reason) } =
+            compute_device::with_room(selected.clone(), Choice::Auto, n, gravity, leapfrog).unwrap()
         else {
             panic!("no such memory")
         };
         assert!(reason.starts_with("4000000000000 bodies need "), "{reason}");
-        assert_eq!(place::with_room(spot, choice, 1000, gravity, leapfrog).unwrap().device, Some(device));
+        assert_eq!(
+            compute_device::with_room(selected, choice, 1000, gravity, leapfrog).unwrap().device,
+            Some(device)
+        );
     }
 }

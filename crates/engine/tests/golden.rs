@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use orrery_engine::control::{Control, News};
+use orrery_engine::control::{Control, RunEvent};
 use orrery_engine::run::{Resume, resume};
 use orrery_io::{Block, Limits, parse_checkpoint, read_checkpoint};
 
@@ -33,7 +33,7 @@ fn every_version_goes_on() {
         // The rows and frames of that run are long gone: they begin anew.
         let run = Resume { folder: room.path(), sets: &[], anew: true };
         let summary = resume(&run, &Control::default(), |news| {
-            if let News::Resumed { step, time, .. } = news {
+            if let RunEvent::Resumed { step, time, .. } = news {
                 from = Some((step, time));
             }
         });

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use orrery_engine::case::{Case, CaseSource, preset};
 use orrery_engine::checkpoint::describe;
-use orrery_engine::control::{Control, News};
+use orrery_engine::control::{Control, RunEvent};
 use orrery_engine::run::{Output, Replace, Resume, resume, run};
 use orrery_io::{Limits, read_checkpoint, write_checkpoint};
 use serde_json::{Value, json};
@@ -18,7 +18,7 @@ fn stopped(folder: &Path) -> PathBuf {
     let control = Control::default();
     let output = Output { folder: folder.to_owned(), replace: Replace::Nothing };
     let summary = run(&case, &output, &control, |news| {
-        if let News::Step(status) = news
+        if let RunEvent::Step(status) = news
             && status.step == 5
         {
             control.stop.store(true, Ordering::Relaxed);
@@ -66,23 +66,23 @@ fn what_no_run_has_is_refused() {
         ("/observers/pictures/animation/frames", json!(u64::MAX)),
         ("/case", json!("[bodies]\nmodel = \"pythagorean\"\n[time]\nstep = 1e-300\nend = 1e300\n")),
     ];
-    for (place, value) in forgeries {
+    for (setup, value) in forgeries {
         let folder = room.path().join("forged");
         copy(&whole, &folder);
-        forge(&folder.join(inner), |header| *header.pointer_mut(place).expect(place) = value.clone());
-        let said = describe(&folder.join(inner), &Limits::default()).expect_err(place).to_string();
-        assert!(!said.contains(char::is_control), "{place}: {said:?}");
+        forge(&folder.join(inner), |header| *header.pointer_mut(setup).expect(setup) = value.clone());
+        let said = describe(&folder.join(inner), &Limits::default()).expect_err(setup).to_string();
+        assert!(!said.contains(char::is_control), "{setup}: {said:?}");
         let mut passed_over = 0;
         let run = Resume { folder: &folder, sets: &[], anew: false };
         let outcome = resume(&run, &Control::default(), |news| {
-            passed_over += usize::from(matches!(news, News::Damaged(_)));
+            passed_over += usize::from(matches!(news, RunEvent::Damaged(_)));
         });
-        let said = outcome.expect_err(place).to_string();
+        let said = outcome.expect_err(setup).to_string();
         assert!(
             said.ends_with("all checkpoints (1) are damaged, expected a run with a checkpoint"),
             "{said}"
         );
-        assert_eq!(passed_over, 1, "{place}");
+        assert_eq!(passed_over, 1, "{setup}");
         fs::remove_dir_all(folder).unwrap();
     }
 
@@ -109,7 +109,7 @@ fn a_name_must_fit() {
     let mut words = Vec::new();
     let run = Resume { folder: &folder, sets: &[], anew: false };
     let summary = resume(&run, &Control::default(), |news| {
-        if let News::Damaged(error) = news {
+        if let RunEvent::Damaged(error) = news {
             words.push(error.to_string());
         }
     });

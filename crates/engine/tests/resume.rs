@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 use common::{assert_same, case, content, room, to};
 use orrery_engine::EngineError;
 use orrery_engine::case::{Case, CaseSource};
-use orrery_engine::control::{Control, News};
+use orrery_engine::control::{Control, RunEvent};
 use orrery_engine::run::{self, Resume, Summary, run, run_or_resume};
 use orrery_io::Limits;
 
@@ -22,7 +22,7 @@ fn undisturbed(case: &Case, folder: PathBuf) -> Summary {
 fn stopped(case: &Case, folder: PathBuf, step: u64) -> Summary {
     let control = Control::default();
     let summary = run(case, &to(folder), &control, |news| {
-        if let News::Step(status) = news
+        if let RunEvent::Step(status) = news
             && status.step == step
         {
             control.stop.store(true, Ordering::Relaxed);
@@ -37,7 +37,7 @@ fn resume(
     folder: &Path,
     anew: bool,
     control: &Control,
-    report: impl FnMut(News<'_>) + Send,
+    report: impl FnMut(RunEvent<'_>) + Send,
 ) -> Result<Summary, EngineError> {
     run::resume(&Resume { folder, sets: &[], anew }, control, report)
 }
@@ -133,7 +133,7 @@ fn many_stops_are_as_good_as_none() {
     for step in 1..=12 {
         let control = Control::default();
         let summary = run_or_resume(&case, &parts, &control, |news| {
-            if let News::Step(_) = news {
+            if let RunEvent::Step(_) = news {
                 control.stop.store(true, Ordering::Relaxed);
             }
         });
@@ -144,7 +144,7 @@ fn many_stops_are_as_good_as_none() {
     assert_same(&whole, &parts, "twelve stops");
     // And once it is finished, there is nothing to do.
     let again =
-        run_or_resume(&case, &parts, &Control::default(), |news| assert!(!matches!(news, News::Step(_))));
+        run_or_resume(&case, &parts, &Control::default(), |news| assert!(!matches!(news, RunEvent::Step(_))));
     assert_eq!(again.unwrap().step, 12);
     assert_same(&whole, &parts, "a resume after the end");
 }
@@ -171,8 +171,8 @@ fn a_damaged_checkpoint_is_passed_over_with_a_word() {
 
     let (mut words, mut from) = (Vec::new(), None);
     let summary = resume(&parts, false, &Control::default(), |news| match news {
-        News::Damaged(error) => words.push(error.to_string()),
-        News::Resumed { step, .. } => from = Some(step),
+        RunEvent::Damaged(error) => words.push(error.to_string()),
+        RunEvent::Resumed { step, .. } => from = Some(step),
         _ => {}
     });
     assert_eq!((summary.unwrap().step, from), (12, Some(6)));
@@ -212,7 +212,7 @@ fn a_changed_table_is_refused_or_begun_anew() {
 
     let mut anew = 0;
     let summary = resume(&folder, true, &Control::default(), |news| {
-        anew += usize::from(matches!(news, News::BegunAnew(_)))
+        anew += usize::from(matches!(news, RunEvent::BegunAnew(_)))
     });
     assert_eq!((summary.unwrap().step, anew), (12, 1));
     let rows = fs::read_to_string(&table).unwrap();
@@ -307,7 +307,7 @@ fn missing_snapshots_are_noticed() {
     fs::remove_file(folder.join("snapshots/snapshot_001.hdf5")).unwrap();
     let mut words = Vec::new();
     let outcome = resume(&folder, false, &Control::default(), |news| {
-        if let News::Missing { path, count } = news {
+        if let RunEvent::Missing { path, count } = news {
             words.push((path.file_name().unwrap().to_owned(), count));
         }
     });
@@ -336,7 +336,7 @@ fn the_wall_time_ends_waiting_and_is_not_tried_for_ever() {
     let sets = ["output.on_error=wait".to_owned()];
     let mut waits = 0;
     let outcome = run::resume(&Resume { folder: &folder, sets: &sets, anew: false }, &soon(3), |news| {
-        waits += usize::from(matches!(news, News::Waiting { .. }));
+        waits += usize::from(matches!(news, RunEvent::Waiting { .. }));
     });
     let said = outcome.unwrap_err().to_string();
     assert!(waits >= 1, "{said}");

@@ -26,4 +26,4 @@ pub use error::{Fault, IoError};
 pub use limits::{Limits, show_bytes};
 pub use npz::{NpzArray, write_npz_arrays};
 pub use snapshot::{Description, Format, Snapshot, describe, read, write};
-pub use storage::{AppendFile, Mark, Stage, StorageError, make_folder, remove_files, write_whole};
+pub use storage::{AppendFile, Mark, StorageError, WriteStage, make_folder, remove_files, write_whole};

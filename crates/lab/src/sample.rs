@@ -4,7 +4,7 @@ use orrery_model::Vec3s;
 use orrery_model::ic::Plummer;
 use orrery_model::rng::Draws;
 use orrery_particles::accuracy::ForceErrors;
-use orrery_particles::solver::{Problem, twin};
+use orrery_particles::solver::{Problem, reference};
 
 /// Bodies whose forces are compared with the sum over all pairs, and the fewest of them where there are very many bodies.
 const SAMPLE: usize = 1000;
@@ -63,7 +63,7 @@ impl Reference {
     pub fn of(problem: &Problem) -> Self {
         let n = problem.mass.len();
         let sample = spread(n, (PAIRS / n.max(1)).clamp(FEWEST, SAMPLE));
-        let right = twin::some(problem, &sample).0;
+        let right = reference::forces_on(problem, &sample).0;
         Self { sample, right }
     }
 

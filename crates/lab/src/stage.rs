@@ -4,7 +4,7 @@ use orrery_device::{Buffer, Device, DeviceError};
 use orrery_model::Vec3s;
 use orrery_particles::settings::Acceptance;
 use orrery_particles::solver::Problem;
-use orrery_particles::solver::device::{DeviceSolver, Evaluation, Strategy};
+use orrery_particles::solver::device::{DeviceSolver, DeviceStrategy, ForceRequest};
 use orrery_particles::solver::direct::device::Columns;
 
 use crate::sample::Shape;
@@ -15,7 +15,7 @@ const G: f64 = 1.0;
 type Three = [Buffer<f64>; 3];
 
 /// Bodies on a device, and on the host.
-pub struct Stage {
+pub struct DeviceWorkload {
     device: Device,
     position: Vec3s,
     mass: Vec<f64>,
@@ -25,7 +25,7 @@ pub struct Stage {
     acceleration: Three,
 }
 
-impl Stage {
+impl DeviceWorkload {
     /// A Plummer sphere of `n` bodies, for all pairs.
     pub fn new(device: &Device, n: usize) -> Result<Self, DeviceError> {
         Self::with(device, Shape::Plummer.bodies(n), 0.01, Acceptance::default())
@@ -61,14 +61,14 @@ impl Stage {
     }
 
     /// A solver for these bodies.
-    pub fn solver(&self, strategy: impl Into<Strategy>) -> Result<DeviceSolver, DeviceError> {
+    pub fn solver(&self, strategy: impl Into<DeviceStrategy>) -> Result<DeviceSolver, DeviceError> {
         DeviceSolver::new(&self.device, self.len(), &strategy.into())
     }
 
     /// What a solver is asked for.
-    pub fn evaluation(&self) -> Evaluation<'_> {
+    pub fn evaluation(&self) -> ForceRequest<'_> {
         let (position, mass) = &self.on_device;
-        Evaluation {
+        ForceRequest {
             position: columns(position),
             mass,
             g: G,

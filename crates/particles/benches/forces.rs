@@ -28,7 +28,7 @@ fn forces(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("direct, pairs");
     group.sample_size(20).throughput(Throughput::Elements(8192 * 8192));
     for precision in PRECISIONS {
-        let strategy = direct::Strategy::new(precision, set);
+        let strategy = direct::DirectCpuStrategy::new(precision, set);
         group.bench_function(BenchmarkId::from_parameter(format!("{precision:?}")), |b| {
             b.iter(|| direct::forces(&problem, &strategy));
         });
@@ -41,7 +41,7 @@ fn forces(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("tree, bodies");
     group.sample_size(20).throughput(Throughput::Elements(100_000));
     for precision in PRECISIONS {
-        let strategy = tree::Strategy::new(precision, set);
+        let strategy = tree::TreeCpuStrategy::new(precision, set);
         group.bench_function(BenchmarkId::from_parameter(format!("{precision:?}")), |b| {
             b.iter(|| tree::forces(&problem, &strategy, None));
         });

@@ -5,7 +5,7 @@ use orrery_model::rng::Draws;
 use orrery_model::{Particle, Particles, Species, Vec3s};
 use orrery_particles::bodies::{Bodies, BodiesError, NotFinite};
 use orrery_particles::settings::{Acceptance, GravitySettings, IntegratorChoice, Precision, SolverChoice};
-use orrery_particles::solver::{DIRECT_BELOW, Problem, twin};
+use orrery_particles::solver::{DIRECT_BELOW, Problem, reference};
 
 const PRECISIONS: [Precision; 3] = [Precision::Single, Precision::Mixed, Precision::Double];
 const INTEGRATORS: [IntegratorChoice; 5] = [
@@ -63,7 +63,7 @@ fn largest_error_in_units_of(unit: f64, bodies: &Bodies, of: impl IntoIterator<I
     let problem = Problem { position, mass, g, eps, with_potential: false };
     let norm = |v: [f64; 3]| v.iter().map(|c| c * c).sum::<f64>().sqrt();
     let error = |i| {
-        let (found, (right, _)) = (bodies.acceleration().unwrap().get(i), twin::one(&problem, i));
+        let (found, (right, _)) = (bodies.acceleration().unwrap().get(i), reference::force_on(&problem, i));
         norm([0, 1, 2].map(|c| found[c] / unit - right[c])) / norm(right)
     };
     of.into_iter().map(error).fold(0.0, f64::max)
@@ -137,7 +137,7 @@ fn none_and_one_feel_nothing() {
     }
 }
 
-/// Two bodies of a cloud at one place.
+/// Two bodies of a cloud at one position.
 fn with_a_meeting(n: usize) -> Particles {
     let mut start = cloud(n);
     start.position.set(n - 2, start.position.get(3));

@@ -4,10 +4,10 @@
 use orrery_device::Device;
 use orrery_model::ic::Plummer;
 use orrery_model::{Particles, Vec3s};
-use orrery_particles::bodies::{Bodies, BodiesError, NotFinite, Place, Stamp, forces_on};
+use orrery_particles::bodies::{Bodies, BodiesError, DeviceSetup, NotFinite, Stamp, forces_on};
 use orrery_particles::integrator::adaptive;
 use orrery_particles::settings::{Acceptance, GravitySettings, IntegratorChoice, Precision, SolverChoice};
-use orrery_particles::solver::{Problem, Strategy};
+use orrery_particles::solver::{CpuStrategy, Problem};
 
 const PRECISIONS: [Precision; 3] = [Precision::Single, Precision::Mixed, Precision::Double];
 const INTEGRATORS: [IntegratorChoice; 5] = [
@@ -46,8 +46,8 @@ fn plummer(n: usize) -> Particles {
 }
 
 fn on(device: Option<&Device>, particles: Particles, settings: &GravitySettings) -> Bodies {
-    let place = device.map(|device| Place::new(device, particles.len(), settings));
-    Bodies::new(particles, settings, place.as_ref()).unwrap()
+    let setup = device.map(|device| DeviceSetup::new(device, particles.len(), settings));
+    Bodies::new(particles, settings, setup.as_ref()).unwrap()
 }
 
 /// |a − b| in units of the largest component of b.
@@ -102,8 +102,8 @@ fn energies_and_momenta_agree_with_the_host() {
             let (found, right) = if n > 1000 {
                 let zeros = || Vec3s::zeros(n);
                 let right = Bodies::restore(plummer(n), zeros(), None, &settings);
-                let place = Place::new(&device, n, &settings);
-                (right.try_clone().unwrap().moved_to(&place).unwrap(), right)
+                let setup = DeviceSetup::new(&device, n, &settings);
+                (right.try_clone().unwrap().moved_to(&setup).unwrap(), right)
             } else {
                 (on(Some(&device), plummer(n), &settings), on(None, plummer(n), &settings))
             };
@@ -147,9 +147,9 @@ fn forces_at_rest_agree_with_the_host() {
         let particles = plummer(521);
         let Particles { position, mass, .. } = &particles;
         let problem = Problem { position, mass, g: 1.5, eps: 0.1, with_potential: true };
-        let place = Place::new(&device, 521, &settings(0.1, Precision::Double));
-        let found = forces_on(&place, &problem, Acceptance::default()).unwrap();
-        let right = Strategy::resolve(&settings(0.1, Precision::Double), 521).forces(&problem, None);
+        let setup = DeviceSetup::new(&device, 521, &settings(0.1, Precision::Double));
+        let found = forces_on(&setup, &problem, Acceptance::default()).unwrap();
+        let right = CpuStrategy::resolve(&settings(0.1, Precision::Double), 521).forces(&problem, None);
         assert!(distance(&found.acceleration, &right.acceleration) < 1e-13);
         let potentials = found.potential.unwrap().into_iter().zip(right.potential.unwrap());
         assert!(potentials.into_iter().all(|(a, b)| (a - b).abs() < 1e-13 * b.abs()));
@@ -196,9 +196,9 @@ fn the_same_bits(integrator: IntegratorChoice, settings: &GravitySettings) {
         let (particles, acceleration, jerk) = state(&again);
         run(&mut again, 3);
         run(&mut copy, 1);
-        let place = Place::new(&device, 700, settings);
+        let setup = DeviceSetup::new(&device, 700, settings);
         let mut resumed = Bodies::restore(particles, acceleration, jerk, settings);
-        resumed = resumed.moved_to(&place).unwrap();
+        resumed = resumed.moved_to(&setup).unwrap();
         run(&mut resumed, 3);
         let which = format!("{}, {integrator:?}, {settings:?}", device.label());
         for other in [&again, &copy, &resumed] {
@@ -242,8 +242,8 @@ fn the_tree_agrees_with_the_host() {
 fn auto_takes_what_is_quicker() {
     for device in devices() {
         let settings = GravitySettings { solver: SolverChoice::Auto, ..settings(0.1, Precision::Single) };
-        assert_eq!(Place::new(&device, 1000, &settings).strategy.name(), "direct");
-        assert_eq!(Place::new(&device, 1_000_000, &settings).strategy.name(), "tree");
+        assert_eq!(DeviceSetup::new(&device, 1000, &settings).strategy.name(), "direct");
+        assert_eq!(DeviceSetup::new(&device, 1_000_000, &settings).strategy.name(), "tree");
         let jerk = |settings: &GravitySettings| {
             let mut bodies = on(Some(&device), plummer(65), settings);
             bodies.update_forces_and_jerks().unwrap();
@@ -279,10 +279,10 @@ fn the_first_wrong_step_is_named() {
         source: NotFinite { id: 1077, field: "position z", value: f64::INFINITY },
     });
     for device in devices() {
-        let place = Place::new(&device, 300, &settings);
+        let setup = DeviceSetup::new(&device, 300, &settings);
         let begin = || {
             let zeros = Vec3s::zeros(300);
-            Bodies::restore(with_a_runaway(), zeros, None, &settings).moved_to(&place).unwrap()
+            Bodies::restore(with_a_runaway(), zeros, None, &settings).moved_to(&setup).unwrap()
         };
         // The verdict comes by itself, with the third flag: so few bodies send one every sixteen steps.
         let mut bodies = begin();

@@ -4,7 +4,7 @@ mod common;
 
 use orrery_primitives::Number;
 use orrery_primitives::scan::selftest::SHORT;
-use orrery_primitives::scan::{self, Kind, Scan, Strategy as How};
+use orrery_primitives::scan::{self, Kind, Scan, ScanStrategy as How};
 use proptest::prelude::*;
 
 use common::{devices, hold};

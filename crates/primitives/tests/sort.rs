@@ -3,7 +3,7 @@
 mod common;
 
 use orrery_device::Device;
-use orrery_primitives::sort::{self, Key, Sort, Strategy};
+use orrery_primitives::sort::{self, Key, Sort, SortStrategy};
 use proptest::prelude::*;
 
 use common::{devices, hold};
@@ -27,7 +27,7 @@ fn same<K: Key>(pairs: &[(K, u32)]) {
     sort::cpu(&mut cpu_keys, &mut cpu_values);
     assert!((&cpu_keys, &cpu_values) == (&right_keys, &right_values), "on the processor");
     for device in devices() {
-        for strategy in [Strategy::SMALL, Strategy::LARGE] {
+        for strategy in [SortStrategy::SMALL, SortStrategy::LARGE] {
             let mut sort = Sort::with(&device, keys.len(), strategy).unwrap();
             let got = on(&mut sort, &device, &keys, &values);
             assert!((&got.0, &got.1) == (&right_keys, &right_values), "{strategy:?} on {}", device.title());

@@ -8,11 +8,11 @@ use orrery_lab::sample::Shape;
 use orrery_particles::simd::InstructionSet;
 use orrery_particles::solver::tree::device::Order;
 
-use super::{Place, PrecisionFlag, device};
+use super::{DeviceArgs, PrecisionFlag, device};
 
 /// Measure speed.
 #[derive(Debug, Args)]
-pub struct Bench {
+pub struct BenchArgs {
     /// What to measure
     #[arg(value_enum)]
     pub what: BenchCase,
@@ -25,7 +25,7 @@ pub struct Bench {
     #[arg(long, value_enum)]
     pub precision: Option<PrecisionFlag>,
     #[command(flatten)]
-    pub place: Place,
+    pub device_args: DeviceArgs,
     /// Ignore what orrery tune found
     #[arg(long)]
     pub no_tuned: bool,
@@ -174,7 +174,7 @@ pub struct Ladder {
     #[arg(short, value_name = "N")]
     pub n: Option<usize>,
     #[command(flatten)]
-    pub place: Place,
+    pub device_args: DeviceArgs,
     /// Direct: ignore what orrery tune found
     #[arg(long)]
     pub no_tuned: bool,
@@ -203,7 +203,7 @@ pub enum LadderName {
 #[derive(Debug, Args)]
 pub struct Tune {
     #[command(flatten)]
-    pub place: Place,
+    pub device_args: DeviceArgs,
     /// Numbers of bodies [default: 1024 to 1048576 by powers of four]
     #[arg(short, value_name = "N,...", value_delimiter = ',')]
     pub n: Vec<usize>,

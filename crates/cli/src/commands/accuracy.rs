@@ -4,13 +4,13 @@ use std::path::Path;
 
 use orrery_device::Choice;
 use orrery_engine::EngineError;
-use orrery_engine::place::{self, Wish};
+use orrery_engine::compute_device::{self, DeviceRequest};
 use orrery_io::{Limits, NpzArray, Snapshot, write_npz_arrays};
 use orrery_lab::sample::spread;
 use orrery_particles::accuracy::ForceErrors;
 use orrery_particles::bodies::forces_on;
 use orrery_particles::settings::{GravitySettings, IntegratorChoice};
-use orrery_particles::solver::{Forces, Problem, Strategy, twin};
+use orrery_particles::solver::{CpuStrategy, Forces, Problem, reference};
 
 use crate::args::Gravity;
 use crate::failure::{Failure, check_input, check_output};
@@ -38,15 +38,21 @@ fn compute(
     choice: Choice,
 ) -> Result<(Forces, &'static str), Failure> {
     let n = problem.mass.len();
-    let spot = place::with_room(place::find(choice)?, choice, n, settings, IntegratorChoice::Leapfrog)?;
-    say!("device: {spot}");
-    match Wish::default().place(&spot, n, settings, None) {
-        Some(place) => {
-            let forces = forces_on(&place, problem, settings.acceptance).map_err(EngineError::from)?;
-            Ok((forces, place.strategy.name()))
+    let selected = compute_device::with_room(
+        compute_device::find(choice)?,
+        choice,
+        n,
+        settings,
+        IntegratorChoice::Leapfrog,
+    )?;
+    say!("device: {selected}");
+    match DeviceRequest::default().setup(&selected, n, settings, None) {
+        Some(setup) => {
+            let forces = forces_on(&setup, problem, settings.acceptance).map_err(EngineError::from)?;
+            Ok((forces, setup.strategy.name()))
         }
         None => {
-            let strategy = Strategy::resolve(settings, n);
+            let strategy = CpuStrategy::resolve(settings, n);
             Ok((strategy.forces(problem, None), strategy.name()))
         }
     }
@@ -122,7 +128,7 @@ pub fn accuracy(
     };
     let (forces, solver) = compute(&problem, &settings, device)?;
     let sample: Vec<usize> = spread(n, sample);
-    let errors = ForceErrors::of(&forces.acceleration, &sample, &twin::some(&problem, &sample).0);
+    let errors = ForceErrors::of(&forces.acceleration, &sample, &reference::forces_on(&problem, &sample).0);
     say!(
         "{} bodies, {} of them compared with the sum over all pairs in f64; {} solver, {} precision",
         n,

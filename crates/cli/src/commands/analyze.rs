@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use orrery_device::Choice;
 use orrery_engine::analysis::{Analysis, FRACTIONS, analyze as measure};
-use orrery_engine::place;
+use orrery_engine::compute_device;
 use orrery_engine::run::Record;
 use orrery_io::plot::{Axis, Plot, Series};
 use orrery_io::{IoError, Limits, write_whole};
@@ -34,9 +34,9 @@ pub fn analyze(
             output.display()
         )));
     }
-    let spot = place::find(device)?;
-    let analysis = measure(path, softening, &spot, limits)?;
-    say!("device: {spot}");
+    let selected = compute_device::find(device)?;
+    let analysis = measure(path, softening, &selected, limits)?;
+    say!("device: {selected}");
     if analysis.units_are_assumed {
         super::warn_of_units(path);
     }

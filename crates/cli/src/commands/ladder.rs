@@ -5,7 +5,7 @@ use orrery_device::{Device, Kind};
 use orrery_io::write_whole;
 use orrery_lab::ladder::grid::Grid;
 use orrery_lab::ladder::{Ladder as Rungs, direct, figures, hardware, histogram, reduce, tree};
-use orrery_particles::solver::direct::device::Strategy;
+use orrery_particles::solver::direct::device::DirectDeviceStrategy;
 use serde_json::Value;
 
 use super::bench::{check_memory, check_room};
@@ -34,7 +34,7 @@ pub fn ladder(arguments: &Ladder) -> Result<(), Failure> {
         LadderName::Reduce => check_room(arguments.n.as_slice(), 4, "numbers")?,
         LadderName::Histogram => check_room(arguments.n.as_slice(), 1, "bytes")?,
     }
-    let device = Device::open(arguments.place.device)?;
+    let device = Device::open(arguments.device_args.device)?;
     let n = arguments.n.unwrap_or_else(|| default_size(arguments.name, device.as_ref()));
     // Drawn on a terminal only.
     let line = ProgressBar::new_spinner();
@@ -122,7 +122,7 @@ fn all_pairs(
     let tuning = device.and_then(|device| tune::found(device, arguments.no_tuned));
     let choice = |device: &Device, n, precision| {
         let entry = tuning.as_ref().and_then(|tuning| tuning.choose(n, precision));
-        entry.map_or_else(|| Strategy::default_for(device, n, precision), |entry| entry.strategy)
+        entry.map_or_else(|| DirectDeviceStrategy::default_for(device, n, precision), |entry| entry.strategy)
     };
     Ok(direct::measure(device, n, &choice, progress)?)
 }

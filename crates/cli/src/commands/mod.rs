@@ -49,14 +49,14 @@ pub fn execute(arguments: &Arguments) -> Result<Ending, Failure> {
         Command::Ic(arguments) => files::ic(arguments, limits),
         Command::Info { file } => files::info(file, limits),
         Command::Convert { input, output } => files::convert(input, output, limits),
-        Command::Forces { file, gravity, place, output } => {
-            accuracy::forces(file, gravity, place.device, output, limits)
+        Command::Forces { file, gravity, device_args, output } => {
+            accuracy::forces(file, gravity, device_args.device, output, limits)
         }
-        Command::Accuracy { file, gravity, place, sample } => {
-            accuracy::accuracy(file, gravity, place.device, *sample as usize, limits)
+        Command::Accuracy { file, gravity, device_args, sample } => {
+            accuracy::accuracy(file, gravity, device_args.device, *sample as usize, limits)
         }
-        Command::Analyze { path, output, softening, place } => {
-            analyze::analyze(path, output.clone(), *softening, place.device, limits)
+        Command::Analyze { path, output, softening, device_args } => {
+            analyze::analyze(path, output.clone(), *softening, device_args.device, limits)
         }
         Command::Bench(arguments) => bench::bench(arguments),
         Command::Devices(arguments) => devices::devices(arguments),

@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use orrery_device::{Choice, Device};
 use orrery_engine::case::{BYTES_PER_BODY, Case, CaseSource};
+use orrery_engine::compute_device::{self, DeviceRequest, Tuned};
 use orrery_engine::control::{Control, Reason};
-use orrery_engine::place::{self, Tuned, Wish};
 use orrery_engine::run::{Output, Replace, Summary};
 use orrery_engine::{EngineError, Simulation, run as engine_run, start};
 use orrery_io::{Limits, show_bytes};
@@ -28,7 +28,7 @@ pub fn run(arguments: &Run, limits: Limits) -> Result<Ending, Failure> {
     let folder = arguments.out.clone().unwrap_or_else(|| PathBuf::from("out").join(&case.name));
     if arguments.dry_run {
         super::use_threads(arguments.running.threads)?;
-        dry_run(&case, &folder, arguments.running.place.device, &limits)?;
+        dry_run(&case, &folder, arguments.running.device_args.device, &limits)?;
         return Ok(Ending::Done);
     }
     let replace = if arguments.force { Replace::Any } else { Replace::Nothing };
@@ -37,7 +37,7 @@ pub fn run(arguments: &Run, limits: Limits) -> Result<Ending, Failure> {
         output.check().map_err(Failure::from)?;
     }
     // A device that is not there is a mistake, and a mistake is one line.
-    Device::open(arguments.running.place.device)?;
+    Device::open(arguments.running.device_args.device)?;
     let control = begin(&arguments.running, limits)?;
     if !arguments.running.quiet {
         match case.description.as_str() {
@@ -74,8 +74,8 @@ fn begin(running: &Running, limits: Limits) -> Result<Control, Failure> {
     // Too far away to be counted is never.
     let deadline = running.wall_time.and_then(|wall_time| Instant::now().checked_add(wall_time));
     let tuned = (!running.no_tuned).then_some(super::tune::for_run as Tuned);
-    let place = Wish { choice: running.place.device, tuned };
-    let control = Control { deadline, limits, place, ..Control::default() };
+    let device = DeviceRequest { choice: running.device_args.device, tuned };
+    let control = Control { deadline, limits, device, ..Control::default() };
     if !running.quiet {
         signals::acknowledge(&control);
     }
@@ -147,22 +147,22 @@ fn report(summary: &Summary, folder: &Path) {
 }
 
 fn dry_run(case: &Case, folder: &Path, choice: Choice, limits: &Limits) -> Result<(), Failure> {
-    let spot = place::find(choice)?;
+    let selected = compute_device::find(choice)?;
     // A file's bodies are counted, and checked, by reading them.
     let n = match case.body_count() {
         Some(n) => n,
         None => start::bodies(case, limits)?.len() as u64,
     };
     let gravity = Simulation::gravity(case);
-    let spot = place::with_room(spot, choice, n as usize, &gravity, case.time.integrator)?;
+    let selected = compute_device::with_room(selected, choice, n as usize, &gravity, case.time.integrator)?;
     say!("{}", start::located(case).to_toml().trim_end());
     say!("");
     say!("# {n} bodies: about {} of memory", show_bytes(n.saturating_mul(BYTES_PER_BODY)));
     if limits.memory < u64::MAX {
         say!("# {} available", show_bytes(limits.memory));
     }
-    say!("# device: {spot}");
-    if let Some(device) = &spot.device {
+    say!("# device: {selected}");
+    if let Some(device) = &selected.device {
         let needed = show_bytes(needed_bytes(device, n, &gravity, case.time.integrator));
         let free = show_bytes(device.memory().map_err(EngineError::from)?.free);
         say!("# about {needed} on {}, {free} free", device.label());

@@ -4,7 +4,7 @@ use orrery_device::Device;
 use orrery_lab::tuning::{self, Outcome, SIZES, Tuning};
 use orrery_lab::{PRECISIONS, precision_name, show};
 use orrery_particles::settings::Precision;
-use orrery_particles::solver::direct::device::Strategy;
+use orrery_particles::solver::direct::device::DirectDeviceStrategy;
 
 use crate::args::Tune;
 use crate::failure::Failure;
@@ -16,8 +16,8 @@ pub fn tune(arguments: &Tune) -> Result<(), Failure> {
         return Err(Failure::Usage("-n 0 is outside n >= 1".to_owned()));
     }
     super::bench::check_memory(&arguments.n)?;
-    let Some(device) = Device::open(arguments.place.device)? else {
-        let choice = arguments.place.device;
+    let Some(device) = Device::open(arguments.device_args.device)? else {
+        let choice = arguments.device_args.device;
         let words = "there is no GPU to tune; orrery devices lists what there is";
         return Err(Failure::Usage(format!("--device {choice}: {words}")));
     };
@@ -73,6 +73,6 @@ pub fn found(device: &Device, no_tuned: bool) -> Option<Tuning> {
 }
 
 /// The strategy that a run of `n` bodies takes, where one was found.
-pub fn for_run(device: &Device, n: usize, precision: Precision) -> Option<Strategy> {
+pub fn for_run(device: &Device, n: usize, precision: Precision) -> Option<DirectDeviceStrategy> {
     found(device, false)?.choose(n, precision).map(|entry| entry.strategy)
 }

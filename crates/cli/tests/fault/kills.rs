@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 use rayon::prelude::*;
 
 use crate::common::text;
-use crate::scene::{Fault, Random, Scene, Trial, difference, ended, started, step_taken_up, wait_for};
+use crate::scenario::{
+    Fault, FaultScenario, Random, Trial, difference, ended, started, step_taken_up, wait_for,
+};
 
 /// Steps between two checkpoints.
 const INTERVAL: u64 = 3;
@@ -18,12 +20,12 @@ const KINDS: [&str; 12] = [
     "truncate",
 ];
 
-fn scenes() -> Vec<Scene> {
+fn scenarios() -> Vec<FaultScenario> {
     let common = ["output.record_every=1 step", "checkpoint.every=3 steps", "image.size=64"];
     let plummer = |more: &[&str]| {
         let every =
             ["time.step=0.01", "time.end=0.12", "output.snapshot_every=0.035", "output.image_every=4 steps"];
-        Scene::new("plummer", &[&common[..], &every, more].concat())
+        FaultScenario::new("plummer", &[&common[..], &every, more].concat())
     };
     let planets = ["time.end=48 days", "output.snapshot_every=20 days", "output.image_every=10 days"];
     vec![
@@ -31,7 +33,7 @@ fn scenes() -> Vec<Scene> {
         plummer(&["bodies.n=300", "gravity.solver=tree"]),
         plummer(&["bodies.n=30", "time.integrator=hermite4"]),
         plummer(&["bodies.n=30", "time.step=adaptive", "time.end=0.04", "output.format=xyz"]),
-        Scene::new("solar-system", &[&common[..], &planets].concat()),
+        FaultScenario::new("solar-system", &[&common[..], &planets].concat()),
     ]
 }
 
@@ -48,11 +50,11 @@ struct Outcome {
 }
 
 /// Kills a run once, what goes on with it with probability 0.3, and so on; then lets it finish.
-fn kill_and_resume(scene: &Scene, duration: Duration, seed: u64) -> Outcome {
+fn kill_and_resume(scenario: &FaultScenario, duration: Duration, seed: u64) -> Outcome {
     let mut random = Random(seed);
     let mut outcome = Outcome::default();
     let name = format!("trial-{seed}");
-    let trial = scene.trial(&name);
+    let trial = scenario.trial(&name);
     while outcome.kills == 0 {
         // A timed kill may come too late; then the run is of no use.
         let _ = std::fs::remove_dir_all(trial.out());
@@ -83,7 +85,7 @@ fn kill_and_resume(scene: &Scene, duration: Duration, seed: u64) -> Outcome {
         if !outcome.is_resumed {
             outcome.wrong.push(format!("{}: {}", said.status, said.stderr));
         }
-        if let Some(difference) = difference(&trial.content(), &scene.expected) {
+        if let Some(difference) = difference(&trial.content(), &scenario.expected) {
             outcome.differs = true;
             outcome.wrong.push(difference);
         }
@@ -111,7 +113,7 @@ fn kill_once(
         let pause = duration.mul_f64(random.below(1000) as f64 / 1000.0);
         kill_after(plain.args(trial.arguments(more)), pause)
     } else {
-        let at = 1 + random.below(trial.scene().count(Some(kind)));
+        let at = 1 + random.below(trial.scenario().count(Some(kind)));
         trial.run(more, Fault { what: "KILL", at, times: 1, kind: Some(kind) })
     };
     if run.status.signal().is_some() {
@@ -138,24 +140,24 @@ fn last_row(trial: &Trial<'_>) -> u64 {
 
 /// Kills `count` runs and says what became of them.
 fn kill(count: u64, first_seed: u64) {
-    let scenes: Vec<(Scene, Duration)> = scenes()
+    let scenarios: Vec<(FaultScenario, Duration)> = scenarios()
         .into_iter()
-        .map(|scene| {
+        .map(|scenario| {
             let began = Instant::now();
-            let trial = scene.trial("timed");
+            let trial = scenario.trial("timed");
             let plain = ended(Command::new(env!("CARGO_BIN_EXE_orrery")).args(trial.arguments(&[])));
             assert!(plain.status.success());
             let duration = began.elapsed();
             drop(trial);
-            (scene, duration)
+            (scenario, duration)
         })
         .collect();
     let done = AtomicU64::new(0);
     let outcomes: Vec<(u64, Outcome)> = (first_seed..first_seed + count)
         .into_par_iter()
         .map(|seed| {
-            let (scene, duration) = &scenes[seed as usize % scenes.len()];
-            let outcome = kill_and_resume(scene, *duration, seed);
+            let (scenario, duration) = &scenarios[seed as usize % scenarios.len()];
+            let outcome = kill_and_resume(scenario, *duration, seed);
             let done = 1 + done.fetch_add(1, Ordering::Relaxed);
             if done.is_multiple_of(200) {
                 eprintln!("{done} of {count}");

@@ -13,5 +13,5 @@ mod disk;
 mod kills;
 mod power;
 mod requests;
-mod scene;
+mod scenario;
 mod storage;

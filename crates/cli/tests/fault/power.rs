@@ -12,7 +12,7 @@ use rayon::prelude::*;
 
 use crate::common::text;
 use crate::disk::{Call, Disk, Unsynced};
-use crate::scene::{Fault, Random, Scene};
+use crate::scenario::{Fault, FaultScenario, Random};
 
 /// What lies on a disk.
 type Files = BTreeMap<PathBuf, Option<Vec<u8>>>;
@@ -71,11 +71,11 @@ fn lay_out(files: &Files, disk: &Path) {
 
 /// Goes on after each of the cuts.
 #[track_caller]
-fn none_is_lost(scene: &Scene, name: &str, cuts: &[Cut]) {
+fn none_is_lost(scenario: &FaultScenario, name: &str, cuts: &[Cut]) {
     let began = Instant::now();
     let outcomes = cuts.par_iter().enumerate().map(|(k, cut)| {
         let trial_name = format!("{name}-{k}");
-        let trial = scene.trial(&trial_name);
+        let trial = scenario.trial(&trial_name);
         lay_out(&cut.files, trial.disk());
         let outcome = trial.complete().and_then(|from| {
             if from >= cut.saved {
@@ -92,14 +92,20 @@ fn none_is_lost(scene: &Scene, name: &str, cuts: &[Cut]) {
 }
 
 /// The folder in which the undisturbed run was watched.
-fn watched(scene: &Scene) -> PathBuf {
-    let made = scene.calls.iter().find(|call| call.kind == "mkdir").expect("a run makes its folder");
+fn watched(scenario: &FaultScenario) -> PathBuf {
+    let made = scenario.calls.iter().find(|call| call.kind == "mkdir").expect("a run makes its folder");
     made.path.parent().expect("a parent").to_owned()
 }
 
 /// Runs on top of `files` and gives the cuts of that run.
-fn cuts_of(scene: &Scene, name: &str, files: &Files, more: &[&str], random_worlds: usize) -> Vec<Cut> {
-    let trial = scene.trial(name);
+fn cuts_of(
+    scenario: &FaultScenario,
+    name: &str,
+    files: &Files,
+    more: &[&str],
+    random_worlds: usize,
+) -> Vec<Cut> {
+    let trial = scenario.trial(name);
     lay_out(files, trial.disk());
     let (run, calls) = trial.run_watched(more, Fault::default());
     assert!(run.status.success(), "{}", text(&run.stderr));
@@ -107,38 +113,38 @@ fn cuts_of(scene: &Scene, name: &str, files: &Files, more: &[&str], random_world
 }
 
 /// What the undisturbed run leaves, as files on a disk.
-fn finished(scene: &Scene) -> Files {
-    let inside = scene.expected.iter().map(|(name, bytes)| (Path::new("out").join(name), bytes.clone()));
+fn finished(scenario: &FaultScenario) -> Files {
+    let inside = scenario.expected.iter().map(|(name, bytes)| (Path::new("out").join(name), bytes.clone()));
     std::iter::once((PathBuf::from("out"), None)).chain(inside).collect()
 }
 
 #[test]
 fn a_power_cut_loses_no_checkpoint() {
-    let scene = Scene::small(&[]);
-    let cuts = cuts(&watched(&scene), Disk::default(), &scene.calls, 0);
-    none_is_lost(&scene, "run", &cuts);
+    let scenario = FaultScenario::small(&[]);
+    let cuts = cuts(&watched(&scenario), Disk::default(), &scenario.calls, 0);
+    none_is_lost(&scenario, "run", &cuts);
 }
 
 #[test]
 fn a_power_cut_while_replacing_or_resuming_loses_nothing() {
-    let scene = Scene::small(&[]);
-    none_is_lost(&scene, "force", &cuts_of(&scene, "forced", &finished(&scene), &["--force"], 0));
+    let scenario = FaultScenario::small(&[]);
+    none_is_lost(&scenario, "force", &cuts_of(&scenario, "forced", &finished(&scenario), &["--force"], 0));
     // Half way, with a checkpoint to go on from.
-    let first = cuts(&watched(&scene), Disk::default(), &scene.calls, 0);
+    let first = cuts(&watched(&scenario), Disk::default(), &scenario.calls, 0);
     let half_way = first.iter().find(|cut| cut.saved == 2).expect("a checkpoint after step 2");
-    none_is_lost(&scene, "resume", &cuts_of(&scene, "resumed", &half_way.files, &["--resume"], 0));
+    none_is_lost(&scenario, "resume", &cuts_of(&scenario, "resumed", &half_way.files, &["--resume"], 0));
 }
 
 #[test]
 #[ignore = "minutes: every cut of every resumed run, names in any combination"]
 fn no_two_power_cuts_lose_a_checkpoint() {
-    let scene = Scene::small(&[]);
-    let first = cuts(&watched(&scene), Disk::default(), &scene.calls, 4);
-    none_is_lost(&scene, "run", &first);
-    none_is_lost(&scene, "force", &cuts_of(&scene, "forced", &finished(&scene), &["--force"], 4));
+    let scenario = FaultScenario::small(&[]);
+    let first = cuts(&watched(&scenario), Disk::default(), &scenario.calls, 4);
+    none_is_lost(&scenario, "run", &first);
+    none_is_lost(&scenario, "force", &cuts_of(&scenario, "forced", &finished(&scenario), &["--force"], 4));
     for (k, cut) in first.iter().enumerate().step_by(10) {
-        let second = cuts_of(&scene, "resumed", &cut.files, &["--resume"], 1);
-        none_is_lost(&scene, &format!("resume {k}"), &second);
+        let second = cuts_of(&scenario, "resumed", &cut.files, &["--resume"], 1);
+        none_is_lost(&scenario, &format!("resume {k}"), &second);
     }
 }
 
@@ -146,12 +152,12 @@ fn no_two_power_cuts_lose_a_checkpoint() {
 #[test]
 fn a_finished_run_is_on_the_disk() {
     for every in ["checkpoint.every=2 steps", "checkpoint.every=0"] {
-        let scene = Scene::small(&[every]);
-        let folder = watched(&scene);
+        let scenario = FaultScenario::small(&[every]);
+        let folder = watched(&scenario);
         let mut disk = Disk::default();
-        scene.calls.iter().for_each(|call| disk.apply(call));
+        scenario.calls.iter().for_each(|call| disk.apply(call));
         let found = disk.after_cut(&folder, Unsynced::Nothing);
-        for (name, bytes) in finished(&scene) {
+        for (name, bytes) in finished(&scenario) {
             assert!(found.get(&name) == Some(&bytes), "{every}: {} is not on the disk", name.display());
         }
     }

@@ -5,7 +5,7 @@ use std::process::{Child, Command, Output};
 use std::time::{Duration, Instant};
 
 use crate::common::text;
-use crate::scene::{Fault, Scene, Trial, difference, ended, started, step_taken_up, wait_for};
+use crate::scenario::{Fault, FaultScenario, Trial, difference, ended, started, step_taken_up, wait_for};
 
 /// A run in the background. It ends with the test.
 struct Running(Option<Child>);
@@ -60,7 +60,7 @@ fn rows(trial: &Trial<'_>) -> usize {
 }
 
 /// Some 2000 steps: long enough to be met on its way, short enough to be let finish.
-fn busy() -> Scene {
+fn busy() -> FaultScenario {
     let sets = [
         "bodies.n=100",
         "time.step=0.001",
@@ -71,13 +71,13 @@ fn busy() -> Scene {
         "checkpoint.every=500 steps",
         "image.size=64",
     ];
-    Scene::new("plummer", &sets)
+    FaultScenario::new("plummer", &sets)
 }
 
 #[test]
 fn a_second_run_in_the_folder_is_refused() {
-    let scene = busy();
-    let trial = scene.trial("shared");
+    let scenario = busy();
+    let trial = scenario.trial("shared");
     let first = Running::start(&mut trial.command(&["--quiet"], Fault::default()));
     wait_until("its first rows", || rows(&trial) > 2);
     let resume = vec!["resume".to_owned(), trial.out().display().to_string()];
@@ -101,9 +101,9 @@ fn a_second_run_in_the_folder_is_refused() {
 
 #[test]
 fn a_signal_ends_the_run_with_a_checkpoint() {
-    let scene = busy();
+    let scenario = busy();
     for signal in ["INT", "TERM"] {
-        let trial = scene.trial(signal);
+        let trial = scenario.trial(signal);
         let run = Running::start(&mut trial.command(&["--quiet"], Fault::default()));
         wait_until("its first rows", || rows(&trial) > 20);
         run.signal(signal);
@@ -124,8 +124,8 @@ fn a_signal_ends_the_run_with_a_checkpoint() {
 
 #[test]
 fn a_checkpoint_on_request_does_not_end_the_run() {
-    let scene = busy();
-    let trial = scene.trial("asked");
+    let scenario = busy();
+    let trial = scenario.trial("asked");
     let run = Running::start(&mut trial.command(&[], Fault::default()));
     wait_until("its first rows", || rows(&trial) > 20);
     run.signal("USR1");
@@ -133,7 +133,7 @@ fn a_checkpoint_on_request_does_not_end_the_run() {
     let said = text(&ended.stderr);
     assert_eq!(ended.status.code(), Some(0), "{said}");
     assert!(said.contains("checkpoint after step ") && said.contains("checkpoints/checkpoint_"), "{said}");
-    assert_eq!(difference(&trial.content(), &scene.expected), None);
+    assert_eq!(difference(&trial.content(), &scenario.expected), None);
 }
 
 /// The second SIGINT does not wait for the step's end.
@@ -142,8 +142,8 @@ fn a_second_interrupt_ends_at_once() {
     let sets =
         ["bodies.n=60000", "gravity.solver=direct", "time.step=0.01", "time.end=0.02", "image.size=64"];
     let more = ["output.snapshot_every=0", "output.image_every=0", "checkpoint.every=1 step"];
-    let scene = Scene::unwatched("plummer", &[&sets[..], &more].concat());
-    let trial = scene.trial("long");
+    let scenario = FaultScenario::unwatched("plummer", &[&sets[..], &more].concat());
+    let trial = scenario.trial("long");
     let run = Running::start(&mut trial.command(&["--quiet"], Fault::default()));
     wait_until("the first step", || rows(&trial) > 0 && trial.out().join("images/image_0000.png").exists());
     run.signal("INT");
@@ -158,10 +158,12 @@ fn a_second_interrupt_ends_at_once() {
 
 #[test]
 fn the_wall_time_is_kept() {
-    let scene =
-        Scene::unwatched("plummer", &["bodies.n=500", "time.step=0.001", "time.end=100", "image.size=64"]);
+    let scenario = FaultScenario::unwatched(
+        "plummer",
+        &["bodies.n=500", "time.step=0.001", "time.end=100", "image.size=64"],
+    );
     for limit in [2, 4] {
-        let trial = scene.trial(&format!("limit-{limit}"));
+        let trial = scenario.trial(&format!("limit-{limit}"));
         let began = Instant::now();
         let run = trial.run(&["--quiet", "--wall-time", &format!("{limit}s")], Fault::default());
         let took = began.elapsed();

@@ -7,7 +7,7 @@ use rayon::prelude::*;
 
 use crate::common::text;
 use crate::disk::{Call, Disk};
-use crate::scene::{Content, Fault, Scene, Trial, difference};
+use crate::scenario::{Content, Fault, FaultScenario, Trial, difference};
 
 const FAILURES: [&str; 3] = ["ENOSPC", "EDQUOT", "EIO"];
 
@@ -21,8 +21,8 @@ fn words(failure: &str) -> &'static str {
 }
 
 /// The numbers of all calls up to the last that does something; those after it look for files that are not there.
-fn calls(scene: &Scene) -> std::ops::RangeInclusive<usize> {
-    let last = scene.calls.iter().rev().find(|call| call.number > 0 && call.result >= 0);
+fn calls(scenario: &FaultScenario) -> std::ops::RangeInclusive<usize> {
+    let last = scenario.calls.iter().rev().find(|call| call.number > 0 && call.result >= 0);
     1..=last.expect("a run stores something").number
 }
 
@@ -39,9 +39,9 @@ fn none_goes_wrong(faults: Vec<Fault>, check: impl Fn(Fault) -> Result<(), Strin
 
 /// From call `at` on nothing works: the run says so in a line, what has its name is whole, and once the disk is
 /// back the run goes on to the same bytes.
-fn fails_in_good_order(scene: &Scene, fault: Fault) -> Result<(), String> {
+fn fails_in_good_order(scenario: &FaultScenario, fault: Fault) -> Result<(), String> {
     let name = format!("{}-{}-{}", fault.what, fault.at, fault.times);
-    let trial = scene.trial(&name);
+    let trial = scenario.trial(&name);
     let (run, calls) = trial.run_watched(&["--quiet"], fault);
     let said = text(&run.stderr);
     if run.status.code() != Some(1) {
@@ -95,46 +95,50 @@ fn check_whole(content: &Content) -> Result<(), String> {
     Ok(())
 }
 
-fn at_each_call(scene: &Scene, times: usize, failures: impl Fn(usize) -> Vec<&'static str>) -> Vec<Fault> {
+fn at_each_call(
+    scenario: &FaultScenario,
+    times: usize,
+    failures: impl Fn(usize) -> Vec<&'static str>,
+) -> Vec<Fault> {
     let faults = |at| failures(at).into_iter().map(move |what| Fault { what, at, times, kind: None });
-    calls(scene).flat_map(faults).collect()
+    calls(scenario).flat_map(faults).collect()
 }
 
 #[test]
 fn a_failing_disk_ends_the_run_in_good_order() {
-    let scene = Scene::small(&[]);
-    println!("{} storage calls, {} of them writes", scene.count(None), scene.count(Some("write")));
+    let scenario = FaultScenario::small(&[]);
+    println!("{} storage calls, {} of them writes", scenario.count(None), scenario.count(Some("write")));
     // Each call once, the failures in turn; all of them at each call take three times as long.
-    let faults = at_each_call(&scene, 0, |at| vec![FAILURES[at % 3]]);
-    none_goes_wrong(faults, |fault| fails_in_good_order(&scene, fault));
+    let faults = at_each_call(&scenario, 0, |at| vec![FAILURES[at % 3]]);
+    none_goes_wrong(faults, |fault| fails_in_good_order(&scenario, fault));
 }
 
 /// A disk that is full, or a quota that is used up: nothing is taken any more, all else works.
 #[test]
 fn a_full_disk_leaves_whole_files() {
-    let scene = Scene::small(&[]);
-    let faults = (1..=scene.count(Some("write")))
+    let scenario = FaultScenario::small(&[]);
+    let faults = (1..=scenario.count(Some("write")))
         .map(|at| Fault { what: FAILURES[at % 2], at, times: 0, kind: Some("write") })
         .collect();
-    none_goes_wrong(faults, |fault| fails_in_good_order(&scene, fault));
+    none_goes_wrong(faults, |fault| fails_in_good_order(&scenario, fault));
 }
 
 #[test]
 #[ignore = "a minute"]
 fn each_failure_at_each_call_ends_the_run_in_good_order() {
-    let scene = Scene::small(&[]);
-    let faults = at_each_call(&scene, 0, |_| FAILURES.to_vec());
-    none_goes_wrong(faults, |fault| fails_in_good_order(&scene, fault));
+    let scenario = FaultScenario::small(&[]);
+    let faults = at_each_call(&scenario, 0, |_| FAILURES.to_vec());
+    none_goes_wrong(faults, |fault| fails_in_good_order(&scenario, fault));
 }
 
 /// A single failed call: either it did not matter, or the run ended with an error and goes on.
 #[test]
 fn a_single_failure_is_never_passed_over() {
-    let scene = Scene::small(&[]);
-    let faults = at_each_call(&scene, 1, |at| vec![FAILURES[(at + 1) % 3]]);
+    let scenario = FaultScenario::small(&[]);
+    let faults = at_each_call(&scenario, 1, |at| vec![FAILURES[(at + 1) % 3]]);
     none_goes_wrong(faults, |fault| {
         let name = format!("once-{}", fault.at);
-        let trial = scene.trial(&name);
+        let trial = scenario.trial(&name);
         let run = trial.run(&["--quiet"], fault);
         check_whole(&trial.content())?;
         let said = text(&run.stderr);
@@ -148,8 +152,8 @@ fn a_single_failure_is_never_passed_over() {
             // A file that could not be removed is in nobody's way, until the run is gone on with.
             let found = trial.content();
             let kept: Content =
-                found.into_iter().filter(|(name, _)| scene.expected.contains_key(name)).collect();
-            difference(&kept, &scene.expected).map_or(Ok(()), Err)?;
+                found.into_iter().filter(|(name, _)| scenario.expected.contains_key(name)).collect();
+            difference(&kept, &scenario.expected).map_or(Ok(()), Err)?;
         }
         trial.complete().map(drop)
     });
@@ -157,19 +161,19 @@ fn a_single_failure_is_never_passed_over() {
 
 #[test]
 fn a_short_write_has_no_effect() {
-    let scene = Scene::small(&[]);
-    let mut faults: Vec<Fault> = (1..=scene.count(Some("write")))
+    let scenario = FaultScenario::small(&[]);
+    let mut faults: Vec<Fault> = (1..=scenario.count(Some("write")))
         .map(|at| Fault { what: "SHORT", at, times: 1, kind: Some("write") })
         .collect();
     faults.push(Fault { what: "SHORT", at: 1, times: 0, kind: None });
     none_goes_wrong(faults, |fault| {
         let name = format!("short-{}-{}", fault.at, fault.times);
-        let trial = scene.trial(&name);
+        let trial = scenario.trial(&name);
         let run = trial.run(&["--quiet"], fault);
         if !run.status.success() || !run.stderr.is_empty() {
             return Err(format!("{}: {}", run.status, text(&run.stderr)));
         }
-        difference(&trial.content(), &scene.expected).map_or(Ok(()), Err)
+        difference(&trial.content(), &scenario.expected).map_or(Ok(()), Err)
     });
 }
 
@@ -181,10 +185,10 @@ fn with_many_threads<T: Send>(work: impl FnOnce() -> T + Send) -> T {
 /// One to three failures in a row, at calls all over the run.
 #[test]
 fn a_run_that_waits_gets_through() {
-    let scene = Scene::small(&["output.on_error=wait"]);
+    let scenario = FaultScenario::small(&["output.on_error=wait"]);
     let stride = 5;
-    println!("every {stride}th of {} calls", calls(&scene).end());
-    let faults = calls(&scene).step_by(stride).enumerate().map(|(k, at)| {
+    println!("every {stride}th of {} calls", calls(&scenario).end());
+    let faults = calls(&scenario).step_by(stride).enumerate().map(|(k, at)| {
         let (what, times) = (FAILURES[k % 3], 1 + k / 3 % 3);
         Fault { what, at, times, kind: None }
     });
@@ -193,7 +197,7 @@ fn a_run_that_waits_gets_through() {
     with_many_threads(|| {
         none_goes_wrong(faults, |fault| {
             let name = format!("wait-{}", fault.at);
-            let trial = scene.trial(&name);
+            let trial = scenario.trial(&name);
             let (run, calls) = trial.run_watched(&["--quiet"], fault);
             let said = text(&run.stderr);
             if !run.status.success() {
@@ -211,33 +215,33 @@ fn a_run_that_waits_gets_through() {
             }
             *waited.lock().expect("no panic") += usize::from(!said.is_empty());
             check_syncs(&calls);
-            difference(&trial.content(), &scene.expected).map_or(Ok(()), Err)
+            difference(&trial.content(), &scenario.expected).map_or(Ok(()), Err)
         });
     });
     let waited = waited.into_inner().expect("no panic");
     println!("{waited} runs had to wait");
     // Looking for files that are not there may fail without harm; most calls may not.
-    assert!(2 * waited > calls(&scene).end() / stride, "only {waited} runs waited");
+    assert!(2 * waited > calls(&scenario).end() / stride, "only {waited} runs waited");
 }
 
 /// A file whose sync failed is written anew, never synced again: the system may have dropped its bytes.
 #[test]
 fn a_failed_sync_is_not_trusted_afterwards() {
-    let scene = Scene::small(&["output.on_error=wait"]);
+    let scenario = FaultScenario::small(&["output.on_error=wait"]);
     let faults =
-        (1..=scene.count(Some("sync"))).map(|at| Fault { what: "EIO", at, times: 1, kind: Some("sync") });
+        (1..=scenario.count(Some("sync"))).map(|at| Fault { what: "EIO", at, times: 1, kind: Some("sync") });
     let faults: Vec<Fault> = faults.collect();
     with_many_threads(|| {
         none_goes_wrong(faults, |fault| {
             let name = format!("sync-{}", fault.at);
-            let trial = scene.trial(&name);
+            let trial = scenario.trial(&name);
             let (run, calls) = trial.run_watched(&[], fault);
             let said = text(&run.stderr);
             if !run.status.success() || !said.contains("waiting: ") || !said.contains("written after all") {
                 return Err(format!("{}: {said}", run.status));
             }
             check_syncs(&calls);
-            difference(&trial.content(), &scene.expected).map_or(Ok(()), Err)
+            difference(&trial.content(), &scenario.expected).map_or(Ok(()), Err)
         });
     });
 }

@@ -130,7 +130,7 @@ pub(crate) trait Driver: Send + Sync {
     unsafe fn free_function(&self, function: Handle);
     unsafe fn parameters(&self, function: Handle) -> Result<Parameters, Fault>;
     unsafe fn resources(&self, function: Handle) -> Result<Resources, Fault>;
-    unsafe fn groups_a_multiprocessor(&self, function: Handle, group: u32) -> Option<u32>;
+    unsafe fn blocks_per_sm(&self, function: Handle, group: u32) -> Option<u32>;
     unsafe fn launch(
         &self,
         queue: Handle,

@@ -1,5 +1,5 @@
 // As many FMAs as the chip can start: CHAINS independent ones a thread, so that none waits for another.
-KERNEL(GROUP_SIZE) fma_chains(GLOBAL REAL* out, int rounds, REAL factor, REAL term)
+KERNEL(BLOCK_SIZE) fma_chains(GLOBAL REAL* out, int rounds, REAL factor, REAL term)
 {
     REAL value[CHAINS];
     UNROLL(CHAINS)
@@ -18,5 +18,5 @@ KERNEL(GROUP_SIZE) fma_chains(GLOBAL REAL* out, int rounds, REAL factor, REAL te
     UNROLL(CHAINS)
     for (int k = 0; k < CHAINS; k++)
         sum += value[k];
-    out[GROUP * GROUP_SIZE + THREAD] = sum;
+    out[BLOCK_INDEX * BLOCK_SIZE + THREAD] = sum;
 }

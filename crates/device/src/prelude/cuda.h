@@ -11,17 +11,17 @@ typedef unsigned long long ulong;
 #define KERNEL_MIN(T, B) extern "C" __global__ __launch_bounds__(T, B) void
 #define FUNCTION static __device__ __forceinline__
 
-// Memory: GLOBAL, LOCAL_POINTER and CONSTANT_POINTER qualify what a pointer points to; LOCAL declares an
+// Memory: GLOBAL, SHARED_POINTER and CONSTANT_POINTER qualify what a pointer points to; SHARED declares an
 // array of the group, in the kernel's own scope; CONSTANT a table, at file scope.
 #define GLOBAL
-#define LOCAL __shared__
-#define LOCAL_POINTER
+#define SHARED __shared__
+#define SHARED_POINTER
 #define CONSTANT __constant__
 #define CONSTANT_POINTER
 #define RESTRICT __restrict__
 
-#define GROUP ((int)blockIdx.x)
-#define GROUPS ((int)gridDim.x)
+#define BLOCK_INDEX ((int)blockIdx.x)
+#define BLOCK_COUNT ((int)gridDim.x)
 #define THREAD ((int)threadIdx.x)
 
 // BARRIER: all threads of the group; what they wrote before, they see after. FENCE: what this thread wrote
@@ -61,8 +61,8 @@ struct __align__(16) Double4 {
 #define ATOMIC_MIN_U32(p, v) atomicMin((uint*)(p), (uint)(v))
 #define ATOMIC_MAX_U32(p, v) atomicMax((uint*)(p), (uint)(v))
 #define ATOMIC_CAS_U32(p, e, w) atomicCAS((uint*)(p), (uint)(e), (uint)(w))
-// The same in LOCAL memory.
-#define LOCAL_ATOMIC_ADD_U32(p, v) atomicAdd((uint*)(p), (uint)(v))
+// The same in SHARED memory.
+#define SHARED_ATOMIC_ADD_U32(p, v) atomicAdd((uint*)(p), (uint)(v))
 // Another group's word as it is now, not as a cache has it; and a word for other groups to see.
 #define LOAD_U32(p) (*(const volatile uint*)(p))
 #define STORE_U32(p, v) (*(volatile uint*)(p) = (uint)(v))
@@ -71,10 +71,10 @@ struct __align__(16) Double4 {
 #define LEADING_ZEROS_U64(u) __clzll((long long)(u))
 
 // Lanes: LANES threads in a row that step together. Each of these is for all lanes of the warp at once, in uniform
-// control flow; where a device has no such lanes, for all threads of the group, through `scratch`, which is LOCAL
+// control flow; where a device has no such lanes, for all threads of the group, through `scratch`, which is SHARED
 // memory of a uint a thread.
 //   BALLOT          a bit for each lane whose condition holds     FROM_LANE(_F)   another lane's value
-//   LANE_BARRIER    the lanes wait; what they wrote to LOCAL memory before, they see after
+//   LANE_BARRIER    the lanes wait; what they wrote to SHARED memory before, they see after
 #define LANES 32
 #define LANE (THREAD & 31)
 #define BALLOT(condition, scratch) __ballot_sync(0xffffffffu, condition)

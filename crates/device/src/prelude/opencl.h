@@ -12,14 +12,14 @@
 #define FUNCTION static inline __attribute__((always_inline))
 
 #define GLOBAL __global
-#define LOCAL __local
-#define LOCAL_POINTER __local
+#define SHARED __local
+#define SHARED_POINTER __local
 #define CONSTANT __constant
 #define CONSTANT_POINTER __constant
 #define RESTRICT restrict
 
-#define GROUP ((int)get_group_id(0))
-#define GROUPS ((int)get_num_groups(0))
+#define BLOCK_INDEX ((int)get_group_id(0))
+#define BLOCK_COUNT ((int)get_num_groups(0))
 #define THREAD ((int)get_local_id(0))
 
 #define BARRIER() barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)
@@ -58,7 +58,7 @@
 #define ATOMIC_MIN_U32(p, v) atomic_min((volatile __global uint*)(p), (uint)(v))
 #define ATOMIC_MAX_U32(p, v) atomic_max((volatile __global uint*)(p), (uint)(v))
 #define ATOMIC_CAS_U32(p, e, w) atomic_cmpxchg((volatile __global uint*)(p), (uint)(e), (uint)(w))
-#define LOCAL_ATOMIC_ADD_U32(p, v) atomic_add((volatile __local uint*)(p), (uint)(v))
+#define SHARED_ATOMIC_ADD_U32(p, v) atomic_add((volatile __local uint*)(p), (uint)(v))
 #define LOAD_U32(p) (*(const volatile __global uint*)(p))
 #define STORE_U32(p, v) (*(volatile __global uint*)(p) = (uint)(v))
 

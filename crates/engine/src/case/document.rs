@@ -1,7 +1,7 @@
 //! A case's text as a tree whose every key and value knows where it was written.
 //!
 //! Invariants: columns count characters, from 1; a value given with `--set` replaces the file's and keeps
-//! the setting as its place; [`Place`]s are ordered as a user meets them, the file from top to bottom and
+//! the setting as its location; [`Location`]s are ordered as a user meets them, the file from top to bottom and
 //! then the settings from left to right.
 
 use std::fmt;
@@ -12,7 +12,7 @@ use toml::de::{DeTable, DeValue};
 
 /// Where something was written.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Place {
+pub enum Location {
     /// The case as a whole.
     Whole,
     /// In the case file, counted from 1.
@@ -37,17 +37,17 @@ pub struct CaseError {
     /// The file or preset.
     pub label: String,
     /// Where in it.
-    pub place: Place,
+    pub location: Location,
     /// What is wrong and what was expected.
     pub message: String,
 }
 
 impl fmt::Display for CaseError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.place {
-            Place::Whole => write!(f, "{}: {}", self.label, self.message),
-            Place::File { line, column } => write!(f, "{}:{line}:{column}: {}", self.label, self.message),
-            Place::Set { text, .. } => write!(f, "--set {}: {}", one_line(text), self.message),
+        match &self.location {
+            Location::Whole => write!(f, "{}: {}", self.label, self.message),
+            Location::File { line, column } => write!(f, "{}:{line}:{column}: {}", self.label, self.message),
+            Location::Set { text, .. } => write!(f, "--set {}: {}", one_line(text), self.message),
         }
     }
 }
@@ -56,8 +56,8 @@ impl fmt::Display for CaseError {
 #[derive(Debug)]
 pub(super) struct Entry {
     pub key: String,
-    pub key_place: Place,
-    pub place: Place,
+    pub key_location: Location,
+    pub location: Location,
     pub value: Value,
     /// As written, for messages.
     pub text: String,
@@ -92,12 +92,12 @@ impl Value {
 
 /// The tree of a case's text, with `sets` applied.
 pub(super) fn parse(label: &str, bytes: &[u8], sets: &[String]) -> Result<Vec<Entry>, CaseError> {
-    let error = |place, message| CaseError { label: label.to_owned(), place, message };
+    let error = |location, message| CaseError { label: label.to_owned(), location, message };
     let text = std::str::from_utf8(bytes).map_err(|e| {
         let good = String::from_utf8_lossy(&bytes[..e.valid_up_to()]);
         let byte = bytes[e.valid_up_to()];
         let message = format!("byte 0x{byte:02x} is not UTF-8, expected a text file");
-        error(place_in(&good, good.len()), message)
+        error(location_in(&good, good.len()), message)
     })?;
     let table = DeTable::parse(text).map_err(|e| {
         let span = e.span().unwrap_or(0..0);
@@ -105,12 +105,12 @@ pub(super) fn parse(label: &str, bytes: &[u8], sets: &[String]) -> Result<Vec<En
             "duplicate key" => format!(" '{}'", one_line(&text[span.clone()])),
             _ => String::new(),
         };
-        error(place_in(text, span.start), format!("not valid TOML: {}{which}", one_line(e.message())))
+        error(location_in(text, span.start), format!("not valid TOML: {}{which}", one_line(e.message())))
     })?;
-    let mut root = entries(table.get_ref(), &|span| (place_in(text, span.start), text[span].to_owned()));
+    let mut root = entries(table.get_ref(), &|span| (location_in(text, span.start), text[span].to_owned()));
     for (index, set) in sets.iter().enumerate() {
-        let place = Place::Set { index, text: set.clone() };
-        apply(&mut root, set, &place).map_err(|message| error(place.clone(), message))?;
+        let location = Location::Set { index, text: set.clone() };
+        apply(&mut root, set, &location).map_err(|message| error(location.clone(), message))?;
     }
     Ok(root)
 }
@@ -133,14 +133,17 @@ pub(super) fn one_line(text: &str) -> String {
     line
 }
 
-fn place_in(text: &str, offset: usize) -> Place {
+fn location_in(text: &str, offset: usize) -> Location {
     let before = &text[..offset];
     let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
-    Place::File { line: before.matches('\n').count() + 1, column: before[line_start..].chars().count() + 1 }
+    Location::File {
+        line: before.matches('\n').count() + 1,
+        column: before[line_start..].chars().count() + 1,
+    }
 }
 
 /// Where a span is, and what stands there.
-type Locate<'a> = &'a dyn Fn(Range<usize>) -> (Place, String);
+type Locate<'a> = &'a dyn Fn(Range<usize>) -> (Location, String);
 
 /// In the order in which they were written.
 fn entries(table: &DeTable<'_>, locate: Locate<'_>) -> Vec<Entry> {
@@ -149,11 +152,11 @@ fn entries(table: &DeTable<'_>, locate: Locate<'_>) -> Vec<Entry> {
     written
         .into_iter()
         .map(|(key, value)| {
-            let (place, text) = locate(value.span());
+            let (location, text) = locate(value.span());
             Entry {
                 key: key.get_ref().to_string(),
-                key_place: locate(key.span()).0,
-                place,
+                key_location: locate(key.span()).0,
+                location,
                 value: convert(value.get_ref(), locate),
                 text,
             }
@@ -179,8 +182,8 @@ fn convert(value: &DeValue<'_>, locate: Locate<'_>) -> Value {
     }
 }
 
-/// Puts `KEY=VALUE` in its place in the tree. The value is TOML or, where that fails, a plain string.
-fn apply(root: &mut Vec<Entry>, set: &str, place: &Place) -> Result<(), String> {
+/// Puts `KEY=VALUE` into the tree. The value is TOML or, where that fails, a plain string.
+fn apply(root: &mut Vec<Entry>, set: &str, location: &Location) -> Result<(), String> {
     const EXPECTED: &str = "expected KEY=VALUE such as gravity.theta=0.5";
     let (path, written) = set.split_once('=').ok_or(EXPECTED)?;
     let mut path: Vec<&str> = path.split('.').map(str::trim).collect();
@@ -189,16 +192,17 @@ fn apply(root: &mut Vec<Entry>, set: &str, place: &Place) -> Result<(), String> 
     }
     let written = written.trim();
     let (value, text) = match DeValue::parse(written) {
-        Ok(value) => {
-            (convert(value.get_ref(), &|span| (place.clone(), written[span].to_owned())), written.to_owned())
-        }
+        Ok(value) => (
+            convert(value.get_ref(), &|span| (location.clone(), written[span].to_owned())),
+            written.to_owned(),
+        ),
         Err(_) => (Value::String(written.to_owned()), format!("\"{written}\"")),
     };
     let last = path.pop().ok_or(EXPECTED)?;
     let entry = |key: &str, value, text| Entry {
         key: key.to_owned(),
-        key_place: place.clone(),
-        place: place.clone(),
+        key_location: location.clone(),
+        location: location.clone(),
         value,
         text,
     };

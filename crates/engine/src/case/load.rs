@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use orrery_model::Units;
 
-use super::document::{self, CaseError, Place, one_line};
+use super::document::{self, CaseError, Location, one_line};
 use super::presets::{Preset, preset, presets};
 use super::reader::{Problems, Section};
 use super::sections::{bodies, checkpoint, gravity, limits, output, time};
@@ -56,7 +56,7 @@ impl CaseSource {
         let names = presets().iter().map(|preset| preset.name);
         Err(CaseError {
             label: one_line(argument),
-            place: Place::Whole,
+            location: Location::Whole,
             message: format!("no such case file or preset{}", did_you_mean(&stem, names)),
         })
     }
@@ -98,7 +98,7 @@ impl CaseSource {
             Self::Preset(preset) => return Ok(preset.text.into()),
             Self::Text { text, .. } => return Ok(text.clone().into()),
         };
-        let error = |message| CaseError { label: self.label(), place: Place::Whole, message };
+        let error = |message| CaseError { label: self.label(), location: Location::Whole, message };
         let mut bytes = Vec::new();
         File::open(path)
             .and_then(|file| file.take(LARGEST_FILE + 1).read_to_end(&mut bytes))

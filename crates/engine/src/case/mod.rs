@@ -1,7 +1,7 @@
 //! The case: what to simulate, as plain data.
 //!
 //! Text becomes a [`Case`] in three stages, each in its module: `document` finds every key and value with
-//! its place and applies `--set`; `sections` reads them with their types, units and ranges; `together`
+//! its location and applies `--set`; `sections` reads them with their types, units and ranges; `together`
 //! checks what only the whole can show. A [`Case`] in hand is therefore free of mistakes that need no device and
 //! no snapshot to be seen.
 
@@ -20,7 +20,7 @@ use std::time::Duration;
 use orrery_model::Units;
 use orrery_particles::settings::{GravitySettings, IntegratorChoice, StepChoice};
 
-pub use document::{CaseError, Place};
+pub use document::{CaseError, Location};
 pub use load::{BYTES_PER_BODY, CaseSource, available_memory};
 pub use presets::{Preset, preset, presets};
 pub use sections::bodies::BodiesSource;

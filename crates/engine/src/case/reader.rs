@@ -12,12 +12,12 @@ use std::cell::RefCell;
 use orrery_model::units::UnitError;
 use orrery_model::{Dimension, Units};
 
-use super::document::{CaseError, Entry, Place, Value, one_line};
+use super::document::{CaseError, Entry, Location, Value, one_line};
 use super::suggest::did_you_mean;
 
 /// The mistakes found so far.
 #[derive(Default)]
-pub(super) struct Problems(RefCell<Vec<(Rank, Place, String)>>);
+pub(super) struct Problems(RefCell<Vec<(Rank, Location, String)>>);
 
 /// A missing key is often a misspelt one, so misspelt ones are reported first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -27,22 +27,24 @@ enum Rank {
 }
 
 impl Problems {
-    pub fn add(&self, place: &Place, message: String) {
-        self.0.borrow_mut().push((Rank::Written, place.clone(), message));
+    pub fn add(&self, location: &Location, message: String) {
+        self.0.borrow_mut().push((Rank::Written, location.clone(), message));
     }
 
-    fn add_missing(&self, place: &Place, message: String) {
-        self.0.borrow_mut().push((Rank::Missing, place.clone(), message));
+    fn add_missing(&self, location: &Location, message: String) {
+        self.0.borrow_mut().push((Rank::Missing, location.clone(), message));
     }
 
     /// The first problem, if there is one.
     pub fn check(&self, label: &str) -> Result<(), CaseError> {
         let problems = self.0.borrow();
-        match problems.iter().min_by_key(|(rank, place, _)| (*rank, place)) {
+        match problems.iter().min_by_key(|(rank, location, _)| (*rank, location)) {
             None => Ok(()),
-            Some((_, place, message)) => {
-                Err(CaseError { label: label.to_owned(), place: place.clone(), message: message.clone() })
-            }
+            Some((_, location, message)) => Err(CaseError {
+                label: label.to_owned(),
+                location: location.clone(),
+                message: message.clone(),
+            }),
         }
     }
 }
@@ -85,7 +87,7 @@ impl Range {
 pub(super) struct Section<'a> {
     /// `bodies.first`; empty for the top of the file.
     path: String,
-    place: Place,
+    location: Location,
     entries: &'a [Entry],
     units: Units,
     problems: &'a Problems,
@@ -96,7 +98,7 @@ impl<'a> Section<'a> {
     pub fn root(entries: &'a [Entry], problems: &'a Problems) -> Self {
         Self {
             path: String::new(),
-            place: Place::File { line: 1, column: 1 },
+            location: Location::File { line: 1, column: 1 },
             entries,
             units: Units::NBody,
             problems,
@@ -115,17 +117,17 @@ impl<'a> Section<'a> {
 
     /// The section `key` below this one; an absent one reads as empty.
     pub fn section(&self, key: &'static str) -> Section<'a> {
-        let (place, entries) = match self.entry(key) {
-            None => (self.place.clone(), &[][..]),
-            Some(Entry { place, value: Value::Table(entries), .. }) => (place.clone(), &entries[..]),
+        let (location, entries) = match self.entry(key) {
+            None => (self.location.clone(), &[][..]),
+            Some(Entry { location, value: Value::Table(entries), .. }) => (location.clone(), &entries[..]),
             Some(entry) => {
                 self.wrong_type(entry, &format!("a section [{}]", self.path_of(key)));
-                (entry.place.clone(), &[][..])
+                (entry.location.clone(), &[][..])
             }
         };
         Section {
             path: self.path_of(key),
-            place,
+            location,
             entries,
             units: self.units,
             problems: self.problems,
@@ -139,8 +141,8 @@ impl<'a> Section<'a> {
     }
 
     /// Where the value of `key` was written, or the section where it was not.
-    pub fn place_of(&self, key: &str) -> &Place {
-        self.entries.iter().find(|entry| entry.key == key).map_or(&self.place, |entry| &entry.place)
+    pub fn location_of(&self, key: &str) -> &Location {
+        self.entries.iter().find(|entry| entry.key == key).map_or(&self.location, |entry| &entry.location)
     }
 
     /// A string, as it stands.
@@ -275,7 +277,7 @@ impl<'a> Section<'a> {
     pub fn required<T: Default>(&self, key: &str, value: Option<T>, expected: &str) -> T {
         if value.is_none() && !self.has(key) {
             let message = format!("missing key '{key}' in {}, expected {expected}", self.name());
-            self.problems.add_missing(&self.place, message);
+            self.problems.add_missing(&self.location, message);
         }
         value.unwrap_or_default()
     }
@@ -284,39 +286,41 @@ impl<'a> Section<'a> {
     pub fn require_section(&self, key: &str, expected: &str) {
         if !self.has(key) {
             let message = format!("missing section [{key}], expected {expected}");
-            self.problems.add_missing(&self.place, message);
+            self.problems.add_missing(&self.location, message);
         }
     }
 
     /// Reports a fault of the section as a whole that something missing causes.
     pub fn lacks(&self, message: &str) {
-        self.problems.add_missing(&self.place, message.to_owned());
+        self.problems.add_missing(&self.location, message.to_owned());
     }
 
     /// Reports the value of `key`: `path = value` and then `fault`.
     pub fn refuse(&self, key: &str, fault: &str) {
-        self.refuse_at(self.place_of(key), key, fault);
+        self.refuse_at(self.location_of(key), key, fault);
     }
 
-    /// The same, blaming another place.
-    pub fn refuse_at(&self, place: &Place, key: &str, fault: &str) {
+    /// The same, blaming another location.
+    pub fn refuse_at(&self, location: &Location, key: &str, fault: &str) {
         let text = self.entries.iter().find(|entry| entry.key == key).map_or("", |entry| &entry.text);
-        self.problems.add(place, format!("{} = {}{fault}", self.path_of(key), one_line(text)));
+        self.problems.add(location, format!("{} = {}{fault}", self.path_of(key), one_line(text)));
     }
 
     /// Reports a key that means something only beside another value of `beside`. Where that value came from
     /// a `--set`, the key is a left-over of what it replaced and is passed over.
     pub fn refuse_beside(&self, key: &str, beside: &str, wanted: &str) {
-        let left_over =
-            matches!((self.place_of(key), self.place_of(beside)), (Place::File { .. }, Place::Set { .. }));
+        let left_over = matches!(
+            (self.location_of(key), self.location_of(beside)),
+            (Location::File { .. }, Location::Set { .. })
+        );
         if self.has(key) && !left_over {
             self.refuse(key, &format!(" applies only to {wanted}"));
         }
     }
 
-    /// Reports a problem at a place that the caller knows.
-    pub fn problem(&self, place: &Place, message: String) {
-        self.problems.add(place, message);
+    /// Reports a problem at a location that the caller knows.
+    pub fn problem(&self, location: &Location, message: String) {
+        self.problems.add(location, message);
     }
 
     /// Reports the keys that were not asked for.
@@ -339,7 +343,7 @@ impl<'a> Section<'a> {
                     _ => format!("unknown key '{key}' in {}{hint}", self.name()),
                 }
             });
-            self.problems.add(&entry.key_place, message);
+            self.problems.add(&entry.key_location, message);
         }
     }
 
@@ -375,7 +379,7 @@ impl<'a> Section<'a> {
             _ => format!(" = {}", one_line(&entry.text)),
         };
         let (path, kind) = (self.path_of(&entry.key), entry.value.kind());
-        self.problems.add(&entry.place, format!("{path}{written} is {kind}, expected {expected}"));
+        self.problems.add(&entry.location, format!("{path}{written} is {kind}, expected {expected}"));
     }
 }
 

@@ -6,7 +6,7 @@ use std::io::ErrorKind;
 use orrery_io::show_bytes;
 use orrery_particles::settings::{IntegratorChoice, SolverChoice, StepChoice};
 
-use super::document::Place;
+use super::document::Location;
 use super::load::BYTES_PER_BODY;
 use super::reader::Section;
 use super::sections::output::RECORD_EVERY_STEPS;
@@ -51,18 +51,19 @@ impl Sections<'_> {
     fn check_methods(&self, case: &Case) {
         let Self { gravity, time, .. } = self;
         let tree = case.gravity.solver == SolverChoice::Tree;
-        let solver = gravity.place_of("solver");
+        let solver = gravity.location_of("solver");
         if tree && case.time.integrator == IntegratorChoice::Hermite4 {
             let fault =
                 " needs direct forces, expected gravity.solver = \"direct\" or \"auto\", got \"tree\"";
-            time.refuse_at(blame(time.place_of("integrator"), solver), "integrator", fault);
+            time.refuse_at(blame(time.location_of("integrator"), solver), "integrator", fault);
         }
         let end = case.time.end;
-        let (step, blamed) = (time.place_of("step"), blame(time.place_of("step"), time.place_of("end")));
+        let (step, blamed) =
+            (time.location_of("step"), blame(time.location_of("step"), time.location_of("end")));
         match case.time.step {
             StepChoice::Adaptive { .. } if tree && case.gravity.eps == 0.0 => {
                 let fault = " needs gravity.softening > 0 or gravity.solver = \"direct\", got 0 and \"tree\"";
-                time.refuse_at(blame(blame(step, solver), gravity.place_of("softening")), "step", fault);
+                time.refuse_at(blame(blame(step, solver), gravity.location_of("softening")), "step", fault);
             }
             StepChoice::Fixed(dt) if dt > end => {
                 let fault = format!(" is longer than the run, expected step <= end = {end}");
@@ -94,11 +95,11 @@ impl Sections<'_> {
         let many = if count < 1e15 { format!("{count}") } else { format!("{count:.0e}") };
         let fault = format!(" asks for {many} of them until end = {end}, expected at most {most:e}");
         let length = match every {
-            Every::Steps(_) => blame(time.place_of("step"), time.place_of("end")),
-            Every::Never | Every::Time(_) => time.place_of("end"),
+            Every::Steps(_) => blame(time.location_of("step"), time.location_of("end")),
+            Every::Never | Every::Time(_) => time.location_of("end"),
         };
         if section.has(key) {
-            section.refuse_at(blame(section.place_of(key), length), key, &fault);
+            section.refuse_at(blame(section.location_of(key), length), key, &fault);
         } else {
             // Of all schedules, only that of the records comes due by steps or time without being asked for.
             let fault = format!("\"{RECORD_EVERY_STEPS} steps\" by default{fault}");
@@ -120,7 +121,7 @@ impl Sections<'_> {
         }
         if case.body_count().is_some_and(|count| count > u64::from(u32::MAX)) && available.is_none() {
             let message = format!("more bodies than {}, expected no more", u32::MAX);
-            bodies.problem(bodies.place_of("model"), message);
+            bodies.problem(bodies.location_of("model"), message);
         }
         if let (Some(count), Some(available)) = (case.body_count(), available) {
             let needed = count.saturating_mul(BYTES_PER_BODY);
@@ -128,14 +129,14 @@ impl Sections<'_> {
                 let (needed, available) = (show_bytes(needed), show_bytes(available));
                 let message = format!("{count} bodies need {needed} of memory, {available} are available");
                 let counts = ["n", "n_disc", "n_bulge", "n_halo"].into_iter().filter(|key| bodies.has(key));
-                let place = counts.map(|key| bodies.place_of(key)).max();
-                bodies.problem(place.unwrap_or(bodies.place_of("model")), message);
+                let location = counts.map(|key| bodies.location_of(key)).max();
+                bodies.problem(location.unwrap_or(bodies.location_of("model")), message);
             }
         }
     }
 }
 
 /// Of two places that contradict each other: the first, unless the other overrode a file that was right.
-fn blame<'a>(first: &'a Place, other: &'a Place) -> &'a Place {
-    if matches!(other, Place::Set { .. }) { first.max(other) } else { first }
+fn blame<'a>(first: &'a Location, other: &'a Location) -> &'a Location {
+    if matches!(other, Location::Set { .. }) { first.max(other) } else { first }
 }

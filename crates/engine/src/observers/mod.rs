@@ -14,7 +14,7 @@ pub use conserved::{Conserved, Record};
 
 use crate::blocks::Blocks;
 use crate::case::{Case, Every};
-use crate::control::News;
+use crate::control::RunEvent;
 use crate::error::EngineError;
 use crate::folder::{ANIMATION, TABLE};
 use crate::simulation::MOST_STEPS;
@@ -75,11 +75,11 @@ impl State {
 }
 
 /// Makes room for a new file; the one that was changed stays for whoever changed it.
-fn begin_anew(path: &Path, report: &mut dyn FnMut(News<'_>)) {
+fn begin_anew(path: &Path, report: &mut dyn FnMut(RunEvent<'_>)) {
     let mut aside = path.as_os_str().to_owned();
     aside.push(".changed");
     let _ = std::fs::rename(path, aside);
-    report(News::BegunAnew(path));
+    report(RunEvent::BegunAnew(path));
 }
 
 /// When each is to look, in the order of [`Observers::each`].
@@ -113,7 +113,7 @@ impl Observers {
         provenance: &[(String, String)],
         (state, blocks): (&State, &mut Blocks),
         anew: bool,
-        report: &mut dyn FnMut(News<'_>),
+        report: &mut dyn FnMut(RunEvent<'_>),
     ) -> Result<Self, EngineError> {
         let conserved = match Conserved::resume(case, folder, &state.conserved) {
             Err(error) if anew && error.is_changed_file() => {
@@ -135,7 +135,7 @@ impl Observers {
         let snapshots = snapshots::Snapshots::create(case, folder, provenance, state.snapshots)?;
         for missing in [snapshots.missing(), pictures.missing()] {
             if let Some(path) = missing.first() {
-                report(News::Missing { path, count: missing.len() });
+                report(RunEvent::Missing { path, count: missing.len() });
             }
         }
         let schedules = schedules(case);

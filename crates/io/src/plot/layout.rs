@@ -37,7 +37,7 @@ pub(super) enum Item {
 
 /// All of a plot. `curves` are drawn last and are cut at the `frame`: left, top, right, bottom.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Scene {
+pub(super) struct PlotLayout {
     pub width: f64,
     pub height: f64,
     pub frame: [f64; 4],
@@ -45,7 +45,7 @@ pub(super) struct Scene {
     pub curves: Vec<Item>,
 }
 
-pub(super) fn scene(plot: &Plot, width: f64, height: f64) -> Scene {
+pub(super) fn scene(plot: &Plot, width: f64, height: f64) -> PlotLayout {
     let all = || plot.series.iter().flat_map(|s| &s.points);
     let drawable = |p: &&(f64, f64)| shows(p.0, plot.x.log) && shows(p.1, plot.y.log);
     let x = Range::around(all().filter(drawable).map(|p| p.0), plot.x.log);
@@ -91,7 +91,7 @@ pub(super) fn scene(plot: &Plot, width: f64, height: f64) -> Scene {
     }
     let names = names::beside(&named, &curves, frame);
     curves.extend(names);
-    Scene { width, height, frame, items, curves }
+    PlotLayout { width, height, frame, items, curves }
 }
 
 /// Title, subtitle and legend; returns where the frame may begin.

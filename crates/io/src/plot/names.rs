@@ -32,9 +32,11 @@ pub(super) fn beside(named: &[Named], curves: &[Item], frame: Area) -> Vec<Item>
     taken.extend(curves.iter().flat_map(along).map(|place| around(place, 2.0)));
     let mut items = Vec::new();
     for list in lists(named) {
-        let spot = spot(&list, &taken, &frame);
-        taken.push(spot.area);
-        items.extend(list.iter().enumerate().flat_map(|(row, named)| spot.row(row, list.len(), named)));
+        let label_position = label_position(&list, &taken, &frame);
+        taken.push(label_position.area);
+        items.extend(
+            list.iter().enumerate().flat_map(|(row, named)| label_position.row(row, list.len(), named)),
+        );
     }
     if !named.is_empty() {
         let points = named.iter().map(|(place, _)| *place).collect();
@@ -59,37 +61,37 @@ fn lists<'a>(named: &[Named<'a>]) -> Vec<Vec<Named<'a>>> {
 }
 
 /// Where a list goes, and on which side of its marks.
-struct Spot {
+struct LabelPosition {
     area: Area,
     to_the_right: bool,
 }
 
 /// The nearest place where nothing is; right beside the marks where there is none.
-fn spot(list: &[Named], taken: &[Area], frame: &Area) -> Spot {
+fn label_position(list: &[Named], taken: &[Area], frame: &Area) -> LabelPosition {
     let width = list.iter().map(|(_, name)| text_width(name, SMALL)).fold(0.0, f64::max);
     let height = ROW * list.len() as f64;
     let bound =
         |c: usize, pick: fn(f64, f64) -> f64| list.iter().map(|item| item.0[c]).reduce(pick).unwrap_or(0.0);
     let (left, right) = (bound(0, f64::min), bound(0, f64::max));
     let middle = 0.5 * (bound(1, f64::min) + bound(1, f64::max) - height);
-    let mut spots: Vec<(f64, Spot)> = Vec::new();
+    let mut positions: Vec<(f64, LabelPosition)> = Vec::new();
     for out in ACROSS {
         for half_row in -HALF_ROWS..=HALF_ROWS {
             for to_the_right in [true, false] {
                 let down = 0.5 * ROW * f64::from(half_row);
                 let x = if to_the_right { right + out } else { left - out - width };
                 let area = [x, middle + down, x + width, middle + down + height];
-                spots.push((out + down.abs(), Spot { area, to_the_right }));
+                positions.push((out + down.abs(), LabelPosition { area, to_the_right }));
             }
         }
     }
-    spots.sort_by(|a, b| a.0.total_cmp(&b.0));
+    positions.sort_by(|a, b| a.0.total_cmp(&b.0));
     let free = |area: &Area| inside(area, frame) && !taken.iter().any(|other| overlap(area, other));
-    let place = spots.iter().position(|(_, spot)| free(&spot.area)).unwrap_or(0);
-    spots.swap_remove(place).1
+    let place = positions.iter().position(|(_, label_position)| free(&label_position.area)).unwrap_or(0);
+    positions.swap_remove(place).1
 }
 
-impl Spot {
+impl LabelPosition {
     /// A name in the list, and the line to it from its mark.
     fn row(&self, row: usize, rows: usize, (mark, name): &Named) -> Vec<Item> {
         let [left, top, right, _] = self.area;

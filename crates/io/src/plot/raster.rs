@@ -1,10 +1,10 @@
 //! A scene as pixels, with the pictures' pen and letters.
 
-use super::layout::{Anchor, Item, Scene};
+use super::layout::{Anchor, Item, PlotLayout};
 use crate::picture::{Image, Mask, text_width, write_text};
 
 /// Draws the scene, one of its units being `zoom` pixels.
-pub(super) fn image(scene: &Scene, zoom: f64) -> Image {
+pub(super) fn image(scene: &PlotLayout, zoom: f64) -> Image {
     let side = |length: f64| (length * zoom).round().max(1.0) as u32;
     let mut image = Image::filled(side(scene.width), side(scene.height), [255; 3]);
     let whole = Mask::whole(image.width, image.height);

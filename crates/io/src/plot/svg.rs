@@ -2,10 +2,10 @@
 
 use std::fmt::Write;
 
-use super::layout::{Anchor, Item, Scene};
+use super::layout::{Anchor, Item, PlotLayout};
 use crate::picture::{Level, text_parts};
 
-pub(super) fn document(scene: &Scene, title: &str) -> String {
+pub(super) fn document(scene: &PlotLayout, title: &str) -> String {
     let (w, h) = (scene.width, scene.height);
     let [left, top, right, bottom] = scene.frame;
     let mut out = format!(

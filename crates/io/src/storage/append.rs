@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::{PendingFile, Stage, StorageError, create_in_place, sync_folder};
+use super::{PendingFile, StorageError, WriteStage, create_in_place, sync_folder};
 use crate::error::{Fault, IoError};
 
 /// How far a growing file was: its length without trailer, and what its bytes hash to.
@@ -39,11 +39,11 @@ impl AppendFile {
         // Not emptied in place: a link would lead to someone else's file.
         let created = create_in_place(path);
         let file =
-            created.map_err(|cause| StorageError { stage: Stage::Create, bytes: 0, cause }.at(path))?;
+            created.map_err(|cause| StorageError { stage: WriteStage::Create, bytes: 0, cause }.at(path))?;
         let hasher = blake3::Hasher::new();
         let mut begun = Self { path: path.to_owned(), file, length: 0, hasher, trailer, suspect: false };
         begun.append(bytes)?;
-        sync_folder(path).map_err(|cause| begun.failed(Stage::Sync, cause))?;
+        sync_folder(path).map_err(|cause| begun.failed(WriteStage::Sync, cause))?;
         Ok(begun)
     }
 
@@ -70,7 +70,7 @@ impl AppendFile {
         let (file, hasher) = attempt().map_err(|fault| fault.at(path))?;
         let (path, length) = (path.to_owned(), mark.length);
         let mut reopened = Self { path, file, length, hasher, trailer, suspect: false };
-        reopened.restore().map_err(|cause| reopened.failed(Stage::Truncate, cause))?;
+        reopened.restore().map_err(|cause| reopened.failed(WriteStage::Truncate, cause))?;
         Ok(reopened)
     }
 
@@ -92,7 +92,7 @@ impl AppendFile {
         if let Err(cause) = outcome {
             // The half that was taken goes away again; if even that fails, a resume cuts it off.
             let _ = self.restore();
-            return Err(self.failed(Stage::Write, cause));
+            return Err(self.failed(WriteStage::Write, cause));
         }
         self.hasher.update(bytes);
         self.length += bytes.len() as u64;
@@ -106,7 +106,7 @@ impl AppendFile {
         }
         if let Err(cause) = self.file.sync_all() {
             self.suspect = true;
-            return Err(self.failed(Stage::Sync, cause));
+            return Err(self.failed(WriteStage::Sync, cause));
         }
         Ok(Mark { length: self.length, blake3: self.hasher.finalize().to_hex().to_string() })
     }
@@ -155,7 +155,7 @@ impl AppendFile {
         ended
     }
 
-    fn failed(&self, stage: Stage, cause: io::Error) -> IoError {
+    fn failed(&self, stage: WriteStage, cause: io::Error) -> IoError {
         StorageError { stage, bytes: self.length, cause }.at(&self.path)
     }
 }

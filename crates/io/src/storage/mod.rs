@@ -23,7 +23,7 @@ use crate::error::{Fault, IoError, system_message};
 
 /// What was being done to a file when the system refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stage {
+pub enum WriteStage {
     /// It was to be made.
     Create,
     /// Bytes were handed over.
@@ -36,7 +36,7 @@ pub enum Stage {
     Truncate,
 }
 
-impl fmt::Display for Stage {
+impl fmt::Display for WriteStage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Create => "created",
@@ -53,7 +53,7 @@ impl fmt::Display for Stage {
 #[error("could not be {stage}{}: {}", after(*stage, *bytes), system_message(cause))]
 pub struct StorageError {
     /// What was being done.
-    pub stage: Stage,
+    pub stage: WriteStage,
     /// Bytes of the file that had been taken.
     pub bytes: u64,
     /// The system's word.
@@ -61,8 +61,8 @@ pub struct StorageError {
 }
 
 /// A file that is not there yet has no bytes to tell of.
-fn after(stage: Stage, bytes: u64) -> String {
-    if stage == Stage::Create { String::new() } else { format!(" after {bytes} bytes") }
+fn after(stage: WriteStage, bytes: u64) -> String {
+    if stage == WriteStage::Create { String::new() } else { format!(" after {bytes} bytes") }
 }
 
 impl StorageError {
@@ -136,7 +136,7 @@ pub fn remove_files(paths: &[PathBuf]) -> Result<(), IoError> {
 
 /// A name that may not be on the disk.
 fn unsynced(path: &Path, cause: io::Error) -> IoError {
-    StorageError { stage: Stage::Sync, bytes: 0, cause }.at(path)
+    StorageError { stage: WriteStage::Sync, bytes: 0, cause }.at(path)
 }
 
 /// Brings the names in a file's folder to the disk.

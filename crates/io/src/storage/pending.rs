@@ -6,7 +6,7 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use super::{Stage, StorageError, create_in_place, sync_folder};
+use super::{StorageError, WriteStage, create_in_place, sync_folder};
 
 /// The file on its way. Dropped before [`PendingFile::finish`], it leaves nothing behind.
 pub(crate) struct PendingFile {
@@ -35,7 +35,7 @@ struct Attentive {
 
 impl PendingFile {
     pub fn create(path: &Path) -> Result<Self, StorageError> {
-        let failed = |cause| StorageError { stage: Stage::Create, bytes: 0, cause };
+        let failed = |cause| StorageError { stage: WriteStage::Create, bytes: 0, cause };
         let name = path
             .file_name()
             .ok_or_else(|| failed(io::Error::new(io::ErrorKind::InvalidInput, "not the name of a file")))?;
@@ -53,7 +53,7 @@ impl PendingFile {
     pub fn failure(&mut self) -> Option<StorageError> {
         let attentive = self.writer.get_mut();
         let cause = attentive.failure.take()?;
-        Some(StorageError { stage: Stage::Write, bytes: attentive.end, cause })
+        Some(StorageError { stage: WriteStage::Write, bytes: attentive.end, cause })
     }
 
     pub fn finish(mut self) -> Result<(), StorageError> {
@@ -61,10 +61,10 @@ impl PendingFile {
         let attentive = self.writer.get_ref();
         let bytes = attentive.end;
         let failed = |stage| move |cause| StorageError { stage, bytes, cause };
-        flushed.map_err(failed(Stage::Write))?;
-        attentive.file.sync_all().map_err(failed(Stage::Sync))?;
-        fs::rename(&self.temporary.0, &self.path).map_err(failed(Stage::Rename))?;
-        sync_folder(&self.path).map_err(failed(Stage::Sync))
+        flushed.map_err(failed(WriteStage::Write))?;
+        attentive.file.sync_all().map_err(failed(WriteStage::Sync))?;
+        fs::rename(&self.temporary.0, &self.path).map_err(failed(WriteStage::Rename))?;
+        sync_folder(&self.path).map_err(failed(WriteStage::Sync))
     }
 }
 

@@ -21,7 +21,7 @@ pub fn all_pairs(
 ) -> Measurement {
     let n = mass.len();
     let problem = Problem { position, mass, g: 1.0, eps: 0.01, with_potential: false };
-    let strategy = direct::Strategy::new(precision, set);
+    let strategy = direct::DirectCpuStrategy::new(precision, set);
     let forces = direct::forces(&problem, &strategy);
     let times = on_host(repeats, || drop(direct::forces(&problem, &strategy)));
     let rate = (n as f64).powi(2) / times.median();
@@ -53,7 +53,7 @@ pub fn barnes_hut(
     repeats: usize,
 ) -> Measurement {
     let n = problem.mass.len();
-    let strategy = tree::Strategy { acceptance, ..tree::Strategy::new(precision, set) };
+    let strategy = tree::TreeCpuStrategy { acceptance, ..tree::TreeCpuStrategy::new(precision, set) };
     // As in a run: the relative acceptance knows the accelerations of the step before.
     let previous = tree::forces(problem, &strategy, None).0.acceleration;
     let (forces, mut report) = tree::forces(problem, &strategy, Some(&previous));
@@ -100,9 +100,9 @@ pub fn acceptance_for(
     set: InstructionSet,
     target: f64,
 ) -> Acceptance {
-    let with = |alpha| tree::Strategy {
+    let with = |alpha| tree::TreeCpuStrategy {
         acceptance: Acceptance::Relative { alpha, theta: 0.6 },
-        ..tree::Strategy::new(precision, set)
+        ..tree::TreeCpuStrategy::new(precision, set)
     };
     let previous = tree::forces(problem, &with(0.01), None).0.acceleration;
     let right = Reference::of(problem);

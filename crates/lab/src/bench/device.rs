@@ -4,12 +4,12 @@ use std::collections::HashMap;
 
 use orrery_device::{Device, DeviceError, Kind, Origin, ceiling};
 use orrery_particles::settings::Precision;
-use orrery_particles::solver::direct::device::Strategy;
+use orrery_particles::solver::direct::device::DirectDeviceStrategy;
 use serde_json::{Value, json};
 
 use super::Measurement;
 use crate::sample::Reference;
-use crate::stage::Stage;
+use crate::stage::DeviceWorkload;
 use crate::timing;
 use crate::{FLOPS_A_PAIR, LabError};
 
@@ -20,7 +20,7 @@ const REPEATS: [f64; 2] = [3.0, 100.0];
 const STEPS: usize = 20;
 
 /// Measures line by line.
-pub struct Bench<'a> {
+pub struct DirectBench<'a> {
     device: &'a Device,
     measured: ceiling::Ceilings,
     references: HashMap<usize, Reference>,
@@ -35,7 +35,7 @@ pub fn sizes(device: &Device, precision: Precision) -> Vec<usize> {
     }
 }
 
-impl<'a> Bench<'a> {
+impl<'a> DirectBench<'a> {
     /// Measures the device's roofs first.
     pub fn new(device: &'a Device) -> Result<Self, LabError> {
         Ok(Self { device, measured: ceiling::measure(device)?, references: HashMap::new() })
@@ -45,10 +45,10 @@ impl<'a> Bench<'a> {
     pub fn all_pairs(
         &mut self,
         n: usize,
-        strategy: &Strategy,
+        strategy: &DirectDeviceStrategy,
         times: Option<usize>,
     ) -> Result<Measurement, LabError> {
-        let stage = Stage::new(self.device, n)?;
+        let stage = DeviceWorkload::new(self.device, n)?;
         let mut solver = stage.solver(*strategy)?;
         let once = stage.once(&mut solver)?;
         let times = stage.times(&mut solver, times.unwrap_or_else(|| repeats(once)), once)?;
@@ -143,8 +143,8 @@ impl Step {
 }
 
 /// What building a strategy's kernels took in this process, and whether any had to be compiled.
-pub fn builds(device: &Device, n: usize, strategy: &Strategy) -> Result<Value, LabError> {
-    let stage = Stage::new(device, n)?;
+pub fn builds(device: &Device, n: usize, strategy: &DirectDeviceStrategy) -> Result<Value, LabError> {
+    let stage = DeviceWorkload::new(device, n)?;
     let mut solver = stage.solver(*strategy)?;
     // Some kernels are built when the masses are known.
     stage.forces(&mut solver)?;

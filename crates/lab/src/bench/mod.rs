@@ -75,8 +75,8 @@ impl TreeFigures {
             "build_seconds": self.build_secs, "moments_seconds": self.moments_secs,
             "walk_seconds": self.walk_secs, "cells": self.cells, "groups": self.groups,
             "body_terms": self.body_terms, "cell_terms": self.cell_terms,
-            "body_terms_a_body": a_body(self.body_terms), "cell_terms_a_body": a_body(self.cell_terms),
-            "most_terms": self.most_terms, "bytes": self.bytes, "bytes_a_body": a_body(self.bytes),
+            "body_terms_per_body": a_body(self.body_terms), "cell_terms_per_body": a_body(self.cell_terms),
+            "most_terms": self.most_terms, "bytes": self.bytes, "bytes_per_body": a_body(self.bytes),
         })
     }
 }

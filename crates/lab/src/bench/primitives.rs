@@ -186,12 +186,12 @@ impl Line {
 }
 
 /// Measures line by line, on a device or, without one, on all cores.
-pub struct Bench<'a> {
+pub struct PrimitivesBench<'a> {
     device: Option<(&'a Device, ceiling::Ceilings)>,
     repeats: Option<usize>,
 }
 
-impl<'a> Bench<'a> {
+impl<'a> PrimitivesBench<'a> {
     /// Measures the device's roofs first. As many timed runs a line as `repeats` says, else as many as there is time for.
     pub fn new(device: Option<&'a Device>, repeats: Option<usize>) -> Result<Self, DeviceError> {
         let with_roofs = |device| ceiling::measure(device).map(|measured| (device, measured));
@@ -385,7 +385,7 @@ mod tests {
 
     #[test]
     fn every_primitive_is_right_and_timed_on_the_processor() {
-        let bench = Bench::new(None, Some(3)).unwrap();
+        let bench = PrimitivesBench::new(None, Some(3)).unwrap();
         for primitive in Primitive::ALL {
             let line = bench.measure(primitive, 20_011).unwrap();
             assert!(line.seconds.fastest > 0.0 && line.seconds.count == 3, "{line:?}");
@@ -396,7 +396,7 @@ mod tests {
     #[test]
     fn and_on_a_device() {
         let Some(device) = crate::test_device() else { return };
-        let bench = Bench::new(Some(&device), Some(2)).unwrap();
+        let bench = PrimitivesBench::new(Some(&device), Some(2)).unwrap();
         for (primitive, n) in
             Primitive::ALL.into_iter().flat_map(|primitive| [(primitive, 1), (primitive, 5001)])
         {

@@ -3,14 +3,14 @@
 use orrery_device::{Device, DeviceError, Kind, ceiling};
 use orrery_particles::settings::{Acceptance, Precision};
 use orrery_particles::solver::device::DeviceSolver;
-use orrery_particles::solver::tree::device::{DeviceTree, Order, Report, Stages, Strategy};
+use orrery_particles::solver::tree::device::{DeviceTree, Order, Report, Stages, TreeDeviceStrategy};
 use serde_json::json;
 
 use super::cpu::describe;
 use super::device::{about, peaks, repeats};
 use super::{FLOPS_A_CELL, Measurement, TreeFigures};
 use crate::sample::{Reference, Shape};
-use crate::stage::Stage;
+use crate::stage::DeviceWorkload;
 use crate::{FLOPS_A_PAIR, LabError};
 
 /// Evaluations that are waited for stage by stage.
@@ -26,7 +26,7 @@ pub fn sizes(device: &Device) -> Vec<usize> {
 
 /// Operations of a cell-body term by the usual counts: a cell of a monopole is as good as a body, and third moments add 6 for
 /// products of differences, 30 and 5 for the contractions, 4 for weights.
-pub fn flops_a_cell(order: Order) -> f64 {
+pub fn flops_per_cell(order: Order) -> f64 {
     match order {
         Order::Monopole => FLOPS_A_PAIR,
         Order::Quadrupole => FLOPS_A_CELL,
@@ -36,44 +36,44 @@ pub fn flops_a_cell(order: Order) -> f64 {
 
 /// Operations of an evaluation.
 pub fn flops(order: Order, body_terms: u64, cell_terms: u64) -> f64 {
-    FLOPS_A_PAIR * body_terms as f64 + flops_a_cell(order) * cell_terms as f64
+    FLOPS_A_PAIR * body_terms as f64 + flops_per_cell(order) * cell_terms as f64
 }
 
 /// Bodies on a device, with the right forces on some of them.
-pub struct Bench<'a> {
+pub struct TreeBench<'a> {
     device: &'a Device,
     measured: ceiling::Ceilings,
 }
 
 /// The bodies of some lines.
-pub struct Scene {
-    stage: Stage,
+pub struct TreeWorkload {
+    stage: DeviceWorkload,
     shape: Shape,
     theta: f64,
     reference: Reference,
 }
 
-impl<'a> Bench<'a> {
+impl<'a> TreeBench<'a> {
     /// Measures the device's roofs first.
     pub fn new(device: &'a Device) -> Result<Self, LabError> {
         Ok(Self { device, measured: ceiling::measure(device)? })
     }
 
     /// The bodies, and the right forces on some of them.
-    pub fn scene(&self, shape: Shape, n: usize, theta: f64) -> Result<Scene, LabError> {
-        let stage = Stage::for_tree(self.device, shape, n, theta)?;
+    pub fn workload(&self, shape: Shape, n: usize, theta: f64) -> Result<TreeWorkload, LabError> {
+        let stage = DeviceWorkload::for_tree(self.device, shape, n, theta)?;
         let reference = Reference::of(&stage.problem());
-        Ok(Scene { stage, shape, theta, reference })
+        Ok(TreeWorkload { stage, shape, theta, reference })
     }
 
     /// One strategy. As many timed evaluations as `times` says, else as many as there is time for.
     pub fn tree(
         &self,
-        scene: &Scene,
-        strategy: &Strategy,
+        workload: &TreeWorkload,
+        strategy: &TreeDeviceStrategy,
         times: Option<usize>,
     ) -> Result<Measurement, LabError> {
-        let Scene { stage, shape, theta, reference } = scene;
+        let TreeWorkload { stage, shape, theta, reference } = workload;
         let (n, order) = (stage.len(), strategy.order);
         let mut tree = DeviceTree::new(self.device, n, strategy)?;
         let mut staged = (0..=STAGED).map(|_| tree.stages(&stage.evaluation()));

@@ -5,14 +5,14 @@ use std::collections::HashMap;
 use orrery_device::Device;
 use orrery_model::Vec3s;
 use orrery_particles::settings::Precision;
-use orrery_particles::solver::direct::device::{Form, Strategy};
+use orrery_particles::solver::direct::device::{DirectDeviceStrategy, DirectKernel};
 use orrery_particles::solver::direct::rungs::{Rung, RungKind, Threads, rungs};
 use orrery_particles::solver::{Problem, direct};
 
 use super::peaks::{ONE_SECONDS, Peaks, pool, repeats};
 use super::{Ladder, Measured, Unit};
 use crate::sample::{Reference, Shape};
-use crate::stage::Stage;
+use crate::stage::DeviceWorkload;
 use crate::timing::{self, Times, affordable};
 use crate::{FLOPS_A_PAIR, LabError};
 
@@ -21,17 +21,17 @@ use crate::{FLOPS_A_PAIR, LabError};
 pub fn measure(
     device: Option<&Device>,
     n: usize,
-    choice: &dyn Fn(&Device, usize, Precision) -> Strategy,
+    choice: &dyn Fn(&Device, usize, Precision) -> DirectDeviceStrategy,
     progress: &mut dyn FnMut(&str),
 ) -> Result<Ladder, LabError> {
-    let mut bench = Bench { peaks: Peaks::measure(device)?, references: HashMap::new() };
+    let mut bench = RungTimer { peaks: Peaks::measure(device)?, references: HashMap::new() };
     let mut ladder = Ladder {
         title: "all-pairs gravity".to_owned(),
         device: device.map_or_else(crate::devices::cpu_name, |device| device.title()),
         n,
         counted: "bodies",
         unit: Unit::Interactions,
-        flops_a_unit: Some(FLOPS_A_PAIR),
+        flops_per_unit: Some(FLOPS_A_PAIR),
         remarks: &[],
         roofs: bench.peaks.roofs,
         rungs: Vec::new(),
@@ -53,16 +53,16 @@ pub fn measure(
 }
 
 /// What rungs share: the peaks, and right forces for each size that was measured.
-struct Bench {
+struct RungTimer {
     peaks: Peaks,
     references: HashMap<usize, Reference>,
 }
 
-impl Bench {
+impl RungTimer {
     fn on_cpu(
         &mut self,
         rung: &Rung,
-        strategy: &direct::Strategy,
+        strategy: &direct::DirectCpuStrategy,
         threads: Threads,
         n: usize,
     ) -> Result<Measured, LabError> {
@@ -91,15 +91,15 @@ impl Bench {
         &mut self,
         rung: &Rung,
         device: &Device,
-        strategy: &Strategy,
+        strategy: &DirectDeviceStrategy,
         n: usize,
     ) -> Result<Measured, LabError> {
         let try_one = |n: usize| {
-            let stage = Stage::new(device, n)?;
+            let stage = DeviceWorkload::new(device, n)?;
             Ok::<_, LabError>(stage.once(&mut stage.solver(*strategy)?)?)
         };
         let (n, once) = affordable(n, ONE_SECONDS, try_one)?;
-        let stage = Stage::new(device, n)?;
+        let stage = DeviceWorkload::new(device, n)?;
         let mut solver = stage.solver(*strategy)?;
         stage.once(&mut solver)?;
         let times = stage.times(&mut solver, repeats(once), once)?;
@@ -107,10 +107,10 @@ impl Bench {
         let peak = self.peaks.of_device(rung.precision);
         let (kernel, group) = solver.main_kernel().expect("it has run");
         let resources = kernel.resources();
-        let measured = measured(rung, n, &times, peak, bytes_a_pair(strategy), error);
+        let measured = measured(rung, n, &times, peak, bytes_per_pair(strategy), error);
         Ok(Measured {
             registers: resources.registers,
-            local_bytes: Some(resources.local_bytes),
+            shared_bytes: Some(resources.shared_bytes),
             occupancy: kernel.occupancy(group),
             ..measured
         })
@@ -133,7 +133,7 @@ fn measured(
     n: usize,
     times: &Times,
     peak: Option<f64>,
-    bytes_a_pair: f64,
+    bytes_per_pair: f64,
     error: Option<f64>,
 ) -> Measured {
     let rate = (n as f64).powi(2) / times.median();
@@ -146,23 +146,28 @@ fn measured(
         rate,
         flops: Some(flops),
         share_of_peak: peak.map(|peak| flops / peak),
-        intensity: Some(FLOPS_A_PAIR / bytes_a_pair),
+        intensity: Some(FLOPS_A_PAIR / bytes_per_pair),
         error,
         note: rung.note.to_owned(),
-        seed: rung.seed,
+        course: rung.course,
         ..Measured::default()
     }
 }
 
 /// Bytes that a thread asks of the device's memory for each pair: a whole source where each thread reads for
 /// itself, a share of it where a group reads a tile together for all of its targets.
-fn bytes_a_pair(strategy: &Strategy) -> f64 {
+fn bytes_per_pair(strategy: &DirectDeviceStrategy) -> f64 {
     // Tiles are read as the f64 of the state.
-    let is_wide = strategy.precision == Precision::Double || strategy.form == Form::Tiled;
+    let is_wide = strategy.precision == Precision::Double || strategy.form == DirectKernel::Tiled;
     let source = if is_wide { 32.0 } else { 16.0 };
     let alone = matches!(
         strategy.form,
-        Form::OneThread | Form::Structs | Form::Arrays | Form::Constant | Form::Rsqrt | Form::TwoLoops
+        DirectKernel::OneThread
+            | DirectKernel::Structs
+            | DirectKernel::Arrays
+            | DirectKernel::Constant
+            | DirectKernel::Rsqrt
+            | DirectKernel::TwoLoops
     );
     if alone { source } else { source / (f64::from(strategy.block) * f64::from(strategy.targets)) }
 }

@@ -52,7 +52,7 @@ pub struct Row {
     /// Bytes a second in each column; none where the device cannot.
     pub rates: Vec<Option<f64>>,
     /// GB/s that the ladder's source reports for its own GPU, by column.
-    pub seed: Option<[f64; 6]>,
+    pub course: Option<[f64; 6]>,
     /// What a reader should know of this rung.
     pub note: &'static str,
 }
@@ -116,8 +116,8 @@ impl Grid {
     fn course(&self) -> Vec<String> {
         let mut lines: Vec<String> = Vec::new();
         for row in &self.rungs {
-            let Some(seed) = row.seed else { continue };
-            let rates: String = seed.iter().map(|rate| format!(" {:>RATE$}", digits(*rate))).collect();
+            let Some(course) = row.course else { continue };
+            let rates: String = course.iter().map(|rate| format!(" {:>RATE$}", digits(*rate))).collect();
             lines.push(format!("  {:<NAME$}{rates}", cut(row.name)));
         }
         if !lines.is_empty() {
@@ -161,10 +161,10 @@ mod tests {
     use super::*;
 
     fn grid() -> Grid {
-        let row = |name, rates: [f64; 6], seed| Row {
+        let row = |name, rates: [f64; 6], course| Row {
             name,
             rates: rates.map(|rate| (rate > 0.0).then_some(rate * 1e9)).to_vec(),
-            seed,
+            course,
             note: "one launch a layer",
         };
         Grid {

@@ -43,7 +43,7 @@ pub fn measure(device: Option<&Device>, n: usize, progress: &mut dyn FnMut(&str)
             rate_on_device(device, bytes, || histogram.queue(from, &to)).map(Some)
         };
         let rates = kinds.iter().map(rate).collect::<Result<_, _>>()?;
-        grid.rungs.push(Row { name: rung.name, rates, seed: None, note: rung.note });
+        grid.rungs.push(Row { name: rung.name, rates, course: None, note: rung.note });
     }
     Ok(grid)
 }

@@ -73,7 +73,7 @@ pub struct Ladder {
     /// What the rates count.
     pub unit: Unit,
     /// Operations that one pair (or byte, or element) counts for; absent where only movement counts.
-    pub flops_a_unit: Option<f64>,
+    pub flops_per_unit: Option<f64>,
     /// What else a reader of the table should know, a line each.
     pub remarks: &'static [&'static str],
     /// The device's roofs.
@@ -108,7 +108,7 @@ pub struct Measured {
     /// Registers a thread.
     pub registers: Option<u32>,
     /// Shared (local) memory a group, bytes.
-    pub local_bytes: Option<u32>,
+    pub shared_bytes: Option<u32>,
     /// Share of a multiprocessor's threads that are resident.
     pub occupancy: Option<f64>,
     /// Median relative error against the plain sum in f64.
@@ -116,7 +116,7 @@ pub struct Measured {
     /// What a reader should know of this rung.
     pub note: String,
     /// The gain that the ladder's source reports for its own three GPUs.
-    pub seed: Option<[f64; 3]>,
+    pub course: Option<[f64; 3]>,
 }
 
 impl Ladder {

@@ -35,14 +35,14 @@ pub fn measure(device: Option<&Device>, n: usize, progress: &mut dyn FnMut(&str)
     for rung in rungs() {
         progress(rung.name);
         let rate = |block: u32| -> Result<Option<f64>, DeviceError> {
-            if block > device.properties().largest_group {
+            if block > device.properties().max_block_size {
                 return Ok(None);
             }
             let mut sum = RungSum::new(device, rung.form, block)?;
             rate_on_device(device, bytes, || sum.queue(&from, &to)).map(Some)
         };
         let rates = BLOCKS.map(rate).into_iter().collect::<Result<_, _>>()?;
-        grid.rungs.push(Row { name: rung.name, rates, seed: rung.seed, note: rung.note });
+        grid.rungs.push(Row { name: rung.name, rates, course: rung.course, note: rung.note });
     }
     Ok(grid)
 }

@@ -25,7 +25,7 @@ impl Ladder {
             style: Style::Named,
         }));
         let convention =
-            self.flops_a_unit.map_or_else(String::new, |flops| format!(", {flops} flops a pair"));
+            self.flops_per_unit.map_or_else(String::new, |flops| format!(", {flops} flops a pair"));
         Plot {
             title: format!("{}, {} {}", self.title, count(self.n), self.counted),
             subtitle: format!("{}{convention}", self.device),

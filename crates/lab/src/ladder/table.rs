@@ -34,34 +34,34 @@ pub fn figures(ladder: &Ladder) -> Vec<String> {
 
 /// Registers, shared memory, occupancy and operations a second; then the gains of the ladder's source.
 pub fn hardware(ladder: &Ladder) -> Vec<String> {
-    let with_seed = ladder.rungs.iter().any(|rung| rung.seed.is_some());
-    let seed = if with_seed { format!("{:>6} {:>6} {:>6}", "1.3", "2.0", "3.0") } else { String::new() };
+    let with_course = ladder.rungs.iter().any(|rung| rung.course.is_some());
+    let course = if with_course { format!("{:>6} {:>6} {:>6}", "1.3", "2.0", "3.0") } else { String::new() };
     let mut lines = Vec::new();
-    if with_seed {
+    if with_course {
         lines.push(format!("{:>79}", "gain in the course, by"));
         lines.push(format!("{:>79}", "compute capability"));
     }
     lines.push(format!(
-        "  {:<NAME$} {:>5} {:>6} {:>6} {:>7} {seed}",
+        "  {:<NAME$} {:>5} {:>6} {:>6} {:>7} {course}",
         "rung", "regs", "shared", "occup.", "GFLOP/s"
     ));
     lines.extend(ladder.rungs.iter().map(|rung| {
         let number = |value: Option<u32>| value.map_or_else(|| "-".to_owned(), |value| count(value as usize));
-        let seed = rung.seed.map_or_else(String::new, |gains| {
+        let course = rung.course.map_or_else(String::new, |gains| {
             let [a, b, c] = gains.map(digits);
             format!("{a:>6} {b:>6} {c:>6}")
         });
         format!(
-            "  {:<NAME$} {:>5} {:>6} {:>6} {:>7} {seed}",
+            "  {:<NAME$} {:>5} {:>6} {:>6} {:>7} {course}",
             cut(&rung.name),
             number(rung.registers),
-            number(rung.local_bytes),
+            number(rung.shared_bytes),
             share(rung.occupancy),
             rung.flops.map_or_else(|| "-".to_owned(), |flops| digits(flops / 1e9)),
         )
     }));
     lines.push("  registers a thread; shared memory in bytes a group".to_owned());
-    if with_seed {
+    if with_course {
         lines.push(
             "  the course: slides on N-body simulation in CUDA after M. Burtscher's tutorial".to_owned(),
         );
@@ -80,7 +80,7 @@ fn heading(ladder: &Ladder) -> Vec<String> {
     let mut lines = vec![
         format!("{}, {} {}", ladder.title, count(ladder.n), ladder.counted),
         ladder.device.clone(),
-        match ladder.flops_a_unit {
+        match ladder.flops_per_unit {
             Some(flops) => format!("{} flops {}, {median}", digits(flops), per(ladder)),
             None => median,
         },

@@ -7,7 +7,7 @@ fn ladder() -> Ladder {
         n: 65_536,
         counted: "bodies",
         unit: Unit::Interactions,
-        flops_a_unit: Some(20.0),
+        flops_per_unit: Some(20.0),
         remarks: &[],
         roofs: Roofs {
             bandwidth: Some(4.09e12),
@@ -33,10 +33,10 @@ fn ladder() -> Ladder {
             share_of_peak: Some(20.0 * rate / 66.9e12),
             intensity: Some(if k < 8 { 1.25 } else { 320.0 }),
             registers: Some(32),
-            local_bytes: Some(4096),
+            shared_bytes: Some(4096),
             occupancy: Some(0.75),
             error: Some(2.1e-5),
-            seed: (k > 3).then_some([7781.0, 0.96, 12_150.0]),
+            course: (k > 3).then_some([7781.0, 0.96, 12_150.0]),
             ..Measured::default()
         });
     }
@@ -100,7 +100,7 @@ fn the_roofline_names_every_rung_once() {
 /// A device of which nothing is known still gets tables and a plot.
 #[test]
 fn unknown_figures_leave_dashes() {
-    let mut bare = Ladder { roofs: Roofs::default(), rungs: Vec::new(), flops_a_unit: None, ..ladder() };
+    let mut bare = Ladder { roofs: Roofs::default(), rungs: Vec::new(), flops_per_unit: None, ..ladder() };
     bare.push(Measured { name: "only".into(), n: bare.n, seconds: 1.0, rate: 1e9, ..Measured::default() });
     assert!(figures(&bare).iter().any(|line| line.ends_with("1x      1x       -")), "{:#?}", figures(&bare));
     assert!(!bare.roofline().svg().contains("NaN"));

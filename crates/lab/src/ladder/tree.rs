@@ -6,7 +6,7 @@ use orrery_device::Device;
 use orrery_model::Vec3s;
 use orrery_particles::solver::device::DeviceSolver;
 use orrery_particles::solver::direct::rungs::Threads;
-use orrery_particles::solver::tree::device::Strategy;
+use orrery_particles::solver::tree::device::TreeDeviceStrategy;
 use orrery_particles::solver::tree::rungs::{Rung, RungKind, THETA, rungs};
 use orrery_particles::solver::{Problem, tree};
 
@@ -15,7 +15,7 @@ use super::{Ladder, Measured, Unit};
 use crate::LabError;
 use crate::bench::tree::flops;
 use crate::sample::{Reference, Shape};
-use crate::stage::Stage;
+use crate::stage::DeviceWorkload;
 use crate::timing::{self, Times, affordable};
 
 /// Under the heading: what makes the rungs comparable, and what does not.
@@ -30,14 +30,14 @@ pub fn measure(
     n: usize,
     progress: &mut dyn FnMut(&str),
 ) -> Result<Ladder, LabError> {
-    let mut bench = Bench { peaks: Peaks::measure(device)?, references: HashMap::new() };
+    let mut bench = RungTimer { peaks: Peaks::measure(device)?, references: HashMap::new() };
     let mut ladder = Ladder {
         title: "Barnes-Hut, Plummer sphere".to_owned(),
         device: device.map_or_else(crate::devices::cpu_name, |device| device.title()),
         n,
         counted: "bodies",
         unit: Unit::Bodies,
-        flops_a_unit: None,
+        flops_per_unit: None,
         remarks: &REMARKS,
         roofs: bench.peaks.roofs,
         rungs: Vec::new(),
@@ -54,16 +54,16 @@ pub fn measure(
 }
 
 /// What rungs share: the peaks, and right forces for each size that was measured.
-struct Bench {
+struct RungTimer {
     peaks: Peaks,
     references: HashMap<usize, Reference>,
 }
 
-impl Bench {
+impl RungTimer {
     fn on_cpu(
         &mut self,
         rung: &Rung,
-        strategy: &tree::Strategy,
+        strategy: &tree::TreeCpuStrategy,
         threads: Threads,
         n: usize,
     ) -> Result<Measured, LabError> {
@@ -91,10 +91,10 @@ impl Bench {
         &mut self,
         rung: &Rung,
         device: &Device,
-        strategy: &Strategy,
+        strategy: &TreeDeviceStrategy,
         n: usize,
     ) -> Result<Measured, LabError> {
-        let stage = |n| Stage::for_tree(device, Shape::Plummer, n, THETA);
+        let stage = |n| DeviceWorkload::for_tree(device, Shape::Plummer, n, THETA);
         let try_one = |n: usize| {
             let stage = stage(n)?;
             Ok::<_, LabError>(stage.once(&mut stage.solver(*strategy)?)?)
@@ -113,7 +113,7 @@ impl Bench {
         let resources = kernel.resources();
         Ok(Measured {
             registers: resources.registers,
-            local_bytes: Some(resources.local_bytes),
+            shared_bytes: Some(resources.shared_bytes),
             occupancy: kernel.occupancy(group),
             ..measured
         })

@@ -1,24 +1,24 @@
 // One small kernel for each promise of the dialect.
 
-KERNEL(GROUP_SIZE) number(int n, GLOBAL unsigned int* out)
+KERNEL(BLOCK_SIZE) number(int n, GLOBAL unsigned int* out)
 {
-    int i = GROUP * GROUP_SIZE + THREAD;
+    int i = BLOCK_INDEX * BLOCK_SIZE + THREAD;
     if (i < n) out[i] = (unsigned int)i * (unsigned int)i;
 }
 
-KERNEL(GROUP_SIZE) reverse_groups(GLOBAL unsigned int* data)
+KERNEL(BLOCK_SIZE) reverse_groups(GLOBAL unsigned int* data)
 {
-    LOCAL unsigned int tile[GROUP_SIZE];
-    int i = GROUP * GROUP_SIZE + THREAD;
+    SHARED unsigned int tile[BLOCK_SIZE];
+    int i = BLOCK_INDEX * BLOCK_SIZE + THREAD;
     tile[THREAD] = data[i];
     BARRIER();
-    data[i] = tile[GROUP_SIZE - 1 - THREAD];
+    data[i] = tile[BLOCK_SIZE - 1 - THREAD];
 }
 
 // Sum of 1..n, smallest and largest of 3..n+2, and who was first.
-KERNEL(GROUP_SIZE) count(int n, GLOBAL unsigned int* out)
+KERNEL(BLOCK_SIZE) count(int n, GLOBAL unsigned int* out)
 {
-    int i = GROUP * GROUP_SIZE + THREAD;
+    int i = BLOCK_INDEX * BLOCK_SIZE + THREAD;
     if (i >= n) return;
     ATOMIC_ADD_U32(&out[0], (unsigned int)i + 1u);
     ATOMIC_MIN_U32(&out[1], (unsigned int)i + 3u);
@@ -26,9 +26,9 @@ KERNEL(GROUP_SIZE) count(int n, GLOBAL unsigned int* out)
     if (ATOMIC_CAS_U32(&out[3], 0u, 1u) > 1u) out[3] = 2u;
 }
 
-KERNEL(GROUP_SIZE) floats(int n, GLOBAL const float* RESTRICT in, GLOBAL float* RESTRICT out)
+KERNEL(BLOCK_SIZE) floats(int n, GLOBAL const float* RESTRICT in, GLOBAL float* RESTRICT out)
 {
-    int i = GROUP * GROUP_SIZE + THREAD;
+    int i = BLOCK_INDEX * BLOCK_SIZE + THREAD;
     if (i >= n) return;
     float x = in[i];
     out[4 * i] = SQRT(x);
@@ -37,18 +37,18 @@ KERNEL(GROUP_SIZE) floats(int n, GLOBAL const float* RESTRICT in, GLOBAL float* 
     out[4 * i + 3] = MAX(x, 1.0f);
 }
 
-KERNEL(GROUP_SIZE) doubles(int n, GLOBAL const double* RESTRICT in, GLOBAL double* RESTRICT out)
+KERNEL(BLOCK_SIZE) doubles(int n, GLOBAL const double* RESTRICT in, GLOBAL double* RESTRICT out)
 {
-    int i = GROUP * GROUP_SIZE + THREAD;
+    int i = BLOCK_INDEX * BLOCK_SIZE + THREAD;
     if (i >= n) return;
     double x = in[i];
     out[2 * i] = RSQRT64(x);
     out[2 * i + 1] = FMA64(x, x, 1.0);
 }
 
-KERNEL(GROUP_SIZE) turn(int n, GLOBAL float4* data)
+KERNEL(BLOCK_SIZE) turn(int n, GLOBAL float4* data)
 {
-    int i = GROUP * GROUP_SIZE + THREAD;
+    int i = BLOCK_INDEX * BLOCK_SIZE + THREAD;
     if (i >= n) return;
     float4 v = data[i];
     data[i] = FLOAT4(v.y, v.z, v.w, v.x);

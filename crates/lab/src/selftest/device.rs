@@ -5,7 +5,7 @@ use orrery_device::{Device, DeviceError, Element, Kernel, Math, Source};
 
 const KERNELS: &str = include_str!("checks.cu");
 /// Threads in a group of the kernels below.
-const GROUP: u32 = 64;
+const BLOCK_SIZE: u32 = 64;
 /// Lengths that are no multiple of anything, and the ends.
 const LENGTHS: [usize; 7] = [1, 2, 31, 63, 64, 65, 4099];
 
@@ -33,13 +33,13 @@ fn said(error: DeviceError) -> String {
 }
 
 fn kernel(device: &Device, name: &str) -> Result<Kernel, String> {
-    let definitions = [("GROUP_SIZE", GROUP.to_string())];
+    let definitions = [("BLOCK_SIZE", BLOCK_SIZE.to_string())];
     let source = Source { name: "checks.cu", text: KERNELS, definitions: &definitions, math: Math::Precise };
     device.build(&source).and_then(|module| module.kernel(name)).map_err(said)
 }
 
 fn groups(n: usize) -> u32 {
-    (n as u32).div_ceil(GROUP)
+    (n as u32).div_ceil(BLOCK_SIZE)
 }
 
 /// `got` against what the host makes of each index.
@@ -95,7 +95,8 @@ fn indices(device: &Device) -> Checked {
     let kernel = kernel(device, "number")?;
     for n in LENGTHS {
         let out = device.upload(&vec![u32::MAX; n]).map_err(said)?;
-        let launch = device.queue().launch(&kernel, groups(n), GROUP, &[(n as i32).into(), (&out).into()]);
+        let launch =
+            device.queue().launch(&kernel, groups(n), BLOCK_SIZE, &[(n as i32).into(), (&out).into()]);
         launch.map_err(said)?;
         same(n, &out.to_vec().map_err(said)?, |i| (i * i) as u32)?;
     }
@@ -105,11 +106,11 @@ fn indices(device: &Device) -> Checked {
 fn local_memory(device: &Device) -> Checked {
     let kernel = kernel(device, "reverse_groups")?;
     for count in [1, 3, 20] {
-        let n = count * GROUP as usize;
+        let n = count * BLOCK_SIZE as usize;
         let input: Vec<u32> = (0..n as u32).collect();
         let buffer = device.upload(&input).map_err(said)?;
-        device.queue().launch(&kernel, count as u32, GROUP, &[(&buffer).into()]).map_err(said)?;
-        let size = GROUP as usize;
+        device.queue().launch(&kernel, count as u32, BLOCK_SIZE, &[(&buffer).into()]).map_err(said)?;
+        let size = BLOCK_SIZE as usize;
         same(n, &buffer.to_vec().map_err(said)?, |i| (i / size * size + size - 1 - i % size) as u32)?;
     }
     Ok(())
@@ -119,7 +120,8 @@ fn atomics(device: &Device) -> Checked {
     let kernel = kernel(device, "count")?;
     for n in LENGTHS {
         let out = device.upload(&[0, u32::MAX, 0, 0]).map_err(said)?;
-        let launch = device.queue().launch(&kernel, groups(n), GROUP, &[(n as i32).into(), (&out).into()]);
+        let launch =
+            device.queue().launch(&kernel, groups(n), BLOCK_SIZE, &[(n as i32).into(), (&out).into()]);
         launch.map_err(said)?;
         let expected = [(n * (n + 1) / 2) as u32, 3, n as u32 + 2, 1];
         same(4, &out.to_vec().map_err(said)?, |i| expected[i])?;
@@ -132,7 +134,7 @@ fn results<T: Element>(device: &Device, name: &str, input: &[T], each: usize) ->
     let n = input.len();
     let (from, out) = (device.upload(input).map_err(said)?, device.zeros::<T>(each * n).map_err(said)?);
     let args = [(n as i32).into(), (&from).into(), (&out).into()];
-    device.queue().launch(&kernel(device, name)?, groups(n), GROUP, &args).map_err(said)?;
+    device.queue().launch(&kernel(device, name)?, groups(n), BLOCK_SIZE, &args).map_err(said)?;
     out.to_vec().map_err(said)
 }
 
@@ -171,7 +173,7 @@ fn vectors(device: &Device) -> Checked {
     let launch = device.queue().launch(
         &kernel(device, "turn")?,
         groups(n),
-        GROUP,
+        BLOCK_SIZE,
         &[(n as i32).into(), (&buffer).into()],
     );
     launch.map_err(said)?;
@@ -187,7 +189,7 @@ fn events(device: &Device) -> Checked {
     let out = device.zeros::<u32>(n).map_err(said)?;
     let first = queue.record().map_err(said)?;
     for _ in 0..10 {
-        queue.launch(&kernel, groups(n), GROUP, &[(n as i32).into(), (&out).into()]).map_err(said)?;
+        queue.launch(&kernel, groups(n), BLOCK_SIZE, &[(n as i32).into(), (&out).into()]).map_err(said)?;
     }
     let second = queue.record().map_err(said)?;
     second.wait().map_err(said)?;

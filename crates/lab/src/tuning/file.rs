@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use orrery_device::{Device, cache_folder};
 use orrery_io::write_whole;
 use orrery_particles::settings::Precision;
-use orrery_particles::solver::direct::device::Strategy;
+use orrery_particles::solver::direct::device::DirectDeviceStrategy;
 use serde::{Deserialize, Serialize};
 
 use crate::LabError;
@@ -28,7 +28,7 @@ pub struct Entry {
     /// The arithmetic.
     pub precision: Precision,
     /// The strategy.
-    pub strategy: Strategy,
+    pub strategy: DirectDeviceStrategy,
     /// Time of one force evaluation.
     pub seconds: f64,
 }
@@ -171,8 +171,8 @@ impl Tuning {
         }
         for entry in &self.entries {
             let Entry { n, precision, strategy, seconds } = *entry;
-            let known = strategy == Strategy::default_for(device, n, precision)
-                || Strategy::candidates(device, n, precision).contains(&strategy);
+            let known = strategy == DirectDeviceStrategy::default_for(device, n, precision)
+                || DirectDeviceStrategy::candidates(device, n, precision).contains(&strategy);
             if n == 0 || !known || strategy.precision != precision || seconds.is_nan() || seconds <= 0.0 {
                 return Err(format!("stale (its strategy for {n} bodies is none of today's)"));
             }

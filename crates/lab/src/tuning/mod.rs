@@ -8,10 +8,10 @@ use std::time::Instant;
 
 use orrery_device::Device;
 use orrery_particles::settings::Precision;
-use orrery_particles::solver::direct::device::Strategy;
+use orrery_particles::solver::direct::device::DirectDeviceStrategy;
 
 use crate::LabError;
-use crate::stage::Stage;
+use crate::stage::DeviceWorkload;
 use crate::timing::affordable;
 
 pub use file::{Entry, Ignored, Tuning};
@@ -85,8 +85,8 @@ pub fn tune(
 /// About how long one evaluation would take, if that is beyond what the tuner waits for.
 fn too_long(device: &Device, n: usize, precision: Precision) -> Result<Option<f64>, LabError> {
     let (size, seconds) = affordable(n, ONE_SECONDS, |n| {
-        let stage = Stage::new(device, n)?;
-        stage.once(&mut stage.solver(Strategy::default_for(device, n, precision))?)
+        let stage = DeviceWorkload::new(device, n)?;
+        stage.once(&mut stage.solver(DirectDeviceStrategy::default_for(device, n, precision))?)
     })?;
     Ok((size < n).then(|| seconds * (n as f64 / size as f64).powi(2)))
 }
@@ -94,7 +94,7 @@ fn too_long(device: &Device, n: usize, precision: Precision) -> Result<Option<f6
 /// The strategies of one size and precision, with their times, fastest first; and the default's time.
 struct Class {
     n: usize,
-    timed: Vec<(Strategy, f64)>,
+    timed: Vec<(DirectDeviceStrategy, f64)>,
     all: usize,
     default_seconds: f64,
 }
@@ -106,9 +106,9 @@ impl Class {
         precision: Precision,
         before: Option<&Self>,
     ) -> Result<Self, LabError> {
-        let stage = Stage::new(device, n)?;
-        let default = Strategy::default_for(device, n, precision);
-        let mut candidates = Strategy::candidates(device, n, precision);
+        let stage = DeviceWorkload::new(device, n)?;
+        let default = DirectDeviceStrategy::default_for(device, n, precision);
+        let mut candidates = DirectDeviceStrategy::candidates(device, n, precision);
         candidates.retain(|candidate| *candidate != default);
         // What was fast with fewer bodies is tried first, should the time not suffice for all.
         if let Some(before) = before {
@@ -150,8 +150,10 @@ impl Class {
     }
 
     /// Place of a strategy among those timed, splits aside: they go with the number of bodies.
-    fn rank(&self, strategy: &Strategy) -> usize {
-        let alike = |other: &Strategy| Strategy { splits: strategy.splits, ..*other } == *strategy;
+    fn rank(&self, strategy: &DirectDeviceStrategy) -> usize {
+        let alike = |other: &DirectDeviceStrategy| {
+            DirectDeviceStrategy { splits: strategy.splits, ..*other } == *strategy
+        };
         self.timed.iter().position(|(other, _)| alike(other)).unwrap_or(self.timed.len())
     }
 

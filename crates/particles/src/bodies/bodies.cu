@@ -3,15 +3,15 @@
 // `halt` is 0 until a step leaves a number that is not finite. From then on nothing moves: the host hears of it some
 // steps later, and must find the bodies as that step left them.
 //
-// Sums are taken in an order that depends on n alone: each thread adds every (groups x GROUP_SIZE)th term, the threads of
+// Sums are taken in an order that depends on n alone: each thread adds every (groups x BLOCK_SIZE)th term, the threads of
 // a group add pairwise, and the host adds the groups. Roundings are carried along (two-sum, Knuth, TAOCP 2, 4.2.2), so
 // that a drift which is measured is the integrator's.
 
-#define INDEX ((unsigned int)GROUP * GROUP_SIZE + (unsigned int)THREAD)
-#define STRIDE ((unsigned int)GROUPS * GROUP_SIZE)
+#define INDEX ((unsigned int)BLOCK_INDEX * BLOCK_SIZE + (unsigned int)THREAD)
+#define STRIDE ((unsigned int)BLOCK_COUNT * BLOCK_SIZE)
 #define IS_FINITE(x) ((x) - (x) == 0.0)
 
-KERNEL(GROUP_SIZE) kick(
+KERNEL(BLOCK_SIZE) kick(
     unsigned int n, double dt, GLOBAL const unsigned int* RESTRICT halt,
     GLOBAL double* RESTRICT vx, GLOBAL double* RESTRICT vy, GLOBAL double* RESTRICT vz,
     GLOBAL const double* RESTRICT ax, GLOBAL const double* RESTRICT ay, GLOBAL const double* RESTRICT az)
@@ -23,7 +23,7 @@ KERNEL(GROUP_SIZE) kick(
     vz[i] += dt * az[i];
 }
 
-KERNEL(GROUP_SIZE) drift(
+KERNEL(BLOCK_SIZE) drift(
     unsigned int n, double dt, GLOBAL const unsigned int* RESTRICT halt,
     GLOBAL double* RESTRICT x, GLOBAL double* RESTRICT y, GLOBAL double* RESTRICT z,
     GLOBAL const double* RESTRICT vx, GLOBAL const double* RESTRICT vy, GLOBAL const double* RESTRICT vz)
@@ -35,7 +35,7 @@ KERNEL(GROUP_SIZE) drift(
     z[i] += dt * vz[i];
 }
 
-KERNEL(GROUP_SIZE) kick_and_drift(
+KERNEL(BLOCK_SIZE) kick_and_drift(
     unsigned int n, double kick_dt, double drift_dt, GLOBAL const unsigned int* RESTRICT halt,
     GLOBAL double* RESTRICT x, GLOBAL double* RESTRICT y, GLOBAL double* RESTRICT z,
     GLOBAL double* RESTRICT vx, GLOBAL double* RESTRICT vy, GLOBAL double* RESTRICT vz,
@@ -53,7 +53,7 @@ KERNEL(GROUP_SIZE) kick_and_drift(
 }
 
 // to = start + sum of the first `count` terms.
-KERNEL(GROUP_SIZE) set_from_start(
+KERNEL(BLOCK_SIZE) set_from_start(
     unsigned int n, int count, GLOBAL const unsigned int* RESTRICT halt,
     GLOBAL double* RESTRICT to, GLOBAL const double* start,
     double weight0, GLOBAL const double* term0, double weight1, GLOBAL const double* term1,
@@ -69,7 +69,7 @@ KERNEL(GROUP_SIZE) set_from_start(
     to[i] = sum;
 }
 
-KERNEL(GROUP_SIZE) check(
+KERNEL(BLOCK_SIZE) check(
     unsigned int n, unsigned int number, GLOBAL unsigned int* halt,
     GLOBAL const double* RESTRICT x, GLOBAL const double* RESTRICT y, GLOBAL const double* RESTRICT z,
     GLOBAL const double* RESTRICT vx, GLOBAL const double* RESTRICT vy, GLOBAL const double* RESTRICT vz,
@@ -96,12 +96,12 @@ FUNCTION Sum plus(Sum a, double term)
 }
 
 // The sum over a group, in its first thread.
-FUNCTION double group_sum(Sum own, LOCAL_POINTER double* sums, LOCAL_POINTER double* rests)
+FUNCTION double group_sum(Sum own, SHARED_POINTER double* sums, SHARED_POINTER double* rests)
 {
     sums[THREAD] = own.sum;
     rests[THREAD] = own.rest;
     BARRIER();
-    for (int width = GROUP_SIZE / 2; width > 0; width /= 2) {
+    for (int width = BLOCK_SIZE / 2; width > 0; width /= 2) {
         if (THREAD < width) {
             Sum pair;
             pair.sum = sums[THREAD];
@@ -120,17 +120,17 @@ FUNCTION double group_sum(Sum own, LOCAL_POINTER double* sums, LOCAL_POINTER dou
 #define STORE(k, own)                                        \
     do {                                                     \
         double part = group_sum(own, sums, rests);           \
-        if (THREAD == 0) parts[(k) * GROUPS + GROUP] = part; \
+        if (THREAD == 0) parts[(k) * BLOCK_COUNT + BLOCK_INDEX] = part; \
     } while (0)
 
 // parts: m v^2, m v (3), m x cross v (3), each with an entry a group.
-KERNEL(GROUP_SIZE) motion(
+KERNEL(BLOCK_SIZE) motion(
     unsigned int n, GLOBAL double* RESTRICT parts, GLOBAL const double* RESTRICT mass,
     GLOBAL const double* RESTRICT x, GLOBAL const double* RESTRICT y, GLOBAL const double* RESTRICT z,
     GLOBAL const double* RESTRICT vx, GLOBAL const double* RESTRICT vy, GLOBAL const double* RESTRICT vz)
 {
-    LOCAL double sums[GROUP_SIZE];
-    LOCAL double rests[GROUP_SIZE];
+    SHARED double sums[BLOCK_SIZE];
+    SHARED double rests[BLOCK_SIZE];
     Sum nothing;
     nothing.sum = 0.0;
     nothing.rest = 0.0;
@@ -155,12 +155,12 @@ KERNEL(GROUP_SIZE) motion(
 }
 
 // parts: m phi, an entry a group.
-KERNEL(GROUP_SIZE) weighted(
+KERNEL(BLOCK_SIZE) weighted(
     unsigned int n, GLOBAL double* RESTRICT parts, GLOBAL const double* RESTRICT mass,
     GLOBAL const double* RESTRICT potential)
 {
-    LOCAL double sums[GROUP_SIZE];
-    LOCAL double rests[GROUP_SIZE];
+    SHARED double sums[BLOCK_SIZE];
+    SHARED double rests[BLOCK_SIZE];
     Sum energy;
     energy.sum = 0.0;
     energy.rest = 0.0;
@@ -173,19 +173,19 @@ KERNEL(GROUP_SIZE) weighted(
     do {                                                                                          \
         values[THREAD] = own;                                                                     \
         BARRIER();                                                                                \
-        for (int width = GROUP_SIZE / 2; width > 0; width /= 2) {                                    \
+        for (int width = BLOCK_SIZE / 2; width > 0; width /= 2) {                                    \
             if (THREAD < width) values[THREAD] = best(values[THREAD], values[THREAD + width]);      \
             BARRIER();                                                                            \
         }                                                                                         \
-        if (THREAD == 0) parts[GROUP] = values[0];                                                \
+        if (THREAD == 0) parts[BLOCK_INDEX] = values[0];                                                \
     } while (0)
 
 // parts: the largest a^2 of each group.
-KERNEL(GROUP_SIZE) largest_acceleration2(
+KERNEL(BLOCK_SIZE) largest_acceleration2(
     unsigned int n, GLOBAL double* RESTRICT parts,
     GLOBAL const double* RESTRICT ax, GLOBAL const double* RESTRICT ay, GLOBAL const double* RESTRICT az)
 {
-    LOCAL double values[GROUP_SIZE];
+    SHARED double values[BLOCK_SIZE];
     double largest = 0.0;
     for (unsigned int i = INDEX; i < n; i += STRIDE)
         largest = MAX64(largest, ax[i] * ax[i] + ay[i] * ay[i] + az[i] * az[i]);
@@ -193,12 +193,12 @@ KERNEL(GROUP_SIZE) largest_acceleration2(
 }
 
 // parts: the least of r^3 / g (m + m') and r^2 / v^2 over the pairs of each group's bodies.
-KERNEL(GROUP_SIZE) shortest_pair_time2(
+KERNEL(BLOCK_SIZE) shortest_pair_time2(
     unsigned int n, double g, double longest, GLOBAL double* RESTRICT parts, GLOBAL const double* RESTRICT mass,
     GLOBAL const double* RESTRICT x, GLOBAL const double* RESTRICT y, GLOBAL const double* RESTRICT z,
     GLOBAL const double* RESTRICT vx, GLOBAL const double* RESTRICT vy, GLOBAL const double* RESTRICT vz)
 {
-    LOCAL double values[GROUP_SIZE];
+    SHARED double values[BLOCK_SIZE];
     double shortest = longest;
     for (unsigned int i = INDEX; i < n; i += STRIDE) {
         for (unsigned int j = 0; j < i; j++) {

@@ -7,16 +7,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use orrery_device::{Arg, Buffer, Device, DeviceError, Kernel, Math, Source};
 use orrery_model::{Particles, Vec3s};
 
+use super::device_setup::{DeviceSetup, Solvers};
 use super::measure::Seen;
-use super::place::{Place, Solvers};
-use super::watch::{Watch, checks_a_flag};
+use super::watch::{Watch, checks_per_copy};
 use super::{BodiesError, Field, Stamp, Term};
 use crate::settings::GravitySettings;
-use crate::solver::device::{Evaluation, Strategy};
+use crate::solver::device::{DeviceStrategy, ForceRequest};
 use crate::solver::direct::device::Columns;
 
 /// The threads of a group.
-pub(super) const GROUP_SIZE: u32 = 128;
+pub(super) const BLOCK_SIZE: u32 = 128;
 
 /// A vector a body: a column a component.
 pub(super) type Vectors = [Buffer<f64>; 3];
@@ -38,7 +38,7 @@ impl Kernels {
         let module = device.build(&Source {
             name: "bodies.cu",
             text: include_str!("bodies.cu"),
-            definitions: &[("GROUP_SIZE", GROUP_SIZE.to_string())],
+            definitions: &[("BLOCK_SIZE", BLOCK_SIZE.to_string())],
             math: Math::Precise,
         })?;
         Ok(Self {
@@ -56,10 +56,10 @@ impl Kernels {
 }
 
 pub struct DeviceBodies {
-    pub(super) place: Place,
+    pub(super) setup: DeviceSetup,
     pub(super) kernels: Arc<Kernels>,
     solvers: Arc<Mutex<Solvers>>,
-    /// What stays as it is: masses, ids and species, with no place nor velocity.
+    /// What stays as it is: masses, ids and species, with no position nor velocity.
     pub(super) constant: Arc<Particles>,
     pub(super) mass: Arc<Buffer<f64>>,
     pub(super) position: Vectors,
@@ -77,7 +77,7 @@ pub struct DeviceBodies {
 
 impl std::fmt::Debug for DeviceBodies {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("DeviceBodies").field("place", &self.place).field("len", &self.len()).finish()
+        f.debug_struct("DeviceBodies").field("place", &self.setup).field("len", &self.len()).finish()
     }
 }
 
@@ -115,13 +115,13 @@ impl DeviceBodies {
         particles: Particles,
         acceleration: &Vec3s,
         jerk: Option<&Vec3s>,
-        place: &Place,
+        setup: &DeviceSetup,
     ) -> Result<Self, DeviceError> {
-        let device = &place.device;
-        let solvers = Solvers::new(place, particles.len())?;
+        let device = &setup.device;
+        let solvers = Solvers::new(setup, particles.len())?;
         let Particles { position, velocity, mass, id, species } = particles;
         Ok(Self {
-            place: place.clone(),
+            setup: setup.clone(),
             kernels: Arc::new(Kernels::new(device)?),
             solvers: Arc::new(Mutex::new(solvers)),
             mass: Arc::new(device.upload(&mass)?),
@@ -141,7 +141,7 @@ impl DeviceBodies {
     pub fn try_clone(&self) -> Result<Self, BodiesError> {
         self.settle()?;
         Ok(Self {
-            place: self.place.clone(),
+            setup: self.setup.clone(),
             kernels: self.kernels.clone(),
             solvers: self.solvers.clone(),
             constant: self.constant.clone(),
@@ -162,11 +162,11 @@ impl DeviceBodies {
     }
 
     pub fn device(&self) -> &Device {
-        &self.place.device
+        &self.setup.device
     }
 
-    pub fn strategy(&self) -> &Strategy {
-        &self.place.strategy
+    pub fn strategy(&self) -> &DeviceStrategy {
+        &self.setup.strategy
     }
 
     pub(super) fn solvers(&self) -> MutexGuard<'_, Solvers> {
@@ -175,7 +175,7 @@ impl DeviceBodies {
 
     /// Queues a kernel with a thread a body; the number of bodies comes before `args`.
     pub(super) fn launch(&self, kernel: &Kernel, args: &[Arg]) -> Result<(), DeviceError> {
-        let groups = (self.len() as u32).div_ceil(GROUP_SIZE);
+        let groups = (self.len() as u32).div_ceil(BLOCK_SIZE);
         self.launch_groups(kernel, groups, args)
     }
 
@@ -188,7 +188,7 @@ impl DeviceBodies {
         let mut all = Vec::with_capacity(1 + args.len());
         all.push(Arg::U32(self.len() as u32));
         all.extend_from_slice(args);
-        self.device().queue().launch(kernel, groups, GROUP_SIZE, &all)
+        self.device().queue().launch(kernel, groups, BLOCK_SIZE, &all)
     }
 
     pub fn kick(&mut self, dt: f64) -> Result<(), DeviceError> {
@@ -241,10 +241,10 @@ impl DeviceBodies {
         settings: &GravitySettings,
         previous: Option<Columns<'a>>,
         acceleration: Columns<'a>,
-    ) -> Evaluation<'a> {
+    ) -> ForceRequest<'a> {
         let GravitySettings { g, eps, acceptance, .. } = *settings;
         let (position, mass) = (columns(&self.position), &*self.mass);
-        Evaluation { position, mass, g, eps, acceptance, previous, acceleration, potential: None }
+        ForceRequest { position, mass, g, eps, acceptance, previous, acceleration, potential: None }
     }
 
     pub fn update_forces_and_jerks(&mut self, settings: &GravitySettings) -> Result<(), DeviceError> {
@@ -321,7 +321,7 @@ impl DeviceBodies {
 
     pub fn set_phase_space(&mut self, position: &Vec3s, velocity: &Vec3s) -> Result<(), DeviceError> {
         self.forget();
-        let queue = self.place.device.queue();
+        let queue = self.setup.device.queue();
         for (to, from) in [(&self.position, position), (&self.velocity, velocity)] {
             let [x, y, z] = to;
             [(x, &from.x), (y, &from.y), (z, &from.z)]
@@ -352,6 +352,6 @@ impl DeviceBodies {
             [&self.position, &self.velocity, &self.acceleration].into_iter().flatten().map(Arg::from),
         );
         self.launch(&self.kernels.check, &args)?;
-        watch.send(self.device(), &self.halt, checks_a_flag(self.len()))
+        watch.send(self.device(), &self.halt, checks_per_copy(self.len()))
     }
 }

@@ -10,7 +10,7 @@ use orrery_model::{Particles, Vec3s};
 use super::{Field, Motion, NotFinite, Term};
 use crate::settings::{GravitySettings, Precision};
 use crate::solver::jerk;
-use crate::solver::{Problem, Strategy};
+use crate::solver::{CpuStrategy, Problem};
 
 #[derive(Clone, Debug)]
 pub struct HostBodies {
@@ -20,7 +20,7 @@ pub struct HostBodies {
     pub jerk: Option<Vec3s>,
     /// What [`Term::Start`] means, by [`Field`].
     start: Option<Box<[Vec3s; 4]>>,
-    pub strategy: Strategy,
+    pub strategy: CpuStrategy,
 }
 
 /// Runs `change` on the components of `to` and `by`, in pieces over all threads.
@@ -70,7 +70,7 @@ impl HostBodies {
         jerk: Option<Vec3s>,
         settings: &GravitySettings,
     ) -> Self {
-        let strategy = Strategy::resolve(settings, particles.len());
+        let strategy = CpuStrategy::resolve(settings, particles.len());
         Self { particles, acceleration, jerk, start: None, strategy }
     }
 
@@ -147,8 +147,8 @@ impl HostBodies {
 
     pub fn potential_energy(&self, settings: &GravitySettings) -> f64 {
         let strategy = match self.strategy {
-            Strategy::Direct(_) => self.strategy.with_precision(Precision::Double),
-            Strategy::Tree(_) => self.strategy,
+            CpuStrategy::Direct(_) => self.strategy.with_precision(Precision::Double),
+            CpuStrategy::Tree(_) => self.strategy,
         };
         let problem = self.problem(settings, true);
         let potential = strategy.forces(&problem, Some(&self.acceleration)).potential.unwrap_or_default();

@@ -6,13 +6,13 @@ use orrery_device::{Arg, Buffer, DeviceError, Kernel};
 use orrery_model::analysis::sum::compensated_sum;
 use orrery_model::{Particles, Vec3s};
 
-use super::device::{DeviceBodies, GROUP_SIZE, Vectors, columns, locked};
+use super::device::{BLOCK_SIZE, DeviceBodies, Vectors, columns, locked};
+use super::device_setup::{Energies, Solvers};
 use super::host::first_not_finite;
-use super::place::{Energies, Solvers};
 use super::watch::Wrong;
 use super::{BodiesError, Motion};
 use crate::settings::GravitySettings;
-use crate::solver::device::Evaluation;
+use crate::solver::device::ForceRequest;
 
 /// Groups that a sum is shared out to at most: enough to fill a device, few enough to add on the host.
 const MOST_GROUPS: u32 = 512;
@@ -91,7 +91,7 @@ impl DeviceBodies {
     }
 
     fn groups(&self) -> u32 {
-        (self.len() as u32).div_ceil(GROUP_SIZE).min(MOST_GROUPS)
+        (self.len() as u32).div_ceil(BLOCK_SIZE).min(MOST_GROUPS)
     }
 
     /// What a kernel leaves for `rows` quantities, a number a group each. Its first argument is where it leaves them.
@@ -136,11 +136,14 @@ impl DeviceBodies {
         let Solvers { forces, energies, .. } = &mut *solvers;
         let Energies { solver, acceleration, potential } = match energies {
             Some(known) => known,
-            none => none.insert(Energies::new(&self.place, self.len())?),
+            none => none.insert(Energies::new(&self.setup, self.len())?),
         };
         let (previous, potential) = (columns(&self.acceleration), &*potential);
         let evaluation = self.evaluation(settings, Some(previous), columns(acceleration));
-        solver.as_mut().unwrap_or(forces).forces(&Evaluation { potential: Some(potential), ..evaluation })?;
+        solver
+            .as_mut()
+            .unwrap_or(forces)
+            .forces(&ForceRequest { potential: Some(potential), ..evaluation })?;
         let mass: &Buffer<f64> = &self.mass;
         let parts = self.reduce(&self.kernels.weighted, 1, &[], &[mass.into(), potential.into()])?;
         Ok(0.5 * compensated_sum(parts))

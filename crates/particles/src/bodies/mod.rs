@@ -8,22 +8,22 @@
 //! is read comes from a step whose numbers went wrong: what [`Bodies::check_step`] has queued is looked at before.
 
 mod device;
+mod device_setup;
 mod error;
 mod host;
 mod measure;
 mod once;
-mod place;
 mod watch;
 
 use orrery_device::Device;
 use orrery_model::{Particles, Vec3s};
 
+pub use device_setup::{DeviceSetup, needed_bytes};
 pub use error::{BodiesError, NotFinite, Stamp};
 pub use once::forces_on;
-pub use place::{Place, needed_bytes};
 
 use crate::settings::GravitySettings;
-use crate::solver::device::Strategy as DeviceStrategy;
+use crate::solver::device::DeviceStrategy;
 use device::DeviceBodies;
 use host::HostBodies;
 
@@ -83,12 +83,12 @@ impl Bodies {
     pub fn new(
         particles: Particles,
         settings: &GravitySettings,
-        place: Option<&Place>,
+        setup: Option<&DeviceSetup>,
     ) -> Result<Self, BodiesError> {
         let mut host = HostBodies::new(particles, settings);
-        let state = match place {
-            Some(place) if !host.particles.is_empty() => {
-                let mut device = DeviceBodies::new(host.particles, &host.acceleration, None, place)?;
+        let state = match setup {
+            Some(setup) if !host.particles.is_empty() => {
+                let mut device = DeviceBodies::new(host.particles, &host.acceleration, None, setup)?;
                 device.update_forces(settings, true)?;
                 State::Device(Box::new(device))
             }
@@ -113,11 +113,11 @@ impl Bodies {
     }
 
     /// Brings bodies that are on the host to a device, as they are.
-    pub fn moved_to(self, place: &Place) -> Result<Self, BodiesError> {
+    pub fn moved_to(self, setup: &DeviceSetup) -> Result<Self, BodiesError> {
         let state = match self.state {
             State::Host(host) if !host.particles.is_empty() => {
                 let HostBodies { particles, acceleration, jerk, .. } = *host;
-                let device = DeviceBodies::new(particles, &acceleration, jerk.as_ref(), place)?;
+                let device = DeviceBodies::new(particles, &acceleration, jerk.as_ref(), setup)?;
                 State::Device(Box::new(device))
             }
             state => state,
@@ -125,7 +125,7 @@ impl Bodies {
         Ok(Self { state, ..self })
     }
 
-    /// The same bodies once more, in the same place.
+    /// The same bodies once more, on the same device.
     pub fn try_clone(&self) -> Result<Self, BodiesError> {
         let state = match &self.state {
             State::Host(host) => State::Host(host.clone()),

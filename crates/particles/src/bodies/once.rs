@@ -4,14 +4,18 @@ use orrery_device::DeviceError;
 use orrery_model::Vec3s;
 
 use super::device::{Vectors, columns};
-use super::place::Place;
+use super::device_setup::DeviceSetup;
 use crate::settings::Acceptance;
-use crate::solver::device::{DeviceSolver, Evaluation};
+use crate::solver::device::{DeviceSolver, ForceRequest};
 use crate::solver::{Forces, Problem};
 
 /// Computes forces on a device, from and to the host; `acceptance` is the tree's.
-pub fn forces_on(place: &Place, problem: &Problem, acceptance: Acceptance) -> Result<Forces, DeviceError> {
-    let (device, n) = (&place.device, problem.mass.len());
+pub fn forces_on(
+    setup: &DeviceSetup,
+    problem: &Problem,
+    acceptance: Acceptance,
+) -> Result<Forces, DeviceError> {
+    let (device, n) = (&setup.device, problem.mass.len());
     if n == 0 {
         return Ok(Forces { potential: problem.with_potential.then(Vec::new), ..Forces::default() });
     }
@@ -20,7 +24,7 @@ pub fn forces_on(place: &Place, problem: &Problem, acceptance: Acceptance) -> Re
     let acceleration: Vectors = [device.zeros(n)?, device.zeros(n)?, device.zeros(n)?];
     let potential = problem.with_potential.then(|| device.zeros(n)).transpose()?;
     let mass = device.upload(problem.mass)?;
-    DeviceSolver::new(device, n, &place.strategy)?.forces(&Evaluation {
+    DeviceSolver::new(device, n, &setup.strategy)?.forces(&ForceRequest {
         position: columns(&position),
         mass: &mass,
         g: problem.g,

@@ -41,7 +41,7 @@ pub struct Wrong(pub Option<Stamp>);
 
 /// Checks to a flag: a copy to the host costs as much as a kernel, so that it counts where a step takes a millisecond or
 /// less. All pairs of 65,536 bodies take longer than that.
-pub fn checks_a_flag(n: usize) -> u32 {
+pub fn checks_per_copy(n: usize) -> u32 {
     ((1u64 << 32) / (n as u64).saturating_mul(n as u64).max(1)).clamp(1, 16) as u32
 }
 
@@ -58,9 +58,9 @@ impl Watch {
         &mut self,
         device: &Device,
         halt: &Buffer<u32>,
-        checks_a_flag: u32,
+        checks_per_copy: u32,
     ) -> Result<(), DeviceError> {
-        if !self.checks.is_multiple_of(checks_a_flag) {
+        if !self.checks.is_multiple_of(checks_per_copy) {
             return Ok(());
         }
         let mut flag = match self.spare.pop() {

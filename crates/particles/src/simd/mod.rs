@@ -115,7 +115,7 @@ pub fn sum_lanes(mut sums: [f64; MAX_LANES]) -> f64 {
 }
 
 /// A computation to be compiled for every instruction set.
-pub trait Kernel {
+pub trait SimdKernel {
     /// What it gives.
     type Output;
     /// Runs it on registers of type `S` (f32) and `D` (f64). Implementations are `#[inline(always)]`.
@@ -166,7 +166,7 @@ impl InstructionSet {
 
 /// Runs `kernel` with instruction set `set`, or the best that this machine has where that is less.
 #[inline]
-pub fn dispatch<K: Kernel>(set: InstructionSet, kernel: K) -> K::Output {
+pub fn dispatch<K: SimdKernel>(set: InstructionSet, kernel: K) -> K::Output {
     #[cfg(target_arch = "x86_64")]
     match set.min(InstructionSet::best()) {
         // SAFETY: `best` found AVX-512 F and DQ on this machine.
@@ -227,7 +227,7 @@ mod tests {
         );
     }
 
-    impl Kernel for EveryOperation {
+    impl SimdKernel for EveryOperation {
         type Output = ();
         #[inline(always)]
         fn run<S: Vector<Scalar = f32>, D: Vector<Scalar = f64>>(self) {

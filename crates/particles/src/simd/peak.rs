@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use rayon::prelude::*;
 
-use super::{InstructionSet, Kernel, Vector, dispatch};
+use super::{InstructionSet, SimdKernel, Vector, dispatch};
 use crate::settings::Precision;
 
 /// Independent chains: more than latency times ports of any core known to us.
@@ -15,7 +15,7 @@ struct Fma {
     double: bool,
 }
 
-impl Kernel for Fma {
+impl SimdKernel for Fma {
     /// Operations done, and a value that keeps the compiler from dropping them.
     type Output = (f64, f64);
 

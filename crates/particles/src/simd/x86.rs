@@ -3,7 +3,7 @@
 
 use std::arch::x86_64::*;
 
-use super::{Kernel, Vector};
+use super::{SimdKernel, Vector};
 
 /// Eight f32.
 #[derive(Clone, Copy)]
@@ -24,14 +24,14 @@ pub struct Avx512F64(__m512d);
 /// # Safety
 /// The machine must have AVX2 and FMA.
 #[target_feature(enable = "avx2,fma")]
-pub unsafe fn enter_avx2<K: Kernel>(kernel: K) -> K::Output {
+pub unsafe fn enter_avx2<K: SimdKernel>(kernel: K) -> K::Output {
     kernel.run::<Avx2F32, Avx2F64>()
 }
 
 /// # Safety
 /// The machine must have AVX-512 F and DQ.
 #[target_feature(enable = "avx512f,avx512dq")]
-pub unsafe fn enter_avx512<K: Kernel>(kernel: K) -> K::Output {
+pub unsafe fn enter_avx512<K: SimdKernel>(kernel: K) -> K::Output {
     kernel.run::<Avx512F32, Avx512F64>()
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use orrery_device::{Device, DeviceError, Kernel, Kind, Origin};
 use serde::{Deserialize, Serialize};
 
-pub use super::tree::device::Evaluation;
+pub use super::tree::device::ForceRequest;
 
 use super::direct::device::{self as direct, DeviceDirect};
 use super::tree::device::{self as tree, DeviceTree};
@@ -20,26 +20,26 @@ const TREE_FROM_ON_A_PROCESSOR: usize = 16_384;
 /// How a device computes forces. In files each is what its solver writes, without a tag: their fields differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(untagged)]
-pub enum Strategy {
+pub enum DeviceStrategy {
     /// All pairs.
-    Direct(direct::Strategy),
+    Direct(direct::DirectDeviceStrategy),
     /// Barnes-Hut.
-    Tree(tree::Strategy),
+    Tree(tree::TreeDeviceStrategy),
 }
 
-impl From<direct::Strategy> for Strategy {
-    fn from(strategy: direct::Strategy) -> Self {
+impl From<direct::DirectDeviceStrategy> for DeviceStrategy {
+    fn from(strategy: direct::DirectDeviceStrategy) -> Self {
         Self::Direct(strategy)
     }
 }
 
-impl From<tree::Strategy> for Strategy {
-    fn from(strategy: tree::Strategy) -> Self {
+impl From<tree::TreeDeviceStrategy> for DeviceStrategy {
+    fn from(strategy: tree::TreeDeviceStrategy) -> Self {
         Self::Tree(strategy)
     }
 }
 
-impl Strategy {
+impl DeviceStrategy {
     /// What the settings come to for `n` bodies on `device`, before anything was tuned.
     pub fn resolve(device: &Device, n: usize, settings: &GravitySettings) -> Self {
         let from = match device.properties().kind {
@@ -52,9 +52,9 @@ impl Strategy {
             SolverChoice::Tree => true,
         };
         if is_tree {
-            tree::Strategy::default_for(device, settings.precision).into()
+            tree::TreeDeviceStrategy::default_for(device, settings.precision).into()
         } else {
-            direct::Strategy::default_for(device, n, settings.precision).into()
+            direct::DirectDeviceStrategy::default_for(device, n, settings.precision).into()
         }
     }
 
@@ -109,22 +109,22 @@ pub enum DeviceSolver {
 
 impl DeviceSolver {
     /// For `n` bodies, whose masses must be the same in every evaluation.
-    pub fn new(device: &Device, n: usize, strategy: &Strategy) -> Result<Self, DeviceError> {
+    pub fn new(device: &Device, n: usize, strategy: &DeviceStrategy) -> Result<Self, DeviceError> {
         Ok(match strategy {
-            Strategy::Direct(strategy) => Self::Direct(DeviceDirect::new(device, n, strategy)?.into()),
-            Strategy::Tree(strategy) => Self::Tree(DeviceTree::new(device, n, strategy)?.into()),
+            DeviceStrategy::Direct(strategy) => Self::Direct(DeviceDirect::new(device, n, strategy)?.into()),
+            DeviceStrategy::Tree(strategy) => Self::Tree(DeviceTree::new(device, n, strategy)?.into()),
         })
     }
 
     /// Fills acceleration, and potential where it is asked for. Queued, not waited for.
-    pub fn forces(&mut self, evaluation: &Evaluation) -> Result<(), DeviceError> {
-        let Evaluation { position, mass, g, eps, acceptance, previous, acceleration, potential } =
+    pub fn forces(&mut self, evaluation: &ForceRequest) -> Result<(), DeviceError> {
+        let ForceRequest { position, mass, g, eps, acceptance, previous, acceleration, potential } =
             *evaluation;
         match self {
             Self::Direct(direct) => direct.forces(position, mass, g, eps, acceleration, potential),
             Self::Tree(tree) => {
                 let previous = previous.filter(|_| matches!(acceptance, Acceptance::Relative { .. }));
-                tree.forces(&Evaluation { previous, ..*evaluation })
+                tree.forces(&ForceRequest { previous, ..*evaluation })
             }
         }
     }
@@ -149,15 +149,15 @@ impl DeviceSolver {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::solver::direct::device::Form;
-    use crate::solver::tree::device::{Form as TreeForm, Order};
+    use crate::solver::direct::device::DirectKernel;
+    use crate::solver::tree::device::{Order, TreeAlgorithm};
 
     /// What a file holds is what the solver's own strategy writes: those from before the tree was on devices are still
     /// read, and neither is taken for the other.
     #[test]
     fn files_tell_the_solvers_apart() {
-        let direct = direct::Strategy {
-            form: Form::PairsOnce,
+        let direct = direct::DirectDeviceStrategy {
+            form: DirectKernel::PairsOnce,
             precision: Precision::Mixed,
             block: 64,
             targets: 4,
@@ -166,19 +166,20 @@ mod tests {
         };
         let text =
             r#"{"form":"pairs-once","precision":"mixed","block":64,"targets":4,"unroll":4,"splits":2}"#;
-        let tree = tree::Strategy {
-            form: TreeForm::Groups,
+        let tree = tree::TreeDeviceStrategy {
+            form: TreeAlgorithm::Groups,
             precision: Precision::Double,
             order: Order::Octupole,
             leaf_size: 24,
             group_size: 16,
         };
-        for (strategy, own) in
-            [(Strategy::from(direct), text.to_owned()), (tree.into(), serde_json::to_string(&tree).unwrap())]
-        {
+        for (strategy, own) in [
+            (DeviceStrategy::from(direct), text.to_owned()),
+            (tree.into(), serde_json::to_string(&tree).unwrap()),
+        ] {
             assert_eq!(serde_json::to_string(&strategy).unwrap(), own);
-            assert_eq!(serde_json::from_str::<Strategy>(&own).unwrap(), strategy);
+            assert_eq!(serde_json::from_str::<DeviceStrategy>(&own).unwrap(), strategy);
         }
-        assert!(serde_json::from_str::<Strategy>(r#"{"form":"groups"}"#).is_err());
+        assert!(serde_json::from_str::<DeviceStrategy>(r#"{"form":"groups"}"#).is_err());
     }
 }

@@ -42,9 +42,9 @@ fn one(problem: &Problem, velocity: &Vec3s, i: usize) -> ([f64; 3], [f64; 3]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::solver::{tests::cluster, twin};
+    use crate::solver::{reference, tests::cluster};
 
-    /// The accelerations are the twin's, the jerks their derivative along the motion (central differences).
+    /// The accelerations are those of the reference, the jerks their derivative along the motion (central differences).
     #[test]
     fn jerk_is_the_derivative_of_the_acceleration() {
         let n = 50;
@@ -57,7 +57,7 @@ mod tests {
                 z: move_by(&position.z, &velocity.z),
             };
             let problem = Problem { position: &moved, mass: &mass, g: 1.5, eps: 0.1, with_potential: false };
-            (0..n).map(|i| twin::one(&problem, i).0).collect::<Vec<_>>()
+            (0..n).map(|i| reference::force_on(&problem, i).0).collect::<Vec<_>>()
         };
         let problem = Problem { position: &position, mass: &mass, g: 1.5, eps: 0.1, with_potential: false };
         let (acceleration, jerk) = accelerations_and_jerks(&problem, &velocity);

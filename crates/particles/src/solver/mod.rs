@@ -8,8 +8,8 @@ pub mod direct;
 mod frame;
 pub mod jerk;
 mod kernels;
+pub mod reference;
 pub mod tree;
-pub mod twin;
 
 use orrery_model::Vec3s;
 
@@ -42,18 +42,18 @@ pub struct Problem<'a> {
 
 /// How it is computed. Data, so that benchmarks and tests can enumerate it.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Strategy {
+pub enum CpuStrategy {
     /// All pairs.
-    Direct(direct::Strategy),
+    Direct(direct::DirectCpuStrategy),
     /// Barnes-Hut.
-    Tree(tree::Strategy),
+    Tree(tree::TreeCpuStrategy),
 }
 
 /// Below about this many bodies all pairs are as fast as the tree at theta = 0.6 or faster, on two cores with AVX-512: at
 /// 4,000 they were, at 6,000 not (`orrery bench crossover`, benchmarks/runs).
 pub const DIRECT_BELOW: usize = 5_000;
 
-impl Strategy {
+impl CpuStrategy {
     /// What the settings come to for `n` bodies on this machine.
     pub fn resolve(settings: &GravitySettings, n: usize) -> Self {
         let tree = match settings.solver {
@@ -63,20 +63,20 @@ impl Strategy {
         };
         let (precision, set) = (settings.precision, InstructionSet::best());
         if tree {
-            Self::Tree(tree::Strategy {
+            Self::Tree(tree::TreeCpuStrategy {
                 acceptance: settings.acceptance,
-                ..tree::Strategy::new(precision, set)
+                ..tree::TreeCpuStrategy::new(precision, set)
             })
         } else {
-            Self::Direct(direct::Strategy::new(precision, set))
+            Self::Direct(direct::DirectCpuStrategy::new(precision, set))
         }
     }
 
     /// The same with other arithmetic.
     pub fn with_precision(self, precision: Precision) -> Self {
         match self {
-            Self::Direct(direct) => Self::Direct(direct::Strategy { precision, ..direct }),
-            Self::Tree(tree) => Self::Tree(tree::Strategy { precision, ..tree }),
+            Self::Direct(direct) => Self::Direct(direct::DirectCpuStrategy { precision, ..direct }),
+            Self::Tree(tree) => Self::Tree(tree::TreeCpuStrategy { precision, ..tree }),
         }
     }
 

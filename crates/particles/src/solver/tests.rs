@@ -1,4 +1,4 @@
-//! Every strategy against the twin.
+//! Every strategy against the reference.
 
 use orrery_model::Vec3s;
 use orrery_model::rng::Draws;
@@ -17,10 +17,10 @@ pub(crate) fn cluster(n: usize, seed: u64) -> (Vec3s, Vec<f64>) {
     (position, mass)
 }
 
-/// Relative errors against the twin: (median, 99th percentile, rms) of |a − a'| / |a|, and the largest of φ.
+/// Relative errors against the reference: (median, 99th percentile, rms) of |a − a'| / |a|, and the largest of φ.
 fn errors(forces: &Forces, problem: &Problem) -> (f64, f64, f64, f64) {
     let all: Vec<usize> = (0..problem.mass.len()).collect();
-    let (acceleration, potential) = twin::some(problem, &all);
+    let (acceleration, potential) = reference::forces_on(problem, &all);
     let norm = |v: [f64; 3]| v.iter().map(|c| c * c).sum::<f64>().sqrt();
     let mut relative: Vec<f64> = all
         .iter()
@@ -51,7 +51,7 @@ fn direct_agrees_with_the_twin() {
                 let (position, mass) = cluster(n, n as u64);
                 for (eps, with_potential) in [(0.0, true), (0.01, true), (0.01, false)] {
                     let problem = Problem { position: &position, mass: &mass, g: 2.0, eps, with_potential };
-                    let forces = direct::forces(&problem, &direct::Strategy::new(precision, set));
+                    let forces = direct::forces(&problem, &direct::DirectCpuStrategy::new(precision, set));
                     let found = errors(&forces, &problem);
                     assert!(
                         found.0 < median && found.1 < p99,
@@ -72,9 +72,9 @@ fn tree_agrees_with_the_twin() {
     for (theta, rms) in [(0.7, 1e-3), (0.6, 5e-4), (0.55, 4e-4), (0.4, 1e-4)] {
         for set in InstructionSet::available() {
             for precision in [Precision::Single, Precision::Mixed, Precision::Double] {
-                let strategy = tree::Strategy {
+                let strategy = tree::TreeCpuStrategy {
                     acceptance: Acceptance::Geometric { theta },
-                    ..tree::Strategy::new(precision, set)
+                    ..tree::TreeCpuStrategy::new(precision, set)
                 };
                 let problem =
                     Problem { position: &position, mass: &mass, g: 1.0, eps: 0.01, with_potential: true };
@@ -93,9 +93,9 @@ fn tree_agrees_with_the_twin() {
 fn a_closed_tree_is_the_direct_sum() {
     let (position, mass) = cluster(1500, 9);
     let problem = Problem { position: &position, mass: &mass, g: 1.0, eps: 0.0, with_potential: true };
-    let strategy = tree::Strategy {
+    let strategy = tree::TreeCpuStrategy {
         acceptance: Acceptance::Geometric { theta: 1e-9 },
-        ..tree::Strategy::new(Precision::Double, InstructionSet::best())
+        ..tree::TreeCpuStrategy::new(Precision::Double, InstructionSet::best())
     };
     let (forces, report) = tree::forces(&problem, &strategy, None);
     assert_eq!(report.cell_terms, 0);
@@ -111,8 +111,10 @@ fn the_relative_criterion_bounds_the_error_by_the_acceleration() {
     let mut last = f64::INFINITY;
     for alpha in [0.02, 0.005, 0.00125] {
         let acceptance = Acceptance::Relative { alpha, theta: 0.6 };
-        let strategy =
-            tree::Strategy { acceptance, ..tree::Strategy::new(Precision::Double, InstructionSet::best()) };
+        let strategy = tree::TreeCpuStrategy {
+            acceptance,
+            ..tree::TreeCpuStrategy::new(Precision::Double, InstructionSet::best())
+        };
         let first = tree::forces(&problem, &strategy, None).0;
         let (median, p99, rms, _) =
             errors(&tree::forces(&problem, &strategy, Some(&first.acceleration)).0, &problem);
@@ -136,8 +138,8 @@ fn f32_survives_si_units() {
         Problem { position: &scaled, mass: &heavy, g: 6.67e-11, eps: 0.01 * metres, with_potential: true };
     for precision in [Precision::Single, Precision::Mixed, Precision::Double] {
         for strategy in [
-            Strategy::Direct(direct::Strategy::new(precision, InstructionSet::best())),
-            Strategy::Tree(tree::Strategy::new(precision, InstructionSet::best())),
+            CpuStrategy::Direct(direct::DirectCpuStrategy::new(precision, InstructionSet::best())),
+            CpuStrategy::Tree(tree::TreeCpuStrategy::new(precision, InstructionSet::best())),
         ] {
             let found = errors(&strategy.forces(&problem, None), &problem);
             assert!(found.2 < 5e-4, "{strategy:?}: {found:?}");
@@ -153,7 +155,7 @@ fn a_distant_origin_costs_mixed_nothing() {
     let problem = Problem { position: &position, mass: &mass, g: 1.0, eps: 0.01, with_potential: true };
     for precision in [Precision::Mixed, Precision::Double] {
         let found = errors(
-            &Strategy::Direct(direct::Strategy::new(precision, InstructionSet::best()))
+            &CpuStrategy::Direct(direct::DirectCpuStrategy::new(precision, InstructionSet::best()))
                 .forces(&problem, None),
             &problem,
         );
@@ -182,8 +184,11 @@ fn degenerate_bodies_give_finite_forces() {
                         with_potential: true,
                     };
                     for strategy in [
-                        Strategy::Direct(direct::Strategy::new(precision, InstructionSet::best())),
-                        Strategy::Tree(tree::Strategy::new(precision, InstructionSet::best())),
+                        CpuStrategy::Direct(direct::DirectCpuStrategy::new(
+                            precision,
+                            InstructionSet::best(),
+                        )),
+                        CpuStrategy::Tree(tree::TreeCpuStrategy::new(precision, InstructionSet::best())),
                     ] {
                         let forces = strategy.forces(&problem, None);
                         let potential = forces.potential.as_ref().unwrap();
@@ -228,8 +233,8 @@ fn bits_do_not_depend_on_threads() {
     let problem = Problem { position: &position, mass: &mass, g: 1.0, eps: 0.01, with_potential: true };
     for precision in [Precision::Single, Precision::Mixed, Precision::Double] {
         for strategy in [
-            Strategy::Direct(direct::Strategy::new(precision, InstructionSet::best())),
-            Strategy::Tree(tree::Strategy::new(precision, InstructionSet::best())),
+            CpuStrategy::Direct(direct::DirectCpuStrategy::new(precision, InstructionSet::best())),
+            CpuStrategy::Tree(tree::TreeCpuStrategy::new(precision, InstructionSet::best())),
         ] {
             let on = |threads| {
                 let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();

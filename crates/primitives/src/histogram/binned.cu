@@ -1,26 +1,26 @@
 // How many floats fall into each of BINS equal bins over [low, high); see binned.rs for what a bin is. A group counts in
-// COPIES tables in LOCAL memory, which its warps take in turn; the host sees to it that no group has 2^32 values.
+// COPIES tables in SHARED memory, which its warps take in turn; the host sees to it that no group has 2^32 values.
 
-KERNEL(BLOCK)
+KERNEL(BLOCK_SIZE)
 count_floats(GLOBAL const float* RESTRICT from, ulong n, float low, float high, float scale, GLOBAL uint* counts,
     GLOBAL uint* arrived, GLOBAL ulong* to)
 {
-    LOCAL uint table[COPIES * BINS];
-    LOCAL int is_last;
-    for (uint k = THREAD; k < COPIES * BINS; k += BLOCK)
+    SHARED uint table[COPIES * BINS];
+    SHARED int is_last;
+    for (uint k = THREAD; k < COPIES * BINS; k += BLOCK_SIZE)
         table[k] = 0;
     BARRIER();
 
-    LOCAL_POINTER uint* own = table + (uint)THREAD / LANES % COPIES * BINS;
+    SHARED_POINTER uint* own = table + (uint)THREAD / LANES % COPIES * BINS;
 #define COUNT(value)                                                                                                   \
     if ((value) >= low && (value) < high) {                                                                            \
         const uint bin = (uint)(((value) - low) * scale);                                                              \
-        LOCAL_ATOMIC_ADD_U32(own + (bin < BINS ? bin : BINS - 1), 1);                                                  \
+        SHARED_ATOMIC_ADD_U32(own + (bin < BINS ? bin : BINS - 1), 1);                                                  \
     }
     GLOBAL const float4* RESTRICT wide = (GLOBAL const float4*)from;
     const ulong vectors = n / 4;
-    const ulong stride = (ulong)GROUPS * BLOCK;
-    ulong at = (ulong)GROUP * BLOCK + THREAD;
+    const ulong stride = (ulong)BLOCK_COUNT * BLOCK_SIZE;
+    ulong at = (ulong)BLOCK_INDEX * BLOCK_SIZE + THREAD;
     for (; at + 3 * stride < vectors; at += 4 * stride) {
         const float4 v[4] = { wide[at], wide[at + stride], wide[at + 2 * stride], wide[at + 3 * stride] };
         UNROLL_ALL
@@ -38,13 +38,13 @@ count_floats(GLOBAL const float* RESTRICT from, ulong n, float low, float high, 
         COUNT(v.z)
         COUNT(v.w)
     }
-    if (GROUP == 0 && THREAD < (int)(n % 4)) {
+    if (BLOCK_INDEX == 0 && THREAD < (int)(n % 4)) {
         const float v = from[n - n % 4 + THREAD];
         COUNT(v)
     }
     BARRIER();
 
-    for (uint bin = THREAD; bin < BINS; bin += BLOCK) {
+    for (uint bin = THREAD; bin < BINS; bin += BLOCK_SIZE) {
         uint sum = 0;
         for (uint copy = 0; copy < COPIES; copy++)
             sum += table[copy * BINS + bin];

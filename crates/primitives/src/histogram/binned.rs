@@ -116,8 +116,8 @@ pub struct BinnedHistogram {
 }
 
 /// Threads a group.
-const BLOCK: u32 = 512;
-/// Counters in a group's LOCAL memory at most: 32 KiB.
+const BLOCK_SIZE: u32 = 512;
+/// Counters in a group's shared memory at most: 32 KiB.
 const COUNTERS: u32 = 8192;
 
 impl BinnedHistogram {
@@ -125,8 +125,8 @@ impl BinnedHistogram {
     pub fn new(device: &Device, bins: Bins) -> Result<Self, DeviceError> {
         let definitions = [
             ("BINS", bins.count.to_string()),
-            ("BLOCK", BLOCK.to_string()),
-            ("COPIES", (COUNTERS / bins.count).clamp(1, BLOCK / 32).to_string()),
+            ("BLOCK_SIZE", BLOCK_SIZE.to_string()),
+            ("COPIES", (COUNTERS / bins.count).clamp(1, BLOCK_SIZE / 32).to_string()),
         ];
         let text = concat!(include_str!("counts.cu"), "#line 1 \"binned.cu\"\n", include_str!("binned.cu"));
         let source = Source { name: "counts.cu", text, definitions: &definitions, math: Math::Precise };
@@ -143,8 +143,8 @@ impl BinnedHistogram {
         let Bins { low, high, count, scale } = self.bins;
         expect_bins(to, count as usize)?;
         let n = from.len() as u64;
-        let worthwhile = n.div_ceil(16 * u64::from(BLOCK));
-        let groups = groups(&self.device, &self.kernel, BLOCK, n, worthwhile);
+        let worthwhile = n.div_ceil(16 * u64::from(BLOCK_SIZE));
+        let groups = groups(&self.device, &self.kernel, BLOCK_SIZE, n, worthwhile);
         let Counts { words, arrived, .. } = &self.counts;
         let args = [
             from.into(),
@@ -156,7 +156,7 @@ impl BinnedHistogram {
             arrived.into(),
             to.into(),
         ];
-        self.device.queue().launch(&self.kernel, groups, BLOCK, &args)
+        self.device.queue().launch(&self.kernel, groups, BLOCK_SIZE, &args)
     }
 
     /// The counts of all of `from`, waited for.

@@ -31,8 +31,8 @@ pub(super) fn expect_bins(to: &Buffer<u64>, bins: usize) -> Result<(), DeviceErr
 
 /// Groups for `n` values: as many as fill the device, and no more than `worthwhile`, but as many as their counters need.
 pub(super) fn groups(device: &Device, kernel: &Kernel, block: u32, n: u64, worthwhile: u64) -> u32 {
-    let a_multiprocessor = kernel.groups_a_multiprocessor(block).unwrap_or(4).max(1);
-    let most = device.properties().multiprocessors.max(1) * a_multiprocessor;
+    let blocks_per_sm = kernel.blocks_per_sm(block).unwrap_or(4).max(1);
+    let most = device.properties().multiprocessors.max(1) * blocks_per_sm;
     worthwhile.clamp(1, u64::from(most)).max(least_groups(n)) as u32
 }
 
@@ -51,7 +51,7 @@ pub struct Histogram {
 }
 
 /// Threads a group.
-const BLOCK: u32 = 256;
+const BLOCK_SIZE: u32 = 256;
 /// Loads of 16 bytes that a thread has under way at once.
 const IN_FLIGHT: u32 = 4;
 /// One for each lane.
@@ -59,29 +59,29 @@ const MOST_TABLES: u32 = 32;
 
 /// Tables, a power of two of them for the banks' sake, that so much local memory has room for beside a few words; 0 says
 /// that it is not known.
-fn tables(local_bytes: u64) -> u32 {
-    let fit = local_bytes.saturating_sub(64) / (4 * BYTES as u64);
-    if local_bytes == 0 { MOST_TABLES } else { 1 << fit.clamp(1, u64::from(MOST_TABLES)).ilog2() }
+fn tables(shared_bytes: u64) -> u32 {
+    let fit = shared_bytes.saturating_sub(64) / (4 * BYTES as u64);
+    if shared_bytes == 0 { MOST_TABLES } else { 1 << fit.clamp(1, u64::from(MOST_TABLES)).ilog2() }
 }
 
 /// Groups for `n` bytes, but for what the device can hold: each has its threads busy once, and where there are more than
 /// two for each multiprocessor, several times. A group's sums are 256 additions that all groups want to make: 2^24
 /// random bytes took 18.8 µs by 660 groups of 256 threads on an H200, and 14.0 by 132 of 1024.
 fn worthwhile(n: u64, multiprocessors: u32) -> u64 {
-    let once = n.div_ceil(16 * u64::from(BLOCK * IN_FLIGHT));
+    let once = n.div_ceil(16 * u64::from(BLOCK_SIZE * IN_FLIGHT));
     once.min(2 * u64::from(multiprocessors)).max(once / 4)
 }
 
 impl Histogram {
     /// Builds the kernel.
     pub fn new(device: &Device) -> Result<Self, DeviceError> {
-        Self::with_tables(device, tables(device.properties().local_bytes))
+        Self::with_tables(device, tables(device.properties().shared_bytes))
     }
 
     pub(super) fn with_tables(device: &Device, tables: u32) -> Result<Self, DeviceError> {
         let definitions = [
             ("BINS", BYTES.to_string()),
-            ("BLOCK", BLOCK.to_string()),
+            ("BLOCK_SIZE", BLOCK_SIZE.to_string()),
             ("IN_FLIGHT", IN_FLIGHT.to_string()),
             ("TABLES", format!("{tables}u")),
         ];
@@ -99,10 +99,10 @@ impl Histogram {
         expect_bins(to, BYTES)?;
         let n = from.len() as u64;
         let worthwhile = worthwhile(n, self.device.properties().multiprocessors);
-        let groups = groups(&self.device, &self.kernel, BLOCK, n, worthwhile);
+        let groups = groups(&self.device, &self.kernel, BLOCK_SIZE, n, worthwhile);
         let Counts { words, arrived, .. } = &self.counts;
         let args = [from.into(), n.into(), words.into(), arrived.into(), to.into()];
-        self.device.queue().launch(&self.kernel, groups, BLOCK, &args)
+        self.device.queue().launch(&self.kernel, groups, BLOCK_SIZE, &args)
     }
 
     /// The counts of all of `from`, waited for.
@@ -119,7 +119,7 @@ mod tests {
     /// A group has its share and, as threads take 16 bytes each at a time, at most one such row and 15 bytes more.
     #[test]
     fn no_group_has_more_than_its_counters_hold() {
-        let more = 16 * u64::from(BLOCK) + 15;
+        let more = 16 * u64::from(BLOCK_SIZE) + 15;
         for n in (31..40).flat_map(|power| [(1 << power) - 1, 1 << power, (1 << power) + 1, 3 << (power - 1)])
         {
             let groups = least_groups(n).max(1);

@@ -28,7 +28,7 @@ pub fn plain(values: &[u8]) -> [u64; BYTES] {
 }
 
 /// Bytes that one thread takes at a time; few enough for u32 counters.
-const BLOCK: usize = 1 << 20;
+const BLOCK_SIZE: usize = 1 << 20;
 /// Tables that neighbouring bytes take in turn, so that equal ones do not wait for each other.
 const TABLES: usize = 4;
 
@@ -44,7 +44,7 @@ pub fn cpu(values: &[u8]) -> [u64; BYTES] {
         std::array::from_fn(|bin| tables.iter().map(|table| u64::from(table[bin])).sum())
     };
     let sum = |a: [u64; BYTES], b: [u64; BYTES]| std::array::from_fn(|bin| a[bin] + b[bin]);
-    values.par_chunks(BLOCK).map(block).reduce(|| [0; BYTES], sum)
+    values.par_chunks(BLOCK_SIZE).map(block).reduce(|| [0; BYTES], sum)
 }
 
 #[cfg(test)]
@@ -60,7 +60,7 @@ mod tests {
 
     #[test]
     fn the_processor_agrees() {
-        for n in [0, 1, 3, 4, 5, BLOCK - 1, 2 * BLOCK + 7] {
+        for n in [0, 1, 3, 4, 5, BLOCK_SIZE - 1, 2 * BLOCK_SIZE + 7] {
             let values: Vec<u8> = (0..n).map(|i| ((i * i) >> 3) as u8).collect();
             assert_eq!(cpu(&values), plain(&values), "n = {n}");
         }

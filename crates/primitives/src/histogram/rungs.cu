@@ -1,11 +1,11 @@
 // The rungs of the course's histogram, of n bytes from `first` on (a multiple of 16), fewer than 2^32. FORM counts the
 // rungs: 1 a section of neighbouring bytes a thread; 2 neighbouring threads on neighbouring bytes; 3 on neighbouring 16
-// bytes; 4 a table for each group in LOCAL memory; 5 a table for each warp.
+// bytes; 4 a table for each group in SHARED memory; 5 a table for each warp.
 //
 // Invariant: counts are 0 between sums of parts.
 
 #if FORM >= 4
-#define COUNT(value) LOCAL_ATOMIC_ADD_U32(own + (value), 1);
+#define COUNT(value) SHARED_ATOMIC_ADD_U32(own + (value), 1);
 #else
 #define COUNT(value) ATOMIC_ADD_U32(counts + (value), 1);
 #endif
@@ -15,23 +15,23 @@
     COUNT((word) >> 16 & 0xffu)                                                                                        \
     COUNT((word) >> 24)
 
-KERNEL(BLOCK) count(GLOBAL const unsigned char* RESTRICT all, ulong first, ulong n, GLOBAL uint* counts)
+KERNEL(BLOCK_SIZE) count(GLOBAL const unsigned char* RESTRICT all, ulong first, ulong n, GLOBAL uint* counts)
 {
     GLOBAL const unsigned char* RESTRICT from = all + first;
-    const ulong thread = (ulong)GROUP * BLOCK + THREAD;
-    const ulong threads = (ulong)GROUPS * BLOCK;
+    const ulong thread = (ulong)BLOCK_INDEX * BLOCK_SIZE + THREAD;
+    const ulong threads = (ulong)BLOCK_COUNT * BLOCK_SIZE;
 
 #if FORM >= 4
 #if FORM == 4
 #define TABLES 1
 #else
-#define TABLES (BLOCK / LANES)
+#define TABLES (BLOCK_SIZE / LANES)
 #endif
-    LOCAL uint table[TABLES * 256];
-    for (uint k = THREAD; k < TABLES * 256; k += BLOCK)
+    SHARED uint table[TABLES * 256];
+    for (uint k = THREAD; k < TABLES * 256; k += BLOCK_SIZE)
         table[k] = 0;
     BARRIER();
-    LOCAL_POINTER uint* own = table + (uint)THREAD / (BLOCK / TABLES) * 256;
+    SHARED_POINTER uint* own = table + (uint)THREAD / (BLOCK_SIZE / TABLES) * 256;
 #endif
 
 #if FORM == 1
@@ -57,7 +57,7 @@ KERNEL(BLOCK) count(GLOBAL const unsigned char* RESTRICT all, ulong first, ulong
 
 #if FORM >= 4
     BARRIER();
-    for (uint bin = THREAD; bin < 256; bin += BLOCK) {
+    for (uint bin = THREAD; bin < 256; bin += BLOCK_SIZE) {
         uint sum = 0;
         for (uint k = 0; k < TABLES; k++)
             sum += table[k * 256 + bin];

@@ -9,7 +9,7 @@ use super::{BYTES, Histogram};
 
 /// How a rung counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Form {
+pub enum HistogramVariant {
     /// Every thread has a section of neighbouring bytes.
     Blocked,
     /// Neighbouring threads have neighbouring bytes.
@@ -30,7 +30,7 @@ pub struct Rung {
     /// What is new in it.
     pub name: &'static str,
     /// How it counts.
-    pub form: Form,
+    pub form: HistogramVariant,
     /// What a reader should know beside it.
     pub note: &'static str,
 }
@@ -41,27 +41,27 @@ pub fn rungs() -> Vec<Rung> {
     vec![
         rung(
             "blocked partition",
-            Form::Blocked,
+            HistogramVariant::Blocked,
             "with global atomics from the start: the course's first two steps race",
         ),
         rung(
             "interleaved partition",
-            Form::Interleaved,
+            HistogramVariant::Interleaved,
             "byte by byte, with global atomics: the course's third step",
         ),
-        rung("16 bytes a load", Form::WideLoads, "global atomics still"),
-        rung("privatised in shared memory", Form::Private, "a table for each group"),
-        rung("privatised per warp", Form::PrivateToWarps, ""),
+        rung("16 bytes a load", HistogramVariant::WideLoads, "global atomics still"),
+        rung("privatised in shared memory", HistogramVariant::Private, "a table for each group"),
+        rung("privatised per warp", HistogramVariant::PrivateToWarps, ""),
         rung(
             "privatised per lane",
-            Form::Production,
+            HistogramVariant::Production,
             "what `Histogram` does: tables side by side that warps share, no bank conflicts",
         ),
     ]
 }
 
 /// Threads a group.
-const BLOCK: u32 = 256;
+const BLOCK_SIZE: u32 = 256;
 /// Threads on a multiprocessor.
 const RESIDENT: u32 = 2048;
 /// Bytes that one launch counts at most, as the rungs' counters have 32 bits. A multiple of 16.
@@ -82,19 +82,19 @@ enum Method {
 
 impl RungHistogram {
     /// Builds it.
-    pub fn new(device: &Device, form: Form) -> Result<Self, DeviceError> {
+    pub fn new(device: &Device, form: HistogramVariant) -> Result<Self, DeviceError> {
         let number = match form {
-            Form::Blocked => 1,
-            Form::Interleaved => 2,
-            Form::WideLoads => 3,
-            Form::Private => 4,
-            Form::PrivateToWarps => 5,
-            Form::Production => {
+            HistogramVariant::Blocked => 1,
+            HistogramVariant::Interleaved => 2,
+            HistogramVariant::WideLoads => 3,
+            HistogramVariant::Private => 4,
+            HistogramVariant::PrivateToWarps => 5,
+            HistogramVariant::Production => {
                 let method = Method::Production(Histogram::new(device)?);
                 return Ok(Self { device: device.clone(), method });
             }
         };
-        let definitions = [("FORM", number.to_string()), ("BLOCK", BLOCK.to_string())];
+        let definitions = [("FORM", number.to_string()), ("BLOCK_SIZE", BLOCK_SIZE.to_string())];
         let build =
             |name, text, definitions| device.build(&Source { name, text, definitions, math: Math::Precise });
         let method = Method::Parts {
@@ -113,11 +113,11 @@ impl RungHistogram {
             Method::Parts { count, add_part, counts } => (count, add_part, counts),
         };
         let (queue, all) = (self.device.queue(), from.len() as u64);
-        let most = u64::from(self.device.properties().multiprocessors.max(1) * RESIDENT / BLOCK);
+        let most = u64::from(self.device.properties().multiprocessors.max(1) * RESIDENT / BLOCK_SIZE);
         for first in (0..all.max(1)).step_by(PART as usize) {
             let n = (all - first).min(PART);
-            let groups = n.div_ceil(u64::from(BLOCK)).clamp(1, most) as u32;
-            queue.launch(count, groups, BLOCK, &[from.into(), first.into(), n.into(), counts.into()])?;
+            let groups = n.div_ceil(u64::from(BLOCK_SIZE)).clamp(1, most) as u32;
+            queue.launch(count, groups, BLOCK_SIZE, &[from.into(), first.into(), n.into(), counts.into()])?;
             queue.launch(add_part, 1, 256, &[counts.into(), i32::from(first == 0).into(), to.into()])?;
         }
         Ok(())

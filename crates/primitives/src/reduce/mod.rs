@@ -61,7 +61,7 @@ pub fn plain<T: Number>(operation: Operation, numbers: &[T]) -> T {
 }
 
 /// Numbers that one thread takes at a time. Fixed, as it decides the order of a sum.
-const BLOCK: usize = 1 << 15;
+const BLOCK_SIZE: usize = 1 << 15;
 /// Partial results side by side in a block: what two of the widest registers hold.
 const SIDE_BY_SIDE: usize = 32;
 
@@ -88,7 +88,7 @@ fn blocks<T: Number>(numbers: &[T], nothing: T, of: impl Fn(T, T) -> T + Copy + 
         }
         parts.iter().chain(rest).fold(nothing, |so_far, &next| of(so_far, next))
     };
-    numbers.par_chunks(BLOCK).map(block).collect()
+    numbers.par_chunks(BLOCK_SIZE).map(block).collect()
 }
 
 #[cfg(test)]
@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn any_number_of_threads_gives_the_same_bits() {
-        let numbers: Vec<f32> = (0..5 * BLOCK + 77).map(|i| (i as f32).sin()).collect();
+        let numbers: Vec<f32> = (0..5 * BLOCK_SIZE + 77).map(|i| (i as f32).sin()).collect();
         let with = |threads| {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
             pool.install(|| cpu(Operation::Sum, &numbers)).to_bits()

@@ -1,5 +1,5 @@
 // All numbers in one launch. The groups take tiles of them in turn; a thread's share of one is IN_FLIGHT loads of 16
-// bytes, all under way at once. It keeps A_LOAD results side by side; a group's threads meet in LOCAL memory; the last
+// bytes, all under way at once. It keeps A_LOAD results side by side; a group's threads meet in SHARED memory; the last
 // group to arrive takes the groups' parts in their order, so that the order depends on n and the number of groups alone.
 //
 // Invariant: *arrived is 0 between launches.
@@ -34,11 +34,11 @@
 #endif
 
 // The group's result of what its threads found, for thread 0.
-FUNCTION NUMBER of_group(NUMBER found, LOCAL_POINTER NUMBER* partial)
+FUNCTION NUMBER of_group(NUMBER found, SHARED_POINTER NUMBER* partial)
 {
     partial[THREAD] = found;
     BARRIER();
-    for (uint s = BLOCK / 2; s > 0; s /= 2) {
+    for (uint s = BLOCK_SIZE / 2; s > 0; s /= 2) {
         if (THREAD < (int)s)
             partial[THREAD] = OF(partial[THREAD], partial[THREAD + s]);
         BARRIER();
@@ -46,25 +46,25 @@ FUNCTION NUMBER of_group(NUMBER found, LOCAL_POINTER NUMBER* partial)
     return partial[0];
 }
 
-KERNEL(BLOCK)
+KERNEL(BLOCK_SIZE)
 reduce(GLOBAL const NUMBER* RESTRICT from, ulong n, GLOBAL NUMBER* parts, GLOBAL uint* arrived, GLOBAL NUMBER* to)
 {
-    LOCAL NUMBER partial[BLOCK];
-    LOCAL int is_last;
+    SHARED NUMBER partial[BLOCK_SIZE];
+    SHARED int is_last;
     GLOBAL const WIDE* RESTRICT wide = (GLOBAL const WIDE*)from;
     const ulong vectors = n / A_LOAD;
-    const ulong to_next_tile = (ulong)GROUPS * BLOCK * IN_FLIGHT;
+    const ulong to_next_tile = (ulong)BLOCK_COUNT * BLOCK_SIZE * IN_FLIGHT;
 
     NUMBER found[A_LOAD];
     UNROLL_ALL
     for (int k = 0; k < A_LOAD; k++)
         found[k] = NOTHING;
-    ulong at = (ulong)GROUP * BLOCK * IN_FLIGHT + THREAD;
-    for (; at + (IN_FLIGHT - 1) * BLOCK < vectors; at += to_next_tile) {
+    ulong at = (ulong)BLOCK_INDEX * BLOCK_SIZE * IN_FLIGHT + THREAD;
+    for (; at + (IN_FLIGHT - 1) * BLOCK_SIZE < vectors; at += to_next_tile) {
         WIDE v[IN_FLIGHT];
         UNROLL_ALL
         for (int k = 0; k < IN_FLIGHT; k++)
-            v[k] = wide[at + k * BLOCK];
+            v[k] = wide[at + k * BLOCK_SIZE];
         UNROLL_ALL
         for (int k = 0; k < IN_FLIGHT; k++)
             TAKE(v[k])
@@ -72,13 +72,13 @@ reduce(GLOBAL const NUMBER* RESTRICT from, ulong n, GLOBAL NUMBER* parts, GLOBAL
     WIDE last[IN_FLIGHT];
     UNROLL_ALL
     for (int k = 0; k < IN_FLIGHT - 1; k++)
-        if (at + k * BLOCK < vectors)
-            last[k] = wide[at + k * BLOCK];
+        if (at + k * BLOCK_SIZE < vectors)
+            last[k] = wide[at + k * BLOCK_SIZE];
     UNROLL_ALL
     for (int k = 0; k < IN_FLIGHT - 1; k++)
-        if (at + k * BLOCK < vectors)
+        if (at + k * BLOCK_SIZE < vectors)
             TAKE(last[k])
-    if (GROUP == 0 && THREAD < (int)(n - vectors * A_LOAD))
+    if (BLOCK_INDEX == 0 && THREAD < (int)(n - vectors * A_LOAD))
         found[0] = OF(found[0], from[vectors * A_LOAD + THREAD]);
     UNROLL_ALL
     for (int k = 1; k < A_LOAD; k++)
@@ -86,16 +86,16 @@ reduce(GLOBAL const NUMBER* RESTRICT from, ulong n, GLOBAL NUMBER* parts, GLOBAL
 
     const NUMBER own = of_group(found[0], partial);
     if (THREAD == 0) {
-        parts[GROUP] = own;
+        parts[BLOCK_INDEX] = own;
         FENCE();
-        is_last = ATOMIC_ADD_U32(arrived, 1) == (uint)GROUPS - 1;
+        is_last = ATOMIC_ADD_U32(arrived, 1) == (uint)BLOCK_COUNT - 1;
     }
     BARRIER();
     // Groups that are not the last have no parts to take but go the same way: PoCL 5.0 miscompiles branches around barriers.
-    const int to_take = is_last ? GROUPS : 0;
+    const int to_take = is_last ? BLOCK_COUNT : 0;
     FENCE();
     NUMBER all = NOTHING;
-    for (int g = THREAD; g < to_take; g += BLOCK) {
+    for (int g = THREAD; g < to_take; g += BLOCK_SIZE) {
         // Written by other groups: not to be had from a cache of this one.
         const NUMBER part = *(GLOBAL const volatile NUMBER*)(parts + g);
         all = OF(all, part);

@@ -2,59 +2,59 @@
 // counts the rungs. From 4 on a thread takes two numbers, so that no thread only loads.
 
 #if FORM >= 4
-#define SHARE (2 * BLOCK)
+#define SHARE (2 * BLOCK_SIZE)
 #else
-#define SHARE BLOCK
+#define SHARE BLOCK_SIZE
 #endif
 
-KERNEL(BLOCK) layer(GLOBAL const float* RESTRICT from, ulong n, GLOBAL float* to)
+KERNEL(BLOCK_SIZE) layer(GLOBAL const float* RESTRICT from, ulong n, GLOBAL float* to)
 {
-    LOCAL float partial[BLOCK];
-    const ulong at = (ulong)GROUP * SHARE + THREAD;
+    SHARED float partial[BLOCK_SIZE];
+    const ulong at = (ulong)BLOCK_INDEX * SHARE + THREAD;
     float own = at < n ? from[at] : 0;
 #if FORM >= 4
-    own += at + BLOCK < n ? from[at + BLOCK] : 0;
+    own += at + BLOCK_SIZE < n ? from[at + BLOCK_SIZE] : 0;
 #endif
 
 #if FORM == 6
     // Within warps by shuffles, and again over the warps' sums: two barriers in all.
-    LOCAL uint scratch[BLOCK];
+    SHARED uint scratch[BLOCK_SIZE];
     UNROLL_ALL
     for (uint s = LANES / 2; s > 0; s /= 2)
         own += FROM_LANE_F(own, (LANE + s) % LANES, scratch);
     if (LANE == 0)
         partial[THREAD / LANES] = own;
     BARRIER();
-    own = THREAD < BLOCK / LANES ? partial[THREAD] : 0;
+    own = THREAD < BLOCK_SIZE / LANES ? partial[THREAD] : 0;
     UNROLL_ALL
     for (uint s = LANES / 2; s > 0; s /= 2)
         own += FROM_LANE_F(own, (LANE + s) % LANES, scratch);
     if (THREAD == 0)
-        to[GROUP] = own;
+        to[BLOCK_INDEX] = own;
 #else
     partial[THREAD] = own;
     BARRIER();
 #if FORM == 1
-    for (uint s = 1; s < BLOCK; s *= 2) {
+    for (uint s = 1; s < BLOCK_SIZE; s *= 2) {
         if (THREAD % (2 * s) == 0)
             partial[THREAD] += partial[THREAD + s];
         BARRIER();
     }
 #elif FORM == 2
-    for (uint s = 1; s < BLOCK; s *= 2) {
+    for (uint s = 1; s < BLOCK_SIZE; s *= 2) {
         const uint index = 2 * s * THREAD;
-        if (index < BLOCK)
+        if (index < BLOCK_SIZE)
             partial[index] += partial[index + s];
         BARRIER();
     }
 #elif FORM == 3 || FORM == 4
-    for (uint s = BLOCK / 2; s > 0; s /= 2) {
+    for (uint s = BLOCK_SIZE / 2; s > 0; s /= 2) {
         if (THREAD < (int)s)
             partial[THREAD] += partial[THREAD + s];
         BARRIER();
     }
 #else
-    for (uint s = BLOCK / 2; s >= LANES; s /= 2) {
+    for (uint s = BLOCK_SIZE / 2; s >= LANES; s /= 2) {
         if (THREAD < (int)s)
             partial[THREAD] += partial[THREAD + s];
         BARRIER();
@@ -68,6 +68,6 @@ KERNEL(BLOCK) layer(GLOBAL const float* RESTRICT from, ulong n, GLOBAL float* to
     }
 #endif
     if (THREAD == 0)
-        to[GROUP] = partial[0];
+        to[BLOCK_INDEX] = partial[0];
 #endif
 }

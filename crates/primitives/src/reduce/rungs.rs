@@ -11,7 +11,7 @@ pub const BLOCKS: [u32; 6] = [32, 64, 128, 256, 512, 1024];
 
 /// How a rung sums.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Form {
+pub enum ReductionVariant {
     /// Pairs of neighbours, then of neighbours' sums; every second, fourth, … thread works.
     Divergent,
     /// The same pairs, by the first threads.
@@ -34,41 +34,51 @@ pub struct Rung {
     /// What is new in it.
     pub name: &'static str,
     /// How it sums.
-    pub form: Form,
+    pub form: ReductionVariant,
     /// The course's GB/s, for each of [`BLOCKS`].
-    pub seed: Option<[f64; 6]>,
+    pub course: Option<[f64; 6]>,
     /// What a reader should know beside it.
     pub note: &'static str,
 }
 
 /// The rungs, from the first to the last.
 pub fn rungs() -> Vec<Rung> {
-    let rung = |name, form, seed, note| Rung { name, form, seed, note };
+    let rung = |name, form, course, note| Rung { name, form, course, note };
     vec![
         rung(
             "interleaved, divergent",
-            Form::Divergent,
+            ReductionVariant::Divergent,
             Some([7.39, 12.57, 16.77, 14.67, 12.33, 9.05]),
             "one launch a layer, here and below; the course times the first",
         ),
         rung(
             "interleaved addresses",
-            Form::Addresses,
+            ReductionVariant::Addresses,
             Some([10.46, 18.33, 23.88, 18.96, 14.5, 10.02]),
             "the first threads work; strides of two meet in a bank",
         ),
-        rung("without bank conflicts", Form::Banks, Some([11.05, 19.54, 30.83, 27.51, 23.67, 17.99]), ""),
-        rung("first add during load", Form::FirstAdd, Some([21.68, 37.15, 58.03, 51.31, 43.75, 33.66]), ""),
+        rung(
+            "without bank conflicts",
+            ReductionVariant::Banks,
+            Some([11.05, 19.54, 30.83, 27.51, 23.67, 17.99]),
+            "",
+        ),
+        rung(
+            "first add during load",
+            ReductionVariant::FirstAdd,
+            Some([21.68, 37.15, 58.03, 51.31, 43.75, 33.66]),
+            "",
+        ),
         rung(
             "last warp unrolled",
-            Form::LastWarp,
+            ReductionVariant::LastWarp,
             Some([22.59, 36.91, 68.38, 62.35, 53.06, 43.78]),
             "with a barrier of the warp, without which it is a race",
         ),
-        rung("warp shuffles", Form::Shuffles, None, ""),
+        rung("warp shuffles", ReductionVariant::Shuffles, None, ""),
         rung(
             "vector loads, many items a thread",
-            Form::Production,
+            ReductionVariant::Production,
             None,
             "what `Reduce` does; one launch, equal bits from run to run",
         ),
@@ -97,21 +107,21 @@ enum Method {
 
 impl RungSum {
     /// Builds it for groups of `block` threads, one of [`BLOCKS`].
-    pub fn new(device: &Device, form: Form, block: u32) -> Result<Self, DeviceError> {
+    pub fn new(device: &Device, form: ReductionVariant, block: u32) -> Result<Self, DeviceError> {
         let number = match form {
-            Form::Divergent => 1,
-            Form::Addresses => 2,
-            Form::Banks => 3,
-            Form::FirstAdd => 4,
-            Form::LastWarp => 5,
-            Form::Shuffles => 6,
-            Form::Production => {
+            ReductionVariant::Divergent => 1,
+            ReductionVariant::Addresses => 2,
+            ReductionVariant::Banks => 3,
+            ReductionVariant::FirstAdd => 4,
+            ReductionVariant::LastWarp => 5,
+            ReductionVariant::Shuffles => 6,
+            ReductionVariant::Production => {
                 let shape = Shape { block, ..Shape::default() };
                 let method = Method::Production(Reduce::shaped(device, Operation::Sum, shape)?);
                 return Ok(Self { device: device.clone(), block, method });
             }
         };
-        let definitions = [("FORM", number.to_string()), ("BLOCK", block.to_string())];
+        let definitions = [("FORM", number.to_string()), ("BLOCK_SIZE", block.to_string())];
         let text = include_str!("rungs.cu");
         let source = Source { name: "rungs.cu", text, definitions: &definitions, math: Math::Precise };
         let method = Method::Layers {

@@ -3,7 +3,7 @@
 use orrery_device::check::Check;
 use orrery_device::{Device, DeviceError, Kind};
 
-use super::rungs::{BLOCKS, Form, RungSum, rungs};
+use super::rungs::{BLOCKS, ReductionVariant, RungSum, rungs};
 use super::{Operation, Reduce, plain};
 use crate::Number;
 
@@ -189,7 +189,7 @@ fn ladder(device: &Device) -> Result<(), String> {
     // A processor's OpenCL takes its time to compile; there, one block size of two warps stands for all.
     let blocks = if device.properties().kind == Kind::Gpu { &BLOCKS[..] } else { &[64] };
     for rung in rungs() {
-        for &block in blocks.iter().filter(|block| **block <= device.properties().largest_group) {
+        for &block in blocks.iter().filter(|block| **block <= device.properties().max_block_size) {
             rung_holds(device, rung.form, block)
                 .map_err(|word| format!("{}, {block} threads: {word}", rung.name))?;
         }
@@ -197,7 +197,7 @@ fn ladder(device: &Device) -> Result<(), String> {
     Ok(())
 }
 
-fn rung_holds(device: &Device, form: Form, block: u32) -> Result<(), String> {
+fn rung_holds(device: &Device, form: ReductionVariant, block: u32) -> Result<(), String> {
     let fault = |error: DeviceError| error.to_string();
     let mut sum = RungSum::new(device, form, block).map_err(fault)?;
     let to = device.upload(&[f32::NAN]).map_err(fault)?;

@@ -6,14 +6,14 @@ use super::{Kind, after, plain};
 use crate::Number;
 
 /// Numbers that one thread takes at a time. Fixed, as it decides the order of additions.
-const BLOCK: usize = 1 << 14;
+const BLOCK_SIZE: usize = 1 << 14;
 
 /// [`super::plain`] on all cores; the same bits with any number of them.
 pub fn cpu<T: Number>(kind: Kind, numbers: &mut [T]) {
     let sum = |block: &[T]| block.iter().fold(T::ZERO, |sum, &number| sum.plus(number));
-    let mut before: Vec<T> = numbers.par_chunks(BLOCK).map(sum).collect();
+    let mut before: Vec<T> = numbers.par_chunks(BLOCK_SIZE).map(sum).collect();
     plain(Kind::Exclusive, &mut before);
-    numbers.par_chunks_mut(BLOCK).zip(before).for_each(|(block, before)| after(before, kind, block));
+    numbers.par_chunks_mut(BLOCK_SIZE).zip(before).for_each(|(block, before)| after(before, kind, block));
 }
 
 #[cfg(test)]
@@ -28,7 +28,7 @@ mod tests {
 
     #[test]
     fn agrees_with_the_plain_one() {
-        for n in [0, 1, 2, BLOCK - 1, BLOCK, BLOCK + 1, 5 * BLOCK + 77] {
+        for n in [0, 1, 2, BLOCK_SIZE - 1, BLOCK_SIZE, BLOCK_SIZE + 1, 5 * BLOCK_SIZE + 77] {
             let numbers: Vec<u32> = (0..n as u32).map(|i| i.wrapping_mul(2_654_435_761)).collect();
             for kind in Kind::ALL {
                 assert!(scanned(cpu, kind, &numbers) == scanned(plain, kind, &numbers), "{n}, {kind:?}");
@@ -38,7 +38,7 @@ mod tests {
 
     #[test]
     fn any_number_of_threads_gives_the_same_bits() {
-        let numbers: Vec<f32> = (0..5 * BLOCK + 77).map(|i| (i as f32).sin()).collect();
+        let numbers: Vec<f32> = (0..5 * BLOCK_SIZE + 77).map(|i| (i as f32).sin()).collect();
         let with = |threads| {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
             pool.install(|| scanned(cpu, Kind::Inclusive, &numbers))

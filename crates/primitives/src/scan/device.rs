@@ -12,14 +12,14 @@ const SPAN: u64 = 32;
 
 /// How a device goes through the numbers. It decides where tiles begin, and so the order of additions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Strategy {
+pub struct ScanStrategy {
     /// Threads a group: a multiple of 32, 64 at least.
     pub threads: u32,
     /// Loads of 16 bytes a thread.
     pub loads: u32,
 }
 
-impl Default for Strategy {
+impl Default for ScanStrategy {
     /// The best of eight on an H200: 2^28 f32 at 2.64 TB/s, 62% of the copy, where 75% was the aim; f64 at 49%. 396 groups
     /// are held at once and a tile is done every 25 ns, so that a group lives for 10 µs: its loads are over before it
     /// learns what came before, its stores begin after, and three on a multiprocessor (40 registers a thread) do not
@@ -29,7 +29,7 @@ impl Default for Strategy {
     }
 }
 
-impl Strategy {
+impl ScanStrategy {
     /// Numbers a group.
     pub fn tile<T: Number>(&self) -> u64 {
         u64::from(self.threads) * u64::from(self.loads) * (16 / size_of::<T>() as u64)
@@ -50,7 +50,7 @@ pub struct Scan<T: Number> {
     device: Device,
     kernel: Kernel,
     kind: Kind,
-    strategy: Strategy,
+    strategy: ScanStrategy,
     /// The next tile; 0 between launches.
     tickets: Buffer<u32>,
     /// What tiles leave for those after them.
@@ -63,11 +63,11 @@ pub struct Scan<T: Number> {
 impl<T: Number> Scan<T> {
     /// Builds the kernel. A scan of f64 needs a device that has them.
     pub fn new(device: &Device, kind: Kind) -> Result<Self, DeviceError> {
-        Self::with(device, kind, Strategy::default())
+        Self::with(device, kind, ScanStrategy::default())
     }
 
     /// The same by another strategy.
-    pub fn with(device: &Device, kind: Kind, strategy: Strategy) -> Result<Self, DeviceError> {
+    pub fn with(device: &Device, kind: Kind, strategy: ScanStrategy) -> Result<Self, DeviceError> {
         let definitions = [
             // C does not say what a signed sum does that is too large; the bits are the same.
             ("NUMBER", if T::NAME == "int" { "uint" } else { T::NAME }.to_owned()),
@@ -90,7 +90,7 @@ impl<T: Number> Scan<T> {
 
     /// Bytes that it holds on a device after scans of up to `n` numbers.
     pub fn bytes(n: usize) -> u64 {
-        8 * Strategy::default().words::<T>(n as u64)
+        8 * ScanStrategy::default().words::<T>(n as u64)
     }
 
     /// Makes room for scans of up to `n` numbers, which [`Self::queue`] otherwise does when it meets them.
@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn room_for_tiles_rows_and_pages() {
-        let strategy = Strategy { threads: 64, loads: 1 };
+        let strategy = ScanStrategy { threads: 64, loads: 1 };
         assert_eq!((strategy.tile::<f32>(), strategy.tile::<f64>()), (256, 128));
         assert_eq!(strategy.words::<f32>(0), 0);
         assert_eq!(strategy.words::<f32>(1), 3);

@@ -12,7 +12,7 @@ mod device;
 pub mod selftest;
 
 pub use cpu::cpu;
-pub use device::{Scan, Strategy};
+pub use device::{Scan, ScanStrategy};
 
 use crate::Number;
 

@@ -45,7 +45,7 @@ typedef union {
     NUMBER number[A_LOAD];
 } Load;
 
-FUNCTION NUMBER from_lane(NUMBER v, uint lane, LOCAL_POINTER uint* scratch)
+FUNCTION NUMBER from_lane(NUMBER v, uint lane, SHARED_POINTER uint* scratch)
 {
     Bits bits;
     bits.number = v;
@@ -82,21 +82,21 @@ KERNEL(THREADS)
 scan(GLOBAL const NUMBER* from, GLOBAL NUMBER* to, ulong n, uint inclusive, GLOBAL uint* tickets, GLOBAL ulong* seen,
      uint stamp)
 {
-    LOCAL uint scratch[THREADS];
-    LOCAL NUMBER warp_sum[WARPS];
-    LOCAL NUMBER pages_before, rows_before, tiles_before;
-    LOCAL uint ticket;
+    SHARED uint scratch[THREADS];
+    SHARED NUMBER warp_sum[WARPS];
+    SHARED NUMBER pages_before, rows_before, tiles_before;
+    SHARED uint ticket;
     const uint thread = (uint)THREAD, lane = thread % 32u, warp = thread / 32u;
 
     if (thread == 0u) {
         ticket = ATOMIC_ADD_U32(tickets, 1u);
-        if (ticket == (uint)GROUPS - 1u)
+        if (ticket == (uint)BLOCK_COUNT - 1u)
             *tickets = 0u;
     }
     BARRIER();
     const uint tile = ticket;
     const uint row = tile / SPAN, page = row / SPAN;
-    const uint rows_begin = (uint)GROUPS, pages_begin = rows_begin + ((uint)GROUPS - 1u) / SPAN + 1u;
+    const uint rows_begin = (uint)BLOCK_COUNT, pages_begin = rows_begin + ((uint)BLOCK_COUNT - 1u) / SPAN + 1u;
     const ulong begin = (ulong)tile * TILE;
     const uint length = n - begin < TILE ? (uint)(n - begin) : TILE;
     // A warp's loads lie one after the other, as do the lanes' in each.

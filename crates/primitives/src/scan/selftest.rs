@@ -3,11 +3,11 @@
 use orrery_device::check::Check;
 use orrery_device::{Buffer, Device, DeviceError};
 
-use super::{Kind, Scan, Strategy, plain};
+use super::{Kind, Scan, ScanStrategy, plain};
 use crate::Number;
 
 /// Tiles so short that few numbers make rows and pages of them.
-pub const SHORT: Strategy = Strategy { threads: 64, loads: 1 };
+pub const SHORT: ScanStrategy = ScanStrategy { threads: 64, loads: 1 };
 
 /// All of them.
 pub fn checks() -> Vec<Check> {
@@ -84,7 +84,7 @@ fn compare<T: Number>(kind: Kind, numbers: &[T], got: &[T]) -> Result<(), String
 }
 
 fn lengths<T: Sample>(device: &Device) -> Result<(), String> {
-    let tile = Strategy::default().tile::<T>() as usize;
+    let tile = ScanStrategy::default().tile::<T>() as usize;
     let mut lengths = vec![0, 1, 2, 3, 5, 9 * tile + 5, 33 * tile];
     let edges = (4..=17).map(|power| 1 << power).chain([tile, 3 * tile]);
     lengths.extend(edges.flat_map(|edge| [edge - 1, edge, edge + 1]));
@@ -116,7 +116,7 @@ fn pages(device: &Device) -> Result<(), String> {
 fn rounding(device: &Device) -> Result<(), String> {
     let numbers: Vec<f32> =
         (0..1u64 << 19).map(|i| (mixed(i) >> 40) as f32 / (1 << 23) as f32 - 1.0).collect();
-    for strategy in [Strategy::default(), SHORT] {
+    for strategy in [ScanStrategy::default(), SHORT] {
         let mut scan = Scan::with(device, Kind::Inclusive, strategy).map_err(in_words)?;
         let got = scanned(&mut scan, device, &numbers)?;
         let (mut right, mut sizes) = (0.0, 0.0);
@@ -159,7 +159,7 @@ fn infinities(device: &Device) -> Result<(), String> {
 
 fn same_bits(device: &Device) -> Result<(), String> {
     let numbers: Vec<f32> = (0..300_000).map(|i| (mixed(i) >> 40) as f32 * 1e-3 - 5e3).collect();
-    for strategy in [Strategy::default(), SHORT] {
+    for strategy in [ScanStrategy::default(), SHORT] {
         let mut scan = Scan::with(device, Kind::Exclusive, strategy).map_err(in_words)?;
         let first = scanned(&mut scan, device, &numbers)?;
         for _ in 0..5 {

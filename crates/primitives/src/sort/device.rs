@@ -17,7 +17,7 @@ const COUNTED_AT_ONCE: u64 = 4;
 
 /// How a device goes through the pairs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Strategy {
+pub struct SortStrategy {
     /// Threads a group: a multiple of 32, 256 at least.
     pub threads: u32,
     /// Pairs a thread.
@@ -32,7 +32,7 @@ pub struct Strategy {
     pub is_wide: bool,
 }
 
-impl Strategy {
+impl SortStrategy {
     /// Short tiles, so that few pairs still fill the chip. u64 keys on an H200: 59 µs for 2^14 pairs, 85 for 2^18, where
     /// long tiles take 79 and 98; 4 items took 55 and 96.
     pub const SMALL: Self =
@@ -48,7 +48,7 @@ impl Strategy {
     }
 
     /// Local memory of a group, in bytes.
-    fn local_bytes<K: Key>(&self) -> u64 {
+    fn shared_bytes<K: Key>(&self) -> u64 {
         let counters = u64::from(self.threads / 32) * DIGITS as u64 * 4;
         let offset = if self.is_wide { 8 } else { 4 };
         counters.max(self.tile() * size_of::<K>() as u64)
@@ -67,12 +67,13 @@ impl Strategy {
 const LARGE_FROM: usize = 1 << 19;
 
 /// The strategies for up to `capacity` pairs, each with the number of pairs that it serves.
-fn strategies<K: Key>(device: &Device, capacity: usize) -> Vec<(usize, Strategy)> {
+fn strategies<K: Key>(device: &Device, capacity: usize) -> Vec<(usize, SortStrategy)> {
     let is_wide = u32::try_from(capacity).is_err();
-    let (small, large) = (Strategy { is_wide, ..Strategy::SMALL }, Strategy { is_wide, ..Strategy::LARGE });
+    let (small, large) =
+        (SortStrategy { is_wide, ..SortStrategy::SMALL }, SortStrategy { is_wide, ..SortStrategy::LARGE });
     let properties = device.properties();
     let fits =
-        large.threads <= properties.largest_group && large.local_bytes::<K>() <= properties.local_bytes;
+        large.threads <= properties.max_block_size && large.shared_bytes::<K>() <= properties.shared_bytes;
     match fits && capacity >= LARGE_FROM {
         true => vec![(LARGE_FROM - 1, small), (capacity, large)],
         false => vec![(capacity, small)],
@@ -80,10 +81,10 @@ fn strategies<K: Key>(device: &Device, capacity: usize) -> Vec<(usize, Strategy)
 }
 
 /// One compiled strategy.
-struct Form {
+struct CompiledPass {
     /// The longest sort that it is for.
     most: usize,
-    strategy: Strategy,
+    strategy: SortStrategy,
     pass: Kernel,
 }
 
@@ -93,7 +94,7 @@ pub struct Sort<K: Key> {
     capacity: usize,
     histogram: Kernel,
     /// Shortest first.
-    forms: Vec<Form>,
+    forms: Vec<CompiledPass>,
     other_keys: Buffer<K>,
     other_values: Buffer<u32>,
     counts: Buffer<u32>,
@@ -113,14 +114,14 @@ impl<K: Key> Sort<K> {
     }
 
     /// By one strategy, however many the pairs.
-    pub fn with(device: &Device, capacity: usize, strategy: Strategy) -> Result<Self, DeviceError> {
+    pub fn with(device: &Device, capacity: usize, strategy: SortStrategy) -> Result<Self, DeviceError> {
         Self::build(device, capacity, &[(capacity, strategy)])
     }
 
     fn build(
         device: &Device,
         capacity: usize,
-        strategies: &[(usize, Strategy)],
+        strategies: &[(usize, SortStrategy)],
     ) -> Result<Self, DeviceError> {
         let wide = u8::from(strategies.iter().any(|(_, strategy)| strategy.is_wide));
         let common = [("KEY", K::NAME.to_owned()), ("WIDE", wide.to_string())];
@@ -139,7 +140,7 @@ impl<K: Key> Sort<K> {
                 ("LOOK", format!("{}u", strategy.look)),
             ]);
             let module = build("pass.cu", include_str!("pass.cu"), &definitions)?;
-            forms.push(Form { most, strategy, pass: module.kernel("sort_pass")? });
+            forms.push(CompiledPass { most, strategy, pass: module.kernel("sort_pass")? });
         }
         let rows = strategies.iter().map(|(most, strategy)| strategy.rows(*most)).max().unwrap_or(0);
         let passes = (K::BITS / DIGIT_BITS) as usize;
@@ -162,8 +163,8 @@ impl<K: Key> Sort<K> {
     /// Bytes that a sort of up to `capacity` pairs holds on a device, about.
     pub fn bytes(capacity: usize) -> u64 {
         let pairs = capacity as u64 * (size_of::<K>() as u64 + 4);
-        let small = Strategy::SMALL.rows(capacity.min(LARGE_FROM));
-        let rows = small.max(Strategy::LARGE.rows(capacity)) as u64;
+        let small = SortStrategy::SMALL.rows(capacity.min(LARGE_FROM));
+        let rows = small.max(SortStrategy::LARGE.rows(capacity)) as u64;
         pairs + 2 * rows * DIGITS as u64 * 4 + u64::from(K::BITS / DIGIT_BITS) * DIGITS as u64 * 24
     }
 
@@ -278,7 +279,7 @@ struct Launch {
     rows: u32,
 }
 
-fn launches(n: u64, strategy: &Strategy, passes: u32) -> Vec<Launch> {
+fn launches(n: u64, strategy: &SortStrategy, passes: u32) -> Vec<Launch> {
     let a_launch = strategy.tile() * u64::from(strategy.tiles);
     let parts = n.div_ceil(a_launch);
     let part = |pass, part: u64| {
@@ -316,13 +317,13 @@ mod tests {
 
     #[test]
     fn launches_cover_every_pair_once_a_pass() {
-        let strategy = Strategy { tiles: 3, ..Strategy::SMALL };
+        let strategy = SortStrategy { tiles: 3, ..SortStrategy::SMALL };
         let of_five_tiles = launches(5 * strategy.tile() - 1, &strategy, 2);
         let (tile, last) = (strategy.tile(), 2 * strategy.tile() as u32 - 1);
         let first = |pass| Launch { pass, turn: 0, first: 0, pairs: 3 * tile as u32, first_tile: 0, rows: 3 };
         let second = |pass| Launch { pass, turn: 1, first: 3 * tile, pairs: last, first_tile: 3, rows: 2 };
         assert_eq!(of_five_tiles, [first(0), second(0), first(1), second(1)]);
-        assert!(Strategy::LARGE.tile() * u64::from(Strategy::LARGE.tiles) < 1 << 30);
-        assert!(Strategy::SMALL.tile() * u64::from(Strategy::SMALL.tiles) < 1 << 30);
+        assert!(SortStrategy::LARGE.tile() * u64::from(SortStrategy::LARGE.tiles) < 1 << 30);
+        assert!(SortStrategy::SMALL.tile() * u64::from(SortStrategy::SMALL.tiles) < 1 << 30);
     }
 }

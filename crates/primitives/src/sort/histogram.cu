@@ -18,14 +18,14 @@ typedef uint OFFSET;
 #endif
 
 // Digits of `width` bits from bit `low` on, the last of which begins at bit `last`.
-FUNCTION void count(LOCAL_POINTER uint* own, KEY key, uint passes, uint low, uint last, uint width)
+FUNCTION void count(SHARED_POINTER uint* own, KEY key, uint passes, uint low, uint last, uint width)
 {
     UNROLL_ALL
     for (uint pass = 0; pass < PASSES; pass++) {
         const uint shift = low + pass * width;
         if (pass < passes) {
             const uint digit = (uint)(key >> (shift < last ? shift : last)) & ((1u << width) - 1u);
-            LOCAL_ATOMIC_ADD_U32(&own[pass * DIGITS + digit], 1u);
+            SHARED_ATOMIC_ADD_U32(&own[pass * DIGITS + digit], 1u);
         }
     }
 }
@@ -57,12 +57,12 @@ sort_histogram(GLOBAL const KEY* RESTRICT keys, ulong n, uint passes, uint low, 
                GLOBAL uint* counts, GLOBAL uint* arrived, GLOBAL OFFSET* begins, GLOBAL uint* RESTRICT tickets,
                GLOBAL uint* RESTRICT seen, uint seen_words)
 {
-    LOCAL uint own[COUNTS];
-    LOCAL OFFSET lane_sum[COUNTERS];
-    LOCAL uint is_last;
+    SHARED uint own[COUNTS];
+    SHARED OFFSET lane_sum[COUNTERS];
+    SHARED uint is_last;
     const uint thread = (uint)THREAD;
-    const ulong stride = (ulong)GROUPS * COUNTERS;
-    const ulong first = (ulong)GROUP * COUNTERS + thread;
+    const ulong stride = (ulong)BLOCK_COUNT * COUNTERS;
+    const ulong first = (ulong)BLOCK_INDEX * COUNTERS + thread;
 
     for (uint k = thread; k < COUNTS; k += COUNTERS)
         own[k] = 0u;
@@ -88,7 +88,7 @@ sort_histogram(GLOBAL const KEY* RESTRICT keys, ulong n, uint passes, uint low, 
     FENCE();
     BARRIER();
     if (thread == 0u)
-        is_last = ATOMIC_ADD_U32(arrived, 1u) == (uint)(GROUPS - 1) ? 1u : 0u;
+        is_last = ATOMIC_ADD_U32(arrived, 1u) == (uint)(BLOCK_COUNT - 1) ? 1u : 0u;
     BARRIER();
 
     // Every group passes these barriers, and only the last works between them. A row of 32 threads has a pass.

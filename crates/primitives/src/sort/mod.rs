@@ -16,7 +16,7 @@ use std::ops::Range;
 use orrery_device::Element;
 
 pub use cpu::{cpu, pairs};
-pub use device::{Sort, Strategy};
+pub use device::{Sort, SortStrategy};
 
 /// What can be sorted by: u32 or u64.
 pub trait Key: Element + Ord + Into<u64> {

@@ -34,7 +34,7 @@ typedef uint OFFSET;
 #endif
 
 // The lanes whose digit is the same as this one's.
-FUNCTION uint alike(uint digit, LOCAL_POINTER uint* scratch)
+FUNCTION uint alike(uint digit, SHARED_POINTER uint* scratch)
 {
 #if defined(ON_CUDA) || defined(__NV_CL_C_VERSION)
     uint lanes = 0xffffffffu;
@@ -90,19 +90,19 @@ sort_pass(GLOBAL const KEY* RESTRICT keys, GLOBAL const uint* RESTRICT values, G
           GLOBAL OFFSET* begins, GLOBAL uint* tickets, uint first_tile, GLOBAL uint* all_seen, uint side,
           uint rows, uint next_rows)
 {
-    LOCAL ulong room[ROOM];
-    LOCAL OFFSET target[DIGITS];
-    LOCAL uint scratch[THREADS];
-    LOCAL uint warp_sum[WARPS];
-    LOCAL uint ticket;
-    LOCAL_POINTER uint* counter = (LOCAL_POINTER uint*)room;
-    LOCAL_POINTER KEY* moved_key = (LOCAL_POINTER KEY*)room;
-    LOCAL_POINTER uint* moved_value = (LOCAL_POINTER uint*)room;
+    SHARED ulong room[ROOM];
+    SHARED OFFSET target[DIGITS];
+    SHARED uint scratch[THREADS];
+    SHARED uint warp_sum[WARPS];
+    SHARED uint ticket;
+    SHARED_POINTER uint* counter = (SHARED_POINTER uint*)room;
+    SHARED_POINTER KEY* moved_key = (SHARED_POINTER KEY*)room;
+    SHARED_POINTER uint* moved_value = (SHARED_POINTER uint*)room;
 
     const uint thread = (uint)THREAD;
     const uint lane = thread % 32u, warp = thread / 32u;
     const uint mask = (1u << bits) - 1u;
-    LOCAL_POINTER uint* own = counter + warp * DIGITS;
+    SHARED_POINTER uint* own = counter + warp * DIGITS;
 
     if (thread == 0u)
         ticket = ATOMIC_ADD_U32(&tickets[pass], 1u) - first_tile;
@@ -129,7 +129,7 @@ sort_pass(GLOBAL const KEY* RESTRICT keys, GLOBAL const uint* RESTRICT values, G
     }
     UNROLL_ITEMS
     for (uint k = 0; k < ITEMS; k++)
-        LOCAL_ATOMIC_ADD_U32(&own[(uint)(key[k] >> shift) & mask], 1u);
+        SHARED_ATOMIC_ADD_U32(&own[(uint)(key[k] >> shift) & mask], 1u);
     BARRIER();
 
     uint total = 0u;
@@ -138,7 +138,7 @@ sort_pass(GLOBAL const KEY* RESTRICT keys, GLOBAL const uint* RESTRICT values, G
         for (uint w = 0; w < WARPS; w++)
             total += counter[w * DIGITS + thread];
         STORE_U32(&seen[tile * DIGITS + thread], total | (tile == 0u ? UP_TO : OWN));
-        for (uint row = tile; row < next_rows; row += (uint)GROUPS)
+        for (uint row = tile; row < next_rows; row += (uint)BLOCK_COUNT)
             other[row * DIGITS + thread] = 0u;
     }
     uint sum = total;
@@ -191,7 +191,7 @@ sort_pass(GLOBAL const KEY* RESTRICT keys, GLOBAL const uint* RESTRICT values, G
         if (tile > 0u)
             STORE_U32(&seen[tile * DIGITS + thread], (before + total) | UP_TO);
         const OFFSET from = begins[(2u * pass + turn) * DIGITS + thread] + before;
-        if (tile == (uint)GROUPS - 1u)
+        if (tile == (uint)BLOCK_COUNT - 1u)
             begins[(2u * pass + 1u - turn) * DIGITS + thread] = from + total;
         target[thread] = from - start;
     }

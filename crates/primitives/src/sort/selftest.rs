@@ -5,7 +5,7 @@ use std::ops::Range;
 use orrery_device::check::Check;
 use orrery_device::{Device, DeviceError};
 
-use super::{Key, Sort, Strategy, plain_bits};
+use super::{Key, Sort, SortStrategy, plain_bits};
 
 /// Around everything that a warp, a group or a short tile might be.
 const LENGTHS: [usize; 16] = [0, 1, 2, 31, 32, 33, 255, 256, 257, 1000, 2047, 2048, 2049, 4095, 4097, 65_537];
@@ -80,7 +80,7 @@ pub(super) fn compare<K: Key>(
     }
 }
 
-fn sort_of<K: Key>(device: &Device, capacity: usize, strategy: Strategy) -> Result<Sort<K>, String> {
+fn sort_of<K: Key>(device: &Device, capacity: usize, strategy: SortStrategy) -> Result<Sort<K>, String> {
     Sort::with(device, capacity, strategy).map_err(|error| error.to_string())
 }
 
@@ -97,7 +97,7 @@ fn lengths<K: FromBits>(device: &Device) -> Result<(), String> {
 }
 
 fn around_tiles(device: &Device) -> Result<(), String> {
-    for strategy in [Strategy::SMALL, Strategy::LARGE] {
+    for strategy in [SortStrategy::SMALL, SortStrategy::LARGE] {
         let tile = strategy.tile() as usize;
         let mut sort = sort_of::<u64>(device, 1 << 17, strategy)?;
         for n in [tile - 1, tile, tile + 1, 3 * tile, 9 * tile + 5, 1 << 17] {
@@ -110,7 +110,7 @@ fn around_tiles(device: &Device) -> Result<(), String> {
 fn patterns(device: &Device) -> Result<(), String> {
     let n = 10_000;
     let of = |key: &dyn Fn(u64) -> u64| (0..n).map(key).collect::<Vec<u64>>();
-    for strategy in [Strategy::SMALL, Strategy::LARGE] {
+    for strategy in [SortStrategy::SMALL, SortStrategy::LARGE] {
         let mut sort = sort_of(device, n as usize, strategy)?;
         for equal in [0, 0x0123_4567_89ab_cdef, u64::MAX] {
             compare(&mut sort, device, &of(&|_| equal), 0..64)?;
@@ -126,11 +126,11 @@ fn patterns(device: &Device) -> Result<(), String> {
 }
 
 fn some_bits(device: &Device) -> Result<(), String> {
-    let mut wide = sort_of(device, 5000, Strategy::SMALL)?;
+    let mut wide = sort_of(device, 5000, SortStrategy::SMALL)?;
     for bits in [0..0, 0..1, 63..64, 0..63, 15..64, 3..20, 60..64, 0..200] {
         compare(&mut wide, device, &random::<u64>(5000), bits)?;
     }
-    let mut narrow = sort_of(device, 5000, Strategy::SMALL)?;
+    let mut narrow = sort_of(device, 5000, SortStrategy::SMALL)?;
     for bits in [0..30, 31..32, 5..12] {
         compare(&mut narrow, device, &random::<u32>(5000), bits)?;
     }
@@ -140,7 +140,7 @@ fn some_bits(device: &Device) -> Result<(), String> {
 /// As beyond 2^29 and 2^32 pairs, at lengths that can be tested.
 fn several_launches(device: &Device) -> Result<(), String> {
     for (tiles, is_wide) in [(1, false), (3, true), (4, false)] {
-        let strategy = Strategy { tiles, is_wide, ..Strategy::SMALL };
+        let strategy = SortStrategy { tiles, is_wide, ..SortStrategy::SMALL };
         let n = 11 * strategy.tile() as usize - 7;
         compare(&mut sort_of(device, n, strategy)?, device, &random::<u64>(n), 0..64)?;
     }

@@ -15,7 +15,7 @@ use orrery_particles::settings::{Acceptance, GravitySettings, Precision, SolverC
 use serde_json::{Value, json};
 
 use super::{cpu_name, repeats, sizes};
-use crate::args::Bench;
+use crate::args::BenchArgs;
 use crate::failure::Failure;
 use crate::say::say;
 
@@ -23,7 +23,7 @@ use crate::say::say;
 const INTERVAL: f64 = 600.0;
 
 /// Measures in the present folder, and leaves nothing there.
-pub fn bench(arguments: &Bench) -> Result<Value, Failure> {
+pub fn bench(arguments: &BenchArgs) -> Result<Value, Failure> {
     say!("{}; both synced and renamed, in the present directory", cpu_name());
     say!("median of {} (fastest to slowest)", repeats(arguments));
     say!("");
@@ -33,7 +33,7 @@ pub fn bench(arguments: &Bench) -> Result<Value, Failure> {
     Ok(json!(results?))
 }
 
-fn measure(arguments: &Bench, n: usize) -> Result<Value, Failure> {
+fn measure(arguments: &BenchArgs, n: usize) -> Result<Value, Failure> {
     let particles = Plummer { n, seed: 1, ..Plummer::default() }.generate(1.0);
     let particles = particles.map_err(|e| Failure::Usage(format!("-n {n}: {e}")))?;
     let settings = GravitySettings {

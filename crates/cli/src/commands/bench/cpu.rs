@@ -10,14 +10,14 @@ use orrery_particles::simd::InstructionSet;
 use orrery_particles::solver::Problem;
 
 use super::{precisions, repeats, sizes};
-use crate::args::Bench;
+use crate::args::BenchArgs;
 use crate::say::say;
 
 /// The force error that the relative acceptance is tuned to, unless told otherwise.
 const RMS: f64 = 1e-3;
 
 /// All pairs.
-pub fn direct(arguments: &Bench, set: InstructionSet) -> Vec<Measurement> {
+pub fn direct(arguments: &BenchArgs, set: InstructionSet) -> Vec<Measurement> {
     let mut results = Vec::new();
     say!("");
     say!(
@@ -52,7 +52,7 @@ pub fn direct(arguments: &Bench, set: InstructionSet) -> Vec<Measurement> {
 }
 
 /// The tree.
-pub fn tree(arguments: &Bench, set: InstructionSet) -> Vec<Measurement> {
+pub fn tree(arguments: &BenchArgs, set: InstructionSet) -> Vec<Measurement> {
     let shape = arguments.bodies.map_or(Shape::Plummer, Into::into);
     let mut results = Vec::new();
     for n in sizes(arguments, &[100_000, 1_000_000]) {
@@ -98,7 +98,7 @@ fn print_tree(measured: &Measurement, acceptance: &str) {
 }
 
 /// Direct and tree side by side, with equal settings, from few to many bodies.
-pub fn crossover(arguments: &Bench, set: InstructionSet) -> Vec<Measurement> {
+pub fn crossover(arguments: &BenchArgs, set: InstructionSet) -> Vec<Measurement> {
     let mut results = Vec::new();
     let repeats = repeats(arguments) as usize;
     say!("");

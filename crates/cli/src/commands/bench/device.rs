@@ -7,14 +7,14 @@ use orrery_lab::bench::Measurement;
 use orrery_lab::bench::device as lab;
 use orrery_lab::{FLOPS_A_PAIR, PRECISIONS, precision_name, show};
 use orrery_model::ic::Plummer;
-use orrery_particles::bodies::{Bodies, BodiesError, Place, Stamp};
+use orrery_particles::bodies::{Bodies, BodiesError, DeviceSetup, Stamp};
 use orrery_particles::integrator::leapfrog;
 use orrery_particles::settings::{Acceptance, GravitySettings, Precision, SolverChoice};
-use orrery_particles::solver::direct::device::Strategy;
+use orrery_particles::solver::direct::device::DirectDeviceStrategy;
 use serde_json::{Value, json};
 
 use super::{precisions, sizes};
-use crate::args::Bench;
+use crate::args::BenchArgs;
 use crate::commands::tune;
 use crate::failure::Failure;
 use crate::say::{say, warn};
@@ -25,9 +25,9 @@ const BUILD_N: usize = 16_384;
 const STEP_N: usize = 16_384;
 
 /// Measures and prints. Gives the device with its roofs, and the results.
-pub fn bench(arguments: &Bench, device: &Device) -> Result<(Value, Value), Failure> {
+pub fn bench(arguments: &BenchArgs, device: &Device) -> Result<(Value, Value), Failure> {
     let tuning = tune::found(device, arguments.no_tuned);
-    let mut bench = lab::Bench::new(device)?;
+    let mut bench = lab::DirectBench::new(device)?;
     say!("{}", device.title());
     say!("median time (below it fastest, slowest and strategy), {FLOPS_A_PAIR} flops a pair; shares");
     say!("of the theoretical and of the measured peak; error of the force, median and 99%");
@@ -48,7 +48,7 @@ pub fn bench(arguments: &Bench, device: &Device) -> Result<(Value, Value), Failu
     for precision in precisions(arguments, &PRECISIONS) {
         for n in sizes(arguments, &lab::sizes(device, precision)) {
             let entry = tuning.as_ref().and_then(|tuning| tuning.choose(n, precision));
-            let default = || Strategy::default_for(device, n, precision);
+            let default = || DirectDeviceStrategy::default_for(device, n, precision);
             let strategy = entry.map_or_else(default, |entry| entry.strategy);
             let measured = bench.all_pairs(n, &strategy, arguments.repeats.map(|k| k as usize))?;
             print(&measured, &strategy, entry.is_some());
@@ -61,7 +61,7 @@ pub fn bench(arguments: &Bench, device: &Device) -> Result<(Value, Value), Failu
     say!("");
     for precision in precisions(arguments, &PRECISIONS) {
         let entry = tuning.as_ref().and_then(|tuning| tuning.choose(n, precision));
-        let default = || Strategy::default_for(device, n, precision);
+        let default = || DirectDeviceStrategy::default_for(device, n, precision);
         let strategy = entry.map_or_else(default, |entry| entry.strategy);
         results.push(whole_step(&mut bench, n, device, &strategy)?);
     }
@@ -75,10 +75,10 @@ pub fn bench(arguments: &Bench, device: &Device) -> Result<(Value, Value), Failu
 
 /// Leapfrog, as a run takes it: kick and drift, forces, kick, and the look for numbers that are none.
 fn whole_step(
-    bench: &mut lab::Bench,
+    bench: &mut lab::DirectBench,
     n: usize,
     device: &Device,
-    strategy: &Strategy,
+    strategy: &DirectDeviceStrategy,
 ) -> Result<Value, Failure> {
     let force_seconds = bench.all_pairs(n, strategy, None)?.times.median();
     let particles = Plummer { n, seed: 1, ..Plummer::default() }.generate(1.0);
@@ -90,8 +90,8 @@ fn whole_step(
         acceptance: Acceptance::default(),
         precision: strategy.precision,
     };
-    let place = Place { device: device.clone(), strategy: (*strategy).into() };
-    let mut bodies = Bodies::new(particles, &settings, Some(&place))?;
+    let setup = DeviceSetup { device: device.clone(), strategy: (*strategy).into() };
+    let mut bodies = Bodies::new(particles, &settings, Some(&setup))?;
     let mut taken = 0;
     let step = lab::Step::measure::<BodiesError>(device, n, force_seconds, || {
         leapfrog(&mut bodies, 1e-4)?;
@@ -110,7 +110,7 @@ fn whole_step(
     Ok(line)
 }
 
-fn print(measured: &Measurement, strategy: &Strategy, tuned: bool) {
+fn print(measured: &Measurement, strategy: &DirectDeviceStrategy, tuned: bool) {
     let times = &measured.times;
     say!(
         "{:>9} {:>6} {:>9} {:>9.2e} {:>8} {:>7} {:>8} {:>7.1e} {:>7.1e}",
@@ -160,9 +160,10 @@ fn kernel_builds(device: &Device) -> Result<Value, Failure> {
 }
 
 /// Builds twice, forgetting in between what is in memory, and prints the times as JSON.
-pub fn builds(arguments: &Bench, device: &Device) -> Result<(), Failure> {
+pub fn builds(arguments: &BenchArgs, device: &Device) -> Result<(), Failure> {
     let n = sizes(arguments, &[BUILD_N])[0];
-    let strategy = Strategy::default_for(device, n, precisions(arguments, &[Precision::Single])[0]);
+    let strategy =
+        DirectDeviceStrategy::default_for(device, n, precisions(arguments, &[Precision::Single])[0]);
     let first = lab::builds(device, n, &strategy)?;
     device.forget_builds();
     let cached = lab::builds(device, n, &strategy)?;

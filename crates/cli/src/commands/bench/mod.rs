@@ -18,7 +18,7 @@ use orrery_particles::settings::Precision;
 use orrery_particles::simd::InstructionSet;
 use serde_json::{Value, json};
 
-use crate::args::{Bench, BenchCase};
+use crate::args::{BenchArgs, BenchCase};
 use crate::failure::{Failure, check_output};
 use crate::say::say;
 
@@ -26,7 +26,7 @@ use crate::say::say;
 const REPEATS: u32 = 5;
 
 /// Measures and prints.
-pub fn bench(arguments: &Bench) -> Result<(), Failure> {
+pub fn bench(arguments: &BenchArgs) -> Result<(), Failure> {
     if arguments.n.contains(&0) {
         return Err(Failure::Usage("-n 0 is outside n >= 1".to_owned()));
     }
@@ -60,8 +60,8 @@ pub fn bench(arguments: &Bench) -> Result<(), Failure> {
 }
 
 /// The solvers run on devices; a checkpoint is the host's.
-fn chosen_device(arguments: &Bench) -> Result<Option<Device>, Failure> {
-    match (arguments.what, arguments.place.device) {
+fn chosen_device(arguments: &BenchArgs) -> Result<Option<Device>, Failure> {
+    match (arguments.what, arguments.device_args.device) {
         (BenchCase::Checkpoint, Choice::Auto | Choice::Cpu) => Ok(None),
         (BenchCase::Checkpoint, choice) => Err(Failure::Usage(format!(
             "--device {choice}: bench checkpoint does not run there, expected cpu"
@@ -71,8 +71,8 @@ fn chosen_device(arguments: &Bench) -> Result<Option<Device>, Failure> {
 }
 
 /// Refuses flags that would do nothing there.
-fn check_place(arguments: &Bench, device: Option<&Device>) -> Result<(), Failure> {
-    let Bench { what, rms, order, leaf, group, .. } = arguments;
+fn check_place(arguments: &BenchArgs, device: Option<&Device>) -> Result<(), Failure> {
+    let BenchArgs { what, rms, order, leaf, group, .. } = arguments;
     let on_device = device.is_some() && *what == BenchCase::Tree;
     if on_device && rms.is_some() {
         return Err(Failure::Usage(
@@ -90,7 +90,7 @@ fn check_place(arguments: &Bench, device: Option<&Device>) -> Result<(), Failure
 }
 
 /// The processor's solvers, under their heading.
-fn on_cpu(arguments: &Bench, what: BenchCase, set: InstructionSet) -> Vec<Value> {
+fn on_cpu(arguments: &BenchArgs, what: BenchCase, set: InstructionSet) -> Vec<Value> {
     say!("{}, {}, threads: {}", cpu_name(), set.name(), rayon::current_num_threads());
     say!(
         "median of {} (fastest to slowest); {FLOPS_A_PAIR} flops a pair, {FLOPS_A_CELL} a cell",
@@ -120,15 +120,15 @@ pub fn check_room(counts: &[usize], bytes_each: u64, what: &str) -> Result<(), F
     Err(Failure::Usage(format!("-n {n}: {n} {what} need {needed} of memory, {available} are available")))
 }
 
-fn precisions(arguments: &Bench, default: &[Precision]) -> Vec<Precision> {
+fn precisions(arguments: &BenchArgs, default: &[Precision]) -> Vec<Precision> {
     arguments.precision.map_or_else(|| default.to_vec(), |precision| vec![precision.into()])
 }
 
-fn sizes(arguments: &Bench, default: &[usize]) -> Vec<usize> {
+fn sizes(arguments: &BenchArgs, default: &[usize]) -> Vec<usize> {
     if arguments.n.is_empty() { default.to_vec() } else { arguments.n.clone() }
 }
 
-fn repeats(arguments: &Bench) -> u32 {
+fn repeats(arguments: &BenchArgs) -> u32 {
     arguments.repeats.unwrap_or(REPEATS)
 }
 
@@ -144,8 +144,8 @@ fn report(device: Value, results: Value) -> Value {
         "commit": provenance::COMMIT,
         "machine": { "cpu": cpu_name(), "cores": cores },
         "device": device,
-        "flops_a_pair": FLOPS_A_PAIR,
-        "flops_a_cell": FLOPS_A_CELL,
+        "flops_per_pair": FLOPS_A_PAIR,
+        "flops_per_cell": FLOPS_A_CELL,
         "results": results,
     })
 }

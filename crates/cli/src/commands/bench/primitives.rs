@@ -8,7 +8,7 @@ use orrery_particles::simd::InstructionSet;
 use serde_json::{Value, json};
 
 use super::{about_cpu, check_room, sizes};
-use crate::args::Bench;
+use crate::args::BenchArgs;
 use crate::failure::Failure;
 use crate::say::say;
 
@@ -28,11 +28,11 @@ pub fn check_sizes(counts: &[usize]) -> Result<(), Failure> {
 
 /// Measures and prints. Gives where, with the roofs, and the results.
 pub fn bench(
-    arguments: &Bench,
+    arguments: &BenchArgs,
     device: Option<&Device>,
     set: InstructionSet,
 ) -> Result<(Value, Value), Failure> {
-    let bench = lab::Bench::new(device, arguments.repeats.map(|k| k as usize))?;
+    let bench = lab::PrimitivesBench::new(device, arguments.repeats.map(|k| k as usize))?;
     match device {
         Some(device) => say!("{}", device.title()),
         None => say!("{}, threads: {}", cpu_name(), rayon::current_num_threads()),

@@ -2,18 +2,18 @@
 
 use orrery_device::{Device, Kind};
 use orrery_lab::bench::device as direct;
-use orrery_lab::bench::tree::{self as lab, flops_a_cell};
+use orrery_lab::bench::tree::{self as lab, flops_per_cell};
 use orrery_lab::bench::{Measurement, TreeFigures};
 use orrery_lab::sample::Shape;
 use orrery_lab::{FLOPS_A_PAIR, precision_name, show};
 use orrery_particles::accuracy::ForceErrors;
 use orrery_particles::settings::Precision;
-use orrery_particles::solver::direct::device::Strategy as PairStrategy;
-use orrery_particles::solver::tree::device::{Order, Strategy};
+use orrery_particles::solver::direct::device::DirectDeviceStrategy;
+use orrery_particles::solver::tree::device::{Order, TreeDeviceStrategy};
 use serde_json::{Value, json};
 
 use super::{precisions, sizes};
-use crate::args::Bench;
+use crate::args::BenchArgs;
 use crate::failure::Failure;
 use crate::say::say;
 
@@ -22,30 +22,30 @@ const THETA: f64 = 0.5;
 const CROSSOVER_THETA: f64 = 0.6;
 
 /// Measures and prints. Gives the device with its roofs, and the results.
-pub fn bench(arguments: &Bench, device: &Device) -> Result<(Value, Value), Failure> {
-    let bench = lab::Bench::new(device)?;
+pub fn bench(arguments: &BenchArgs, device: &Device) -> Result<(Value, Value), Failure> {
+    let bench = lab::TreeBench::new(device)?;
     let theta = arguments.theta.unwrap_or(THETA);
     let order = arguments.order.map_or(Order::Quadrupole, Into::into);
     say!("{}", device.title());
     say!("theta {theta}, geometric; from unsorted positions on, tree build included");
     say!(
         "{FLOPS_A_PAIR} flops a body, {} a cell; shares of the theoretical and measured peak",
-        flops_a_cell(order)
+        flops_per_cell(order)
     );
     let shapes = arguments.bodies.map_or_else(|| vec![Shape::Cube, Shape::Plummer], |flag| vec![flag.into()]);
     let mut results = Vec::new();
     for n in sizes(arguments, &lab::sizes(device)) {
         for &shape in &shapes {
-            let scene = bench.scene(shape, n, theta)?;
+            let workload = bench.workload(shape, n, theta)?;
             for precision in precisions(arguments, &lab::PRECISIONS) {
-                let default = Strategy::default_for(device, precision);
-                let strategy = Strategy {
+                let default = TreeDeviceStrategy::default_for(device, precision);
+                let strategy = TreeDeviceStrategy {
                     order,
                     leaf_size: arguments.leaf.unwrap_or(default.leaf_size),
                     group_size: arguments.group.unwrap_or(default.group_size),
                     ..default
                 };
-                let measured = bench.tree(&scene, &strategy, arguments.repeats.map(|k| k as usize))?;
+                let measured = bench.tree(&workload, &strategy, arguments.repeats.map(|k| k as usize))?;
                 print(&measured, shape, &strategy);
                 results.push(measured.json());
             }
@@ -55,8 +55,8 @@ pub fn bench(arguments: &Bench, device: &Device) -> Result<(Value, Value), Failu
 }
 
 /// All pairs and the tree side by side, from few to many bodies: where `solver = "auto"` should change over on a device.
-pub fn crossover(arguments: &Bench, device: &Device) -> Result<(Value, Value), Failure> {
-    let (trees, mut pairs) = (lab::Bench::new(device)?, direct::Bench::new(device)?);
+pub fn crossover(arguments: &BenchArgs, device: &Device) -> Result<(Value, Value), Failure> {
+    let (trees, mut pairs) = (lab::TreeBench::new(device)?, direct::DirectBench::new(device)?);
     let default: Vec<usize> = match device.properties().kind {
         Kind::Gpu => (14..=19).map(|power| 1 << power).collect(),
         Kind::Cpu | Kind::Other => (10..=14).map(|power| 1 << power).collect(),
@@ -66,11 +66,11 @@ pub fn crossover(arguments: &Bench, device: &Device) -> Result<(Value, Value), F
     say!("{}", device.title());
     say!("{:>9} {:>9} {:>9} {:>9}  faster", "bodies", "precision", "direct", "tree");
     for n in sizes(arguments, &default) {
-        let scene = trees.scene(Shape::Plummer, n, arguments.theta.unwrap_or(CROSSOVER_THETA))?;
+        let workload = trees.workload(Shape::Plummer, n, arguments.theta.unwrap_or(CROSSOVER_THETA))?;
         for precision in precisions(arguments, &[Precision::Mixed]) {
-            let all_pairs = PairStrategy::default_for(device, n, precision);
+            let all_pairs = DirectDeviceStrategy::default_for(device, n, precision);
             let all_pairs = pairs.all_pairs(n, &all_pairs, repeats)?;
-            let tree = trees.tree(&scene, &Strategy::default_for(device, precision), repeats)?;
+            let tree = trees.tree(&workload, &TreeDeviceStrategy::default_for(device, precision), repeats)?;
             let (a, b) = (all_pairs.times.median(), tree.times.median());
             let faster = if a < b { "direct" } else { "tree" };
             let (shown, name) = ([a, b].map(show::seconds), precision_name(precision));
@@ -81,7 +81,7 @@ pub fn crossover(arguments: &Bench, device: &Device) -> Result<(Value, Value), F
     Ok((trees.about(), json!(results)))
 }
 
-fn print(measured: &Measurement, shape: Shape, strategy: &Strategy) {
+fn print(measured: &Measurement, shape: Shape, strategy: &TreeDeviceStrategy) {
     let (n, times) = (measured.n as f64, &measured.times);
     let tree = measured.tree.unwrap_or_default();
     let TreeFigures { body_terms, cell_terms, .. } = tree;

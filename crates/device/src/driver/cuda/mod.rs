@@ -351,14 +351,14 @@ impl Driver for Cuda {
         };
         Ok(Resources {
             registers: Some(ask(Attribute::CU_FUNC_ATTRIBUTE_NUM_REGS)?),
-            local_bytes: ask(Attribute::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES)?,
+            shared_bytes: ask(Attribute::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES)?,
             // What CUDA calls local memory is private to a thread and lies in the slow memory.
             spill_bytes: Some(ask(Attribute::CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES)?),
-            largest_group: ask(Attribute::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK)?,
+            max_block_size: ask(Attribute::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK)?,
         })
     }
 
-    unsafe fn groups_a_multiprocessor(&self, function: Handle, group: u32) -> Option<u32> {
+    unsafe fn blocks_per_sm(&self, function: Handle, group: u32) -> Option<u32> {
         self.make_current().ok()?;
         let mut groups: c_int = 0;
         let group = c_int::try_from(group).ok()?;

@@ -281,10 +281,11 @@ mod tests {
         let values = |pairs: &[(&'static str, &str)]| -> Vec<(&'static str, String)> {
             pairs.iter().map(|&(name, value)| (name, value.to_owned())).collect()
         };
-        let sizes = [("GROUP_SIZE", "256"), ("CHAINS", "8"), ("STEPS", "16"), ("AFTER_ROUND", "")];
+        let sizes = [("BLOCK_SIZE", "256"), ("CHAINS", "8"), ("STEPS", "16"), ("AFTER_ROUND", "")];
         let f32_values = values(&[&sizes[..], &[("REAL", "float"), ("MULTIPLY_ADD", "FMA")]].concat());
         let f64_values = values(&[&sizes[..], &[("REAL", "double"), ("MULTIPLY_ADD", "FMA64")]].concat());
-        let cases = [(every_word, values(&[("BLOCK", "64")])), (ceiling, f32_values), (ceiling, f64_values)];
+        let cases =
+            [(every_word, values(&[("BLOCK_SIZE", "64")])), (ceiling, f32_values), (ceiling, f64_values)];
         for (text, definitions) in &cases {
             for math in [Math::Precise, Math::FlushToZero, Math::Fast] {
                 let known = &nvrtc.architectures;

@@ -422,13 +422,13 @@ impl Driver for OpenCl {
         let declared = declared.first().map_or(0, |&threads| threads as u32);
         Ok(Resources {
             registers: None,
-            local_bytes: u64::from(ask(kernels::CL_KERNEL_LOCAL_MEM_SIZE)?) as u32,
+            shared_bytes: u64::from(ask(kernels::CL_KERNEL_LOCAL_MEM_SIZE)?) as u32,
             spill_bytes: None,
-            largest_group: if declared == 0 { largest } else { declared },
+            max_block_size: if declared == 0 { largest } else { declared },
         })
     }
 
-    unsafe fn groups_a_multiprocessor(&self, _function: Handle, _group: u32) -> Option<u32> {
+    unsafe fn blocks_per_sm(&self, _function: Handle, _group: u32) -> Option<u32> {
         None
     }
 

@@ -84,7 +84,7 @@ fn galaxy(section: &Section<'_>, default: Galaxy) -> Galaxy {
     };
     if count_bodies(&galaxy) == 0 {
         let message = "a galaxy without bodies, expected n_disc + n_bulge + n_halo > 0";
-        section.problem(section.place_of("n_disc"), message.to_owned());
+        section.problem(section.location_of("n_disc"), message.to_owned());
     }
     galaxy
 }

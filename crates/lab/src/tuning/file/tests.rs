@@ -5,7 +5,7 @@ fn tuning(device: &Device, sizes: &[usize]) -> Tuning {
     let mut tuning = Tuning::new(device);
     for &n in sizes {
         let precision = Precision::Single;
-        let strategy = Strategy::candidates(device, n, precision)[0];
+        let strategy = DirectDeviceStrategy::candidates(device, n, precision)[0];
         tuning.put(Entry { n, precision, strategy, seconds: 1e-3 });
     }
     tuning

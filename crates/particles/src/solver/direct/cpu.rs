@@ -11,7 +11,7 @@ use std::ops::Range;
 use rayon::prelude::*;
 
 use crate::settings::Precision;
-use crate::simd::{InstructionSet, Kernel, Real, Vector, dispatch, sum_lanes};
+use crate::simd::{InstructionSet, Real, SimdKernel, Vector, dispatch, sum_lanes};
 use crate::solver::frame::{Scaling, collect};
 use crate::solver::kernels::{BodyList, LaneSums, NOTHING, add_bodies};
 use crate::solver::{Forces, Problem, share_out};
@@ -19,7 +19,7 @@ use crate::tree::{Cube, Octree};
 
 /// How the sum is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Strategy {
+pub struct DirectCpuStrategy {
     /// The arithmetic.
     pub precision: Precision,
     /// The instruction set.
@@ -37,7 +37,7 @@ pub const MIXED_FROM: usize = 512;
 /// Below this many bodies one thread is done before a second has woken.
 const PARALLEL_FROM: usize = 256;
 
-impl Strategy {
+impl DirectCpuStrategy {
     /// The default for this arithmetic and instruction set.
     pub fn new(precision: Precision, set: InstructionSet) -> Self {
         // In mixed precision a block must be compact: see `frame`. Among blocks of 32 to 128
@@ -48,13 +48,13 @@ impl Strategy {
 }
 
 /// Sums all pairs.
-pub fn forces(problem: &Problem, strategy: &Strategy) -> Forces {
+pub fn forces(problem: &Problem, strategy: &DirectCpuStrategy) -> Forces {
     let n = problem.mass.len();
     match strategy.precision {
         Precision::Single => in_user_order::<f32>(problem, strategy),
         Precision::Mixed if n >= MIXED_FROM => along_the_curve(problem, strategy),
         Precision::Mixed | Precision::Double => {
-            in_user_order::<f64>(problem, &Strategy { precision: Precision::Double, ..*strategy })
+            in_user_order::<f64>(problem, &DirectCpuStrategy { precision: Precision::Double, ..*strategy })
         }
     }
 }
@@ -65,7 +65,7 @@ struct Block {
     centre: [f64; 3],
 }
 
-fn in_user_order<R: Real>(problem: &Problem, strategy: &Strategy) -> Forces {
+fn in_user_order<R: Real>(problem: &Problem, strategy: &DirectCpuStrategy) -> Forces {
     let n = problem.mass.len();
     let cube = Cube::around(problem.position);
     // Few targets still feed all threads.
@@ -77,7 +77,7 @@ fn in_user_order<R: Real>(problem: &Problem, strategy: &Strategy) -> Forces {
     collect(problem, &scaling, &results, 0..n as u32)
 }
 
-fn along_the_curve(problem: &Problem, strategy: &Strategy) -> Forces {
+fn along_the_curve(problem: &Problem, strategy: &DirectCpuStrategy) -> Forces {
     let tree = Octree::build(problem.position, problem.mass, strategy.block);
     let scaling = Scaling::new(&tree.cube, problem.mass.iter().sum(), problem.eps);
     let blocks = tree
@@ -96,7 +96,7 @@ fn along_the_curve(problem: &Problem, strategy: &Strategy) -> Forces {
 /// Sums for every target, in the order and scale of `problem` and `scaling`.
 fn sum<R: Real>(
     problem: &Problem,
-    strategy: &Strategy,
+    strategy: &DirectCpuStrategy,
     scaling: &Scaling,
     blocks: Vec<Block>,
 ) -> Vec<[f64; 4]> {
@@ -131,7 +131,7 @@ struct BlockSum<'a, R> {
     results: &'a mut [[f64; 4]],
 }
 
-impl<R: Real> Kernel for BlockSum<'_, R> {
+impl<R: Real> SimdKernel for BlockSum<'_, R> {
     type Output = ();
 
     #[inline(always)]

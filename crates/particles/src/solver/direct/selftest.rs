@@ -5,11 +5,11 @@ use orrery_device::{Device, Kind};
 use orrery_model::Vec3s;
 use orrery_model::rng::Draws;
 
-use super::device::{Columns, DeviceDirect, Form, Strategy};
+use super::device::{Columns, DeviceDirect, DirectDeviceStrategy, DirectKernel};
 use super::rungs::{RungKind, rungs};
 use crate::accuracy::ForceErrors;
 use crate::settings::Precision;
-use crate::solver::{Problem, jerk, twin};
+use crate::solver::{Problem, jerk, reference};
 
 /// Sizes that are no multiple of anything, and one that is of all.
 const SIZES: [usize; 8] = [1, 2, 31, 33, 257, 1000, 1024, 2053];
@@ -36,13 +36,13 @@ pub fn checks() -> Vec<Check> {
 }
 
 /// Bodies for the checks.
-struct Scene {
+struct TestSystem {
     position: Vec3s,
     mass: Vec<f64>,
     eps: f64,
 }
 
-impl Scene {
+impl TestSystem {
     /// Dense towards the middle, masses equal.
     fn cluster(n: usize) -> Self {
         let mut position = Vec3s::default();
@@ -57,12 +57,12 @@ impl Scene {
     }
 
     fn with_unequal_masses(n: usize) -> Self {
-        let mut scene = Self::cluster(n);
-        for (i, mass) in scene.mass.iter_mut().enumerate() {
+        let mut system = Self::cluster(n);
+        for (i, mass) in system.mass.iter_mut().enumerate() {
             let draw = Draws::new(n as u64, 2, i as u64).uniform();
             *mass = if i % 7 == 3 { 0.0 } else { *mass * 10f64.powf(4.0 * draw - 2.0) };
         }
-        scene
+        system
     }
 
     fn problem(&self) -> Problem<'_> {
@@ -74,7 +74,7 @@ impl Scene {
     fn on(
         &self,
         device: &Device,
-        strategy: &Strategy,
+        strategy: &DirectDeviceStrategy,
         with_potential: bool,
     ) -> Result<(Vec3s, Vec<f64>), String> {
         let n = self.mass.len();
@@ -94,7 +94,7 @@ impl Scene {
     }
 
     fn right(&self) -> (Vec3s, Vec<f64>) {
-        twin::some(&self.problem(), &(0..self.mass.len()).collect::<Vec<_>>())
+        reference::forces_on(&self.problem(), &(0..self.mass.len()).collect::<Vec<_>>())
     }
 
     fn errors(&self, found: &Vec3s) -> ForceErrors {
@@ -102,7 +102,7 @@ impl Scene {
     }
 
     /// Holds `strategy` against the plain sum.
-    fn hold(&self, device: &Device, strategy: &Strategy, limits: Limits) -> Result<(), String> {
+    fn hold(&self, device: &Device, strategy: &DirectDeviceStrategy, limits: Limits) -> Result<(), String> {
         let found = self.on(device, strategy, false)?.0;
         let errors = self.errors(&found);
         // A relative error has nothing to say of a body that should feel nothing.
@@ -167,9 +167,10 @@ fn tiled(device: &Device, precision: Precision) -> Result<(), String> {
         ]
     };
     for &(block, targets, unroll, splits) in shapes {
-        let strategy = Strategy { form: Form::Tiled, precision, block, targets, unroll, splits };
+        let strategy =
+            DirectDeviceStrategy { form: DirectKernel::Tiled, precision, block, targets, unroll, splits };
         for n in SIZES {
-            Scene::cluster(n).hold(device, &strategy, Limits::of(precision))?;
+            TestSystem::cluster(n).hold(device, &strategy, Limits::of(precision))?;
         }
     }
     Ok(())
@@ -183,16 +184,23 @@ fn pairs_once(device: &Device, precision: Precision) -> Result<(), String> {
         &[(32, 1, 4, 3), (64, 2, 1, 0), (64, 3, 8, 2), (128, 8, 4, 0), (256, 8, 4, 2), (256, 4, 32, 0)]
     };
     for &(block, targets, unroll, splits) in shapes {
-        let strategy = Strategy { form: Form::PairsOnce, precision, block, targets, unroll, splits };
+        let strategy =
+            DirectDeviceStrategy { form: DirectKernel::PairsOnce, precision, block, targets, unroll, splits };
         for n in if is_slow(device) { &SIZES[..6] } else { &SIZES[..] } {
-            Scene::cluster(*n).hold(device, &strategy, Limits::of(precision))?;
+            TestSystem::cluster(*n).hold(device, &strategy, Limits::of(precision))?;
         }
     }
     if !is_slow(device) {
         // So many small blocks that one round does not hold all distances.
-        let strategy =
-            Strategy { form: Form::PairsOnce, precision, block: 32, targets: 1, unroll: 4, splits: 1 };
-        Scene::cluster(20_011).hold(device, &strategy, Limits::of(precision))?;
+        let strategy = DirectDeviceStrategy {
+            form: DirectKernel::PairsOnce,
+            precision,
+            block: 32,
+            targets: 1,
+            unroll: 4,
+            splits: 1,
+        };
+        TestSystem::cluster(20_011).hold(device, &strategy, Limits::of(precision))?;
     }
     Ok(())
 }
@@ -202,15 +210,15 @@ fn ladder(device: &Device) -> Result<(), String> {
         let strategy = match rung.kind {
             RungKind::Cpu(..) => continue,
             RungKind::Device(strategy) => strategy,
-            RungKind::Default => Strategy::default_for(device, 1000, rung.precision),
+            RungKind::Default => DirectDeviceStrategy::default_for(device, 1000, rung.precision),
         };
         for n in if is_slow(device) { [1, 33, 500] } else { [1, 257, 4099] } {
             // The matrix units split numbers into 22 bits and truncate their sums.
             let limits = match strategy.form {
-                Form::Tensor => Limits { median: 5e-6, max: 1e-3 },
+                DirectKernel::Tensor => Limits { median: 5e-6, max: 1e-3 },
                 _ => Limits::of(rung.precision),
             };
-            let held = Scene::cluster(n).hold(device, &strategy, limits);
+            let held = TestSystem::cluster(n).hold(device, &strategy, limits);
             held.map_err(|message| format!("{}: {message}", rung.name))?;
         }
     }
@@ -218,11 +226,11 @@ fn ladder(device: &Device) -> Result<(), String> {
 }
 
 /// The forms that a run may take.
-fn production(device: &Device) -> Vec<Strategy> {
+fn production(device: &Device) -> Vec<DirectDeviceStrategy> {
     let mut strategies = Vec::new();
     for precision in [Precision::Single, Precision::Mixed, Precision::Double] {
-        strategies.push(Strategy {
-            form: Form::Tiled,
+        strategies.push(DirectDeviceStrategy {
+            form: DirectKernel::Tiled,
             precision,
             block: 64,
             targets: 2,
@@ -230,12 +238,19 @@ fn production(device: &Device) -> Vec<Strategy> {
             splits: 0,
         });
         if precision != Precision::Double {
-            let (form, splits) = (Form::PairsOnce, 0);
-            strategies.push(Strategy { form, precision, block: 64, targets: 2, unroll: 4, splits });
+            let (form, splits) = (DirectKernel::PairsOnce, 0);
+            strategies.push(DirectDeviceStrategy {
+                form,
+                precision,
+                block: 64,
+                targets: 2,
+                unroll: 4,
+                splits,
+            });
         }
     }
-    strategies.push(Strategy {
-        form: Form::Tensor,
+    strategies.push(DirectDeviceStrategy {
+        form: DirectKernel::Tensor,
         precision: Precision::Single,
         block: 256,
         targets: 1,
@@ -252,10 +267,10 @@ fn unequal_masses(device: &Device) -> Result<(), String> {
             // A light body's pull counts as much in its own terms as a heavy one's, and errs as much.
             let Limits { median, max } = Limits::of(strategy.precision);
             let limits = match strategy.form {
-                Form::Tensor => Limits { median: 1e-5, max: 1e-2 },
+                DirectKernel::Tensor => Limits { median: 1e-5, max: 1e-2 },
                 _ => Limits { median, max: 3.0 * max },
             };
-            Scene::with_unequal_masses(n).hold(device, &strategy, limits)?;
+            TestSystem::with_unequal_masses(n).hold(device, &strategy, limits)?;
         }
     }
     Ok(())
@@ -263,13 +278,13 @@ fn unequal_masses(device: &Device) -> Result<(), String> {
 
 fn without_softening(device: &Device) -> Result<(), String> {
     for strategy in production(device) {
-        let scene = Scene { eps: 0.0, ..Scene::cluster(517) };
+        let system = TestSystem { eps: 0.0, ..TestSystem::cluster(517) };
         let limits = match strategy.precision {
             // Nothing hides the rounding of a near pair's coordinates.
             Precision::Single => Limits { median: 1e-5, max: 0.1 },
             precision => Limits::of(precision),
         };
-        scene.hold(device, &strategy, limits)?;
+        system.hold(device, &strategy, limits)?;
     }
     Ok(())
 }
@@ -278,13 +293,13 @@ fn without_softening(device: &Device) -> Result<(), String> {
 fn close_pair(device: &Device) -> Result<(), String> {
     for strategy in production(device).into_iter().filter(|s| s.precision != Precision::Single) {
         for n in [200, 517] {
-            let mut scene = Scene { eps: 0.0, ..Scene::cluster(n) };
-            scene.position.set(0, [0.7, -0.3, 0.4]);
+            let mut system = TestSystem { eps: 0.0, ..TestSystem::cluster(n) };
+            system.position.set(0, [0.7, -0.3, 0.4]);
             // In another block, and in the same.
             for partner in [n - 1, 1] {
-                scene.position.set(partner, [0.7 + 1e-6, -0.3 + 3e-7, 0.4]);
-                scene.hold(device, &strategy, Limits::of(strategy.precision))?;
-                scene.position.set(partner, [-0.5, 0.1 + partner as f64 * 1e-3, 0.2]);
+                system.position.set(partner, [0.7 + 1e-6, -0.3 + 3e-7, 0.4]);
+                system.hold(device, &strategy, Limits::of(strategy.precision))?;
+                system.position.set(partner, [-0.5, 0.1 + partner as f64 * 1e-3, 0.2]);
             }
         }
     }
@@ -294,20 +309,20 @@ fn close_pair(device: &Device) -> Result<(), String> {
 fn scales(device: &Device) -> Result<(), String> {
     for strategy in production(device) {
         for (length, mass) in [(1e20, 1e36), (1e-15, 1e-20), (3e60, 1e-90)] {
-            let mut scene = Scene::cluster(300);
+            let mut system = TestSystem::cluster(300);
             for i in 0..300 {
-                let place = scene.position.get(i);
+                let place = system.position.get(i);
                 // Off the origin as well, by as much as the bodies are apart.
-                scene.position.set(i, place.map(|c| (c + 1.0) * length));
+                system.position.set(i, place.map(|c| (c + 1.0) * length));
             }
-            scene.mass.iter_mut().for_each(|m| *m *= mass);
-            scene.eps *= length;
+            system.mass.iter_mut().for_each(|m| *m *= mass);
+            system.eps *= length;
             let Limits { median, max } = Limits::of(strategy.precision);
             let limits = match strategy.form {
-                Form::Tensor => Limits { median: 1e-5, max: 1e-2 },
+                DirectKernel::Tensor => Limits { median: 1e-5, max: 1e-2 },
                 _ => Limits { median: 3.0 * median, max: 3.0 * max },
             };
-            scene.hold(device, &strategy, limits)?;
+            system.hold(device, &strategy, limits)?;
         }
     }
     Ok(())
@@ -316,20 +331,20 @@ fn scales(device: &Device) -> Result<(), String> {
 /// One body a million times as far out as the others must not cost them their digits.
 fn far_body(device: &Device) -> Result<(), String> {
     // The matrix units compute about the middle of a block's box: with a far body in it, in no digits at all.
-    for strategy in production(device).into_iter().filter(|strategy| strategy.form != Form::Tensor) {
+    for strategy in production(device).into_iter().filter(|strategy| strategy.form != DirectKernel::Tensor) {
         // In the frame's sample and not, farther and farther.
         for (i, distance) in [(17, 1e6), (0, 1e6), (0, 1e10), (17, 1e10)] {
-            let mut scene = Scene::cluster(300);
-            scene.position.set(i, [distance, 2.0 * distance, -distance]);
-            scene.hold(device, &strategy, Limits::of(strategy.precision))?;
+            let mut system = TestSystem::cluster(300);
+            system.position.set(i, [distance, 2.0 * distance, -distance]);
+            system.hold(device, &strategy, Limits::of(strategy.precision))?;
         }
         // So far that f32 has no number for its force, nor for its place: the others must not notice.
         for (i, distance) in [(0, 1e13), (17, 1e20), (0, 1e60), (17, 1e60)] {
-            let mut scene = Scene::cluster(300);
-            scene.position.set(i, [distance, 0.0, 0.0]);
-            let mut found = scene.on(device, &strategy, false)?.0;
-            found.set(i, scene.right().0.get(i));
-            let errors = scene.errors(&found);
+            let mut system = TestSystem::cluster(300);
+            system.position.set(i, [distance, 0.0, 0.0]);
+            let mut found = system.on(device, &strategy, false)?.0;
+            found.set(i, system.right().0.get(i));
+            let errors = system.errors(&found);
             if errors.max > Limits::of(strategy.precision).max {
                 let words = strategy.describe();
                 return Err(format!("{words}: error {:.1e} with a body at {distance:e}", errors.max));
@@ -338,14 +353,14 @@ fn far_body(device: &Device) -> Result<(), String> {
     }
     // One heavy body among massless ones.
     for strategy in production(device) {
-        let mut scene = Scene { mass: vec![0.0; 100], ..Scene::cluster(100) };
-        scene.mass[1] = 1e41;
-        let limits = if strategy.form == Form::Tensor {
+        let mut system = TestSystem { mass: vec![0.0; 100], ..TestSystem::cluster(100) };
+        system.mass[1] = 1e41;
+        let limits = if strategy.form == DirectKernel::Tensor {
             Limits { median: 1e-4, max: 1e-2 }
         } else {
             Limits::of(strategy.precision)
         };
-        scene.hold(device, &strategy, limits)?;
+        system.hold(device, &strategy, limits)?;
     }
     Ok(())
 }
@@ -353,9 +368,9 @@ fn far_body(device: &Device) -> Result<(), String> {
 fn potentials(device: &Device) -> Result<(), String> {
     for precision in [Precision::Single, Precision::Mixed, Precision::Double] {
         for n in [1, 33, 1000] {
-            let scene = Scene::with_unequal_masses(n);
-            let strategy = Strategy::default_for(device, n, precision);
-            let (found, right) = (scene.on(device, &strategy, true)?.1, scene.right().1);
+            let system = TestSystem::with_unequal_masses(n);
+            let strategy = DirectDeviceStrategy::default_for(device, n, precision);
+            let (found, right) = (system.on(device, &strategy, true)?.1, system.right().1);
             let error = |(a, b): (&f64, &f64)| if *b == 0.0 { a.abs() } else { ((a - b) / b).abs() };
             let largest = found.iter().zip(&right).map(error).fold(0.0, f64::max);
             let limit = Limits::of(precision).max;
@@ -371,20 +386,20 @@ fn potentials(device: &Device) -> Result<(), String> {
 
 fn jerks(device: &Device) -> Result<(), String> {
     for n in [1, 33, 300] {
-        let (scene, moving) = (Scene::with_unequal_masses(n), Scene::cluster(n + 1));
+        let (system, moving) = (TestSystem::with_unequal_masses(n), TestSystem::cluster(n + 1));
         let take = |column: &[f64]| column[..n].to_vec();
         let Vec3s { x, y, z } = &moving.position;
         let velocity = Vec3s { x: take(x), y: take(y), z: take(z) };
-        let right = jerk::accelerations_and_jerks(&scene.problem(), &velocity);
+        let right = jerk::accelerations_and_jerks(&system.problem(), &velocity);
         let run = || {
             let upload = |v: &Vec3s| Ok([device.upload(&v.x)?, device.upload(&v.y)?, device.upload(&v.z)?]);
             let (position, velocity, mass) =
-                (upload(&scene.position)?, upload(&velocity)?, device.upload(&scene.mass)?);
+                (upload(&system.position)?, upload(&velocity)?, device.upload(&system.mass)?);
             let (a, j) = (upload(&Vec3s::zeros(n))?, upload(&Vec3s::zeros(n))?);
-            let strategy = Strategy::default_for(device, n, Precision::Double);
+            let strategy = DirectDeviceStrategy::default_for(device, n, Precision::Double);
             let mut direct = DeviceDirect::new(device, n, &strategy)?;
             let (position, velocity) = (columns(&position), columns(&velocity));
-            direct.forces_and_jerks(position, velocity, &mass, 1.5, scene.eps, columns(&a), columns(&j))?;
+            direct.forces_and_jerks(position, velocity, &mass, 1.5, system.eps, columns(&a), columns(&j))?;
             let read = |v: [orrery_device::Buffer<f64>; 3]| {
                 Ok(Vec3s { x: v[0].to_vec()?, y: v[1].to_vec()?, z: v[2].to_vec()? })
             };
@@ -404,8 +419,9 @@ fn jerks(device: &Device) -> Result<(), String> {
 
 fn same_bits(device: &Device) -> Result<(), String> {
     for strategy in production(device) {
-        let scene = Scene::with_unequal_masses(1000);
-        let (first, second) = (scene.on(device, &strategy, false)?.0, scene.on(device, &strategy, false)?.0);
+        let system = TestSystem::with_unequal_masses(1000);
+        let (first, second) =
+            (system.on(device, &strategy, false)?.0, system.on(device, &strategy, false)?.0);
         if first != second {
             return Err(format!("{}: two evaluations differ", strategy.describe()));
         }

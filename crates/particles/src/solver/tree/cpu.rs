@@ -20,7 +20,7 @@ use orrery_model::Vec3s;
 use rayon::prelude::*;
 
 use crate::settings::{Acceptance, LARGEST_THETA, Precision};
-use crate::simd::{InstructionSet, Kernel, MAX_LANES, Real, Vector, dispatch, sum_lanes};
+use crate::simd::{InstructionSet, MAX_LANES, Real, SimdKernel, Vector, dispatch, sum_lanes};
 use crate::solver::direct::MIXED_FROM;
 use crate::solver::frame::{Scaling, collect};
 use crate::solver::kernels::{BodyList, CellList, LaneSums, NOTHING, add_bodies, add_cells};
@@ -29,7 +29,7 @@ use crate::tree::{Group, Octree};
 
 /// How the sum is computed.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Strategy {
+pub struct TreeCpuStrategy {
     /// The arithmetic.
     pub precision: Precision,
     /// The instruction set.
@@ -42,7 +42,7 @@ pub struct Strategy {
     pub group_size: usize,
 }
 
-impl Strategy {
+impl TreeCpuStrategy {
     /// The default for this arithmetic and instruction set.
     pub fn new(precision: Precision, set: InstructionSet) -> Self {
         Self { precision, set, acceptance: Acceptance::default(), leaf_size: 16, group_size: 48 }
@@ -51,7 +51,7 @@ impl Strategy {
 
 /// Where the time went, and how much was summed.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Report {
+pub struct CpuTreeReport {
     /// Keys, sort, cells, moments and groups.
     pub build_secs: f64,
     /// Walk and sums.
@@ -65,11 +65,15 @@ pub struct Report {
 }
 
 /// Sums over the tree. See [`crate::solver::Strategy::forces`] for `previous`.
-pub fn forces(problem: &Problem, strategy: &Strategy, previous: Option<&Vec3s>) -> (Forces, Report) {
+pub fn forces(
+    problem: &Problem,
+    strategy: &TreeCpuStrategy,
+    previous: Option<&Vec3s>,
+) -> (Forces, CpuTreeReport) {
     match strategy.precision {
         // As in `direct`: a group may hold all bodies, and one far away would cost the others their digits.
         Precision::Mixed if problem.mass.len() < MIXED_FROM => {
-            sum::<f64>(problem, &Strategy { precision: Precision::Double, ..*strategy }, previous)
+            sum::<f64>(problem, &TreeCpuStrategy { precision: Precision::Double, ..*strategy }, previous)
         }
         Precision::Double => sum::<f64>(problem, strategy, previous),
         Precision::Single | Precision::Mixed => sum::<f32>(problem, strategy, previous),
@@ -120,7 +124,11 @@ impl Reach {
     }
 }
 
-fn sum<R: Real>(problem: &Problem, strategy: &Strategy, previous: Option<&Vec3s>) -> (Forces, Report) {
+fn sum<R: Real>(
+    problem: &Problem,
+    strategy: &TreeCpuStrategy,
+    previous: Option<&Vec3s>,
+) -> (Forces, CpuTreeReport) {
     let start = Instant::now();
     let tree = Octree::build(problem.position, problem.mass, strategy.leaf_size);
     let groups = tree.groups(strategy.group_size);
@@ -166,7 +174,7 @@ fn sum<R: Real>(problem: &Problem, strategy: &Strategy, previous: Option<&Vec3s>
         problem.mass.len() * per_body + tree.cells.len() * per_cell + groups.len() * size_of::<Group>();
     let forces = collect(problem, &scaling, &results, tree.order.iter().copied());
     let walk_secs = start.elapsed().as_secs_f64() - build_secs;
-    (forces, Report { build_secs, walk_secs, body_terms, cell_terms, bytes })
+    (forces, CpuTreeReport { build_secs, walk_secs, body_terms, cell_terms, bytes })
 }
 
 /// What a thread keeps from group to group.
@@ -196,7 +204,7 @@ struct GroupSum<'a, R> {
     results: &'a mut [[f64; 4]],
 }
 
-impl<R: Real> Kernel for GroupSum<'_, R> {
+impl<R: Real> SimdKernel for GroupSum<'_, R> {
     /// Body and cell terms summed.
     type Output = (u64, u64);
 

@@ -6,7 +6,7 @@
 pub mod cpu;
 pub mod device;
 pub mod rungs;
-pub(crate) mod scenes;
 pub mod selftest;
+pub(crate) mod test_systems;
 
-pub use cpu::{Report, Strategy, forces};
+pub use cpu::{CpuTreeReport, TreeCpuStrategy, forces};

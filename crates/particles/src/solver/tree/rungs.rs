@@ -4,7 +4,7 @@
 
 use orrery_device::Device;
 
-use super::device::{self, Form, Order};
+use super::device::{self, Order, TreeAlgorithm};
 use crate::settings::{Acceptance, Precision};
 use crate::simd::InstructionSet;
 use crate::solver::direct::rungs::Threads;
@@ -16,9 +16,9 @@ pub const THETA: f64 = 0.5;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum RungKind {
     /// On the processor.
-    Cpu(super::Strategy, Threads),
+    Cpu(super::TreeCpuStrategy, Threads),
     /// On the device.
-    Device(device::Strategy),
+    Device(device::TreeDeviceStrategy),
 }
 
 /// A step of the ladder.
@@ -42,9 +42,9 @@ pub fn rungs(device: Option<&Device>) -> Vec<Rung> {
     let cpu = |name, set, threads| Rung {
         name,
         kind: RungKind::Cpu(
-            super::Strategy {
+            super::TreeCpuStrategy {
                 acceptance: Acceptance::Geometric { theta: THETA },
-                ..super::Strategy::new(single, set)
+                ..super::TreeCpuStrategy::new(single, set)
             },
             threads,
         ),
@@ -58,7 +58,11 @@ pub fn rungs(device: Option<&Device>) -> Vec<Rung> {
     ];
     let Some(device) = device else { return rungs };
     let mut add = |name, form, order, precision, note| {
-        let strategy = device::Strategy { form, order, ..device::Strategy::default_for(device, precision) };
+        let strategy = device::TreeDeviceStrategy {
+            form,
+            order,
+            ..device::TreeDeviceStrategy::default_for(device, precision)
+        };
         rungs.push(Rung { name, kind: RungKind::Device(strategy), order, precision, note });
     };
 
@@ -68,7 +72,7 @@ pub fn rungs(device: Option<&Device>) -> Vec<Rung> {
         ("walked in the tree's order", true, true, false, "a warp's bodies are neighbours"),
         ("opened by vote of a warp", true, true, true, "the course's program, whole"),
     ] {
-        add(name, Form::Insertion { sorted, vote, throttled }, Order::Monopole, single, note);
+        add(name, TreeAlgorithm::Insertion { sorted, vote, throttled }, Order::Monopole, single, note);
     }
     for (name, order, precision, note) in [
         ("groups, sorted along a curve", Order::Monopole, single, "cells from the sorted keys; no locks"),
@@ -77,7 +81,7 @@ pub fn rungs(device: Option<&Device>) -> Vec<Rung> {
         ("the default, f64", Order::Quadrupole, Precision::Double, ""),
         ("with octupoles", Order::Octupole, single, ""),
     ] {
-        add(name, Form::Groups, order, precision, note);
+        add(name, TreeAlgorithm::Groups, order, precision, note);
     }
     rungs
 }
@@ -92,8 +96,8 @@ mod tests {
         let Some(device) = Device::list().devices.into_iter().next() else { return };
         let mut added = Vec::new();
         for rung in rungs(Some(&device)) {
-            if let RungKind::Device(device::Strategy {
-                form: Form::Insertion { sorted, vote, throttled },
+            if let RungKind::Device(device::TreeDeviceStrategy {
+                form: TreeAlgorithm::Insertion { sorted, vote, throttled },
                 ..
             }) = rung.kind
             {

@@ -4,7 +4,7 @@
 // children or more. Numbers of cells are given out as groups ask for them, and differ from run to run; nothing that is
 // summed depends on them.
 
-#define ROWS (GROUP_SIZE / 8)
+#define ROWS (BLOCK_SIZE / 8)
 
 // The level of the smallest cell that holds both.
 FUNCTION int common_level(ulong a, ulong b)
@@ -22,15 +22,15 @@ FUNCTION int is_leaf(uint bodies, int level)
     return bodies <= (level < FINE_LEVEL ? LEAF_SIZE : FINE_LEAF_SIZE) || level >= BITS;
 }
 
-KERNEL(GROUP_SIZE)
+KERNEL(BLOCK_SIZE)
 divide(GLOBAL const ulong* RESTRICT keys, int generation, GLOBAL uint* counts, GLOBAL uint* begin, GLOBAL uint* end,
     GLOBAL uint* child, GLOBAL uchar* level, GLOBAL uchar* slot)
 {
-    LOCAL uint starts[ROWS * 9];
-    LOCAL uint offsets[ROWS];
+    SHARED uint starts[ROWS * 9];
+    SHARED uint offsets[ROWS];
     const uint total = counts[generation], first = first_of(counts, generation), next = first + total;
     const int part = THREAD & 7, row = THREAD >> 3;
-    for (uint block = (uint)GROUP * ROWS; block < total; block += (uint)GROUPS * ROWS) {
+    for (uint block = (uint)BLOCK_INDEX * ROWS; block < total; block += (uint)BLOCK_COUNT * ROWS) {
         const uint c = first + block + (uint)row;
         const int is_cell = block + (uint)row < total;
         uint from = 0, to = 0;

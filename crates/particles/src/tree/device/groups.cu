@@ -6,16 +6,16 @@
 // is, 0 the widest. sizes[i] of the first body of a group is its bodies + (class << 8), of all others 0.
 
 // A thread a run.
-KERNEL(GROUP_SIZE)
+KERNEL(BLOCK_SIZE)
 part_runs(uint n, GLOBAL const double* RESTRICT frame, GLOBAL const REAL4* RESTRICT high, GLOBAL const uchar* RESTRICT slot,
     GLOBAL uint* RESTRICT sizes, GLOBAL uint* counts)
 {
-    LOCAL uint classes[CLASSES];
+    SHARED uint classes[CLASSES];
     if (THREAD < CLASSES)
         classes[THREAD] = 0;
     BARRIER();
     const uint runs = (n + GROUP_BODIES - 1) / GROUP_BODIES;
-    const uint run = (uint)GROUP * GROUP_SIZE + (uint)THREAD;
+    const uint run = (uint)BLOCK_INDEX * BLOCK_SIZE + (uint)THREAD;
     if (run < runs) {
         const uint from = run * GROUP_BODIES, to = n - from < GROUP_BODIES ? n : from + GROUP_BODIES;
         uint start = from;
@@ -35,7 +35,7 @@ part_runs(uint n, GLOBAL const double* RESTRICT frame, GLOBAL const REAL4* RESTR
                 const REAL share = width / (smallest * (REAL)SPREAD) * (CLASSES - 1);
                 const int narrow = share < CLASSES - 1 ? CLASSES - 1 - (int)share : 0;
                 sizes[start] = (i - start) | (uint)narrow << 8;
-                LOCAL_ATOMIC_ADD_U32(classes + narrow, 1);
+                SHARED_ATOMIC_ADD_U32(classes + narrow, 1);
                 start = i;
             }
             if (i == start) {
@@ -62,19 +62,19 @@ part_runs(uint n, GLOBAL const double* RESTRICT frame, GLOBAL const REAL4* RESTR
 }
 
 // The groups' first bodies in the order of their classes. Within a class in any order: nothing depends on it.
-KERNEL(GROUP_SIZE)
+KERNEL(BLOCK_SIZE)
 order_groups(uint n, GLOBAL const uint* RESTRICT sizes, GLOBAL uint* counts, GLOBAL uint* RESTRICT groups)
 {
-    LOCAL uint classes[CLASSES];
-    LOCAL uint places[CLASSES];
+    SHARED uint classes[CLASSES];
+    SHARED uint places[CLASSES];
     if (THREAD < CLASSES)
         classes[THREAD] = 0;
     BARRIER();
-    const uint i = (uint)GROUP * GROUP_SIZE + (uint)THREAD;
+    const uint i = (uint)BLOCK_INDEX * BLOCK_SIZE + (uint)THREAD;
     const uint size = i < n ? sizes[i] : 0;
     uint place = 0;
     if (size > 0)
-        place = LOCAL_ATOMIC_ADD_U32(classes + (size >> 8), 1);
+        place = SHARED_ATOMIC_ADD_U32(classes + (size >> 8), 1);
     BARRIER();
     if (THREAD < CLASSES && classes[THREAD] > 0) {
         uint before = 0;

@@ -28,19 +28,19 @@ FUNCTION void write_frame(GLOBAL double* frame, const double* low, const double*
 }
 
 // The cube around all bodies: groups find the ends of their share, the last to arrive of all shares.
-KERNEL(GROUP_SIZE)
+KERNEL(BLOCK_SIZE)
 find_frame(GLOBAL const double* RESTRICT x, GLOBAL const double* RESTRICT y, GLOBAL const double* RESTRICT z, uint n, double g,
     double eps, double total_mass, GLOBAL double* shares, GLOBAL double* frame, GLOBAL uint* counts,
     GLOBAL uint* begin, GLOBAL uint* end, GLOBAL uchar* level)
 {
-    LOCAL double ends[6 * GROUP_SIZE];
-    LOCAL uint is_last[1];
+    SHARED double ends[6 * BLOCK_SIZE];
+    SHARED uint is_last[1];
     double low[3], high[3];
     for (int c = 0; c < 3; c++) {
         low[c] = FARTHEST;
         high[c] = -FARTHEST;
     }
-    for (uint i = (uint)GROUP * GROUP_SIZE + (uint)THREAD; i < n; i += (uint)GROUPS * GROUP_SIZE) {
+    for (uint i = (uint)BLOCK_INDEX * BLOCK_SIZE + (uint)THREAD; i < n; i += (uint)BLOCK_COUNT * BLOCK_SIZE) {
         const double px = x[i], py = y[i], pz = z[i];
         low[0] = MIN64(low[0], px);
         low[1] = MIN64(low[1], py);
@@ -52,15 +52,15 @@ find_frame(GLOBAL const double* RESTRICT x, GLOBAL const double* RESTRICT y, GLO
     // Twice: a group's threads, and the groups' shares.
     for (int round = 0; round < 2; round++) {
         for (int c = 0; c < 3; c++) {
-            ends[c * GROUP_SIZE + THREAD] = low[c];
-            ends[(3 + c) * GROUP_SIZE + THREAD] = high[c];
+            ends[c * BLOCK_SIZE + THREAD] = low[c];
+            ends[(3 + c) * BLOCK_SIZE + THREAD] = high[c];
         }
         BARRIER();
-        for (int step = GROUP_SIZE / 2; step > 0; step >>= 1) {
+        for (int step = BLOCK_SIZE / 2; step > 0; step >>= 1) {
             if (THREAD < step)
                 for (int c = 0; c < 3; c++) {
-                    LOCAL_POINTER double* l = ends + c * GROUP_SIZE + THREAD;
-                    LOCAL_POINTER double* h = ends + (3 + c) * GROUP_SIZE + THREAD;
+                    SHARED_POINTER double* l = ends + c * BLOCK_SIZE + THREAD;
+                    SHARED_POINTER double* h = ends + (3 + c) * BLOCK_SIZE + THREAD;
                     *l = MIN64(*l, l[step]);
                     *h = MAX64(*h, h[step]);
                 }
@@ -69,9 +69,9 @@ find_frame(GLOBAL const double* RESTRICT x, GLOBAL const double* RESTRICT y, GLO
         if (round == 0) {
             if (THREAD == 0) {
                 for (int c = 0; c < 6; c++)
-                    shares[GROUP * 6 + c] = ends[c * GROUP_SIZE];
+                    shares[BLOCK_INDEX * 6 + c] = ends[c * BLOCK_SIZE];
                 FENCE();
-                is_last[0] = ATOMIC_ADD_U32(counts + ARRIVED, 1) == (uint)GROUPS - 1;
+                is_last[0] = ATOMIC_ADD_U32(counts + ARRIVED, 1) == (uint)BLOCK_COUNT - 1;
                 FENCE();
             }
             BARRIER();
@@ -80,7 +80,7 @@ find_frame(GLOBAL const double* RESTRICT x, GLOBAL const double* RESTRICT y, GLO
                 high[c] = -FARTHEST;
             }
             if (is_last[0])
-                for (int k = THREAD; k < GROUPS; k += GROUP_SIZE)
+                for (int k = THREAD; k < BLOCK_COUNT; k += BLOCK_SIZE)
                     for (int c = 0; c < 3; c++) {
                         low[c] = MIN64(low[c], shares[k * 6 + c]);
                         high[c] = MAX64(high[c], shares[k * 6 + 3 + c]);
@@ -90,8 +90,8 @@ find_frame(GLOBAL const double* RESTRICT x, GLOBAL const double* RESTRICT y, GLO
     }
     if (is_last[0] && THREAD == 0) {
         for (int c = 0; c < 3; c++) {
-            low[c] = ends[c * GROUP_SIZE];
-            high[c] = ends[(3 + c) * GROUP_SIZE];
+            low[c] = ends[c * BLOCK_SIZE];
+            high[c] = ends[(3 + c) * BLOCK_SIZE];
         }
         write_frame(frame, low, high, g, eps, total_mass);
         // The root, and what the next evaluation starts with.
@@ -150,11 +150,11 @@ FUNCTION uint finest_cell(double x, double corner, double per_length)
     return cell > 0.0 ? (cell < (double)((1 << BITS) - 1) ? (uint)cell : (1u << BITS) - 1) : 0;
 }
 
-KERNEL(GROUP_SIZE)
+KERNEL(BLOCK_SIZE)
 find_keys(GLOBAL const double* RESTRICT x, GLOBAL const double* RESTRICT y, GLOBAL const double* RESTRICT z, uint n,
     GLOBAL const double* RESTRICT frame, GLOBAL ulong* RESTRICT keys, GLOBAL uint* RESTRICT order)
 {
-    const uint i = (uint)GROUP * GROUP_SIZE + (uint)THREAD;
+    const uint i = (uint)BLOCK_INDEX * BLOCK_SIZE + (uint)THREAD;
     if (i < n) {
         const double per_length = frame[7];
         keys[i] = hilbert_key(finest_cell(x[i], frame[4], per_length), finest_cell(y[i], frame[5], per_length),
@@ -164,12 +164,12 @@ find_keys(GLOBAL const double* RESTRICT x, GLOBAL const double* RESTRICT y, GLOB
 }
 
 // Bodies in curve order, scaled: (position, mass), and the low parts of positions.
-KERNEL(GROUP_SIZE)
+KERNEL(BLOCK_SIZE)
 gather(GLOBAL const double* RESTRICT x, GLOBAL const double* RESTRICT y, GLOBAL const double* RESTRICT z,
     GLOBAL const double* RESTRICT mass, uint n, GLOBAL const double* RESTRICT frame, GLOBAL const uint* RESTRICT order,
     GLOBAL REAL4* RESTRICT high, GLOBAL REAL4* RESTRICT low)
 {
-    const uint k = (uint)GROUP * GROUP_SIZE + (uint)THREAD;
+    const uint k = (uint)BLOCK_INDEX * BLOCK_SIZE + (uint)THREAD;
     if (k < n) {
         const uint i = order[k];
         const double px = (x[i] - frame[0]) * frame[3], py = (y[i] - frame[1]) * frame[3], pz = (z[i] - frame[2]) * frame[3];

@@ -30,7 +30,7 @@ const TEXT: &str = concat!(
 );
 
 /// Threads of a group of these kernels.
-const GROUP_SIZE: u32 = 256;
+const BLOCK_SIZE: u32 = 256;
 /// As in `layout.cu`.
 const GENERATIONS: i32 = super::BITS as i32 + 1;
 const COUNTS: usize = 64;
@@ -92,7 +92,7 @@ impl Plan {
             ("LEAF_SIZE", format!("{}u", self.leaf_size)),
             ("GROUP_BODIES", format!("{}u", self.group_size)),
             ("SPREAD", SPREAD.to_string()),
-            ("GROUP_SIZE", GROUP_SIZE.to_string()),
+            ("BLOCK_SIZE", BLOCK_SIZE.to_string()),
         ]);
         definitions
     }
@@ -161,7 +161,7 @@ struct Kernels {
 
 /// What a tree is built from.
 #[derive(Clone, Copy)]
-pub(crate) struct Bodies<'a> {
+pub(crate) struct BodyColumns<'a> {
     pub position: Columns<'a>,
     pub mass: &'a Buffer<f64>,
     pub g: f64,
@@ -215,7 +215,7 @@ impl DeviceOctree {
         };
         let device = &builder.device;
         let (cells, precision) = (plan.most_cells(n), plan.precision);
-        let framers = multiprocessors(device).saturating_mul(4).min((n as u32).div_ceil(GROUP_SIZE));
+        let framers = multiprocessors(device).saturating_mul(4).min((n as u32).div_ceil(BLOCK_SIZE));
         let vectors = |len| Vectors::new(device, precision, len);
         Ok(Self {
             device: device.clone(),
@@ -245,14 +245,14 @@ impl DeviceOctree {
     }
 
     fn launch(&self, kernel: &Kernel, groups: u32, args: &[Arg]) -> Result<(), DeviceError> {
-        self.device.queue().launch(kernel, groups, GROUP_SIZE, args)
+        self.device.queue().launch(kernel, groups, BLOCK_SIZE, args)
     }
 
     /// Queues everything but the moments.
-    pub fn build(&mut self, bodies: &Bodies) -> Result<(), DeviceError> {
-        let Bodies { position, mass, g, eps, total_mass } = *bodies;
+    pub fn build(&mut self, bodies: &BodyColumns) -> Result<(), DeviceError> {
+        let BodyColumns { position, mass, g, eps, total_mass } = *bodies;
         let ([x, y, z], n) = (position.args(), Arg::U32(self.n as u32));
-        let all = (self.n as u32).div_ceil(GROUP_SIZE);
+        let all = (self.n as u32).div_ceil(BLOCK_SIZE);
         let (frame, counts, order) =
             (Arg::from(&self.frame), Arg::from(&self.counts), Arg::from(&self.order));
         let (begin, end, level) = (Arg::from(&self.begin), Arg::from(&self.end), Arg::from(&self.level));
@@ -272,7 +272,7 @@ impl DeviceOctree {
         self.launch(&self.kernels.gather, all, &[x, y, z, mass.into(), n, frame, order, high, low])?;
         let (child, slot) = (Arg::from(&self.child), Arg::from(&self.slot));
         for generation in 0..GENERATIONS {
-            let groups = self.for_generation(generation, GROUP_SIZE / 8);
+            let groups = self.for_generation(generation, BLOCK_SIZE / 8);
             self.launch(
                 &self.kernels.divide,
                 groups,
@@ -283,7 +283,7 @@ impl DeviceOctree {
         let sizes = Arg::from(&self.sizes);
         self.launch(
             &self.kernels.part_runs,
-            runs.div_ceil(GROUP_SIZE),
+            runs.div_ceil(BLOCK_SIZE),
             &[n, frame, high, slot, sizes, counts],
         )?;
         self.launch(&self.kernels.order_groups, all, &[n, sizes, counts, (&self.groups).into()])
@@ -312,15 +312,15 @@ impl DeviceOctree {
                 (&self.records).into(),
                 (&self.relative).into(),
             ];
-            self.launch(&self.kernels.find_moments, self.for_generation(generation, GROUP_SIZE), &args)?;
+            self.launch(&self.kernels.find_moments, self.for_generation(generation, BLOCK_SIZE), &args)?;
         }
         Ok(())
     }
 
     /// Groups for a generation, whose cells are not counted yet: as many as it can need, at most what fills the device.
-    fn for_generation(&self, generation: i32, cells_a_group: u32) -> u32 {
+    fn for_generation(&self, generation: i32, cells_per_group: u32) -> u32 {
         let most = 1u64 << (3 * generation).min(40);
-        let most = most.min(self.n as u64).div_ceil(u64::from(cells_a_group)) as u32;
+        let most = most.min(self.n as u64).div_ceil(u64::from(cells_per_group)) as u32;
         most.min(multiprocessors(&self.device) * 8)
     }
 

@@ -93,14 +93,14 @@ FUNCTION double middle_of(double x, double corner, double side)
     return corner + (floor((x - corner) / side) + 0.5) * side;
 }
 
-KERNEL(GROUP_SIZE)
+KERNEL(BLOCK_SIZE)
 find_moments(int generation, double theta, int is_relative, GLOBAL const double* RESTRICT frame,
     GLOBAL const uint* RESTRICT counts, GLOBAL const uint* RESTRICT begin, GLOBAL const uint* RESTRICT end,
     GLOBAL const uint* RESTRICT child, GLOBAL const uchar* RESTRICT level, GLOBAL const REAL4* RESTRICT high,
     GLOBAL const REAL4* RESTRICT low, GLOBAL REAL4* reach, GLOBAL REAL4* records, GLOBAL float* RESTRICT relative)
 {
     const uint total = counts[generation], first = first_of(counts, generation);
-    for (uint k = (uint)GROUP * GROUP_SIZE + (uint)THREAD; k < total; k += (uint)GROUPS * GROUP_SIZE) {
+    for (uint k = (uint)BLOCK_INDEX * BLOCK_SIZE + (uint)THREAD; k < total; k += (uint)BLOCK_COUNT * BLOCK_SIZE) {
         const uint c = first + k, children = child[c];
         const int is_leaf = children == LEAF;
         const uint from = is_leaf ? begin[c] : children >> 3, to = is_leaf ? end[c] : from + (children & 7) + 1;

@@ -3,9 +3,9 @@
 use orrery_device::check::Check;
 use orrery_device::{Buffer, Device, DeviceError};
 
-use super::{Bodies, Builder, DeviceOctree, GENERATIONS, Order, Plan};
+use super::{BodyColumns, Builder, DeviceOctree, GENERATIONS, Order, Plan};
 use crate::settings::Precision;
-use crate::solver::tree::scenes::{Scene, columns};
+use crate::solver::tree::test_systems::{TestSystem, columns};
 use crate::tree::BITS;
 
 type Checked = Result<(), String>;
@@ -63,25 +63,25 @@ impl Read {
     }
 }
 
-fn read(scene: &Scene, device: &Device, plan: Plan) -> Result<Read, String> {
+fn read(system: &TestSystem, device: &Device, plan: Plan) -> Result<Read, String> {
     let run = || {
-        let n = scene.mass.len();
+        let n = system.mass.len();
         let mut builder = Builder::new(device);
         let position: [Buffer<f64>; 3] = [
-            device.upload(&scene.position.x)?,
-            device.upload(&scene.position.y)?,
-            device.upload(&scene.position.z)?,
+            device.upload(&system.position.x)?,
+            device.upload(&system.position.y)?,
+            device.upload(&system.position.z)?,
         ];
-        let mass = device.upload(&scene.mass)?;
+        let mass = device.upload(&system.mass)?;
         let mut tree = DeviceOctree::new(&mut builder, n, plan)?;
         // Twice: what the first leaves behind must not matter.
         for _ in 0..2 {
-            tree.build(&Bodies {
+            tree.build(&BodyColumns {
                 position: columns(&position),
                 mass: &mass,
                 g: 1.0,
-                eps: scene.eps,
-                total_mass: scene.mass.iter().sum(),
+                eps: system.eps,
+                total_mass: system.mass.iter().sum(),
             })?;
             tree.find_moments(0.5, false)?;
         }
@@ -110,15 +110,18 @@ fn read(scene: &Scene, device: &Device, plan: Plan) -> Result<Read, String> {
     run().map_err(|error| error.to_string())
 }
 
-fn scenes() -> Vec<(&'static str, Scene)> {
-    let mut scenes =
-        vec![("one body", Scene::cluster(1)), ("two", Scene::cluster(2)), ("33", Scene::cluster(33))];
-    scenes.push(("a cluster", Scene::cluster(3000)));
-    scenes.push(("a cube", Scene::cube(4099)));
-    scenes.push(("a chain of cells", Scene::chains(1)));
-    scenes.push(("64 chains of cells", Scene::chains(64)));
-    scenes.extend(Scene::awkward(1000));
-    scenes
+fn systems() -> Vec<(&'static str, TestSystem)> {
+    let mut systems = vec![
+        ("one body", TestSystem::cluster(1)),
+        ("two", TestSystem::cluster(2)),
+        ("33", TestSystem::cluster(33)),
+    ];
+    systems.push(("a cluster", TestSystem::cluster(3000)));
+    systems.push(("a cube", TestSystem::cube(4099)));
+    systems.push(("a chain of cells", TestSystem::chains(1)));
+    systems.push(("64 chains of cells", TestSystem::chains(64)));
+    systems.extend(TestSystem::awkward(1000));
+    systems
 }
 
 fn wrong<T>(name: &str, what: String) -> Result<T, String> {
@@ -126,9 +129,9 @@ fn wrong<T>(name: &str, what: String) -> Result<T, String> {
 }
 
 fn leaves(device: &Device) -> Checked {
-    for (name, scene) in scenes() {
-        let (n, plan) = (scene.mass.len(), plan(Precision::Mixed, Order::Monopole));
-        let tree = read(&scene, device, plan)?;
+    for (name, system) in systems() {
+        let (n, plan) = (system.mass.len(), plan(Precision::Mixed, Order::Monopole));
+        let tree = read(&system, device, plan)?;
         if !tree.keys.is_sorted() {
             return wrong(name, "keys do not ascend".to_owned());
         }
@@ -183,10 +186,10 @@ fn leaves(device: &Device) -> Checked {
 
 /// Of every cell, straight from its bodies.
 fn moments(device: &Device) -> Checked {
-    for (name, scene) in scenes() {
-        let scene = if name == "a cluster" { scene.with_unequal_masses() } else { scene };
+    for (name, system) in systems() {
+        let system = if name == "a cluster" { system.with_unequal_masses() } else { system };
         for precision in [Precision::Mixed, Precision::Double] {
-            let tree = read(&scene, device, plan(precision, Order::Octupole))?;
+            let tree = read(&system, device, plan(precision, Order::Octupole))?;
             let tolerance = if precision == Precision::Double { 1e-9 } else { 2e-5 };
             for c in 0..tree.cells {
                 check_cell(&tree, c, tolerance).map_err(|what| format!("{name}, {precision:?}: {what}"))?;
@@ -249,9 +252,9 @@ fn check_cell(tree: &Read, c: usize, tolerance: f64) -> Checked {
 }
 
 fn groups(device: &Device) -> Checked {
-    for (name, scene) in scenes() {
-        let (n, plan) = (scene.mass.len(), plan(Precision::Single, Order::Monopole));
-        let tree = read(&scene, device, plan)?;
+    for (name, system) in systems() {
+        let (n, plan) = (system.mass.len(), plan(Precision::Single, Order::Monopole));
+        let tree = read(&system, device, plan)?;
         let mut held = vec![0; n];
         for &(first, bodies) in &tree.groups {
             if bodies == 0 || bodies > plan.group_size {

@@ -29,9 +29,9 @@ FUNCTION double within_reach(double x)
 // By all threads of a group; `scratch` has room for 4 x SAMPLE numbers.
 FUNCTION void find_frame_in_group(GLOBAL const double* RESTRICT x, GLOBAL const double* RESTRICT y,
     GLOBAL const double* RESTRICT z, int n, double g, double eps, double total_mass, int centred,
-    LOCAL_POINTER double* scratch, LOCAL_POINTER double* frame)
+    SHARED_POINTER double* scratch, SHARED_POINTER double* frame)
 {
-    LOCAL_POINTER double* extents = scratch + 3 * SAMPLE;
+    SHARED_POINTER double* extents = scratch + 3 * SAMPLE;
     const int count = n < SAMPLE ? n : SAMPLE;
     double px = 0.0, py = 0.0, pz = 0.0;
     if (THREAD < SAMPLE) {
@@ -99,8 +99,8 @@ KERNEL(SAMPLE)
 find_frame(GLOBAL const double* RESTRICT x, GLOBAL const double* RESTRICT y, GLOBAL const double* RESTRICT z, int n,
     double g, double eps, double total_mass, GLOBAL double* RESTRICT to)
 {
-    LOCAL double scratch[4 * SAMPLE];
-    LOCAL double frame[FRAME];
+    SHARED double scratch[4 * SAMPLE];
+    SHARED double frame[FRAME];
     find_frame_in_group(x, y, z, n, g, eps, total_mass, 1, scratch, frame);
     if (THREAD < FRAME)
         to[THREAD] = frame[THREAD];

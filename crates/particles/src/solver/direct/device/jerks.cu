@@ -1,19 +1,19 @@
 // Accelerations and their time derivatives, all pairs in f64:
 //   a = G Σ m d/ρ³,   j = G Σ m (v/ρ³ - 3 (d·v) d/ρ⁵),   d = x_j - x_i,  v = v_j - v_i.
-// One thread a body, tiles of sources in LOCAL memory.
+// One thread a body, tiles of sources in SHARED memory.
 
-KERNEL(BLOCK)
+KERNEL(BLOCK_SIZE)
 forces_and_jerks(GLOBAL const double* RESTRICT x, GLOBAL const double* RESTRICT y, GLOBAL const double* RESTRICT z,
     GLOBAL const double* RESTRICT u, GLOBAL const double* RESTRICT v, GLOBAL const double* RESTRICT w,
     GLOBAL const double* RESTRICT mass, int n, double g, double eps, GLOBAL double* RESTRICT ax,
     GLOBAL double* RESTRICT ay, GLOBAL double* RESTRICT az, GLOBAL double* RESTRICT jx, GLOBAL double* RESTRICT jy,
     GLOBAL double* RESTRICT jz)
 {
-    LOCAL double tile[7][BLOCK];
-    const int own = GROUP * BLOCK + THREAD, i = own < n ? own : n - 1;
+    SHARED double tile[7][BLOCK_SIZE];
+    const int own = BLOCK_INDEX * BLOCK_SIZE + THREAD, i = own < n ? own : n - 1;
     const double px = x[i], py = y[i], pz = z[i], pu = u[i], pv = v[i], pw = w[i];
     double a[3] = { 0, 0, 0 }, j[3] = { 0, 0, 0 };
-    for (int first = 0; first < n; first += BLOCK) {
+    for (int first = 0; first < n; first += BLOCK_SIZE) {
         const int s = first + THREAD;
         BARRIER();
         if (s < n) {
@@ -26,7 +26,7 @@ forces_and_jerks(GLOBAL const double* RESTRICT x, GLOBAL const double* RESTRICT 
             tile[6][THREAD] = mass[s];
         }
         BARRIER();
-        const int count = n - first < BLOCK ? n - first : BLOCK;
+        const int count = n - first < BLOCK_SIZE ? n - first : BLOCK_SIZE;
         for (int t = 0; t < count; t++) {
             if (first + t == own)
                 continue;

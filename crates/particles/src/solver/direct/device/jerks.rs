@@ -1,11 +1,11 @@
-//! Accelerations and their time derivatives, for Hermite's scheme; the twin is `solver::jerk`.
+//! Accelerations and their time derivatives, for Hermite's scheme; the reference is `solver::jerk`.
 
 use orrery_device::{Arg, Buffer, Device, DeviceError, Kernel, Math};
 
 use super::Columns;
 use crate::builder::Builder;
 
-const BLOCK: u32 = 128;
+const BLOCK_SIZE: u32 = 128;
 
 pub(super) struct Jerks {
     device: Device,
@@ -14,7 +14,7 @@ pub(super) struct Jerks {
 
 impl Jerks {
     pub(super) fn new(builder: &mut Builder) -> Result<Self, DeviceError> {
-        let definitions = [("BLOCK", BLOCK.to_string())];
+        let definitions = [("BLOCK_SIZE", BLOCK_SIZE.to_string())];
         let module = builder.build("jerks.cu", include_str!("jerks.cu"), &definitions, Math::Precise)?;
         Ok(Self { kernel: module.kernel("forces_and_jerks")?, device: builder.device.clone() })
     }
@@ -35,6 +35,6 @@ impl Jerks {
         args.extend(constants);
         args.extend(acceleration.args());
         args.extend(jerk.args());
-        self.device.queue().launch(&self.kernel, (n as u32).div_ceil(BLOCK), BLOCK, &args)
+        self.device.queue().launch(&self.kernel, (n as u32).div_ceil(BLOCK_SIZE), BLOCK_SIZE, &args)
     }
 }

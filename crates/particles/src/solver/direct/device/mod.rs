@@ -3,14 +3,14 @@
 //! An evaluation is a handful of launches that nobody waits for: the frame (`frame.cu`), the sum, and its parts added in
 //! order; for few bodies all three are one launch. Every sum has a fixed order, so equal bodies give equal bits on the same device.
 
+mod course;
 mod jerks;
 mod pairs_once;
-mod seed;
 mod strategy;
 mod tensor;
 mod tiled;
 
-pub use strategy::{Form, Strategy};
+pub use strategy::{DirectDeviceStrategy, DirectKernel};
 
 use std::time::Duration;
 
@@ -18,9 +18,9 @@ use orrery_device::{Arg, Buffer, Device, DeviceError, Kernel, Math, Origin};
 
 use crate::builder::Builder;
 
+use course::CourseKernels;
 use jerks::Jerks;
 use pairs_once::PairsOnce;
-use seed::Seed;
 use tensor::Tensor;
 use tiled::Tiled;
 
@@ -43,7 +43,7 @@ impl<'a> Columns<'a> {
 
 /// What every form needs for one evaluation.
 #[derive(Clone, Copy)]
-struct Evaluation<'a> {
+struct PairSumRequest<'a> {
     position: Columns<'a>,
     mass: &'a Buffer<f64>,
     g: f64,
@@ -84,8 +84,8 @@ impl Frame {
         Ok(Self { device: builder.device.clone(), kernel, values })
     }
 
-    fn find(&self, evaluation: &Evaluation) -> Result<&Buffer<f64>, DeviceError> {
-        let Evaluation { position, mass, g, eps, total_mass, .. } = *evaluation;
+    fn find(&self, evaluation: &PairSumRequest) -> Result<&Buffer<f64>, DeviceError> {
+        let PairSumRequest { position, mass, g, eps, total_mass, .. } = *evaluation;
         let [x, y, z] = position.args();
         let n = mass.len() as i32;
         let args = [x, y, z, n.into(), g.into(), eps.into(), total_mass.into(), (&self.values).into()];
@@ -100,7 +100,7 @@ const FRAME_TEXT: &str = include_str!("frame.cu");
 enum Sum {
     Tiled(Tiled),
     PairsOnce(PairsOnce),
-    Seed(Seed),
+    CourseKernels(CourseKernels),
     Tensor(Tensor),
 }
 
@@ -109,7 +109,7 @@ enum Sum {
 pub struct DeviceDirect {
     builder: Builder,
     n: usize,
-    strategy: Strategy,
+    strategy: DirectDeviceStrategy,
     masses: Option<Masses>,
     sum: Option<Sum>,
     with_potential: Option<Tiled>,
@@ -121,7 +121,7 @@ const MOST_BODIES: usize = 1 << 30;
 
 impl DeviceDirect {
     /// For `n` bodies; by the default where `strategy` does not fit the device. Kernels are built when they are first needed.
-    pub fn new(device: &Device, n: usize, strategy: &Strategy) -> Result<Self, DeviceError> {
+    pub fn new(device: &Device, n: usize, strategy: &DirectDeviceStrategy) -> Result<Self, DeviceError> {
         if n > MOST_BODIES {
             return Err(DeviceError::Length { device: device.title(), expected: MOST_BODIES, got: n });
         }
@@ -129,23 +129,23 @@ impl DeviceDirect {
         let strategy = if strategy.fits(device) {
             *strategy
         } else {
-            Strategy::default_for(device, n, strategy.precision)
+            DirectDeviceStrategy::default_for(device, n, strategy.precision)
         };
         Ok(Self { builder, n, strategy, masses: None, sum: None, with_potential: None, jerks: None })
     }
 
     /// How it computes.
-    pub fn strategy(&self) -> &Strategy {
+    pub fn strategy(&self) -> &DirectDeviceStrategy {
         &self.strategy
     }
 
     /// Bytes of scratch on the device, beyond the bodies.
-    pub fn scratch_bytes(device: &Device, n: usize, strategy: &Strategy) -> u64 {
+    pub fn scratch_bytes(device: &Device, n: usize, strategy: &DirectDeviceStrategy) -> u64 {
         match strategy.form {
-            Form::Tiled => tiled::bytes(device, n, strategy),
-            Form::PairsOnce => pairs_once::bytes(device, n, strategy),
-            Form::Tensor => tensor::bytes(n),
-            _ => seed::bytes(n),
+            DirectKernel::Tiled => tiled::bytes(device, n, strategy),
+            DirectKernel::PairsOnce => pairs_once::bytes(device, n, strategy),
+            DirectKernel::Tensor => tensor::bytes(n),
+            _ => course::bytes(n),
         }
     }
 
@@ -170,12 +170,13 @@ impl DeviceDirect {
         if potential.is_none() && self.sum.is_none() {
             self.sum = Some(self.build_sum(masses)?);
         }
-        let evaluation = Evaluation { position, mass, g, eps, total_mass: masses.total, acceleration };
+        let evaluation = PairSumRequest { position, mass, g, eps, total_mass: masses.total, acceleration };
         if let Some(potential) = potential {
             let tiled = match self.with_potential.take() {
                 Some(tiled) => tiled,
                 None => {
-                    let default = Strategy::default_for(&self.builder.device, 0, self.strategy.precision);
+                    let default =
+                        DirectDeviceStrategy::default_for(&self.builder.device, 0, self.strategy.precision);
                     Tiled::new(&mut self.builder, self.n, &default, true)?
                 }
             };
@@ -184,7 +185,7 @@ impl DeviceDirect {
         match &mut self.sum {
             Some(Sum::Tiled(tiled)) => tiled.queue(&evaluation, None),
             Some(Sum::PairsOnce(pairs_once)) => pairs_once.queue(&evaluation),
-            Some(Sum::Seed(seed)) => seed.queue(&evaluation),
+            Some(Sum::CourseKernels(seed)) => seed.queue(&evaluation),
             Some(Sum::Tensor(tensor)) => tensor.queue(&evaluation),
             None => Ok(()),
         }
@@ -193,10 +194,12 @@ impl DeviceDirect {
     fn build_sum(&mut self, masses: Masses) -> Result<Sum, DeviceError> {
         let (builder, n, strategy) = (&mut self.builder, self.n, &self.strategy);
         Ok(match strategy.form {
-            Form::Tiled => Sum::Tiled(Tiled::new(builder, n, strategy, false)?),
-            Form::PairsOnce => Sum::PairsOnce(PairsOnce::new(builder, n, strategy, masses.are_equal)?),
-            Form::Tensor => Sum::Tensor(Tensor::new(builder, n)?),
-            _ => Sum::Seed(Seed::new(builder, n, strategy)?),
+            DirectKernel::Tiled => Sum::Tiled(Tiled::new(builder, n, strategy, false)?),
+            DirectKernel::PairsOnce => {
+                Sum::PairsOnce(PairsOnce::new(builder, n, strategy, masses.are_equal)?)
+            }
+            DirectKernel::Tensor => Sum::Tensor(Tensor::new(builder, n)?),
+            _ => Sum::CourseKernels(CourseKernels::new(builder, n, strategy)?),
         })
     }
 
@@ -243,8 +246,8 @@ impl DeviceDirect {
         Some(match self.sum.as_ref()? {
             Sum::Tiled(tiled) => (&tiled.kernel, self.strategy.block),
             Sum::PairsOnce(pairs_once) => (&pairs_once.kernel, self.strategy.block),
-            Sum::Seed(seed) => (&seed.kernel, seed.group),
-            Sum::Tensor(tensor) => (&tensor.kernel, tensor::GROUP),
+            Sum::CourseKernels(seed) => (&seed.kernel, seed.group),
+            Sum::Tensor(tensor) => (&tensor.kernel, tensor::BLOCK_SIZE),
         })
     }
 
@@ -256,6 +259,6 @@ impl DeviceDirect {
 
 /// Groups of this kernel that the device holds at once; a guess where the driver does not tell.
 pub(crate) fn resident_groups(device: &Device, kernel: &Kernel, group: u32) -> u64 {
-    let a_multiprocessor = kernel.groups_a_multiprocessor(group).unwrap_or(4).max(1);
-    u64::from(device.properties().multiprocessors.max(1)) * u64::from(a_multiprocessor)
+    let blocks_per_sm = kernel.blocks_per_sm(group).unwrap_or(4).max(1);
+    u64::from(device.properties().multiprocessors.max(1)) * u64::from(blocks_per_sm)
 }

@@ -1,6 +1,6 @@
 // Every pair once, for both bodies: action and reaction (Newton's third law).
 //
-// Bodies stand in blocks of BLOCK x TARGETS. Round by round, group (I, c) takes block I's bodies into registers and
+// Bodies stand in blocks of BLOCK_SIZE x TARGETS. Round by round, group (I, c) takes block I's bodies into registers and
 // meets the blocks I + d (cyclically) for some d, 0 < d <= blocks / 2; with even blocks, d = blocks / 2 is met by the
 // lower half alone. The pull on block I is summed in registers, that on block I + d travels with the sources: in step t
 // lane l of a warp meets source (l + t) mod 32 and then hands that source's sum to lane l - 1, so after 32 steps
@@ -38,7 +38,7 @@ FUNCTION int any_lane(int condition)
 #define HAND_ON(a, b, c) FROM_NEXT_LANE(a); FROM_NEXT_LANE(b); FROM_NEXT_LANE(c)
 #define ANY_LANE(condition) any_lane(condition)
 #else
-// No lanes that know one another: sums travel through LOCAL memory, and every group looks for near pairs.
+// No lanes that know one another: sums travel through SHARED memory, and every group looks for near pairs.
 #define LANES_THROUGH_MEMORY 1
 #define HAND_ON(a, b, c)                                                                                             \
     BARRIER();                                                                                                       \
@@ -58,7 +58,7 @@ prepare(GLOBAL const double* RESTRICT x, GLOBAL const double* RESTRICT y, GLOBAL
     GLOBAL const double* RESTRICT mass, GLOBAL const double* RESTRICT frame, int n, int padded,
     GLOBAL float4* RESTRICT high, GLOBAL float4* RESTRICT low)
 {
-    const int i = GROUP * 128 + THREAD;
+    const int i = BLOCK_INDEX * 128 + THREAD;
     if (i >= padded)
         return;
     float4 h = FLOAT4(NOWHERE, NOWHERE, NOWHERE, 0.0f), l = FLOAT4(0.0f, 0.0f, 0.0f, 0.0f);
@@ -72,21 +72,21 @@ prepare(GLOBAL const double* RESTRICT x, GLOBAL const double* RESTRICT y, GLOBAL
     low[i] = l;
 }
 
-KERNEL_MIN(BLOCK, RESIDENT)
+KERNEL_MIN(BLOCK_SIZE, RESIDENT)
 pairs_once(GLOBAL const float4* RESTRICT high, GLOBAL const float4* RESTRICT low,
     GLOBAL const double* RESTRICT frame, int blocks, int first, int last, int chunk, int fresh, float near_share,
     GLOBAL double* RESTRICT own, GLOBAL double* RESTRICT others)
 {
-    LOCAL float4 tile[2 * BLOCK]; // every 32 sources twice over, so that lane l reads l, l + 1, ... l + 31
-    LOCAL float pulled[BLOCK / 32][3][BLOCK];
+    SHARED float4 tile[2 * BLOCK_SIZE]; // every 32 sources twice over, so that lane l reads l, l + 1, ... l + 31
+    SHARED float pulled[BLOCK_SIZE / 32][3][BLOCK_SIZE];
 #if defined(LANES_THROUGH_MEMORY)
-    LOCAL float handed[3][BLOCK];
+    SHARED float handed[3][BLOCK_SIZE];
 #endif
     // Unsigned on purpose, here and in tiled.cu: from x / y and x % y of one type LLVM makes a pair that PoCL 5.0 does
     // not know to be the same for the whole group, and it runs loops with such bounds and barriers for one thread alone.
-    const int I = GROUP % blocks, c = (int)((uint)GROUP / (uint)blocks);
+    const int I = BLOCK_INDEX % blocks, c = (int)((uint)BLOCK_INDEX / (uint)blocks);
     const int lane = THREAD % 32, warp = THREAD / 32, next = (lane + 1) % 32;
-    const size_t padded = (size_t)blocks * (BLOCK * TARGETS), mine = (size_t)I * (BLOCK * TARGETS) + THREAD;
+    const size_t padded = (size_t)blocks * (BLOCK_SIZE * TARGETS), mine = (size_t)I * (BLOCK_SIZE * TARGETS) + THREAD;
     const float eps2 = (float)frame[5];
 #if MIXED
     // Distinct bodies may coincide in f32: their first meeting must add nothing rather than no number.
@@ -101,7 +101,7 @@ pairs_once(GLOBAL const float4* RESTRICT high, GLOBAL const float4* RESTRICT low
 #endif
     UNROLL_ALL
     for (int k = 0; k < TARGETS; k++) {
-        const float4 p = high[mine + k * BLOCK];
+        const float4 p = high[mine + k * BLOCK_SIZE];
         px[k] = p.x;
         py[k] = p.y;
         pz[k] = p.z;
@@ -115,13 +115,13 @@ pairs_once(GLOBAL const float4* RESTRICT high, GLOBAL const float4* RESTRICT low
     const int end = 2 * (limit - 1) == blocks && 2 * I >= blocks ? limit - 1 : limit;
     for (int d = begin; d < end; d++) {
         const int J = I + d < blocks ? I + d : I + d - blocks;
-        for (int s = 0; s < BLOCK * TARGETS; s += BLOCK) {
-            const size_t j = (size_t)J * (BLOCK * TARGETS) + s + THREAD;
+        for (int s = 0; s < BLOCK_SIZE * TARGETS; s += BLOCK_SIZE) {
+            const size_t j = (size_t)J * (BLOCK_SIZE * TARGETS) + s + THREAD;
             const float4 q = high[j];
             tile[warp * 64 + lane] = q;
             tile[warp * 64 + 32 + lane] = q;
             BARRIER();
-            for (int g = 0; g < BLOCK / 32; g++) {
+            for (int g = 0; g < BLOCK_SIZE / 32; g++) {
                 float rx = 0.0f, ry = 0.0f, rz = 0.0f;
 #if MIXED
                 UNROLL_ALL
@@ -160,7 +160,7 @@ pairs_once(GLOBAL const float4* RESTRICT high, GLOBAL const float4* RESTRICT low
                 for (int k = 0; k < TARGETS; k++)
                     is_near |= nearest[k] < near_share * FMA(px[k], px[k], FMA(py[k], py[k], pz[k] * pz[k]));
                 if (ANY_LANE(is_near)) {
-                    const size_t there = (size_t)J * (BLOCK * TARGETS) + s + g * 32;
+                    const size_t there = (size_t)J * (BLOCK_SIZE * TARGETS) + s + g * 32;
                     for (int t = 0; t < 32; t++) {
                         const float4 source = tile[g * 64 + lane + t], source_low = low[there + (lane + t) % 32];
                         UNROLL_ALL
@@ -168,7 +168,7 @@ pairs_once(GLOBAL const float4* RESTRICT high, GLOBAL const float4* RESTRICT low
                             float dx = source.x - px[k], dy = source.y - py[k], dz = source.z - pz[k];
                             float rho2 = FMA(dx, dx, FMA(dy, dy, FMA(dz, dz, coarse_eps2)));
                             if (rho2 < near_share * FMA(px[k], px[k], FMA(py[k], py[k], pz[k] * pz[k]))) {
-                                const float4 own_low = low[mine + k * BLOCK];
+                                const float4 own_low = low[mine + k * BLOCK_SIZE];
                                 float root = ROOT(rho2);
                                 float cube = root * (root * root);
                                 const float ex = dx + (source_low.x - own_low.x), ey = dy + (source_low.y - own_low.y),
@@ -203,7 +203,7 @@ pairs_once(GLOBAL const float4* RESTRICT high, GLOBAL const float4* RESTRICT low
             BARRIER();
             for (int a = 0; a < 3; a++) {
                 float sum = 0.0f;
-                for (int w = 0; w < BLOCK / 32; w++)
+                for (int w = 0; w < BLOCK_SIZE / 32; w++)
                     sum += pulled[w][a][THREAD];
                 GLOBAL double* to = others + ((size_t)(d - first) * 3 + a) * padded + j;
                 *to = (fresh ? 0.0 : *to) - (double)sum;
@@ -214,32 +214,32 @@ pairs_once(GLOBAL const float4* RESTRICT high, GLOBAL const float4* RESTRICT low
     for (int k = 0; k < TARGETS; k++) {
         const float sum[3] = { ax[k], ay[k], az[k] };
         for (int a = 0; a < 3; a++) {
-            GLOBAL double* to = own + ((size_t)c * 3 + a) * padded + mine + k * BLOCK;
+            GLOBAL double* to = own + ((size_t)c * 3 + a) * padded + mine + k * BLOCK_SIZE;
             *to = (fresh ? 0.0 : *to) + (double)sum[a];
         }
     }
 }
 
 // The pairs within each block, for one body at a time: both parts of every coordinate, its own term left out.
-KERNEL(BLOCK)
+KERNEL(BLOCK_SIZE)
 within_blocks(GLOBAL const float4* RESTRICT high, GLOBAL const float4* RESTRICT low,
     GLOBAL const double* RESTRICT frame, int blocks, GLOBAL double* RESTRICT sums)
 {
-    LOCAL float4 tile[BLOCK];
-    LOCAL float4 tile_low[BLOCK];
-    const size_t padded = (size_t)blocks * (BLOCK * TARGETS), block = (size_t)(GROUP / TARGETS) * (BLOCK * TARGETS);
-    const int own = (GROUP % TARGETS) * BLOCK + THREAD;
+    SHARED float4 tile[BLOCK_SIZE];
+    SHARED float4 tile_low[BLOCK_SIZE];
+    const size_t padded = (size_t)blocks * (BLOCK_SIZE * TARGETS), block = (size_t)(BLOCK_INDEX / TARGETS) * (BLOCK_SIZE * TARGETS);
+    const int own = (BLOCK_INDEX % TARGETS) * BLOCK_SIZE + THREAD;
     const float4 p = high[block + own], p_low = low[block + own];
     const float eps2 = (float)frame[5];
     double total[3] = { 0, 0, 0 };
-    for (int first = 0; first < BLOCK * TARGETS; first += BLOCK) {
+    for (int first = 0; first < BLOCK_SIZE * TARGETS; first += BLOCK_SIZE) {
         BARRIER();
         tile[THREAD] = high[block + first + THREAD];
         tile_low[THREAD] = low[block + first + THREAD];
         BARRIER();
         float sum[3] = { 0, 0, 0 };
         UNROLL(8)
-        for (int t = 0; t < BLOCK; t++) {
+        for (int t = 0; t < BLOCK_SIZE; t++) {
             const float4 q = tile[t], q_low = tile_low[t];
             const float dx = (q.x - p.x) + (q_low.x - p_low.x), dy = (q.y - p.y) + (q_low.y - p_low.y),
                         dz = (q.z - p.z) + (q_low.z - p_low.z);
@@ -269,7 +269,7 @@ add_rounds(GLOBAL const double* RESTRICT within, GLOBAL const double* RESTRICT o
     GLOBAL const double* RESTRICT frame, int n, int padded, GLOBAL double* RESTRICT ax, GLOBAL double* RESTRICT ay,
     GLOBAL double* RESTRICT az)
 {
-    const int i = GROUP * 128 + THREAD;
+    const int i = BLOCK_INDEX * 128 + THREAD;
     if (i >= n)
         return;
     double sum[3];

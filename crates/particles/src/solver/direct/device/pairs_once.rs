@@ -2,7 +2,7 @@
 
 use orrery_device::{Buffer, Device, DeviceError, Kernel, Math};
 
-use super::{Evaluation, Frame, Strategy, resident_groups};
+use super::{DirectDeviceStrategy, Frame, PairSumRequest, resident_groups};
 use crate::builder::Builder;
 use crate::settings::Precision;
 
@@ -13,7 +13,7 @@ pub(super) struct PairsOnce {
     pub(super) kernel: Kernel,
     within_blocks: Kernel,
     add_rounds: Kernel,
-    strategy: Strategy,
+    strategy: DirectDeviceStrategy,
     plan: Plan,
     near_share: f32,
     high: Buffer<[f32; 4]>,
@@ -40,7 +40,7 @@ struct Plan {
 const SHARE_OF_MEMORY: u64 = 16;
 
 impl Plan {
-    fn new(device: &Device, n: usize, strategy: &Strategy, resident: u64) -> Self {
+    fn new(device: &Device, n: usize, strategy: &DirectDeviceStrategy, resident: u64) -> Self {
         let block = u64::from(strategy.block) * u64::from(strategy.targets);
         let blocks = (n as u64).div_ceil(block).max(1);
         let distances = blocks / 2;
@@ -66,7 +66,7 @@ impl Plan {
 }
 
 /// Bytes on the device, at most.
-pub(super) fn bytes(device: &Device, n: usize, strategy: &Strategy) -> u64 {
+pub(super) fn bytes(device: &Device, n: usize, strategy: &DirectDeviceStrategy) -> u64 {
     let resident = u64::from(device.properties().multiprocessors) * 16;
     let plan = Plan::new(device, n, strategy, resident);
     let padded = u64::from(plan.blocks) * u64::from(strategy.block) * u64::from(strategy.targets);
@@ -77,12 +77,12 @@ impl PairsOnce {
     pub(super) fn new(
         builder: &mut Builder,
         n: usize,
-        strategy: &Strategy,
+        strategy: &DirectDeviceStrategy,
         equal_masses: bool,
     ) -> Result<Self, DeviceError> {
-        let Strategy { precision, block, targets, unroll, .. } = *strategy;
+        let DirectDeviceStrategy { precision, block, targets, unroll, .. } = *strategy;
         let definitions = [
-            ("BLOCK", block.to_string()),
+            ("BLOCK_SIZE", block.to_string()),
             ("TARGETS", targets.to_string()),
             ("UNROLL_BY", unroll.to_string()),
             ("EQUAL_MASSES", u8::from(equal_masses).to_string()),
@@ -123,8 +123,8 @@ impl PairsOnce {
         })
     }
 
-    pub(super) fn queue(&mut self, evaluation: &Evaluation) -> Result<(), DeviceError> {
-        let Evaluation { position, mass, acceleration, .. } = *evaluation;
+    pub(super) fn queue(&mut self, evaluation: &PairSumRequest) -> Result<(), DeviceError> {
+        let PairSumRequest { position, mass, acceleration, .. } = *evaluation;
         let frame = self.frame.find(evaluation)?;
         let queue = self.device.queue();
         let Plan { blocks, distances, chunk, a_round } = self.plan;

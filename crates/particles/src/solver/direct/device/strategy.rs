@@ -6,11 +6,11 @@ use serde::{Deserialize, Serialize};
 use crate::builder::has_lanes;
 use crate::settings::Precision;
 
-/// The kernel. The first thirteen are the optimisation steps of a course on GPU programming (the seed's ladder),
+/// The kernel. The first thirteen are the optimisation steps of a course on GPU programming (the course's ladder),
 /// each with what came before it; all f32.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Form {
+pub enum DirectKernel {
     /// One thread for all bodies.
     OneThread,
     /// One thread a body; bodies as an array of structures.
@@ -47,9 +47,9 @@ pub enum Form {
 
 /// How the device computes the sum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Strategy {
+pub struct DirectDeviceStrategy {
     /// The kernel.
-    pub form: Form,
+    pub form: DirectKernel,
     /// The arithmetic.
     pub precision: Precision,
     /// Threads a group, a multiple of 32; also the bodies in a tile.
@@ -66,26 +66,32 @@ pub struct Strategy {
 /// From so many bodies on each pair is met once; below, blocks would be too few for the device, and launches too short.
 const PAIRS_ONCE_FROM: usize = 8_192;
 
-impl Strategy {
+impl DirectDeviceStrategy {
     /// What a device runs before anything was tuned: what was quickest on an H200 (benchmarks/runs).
     pub fn default_for(device: &Device, n: usize, precision: Precision) -> Self {
         let strategy =
             |form, block, targets, unroll, splits| Self { form, precision, block, targets, unroll, splits };
         if device.properties().kind != Kind::Gpu {
             // What was quickest on PoCL.
-            return strategy(Form::Tiled, 64, if precision == Precision::Single { 4 } else { 2 }, 4, 0);
+            return strategy(
+                DirectKernel::Tiled,
+                64,
+                if precision == Precision::Single { 4 } else { 2 },
+                4,
+                0,
+            );
         }
         let is_double = precision == Precision::Double;
         let (form, block, targets, unroll, splits) = match (is_double, n) {
-            (true, 0..2048) => (Form::Tiled, 64, 1, 2, 0),
-            (true, 2048..32_768) => (Form::Tiled, 256, 1, 4, 0),
-            (true, 32_768..) => (Form::Tiled, 256, 4, 4, 0),
-            (false, 0..2048) => (Form::Tiled, 128, 1, 8, 0),
-            (false, 2048..PAIRS_ONCE_FROM) => (Form::Tiled, 256, 1, 32, 0),
-            (false, _) if !has_lanes(device) => (Form::Tiled, 256, 2, 8, 0),
-            (false, PAIRS_ONCE_FROM..32_768) => (Form::PairsOnce, 64, 4, 4, 2),
-            (false, 32_768..131_072) => (Form::PairsOnce, 64, 8, 8, 0),
-            (false, 131_072..) => (Form::PairsOnce, 128, 8, 8, 0),
+            (true, 0..2048) => (DirectKernel::Tiled, 64, 1, 2, 0),
+            (true, 2048..32_768) => (DirectKernel::Tiled, 256, 1, 4, 0),
+            (true, 32_768..) => (DirectKernel::Tiled, 256, 4, 4, 0),
+            (false, 0..2048) => (DirectKernel::Tiled, 128, 1, 8, 0),
+            (false, 2048..PAIRS_ONCE_FROM) => (DirectKernel::Tiled, 256, 1, 32, 0),
+            (false, _) if !has_lanes(device) => (DirectKernel::Tiled, 256, 2, 8, 0),
+            (false, PAIRS_ONCE_FROM..32_768) => (DirectKernel::PairsOnce, 64, 4, 4, 2),
+            (false, 32_768..131_072) => (DirectKernel::PairsOnce, 64, 8, 8, 0),
+            (false, 131_072..) => (DirectKernel::PairsOnce, 128, 8, 8, 0),
         };
         strategy(form, block, targets, unroll, splits)
     }
@@ -104,7 +110,7 @@ impl Strategy {
         for block in [64, 128, 256, 512] {
             for targets in [1, 2, 4] {
                 for unroll in if double { [2, 4] } else { [8, 32] } {
-                    add(Form::Tiled, block, targets, unroll, 0);
+                    add(DirectKernel::Tiled, block, targets, unroll, 0);
                 }
             }
         }
@@ -112,7 +118,7 @@ impl Strategy {
             for block in [64, 128, 256] {
                 for targets in [4, 6, 8] {
                     for (unroll, splits) in [(4, 0), (8, 0), (4, 2)] {
-                        add(Form::PairsOnce, block, targets, unroll, splits);
+                        add(DirectKernel::PairsOnce, block, targets, unroll, splits);
                     }
                 }
             }
@@ -124,32 +130,32 @@ impl Strategy {
     pub fn fits(&self, device: &Device) -> bool {
         let properties = device.properties();
         let precision_fits = match self.form {
-            Form::Tiled => true,
-            Form::PairsOnce => self.precision != Precision::Double,
+            DirectKernel::Tiled => true,
+            DirectKernel::PairsOnce => self.precision != Precision::Double,
             _ => self.precision == Precision::Single,
         };
         precision_fits
             && self.block.is_multiple_of(32)
-            && (32..=properties.largest_group.min(1024)).contains(&self.block)
+            && (32..=properties.max_block_size.min(1024)).contains(&self.block)
             && (1..=16).contains(&self.targets)
             && (1..=128).contains(&self.unroll)
             && self.splits <= 4096
-            && self.local_bytes() <= properties.local_bytes
-            && (self.form != Form::Tensor
+            && self.shared_bytes() <= properties.shared_bytes
+            && (self.form != DirectKernel::Tensor
                 || properties.backend == Backend::Cuda
                     && properties.capability.is_some_and(|version| version >= (8, 0)))
     }
 
     /// Whether a run may take it: the forms before are rungs of the ladder, for bodies that do not move.
     pub fn is_for_runs(&self) -> bool {
-        matches!(self.form, Form::Tiled | Form::PairsOnce)
+        matches!(self.form, DirectKernel::Tiled | DirectKernel::PairsOnce)
     }
 
     /// Local memory a group needs.
-    fn local_bytes(&self) -> u64 {
+    fn shared_bytes(&self) -> u64 {
         let block = u64::from(self.block);
         match self.form {
-            Form::PairsOnce => 44 * block + 12 * block * (block / 32),
+            DirectKernel::PairsOnce => 44 * block + 12 * block * (block / 32),
             // Tiles of both parts, and the frame.
             _ => 32 * block + 2048,
         }

@@ -13,10 +13,10 @@
 
 #define WARPS 8
 #define ROWS 4                        // row tiles of 16 targets a warp
-#define BLOCK (WARPS * 32)
+#define BLOCK_SIZE (WARPS * 32)
 #define TARGETS (WARPS * 16 * ROWS)   // of a block
 #define TILE 128                      // sources of a tile
-#define BATCH 256                     // sources in LOCAL memory at once
+#define BATCH 256                     // sources in SHARED memory at once
 #define NEAR 0.5f                     // share of the block's half diagonal
 
 FUNCTION uint spread10(uint v)
@@ -38,7 +38,7 @@ KERNEL(128)
 curve_keys(GLOBAL const double* RESTRICT x, GLOBAL const double* RESTRICT y, GLOBAL const double* RESTRICT z,
     GLOBAL const double* RESTRICT frame, int n, GLOBAL ulong* RESTRICT keys)
 {
-    const int i = GROUP * 128 + THREAD;
+    const int i = BLOCK_INDEX * 128 + THREAD;
     ulong key = ~(ulong)0;
     if (i < n)
         key = (ulong)(spread10(cell((x[i] - frame[0]) * frame[3])) << 2 | spread10(cell((y[i] - frame[1]) * frame[3])) << 1
@@ -50,7 +50,7 @@ curve_keys(GLOBAL const double* RESTRICT x, GLOBAL const double* RESTRICT y, GLO
 KERNEL(128)
 sort_step(GLOBAL ulong* RESTRICT keys, int run, int apart)
 {
-    const int t = GROUP * 128 + THREAD;
+    const int t = BLOCK_INDEX * 128 + THREAD;
     const int i = 2 * apart * (t / apart) + t % apart, j = i + apart;
     const ulong a = keys[i], b = keys[j];
     if ((a > b) == ((i & run) == 0)) {
@@ -65,7 +65,7 @@ gather(GLOBAL const double* RESTRICT x, GLOBAL const double* RESTRICT y, GLOBAL 
     GLOBAL const double* RESTRICT mass, GLOBAL const double* RESTRICT frame, GLOBAL const ulong* RESTRICT keys, int n,
     GLOBAL double* RESTRICT place, GLOBAL float* RESTRICT weight)
 {
-    const int at = GROUP * 128 + THREAD;
+    const int at = BLOCK_INDEX * 128 + THREAD;
     if (at >= n)
         return;
     const int i = (int)(keys[at] & 0xffffffffu);
@@ -81,7 +81,7 @@ gather(GLOBAL const double* RESTRICT x, GLOBAL const double* RESTRICT y, GLOBAL 
 KERNEL(128)
 boxes(GLOBAL const double* RESTRICT place, int n, int run, int count, GLOBAL float* RESTRICT box)
 {
-    const int b = GROUP * 128 + THREAD;
+    const int b = BLOCK_INDEX * 128 + THREAD;
     if (b >= count)
         return;
     for (int c = 0; c < 3; c++) {
@@ -121,15 +121,15 @@ FUNCTION int is_near(const float* tile_box, int tiles, int tile, const float* lo
     return gap2 <= reach2;
 }
 
-KERNEL_MIN(BLOCK, 2)
+KERNEL_MIN(BLOCK_SIZE, 2)
 matrix_pairs(const double* RESTRICT place, const float* RESTRICT weight, const double* RESTRICT frame,
-    const float* RESTRICT tile_box, const float* RESTRICT block_box, int n, int tiles, int blocks, int tiles_a_split,
+    const float* RESTRICT tile_box, const float* RESTRICT block_box, int n, int tiles, int blocks, int tiles_per_split,
     float4* RESTRICT parts)
 {
-    LOCAL float4 column[BATCH * 4]; // terms of ρ²: of source j, for lane k of 4, terms k, k + 4, k + 8, k + 12
-    LOCAL float summand[BATCH * 8]; // s x, s y, s z, s and their low parts, as the matrix instruction reads them
-    LOCAL float4 plain[TILE];
-    const int block = GROUP % blocks, split = GROUP / blocks;
+    SHARED float4 column[BATCH * 4]; // terms of ρ²: of source j, for lane k of 4, terms k, k + 4, k + 8, k + 12
+    SHARED float summand[BATCH * 8]; // s x, s y, s z, s and their low parts, as the matrix instruction reads them
+    SHARED float4 plain[TILE];
+    const int block = BLOCK_INDEX % blocks, split = BLOCK_INDEX / blocks;
     const int lane = THREAD % 32, warp = THREAD / 32, row = lane / 4, quarter = lane % 4;
     const float eps2 = (float)frame[5];
     const double *x = place, *y = place + n, *z = place + 2 * (size_t)n;
@@ -179,8 +179,8 @@ matrix_pairs(const double* RESTRICT place, const float* RESTRICT weight, const d
             near_sum[k][c] = 0.0f;
     const float zero[4] = { 0.0f, 0.0f, 0.0f, 0.0f };
 
-    const int end = tiles < (split + 1) * tiles_a_split ? tiles : (split + 1) * tiles_a_split;
-    for (int tile = split * tiles_a_split; tile < end;) {
+    const int end = tiles < (split + 1) * tiles_per_split ? tiles : (split + 1) * tiles_per_split;
+    for (int tile = split * tiles_per_split; tile < end;) {
         if (is_near(tile_box, tiles, tile, low, high, reach2)) {
             BARRIER();
             if (THREAD < TILE) {
@@ -192,7 +192,7 @@ matrix_pairs(const double* RESTRICT place, const float* RESTRICT weight, const d
             BARRIER();
             float p[2][3];
             for (int k = 0; k < 2; k++) {
-                const int at = block * TARGETS + k * BLOCK + THREAD, i = at < n ? at : n - 1;
+                const int at = block * TARGETS + k * BLOCK_SIZE + THREAD, i = at < n ? at : n - 1;
                 p[k][0] = (float)(x[i] - centre[0]);
                 p[k][1] = (float)(y[i] - centre[1]);
                 p[k][2] = (float)(z[i] - centre[2]);
@@ -205,7 +205,7 @@ matrix_pairs(const double* RESTRICT place, const float* RESTRICT weight, const d
                 for (int k = 0; k < 2; k++) {
                     const float dx = q.x - p[k][0], dy = q.y - p[k][1], dz = q.z - p[k][2];
                     float rho2 = FMA(dx, dx, FMA(dy, dy, FMA(dz, dz, eps2)));
-                    rho2 = own == k * BLOCK ? 1.0f : rho2;
+                    rho2 = own == k * BLOCK_SIZE ? 1.0f : rho2;
                     const float root = ROOT(rho2), w = (q.w * root) * (root * root);
                     near_sum[k][0] = FMA(w, dx, near_sum[k][0]);
                     near_sum[k][1] = FMA(w, dy, near_sum[k][1]);
@@ -220,7 +220,7 @@ matrix_pairs(const double* RESTRICT place, const float* RESTRICT weight, const d
             && !is_near(tile_box, tiles, tile + far_tiles, low, high, reach2))
             far_tiles++;
         BARRIER();
-        for (int t = THREAD; t < far_tiles * TILE; t += BLOCK) {
+        for (int t = THREAD; t < far_tiles * TILE; t += BLOCK_SIZE) {
             const int j = tile * TILE + t;
             const float s = j < n ? power[j] : 0.0f;
             float q[4] = { 0.0f, 0.0f, 0.0f, s }, square = 1e30f; // without mass: infinitely far
@@ -289,7 +289,7 @@ matrix_pairs(const double* RESTRICT place, const float* RESTRICT weight, const d
         }
     BARRIER();
     for (int k = 0; k < 2; k++) {
-        const int own = k * BLOCK + THREAD, at = block * TARGETS + own, i = at < n ? at : n - 1;
+        const int own = k * BLOCK_SIZE + THREAD, at = block * TARGETS + own, i = at < n ? at : n - 1;
         const float* f = far_sum + 4 * own;
         parts[(size_t)split * blocks * TARGETS + at]
             = FLOAT4(near_sum[k][0] + FMA(-(float)(x[i] - centre[0]), f[3], f[0]),
@@ -302,7 +302,7 @@ KERNEL(128)
 scatter(GLOBAL const float4* RESTRICT parts, GLOBAL const double* RESTRICT frame, GLOBAL const ulong* RESTRICT keys, int n,
     int padded, int splits, GLOBAL double* RESTRICT ax, GLOBAL double* RESTRICT ay, GLOBAL double* RESTRICT az)
 {
-    const int at = GROUP * 128 + THREAD;
+    const int at = BLOCK_INDEX * 128 + THREAD;
     if (at >= n)
         return;
     double sum[3] = { 0, 0, 0 };

@@ -2,11 +2,11 @@
 
 use orrery_device::{Buffer, Device, DeviceError, Kernel, Math};
 
-use super::{Evaluation, Frame};
+use super::{Frame, PairSumRequest};
 use crate::builder::Builder;
 
 /// Threads a group.
-pub(super) const GROUP: u32 = 256;
+pub(super) const BLOCK_SIZE: u32 = 256;
 /// Targets of a block and sources of a tile, as in the kernel.
 const TARGETS: usize = 512;
 const TILE: usize = 128;
@@ -21,7 +21,7 @@ pub(super) struct Tensor {
     pub(super) kernel: Kernel,
     scatter: Kernel,
     splits: usize,
-    tiles_a_split: usize,
+    tiles_per_split: usize,
     keys: Buffer<u64>,
     place: Buffer<f64>,
     weight: Buffer<f32>,
@@ -54,8 +54,8 @@ impl Tensor {
         let module = builder.build("frame.cu", text, &[], Math::FlushToZero)?;
         let device = builder.device.clone();
         let tiles = n.div_ceil(TILE);
-        let tiles_a_split = tiles.div_ceil(SPLITS);
-        let splits = tiles.div_ceil(tiles_a_split);
+        let tiles_per_split = tiles.div_ceil(SPLITS);
+        let splits = tiles.div_ceil(tiles_per_split);
         Ok(Self {
             frame: Frame::new(builder)?,
             curve_keys: module.kernel("curve_keys")?,
@@ -65,7 +65,7 @@ impl Tensor {
             kernel: module.kernel("matrix_pairs")?,
             scatter: module.kernel("scatter")?,
             splits,
-            tiles_a_split,
+            tiles_per_split,
             // A whole group of partners at least.
             keys: device.zeros(n.next_power_of_two().max(256))?,
             place: device.zeros(3 * n)?,
@@ -77,8 +77,8 @@ impl Tensor {
         })
     }
 
-    pub(super) fn queue(&mut self, evaluation: &Evaluation) -> Result<(), DeviceError> {
-        let Evaluation { position, mass, acceleration, .. } = *evaluation;
+    pub(super) fn queue(&mut self, evaluation: &PairSumRequest) -> Result<(), DeviceError> {
+        let PairSumRequest { position, mass, acceleration, .. } = *evaluation;
         let frame = self.frame.find(evaluation)?;
         let (queue, length) = (self.device.queue(), mass.len());
         let (n, groups) = (length as i32, (length as u32).div_ceil(128));
@@ -115,10 +115,10 @@ impl Tensor {
             n.into(),
             (tiles as i32).into(),
             (blocks as i32).into(),
-            (self.tiles_a_split as i32).into(),
+            (self.tiles_per_split as i32).into(),
             (&self.parts).into(),
         ];
-        queue.launch(&self.kernel, (blocks * self.splits) as u32, GROUP, &args)?;
+        queue.launch(&self.kernel, (blocks * self.splits) as u32, BLOCK_SIZE, &args)?;
         let [ax, ay, az] = acceleration.args();
         let (padded, splits) = (padded(length) as i32, self.splits as i32);
         let args = [

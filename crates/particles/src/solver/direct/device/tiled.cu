@@ -1,4 +1,4 @@
-// One tile of sources at a time through LOCAL memory; each thread carries TARGETS bodies in registers. Group g
+// One tile of sources at a time through SHARED memory; each thread carries TARGETS bodies in registers. Group g
 // works on targets g % target_groups against one of `splits` ranges of the sources, so that few targets still fill
 // the device. The group that is the last to arrive adds the ranges, in their order, whoever it is: a launch of its own
 // for that would cost 4,096 bodies an eighth of their time.
@@ -36,28 +36,28 @@ typedef float part;
 #define REACH(x) within_reach(x)
 #endif
 
-KERNEL_MIN(BLOCK, RESIDENT)
+KERNEL_MIN(BLOCK_SIZE, RESIDENT)
 tiled(GLOBAL const double* RESTRICT x, GLOBAL const double* RESTRICT y, GLOBAL const double* RESTRICT z,
     GLOBAL const double* RESTRICT mass, int n, double g, double eps, double total_mass,
-    int target_groups, int sources_a_split, GLOBAL sum4* parts, GLOBAL uint* arrived, GLOBAL double* RESTRICT ax, GLOBAL double* RESTRICT ay,
+    int target_groups, int sources_per_split, GLOBAL sum4* parts, GLOBAL uint* arrived, GLOBAL double* RESTRICT ax, GLOBAL double* RESTRICT ay,
     GLOBAL double* RESTRICT az
 #if POTENTIAL
     , GLOBAL double* RESTRICT potential
 #endif
 )
 {
-    LOCAL real4 tile[BLOCK];
-    LOCAL int is_last;
-    LOCAL double scratch[4 * SAMPLE];
-    LOCAL double frame[FRAME];
+    SHARED real4 tile[BLOCK_SIZE];
+    SHARED int is_last;
+    SHARED double scratch[4 * SAMPLE];
+    SHARED double frame[FRAME];
     // Every group finds the same frame: for few bodies that is quicker than a launch that they all wait for.
     find_frame_in_group(x, y, z, n, g, eps, total_mass, PRECISION != 3, scratch, frame);
 #if PRECISION == 2
-    LOCAL real4 tile_low[BLOCK];
+    SHARED real4 tile_low[BLOCK_SIZE];
     real low[TARGETS][3];
 #endif
-    const int own = (GROUP % target_groups) * (BLOCK * TARGETS);
-    const int split = (int)((uint)GROUP / (uint)target_groups); // unsigned: see pairs_once.cu
+    const int own = (BLOCK_INDEX % target_groups) * (BLOCK_SIZE * TARGETS);
+    const int split = (int)((uint)BLOCK_INDEX / (uint)target_groups); // unsigned: see pairs_once.cu
     const double origin[3] = { frame[0], frame[1], frame[2] };
     const double length = frame[3], masses = frame[4];
     const real eps2 = (real)frame[5];
@@ -69,7 +69,7 @@ tiled(GLOBAL const double* RESTRICT x, GLOBAL const double* RESTRICT y, GLOBAL c
 #endif
     UNROLL_ALL
     for (int k = 0; k < TARGETS; k++) {
-        int i = own + k * BLOCK + THREAD;
+        int i = own + k * BLOCK_SIZE + THREAD;
         i = i < n ? i : n - 1;
         double place[3] = { REACH((x[i] - origin[0]) * length), REACH((y[i] - origin[1]) * length),
             REACH((z[i] - origin[2]) * length) };
@@ -87,9 +87,9 @@ tiled(GLOBAL const double* RESTRICT x, GLOBAL const double* RESTRICT y, GLOBAL c
         }
     }
 
-    const int begin = split * sources_a_split;
-    const int end = n - begin < sources_a_split ? n : begin + sources_a_split;
-    for (int first = begin; first < end; first += BLOCK) {
+    const int begin = split * sources_per_split;
+    const int end = n - begin < sources_per_split ? n : begin + sources_per_split;
+    for (int first = begin; first < end; first += BLOCK_SIZE) {
         const int j = first + THREAD;
         real4 source = REAL4(NOWHERE, NOWHERE, NOWHERE, 0);
 #if PRECISION == 2
@@ -117,7 +117,7 @@ tiled(GLOBAL const double* RESTRICT x, GLOBAL const double* RESTRICT y, GLOBAL c
         // PoCL 5.0 miscompiles a choice between loops within a loop with barriers, by chance anew in every build.
         const int holds_own = 1;
 #else
-        const int holds_own = (POTENTIAL || eps2 < (real)1e-24) && first < own + BLOCK * TARGETS && own < first + BLOCK;
+        const int holds_own = (POTENTIAL || eps2 < (real)1e-24) && first < own + BLOCK_SIZE * TARGETS && own < first + BLOCK_SIZE;
 #endif
 
 #if PRECISION == 2
@@ -152,11 +152,11 @@ tiled(GLOBAL const double* RESTRICT x, GLOBAL const double* RESTRICT y, GLOBAL c
     }
         if (holds_own) {
             UNROLL(4)
-            for (int t = 0; t < BLOCK; t++)
-                ATTRACT(if (first + t == own + k * BLOCK + THREAD) { rho2 = 1; m = 0; })
+            for (int t = 0; t < BLOCK_SIZE; t++)
+                ATTRACT(if (first + t == own + k * BLOCK_SIZE + THREAD) { rho2 = 1; m = 0; })
         } else {
             UNROLL(UNROLL_BY)
-            for (int t = 0; t < BLOCK; t++)
+            for (int t = 0; t < BLOCK_SIZE; t++)
                 ATTRACT()
         }
 #if PRECISION == 2
@@ -169,10 +169,10 @@ tiled(GLOBAL const double* RESTRICT x, GLOBAL const double* RESTRICT y, GLOBAL c
 #endif
     }
 
-    const size_t padded = (size_t)target_groups * (BLOCK * TARGETS);
+    const size_t padded = (size_t)target_groups * (BLOCK_SIZE * TARGETS);
     UNROLL_ALL
     for (int k = 0; k < TARGETS; k++) {
-        const size_t at = split * padded + own + k * BLOCK + THREAD;
+        const size_t at = split * padded + own + k * BLOCK_SIZE + THREAD;
 #if PRECISION == 2
         parts[at] = DOUBLE4(total[k][0], total[k][1], total[k][2], total[k][3]);
 #else
@@ -181,16 +181,16 @@ tiled(GLOBAL const double* RESTRICT x, GLOBAL const double* RESTRICT y, GLOBAL c
     }
     FENCE();
     BARRIER();
-    const int splits = (int)((uint)GROUPS / (uint)target_groups);
+    const int splits = (int)((uint)BLOCK_COUNT / (uint)target_groups);
     if (THREAD == 0)
-        is_last = (int)ATOMIC_ADD_U32(arrived + GROUP % target_groups, 1) == splits - 1;
+        is_last = (int)ATOMIC_ADD_U32(arrived + BLOCK_INDEX % target_groups, 1) == splits - 1;
     BARRIER();
     if (is_last) {
         FENCE();
         if (THREAD == 0)
-            arrived[GROUP % target_groups] = 0;
+            arrived[BLOCK_INDEX % target_groups] = 0;
         for (int k = 0; k < TARGETS; k++) {
-            const int i = own + k * BLOCK + THREAD;
+            const int i = own + k * BLOCK_SIZE + THREAD;
             if (i < n) {
                 double all[4] = { 0, 0, 0, 0 };
                 UNROLL(4)

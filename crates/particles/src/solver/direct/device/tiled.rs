@@ -2,7 +2,7 @@
 
 use orrery_device::{Arg, Buffer, Device, DeviceError, Kernel, Math};
 
-use super::{Evaluation, Strategy, resident_groups};
+use super::{DirectDeviceStrategy, PairSumRequest, resident_groups};
 use crate::builder::Builder;
 use crate::settings::Precision;
 
@@ -27,14 +27,14 @@ pub(super) struct Tiled {
 struct Plan {
     target_groups: u32,
     splits: u32,
-    sources_a_split: u32,
+    sources_per_split: u32,
 }
 
 /// The parts take no more than this, however few targets there are.
 const MOST_PARTS: u64 = 1 << 25;
 
 impl Plan {
-    fn new(n: usize, strategy: &Strategy, resident: u64) -> Self {
+    fn new(n: usize, strategy: &DirectDeviceStrategy, resident: u64) -> Self {
         let (n, block) = (n as u64, u64::from(strategy.block));
         let target_groups = n.div_ceil(block * u64::from(strategy.targets)).max(1);
         // Four times what fits at once evens out the end.
@@ -44,17 +44,17 @@ impl Plan {
         };
         let padded = target_groups * block * u64::from(strategy.targets);
         let splits = wanted.min(MOST_PARTS / padded).clamp(1, n.div_ceil(block).max(1));
-        let sources_a_split = n.div_ceil(splits).next_multiple_of(block);
+        let sources_per_split = n.div_ceil(splits).next_multiple_of(block);
         Self {
             target_groups: target_groups as u32,
-            splits: n.div_ceil(sources_a_split) as u32,
-            sources_a_split: sources_a_split as u32,
+            splits: n.div_ceil(sources_per_split) as u32,
+            sources_per_split: sources_per_split as u32,
         }
     }
 }
 
 /// Bytes on the device, at most.
-pub(super) fn bytes(device: &Device, n: usize, strategy: &Strategy) -> u64 {
+pub(super) fn bytes(device: &Device, n: usize, strategy: &DirectDeviceStrategy) -> u64 {
     let a_part = if strategy.precision == Precision::Single { 16 } else { 32 };
     let resident = u64::from(device.properties().multiprocessors) * 16;
     let plan = Plan::new(n, strategy, resident);
@@ -66,10 +66,10 @@ impl Tiled {
     pub(super) fn new(
         builder: &mut Builder,
         n: usize,
-        strategy: &Strategy,
+        strategy: &DirectDeviceStrategy,
         potential: bool,
     ) -> Result<Self, DeviceError> {
-        let Strategy { precision, block, targets, unroll, .. } = *strategy;
+        let DirectDeviceStrategy { precision, block, targets, unroll, .. } = *strategy;
         let number = match precision {
             Precision::Single => 1,
             Precision::Mixed => 2,
@@ -77,7 +77,7 @@ impl Tiled {
         };
         let definitions = [
             ("PRECISION", number.to_string()),
-            ("BLOCK", block.to_string()),
+            ("BLOCK_SIZE", block.to_string()),
             ("TARGETS", targets.to_string()),
             ("UNROLL_BY", unroll.to_string()),
             ("POTENTIAL", u8::from(potential).to_string()),
@@ -106,11 +106,11 @@ impl Tiled {
 
     pub(super) fn queue(
         &mut self,
-        evaluation: &Evaluation,
+        evaluation: &PairSumRequest,
         potential: Option<&Buffer<f64>>,
     ) -> Result<(), DeviceError> {
-        let Evaluation { position, mass, g, eps, total_mass, acceleration } = *evaluation;
-        let Plan { target_groups, splits, sources_a_split } = self.plan;
+        let PairSumRequest { position, mass, g, eps, total_mass, acceleration } = *evaluation;
+        let Plan { target_groups, splits, sources_per_split } = self.plan;
         let [x, y, z] = position.args();
         let [ax, ay, az] = acceleration.args();
         let mut args = vec![
@@ -123,7 +123,7 @@ impl Tiled {
             eps.into(),
             total_mass.into(),
             (target_groups as i32).into(),
-            (sources_a_split as i32).into(),
+            (sources_per_split as i32).into(),
             match &self.parts {
                 Parts::Single(parts) => parts.into(),
                 Parts::Double(parts) => parts.into(),

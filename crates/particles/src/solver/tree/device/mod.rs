@@ -9,7 +9,7 @@ mod walk;
 
 pub use crate::tree::device::Order;
 pub use insertion::selftest as insertion_selftest;
-pub use strategy::{Form, Strategy};
+pub use strategy::{TreeAlgorithm, TreeDeviceStrategy};
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ use walk::Walk;
 
 /// One evaluation: what is read, and where the results go.
 #[derive(Clone, Copy)]
-pub struct Evaluation<'a> {
+pub struct ForceRequest<'a> {
     /// Positions.
     pub position: Columns<'a>,
     /// Masses.
@@ -80,7 +80,7 @@ enum Kernels {
 pub struct DeviceTree {
     builder: Builder,
     n: usize,
-    strategy: Strategy,
+    strategy: TreeDeviceStrategy,
     total_mass: Option<f64>,
     /// None for no bodies.
     kernels: Option<Kernels>,
@@ -91,8 +91,8 @@ const MOST_BODIES: usize = 1 << 28;
 
 impl DeviceTree {
     /// For `n` bodies; by the default where `strategy` does not fit.
-    pub fn new(device: &Device, n: usize, strategy: &Strategy) -> Result<Self, DeviceError> {
-        let default = Strategy::default_for(device, strategy.precision);
+    pub fn new(device: &Device, n: usize, strategy: &TreeDeviceStrategy) -> Result<Self, DeviceError> {
+        let default = TreeDeviceStrategy::default_for(device, strategy.precision);
         let strategy = if strategy.fits() { strategy } else { &default };
         if n > MOST_BODIES {
             return Err(DeviceError::Length { device: device.title(), expected: MOST_BODIES, got: n });
@@ -100,27 +100,27 @@ impl DeviceTree {
         let mut builder = Builder::new(device);
         let kernels = match strategy.form {
             _ if n == 0 => None,
-            Form::Groups => Some(Kernels::Groups(Walk::new(&mut builder, n, strategy)?)),
-            Form::Insertion { .. } => Some(Kernels::Insertion(Insertion::new(device, n, strategy)?)),
+            TreeAlgorithm::Groups => Some(Kernels::Groups(Walk::new(&mut builder, n, strategy)?)),
+            TreeAlgorithm::Insertion { .. } => Some(Kernels::Insertion(Insertion::new(device, n, strategy)?)),
         };
         Ok(Self { builder, n, strategy: *strategy, total_mass: None, kernels })
     }
 
     /// How it computes.
-    pub fn strategy(&self) -> &Strategy {
+    pub fn strategy(&self) -> &TreeDeviceStrategy {
         &self.strategy
     }
 
     /// Bytes of scratch on the device, beyond the bodies.
-    pub fn scratch_bytes(_device: &Device, n: usize, strategy: &Strategy) -> u64 {
+    pub fn scratch_bytes(_device: &Device, n: usize, strategy: &TreeDeviceStrategy) -> u64 {
         match strategy.form {
-            Form::Groups => walk::plan(n, strategy).bytes(n),
-            Form::Insertion { .. } => insertion::bytes(n),
+            TreeAlgorithm::Groups => walk::plan(n, strategy).bytes(n),
+            TreeAlgorithm::Insertion { .. } => insertion::bytes(n),
         }
     }
 
     /// Fills acceleration, and potential where it is asked for. Queued, not waited for.
-    pub fn forces(&mut self, evaluation: &Evaluation) -> Result<(), DeviceError> {
+    pub fn forces(&mut self, evaluation: &ForceRequest) -> Result<(), DeviceError> {
         let total_mass = self.prepare(evaluation)?;
         match &mut self.kernels {
             None => Ok(()),
@@ -134,7 +134,7 @@ impl DeviceTree {
     }
 
     /// The same, waited for, with the time that each stage takes: for benchmarks.
-    pub fn stages(&mut self, evaluation: &Evaluation) -> Result<Stages, DeviceError> {
+    pub fn stages(&mut self, evaluation: &ForceRequest) -> Result<Stages, DeviceError> {
         let total_mass = self.prepare(evaluation)?;
         match &mut self.kernels {
             None => Ok(Stages::default()),
@@ -159,8 +159,8 @@ impl DeviceTree {
     }
 
     /// Checks the lengths, and gives the sum of the masses.
-    fn prepare(&mut self, evaluation: &Evaluation) -> Result<f64, DeviceError> {
-        let Evaluation { position, acceleration, previous, mass, potential, .. } = *evaluation;
+    fn prepare(&mut self, evaluation: &ForceRequest) -> Result<f64, DeviceError> {
+        let ForceRequest { position, acceleration, previous, mass, potential, .. } = *evaluation;
         let columns = [Some(position), Some(acceleration), previous].into_iter().flatten();
         let all =
             columns.flat_map(|columns| [columns.x, columns.y, columns.z]).chain([mass]).chain(potential);
@@ -189,7 +189,7 @@ impl DeviceTree {
     /// The kernel that takes the time, and its group, once it is built.
     pub fn main_kernel(&self) -> Option<(&Kernel, u32)> {
         match self.kernels.as_ref()? {
-            Kernels::Groups(walk) => Some((walk.main_kernel()?, walk::GROUP)),
+            Kernels::Groups(walk) => Some((walk.main_kernel()?, walk::BLOCK_SIZE)),
             Kernels::Insertion(insertion) => insertion.main_kernel(),
         }
     }

@@ -9,7 +9,7 @@ use crate::tree::device::Order;
 /// The kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Form {
+pub enum TreeAlgorithm {
     /// Bodies sorted along a curve, cells from the keys, groups of neighbours that walk together.
     Groups,
     /// Six kernels after Burtscher & Pingali (2011): bodies inserted one by one under locks, a thread a body walks. f32,
@@ -26,9 +26,9 @@ pub enum Form {
 
 /// How the device computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Strategy {
+pub struct TreeDeviceStrategy {
     /// The kernels.
-    pub form: Form,
+    pub form: TreeAlgorithm,
     /// The arithmetic.
     pub precision: Precision,
     /// The highest multipole.
@@ -39,32 +39,38 @@ pub struct Strategy {
     pub group_size: u32,
 }
 
-impl Strategy {
+impl TreeDeviceStrategy {
     /// What a device runs.
     pub fn default_for(_device: &Device, precision: Precision) -> Self {
-        Self { form: Form::Groups, precision, order: Order::Quadrupole, leaf_size: 16, group_size: 32 }
+        Self {
+            form: TreeAlgorithm::Groups,
+            precision,
+            order: Order::Quadrupole,
+            leaf_size: 16,
+            group_size: 32,
+        }
     }
 
     /// Whether the kernels are made for it.
     pub fn fits(&self) -> bool {
-        let precision_fits = self.form == Form::Groups || self.precision == Precision::Single;
+        let precision_fits = self.form == TreeAlgorithm::Groups || self.precision == Precision::Single;
         precision_fits && (1..=1024).contains(&self.leaf_size) && (1..=32).contains(&self.group_size)
     }
 
     /// Whether a run may take it: the other forms are rungs of the ladder.
     pub fn is_for_runs(&self) -> bool {
-        self.form == Form::Groups
+        self.form == TreeAlgorithm::Groups
     }
 
     /// In a few words: "groups of 32, leaves of 16, quadrupole".
     pub fn describe(&self) -> String {
         let Self { form, order, leaf_size, group_size, .. } = self;
         match form {
-            Form::Groups => {
+            TreeAlgorithm::Groups => {
                 let order = format!("{order:?}").to_lowercase();
                 format!("groups of {group_size}, leaves of {leaf_size}, {order}")
             }
-            Form::Insertion { sorted, vote, throttled } => {
+            TreeAlgorithm::Insertion { sorted, vote, throttled } => {
                 let flags = [(*sorted, "sorted"), (*vote, "vote"), (*throttled, "throttled")];
                 let named = flags.iter().filter(|(set, _)| *set).map(|(_, name)| format!(", {name}"));
                 format!("insertion{}", named.collect::<String>())

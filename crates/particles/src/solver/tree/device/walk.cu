@@ -1,6 +1,6 @@
 // The walk: a warp a group of neighbours, a lane a body.
 //
-// Cells to look at lie on a stack in LOCAL memory. Each turn takes as many as there are lanes from its top and tests them,
+// Cells to look at lie on a stack in SHARED memory. Each turn takes as many as there are lanes from its top and tests them,
 // a lane a cell, against the box around the group: cells far enough away are listed, others opened, and their children
 // or, of leaves, their bodies listed. As soon as a list fills the lanes, each lane fetches one of its entries and all
 // bodies of the group meet them all. What is summed, and in which order, depends on the tree's form alone.
@@ -55,7 +55,7 @@ FUNCTION void add_pull(Sums* to, const Pull* pull)
 
 // The bodies of the group meet body `j` of each lane; lanes past `count` bring none. `i` is the lane's own body.
 FUNCTION Pull meet_bodies(uint j, uint count, uint i, REAL tx, REAL ty, REAL tz, REAL cx, REAL cy, REAL cz, REAL eps2,
-    GLOBAL const REAL4* RESTRICT high, GLOBAL const REAL4* RESTRICT low, LOCAL_POINTER REAL4* tile, LOCAL_POINTER uint* names)
+    GLOBAL const REAL4* RESTRICT high, GLOBAL const REAL4* RESTRICT low, SHARED_POINTER REAL4* tile, SHARED_POINTER uint* names)
 {
     REAL4 s = MAKE4(OUTSIDE, OUTSIDE, OUTSIDE, 0);
     if ((uint)LANE < count) {
@@ -91,7 +91,7 @@ FUNCTION Pull meet_bodies(uint j, uint count, uint i, REAL tx, REAL ty, REAL tz,
 
 // The same with cell `c` of each lane.
 FUNCTION Pull meet_cells(uint c, uint count, REAL tx, REAL ty, REAL tz, REAL cx, REAL cy, REAL cz, REAL eps2,
-    GLOBAL const REAL4* RESTRICT reach, GLOBAL const REAL4* RESTRICT records, LOCAL_POINTER REAL4* tile)
+    GLOBAL const REAL4* RESTRICT reach, GLOBAL const REAL4* RESTRICT records, SHARED_POINTER REAL4* tile)
 {
     REAL4 s = MAKE4(OUTSIDE, OUTSIDE, OUTSIDE, 0);
 #if ORDER >= 2
@@ -203,12 +203,12 @@ walk(GLOBAL uint* counts, GLOBAL const uint* RESTRICT groups, GLOBAL const uint*
     GLOBAL const double* px, GLOBAL const double* py, GLOBAL const double* pz, GLOBAL double* ax, GLOBAL double* ay,
     GLOBAL double* az, GLOBAL double* RESTRICT potential, GLOBAL ulong* RESTRICT statistics)
 {
-    LOCAL uint stack[STACK];
-    LOCAL uint far_cells[2 * LANES];
-    LOCAL uint near_bodies[2 * LANES];
-    LOCAL REAL4 tile[LANES * TILE];
-    LOCAL uint scratch[LANES];
-    LOCAL uint names[LANES];
+    SHARED uint stack[STACK];
+    SHARED uint far_cells[2 * LANES];
+    SHARED uint near_bodies[2 * LANES];
+    SHARED REAL4 tile[LANES * TILE];
+    SHARED uint scratch[LANES];
+    SHARED uint names[LANES];
     uint total = 0;
     for (int c = 0; c < CLASSES; c++)
         total += counts[CLASS_COUNTS + c];
@@ -216,7 +216,7 @@ walk(GLOBAL uint* counts, GLOBAL const uint* RESTRICT groups, GLOBAL const uint*
     const REAL eps2 = (REAL)frame[10];
     ulong body_terms = 0, cell_terms = 0, most = 0;
 
-    uint number = (uint)GROUP;
+    uint number = (uint)BLOCK_INDEX;
     while (number < total) {
         const uint first = groups[number], bodies = sizes[first] & 255;
         // Lanes without a body repeat the last one.
@@ -356,15 +356,15 @@ walk(GLOBAL uint* counts, GLOBAL const uint* RESTRICT groups, GLOBAL const uint*
         uint next = 0;
         if (LANE == 0)
             next = ATOMIC_ADD_U32(counts + TICKET, 1);
-        number = (uint)GROUPS + FROM_LANE(next, 0, scratch);
+        number = (uint)BLOCK_COUNT + FROM_LANE(next, 0, scratch);
 #else
-        number += (uint)GROUPS;
+        number += (uint)BLOCK_COUNT;
 #endif
         LANE_BARRIER();
     }
     if (LANE == 0) {
-        statistics[3 * GROUP] = body_terms;
-        statistics[3 * GROUP + 1] = cell_terms;
-        statistics[3 * GROUP + 2] = most;
+        statistics[3 * BLOCK_INDEX] = body_terms;
+        statistics[3 * BLOCK_INDEX + 1] = cell_terms;
+        statistics[3 * BLOCK_INDEX + 2] = most;
     }
 }

@@ -2,15 +2,15 @@
 
 use orrery_device::{Arg, Buffer, Device, DeviceError, Kernel, Kind, Math};
 
-use super::{Evaluation, Order, Strategy};
+use super::{ForceRequest, Order, TreeDeviceStrategy};
 use crate::builder::{Builder, has_lanes};
 use crate::settings::{Acceptance, LARGEST_THETA, Precision};
 use crate::solver::direct::device::resident_groups;
-use crate::tree::device::{Bodies, DeviceOctree, LAYOUT, Plan};
+use crate::tree::device::{BodyColumns, DeviceOctree, LAYOUT, Plan};
 
 const TEXT: &str = include_str!("walk.cu");
 /// Threads of a group: one warp.
-pub(super) const GROUP: u32 = 32;
+pub(super) const BLOCK_SIZE: u32 = 32;
 /// What `walk.cu` writes of each warp.
 const STATISTICS: usize = 3;
 /// Beyond this angle a cell could be accepted by bodies that it holds: they are nearer to its centre of mass than 0.87
@@ -35,15 +35,15 @@ pub(super) struct Walk {
     last: Option<usize>,
 }
 
-pub(super) fn plan(n: usize, strategy: &Strategy) -> Plan {
-    let Strategy { precision, order, leaf_size, group_size, .. } = *strategy;
+pub(super) fn plan(n: usize, strategy: &TreeDeviceStrategy) -> Plan {
+    let TreeDeviceStrategy { precision, order, leaf_size, group_size, .. } = *strategy;
     // As on the processor: a group may hold all bodies, and one far away would cost the others their digits.
     let few = precision == Precision::Mixed && n < crate::solver::direct::MIXED_FROM;
     Plan { precision: if few { Precision::Double } else { precision }, order, leaf_size, group_size }
 }
 
 /// The angle by which cells are opened, and alpha of the relative acceptance where that applies.
-fn angles(evaluation: &Evaluation) -> (f64, Option<f64>) {
+fn angles(evaluation: &ForceRequest) -> (f64, Option<f64>) {
     let (theta, alpha) = match evaluation.acceptance {
         Acceptance::Relative { alpha, .. } if evaluation.previous.is_some() => (LARGEST_THETA, Some(alpha)),
         Acceptance::Relative { theta, .. } | Acceptance::Geometric { theta } => (theta, None),
@@ -52,7 +52,7 @@ fn angles(evaluation: &Evaluation) -> (f64, Option<f64>) {
 }
 
 impl Walk {
-    pub fn new(builder: &mut Builder, n: usize, strategy: &Strategy) -> Result<Self, DeviceError> {
+    pub fn new(builder: &mut Builder, n: usize, strategy: &TreeDeviceStrategy) -> Result<Self, DeviceError> {
         let plan = plan(n, strategy);
         let tree = DeviceOctree::new(builder, n, plan)?;
         let statistics = builder.device.zeros(0)?;
@@ -94,22 +94,22 @@ impl Walk {
         let math = if self.plan.precision == Precision::Double { Math::Precise } else { Math::FlushToZero };
         let kernel =
             builder.build("walk.cu", &[LAYOUT, TEXT].concat(), &definitions, math)?.kernel("walk")?;
-        let groups = resident_groups(&builder.device, &kernel, GROUP) as u32;
+        let groups = resident_groups(&builder.device, &kernel, BLOCK_SIZE) as u32;
         Ok(Walker { kernel, groups })
     }
 
     /// Queues the tree, without its moments.
-    pub fn build(&mut self, evaluation: &Evaluation, total_mass: f64) -> Result<(), DeviceError> {
-        let Evaluation { position, mass, g, eps, .. } = *evaluation;
-        self.tree.build(&Bodies { position, mass, g, eps, total_mass })
+    pub fn build(&mut self, evaluation: &ForceRequest, total_mass: f64) -> Result<(), DeviceError> {
+        let ForceRequest { position, mass, g, eps, .. } = *evaluation;
+        self.tree.build(&BodyColumns { position, mass, g, eps, total_mass })
     }
 
-    pub fn find_moments(&mut self, evaluation: &Evaluation) -> Result<(), DeviceError> {
+    pub fn find_moments(&mut self, evaluation: &ForceRequest) -> Result<(), DeviceError> {
         let (theta, alpha) = angles(evaluation);
         self.tree.find_moments(theta, alpha.is_some())
     }
 
-    pub fn walk(&mut self, builder: &mut Builder, evaluation: &Evaluation) -> Result<(), DeviceError> {
+    pub fn walk(&mut self, builder: &mut Builder, evaluation: &ForceRequest) -> Result<(), DeviceError> {
         let (_, alpha) = angles(evaluation);
         let which = usize::from(evaluation.potential.is_some()) + 2 * usize::from(alpha.is_some());
         let Walker { kernel, groups } = self.walker(builder, which)?;
@@ -137,7 +137,7 @@ impl Walk {
         args.extend(evaluation.acceleration.args());
         args.push(evaluation.potential.unwrap_or(evaluation.acceleration.x).into());
         args.push((&self.statistics).into());
-        device_of(evaluation).queue().launch(&kernel, groups, GROUP, &args)
+        device_of(evaluation).queue().launch(&kernel, groups, BLOCK_SIZE, &args)
     }
 
     /// Body terms, cell terms and the most of a body, then cells and groups of the last evaluation; waits for it.
@@ -157,6 +157,6 @@ impl Walk {
     }
 }
 
-fn device_of<'a>(evaluation: &Evaluation<'a>) -> &'a Device {
+fn device_of<'a>(evaluation: &ForceRequest<'a>) -> &'a Device {
     evaluation.mass.device()
 }

@@ -86,13 +86,13 @@ FUNCTION void sum_cell(GLOBAL const double* RESTRICT frame, double theta, uint n
 }
 
 // From the last cell, where most that await no other are, to the first.
-KERNEL(BLOCK)
+KERNEL(BLOCK_SIZE)
 moments(GLOBAL const double* RESTRICT frame, double theta, uint n, GLOBAL uint* node, GLOBAL uint* child,
     GLOBAL const uint* RESTRICT parent, GLOBAL const uint* RESTRICT awaited, GLOBAL uint* arrived, GLOBAL uint* count,
     GLOBAL uint* before, GLOBAL float* near2, GLOBAL const uint* RESTRICT cells)
 {
     const uint all = *cells;
-    for (uint k = GROUP * BLOCK + THREAD; k < all; k += GROUPS * BLOCK) {
+    for (uint k = BLOCK_INDEX * BLOCK_SIZE + THREAD; k < all; k += BLOCK_COUNT * BLOCK_SIZE) {
         uint c = all - 1 - k;
         int is_ready = awaited[c] == 0;
         while (is_ready) {
@@ -108,13 +108,13 @@ moments(GLOBAL const double* RESTRICT frame, double theta, uint n, GLOBAL uint* 
     }
 }
 
-KERNEL(BLOCK)
+KERNEL(BLOCK_SIZE)
 arrange(uint n, GLOBAL const uint* RESTRICT child, GLOBAL const uint* RESTRICT parent,
     GLOBAL const uint* RESTRICT count, GLOBAL const uint* RESTRICT before, GLOBAL uint* RESTRICT order,
     GLOBAL const uint* RESTRICT cells)
 {
     const uint all = *cells;
-    for (uint c = GROUP * BLOCK + THREAD; c < all; c += GROUPS * BLOCK) {
+    for (uint c = BLOCK_INDEX * BLOCK_SIZE + THREAD; c < all; c += BLOCK_COUNT * BLOCK_SIZE) {
         uint start = 0;
         for (uint a = c; a != 0; a = parent[a])
             start += before[a];

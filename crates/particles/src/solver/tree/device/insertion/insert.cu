@@ -1,6 +1,6 @@
 // Kernel 2: the octree by insertion.
 
-// Whether a condition holds for any thread of the group; a barrier, too. `word` is a LOCAL uint.
+// Whether a condition holds for any thread of the group; a barrier, too. `word` is a SHARED uint.
 #if defined(ON_CUDA)
 #define GROUP_ANY(condition, word) __syncthreads_or(condition)
 #else
@@ -166,7 +166,7 @@ FUNCTION void place_body(GLOBAL const double* RESTRICT x, GLOBAL const double* R
 #define UNFINISHED(condition, word) (condition)
 #endif
 
-KERNEL(BLOCK)
+KERNEL(BLOCK_SIZE)
 insert(GLOBAL const double* RESTRICT x, GLOBAL const double* RESTRICT y, GLOBAL const double* RESTRICT z,
     GLOBAL const double* RESTRICT mass, GLOBAL const double* RESTRICT frame, uint n, GLOBAL uint* node,
     GLOBAL uint* child, GLOBAL uint* parent, GLOBAL uint* awaited, GLOBAL uint* arrived, GLOBAL uint* witness,
@@ -180,8 +180,8 @@ insert(GLOBAL const double* RESTRICT x, GLOBAL const double* RESTRICT y, GLOBAL 
     tree.arrived = arrived;
     tree.witness = witness;
     tree.cells = cells;
-    LOCAL uint word;
-    uint i = GROUP * BLOCK + THREAD, cell = 0, level = 0;
+    SHARED uint word;
+    uint i = BLOCK_INDEX * BLOCK_SIZE + THREAD, cell = 0, level = 0;
     int is_new = 1, unfinished;
     Key key;
     key.x = key.y = key.z = key.i = 0;
@@ -194,7 +194,7 @@ insert(GLOBAL const double* RESTRICT x, GLOBAL const double* RESTRICT y, GLOBAL 
             }
             is_new = attempt(tree, x, y, z, frame, n, key, &cell, &level);
             if (is_new)
-                i += GROUPS * BLOCK;
+                i += BLOCK_COUNT * BLOCK_SIZE;
         }
         unfinished = UNFINISHED(i < n, &word);
     } while (unfinished);

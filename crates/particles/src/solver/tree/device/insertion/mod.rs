@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use orrery_device::{Arg, Buffer, Device, DeviceError, Event, Kernel, Math, Origin, Source};
 
-use super::{Evaluation, Form, Report, Stages, Strategy};
+use super::{ForceRequest, Report, Stages, TreeAlgorithm, TreeDeviceStrategy};
 use crate::settings::Acceptance;
 use crate::solver::direct::device::Columns;
 
@@ -33,7 +33,7 @@ const MOST_BODIES: usize = 1 << 30;
 const SAFE_THETA: f64 = 1.15;
 
 /// Threads a group of the kernels that build.
-const BLOCK: u32 = 256;
+const BLOCK_SIZE: u32 = 256;
 
 /// Numbers of a part of the box in `box.cu`, words of its frame, and numbers a group counts in `walk.cu`.
 const EXTREMES: usize = 7;
@@ -102,14 +102,14 @@ pub fn bytes(n: usize) -> u64 {
 }
 
 impl Insertion {
-    /// For `n` bodies, by a strategy whose form is [`Form::Insertion`]; any other form counts as one with all its flags.
-    pub fn new(device: &Device, n: usize, strategy: &Strategy) -> Result<Self, DeviceError> {
+    /// For `n` bodies, by a strategy whose form is [`TreeAlgorithm::Insertion`]; any other form counts as one with all its flags.
+    pub fn new(device: &Device, n: usize, strategy: &TreeDeviceStrategy) -> Result<Self, DeviceError> {
         if n > MOST_BODIES {
             return Err(DeviceError::Length { device: device.title(), expected: MOST_BODIES, got: n });
         }
         let (is_sorted, votes, throttled) = match strategy.form {
-            Form::Insertion { sorted, vote, throttled } => (sorted, vote, throttled),
-            Form::Groups => (true, true, true),
+            TreeAlgorithm::Insertion { sorted, vote, throttled } => (sorted, vote, throttled),
+            TreeAlgorithm::Groups => (true, true, true),
         };
         // Lanes that are only threads of a group meet at its barriers: there, a warp is a group.
         let has_lanes = device.properties().capability.is_some();
@@ -123,9 +123,10 @@ impl Insertion {
             times.push((format!("insertion: {name}"), module.origin(), module.build_time()));
             Ok(module)
         };
-        let find_box = build("box.cu", BOX, &[("BLOCK", BLOCK)])?;
-        let insert = build("insert.cu", INSERT, &[("BLOCK", BLOCK), ("THROTTLED", throttled.into())])?;
-        let cells = build("cells.cu", CELLS, &[("BLOCK", BLOCK)])?;
+        let find_box = build("box.cu", BOX, &[("BLOCK_SIZE", BLOCK_SIZE)])?;
+        let insert =
+            build("insert.cu", INSERT, &[("BLOCK_SIZE", BLOCK_SIZE), ("THROTTLED", throttled.into())])?;
+        let cells = build("cells.cu", CELLS, &[("BLOCK_SIZE", BLOCK_SIZE)])?;
         let values = [("WALKERS", walkers), ("SORTED", is_sorted.into()), ("VOTE", votes.into())];
         let walk = build("walk.cu", WALK, &values)?;
         let kernels = Kernels {
@@ -136,9 +137,9 @@ impl Insertion {
             walk: walk.kernel("walk")?,
         };
         // As many groups as fit at once.
-        let a_multiprocessor = kernels.insert.groups_a_multiprocessor(BLOCK).unwrap_or(4).max(1);
-        let fitting = device.properties().multiprocessors.max(1) * a_multiprocessor;
-        let groups = fitting.min((n as u32).div_ceil(BLOCK)).max(1);
+        let blocks_per_sm = kernels.insert.blocks_per_sm(BLOCK_SIZE).unwrap_or(4).max(1);
+        let fitting = device.properties().multiprocessors.max(1) * blocks_per_sm;
+        let groups = fitting.min((n as u32).div_ceil(BLOCK_SIZE)).max(1);
         Ok(Self {
             n,
             is_sorted,
@@ -166,12 +167,12 @@ impl Insertion {
     }
 
     /// Fills acceleration. Queued, not waited for; refused where potentials are wanted.
-    pub fn queue(&mut self, evaluation: &Evaluation) -> Result<(), DeviceError> {
+    pub fn queue(&mut self, evaluation: &ForceRequest) -> Result<(), DeviceError> {
         self.evaluate(evaluation, &mut || Ok(()))
     }
 
     /// The same, with the time of each stage; waits for them.
-    pub fn stages(&mut self, evaluation: &Evaluation) -> Result<Stages, DeviceError> {
+    pub fn stages(&mut self, evaluation: &ForceRequest) -> Result<Stages, DeviceError> {
         let device = self.device.clone();
         let mut marks: Vec<Event> = Vec::new();
         self.evaluate(evaluation, &mut || {
@@ -189,14 +190,14 @@ impl Insertion {
     /// Calls `mark` before the first kernel and after the second, third, fourth and fifth.
     fn evaluate(
         &mut self,
-        evaluation: &Evaluation,
+        evaluation: &ForceRequest,
         mark: &mut dyn FnMut() -> Result<(), DeviceError>,
     ) -> Result<(), DeviceError> {
         self.check(evaluation)?;
         if self.n == 0 {
             return Ok(());
         }
-        let Evaluation { position, mass, g, eps, acceptance, acceleration, .. } = *evaluation;
+        let ForceRequest { position, mass, g, eps, acceptance, acceleration, .. } = *evaluation;
         let (Acceptance::Geometric { theta } | Acceptance::Relative { theta, .. }) = acceptance;
         let ([x, y, z], [ax, ay, az]) = (args(position), args(acceleration));
         let (n, groups, queue) = (self.n as u32, self.groups, self.device.queue());
@@ -213,7 +214,7 @@ impl Insertion {
         queue.launch(
             &self.kernels.find_box,
             groups,
-            BLOCK,
+            BLOCK_SIZE,
             &[
                 x,
                 y,
@@ -235,7 +236,7 @@ impl Insertion {
         )?;
         let tree = [node, child, parent, awaited, arrived, count, cells];
         let all = [&[x, y, z, mass.into(), frame, n.into()], &tree[..]].concat();
-        queue.launch(&self.kernels.insert, groups, BLOCK, &all)?;
+        queue.launch(&self.kernels.insert, groups, BLOCK_SIZE, &all)?;
         mark()?;
         let theta = theta.min(SAFE_THETA);
         let all = [
@@ -252,11 +253,11 @@ impl Insertion {
             near2,
             cells,
         ];
-        queue.launch(&self.kernels.moments, groups, BLOCK, &all)?;
+        queue.launch(&self.kernels.moments, groups, BLOCK_SIZE, &all)?;
         mark()?;
         if self.is_sorted {
             let all = [n.into(), child, parent, count, before, order, cells];
-            queue.launch(&self.kernels.arrange, groups, BLOCK, &all)?;
+            queue.launch(&self.kernels.arrange, groups, BLOCK_SIZE, &all)?;
         }
         mark()?;
         let all = [order, node, near2, child, frame, n.into(), (&self.totals).into(), ax, ay, az];
@@ -264,8 +265,8 @@ impl Insertion {
         mark()
     }
 
-    fn check(&self, evaluation: &Evaluation) -> Result<(), DeviceError> {
-        let Evaluation { position, mass, acceleration, potential, .. } = *evaluation;
+    fn check(&self, evaluation: &ForceRequest) -> Result<(), DeviceError> {
+        let ForceRequest { position, mass, acceleration, potential, .. } = *evaluation;
         if potential.is_some() {
             return Err(DeviceError::Kernel {
                 device: self.device.title(),

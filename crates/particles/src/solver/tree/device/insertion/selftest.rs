@@ -9,8 +9,8 @@ use super::Insertion;
 use crate::accuracy::ForceErrors;
 use crate::settings::{Acceptance, Precision};
 use crate::solver::Problem;
-use crate::solver::tree::device::{Evaluation, Form, Order, Report, Strategy};
-use crate::solver::tree::scenes::{Scene, columns};
+use crate::solver::tree::device::{ForceRequest, Order, Report, TreeAlgorithm, TreeDeviceStrategy};
+use crate::solver::tree::test_systems::{TestSystem, columns};
 
 /// All of them.
 pub fn checks() -> Vec<Check> {
@@ -29,16 +29,25 @@ pub fn checks() -> Vec<Check> {
 }
 
 /// What may be sorted, voted on and throttled.
-fn variants() -> [Form; 8] {
-    std::array::from_fn(|k| Form::Insertion { sorted: k & 1 != 0, vote: k & 2 != 0, throttled: k & 4 != 0 })
+fn variants() -> [TreeAlgorithm; 8] {
+    std::array::from_fn(|k| TreeAlgorithm::Insertion {
+        sorted: k & 1 != 0,
+        vote: k & 2 != 0,
+        throttled: k & 4 != 0,
+    })
 }
 
-const ALL: Form = Form::Insertion { sorted: true, vote: true, throttled: true };
-const NONE: Form = Form::Insertion { sorted: false, vote: false, throttled: false };
+const ALL: TreeAlgorithm = TreeAlgorithm::Insertion { sorted: true, vote: true, throttled: true };
+const NONE: TreeAlgorithm = TreeAlgorithm::Insertion { sorted: false, vote: false, throttled: false };
 
-impl Scene {
+impl TestSystem {
     /// What was found, and the tree with which.
-    fn inserted(&self, device: &Device, form: Form, theta: f64) -> Result<(Vec3s, Insertion), String> {
+    fn inserted(
+        &self,
+        device: &Device,
+        form: TreeAlgorithm,
+        theta: f64,
+    ) -> Result<(Vec3s, Insertion), String> {
         let mut insertion = Insertion::new(device, self.mass.len(), &strategy(form)).map_err(in_words)?;
         let found = self.with(&mut insertion, theta, Insertion::queue).map_err(in_words)?;
         Ok((found, insertion))
@@ -49,7 +58,7 @@ impl Scene {
         &self,
         insertion: &mut Insertion,
         theta: f64,
-        call: impl FnOnce(&mut Insertion, &Evaluation) -> Result<T, DeviceError>,
+        call: impl FnOnce(&mut Insertion, &ForceRequest) -> Result<T, DeviceError>,
     ) -> Result<Vec3s, DeviceError> {
         let (device, n) = (insertion.device.clone(), self.mass.len());
         let Vec3s { x, y, z } = &self.position;
@@ -57,7 +66,7 @@ impl Scene {
         let found = [device.zeros(n)?, device.zeros(n)?, device.zeros(n)?];
         let mass = device.upload(&self.mass)?;
         let Problem { g, eps, .. } = self.problem();
-        let evaluation = Evaluation {
+        let evaluation = ForceRequest {
             position: columns(&position),
             mass: &mass,
             g,
@@ -72,7 +81,7 @@ impl Scene {
     }
 
     /// Holds a variant against the plain sum.
-    fn hold(&self, device: &Device, form: Form, theta: f64, limits: Limits) -> Result<(), String> {
+    fn hold(&self, device: &Device, form: TreeAlgorithm, theta: f64, limits: Limits) -> Result<(), String> {
         let (found, right) = (self.inserted(device, form, theta)?.0, self.right().acceleration);
         let n = self.mass.len();
         let said = |what: String| Err(format!("{form:?}, n = {n}, theta = {theta}: {what}"));
@@ -92,8 +101,14 @@ impl Scene {
     }
 }
 
-fn strategy(form: Form) -> Strategy {
-    Strategy { form, precision: Precision::Single, order: Order::Monopole, leaf_size: 1, group_size: 32 }
+fn strategy(form: TreeAlgorithm) -> TreeDeviceStrategy {
+    TreeDeviceStrategy {
+        form,
+        precision: Precision::Single,
+        order: Order::Monopole,
+        leaf_size: 1,
+        group_size: 32,
+    }
 }
 
 fn in_words(error: DeviceError) -> String {
@@ -138,16 +153,16 @@ fn is_slow(device: &Device) -> bool {
 
 fn against_the_plain_sum(device: &Device) -> Result<(), String> {
     for n in [1, 2, 33, 1000, 5000] {
-        let scene = Scene::cluster(n);
+        let system = TestSystem::cluster(n);
         for theta in [0.3, 0.5, 0.7, 0.9] {
             let forms = if n == 5000 && is_slow(device) { &[ALL][..] } else { &[ALL, NONE] };
             for form in forms {
-                scene.hold(device, *form, theta, Limits::of(theta))?;
+                system.hold(device, *form, theta, Limits::of(theta))?;
             }
         }
     }
     // Nothing hides the rounding of a near pair's coordinates.
-    let hard = Scene { eps: 0.0, ..Scene::cluster(1000) };
+    let hard = TestSystem { eps: 0.0, ..TestSystem::cluster(1000) };
     hard.hold(device, ALL, 0.5, Limits { max: 0.4, ..Limits::of(0.5) })
 }
 
@@ -198,9 +213,11 @@ impl Read {
 }
 
 fn tree_is_a_tree(device: &Device) -> Result<(), String> {
-    for scene in [Scene::cluster(1), Scene::cluster(2), Scene::cluster(1000), on_few_places(1000)] {
-        let n = scene.mass.len();
-        let tree = scene.inserted(device, ALL, 0.5)?.1;
+    for system in
+        [TestSystem::cluster(1), TestSystem::cluster(2), TestSystem::cluster(1000), on_few_places(1000)]
+    {
+        let n = system.mass.len();
+        let tree = system.inserted(device, ALL, 0.5)?.1;
         let read = || {
             let (node, child) = (tree.node.to_vec()?, tree.child.to_vec()?);
             let read = Read { n, node, child, count: tree.count.to_vec()?, met: Vec::new(), cells: 0 };
@@ -227,7 +244,7 @@ fn tree_is_a_tree(device: &Device) -> Result<(), String> {
 fn all_opened(device: &Device) -> Result<(), String> {
     for form in variants() {
         for n in if is_slow(device) { [33, 300] } else { [33, 2000] } {
-            Scene::cluster(n).hold(device, form, 1e-9, Limits::ROUNDING)?;
+            TestSystem::cluster(n).hold(device, form, 1e-9, Limits::ROUNDING)?;
         }
     }
     Ok(())
@@ -242,16 +259,16 @@ fn degenerate(device: &Device) -> Result<(), String> {
         for n in [2, 33, 1000] {
             // Nothing accepted: the plain sum, but for places that lie off the origin, where f32 has fewer digits.
             let limits = Limits { p99: 1e-3, max: 1e-1, ..Limits::ROUNDING };
-            Scene::cluster(n).moved(line).hold(device, form, 1e-9, limits)?;
+            TestSystem::cluster(n).moved(line).hold(device, form, 1e-9, limits)?;
             for theta in [0.3, 0.7] {
-                Scene::cluster(n).moved(flat).hold(device, form, theta, Limits::of_few(theta))?;
-                Scene::cluster(n).moved(line).hold(device, form, theta, Limits::on_a_line(theta))?;
-                Scene::cluster(n).moved(axis).hold(device, form, theta, Limits::on_a_line(theta))?;
+                TestSystem::cluster(n).moved(flat).hold(device, form, theta, Limits::of_few(theta))?;
+                TestSystem::cluster(n).moved(line).hold(device, form, theta, Limits::on_a_line(theta))?;
+                TestSystem::cluster(n).moved(axis).hold(device, form, theta, Limits::on_a_line(theta))?;
                 for eps in [0.01, 0.0] {
-                    let scene = Scene { eps, ..Scene::cluster(n).moved(point) };
+                    let system = TestSystem { eps, ..TestSystem::cluster(n).moved(point) };
                     // The sum without softening is no number.
                     let right = vec![0.0; n];
-                    let found = scene.inserted(device, form, theta)?.0;
+                    let found = system.inserted(device, form, theta)?.0;
                     if [found.x, found.y, found.z].iter().any(|column| *column != right) {
                         return Err(format!("{form:?}, n = {n}, eps = {eps}: a point pulls itself"));
                     }
@@ -263,9 +280,9 @@ fn degenerate(device: &Device) -> Result<(), String> {
 }
 
 /// All bodies on a few places.
-fn on_few_places(n: usize) -> Scene {
-    let places = Scene::cluster(11).position;
-    Scene::cluster(n).moved(|i, _| places.get(i * i % 11))
+fn on_few_places(n: usize) -> TestSystem {
+    let places = TestSystem::cluster(11).position;
+    TestSystem::cluster(n).moved(|i, _| places.get(i * i % 11))
 }
 
 fn shared_places(device: &Device) -> Result<(), String> {
@@ -274,12 +291,12 @@ fn shared_places(device: &Device) -> Result<(), String> {
             on_few_places(n).hold(device, form, 0.5, Limits::of_few(0.5))?;
             // Pairs so near that they part only far down, and pairs that share their point of the grid and no more.
             for distance in [1e-7, 1e-12] {
-                let pairs = Scene::cluster(n).position;
+                let pairs = TestSystem::cluster(n).position;
                 let beside = |i: usize, p: [f64; 3]| match i % 2 {
                     0 => p,
                     _ => pairs.get(i - 1).map(|c| c + distance),
                 };
-                Scene::cluster(n).moved(beside).hold(device, form, 0.5, Limits::of_few(0.5))?;
+                TestSystem::cluster(n).moved(beside).hold(device, form, 0.5, Limits::of_few(0.5))?;
             }
         }
     }
@@ -292,7 +309,7 @@ fn far_body(device: &Device) -> Result<(), String> {
         for distance in [1e6, 1e9, 1e10] {
             for i in [0, 17] {
                 let far = |k, p: [f64; 3]| if k == i { [distance, -2.0 * distance, distance] } else { p };
-                Scene::cluster(300).moved(far).hold(device, form, 0.5, Limits::of(0.5))?;
+                TestSystem::cluster(300).moved(far).hold(device, form, 0.5, Limits::of(0.5))?;
             }
         }
     }
@@ -301,15 +318,15 @@ fn far_body(device: &Device) -> Result<(), String> {
 
 fn unequal_masses(device: &Device) -> Result<(), String> {
     for n in [33, 1000] {
-        let mut scene = Scene::cluster(n);
-        for (i, mass) in scene.mass.iter_mut().enumerate() {
+        let mut system = TestSystem::cluster(n);
+        for (i, mass) in system.mass.iter_mut().enumerate() {
             let draw = Draws::new(n as u64, 4, i as u64).uniform();
             *mass = if i % 7 == 3 { 0.0 } else { *mass * 10f64.powf(4.0 * draw - 2.0) };
         }
         for form in [ALL, NONE] {
-            scene.hold(device, form, 0.5, Limits::of_few(0.5))?;
+            system.hold(device, form, 0.5, Limits::of_few(0.5))?;
         }
-        let massless = Scene { mass: vec![0.0; n], ..scene };
+        let massless = TestSystem { mass: vec![0.0; n], ..system };
         massless.hold(device, ALL, 0.5, Limits::ROUNDING)?;
     }
     Ok(())
@@ -317,10 +334,10 @@ fn unequal_masses(device: &Device) -> Result<(), String> {
 
 /// Throttling changes no bit. Nor does the order where bodies walk alone: with a vote it changes who votes together.
 fn variants_agree(device: &Device) -> Result<(), String> {
-    let scene = Scene::cluster(if is_slow(device) { 1000 } else { 20_000 });
+    let system = TestSystem::cluster(if is_slow(device) { 1000 } else { 20_000 });
     let found = |sorted, vote, throttled| {
-        let form = Form::Insertion { sorted, vote, throttled };
-        scene.inserted(device, form, 0.6).map(|(found, _)| found)
+        let form = TreeAlgorithm::Insertion { sorted, vote, throttled };
+        system.inserted(device, form, 0.6).map(|(found, _)| found)
     };
     let alone = found(false, false, false)?;
     for (sorted, throttled) in [(false, true), (true, false), (true, true)] {
@@ -334,7 +351,7 @@ fn variants_agree(device: &Device) -> Result<(), String> {
             return Err(format!("vote, sorted {sorted}: other bits when throttled"));
         }
         // More cells are opened, none fewer.
-        let all: Vec<usize> = (0..scene.mass.len()).collect();
+        let all: Vec<usize> = (0..system.mass.len()).collect();
         let error = ForceErrors::of(&votes, &all, &alone).p99;
         if error > Limits::of(0.6).p99 {
             return Err(format!("vote, sorted {sorted}: {error:.1e} from the walk without"));
@@ -346,13 +363,14 @@ fn variants_agree(device: &Device) -> Result<(), String> {
 /// Whichever thread won which race, and whatever the tree held before.
 fn same_bits(device: &Device) -> Result<(), String> {
     let n = 3000;
-    for scene in [Scene::cluster(n), on_few_places(n)] {
+    for system in [TestSystem::cluster(n), on_few_places(n)] {
         for form in [ALL, NONE] {
-            let (first, mut insertion) = scene.inserted(device, form, 0.7)?;
-            let other = Scene { eps: 1.0, ..Scene::cluster(n).moved(|_, [x, y, z]| [9.0 * y, z, -x]) };
+            let (first, mut insertion) = system.inserted(device, form, 0.7)?;
+            let other =
+                TestSystem { eps: 1.0, ..TestSystem::cluster(n).moved(|_, [x, y, z]| [9.0 * y, z, -x]) };
             for _ in 0..3 {
                 other.with(&mut insertion, 0.3, Insertion::queue).map_err(in_words)?;
-                if scene.with(&mut insertion, 0.7, Insertion::stages).map_err(in_words)? != first {
+                if system.with(&mut insertion, 0.7, Insertion::stages).map_err(in_words)? != first {
                     return Err(format!("{form:?}: two evaluations differ"));
                 }
             }

@@ -4,7 +4,7 @@
 // at once, in the order of octants; the others go on the stack, which so never holds more than seven of a level but
 // the last, where it may be eight.
 //
-// VOTE: the lanes of a warp walk together, with one stack in LOCAL memory; its first lanes read the children for all,
+// VOTE: the lanes of a warp walk together, with one stack in SHARED memory; its first lanes read the children for all,
 // and a cell is opened as soon as one lane must. Without: every thread for itself.
 
 #define STACK (8 * LEVELS)
@@ -20,9 +20,9 @@ walk(GLOBAL const uint* RESTRICT order, GLOBAL const float4* RESTRICT node, GLOB
     GLOBAL const uint* RESTRICT child, GLOBAL const double* RESTRICT frame, uint n, GLOBAL ulong* RESTRICT totals,
     GLOBAL double* RESTRICT ax, GLOBAL double* RESTRICT ay, GLOBAL double* RESTRICT az)
 {
-    LOCAL uint body_terms[WALKERS];
-    LOCAL uint cell_terms[WALKERS];
-    const uint turn = GROUP * WALKERS + THREAD;
+    SHARED uint body_terms[WALKERS];
+    SHARED uint cell_terms[WALKERS];
+    const uint turn = BLOCK_INDEX * WALKERS + THREAD;
     // Past the last body, the last one once more: it votes as it did.
     const uint mine = turn < n ? turn : n - 1;
 #if SORTED
@@ -36,11 +36,11 @@ walk(GLOBAL const uint* RESTRICT order, GLOBAL const float4* RESTRICT node, GLOB
     uint bodies = 0, cells = 0;
     int top = 1;
 #if VOTE
-    LOCAL uint stacks[WALKERS / LANES][STACK];
-    LOCAL float4 read_nodes[WALKERS / LANES][8];
-    LOCAL float read_near2[WALKERS / LANES][8];
-    LOCAL int read_children[WALKERS / LANES][8];
-    LOCAL uint scratch[WALKERS];
+    SHARED uint stacks[WALKERS / LANES][STACK];
+    SHARED float4 read_nodes[WALKERS / LANES][8];
+    SHARED float read_near2[WALKERS / LANES][8];
+    SHARED int read_children[WALKERS / LANES][8];
+    SHARED uint scratch[WALKERS];
     const int warp = THREAD / LANES;
     if (LANE == 0)
         stacks[warp][0] = 0;
@@ -123,8 +123,8 @@ walk(GLOBAL const uint* RESTRICT order, GLOBAL const float4* RESTRICT node, GLOB
             of_cells += cell_terms[t];
             most = both > most ? both : most;
         }
-        totals[(size_t)GROUP * TOTALS] = of_bodies;
-        totals[(size_t)GROUP * TOTALS + 1] = of_cells;
-        totals[(size_t)GROUP * TOTALS + 2] = most;
+        totals[(size_t)BLOCK_INDEX * TOTALS] = of_bodies;
+        totals[(size_t)BLOCK_INDEX * TOTALS + 1] = of_cells;
+        totals[(size_t)BLOCK_INDEX * TOTALS + 2] = most;
     }
 }

@@ -4,13 +4,13 @@ use orrery_device::{Buffer, Device, DeviceError};
 use orrery_model::Vec3s;
 use orrery_model::rng::Draws;
 
-use super::device::{DeviceTree, Evaluation, Strategy};
+use super::device::{DeviceTree, ForceRequest, TreeDeviceStrategy};
 use crate::settings::Acceptance;
 use crate::solver::direct::device::Columns;
-use crate::solver::{Forces, Problem, twin};
+use crate::solver::{Forces, Problem, reference};
 
 /// Bodies at rest.
-pub(crate) struct Scene {
+pub(crate) struct TestSystem {
     pub position: Vec3s,
     pub mass: Vec<f64>,
     pub eps: f64,
@@ -22,7 +22,7 @@ pub(crate) fn columns(vectors: &[Buffer<f64>; 3]) -> Columns<'_> {
     Columns { x, y, z }
 }
 
-impl Scene {
+impl TestSystem {
     fn new(n: usize, place: impl Fn(&mut Draws) -> [f64; 3]) -> Self {
         let mut position = Vec3s::default();
         (0..n as u64).for_each(|i| position.push(place(&mut Draws::new(n as u64, 3, i))));
@@ -101,7 +101,7 @@ impl Scene {
     /// By the plain sum.
     pub fn right(&self) -> Forces {
         let (acceleration, potential) =
-            twin::some(&self.problem(), &(0..self.mass.len()).collect::<Vec<_>>());
+            reference::forces_on(&self.problem(), &(0..self.mass.len()).collect::<Vec<_>>());
         Forces { acceleration, potential: Some(potential) }
     }
 
@@ -109,7 +109,7 @@ impl Scene {
     pub fn on(
         &self,
         device: &Device,
-        strategy: &Strategy,
+        strategy: &TreeDeviceStrategy,
         acceptance: Acceptance,
         with_potential: bool,
         previous: Option<&Vec3s>,
@@ -123,7 +123,7 @@ impl Scene {
         let (mass, potential) = (device.upload(&self.mass)?, device.zeros(n)?);
         let mut tree = DeviceTree::new(device, n, strategy)?;
         let Problem { g, eps, .. } = self.problem();
-        tree.forces(&Evaluation {
+        tree.forces(&ForceRequest {
             position: columns(&position),
             mass: &mass,
             g,

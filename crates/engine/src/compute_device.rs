@@ -2,27 +2,27 @@
 
 use orrery_device::{Choice, Device};
 use orrery_io::show_bytes;
-use orrery_particles::bodies::{Place, needed_bytes};
+use orrery_particles::bodies::{DeviceSetup, needed_bytes};
 use orrery_particles::settings::{GravitySettings, IntegratorChoice, Precision};
 use orrery_particles::simd::InstructionSet;
-use orrery_particles::solver::device::Strategy;
+use orrery_particles::solver::device::DeviceStrategy;
 use orrery_particles::solver::direct;
 
 use crate::error::EngineError;
 
 /// Knows how a device sums all pairs of so many bodies quickest, where someone has measured it.
-pub type Tuned = fn(&Device, usize, Precision) -> Option<direct::device::Strategy>;
+pub type Tuned = fn(&Device, usize, Precision) -> Option<direct::device::DirectDeviceStrategy>;
 
 /// What a run is told of where to compute; the processor, unless anything is said.
 #[derive(Clone, Copy, Debug)]
-pub struct Wish {
+pub struct DeviceRequest {
     /// The device.
     pub choice: Choice,
     /// What was measured on devices.
     pub tuned: Option<Tuned>,
 }
 
-impl Default for Wish {
+impl Default for DeviceRequest {
     fn default() -> Self {
         Self { choice: Choice::Cpu, tuned: None }
     }
@@ -30,21 +30,21 @@ impl Default for Wish {
 
 /// Where forces are computed.
 #[derive(Clone, Debug)]
-pub struct Spot {
+pub struct ComputeDevice {
     /// `None` is the processor.
     pub device: Option<Device>,
     /// Why it is not the device that `auto` takes otherwise.
     pub reason: Option<String>,
 }
 
-impl Spot {
+impl ComputeDevice {
     fn processor(reason: String) -> Self {
         Self { device: None, reason: Some(reason) }
     }
 }
 
 /// In words: "cuda:0, NVIDIA H200" or "cpu (avx512), 8 threads".
-impl std::fmt::Display for Spot {
+impl std::fmt::Display for ComputeDevice {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match &self.device {
             Some(device) => write!(f, "{}, {}", device.label(), device.properties().name)?,
@@ -58,56 +58,56 @@ impl std::fmt::Display for Spot {
 }
 
 /// What `choice` means on this machine.
-pub fn find(choice: Choice) -> Result<Spot, EngineError> {
-    Ok(Spot { device: Device::open(choice)?, reason: None })
+pub fn find(choice: Choice) -> Result<ComputeDevice, EngineError> {
+    Ok(ComputeDevice { device: Device::open(choice)?, reason: None })
 }
 
-/// The same spot if it has room for `n` bodies; `auto` goes back to the processor where it has not.
+/// The same selected if it has room for `n` bodies; `auto` goes back to the processor where it has not.
 pub fn with_room(
-    spot: Spot,
+    selected: ComputeDevice,
     choice: Choice,
     n: usize,
     gravity: &GravitySettings,
     integrator: IntegratorChoice,
-) -> Result<Spot, EngineError> {
-    let Some(device) = &spot.device else { return Ok(spot) };
+) -> Result<ComputeDevice, EngineError> {
+    let Some(device) = &selected.device else { return Ok(selected) };
     let (needed, free) = (needed_bytes(device, n as u64, gravity, integrator), device.memory()?.free);
     if needed <= free {
-        return Ok(spot);
+        return Ok(selected);
     }
     let (needed, free) = (show_bytes(needed), show_bytes(free));
     let label = device.label();
     if choice == Choice::Auto {
-        return Ok(Spot::processor(format!("{n} bodies need {needed} on {label}, {free} are free")));
+        return Ok(ComputeDevice::processor(format!("{n} bodies need {needed} on {label}, {free} are free")));
     }
     let device = device.title();
     Err(EngineError::DeviceMemory { device, count: n, needed, free })
 }
 
 /// Whether someone has found something better for `n` bodies than the default.
-pub fn is_tuned(place: &Place, n: usize, gravity: &GravitySettings) -> bool {
-    place.strategy != Strategy::resolve(&place.device, n, gravity)
+pub fn is_tuned(setup: &DeviceSetup, n: usize, gravity: &GravitySettings) -> bool {
+    setup.strategy != DeviceStrategy::resolve(&setup.device, n, gravity)
 }
 
-impl Wish {
-    /// The place for `n` bodies on a spot; `None` is the processor. A strategy that was `recorded` is used again, so that
+impl DeviceRequest {
+    /// The setup for `n` bodies on the selected device; `None` is the processor. A strategy that was `recorded` is used again, so that
     /// the bits are the same.
-    pub fn place(
+    pub fn setup(
         &self,
-        spot: &Spot,
+        selected: &ComputeDevice,
         n: usize,
         gravity: &GravitySettings,
-        recorded: Option<Strategy>,
-    ) -> Option<Place> {
-        let device = spot.device.as_ref()?;
-        let place = Place::new(device, n, gravity);
-        let tuned = || match place.strategy {
-            Strategy::Direct(_) => self.tuned.and_then(|tuned| tuned(device, n, gravity.precision)),
-            Strategy::Tree(_) => None,
+        recorded: Option<DeviceStrategy>,
+    ) -> Option<DeviceSetup> {
+        let device = selected.device.as_ref()?;
+        let setup = DeviceSetup::new(device, n, gravity);
+        let tuned = || match setup.strategy {
+            DeviceStrategy::Direct(_) => self.tuned.and_then(|tuned| tuned(device, n, gravity.precision)),
+            DeviceStrategy::Tree(_) => None,
         };
-        Some(match recorded.or_else(|| tuned().map(Strategy::Direct)) {
-            Some(strategy) => Place { strategy, ..place },
-            None => place,
+        Some(match recorded.or_else(|| tuned().map(DeviceStrategy::Direct)) {
+            Some(strategy) => DeviceSetup { strategy, ..setup },
+            None => setup,
         })
     }
 }

@@ -3,7 +3,7 @@
 //
 //   0 one thread for all          4 reciprocal square root       8 without the `if`
 //   1 one thread a body           5 two loops, no `if`            9 terms arranged for FMA
-//   2 structure of arrays         6 tiles in LOCAL memory        10 unrolled further (UNROLL_BY)
+//   2 structure of arrays         6 tiles in SHARED memory        10 unrolled further (UNROLL_BY)
 //   3 parameters in CONSTANT      7 unrolled                     11, 12: the same text, other compiler flags
 
 typedef struct {
@@ -15,7 +15,7 @@ KERNEL(128)
 convert(GLOBAL const double* RESTRICT x, GLOBAL const double* RESTRICT y, GLOBAL const double* RESTRICT z,
     GLOBAL const double* RESTRICT mass, GLOBAL const double* RESTRICT frame, int n, GLOBAL float* RESTRICT bodies)
 {
-    const int i = GROUP * 128 + THREAD;
+    const int i = BLOCK_INDEX * 128 + THREAD;
     if (i >= n)
         return;
     const float px = (float)((x[i] - frame[0]) * frame[3]), py = (float)((y[i] - frame[1]) * frame[3]),
@@ -38,7 +38,7 @@ KERNEL(128)
 scale(GLOBAL const float* RESTRICT sums, GLOBAL const double* RESTRICT frame, int n, GLOBAL double* RESTRICT ax,
     GLOBAL double* RESTRICT ay, GLOBAL double* RESTRICT az)
 {
-    const int i = GROUP * 128 + THREAD;
+    const int i = BLOCK_INDEX * 128 + THREAD;
     if (i >= n)
         return;
     ax[i] = frame[6] * sums[i];
@@ -70,7 +70,7 @@ scale(GLOBAL const float* RESTRICT sums, GLOBAL const double* RESTRICT frame, in
 
 #if RUNG < 2
 
-KERNEL(BLOCK)
+KERNEL(BLOCK_SIZE)
 sum_pairs(GLOBAL const float* RESTRICT bodies, float eps2, int n, GLOBAL float* RESTRICT sums)
 {
     GLOBAL const Body* body = (GLOBAL const Body*)bodies;
@@ -79,7 +79,7 @@ sum_pairs(GLOBAL const float* RESTRICT bodies, float eps2, int n, GLOBAL float* 
         return;
     for (int i = 0; i < n; i++) {
 #else
-    const int i = GROUP * BLOCK + THREAD;
+    const int i = BLOCK_INDEX * BLOCK_SIZE + THREAD;
     if (i < n) {
 #endif
         const float px = body[i].x, py = body[i].y, pz = body[i].z;
@@ -102,7 +102,7 @@ sum_pairs(GLOBAL const float* RESTRICT bodies, float eps2, int n, GLOBAL float* 
 #define PARAMETERS CONSTANT_POINTER const float* RESTRICT parameters
 #endif
 
-KERNEL(BLOCK)
+KERNEL(BLOCK_SIZE)
 sum_pairs(GLOBAL const float* RESTRICT bodies, PARAMETERS, GLOBAL float* RESTRICT sums)
 {
 #if RUNG > 2
@@ -110,7 +110,7 @@ sum_pairs(GLOBAL const float* RESTRICT bodies, PARAMETERS, GLOBAL float* RESTRIC
     const int n = (int)FLOAT_BITS(parameters[1]);
 #endif
     GLOBAL const float *x = bodies, *y = bodies + n, *z = bodies + 2 * (size_t)n, *mass = bodies + 3 * (size_t)n;
-    const int own = GROUP * BLOCK + THREAD;
+    const int own = BLOCK_INDEX * BLOCK_SIZE + THREAD;
 #if RUNG < 6
     const int i = own;
     if (i < n) {
@@ -128,12 +128,12 @@ sum_pairs(GLOBAL const float* RESTRICT bodies, PARAMETERS, GLOBAL float* RESTRIC
 #endif
 #else
     // Threads past the last body help to load tiles.
-    LOCAL float tile[4][BLOCK];
+    SHARED float tile[4][BLOCK_SIZE];
     const int i = own < n ? own : n - 1;
     {
         const float px = x[i], py = y[i], pz = z[i];
         float ax = 0.0f, ay = 0.0f, az = 0.0f;
-        for (int first = 0; first < n; first += BLOCK) {
+        for (int first = 0; first < n; first += BLOCK_SIZE) {
             const int s = first + THREAD;
             BARRIER();
             // Filled up with massless bodies, so that the loop below has a fixed length.
@@ -147,7 +147,7 @@ sum_pairs(GLOBAL const float* RESTRICT bodies, PARAMETERS, GLOBAL float* RESTRIC
 #else
             UNROLL(UNROLL_BY)
 #endif
-            for (int t = 0; t < BLOCK; t++) {
+            for (int t = 0; t < BLOCK_SIZE; t++) {
 #if RUNG < 8
                 if (first + t != i)
 #endif

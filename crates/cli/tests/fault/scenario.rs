@@ -26,7 +26,7 @@ pub struct Fault {
 }
 
 /// A case and its undisturbed run.
-pub struct Scene {
+pub struct FaultScenario {
     room: Room,
     /// `CASE --set ...`
     case: Vec<String>,
@@ -36,13 +36,13 @@ pub struct Scene {
     pub calls: Vec<Call>,
 }
 
-/// A run of the scene's case on a disk of its own.
+/// A run of the scenario's case on a disk of its own.
 pub struct Trial<'a> {
-    scene: &'a Scene,
+    scenario: &'a FaultScenario,
     disk: PathBuf,
 }
 
-impl Scene {
+impl FaultScenario {
     /// Some thirty bodies for six steps, with every kind of output.
     pub fn small(more: &[&str]) -> Self {
         let sets = [
@@ -59,9 +59,9 @@ impl Scene {
     }
 
     pub fn new(case: &str, sets: &[&str]) -> Self {
-        let mut scene = Self::unwatched(case, sets);
-        (scene.expected, scene.calls) = scene.watch();
-        scene
+        let mut scenario = Self::unwatched(case, sets);
+        (scenario.expected, scenario.calls) = scenario.watch();
+        scenario
     }
 
     /// One whose undisturbed run takes too long to be looked at.
@@ -94,7 +94,7 @@ impl Scene {
     pub fn trial(&self, name: &str) -> Trial<'_> {
         let disk = self.room.path(name);
         fs::create_dir(&disk).expect("a new folder");
-        Trial { scene: self, disk }
+        Trial { scenario: self, disk }
     }
 
     /// How many storage calls an undisturbed run makes, of one kind or of all.
@@ -104,8 +104,8 @@ impl Scene {
 }
 
 impl Trial<'_> {
-    pub fn scene(&self) -> &Scene {
-        self.scene
+    pub fn scenario(&self) -> &FaultScenario {
+        self.scenario
     }
 
     pub fn disk(&self) -> &Path {
@@ -120,7 +120,7 @@ impl Trial<'_> {
     pub fn arguments(&self, more: &[&str]) -> Vec<String> {
         let out = self.out().display().to_string();
         let mut arguments = vec!["run".to_owned()];
-        arguments.extend(self.scene.case.iter().cloned());
+        arguments.extend(self.scenario.case.iter().cloned());
         arguments.extend(
             ["--out", &out, "--threads", "1"].into_iter().chain(more.iter().copied()).map(str::to_owned),
         );
@@ -131,7 +131,7 @@ impl Trial<'_> {
     pub fn command(&self, more: &[&str], fault: Fault) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_orrery"));
         command.args(self.arguments(more));
-        command.env("LD_PRELOAD", self.scene.room.path("shim.so")).env("FAULT_ROOT", &self.disk);
+        command.env("LD_PRELOAD", self.scenario.room.path("shim.so")).env("FAULT_ROOT", &self.disk);
         if fault.at > 0 {
             command.env("FAULT_DO", fault.what).env("FAULT_AT", fault.at.to_string());
             command.env("FAULT_TIMES", fault.times.to_string());
@@ -163,7 +163,7 @@ impl Trial<'_> {
         if said.contains("damaged") {
             return Err(format!("a checkpoint was damaged: {said}"));
         }
-        match difference(&self.content(), &self.scene.expected) {
+        match difference(&self.content(), &self.scenario.expected) {
             None => Ok(step_taken_up(&said)),
             Some(difference) => Err(format!("resumed, but {difference}")),
         }
@@ -182,7 +182,7 @@ impl Trial<'_> {
 
 impl Drop for Trial<'_> {
     fn drop(&mut self) {
-        // Thousands of them would fill the disk before the scene ends.
+        // Thousands of them would fill the disk before the scenario ends.
         let _ = fs::remove_dir_all(&self.disk);
     }
 }

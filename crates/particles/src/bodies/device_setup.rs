@@ -4,31 +4,33 @@ use orrery_device::{Buffer, Device, DeviceError};
 
 use super::device::{Vectors, zeros};
 use crate::settings::{GravitySettings, IntegratorChoice, Precision};
-use crate::solver::device::{DeviceSolver, Strategy};
-use crate::solver::direct::device::{DeviceDirect, Strategy as Pairs};
+use crate::solver::device::{DeviceSolver, DeviceStrategy};
+use crate::solver::direct::device::{DeviceDirect, DirectDeviceStrategy};
 
 /// A device, and how it computes forces.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub struct DeviceSetup {
     /// The device.
     pub device: Device,
     /// How it computes. Another strategy gives other last bits.
-    pub strategy: Strategy,
+    pub strategy: DeviceStrategy,
 }
 
-impl Place {
+impl DeviceSetup {
     /// The default for so many bodies.
     pub fn new(device: &Device, n: usize, settings: &GravitySettings) -> Self {
-        Self { device: device.clone(), strategy: Strategy::resolve(device, n, settings) }
+        Self { device: device.clone(), strategy: DeviceStrategy::resolve(device, n, settings) }
     }
 }
 
 /// How the potential energies of bodies are computed whose forces come from `strategy`, where it is in another way: all
 /// pairs are summed in f64; the tree, which errs by more than f32 does, serves as it is.
-fn for_energies(device: &Device, n: usize, strategy: &Strategy) -> Option<Strategy> {
+fn for_energies(device: &Device, n: usize, strategy: &DeviceStrategy) -> Option<DeviceStrategy> {
     match strategy {
-        Strategy::Direct(_) => Some(Pairs::default_for(device, n, Precision::Double).into()),
-        Strategy::Tree(_) => None,
+        DeviceStrategy::Direct(_) => {
+            Some(DirectDeviceStrategy::default_for(device, n, Precision::Double).into())
+        }
+        DeviceStrategy::Tree(_) => None,
     }
 }
 
@@ -46,7 +48,7 @@ pub fn needed_bytes(
     let jerks = if integrator == IntegratorChoice::Hermite4 { 2 * (3 + 12) } else { 0 };
     // Beyond any memory, before a product overflows.
     let bounded = n.min(1 << 40) as usize;
-    let forces = Strategy::resolve(device, bounded, settings);
+    let forces = DeviceStrategy::resolve(device, bounded, settings);
     let solvers = [Some(forces), for_energies(device, bounded, &forces)];
     solvers
         .into_iter()
@@ -65,8 +67,8 @@ pub struct Solvers {
 }
 
 impl Solvers {
-    pub fn new(place: &Place, n: usize) -> Result<Self, DeviceError> {
-        let forces = DeviceSolver::new(&place.device, n, &place.strategy)?;
+    pub fn new(setup: &DeviceSetup, n: usize) -> Result<Self, DeviceError> {
+        let forces = DeviceSolver::new(&setup.device, n, &setup.strategy)?;
         Ok(Self { forces, energies: None, jerks: None })
     }
 
@@ -76,7 +78,7 @@ impl Solvers {
             (DeviceSolver::Direct(direct), _) => Ok(direct),
             (DeviceSolver::Tree(_), Some(known)) => Ok(known),
             (DeviceSolver::Tree(_), none) => {
-                let strategy = Pairs::default_for(device, n, Precision::Double);
+                let strategy = DirectDeviceStrategy::default_for(device, n, Precision::Double);
                 Ok(none.insert(DeviceDirect::new(device, n, &strategy)?))
             }
         }
@@ -92,9 +94,9 @@ pub struct Energies {
 }
 
 impl Energies {
-    pub fn new(place: &Place, n: usize) -> Result<Self, DeviceError> {
-        let device = &place.device;
-        let solver = for_energies(device, n, &place.strategy);
+    pub fn new(setup: &DeviceSetup, n: usize) -> Result<Self, DeviceError> {
+        let device = &setup.device;
+        let solver = for_energies(device, n, &setup.strategy);
         let solver = solver.map(|strategy| DeviceSolver::new(device, n, &strategy)).transpose()?;
         Ok(Self { solver, acceleration: zeros(device, n)?, potential: device.zeros(n)? })
     }

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::case::OnError;
-use crate::control::{Control, News};
+use crate::control::{Control, RunEvent};
 use crate::error::EngineError;
 
 /// How long to wait before trying a failed write again: at first, and at most.
@@ -17,7 +17,7 @@ pub fn insist<S, T>(
     subject: &mut S,
     on_error: OnError,
     control: &Control,
-    tell: impl Fn(&mut S, News<'_>),
+    tell: impl Fn(&mut S, RunEvent<'_>),
     mut attempt: impl FnMut(&mut S) -> Result<T, EngineError>,
 ) -> Result<T, EngineError> {
     let [mut pause, longest] = PAUSES;
@@ -25,7 +25,7 @@ pub fn insist<S, T>(
     loop {
         match attempt(subject) {
             Err(error) if error.is_of_storage() && on_error == OnError::Wait && !control.is_impatient() => {
-                tell(subject, News::Waiting { error: &error, pause });
+                tell(subject, RunEvent::Waiting { error: &error, pause });
                 let until = Instant::now() + pause;
                 while Instant::now() < until && !control.is_impatient() {
                     std::thread::sleep(GLANCE.min(until.saturating_duration_since(Instant::now())));
@@ -35,7 +35,7 @@ pub fn insist<S, T>(
             }
             outcome => {
                 if waited && outcome.is_ok() {
-                    tell(subject, News::StorageIsBack);
+                    tell(subject, RunEvent::StorageIsBack);
                 }
                 return outcome;
             }

@@ -1,11 +1,11 @@
-//! The steps of the course that this project grew from, kept as rungs of the ladder; see `seed.cu`.
+//! The steps of the course that this project grew from, kept as rungs of the ladder; see `course.cu`.
 
 use orrery_device::{Buffer, Device, DeviceError, Kernel, Math};
 
-use super::{Evaluation, Form, Frame, Strategy};
+use super::{DirectDeviceStrategy, DirectKernel, Frame, PairSumRequest};
 use crate::builder::Builder;
 
-pub(super) struct Seed {
+pub(super) struct CourseKernels {
     device: Device,
     frame: Frame,
     convert: Kernel,
@@ -31,30 +31,36 @@ pub(super) fn bytes(n: usize) -> u64 {
     52 * n as u64
 }
 
-impl Seed {
-    pub(super) fn new(builder: &mut Builder, n: usize, strategy: &Strategy) -> Result<Self, DeviceError> {
+impl CourseKernels {
+    pub(super) fn new(
+        builder: &mut Builder,
+        n: usize,
+        strategy: &DirectDeviceStrategy,
+    ) -> Result<Self, DeviceError> {
         let (rung, math) = match strategy.form {
-            Form::OneThread => (0, Math::Precise),
-            Form::Structs => (1, Math::Precise),
-            Form::Arrays => (2, Math::Precise),
-            Form::Constant => (3, Math::Precise),
-            Form::Rsqrt => (4, Math::Precise),
-            Form::TwoLoops => (5, Math::Precise),
-            Form::Tile => (6, Math::Precise),
-            Form::Unrolled => (7, Math::Precise),
-            Form::NoIf => (8, Math::Precise),
-            Form::Fma => (9, Math::Precise),
-            Form::MoreUnrolled => (10, Math::Precise),
-            Form::FlushToZero => (11, Math::FlushToZero),
-            Form::FastMath | Form::Tiled | Form::PairsOnce | Form::Tensor => (12, Math::Fast),
+            DirectKernel::OneThread => (0, Math::Precise),
+            DirectKernel::Structs => (1, Math::Precise),
+            DirectKernel::Arrays => (2, Math::Precise),
+            DirectKernel::Constant => (3, Math::Precise),
+            DirectKernel::Rsqrt => (4, Math::Precise),
+            DirectKernel::TwoLoops => (5, Math::Precise),
+            DirectKernel::Tile => (6, Math::Precise),
+            DirectKernel::Unrolled => (7, Math::Precise),
+            DirectKernel::NoIf => (8, Math::Precise),
+            DirectKernel::Fma => (9, Math::Precise),
+            DirectKernel::MoreUnrolled => (10, Math::Precise),
+            DirectKernel::FlushToZero => (11, Math::FlushToZero),
+            DirectKernel::FastMath | DirectKernel::Tiled | DirectKernel::PairsOnce | DirectKernel::Tensor => {
+                (12, Math::Fast)
+            }
         };
         let group = if rung == 0 { 32 } else { strategy.block };
         let definitions = [
             ("RUNG", rung.to_string()),
-            ("BLOCK", group.to_string()),
+            ("BLOCK_SIZE", group.to_string()),
             ("UNROLL_BY", strategy.unroll.to_string()),
         ];
-        let module = builder.build("seed.cu", include_str!("seed.cu"), &definitions, math)?;
+        let module = builder.build("course.cu", include_str!("course.cu"), &definitions, math)?;
         let device = builder.device.clone();
         Ok(Self {
             frame: Frame::new(builder)?,
@@ -70,8 +76,8 @@ impl Seed {
         })
     }
 
-    pub(super) fn queue(&mut self, evaluation: &Evaluation) -> Result<(), DeviceError> {
-        let Evaluation { position, mass, acceleration, .. } = *evaluation;
+    pub(super) fn queue(&mut self, evaluation: &PairSumRequest) -> Result<(), DeviceError> {
+        let PairSumRequest { position, mass, acceleration, .. } = *evaluation;
         let frame = self.frame.find(evaluation)?;
         let (queue, n) = (self.device.queue(), mass.len());
         let groups = (n as u32).div_ceil(128);

@@ -9,7 +9,7 @@ use orrery_model::Vec3s;
 use super::Problem;
 
 /// Acceleration and potential of body `i`.
-pub fn one(problem: &Problem, i: usize) -> ([f64; 3], f64) {
+pub fn force_on(problem: &Problem, i: usize) -> ([f64; 3], f64) {
     let (mut acceleration, mut potential) = ([0.0; 3], 0.0);
     let target = problem.position.get(i);
     for (j, source) in problem.position.iter().enumerate() {
@@ -29,8 +29,8 @@ pub fn one(problem: &Problem, i: usize) -> ([f64; 3], f64) {
 }
 
 /// Accelerations and potentials of the bodies `sample`.
-pub fn some(problem: &Problem, sample: &[usize]) -> (Vec3s, Vec<f64>) {
-    let results: Vec<_> = sample.par_iter().map(|&i| one(problem, i)).collect();
+pub fn forces_on(problem: &Problem, sample: &[usize]) -> (Vec3s, Vec<f64>) {
+    let results: Vec<_> = sample.par_iter().map(|&i| force_on(problem, i)).collect();
     let mut acceleration = Vec3s::default();
     results.iter().for_each(|&(a, _)| acceleration.push(a));
     (acceleration, results.into_iter().map(|(_, potential)| potential).collect())
