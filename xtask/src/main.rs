@@ -9,6 +9,7 @@ mod python;
 mod reliability;
 mod report;
 mod shell;
+mod style;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -19,9 +20,10 @@ use shell::Line;
 const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
-  test         install what is missing, then check format, lints, tests, docs and every example
+  test         install what is missing, then check format, style, lints, tests, docs and every example
   validate     run the long physics tests, in release
-  reliability  kill, starve and damage runs as docs/reliability.md says, in full; fuzzing takes 6 min of it";
+  reliability  kill, starve and damage runs as docs/reliability.md says, in full; fuzzing takes 6 min of it
+  style [DIR]  check names, phrases and comments, and print style figures";
 
 type Command = fn(&Path, &mut Report) -> Result<(), Failed>;
 
@@ -32,6 +34,17 @@ fn main() -> ExitCode {
         ["test"] => test,
         ["validate"] => validate,
         ["reliability"] => reliability::run,
+        ["style"] => style,
+        ["style", ref folders @ ..] => {
+            let root = project_root();
+            return match style::print_figures(&root, folders) {
+                Ok(()) => ExitCode::SUCCESS,
+                Err(failure) => {
+                    eprintln!("{}", failure.message);
+                    ExitCode::FAILURE
+                }
+            };
+        }
         ["help" | "--help" | "-h"] => {
             println!("{USAGE}");
             return ExitCode::SUCCESS;
@@ -41,7 +54,7 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).parent().map(Path::to_owned).unwrap_or_default();
+    let root = project_root();
     let mut report = Report::default();
     let outcome = command(&root, &mut report);
     print!("\n{report}");
@@ -52,6 +65,14 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+fn project_root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).parent().map(Path::to_owned).unwrap_or_default()
+}
+
+fn style(root: &Path, report: &mut Report) -> Result<(), Failed> {
+    report.stage("style", || style::print_figures(root, &[]).and_then(|()| style::check(root)))
 }
 
 fn test(root: &Path, report: &mut Report) -> Result<(), Failed> {

@@ -1,0 +1,209 @@
+//! `cargo xtask style`: the house rules for language that a program can check, and style figures.
+//!
+//! The check is part of `cargo xtask test`. It rejects names and phrases that this code base once used
+//! in place of common terms (the table in CONTRIBUTING.md says what to write), comments that start with
+//! "What", and comment lines longer than [`MAX_COMMENT_COLUMNS`].
+
+mod figures;
+mod source;
+
+use std::path::Path;
+
+use crate::shell::{Failure, Line};
+use source::{Comment, Language};
+
+/// Comments are wrapped at this column.
+const MAX_COMMENT_COLUMNS: usize = 100;
+
+/// Phrases that must not appear in any text file, in lower case. They match whole words.
+const DENIED_PHRASES: &[&str] = &[
+    "no number",
+    "no numbers",
+    "numbers that are none",
+    "number that is none",
+    "go on with",
+    "goes on with",
+    "going on with",
+    "gone on with",
+    "went on with",
+    "whoever",
+    "anew",
+    "rightly",
+    "wrongly",
+    "quicker",
+    "quickest",
+    "the processor",
+    "so many bodies",
+    "so many steps",
+    "so many threads",
+    "so much time",
+    "some twenty",
+    "flops a pair",
+    "bytes a body",
+    "bytes a second",
+    "operations a second",
+    "threads a group",
+    "thread a body",
+    "groups a multiprocessor",
+    "a multiprocessor holds",
+    "hands on",
+    "handed on",
+];
+
+/// Identifiers, or parts of identifiers, that must not appear in source files.
+const DENIED_NAMES: &[&str] = &[
+    "_a_pair",
+    "_a_body",
+    "_a_cell",
+    "_a_group",
+    "_a_thread",
+    "_a_second",
+    "_a_multiprocessor",
+    "_a_split",
+    "_a_unit",
+    "_a_flag",
+    "HAND_ON",
+    "take_up",
+    "last_words",
+    "struct Place",
+    "enum Place",
+    "struct Spot",
+    "struct Wish",
+    "enum News",
+    "struct Strategy",
+    "enum Strategy",
+    "struct Bench",
+    "enum Form",
+    "struct Form",
+    "trait Kernel",
+    "mod twin",
+];
+
+/// Files that quote the denied words: this check, and the table of terms.
+const EXEMPT: &[&str] = &["xtask/src/style/", "CONTRIBUTING.md"];
+
+/// Folders whose files are records of the past or data and are not rewritten.
+const RECORDS: &[&str] = &["benchmarks/runs/", "fuzz/seeds/"];
+
+/// Checks all tracked files below `root`. Prints each violation as `file:line: message`.
+pub fn check(root: &Path) -> Result<(), Failure> {
+    let mut violations = Vec::new();
+    for (name, text) in tracked_files(root, &[])? {
+        violations.extend(violations_in(&name, &text));
+    }
+    violations.iter().for_each(|violation| println!("{violation}"));
+    match violations.len() {
+        0 => Ok(()),
+        count => Err(Failure {
+            message: format!("{count} violations of the style rules; CONTRIBUTING.md has the table of terms"),
+            rerun: Some("cargo xtask style".to_owned()),
+        }),
+    }
+}
+
+/// Prints the style figures of the Rust and kernel sources below `folders`, or of all of them.
+pub fn print_figures(root: &Path, folders: &[&str]) -> Result<(), Failure> {
+    let files = tracked_files(root, folders)?;
+    for language in [Language::Rust, Language::Kernel] {
+        let sources = files.iter().filter(|(name, _)| Language::of(name) == Some(language));
+        println!(
+            "{}",
+            figures::Figures::of(language, sources.map(|(name, text)| (name.as_str(), text.as_str())))
+        );
+    }
+    Ok(())
+}
+
+/// Names and contents of the tracked text files below `folders`, relative to `root`.
+fn tracked_files(root: &Path, folders: &[&str]) -> Result<Vec<(String, String)>, Failure> {
+    let line = folders.iter().fold(Line::new("git ls-files --").in_folder(root), Line::word);
+    let Some(list) = line.output() else {
+        return Err(Failure::new("git ls-files failed; the style check needs a git checkout"));
+    };
+    let is_text =
+        |name: &&str| [".rs", ".cu", ".h", ".py", ".md", ".toml"].iter().any(|end| name.ends_with(end));
+    let read = |name: &str| Some((name.to_owned(), std::fs::read_to_string(root.join(name)).ok()?));
+    Ok(list.lines().filter(is_text).filter_map(read).collect())
+}
+
+fn violations_in(name: &str, text: &str) -> Vec<String> {
+    if EXEMPT.iter().chain(RECORDS).any(|prefix| name.starts_with(prefix)) {
+        return Vec::new();
+    }
+    let is_source = Language::of(name).is_some();
+    let mut found = Vec::new();
+    for (number, line) in text.lines().enumerate() {
+        let mut report = |message: String| found.push(format!("{name}:{}: {message}", number + 1));
+        let lower = line.to_lowercase();
+        for phrase in DENIED_PHRASES.iter().filter(|phrase| has_words(&lower, phrase)) {
+            report(format!("'{phrase}'"));
+        }
+        if !is_source {
+            continue;
+        }
+        for denied in DENIED_NAMES.iter().filter(|denied| has_name(line, denied)) {
+            report(format!("the name '{denied}'"));
+        }
+        if Comment::starts(line) && line.chars().count() > MAX_COMMENT_COLUMNS {
+            report(format!("comment longer than {MAX_COMMENT_COLUMNS} columns"));
+        }
+    }
+    if is_source {
+        for comment in source::comments(text).iter().filter(|c| c.text.starts_with("What ")) {
+            found.push(format!("{name}:{}: a comment that starts with 'What'", comment.line));
+        }
+    }
+    found
+}
+
+/// Whether `line` holds `phrase` with no letter or digit next to it.
+fn has_words(line: &str, phrase: &str) -> bool {
+    let is_outside = |c: Option<char>| !c.is_some_and(|c| c.is_alphanumeric() || c == '_');
+    line.match_indices(phrase).any(|(at, _)| {
+        is_outside(line[..at].chars().next_back()) && is_outside(line[at + phrase.len()..].chars().next())
+    })
+}
+
+/// Whether `line` holds `name`, with nothing that continues an identifier after it.
+fn has_name(line: &str, name: &str) -> bool {
+    line.match_indices(name)
+        .any(|(at, _)| !line[at + name.len()..].starts_with(|c: char| c.is_alphanumeric() || c == '_'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn denied_phrases_match_whole_words_in_any_case() {
+        assert_eq!(violations_in("a.md", "The value is No Number."), ["a.md:1: 'no number'"]);
+        assert_eq!(violations_in("a.md", "no numbering, a pronoun anewly made"), [""; 0]);
+    }
+
+    #[test]
+    fn denied_names_match_identifiers_in_source_files_only() {
+        let line = "let flops_a_pair = 20;";
+        assert_eq!(violations_in("a.rs", line), ["a.rs:1: the name '_a_pair'"]);
+        assert_eq!(violations_in("a.md", line), [""; 0]);
+        assert_eq!(violations_in("a.rs", "fn of_a_pairing() {}"), [""; 0]);
+        assert_eq!(violations_in("a.rs", "struct SortStrategy;"), [""; 0]);
+        assert_eq!(violations_in("a.rs", "struct Strategy {"), ["a.rs:1: the name 'struct Strategy'"]);
+    }
+
+    #[test]
+    fn comments_do_not_start_with_what_and_are_not_too_long() {
+        assert_eq!(
+            violations_in("a.rs", "/// What it is.\nfn f() {}"),
+            ["a.rs:1: a comment that starts with 'What'"]
+        );
+        assert_eq!(violations_in("a.rs", "/// Says\n/// What it is."), [""; 0]);
+        let long = format!("// {}", "x".repeat(98));
+        assert_eq!(violations_in("a.cu", &long), ["a.cu:1: comment longer than 100 columns"]);
+        assert_eq!(violations_in("a.md", &long), [""; 0]);
+    }
+
+    #[test]
+    fn files_that_quote_the_terms_are_exempt() {
+        assert_eq!(violations_in("CONTRIBUTING.md", "do not write: anew"), [""; 0]);
+    }
+}
