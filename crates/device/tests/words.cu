@@ -27,7 +27,7 @@ KERNEL(BLOCK_SIZE) mirror(GLOBAL const float* RESTRICT in, GLOBAL float* RESTRIC
         out[i] = mirrored(tile);
 }
 
-KERNEL_MIN(BLOCK_SIZE, 2)
+KERNEL_MIN_BLOCKS(BLOCK_SIZE, 2)
 functions(GLOBAL const float* RESTRICT in, GLOBAL float4* RESTRICT four, GLOBAL uint* RESTRICT bits, int n)
 {
     for (int i = BLOCK_INDEX * BLOCK_SIZE + THREAD; i < n; i += BLOCK_COUNT * BLOCK_SIZE) {
@@ -35,9 +35,9 @@ functions(GLOBAL const float* RESTRICT in, GLOBAL float4* RESTRICT four, GLOBAL 
         four[2 * i] = FLOAT4(RSQRT(x), SQRT(x), FMA(x, x, 1.0f), weighted(x));
         float4 more = FLOAT4(MIN(x, 2.0f), MAX(x, 2.0f), 0.0f, 0.0f);
         more.z = more.x + more.y;
-        more.w = BITS_FLOAT(FLOAT_BITS(x) + 1u);
+        more.w = UINT_AS_FLOAT(FLOAT_AS_UINT(x) + 1u);
         four[2 * i + 1] = more;
-        bits[i] = FLOAT_BITS(x);
+        bits[i] = FLOAT_AS_UINT(x);
     }
 }
 

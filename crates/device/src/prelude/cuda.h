@@ -6,9 +6,9 @@ typedef unsigned char uchar;
 typedef unsigned int uint;
 typedef unsigned long long ulong;
 
-// Kernel functions of groups of T threads; KERNEL_MIN wants at least B groups on a multiprocessor.
+// Kernel functions of groups of T threads; KERNEL_MIN_BLOCKS wants at least B groups on a multiprocessor.
 #define KERNEL(T) extern "C" __global__ __launch_bounds__(T) void
-#define KERNEL_MIN(T, B) extern "C" __global__ __launch_bounds__(T, B) void
+#define KERNEL_MIN_BLOCKS(T, B) extern "C" __global__ __launch_bounds__(T, B) void
 #define FUNCTION static __device__ __forceinline__
 
 // Memory: GLOBAL, SHARED_POINTER and CONSTANT_POINTER qualify what a pointer points to; SHARED declares an
@@ -53,8 +53,8 @@ struct __align__(16) Double4 {
 #define DOUBLE4(x, y, z, w) (double4{(double)(x), (double)(y), (double)(z), (double)(w)})
 #define FLOAT4(x, y, z, w) make_float4(x, y, z, w)
 
-#define FLOAT_BITS(x) __float_as_uint(x)
-#define BITS_FLOAT(u) __uint_as_float(u)
+#define FLOAT_AS_UINT(x) __float_as_uint(x)
+#define UINT_AS_FLOAT(u) __uint_as_float(u)
 
 // On uint in global memory; each gives the value before. ATOMIC_CAS_U32(p, expected, wanted).
 #define ATOMIC_ADD_U32(p, v) atomicAdd((uint*)(p), (uint)(v))
@@ -70,14 +70,14 @@ struct __align__(16) Double4 {
 #define POPCOUNT(u) __popc(u)
 #define LEADING_ZEROS_U64(u) __clzll((long long)(u))
 
-// Lanes: LANES threads in a row that step together. Each of these is for all lanes of the warp at once, in uniform
+// Lanes: WARP_SIZE threads in a row that step together. Each of these is for all lanes of the warp at once, in uniform
 // control flow; where a device has no such lanes, for all threads of the group, through `scratch`, which is SHARED
 // memory of a uint a thread.
-//   BALLOT          a bit for each lane whose condition holds     FROM_LANE(_F)   another lane's value
-//   LANE_BARRIER    the lanes wait; what they wrote to SHARED memory before, they see after
-#define LANES 32
+//   BALLOT          a bit for each lane whose condition holds     SHUFFLE(_F)   another lane's value
+//   WARP_BARRIER    the lanes wait; what they wrote to SHARED memory before, they see after
+#define WARP_SIZE 32
 #define LANE (THREAD & 31)
 #define BALLOT(condition, scratch) __ballot_sync(0xffffffffu, condition)
-#define FROM_LANE(value, lane, scratch) __shfl_sync(0xffffffffu, (uint)(value), lane)
-#define FROM_LANE_F(value, lane, scratch) __shfl_sync(0xffffffffu, (float)(value), lane)
-#define LANE_BARRIER() __syncwarp()
+#define SHUFFLE(value, lane, scratch) __shfl_sync(0xffffffffu, (uint)(value), lane)
+#define SHUFFLE_F(value, lane, scratch) __shfl_sync(0xffffffffu, (float)(value), lane)
+#define WARP_BARRIER() __syncwarp()

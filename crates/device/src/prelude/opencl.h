@@ -7,7 +7,7 @@
 #endif
 
 #define KERNEL(T) __kernel __attribute__((reqd_work_group_size(T, 1, 1))) void
-#define KERNEL_MIN(T, B) KERNEL(T)
+#define KERNEL_MIN_BLOCKS(T, B) KERNEL(T)
 // PoCL does nothing at a barrier in a function that it did not inline.
 #define FUNCTION static inline __attribute__((always_inline))
 
@@ -51,8 +51,8 @@
 #define FLOAT4(x, y, z, w) ((float4)(x, y, z, w))
 #define DOUBLE4(x, y, z, w) ((double4)(x, y, z, w))
 
-#define FLOAT_BITS(x) as_uint((float)(x))
-#define BITS_FLOAT(u) as_float((uint)(u))
+#define FLOAT_AS_UINT(x) as_uint((float)(x))
+#define UINT_AS_FLOAT(u) as_float((uint)(u))
 
 #define ATOMIC_ADD_U32(p, v) atomic_add((volatile __global uint*)(p), (uint)(v))
 #define ATOMIC_MIN_U32(p, v) atomic_min((volatile __global uint*)(p), (uint)(v))
@@ -65,7 +65,7 @@
 #define POPCOUNT(u) ((int)popcount((uint)(u)))
 #define LEADING_ZEROS_U64(u) ((int)clz((ulong)(u)))
 
-#define LANES 32
+#define WARP_SIZE 32
 #define LANE (THREAD & 31)
 #if defined(__NV_CL_C_VERSION)
 FUNCTION uint lanes_where(int condition)
@@ -82,9 +82,9 @@ FUNCTION uint lane_value(uint v, int lane)
     return r;
 }
 #define BALLOT(condition, scratch) lanes_where((condition) ? 1 : 0)
-#define FROM_LANE(value, lane, scratch) lane_value((uint)(value), lane)
-#define FROM_LANE_F(value, lane, scratch) as_float(lane_value(as_uint((float)(value)), lane))
-#define LANE_BARRIER() asm volatile("bar.warp.sync 0xffffffff;" ::: "memory")
+#define SHUFFLE(value, lane, scratch) lane_value((uint)(value), lane)
+#define SHUFFLE_F(value, lane, scratch) as_float(lane_value(as_uint((float)(value)), lane))
+#define WARP_BARRIER() asm volatile("bar.warp.sync 0xffffffff;" ::: "memory")
 #else
 FUNCTION uint lanes_where(int condition, __local uint* scratch)
 {
@@ -92,7 +92,7 @@ FUNCTION uint lanes_where(int condition, __local uint* scratch)
     scratch[THREAD] = condition ? 1u : 0u;
     BARRIER();
     uint mask = 0;
-    for (int lane = 0; lane < LANES; lane++)
+    for (int lane = 0; lane < WARP_SIZE; lane++)
         mask |= scratch[THREAD - LANE + lane] << lane;
     return mask;
 }
@@ -104,7 +104,7 @@ FUNCTION uint lane_value(uint v, int lane, __local uint* scratch)
     return scratch[THREAD - LANE + lane];
 }
 #define BALLOT(condition, scratch) lanes_where((condition) ? 1 : 0, scratch)
-#define FROM_LANE(value, lane, scratch) lane_value((uint)(value), lane, scratch)
-#define FROM_LANE_F(value, lane, scratch) as_float(lane_value(as_uint((float)(value)), lane, scratch))
-#define LANE_BARRIER() BARRIER()
+#define SHUFFLE(value, lane, scratch) lane_value((uint)(value), lane, scratch)
+#define SHUFFLE_F(value, lane, scratch) as_float(lane_value(as_uint((float)(value)), lane, scratch))
+#define WARP_BARRIER() BARRIER()
 #endif

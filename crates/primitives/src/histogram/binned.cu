@@ -11,7 +11,7 @@ count_floats(GLOBAL const float* RESTRICT from, ulong n, float low, float high, 
         table[k] = 0;
     BARRIER();
 
-    SHARED_POINTER uint* own = table + (uint)THREAD / LANES % COPIES * BINS;
+    SHARED_POINTER uint* own = table + (uint)THREAD / WARP_SIZE % COPIES * BINS;
 #define COUNT(value)                                                                                                   \
     if ((value) >= low && (value) < high) {                                                                            \
         const uint bin = (uint)(((value) - low) * scale);                                                              \

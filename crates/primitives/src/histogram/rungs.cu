@@ -25,7 +25,7 @@ KERNEL(BLOCK_SIZE) count(GLOBAL const unsigned char* RESTRICT all, ulong first, 
 #if FORM == 4
 #define TABLES 1
 #else
-#define TABLES (BLOCK_SIZE / LANES)
+#define TABLES (BLOCK_SIZE / WARP_SIZE)
 #endif
     SHARED uint table[TABLES * 256];
     for (uint k = THREAD; k < TABLES * 256; k += BLOCK_SIZE)

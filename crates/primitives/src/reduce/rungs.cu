@@ -20,15 +20,15 @@ KERNEL(BLOCK_SIZE) layer(GLOBAL const float* RESTRICT from, ulong n, GLOBAL floa
     // Within warps by shuffles, and again over the warps' sums: two barriers in all.
     SHARED uint scratch[BLOCK_SIZE];
     UNROLL_ALL
-    for (uint s = LANES / 2; s > 0; s /= 2)
-        own += FROM_LANE_F(own, (LANE + s) % LANES, scratch);
+    for (uint s = WARP_SIZE / 2; s > 0; s /= 2)
+        own += SHUFFLE_F(own, (LANE + s) % WARP_SIZE, scratch);
     if (LANE == 0)
-        partial[THREAD / LANES] = own;
+        partial[THREAD / WARP_SIZE] = own;
     BARRIER();
-    own = THREAD < BLOCK_SIZE / LANES ? partial[THREAD] : 0;
+    own = THREAD < BLOCK_SIZE / WARP_SIZE ? partial[THREAD] : 0;
     UNROLL_ALL
-    for (uint s = LANES / 2; s > 0; s /= 2)
-        own += FROM_LANE_F(own, (LANE + s) % LANES, scratch);
+    for (uint s = WARP_SIZE / 2; s > 0; s /= 2)
+        own += SHUFFLE_F(own, (LANE + s) % WARP_SIZE, scratch);
     if (THREAD == 0)
         to[BLOCK_INDEX] = own;
 #else
@@ -54,17 +54,17 @@ KERNEL(BLOCK_SIZE) layer(GLOBAL const float* RESTRICT from, ulong n, GLOBAL floa
         BARRIER();
     }
 #else
-    for (uint s = BLOCK_SIZE / 2; s >= LANES; s /= 2) {
+    for (uint s = BLOCK_SIZE / 2; s >= WARP_SIZE; s /= 2) {
         if (THREAD < (int)s)
             partial[THREAD] += partial[THREAD + s];
         BARRIER();
     }
     // One warp is left, whose lanes need not wait for the others.
     UNROLL_ALL
-    for (uint s = LANES / 2; s > 0; s /= 2) {
+    for (uint s = WARP_SIZE / 2; s > 0; s /= 2) {
         if (THREAD < (int)s)
             partial[THREAD] += partial[THREAD + s];
-        LANE_BARRIER();
+        WARP_BARRIER();
     }
 #endif
     if (THREAD == 0)

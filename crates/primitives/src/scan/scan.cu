@@ -51,7 +51,7 @@ FUNCTION NUMBER from_lane(NUMBER v, uint lane, SHARED_POINTER uint* scratch)
     bits.number = v;
     UNROLL_ALL
     for (uint k = 0; k < WORDS; k++)
-        bits.word[k] = FROM_LANE(bits.word[k], (int)lane, scratch);
+        bits.word[k] = SHUFFLE(bits.word[k], (int)lane, scratch);
     return bits.number;
 }
 

@@ -49,7 +49,7 @@ FUNCTION uint alike(uint digit, SHARED_POINTER uint* scratch)
     scratch[THREAD] = digit;
     BARRIER();
     uint lanes = 0u;
-    for (int lane = 0; lane < LANES; lane++)
+    for (int lane = 0; lane < WARP_SIZE; lane++)
         lanes |= (scratch[THREAD - LANE + lane] == digit ? 1u : 0u) << lane;
     return lanes;
 #endif
@@ -84,7 +84,7 @@ FUNCTION uint keys_before(GLOBAL uint* seen, uint tile, uint digit)
 // row 2 pass + turn of `begins`, and for the next launch of the pass this one leaves it in the other row of the two.
 // `all_seen` has two sides of `rows` rows, used in turn: this launch finds its own clear, and clears `next_rows` of the
 // other.
-KERNEL_MIN(THREADS, RESIDENT)
+KERNEL_MIN_BLOCKS(THREADS, RESIDENT)
 sort_pass(GLOBAL const KEY* RESTRICT keys, GLOBAL const uint* RESTRICT values, GLOBAL KEY* RESTRICT to_keys,
           GLOBAL uint* RESTRICT to_values, ulong first, uint n, uint shift, uint bits, uint pass, uint turn,
           GLOBAL OFFSET* begins, GLOBAL uint* tickets, uint first_tile, GLOBAL uint* all_seen, uint side,
@@ -143,7 +143,7 @@ sort_pass(GLOBAL const KEY* RESTRICT keys, GLOBAL const uint* RESTRICT values, G
     }
     uint sum = total;
     for (uint reach = 1; reach < 32u; reach *= 2u) {
-        const uint below = FROM_LANE(sum, lane >= reach ? lane - reach : lane, scratch);
+        const uint below = SHUFFLE(sum, lane >= reach ? lane - reach : lane, scratch);
         sum += lane >= reach ? below : 0u;
     }
     if (lane == 31u)
@@ -171,10 +171,10 @@ sort_pass(GLOBAL const KEY* RESTRICT keys, GLOBAL const uint* RESTRICT values, G
         const uint below = (uint)POPCOUNT(lanes & ((1u << lane) - 1u));
         const uint at = own[digit];
         place[k] = at + below;
-        LANE_BARRIER();
+        WARP_BARRIER();
         if (below == 0u)
             own[digit] = at + (uint)POPCOUNT(lanes);
-        LANE_BARRIER();
+        WARP_BARRIER();
     }
     BARRIER();
     UNROLL_ITEMS

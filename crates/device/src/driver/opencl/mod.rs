@@ -104,7 +104,7 @@ impl OpenCl {
         // PoCL 5.0 counts its compiled kernels wrongly, and aborts, where threads launch while others run.
         let waits_after_launch = device.version().map_err(ask)?.to_lowercase().contains("pocl")
             && device.driver_version().map_err(ask)?.starts_with("5.");
-        // OpenCL has no word for KERNEL_MIN: 128 registers let 16 warps live on a multiprocessor of NVIDIA's.
+        // OpenCL has no equivalent of KERNEL_MIN_BLOCKS: 128 registers let 16 warps live on a multiprocessor of NVIDIA's.
         let extensions = device.extensions().map_err(ask)?;
         let registers =
             if extensions.contains("cl_nv_compiler_options") { " -cl-nv-maxrregcount=128" } else { "" };

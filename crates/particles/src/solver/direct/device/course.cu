@@ -107,7 +107,7 @@ sum_pairs(GLOBAL const float* RESTRICT bodies, PARAMETERS, GLOBAL float* RESTRIC
 {
 #if RUNG > 2
     const float eps2 = parameters[0];
-    const int n = (int)FLOAT_BITS(parameters[1]);
+    const int n = (int)FLOAT_AS_UINT(parameters[1]);
 #endif
     GLOBAL const float *x = bodies, *y = bodies + n, *z = bodies + 2 * (size_t)n, *mass = bodies + 3 * (size_t)n;
     const int own = BLOCK_INDEX * BLOCK_SIZE + THREAD;

@@ -72,7 +72,7 @@ prepare(GLOBAL const double* RESTRICT x, GLOBAL const double* RESTRICT y, GLOBAL
     low[i] = l;
 }
 
-KERNEL_MIN(BLOCK_SIZE, RESIDENT)
+KERNEL_MIN_BLOCKS(BLOCK_SIZE, RESIDENT)
 pairs_once(GLOBAL const float4* RESTRICT high, GLOBAL const float4* RESTRICT low,
     GLOBAL const double* RESTRICT frame, int blocks, int first, int last, int chunk, int fresh, float near_share,
     GLOBAL double* RESTRICT own, GLOBAL double* RESTRICT others)

@@ -99,7 +99,7 @@ FUNCTION float tf32(float x)
 {
     uint y;
     asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(y) : "f"(x));
-    return BITS_FLOAT(y);
+    return UINT_AS_FLOAT(y);
 }
 
 FUNCTION void multiply(float* d, const float* a, float b0, float b1, const float* c)
@@ -107,8 +107,8 @@ FUNCTION void multiply(float* d, const float* a, float b0, float b1, const float
     asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
         "{%10, %11, %12, %13};"
         : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])
-        : "r"(FLOAT_BITS(a[0])), "r"(FLOAT_BITS(a[1])), "r"(FLOAT_BITS(a[2])), "r"(FLOAT_BITS(a[3])),
-        "r"(FLOAT_BITS(b0)), "r"(FLOAT_BITS(b1)), "f"(c[0]), "f"(c[1]), "f"(c[2]), "f"(c[3]));
+        : "r"(FLOAT_AS_UINT(a[0])), "r"(FLOAT_AS_UINT(a[1])), "r"(FLOAT_AS_UINT(a[2])), "r"(FLOAT_AS_UINT(a[3])),
+        "r"(FLOAT_AS_UINT(b0)), "r"(FLOAT_AS_UINT(b1)), "f"(c[0]), "f"(c[1]), "f"(c[2]), "f"(c[3]));
 }
 
 FUNCTION int is_near(const float* tile_box, int tiles, int tile, const float* low, const float* high, float reach2)
@@ -121,7 +121,7 @@ FUNCTION int is_near(const float* tile_box, int tiles, int tile, const float* lo
     return gap2 <= reach2;
 }
 
-KERNEL_MIN(BLOCK_SIZE, 2)
+KERNEL_MIN_BLOCKS(BLOCK_SIZE, 2)
 matrix_pairs(const double* RESTRICT place, const float* RESTRICT weight, const double* RESTRICT frame,
     const float* RESTRICT tile_box, const float* RESTRICT block_box, int n, int tiles, int blocks, int tiles_per_split,
     float4* RESTRICT parts)
@@ -260,7 +260,7 @@ matrix_pairs(const double* RESTRICT place, const float* RESTRICT weight, const d
                     for (int k = 0; k < 4; k++) {
                         const float root = ROOT(d[k]);
                         w[k] = root * (root * root);
-                        rest[k] = w[k] - BITS_FLOAT(FLOAT_BITS(w[k]) & 0xffffe000u);
+                        rest[k] = w[k] - UINT_AS_FLOAT(FLOAT_AS_UINT(w[k]) & 0xffffe000u);
                     }
                     // Results lie as (row, 2q), (row, 2q + 1), (row + 8, ...); inputs as (row, q), (row + 8, q), (row, q + 4), ...
                     const float upper[4] = { w[0], w[2], w[1], w[3] }, lower[4] = { rest[0], rest[2], rest[1], rest[3] };

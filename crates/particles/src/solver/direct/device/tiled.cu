@@ -36,7 +36,7 @@ typedef float part;
 #define REACH(x) within_reach(x)
 #endif
 
-KERNEL_MIN(BLOCK_SIZE, RESIDENT)
+KERNEL_MIN_BLOCKS(BLOCK_SIZE, RESIDENT)
 tiled(GLOBAL const double* RESTRICT x, GLOBAL const double* RESTRICT y, GLOBAL const double* RESTRICT z,
     GLOBAL const double* RESTRICT mass, int n, double g, double eps, double total_mass,
     int target_groups, int sources_per_split, GLOBAL sum4* parts, GLOBAL uint* arrived, GLOBAL double* RESTRICT ax, GLOBAL double* RESTRICT ay,

@@ -65,12 +65,12 @@ FUNCTION Pull meet_bodies(uint j, uint count, uint i, REAL tx, REAL ty, REAL tz,
         s = MAKE4((s.x - cx) + l.x, (s.y - cy) + l.y, (s.z - cz) + l.z, s.w);
 #endif
     }
-    LANE_BARRIER();
+    WARP_BARRIER();
     tile[LANE] = s;
 #if POTENTIAL
     names[LANE] = (uint)LANE < count ? j : LEAF;
 #endif
-    LANE_BARRIER();
+    WARP_BARRIER();
     Pull pull = {0};
     const int turns = ((int)count + 7) & ~7;
     UNROLL(UNROLL_BODIES)
@@ -118,7 +118,7 @@ FUNCTION Pull meet_cells(uint c, uint count, REAL tx, REAL ty, REAL tz, REAL cx,
         n = record[4];
 #endif
     }
-    LANE_BARRIER();
+    WARP_BARRIER();
     tile[LANE * TILE] = s;
 #if ORDER >= 2
     // (Qxx Qxy Qxz Qyy) (Qyz Qzz -h ...)
@@ -135,7 +135,7 @@ FUNCTION Pull meet_cells(uint c, uint count, REAL tx, REAL ty, REAL tz, REAL cx,
     tile[LANE * TILE + 4] = MAKE4(f * o.x, f * o.y, f * o.z, f * o.w);
     tile[LANE * TILE + 5] = MAKE4(f * n.x, f * n.y, f * n.z, f * n.w);
 #endif
-    LANE_BARRIER();
+    WARP_BARRIER();
     Pull pull = {0};
     const int turns = ((int)count + 3) & ~3;
     UNROLL(UNROLL_CELLS)
@@ -195,7 +195,7 @@ FUNCTION Pull meet_cells(uint c, uint count, REAL tx, REAL ty, REAL tz, REAL cx,
 }
 
 // `alpha` 0: geometric. `statistics`: of each warp body terms, cell terms, and the most terms of a body.
-KERNEL_MIN(LANES, WALKERS)
+KERNEL_MIN_BLOCKS(WARP_SIZE, WALKERS)
 walk(GLOBAL uint* counts, GLOBAL const uint* RESTRICT groups, GLOBAL const uint* RESTRICT sizes, GLOBAL const uint* RESTRICT begin,
     GLOBAL const uint* RESTRICT end, GLOBAL const uint* RESTRICT child, GLOBAL const REAL4* RESTRICT reach,
     GLOBAL const REAL4* RESTRICT records, GLOBAL const float* RESTRICT relative, GLOBAL const REAL4* RESTRICT high,
@@ -204,11 +204,11 @@ walk(GLOBAL uint* counts, GLOBAL const uint* RESTRICT groups, GLOBAL const uint*
     GLOBAL double* az, GLOBAL double* RESTRICT potential, GLOBAL ulong* RESTRICT statistics)
 {
     SHARED uint stack[STACK];
-    SHARED uint far_cells[2 * LANES];
-    SHARED uint near_bodies[2 * LANES];
-    SHARED REAL4 tile[LANES * TILE];
-    SHARED uint scratch[LANES];
-    SHARED uint names[LANES];
+    SHARED uint far_cells[2 * WARP_SIZE];
+    SHARED uint near_bodies[2 * WARP_SIZE];
+    SHARED REAL4 tile[WARP_SIZE * TILE];
+    SHARED uint scratch[WARP_SIZE];
+    SHARED uint names[WARP_SIZE];
     uint total = 0;
     for (int c = 0; c < CLASSES; c++)
         total += counts[CLASS_COUNTS + c];
@@ -229,10 +229,10 @@ walk(GLOBAL uint* counts, GLOBAL const uint* RESTRICT groups, GLOBAL const uint*
 #else
         tile[LANE] = own;
 #endif
-        LANE_BARRIER();
+        WARP_BARRIER();
         // The box around the group, and its smallest acceleration.
         float lx = FROM_MIDDLE(own.x, 0), ly = FROM_MIDDLE(own.y, 1), lz = FROM_MIDDLE(own.z, 2), ux = lx, uy = ly, uz = lz, pulled = FAR_PULL;
-        for (int k = 0; k < LANES; k++) {
+        for (int k = 0; k < WARP_SIZE; k++) {
             const REAL4 p = tile[k];
             lx = MIN(lx, FROM_MIDDLE(p.x, 0));
             ly = MIN(ly, FROM_MIDDLE(p.y, 1));
@@ -260,10 +260,10 @@ walk(GLOBAL uint* counts, GLOBAL const uint* RESTRICT groups, GLOBAL const uint*
         uint top = 1, cells = 0, found = 0;
         if (LANE == 0)
             stack[0] = 0;
-        LANE_BARRIER();
+        WARP_BARRIER();
         while (top > 0) {
             const uint room = top + SPARE < STACK ? (STACK - SPARE - top) / 7 + 1 : 1;
-            uint take = top < LANES ? top : LANES;
+            uint take = top < WARP_SIZE ? top : WARP_SIZE;
             take = take < room ? take : room;
             uint c = 0, children = LEAF, from = 0, to = 0;
             int is_far = 0, is_opened = 0;
@@ -290,7 +290,7 @@ walk(GLOBAL uint* counts, GLOBAL const uint* RESTRICT groups, GLOBAL const uint*
             }
             top -= take;
             // All have read before anything is written over.
-            LANE_BARRIER();
+            WARP_BARRIER();
             const uint opened = BALLOT(is_opened, scratch);
             const uint ones = BALLOT(is_opened && (children & 1), scratch), twos = BALLOT(is_opened && (children & 2), scratch),
                        fours = BALLOT(is_opened && (children & 4), scratch);
@@ -308,11 +308,11 @@ walk(GLOBAL uint* counts, GLOBAL const uint* RESTRICT groups, GLOBAL const uint*
                 far_cells[cells + (uint)POPCOUNT(accepted & below)] = c;
             cells += (uint)POPCOUNT(accepted);
             met_cells += (uint)POPCOUNT(accepted);
-            LANE_BARRIER();
+            WARP_BARRIER();
             // Once nothing is left to look at, what is left in the lists is met as well.
-            const uint enough = top > 0 ? LANES : 1;
+            const uint enough = top > 0 ? WARP_SIZE : 1;
             while (cells >= enough) {
-                const uint count = cells < LANES ? cells : LANES;
+                const uint count = cells < WARP_SIZE ? cells : WARP_SIZE;
                 cells -= count;
                 const uint c = far_cells[cells + (uint)LANE];
                 const Pull pull = meet_cells(c, count, tx, ty, tz, cx, cy, cz, eps2, reach, records, tile);
@@ -327,10 +327,10 @@ walk(GLOBAL uint* counts, GLOBAL const uint* RESTRICT groups, GLOBAL const uint*
                 met_bodies += (uint)POPCOUNT(waiting);
                 waiting = BALLOT(from < to, scratch);
                 is_waiting = waiting != 0;
-                LANE_BARRIER();
-                const uint plenty = top > 0 || is_waiting ? LANES : 1;
+                WARP_BARRIER();
+                const uint plenty = top > 0 || is_waiting ? WARP_SIZE : 1;
                 while (found >= plenty) {
-                    const uint count = found < LANES ? found : LANES;
+                    const uint count = found < WARP_SIZE ? found : WARP_SIZE;
                     found -= count;
                     const uint j = near_bodies[found + (uint)LANE];
                     const Pull pull = meet_bodies(j, count, i, tx, ty, tz, cx, cy, cz, eps2, high, low, tile, names);
@@ -356,11 +356,11 @@ walk(GLOBAL uint* counts, GLOBAL const uint* RESTRICT groups, GLOBAL const uint*
         uint next = 0;
         if (LANE == 0)
             next = ATOMIC_ADD_U32(counts + TICKET, 1);
-        number = (uint)BLOCK_COUNT + FROM_LANE(next, 0, scratch);
+        number = (uint)BLOCK_COUNT + SHUFFLE(next, 0, scratch);
 #else
         number += (uint)BLOCK_COUNT;
 #endif
-        LANE_BARRIER();
+        WARP_BARRIER();
     }
     if (LANE == 0) {
         statistics[3 * BLOCK_INDEX] = body_terms;

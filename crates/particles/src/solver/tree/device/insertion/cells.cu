@@ -12,7 +12,7 @@
 
 FUNCTION float of_bits(GLOBAL const uint* word)
 {
-    return BITS_FLOAT(LOAD_U32(word));
+    return UINT_AS_FLOAT(LOAD_U32(word));
 }
 
 // The middle of the grid's cells that share `level` bits with this coordinate, in steps.
@@ -81,8 +81,8 @@ FUNCTION void sum_cell(GLOBAL const double* RESTRICT frame, double theta, uint n
     near2[c] = is_point ? -1.0f : (float)(near * near);
     count[c] = bodies;
     for (int a = 0; a < 3; a++)
-        own[a] = FLOAT_BITS(at[a]);
-    own[3] = FLOAT_BITS((float)mass);
+        own[a] = FLOAT_AS_UINT(at[a]);
+    own[3] = FLOAT_AS_UINT((float)mass);
 }
 
 // From the last cell, where most that await no other are, to the first.

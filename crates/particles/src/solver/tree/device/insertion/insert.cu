@@ -143,7 +143,7 @@ FUNCTION int attempt(Tree tree, GLOBAL const double* RESTRICT x, GLOBAL const do
 // has a kernel of its own that need not be compiled with this one.)
 FUNCTION uint coordinate_bits(double x)
 {
-    return FLOAT_BITS((float)(x > 1e18 ? 1e18 : x < -1e18 ? -1e18 : x));
+    return FLOAT_AS_UINT((float)(x > 1e18 ? 1e18 : x < -1e18 ? -1e18 : x));
 }
 
 // The body's place and mass in the frame, for the kernels after this one.
@@ -155,7 +155,7 @@ FUNCTION void place_body(GLOBAL const double* RESTRICT x, GLOBAL const double* R
     to[0] = coordinate_bits((x[i] - frame[0]) * frame[3]);
     to[1] = coordinate_bits((y[i] - frame[1]) * frame[3]);
     to[2] = coordinate_bits((z[i] - frame[2]) * frame[3]);
-    to[3] = FLOAT_BITS((float)(mass[i] * frame[4]));
+    to[3] = FLOAT_AS_UINT((float)(mass[i] * frame[4]));
 }
 
 // Bodies go to threads in turn. THROTTLED: whoever failed waits until the group's other warps have had their attempt,

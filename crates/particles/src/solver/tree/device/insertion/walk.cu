@@ -36,15 +36,15 @@ walk(GLOBAL const uint* RESTRICT order, GLOBAL const float4* RESTRICT node, GLOB
     uint bodies = 0, cells = 0;
     int top = 1;
 #if VOTE
-    SHARED uint stacks[WALKERS / LANES][STACK];
-    SHARED float4 read_nodes[WALKERS / LANES][8];
-    SHARED float read_near2[WALKERS / LANES][8];
-    SHARED int read_children[WALKERS / LANES][8];
+    SHARED uint stacks[WALKERS / WARP_SIZE][STACK];
+    SHARED float4 read_nodes[WALKERS / WARP_SIZE][8];
+    SHARED float read_near2[WALKERS / WARP_SIZE][8];
+    SHARED int read_children[WALKERS / WARP_SIZE][8];
     SHARED uint scratch[WALKERS];
-    const int warp = THREAD / LANES;
+    const int warp = THREAD / WARP_SIZE;
     if (LANE == 0)
         stacks[warp][0] = 0;
-    LANE_BARRIER();
+    WARP_BARRIER();
 #else
     uint stack[STACK];
     stack[0] = 0;
@@ -63,7 +63,7 @@ walk(GLOBAL const uint* RESTRICT order, GLOBAL const float4* RESTRICT node, GLOB
             }
         }
         const int children = POPCOUNT(BALLOT(there >= 0, scratch));
-        LANE_BARRIER();
+        WARP_BARRIER();
         for (int k = 0; k < children; k++) {
             const int who = read_children[warp][k];
             const float4 q = read_nodes[warp][k];
@@ -104,7 +104,7 @@ walk(GLOBAL const uint* RESTRICT order, GLOBAL const float4* RESTRICT node, GLOB
             }
         }
 #if VOTE
-        LANE_BARRIER();
+        WARP_BARRIER();
 #endif
     }
     if (turn < n) {
