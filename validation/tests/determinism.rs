@@ -76,7 +76,7 @@ fn adaptive_steps_repeat_bit_for_bit() {
             let start = Plummer { n: 500, ..Plummer::default() }.generate(1.0).unwrap();
             let mut bodies = Bodies::new(start, &direct(eps, Precision::Double), None).unwrap();
             for _ in 0..10 {
-                let dt = adaptive::step(&bodies, 0.05).unwrap();
+                let dt = adaptive::step_length(&bodies, 0.05).unwrap();
                 IntegratorChoice::Leapfrog.step(&mut bodies, dt).unwrap();
             }
             hash(&bodies)

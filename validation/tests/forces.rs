@@ -26,7 +26,7 @@ fn errors_are_below(n: usize, bounds: [(f64, f64); 4]) {
     for (theta, bound) in bounds {
         let strategy = CpuStrategy::resolve(&tree(0.0, theta, Precision::Mixed), n);
         let found = strategy.forces(&problem, None).acceleration;
-        let ForceErrors { rms, median, p99, p9999, max } = ForceErrors::of(&found, &sample, &right);
+        let ForceErrors { rms, median, p99, p9999, max } = ForceErrors::measure(&found, &sample, &right);
         let leak = momentum_leak(mass, &found);
         println!(
             "N = {n}, theta {theta}: rms {rms:.2e}, median {median:.2e}, 99% {p99:.2e}, 99.99% {p9999:.2e}, \

@@ -445,7 +445,7 @@ impl<'a> Run<'a> {
         else {
             return error;
         };
-        let Ok(particles) = self.simulation.moment().bodies.remains() else { return error };
+        let Ok(particles) = self.simulation.moment().bodies.particles_unchecked() else { return error };
         let snapshot =
             Snapshot { particles, time, step, units: self.case.units, provenance: self.provenance.clone() };
         let path = self.folder.join(POST_MORTEM);

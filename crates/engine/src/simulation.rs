@@ -108,7 +108,8 @@ impl Simulation {
             // The product, not the sum: rounding does not add up over a million steps.
             StepChoice::Fixed(dt) => ((self.step + 1) as f64 * dt, dt),
             StepChoice::Adaptive { eta } => {
-                let dt = adaptive::step(&self.bodies, eta).map_err(|error| self.moment().failed(error))?;
+                let dt =
+                    adaptive::step_length(&self.bodies, eta).map_err(|error| self.moment().failed(error))?;
                 if self.time + dt <= self.time || dt.is_nan() {
                     return Err(EngineError::StepTooShort { step: self.step, time: self.time, dt });
                 }

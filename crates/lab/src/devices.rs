@@ -67,7 +67,8 @@ pub fn survey(memory: Option<u64>) -> Survey {
 
 fn processor(memory: Option<u64>) -> About {
     let set = InstructionSet::best();
-    let measured = |precision| Figure { measured: Some(peak::flops(set, precision)), theoretical: None };
+    let measured =
+        |precision| Figure { measured: Some(peak::flops_per_second(set, precision)), theoretical: None };
     About {
         label: "cpu".to_owned(),
         name: cpu_name(),

@@ -69,7 +69,7 @@ impl Reference {
 
     /// How far all bodies' accelerations `found` are from it.
     pub fn errors(&self, found: &Vec3s) -> ForceErrors {
-        ForceErrors::of(found, &self.sample, &self.right)
+        ForceErrors::measure(found, &self.sample, &self.right)
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use orrery_model::ic::{Plummer, SolarSystem};
 use orrery_particles::bodies::Bodies;
-use orrery_particles::integrator::leapfrog;
+use orrery_particles::integrator::leapfrog_step;
 use orrery_particles::settings::{Acceptance, GravitySettings, Precision, SolverChoice};
 use orrery_particles::simd::InstructionSet;
 use orrery_particles::solver::{Problem, direct, tree};
@@ -75,7 +75,7 @@ fn steps_and_checks(criterion: &mut Criterion) {
         group.sample_size(10).measurement_time(Duration::from_secs(2)).warm_up_time(Duration::from_secs(1));
         group.bench_function("step", |b| {
             b.iter_custom(|count| {
-                on_the_pool(count, || leapfrog(&mut bodies, 1e-6).expect("the host does not fail"))
+                on_the_pool(count, || leapfrog_step(&mut bodies, 1e-6).expect("the host does not fail"))
             });
         });
         group.bench_function("check_finite", |b| {

@@ -21,7 +21,7 @@ impl ForceErrors {
     /// Of the accelerations `found`, at the indices `sample`, against `right`, one entry a sampled body.
     ///
     /// A body that should feel no force at all is left out: it has no relative error.
-    pub fn of(found: &Vec3s, sample: &[usize], right: &Vec3s) -> Self {
+    pub fn measure(found: &Vec3s, sample: &[usize], right: &Vec3s) -> Self {
         let norm = |v: [f64; 3]| (v[0] * v[0] + v[1] * v[1] + v[2] * v[2]).sqrt();
         let mut errors: Vec<f64> = sample
             .iter()
@@ -49,10 +49,10 @@ mod tests {
         let ones = Vec3s { x: vec![1.0; n], ..Vec3s::zeros(n) };
         let mut found = ones.clone();
         (0..n).for_each(|i| found.y[i] = i as f64 / 10_000.0);
-        let errors = ForceErrors::of(&found, &(0..n).collect::<Vec<_>>(), &ones);
+        let errors = ForceErrors::measure(&found, &(0..n).collect::<Vec<_>>(), &ones);
         assert_eq!((errors.median, errors.p99, errors.p9999, errors.max), (0.5, 0.99, 0.9999, 1.0));
         assert!((errors.rms - (1.0f64 / 3.0).sqrt()).abs() < 1e-4);
-        let nothing = ForceErrors::of(&found, &[0, 1], &Vec3s::zeros(2));
+        let nothing = ForceErrors::measure(&found, &[0, 1], &Vec3s::zeros(2));
         assert_eq!(nothing, ForceErrors::default());
     }
 }

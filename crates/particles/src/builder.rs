@@ -31,7 +31,7 @@ impl Builder {
 
 /// Whether lanes of a group can hand numbers to one another: NVIDIA's through CUDA or OpenCL. Elsewhere they go through
 /// local memory.
-pub(crate) fn has_lanes(device: &Device) -> bool {
+pub(crate) fn has_warp_shuffle(device: &Device) -> bool {
     let properties = device.properties();
     properties.kind == Kind::Gpu && properties.vendor.to_ascii_lowercase().contains("nvidia")
 }

@@ -28,7 +28,7 @@ pub enum SolverChoice {
 }
 
 /// The largest opening angle that may be asked for; the relative form never opens fewer cells than it would.
-pub const LARGEST_THETA: f64 = 1.2;
+pub const MAX_THETA: f64 = 1.2;
 
 /// When a tree cell may act as a whole.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -5,7 +5,7 @@ use orrery_model::rng::Draws;
 use orrery_model::{Particle, Particles, Species, Vec3s};
 use orrery_particles::bodies::{Bodies, BodiesError, NotFinite};
 use orrery_particles::settings::{Acceptance, GravitySettings, IntegratorChoice, Precision, SolverChoice};
-use orrery_particles::solver::{DIRECT_BELOW, Problem, reference};
+use orrery_particles::solver::{MIN_TREE_BODIES, Problem, reference};
 
 const PRECISIONS: [Precision; 3] = [Precision::Single, Precision::Mixed, Precision::Double];
 const INTEGRATORS: [IntegratorChoice; 5] = [
@@ -16,7 +16,7 @@ const INTEGRATORS: [IntegratorChoice; 5] = [
     IntegratorChoice::Hermite4,
 ];
 /// A few, enough for blocks along the curve, and so many that the tree is taken by itself.
-const SIZES: [usize; 3] = [9, 700, DIRECT_BELOW + 100];
+const SIZES: [usize; 3] = [9, 700, MIN_TREE_BODIES + 100];
 
 /// Every solver, acceptance and arithmetic.
 fn every_way(eps: f64) -> impl Iterator<Item = GravitySettings> {

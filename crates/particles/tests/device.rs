@@ -4,7 +4,7 @@
 use orrery_device::Device;
 use orrery_model::ic::Plummer;
 use orrery_model::{Particles, Vec3s};
-use orrery_particles::bodies::{Bodies, BodiesError, DeviceSetup, NotFinite, Stamp, forces_on};
+use orrery_particles::bodies::{Bodies, BodiesError, DeviceSetup, NotFinite, Stamp, forces_on_device};
 use orrery_particles::integrator::adaptive;
 use orrery_particles::settings::{Acceptance, GravitySettings, IntegratorChoice, Precision, SolverChoice};
 use orrery_particles::solver::{CpuStrategy, Problem};
@@ -129,7 +129,7 @@ fn adaptive_steps_agree_with_the_host() {
         for n in SIZES {
             for eps in [0.0, 0.1] {
                 let settings = settings(eps, Precision::Double);
-                let step = |device| adaptive::step(&on(device, plummer(n), &settings), 0.01).unwrap();
+                let step = |device| adaptive::step_length(&on(device, plummer(n), &settings), 0.01).unwrap();
                 let (found, right) = (step(Some(&device)), step(None));
                 // Not finite where a lone body has no one to meet.
                 assert!(
@@ -148,7 +148,7 @@ fn forces_at_rest_agree_with_the_host() {
         let Particles { position, mass, .. } = &particles;
         let problem = Problem { position, mass, g: 1.5, eps: 0.1, with_potential: true };
         let setup = DeviceSetup::new(&device, 521, &settings(0.1, Precision::Double));
-        let found = forces_on(&setup, &problem, Acceptance::default()).unwrap();
+        let found = forces_on_device(&setup, &problem, Acceptance::default()).unwrap();
         let right = CpuStrategy::resolve(&settings(0.1, Precision::Double), 521).forces(&problem, None);
         assert!(distance(&found.acceleration, &right.acceleration) < 1e-13);
         let potentials = found.potential.unwrap().into_iter().zip(right.potential.unwrap());
@@ -292,8 +292,12 @@ fn the_first_wrong_step_is_named() {
         // And nothing moved since.
         let mut host = Bodies::restore(with_a_runaway(), Vec3s::zeros(300), None, &settings);
         (0..3).for_each(|_| host.drift(0.5).unwrap());
-        assert_eq!(bodies.remains().unwrap().velocity, host.remains().unwrap().velocity);
-        let (found, right) = (bodies.remains().unwrap().position, host.remains().unwrap().position);
+        assert_eq!(
+            bodies.particles_unchecked().unwrap().velocity,
+            host.particles_unchecked().unwrap().velocity
+        );
+        let (found, right) =
+            (bodies.particles_unchecked().unwrap().position, host.particles_unchecked().unwrap().position);
         assert_eq!((found.get(77), right.get(77)), ([0.0, 0.0, f64::INFINITY], [0.0, 0.0, f64::INFINITY]));
         assert_eq!(found.x[0].to_bits() >> 2, right.x[0].to_bits() >> 2);
 

@@ -8,7 +8,7 @@ use orrery_engine::compute_device::{self, DeviceRequest};
 use orrery_io::{Limits, NpzArray, Snapshot, write_npz_arrays};
 use orrery_lab::sample::spread;
 use orrery_particles::accuracy::ForceErrors;
-use orrery_particles::bodies::forces_on;
+use orrery_particles::bodies::forces_on_device;
 use orrery_particles::settings::{GravitySettings, IntegratorChoice};
 use orrery_particles::solver::{CpuStrategy, Forces, Problem, reference};
 
@@ -48,7 +48,7 @@ fn compute(
     say!("device: {selected}");
     match DeviceRequest::default().setup(&selected, n, settings, None) {
         Some(setup) => {
-            let forces = forces_on(&setup, problem, settings.acceptance).map_err(EngineError::from)?;
+            let forces = forces_on_device(&setup, problem, settings.acceptance).map_err(EngineError::from)?;
             Ok((forces, setup.strategy.name()))
         }
         None => {
@@ -128,7 +128,8 @@ pub fn accuracy(
     };
     let (forces, solver) = compute(&problem, &settings, device)?;
     let sample: Vec<usize> = spread(n, sample);
-    let errors = ForceErrors::of(&forces.acceleration, &sample, &reference::forces_on(&problem, &sample).0);
+    let errors =
+        ForceErrors::measure(&forces.acceleration, &sample, &reference::forces_on(&problem, &sample).0);
     say!(
         "{} bodies, {} of them compared with the sum over all pairs in f64; {} solver, {} precision",
         n,

@@ -17,7 +17,7 @@ use clap::CommandFactory;
 use orrery_engine::case::available_memory;
 use orrery_io::Limits;
 use orrery_model::Units;
-use orrery_particles::settings::{Acceptance, GravitySettings, LARGEST_THETA};
+use orrery_particles::settings::{Acceptance, GravitySettings, MAX_THETA};
 
 use crate::args::{Arguments, Command, Gravity};
 use crate::failure::Failure;
@@ -127,8 +127,8 @@ fn gravity_settings(flags: &Gravity, units: &Units) -> GravitySettings {
 }
 
 fn check_theta(theta: f64) -> Result<(), Failure> {
-    if theta > 0.0 && theta <= LARGEST_THETA {
+    if theta > 0.0 && theta <= MAX_THETA {
         return Ok(());
     }
-    Err(Failure::Usage(format!("--theta {theta} is outside 0 < theta <= {LARGEST_THETA}")))
+    Err(Failure::Usage(format!("--theta {theta} is outside 0 < theta <= {MAX_THETA}")))
 }

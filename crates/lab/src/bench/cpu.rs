@@ -35,7 +35,7 @@ pub fn all_pairs(
         rate,
         unit: "interactions/s",
         flops: FLOPS_A_PAIR * rate,
-        measured_peak: peak::flops(set, precision),
+        measured_peak: peak::flops_per_second(set, precision),
         theoretical_peak: None,
         errors: Reference::of(&problem).errors(&forces.acceleration),
         tree: None,
@@ -70,7 +70,7 @@ pub fn barnes_hut(
         rate: n as f64 / times.median(),
         unit: "bodies/s",
         flops: flops / times.median(),
-        measured_peak: peak::flops(set, precision),
+        measured_peak: peak::flops_per_second(set, precision),
         theoretical_peak: None,
         errors: Reference::of(problem).errors(&forces.acceleration),
         tree: Some(TreeFigures {

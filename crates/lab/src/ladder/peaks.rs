@@ -27,7 +27,7 @@ impl Peaks {
     /// Measures them.
     pub fn measure(device: Option<&Device>) -> Result<Self, LabError> {
         let cpu = [Precision::Single, Precision::Double]
-            .map(|precision| peak::flops(InstructionSet::best(), precision));
+            .map(|precision| peak::flops_per_second(InstructionSet::best(), precision));
         let (roofs, f64) = match device {
             None => (Roofs { flops: Some(cpu[0]), ..Roofs::default() }, Some(cpu[1])),
             Some(device) => {

@@ -44,11 +44,11 @@ impl DeviceBodies {
     pub fn particles(&self) -> Result<&Particles, BodiesError> {
         once(&self.seen.particles, || {
             self.settle()?;
-            Ok(self.remains()?)
+            Ok(self.particles_unchecked()?)
         })
     }
 
-    pub fn remains(&self) -> Result<Particles, DeviceError> {
+    pub fn particles_unchecked(&self) -> Result<Particles, DeviceError> {
         let constant = Particles::clone(&self.constant);
         Ok(Particles { position: download(&self.position)?, velocity: download(&self.velocity)?, ..constant })
     }
@@ -78,7 +78,7 @@ impl DeviceBodies {
     /// An error with the body and its number, if a step was wrong. The bodies are still as that step left them.
     pub fn pass(&self, wrong: Option<Wrong>) -> Result<(), BodiesError> {
         let Some(Wrong(at)) = wrong else { return Ok(()) };
-        let (particles, acceleration) = (self.remains()?, download(&self.acceleration)?);
+        let (particles, acceleration) = (self.particles_unchecked()?, download(&self.acceleration)?);
         let source = first_not_finite(&particles, &acceleration)
             .expect("bodies with a wrong number stay as they are, so it is still there");
         Err(BodiesError::NotFinite { at, source })

@@ -20,7 +20,7 @@ use orrery_model::{Particles, Vec3s};
 
 pub use device_setup::{DeviceSetup, needed_bytes};
 pub use error::{BodiesError, NotFinite, Stamp};
-pub use once::forces_on;
+pub use once::forces_on_device;
 
 use crate::settings::GravitySettings;
 use crate::solver::device::DeviceStrategy;
@@ -164,10 +164,10 @@ impl Bodies {
     }
 
     /// The bodies after numbers went wrong: those of the step at which they did.
-    pub fn remains(&self) -> Result<Particles, BodiesError> {
+    pub fn particles_unchecked(&self) -> Result<Particles, BodiesError> {
         match &self.state {
             State::Host(host) => Ok(host.particles.clone()),
-            State::Device(device) => Ok(device.remains()?),
+            State::Device(device) => Ok(device.particles_unchecked()?),
         }
     }
 

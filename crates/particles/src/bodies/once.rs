@@ -10,7 +10,7 @@ use crate::solver::device::{DeviceSolver, ForceRequest};
 use crate::solver::{Forces, Problem};
 
 /// Computes forces on a device, from and to the host; `acceptance` is the tree's.
-pub fn forces_on(
+pub fn forces_on_device(
     setup: &DeviceSetup,
     problem: &Problem,
     acceptance: Acceptance,

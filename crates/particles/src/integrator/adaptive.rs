@@ -10,7 +10,7 @@
 use crate::bodies::{Bodies, BodiesError};
 
 /// The step that the criterion allows; infinite where nothing moves or pulls.
-pub fn step(bodies: &Bodies, eta: f64) -> Result<f64, BodiesError> {
+pub fn step_length(bodies: &Bodies, eta: f64) -> Result<f64, BodiesError> {
     let eps = bodies.softening();
     Ok(if eps > 0.0 {
         eta * (eps / bodies.largest_acceleration2()?.sqrt()).sqrt()

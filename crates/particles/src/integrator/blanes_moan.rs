@@ -9,7 +9,7 @@ const KICKS: [f64; 3] = [0.082_984_406_417_405_2, 0.396_309_801_498_368, -0.039_
 const DRIFTS: [f64; 2] = [0.245_298_957_184_271, 0.604_872_665_711_080];
 
 /// One step.
-pub fn blanes_moan4(bodies: &mut Bodies, dt: f64) -> Result<(), BodiesError> {
+pub fn blanes_moan4_step(bodies: &mut Bodies, dt: f64) -> Result<(), BodiesError> {
     let [b1, b2, b3] = KICKS;
     let [a1, a2] = DRIFTS;
     let (a3, b4) = (0.5 - a1 - a2, 1.0 - 2.0 * (b1 + b2 + b3));

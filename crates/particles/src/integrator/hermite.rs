@@ -13,7 +13,7 @@ use crate::bodies::Term::{Now, Start};
 use crate::bodies::{Bodies, BodiesError};
 
 /// One step.
-pub fn hermite4(bodies: &mut Bodies, dt: f64) -> Result<(), BodiesError> {
+pub fn hermite4_step(bodies: &mut Bodies, dt: f64) -> Result<(), BodiesError> {
     let (h, h2, h6, h12) = (0.5 * dt, 0.5 * dt * dt, dt * dt * dt / 6.0, dt * dt / 12.0);
     bodies.mark_start()?;
     bodies.set_from_start(Velocity, &[(dt, Start(Acceleration)), (h2, Start(Jerk))])?;

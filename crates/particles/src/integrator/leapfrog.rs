@@ -9,7 +9,7 @@
 use crate::bodies::{Bodies, BodiesError};
 
 /// One step.
-pub fn leapfrog(bodies: &mut Bodies, dt: f64) -> Result<(), BodiesError> {
+pub fn leapfrog_step(bodies: &mut Bodies, dt: f64) -> Result<(), BodiesError> {
     bodies.kick_and_drift(0.5 * dt, dt)?;
     bodies.update_forces()?;
     bodies.kick(0.5 * dt)

@@ -10,10 +10,10 @@ mod hermite;
 mod leapfrog;
 mod yoshida;
 
-pub use blanes_moan::blanes_moan4;
-pub use hermite::hermite4;
-pub use leapfrog::leapfrog;
-pub use yoshida::{yoshida4, yoshida6};
+pub use blanes_moan::blanes_moan4_step;
+pub use hermite::hermite4_step;
+pub use leapfrog::leapfrog_step;
+pub use yoshida::{yoshida4_step, yoshida6_step};
 
 use crate::bodies::{Bodies, BodiesError};
 use crate::settings::IntegratorChoice;
@@ -22,11 +22,11 @@ impl IntegratorChoice {
     /// Advances `bodies` by `dt`.
     pub fn step(self, bodies: &mut Bodies, dt: f64) -> Result<(), BodiesError> {
         match self {
-            Self::Leapfrog => leapfrog(bodies, dt),
-            Self::Yoshida4 => yoshida4(bodies, dt),
-            Self::Yoshida6 => yoshida6(bodies, dt),
-            Self::BlanesMoan4 => blanes_moan4(bodies, dt),
-            Self::Hermite4 => hermite4(bodies, dt),
+            Self::Leapfrog => leapfrog_step(bodies, dt),
+            Self::Yoshida4 => yoshida4_step(bodies, dt),
+            Self::Yoshida6 => yoshida6_step(bodies, dt),
+            Self::BlanesMoan4 => blanes_moan4_step(bodies, dt),
+            Self::Hermite4 => hermite4_step(bodies, dt),
         }
     }
 

@@ -112,10 +112,10 @@ fn the_figure_eight_closes() {
 fn methods_can_take_turns() {
     let mut bodies = bodies(kepler(0.5).generate(1.0).unwrap());
     let energy = |b: &Bodies| b.kinetic_energy().unwrap() + b.potential_energy().unwrap();
-    hermite4(&mut bodies, 0.02).unwrap();
-    (0..20).for_each(|_| leapfrog(&mut bodies, 0.02).unwrap());
+    hermite4_step(&mut bodies, 0.02).unwrap();
+    (0..20).for_each(|_| leapfrog_step(&mut bodies, 0.02).unwrap());
     let before = energy(&bodies);
-    hermite4(&mut bodies, 0.02).unwrap();
+    hermite4_step(&mut bodies, 0.02).unwrap();
     assert!(((energy(&bodies) - before) / before).abs() < 1e-8);
 }
 
@@ -124,8 +124,8 @@ fn methods_can_take_turns() {
 fn leapfrog_runs_backwards() {
     let mut bodies = bodies(kepler(0.7).generate(1.0).unwrap());
     let start = bodies.particles().unwrap().clone();
-    (0..1000).for_each(|_| leapfrog(&mut bodies, 1e-3).unwrap());
-    (0..1000).for_each(|_| leapfrog(&mut bodies, -1e-3).unwrap());
+    (0..1000).for_each(|_| leapfrog_step(&mut bodies, 1e-3).unwrap());
+    (0..1000).for_each(|_| leapfrog_step(&mut bodies, -1e-3).unwrap());
     for i in 0..2 {
         for c in 0..3 {
             assert!(
@@ -140,7 +140,7 @@ fn leapfrog_runs_backwards() {
 fn adaptive_steps_follow_the_orbit() {
     let at = |mean_anomaly| {
         let orbit = Kepler { mean_anomaly, ..kepler(0.9) };
-        adaptive::step(&bodies(orbit.generate(1.0).unwrap()), 0.01).unwrap()
+        adaptive::step_length(&bodies(orbit.generate(1.0).unwrap()), 0.01).unwrap()
     };
     // r³ᐟ² at apocentre over that at pericentre, for as long as falling is quicker than passing.
     let ratio = at(std::f64::consts::PI) / at(0.0);

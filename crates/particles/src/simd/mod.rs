@@ -16,7 +16,7 @@ pub const MAX_LANES: usize = 16;
 /// f32 or f64.
 pub trait Real: Copy + Default + Send + Sync + 'static {
     /// The register type for it, of an instruction set's pair.
-    type In<S: Vector<Scalar = f32>, D: Vector<Scalar = f64>>: Vector<Scalar = Self>;
+    type Register<S: Vector<Scalar = f32>, D: Vector<Scalar = f64>>: Vector<Scalar = Self>;
 
     /// Rounds.
     fn from_f64(x: f64) -> Self;
@@ -25,7 +25,7 @@ pub trait Real: Copy + Default + Send + Sync + 'static {
 }
 
 impl Real for f32 {
-    type In<S: Vector<Scalar = f32>, D: Vector<Scalar = f64>> = S;
+    type Register<S: Vector<Scalar = f32>, D: Vector<Scalar = f64>> = S;
 
     #[inline(always)]
     fn from_f64(x: f64) -> Self {
@@ -38,7 +38,7 @@ impl Real for f32 {
 }
 
 impl Real for f64 {
-    type In<S: Vector<Scalar = f32>, D: Vector<Scalar = f64>> = D;
+    type Register<S: Vector<Scalar = f32>, D: Vector<Scalar = f64>> = D;
 
     #[inline(always)]
     fn from_f64(x: f64) -> Self {
@@ -92,7 +92,7 @@ pub unsafe trait Vector: Copy {
 
     /// Adds `factor` times each lane to its own f64 in `sums`.
     #[inline(always)]
-    fn add_to(self, sums: &mut [f64; MAX_LANES], factor: f64) {
+    fn add_to_lane_sums(self, sums: &mut [f64; MAX_LANES], factor: f64) {
         let mut lanes = [Self::Scalar::default(); MAX_LANES];
         self.store(&mut lanes);
         for k in 0..Self::LANES {
@@ -209,8 +209,8 @@ mod tests {
         let greater: u32 = (0..n).map(|k| u32::from(k as f64 + 1.0 > 3.0 - k as f64) << k).sum();
         assert_eq!(a.greater_mask(b), greater);
         let mut sums = [0.0; MAX_LANES];
-        a.add_to(&mut sums, 1.0);
-        a.add_to(&mut sums, 1.0);
+        a.add_to_lane_sums(&mut sums, 1.0);
+        a.add_to_lane_sums(&mut sums, 1.0);
         assert_eq!(sum_lanes(sums), (n * (n + 1)) as f64);
         // The series' next term must be below the rounding of the type: e = 2 × the estimate's error.
         let (e_max, epsilon) = lanes(a.rsqrt_estimate())

@@ -38,13 +38,13 @@ fn chains<V: Vector>(rounds: usize) -> (f64, f64) {
     }
     let mut lanes = [0.0; MAX_LANES];
     for k in 0..CHAINS {
-        x[k].add_to(&mut lanes, 1.0);
+        x[k].add_to_lane_sums(&mut lanes, 1.0);
     }
     ((2 * rounds * CHAINS * V::LANES) as f64, lanes[0])
 }
 
 /// Floating-point operations a second of all threads together, in f64 for `Double`, else f32; best of five.
-pub fn flops(set: InstructionSet, precision: Precision) -> f64 {
+pub fn flops_per_second(set: InstructionSet, precision: Precision) -> f64 {
     let (threads, rounds) = (rayon::current_num_threads(), 3_000_000);
     let attempt = || {
         let start = Instant::now();

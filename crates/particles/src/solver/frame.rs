@@ -39,13 +39,13 @@ impl Scaling {
     }
 
     /// Whether squares of lengths, and masses times them, are well within f64's range, deep cells' too.
-    pub fn squares_hold(&self) -> bool {
+    pub fn squares_in_range(&self) -> bool {
         let square = self.length * self.length;
         [square, self.mass * square].iter().all(|unit| (1e-250..1e250).contains(unit))
     }
 
     /// The origin for targets around `group_centre`. In f64 it stays where it is: a shift would only round.
-    pub fn centre(&self, precision: Precision, group_centre: [f64; 3]) -> [f64; 3] {
+    pub fn frame_centre(&self, precision: Precision, group_centre: [f64; 3]) -> [f64; 3] {
         match precision {
             Precision::Single => self.middle,
             Precision::Mixed => group_centre,
@@ -55,13 +55,13 @@ impl Scaling {
 
     /// A position in the frame about `centre`.
     #[inline(always)]
-    pub fn local<R: Real>(&self, position: [f64; 3], centre: [f64; 3]) -> [R; 3] {
+    pub fn to_local<R: Real>(&self, position: [f64; 3], centre: [f64; 3]) -> [R; 3] {
         std::array::from_fn(|c| R::from_f64((position[c] - centre[c]) * self.length))
     }
 
     /// Appends the bodies `range` to `list` in the frame about `centre`.
     #[inline(always)]
-    pub fn append<R: Real>(
+    pub fn append_bodies<R: Real>(
         &self,
         list: &mut BodyList<R>,
         position: &Vec3s,
@@ -79,7 +79,7 @@ impl Scaling {
 }
 
 /// Brings results back to the user's units and order.
-pub fn collect(
+pub fn collect_forces(
     problem: &Problem,
     scaling: &Scaling,
     results: &[[f64; 4]],

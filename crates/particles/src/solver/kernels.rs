@@ -19,7 +19,7 @@ use crate::simd::{MAX_LANES, Real, Vector};
 pub type LaneSums = [[f64; MAX_LANES]; 4];
 
 /// Nothing summed yet.
-pub const NOTHING: LaneSums = [[0.0; MAX_LANES]; 4];
+pub const ZERO_SUMS: LaneSums = [[0.0; MAX_LANES]; 4];
 
 /// Bodies as sources: columns of one length, a multiple of `MAX_LANES` once padded.
 #[derive(Clone, Debug, Default)]
@@ -49,7 +49,7 @@ impl<R: Real> BodyList<R> {
     }
 
     /// Completes the last register with massless bodies at coordinate `outside`, where no target is.
-    pub fn pad(&mut self, outside: f64) {
+    pub fn pad_to_lanes(&mut self, outside: f64) {
         let padded = self.mass.len().next_multiple_of(MAX_LANES);
         self.position.iter_mut().for_each(|column| column.resize(padded, R::from_f64(outside)));
         self.mass.resize(padded, R::default());
@@ -59,7 +59,7 @@ impl<R: Real> BodyList<R> {
 impl<R: Real> CellList<R> {
     /// Makes room for `n` cells, to be written over, and completes the last register with empty cells at
     /// coordinate `outside`, where no target is.
-    pub fn reset(&mut self, n: usize, outside: f64) {
+    pub fn resize_and_pad(&mut self, n: usize, outside: f64) {
         let padded = n.next_multiple_of(MAX_LANES);
         for column in self.centre.iter_mut().chain(&mut self.second).chain([&mut self.mass]) {
             column.resize(padded, R::default());
@@ -147,10 +147,10 @@ pub fn add_bodies<V: Vector, const T: usize, const POTENTIAL: bool, const SELF: 
     }
     for k in 0..T {
         for c in 0..3 {
-            acc[k][c].add_to(&mut sums[k][c], force_factor::<V>());
+            acc[k][c].add_to_lane_sums(&mut sums[k][c], force_factor::<V>());
         }
         if POTENTIAL {
-            acc[k][3].add_to(&mut sums[k][3], 1.0);
+            acc[k][3].add_to_lane_sums(&mut sums[k][3], 1.0);
         }
     }
 }
@@ -205,7 +205,7 @@ pub fn add_cells<V: Vector, const T: usize, const POTENTIAL: bool>(
     }
     for k in 0..T {
         for c in 0..if POTENTIAL { 4 } else { 3 } {
-            acc[k][c].add_to(&mut sums[k][c], 1.0);
+            acc[k][c].add_to_lane_sums(&mut sums[k][c], 1.0);
         }
     }
 }

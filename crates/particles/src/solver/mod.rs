@@ -51,13 +51,13 @@ pub enum CpuStrategy {
 
 /// Below about this many bodies all pairs are as fast as the tree at theta = 0.6 or faster, on two cores with AVX-512: at
 /// 4,000 they were, at 6,000 not (`orrery bench crossover`, benchmarks/runs).
-pub const DIRECT_BELOW: usize = 5_000;
+pub const MIN_TREE_BODIES: usize = 5_000;
 
 impl CpuStrategy {
     /// What the settings come to for `n` bodies on this machine.
     pub fn resolve(settings: &GravitySettings, n: usize) -> Self {
         let tree = match settings.solver {
-            SolverChoice::Auto => n >= DIRECT_BELOW,
+            SolverChoice::Auto => n >= MIN_TREE_BODIES,
             SolverChoice::Direct => false,
             SolverChoice::Tree => true,
         };
@@ -102,7 +102,7 @@ impl CpuStrategy {
 }
 
 /// Hands each piece of work, in order, its own run of `results`, as long as `length` says.
-fn share_out<W>(
+fn split_results<W>(
     results: &mut [[f64; 4]],
     work: impl IntoIterator<Item = W>,
     length: impl Fn(&W) -> usize,

@@ -8,7 +8,7 @@ use orrery_lab::bench::device as lab;
 use orrery_lab::{FLOPS_A_PAIR, PRECISIONS, precision_name, show};
 use orrery_model::ic::Plummer;
 use orrery_particles::bodies::{Bodies, BodiesError, DeviceSetup, Stamp};
-use orrery_particles::integrator::leapfrog;
+use orrery_particles::integrator::leapfrog_step;
 use orrery_particles::settings::{Acceptance, GravitySettings, Precision, SolverChoice};
 use orrery_particles::solver::direct::device::DirectDeviceStrategy;
 use serde_json::{Value, json};
@@ -94,7 +94,7 @@ fn whole_step(
     let mut bodies = Bodies::new(particles, &settings, Some(&setup))?;
     let mut taken = 0;
     let step = lab::Step::measure::<BodiesError>(device, n, force_seconds, || {
-        leapfrog(&mut bodies, 1e-4)?;
+        leapfrog_step(&mut bodies, 1e-4)?;
         taken += 1;
         bodies.check_step(Stamp { step: taken, time: 0.0 })
     })?;

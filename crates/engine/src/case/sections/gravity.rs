@@ -1,7 +1,7 @@
 //! `[gravity]`.
 
 use orrery_model::Dimension;
-use orrery_particles::settings::{Acceptance, GravitySettings, LARGEST_THETA, Precision, SolverChoice};
+use orrery_particles::settings::{Acceptance, GravitySettings, MAX_THETA, Precision, SolverChoice};
 
 use super::Words;
 use crate::case::reader::{Range, Section};
@@ -15,7 +15,7 @@ const LARGEST_ALPHA: f64 = 0.1;
 
 pub(in crate::case) fn read(section: &Section<'_>) -> GravitySettings {
     let solver = section.choice("solver", SOLVERS).unwrap_or_default();
-    let theta = section.number("theta", Range::UpTo(LARGEST_THETA)).unwrap_or(0.6);
+    let theta = section.number("theta", Range::UpTo(MAX_THETA)).unwrap_or(0.6);
     let relative = section.choice("acceptance", &[("geometric", false), ("relative", true)]).unwrap_or(false);
     let alpha = section.number("accuracy", Range::UpTo(LARGEST_ALPHA)).unwrap_or(0.0025);
     let eps = section.quantity("softening", Dimension::Length, Range::NotNegative).unwrap_or(0.0);

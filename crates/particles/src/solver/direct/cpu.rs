@@ -12,9 +12,9 @@ use rayon::prelude::*;
 
 use crate::settings::Precision;
 use crate::simd::{InstructionSet, Real, SimdKernel, Vector, dispatch, sum_lanes};
-use crate::solver::frame::{Scaling, collect};
-use crate::solver::kernels::{BodyList, LaneSums, NOTHING, add_bodies};
-use crate::solver::{Forces, Problem, share_out};
+use crate::solver::frame::{Scaling, collect_forces};
+use crate::solver::kernels::{BodyList, LaneSums, ZERO_SUMS, add_bodies};
+use crate::solver::{Forces, Problem, split_results};
 use crate::tree::{Cube, Octree};
 
 /// How the sum is computed.
@@ -71,10 +71,10 @@ fn in_user_order<R: Real>(problem: &Problem, strategy: &DirectCpuStrategy) -> Fo
     // Few targets still feed all threads.
     let block = strategy.block.min(n.div_ceil(4 * rayon::current_num_threads())).next_multiple_of(8);
     let scaling = Scaling::new(&cube, problem.mass.iter().sum(), problem.eps);
-    let centre = scaling.centre(strategy.precision, [0.0; 3]);
+    let centre = scaling.frame_centre(strategy.precision, [0.0; 3]);
     let blocks = (0..n).step_by(block).map(|b| Block { targets: b..(b + block).min(n), centre }).collect();
     let results = sum::<R>(problem, strategy, &scaling, blocks);
-    collect(problem, &scaling, &results, 0..n as u32)
+    collect_forces(problem, &scaling, &results, 0..n as u32)
 }
 
 fn along_the_curve(problem: &Problem, strategy: &DirectCpuStrategy) -> Forces {
@@ -85,12 +85,12 @@ fn along_the_curve(problem: &Problem, strategy: &DirectCpuStrategy) -> Forces {
         .into_iter()
         .map(|group| Block {
             targets: group.bodies,
-            centre: scaling.centre(strategy.precision, group.centre),
+            centre: scaling.frame_centre(strategy.precision, group.centre),
         })
         .collect();
     let sorted = Problem { position: &tree.position, mass: &tree.mass, ..*problem };
     let results = sum::<f32>(&sorted, strategy, &scaling, blocks);
-    collect(problem, &scaling, &results, tree.order.iter().copied())
+    collect_forces(problem, &scaling, &results, tree.order.iter().copied())
 }
 
 /// Sums for every target, in the order and scale of `problem` and `scaling`.
@@ -101,7 +101,7 @@ fn sum<R: Real>(
     blocks: Vec<Block>,
 ) -> Vec<[f64; 4]> {
     let mut results = vec![[0.0; 4]; problem.mass.len()];
-    let work = share_out(&mut results, blocks, |block| block.targets.len());
+    let work = split_results(&mut results, blocks, |block| block.targets.len());
     let one = |scratch: &mut Scratch<R>, (block, results)| {
         dispatch(strategy.set, BlockSum { problem, tile: strategy.tile, scaling, block, scratch, results });
     };
@@ -138,10 +138,10 @@ impl<R: Real> SimdKernel for BlockSum<'_, R> {
     fn run<S: Vector<Scalar = f32>, D: Vector<Scalar = f64>>(self) {
         // 32 registers hold four targets, 16 hold two.
         match (S::LANES == 16, self.problem.with_potential) {
-            (true, false) => self.sum::<R::In<S, D>, 4, false>(),
-            (true, true) => self.sum::<R::In<S, D>, 4, true>(),
-            (false, false) => self.sum::<R::In<S, D>, 2, false>(),
-            (false, true) => self.sum::<R::In<S, D>, 2, true>(),
+            (true, false) => self.sum::<R::Register<S, D>, 4, false>(),
+            (true, true) => self.sum::<R::Register<S, D>, 4, true>(),
+            (false, false) => self.sum::<R::Register<S, D>, 2, false>(),
+            (false, true) => self.sum::<R::Register<S, D>, 2, true>(),
         }
     }
 }
@@ -155,20 +155,23 @@ impl<R: Real> BlockSum<'_, R> {
         let eps2 = R::from_f64(eps * eps);
         targets.clear();
         targets.extend(
-            self.block.targets.clone().map(|i| self.scaling.local::<R>(position.get(i), self.block.centre)),
+            self.block
+                .targets
+                .clone()
+                .map(|i| self.scaling.to_local::<R>(position.get(i), self.block.centre)),
         );
         // The last register block repeats its last target; the surplus sums are dropped.
         let padded = targets.len().next_multiple_of(T);
         targets.resize(padded, targets[targets.len() - 1]);
         sums.clear();
-        sums.resize(padded, NOTHING);
+        sums.resize(padded, ZERO_SUMS);
 
         for begin in (0..mass.len()).step_by(self.tile) {
             let range = begin..(begin + self.tile).min(mass.len());
             let holds_targets = range.start < self.block.targets.end && self.block.targets.start < range.end;
             tile.clear();
-            self.scaling.append(tile, position, mass, range, self.block.centre);
-            tile.pad(self.scaling.outside);
+            self.scaling.append_bodies(tile, position, mass, range, self.block.centre);
+            tile.pad_to_lanes(self.scaling.outside);
             let first = self.block.targets.start as isize - begin as isize;
             for (k, (targets, sums)) in targets.chunks_exact(T).zip(sums.chunks_exact_mut(T)).enumerate() {
                 let targets: &[[R; 3]; T] = targets.try_into().expect("chunks of T");

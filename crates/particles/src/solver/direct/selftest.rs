@@ -98,7 +98,7 @@ impl TestSystem {
     }
 
     fn errors(&self, found: &Vec3s) -> ForceErrors {
-        ForceErrors::of(found, &(0..self.mass.len()).collect::<Vec<_>>(), &self.right().0)
+        ForceErrors::measure(found, &(0..self.mass.len()).collect::<Vec<_>>(), &self.right().0)
     }
 
     /// Holds `strategy` against the plain sum.
@@ -408,7 +408,7 @@ fn jerks(device: &Device) -> Result<(), String> {
         let found = run().map_err(|error: orrery_device::DeviceError| error.to_string())?;
         let all: Vec<usize> = (0..n).collect();
         for (found, right, what) in [(found.0, right.0, "acceleration"), (found.1, right.1, "jerk")] {
-            let error = ForceErrors::of(&found, &all, &right).max;
+            let error = ForceErrors::measure(&found, &all, &right).max;
             if error > 1e-10 {
                 return Err(format!("{what}, n = {n}: error {error:.1e}, expected at most 1e-10"));
             }

@@ -19,12 +19,12 @@ use std::time::Instant;
 use orrery_model::Vec3s;
 use rayon::prelude::*;
 
-use crate::settings::{Acceptance, LARGEST_THETA, Precision};
+use crate::settings::{Acceptance, MAX_THETA, Precision};
 use crate::simd::{InstructionSet, MAX_LANES, Real, SimdKernel, Vector, dispatch, sum_lanes};
 use crate::solver::direct::MIXED_FROM;
-use crate::solver::frame::{Scaling, collect};
-use crate::solver::kernels::{BodyList, CellList, LaneSums, NOTHING, add_bodies, add_cells};
-use crate::solver::{Forces, Problem, share_out};
+use crate::solver::frame::{Scaling, collect_forces};
+use crate::solver::kernels::{BodyList, CellList, LaneSums, ZERO_SUMS, add_bodies, add_cells};
+use crate::solver::{Forces, Problem, split_results};
 use crate::tree::{Group, Octree};
 
 /// How the sum is computed.
@@ -100,8 +100,8 @@ impl Reach {
     fn new(tree: &Octree, scaling: &Scaling, acceptance: &Acceptance, relative: bool) -> Self {
         let theta = match *acceptance {
             // No cell is far enough: its moments would not be numbers, nor the squares of distances.
-            _ if !scaling.squares_hold() => 0.0,
-            Acceptance::Relative { .. } if relative => LARGEST_THETA,
+            _ if !scaling.squares_in_range() => 0.0,
+            Acceptance::Relative { .. } if relative => MAX_THETA,
             Acceptance::Relative { theta, .. } | Acceptance::Geometric { theta } => theta,
         };
         let padded = tree.cells.len() + MAX_LANES;
@@ -141,7 +141,7 @@ fn sum<R: Real>(
     let build_secs = start.elapsed().as_secs_f64();
 
     let mut results = vec![[0.0; 4]; problem.mass.len()];
-    let work = share_out(&mut results, groups.iter(), |group| group.bodies.len());
+    let work = split_results(&mut results, groups.iter(), |group| group.bodies.len());
     let (body_terms, cell_terms) = work
         .into_par_iter()
         .map_init(Scratch::<R>::default, |scratch, (group, results)| {
@@ -151,7 +151,7 @@ fn sum<R: Real>(
                     tree.order[group.bodies.clone()].iter().map(|&i| square(i)).fold(f64::INFINITY, f64::min);
                 (problem.g / (alpha * smallest2.sqrt())).powf(0.4)
             });
-            let centre = scaling.centre(strategy.precision, group.centre);
+            let centre = scaling.frame_centre(strategy.precision, group.centre);
             let walk = GroupSum {
                 problem,
                 tree: &tree,
@@ -172,7 +172,7 @@ fn sum<R: Real>(
     let per_cell = size_of_val(&tree.cells[0]) + size_of_val(&tree.moments[0]) + 8 * reach.columns();
     let bytes =
         problem.mass.len() * per_body + tree.cells.len() * per_cell + groups.len() * size_of::<Group>();
-    let forces = collect(problem, &scaling, &results, tree.order.iter().copied());
+    let forces = collect_forces(problem, &scaling, &results, tree.order.iter().copied());
     let walk_secs = start.elapsed().as_secs_f64() - build_secs;
     (forces, CpuTreeReport { build_secs, walk_secs, body_terms, cell_terms, bytes })
 }
@@ -217,10 +217,10 @@ impl<R: Real> SimdKernel for GroupSum<'_, R> {
         }
         self.fill_lists();
         match (S::LANES == 16, self.problem.with_potential) {
-            (true, false) => self.sum::<R::In<S, D>, 4, false>(),
-            (true, true) => self.sum::<R::In<S, D>, 4, true>(),
-            (false, false) => self.sum::<R::In<S, D>, 2, false>(),
-            (false, true) => self.sum::<R::In<S, D>, 2, true>(),
+            (true, false) => self.sum::<R::Register<S, D>, 4, false>(),
+            (true, true) => self.sum::<R::Register<S, D>, 4, true>(),
+            (false, false) => self.sum::<R::Register<S, D>, 2, false>(),
+            (false, true) => self.sum::<R::Register<S, D>, 2, true>(),
         }
     }
 }
@@ -289,7 +289,7 @@ impl<R: Real> GroupSum<'_, R> {
     fn fill_lists(&mut self) {
         let Scratch { accepted, opened, cells, bodies, own, targets, .. } = &mut *self.scratch;
         let (scaling, tree) = (self.scaling, self.tree);
-        cells.reset(accepted.len(), scaling.outside);
+        cells.resize_and_pad(accepted.len(), scaling.outside);
         // Slices of one length, so that the loop over ten columns checks no bounds.
         let n = accepted.len();
         let [x, y, z] = &mut cells.centre;
@@ -300,21 +300,22 @@ impl<R: Real> GroupSum<'_, R> {
         let second = scaling.mass * scaling.length * scaling.length;
         for k in 0..n {
             let moments = &tree.moments[accepted[k] as usize];
-            [x[k], y[k], z[k]] = scaling.local::<R>(moments.centre, self.centre);
+            [x[k], y[k], z[k]] = scaling.to_local::<R>(moments.centre, self.centre);
             mass[k] = R::from_f64(moments.mass * scaling.mass);
             [xx[k], xy[k], xz[k], yy[k], yz[k], zz[k]] = moments.second.map(|m| R::from_f64(m * second));
         }
         bodies.clear();
         for range in opened.iter() {
-            scaling.append(bodies, &tree.position, &tree.mass, range.clone(), self.centre);
+            scaling.append_bodies(bodies, &tree.position, &tree.mass, range.clone(), self.centre);
         }
-        bodies.pad(scaling.outside);
+        bodies.pad_to_lanes(scaling.outside);
         own.clear();
-        scaling.append(own, &tree.position, &tree.mass, self.group.bodies.clone(), self.centre);
-        own.pad(scaling.outside);
+        scaling.append_bodies(own, &tree.position, &tree.mass, self.group.bodies.clone(), self.centre);
+        own.pad_to_lanes(scaling.outside);
         targets.clear();
-        targets
-            .extend(self.group.bodies.clone().map(|i| scaling.local::<R>(tree.position.get(i), self.centre)));
+        targets.extend(
+            self.group.bodies.clone().map(|i| scaling.to_local::<R>(tree.position.get(i), self.centre)),
+        );
     }
 
     #[inline(always)]
@@ -326,7 +327,7 @@ impl<R: Real> GroupSum<'_, R> {
         // The last register block repeats its last target; the surplus sums are dropped.
         targets.resize(n.next_multiple_of(T), targets[n - 1]);
         sums.clear();
-        sums.resize(targets.len(), NOTHING);
+        sums.resize(targets.len(), ZERO_SUMS);
         for (k, (targets, sums)) in targets.chunks_exact(T).zip(sums.chunks_exact_mut(T)).enumerate() {
             // A cell takes ten registers: only two targets fit beside it.
             for (targets, sums) in targets.chunks_exact(2).zip(sums.chunks_exact_mut(2)) {

@@ -54,7 +54,7 @@ fn strategy(device: &Device, precision: Precision) -> TreeDeviceStrategy {
 }
 
 fn errors(found: &Vec3s, right: &Vec3s) -> ForceErrors {
-    ForceErrors::of(found, &(0..right.len()).collect::<Vec<_>>(), right)
+    ForceErrors::measure(found, &(0..right.len()).collect::<Vec<_>>(), right)
 }
 
 /// Holds the 99th percentile of the forces' relative error below a bound.

@@ -3,7 +3,7 @@
 use orrery_device::{Backend, Device, Kind};
 use serde::{Deserialize, Serialize};
 
-use crate::builder::has_lanes;
+use crate::builder::has_warp_shuffle;
 use crate::settings::Precision;
 
 /// The kernel. The first thirteen are the optimisation steps of a course on GPU programming (the course's ladder),
@@ -88,7 +88,7 @@ impl DirectDeviceStrategy {
             (true, 32_768..) => (DirectKernel::Tiled, 256, 4, 4, 0),
             (false, 0..2048) => (DirectKernel::Tiled, 128, 1, 8, 0),
             (false, 2048..PAIRS_ONCE_FROM) => (DirectKernel::Tiled, 256, 1, 32, 0),
-            (false, _) if !has_lanes(device) => (DirectKernel::Tiled, 256, 2, 8, 0),
+            (false, _) if !has_warp_shuffle(device) => (DirectKernel::Tiled, 256, 2, 8, 0),
             (false, PAIRS_ONCE_FROM..32_768) => (DirectKernel::PairsOnce, 64, 4, 4, 2),
             (false, 32_768..131_072) => (DirectKernel::PairsOnce, 64, 8, 8, 0),
             (false, 131_072..) => (DirectKernel::PairsOnce, 128, 8, 8, 0),
@@ -114,7 +114,7 @@ impl DirectDeviceStrategy {
                 }
             }
         }
-        if !double && has_lanes(device) && n >= PAIRS_ONCE_FROM / 2 {
+        if !double && has_warp_shuffle(device) && n >= PAIRS_ONCE_FROM / 2 {
             for block in [64, 128, 256] {
                 for targets in [4, 6, 8] {
                     for (unroll, splits) in [(4, 0), (8, 0), (4, 2)] {

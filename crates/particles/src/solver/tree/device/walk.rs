@@ -3,8 +3,8 @@
 use orrery_device::{Arg, Buffer, Device, DeviceError, Kernel, Kind, Math};
 
 use super::{ForceRequest, Order, TreeDeviceStrategy};
-use crate::builder::{Builder, has_lanes};
-use crate::settings::{Acceptance, LARGEST_THETA, Precision};
+use crate::builder::{Builder, has_warp_shuffle};
+use crate::settings::{Acceptance, MAX_THETA, Precision};
 use crate::solver::direct::device::resident_groups;
 use crate::tree::device::{BodyColumns, DeviceOctree, LAYOUT, Plan};
 
@@ -45,7 +45,7 @@ pub(super) fn plan(n: usize, strategy: &TreeDeviceStrategy) -> Plan {
 /// The angle by which cells are opened, and alpha of the relative acceptance where that applies.
 fn angles(evaluation: &ForceRequest) -> (f64, Option<f64>) {
     let (theta, alpha) = match evaluation.acceptance {
-        Acceptance::Relative { alpha, .. } if evaluation.previous.is_some() => (LARGEST_THETA, Some(alpha)),
+        Acceptance::Relative { alpha, .. } if evaluation.previous.is_some() => (MAX_THETA, Some(alpha)),
         Acceptance::Relative { theta, .. } | Acceptance::Geometric { theta } => (theta, None),
     };
     (theta.min(WIDEST), alpha)
@@ -87,7 +87,7 @@ impl Walk {
             ("WALKERS", walkers.to_string()),
             ("UNROLL_BODIES", unroll_bodies.to_string()),
             ("UNROLL_CELLS", unroll_cells.to_string()),
-            ("HAS_LANES", flag(has_lanes(&builder.device))),
+            ("HAS_LANES", flag(has_warp_shuffle(&builder.device))),
             ("POTENTIAL", flag(which & 1 != 0)),
             ("RELATIVE", flag(which & 2 != 0)),
         ]);

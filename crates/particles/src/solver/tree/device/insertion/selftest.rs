@@ -91,7 +91,7 @@ impl TestSystem {
             }
         }
         let ForceErrors { median, p99, max, .. } =
-            ForceErrors::of(&found, &(0..n).collect::<Vec<_>>(), &right);
+            ForceErrors::measure(&found, &(0..n).collect::<Vec<_>>(), &right);
         if median <= limits.median && p99 <= limits.p99 && max <= limits.max {
             return Ok(());
         }
@@ -352,7 +352,7 @@ fn variants_agree(device: &Device) -> Result<(), String> {
         }
         // More cells are opened, none fewer.
         let all: Vec<usize> = (0..system.mass.len()).collect();
-        let error = ForceErrors::of(&votes, &all, &alone).p99;
+        let error = ForceErrors::measure(&votes, &all, &alone).p99;
         if error > Limits::of(0.6).p99 {
             return Err(format!("vote, sorted {sorted}: {error:.1e} from the walk without"));
         }
