@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use orrery_device::Choice;
+use orrery_device::DeviceChoice;
 use orrery_particles::settings::{Precision, SolverChoice};
 
 /// N-body simulation: fast, checked against known physics, the same bits every time.
@@ -168,10 +168,10 @@ pub struct DeviceArgs {
     /// Where to compute: auto, cpu, cuda, cuda:1, opencl, opencl:1; auto takes the first GPU, without one the processor; a
     /// run that goes on takes what it had
     #[arg(long, value_name = "DEVICE", default_value = "auto", value_parser = device)]
-    pub device: Choice,
+    pub device: DeviceChoice,
 }
 
-fn device(text: &str) -> Result<Choice, String> {
+fn device(text: &str) -> Result<DeviceChoice, String> {
     text.parse().map_err(|_| "expected auto, cpu, cuda, cuda:0, opencl or opencl:0".to_owned())
 }
 

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Room, from_file, run_arguments, text};
-use orrery_device::{Backend, Choice, Device};
+use orrery_device::{Backend, Device, DeviceChoice};
 
 const SMALL: [&str; 5] =
     ["bodies.n=200", "time.end=0.25", "time.step=0.0078125", "output.image_every=0", "image.size=64"];
@@ -35,7 +35,7 @@ fn a_run_says_its_device_and_keeps_energy() {
     let said = room.says(&arguments);
     assert!(said.contains(&format!("device: {label}, {name}\n")), "{said}");
     assert!(said.contains("200 bodies, 32 steps (direct forces) to t = 0.25"), "{said}");
-    let word = device.properties().backend.word();
+    let word = device.properties().backend.as_str();
     let provenance = room.text("out/provenance.txt");
     assert!(provenance.contains(&format!("device: {word} ({name})\nsolver: direct\n")), "{provenance}");
 
@@ -126,7 +126,7 @@ fn what_is_not_there_is_a_mistake() {
         }
     }
     for word in ["cuda:99", "opencl:99"] {
-        let choice: Choice = word.parse().unwrap();
+        let choice: DeviceChoice = word.parse().unwrap();
         let expected = format!("error: {}\n", Device::open(choice).unwrap_err());
         for command in [
             &["run", "plummer"][..],

@@ -4,7 +4,7 @@
 use crate::device::Device;
 use crate::error::DeviceError;
 use crate::kernel::{Math, Source};
-use crate::properties::Kind;
+use crate::properties::DeviceKind;
 use crate::queue::Arg;
 
 /// What a device reaches.
@@ -36,7 +36,7 @@ pub fn measure(device: &Device) -> Result<Ceilings, DeviceError> {
 fn copy(device: &Device) -> Result<f64, DeviceError> {
     let memory = device.memory()?;
     // On a processor: beyond its caches, and no longer than a blink.
-    let most = if device.properties().kind == Kind::Cpu { 64 << 20 } else { 1 << 30 };
+    let most = if device.properties().kind == DeviceKind::Cpu { 64 << 20 } else { 1 << 30 };
     let bytes = most.min(memory.total / 4).min(memory.free / 4);
     let from = device.zeros::<u64>(bytes as usize / 8)?;
     let to = device.zeros::<u64>(from.len())?;
@@ -53,10 +53,10 @@ fn flops(
 ) -> Result<f64, DeviceError> {
     const CHAINS: u32 = 8;
     const STEPS: u32 = 16;
-    let is_cpu = device.properties().kind == Kind::Cpu;
+    let is_cpu = device.properties().kind == DeviceKind::Cpu;
     let group = device.properties().max_block_size.min(256);
     // Eight groups of 256 fill a multiprocessor's 2048 threads; four times that evens out the tail.
-    let groups = device.properties().multiprocessors * if is_cpu { 4 } else { 32 };
+    let groups = device.properties().sm_count * if is_cpu { 4 } else { 32 };
     let definitions = [
         ("REAL", real.to_owned()),
         ("MULTIPLY_ADD", multiply_add.to_owned()),

@@ -16,7 +16,7 @@ pub enum Backend {
 
 impl Backend {
     /// The word in front of a device's number: "cuda", "opencl".
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Cuda => "cuda",
             Self::OpenCl => "opencl",
@@ -35,7 +35,7 @@ impl fmt::Display for Backend {
 
 /// Where to compute: "auto", "cpu", "cuda", "cuda:1", "opencl", "opencl:0".
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Choice {
+pub enum DeviceChoice {
     /// The first CUDA device, else the first OpenCL GPU with f64, else the processor.
     #[default]
     Auto,
@@ -47,7 +47,7 @@ pub enum Choice {
     OpenCl(Option<usize>),
 }
 
-impl FromStr for Choice {
+impl FromStr for DeviceChoice {
     type Err = DeviceError;
 
     fn from_str(text: &str) -> Result<Self, DeviceError> {
@@ -69,7 +69,7 @@ impl FromStr for Choice {
     }
 }
 
-impl fmt::Display for Choice {
+impl fmt::Display for DeviceChoice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Self::Auto => f.write_str("auto"),
@@ -90,10 +90,10 @@ mod tests {
     fn each_form_reads_back() {
         let forms = ["auto", "cpu", "cuda", "cuda:0", "cuda:17", "opencl", "opencl:3"];
         for form in forms {
-            assert_eq!(form.parse::<Choice>().unwrap().to_string(), form);
+            assert_eq!(form.parse::<DeviceChoice>().unwrap().to_string(), form);
         }
-        assert_eq!("cuda:1".parse(), Ok(Choice::Cuda(Some(1))));
-        assert_eq!("opencl".parse(), Ok(Choice::OpenCl(None)));
+        assert_eq!("cuda:1".parse(), Ok(DeviceChoice::Cuda(Some(1))));
+        assert_eq!("opencl".parse(), Ok(DeviceChoice::OpenCl(None)));
     }
 
     #[test]
@@ -101,12 +101,12 @@ mod tests {
         let bad =
             ["", "gpu", "CUDA", "cuda:", "cuda:x", "cuda:-1", "cuda:+1", "cuda:1:2", "cpu:0", "auto:0", ":0"];
         for text in bad {
-            let message = text.parse::<Choice>().unwrap_err().to_string();
+            let message = text.parse::<DeviceChoice>().unwrap_err().to_string();
             assert_eq!(
                 message,
                 format!("{text:?} is no device; say auto, cpu, cuda, cuda:0, opencl or opencl:0")
             );
         }
-        assert!("cuda:99999999999999999999".parse::<Choice>().is_err());
+        assert!("cuda:99999999999999999999".parse::<DeviceChoice>().is_err());
     }
 }

@@ -10,7 +10,7 @@ use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError};
 
 use crate::buffer::Buffer;
 use crate::builds::Builds;
-use crate::choice::{Backend, Choice};
+use crate::choice::{Backend, DeviceChoice};
 use crate::driver::{Driver, Fault, Handle, Opened, cuda, opencl};
 use crate::element::Element;
 use crate::error::DeviceError;
@@ -39,7 +39,7 @@ pub(crate) struct Machine {
 
 /// What there is, and why there is no more.
 #[derive(Clone, Debug)]
-pub struct Listing {
+pub struct DeviceList {
     /// CUDA first, each backend in its driver's order.
     pub devices: Vec<Device>,
     /// "no CUDA device: there is no libcuda here", and what else could not be opened.
@@ -48,8 +48,8 @@ pub struct Listing {
 
 impl Device {
     /// Every device that can be opened. Never fails: what does not work is noted.
-    pub fn list() -> Listing {
-        let mut listing = Listing { devices: Vec::new(), notes: Vec::new() };
+    pub fn list() -> DeviceList {
+        let mut listing = DeviceList { devices: Vec::new(), notes: Vec::new() };
         for backend in [Backend::Cuda, Backend::OpenCl] {
             match count(backend) {
                 Err(why) => listing.notes.push(why),
@@ -68,12 +68,12 @@ impl Device {
 
     /// The device to compute on; None is the processor. `Auto` never fails: a GPU that cannot be opened is
     /// passed over.
-    pub fn open(choice: Choice) -> Result<Option<Self>, DeviceError> {
+    pub fn open(choice: DeviceChoice) -> Result<Option<Self>, DeviceError> {
         match choice {
-            Choice::Cpu => Ok(None),
-            Choice::Auto => Ok(Self::best()),
-            Choice::Cuda(index) => Self::numbered(choice, Backend::Cuda, index).map(Some),
-            Choice::OpenCl(index) => Self::numbered(choice, Backend::OpenCl, index).map(Some),
+            DeviceChoice::Cpu => Ok(None),
+            DeviceChoice::Auto => Ok(Self::best()),
+            DeviceChoice::Cuda(index) => Self::numbered(choice, Backend::Cuda, index).map(Some),
+            DeviceChoice::OpenCl(index) => Self::numbered(choice, Backend::OpenCl, index).map(Some),
         }
     }
 
@@ -86,7 +86,7 @@ impl Device {
         })
     }
 
-    fn numbered(choice: Choice, backend: Backend, index: Option<usize>) -> Result<Self, DeviceError> {
+    fn numbered(choice: DeviceChoice, backend: Backend, index: Option<usize>) -> Result<Self, DeviceError> {
         let count = count(backend).map_err(|why| DeviceError::NoDevice { choice, notes: vec![why] })?;
         // A processor behind OpenCL may stand before the GPU.
         let first = || if backend == Backend::OpenCl { opencl::gpus().first().copied() } else { None };
@@ -96,7 +96,7 @@ impl Device {
         }
         let found = (0..count).map(|index| match Self::at(backend, index) {
             Ok(device) => device.title(),
-            Err(_) => format!("{}:{index}", backend.word()),
+            Err(_) => format!("{}:{index}", backend.as_str()),
         });
         Err(DeviceError::Index { choice, found: found.collect() })
     }
@@ -110,7 +110,7 @@ impl Device {
             return Ok(Self(machine));
         }
         let device = Self::start(backend, index).map_err(|fault| DeviceError::Call {
-            device: format!("{}:{index}", backend.word()),
+            device: format!("{}:{index}", backend.as_str()),
             call: fault.call,
             size: None,
             word: fault.said(),
@@ -143,7 +143,7 @@ impl Device {
 
     /// What `--device` takes: "cuda:0".
     pub fn label(&self) -> String {
-        format!("{}:{}", self.0.properties.backend.word(), self.0.properties.index)
+        format!("{}:{}", self.0.properties.backend.as_str(), self.0.properties.index)
     }
 
     /// Label and name, as messages say it: "cuda:0 (NVIDIA H200)".

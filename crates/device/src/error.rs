@@ -3,7 +3,7 @@
 
 use thiserror::Error;
 
-use crate::choice::Choice;
+use crate::choice::DeviceChoice;
 
 /// A fault of the machine or a device that is not there. `device` reads "cuda:0 (NVIDIA H200)".
 #[derive(Clone, Debug, PartialEq, Error)]
@@ -16,8 +16,8 @@ pub enum DeviceError {
     #[error("{choice}: {}", notes.join("; "))]
     NoDevice {
         /// What was asked for.
-        choice: Choice,
-        /// Why there is nothing, as in [`crate::Listing::notes`].
+        choice: DeviceChoice,
+        /// Why there is nothing, as in [`crate::DeviceList::notes`].
         notes: Vec<String>,
     },
 
@@ -25,7 +25,7 @@ pub enum DeviceError {
     #[error("{choice} is not here; found: {}", found.join(", "))]
     Index {
         /// What was asked for.
-        choice: Choice,
+        choice: DeviceChoice,
         /// The devices of that kind, each with its name.
         found: Vec<String>,
     },
@@ -178,7 +178,7 @@ mod tests {
             launch.to_string(),
             "cuda:0 (NVIDIA H200): kernel gravity, 16 groups of 4096: a group has at most 1024 threads"
         );
-        let index = DeviceError::Index { choice: Choice::Cuda(Some(3)), found: vec![device.clone()] };
+        let index = DeviceError::Index { choice: DeviceChoice::Cuda(Some(3)), found: vec![device.clone()] };
         assert_eq!(index.to_string(), "cuda:3 is not here; found: cuda:0 (NVIDIA H200)");
         let build = DeviceError::Build {
             device,

@@ -22,10 +22,10 @@ fn lanes((major, minor): (u32, u32)) -> Option<(u32, u32)> {
 /// f32 and f64 rates in flop/s.
 pub(crate) fn rates(
     capability: Option<(u32, u32)>,
-    multiprocessors: u32,
+    sm_count: u32,
     clock_hz: f64,
 ) -> (Option<f64>, Option<f64>) {
-    let rate = |lanes: u32| f64::from(lanes) * f64::from(multiprocessors) * clock_hz * 2.0;
+    let rate = |lanes: u32| f64::from(lanes) * f64::from(sm_count) * clock_hz * 2.0;
     match capability.and_then(lanes) {
         Some((f32_lanes, f64_lanes)) if clock_hz > 0.0 => (Some(rate(f32_lanes)), Some(rate(f64_lanes))),
         _ => (None, None),

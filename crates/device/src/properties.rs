@@ -4,7 +4,7 @@ use crate::choice::Backend;
 
 /// What sort of machine a device is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum DeviceKind {
     /// A graphics processor.
     Gpu,
     /// The processor itself, through OpenCL.
@@ -32,13 +32,13 @@ pub struct Properties {
     /// Its number among the devices of that backend.
     pub index: usize,
     /// What sort of machine.
-    pub kind: Kind,
+    pub kind: DeviceKind,
     /// The maker.
     pub vendor: String,
     /// Bytes of memory.
     pub memory: u64,
     /// Multiprocessors, or OpenCL's compute units.
-    pub multiprocessors: u32,
+    pub sm_count: u32,
     /// The highest clock, in Hz.
     pub clock_hz: f64,
     /// "compute capability 9.0" or "OpenCL 3.0 CUDA".
@@ -54,7 +54,7 @@ pub struct Properties {
     /// Bytes of local (shared) memory that a group may have.
     pub shared_bytes: u64,
     /// Threads that run in step: a warp, or the multiple that the driver prefers.
-    pub lanes: u32,
+    pub warp_size: u32,
     /// Whether it computes in double precision.
     pub has_f64: bool,
     /// 32-bit registers of a multiprocessor, where the driver tells.

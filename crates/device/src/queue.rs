@@ -158,14 +158,14 @@ impl Queue {
 
     /// Reads a buffer without waiting: `to` has the elements once the event is done (looking at `to` waits
     /// for it).
-    pub fn read_later<T: Element>(&self, from: &Buffer<T>, to: &mut Pinned<T>) -> Result<Event, DeviceError> {
+    pub fn read_async<T: Element>(&self, from: &Buffer<T>, to: &mut Pinned<T>) -> Result<Event, DeviceError> {
         self.expect_own("a buffer", from.device())?;
         from.expect_len(to.len())?;
         let (target, bytes) = (to.target(), size_of::<T>() * from.len());
         if bytes > 0 {
             // SAFETY: both ends have this many bytes; `to` keeps the event below and waits for it before
             // anyone reads, writes or frees it.
-            unsafe { self.device.driver().read_later(self.handle, from.handle(), target, bytes) }
+            unsafe { self.device.driver().read_async(self.handle, from.handle(), target, bytes) }
                 .map_err(|fault| self.device.fault(fault, Some(bytes as u64)))?;
         }
         match self.record() {

@@ -23,7 +23,7 @@ fn round_trip<T: Element>(device: &Device, make: fn(u64) -> T) {
         device.queue().write(&buffer, &reversed).unwrap();
         let mut pinned = device.pinned::<T>(len).unwrap();
         assert_eq!(*pinned, vec![T::default(); len]);
-        let event = device.queue().read_later(&buffer, &mut pinned).unwrap();
+        let event = device.queue().read_async(&buffer, &mut pinned).unwrap();
         event.wait().unwrap();
         assert!(event.is_done().unwrap());
         assert_eq!(*pinned, reversed, "{pinned:?}");
@@ -55,7 +55,7 @@ fn a_wrong_length_is_named() {
         let expected = DeviceError::Length { device: device.title(), expected: 3, got: 4 };
         assert_eq!(queue.write(&buffer, &[0.0; 4]), Err(expected.clone()));
         assert_eq!(queue.read(&buffer, &mut [0.0; 4]), Err(expected.clone()));
-        assert_eq!(queue.read_later(&buffer, &mut pinned).unwrap_err(), expected);
+        assert_eq!(queue.read_async(&buffer, &mut pinned).unwrap_err(), expected);
         assert_eq!(queue.copy(&other, &buffer), Err(expected.clone()));
         let words = format!("{}: a buffer of 3 elements meets one of 4", device.title());
         assert_eq!(expected.to_string(), words);
@@ -71,12 +71,12 @@ fn pinned_memory_waits_for_its_copy() {
         let buffer = device.upload(&data).unwrap();
         for _ in 0..5 {
             let mut pinned = device.pinned::<u64>(data.len()).unwrap();
-            let _ = device.queue().read_later(&buffer, &mut pinned).unwrap();
+            let _ = device.queue().read_async(&buffer, &mut pinned).unwrap();
             drop(pinned);
             let mut pinned = device.pinned::<u64>(data.len()).unwrap();
-            let _ = device.queue().read_later(&buffer, &mut pinned).unwrap();
+            let _ = device.queue().read_async(&buffer, &mut pinned).unwrap();
             assert!(*pinned == data[..], "read before the copy was done");
-            let _ = device.queue().read_later(&buffer, &mut pinned).unwrap();
+            let _ = device.queue().read_async(&buffer, &mut pinned).unwrap();
             pinned[0] = 1;
             assert_eq!((pinned[0], pinned[1]), (1, data[1]));
         }

@@ -6,7 +6,7 @@ mod common;
 use std::fs;
 
 use common::{child, choice, devices, is_cuda, said};
-use orrery_device::{Choice, Device, DeviceError, Kind};
+use orrery_device::{Device, DeviceChoice, DeviceError, DeviceKind};
 
 #[test]
 fn every_device_opens_by_its_label_and_is_itself() {
@@ -18,8 +18,8 @@ fn every_device_opens_by_its_label_and_is_itself() {
         }
         let properties = device.properties();
         assert!(!properties.name.is_empty() && properties.name.trim() == properties.name);
-        assert!(properties.memory > 0 && properties.multiprocessors > 0 && properties.max_block_size >= 64);
-        assert!(properties.lanes > 0 && properties.shared_bytes >= 16 << 10);
+        assert!(properties.memory > 0 && properties.sm_count > 0 && properties.max_block_size >= 64);
+        assert!(properties.warp_size > 0 && properties.shared_bytes >= 16 << 10);
         assert!(!properties.driver.is_empty() && !properties.compiler.is_empty());
         assert_eq!(device.title(), format!("{} ({})", device.label(), properties.name));
         assert!(!device.can_reach(device));
@@ -28,18 +28,18 @@ fn every_device_opens_by_its_label_and_is_itself() {
 
 #[test]
 fn auto_takes_a_gpu_or_nothing_and_cpu_takes_nothing() {
-    assert_eq!(Device::open(Choice::Cpu), Ok(None));
+    assert_eq!(Device::open(DeviceChoice::Cpu), Ok(None));
     let is_good = |device: &&Device| {
-        is_cuda(device) || (device.properties().kind == Kind::Gpu && device.properties().has_f64)
+        is_cuda(device) || (device.properties().kind == DeviceKind::Gpu && device.properties().has_f64)
     };
-    assert_eq!(Device::open(Choice::Auto).unwrap().as_ref(), devices().iter().find(is_good));
+    assert_eq!(Device::open(DeviceChoice::Auto).unwrap().as_ref(), devices().iter().find(is_good));
 }
 
 #[test]
 fn a_number_that_is_not_there_is_told_what_is() {
     for device in devices() {
         let (word, _) = device.label().split_once(':').map(|(a, b)| (a.to_owned(), b.to_owned())).unwrap();
-        let asked: Choice = format!("{word}:99").parse().unwrap();
+        let asked: DeviceChoice = format!("{word}:99").parse().unwrap();
         let message = Device::open(asked).unwrap_err().to_string();
         assert!(message.starts_with(&format!("{word}:99 is not here; found: ")), "{message}");
         assert!(message.contains(&device.title()), "{message}");
@@ -56,8 +56,11 @@ fn child_lists() {
     for note in &listing.notes {
         println!("said: note {note}");
     }
-    println!("said: auto {:?}", Device::open(Choice::Auto).map(|device| device.map(|device| device.label())));
-    for choice in [Choice::Cuda(None), Choice::OpenCl(Some(1))] {
+    println!(
+        "said: auto {:?}",
+        Device::open(DeviceChoice::Auto).map(|device| device.map(|device| device.label()))
+    );
+    for choice in [DeviceChoice::Cuda(None), DeviceChoice::OpenCl(Some(1))] {
         if let Err(error) = Device::open(choice) {
             println!("said: {error}");
         }

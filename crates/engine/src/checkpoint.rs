@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use orrery_device::{Backend, Choice, Device};
+use orrery_device::{Backend, Device, DeviceChoice};
 use orrery_io::{
     Block, Column, Fault, IoError, Limits, make_folder, read_checkpoint, show_bytes, write_checkpoint,
 };
@@ -103,20 +103,21 @@ impl Saved {
     }
 
     /// What `auto` means for a run that goes on: where it was, for as long as that is here. Elsewhere the last bits differ.
-    pub fn choice_again(&self, choice: Choice) -> Choice {
-        let Some((_, before)) = self.writer.split_once(" on ").filter(|_| choice == Choice::Auto) else {
+    pub fn choice_again(&self, choice: DeviceChoice) -> DeviceChoice {
+        let Some((_, before)) = self.writer.split_once(" on ").filter(|_| choice == DeviceChoice::Auto)
+        else {
             return choice;
         };
         if before.starts_with("cpu") {
-            return Choice::Cpu;
+            return DeviceChoice::Cpu;
         }
         let devices = Device::list().devices;
         let same = devices.iter().find(|device| provenance::device(Some(device)) == before);
         same.map_or(choice, |device| {
             let index = Some(device.properties().index);
             match device.properties().backend {
-                Backend::Cuda => Choice::Cuda(index),
-                Backend::OpenCl => Choice::OpenCl(index),
+                Backend::Cuda => DeviceChoice::Cuda(index),
+                Backend::OpenCl => DeviceChoice::OpenCl(index),
             }
         })
     }

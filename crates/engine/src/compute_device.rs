@@ -1,6 +1,6 @@
 //! Where a run computes: on the device that was asked for, if it has room for the bodies.
 
-use orrery_device::{Choice, Device};
+use orrery_device::{Device, DeviceChoice};
 use orrery_io::show_bytes;
 use orrery_particles::bodies::{DeviceSetup, needed_bytes};
 use orrery_particles::settings::{GravitySettings, IntegratorChoice, Precision};
@@ -17,14 +17,14 @@ pub type Tuned = fn(&Device, usize, Precision) -> Option<direct::device::DirectD
 #[derive(Clone, Copy, Debug)]
 pub struct DeviceRequest {
     /// The device.
-    pub choice: Choice,
+    pub choice: DeviceChoice,
     /// What was measured on devices.
     pub tuned: Option<Tuned>,
 }
 
 impl Default for DeviceRequest {
     fn default() -> Self {
-        Self { choice: Choice::Cpu, tuned: None }
+        Self { choice: DeviceChoice::Cpu, tuned: None }
     }
 }
 
@@ -58,14 +58,14 @@ impl std::fmt::Display for ComputeDevice {
 }
 
 /// What `choice` means on this machine.
-pub fn find(choice: Choice) -> Result<ComputeDevice, EngineError> {
+pub fn find(choice: DeviceChoice) -> Result<ComputeDevice, EngineError> {
     Ok(ComputeDevice { device: Device::open(choice)?, reason: None })
 }
 
 /// The same selected if it has room for `n` bodies; `auto` goes back to the processor where it has not.
 pub fn with_room(
     selected: ComputeDevice,
-    choice: Choice,
+    choice: DeviceChoice,
     n: usize,
     gravity: &GravitySettings,
     integrator: IntegratorChoice,
@@ -77,7 +77,7 @@ pub fn with_room(
     }
     let (needed, free) = (show_bytes(needed), show_bytes(free));
     let label = device.label();
-    if choice == Choice::Auto {
+    if choice == DeviceChoice::Auto {
         return Ok(ComputeDevice::processor(format!("{n} bodies need {needed} on {label}, {free} are free")));
     }
     let device = device.title();

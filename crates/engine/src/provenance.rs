@@ -19,7 +19,7 @@ pub const COMMIT: &str = env!("ORRERY_COMMIT");
 /// The device that computes, in words. How many threads it has changes no bit, and so is not said.
 pub fn device(device: Option<&Device>) -> String {
     match device.map(Device::properties) {
-        Some(found) => format!("{} ({})", found.backend.word(), found.name),
+        Some(found) => format!("{} ({})", found.backend.as_str(), found.name),
         None => format!("cpu ({})", InstructionSet::best().name()),
     }
 }

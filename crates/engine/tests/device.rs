@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 
 use common::{assert_same, case, room, to};
-use orrery_device::{Backend, Choice, Device};
+use orrery_device::{Backend, Device, DeviceChoice};
 use orrery_engine::case::Case;
 use orrery_engine::checkpoint::describe;
 use orrery_engine::compute_device::{self, ComputeDevice, DeviceRequest};
@@ -18,27 +18,27 @@ use orrery_io::Limits;
 use orrery_particles::settings::IntegratorChoice;
 
 /// All devices; none is a failure, unless tests are told so.
-fn devices() -> Vec<Choice> {
+fn devices() -> Vec<DeviceChoice> {
     let found = Device::list();
     let excused = std::env::var_os("ORRERY_NO_DEVICE_TESTS").is_some();
     assert!(!found.devices.is_empty() || excused, "{}", found.notes.join("; "));
     let choice = |device: &Device| match device.properties().backend {
-        Backend::Cuda => Choice::Cuda(Some(device.properties().index)),
-        Backend::OpenCl => Choice::OpenCl(Some(device.properties().index)),
+        Backend::Cuda => DeviceChoice::Cuda(Some(device.properties().index)),
+        Backend::OpenCl => DeviceChoice::OpenCl(Some(device.properties().index)),
     };
     found.devices.iter().filter(|device| device.properties().has_f64).map(choice).collect()
 }
 
-fn on(choice: Choice) -> Control {
+fn on(choice: DeviceChoice) -> Control {
     Control { device: DeviceRequest { choice, ..DeviceRequest::default() }, ..Control::default() }
 }
 
-fn whole(case: &Case, folder: &Path, choice: Choice) -> Summary {
+fn whole(case: &Case, folder: &Path, choice: DeviceChoice) -> Summary {
     run(case, &to(folder.to_owned()), &on(choice), |_| {}).unwrap_or_else(|e| panic!("{e}"))
 }
 
 /// Runs until `step` is done, then stops as a signal would have it.
-fn stopped(case: &Case, folder: &Path, choice: Choice, step: u64) {
+fn stopped(case: &Case, folder: &Path, choice: DeviceChoice, step: u64) {
     let control = on(choice);
     let outcome = run(case, &to(folder.to_owned()), &control, |news| {
         if let RunEvent::Step(status) = news
@@ -51,7 +51,7 @@ fn stopped(case: &Case, folder: &Path, choice: Choice, step: u64) {
 }
 
 /// What was said of a move while going on.
-fn resumed(folder: &Path, choice: Choice) -> Result<Option<String>, EngineError> {
+fn resumed(folder: &Path, choice: DeviceChoice) -> Result<Option<String>, EngineError> {
     let mut moved = None;
     let how = Resume { folder, sets: &[], anew: false };
     let summary = resume(&how, &on(choice), |news| {
@@ -63,11 +63,11 @@ fn resumed(folder: &Path, choice: Choice) -> Result<Option<String>, EngineError>
     Ok(moved)
 }
 
-fn check(sets: &[&str], choice: Choice) {
+fn check(sets: &[&str], choice: DeviceChoice) {
     check_solver(sets, choice, "direct");
 }
 
-fn check_solver(sets: &[&str], choice: Choice, solver: &str) {
+fn check_solver(sets: &[&str], choice: DeviceChoice, solver: &str) {
     let room = room();
     let [once, again, parts] = ["once", "again", "parts"].map(|name| room.path().join(name));
     let case = case(sets);
@@ -110,8 +110,8 @@ fn a_run_may_move() {
         let room = room();
         let folder = room.path().join("run");
         let device = Device::open(choice).unwrap().unwrap();
-        let name = format!("{} ({})", device.properties().backend.word(), device.properties().name);
-        stopped(&case(&["time.integrator=hermite4"]), &folder, Choice::Cpu, 3);
+        let name = format!("{} ({})", device.properties().backend.as_str(), device.properties().name);
+        stopped(&case(&["time.integrator=hermite4"]), &folder, DeviceChoice::Cpu, 3);
         let said = resumed(&folder, choice).unwrap().unwrap();
         assert!(said.contains(" on cpu (") && said.ends_with(&format!(" on {name}")), "{said}");
         let provenance = std::fs::read_to_string(folder.join("provenance.txt")).unwrap();
@@ -119,15 +119,15 @@ fn a_run_may_move() {
         assert!(provenance.contains("resumed at step 3: orrery "), "{provenance}");
 
         // Whoever does not say where goes on where it was.
-        for (folder, choice) in [("there", choice), ("here", Choice::Cpu)] {
+        for (folder, choice) in [("there", choice), ("here", DeviceChoice::Cpu)] {
             let folder = room.path().join(folder);
             stopped(&case(&[]), &folder, choice, 3);
-            assert_eq!(resumed(&folder, Choice::Auto).unwrap(), None);
+            assert_eq!(resumed(&folder, DeviceChoice::Auto).unwrap(), None);
         }
 
         let folder = room.path().join("back");
         stopped(&case(&[]), &folder, choice, 3);
-        let said = resumed(&folder, Choice::Cpu).unwrap().unwrap();
+        let said = resumed(&folder, DeviceChoice::Cpu).unwrap().unwrap();
         assert!(said.contains(&format!(" on {name} -> ")), "{said}");
         let provenance = std::fs::read_to_string(folder.join("provenance.txt")).unwrap();
         assert!(provenance.contains(&format!("device: {name}\n")), "{provenance}");
@@ -152,7 +152,7 @@ fn the_tree_too() {
         }
         let room = room();
         let folder = room.path().join("run");
-        stopped(&case(&["gravity.solver=tree"]), &folder, Choice::Cpu, 3);
+        stopped(&case(&["gravity.solver=tree"]), &folder, DeviceChoice::Cpu, 3);
         assert!(resumed(&folder, choice).unwrap().is_some());
         let checkpoints = std::fs::read_dir(folder.join("checkpoints")).unwrap();
         let last = checkpoints.map(|entry| entry.unwrap().path()).max().unwrap();
@@ -195,7 +195,7 @@ fn memory_is_foreseen() {
         assert!(error.is_mistake());
         // Whoever left the choice open gets the processor, and the reason.
         let ComputeDevice { device: None, reason: Some(reason) } =
-            compute_device::with_room(selected.clone(), Choice::Auto, n, gravity, leapfrog).unwrap()
+            compute_device::with_room(selected.clone(), DeviceChoice::Auto, n, gravity, leapfrog).unwrap()
         else {
             panic!("no such memory")
         };

@@ -1,6 +1,6 @@
 //! What there is to compute with: each device's figures by its driver, and as measured.
 
-use orrery_device::{Choice, Device, Kind, Listing, ceiling};
+use orrery_device::{Device, DeviceChoice, DeviceKind, DeviceList, ceiling};
 use orrery_particles::settings::Precision;
 use orrery_particles::simd::{InstructionSet, peak};
 use serde::Serialize;
@@ -58,10 +58,10 @@ pub struct Survey {
 
 /// Finds and measures all. `memory` is what the processor's programs may use.
 pub fn survey(memory: Option<u64>) -> Survey {
-    let Listing { devices, notes } = Device::list();
+    let DeviceList { devices, notes } = Device::list();
     let mut found = vec![processor(memory)];
     found.extend(devices.iter().map(about));
-    let auto = Device::open(Choice::Auto).ok().flatten();
+    let auto = Device::open(DeviceChoice::Auto).ok().flatten();
     Survey { devices: found, notes, auto: auto.map_or_else(|| "cpu".to_owned(), |device| device.label()) }
 }
 
@@ -96,12 +96,12 @@ fn about(device: &Device) -> About {
         label: device.label(),
         name: told.name.clone(),
         kind: match told.kind {
-            Kind::Gpu => "GPU",
-            Kind::Cpu => "processor",
-            Kind::Other => "other",
+            DeviceKind::Gpu => "GPU",
+            DeviceKind::Cpu => "processor",
+            DeviceKind::Other => "other",
         },
         memory: Some(told.memory),
-        multiprocessors: told.multiprocessors,
+        multiprocessors: told.sm_count,
         clock_hz: Some(told.clock_hz).filter(|clock| *clock > 0.0),
         version: told.version.clone(),
         driver: Some(told.driver.clone()),

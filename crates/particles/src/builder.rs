@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use orrery_device::{Device, DeviceError, Kind, Math, Module, Origin, Source};
+use orrery_device::{Device, DeviceError, DeviceKind, Math, Module, Origin, Source};
 
 /// Builds the kernels of one solver.
 pub(crate) struct Builder {
@@ -33,5 +33,5 @@ impl Builder {
 /// local memory.
 pub(crate) fn has_warp_shuffle(device: &Device) -> bool {
     let properties = device.properties();
-    properties.kind == Kind::Gpu && properties.vendor.to_ascii_lowercase().contains("nvidia")
+    properties.kind == DeviceKind::Gpu && properties.vendor.to_ascii_lowercase().contains("nvidia")
 }

@@ -3,7 +3,7 @@
 mod common;
 
 use orrery_primitives::histogram::binned::{self, BinnedHistogram, Bins};
-use orrery_primitives::histogram::{Histogram, cpu, plain, selftest};
+use orrery_primitives::histogram::{Histogram, histogram_on_cpu, histogram_reference, selftest};
 use proptest::prelude::*;
 
 use common::{devices, hold};
@@ -38,8 +38,8 @@ proptest! {
 
     #[test]
     fn bytes_agree(data in values(any::<u8>())) {
-        let right = plain(&data);
-        assert_eq!(cpu(&data), right);
+        let right = histogram_reference(&data);
+        assert_eq!(histogram_on_cpu(&data), right);
         for device in devices() {
             let found = Histogram::new(&device).unwrap().count(&device.upload(&data).unwrap()).unwrap();
             assert_eq!(found, right, "{}", device.title());
@@ -51,8 +51,8 @@ proptest! {
     fn floats_agree(data in values(any::<f32>()), ends in any::<[f32; 2]>(), with_ends in any::<bool>()) {
         let [low, high] = if with_ends { ends } else { [-1.0, 1.0] };
         if let Ok(bins) = Bins::new(low.min(high), low.max(high), 1000) {
-            let right = binned::plain(&bins, &data);
-            assert_eq!(binned::cpu(&bins, &data), right);
+            let right = binned::binned_reference(&bins, &data);
+            assert_eq!(binned::binned_on_cpu(&bins, &data), right);
             for device in devices() {
                 let histogram = BinnedHistogram::new(&device, bins).unwrap();
                 assert_eq!(histogram.count(&device.upload(&data).unwrap()).unwrap(), right, "{}", device.title());

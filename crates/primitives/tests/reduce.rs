@@ -3,7 +3,7 @@
 mod common;
 
 use orrery_primitives::Number;
-use orrery_primitives::reduce::{Operation, Reduce, cpu, plain, selftest};
+use orrery_primitives::reduce::{Operation, Reduce, reduce_on_cpu, reduce_reference, selftest};
 use proptest::prelude::*;
 
 use common::{devices, hold};
@@ -26,8 +26,8 @@ fn a_result_is_one_element() {
 /// Whole numbers have one right answer in any order.
 fn all_agree<T: Number>(data: &[T]) {
     for operation in Operation::ALL {
-        let right = plain(operation, data);
-        assert_eq!(cpu(operation, data), right, "{operation:?} of {} on the processor", data.len());
+        let right = reduce_reference(operation, data);
+        assert_eq!(reduce_on_cpu(operation, data), right, "{operation:?} of {} on the processor", data.len());
         for device in devices() {
             let reduce = Reduce::new(&device, operation).unwrap();
             let found = reduce.reduce(&device.upload(data).unwrap()).unwrap();

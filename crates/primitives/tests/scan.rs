@@ -4,7 +4,7 @@ mod common;
 
 use orrery_primitives::Number;
 use orrery_primitives::scan::selftest::SHORT;
-use orrery_primitives::scan::{self, Kind, Scan, ScanStrategy as How};
+use orrery_primitives::scan::{self, Scan, ScanKind, ScanStrategy as How};
 use proptest::prelude::*;
 
 use common::{devices, hold};
@@ -14,36 +14,36 @@ fn checks_of_the_self_test() {
     hold(&scan::selftest::checks());
 }
 
-fn plain<T: Number>(kind: Kind, numbers: &[T]) -> Vec<T> {
+fn plain<T: Number>(kind: ScanKind, numbers: &[T]) -> Vec<T> {
     let mut sums = numbers.to_vec();
-    scan::plain(kind, &mut sums);
+    scan::scan_reference(kind, &mut sums);
     sums
 }
 
 /// On the processor and on every device, by these strategies.
-fn each<T: Number>(kind: Kind, numbers: &[T], strategies: &[How], expect: impl Fn(&[T], &str)) {
+fn each<T: Number>(kind: ScanKind, numbers: &[T], strategies: &[How], expect: impl Fn(&[T], &str)) {
     let mut sums = numbers.to_vec();
-    scan::cpu(kind, &mut sums);
+    scan::scan_on_cpu(kind, &mut sums);
     expect(&sums, "on the processor");
     for device in devices() {
         for &strategy in strategies {
             let (from, to) = (device.upload(numbers).unwrap(), device.zeros(numbers.len()).unwrap());
-            Scan::with(&device, kind, strategy).unwrap().queue(&from, &to).unwrap();
+            Scan::with_strategy(&device, kind, strategy).unwrap().queue(&from, &to).unwrap();
             expect(&to.to_vec().unwrap(), &format!("{strategy:?} on {}", device.title()));
             assert!(from.to_vec().unwrap() == numbers, "what was scanned is changed");
         }
     }
 }
 
-fn same<T: Number>(kind: Kind, numbers: &[T], strategies: &[How]) {
+fn same<T: Number>(kind: ScanKind, numbers: &[T], strategies: &[How]) {
     let right = plain(kind, numbers);
     each(kind, numbers, strategies, |got, what| {
         assert!(got == right, "{kind:?} of {} {}, {what}", numbers.len(), T::NAME)
     });
 }
 
-fn kind() -> impl Strategy<Value = Kind> {
-    prop::sample::select(Kind::ALL.to_vec())
+fn kind() -> impl Strategy<Value = ScanKind> {
+    prop::sample::select(ScanKind::ALL.to_vec())
 }
 
 /// Lengths around powers of two, up to some more than 2^17.
@@ -86,7 +86,7 @@ proptest! {
 #[test]
 fn says_what_does_not_fit() {
     for device in devices() {
-        let mut scan = Scan::<u32>::new(&device, Kind::Exclusive).unwrap();
+        let mut scan = Scan::<u32>::new(&device, ScanKind::Exclusive).unwrap();
         let (ten, eleven) = (device.zeros(10).unwrap(), device.zeros(11).unwrap());
         let told = scan.queue(&ten, &eleven).unwrap_err().to_string();
         assert!(told.ends_with("a buffer of 10 elements meets one of 11"), "{told}");

@@ -22,13 +22,13 @@ fn on<K: Key>(sort: &mut Sort<K>, device: &Device, keys: &[K], values: &[u32]) -
 fn same<K: Key>(pairs: &[(K, u32)]) {
     let (keys, values): (Vec<K>, Vec<u32>) = pairs.iter().copied().unzip();
     let (mut right_keys, mut right_values) = (keys.clone(), values.clone());
-    sort::plain(&mut right_keys, &mut right_values);
+    sort::sort_reference(&mut right_keys, &mut right_values);
     let (mut cpu_keys, mut cpu_values) = (keys.clone(), values.clone());
-    sort::cpu(&mut cpu_keys, &mut cpu_values);
+    sort::sort_on_cpu(&mut cpu_keys, &mut cpu_values);
     assert!((&cpu_keys, &cpu_values) == (&right_keys, &right_values), "on the processor");
     for device in devices() {
         for strategy in [SortStrategy::SMALL, SortStrategy::LARGE] {
-            let mut sort = Sort::with(&device, keys.len(), strategy).unwrap();
+            let mut sort = Sort::with_strategy(&device, keys.len(), strategy).unwrap();
             let got = on(&mut sort, &device, &keys, &values);
             assert!((&got.0, &got.1) == (&right_keys, &right_values), "{strategy:?} on {}", device.title());
         }

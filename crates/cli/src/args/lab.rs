@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use orrery_device::Choice;
+use orrery_device::DeviceChoice;
 use orrery_lab::sample::Shape;
 use orrery_particles::simd::InstructionSet;
 use orrery_particles::solver::tree::device::Order;
@@ -157,7 +157,7 @@ pub struct Selftest {
     pub filter: Option<String>,
     /// Device to check, such as cuda or opencl:1 [default: every one]
     #[arg(long, value_name = "DEVICE", value_parser = device)]
-    pub device: Option<Choice>,
+    pub device: Option<DeviceChoice>,
     /// List the checks and stop
     #[arg(long)]
     pub list: bool,

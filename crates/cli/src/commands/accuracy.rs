@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use orrery_device::Choice;
+use orrery_device::DeviceChoice;
 use orrery_engine::EngineError;
 use orrery_engine::compute_device::{self, DeviceRequest};
 use orrery_io::{Limits, NpzArray, Snapshot, write_npz_arrays};
@@ -35,7 +35,7 @@ fn read(path: &Path, softening: f64, limits: &Limits) -> Result<Snapshot, Failur
 fn compute(
     problem: &Problem,
     settings: &GravitySettings,
-    choice: Choice,
+    choice: DeviceChoice,
 ) -> Result<(Forces, &'static str), Failure> {
     let n = problem.mass.len();
     let selected = compute_device::with_room(
@@ -62,7 +62,7 @@ fn compute(
 pub fn forces(
     path: &Path,
     flags: &Gravity,
-    device: Choice,
+    device: DeviceChoice,
     output: &Path,
     limits: &Limits,
 ) -> Result<(), Failure> {
@@ -111,7 +111,7 @@ pub fn forces(
 pub fn accuracy(
     path: &Path,
     flags: &Gravity,
-    device: Choice,
+    device: DeviceChoice,
     sample: usize,
     limits: &Limits,
 ) -> Result<(), Failure> {

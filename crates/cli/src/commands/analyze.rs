@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use orrery_device::Choice;
+use orrery_device::DeviceChoice;
 use orrery_engine::analysis::{Analysis, FRACTIONS, analyze as measure};
 use orrery_engine::compute_device;
 use orrery_engine::run::Record;
@@ -19,7 +19,7 @@ pub fn analyze(
     path: &Path,
     output: Option<PathBuf>,
     softening: Option<f64>,
-    device: Choice,
+    device: DeviceChoice,
     limits: &Limits,
 ) -> Result<(), Failure> {
     if softening.is_some_and(|eps| !(eps >= 0.0 && eps.is_finite())) {

@@ -1,7 +1,7 @@
 //! `ladder`.
 
 use indicatif::ProgressBar;
-use orrery_device::{Device, Kind};
+use orrery_device::{Device, DeviceKind};
 use orrery_io::write_whole;
 use orrery_lab::ladder::grid::Grid;
 use orrery_lab::ladder::{Ladder as Rungs, direct, figures, hardware, histogram, reduce, tree};
@@ -102,13 +102,13 @@ fn default_size(name: LadderName, device: Option<&Device>) -> usize {
     let kind = device.map(|device| device.properties().kind);
     match (name, kind) {
         (LadderName::Direct, None) => 16_384,
-        (LadderName::Direct, Some(Kind::Gpu)) => 65_536,
+        (LadderName::Direct, Some(DeviceKind::Gpu)) => 65_536,
         (LadderName::Direct, Some(_)) => 4096,
         (LadderName::Tree, None) => 131_072,
-        (LadderName::Tree, Some(Kind::Gpu)) => 1_048_576,
+        (LadderName::Tree, Some(DeviceKind::Gpu)) => 1_048_576,
         (LadderName::Tree, Some(_)) => 16_384,
         (LadderName::Reduce | LadderName::Histogram, None) => 1 << 26,
-        (LadderName::Reduce | LadderName::Histogram, Some(Kind::Gpu)) => 1 << 28,
+        (LadderName::Reduce | LadderName::Histogram, Some(DeviceKind::Gpu)) => 1 << 28,
         (LadderName::Reduce | LadderName::Histogram, Some(_)) => 1 << 20,
     }
 }

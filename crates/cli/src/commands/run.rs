@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use orrery_device::{Choice, Device};
+use orrery_device::{Device, DeviceChoice};
 use orrery_engine::case::{BYTES_PER_BODY, Case, CaseSource};
 use orrery_engine::compute_device::{self, DeviceRequest, Tuned};
 use orrery_engine::control::{Control, Reason};
@@ -146,7 +146,7 @@ fn report(summary: &Summary, folder: &Path) {
     say!("{folder}/snapshots        the bodies, for yt, pynbody, h5py or orrery analyze {folder}");
 }
 
-fn dry_run(case: &Case, folder: &Path, choice: Choice, limits: &Limits) -> Result<(), Failure> {
+fn dry_run(case: &Case, folder: &Path, choice: DeviceChoice, limits: &Limits) -> Result<(), Failure> {
     let selected = compute_device::find(choice)?;
     // A file's bodies are counted, and checked, by reading them.
     let n = match case.body_count() {

@@ -1,7 +1,7 @@
 //! `selftest`.
 
 use indicatif::ProgressBar;
-use orrery_device::{Choice, Device, Listing};
+use orrery_device::{Device, DeviceChoice, DeviceList};
 use orrery_lab::selftest::{Summary, checks, run};
 
 use crate::args::Selftest;
@@ -27,14 +27,14 @@ pub fn selftest(arguments: &Selftest) -> Result<(), Failure> {
     Ok(())
 }
 
-fn chosen(choice: Option<Choice>) -> Result<Vec<Device>, Failure> {
-    let Listing { devices, notes } = match choice {
+fn chosen(choice: Option<DeviceChoice>) -> Result<Vec<Device>, Failure> {
+    let DeviceList { devices, notes } = match choice {
         None => Device::list(),
         Some(choice) => {
             let Some(device) = Device::open(choice)? else {
                 return Err(Failure::Usage(format!("--device {choice}: there is no device to test")));
             };
-            Listing { devices: vec![device], notes: Vec::new() }
+            DeviceList { devices: vec![device], notes: Vec::new() }
         }
     };
     if devices.is_empty() {

@@ -110,7 +110,7 @@ pub(crate) trait Driver: Send + Sync {
     /// Returns when `to` was written.
     unsafe fn read(&self, queue: Handle, from: Handle, to: *mut u8, bytes: usize) -> Result<(), Fault>;
     /// As `read`, but returns at once.
-    unsafe fn read_later(&self, queue: Handle, from: Handle, to: *mut u8, bytes: usize) -> Result<(), Fault>;
+    unsafe fn read_async(&self, queue: Handle, from: Handle, to: *mut u8, bytes: usize) -> Result<(), Fault>;
     unsafe fn copy(&self, queue: Handle, from: Handle, to: Handle, bytes: usize) -> Result<(), Fault>;
 
     unsafe fn record(&self, queue: Handle) -> Result<Handle, Fault>;

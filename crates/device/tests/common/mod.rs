@@ -3,7 +3,7 @@
 
 use std::process::Command;
 
-use orrery_device::{Backend, Choice, Device, Math, Source};
+use orrery_device::{Backend, Device, DeviceChoice, Math, Source};
 
 /// Every device; none is a failure, as tests that run on nothing would pass for ever. A machine that is
 /// known to have no driver sets ORRERY_NO_DEVICE_TESTS.
@@ -15,7 +15,7 @@ pub fn devices() -> Vec<Device> {
 }
 
 /// The choice that names a device.
-pub fn choice(device: &Device) -> Choice {
+pub fn choice(device: &Device) -> DeviceChoice {
     device.label().parse().unwrap()
 }
 

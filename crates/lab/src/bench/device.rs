@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use orrery_device::{Device, DeviceError, Kind, Origin, ceiling};
+use orrery_device::{Device, DeviceError, DeviceKind, Origin, ceiling};
 use orrery_particles::settings::Precision;
 use orrery_particles::solver::direct::device::DirectDeviceStrategy;
 use serde_json::{Value, json};
@@ -29,8 +29,8 @@ pub struct DirectBench<'a> {
 /// Sizes that show what the device can do: the largest of f64 takes as long as the largest of f32.
 pub fn sizes(device: &Device, precision: Precision) -> Vec<usize> {
     match (device.properties().kind, precision) {
-        (Kind::Gpu, Precision::Double) => vec![4096, 16_384, 65_536, 262_144],
-        (Kind::Gpu, _) => vec![4096, 16_384, 65_536, 262_144, 1_048_576],
+        (DeviceKind::Gpu, Precision::Double) => vec![4096, 16_384, 65_536, 262_144],
+        (DeviceKind::Gpu, _) => vec![4096, 16_384, 65_536, 262_144, 1_048_576],
         _ => vec![1024, 4096],
     }
 }
@@ -102,7 +102,7 @@ pub(super) fn about(device: &Device, measured: &ceiling::Ceilings) -> Value {
     json!({
         "kind": told.backend.to_string().to_lowercase(), "label": device.label(), "name": told.name,
         "driver": told.driver, "version": told.version, "memory": told.memory,
-        "multiprocessors": told.multiprocessors, "clock_hz": told.clock_hz,
+        "multiprocessors": told.sm_count, "clock_hz": told.clock_hz,
         "copy_bytes_per_s": measured.copy_bytes_per_s, "f32_flops": measured.f32_flops,
         "f64_flops": measured.f64_flops, "theoretical_bytes_per_s": told.peak_bandwidth,
         "theoretical_f32_flops": told.peak_f32, "theoretical_f64_flops": told.peak_f64,

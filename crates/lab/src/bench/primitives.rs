@@ -6,9 +6,9 @@
 use std::fmt::Display;
 use std::time::Instant;
 
-use orrery_device::{Device, DeviceError, Kind, ceiling};
+use orrery_device::{Device, DeviceError, DeviceKind, ceiling};
 use orrery_primitives::Number;
-use orrery_primitives::histogram::{self, BYTES, Histogram};
+use orrery_primitives::histogram::{self, BYTE_BINS, Histogram};
 use orrery_primitives::reduce::{self, Operation, Reduce};
 use orrery_primitives::scan::{self, Scan};
 use orrery_primitives::sort::{self, Key, Sort};
@@ -69,7 +69,7 @@ impl Primitive {
 
     /// Sizes that show what the device, or without one the processor, can do.
     pub fn sizes(self, device: Option<&Device>) -> Vec<usize> {
-        let is_gpu = device.is_some_and(|device| device.properties().kind == Kind::Gpu);
+        let is_gpu = device.is_some_and(|device| device.properties().kind == DeviceKind::Gpu);
         match (self, is_gpu) {
             (Self::SortU64 | Self::SortU32, true) => vec![1 << 20, 1 << 24],
             (Self::SortU64 | Self::SortU32, false) => vec![1 << 18],
@@ -229,7 +229,7 @@ impl<'a> PrimitivesBench<'a> {
 
     fn sum(&self, numbers: &[f32]) -> Result<(Seconds, Option<String>), DeviceError> {
         let (seconds, found) = match self.device {
-            None => self.on_host(|| (), |()| reduce::cpu(Operation::Sum, numbers)),
+            None => self.on_host(|| (), |()| reduce::reduce_on_cpu(Operation::Sum, numbers)),
             Some((device, _)) => {
                 let (from, to) = (device.upload(numbers)?, device.zeros(1)?);
                 let sum = Reduce::new(device, Operation::Sum)?;
@@ -237,13 +237,13 @@ impl<'a> PrimitivesBench<'a> {
                 (seconds, to.to_vec()?[0])
             }
         };
-        Ok((seconds, first_difference(&[found], &[reduce::plain(Operation::Sum, numbers)])))
+        Ok((seconds, first_difference(&[found], &[reduce::reduce_reference(Operation::Sum, numbers)])))
     }
 
     fn scan<T: Number + Display>(&self, numbers: &[T]) -> Result<(Seconds, Option<String>), DeviceError> {
-        let kind = scan::Kind::Inclusive;
+        let kind = scan::ScanKind::Inclusive;
         let on_cpu = |mut sums: Vec<T>| {
-            scan::cpu(kind, &mut sums);
+            scan::scan_on_cpu(kind, &mut sums);
             sums
         };
         let (seconds, found) = match self.device {
@@ -256,14 +256,14 @@ impl<'a> PrimitivesBench<'a> {
             }
         };
         let mut right = numbers.to_vec();
-        scan::plain(kind, &mut right);
+        scan::scan_reference(kind, &mut right);
         Ok((seconds, first_difference(&found, &right)))
     }
 
     fn sort<K: Key + Display>(&self, keys: &[K]) -> Result<(Seconds, Option<String>), DeviceError> {
         let values: Vec<u32> = (0..keys.len()).into_par_iter().map(|i| i as u32).collect();
         let on_cpu = |(mut keys, mut values): (Vec<K>, Vec<u32>)| {
-            sort::cpu(&mut keys, &mut values);
+            sort::sort_on_cpu(&mut keys, &mut values);
             (keys, values)
         };
         let (seconds, found) = match self.device {
@@ -285,15 +285,15 @@ impl<'a> PrimitivesBench<'a> {
 
     fn histogram(&self, bytes: &[u8]) -> Result<(Seconds, Option<String>), DeviceError> {
         let (seconds, found) = match self.device {
-            None => self.on_host(|| (), |()| histogram::cpu(bytes).to_vec()),
+            None => self.on_host(|| (), |()| histogram::histogram_on_cpu(bytes).to_vec()),
             Some((device, _)) => {
-                let (from, to) = (device.upload(bytes)?, device.zeros(BYTES)?);
+                let (from, to) = (device.upload(bytes)?, device.zeros(BYTE_BINS)?);
                 let histogram = Histogram::new(device)?;
                 let seconds = self.on_device(device, || histogram.queue(&from, &to))?;
                 (seconds, to.to_vec()?)
             }
         };
-        Ok((seconds, first_difference(&found, &histogram::plain(bytes))))
+        Ok((seconds, first_difference(&found, &histogram::histogram_reference(bytes))))
     }
 
     /// Times of what may be done again and again.

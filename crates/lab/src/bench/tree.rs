@@ -1,6 +1,6 @@
 //! The tree on a device: from unsorted positions to accelerations, and where the time of that goes.
 
-use orrery_device::{Device, DeviceError, Kind, ceiling};
+use orrery_device::{Device, DeviceError, DeviceKind, ceiling};
 use orrery_particles::settings::{Acceptance, Precision};
 use orrery_particles::solver::device::DeviceSolver;
 use orrery_particles::solver::tree::device::{DeviceTree, Order, Report, Stages, TreeDeviceStrategy};
@@ -19,8 +19,8 @@ const STAGED: usize = 5;
 /// Sizes that show what the device can do.
 pub fn sizes(device: &Device) -> Vec<usize> {
     match device.properties().kind {
-        Kind::Gpu => vec![1_048_576, 8_388_608],
-        Kind::Cpu | Kind::Other => vec![4096, 16_384],
+        DeviceKind::Gpu => vec![1_048_576, 8_388_608],
+        DeviceKind::Cpu | DeviceKind::Other => vec![4096, 16_384],
     }
 }
 

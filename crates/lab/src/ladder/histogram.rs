@@ -2,7 +2,7 @@
 
 use orrery_device::{Buffer, Device, DeviceError, ceiling};
 use orrery_primitives::histogram::rungs::{RungHistogram, rungs};
-use orrery_primitives::histogram::{BYTES, cpu, plain};
+use orrery_primitives::histogram::{BYTE_BINS, histogram_on_cpu, histogram_reference};
 use rayon::prelude::*;
 
 use super::grid::{Grid, Judged, Row};
@@ -27,19 +27,19 @@ pub fn measure(device: Option<&Device>, n: usize, progress: &mut dyn FnMut(&str)
         judged: Judged::ByFirst,
         copy: None,
         on_cpu: vec![
-            ("CPU, one thread", rate_on_cpu(bytes, || plain(&random))),
-            ("CPU, all cores", rate_on_cpu(bytes, || cpu(&random))),
+            ("CPU, one thread", rate_on_cpu(bytes, || histogram_reference(&random))),
+            ("CPU, all cores", rate_on_cpu(bytes, || histogram_on_cpu(&random))),
         ],
         rungs: Vec::new(),
     };
     let Some(device) = device else { return Ok(grid) };
     grid.copy = Some(ceiling::measure(device)?.copy_bytes_per_s);
     let kinds = [device.upload(&random)?, device.zeros(n)?];
-    let to = device.zeros(BYTES)?;
+    let to = device.zeros(BYTE_BINS)?;
     for rung in rungs() {
         progress(rung.name);
         let rate = |from: &Buffer<u8>| -> Result<Option<f64>, DeviceError> {
-            let histogram = RungHistogram::new(device, rung.form)?;
+            let histogram = RungHistogram::new(device, rung.variant)?;
             rate_on_device(device, bytes, || histogram.queue(from, &to)).map(Some)
         };
         let rates = kinds.iter().map(rate).collect::<Result<_, _>>()?;

@@ -1,8 +1,8 @@
 //! The ladder of reductions: sums of f32, over block sizes.
 
 use orrery_device::{Device, DeviceError, ceiling};
-use orrery_primitives::reduce::rungs::{BLOCKS, RungSum, rungs};
-use orrery_primitives::reduce::{Operation, cpu, plain};
+use orrery_primitives::reduce::rungs::{BLOCK_SIZES, RungSum, rungs};
+use orrery_primitives::reduce::{Operation, reduce_on_cpu, reduce_reference};
 use rayon::prelude::*;
 
 use super::grid::{Grid, Judged, Row};
@@ -20,12 +20,12 @@ pub fn measure(device: Option<&Device>, n: usize, progress: &mut dyn FnMut(&str)
         n,
         counted: "numbers",
         over: "threads a group",
-        columns: BLOCKS.map(|block| block.to_string()).to_vec(),
+        columns: BLOCK_SIZES.map(|block| block.to_string()).to_vec(),
         judged: Judged::ByBest,
         copy: None,
         on_cpu: vec![
-            ("CPU, one thread", rate_on_cpu(bytes, || plain(Operation::Sum, &numbers))),
-            ("CPU, all cores", rate_on_cpu(bytes, || cpu(Operation::Sum, &numbers))),
+            ("CPU, one thread", rate_on_cpu(bytes, || reduce_reference(Operation::Sum, &numbers))),
+            ("CPU, all cores", rate_on_cpu(bytes, || reduce_on_cpu(Operation::Sum, &numbers))),
         ],
         rungs: Vec::new(),
     };
@@ -38,10 +38,10 @@ pub fn measure(device: Option<&Device>, n: usize, progress: &mut dyn FnMut(&str)
             if block > device.properties().max_block_size {
                 return Ok(None);
             }
-            let mut sum = RungSum::new(device, rung.form, block)?;
+            let mut sum = RungSum::new(device, rung.variant, block)?;
             rate_on_device(device, bytes, || sum.queue(&from, &to)).map(Some)
         };
-        let rates = BLOCKS.map(rate).into_iter().collect::<Result<_, _>>()?;
+        let rates = BLOCK_SIZES.map(rate).into_iter().collect::<Result<_, _>>()?;
         grid.rungs.push(Row { name: rung.name, rates, course: rung.course, note: rung.note });
     }
     Ok(grid)

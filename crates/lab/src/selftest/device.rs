@@ -84,7 +84,7 @@ fn copies(device: &Device) -> Checked {
     let mut host = device.pinned::<u32>(n).map_err(said)?;
     queue.copy(&from, &to).map_err(said)?;
     queue.write(&from, &second).map_err(said)?;
-    let event = queue.read_later(&to, &mut host).map_err(said)?;
+    let event = queue.read_async(&to, &mut host).map_err(said)?;
     queue.copy(&from, &to).map_err(said)?;
     event.wait().map_err(said)?;
     same(n, &host, |i| first[i])?;

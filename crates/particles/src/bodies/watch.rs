@@ -67,7 +67,7 @@ impl Watch {
             Some(flag) => flag,
             None => device.pinned(1)?,
         };
-        let arrived = device.queue().read_later(halt, &mut flag)?;
+        let arrived = device.queue().read_async(halt, &mut flag)?;
         self.pending.push_back(Verdict { check: self.checks, flag, arrived });
         Ok(())
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use orrery_device::{Device, DeviceError, Kernel, Kind, Origin};
+use orrery_device::{Device, DeviceError, DeviceKind, Kernel, Origin};
 use serde::{Deserialize, Serialize};
 
 pub use super::tree::device::ForceRequest;
@@ -43,8 +43,8 @@ impl DeviceStrategy {
     /// What the settings come to for `n` bodies on `device`, before anything was tuned.
     pub fn resolve(device: &Device, n: usize, settings: &GravitySettings) -> Self {
         let from = match device.properties().kind {
-            Kind::Gpu => TREE_FROM,
-            Kind::Cpu | Kind::Other => TREE_FROM_ON_A_PROCESSOR,
+            DeviceKind::Gpu => TREE_FROM,
+            DeviceKind::Cpu | DeviceKind::Other => TREE_FROM_ON_A_PROCESSOR,
         };
         let is_tree = match settings.solver {
             SolverChoice::Auto => n >= from,

@@ -98,7 +98,7 @@ impl Octree {
 fn sorted_keys(position: &Vec3s, cube: &Cube) -> (Vec<u64>, Vec<u32>) {
     let pairs: Vec<_> =
         (0..position.len() as u32).into_par_iter().map(|i| (cube.key(position.get(i as usize)), i)).collect();
-    sort::pairs(pairs).into_par_iter().unzip()
+    sort::sort_pairs_on_cpu(pairs).into_par_iter().unzip()
 }
 
 /// The level of the smallest cell that holds two keys.

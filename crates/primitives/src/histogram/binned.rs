@@ -1,6 +1,6 @@
 //! Floats in equal bins:  h(b) = #{i : low ≤ xᵢ < high, bin(xᵢ) = b}  with  bin(x) = min(⌊(x − low) · s⌋, count − 1)
 //! and s = count / (high − low), each step rounded to f32. A value within a rounding of an edge between bins may so be
-//! counted in the neighbour, but in the same one by [`plain`], [`cpu`] and [`BinnedHistogram`]. Values outside, and
+//! counted in the neighbour, but in the same one by [`binned_reference`], [`binned_on_cpu`] and [`BinnedHistogram`]. Values outside, and
 //! NaN, are not counted.
 
 use std::fmt;
@@ -11,7 +11,7 @@ use rayon::prelude::*;
 use super::device::{Counts, expect_bins, groups};
 
 /// The most bins that a device's groups have room for.
-pub const MOST_BINS: u32 = 4096;
+pub const MAX_BINS: u32 = 4096;
 
 /// Equal bins over [low, high).
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -48,7 +48,7 @@ impl fmt::Display for BinsError {
                     "bins over [{low:?}, {high:?}): expected low < high, with high - low a float that bins divide"
                 )
             }
-            Self::Count { got } => write!(f, "{got} bins: expected 1 to {MOST_BINS}"),
+            Self::Count { got } => write!(f, "{got} bins: expected 1 to {MAX_BINS}"),
         }
     }
 }
@@ -58,7 +58,7 @@ impl std::error::Error for BinsError {}
 impl Bins {
     /// `count` of them.
     pub fn new(low: f32, high: f32, count: u32) -> Result<Self, BinsError> {
-        if !(1..=MOST_BINS).contains(&count) {
+        if !(1..=MAX_BINS).contains(&count) {
             return Err(BinsError::Count { got: count });
         }
         let width = high - low;
@@ -82,7 +82,7 @@ impl Bins {
 }
 
 /// One after the other: what the counts mean.
-pub fn plain(bins: &Bins, values: &[f32]) -> Vec<u64> {
+pub fn binned_reference(bins: &Bins, values: &[f32]) -> Vec<u64> {
     let mut counts = vec![0; bins.count as usize];
     for bin in values.iter().filter_map(|&value| bins.bin(value)) {
         counts[bin] += 1;
@@ -94,7 +94,7 @@ pub fn plain(bins: &Bins, values: &[f32]) -> Vec<u64> {
 const A_THREAD: usize = 1 << 18;
 
 /// On all cores.
-pub fn cpu(bins: &Bins, values: &[f32]) -> Vec<u64> {
+pub fn binned_on_cpu(bins: &Bins, values: &[f32]) -> Vec<u64> {
     let sum = |mut a: Vec<u64>, b: Vec<u64>| {
         for (a, b) in a.iter_mut().zip(b) {
             *a += b;
@@ -102,7 +102,7 @@ pub fn cpu(bins: &Bins, values: &[f32]) -> Vec<u64> {
         a
     };
     let none = || vec![0; bins.count as usize];
-    values.par_chunks(A_THREAD).map(|block| plain(bins, block)).reduce(none, sum)
+    values.par_chunks(A_THREAD).map(|block| binned_reference(bins, block)).reduce(none, sum)
 }
 
 /// A histogram of floats that is built for a device and its bins and can be queued again and again. Those of one
@@ -177,7 +177,7 @@ mod tests {
         assert_eq!([at(-1.0), at(-0.5), at(0.0), at(0.5)], [Some(0), Some(1), Some(2), Some(3)]);
         assert_eq!([at(1.0), at(-1.1), at(f32::NAN), at(f32::INFINITY)], [None; 4]);
         assert_eq!(at(1.0f32.next_down()), Some(3));
-        assert_eq!(plain(&bins, &[-0.9, 0.1, 0.2, 5.0]), [1, 0, 2, 0]);
+        assert_eq!(binned_reference(&bins, &[-0.9, 0.1, 0.2, 5.0]), [1, 0, 2, 0]);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use orrery_device::{Buffer, Device, DeviceError, Kernel, Math, Source};
 
-use super::BYTES;
+use super::BYTE_BINS;
 
 /// Counts on a device that the last group to arrive hands over; see `counts.cu`.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ pub(super) fn expect_bins(to: &Buffer<u64>, bins: usize) -> Result<(), DeviceErr
 /// Groups for `n` values: as many as fill the device, and no more than `worthwhile`, but as many as their counters need.
 pub(super) fn groups(device: &Device, kernel: &Kernel, block: u32, n: u64, worthwhile: u64) -> u32 {
     let blocks_per_sm = kernel.blocks_per_sm(block).unwrap_or(4).max(1);
-    let most = device.properties().multiprocessors.max(1) * blocks_per_sm;
+    let most = device.properties().sm_count.max(1) * blocks_per_sm;
     worthwhile.clamp(1, u64::from(most)).max(least_groups(n)) as u32
 }
 
@@ -60,7 +60,7 @@ const MOST_TABLES: u32 = 32;
 /// Tables, a power of two of them for the banks' sake, that so much local memory has room for beside a few words; 0 says
 /// that it is not known.
 fn tables(shared_bytes: u64) -> u32 {
-    let fit = shared_bytes.saturating_sub(64) / (4 * BYTES as u64);
+    let fit = shared_bytes.saturating_sub(64) / (4 * BYTE_BINS as u64);
     if shared_bytes == 0 { MOST_TABLES } else { 1 << fit.clamp(1, u64::from(MOST_TABLES)).ilog2() }
 }
 
@@ -80,7 +80,7 @@ impl Histogram {
 
     pub(super) fn with_tables(device: &Device, tables: u32) -> Result<Self, DeviceError> {
         let definitions = [
-            ("BINS", BYTES.to_string()),
+            ("BINS", BYTE_BINS.to_string()),
             ("BLOCK_SIZE", BLOCK_SIZE.to_string()),
             ("IN_FLIGHT", IN_FLIGHT.to_string()),
             ("TABLES", format!("{tables}u")),
@@ -89,16 +89,16 @@ impl Histogram {
         let source = Source { name: "counts.cu", text, definitions: &definitions, math: Math::Precise };
         Ok(Self {
             kernel: device.build(&source)?.kernel("count_bytes")?,
-            counts: Counts::new(device, BYTES)?,
+            counts: Counts::new(device, BYTE_BINS)?,
             device: device.clone(),
         })
     }
 
     /// Queues the counting of all of `from` into `to`, which has 256 elements; waits for nothing.
     pub fn queue(&self, from: &Buffer<u8>, to: &Buffer<u64>) -> Result<(), DeviceError> {
-        expect_bins(to, BYTES)?;
+        expect_bins(to, BYTE_BINS)?;
         let n = from.len() as u64;
-        let worthwhile = worthwhile(n, self.device.properties().multiprocessors);
+        let worthwhile = worthwhile(n, self.device.properties().sm_count);
         let groups = groups(&self.device, &self.kernel, BLOCK_SIZE, n, worthwhile);
         let Counts { words, arrived, .. } = &self.counts;
         let args = [from.into(), n.into(), words.into(), arrived.into(), to.into()];

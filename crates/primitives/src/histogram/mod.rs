@@ -16,11 +16,11 @@ pub use device::Histogram;
 use rayon::prelude::*;
 
 /// Values that a byte has.
-pub const BYTES: usize = 256;
+pub const BYTE_BINS: usize = 256;
 
 /// One after the other: what the counts mean.
-pub fn plain(values: &[u8]) -> [u64; BYTES] {
-    let mut counts = [0; BYTES];
+pub fn histogram_reference(values: &[u8]) -> [u64; BYTE_BINS] {
+    let mut counts = [0; BYTE_BINS];
     for &value in values {
         counts[usize::from(value)] += 1;
     }
@@ -33,9 +33,9 @@ const BLOCK_SIZE: usize = 1 << 20;
 const TABLES: usize = 4;
 
 /// On all cores.
-pub fn cpu(values: &[u8]) -> [u64; BYTES] {
+pub fn histogram_on_cpu(values: &[u8]) -> [u64; BYTE_BINS] {
     let block = |block: &[u8]| {
-        let mut tables = [[0u32; BYTES]; TABLES];
+        let mut tables = [[0u32; BYTE_BINS]; TABLES];
         for row in block.chunks(TABLES) {
             for (table, &value) in tables.iter_mut().zip(row) {
                 table[usize::from(value)] += 1;
@@ -43,8 +43,8 @@ pub fn cpu(values: &[u8]) -> [u64; BYTES] {
         }
         std::array::from_fn(|bin| tables.iter().map(|table| u64::from(table[bin])).sum())
     };
-    let sum = |a: [u64; BYTES], b: [u64; BYTES]| std::array::from_fn(|bin| a[bin] + b[bin]);
-    values.par_chunks(BLOCK_SIZE).map(block).reduce(|| [0; BYTES], sum)
+    let sum = |a: [u64; BYTE_BINS], b: [u64; BYTE_BINS]| std::array::from_fn(|bin| a[bin] + b[bin]);
+    values.par_chunks(BLOCK_SIZE).map(block).reduce(|| [0; BYTE_BINS], sum)
 }
 
 #[cfg(test)]
@@ -53,16 +53,16 @@ mod tests {
 
     #[test]
     fn counts_by_hand() {
-        let counts = plain(b"hello");
+        let counts = histogram_reference(b"hello");
         assert_eq!((counts[usize::from(b'l')], counts[usize::from(b'h')], counts[0]), (2, 1, 0));
-        assert_eq!(plain(&[]), [0; BYTES]);
+        assert_eq!(histogram_reference(&[]), [0; BYTE_BINS]);
     }
 
     #[test]
     fn the_processor_agrees() {
         for n in [0, 1, 3, 4, 5, BLOCK_SIZE - 1, 2 * BLOCK_SIZE + 7] {
             let values: Vec<u8> = (0..n).map(|i| ((i * i) >> 3) as u8).collect();
-            assert_eq!(cpu(&values), plain(&values), "n = {n}");
+            assert_eq!(histogram_on_cpu(&values), histogram_reference(&values), "n = {n}");
         }
     }
 }

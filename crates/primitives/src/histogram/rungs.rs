@@ -5,7 +5,7 @@
 use orrery_device::{Buffer, Device, DeviceError, Kernel, Math, Source};
 
 use super::device::expect_bins;
-use super::{BYTES, Histogram};
+use super::{BYTE_BINS, Histogram};
 
 /// How a rung counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -30,14 +30,14 @@ pub struct Rung {
     /// What is new in it.
     pub name: &'static str,
     /// How it counts.
-    pub form: HistogramVariant,
+    pub variant: HistogramVariant,
     /// What a reader should know beside it.
     pub note: &'static str,
 }
 
 /// The rungs, from the first to the last.
 pub fn rungs() -> Vec<Rung> {
-    let rung = |name, form, note| Rung { name, form, note };
+    let rung = |name, variant, note| Rung { name, variant, note };
     vec![
         rung(
             "blocked partition",
@@ -82,8 +82,8 @@ enum Method {
 
 impl RungHistogram {
     /// Builds it.
-    pub fn new(device: &Device, form: HistogramVariant) -> Result<Self, DeviceError> {
-        let number = match form {
+    pub fn new(device: &Device, variant: HistogramVariant) -> Result<Self, DeviceError> {
+        let number = match variant {
             HistogramVariant::Blocked => 1,
             HistogramVariant::Interleaved => 2,
             HistogramVariant::WideLoads => 3,
@@ -100,20 +100,20 @@ impl RungHistogram {
         let method = Method::Parts {
             count: build("rungs.cu", include_str!("rungs.cu"), &definitions)?.kernel("count")?,
             add_part: build("add_part.cu", include_str!("add_part.cu"), &[])?.kernel("add_part")?,
-            counts: device.zeros(BYTES)?,
+            counts: device.zeros(BYTE_BINS)?,
         };
         Ok(Self { device: device.clone(), method })
     }
 
     /// Queues the counting of all of `from` into `to`, which has 256 elements; waits for nothing.
     pub fn queue(&self, from: &Buffer<u8>, to: &Buffer<u64>) -> Result<(), DeviceError> {
-        expect_bins(to, BYTES)?;
+        expect_bins(to, BYTE_BINS)?;
         let (count, add_part, counts) = match &self.method {
             Method::Production(histogram) => return histogram.queue(from, to),
             Method::Parts { count, add_part, counts } => (count, add_part, counts),
         };
         let (queue, all) = (self.device.queue(), from.len() as u64);
-        let most = u64::from(self.device.properties().multiprocessors.max(1) * RESIDENT / BLOCK_SIZE);
+        let most = u64::from(self.device.properties().sm_count.max(1) * RESIDENT / BLOCK_SIZE);
         for first in (0..all.max(1)).step_by(PART as usize) {
             let n = (all - first).min(PART);
             let groups = n.div_ceil(u64::from(BLOCK_SIZE)).clamp(1, most) as u32;

@@ -1,11 +1,11 @@
 //! Every histogram and rung against the plain one, on the device at hand: `orrery selftest`, and the tests.
 
 use orrery_device::check::Check;
-use orrery_device::{Device, DeviceError, Kind};
+use orrery_device::{Device, DeviceError, DeviceKind};
 
 use super::binned::{self, BinnedHistogram, Bins};
 use super::rungs::{RungHistogram, rungs};
-use super::{Histogram, plain};
+use super::{Histogram, histogram_reference};
 use crate::reduce::selftest::{lengths, mixed};
 
 /// All of them.
@@ -41,7 +41,7 @@ fn bytes(device: &Device, value: fn(u64) -> u8) -> Result<(), String> {
     for n in lengths() {
         let data: Vec<u8> = (0..n as u64).map(value).collect();
         let found = device.upload(&data).and_then(|from| histogram.count(&from)).map_err(word)?;
-        compare(n, &found, &plain(&data))?;
+        compare(n, &found, &histogram_reference(&data))?;
     }
     Ok(())
 }
@@ -52,7 +52,7 @@ fn equal_bytes(device: &Device) -> Result<(), String> {
         for n in [1, 15, 16, 17, 1000, 65_537] {
             let data = vec![value; n];
             let found = device.upload(&data).and_then(|from| histogram.count(&from)).map_err(word)?;
-            compare(n, &found, &plain(&data)).map_err(|word| format!("all {value}: {word}"))?;
+            compare(n, &found, &histogram_reference(&data)).map_err(|word| format!("all {value}: {word}"))?;
         }
     }
     Ok(())
@@ -65,7 +65,7 @@ fn few_tables(device: &Device) -> Result<(), String> {
     for value in [|_| 200, |i| mixed(i) as u8] {
         let data: Vec<u8> = (0..n).map(value).collect();
         let found = device.upload(&data).and_then(|from| histogram.count(&from)).map_err(word)?;
-        compare(data.len(), &found, &plain(&data))?;
+        compare(data.len(), &found, &histogram_reference(&data))?;
     }
     Ok(())
 }
@@ -73,11 +73,11 @@ fn few_tables(device: &Device) -> Result<(), String> {
 /// So many that every thread has several rounds.
 fn many_bytes(device: &Device) -> Result<(), String> {
     let histogram = Histogram::new(device).map_err(word)?;
-    let n = if device.properties().kind == Kind::Gpu { (1 << 26) + 5 } else { (1 << 22) + 5 };
+    let n = if device.properties().kind == DeviceKind::Gpu { (1 << 26) + 5 } else { (1 << 22) + 5 };
     for value in [|_| 77, |i: u64| (i >> 4) as u8, |i| (i % 251) as u8] {
         let data: Vec<u8> = (0..n).map(value).collect();
         let found = device.upload(&data).and_then(|from| histogram.count(&from)).map_err(word)?;
-        compare(data.len(), &found, &plain(&data))?;
+        compare(data.len(), &found, &histogram_reference(&data))?;
     }
     Ok(())
 }
@@ -85,10 +85,10 @@ fn many_bytes(device: &Device) -> Result<(), String> {
 /// Where counts stand just below what 32 bits hold, as after so many bytes.
 fn carry(device: &Device) -> Result<(), String> {
     let histogram = Histogram::new(device).map_err(word)?;
-    let mut before = [0; 2 * super::BYTES];
+    let mut before = [0; 2 * super::BYTE_BINS];
     (before[2 * 7], before[2 * 7 + 1], before[2 * 200]) = (u32::MAX - 10, 3, u32::MAX - 50_000);
     let data: Vec<u8> = (0..100_000).map(|i| if i % 2 == 0 { 7 } else { 200 }).collect();
-    let mut right = plain(&data);
+    let mut right = histogram_reference(&data);
     right[7] += (3 << 32) + u64::from(u32::MAX - 10);
     right[200] += u64::from(u32::MAX - 50_000);
     device.queue().write(&histogram.counts.words, &before).map_err(word)?;
@@ -112,13 +112,13 @@ fn floats(device: &Device) -> Result<(), String> {
             };
             let data: Vec<f32> = (0..n as u64).map(value).collect();
             let found = device.upload(&data).and_then(|from| histogram.count(&from)).map_err(word)?;
-            let right = binned::plain(&bins, &data);
+            let right = binned::binned_reference(&bins, &data);
             compare(n, &found, &right)
                 .map_err(|word| format!("{count} bins over [{low}, {high}): {word}"))?;
         }
         let equal = vec![low; 10_000];
         let found = device.upload(&equal).and_then(|from| histogram.count(&from)).map_err(word)?;
-        compare(equal.len(), &found, &binned::plain(&bins, &equal))?;
+        compare(equal.len(), &found, &binned::binned_reference(&bins, &equal))?;
     }
     Ok(())
 }
@@ -126,14 +126,14 @@ fn floats(device: &Device) -> Result<(), String> {
 fn ladder(device: &Device) -> Result<(), String> {
     for rung in rungs() {
         let named = |word: String| format!("{}: {word}", rung.name);
-        let histogram = RungHistogram::new(device, rung.form).map_err(word)?;
-        let to = device.upload(&[1; super::BYTES]).map_err(word)?;
+        let histogram = RungHistogram::new(device, rung.variant).map_err(word)?;
+        let to = device.upload(&[1; super::BYTE_BINS]).map_err(word)?;
         for value in [|_| 200, |i| mixed(i) as u8] {
             for n in lengths() {
                 let data: Vec<u8> = (0..n as u64).map(value).collect();
                 let from = device.upload(&data).map_err(word)?;
                 histogram.queue(&from, &to).map_err(word)?;
-                compare(n, &to.to_vec().map_err(word)?, &plain(&data)).map_err(named)?;
+                compare(n, &to.to_vec().map_err(word)?, &histogram_reference(&data)).map_err(named)?;
             }
         }
     }

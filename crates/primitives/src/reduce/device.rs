@@ -48,7 +48,7 @@ impl Shape {
     }
 
     fn most_groups(self, device: &Device) -> u32 {
-        device.properties().multiprocessors.max(1) * (self.threads_per_sm / self.block).max(1)
+        device.properties().sm_count.max(1) * (self.threads_per_sm / self.block).max(1)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Many numbers made one:  x₀ ∘ x₁ ∘ … ∘ x₍ₙ₋₁₎  with ∘ one of +, min, max.
 //!
-//! [`plain`] is the definition, from left to right. [`cpu`] and [`Reduce`] take the numbers in another order, which is
+//! [`reduce_reference`] is the definition, from left to right. [`reduce_on_cpu`] and [`Reduce`] take the numbers in another order, which is
 //! fixed by their count (and the device), so that the same numbers give the same bits every time. Floats are added in
 //! their own precision: a sum of n errs by n ε Σ|x| at most, with ε half a unit in the last place, and by far less
 //! where many partial sums share the work.
@@ -56,7 +56,7 @@ impl Operation {
 }
 
 /// From left to right: what a reduction means.
-pub fn plain<T: Number>(operation: Operation, numbers: &[T]) -> T {
+pub fn reduce_reference<T: Number>(operation: Operation, numbers: &[T]) -> T {
     numbers.iter().fold(operation.of_nothing(), |so_far, &next| operation.of(so_far, next))
 }
 
@@ -66,13 +66,13 @@ const BLOCK_SIZE: usize = 1 << 15;
 const SIDE_BY_SIDE: usize = 32;
 
 /// On all cores; the same bits with any number of them.
-pub fn cpu<T: Number>(operation: Operation, numbers: &[T]) -> T {
+pub fn reduce_on_cpu<T: Number>(operation: Operation, numbers: &[T]) -> T {
     let parts: Vec<T> = match operation {
         Operation::Sum => blocks(numbers, T::ZERO, T::plus),
         Operation::Min => blocks(numbers, T::HIGHEST, |a, b| if b < a { b } else { a }),
         Operation::Max => blocks(numbers, T::LOWEST, |a, b| if b > a { b } else { a }),
     };
-    plain(operation, &parts)
+    reduce_reference(operation, &parts)
 }
 
 /// The result of each block.
@@ -97,27 +97,27 @@ mod tests {
 
     #[test]
     fn of_nothing_and_of_one() {
-        assert_eq!(plain::<f32>(Operation::Sum, &[]), 0.0);
-        assert_eq!(plain::<f64>(Operation::Min, &[]), f64::INFINITY);
-        assert_eq!(plain::<i32>(Operation::Max, &[]), i32::MIN);
-        assert_eq!(cpu::<u32>(Operation::Min, &[]), u32::MAX);
+        assert_eq!(reduce_reference::<f32>(Operation::Sum, &[]), 0.0);
+        assert_eq!(reduce_reference::<f64>(Operation::Min, &[]), f64::INFINITY);
+        assert_eq!(reduce_reference::<i32>(Operation::Max, &[]), i32::MIN);
+        assert_eq!(reduce_on_cpu::<u32>(Operation::Min, &[]), u32::MAX);
         for operation in Operation::ALL {
-            assert_eq!(plain(operation, &[-7]), -7);
-            assert_eq!(cpu(operation, &[-7]), -7);
+            assert_eq!(reduce_reference(operation, &[-7]), -7);
+            assert_eq!(reduce_on_cpu(operation, &[-7]), -7);
         }
     }
 
     #[test]
     fn whole_numbers_wrap() {
-        assert_eq!(plain(Operation::Sum, &[u32::MAX, 3]), 2);
-        assert_eq!(cpu(Operation::Sum, &[i32::MAX, 1]), i32::MIN);
-        assert_eq!(cpu(Operation::Sum, &[u64::MAX; 3]), u64::MAX - 2);
+        assert_eq!(reduce_reference(Operation::Sum, &[u32::MAX, 3]), 2);
+        assert_eq!(reduce_on_cpu(Operation::Sum, &[i32::MAX, 1]), i32::MIN);
+        assert_eq!(reduce_on_cpu(Operation::Sum, &[u64::MAX; 3]), u64::MAX - 2);
     }
 
     #[test]
     fn nan_spoils_sums_only() {
         let numbers = [3.0, f64::NAN, -1.0, f64::NAN];
-        for reduce in [plain::<f64>, cpu::<f64>] {
+        for reduce in [reduce_reference::<f64>, reduce_on_cpu::<f64>] {
             assert!(reduce(Operation::Sum, &numbers).is_nan());
             assert_eq!(reduce(Operation::Min, &numbers), -1.0);
             assert_eq!(reduce(Operation::Max, &numbers), 3.0);
@@ -130,7 +130,7 @@ mod tests {
         let numbers: Vec<f32> = (0..5 * BLOCK_SIZE + 77).map(|i| (i as f32).sin()).collect();
         let with = |threads| {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-            pool.install(|| cpu(Operation::Sum, &numbers)).to_bits()
+            pool.install(|| reduce_on_cpu(Operation::Sum, &numbers)).to_bits()
         };
         assert_eq!(with(1), with(2));
         assert_eq!(with(1), with(7));

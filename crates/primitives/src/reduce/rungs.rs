@@ -7,7 +7,7 @@ use super::device::Shape;
 use super::{Operation, Reduce};
 
 /// Threads a group that the course's table goes over.
-pub const BLOCKS: [u32; 6] = [32, 64, 128, 256, 512, 1024];
+pub const BLOCK_SIZES: [u32; 6] = [32, 64, 128, 256, 512, 1024];
 
 /// How a rung sums.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -34,8 +34,8 @@ pub struct Rung {
     /// What is new in it.
     pub name: &'static str,
     /// How it sums.
-    pub form: ReductionVariant,
-    /// The course's GB/s, for each of [`BLOCKS`].
+    pub variant: ReductionVariant,
+    /// The course's GB/s, for each of [`BLOCK_SIZES`].
     pub course: Option<[f64; 6]>,
     /// What a reader should know beside it.
     pub note: &'static str,
@@ -43,7 +43,7 @@ pub struct Rung {
 
 /// The rungs, from the first to the last.
 pub fn rungs() -> Vec<Rung> {
-    let rung = |name, form, course, note| Rung { name, form, course, note };
+    let rung = |name, variant, course, note| Rung { name, variant, course, note };
     vec![
         rung(
             "interleaved, divergent",
@@ -106,9 +106,9 @@ enum Method {
 }
 
 impl RungSum {
-    /// Builds it for groups of `block` threads, one of [`BLOCKS`].
-    pub fn new(device: &Device, form: ReductionVariant, block: u32) -> Result<Self, DeviceError> {
-        let number = match form {
+    /// Builds it for groups of `block` threads, one of [`BLOCK_SIZES`].
+    pub fn new(device: &Device, variant: ReductionVariant, block: u32) -> Result<Self, DeviceError> {
+        let number = match variant {
             ReductionVariant::Divergent => 1,
             ReductionVariant::Addresses => 2,
             ReductionVariant::Banks => 3,

@@ -1,10 +1,10 @@
 //! Every type, operation and rung against the plain reduction, on the device at hand: `orrery selftest`, and the tests.
 
 use orrery_device::check::Check;
-use orrery_device::{Device, DeviceError, Kind};
+use orrery_device::{Device, DeviceError, DeviceKind};
 
-use super::rungs::{BLOCKS, ReductionVariant, RungSum, rungs};
-use super::{Operation, Reduce, plain};
+use super::rungs::{BLOCK_SIZES, ReductionVariant, RungSum, rungs};
+use super::{Operation, Reduce, reduce_reference};
 use crate::Number;
 
 /// All of them.
@@ -90,7 +90,7 @@ float!(f32);
 float!(f64);
 whole!(u32, u64, i32);
 
-/// Holds one reduction against [`plain`].
+/// Holds one reduction against [`reduce_reference`].
 fn hold<T: Sample>(
     device: &Device,
     reduce: &Reduce<T>,
@@ -99,7 +99,7 @@ fn hold<T: Sample>(
 ) -> Result<(), String> {
     let found =
         device.upload(data).and_then(|from| reduce.reduce(&from)).map_err(|error| error.to_string())?;
-    let right = plain(operation, data);
+    let right = reduce_reference(operation, data);
     let is_right = match operation {
         Operation::Sum => T::is_near(found, right, data.len(), data.iter().map(|x| x.size()).sum()),
         Operation::Min | Operation::Max => found == right,
@@ -159,7 +159,7 @@ fn infinities(device: &Device) -> Result<(), String> {
         for operation in Operation::ALL {
             let found =
                 Reduce::new(device, operation).and_then(|reduce| reduce.reduce(&from)).map_err(fault)?;
-            let right = plain(operation, &data);
+            let right = reduce_reference(operation, &data);
             if found != right && !(found.is_nan() && right.is_nan()) {
                 return Err(format!(
                     "{operation:?} of {n} with NaN and infinities: found {found}, expected {right}"
@@ -187,19 +187,19 @@ fn same_bits(device: &Device) -> Result<(), String> {
 
 fn ladder(device: &Device) -> Result<(), String> {
     // A processor's OpenCL takes its time to compile; there, one block size of two warps stands for all.
-    let blocks = if device.properties().kind == Kind::Gpu { &BLOCKS[..] } else { &[64] };
+    let blocks = if device.properties().kind == DeviceKind::Gpu { &BLOCK_SIZES[..] } else { &[64] };
     for rung in rungs() {
         for &block in blocks.iter().filter(|block| **block <= device.properties().max_block_size) {
-            rung_holds(device, rung.form, block)
+            rung_holds(device, rung.variant, block)
                 .map_err(|word| format!("{}, {block} threads: {word}", rung.name))?;
         }
     }
     Ok(())
 }
 
-fn rung_holds(device: &Device, form: ReductionVariant, block: u32) -> Result<(), String> {
+fn rung_holds(device: &Device, variant: ReductionVariant, block: u32) -> Result<(), String> {
     let fault = |error: DeviceError| error.to_string();
-    let mut sum = RungSum::new(device, form, block).map_err(fault)?;
+    let mut sum = RungSum::new(device, variant, block).map_err(fault)?;
     let to = device.upload(&[f32::NAN]).map_err(fault)?;
     // Enough for three layers, and for fewer than 2^16 threads: PoCL compiles anew for more.
     for n in lengths().into_iter().filter(|n| *n < 50_000) {
@@ -207,7 +207,7 @@ fn rung_holds(device: &Device, form: ReductionVariant, block: u32) -> Result<(),
         let from = device.upload(&data).map_err(fault)?;
         sum.queue(&from, &to).map_err(fault)?;
         let found = to.to_vec().map_err(fault)?[0];
-        let right = plain(Operation::Sum, &data);
+        let right = reduce_reference(Operation::Sum, &data);
         if !f32::is_near(found, right, n, data.iter().map(|x| x.size()).sum()) {
             return Err(format!("sum of {n}: found {found}, expected {right}"));
         }

@@ -2,17 +2,17 @@
 
 use rayon::prelude::*;
 
-use super::{Kind, after, plain};
+use super::{ScanKind, after, scan_reference};
 use crate::Number;
 
 /// Numbers that one thread takes at a time. Fixed, as it decides the order of additions.
 const BLOCK_SIZE: usize = 1 << 14;
 
-/// [`super::plain`] on all cores; the same bits with any number of them.
-pub fn cpu<T: Number>(kind: Kind, numbers: &mut [T]) {
+/// [`super::scan_reference`] on all cores; the same bits with any number of them.
+pub fn scan_on_cpu<T: Number>(kind: ScanKind, numbers: &mut [T]) {
     let sum = |block: &[T]| block.iter().fold(T::ZERO, |sum, &number| sum.plus(number));
     let mut before: Vec<T> = numbers.par_chunks(BLOCK_SIZE).map(sum).collect();
-    plain(Kind::Exclusive, &mut before);
+    scan_reference(ScanKind::Exclusive, &mut before);
     numbers.par_chunks_mut(BLOCK_SIZE).zip(before).for_each(|(block, before)| after(before, kind, block));
 }
 
@@ -20,7 +20,7 @@ pub fn cpu<T: Number>(kind: Kind, numbers: &mut [T]) {
 mod tests {
     use super::*;
 
-    fn scanned<T: Number>(scan: fn(Kind, &mut [T]), kind: Kind, numbers: &[T]) -> Vec<T> {
+    fn scanned<T: Number>(scan: fn(ScanKind, &mut [T]), kind: ScanKind, numbers: &[T]) -> Vec<T> {
         let mut sums = numbers.to_vec();
         scan(kind, &mut sums);
         sums
@@ -30,8 +30,11 @@ mod tests {
     fn agrees_with_the_plain_one() {
         for n in [0, 1, 2, BLOCK_SIZE - 1, BLOCK_SIZE, BLOCK_SIZE + 1, 5 * BLOCK_SIZE + 77] {
             let numbers: Vec<u32> = (0..n as u32).map(|i| i.wrapping_mul(2_654_435_761)).collect();
-            for kind in Kind::ALL {
-                assert!(scanned(cpu, kind, &numbers) == scanned(plain, kind, &numbers), "{n}, {kind:?}");
+            for kind in ScanKind::ALL {
+                assert!(
+                    scanned(scan_on_cpu, kind, &numbers) == scanned(scan_reference, kind, &numbers),
+                    "{n}, {kind:?}"
+                );
             }
         }
     }
@@ -41,7 +44,7 @@ mod tests {
         let numbers: Vec<f32> = (0..5 * BLOCK_SIZE + 77).map(|i| (i as f32).sin()).collect();
         let with = |threads| {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-            pool.install(|| scanned(cpu, Kind::Inclusive, &numbers))
+            pool.install(|| scanned(scan_on_cpu, ScanKind::Inclusive, &numbers))
         };
         assert!(with(1) == with(2) && with(1) == with(7));
     }

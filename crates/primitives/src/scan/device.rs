@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 
 use orrery_device::{Buffer, Device, DeviceError, Kernel, Math, Source};
 
-use super::Kind;
+use super::ScanKind;
 use crate::Number;
 
 /// Tiles in a row and rows on a page: as `scan.cu` has it.
@@ -49,7 +49,7 @@ impl ScanStrategy {
 pub struct Scan<T: Number> {
     device: Device,
     kernel: Kernel,
-    kind: Kind,
+    kind: ScanKind,
     strategy: ScanStrategy,
     /// The next tile; 0 between launches.
     tickets: Buffer<u32>,
@@ -62,12 +62,16 @@ pub struct Scan<T: Number> {
 
 impl<T: Number> Scan<T> {
     /// Builds the kernel. A scan of f64 needs a device that has them.
-    pub fn new(device: &Device, kind: Kind) -> Result<Self, DeviceError> {
-        Self::with(device, kind, ScanStrategy::default())
+    pub fn new(device: &Device, kind: ScanKind) -> Result<Self, DeviceError> {
+        Self::with_strategy(device, kind, ScanStrategy::default())
     }
 
     /// The same by another strategy.
-    pub fn with(device: &Device, kind: Kind, strategy: ScanStrategy) -> Result<Self, DeviceError> {
+    pub fn with_strategy(
+        device: &Device,
+        kind: ScanKind,
+        strategy: ScanStrategy,
+    ) -> Result<Self, DeviceError> {
         let definitions = [
             // C does not say what a signed sum does that is too large; the bits are the same.
             ("NUMBER", if T::NAME == "int" { "uint" } else { T::NAME }.to_owned()),
@@ -120,7 +124,7 @@ impl<T: Number> Scan<T> {
             from.into(),
             to.into(),
             n.into(),
-            u32::from(self.kind == Kind::Inclusive).into(),
+            u32::from(self.kind == ScanKind::Inclusive).into(),
             (&self.tickets).into(),
             (&self.seen).into(),
             self.stamp.into(),

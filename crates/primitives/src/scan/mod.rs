@@ -1,6 +1,6 @@
 //! Running sums:  inclusive yᵢ = x₀ + … + xᵢ,  exclusive yᵢ = x₀ + … + xᵢ₋₁,  with y₀ = 0.
 //!
-//! [`plain`] is the definition, from left to right. [`cpu`] and [`Scan`] add in another order, which is fixed by an
+//! [`scan_reference`] is the definition, from left to right. [`scan_on_cpu`] and [`Scan`] add in another order, which is fixed by an
 //! element's place (and, on a device, the strategy), so that the same numbers give the same bits every time, whatever
 //! follows them. Nothing is ever subtracted: an infinity or a NaN spoils what comes after it and nothing before.
 //!
@@ -11,38 +11,38 @@ mod cpu;
 mod device;
 pub mod selftest;
 
-pub use cpu::cpu;
+pub use cpu::scan_on_cpu;
 pub use device::{Scan, ScanStrategy};
 
 use crate::Number;
 
 /// Whether a sum has its own place's number in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum ScanKind {
     /// It has.
     Inclusive,
     /// It has only those before: the first sum is 0.
     Exclusive,
 }
 
-impl Kind {
+impl ScanKind {
     /// Both.
     pub const ALL: [Self; 2] = [Self::Inclusive, Self::Exclusive];
 }
 
 /// Puts running sums in the place of the numbers.
-pub fn plain<T: Number>(kind: Kind, numbers: &mut [T]) {
+pub fn scan_reference<T: Number>(kind: ScanKind, numbers: &mut [T]) {
     after(T::ZERO, kind, numbers);
 }
 
 /// The same where `before` is the sum of what came before.
-fn after<T: Number>(before: T, kind: Kind, numbers: &mut [T]) {
+fn after<T: Number>(before: T, kind: ScanKind, numbers: &mut [T]) {
     let mut sum = before;
     for number in numbers {
         let next = sum.plus(*number);
         *number = match kind {
-            Kind::Inclusive => next,
-            Kind::Exclusive => sum,
+            ScanKind::Inclusive => next,
+            ScanKind::Exclusive => sum,
         };
         sum = next;
     }
@@ -55,13 +55,13 @@ mod tests {
     #[test]
     fn of_few() {
         let scanned = |kind, mut numbers: Vec<i32>| {
-            plain(kind, &mut numbers);
+            scan_reference(kind, &mut numbers);
             numbers
         };
-        assert_eq!(scanned(Kind::Inclusive, vec![3, -1, 4]), [3, 2, 6]);
-        assert_eq!(scanned(Kind::Exclusive, vec![3, -1, 4]), [0, 3, 2]);
-        assert_eq!(scanned(Kind::Exclusive, vec![7]), [0]);
-        assert_eq!(scanned(Kind::Inclusive, vec![]), []);
-        assert_eq!(scanned(Kind::Inclusive, vec![i32::MAX, 1]), [i32::MAX, i32::MIN]);
+        assert_eq!(scanned(ScanKind::Inclusive, vec![3, -1, 4]), [3, 2, 6]);
+        assert_eq!(scanned(ScanKind::Exclusive, vec![3, -1, 4]), [0, 3, 2]);
+        assert_eq!(scanned(ScanKind::Exclusive, vec![7]), [0]);
+        assert_eq!(scanned(ScanKind::Inclusive, vec![]), []);
+        assert_eq!(scanned(ScanKind::Inclusive, vec![i32::MAX, 1]), [i32::MAX, i32::MIN]);
     }
 }

@@ -3,7 +3,7 @@
 use orrery_device::check::Check;
 use orrery_device::{Buffer, Device, DeviceError};
 
-use super::{Kind, Scan, ScanStrategy, plain};
+use super::{Scan, ScanKind, ScanStrategy, scan_reference};
 use crate::Number;
 
 /// Tiles so short that few numbers make rows and pages of them.
@@ -71,9 +71,9 @@ fn scanned<T: Number>(scan: &mut Scan<T>, device: &Device, numbers: &[T]) -> Res
 }
 
 /// Says where sums differ from the plain ones.
-fn compare<T: Number>(kind: Kind, numbers: &[T], got: &[T]) -> Result<(), String> {
+fn compare<T: Number>(kind: ScanKind, numbers: &[T], got: &[T]) -> Result<(), String> {
     let mut right = numbers.to_vec();
-    plain(kind, &mut right);
+    scan_reference(kind, &mut right);
     match (0..numbers.len()).find(|&i| got[i] != right[i]) {
         None => Ok(()),
         Some(i) => {
@@ -89,7 +89,7 @@ fn lengths<T: Sample>(device: &Device) -> Result<(), String> {
     let edges = (4..=17).map(|power| 1 << power).chain([tile, 3 * tile]);
     lengths.extend(edges.flat_map(|edge| [edge - 1, edge, edge + 1]));
     let most = samples::<T>(1 + (1 << 17).max(33 * tile));
-    for kind in Kind::ALL {
+    for kind in ScanKind::ALL {
         let mut scan = Scan::new(device, kind).map_err(in_words)?;
         for numbers in lengths.iter().map(|&n| &most[..n]) {
             compare(kind, numbers, &scanned(&mut scan, device, numbers)?)?;
@@ -100,8 +100,8 @@ fn lengths<T: Sample>(device: &Device) -> Result<(), String> {
 
 fn pages(device: &Device) -> Result<(), String> {
     let tile = SHORT.tile::<u64>() as usize;
-    for kind in Kind::ALL {
-        let mut scan = Scan::with(device, kind, SHORT).map_err(in_words)?;
+    for kind in ScanKind::ALL {
+        let mut scan = Scan::with_strategy(device, kind, SHORT).map_err(in_words)?;
         for n in [31, 32, 33, 1023, 1024, 1025, 2 * 1024 + 33, 3 * 1024 + 1].map(|tiles| tiles * tile - 3) {
             let numbers = samples::<u64>(n);
             compare(kind, &numbers, &scanned(&mut scan, device, &numbers)?)?;
@@ -117,7 +117,7 @@ fn rounding(device: &Device) -> Result<(), String> {
     let numbers: Vec<f32> =
         (0..1u64 << 19).map(|i| (mixed(i) >> 40) as f32 / (1 << 23) as f32 - 1.0).collect();
     for strategy in [ScanStrategy::default(), SHORT] {
-        let mut scan = Scan::with(device, Kind::Inclusive, strategy).map_err(in_words)?;
+        let mut scan = Scan::with_strategy(device, ScanKind::Inclusive, strategy).map_err(in_words)?;
         let got = scanned(&mut scan, device, &numbers)?;
         let (mut right, mut sizes) = (0.0, 0.0);
         for (i, (&number, &got)) in numbers.iter().zip(&got).enumerate() {
@@ -138,8 +138,8 @@ fn rounding(device: &Device) -> Result<(), String> {
 /// They spoil what comes after and nothing before.
 fn infinities(device: &Device) -> Result<(), String> {
     let n = 20_000;
-    for (kind, own) in [(Kind::Inclusive, 0), (Kind::Exclusive, 1)] {
-        let mut scan = Scan::<f32>::with(device, kind, SHORT).map_err(in_words)?;
+    for (kind, own) in [(ScanKind::Inclusive, 0), (ScanKind::Exclusive, 1)] {
+        let mut scan = Scan::<f32>::with_strategy(device, kind, SHORT).map_err(in_words)?;
         for at in [0, 1, 37, 255, 256, 9_001, n - 1] {
             for odd in [f32::INFINITY, f32::NEG_INFINITY, f32::NAN] {
                 let mut numbers = vec![1.0; n];
@@ -160,7 +160,7 @@ fn infinities(device: &Device) -> Result<(), String> {
 fn same_bits(device: &Device) -> Result<(), String> {
     let numbers: Vec<f32> = (0..300_000).map(|i| (mixed(i) >> 40) as f32 * 1e-3 - 5e3).collect();
     for strategy in [ScanStrategy::default(), SHORT] {
-        let mut scan = Scan::with(device, Kind::Exclusive, strategy).map_err(in_words)?;
+        let mut scan = Scan::with_strategy(device, ScanKind::Exclusive, strategy).map_err(in_words)?;
         let first = scanned(&mut scan, device, &numbers)?;
         for _ in 0..5 {
             let again = scanned(&mut scan, device, &numbers)?;
@@ -175,7 +175,7 @@ fn same_bits(device: &Device) -> Result<(), String> {
 
 /// Longer and shorter by turns, with nothing waited for between two scans, and past the last stamp.
 fn again(device: &Device) -> Result<(), String> {
-    let mut scan = Scan::<u64>::new(device, Kind::Inclusive).map_err(in_words)?;
+    let mut scan = Scan::<u64>::new(device, ScanKind::Inclusive).map_err(in_words)?;
     for n in [5_000, 60_000, 3, 60_000, 0, 59_999] {
         scan.stamp = if n == 3 { u32::MAX - 1 } else { scan.stamp };
         let numbers = samples::<u64>(n);
@@ -187,8 +187,8 @@ fn again(device: &Device) -> Result<(), String> {
         };
         let got = twice().map_err(in_words)?;
         let mut once = numbers;
-        plain(Kind::Inclusive, &mut once);
-        compare(Kind::Inclusive, &once, &got)?;
+        scan_reference(ScanKind::Inclusive, &mut once);
+        compare(ScanKind::Inclusive, &once, &got)?;
     }
     Ok(())
 }

@@ -10,20 +10,20 @@ const BUCKETS: usize = 1 << 11;
 /// Below this many pairs one pass more does not pay.
 const SMALL: usize = 1 << 14;
 
-/// [`super::plain`] in parallel.
-pub fn cpu<K: Key>(keys: &mut [K], values: &mut [u32]) {
+/// [`super::sort_reference`] in parallel.
+pub fn sort_on_cpu<K: Key>(keys: &mut [K], values: &mut [u32]) {
     assert_eq!(keys.len(), values.len(), "a value for each key");
     let all = keys.par_iter().copied().zip(values.par_iter().copied()).collect();
-    let sorted = pairs(all);
+    let sorted = sort_pairs_on_cpu(all);
     keys.par_iter_mut().zip(values).zip(sorted).for_each(|((key, value), pair)| (*key, *value) = pair);
 }
 
 /// The same for keys and values that lie together.
-pub fn pairs<K: Key>(pairs: Vec<(K, u32)>) -> Vec<(K, u32)> {
-    pairs_in(pairs, SMALL)
+pub fn sort_pairs_on_cpu<K: Key>(pairs: Vec<(K, u32)>) -> Vec<(K, u32)> {
+    sort_pairs_above(pairs, SMALL)
 }
 
-fn pairs_in<K: Key>(mut pairs: Vec<(K, u32)>, small: usize) -> Vec<(K, u32)> {
+fn sort_pairs_above<K: Key>(mut pairs: Vec<(K, u32)>, small: usize) -> Vec<(K, u32)> {
     let key = |pair: &(K, u32)| -> u64 { pair.0.into() };
     let all = pairs.par_iter().fold(|| (u64::MAX, 0), |(l, h), p| (l.min(key(p)), h.max(key(p))));
     let (low, high) = all.reduce(|| (u64::MAX, 0), |a, b| (a.0.min(b.0), a.1.max(b.1)));
@@ -95,7 +95,7 @@ mod tests {
             let mut expected = pairs.clone();
             expected.sort();
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-            prop_assert_eq!(pool.install(|| pairs_in(pairs, 4)), expected);
+            prop_assert_eq!(pool.install(|| sort_pairs_above(pairs, 4)), expected);
         }
 
         /// The values play no part: equal keys keep their order whatever goes with them.
@@ -104,7 +104,7 @@ mod tests {
             let mut expected = pairs.clone();
             expected.sort_by_key(|pair| pair.0);
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-            prop_assert_eq!(pool.install(|| pairs_in(pairs, 4)), expected);
+            prop_assert_eq!(pool.install(|| sort_pairs_above(pairs, 4)), expected);
         }
     }
 
@@ -113,13 +113,13 @@ mod tests {
         let pairs: Vec<_> = [u64::MAX, 0, 1, u64::MAX - 1, 1 << 63].into_iter().zip(0..).collect();
         let mut expected = pairs.clone();
         expected.sort();
-        assert_eq!(pairs_in(pairs, 1), expected);
+        assert_eq!(sort_pairs_above(pairs, 1), expected);
     }
 
     #[test]
     fn columns_are_sorted_in_place() {
         let (mut keys, mut values) = ([7u32, 3, 7, 1], [0, 1, 2, 3]);
-        cpu(&mut keys, &mut values);
+        sort_on_cpu(&mut keys, &mut values);
         assert_eq!((keys, values), ([1, 3, 7, 7], [3, 1, 0, 2]));
     }
 }

@@ -114,7 +114,11 @@ impl<K: Key> Sort<K> {
     }
 
     /// By one strategy, however many the pairs.
-    pub fn with(device: &Device, capacity: usize, strategy: SortStrategy) -> Result<Self, DeviceError> {
+    pub fn with_strategy(
+        device: &Device,
+        capacity: usize,
+        strategy: SortStrategy,
+    ) -> Result<Self, DeviceError> {
         Self::build(device, capacity, &[(capacity, strategy)])
     }
 
@@ -222,7 +226,7 @@ impl<K: Key> Sort<K> {
 
     fn queue_histogram(&self, keys: &Buffer<K>, digits: &Digits, rows: u32) -> Result<(), DeviceError> {
         let n = keys.len() as u64;
-        let most = 4 * u64::from(self.device.properties().multiprocessors.max(1));
+        let most = 4 * u64::from(self.device.properties().sm_count.max(1));
         let groups = n.div_ceil(u64::from(COUNTERS) * COUNTED_AT_ONCE).min(most) as u32;
         let args: [Arg<'_>; 12] = [
             keys.into(),

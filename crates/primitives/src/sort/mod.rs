@@ -15,7 +15,7 @@ use std::ops::Range;
 
 use orrery_device::Element;
 
-pub use cpu::{cpu, pairs};
+pub use cpu::{sort_on_cpu, sort_pairs_on_cpu};
 pub use device::{Sort, SortStrategy};
 
 /// What can be sorted by: u32 or u64.
@@ -37,12 +37,12 @@ impl Key for u64 {
 }
 
 /// Sorts by the keys; `values[i]` stays with `keys[i]`. Panics unless there are as many values as keys.
-pub fn plain<K: Key>(keys: &mut [K], values: &mut [u32]) {
-    plain_bits(keys, values, 0..K::BITS);
+pub fn sort_reference<K: Key>(keys: &mut [K], values: &mut [u32]) {
+    sort_bits_reference(keys, values, 0..K::BITS);
 }
 
 /// Sorts by these bits of the keys alone. Panics unless there are as many values as keys.
-pub fn plain_bits<K: Key>(keys: &mut [K], values: &mut [u32], bits: Range<u32>) {
+pub fn sort_bits_reference<K: Key>(keys: &mut [K], values: &mut [u32], bits: Range<u32>) {
     assert_eq!(keys.len(), values.len(), "a value for each key");
     let mut pairs: Vec<(K, u32)> = keys.iter().copied().zip(values.iter().copied()).collect();
     pairs.sort_by_key(|pair| bits_of(pair.0, &bits));
@@ -64,7 +64,7 @@ mod tests {
     #[test]
     fn plain_keeps_the_order_of_equal_keys() {
         let (mut keys, mut values) = ([3u32, 1, 3, 0, 1], [10, 11, 12, 13, 14]);
-        plain(&mut keys, &mut values);
+        sort_reference(&mut keys, &mut values);
         assert_eq!((keys, values), ([0, 1, 1, 3, 3], [13, 11, 14, 10, 12]));
     }
 

@@ -5,7 +5,7 @@ use std::ops::Range;
 use orrery_device::check::Check;
 use orrery_device::{Device, DeviceError};
 
-use super::{Key, Sort, SortStrategy, plain_bits};
+use super::{Key, Sort, SortStrategy, sort_bits_reference};
 
 /// Around everything that a warp, a group or a short tile might be.
 const LENGTHS: [usize; 16] = [0, 1, 2, 31, 32, 33, 255, 256, 257, 1000, 2047, 2048, 2049, 4095, 4097, 65_537];
@@ -65,7 +65,7 @@ pub(super) fn compare<K: Key>(
     };
     let got = run().map_err(|error| error.to_string())?;
     let (mut right_keys, mut right_values) = (keys.to_vec(), values.clone());
-    plain_bits(&mut right_keys, &mut right_values, bits.clone());
+    sort_bits_reference(&mut right_keys, &mut right_values, bits.clone());
     match (0..keys.len()).find(|&i| (got.0[i], got.1[i]) != (right_keys[i], right_values[i])) {
         None => Ok(()),
         Some(i) => Err(format!(
@@ -81,7 +81,7 @@ pub(super) fn compare<K: Key>(
 }
 
 fn sort_of<K: Key>(device: &Device, capacity: usize, strategy: SortStrategy) -> Result<Sort<K>, String> {
-    Sort::with(device, capacity, strategy).map_err(|error| error.to_string())
+    Sort::with_strategy(device, capacity, strategy).map_err(|error| error.to_string())
 }
 
 fn random<K: FromBits>(n: usize) -> Vec<K> {

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use orrery_device::{Device, Kind};
+use orrery_device::{Device, DeviceKind};
 use orrery_lab::bench::Measurement;
 use orrery_lab::bench::device as lab;
 use orrery_lab::{FLOPS_A_PAIR, PRECISIONS, precision_name, show};
@@ -57,7 +57,7 @@ pub fn bench(arguments: &BenchArgs, device: &Device) -> Result<(Value, Value), F
             results.push(line);
         }
     }
-    let n = if device.properties().kind == Kind::Gpu { STEP_N } else { STEP_N / 16 };
+    let n = if device.properties().kind == DeviceKind::Gpu { STEP_N } else { STEP_N / 16 };
     say!("");
     for precision in precisions(arguments, &PRECISIONS) {
         let entry = tuning.as_ref().and_then(|tuning| tuning.choose(n, precision));

@@ -7,7 +7,7 @@ mod device;
 mod primitives;
 mod tree;
 
-use orrery_device::{Choice, Device};
+use orrery_device::{Device, DeviceChoice};
 use orrery_engine::case::{BYTES_PER_BODY, available_memory};
 use orrery_engine::provenance;
 use orrery_io::{show_bytes, write_whole};
@@ -62,7 +62,7 @@ pub fn bench(arguments: &BenchArgs) -> Result<(), Failure> {
 /// The solvers run on devices; a checkpoint is the host's.
 fn chosen_device(arguments: &BenchArgs) -> Result<Option<Device>, Failure> {
     match (arguments.what, arguments.device_args.device) {
-        (BenchCase::Checkpoint, Choice::Auto | Choice::Cpu) => Ok(None),
+        (BenchCase::Checkpoint, DeviceChoice::Auto | DeviceChoice::Cpu) => Ok(None),
         (BenchCase::Checkpoint, choice) => Err(Failure::Usage(format!(
             "--device {choice}: bench checkpoint does not run there, expected cpu"
         ))),

@@ -1,6 +1,6 @@
 //! The tree on a device: what is printed of it.
 
-use orrery_device::{Device, Kind};
+use orrery_device::{Device, DeviceKind};
 use orrery_lab::bench::device as direct;
 use orrery_lab::bench::tree::{self as lab, flops_per_cell};
 use orrery_lab::bench::{Measurement, TreeFigures};
@@ -58,8 +58,8 @@ pub fn bench(arguments: &BenchArgs, device: &Device) -> Result<(Value, Value), F
 pub fn crossover(arguments: &BenchArgs, device: &Device) -> Result<(Value, Value), Failure> {
     let (trees, mut pairs) = (lab::TreeBench::new(device)?, direct::DirectBench::new(device)?);
     let default: Vec<usize> = match device.properties().kind {
-        Kind::Gpu => (14..=19).map(|power| 1 << power).collect(),
-        Kind::Cpu | Kind::Other => (10..=14).map(|power| 1 << power).collect(),
+        DeviceKind::Gpu => (14..=19).map(|power| 1 << power).collect(),
+        DeviceKind::Cpu | DeviceKind::Other => (10..=14).map(|power| 1 << power).collect(),
     };
     let repeats = arguments.repeats.map(|k| k as usize);
     let mut results = Vec::new();

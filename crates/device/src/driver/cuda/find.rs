@@ -12,7 +12,7 @@ use super::{Cuda, check};
 use crate::choice::Backend;
 use crate::driver::{Fault, Opened};
 use crate::peaks;
-use crate::properties::{Kind, Properties};
+use crate::properties::{DeviceKind, Properties};
 
 /// Driver and compiler, both there.
 struct Installed {
@@ -82,9 +82,9 @@ fn properties(index: usize, device: sys::CUdevice, installed: &Installed) -> Res
         number(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?,
         number(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?,
     );
-    let multiprocessors = number(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
+    let sm_count = number(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
     let clock_hz = f64::from(number(Attribute::CU_DEVICE_ATTRIBUTE_CLOCK_RATE)?) * 1e3;
-    let (peak_f32, peak_f64) = peaks::rates(Some(capability), multiprocessors, clock_hz);
+    let (peak_f32, peak_f64) = peaks::rates(Some(capability), sm_count, clock_hz);
     // Two transfers a clock, bus width in bits.
     let memory_clock_hz = f64::from(number(Attribute::CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE)?) * 1e3;
     let bus_bytes = f64::from(number(Attribute::CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH)?) / 8.0;
@@ -93,10 +93,10 @@ fn properties(index: usize, device: sys::CUdevice, installed: &Installed) -> Res
         name,
         backend: Backend::Cuda,
         index,
-        kind: Kind::Gpu,
+        kind: DeviceKind::Gpu,
         vendor: "NVIDIA".to_owned(),
         memory,
-        multiprocessors,
+        sm_count,
         clock_hz,
         version: format!("compute capability {}.{}", capability.0, capability.1),
         capability: Some(capability),
@@ -104,7 +104,7 @@ fn properties(index: usize, device: sys::CUdevice, installed: &Installed) -> Res
         compiler: installed.compiler.title(),
         max_block_size: number(Attribute::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK)?,
         shared_bytes: u64::from(number(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK)?),
-        lanes: number(Attribute::CU_DEVICE_ATTRIBUTE_WARP_SIZE)?,
+        warp_size: number(Attribute::CU_DEVICE_ATTRIBUTE_WARP_SIZE)?,
         has_f64: true,
         registers_per_sm: Some(number(Attribute::CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR)?),
         threads_per_sm: Some(number(Attribute::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR)?),

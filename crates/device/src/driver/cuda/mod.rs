@@ -211,14 +211,14 @@ impl Driver for Cuda {
     unsafe fn read(&self, queue: Handle, from: Handle, to: *mut u8, bytes: usize) -> Result<(), Fault> {
         // SAFETY: see above.
         unsafe {
-            let queued = self.read_later(queue, from, to, bytes);
+            let queued = self.read_async(queue, from, to, bytes);
             // Waits even for a copy that was refused: a fault must not leave `to` in use.
             let finished = self.finish(queue);
             queued.and(finished)
         }
     }
 
-    unsafe fn read_later(&self, queue: Handle, from: Handle, to: *mut u8, bytes: usize) -> Result<(), Fault> {
+    unsafe fn read_async(&self, queue: Handle, from: Handle, to: *mut u8, bytes: usize) -> Result<(), Fault> {
         self.make_current()?;
         // SAFETY: see above.
         let code = unsafe { sys::cuMemcpyDtoHAsync_v2(to.cast(), from.0, bytes, stream(queue)) };

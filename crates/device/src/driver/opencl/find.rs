@@ -12,7 +12,7 @@ use super::OpenCl;
 use crate::choice::Backend;
 use crate::driver::{Fault, Opened};
 use crate::peaks;
-use crate::properties::{Kind, Properties};
+use crate::properties::{DeviceKind, Properties};
 
 /// A device that can be used, and the platform that drives it.
 #[derive(Clone, Copy)]
@@ -33,7 +33,7 @@ pub(crate) fn gpus() -> Vec<usize> {
         return Vec::new();
     }
     let found = found().unwrap_or_default();
-    (0..found.len()).filter(|&index| kind(found[index].device) == Kind::Gpu).collect()
+    (0..found.len()).filter(|&index| kind(found[index].device) == DeviceKind::Gpu).collect()
 }
 
 /// Whether the kernel shows a GPU. On Linux every driver works through one of these.
@@ -76,11 +76,11 @@ fn is_usable(found: &Found) -> bool {
     yes(device.available()) && yes(device.compiler_available()) && yes(device.endian_little())
 }
 
-fn kind(device: Device) -> Kind {
+fn kind(device: Device) -> DeviceKind {
     match device.dev_type().unwrap_or(0) {
-        kind if kind & CL_DEVICE_TYPE_GPU != 0 => Kind::Gpu,
-        kind if kind & CL_DEVICE_TYPE_CPU != 0 => Kind::Cpu,
-        _ => Kind::Other,
+        kind if kind & CL_DEVICE_TYPE_GPU != 0 => DeviceKind::Gpu,
+        kind if kind & CL_DEVICE_TYPE_CPU != 0 => DeviceKind::Cpu,
+        _ => DeviceKind::Other,
     }
 }
 
@@ -105,12 +105,12 @@ fn properties(index: usize, platform: Platform, device: Device) -> Result<Proper
         None
     };
     let kind = kind(device);
-    let multiprocessors = device.max_compute_units()?;
+    let sm_count = device.max_compute_units()?;
     let clock_hz = f64::from(device.max_clock_frequency()?) * 1e6;
-    let (peak_f32, peak_f64) = peaks::rates(capability, multiprocessors, clock_hz);
-    let lanes = match (is_nvidia, kind) {
+    let (peak_f32, peak_f64) = peaks::rates(capability, sm_count, clock_hz);
+    let warp_size = match (is_nvidia, kind) {
         (true, _) => device.wrap_size_nv()?,
-        (false, Kind::Cpu) => device.native_vector_width_float().unwrap_or(1).max(1),
+        (false, DeviceKind::Cpu) => device.native_vector_width_float().unwrap_or(1).max(1),
         // OpenCL 3.0 tells; before, 32 suits what is on the market.
         (false, _) => device.preferred_work_group_size_multiple().map_or(32, |lanes| lanes as u32),
     };
@@ -121,7 +121,7 @@ fn properties(index: usize, platform: Platform, device: Device) -> Result<Proper
         kind,
         vendor: tidy(device.vendor()?),
         memory: device.global_mem_size()?,
-        multiprocessors,
+        sm_count,
         clock_hz,
         version: tidy(device.version()?),
         capability,
@@ -129,7 +129,7 @@ fn properties(index: usize, platform: Platform, device: Device) -> Result<Proper
         compiler: format!("{}, {}", tidy(platform.version()?), language(device)),
         max_block_size: device.max_work_group_size()? as u32,
         shared_bytes: device.local_mem_size()?,
-        lanes,
+        warp_size,
         has_f64: device.double_fp_config().unwrap_or(0) != 0,
         registers_per_sm: None,
         threads_per_sm: None,

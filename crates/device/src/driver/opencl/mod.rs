@@ -289,7 +289,7 @@ impl Driver for OpenCl {
         unsafe { read(CL_BLOCKING, queue, from, to, bytes) }
     }
 
-    unsafe fn read_later(&self, queue: Handle, from: Handle, to: *mut u8, bytes: usize) -> Result<(), Fault> {
+    unsafe fn read_async(&self, queue: Handle, from: Handle, to: *mut u8, bytes: usize) -> Result<(), Fault> {
         // SAFETY: see above.
         unsafe { read(CL_NON_BLOCKING, queue, from, to, bytes) }
     }

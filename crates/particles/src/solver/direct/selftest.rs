@@ -1,7 +1,7 @@
 //! Every kernel and strategy against the plain sum, on the device at hand: `orrery selftest`, and the tests.
 
 use orrery_device::check::Check;
-use orrery_device::{Device, Kind};
+use orrery_device::{Device, DeviceKind};
 use orrery_model::Vec3s;
 use orrery_model::rng::Draws;
 
@@ -149,7 +149,7 @@ impl Limits {
 
 /// A processor's OpenCL takes its time; there, few combinations stand for all.
 fn is_slow(device: &Device) -> bool {
-    device.properties().kind != Kind::Gpu
+    device.properties().kind != DeviceKind::Gpu
 }
 
 fn tiled(device: &Device, precision: Precision) -> Result<(), String> {

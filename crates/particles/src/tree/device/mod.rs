@@ -333,5 +333,5 @@ impl DeviceOctree {
 }
 
 fn multiprocessors(device: &Device) -> u32 {
-    device.properties().multiprocessors.max(1)
+    device.properties().sm_count.max(1)
 }

@@ -260,5 +260,5 @@ impl DeviceDirect {
 /// Groups of this kernel that the device holds at once; a guess where the driver does not tell.
 pub(crate) fn resident_groups(device: &Device, kernel: &Kernel, group: u32) -> u64 {
     let blocks_per_sm = kernel.blocks_per_sm(group).unwrap_or(4).max(1);
-    u64::from(device.properties().multiprocessors.max(1)) * u64::from(blocks_per_sm)
+    u64::from(device.properties().sm_count.max(1)) * u64::from(blocks_per_sm)
 }

@@ -67,7 +67,7 @@ impl Plan {
 
 /// Bytes on the device, at most.
 pub(super) fn bytes(device: &Device, n: usize, strategy: &DirectDeviceStrategy) -> u64 {
-    let resident = u64::from(device.properties().multiprocessors) * 16;
+    let resident = u64::from(device.properties().sm_count) * 16;
     let plan = Plan::new(device, n, strategy, resident);
     let padded = u64::from(plan.blocks) * u64::from(strategy.block) * u64::from(strategy.targets);
     padded * (32 + 24 + 24 * u64::from(plan.a_round + plan.chunks()))

@@ -1,6 +1,6 @@
 //! How a device computes the sum: data, so that the ladder and the tuner can enumerate it.
 
-use orrery_device::{Backend, Device, Kind};
+use orrery_device::{Backend, Device, DeviceKind};
 use serde::{Deserialize, Serialize};
 
 use crate::builder::has_warp_shuffle;
@@ -71,7 +71,7 @@ impl DirectDeviceStrategy {
     pub fn default_for(device: &Device, n: usize, precision: Precision) -> Self {
         let strategy =
             |form, block, targets, unroll, splits| Self { form, precision, block, targets, unroll, splits };
-        if device.properties().kind != Kind::Gpu {
+        if device.properties().kind != DeviceKind::Gpu {
             // What was quickest on PoCL.
             return strategy(
                 DirectKernel::Tiled,

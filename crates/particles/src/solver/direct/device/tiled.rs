@@ -56,7 +56,7 @@ impl Plan {
 /// Bytes on the device, at most.
 pub(super) fn bytes(device: &Device, n: usize, strategy: &DirectDeviceStrategy) -> u64 {
     let a_part = if strategy.precision == Precision::Single { 16 } else { 32 };
-    let resident = u64::from(device.properties().multiprocessors) * 16;
+    let resident = u64::from(device.properties().sm_count) * 16;
     let plan = Plan::new(n, strategy, resident);
     let padded = u64::from(plan.target_groups) * u64::from(strategy.block) * u64::from(strategy.targets);
     a_part * padded * u64::from(plan.splits)

@@ -1,6 +1,6 @@
 //! The walk over a tree's cells, a group of neighbours a warp; see `walk.cu`.
 
-use orrery_device::{Arg, Buffer, Device, DeviceError, Kernel, Kind, Math};
+use orrery_device::{Arg, Buffer, Device, DeviceError, DeviceKind, Kernel, Math};
 
 use super::{ForceRequest, Order, TreeDeviceStrategy};
 use crate::builder::{Builder, has_warp_shuffle};
@@ -81,7 +81,7 @@ impl Walk {
         };
         let flag = |yes: bool| u32::from(yes).to_string();
         // PoCL takes long to compile what is written out.
-        let is_gpu = builder.device.properties().kind == Kind::Gpu;
+        let is_gpu = builder.device.properties().kind == DeviceKind::Gpu;
         let (unroll_bodies, unroll_cells) = if is_gpu { (8, 4) } else { (1, 1) };
         definitions.extend([
             ("WALKERS", walkers.to_string()),

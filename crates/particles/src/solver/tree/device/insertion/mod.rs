@@ -138,7 +138,7 @@ impl Insertion {
         };
         // As many groups as fit at once.
         let blocks_per_sm = kernels.insert.blocks_per_sm(BLOCK_SIZE).unwrap_or(4).max(1);
-        let fitting = device.properties().multiprocessors.max(1) * blocks_per_sm;
+        let fitting = device.properties().sm_count.max(1) * blocks_per_sm;
         let groups = fitting.min((n as u32).div_ceil(BLOCK_SIZE)).max(1);
         Ok(Self {
             n,

@@ -1,7 +1,7 @@
 //! Insertion against the plain sum, and its tree against what a tree must be: `orrery selftest`, and the tests.
 
 use orrery_device::check::Check;
-use orrery_device::{Device, DeviceError, Kind};
+use orrery_device::{Device, DeviceError, DeviceKind};
 use orrery_model::Vec3s;
 use orrery_model::rng::Draws;
 
@@ -148,7 +148,7 @@ impl Limits {
 
 /// A processor's OpenCL takes its time; there, few combinations stand for all.
 fn is_slow(device: &Device) -> bool {
-    device.properties().kind != Kind::Gpu
+    device.properties().kind != DeviceKind::Gpu
 }
 
 fn against_the_plain_sum(device: &Device) -> Result<(), String> {
