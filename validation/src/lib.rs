@@ -3,6 +3,8 @@
 //! The tests are in `tests/`, one file a theme; README.md says what is checked, to what tolerance, and what was
 //! measured. Everything here is in units with G = 1 unless a test says otherwise.
 
+pub mod golden;
+
 use orrery_model::Particles;
 use orrery_model::analysis::{kinetic_energy, potential_energy_direct};
 use orrery_particles::bodies::Bodies;

@@ -9,6 +9,7 @@ mod portable;
 mod x86;
 
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 /// The most elements that any register holds; arrays padded to a multiple of it suit every set.
 pub const MAX_LANES: usize = 16;
@@ -133,6 +134,9 @@ pub enum InstructionSet {
     Avx512,
 }
 
+/// The widest instruction set that this process may use, as a number.
+static LIMIT: AtomicU8 = AtomicU8::new(u8::MAX);
+
 impl InstructionSet {
     /// Its name in reports.
     pub fn name(self) -> &'static str {
@@ -143,10 +147,25 @@ impl InstructionSet {
         }
     }
 
-    /// The widest that this machine has.
+    /// The widest that this machine has, within the limit of this process.
     pub fn best() -> Self {
-        static BEST: OnceLock<InstructionSet> = OnceLock::new();
-        *BEST.get_or_init(|| {
+        let limit = match LIMIT.load(Ordering::Relaxed) {
+            0 => Self::Portable,
+            1 => Self::Avx2,
+            _ => Self::Avx512,
+        };
+        Self::detected().min(limit)
+    }
+
+    /// Limits this process to `set` and narrower ones. The golden tests run on every instruction set with it.
+    pub fn limit(set: Self) {
+        LIMIT.store(set as u8, Ordering::Relaxed);
+    }
+
+    /// The widest that this machine has.
+    fn detected() -> Self {
+        static DETECTED: OnceLock<InstructionSet> = OnceLock::new();
+        *DETECTED.get_or_init(|| {
             #[cfg(target_arch = "x86_64")]
             {
                 if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
