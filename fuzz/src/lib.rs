@@ -19,7 +19,7 @@ pub fn scratch_file(extension: &str) -> PathBuf {
 pub fn read_snapshot(bytes: &[u8], extension: &str) {
     let path = scratch_file(extension);
     fs::write(&path, bytes).expect("the scratch folder takes files");
-    match orrery_io::read(&path, &LIMITS) {
+    match orrery_io::read_snapshot(&path, &LIMITS) {
         Ok(snapshot) => {
             let p = &snapshot.particles;
             let lengths = [p.position.len(), p.velocity.len(), p.id.len(), p.species.len()];

@@ -48,7 +48,7 @@ impl Failure {
             Self::Engine(error) => error.is_mistake(),
             Self::Input(_) | Self::Usage(_) => true,
             // A name that says no format, or a folder that is not there, is the user's; a full disk is not.
-            Self::Output(error) => error.system_cause().is_none() || error.is_wrong_place(),
+            Self::Output(error) => error.system_cause().is_none() || error.is_bad_path(),
             // A device that is not there was asked for; one that fails was not.
             Self::Lab(LabError::Device(error)) => matches!(
                 error,
@@ -84,7 +84,7 @@ fn folder_of(path: &Path) -> PathBuf {
 
 /// Refuses a file that could not be written, before the work for it is done.
 pub fn check_output(path: &Path) -> Result<(), Failure> {
-    let refuse = |fault: ErrorKind| Err(Failure::Output(IoError::system(path, fault.into())));
+    let refuse = |fault: ErrorKind| Err(Failure::Output(IoError::from_system(path, fault.into())));
     if path.is_dir() {
         return Err(Failure::Usage(format!("{}: is a directory, expected a file to write", path.display())));
     }

@@ -71,7 +71,7 @@ impl Progress {
                 self.units = case.units;
                 let is_over = *time >= case.time.end;
                 let what = if is_over { "at its end" } else { "going on" };
-                let (name, time, path) = (&case.name, case.units.show_time(*time), path.display());
+                let (name, time, path) = (&case.name, case.units.format_time(*time), path.display());
                 self.note(format_args!("{name}: {what} after step {step}, t = {time}, from {path}"));
             }
             RunEvent::Checkpoint { path, step } => {
@@ -163,7 +163,7 @@ fn words(status: &Status, units: &Units, columns: usize) -> String {
     let mut parts = [
         format!("{:3.0}%", (100.0 * status.time / status.end).floor()),
         format!("  step {}", status.step),
-        format!("  t {}", units.show_time(status.time)),
+        format!("  t {}", units.format_time(status.time)),
         if rate < 10.0 { format!("  {rate:.1} steps/s") } else { format!("  {rate:.0} steps/s") },
         format!("  {} left", show_duration(left)),
         format!("  dE/E {:+.1e}", status.energy_error),

@@ -124,6 +124,6 @@ fn no_mutated_snapshot_panics() {
 
 /// Reads as every command does that computes: the file, then the bodies.
 fn read(path: &Path) -> Result<(), String> {
-    let snapshot = orrery_io::read(path, &Limits::default()).map_err(|e| e.to_string())?;
+    let snapshot = orrery_io::read_snapshot(path, &Limits::default()).map_err(|e| e.to_string())?;
     snapshot.particles.validate().map_err(|e| e.to_string())
 }

@@ -65,12 +65,12 @@ pub fn analyze(
         softening: 0.0,
     };
     for file in files {
-        let snapshot = orrery_io::read(&file, limits).map_err(EngineError::Input)?;
+        let snapshot = orrery_io::read_snapshot(&file, limits).map_err(EngineError::Input)?;
         let wrong = |source| EngineError::Bodies { origin: file.display().to_string(), source };
         snapshot.particles.validate().map_err(wrong)?;
         analysis.softening = softening.unwrap_or_else(|| softening_of(&snapshot));
         if analysis.softening == 0.0 {
-            snapshot.particles.check_distinct_places().map_err(wrong)?;
+            snapshot.particles.check_distinct_positions().map_err(wrong)?;
         }
         analysis.units = snapshot.units;
         analysis.units_are_assumed |= snapshot.units_are_assumed();
@@ -101,7 +101,7 @@ pub fn analyze(
 fn snapshots_in(folder: &Path) -> Result<Vec<PathBuf>, EngineError> {
     let inner = folder.join("snapshots");
     let folder = if inner.is_dir() { inner } else { folder.to_owned() };
-    let failed = |e| EngineError::Input(IoError::system(&folder, e));
+    let failed = |e| EngineError::Input(IoError::from_system(&folder, e));
     let mut files = Vec::new();
     for entry in std::fs::read_dir(&folder).map_err(failed)? {
         let path = entry.map_err(failed)?.path();

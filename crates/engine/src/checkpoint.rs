@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use orrery_device::{Backend, Device, DeviceChoice};
 use orrery_io::{
-    Block, Column, Fault, IoError, Limits, make_folder, read_checkpoint, show_bytes, write_checkpoint,
+    Block, Column, Fault, IoError, Limits, format_bytes, make_folder, read_checkpoint, write_checkpoint,
 };
 use orrery_model::{Particles, Species, Vec3s};
 use orrery_particles::bodies::{Bodies, BodiesError};
@@ -321,7 +321,7 @@ fn read(path: &Path, limits: &Limits) -> Result<Saved, EngineError> {
     check_header(&header, &case).map_err(|(got, expected)| wrong("header", got, expected))?;
     let needed = (header.bodies as u64).saturating_mul(BYTES_PER_BODY);
     if needed > limits.memory {
-        let (needed, available) = (show_bytes(needed), show_bytes(limits.memory));
+        let (needed, available) = (format_bytes(needed), format_bytes(limits.memory));
         return Err(EngineError::Memory { path: path.to_owned(), count: header.bodies, needed, available });
     }
     let mut blocks = Blocks::new(path, checkpoint.blocks);

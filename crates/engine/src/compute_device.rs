@@ -1,7 +1,7 @@
 //! Where a run computes: on the device that was asked for, if it has room for the bodies.
 
 use orrery_device::{Device, DeviceChoice};
-use orrery_io::show_bytes;
+use orrery_io::format_bytes;
 use orrery_particles::bodies::{DeviceSetup, needed_bytes};
 use orrery_particles::settings::{GravitySettings, IntegratorChoice, Precision};
 use orrery_particles::simd::InstructionSet;
@@ -75,7 +75,7 @@ pub fn with_room(
     if needed <= free {
         return Ok(selected);
     }
-    let (needed, free) = (show_bytes(needed), show_bytes(free));
+    let (needed, free) = (format_bytes(needed), format_bytes(free));
     let label = device.label();
     if choice == DeviceChoice::Auto {
         return Ok(ComputeDevice::processor(format!("{n} bodies need {needed} on {label}, {free} are free")));

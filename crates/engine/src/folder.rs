@@ -7,7 +7,7 @@ use std::fs::{self, File, TryLockError};
 use std::io::{ErrorKind, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 
-use orrery_io::{IoError, make_folder, remove_files, write_whole};
+use orrery_io::{IoError, make_folder, remove_files, write_file_atomically};
 
 use crate::case::Case;
 use crate::error::EngineError;
@@ -113,7 +113,7 @@ impl Output {
                 let which = if folder.exists() { "it" } else { "a part of its path" };
                 Err(wrong(&format!("{which} is a file, expected a directory")))
             }
-            Err(e) => Err(wrong(&IoError::system(folder, e).fault.to_string())),
+            Err(e) => Err(wrong(&IoError::from_system(folder, e).fault.to_string())),
         }
     }
 
@@ -140,7 +140,8 @@ impl Output {
         // still be known as a run's, and as one that was to go.
         if holds_a_run(folder) {
             let mark = format!("{RUN_OF} {}\n{FORFEITED}\n", provenance::VERSION);
-            write_whole(&folder.join(PROVENANCE), mark.as_bytes()).map_err(|e| unusable(folder, e))?;
+            write_file_atomically(&folder.join(PROVENANCE), mark.as_bytes())
+                .map_err(|e| unusable(folder, e))?;
         }
         for series in SERIES {
             remove_files(&series.files(folder)).map_err(|e| unusable(folder, e))?;
@@ -153,7 +154,7 @@ impl Output {
 
 /// The system would not let the folder be used: the user's mistake, unless it is the disk's.
 fn unusable(folder: &Path, error: IoError) -> EngineError {
-    if !error.is_wrong_place() {
+    if !error.is_bad_path() {
         return EngineError::Output(error);
     }
     let reason = format!("it cannot be written to: {}", error.fault);
@@ -180,7 +181,7 @@ fn is_unbegun(folder: &Path) -> bool {
 /// Takes the right to write into `folder`, or says who has it.
 pub(crate) fn lock(folder: &Path) -> Result<Lock, EngineError> {
     let path = folder.join(LOCK);
-    let failed = |e| unusable(folder, IoError::system(&path, e));
+    let failed = |e| unusable(folder, IoError::from_system(&path, e));
     if fs::symlink_metadata(&path).is_ok_and(|found| !found.is_file()) {
         let reason = format!("its {LOCK} is not a file, expected one of an earlier run or none");
         return Err(EngineError::OutputFolder { path: folder.to_owned(), reason });

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use orrery_io::write_whole;
+use orrery_io::write_file_atomically;
 
 use crate::case::Case;
 use crate::error::EngineError;
@@ -11,8 +11,8 @@ use crate::folder::{CASE, PROVENANCE};
 /// Writes what a run is: its case, and where it comes from.
 pub fn write_about(folder: &Path, case: &Case, provenance: &[(String, String)]) -> Result<(), EngineError> {
     // First what makes the folder a run's.
-    write_whole(&folder.join(PROVENANCE), provenance_text(provenance).as_bytes())
-        .and_then(|()| write_whole(&folder.join(CASE), case.to_toml().as_bytes()))
+    write_file_atomically(&folder.join(PROVENANCE), provenance_text(provenance).as_bytes())
+        .and_then(|()| write_file_atomically(&folder.join(CASE), case.to_toml().as_bytes()))
         .map_err(EngineError::Output)
 }
 

@@ -27,8 +27,8 @@ pub fn device(device: Option<&Device>) -> String {
 /// BLAKE3 of a file, in hexadecimal.
 pub fn hash_of_file(path: &Path) -> Result<String, IoError> {
     let mut hasher = blake3::Hasher::new();
-    let mut file = std::fs::File::open(path).map_err(|e| IoError::system(path, e))?;
-    std::io::copy(&mut file, &mut hasher).map_err(|e| IoError::system(path, e))?;
+    let mut file = std::fs::File::open(path).map_err(|e| IoError::from_system(path, e))?;
+    std::io::copy(&mut file, &mut hasher).map_err(|e| IoError::from_system(path, e))?;
     Ok(hasher.finalize().to_hex().to_string())
 }
 

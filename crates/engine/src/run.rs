@@ -449,7 +449,7 @@ impl<'a> Run<'a> {
         let snapshot =
             Snapshot { particles, time, step, units: self.case.units, provenance: self.provenance.clone() };
         let path = self.folder.join(POST_MORTEM);
-        match orrery_io::write(&path, &snapshot) {
+        match orrery_io::write_snapshot(&path, &snapshot) {
             Ok(()) => EngineError::PostMortem { source: Box::new(error), path },
             Err(_) => error,
         }

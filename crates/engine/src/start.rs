@@ -1,6 +1,6 @@
 //! The bodies that a case starts from, checked.
 
-use orrery_io::{Limits, show_bytes};
+use orrery_io::{Limits, format_bytes};
 use orrery_model::{Particles, Units};
 
 use crate::case::{BYTES_PER_BODY, BodiesSource, Case};
@@ -22,7 +22,7 @@ pub fn bodies(case: &Case, limits: &Limits) -> Result<Particles, EngineError> {
         }
         BodiesSource::File(_) => {
             let path = case.bodies_file().unwrap_or_default();
-            let snapshot = orrery_io::read(&path, limits).map_err(EngineError::Input)?;
+            let snapshot = orrery_io::read_snapshot(&path, limits).map_err(EngineError::Input)?;
             let assumed = snapshot.units_are_assumed();
             let (mut particles, found) = (snapshot.particles, snapshot.units);
             // A file that names no units is taken to be in the case's.
@@ -33,7 +33,7 @@ pub fn bodies(case: &Case, limits: &Limits) -> Result<Particles, EngineError> {
             let count = particles.len();
             let needed = count as u64 * BYTES_PER_BODY;
             if needed > limits.memory {
-                let (needed, available) = (show_bytes(needed), show_bytes(limits.memory));
+                let (needed, available) = (format_bytes(needed), format_bytes(limits.memory));
                 return Err(EngineError::Memory { path, count, needed, available });
             }
             (particles, path.display().to_string())
@@ -42,7 +42,7 @@ pub fn bodies(case: &Case, limits: &Limits) -> Result<Particles, EngineError> {
     let wrong = |source| EngineError::Bodies { origin: origin.clone(), source };
     particles.validate().map_err(wrong)?;
     if case.gravity.eps == 0.0 {
-        particles.check_distinct_places().map_err(wrong)?;
+        particles.check_distinct_positions().map_err(wrong)?;
     }
     Ok(particles)
 }

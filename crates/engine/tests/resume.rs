@@ -107,8 +107,11 @@ fn checkpoints_change_no_bit() {
         files.retain(|path, _| path.ends_with("conserved.csv") || path.ends_with("animation.gif"));
         let snapshots: Vec<_> = (0..5)
             .map(|k| {
-                orrery_io::read(&folder.join(format!("snapshots/snapshot_{k:03}.hdf5")), &Limits::default())
-                    .unwrap()
+                orrery_io::read_snapshot(
+                    &folder.join(format!("snapshots/snapshot_{k:03}.hdf5")),
+                    &Limits::default(),
+                )
+                .unwrap()
             })
             .map(|snapshot| (snapshot.particles, snapshot.time, snapshot.step))
             .collect();

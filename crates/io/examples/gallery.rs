@@ -4,8 +4,8 @@ use std::f64::consts::TAU;
 use std::time::Instant;
 
 use orrery_io::picture::{
-    ColourMap, GifWriter, Labels, Layer, Palette, Scale, Shown, View, orbits, render, surface_density,
-    write_png,
+    BodySelection, ColourMap, GifWriter, Labels, Layer, Palette, Scale, View, render_layers, render_orbits,
+    surface_density, write_png,
 };
 use orrery_io::plot::{Axis, Plot, Series, Style};
 use orrery_model::{Particle, Particles, Species, Units, rng::Draws};
@@ -98,8 +98,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let mut pair = Particles::default();
         galaxy(&mut pair, half, [-9.0, 4.0, 0.0], 0.5, 0.0, 1);
         galaxy(&mut pair, half, [8.0, -4.0, 3.0], 1.1, 1.0, 2);
-        let shown = Shown::Luminous.of(&pair);
-        let view = View::fitting(&pair, &shown, (0, 1), pixels);
+        let shown = BodySelection::Luminous.body_filter(&pair);
+        let view = View::around_bodies(&pair, &shown, (0, 1), pixels);
         let start = Instant::now();
         let a = surface_density(&pair, &view, |i| i < half as usize);
         let b = surface_density(&pair, &view, |i| i >= half as usize);
@@ -112,7 +112,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         };
         let frame = Instant::now();
         let layers = [Layer { map: &a, colours: &blue }, Layer { map: &b, colours: &orange }];
-        let image = render(&layers, scale, &view, &labels)?;
+        let image = render_layers(&layers, scale, &view, &labels)?;
         println!("{pixels:?}: maps {mapped:?}, render {:?}, {scale:?}", frame.elapsed());
         write_png(&folder.join(format!("galaxies-{}.png", pixels.0)), &image, &texts)?;
     }
@@ -124,17 +124,17 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let position = draws.direction().map(|d| r * d);
         ball.push(Particle { position, velocity: [0.0; 3], mass: 5e-5, id: i, species: Species::Halo });
     }
-    let view = View::fitting(&ball, |_| true, (0, 1), (640, 640));
+    let view = View::around_bodies(&ball, |_| true, (0, 1), (640, 640));
     let map = surface_density(&ball, &view, |_| true);
     let labels = Labels { title: "plummer".into(), time: "t = 10".into(), units: Some(Units::NBody) };
     let layers = [Layer { map: &map, colours: &ember }];
     write_png(
         &folder.join("plummer.png"),
-        &render(&layers, Scale::from_maps(&[&map]), &view, &labels)?,
+        &render_layers(&layers, Scale::from_maps(&[&map]), &view, &labels)?,
         &texts,
     )?;
 
-    let palette = Palette::of_maps(&[&blue, &orange]);
+    let palette = Palette::from_colour_maps(&[&blue, &orange]);
     let mut writer = GifWriter::create(&folder.join("galaxies.gif"), 480, 480, 20.0, &palette)?;
     let mut fixed = None;
     for frame in 0..24 {
@@ -149,7 +149,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let labels =
             Labels { title: String::new(), time: format!("t = {s:.2} Gyr"), units: Some(Units::Galactic) };
         let layers = [Layer { map: &a, colours: &blue }, Layer { map: &b, colours: &orange }];
-        writer.push(&render(&layers, scale, &view, &labels)?)?;
+        writer.push_frame(&render_layers(&layers, scale, &view, &labels)?)?;
     }
     writer.sync()?;
 
@@ -170,10 +170,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         })
         .collect();
     let names: Vec<&str> = planets.iter().map(|p| p.0).collect();
-    let view = View::enclosing(history.iter().flatten().copied(), (0, 1), (640, 640));
+    let view = View::enclosing_points(history.iter().flatten().copied(), (0, 1), (640, 640));
     let labels =
         Labels { title: "solar-system".into(), time: "t = 100 yr".into(), units: Some(Units::Solar) };
-    write_png(&folder.join("orbits.png"), &orbits(&history, &names, &view, &labels), &texts)?;
+    write_png(&folder.join("orbits.png"), &render_orbits(&history, &names, &view, &labels), &texts)?;
 
     for (name, plot) in plots() {
         plot.write_svg(&folder.join(format!("{name}.svg")))?;

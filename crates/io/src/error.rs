@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-use crate::limits::show_bytes;
+use crate::limits::format_bytes;
 use crate::storage::StorageError;
 
 /// A file that could not be read or written.
@@ -50,7 +50,7 @@ pub enum Fault {
         known: u32,
     },
     /// A file that is read whole and is longer than memory may grow.
-    #[error("it is {} long, the limit of memory is {}", show_bytes(*length), show_bytes(*limit))]
+    #[error("it is {} long, the limit of memory is {}", format_bytes(*length), format_bytes(*limit))]
     TooLong {
         /// Its bytes.
         length: u64,
@@ -68,7 +68,7 @@ pub enum Fault {
         expected: u64,
     },
     /// More bodies than the memory limit has room for.
-    #[error("{bodies} bodies need {} of memory, the limit is {}", show_bytes(*needed), show_bytes(*limit))]
+    #[error("{bodies} bodies need {} of memory, the limit is {}", format_bytes(*needed), format_bytes(*limit))]
     Memory {
         /// Bodies in the file.
         bodies: u64,
@@ -91,12 +91,12 @@ pub enum Fault {
 
 impl IoError {
     /// What the operating system said about `path`.
-    pub fn system(path: &Path, error: io::Error) -> Self {
+    pub fn from_system(path: &Path, error: io::Error) -> Self {
         Fault::System(error).at(path)
     }
 
     /// Whether a path that cannot be written to was given, rather than that the storage failed.
-    pub fn is_wrong_place(&self) -> bool {
+    pub fn is_bad_path(&self) -> bool {
         use io::ErrorKind as Kind;
         self.system_cause().is_some_and(|cause| {
             matches!(

@@ -1,6 +1,6 @@
 //! Files: snapshots of bodies in formats that other programs read. This room knows no devices.
 //!
-//! [`write()`] picks the format by the extension, [`read`] by the extension or, where that says nothing, by
+//! [`write_snapshot`] picks the format by the extension, [`read_snapshot`] by the extension or, where that says nothing, by
 //! the first bytes. Files come from anywhere and may be broken or hostile: whatever the bytes are, reading
 //! gives bodies or an [`IoError`] of one line, and memory is bounded by the size of the file and by the
 //! [`Limits`] of the caller, never by what its header announces. Names inside a file are only ever compared
@@ -23,7 +23,9 @@ mod xyz;
 
 pub use checkpoint::{Block, Checkpoint, Column, parse_checkpoint, read_checkpoint, write_checkpoint};
 pub use error::{Fault, IoError};
-pub use limits::{Limits, show_bytes};
+pub use limits::{Limits, format_bytes};
 pub use npz::{NpzArray, write_npz_arrays};
-pub use snapshot::{Description, Format, Snapshot, describe, read, write};
-pub use storage::{AppendFile, Mark, StorageError, WriteStage, make_folder, remove_files, write_whole};
+pub use snapshot::{Format, Snapshot, SnapshotDescription, describe_snapshot, read_snapshot, write_snapshot};
+pub use storage::{
+    AppendFile, Mark, StorageError, WriteStage, make_folder, remove_files, write_file_atomically,
+};

@@ -22,8 +22,8 @@ pub(crate) const MOST_NAMES: usize = 1000;
 /// `Ok` for provenance that reads back: as `bytes` in a file, and under so many names.
 pub(crate) fn check_provenance(bytes: u64, names: usize) -> Result<(), Fault> {
     if bytes > LONGEST_TEXT {
-        let expected = format!("at most {}", show_bytes(LONGEST_TEXT));
-        return Err(Fault::malformed("provenance", show_bytes(bytes), expected));
+        let expected = format!("at most {}", format_bytes(LONGEST_TEXT));
+        return Err(Fault::malformed("provenance", format_bytes(bytes), expected));
     }
     if names > MOST_NAMES {
         return Err(Fault::malformed(
@@ -80,7 +80,7 @@ fn reserve(n: usize) -> Result<Particles, TryReserveError> {
 }
 
 /// Bytes for people: `1.5 GiB`.
-pub fn show_bytes(bytes: u64) -> String {
+pub fn format_bytes(bytes: u64) -> String {
     let units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     let power = (bytes.max(1).ilog2() / 10) as usize;
     format!("{:.1} {}", bytes as f64 / 1024f64.powi(power as i32), units[power])

@@ -85,7 +85,7 @@ impl Format {
 }
 
 /// Reads a snapshot in any format known here.
-pub fn read(path: &Path, limits: &Limits) -> Result<Snapshot, IoError> {
+pub fn read_snapshot(path: &Path, limits: &Limits) -> Result<Snapshot, IoError> {
     read_with_format(path, limits).map(|(_, snapshot)| snapshot)
 }
 
@@ -120,7 +120,7 @@ fn format_of(path: &Path) -> Result<Format, Fault> {
 
 /// Writes a snapshot in the format that the extension names. A reader sees the whole file or none: the bytes
 /// go to a temporary name beside it, reach the disk, and are then renamed.
-pub fn write(path: &Path, snapshot: &Snapshot) -> Result<(), IoError> {
+pub fn write_snapshot(path: &Path, snapshot: &Snapshot) -> Result<(), IoError> {
     check_writable(snapshot).map_err(|fault| fault.at(path))?;
     let format = Format::from_path(path).ok_or_else(|| {
         let got = path.extension().map_or("(none)".into(), |e| format!(".{}", e.display()));
@@ -169,7 +169,7 @@ fn check_writable(snapshot: &Snapshot) -> Result<(), Fault> {
 
 /// What a snapshot file holds, in short.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Description {
+pub struct SnapshotDescription {
     /// The format it is in.
     pub format: Format,
     /// Its length.
@@ -190,24 +190,24 @@ pub struct Description {
     pub provenance: Vec<(String, String)>,
 }
 
-impl Description {
+impl SnapshotDescription {
     /// How many bodies there are.
-    pub fn bodies(&self) -> usize {
+    pub fn body_count(&self) -> usize {
         self.species.iter().map(|(_, n)| n).sum()
     }
 }
 
 /// Reads the file whole and tells what it holds.
-pub fn describe(path: &Path, limits: &Limits) -> Result<Description, IoError> {
+pub fn describe_snapshot(path: &Path, limits: &Limits) -> Result<SnapshotDescription, IoError> {
     let (format, snapshot) = read_with_format(path, limits)?;
-    let file_bytes = fs::metadata(path).map_err(|error| IoError::system(path, error))?.len();
+    let file_bytes = fs::metadata(path).map_err(|error| IoError::from_system(path, error))?.len();
     let bodies = &snapshot.particles;
     let count = |species| bodies.species.iter().filter(|&&s| s == species).count();
     let range = |column: &[f64]| {
         column.iter().fold([f64::INFINITY, f64::NEG_INFINITY], |[low, high], &c| [low.min(c), high.max(c)])
     };
     let [x, y, z] = [&bodies.position.x, &bodies.position.y, &bodies.position.z].map(|column| range(column));
-    Ok(Description {
+    Ok(SnapshotDescription {
         format,
         file_bytes,
         species: Species::ALL.map(|s| (s, count(s))).into_iter().filter(|&(_, n)| n > 0).collect(),

@@ -19,7 +19,7 @@ pub fn to_units(text: &str) -> Option<Units> {
             let [length, mass, time] = [length, mass, time].map(positive);
             Some(Units::Custom(Scale { length: length?, mass: mass?, time: time? }))
         }
-        [name] => Units::named(name).ok(),
+        [name] => Units::from_name(name).ok(),
         _ => None,
     }
 }

@@ -1,6 +1,6 @@
 //! GADGET binary files, built here byte by byte: formats 1 and 2, both byte orders, both widths.
 
-use orrery_io::{Limits, Snapshot, read};
+use orrery_io::{Limits, Snapshot, read_snapshot};
 use orrery_model::{Species, Units};
 
 /// How a file is to be written.
@@ -74,7 +74,7 @@ fn read_bytes(bytes: &[u8]) -> Result<Snapshot, String> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("snapshot_000");
     std::fs::write(&path, bytes).unwrap();
-    read(&path, &Limits::unbounded()).map_err(|error| error.to_string())
+    read_snapshot(&path, &Limits::unbounded()).map_err(|error| error.to_string())
 }
 
 #[track_caller]

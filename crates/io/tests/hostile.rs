@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
-use orrery_io::{Limits, read};
+use orrery_io::{Limits, read_snapshot};
 
 const FILE: &str = "ORRERY_HOSTILE_FILE";
 const LIMIT: &str = "ORRERY_HOSTILE_LIMIT";
@@ -33,7 +33,7 @@ fn read_one() {
     let Ok(path) = std::env::var(FILE) else { return };
     let limits = Limits { memory: std::env::var(LIMIT).unwrap().parse().unwrap() };
     let (before, start) = (peak_kib(), Instant::now());
-    let outcome = read(Path::new(&path), &limits);
+    let outcome = read_snapshot(Path::new(&path), &limits);
     let (took, grown) = (start.elapsed().as_millis(), peak_kib() - before);
     let said = outcome.map_or_else(|error| error.to_string(), |_| "accepted".to_owned());
     println!("\nOUTCOME {took} {grown} {said}");
@@ -87,7 +87,7 @@ fn no_name_becomes_a_path() {
     std::fs::create_dir_all(&inner).unwrap();
     let path = inner.join("s.npz");
     files::archive(&path, &[("../../position.npy", b"anything"), ("/x.npy", b"anything")]);
-    let said = read(&path, &LIMITS).unwrap_err().to_string();
+    let said = read_snapshot(&path, &LIMITS).unwrap_err().to_string();
     assert!(said.ends_with("array position: got nothing, expected it in the file"), "{said}");
     let count = |folder: &Path| std::fs::read_dir(folder).unwrap().count();
     assert_eq!((count(folder.path()), count(&inner)), (1, 1));

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use orrery_io::{Snapshot, write};
+use orrery_io::{Snapshot, write_snapshot};
 use orrery_model::rng::Draws;
 use orrery_model::{Particle, Particles, Species, Units};
 use serde_json::{Map, json};
@@ -44,7 +44,7 @@ fn python_programs_read_what_is_written() {
     for units in [Units::NBody, Units::Galactic, Units::Solar] {
         let snapshot = sample(units);
         for extension in ["hdf5", "npz", "xyz"] {
-            write(&folder.path().join(units.name()).with_extension(extension), &snapshot).unwrap();
+            write_snapshot(&folder.path().join(units.name()).with_extension(extension), &snapshot).unwrap();
         }
         let p = &snapshot.particles;
         let case = json!({

@@ -5,14 +5,14 @@ mod common;
 use std::path::Path;
 
 use common::{EXTENSIONS, bytes_of, mixed, read};
-use orrery_io::{Format, Limits, NpzArray, Snapshot, describe, write, write_npz_arrays};
+use orrery_io::{Format, Limits, NpzArray, Snapshot, describe_snapshot, write_npz_arrays, write_snapshot};
 use orrery_model::{Particle, Particles, Species, Units, Vec3s};
 use proptest::prelude::*;
 
 fn there_and_back(snapshot: &Snapshot, extension: &str) -> Snapshot {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join(format!("snapshot.{extension}"));
-    write(&path, snapshot).unwrap();
+    write_snapshot(&path, snapshot).unwrap();
     let left: Vec<_> = std::fs::read_dir(folder.path()).unwrap().collect();
     assert_eq!(left.len(), 1, "a temporary file stayed behind");
     read(&path).unwrap()
@@ -76,10 +76,10 @@ fn content_tells_the_format_where_the_name_does_not() {
     {
         let path = folder.path().join(format!("{extension}_000"));
         std::fs::write(&path, bytes_of(&mixed(), extension)).unwrap();
-        let description = describe(&path, &Limits::default()).unwrap();
+        let description = describe_snapshot(&path, &Limits::default()).unwrap();
         assert_eq!(description.format, format);
         assert_eq!(description.species, [(Species::Halo, 2), (Species::Disc, 2), (Species::Bulge, 1)]);
-        assert_eq!(description.bodies(), 5);
+        assert_eq!(description.body_count(), 5);
         let [low, high] = description.extent.unwrap();
         assert_eq!((low[0], high[0], low[1], high[1]), (0.1, 4.1, -4.0 / 3.0, 0.0));
     }
@@ -89,16 +89,16 @@ fn content_tells_the_format_where_the_name_does_not() {
 fn a_failed_write_leaves_the_old_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("s.npz");
-    write(&path, &mixed()).unwrap();
+    write_snapshot(&path, &mixed()).unwrap();
     let mut broken = mixed();
     broken.particles.mass.pop();
-    let message = write(&path, &broken).unwrap_err().to_string();
+    let message = write_snapshot(&path, &broken).unwrap_err().to_string();
     assert!(message.ends_with("s.npz: mass has 4 entries, expected 5"), "{message}");
     assert_same(&read(&path).unwrap(), &mixed(), "npz");
 
-    let message = write(&folder.path().join("s.png"), &mixed()).unwrap_err().to_string();
+    let message = write_snapshot(&folder.path().join("s.png"), &mixed()).unwrap_err().to_string();
     assert!(message.contains("s.png: unknown extension .png, expected .hdf5"), "{message}");
-    let message = write(&folder.path().join("no/such/s.xyz"), &mixed()).unwrap_err().to_string();
+    let message = write_snapshot(&folder.path().join("no/such/s.xyz"), &mixed()).unwrap_err().to_string();
     assert!(message.ends_with("no/such/s.xyz: could not be created: no such file or directory"), "{message}");
 }
 
@@ -109,7 +109,7 @@ fn provenance_that_no_format_could_keep_is_refused() {
     {
         let mut snapshot = mixed();
         snapshot.provenance.push((key.to_owned(), value.to_owned()));
-        let message = write(Path::new("never.npz"), &snapshot).unwrap_err().to_string();
+        let message = write_snapshot(Path::new("never.npz"), &snapshot).unwrap_err().to_string();
         assert!(message.contains(expected), "{message}");
         assert!(!Path::new("never.npz").exists());
     }

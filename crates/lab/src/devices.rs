@@ -139,7 +139,7 @@ impl About {
         line("kind", self.kind.to_owned());
         line("version", self.version.clone());
         self.driver.iter().for_each(|driver| line("driver", driver.clone()));
-        let memory = self.memory.map_or_else(|| "-".to_owned(), orrery_io::show_bytes);
+        let memory = self.memory.map_or_else(|| "-".to_owned(), orrery_io::format_bytes);
         line("memory", memory);
         let clock = self.clock_hz.map_or_else(String::new, |hz| format!(" at {:.0} MHz", hz / 1e6));
         let units = if self.label == "cpu" { "threads" } else { "multiprocessors" };

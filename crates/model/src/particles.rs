@@ -72,9 +72,9 @@ impl Vec3s {
     }
 
     /// True only if no component of the vectors in `range` is NaN or infinite; where it is false, as it also is where
-    /// numbers near f64's end overflow in a sum, [`Vec3s::first_not_finite`] tells. Quick enough to be asked after
+    /// numbers near f64's end overflow in a sum, [`Vec3s::first_non_finite`] tells. Quick enough to be asked after
     /// every step: no branch for a number, so that it compiles to SIMD.
-    pub fn surely_finite(&self, range: Range<usize>) -> bool {
+    pub fn passes_quick_finite_check(&self, range: Range<usize>) -> bool {
         let (x, y, z) = (&self.x[range.clone()], &self.y[range.clone()], &self.z[range]);
         let mut marks = 0;
         for ((x, y), z) in x.iter().zip(y).zip(z) {
@@ -88,7 +88,7 @@ impl Vec3s {
     }
 
     /// The first vector with a component that is NaN or infinite, and which component that is.
-    pub fn first_not_finite(&self) -> Option<(usize, usize)> {
+    pub fn first_non_finite(&self) -> Option<(usize, usize)> {
         let in_column = |(c, column): (usize, &Vec<f64>)| {
             column.iter().position(|value| !value.is_finite()).map(|i| (i, c))
         };
@@ -352,7 +352,7 @@ impl Particles {
     }
 
     /// Checks that no two bodies are at one place, as an unsoftened force needs.
-    pub fn check_distinct_places(&self) -> Result<(), ParticlesError> {
+    pub fn check_distinct_positions(&self) -> Result<(), ParticlesError> {
         let mut seen = HashMap::with_capacity(self.len());
         for (i, place) in self.position.iter().enumerate() {
             // + 0.0 turns -0.0 into 0.0, which is the same place.

@@ -133,7 +133,7 @@ pub enum UnitError {
 
 impl Units {
     /// The system called `name` in case files.
-    pub fn named(name: &str) -> Result<Self, UnitError> {
+    pub fn from_name(name: &str) -> Result<Self, UnitError> {
         match name {
             "nbody" => Ok(Self::NBody),
             "galactic" => Ok(Self::Galactic),
@@ -217,7 +217,7 @@ impl Units {
     }
 
     /// A time for people: `"1.23 Gyr"`, `"4.00 yr"`, or the bare number in nbody units.
-    pub fn show_time(&self, time: f64) -> String {
+    pub fn format_time(&self, time: f64) -> String {
         self.show(
             time,
             Dimension::Time,
@@ -232,7 +232,7 @@ impl Units {
     }
 
     /// A length for people.
-    pub fn show_length(&self, length: f64) -> String {
+    pub fn format_length(&self, length: f64) -> String {
         self.show(
             length,
             Dimension::Length,
@@ -338,9 +338,9 @@ mod tests {
 
     #[test]
     fn times_are_shown_in_a_fitting_unit() {
-        assert_eq!(Units::Solar.show_time(100.0), "100 yr");
-        assert_eq!(Units::Solar.show_time(2.5e6), "2.5 Myr");
-        assert_eq!(Units::NBody.show_time(0.5), "0.5");
-        assert_eq!(Units::Galactic.show_length(0.05), "50 pc");
+        assert_eq!(Units::Solar.format_time(100.0), "100 yr");
+        assert_eq!(Units::Solar.format_time(2.5e6), "2.5 Myr");
+        assert_eq!(Units::NBody.format_time(0.5), "0.5");
+        assert_eq!(Units::Galactic.format_length(0.05), "50 pc");
     }
 }

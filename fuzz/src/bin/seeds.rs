@@ -13,7 +13,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let folder = seeds.join(target);
         fs::create_dir_all(&folder)?;
         for bodies in [0, 3] {
-            orrery_io::write(&folder.join(format!("{bodies}.{extension}")), &snapshot(bodies))?;
+            orrery_io::write_snapshot(&folder.join(format!("{bodies}.{extension}")), &snapshot(bodies))?;
         }
     }
     let folder = seeds.join("snapshot_gadget");

@@ -19,14 +19,14 @@ use crate::say::say;
 /// Reads bodies whose forces can be computed.
 fn read(path: &Path, softening: f64, limits: &Limits) -> Result<Snapshot, Failure> {
     check_input(path)?;
-    let snapshot = orrery_io::read(path, limits).map_err(Failure::Input)?;
+    let snapshot = orrery_io::read_snapshot(path, limits).map_err(Failure::Input)?;
     if snapshot.units_are_assumed() {
         super::warn_of_units(path);
     }
     let wrong = |source| EngineError::Bodies { origin: path.display().to_string(), source };
     snapshot.particles.validate().map_err(wrong)?;
     if softening == 0.0 {
-        snapshot.particles.check_distinct_places().map_err(wrong)?;
+        snapshot.particles.check_distinct_positions().map_err(wrong)?;
     }
     Ok(snapshot)
 }

@@ -8,7 +8,7 @@ use orrery_engine::analysis::{Analysis, FRACTIONS, analyze as measure};
 use orrery_engine::compute_device;
 use orrery_engine::run::Record;
 use orrery_io::plot::{Axis, Plot, Series};
-use orrery_io::{IoError, Limits, write_whole};
+use orrery_io::{IoError, Limits, write_file_atomically};
 use orrery_model::Units;
 
 use crate::failure::Failure;
@@ -97,10 +97,10 @@ fn print(analysis: &Analysis) {
 }
 
 fn write(analysis: &Analysis, folder: &Path) -> Result<(), Failure> {
-    std::fs::create_dir_all(folder).map_err(|e| Failure::Output(IoError::system(folder, e)))?;
+    std::fs::create_dir_all(folder).map_err(|e| Failure::Output(IoError::from_system(folder, e)))?;
     let save = |name: &str, text: &str| {
         let path = folder.join(name);
-        write_whole(&path, text.as_bytes()).map_err(Failure::Output)
+        write_file_atomically(&path, text.as_bytes()).map_err(Failure::Output)
     };
     let (length, time) = match analysis.units {
         Units::NBody | Units::Custom(_) => ("radius", "time"),

@@ -1,7 +1,7 @@
 //! `devices`.
 
 use orrery_engine::case::available_memory;
-use orrery_io::write_whole;
+use orrery_io::write_file_atomically;
 use orrery_lab::devices::survey;
 
 use crate::args::Devices;
@@ -15,5 +15,5 @@ pub fn devices(arguments: &Devices) -> Result<(), Failure> {
     found.lines().iter().for_each(|line| say!("{line}"));
     let Some(path) = &arguments.json else { return Ok(()) };
     let json = serde_json::to_value(&found).expect("plain data always serialises");
-    write_whole(path, format!("{json:#}\n").as_bytes()).map_err(Failure::Output)
+    write_file_atomically(path, format!("{json:#}\n").as_bytes()).map_err(Failure::Output)
 }

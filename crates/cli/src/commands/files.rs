@@ -46,7 +46,7 @@ pub fn ic(arguments: &Ic, limits: &Limits) -> Result<(), Failure> {
         units: case.units,
         provenance: provenance::of_run(&case, "none", None, None).map_err(Failure::Input)?,
     };
-    orrery_io::write(&arguments.output, &snapshot).map_err(Failure::Output)?;
+    orrery_io::write_snapshot(&arguments.output, &snapshot).map_err(Failure::Output)?;
     say!("wrote {} bodies to {}", snapshot.particles.len(), arguments.output.display());
     Ok(())
 }
@@ -62,7 +62,7 @@ pub fn info(path: &Path, limits: &Limits) -> Result<(), Failure> {
     if path.extension().is_some_and(|extension| extension == "orrery") {
         return checkpoint_info(path, limits);
     }
-    let found = orrery_io::describe(path, limits).map_err(Failure::Input)?;
+    let found = orrery_io::describe_snapshot(path, limits).map_err(Failure::Input)?;
     say!("{}", path.display());
     say!("  format     {}", found.format.name());
     let species: Vec<String> = found
@@ -70,11 +70,11 @@ pub fn info(path: &Path, limits: &Limits) -> Result<(), Failure> {
         .iter()
         .map(|&(species, n)| format!("{n} {}", provenance::species_name(species)))
         .collect();
-    match found.bodies() {
+    match found.body_count() {
         0 => say!("  bodies     none"),
         n => say!("  bodies     {n} ({})", species.join(", ")),
     }
-    say!("  time       {} after {} steps", found.units.show_time(found.time), found.step);
+    say!("  time       {} after {} steps", found.units.format_time(found.time), found.step);
     say!("  units      {}", found.units.name());
     say!("  mass       {}", with_unit(found.total_mass, &found.units, Dimension::Mass));
     if let Some([low, high]) = found.extent {
@@ -98,8 +98,8 @@ fn checkpoint_info(path: &Path, limits: &Limits) -> Result<(), Failure> {
     say!("  format     checkpoint, whole");
     say!("  case       {}", found.case.name);
     say!("  bodies     {}", found.bodies);
-    say!("  time       {} after {} steps", found.case.units.show_time(found.time), found.step);
-    say!("  end        {}", found.case.units.show_time(found.case.time.end));
+    say!("  time       {} after {} steps", found.case.units.format_time(found.time), found.step);
+    say!("  end        {}", found.case.units.format_time(found.case.time.end));
     say!("  solver     {}", found.solver);
     say!("  written by {}", found.writer);
     Ok(())
@@ -118,10 +118,10 @@ fn with_unit(value: f64, units: &orrery_model::Units, dimension: Dimension) -> S
 pub fn convert(input: &Path, output: &Path, limits: &Limits) -> Result<(), Failure> {
     check_input(input)?;
     check_output(output)?;
-    let snapshot = orrery_io::read(input, limits).map_err(Failure::Input)?;
+    let snapshot = orrery_io::read_snapshot(input, limits).map_err(Failure::Input)?;
     let wrong = |source| EngineError::Bodies { origin: input.display().to_string(), source };
     snapshot.particles.validate().map_err(wrong)?;
-    orrery_io::write(output, &snapshot).map_err(Failure::Output)?;
+    orrery_io::write_snapshot(output, &snapshot).map_err(Failure::Output)?;
     say!("wrote {} bodies to {}", snapshot.particles.len(), output.display());
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use indicatif::ProgressBar;
 use orrery_device::{Device, DeviceKind};
-use orrery_io::write_whole;
+use orrery_io::write_file_atomically;
 use orrery_lab::ladder::grid::Grid;
 use orrery_lab::ladder::{Ladder as Rungs, direct, figures, hardware, histogram, reduce, tree};
 use orrery_particles::solver::direct::device::DirectDeviceStrategy;
@@ -50,7 +50,8 @@ pub fn ladder(arguments: &Ladder) -> Result<(), Failure> {
         say!("the rungs of a device are left out: {}", ways_to_a_device());
     }
     if let Some(path) = &arguments.json {
-        write_whole(path, format!("{:#}\n", measured.json()).as_bytes()).map_err(Failure::Output)?;
+        write_file_atomically(path, format!("{:#}\n", measured.json()).as_bytes())
+            .map_err(Failure::Output)?;
     }
     match (&arguments.plot, &measured) {
         (Some(path), Measured::Rungs(rungs)) => Ok(rungs.roofline().write_svg(path)?),

@@ -78,7 +78,7 @@ pub fn execute(arguments: &Arguments) -> Result<Ending, Failure> {
 fn man() -> Result<(), Failure> {
     let mut page = Vec::new();
     let failed =
-        |e: std::io::Error| Failure::Output(orrery_io::IoError::system("standard output".as_ref(), e));
+        |e: std::io::Error| Failure::Output(orrery_io::IoError::from_system("standard output".as_ref(), e));
     let mut command = Arguments::command();
     clap_mangen::Man::new(command.clone()).render(&mut page).map_err(failed)?;
     command.build();

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use orrery_engine::case::{self, preset, presets};
-use orrery_io::write_whole;
+use orrery_io::write_file_atomically;
 
 use crate::failure::{Failure, check_new_output};
 use crate::say::say;
@@ -26,7 +26,7 @@ pub fn init(name: &str, output: Option<PathBuf>, force: bool) -> Result<(), Fail
     };
     let path = output.unwrap_or_else(|| PathBuf::from(format!("{name}.toml")));
     check_new_output(&path, force)?;
-    write_whole(&path, found.text.as_bytes()).map_err(Failure::Output)?;
+    write_file_atomically(&path, found.text.as_bytes()).map_err(Failure::Output)?;
     say!("wrote {}; run it with: orrery run {0}", path.display());
     Ok(())
 }

@@ -9,7 +9,7 @@ use orrery_engine::compute_device::{self, DeviceRequest, Tuned};
 use orrery_engine::control::{Control, Reason};
 use orrery_engine::run::{Output, Replace, Summary};
 use orrery_engine::{EngineError, Simulation, run as engine_run, start};
-use orrery_io::{Limits, show_bytes};
+use orrery_io::{Limits, format_bytes};
 use orrery_particles::bodies::needed_bytes;
 use orrery_particles::settings::StepChoice;
 
@@ -120,7 +120,7 @@ fn report(summary: &Summary, folder: &Path) {
         "{} bodies, {steps}{all} steps ({} forces) to t = {} in {}: {:.2e} body-steps/s",
         summary.bodies,
         summary.solver,
-        summary.case.units.show_time(last.time),
+        summary.case.units.format_time(last.time),
         show_duration(seconds),
         summary.bodies as f64 * steps as f64 / seconds
     );
@@ -157,14 +157,14 @@ fn dry_run(case: &Case, folder: &Path, choice: DeviceChoice, limits: &Limits) ->
     let selected = compute_device::with_room(selected, choice, n as usize, &gravity, case.time.integrator)?;
     say!("{}", start::located(case).to_toml().trim_end());
     say!("");
-    say!("# {n} bodies: about {} of memory", show_bytes(n.saturating_mul(BYTES_PER_BODY)));
+    say!("# {n} bodies: about {} of memory", format_bytes(n.saturating_mul(BYTES_PER_BODY)));
     if limits.memory < u64::MAX {
-        say!("# {} available", show_bytes(limits.memory));
+        say!("# {} available", format_bytes(limits.memory));
     }
     say!("# device: {selected}");
     if let Some(device) = &selected.device {
-        let needed = show_bytes(needed_bytes(device, n, &gravity, case.time.integrator));
-        let free = show_bytes(device.memory().map_err(EngineError::from)?.free);
+        let needed = format_bytes(needed_bytes(device, n, &gravity, case.time.integrator));
+        let free = format_bytes(device.memory().map_err(EngineError::from)?.free);
         say!("# about {needed} on {}, {free} free", device.label());
     }
     if let StepChoice::Fixed(step) = case.time.step {

@@ -35,7 +35,7 @@ impl Room {
     }
 
     pub fn snapshot(&self, name: &str) -> Snapshot {
-        orrery_io::read(&self.path(name), &Limits::default()).unwrap_or_else(|e| panic!("{e}"))
+        orrery_io::read_snapshot(&self.path(name), &Limits::default()).unwrap_or_else(|e| panic!("{e}"))
     }
 
     /// The names in a folder, sorted.

@@ -3,7 +3,7 @@
 
 use std::io::ErrorKind;
 
-use orrery_io::show_bytes;
+use orrery_io::format_bytes;
 use orrery_particles::settings::{IntegratorChoice, SolverChoice, StepChoice};
 
 use super::document::Location;
@@ -126,7 +126,7 @@ impl Sections<'_> {
         if let (Some(count), Some(available)) = (case.body_count(), available) {
             let needed = count.saturating_mul(BYTES_PER_BODY);
             if needed > available {
-                let (needed, available) = (show_bytes(needed), show_bytes(available));
+                let (needed, available) = (format_bytes(needed), format_bytes(available));
                 let message = format!("{count} bodies need {needed} of memory, {available} are available");
                 let counts = ["n", "n_disc", "n_bulge", "n_halo"].into_iter().filter(|key| bodies.has(key));
                 let location = counts.map(|key| bodies.location_of(key)).max();

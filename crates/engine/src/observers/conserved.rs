@@ -113,7 +113,7 @@ impl Conserved {
     pub fn resume(case: &Case, folder: &Path, state: &State) -> Result<Self, EngineError> {
         let path = folder.join(TABLE);
         let mut file = AppendFile::reopen(&path, b"", &state.file).map_err(EngineError::Output)?;
-        let content = file.content().map_err(EngineError::Output)?;
+        let content = file.read_content().map_err(EngineError::Output)?;
         // The bytes are those that were written: their hash says so.
         let rows = String::from_utf8_lossy(&content);
         let records = rows.lines().skip(1).filter_map(Record::from_csv_row).collect();

@@ -6,8 +6,8 @@
 use std::path::{Path, PathBuf};
 
 use orrery_io::picture::{
-    ColourMap, GifMark, GifWriter, Image, Labels, Layer, Palette, Scale, Shown, View, orbits, render,
-    surface_density, write_png,
+    BodySelection, ColourMap, GifMark, GifWriter, Image, Labels, Layer, Palette, Scale, View, render_layers,
+    render_orbits, surface_density, write_png,
 };
 use orrery_io::{Block, make_folder};
 use orrery_model::analysis::centre_of_mass;
@@ -68,10 +68,11 @@ impl Style {
                 _ => Vec::new(),
             };
             let trails = vec![Vec::new(); bodies];
-            (Self::Orbits { trails, names, stride: 1 }, Palette::of_orbits(bodies))
+            (Self::Orbits { trails, names, stride: 1 }, Palette::for_orbits(bodies))
         } else {
             let groups = groups(case);
-            let palette = Palette::of_maps(&groups.iter().map(|group| &group.colours).collect::<Vec<_>>());
+            let palette =
+                Palette::from_colour_maps(&groups.iter().map(|group| &group.colours).collect::<Vec<_>>());
             (Self::Density { groups, show: case.image.show, scale: None }, palette)
         }
     }
@@ -96,12 +97,13 @@ impl Pictures {
             let centre = centre_of_mass(start);
             let from_centre =
                 start.position.iter().flat_map(|x| [x, [0, 1, 2].map(|c| 2.0 * centre[c] - x[c])]);
-            let mut view = View::enclosing(from_centre, axes, pixels);
+            let mut view = View::enclosing_points(from_centre, axes, pixels);
             view.half_width *= 1.3;
             view
         } else {
-            let shown = if case.image.show == Show::All { Shown::All } else { Shown::Luminous };
-            View::fitting(start, shown.of(start), axes, pixels)
+            let shown =
+                if case.image.show == Show::All { BodySelection::All } else { BodySelection::Luminous };
+            View::around_bodies(start, shown.body_filter(start), axes, pixels)
         };
         if let Some(width) = case.image.width {
             view.half_width = 0.5 * width;
@@ -191,7 +193,7 @@ impl Pictures {
 
     /// What of its state is too large for the header.
     pub fn blocks(&self) -> Vec<(&'static str, Block)> {
-        let mut blocks = vec![("frame", Block::Bytes(self.animation.shown().to_vec()))];
+        let mut blocks = vec![("frame", Block::Bytes(self.animation.last_frame().to_vec()))];
         if let Style::Orbits { trails, .. } = &self.style {
             blocks.push(("trails", Block::Reals(trails.iter().flatten().flatten().copied().collect())));
         }
@@ -202,20 +204,20 @@ impl Pictures {
         let particles = moment.particles()?;
         let labels = Labels {
             title: self.title.clone(),
-            time: format!("t = {}", self.units.show_time(moment.time)),
+            time: format!("t = {}", self.units.format_time(moment.time)),
             units: Some(self.units),
         };
         match &mut self.style {
             Style::Orbits { trails, names, .. } => {
                 let mut trails = trails.clone();
                 trails.iter_mut().zip(particles.position.iter()).for_each(|(trail, x)| trail.push(x));
-                Ok(orbits(&trails, names, &self.view, &labels))
+                Ok(render_orbits(&trails, names, &self.view, &labels))
             }
             Style::Density { groups, show, scale } => {
                 let shown: Box<dyn Fn(usize) -> bool> = match show {
                     Show::All => Box::new(|_| true),
                     Show::Stars => Box::new(|i| particles.species[i].is_luminous()),
-                    Show::Auto => Box::new(Shown::Luminous.of(particles)),
+                    Show::Auto => Box::new(BodySelection::Luminous.body_filter(particles)),
                 };
                 let mut begin = 0;
                 let maps: Vec<_> = groups
@@ -236,7 +238,7 @@ impl Pictures {
                     .zip(groups)
                     .map(|(map, group)| Layer { map, colours: &group.colours })
                     .collect();
-                Ok(render(&layers, scale, &self.view, &labels)?)
+                Ok(render_layers(&layers, scale, &self.view, &labels)?)
             }
         }
     }
@@ -272,7 +274,7 @@ impl Observer for Pictures {
         let image = self.picture(moment)?;
         let texts: Vec<_> = self.texts.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
         write_png(&self.path(self.written), &image, &texts)?;
-        self.animation.push(&image)?;
+        self.animation.push_frame(&image)?;
         self.written += 1;
         Ok(())
     }

@@ -62,7 +62,7 @@ impl Observer for Snapshots {
             units: self.units,
             provenance: self.provenance.clone(),
         };
-        orrery_io::write(&path, &snapshot).map_err(EngineError::Output)?;
+        orrery_io::write_snapshot(&path, &snapshot).map_err(EngineError::Output)?;
         self.written += 1;
         Ok(())
     }

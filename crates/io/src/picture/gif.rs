@@ -55,7 +55,7 @@ impl GifWriter {
     }
 
     /// Takes an animation of these settings up again where `mark` saw it; `shown` is what
-    /// [`GifWriter::shown`] gave then.
+    /// [`GifWriter::last_frame`] gave then.
     pub fn reopen(
         path: &Path,
         (width, height): (u32, u32),
@@ -99,7 +99,7 @@ impl GifWriter {
     }
 
     /// Appends a frame. One that could not be written may be pushed again.
-    pub fn push(&mut self, image: &Image) -> Result<(), PictureError> {
+    pub fn push_frame(&mut self, image: &Image) -> Result<(), PictureError> {
         let got = (image.width, image.height);
         if got != self.size {
             return Err(PictureError::SizeMismatch { what: "a frame", expected: self.size, got });
@@ -124,7 +124,7 @@ impl GifWriter {
     }
 
     /// The last frame, as indices of the palette.
-    pub fn shown(&self) -> &[u8] {
+    pub fn last_frame(&self) -> &[u8] {
         &self.shown
     }
 
@@ -180,13 +180,13 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("run.gif");
         let map = ColourMap::ember();
-        let mut writer = GifWriter::create(&path, 40, 30, 30.0, &Palette::of_maps(&[&map])).unwrap();
+        let mut writer = GifWriter::create(&path, 40, 30, 30.0, &Palette::from_colour_maps(&[&map])).unwrap();
         let mut image = Image::filled(40, 30, map.srgb(0.0));
         for step in 0..4 {
             // The last frame repeats the one before.
             let at = 3 * (40 * 10 + 5 + step.min(2));
             image.rgb[at..at + 3].copy_from_slice(&map.srgb(0.5));
-            writer.push(&image).unwrap();
+            writer.push_frame(&image).unwrap();
         }
         writer.sync().unwrap();
 
@@ -215,11 +215,11 @@ mod tests {
     fn a_misfit_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("run.gif");
-        let palette = Palette::of_maps(&[&ColourMap::ember()]);
+        let palette = Palette::from_colour_maps(&[&ColourMap::ember()]);
         assert!(GifWriter::create(&path, 70_000, 4, 25.0, &palette).is_err());
         assert!(!path.exists());
         let mut writer = GifWriter::create(&path, 4, 4, f64::NAN, &palette).unwrap();
-        let error = writer.push(&Image::filled(4, 5, [0; 3])).unwrap_err();
+        let error = writer.push_frame(&Image::filled(4, 5, [0; 3])).unwrap_err();
         assert_eq!(error.to_string(), "a frame has 4x5 pixels, expected 4x4");
     }
 
@@ -229,23 +229,23 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (whole, parts) = (folder.path().join("whole.gif"), folder.path().join("parts.gif"));
         let map = ColourMap::ember();
-        let palette = Palette::of_maps(&[&map]);
+        let palette = Palette::from_colour_maps(&[&map]);
         let frame = |k: usize| {
             let mut image = Image::filled(12, 9, map.srgb(0.0));
             image.rgb[3 * (7 * k)..][..3].copy_from_slice(&map.srgb(0.8));
             image
         };
         let mut writer = GifWriter::create(&whole, 12, 9, 30.0, &palette).unwrap();
-        (0..6).for_each(|k| writer.push(&frame(k)).unwrap());
+        (0..6).for_each(|k| writer.push_frame(&frame(k)).unwrap());
 
         let mut writer = GifWriter::create(&parts, 12, 9, 30.0, &palette).unwrap();
-        (0..3).for_each(|k| writer.push(&frame(k)).unwrap());
-        let (mark, shown) = (writer.sync().unwrap(), writer.shown().to_vec());
-        writer.push(&frame(8)).unwrap();
+        (0..3).for_each(|k| writer.push_frame(&frame(k)).unwrap());
+        let (mark, shown) = (writer.sync().unwrap(), writer.last_frame().to_vec());
+        writer.push_frame(&frame(8)).unwrap();
         drop(writer);
         assert_eq!(fs::read(&parts).unwrap().last(), Some(&b';'));
         let mut writer = GifWriter::reopen(&parts, (12, 9), 30.0, &palette, &mark, shown).unwrap();
-        (3..6).for_each(|k| writer.push(&frame(k)).unwrap());
+        (3..6).for_each(|k| writer.push_frame(&frame(k)).unwrap());
         assert_eq!(fs::read(&whole).unwrap(), fs::read(&parts).unwrap());
         assert!(GifWriter::reopen(&parts, (12, 9), 30.0, &palette, &mark, Vec::new()).is_err());
     }

@@ -1,7 +1,7 @@
 //! What users look at: projected surface density, orbits with their trails, as PNG or animated GIF.
 //!
 //! The way of a picture: a [`View`] says what is seen; [`surface_density`] projects bodies onto it; a
-//! [`Scale`], fixed by the first frame of an animation, says which densities are dark and bright; [`render`]
+//! [`Scale`], fixed by the first frame of an animation, says which densities are dark and bright; [`render_layers`]
 //! turns one or several such maps into an [`Image`] with [`Labels`]; [`write_png`] or a [`GifWriter`] keep it.
 //! Text is drawn with a stroke font of our own, so no font needs to be installed.
 
@@ -28,12 +28,12 @@ pub use colour::ColourMap;
 pub use density::{Scale, SurfaceDensity, surface_density};
 pub use gif::{GifMark, GifWriter};
 pub use image::Image;
-pub use orbits::{body_colour, orbits};
+pub use orbits::{body_colour, render_orbits};
 pub use overlay::Labels;
 pub use palette::Palette;
 pub use png::write_png;
-pub use render::{Layer, render};
-pub use view::{Shown, View};
+pub use render::{Layer, render_layers};
+pub use view::{BodySelection, View};
 
 pub(crate) use font::{Level, parts as text_parts, text_width, write_text};
 pub(crate) use stroke::Mask;

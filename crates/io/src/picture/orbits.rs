@@ -18,7 +18,7 @@ pub fn body_colour(k: usize) -> [u8; 3] {
 ///
 /// `history[body]` lists positions from the oldest to the present. `names`, where there is one for a body,
 /// are written beside the discs as far as they do not cover each other.
-pub fn orbits(history: &[Vec<[f64; 3]>], names: &[&str], view: &View, labels: &Labels) -> Image {
+pub fn render_orbits(history: &[Vec<[f64; 3]>], names: &[&str], view: &View, labels: &Labels) -> Image {
     let (width, height) = (view.pixels.0.max(1), view.pixels.1.max(1));
     let mut image = Image::filled(width, height, BACKGROUND);
     let size = text_size(&image);
@@ -91,7 +91,7 @@ mod tests {
     #[test]
     fn the_present_is_brighter_than_the_past() {
         let trail: Vec<[f64; 3]> = (0..=100).map(|i| [-0.8 + 0.016 * f64::from(i), 0.5, 0.0]).collect();
-        let image = orbits(&[trail], &[], &VIEW, &Labels::none());
+        let image = render_orbits(&[trail], &[], &VIEW, &Labels::none());
         let brightness = |x, y| image.pixel(x, y).iter().map(|&b| u32::from(b)).sum::<u32>();
         assert_eq!(image.pixel(180, 50), body_colour(0));
         assert!(brightness(120, 50) > brightness(40, 50) + 30);
@@ -108,7 +108,7 @@ mod tests {
             vec![[0.1; 3], nan, [1e300, 0.0, 0.0]],
             vec![[0.0; 3]; 5],
         ];
-        let image = orbits(&history, &["a", "b", "c", "d", "e"], &VIEW, &Labels::none());
+        let image = render_orbits(&history, &["a", "b", "c", "d", "e"], &VIEW, &Labels::none());
         assert_eq!(image.pixel(100, 100), body_colour(4));
     }
 }

@@ -20,7 +20,7 @@ const USABLE: usize = UNCHANGED as usize;
 
 impl Palette {
     /// Colours for pictures rendered with these maps: each map's own, and for two maps their mixtures too.
-    pub fn of_maps(maps: &[&ColourMap]) -> Self {
+    pub fn from_colour_maps(maps: &[&ColourMap]) -> Self {
         let ramps: Vec<Box<dyn Fn(f32) -> [u8; 3] + '_>> = match maps {
             [a, b] => (0..=6)
                 .map(|k| {
@@ -37,13 +37,13 @@ impl Palette {
     }
 
     /// Colours for pictures of the orbits of so many bodies.
-    pub fn of_orbits(bodies: usize) -> Self {
+    pub fn for_orbits(bodies: usize) -> Self {
         let colours: Vec<[u8; 3]> = (0..bodies).map(super::body_colour).collect();
-        Self::of_colours(super::orbits::BACKGROUND, &colours)
+        Self::from_colours(super::orbits::BACKGROUND, &colours)
     }
 
     /// Colours for drawings: shades of each colour over `background`.
-    pub fn of_colours(background: [u8; 3], colours: &[[u8; 3]]) -> Self {
+    pub fn from_colours(background: [u8; 3], colours: &[[u8; 3]]) -> Self {
         let ramps: Vec<Box<dyn Fn(f32) -> [u8; 3]>> = colours
             .iter()
             .map(|&colour| {
@@ -139,7 +139,7 @@ mod tests {
     fn palettes_hold_their_maps() {
         let (ember, blue, orange) = (ColourMap::ember(), ColourMap::blue(), ColourMap::orange());
         for maps in [vec![&ember], vec![&blue, &orange]] {
-            let palette = Palette::of_maps(&maps);
+            let palette = Palette::from_colour_maps(&maps);
             assert!(palette.colours.len() <= USABLE);
             for map in maps {
                 for k in 0..=100 {
@@ -149,8 +149,8 @@ mod tests {
                 }
             }
         }
-        assert_eq!(Palette::of_colours([0; 3], &[[9; 3]; 400]).bytes().len(), 768);
-        assert!(Palette::of_orbits(9).colours.contains(&super::super::body_colour(8)));
-        assert_eq!(Palette::of_maps(&[]).bytes().len(), 768);
+        assert_eq!(Palette::from_colours([0; 3], &[[9; 3]; 400]).bytes().len(), 768);
+        assert!(Palette::for_orbits(9).colours.contains(&super::super::body_colour(8)));
+        assert_eq!(Palette::from_colour_maps(&[]).bytes().len(), 768);
     }
 }

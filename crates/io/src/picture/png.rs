@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::{Image, PictureError};
-use crate::storage::write_whole;
+use crate::storage::write_file_atomically;
 
 /// Writes the image with `texts`, pairs of keyword and value, as iTXt chunks (UTF-8).
 ///
@@ -13,7 +13,7 @@ pub fn write_png(path: &Path, image: &Image, texts: &[(&str, &str)]) -> Result<(
     // Encoded first: only the system can then refuse the file, and it is asked once.
     let mut bytes = Vec::new();
     encode(&mut bytes, image, texts).map_err(PictureError::encoding(path))?;
-    Ok(write_whole(path, &bytes)?)
+    Ok(write_file_atomically(path, &bytes)?)
 }
 
 fn encode(sink: &mut Vec<u8>, image: &Image, texts: &[(&str, &str)]) -> Result<(), png::EncodingError> {

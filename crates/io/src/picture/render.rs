@@ -19,7 +19,7 @@ pub struct Layer<'a> {
 /// Draws the layers with one brightness scale, then the labels.
 ///
 /// Layers of different sizes are an error. Without any layer the picture is black.
-pub fn render(
+pub fn render_layers(
     layers: &[Layer<'_>],
     scale: Scale,
     view: &View,
@@ -79,7 +79,7 @@ mod tests {
         let (blue, orange) = (ColourMap::blue(), ColourMap::orange());
         let layers = [Layer { map: &a, colours: &blue }, Layer { map: &b, colours: &orange }];
         let scale = Scale { low: 0.1, high: 10.0 };
-        let image = render(&layers, scale, &VIEW, &Labels::none()).unwrap();
+        let image = render_layers(&layers, scale, &VIEW, &Labels::none()).unwrap();
         let mixed = [0, 1, 2].map(|k| encode(0.5 * blue.linear(0.5)[k] + 0.5 * orange.linear(0.5)[k]));
         for (x, wanted) in [(0, blue.srgb(0.5)), (1, mixed)] {
             let got = image.pixel(x, 0);
@@ -92,7 +92,8 @@ mod tests {
         let wrong = SurfaceDensity { width: 1, height: 2, ..map(vec![0.0; 2]) };
         let colours = ColourMap::ember();
         let layers = [Layer { map: &wrong, colours: &colours }];
-        let error = render(&layers, Scale { low: 0.1, high: 1.0 }, &VIEW, &Labels::none()).unwrap_err();
+        let error =
+            render_layers(&layers, Scale { low: 0.1, high: 1.0 }, &VIEW, &Labels::none()).unwrap_err();
         assert_eq!(error.to_string(), "a layer has 1x2 pixels, expected 2x1");
     }
 }

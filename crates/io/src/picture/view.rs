@@ -4,7 +4,7 @@ use orrery_model::{Particles, Vec3s};
 
 /// Which bodies a picture shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Shown {
+pub enum BodySelection {
     /// Luminous bodies where there are any, otherwise all.
     #[default]
     Luminous,
@@ -12,9 +12,9 @@ pub enum Shown {
     All,
 }
 
-impl Shown {
+impl BodySelection {
     /// Tells for each body's number whether it is shown.
-    pub fn of(self, particles: &Particles) -> impl Fn(usize) -> bool + '_ {
+    pub fn body_filter(self, particles: &Particles) -> impl Fn(usize) -> bool + '_ {
         let all = self == Self::All || !particles.species.iter().any(|s| s.is_luminous());
         move |i| all || particles.species[i].is_luminous()
     }
@@ -36,7 +36,7 @@ pub struct View {
 impl View {
     /// A view around the centre of mass of the bodies that `shown` accepts, wide enough for 98% of them with a
     /// margin, its half-width rounded up to two digits at most.
-    pub fn fitting(
+    pub fn around_bodies(
         particles: &Particles,
         shown: impl Fn(usize) -> bool,
         axes: (usize, usize),
@@ -57,7 +57,7 @@ impl View {
     }
 
     /// A view around the middle of all the points' bounding box that shows every one of them.
-    pub fn enclosing(
+    pub fn enclosing_points(
         points: impl Iterator<Item = [f64; 3]>,
         axes: (usize, usize),
         pixels: (u32, u32),
@@ -136,12 +136,15 @@ mod tests {
             let position = [id as f64 * 3.0, 0.0, 0.0];
             particles.push(Particle { position, velocity: [0.0; 3], mass: 1.0, id, species });
         }
-        let shown = |which: Shown| (0..2).map(which.of(&particles)).collect::<Vec<_>>();
-        assert_eq!(shown(Shown::Luminous), [false, true]);
-        assert_eq!(shown(Shown::All), [true, true]);
+        let shown = |which: BodySelection| (0..2).map(which.body_filter(&particles)).collect::<Vec<_>>();
+        assert_eq!(shown(BodySelection::Luminous), [false, true]);
+        assert_eq!(shown(BodySelection::All), [true, true]);
         particles.species[1] = Species::Halo;
-        assert_eq!((0..2).map(Shown::Luminous.of(&particles)).collect::<Vec<_>>(), [true, true]);
-        let view = View::fitting(&particles, |_| true, (0, 1), (640, 480));
+        assert_eq!(
+            (0..2).map(BodySelection::Luminous.body_filter(&particles)).collect::<Vec<_>>(),
+            [true, true]
+        );
+        let view = View::around_bodies(&particles, |_| true, (0, 1), (640, 480));
         assert_eq!((view.centre, view.half_width), ([1.5, 0.0, 0.0], 2.0));
     }
 

@@ -14,7 +14,7 @@ mod ticks;
 use std::path::Path;
 
 use crate::picture::{Image, PictureError, write_png};
-use crate::storage::write_whole;
+use crate::storage::write_file_atomically;
 
 /// How an axis is labelled and divided.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -90,24 +90,24 @@ const HEIGHT: f64 = 480.0;
 
 impl Plot {
     /// The plot as an SVG document.
-    pub fn svg(&self) -> String {
+    pub fn to_svg(&self) -> String {
         svg::document(&layout::scene(self, WIDTH, HEIGHT), &self.title)
     }
 
     /// The plot as pixels; letters and lines grow with the image.
-    pub fn image(&self, width: u32, height: u32) -> Image {
+    pub fn to_image(&self, width: u32, height: u32) -> Image {
         let zoom = (f64::from(width) / WIDTH).min(f64::from(height) / HEIGHT).max(0.1);
         raster::image(&layout::scene(self, f64::from(width) / zoom, f64::from(height) / zoom), zoom)
     }
 
     /// Writes the SVG; the file appears when it is complete.
     pub fn write_svg(&self, path: &Path) -> Result<(), PictureError> {
-        Ok(write_whole(path, self.svg().as_bytes())?)
+        Ok(write_file_atomically(path, self.to_svg().as_bytes())?)
     }
 
     /// Writes a PNG of the given size.
     pub fn write_png(&self, path: &Path, width: u32, height: u32) -> Result<(), PictureError> {
-        write_png(path, &self.image(width.max(1), height.max(1)), &[("Title", &self.title)])
+        write_png(path, &self.to_image(width.max(1), height.max(1)), &[("Title", &self.title)])
     }
 }
 

@@ -44,7 +44,7 @@ fn svg_is_well_formed_and_has_all_points() {
     for log in [false, true] {
         for style in [Style::Line, Style::Dashed, Style::Points] {
             let series = Series { name: "a & b".into(), points: wave.clone(), style };
-            let svg = plot(log, vec![series.clone(), series]).svg();
+            let svg = plot(log, vec![series.clone(), series]).to_svg();
             assert_well_formed(&svg);
             assert_eq!(places(&svg), 1000);
             assert!(svg.contains("a &amp; b"));
@@ -72,22 +72,22 @@ fn degenerate_series_do_no_harm() {
             for style in [Style::Line, Style::Dashed, Style::Points] {
                 let series = Series { name: String::new(), points: points.clone(), style };
                 let plot = plot(log, vec![series, Series::default()]);
-                assert_well_formed(&plot.svg());
+                assert_well_formed(&plot.to_svg());
                 for (width, height) in [(300, 200), (1, 1), (40, 700)] {
-                    let image = plot.image(width, height);
+                    let image = plot.to_image(width, height);
                     assert_eq!((image.width, image.height), (width, height), "{points:?}");
                 }
             }
         }
     }
-    assert_well_formed(&Plot::default().svg());
+    assert_well_formed(&Plot::default().to_svg());
 }
 
 /// A gap is where a point cannot be shown: three lines' worth of points, two pieces.
 #[test]
 fn what_cannot_be_shown_leaves_a_gap() {
     let points = vec![(1.0, 1.0), (2.0, 2.0), (3.0, -1.0), (4.0, 3.0), (5.0, 4.0)];
-    let svg = plot(true, vec![Series::line("", points)]).svg();
+    let svg = plot(true, vec![Series::line("", points)]).to_svg();
     let (_, curves) = svg.split_once("<g clip-path").unwrap();
     assert_eq!(curves.matches("<polyline").count(), 2);
     assert_eq!(places(&svg), 4);
@@ -95,7 +95,7 @@ fn what_cannot_be_shown_leaves_a_gap() {
 
 #[test]
 fn the_line_is_where_the_svg_says() {
-    let image = plot(false, vec![Series::line("", vec![(0.0, 0.0), (1.0, 1.0)])]).image(720, 480);
+    let image = plot(false, vec![Series::line("", vec![(0.0, 0.0), (1.0, 1.0)])]).to_image(720, 480);
     let blue = |x: u32, y: u32| image.pixel(x, y)[2] > 120 && image.pixel(x, y)[0] < 90;
     let column = |x: u32| (0..480).find(|&y| blue(x, y));
     let (near, far) = (column(200).expect("left part"), column(600).expect("right part"));
@@ -108,7 +108,7 @@ fn files_are_written_whole() {
     let plot = plot(true, vec![Series::line("error", vec![(1.0, 1e-6), (2.0, 1e-5)])]);
     plot.write_svg(&folder.path().join("energy.svg")).unwrap();
     plot.write_png(&folder.path().join("energy.png"), 300, 200).unwrap();
-    assert_eq!(std::fs::read_to_string(folder.path().join("energy.svg")).unwrap(), plot.svg());
+    assert_eq!(std::fs::read_to_string(folder.path().join("energy.svg")).unwrap(), plot.to_svg());
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2);
     assert!(plot.write_svg(&folder.path().join("no/such.svg")).unwrap_err().to_string().contains("such.svg"));
 }

@@ -112,20 +112,20 @@ impl AppendFile {
     }
 
     /// The bytes so far, the trailer not counted.
-    pub fn content(&mut self) -> Result<Vec<u8>, IoError> {
+    pub fn read_content(&mut self) -> Result<Vec<u8>, IoError> {
         let mut bytes = Vec::new();
         let read = self.file.seek(SeekFrom::Start(0)).and_then(|_| {
             let mut first = (&mut self.file).take(self.length);
             first.read_to_end(&mut bytes)
         });
-        read.map_err(|e| IoError::system(&self.path, e))?;
+        read.map_err(|e| IoError::from_system(&self.path, e))?;
         Ok(bytes)
     }
 
     /// After a failed sync the system may take lost bytes for written ones (as Linux does), so that a further
     /// sync means nothing: the bytes go to a new file.
     fn write_anew(&mut self) -> Result<(), IoError> {
-        let bytes = self.content()?;
+        let bytes = self.read_content()?;
         let attempt = || {
             if blake3::hash(&bytes) != self.hasher.finalize() {
                 let expected = format!("the {} bytes that were written", self.length);
@@ -186,7 +186,7 @@ mod tests {
 
         let mut file = AppendFile::reopen(&path, b";", &mark).unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"a\nb\n;");
-        assert_eq!(file.content().unwrap(), b"a\nb\n");
+        assert_eq!(file.read_content().unwrap(), b"a\nb\n");
         file.append(b"d\n").unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"a\nb\nd\n;");
         let known = file.sync().unwrap();

@@ -1,6 +1,6 @@
 //! Bytes on their way to the disk, and what can stop them.
 //!
-//! Two kinds of file: one that appears whole or not at all ([`write_whole`]), and one that grows at its end
+//! Two kinds of file: one that appears whole or not at all ([`write_file_atomically`]), and one that grows at its end
 //! ([`AppendFile`]). Both survive the loss of power: what they have reported as done is on the disk, with its
 //! name. A failure names the file, how many bytes had been taken, and the system's word, whatever library
 //! stood between.
@@ -101,7 +101,7 @@ pub(crate) fn replace_file(
 }
 
 /// Writes a file of these bytes; it appears whole or not at all.
-pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), IoError> {
+pub fn write_file_atomically(path: &Path, bytes: &[u8]) -> Result<(), IoError> {
     replace_file(path, |file| Ok(io::Write::write_all(file, bytes)?))
 }
 
@@ -109,7 +109,7 @@ pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), IoError> {
 pub fn make_folder(path: &Path) -> Result<(), IoError> {
     let is_missing = |folder: &&Path| *folder != Path::new("") && !folder.exists();
     let missing: Vec<&Path> = path.ancestors().take_while(is_missing).collect();
-    fs::create_dir_all(path).map_err(|e| IoError::system(path, e))?;
+    fs::create_dir_all(path).map_err(|e| IoError::from_system(path, e))?;
     // One that is there may have been made by a process that was killed before it came to this.
     for folder in std::iter::once(path).chain(missing.into_iter().skip(1)) {
         match sync_folder(folder) {
@@ -128,7 +128,7 @@ pub fn remove_files(paths: &[PathBuf]) -> Result<(), IoError> {
         match fs::remove_file(path) {
             Ok(()) => drop(changed.insert(path.parent(), path)),
             Err(e) if e.kind() == io::ErrorKind::NotFound => {}
-            Err(e) => return Err(IoError::system(path, e)),
+            Err(e) => return Err(IoError::from_system(path, e)),
         }
     }
     changed.into_values().try_for_each(|path| sync_folder(path).map_err(|cause| unsynced(path, cause)))

@@ -8,7 +8,7 @@ mod xyz;
 use std::collections::HashSet;
 use std::fs;
 
-use orrery_io::{Limits, read};
+use orrery_io::{Limits, read_snapshot};
 
 /// A file that must be refused: the name it is given, its bytes, and what is said after its path.
 struct Bad {
@@ -34,7 +34,7 @@ fn each_is_refused_with_its_line() {
         let path = folder.path().join(bad.file);
         fs::write(&path, &bad.bytes).unwrap();
         let label = format!("{}: ", path.display());
-        let got = match read(&path, &Limits { memory: 1 << 20 }) {
+        let got = match read_snapshot(&path, &Limits { memory: 1 << 20 }) {
             Ok(_) => "accepted".to_owned(),
             Err(error) => error.to_string().strip_prefix(&label).expect("names its file").to_owned(),
         };

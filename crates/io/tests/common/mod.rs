@@ -39,11 +39,11 @@ pub fn mixed() -> Snapshot {
 pub fn bytes_of(snapshot: &Snapshot, extension: &str) -> Vec<u8> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("s").with_extension(extension);
-    orrery_io::write(&path, snapshot).unwrap();
+    orrery_io::write_snapshot(&path, snapshot).unwrap();
     std::fs::read(path).unwrap()
 }
 
 /// Reads without a limit.
 pub fn read(path: &Path) -> Result<Snapshot, IoError> {
-    orrery_io::read(path, &Limits::unbounded())
+    orrery_io::read_snapshot(path, &Limits::unbounded())
 }

@@ -175,7 +175,7 @@ pub fn many_bodies(path: &Path, n: usize) {
         });
     }
     let snapshot = Snapshot { particles, time: 0.0, step: 0, units: Units::NBody, provenance: Vec::new() };
-    orrery_io::write(path, &snapshot).unwrap();
+    orrery_io::write_snapshot(path, &snapshot).unwrap();
 }
 
 /// A header of GADGET's first format for `counts`, and the length of the record after it.

@@ -88,7 +88,7 @@ fn json_has_what_readers_rely_on() {
 
 #[test]
 fn the_roofline_names_every_rung_once() {
-    let svg = ladder().roofline().svg();
+    let svg = ladder().roofline().to_svg();
     for rung in &ladder().rungs {
         assert_eq!(svg.matches(&format!(">{}<", rung.name)).count(), 1, "{}", rung.name);
     }
@@ -103,7 +103,7 @@ fn unknown_figures_leave_dashes() {
     let mut bare = Ladder { roofs: Roofs::default(), rungs: Vec::new(), flops_per_unit: None, ..ladder() };
     bare.push(Measured { name: "only".into(), n: bare.n, seconds: 1.0, rate: 1e9, ..Measured::default() });
     assert!(figures(&bare).iter().any(|line| line.ends_with("1x      1x       -")), "{:#?}", figures(&bare));
-    assert!(!bare.roofline().svg().contains("NaN"));
+    assert!(!bare.roofline().to_svg().contains("NaN"));
 }
 
 /// Rates of trees are in millions, and what the rungs have in common stands above them.

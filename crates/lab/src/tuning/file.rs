@@ -6,7 +6,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use orrery_device::{Device, cache_folder};
-use orrery_io::write_whole;
+use orrery_io::write_file_atomically;
 use orrery_particles::settings::Precision;
 use orrery_particles::solver::direct::device::DirectDeviceStrategy;
 use serde::{Deserialize, Serialize};
@@ -117,9 +117,9 @@ impl Tuning {
     pub fn check_folder(device: &Device) -> Result<(), LabError> {
         let path = Self::path(device).ok_or(LabError::NoCache)?;
         let folder = path.parent().unwrap_or(&path);
-        std::fs::create_dir_all(folder).map_err(|e| orrery_io::IoError::system(folder, e))?;
+        std::fs::create_dir_all(folder).map_err(|e| orrery_io::IoError::from_system(folder, e))?;
         let probe = folder.join(format!(".probe-{}", std::process::id()));
-        std::fs::write(&probe, b"").map_err(|e| orrery_io::IoError::system(folder, e))?;
+        std::fs::write(&probe, b"").map_err(|e| orrery_io::IoError::from_system(folder, e))?;
         let _ = std::fs::remove_file(probe);
         Ok(())
     }
@@ -129,10 +129,10 @@ impl Tuning {
         self.entries.iter().for_each(|entry| whole.put(*entry));
         whole.entries.sort_by_key(|entry| (entry.precision as u8, entry.n));
         if let Some(folder) = path.parent() {
-            std::fs::create_dir_all(folder).map_err(|e| orrery_io::IoError::system(folder, e))?;
+            std::fs::create_dir_all(folder).map_err(|e| orrery_io::IoError::from_system(folder, e))?;
         }
         let text = serde_json::to_string_pretty(&whole).expect("plain data always serialises");
-        Ok(write_whole(path, format!("{text}\n").as_bytes())?)
+        Ok(write_file_atomically(path, format!("{text}\n").as_bytes())?)
     }
 
     /// The tuning of `device`, if there is one.

@@ -59,10 +59,10 @@ fn the_first_vector_that_is_not_finite() {
     // In SIMD blocks and in the rest of them.
     let column: Vec<f64> = [1e307, -1e307, 5e-324, -0.0].into_iter().cycle().take(37).collect();
     let mut vectors = Vec3s { x: column.clone(), y: column.clone(), z: column };
-    assert!(vectors.surely_finite(0..37) && vectors.first_not_finite().is_none());
+    assert!(vectors.passes_quick_finite_check(0..37) && vectors.first_non_finite().is_none());
     // An overflowing sum is no proof, and no offence.
     let edge = Vec3s { x: vec![f64::MAX; 9], y: vec![1e308; 9], z: vec![f64::MIN; 9] };
-    assert!(!edge.surely_finite(0..9) && edge.first_not_finite().is_none());
+    assert!(!edge.passes_quick_finite_check(0..9) && edge.first_non_finite().is_none());
     for wrong in
         [f64::NAN, -f64::NAN, f64::INFINITY, f64::NEG_INFINITY, f64::from_bits(0x7ff0_0000_0000_0001)]
     {
@@ -72,16 +72,18 @@ fn the_first_vector_that_is_not_finite() {
                 let mut changed = right;
                 changed[c] = wrong;
                 vectors.set(i, changed);
-                assert!(!vectors.surely_finite(0..37), "{wrong} at {i}, {c}");
-                assert!(vectors.surely_finite(0..i) && vectors.surely_finite(i + 1..37));
-                assert_eq!(vectors.first_not_finite(), Some((i, c)));
+                assert!(!vectors.passes_quick_finite_check(0..37), "{wrong} at {i}, {c}");
+                assert!(
+                    vectors.passes_quick_finite_check(0..i) && vectors.passes_quick_finite_check(i + 1..37)
+                );
+                assert_eq!(vectors.first_non_finite(), Some((i, c)));
                 vectors.set(i, right);
             }
         }
     }
     vectors.x[20] = f64::NAN;
     vectors.z[19] = f64::INFINITY;
-    assert_eq!(vectors.first_not_finite(), Some((19, 2)));
+    assert_eq!(vectors.first_non_finite(), Some((19, 2)));
 }
 
 #[test]
@@ -89,11 +91,11 @@ fn minus_zero_is_the_same_place() {
     let mut bodies = pair();
     bodies.position.y = vec![0.5; 2];
     assert_eq!(
-        bodies.check_distinct_places().unwrap_err().to_string(),
+        bodies.check_distinct_positions().unwrap_err().to_string(),
         "bodies 7 and 8 are at the same place (0, 0.5, 0); set a softening above 0 or move one"
     );
     bodies.position.z[1] = 5e-324;
-    assert_eq!(bodies.check_distinct_places(), Ok(()));
+    assert_eq!(bodies.check_distinct_positions(), Ok(()));
 }
 
 #[test]

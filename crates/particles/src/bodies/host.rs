@@ -34,7 +34,8 @@ fn zip_columns(to: &mut Vec3s, by: &Vec3s, change: impl Fn(&mut f64, f64) + Sync
 fn surely_finite(columns: [&Vec3s; 3]) -> bool {
     const PIECE: usize = 4096;
     let n = columns[0].len();
-    let piece = |range: Range<usize>| columns.iter().all(|column| column.surely_finite(range.clone()));
+    let piece =
+        |range: Range<usize>| columns.iter().all(|column| column.passes_quick_finite_check(range.clone()));
     if n <= PIECE {
         return piece(0..n);
     }
@@ -52,7 +53,7 @@ pub fn first_not_finite(particles: &Particles, acceleration: &Vec3s) -> Option<N
         (["velocity x", "velocity y", "velocity z"], velocity),
     ];
     fields.into_iter().find_map(|(names, columns)| {
-        let (i, c) = columns.first_not_finite()?;
+        let (i, c) = columns.first_non_finite()?;
         Some(NotFinite { id: id[i], field: names[c], value: columns.get(i)[c] })
     })
 }

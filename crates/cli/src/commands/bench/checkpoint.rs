@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use orrery_engine::checkpoint;
-use orrery_io::{write_checkpoint, write_whole};
+use orrery_io::{write_checkpoint, write_file_atomically};
 use orrery_model::ic::Plummer;
 use orrery_particles::bodies::Bodies;
 use orrery_particles::settings::{Acceptance, GravitySettings, Precision, SolverChoice};
@@ -51,11 +51,11 @@ fn measure(arguments: &BenchArgs, n: usize) -> Result<Value, Failure> {
     let removed = || [path, plain].into_iter().for_each(|path| drop(std::fs::remove_file(path)));
     let attempt = || {
         write_checkpoint(path, "{}", &columns).map_err(failed)?;
-        let bytes = std::fs::read(path).map_err(|e| failed(orrery_io::IoError::system(path, e)))?;
+        let bytes = std::fs::read(path).map_err(|e| failed(orrery_io::IoError::from_system(path, e)))?;
         let (mut plainly, mut checkpoints) = (Vec::new(), Vec::new());
         for _ in 0..repeats(arguments) {
             let began = Instant::now();
-            write_whole(plain, &bytes).map_err(failed)?;
+            write_file_atomically(plain, &bytes).map_err(failed)?;
             plainly.push(began.elapsed().as_secs_f64());
             let began = Instant::now();
             write_checkpoint(path, "{}", &columns).map_err(failed)?;

@@ -10,7 +10,7 @@ mod tree;
 use orrery_device::{Device, DeviceChoice};
 use orrery_engine::case::{BYTES_PER_BODY, available_memory};
 use orrery_engine::provenance;
-use orrery_io::{show_bytes, write_whole};
+use orrery_io::{format_bytes, write_file_atomically};
 use orrery_lab::FLOPS_A_PAIR;
 use orrery_lab::bench::{FLOPS_A_CELL, Measurement};
 use orrery_lab::devices::cpu_name;
@@ -56,7 +56,7 @@ pub fn bench(arguments: &BenchArgs) -> Result<(), Failure> {
     };
     let Some(path) = &arguments.json else { return Ok(()) };
     let all = report(about, results);
-    write_whole(path, format!("{all:#}\n").as_bytes()).map_err(Failure::Output)
+    write_file_atomically(path, format!("{all:#}\n").as_bytes()).map_err(Failure::Output)
 }
 
 /// The solvers run on devices; a checkpoint is the host's.
@@ -116,7 +116,7 @@ pub fn check_room(counts: &[usize], bytes_each: u64, what: &str) -> Result<(), F
     if needed <= available {
         return Ok(());
     }
-    let (needed, available) = (show_bytes(needed), show_bytes(available));
+    let (needed, available) = (format_bytes(needed), format_bytes(available));
     Err(Failure::Usage(format!("-n {n}: {n} {what} need {needed} of memory, {available} are available")))
 }
 
