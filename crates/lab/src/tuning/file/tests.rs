@@ -52,6 +52,7 @@ fn damaged_and_stale_files_are_ignored_with_a_word() {
         (whole[..whole.len() / 2].to_owned(), "damaged"),
         ("[1, 2]".to_owned(), "damaged"),
         (whole.replace("\"n\":1024", "\"n\":-1"), "damaged"),
+        (whole.replace("\"form\":\"tiled\"", "\"form\":\"tensor\""), "damaged (unknown variant `tensor`"),
         (whole.replace("\"layout\":1", "\"layout\":7"), "stale (layout 7, expected 1)"),
         (whole.replace(&driver, "\"another\""), "stale (driver another"),
         (whole.replace(PROGRAM, "0.0.0"), "stale (program 0.0.0"),

@@ -101,14 +101,6 @@ pub fn rungs(device: Option<&Device>) -> Vec<Rung> {
     }
     for (name, form, block, targets, unroll, note) in [
         ("several targets, split sources", DirectKernel::Tiled, 256, 4, 32, "right without softening too"),
-        (
-            "matrix units (tensor cores)",
-            DirectKernel::Tensor,
-            256,
-            1,
-            1,
-            "sorted along a curve; near pairs plainly",
-        ),
         ("every pair once", DirectKernel::PairsOnce, 128, 8, 4, "action and reaction"),
     ] {
         let strategy =

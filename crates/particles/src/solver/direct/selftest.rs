@@ -213,12 +213,7 @@ fn ladder(device: &Device) -> Result<(), String> {
             RungKind::Default => DirectDeviceStrategy::default_for(device, 1000, rung.precision),
         };
         for n in if is_slow(device) { [1, 33, 500] } else { [1, 257, 4099] } {
-            // The matrix units split numbers into 22 bits and truncate their sums.
-            let limits = match strategy.form {
-                DirectKernel::Tensor => Limits { median: 5e-6, max: 1e-3 },
-                _ => Limits::of(rung.precision),
-            };
-            let held = TestSystem::cluster(n).hold(device, &strategy, limits);
+            let held = TestSystem::cluster(n).hold(device, &strategy, Limits::of(rung.precision));
             held.map_err(|message| format!("{}: {message}", rung.name))?;
         }
     }
@@ -249,14 +244,6 @@ fn production(device: &Device) -> Vec<DirectDeviceStrategy> {
             });
         }
     }
-    strategies.push(DirectDeviceStrategy {
-        form: DirectKernel::Tensor,
-        precision: Precision::Single,
-        block: 256,
-        targets: 1,
-        unroll: 1,
-        splits: 0,
-    });
     strategies.retain(|strategy| strategy.fits(device));
     strategies
 }
@@ -266,10 +253,7 @@ fn unequal_masses(device: &Device) -> Result<(), String> {
         for n in [33, 517] {
             // A light body's pull counts as much in its own terms as a heavy one's, and errs as much.
             let Limits { median, max } = Limits::of(strategy.precision);
-            let limits = match strategy.form {
-                DirectKernel::Tensor => Limits { median: 1e-5, max: 1e-2 },
-                _ => Limits { median, max: 3.0 * max },
-            };
+            let limits = Limits { median, max: 3.0 * max };
             TestSystem::with_unequal_masses(n).hold(device, &strategy, limits)?;
         }
     }
@@ -318,10 +302,7 @@ fn scales(device: &Device) -> Result<(), String> {
             system.mass.iter_mut().for_each(|m| *m *= mass);
             system.eps *= length;
             let Limits { median, max } = Limits::of(strategy.precision);
-            let limits = match strategy.form {
-                DirectKernel::Tensor => Limits { median: 1e-5, max: 1e-2 },
-                _ => Limits { median: 3.0 * median, max: 3.0 * max },
-            };
+            let limits = Limits { median: 3.0 * median, max: 3.0 * max };
             system.hold(device, &strategy, limits)?;
         }
     }
@@ -330,8 +311,7 @@ fn scales(device: &Device) -> Result<(), String> {
 
 /// One body a million times as far out as the others must not cost them their digits.
 fn far_body(device: &Device) -> Result<(), String> {
-    // The matrix units compute about the middle of a block's box: with a far body in it, in no digits at all.
-    for strategy in production(device).into_iter().filter(|strategy| strategy.form != DirectKernel::Tensor) {
+    for strategy in production(device) {
         // In the frame's sample and not, farther and farther.
         for (i, distance) in [(17, 1e6), (0, 1e6), (0, 1e10), (17, 1e10)] {
             let mut system = TestSystem::cluster(300);
@@ -355,12 +335,7 @@ fn far_body(device: &Device) -> Result<(), String> {
     for strategy in production(device) {
         let mut system = TestSystem { mass: vec![0.0; 100], ..TestSystem::cluster(100) };
         system.mass[1] = 1e41;
-        let limits = if strategy.form == DirectKernel::Tensor {
-            Limits { median: 1e-4, max: 1e-2 }
-        } else {
-            Limits::of(strategy.precision)
-        };
-        system.hold(device, &strategy, limits)?;
+        system.hold(device, &strategy, Limits::of(strategy.precision))?;
     }
     Ok(())
 }

@@ -18,8 +18,8 @@ convert(GLOBAL const double* RESTRICT x, GLOBAL const double* RESTRICT y, GLOBAL
     const int i = BLOCK_INDEX * 128 + THREAD;
     if (i >= n)
         return;
-    const float px = (float)((x[i] - frame[0]) * frame[3]), py = (float)((y[i] - frame[1]) * frame[3]),
-                pz = (float)((z[i] - frame[2]) * frame[3]), m = (float)(mass[i] * frame[4]);
+    const float px = (float)((x[i] - frame[FRAME_ORIGIN]) * frame[FRAME_LENGTH_SCALE]), py = (float)((y[i] - frame[FRAME_ORIGIN + 1]) * frame[FRAME_LENGTH_SCALE]),
+                pz = (float)((z[i] - frame[FRAME_ORIGIN + 2]) * frame[FRAME_LENGTH_SCALE]), m = (float)(mass[i] * frame[FRAME_MASS_SCALE]);
 #if RUNG < 2
     GLOBAL Body* body = (GLOBAL Body*)bodies + i;
     body->x = px;
@@ -41,9 +41,9 @@ scale(GLOBAL const float* RESTRICT sums, GLOBAL const double* RESTRICT frame, in
     const int i = BLOCK_INDEX * 128 + THREAD;
     if (i >= n)
         return;
-    ax[i] = frame[6] * sums[i];
-    ay[i] = frame[6] * sums[(size_t)n + i];
-    az[i] = frame[6] * sums[2 * (size_t)n + i];
+    ax[i] = frame[FRAME_ACCELERATION_UNIT] * sums[i];
+    ay[i] = frame[FRAME_ACCELERATION_UNIT] * sums[(size_t)n + i];
+    az[i] = frame[FRAME_ACCELERATION_UNIT] * sums[2 * (size_t)n + i];
 }
 
 #if RUNG < 4

@@ -50,9 +50,7 @@ impl CourseKernels {
             DirectKernel::Fma => (9, Math::Precise),
             DirectKernel::MoreUnrolled => (10, Math::Precise),
             DirectKernel::FlushToZero => (11, Math::FlushToZero),
-            DirectKernel::FastMath | DirectKernel::Tiled | DirectKernel::PairsOnce | DirectKernel::Tensor => {
-                (12, Math::Fast)
-            }
+            DirectKernel::FastMath | DirectKernel::Tiled | DirectKernel::PairsOnce => (12, Math::Fast),
         };
         let group = if rung == 0 { 32 } else { strategy.block };
         let definitions = [
@@ -60,7 +58,8 @@ impl CourseKernels {
             ("BLOCK_SIZE", group.to_string()),
             ("UNROLL_BY", strategy.unroll.to_string()),
         ];
-        let module = builder.build("course.cu", include_str!("course.cu"), &definitions, math)?;
+        let text = kernel_source!("frame_slots.cu", "course.cu");
+        let module = builder.build("course.cu", text, &definitions, math)?;
         let device = builder.device.clone();
         Ok(Self {
             frame: Frame::new(builder)?,

@@ -3,11 +3,17 @@
 //! An evaluation is a handful of launches that nobody waits for: the frame (`frame.cu`), the sum, and its parts added in
 //! order; for few bodies all three are one launch. Every sum has a fixed order, so equal bodies give equal bits on the same device.
 
+/// Returns the text of these files in this order, each under its own name in compiler messages.
+macro_rules! kernel_source {
+    ($($file:literal),+) => {
+        concat!($("#line 1 \"", $file, "\"\n", include_str!($file)),+)
+    };
+}
+
 mod course;
 mod jerks;
 mod pairs_once;
 mod strategy;
-mod tensor;
 mod tiled;
 
 pub use strategy::{DirectDeviceStrategy, DirectKernel};
@@ -21,7 +27,6 @@ use crate::builder::Builder;
 use course::CourseKernels;
 use jerks::Jerks;
 use pairs_once::PairsOnce;
-use tensor::Tensor;
 use tiled::Tiled;
 
 /// A vector a body, on a device.
@@ -79,7 +84,8 @@ impl Frame {
     const SAMPLE: u32 = 32;
 
     fn new(builder: &mut Builder) -> Result<Self, DeviceError> {
-        let module = builder.build("frame.cu", FRAME_TEXT, &[], Math::Precise)?;
+        let module =
+            builder.build("frame.cu", kernel_source!("frame_slots.cu", "frame.cu"), &[], Math::Precise)?;
         let (kernel, values) = (module.kernel("find_frame")?, builder.device.zeros(8)?);
         Ok(Self { device: builder.device.clone(), kernel, values })
     }
@@ -94,14 +100,11 @@ impl Frame {
     }
 }
 
-const FRAME_TEXT: &str = include_str!("frame.cu");
-
 /// The sum, in one of its forms.
 enum Sum {
     Tiled(Tiled),
     PairsOnce(PairsOnce),
     CourseKernels(CourseKernels),
-    Tensor(Tensor),
 }
 
 /// All pairs of `n` bodies on a device, with all they need between evaluations. The masses must be the same in
@@ -144,7 +147,6 @@ impl DeviceDirect {
         match strategy.form {
             DirectKernel::Tiled => tiled::bytes(device, n, strategy),
             DirectKernel::PairsOnce => pairs_once::bytes(device, n, strategy),
-            DirectKernel::Tensor => tensor::bytes(n),
             _ => course::bytes(n),
         }
     }
@@ -186,7 +188,6 @@ impl DeviceDirect {
             Some(Sum::Tiled(tiled)) => tiled.queue(&evaluation, None),
             Some(Sum::PairsOnce(pairs_once)) => pairs_once.queue(&evaluation),
             Some(Sum::CourseKernels(seed)) => seed.queue(&evaluation),
-            Some(Sum::Tensor(tensor)) => tensor.queue(&evaluation),
             None => Ok(()),
         }
     }
@@ -198,7 +199,6 @@ impl DeviceDirect {
             DirectKernel::PairsOnce => {
                 Sum::PairsOnce(PairsOnce::new(builder, n, strategy, masses.are_equal)?)
             }
-            DirectKernel::Tensor => Sum::Tensor(Tensor::new(builder, n)?),
             _ => Sum::CourseKernels(CourseKernels::new(builder, n, strategy)?),
         })
     }
@@ -247,7 +247,6 @@ impl DeviceDirect {
             Sum::Tiled(tiled) => (&tiled.kernel, self.strategy.block),
             Sum::PairsOnce(pairs_once) => (&pairs_once.kernel, self.strategy.block),
             Sum::CourseKernels(seed) => (&seed.kernel, seed.group),
-            Sum::Tensor(tensor) => (&tensor.kernel, tensor::BLOCK_SIZE),
         })
     }
 

@@ -1,17 +1,17 @@
-// What every all-pairs kernel shares: the root, and a place where no body is.
+// Reciprocal square roots and the padding position of the all-pairs kernels.
 
-// Within 2 ulp, denormals as zero: one instruction where the device has one.
+// 1/sqrt(x) in f32, within 2 ulp, with denormals as zero. One instruction where the device has one.
 #if defined(ON_CUDA)
-#define ROOT(x) RSQRT(x)
+#define RSQRT_APPROX(x) RSQRT(x)
 #elif defined(__NV_CL_C_VERSION)
-#define ROOT(x) native_rsqrt((float)(x))
+#define RSQRT_APPROX(x) native_rsqrt((float)(x))
 #else
-#define ROOT(x) RSQRT(x)
+#define RSQRT_APPROX(x) RSQRT(x)
 #endif
 
-// 1/sqrt(x) in f64, to about an ulp. NVIDIA's estimate has some 20 bits; with e = 1 - x y² the step
-// y (1 + e/2 + 3/8 e²) triples them.
-FUNCTION double root64(double x)
+// Returns 1/sqrt(x) in f64, to about one ulp. NVIDIA's estimate y has about 20 correct bits. With
+// e = 1 - x y², the correction y (1 + e/2 + 3/8 e²) triples that number.
+FUNCTION double rsqrt64(double x)
 {
 #if defined(ON_CUDA) || defined(__NV_CL_C_VERSION)
     double y;
@@ -27,6 +27,6 @@ FUNCTION double root64(double x)
 #endif
 }
 
-// Scaled coordinates of bodies that are only there to fill a tile: so far out that their pull is zero, and so
-// near that squares of distances are finite.
-#define NOWHERE 1e18f
+// Scaled coordinates of the massless bodies that fill up a tile. They are so far out that their force
+// is zero, and so near that squared distances are finite.
+#define PADDING_COORDINATE 1e18f

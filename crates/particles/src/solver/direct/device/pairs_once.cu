@@ -61,11 +61,11 @@ prepare(GLOBAL const double* RESTRICT x, GLOBAL const double* RESTRICT y, GLOBAL
     const int i = BLOCK_INDEX * 128 + THREAD;
     if (i >= padded)
         return;
-    float4 h = FLOAT4(NOWHERE, NOWHERE, NOWHERE, 0.0f), l = FLOAT4(0.0f, 0.0f, 0.0f, 0.0f);
+    float4 h = FLOAT4(PADDING_COORDINATE, PADDING_COORDINATE, PADDING_COORDINATE, 0.0f), l = FLOAT4(0.0f, 0.0f, 0.0f, 0.0f);
     if (i < n) {
-        const double px = within_reach((x[i] - frame[0]) * frame[3]), py = within_reach((y[i] - frame[1]) * frame[3]),
-                     pz = within_reach((z[i] - frame[2]) * frame[3]);
-        h = FLOAT4((float)px, (float)py, (float)pz, (float)(mass[i] * frame[4]));
+        const double px = clamp_coordinate((x[i] - frame[FRAME_ORIGIN]) * frame[FRAME_LENGTH_SCALE]), py = clamp_coordinate((y[i] - frame[FRAME_ORIGIN + 1]) * frame[FRAME_LENGTH_SCALE]),
+                     pz = clamp_coordinate((z[i] - frame[FRAME_ORIGIN + 2]) * frame[FRAME_LENGTH_SCALE]);
+        h = FLOAT4((float)px, (float)py, (float)pz, (float)(mass[i] * frame[FRAME_MASS_SCALE]));
         l = FLOAT4((float)(px - (double)h.x), (float)(py - (double)h.y), (float)(pz - (double)h.z), 0.0f);
     }
     high[i] = h;
@@ -87,7 +87,7 @@ pairs_once(GLOBAL const float4* RESTRICT high, GLOBAL const float4* RESTRICT low
     const int I = BLOCK_INDEX % blocks, c = (int)((uint)BLOCK_INDEX / (uint)blocks);
     const int lane = THREAD % 32, warp = THREAD / 32, next = (lane + 1) % 32;
     const size_t padded = (size_t)blocks * (BLOCK_SIZE * TARGETS), mine = (size_t)I * (BLOCK_SIZE * TARGETS) + THREAD;
-    const float eps2 = (float)frame[5];
+    const float eps2 = (float)frame[FRAME_EPS2];
 #if MIXED
     // Distinct bodies may coincide in f32: their first meeting must add nothing rather than no number.
     const float coarse_eps2 = MAX(eps2, 1e-24f);
@@ -126,7 +126,7 @@ pairs_once(GLOBAL const float4* RESTRICT high, GLOBAL const float4* RESTRICT low
 #if MIXED
                 UNROLL_ALL
                 for (int k = 0; k < TARGETS; k++)
-                    nearest[k] = NOWHERE;
+                    nearest[k] = PADDING_COORDINATE;
 #endif
                 UNROLL(UNROLL_BY)
                 for (int t = 0; t < 32; t++) {
@@ -135,7 +135,7 @@ pairs_once(GLOBAL const float4* RESTRICT high, GLOBAL const float4* RESTRICT low
                     for (int k = 0; k < TARGETS; k++) {
                         const float dx = source.x - px[k], dy = source.y - py[k], dz = source.z - pz[k];
                         const float rho2 = FMA(dx, dx, FMA(dy, dy, FMA(dz, dz, coarse_eps2)));
-                        const float root = ROOT(rho2);
+                        const float root = RSQRT_APPROX(rho2);
                         const float cube = root * (root * root);
 #if MIXED
                         nearest[k] = MIN(nearest[k], rho2);
@@ -169,12 +169,12 @@ pairs_once(GLOBAL const float4* RESTRICT high, GLOBAL const float4* RESTRICT low
                             float rho2 = FMA(dx, dx, FMA(dy, dy, FMA(dz, dz, coarse_eps2)));
                             if (rho2 < near_share * FMA(px[k], px[k], FMA(py[k], py[k], pz[k] * pz[k]))) {
                                 const float4 own_low = low[mine + k * BLOCK_SIZE];
-                                float root = ROOT(rho2);
+                                float root = RSQRT_APPROX(rho2);
                                 float cube = root * (root * root);
                                 const float ex = dx + (source_low.x - own_low.x), ey = dy + (source_low.y - own_low.y),
                                             ez = dz + (source_low.z - own_low.z);
                                 rho2 = FMA(ex, ex, FMA(ey, ey, FMA(ez, ez, eps2)));
-                                root = ROOT(rho2);
+                                root = RSQRT_APPROX(rho2);
                                 const float right = root * (root * root);
                                 dx = right * ex - cube * dx;
                                 dy = right * ey - cube * dy;
@@ -230,7 +230,7 @@ within_blocks(GLOBAL const float4* RESTRICT high, GLOBAL const float4* RESTRICT 
     const size_t padded = (size_t)blocks * (BLOCK_SIZE * TARGETS), block = (size_t)(BLOCK_INDEX / TARGETS) * (BLOCK_SIZE * TARGETS);
     const int own = (BLOCK_INDEX % TARGETS) * BLOCK_SIZE + THREAD;
     const float4 p = high[block + own], p_low = low[block + own];
-    const float eps2 = (float)frame[5];
+    const float eps2 = (float)frame[FRAME_EPS2];
     double total[3] = { 0, 0, 0 };
     for (int first = 0; first < BLOCK_SIZE * TARGETS; first += BLOCK_SIZE) {
         BARRIER();
@@ -245,7 +245,7 @@ within_blocks(GLOBAL const float4* RESTRICT high, GLOBAL const float4* RESTRICT 
                         dz = (q.z - p.z) + (q_low.z - p_low.z);
             float rho2 = FMA(dx, dx, FMA(dy, dy, FMA(dz, dz, eps2)));
             rho2 = first + t == own ? 1.0f : rho2;
-            const float root = ROOT(rho2);
+            const float root = RSQRT_APPROX(rho2);
 #if EQUAL_MASSES
             float w = q.w > 0.0f ? root * (root * root) : 0.0f;
 #else
@@ -283,9 +283,9 @@ add_rounds(GLOBAL const double* RESTRICT within, GLOBAL const double* RESTRICT o
             sum[a] += others[((size_t)d * 3 + a) * padded + i];
     }
 #if EQUAL_MASSES
-    const double unit = frame[6] * (double)high[0].w;
+    const double unit = frame[FRAME_ACCELERATION_UNIT] * (double)high[0].w;
 #else
-    const double unit = frame[6];
+    const double unit = frame[FRAME_ACCELERATION_UNIT];
 #endif
     ax[i] = unit * sum[0];
     ay[i] = unit * sum[1];

@@ -90,14 +90,8 @@ impl PairsOnce {
             // 16 warps to a multiprocessor at least.
             ("RESIDENT", (512 / block).max(1).to_string()),
         ];
-        let text = concat!(
-            include_str!("frame.cu"),
-            "#line 1 \"pair.cu\"\n",
-            include_str!("pair.cu"),
-            "#line 1 \"pairs_once.cu\"\n",
-            include_str!("pairs_once.cu")
-        );
-        let module = builder.build("frame.cu", text, &definitions, Math::FlushToZero)?;
+        let text = kernel_source!("frame_slots.cu", "frame.cu", "pair.cu", "pairs_once.cu");
+        let module = builder.build("pairs_once.cu", text, &definitions, Math::FlushToZero)?;
         let kernel = module.kernel("pairs_once")?;
         let device = builder.device.clone();
         let plan = Plan::new(&device, n, strategy, resident_groups(&device, &kernel, block));

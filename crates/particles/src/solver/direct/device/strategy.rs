@@ -1,6 +1,6 @@
 //! How a device computes the sum: data, so that the ladder and the tuner can enumerate it.
 
-use orrery_device::{Backend, Device, DeviceKind};
+use orrery_device::{Device, DeviceKind};
 use serde::{Deserialize, Serialize};
 
 use crate::builder::has_warp_shuffle;
@@ -41,8 +41,6 @@ pub enum DirectKernel {
     Tiled,
     /// Every pair once, for both bodies.
     PairsOnce,
-    /// Distances from the matrix units; CUDA only.
-    Tensor,
 }
 
 /// How the device computes the sum.
@@ -141,9 +139,6 @@ impl DirectDeviceStrategy {
             && (1..=128).contains(&self.unroll)
             && self.splits <= 4096
             && self.shared_bytes() <= properties.shared_bytes
-            && (self.form != DirectKernel::Tensor
-                || properties.backend == Backend::Cuda
-                    && properties.capability.is_some_and(|version| version >= (8, 0)))
     }
 
     /// Whether a run may take it: the forms before are rungs of the ladder, for bodies that do not move.

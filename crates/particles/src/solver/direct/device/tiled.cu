@@ -13,7 +13,7 @@ typedef double4 sum4;
 typedef double part;
 #define REAL4 DOUBLE4
 #define REAL_FMA FMA64
-#define REAL_ROOT root64
+#define REAL_ROOT rsqrt64
 #define REACH(x) (x)
 #elif PRECISION == 2
 typedef float real;
@@ -22,7 +22,7 @@ typedef double4 sum4;
 typedef double part;
 #define REAL4 FLOAT4
 #define REAL_FMA FMA
-#define REAL_ROOT ROOT
+#define REAL_ROOT RSQRT_APPROX
 #else
 typedef float real;
 typedef float4 real4;
@@ -30,10 +30,10 @@ typedef float4 sum4;
 typedef float part;
 #define REAL4 FLOAT4
 #define REAL_FMA FMA
-#define REAL_ROOT ROOT
+#define REAL_ROOT RSQRT_APPROX
 #endif
 #if !defined(REACH)
-#define REACH(x) within_reach(x)
+#define REACH(x) clamp_coordinate(x)
 #endif
 
 KERNEL_MIN_BLOCKS(BLOCK_SIZE, RESIDENT)
@@ -48,19 +48,19 @@ tiled(GLOBAL const double* RESTRICT x, GLOBAL const double* RESTRICT y, GLOBAL c
 {
     SHARED real4 tile[BLOCK_SIZE];
     SHARED int is_last;
-    SHARED double scratch[4 * SAMPLE];
-    SHARED double frame[FRAME];
+    SHARED double scratch[4 * FRAME_SAMPLE];
+    SHARED double frame[FRAME_SLOTS];
     // Every group finds the same frame: for few bodies that is quicker than a launch that they all wait for.
-    find_frame_in_group(x, y, z, n, g, eps, total_mass, PRECISION != 3, scratch, frame);
+    find_frame_in_block(x, y, z, n, g, eps, total_mass, PRECISION != 3, scratch, frame);
 #if PRECISION == 2
     SHARED real4 tile_low[BLOCK_SIZE];
     real low[TARGETS][3];
 #endif
     const int own = (BLOCK_INDEX % target_groups) * (BLOCK_SIZE * TARGETS);
     const int split = (int)((uint)BLOCK_INDEX / (uint)target_groups); // unsigned: see pairs_once.cu
-    const double origin[3] = { frame[0], frame[1], frame[2] };
-    const double length = frame[3], masses = frame[4];
-    const real eps2 = (real)frame[5];
+    const double origin[3] = { frame[FRAME_ORIGIN], frame[FRAME_ORIGIN + 1], frame[FRAME_ORIGIN + 2] };
+    const double length = frame[FRAME_LENGTH_SCALE], masses = frame[FRAME_MASS_SCALE];
+    const real eps2 = (real)frame[FRAME_EPS2];
 
     real target[TARGETS][3];
     real sum[TARGETS][4];
@@ -91,7 +91,7 @@ tiled(GLOBAL const double* RESTRICT x, GLOBAL const double* RESTRICT y, GLOBAL c
     const int end = n - begin < sources_per_split ? n : begin + sources_per_split;
     for (int first = begin; first < end; first += BLOCK_SIZE) {
         const int j = first + THREAD;
-        real4 source = REAL4(NOWHERE, NOWHERE, NOWHERE, 0);
+        real4 source = REAL4(PADDING_COORDINATE, PADDING_COORDINATE, PADDING_COORDINATE, 0);
 #if PRECISION == 2
         real4 source_low = REAL4(0, 0, 0, 0);
 #endif
@@ -204,11 +204,11 @@ tiled(GLOBAL const double* RESTRICT x, GLOBAL const double* RESTRICT y, GLOBAL c
                     all[3] += one[3];
 #endif
                 }
-                ax[i] = frame[6] * all[0];
-                ay[i] = frame[6] * all[1];
-                az[i] = frame[6] * all[2];
+                ax[i] = frame[FRAME_ACCELERATION_UNIT] * all[0];
+                ay[i] = frame[FRAME_ACCELERATION_UNIT] * all[1];
+                az[i] = frame[FRAME_ACCELERATION_UNIT] * all[2];
 #if POTENTIAL
-                potential[i] = frame[7] * all[3];
+                potential[i] = frame[FRAME_POTENTIAL_UNIT] * all[3];
 #endif
             }
         }

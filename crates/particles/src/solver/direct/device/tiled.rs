@@ -84,14 +84,8 @@ impl Tiled {
             // 16 warps to a multiprocessor at least: registers for more targets than that would hold back the rest.
             ("RESIDENT", (512 / block).max(1).to_string()),
         ];
-        let text = concat!(
-            include_str!("frame.cu"),
-            "#line 1 \"pair.cu\"\n",
-            include_str!("pair.cu"),
-            "#line 1 \"tiled.cu\"\n",
-            include_str!("tiled.cu")
-        );
-        let module = builder.build("frame.cu", text, &definitions, Math::FlushToZero)?;
+        let text = kernel_source!("frame_slots.cu", "frame.cu", "pair.cu", "tiled.cu");
+        let module = builder.build("tiled.cu", text, &definitions, Math::FlushToZero)?;
         let kernel = module.kernel("tiled")?;
         let device = builder.device.clone();
         let plan = Plan::new(n, strategy, resident_groups(&device, &kernel, block));

@@ -45,8 +45,8 @@ find_box(GLOBAL const double* RESTRICT x, GLOBAL const double* RESTRICT y, GLOBA
 {
     SHARED double fields[EXTREMES * BLOCK_SIZE];
     SHARED double joined[EXTREMES];
-    SHARED double scratch[4 * SAMPLE];
-    SHARED double frame[FRAME];
+    SHARED double scratch[4 * FRAME_SAMPLE];
+    SHARED double frame[FRAME_SLOTS];
     SHARED int is_last;
     const uint begin = BLOCK_INDEX * chunk, end = begin + chunk < n ? begin + chunk : n;
     double x0, y0, z0, x1, y1, z1, m;
@@ -70,8 +70,8 @@ find_box(GLOBAL const double* RESTRICT x, GLOBAL const double* RESTRICT y, GLOBA
         JOIN_BOX(part[0], part[1], part[2], part[3], part[4], part[5], part[6]);
     }
     join_in_group(x0, y0, z0, x1, y1, z1, m, fields, joined);
-    find_frame_in_group(x, y, z, (int)n, g, eps, joined[6], 1, scratch, frame);
-    if (is_last && THREAD < FRAME)
+    find_frame_in_block(x, y, z, (int)n, g, eps, joined[6], 1, scratch, frame);
+    if (is_last && THREAD < FRAME_SLOTS)
         to[THREAD] = frame[THREAD];
     if (is_last && THREAD < 3)
         to[CORNER + THREAD] = joined[THREAD];

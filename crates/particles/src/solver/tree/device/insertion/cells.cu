@@ -30,7 +30,7 @@ FUNCTION void sum_cell(GLOBAL const double* RESTRICT frame, double theta, uint n
     const uint level = own[3];
     double centre[3];
     for (int a = 0; a < 3; a++)
-        centre[a] = (frame[CORNER + a] - frame[a] + frame[SIDE] * ldexp(middle(own[a], level), -GRID_LEVELS)) * frame[3];
+        centre[a] = (frame[CORNER + a] - frame[FRAME_ORIGIN + a] + frame[SIDE] * ldexp(middle(own[a], level), -GRID_LEVELS)) * frame[FRAME_LENGTH_SCALE];
 
     double mass = 0.0, moment[3] = { 0.0, 0.0, 0.0 };
     float first[3] = { 0.0f, 0.0f, 0.0f };
@@ -76,7 +76,7 @@ FUNCTION void sum_cell(GLOBAL const double* RESTRICT frame, double theta, uint n
         farthest = MAX64(farthest, fabs(centre[a]));
     }
     // Places are rounded to f32, 2^-24 of them: a body must not be found outside its own cell.
-    const double l = ldexp(frame[SIDE] * frame[3], -(int)(level < GRID_LEVELS ? level : GRID_LEVELS));
+    const double l = ldexp(frame[SIDE] * frame[FRAME_LENGTH_SCALE], -(int)(level < GRID_LEVELS ? level : GRID_LEVELS));
     const double near = l / theta + SQRT64(offset2) + 4e-7 * farthest;
     near2[c] = is_point ? -1.0f : (float)(near * near);
     count[c] = bodies;

@@ -139,7 +139,7 @@ FUNCTION int attempt(Tree tree, GLOBAL const double* RESTRICT x, GLOBAL const do
     return 1;
 }
 
-// A coordinate in the frame, held where squares of distances are finite in f32. (`within_reach` of frame.cu, which
+// A coordinate in the frame, held where squares of distances are finite in f32. (`clamp_coordinate` of frame.cu, which
 // has a kernel of its own that need not be compiled with this one.)
 FUNCTION uint coordinate_bits(double x)
 {
@@ -152,10 +152,10 @@ FUNCTION void place_body(GLOBAL const double* RESTRICT x, GLOBAL const double* R
     GLOBAL uint* RESTRICT node, uint i)
 {
     GLOBAL uint* to = node + 4 * (size_t)i;
-    to[0] = coordinate_bits((x[i] - frame[0]) * frame[3]);
-    to[1] = coordinate_bits((y[i] - frame[1]) * frame[3]);
-    to[2] = coordinate_bits((z[i] - frame[2]) * frame[3]);
-    to[3] = FLOAT_AS_UINT((float)(mass[i] * frame[4]));
+    to[0] = coordinate_bits((x[i] - frame[FRAME_ORIGIN]) * frame[FRAME_LENGTH_SCALE]);
+    to[1] = coordinate_bits((y[i] - frame[FRAME_ORIGIN + 1]) * frame[FRAME_LENGTH_SCALE]);
+    to[2] = coordinate_bits((z[i] - frame[FRAME_ORIGIN + 2]) * frame[FRAME_LENGTH_SCALE]);
+    to[3] = FLOAT_AS_UINT((float)(mass[i] * frame[FRAME_MASS_SCALE]));
 }
 
 // Bodies go to threads in turn. THROTTLED: whoever failed waits until the group's other warps have had their attempt,

@@ -42,15 +42,31 @@ const TOTALS: usize = 3;
 
 const BOX: &str = concat!(
     include_str!("nodes.cu"),
+    "#line 1 \"frame_slots.cu\"\n",
+    include_str!("../../../direct/device/frame_slots.cu"),
     "#line 1 \"frame.cu\"\n",
     include_str!("../../../direct/device/frame.cu"),
     "#line 1 \"box.cu\"\n",
     include_str!("box.cu")
 );
-const INSERT: &str = concat!(include_str!("nodes.cu"), "#line 1 \"insert.cu\"\n", include_str!("insert.cu"));
-const CELLS: &str = concat!(include_str!("nodes.cu"), "#line 1 \"cells.cu\"\n", include_str!("cells.cu"));
+const INSERT: &str = concat!(
+    include_str!("nodes.cu"),
+    "#line 1 \"frame_slots.cu\"\n",
+    include_str!("../../../direct/device/frame_slots.cu"),
+    "#line 1 \"insert.cu\"\n",
+    include_str!("insert.cu")
+);
+const CELLS: &str = concat!(
+    include_str!("nodes.cu"),
+    "#line 1 \"frame_slots.cu\"\n",
+    include_str!("../../../direct/device/frame_slots.cu"),
+    "#line 1 \"cells.cu\"\n",
+    include_str!("cells.cu")
+);
 const WALK: &str = concat!(
     include_str!("nodes.cu"),
+    "#line 1 \"frame_slots.cu\"\n",
+    include_str!("../../../direct/device/frame_slots.cu"),
     "#line 1 \"pair.cu\"\n",
     include_str!("../../../direct/device/pair.cu"),
     "#line 1 \"walk.cu\"\n",

@@ -31,7 +31,7 @@ walk(GLOBAL const uint* RESTRICT order, GLOBAL const float4* RESTRICT node, GLOB
     const uint i = mine;
 #endif
     const float4 p = node[i];
-    const float eps2 = (float)frame[5];
+    const float eps2 = (float)frame[FRAME_EPS2];
     float sx = 0.0f, sy = 0.0f, sz = 0.0f;
     uint bodies = 0, cells = 0;
     int top = 1;
@@ -94,7 +94,7 @@ walk(GLOBAL const uint* RESTRICT order, GLOBAL const float4* RESTRICT node, GLOB
 #endif
                 top += 1;
             } else {
-                const float rho2 = r2 + eps2, root = ROOT(rho2);
+                const float rho2 = r2 + eps2, root = RSQRT_APPROX(rho2);
                 const float w = rho2 < NEAREST2 ? 0.0f : (q.w * root) * (root * root);
                 sx = FMA(w, dx, sx);
                 sy = FMA(w, dy, sy);
@@ -108,9 +108,9 @@ walk(GLOBAL const uint* RESTRICT order, GLOBAL const float4* RESTRICT node, GLOB
 #endif
     }
     if (turn < n) {
-        ax[i] = frame[6] * (double)sx;
-        ay[i] = frame[6] * (double)sy;
-        az[i] = frame[6] * (double)sz;
+        ax[i] = frame[FRAME_ACCELERATION_UNIT] * (double)sx;
+        ay[i] = frame[FRAME_ACCELERATION_UNIT] * (double)sy;
+        az[i] = frame[FRAME_ACCELERATION_UNIT] * (double)sz;
     }
     body_terms[THREAD] = turn < n ? bodies : 0;
     cell_terms[THREAD] = turn < n ? cells : 0;
