@@ -1,182 +1,187 @@
-//! What there is to compute with: each device's figures by its driver, and as measured.
+//! DeviceList of devices with the figures that their drivers report and with measured peak rates.
 
 use orrery_device::{Device, DeviceChoice, DeviceKind, DeviceList, ceiling};
 use orrery_particles::settings::Precision;
 use orrery_particles::simd::{InstructionSet, peak};
 use serde::Serialize;
 
-use crate::show::{rate_of, share};
+use crate::format::{format_percent, format_rate, truncate_text, wrap_text};
 
-/// A figure as measured and by the data sheet.
+/// Peak rate of a device, in bytes or operations per second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct Figure {
-    /// As measured just now.
+pub struct PeakRate {
+    /// Rate measured now.
     pub measured: Option<f64>,
-    /// By clock, width and count of units.
+    /// Rate computed from clock, bus width and number of units.
     pub theoretical: Option<f64>,
 }
 
-/// One device, the processor included.
+/// Properties and peak rates of one device or of the CPU.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct About {
-    /// What `--device` takes.
+pub struct DeviceReport {
+    /// Value for `--device`, for example `cuda:0`.
     pub label: String,
-    /// The maker's name for it.
+    /// Product name.
     pub name: String,
-    /// Processor, GPU or other.
+    /// `CPU`, `GPU` or `other`.
     pub kind: &'static str,
-    /// Bytes of its memory.
+    /// Memory size in bytes.
     pub memory: Option<u64>,
-    /// Multiprocessors, or threads in use.
-    pub multiprocessors: u32,
-    /// Cycles a second.
+    /// Number of SMs (OpenCL compute units). For the CPU, the number of threads in use.
+    pub sm_count: u32,
+    /// Clock frequency in Hz.
     pub clock_hz: Option<f64>,
     /// Compute capability, OpenCL version or instruction set.
     pub version: String,
-    /// The driver's version.
+    /// Driver version.
     pub driver: Option<String>,
-    /// Bytes a second copied, read and write both counted.
-    pub copy: Figure,
-    /// f32 operations a second.
-    pub f32_flops: Figure,
-    /// f64 operations a second.
-    pub f64_flops: Figure,
-    /// Why it could not be measured.
-    pub fault: Option<String>,
+    /// Bytes per second of a copy, reads and writes both counted.
+    pub copy: PeakRate,
+    /// f32 operations per second.
+    pub f32_flops: PeakRate,
+    /// f64 operations per second.
+    pub f64_flops: PeakRate,
+    /// Error of the measurement, if it failed.
+    pub error: Option<String>,
 }
 
-/// Everything found.
+/// All devices of this machine.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Survey {
-    /// The processor, then CUDA, then OpenCL.
-    pub devices: Vec<About>,
-    /// Why a kind has none.
+pub struct DeviceSurvey {
+    /// The CPU, then CUDA devices, then OpenCL devices.
+    pub devices: Vec<DeviceReport>,
+    /// One line for each backend without a device, with the reason.
     pub notes: Vec<String>,
-    /// What `--device auto` takes.
+    /// Label of the device that `--device auto` selects.
     pub auto: String,
 }
 
-/// Finds and measures all. `memory` is what the processor's programs may use.
-pub fn survey(memory: Option<u64>) -> Survey {
+/// Finds and measures all devices. `cpu_memory` is the number of bytes available on the host.
+pub fn survey_devices(cpu_memory: Option<u64>) -> DeviceSurvey {
     let DeviceList { devices, notes } = Device::list();
-    let mut found = vec![processor(memory)];
-    found.extend(devices.iter().map(about));
+    let mut reports = vec![report_cpu(cpu_memory)];
+    reports.extend(devices.iter().map(report_device));
     let auto = Device::open(DeviceChoice::Auto).ok().flatten();
-    Survey { devices: found, notes, auto: auto.map_or_else(|| "cpu".to_owned(), |device| device.label()) }
+    let auto = auto.map_or_else(|| "cpu".to_owned(), |device| device.label());
+    DeviceSurvey { devices: reports, notes, auto }
 }
 
-fn processor(memory: Option<u64>) -> About {
+fn report_cpu(memory: Option<u64>) -> DeviceReport {
     let set = InstructionSet::best();
     let measured =
-        |precision| Figure { measured: Some(peak::flops_per_second(set, precision)), theoretical: None };
-    About {
+        |precision| PeakRate { measured: Some(peak::flops_per_second(set, precision)), theoretical: None };
+    DeviceReport {
         label: "cpu".to_owned(),
         name: cpu_name(),
-        kind: "processor",
+        kind: "CPU",
         memory,
-        multiprocessors: rayon::current_num_threads() as u32,
+        sm_count: rayon::current_num_threads() as u32,
         clock_hz: None,
         version: set.name().to_owned(),
         driver: None,
-        copy: Figure::default(),
+        copy: PeakRate::default(),
         f32_flops: measured(Precision::Single),
         f64_flops: measured(Precision::Double),
-        fault: None,
+        error: None,
     }
 }
 
-fn about(device: &Device) -> About {
-    let told = device.properties();
-    let (found, fault) = match ceiling::measure(device) {
-        Ok(found) => (Some(found), None),
-        Err(fault) => (None, Some(fault.to_string())),
+fn report_device(device: &Device) -> DeviceReport {
+    let properties = device.properties();
+    let (measured, error) = match ceiling::measure(device) {
+        Ok(measured) => (Some(measured), None),
+        Err(error) => (None, Some(error.to_string())),
     };
-    let figure = |measured, theoretical| Figure { measured, theoretical };
-    About {
+    let peak = |measured, theoretical| PeakRate { measured, theoretical };
+    DeviceReport {
         label: device.label(),
-        name: told.name.clone(),
-        kind: match told.kind {
+        name: properties.name.clone(),
+        kind: match properties.kind {
             DeviceKind::Gpu => "GPU",
-            DeviceKind::Cpu => "processor",
+            DeviceKind::Cpu => "CPU",
             DeviceKind::Other => "other",
         },
-        memory: Some(told.memory),
-        multiprocessors: told.sm_count,
-        clock_hz: Some(told.clock_hz).filter(|clock| *clock > 0.0),
-        version: told.version.clone(),
-        driver: Some(told.driver.clone()),
-        copy: figure(found.as_ref().map(|found| found.copy_bytes_per_s), told.peak_bandwidth),
-        f32_flops: figure(found.as_ref().map(|found| found.f32_flops), told.peak_f32),
-        f64_flops: figure(found.as_ref().and_then(|found| found.f64_flops), told.peak_f64),
-        fault,
+        memory: Some(properties.memory),
+        sm_count: properties.sm_count,
+        clock_hz: Some(properties.clock_hz).filter(|clock| *clock > 0.0),
+        version: properties.version.clone(),
+        driver: Some(properties.driver.clone()),
+        copy: peak(measured.as_ref().map(|rates| rates.copy_bytes_per_s), properties.peak_bandwidth),
+        f32_flops: peak(measured.as_ref().map(|rates| rates.f32_flops), properties.peak_f32),
+        f64_flops: peak(measured.as_ref().and_then(|rates| rates.f64_flops), properties.peak_f64),
+        error,
     }
 }
 
-/// The processor's name, as the system tells it.
+/// Returns the CPU's name from `/proc/cpuinfo`, or `unknown CPU`.
 pub fn cpu_name() -> String {
     let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let name = text
         .lines()
         .find_map(|line| line.strip_prefix("model name")?.split_once(':').map(|(_, name)| name.trim()));
-    name.unwrap_or("unknown processor").to_owned()
+    name.unwrap_or("unknown CPU").to_owned()
 }
 
-impl Survey {
-    /// In words, at most 80 columns.
+impl DeviceSurvey {
+    /// Formats the listing as lines of at most 80 characters.
     pub fn lines(&self) -> Vec<String> {
-        let mut lines: Vec<String> = self.devices.iter().flat_map(About::lines).collect();
+        let mut lines: Vec<String> = self.devices.iter().flat_map(DeviceReport::lines).collect();
         lines.push(String::new());
-        lines.extend(self.notes.iter().flat_map(|note| crate::show::wrapped(note, 78)));
-        lines.push(format!("--device auto takes {}", self.auto));
+        lines.extend(self.notes.iter().flat_map(|note| wrap_text(note, 78)));
+        lines.push(format!("--device auto selects {}", self.auto));
         lines
     }
 }
 
-impl About {
+impl DeviceReport {
     fn lines(&self) -> Vec<String> {
-        let mut lines = vec![cut(&format!("{:<9} {}", self.label, self.name))];
-        let mut line = |what: &str, text: String| lines.push(cut(&format!("  {what:<16}{text}")));
-        line("kind", self.kind.to_owned());
-        line("version", self.version.clone());
-        self.driver.iter().for_each(|driver| line("driver", driver.clone()));
-        let memory = self.memory.map_or_else(|| "-".to_owned(), orrery_io::format_bytes);
-        line("memory", memory);
+        let fit = |line: String| truncate_text(line.trim_end(), 80);
+        let mut lines = vec![fit(format!("{:<9} {}", self.label, self.name))];
+        let mut add_row = |name: &str, value: String| lines.push(fit(format!("  {name:<16}{value}")));
+        add_row("kind", self.kind.to_owned());
+        add_row("version", self.version.clone());
+        self.driver.iter().for_each(|driver| add_row("driver", driver.clone()));
+        add_row("memory", self.memory.map_or_else(|| "-".to_owned(), orrery_io::format_bytes));
         let clock = self.clock_hz.map_or_else(String::new, |hz| format!(" at {:.0} MHz", hz / 1e6));
-        let units = if self.label == "cpu" { "threads" } else { "multiprocessors" };
-        line(units, format!("{}{clock}", self.multiprocessors));
-        match &self.fault {
-            Some(fault) => line("not measured", fault.clone()),
+        add_row(self.unit_name(), format!("{}{clock}", self.sm_count));
+        match &self.error {
+            Some(error) => add_row("not measured", error.clone()),
             None => {
-                line("copy", self.copy.show("B/s"));
-                line("f32", self.f32_flops.show("FLOP/s"));
-                line("f64", self.f64_flops.show("FLOP/s"));
+                add_row("copy", self.copy.describe("B/s"));
+                add_row("f32", self.f32_flops.describe("FLOP/s"));
+                add_row("f64", self.f64_flops.describe("FLOP/s"));
             }
         }
         lines
     }
-}
 
-impl Figure {
-    /// `4.09 TB/s, 85% of 4.81 TB/s`; a dash for what is not known.
-    fn show(&self, unit: &str) -> String {
-        let known = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| rate_of(value, unit));
-        match self.measured.zip(self.theoretical) {
-            Some((measured, theoretical)) => format!(
-                "{} measured, {} of {} in theory",
-                known(self.measured),
-                share(Some(measured / theoretical)),
-                known(self.theoretical)
-            ),
-            None => format!("{} measured, {} in theory", known(self.measured), known(self.theoretical)),
+    /// Returns the backend's term for the units that `sm_count` counts.
+    fn unit_name(&self) -> &'static str {
+        match self.label.split(':').next() {
+            Some("cpu") => "threads",
+            Some("cuda") => "SMs",
+            _ => "compute units",
         }
     }
 }
 
-fn cut(line: &str) -> String {
-    if line.chars().count() <= 80 {
-        return line.trim_end().to_owned();
+impl PeakRate {
+    /// Describes both rates, for example `4.09 TB/s measured, 85% of the theoretical 4.81 TB/s`.
+    fn describe(&self, unit: &str) -> String {
+        match (self.measured, self.theoretical) {
+            (Some(measured), Some(theoretical)) => format!(
+                "{} measured, {} of the theoretical {}",
+                format_rate(measured, unit),
+                format_percent(Some(measured / theoretical)),
+                format_rate(theoretical, unit)
+            ),
+            (Some(measured), None) => format!("{} measured", format_rate(measured, unit)),
+            (None, Some(theoretical)) => {
+                format!("{} theoretical, not measured", format_rate(theoretical, unit))
+            }
+            (None, None) => "-".to_owned(),
+        }
     }
-    format!("{}…", line.chars().take(79).collect::<String>().trim_end())
 }
 
 #[cfg(test)]
@@ -184,36 +189,38 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_device_in_words() {
-        let about = About {
+    fn report_lists_properties_and_rates_within_80_columns() {
+        let report = DeviceReport {
             label: "cuda:0".into(),
             name: "NVIDIA H200".into(),
             kind: "GPU",
             memory: Some(150_121_545_728),
-            multiprocessors: 132,
+            sm_count: 132,
             clock_hz: Some(1.98e9),
             version: "compute capability 9.0".into(),
             driver: Some("580.65".into()),
-            copy: Figure { measured: Some(4.09e12), theoretical: Some(4.81e12) },
-            f32_flops: Figure { measured: Some(60.2e12), theoretical: None },
-            f64_flops: Figure::default(),
-            fault: None,
+            copy: PeakRate { measured: Some(4.09e12), theoretical: Some(4.81e12) },
+            f32_flops: PeakRate { measured: Some(60.2e12), theoretical: None },
+            f64_flops: PeakRate::default(),
+            error: None,
         };
         assert_eq!(
-            about.lines(),
+            report.lines(),
             [
                 "cuda:0    NVIDIA H200",
                 "  kind            GPU",
                 "  version         compute capability 9.0",
                 "  driver          580.65",
                 "  memory          139.8 GiB",
-                "  multiprocessors 132 at 1980 MHz",
-                "  copy            4.09 TB/s measured, 85% of 4.81 TB/s in theory",
-                "  f32             60.2 TFLOP/s measured, - in theory",
-                "  f64             - measured, - in theory",
+                "  SMs             132 at 1980 MHz",
+                "  copy            4.09 TB/s measured, 85% of the theoretical 4.81 TB/s",
+                "  f32             60.2 TFLOP/s measured",
+                "  f64             -",
             ]
         );
-        let long = About { name: "n".repeat(200), fault: Some("f".repeat(200)), ..about };
+        let opencl = DeviceReport { label: "opencl:0".into(), ..report.clone() };
+        assert_eq!(opencl.lines()[5], "  compute units   132 at 1980 MHz");
+        let long = DeviceReport { name: "n".repeat(200), error: Some("e".repeat(200)), ..report };
         assert!(long.lines().iter().all(|line| line.chars().count() <= 80));
     }
 }

@@ -1,27 +1,27 @@
-//! What a measurement can fail with.
+//! Errors of measurements.
 
 use orrery_device::DeviceError;
 use orrery_io::IoError;
 use thiserror::Error;
 
-/// Why nothing was measured. One line.
+/// Error of a measurement. Its message is one line.
 #[derive(Debug, Error)]
 pub enum LabError {
-    /// From the device.
+    /// A device reported an error.
     #[error(transparent)]
     Device(#[from] DeviceError),
-    /// A file that was to be written.
+    /// A file could not be written.
     #[error(transparent)]
     File(#[from] IoError),
-    /// The operating system refuses a thread.
-    #[error("{threads} threads cannot be started: {word}")]
+    /// The operating system did not start the threads.
+    #[error("cannot start {threads} threads: {cause}")]
     Threads {
-        /// How many were wanted.
+        /// Number of threads requested.
         threads: usize,
-        /// Its word.
-        word: String,
+        /// Message of the thread pool.
+        cause: String,
     },
-    /// There is nowhere to keep what was found.
+    /// There is no folder for the tuning file.
     #[error("no cache folder: expected ORRERY_CACHE_DIR, XDG_CACHE_HOME or HOME to name one")]
     NoCache,
 }

@@ -1,31 +1,34 @@
-//! How fast, how right, and why: ladders (one computation in several ways), benchmarks, the tuner that picks
-//! between strategies, the self-test, and what there is to say of each device.
-//!
-//! This room only measures: what it enumerates and times are strategies of the solvers, each of which a run
-//! could take as well. It prints nothing; the command does.
+//! Measurements of speed and accuracy: ladders (one computation by several kernels, from the
+//! textbook version to the production kernel), benchmarks of solvers and primitives, the tuner that
+//! finds the fastest strategy for a device, the self-test of devices, and the device listing. The
+//! crate only enumerates and times strategies of the solvers, so every strategy measured here can
+//! also be used by a run. It prints nothing: the command line prints the tables and writes the JSON
+//! values that this crate returns. Start with [`ladder::Ladder`], or with [`timing::time_on_host`]
+//! to time a closure.
 
 pub mod bench;
 pub mod devices;
 mod error;
+pub mod format;
 pub mod ladder;
 pub mod sample;
 pub mod selftest;
-pub mod show;
-mod stage;
 pub mod timing;
 pub mod tuning;
+mod workload;
 
 pub use error::LabError;
 
 use orrery_particles::settings::Precision;
 
-/// By the usual count, for a body-body term.
-pub const FLOPS_A_PAIR: f64 = 20.0;
+/// Floating-point operations per body-body interaction, by the count that is usual for N-body codes
+/// (Nyland, Harris & Prins 2007, GPU Gems 3, chapter 31).
+pub const FLOPS_PER_PAIR: f64 = 20.0;
 
-/// The three precisions, narrowest first.
+/// All precisions, narrowest first.
 pub const PRECISIONS: [Precision; 3] = [Precision::Single, Precision::Mixed, Precision::Double];
 
-/// A precision as a case file writes it.
+/// Returns the name that case files use for a precision, for example `mixed`.
 pub fn precision_name(precision: Precision) -> &'static str {
     match precision {
         Precision::Single => "single",
@@ -34,7 +37,8 @@ pub fn precision_name(precision: Precision) -> &'static str {
     }
 }
 
-/// A device to test with. A machine without one tests nothing, and that must be asked for.
+/// Returns the first device of this machine. Panics if there is none, unless the environment
+/// variable `ORRERY_NO_DEVICE_TESTS` is set.
 #[cfg(test)]
 fn test_device() -> Option<orrery_device::Device> {
     let found = orrery_device::Device::list();

@@ -1,4 +1,4 @@
-//! Bodies to measure with, and the right forces on some of them.
+//! Bodies for measurements, and reference forces on a sample of them.
 
 use orrery_model::Vec3s;
 use orrery_model::ic::Plummer;
@@ -6,23 +6,24 @@ use orrery_model::rng::Draws;
 use orrery_particles::accuracy::ForceErrors;
 use orrery_particles::solver::{Problem, reference};
 
-/// Bodies whose forces are compared with the sum over all pairs, and the fewest of them where there are very many bodies.
-const SAMPLE: usize = 1000;
-const FEWEST: usize = 100;
-/// Pairs that the comparison may take, unless the fewest need more: some seconds on 16 cores.
-const PAIRS: usize = 4_000_000_000;
+/// Number of bodies whose forces are compared with the sum over all pairs.
+const MAX_SAMPLE: usize = 1000;
+/// Smallest sample, used for millions of bodies.
+const MIN_SAMPLE: usize = 100;
+/// Pairs that a comparison may compute before the sample is made smaller: a few seconds on 16 cores.
+const MAX_PAIRS: usize = 4_000_000_000;
 
-/// Where the bodies are.
+/// Spatial distribution of the bodies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
-    /// A Plummer sphere.
+    /// Plummer sphere.
     Plummer,
-    /// A uniform unit cube.
+    /// Uniform unit cube.
     Cube,
 }
 
 impl Shape {
-    /// Its name in reports.
+    /// Returns the name used in reports and JSON.
     pub fn name(self) -> &'static str {
         match self {
             Self::Plummer => "plummer",
@@ -30,7 +31,8 @@ impl Shape {
         }
     }
 
-    /// Positions and masses of `n` bodies, of total mass 1; always the same ones.
+    /// Returns positions and masses of `n` bodies with total mass 1. The same `n` always gives the
+    /// same bodies.
     pub fn bodies(self, n: usize) -> (Vec3s, Vec<f64>) {
         let mass = vec![1.0 / n as f64; n];
         let position = match self {
@@ -40,8 +42,8 @@ impl Shape {
             }
             Self::Cube => {
                 let mut position = Vec3s::default();
-                for i in 0..n as u64 {
-                    let mut draws = Draws::new(1, 0, i);
+                for body in 0..n as u64 {
+                    let mut draws = Draws::new(1, 0, body);
                     position.push([draws.uniform(), draws.uniform(), draws.uniform()]);
                 }
                 position
@@ -51,30 +53,41 @@ impl Shape {
     }
 }
 
-/// The right accelerations of a sample.
+/// Reference accelerations of a sample of bodies, summed over all pairs in f64.
 #[derive(Clone, Debug)]
-pub struct Reference {
+pub struct ReferenceForces {
+    /// Indices of the sampled bodies.
     sample: Vec<usize>,
-    right: Vec3s,
+    /// One acceleration per sampled body.
+    expected: Vec3s,
 }
 
-impl Reference {
-    /// Of a thousand bodies, spread evenly; of fewer where there are millions.
-    pub fn of(problem: &Problem) -> Self {
+impl ReferenceForces {
+    /// Computes the accelerations of 1,000 evenly spaced bodies. For millions of bodies the sample
+    /// shrinks to as few as 100.
+    pub fn compute(problem: &Problem) -> Self {
         let n = problem.mass.len();
-        let sample = spread(n, (PAIRS / n.max(1)).clamp(FEWEST, SAMPLE));
-        let right = reference::forces_on(problem, &sample).0;
-        Self { sample, right }
+        let sample = evenly_spaced_indices(n, (MAX_PAIRS / n.max(1)).clamp(MIN_SAMPLE, MAX_SAMPLE));
+        let expected = reference::forces_on(problem, &sample).0;
+        Self { sample, expected }
     }
 
-    /// How far all bodies' accelerations `found` are from it.
-    pub fn errors(&self, found: &Vec3s) -> ForceErrors {
-        ForceErrors::measure(found, &self.sample, &self.right)
+    /// Compares `accelerations`, one per body of the problem, with the reference.
+    pub fn errors(&self, accelerations: &Vec3s) -> ForceErrors {
+        ForceErrors::measure(accelerations, &self.sample, &self.expected)
     }
 }
 
-/// `k` numbers below `n`, evenly spread; all of them where k >= n.
-pub fn spread(n: usize, k: usize) -> Vec<usize> {
-    let k = k.min(n);
-    (0..k).map(|i| (i as u128 * n as u128 / k as u128) as usize).collect()
+/// Returns `count` evenly spaced indices below `n`, or all `n` indices if `count >= n`.
+pub fn evenly_spaced_indices(n: usize, count: usize) -> Vec<usize> {
+    let count = count.min(n);
+    (0..count).map(|i| (i as u128 * n as u128 / count as u128) as usize).collect()
+}
+
+/// Returns 64 random bits for an index (SplitMix64, Steele et al. 2014).
+pub(crate) fn random_bits(index: u64) -> u64 {
+    let mut z = (index + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
 }

@@ -6,7 +6,7 @@ use orrery_device::DeviceChoice;
 use orrery_engine::EngineError;
 use orrery_engine::compute_device::{self, DeviceRequest};
 use orrery_io::{Limits, NpzArray, Snapshot, write_npz_arrays};
-use orrery_lab::sample::spread;
+use orrery_lab::sample::evenly_spaced_indices;
 use orrery_particles::accuracy::ForceErrors;
 use orrery_particles::bodies::forces_on_device;
 use orrery_particles::settings::{GravitySettings, IntegratorChoice};
@@ -127,7 +127,7 @@ pub fn accuracy(
         with_potential: false,
     };
     let (forces, solver) = compute(&problem, &settings, device)?;
-    let sample: Vec<usize> = spread(n, sample);
+    let sample: Vec<usize> = evenly_spaced_indices(n, sample);
     let errors =
         ForceErrors::measure(&forces.acceleration, &sample, &reference::forces_on(&problem, &sample).0);
     say!(

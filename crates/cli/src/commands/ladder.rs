@@ -3,8 +3,8 @@
 use indicatif::ProgressBar;
 use orrery_device::{Device, DeviceKind};
 use orrery_io::write_file_atomically;
-use orrery_lab::ladder::grid::Grid;
-use orrery_lab::ladder::{Ladder as Rungs, direct, figures, hardware, histogram, reduce, tree};
+use orrery_lab::ladder::sweep::Sweep;
+use orrery_lab::ladder::{Ladder as Rungs, direct, hardware_table, histogram, reduce, results_table, tree};
 use orrery_particles::solver::direct::device::DirectDeviceStrategy;
 use serde_json::Value;
 
@@ -50,37 +50,37 @@ pub fn ladder(arguments: &Ladder) -> Result<(), Failure> {
         say!("the rungs of a device are left out: {}", ways_to_a_device());
     }
     if let Some(path) = &arguments.json {
-        write_file_atomically(path, format!("{:#}\n", measured.json()).as_bytes())
+        write_file_atomically(path, format!("{:#}\n", measured.to_json()).as_bytes())
             .map_err(Failure::Output)?;
     }
     match (&arguments.plot, &measured) {
-        (Some(path), Measured::Rungs(rungs)) => Ok(rungs.roofline().write_svg(path)?),
+        (Some(path), LadderResult::Rungs(rungs)) => Ok(rungs.roofline().write_svg(path)?),
         _ => Ok(()),
     }
 }
 
 /// A ladder, or one over a second choice.
-enum Measured {
+enum LadderResult {
     Rungs(Rungs),
-    Grid(Grid),
+    Sweep(Sweep),
 }
 
-impl Measured {
+impl LadderResult {
     fn print(&self) {
         match self {
             Self::Rungs(rungs) => {
-                figures(rungs).iter().for_each(|line| say!("{line}"));
+                results_table(rungs).iter().for_each(|line| say!("{line}"));
                 say!("");
-                hardware(rungs).iter().for_each(|line| say!("{line}"));
+                hardware_table(rungs).iter().for_each(|line| say!("{line}"));
             }
-            Self::Grid(grid) => grid.lines().iter().for_each(|line| say!("{line}")),
+            Self::Sweep(sweep) => sweep.lines().iter().for_each(|line| say!("{line}")),
         }
     }
 
-    fn json(&self) -> Value {
+    fn to_json(&self) -> Value {
         match self {
-            Self::Rungs(rungs) => rungs.json(),
-            Self::Grid(grid) => grid.json(),
+            Self::Rungs(rungs) => rungs.to_json(),
+            Self::Sweep(sweep) => sweep.to_json(),
         }
     }
 }
@@ -90,12 +90,12 @@ fn measure(
     device: Option<&Device>,
     n: usize,
     progress: &mut dyn FnMut(&str),
-) -> Result<Measured, Failure> {
+) -> Result<LadderResult, Failure> {
     Ok(match arguments.name {
-        LadderName::Direct => Measured::Rungs(all_pairs(arguments, device, n, progress)?),
-        LadderName::Tree => Measured::Rungs(tree::measure(device, n, progress)?),
-        LadderName::Reduce => Measured::Grid(reduce::measure(device, n, progress)?),
-        LadderName::Histogram => Measured::Grid(histogram::measure(device, n, progress)?),
+        LadderName::Direct => LadderResult::Rungs(all_pairs(arguments, device, n, progress)?),
+        LadderName::Tree => LadderResult::Rungs(tree::measure_ladder(device, n, progress)?),
+        LadderName::Reduce => LadderResult::Sweep(reduce::measure_ladder(device, n, progress)?),
+        LadderName::Histogram => LadderResult::Sweep(histogram::measure_ladder(device, n, progress)?),
     })
 }
 
@@ -122,10 +122,10 @@ fn all_pairs(
 ) -> Result<Rungs, Failure> {
     let tuning = device.and_then(|device| tune::found(device, arguments.no_tuned));
     let choice = |device: &Device, n, precision| {
-        let entry = tuning.as_ref().and_then(|tuning| tuning.choose(n, precision));
+        let entry = tuning.as_ref().and_then(|tuning| tuning.nearest_entry(n, precision));
         entry.map_or_else(|| DirectDeviceStrategy::default_for(device, n, precision), |entry| entry.strategy)
     };
-    Ok(direct::measure(device, n, &choice, progress)?)
+    Ok(direct::measure_ladder(device, n, &choice, progress)?)
 }
 
 /// What there is besides a GPU.

@@ -1,8 +1,9 @@
 //! `tune`, and what other commands take from it.
 
 use orrery_device::Device;
-use orrery_lab::tuning::{self, Outcome, SIZES, Tuning};
-use orrery_lab::{PRECISIONS, precision_name, show};
+use orrery_lab::format::format_seconds;
+use orrery_lab::tuning::{DEFAULT_SIZES, TuneOutcome, Tuning, tune_device};
+use orrery_lab::{PRECISIONS, precision_name};
 use orrery_particles::settings::Precision;
 use orrery_particles::solver::direct::device::DirectDeviceStrategy;
 
@@ -22,16 +23,16 @@ pub fn tune(arguments: &Tune) -> Result<(), Failure> {
         return Err(Failure::Usage(format!("--device {choice}: {words}")));
     };
     // Before a minute of work: a place to keep it.
-    let path = Tuning::path(&device).ok_or(orrery_lab::LabError::NoCache)?;
-    Tuning::check_folder(&device)?;
+    let path = Tuning::file_path(&device).ok_or(orrery_lab::LabError::NoCache)?;
+    Tuning::check_writable(&device)?;
     found(&device, false);
-    let sizes = if arguments.n.is_empty() { SIZES.to_vec() } else { arguments.n.clone() };
+    let sizes = if arguments.n.is_empty() { DEFAULT_SIZES.to_vec() } else { arguments.n.clone() };
     let precisions = arguments.precision.map_or_else(|| PRECISIONS.to_vec(), |flag| vec![flag.into()]);
     say!("{}", device.title());
     say!("untuned: the default's time over this one; tried: within some seconds a line, compiling");
     say!("counted, so that a second call tries more");
     say!("{:>9} {:>9} {:>9} {:>8} {:>7}  strategy", "bodies", "precision", "time", "untuned", "tried");
-    let tuning = tuning::tune(&device, &sizes, &precisions, &mut print)?;
+    let tuning = tune_device(&device, &sizes, &precisions, &mut print)?;
     if tuning.entries().is_empty() {
         say!("nothing was tuned");
         return Ok(());
@@ -41,21 +42,21 @@ pub fn tune(arguments: &Tune) -> Result<(), Failure> {
     Ok(())
 }
 
-fn print(outcome: &Outcome) {
+fn print(outcome: &TuneOutcome) {
     match outcome {
-        Outcome::Best { entry, tried, all, default_seconds } => {
+        TuneOutcome::Best { entry, tried, available, default_seconds } => {
             say!(
                 "{:>9} {:>9} {:>9} {:>8} {:>7}  {}",
                 entry.n,
                 precision_name(entry.precision),
-                show::seconds(entry.seconds),
+                format_seconds(entry.seconds),
                 format!("{:.2}x", default_seconds / entry.seconds),
-                format!("{tried}/{all}"),
+                format!("{tried}/{available}"),
                 entry.strategy.describe()
             );
         }
-        Outcome::TooLong { n, precision, seconds } => {
-            let (precision, seconds) = (precision_name(*precision), show::seconds(*seconds));
+        TuneOutcome::TooLong { n, precision, seconds } => {
+            let (precision, seconds) = (precision_name(*precision), format_seconds(*seconds));
             say!("{n:>9} {precision:>9} left out, as all above: one evaluation would take {seconds}");
         }
     }
@@ -74,5 +75,5 @@ pub fn found(device: &Device, no_tuned: bool) -> Option<Tuning> {
 
 /// The strategy that a run of `n` bodies takes, where one was found.
 pub fn for_run(device: &Device, n: usize, precision: Precision) -> Option<DirectDeviceStrategy> {
-    found(device, false)?.choose(n, precision).map(|entry| entry.strategy)
+    found(device, false)?.nearest_entry(n, precision).map(|entry| entry.strategy)
 }

@@ -1,4 +1,4 @@
-//! The solvers on the processor.
+//! Benchmarks of the solvers on the CPU.
 
 use orrery_model::Vec3s;
 use orrery_particles::settings::{Acceptance, Precision};
@@ -6,13 +6,13 @@ use orrery_particles::simd::{InstructionSet, peak};
 use orrery_particles::solver::{Problem, direct, tree};
 use serde_json::json;
 
-use super::{FLOPS_A_CELL, Measurement, TreeFigures};
-use crate::FLOPS_A_PAIR;
-use crate::sample::{Reference, Shape};
-use crate::timing::on_host;
+use super::{FLOPS_PER_CELL, Measurement, TreeFigures};
+use crate::FLOPS_PER_PAIR;
+use crate::sample::{ReferenceForces, Shape};
+use crate::timing::time_on_host;
 
-/// All pairs.
-pub fn all_pairs(
+/// Measures the direct solver.
+pub fn bench_direct(
     set: InstructionSet,
     precision: Precision,
     position: &Vec3s,
@@ -23,7 +23,7 @@ pub fn all_pairs(
     let problem = Problem { position, mass, g: 1.0, eps: 0.01, with_potential: false };
     let strategy = direct::DirectCpuStrategy::new(precision, set);
     let forces = direct::forces(&problem, &strategy);
-    let times = on_host(repeats, || drop(direct::forces(&problem, &strategy)));
+    let times = time_on_host(repeats, || drop(direct::forces(&problem, &strategy)));
     let rate = (n as f64).powi(2) / times.median();
     Measurement {
         case: "direct",
@@ -34,17 +34,17 @@ pub fn all_pairs(
         }),
         rate,
         unit: "interactions/s",
-        flops: FLOPS_A_PAIR * rate,
+        flops: FLOPS_PER_PAIR * rate,
         measured_peak: peak::flops_per_second(set, precision),
         theoretical_peak: None,
-        errors: Reference::of(&problem).errors(&forces.acceleration),
+        errors: ReferenceForces::compute(&problem).errors(&forces.acceleration),
         tree: None,
         times,
     }
 }
 
-/// The tree, its build included.
-pub fn barnes_hut(
+/// Measures the tree solver, including the tree build.
+pub fn bench_tree(
     set: InstructionSet,
     precision: Precision,
     acceptance: Acceptance,
@@ -54,25 +54,25 @@ pub fn barnes_hut(
 ) -> Measurement {
     let n = problem.mass.len();
     let strategy = tree::TreeCpuStrategy { acceptance, ..tree::TreeCpuStrategy::new(precision, set) };
-    // As in a run: the relative acceptance knows the accelerations of the step before.
+    // As in a run, the relative criterion uses the accelerations of the previous step.
     let previous = tree::forces(problem, &strategy, None).0.acceleration;
     let (forces, mut report) = tree::forces(problem, &strategy, Some(&previous));
-    let times = on_host(repeats, || report = tree::forces(problem, &strategy, Some(&previous)).1);
-    let flops = FLOPS_A_PAIR * report.body_terms as f64 + FLOPS_A_CELL * report.cell_terms as f64;
+    let times = time_on_host(repeats, || report = tree::forces(problem, &strategy, Some(&previous)).1);
+    let flop_count = FLOPS_PER_PAIR * report.body_terms as f64 + FLOPS_PER_CELL * report.cell_terms as f64;
     Measurement {
         case: "tree",
         n,
         precision,
         strategy: json!({
-            "name": "tree", "acceptance": describe(&acceptance), "leaf_size": strategy.leaf_size,
+            "name": "tree", "acceptance": describe_acceptance(&acceptance), "leaf_size": strategy.leaf_size,
             "group_size": strategy.group_size, "instruction_set": set.name(), "bodies": shape.name(),
         }),
         rate: n as f64 / times.median(),
         unit: "bodies/s",
-        flops: flops / times.median(),
+        flops: flop_count / times.median(),
         measured_peak: peak::flops_per_second(set, precision),
         theoretical_peak: None,
-        errors: Reference::of(problem).errors(&forces.acceleration),
+        errors: ReferenceForces::compute(problem).errors(&forces.acceleration),
         tree: Some(TreeFigures {
             build_secs: report.build_secs,
             walk_secs: report.walk_secs,
@@ -85,32 +85,33 @@ pub fn barnes_hut(
     }
 }
 
-/// An acceptance in words.
-pub fn describe(acceptance: &Acceptance) -> String {
+/// Describes an acceptance criterion, for example as `theta 0.5`.
+pub fn describe_acceptance(acceptance: &Acceptance) -> String {
     match acceptance {
         Acceptance::Geometric { theta } => format!("theta {theta}"),
         Acceptance::Relative { alpha, .. } => format!("relative {alpha:.4}"),
     }
 }
 
-/// The largest tolerance of the relative acceptance whose rms error stays below `target`, to 5%.
-pub fn acceptance_for(
+/// Finds the largest tolerance of the relative criterion, to 5%, whose rms force error is at most
+/// `target_rms`.
+pub fn acceptance_for_rms(
     problem: &Problem,
     precision: Precision,
     set: InstructionSet,
-    target: f64,
+    target_rms: f64,
 ) -> Acceptance {
-    let with = |alpha| tree::TreeCpuStrategy {
+    let strategy_for = |alpha| tree::TreeCpuStrategy {
         acceptance: Acceptance::Relative { alpha, theta: 0.6 },
         ..tree::TreeCpuStrategy::new(precision, set)
     };
-    let previous = tree::forces(problem, &with(0.01), None).0.acceleration;
-    let right = Reference::of(problem);
+    let previous = tree::forces(problem, &strategy_for(0.01), None).0.acceleration;
+    let reference = ReferenceForces::compute(problem);
     let (mut low, mut high) = (1e-5f64, 0.3f64);
     while high / low > 1.05 {
         let middle = (low * high).sqrt();
-        let found = tree::forces(problem, &with(middle), Some(&previous)).0.acceleration;
-        if right.errors(&found).rms <= target { low = middle } else { high = middle }
+        let accelerations = tree::forces(problem, &strategy_for(middle), Some(&previous)).0.acceleration;
+        if reference.errors(&accelerations).rms <= target_rms { low = middle } else { high = middle }
     }
     Acceptance::Relative { alpha: low, theta: 0.6 }
 }

@@ -1,7 +1,7 @@
-//! How fast the solvers are, against what the machine could do, and how right.
+//! Benchmarks of the solvers and the primitives: speed, share of the machine's peak, and accuracy.
 
 pub mod cpu;
-pub mod device;
+pub mod direct;
 pub mod primitives;
 pub mod tree;
 
@@ -12,84 +12,85 @@ use serde_json::{Value, json};
 use crate::precision_name;
 use crate::timing::Times;
 
-/// A cell-body term with quadrupoles: 3 for the difference, 6 for ρ², 1 root, 18 for M d and d M d, 15 for the
-/// weights, 12 for the sums.
-pub const FLOPS_A_CELL: f64 = 55.0;
+/// Floating-point operations of a cell-body term with quadrupoles: 3 for the difference, 6 for ρ²,
+/// 1 for the reciprocal square root, 18 for M d and d M d, 15 for the weights, 12 for the sums.
+pub const FLOPS_PER_CELL: f64 = 55.0;
 
-/// One solver at one size.
+/// Benchmark result of one solver at one problem size.
 #[derive(Clone, Debug)]
 pub struct Measurement {
-    /// The solver.
+    /// Name of the solver: `direct` or `tree`.
     pub case: &'static str,
     /// Number of bodies.
     pub n: usize,
-    /// The arithmetic.
+    /// Precision of the arithmetic.
     pub precision: Precision,
-    /// How it was computed.
+    /// Strategy of the solver, as JSON.
     pub strategy: Value,
-    /// Of one force evaluation.
+    /// Times of one force evaluation.
     pub times: Times,
-    /// Work a second, at the median.
+    /// Rate at the median time.
     pub rate: f64,
-    /// What the rate counts.
+    /// Unit of the rate, for example `bodies/s`.
     pub unit: &'static str,
-    /// Operations a second by the usual counts.
+    /// Floating-point operations per second, by the conventional operation counts.
     pub flops: f64,
-    /// Operations a second that this machine reached on registers alone.
+    /// Operations per second that this machine reaches in a loop on registers.
     pub measured_peak: f64,
-    /// The same by the data sheet, where it is known.
+    /// Operations per second from the data sheet, if known.
     pub theoretical_peak: Option<f64>,
-    /// Against the sum over all pairs in f64.
+    /// Errors of the accelerations, compared with the sum over all pairs in f64.
     pub errors: ForceErrors,
-    /// What a tree did.
+    /// Details of the tree solver.
     pub tree: Option<TreeFigures>,
 }
 
-/// Where a tree's time went, how much it summed, and what it took.
+/// Stage times, interaction counts and memory of a tree evaluation.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct TreeFigures {
-    /// Until the cells are there; with their moments where those are not timed apart.
+    /// Time to build the cells. Includes the moments if `moments_secs` is `None`.
     pub build_secs: f64,
-    /// The moments.
+    /// Time to compute the moments, if timed separately.
     pub moments_secs: Option<f64>,
-    /// Walk and sums.
+    /// Time of the walk and the sums.
     pub walk_secs: f64,
-    /// Cells, leaves included.
+    /// Number of cells, including leaves.
     pub cells: Option<u64>,
-    /// Groups that walked.
+    /// Number of groups of bodies that walk the tree together.
     pub groups: Option<u64>,
-    /// Body-body terms, all targets together.
+    /// Number of body-body terms of all targets.
     pub body_terms: u64,
-    /// Cell-body terms, all targets together.
+    /// Number of cell-body terms of all targets.
     pub cell_terms: u64,
-    /// Most terms of one target.
+    /// Largest number of terms of one target.
     pub most_terms: Option<u64>,
-    /// Memory beyond the bodies.
+    /// Bytes of memory in addition to the bodies.
     pub bytes: u64,
 }
 
 impl TreeFigures {
-    fn json(&self, n: usize) -> Value {
-        let a_body = |all: u64| all as f64 / n as f64;
+    fn to_json(self, n: usize) -> Value {
+        let per_body = |total: u64| total as f64 / n as f64;
         json!({
             "build_seconds": self.build_secs, "moments_seconds": self.moments_secs,
             "walk_seconds": self.walk_secs, "cells": self.cells, "groups": self.groups,
             "body_terms": self.body_terms, "cell_terms": self.cell_terms,
-            "body_terms_per_body": a_body(self.body_terms), "cell_terms_per_body": a_body(self.cell_terms),
-            "most_terms": self.most_terms, "bytes": self.bytes, "bytes_per_body": a_body(self.bytes),
+            "body_terms_per_body": per_body(self.body_terms),
+            "cell_terms_per_body": per_body(self.cell_terms), "max_terms_per_body": self.most_terms,
+            "bytes": self.bytes, "bytes_per_body": per_body(self.bytes),
         })
     }
 }
 
 impl Measurement {
-    /// The theoretical peak where there is one, else the measured.
+    /// Returns the theoretical peak, or the measured one if the theoretical is unknown.
     pub fn peak(&self) -> f64 {
         self.theoretical_peak.unwrap_or(self.measured_peak)
     }
 
-    /// As an object for files.
-    pub fn json(&self) -> Value {
-        let tree = self.tree.map(|tree| tree.json(self.n));
+    /// Returns the result as a JSON object.
+    pub fn to_json(&self) -> Value {
+        let tree = self.tree.map(|tree| tree.to_json(self.n));
         let ForceErrors { median, p99, max, rms, .. } = self.errors;
         json!({
             "case": self.case, "n": self.n, "precision": precision_name(self.precision),

@@ -1,4 +1,4 @@
-//! The ladder of all-pairs gravity.
+//! Ladder of all-pairs gravity.
 
 use std::collections::HashMap;
 
@@ -9,136 +9,142 @@ use orrery_particles::solver::direct::device::{DirectDeviceStrategy, DirectKerne
 use orrery_particles::solver::direct::rungs::{Rung, RungKind, Threads, rungs};
 use orrery_particles::solver::{Problem, direct};
 
-use super::peaks::{ONE_SECONDS, Peaks, pool, repeats};
-use super::{Ladder, Measured, Unit};
-use crate::sample::{Reference, Shape};
-use crate::stage::DeviceWorkload;
-use crate::timing::{self, Times, affordable};
-use crate::{FLOPS_A_PAIR, LabError};
+use super::peaks::{MAX_RUN_SECONDS, Peaks, build_thread_pool, repeat_count};
+use super::{Ladder, RateUnit, RungResult};
+use crate::sample::{ReferenceForces, Shape};
+use crate::timing::{self, Times, largest_affordable_size};
+use crate::workload::DeviceWorkload;
+use crate::{FLOPS_PER_PAIR, LabError};
 
-/// Measures every rung that `device` (and the processor) has. `choice` gives the strategy that a run would
-/// take; `progress` hears each rung's name before it is measured.
-pub fn measure(
+/// Measures every rung of the CPU and of `device`. `run_strategy` returns the strategy that a run
+/// would use. Calls `progress` with the name of each rung before it is measured.
+pub fn measure_ladder(
     device: Option<&Device>,
     n: usize,
-    choice: &dyn Fn(&Device, usize, Precision) -> DirectDeviceStrategy,
+    run_strategy: &dyn Fn(&Device, usize, Precision) -> DirectDeviceStrategy,
     progress: &mut dyn FnMut(&str),
 ) -> Result<Ladder, LabError> {
-    let mut bench = RungTimer { peaks: Peaks::measure(device)?, references: HashMap::new() };
+    let mut timer = RungTimer { peaks: Peaks::measure(device)?, references: HashMap::new() };
     let mut ladder = Ladder {
         title: "all-pairs gravity".to_owned(),
         device: device.map_or_else(crate::devices::cpu_name, |device| device.title()),
         n,
-        counted: "bodies",
-        unit: Unit::Interactions,
-        flops_per_unit: Some(FLOPS_A_PAIR),
+        size_unit: "bodies",
+        unit: RateUnit::Interactions,
+        flops_per_unit: Some(FLOPS_PER_PAIR),
         remarks: &[],
-        roofs: bench.peaks.roofs,
+        roofs: timer.peaks.roofs,
         rungs: Vec::new(),
     };
     for rung in rungs(device) {
         progress(rung.name);
-        let measured = match (rung.kind, device) {
-            (RungKind::Cpu(strategy, threads), _) => bench.on_cpu(&rung, &strategy, threads, n)?,
-            (RungKind::Device(strategy), Some(device)) => bench.on_device(&rung, device, &strategy, n)?,
+        let result = match (rung.kind, device) {
+            (RungKind::Cpu(strategy, threads), _) => timer.measure_on_cpu(&rung, &strategy, threads, n)?,
+            (RungKind::Device(strategy), Some(device)) => {
+                timer.measure_on_device(&rung, device, &strategy, n)?
+            }
             (RungKind::Default, Some(device)) => {
-                let strategy = choice(device, n, rung.precision);
-                Measured { note: strategy.describe(), ..bench.on_device(&rung, device, &strategy, n)? }
+                let strategy = run_strategy(device, n, rung.precision);
+                let result = timer.measure_on_device(&rung, device, &strategy, n)?;
+                RungResult { note: strategy.describe(), ..result }
             }
             (RungKind::Device(_) | RungKind::Default, None) => continue,
         };
-        ladder.push(measured);
+        ladder.add_rung(result);
     }
     Ok(ladder)
 }
 
-/// What rungs share: the peaks, and right forces for each size that was measured.
+/// Peaks, and the reference forces for each problem size measured so far.
 struct RungTimer {
     peaks: Peaks,
-    references: HashMap<usize, Reference>,
+    references: HashMap<usize, ReferenceForces>,
 }
 
 impl RungTimer {
-    fn on_cpu(
+    fn measure_on_cpu(
         &mut self,
         rung: &Rung,
         strategy: &direct::DirectCpuStrategy,
         threads: Threads,
         n: usize,
-    ) -> Result<Measured, LabError> {
-        let pool = pool(threads)?;
-        let try_one = |n: usize| {
+    ) -> Result<RungResult, LabError> {
+        let pool = build_thread_pool(threads)?;
+        let time_size = |n: usize| {
             let (position, mass) = Shape::Plummer.bodies(n);
-            let problem = problem(&position, &mass);
-            let times = pool.install(|| timing::on_host(1, || drop(direct::forces(&problem, strategy))));
+            let problem = gravity_problem(&position, &mass);
+            let times = pool.install(|| timing::time_on_host(1, || drop(direct::forces(&problem, strategy))));
             Ok::<_, LabError>(times.median())
         };
-        let (n, once) = affordable(n, ONE_SECONDS, try_one)?;
+        let (n, run_seconds) = largest_affordable_size(n, MAX_RUN_SECONDS, time_size)?;
         let (position, mass) = Shape::Plummer.bodies(n);
-        let problem = problem(&position, &mass);
-        let mut found = Vec3s::default();
+        let problem = gravity_problem(&position, &mass);
+        let mut accelerations = Vec3s::default();
         let times = pool.install(|| {
-            timing::on_host(repeats(once), || found = direct::forces(&problem, strategy).acceleration)
+            timing::time_on_host(repeat_count(run_seconds), || {
+                accelerations = direct::forces(&problem, strategy).acceleration;
+            })
         });
-        let peak = self.peaks.of_cpu(rung.precision);
-        let error = self.error(&problem, &found);
+        let peak = self.peaks.cpu_peak(rung.precision);
+        let error = self.median_error(&problem, &accelerations);
         // Positions and masses are read as f64, once for each block of targets.
-        let bytes = 32.0 / strategy.block as f64;
-        Ok(measured(rung, n, &times, Some(peak), bytes, error))
+        let bytes_per_pair = 32.0 / strategy.block as f64;
+        Ok(rung_result(rung, n, &times, Some(peak), bytes_per_pair, error))
     }
 
-    fn on_device(
+    fn measure_on_device(
         &mut self,
         rung: &Rung,
         device: &Device,
         strategy: &DirectDeviceStrategy,
         n: usize,
-    ) -> Result<Measured, LabError> {
-        let try_one = |n: usize| {
-            let stage = DeviceWorkload::new(device, n)?;
-            Ok::<_, LabError>(stage.once(&mut stage.solver(*strategy)?)?)
+    ) -> Result<RungResult, LabError> {
+        let time_size = |n: usize| {
+            let workload = DeviceWorkload::for_direct(device, n)?;
+            Ok::<_, LabError>(workload.time_once(&mut workload.new_solver(*strategy)?)?)
         };
-        let (n, once) = affordable(n, ONE_SECONDS, try_one)?;
-        let stage = DeviceWorkload::new(device, n)?;
-        let mut solver = stage.solver(*strategy)?;
-        stage.once(&mut solver)?;
-        let times = stage.times(&mut solver, repeats(once), once)?;
-        let error = self.error(&stage.problem(), &stage.accelerations()?);
-        let peak = self.peaks.of_device(rung.precision);
-        let (kernel, group) = solver.main_kernel().expect("it has run");
+        let (n, run_seconds) = largest_affordable_size(n, MAX_RUN_SECONDS, time_size)?;
+        let workload = DeviceWorkload::for_direct(device, n)?;
+        let mut solver = workload.new_solver(*strategy)?;
+        workload.time_once(&mut solver)?;
+        let times = workload.time_repeats(&mut solver, repeat_count(run_seconds), run_seconds)?;
+        let error = self.median_error(&workload.problem(), &workload.accelerations()?);
+        let peak = self.peaks.device_peak(rung.precision);
+        let (kernel, block) = solver.main_kernel().expect("the solver has run");
         let resources = kernel.resources();
-        let measured = measured(rung, n, &times, peak, bytes_per_pair(strategy), error);
-        Ok(Measured {
+        let result = rung_result(rung, n, &times, peak, bytes_per_pair(strategy), error);
+        Ok(RungResult {
             registers: resources.registers,
             shared_bytes: Some(resources.shared_bytes),
-            occupancy: kernel.occupancy(group),
-            ..measured
+            occupancy: kernel.occupancy(block),
+            ..result
         })
     }
 
-    /// The median relative error; none where there is but one body.
-    fn error(&mut self, problem: &Problem, found: &Vec3s) -> Option<f64> {
+    /// Returns the median relative error of the accelerations, or `None` for a single body.
+    fn median_error(&mut self, problem: &Problem, accelerations: &Vec3s) -> Option<f64> {
         let n = problem.mass.len();
-        let reference = self.references.entry(n).or_insert_with(|| Reference::of(problem));
-        (n > 1).then(|| reference.errors(found).median)
+        let reference = self.references.entry(n).or_insert_with(|| ReferenceForces::compute(problem));
+        (n > 1).then(|| reference.errors(accelerations).median)
     }
 }
 
-fn problem<'a>(position: &'a Vec3s, mass: &'a [f64]) -> Problem<'a> {
+/// Returns the same problem as [`DeviceWorkload::for_direct`].
+fn gravity_problem<'a>(position: &'a Vec3s, mass: &'a [f64]) -> Problem<'a> {
     Problem { position, mass, g: 1.0, eps: 0.01, with_potential: false }
 }
 
-fn measured(
+fn rung_result(
     rung: &Rung,
     n: usize,
     times: &Times,
     peak: Option<f64>,
     bytes_per_pair: f64,
     error: Option<f64>,
-) -> Measured {
+) -> RungResult {
     let rate = (n as f64).powi(2) / times.median();
-    let flops = FLOPS_A_PAIR * rate;
-    Measured {
+    let flops = FLOPS_PER_PAIR * rate;
+    RungResult {
         name: rung.name.to_owned(),
         n,
         seconds: times.median(),
@@ -146,21 +152,21 @@ fn measured(
         rate,
         flops: Some(flops),
         share_of_peak: peak.map(|peak| flops / peak),
-        intensity: Some(FLOPS_A_PAIR / bytes_per_pair),
+        intensity: Some(FLOPS_PER_PAIR / bytes_per_pair),
         error,
         note: rung.note.to_owned(),
         course: rung.course,
-        ..Measured::default()
+        ..RungResult::default()
     }
 }
 
-/// Bytes that a thread asks of the device's memory for each pair: a whole source where each thread reads for
-/// itself, a share of it where a group reads a tile together for all of its targets.
+/// Returns the bytes per pair that a thread requests from device memory. A kernel without tiles
+/// requests a whole source per pair. With tiles, a block loads each source once for all its targets.
 fn bytes_per_pair(strategy: &DirectDeviceStrategy) -> f64 {
-    // Tiles are read as the f64 of the state.
+    // The tiled kernel reads the f64 columns of the state.
     let is_wide = strategy.precision == Precision::Double || strategy.form == DirectKernel::Tiled;
-    let source = if is_wide { 32.0 } else { 16.0 };
-    let alone = matches!(
+    let bytes_per_source = if is_wide { 32.0 } else { 16.0 };
+    let has_no_tiles = matches!(
         strategy.form,
         DirectKernel::OneThread
             | DirectKernel::Structs
@@ -169,5 +175,9 @@ fn bytes_per_pair(strategy: &DirectDeviceStrategy) -> f64 {
             | DirectKernel::Rsqrt
             | DirectKernel::TwoLoops
     );
-    if alone { source } else { source / (f64::from(strategy.block) * f64::from(strategy.targets)) }
+    if has_no_tiles {
+        bytes_per_source
+    } else {
+        bytes_per_source / (f64::from(strategy.block) * f64::from(strategy.targets))
+    }
 }

@@ -1,30 +1,36 @@
-//! The ladder of histograms: bytes in 256 bins, when they are random and when they are all the same.
+//! Ladder of histograms: bytes in 256 bins, for random and for equal bytes.
 
 use orrery_device::{Buffer, Device, DeviceError, ceiling};
 use orrery_primitives::histogram::rungs::{RungHistogram, rungs};
 use orrery_primitives::histogram::{BYTE_BINS, histogram_on_cpu, histogram_reference};
 use rayon::prelude::*;
 
-use super::grid::{Grid, Judged, Row};
 use super::peaks::{rate_on_cpu, rate_on_device};
+use super::sweep::{ComparedColumn, Sweep, SweepRung};
 use crate::LabError;
+use crate::sample::random_bits;
 
-/// Kinds of bytes. Those that are all the same want one counter all the time.
-const KINDS: [&str; 2] = ["random", "equal"];
+/// Inputs of the histogram. Equal bytes all increment the same counter.
+const INPUTS: [&str; 2] = ["random", "equal"];
 
-/// Measures every rung that `device` has, after the processor's; `progress` hears each rung's name before it is measured.
-pub fn measure(device: Option<&Device>, n: usize, progress: &mut dyn FnMut(&str)) -> Result<Grid, LabError> {
-    let random: Vec<u8> = (0..n as u64).into_par_iter().map(mixed).collect();
+/// Measures the CPU versions and every rung of `device`. Calls `progress` with the name of each rung
+/// before it is measured.
+pub fn measure_ladder(
+    device: Option<&Device>,
+    n: usize,
+    progress: &mut dyn FnMut(&str),
+) -> Result<Sweep, LabError> {
+    let random: Vec<u8> = (0..n as u64).into_par_iter().map(|index| random_bits(index) as u8).collect();
     let bytes = n as f64;
     progress("CPU");
-    let mut grid = Grid {
+    let mut sweep = Sweep {
         title: "histogram of 256 bins".to_owned(),
         device: device.map_or_else(crate::devices::cpu_name, |device| device.title()),
         n,
-        counted: "bytes",
-        over: "kind of bytes",
-        columns: KINDS.map(str::to_owned).to_vec(),
-        judged: Judged::ByFirst,
+        size_unit: "bytes",
+        parameter: "input",
+        columns: INPUTS.map(str::to_owned).to_vec(),
+        compared: ComparedColumn::First,
         copy: None,
         on_cpu: vec![
             ("CPU, one thread", rate_on_cpu(bytes, || histogram_reference(&random))),
@@ -32,26 +38,18 @@ pub fn measure(device: Option<&Device>, n: usize, progress: &mut dyn FnMut(&str)
         ],
         rungs: Vec::new(),
     };
-    let Some(device) = device else { return Ok(grid) };
-    grid.copy = Some(ceiling::measure(device)?.copy_bytes_per_s);
-    let kinds = [device.upload(&random)?, device.zeros(n)?];
-    let to = device.zeros(BYTE_BINS)?;
+    let Some(device) = device else { return Ok(sweep) };
+    sweep.copy = Some(ceiling::measure(device)?.copy_bytes_per_s);
+    let inputs = [device.upload(&random)?, device.zeros(n)?];
+    let counts = device.zeros(BYTE_BINS)?;
     for rung in rungs() {
         progress(rung.name);
-        let rate = |from: &Buffer<u8>| -> Result<Option<f64>, DeviceError> {
+        let measure_rate = |input: &Buffer<u8>| -> Result<Option<f64>, DeviceError> {
             let histogram = RungHistogram::new(device, rung.variant)?;
-            rate_on_device(device, bytes, || histogram.queue(from, &to)).map(Some)
+            rate_on_device(device, bytes, || histogram.queue(input, &counts)).map(Some)
         };
-        let rates = kinds.iter().map(rate).collect::<Result<_, _>>()?;
-        grid.rungs.push(Row { name: rung.name, rates, course: None, note: rung.note });
+        let rates = inputs.iter().map(measure_rate).collect::<Result<_, _>>()?;
+        sweep.rungs.push(SweepRung { name: rung.name, rates, course: None, note: rung.note });
     }
-    Ok(grid)
-}
-
-/// A byte that has nothing to do with its neighbours' (Steele et al. 2014, SplitMix64).
-fn mixed(index: u64) -> u8 {
-    let mut z = (index + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    (z ^ (z >> 31)) as u8
+    Ok(sweep)
 }

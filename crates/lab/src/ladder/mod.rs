@@ -1,42 +1,43 @@
-//! A ladder: one computation done in several ways, from the naive first to the production kernel.
+//! Ladders: one computation by several kernels, from the textbook version to the production kernel.
 //!
-//! Every rung is a strategy that the tests cover; a ladder only times them. Its form is the same for all
-//! computations, so that tables, JSON and plots need to be written once: a rate in the ladder's own unit, and
-//! flops where the computation has a usual count of them.
+//! Every rung is a strategy that the tests cover. A ladder only times them. All ladders have the same
+//! structure, so tables, JSON and plots are written once: a rate in the ladder's unit, and FLOP/s for
+//! computations with a conventional operation count. A [`sweep::Sweep`] is a ladder whose rungs are
+//! measured for several values of a parameter, such as the block size.
 
 pub mod direct;
-pub mod grid;
 pub mod histogram;
 mod peaks;
 pub mod reduce;
 mod roofline;
+pub mod sweep;
 mod table;
 pub mod tree;
 
 use serde::Serialize;
 
-pub use table::{figures, hardware};
+pub use table::{hardware_table, results_table};
 
-/// What a rate counts, each a second.
+/// Unit of a rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub enum Unit {
-    /// Pairs of bodies.
+pub enum RateUnit {
+    /// Pairs of bodies per second.
     #[serde(rename = "interactions/s")]
     Interactions,
-    /// Bodies whose forces are computed.
+    /// Bodies per second whose forces are computed.
     #[serde(rename = "bodies/s")]
     Bodies,
-    /// Bytes moved.
+    /// Bytes moved per second.
     #[serde(rename = "bytes/s")]
     Bytes,
-    /// Elements or grid points.
+    /// Elements or grid points per second.
     #[serde(rename = "elements/s")]
     Elements,
 }
 
-impl Unit {
-    /// Over the column of rates, and how many it counts by.
-    fn heading(self) -> (&'static str, f64) {
+impl RateUnit {
+    /// Returns the heading of the table column, and the factor that its prefix stands for.
+    fn column_heading(self) -> (&'static str, f64) {
         match self {
             Self::Interactions => ("Gpair/s", 1e9),
             Self::Bodies => ("Mbody/s", 1e6),
@@ -44,92 +45,127 @@ impl Unit {
             Self::Elements => ("Gelem/s", 1e9),
         }
     }
+
+    /// Returns the name of one counted item, for example `pair`.
+    fn item_name(self) -> &'static str {
+        match self {
+            Self::Interactions => "pair",
+            Self::Bodies => "body",
+            Self::Bytes => "byte",
+            Self::Elements => "element",
+        }
+    }
 }
 
-/// What the hardware could do: measured here, and by its data sheet where that is known.
+/// Roofs of the roofline model: peak rates of the device, measured and from the data sheet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Roofs {
-    /// Copied bytes a second, read and write both counted.
+    /// Measured bytes per second of a copy, reads and writes both counted.
     pub bandwidth: Option<f64>,
-    /// f32 operations a second.
+    /// Measured f32 operations per second.
     pub flops: Option<f64>,
-    /// The bandwidth's theoretical figure.
+    /// Theoretical bytes per second.
     pub theoretical_bandwidth: Option<f64>,
-    /// The operations' theoretical figure.
+    /// Theoretical f32 operations per second.
     pub theoretical_flops: Option<f64>,
 }
 
-/// A computation's rungs on one device, in order.
+/// Results of all rungs of a computation on one device, in order.
+///
+/// ```
+/// use orrery_lab::ladder::{Ladder, RateUnit, Roofs, RungResult, results_table};
+///
+/// let mut ladder = Ladder {
+///     title: "all-pairs gravity".into(),
+///     device: "cpu".into(),
+///     n: 4096,
+///     size_unit: "bodies",
+///     unit: RateUnit::Interactions,
+///     flops_per_unit: Some(20.0),
+///     remarks: &[],
+///     roofs: Roofs::default(),
+///     rungs: Vec::new(),
+/// };
+/// for (name, rate) in [("scalar", 2e8), ("SIMD", 3e9)] {
+///     let seconds = 4096.0 * 4096.0 / rate;
+///     let rung = RungResult { name: name.into(), n: 4096, seconds, rate, ..RungResult::default() };
+///     ladder.add_rung(rung);
+/// }
+/// assert_eq!(ladder.rungs[1].gain, 15.0);
+/// assert!(results_table(&ladder).iter().any(|line| line.contains("SIMD")));
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Ladder {
-    /// What is computed.
+    /// Name of the computation.
     pub title: String,
-    /// Where: label and name.
+    /// Label and name of the device.
     pub device: String,
-    /// Size of the problem.
+    /// Problem size.
     pub n: usize,
-    /// What `n` counts.
-    pub counted: &'static str,
-    /// What the rates count.
-    pub unit: Unit,
-    /// Operations that one pair (or byte, or element) counts for; absent where only movement counts.
+    /// Plural noun for the items that `n` counts, for example `bodies`.
+    pub size_unit: &'static str,
+    /// Unit of the rates.
+    pub unit: RateUnit,
+    /// Floating-point operations per counted item (pair, byte or element). `None` if the computation
+    /// only moves data.
     pub flops_per_unit: Option<f64>,
-    /// What else a reader of the table should know, a line each.
+    /// Remarks printed below the table's heading, one line each.
     pub remarks: &'static [&'static str],
-    /// The device's roofs.
+    /// Roofs of the device.
     pub roofs: Roofs,
-    /// The rungs.
-    pub rungs: Vec<Measured>,
+    /// Results of the rungs.
+    pub rungs: Vec<RungResult>,
 }
 
-/// One rung as measured.
+/// Measured result of one rung.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Measured {
-    /// Its name.
+pub struct RungResult {
+    /// Name of the rung.
     pub name: String,
-    /// Size it was measured with: less than the ladder's where that would have taken too long.
+    /// Problem size of the measurement. It is smaller than the ladder's if that would take too long.
     pub n: usize,
-    /// Median time.
+    /// Median time of one run.
     pub seconds: f64,
-    /// Runs that the median is of.
+    /// Number of timed runs.
     pub repeats: usize,
-    /// Work a second, at the median; its unit stands with the ladder and, in JSON, with each rung.
+    /// Rate at the median time, in the ladder's unit. In JSON the unit is repeated in each rung.
     pub rate: f64,
-    /// Operations a second by the ladder's convention.
+    /// Floating-point operations per second, by the ladder's operation count.
     pub flops: Option<f64>,
-    /// Of the hardware's peak for this rung's arithmetic. Not clamped: beating the model is a finding about it.
+    /// Fraction of the hardware's peak for this rung's precision. It is not clamped: a value above 1
+    /// shows that the model does not fit, for example that the operation count is too high.
     pub share_of_peak: Option<f64>,
-    /// Operations a byte that threads ask of the device's memory: the rung's place on the roofline.
+    /// Arithmetic intensity: operations per byte that threads request from device memory.
     pub intensity: Option<f64>,
-    /// Times the rate of the rung before.
+    /// Rate relative to the previous rung.
     pub gain: f64,
-    /// Times the rate of the first rung.
+    /// Rate relative to the first rung.
     pub total_gain: f64,
-    /// Registers a thread.
+    /// Registers per thread.
     pub registers: Option<u32>,
-    /// Shared (local) memory a group, bytes.
+    /// Bytes of shared memory per block.
     pub shared_bytes: Option<u32>,
-    /// Share of a multiprocessor's threads that are resident.
+    /// Fraction of an SM's thread slots that resident blocks fill.
     pub occupancy: Option<f64>,
-    /// Median relative error against the plain sum in f64.
+    /// Median relative error of the accelerations, compared with the sum over all pairs in f64.
     pub error: Option<f64>,
-    /// What a reader should know of this rung.
+    /// Remark for readers of the table.
     pub note: String,
-    /// The gain that the ladder's source reports for its own three GPUs.
+    /// Gains that the course reports for this rung on its three GPUs.
     pub course: Option<[f64; 3]>,
 }
 
 impl Ladder {
-    /// Adds a rung; its gains follow from those before it.
-    pub fn push(&mut self, mut rung: Measured) {
-        let over = |other: Option<&Measured>| other.map_or(1.0, |other| rung.rate / other.rate);
-        let gains = (over(self.rungs.last()), over(self.rungs.first()));
+    /// Adds a rung and sets its gains relative to the previous and the first rung.
+    pub fn add_rung(&mut self, mut rung: RungResult) {
+        let gain_over = |other: Option<&RungResult>| other.map_or(1.0, |other| rung.rate / other.rate);
+        let gains = (gain_over(self.rungs.last()), gain_over(self.rungs.first()));
         (rung.gain, rung.total_gain) = gains;
         self.rungs.push(rung);
     }
 
-    /// `device`, `n`, `rungs` and the conventions; each rung names its unit.
-    pub fn json(&self) -> serde_json::Value {
+    /// Returns all fields as a JSON object. Each rung also contains the unit of its rate.
+    pub fn to_json(&self) -> serde_json::Value {
         let mut value = serde_json::to_value(self).expect("plain data always serialises");
         let unit = value["unit"].clone();
         for rung in value["rungs"].as_array_mut().into_iter().flatten() {

@@ -1,4 +1,4 @@
-//! The ladder of the tree.
+//! Ladder of the Barnes-Hut tree.
 
 use std::collections::HashMap;
 
@@ -10,138 +10,144 @@ use orrery_particles::solver::tree::device::TreeDeviceStrategy;
 use orrery_particles::solver::tree::rungs::{Rung, RungKind, THETA, rungs};
 use orrery_particles::solver::{Problem, tree};
 
-use super::peaks::{ONE_SECONDS, Peaks, pool, repeats};
-use super::{Ladder, Measured, Unit};
+use super::peaks::{MAX_RUN_SECONDS, Peaks, build_thread_pool, repeat_count};
+use super::{Ladder, RateUnit, RungResult};
 use crate::LabError;
-use crate::bench::tree::flops;
-use crate::sample::{Reference, Shape};
-use crate::stage::DeviceWorkload;
-use crate::timing::{self, Times, affordable};
+use crate::bench::tree::evaluation_flops;
+use crate::sample::{ReferenceForces, Shape};
+use crate::timing::{self, Times, largest_affordable_size};
+use crate::workload::DeviceWorkload;
 
-/// Under the heading: what makes the rungs comparable, and what does not.
+/// Remarks below the table's heading.
 const REMARKS: [&str; 2] = [
-    "all with theta = 0.5, geometric; what that comes to is the error of each rung",
-    "flops: 20 a body or a cell without higher moments, 55 with quadrupoles, 100 with octupoles",
+    "all rungs: theta = 0.5, geometric; the error column shows the resulting accuracy",
+    "flops: 20 per body, 20 per monopole cell, 55 per quadrupole cell, 100 per octupole cell",
 ];
 
-/// Measures every rung that `device` (and the processor) has; `progress` hears each rung's name before it is measured.
-pub fn measure(
+/// Measures every rung of the CPU and of `device`. Calls `progress` with the name of each rung
+/// before it is measured.
+pub fn measure_ladder(
     device: Option<&Device>,
     n: usize,
     progress: &mut dyn FnMut(&str),
 ) -> Result<Ladder, LabError> {
-    let mut bench = RungTimer { peaks: Peaks::measure(device)?, references: HashMap::new() };
+    let mut timer = RungTimer { peaks: Peaks::measure(device)?, references: HashMap::new() };
     let mut ladder = Ladder {
         title: "Barnes-Hut, Plummer sphere".to_owned(),
         device: device.map_or_else(crate::devices::cpu_name, |device| device.title()),
         n,
-        counted: "bodies",
-        unit: Unit::Bodies,
+        size_unit: "bodies",
+        unit: RateUnit::Bodies,
         flops_per_unit: None,
         remarks: &REMARKS,
-        roofs: bench.peaks.roofs,
+        roofs: timer.peaks.roofs,
         rungs: Vec::new(),
     };
     for rung in rungs(device) {
         progress(rung.name);
-        ladder.push(match (rung.kind, device) {
-            (RungKind::Cpu(strategy, threads), _) => bench.on_cpu(&rung, &strategy, threads, n)?,
-            (RungKind::Device(strategy), Some(device)) => bench.on_device(&rung, device, &strategy, n)?,
+        ladder.add_rung(match (rung.kind, device) {
+            (RungKind::Cpu(strategy, threads), _) => timer.measure_on_cpu(&rung, &strategy, threads, n)?,
+            (RungKind::Device(strategy), Some(device)) => {
+                timer.measure_on_device(&rung, device, &strategy, n)?
+            }
             (RungKind::Device(_), None) => continue,
         });
     }
     Ok(ladder)
 }
 
-/// What rungs share: the peaks, and right forces for each size that was measured.
+/// Peaks, and the reference forces for each problem size measured so far.
 struct RungTimer {
     peaks: Peaks,
-    references: HashMap<usize, Reference>,
+    references: HashMap<usize, ReferenceForces>,
 }
 
 impl RungTimer {
-    fn on_cpu(
+    fn measure_on_cpu(
         &mut self,
         rung: &Rung,
         strategy: &tree::TreeCpuStrategy,
         threads: Threads,
         n: usize,
-    ) -> Result<Measured, LabError> {
-        let pool = pool(threads)?;
-        let try_one = |n: usize| {
+    ) -> Result<RungResult, LabError> {
+        let pool = build_thread_pool(threads)?;
+        let time_size = |n: usize| {
             let (position, mass) = Shape::Plummer.bodies(n);
-            let problem = problem(&position, &mass);
-            let times = pool.install(|| timing::on_host(1, || drop(tree::forces(&problem, strategy, None))));
+            let problem = gravity_problem(&position, &mass);
+            let times =
+                pool.install(|| timing::time_on_host(1, || drop(tree::forces(&problem, strategy, None))));
             Ok::<_, LabError>(times.median())
         };
-        let (n, once) = affordable(n, ONE_SECONDS, try_one)?;
+        let (n, run_seconds) = largest_affordable_size(n, MAX_RUN_SECONDS, time_size)?;
         let (position, mass) = Shape::Plummer.bodies(n);
-        let problem = problem(&position, &mass);
+        let problem = gravity_problem(&position, &mass);
         let mut last = None;
         let times = pool.install(|| {
-            timing::on_host(repeats(once), || last = Some(tree::forces(&problem, strategy, None)))
+            timing::time_on_host(repeat_count(run_seconds), || {
+                last = Some(tree::forces(&problem, strategy, None));
+            })
         });
-        let (forces, report) = last.expect("it has run");
-        let work = flops(rung.order, report.body_terms, report.cell_terms);
-        let error = self.error(&problem, &forces.acceleration);
-        Ok(measured(rung, n, &times, work, Some(self.peaks.of_cpu(rung.precision)), error))
+        let (forces, report) = last.expect("the solver has run");
+        let flop_count = evaluation_flops(rung.order, report.body_terms, report.cell_terms);
+        let error = self.median_error(&problem, &forces.acceleration);
+        Ok(rung_result(rung, n, &times, flop_count, Some(self.peaks.cpu_peak(rung.precision)), error))
     }
 
-    fn on_device(
+    fn measure_on_device(
         &mut self,
         rung: &Rung,
         device: &Device,
         strategy: &TreeDeviceStrategy,
         n: usize,
-    ) -> Result<Measured, LabError> {
-        let stage = |n| DeviceWorkload::for_tree(device, Shape::Plummer, n, THETA);
-        let try_one = |n: usize| {
-            let stage = stage(n)?;
-            Ok::<_, LabError>(stage.once(&mut stage.solver(*strategy)?)?)
+    ) -> Result<RungResult, LabError> {
+        let new_workload = |n| DeviceWorkload::for_tree(device, Shape::Plummer, n, THETA);
+        let time_size = |n: usize| {
+            let workload = new_workload(n)?;
+            Ok::<_, LabError>(workload.time_once(&mut workload.new_solver(*strategy)?)?)
         };
-        let (n, once) = affordable(n, ONE_SECONDS, try_one)?;
-        let stage = stage(n)?;
-        let mut solver = stage.solver(*strategy)?;
-        stage.once(&mut solver)?;
-        let times = stage.times(&mut solver, repeats(once), once)?;
-        let DeviceSolver::Tree(tree) = &solver else { unreachable!("its strategy is a tree's") };
+        let (n, run_seconds) = largest_affordable_size(n, MAX_RUN_SECONDS, time_size)?;
+        let workload = new_workload(n)?;
+        let mut solver = workload.new_solver(*strategy)?;
+        workload.time_once(&mut solver)?;
+        let times = workload.time_repeats(&mut solver, repeat_count(run_seconds), run_seconds)?;
+        let DeviceSolver::Tree(tree) = &solver else { unreachable!("the strategy is a tree strategy") };
         let report = tree.report()?;
-        let work = flops(rung.order, report.body_terms, report.cell_terms);
-        let error = self.error(&stage.problem(), &stage.accelerations()?);
-        let measured = measured(rung, n, &times, work, self.peaks.of_device(rung.precision), error);
-        let Some((kernel, group)) = tree.main_kernel() else { return Ok(measured) };
+        let flop_count = evaluation_flops(rung.order, report.body_terms, report.cell_terms);
+        let error = self.median_error(&workload.problem(), &workload.accelerations()?);
+        let result = rung_result(rung, n, &times, flop_count, self.peaks.device_peak(rung.precision), error);
+        let Some((kernel, block)) = tree.main_kernel() else { return Ok(result) };
         let resources = kernel.resources();
-        Ok(Measured {
+        Ok(RungResult {
             registers: resources.registers,
             shared_bytes: Some(resources.shared_bytes),
-            occupancy: kernel.occupancy(group),
-            ..measured
+            occupancy: kernel.occupancy(block),
+            ..result
         })
     }
 
-    /// The median relative error; none where there is but one body.
-    fn error(&mut self, problem: &Problem, found: &Vec3s) -> Option<f64> {
+    /// Returns the median relative error of the accelerations, or `None` for a single body.
+    fn median_error(&mut self, problem: &Problem, accelerations: &Vec3s) -> Option<f64> {
         let n = problem.mass.len();
-        let reference = self.references.entry(n).or_insert_with(|| Reference::of(problem));
-        (n > 1).then(|| reference.errors(found).median)
+        let reference = self.references.entry(n).or_insert_with(|| ReferenceForces::compute(problem));
+        (n > 1).then(|| reference.errors(accelerations).median)
     }
 }
 
-/// As a stage has it on a device.
-fn problem<'a>(position: &'a Vec3s, mass: &'a [f64]) -> Problem<'a> {
+/// Returns the same problem as [`DeviceWorkload::for_tree`].
+fn gravity_problem<'a>(position: &'a Vec3s, mass: &'a [f64]) -> Problem<'a> {
     Problem { position, mass, g: 1.0, eps: 0.001, with_potential: false }
 }
 
-fn measured(
+fn rung_result(
     rung: &Rung,
     n: usize,
     times: &Times,
-    work: f64,
+    flop_count: f64,
     peak: Option<f64>,
     error: Option<f64>,
-) -> Measured {
-    let flops = work / times.median();
-    Measured {
+) -> RungResult {
+    let flops = flop_count / times.median();
+    RungResult {
         name: rung.name.to_owned(),
         n,
         seconds: times.median(),
@@ -151,6 +157,6 @@ fn measured(
         share_of_peak: peak.map(|peak| flops / peak),
         error,
         note: rung.note.to_owned(),
-        ..Measured::default()
+        ..RungResult::default()
     }
 }

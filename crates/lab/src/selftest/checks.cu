@@ -1,12 +1,14 @@
-// One small kernel for each promise of the dialect.
+// Kernels of the self-test, one for each guarantee of the dialect. One thread per element.
 
-KERNEL(BLOCK_SIZE) number(int n, GLOBAL unsigned int* out)
+// Writes the square of each index.
+KERNEL(BLOCK_SIZE) square_indices(int n, GLOBAL unsigned int* out)
 {
     int i = BLOCK_INDEX * BLOCK_SIZE + THREAD;
     if (i < n) out[i] = (unsigned int)i * (unsigned int)i;
 }
 
-KERNEL(BLOCK_SIZE) reverse_groups(GLOBAL unsigned int* data)
+// Reverses the elements of each block through shared memory.
+KERNEL(BLOCK_SIZE) reverse_blocks(GLOBAL unsigned int* data)
 {
     SHARED unsigned int tile[BLOCK_SIZE];
     int i = BLOCK_INDEX * BLOCK_SIZE + THREAD;
@@ -15,8 +17,9 @@ KERNEL(BLOCK_SIZE) reverse_groups(GLOBAL unsigned int* data)
     data[i] = tile[BLOCK_SIZE - 1 - THREAD];
 }
 
-// Sum of 1..n, smallest and largest of 3..n+2, and who was first.
-KERNEL(BLOCK_SIZE) count(int n, GLOBAL unsigned int* out)
+// out[0]: sum of 1..n. out[1] and out[2]: minimum and maximum of 3..n+2. out[3]: 1, set by the
+// first thread. It becomes 2 if compare-and-swap returns anything but 0 or 1.
+KERNEL(BLOCK_SIZE) update_atomics(int n, GLOBAL unsigned int* out)
 {
     int i = BLOCK_INDEX * BLOCK_SIZE + THREAD;
     if (i >= n) return;
@@ -26,7 +29,8 @@ KERNEL(BLOCK_SIZE) count(int n, GLOBAL unsigned int* out)
     if (ATOMIC_CAS_U32(&out[3], 0u, 1u) > 1u) out[3] = 2u;
 }
 
-KERNEL(BLOCK_SIZE) floats(int n, GLOBAL const float* RESTRICT in, GLOBAL float* RESTRICT out)
+// Writes four function values per element.
+KERNEL(BLOCK_SIZE) float_functions(int n, GLOBAL const float* RESTRICT in, GLOBAL float* RESTRICT out)
 {
     int i = BLOCK_INDEX * BLOCK_SIZE + THREAD;
     if (i >= n) return;
@@ -37,7 +41,8 @@ KERNEL(BLOCK_SIZE) floats(int n, GLOBAL const float* RESTRICT in, GLOBAL float* 
     out[4 * i + 3] = MAX(x, 1.0f);
 }
 
-KERNEL(BLOCK_SIZE) doubles(int n, GLOBAL const double* RESTRICT in, GLOBAL double* RESTRICT out)
+// Writes two function values per element.
+KERNEL(BLOCK_SIZE) double_functions(int n, GLOBAL const double* RESTRICT in, GLOBAL double* RESTRICT out)
 {
     int i = BLOCK_INDEX * BLOCK_SIZE + THREAD;
     if (i >= n) return;
@@ -46,7 +51,8 @@ KERNEL(BLOCK_SIZE) doubles(int n, GLOBAL const double* RESTRICT in, GLOBAL doubl
     out[2 * i + 1] = FMA64(x, x, 1.0);
 }
 
-KERNEL(BLOCK_SIZE) turn(int n, GLOBAL float4* data)
+// Rotates the components of each vector: (x, y, z, w) becomes (y, z, w, x).
+KERNEL(BLOCK_SIZE) rotate_components(int n, GLOBAL float4* data)
 {
     int i = BLOCK_INDEX * BLOCK_SIZE + THREAD;
     if (i >= n) return;

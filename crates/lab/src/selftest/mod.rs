@@ -1,7 +1,8 @@
-//! The device suite, to be run from the program itself as well as by the tests.
+//! Self-test of a device, for `orrery selftest` and for the tests.
 //!
-//! Each room contributes a list of named checks, "room: what"; a check is a function of the device that says
-//! what is wrong. Nothing here knows what the checks do.
+//! Each module with kernels contributes a list of named checks, such as `device: atomics lose no
+//! update`. The part before the colon is the module. A check is a function of the device that
+//! returns a one-line message on failure.
 
 mod device;
 
@@ -10,8 +11,8 @@ use orrery_device::check::Check;
 use orrery_particles::solver::{direct, tree};
 use orrery_primitives::{histogram, reduce, scan, sort};
 
-/// Every check there is, in the order of the rooms.
-pub fn checks() -> Vec<Check> {
+/// Returns all checks, module by module.
+pub fn all_checks() -> Vec<Check> {
     let mut checks = device::checks();
     checks.extend(reduce::selftest::checks());
     checks.extend(scan::selftest::checks());
@@ -22,44 +23,67 @@ pub fn checks() -> Vec<Check> {
     checks
 }
 
-/// How the checks went.
+/// Number of checks of one module that ran and that passed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ModuleCount {
+    /// Name of the module.
+    pub module: String,
+    /// Number of checks that passed.
+    pub passed: usize,
+    /// Number of checks that ran.
+    pub total: usize,
+}
+
+/// Results of the self-test on one device.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Summary {
-    /// Each room with how many passed, of how many; in order.
-    pub groups: Vec<(String, usize, usize)>,
-    /// Checks that failed, with their message.
+pub struct SelftestSummary {
+    /// Counts per module, in the order of the checks.
+    pub modules: Vec<ModuleCount>,
+    /// Names and messages of the checks that failed.
     pub failures: Vec<(String, String)>,
 }
 
-impl Summary {
-    /// Checks that passed, of how many.
-    pub fn counts(&self) -> (usize, usize) {
-        self.groups.iter().fold((0, 0), |(passed, all), group| (passed + group.1, all + group.2))
+impl SelftestSummary {
+    /// Returns the numbers of checks that passed and that ran.
+    pub fn passed_and_total(&self) -> (usize, usize) {
+        self.modules
+            .iter()
+            .fold((0, 0), |(passed, total), count| (passed + count.passed, total + count.total))
+    }
+
+    /// Returns the count of a module, and adds it if it is not there yet.
+    fn module_count(&mut self, module: &str) -> &mut ModuleCount {
+        let index = self.modules.iter().position(|count| count.module == module).unwrap_or_else(|| {
+            self.modules.push(ModuleCount { module: module.to_owned(), passed: 0, total: 0 });
+            self.modules.len() - 1
+        });
+        &mut self.modules[index]
     }
 }
 
-/// The room that a check belongs to.
-fn group(name: &str) -> &str {
-    name.split_once(':').map_or(name, |(group, _)| group)
+/// Returns the part of a check's name before the colon.
+fn module_name(check_name: &str) -> &str {
+    check_name.split_once(':').map_or(check_name, |(module, _)| module)
 }
 
-/// Runs the checks whose name contains `filter`. `heard` is told each name before it is run.
-pub fn run(device: &Device, filter: &str, heard: &mut dyn FnMut(&str)) -> Summary {
-    run_all(&checks(), device, filter, heard)
+/// Runs the checks whose name contains `filter`. Calls `progress` with each name before its check.
+pub fn run_checks(device: &Device, filter: &str, progress: &mut dyn FnMut(&str)) -> SelftestSummary {
+    run_list(&all_checks(), device, filter, progress)
 }
 
-fn run_all(checks: &[Check], device: &Device, filter: &str, heard: &mut dyn FnMut(&str)) -> Summary {
-    let mut summary = Summary::default();
+fn run_list(
+    checks: &[Check],
+    device: &Device,
+    filter: &str,
+    progress: &mut dyn FnMut(&str),
+) -> SelftestSummary {
+    let mut summary = SelftestSummary::default();
     for check in checks.iter().filter(|check| check.name.contains(filter)) {
-        heard(&check.name);
-        let group = group(&check.name);
-        let place = summary.groups.iter().position(|other| other.0 == group).unwrap_or_else(|| {
-            summary.groups.push((group.to_owned(), 0, 0));
-            summary.groups.len() - 1
-        });
-        summary.groups[place].2 += 1;
+        progress(&check.name);
+        let count = summary.module_count(module_name(&check.name));
+        count.total += 1;
         match (check.run)(device) {
-            Ok(()) => summary.groups[place].1 += 1,
+            Ok(()) => count.passed += 1,
             Err(message) => summary.failures.push((check.name.clone(), message)),
         }
     }
@@ -71,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn failures_are_counted_by_room_and_named() {
+    fn failures_are_counted_per_module_and_named() {
         let Some(device) = &crate::test_device() else { return };
         let check = |name: &str, run| Check { name: name.to_owned(), run };
         let checks = [
@@ -80,22 +104,23 @@ mod tests {
             check("one: good too", |_| Ok(())),
         ];
         let mut names = Vec::new();
-        let summary = run_all(&checks, device, "", &mut |name| names.push(name.to_owned()));
-        assert_eq!(summary.groups, [("one".to_owned(), 2, 2), ("two".to_owned(), 0, 1)]);
+        let summary = run_list(&checks, device, "", &mut |name| names.push(name.to_owned()));
+        let count = |module: &str, passed, total| ModuleCount { module: module.to_owned(), passed, total };
+        assert_eq!(summary.modules, [count("one", 2, 2), count("two", 0, 1)]);
         assert_eq!(summary.failures, [("two: bad".to_owned(), "got 1, expected 2".to_owned())]);
-        assert_eq!(summary.counts(), (2, 3));
+        assert_eq!(summary.passed_and_total(), (2, 3));
         assert_eq!(names.len(), 3);
-        assert_eq!(run_all(&checks, device, "too", &mut |_| ()).counts(), (1, 1));
+        assert_eq!(run_list(&checks, device, "too", &mut |_| ()).passed_and_total(), (1, 1));
     }
 
     #[test]
-    fn names_are_unique_and_name_their_room() {
-        let checks = checks();
+    fn check_names_are_unique_and_start_with_a_module() {
+        let checks = all_checks();
         let mut names: Vec<&str> = checks.iter().map(|check| check.name.as_str()).collect();
         assert!(names.iter().all(|name| name.contains(": ")), "{names:?}");
         names.sort_unstable();
-        let all = names.len();
+        let total = names.len();
         names.dedup();
-        assert_eq!(names.len(), all);
+        assert_eq!(names.len(), total);
     }
 }

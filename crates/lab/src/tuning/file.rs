@@ -1,6 +1,7 @@
-//! The tuner's file, one a kind of device: `<cache folder>/tuning/<device>.json`.
+//! Tuning file, one per kind of device: `<cache folder>/tuning/<device>.json`.
 //!
-//! It is only a hint: whatever is wrong with it, a run goes on without it and says so.
+//! The file is optional. If it is missing or unusable, a run continues with the default strategy. It
+//! warns about an unusable file.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -15,17 +16,17 @@ use crate::LabError;
 
 const LAYOUT: u32 = 1;
 const PROGRAM: &str = env!("CARGO_PKG_VERSION");
-/// A size further off than this has no tuning.
-const NEAR: f64 = 4.0;
-/// A file larger than this is none of ours.
-const LARGEST: u64 = 1 << 20;
+/// Largest ratio between the number of bodies of a run and of the entry it uses.
+const MAX_SIZE_RATIO: f64 = 4.0;
+/// Largest accepted file size in bytes. The tuner writes much smaller files.
+const MAX_FILE_SIZE: u64 = 1 << 20;
 
-/// The fastest strategy for a size and precision.
+/// Fastest strategy for a problem size and precision.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Entry {
-    /// Number of bodies it was measured with.
+    /// Number of bodies of the measurement.
     pub n: usize,
-    /// The arithmetic.
+    /// Precision of the arithmetic.
     pub precision: Precision,
     /// The strategy.
     pub strategy: DirectDeviceStrategy,
@@ -33,7 +34,7 @@ pub struct Entry {
     pub seconds: f64,
 }
 
-/// What was found for one device, driver and version of the program.
+/// Tuning results for one device, driver and program version.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tuning {
@@ -44,61 +45,62 @@ pub struct Tuning {
     entries: Vec<Entry>,
 }
 
-/// A file that cannot be used, and why.
+/// Tuning file that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ignored {
-    /// The file.
+pub struct IgnoredFile {
+    /// Path of the file.
     pub path: PathBuf,
-    /// What is wrong with it.
-    pub why: String,
+    /// Reason, for example `stale (driver 1, expected 2)`.
+    pub reason: String,
 }
 
-impl fmt::Display for Ignored {
+impl fmt::Display for IgnoredFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: ignored, {}; orrery tune writes it anew", self.path.display(), self.why)
+        write!(f, "{}: ignored, {}; run orrery tune to replace it", self.path.display(), self.reason)
     }
 }
 
 impl Tuning {
-    /// Nothing found yet.
+    /// Creates a tuning without entries.
     pub(super) fn new(device: &Device) -> Self {
-        let told = device.properties();
+        let properties = device.properties();
         Self {
             layout: LAYOUT,
             program: PROGRAM.to_owned(),
-            device: told.name.clone(),
-            driver: told.driver.clone(),
+            device: properties.name.clone(),
+            driver: properties.driver.clone(),
             entries: Vec::new(),
         }
     }
 
-    /// What was found.
+    /// Returns all entries.
     pub fn entries(&self) -> &[Entry] {
         &self.entries
     }
 
-    /// Keeps an entry in place of an earlier one of that size and precision.
-    pub(super) fn put(&mut self, entry: Entry) {
+    /// Adds an entry. It replaces an entry of the same size and precision.
+    pub(super) fn insert_entry(&mut self, entry: Entry) {
         self.entries.retain(|other| (other.n, other.precision) != (entry.n, entry.precision));
         self.entries.push(entry);
     }
 
-    /// The entry of the nearest size, by ratio, if one is near.
-    pub fn choose(&self, n: usize, precision: Precision) -> Option<&Entry> {
-        let distance = |entry: &Entry| (n.max(1) as f64 / entry.n as f64).ln().abs();
+    /// Returns the entry whose size is nearest to `n` by ratio, within [`MAX_SIZE_RATIO`]. For
+    /// example, a run of 4,000 bodies uses an entry for 1,024 bodies if there is no nearer one.
+    pub fn nearest_entry(&self, n: usize, precision: Precision) -> Option<&Entry> {
+        let log_ratio = |entry: &Entry| (n.max(1) as f64 / entry.n as f64).ln().abs();
         let nearest = self
             .entries
             .iter()
             .filter(|entry| entry.precision == precision)
-            .min_by(|a, b| distance(a).total_cmp(&distance(b)))?;
-        // A hair more than NEAR: ln is rounded.
-        (distance(nearest) <= NEAR.ln() + 1e-9).then_some(nearest)
+            .min_by(|a, b| log_ratio(a).total_cmp(&log_ratio(b)))?;
+        // The margin covers the rounding error of ln.
+        (log_ratio(nearest) <= MAX_SIZE_RATIO.ln() + 1e-9).then_some(nearest)
     }
 
-    /// Where the file of `device` is; none where there is no cache folder.
-    pub fn path(device: &Device) -> Option<PathBuf> {
-        let told = device.properties();
-        let name = format!("{}-{}", told.backend, told.name);
+    /// Returns the path of the device's tuning file, or `None` if there is no cache folder.
+    pub fn file_path(device: &Device) -> Option<PathBuf> {
+        let properties = device.properties();
+        let name = format!("{}-{}", properties.backend, properties.name);
         let key: String = name
             .chars()
             .map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' })
@@ -106,16 +108,16 @@ impl Tuning {
         Some(cache_folder()?.join("tuning").join(format!("{key}.json")))
     }
 
-    /// Writes the file, with what an earlier one of the same device and driver holds beside it.
+    /// Writes the file. Keeps entries of an existing usable file for other sizes and precisions.
     pub fn save(&self, device: &Device) -> Result<PathBuf, LabError> {
-        let path = Self::path(device).ok_or(LabError::NoCache)?;
-        self.save_at(&path, device)?;
+        let path = Self::file_path(device).ok_or(LabError::NoCache)?;
+        self.save_to(&path, device)?;
         Ok(path)
     }
 
-    /// Whether the file could be written: asked before a minute is spent on what it would hold.
-    pub fn check_folder(device: &Device) -> Result<(), LabError> {
-        let path = Self::path(device).ok_or(LabError::NoCache)?;
+    /// Checks that the file can be written. Call it before tuning, which takes about a minute.
+    pub fn check_writable(device: &Device) -> Result<(), LabError> {
+        let path = Self::file_path(device).ok_or(LabError::NoCache)?;
         let folder = path.parent().unwrap_or(&path);
         std::fs::create_dir_all(folder).map_err(|e| orrery_io::IoError::from_system(folder, e))?;
         let probe = folder.join(format!(".probe-{}", std::process::id()));
@@ -124,57 +126,62 @@ impl Tuning {
         Ok(())
     }
 
-    fn save_at(&self, path: &Path, device: &Device) -> Result<(), LabError> {
-        let mut whole = Self::load_at(path, device).ok().flatten().unwrap_or_else(|| Self::new(device));
-        self.entries.iter().for_each(|entry| whole.put(*entry));
-        whole.entries.sort_by_key(|entry| (entry.precision as u8, entry.n));
+    fn save_to(&self, path: &Path, device: &Device) -> Result<(), LabError> {
+        let mut merged = Self::load_from(path, device).ok().flatten().unwrap_or_else(|| Self::new(device));
+        self.entries.iter().for_each(|entry| merged.insert_entry(*entry));
+        merged.entries.sort_by_key(|entry| (entry.precision as u8, entry.n));
         if let Some(folder) = path.parent() {
             std::fs::create_dir_all(folder).map_err(|e| orrery_io::IoError::from_system(folder, e))?;
         }
-        let text = serde_json::to_string_pretty(&whole).expect("plain data always serialises");
+        let text = serde_json::to_string_pretty(&merged).expect("plain data always serialises");
         Ok(write_file_atomically(path, format!("{text}\n").as_bytes())?)
     }
 
-    /// The tuning of `device`, if there is one.
-    pub fn load(device: &Device) -> Result<Option<Self>, Ignored> {
-        Self::path(device).map_or(Ok(None), |path| Self::load_at(&path, device))
+    /// Reads the tuning of `device`. Returns `None` if there is no file.
+    pub fn load(device: &Device) -> Result<Option<Self>, IgnoredFile> {
+        Self::file_path(device).map_or(Ok(None), |path| Self::load_from(&path, device))
     }
 
-    fn load_at(path: &Path, device: &Device) -> Result<Option<Self>, Ignored> {
-        let ignored = |why: String| Ignored { path: path.to_owned(), why };
+    fn load_from(path: &Path, device: &Device) -> Result<Option<Self>, IgnoredFile> {
+        let ignored = |reason: String| IgnoredFile { path: path.to_owned(), reason };
         let bytes = match std::fs::metadata(path) {
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            // A pipe would be waited for.
-            Ok(about) if !about.is_file() => return Err(ignored("damaged (no file)".to_owned())),
-            Ok(about) if about.len() > LARGEST => return Err(ignored("damaged (too large)".to_owned())),
+            // Reading a named pipe would block.
+            Ok(metadata) if !metadata.is_file() => {
+                return Err(ignored("damaged (not a regular file)".to_owned()));
+            }
+            Ok(metadata) if metadata.len() > MAX_FILE_SIZE => {
+                return Err(ignored("damaged (too large)".to_owned()));
+            }
             Err(e) => return Err(ignored(e.to_string())),
             Ok(_) => std::fs::read(path).map_err(|e| ignored(e.to_string()))?,
         };
         let found: Self = serde_json::from_slice(&bytes).map_err(|e| ignored(format!("damaged ({e})")))?;
-        found.check(device).map_err(ignored)?;
+        found.check_current(device).map_err(ignored)?;
         Ok(Some(found))
     }
 
-    /// Whether it was made by this program on this device, and holds only what the tuner could have found.
-    fn check(&self, device: &Device) -> Result<(), String> {
-        let fresh = Self::new(device);
-        let stale = |what: &str, got: &str, expected: &str| {
-            (got != expected).then(|| format!("stale ({what} {got}, expected {expected})"))
+    /// Checks that this program wrote the file for this device and driver, and that every entry is a
+    /// strategy that the tuner can choose.
+    fn check_current(&self, device: &Device) -> Result<(), String> {
+        let current = Self::new(device);
+        let stale = |field: &str, actual: &str, expected: &str| {
+            (actual != expected).then(|| format!("stale ({field} {actual}, expected {expected})"))
         };
-        let layouts = [self.layout, fresh.layout].map(|layout| layout.to_string());
-        let first = stale("layout", &layouts[0], &layouts[1])
-            .or_else(|| stale("program", &self.program, &fresh.program))
-            .or_else(|| stale("device", &self.device, &fresh.device))
-            .or_else(|| stale("driver", &self.driver, &fresh.driver));
-        if let Some(why) = first {
-            return Err(why);
+        let layouts = [self.layout, current.layout].map(|layout| layout.to_string());
+        let first_stale = stale("layout", &layouts[0], &layouts[1])
+            .or_else(|| stale("program", &self.program, &current.program))
+            .or_else(|| stale("device", &self.device, &current.device))
+            .or_else(|| stale("driver", &self.driver, &current.driver));
+        if let Some(reason) = first_stale {
+            return Err(reason);
         }
         for entry in &self.entries {
             let Entry { n, precision, strategy, seconds } = *entry;
-            let known = strategy == DirectDeviceStrategy::default_for(device, n, precision)
+            let is_known = strategy == DirectDeviceStrategy::default_for(device, n, precision)
                 || DirectDeviceStrategy::candidates(device, n, precision).contains(&strategy);
-            if n == 0 || !known || strategy.precision != precision || seconds.is_nan() || seconds <= 0.0 {
-                return Err(format!("stale (its strategy for {n} bodies is none of today's)"));
+            if n == 0 || !is_known || strategy.precision != precision || seconds.is_nan() || seconds <= 0.0 {
+                return Err(format!("stale (its strategy for {n} bodies is not available)"));
             }
         }
         Ok(())

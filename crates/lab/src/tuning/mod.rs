@@ -1,6 +1,8 @@
-//! The tuner: times the strategies a device could use for each problem size and keeps the fastest in a file.
+//! Tuner: times the strategies that a device can use for each problem size, and stores the fastest
+//! in a file.
 //!
-//! Another strategy sums in another order, so a run says which one it took and writes it down.
+//! Different strategies add the forces in different orders, so results differ in the last bits. A
+//! run therefore prints the strategy it uses and records it in the provenance of its output.
 
 mod file;
 
@@ -11,163 +13,180 @@ use orrery_particles::settings::Precision;
 use orrery_particles::solver::direct::device::DirectDeviceStrategy;
 
 use crate::LabError;
-use crate::stage::DeviceWorkload;
-use crate::timing::affordable;
+use crate::timing::largest_affordable_size;
+use crate::workload::DeviceWorkload;
 
-pub use file::{Entry, Ignored, Tuning};
+pub use file::{Entry, IgnoredFile, Tuning};
 
-/// Sizes that are tuned by default. A run takes the nearest within a factor of four.
-pub const SIZES: [usize; 6] = [1024, 4096, 16_384, 65_536, 262_144, 1_048_576];
+/// Problem sizes that are tuned by default. A run uses the nearest one within a factor of four.
+pub const DEFAULT_SIZES: [usize; 6] = [1024, 4096, 16_384, 65_536, 262_144, 1_048_576];
 
-/// Time that one size and precision may take, about: 18 of them make a minute.
-const SECONDS_A_CLASS: f64 = 3.5;
-/// A size whose single evaluation would take longer than this is left out.
-const ONE_SECONDS: f64 = 4.0;
-/// Strategies that are timed again with more repeats, and with how many.
+/// Approximate time for one size and precision. The 18 default combinations take about a minute.
+const SECONDS_PER_SIZE: f64 = 3.5;
+/// Sizes are left out if a single evaluation takes longer than this.
+const MAX_RUN_SECONDS: f64 = 4.0;
+/// Number of strategies that are timed again with more repeats.
 const FINALISTS: usize = 3;
-const REPEATS: usize = 11;
-/// Time that the repeats of one finalist may take.
-const FINAL_SECONDS: f64 = 0.5;
+/// Largest number of repeats for a finalist.
+const MAX_REPEATS: usize = 11;
+/// Approximate time for the repeats of one finalist.
+const SECONDS_PER_FINALIST: f64 = 0.5;
 
-/// What became of one size and precision.
+/// Result of tuning one size and precision.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Outcome {
-    /// The fastest of `tried`, of `all` strategies; the untuned default took `default_seconds`.
+pub enum TuneOutcome {
+    /// The fastest strategy was found.
     Best {
-        /// What is kept.
+        /// Entry for the tuning file.
         entry: Entry,
-        /// Strategies timed.
+        /// Number of strategies timed before the time limit.
         tried: usize,
-        /// Strategies there are.
-        all: usize,
-        /// Time of the strategy that is taken without tuning.
+        /// Number of available strategies.
+        available: usize,
+        /// Time of the strategy that is used without tuning.
         default_seconds: f64,
     },
-    /// One evaluation would take about so long.
+    /// The size was left out because one evaluation takes too long.
     TooLong {
         /// Number of bodies.
         n: usize,
-        /// The arithmetic.
+        /// Precision of the arithmetic.
         precision: Precision,
-        /// What it would take.
+        /// Estimated time of one evaluation.
         seconds: f64,
     },
 }
 
-/// Tunes each size, smallest first, in each precision. `heard` is told of each outcome as it comes.
-pub fn tune(
+/// Tunes each size, in ascending order, in each precision. Calls `report` with each outcome.
+pub fn tune_device(
     device: &Device,
     sizes: &[usize],
     precisions: &[Precision],
-    heard: &mut dyn FnMut(&Outcome),
+    report: &mut dyn FnMut(&TuneOutcome),
 ) -> Result<Tuning, LabError> {
     let mut sizes = sizes.to_vec();
     sizes.sort_unstable();
     sizes.dedup();
     let mut tuning = Tuning::new(device);
     for &precision in precisions {
-        let mut before: Option<Class> = None;
+        let mut previous: Option<SizeTimings> = None;
         for &n in &sizes {
-            let short = before.as_ref().is_some_and(|class| class.expected(n) <= ONE_SECONDS);
-            if !short && let Some(seconds) = too_long(device, n, precision)? {
-                heard(&Outcome::TooLong { n, precision, seconds });
+            let is_short =
+                previous.as_ref().is_some_and(|timings| timings.expected_seconds(n) <= MAX_RUN_SECONDS);
+            if !is_short && let Some(seconds) = excessive_seconds(device, n, precision)? {
+                report(&TuneOutcome::TooLong { n, precision, seconds });
                 break;
             }
-            let class = Class::measure(device, n, precision, before.as_ref())?;
-            heard(&class.outcome(n, precision));
-            tuning.put(class.entry(n, precision));
-            before = Some(class);
+            let timings = SizeTimings::measure(device, n, precision, previous.as_ref())?;
+            report(&timings.outcome(precision));
+            tuning.insert_entry(timings.fastest_entry(precision));
+            previous = Some(timings);
         }
     }
     Ok(tuning)
 }
 
-/// About how long one evaluation would take, if that is beyond what the tuner waits for.
-fn too_long(device: &Device, n: usize, precision: Precision) -> Result<Option<f64>, LabError> {
-    let (size, seconds) = affordable(n, ONE_SECONDS, |n| {
-        let stage = DeviceWorkload::new(device, n)?;
-        stage.once(&mut stage.solver(DirectDeviceStrategy::default_for(device, n, precision))?)
+/// Returns the estimated time of one evaluation if it exceeds [`MAX_RUN_SECONDS`].
+fn excessive_seconds(device: &Device, n: usize, precision: Precision) -> Result<Option<f64>, LabError> {
+    let (size, seconds) = largest_affordable_size(n, MAX_RUN_SECONDS, |n| {
+        let workload = DeviceWorkload::for_direct(device, n)?;
+        let strategy = DirectDeviceStrategy::default_for(device, n, precision);
+        workload.time_once(&mut workload.new_solver(strategy)?)
     })?;
     Ok((size < n).then(|| seconds * (n as f64 / size as f64).powi(2)))
 }
 
-/// The strategies of one size and precision, with their times, fastest first; and the default's time.
-struct Class {
+/// Times of the strategies for one size and precision.
+struct SizeTimings {
     n: usize,
+    /// Strategies and their times in seconds, fastest first. Contains at least the default.
     timed: Vec<(DirectDeviceStrategy, f64)>,
-    all: usize,
+    available: usize,
     default_seconds: f64,
 }
 
-impl Class {
+impl SizeTimings {
     fn measure(
         device: &Device,
         n: usize,
         precision: Precision,
-        before: Option<&Self>,
+        previous: Option<&Self>,
     ) -> Result<Self, LabError> {
-        let stage = DeviceWorkload::new(device, n)?;
+        let workload = DeviceWorkload::for_direct(device, n)?;
         let default = DirectDeviceStrategy::default_for(device, n, precision);
         let mut candidates = DirectDeviceStrategy::candidates(device, n, precision);
         candidates.retain(|candidate| *candidate != default);
-        // What was fast with fewer bodies is tried first, should the time not suffice for all.
-        if let Some(before) = before {
-            candidates.sort_by_key(|candidate| before.rank(candidate));
+        // The time may not suffice for all candidates. Those that were fast for the previous size
+        // are tried first.
+        if let Some(previous) = previous {
+            candidates.sort_by_key(|candidate| previous.rank_of(candidate));
         }
         candidates.insert(0, default);
-        let (all, start) = (candidates.len(), Instant::now());
-        let mut timed = Vec::new();
-        for strategy in candidates {
-            if !timed.is_empty() && start.elapsed().as_secs_f64() > SECONDS_A_CLASS {
-                break;
-            }
-            match stage.solver(strategy).and_then(|mut solver| stage.once(&mut solver)) {
-                Ok(seconds) => timed.push((strategy, seconds)),
-                // A strategy that this device cannot run is none for it; the default must run.
-                Err(fault) if timed.is_empty() => return Err(fault.into()),
-                Err(_) => {}
-            }
-        }
-        // The default was timed first, so there is one.
+        let available = candidates.len();
+        let mut timed = time_candidates(&workload, candidates)?;
+        // The default is timed first.
         let mut default_seconds = timed[0].1;
         timed.sort_by(|a, b| a.1.total_cmp(&b.1));
         for (strategy, seconds) in timed.iter_mut().take(FINALISTS) {
-            let repeats = (FINAL_SECONDS / *seconds).clamp(1.0, REPEATS as f64) as usize;
-            let mut solver = stage.solver(*strategy)?;
-            stage.once(&mut solver)?;
-            *seconds = stage.times(&mut solver, repeats, *seconds)?.median();
+            let repeats = (SECONDS_PER_FINALIST / *seconds).clamp(1.0, MAX_REPEATS as f64) as usize;
+            let mut solver = workload.new_solver(*strategy)?;
+            workload.time_once(&mut solver)?;
+            *seconds = workload.time_repeats(&mut solver, repeats, *seconds)?.median();
             if *strategy == default {
                 default_seconds = *seconds;
             }
         }
         let finalists = timed.len().min(FINALISTS);
         timed[..finalists].sort_by(|a, b| a.1.total_cmp(&b.1));
-        Ok(Self { n, timed, all, default_seconds })
+        Ok(Self { n, timed, available, default_seconds })
     }
 
-    fn expected(&self, n: usize) -> f64 {
+    /// Estimates the time of the fastest strategy for `n` bodies.
+    fn expected_seconds(&self, n: usize) -> f64 {
         self.timed[0].1 * (n as f64 / self.n as f64).powi(2)
     }
 
-    /// Place of a strategy among those timed, splits aside: they go with the number of bodies.
-    fn rank(&self, strategy: &DirectDeviceStrategy) -> usize {
-        let alike = |other: &DirectDeviceStrategy| {
+    /// Returns the rank of a strategy among the timed ones. The number of splits is not compared,
+    /// because it depends on the number of bodies.
+    fn rank_of(&self, strategy: &DirectDeviceStrategy) -> usize {
+        let is_same = |other: &DirectDeviceStrategy| {
             DirectDeviceStrategy { splits: strategy.splits, ..*other } == *strategy
         };
-        self.timed.iter().position(|(other, _)| alike(other)).unwrap_or(self.timed.len())
+        self.timed.iter().position(|(other, _)| is_same(other)).unwrap_or(self.timed.len())
     }
 
-    fn entry(&self, n: usize, precision: Precision) -> Entry {
+    fn fastest_entry(&self, precision: Precision) -> Entry {
         let (strategy, seconds) = self.timed[0];
-        Entry { n, precision, strategy, seconds }
+        Entry { n: self.n, precision, strategy, seconds }
     }
 
-    fn outcome(&self, n: usize, precision: Precision) -> Outcome {
-        Outcome::Best {
-            entry: self.entry(n, precision),
+    fn outcome(&self, precision: Precision) -> TuneOutcome {
+        TuneOutcome::Best {
+            entry: self.fastest_entry(precision),
             tried: self.timed.len(),
-            all: self.all,
+            available: self.available,
             default_seconds: self.default_seconds,
         }
     }
+}
+
+/// Times one evaluation of each candidate, in order, until [`SECONDS_PER_SIZE`] have passed. Leaves
+/// out candidates that the device cannot run. The first candidate must run.
+fn time_candidates(
+    workload: &DeviceWorkload,
+    candidates: Vec<DirectDeviceStrategy>,
+) -> Result<Vec<(DirectDeviceStrategy, f64)>, LabError> {
+    let start = Instant::now();
+    let mut timed = Vec::new();
+    for strategy in candidates {
+        if !timed.is_empty() && start.elapsed().as_secs_f64() > SECONDS_PER_SIZE {
+            break;
+        }
+        match workload.new_solver(strategy).and_then(|mut solver| workload.time_once(&mut solver)) {
+            Ok(seconds) => timed.push((strategy, seconds)),
+            Err(error) if timed.is_empty() => return Err(error.into()),
+            Err(_) => {}
+        }
+    }
+    Ok(timed)
 }

@@ -1,7 +1,7 @@
 //! The solvers on the processor: what is printed of them.
 
 use orrery_lab::bench::Measurement;
-use orrery_lab::bench::cpu::{acceptance_for, all_pairs, barnes_hut, describe};
+use orrery_lab::bench::cpu::{acceptance_for_rms, bench_direct, bench_tree, describe_acceptance};
 use orrery_lab::sample::Shape;
 use orrery_lab::{PRECISIONS, precision_name};
 use orrery_particles::accuracy::ForceErrors;
@@ -33,7 +33,7 @@ pub fn direct(arguments: &BenchArgs, set: InstructionSet) -> Vec<Measurement> {
     for n in sizes(arguments, &[32_768]) {
         let (position, mass) = Shape::Plummer.bodies(n);
         for precision in precisions(arguments, &PRECISIONS) {
-            let measured = all_pairs(set, precision, &position, &mass, repeats(arguments) as usize);
+            let measured = bench_direct(set, precision, &position, &mass, repeats(arguments) as usize);
             say!(
                 "{:>9} {:>9} {:>9.3e} {:>10} {:>8} {:>10.3e} {:>7.0}% {:>9.1e}",
                 n,
@@ -62,11 +62,11 @@ pub fn tree(arguments: &BenchArgs, set: InstructionSet) -> Vec<Measurement> {
                 Problem { position: &position, mass: &mass, g: 1.0, eps: 0.001, with_potential: false };
             let acceptance = match arguments.theta {
                 Some(theta) => Acceptance::Geometric { theta },
-                None => acceptance_for(&problem, precision, set, arguments.rms.unwrap_or(RMS)),
+                None => acceptance_for_rms(&problem, precision, set, arguments.rms.unwrap_or(RMS)),
             };
             let repeats = repeats(arguments) as usize;
-            let measured = barnes_hut(set, precision, acceptance, &problem, shape, repeats);
-            print_tree(&measured, &describe(&acceptance));
+            let measured = bench_tree(set, precision, acceptance, &problem, shape, repeats);
+            print_tree(&measured, &describe_acceptance(&acceptance));
             results.push(measured);
         }
     }
@@ -107,9 +107,9 @@ pub fn crossover(arguments: &BenchArgs, set: InstructionSet) -> Vec<Measurement>
         let (position, mass) = Shape::Plummer.bodies(n);
         let problem = Problem { position: &position, mass: &mass, g: 1.0, eps: 0.01, with_potential: false };
         for precision in precisions(arguments, &[Precision::Mixed]) {
-            let pairs = all_pairs(set, precision, &position, &mass, repeats);
+            let pairs = bench_direct(set, precision, &position, &mass, repeats);
             let acceptance = Acceptance::Geometric { theta: 0.6 };
-            let tree = barnes_hut(set, precision, acceptance, &problem, Shape::Plummer, repeats);
+            let tree = bench_tree(set, precision, acceptance, &problem, Shape::Plummer, repeats);
             let (a, b) = (pairs.times.median(), tree.times.median());
             let faster = if a < b { "direct" } else { "tree" };
             say!("{n:>9} {:>9} {a:>12.4e} {b:>12.4e}  {faster}", precision_name(precision));

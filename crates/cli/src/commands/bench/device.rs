@@ -4,8 +4,9 @@ use std::process::Command;
 
 use orrery_device::{Device, DeviceKind};
 use orrery_lab::bench::Measurement;
-use orrery_lab::bench::device as lab;
-use orrery_lab::{FLOPS_A_PAIR, PRECISIONS, precision_name, show};
+use orrery_lab::bench::direct as lab;
+use orrery_lab::format::{format_number, format_percent, format_seconds};
+use orrery_lab::{FLOPS_PER_PAIR, PRECISIONS, precision_name};
 use orrery_model::ic::Plummer;
 use orrery_particles::bodies::{Bodies, BodiesError, DeviceSetup, Stamp};
 use orrery_particles::integrator::leapfrog_step;
@@ -29,7 +30,7 @@ pub fn bench(arguments: &BenchArgs, device: &Device) -> Result<(Value, Value), F
     let tuning = tune::found(device, arguments.no_tuned);
     let mut bench = lab::DirectBench::new(device)?;
     say!("{}", device.title());
-    say!("median time (below it fastest, slowest and strategy), {FLOPS_A_PAIR} flops a pair; shares");
+    say!("median time (below it fastest, slowest and strategy), {FLOPS_PER_PAIR} flops a pair; shares");
     say!("of the theoretical and of the measured peak; error of the force, median and 99%");
     say!("");
     say!(
@@ -46,13 +47,13 @@ pub fn bench(arguments: &BenchArgs, device: &Device) -> Result<(Value, Value), F
     );
     let mut results = Vec::new();
     for precision in precisions(arguments, &PRECISIONS) {
-        for n in sizes(arguments, &lab::sizes(device, precision)) {
-            let entry = tuning.as_ref().and_then(|tuning| tuning.choose(n, precision));
+        for n in sizes(arguments, &lab::default_sizes(device, precision)) {
+            let entry = tuning.as_ref().and_then(|tuning| tuning.nearest_entry(n, precision));
             let default = || DirectDeviceStrategy::default_for(device, n, precision);
             let strategy = entry.map_or_else(default, |entry| entry.strategy);
-            let measured = bench.all_pairs(n, &strategy, arguments.repeats.map(|k| k as usize))?;
+            let measured = bench.measure_strategy(n, &strategy, arguments.repeats.map(|k| k as usize))?;
             print(&measured, &strategy, entry.is_some());
-            let mut line = measured.json();
+            let mut line = measured.to_json();
             line["tuned"] = json!(entry.is_some());
             results.push(line);
         }
@@ -60,7 +61,7 @@ pub fn bench(arguments: &BenchArgs, device: &Device) -> Result<(Value, Value), F
     let n = if device.properties().kind == DeviceKind::Gpu { STEP_N } else { STEP_N / 16 };
     say!("");
     for precision in precisions(arguments, &PRECISIONS) {
-        let entry = tuning.as_ref().and_then(|tuning| tuning.choose(n, precision));
+        let entry = tuning.as_ref().and_then(|tuning| tuning.nearest_entry(n, precision));
         let default = || DirectDeviceStrategy::default_for(device, n, precision);
         let strategy = entry.map_or_else(default, |entry| entry.strategy);
         results.push(whole_step(&mut bench, n, device, &strategy)?);
@@ -70,7 +71,7 @@ pub fn bench(arguments: &BenchArgs, device: &Device) -> Result<(Value, Value), F
         // All else is measured.
         Err(failure) => warn(format_args!("warning: {failure}")),
     }
-    Ok((bench.about(), json!(results)))
+    Ok((bench.device_json(), json!(results)))
 }
 
 /// Leapfrog, as a run takes it: kick and drift, forces, kick, and the look for numbers that are none.
@@ -80,7 +81,7 @@ fn whole_step(
     device: &Device,
     strategy: &DirectDeviceStrategy,
 ) -> Result<Value, Failure> {
-    let force_seconds = bench.all_pairs(n, strategy, None)?.times.median();
+    let force_seconds = bench.measure_strategy(n, strategy, None)?.times.median();
     let particles = Plummer { n, seed: 1, ..Plummer::default() }.generate(1.0);
     let particles = particles.map_err(|e| Failure::Usage(e.to_string()))?;
     let settings = GravitySettings {
@@ -93,7 +94,7 @@ fn whole_step(
     let setup = DeviceSetup { device: device.clone(), strategy: (*strategy).into() };
     let mut bodies = Bodies::new(particles, &settings, Some(&setup))?;
     let mut taken = 0;
-    let step = lab::Step::measure::<BodiesError>(device, n, force_seconds, || {
+    let step = lab::StepTiming::measure::<BodiesError>(device, n, force_seconds, || {
         leapfrog_step(&mut bodies, 1e-4)?;
         taken += 1;
         bodies.check_step(Stamp { step: taken, time: 0.0 })
@@ -101,11 +102,11 @@ fn whole_step(
     say!(
         "a leapfrog step of {n} bodies, {}: {}, its forces {} ({:+.1}%)",
         precision_name(strategy.precision),
-        show::seconds(step.seconds),
-        show::seconds(step.force_seconds),
+        format_seconds(step.seconds),
+        format_seconds(step.force_seconds),
         100.0 * (step.seconds / step.force_seconds - 1.0)
     );
-    let mut line = step.json();
+    let mut line = step.to_json();
     line["precision"] = json!(precision_name(strategy.precision));
     Ok(line)
 }
@@ -116,18 +117,18 @@ fn print(measured: &Measurement, strategy: &DirectDeviceStrategy, tuned: bool) {
         "{:>9} {:>6} {:>9} {:>9.2e} {:>8} {:>7} {:>8} {:>7.1e} {:>7.1e}",
         measured.n,
         precision_name(measured.precision),
-        show::seconds(times.median()),
+        format_seconds(times.median()),
         measured.rate,
-        show::digits(measured.flops / 1e9),
-        show::share(measured.theoretical_peak.map(|peak| measured.flops / peak)),
-        show::share(Some(measured.flops / measured.measured_peak)),
+        format_number(measured.flops / 1e9),
+        format_percent(measured.theoretical_peak.map(|peak| measured.flops / peak)),
+        format_percent(Some(measured.flops / measured.measured_peak)),
         measured.errors.median,
         measured.errors.p99
     );
     say!(
         "          {} to {} in {}; {}{}",
-        show::seconds(times.fastest()),
-        show::seconds(times.slowest()),
+        format_seconds(times.fastest()),
+        format_seconds(times.slowest()),
         times.count(),
         if tuned { "tuned: " } else { "" },
         strategy.describe()
@@ -153,7 +154,7 @@ fn kernel_builds(device: &Device) -> Result<Value, Failure> {
         Failure::Machine(format!("building kernels: {}", word.trim()))
     })?;
     let seconds =
-        |which: &str| times[which]["seconds"].as_f64().map_or_else(|| "-".to_owned(), show::seconds);
+        |which: &str| times[which]["seconds"].as_f64().map_or_else(|| "-".to_owned(), format_seconds);
     say!("");
     say!("kernels built in {}, from the disk's cache in {}", seconds("first"), seconds("cached"));
     Ok(times)
@@ -164,9 +165,9 @@ pub fn builds(arguments: &BenchArgs, device: &Device) -> Result<(), Failure> {
     let n = sizes(arguments, &[BUILD_N])[0];
     let strategy =
         DirectDeviceStrategy::default_for(device, n, precisions(arguments, &[Precision::Single])[0]);
-    let first = lab::builds(device, n, &strategy)?;
+    let first = lab::time_builds(device, n, &strategy)?;
     device.forget_builds();
-    let cached = lab::builds(device, n, &strategy)?;
+    let cached = lab::time_builds(device, n, &strategy)?;
     say!("{}", json!({ "case": "build", "n": n, "first": first, "cached": cached }));
     Ok(())
 }

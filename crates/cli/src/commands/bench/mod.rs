@@ -11,8 +11,8 @@ use orrery_device::{Device, DeviceChoice};
 use orrery_engine::case::{BYTES_PER_BODY, available_memory};
 use orrery_engine::provenance;
 use orrery_io::{format_bytes, write_file_atomically};
-use orrery_lab::FLOPS_A_PAIR;
-use orrery_lab::bench::{FLOPS_A_CELL, Measurement};
+use orrery_lab::FLOPS_PER_PAIR;
+use orrery_lab::bench::{FLOPS_PER_CELL, Measurement};
 use orrery_lab::devices::cpu_name;
 use orrery_particles::settings::Precision;
 use orrery_particles::simd::InstructionSet;
@@ -93,7 +93,7 @@ fn check_place(arguments: &BenchArgs, device: Option<&Device>) -> Result<(), Fai
 fn on_cpu(arguments: &BenchArgs, what: BenchCase, set: InstructionSet) -> Vec<Value> {
     say!("{}, {}, threads: {}", cpu_name(), set.name(), rayon::current_num_threads());
     say!(
-        "median of {} (fastest to slowest); {FLOPS_A_PAIR} flops a pair, {FLOPS_A_CELL} a cell",
+        "median of {} (fastest to slowest); {FLOPS_PER_PAIR} flops a pair, {FLOPS_PER_CELL} a cell",
         repeats(arguments)
     );
     let results = match what {
@@ -101,7 +101,7 @@ fn on_cpu(arguments: &BenchArgs, what: BenchCase, set: InstructionSet) -> Vec<Va
         BenchCase::Crossover => cpu::crossover(arguments, set),
         BenchCase::Direct | BenchCase::Checkpoint | BenchCase::Primitives => cpu::direct(arguments, set),
     };
-    results.iter().map(Measurement::json).collect()
+    results.iter().map(Measurement::to_json).collect()
 }
 
 /// Refuses numbers of bodies that the host's memory could not hold.
@@ -144,8 +144,8 @@ fn report(device: Value, results: Value) -> Value {
         "commit": provenance::COMMIT,
         "machine": { "cpu": cpu_name(), "cores": cores },
         "device": device,
-        "flops_per_pair": FLOPS_A_PAIR,
-        "flops_per_cell": FLOPS_A_CELL,
+        "flops_per_pair": FLOPS_PER_PAIR,
+        "flops_per_cell": FLOPS_PER_CELL,
         "results": results,
     })
 }

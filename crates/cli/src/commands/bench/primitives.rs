@@ -1,9 +1,9 @@
 //! The primitives, on a device or on all cores: what is printed of them.
 
 use orrery_device::Device;
-use orrery_lab::bench::primitives::{self as lab, Line, Primitive, PrimitiveError};
+use orrery_lab::bench::primitives::{self as lab, Primitive, PrimitiveError, PrimitiveMeasurement};
 use orrery_lab::devices::cpu_name;
-use orrery_lab::show;
+use orrery_lab::format::{format_number, format_percent, format_rate, format_seconds};
 use orrery_particles::simd::InstructionSet;
 use serde_json::{Value, json};
 
@@ -37,7 +37,7 @@ pub fn bench(
         Some(device) => say!("{}", device.title()),
         None => say!("{}, threads: {}", cpu_name(), rayon::current_num_threads()),
     }
-    let copy = bench.copy().map(|copy| format!(", of a copy's {}", show::rate_of(copy, "B/s")));
+    let copy = bench.copy_bytes_per_s().map(|copy| format!(", of a copy's {}", format_rate(copy, "B/s")));
     say!("GB/s of the bytes that must move{}; every result is checked", copy.unwrap_or_default());
     say!("");
     say!(
@@ -53,28 +53,28 @@ pub fn bench(
     );
     let mut results = Vec::new();
     for primitive in Primitive::ALL {
-        for n in sizes(arguments, &primitive.sizes(device)) {
-            let line = bench.measure(primitive, n).map_err(failure)?;
+        for n in sizes(arguments, &primitive.default_sizes(device)) {
+            let line = bench.measure_primitive(primitive, n).map_err(failure)?;
             print(&line);
-            results.push(line.json());
+            results.push(line.to_json());
         }
     }
-    Ok((bench.about().unwrap_or_else(|| about_cpu(set)), json!(results)))
+    Ok((bench.device_json().unwrap_or_else(|| about_cpu(set)), json!(results)))
 }
 
 fn failure(error: PrimitiveError) -> Failure {
     match error {
         PrimitiveError::Device(error) => error.into(),
-        wrong @ PrimitiveError::Wrong { .. } => Failure::Machine(wrong.to_string()),
+        error @ PrimitiveError::WrongResult { .. } => Failure::Machine(error.to_string()),
     }
 }
 
-fn print(line: &Line) {
-    let ((case, what), seconds) = (line.primitive.name(), line.seconds);
-    let [time, fastest, slowest] = [seconds.median, seconds.fastest, seconds.slowest].map(show::seconds);
+fn print(line: &PrimitiveMeasurement) {
+    let ((case, what), times) = (line.primitive.name_and_input(), &line.times);
+    let [time, fastest, slowest] = [times.median(), times.fastest(), times.slowest()].map(format_seconds);
     let (bytes, keys, share) = match line.bytes_per_s() {
-        Some(rate) => (show::digits(rate / 1e9), String::new(), show::share(line.share_of_copy())),
-        None => (String::new(), show::digits(line.elements_per_s() / 1e9), String::new()),
+        Some(rate) => (format_number(rate / 1e9), String::new(), format_percent(line.share_of_copy())),
+        None => (String::new(), format_number(line.elements_per_s() / 1e9), String::new()),
     };
     let row = format!(
         "{case:<9} {what:<9} {:>10} {time:>8} {fastest:>8} {slowest:>8} {bytes:>7} {keys:>6} {share:>7}",

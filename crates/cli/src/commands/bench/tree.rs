@@ -1,11 +1,12 @@
 //! The tree on a device: what is printed of it.
 
 use orrery_device::{Device, DeviceKind};
-use orrery_lab::bench::device as direct;
+use orrery_lab::bench::direct;
 use orrery_lab::bench::tree::{self as lab, flops_per_cell};
 use orrery_lab::bench::{Measurement, TreeFigures};
+use orrery_lab::format::{format_count, format_number, format_percent, format_rate, format_seconds};
 use orrery_lab::sample::Shape;
-use orrery_lab::{FLOPS_A_PAIR, precision_name, show};
+use orrery_lab::{FLOPS_PER_PAIR, precision_name};
 use orrery_particles::accuracy::ForceErrors;
 use orrery_particles::settings::Precision;
 use orrery_particles::solver::direct::device::DirectDeviceStrategy;
@@ -29,15 +30,15 @@ pub fn bench(arguments: &BenchArgs, device: &Device) -> Result<(Value, Value), F
     say!("{}", device.title());
     say!("theta {theta}, geometric; from unsorted positions on, tree build included");
     say!(
-        "{FLOPS_A_PAIR} flops a body, {} a cell; shares of the theoretical and measured peak",
+        "{FLOPS_PER_PAIR} flops a body, {} a cell; shares of the theoretical and measured peak",
         flops_per_cell(order)
     );
     let shapes = arguments.bodies.map_or_else(|| vec![Shape::Cube, Shape::Plummer], |flag| vec![flag.into()]);
     let mut results = Vec::new();
-    for n in sizes(arguments, &lab::sizes(device)) {
+    for n in sizes(arguments, &lab::default_sizes(device)) {
         for &shape in &shapes {
-            let workload = bench.workload(shape, n, theta)?;
-            for precision in precisions(arguments, &lab::PRECISIONS) {
+            let workload = bench.prepare_workload(shape, n, theta)?;
+            for precision in precisions(arguments, &lab::DEFAULT_PRECISIONS) {
                 let default = TreeDeviceStrategy::default_for(device, precision);
                 let strategy = TreeDeviceStrategy {
                     order,
@@ -45,13 +46,14 @@ pub fn bench(arguments: &BenchArgs, device: &Device) -> Result<(Value, Value), F
                     group_size: arguments.group.unwrap_or(default.group_size),
                     ..default
                 };
-                let measured = bench.tree(&workload, &strategy, arguments.repeats.map(|k| k as usize))?;
+                let measured =
+                    bench.measure_strategy(&workload, &strategy, arguments.repeats.map(|k| k as usize))?;
                 print(&measured, shape, &strategy);
-                results.push(measured.json());
+                results.push(measured.to_json());
             }
         }
     }
-    Ok((bench.about(), json!(results)))
+    Ok((bench.device_json(), json!(results)))
 }
 
 /// All pairs and the tree side by side, from few to many bodies: where `solver = "auto"` should change over on a device.
@@ -66,48 +68,53 @@ pub fn crossover(arguments: &BenchArgs, device: &Device) -> Result<(Value, Value
     say!("{}", device.title());
     say!("{:>9} {:>9} {:>9} {:>9}  faster", "bodies", "precision", "direct", "tree");
     for n in sizes(arguments, &default) {
-        let workload = trees.workload(Shape::Plummer, n, arguments.theta.unwrap_or(CROSSOVER_THETA))?;
+        let workload =
+            trees.prepare_workload(Shape::Plummer, n, arguments.theta.unwrap_or(CROSSOVER_THETA))?;
         for precision in precisions(arguments, &[Precision::Mixed]) {
             let all_pairs = DirectDeviceStrategy::default_for(device, n, precision);
-            let all_pairs = pairs.all_pairs(n, &all_pairs, repeats)?;
-            let tree = trees.tree(&workload, &TreeDeviceStrategy::default_for(device, precision), repeats)?;
+            let all_pairs = pairs.measure_strategy(n, &all_pairs, repeats)?;
+            let tree = trees.measure_strategy(
+                &workload,
+                &TreeDeviceStrategy::default_for(device, precision),
+                repeats,
+            )?;
             let (a, b) = (all_pairs.times.median(), tree.times.median());
             let faster = if a < b { "direct" } else { "tree" };
-            let (shown, name) = ([a, b].map(show::seconds), precision_name(precision));
+            let (shown, name) = ([a, b].map(format_seconds), precision_name(precision));
             say!("{n:>9} {name:>9} {:>9} {:>9}  {faster}", shown[0], shown[1]);
-            results.extend([all_pairs.json(), tree.json()]);
+            results.extend([all_pairs.to_json(), tree.to_json()]);
         }
     }
-    Ok((trees.about(), json!(results)))
+    Ok((trees.device_json(), json!(results)))
 }
 
 fn print(measured: &Measurement, shape: Shape, strategy: &TreeDeviceStrategy) {
     let (n, times) = (measured.n as f64, &measured.times);
     let tree = measured.tree.unwrap_or_default();
     let TreeFigures { body_terms, cell_terms, .. } = tree;
-    let terms = |all: u64| show::digits(all as f64 / n);
-    let all = |value: Option<u64>| show::count(value.unwrap_or_default() as usize);
+    let terms = |all: u64| format_number(all as f64 / n);
+    let all = |value: Option<u64>| format_count(value.unwrap_or_default() as usize);
     say!("");
     say!(
         "{} bodies, {}, {}: {}",
-        show::count(measured.n),
+        format_count(measured.n),
         shape.name(),
         precision_name(measured.precision),
         strategy.describe()
     );
     say!(
         "  time    {} ({} to {} in {}): {:.2e} bodies/s",
-        show::seconds(times.median()),
-        show::seconds(times.fastest()),
-        show::seconds(times.slowest()),
+        format_seconds(times.median()),
+        format_seconds(times.fastest()),
+        format_seconds(times.slowest()),
         times.count(),
         measured.rate
     );
     say!(
         "  stages  build {}, moments {}, walk {}",
-        show::seconds(tree.build_secs),
-        show::seconds(tree.moments_secs.unwrap_or_default()),
-        show::seconds(tree.walk_secs)
+        format_seconds(tree.build_secs),
+        format_seconds(tree.moments_secs.unwrap_or_default()),
+        format_seconds(tree.walk_secs)
     );
     say!(
         "  summed  {} bodies and {} cells a body; {} terms at most",
@@ -117,15 +124,15 @@ fn print(measured: &Measurement, shape: Shape, strategy: &TreeDeviceStrategy) {
     );
     say!(
         "  speed   {}: {} of peak, {} of the measured one",
-        show::rate_of(measured.flops, "FLOP/s"),
-        show::share(measured.theoretical_peak.map(|peak| measured.flops / peak)),
-        show::share(Some(measured.flops / measured.measured_peak))
+        format_rate(measured.flops, "FLOP/s"),
+        format_percent(measured.theoretical_peak.map(|peak| measured.flops / peak)),
+        format_percent(Some(measured.flops / measured.measured_peak))
     );
     say!(
         "  tree    {} cells, {} groups; {} bytes a body beyond the bodies",
         all(tree.cells),
         all(tree.groups),
-        show::digits(tree.bytes as f64 / n)
+        format_number(tree.bytes as f64 / n)
     );
     let ForceErrors { median, p99, rms, .. } = measured.errors;
     say!("  error   rms {rms:.2e}, median {median:.2e}, 99% {p99:.2e}");

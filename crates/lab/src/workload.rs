@@ -1,0 +1,115 @@
+//! Bodies on a device and the buffers for their accelerations. Ladders, benchmarks and the tuner
+//! time force evaluations with them.
+
+use orrery_device::{Buffer, Device, DeviceError};
+use orrery_model::Vec3s;
+use orrery_particles::settings::Acceptance;
+use orrery_particles::solver::Problem;
+use orrery_particles::solver::device::{DeviceSolver, DeviceStrategy, ForceRequest};
+use orrery_particles::solver::direct::device::Columns;
+
+use crate::sample::Shape;
+use crate::timing::{self, Times};
+
+const G: f64 = 1.0;
+
+type Buffers3 = [Buffer<f64>; 3];
+
+/// Bodies on the host and on a device.
+pub struct DeviceWorkload {
+    device: Device,
+    position: Vec3s,
+    mass: Vec<f64>,
+    eps: f64,
+    acceptance: Acceptance,
+    position_buffers: Buffers3,
+    mass_buffer: Buffer<f64>,
+    acceleration: Buffers3,
+}
+
+impl DeviceWorkload {
+    /// Uploads a Plummer sphere of `n` bodies for the direct solver.
+    pub fn for_direct(device: &Device, n: usize) -> Result<Self, DeviceError> {
+        Self::upload(device, Shape::Plummer.bodies(n), 0.01, Acceptance::default())
+    }
+
+    /// Uploads `n` bodies for the tree, with a small softening length.
+    pub fn for_tree(device: &Device, shape: Shape, n: usize, theta: f64) -> Result<Self, DeviceError> {
+        Self::upload(device, shape.bodies(n), 0.001, Acceptance::Geometric { theta })
+    }
+
+    fn upload(
+        device: &Device,
+        (position, mass): (Vec3s, Vec<f64>),
+        eps: f64,
+        acceptance: Acceptance,
+    ) -> Result<Self, DeviceError> {
+        let n = mass.len();
+        let position_buffers =
+            [device.upload(&position.x)?, device.upload(&position.y)?, device.upload(&position.z)?];
+        let mass_buffer = device.upload(&mass)?;
+        let acceleration = [device.zeros(n)?, device.zeros(n)?, device.zeros(n)?];
+        let device = device.clone();
+        Ok(Self { device, position, mass, eps, acceptance, position_buffers, mass_buffer, acceleration })
+    }
+
+    /// Returns the number of bodies.
+    pub fn len(&self) -> usize {
+        self.mass.len()
+    }
+
+    /// Returns the problem that a force evaluation solves.
+    pub fn problem(&self) -> Problem<'_> {
+        let Self { position, mass, eps, .. } = self;
+        Problem { position, mass, g: G, eps: *eps, with_potential: false }
+    }
+
+    /// Creates a solver for these bodies.
+    pub fn new_solver(&self, strategy: impl Into<DeviceStrategy>) -> Result<DeviceSolver, DeviceError> {
+        DeviceSolver::new(&self.device, self.len(), &strategy.into())
+    }
+
+    /// Returns the request for one force evaluation.
+    pub fn force_request(&self) -> ForceRequest<'_> {
+        ForceRequest {
+            position: columns_of(&self.position_buffers),
+            mass: &self.mass_buffer,
+            g: G,
+            eps: self.eps,
+            acceptance: self.acceptance,
+            previous: None,
+            acceleration: columns_of(&self.acceleration),
+            potential: None,
+        }
+    }
+
+    /// Queues one force evaluation.
+    pub fn queue_forces(&self, solver: &mut DeviceSolver) -> Result<(), DeviceError> {
+        solver.forces(&self.force_request())
+    }
+
+    /// Measures one force evaluation, after one untimed evaluation.
+    pub fn time_once(&self, solver: &mut DeviceSolver) -> Result<f64, DeviceError> {
+        timing::time_once(&self.device, || self.queue_forces(solver))
+    }
+
+    /// Measures `repeats` force evaluations, each of about `expected_seconds`.
+    pub fn time_repeats(
+        &self,
+        solver: &mut DeviceSolver,
+        repeats: usize,
+        expected_seconds: f64,
+    ) -> Result<Times, DeviceError> {
+        timing::time_on_device(&self.device, repeats, expected_seconds, || self.queue_forces(solver))
+    }
+
+    /// Downloads the accelerations of the latest evaluation.
+    pub fn accelerations(&self) -> Result<Vec3s, DeviceError> {
+        let [x, y, z] = &self.acceleration;
+        Ok(Vec3s { x: x.to_vec()?, y: y.to_vec()?, z: z.to_vec()? })
+    }
+}
+
+fn columns_of([x, y, z]: &Buffers3) -> Columns<'_> {
+    Columns { x, y, z }
+}
