@@ -1,10 +1,11 @@
-//! The project's own commands: `cargo xtask test` takes a fresh machine to a passed test suite, `cargo xtask
-//! validate` runs the physics tests that take too long for it, and `cargo xtask reliability` the faults.
+//! Development commands of the project. `cargo xtask test` installs missing packages and runs the
+//! whole test suite, `cargo xtask validate` runs the long physics tests, `cargo xtask reliability`
+//! runs the full fault tests, and `cargo xtask style` checks names and comments.
 //!
-//! It depends on nothing but the standard library: it is built before anything else is known to work.
+//! It depends only on the standard library, so it builds on a machine where nothing else works yet.
 
 mod examples;
-mod needs;
+mod prerequisites;
 mod python;
 mod reliability;
 mod report;
@@ -14,27 +15,27 @@ mod style;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use report::{Failed, Report};
-use shell::Line;
+use report::{Report, StageFailure};
+use shell::CommandLine;
 
 const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
-  test         install what is missing, then check format, style, lints, tests, docs and every example
-  validate     run the long physics tests, in release
-  reliability  kill, starve and damage runs as docs/reliability.md says, in full; fuzzing takes 6 min of it
+  test         install missing packages; check format, style, lints, tests, docs, examples
+  validate     run the long physics tests in release mode
+  reliability  run the full fault tests of docs/reliability.md (fuzzing takes 6 min)
   style [DIR]  check names, phrases and comments, and print style figures";
 
-type Command = fn(&Path, &mut Report) -> Result<(), Failed>;
+type Command = fn(&Path, &mut Report) -> Result<(), StageFailure>;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let command: Command = match arguments[..] {
-        ["test"] => test,
-        ["validate"] => validate,
-        ["reliability"] => reliability::run,
-        ["style"] => style,
+        ["test"] => run_tests,
+        ["validate"] => run_validation,
+        ["reliability"] => reliability::run_fault_tests,
+        ["style"] => check_style,
         ["style", ref folders @ ..] => {
             let root = project_root();
             return match style::print_figures(&root, folders) {
@@ -56,12 +57,12 @@ fn main() -> ExitCode {
     };
     let root = project_root();
     let mut report = Report::default();
-    let outcome = command(&root, &mut report);
+    let result = command(&root, &mut report);
     print!("\n{report}");
-    match outcome {
+    match result {
         Ok(()) => ExitCode::SUCCESS,
-        Err(failed) => {
-            eprintln!("\n{failed}");
+        Err(failure) => {
+            eprintln!("\n{failure}");
             ExitCode::FAILURE
         }
     }
@@ -71,29 +72,30 @@ fn project_root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).parent().map(Path::to_owned).unwrap_or_default()
 }
 
-fn style(root: &Path, report: &mut Report) -> Result<(), Failed> {
-    report.stage("style", || style::print_figures(root, &[]).and_then(|()| style::check(root)))
+fn check_style(root: &Path, report: &mut Report) -> Result<(), StageFailure> {
+    report.run_stage("style", || style::print_figures(root, &[]).and_then(|()| style::check(root)))
 }
 
-fn test(root: &Path, report: &mut Report) -> Result<(), Failed> {
-    let cargo = |text: &str| Line::new(text).in_folder(root);
-    report.stage("needs", || needs::install(root))?;
-    report.stage("python", || python::set_up(root))?;
-    report.stage("format", || cargo("cargo fmt --all --check").run())?;
-    report.stage("lints", || cargo("cargo clippy --workspace --all-targets -- -D warnings").run())?;
-    // What `cargo test` builds and the program besides, all with the same features: nothing is built twice.
-    report.stage("build", || cargo("cargo build --workspace --bins --tests --examples").run())?;
-    report.stage("tests", || {
-        cargo("cargo test --workspace").with_env("ORRERY_PYTHON", python::interpreter(root)).run()
+fn run_tests(root: &Path, report: &mut Report) -> Result<(), StageFailure> {
+    let cargo = |text: &str| CommandLine::new(text).in_folder(root);
+    report.run_stage("prerequisites", || prerequisites::install_missing(root))?;
+    report.run_stage("python", || python::set_up_environment(root))?;
+    report.run_stage("format", || cargo("cargo fmt --all --check").run())?;
+    report.run_stage("lints", || cargo("cargo clippy --workspace --all-targets -- -D warnings").run())?;
+    // Builds all targets of `cargo test` and the program with the same features, so nothing is built
+    // twice.
+    report.run_stage("build", || cargo("cargo build --workspace --bins --tests --examples").run())?;
+    report.run_stage("tests", || {
+        cargo("cargo test --workspace").with_env("ORRERY_PYTHON", python::interpreter_path(root)).run()
     })?;
-    report.stage("docs", || {
+    report.run_stage("docs", || {
         cargo("cargo doc --no-deps --workspace").with_env("RUSTDOCFLAGS", "-D warnings").run()
     })?;
-    report.stage("examples", || examples::run_all(root))
+    report.run_stage("examples", || examples::run_examples(root))
 }
 
-fn validate(root: &Path, report: &mut Report) -> Result<(), Failed> {
-    report.stage("validation", || {
-        Line::new("cargo test -p orrery-validation --release -- --ignored").in_folder(root).run()
+fn run_validation(root: &Path, report: &mut Report) -> Result<(), StageFailure> {
+    report.run_stage("validation", || {
+        CommandLine::new("cargo test -p orrery-validation --release -- --ignored").in_folder(root).run()
     })
 }

@@ -1,89 +1,92 @@
-//! The Python programs that the tests open Orrery's files with, in an environment of their own.
+//! Python environment with the readers that the tests use to open Orrery's files.
 //!
-//! The environment lies in target/python. A stamp inside holds the text of the requirements that were
-//! installed last: where it equals the present text there is nothing to do, and it goes when the
-//! environment goes.
+//! The environment is in target/python. It contains a copy of the requirements that were installed
+//! last. If that copy equals the current requirements, there is nothing to install.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::shell::{Failure, Line};
+use crate::shell::{CommandLine, Failure};
 
 const REQUIREMENTS: &str = "xtask/python-requirements.txt";
-/// What the required packages ask for: Debian 12 and Ubuntu 24.04 have it.
-const OLDEST: (u32, u32) = (3, 11);
+/// Oldest Python version that the required packages support. Debian 12 and Ubuntu 24.04 have it.
+const OLDEST_VERSION: (u32, u32) = (3, 11);
 
-fn environment(root: &Path) -> PathBuf {
+fn environment_folder(root: &Path) -> PathBuf {
     root.join("target/python")
 }
 
-/// The environment's interpreter.
-pub fn interpreter(root: &Path) -> PathBuf {
-    environment(root).join("bin/python")
+/// Returns the path of the environment's interpreter.
+pub fn interpreter_path(root: &Path) -> PathBuf {
+    environment_folder(root).join("bin/python")
 }
 
-fn pip(environment: &Path) -> Line {
-    Line::new("").word(environment.join("bin/python")).word("-m").word("pip")
+fn pip_command(environment: &Path) -> CommandLine {
+    CommandLine::new("").arg(environment.join("bin/python")).arg("-m").arg("pip")
 }
 
-fn works(environment: &Path) -> bool {
-    pip(environment).word("--version").succeeds()
+fn has_pip(environment: &Path) -> bool {
+    pip_command(environment).arg("--version").succeeds()
 }
 
-/// Whether there is an environment or one can be made: Debian's python3 alone has no pip to put into it.
-pub fn is_possible(root: &Path) -> bool {
-    if works(&environment(root)) {
+/// Returns whether the environment exists or can be created. Debian's python3 package alone cannot
+/// create one, because it has no pip.
+pub fn can_create_environment(root: &Path) -> bool {
+    if has_pip(&environment_folder(root)) {
         return true;
     }
     let trial = root.join("target/python-trial");
-    let made = Line::new("python3 -m venv --clear").word(&trial).succeeds() && works(&trial);
+    let is_created = CommandLine::new("python3 -m venv --clear").arg(&trial).succeeds() && has_pip(&trial);
     let _ = fs::remove_dir_all(&trial);
-    made
+    is_created
 }
 
-/// Makes the environment and installs the requirements, unless that was done before.
-pub fn set_up(root: &Path) -> Result<(), Failure> {
-    let environment = environment(root);
+/// Creates the environment and installs the requirements, unless both exist.
+pub fn set_up_environment(root: &Path) -> Result<(), Failure> {
+    let environment = environment_folder(root);
     let path = root.join(REQUIREMENTS);
     let requirements =
         fs::read_to_string(&path).map_err(|error| Failure::new(format!("{}: {error}", path.display())))?;
-    let works = works(&environment);
-    if works && is_stamped(&environment, &requirements) {
+    let exists = has_pip(&environment);
+    if exists && is_installed(&environment, &requirements) {
         println!("{REQUIREMENTS}: installed");
         return Ok(());
     }
-    if !works {
-        check_version(Line::new("python3 --version").output().as_deref())?;
-        Line::new("python3 -m venv --clear").word(&environment).run()?;
+    if !exists {
+        check_version(CommandLine::new("python3 --version").output().as_deref())?;
+        CommandLine::new("python3 -m venv --clear").arg(&environment).run()?;
     }
     let install = ["install", "--quiet", "--disable-pip-version-check", "-r"];
-    install.iter().fold(pip(&environment), Line::word).word(&path).run()?;
-    stamp(&environment, &requirements)
+    install.iter().fold(pip_command(&environment), CommandLine::arg).arg(&path).run()?;
+    record_installed(&environment, &requirements)
 }
 
-fn stamp_file(environment: &Path) -> PathBuf {
+fn installed_requirements(environment: &Path) -> PathBuf {
     environment.join("requirements-installed.txt")
 }
 
-fn is_stamped(environment: &Path, requirements: &str) -> bool {
-    fs::read_to_string(stamp_file(environment)).is_ok_and(|installed| installed == requirements)
+fn is_installed(environment: &Path, requirements: &str) -> bool {
+    fs::read_to_string(installed_requirements(environment)).is_ok_and(|installed| installed == requirements)
 }
 
-fn stamp(environment: &Path, requirements: &str) -> Result<(), Failure> {
-    let file = stamp_file(environment);
+fn record_installed(environment: &Path, requirements: &str) -> Result<(), Failure> {
+    let file = installed_requirements(environment);
     fs::write(&file, requirements).map_err(|error| Failure::new(format!("{}: {error}", file.display())))
 }
 
-/// `said` is what `python3 --version` says: `Python 3.11.2`.
-fn check_version(said: Option<&str>) -> Result<(), Failure> {
-    let said = said.unwrap_or("nothing");
-    let mut numbers = said.trim_start_matches("Python ").split('.').map_while(|part| part.parse().ok());
+/// Checks the output of `python3 --version`, for example `Python 3.11.2`. `None` means that the
+/// command failed.
+fn check_version(output: Option<&str>) -> Result<(), Failure> {
+    let (major, minor) = OLDEST_VERSION;
+    let Some(output) = output else {
+        return Err(Failure::new(format!(
+            "python3 --version failed, expected Python {major}.{minor} or later"
+        )));
+    };
+    let mut numbers = output.trim_start_matches("Python ").split('.').map_while(|part| part.parse().ok());
     match (numbers.next(), numbers.next()) {
-        (Some(major), Some(minor)) if (major, minor) >= OLDEST => Ok(()),
-        _ => {
-            let (major, minor) = OLDEST;
-            Err(Failure::new(format!("python3 is '{said}', expected Python {major}.{minor} or later")))
-        }
+        (Some(found_major), Some(found_minor)) if (found_major, found_minor) >= OLDEST_VERSION => Ok(()),
+        _ => Err(Failure::new(format!("python3 is '{output}', expected Python {major}.{minor} or later"))),
     }
 }
 
@@ -92,12 +95,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_stamp_holds_for_the_same_requirements_only() {
+    fn changed_requirements_are_not_installed() {
         let folder = tempfile::tempdir().unwrap();
-        assert!(!is_stamped(folder.path(), "h5py==3\n"));
-        stamp(folder.path(), "h5py==3\n").unwrap();
-        assert!(is_stamped(folder.path(), "h5py==3\n"));
-        assert!(!is_stamped(folder.path(), "h5py==4\n"));
+        assert!(!is_installed(folder.path(), "h5py==3\n"));
+        record_installed(folder.path(), "h5py==3\n").unwrap();
+        assert!(is_installed(folder.path(), "h5py==3\n"));
+        assert!(!is_installed(folder.path(), "h5py==4\n"));
     }
 
     #[test]
@@ -112,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn an_old_python_is_refused() {
+    fn old_python_is_rejected() {
         assert_eq!(check_version(Some("Python 3.11.2")), Ok(()));
         assert_eq!(check_version(Some("Python 3.14.0rc1")), Ok(()));
         assert_eq!(check_version(Some("Python 4.0")), Ok(()));

@@ -1,12 +1,12 @@
-//! `cargo xtask reliability`: every fault of docs/reliability.md, in full.
+//! `cargo xtask reliability`: the full versions of the fault tests in docs/reliability.md.
 
 use std::path::Path;
 
-use crate::report::{Failed, Report};
-use crate::shell::Line;
+use crate::report::{Report, StageFailure};
+use crate::shell::{CommandLine, Failure};
 
-/// The fuzz targets, with folders of seeds besides their own.
-const TARGETS: [(&str, &[&str]); 6] = [
+/// Fuzz targets, each with additional folders of seed inputs.
+const FUZZ_TARGETS: [(&str, &[&str]); 6] = [
     ("snapshot_hdf5", &["../crates/io/tests/data", "../crates/io/tests/hostile"]),
     ("snapshot_gadget", &[]),
     ("snapshot_xyz", &[]),
@@ -15,40 +15,42 @@ const TARGETS: [(&str, &[&str]); 6] = [
     ("checkpoint", &[]),
 ];
 
-/// Runs the long versions; each test prints the figures that the page quotes.
-pub fn run(root: &Path, report: &mut Report) -> Result<(), Failed> {
-    let cargo = |text: &str| Line::new(text).in_folder(root);
-    report.stage("build", || cargo("cargo build --release --workspace --bins --tests").run())?;
-    report.stage("faults", || {
+/// Runs all stages. Each test prints the figures that docs/reliability.md quotes.
+pub fn run_fault_tests(root: &Path, report: &mut Report) -> Result<(), StageFailure> {
+    let cargo = |text: &str| CommandLine::new(text).in_folder(root);
+    report.run_stage("build", || cargo("cargo build --release --workspace --bins --tests").run())?;
+    report.run_stage("faults", || {
         cargo("cargo test --release -p orrery --test fault -- --ignored --nocapture --test-threads 1").run()
     })?;
-    report.stage("damage", || {
+    report.run_stage("damage", || {
         cargo("cargo test --release -p orrery-engine --test golden --test resume").run()
     })?;
-    report.stage("hostile", || {
+    report.run_stage("hostile", || {
         cargo("cargo test --release -p orrery-io --test hostile -- --nocapture").run()
     })?;
-    report.stage("determinism", || {
+    report.run_stage("determinism", || {
         cargo("cargo test --release -p orrery-validation --test determinism").run()
     })?;
-    report.stage("checkpoint", || {
+    report.run_stage("checkpoint", || {
         cargo("cargo run --release --bin orrery -- bench checkpoint --repeats 15").run()
     })?;
-    report.stage("fuzz", || {
-        if !Line::new("cargo +nightly fuzz --version").succeeds() {
-            println!("left out: it needs a nightly toolchain and cargo-fuzz (cargo install cargo-fuzz)");
-            return Ok(());
-        }
-        let folder = root.join("fuzz");
-        TARGETS.iter().try_for_each(|(target, seeds)| {
-            // libFuzzer keeps what it finds in the first folder.
-            std::fs::create_dir_all(folder.join("corpus").join(target)).ok();
-            let seeds = seeds.join(" ");
-            let line = format!(
-                "cargo +nightly fuzz run {target} corpus/{target} seeds/{target} {seeds} -- -max_total_time=60 \
-                 -rss_limit_mb=1024 -timeout=5 -print_final_stats=1"
-            );
-            Line::new(&line).in_folder(&folder).run()
-        })
+    report.run_stage("fuzz", || fuzz_readers(&root.join("fuzz")))
+}
+
+/// Fuzzes each reader for 60 s. Without cargo-fuzz it prints a message and succeeds.
+fn fuzz_readers(folder: &Path) -> Result<(), Failure> {
+    if !CommandLine::new("cargo +nightly fuzz --version").succeeds() {
+        println!("skipped: needs a nightly toolchain and cargo-fuzz (cargo install cargo-fuzz)");
+        return Ok(());
+    }
+    FUZZ_TARGETS.iter().try_for_each(|(target, seeds)| {
+        // libFuzzer writes new inputs to the first folder.
+        std::fs::create_dir_all(folder.join("corpus").join(target)).ok();
+        let seeds = seeds.join(" ");
+        let line = format!(
+            "cargo +nightly fuzz run {target} corpus/{target} seeds/{target} {seeds} -- -max_total_time=60 \
+             -rss_limit_mb=1024 -timeout=5 -print_final_stats=1"
+        );
+        CommandLine::new(&line).in_folder(folder).run()
     })
 }

@@ -1,11 +1,11 @@
-//! Stages with their times, and the table of them.
+//! Stages of a command with their times, printed as a table.
 
 use std::fmt;
 use std::time::{Duration, Instant};
 
 use crate::shell::Failure;
 
-/// The stages so far, in order.
+/// Stages that have run, in order.
 #[derive(Default)]
 pub struct Report {
     stages: Vec<Stage>,
@@ -17,44 +17,44 @@ struct Stage {
     passed: bool,
 }
 
-/// The stage that ended the run, and why.
+/// Stage that failed, and its error.
 #[derive(Debug)]
-pub struct Failed {
+pub struct StageFailure {
     stage: &'static str,
     failure: Failure,
 }
 
 impl Report {
-    /// Does `work` under a heading and remembers how long it took.
-    pub fn stage(
+    /// Runs `work` as a stage, prints its name and time, and records both.
+    pub fn run_stage(
         &mut self,
         name: &'static str,
         work: impl FnOnce() -> Result<(), Failure>,
-    ) -> Result<(), Failed> {
+    ) -> Result<(), StageFailure> {
         println!("\n=== {name}");
         let start = Instant::now();
-        let outcome = work();
+        let result = work();
         let time = start.elapsed();
-        println!("=== {name}: {}", shown(time));
-        self.stages.push(Stage { name, time, passed: outcome.is_ok() });
-        outcome.map_err(|failure| Failed { stage: name, failure })
+        println!("=== {name}: {}", format_time(time));
+        self.stages.push(Stage { name, time, passed: result.is_ok() });
+        result.map_err(|failure| StageFailure { stage: name, failure })
     }
 }
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut row = |name: &str, time, note: &str| {
-            let line = format!("{name:<12} {:>12}  {note}", shown(time));
+        let mut write_row = |name: &str, time, note: &str| {
+            let line = format!("{name:<13} {:>12}  {note}", format_time(time));
             writeln!(f, "{}", line.trim_end())
         };
         for stage in &self.stages {
-            row(stage.name, stage.time, if stage.passed { "" } else { "FAILED" })?;
+            write_row(stage.name, stage.time, if stage.passed { "" } else { "FAILED" })?;
         }
-        row("total", self.stages.iter().map(|stage| stage.time).sum(), "")
+        write_row("total", self.stages.iter().map(|stage| stage.time).sum(), "")
     }
 }
 
-impl fmt::Display for Failed {
+impl fmt::Display for StageFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "stage '{}' failed: {}", self.stage, self.failure.message)?;
         match &self.failure.rerun {
@@ -64,8 +64,8 @@ impl fmt::Display for Failed {
     }
 }
 
-/// A time for people.
-pub fn shown(time: Duration) -> String {
+/// Formats a time, for example as `12.3 s` or `3 min 05 s`.
+pub fn format_time(time: Duration) -> String {
     let tenths = (time.as_secs_f64() * 10.0).round();
     if tenths < 600.0 {
         return format!("{:.1} s", tenths / 10.0);
@@ -79,21 +79,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_read_well() {
-        let millis = |ms| shown(Duration::from_millis(ms));
-        assert_eq!(millis(0), "0.0 s");
-        assert_eq!(millis(12_340), "12.3 s");
-        assert_eq!(millis(59_940), "59.9 s");
-        assert_eq!(millis(59_960), "1 min 00 s");
-        assert_eq!(millis(185_000), "3 min 05 s");
+    fn times_from_60_s_on_are_in_minutes_and_seconds() {
+        let format_millis = |ms| format_time(Duration::from_millis(ms));
+        assert_eq!(format_millis(0), "0.0 s");
+        assert_eq!(format_millis(12_340), "12.3 s");
+        assert_eq!(format_millis(59_940), "59.9 s");
+        assert_eq!(format_millis(59_960), "1 min 00 s");
+        assert_eq!(format_millis(185_000), "3 min 05 s");
     }
 
     #[test]
-    fn the_table_marks_the_stage_that_failed() {
+    fn table_marks_the_stage_that_failed() {
         let mut report = Report::default();
-        report.stage("first", || Ok(())).unwrap();
+        report.run_stage("first", || Ok(())).unwrap();
         let rerun = Some("cargo fmt".to_owned());
-        let failed = report.stage("second", || Err(Failure { message: "why".into(), rerun })).unwrap_err();
+        let failed =
+            report.run_stage("second", || Err(Failure { message: "why".into(), rerun })).unwrap_err();
         assert_eq!(
             failed.to_string(),
             "stage 'second' failed: why\nto run it again, from the root of the project:\n  cargo fmt"

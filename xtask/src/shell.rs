@@ -1,11 +1,11 @@
-//! A command line that is run, and shown so that a person can run it again.
+//! Command lines that are run, and printed in a form that can be pasted into a shell.
 
 use std::ffi::OsStr;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// What went wrong, and the command to run again where there is one.
+/// Error message, and the command that reproduces the error if there is one.
 #[derive(Debug, PartialEq)]
 pub struct Failure {
     pub message: String,
@@ -18,21 +18,22 @@ impl Failure {
     }
 }
 
-/// One command with its arguments and environment.
+/// A program with its arguments, environment variables and working directory.
 #[derive(Clone, Debug)]
-pub struct Line {
+pub struct CommandLine {
     words: Vec<String>,
     env: Vec<(&'static str, String)>,
     folder: Option<PathBuf>,
 }
 
-impl Line {
-    /// `text` is split at white space; words that may hold some are added with [`Line::word`].
+impl CommandLine {
+    /// Splits `text` at white space into the program and its arguments. Add arguments that may
+    /// contain white space, such as paths, with [`CommandLine::arg`].
     pub fn new(text: &str) -> Self {
         Self { words: text.split_whitespace().map(str::to_owned).collect(), env: Vec::new(), folder: None }
     }
 
-    pub fn word(mut self, word: impl AsRef<OsStr>) -> Self {
+    pub fn arg(mut self, word: impl AsRef<OsStr>) -> Self {
         self.words.push(word.as_ref().to_string_lossy().into_owned());
         self
     }
@@ -47,7 +48,7 @@ impl Line {
         self
     }
 
-    fn command(&self) -> Command {
+    fn to_command(&self) -> Command {
         let mut command = Command::new(&self.words[0]);
         command.args(&self.words[1..]).envs(self.env.iter().map(|(key, value)| (key, value)));
         if let Some(folder) = &self.folder {
@@ -56,10 +57,10 @@ impl Line {
         command
     }
 
-    /// Shows the line, then runs it with its output going where ours goes.
+    /// Prints the command line and runs it. The command inherits standard output and error.
     pub fn run(&self) -> Result<(), Failure> {
         println!("$ {self}");
-        let message = match self.command().status() {
+        let message = match self.to_command().status() {
             Ok(status) if status.success() => return Ok(()),
             Ok(status) => format!("{}: {status}", self.words[0]),
             Err(error) => format!("{}: {error}", self.words[0]),
@@ -67,33 +68,35 @@ impl Line {
         Err(Failure { message, rerun: Some(self.to_string()) })
     }
 
-    /// Whether the command runs and succeeds; nothing is shown.
+    /// Runs the command without output and returns whether it succeeded.
     pub fn succeeds(&self) -> bool {
-        let quiet = self.command().stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
-        quiet.is_ok_and(|status| status.success())
+        let status =
+            self.to_command().stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
+        status.is_ok_and(|status| status.success())
     }
 
-    /// What the command says on standard output; `None` where it fails.
+    /// Runs the command and returns its standard output without surrounding white space. Returns
+    /// `None` if it fails.
     pub fn output(&self) -> Option<String> {
-        let output = self.command().stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
+        let output = self.to_command().stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
         output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
     }
 }
 
-impl fmt::Display for Line {
+impl fmt::Display for CommandLine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (key, value) in &self.env {
-            write!(f, "{key}={} ", quoted(value))?;
+            write!(f, "{key}={} ", quote_word(value))?;
         }
-        let words: Vec<String> = self.words.iter().map(|word| quoted(word)).collect();
+        let words: Vec<String> = self.words.iter().map(|word| quote_word(word)).collect();
         f.write_str(&words.join(" "))
     }
 }
 
-/// `word` as a shell takes it for one word.
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_alphanumeric() || "-_./=:+,@%".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
+/// Quotes `word` so that a shell reads it as a single word.
+fn quote_word(word: &str) -> String {
+    let is_plain = |c: char| c.is_alphanumeric() || "-_./=:+,@%".contains(c);
+    if !word.is_empty() && word.chars().all(is_plain) {
         return word.to_owned();
     }
     format!("'{}'", word.replace('\'', r"'\''"))
@@ -104,22 +107,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_is_shown_as_a_shell_takes_it() {
-        let line = Line::new("cargo doc  --no-deps").with_env("RUSTDOCFLAGS", "-D warnings").word("it's");
-        let shown = line.to_string();
-        assert_eq!(shown, r"RUSTDOCFLAGS='-D warnings' cargo doc --no-deps 'it'\''s'");
+    fn command_line_is_printed_in_shell_syntax() {
+        let line =
+            CommandLine::new("cargo doc  --no-deps").with_env("RUSTDOCFLAGS", "-D warnings").arg("it's");
+        assert_eq!(line.to_string(), r"RUSTDOCFLAGS='-D warnings' cargo doc --no-deps 'it'\''s'");
 
-        let tell = Line::new("printenv RUSTDOCFLAGS").with_env("RUSTDOCFLAGS", "-D 'w'");
-        assert_eq!(Line::new("sh -c").word(tell.to_string()).output().as_deref(), Some("-D 'w'"));
+        let print = CommandLine::new("printenv RUSTDOCFLAGS").with_env("RUSTDOCFLAGS", "-D 'w'");
+        assert_eq!(CommandLine::new("sh -c").arg(print.to_string()).output().as_deref(), Some("-D 'w'"));
     }
 
     #[test]
-    fn a_failure_says_how_to_run_it_again() {
-        let failure = Line::new("sh -c").word("exit 3").run().unwrap_err();
+    fn failure_contains_the_command_to_run_again() {
+        let failure = CommandLine::new("sh -c").arg("exit 3").run().unwrap_err();
         assert_eq!(failure.message, "sh: exit status: 3");
         assert_eq!(failure.rerun.as_deref(), Some("sh -c 'exit 3'"));
 
-        let failure = Line::new("no-such-program-here").run().unwrap_err();
+        let failure = CommandLine::new("no-such-program-here").run().unwrap_err();
         assert!(failure.message.starts_with("no-such-program-here: No such file"), "{}", failure.message);
     }
 }

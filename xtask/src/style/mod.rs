@@ -9,7 +9,7 @@ mod source;
 
 use std::path::Path;
 
-use crate::shell::{Failure, Line};
+use crate::shell::{CommandLine, Failure};
 use source::{Comment, Language};
 
 /// Comments are wrapped at this column.
@@ -116,7 +116,7 @@ pub fn print_figures(root: &Path, folders: &[&str]) -> Result<(), Failure> {
 
 /// Names and contents of the tracked text files below `folders`, relative to `root`.
 fn tracked_files(root: &Path, folders: &[&str]) -> Result<Vec<(String, String)>, Failure> {
-    let line = folders.iter().fold(Line::new("git ls-files --").in_folder(root), Line::word);
+    let line = folders.iter().fold(CommandLine::new("git ls-files --").in_folder(root), CommandLine::arg);
     let Some(list) = line.output() else {
         return Err(Failure::new("git ls-files failed; the style check needs a git checkout"));
     };
