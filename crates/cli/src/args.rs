@@ -1,270 +1,222 @@
-//! The flags: help, man page and completions all come from here.
+//! Command-line flags. The help texts, the manual page and the shell completions are generated from
+//! these types.
 
 mod lab;
+mod reference;
+mod values;
 
-pub use lab::{BenchArgs, BenchCase, Devices, Ladder, LadderName, Selftest, Tune};
+pub use lab::{BenchArgs, BenchCase, DevicesArgs, LadderArgs, LadderName, SelftestArgs, TuneArgs};
+pub use reference::{ENVIRONMENT, EXIT_STATUS, FILES, SIGNALS, Table};
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use orrery_device::DeviceChoice;
+use orrery_engine::case::available_memory;
+use orrery_io::Limits;
 use orrery_particles::settings::{Precision, SolverChoice};
 
-/// N-body simulation: fast, checked against known physics, the same bits every time.
+use reference::help_section;
+use values::{parse_device, parse_memory_size, parse_wall_time};
+
+/// N-body simulation on CPUs and GPUs, validated against known physics and reproducible to the bit
 #[derive(Debug, Parser)]
 #[command(name = "orrery", version, max_term_width = 100, propagate_version = true)]
-#[command(
-    after_help = "Environment: ORRERY_CACHE_DIR, where compiled kernels and tunings are kept [default: ~/.cache/orrery]; ORRERY_DEBUG=1, wait after each launch on a device, so that a fault is named where it happens.\n\nFirst steps:\n  orrery presets                 what there is to run\n  orrery run galaxy-collision    two galaxies pass through one another\n  orrery init plummer            a case file to edit"
-)]
+#[command(after_help = main_after_help())]
 pub struct Arguments {
-    /// Refuse input that would take more memory: 500MB, 2GiB [default: what is available]
-    #[arg(long, global = true, value_name = "SIZE", value_parser = memory)]
-    pub max_memory: Option<u64>,
-    /// What to do.
+    /// The command to execute.
     #[command(subcommand)]
     pub command: Command,
 }
 
-/// What to do.
+fn main_after_help() -> String {
+    let first_steps = "\
+First steps:
+  orrery presets                 List the presets
+  orrery run galaxy-collision    Simulate the collision of two galaxies
+  orrery init plummer            Write plummer.toml, a case file to edit";
+    format!("{first_steps}\n\n{}", help_section("Environment", ENVIRONMENT))
+}
+
+/// All commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Simulate a case file or a preset
-    Run(Run),
-    /// Go on with an interrupted run from its newest whole checkpoint
-    Resume(Resume),
-    /// List the cases inside the program
+    Run(RunArgs),
+    /// Resume a run from its newest intact checkpoint
+    Resume(ResumeArgs),
+    /// List the presets (built-in cases)
     Presets,
-    /// Write a preset's case file, to be edited
-    Init {
-        /// Name of the preset
-        preset: String,
-        /// Where to write it [default: PRESET.toml]
-        #[arg(short, long, value_name = "FILE")]
-        output: Option<PathBuf>,
-        /// Replace an existing file
-        #[arg(long)]
-        force: bool,
-    },
-    /// Make initial conditions and write them to a file
-    Ic(Ic),
-    /// Tell what a snapshot or checkpoint holds
-    Info {
-        /// Snapshot (GADGET HDF5 or binary, extended XYZ, NPZ) or checkpoint (.orrery)
-        file: PathBuf,
-    },
-    /// Convert a snapshot to another format, chosen by the extension
-    Convert {
-        /// Snapshot to read
-        input: PathBuf,
-        /// Snapshot to write: .hdf5, .xyz or .npz
-        output: PathBuf,
-    },
-    /// Compute accelerations and potentials of a snapshot's bodies
-    Forces {
-        /// Snapshot to read
-        file: PathBuf,
-        #[command(flatten)]
-        gravity: Gravity,
-        #[command(flatten)]
-        device_args: DeviceArgs,
-        /// Where to write id, acceleration and potential
-        #[arg(short, long, value_name = "FILE", default_value = "forces.npz")]
-        output: PathBuf,
-    },
-    /// Compare a solver's forces with the f64 sum over all pairs
-    Accuracy {
-        /// Snapshot to read
-        file: PathBuf,
-        #[command(flatten)]
-        gravity: Gravity,
-        #[command(flatten)]
-        device_args: DeviceArgs,
-        /// Bodies to compare, spread evenly over the file
-        #[arg(long, value_name = "K", default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
-        sample: u64,
-    },
-    /// Conserved quantities, Lagrangian radii and density profile: table, CSV, SVG
-    Analyze {
-        /// A run's folder, or one snapshot
-        path: PathBuf,
-        /// Where to write CSV and SVG [default: analysis/ in the run's folder; none for a snapshot]
-        #[arg(short, long, value_name = "DIR")]
-        output: Option<PathBuf>,
-        /// Plummer softening of the potential energy [default: the run's, else 0]
-        #[arg(long, value_name = "LENGTH", allow_negative_numbers = true)]
-        softening: Option<f64>,
-        #[command(flatten)]
-        device_args: DeviceArgs,
-    },
+    /// Write the case file of a preset, to edit and run
+    Init(InitArgs),
+    /// Generate initial conditions and write them to a file
+    Ic(IcArgs),
+    /// Show the contents of a snapshot or checkpoint
+    Info(InfoArgs),
+    /// Convert a snapshot to another file format
+    Convert(ConvertArgs),
+    /// Compute accelerations and potentials of the bodies in a snapshot
+    Forces(ForcesArgs),
+    /// Measure force errors against the f64 sum over all pairs
+    Accuracy(AccuracyArgs),
+    /// Compute conserved quantities, Lagrangian radii, density profile
+    Analyze(AnalyzeArgs),
     /// Measure the speed of the solvers on this machine
     Bench(BenchArgs),
-    /// List the devices there are, with their figures as told and as measured
-    Devices(Devices),
-    /// Check that the devices compute rightly
-    Selftest(Selftest),
-    /// Time one computation in several ways, from the naive first to the one that runs use
-    Ladder(Ladder),
-    /// Find the fastest strategy for each number of bodies and keep it for later runs
-    Tune(Tune),
-    /// Print a shell's completion script
+    /// List devices with their specified and measured speeds
+    Devices(DevicesArgs),
+    /// Check that the devices compute correct results
+    Selftest(SelftestArgs),
+    /// Time the optimisation steps of a computation, naive to default
+    Ladder(LadderArgs),
+    /// Find the fastest strategies of a device and store them
+    Tune(TuneArgs),
+    /// Print a shell completion script
     Completions {
-        /// The shell
+        /// Shell that reads the script
         shell: clap_complete::Shell,
     },
     /// Print the manual page
     Man,
 }
 
-/// Simulate a case.
+/// Flags of `run`.
 #[derive(Debug, Args)]
-#[command(after_help = EXIT_STATUS)]
-pub struct Run {
-    /// Case file (TOML), or the name of a preset
+#[command(after_help = run_after_help())]
+pub struct RunArgs {
+    /// Case file (TOML) or name of a preset
     #[arg(value_name = "CASE.toml|PRESET")]
     pub case: String,
-    /// Replace a key of the case, such as time.end="2 Gyr"; may be given several times
+    /// Replace a key of the case, such as time.end="2 Gyr". Can be repeated
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
     /// Output directory [default: out/NAME]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Arithmetic of the forces [default: the case's]
+    /// Floating-point precision of the forces [default: the case's]
     #[arg(long, value_enum)]
     pub precision: Option<PrecisionFlag>,
-    /// Check the case, print it with all defaults and what it needs, and stop
+    /// Check the case, print it with all defaults and its memory needs, and exit
     #[arg(long)]
     pub dry_run: bool,
     /// Replace an earlier run in the output directory
     #[arg(long)]
     pub force: bool,
-    /// Go on with the run in the output directory if there is one; start it otherwise
+    /// Resume the run in the output directory, or start it if there is none
     #[arg(long, conflicts_with_all = ["force", "dry_run"])]
     pub resume: bool,
     #[command(flatten)]
-    pub running: Running,
+    pub common: CommonRunArgs,
 }
 
-/// Go on with a run.
+/// Flags of `resume`.
 #[derive(Debug, Args)]
-#[command(after_help = EXIT_STATUS)]
-pub struct Resume {
+#[command(after_help = run_after_help())]
+pub struct ResumeArgs {
     /// Output directory of the run
     #[arg(value_name = "DIR")]
     pub folder: PathBuf,
-    /// Replace a key of the sections checkpoint or limits, or output.on_error, such as checkpoint.every="1 h"
+    /// Replace a key of [checkpoint] or [limits], or output.on_error, such as
+    /// checkpoint.every="1 h". Can be repeated
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
-    /// Begin conserved.csv or animation.gif anew where they were changed since the checkpoint
+    /// Restart conserved.csv or animation.gif if they were changed since the checkpoint
     #[arg(long)]
     pub force: bool,
     #[command(flatten)]
-    pub running: Running,
+    pub common: CommonRunArgs,
 }
 
-/// Where to compute.
+fn run_after_help() -> String {
+    format!("{}\n\n{}", help_section("Signals", SIGNALS), help_section("Exit status", EXIT_STATUS))
+}
+
+/// Flags that `run` and `resume` share.
+#[derive(Debug, Args)]
+pub struct CommonRunArgs {
+    /// Device: auto, cpu, cuda, cuda:1, opencl or opencl:1. With auto, a new run uses the first GPU,
+    /// or the CPU if there is none, and a resumed run uses the same device as before
+    #[arg(long, value_name = "DEVICE", default_value = "auto", value_parser = parse_device)]
+    pub device: DeviceChoice,
+    /// Do not use the strategies found by orrery tune. A resumed run keeps its strategy
+    #[arg(long)]
+    pub no_tuned: bool,
+    /// Number of CPU threads [default: all cores]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub threads: Option<u32>,
+    /// Write a checkpoint and exit before this wall-clock limit: 90min, 2h, 23:59:00, 1-12:00:00
+    #[arg(long, value_name = "TIME", value_parser = parse_wall_time)]
+    pub wall_time: Option<Duration>,
+    /// Print only warnings and errors
+    #[arg(short, long)]
+    pub quiet: bool,
+    #[command(flatten)]
+    pub memory: MemoryArgs,
+}
+
+/// The device flag of commands that cannot resume a run.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct DeviceArgs {
-    /// Where to compute: auto, cpu, cuda, cuda:1, opencl, opencl:1; auto takes the first GPU, without one the processor; a
-    /// run that goes on takes what it had
-    #[arg(long, value_name = "DEVICE", default_value = "auto", value_parser = device)]
+    /// Device: auto, cpu, cuda, cuda:1, opencl or opencl:1. auto is the first GPU, or the CPU if
+    /// there is none
+    #[arg(long, value_name = "DEVICE", default_value = "auto", value_parser = parse_device)]
     pub device: DeviceChoice,
 }
 
-fn device(text: &str) -> Result<DeviceChoice, String> {
-    text.parse().map_err(|_| "expected auto, cpu, cuda, cuda:0, opencl or opencl:0".to_owned())
+/// The memory limit of commands that read input files.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct MemoryArgs {
+    /// Refuse input that needs more memory, such as 500MB or 2GiB [default: available memory]
+    #[arg(long, value_name = "SIZE", value_parser = parse_memory_size)]
+    pub max_memory: Option<u64>,
 }
 
-/// What `run` and `resume` have in common.
+impl MemoryArgs {
+    /// Returns the limits for reading input.
+    pub fn limits(self) -> Limits {
+        limits_for(self.max_memory)
+    }
+}
+
+/// Returns limits of `max_memory` bytes, or of the available memory.
+pub fn limits_for(max_memory: Option<u64>) -> Limits {
+    max_memory.or_else(available_memory).map_or_else(Limits::unbounded, |memory| Limits { memory })
+}
+
+/// Flags of `init`.
 #[derive(Debug, Args)]
-pub struct Running {
-    #[command(flatten)]
-    pub device_args: DeviceArgs,
-    /// Ignore what orrery tune found; a run that goes on computes as it did
+pub struct InitArgs {
+    /// Name of the preset
+    pub preset: String,
+    /// File to write [default: PRESET.toml]
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Replace an existing file
     #[arg(long)]
-    pub no_tuned: bool,
-    /// Threads [default: all cores]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
-    pub threads: Option<u32>,
-    /// Stop in time, with a checkpoint, before so much time has passed: 90min, 2h, 23:59:00, 1-12:00:00
-    #[arg(long, value_name = "TIME", value_parser = wall_time)]
-    pub wall_time: Option<Duration>,
-    /// Say nothing unless something is wrong
-    #[arg(short, long)]
-    pub quiet: bool,
+    pub force: bool,
 }
 
-const EXIT_STATUS: &str = "\
-While it runs, SIGINT (Ctrl-C), SIGTERM, SIGHUP (unless nohup) and SIGXCPU end it after its step, with a checkpoint; \
-SIGUSR1 writes a checkpoint and goes on. A second SIGINT ends it at once.
-
-Exit status: 0 done; 1 the machine or the run failed; 2 the input is wrong and nothing was written; 3 stopped by a \
-signal or --wall-time, with a checkpoint to resume from; 130 ended at once.";
-
-/// `500MB`, `2GiB`, `2G` or a number of bytes.
-fn memory(text: &str) -> Result<u64, String> {
-    const UNITS: [(&str, u64); 13] = [
-        ("", 1),
-        ("B", 1),
-        ("KB", 1_000),
-        ("MB", 1_000_000),
-        ("GB", 1_000_000_000),
-        ("TB", 1_000_000_000_000),
-        ("KIB", 1 << 10),
-        ("MIB", 1 << 20),
-        ("GIB", 1 << 30),
-        ("TIB", 1 << 40),
-        ("K", 1 << 10),
-        ("M", 1 << 20),
-        ("G", 1 << 30),
-    ];
-    let text = text.trim().to_ascii_uppercase();
-    let at = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
-    let (number, unit) = (text[..at].trim(), text[at..].trim());
-    let unit = UNITS.iter().find(|(name, _)| *name == unit).map(|(_, bytes)| *bytes as f64);
-    let bytes = number.parse::<f64>().ok().zip(unit).map(|(number, unit)| number * unit);
-    let bytes = bytes.filter(|bytes| *bytes >= 1.0 && *bytes < 1e19).map(|bytes| bytes as u64);
-    bytes.ok_or_else(|| "expected a size such as 500MB or 2GiB".to_owned())
-}
-
-fn wall_time(text: &str) -> Result<Duration, String> {
-    let expected = || "expected a time > 0 such as 90min, 2h, 23:59:00 or 1-12:00:00".to_owned();
-    let time = orrery_engine::wall_time::parse(text).or_else(|| queue_time(text));
-    time.filter(|time| !time.is_zero()).ok_or_else(expected)
-}
-
-/// As queues write it: `MINUTES:SECONDS`, `HOURS:MINUTES:SECONDS`, `DAYS-HOURS:MINUTES:SECONDS`.
-fn queue_time(text: &str) -> Option<Duration> {
-    let (days, clock) = text.split_once('-').unwrap_or(("0", text));
-    let parts: Vec<u64> = clock.split(':').map(|part| part.parse().ok()).collect::<Option<_>>()?;
-    let (hours, minutes, seconds) = match parts[..] {
-        [minutes, seconds] if days == "0" => (0, minutes, seconds),
-        [hours, minutes, seconds] => (hours, minutes, seconds),
-        _ => return None,
-    };
-    let hours = days.parse::<u64>().ok()?.checked_mul(24)?.checked_add(hours)?;
-    let minutes = hours.checked_mul(60)?.checked_add(minutes)?;
-    Some(Duration::from_secs(minutes.checked_mul(60)?.checked_add(seconds)?))
-}
-
-/// Make initial conditions.
+/// Flags of `ic`.
 #[derive(Debug, Args)]
-pub struct Ic {
-    /// plummer, hernquist, uniform-sphere, galaxy, encounter, kepler, figure-eight, pythagorean or solar-system
+pub struct IcArgs {
+    /// Model: plummer, hernquist, uniform-sphere, galaxy, encounter, kepler, figure-eight,
+    /// pythagorean or solar-system
     pub model: String,
-    /// Number of bodies
+    /// Number of bodies [default: the model's]
     #[arg(short, value_name = "N")]
     pub n: Option<u64>,
-    /// Seed of the random numbers
+    /// Seed of the random numbers [default: 1]
     #[arg(long, value_name = "S")]
     pub seed: Option<u64>,
-    /// Units: nbody, galactic or solar [default: what suits the model]
+    /// Units: nbody, galactic or solar [default: galactic for galaxy and encounter, solar for
+    /// solar-system, else nbody]
     #[arg(long)]
     pub units: Option<String>,
-    /// Another key of the section bodies, such as scale_radius=2; may be given several times
+    /// Set another key of [bodies], such as scale_radius=2. Can be repeated
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
-    /// Where to write: .hdf5, .xyz or .npz
+    /// File to write: .hdf5, .xyz or .npz
     #[arg(short, long, value_name = "FILE")]
     pub output: PathBuf,
     /// Replace an existing file
@@ -272,24 +224,93 @@ pub struct Ic {
     pub force: bool,
 }
 
-/// The choice of force solver.
+/// Flags of `info`.
+#[derive(Debug, Args)]
+pub struct InfoArgs {
+    /// Snapshot (GADGET HDF5 or binary, extended XYZ, NPZ) or checkpoint (.orrery)
+    pub file: PathBuf,
+    #[command(flatten)]
+    pub memory: MemoryArgs,
+}
+
+/// Flags of `convert`.
+#[derive(Debug, Args)]
+pub struct ConvertArgs {
+    /// Snapshot to read
+    pub input: PathBuf,
+    /// Snapshot to write. The extension selects the format: .hdf5, .xyz or .npz
+    pub output: PathBuf,
+    #[command(flatten)]
+    pub memory: MemoryArgs,
+}
+
+/// Flags of `forces`.
+#[derive(Debug, Args)]
+pub struct ForcesArgs {
+    /// Snapshot to read
+    pub file: PathBuf,
+    #[command(flatten)]
+    pub gravity: GravityArgs,
+    #[command(flatten)]
+    pub device_args: DeviceArgs,
+    /// File to write, with the arrays id, acceleration and potential
+    #[arg(short, long, value_name = "FILE", default_value = "forces.npz")]
+    pub output: PathBuf,
+    #[command(flatten)]
+    pub memory: MemoryArgs,
+}
+
+/// Flags of `accuracy`.
+#[derive(Debug, Args)]
+pub struct AccuracyArgs {
+    /// Snapshot to read
+    pub file: PathBuf,
+    #[command(flatten)]
+    pub gravity: GravityArgs,
+    #[command(flatten)]
+    pub device_args: DeviceArgs,
+    /// Number of bodies to compare, spread evenly over the file
+    #[arg(long, value_name = "K", default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
+    pub sample: u64,
+    #[command(flatten)]
+    pub memory: MemoryArgs,
+}
+
+/// Flags of `analyze`.
+#[derive(Debug, Args)]
+pub struct AnalyzeArgs {
+    /// Output directory of a run, or a snapshot
+    pub path: PathBuf,
+    /// Directory for CSV and SVG files [default: DIR/analysis for a run, none for a snapshot]
+    #[arg(short, long, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+    /// Plummer softening of the potential energy, in units of the file [default: the run's, or 0]
+    #[arg(long, value_name = "LENGTH", allow_negative_numbers = true)]
+    pub softening: Option<f64>,
+    #[command(flatten)]
+    pub device_args: DeviceArgs,
+    #[command(flatten)]
+    pub memory: MemoryArgs,
+}
+
+/// Flags that select the force solver and its settings.
 #[derive(Clone, Debug, Args)]
-pub struct Gravity {
+pub struct GravityArgs {
     /// Force solver
     #[arg(long, value_enum, default_value_t = SolverFlag::Auto)]
     pub solver: SolverFlag,
-    /// Opening angle of the tree
+    /// Opening angle of the tree, 0 < theta <= 1.2
     #[arg(long, default_value_t = 0.6, allow_negative_numbers = true)]
     pub theta: f64,
-    /// Plummer softening, in the file's units of length
+    /// Plummer softening, in units of the file
     #[arg(long, value_name = "LENGTH", default_value_t = 0.0, allow_negative_numbers = true)]
     pub softening: f64,
-    /// Arithmetic
+    /// Floating-point precision
     #[arg(long, value_enum, default_value_t = PrecisionFlag::Mixed)]
     pub precision: PrecisionFlag,
 }
 
-/// f32, f64 or both.
+/// Floating-point precision of the forces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum PrecisionFlag {
     /// f32
@@ -301,7 +322,7 @@ pub enum PrecisionFlag {
 }
 
 impl PrecisionFlag {
-    /// Its name, as a case file writes it.
+    /// Returns the name that case files use.
     pub fn name(self) -> &'static str {
         match self {
             Self::Single => "single",
@@ -321,14 +342,14 @@ impl From<PrecisionFlag> for Precision {
     }
 }
 
-/// A force solver.
+/// Force solver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum SolverFlag {
-    /// Whichever is faster for this many bodies
+    /// The faster one for this number of bodies
     Auto,
-    /// All pairs
+    /// Sum over all pairs
     Direct,
-    /// Barnes-Hut
+    /// Barnes-Hut tree
     Tree,
 }
 
@@ -338,6 +359,57 @@ impl From<SolverFlag> for SolverChoice {
             SolverFlag::Auto => Self::Auto,
             SolverFlag::Direct => Self::Direct,
             SolverFlag::Tree => Self::Tree,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::Arguments;
+
+    #[test]
+    fn flag_definitions_are_consistent() {
+        Arguments::command().debug_assert();
+    }
+
+    /// Commands that read no input files do not offer a limit on input.
+    #[test]
+    fn only_commands_that_read_input_have_max_memory() {
+        let has_limit = |command: &clap::Command| {
+            command.get_arguments().any(|argument| argument.get_long() == Some("max-memory"))
+        };
+        let found: Vec<String> = Arguments::command()
+            .get_subcommands()
+            .filter(|command| has_limit(command))
+            .map(|command| command.get_name().to_owned())
+            .collect();
+        assert_eq!(found, ["run", "resume", "info", "convert", "forces", "accuracy", "analyze"]);
+    }
+
+    /// Only `run` and `resume` say how the device of a resumed run is selected.
+    #[test]
+    fn only_run_and_resume_mention_resuming_in_the_help_of_device() {
+        for command in Arguments::command().get_subcommands() {
+            let device = command.get_arguments().find(|argument| argument.get_long() == Some("device"));
+            let Some(help) = device.and_then(clap::Arg::get_help) else { continue };
+            let can_resume = ["run", "resume"].contains(&command.get_name());
+            assert_eq!(help.to_string().contains("resume"), can_resume, "{}: {help}", command.get_name());
+        }
+    }
+
+    /// A help text is a phrase in the imperative mood or a noun phrase, without a period at its end.
+    #[test]
+    fn help_texts_have_no_period_at_the_end() {
+        let command = Arguments::command();
+        for command in command.get_subcommands() {
+            let about = command.get_about().map(ToString::to_string).expect("every command has a help text");
+            let helps = command.get_arguments().filter_map(clap::Arg::get_help).map(ToString::to_string);
+            for help in helps.chain([about]) {
+                assert!(!help.ends_with('.'), "{}: {help}", command.get_name());
+                assert!(help.starts_with(|c: char| c.is_uppercase()), "{}: {help}", command.get_name());
+            }
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What the command can fail with.
+//! Errors of the commands.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -12,44 +12,46 @@ use orrery_lab::LabError;
 use orrery_particles::bodies::BodiesError;
 use thiserror::Error;
 
-/// Why a command did not do what it was asked. One line.
+/// Error of a command. Its message is one line.
 #[derive(Debug, Error)]
 pub enum Failure {
-    /// From the engine.
+    /// Error of the engine.
     #[error(transparent)]
     Engine(#[from] EngineError),
-    /// From bodies or their device.
+    /// Error of the bodies or their device.
     #[error(transparent)]
     Bodies(#[from] BodiesError),
-    /// A file that was to be read.
+    /// A file could not be read.
     #[error(transparent)]
     Input(IoError),
-    /// A file that was to be written.
-    #[error("{}: {}", .0.path.display(), unwritable(.0))]
+    /// A file could not be written.
+    #[error("{}: {}", .0.path.display(), write_error_cause(.0))]
     Output(IoError),
-    /// A plot that was to be written.
+    /// A plot could not be written.
     #[error(transparent)]
     Picture(#[from] PictureError),
-    /// A device, or what was to be measured on it.
+    /// A device or a measurement failed.
     #[error(transparent)]
     Lab(#[from] LabError),
-    /// Something on this machine is not as it should be.
+    /// This machine failed, such as a self-test or a process that does not start.
     #[error("{0}")]
     Machine(String),
-    /// A flag's value, or flags that contradict each other.
+    /// The value of a flag is invalid, or flags contradict each other.
     #[error("{0}")]
     Usage(String),
 }
 
 impl Failure {
-    /// Whether the user's input is at fault.
+    /// Whether the user's input caused the error. Such errors have exit status 2.
     pub fn is_mistake(&self) -> bool {
         match self {
             Self::Engine(error) => error.is_mistake(),
             Self::Input(_) | Self::Usage(_) => true,
-            // A name that says no format, or a folder that is not there, is the user's; a full disk is not.
+            // The user gave an unknown file extension or a missing folder. A full disk is not the
+            // user's mistake.
             Self::Output(error) => error.system_cause().is_none() || error.is_bad_path(),
-            // A device that is not there was asked for; one that fails was not.
+            // The user requested a device that does not exist. A device that fails is not the
+            // user's mistake.
             Self::Lab(LabError::Device(error)) => matches!(
                 error,
                 DeviceError::NoDevice { .. } | DeviceError::Index { .. } | DeviceError::BadChoice(_)
@@ -59,13 +61,14 @@ impl Failure {
     }
 }
 
-/// The system speaks of the file; more often its folder is at fault.
-fn unwritable(error: &IoError) -> String {
+/// Returns the cause of a write error. The system names the file even if its folder is missing, so
+/// that case gets a message about the folder.
+fn write_error_cause(error: &IoError) -> String {
     match error.system_cause() {
-        Some(e) if e.kind() == ErrorKind::NotFound && !folder_of(&error.path).exists() => {
+        Some(e) if e.kind() == ErrorKind::NotFound && !parent_folder(&error.path).exists() => {
             format!(
                 "the folder {} does not exist, expected an existing one",
-                folder_of(&error.path).display()
+                parent_folder(&error.path).display()
             )
         }
         _ => match &error.fault {
@@ -75,27 +78,27 @@ fn unwritable(error: &IoError) -> String {
     }
 }
 
-fn folder_of(path: &Path) -> PathBuf {
+fn parent_folder(path: &Path) -> PathBuf {
     match path.parent() {
         Some(folder) if folder != Path::new("") => folder.to_owned(),
         _ => PathBuf::from("."),
     }
 }
 
-/// Refuses a file that could not be written, before the work for it is done.
+/// Refuses an output path whose folder does not exist, before any work is done.
 pub fn check_output(path: &Path) -> Result<(), Failure> {
     let refuse = |fault: ErrorKind| Err(Failure::Output(IoError::from_system(path, fault.into())));
     if path.is_dir() {
         return Err(Failure::Usage(format!("{}: is a directory, expected a file to write", path.display())));
     }
-    match folder_of(path) {
+    match parent_folder(path) {
         folder if !folder.exists() => refuse(ErrorKind::NotFound),
         folder if !folder.is_dir() => refuse(ErrorKind::NotADirectory),
         _ => Ok(()),
     }
 }
 
-/// The same; `force` lets it replace an existing file.
+/// Does the same as [`check_output`] and also refuses an existing file, unless `force` is set.
 pub fn check_new_output(path: &Path, force: bool) -> Result<(), Failure> {
     check_output(path)?;
     if path.exists() && !force {
@@ -107,12 +110,12 @@ pub fn check_new_output(path: &Path, force: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Refuses a folder where a snapshot is wanted.
+/// Refuses a folder where a snapshot file is expected.
 pub fn check_input(path: &Path) -> Result<(), Failure> {
     if path.is_dir() {
         let path = path.display();
         return Err(Failure::Usage(format!(
-            "{path}: is a directory, expected a snapshot file; orrery analyze takes a run's folder"
+            "{path}: is a directory, expected a snapshot file; orrery analyze reads the directory of a run"
         )));
     }
     Ok(())

@@ -1,43 +1,56 @@
-//! The `orrery` command: flags in, calls of the other crates, words out.
+//! The `orrery` command: parses the flags, calls the other crates, prints the results.
 //!
-//! Exit status: 0 done, 1 the machine or the run failed, 2 the user's input is wrong (and nothing was written),
-//! 3 the run was stopped in good order and can be resumed, 130 a second SIGINT ended it at once.
+//! The exit statuses are listed in [`args::EXIT_STATUS`].
 
 mod args;
 mod commands;
 mod failure;
+mod print;
 mod progress;
-mod say;
 mod signals;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser};
 
 use commands::Ending;
+use print::eprint_line;
 
 fn main() -> ExitCode {
     let arguments = match args::Arguments::try_parse() {
         Ok(arguments) => arguments,
-        Err(error) if error.use_stderr() => {
-            say::warn(format_args!("{}", one_line(&error.to_string())));
-            return ExitCode::from(2);
-        }
-        // Help and version.
-        Err(wanted) => wanted.exit(),
+        Err(error) => return report_parse_error(&error),
     };
     match commands::execute(&arguments) {
         Ok(Ending::Done) => ExitCode::SUCCESS,
         Ok(Ending::Stopped) => ExitCode::from(3),
         Err(failure) => {
-            say::warn(format_args!("error: {failure}"));
+            eprint_line!("error: {failure}");
             ExitCode::from(if failure.is_mistake() { 2 } else { 1 })
         }
     }
 }
 
-/// clap's message without its usage and hints, as one line like every other error's.
-fn one_line(message: &str) -> String {
+/// Prints the help or version that was requested, or the error in the flags, and returns the exit
+/// status.
+fn report_parse_error(error: &clap::Error) -> ExitCode {
+    match error.kind() {
+        // `orrery` without a command. clap would print this help on standard error, with status 2.
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            let _ = args::Arguments::command().print_help();
+            ExitCode::SUCCESS
+        }
+        _ if error.use_stderr() => {
+            eprint_line!("{}", as_one_line(&error.to_string()));
+            ExitCode::from(2)
+        }
+        _ => error.exit(),
+    }
+}
+
+/// Removes the usage and hints from clap's message and joins the rest into one line.
+fn as_one_line(message: &str) -> String {
     let cause = message.split("\n\nUsage:").next().unwrap_or(message);
     let cause = cause.split("\n\nFor more information").next().unwrap_or(cause);
     let words: Vec<&str> = cause.split_whitespace().collect();

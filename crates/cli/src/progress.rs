@@ -1,4 +1,4 @@
-//! How far a run is: a bar on a terminal, plain lines on a pipe.
+//! Progress of a run: a bar on a terminal, plain lines in a pipe or file.
 
 use std::fmt::Arguments;
 use std::io::IsTerminal;
@@ -9,154 +9,170 @@ use orrery_engine::control::{RunEvent, Status};
 use orrery_model::Units;
 use terminal_size::terminal_size_of;
 
-use crate::say::{say, warn};
+use crate::print::{eprint_line, print_line, write_stderr_line};
 
-/// Lines on a pipe come no more often than this.
+/// Minimum time between two progress lines in a pipe or file.
 const LINE_EVERY: Duration = Duration::from_secs(5);
 
-/// The bar is redrawn no more often than this.
+/// Minimum time between two updates of the bar.
 const REDRAW_EVERY: Duration = Duration::from_millis(50);
 
-/// The bar's columns on a terminal of at least as many as stand beside them.
-const BARS: [(usize, usize); 2] = [(24, 100), (8, 0)];
+/// Widths of the bar, each with the smallest terminal width that it is used for, in columns.
+const BAR_WIDTHS: [(usize, usize); 2] = [(24, 100), (8, 0)];
 
-/// Tells the user how far a run is.
+/// Reports the progress and the events of a run to the user.
 pub struct Progress {
-    manner: Manner,
+    mode: Mode,
     units: Units,
 }
 
-enum Manner {
-    /// Says only what is wrong.
+enum Mode {
+    /// Prints warnings only.
     Quiet,
-    /// Redraws one line of a terminal, last at the given instant.
+    /// Redraws one line of a terminal. The instant is that of the last update.
     Bar(ProgressBar, Option<Instant>),
-    /// Prints a line now and then, last at the given instant.
+    /// Prints a line from time to time. The instant is that of the last line.
     Lines(Instant),
 }
 
 impl Progress {
-    /// What fits where standard error goes.
+    /// Selects the mode that suits standard error: a bar for a terminal, else lines.
     pub fn new(quiet: bool) -> Self {
-        let manner = if quiet {
-            Manner::Quiet
+        let mode = if quiet {
+            Mode::Quiet
         } else if !std::io::stderr().is_terminal() {
-            Manner::Lines(Instant::now())
+            Mode::Lines(Instant::now())
         } else {
             let line = ProgressBar::new_spinner();
             if let Ok(style) = ProgressStyle::with_template("{msg}") {
                 line.set_style(style);
             }
-            Manner::Bar(line, None)
+            Mode::Bar(line, None)
         };
-        Self { manner, units: Units::NBody }
+        Self { mode, units: Units::NBody }
     }
 
-    /// Times are shown in these units.
+    /// Sets the units in which times are printed.
     pub fn with_units(self, units: Units) -> Self {
         Self { units, ..self }
     }
 
-    /// Whatever a run tells.
-    pub fn hear(&mut self, news: &RunEvent<'_>) {
-        let quiet = matches!(self.manner, Manner::Quiet);
-        match news {
-            RunEvent::Step(status) => self.report(status),
-            RunEvent::Device(selected) if !quiet => say!("device: {selected}"),
-            RunEvent::Tuned(strategy) if !quiet => say!("tuned: {}", strategy.describe()),
+    /// Prints an event of the run.
+    pub fn print_event(&mut self, event: &RunEvent<'_>) {
+        let quiet = matches!(self.mode, Mode::Quiet);
+        match event {
+            RunEvent::Step(status) => self.print_step(status),
+            RunEvent::Device(selected) if !quiet => print_line!("device: {selected}"),
+            RunEvent::Tuned(strategy) if !quiet => print_line!("tuned: {}", strategy.describe()),
             RunEvent::Device(_) | RunEvent::Tuned(_) => {}
             RunEvent::Resumed { case, .. } if quiet => self.units = case.units,
             RunEvent::Checkpoint { .. } if quiet => {}
             RunEvent::Resumed { case, path, step, time } => {
                 self.units = case.units;
-                let is_over = *time >= case.time.end;
-                let what = if is_over { "at its end" } else { "going on" };
+                let action = if *time >= case.time.end { "already finished" } else { "resuming" };
                 let (name, time, path) = (&case.name, case.units.format_time(*time), path.display());
-                self.note(format_args!("{name}: {what} after step {step}, t = {time}, from {path}"));
+                self.print_message(format_args!(
+                    "{name}: {action} after step {step}, t = {time}, from {path}"
+                ));
             }
             RunEvent::Checkpoint { path, step } => {
-                self.note(format_args!("checkpoint after step {step}: {}", path.display()));
+                self.print_message(format_args!("checkpoint after step {step}: {}", path.display()));
             }
+            warning => self.print_warning(warning),
+        }
+    }
+
+    /// Prints an event that is shown in all modes.
+    fn print_warning(&self, event: &RunEvent<'_>) {
+        match event {
             RunEvent::Damaged(error) => {
-                self.note(format_args!("warning: passed over a damaged checkpoint: {error}"));
+                self.print_message(format_args!("warning: skipped a damaged checkpoint: {error}"));
             }
-            RunEvent::Moved { before, now } => self.note(format_args!(
+            RunEvent::Moved { before, now } => self.print_message(format_args!(
                 "warning: the checkpoint was written by {before}, this is {now}: the last bits may differ"
             )),
-            RunEvent::BegunAnew(path) => self.note(format_args!(
-                "warning: {}: begun anew; what was there is kept as .changed",
+            RunEvent::BegunAnew(path) => self.print_message(format_args!(
+                "warning: {}: restarted; the old file is kept as .changed",
                 path.display()
             )),
-            RunEvent::Unwritten(error) => self.note(format_args!("warning: {error}")),
-            RunEvent::Unlocked => self.note(format_args!(
-                "warning: this file system has no locks: nothing keeps a second run out of the directory"
+            RunEvent::Unwritten(error) => self.print_message(format_args!("warning: {error}")),
+            RunEvent::Unlocked => self.print_message(format_args!(
+                "warning: this file system has no locks: a second run in this directory is not detected"
             )),
-            RunEvent::Missing { path, count } => self.note(format_args!(
-                "warning: {}: it and {} more that the run wrote are missing; only what follows is written",
-                path.display(),
-                count - 1
+            RunEvent::Missing { path, count } => self.print_message(format_args!(
+                "warning: {count} output files of the run are missing, the first is {}; they are not written again",
+                path.display()
             )),
-            RunEvent::Waiting { error, pause } => self.note(format_args!(
-                "waiting: {error}; the next attempt is in {}",
-                show_duration(pause.as_secs_f64())
+            RunEvent::Waiting { error, pause } => self.print_message(format_args!(
+                "waiting: {error}; next attempt in {}",
+                format_duration(pause.as_secs_f64())
             )),
-            RunEvent::StorageIsBack => self.note(format_args!("written after all, going on")),
-            RunEvent::EnergyError { step, error, limit } => self.note(format_args!(
-                "warning: step {step}: the energy error is {error:.1e}, beyond {limit} ([limits] energy_error); \
+            RunEvent::StorageIsBack => {
+                self.print_message(format_args!("storage works again, the run continues"));
+            }
+            RunEvent::EnergyError { step, error, limit } => self.print_message(format_args!(
+                "warning: step {step}: the energy error is {error:.1e}, above {limit} ([limits] energy_error); \
                  a shorter step or a larger softening may help"
             )),
+            RunEvent::Device(_)
+            | RunEvent::Tuned(_)
+            | RunEvent::Step(_)
+            | RunEvent::Checkpoint { .. }
+            | RunEvent::Resumed { .. } => {}
         }
     }
 
-    /// A line that stays, above the bar where there is one.
-    fn note(&self, text: Arguments<'_>) {
-        match &self.manner {
-            Manner::Bar(line, _) => line.suspend(|| warn(text)),
-            Manner::Quiet | Manner::Lines(_) => warn(text),
+    /// Prints a line that stays on the screen, above the bar if there is one.
+    fn print_message(&self, text: Arguments<'_>) {
+        match &self.mode {
+            Mode::Bar(line, _) => line.suspend(|| write_stderr_line(text)),
+            Mode::Quiet | Mode::Lines(_) => write_stderr_line(text),
         }
     }
 
-    /// After a step.
-    fn report(&mut self, status: &Status) {
-        match &mut self.manner {
-            Manner::Quiet => {}
-            // Three bodies take a step in less time than a line takes to compose.
-            Manner::Bar(_, Some(last)) if last.elapsed() < REDRAW_EVERY => {}
-            Manner::Bar(line, last) => {
+    /// Updates the bar, or prints a line, after a step.
+    fn print_step(&mut self, status: &Status) {
+        match &mut self.mode {
+            Mode::Quiet => {}
+            // A step of three bodies takes less time than an update of the bar.
+            Mode::Bar(_, Some(last)) if last.elapsed() < REDRAW_EVERY => {}
+            Mode::Bar(line, last) => {
                 *last = Some(Instant::now());
                 let columns = terminal_size_of(std::io::stderr()).map_or(80, |(width, _)| width.0.into());
-                line.set_message(bar_and_words(status, &self.units, columns));
+                line.set_message(bar_line(status, &self.units, columns));
                 line.tick();
             }
-            Manner::Lines(last) => {
+            Mode::Lines(last) => {
                 if last.elapsed() >= LINE_EVERY {
-                    warn(format_args!("{}", words(status, &self.units, usize::MAX)));
+                    eprint_line!("{}", status_text(status, &self.units, usize::MAX));
                     *last = Instant::now();
                 }
             }
         }
     }
 
-    /// After the last step.
+    /// Removes the bar after the last step.
     pub fn finish(self) {
-        if let Manner::Bar(line, _) = self.manner {
+        if let Mode::Bar(line, _) = self.mode {
             line.finish_and_clear();
         }
     }
 }
 
-fn bar_and_words(status: &Status, units: &Units, columns: usize) -> String {
-    let words = words(status, units, columns);
-    let width = BARS.iter().find(|(_, terminal)| columns >= *terminal).map_or(0, |(width, _)| *width);
-    if words.chars().count() + 1 + width > columns {
-        return words;
+/// Returns the bar and the status text, or only the text if both do not fit into `columns`.
+fn bar_line(status: &Status, units: &Units, columns: usize) -> String {
+    let text = status_text(status, units, columns);
+    let width = BAR_WIDTHS.iter().find(|(_, terminal)| columns >= *terminal).map_or(0, |(width, _)| *width);
+    if text.chars().count() + 1 + width > columns {
+        return text;
     }
     let done = ((status.time / status.end * width as f64) as usize).min(width);
-    format!("{}{} {words}", "━".repeat(done), " ".repeat(width - done))
+    format!("{}{} {text}", "━".repeat(done), " ".repeat(width - done))
 }
 
-/// Percentage, step, time, rate, time left and energy error; where columns are few, the less needed go.
-fn words(status: &Status, units: &Units, columns: usize) -> String {
+/// Returns percentage, step, time, rate, remaining time and energy error. Omits the less important
+/// parts if there are fewer `columns`.
+fn status_text(status: &Status, units: &Units, columns: usize) -> String {
     let seconds = status.elapsed.as_secs_f64().max(1e-9);
     let rate = (status.step - status.from.0) as f64 / seconds;
     let left = seconds * (status.end - status.time) / (status.time - status.from.1).max(f64::MIN_POSITIVE);
@@ -165,20 +181,21 @@ fn words(status: &Status, units: &Units, columns: usize) -> String {
         format!("  step {}", status.step),
         format!("  t {}", units.format_time(status.time)),
         if rate < 10.0 { format!("  {rate:.1} steps/s") } else { format!("  {rate:.0} steps/s") },
-        format!("  {} left", show_duration(left)),
+        format!("  {} left", format_duration(left)),
         format!("  dE/E {:+.1e}", status.energy_error),
     ];
-    for least_needed in [3, 1, 5, 2, 4] {
+    // Rate, step, energy error, time and remaining time, in the order in which they are omitted.
+    for least_important in [3, 1, 5, 2, 4] {
         if parts.iter().map(|part| part.chars().count()).sum::<usize>() <= columns {
             break;
         }
-        parts[least_needed].clear();
+        parts[least_important].clear();
     }
     parts.concat()
 }
 
-/// Seconds for people: `"3m12s"`.
-pub fn show_duration(seconds: f64) -> String {
+/// Formats seconds for people, such as `3m12s` or `2h01m`.
+pub fn format_duration(seconds: f64) -> String {
     let whole = seconds.clamp(0.0, 1e9).round() as u64;
     match (whole / 3600, whole / 60 % 60, whole % 60) {
         (0, 0, s) => format!("{s}s"),
@@ -192,11 +209,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations_read_well() {
-        assert_eq!([0.4, 59.4, 192.0, 7265.0].map(show_duration), ["0s", "59s", "3m12s", "2h01m"]);
+    fn durations_are_formatted_with_two_units() {
+        assert_eq!([0.4, 59.4, 192.0, 7265.0].map(format_duration), ["0s", "59s", "3m12s", "2h01m"]);
     }
 
-    /// A long run's line fits, with a bar from 80 columns on, and loses the least needed words below.
+    /// The line of a long run has a bar from 80 columns. Narrower terminals show fewer parts.
     #[test]
     fn the_line_fits_the_terminal() {
         let status = Status {
@@ -207,7 +224,7 @@ mod tests {
             elapsed: Duration::from_secs(30_000),
             energy_error: -1.23e-4,
         };
-        let line = |columns| bar_and_words(&status, &Units::Galactic, columns);
+        let line = |columns| bar_line(&status, &Units::Galactic, columns);
         assert_eq!(
             line(100),
             "━━━━━━━━━━━━━━━━━━━       82%  step 1234567  t 1.207 Gyr  41 steps/s  1h47m left  dE/E -1.2e-4"

@@ -1,6 +1,7 @@
-//! Signals as requests: SIGINT, SIGTERM and what else ends a process in good order (a terminal that goes away, a
-//! limit of CPU time) end the run after its step, with a checkpoint; SIGUSR1 asks for a checkpoint only. A second
-//! SIGINT ends the process at once.
+//! Signal handlers of `run` and `resume`.
+//!
+//! SIGINT, SIGTERM, SIGHUP and SIGXCPU request a stop: the run finishes its step, writes a checkpoint
+//! and exits. SIGUSR1 requests a checkpoint only. A second SIGINT ends the process at once.
 
 use std::io::{self, IsTerminal};
 use std::sync::Arc;
@@ -11,23 +12,24 @@ use orrery_engine::control::Control;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
-use crate::say::warn;
+use crate::print::eprint_line;
 
-/// The status of a process that SIGINT ended, as shells have it.
-const ENDED_BY_SIGINT: i32 = 130;
+/// Exit status of a process that SIGINT ended, as shells define it: 128 + 2.
+const SIGINT_EXIT_STATUS: i32 = 130;
 
-/// Has signals set the flags of `control`.
-pub fn listen(control: &Control) -> io::Result<()> {
-    // In this order: the first signal finds the flag down and raises it, the second finds it up.
-    flag::register_conditional_shutdown(SIGINT, ENDED_BY_SIGINT, control.stop.clone())?;
+/// Installs handlers that set the flags of `control`.
+pub fn install_handlers(control: &Control) -> io::Result<()> {
+    // The order matters. The shutdown handler runs first and exits only if the flag is already set,
+    // so the first SIGINT sets the flag and the second one exits.
+    flag::register_conditional_shutdown(SIGINT, SIGINT_EXIT_STATUS, control.stop.clone())?;
     for signal in [SIGINT, SIGTERM] {
         flag::register(signal, control.stop.clone())?;
     }
-    listen_on_unix(control)
+    install_unix_handlers(control)
 }
 
-/// On a terminal, says that a signal was heard: a step may take a while.
-pub fn acknowledge(control: &Control) {
+/// On a terminal, prints a message when a stop is requested, because the current step may take long.
+pub fn announce_stop(control: &Control) {
     if !io::stderr().is_terminal() {
         return;
     }
@@ -36,18 +38,19 @@ pub fn acknowledge(control: &Control) {
         while !stop.load(Ordering::Relaxed) {
             std::thread::sleep(Duration::from_millis(100));
         }
-        warn(format_args!("\nstopping after this step, with a checkpoint; Ctrl-C again ends at once"));
+        eprint_line!("\nstopping after this step, with a checkpoint; Ctrl-C again exits at once");
     });
 }
 
 #[cfg(unix)]
-fn listen_on_unix(control: &Control) -> io::Result<()> {
+fn install_unix_handlers(control: &Control) -> io::Result<()> {
     use signal_hook::consts::{SIGHUP, SIGUSR1, SIGXCPU, SIGXFSZ};
     flag::register(SIGUSR1, control.checkpoint.clone())?;
     flag::register(SIGXCPU, control.stop.clone())?;
-    // Heard and forgotten: a file beyond its limit of size is then an error of that file, not the end of the process.
+    // Caught and ignored: a write beyond the file size limit then fails with an error and does not
+    // end the process.
     flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)))?;
-    // Under nohup the run outlives its terminal.
+    // Under nohup, SIGHUP is ignored and the run continues after its terminal is closed.
     if !is_ignored(SIGHUP) {
         flag::register(SIGHUP, control.stop.clone())?;
     }
@@ -55,11 +58,12 @@ fn listen_on_unix(control: &Control) -> io::Result<()> {
 }
 
 #[cfg(not(unix))]
-fn listen_on_unix(_control: &Control) -> io::Result<()> {
+fn install_unix_handlers(_control: &Control) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether whoever started this process had it ignore the signal; where that is unknown (Linux tells), it is left so.
+/// Whether the parent process set this signal to be ignored, as nohup does for SIGHUP. Also true
+/// where this is unknown, so that the setting is not changed. Only Linux has /proc/self/status.
 #[cfg(unix)]
 fn is_ignored(signal: i32) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();

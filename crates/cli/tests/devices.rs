@@ -1,21 +1,21 @@
-//! The commands about devices, on whatever OpenCL device this machine has; the tests' own is PoCL.
+//! Tests of the commands about devices, on an OpenCL device such as PoCL.
 
 mod common;
 
 use std::process::Output;
 
-use common::{Room, text};
+use common::{TestDir, text};
 use serde_json::Value;
 
-/// Runs a command with a cache folder of its own.
-fn orrery(room: &Room, arguments: &[&str]) -> Output {
-    room.command(arguments).env("ORRERY_CACHE_DIR", room.path("cache")).output().expect("orrery starts")
+/// Runs a command with an empty cache folder in the test directory.
+fn run_orrery(dir: &TestDir, arguments: &[&str]) -> Output {
+    dir.command(arguments).env("ORRERY_CACHE_DIR", dir.path("cache")).output().expect("orrery starts")
 }
 
-/// What it says; it must succeed without a word on standard error.
+/// Returns the standard output of a command. Panics if it fails or writes to standard error.
 #[track_caller]
-fn says(room: &Room, arguments: &[&str]) -> String {
-    let output = orrery(room, arguments);
+fn stdout_of(dir: &TestDir, arguments: &[&str]) -> String {
+    let output = run_orrery(dir, arguments);
     let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
     assert!(output.status.success(), "orrery {}: {stderr}", arguments.join(" "));
     assert_eq!(stderr, "", "orrery {}", arguments.join(" "));
@@ -23,32 +23,32 @@ fn says(room: &Room, arguments: &[&str]) -> String {
 }
 
 #[track_caller]
-fn fits_80_columns(said: &str) {
-    let widest = said.lines().max_by_key(|line| line.chars().count()).unwrap_or_default();
+fn check_80_columns(stdout: &str) {
+    let widest = stdout.lines().max_by_key(|line| line.chars().count()).unwrap_or_default();
     assert!(widest.chars().count() <= 80, "{} columns: {widest}", widest.chars().count());
 }
 
-/// A machine without an OpenCL device fails these tests unless it is said that it has none.
-fn without_a_device() -> bool {
+/// Whether tests that need a device are skipped. Without this setting they fail if there is none.
+fn has_no_device() -> bool {
     std::env::var_os("ORRERY_NO_DEVICE_TESTS").is_some()
 }
 
-fn json(room: &Room, name: &str) -> Value {
-    serde_json::from_str(&room.text(name)).unwrap_or_else(|e| panic!("{name}: {e}"))
+fn read_json(dir: &TestDir, name: &str) -> Value {
+    serde_json::from_str(&dir.text(name)).unwrap_or_else(|e| panic!("{name}: {e}"))
 }
 
 #[test]
-fn devices_are_listed_with_their_figures() {
-    if without_a_device() {
+fn devices_are_listed_with_their_speeds() {
+    if has_no_device() {
         return;
     }
-    let room = Room::new();
-    let said = says(&room, &["devices", "--json", "devices.json"]);
-    fits_80_columns(&said);
-    assert!(said.starts_with("cpu "), "{said}");
-    assert!(said.contains("\nopencl:0 "), "{said}");
-    assert!(said.lines().last().unwrap().starts_with("--device auto selects "), "{said}");
-    let all = json(&room, "devices.json");
+    let dir = TestDir::new();
+    let stdout = stdout_of(&dir, &["devices", "--json", "devices.json"]);
+    check_80_columns(&stdout);
+    assert!(stdout.starts_with("cpu "), "{stdout}");
+    assert!(stdout.contains("\nopencl:0 "), "{stdout}");
+    assert!(stdout.lines().last().unwrap().starts_with("--device auto selects "), "{stdout}");
+    let all = read_json(&dir, "devices.json");
     for device in all["devices"].as_array().unwrap() {
         assert!(device["f32_flops"]["measured"].as_f64().unwrap() > 1e6, "{device}");
     }
@@ -57,73 +57,80 @@ fn devices_are_listed_with_their_figures() {
 }
 
 #[test]
-fn selftest_counts_what_passed() {
-    if without_a_device() {
+fn selftest_prints_the_number_of_passed_checks() {
+    if has_no_device() {
         return;
     }
-    let room = Room::new();
-    let said = says(&room, &["selftest", "--device", "opencl"]);
-    assert!(said.starts_with("opencl:0 ("), "{said}");
-    assert!(said.contains("\n  device       9 of 9 passed\n"), "{said}");
-    assert!(!said.contains("FAILED"), "{said}");
-    let list = says(&room, &["selftest", "--list", "atomics"]);
+    let dir = TestDir::new();
+    let stdout = stdout_of(&dir, &["selftest", "--device", "opencl"]);
+    assert!(stdout.starts_with("opencl:0 ("), "{stdout}");
+    assert!(stdout.contains("\n  device       9 of 9 passed\n"), "{stdout}");
+    assert!(!stdout.contains("FAILED"), "{stdout}");
+    let list = stdout_of(&dir, &["selftest", "--list", "atomics"]);
     assert_eq!(list, "device: atomics lose no update\n");
-    assert!(says(&room, &["selftest", "--device", "opencl", "atomics"]).contains("1 of 1 passed"));
+    assert!(stdout_of(&dir, &["selftest", "--device", "opencl", "atomics"]).contains("1 of 1 passed"));
 }
 
-/// Without any driver's device there is nothing to test, and that is no success.
+/// Without any device, `selftest` fails and the other commands say that there is none.
 #[test]
-fn no_device_at_all_is_said() {
-    let room = Room::new();
-    let alone = |arguments: &[&str]| {
-        let mut command = room.command(arguments);
-        command.env("OCL_ICD_VENDORS", room.path("none")).env("CUDA_VISIBLE_DEVICES", "");
-        let output = command.env("ORRERY_CACHE_DIR", room.path("cache")).output().unwrap();
+fn a_machine_without_devices_gets_clear_messages() {
+    let dir = TestDir::new();
+    let run_without_devices = |arguments: &[&str]| {
+        let mut command = dir.command(arguments);
+        command.env("OCL_ICD_VENDORS", dir.path("none")).env("CUDA_VISIBLE_DEVICES", "");
+        let output = command.env("ORRERY_CACHE_DIR", dir.path("cache")).output().unwrap();
         (output.status.code(), text(&output.stdout), text(&output.stderr))
     };
-    let (status, said, wrong) = alone(&["selftest"]);
-    assert_eq!((status, said.as_str()), (Some(1), ""), "{wrong}");
-    assert!(wrong.starts_with("error: there is no device to test: no CUDA device"), "{wrong}");
-    assert_eq!(wrong.lines().count(), 1, "{wrong}");
+    let (status, stdout, stderr) = run_without_devices(&["selftest"]);
+    assert_eq!((status, stdout.as_str()), (Some(1), ""), "{stderr}");
+    assert!(stderr.starts_with("error: there is no device to test: no CUDA device"), "{stderr}");
+    assert_eq!(stderr.lines().count(), 1, "{stderr}");
     for command in
         [&["tune"][..], &["tune", "--device", "opencl"], &["ladder", "direct", "--device", "opencl"]]
     {
-        let (status, said, wrong) = alone(command);
-        assert_eq!((status, said.as_str(), wrong.lines().count()), (Some(2), "", 1), "{command:?}: {wrong}");
+        let (status, stdout, stderr) = run_without_devices(command);
+        assert_eq!(
+            (status, stdout.as_str(), stderr.lines().count()),
+            (Some(2), "", 1),
+            "{command:?}: {stderr}"
+        );
     }
-    let (status, said, _) = alone(&["devices"]);
+    let (status, stdout, _) = run_without_devices(&["devices"]);
     assert_eq!(status, Some(0));
-    assert!(said.contains("no OpenCL device") && said.ends_with("--device auto selects cpu\n"), "{said}");
+    assert!(
+        stdout.contains("no OpenCL device") && stdout.ends_with("--device auto selects cpu\n"),
+        "{stdout}"
+    );
     for ladder in ["direct", "tree", "reduce", "histogram"] {
-        let (status, said, wrong) = alone(&["ladder", ladder, "-n", "100"]);
-        assert!(status == Some(0) && said.contains("there is no device here"), "{said}{wrong}");
-        assert!(said.contains("  CPU, one thread"), "{said}");
+        let (status, stdout, stderr) = run_without_devices(&["ladder", ladder, "-n", "100"]);
+        assert!(status == Some(0) && stdout.contains("this machine has no device"), "{stdout}{stderr}");
+        assert!(stdout.contains("  CPU, one thread"), "{stdout}");
     }
 }
 
 #[test]
-fn the_ladder_in_words_json_and_svg() {
-    if without_a_device() {
+fn the_direct_ladder_is_printed_and_written_as_json_and_svg() {
+    if has_no_device() {
         return;
     }
-    let room = Room::new();
+    let dir = TestDir::new();
     let arguments =
         ["ladder", "direct", "-n", "300", "--device", "opencl", "--json", "l.json", "--plot", "l.svg"];
-    let said = says(&room, &arguments);
-    fits_80_columns(&said);
-    assert!(said.starts_with("all-pairs gravity, 300 bodies\nopencl:0 ("), "{said}");
-    assert!(said.contains("20 flops per pair, median of"), "{said}");
-    let ladder = json(&room, "l.json");
+    let stdout = stdout_of(&dir, &arguments);
+    check_80_columns(&stdout);
+    assert!(stdout.starts_with("all-pairs gravity, 300 bodies\nopencl:0 ("), "{stdout}");
+    assert!(stdout.contains("20 flops per pair, median of"), "{stdout}");
+    let ladder = read_json(&dir, "l.json");
     assert!(ladder["device"].as_str().unwrap().starts_with("opencl:0 ("), "{ladder}");
     assert_eq!(ladder["n"], 300);
     let rungs = ladder["rungs"].as_array().unwrap();
-    let svg = room.text("l.svg");
+    let svg = dir.text("l.svg");
     for rung in rungs {
         assert_eq!(rung["unit"], "interactions/s");
         for key in ["seconds", "rate", "share_of_peak"] {
             assert!(rung[key].as_f64().unwrap() > 0.0, "{key}: {rung}");
         }
-        // f32 sums of 300 terms; a wrong kernel is off by far more.
+        // Rounding errors of f32 sums of 300 terms. An incorrect kernel has much larger errors.
         assert!(rung["error"].as_f64().unwrap() < 1e-4, "{rung}");
         assert!(svg.contains(rung["name"].as_str().unwrap()), "{rung}");
     }
@@ -132,16 +139,16 @@ fn the_ladder_in_words_json_and_svg() {
 }
 
 #[test]
-fn the_ladder_of_the_tree() {
-    if without_a_device() {
+fn the_tree_ladder_is_printed_and_written_as_json() {
+    if has_no_device() {
         return;
     }
-    let room = Room::new();
-    let said = says(&room, &["ladder", "tree", "-n", "2000", "--device", "opencl", "--json", "t.json"]);
-    fits_80_columns(&said);
-    assert!(said.starts_with("Barnes-Hut, Plummer sphere, 2,000 bodies\nopencl:0 ("), "{said}");
-    assert!(said.contains("all rungs: theta = 0.5, geometric"), "{said}");
-    let ladder = json(&room, "t.json");
+    let dir = TestDir::new();
+    let stdout = stdout_of(&dir, &["ladder", "tree", "-n", "2000", "--device", "opencl", "--json", "t.json"]);
+    check_80_columns(&stdout);
+    assert!(stdout.starts_with("Barnes-Hut, Plummer sphere, 2,000 bodies\nopencl:0 ("), "{stdout}");
+    assert!(stdout.contains("all rungs: theta = 0.5, geometric"), "{stdout}");
+    let ladder = read_json(&dir, "t.json");
     let rungs = ladder["rungs"].as_array().unwrap();
     assert_eq!(rungs.len(), 11, "{ladder}");
     for rung in rungs {
@@ -149,23 +156,24 @@ fn the_ladder_of_the_tree() {
         for key in ["seconds", "rate", "share_of_peak"] {
             assert!(rung[key].as_f64().unwrap() > 0.0, "{key}: {rung}");
         }
-        // Half of the bodies err by less than a monopole does at theta = 0.5.
+        // The median error of a monopole at theta = 0.5 is below 1e-2.
         assert!(rung["error"].as_f64().unwrap() < 1e-2, "{rung}");
     }
 }
 
 #[test]
-fn ladders_of_the_primitives() {
-    if without_a_device() {
+fn the_ladders_of_the_primitives_are_printed_and_written_as_json() {
+    if has_no_device() {
         return;
     }
-    let room = Room::new();
+    let dir = TestDir::new();
     for (name, columns, last) in [("reduce", 6, "1024"), ("histogram", 2, "equal")] {
-        let said = says(&room, &["ladder", name, "-n", "10000", "--device", "opencl", "--json", "p.json"]);
-        fits_80_columns(&said);
-        assert!(said.contains("  CPU, all cores"), "{said}");
-        assert!(said.lines().any(|line| line.starts_with("  rung ") && line.contains(last)), "{said}");
-        let ladder = json(&room, "p.json");
+        let stdout =
+            stdout_of(&dir, &["ladder", name, "-n", "10000", "--device", "opencl", "--json", "p.json"]);
+        check_80_columns(&stdout);
+        assert!(stdout.contains("  CPU, all cores"), "{stdout}");
+        assert!(stdout.lines().any(|line| line.starts_with("  rung ") && line.contains(last)), "{stdout}");
+        let ladder = read_json(&dir, "p.json");
         assert!(ladder["copy_bytes_per_s"].as_f64().unwrap() > 0.0, "{ladder}");
         assert_eq!((ladder["n"].as_u64(), ladder["cpu"].as_array().unwrap().len()), (Some(10_000), 2));
         let rungs = ladder["rungs"].as_array().unwrap();
@@ -178,18 +186,18 @@ fn ladders_of_the_primitives() {
 }
 
 #[test]
-fn bench_of_the_tree_on_a_device() {
-    if without_a_device() {
+fn bench_tree_and_crossover_run_on_a_device() {
+    if has_no_device() {
         return;
     }
-    let room = Room::new();
+    let dir = TestDir::new();
     let flags = ["--device", "opencl", "-n", "2000", "--repeats", "3", "--json", "b.json"];
-    let said = says(&room, &[&["bench", "tree"][..], &flags].concat());
-    fits_80_columns(&said);
-    for word in ["theta 0.5, geometric", "2,000 bodies, cube, single: ", "2,000 bodies, plummer, mixed: "] {
-        assert!(said.contains(word), "{said}");
+    let stdout = stdout_of(&dir, &[&["bench", "tree"][..], &flags].concat());
+    check_80_columns(&stdout);
+    for text in ["theta 0.5, geometric", "2,000 bodies, cube, single: ", "2,000 bodies, plummer, mixed: "] {
+        assert!(stdout.contains(text), "{stdout}");
     }
-    let all = json(&room, "b.json");
+    let all = read_json(&dir, "b.json");
     assert_eq!(all["device"]["kind"], "opencl");
     let results = all["results"].as_array().unwrap();
     assert_eq!(results.len(), 4);
@@ -212,15 +220,15 @@ fn bench_of_the_tree_on_a_device() {
             tree["max_terms_per_body"].as_f64().unwrap() >= mean && tree["cells"].as_u64().unwrap() > 1,
             "{line}"
         );
-        // The bar of the cube; few bodies err less.
+        // The limit of the cube's accuracy test. Few bodies have smaller errors.
         assert!(line["error"]["p99"].as_f64().unwrap() < 2e-3, "{line}");
     }
-    let said = says(&room, &[&["bench", "crossover"][..], &flags].concat());
-    assert!(said.lines().last().unwrap().starts_with("     2000     mixed "), "{said}");
-    assert_eq!(json(&room, "b.json")["results"].as_array().unwrap().len(), 2);
+    let stdout = stdout_of(&dir, &[&["bench", "crossover"][..], &flags].concat());
+    assert!(stdout.lines().last().unwrap().starts_with("     2000     mixed "), "{stdout}");
+    assert_eq!(read_json(&dir, "b.json")["results"].as_array().unwrap().len(), 2);
     let more = ["--order", "octupole", "--bodies", "cube", "--precision", "single", "--theta", "0.7"];
-    says(&room, &[&["bench", "tree"][..], &flags, &more].concat());
-    let line = &json(&room, "b.json")["results"][0];
+    stdout_of(&dir, &[&["bench", "tree"][..], &flags, &more].concat());
+    let line = &read_json(&dir, "b.json")["results"][0];
     assert_eq!(line["strategy"]["order"], "octupole");
     assert_eq!(
         (line["strategy"]["theta"].as_f64(), line["strategy"]["bodies"].as_str()),
@@ -229,42 +237,42 @@ fn bench_of_the_tree_on_a_device() {
 }
 
 #[test]
-fn what_was_tuned_is_used_and_said() {
-    if without_a_device() {
+fn tuned_strategies_are_used_and_reported() {
+    if has_no_device() {
         return;
     }
-    let room = Room::new();
+    let dir = TestDir::new();
     let bench =
         ["bench", "direct", "--device", "opencl", "-n", "300", "--precision", "single", "--repeats", "2"];
-    assert!(!says(&room, &bench).contains("tuned: "));
-    let said = says(&room, &["tune", "--device", "opencl", "-n", "256", "--precision", "single"]);
-    let path = said.lines().last().unwrap().strip_prefix("kept in ").unwrap().to_owned();
+    assert!(!stdout_of(&dir, &bench).contains("tuned: "));
+    let stdout = stdout_of(&dir, &["tune", "--device", "opencl", "-n", "256", "--precision", "single"]);
+    let path = stdout.lines().last().unwrap().strip_prefix("stored in ").unwrap().to_owned();
     let file: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
     assert_eq!((file["entries"][0]["n"].as_u64(), file["entries"].as_array().unwrap().len()), (Some(256), 1));
-    assert!(says(&room, &bench).contains("; tuned: "));
-    assert!(!says(&room, &[&bench[..], &["--no-tuned"]].concat()).contains("tuned: "));
-    // A damaged file costs a word and nothing else.
+    assert!(stdout_of(&dir, &bench).contains("; tuned: "));
+    assert!(!stdout_of(&dir, &[&bench[..], &["--no-tuned"]].concat()).contains("tuned: "));
+    // A damaged file causes a warning and is ignored.
     std::fs::write(&path, "{").unwrap();
-    let output = orrery(&room, &bench);
-    let warned = text(&output.stderr);
-    assert!(output.status.success() && !text(&output.stdout).contains("tuned: "), "{warned}");
-    assert!(warned.starts_with("warning: ") && warned.contains("ignored, damaged"), "{warned}");
-    assert_eq!(warned.lines().count(), 1, "{warned}");
-    assert_eq!(text(&orrery(&room, &[&bench[..], &["--no-tuned"]].concat()).stderr), "");
+    let output = run_orrery(&dir, &bench);
+    let stderr = text(&output.stderr);
+    assert!(output.status.success() && !text(&output.stdout).contains("tuned: "), "{stderr}");
+    assert!(stderr.starts_with("warning: ") && stderr.contains("ignored, damaged"), "{stderr}");
+    assert_eq!(stderr.lines().count(), 1, "{stderr}");
+    assert_eq!(text(&run_orrery(&dir, &[&bench[..], &["--no-tuned"]].concat()).stderr), "");
 }
 
 #[test]
-fn bench_on_a_device_in_words_and_json() {
-    if without_a_device() {
+fn bench_direct_runs_on_a_device() {
+    if has_no_device() {
         return;
     }
-    let room = Room::new();
+    let dir = TestDir::new();
     let arguments =
         ["bench", "direct", "--device", "opencl", "-n", "300,500", "--repeats", "3", "--json", "b.json"];
-    let said = says(&room, &arguments);
-    fits_80_columns(&said);
-    assert!(said.contains("kernels built in "), "{said}");
-    let all = json(&room, "b.json");
+    let stdout = stdout_of(&dir, &arguments);
+    check_80_columns(&stdout);
+    assert!(stdout.contains("kernels built in "), "{stdout}");
+    let all = read_json(&dir, "b.json");
     assert_eq!(all["device"]["kind"], "opencl");
     assert_eq!(all["flops_per_pair"], 20.0);
     let results = all["results"].as_array().unwrap();
@@ -284,17 +292,17 @@ fn bench_on_a_device_in_words_and_json() {
 }
 
 #[test]
-fn bench_of_the_primitives() {
-    if without_a_device() {
+fn bench_primitives_runs_on_a_device_and_on_the_cpu() {
+    if has_no_device() {
         return;
     }
-    let room = Room::new();
+    let dir = TestDir::new();
     for (device, kind) in [("opencl", "opencl"), ("cpu", "cpu")] {
         let flags = ["-n", "20000", "--device", device, "--repeats", "3", "--json", "p.json"];
-        let said = says(&room, &[&["bench", "primitives"][..], &flags].concat());
-        fits_80_columns(&said);
-        assert!(said.lines().any(|line| line.starts_with("histogram random         20000 ")), "{said}");
-        let all = json(&room, "p.json");
+        let stdout = stdout_of(&dir, &[&["bench", "primitives"][..], &flags].concat());
+        check_80_columns(&stdout);
+        assert!(stdout.lines().any(|line| line.starts_with("histogram random         20000 ")), "{stdout}");
+        let all = read_json(&dir, "p.json");
         assert_eq!(all["device"]["kind"], kind);
         let results = all["results"].as_array().unwrap();
         assert_eq!(results.len(), 7);
@@ -311,11 +319,11 @@ fn bench_of_the_primitives() {
 }
 
 #[test]
-fn mistakes_are_one_line_and_write_nothing() {
-    if without_a_device() {
+fn invalid_flags_give_one_line_and_write_nothing() {
+    if has_no_device() {
         return;
     }
-    let room = Room::new();
+    let dir = TestDir::new();
     let cases: [(&[&str], &str); 22] = [
         (&["ladder", "cube"], "error: invalid value 'cube' for '<NAME>'"),
         (&["ladder", "direct", "-n", "0"], "error: -n 0 is outside n >= 1"),
@@ -328,15 +336,15 @@ fn mistakes_are_one_line_and_write_nothing() {
         ),
         (&["ladder", "direct", "--device", "opencl:99"], "error: opencl:99 is not here; found: opencl:0 ("),
         (&["selftest", "--device", "cpu"], "error: --device cpu: there is no device to test"),
-        (&["selftest", "nothing like it"], "error: \"nothing like it\" is in no check's name"),
+        (&["selftest", "nothing like it"], "error: no check has \"nothing like it\" in its name"),
         (&["tune", "-n", "0"], "error: -n 0 is outside n >= 1"),
         (
             &["bench", "checkpoint", "--device", "opencl"],
-            "error: --device opencl: bench checkpoint does not run there, expected cpu",
+            "error: --device opencl: bench checkpoint runs on the CPU, expected cpu",
         ),
         (
             &["bench", "tree", "--device", "opencl", "--rms", "1e-3"],
-            "error: --rms is for the processor's tree",
+            "error: --rms is for the tree on the CPU",
         ),
         (&["bench", "tree", "--device", "cpu", "--order", "octupole"], "error: --order is for the tree on a"),
         (
@@ -356,20 +364,15 @@ fn mistakes_are_one_line_and_write_nothing() {
         (&["devices", "--json", "no/x.json"], "error: no/x.json: the folder no does not exist"),
     ];
     for (arguments, expected) in cases {
-        let output = orrery(&room, arguments);
-        let wrong = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {wrong}");
-        assert!(wrong.starts_with(expected), "{arguments:?}: {wrong}");
-        assert_eq!((wrong.lines().count(), text(&output.stdout).as_str()), (1, ""), "{arguments:?}: {wrong}");
+        let output = run_orrery(&dir, arguments);
+        let stderr = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {stderr}");
+        assert!(stderr.starts_with(expected), "{arguments:?}: {stderr}");
+        assert_eq!(
+            (stderr.lines().count(), text(&output.stdout).as_str()),
+            (1, ""),
+            "{arguments:?}: {stderr}"
+        );
     }
-    assert!(room.content().is_empty(), "{:?}", room.content().keys());
-}
-
-#[test]
-fn help_of_the_new_commands_fits_80_columns() {
-    let room = Room::new();
-    for command in ["devices", "selftest", "ladder", "tune", "bench"] {
-        let output = room.command(&[command, "--help"]).env("COLUMNS", "80").output().unwrap();
-        fits_80_columns(&text(&output.stdout));
-    }
+    assert!(dir.content().is_empty(), "{:?}", dir.content().keys());
 }

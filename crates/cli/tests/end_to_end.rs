@@ -1,12 +1,12 @@
-//! Every command but `run`, as a user would give it, with its answers checked.
+//! Tests of all commands except `run`, on the command line and with checked results.
 
 mod common;
 
 use std::io::Read;
 
-use common::{PAIR, Room, gadget, text};
+use common::{PAIR, TestDir, gadget_binary, text};
 
-/// The numbers of an f64 array in an .npz file, after checking its type and shape.
+/// Returns the numbers of an f64 array in an .npz file. Checks its type and shape.
 fn npz_numbers(bytes: &[u8], name: &str, shape: &str) -> Vec<f64> {
     let data = npz_array(bytes, name, "<f8", shape);
     data.chunks_exact(8).map(|b| f64::from_le_bytes(b.try_into().unwrap())).collect()
@@ -16,7 +16,7 @@ fn npz_array(bytes: &[u8], name: &str, kind: &str, shape: &str) -> Vec<u8> {
     let mut archive = zip::ZipArchive::new(std::io::Cursor::new(bytes)).expect("a zip archive");
     let mut array = Vec::new();
     archive.by_name(&format!("{name}.npy")).expect(name).read_to_end(&mut array).unwrap();
-    assert!(array.starts_with(b"\x93NUMPY\x01\x00"), "{name} is no array");
+    assert!(array.starts_with(b"\x93NUMPY\x01\x00"), "{name} is not a NumPy array");
     let end = 10 + usize::from(u16::from_le_bytes([array[8], array[9]]));
     let header = text(&array[10..end]).replace(' ', "");
     assert!(header.contains(&format!("'descr':'{kind}'")), "{name}: {header}");
@@ -24,42 +24,56 @@ fn npz_array(bytes: &[u8], name: &str, kind: &str, shape: &str) -> Vec<u8> {
     array.split_off(end)
 }
 
+const COMMANDS: [&str; 17] = [
+    "run",
+    "resume",
+    "presets",
+    "init",
+    "ic",
+    "info",
+    "convert",
+    "forces",
+    "accuracy",
+    "analyze",
+    "bench",
+    "devices",
+    "selftest",
+    "ladder",
+    "tune",
+    "completions",
+    "man",
+];
+
 #[test]
-fn help_names_every_command() {
-    let room = Room::new();
-    let help = room.says(&["--help"]);
-    for command in [
-        "run",
-        "presets",
-        "init",
-        "ic",
-        "info",
-        "convert",
-        "forces",
-        "accuracy",
-        "analyze",
-        "bench",
-        "completions",
-    ] {
+fn help_lists_all_commands() {
+    let dir = TestDir::new();
+    let help = dir.stdout_of(&["--help"]);
+    for command in COMMANDS {
         assert!(help.contains(&format!("\n  {command} ")), "{command}");
-        assert!(room.says(&[command, "--help"]).contains("Usage: orrery "), "{command}");
+        assert!(dir.stdout_of(&[command, "--help"]).contains("Usage: orrery "), "{command}");
     }
-    assert_eq!(room.says(&["--version"]), format!("orrery {}\n", env!("CARGO_PKG_VERSION")));
+    assert_eq!(dir.stdout_of(&["--version"]), format!("orrery {}\n", env!("CARGO_PKG_VERSION")));
 }
 
-/// At 80 columns nothing is cut or runs over; wider terminals are used up to 100.
+#[test]
+fn orrery_without_a_command_prints_the_help() {
+    let dir = TestDir::new();
+    assert_eq!(dir.stdout_of(&[]), dir.stdout_of(&["--help"]));
+}
+
+/// Help is wrapped at the width of the terminal, and at 100 columns on wider terminals.
 #[test]
 fn help_fits_the_terminal() {
-    let room = Room::new();
-    for command in ["", "run", "init", "ic", "info", "convert", "forces", "accuracy", "analyze", "bench"] {
+    let dir = TestDir::new();
+    for command in COMMANDS.into_iter().chain([""]) {
         for flag in ["-h", "--help"] {
             for (columns, widest) in [("80", 80), ("250", 100)] {
                 let arguments: Vec<_> = [command, flag].into_iter().filter(|word| !word.is_empty()).collect();
-                let output = room.command(&arguments).env("COLUMNS", columns).output().unwrap();
+                let output = dir.command(&arguments).env("COLUMNS", columns).output().unwrap();
                 for line in text(&output.stdout).lines() {
                     let width = line.chars().count();
                     assert!(width <= widest, "orrery {command} {flag}: {width} columns: {line}");
-                    // A lone word at the far right would mean that wrapping had no room.
+                    // A deep indentation would mean a column of single words at the right margin.
                     assert!(
                         width - line.trim_start().chars().count() <= 40,
                         "orrery {command} {flag}: {line}"
@@ -71,8 +85,8 @@ fn help_fits_the_terminal() {
 }
 
 #[test]
-fn presets_are_listed_with_what_they_show() {
-    let listed = Room::new().says(&["presets"]);
+fn presets_are_listed_with_a_description() {
+    let listed = TestDir::new().stdout_of(&["presets"]);
     let names: Vec<_> = listed.lines().map(|line| line.split_once("  ").expect("a description").0).collect();
     assert_eq!(
         names.iter().map(|name| name.trim()).collect::<Vec<_>>(),
@@ -81,8 +95,8 @@ fn presets_are_listed_with_what_they_show() {
 }
 
 #[test]
-fn ic_makes_every_model() {
-    let room = Room::new();
+fn ic_generates_every_model() {
+    let dir = TestDir::new();
     for (model, count) in [
         ("plummer", 100),
         ("hernquist", 100),
@@ -103,41 +117,41 @@ fn ic_makes_every_model() {
             if count >= 100 && model != "encounter" {
                 arguments.extend(["--seed", seed]);
             }
-            assert_eq!(room.says(&arguments), format!("wrote {count} bodies to {file}\n"));
-            room.bytes(file)
+            assert_eq!(dir.stdout_of(&arguments), format!("wrote {count} bodies to {file}\n"));
+            dir.bytes(file)
         };
         let [first, second] = ["a", "b"].map(|name| make(&format!("{model}-{name}.hdf5"), "5"));
-        assert!(first == second, "{model}: equal seeds, other bytes");
-        let snapshot = room.snapshot(&format!("{model}-a.hdf5"));
+        assert!(first == second, "{model}: equal seeds give different bytes");
+        let snapshot = dir.snapshot(&format!("{model}-a.hdf5"));
         snapshot.particles.validate().unwrap();
         assert_eq!((snapshot.particles.len(), snapshot.time, snapshot.step), (count, 0.0, 0));
         if count >= 100 && model != "encounter" {
             make(&format!("{model}-c.hdf5"), "6");
-            let other = room.snapshot(&format!("{model}-c.hdf5"));
-            assert!(snapshot.particles != other.particles, "{model}: other seeds, equal bodies");
+            let other = dir.snapshot(&format!("{model}-c.hdf5"));
+            assert!(snapshot.particles != other.particles, "{model}: different seeds give equal bodies");
         }
     }
 }
 
 #[test]
-fn ic_takes_units_and_parameters() {
-    let room = Room::new();
+fn ic_accepts_units_and_parameters() {
+    let dir = TestDir::new();
     let set = ["--set", "semi_major_axis=2", "--set", "eccentricity=0"];
-    room.says(&[&["ic", "kepler", "-o", "pair.npz", "--units", "solar"], &set[..]].concat());
-    let pair = room.snapshot("pair.npz");
+    dir.stdout_of(&[&["ic", "kepler", "-o", "pair.npz", "--units", "solar"], &set[..]].concat());
+    let pair = dir.snapshot("pair.npz");
     assert_eq!(pair.units.name(), "solar");
     let [a, b] = [0, 1].map(|i| pair.particles.position.get(i));
     let distance = (0..3).map(|c| (a[c] - b[c]).powi(2)).sum::<f64>().sqrt();
     assert!((distance - 2.0).abs() < 1e-12, "{distance}");
-    room.says(&["ic", "figure-eight", "-o", "pair.npz", "--force"]);
-    assert_eq!(room.snapshot("pair.npz").particles.len(), 3);
+    dir.stdout_of(&["ic", "figure-eight", "-o", "pair.npz", "--force"]);
+    assert_eq!(dir.snapshot("pair.npz").particles.len(), 3);
 }
 
 #[test]
-fn info_tells_what_a_file_holds() {
-    let room = Room::new();
-    room.says(&["ic", "galaxy", "-n", "1000", "-o", "galaxy.hdf5"]);
-    let said = room.says(&["info", "galaxy.hdf5"]);
+fn info_prints_the_contents_of_a_file() {
+    let dir = TestDir::new();
+    dir.stdout_of(&["ic", "galaxy", "-n", "1000", "-o", "galaxy.hdf5"]);
+    let stdout = dir.stdout_of(&["info", "galaxy.hdf5"]);
     for line in [
         "galaxy.hdf5",
         "  format     GADGET HDF5",
@@ -146,42 +160,43 @@ fn info_tells_what_a_file_holds() {
         "  units      galactic",
         "  seed       1",
     ] {
-        assert!(said.lines().any(|found| found == line), "{line:?} in\n{said}");
+        assert!(stdout.lines().any(|found| found == line), "{line:?} in\n{stdout}");
     }
-    room.write("pair.xyz", PAIR);
-    let said = room.says(&["info", "pair.xyz"]);
-    assert!(said.contains("  format     extended XYZ\n  bodies     2 (2 halo)\n"), "{said}");
-    assert!(said.contains("  mass       8.000000\n  x          0.000000 to 2.000000\n"), "{said}");
-    room.write("old.dat", gadget(7));
-    let said = room.says(&["info", "old.dat"]);
-    assert!(said.contains("  format     GADGET binary\n  bodies     7 (7 halo)\n"), "{said}");
+    dir.write("pair.xyz", PAIR);
+    let stdout = dir.stdout_of(&["info", "pair.xyz"]);
+    assert!(stdout.contains("  format     extended XYZ\n  bodies     2 (2 halo)\n"), "{stdout}");
+    assert!(stdout.contains("  mass       8.000000\n  x          0.000000 to 2.000000\n"), "{stdout}");
+    dir.write("old.dat", gadget_binary(7));
+    let stdout = dir.stdout_of(&["info", "old.dat"]);
+    assert!(stdout.contains("  format     GADGET binary\n  bodies     7 (7 halo)\n"), "{stdout}");
 }
 
-/// Through every format and back: the same bodies, to the bit.
+/// A chain of conversions through all formats gives the same bodies to the bit.
 #[test]
-fn convert_loses_nothing() {
-    let room = Room::new();
-    room.says(&["ic", "galaxy", "-n", "500", "-o", "a.hdf5"]);
+fn convert_keeps_all_bits() {
+    let dir = TestDir::new();
+    dir.stdout_of(&["ic", "galaxy", "-n", "500", "-o", "a.hdf5"]);
     for (from, to) in [("a.hdf5", "b.npz"), ("b.npz", "c.xyz"), ("c.xyz", "d.h5")] {
-        assert_eq!(room.says(&["convert", from, to]), format!("wrote 500 bodies to {to}\n"));
+        assert_eq!(dir.stdout_of(&["convert", from, to]), format!("wrote 500 bodies to {to}\n"));
     }
-    let [first, last] = ["a.hdf5", "d.h5"].map(|name| room.snapshot(name));
+    let [first, last] = ["a.hdf5", "d.h5"].map(|name| dir.snapshot(name));
     assert!(first.particles == last.particles);
     assert_eq!((first.time, first.units, first.provenance), (last.time, last.units, last.provenance));
-    room.write("old.dat", gadget(7));
-    room.says(&["convert", "old.dat", "new.xyz"]);
-    assert_eq!(room.snapshot("new.xyz").particles.position.x, [0., 1., 2., 3., 4., 5., 6.]);
+    dir.write("old.dat", gadget_binary(7));
+    dir.stdout_of(&["convert", "old.dat", "new.xyz"]);
+    assert_eq!(dir.snapshot("new.xyz").particles.position.x, [0., 1., 2., 3., 4., 5., 6.]);
 }
 
-/// Masses 3 and 5 at a distance of 2. Softened by 1.5 the distance counts as 2.5: a = m 2 / 2.5³, φ = -m / 2.5.
+/// Masses 3 and 5 at a distance of 2. With softening 1.5 the softened distance is 2.5, so
+/// a = m 2 / 2.5³ and φ = -m / 2.5.
 #[test]
-fn forces_of_two_bodies_are_those_on_paper() {
-    let room = Room::new();
-    room.write("pair.xyz", PAIR);
+fn forces_of_two_bodies_match_the_analytic_values() {
+    let dir = TestDir::new();
+    dir.write("pair.xyz", PAIR);
     for solver in ["direct", "tree"] {
         for (softening, a, phi) in [("0", [1.25, -0.75], [-2.5, -1.5]), ("1.5", [0.64, -0.384], [-2.0, -1.2])]
         {
-            room.says(&[
+            dir.stdout_of(&[
                 "forces",
                 "pair.xyz",
                 "--solver",
@@ -191,7 +206,7 @@ fn forces_of_two_bodies_are_those_on_paper() {
                 "--precision",
                 "double",
             ]);
-            let file = room.bytes("forces.npz");
+            let file = dir.bytes("forces.npz");
             let ids = npz_array(&file, "id", "<u8", "(2,)");
             assert_eq!(ids, [10u64, 20].map(u64::to_le_bytes).concat());
             let acceleration = npz_numbers(&file, "acceleration", "(2,3,)");
@@ -205,26 +220,30 @@ fn forces_of_two_bodies_are_those_on_paper() {
 }
 
 #[test]
-fn accuracy_measures_the_tree() {
-    let room = Room::new();
-    room.says(&["ic", "plummer", "-n", "3000", "-o", "sphere.npz"]);
+fn accuracy_prints_the_errors_of_the_tree() {
+    let dir = TestDir::new();
+    dir.stdout_of(&["ic", "plummer", "-n", "3000", "-o", "sphere.npz"]);
     let rms = |theta: &str| {
-        let said = room.says(&["accuracy", "sphere.npz", "--solver", "tree", "--theta", theta]);
-        let said = after_device(&said);
-        assert!(said.starts_with("3000 bodies, 3000 of them compared"), "{said}");
-        let values: Vec<(&str, f64)> =
-            said.lines().skip(2).map(two_words).map(|(name, value)| (name, value.parse().unwrap())).collect();
+        let stdout = dir.stdout_of(&["accuracy", "sphere.npz", "--solver", "tree", "--theta", theta]);
+        let stdout = after_device(&stdout);
+        assert!(stdout.starts_with("3000 bodies, 3000 of them compared"), "{stdout}");
+        let values: Vec<(&str, f64)> = stdout
+            .lines()
+            .skip(2)
+            .map(two_words)
+            .map(|(name, value)| (name, value.parse().unwrap()))
+            .collect();
         assert_eq!(
             values.iter().map(|(name, _)| *name).collect::<Vec<_>>(),
             ["median", "99%", "99.99%", "max", "rms"]
         );
-        assert!(values[..4].is_sorted_by_key(|(_, value)| *value), "{said}");
+        assert!(values[..4].is_sorted_by_key(|(_, value)| *value), "{stdout}");
         values[4].1
     };
     let (fine, coarse) = (rms("0.5"), rms("0.9"));
     assert!(fine < 1e-3 && fine > 1e-6, "{fine}");
     assert!(coarse > fine, "{coarse} at 0.9, {fine} at 0.5");
-    let said = room.says(&[
+    let stdout = dir.stdout_of(&[
         "accuracy",
         "sphere.npz",
         "--solver",
@@ -234,15 +253,15 @@ fn accuracy_measures_the_tree() {
         "--sample",
         "10",
     ]);
-    assert!(said.contains("10 of them"), "{said}");
-    let rms: f64 = two_words(said.lines().last().unwrap()).1.parse().unwrap();
-    assert!(rms < 1e-13, "{said}");
+    assert!(stdout.contains("10 of them"), "{stdout}");
+    let rms: f64 = two_words(stdout.lines().last().unwrap()).1.parse().unwrap();
+    assert!(rms < 1e-13, "{stdout}");
 }
 
-/// What follows the line that names the device.
-fn after_device(said: &str) -> &str {
-    let (first, rest) = said.split_once('\n').expect("a line");
-    assert!(first.starts_with("device: "), "{said}");
+/// Returns the output after the line that names the device.
+fn after_device(stdout: &str) -> &str {
+    let (first, rest) = stdout.split_once('\n').expect("a line");
+    assert!(first.starts_with("device: "), "{stdout}");
     rest
 }
 
@@ -252,8 +271,8 @@ fn two_words(line: &str) -> (&str, &str) {
 }
 
 #[test]
-fn analyze_measures_a_run_and_a_file() {
-    let room = Room::new();
+fn analyze_reads_a_run_or_a_snapshot() {
+    let dir = TestDir::new();
     let sets = [
         "bodies.n=1000",
         "time.end=0.05",
@@ -261,32 +280,32 @@ fn analyze_measures_a_run_and_a_file() {
         "output.image_every=0",
         "image.size=64",
     ];
-    room.run("plummer", "out", &sets);
-    let said = room.says(&["analyze", "out"]);
-    assert!(after_device(&said).starts_with("6 snapshots, nbody units, softening 0.01\n"), "{said}");
+    dir.run("plummer", "out", &sets);
+    let stdout = dir.stdout_of(&["analyze", "out"]);
+    assert!(after_device(&stdout).starts_with("6 snapshots, nbody units, softening 0.01\n"), "{stdout}");
     assert!(
-        said.ends_with("wrote conserved, lagrangian and profile as .csv and .svg to out/analysis\n"),
-        "{said}"
+        stdout.ends_with("wrote conserved, lagrangian and profile as .csv and .svg to out/analysis\n"),
+        "{stdout}"
     );
     let names =
         ["conserved", "lagrangian", "profile"].map(|name| [format!("{name}.csv"), format!("{name}.svg")]);
-    assert_eq!(room.list("out/analysis"), names.concat());
-    let rows = |name: &str| room.text(&format!("out/analysis/{name}.csv")).lines().count() - 1;
+    assert_eq!(dir.list("out/analysis"), names.concat());
+    let rows = |name: &str| dir.text(&format!("out/analysis/{name}.csv")).lines().count() - 1;
     assert_eq!([rows("conserved"), rows("lagrangian")], [6, 6]);
     // Half of a Plummer sphere's mass lies within 0.769.
-    let last = room.text("out/analysis/lagrangian.csv").lines().last().unwrap().to_owned();
+    let last = dir.text("out/analysis/lagrangian.csv").lines().last().unwrap().to_owned();
     let half: f64 = last.split(',').nth(3).unwrap().parse().unwrap();
     assert!((half - 0.769).abs() < 0.1, "{half}");
-    let counted: usize = room
+    let counted: usize = dir
         .text("out/analysis/profile.csv")
         .lines()
         .skip(1)
         .map(|row| row.split(',').nth(2).unwrap().parse::<usize>().unwrap())
         .sum();
     assert_eq!(counted, 1000);
-    // What analyze reads off the snapshots is what the run wrote while it ran.
+    // The energies computed from the snapshots are those that the run wrote.
     let energies = |name: &str| {
-        let text = room.text(name);
+        let text = dir.text(name);
         let row = text.lines().nth(1).unwrap().to_owned();
         row.split(',').skip(1).take(4).map(|x| x.parse::<f64>().unwrap()).collect::<Vec<_>>()
     };
@@ -294,36 +313,47 @@ fn analyze_measures_a_run_and_a_file() {
         assert!((a - b).abs() <= 1e-12 * a.abs(), "{a} and {b}");
     }
 
-    let before = room.content();
-    let said = room.says(&["analyze", "out/snapshots/snapshot_000.hdf5", "--softening", "0.5"]);
-    assert!(after_device(&said).starts_with("1 snapshot, nbody units, softening 0.5\n"), "{said}");
-    assert!(room.content() == before, "analyze of a file wrote without being asked");
-    room.says(&["analyze", "out/snapshots/snapshot_000.hdf5", "-o", "one"]);
-    assert_eq!(room.list("one").len(), 6);
+    let before = dir.content();
+    let stdout = dir.stdout_of(&["analyze", "out/snapshots/snapshot_000.hdf5", "--softening", "0.5"]);
+    assert!(after_device(&stdout).starts_with("1 snapshot, nbody units, softening 0.5\n"), "{stdout}");
+    assert!(dir.content() == before, "analyze of a snapshot wrote files without --output");
+    dir.stdout_of(&["analyze", "out/snapshots/snapshot_000.hdf5", "-o", "one"]);
+    assert_eq!(dir.list("one").len(), 6);
 }
 
-/// The softening of a run that started from a file is known even when that file is gone.
+/// The softening is read from the run's directory, so the file with the initial bodies may be deleted.
 #[test]
-fn analyze_knows_the_softening_of_a_run_from_a_file() {
-    let room = Room::new();
-    room.write("pair.xyz", PAIR);
-    room.write("pair.toml", common::from_file("pair.xyz"));
-    room.run("pair.toml", "out", &["gravity.softening=0.5"]);
-    std::fs::remove_file(room.path("pair.xyz")).unwrap();
-    let said = room.says(&["analyze", "out"]);
-    assert!(after_device(&said).starts_with("2 snapshots, nbody units, softening 0.5\n"), "{said}");
+fn analyze_finds_the_softening_of_a_run_from_a_file() {
+    let dir = TestDir::new();
+    dir.write("pair.xyz", PAIR);
+    dir.write("pair.toml", common::from_file("pair.xyz"));
+    dir.run("pair.toml", "out", &["gravity.softening=0.5"]);
+    std::fs::remove_file(dir.path("pair.xyz")).unwrap();
+    let stdout = dir.stdout_of(&["analyze", "out"]);
+    assert!(after_device(&stdout).starts_with("2 snapshots, nbody units, softening 0.5\n"), "{stdout}");
 }
 
 #[test]
-fn bench_reports_in_words_and_json() {
-    let room = Room::new();
-    let said = room.says(&["bench", "direct", "-n", "512", "--repeats", "1", "--json", "bench.json"]);
-    assert!(said.contains("20 flops a pair"), "{said}");
-    room.says(&["bench", "tree", "-n", "2000", "--repeats", "1", "--theta", "0.6", "--json", "tree.json"]);
+fn bench_prints_a_table_and_writes_json() {
+    let dir = TestDir::new();
+    let stdout = dir.stdout_of(&["bench", "direct", "-n", "512", "--repeats", "1", "--json", "bench.json"]);
+    assert!(stdout.contains("20 flops per pair"), "{stdout}");
+    dir.stdout_of(&[
+        "bench",
+        "tree",
+        "-n",
+        "2000",
+        "--repeats",
+        "1",
+        "--theta",
+        "0.6",
+        "--json",
+        "tree.json",
+    ]);
     for (file, case, unit, count) in
         [("bench.json", "direct", "interactions/s", 3), ("tree.json", "tree", "bodies/s", 1)]
     {
-        let json: serde_json::Value = serde_json::from_str(&room.text(file)).unwrap();
+        let json: serde_json::Value = serde_json::from_str(&dir.text(file)).unwrap();
         assert!(json["machine"]["cpu"].is_string() && json["machine"]["cores"].is_u64(), "{json:#}");
         assert_eq!(json["device"]["kind"], "cpu");
         let results = json["results"].as_array().unwrap();
@@ -341,39 +371,84 @@ fn bench_reports_in_words_and_json() {
 }
 
 #[test]
-fn completions_and_man_page_come_from_the_flags() {
-    let room = Room::new();
-    for (shell, sign) in
+fn completions_and_man_page_contain_the_flags() {
+    let dir = TestDir::new();
+    for (shell, expected) in
         [("bash", "complete -F _orrery"), ("zsh", "#compdef orrery"), ("fish", "complete -c orrery")]
     {
-        let script = room.says(&["completions", shell]);
-        assert!(script.contains(sign) && script.contains("dry-run"), "{shell}");
+        let script = dir.stdout_of(&["completions", shell]);
+        assert!(script.contains(expected) && script.contains("dry-run"), "{shell}");
     }
-    let page = room.says(&["man"]);
+    let page = dir.stdout_of(&["man"]);
     assert!(page.starts_with(".ie ") || page.starts_with(".TH "), "{}", &page[..20]);
-    for word in ["galaxy\\-collision", "\\-\\-dry\\-run", "\\-\\-softening", "\\-\\-json"] {
-        assert!(page.contains(word), "{word}");
+    for flag in ["galaxy\\-collision", "\\-\\-dry\\-run", "\\-\\-softening", "\\-\\-json"] {
+        assert!(page.contains(flag), "{flag}");
     }
 }
 
-/// A reader that goes away early is no reason to panic.
+#[test]
+fn the_man_page_has_all_sections() {
+    let page = TestDir::new().stdout_of(&["man"]);
+    let sections: Vec<&str> = page
+        .lines()
+        .filter_map(|line| line.strip_prefix(".SH "))
+        .map(|title| title.trim_matches('"'))
+        .collect();
+    assert_eq!(
+        sections,
+        [
+            "NAME",
+            "SYNOPSIS",
+            "DESCRIPTION",
+            "COMMANDS",
+            "EXIT STATUS",
+            "SIGNALS",
+            "ENVIRONMENT",
+            "FILES",
+            "EXAMPLES",
+            "VERSION"
+        ]
+    );
+    let commands: Vec<&str> = page
+        .lines()
+        .filter_map(|line| line.strip_prefix(".SS "))
+        .map(|title| title.trim_matches('"'))
+        .collect();
+    assert_eq!(commands, COMMANDS.map(|command| format!("orrery {command}")));
+    let page = page.replace("\\-", "-").replace("\\&", "");
+    for text in
+        ["130", "SIGUSR1", "ORRERY_CACHE_DIR", "ORRERY_DEBUG=1", "XDG_CACHE_HOME", "out/NAME/checkpoints/"]
+    {
+        assert!(page.contains(text), "{text}");
+    }
+}
+
+/// There is one page for all commands, so it must not refer to pages such as `orrery-run(1)`.
+#[test]
+fn the_man_page_refers_to_no_other_page() {
+    let page = TestDir::new().stdout_of(&["man"]).replace("\\-", "-");
+    assert!(!page.contains("(1)"), "{page}");
+    assert!(!page.contains("orrery-"), "{page}");
+}
+
+/// A reader that closes the pipe early must not cause a panic.
 #[test]
 #[cfg(unix)]
-fn a_closed_pipe_is_no_error() {
-    let room = Room::new();
+fn a_closed_pipe_is_not_an_error() {
+    let dir = TestDir::new();
     for command in ["presets", "man", "completions zsh", "run plummer --dry-run", "--help"] {
         let line = format!("'{}' {command} | true", env!("CARGO_BIN_EXE_orrery"));
         let mut shell = assert_cmd::Command::new("sh");
-        let output = shell.current_dir(room.path("")).args(["-c", &line]).output().unwrap();
+        let output = shell.current_dir(dir.path("")).args(["-c", &line]).output().unwrap();
         assert_eq!(text(&output.stderr), "", "{command}");
     }
 }
 
-/// A plain file from elsewhere says nothing of its units; the constant of gravity is then a guess, and said to be one.
+/// The gravitational constant follows from the units, so a file without units causes a warning.
 #[test]
-fn files_without_units_are_warned_of() {
-    let room = Room::new();
-    room.write(
+fn files_without_units_cause_a_warning() {
+    let dir = TestDir::new();
+    dir.write(
         "foreign.xyz",
         b"2\nProperties=species:S:1:pos:R:3:vel:R:3:mass:R:1\nX 0 0 0 0 0 0 1\nX 1 0 0 0 0 0 1\n",
     );
@@ -382,9 +457,9 @@ fn files_without_units_are_warned_of() {
         &["accuracy", "foreign.xyz"],
         &["analyze", "foreign.xyz"],
     ] {
-        let output = room.orrery(arguments);
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(said, "warning: foreign.xyz: names no units; galactic ones are assumed\n");
+        let output = dir.orrery(arguments);
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(stderr, "warning: foreign.xyz: the file names no units, galactic units are assumed\n");
         assert!(output.status.success());
     }
 }

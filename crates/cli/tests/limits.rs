@@ -1,85 +1,84 @@
-//! Numbers that go wrong on the way, and bodies at the edge of what numbers can say: finite results or one
-//! clear line, never silent garbage.
+//! Numerical failures during a run, and bodies at the limits of f64. Each gives finite results or an error
+//! of one line.
 
 mod common;
 
-use common::{Room, from_file, text};
+use common::{TestDir, from_file, text};
 
 const HEAD: &str = "2\nProperties=pos:R:3:vel:R:3:mass:R:1:id:I:1 units=nbody\n";
 
-/// A pair of bodies from two lines of a file, stepped as said.
-fn pair(room: &Room, bodies: &str, time: &str) {
-    room.write("pair.xyz", format!("{HEAD}{bodies}"));
+/// Writes a case of two bodies, given as two lines of a file, with the given step and end.
+fn write_pair(dir: &TestDir, bodies: &str, time: &str) {
+    dir.write("pair.xyz", format!("{HEAD}{bodies}"));
     let case = from_file("pair.xyz").replace("step = 0.25\nend = 0.5\n", time);
     assert!(case.contains(time));
-    room.write("pair.toml", format!("{case}[image]\nsize = 64\n"));
+    dir.write("pair.toml", format!("{case}[image]\nsize = 64\n"));
 }
 
-/// The status and the last line of a quiet run into `out`.
-fn outcome(room: &Room, sets: &[&str]) -> (Option<i32>, String) {
-    let output = room.orrery(&common::run_arguments("pair.toml", "out", sets));
+/// Runs the case with `--quiet` into `out`. Returns the exit status and standard error.
+fn run_pair(dir: &TestDir, sets: &[&str]) -> (Option<i32>, String) {
+    let output = dir.orrery(&common::run_arguments("pair.toml", "out", sets));
     (output.status.code(), text(&output.stderr))
 }
 
 #[test]
-fn a_number_that_is_lost_ends_the_run_with_a_post_mortem() {
-    let room = Room::new();
-    pair(&room, "0 0 0 0 0 0 1 10\n2 0 0 1e99 0 0 0 20\n", "step = 1e250\nend = 1e251\n");
-    let (status, said) = outcome(&room, &[]);
+fn a_non_finite_value_ends_the_run_with_a_post_mortem_snapshot() {
+    let dir = TestDir::new();
+    write_pair(&dir, "0 0 0 0 0 0 1 10\n2 0 0 1e99 0 0 0 20\n", "step = 1e250\nend = 1e251\n");
+    let (status, stderr) = run_pair(&dir, &[]);
     assert_eq!(status, Some(1));
     assert!(
-        said.starts_with("error: step 1, time 1e250: body 20 has position x = -inf, expected a finite"),
-        "{said}"
+        stderr.starts_with("error: step 1, time 1e250: body 20 has position x = -inf, expected a finite"),
+        "{stderr}"
     );
-    assert!(said.ends_with("; the bodies at that moment are in out/post-mortem.hdf5\n"), "{said}");
-    assert_eq!(said.lines().count(), 1, "{said}");
-    let found = room.snapshot("out/post-mortem.hdf5");
+    assert!(stderr.ends_with("; the bodies at that moment are in out/post-mortem.hdf5\n"), "{stderr}");
+    assert_eq!(stderr.lines().count(), 1, "{stderr}");
+    let found = dir.snapshot("out/post-mortem.hdf5");
     assert_eq!((found.step, found.particles.id.clone()), (1, vec![10, 20]));
     assert!(found.particles.position.x[1].is_infinite());
-    // What was there before it went wrong is whole.
-    assert_eq!(room.snapshot("out/snapshots/snapshot_000.hdf5").step, 0);
-    assert_eq!(room.list("out/checkpoints"), ["checkpoint_000000000.orrery"]);
-    assert_eq!(room.text("out/conserved.csv").lines().count(), 2);
+    // The output before the failure is complete.
+    assert_eq!(dir.snapshot("out/snapshots/snapshot_000.hdf5").step, 0);
+    assert_eq!(dir.list("out/checkpoints"), ["checkpoint_000000000.orrery"]);
+    assert_eq!(dir.text("out/conserved.csv").lines().count(), 2);
 }
 
 #[test]
-fn energy_beyond_its_limit_warns_or_stops() {
-    let room = Room::new();
-    // A fall through one another in four steps: leapfrog keeps next to nothing.
-    pair(&room, "-1 0 0 0 0.1 0 1 10\n1 0 0 0 -0.1 0 1 20\n", "step = 0.5\nend = 4\n");
+fn an_energy_error_above_its_limit_warns_or_stops() {
+    let dir = TestDir::new();
+    // The bodies pass each other within four steps, so leapfrog has a large energy error.
+    write_pair(&dir, "-1 0 0 0 0.1 0 1 10\n1 0 0 0 -0.1 0 1 20\n", "step = 0.5\nend = 4\n");
     let every = "output.record_every=1 step";
-    let (status, said) = outcome(&room, &[every]);
+    let (status, stderr) = run_pair(&dir, &[every]);
     assert_eq!(status, Some(0));
-    assert!(said.starts_with("warning: step "), "{said}");
+    assert!(stderr.starts_with("warning: step "), "{stderr}");
     assert!(
-        said.ends_with(
-            "beyond 0.02 ([limits] energy_error); a shorter step or a larger softening may help\n"
-        ),
-        "{said}"
+        stderr
+            .ends_with("above 0.02 ([limits] energy_error); a shorter step or a larger softening may help\n"),
+        "{stderr}"
     );
-    assert_eq!(said.lines().count(), 1, "once is enough: {said}");
+    assert_eq!(stderr.lines().count(), 1, "expected one warning: {stderr}");
 
-    std::fs::remove_dir_all(room.path("out")).unwrap();
-    let (status, said) = outcome(&room, &[every, "limits.on_energy_error=stop", "limits.energy_error=0.1"]);
+    std::fs::remove_dir_all(dir.path("out")).unwrap();
+    let (status, stderr) = run_pair(&dir, &[every, "limits.on_energy_error=stop", "limits.energy_error=0.1"]);
     assert_eq!(status, Some(1));
-    assert!(said.contains(": the energy error is "), "{said}");
+    assert!(stderr.contains(": the energy error is "), "{stderr}");
     assert!(
-        said.contains(", expected at most 0.1 ([limits] energy_error); the bodies at that moment are in"),
-        "{said}"
+        stderr.contains(", expected at most 0.1 ([limits] energy_error); the bodies at that moment are in"),
+        "{stderr}"
     );
-    let step = room.snapshot("out/post-mortem.hdf5").step;
-    assert!(said.starts_with(&format!("error: step {step}, time {}: ", step as f64 / 2.0)), "{said}");
-    // All rows until then, and the plot of them.
-    assert_eq!(room.text("out/conserved.csv").lines().count() as u64, step + 2);
-    assert!(room.bytes("out/energy.png").starts_with(b"\x89PNG"));
+    let step = dir.snapshot("out/post-mortem.hdf5").step;
+    assert!(stderr.starts_with(&format!("error: step {step}, time {}: ", step as f64 / 2.0)), "{stderr}");
+    // All rows before the stop are written, and the plot.
+    assert_eq!(dir.text("out/conserved.csv").lines().count() as u64, step + 2);
+    assert!(dir.bytes("out/energy.png").starts_with(b"\x89PNG"));
 
-    std::fs::remove_dir_all(room.path("out")).unwrap();
-    assert_eq!(outcome(&room, &[every, "limits.energy_error=none"]), (Some(0), String::new()));
+    std::fs::remove_dir_all(dir.path("out")).unwrap();
+    assert_eq!(run_pair(&dir, &[every, "limits.energy_error=none"]), (Some(0), String::new()));
 }
 
 #[test]
-fn bodies_at_the_edge() {
-    let room = Room::new();
+fn bodies_at_the_limits_of_f64() {
+    let dir = TestDir::new();
     let steps = "step = 0.25\nend = 0.5\n";
     let too_large = "expected at most 1e100 in size: energies and moments must be numbers too";
     for (second, softening, expected) in [
@@ -89,35 +88,35 @@ fn bodies_at_the_edge() {
         ("2 0 0 0 0 0 5 10", "0", "bodies number 0 and 1 share the id 10, expected unique ids".to_owned()),
         ("0 0 0 0 0 0 5 20", "0", String::new()),
     ] {
-        pair(&room, &format!("0 0 0 0 0 0 3 10\n{second}\n"), steps);
-        let (status, said) = outcome(&room, &[&format!("gravity.softening={softening}")]);
-        assert_eq!(status, Some(2), "{second}: {said}");
+        write_pair(&dir, &format!("0 0 0 0 0 0 3 10\n{second}\n"), steps);
+        let (status, stderr) = run_pair(&dir, &[&format!("gravity.softening={softening}")]);
+        assert_eq!(status, Some(2), "{second}: {stderr}");
         assert!(
-            said.starts_with("error: ") && said.contains(&expected) && said.lines().count() == 1,
-            "{second}: {said}"
+            stderr.starts_with("error: ") && stderr.contains(&expected) && stderr.lines().count() == 1,
+            "{second}: {stderr}"
         );
-        assert!(!room.path("out").exists(), "{second}");
+        assert!(!dir.path("out").exists(), "{second}");
     }
-    // So close that the force is beyond f64.
-    pair(&room, "0 0 0 0 0 0 3 10\n1e-200 0 0 0 0 0 5 20\n", steps);
-    let (status, said) = outcome(&room, &[]);
-    assert_eq!(status, Some(1), "{said}");
-    assert!(said.starts_with("error: step 0, time 0: body 10 has acceleration x = "), "{said}");
-    assert!(!room.path("out").exists(), "nothing had begun");
+    // The bodies are so close that the force overflows f64.
+    write_pair(&dir, "0 0 0 0 0 0 3 10\n1e-200 0 0 0 0 0 5 20\n", steps);
+    let (status, stderr) = run_pair(&dir, &[]);
+    assert_eq!(status, Some(1), "{stderr}");
+    assert!(stderr.starts_with("error: step 0, time 0: body 10 has acceleration x = "), "{stderr}");
+    assert!(!dir.path("out").exists(), "the run failed before it started");
 
-    // A body without mass is carried along; bodies in one place are, with softening.
+    // Valid: a body without mass, and with softening two bodies at the same position.
     for (second, softening) in
         [("2 0 0 0 0 0 0 20", "0"), ("0 0 0 0 0 0 5 20", "0.1"), ("1e-300 0 0 0 0 0 5 20", "0.1")]
     {
-        pair(&room, &format!("0 0 0 0 0 0 3 10\n{second}\n"), steps);
-        let (status, said) = outcome(&room, &[&format!("gravity.softening={softening}")]);
-        assert_eq!((status, said.as_str()), (Some(0), ""), "{second}");
-        let last = room.snapshots("out").pop().unwrap().particles;
+        write_pair(&dir, &format!("0 0 0 0 0 0 3 10\n{second}\n"), steps);
+        let (status, stderr) = run_pair(&dir, &[&format!("gravity.softening={softening}")]);
+        assert_eq!((status, stderr.as_str()), (Some(0), ""), "{second}");
+        let last = dir.snapshots("out").pop().unwrap().particles;
         assert!(last.position.x.iter().chain(&last.velocity.x).all(|x| x.is_finite()), "{second}");
         if second.starts_with('2') {
-            assert_eq!(last.velocity.x[0], 0.0, "what has no mass does not pull");
-            assert!(last.velocity.x[1] < 0.0, "but falls");
+            assert_eq!(last.velocity.x[0], 0.0, "a body without mass exerts no force");
+            assert!(last.velocity.x[1] < 0.0, "a body without mass is accelerated");
         }
-        std::fs::remove_dir_all(room.path("out")).unwrap();
+        std::fs::remove_dir_all(dir.path("out")).unwrap();
     }
 }

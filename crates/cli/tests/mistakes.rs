@@ -1,79 +1,81 @@
-//! A user's mistakes: one line that says where, what and what was expected; exit status 2; nothing written.
+//! Errors in the user's input. Each gives one line with the location, the value found and the expected
+//! value, exit status 2, and no output files.
 
 mod common;
 
-use common::{PAIR, Room, from_file, gadget, text};
+use common::{PAIR, TestDir, from_file, gadget_binary, text};
 
-/// A room with good files and broken ones.
-fn room() -> Room {
-    let room = Room::new();
-    room.write("pair.xyz", PAIR);
-    room.write("pair.toml", from_file("pair.xyz"));
+/// Returns a directory with valid and invalid input files.
+fn dir_with_inputs() -> TestDir {
+    let dir = TestDir::new();
+    dir.write("pair.xyz", PAIR);
+    dir.write("pair.toml", from_file("pair.xyz"));
     for [name, old, new] in [
         ["nan", "2 0 0 0 0 0 5 20", "2 0 nan 0 0 0 5 20"],
         ["infinite", "2 0 0 0 0 0 5 20", "2 0 0 0 inf 0 5 20"],
         ["negative", "2 0 0 0 0 0 5 20", "2 0 0 0 0 0 -5 20"],
-        ["twins", "2 0 0 0 0 0 5 20", "2 0 0 0 0 0 5 10"],
+        ["duplicate", "2 0 0 0 0 0 5 20", "2 0 0 0 0 0 5 10"],
         ["same", "2 0 0 0 0 0 5 20", "0 0 0 1 0 0 5 20"],
-        ["word", "2 0 0 0 0 0 5 20", "2 0 0 0 zero 0 5 20"],
+        ["text", "2 0 0 0 0 0 5 20", "2 0 0 0 zero 0 5 20"],
         ["solar", "units=nbody", "units=solar"],
     ] {
-        room.write(&format!("{name}.xyz"), PAIR.replace(old, new));
-        room.write(&format!("{name}.toml"), from_file(&format!("{name}.xyz")));
+        dir.write(&format!("{name}.xyz"), PAIR.replace(old, new));
+        dir.write(&format!("{name}.toml"), from_file(&format!("{name}.xyz")));
     }
     for good in ["good.hdf5", "good.npz"] {
-        room.says(&["ic", "plummer", "-n", "100", "-o", good]);
+        dir.stdout_of(&["ic", "plummer", "-n", "100", "-o", good]);
     }
     for (whole, cut, share) in
         [("good.hdf5", "cut.hdf5", 2), ("good.npz", "cut.npz", 2), ("pair.xyz", "cut.xyz", 1)]
     {
-        let bytes = room.bytes(whole);
-        room.write(cut, &bytes[..(bytes.len() - 1) / share]);
+        let bytes = dir.bytes(whole);
+        dir.write(cut, &bytes[..(bytes.len() - 1) / share]);
     }
-    room.write("cut.dat", &gadget(7)[..300]);
-    room.write("empty.hdf5", "");
-    room.write("letter.hdf5", "Dear Sir or Madam,\n");
-    room.write("letter", "Dear Sir or Madam,\n");
-    room.write("cut.toml", from_file("cut.hdf5"));
-    room.write("missing.toml", from_file("nowhere.hdf5"));
-    room.write(
+    dir.write("cut.dat", &gadget_binary(7)[..300]);
+    dir.write("empty.hdf5", "");
+    dir.write("letter.hdf5", "Dear Sir or Madam,\n");
+    dir.write("letter", "Dear Sir or Madam,\n");
+    dir.write("cut.toml", from_file("cut.hdf5"));
+    dir.write("missing.toml", from_file("nowhere.hdf5"));
+    dir.write(
         "misspelt.toml",
         "[bodies]\nmodel = \"plummer\"\n[gravity]\nsofening = 1\n[time]\nstep = 1\nend = 2\n",
     );
-    room.write("toml.toml", "[bodies]\nmodel = plummer\n");
-    std::fs::create_dir_all(room.path("full/snapshots")).unwrap();
-    room.write("full/notes.txt", "mine");
-    std::fs::create_dir(room.path("bare")).unwrap();
-    std::fs::create_dir(room.path("folder.npz")).unwrap();
-    room
+    dir.write("toml.toml", "[bodies]\nmodel = plummer\n");
+    std::fs::create_dir_all(dir.path("full/snapshots")).unwrap();
+    dir.write("full/notes.txt", "mine");
+    std::fs::create_dir(dir.path("bare")).unwrap();
+    std::fs::create_dir(dir.path("folder.npz")).unwrap();
+    dir
 }
 
-/// Gives the command, and checks status, line and that the room is as it was. `...` in the line is any text.
-fn check(room: &Room, mistakes: &[(&[&str], &str)]) {
-    let mut surprises = Vec::new();
-    let before = room.content();
+/// Runs each command. Checks its status and its message, and that it changes no file. `...` in an
+/// expected message stands for any text.
+fn check_messages(dir: &TestDir, mistakes: &[(&[&str], &str)]) {
+    let mut unexpected = Vec::new();
+    let before = dir.content();
     for (arguments, expected) in mistakes {
-        let output = room.orrery(arguments);
+        let output = dir.orrery(arguments);
         let (status, stderr) = (output.status.code(), text(&output.stderr));
-        let wanted = format!("error: {expected}\n");
-        let fits = match wanted.split_once("...") {
+        let expected = format!("error: {expected}\n");
+        let matches = match expected.split_once("...") {
             Some((start, end)) => {
                 stderr.starts_with(start) && stderr.ends_with(end) && stderr.lines().count() == 1
             }
-            None => stderr == wanted,
+            None => stderr == expected,
         };
-        if !fits || status != Some(2) {
-            surprises.push(format!("orrery {}\n  [{status:?}] {stderr}", arguments.join(" ")));
+        if !matches || status != Some(2) {
+            unexpected.push(format!("orrery {}\n  [{status:?}] {stderr}", arguments.join(" ")));
         }
-        assert!(room.content() == before, "orrery {} wrote something", arguments.join(" "));
+        assert!(dir.content() == before, "orrery {} wrote something", arguments.join(" "));
     }
-    assert!(surprises.is_empty(), "{} of {}:\n{}", surprises.len(), mistakes.len(), surprises.join("\n"));
+    assert!(unexpected.is_empty(), "{} of {}:\n{}", unexpected.len(), mistakes.len(), unexpected.join("\n"));
 }
 
 #[test]
-fn in_the_case() {
-    check(
-        &room(),
+fn errors_in_the_case() {
+    check_messages(
+        &dir_with_inputs(),
         &[
             (&["run", "plumer"], "plumer: no such case file or preset; did you mean 'plummer'?"),
             (&["run", "my/case.toml"], "my/case.toml: no such case file or preset"),
@@ -143,14 +145,14 @@ fn in_the_case() {
 }
 
 #[test]
-fn in_the_bodies() {
+fn errors_in_the_bodies() {
     let same =
         "same.xyz: bodies 10 and 20 are at the same place (0, 0, 0); set a softening above 0 or move one";
     let nan = "nan.xyz: body 20 (number 1) has position z = NaN, expected a finite number";
     let solar = "solar.xyz: its units are solar, the case's nbody, and one of them has no physical scale; expected units = \"solar\" in the case";
-    let room = room();
-    check(
-        &room,
+    let dir = dir_with_inputs();
+    check_messages(
+        &dir,
         &[
             (&["run", "cut.toml", "--out", "new"], "cut.hdf5: file: got ... is truncated"),
             (&["run", "nan.toml", "--out", "new"], nan),
@@ -176,9 +178,9 @@ fn in_the_bodies() {
             ),
             (
                 &["info", "bare"],
-                "bare: is a directory, expected a snapshot file; orrery analyze takes a run's folder",
+                "bare: is a directory, expected a snapshot file; orrery analyze reads the directory of a run",
             ),
-            (&["forces", "word.xyz"], "word.xyz: line 4: got 'zero' in column 5, expected a number"),
+            (&["forces", "text.xyz"], "text.xyz: line 4: got 'zero' in column 5, expected a number"),
             (&["forces", "nan.xyz"], nan),
             (
                 &["forces", "infinite.xyz"],
@@ -186,8 +188,8 @@ fn in_the_bodies() {
             ),
             (&["forces", "negative.xyz"], "negative.xyz: body 20 (number 1) has mass -5, expected mass >= 0"),
             (
-                &["forces", "twins.xyz"],
-                "twins.xyz: bodies number 0 and 1 share the id 10, expected unique ids",
+                &["forces", "duplicate.xyz"],
+                "duplicate.xyz: bodies number 0 and 1 share the id 10, expected unique ids",
             ),
             (&["forces", "same.xyz"], same),
             (&["accuracy", "same.xyz"], same),
@@ -196,14 +198,14 @@ fn in_the_bodies() {
             (&["analyze", "nowhere"], "nowhere: no such file or directory"),
         ],
     );
-    // Softened, two bodies at one place are no mistake.
-    room.says(&["forces", "same.xyz", "--softening", "0.1"]);
+    // With softening, two bodies may have the same position.
+    dir.stdout_of(&["forces", "same.xyz", "--softening", "0.1"]);
 }
 
 #[test]
-fn in_the_flags() {
-    check(
-        &room(),
+fn errors_in_flag_values() {
+    check_messages(
+        &dir_with_inputs(),
         &[
             (&["accuracy", "good.npz", "--theta", "5"], "--theta 5 is outside 0 < theta <= 1.2"),
             (&["accuracy", "good.npz", "--theta", "nan"], "--theta NaN is outside 0 < theta <= 1.2"),
@@ -243,18 +245,18 @@ fn in_the_flags() {
                 "ic plummer: units = \"imperial\" is unknown, expected nbody, galactic or solar",
             ),
             (&["init", "plumer"], "no preset is called 'plumer'; did you mean 'plummer'?"),
-            (&["init", "moon"], "no preset is called 'moon'; see orrery presets"),
+            (&["init", "moon"], "no preset is called 'moon'; orrery presets lists all presets"),
         ],
     );
 }
 
 #[test]
-fn in_what_to_go_on_with() {
-    let room = room();
-    room.run("plummer", "run", &["bodies.n=20", "time.end=0.0625", "image.size=64"]);
+fn errors_in_the_run_to_resume() {
+    let dir = dir_with_inputs();
+    dir.run("plummer", "run", &["bodies.n=20", "time.end=0.0625", "image.size=64"]);
     let missing = "no checkpoint in it, expected a run with a checkpoint";
-    check(
-        &room,
+    check_messages(
+        &dir,
         &[
             (&["resume", "bare"], &format!("bare: {missing}")),
             (&["resume", "nowhere"], "nowhere: no such directory, expected the directory of a run"),
@@ -289,13 +291,13 @@ fn in_what_to_go_on_with() {
     );
 }
 
-/// `--max-memory` bounds what is made and what is read.
+/// `--max-memory` limits the bodies that are generated and the files that are read.
 #[test]
-fn in_what_memory_holds() {
-    let room = room();
-    room.says(&["ic", "plummer", "-n", "3000", "-o", "many.npz"]);
-    check(
-        &room,
+fn input_beyond_the_memory_limit() {
+    let dir = dir_with_inputs();
+    dir.stdout_of(&["ic", "plummer", "-n", "3000", "-o", "many.npz"]);
+    check_messages(
+        &dir,
         &[
             (
                 &["run", "plummer", "--max-memory", "1MiB"],
@@ -314,9 +316,9 @@ fn in_what_memory_holds() {
 }
 
 #[test]
-fn in_where_to_write() {
-    check(
-        &room(),
+fn errors_in_output_paths() {
+    check_messages(
+        &dir_with_inputs(),
         &[
             (
                 &["run", "plummer", "--out", "full"],
@@ -351,7 +353,7 @@ fn in_where_to_write() {
             ),
             (
                 &["forces", "good.npz", "-o", "./good.npz"],
-                "./good.npz: holds the bodies, expected another file for the forces",
+                "./good.npz: is the input snapshot, expected another file for the forces",
             ),
             (
                 &["ic", "plummer", "-n", "10", "-o", "good.npz"],
@@ -385,27 +387,28 @@ fn in_where_to_write() {
     );
 }
 
-/// A folder that no one may write into: /proc for root, one's own read-only folder for the others.
+/// Uses a read-only folder, or /proc for root, who may write to any folder.
 #[test]
 #[cfg(target_os = "linux")]
-fn a_folder_that_cannot_be_written() {
+fn an_output_folder_without_write_permission() {
     use std::os::unix::fs::PermissionsExt;
-    let room = room();
-    std::fs::set_permissions(room.path("bare"), PermissionsExt::from_mode(0o555)).unwrap();
-    let is_root = std::fs::create_dir(room.path("bare/probe")).is_ok();
+    let dir = dir_with_inputs();
+    std::fs::set_permissions(dir.path("bare"), PermissionsExt::from_mode(0o555)).unwrap();
+    let is_root = std::fs::create_dir(dir.path("bare/probe")).is_ok();
     let folder = if is_root { "/proc/orrery" } else { "bare/new" };
-    let output = room.orrery(&["run", "pair.toml", "--quiet", "--out", folder]);
-    let said = text(&output.stderr);
+    let output = dir.orrery(&["run", "pair.toml", "--quiet", "--out", folder]);
+    let stderr = text(&output.stderr);
     let start = format!("error: {folder}: cannot be used as output directory: it cannot be written to: ");
-    assert!(said.starts_with(&start) && said.lines().count() == 1, "{said}");
+    assert!(stderr.starts_with(&start) && stderr.lines().count() == 1, "{stderr}");
     assert_eq!(output.status.code(), Some(2));
 }
 
-/// What clap finds is one line too: `error:` first, status 2, nothing on standard output.
+/// Errors found by clap are also one line that starts with `error:`. The exit status is 2 and standard
+/// output is empty.
 #[test]
-fn in_the_words_of_the_command_line() {
-    let room = room();
-    let before = room.content();
+fn errors_in_the_command_line() {
+    let dir = dir_with_inputs();
+    let before = dir.content();
     for (arguments, start) in [
         (&["frces"][..], "error: unrecognized subcommand 'frces'"),
         (&["run"], "error: the following required arguments were not provided:"),
@@ -437,11 +440,14 @@ fn in_the_words_of_the_command_line() {
             &["run", "plummer", "--resume", "--force"],
             "error: the argument '--resume' cannot be used with '--force'",
         ),
+        // Commands without input files have no --max-memory.
+        (&["presets", "--max-memory", "1GB"], "error: unexpected argument '--max-memory' found"),
+        (&["bench", "direct", "--max-memory", "1GB"], "error: unexpected argument '--max-memory' found"),
         (&["completions", "csh"], "error: invalid value 'csh' for '<SHELL>'"),
     ] {
-        let output = room.orrery(arguments);
+        let output = dir.orrery(arguments);
         assert!(text(&output.stderr).starts_with(start), "{}", text(&output.stderr));
         assert_eq!((output.status.code(), text(&output.stdout).as_str()), (Some(2), ""), "{start}");
     }
-    assert!(room.content() == before);
+    assert!(dir.content() == before);
 }

@@ -1,28 +1,29 @@
-//! Broken input, many times over: an answer of one line, never a panic.
+//! Randomly changed input files give an error of one line and never a panic.
 
 mod common;
 
 use std::panic::catch_unwind;
 use std::path::{Path, PathBuf};
 
-use common::{PAIR, Room, gadget};
+use common::{PAIR, TestDir, gadget_binary};
 use orrery_engine::case::{Case, CaseSource, presets};
 use orrery_io::Limits;
 
-const TIMES: u64 = 200;
+/// Number of changed copies per file.
+const TRIALS: u64 = 200;
 
-/// Knuth's MMIX generator: the same edits on every machine.
+/// Knuth's MMIX generator, which gives the same edits on every machine.
 struct Lcg(u64);
 
 impl Lcg {
     fn below(&mut self, n: usize) -> usize {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        // The low bits of a power-of-two generator are poor.
+        // The low bits of a generator modulo 2^64 have short periods.
         ((self.0 >> 33) as usize) % n
     }
 }
 
-/// One to eight edits: a byte replaced, put in, taken out, or a piece copied to elsewhere.
+/// Applies one to eight edits: replaces, inserts or removes a byte, or copies a piece to another position.
 fn mutated(bytes: &[u8], seed: u64) -> Vec<u8> {
     let mut random = Lcg(seed);
     let mut bytes = bytes.to_vec();
@@ -48,9 +49,9 @@ fn is_one_line(message: &str) -> bool {
 
 #[test]
 fn no_mutated_case_panics() {
-    let (mut taken, mut refused) = (0, 0);
+    let (mut accepted, mut refused) = (0, 0);
     for preset in presets() {
-        for k in 0..TIMES / 4 {
+        for k in 0..TRIALS / 4 {
             let bytes = mutated(preset.text.as_bytes(), 1000 * preset.text.len() as u64 + k);
             let text = String::from_utf8_lossy(&bytes).into_owned();
             let source =
@@ -58,14 +59,14 @@ fn no_mutated_case_panics() {
             let outcome = catch_unwind(|| Case::load(&source, &[]));
             match outcome.unwrap_or_else(|_| panic!("{} {k} panics:\n{text}", preset.name)) {
                 Ok(case) => {
-                    // What is taken has a resolved text that is taken too.
+                    // The resolved text of an accepted case is accepted as well.
                     let again = CaseSource::Text {
                         label: "again".into(),
                         text: case.to_toml(),
                         folder: PathBuf::new(),
                     };
                     assert_eq!(Case::load(&again, &[]).unwrap_or_else(|e| panic!("{e}\n{text}")), case);
-                    taken += 1;
+                    accepted += 1;
                 }
                 Err(error) => {
                     assert!(is_one_line(&error.to_string()), "{error}\n{text}");
@@ -74,43 +75,48 @@ fn no_mutated_case_panics() {
             }
         }
     }
-    assert!(taken + refused >= TIMES && taken > 10 && refused > 50, "{taken} taken, {refused} refused");
+    assert!(
+        accepted + refused >= TRIALS && accepted > 10 && refused > 50,
+        "{accepted} accepted, {refused} refused"
+    );
 }
 
-/// The whole way of some of them through the command.
+/// Runs some of them through the command line.
 #[test]
-fn no_mutated_case_gets_past_a_dry_run() {
-    let room = Room::new();
+fn no_mutated_case_breaks_a_dry_run() {
+    let dir = TestDir::new();
     for (k, preset) in (0u64..).zip(presets().iter().cycle().take(24)) {
-        room.write("case.toml", mutated(preset.text.as_bytes(), k));
-        let before = room.content();
-        let output = room.orrery(&["run", "case.toml", "--dry-run"]);
-        let said = common::text(&output.stderr);
+        dir.write("case.toml", mutated(preset.text.as_bytes(), k));
+        let before = dir.content();
+        let output = dir.orrery(&["run", "case.toml", "--dry-run"]);
+        let stderr = common::text(&output.stderr);
         match output.status.code() {
-            Some(0) => assert_eq!(said, ""),
-            Some(2) => assert!(said.starts_with("error: ") && is_one_line(said.trim_end()), "{said}"),
-            other => panic!("status {other:?}: {said}"),
+            Some(0) => assert_eq!(stderr, ""),
+            Some(2) => assert!(stderr.starts_with("error: ") && is_one_line(stderr.trim_end()), "{stderr}"),
+            other => panic!("status {other:?}: {stderr}"),
         }
-        assert!(room.content() == before, "a dry run wrote");
+        assert!(dir.content() == before, "a dry run wrote files");
     }
 }
 
 #[test]
 fn no_mutated_snapshot_panics() {
-    let room = Room::new();
-    room.write("pair.xyz", PAIR);
-    room.write("old.dat", gadget(7));
+    let dir = TestDir::new();
+    dir.write("pair.xyz", PAIR);
+    dir.write("old.dat", gadget_binary(7));
     for file in ["sphere.hdf5", "sphere.npz", "sphere.xyz"] {
-        room.says(&["ic", "plummer", "-n", "5", "-o", file]);
+        dir.stdout_of(&["ic", "plummer", "-n", "5", "-o", file]);
     }
     for file in ["sphere.hdf5", "sphere.npz", "sphere.xyz", "pair.xyz", "old.dat"] {
-        let whole = room.bytes(file);
+        let whole = dir.bytes(file);
         let mut refused = 0;
-        for k in 0..TIMES {
+        for k in 0..TRIALS {
             let name = format!("changed-{file}");
-            room.write(&name, mutated(&whole, 7 * k + 1));
-            let path = room.path(&name);
-            match catch_unwind(|| read(&path)).unwrap_or_else(|_| panic!("{file}, edit {k} panics")) {
+            dir.write(&name, mutated(&whole, 7 * k + 1));
+            let path = dir.path(&name);
+            match catch_unwind(|| read_and_validate(&path))
+                .unwrap_or_else(|_| panic!("{file}, edit {k} panics"))
+            {
                 Ok(()) => {}
                 Err(message) => {
                     assert!(is_one_line(&message), "{file}, edit {k}: {message:?}");
@@ -118,12 +124,12 @@ fn no_mutated_snapshot_panics() {
                 }
             }
         }
-        assert!(refused > TIMES / 4, "{file}: only {refused} of {TIMES} refused");
+        assert!(refused > TRIALS / 4, "{file}: only {refused} of {TRIALS} refused");
     }
 }
 
-/// Reads as every command does that computes: the file, then the bodies.
-fn read(path: &Path) -> Result<(), String> {
+/// Reads a file and validates its bodies, as the commands do.
+fn read_and_validate(path: &Path) -> Result<(), String> {
     let snapshot = orrery_io::read_snapshot(path, &Limits::default()).map_err(|e| e.to_string())?;
     snapshot.particles.validate().map_err(|e| e.to_string())
 }

@@ -1,4 +1,5 @@
-//! Flags of the commands that measure and check: `bench`, `devices`, `selftest`, `ladder`, `tune`.
+//! Flags of the commands that measure and check devices: `bench`, `devices`, `selftest`, `ladder`,
+//! `tune`.
 
 use std::path::PathBuf;
 
@@ -8,83 +9,98 @@ use orrery_lab::sample::Shape;
 use orrery_particles::simd::InstructionSet;
 use orrery_particles::solver::tree::device::Order;
 
-use super::{DeviceArgs, PrecisionFlag, device};
+use super::values::parse_device;
+use super::{DeviceArgs, PrecisionFlag};
 
-/// Measure speed.
+/// Flags of `bench`.
 #[derive(Debug, Args)]
+#[command(after_help = BENCH_SIZES)]
 pub struct BenchArgs {
-    /// What to measure
+    /// Case to measure
     #[arg(value_enum)]
-    pub what: BenchCase,
-    /// Numbers of bodies [default: 32768 for direct, 4096 to 1048576 on a GPU; 100000,1000000 for tree, 1048576,8388608
-    /// on a GPU; 1000000 for checkpoint], or of elements for primitives [default: 2^20, 2^18 to sort; on a GPU 2^28,
-    /// 2^20 and 2^24 to sort]
+    pub case: BenchCase,
+    /// Numbers of bodies, or of elements for primitives [default: see below]
     #[arg(short, value_name = "N,...", value_delimiter = ',')]
     pub n: Vec<usize>,
-    /// Arithmetic [default: all three for direct, mixed for tree, single and mixed on a device]
+    /// Floating-point precision [default: all for direct, mixed for tree, single and mixed for tree
+    /// on a device]
     #[arg(long, value_enum)]
     pub precision: Option<PrecisionFlag>,
     #[command(flatten)]
     pub device_args: DeviceArgs,
-    /// Ignore what orrery tune found
+    /// Do not use the strategies found by orrery tune
     #[arg(long)]
     pub no_tuned: bool,
-    /// Threads [default: all cores]
+    /// Number of CPU threads [default: all cores]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub threads: Option<u32>,
-    /// Tree: opening angle of the geometric acceptance [default: 0.5 on a device]
-    #[arg(long, allow_negative_numbers = true)]
-    pub theta: Option<f64>,
-    /// Tree on the processor: without --theta, the relative acceptance is tuned to this rms force error [default: 0.001]
-    #[arg(long, value_name = "ERROR", allow_negative_numbers = true)]
-    pub rms: Option<f64>,
-    /// Tree: where the bodies are [default: plummer; both on a device]
-    #[arg(long, value_enum)]
-    pub bodies: Option<BenchBodies>,
-    /// Tree on a device: the highest multipole of its cells [default: quadrupole]
-    #[arg(long, value_enum)]
-    pub order: Option<OrderFlag>,
-    /// Tree on a device: most bodies in a leaf, for experiments
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
-    pub leaf: Option<u32>,
-    /// Tree on a device: most bodies in a group that walks together, 32 at most, for experiments
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=32))]
-    pub group: Option<u32>,
-    /// Hold the instruction set down, for comparison [default: the best there is]
+    /// Limit SIMD to this instruction set [default: the best of this CPU]
     #[arg(long, value_enum)]
     pub simd: Option<SimdFlag>,
-    /// Timed repeats, after one that is not counted [default: 5; on a device 20 and more]
+    /// Number of timed repetitions, after one untimed [default: 5, on a device at least 20]
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub repeats: Option<u32>,
-    /// Write the results as JSON as well
+    /// Also write the results as JSON
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
-    /// Only build the kernels, without a cached one and with it, and print the times as JSON
+    /// Opening angle, 0 < theta <= 1.2 [default: 0.5 on a device, see --rms on the CPU]
+    #[arg(long, allow_negative_numbers = true, help_heading = TREE_OPTIONS)]
+    pub theta: Option<f64>,
+    /// On the CPU without --theta: tune the relative opening criterion to this rms force error
+    /// [default: 0.001]
+    #[arg(long, value_name = "ERROR", allow_negative_numbers = true, help_heading = TREE_OPTIONS)]
+    pub rms: Option<f64>,
+    /// Distribution of the bodies [default: plummer, on a device both]
+    #[arg(long, value_enum, help_heading = TREE_OPTIONS)]
+    pub bodies: Option<BenchBodies>,
+    /// On a device: highest multipole order of the cells [default: quadrupole]
+    #[arg(long, value_enum, help_heading = TREE_OPTIONS)]
+    pub order: Option<OrderFlag>,
+    /// On a device: maximum number of bodies per leaf, for experiments
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024), help_heading = TREE_OPTIONS)]
+    pub leaf: Option<u32>,
+    /// On a device: maximum number of bodies per group that walks the tree together, at most 32,
+    /// for experiments
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=32), help_heading = TREE_OPTIONS)]
+    pub group: Option<u32>,
+    /// Only build the kernels, first compiled and then from the cache, and print the times as JSON
     #[arg(long, hide = true)]
     pub builds: bool,
 }
 
-/// What `bench` measures.
+/// Heading of the flags that only `bench tree` uses.
+const TREE_OPTIONS: &str = "Options of bench tree";
+
+const BENCH_SIZES: &str = "\
+Default sizes (-n):
+  case        CPU               GPU
+  direct      32768             4096 to 1048576
+  tree        100000,1000000    1048576,8388608
+  crossover   1000 to 24000     16384 to 524288
+  checkpoint  1000000           -
+  primitives  2^20, sort 2^18   2^28, sort 2^20 and 2^24";
+
+/// Cases that `bench` measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum BenchCase {
-    /// All pairs
+    /// Forces by the sum over all pairs
     Direct,
-    /// Barnes-Hut, tree build included
+    /// Forces by the Barnes-Hut tree, including the tree build
     Tree,
-    /// Direct and tree from few to many bodies: where solver = "auto" should change over
+    /// Direct and tree from few to many bodies, to find where tree becomes faster
     Crossover,
-    /// Writing a checkpoint, against writing its bytes once
+    /// Writing a checkpoint, compared with a plain write of the same bytes
     Checkpoint,
-    /// Sum, scan, sort and histogram, each result checked
+    /// Sum, scan, sort and histogram, with checked results
     Primitives,
 }
 
-/// Bodies for `bench tree`.
+/// Distribution of the bodies for `bench tree`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum BenchBodies {
-    /// A Plummer sphere
+    /// Plummer sphere
     Plummer,
-    /// A uniform cube
+    /// Uniform cube
     Cube,
 }
 
@@ -97,14 +113,14 @@ impl From<BenchBodies> for Shape {
     }
 }
 
-/// The highest multipole of a tree's cells.
+/// Highest multipole order of the cells of a tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum OrderFlag {
-    /// Masses at their centres
+    /// Total mass at the centre of mass
     Monopole,
-    /// And second moments
+    /// Monopole and second moments
     Quadrupole,
-    /// And third
+    /// Quadrupole and third moments
     Octupole,
 }
 
@@ -118,10 +134,10 @@ impl From<OrderFlag> for Order {
     }
 }
 
-/// An instruction set.
+/// SIMD instruction set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum SimdFlag {
-    /// Plain loops
+    /// No explicit SIMD
     Portable,
     /// AVX2 with FMA
     Avx2,
@@ -139,75 +155,85 @@ impl From<SimdFlag> for InstructionSet {
     }
 }
 
-/// List devices.
+/// Flags of `devices`.
 #[derive(Debug, Args)]
-pub struct Devices {
-    /// Write the list as JSON as well
+pub struct DevicesArgs {
+    /// Also write the list as JSON
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
 }
 
-/// Check devices.
+/// Flags of `selftest`.
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Exit status: 0 all checks passed; 1 one failed, or there is no device; 2 no such device."
-)]
-pub struct Selftest {
-    /// Only checks whose name contains this
+#[command(after_help = "\
+Exit status:
+  0  all checks passed
+  1  a check failed, or this machine has no device
+  2  the device given by --device does not exist")]
+pub struct SelftestArgs {
+    /// Run only checks whose name contains this text
     pub filter: Option<String>,
-    /// Device to check, such as cuda or opencl:1 [default: every one]
-    #[arg(long, value_name = "DEVICE", value_parser = device)]
+    /// Device to check, such as cuda or opencl:1 [default: all devices]
+    #[arg(long, value_name = "DEVICE", value_parser = parse_device)]
     pub device: Option<DeviceChoice>,
-    /// List the checks and stop
+    /// List the checks and exit
     #[arg(long)]
     pub list: bool,
 }
 
-/// Time a ladder.
+/// Flags of `ladder`.
 #[derive(Debug, Args)]
-pub struct Ladder {
-    /// The computation
+#[command(after_help = LADDER_SIZES)]
+pub struct LadderArgs {
+    /// Computation to time
     #[arg(value_enum)]
     pub name: LadderName,
-    /// Number of bodies, numbers or bytes [default: 65536 bodies for direct and 1048576 for tree, 2^28 numbers or bytes,
-    /// on a GPU; fewer elsewhere]
+    /// Number of bodies, numbers or bytes [default: see below]
     #[arg(short, value_name = "N")]
     pub n: Option<usize>,
     #[command(flatten)]
     pub device_args: DeviceArgs,
-    /// Direct: ignore what orrery tune found
+    /// For direct: do not use the strategies found by orrery tune
     #[arg(long)]
     pub no_tuned: bool,
-    /// Write the ladder as JSON as well
+    /// Also write the results as JSON
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
-    /// Direct: draw the rungs under the device's roofline
-    #[arg(long, value_name = "F.svg")]
+    /// For direct: draw a roofline plot of the rungs
+    #[arg(long, value_name = "FILE.svg")]
     pub plot: Option<PathBuf>,
 }
 
-/// A computation with a ladder.
+const LADDER_SIZES: &str = "\
+Default sizes (-n):
+  ladder     CPU            GPU             other devices
+  direct     16384 bodies   65536 bodies    4096 bodies
+  tree       131072 bodies  1048576 bodies  16384 bodies
+  reduce     2^26 numbers   2^28 numbers    2^20 numbers
+  histogram  2^26 bytes     2^28 bytes      2^20 bytes";
+
+/// Computations that have a ladder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum LadderName {
-    /// All-pairs gravity
+    /// Gravity by the sum over all pairs
     Direct,
-    /// Barnes-Hut, tree build included
+    /// Gravity by the Barnes-Hut tree, including the tree build
     Tree,
-    /// Sum of many numbers, over block sizes
+    /// Sum of an array, for several block sizes
     Reduce,
-    /// Counts of bytes in 256 bins, for random and for equal bytes
+    /// Histogram of bytes in 256 bins, for random and for equal bytes
     Histogram,
 }
 
-/// Tune.
+/// Flags of `tune`.
 #[derive(Debug, Args)]
-pub struct Tune {
+pub struct TuneArgs {
     #[command(flatten)]
     pub device_args: DeviceArgs,
-    /// Numbers of bodies [default: 1024 to 1048576 by powers of four]
+    /// Numbers of bodies [default: powers of 4 from 1024 to 1048576]
     #[arg(short, value_name = "N,...", value_delimiter = ',')]
     pub n: Vec<usize>,
-    /// Arithmetic [default: all three]
+    /// Floating-point precision [default: all three]
     #[arg(long, value_enum)]
     pub precision: Option<PrecisionFlag>,
 }

@@ -12,27 +12,28 @@ use orrery_particles::bodies::forces_on_device;
 use orrery_particles::settings::{GravitySettings, IntegratorChoice};
 use orrery_particles::solver::{CpuStrategy, Forces, Problem, reference};
 
-use crate::args::Gravity;
+use crate::args::{AccuracyArgs, ForcesArgs};
 use crate::failure::{Failure, check_input, check_output};
-use crate::say::say;
+use crate::print::print_line;
 
-/// Reads bodies whose forces can be computed.
-fn read(path: &Path, softening: f64, limits: &Limits) -> Result<Snapshot, Failure> {
+/// Reads a snapshot and checks that forces can be computed: all values are finite, and without
+/// softening no two bodies have the same position.
+fn read_snapshot(path: &Path, softening: f64, limits: &Limits) -> Result<Snapshot, Failure> {
     check_input(path)?;
     let snapshot = orrery_io::read_snapshot(path, limits).map_err(Failure::Input)?;
     if snapshot.units_are_assumed() {
-        super::warn_of_units(path);
+        super::warn_of_assumed_units(path);
     }
-    let wrong = |source| EngineError::Bodies { origin: path.display().to_string(), source };
-    snapshot.particles.validate().map_err(wrong)?;
+    let invalid = |source| EngineError::Bodies { origin: path.display().to_string(), source };
+    snapshot.particles.validate().map_err(invalid)?;
     if softening == 0.0 {
-        snapshot.particles.check_distinct_positions().map_err(wrong)?;
+        snapshot.particles.check_distinct_positions().map_err(invalid)?;
     }
     Ok(snapshot)
 }
 
-/// Computes on the device that was chosen, which is said, and names the solver.
-fn compute(
+/// Prints the selected device, computes the forces there, and returns them with the name of the solver.
+fn compute_forces(
     problem: &Problem,
     settings: &GravitySettings,
     choice: DeviceChoice,
@@ -45,7 +46,7 @@ fn compute(
         settings,
         IntegratorChoice::Leapfrog,
     )?;
-    say!("device: {selected}");
+    print_line!("device: {selected}");
     match DeviceRequest::default().setup(&selected, n, settings, None) {
         Some(setup) => {
             let forces = forces_on_device(&setup, problem, settings.acceptance).map_err(EngineError::from)?;
@@ -58,24 +59,19 @@ fn compute(
     }
 }
 
-/// Computes forces and writes them.
-pub fn forces(
-    path: &Path,
-    flags: &Gravity,
-    device: DeviceChoice,
-    output: &Path,
-    limits: &Limits,
-) -> Result<(), Failure> {
+/// Computes forces and writes them to an NPZ file.
+pub fn write_forces(arguments: &ForcesArgs) -> Result<(), Failure> {
+    let ForcesArgs { file: path, gravity: flags, output, .. } = arguments;
     check_output(output)?;
     if output.extension() != Some("npz".as_ref()) {
         return Err(Failure::Usage(format!("{}: expected a name ending in .npz", output.display())));
     }
     super::check_gravity(flags)?;
-    let snapshot = read(path, flags.softening, limits)?;
+    let snapshot = read_snapshot(path, flags.softening, &arguments.memory.limits())?;
     if output.canonicalize().is_ok_and(|output| path.canonicalize().is_ok_and(|path| path == output)) {
         let path = output.display();
         return Err(Failure::Usage(format!(
-            "{path}: holds the bodies, expected another file for the forces"
+            "{path}: is the input snapshot, expected another file for the forces"
         )));
     }
     let settings = super::gravity_settings(flags, &snapshot.units);
@@ -87,11 +83,11 @@ pub fn forces(
         eps: settings.eps,
         with_potential: true,
     };
-    let (forces, solver) = compute(&problem, &settings, device)?;
+    let (forces, solver) = compute_forces(&problem, &settings, arguments.device_args.device)?;
     if let Some(i) = (0..particles.len()).find(|&i| !forces.acceleration.get(i).iter().all(|a| a.is_finite()))
     {
         return Err(Failure::Usage(format!(
-            "{}: the acceleration of body {} is not finite, expected a softening or --precision double",
+            "{}: the acceleration of body {} is not finite, expected --softening above 0 or --precision double",
             path.display(),
             particles.id[i]
         )));
@@ -103,20 +99,20 @@ pub fn forces(
         ("potential", NpzArray::Reals(&potential)),
     ];
     write_npz_arrays(output, &arrays).map_err(Failure::Output)?;
-    say!("wrote {} accelerations and potentials ({}) to {}", particles.len(), solver, output.display());
+    print_line!(
+        "wrote {} accelerations and potentials ({}) to {}",
+        particles.len(),
+        solver,
+        output.display()
+    );
     Ok(())
 }
 
-/// Compares a solver with the plain sum in f64.
-pub fn accuracy(
-    path: &Path,
-    flags: &Gravity,
-    device: DeviceChoice,
-    sample: usize,
-    limits: &Limits,
-) -> Result<(), Failure> {
+/// Prints the errors of a solver against the reference sum in f64.
+pub fn print_force_errors(arguments: &AccuracyArgs) -> Result<(), Failure> {
+    let flags = &arguments.gravity;
     super::check_gravity(flags)?;
-    let snapshot = read(path, flags.softening, limits)?;
+    let snapshot = read_snapshot(&arguments.file, flags.softening, &arguments.memory.limits())?;
     let settings = super::gravity_settings(flags, &snapshot.units);
     let (particles, n) = (&snapshot.particles, snapshot.particles.len());
     let problem = Problem {
@@ -126,18 +122,18 @@ pub fn accuracy(
         eps: settings.eps,
         with_potential: false,
     };
-    let (forces, solver) = compute(&problem, &settings, device)?;
-    let sample: Vec<usize> = evenly_spaced_indices(n, sample);
+    let (forces, solver) = compute_forces(&problem, &settings, arguments.device_args.device)?;
+    let sample: Vec<usize> = evenly_spaced_indices(n, arguments.sample as usize);
     let errors =
         ForceErrors::measure(&forces.acceleration, &sample, &reference::forces_on(&problem, &sample).0);
-    say!(
+    print_line!(
         "{} bodies, {} of them compared with the sum over all pairs in f64; {} solver, {} precision",
         n,
         sample.len(),
         solver,
         flags.precision.name()
     );
-    say!("relative error of the acceleration, |a - a'| / |a|");
+    print_line!("relative error of the acceleration, |a - a'| / |a|");
     for (name, value) in [
         ("median", errors.median),
         ("99%", errors.p99),
@@ -145,7 +141,7 @@ pub fn accuracy(
         ("max", errors.max),
         ("rms", errors.rms),
     ] {
-        say!("  {name:<8} {value:.3e}");
+        print_line!("  {name:<8} {value:.3e}");
     }
     Ok(())
 }

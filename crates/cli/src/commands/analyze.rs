@@ -1,91 +1,91 @@
 //! `analyze`: tables on the terminal, CSV and SVG in a folder.
 
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use orrery_device::DeviceChoice;
-use orrery_engine::analysis::{Analysis, FRACTIONS, analyze as measure};
+use orrery_engine::analysis::{self, Analysis, FRACTIONS};
 use orrery_engine::compute_device;
 use orrery_engine::run::Record;
 use orrery_io::plot::{Axis, Plot, Series};
-use orrery_io::{IoError, Limits, write_file_atomically};
+use orrery_io::{IoError, write_file_atomically};
 use orrery_model::Units;
 
+use crate::args::AnalyzeArgs;
 use crate::failure::Failure;
-use crate::say::say;
+use crate::print::print_line;
 
-/// Measures a run or a snapshot.
-pub fn analyze(
-    path: &Path,
-    output: Option<PathBuf>,
-    softening: Option<f64>,
-    device: DeviceChoice,
-    limits: &Limits,
-) -> Result<(), Failure> {
-    if softening.is_some_and(|eps| !(eps >= 0.0 && eps.is_finite())) {
-        return Err(Failure::Usage(format!(
-            "--softening {} is outside softening >= 0",
-            softening.unwrap_or(0.0)
-        )));
-    }
+/// Analyzes all snapshots of a run, or one snapshot.
+pub fn analyze(arguments: &AnalyzeArgs) -> Result<(), Failure> {
+    let AnalyzeArgs { path, output, softening, .. } = arguments;
+    softening.map_or(Ok(()), super::check_softening)?;
     if let Some(output) = output.as_ref().filter(|output| output.exists() && !output.is_dir()) {
         return Err(Failure::Usage(format!(
             "{}: is a file, expected a folder to write to",
             output.display()
         )));
     }
-    let selected = compute_device::find(device)?;
-    let analysis = measure(path, softening, &selected, limits)?;
-    say!("device: {selected}");
+    let selected = compute_device::find(arguments.device_args.device)?;
+    let analysis = analysis::analyze(path, *softening, &selected, &arguments.memory.limits())?;
+    print_line!("device: {selected}");
     if analysis.units_are_assumed {
-        super::warn_of_units(path);
+        super::warn_of_assumed_units(path);
     }
-    print(&analysis);
-    let folder = output.or_else(|| path.is_dir().then(|| path.join("analysis")));
+    print_tables(&analysis);
+    let folder = output.clone().or_else(|| path.is_dir().then(|| path.join("analysis")));
     if let Some(folder) = folder {
-        write(&analysis, &folder)?;
-        say!("");
-        say!("wrote conserved, lagrangian and profile as .csv and .svg to {}", folder.display());
+        std::fs::create_dir_all(&folder).map_err(|e| Failure::Output(IoError::from_system(&folder, e)))?;
+        write_tables(&analysis, &folder)?;
+        write_plots(&analysis, &folder)?;
+        print_line!("");
+        print_line!("wrote conserved, lagrangian and profile as .csv and .svg to {}", folder.display());
     }
     Ok(())
 }
 
-fn size(v: [f64; 3]) -> f64 {
+fn vector_length(v: [f64; 3]) -> f64 {
     v.iter().map(|c| c * c).sum::<f64>().sqrt()
 }
 
-fn print(analysis: &Analysis) {
+fn print_tables(analysis: &Analysis) {
     let rows = &analysis.rows;
     let noun = if rows.len() == 1 { "snapshot" } else { "snapshots" };
-    say!("{} {noun}, {} units, softening {}", rows.len(), analysis.units.name(), analysis.softening);
-    say!("");
-    say!("conserved quantities");
-    say!("{:>12} {:>13} {:>13} {:>13} {:>10} {:>12}", "time", "kinetic", "potential", "total", "|p|", "|L|");
+    print_line!("{} {noun}, {} units, softening {}", rows.len(), analysis.units.name(), analysis.softening);
+    print_line!("");
+    print_line!("conserved quantities");
+    print_line!(
+        "{:>12} {:>13} {:>13} {:>13} {:>10} {:>12}",
+        "time",
+        "kinetic",
+        "potential",
+        "total",
+        "|p|",
+        "|L|"
+    );
     for row in rows {
         let r = &row.record;
-        say!(
+        print_line!(
             "{:>12.6} {:>13.6e} {:>13.6e} {:>13.6e} {:>10.2e} {:>12.5e}",
             r.time,
             r.kinetic,
             r.potential,
             r.total(),
-            size(r.momentum),
-            size(r.angular_momentum)
+            vector_length(r.momentum),
+            vector_length(r.angular_momentum)
         );
     }
-    say!("");
-    say!("Lagrangian radii about the density centre");
+    print_line!("");
+    print_line!("Lagrangian radii about the density centre");
     let heads: Vec<String> = FRACTIONS.iter().map(|f| format!("{:>12}", format!("{}%", 100.0 * f))).collect();
-    say!("{:>12} {}", "time", heads.join(" "));
+    print_line!("{:>12} {}", "time", heads.join(" "));
     for row in rows {
         let radii: Vec<String> = row.radii.iter().map(|r| format!("{r:>12.6}")).collect();
-        say!("{:>12.6} {}", row.record.time, radii.join(" "));
+        print_line!("{:>12.6} {}", row.record.time, radii.join(" "));
     }
-    say!("");
-    say!("density profile of the last snapshot");
-    say!("{:>12} {:>12} {:>8} {:>13} {:>13}", "r from", "to", "bodies", "mass", "density");
+    print_line!("");
+    print_line!("density profile of the last snapshot");
+    print_line!("{:>12} {:>12} {:>8} {:>13} {:>13}", "r from", "to", "bodies", "mass", "density");
     for shell in analysis.profile.iter().filter(|shell| shell.count > 0) {
-        say!(
+        print_line!(
             "{:>12.6} {:>12.6} {:>8} {:>13.6e} {:>13.6e}",
             shell.r_inner,
             shell.r_outer,
@@ -96,18 +96,11 @@ fn print(analysis: &Analysis) {
     }
 }
 
-fn write(analysis: &Analysis, folder: &Path) -> Result<(), Failure> {
-    std::fs::create_dir_all(folder).map_err(|e| Failure::Output(IoError::from_system(folder, e)))?;
+fn write_tables(analysis: &Analysis, folder: &Path) -> Result<(), Failure> {
     let save = |name: &str, text: &str| {
         let path = folder.join(name);
         write_file_atomically(&path, text.as_bytes()).map_err(Failure::Output)
     };
-    let (length, time) = match analysis.units {
-        Units::NBody | Units::Custom(_) => ("radius", "time"),
-        Units::Galactic => ("radius (kpc)", "time (kpc / km/s = 0.978 Gyr)"),
-        Units::Solar => ("radius (au)", "time (years)"),
-    };
-
     let mut conserved = format!("{}\n", Record::CSV_HEADER);
     let heads: Vec<String> = FRACTIONS.iter().map(|f| format!("r{}", 100.0 * f)).collect();
     let mut lagrangian = format!("time,{}\n", heads.join(","));
@@ -123,8 +116,15 @@ fn write(analysis: &Analysis, folder: &Path) -> Result<(), Failure> {
     }
     save("conserved.csv", &conserved)?;
     save("lagrangian.csv", &lagrangian)?;
-    save("profile.csv", &profile)?;
+    save("profile.csv", &profile)
+}
 
+fn write_plots(analysis: &Analysis, folder: &Path) -> Result<(), Failure> {
+    let (length, time) = match analysis.units {
+        Units::NBody | Units::Custom(_) => ("radius", "time"),
+        Units::Galactic => ("radius (kpc)", "time (kpc / km/s = 0.978 Gyr)"),
+        Units::Solar => ("radius (au)", "time (years)"),
+    };
     let first = analysis.rows.first().map_or(1.0, |row| row.record.total());
     let series = |name: String, value: &dyn Fn(usize) -> f64| {
         Series::line(
@@ -152,14 +152,16 @@ fn write(analysis: &Analysis, folder: &Path) -> Result<(), Failure> {
         ..Plot::default()
     };
     radii.write_svg(&folder.join("lagrangian.svg"))?;
-    let middle = |s: &orrery_model::analysis::Shell| (s.r_inner.max(1e-3 * s.r_outer) * s.r_outer).sqrt();
+    // The innermost shell starts at r = 0, so its lower bound is replaced for the geometric mean.
+    let mean_radius =
+        |s: &orrery_model::analysis::Shell| (s.r_inner.max(1e-3 * s.r_outer) * s.r_outer).sqrt();
     let density = Plot {
         title: "density profile".to_owned(),
         x: Axis::log(length),
         y: Axis::log("density"),
         series: vec![Series::line(
             "density",
-            analysis.profile.iter().map(|s| (middle(s), s.density)).collect(),
+            analysis.profile.iter().map(|s| (mean_radius(s), s.density)).collect(),
         )],
         ..Plot::default()
     };

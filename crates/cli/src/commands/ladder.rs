@@ -8,14 +8,42 @@ use orrery_lab::ladder::{Ladder as Rungs, direct, hardware_table, histogram, red
 use orrery_particles::solver::direct::device::DirectDeviceStrategy;
 use serde_json::Value;
 
-use super::bench::{check_memory, check_room};
+use super::bench::{check_body_memory, check_memory};
 use super::tune;
-use crate::args::{Ladder, LadderName};
+use crate::args::{LadderArgs, LadderName};
 use crate::failure::{Failure, check_output};
-use crate::say::say;
+use crate::print::print_line;
 
-/// Measures, prints, writes and draws.
-pub fn ladder(arguments: &Ladder) -> Result<(), Failure> {
+/// Measures a ladder, prints it, and writes the JSON file and the plot.
+pub fn ladder(arguments: &LadderArgs) -> Result<(), Failure> {
+    check_flags(arguments)?;
+    let device = Device::open(arguments.device_args.device)?;
+    let n = arguments.n.unwrap_or_else(|| default_size(arguments.name, device.as_ref()));
+    // The spinner is drawn on terminals only.
+    let spinner = ProgressBar::new_spinner();
+    let measured = measure_ladder(arguments, device.as_ref(), n, &mut |rung| {
+        spinner.set_message(rung.to_owned());
+        spinner.tick();
+    });
+    spinner.finish_and_clear();
+    let measured = measured?;
+    measured.print();
+    if device.is_none() {
+        print_line!("");
+        print_line!("device rungs are not measured: {}", device_hint());
+    }
+    if let Some(path) = &arguments.json {
+        write_file_atomically(path, format!("{:#}\n", measured.to_json()).as_bytes())
+            .map_err(Failure::Output)?;
+    }
+    match (&arguments.plot, &measured) {
+        (Some(path), LadderResult::Rungs(rungs)) => Ok(rungs.roofline().write_svg(path)?),
+        _ => Ok(()),
+    }
+}
+
+/// Refuses invalid flags before anything is measured.
+fn check_flags(arguments: &LadderArgs) -> Result<(), Failure> {
     if arguments.n == Some(0) {
         return Err(Failure::Usage("-n 0 is outside n >= 1".to_owned()));
     }
@@ -30,38 +58,18 @@ pub fn ladder(arguments: &Ladder) -> Result<(), Failure> {
         }
     }
     match arguments.name {
-        LadderName::Direct | LadderName::Tree => check_memory(arguments.n.as_slice())?,
-        LadderName::Reduce => check_room(arguments.n.as_slice(), 4, "numbers")?,
-        LadderName::Histogram => check_room(arguments.n.as_slice(), 1, "bytes")?,
+        LadderName::Direct | LadderName::Tree => check_body_memory(arguments.n.as_slice())?,
+        LadderName::Reduce => check_memory(arguments.n.as_slice(), 4, "numbers")?,
+        LadderName::Histogram => check_memory(arguments.n.as_slice(), 1, "bytes")?,
     }
-    let device = Device::open(arguments.device_args.device)?;
-    let n = arguments.n.unwrap_or_else(|| default_size(arguments.name, device.as_ref()));
-    // Drawn on a terminal only.
-    let line = ProgressBar::new_spinner();
-    let measured = measure(arguments, device.as_ref(), n, &mut |rung| {
-        line.set_message(rung.to_owned());
-        line.tick();
-    });
-    line.finish_and_clear();
-    let measured = measured?;
-    measured.print();
-    if device.is_none() {
-        say!("");
-        say!("the rungs of a device are left out: {}", ways_to_a_device());
-    }
-    if let Some(path) = &arguments.json {
-        write_file_atomically(path, format!("{:#}\n", measured.to_json()).as_bytes())
-            .map_err(Failure::Output)?;
-    }
-    match (&arguments.plot, &measured) {
-        (Some(path), LadderResult::Rungs(rungs)) => Ok(rungs.roofline().write_svg(path)?),
-        _ => Ok(()),
-    }
+    Ok(())
 }
 
-/// A ladder, or one over a second choice.
+/// A measured ladder.
 enum LadderResult {
+    /// One figure per rung.
     Rungs(Rungs),
+    /// One figure per rung and block size, or per rung and kind of input.
     Sweep(Sweep),
 }
 
@@ -69,11 +77,11 @@ impl LadderResult {
     fn print(&self) {
         match self {
             Self::Rungs(rungs) => {
-                results_table(rungs).iter().for_each(|line| say!("{line}"));
-                say!("");
-                hardware_table(rungs).iter().for_each(|line| say!("{line}"));
+                results_table(rungs).iter().for_each(|line| print_line!("{line}"));
+                print_line!("");
+                hardware_table(rungs).iter().for_each(|line| print_line!("{line}"));
             }
-            Self::Sweep(sweep) => sweep.lines().iter().for_each(|line| say!("{line}")),
+            Self::Sweep(sweep) => sweep.lines().iter().for_each(|line| print_line!("{line}")),
         }
     }
 
@@ -85,14 +93,14 @@ impl LadderResult {
     }
 }
 
-fn measure(
-    arguments: &Ladder,
+fn measure_ladder(
+    arguments: &LadderArgs,
     device: Option<&Device>,
     n: usize,
     progress: &mut dyn FnMut(&str),
 ) -> Result<LadderResult, Failure> {
     Ok(match arguments.name {
-        LadderName::Direct => LadderResult::Rungs(all_pairs(arguments, device, n, progress)?),
+        LadderName::Direct => LadderResult::Rungs(measure_direct(arguments, device, n, progress)?),
         LadderName::Tree => LadderResult::Rungs(tree::measure_ladder(device, n, progress)?),
         LadderName::Reduce => LadderResult::Sweep(reduce::measure_ladder(device, n, progress)?),
         LadderName::Histogram => LadderResult::Sweep(histogram::measure_ladder(device, n, progress)?),
@@ -114,13 +122,13 @@ fn default_size(name: LadderName, device: Option<&Device>) -> usize {
     }
 }
 
-fn all_pairs(
-    arguments: &Ladder,
+fn measure_direct(
+    arguments: &LadderArgs,
     device: Option<&Device>,
     n: usize,
     progress: &mut dyn FnMut(&str),
 ) -> Result<Rungs, Failure> {
-    let tuning = device.and_then(|device| tune::found(device, arguments.no_tuned));
+    let tuning = device.and_then(|device| tune::load_tuning(device, arguments.no_tuned));
     let choice = |device: &Device, n, precision| {
         let entry = tuning.as_ref().and_then(|tuning| tuning.nearest_entry(n, precision));
         entry.map_or_else(|| DirectDeviceStrategy::default_for(device, n, precision), |entry| entry.strategy)
@@ -128,11 +136,11 @@ fn all_pairs(
     Ok(direct::measure_ladder(device, n, &choice, progress)?)
 }
 
-/// What there is besides a GPU.
-fn ways_to_a_device() -> String {
+/// Explains how to measure the device rungs if `auto` selects the CPU.
+fn device_hint() -> String {
     let labels: Vec<_> = Device::list().devices.iter().map(Device::label).collect();
     match labels.is_empty() {
-        true => "there is no device here".to_owned(),
-        false => format!("--device {} measures them", labels.join(" or ")),
+        true => "this machine has no device".to_owned(),
+        false => format!("select a device with --device {}", labels.join(" or ")),
     }
 }

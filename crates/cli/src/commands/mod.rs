@@ -1,4 +1,4 @@
-//! One file a command, or a few small ones together.
+//! The commands, one file each. Small related commands share a file.
 
 mod accuracy;
 mod analyze;
@@ -6,6 +6,7 @@ mod bench;
 mod devices;
 mod files;
 mod ladder;
+mod man;
 mod presets;
 mod run;
 mod selftest;
@@ -14,116 +15,78 @@ mod tune;
 use std::path::Path;
 
 use clap::CommandFactory;
-use orrery_engine::case::available_memory;
-use orrery_io::Limits;
 use orrery_model::Units;
 use orrery_particles::settings::{Acceptance, GravitySettings, MAX_THETA};
 
-use crate::args::{Arguments, Command, Gravity};
+use crate::args::{Arguments, Command, GravityArgs};
 use crate::failure::Failure;
-use crate::say::{say, warn};
+use crate::print::{eprint_line, print_line};
 
-/// How a command ended that did not fail.
+/// How a command ended, if it did not fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// All is done.
+    /// The command is complete.
     Done,
-    /// A run was interrupted in good order and can go on.
+    /// A run was stopped by a signal or its wall-time limit. Its checkpoint can be resumed.
     Stopped,
 }
 
-/// Does what the flags say.
+/// Executes the command that the flags select.
 pub fn execute(arguments: &Arguments) -> Result<Ending, Failure> {
-    let memory = arguments.max_memory.or_else(available_memory);
-    let limits = memory.map_or_else(Limits::unbounded, |memory| Limits { memory });
-    let limits = &limits;
     let done = match &arguments.command {
-        // Only these can be interrupted.
-        Command::Run(arguments) => return run::run(arguments, *limits),
-        Command::Resume(arguments) => return run::resume(arguments, *limits),
+        // Only these two commands can be stopped and resumed.
+        Command::Run(arguments) => return run::run(arguments),
+        Command::Resume(arguments) => return run::resume(arguments),
         Command::Presets => {
-            presets::list();
+            presets::list_presets();
             Ok(())
         }
-        Command::Init { preset, output, force } => presets::init(preset, output.clone(), *force),
-        Command::Ic(arguments) => files::ic(arguments, limits),
-        Command::Info { file } => files::info(file, limits),
-        Command::Convert { input, output } => files::convert(input, output, limits),
-        Command::Forces { file, gravity, device_args, output } => {
-            accuracy::forces(file, gravity, device_args.device, output, limits)
-        }
-        Command::Accuracy { file, gravity, device_args, sample } => {
-            accuracy::accuracy(file, gravity, device_args.device, *sample as usize, limits)
-        }
-        Command::Analyze { path, output, softening, device_args } => {
-            analyze::analyze(path, output.clone(), *softening, device_args.device, limits)
-        }
+        Command::Init(arguments) => presets::write_preset(arguments),
+        Command::Ic(arguments) => files::write_initial_conditions(arguments),
+        Command::Info(arguments) => files::print_info(arguments),
+        Command::Convert(arguments) => files::convert(arguments),
+        Command::Forces(arguments) => accuracy::write_forces(arguments),
+        Command::Accuracy(arguments) => accuracy::print_force_errors(arguments),
+        Command::Analyze(arguments) => analyze::analyze(arguments),
         Command::Bench(arguments) => bench::bench(arguments),
-        Command::Devices(arguments) => devices::devices(arguments),
+        Command::Devices(arguments) => devices::list_devices(arguments),
         Command::Selftest(arguments) => selftest::selftest(arguments),
         Command::Ladder(arguments) => ladder::ladder(arguments),
         Command::Tune(arguments) => tune::tune(arguments),
         Command::Completions { shell } => {
-            let mut script = Vec::new();
-            clap_complete::generate(*shell, &mut Arguments::command(), "orrery", &mut script);
-            say!("{}", String::from_utf8_lossy(&script).trim_end());
+            print_completions(*shell);
             Ok(())
         }
-        Command::Man => man(),
+        Command::Man => man::print_manual_page(),
     };
     done.map(|()| Ending::Done)
 }
 
-/// The manual page, with a section for each command.
-fn man() -> Result<(), Failure> {
-    let mut page = Vec::new();
-    let failed =
-        |e: std::io::Error| Failure::Output(orrery_io::IoError::from_system("standard output".as_ref(), e));
-    let mut command = Arguments::command();
-    clap_mangen::Man::new(command.clone()).render(&mut page).map_err(failed)?;
-    command.build();
-    for sub in command.get_subcommands().filter(|sub| sub.get_name() != "help") {
-        let man = clap_mangen::Man::new(sub.clone().name(format!("orrery {}", sub.get_name())));
-        man.render_name_section(&mut page)
-            .and_then(|()| man.render_options_section(&mut page))
-            .map_err(failed)?;
-    }
-    say!("{}", String::from_utf8_lossy(&page).trim_end());
-    Ok(())
+fn print_completions(shell: clap_complete::Shell) {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Arguments::command(), "orrery", &mut script);
+    print_line!("{}", String::from_utf8_lossy(&script).trim_end());
 }
 
-/// The gravitational constant follows from the units, so a guess is worth a word.
-fn warn_of_units(path: &Path) {
-    warn(format_args!("warning: {}: names no units; galactic ones are assumed", path.display()));
+/// Warns that a file does not name its units. The gravitational constant follows from the units, so
+/// a wrong assumption changes all forces.
+fn warn_of_assumed_units(path: &Path) {
+    eprint_line!("warning: {}: the file names no units, galactic units are assumed", path.display());
 }
 
-/// Takes `threads` threads from now on.
+/// Sets the number of CPU threads of this process. `None` means all cores.
 fn use_threads(threads: Option<u32>) -> Result<(), Failure> {
     let threads = threads.map_or(0, |n| n as usize);
     rayon::ThreadPoolBuilder::new()
         .num_threads(threads)
         .build_global()
-        .map_err(|e| Failure::Usage(format!("--threads {threads}: cannot be started: {e}")))
+        .map_err(|e| Failure::Usage(format!("--threads {threads}: cannot start the threads: {e}")))
 }
 
-/// Whether the flags' values make sense.
-fn check_gravity(flags: &Gravity) -> Result<(), Failure> {
+/// Checks the ranges of the flags.
+fn check_gravity(flags: &GravityArgs) -> Result<(), Failure> {
     check_theta(flags.theta)?;
-    if !(flags.softening >= 0.0 && flags.softening.is_finite()) {
-        return Err(Failure::Usage(format!("--softening {} is outside softening >= 0", flags.softening)));
-    }
-    Ok(())
-}
-
-/// The settings for bodies in `units`.
-fn gravity_settings(flags: &Gravity, units: &Units) -> GravitySettings {
-    GravitySettings {
-        g: units.gravitational_constant(),
-        eps: flags.softening,
-        solver: flags.solver.into(),
-        acceptance: Acceptance::Geometric { theta: flags.theta },
-        precision: flags.precision.into(),
-    }
+    check_softening(flags.softening)
 }
 
 fn check_theta(theta: f64) -> Result<(), Failure> {
@@ -131,4 +94,22 @@ fn check_theta(theta: f64) -> Result<(), Failure> {
         return Ok(());
     }
     Err(Failure::Usage(format!("--theta {theta} is outside 0 < theta <= {MAX_THETA}")))
+}
+
+fn check_softening(softening: f64) -> Result<(), Failure> {
+    if softening >= 0.0 && softening.is_finite() {
+        return Ok(());
+    }
+    Err(Failure::Usage(format!("--softening {softening} is outside softening >= 0")))
+}
+
+/// Returns the settings for bodies in `units`.
+fn gravity_settings(flags: &GravityArgs, units: &Units) -> GravitySettings {
+    GravitySettings {
+        g: units.gravitational_constant(),
+        eps: flags.softening,
+        solver: flags.solver.into(),
+        acceptance: Acceptance::Geometric { theta: flags.theta },
+        precision: flags.precision.into(),
+    }
 }

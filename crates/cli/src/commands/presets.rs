@@ -5,28 +5,32 @@ use std::path::PathBuf;
 use orrery_engine::case::{self, preset, presets};
 use orrery_io::write_file_atomically;
 
+use crate::args::InitArgs;
 use crate::failure::{Failure, check_new_output};
-use crate::say::say;
+use crate::print::print_line;
 
-/// Prints the presets.
-pub fn list() {
+/// Prints the names and descriptions of the presets.
+pub fn list_presets() {
     let width = presets().iter().map(|preset| preset.name.len()).max().unwrap_or(0);
     for preset in presets() {
-        say!("{:<width$}  {}", preset.name, preset.description);
+        print_line!("{:<width$}  {}", preset.name, preset.description);
     }
 }
 
-/// Writes a preset's text to a file.
-pub fn init(name: &str, output: Option<PathBuf>, force: bool) -> Result<(), Failure> {
+/// Writes the case file of a preset.
+pub fn write_preset(arguments: &InitArgs) -> Result<(), Failure> {
+    let name = &arguments.preset;
     let Some(found) = preset(name) else {
         let nearest = case::nearest(name, presets().iter().map(|preset| preset.name));
-        let hint = nearest
-            .map_or_else(|| "see orrery presets".to_owned(), |nearest| format!("did you mean '{nearest}'?"));
+        let hint = nearest.map_or_else(
+            || "orrery presets lists all presets".to_owned(),
+            |nearest| format!("did you mean '{nearest}'?"),
+        );
         return Err(Failure::Usage(format!("no preset is called '{name}'; {hint}")));
     };
-    let path = output.unwrap_or_else(|| PathBuf::from(format!("{name}.toml")));
-    check_new_output(&path, force)?;
+    let path = arguments.output.clone().unwrap_or_else(|| PathBuf::from(format!("{name}.toml")));
+    check_new_output(&path, arguments.force)?;
     write_file_atomically(&path, found.text.as_bytes()).map_err(Failure::Output)?;
-    say!("wrote {}; run it with: orrery run {0}", path.display());
+    print_line!("wrote {}; run it with: orrery run {0}", path.display());
     Ok(())
 }

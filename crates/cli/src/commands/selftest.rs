@@ -4,25 +4,27 @@ use indicatif::ProgressBar;
 use orrery_device::{Device, DeviceChoice, DeviceList};
 use orrery_lab::selftest::{ModuleCount, SelftestSummary, all_checks, run_checks};
 
-use crate::args::Selftest;
+use crate::args::SelftestArgs;
 use crate::failure::Failure;
-use crate::say::say;
+use crate::print::print_line;
 
-/// Runs the device suite on one device, or on every one there is.
-pub fn selftest(arguments: &Selftest) -> Result<(), Failure> {
+/// Runs the checks on one device or on all devices.
+pub fn selftest(arguments: &SelftestArgs) -> Result<(), Failure> {
     let filter = arguments.filter.as_deref().unwrap_or_default();
     if !all_checks().iter().any(|check| check.name.contains(filter)) {
-        return Err(Failure::Usage(format!("{filter:?} is in no check's name; see --list")));
+        return Err(Failure::Usage(format!(
+            "no check has {filter:?} in its name; orrery selftest --list prints all names"
+        )));
     }
     if arguments.list {
         all_checks()
             .iter()
             .filter(|check| check.name.contains(filter))
-            .for_each(|check| say!("{}", check.name));
+            .for_each(|check| print_line!("{}", check.name));
         return Ok(());
     }
     let summaries: Vec<SelftestSummary> =
-        chosen(arguments.device)?.iter().map(|device| on_device(device, filter)).collect();
+        selected_devices(arguments.device)?.iter().map(|device| check_device(device, filter)).collect();
     let (passed, all) =
         summaries.iter().map(SelftestSummary::passed_and_total).fold((0, 0), |a, b| (a.0 + b.0, a.1 + b.1));
     if passed < all {
@@ -31,12 +33,14 @@ pub fn selftest(arguments: &Selftest) -> Result<(), Failure> {
     Ok(())
 }
 
-fn chosen(choice: Option<DeviceChoice>) -> Result<Vec<Device>, Failure> {
+fn selected_devices(choice: Option<DeviceChoice>) -> Result<Vec<Device>, Failure> {
     let DeviceList { devices, notes } = match choice {
         None => Device::list(),
         Some(choice) => {
             let Some(device) = Device::open(choice)? else {
-                return Err(Failure::Usage(format!("--device {choice}: there is no device to test")));
+                return Err(Failure::Usage(format!(
+                    "--device {choice}: there is no device to test, expected a CUDA or OpenCL device"
+                )));
             };
             DeviceList { devices: vec![device], notes: Vec::new() }
         }
@@ -47,20 +51,21 @@ fn chosen(choice: Option<DeviceChoice>) -> Result<Vec<Device>, Failure> {
     Ok(devices)
 }
 
-fn on_device(device: &Device, filter: &str) -> SelftestSummary {
-    say!("{}", device.title());
-    // Drawn on a terminal only: kernels may take seconds each to compile.
-    let line = ProgressBar::new_spinner();
+/// Runs the checks on one device and prints the results.
+fn check_device(device: &Device, filter: &str) -> SelftestSummary {
+    print_line!("{}", device.title());
+    // The spinner is drawn on terminals only. Some kernels take seconds to compile.
+    let spinner = ProgressBar::new_spinner();
     let summary = run_checks(device, filter, &mut |check| {
-        line.set_message(check.to_owned());
-        line.tick();
+        spinner.set_message(check.to_owned());
+        spinner.tick();
     });
-    line.finish_and_clear();
+    spinner.finish_and_clear();
     for ModuleCount { module, passed, total } in &summary.modules {
-        say!("  {module:<12} {passed} of {total} passed");
+        print_line!("  {module:<12} {passed} of {total} passed");
     }
     for (name, message) in &summary.failures {
-        say!("  FAILED {name}: {message}");
+        print_line!("  FAILED {name}: {message}");
     }
     summary
 }

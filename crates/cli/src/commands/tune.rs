@@ -1,4 +1,4 @@
-//! `tune`, and what other commands take from it.
+//! `tune`, and loading its results for other commands.
 
 use orrery_device::Device;
 use orrery_lab::format::format_seconds;
@@ -7,45 +7,46 @@ use orrery_lab::{PRECISIONS, precision_name};
 use orrery_particles::settings::Precision;
 use orrery_particles::solver::direct::device::DirectDeviceStrategy;
 
-use crate::args::Tune;
+use crate::args::TuneArgs;
 use crate::failure::Failure;
-use crate::say::{say, warn};
+use crate::print::{eprint_line, print_line};
 
-/// Tunes a device and keeps what was found.
-pub fn tune(arguments: &Tune) -> Result<(), Failure> {
+/// Tunes a device and stores the results in the cache.
+pub fn tune(arguments: &TuneArgs) -> Result<(), Failure> {
     if arguments.n.contains(&0) {
         return Err(Failure::Usage("-n 0 is outside n >= 1".to_owned()));
     }
-    super::bench::check_memory(&arguments.n)?;
-    let Some(device) = Device::open(arguments.device_args.device)? else {
-        let choice = arguments.device_args.device;
-        let words = "there is no GPU to tune; orrery devices lists what there is";
-        return Err(Failure::Usage(format!("--device {choice}: {words}")));
+    super::bench::check_body_memory(&arguments.n)?;
+    let choice = arguments.device_args.device;
+    let Some(device) = Device::open(choice)? else {
+        let cause = "there is no GPU to tune; orrery devices lists the devices of this machine";
+        return Err(Failure::Usage(format!("--device {choice}: {cause}")));
     };
-    // Before a minute of work: a place to keep it.
+    // Checked first: tuning takes a minute, and its results need a folder.
     let path = Tuning::file_path(&device).ok_or(orrery_lab::LabError::NoCache)?;
     Tuning::check_writable(&device)?;
-    found(&device, false);
+    // Warns now if the stored file is damaged, because it is about to be replaced.
+    load_tuning(&device, false);
     let sizes = if arguments.n.is_empty() { DEFAULT_SIZES.to_vec() } else { arguments.n.clone() };
     let precisions = arguments.precision.map_or_else(|| PRECISIONS.to_vec(), |flag| vec![flag.into()]);
-    say!("{}", device.title());
-    say!("untuned: the default's time over this one; tried: within some seconds a line, compiling");
-    say!("counted, so that a second call tries more");
-    say!("{:>9} {:>9} {:>9} {:>8} {:>7}  strategy", "bodies", "precision", "time", "untuned", "tried");
-    let tuning = tune_device(&device, &sizes, &precisions, &mut print)?;
+    print_line!("{}", device.title());
+    print_line!("gain: time of the default strategy over the time of the best one");
+    print_line!("tried: strategies timed in a few seconds; run orrery tune again to try more");
+    print_line!("{:>9} {:>9} {:>9} {:>8} {:>7}  strategy", "bodies", "precision", "time", "gain", "tried");
+    let tuning = tune_device(&device, &sizes, &precisions, &mut print_outcome)?;
     if tuning.entries().is_empty() {
-        say!("nothing was tuned");
+        print_line!("nothing was tuned");
         return Ok(());
     }
     tuning.save(&device)?;
-    say!("kept in {}", path.display());
+    print_line!("stored in {}", path.display());
     Ok(())
 }
 
-fn print(outcome: &TuneOutcome) {
+fn print_outcome(outcome: &TuneOutcome) {
     match outcome {
         TuneOutcome::Best { entry, tried, available, default_seconds } => {
-            say!(
+            print_line!(
                 "{:>9} {:>9} {:>9} {:>8} {:>7}  {}",
                 entry.n,
                 precision_name(entry.precision),
@@ -57,23 +58,26 @@ fn print(outcome: &TuneOutcome) {
         }
         TuneOutcome::TooLong { n, precision, seconds } => {
             let (precision, seconds) = (precision_name(*precision), format_seconds(*seconds));
-            say!("{n:>9} {precision:>9} left out, as all above: one evaluation would take {seconds}");
+            print_line!(
+                "{n:>9} {precision:>9} skipped, with all larger sizes: one evaluation takes {seconds}"
+            );
         }
     }
 }
 
-/// What was kept for this device, unless it is not wanted or cannot be used.
-pub fn found(device: &Device, no_tuned: bool) -> Option<Tuning> {
+/// Loads the stored results for this device. Returns `None` if `no_tuned` is set, and prints a
+/// warning if the file is damaged.
+pub fn load_tuning(device: &Device, no_tuned: bool) -> Option<Tuning> {
     if no_tuned {
         return None;
     }
     Tuning::load(device).unwrap_or_else(|ignored| {
-        warn(format_args!("warning: {ignored}"));
+        eprint_line!("warning: {ignored}");
         None
     })
 }
 
-/// The strategy that a run of `n` bodies takes, where one was found.
-pub fn for_run(device: &Device, n: usize, precision: Precision) -> Option<DirectDeviceStrategy> {
-    found(device, false)?.nearest_entry(n, precision).map(|entry| entry.strategy)
+/// Returns the tuned strategy for a run of `n` bodies, if there is one.
+pub fn tuned_strategy(device: &Device, n: usize, precision: Precision) -> Option<DirectDeviceStrategy> {
+    load_tuning(device, false)?.nearest_entry(n, precision).map(|entry| entry.strategy)
 }

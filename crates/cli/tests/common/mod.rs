@@ -1,5 +1,5 @@
-//! The `orrery` command in a folder of its own, and what it left there.
-#![allow(dead_code, reason = "each test file is a crate of its own and uses a part")]
+//! Runs the `orrery` command in a temporary directory and reads its output files.
+#![allow(dead_code, reason = "each test file is a separate crate and uses a part of this module")]
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,12 +10,12 @@ use assert_cmd::Command;
 use orrery_io::{Limits, Snapshot};
 use tempfile::TempDir;
 
-/// A folder that goes away with the test, in which commands run.
-pub struct Room(TempDir);
+/// Temporary directory in which commands run. It is removed at the end of the test.
+pub struct TestDir(TempDir);
 
-impl Room {
+impl TestDir {
     pub fn new() -> Self {
-        Self(tempfile::tempdir().expect("a temporary folder"))
+        Self(tempfile::tempdir().expect("a temporary directory"))
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
@@ -23,7 +23,7 @@ impl Room {
     }
 
     pub fn write(&self, name: &str, content: impl AsRef<[u8]>) {
-        fs::write(self.path(name), content).expect("the room can be written");
+        fs::write(self.path(name), content).expect("the test directory is writable");
     }
 
     pub fn text(&self, name: &str) -> String {
@@ -38,7 +38,7 @@ impl Room {
         orrery_io::read_snapshot(&self.path(name), &Limits::default()).unwrap_or_else(|e| panic!("{e}"))
     }
 
-    /// The names in a folder, sorted.
+    /// Returns the names in a folder, sorted.
     pub fn list(&self, folder: &str) -> Vec<String> {
         let entries = fs::read_dir(self.path(folder)).unwrap_or_else(|e| panic!("{folder}: {e}"));
         let mut names: Vec<_> = entries.map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
@@ -46,7 +46,8 @@ impl Room {
         names
     }
 
-    /// Every file but locks with its bytes, and every folder, to see whether anything changed.
+    /// Returns all folders, and all files with their bytes, except for locks. Used to check that a
+    /// command changes nothing.
     pub fn content(&self) -> BTreeMap<PathBuf, Option<Vec<u8>>> {
         let mut found = BTreeMap::new();
         gather(self.0.path(), &mut found);
@@ -63,9 +64,9 @@ impl Room {
         self.command(arguments).output().expect("orrery starts")
     }
 
-    /// What a command that must succeed says; it must not say anything on standard error.
+    /// Returns the standard output of a command. Panics if it fails or writes to standard error.
     #[track_caller]
-    pub fn says(&self, arguments: &[&str]) -> String {
+    pub fn stdout_of(&self, arguments: &[&str]) -> String {
         let output = self.orrery(arguments);
         let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
         assert!(output.status.success(), "orrery {}: {stderr}", arguments.join(" "));
@@ -73,20 +74,20 @@ impl Room {
         stdout
     }
 
-    /// Runs a case quietly into `out`.
+    /// Runs a case with `--quiet` and the output directory `out`.
     #[track_caller]
     pub fn run(&self, case: &str, out: &str, sets: &[&str]) {
-        assert_eq!(self.says(&run_arguments(case, out, sets)), "");
+        assert_eq!(self.stdout_of(&run_arguments(case, out, sets)), "");
     }
 
-    /// The snapshots of a run, in order.
+    /// Returns the snapshots of a run, in order of time.
     pub fn snapshots(&self, out: &str) -> Vec<Snapshot> {
         let folder = format!("{out}/snapshots");
         self.list(&folder).iter().map(|name| self.snapshot(&format!("{folder}/{name}"))).collect()
     }
 }
 
-/// `run CASE --quiet --out OUT --set ...`
+/// Returns the arguments `run CASE --quiet --out OUT --set ...`.
 pub fn run_arguments<'a>(case: &'a str, out: &'a str, sets: &[&'a str]) -> Vec<&'a str> {
     let mut arguments = vec!["run", case, "--quiet", "--out", out];
     sets.iter().for_each(|set| arguments.extend(["--set", set]));
@@ -110,17 +111,17 @@ fn gather(folder: &Path, found: &mut BTreeMap<PathBuf, Option<Vec<u8>>>) {
     }
 }
 
-/// Two bodies, five lines of which a test may change one.
+/// A snapshot of two bodies. Tests replace one of its lines to make it invalid.
 pub const PAIR: &str = "2\nProperties=pos:R:3:vel:R:3:mass:R:1:id:I:1 units=nbody\n\
                         0 0 0 0 0 0 3 10\n2 0 0 0 0 0 5 20\n";
 
-/// The least case that starts from a file.
+/// Returns the shortest case that reads its bodies from a file.
 pub fn from_file(name: &str) -> String {
     format!("units = \"nbody\"\nbodies.file = \"{name}\"\n\n[time]\nstep = 0.25\nend = 0.5\n")
 }
 
-/// GADGET binary, format 1: `n` halo bodies of mass 1 on a line, at rest.
-pub fn gadget(n: u32) -> Vec<u8> {
+/// Returns a GADGET binary file, format 1: `n` halo bodies of mass 1 on a line, at rest.
+pub fn gadget_binary(n: u32) -> Vec<u8> {
     let mut header = [0u8; 256];
     header[4..8].copy_from_slice(&n.to_le_bytes());
     header[32..40].copy_from_slice(&1f64.to_le_bytes());

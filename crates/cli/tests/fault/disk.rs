@@ -1,38 +1,39 @@
-//! A disk rebuilt from the calls that a run made, as it may look after the power was cut.
+//! Model of a disk after a power cut, rebuilt from the storage calls of a run.
 //!
-//! What POSIX promises and no more: a file's bytes are safe once the file was synced; that a name was given,
-//! taken away or changed is safe once its folder was synced. What was not synced may have happened or not.
+//! The model assumes only the guarantees of POSIX. The bytes of a file are safe once the file was
+//! synced. The creation, removal or renaming of a name is safe once its folder was synced. Changes that
+//! were not synced may or may not be on the disk.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A storage call, as the shim recorded it.
+/// A storage call recorded by the shim.
 #[derive(Clone, Debug)]
 pub struct Call {
-    /// From 1; 0 for calls that only tell which file a descriptor is.
+    /// Number of the call, from 1. It is 0 for calls that only map a descriptor to a file.
     pub number: usize,
-    /// open, mkdir, write, sync, rename, truncate or unlink.
+    /// Kind of the call: open, mkdir, write, sync, rename, truncate or unlink.
     pub kind: String,
-    /// What the program was told.
+    /// Return value of the call.
     pub result: i64,
-    /// Where a write went, or how long a truncated file became. For an open: 0 as it was, 1 made where it was
-    /// not there, 2 emptied.
+    /// Offset of a write, or new length of a truncated file. For an open: 0 without creation, 1 created
+    /// if missing, 2 truncated to zero.
     pub offset: u64,
-    /// What was written.
+    /// Bytes that were written.
     pub bytes: Vec<u8>,
-    /// Which file, where the call says so by name.
+    /// Path of the file, if the call has one.
     pub path: PathBuf,
-    /// Its name after a rename.
+    /// Path after a rename.
     pub new_path: PathBuf,
-    /// Its descriptor, or -1.
+    /// File descriptor, or -1.
     pub fd: i32,
 }
 
 impl Call {
-    /// All calls of a log, in order.
-    pub fn read(log: &Path) -> Vec<Self> {
-        let log = fs::read(log).unwrap_or_else(|e| panic!("the shim wrote no log (is it loaded?): {e}"));
+    /// Reads all calls of a log, in order.
+    pub fn read_log(log: &Path) -> Vec<Self> {
+        let log = fs::read(log).unwrap_or_else(|e| panic!("the shim wrote no log, was it loaded? {e}"));
         let (mut calls, mut rest) = (Vec::new(), &log[..]);
         while let Some(end) = rest.iter().position(|&byte| byte == b'\n') {
             let line = std::str::from_utf8(&rest[..end]).expect("text");
@@ -58,7 +59,7 @@ impl Call {
     }
 }
 
-/// What a name stands for.
+/// File or folder that a name refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Node {
     Folder,
@@ -70,47 +71,49 @@ enum Node {
 struct File {
     now: Vec<u8>,
     synced: Vec<u8>,
-    /// A sync failed, and it was not emptied since: the system may take lost bytes for written ones.
-    suspect: bool,
+    /// Whether a sync failed and the file was not truncated since. The system may then treat lost bytes
+    /// as written.
+    sync_failed: bool,
 }
 
-/// A change of names in one folder: happens whole or not at all.
+/// An atomic change of names in one folder.
 #[derive(Clone, Debug)]
 struct Change {
-    taken: Option<PathBuf>,
-    given: Option<(PathBuf, Node)>,
+    removed: Option<PathBuf>,
+    added: Option<(PathBuf, Node)>,
 }
 
 impl Change {
     fn folder(&self) -> &Path {
-        let name = self.given.as_ref().map(|(name, _)| name).or(self.taken.as_ref());
+        let name = self.added.as_ref().map(|(name, _)| name).or(self.removed.as_ref());
         name.and_then(|name| name.parent()).expect("a name in a folder")
     }
 
     fn apply(&self, names: &mut BTreeMap<PathBuf, Node>) {
-        if let Some(name) = &self.taken {
+        if let Some(name) = &self.removed {
             names.remove(name);
         }
-        names.extend(self.given.clone());
+        names.extend(self.added.clone());
     }
 }
 
-/// What of all that was not synced is there after the cut.
+/// Assumption about which unsynced changes are on the disk after the power cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unsynced {
-    /// No name, no byte.
+    /// No names and no bytes.
     Nothing,
-    /// All names; files hold what they held when they were last synced.
+    /// All names. Files have their bytes of the last sync.
     Names,
-    /// All names, and files have their length; bytes that were not synced are zero.
+    /// All names and file lengths. Unsynced bytes are zero.
     NamesAndLengths,
-    /// Everything, as when only the process was killed.
+    /// Everything, as if only the process was killed.
     Everything,
-    /// Each change of a name or not, by the bits of this number; bytes as synced.
+    /// The changes of names that are selected by the bits of this number. Files have their bytes of the
+    /// last sync.
     SomeNames(u64),
 }
 
-/// The disk as the program sees it, and what of it is safe.
+/// The disk as the program sees it, and the part of it that is safe.
 #[derive(Clone, Debug, Default)]
 pub struct Disk {
     files: Vec<File>,
@@ -120,7 +123,7 @@ pub struct Disk {
     open: BTreeMap<i32, Opened>,
 }
 
-/// What a descriptor stands for.
+/// File or folder that a descriptor refers to.
 #[derive(Clone, Debug)]
 enum Opened {
     Folder(PathBuf),
@@ -128,14 +131,14 @@ enum Opened {
 }
 
 impl Disk {
-    /// One on which all this is safe.
-    pub fn holding(folder: &Path, content: &BTreeMap<PathBuf, Option<Vec<u8>>>) -> Self {
+    /// Returns a disk with this content, all of it synced.
+    pub fn with_content(folder: &Path, content: &BTreeMap<PathBuf, Option<Vec<u8>>>) -> Self {
         let mut disk = Self::default();
         for (name, bytes) in content {
             let node = match bytes {
                 None => Node::Folder,
                 Some(bytes) => {
-                    disk.files.push(File { now: bytes.clone(), synced: bytes.clone(), suspect: false });
+                    disk.files.push(File { now: bytes.clone(), synced: bytes.clone(), sync_failed: false });
                     Node::File(disk.files.len() - 1)
                 }
             };
@@ -145,16 +148,16 @@ impl Disk {
         disk
     }
 
-    /// Does what the call did. Panics where a sync is trusted that cannot be.
+    /// Applies the effect of a call. Panics if a file is synced again after a failed sync.
     pub fn apply(&mut self, call: &Call) {
         let failed = call.result < 0;
         match (call.kind.as_str(), failed) {
             ("open", false) => self.open(call),
-            ("mkdir", false) => self.change(None, Some((call.path.clone(), Node::Folder))),
-            ("unlink", false) => self.change(Some(call.path.clone()), None),
+            ("mkdir", false) => self.change_names(None, Some((call.path.clone(), Node::Folder))),
+            ("unlink", false) => self.change_names(Some(call.path.clone()), None),
             ("rename", false) => {
-                let node = *self.names.get(&call.path).expect("a name to change");
-                self.change(Some(call.path.clone()), Some((call.new_path.clone(), node)));
+                let node = *self.names.get(&call.path).expect("an existing name");
+                self.change_names(Some(call.path.clone()), Some((call.new_path.clone(), node)));
             }
             ("write", false) => {
                 let (start, end) = (call.offset as usize, call.offset as usize + call.bytes.len());
@@ -174,11 +177,11 @@ impl Disk {
                     synced.iter().for_each(|change| change.apply(&mut self.safe_names));
                 }
                 (Opened::Folder(_), true) => {}
-                (Opened::File(_), true) => self.file(call).suspect = true,
+                (Opened::File(_), true) => self.file(call).sync_failed = true,
                 (Opened::File(_), false) => {
                     let number = call.number;
                     let file = self.file(call);
-                    assert!(!file.suspect, "call {number} syncs a file again whose sync has failed");
+                    assert!(!file.sync_failed, "call {number} syncs a file again after a failed sync");
                     file.synced = file.now.clone();
                 }
             },
@@ -189,12 +192,12 @@ impl Disk {
     fn open(&mut self, call: &Call) {
         let node = match self.names.get(&call.path) {
             Some(node) => *node,
-            // The folder that holds the run's was there before; all else was made by a call.
+            // The parent folder of the run existed before. Everything else was created by a call.
             None if call.offset == 0 => Node::Folder,
             None => {
                 self.files.push(File::default());
                 let node = Node::File(self.files.len() - 1);
-                self.change(None, Some((call.path.clone(), node)));
+                self.change_names(None, Some((call.path.clone(), node)));
                 node
             }
         };
@@ -202,7 +205,7 @@ impl Disk {
             Node::Folder => Opened::Folder(call.path.clone()),
             Node::File(index) => {
                 if call.offset == 2 {
-                    (self.files[index].now, self.files[index].suspect) = (Vec::new(), false);
+                    (self.files[index].now, self.files[index].sync_failed) = (Vec::new(), false);
                 }
                 Opened::File(index)
             }
@@ -210,8 +213,8 @@ impl Disk {
         self.open.insert(call.fd, opened);
     }
 
-    fn change(&mut self, taken: Option<PathBuf>, given: Option<(PathBuf, Node)>) {
-        let change = Change { taken, given };
+    fn change_names(&mut self, removed: Option<PathBuf>, added: Option<(PathBuf, Node)>) {
+        let change = Change { removed, added };
         change.apply(&mut self.names);
         self.changes.push(change);
     }
@@ -223,13 +226,13 @@ impl Disk {
         }
     }
 
-    /// How many changes of names are not safe.
-    pub fn unsafe_changes(&self) -> usize {
+    /// Returns the number of unsynced changes of names.
+    pub fn unsynced_change_count(&self) -> usize {
         self.changes.len()
     }
 
-    /// What lies in `folder` after the power was cut now.
-    pub fn after_cut(&self, folder: &Path, unsynced: Unsynced) -> BTreeMap<PathBuf, Option<Vec<u8>>> {
+    /// Returns the content of `folder` after a power cut at this moment.
+    pub fn content_after_cut(&self, folder: &Path, unsynced: Unsynced) -> BTreeMap<PathBuf, Option<Vec<u8>>> {
         let mut names = self.safe_names.clone();
         for (k, change) in self.changes.iter().enumerate() {
             let happened = match unsynced {

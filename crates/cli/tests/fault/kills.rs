@@ -1,4 +1,4 @@
-//! SIGKILL at random instants: half at a random time of the run, half inside a storage call.
+//! Tests of SIGKILL. Half of the kills happen at a random time of the run, half inside a storage call.
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitStatus, Output};
@@ -9,12 +9,12 @@ use rayon::prelude::*;
 
 use crate::common::text;
 use crate::scenario::{
-    Fault, FaultScenario, Random, Trial, difference, ended, started, step_taken_up, wait_for,
+    Fault, FaultScenario, Random, Trial, first_difference, resumed_step, run_to_end, start_run, wait_for,
 };
 
 /// Steps between two checkpoints.
 const INTERVAL: u64 = 3;
-/// The kinds of calls, each as often as kills are to fall into it.
+/// Kinds of calls inside which runs are killed. Half of these kills are inside a write.
 const KINDS: [&str; 12] = [
     "write", "write", "write", "write", "write", "write", "sync", "rename", "open", "unlink", "mkdir",
     "truncate",
@@ -37,7 +37,7 @@ fn scenarios() -> Vec<FaultScenario> {
     ]
 }
 
-/// What became of a killed run.
+/// Result of a killed and resumed run.
 #[derive(Debug, Default)]
 struct Outcome {
     kills: usize,
@@ -45,109 +45,111 @@ struct Outcome {
     is_resumed: bool,
     lost_too_much: bool,
     differs: bool,
-    /// What was not as it should be.
-    wrong: Vec<String>,
+    /// Descriptions of all deviations.
+    errors: Vec<String>,
 }
 
-/// Kills a run once, what goes on with it with probability 0.3, and so on; then lets it finish.
+/// Kills a run, then resumes it. Each resumed run is killed with probability 0.3 and resumed again.
 fn kill_and_resume(scenario: &FaultScenario, duration: Duration, seed: u64) -> Outcome {
     let mut random = Random(seed);
     let mut outcome = Outcome::default();
     let name = format!("trial-{seed}");
     let trial = scenario.trial(&name);
     while outcome.kills == 0 {
-        // A timed kill may come too late; then the run is of no use.
+        // A timed kill may come after the end of the run. Then the run is repeated.
         let _ = std::fs::remove_dir_all(trial.out());
         kill_once(&trial, &[], duration, &mut random, &mut outcome);
     }
     loop {
-        let known = last_row(&trial);
-        let said = if random.percent(30) {
+        let last_step = last_row(&trial);
+        let resumed = if random.chance(30) {
             kill_once(&trial, &["--resume"], duration, &mut random, &mut outcome)
         } else {
             let run = trial.run(&["--resume"], Fault::default());
-            Ended { status: run.status, stderr: text(&run.stderr) }
+            EndedRun { status: run.status, stderr: text(&run.stderr) }
         };
-        let from = step_taken_up(&said.stderr);
-        // One that was killed before it said anything went on from nowhere.
-        let has_begun = said.status.signal().is_none() || said.stderr.contains("going on after step");
-        if has_begun && from + INTERVAL < known {
+        let from = resumed_step(&resumed.stderr);
+        // A run that was killed before it printed its first line has no known step.
+        let has_started = resumed.status.signal().is_none() || resumed.stderr.contains("resuming after step");
+        if has_started && from + INTERVAL < last_step {
             outcome.lost_too_much = true;
-            outcome.wrong.push(format!("went on after step {from}, row {known} was written"));
+            outcome
+                .errors
+                .push(format!("resumed after step {from}, but the row of step {last_step} was written"));
         }
-        if said.stderr.contains("damaged") {
-            outcome.wrong.push(said.stderr.clone());
+        if resumed.stderr.contains("damaged") {
+            outcome.errors.push(resumed.stderr.clone());
         }
-        if said.status.signal().is_some() {
+        if resumed.status.signal().is_some() {
             continue;
         }
-        outcome.is_resumed = said.status.success();
+        outcome.is_resumed = resumed.status.success();
         if !outcome.is_resumed {
-            outcome.wrong.push(format!("{}: {}", said.status, said.stderr));
+            outcome.errors.push(format!("{}: {}", resumed.status, resumed.stderr));
         }
-        if let Some(difference) = difference(&trial.content(), &scenario.expected) {
+        if let Some(difference) = first_difference(&trial.content(), &scenario.expected) {
             outcome.differs = true;
-            outcome.wrong.push(difference);
+            outcome.errors.push(difference);
         }
         return outcome;
     }
 }
 
-struct Ended {
+struct EndedRun {
     status: ExitStatus,
     stderr: String,
 }
 
-/// Starts a run and kills it, if it is not over before.
+/// Starts a run and kills it, unless it ends before.
 fn kill_once(
     trial: &Trial<'_>,
     more: &[&str],
     duration: Duration,
     random: &mut Random,
     outcome: &mut Outcome,
-) -> Ended {
+) -> EndedRun {
     let kind = KINDS[random.below(KINDS.len())];
-    let is_timed = random.percent(50);
+    let is_timed = random.chance(50);
     let run = if is_timed {
         let mut plain = Command::new(env!("CARGO_BIN_EXE_orrery"));
         let pause = duration.mul_f64(random.below(1000) as f64 / 1000.0);
         kill_after(plain.args(trial.arguments(more)), pause)
     } else {
-        let at = 1 + random.below(trial.scenario().count(Some(kind)));
-        trial.run(more, Fault { what: "KILL", at, times: 1, kind: Some(kind) })
+        let at = 1 + random.below(trial.scenario().call_count(Some(kind)));
+        trial.run(more, Fault { action: "KILL", at, times: 1, kind: Some(kind) })
     };
     if run.status.signal().is_some() {
         outcome.kills += 1;
         outcome.inside_a_write += usize::from(!is_timed && kind == "write");
     }
-    Ended { status: run.status, stderr: text(&run.stderr) }
+    EndedRun { status: run.status, stderr: text(&run.stderr) }
 }
 
 fn kill_after(command: &mut Command, pause: Duration) -> Output {
-    let mut child = started(command);
+    let mut child = start_run(command);
     std::thread::sleep(pause);
-    // One that has ended already is not there to be killed.
+    // Fails if the run has already ended.
     let _ = child.kill();
     wait_for(child)
 }
 
-/// The last step in `conserved.csv` whose row is whole.
+/// Returns the step of the last complete row in `conserved.csv`.
 fn last_row(trial: &Trial<'_>) -> u64 {
     let table = std::fs::read_to_string(trial.out().join("conserved.csv")).unwrap_or_default();
     let whole = table.rsplit_once('\n').map_or("", |(whole, _)| whole);
     whole.lines().last().and_then(|row| row.split(',').next()?.parse().ok()).unwrap_or(0)
 }
 
-/// Kills `count` runs and says what became of them.
-fn kill(count: u64, first_seed: u64) {
+/// Kills `count` runs and prints the results.
+fn kill_runs(count: u64, first_seed: u64) {
     let scenarios: Vec<(FaultScenario, Duration)> = scenarios()
         .into_iter()
         .map(|scenario| {
-            let began = Instant::now();
+            let start = Instant::now();
             let trial = scenario.trial("timed");
-            let plain = ended(Command::new(env!("CARGO_BIN_EXE_orrery")).args(trial.arguments(&[])));
+            let plain = run_to_end(Command::new(env!("CARGO_BIN_EXE_orrery")).args(trial.arguments(&[])));
             assert!(plain.status.success());
-            let duration = began.elapsed();
+            let duration = start.elapsed();
             drop(trial);
             (scenario, duration)
         })
@@ -165,36 +167,36 @@ fn kill(count: u64, first_seed: u64) {
             (seed, outcome)
         })
         .collect();
-    let number = |what: fn(&Outcome) -> bool| outcomes.iter().filter(|(_, outcome)| what(outcome)).count();
+    let count_if = |is: fn(&Outcome) -> bool| outcomes.iter().filter(|(_, outcome)| is(outcome)).count();
     println!(
         "{} of {count} killed runs resumed, {} losses above an interval, {} folders differing; \
          {} kills in all, {} inside a write",
-        number(|o| o.is_resumed),
-        number(|o| o.lost_too_much),
-        number(|o| o.differs),
+        count_if(|o| o.is_resumed),
+        count_if(|o| o.lost_too_much),
+        count_if(|o| o.differs),
         outcomes.iter().map(|(_, o)| o.kills).sum::<usize>(),
         outcomes.iter().map(|(_, o)| o.inside_a_write).sum::<usize>(),
     );
-    let wrong: Vec<String> = outcomes
+    let errors: Vec<String> = outcomes
         .iter()
-        .filter(|(_, outcome)| !outcome.wrong.is_empty())
-        .map(|(seed, outcome)| format!("seed {seed}: {}", outcome.wrong.join("; ")))
+        .filter(|(_, outcome)| !outcome.errors.is_empty())
+        .map(|(seed, outcome)| format!("seed {seed}: {}", outcome.errors.join("; ")))
         .collect();
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(errors.is_empty(), "{}", errors.join("\n"));
 }
 
-fn from_environment(name: &str, otherwise: u64) -> u64 {
+fn from_environment(name: &str, default: u64) -> u64 {
     std::env::var(name)
-        .map_or(otherwise, |text| text.parse().unwrap_or_else(|_| panic!("{name} is no number")))
+        .map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{name} is not an integer")))
 }
 
 #[test]
-fn fifty_killed_runs_lose_nothing() {
-    kill(50, from_environment("ORRERY_KILL_SEED", 1));
+fn fifty_killed_runs_resume_without_loss() {
+    kill_runs(50, from_environment("ORRERY_KILL_SEED", 1));
 }
 
 #[test]
-#[ignore = "minutes; ORRERY_KILLS says how many, ORRERY_KILL_SEED which"]
-fn a_thousand_killed_runs_lose_nothing() {
-    kill(from_environment("ORRERY_KILLS", 1000), from_environment("ORRERY_KILL_SEED", 1000));
+#[ignore = "takes minutes; ORRERY_KILLS sets the number, ORRERY_KILL_SEED the first seed"]
+fn a_thousand_killed_runs_resume_without_loss() {
+    kill_runs(from_environment("ORRERY_KILLS", 1000), from_environment("ORRERY_KILL_SEED", 1000));
 }

@@ -1,10 +1,11 @@
-//! Faults: killed processes, failing storage, lost power, two runs in one folder, signals.
+//! Fault tests: killed processes, failing storage, power cuts, two runs in one folder, signals.
 //!
-//! One property runs through all of them: whatever stopped a run, `orrery run CASE --out DIR --resume` goes on
-//! with it, and the folder ends up with the bytes that a run which nothing disturbed leaves there.
+//! All of them test the same property. Whatever stopped a run, `orrery run CASE --out DIR --resume`
+//! resumes it, and the folder then has the same bytes as that of an undisturbed run.
 //!
-//! The tests marked `ignored` are the full versions: every call, a thousand kills. The table of
-//! docs/reliability.md comes from `cargo test --release -p orrery --test fault -- --ignored --nocapture`.
+//! The ignored tests are the full versions, such as all failures at every call or a thousand kills.
+//! `cargo test --release -p orrery --test fault -- --ignored --nocapture` prints the figures for the
+//! table of docs/reliability.md.
 #![cfg(target_os = "linux")]
 
 #[path = "../common/mod.rs"]

@@ -1,4 +1,4 @@
-//! A case, what an undisturbed run of it leaves, and runs of it that the shim disturbs.
+//! A case, the files of its undisturbed run, and runs of it that the shim disturbs.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -6,44 +6,44 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::common::{Room, text};
+use crate::common::{TestDir, text};
 use crate::disk::Call;
 
-/// Every file of a folder by its path in it; a folder has no bytes.
+/// Files of a folder by their relative paths. Subfolders have no bytes.
 pub type Content = BTreeMap<String, Option<Vec<u8>>>;
 
-/// What the shim is to do; nothing by default.
+/// Fault that the shim causes. The default is none.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Fault {
-    /// `ENOSPC`, `EDQUOT`, `EIO`, `SHORT` or `KILL`.
-    pub what: &'static str,
-    /// The number of the first call that it happens to, from 1.
+    /// Kind of fault: `ENOSPC`, `EDQUOT`, `EIO`, `SHORT` or `KILL`.
+    pub action: &'static str,
+    /// Number of the first disturbed call, from 1.
     pub at: usize,
-    /// How many calls in a row; 0 is all that follow.
+    /// Number of consecutive disturbed calls. 0 means all following calls.
     pub times: usize,
-    /// Counts only calls of this kind.
+    /// Kind of calls to count and disturb. `None` means all kinds.
     pub kind: Option<&'static str>,
 }
 
 /// A case and its undisturbed run.
 pub struct FaultScenario {
-    room: Room,
-    /// `CASE --set ...`
+    dir: TestDir,
+    /// Arguments `CASE --set ...`.
     case: Vec<String>,
-    /// What the undisturbed run leaves, the lock apart.
+    /// Files of the undisturbed run, without the lock.
     pub expected: Content,
-    /// The storage calls of that run.
+    /// Storage calls of the undisturbed run.
     pub calls: Vec<Call>,
 }
 
-/// A run of the scenario's case on a disk of its own.
+/// A run of the scenario's case in a separate folder.
 pub struct Trial<'a> {
     scenario: &'a FaultScenario,
     disk: PathBuf,
 }
 
 impl FaultScenario {
-    /// Some thirty bodies for six steps, with every kind of output.
+    /// Returns a case of 30 bodies and six steps, with all kinds of output.
     pub fn small(more: &[&str]) -> Self {
         let sets = [
             "bodies.n=30",
@@ -59,46 +59,53 @@ impl FaultScenario {
     }
 
     pub fn new(case: &str, sets: &[&str]) -> Self {
-        let mut scenario = Self::unwatched(case, sets);
-        (scenario.expected, scenario.calls) = scenario.watch();
+        let mut scenario = Self::without_reference(case, sets);
+        (scenario.expected, scenario.calls) = scenario.record_reference();
         scenario
     }
 
-    /// One whose undisturbed run takes too long to be looked at.
-    pub fn unwatched(case: &str, sets: &[&str]) -> Self {
-        let room = Room::new();
-        build_shim(&room.path("shim.so"));
+    /// Returns a scenario whose undisturbed run is not executed, because it takes too long.
+    pub fn without_reference(case: &str, sets: &[&str]) -> Self {
+        let dir = TestDir::new();
+        build_shim(&dir.path("shim.so"));
         let mut arguments = vec![case.to_owned()];
         sets.iter().for_each(|set| arguments.extend(["--set".to_owned(), (*set).to_owned()]));
-        Self { room, case: arguments, expected: Content::new(), calls: Vec::new() }
+        Self { dir, case: arguments, expected: Content::new(), calls: Vec::new() }
     }
 
-    /// What the program leaves by itself, and the calls by which it does so.
-    fn watch(&self) -> (Content, Vec<Call>) {
-        let (plain, watched) = (self.trial("undisturbed"), self.trial("watched"));
-        let run = ended(Command::new(env!("CARGO_BIN_EXE_orrery")).args(plain.arguments(&["--quiet"])));
+    /// Runs the case without faults. Returns its files and its storage calls.
+    fn record_reference(&self) -> (Content, Vec<Call>) {
+        let (plain, recorded) = (self.trial("undisturbed"), self.trial("recorded"));
+        let run = run_to_end(Command::new(env!("CARGO_BIN_EXE_orrery")).args(plain.arguments(&["--quiet"])));
         assert_eq!(text(&run.stderr), "");
         let expected = plain.content();
 
-        let (run, calls) = watched.run_watched(&["--quiet"], Fault::default());
+        let (run, calls) = recorded.run_recorded(&["--quiet"], Fault::default());
         assert_eq!(text(&run.stderr), "");
-        assert_eq!(difference(&watched.content(), &expected), None, "the shim disturbs by itself");
+        assert_eq!(
+            first_difference(&recorded.content(), &expected),
+            None,
+            "the shim changes the files without a fault"
+        );
         let bytes: usize = calls.iter().map(|call| call.bytes.len()).sum();
         let least = expected.values().flatten().map(Vec::len).sum();
-        // A file written by a call that the shim does not know would be missing here.
-        assert!(bytes >= least, "{bytes} bytes passed the shim, expected the {least} of the folder at least");
+        // A call that the shim does not intercept would be missing here.
+        assert!(
+            bytes >= least,
+            "the shim saw {bytes} bytes, expected at least the {least} bytes of the folder"
+        );
         (expected, calls)
     }
 
-    /// A run of its own, on a new disk.
+    /// Creates a new folder for a run.
     pub fn trial(&self, name: &str) -> Trial<'_> {
-        let disk = self.room.path(name);
+        let disk = self.dir.path(name);
         fs::create_dir(&disk).expect("a new folder");
         Trial { scenario: self, disk }
     }
 
-    /// How many storage calls an undisturbed run makes, of one kind or of all.
-    pub fn count(&self, kind: Option<&str>) -> usize {
+    /// Returns the number of storage calls of the undisturbed run, of one kind or of all.
+    pub fn call_count(&self, kind: Option<&str>) -> usize {
         self.calls.iter().filter(|call| call.number > 0 && kind.is_none_or(|kind| kind == call.kind)).count()
     }
 }
@@ -116,7 +123,8 @@ impl Trial<'_> {
         self.disk.join("out")
     }
 
-    /// `run CASE --out DISK/out --threads 1` and more; one thread, since many runs share the machine.
+    /// Returns the arguments `run CASE --out DISK/out --threads 1` and more. Each run uses one thread,
+    /// because many run in parallel.
     pub fn arguments(&self, more: &[&str]) -> Vec<String> {
         let out = self.out().display().to_string();
         let mut arguments = vec!["run".to_owned()];
@@ -127,13 +135,13 @@ impl Trial<'_> {
         arguments
     }
 
-    /// The run, with the shim.
+    /// Returns the command of a run with the shim.
     pub fn command(&self, more: &[&str], fault: Fault) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_orrery"));
         command.args(self.arguments(more));
-        command.env("LD_PRELOAD", self.scenario.room.path("shim.so")).env("FAULT_ROOT", &self.disk);
+        command.env("LD_PRELOAD", self.scenario.dir.path("shim.so")).env("FAULT_ROOT", &self.disk);
         if fault.at > 0 {
-            command.env("FAULT_DO", fault.what).env("FAULT_AT", fault.at.to_string());
+            command.env("FAULT_DO", fault.action).env("FAULT_AT", fault.at.to_string());
             command.env("FAULT_TIMES", fault.times.to_string());
         }
         if let Some(kind) = fault.kind {
@@ -143,37 +151,38 @@ impl Trial<'_> {
     }
 
     pub fn run(&self, more: &[&str], fault: Fault) -> Output {
-        ended(&mut self.command(more, fault))
+        run_to_end(&mut self.command(more, fault))
     }
 
-    /// The same, and the calls that it made.
-    pub fn run_watched(&self, more: &[&str], fault: Fault) -> (Output, Vec<Call>) {
+    /// Runs the case with the shim. Returns its output and its storage calls.
+    pub fn run_recorded(&self, more: &[&str], fault: Fault) -> (Output, Vec<Call>) {
         let log = self.disk.join("calls");
-        let run = ended(self.command(more, fault).env("FAULT_LOG", &log));
-        (run, Call::read(&log))
+        let run = run_to_end(self.command(more, fault).env("FAULT_LOG", &log));
+        (run, Call::read_log(&log))
     }
 
-    /// Goes on undisturbed, which must lead to the undisturbed run's folder; the step that it went on from.
-    pub fn complete(&self) -> Result<u64, String> {
+    /// Resumes the run without faults and checks that the files are those of the undisturbed run. Returns
+    /// the step of the checkpoint.
+    pub fn resume_and_compare(&self) -> Result<u64, String> {
         let run = self.run(&["--resume"], Fault::default());
-        let said = text(&run.stderr);
+        let stderr = text(&run.stderr);
         if !run.status.success() {
-            return Err(format!("not resumed, {}: {said}", run.status));
+            return Err(format!("not resumed, {}: {stderr}", run.status));
         }
-        if said.contains("damaged") {
-            return Err(format!("a checkpoint was damaged: {said}"));
+        if stderr.contains("damaged") {
+            return Err(format!("a checkpoint was damaged: {stderr}"));
         }
-        match difference(&self.content(), &self.scenario.expected) {
-            None => Ok(step_taken_up(&said)),
+        match first_difference(&self.content(), &self.scenario.expected) {
+            None => Ok(resumed_step(&stderr)),
             Some(difference) => Err(format!("resumed, but {difference}")),
         }
     }
 
-    /// What lies in the run's folder.
+    /// Returns the files in the output folder of the run, without the lock.
     pub fn content(&self) -> Content {
         let mut found = Content::new();
         if self.out().exists() {
-            gather(&self.out(), "", &mut found);
+            collect_files(&self.out(), "", &mut found);
         }
         found.remove(".lock");
         found
@@ -182,44 +191,44 @@ impl Trial<'_> {
 
 impl Drop for Trial<'_> {
     fn drop(&mut self) {
-        // Thousands of them would fill the disk before the scenario ends.
+        // Thousands of folders would fill the disk before the end of the scenario.
         let _ = fs::remove_dir_all(&self.disk);
     }
 }
 
 /// Starts a command and waits for its end.
-pub fn ended(command: &mut Command) -> Output {
-    wait_for(started(command))
+pub fn run_to_end(command: &mut Command) -> Output {
+    wait_for(start_run(command))
 }
 
-/// What it says on standard error is kept.
-pub fn started(command: &mut Command) -> Child {
+/// Starts a command and captures its standard error.
+pub fn start_run(command: &mut Command) -> Child {
     let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
     child.expect("orrery starts")
 }
 
-/// Waits for the end; a run that does not come to it in two minutes hangs.
+/// Waits for the end of a run. Panics after two minutes.
 pub fn wait_for(mut child: Child) -> Output {
-    let began = Instant::now();
+    let start = Instant::now();
     while child.try_wait().expect("a child").is_none() {
-        if began.elapsed() > Duration::from_secs(120) {
+        if start.elapsed() > Duration::from_secs(120) {
             child.kill().expect("it runs");
-            let said = child.wait_with_output().expect("it was killed").stderr;
-            panic!("orrery hangs; it said: {}", text(&said));
+            let stderr = child.wait_with_output().expect("it was killed").stderr;
+            panic!("orrery did not end within 2 minutes; standard error: {}", text(&stderr));
         }
         std::thread::sleep(Duration::from_millis(1));
     }
-    child.wait_with_output().expect("it has ended")
+    child.wait_with_output().expect("it has run_to_end")
 }
 
-/// The step in "going on after step N", or 0 where the run was begun anew.
-pub fn step_taken_up(said: &str) -> u64 {
-    let words = said.split_once(" after step ").map_or("0", |(_, rest)| rest);
-    words.split(',').next().and_then(|step| step.parse().ok()).unwrap_or(0)
+/// Returns N of "resuming after step N", or 0 if the run started from the beginning.
+pub fn resumed_step(stderr: &str) -> u64 {
+    let after = stderr.split_once(" after step ").map_or("0", |(_, rest)| rest);
+    after.split(',').next().and_then(|step| step.parse().ok()).unwrap_or(0)
 }
 
-/// The first file that is not the same in both.
-pub fn difference(found: &Content, expected: &Content) -> Option<String> {
+/// Describes the first file that differs, if any.
+pub fn first_difference(found: &Content, expected: &Content) -> Option<String> {
     let missing =
         expected.keys().find(|name| !found.contains_key(*name)).map(|name| format!("{name} is missing"));
     let other = || found.iter().find(|(name, bytes)| expected.get(*name) != Some(bytes));
@@ -234,11 +243,11 @@ pub fn difference(found: &Content, expected: &Content) -> Option<String> {
     })
 }
 
-fn gather(folder: &Path, prefix: &str, found: &mut Content) {
+fn collect_files(folder: &Path, prefix: &str, found: &mut Content) {
     for entry in fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry")) {
         let name = format!("{prefix}{}", entry.file_name().to_string_lossy());
         if entry.path().is_dir() {
-            gather(&entry.path(), &format!("{name}/"), found);
+            collect_files(&entry.path(), &format!("{name}/"), found);
             found.insert(name, None);
         } else {
             found.insert(name, Some(fs::read(entry.path()).expect("a file")));
@@ -253,16 +262,15 @@ fn build_shim(shim: &Path) {
         .arg(shim)
         .arg(source)
         .output();
-    let cc = cc
-        .unwrap_or_else(|e| panic!("cc, which compiles the shim that these tests need, did not start: {e}"));
+    let cc = cc.unwrap_or_else(|e| panic!("cannot start cc, which compiles the shim for these tests: {e}"));
     assert!(cc.status.success(), "the shim does not compile: {}", text(&cc.stderr));
 }
 
-/// Numbers that look random and are the same every time (splitmix64).
+/// Pseudo-random numbers by splitmix64, the same in every test run.
 pub struct Random(pub u64);
 
 impl Random {
-    /// Below `end`.
+    /// Returns a number below `end`.
     pub fn below(&mut self, end: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -271,8 +279,8 @@ impl Random {
         ((z ^ (z >> 31)) % end as u64) as usize
     }
 
-    /// True in so many of a hundred cases.
-    pub fn percent(&mut self, share: usize) -> bool {
-        self.below(100) < share
+    /// Returns true with a probability of `percent` / 100.
+    pub fn chance(&mut self, percent: usize) -> bool {
+        self.below(100) < percent
     }
 }

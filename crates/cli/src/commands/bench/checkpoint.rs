@@ -1,8 +1,8 @@
-//! `bench checkpoint`: what a checkpoint costs, against writing its bytes once.
+//! `bench checkpoint`: time to write a checkpoint, compared with a plain write of the same bytes.
 //!
-//! Both are brought to the disk and renamed into place, one after the other in turn, so that a disk that
-//! slows down slows both. The bytes of the plain file are ready in memory; the checkpoint's are gathered from
-//! the columns and hashed on the way.
+//! Both files are synced and renamed. The two writes alternate, so that a disk that slows down slows
+//! both. The bytes of the plain file are already in memory. Those of the checkpoint are gathered from
+//! the columns and hashed during the write.
 
 use std::path::Path;
 use std::time::Instant;
@@ -14,26 +14,33 @@ use orrery_particles::bodies::Bodies;
 use orrery_particles::settings::{Acceptance, GravitySettings, Precision, SolverChoice};
 use serde_json::{Value, json};
 
-use super::{cpu_name, repeats, sizes};
+use super::{cpu_name, repeat_count, selected_sizes};
 use crate::args::BenchArgs;
 use crate::failure::Failure;
-use crate::say::say;
+use crate::print::print_line;
 
-/// What the checkpoints of a run are written every so many seconds by default.
-const INTERVAL: f64 = 600.0;
+/// Default time between two checkpoints of a run, in seconds.
+const INTERVAL_SECS: f64 = 600.0;
 
-/// Measures in the present folder, and leaves nothing there.
-pub fn bench(arguments: &BenchArgs) -> Result<Value, Failure> {
-    say!("{}; both synced and renamed, in the present directory", cpu_name());
-    say!("median of {} (fastest to slowest)", repeats(arguments));
-    say!("");
-    say!("{:>9} {:>10} {:>26} {:>26} {:>6}", "bodies", "bytes", "plain write, s", "checkpoint, s", "ratio");
+/// Measures in the current directory and removes the files afterwards.
+pub fn bench_checkpoint(arguments: &BenchArgs) -> Result<Value, Failure> {
+    print_line!("{}; files in the current directory, synced and renamed", cpu_name());
+    print_line!("median of {} (fastest to slowest)", repeat_count(arguments));
+    print_line!("");
+    print_line!(
+        "{:>9} {:>10} {:>26} {:>26} {:>6}",
+        "bodies",
+        "bytes",
+        "plain write, s",
+        "checkpoint, s",
+        "ratio"
+    );
     let results: Result<Vec<Value>, Failure> =
-        sizes(arguments, &[1_000_000]).into_iter().map(|n| measure(arguments, n)).collect();
+        selected_sizes(arguments, &[1_000_000]).into_iter().map(|n| measure_size(arguments, n)).collect();
     Ok(json!(results?))
 }
 
-fn measure(arguments: &BenchArgs, n: usize) -> Result<Value, Failure> {
+fn measure_size(arguments: &BenchArgs, n: usize) -> Result<Value, Failure> {
     let particles = Plummer { n, seed: 1, ..Plummer::default() }.generate(1.0);
     let particles = particles.map_err(|e| Failure::Usage(format!("-n {n}: {e}")))?;
     let settings = GravitySettings {
@@ -48,36 +55,43 @@ fn measure(arguments: &BenchArgs, n: usize) -> Result<Value, Failure> {
     let columns = checkpoint::columns(&bodies, &species)?;
     let (path, plain) = (Path::new("bench-checkpoint.tmp"), Path::new("bench-plain.tmp"));
     let failed = |e| Failure::Output(e);
-    let removed = || [path, plain].into_iter().for_each(|path| drop(std::fs::remove_file(path)));
-    let attempt = || {
+    let remove_files = || [path, plain].into_iter().for_each(|path| drop(std::fs::remove_file(path)));
+    let time_writes = || {
         write_checkpoint(path, "{}", &columns).map_err(failed)?;
         let bytes = std::fs::read(path).map_err(|e| failed(orrery_io::IoError::from_system(path, e)))?;
-        let (mut plainly, mut checkpoints) = (Vec::new(), Vec::new());
-        for _ in 0..repeats(arguments) {
-            let began = Instant::now();
+        let (mut plain_secs, mut checkpoint_secs) = (Vec::new(), Vec::new());
+        for _ in 0..repeat_count(arguments) {
+            let start = Instant::now();
             write_file_atomically(plain, &bytes).map_err(failed)?;
-            plainly.push(began.elapsed().as_secs_f64());
-            let began = Instant::now();
+            plain_secs.push(start.elapsed().as_secs_f64());
+            let start = Instant::now();
             write_checkpoint(path, "{}", &columns).map_err(failed)?;
-            checkpoints.push(began.elapsed().as_secs_f64());
+            checkpoint_secs.push(start.elapsed().as_secs_f64());
         }
-        Ok((bytes.len(), plainly, checkpoints))
+        Ok((bytes.len(), plain_secs, checkpoint_secs))
     };
-    let outcome: Result<_, Failure> = attempt();
-    removed();
-    let (bytes, mut plainly, mut checkpoints) = outcome?;
-    plainly.sort_by(f64::total_cmp);
-    checkpoints.sort_by(f64::total_cmp);
+    let outcome: Result<_, Failure> = time_writes();
+    remove_files();
+    let (bytes, mut plain_secs, mut checkpoint_secs) = outcome?;
+    plain_secs.sort_by(f64::total_cmp);
+    checkpoint_secs.sort_by(f64::total_cmp);
     let median = |seconds: &[f64]| seconds[seconds.len() / 2];
-    let show = |seconds: &[f64]| {
+    let format_range = |seconds: &[f64]| {
         format!("{:.4} ({:.4} to {:.4})", median(seconds), seconds[0], seconds[seconds.len() - 1])
     };
-    let ratio = median(&checkpoints) / median(&plainly);
-    say!("{n:>9} {bytes:>10} {:>26} {:>26} {ratio:>6.2}", show(&plainly), show(&checkpoints));
-    say!("one every 10 min takes {:.3}% of a run", 100.0 * median(&checkpoints) / INTERVAL);
+    let ratio = median(&checkpoint_secs) / median(&plain_secs);
+    print_line!(
+        "{n:>9} {bytes:>10} {:>26} {:>26} {ratio:>6.2}",
+        format_range(&plain_secs),
+        format_range(&checkpoint_secs)
+    );
+    print_line!(
+        "one checkpoint every 10 min takes {:.3}% of the run time",
+        100.0 * median(&checkpoint_secs) / INTERVAL_SECS
+    );
     Ok(json!({
-        "case": "checkpoint", "n": n, "bytes": bytes, "repeats": repeats(arguments),
-        "plain_seconds": median(&plainly), "plain_fastest": plainly[0],
-        "seconds": median(&checkpoints), "fastest": checkpoints[0], "ratio": ratio,
+        "case": "checkpoint", "n": n, "bytes": bytes, "repeats": repeat_count(arguments),
+        "plain_seconds": median(&plain_secs), "plain_fastest": plain_secs[0],
+        "seconds": median(&checkpoint_secs), "fastest": checkpoint_secs[0], "ratio": ratio,
     }))
 }

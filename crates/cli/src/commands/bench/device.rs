@@ -1,4 +1,4 @@
-//! All pairs on a device: what is printed of them, and the time that building the kernels takes.
+//! Benchmarks of the sum over all pairs on a device, and of the kernel builds.
 
 use std::process::Command;
 
@@ -14,26 +14,26 @@ use orrery_particles::settings::{Acceptance, GravitySettings, Precision, SolverC
 use orrery_particles::solver::direct::device::DirectDeviceStrategy;
 use serde_json::{Value, json};
 
-use super::{precisions, sizes};
+use super::{selected_precisions, selected_sizes};
 use crate::args::BenchArgs;
 use crate::commands::tune;
 use crate::failure::Failure;
-use crate::say::{say, warn};
+use crate::print::{eprint_line, print_line};
 
-/// Number of bodies that the kernels' build is timed with; it hardly depends on it.
+/// Number of bodies for which the kernel build is timed. The time hardly depends on it.
 const BUILD_N: usize = 16_384;
-/// Number of bodies of the whole step; a sixteenth of it where a processor stands in for a GPU.
+/// Number of bodies for which a whole step is timed. An OpenCL device that is a CPU gets a sixteenth.
 const STEP_N: usize = 16_384;
 
-/// Measures and prints. Gives the device with its roofs, and the results.
-pub fn bench(arguments: &BenchArgs, device: &Device) -> Result<(Value, Value), Failure> {
-    let tuning = tune::found(device, arguments.no_tuned);
+/// Measures and prints. Returns the device with its measured peaks, and the results.
+pub fn bench_direct(arguments: &BenchArgs, device: &Device) -> Result<(Value, Value), Failure> {
+    let tuning = tune::load_tuning(device, arguments.no_tuned);
     let mut bench = lab::DirectBench::new(device)?;
-    say!("{}", device.title());
-    say!("median time (below it fastest, slowest and strategy), {FLOPS_PER_PAIR} flops a pair; shares");
-    say!("of the theoretical and of the measured peak; error of the force, median and 99%");
-    say!("");
-    say!(
+    print_line!("{}", device.title());
+    print_line!("median time, next line: fastest, slowest and strategy; {FLOPS_PER_PAIR} flops per pair");
+    print_line!("share of theoretical and measured peak; relative force error, median and 99%");
+    print_line!("");
+    print_line!(
         "{:>9} {:>6} {:>9} {:>9} {:>8} {:>7} {:>8} {:>7} {:>7}",
         "bodies",
         "",
@@ -46,36 +46,36 @@ pub fn bench(arguments: &BenchArgs, device: &Device) -> Result<(Value, Value), F
         "99%"
     );
     let mut results = Vec::new();
-    for precision in precisions(arguments, &PRECISIONS) {
-        for n in sizes(arguments, &lab::default_sizes(device, precision)) {
+    for precision in selected_precisions(arguments, &PRECISIONS) {
+        for n in selected_sizes(arguments, &lab::default_sizes(device, precision)) {
             let entry = tuning.as_ref().and_then(|tuning| tuning.nearest_entry(n, precision));
             let default = || DirectDeviceStrategy::default_for(device, n, precision);
             let strategy = entry.map_or_else(default, |entry| entry.strategy);
             let measured = bench.measure_strategy(n, &strategy, arguments.repeats.map(|k| k as usize))?;
-            print(&measured, &strategy, entry.is_some());
+            print_measurement(&measured, &strategy, entry.is_some());
             let mut line = measured.to_json();
             line["tuned"] = json!(entry.is_some());
             results.push(line);
         }
     }
     let n = if device.properties().kind == DeviceKind::Gpu { STEP_N } else { STEP_N / 16 };
-    say!("");
-    for precision in precisions(arguments, &PRECISIONS) {
+    print_line!("");
+    for precision in selected_precisions(arguments, &PRECISIONS) {
         let entry = tuning.as_ref().and_then(|tuning| tuning.nearest_entry(n, precision));
         let default = || DirectDeviceStrategy::default_for(device, n, precision);
         let strategy = entry.map_or_else(default, |entry| entry.strategy);
-        results.push(whole_step(&mut bench, n, device, &strategy)?);
+        results.push(bench_step(&mut bench, n, device, &strategy)?);
     }
-    match kernel_builds(device) {
+    match bench_builds(device) {
         Ok(times) => results.push(times),
-        // All else is measured.
-        Err(failure) => warn(format_args!("warning: {failure}")),
+        // The other results are still valid.
+        Err(failure) => eprint_line!("warning: {failure}"),
     }
     Ok((bench.device_json(), json!(results)))
 }
 
-/// Leapfrog, as a run takes it: kick and drift, forces, kick, and the look for numbers that are none.
-fn whole_step(
+/// Times a leapfrog step as a run executes it: kick, drift, forces, kick and the check for NaN.
+fn bench_step(
     bench: &mut lab::DirectBench,
     n: usize,
     device: &Device,
@@ -93,14 +93,14 @@ fn whole_step(
     };
     let setup = DeviceSetup { device: device.clone(), strategy: (*strategy).into() };
     let mut bodies = Bodies::new(particles, &settings, Some(&setup))?;
-    let mut taken = 0;
+    let mut step_count = 0;
     let step = lab::StepTiming::measure::<BodiesError>(device, n, force_seconds, || {
         leapfrog_step(&mut bodies, 1e-4)?;
-        taken += 1;
-        bodies.check_step(Stamp { step: taken, time: 0.0 })
+        step_count += 1;
+        bodies.check_step(Stamp { step: step_count, time: 0.0 })
     })?;
-    say!(
-        "a leapfrog step of {n} bodies, {}: {}, its forces {} ({:+.1}%)",
+    print_line!(
+        "leapfrog step of {n} bodies, {}: {}, forces alone {} ({:+.1}%)",
         precision_name(strategy.precision),
         format_seconds(step.seconds),
         format_seconds(step.force_seconds),
@@ -111,9 +111,9 @@ fn whole_step(
     Ok(line)
 }
 
-fn print(measured: &Measurement, strategy: &DirectDeviceStrategy, tuned: bool) {
+fn print_measurement(measured: &Measurement, strategy: &DirectDeviceStrategy, tuned: bool) {
     let times = &measured.times;
-    say!(
+    print_line!(
         "{:>9} {:>6} {:>9} {:>9.2e} {:>8} {:>7} {:>8} {:>7.1e} {:>7.1e}",
         measured.n,
         precision_name(measured.precision),
@@ -125,7 +125,7 @@ fn print(measured: &Measurement, strategy: &DirectDeviceStrategy, tuned: bool) {
         measured.errors.median,
         measured.errors.p99
     );
-    say!(
+    print_line!(
         "          {} to {} in {}; {}{}",
         format_seconds(times.fastest()),
         format_seconds(times.slowest()),
@@ -135,39 +135,41 @@ fn print(measured: &Measurement, strategy: &DirectDeviceStrategy, tuned: bool) {
     );
 }
 
-/// First build and build from the disk's cache, in a process of its own with a cache of its own.
-fn kernel_builds(device: &Device) -> Result<Value, Failure> {
+/// Times a kernel build by the compiler and one from the cache, in another process with an empty
+/// cache folder.
+fn bench_builds(device: &Device) -> Result<Value, Failure> {
     let folder = std::env::temp_dir().join(format!("orrery-builds-{}", std::process::id()));
-    // Nobody else's: what is found there is run.
+    // Fails if the folder exists: kernels found in someone else's folder would be executed.
     std::fs::create_dir(&folder).map_err(|e| Failure::Machine(format!("{}: {e}", folder.display())))?;
-    let program = std::env::current_exe().map_err(|e| Failure::Machine(format!("orrery itself: {e}")))?;
+    let program = std::env::current_exe()
+        .map_err(|e| Failure::Machine(format!("cannot find the orrery program: {e}")))?;
     let output = Command::new(program)
         .args(["bench", "direct", "--builds", "--no-tuned", "--device", &device.label()])
         .env("ORRERY_CACHE_DIR", &folder)
-        // NVIDIA's OpenCL has a cache of its own.
+        // NVIDIA's OpenCL driver has its own cache.
         .env("CUDA_CACHE_DISABLE", "1")
         .output();
     let _ = std::fs::remove_dir_all(&folder);
     let output = output.map_err(|e| Failure::Machine(format!("building kernels: {e}")))?;
     let times: Value = serde_json::from_slice(&output.stdout).map_err(|_| {
-        let word = String::from_utf8_lossy(&output.stderr);
-        Failure::Machine(format!("building kernels: {}", word.trim()))
+        let message = String::from_utf8_lossy(&output.stderr);
+        Failure::Machine(format!("building kernels: {}", message.trim()))
     })?;
     let seconds =
         |which: &str| times[which]["seconds"].as_f64().map_or_else(|| "-".to_owned(), format_seconds);
-    say!("");
-    say!("kernels built in {}, from the disk's cache in {}", seconds("first"), seconds("cached"));
+    print_line!("");
+    print_line!("kernels built in {}, loaded from the cache in {}", seconds("first"), seconds("cached"));
     Ok(times)
 }
 
-/// Builds twice, forgetting in between what is in memory, and prints the times as JSON.
-pub fn builds(arguments: &BenchArgs, device: &Device) -> Result<(), Failure> {
-    let n = sizes(arguments, &[BUILD_N])[0];
+/// Builds the kernels twice, the second time from the cache on disk, and prints the times as JSON.
+pub fn print_build_times(arguments: &BenchArgs, device: &Device) -> Result<(), Failure> {
+    let n = selected_sizes(arguments, &[BUILD_N])[0];
     let strategy =
-        DirectDeviceStrategy::default_for(device, n, precisions(arguments, &[Precision::Single])[0]);
+        DirectDeviceStrategy::default_for(device, n, selected_precisions(arguments, &[Precision::Single])[0]);
     let first = lab::time_builds(device, n, &strategy)?;
     device.forget_builds();
     let cached = lab::time_builds(device, n, &strategy)?;
-    say!("{}", json!({ "case": "build", "n": n, "first": first, "cached": cached }));
+    print_line!("{}", json!({ "case": "build", "n": n, "first": first, "cached": cached }));
     Ok(())
 }

@@ -1,5 +1,5 @@
-//! `bench`: how fast the solvers and the primitives under them are here, against what the machine could do; and what a
-//! checkpoint costs.
+//! `bench`: speed of the solvers and primitives compared with the peak of the machine, and cost of a
+//! checkpoint.
 
 mod checkpoint;
 mod cpu;
@@ -20,13 +20,34 @@ use serde_json::{Value, json};
 
 use crate::args::{BenchArgs, BenchCase};
 use crate::failure::{Failure, check_output};
-use crate::say::say;
+use crate::print::print_line;
 
-/// Timed repeats on the processor, unless told otherwise.
+/// Default number of timed repetitions on the CPU.
 const REPEATS: u32 = 5;
 
-/// Measures and prints.
+/// Measures a case, prints the results and writes the JSON file.
 pub fn bench(arguments: &BenchArgs) -> Result<(), Failure> {
+    check_flags(arguments)?;
+    let device = open_device(arguments)?;
+    check_tree_flags(arguments, device.as_ref())?;
+    super::use_threads(arguments.threads)?;
+    let set = arguments.simd.map_or_else(InstructionSet::best, Into::into).min(InstructionSet::best());
+    let (about, results) = match (arguments.case, &device) {
+        (_, Some(device)) if arguments.builds => return device::print_build_times(arguments, device),
+        (BenchCase::Tree, Some(device)) => tree::bench_tree(arguments, device)?,
+        (BenchCase::Crossover, Some(device)) => tree::bench_crossover(arguments, device)?,
+        (BenchCase::Primitives, device) => primitives::bench_primitives(arguments, device.as_ref(), set)?,
+        (_, Some(device)) => device::bench_direct(arguments, device)?,
+        (BenchCase::Checkpoint, None) => (about_cpu(set), checkpoint::bench_checkpoint(arguments)?),
+        (case, None) => (about_cpu(set), json!(bench_cpu(arguments, case, set))),
+    };
+    let Some(path) = &arguments.json else { return Ok(()) };
+    let all = json_report(about, results);
+    write_file_atomically(path, format!("{all:#}\n").as_bytes()).map_err(Failure::Output)
+}
+
+/// Refuses flags with invalid values.
+fn check_flags(arguments: &BenchArgs) -> Result<(), Failure> {
     if arguments.n.contains(&0) {
         return Err(Failure::Usage("-n 0 is outside n >= 1".to_owned()));
     }
@@ -37,98 +58,83 @@ pub fn bench(arguments: &BenchArgs) -> Result<(), Failure> {
     if let Some(path) = &arguments.json {
         check_output(path)?;
     }
-    match arguments.what {
-        BenchCase::Primitives => primitives::check_sizes(&arguments.n)?,
-        _ => check_memory(&arguments.n)?,
+    match arguments.case {
+        BenchCase::Primitives => primitives::check_sizes(&arguments.n),
+        _ => check_body_memory(&arguments.n),
     }
-    let device = chosen_device(arguments)?;
-    check_place(arguments, device.as_ref())?;
-    super::use_threads(arguments.threads)?;
-    let set = arguments.simd.map_or_else(InstructionSet::best, Into::into).min(InstructionSet::best());
-    let (about, results) = match (arguments.what, &device) {
-        (_, Some(device)) if arguments.builds => return device::builds(arguments, device),
-        (BenchCase::Tree, Some(device)) => tree::bench(arguments, device)?,
-        (BenchCase::Crossover, Some(device)) => tree::crossover(arguments, device)?,
-        (BenchCase::Primitives, device) => primitives::bench(arguments, device.as_ref(), set)?,
-        (_, Some(device)) => device::bench(arguments, device)?,
-        (BenchCase::Checkpoint, None) => (about_cpu(set), checkpoint::bench(arguments)?),
-        (what, None) => (about_cpu(set), json!(on_cpu(arguments, what, set))),
-    };
-    let Some(path) = &arguments.json else { return Ok(()) };
-    let all = report(about, results);
-    write_file_atomically(path, format!("{all:#}\n").as_bytes()).map_err(Failure::Output)
 }
 
-/// The solvers run on devices; a checkpoint is the host's.
-fn chosen_device(arguments: &BenchArgs) -> Result<Option<Device>, Failure> {
-    match (arguments.what, arguments.device_args.device) {
+/// Opens the requested device. `bench checkpoint` runs on the CPU only.
+fn open_device(arguments: &BenchArgs) -> Result<Option<Device>, Failure> {
+    match (arguments.case, arguments.device_args.device) {
         (BenchCase::Checkpoint, DeviceChoice::Auto | DeviceChoice::Cpu) => Ok(None),
-        (BenchCase::Checkpoint, choice) => Err(Failure::Usage(format!(
-            "--device {choice}: bench checkpoint does not run there, expected cpu"
-        ))),
+        (BenchCase::Checkpoint, choice) => {
+            Err(Failure::Usage(format!("--device {choice}: bench checkpoint runs on the CPU, expected cpu")))
+        }
         (_, choice) => Ok(Device::open(choice)?),
     }
 }
 
-/// Refuses flags that would do nothing there.
-fn check_place(arguments: &BenchArgs, device: Option<&Device>) -> Result<(), Failure> {
-    let BenchArgs { what, rms, order, leaf, group, .. } = arguments;
-    let on_device = device.is_some() && *what == BenchCase::Tree;
-    if on_device && rms.is_some() {
+/// Refuses flags that have no effect for this case and device.
+fn check_tree_flags(arguments: &BenchArgs, device: Option<&Device>) -> Result<(), Failure> {
+    let BenchArgs { case, rms, order, leaf, group, .. } = arguments;
+    let is_device_tree = device.is_some() && *case == BenchCase::Tree;
+    if is_device_tree && rms.is_some() {
         return Err(Failure::Usage(
-            "--rms is for the processor's tree, expected --theta on a device".to_owned(),
+            "--rms is for the tree on the CPU, expected --theta on a device".to_owned(),
         ));
     }
     let flags = [("--order", order.is_some()), ("--leaf", leaf.is_some()), ("--group", group.is_some())];
-    match flags.iter().find(|(_, given)| *given && !on_device) {
-        Some((flag, _)) => {
-            let words = "is for the tree on a device, expected bench tree --device cuda or opencl";
-            Err(Failure::Usage(format!("{flag} {words}")))
-        }
+    match flags.iter().find(|(_, given)| *given && !is_device_tree) {
+        Some((flag, _)) => Err(Failure::Usage(format!(
+            "{flag} is for the tree on a device, expected bench tree --device cuda or opencl"
+        ))),
         None => Ok(()),
     }
 }
 
-/// The processor's solvers, under their heading.
-fn on_cpu(arguments: &BenchArgs, what: BenchCase, set: InstructionSet) -> Vec<Value> {
-    say!("{}, {}, threads: {}", cpu_name(), set.name(), rayon::current_num_threads());
-    say!(
-        "median of {} (fastest to slowest); {FLOPS_PER_PAIR} flops a pair, {FLOPS_PER_CELL} a cell",
-        repeats(arguments)
+/// Measures the solvers on the CPU and prints a heading and the results.
+fn bench_cpu(arguments: &BenchArgs, case: BenchCase, set: InstructionSet) -> Vec<Value> {
+    print_line!("{}, {}, threads: {}", cpu_name(), set.name(), rayon::current_num_threads());
+    print_line!(
+        "median of {} (fastest to slowest); {FLOPS_PER_PAIR} flops per pair, {FLOPS_PER_CELL} per cell",
+        repeat_count(arguments)
     );
-    let results = match what {
-        BenchCase::Tree => cpu::tree(arguments, set),
-        BenchCase::Crossover => cpu::crossover(arguments, set),
-        BenchCase::Direct | BenchCase::Checkpoint | BenchCase::Primitives => cpu::direct(arguments, set),
+    let results = match case {
+        BenchCase::Tree => cpu::bench_tree(arguments, set),
+        BenchCase::Crossover => cpu::bench_crossover(arguments, set),
+        BenchCase::Direct | BenchCase::Checkpoint | BenchCase::Primitives => {
+            cpu::bench_direct(arguments, set)
+        }
     };
     results.iter().map(Measurement::to_json).collect()
 }
 
-/// Refuses numbers of bodies that the host's memory could not hold.
-pub fn check_memory(counts: &[usize]) -> Result<(), Failure> {
-    check_room(counts, BYTES_PER_BODY, "bodies")
+/// Refuses numbers of bodies that do not fit into the host's memory.
+pub fn check_body_memory(counts: &[usize]) -> Result<(), Failure> {
+    check_memory(counts, BYTES_PER_BODY, "bodies")
 }
 
-/// The same for anything of so many bytes each.
-pub fn check_room(counts: &[usize], bytes_each: u64, what: &str) -> Result<(), Failure> {
+/// Refuses numbers of elements that do not fit into the host's memory. `elements` is their plural noun.
+pub fn check_memory(counts: &[usize], bytes_each: u64, elements: &str) -> Result<(), Failure> {
     let (Some(&n), Some(available)) = (counts.iter().max(), available_memory()) else { return Ok(()) };
     let needed = (n as u64).saturating_mul(bytes_each);
     if needed <= available {
         return Ok(());
     }
     let (needed, available) = (format_bytes(needed), format_bytes(available));
-    Err(Failure::Usage(format!("-n {n}: {n} {what} need {needed} of memory, {available} are available")))
+    Err(Failure::Usage(format!("-n {n}: {n} {elements} need {needed} of memory, {available} are available")))
 }
 
-fn precisions(arguments: &BenchArgs, default: &[Precision]) -> Vec<Precision> {
+fn selected_precisions(arguments: &BenchArgs, default: &[Precision]) -> Vec<Precision> {
     arguments.precision.map_or_else(|| default.to_vec(), |precision| vec![precision.into()])
 }
 
-fn sizes(arguments: &BenchArgs, default: &[usize]) -> Vec<usize> {
+fn selected_sizes(arguments: &BenchArgs, default: &[usize]) -> Vec<usize> {
     if arguments.n.is_empty() { default.to_vec() } else { arguments.n.clone() }
 }
 
-fn repeats(arguments: &BenchArgs) -> u32 {
+fn repeat_count(arguments: &BenchArgs) -> u32 {
     arguments.repeats.unwrap_or(REPEATS)
 }
 
@@ -136,8 +142,8 @@ fn about_cpu(set: InstructionSet) -> Value {
     json!({ "kind": "cpu", "threads": rayon::current_num_threads(), "instruction_set": set.name() })
 }
 
-/// The results, and where they were measured.
-fn report(device: Value, results: Value) -> Value {
+/// Returns the content of the JSON file: results, program version, machine and device.
+fn json_report(device: Value, results: Value) -> Value {
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
     json!({
         "program": format!("orrery {}", provenance::VERSION),

@@ -1,4 +1,4 @@
-//! The primitives, on a device or on all cores: what is printed of them.
+//! Benchmarks of the primitives, on a device or on all cores.
 
 use orrery_device::Device;
 use orrery_lab::bench::primitives::{self as lab, Primitive, PrimitiveError, PrimitiveMeasurement};
@@ -7,40 +7,42 @@ use orrery_lab::format::{format_number, format_percent, format_rate, format_seco
 use orrery_particles::simd::InstructionSet;
 use serde_json::{Value, json};
 
-use super::{about_cpu, check_room, sizes};
+use super::{about_cpu, check_memory, selected_sizes};
 use crate::args::BenchArgs;
 use crate::failure::Failure;
-use crate::say::say;
+use crate::print::print_line;
 
-/// Host memory that a pair takes while it is sorted there: given and found, and twice in between.
+/// Host memory per key-value pair during a sort, in bytes: input, output and two buffers.
 const BYTES_PER_ELEMENT: u64 = 64;
-/// Pairs that u32 values can number.
-const MOST: u64 = 1 << 32;
+/// Maximum number of pairs, because their values are u32.
+const MAX_PAIRS: u64 = 1 << 32;
 
-/// Refuses numbers of elements that memory, or the values of a sort, could not hold.
+/// Refuses numbers of elements that exceed the host's memory or the range of the sort's values.
 pub fn check_sizes(counts: &[usize]) -> Result<(), Failure> {
-    check_room(counts, BYTES_PER_ELEMENT, "elements")?;
-    match counts.iter().find(|n| **n as u64 > MOST) {
-        Some(n) => Err(Failure::Usage(format!("-n {n} is outside n <= {MOST}"))),
+    check_memory(counts, BYTES_PER_ELEMENT, "elements")?;
+    match counts.iter().find(|n| **n as u64 > MAX_PAIRS) {
+        Some(n) => Err(Failure::Usage(format!("-n {n} is outside n <= {MAX_PAIRS}"))),
         None => Ok(()),
     }
 }
 
-/// Measures and prints. Gives where, with the roofs, and the results.
-pub fn bench(
+/// Measures and prints. Returns the device with its measured peaks, and the results.
+pub fn bench_primitives(
     arguments: &BenchArgs,
     device: Option<&Device>,
     set: InstructionSet,
 ) -> Result<(Value, Value), Failure> {
     let bench = lab::PrimitivesBench::new(device, arguments.repeats.map(|k| k as usize))?;
     match device {
-        Some(device) => say!("{}", device.title()),
-        None => say!("{}, threads: {}", cpu_name(), rayon::current_num_threads()),
+        Some(device) => print_line!("{}", device.title()),
+        None => print_line!("{}, threads: {}", cpu_name(), rayon::current_num_threads()),
     }
-    let copy = bench.copy_bytes_per_s().map(|copy| format!(", of a copy's {}", format_rate(copy, "B/s")));
-    say!("GB/s of the bytes that must move{}; every result is checked", copy.unwrap_or_default());
-    say!("");
-    say!(
+    let copy = bench
+        .copy_bytes_per_s()
+        .map(|copy| format!(", as a share of {} for a copy", format_rate(copy, "B/s")));
+    print_line!("GB/s of the minimum traffic{}", copy.unwrap_or_default());
+    print_line!("");
+    print_line!(
         "{:<19} {:>10} {:>8} {:>8} {:>8} {:>7} {:>6} {:>7}",
         "",
         "elements",
@@ -53,32 +55,32 @@ pub fn bench(
     );
     let mut results = Vec::new();
     for primitive in Primitive::ALL {
-        for n in sizes(arguments, &primitive.default_sizes(device)) {
-            let line = bench.measure_primitive(primitive, n).map_err(failure)?;
-            print(&line);
+        for n in selected_sizes(arguments, &primitive.default_sizes(device)) {
+            let line = bench.measure_primitive(primitive, n).map_err(to_failure)?;
+            print_row(&line);
             results.push(line.to_json());
         }
     }
     Ok((bench.device_json().unwrap_or_else(|| about_cpu(set)), json!(results)))
 }
 
-fn failure(error: PrimitiveError) -> Failure {
+fn to_failure(error: PrimitiveError) -> Failure {
     match error {
         PrimitiveError::Device(error) => error.into(),
         error @ PrimitiveError::WrongResult { .. } => Failure::Machine(error.to_string()),
     }
 }
 
-fn print(line: &PrimitiveMeasurement) {
-    let ((case, what), times) = (line.primitive.name_and_input(), &line.times);
+fn print_row(line: &PrimitiveMeasurement) {
+    let ((case, input), times) = (line.primitive.name_and_input(), &line.times);
     let [time, fastest, slowest] = [times.median(), times.fastest(), times.slowest()].map(format_seconds);
     let (bytes, keys, share) = match line.bytes_per_s() {
         Some(rate) => (format_number(rate / 1e9), String::new(), format_percent(line.share_of_copy())),
         None => (String::new(), format_number(line.elements_per_s() / 1e9), String::new()),
     };
     let row = format!(
-        "{case:<9} {what:<9} {:>10} {time:>8} {fastest:>8} {slowest:>8} {bytes:>7} {keys:>6} {share:>7}",
+        "{case:<9} {input:<9} {:>10} {time:>8} {fastest:>8} {slowest:>8} {bytes:>7} {keys:>6} {share:>7}",
         line.n
     );
-    say!("{}", row.trim_end());
+    print_line!("{}", row.trim_end());
 }

@@ -1,4 +1,4 @@
-//! The tree on a device: what is printed of it.
+//! Benchmarks of the tree on a device.
 
 use orrery_device::{Device, DeviceKind};
 use orrery_lab::bench::direct;
@@ -13,32 +13,33 @@ use orrery_particles::solver::direct::device::DirectDeviceStrategy;
 use orrery_particles::solver::tree::device::{Order, TreeDeviceStrategy};
 use serde_json::{Value, json};
 
-use super::{precisions, sizes};
+use super::{selected_precisions, selected_sizes};
 use crate::args::BenchArgs;
 use crate::failure::Failure;
-use crate::say::say;
+use crate::print::print_line;
 
-/// The opening angles, unless told otherwise; the second is what a case has by default.
-const THETA: f64 = 0.5;
+/// Default opening angle of `bench tree`.
+const DEFAULT_THETA: f64 = 0.5;
+/// Default opening angle of `bench crossover`. It is also the default of a case.
 const CROSSOVER_THETA: f64 = 0.6;
 
-/// Measures and prints. Gives the device with its roofs, and the results.
-pub fn bench(arguments: &BenchArgs, device: &Device) -> Result<(Value, Value), Failure> {
+/// Measures and prints. Returns the device with its measured peaks, and the results.
+pub fn bench_tree(arguments: &BenchArgs, device: &Device) -> Result<(Value, Value), Failure> {
     let bench = lab::TreeBench::new(device)?;
-    let theta = arguments.theta.unwrap_or(THETA);
+    let theta = arguments.theta.unwrap_or(DEFAULT_THETA);
     let order = arguments.order.map_or(Order::Quadrupole, Into::into);
-    say!("{}", device.title());
-    say!("theta {theta}, geometric; from unsorted positions on, tree build included");
-    say!(
-        "{FLOPS_PER_PAIR} flops a body, {} a cell; shares of the theoretical and measured peak",
+    print_line!("{}", device.title());
+    print_line!("theta {theta}, geometric; time from unsorted positions, tree build included");
+    print_line!(
+        "{FLOPS_PER_PAIR} flops per body, {} per cell; shares of theoretical and measured peak",
         flops_per_cell(order)
     );
     let shapes = arguments.bodies.map_or_else(|| vec![Shape::Cube, Shape::Plummer], |flag| vec![flag.into()]);
     let mut results = Vec::new();
-    for n in sizes(arguments, &lab::default_sizes(device)) {
+    for n in selected_sizes(arguments, &lab::default_sizes(device)) {
         for &shape in &shapes {
             let workload = bench.prepare_workload(shape, n, theta)?;
-            for precision in precisions(arguments, &lab::DEFAULT_PRECISIONS) {
+            for precision in selected_precisions(arguments, &lab::DEFAULT_PRECISIONS) {
                 let default = TreeDeviceStrategy::default_for(device, precision);
                 let strategy = TreeDeviceStrategy {
                     order,
@@ -48,7 +49,7 @@ pub fn bench(arguments: &BenchArgs, device: &Device) -> Result<(Value, Value), F
                 };
                 let measured =
                     bench.measure_strategy(&workload, &strategy, arguments.repeats.map(|k| k as usize))?;
-                print(&measured, shape, &strategy);
+                print_measurement(&measured, shape, &strategy);
                 results.push(measured.to_json());
             }
         }
@@ -56,8 +57,9 @@ pub fn bench(arguments: &BenchArgs, device: &Device) -> Result<(Value, Value), F
     Ok((bench.device_json(), json!(results)))
 }
 
-/// All pairs and the tree side by side, from few to many bodies: where `solver = "auto"` should change over on a device.
-pub fn crossover(arguments: &BenchArgs, device: &Device) -> Result<(Value, Value), Failure> {
+/// Measures direct and tree from few to many bodies, to find where `solver = "auto"` should switch on
+/// a device.
+pub fn bench_crossover(arguments: &BenchArgs, device: &Device) -> Result<(Value, Value), Failure> {
     let (trees, mut pairs) = (lab::TreeBench::new(device)?, direct::DirectBench::new(device)?);
     let default: Vec<usize> = match device.properties().kind {
         DeviceKind::Gpu => (14..=19).map(|power| 1 << power).collect(),
@@ -65,12 +67,12 @@ pub fn crossover(arguments: &BenchArgs, device: &Device) -> Result<(Value, Value
     };
     let repeats = arguments.repeats.map(|k| k as usize);
     let mut results = Vec::new();
-    say!("{}", device.title());
-    say!("{:>9} {:>9} {:>9} {:>9}  faster", "bodies", "precision", "direct", "tree");
-    for n in sizes(arguments, &default) {
+    print_line!("{}", device.title());
+    print_line!("{:>9} {:>9} {:>9} {:>9}  faster", "bodies", "precision", "direct", "tree");
+    for n in selected_sizes(arguments, &default) {
         let workload =
             trees.prepare_workload(Shape::Plummer, n, arguments.theta.unwrap_or(CROSSOVER_THETA))?;
-        for precision in precisions(arguments, &[Precision::Mixed]) {
+        for precision in selected_precisions(arguments, &[Precision::Mixed]) {
             let all_pairs = DirectDeviceStrategy::default_for(device, n, precision);
             let all_pairs = pairs.measure_strategy(n, &all_pairs, repeats)?;
             let tree = trees.measure_strategy(
@@ -78,31 +80,31 @@ pub fn crossover(arguments: &BenchArgs, device: &Device) -> Result<(Value, Value
                 &TreeDeviceStrategy::default_for(device, precision),
                 repeats,
             )?;
-            let (a, b) = (all_pairs.times.median(), tree.times.median());
-            let faster = if a < b { "direct" } else { "tree" };
-            let (shown, name) = ([a, b].map(format_seconds), precision_name(precision));
-            say!("{n:>9} {name:>9} {:>9} {:>9}  {faster}", shown[0], shown[1]);
+            let (direct_secs, tree_secs) = (all_pairs.times.median(), tree.times.median());
+            let faster = if direct_secs < tree_secs { "direct" } else { "tree" };
+            let (shown, name) = ([direct_secs, tree_secs].map(format_seconds), precision_name(precision));
+            print_line!("{n:>9} {name:>9} {:>9} {:>9}  {faster}", shown[0], shown[1]);
             results.extend([all_pairs.to_json(), tree.to_json()]);
         }
     }
     Ok((trees.device_json(), json!(results)))
 }
 
-fn print(measured: &Measurement, shape: Shape, strategy: &TreeDeviceStrategy) {
+fn print_measurement(measured: &Measurement, shape: Shape, strategy: &TreeDeviceStrategy) {
     let (n, times) = (measured.n as f64, &measured.times);
     let tree = measured.tree.unwrap_or_default();
     let TreeFigures { body_terms, cell_terms, .. } = tree;
     let terms = |all: u64| format_number(all as f64 / n);
     let all = |value: Option<u64>| format_count(value.unwrap_or_default() as usize);
-    say!("");
-    say!(
+    print_line!("");
+    print_line!(
         "{} bodies, {}, {}: {}",
         format_count(measured.n),
         shape.name(),
         precision_name(measured.precision),
         strategy.describe()
     );
-    say!(
+    print_line!(
         "  time    {} ({} to {} in {}): {:.2e} bodies/s",
         format_seconds(times.median()),
         format_seconds(times.fastest()),
@@ -110,30 +112,30 @@ fn print(measured: &Measurement, shape: Shape, strategy: &TreeDeviceStrategy) {
         times.count(),
         measured.rate
     );
-    say!(
+    print_line!(
         "  stages  build {}, moments {}, walk {}",
         format_seconds(tree.build_secs),
         format_seconds(tree.moments_secs.unwrap_or_default()),
         format_seconds(tree.walk_secs)
     );
-    say!(
-        "  summed  {} bodies and {} cells a body; {} terms at most",
+    print_line!(
+        "  terms   {} body and {} cell terms per body, at most {}",
         terms(body_terms),
         terms(cell_terms),
         all(tree.most_terms)
     );
-    say!(
-        "  speed   {}: {} of peak, {} of the measured one",
+    print_line!(
+        "  speed   {}: {} of theoretical peak, {} of measured peak",
         format_rate(measured.flops, "FLOP/s"),
         format_percent(measured.theoretical_peak.map(|peak| measured.flops / peak)),
         format_percent(Some(measured.flops / measured.measured_peak))
     );
-    say!(
-        "  tree    {} cells, {} groups; {} bytes a body beyond the bodies",
+    print_line!(
+        "  tree    {} cells, {} groups; {} bytes per body for the tree",
         all(tree.cells),
         all(tree.groups),
         format_number(tree.bytes as f64 / n)
     );
     let ForceErrors { median, p99, rms, .. } = measured.errors;
-    say!("  error   rms {rms:.2e}, median {median:.2e}, 99% {p99:.2e}");
+    print_line!("  error   rms {rms:.2e}, median {median:.2e}, 99% {p99:.2e}");
 }
