@@ -146,7 +146,7 @@ fn words_joined(text: &str) -> String {
 /// Runs a case in a temporary folder and hashes the bodies of its last checkpoint.
 fn final_state_hash(preset: &str, sets: &[String], choice: DeviceChoice) -> String {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let case = CaseSource::find(preset).and_then(|source| Case::load(&source, sets));
+    let case = CaseSource::from_argument(preset).and_then(|source| Case::load(&source, sets));
     let case = case.unwrap_or_else(|error| panic!("{error}"));
     let output = Output { folder: folder.path().join("run"), replace: Replace::Nothing };
     let control = Control { device: DeviceRequest { choice, tuned: None }, ..Control::default() };

@@ -45,7 +45,7 @@ impl Failure {
     /// Whether the user's input caused the error. Such errors have exit status 2.
     pub fn is_mistake(&self) -> bool {
         match self {
-            Self::Engine(error) => error.is_mistake(),
+            Self::Engine(error) => error.is_user_error(),
             Self::Input(_) | Self::Usage(_) => true,
             // The user gave an unknown file extension or a missing folder. A full disk is not the
             // user's mistake.

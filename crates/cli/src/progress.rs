@@ -63,10 +63,10 @@ impl Progress {
         match event {
             RunEvent::Step(status) => self.print_step(status),
             RunEvent::Device(selected) if !quiet => print_line!("device: {selected}"),
-            RunEvent::Tuned(strategy) if !quiet => print_line!("tuned: {}", strategy.describe()),
-            RunEvent::Device(_) | RunEvent::Tuned(_) => {}
+            RunEvent::TunedStrategy(strategy) if !quiet => print_line!("tuned: {}", strategy.describe()),
+            RunEvent::Device(_) | RunEvent::TunedStrategy(_) => {}
             RunEvent::Resumed { case, .. } if quiet => self.units = case.units,
-            RunEvent::Checkpoint { .. } if quiet => {}
+            RunEvent::CheckpointWritten { .. } if quiet => {}
             RunEvent::Resumed { case, path, step, time } => {
                 self.units = case.units;
                 let action = if *time >= case.time.end { "already finished" } else { "resuming" };
@@ -75,7 +75,7 @@ impl Progress {
                     "{name}: {action} after step {step}, t = {time}, from {path}"
                 ));
             }
-            RunEvent::Checkpoint { path, step } => {
+            RunEvent::CheckpointWritten { path, step } => {
                 self.print_message(format_args!("checkpoint after step {step}: {}", path.display()));
             }
             warning => self.print_warning(warning),
@@ -85,29 +85,29 @@ impl Progress {
     /// Prints an event that is shown in all modes.
     fn print_warning(&self, event: &RunEvent<'_>) {
         match event {
-            RunEvent::Damaged(error) => {
+            RunEvent::DamagedCheckpoint(error) => {
                 self.print_message(format_args!("warning: skipped a damaged checkpoint: {error}"));
             }
-            RunEvent::Moved { before, now } => self.print_message(format_args!(
+            RunEvent::WriterChanged { before, now } => self.print_message(format_args!(
                 "warning: the checkpoint was written by {before}, this is {now}: the last bits may differ"
             )),
-            RunEvent::BegunAnew(path) => self.print_message(format_args!(
+            RunEvent::OutputRestarted(path) => self.print_message(format_args!(
                 "warning: {}: restarted; the old file is kept as .changed",
                 path.display()
             )),
-            RunEvent::Unwritten(error) => self.print_message(format_args!("warning: {error}")),
-            RunEvent::Unlocked => self.print_message(format_args!(
+            RunEvent::OutputFailed(error) => self.print_message(format_args!("warning: {error}")),
+            RunEvent::NoFileLocks => self.print_message(format_args!(
                 "warning: this file system has no locks: a second run in this directory is not detected"
             )),
-            RunEvent::Missing { path, count } => self.print_message(format_args!(
+            RunEvent::MissingFiles { path, count } => self.print_message(format_args!(
                 "warning: {count} output files of the run are missing, the first is {}; they are not written again",
                 path.display()
             )),
-            RunEvent::Waiting { error, pause } => self.print_message(format_args!(
+            RunEvent::WaitingForStorage { error, pause } => self.print_message(format_args!(
                 "waiting: {error}; next attempt in {}",
                 format_duration(pause.as_secs_f64())
             )),
-            RunEvent::StorageIsBack => {
+            RunEvent::StorageRecovered => {
                 self.print_message(format_args!("storage works again, the run continues"));
             }
             RunEvent::EnergyError { step, error, limit } => self.print_message(format_args!(
@@ -115,9 +115,9 @@ impl Progress {
                  a shorter step or a larger softening may help"
             )),
             RunEvent::Device(_)
-            | RunEvent::Tuned(_)
+            | RunEvent::TunedStrategy(_)
             | RunEvent::Step(_)
-            | RunEvent::Checkpoint { .. }
+            | RunEvent::CheckpointWritten { .. }
             | RunEvent::Resumed { .. } => {}
         }
     }

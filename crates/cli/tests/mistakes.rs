@@ -149,7 +149,7 @@ fn errors_in_the_bodies() {
     let same =
         "same.xyz: bodies 10 and 20 are at the same place (0, 0, 0); set a softening above 0 or move one";
     let nan = "nan.xyz: body 20 (number 1) has position z = NaN, expected a finite number";
-    let solar = "solar.xyz: its units are solar, the case's nbody, and one of them has no physical scale; expected units = \"solar\" in the case";
+    let solar = "solar.xyz: the units are solar but the case has nbody, and one of them has no physical scale; expected units = \"solar\" in the case";
     let dir = dir_with_inputs();
     check_messages(
         &dir,
@@ -267,11 +267,11 @@ fn errors_in_the_run_to_resume() {
             ),
             (
                 &["run", "plummer", "--out", "run"],
-                "run: it holds a run, which orrery resume run goes on with; --force replaces it",
+                "run: the directory contains a run; orrery resume run continues it, --force replaces it",
             ),
             (
                 &["resume", "run", "--set", "time.end=1"],
-                "run: the run in it has time.end = 0.0625, the case time.end = 1.0; orrery resume goes on with the \
+                "run: the run has time.end = 0.0625 but the case has time.end = 1.0; orrery resume continues the \
                  run as it is, --force replaces it",
             ),
             (
@@ -280,7 +280,7 @@ fn errors_in_the_run_to_resume() {
             ),
             (
                 &["run", "plummer", "--resume", "--out", "run"],
-                "run: the run in it has bodies.n = 20, the case bodies.n = ...; orrery resume goes on with the run as it is, \
+                "run: the run has bodies.n = 20 but the case has bodies.n = ...; orrery resume continues the run as it is, \
                  --force replaces it",
             ),
             (

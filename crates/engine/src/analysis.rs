@@ -1,5 +1,5 @@
-//! What can be read off the snapshots of a run: conserved quantities and Lagrangian radii against time, and the
-//! density profile of the last one.
+//! Analysis of the snapshots of a run: conserved quantities and Lagrangian radii against time, and
+//! the density profile of the last snapshot.
 
 use std::path::{Path, PathBuf};
 
@@ -13,43 +13,43 @@ use crate::case::Case;
 use crate::compute_device::{ComputeDevice, DeviceRequest};
 use crate::error::EngineError;
 use crate::run::Record;
-use crate::simulation::{Moment, first_failure};
+use crate::simulation::{Moment, start_error};
 
-/// The shares of mass whose radii are reported.
+/// Fractions of the mass whose Lagrangian radii are reported.
 pub const FRACTIONS: [f64; 5] = [0.01, 0.1, 0.5, 0.9, 0.99];
-/// Shells of the density profile.
+/// Number of shells of the density profile.
 const SHELLS: usize = 32;
 
-/// One snapshot's measurements.
+/// Measurements of one snapshot.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// The file.
+    /// Path of the snapshot.
     pub path: PathBuf,
-    /// Bodies in it.
+    /// Number of bodies.
     pub bodies: usize,
     /// Energies and momenta.
     pub record: Record,
-    /// Radii about the density centre that hold [`FRACTIONS`] of the mass.
+    /// Radii about the density centre that contain [`FRACTIONS`] of the mass.
     pub radii: Vec<f64>,
 }
 
-/// All measurements.
+/// Measurements of all snapshots.
 #[derive(Clone, Debug)]
 pub struct Analysis {
-    /// In order of time.
+    /// One row per snapshot, in order of time.
     pub rows: Vec<Row>,
-    /// The last snapshot's.
+    /// Density profile of the last snapshot.
     pub profile: Vec<Shell>,
-    /// Of all numbers.
+    /// Units of all values.
     pub units: Units,
-    /// Whether a snapshot named no units, so that galactic ones were taken.
+    /// True if a snapshot has no units, so that galactic units were assumed.
     pub units_are_assumed: bool,
-    /// Plummer softening of the potential energies.
+    /// Plummer softening length for the potential energies.
     pub softening: f64,
 }
 
-/// Measures a run's folder or a single snapshot; energies are computed on `selected`. `softening` overrides what the
-/// snapshots say of their run.
+/// Analyses the folder of a run, or a single snapshot. Energies are computed on the `selected`
+/// device. `softening` replaces the softening length in the provenance of the snapshots.
 pub fn analyze(
     path: &Path,
     softening: Option<f64>,
@@ -66,17 +66,18 @@ pub fn analyze(
     };
     for file in files {
         let snapshot = orrery_io::read_snapshot(&file, limits).map_err(EngineError::Input)?;
-        let wrong = |source| EngineError::Bodies { origin: file.display().to_string(), source };
-        snapshot.particles.validate().map_err(wrong)?;
-        analysis.softening = softening.unwrap_or_else(|| softening_of(&snapshot));
+        let refused = |source| EngineError::Bodies { origin: file.display().to_string(), source };
+        snapshot.particles.validate().map_err(refused)?;
+        analysis.softening = softening.unwrap_or_else(|| run_softening(&snapshot));
         if analysis.softening == 0.0 {
-            snapshot.particles.check_distinct_positions().map_err(wrong)?;
+            snapshot.particles.check_distinct_positions().map_err(refused)?;
         }
         analysis.units = snapshot.units;
         analysis.units_are_assumed |= snapshot.units_are_assumed();
         let centre = shrinking_sphere_centre(&snapshot.particles);
         let radii = lagrangian_radii(&snapshot.particles, centre, &FRACTIONS);
-        // Names sort snapshot_1000 before snapshot_999; the time tells which is the last.
+        // Sorted by name, snapshot_1000 comes before snapshot_999. The last snapshot is the one
+        // with the largest time.
         if analysis.rows.iter().all(|row| row.record.time <= snapshot.time) {
             analysis.profile = density_profile(&snapshot.particles, centre, SHELLS);
         }
@@ -89,18 +90,19 @@ pub fn analyze(
             precision: Precision::Mixed,
         };
         let setup = DeviceRequest::default().setup(selected, bodies, &settings, None);
-        let bodies_now = Bodies::new(snapshot.particles, &settings, setup.as_ref()).map_err(first_failure)?;
-        let record = Record::of(&Moment { step, time, bodies: &bodies_now })?;
+        let bodies_on_device =
+            Bodies::new(snapshot.particles, &settings, setup.as_ref()).map_err(start_error)?;
+        let record = Record::measure(&Moment { step, time, bodies: &bodies_on_device })?;
         analysis.rows.push(Row { path: file, bodies, record, radii });
     }
     analysis.rows.sort_by(|a, b| a.record.time.total_cmp(&b.record.time));
     Ok(analysis)
 }
 
-/// The snapshots of a run's folder, or those that lie in the folder itself.
+/// Lists the snapshots of a run's folder, or those in the folder itself.
 fn snapshots_in(folder: &Path) -> Result<Vec<PathBuf>, EngineError> {
-    let inner = folder.join("snapshots");
-    let folder = if inner.is_dir() { inner } else { folder.to_owned() };
+    let subfolder = folder.join("snapshots");
+    let folder = if subfolder.is_dir() { subfolder } else { folder.to_owned() };
     let failed = |e| EngineError::Input(IoError::from_system(&folder, e));
     let mut files = Vec::new();
     for entry in std::fs::read_dir(&folder).map_err(failed)? {
@@ -116,9 +118,9 @@ fn snapshots_in(folder: &Path) -> Result<Vec<PathBuf>, EngineError> {
     Ok(files)
 }
 
-/// The softening of the run that wrote the snapshot, 0 if it does not say.
-fn softening_of(snapshot: &Snapshot) -> f64 {
+/// Returns the softening length of the run that wrote the snapshot, or 0 if it is not known.
+fn run_softening(snapshot: &Snapshot) -> f64 {
     let text = snapshot.provenance.iter().find(|(name, _)| name == "case").map(|(_, text)| text.clone());
     let Some(text) = text else { return 0.0 };
-    Case::load_resumed(&text, "provenance", &[]).map_or(0.0, |case| case.gravity.eps)
+    Case::load_from_checkpoint(&text, "provenance", &[]).map_or(0.0, |case| case.gravity.eps)
 }

@@ -1,8 +1,9 @@
-//! Checkpoints: all that the next step needs, and how a run finds it again.
+//! Checkpoints: the complete state of a run, and how a resumed run finds it.
 //!
-//! Invariants: before a checkpoint gets its name, everything that it counts on (rows, frames, snapshots) is
-//! on the disk; an older one is removed only after a newer one is there. Random numbers need no place in it:
-//! they are functions of the case's seeds, and none is drawn after the start.
+//! Invariants: everything that a checkpoint refers to (rows, frames, snapshots) is on the disk
+//! before the checkpoint gets its name. An older checkpoint is removed only after a newer one
+//! exists. Random numbers are not part of the state: they depend only on the seeds of the case, and
+//! none is drawn after the start.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -29,81 +30,83 @@ use crate::trigger::Trigger;
 
 const SUFFIX: &str = ".orrery";
 
-/// The header, in JSON. A field that comes later needs a default, so that older files still load.
+/// Header of a checkpoint, in JSON. A new field needs a default, so that older files still load.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Header {
-    /// What wrote it: program, commit and device.
+    /// Program, commit and device that wrote it.
     writer: String,
-    /// The resolved case.
+    /// The resolved case, in TOML.
     case: String,
-    /// Where the run comes from, as its snapshots say it.
+    /// Provenance of the run, as in its snapshots.
     provenance: Vec<(String, String)>,
     step: u64,
     time: f64,
     bodies: usize,
-    /// The solver that `auto` came to be.
+    /// The solver in use: `direct` or `tree`, never `auto`.
     solver: String,
-    /// How a device computed forces, in JSON; what cannot be read is as good as none.
+    /// The strategy of the device, in JSON. An unreadable strategy is ignored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     strategy: Option<String>,
     observers: observers::State,
 }
 
-/// What a checkpoint holds, in short.
+/// Summary of a checkpoint.
 #[derive(Clone, Debug)]
 pub struct Description {
-    /// What wrote it.
+    /// Program, commit and device that wrote it.
     pub writer: String,
-    /// What is simulated.
+    /// Case of the run.
     pub case: Case,
-    /// Bodies.
+    /// Number of bodies.
     pub bodies: usize,
     /// Steps completed.
     pub step: u64,
     /// Simulated time.
     pub time: f64,
-    /// How forces are computed.
+    /// Name of the force solver.
     pub solver: &'static str,
 }
 
-/// Reads a checkpoint whole and tells what it holds.
+/// Reads and checks a whole checkpoint, and returns its summary.
 pub fn describe(path: &Path, limits: &Limits) -> Result<Description, EngineError> {
-    let Saved { writer, case, simulation, .. } = read(path, limits)?;
+    let LoadedCheckpoint { writer, case, simulation, .. } = read_file(path, limits)?;
     let Moment { step, time, bodies } = simulation.moment();
     let (solver, bodies) = (bodies.solver_name(), bodies.len());
     Ok(Description { writer, case, bodies, step, time, solver })
 }
 
-/// A run as a checkpoint saw it.
-pub(crate) struct Saved {
+/// A run, read from a checkpoint.
+pub(crate) struct LoadedCheckpoint {
     pub path: PathBuf,
     pub writer: String,
     pub case: Case,
     pub provenance: Vec<(String, String)>,
-    /// On the host.
+    /// The bodies are on the host.
     pub simulation: Simulation,
     strategy: Option<String>,
     pub observers: observers::State,
-    /// What the observers kept besides.
+    /// Columns of the observers.
     pub blocks: Blocks,
-    /// Newer ones that are damaged.
+    /// Newer checkpoints that are damaged.
     damaged: Vec<PathBuf>,
-    /// How long it took to read.
-    pub cost: Duration,
+    /// Wall time that reading took.
+    pub read_time: Duration,
 }
 
-impl Saved {
-    /// How `device` computed forces, if it wrote the checkpoint.
-    pub fn strategy_on(&self, device: &Device) -> Option<DeviceStrategy> {
-        let same = self.writer.ends_with(&format!(" on {}", provenance::device(Some(device))));
-        let strategy: DeviceStrategy = serde_json::from_str(self.strategy.as_ref().filter(|_| same)?).ok()?;
-        let is_of_the_run = strategy.precision() == self.case.gravity.precision
+impl LoadedCheckpoint {
+    /// Returns the strategy of `device` if this device wrote the checkpoint.
+    pub fn recorded_strategy(&self, device: &Device) -> Option<DeviceStrategy> {
+        let is_writer = self.writer.ends_with(&format!(" on {}", provenance::device_text(Some(device))));
+        let strategy: DeviceStrategy =
+            serde_json::from_str(self.strategy.as_ref().filter(|_| is_writer)?).ok()?;
+        let matches_run = strategy.precision() == self.case.gravity.precision
             && strategy.name() == self.simulation.moment().bodies.solver_name();
-        (is_of_the_run && strategy.is_for_runs(device)).then_some(strategy)
+        (matches_run && strategy.is_for_runs(device)).then_some(strategy)
     }
 
-    /// What `auto` means for a run that goes on: where it was, for as long as that is here. Elsewhere the last bits differ.
-    pub fn choice_again(&self, choice: DeviceChoice) -> DeviceChoice {
+    /// Returns the device for a resumed run. `auto` becomes the device that wrote the checkpoint if
+    /// it is available: on another device the last bits would differ.
+    pub fn resumed_device_choice(&self, choice: DeviceChoice) -> DeviceChoice {
         let Some((_, before)) = self.writer.split_once(" on ").filter(|_| choice == DeviceChoice::Auto)
         else {
             return choice;
@@ -112,7 +115,7 @@ impl Saved {
             return DeviceChoice::Cpu;
         }
         let devices = Device::list().devices;
-        let same = devices.iter().find(|device| provenance::device(Some(device)) == before);
+        let same = devices.iter().find(|device| provenance::device_text(Some(device)) == before);
         same.map_or(choice, |device| {
             let index = Some(device.properties().index);
             match device.properties().backend {
@@ -122,19 +125,20 @@ impl Saved {
         })
     }
 
-    /// Takes the damaged ones out of the way, so that they are neither counted nor found again.
-    pub fn set_damaged_aside(&self) {
+    /// Renames damaged checkpoints to `NAME.damaged`, so that they are neither counted nor read
+    /// again.
+    pub fn rename_damaged(&self) {
         for path in &self.damaged {
-            let mut aside = path.clone().into_os_string();
-            aside.push(".damaged");
-            let _ = fs::rename(path, aside);
+            let mut new_name = path.clone().into_os_string();
+            new_name.push(".damaged");
+            let _ = fs::rename(path, new_name);
         }
     }
 }
 
-/// What writes checkpoints here and now, in words.
-pub(crate) fn writer(device: Option<&Device>) -> String {
-    format!("orrery {} ({}) on {}", provenance::VERSION, provenance::COMMIT, provenance::device(device))
+/// Describes the program and device that write checkpoints now.
+pub(crate) fn writer_text(device: Option<&Device>) -> String {
+    format!("orrery {} ({}) on {}", provenance::VERSION, provenance::COMMIT, provenance::device_text(device))
 }
 
 /// The checkpoints of a run: when they are due, and their files.
@@ -143,38 +147,39 @@ pub(crate) struct Checkpoints {
     every: CheckpointEvery,
     trigger: Trigger,
     keep: usize,
-    /// When the last one was written, or the run taken up.
-    last: Instant,
-    /// Steps completed at the last one.
-    saved: Option<u64>,
+    /// Time of the last checkpoint, or of the start of this process.
+    last_save: Instant,
+    /// Step of the last checkpoint that this process wrote.
+    saved_step: Option<u64>,
 }
 
 impl Checkpoints {
-    /// For a run in `folder` that is at `moment`.
+    /// Prepares the checkpoints of a run in `folder` that is at `moment`.
     pub fn new(case: &Case, folder: &Path, moment: &Moment) -> Result<Self, EngineError> {
         let every = case.checkpoint.every;
         let mut trigger = Trigger::new(every.schedule());
-        trigger.advance(moment.time, 0.0);
+        trigger.advance_past(moment.time, 0.0);
         let folder = folder.join(CHECKPOINTS.folder);
         make_folder(&folder).map_err(EngineError::Output)?;
         let keep = case.checkpoint.keep as usize;
-        Ok(Self { folder, every, trigger, keep, last: Instant::now(), saved: None })
+        Ok(Self { folder, every, trigger, keep, last_save: Instant::now(), saved_step: None })
     }
 
-    /// Steps completed at the last one that this process wrote.
-    pub fn saved(&self) -> Option<u64> {
-        self.saved
+    /// Returns the step of the last checkpoint that this process wrote.
+    pub fn last_saved_step(&self) -> Option<u64> {
+        self.saved_step
     }
 
-    /// Whether one is due after a step of length `dt`.
+    /// Returns true if a checkpoint is due after a step of length `dt`.
     pub fn is_due(&self, moment: &Moment, dt: f64) -> bool {
         match self.every {
-            CheckpointEvery::WallClock(interval) => self.last.elapsed() >= interval,
-            _ => self.trigger.fires(moment.step, moment.time, dt),
+            CheckpointEvery::WallClock(interval) => self.last_save.elapsed() >= interval,
+            _ => self.trigger.is_due(moment.step, moment.time, dt),
         }
     }
 
-    /// Writes one, and removes those that are no longer kept. The observers must be on the disk already.
+    /// Writes a checkpoint and removes those beyond `checkpoint.keep`. The files of the observers
+    /// must be on the disk already. Returns the path.
     pub fn save(
         &mut self,
         case: &Case,
@@ -186,9 +191,9 @@ impl Checkpoints {
     ) -> Result<PathBuf, EngineError> {
         let moment = simulation.moment();
         let path = self.folder.join(format!("{}{:09}{SUFFIX}", CHECKPOINTS.prefix, moment.step));
-        if self.saved != Some(moment.step) {
+        if self.saved_step != Some(moment.step) {
             let header = Header {
-                writer: writer(moment.bodies.device()),
+                writer: writer_text(moment.bodies.device()),
                 case: case.to_toml(),
                 provenance: provenance.to_vec(),
                 step: moment.step,
@@ -198,25 +203,25 @@ impl Checkpoints {
                 strategy: moment.bodies.device_strategy().map(provenance::strategy_text),
                 observers: state,
             };
-            write(&path, &header, &moment, &observers.blocks())?;
-            self.saved = Some(moment.step);
-            self.remove_all_but(self.keep);
+            write_file(&path, &header, &moment, &observers.checkpoint_blocks())?;
+            self.saved_step = Some(moment.step);
+            self.keep_newest(self.keep);
         }
-        self.trigger.advance(moment.time, dt);
-        self.last = Instant::now();
+        self.trigger.advance_past(moment.time, dt);
+        self.last_save = Instant::now();
         Ok(path)
     }
 
-    /// Keeps the newest; one that cannot be removed is in nobody's way.
-    pub fn remove_all_but(&self, keep: usize) {
-        for (_, path) in numbered(&self.folder).into_iter().skip(keep) {
+    /// Removes all but the newest `count` checkpoints. Files that cannot be removed are ignored.
+    pub fn keep_newest(&self, count: usize) {
+        for (_, path) in list_by_step(&self.folder).into_iter().skip(count) {
             let _ = fs::remove_file(path);
         }
     }
 }
 
-/// The checkpoints in a folder by their step, the newest first.
-fn numbered(folder: &Path) -> Vec<(u64, PathBuf)> {
+/// Lists the checkpoints in a folder with their steps, newest first.
+fn list_by_step(folder: &Path) -> Vec<(u64, PathBuf)> {
     let step_of = |path: &Path| {
         let name = path.file_name()?.to_str()?.strip_prefix(CHECKPOINTS.prefix)?;
         name.strip_suffix(SUFFIX)?.parse::<u64>().ok()
@@ -227,30 +232,37 @@ fn numbered(folder: &Path) -> Vec<(u64, PathBuf)> {
     found
 }
 
-/// Whether a run in `folder` has written a checkpoint.
+/// Returns true if the run in `folder` has written a checkpoint.
 pub(crate) fn exists_in(folder: &Path) -> bool {
-    !numbered(&folder.join(CHECKPOINTS.folder)).is_empty()
+    !list_by_step(&folder.join(CHECKPOINTS.folder)).is_empty()
 }
 
-/// The newest checkpoint of the run in `folder` that is whole. `passed_over` hears of damaged ones.
-pub(crate) fn newest(
+/// Reads the newest intact checkpoint of the run in `folder`. Calls `report_damaged` for each newer
+/// one that is damaged.
+pub(crate) fn load_newest(
     folder: &Path,
     limits: &Limits,
-    mut passed_over: impl FnMut(&EngineError),
-) -> Result<Saved, EngineError> {
+    mut report_damaged: impl FnMut(&EngineError),
+) -> Result<LoadedCheckpoint, EngineError> {
     let mut damaged = Vec::new();
-    let began = Instant::now();
-    for (step, path) in numbered(&folder.join(CHECKPOINTS.folder)) {
-        let outcome = read(&path, limits).and_then(|saved| match saved.simulation.moment().step {
+    let started = Instant::now();
+    for (step, path) in list_by_step(&folder.join(CHECKPOINTS.folder)) {
+        let outcome = read_file(&path, limits).and_then(|saved| match saved.simulation.moment().step {
             found if found == step => Ok(saved),
-            found => Err(wrong(&path, "name", format!("step {step}"), &format!("step {found}, as it holds"))),
+            found => Err(malformed(
+                &path,
+                "file name",
+                format!("step {step}"),
+                &format!("step {found} as in its header"),
+            )),
         });
         match outcome {
-            Ok(saved) => return Ok(Saved { damaged, cost: began.elapsed(), ..saved }),
-            // It may be whole; whoever asks for less memory or has no right to read it must know.
-            Err(error) if is_out_of_reach(&error) => return Err(error),
+            Ok(saved) => return Ok(LoadedCheckpoint { damaged, read_time: started.elapsed(), ..saved }),
+            // The file may be intact: it needs more memory, more rights or a newer program. The
+            // user must decide, so older checkpoints are not tried.
+            Err(error) if may_be_intact(&error) => return Err(error),
             Err(error) => {
-                passed_over(&error);
+                report_damaged(&error);
                 damaged.push(path);
             }
         }
@@ -258,7 +270,7 @@ pub(crate) fn newest(
     Err(EngineError::NoCheckpoint { path: folder.to_owned(), damaged: damaged.len() })
 }
 
-fn is_out_of_reach(error: &EngineError) -> bool {
+fn may_be_intact(error: &EngineError) -> bool {
     let error = match error {
         EngineError::Memory { .. } => return true,
         EngineError::Input(error) => error,
@@ -269,13 +281,13 @@ fn is_out_of_reach(error: &EngineError) -> bool {
         || error.system_cause().is_some_and(denied)
 }
 
-/// The species of the bodies as numbers.
+/// Returns the species of the bodies as numbers.
 pub fn species_column(bodies: &Bodies) -> Result<Vec<u8>, BodiesError> {
     Ok(bodies.particles()?.species.iter().map(|&species| species as u8).collect())
 }
 
-/// What a checkpoint holds of the bodies; `species` is what [`species_column`] gave.
-pub fn columns<'a>(
+/// Returns the columns of a checkpoint. `species` is the result of [`species_column`].
+pub fn body_columns<'a>(
     bodies: &'a Bodies,
     species: &'a [u8],
 ) -> Result<Vec<(&'static str, Column<'a>)>, BodiesError> {
@@ -297,64 +309,65 @@ pub fn columns<'a>(
     Ok(columns)
 }
 
-fn write(
+fn write_file(
     path: &Path,
     header: &Header,
     moment: &Moment,
-    more: &[(&'static str, Block)],
+    observer_blocks: &[(&'static str, Block)],
 ) -> Result<(), EngineError> {
     let header = serde_json::to_string_pretty(header)
-        .map_err(|e| wrong(path, "header", e.to_string(), "numbers that JSON can write"))?;
-    let failed = |error| moment.failed(error);
+        .map_err(|e| malformed(path, "header", e.to_string(), "numbers that JSON can represent"))?;
+    let failed = |error| moment.to_engine_error(error);
     let species = species_column(moment.bodies).map_err(failed)?;
-    let mut columns = columns(moment.bodies, &species).map_err(failed)?;
-    columns.extend(more.iter().map(|(name, block)| (*name, block.column())));
+    let mut columns = body_columns(moment.bodies, &species).map_err(failed)?;
+    columns.extend(observer_blocks.iter().map(|(name, block)| (*name, block.column())));
     write_checkpoint(path, &header, &columns).map_err(EngineError::Output)
 }
 
-fn read(path: &Path, limits: &Limits) -> Result<Saved, EngineError> {
-    let wrong = |context: &str, got: String, expected: &str| wrong(path, context, got, expected);
+fn read_file(path: &Path, limits: &Limits) -> Result<LoadedCheckpoint, EngineError> {
+    let malformed = |context: &str, got: String, expected: &str| malformed(path, context, got, expected);
     let checkpoint = read_checkpoint(path, limits).map_err(EngineError::Input)?;
     let header: Header = serde_json::from_str(&checkpoint.header)
-        .map_err(|e| wrong("header", e.to_string(), "that of a checkpoint"))?;
-    let case = Case::load_resumed(&header.case, &path.display().to_string(), &[])?;
-    check_header(&header, &case).map_err(|(got, expected)| wrong("header", got, expected))?;
+        .map_err(|e| malformed("header", e.to_string(), "a checkpoint header"))?;
+    let case = Case::load_from_checkpoint(&header.case, &path.display().to_string(), &[])?;
+    check_header(&header, &case).map_err(|(got, expected)| malformed("header", got, expected))?;
     let needed = (header.bodies as u64).saturating_mul(BYTES_PER_BODY);
     if needed > limits.memory {
         let (needed, available) = (format_bytes(needed), format_bytes(limits.memory));
         return Err(EngineError::Memory { path: path.to_owned(), count: header.bodies, needed, available });
     }
     let mut blocks = Blocks::new(path, checkpoint.blocks);
-    let species = blocks.bytes("species")?;
+    let species = blocks.take_bytes("species")?;
     let species = species.iter().map(|&k| Species::ALL.get(usize::from(k)).copied()).collect::<Option<_>>();
     let particles = Particles {
-        position: blocks.vectors("position")?,
-        velocity: blocks.vectors("velocity")?,
-        mass: blocks.reals("mass")?,
-        id: blocks.integers("id")?,
-        species: species.ok_or_else(|| wrong("block 'species'", "an unknown one".to_owned(), "0 to 5"))?,
+        position: blocks.take_vectors("position")?,
+        velocity: blocks.take_vectors("velocity")?,
+        mass: blocks.take_reals("mass")?,
+        id: blocks.take_integers("id")?,
+        species: species
+            .ok_or_else(|| malformed("block 'species'", "an unknown species".to_owned(), "0 to 5"))?,
     };
-    let acceleration = blocks.vectors("acceleration")?;
-    let jerk = blocks.vectors_if_any("jerk")?;
+    let acceleration = blocks.take_vectors("acceleration")?;
+    let jerk = blocks.take_vectors_if_any("jerk")?;
     let vectors = [Some(&particles.position), Some(&particles.velocity), Some(&acceleration), jerk.as_ref()];
     let lengths = vectors.into_iter().flatten().flat_map(|v| [v.x.len(), v.y.len(), v.z.len()]);
     let others = [particles.mass.len(), particles.id.len(), particles.species.len()];
     if let Some(length) = lengths.chain(others).find(|length| *length != header.bodies) {
-        return Err(wrong("a column", format!("{length} entries"), &header.bodies.to_string()));
+        return Err(malformed("a column", format!("{length} entries"), &header.bodies.to_string()));
     }
-    // The one it had, should the bounds of `auto` ever move.
+    // The solver of the run, even if the limits of `auto` change in a later version.
     let solver = match header.solver.as_str() {
         "direct" => SolverChoice::Direct,
         "tree" => SolverChoice::Tree,
-        other => return Err(wrong("solver", other.to_owned(), "direct or tree")),
+        other => return Err(malformed("solver", other.to_owned(), "direct or tree")),
     };
     let gravity = GravitySettings { solver, ..case.gravity };
-    if !header.observers.is_sound(header.bodies, blocks.length_of_reals("trails")) {
-        return Err(wrong("observers", "counts that no run has".to_owned(), "those of a run"));
+    if !header.observers.is_valid(header.bodies, blocks.reals_len("trails")) {
+        return Err(malformed("observers", "counts out of range".to_owned(), "counts that a run can have"));
     }
     let bodies = Bodies::restore(particles, acceleration, jerk, &gravity);
-    bodies.check_finite().map_err(|e| wrong("bodies", e.to_string(), "finite numbers"))?;
-    Ok(Saved {
+    bodies.check_finite().map_err(|e| malformed("bodies", e.to_string(), "finite numbers"))?;
+    Ok(LoadedCheckpoint {
         path: path.to_owned(),
         writer: header.writer,
         simulation: Simulation::restore(&case, bodies, header.step, header.time),
@@ -364,18 +377,19 @@ fn read(path: &Path, limits: &Limits) -> Result<Saved, EngineError> {
         observers: header.observers,
         blocks,
         damaged: Vec::new(),
-        cost: Duration::ZERO,
+        read_time: Duration::ZERO,
     })
 }
 
-/// Whether a run of `case` could have written it; otherwise what was found and expected.
+/// Checks that a run of `case` can have written the header. The error contains what was found and
+/// what was expected.
 fn check_header(header: &Header, case: &Case) -> Result<(), (String, &'static str)> {
     let Header { writer, solver, step, time, bodies, .. } = header;
     if *bodies == 0 || case.body_count().is_some_and(|count| count != *bodies as u64) {
-        return Err((format!("{bodies} bodies"), "as many as the case has"));
+        return Err((format!("{bodies} bodies"), "the number in the case"));
     }
-    if !Simulation::can_be_at(case, *step, *time) {
-        return Err((format!("time {time:e} after {step} steps"), "a time of the case"));
+    if !Simulation::is_reachable(case, *step, *time) {
+        return Err((format!("time {time:e} after {step} steps"), "a time that the case can reach"));
     }
     let texts = header.provenance.iter().flat_map(|(name, _)| name.chars());
     if writer.chars().chain(solver.chars()).chain(texts).any(char::is_control) {
@@ -384,6 +398,6 @@ fn check_header(header: &Header, case: &Case) -> Result<(), (String, &'static st
     Ok(())
 }
 
-fn wrong(path: &Path, context: &str, got: String, expected: &str) -> EngineError {
+fn malformed(path: &Path, context: &str, got: String, expected: &str) -> EngineError {
     EngineError::Input(IoError { path: path.to_owned(), fault: Fault::malformed(context, got, expected) })
 }

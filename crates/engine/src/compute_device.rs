@@ -1,4 +1,4 @@
-//! Where a run computes: on the device that was asked for, if it has room for the bodies.
+//! Selection of the device that computes the forces, with a check of its memory.
 
 use orrery_device::{Device, DeviceChoice};
 use orrery_io::format_bytes;
@@ -10,15 +10,16 @@ use orrery_particles::solver::direct;
 
 use crate::error::EngineError;
 
-/// Knows how a device sums all pairs of so many bodies quickest, where someone has measured it.
+/// Returns the fastest measured strategy for the direct sum with `n` bodies on a device. `None` if
+/// nothing was measured.
 pub type Tuned = fn(&Device, usize, Precision) -> Option<direct::device::DirectDeviceStrategy>;
 
-/// What a run is told of where to compute; the processor, unless anything is said.
+/// Which device a run should use. The default is the CPU.
 #[derive(Clone, Copy, Debug)]
 pub struct DeviceRequest {
-    /// The device.
+    /// The device, or how to choose one.
     pub choice: DeviceChoice,
-    /// What was measured on devices.
+    /// Source of measured strategies, if any.
     pub tuned: Option<Tuned>,
 }
 
@@ -28,22 +29,22 @@ impl Default for DeviceRequest {
     }
 }
 
-/// Where forces are computed.
+/// The device that computes the forces, or the CPU.
 #[derive(Clone, Debug)]
 pub struct ComputeDevice {
-    /// `None` is the processor.
+    /// The device. `None` is the CPU.
     pub device: Option<Device>,
-    /// Why it is not the device that `auto` takes otherwise.
+    /// Why `auto` did not select the device that it normally selects.
     pub reason: Option<String>,
 }
 
 impl ComputeDevice {
-    fn processor(reason: String) -> Self {
+    fn cpu_fallback(reason: String) -> Self {
         Self { device: None, reason: Some(reason) }
     }
 }
 
-/// In words: "cuda:0, NVIDIA H200" or "cpu (avx512), 8 threads".
+/// Prints for example "cuda:0, NVIDIA H200" or "cpu (avx512), 8 threads".
 impl std::fmt::Display for ComputeDevice {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match &self.device {
@@ -57,13 +58,14 @@ impl std::fmt::Display for ComputeDevice {
     }
 }
 
-/// What `choice` means on this machine.
-pub fn find(choice: DeviceChoice) -> Result<ComputeDevice, EngineError> {
+/// Opens the device that `choice` selects on this machine.
+pub fn select_device(choice: DeviceChoice) -> Result<ComputeDevice, EngineError> {
     Ok(ComputeDevice { device: Device::open(choice)?, reason: None })
 }
 
-/// The same selected if it has room for `n` bodies; `auto` goes back to the processor where it has not.
-pub fn with_room(
+/// Checks that the selected device has enough memory for `n` bodies. If it has not,
+/// [`DeviceChoice::Auto`] falls back to the CPU and any other choice is an error.
+pub fn ensure_memory(
     selected: ComputeDevice,
     choice: DeviceChoice,
     n: usize,
@@ -78,20 +80,22 @@ pub fn with_room(
     let (needed, free) = (format_bytes(needed), format_bytes(free));
     let label = device.label();
     if choice == DeviceChoice::Auto {
-        return Ok(ComputeDevice::processor(format!("{n} bodies need {needed} on {label}, {free} are free")));
+        return Ok(ComputeDevice::cpu_fallback(format!(
+            "{n} bodies need {needed} on {label}, {free} are free"
+        )));
     }
     let device = device.title();
     Err(EngineError::DeviceMemory { device, count: n, needed, free })
 }
 
-/// Whether someone has found something better for `n` bodies than the default.
+/// Returns true if the setup has a strategy other than the default for `n` bodies.
 pub fn is_tuned(setup: &DeviceSetup, n: usize, gravity: &GravitySettings) -> bool {
     setup.strategy != DeviceStrategy::resolve(&setup.device, n, gravity)
 }
 
 impl DeviceRequest {
-    /// The setup for `n` bodies on the selected device; `None` is the processor. A strategy that was `recorded` is used again, so that
-    /// the bits are the same.
+    /// Returns the device and strategy for `n` bodies. `None` is the CPU. A `recorded` strategy,
+    /// from the checkpoint of the run, takes precedence: the results then have the same bits.
     pub fn setup(
         &self,
         selected: &ComputeDevice,

@@ -1,4 +1,4 @@
-//! What a run hears from outside while it runs, and what it tells.
+//! Control of a run from outside, and the events that it reports.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,137 +12,139 @@ use crate::compute_device::{ComputeDevice, DeviceRequest};
 use crate::error::EngineError;
 use orrery_particles::solver::device::DeviceStrategy;
 
-/// Kept back of the wall time, for what else the machine does.
+/// Part of the wall time that is reserved for other work of the machine.
 pub(crate) const RESERVE: Duration = Duration::from_secs(1);
 
-/// What a run is told: its bounds, and requests. Signal handlers set the flags; the run looks at them between
-/// steps.
+/// Limits and requests for a run. Signal handlers set the flags. The run checks them between steps.
 #[derive(Clone, Debug, Default)]
 pub struct Control {
-    /// Finish the step, write a checkpoint and end.
+    /// Set to finish the step, write a checkpoint and stop.
     pub stop: Arc<AtomicBool>,
-    /// Finish the step, write a checkpoint and go on.
+    /// Set to finish the step, write a checkpoint and continue.
     pub checkpoint: Arc<AtomicBool>,
-    /// When the run must have ended, its checkpoint written.
+    /// Latest time at which the run has written its checkpoint and ended.
     pub deadline: Option<Instant>,
-    /// What reading its bodies may take.
+    /// Limits for reading input files.
     pub limits: Limits,
-    /// Where to compute.
+    /// Device to use.
     pub device: DeviceRequest,
 }
 
 impl Control {
-    /// Whether to stop now, when a further step and its checkpoint may take up to `needed`.
-    pub(crate) fn stops(&self, needed: Duration) -> Option<Reason> {
+    /// Returns why the run must stop now, if it must. One more step and its checkpoint may take up
+    /// to `needed`.
+    pub(crate) fn stop_reason(&self, needed: Duration) -> Option<StopReason> {
         if self.stop.load(Ordering::Relaxed) {
-            return Some(Reason::Asked);
+            return Some(StopReason::Requested);
         }
         let left = self.deadline?.saturating_duration_since(Instant::now());
-        (left <= needed).then_some(Reason::WallTime)
+        (left <= needed).then_some(StopReason::WallTime)
     }
 
-    /// Whether a checkpoint was asked for since the last call.
-    pub(crate) fn wants_checkpoint(&self) -> bool {
+    /// Returns true if a checkpoint was requested, and clears the request.
+    pub(crate) fn take_checkpoint_request(&self) -> bool {
         self.checkpoint.swap(false, Ordering::Relaxed)
     }
 
-    /// Whether waiting on has become pointless.
-    pub(crate) fn is_impatient(&self) -> bool {
-        self.stops(RESERVE).is_some()
+    /// Returns true if a stop is due, so that waiting for storage must end.
+    pub(crate) fn must_stop_waiting(&self) -> bool {
+        self.stop_reason(RESERVE).is_some()
     }
 }
 
-/// Why a run ended before its end.
+/// Why a run stopped before its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reason {
-    /// A signal.
-    Asked,
-    /// The wall time is up.
+pub enum StopReason {
+    /// A stop was requested, for example by a signal.
+    Requested,
+    /// The wall time is used up.
     WallTime,
 }
 
-/// How far a run is.
+/// Progress of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Status {
     /// Steps completed.
     pub step: u64,
     /// Simulated time.
     pub time: f64,
-    /// When it ends.
+    /// Simulated time at which the run ends.
     pub end: f64,
-    /// Step and time at which this process took over: 0, or the checkpoint's.
+    /// Step and time at which this process started: 0, or those of the checkpoint.
     pub from: (u64, f64),
-    /// Since then.
+    /// Wall time since this process started its first step.
     pub elapsed: Duration,
-    /// (E − E₀) / |E₀| at the last row of the table.
+    /// (E − E₀) / |E₀| at the last row of `conserved.csv`.
     pub energy_error: f64,
 }
 
-/// What a run tells on its way.
+/// Event that a run reports.
 #[derive(Debug)]
 pub enum RunEvent<'a> {
-    /// Where forces are computed from now on.
+    /// The device that computes the forces from now on.
     Device(&'a ComputeDevice),
-    /// What was measured on this device is used.
-    Tuned(&'a DeviceStrategy),
-    /// A step is done.
+    /// A strategy from tuning measurements is used in place of the default one.
+    TunedStrategy(&'a DeviceStrategy),
+    /// A step is complete.
     Step(Status),
-    /// A checkpoint that was asked for is written.
-    Checkpoint {
-        /// Its file.
+    /// A requested checkpoint was written.
+    CheckpointWritten {
+        /// Path of the checkpoint.
         path: &'a Path,
         /// Steps completed.
         step: u64,
     },
-    /// A damaged checkpoint was passed over.
-    Damaged(&'a EngineError),
-    /// The run goes on from here.
+    /// A checkpoint is damaged and is skipped.
+    DamagedCheckpoint(&'a EngineError),
+    /// The run resumes from a checkpoint.
     Resumed {
-        /// What is simulated.
+        /// Case of the run.
         case: &'a Case,
-        /// The checkpoint.
+        /// Path of the checkpoint.
         path: &'a Path,
         /// Steps completed.
         step: u64,
         /// Simulated time.
         time: f64,
     },
-    /// The program or machine is another than the one that wrote the checkpoint: bits may differ.
-    Moved {
-        /// What wrote the checkpoint.
+    /// The checkpoint was written by another program version or on another device. The last bits of
+    /// the results may differ from those of an uninterrupted run.
+    WriterChanged {
+        /// Program and device that wrote the checkpoint.
         before: &'a str,
-        /// What goes on.
+        /// Program and device of this process.
         now: &'a str,
     },
-    /// The file system has no locks: nothing keeps a second run out.
-    Unlocked,
-    /// Files that the run wrote before are gone.
-    Missing {
-        /// The first of them.
+    /// The file system has no locks, so a second run in the same folder is not prevented.
+    NoFileLocks,
+    /// Files that the run wrote earlier are missing.
+    MissingFiles {
+        /// Path of the first one.
         path: &'a Path,
-        /// How many.
+        /// Number of missing files.
         count: usize,
     },
-    /// A file that is not needed to go on could not be written.
-    Unwritten(&'a EngineError),
-    /// A changed file is begun anew, as was asked; the old one is kept beside it.
-    BegunAnew(&'a Path),
-    /// The storage failed; the run waits and tries again.
-    Waiting {
-        /// What failed.
+    /// An output failed that is not needed to resume the run, such as a plot.
+    OutputFailed(&'a EngineError),
+    /// An output file that was changed since the checkpoint is restarted. The changed file is kept
+    /// with the suffix `.changed`.
+    OutputRestarted(&'a Path),
+    /// The storage failed. The run waits and tries again.
+    WaitingForStorage {
+        /// The error.
         error: &'a EngineError,
-        /// How long until the next attempt.
+        /// Time until the next attempt.
         pause: Duration,
     },
     /// The storage works again.
-    StorageIsBack,
-    /// The energy error passed its limit.
+    StorageRecovered,
+    /// The energy error exceeded its limit.
     EnergyError {
         /// Steps completed.
         step: u64,
-        /// The error.
+        /// Relative energy error, (E − E₀) / |E₀|.
         error: f64,
-        /// Its limit.
+        /// Limit of its absolute value, `limits.energy_error`.
         limit: f64,
     },
 }

@@ -1,4 +1,4 @@
-//! What ends a run early, and whose fault it is.
+//! Errors of the engine, and whether the user or the machine caused them.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -14,192 +14,192 @@ use orrery_particles::bodies::NotFinite;
 
 use crate::case::CaseError;
 
-/// Why a run could not start or go on. The message is one line.
+/// Error that prevents a run from starting or continuing. The message is one line.
 #[derive(Debug, Error)]
 pub enum EngineError {
-    /// The case is wrong.
+    /// The case has an error.
     #[error(transparent)]
     Case(#[from] CaseError),
-    /// A model's parameters are out of range.
+    /// The parameters of a model are out of range.
     #[error("[bodies]: {0}")]
     Model(#[from] IcError),
     /// The bodies cannot be simulated.
     #[error("{origin}: {source}")]
     Bodies {
-        /// The file or model they come from.
+        /// File or model of the bodies.
         origin: String,
-        /// What is wrong with them.
+        /// The error of the bodies.
         source: ParticlesError,
     },
-    /// A file that was to be read.
+    /// An input file cannot be read.
     #[error(transparent)]
     Input(IoError),
-    /// The file's bodies do not fit into memory.
+    /// The bodies of a file do not fit into memory.
     #[error("{}: {count} bodies need {needed} of memory, {available} are available", path.display())]
     Memory {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// How many bodies it holds.
+        /// Number of bodies in the file.
         count: usize,
-        /// What they take.
+        /// Memory that they need.
         needed: String,
-        /// What there is.
+        /// Memory that is available.
         available: String,
     },
-    /// The device has no room for the bodies.
+    /// The device does not have enough memory for the bodies.
     #[error("{device}: {count} bodies need {needed}, {free} are free")]
     DeviceMemory {
-        /// Its label and name.
+        /// Label and name of the device.
         device: String,
-        /// How many bodies.
+        /// Number of bodies.
         count: usize,
-        /// What they take.
+        /// Memory that they need.
         needed: String,
-        /// What there is.
+        /// Memory that is free.
         free: String,
     },
-    /// There is no such device, or it failed.
+    /// The device does not exist, or it failed.
     #[error(transparent)]
     Device(#[from] DeviceError),
-    /// The file's units are not the case's.
-    #[error("{}: its units are {found}, the case's {expected}, and one of them has no physical scale; expected units = \"{found}\" in the case", path.display())]
+    /// The units of the file cannot be converted to those of the case.
+    #[error("{}: the units are {found} but the case has {expected}, and one of them has no physical scale; expected units = \"{found}\" in the case", path.display())]
     UnitsMismatch {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Its units.
+        /// Units of the file.
         found: &'static str,
-        /// The case's.
+        /// Units of the case.
         expected: &'static str,
     },
-    /// The output folder has something in it.
+    /// The output folder contains files, but no run.
     #[error("{}: the output directory is not empty, expected a new or empty one", .0.display())]
     OutputNotEmpty(PathBuf),
-    /// The output folder has a run in it.
-    #[error("{}: it holds a run{}; --force replaces it", path.display(), if *resumable { format!(", which orrery resume {} goes on with", path.display()) } else { " without a checkpoint to go on from".to_owned() })]
-    HoldsARun {
-        /// The folder.
+    /// The output folder contains a run.
+    #[error("{}: the directory contains a run{} --force replaces it", path.display(), if *resumable { format!("; orrery resume {} continues it,", path.display()) } else { " without a checkpoint;".to_owned() })]
+    ContainsRun {
+        /// Path of the folder.
         path: PathBuf,
-        /// Whether it can be gone on with.
+        /// True if the run has a checkpoint to resume from.
         resumable: bool,
     },
-    /// The folder of a run to go on with is none.
+    /// The path of the run to resume is not a folder.
     #[error("{}: {}, expected the directory of a run", path.display(), if path.exists() { "it is a file" } else { "no such directory" })]
     NotAFolder {
-        /// What was given.
+        /// Path that was given.
         path: PathBuf,
     },
     /// The output folder cannot be used.
     #[error("{}: cannot be used as output directory: {reason}", path.display())]
     OutputFolder {
-        /// The folder.
+        /// Path of the folder.
         path: PathBuf,
-        /// The system's word.
+        /// Reason, as part of a sentence.
         reason: String,
     },
-    /// A folder without snapshots where some were expected.
+    /// A folder contains no snapshots.
     #[error("{}: no snapshots in it, expected .hdf5, .xyz or .npz files", .0.display())]
     NoSnapshots(PathBuf),
-    /// Another run writes into the folder.
-    #[error("{}: another run{} is writing into it, expected a directory of its own", path.display(), process(owner))]
+    /// Another run is writing to the folder.
+    #[error("{}: another run{} is writing to it, expected a directory that no other run uses", path.display(), process_text(owner))]
     Locked {
-        /// The folder.
+        /// Path of the folder.
         path: PathBuf,
-        /// The process that holds it.
+        /// Id of the process that has locked the folder, if known.
         owner: Option<u32>,
     },
-    /// Nothing to go on from.
+    /// There is no intact checkpoint to resume from.
     #[error("{}: {}, expected a run with a checkpoint", path.display(), match damaged { 0 => "no checkpoint in it".to_owned(), n => format!("all checkpoints ({n}) are damaged") })]
     NoCheckpoint {
-        /// The folder.
+        /// Path of the folder.
         path: PathBuf,
-        /// How many there were that could not be read.
+        /// Number of checkpoints that could not be read.
         damaged: usize,
     },
-    /// The run to go on with is another one.
-    #[error("{}: the run in it has {found}, the case {expected}; orrery resume goes on with the run as it is, --force replaces it", path.display())]
+    /// The run to resume has another case.
+    #[error("{}: the run has {found} but the case has {expected}; orrery resume continues the run as it is, --force replaces it", path.display())]
     CaseDiffers {
-        /// The folder.
+        /// Path of the folder.
         path: PathBuf,
-        /// The first line of the case that differs, as the run has it.
+        /// First line that differs, in the case of the run.
         found: String,
-        /// And as the case in hand has it.
+        /// The same line in the case that was given.
         expected: String,
     },
-    /// A file that was to be written.
+    /// An output file cannot be written.
     #[error(transparent)]
     Output(IoError),
-    /// A picture that was to be written.
+    /// An image or plot cannot be written.
     #[error(transparent)]
     Picture(#[from] PictureError),
-    /// A number went wrong on the way.
-    #[error("step {step}, time {}: {source}", in_short(*time))]
+    /// A position, velocity or acceleration is not finite.
+    #[error("step {step}, time {}: {source}", short_time(*time))]
     NotFinite {
-        /// Steps taken.
+        /// Steps completed.
         step: u64,
         /// Simulated time.
         time: f64,
-        /// Which body and number.
+        /// Body and quantity.
         source: NotFinite,
     },
-    /// The energy error passed its limit.
+    /// The energy error exceeded its limit.
     #[error(
         "step {step}, time {}: the energy error is {error:.1e}, expected at most {limit} ([limits] energy_error)",
-        in_short(*time)
+        short_time(*time)
     )]
     Energy {
-        /// Steps taken.
+        /// Steps completed.
         step: u64,
         /// Simulated time.
         time: f64,
         /// (E − E₀) / |E₀|.
         error: f64,
-        /// What was allowed.
+        /// The limit.
         limit: f64,
     },
-    /// The wall time is too short for a step.
-    #[error("step {step}: no step fits into the wall time, expected at least {} s", needed.as_secs_f64().ceil())]
-    NoTime {
-        /// Steps taken.
+    /// The wall time is too short for one step.
+    #[error("step {step}: the wall time is too short for one step, expected at least {} s", needed.as_secs_f64().ceil())]
+    WallTimeTooShort {
+        /// Steps completed.
         step: u64,
-        /// What a step, its output and a checkpoint may take.
+        /// Estimated time for a step, its output and a checkpoint.
         needed: Duration,
     },
-    /// The storage or the device failed, and what remains.
-    #[error("{source}; step {step} is saved, orrery resume {} goes on from it", folder.display())]
-    Lost {
-        /// What failed.
+    /// The storage or the device failed, and the run can be resumed.
+    #[error("{source}; step {step} is saved, orrery resume {} continues from it", folder.display())]
+    Recoverable {
+        /// The error.
         source: Box<EngineError>,
-        /// The step of the last checkpoint.
+        /// Step of the last checkpoint.
         step: u64,
-        /// The run.
+        /// Folder of the run.
         folder: PathBuf,
     },
-    /// What went wrong, and where the bodies of that moment are.
+    /// A run failed, and the bodies at that time were saved for inspection.
     #[error("{source}; the bodies at that moment are in {}", path.display())]
     PostMortem {
-        /// What went wrong.
+        /// The error.
         source: Box<EngineError>,
-        /// The snapshot.
+        /// Path of the snapshot.
         path: PathBuf,
     },
-    /// The adaptive criterion asks for a step that no longer advances time.
+    /// The adaptive step is too small to advance the time.
     #[error(
         "step {step}, time {}: the adaptive step fell to {dt:e}, expected one that advances time; set a softening, or a larger eta",
-        in_short(*time)
+        short_time(*time)
     )]
     StepTooShort {
-        /// Steps taken.
+        /// Steps completed.
         step: u64,
         /// Simulated time.
         time: f64,
-        /// The step asked for.
+        /// Length of the step.
         dt: f64,
     },
 }
 
 impl EngineError {
-    /// Whether the user's input is at fault, rather than the machine or the run.
-    pub fn is_mistake(&self) -> bool {
+    /// Returns true if the input of the user is wrong, and not the machine or the run.
+    pub fn is_user_error(&self) -> bool {
         match self {
             Self::Case(_)
             | Self::Model(_)
@@ -210,25 +210,25 @@ impl EngineError {
             | Self::UnitsMismatch { .. }
             | Self::OutputNotEmpty(_)
             | Self::NoSnapshots(_)
-            | Self::HoldsARun { .. }
+            | Self::ContainsRun { .. }
             | Self::NotAFolder { .. }
             | Self::Locked { .. }
             | Self::NoCheckpoint { .. }
             | Self::CaseDiffers { .. }
             | Self::OutputFolder { .. } => true,
-            Self::Device(error) => is_of_choice(error),
+            Self::Device(error) => is_unknown_device(error),
             Self::Output(_) | Self::Picture(PictureError::Io(_)) => self.is_changed_file(),
             Self::Picture(_)
             | Self::NotFinite { .. }
             | Self::Energy { .. }
             | Self::PostMortem { .. }
             | Self::StepTooShort { .. }
-            | Self::NoTime { .. }
-            | Self::Lost { .. } => false,
+            | Self::WallTimeTooShort { .. }
+            | Self::Recoverable { .. } => false,
         }
     }
 
-    /// Whether a growing file is no longer what a checkpoint saw.
+    /// Returns true if an output file was changed after the checkpoint was written.
     pub fn is_changed_file(&self) -> bool {
         match self {
             Self::Output(error) | Self::Picture(PictureError::Io(error)) => {
@@ -238,10 +238,10 @@ impl EngineError {
         }
     }
 
-    /// Whether storage failed, so that waiting may help.
-    pub fn is_of_storage(&self) -> bool {
+    /// Returns true for a storage error, such as a full disk, that a later attempt may not have.
+    pub fn is_storage_error(&self) -> bool {
         match self {
-            // What is gone does not come back by waiting.
+            // A file or folder that was removed does not return by waiting.
             Self::Output(error) | Self::Picture(PictureError::Io(error)) => {
                 error.system_cause().is_some_and(|cause| cause.kind() != std::io::ErrorKind::NotFound)
             }
@@ -250,16 +250,16 @@ impl EngineError {
     }
 }
 
-/// Whether what was asked for is not here, rather than out of order.
-pub fn is_of_choice(error: &DeviceError) -> bool {
+/// Returns true if the requested device does not exist. False if it exists and failed.
+pub fn is_unknown_device(error: &DeviceError) -> bool {
     matches!(error, DeviceError::BadChoice(_) | DeviceError::NoDevice { .. } | DeviceError::Index { .. })
 }
 
-fn process(owner: &Option<u32>) -> String {
+fn process_text(owner: &Option<u32>) -> String {
     owner.map_or_else(String::new, |id| format!(" (process {id})"))
 }
 
-/// No hundred zeros for a time that is far out.
-fn in_short(time: f64) -> String {
+/// Formats a time, in scientific notation if it is very small or very large.
+fn short_time(time: f64) -> String {
     if time == 0.0 || (1e-6..1e15).contains(&time.abs()) { time.to_string() } else { format!("{time:e}") }
 }

@@ -1,7 +1,7 @@
-//! The folder of a run: whether it may be used, whose it is, and what an earlier run left in it.
+//! The folder of a run: checks before use, the lock, and the files of an earlier run.
 //!
-//! Invariant: nothing is written before the folder is locked, and nothing is removed but what a run made. The
-//! lock is the operating system's and ends with the process that holds it, however that ends.
+//! Invariants: nothing is written before the folder is locked, and only files of a run are removed.
+//! The lock belongs to the operating system. It ends with its process, however the process ends.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{ErrorKind, Read, Seek, Write};
@@ -13,27 +13,27 @@ use crate::case::Case;
 use crate::error::EngineError;
 use crate::provenance;
 
-/// Where a run writes, and what it may replace there.
+/// Where a run writes, and which earlier run it may replace there.
 #[derive(Clone, Debug)]
 pub struct Output {
-    /// The folder.
+    /// Folder of the run.
     pub folder: PathBuf,
-    /// What may go.
+    /// Which earlier run may be replaced.
     pub replace: Replace,
 }
 
-/// What of an earlier run a new one may replace.
+/// Which earlier run in the folder a new run may replace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Replace {
-    /// Nothing.
+    /// None.
     Nothing,
-    /// A run that has nothing but its start, and no checkpoint to go on from.
-    Unbegun,
+    /// A run that has written only its start and has no checkpoint.
+    WithoutProgress,
     /// Any run.
     Any,
 }
 
-/// Numbered files in a folder of their own: `snapshots/snapshot_000.hdf5`.
+/// Numbered files in a subfolder, such as `snapshots/snapshot_000.hdf5`.
 pub(crate) struct Series {
     pub folder: &'static str,
     pub prefix: &'static str,
@@ -42,12 +42,12 @@ pub(crate) struct Series {
 pub(crate) const CHECKPOINTS: Series = Series { folder: "checkpoints", prefix: "checkpoint_" };
 pub(crate) const SNAPSHOTS: Series = Series { folder: "snapshots", prefix: "snapshot_" };
 pub(crate) const IMAGES: Series = Series { folder: "images", prefix: "image_" };
-/// Checkpoints come first: none may outlive what it counts on.
+/// Checkpoints come first, because they are removed first: a checkpoint needs the files of its run.
 const SERIES: [Series; 3] = [CHECKPOINTS, SNAPSHOTS, IMAGES];
-/// How the name of a numbered file may end.
-const ENDINGS: [&str; 6] = [".orrery", ".orrery.damaged", ".hdf5", ".xyz", ".npz", ".png"];
+/// Suffixes of numbered files.
+const SUFFIXES: [&str; 6] = [".orrery", ".orrery.damaged", ".hdf5", ".xyz", ".npz", ".png"];
 
-/// Says that the folder is a run's.
+/// Marks the folder as the folder of a run.
 pub(crate) const PROVENANCE: &str = "provenance.txt";
 pub(crate) const CASE: &str = "case.toml";
 pub(crate) const TABLE: &str = "conserved.csv";
@@ -55,105 +55,110 @@ pub(crate) const ANIMATION: &str = "animation.gif";
 pub(crate) const ENERGY_SVG: &str = "energy.svg";
 pub(crate) const ENERGY_PNG: &str = "energy.png";
 pub(crate) const POST_MORTEM: &str = "post-mortem.hdf5";
-/// The single files of a run, but for the one that says so.
-const MADE: [&str; 6] = [CASE, TABLE, ENERGY_SVG, ENERGY_PNG, ANIMATION, POST_MORTEM];
-/// How its text starts.
-const RUN_OF: &str = "program: orrery";
-/// The line of a run that was being replaced.
-const FORFEITED: &str = "replaced: what is left of this run is about to go";
-/// Locked while a run writes here; it stays, since removing it would let two runs lock two files.
+/// Files of a run that are not numbered, without `PROVENANCE`.
+const RUN_FILES: [&str; 6] = [CASE, TABLE, ENERGY_SVG, ENERGY_PNG, ANIMATION, POST_MORTEM];
+/// First words of `PROVENANCE`.
+const RUN_MARK: &str = "program: orrery";
+/// Line in `PROVENANCE` while a run is being replaced.
+const BEING_REPLACED: &str = "replaced: what is left of this run is about to go";
+/// Locked while a run writes to the folder. It is never removed: after a removal, two runs could
+/// lock two different files.
 const LOCK: &str = ".lock";
 
-/// The right to write into a folder, until dropped.
+/// Exclusive right to write to a folder, until dropped.
 pub(crate) struct Lock(Option<File>);
 
 impl Lock {
-    /// Whether the system keeps others out.
-    pub fn holds(&self) -> bool {
+    /// Returns true if the operating system enforces the lock. Some file systems have no locks.
+    pub fn is_enforced(&self) -> bool {
         self.0.is_some()
     }
 }
 
 impl Series {
-    /// Whether a run gave this name: prefix, number, ending.
-    fn named(&self, name: &str) -> bool {
+    /// Returns true if a file of this series can have this name: prefix, number, suffix.
+    fn matches_name(&self, name: &str) -> bool {
         let rest = name.strip_prefix(self.prefix).unwrap_or_default();
-        let ending = rest.trim_start_matches(|c: char| c.is_ascii_digit());
-        ending.len() < rest.len() && ENDINGS.contains(&ending)
+        let suffix = rest.trim_start_matches(|c: char| c.is_ascii_digit());
+        suffix.len() < rest.len() && SUFFIXES.contains(&suffix)
     }
 
-    /// Its files in a run's folder.
-    pub fn files(&self, folder: &Path) -> Vec<PathBuf> {
-        files_in(&folder.join(self.folder), |name| self.named(name))
+    /// Lists the files of this series in the folder of a run.
+    pub fn list_files(&self, folder: &Path) -> Vec<PathBuf> {
+        files_in(&folder.join(self.folder), |name| self.matches_name(name))
     }
 }
 
 impl Output {
-    /// Whether a run may write here, without writing anything.
-    pub fn check(&self) -> Result<(), EngineError> {
+    /// Checks that a run may write to the folder. Writes nothing.
+    pub fn check_usable(&self) -> Result<(), EngineError> {
         let folder = &self.folder;
-        let wrong =
+        let refused =
             |reason: &str| EngineError::OutputFolder { path: folder.clone(), reason: reason.to_owned() };
         match fs::read_dir(folder) {
             Ok(entries) => match entries.flatten().filter(|entry| !is_leftover(&entry.path())).count() {
                 0 => Ok(()),
-                _ if !holds_a_run(folder) => match self.replace {
-                    Replace::Any => Err(wrong("it holds no earlier run that --force could replace")),
-                    Replace::Nothing | Replace::Unbegun => Err(EngineError::OutputNotEmpty(folder.clone())),
+                _ if !contains_run(folder) => match self.replace {
+                    Replace::Any => Err(refused("it contains files but no run that --force could replace")),
+                    Replace::Nothing | Replace::WithoutProgress => {
+                        Err(EngineError::OutputNotEmpty(folder.clone()))
+                    }
                 },
                 _ if self.replace == Replace::Any => Ok(()),
-                _ if self.replace == Replace::Unbegun && is_unbegun(folder) => Ok(()),
+                _ if self.replace == Replace::WithoutProgress && has_no_progress(folder) => Ok(()),
                 _ => {
-                    let resumable = !CHECKPOINTS.files(folder).is_empty();
-                    Err(EngineError::HoldsARun { path: folder.clone(), resumable })
+                    let resumable = !CHECKPOINTS.list_files(folder).is_empty();
+                    Err(EngineError::ContainsRun { path: folder.clone(), resumable })
                 }
             },
             Err(e) if e.kind() == ErrorKind::NotFound => Ok(()),
             Err(e) if e.kind() == ErrorKind::NotADirectory => {
                 let which = if folder.exists() { "it" } else { "a part of its path" };
-                Err(wrong(&format!("{which} is a file, expected a directory")))
+                Err(refused(&format!("{which} is a file, expected a directory")))
             }
-            Err(e) => Err(wrong(&IoError::from_system(folder, e).fault.to_string())),
+            Err(e) => Err(refused(&IoError::from_system(folder, e).fault.to_string())),
         }
     }
 
-    /// A run that replaces another must not remove the snapshot that it starts from.
+    /// Checks that the run does not remove the file of bodies that it starts from.
     pub(crate) fn check_is_not_input(&self, case: &Case) -> Result<(), EngineError> {
         let input = case.bodies_file().and_then(|path| path.canonicalize().ok());
         match (input, self.folder.canonicalize()) {
             (Some(input), Ok(folder)) if input.starts_with(&folder) => Err(EngineError::OutputFolder {
                 path: self.folder.clone(),
-                reason: "the bodies' file lies in it, expected another directory".to_owned(),
+                reason: "it contains the file of the initial bodies, expected another directory".to_owned(),
             }),
             _ => Ok(()),
         }
     }
 
-    /// Makes the folder, locks it, and clears an earlier run's files away; other files there are left alone.
-    pub(crate) fn claim(&self) -> Result<Lock, EngineError> {
+    /// Creates and locks the folder, and removes the files of an earlier run. Other files stay.
+    pub(crate) fn lock_and_clear(&self) -> Result<Lock, EngineError> {
         let folder = &self.folder;
-        make_folder(folder).map_err(|e| unusable(folder, e))?;
-        let lock = lock(folder)?;
-        // Another run may have come and gone since the first look.
-        self.check()?;
-        // Should this be interrupted: a checkpoint must not outlive what it counts on, and what is left must
-        // still be known as a run's, and as one that was to go.
-        if holds_a_run(folder) {
-            let mark = format!("{RUN_OF} {}\n{FORFEITED}\n", provenance::VERSION);
+        make_folder(folder).map_err(|e| folder_error(folder, e))?;
+        let lock = lock_folder(folder)?;
+        // Another run may have used the folder since the first check.
+        self.check_usable()?;
+        // The removal may be interrupted. The remaining files must then still be recognised as a
+        // run that was being replaced, and a checkpoint must not remain without the files that it
+        // needs.
+        if contains_run(folder) {
+            let mark = format!("{RUN_MARK} {}\n{BEING_REPLACED}\n", provenance::VERSION);
             write_file_atomically(&folder.join(PROVENANCE), mark.as_bytes())
-                .map_err(|e| unusable(folder, e))?;
+                .map_err(|e| folder_error(folder, e))?;
         }
         for series in SERIES {
-            remove_files(&series.files(folder)).map_err(|e| unusable(folder, e))?;
+            remove_files(&series.list_files(folder)).map_err(|e| folder_error(folder, e))?;
         }
-        remove_files(&MADE.map(|name| folder.join(name))).map_err(|e| unusable(folder, e))?;
-        clear_unfinished(folder);
+        remove_files(&RUN_FILES.map(|name| folder.join(name))).map_err(|e| folder_error(folder, e))?;
+        remove_unfinished_files(folder);
         Ok(lock)
     }
 }
 
-/// The system would not let the folder be used: the user's mistake, unless it is the disk's.
-fn unusable(folder: &Path, error: IoError) -> EngineError {
+/// Converts a system error for the folder. A path that cannot be used is an error of the user.
+/// Others, such as a full disk, are storage errors.
+fn folder_error(folder: &Path, error: IoError) -> EngineError {
     if !error.is_bad_path() {
         return EngineError::Output(error);
     }
@@ -161,36 +166,39 @@ fn unusable(folder: &Path, error: IoError) -> EngineError {
     EngineError::OutputFolder { path: folder.to_owned(), reason }
 }
 
-/// Whether a run has written its provenance here; nothing else is ever replaced.
-fn holds_a_run(folder: &Path) -> bool {
-    fs::read_to_string(folder.join(PROVENANCE)).is_ok_and(|text| text.starts_with(RUN_OF))
+/// Returns true if a run has written its provenance to `folder`. Only such a folder is ever
+/// replaced.
+fn contains_run(folder: &Path) -> bool {
+    fs::read_to_string(folder.join(PROVENANCE)).is_ok_and(|text| text.starts_with(RUN_MARK))
 }
 
-/// Whether the run here has nothing to lose: no checkpoint, and no more than the row and the files of its start.
-fn is_unbegun(folder: &Path) -> bool {
+/// Returns true if the run in `folder` has computed nothing yet. It then has no checkpoint and at
+/// most the first row and the first numbered files. A run that was being replaced counts too.
+fn has_no_progress(folder: &Path) -> bool {
     if fs::read_to_string(folder.join(PROVENANCE))
-        .is_ok_and(|text| text.lines().any(|line| line == FORFEITED))
+        .is_ok_and(|text| text.lines().any(|line| line == BEING_REPLACED))
     {
         return true;
     }
     let rows = fs::read_to_string(folder.join(TABLE)).map_or(0, |table| table.lines().skip(1).count());
-    let most = SERIES.iter().map(|series| series.files(folder).len()).max().unwrap_or(0);
-    rows <= 1 && most <= 1 && CHECKPOINTS.files(folder).is_empty()
+    let largest_series = SERIES.iter().map(|series| series.list_files(folder).len()).max().unwrap_or(0);
+    rows <= 1 && largest_series <= 1 && CHECKPOINTS.list_files(folder).is_empty()
 }
 
-/// Takes the right to write into `folder`, or says who has it.
-pub(crate) fn lock(folder: &Path) -> Result<Lock, EngineError> {
+/// Locks `folder` for writing. If another process has the lock, the error contains its id.
+pub(crate) fn lock_folder(folder: &Path) -> Result<Lock, EngineError> {
     let path = folder.join(LOCK);
-    let failed = |e| unusable(folder, IoError::from_system(&path, e));
+    let failed = |e| folder_error(folder, IoError::from_system(&path, e));
     if fs::symlink_metadata(&path).is_ok_and(|found| !found.is_file()) {
-        let reason = format!("its {LOCK} is not a file, expected one of an earlier run or none");
+        let reason = format!("its {LOCK} is not a file, expected a regular file or none");
         return Err(EngineError::OutputFolder { path: folder.to_owned(), reason });
     }
     let opened = File::options().read(true).write(true).create(true).truncate(false).open(&path);
     let mut file = opened.map_err(failed)?;
     match file.try_lock() {
         Ok(()) => {
-            // For the one who finds the folder locked; the lock itself needs no content.
+            // The process id is for the error message of a second run. The lock itself needs no
+            // content.
             let _ = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
             Ok(Lock(Some(file)))
         }
@@ -199,33 +207,35 @@ pub(crate) fn lock(folder: &Path) -> Result<Lock, EngineError> {
             let _ = file.rewind().and_then(|()| file.take(32).read_to_string(&mut owner));
             Err(EngineError::Locked { path: folder.to_owned(), owner: owner.trim().parse().ok() })
         }
-        // A file system without locks; refusing to run there would help no one.
+        // The file system has no locks. The run is allowed all the same, with a warning.
         Err(TryLockError::Error(_)) => Ok(Lock(None)),
     }
 }
 
-/// Removes what an interrupted run left half written. The folder must be locked.
-pub(crate) fn clear_unfinished(folder: &Path) {
+/// Removes files that an interrupted run did not complete. The folder must be locked.
+pub(crate) fn remove_unfinished_files(folder: &Path) {
     let folders = SERIES.iter().map(|series| folder.join(series.folder)).chain([folder.to_owned()]);
     for path in folders.flat_map(|folder| files_in(&folder, is_unfinished)) {
         let _ = fs::remove_file(path);
     }
 }
 
-/// `.NAME.PID.part`: a file of a run that has not got its name yet.
+/// Returns true for `.NAME.PID.part`: a file of a run that was not completed and renamed to `NAME`.
 fn is_unfinished(name: &str) -> bool {
     let inner = name.strip_prefix('.').and_then(|name| name.strip_suffix(".part"));
     let Some((name, process)) = inner.and_then(|inner| inner.rsplit_once('.')) else { return false };
     process.parse::<u32>().is_ok()
-        && (name == PROVENANCE || MADE.contains(&name) || SERIES.iter().any(|series| series.named(name)))
+        && (name == PROVENANCE
+            || RUN_FILES.contains(&name)
+            || SERIES.iter().any(|series| series.matches_name(name)))
 }
 
-/// What may lie in a folder that counts as empty.
+/// Returns true for files that may be in a folder that counts as empty.
 fn is_leftover(path: &Path) -> bool {
     path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name == LOCK || is_unfinished(name))
 }
 
-/// The files in `folder`, none where it is not there, whose names are wanted.
+/// Lists the files in `folder` whose names are `wanted`. A folder that does not exist has none.
 fn files_in(folder: &Path, wanted: impl Fn(&str) -> bool) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let named = entries.filter(|entry| wanted(&entry.file_name().to_string_lossy()));
@@ -237,15 +247,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_names_that_a_run_gives_are_its_own() {
+    fn only_names_that_a_run_writes_are_recognised() {
         for name in ["snapshot_000.hdf5", "snapshot_1234.npz"] {
-            assert!(SNAPSHOTS.named(name), "{name}");
+            assert!(SNAPSHOTS.matches_name(name), "{name}");
         }
-        assert!(CHECKPOINTS.named("checkpoint_000000008.orrery.damaged"));
+        assert!(CHECKPOINTS.matches_name("checkpoint_000000008.orrery.damaged"));
         for name in
             ["snapshot_best.hdf5", "snapshot_.hdf5", "snapshot_001", "snapshot_001.hdf5.bak", "image_000.png"]
         {
-            assert!(!SNAPSHOTS.named(name), "{name}");
+            assert!(!SNAPSHOTS.matches_name(name), "{name}");
         }
         assert!(is_unfinished(".case.toml.12.part") && is_unfinished(".image_0003.png.9.part"));
         for name in [".movie.mp4.part", ".movie.mp4.12.part", ".case.toml.part", "case.toml.12.part"] {

@@ -1,4 +1,4 @@
-//! What a run is, for people and for those who go on with it: its case, and where it comes from.
+//! Files that identify a run: its case and its provenance.
 
 use std::path::Path;
 
@@ -8,15 +8,19 @@ use crate::case::Case;
 use crate::error::EngineError;
 use crate::folder::{CASE, PROVENANCE};
 
-/// Writes what a run is: its case, and where it comes from.
-pub fn write_about(folder: &Path, case: &Case, provenance: &[(String, String)]) -> Result<(), EngineError> {
-    // First what makes the folder a run's.
+/// Writes the provenance and the resolved case to the folder of a run.
+pub fn write_run_info(
+    folder: &Path,
+    case: &Case,
+    provenance: &[(String, String)],
+) -> Result<(), EngineError> {
+    // The provenance comes first: it marks the folder as the folder of a run.
     write_file_atomically(&folder.join(PROVENANCE), provenance_text(provenance).as_bytes())
         .and_then(|()| write_file_atomically(&folder.join(CASE), case.to_toml().as_bytes()))
         .map_err(EngineError::Output)
 }
 
-/// The provenance for people; the case has its own file.
+/// Formats the provenance as text. The case is left out because it has a file of its own.
 fn provenance_text(provenance: &[(String, String)]) -> String {
     provenance
         .iter()
@@ -25,13 +29,15 @@ fn provenance_text(provenance: &[(String, String)]) -> String {
         .collect()
 }
 
-/// A run is gone on with only as what it is: when it is saved, how far numbers may go wrong and what a full disk
-/// means may change, since they change nothing that is computed.
-pub fn check_same_run(folder: &Path, found: &Case, expected: &Case) -> Result<(), EngineError> {
-    let mut alike = Case { checkpoint: found.checkpoint, limits: found.limits, ..expected.clone() };
-    alike.output.on_error = found.output.on_error;
-    alike.description.clone_from(&found.description);
-    let (found, expected) = (found.to_toml(), alike.to_toml());
+/// Checks that the case in hand describes the run in `folder`.
+///
+/// A resumed run must have the same case. Only checkpoint, limits and on_error settings may differ,
+/// because they do not affect results. The description may differ too.
+pub fn check_same_case(folder: &Path, found: &Case, expected: &Case) -> Result<(), EngineError> {
+    let mut comparable = Case { checkpoint: found.checkpoint, limits: found.limits, ..expected.clone() };
+    comparable.output.on_error = found.output.on_error;
+    comparable.description.clone_from(&found.description);
+    let (found, expected) = (found.to_toml(), comparable.to_toml());
     if found == expected {
         return Ok(());
     }
@@ -45,6 +51,7 @@ pub fn check_same_run(folder: &Path, found: &Case, expected: &Case) -> Result<()
             section = format!("{name}.");
         }
     }
-    let (found, expected) = ("another case".to_owned(), "more or less".to_owned());
+    let lines = |text: &str| format!("{} lines", text.lines().count());
+    let (found, expected) = (lines(&found), lines(&expected));
     Err(EngineError::CaseDiffers { path: folder.to_owned(), found, expected })
 }

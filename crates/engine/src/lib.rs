@@ -1,8 +1,39 @@
-//! From what the user wrote to what is on disk: the case and its presets, the simulation, and the observers
-//! that look at it when their triggers say so. Mistakes are found before anything runs or is written.
+//! Runs a simulation from a case file to the files on disk. A [`case::Case`] is read from TOML and
+//! checked completely before a device is used or a file is written. [`run::run`] creates the bodies
+//! ([`start::initial_bodies`]), steps a [`Simulation`], and calls the observers when their
+//! [`Trigger`]s fire. The observers write snapshots, images and the table of conserved quantities.
+//! [`run::run`] also writes checkpoints, from which [`run::resume`] continues with identical bits.
 //!
-//! A run: [`case::Case`] → [`start::bodies`] → [`Simulation`] → [`run::run`], which steps it, shows each due
-//! moment to the observers and writes checkpoints; [`run::resume`] goes on from one.
+//! ```
+//! use orrery_engine::case::{Case, CaseSource};
+//! use orrery_engine::control::Control;
+//! use orrery_engine::run::{Output, Replace, run};
+//!
+//! // A circular orbit of two bodies for one period, 2π.
+//! let text = r#"
+//!     name = "orbit"
+//!     [bodies]
+//!     model = "kepler"
+//!     eccentricity = 0.0
+//!     [time]
+//!     step = 0.01
+//!     end = 6.28
+//!     [image]
+//!     size = 64
+//! "#;
+//! let source = CaseSource::Text { label: "orbit".into(), text: text.into(), folder: ".".into() };
+//! let case = Case::load(&source, &["time.integrator=yoshida4".into()])?;
+//!
+//! let folder = tempfile::tempdir()?;
+//! let output = Output { folder: folder.path().join("out"), replace: Replace::Nothing };
+//! let summary = run(&case, &output, &Control::default(), |_event| {})?;
+//!
+//! let (first, last) = summary.first_and_last;
+//! assert_eq!((summary.bodies, summary.step), (2, 628));
+//! assert!((last.total_energy() / first.total_energy() - 1.0).abs() < 1e-8);
+//! assert!(output.folder.join("conserved.csv").exists());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 pub mod analysis;
 mod blocks;

@@ -1,4 +1,4 @@
-//! Where an output comes from: enough to make it again.
+//! Provenance of an output: the program, case, device and input that are needed to repeat it.
 
 use std::path::Path;
 
@@ -11,29 +11,30 @@ use orrery_particles::solver::device::DeviceStrategy;
 
 use crate::case::{BodiesSource, Case};
 
-/// The program's version.
+/// Version of the program.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
-/// The git commit it was built from, or "unknown".
+/// Git commit of the build, or "unknown".
 pub const COMMIT: &str = env!("ORRERY_COMMIT");
 
-/// The device that computes, in words. How many threads it has changes no bit, and so is not said.
-pub fn device(device: Option<&Device>) -> String {
+/// Describes the device, or the CPU if there is none. The number of threads is left out because it
+/// does not affect results.
+pub fn device_text(device: Option<&Device>) -> String {
     match device.map(Device::properties) {
         Some(found) => format!("{} ({})", found.backend.as_str(), found.name),
         None => format!("cpu ({})", InstructionSet::best().name()),
     }
 }
 
-/// BLAKE3 of a file, in hexadecimal.
-pub fn hash_of_file(path: &Path) -> Result<String, IoError> {
+/// Returns the BLAKE3 hash of a file, in hexadecimal.
+pub fn hash_file(path: &Path) -> Result<String, IoError> {
     let mut hasher = blake3::Hasher::new();
     let mut file = std::fs::File::open(path).map_err(|e| IoError::from_system(path, e))?;
     std::io::copy(&mut file, &mut hasher).map_err(|e| IoError::from_system(path, e))?;
     Ok(hasher.finalize().to_hex().to_string())
 }
 
-/// The provenance of a run with its solver on a device, as ordered names and texts.
-pub fn of_run(
+/// Returns the provenance of a run as ordered pairs of name and text.
+pub fn run_provenance(
     case: &Case,
     solver: &str,
     device: Option<&Device>,
@@ -41,7 +42,7 @@ pub fn of_run(
 ) -> Result<Vec<(String, String)>, IoError> {
     let resolved = case.to_toml();
     let inputs = match case.bodies_file() {
-        Some(path) => format!("blake3:{} {}", hash_of_file(&path)?, path.display()),
+        Some(path) => format!("blake3:{} {}", hash_file(&path)?, path.display()),
         None => format!("blake3:{} case", blake3::hash(resolved.as_bytes()).to_hex()),
     };
     let seeds = match &case.bodies {
@@ -62,22 +63,22 @@ pub fn of_run(
         ("commit", COMMIT.to_owned()),
         ("case", resolved),
         ("seed", seed),
-        ("device", self::device(device)),
+        ("device", device_text(device)),
         ("solver", solver.to_owned()),
         ("precision", precision.to_owned()),
         ("inputs", inputs),
     ];
-    // Another one gives other last bits.
+    // Another strategy gives other last bits.
     texts.extend(strategy.map(|strategy| ("strategy", strategy_text(strategy))));
     Ok(texts.into_iter().map(|(name, text)| (name.to_owned(), text)).collect())
 }
 
-/// How a device computes forces, in JSON.
+/// Returns the strategy of a device in JSON.
 pub fn strategy_text(strategy: &DeviceStrategy) -> String {
     serde_json::to_string(strategy).unwrap_or_default()
 }
 
-/// What a species is called in reports.
+/// Returns the name of a species for reports.
 pub fn species_name(species: Species) -> &'static str {
     match species {
         Species::Gas => "gas",

@@ -1,7 +1,7 @@
-//! The run: step, look, save, report, until the end or until it is asked to stop.
+//! The time loop of a run: step, observe, write checkpoints and report, until the end or a stop request.
 //!
-//! Invariant: what is written never feeds back. Checkpoints, stops, resumes, full disks and waiting leave the
-//! trajectory and every output as they would have been.
+//! Invariant: output never affects the computation. Checkpoints, stops, resumes, full disks and pauses
+//! change neither the trajectory nor any output.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -12,73 +12,75 @@ pub use crate::folder::{Output, Replace};
 pub use crate::observers::Record;
 
 use crate::case::{Case, OnEnergyError};
-use crate::checkpoint::{self, Checkpoints, Saved};
+use crate::checkpoint::{self, Checkpoints, LoadedCheckpoint};
 use crate::compute_device;
-use crate::control::{Control, RESERVE, Reason, RunEvent, Status};
+use crate::control::{Control, RESERVE, RunEvent, Status, StopReason};
 use crate::error::EngineError;
 use crate::folder::{self, Lock, POST_MORTEM};
-use crate::identity::{check_same_run, write_about};
+use crate::identity::{check_same_case, write_run_info};
 use crate::observers::Observers;
 use crate::provenance;
-use crate::retry::insist;
+use crate::retry::retry_on_storage_error;
 use crate::simulation::{Moment, Simulation};
 use crate::start;
+use crate::trigger::time_tolerance;
 
-/// What a run leaves to say.
+/// Summary of a run that finished or stopped.
 #[derive(Clone, Debug)]
 pub struct Summary {
-    /// What was simulated.
+    /// The case that was simulated.
     pub case: Case,
-    /// Bodies.
+    /// Number of bodies.
     pub bodies: usize,
-    /// Steps completed since the start.
+    /// Steps completed since the start of the run.
     pub step: u64,
-    /// Step at which this process took over: 0, or the checkpoint's.
+    /// Step at which this process started: 0, or the step of the checkpoint.
     pub from: u64,
-    /// Wall time of this process's steps and their output.
+    /// Wall time that this process spent on steps and their output.
     pub elapsed: Duration,
-    /// How forces were computed.
+    /// Name of the force solver: `direct` or `tree`.
     pub solver: &'static str,
-    /// The first and the last row of the table.
+    /// First and last row of `conserved.csv`.
     pub first_and_last: (Record, Record),
-    /// Why it ended before its end, and the checkpoint to go on from.
-    pub stopped: Option<(Reason, PathBuf)>,
+    /// Why the run stopped before its end, and the checkpoint to resume from. `None` for a finished run.
+    pub stopped: Option<(StopReason, PathBuf)>,
 }
 
-/// Simulates `case` into `output`, as `control` allows, telling `report` of every step.
+/// Simulates `case` and writes to `output`. `control` can stop the run, and `report` is called on every event.
 pub fn run(
     case: &Case,
     output: &Output,
     control: &Control,
     mut report: impl FnMut(RunEvent<'_>) + Send,
 ) -> Result<Summary, EngineError> {
-    // On a thread of the pool: parallel loops begun outside it would wake it each time, which cost nine
-    // bodies ten times what their step does.
-    rayon::scope(|_| Run::begin(case, output, control, &mut report)?.complete())
+    // The scope runs on a thread of the pool. A parallel loop that starts on another thread wakes the pool
+    // each time. With nine bodies, that took ten times as long as the step itself.
+    rayon::scope(|_| Run::start(case, output, control, &mut report)?.run_to_end())
 }
 
-/// A run to go on with.
+/// Which run to resume, and how.
 #[derive(Clone, Copy, Debug)]
 pub struct Resume<'a> {
-    /// Its folder.
+    /// Folder of the run.
     pub folder: &'a Path,
-    /// `KEY=VALUE` in place of what its case says; of `[checkpoint]`, `[limits]` and `output.on_error` only, which
-    /// change nothing that was or will be computed.
+    /// `KEY=VALUE` settings that replace those of the case, for example `checkpoint.every=1 h`. Only keys of
+    /// `[checkpoint]` and `[limits]` and `output.on_error` are allowed, because they do not affect results.
     pub sets: &'a [String],
-    /// Whether a table or animation that was changed since is begun again.
-    pub anew: bool,
+    /// True to restart the table or animation if it was changed after the checkpoint. Otherwise a changed
+    /// file is an error.
+    pub restart_outputs: bool,
 }
 
-/// Goes on with a run.
+/// Resumes a run from its newest intact checkpoint.
 pub fn resume(
     run: &Resume<'_>,
     control: &Control,
     mut report: impl FnMut(RunEvent<'_>) + Send,
 ) -> Result<Summary, EngineError> {
-    rayon::scope(|_| Run::take_up(run, None, control, &mut report)?.complete())
+    rayon::scope(|_| Run::resume_from_checkpoint(run, None, control, &mut report)?.run_to_end())
 }
 
-/// Goes on with the run of `case` in `folder` if there is one, otherwise starts it.
+/// Resumes the run of `case` in `folder` if there is a checkpoint. Otherwise starts the run.
 pub fn run_or_resume(
     case: &Case,
     folder: &Path,
@@ -87,15 +89,15 @@ pub fn run_or_resume(
 ) -> Result<Summary, EngineError> {
     rayon::scope(|_| {
         if checkpoint::exists_in(folder) {
-            let run = Resume { folder, sets: &[], anew: false };
-            return Run::take_up(&run, Some(case), control, &mut report)?.complete();
+            let run = Resume { folder, sets: &[], restart_outputs: false };
+            return Run::resume_from_checkpoint(&run, Some(case), control, &mut report)?.run_to_end();
         }
-        let output = Output { folder: folder.to_owned(), replace: Replace::Unbegun };
-        Run::begin(case, &output, control, &mut report)?.complete()
+        let output = Output { folder: folder.to_owned(), replace: Replace::WithoutProgress };
+        Run::start(case, &output, control, &mut report)?.run_to_end()
     })
 }
 
-/// A run under way.
+/// State of a run in progress.
 struct Run<'a> {
     case: Case,
     folder: PathBuf,
@@ -105,62 +107,80 @@ struct Run<'a> {
     checkpoints: Checkpoints,
     control: &'a Control,
     report: &'a mut (dyn FnMut(RunEvent<'_>) + Send),
+    /// Step and simulated time at which this process started.
     from: (u64, f64),
     is_resumed: bool,
-    began: Instant,
-    /// The longest step so far, output included.
+    started: Instant,
+    /// Longest step so far, including its output.
     longest_step: Duration,
-    /// The longest that a checkpoint took.
+    /// Longest time that writing a checkpoint took.
     longest_save: Duration,
-    /// All the time that was spent waiting for storage.
+    /// Total time spent waiting for storage.
     paused: Duration,
-    /// Whether it was said that the energy error is beyond its limit.
-    warned: bool,
+    /// True once the energy error has exceeded its limit and was reported.
+    energy_error_reported: bool,
     _lock: Lock,
 }
 
 impl<'a> Run<'a> {
-    /// Starts a new run.
-    fn begin(
+    /// Starts a new run: creates the bodies, prepares the folder and writes the first checkpoint.
+    fn start(
         case: &Case,
         output: &Output,
         control: &'a Control,
         mut report: &'a mut (dyn FnMut(RunEvent<'_>) + Send),
     ) -> Result<Self, EngineError> {
-        output.check()?;
+        output.check_usable()?;
         output.check_is_not_input(case)?;
-        let selected = compute_device::find(control.device.choice)?;
-        let particles = start::bodies(case, &control.limits)?;
-        let case = start::located(case);
-        let (n, gravity) = (particles.len(), Simulation::gravity(&case));
-        let selected =
-            compute_device::with_room(selected, control.device.choice, n, &gravity, case.time.integrator)?;
+        let selected = compute_device::select_device(control.device.choice)?;
+        let particles = start::initial_bodies(case, &control.limits)?;
+        let case = start::with_absolute_paths(case);
+        let (n, gravity) = (particles.len(), Simulation::gravity_settings(&case));
+        let selected = compute_device::ensure_memory(
+            selected,
+            control.device.choice,
+            n,
+            &gravity,
+            case.time.integrator,
+        )?;
         report(RunEvent::Device(&selected));
         let setup = control.device.setup(&selected, n, &gravity, None);
         if let Some(setup) = setup.as_ref().filter(|setup| compute_device::is_tuned(setup, n, &gravity)) {
-            report(RunEvent::Tuned(&setup.strategy));
+            report(RunEvent::TunedStrategy(&setup.strategy));
         }
         let simulation = Simulation::new(&case, particles, setup.as_ref())?;
-        // Bodies apart in f64 may coincide in f32, and a softening may be too small to count.
+        // Bodies that are distinct in f64 can coincide in f32, and a softening can be too small to matter
+        // there. Both give infinite forces.
         simulation.check_finite()?;
         let moment = simulation.moment();
         let Moment { bodies, .. } = moment;
         let (device, strategy) = (bodies.device(), bodies.device_strategy());
-        let provenance =
-            provenance::of_run(&case, bodies.solver_name(), device, strategy).map_err(EngineError::Input)?;
+        let provenance = provenance::run_provenance(&case, bodies.solver_name(), device, strategy)
+            .map_err(EngineError::Input)?;
 
         let on_error = case.output.on_error;
-        let lock = insist(&mut report, on_error, control, |report, news| report(news), |_| output.claim())?;
+        let lock = retry_on_storage_error(
+            &mut report,
+            on_error,
+            control,
+            |report, event| report(event),
+            |_| output.lock_and_clear(),
+        )?;
         let folder = output.folder.clone();
-        let prepare = |_: &mut _| {
-            write_about(&folder, &case, &provenance)?;
+        let prepare_output = |_: &mut _| {
+            write_run_info(&folder, &case, &provenance)?;
             let observers = Observers::new(&case, moment.particles()?, &folder, &provenance)?;
             Ok((observers, Checkpoints::new(&case, &folder, &moment)?))
         };
-        let (observers, checkpoints) =
-            insist(&mut report, on_error, control, |report, news| report(news), prepare)?;
-        if !lock.holds() {
-            report(RunEvent::Unlocked);
+        let (observers, checkpoints) = retry_on_storage_error(
+            &mut report,
+            on_error,
+            control,
+            |report, event| report(event),
+            prepare_output,
+        )?;
+        if !lock.is_enforced() {
+            report(RunEvent::NoFileLocks);
         }
         let mut run = Self {
             case,
@@ -173,20 +193,21 @@ impl<'a> Run<'a> {
             report,
             from: (0, 0.0),
             is_resumed: false,
-            began: Instant::now(),
+            started: Instant::now(),
             longest_step: Duration::ZERO,
             longest_save: Duration::ZERO,
             paused: Duration::ZERO,
-            warned: false,
+            energy_error_reported: false,
             _lock: lock,
         };
-        // Whatever the schedule says: a run that was started can be gone on with.
-        run.save(0.0)?;
+        // A checkpoint at step 0, even with `checkpoint.every = 0`: every run that started can be resumed.
+        run.save_checkpoint(0.0)?;
         Ok(run)
     }
 
-    /// Goes on from the newest checkpoint that is whole; `expected` is the case that it must be of.
-    fn take_up(
+    /// Resumes from the newest intact checkpoint. If `expected` is given, the checkpoint must be from a run
+    /// of that case.
+    fn resume_from_checkpoint(
         run: &Resume<'_>,
         expected: Option<&Case>,
         control: &'a Control,
@@ -199,61 +220,70 @@ impl<'a> Run<'a> {
         if !checkpoint::exists_in(folder) {
             return Err(EngineError::NoCheckpoint { path: folder.to_owned(), damaged: 0 });
         }
-        let lock = folder::lock(folder)?;
-        let saved = checkpoint::newest(folder, &control.limits, |error| report(RunEvent::Damaged(error)))?;
+        let lock = folder::lock_folder(folder)?;
+        let loaded = checkpoint::load_newest(folder, &control.limits, |error| {
+            report(RunEvent::DamagedCheckpoint(error));
+        })?;
         let case = match expected {
-            Some(expected) => start::located(expected),
-            None => Case::load_resumed(&saved.case.to_toml(), "case", run.sets)?,
+            Some(expected) => start::with_absolute_paths(expected),
+            None => Case::load_from_checkpoint(&loaded.case.to_toml(), "case", run.sets)?,
         };
-        check_same_run(folder, &saved.case, &case)?;
-        let bodies = saved.simulation.moment().bodies;
-        // Those of the checkpoint: with the solver that `auto` came to be.
+        check_same_case(folder, &loaded.case, &case)?;
+        let bodies = loaded.simulation.moment().bodies;
+        // The settings of the checkpoint: they contain the solver that `auto` selected at the start.
         let (n, gravity) = (bodies.len(), *bodies.settings());
-        let choice = saved.choice_again(control.device.choice);
-        let selected = compute_device::with_room(
-            compute_device::find(choice)?,
+        let choice = loaded.resumed_device_choice(control.device.choice);
+        let selected = compute_device::ensure_memory(
+            compute_device::select_device(choice)?,
             choice,
             n,
             &gravity,
             case.time.integrator,
         )?;
-        saved.set_damaged_aside();
-        folder::clear_unfinished(folder);
-        if !lock.holds() {
-            report(RunEvent::Unlocked);
+        loaded.rename_damaged();
+        folder::remove_unfinished_files(folder);
+        if !lock.is_enforced() {
+            report(RunEvent::NoFileLocks);
         }
-        let recorded = selected.device.as_ref().and_then(|device| saved.strategy_on(device));
-        let Saved { path, writer, mut provenance, simulation, observers, blocks, cost, .. } = saved;
+        let recorded = selected.device.as_ref().and_then(|device| loaded.recorded_strategy(device));
+        let LoadedCheckpoint {
+            path, writer, mut provenance, simulation, observers, blocks, read_time, ..
+        } = loaded;
         let setup = control.device.setup(&selected, n, &gravity, recorded);
         if let Some(setup) = setup.as_ref().filter(|setup| compute_device::is_tuned(setup, n, &gravity)) {
-            report(RunEvent::Tuned(&setup.strategy));
+            report(RunEvent::TunedStrategy(&setup.strategy));
         }
         let simulation = match setup {
-            Some(setup) => simulation.moved_to(&setup)?,
+            Some(setup) => simulation.move_to_device(&setup)?,
             None => simulation,
         };
         let moment = simulation.moment();
         let (step, time) = (moment.step, moment.time);
         report(RunEvent::Resumed { case: &case, path: &path, step, time });
         report(RunEvent::Device(&selected));
-        let now = checkpoint::writer(selected.device.as_ref());
-        if writer != now {
-            report(RunEvent::Moved { before: &writer, now: &now });
+        let writer_now = checkpoint::writer_text(selected.device.as_ref());
+        if writer != writer_now {
+            report(RunEvent::WriterChanged { before: &writer, now: &writer_now });
             let name = format!("resumed at step {step}");
             provenance.retain(|(known, _)| *known != name);
-            provenance.push((name, now));
+            provenance.push((name, writer_now));
         }
-        let prepare = |report: &mut &mut (dyn FnMut(RunEvent<'_>) + Send)| {
-            write_about(folder, &case, &provenance)?;
+        let prepare_output = |report: &mut &mut (dyn FnMut(RunEvent<'_>) + Send)| {
+            write_run_info(folder, &case, &provenance)?;
             let bodies = moment.bodies.len();
             let saved = (&observers, &mut blocks.clone());
-            let observers = Observers::resume(&case, bodies, folder, &provenance, saved, run.anew, *report)?;
+            let observers =
+                Observers::resume(&case, bodies, folder, &provenance, saved, run.restart_outputs, *report)?;
             Ok((observers, Checkpoints::new(&case, folder, &moment)?))
         };
-        let on_error = case.output.on_error;
-        let (observers, checkpoints) =
-            insist(&mut report, on_error, control, |report, news| report(news), prepare)?;
-        let mut taken_up = Self {
+        let (observers, checkpoints) = retry_on_storage_error(
+            &mut report,
+            case.output.on_error,
+            control,
+            |report, event| report(event),
+            prepare_output,
+        )?;
+        let mut resumed = Self {
             case,
             folder: folder.to_owned(),
             provenance,
@@ -264,44 +294,46 @@ impl<'a> Run<'a> {
             report,
             from: (step, time),
             is_resumed: true,
-            began: Instant::now(),
+            started: Instant::now(),
             longest_step: Duration::ZERO,
-            longest_save: cost,
+            // Reading the checkpoint took about as long as writing one will.
+            longest_save: read_time,
             paused: Duration::ZERO,
-            warned: false,
+            energy_error_reported: false,
             _lock: lock,
         };
-        if run.anew {
-            // What was begun again is what the next resume must find.
-            taken_up.save(0.0)?;
+        if run.restart_outputs {
+            // The old checkpoint describes the files before the restart. The next resume needs the new ones.
+            resumed.save_checkpoint(0.0)?;
         }
-        Ok(taken_up)
+        Ok(resumed)
     }
 
-    fn complete(mut self) -> Result<Summary, EngineError> {
-        let outcome = self.go();
+    /// Steps to the end or to a stop, completes the output and returns the summary.
+    fn run_to_end(mut self) -> Result<Summary, EngineError> {
+        let outcome = self.step_until_end();
         let finished = match outcome {
-            // No time is left to draw; what goes on with the run will.
-            Ok(Some((Reason::WallTime, _))) => Ok(()),
-            // What was seen until an error is worth keeping; the error itself comes first.
-            _ => self.insist(|run| run.observers.finish()),
+            // No time is left to draw the plots. The resumed run will draw them.
+            Ok(Some((StopReason::WallTime, _))) => Ok(()),
+            // After an error too: the output up to the error is useful. The first error is returned below.
+            _ => self.retry_on_storage_error(|run| run.observers.finish()),
         };
-        let stopped = outcome.map_err(|error| self.last_words(error))?;
+        let stopped = outcome.map_err(|error| self.add_recovery_info(error))?;
         match finished {
-            // It stopped in good order, with a checkpoint: a plot less does not change that.
-            Err(error) if stopped.is_some() => (self.report)(RunEvent::Unwritten(&error)),
-            finished => finished.map_err(|error| self.last_words(error))?,
+            // The run stopped as requested and has a checkpoint, so a missing plot is only a warning.
+            Err(error) if stopped.is_some() => (self.report)(RunEvent::OutputFailed(&error)),
+            finished => finished.map_err(|error| self.add_recovery_info(error))?,
         }
         let moment = self.simulation.moment();
         let first_and_last = match self.observers.conserved.records() {
-            [] => [Record::of(&moment)?; 2].into(),
+            [] => [Record::measure(&moment)?; 2].into(),
             [first, .., last] | [first @ last] => (*first, *last),
         };
         Ok(Summary {
             bodies: moment.bodies.len(),
             step: moment.step,
             from: self.from.0,
-            elapsed: self.began.elapsed(),
+            elapsed: self.started.elapsed(),
             solver: moment.bodies.solver_name(),
             first_and_last,
             stopped,
@@ -309,135 +341,158 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// Steps until the end, or until asked to stop: then why, and the checkpoint.
-    fn go(&mut self) -> Result<Option<(Reason, PathBuf)>, EngineError> {
+    /// Steps until the end of the case or until a stop is due. Returns the reason of the stop and its
+    /// checkpoint, or `None` at the end.
+    fn step_until_end(&mut self) -> Result<Option<(StopReason, PathBuf)>, EngineError> {
         if self.simulation.moment().step == 0 {
-            let began = self.now();
-            self.insist(|run| run.observers.show_all(&run.simulation.moment()))?;
-            self.longest_step = self.worked_since(began);
+            let timer = self.start_timer();
+            self.retry_on_storage_error(|run| run.observers.observe_all(&run.simulation.moment()))?;
+            self.longest_step = self.worked_since(timer);
         }
-        while !self.simulation.is_over() {
-            // Twice the longest so far: the next may be longer.
+        while !self.simulation.is_finished() {
+            // Twice the longest times so far, because the next step may take longer.
             let needed = 2 * (self.longest_step + self.longest_save) + RESERVE;
-            if let Some(reason) = self.control.stops(needed) {
-                let (step, path) = (self.simulation.moment().step, self.save(0.0)?);
-                // Whoever tries again for as long as it is stopped would try for ever.
-                if reason == Reason::WallTime && step == self.from.0 {
-                    return Err(EngineError::NoTime { step, needed });
-                }
-                return Ok(Some((reason, path)));
+            if let Some(reason) = self.control.stop_reason(needed) {
+                return self.stop_at_checkpoint(reason, needed).map(Some);
             }
-            let began = self.now();
-            let dt = self.step()?;
-            self.check_energy()?;
-            let Moment { step, time, .. } = self.simulation.moment();
-            (self.report)(RunEvent::Step(Status {
-                step,
-                time,
-                end: self.case.time.end,
-                from: self.from,
-                elapsed: self.began.elapsed(),
-                energy_error: self.observers.conserved.energy_error(),
-            }));
-            self.longest_step = self.longest_step.max(self.worked_since(began));
-            // The end has a checkpoint of its own.
-            if self.simulation.is_over() {
-                break;
-            }
-            if self.control.wants_checkpoint() {
-                let path = self.save(dt)?;
-                (self.report)(RunEvent::Checkpoint { path: &path, step });
-            } else if self.checkpoints.is_due(&self.simulation.moment(), dt) {
-                self.save(dt)?;
-            }
+            self.step_and_report()?;
         }
-        self.insist(|run| run.observers.show_all(&run.simulation.moment()))?;
+        self.retry_on_storage_error(|run| run.observers.observe_all(&run.simulation.moment()))?;
         if self.simulation.moment().step > self.from.0 {
-            self.check_energy()?;
+            self.check_energy_error()?;
         }
-        // To know that it is over; those on the way are of no more use.
-        self.save(0.0)?;
-        self.checkpoints.remove_all_but(1);
+        // The last checkpoint marks the run as finished. The earlier ones are no longer needed.
+        self.save_checkpoint(0.0)?;
+        self.checkpoints.keep_newest(1);
         Ok(None)
     }
 
-    /// One step, and the moments on the way to its end that someone wants to see; its length.
-    fn step(&mut self) -> Result<f64, EngineError> {
+    /// Writes a checkpoint for a stop before the end. Returns an error if the wall time is too short for a
+    /// single step (`needed`): a job script that resumes after every stop would never end.
+    fn stop_at_checkpoint(
+        &mut self,
+        reason: StopReason,
+        needed: Duration,
+    ) -> Result<(StopReason, PathBuf), EngineError> {
+        let (step, path) = (self.simulation.moment().step, self.save_checkpoint(0.0)?);
+        if reason == StopReason::WallTime && step == self.from.0 {
+            return Err(EngineError::WallTimeTooShort { step, needed });
+        }
+        Ok((reason, path))
+    }
+
+    /// Takes one step, reports it, and writes a checkpoint if one is due or requested.
+    fn step_and_report(&mut self) -> Result<(), EngineError> {
+        let timer = self.start_timer();
+        let dt = self.take_step()?;
+        self.check_energy_error()?;
+        let Moment { step, time, .. } = self.simulation.moment();
+        (self.report)(RunEvent::Step(Status {
+            step,
+            time,
+            end: self.case.time.end,
+            from: self.from,
+            elapsed: self.started.elapsed(),
+            energy_error: self.observers.conserved.energy_error(),
+        }));
+        self.longest_step = self.longest_step.max(self.worked_since(timer));
+        // The end of the run has its checkpoint in any case.
+        if self.simulation.is_finished() {
+            return Ok(());
+        }
+        if self.control.take_checkpoint_request() {
+            let path = self.save_checkpoint(dt)?;
+            (self.report)(RunEvent::CheckpointWritten { path: &path, step });
+        } else if self.checkpoints.is_due(&self.simulation.moment(), dt) {
+            self.save_checkpoint(dt)?;
+        }
+        Ok(())
+    }
+
+    /// Takes one step, and observes the output times that lie inside the step. Returns the length of the step.
+    fn take_step(&mut self) -> Result<f64, EngineError> {
         let now = self.simulation.moment();
         let (step, next) = (now.step, self.simulation.next_time()?);
         let dt = next - now.time;
-        let before = next - crate::trigger::SAME_TIME * dt;
+        // An output time this close to the end of the step is observed there.
+        let before = next - time_tolerance(next, dt);
         while let Some(time) = self.observers.next_due_time().filter(|due| *due < before) {
             let bodies = self.simulation.bodies_at(time)?;
-            self.insist(|run| run.observers.show_between(&Moment { step, time, bodies: &bodies }))?;
+            self.retry_on_storage_error(|run| {
+                run.observers.observe_between_steps(&Moment { step, time, bodies: &bodies })
+            })?;
         }
-        self.simulation.advance(next)?;
+        self.simulation.advance_to(next)?;
         self.observers.after_step(&self.simulation.moment())?;
-        self.insist(|run| run.observers.show_step(&run.simulation.moment(), dt))?;
+        self.retry_on_storage_error(|run| run.observers.observe_step(&run.simulation.moment(), dt))?;
         Ok(dt)
     }
 
-    /// Writes a checkpoint after a step of length `dt`.
-    fn save(&mut self, dt: f64) -> Result<PathBuf, EngineError> {
-        let began = self.now();
-        let path = self.insist(|run| {
+    /// Writes a checkpoint after a step of length `dt` and returns its path.
+    fn save_checkpoint(&mut self, dt: f64) -> Result<PathBuf, EngineError> {
+        let timer = self.start_timer();
+        let path = self.retry_on_storage_error(|run| {
             let state = run.observers.sync()?;
             let Run { case, provenance, simulation, observers, checkpoints, .. } = run;
             checkpoints.save(case, provenance, simulation, observers, state, dt)
         })?;
-        self.longest_save = self.longest_save.max(self.worked_since(began));
+        self.longest_save = self.longest_save.max(self.worked_since(timer));
         Ok(path)
     }
 
-    fn now(&self) -> (Instant, Duration) {
+    /// Returns a timer for [`Run::worked_since`]: the time now, and the total pause until now.
+    fn start_timer(&self) -> (Instant, Duration) {
         (Instant::now(), self.paused)
     }
 
-    /// The time since then that was not spent waiting for storage.
-    fn worked_since(&self, (began, paused): (Instant, Duration)) -> Duration {
-        began.elapsed().saturating_sub(self.paused.saturating_sub(paused))
+    /// Returns the time since the timer was started, without the time spent waiting for storage.
+    fn worked_since(&self, (started, paused): (Instant, Duration)) -> Duration {
+        started.elapsed().saturating_sub(self.paused.saturating_sub(paused))
     }
 
-    /// Does what may fail for want of storage; where the case says so, again and again until it succeeds.
-    fn insist<T>(
+    /// Calls `attempt`, which writes to storage. With `output.on_error = "wait"`, repeats it until the
+    /// storage works, and counts the pauses.
+    fn retry_on_storage_error<T>(
         &mut self,
         attempt: impl FnMut(&mut Self) -> Result<T, EngineError>,
     ) -> Result<T, EngineError> {
         let (on_error, control) = (self.case.output.on_error, self.control);
-        let tell = |run: &mut Self, news: RunEvent<'_>| {
-            if let RunEvent::Waiting { pause, .. } = &news {
+        let report = |run: &mut Self, event: RunEvent<'_>| {
+            if let RunEvent::WaitingForStorage { pause, .. } = &event {
                 run.paused += *pause;
             }
-            (run.report)(news);
+            (run.report)(event);
         };
-        insist(self, on_error, control, tell, attempt)
+        retry_on_storage_error(self, on_error, control, report, attempt)
     }
 
-    /// Says once that the energy error is beyond its limit, or ends the run.
-    fn check_energy(&mut self) -> Result<(), EngineError> {
+    /// Compares the energy error with its limit. If it is larger, reports this once or returns an error, as
+    /// `limits.on_energy_error` says.
+    fn check_energy_error(&mut self) -> Result<(), EngineError> {
         let Some(limit) = self.case.limits.energy_error else { return Ok(()) };
         let error = self.observers.conserved.energy_error();
-        if error.abs() <= limit || self.warned {
+        if error.abs() <= limit || self.energy_error_reported {
             return Ok(());
         }
         let Moment { step, time, .. } = self.simulation.moment();
         match self.case.limits.on_energy_error {
             OnEnergyError::Stop => Err(EngineError::Energy { step, time, error, limit }),
             OnEnergyError::Warn => {
-                self.warned = true;
+                self.energy_error_reported = true;
                 (self.report)(RunEvent::EnergyError { step, error, limit });
                 Ok(())
             }
         }
     }
 
-    /// The error, with what remains: the bodies of the moment in which numbers went wrong, or the step to go on from.
-    fn last_words(&mut self, error: EngineError) -> EngineError {
-        if error.is_of_storage() || matches!(error, EngineError::Device(_)) {
+    /// Adds to `error` how to recover. A storage or device error gets the step of the last checkpoint. A
+    /// non-finite value or a large energy error gets the path of a snapshot of the bodies at that time.
+    fn add_recovery_info(&mut self, error: EngineError) -> EngineError {
+        if error.is_storage_error() || matches!(error, EngineError::Device(_)) {
             let from = self.is_resumed.then_some(self.from.0);
             let (folder, source) = (self.folder.clone(), Box::new(error));
-            return match self.checkpoints.saved().or(from) {
-                Some(step) => EngineError::Lost { source, step, folder },
+            return match self.checkpoints.last_saved_step().or(from) {
+                Some(step) => EngineError::Recoverable { source, step, folder },
                 None => *source,
             };
         }

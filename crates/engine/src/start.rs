@@ -1,4 +1,4 @@
-//! The bodies that a case starts from, checked.
+//! Initial bodies of a case, checked.
 
 use orrery_io::{Limits, format_bytes};
 use orrery_model::{Particles, Units};
@@ -6,16 +6,17 @@ use orrery_model::{Particles, Units};
 use crate::case::{BYTES_PER_BODY, BodiesSource, Case};
 use crate::error::EngineError;
 
-/// The case with its file of bodies named from the root, so that a copy elsewhere means the same.
-pub fn located(case: &Case) -> Case {
+/// Returns the case with an absolute path for its file of bodies. A copy of the case in another
+/// folder then means the same.
+pub fn with_absolute_paths(case: &Case) -> Case {
     match case.bodies_file().map(std::path::absolute) {
         Some(Ok(path)) => Case { bodies: BodiesSource::File(path), ..case.clone() },
         _ => case.clone(),
     }
 }
 
-/// Makes or reads the bodies, and checks that they can be simulated.
-pub fn bodies(case: &Case, limits: &Limits) -> Result<Particles, EngineError> {
+/// Generates or reads the initial bodies and checks that they can be simulated.
+pub fn initial_bodies(case: &Case, limits: &Limits) -> Result<Particles, EngineError> {
     let (particles, origin) = match &case.bodies {
         BodiesSource::Model(model) => {
             (model.generate(case.gravity.g)?, format!("[bodies] model = \"{}\"", model.name()))
@@ -25,8 +26,8 @@ pub fn bodies(case: &Case, limits: &Limits) -> Result<Particles, EngineError> {
             let snapshot = orrery_io::read_snapshot(&path, limits).map_err(EngineError::Input)?;
             let assumed = snapshot.units_are_assumed();
             let (mut particles, found) = (snapshot.particles, snapshot.units);
-            // A file that names no units is taken to be in the case's.
-            if !assumed && !convert(&mut particles, &found, &case.units) {
+            // A file without units is assumed to be in the units of the case.
+            if !assumed && !convert_units(&mut particles, &found, &case.units) {
                 let (found, expected) = (found.name(), case.units.name());
                 return Err(EngineError::UnitsMismatch { path, found, expected });
             }
@@ -39,16 +40,17 @@ pub fn bodies(case: &Case, limits: &Limits) -> Result<Particles, EngineError> {
             (particles, path.display().to_string())
         }
     };
-    let wrong = |source| EngineError::Bodies { origin: origin.clone(), source };
-    particles.validate().map_err(wrong)?;
+    let refused = |source| EngineError::Bodies { origin: origin.clone(), source };
+    particles.validate().map_err(refused)?;
     if case.gravity.eps == 0.0 {
-        particles.check_distinct_positions().map_err(wrong)?;
+        particles.check_distinct_positions().map_err(refused)?;
     }
     Ok(particles)
 }
 
-/// Brings the bodies from one system of units to another; false where only one of them has a physical scale.
-fn convert(particles: &mut Particles, from: &Units, to: &Units) -> bool {
+/// Converts the bodies from one system of units to another. Returns false if only one of them has a
+/// physical scale.
+fn convert_units(particles: &mut Particles, from: &Units, to: &Units) -> bool {
     let (from, to) = match (from.scale(), to.scale()) {
         (None, None) => return true,
         (Some(from), Some(to)) => (from, to),
@@ -61,10 +63,10 @@ fn convert(particles: &mut Particles, from: &Units, to: &Units) -> bool {
     let velocity = length * (to.time / from.time);
     for (columns, factor) in [(&mut particles.position, length), (&mut particles.velocity, velocity)] {
         for column in [&mut columns.x, &mut columns.y, &mut columns.z] {
-            column.iter_mut().for_each(|c| *c *= factor);
+            column.iter_mut().for_each(|value| *value *= factor);
         }
     }
-    particles.mass.iter_mut().for_each(|m| *m *= from.mass / to.mass);
+    particles.mass.iter_mut().for_each(|mass| *mass *= from.mass / to.mass);
     true
 }
 
@@ -73,12 +75,13 @@ mod tests {
     use super::*;
     use orrery_model::ic::SolarSystem;
 
-    /// A system converted from solar to galactic units is the one made in galactic units.
+    /// Converting from solar to galactic units gives the system that is generated in galactic
+    /// units.
     #[test]
-    fn units_are_converted() {
+    fn unit_conversion_matches_generation_in_the_target_units() {
         let made = |units| SolarSystem { units }.generate(units.gravitational_constant()).unwrap();
         let (mut solar, galactic) = (made(Units::Solar), made(Units::Galactic));
-        assert!(convert(&mut solar, &Units::Solar, &Units::Galactic));
+        assert!(convert_units(&mut solar, &Units::Solar, &Units::Galactic));
         for (a, b) in solar.iter().zip(galactic.iter()) {
             assert!((a.mass - b.mass).abs() <= 1e-12 * b.mass);
             for c in 0..3 {
@@ -86,6 +89,6 @@ mod tests {
                 assert!((a.velocity[c] - b.velocity[c]).abs() <= 1e-11 * b.velocity[c].abs() + 1e-9);
             }
         }
-        assert!(!convert(&mut solar, &Units::Galactic, &Units::NBody));
+        assert!(!convert_units(&mut solar, &Units::Galactic, &Units::NBody));
     }
 }

@@ -1,11 +1,11 @@
-//! Lengths of time on the wall clock, as people write them: `"10 min"`, `"2h"`, `"1 h 30 min"`.
+//! Wall-clock times as users write them: `"10 min"`, `"2h"`, `"1 h 30 min"`.
 //!
-//! A text is one or more parts of a number and a unit, from the largest unit to the smallest. All
-//! arithmetic is in whole nanoseconds, so what [`show`] writes reads back to the same [`Duration`].
+//! A text has one or more parts, each a number and a unit, from the largest unit to the smallest.
+//! All arithmetic is in whole nanoseconds, so that [`to_text`] and [`parse`] are exact inverses.
 
 use std::time::Duration;
 
-/// The units' names and their seconds, the largest first.
+/// Names of the units and their seconds, largest unit first.
 const UNITS: [(&[&str], u64); 4] = [
     (&["d", "day", "days"], 86_400),
     (&["h", "hr", "hrs", "hour", "hours"], 3600),
@@ -13,7 +13,8 @@ const UNITS: [(&[&str], u64); 4] = [
     (&["s", "sec", "secs", "second", "seconds"], 1),
 ];
 
-/// The duration that `text` says; `None` where it says none, or one beyond what a [`Duration`] holds.
+/// Parses a wall-clock time. Returns `None` if `text` is not one or if it is too large for a
+/// [`Duration`].
 ///
 /// ```
 /// use orrery_engine::wall_time::parse;
@@ -30,15 +31,15 @@ pub fn parse(text: &str) -> Option<Duration> {
         let (number, after) = split_where(rest, |c| !c.is_ascii_digit() && c != '.');
         let (unit, after) = split_where(after.trim_start(), |c| !c.is_alphabetic());
         let seconds = seconds_in(unit).filter(|&seconds| seconds < larger)?;
-        total = Some(total.unwrap_or(Duration::ZERO).checked_add(times(number, seconds)?)?);
+        total = Some(total.unwrap_or(Duration::ZERO).checked_add(scaled_duration(number, seconds)?)?);
         (rest, larger) = (after.trim_start(), seconds);
     }
     total
 }
 
-/// The duration as a text that [`parse`] takes back to it: `"10 min"`, `"1 h 30 min"`, `"0.5 s"`. The hour is
-/// the largest unit, since a case reads "day" as simulated time.
-pub fn show(duration: Duration) -> String {
+/// Formats a duration for [`parse`], for example `"10 min"`, `"1 h 30 min"` or `"0.5 s"`. The hour
+/// is the largest unit, because a case reads "day" as a simulated time.
+pub fn to_text(duration: Duration) -> String {
     let seconds = duration.as_secs();
     let (hours, minutes) = (seconds / 3600, seconds / 60 % 60);
     let below = format!("{}.{:09}", seconds % 60, duration.subsec_nanos());
@@ -49,7 +50,7 @@ pub fn show(duration: Duration) -> String {
     if text.is_empty() { "0 s".to_owned() } else { text }
 }
 
-/// Whether `word` is a unit that [`parse`] knows.
+/// Returns true if `word` is a unit that [`parse`] accepts.
 pub fn is_unit(word: &str) -> bool {
     seconds_in(word).is_some()
 }
@@ -58,22 +59,23 @@ fn seconds_in(unit: &str) -> Option<u64> {
     UNITS.iter().find(|(names, _)| names.contains(&unit)).map(|&(_, seconds)| seconds)
 }
 
-/// `number`, made of digits and points, times so many seconds; what is below a nanosecond is cut off.
-fn times(number: &str, seconds: u64) -> Option<Duration> {
-    /// More digits of a day than this are far below a nanosecond.
+/// Returns `number` times `seconds`. `number` consists of digits and points. Fractions of a
+/// nanosecond are dropped.
+fn scaled_duration(number: &str, seconds: u64) -> Option<Duration> {
+    /// More digits of a day are far below a nanosecond.
     const DIGITS: usize = 18;
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     if (whole.is_empty() && fraction.is_empty()) || fraction.contains('.') {
         return None;
     }
     let digits = &fraction[..fraction.len().min(DIGITS)];
-    let nanoseconds = 1_000_000_000 * u128::from(seconds) * integer::<u128>(digits)?;
+    let nanoseconds = 1_000_000_000 * u128::from(seconds) * parse_digits::<u128>(digits)?;
     let nanoseconds = nanoseconds / 10u128.pow(digits.len() as u32);
-    let whole = Duration::from_secs(integer::<u64>(whole)?.checked_mul(seconds)?);
+    let whole = Duration::from_secs(parse_digits::<u64>(whole)?.checked_mul(seconds)?);
     whole.checked_add(Duration::from_nanos(nanoseconds.try_into().ok()?))
 }
 
-fn integer<T: std::str::FromStr + Default>(digits: &str) -> Option<T> {
+fn parse_digits<T: std::str::FromStr + Default>(digits: &str) -> Option<T> {
     if digits.is_empty() { Some(T::default()) } else { digits.parse().ok() }
 }
 
@@ -86,12 +88,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_people_write_is_understood() {
+    fn accepted_forms() {
         for (text, seconds) in [
             ("10 min", 600.0),
             ("10min", 600.0),
             ("10 m", 600.0),
+            ("90min", 5400.0),
+            ("90 min", 5400.0),
             ("2h", 7200.0),
+            ("2 h", 7200.0),
+            ("1.5h", 5400.0),
+            ("1d12h", 129_600.0),
+            ("1 hr 1 min 1 sec", 3661.0),
+            ("0.5 days", 43_200.0),
             ("90 s", 90.0),
             ("90 sec", 90.0),
             ("1h30m", 5400.0),
@@ -115,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn what_says_no_duration_is_none() {
+    fn rejected_forms() {
         for text in [
             "",
             " ",
@@ -141,6 +150,16 @@ mod tests {
             "30 min 1 h",
             "5 min 5 min",
             "1:30",
+            "23:59:00",
+            "1-12:00:00",
+            "1 week",
+            "1 ms",
+            "2 hh",
+            "h 2",
+            "2 H",
+            "1/2 h",
+            "1_000 s",
+            "2h-30m",
             "10 minute s",
             "٣ min",
             "10 мин",
@@ -154,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn shown_for_people() {
+    fn text_uses_hours_minutes_and_seconds() {
         for (milliseconds, text) in [
             (0, "0 s"),
             (500, "0.5 s"),
@@ -166,24 +185,24 @@ mod tests {
             (3_600_001, "1 h 0.001 s"),
             (172_800_000, "48 h"),
         ] {
-            assert_eq!(show(Duration::from_millis(milliseconds)), text);
+            assert_eq!(to_text(Duration::from_millis(milliseconds)), text);
         }
     }
 
     #[test]
-    fn what_is_shown_reads_back() {
+    fn text_parses_back_to_the_same_duration() {
         let mut durations =
             vec![Duration::ZERO, Duration::MAX, Duration::from_nanos(1), Duration::from_secs(u64::MAX)];
         let mut state = 1u64;
         for bits in 0..2000 {
-            // Knuth's generator; the shift gives every order of magnitude its turn.
+            // Linear congruential generator of Knuth. The shift covers all orders of magnitude.
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             let seconds = state >> (bits % 64);
             let nanoseconds = if bits % 3 == 0 { 0 } else { (state >> 32) as u32 % 1_000_000_000 };
             durations.push(Duration::new(seconds, nanoseconds));
         }
         for duration in durations {
-            assert_eq!(parse(&show(duration)), Some(duration), "{duration:?}");
+            assert_eq!(parse(&to_text(duration)), Some(duration), "{duration:?}");
         }
     }
 }

@@ -3,7 +3,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use orrery_engine::case::{BodiesSource, Case, CaseError, CaseSource, Every, Model, models, preset, presets};
+use orrery_engine::case::{
+    BodiesSource, Case, CaseError, CaseSource, Every, Model, find_preset, model_names, presets,
+};
 use orrery_model::Units;
 use orrery_particles::settings::{Acceptance, IntegratorChoice, SolverChoice, StepChoice};
 
@@ -17,7 +19,7 @@ fn load(source: &CaseSource, sets: &[&str]) -> Result<Case, CaseError> {
 }
 
 fn plummer(sets: &[&str]) -> Result<Case, CaseError> {
-    load(&CaseSource::find("plummer").unwrap(), sets)
+    load(&CaseSource::from_argument("plummer").unwrap(), sets)
 }
 
 /// The resolved text reads back to the same case, and resolves to itself.
@@ -63,7 +65,7 @@ fn presets_make_the_bodies_they_promise() {
 
 #[test]
 fn every_model_resolves_to_a_text_that_reads_back() {
-    for model in models() {
+    for model in model_names() {
         let case =
             text(&format!("units = \"solar\"\nbodies.model = \"{model}\"\ntime = {{ step = 1, end = 2 }}"));
         assert_round_trip(&load(&case, &[]).unwrap_or_else(|e| panic!("{e}")));
@@ -124,7 +126,7 @@ fn what_is_left_out_has_a_default() {
 
 #[test]
 fn an_odd_number_of_bodies_loses_none() {
-    let collision = CaseSource::find("galaxy-collision").unwrap();
+    let collision = CaseSource::from_argument("galaxy-collision").unwrap();
     for n in [4000, 4001] {
         let case = load(&collision, &[&format!("bodies.n={n}")]).unwrap();
         assert_eq!(case.body_count(), Some(n));
@@ -137,14 +139,14 @@ fn settings_replace_what_the_file_says() {
     assert_eq!(plummer(&["gravity.solver=tree"]).unwrap().gravity.solver, SolverChoice::Tree);
     assert_eq!(plummer(&["gravity.solver=\"tree\""]).unwrap().gravity.solver, SolverChoice::Tree);
     assert_eq!(plummer(&["bodies.n=5", "bodies.n = 7"]).unwrap().body_count(), Some(7));
-    let solar = load(&CaseSource::find("solar-system").unwrap(), &["time.end=10 kyr"]).unwrap();
+    let solar = load(&CaseSource::from_argument("solar-system").unwrap(), &["time.end=10 kyr"]).unwrap();
     assert!((solar.time.end - 1e4).abs() < 1e-6);
     // A section that the file lacks, and an inline table in place of one it has.
     let case = text("bodies.model = \"plummer\"\ntime = { step = 0.5, end = 2 }");
     assert_eq!(load(&case, &["image.size=99"]).unwrap().image.size, 99);
     assert_eq!(load(&case, &["time={ step = 1, end = 3 }"]).unwrap().time.end, 3.0);
     // eta belongs to the adaptive step that the setting replaces.
-    let pythagorean = load(&CaseSource::find("pythagorean").unwrap(), &["time.step=1e-3"]).unwrap();
+    let pythagorean = load(&CaseSource::from_argument("pythagorean").unwrap(), &["time.step=1e-3"]).unwrap();
     assert_eq!(pythagorean.time.step, StepChoice::Fixed(1e-3));
 }
 
@@ -173,7 +175,7 @@ fn mistakes_in_settings_name_the_setting() {
         ),
         (
             "time.end=1e6",
-            "output.image_every = 0.2 asks for 5000000 of them until end = 1000000, expected at most 1e6",
+            "output.image_every = 0.2 gives 5000000 images until end = 1000000, expected at most 1e6",
         ),
         ("time.end=0.001", "time.step = 0.005 is longer than the run, expected step <= end = 0.001"),
         (
@@ -243,7 +245,7 @@ fn a_file_is_found_from_the_case() {
     fs::write(folder.path().join("start.xyz"), "").unwrap();
     let path = folder.path().join("my case.toml");
     fs::write(&path, "bodies.file = \"start.xyz\"\ntime = { step = 1, end = 2 }\n").unwrap();
-    let case = load(&CaseSource::find(path.to_str().unwrap()).unwrap(), &[]).unwrap();
+    let case = load(&CaseSource::from_argument(path.to_str().unwrap()).unwrap(), &[]).unwrap();
     assert_eq!(case.name, "my-case");
     assert_eq!(case.bodies_file(), Some(folder.path().join("start.xyz")));
     assert_eq!(case.body_count(), None);
@@ -252,7 +254,7 @@ fn a_file_is_found_from_the_case() {
 
 #[test]
 fn what_is_no_case_is_said_to_be_none() {
-    let message = |argument: &str| match CaseSource::find(argument) {
+    let message = |argument: &str| match CaseSource::from_argument(argument) {
         Err(error) => error.to_string(),
         Ok(source) => load(&source, &[]).unwrap_err().to_string(),
     };
@@ -262,7 +264,7 @@ fn what_is_no_case_is_said_to_be_none() {
         "no/such/galaxy-colision.toml: no such case file or preset; did you mean 'galaxy-collision'?"
     );
     assert_eq!(message(""), ": no such case file or preset");
-    assert!(preset("plumer").is_none());
+    assert!(find_preset("plumer").is_none());
     let folder = tempfile::tempdir().unwrap();
     let at = |path: &Path| message(path.to_str().unwrap());
     assert!(at(folder.path()).contains("cannot read the case file: "), "{}", at(folder.path()));

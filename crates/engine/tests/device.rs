@@ -40,8 +40,8 @@ fn whole(case: &Case, folder: &Path, choice: DeviceChoice) -> Summary {
 /// Runs until `step` is done, then stops as a signal would have it.
 fn stopped(case: &Case, folder: &Path, choice: DeviceChoice, step: u64) {
     let control = on(choice);
-    let outcome = run(case, &to(folder.to_owned()), &control, |news| {
-        if let RunEvent::Step(status) = news
+    let outcome = run(case, &to(folder.to_owned()), &control, |event| {
+        if let RunEvent::Step(status) = event
             && status.step == step
         {
             control.stop.store(true, Ordering::Relaxed);
@@ -53,9 +53,9 @@ fn stopped(case: &Case, folder: &Path, choice: DeviceChoice, step: u64) {
 /// What was said of a move while going on.
 fn resumed(folder: &Path, choice: DeviceChoice) -> Result<Option<String>, EngineError> {
     let mut moved = None;
-    let how = Resume { folder, sets: &[], anew: false };
-    let summary = resume(&how, &on(choice), |news| {
-        if let RunEvent::Moved { before, now } = news {
+    let how = Resume { folder, sets: &[], restart_outputs: false };
+    let summary = resume(&how, &on(choice), |event| {
+        if let RunEvent::WriterChanged { before, now } = event {
             moved = Some(format!("{before} -> {now}"));
         }
     })?;
@@ -167,10 +167,10 @@ fn the_tree_too() {
 #[test]
 fn hermite_never_takes_the_tree() {
     for choice in devices() {
-        let selected = compute_device::find(choice).unwrap();
+        let selected = compute_device::select_device(choice).unwrap();
         for (set, solver) in [("leapfrog", "tree"), ("hermite4", "direct")] {
             let case = case(&["gravity.solver=auto", &format!("time.integrator={set}")]);
-            let gravity = Simulation::gravity(&case);
+            let gravity = Simulation::gravity_settings(&case);
             let setup = DeviceRequest::default().setup(&selected, 1_000_000, &gravity, None).unwrap();
             assert_eq!(setup.strategy.name(), solver, "{set}");
         }
@@ -183,25 +183,27 @@ fn memory_is_foreseen() {
     let leapfrog = IntegratorChoice::Leapfrog;
     for (choice, solver) in devices().into_iter().flat_map(|choice| ["auto", "direct"].map(|s| (choice, s))) {
         let gravity = &case(&[&format!("gravity.solver={solver}")]).gravity;
-        let selected = compute_device::find(choice).unwrap();
+        let selected = compute_device::select_device(choice).unwrap();
         let device = selected.device.clone().unwrap();
-        let error = compute_device::with_room(selected.clone(), choice, n, gravity, leapfrog).unwrap_err();
+        let error =
+            compute_device::ensure_memory(selected.clone(), choice, n, gravity, leapfrog).unwrap_err();
         let said = error.to_string();
         assert!(
             said.starts_with(&format!("{}: 4000000000000 bodies need ", device.title()))
                 && said.ends_with(" are free"),
             "{said}"
         );
-        assert!(error.is_mistake());
+        assert!(error.is_user_error());
         // Whoever left the choice open gets the processor, and the reason.
         let ComputeDevice { device: None, reason: Some(reason) } =
-            compute_device::with_room(selected.clone(), DeviceChoice::Auto, n, gravity, leapfrog).unwrap()
+            compute_device::ensure_memory(selected.clone(), DeviceChoice::Auto, n, gravity, leapfrog)
+                .unwrap()
         else {
             panic!("no such memory")
         };
         assert!(reason.starts_with("4000000000000 bodies need "), "{reason}");
         assert_eq!(
-            compute_device::with_room(selected, choice, 1000, gravity, leapfrog).unwrap().device,
+            compute_device::ensure_memory(selected, choice, 1000, gravity, leapfrog).unwrap().device,
             Some(device)
         );
     }

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
-use orrery_engine::case::{Case, CaseSource, preset};
+use orrery_engine::case::{Case, CaseSource, find_preset};
 use orrery_engine::checkpoint::describe;
 use orrery_engine::control::{Control, RunEvent};
 use orrery_engine::run::{Output, Replace, Resume, resume, run};
@@ -14,11 +14,11 @@ use serde_json::{Value, json};
 /// A run of three bodies that was stopped after five steps.
 fn stopped(folder: &Path) -> PathBuf {
     let sets = ["time.step=0.01", "time.end=0.1", "image.size=64"].map(str::to_owned);
-    let case = Case::load(&CaseSource::Preset(preset("pythagorean").unwrap()), &sets).unwrap();
+    let case = Case::load(&CaseSource::Preset(find_preset("pythagorean").unwrap()), &sets).unwrap();
     let control = Control::default();
     let output = Output { folder: folder.to_owned(), replace: Replace::Nothing };
-    let summary = run(&case, &output, &control, |news| {
-        if let RunEvent::Step(status) = news
+    let summary = run(&case, &output, &control, |event| {
+        if let RunEvent::Step(status) = event
             && status.step == 5
         {
             control.stop.store(true, Ordering::Relaxed);
@@ -73,9 +73,9 @@ fn what_no_run_has_is_refused() {
         let said = describe(&folder.join(inner), &Limits::default()).expect_err(setup).to_string();
         assert!(!said.contains(char::is_control), "{setup}: {said:?}");
         let mut passed_over = 0;
-        let run = Resume { folder: &folder, sets: &[], anew: false };
-        let outcome = resume(&run, &Control::default(), |news| {
-            passed_over += usize::from(matches!(news, RunEvent::Damaged(_)));
+        let run = Resume { folder: &folder, sets: &[], restart_outputs: false };
+        let outcome = resume(&run, &Control::default(), |event| {
+            passed_over += usize::from(matches!(event, RunEvent::DamagedCheckpoint(_)));
         });
         let said = outcome.expect_err(setup).to_string();
         assert!(
@@ -93,7 +93,7 @@ fn what_no_run_has_is_refused() {
         header["observers"]["conserved"]["file"]["length"] = json!(40u64 << 30)
     });
     let before = fs::read(folder.join("conserved.csv")).unwrap();
-    let run = Resume { folder: &folder, sets: &[], anew: false };
+    let run = Resume { folder: &folder, sets: &[], restart_outputs: false };
     let said = resume(&run, &Control::default(), |_| {}).unwrap_err().to_string();
     assert!(said.contains("conserved.csv: it was shortened since the checkpoint"), "{said}");
     assert_eq!(fs::read(folder.join("conserved.csv")).unwrap(), before);
@@ -107,14 +107,14 @@ fn a_name_must_fit() {
     let checkpoint = stopped(&folder);
     fs::rename(&checkpoint, folder.join("checkpoints/checkpoint_000000009.orrery")).unwrap();
     let mut words = Vec::new();
-    let run = Resume { folder: &folder, sets: &[], anew: false };
-    let summary = resume(&run, &Control::default(), |news| {
-        if let RunEvent::Damaged(error) = news {
+    let run = Resume { folder: &folder, sets: &[], restart_outputs: false };
+    let summary = resume(&run, &Control::default(), |event| {
+        if let RunEvent::DamagedCheckpoint(error) = event {
             words.push(error.to_string());
         }
     });
     assert_eq!(summary.unwrap().step, 10);
-    assert!(words[0].ends_with("name: got step 9, expected step 5, as it holds"), "{words:?}");
+    assert!(words[0].ends_with("file name: got step 9, expected step 5 as in its header"), "{words:?}");
 }
 
 fn copy(from: &Path, to: &Path) {

@@ -28,7 +28,7 @@ fn every(units: &str, written: &str) -> CheckpointEvery {
 /// The resolved text reads back to the same case, for a new run and for a resumed one.
 fn assert_round_trip(case: &Case) {
     let resolved = case.to_toml();
-    for again in [load(&resolved, &[]), Case::load_resumed(&resolved, "checkpoint", &[])] {
+    for again in [load(&resolved, &[]), Case::load_from_checkpoint(&resolved, "checkpoint", &[])] {
         let again = again.unwrap_or_else(|e| panic!("{e}\n{resolved}"));
         assert_eq!(&again, case, "{resolved}");
         assert_eq!(again.to_toml(), resolved);
@@ -168,14 +168,17 @@ fn a_resumed_case_needs_its_file_of_bodies_no_more() {
     let resolved = case.to_toml();
     let refused = load(&resolved, &[]).unwrap_err().to_string();
     assert!(refused.ends_with(" does not exist, expected a snapshot"), "{refused}");
-    assert_eq!(Case::load_resumed(&resolved, "checkpoint", &[]).unwrap(), case);
+    assert_eq!(Case::load_from_checkpoint(&resolved, "checkpoint", &[]).unwrap(), case);
 }
 
 #[test]
 fn a_resumed_case_is_not_weighed_against_memory() {
     let many = with(&["bodies.n=1000000"]).to_toml().replace("n = 1000000\n", "n = 4000000000\n");
     assert!(load(&many, &[]).unwrap_err().to_string().contains(" of memory, "));
-    assert_eq!(Case::load_resumed(&many, "checkpoint", &[]).unwrap().body_count(), Some(4_000_000_000));
+    assert_eq!(
+        Case::load_from_checkpoint(&many, "checkpoint", &[]).unwrap().body_count(),
+        Some(4_000_000_000)
+    );
 }
 
 #[test]
@@ -189,7 +192,7 @@ fn a_resolved_text_without_the_newer_keys_resumes_with_their_defaults() {
     });
     let older: String = older.map(|line| format!("{line}\n")).collect();
     assert!(!older.contains("checkpoint") && !older.contains("energy") && !older.contains("on_error"));
-    assert_eq!(Case::load_resumed(&older, "checkpoint", &[]).unwrap(), case);
+    assert_eq!(Case::load_from_checkpoint(&older, "checkpoint", &[]).unwrap(), case);
 }
 
 #[test]
@@ -203,11 +206,11 @@ fn a_resumed_case_is_checked_in_all_else() {
         ("bodies.model = \"plummer\"\ntime = { step = 3, end = 2 }", ":2:17: time.step = 3 is longer"),
         (
             "bodies.model = \"plummer\"\ntime = { step = 1, end = 2 }\noutput.image_every = 1e-300",
-            "asks for 2e300",
+            "gives 2e300 images",
         ),
         ("\u{0}", ":1:2: not valid TOML"),
     ] {
-        let error = Case::load_resumed(text, "checkpoint-000040", &[]).unwrap_err().to_string();
+        let error = Case::load_from_checkpoint(text, "checkpoint-000040", &[]).unwrap_err().to_string();
         assert!(error.starts_with("checkpoint-000040:") && error.contains(expected), "{error}");
     }
 }

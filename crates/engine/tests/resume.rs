@@ -21,8 +21,8 @@ fn undisturbed(case: &Case, folder: PathBuf) -> Summary {
 /// Runs until `step` is done, then stops as a signal would have it.
 fn stopped(case: &Case, folder: PathBuf, step: u64) -> Summary {
     let control = Control::default();
-    let summary = run(case, &to(folder), &control, |news| {
-        if let RunEvent::Step(status) = news
+    let summary = run(case, &to(folder), &control, |event| {
+        if let RunEvent::Step(status) = event
             && status.step == step
         {
             control.stop.store(true, Ordering::Relaxed);
@@ -35,11 +35,11 @@ fn stopped(case: &Case, folder: PathBuf, step: u64) -> Summary {
 
 fn resume(
     folder: &Path,
-    anew: bool,
+    restart_outputs: bool,
     control: &Control,
     report: impl FnMut(RunEvent<'_>) + Send,
 ) -> Result<Summary, EngineError> {
-    run::resume(&Resume { folder, sets: &[], anew }, control, report)
+    run::resume(&Resume { folder, sets: &[], restart_outputs }, control, report)
 }
 
 fn resumed(folder: &Path) -> Summary {
@@ -135,8 +135,8 @@ fn many_stops_are_as_good_as_none() {
     undisturbed(&case, whole.clone());
     for step in 1..=12 {
         let control = Control::default();
-        let summary = run_or_resume(&case, &parts, &control, |news| {
-            if let RunEvent::Step(_) = news {
+        let summary = run_or_resume(&case, &parts, &control, |event| {
+            if let RunEvent::Step(_) = event {
                 control.stop.store(true, Ordering::Relaxed);
             }
         });
@@ -146,8 +146,9 @@ fn many_stops_are_as_good_as_none() {
     }
     assert_same(&whole, &parts, "twelve stops");
     // And once it is finished, there is nothing to do.
-    let again =
-        run_or_resume(&case, &parts, &Control::default(), |news| assert!(!matches!(news, RunEvent::Step(_))));
+    let again = run_or_resume(&case, &parts, &Control::default(), |event| {
+        assert!(!matches!(event, RunEvent::Step(_)))
+    });
     assert_eq!(again.unwrap().step, 12);
     assert_same(&whole, &parts, "a resume after the end");
 }
@@ -173,8 +174,8 @@ fn a_damaged_checkpoint_is_passed_over_with_a_word() {
     fs::write(&newest, &bytes).unwrap();
 
     let (mut words, mut from) = (Vec::new(), None);
-    let summary = resume(&parts, false, &Control::default(), |news| match news {
-        RunEvent::Damaged(error) => words.push(error.to_string()),
+    let summary = resume(&parts, false, &Control::default(), |event| match event {
+        RunEvent::DamagedCheckpoint(error) => words.push(error.to_string()),
         RunEvent::Resumed { step, .. } => from = Some(step),
         _ => {}
     });
@@ -214,8 +215,8 @@ fn a_changed_table_is_refused_or_begun_anew() {
     );
 
     let mut anew = 0;
-    let summary = resume(&folder, true, &Control::default(), |news| {
-        anew += usize::from(matches!(news, RunEvent::BegunAnew(_)))
+    let summary = resume(&folder, true, &Control::default(), |event| {
+        anew += usize::from(matches!(event, RunEvent::OutputRestarted(_)))
     });
     assert_eq!((summary.unwrap().step, anew), (12, 1));
     let rows = fs::read_to_string(&table).unwrap();
@@ -232,8 +233,11 @@ fn another_case_is_not_gone_on_with() {
     stopped(&case(&[]), folder.clone(), 2);
     let before = content(&folder);
     let error = run_or_resume(&case(&["time.end=3"]), &folder, &Control::default(), |_| {}).unwrap_err();
-    assert!(error.is_mistake());
-    assert!(error.to_string().contains("the run in it has time.end = 1.5, the case time.end = 3"), "{error}");
+    assert!(error.is_user_error());
+    assert!(
+        error.to_string().contains("the run has time.end = 1.5 but the case has time.end = 3"),
+        "{error}"
+    );
     assert_eq!(content(&folder), before);
     // Nor is a folder taken for a run that holds none.
     let error = resume(room.path(), false, &Control::default(), |_| {}).unwrap_err().to_string();
@@ -271,9 +275,9 @@ fn a_run_without_a_checkpoint_is_kept() {
     let before = content(&folder);
     let error = run_or_resume(&case, &folder, &Control::default(), |_| {}).unwrap_err();
     assert!(
-        error.to_string().ends_with("it holds a run without a checkpoint to go on from; --force replaces it")
+        error.to_string().ends_with("the directory contains a run without a checkpoint; --force replaces it")
     );
-    assert!(error.is_mistake() && content(&folder) == before);
+    assert!(error.is_user_error() && content(&folder) == before);
 
     for folder_of_more in ["snapshots", "images"] {
         for entry in fs::read_dir(folder.join(folder_of_more)).unwrap() {
@@ -294,7 +298,8 @@ fn harmless_keys_may_change() {
     stopped(&case(&[]), parts.clone(), 6);
     let sets =
         ["checkpoint.every=2 steps", "limits.energy_error=none", "output.on_error=wait"].map(str::to_owned);
-    run::resume(&Resume { folder: &parts, sets: &sets, anew: false }, &Control::default(), |_| {}).unwrap();
+    run::resume(&Resume { folder: &parts, sets: &sets, restart_outputs: false }, &Control::default(), |_| {})
+        .unwrap();
     assert!(fs::read_to_string(parts.join("case.toml")).unwrap().contains("every = \"2 steps\""));
     for name in ["conserved.csv", "animation.gif", "snapshots/snapshot_004.hdf5", "energy.png"] {
         assert!(fs::read(whole.join(name)).unwrap() == fs::read(parts.join(name)).unwrap(), "{name}");
@@ -309,8 +314,8 @@ fn missing_snapshots_are_noticed() {
     stopped(&case(&[]), folder.clone(), 8);
     fs::remove_file(folder.join("snapshots/snapshot_001.hdf5")).unwrap();
     let mut words = Vec::new();
-    let outcome = resume(&folder, false, &Control::default(), |news| {
-        if let RunEvent::Missing { path, count } = news {
+    let outcome = resume(&folder, false, &Control::default(), |event| {
+        if let RunEvent::MissingFiles { path, count } = event {
             words.push((path.file_name().unwrap().to_owned(), count));
         }
     });
@@ -329,23 +334,24 @@ fn the_wall_time_ends_waiting_and_is_not_tried_for_ever() {
     };
     let error = run(&case(&[]), &to(folder.clone()), &soon(0), |_| {}).unwrap_err();
     assert!(
-        error.to_string().starts_with("step 0: no step fits into the wall time, expected at least "),
+        error.to_string().starts_with("step 0: the wall time is too short for one step, expected at least "),
         "{error}"
     );
-    assert!(!error.is_mistake());
+    assert!(!error.is_user_error());
 
     // A folder in the way of the next picture: the storage fails until someone moves it.
     fs::create_dir_all(folder.join("images/image_0001.png/x")).unwrap();
     let sets = ["output.on_error=wait".to_owned()];
     let mut waits = 0;
-    let outcome = run::resume(&Resume { folder: &folder, sets: &sets, anew: false }, &soon(3), |news| {
-        waits += usize::from(matches!(news, RunEvent::Waiting { .. }));
-    });
+    let outcome =
+        run::resume(&Resume { folder: &folder, sets: &sets, restart_outputs: false }, &soon(3), |event| {
+            waits += usize::from(matches!(event, RunEvent::WaitingForStorage { .. }));
+        });
     let said = outcome.unwrap_err().to_string();
     assert!(waits >= 1, "{said}");
     assert!(said.contains("image_0001.png: could not be renamed after "), "{said}");
     assert!(
-        said.ends_with(&format!("; step 0 is saved, orrery resume {} goes on from it", folder.display())),
+        said.ends_with(&format!("; step 0 is saved, orrery resume {} continues from it", folder.display())),
         "{said}"
     );
 }

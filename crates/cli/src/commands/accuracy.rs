@@ -39,8 +39,8 @@ fn compute_forces(
     choice: DeviceChoice,
 ) -> Result<(Forces, &'static str), Failure> {
     let n = problem.mass.len();
-    let selected = compute_device::with_room(
-        compute_device::find(choice)?,
+    let selected = compute_device::ensure_memory(
+        compute_device::select_device(choice)?,
         choice,
         n,
         settings,

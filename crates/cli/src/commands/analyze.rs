@@ -24,7 +24,7 @@ pub fn analyze(arguments: &AnalyzeArgs) -> Result<(), Failure> {
             output.display()
         )));
     }
-    let selected = compute_device::find(arguments.device_args.device)?;
+    let selected = compute_device::select_device(arguments.device_args.device)?;
     let analysis = analysis::analyze(path, *softening, &selected, &arguments.memory.limits())?;
     print_line!("device: {selected}");
     if analysis.units_are_assumed {
@@ -68,7 +68,7 @@ fn print_tables(analysis: &Analysis) {
             r.time,
             r.kinetic,
             r.potential,
-            r.total(),
+            r.total_energy(),
             vector_length(r.momentum),
             vector_length(r.angular_momentum)
         );
@@ -125,7 +125,7 @@ fn write_plots(analysis: &Analysis, folder: &Path) -> Result<(), Failure> {
         Units::Galactic => ("radius (kpc)", "time (kpc / km/s = 0.978 Gyr)"),
         Units::Solar => ("radius (au)", "time (years)"),
     };
-    let first = analysis.rows.first().map_or(1.0, |row| row.record.total());
+    let first = analysis.rows.first().map_or(1.0, |row| row.record.total_energy());
     let series = |name: String, value: &dyn Fn(usize) -> f64| {
         Series::line(
             name,
@@ -137,7 +137,7 @@ fn write_plots(analysis: &Analysis, folder: &Path) -> Result<(), Failure> {
         x: Axis::linear(time),
         y: Axis::log("|E - E_{0}| / |E_{0}|"),
         series: vec![series("energy".to_owned(), &|i| {
-            ((analysis.rows[i].record.total() - first) / first).abs()
+            ((analysis.rows[i].record.total_energy() - first) / first).abs()
         })],
         ..Plot::default()
     };

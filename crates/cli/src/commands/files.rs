@@ -41,11 +41,11 @@ pub fn write_initial_conditions(arguments: &IcArgs) -> Result<(), Failure> {
         Failure::Usage(format!("ic {}: {message}", arguments.model.escape_debug()))
     })?;
     let snapshot = Snapshot {
-        particles: start::bodies(&Case { gravity: with_softening(&case), ..case.clone() }, limits)?,
+        particles: start::initial_bodies(&Case { gravity: with_softening(&case), ..case.clone() }, limits)?,
         time: 0.0,
         step: 0,
         units: case.units,
-        provenance: provenance::of_run(&case, "none", None, None).map_err(Failure::Input)?,
+        provenance: provenance::run_provenance(&case, "none", None, None).map_err(Failure::Input)?,
     };
     orrery_io::write_snapshot(&arguments.output, &snapshot).map_err(Failure::Output)?;
     print_line!("wrote {} bodies to {}", snapshot.particles.len(), arguments.output.display());

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use orrery_engine::case::{self, preset, presets};
+use orrery_engine::case::{self, find_preset, presets};
 use orrery_io::write_file_atomically;
 
 use crate::args::InitArgs;
@@ -20,8 +20,8 @@ pub fn list_presets() {
 /// Writes the case file of a preset.
 pub fn write_preset(arguments: &InitArgs) -> Result<(), Failure> {
     let name = &arguments.preset;
-    let Some(found) = preset(name) else {
-        let nearest = case::nearest(name, presets().iter().map(|preset| preset.name));
+    let Some(found) = find_preset(name) else {
+        let nearest = case::nearest_word(name, presets().iter().map(|preset| preset.name));
         let hint = nearest.map_or_else(
             || "orrery presets lists all presets".to_owned(),
             |nearest| format!("did you mean '{nearest}'?"),

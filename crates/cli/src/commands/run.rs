@@ -6,7 +6,7 @@ use std::time::Instant;
 use orrery_device::{Device, DeviceChoice};
 use orrery_engine::case::{BYTES_PER_BODY, Case, CaseSource};
 use orrery_engine::compute_device::{self, DeviceRequest, Tuned};
-use orrery_engine::control::{Control, Reason};
+use orrery_engine::control::{Control, StopReason};
 use orrery_engine::run::{Output, Record, Replace, Summary};
 use orrery_engine::{EngineError, Simulation, run as engine_run, start};
 use orrery_io::{Limits, format_bytes};
@@ -26,7 +26,7 @@ pub fn run(arguments: &RunArgs) -> Result<Ending, Failure> {
     let limits = common.memory.limits();
     let mut sets = arguments.set.clone();
     sets.extend(arguments.precision.map(|precision| format!("gravity.precision={}", precision.name())));
-    let case = Case::load_within(&CaseSource::find(&arguments.case)?, &sets, Some(limits.memory))?;
+    let case = Case::load_within(&CaseSource::from_argument(&arguments.case)?, &sets, Some(limits.memory))?;
     let folder = arguments.out.clone().unwrap_or_else(|| PathBuf::from("out").join(&case.name));
     if arguments.dry_run {
         super::use_threads(common.threads)?;
@@ -36,7 +36,7 @@ pub fn run(arguments: &RunArgs) -> Result<Ending, Failure> {
     let replace = if arguments.force { Replace::Any } else { Replace::Nothing };
     let output = Output { folder: folder.clone(), replace };
     if !arguments.resume {
-        output.check().map_err(Failure::from)?;
+        output.check_usable().map_err(Failure::from)?;
     }
     // A missing device is an error in the flags, so it is found before anything is printed.
     Device::open(common.device)?;
@@ -59,7 +59,7 @@ pub fn resume(arguments: &ResumeArgs) -> Result<Ending, Failure> {
     let (folder, common) = (&arguments.folder, &arguments.common);
     let control = prepare_control(common, common.memory.limits())?;
     let mut progress = Progress::new(common.quiet);
-    let run = engine_run::Resume { folder, sets: &arguments.set, anew: arguments.force };
+    let run = engine_run::Resume { folder, sets: &arguments.set, restart_outputs: arguments.force };
     let outcome = engine_run::resume(&run, &control, |event| progress.print_event(&event));
     progress.finish();
     print_end(&outcome?, folder, common.quiet)
@@ -107,8 +107,8 @@ fn print_end(summary: &Summary, folder: &Path, quiet: bool) -> Result<Ending, Fa
         return Ok(Ending::Done);
     };
     let cause = match reason {
-        Reason::Asked => "by a signal",
-        Reason::WallTime => "at the wall-time limit",
+        StopReason::Requested => "by a signal",
+        StopReason::WallTime => "at the wall-time limit",
     };
     eprint_line!("stopped after step {}, {cause}; checkpoint: {}", summary.step, checkpoint.display());
     eprint_line!("resume with: orrery resume {}", shell_quoted(folder));
@@ -148,7 +148,7 @@ fn print_conserved((first, last): &(Record, Record)) {
     for (name, a, b) in [
         ("kinetic energy", first.kinetic, last.kinetic),
         ("potential energy", first.potential, last.potential),
-        ("total energy", first.total(), last.total()),
+        ("total energy", first.total_energy(), last.total_energy()),
         ("angular momentum", size(first.angular_momentum), size(last.angular_momentum)),
     ] {
         let change = if a == 0.0 { "-".to_owned() } else { relative(a, b) };
@@ -160,15 +160,16 @@ fn print_conserved((first, last): &(Record, Record)) {
 
 /// Prints the resolved case, and as comments the memory, device and output directory of the run.
 fn print_dry_run(case: &Case, folder: &Path, choice: DeviceChoice, limits: &Limits) -> Result<(), Failure> {
-    let selected = compute_device::find(choice)?;
+    let selected = compute_device::select_device(choice)?;
     // Bodies from a file are counted and checked by reading the file.
     let n = match case.body_count() {
         Some(n) => n,
-        None => start::bodies(case, limits)?.len() as u64,
+        None => start::initial_bodies(case, limits)?.len() as u64,
     };
-    let gravity = Simulation::gravity(case);
-    let selected = compute_device::with_room(selected, choice, n as usize, &gravity, case.time.integrator)?;
-    print_line!("{}", start::located(case).to_toml().trim_end());
+    let gravity = Simulation::gravity_settings(case);
+    let selected =
+        compute_device::ensure_memory(selected, choice, n as usize, &gravity, case.time.integrator)?;
+    print_line!("{}", start::with_absolute_paths(case).to_toml().trim_end());
     print_line!("");
     print_line!("# {n} bodies: about {} of memory", format_bytes(n.saturating_mul(BYTES_PER_BODY)));
     if limits.memory < u64::MAX {

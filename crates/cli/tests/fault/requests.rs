@@ -90,7 +90,7 @@ fn a_second_run_in_the_folder_is_refused() {
         assert_eq!(
             stderr,
             format!(
-                "error: {}: another run (process {}) is writing into it, expected a directory of its own\n",
+                "error: {}: another run (process {}) is writing to it, expected a directory that no other run uses\n",
                 trial.out().display(),
                 first.id()
             )

@@ -1,8 +1,8 @@
-//! A case's text as a tree whose every key and value knows where it was written.
+//! The text of a case as a tree in which every key and value has a location.
 //!
-//! Invariants: columns count characters, from 1; a value given with `--set` replaces the file's and keeps
-//! the setting as its location; [`Location`]s are ordered as a user meets them, the file from top to bottom and
-//! then the settings from left to right.
+//! Invariants: columns count characters, starting at 1. A value from `--set` replaces the one in
+//! the file, and the setting becomes its location. [`Location`]s are in reading order: the file
+//! from top to bottom, then the settings from left to right.
 
 use std::fmt;
 use std::ops::Range;
@@ -10,35 +10,35 @@ use std::ops::Range;
 use thiserror::Error;
 use toml::de::{DeTable, DeValue};
 
-/// Where something was written.
+/// Where a key or value was written.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Location {
     /// The case as a whole.
     Whole,
-    /// In the case file, counted from 1.
+    /// In the case file.
     File {
-        /// Line.
+        /// Line, starting at 1.
         line: usize,
-        /// Column, in characters.
+        /// Column in characters, starting at 1.
         column: usize,
     },
     /// In a `--set KEY=VALUE`.
     Set {
-        /// Which one, from 0.
+        /// Index of the setting, starting at 0.
         index: usize,
         /// `KEY=VALUE`.
         text: String,
     },
 }
 
-/// What is wrong with a case: one line that says where, what, and what was expected.
+/// Error in a case: one line with the location, what was found and what was expected.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub struct CaseError {
-    /// The file or preset.
+    /// Name of the file or preset.
     pub label: String,
-    /// Where in it.
+    /// Location in the file or in a setting.
     pub location: Location,
-    /// What is wrong and what was expected.
+    /// What was found and what was expected.
     pub message: String,
 }
 
@@ -59,14 +59,14 @@ pub(super) struct Entry {
     pub key_location: Location,
     pub location: Location,
     pub value: Value,
-    /// As written, for messages.
+    /// The value as written, for messages.
     pub text: String,
 }
 
 #[derive(Debug)]
 pub(super) enum Value {
     String(String),
-    /// Beyond i128 it saturates: far outside every range that is asked for.
+    /// Saturates beyond i128, which is far outside all ranges.
     Integer(i128),
     Float(f64),
     Boolean,
@@ -76,7 +76,7 @@ pub(super) enum Value {
 }
 
 impl Value {
-    /// With its article, for messages.
+    /// Returns the type with its article, for messages.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::String(_) => "a string",
@@ -90,14 +90,14 @@ impl Value {
     }
 }
 
-/// The tree of a case's text, with `sets` applied.
-pub(super) fn parse(label: &str, bytes: &[u8], sets: &[String]) -> Result<Vec<Entry>, CaseError> {
+/// Parses the text of a case and applies `sets`.
+pub(super) fn parse_document(label: &str, bytes: &[u8], sets: &[String]) -> Result<Vec<Entry>, CaseError> {
     let error = |location, message| CaseError { label: label.to_owned(), location, message };
     let text = std::str::from_utf8(bytes).map_err(|e| {
-        let good = String::from_utf8_lossy(&bytes[..e.valid_up_to()]);
+        let valid = String::from_utf8_lossy(&bytes[..e.valid_up_to()]);
         let byte = bytes[e.valid_up_to()];
         let message = format!("byte 0x{byte:02x} is not UTF-8, expected a text file");
-        error(location_in(&good, good.len()), message)
+        error(location_at(&valid, valid.len()), message)
     })?;
     let table = DeTable::parse(text).map_err(|e| {
         let span = e.span().unwrap_or(0..0);
@@ -105,35 +105,36 @@ pub(super) fn parse(label: &str, bytes: &[u8], sets: &[String]) -> Result<Vec<En
             "duplicate key" => format!(" '{}'", one_line(&text[span.clone()])),
             _ => String::new(),
         };
-        error(location_in(text, span.start), format!("not valid TOML: {}{which}", one_line(e.message())))
+        error(location_at(text, span.start), format!("not valid TOML: {}{which}", one_line(e.message())))
     })?;
-    let mut root = entries(table.get_ref(), &|span| (location_in(text, span.start), text[span].to_owned()));
+    let mut root =
+        table_entries(table.get_ref(), &|span| (location_at(text, span.start), text[span].to_owned()));
     for (index, set) in sets.iter().enumerate() {
         let location = Location::Set { index, text: set.clone() };
-        apply(&mut root, set, &location).map_err(|message| error(location.clone(), message))?;
+        apply_setting(&mut root, set, &location).map_err(|message| error(location.clone(), message))?;
     }
     Ok(root)
 }
 
-/// `text` without line breaks or other control characters, and not too long to read.
+/// Returns `text` in one line: no control characters, and shortened if it is long.
 pub(super) fn one_line(text: &str) -> String {
-    const LONGEST: usize = 200;
+    const MAX_CHARS: usize = 200;
     let text = text.trim_end();
     let mut line = String::new();
-    for c in text.chars().take(LONGEST) {
+    for c in text.chars().take(MAX_CHARS) {
         match c {
             '\n' => line.push(' '),
             c if c.is_control() => line.extend(c.escape_default()),
             c => line.push(c),
         }
     }
-    if text.chars().nth(LONGEST).is_some() {
+    if text.chars().nth(MAX_CHARS).is_some() {
         line.push_str("...");
     }
     line
 }
 
-fn location_in(text: &str, offset: usize) -> Location {
+fn location_at(text: &str, offset: usize) -> Location {
     let before = &text[..offset];
     let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
     Location::File {
@@ -142,11 +143,11 @@ fn location_in(text: &str, offset: usize) -> Location {
     }
 }
 
-/// Where a span is, and what stands there.
+/// Returns the location and the text of a span.
 type Locate<'a> = &'a dyn Fn(Range<usize>) -> (Location, String);
 
-/// In the order in which they were written.
-fn entries(table: &DeTable<'_>, locate: Locate<'_>) -> Vec<Entry> {
+/// Converts a TOML table to entries, in the order in which they were written.
+fn table_entries(table: &DeTable<'_>, locate: Locate<'_>) -> Vec<Entry> {
     let mut written: Vec<_> = table.iter().collect();
     written.sort_by_key(|(key, _)| key.span().start);
     written
@@ -157,14 +158,14 @@ fn entries(table: &DeTable<'_>, locate: Locate<'_>) -> Vec<Entry> {
                 key: key.get_ref().to_string(),
                 key_location: locate(key.span()).0,
                 location,
-                value: convert(value.get_ref(), locate),
+                value: convert_value(value.get_ref(), locate),
                 text,
             }
         })
         .collect()
 }
 
-fn convert(value: &DeValue<'_>, locate: Locate<'_>) -> Value {
+fn convert_value(value: &DeValue<'_>, locate: Locate<'_>) -> Value {
     match value {
         DeValue::String(s) => Value::String(s.to_string()),
         DeValue::Integer(i) => Value::Integer(
@@ -178,12 +179,12 @@ fn convert(value: &DeValue<'_>, locate: Locate<'_>) -> Value {
         DeValue::Boolean(_) => Value::Boolean,
         DeValue::Datetime(_) => Value::Datetime,
         DeValue::Array(_) => Value::Array,
-        DeValue::Table(table) => Value::Table(entries(table, locate)),
+        DeValue::Table(table) => Value::Table(table_entries(table, locate)),
     }
 }
 
-/// Puts `KEY=VALUE` into the tree. The value is TOML or, where that fails, a plain string.
-fn apply(root: &mut Vec<Entry>, set: &str, location: &Location) -> Result<(), String> {
+/// Applies a setting `KEY=VALUE` to the tree. A value that is not TOML is a plain string.
+fn apply_setting(root: &mut Vec<Entry>, set: &str, location: &Location) -> Result<(), String> {
     const EXPECTED: &str = "expected KEY=VALUE such as gravity.theta=0.5";
     let (path, written) = set.split_once('=').ok_or(EXPECTED)?;
     let mut path: Vec<&str> = path.split('.').map(str::trim).collect();
@@ -193,7 +194,7 @@ fn apply(root: &mut Vec<Entry>, set: &str, location: &Location) -> Result<(), St
     let written = written.trim();
     let (value, text) = match DeValue::parse(written) {
         Ok(value) => (
-            convert(value.get_ref(), &|span| (location.clone(), written[span].to_owned())),
+            convert_value(value.get_ref(), &|span| (location.clone(), written[span].to_owned())),
             written.to_owned(),
         ),
         Err(_) => (Value::String(written.to_owned()), format!("\"{written}\"")),
@@ -208,12 +209,12 @@ fn apply(root: &mut Vec<Entry>, set: &str, location: &Location) -> Result<(), St
     };
     let mut table = root;
     for (depth, &key) in path.iter().enumerate() {
-        let at = table.iter().position(|entry| entry.key == key).unwrap_or_else(|| {
+        let index = table.iter().position(|entry| entry.key == key).unwrap_or_else(|| {
             table.push(entry(key, Value::Table(Vec::new()), String::new()));
             table.len() - 1
         });
-        let kind = table[at].value.kind();
-        let Value::Table(inner) = &mut table[at].value else {
+        let kind = table[index].value.kind();
+        let Value::Table(inner) = &mut table[index].value else {
             return Err(format!("'{}' is {kind}, expected a section", path[..=depth].join(".")));
         };
         table = inner;

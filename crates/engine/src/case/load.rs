@@ -1,4 +1,4 @@
-//! From a file, a preset or a text to a checked [`Case`].
+//! Loading a checked [`Case`] from a file, a preset or a text.
 
 use std::fs::File;
 use std::io::Read;
@@ -6,46 +6,48 @@ use std::path::{Path, PathBuf};
 
 use orrery_model::Units;
 
+use super::cross_checks::{RunStart, Sections};
 use super::document::{self, CaseError, Location, one_line};
-use super::presets::{Preset, preset, presets};
+use super::presets::{Preset, find_preset, presets};
 use super::reader::{Problems, Section};
 use super::sections::{bodies, checkpoint, gravity, limits, output, time};
 use super::suggest::did_you_mean;
-use super::together::{Beginning, Sections};
 use super::{BodiesSource, Case};
 
-/// What a body takes at most while it is simulated: its state, the tree's share and a snapshot being written.
+/// Largest memory per body during a run, in bytes: its state, its part of the tree and of a
+/// snapshot that is being written.
 pub const BYTES_PER_BODY: u64 = 450;
 
-/// A case is written by hand; what is larger is some other file.
-const LARGEST_FILE: u64 = 1 << 20;
-const LONGEST_NAME: usize = 100;
+/// Case files are written by hand. A larger file is something else, for example a snapshot.
+const MAX_FILE_BYTES: u64 = 1 << 20;
+const MAX_NAME_LENGTH: usize = 100;
 
-pub(super) const SYSTEMS: &[(&str, Units)] =
+pub(super) const UNIT_SYSTEMS: &[(&str, Units)] =
     &[("nbody", Units::NBody), ("galactic", Units::Galactic), ("solar", Units::Solar)];
 
-/// Where a case's text comes from.
+/// Source of the text of a case.
 #[derive(Clone, Debug)]
 pub enum CaseSource {
-    /// A file.
+    /// A case file.
     File(PathBuf),
-    /// A case inside the program.
+    /// A preset of the program.
     Preset(&'static Preset),
-    /// A text in hand.
+    /// A text in memory.
     Text {
-        /// What messages call it.
+        /// Name for messages.
         label: String,
-        /// The case.
+        /// Text of the case.
         text: String,
-        /// Where a relative `bodies.file` starts from.
+        /// Folder to which a relative `bodies.file` refers.
         folder: PathBuf,
     },
 }
 
 impl CaseSource {
-    /// What `orrery run ARGUMENT` means: the preset of that name, or else the file.
-    pub fn find(argument: &str) -> Result<Self, CaseError> {
-        if let Some(preset) = preset(argument) {
+    /// Returns the source that `orrery run ARGUMENT` uses: the preset of that name, or else the
+    /// file.
+    pub fn from_argument(argument: &str) -> Result<Self, CaseError> {
+        if let Some(preset) = find_preset(argument) {
             return Ok(Self::Preset(preset));
         }
         let path = Path::new(argument);
@@ -77,7 +79,7 @@ impl CaseSource {
         }
     }
 
-    /// A case that gives no name takes its file's.
+    /// Returns the name of a case without the key `name`: that of its file.
     fn default_name(&self) -> String {
         let stem = match self {
             Self::File(path) => path.file_stem().unwrap_or_default().to_string_lossy(),
@@ -85,14 +87,14 @@ impl CaseSource {
             Self::Text { .. } => "case".into(),
         };
         let name: String =
-            stem.chars().take(LONGEST_NAME).map(|c| if allowed_in_name(c) { c } else { '-' }).collect();
+            stem.chars().take(MAX_NAME_LENGTH).map(|c| if allowed_in_name(c) { c } else { '-' }).collect();
         match name.trim_start_matches('.') {
             "" => "case".to_owned(),
             name => name.to_owned(),
         }
     }
 
-    fn bytes(&self) -> Result<Vec<u8>, CaseError> {
+    fn read_bytes(&self) -> Result<Vec<u8>, CaseError> {
         let path = match self {
             Self::File(path) => path,
             Self::Preset(preset) => return Ok(preset.text.into()),
@@ -101,9 +103,9 @@ impl CaseSource {
         let error = |message| CaseError { label: self.label(), location: Location::Whole, message };
         let mut bytes = Vec::new();
         File::open(path)
-            .and_then(|file| file.take(LARGEST_FILE + 1).read_to_end(&mut bytes))
+            .and_then(|file| file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes))
             .map_err(|e| error(format!("cannot read the case file: {e}")))?;
-        if bytes.len() as u64 > LARGEST_FILE {
+        if bytes.len() as u64 > MAX_FILE_BYTES {
             return Err(error("larger than 1 MiB, expected a case file (TOML text)".to_owned()));
         }
         Ok(bytes)
@@ -111,43 +113,45 @@ impl CaseSource {
 }
 
 impl Case {
-    /// Reads and checks a case, with `sets` (each `KEY=VALUE`) in place of what it says.
+    /// Reads and checks a case. `sets` are settings `KEY=VALUE` that replace those of the case, for
+    /// example `gravity.theta=0.5`.
     pub fn load(source: &CaseSource, sets: &[String]) -> Result<Self, CaseError> {
         Self::load_within(source, sets, available_memory())
     }
 
-    /// The same, for a machine with so many bytes of memory available; `None` skips that check.
+    /// Does the same as [`Case::load`] for a machine with this amount of `available` memory in
+    /// bytes. `None` skips the check of memory.
     pub fn load_within(
         source: &CaseSource,
         sets: &[String],
         available: Option<u64>,
     ) -> Result<Self, CaseError> {
-        Self::read(source, sets, Beginning::Fresh { available })
+        Self::read_checked(source, sets, RunStart::New { available })
     }
 
-    /// Reads the resolved text that a checkpoint holds; messages call it `label`. The bodies are in the
-    /// checkpoint too, so neither the file nor the memory that they began from is asked for.
-    pub fn load_resumed(text: &str, label: &str, sets: &[String]) -> Result<Self, CaseError> {
+    /// Reads the resolved case from a checkpoint. `label` is its name in messages. The checkpoint
+    /// contains the bodies, so neither the original file of bodies nor the memory is checked.
+    pub fn load_from_checkpoint(text: &str, label: &str, sets: &[String]) -> Result<Self, CaseError> {
         let (label, text) = (label.to_owned(), text.to_owned());
-        Self::read(&CaseSource::Text { label, text, folder: PathBuf::new() }, sets, Beginning::Resumed)
+        Self::read_checked(&CaseSource::Text { label, text, folder: PathBuf::new() }, sets, RunStart::Resumed)
     }
 
-    fn read(source: &CaseSource, sets: &[String], beginning: Beginning) -> Result<Self, CaseError> {
+    fn read_checked(source: &CaseSource, sets: &[String], run_start: RunStart) -> Result<Self, CaseError> {
         let label = source.label();
-        let entries = document::parse(&label, &source.bytes()?, sets)?;
+        let entries = document::parse_document(&label, &source.read_bytes()?, sets)?;
         let problems = Problems::default();
         let root = Section::root(&entries, &problems);
 
         let name = root.string("name");
-        if name.as_deref().is_some_and(|name| !is_name(name)) {
-            let rule = "is not a name, expected up to 100 of A-Z a-z 0-9 . _ -, not starting with '.'";
-            root.refuse("name", &format!(" {rule}"));
+        if name.as_deref().is_some_and(|name| !is_valid_name(name)) {
+            let rule = "is not a valid name, expected up to 100 characters of A-Z a-z 0-9 . _ -, not starting with '.'";
+            root.reject("name", &format!(" {rule}"));
         }
         let description = root.string("description").unwrap_or_default();
         if description.contains(char::is_control) {
-            root.refuse("description", " has a line break or control character, expected one line");
+            root.reject("description", " has a line break or control character, expected one line");
         }
-        let units = root.choice("units", SYSTEMS).unwrap_or(Units::NBody);
+        let units = root.choice("units", UNIT_SYSTEMS).unwrap_or(Units::NBody);
         let root = root.with_units(units);
 
         root.require_section("bodies", "one with model = \"...\" or file = \"...\"");
@@ -159,29 +163,29 @@ impl Case {
             output: root.section("output"),
             checkpoint: root.section("checkpoint"),
         };
-        let gravity = gravity::read(&sections.gravity);
+        let gravity = gravity::read_gravity(&sections.gravity);
         let case = Self {
             name: name.unwrap_or_else(|| source.default_name()),
             description,
             units,
-            bodies: bodies::read(&sections.bodies, gravity.eps),
+            bodies: bodies::read_bodies(&sections.bodies, gravity.eps),
             gravity,
-            time: time::read(&sections.time),
+            time: time::read_time(&sections.time),
             output: output::read_output(&sections.output),
-            checkpoint: checkpoint::read(&sections.checkpoint),
-            limits: limits::read(&root.section("limits")),
+            checkpoint: checkpoint::read_checkpoint(&sections.checkpoint),
+            limits: limits::read_limits(&root.section("limits")),
             image: output::read_image(&root.section("image")),
             folder: source.folder(),
         };
-        root.finish();
-        problems.check(&label)?;
+        root.report_unknown_keys();
+        problems.into_result(&label)?;
 
-        sections.check(&case, beginning);
-        problems.check(&label)?;
+        sections.check(&case, run_start);
+        problems.into_result(&label)?;
         Ok(case)
     }
 
-    /// How many bodies the case makes; `None` where a file holds them.
+    /// Returns the number of bodies. `None` if they come from a file.
     pub fn body_count(&self) -> Option<u64> {
         match &self.bodies {
             BodiesSource::Model(model) => Some(model.count()),
@@ -189,7 +193,7 @@ impl Case {
         }
     }
 
-    /// Where the bodies' file is, if they come from one.
+    /// Returns the path of the file of bodies, if there is one.
     pub fn bodies_file(&self) -> Option<PathBuf> {
         match &self.bodies {
             BodiesSource::File(path) => Some(self.folder.join(path)),
@@ -198,20 +202,20 @@ impl Case {
     }
 }
 
-/// Bytes of memory that may be taken without swapping, where the system tells (Linux).
+/// Returns the memory in bytes that can be used without swapping. `None` except on Linux.
 pub fn available_memory() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
     let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    // A container may be allowed less than the machine has; "max" means it is not.
+    // A container may have less memory than the machine. "max" means no limit.
     let limit = std::fs::read_to_string("/sys/fs/cgroup/memory.max").ok();
     let limit = limit.and_then(|text| text.trim().parse().ok()).unwrap_or(u64::MAX);
     Some((1024 * kibibytes).min(limit))
 }
 
-fn is_name(name: &str) -> bool {
+fn is_valid_name(name: &str) -> bool {
     !name.is_empty()
-        && name.len() <= LONGEST_NAME
+        && name.len() <= MAX_NAME_LENGTH
         && !name.starts_with('.')
         && name.chars().all(allowed_in_name)
 }

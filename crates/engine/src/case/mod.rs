@@ -1,10 +1,11 @@
 //! The case: what to simulate, as plain data.
 //!
-//! Text becomes a [`Case`] in three stages, each in its module: `document` finds every key and value with
-//! its location and applies `--set`; `sections` reads them with their types, units and ranges; `together`
-//! checks what only the whole can show. A [`Case`] in hand is therefore free of mistakes that need no device and
-//! no snapshot to be seen.
+//! Text becomes a [`Case`] in three stages, one per module. `document` finds every key and value
+//! with its location and applies `--set`. `sections` reads them with their types, units and ranges.
+//! `cross_checks` checks settings against each other. A [`Case`] therefore has no error that can be
+//! found without a device or a snapshot.
 
+mod cross_checks;
 mod document;
 mod load;
 mod presets;
@@ -12,7 +13,6 @@ mod reader;
 mod resolved;
 mod sections;
 mod suggest;
-mod together;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -22,64 +22,64 @@ use orrery_particles::settings::{GravitySettings, IntegratorChoice, StepChoice};
 
 pub use document::{CaseError, Location};
 pub use load::{BYTES_PER_BODY, CaseSource, available_memory};
-pub use presets::{Preset, preset, presets};
+pub use presets::{Preset, find_preset, presets};
 pub use sections::bodies::BodiesSource;
-pub use sections::models::{Model, models};
-pub use suggest::nearest;
+pub use sections::models::{Model, model_names};
+pub use suggest::nearest_word;
 
 /// A checked case.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Case {
-    /// Names the run and its folder: letters, digits, `.`, `_` and `-`.
+    /// Name of the run and of its folder: letters, digits, `.`, `_` and `-`.
     pub name: String,
-    /// One line for people; may be empty.
+    /// Description in one line. May be empty.
     pub description: String,
-    /// The units of every number below.
+    /// Units of all values below.
     pub units: Units,
-    /// Where the bodies come from.
+    /// Source of the initial bodies.
     pub bodies: BodiesSource,
-    /// The forces.
+    /// Settings of the forces.
     pub gravity: GravitySettings,
-    /// How time advances.
+    /// Integrator, step and end.
     pub time: TimeSettings,
-    /// What is written, and when.
+    /// Which output is written, and when.
     pub output: OutputSettings,
-    /// When the state is saved to go on from.
+    /// When checkpoints are written.
     pub checkpoint: CheckpointSettings,
-    /// How far numbers may go wrong.
+    /// Limits of the numerical errors.
     pub limits: LimitSettings,
-    /// How pictures look.
+    /// Appearance of the images.
     pub image: ImageSettings,
-    /// The folder that a relative `bodies.file` starts from.
+    /// Folder to which a relative `bodies.file` refers.
     pub folder: PathBuf,
 }
 
 /// `[time]`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TimeSettings {
-    /// The method.
+    /// Integration method.
     pub integrator: IntegratorChoice,
-    /// The step.
+    /// Fixed or adaptive step.
     pub step: StepChoice,
-    /// When the run ends; it starts at 0.
+    /// Simulated time at which the run ends. It starts at 0.
     pub end: f64,
 }
 
-/// How often something happens.
+/// Schedule of an output.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Every {
-    /// At the start and the end only.
+    /// Only at the start and the end.
     Never,
-    /// After so many steps.
+    /// Every this number of steps.
     Steps(u64),
-    /// After so much simulated time.
+    /// At multiples of this simulated time.
     Time(f64),
 }
 
-/// A snapshot's file format.
+/// File format of snapshots.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SnapshotFormat {
-    /// GADGET's layout in HDF5.
+    /// HDF5 in the layout of GADGET.
     #[default]
     Hdf5,
     /// Extended XYZ.
@@ -91,53 +91,54 @@ pub enum SnapshotFormat {
 /// `[output]`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct OutputSettings {
-    /// Snapshots of all bodies.
+    /// Schedule of snapshots.
     pub snapshot_every: Every,
-    /// Pictures.
+    /// Schedule of images.
     pub image_every: Every,
-    /// Rows of `conserved.csv`.
+    /// Schedule of rows of `conserved.csv`.
     pub record_every: Every,
-    /// The snapshots' format.
+    /// Format of snapshots.
     pub format: SnapshotFormat,
-    /// What to do when a file cannot be written.
+    /// Reaction when a file cannot be written.
     pub on_error: OnError,
 }
 
-/// What a run does when the storage fails.
+/// Reaction of a run to a storage error.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnError {
-    /// Ends with an error.
+    /// Ends the run with an error.
     #[default]
     Stop,
-    /// Waits and tries again.
+    /// Waits and tries again, for example until a full disk has space.
     Wait,
 }
 
 /// `[checkpoint]`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CheckpointSettings {
-    /// When one is written.
+    /// When a checkpoint is written.
     pub every: CheckpointEvery,
-    /// How many are kept.
+    /// Number of checkpoints that are kept.
     pub keep: u32,
 }
 
-/// How often a checkpoint is written. A case says which clock it means by the unit: "10 s", "10 min" and
-/// "2 h" are the wall clock; a number, "1 day", "1 yr" and "10 Myr" are simulated time.
+/// Schedule of checkpoints. In a case file the unit selects the clock: "10 s", "10 min" and "2 h"
+/// are wall-clock times. A plain number, "1 day", "1 yr" and "10 Myr" are simulated times.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum CheckpointEvery {
-    /// Not by itself.
+    /// Only at the start and the end, and on request.
     Never,
-    /// After so many steps.
+    /// Every this number of steps.
     Steps(u64),
-    /// After so much simulated time.
+    /// At multiples of this simulated time.
     Time(f64),
-    /// After so much time of the user; a second or more.
+    /// After this wall-clock time, at least one second.
     WallClock(Duration),
 }
 
 impl CheckpointEvery {
-    /// The schedule in steps or simulated time; the wall clock has none.
+    /// Returns the schedule in steps or simulated time. A wall-clock schedule becomes
+    /// [`Every::Never`].
     pub fn schedule(self) -> Every {
         match self {
             Self::Never | Self::WallClock(_) => Every::Never,
@@ -150,41 +151,41 @@ impl CheckpointEvery {
 /// `[limits]`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LimitSettings {
-    /// The largest |E − E₀| / |E₀|; `None` is no limit.
+    /// Largest allowed |E − E₀| / |E₀|. `None` is no limit.
     pub energy_error: Option<f64>,
-    /// What to do beyond it.
+    /// Reaction to a larger error.
     pub on_energy_error: OnEnergyError,
 }
 
-/// What a run does when its energy error passes the limit.
+/// Reaction of a run when the energy error exceeds its limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnEnergyError {
-    /// Says so and goes on.
+    /// Reports it once and continues.
     #[default]
     Warn,
-    /// Ends with an error.
+    /// Ends the run with an error.
     Stop,
 }
 
-/// The plane that a picture projects onto.
+/// Plane onto which images are projected.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Plane {
-    /// Seen along z.
+    /// Viewed along z.
     #[default]
     Xy,
-    /// Seen along y.
+    /// Viewed along y.
     Xz,
-    /// Seen along x.
+    /// Viewed along x.
     Yz,
 }
 
-/// Which bodies a picture shows.
+/// Which bodies an image shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Show {
-    /// Stars where there are any, otherwise all.
+    /// Stars if there are any, otherwise all bodies.
     #[default]
     Auto,
-    /// All.
+    /// All bodies.
     All,
     /// Stars only.
     Stars,
@@ -193,14 +194,14 @@ pub enum Show {
 /// `[image]`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ImageSettings {
-    /// Pixels on a side.
+    /// Width and height in pixels.
     pub size: u32,
-    /// Width of the view; `None` fits it to the bodies at the start.
+    /// Width of the view. `None` fits it to the initial bodies.
     pub width: Option<f64>,
-    /// The plane.
+    /// Projection plane.
     pub plane: Plane,
-    /// The bodies shown.
+    /// Bodies shown.
     pub show: Show,
-    /// Speed of the animation.
+    /// Speed of the animation, in frames per second.
     pub frames_per_second: u32,
 }

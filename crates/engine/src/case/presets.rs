@@ -1,21 +1,21 @@
-//! The cases inside the program: files beside this crate's source, as `orrery init` writes them.
+//! Presets: case files in this crate, which `orrery init` writes.
 
 use std::sync::LazyLock;
 
 use super::document::{self, Value};
 
-/// A case that comes with the program.
+/// A case that is part of the program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Preset {
-    /// Its name.
+    /// Name of the preset.
     pub name: &'static str,
-    /// Its description, as its text gives it.
+    /// The `description` of its case.
     pub description: String,
-    /// The case file.
+    /// Text of the case file.
     pub text: &'static str,
 }
 
-/// All presets, the first to try first.
+/// Returns all presets. The first is the one to try first.
 pub fn presets() -> &'static [Preset] {
     static PRESETS: LazyLock<Vec<Preset>> = LazyLock::new(|| {
         let texts = [
@@ -26,18 +26,21 @@ pub fn presets() -> &'static [Preset] {
             ("figure-eight", include_str!("../../presets/figure-eight.toml")),
             ("pythagorean", include_str!("../../presets/pythagorean.toml")),
         ];
-        texts.into_iter().map(|(name, text)| Preset { name, description: description(text), text }).collect()
+        texts
+            .into_iter()
+            .map(|(name, text)| Preset { name, description: preset_description(text), text })
+            .collect()
     });
     &PRESETS
 }
 
-/// The preset called `name`.
-pub fn preset(name: &str) -> Option<&'static Preset> {
+/// Returns the preset with this name.
+pub fn find_preset(name: &str) -> Option<&'static Preset> {
     presets().iter().find(|preset| preset.name == name)
 }
 
-fn description(text: &str) -> String {
-    let entries = document::parse("preset", text.as_bytes(), &[]).unwrap_or_default();
+fn preset_description(text: &str) -> String {
+    let entries = document::parse_document("preset", text.as_bytes(), &[]).unwrap_or_default();
     let description = entries.into_iter().find(|entry| entry.key == "description");
     match description.map(|entry| entry.value) {
         Some(Value::String(line)) => line,

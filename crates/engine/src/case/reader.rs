@@ -1,11 +1,12 @@
-//! Typed reading of a case's sections.
+//! Typed reading of the sections of a case.
 //!
-//! A mistake does not stop the reading: it is noted, the reader goes on with a stand-in, and the whole
-//! case is refused at the end with the mistake that stands first in the file. So the sections read
-//! straight down, and what they return is meaningful only if [`Problems`] stayed empty.
+//! An error does not stop the reading. It is recorded, the reader continues with a placeholder
+//! value, and the case is rejected at the end with the first error in the file. The code of a
+//! section therefore needs no error handling, but its result is valid only if [`Problems`] stayed
+//! empty.
 //!
-//! A key is known because it was asked for. Every section therefore asks for all the keys it could have,
-//! then calls [`Section::finish`], which reports the others.
+//! A key is known once it was read. Every section reads all the keys that it can have and then
+//! calls [`Section::report_unknown_keys`], which reports the others.
 
 use std::cell::RefCell;
 
@@ -15,11 +16,11 @@ use orrery_model::{Dimension, Units};
 use super::document::{CaseError, Entry, Location, Value, one_line};
 use super::suggest::did_you_mean;
 
-/// The mistakes found so far.
+/// The errors found so far.
 #[derive(Default)]
 pub(super) struct Problems(RefCell<Vec<(Rank, Location, String)>>);
 
-/// A missing key is often a misspelt one, so misspelt ones are reported first.
+/// A missing key is often a misspelt one, so misspelt keys are reported first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Rank {
     Written,
@@ -35,8 +36,8 @@ impl Problems {
         self.0.borrow_mut().push((Rank::Missing, location.clone(), message));
     }
 
-    /// The first problem, if there is one.
-    pub fn check(&self, label: &str) -> Result<(), CaseError> {
+    /// Returns the first error in the file, if there is one.
+    pub fn into_result(&self, label: &str) -> Result<(), CaseError> {
         let problems = self.0.borrow();
         match problems.iter().min_by_key(|(rank, location, _)| (*rank, location)) {
             None => Ok(()),
@@ -49,7 +50,7 @@ impl Problems {
     }
 }
 
-/// The numbers that a key accepts.
+/// Range of the numbers that a key accepts.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Range {
     Any,
@@ -72,7 +73,7 @@ impl Range {
         }
     }
 
-    fn show(self, name: &str) -> String {
+    fn condition_on(self, name: &str) -> String {
         match self {
             Self::Any => name.to_owned(),
             Self::Positive => format!("{name} > 0"),
@@ -83,15 +84,15 @@ impl Range {
     }
 }
 
-/// A table of the case being read.
+/// A table of the case, such as `[gravity]`.
 pub(super) struct Section<'a> {
-    /// `bodies.first`; empty for the top of the file.
+    /// Path such as `bodies.first`. Empty for the top level of the file.
     path: String,
     location: Location,
     entries: &'a [Entry],
     units: Units,
     problems: &'a Problems,
-    asked: RefCell<Vec<&'static str>>,
+    known: RefCell<Vec<&'static str>>,
 }
 
 impl<'a> Section<'a> {
@@ -102,11 +103,11 @@ impl<'a> Section<'a> {
             entries,
             units: Units::NBody,
             problems,
-            asked: RefCell::default(),
+            known: RefCell::default(),
         }
     }
 
-    /// From here on, bare numbers and the sections below are in `units`.
+    /// Sets the units of plain numbers in this section and in those below.
     pub fn with_units(self, units: Units) -> Self {
         Self { units, ..self }
     }
@@ -115,75 +116,75 @@ impl<'a> Section<'a> {
         self.units
     }
 
-    /// The section `key` below this one; an absent one reads as empty.
+    /// Returns the section `key` below this one. A missing section is empty.
     pub fn section(&self, key: &'static str) -> Section<'a> {
         let (location, entries) = match self.entry(key) {
             None => (self.location.clone(), &[][..]),
             Some(Entry { location, value: Value::Table(entries), .. }) => (location.clone(), &entries[..]),
             Some(entry) => {
-                self.wrong_type(entry, &format!("a section [{}]", self.path_of(key)));
+                self.reject_type(entry, &format!("a section [{}]", self.key_path(key)));
                 (entry.location.clone(), &[][..])
             }
         };
         Section {
-            path: self.path_of(key),
+            path: self.key_path(key),
             location,
             entries,
             units: self.units,
             problems: self.problems,
-            asked: RefCell::default(),
+            known: RefCell::default(),
         }
     }
 
-    /// Whether `key` is there at all.
-    pub fn has(&self, key: &str) -> bool {
+    /// Returns true if the section contains `key`.
+    pub fn has_key(&self, key: &str) -> bool {
         self.entries.iter().any(|entry| entry.key == key)
     }
 
-    /// Where the value of `key` was written, or the section where it was not.
+    /// Returns the location of the value of `key`, or of the section if the key is missing.
     pub fn location_of(&self, key: &str) -> &Location {
         self.entries.iter().find(|entry| entry.key == key).map_or(&self.location, |entry| &entry.location)
     }
 
-    /// A string, as it stands.
+    /// Reads a string.
     pub fn string(&self, key: &'static str) -> Option<String> {
         let entry = self.entry(key)?;
         let Value::String(s) = &entry.value else {
-            self.wrong_type(entry, "a string");
+            self.reject_type(entry, "a string");
             return None;
         };
         Some(s.clone())
     }
 
-    /// The string under `key`, where one stands there, for a string beside other kinds of value.
-    pub fn text(&self, key: &'static str) -> Option<&'a str> {
+    /// Returns the value of `key` if it is a string. Other types are not errors here.
+    pub fn string_if_any(&self, key: &'static str) -> Option<&'a str> {
         match self.entry(key) {
             Some(Entry { value: Value::String(s), .. }) => Some(s),
             _ => None,
         }
     }
 
-    /// A plain number.
+    /// Reads a number.
     pub fn number(&self, key: &'static str, range: Range) -> Option<f64> {
         self.number_expecting(key, range, "a number")
     }
 
-    /// The same, where more than a number is `expected`.
+    /// Reads a number for a key that has other forms too. Messages list them as `expected`.
     pub fn number_expecting(&self, key: &'static str, range: Range, expected: &str) -> Option<f64> {
         let entry = self.entry(key)?;
-        let Some(x) = number(&entry.value) else {
-            self.wrong_type(entry, expected);
+        let Some(x) = number_value(&entry.value) else {
+            self.reject_type(entry, expected);
             return None;
         };
-        self.in_range(key, x, range)
+        self.check_range(key, x, range)
     }
 
-    /// A number in the case's units, or a string with a unit.
+    /// Reads a number in the units of the case, or a string with a unit.
     pub fn quantity(&self, key: &'static str, dimension: Dimension, range: Range) -> Option<f64> {
         self.quantity_or(key, None, dimension, range)
     }
 
-    /// The same; `None` is also what `word` reads as.
+    /// Reads a quantity or `word`. Returns `None` for `word`, such as "auto".
     pub fn quantity_or(
         &self,
         key: &'static str,
@@ -194,199 +195,201 @@ impl<'a> Section<'a> {
         let entry = self.entry(key)?;
         let or_word = word.map_or(String::new(), |word| format!(", or \"{word}\""));
         let x = match &entry.value {
-            Value::Integer(_) | Value::Float(_) => number(&entry.value)?,
+            Value::Integer(_) | Value::Float(_) => number_value(&entry.value)?,
             Value::String(s) if Some(s.as_str()) == word => return None,
             Value::String(s) => match self.units.parse(s, dimension) {
                 Ok(x) => x,
                 Err(e) => {
                     let or_word = if matches!(e, UnitError::Malformed { .. }) { &or_word[..] } else { "" };
-                    self.refuse(key, &format!(": {}{or_word}", one_line(&e.to_string())));
+                    self.reject(key, &format!(": {}{or_word}", one_line(&e.to_string())));
                     return None;
                 }
             },
             _ => {
                 let example = dimension.example();
                 let expected = format!("a number or a string with a unit such as {example}{or_word}");
-                self.wrong_type(entry, &expected);
+                self.reject_type(entry, &expected);
                 return None;
             }
         };
-        self.in_range(key, x, range)
+        self.check_range(key, x, range)
     }
 
-    /// `x`, read from `key`, if it is finite and in `range`.
-    pub fn in_range(&self, key: &str, x: f64, range: Range) -> Option<f64> {
+    /// Returns `x`, the value of `key`, if it is finite and in `range`.
+    pub fn check_range(&self, key: &str, x: f64, range: Range) -> Option<f64> {
         if !x.is_finite() {
-            self.refuse(key, " is not a finite number");
+            self.reject(key, " is not a finite number");
             return None;
         }
         if !range.contains(x) {
-            self.refuse(key, &format!(" is outside {}", range.show(key)));
+            self.reject(key, &format!(" is outside {}", range.condition_on(key)));
             return None;
         }
         Some(x)
     }
 
-    /// An integer from `least` to `most`.
+    /// Reads an integer from `least` to `most`.
     pub fn integer(&self, key: &'static str, least: u64, most: u64) -> Option<u64> {
         let entry = self.entry(key)?;
         let Value::Integer(i) = entry.value else {
-            self.wrong_type(entry, "an integer");
+            self.reject_type(entry, "an integer");
             return None;
         };
         if (i128::from(least)..=i128::from(most)).contains(&i) {
             return u64::try_from(i).ok();
         }
         let condition = match most {
-            MOST if i < i128::from(least) => format!("{key} >= {least}"),
-            MOST => format!("{key} < 2^63"),
+            MAX_INTEGER if i < i128::from(least) => format!("{key} >= {least}"),
+            MAX_INTEGER => format!("{key} < 2^63"),
             _ => format!("{least} <= {key} <= {most}"),
         };
-        self.refuse(key, &format!(" is outside {condition}"));
+        self.reject(key, &format!(" is outside {condition}"));
         None
     }
 
-    /// One of a few words.
+    /// Reads one of the words in `options`.
     pub fn choice<T: Copy>(&self, key: &'static str, options: &[(&'static str, T)]) -> Option<T> {
         let entry = self.entry(key)?;
         let words = || options.iter().map(|&(word, _)| word);
         let Value::String(s) = &entry.value else {
-            self.wrong_type(entry, &format!("a string: {}", list(words())));
+            self.reject_type(entry, &format!("a string: {}", join_with_or(words())));
             return None;
         };
         let found = options.iter().find(|(word, _)| word == s).map(|&(_, value)| value);
         if found.is_none() {
             let hint = did_you_mean(s, words());
-            self.refuse(key, &format!(" is unknown, expected {}{hint}", list(words())));
+            self.reject(key, &format!(" is unknown, expected {}{hint}", join_with_or(words())));
         }
         found
     }
 
-    /// Whether `key` holds exactly `word`, for a word beside other kinds of value.
+    /// Returns true if the value of `key` is the string `word`.
     pub fn is_word(&self, key: &'static str, word: &str) -> bool {
-        self.text(key) == Some(word)
+        self.string_if_any(key) == Some(word)
     }
 
-    /// What stands before the first of `endings` that the string under `key` ends with, if one does.
-    pub fn before_ending(&self, key: &'static str, endings: &[&str]) -> Option<String> {
-        let text = self.text(key)?.trim();
-        endings.iter().find_map(|ending| text.strip_suffix(ending)).map(|rest| rest.trim().to_owned())
+    /// Returns the text before a suffix, if the value of `key` is a string with one of `suffixes`.
+    /// For example, "100 steps" gives "100".
+    pub fn text_before_suffix(&self, key: &'static str, suffixes: &[&str]) -> Option<String> {
+        let text = self.string_if_any(key)?.trim();
+        suffixes.iter().find_map(|suffix| text.strip_suffix(suffix)).map(|rest| rest.trim().to_owned())
     }
 
-    /// Reports `key` as missing unless it was written (and perhaps refused); then a stand-in will do.
-    pub fn required<T: Default>(&self, key: &str, value: Option<T>, expected: &str) -> T {
-        if value.is_none() && !self.has(key) {
-            let message = format!("missing key '{key}' in {}, expected {expected}", self.name());
+    /// Returns the value of a required key. A missing key is reported. A rejected value has been
+    /// reported already. Both give a placeholder.
+    pub fn require_key<T: Default>(&self, key: &str, value: Option<T>, expected: &str) -> T {
+        if value.is_none() && !self.has_key(key) {
+            let message = format!("missing key '{key}' in {}, expected {expected}", self.display_name());
             self.problems.add_missing(&self.location, message);
         }
         value.unwrap_or_default()
     }
 
-    /// Reports section `key` as missing.
+    /// Reports a missing section.
     pub fn require_section(&self, key: &str, expected: &str) {
-        if !self.has(key) {
+        if !self.has_key(key) {
             let message = format!("missing section [{key}], expected {expected}");
             self.problems.add_missing(&self.location, message);
         }
     }
 
-    /// Reports a fault of the section as a whole that something missing causes.
-    pub fn lacks(&self, message: &str) {
+    /// Reports that the section is incomplete.
+    pub fn report_incomplete(&self, message: &str) {
         self.problems.add_missing(&self.location, message.to_owned());
     }
 
-    /// Reports the value of `key`: `path = value` and then `fault`.
-    pub fn refuse(&self, key: &str, fault: &str) {
-        self.refuse_at(self.location_of(key), key, fault);
+    /// Reports the value of `key` as `path = value` followed by `fault`.
+    pub fn reject(&self, key: &str, fault: &str) {
+        self.reject_at(self.location_of(key), key, fault);
     }
 
-    /// The same, blaming another location.
-    pub fn refuse_at(&self, location: &Location, key: &str, fault: &str) {
+    /// Does the same as [`Section::reject`] with another location.
+    pub fn reject_at(&self, location: &Location, key: &str, fault: &str) {
         let text = self.entries.iter().find(|entry| entry.key == key).map_or("", |entry| &entry.text);
-        self.problems.add(location, format!("{} = {}{fault}", self.path_of(key), one_line(text)));
+        self.problems.add(location, format!("{} = {}{fault}", self.key_path(key), one_line(text)));
     }
 
-    /// Reports a key that means something only beside another value of `beside`. Where that value came from
-    /// a `--set`, the key is a left-over of what it replaced and is passed over.
-    pub fn refuse_beside(&self, key: &str, beside: &str, wanted: &str) {
-        let left_over = matches!(
-            (self.location_of(key), self.location_of(beside)),
+    /// Reports a key that applies only to another value of `selector`. If that value came from
+    /// `--set`, the key belongs to the value that was replaced, and is ignored.
+    pub fn reject_unless_applicable(&self, key: &str, selector: &str, required: &str) {
+        let is_overridden = matches!(
+            (self.location_of(key), self.location_of(selector)),
             (Location::File { .. }, Location::Set { .. })
         );
-        if self.has(key) && !left_over {
-            self.refuse(key, &format!(" applies only to {wanted}"));
+        if self.has_key(key) && !is_overridden {
+            self.reject(key, &format!(" applies only to {required}"));
         }
     }
 
-    /// Reports a problem at a location that the caller knows.
-    pub fn problem(&self, location: &Location, message: String) {
+    /// Reports an error at a given location.
+    pub fn add_problem(&self, location: &Location, message: String) {
         self.problems.add(location, message);
     }
 
-    /// Reports the keys that were not asked for.
-    pub fn finish(&self) {
-        self.finish_with(|_| None);
+    /// Reports the keys that are not known.
+    pub fn report_unknown_keys(&self) {
+        self.report_unknown_keys_with(|_| None);
     }
 
-    /// The same; `explain` may know better than a suggestion what an unknown key is.
-    pub fn finish_with(&self, explain: impl Fn(&str) -> Option<String>) {
-        let asked = self.asked.borrow();
-        for entry in self.entries.iter().filter(|entry| !asked.contains(&entry.key.as_str())) {
+    /// Does the same. `explain` may return a better message than a suggestion of a similar key.
+    pub fn report_unknown_keys_with(&self, explain: impl Fn(&str) -> Option<String>) {
+        let known = self.known.borrow();
+        for entry in self.entries.iter().filter(|entry| !known.contains(&entry.key.as_str())) {
             let key = one_line(&entry.key);
             let message = explain(&entry.key).unwrap_or_else(|| {
-                let mut hint = did_you_mean(&entry.key, asked.iter().copied());
-                if hint.is_empty() && !asked.is_empty() {
-                    hint = format!(", expected {}", list(asked.iter().copied()));
+                let mut hint = did_you_mean(&entry.key, known.iter().copied());
+                if hint.is_empty() && !known.is_empty() {
+                    hint = format!(", expected {}", join_with_or(known.iter().copied()));
                 }
                 match (&entry.value, self.path.as_str()) {
                     (Value::Table(_), "") => format!("unknown section [{key}]{hint}"),
-                    _ => format!("unknown key '{key}' in {}{hint}", self.name()),
+                    _ => format!("unknown key '{key}' in {}{hint}", self.display_name()),
                 }
             });
             self.problems.add(&entry.key_location, message);
         }
     }
 
-    /// The keys asked for so far.
-    pub fn asked(&self) -> Vec<&'static str> {
-        self.asked.borrow().clone()
+    /// Returns the keys that are known so far.
+    pub fn known_keys(&self) -> Vec<&'static str> {
+        self.known.borrow().clone()
     }
 
-    /// Makes `key` known without reading it.
-    pub fn ask(&self, key: &'static str) {
-        let mut asked = self.asked.borrow_mut();
-        if !asked.contains(&key) {
-            asked.push(key);
+    /// Marks `key` as known without reading it.
+    pub fn mark_known(&self, key: &'static str) {
+        let mut known = self.known.borrow_mut();
+        if !known.contains(&key) {
+            known.push(key);
         }
     }
 
     fn entry(&self, key: &'static str) -> Option<&'a Entry> {
-        self.ask(key);
+        self.mark_known(key);
         self.entries.iter().find(|entry| entry.key == key)
     }
 
-    fn name(&self) -> String {
+    fn display_name(&self) -> String {
         if self.path.is_empty() { "the case".to_owned() } else { format!("[{}]", self.path) }
     }
 
-    fn path_of(&self, key: &str) -> String {
+    fn key_path(&self, key: &str) -> String {
         if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) }
     }
 
-    fn wrong_type(&self, entry: &Entry, expected: &str) {
+    fn reject_type(&self, entry: &Entry, expected: &str) {
         let written = match entry.value {
             Value::Table(_) | Value::Array => String::new(),
             _ => format!(" = {}", one_line(&entry.text)),
         };
-        let (path, kind) = (self.path_of(&entry.key), entry.value.kind());
+        let (path, kind) = (self.key_path(&entry.key), entry.value.kind());
         self.problems.add(&entry.location, format!("{path}{written} is {kind}, expected {expected}"));
     }
 }
 
-/// The largest integer of a case: all of TOML's.
-pub(super) const MOST: u64 = i64::MAX as u64;
+/// Largest integer in a case: that of TOML.
+pub(super) const MAX_INTEGER: u64 = i64::MAX as u64;
 
-fn number(value: &Value) -> Option<f64> {
+fn number_value(value: &Value) -> Option<f64> {
     match *value {
         Value::Integer(i) => Some(i as f64),
         Value::Float(x) => Some(x),
@@ -394,8 +397,8 @@ fn number(value: &Value) -> Option<f64> {
     }
 }
 
-/// `a, b or c`
-pub(super) fn list<'a>(words: impl Iterator<Item = &'a str>) -> String {
+/// Joins words: `a, b or c`.
+pub(super) fn join_with_or<'a>(words: impl Iterator<Item = &'a str>) -> String {
     let words: Vec<_> = words.collect();
     match words.split_last() {
         Some((last, rest)) if !rest.is_empty() => format!("{} or {last}", rest.join(", ")),

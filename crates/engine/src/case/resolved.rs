@@ -1,5 +1,5 @@
-//! The resolved case as text: every key explicit, so that it reads back to the identical [`Case`] and a
-//! later change of a default does not change what it means.
+//! The resolved case as text. It contains every key, so that it reads back to the identical
+//! [`Case`] even if a default changes in a later version.
 
 use orrery_particles::settings::{Acceptance, StepChoice};
 
@@ -7,11 +7,11 @@ use super::sections::gravity::{PRECISIONS, SOLVERS};
 use super::sections::limits::{NO_LIMIT, ON_ENERGY_ERROR};
 use super::sections::output::{FORMATS, ON_ERROR, PLANES, SHOWS};
 use super::sections::time::INTEGRATORS;
-use super::sections::word;
+use super::sections::word_for;
 use super::{Case, CheckpointEvery, Every};
 use crate::wall_time;
 
-/// TOML being written, one `key = value` a line.
+/// TOML writer with one `key = value` per line.
 #[derive(Default)]
 pub(super) struct Writer(String);
 
@@ -21,16 +21,17 @@ impl Writer {
     }
 
     pub fn string(&mut self, key: &str, value: &str) {
-        self.line(key, &quoted(value));
+        self.write_line(key, &quoted(value));
     }
 
-    /// `{:?}` is the shortest text that reads back to the same bits, and valid TOML for finite numbers.
+    /// Writes a number. `{:?}` is the shortest text that reads back to the same bits, and is valid
+    /// TOML for finite numbers.
     pub fn number(&mut self, key: &str, value: f64) {
-        self.line(key, &format!("{value:?}"));
+        self.write_line(key, &format!("{value:?}"));
     }
 
     pub fn integer(&mut self, key: &str, value: u64) {
-        self.line(key, &value.to_string());
+        self.write_line(key, &value.to_string());
     }
 
     fn every(&mut self, key: &str, every: Every) {
@@ -41,13 +42,13 @@ impl Writer {
         }
     }
 
-    fn line(&mut self, key: &str, value: &str) {
+    fn write_line(&mut self, key: &str, value: &str) {
         self.0.push_str(&format!("{key} = {value}\n"));
     }
 }
 
 impl Case {
-    /// The case with every key written out.
+    /// Returns the case as TOML with all keys.
     pub fn to_toml(&self) -> String {
         let mut w = Writer::default();
         w.string("name", &self.name);
@@ -55,10 +56,10 @@ impl Case {
         w.string("units", self.units.name());
 
         w.section("bodies");
-        self.bodies.write(&mut w);
+        self.bodies.write_keys(&mut w);
 
         w.section("gravity");
-        w.string("solver", word(SOLVERS, &self.gravity.solver));
+        w.string("solver", word_for(SOLVERS, &self.gravity.solver));
         match self.gravity.acceptance {
             Acceptance::Geometric { theta } => {
                 w.string("acceptance", "geometric");
@@ -71,10 +72,10 @@ impl Case {
             }
         }
         w.number("softening", self.gravity.eps);
-        w.string("precision", word(PRECISIONS, &self.gravity.precision));
+        w.string("precision", word_for(PRECISIONS, &self.gravity.precision));
 
         w.section("time");
-        w.string("integrator", word(INTEGRATORS, &self.time.integrator));
+        w.string("integrator", word_for(INTEGRATORS, &self.time.integrator));
         match self.time.step {
             StepChoice::Fixed(dt) => w.number("step", dt),
             StepChoice::Adaptive { eta } => {
@@ -88,12 +89,12 @@ impl Case {
         w.every("snapshot_every", self.output.snapshot_every);
         w.every("image_every", self.output.image_every);
         w.every("record_every", self.output.record_every);
-        w.string("format", word(FORMATS, &self.output.format));
-        w.string("on_error", word(ON_ERROR, &self.output.on_error));
+        w.string("format", word_for(FORMATS, &self.output.format));
+        w.string("on_error", word_for(ON_ERROR, &self.output.on_error));
 
         w.section("checkpoint");
         match self.checkpoint.every {
-            CheckpointEvery::WallClock(interval) => w.string("every", &wall_time::show(interval)),
+            CheckpointEvery::WallClock(interval) => w.string("every", &wall_time::to_text(interval)),
             every => w.every("every", every.schedule()),
         }
         w.integer("keep", self.checkpoint.keep.into());
@@ -103,7 +104,7 @@ impl Case {
             None => w.string("energy_error", NO_LIMIT),
             Some(limit) => w.number("energy_error", limit),
         }
-        w.string("on_energy_error", word(ON_ENERGY_ERROR, &self.limits.on_energy_error));
+        w.string("on_energy_error", word_for(ON_ENERGY_ERROR, &self.limits.on_energy_error));
 
         w.section("image");
         w.integer("size", self.image.size.into());
@@ -111,14 +112,14 @@ impl Case {
             None => w.string("width", "auto"),
             Some(width) => w.number("width", width),
         }
-        w.string("plane", word(PLANES, &self.image.plane));
-        w.string("show", word(SHOWS, &self.image.show));
+        w.string("plane", word_for(PLANES, &self.image.plane));
+        w.string("show", word_for(SHOWS, &self.image.show));
         w.integer("frames_per_second", self.image.frames_per_second.into());
         w.0
     }
 }
 
-/// A TOML basic string.
+/// Returns a TOML basic string.
 fn quoted(text: &str) -> String {
     let escaped = text.chars().map(|c| match c {
         '"' | '\\' => format!("\\{c}"),

@@ -1,4 +1,4 @@
-//! What should not change: `conserved.csv`, and the energy error as a plot.
+//! The table of conserved quantities, `conserved.csv`, and a plot of the energy error.
 
 use std::path::{Path, PathBuf};
 
@@ -14,26 +14,26 @@ use crate::error::EngineError;
 use crate::folder::{ENERGY_PNG, ENERGY_SVG, TABLE};
 use crate::simulation::Moment;
 
-/// A row of the table.
+/// Row of the table: energies and momenta at one time.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Record {
     /// Steps completed.
     pub step: u64,
     /// Simulated time.
     pub time: f64,
-    /// ½ Σ m v².
+    /// Kinetic energy, ½ Σ m v².
     pub kinetic: f64,
-    /// ½ Σ m φ.
+    /// Potential energy, ½ Σ m φ.
     pub potential: f64,
-    /// Σ m v.
+    /// Momentum, Σ m v.
     pub momentum: [f64; 3],
-    /// Σ m x × v.
+    /// Angular momentum, Σ m x × v.
     pub angular_momentum: [f64; 3],
 }
 
 impl Record {
-    /// Measures a moment.
-    pub fn of(moment: &Moment) -> Result<Self, EngineError> {
+    /// Measures the bodies at `moment`.
+    pub fn measure(moment: &Moment) -> Result<Self, EngineError> {
         let measured = moment.bodies.motion().and_then(|motion| {
             let Motion { kinetic_energy, momentum, angular_momentum } = motion;
             Ok(Self {
@@ -45,22 +45,22 @@ impl Record {
                 angular_momentum,
             })
         });
-        measured.map_err(|error| moment.failed(error))
+        measured.map_err(|error| moment.to_engine_error(error))
     }
 
-    /// The names of the table's columns.
+    /// Header line of the table.
     pub const CSV_HEADER: &'static str = "step,time,kinetic,potential,total,px,py,pz,lx,ly,lz";
 
-    /// The row of the table, every digit kept.
+    /// Formats the row with all digits, so that it reads back to the same bits.
     pub fn csv_row(&self) -> String {
         let [px, py, pz] = self.momentum;
         let [lx, ly, lz] = self.angular_momentum;
-        let numbers = [self.time, self.kinetic, self.potential, self.total(), px, py, pz, lx, ly, lz];
+        let numbers = [self.time, self.kinetic, self.potential, self.total_energy(), px, py, pz, lx, ly, lz];
         let numbers: Vec<String> = numbers.iter().map(|x| format!("{x:e}")).collect();
         format!("{},{}", self.step, numbers.join(","))
     }
 
-    /// The inverse of [`Record::csv_row`].
+    /// Parses a row that [`Record::csv_row`] wrote.
     pub fn from_csv_row(row: &str) -> Option<Self> {
         let (step, numbers) = row.split_once(',')?;
         let numbers: Vec<f64> = numbers.split(',').map(|x| x.parse().ok()).collect::<Option<_>>()?;
@@ -69,8 +69,8 @@ impl Record {
         Some(Self { step: step.parse().ok()?, time, kinetic, potential, momentum, angular_momentum })
     }
 
-    /// Kinetic and potential energy together.
-    pub fn total(&self) -> f64 {
+    /// Returns the sum of kinetic and potential energy.
+    pub fn total_energy(&self) -> f64 {
         self.kinetic + self.potential
     }
 }
@@ -83,65 +83,65 @@ pub struct Conserved {
     records: Vec<Record>,
 }
 
-/// What a checkpoint keeps of it.
+/// State of the table in a checkpoint.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct State {
     file: Mark,
-    /// What all later rows are measured against, should the file be lost.
+    /// First row. Energy errors are relative to it, even if the file is lost.
     first: Option<Record>,
 }
 
 impl Conserved {
     pub fn create(case: &Case, folder: &Path) -> Result<Self, EngineError> {
-        Self::begin(case, folder, Vec::new())
+        Self::create_with(case, folder, Vec::new())
     }
 
-    fn begin(case: &Case, folder: &Path, records: Vec<Record>) -> Result<Self, EngineError> {
+    fn create_with(case: &Case, folder: &Path, records: Vec<Record>) -> Result<Self, EngineError> {
         let rows = records.iter().map(Record::csv_row);
         let lines: String =
             std::iter::once(Record::CSV_HEADER.to_owned()).chain(rows).map(|line| line + "\n").collect();
         let file =
             AppendFile::create(&folder.join(TABLE), b"", lines.as_bytes()).map_err(EngineError::Output)?;
-        Ok(Self::with(case, folder, file, records))
+        Ok(Self::from_parts(case, folder, file, records))
     }
 
-    fn with(case: &Case, folder: &Path, file: AppendFile, records: Vec<Record>) -> Self {
+    fn from_parts(case: &Case, folder: &Path, file: AppendFile, records: Vec<Record>) -> Self {
         Self { folder: folder.to_owned(), file, title: case.name.clone(), units: case.units, records }
     }
 
-    /// Goes on where a checkpoint saw the table.
+    /// Continues the table from the state in a checkpoint.
     pub fn resume(case: &Case, folder: &Path, state: &State) -> Result<Self, EngineError> {
         let path = folder.join(TABLE);
         let mut file = AppendFile::reopen(&path, b"", &state.file).map_err(EngineError::Output)?;
         let content = file.read_content().map_err(EngineError::Output)?;
-        // The bytes are those that were written: their hash says so.
+        // These are the bytes that were written: `reopen` has checked their hash.
         let rows = String::from_utf8_lossy(&content);
         let records = rows.lines().skip(1).filter_map(Record::from_csv_row).collect();
-        Ok(Self::with(case, folder, file, records))
+        Ok(Self::from_parts(case, folder, file, records))
     }
 
-    /// Begins the table anew, with the row that the others are measured against.
-    pub fn begin_anew(case: &Case, folder: &Path, state: &State) -> Result<Self, EngineError> {
-        Self::begin(case, folder, state.first.into_iter().collect())
+    /// Restarts the table with its first row, to which energy errors are relative.
+    pub fn restart(case: &Case, folder: &Path, state: &State) -> Result<Self, EngineError> {
+        Self::create_with(case, folder, state.first.into_iter().collect())
     }
 
-    /// Brings the table to the disk.
+    /// Writes the table to the disk and returns its state.
     pub fn sync(&mut self) -> Result<State, EngineError> {
         let file = self.file.sync().map_err(EngineError::Output)?;
         Ok(State { file, first: self.records.first().copied() })
     }
 
-    /// The rows so far.
+    /// Returns the rows so far.
     pub fn records(&self) -> &[Record] {
         &self.records
     }
 
-    /// (E − E₀) / |E₀| at the last row.
+    /// Returns (E − E₀) / |E₀| at the last row.
     pub fn energy_error(&self) -> f64 {
         match (self.records.first(), self.records.last()) {
-            // A lone body at rest has no energy to lose.
-            (Some(first), Some(last)) if last.total() != first.total() => {
-                (last.total() - first.total()) / first.total().abs()
+            // The energy of a single body at rest is 0 and stays 0.
+            (Some(first), Some(last)) if last.total_energy() != first.total_energy() => {
+                (last.total_energy() - first.total_energy()) / first.total_energy().abs()
             }
             _ => 0.0,
         }
@@ -150,7 +150,7 @@ impl Conserved {
 
 impl Observer for Conserved {
     fn observe(&mut self, moment: &Moment) -> Result<(), EngineError> {
-        let record = Record::of(moment)?;
+        let record = Record::measure(moment)?;
         self.file.append(format!("{}\n", record.csv_row()).as_bytes()).map_err(EngineError::Output)?;
         self.records.push(record);
         Ok(())
@@ -158,9 +158,9 @@ impl Observer for Conserved {
 
     fn finish(&mut self) -> Result<(), EngineError> {
         self.sync()?;
-        let Some(first) = self.records.first().map(Record::total) else { return Ok(()) };
+        let Some(first) = self.records.first().map(Record::total_energy) else { return Ok(()) };
         let points = |value: fn(&Record, f64) -> f64| {
-            self.records.iter().skip(1).map(|r| (r.time, value(r, first))).collect::<Vec<_>>()
+            self.records.iter().skip(1).map(|record| (record.time, value(record, first))).collect::<Vec<_>>()
         };
         let time = match self.units {
             Units::NBody => "time (N-body units)".to_owned(),
@@ -172,7 +172,10 @@ impl Observer for Conserved {
             title: format!("{}: relative energy error", self.title),
             x: Axis::linear(time),
             y: Axis::log("|E - E_{0}| / |E_{0}|"),
-            series: vec![Series::line("energy", points(|r, first| ((r.total() - first) / first).abs()))],
+            series: vec![Series::line(
+                "energy",
+                points(|record, first| ((record.total_energy() - first) / first).abs()),
+            )],
             ..Plot::default()
         };
         plot.write_svg(&self.folder.join(ENERGY_SVG))?;
@@ -186,7 +189,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_row_is_read_back_to_the_bit() {
+    fn rows_read_back_to_the_same_bits() {
         let record = Record {
             step: 7,
             time: 0.1 + 0.2,

@@ -1,4 +1,4 @@
-//! Observers: what is written of a run, and when.
+//! Observers write the output of a run: table, snapshots and images, each with its trigger.
 
 mod conserved;
 mod pictures;
@@ -17,78 +17,80 @@ use crate::case::{Case, Every};
 use crate::control::RunEvent;
 use crate::error::EngineError;
 use crate::folder::{ANIMATION, TABLE};
-use crate::simulation::MOST_STEPS;
-use crate::simulation::Moment;
+use crate::simulation::{MAX_STEPS, Moment};
 use crate::trigger::Trigger;
 
-/// More files of a kind than a case may ask for.
-const MOST_FILES: u64 = 100_000_000;
+/// Largest plausible number of files of one kind in a checkpoint. A case allows fewer.
+const MAX_FILES: u64 = 100_000_000;
 
-/// Looks at a run and writes what it sees.
+/// Writes one kind of output.
 pub trait Observer {
-    /// Called at the moments that its trigger picks, and at the start and the end.
+    /// Called when the trigger of the observer fires, and at the start and the end.
     fn observe(&mut self, moment: &Moment) -> Result<(), EngineError>;
 
-    /// Called after every step, for those who gather more than they write.
+    /// Called after every step, for observers that collect data between their outputs.
     fn after_step(&mut self, _moment: &Moment) -> Result<(), EngineError> {
         Ok(())
     }
 
-    /// Called once, after the last moment.
+    /// Called once, after the last call of `observe`.
     fn finish(&mut self) -> Result<(), EngineError> {
         Ok(())
     }
 }
 
-/// The observers of a run, each with its trigger.
+/// All observers of a run, each with its trigger.
 pub struct Observers {
     pub conserved: Conserved,
     snapshots: snapshots::Snapshots,
     pictures: pictures::Pictures,
-    /// In the order of `each`.
+    /// In the order of `all_mut`.
     triggers: [Trigger; 3],
-    /// When each last looked.
-    seen: [Option<f64>; 3],
+    /// Time of the last call of `observe`, in the same order.
+    last_observed: [Option<f64>; 3],
 }
 
-/// What a checkpoint keeps of the observers, besides the blocks that [`Observers::blocks`] gives.
+/// State of the observers in a checkpoint. Larger data is in the columns from
+/// [`Observers::checkpoint_blocks`].
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct State {
     triggers: [u64; 3],
-    seen: [Option<f64>; 3],
+    #[serde(rename = "seen")]
+    last_observed: [Option<f64>; 3],
     conserved: conserved::State,
     snapshots: usize,
     pictures: pictures::State,
 }
 
 impl State {
-    /// Whether a run could have left it, with trails of `places` numbers for `bodies` drawn as orbits.
-    pub fn is_sound(&self, bodies: usize, places: Option<usize>) -> bool {
+    /// Returns true if a run can have written this state. `places` is the length of the column of
+    /// trails, if there is one, for `bodies` that are drawn as orbits.
+    pub fn is_valid(&self, bodies: usize, places: Option<usize>) -> bool {
         let pictures = &self.pictures;
         let counts = [self.snapshots as u64, pictures.written as u64, pictures.animation.frames];
-        counts.iter().all(|&count| count <= MOST_FILES)
-            && self.triggers.iter().all(|&position| (1..=MOST_STEPS).contains(&position))
+        counts.iter().all(|&count| count <= MAX_FILES)
+            && self.triggers.iter().all(|&position| (1..=MAX_STEPS).contains(&position))
             && pictures.stride.is_power_of_two()
-            && pictures.stride <= MOST_STEPS
+            && pictures.stride <= MAX_STEPS
             && places.is_none_or(|places| places.is_multiple_of(3 * bodies.max(1)))
     }
 }
 
-/// Makes room for a new file; the one that was changed stays for whoever changed it.
-fn begin_anew(path: &Path, report: &mut dyn FnMut(RunEvent<'_>)) {
-    let mut aside = path.as_os_str().to_owned();
-    aside.push(".changed");
-    let _ = std::fs::rename(path, aside);
-    report(RunEvent::BegunAnew(path));
+/// Renames a changed file to `NAME.changed`, so that a new one can be written and none is lost.
+fn set_aside_changed(path: &Path, report: &mut dyn FnMut(RunEvent<'_>)) {
+    let mut new_name = path.as_os_str().to_owned();
+    new_name.push(".changed");
+    let _ = std::fs::rename(path, new_name);
+    report(RunEvent::OutputRestarted(path));
 }
 
-/// When each is to look, in the order of [`Observers::each`].
+/// Returns the schedules in the order of [`Observers::all_mut`].
 fn schedules(case: &Case) -> [Every; 3] {
     [case.output.record_every, case.output.snapshot_every, case.output.image_every]
 }
 
 impl Observers {
-    /// All that the case asks for, writing into `folder`.
+    /// Creates the observers of a new run, which write to `folder`.
     pub fn new(
         case: &Case,
         start: &Particles,
@@ -100,42 +102,42 @@ impl Observers {
             snapshots: snapshots::Snapshots::create(case, folder, provenance, 0)?,
             pictures: pictures::Pictures::create(case, start, folder, provenance)?,
             triggers: schedules(case).map(Trigger::new),
-            seen: [None; 3],
+            last_observed: [None; 3],
         })
     }
 
-    /// Goes on where a checkpoint saw them. A file that was changed since is refused, or with `anew` begun
-    /// again, which `report` hears.
+    /// Continues the outputs from the state in a checkpoint. A file that was changed since then is
+    /// an error. With `restart_outputs` it is set aside and restarted, and `report` is called.
     pub fn resume(
         case: &Case,
         bodies: usize,
         folder: &Path,
         provenance: &[(String, String)],
         (state, blocks): (&State, &mut Blocks),
-        anew: bool,
+        restart_outputs: bool,
         report: &mut dyn FnMut(RunEvent<'_>),
     ) -> Result<Self, EngineError> {
         let conserved = match Conserved::resume(case, folder, &state.conserved) {
-            Err(error) if anew && error.is_changed_file() => {
-                begin_anew(&folder.join(TABLE), report);
-                Conserved::begin_anew(case, folder, &state.conserved)?
+            Err(error) if restart_outputs && error.is_changed_file() => {
+                set_aside_changed(&folder.join(TABLE), report);
+                Conserved::restart(case, folder, &state.conserved)?
             }
             outcome => outcome?,
         };
-        let pictures = |blocks: &mut Blocks, anew| {
-            pictures::Pictures::resume(case, bodies, folder, provenance, &state.pictures, blocks, anew)
+        let resume_pictures = |blocks: &mut Blocks, restart| {
+            pictures::Pictures::resume(case, bodies, folder, provenance, &state.pictures, blocks, restart)
         };
-        let pictures = match pictures(&mut blocks.clone(), false) {
-            Err(error) if anew && error.is_changed_file() => {
-                begin_anew(&folder.join(ANIMATION), report);
-                pictures(blocks, true)?
+        let pictures = match resume_pictures(&mut blocks.clone(), false) {
+            Err(error) if restart_outputs && error.is_changed_file() => {
+                set_aside_changed(&folder.join(ANIMATION), report);
+                resume_pictures(blocks, true)?
             }
             outcome => outcome?,
         };
         let snapshots = snapshots::Snapshots::create(case, folder, provenance, state.snapshots)?;
-        for missing in [snapshots.missing(), pictures.missing()] {
+        for missing in [snapshots.missing_files(), pictures.missing_files()] {
             if let Some(path) = missing.first() {
-                report(RunEvent::Missing { path, count: missing.len() });
+                report(RunEvent::MissingFiles { path, count: missing.len() });
             }
         }
         let schedules = schedules(case);
@@ -143,73 +145,79 @@ impl Observers {
             conserved,
             snapshots,
             pictures,
-            triggers: [0, 1, 2].map(|k| Trigger::taken_up(schedules[k], state.triggers[k])),
-            seen: state.seen,
+            triggers: [0, 1, 2].map(|index| Trigger::at_position(schedules[index], state.triggers[index])),
+            last_observed: state.last_observed,
         })
     }
 
-    /// Brings all that grows to the disk and tells how far it is.
+    /// Writes all buffered output to the disk and returns the state for a checkpoint.
     pub fn sync(&mut self) -> Result<State, EngineError> {
         Ok(State {
             triggers: self.triggers.map(|trigger| trigger.position()),
-            seen: self.seen,
+            last_observed: self.last_observed,
             conserved: self.conserved.sync()?,
-            snapshots: self.snapshots.written(),
+            snapshots: self.snapshots.written_count(),
             pictures: self.pictures.sync()?,
         })
     }
 
-    /// What of their state is too large for a checkpoint's header.
-    pub fn blocks(&self) -> Vec<(&'static str, Block)> {
-        self.pictures.blocks()
+    /// Returns the part of the state that is too large for the header of a checkpoint.
+    pub fn checkpoint_blocks(&self) -> Vec<(&'static str, Block)> {
+        self.pictures.checkpoint_blocks()
     }
 
-    fn each(&mut self) -> [&mut dyn Observer; 3] {
+    fn all_mut(&mut self) -> [&mut dyn Observer; 3] {
         [&mut self.conserved, &mut self.snapshots, &mut self.pictures]
     }
 
-    /// The earliest time at which anyone wants to look, if times were set.
+    /// Returns the earliest due time of all triggers in simulated time.
     pub fn next_due_time(&self) -> Option<f64> {
         self.triggers.iter().filter_map(Trigger::due_time).min_by(f64::total_cmp)
     }
 
-    /// Shows the end of a step of length `dt` to those whose trigger fires.
-    pub fn show_step(&mut self, moment: &Moment, dt: f64) -> Result<(), EngineError> {
-        self.show(moment, dt, |trigger| trigger.fires(moment.step, moment.time, dt))
+    /// Calls the observers whose trigger fires at the end of a step of length `dt`.
+    pub fn observe_step(&mut self, moment: &Moment, dt: f64) -> Result<(), EngineError> {
+        self.observe_where(moment, dt, |trigger| trigger.is_due(moment.step, moment.time, dt))
     }
 
-    /// Shows a moment between two steps to those who asked for that time.
-    pub fn show_between(&mut self, moment: &Moment) -> Result<(), EngineError> {
-        self.show(moment, 0.0, |trigger| trigger.due_time().is_some_and(|due| due <= moment.time))
+    /// Calls the observers that are due at a time between two steps.
+    pub fn observe_between_steps(&mut self, moment: &Moment) -> Result<(), EngineError> {
+        self.observe_where(moment, 0.0, |trigger| trigger.due_time().is_some_and(|due| due <= moment.time))
     }
 
-    /// Shows the start or the end to all.
-    pub fn show_all(&mut self, moment: &Moment) -> Result<(), EngineError> {
-        self.show(moment, 0.0, |_| true)
+    /// Calls all observers, at the start or the end of the run.
+    pub fn observe_all(&mut self, moment: &Moment) -> Result<(), EngineError> {
+        self.observe_where(moment, 0.0, |_| true)
     }
 
-    fn show(&mut self, moment: &Moment, dt: f64, due: impl Fn(&Trigger) -> bool) -> Result<(), EngineError> {
-        for k in 0..3 {
-            if !due(&self.triggers[k]) {
+    fn observe_where(
+        &mut self,
+        moment: &Moment,
+        dt: f64,
+        due: impl Fn(&Trigger) -> bool,
+    ) -> Result<(), EngineError> {
+        for index in 0..self.triggers.len() {
+            if !due(&self.triggers[index]) {
                 continue;
             }
-            // No one is shown the same moment twice, as the last step's end would be.
-            if self.seen[k] != Some(moment.time) {
-                self.each()[k].observe(moment)?;
-                self.seen[k] = Some(moment.time);
+            // No observer gets the same time twice. The end of the run is also the end of the last
+            // step.
+            if self.last_observed[index] != Some(moment.time) {
+                self.all_mut()[index].observe(moment)?;
+                self.last_observed[index] = Some(moment.time);
             }
-            self.triggers[k].advance(moment.time, dt);
+            self.triggers[index].advance_past(moment.time, dt);
         }
         Ok(())
     }
 
-    /// Shows the end of a step to all.
+    /// Calls `after_step` of all observers.
     pub fn after_step(&mut self, moment: &Moment) -> Result<(), EngineError> {
-        self.each().into_iter().try_for_each(|observer| observer.after_step(moment))
+        self.all_mut().into_iter().try_for_each(|observer| observer.after_step(moment))
     }
 
     /// Completes all files.
     pub fn finish(&mut self) -> Result<(), EngineError> {
-        self.each().into_iter().try_for_each(|observer| observer.finish())
+        self.all_mut().into_iter().try_for_each(|observer| observer.finish())
     }
 }

@@ -1,7 +1,8 @@
-//! Pictures of the run: `images/image_0000.png` and so on, and `animation.gif`.
+//! Images of the run, `images/image_0000.png` and so on, and `animation.gif`.
 //!
-//! Many bodies are shown as surface density, its brightness scale fixed by the first picture; few as orbits
-//! with their trails. The view stays where it is for the whole run, so that pictures can be compared.
+//! Many bodies are drawn as surface density, with the brightness scale of the first image. Few
+//! bodies are drawn as orbits with trails. The view does not change during the run, so that images
+//! can be compared.
 
 use std::path::{Path, PathBuf};
 
@@ -22,12 +23,12 @@ use crate::error::EngineError;
 use crate::folder::{ANIMATION, IMAGES};
 use crate::simulation::Moment;
 
-/// So few bodies are drawn one by one.
-const FEW: usize = 64;
-/// Least ratio of the brightest to the darkest density shown.
-const LEAST_CONTRAST: f64 = 300.0;
-/// Points of a trail that are kept; a longer one is thinned out.
-const LONGEST_TRAIL: usize = 20_000;
+/// Up to this number of bodies are drawn as orbits.
+const MAX_ORBITS: usize = 64;
+/// Smallest ratio of the brightest to the darkest density.
+const MIN_CONTRAST: f64 = 300.0;
+/// Largest number of points per trail. When it is exceeded, every other point is dropped.
+const MAX_TRAIL_POINTS: usize = 20_000;
 
 pub struct Pictures {
     folder: PathBuf,
@@ -40,12 +41,13 @@ pub struct Pictures {
     written: usize,
 }
 
-/// What a checkpoint keeps of it, besides the blocks that [`Pictures::blocks`] gives.
+/// State of the images in a checkpoint. Larger data is in the columns from
+/// [`Pictures::checkpoint_blocks`].
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct State {
     centre: [f64; 3],
     half_width: f64,
-    /// Darkest and brightest density, once a picture has fixed them.
+    /// Darkest and brightest density, once the first image has set them.
     scale: Option<[f64; 2]>,
     pub(super) stride: u64,
     pub(super) written: usize,
@@ -53,16 +55,16 @@ pub struct State {
 }
 
 enum Style {
-    /// Surface density, one colour map a group of bodies.
+    /// Surface density, with one colour map per group of bodies.
     Density { groups: Vec<Group>, show: Show, scale: Option<Scale> },
-    /// Trails: one list of places a body, one place every `stride` steps.
+    /// Trails: one list of positions per body, with one position every `stride` steps.
     Orbits { trails: Vec<Vec<[f64; 3]>>, names: Vec<&'static str>, stride: u64 },
 }
 
 impl Style {
-    /// How so many bodies are drawn, before the first picture.
-    fn of(case: &Case, bodies: usize) -> (Self, Palette) {
-        if bodies <= FEW {
+    /// Returns the style for this number of bodies before the first image, and its palette.
+    fn for_case(case: &Case, bodies: usize) -> (Self, Palette) {
+        if bodies <= MAX_ORBITS {
             let names = match &case.bodies {
                 BodiesSource::Model(Model::SolarSystem(_)) => SolarSystem::NAMES.to_vec(),
                 _ => Vec::new(),
@@ -70,7 +72,7 @@ impl Style {
             let trails = vec![Vec::new(); bodies];
             (Self::Orbits { trails, names, stride: 1 }, Palette::for_orbits(bodies))
         } else {
-            let groups = groups(case);
+            let groups = colour_groups(case);
             let palette =
                 Palette::from_colour_maps(&groups.iter().map(|group| &group.colours).collect::<Vec<_>>());
             (Self::Density { groups, show: case.image.show, scale: None }, palette)
@@ -78,7 +80,7 @@ impl Style {
     }
 }
 
-/// Bodies drawn in one colour: those with ids below `end` that no group before has.
+/// Bodies with the same colours: ids below `end` that are not in an earlier group.
 struct Group {
     end: u64,
     colours: ColourMap,
@@ -91,9 +93,9 @@ impl Pictures {
         folder: &Path,
         provenance: &[(String, String)],
     ) -> Result<Self, EngineError> {
-        let (axes, pixels) = (axes(case), (case.image.size, case.image.size));
-        let mut view = if start.len() <= FEW {
-            // About the centre of mass; orbits reach beyond where they start.
+        let (axes, pixels) = (view_axes(case), (case.image.size, case.image.size));
+        let mut view = if start.len() <= MAX_ORBITS {
+            // Centred on the centre of mass. Orbits extend beyond their initial positions.
             let centre = centre_of_mass(start);
             let from_centre =
                 start.position.iter().flat_map(|x| [x, [0, 1, 2].map(|c| 2.0 * centre[c] - x[c])]);
@@ -108,16 +110,16 @@ impl Pictures {
         if let Some(width) = case.image.width {
             view.half_width = 0.5 * width;
         }
-        let (mut style, palette) = Style::of(case, start.len());
+        let (mut style, palette) = Style::for_case(case, start.len());
         if let Style::Orbits { trails, .. } = &mut style {
             trails.iter_mut().zip(start.position.iter()).for_each(|(trail, x)| trail.push(x));
         }
         let speed = f64::from(case.image.frames_per_second);
         let animation = GifWriter::create(&folder.join(ANIMATION), pixels.0, pixels.1, speed, &palette)?;
-        Self::with(case, folder, provenance, view, style, animation, 0)
+        Self::from_parts(case, folder, provenance, view, style, animation, 0)
     }
 
-    /// Goes on where a checkpoint saw the pictures; `anew` begins the animation again.
+    /// Continues the images from the state in a checkpoint. `restart` creates a new animation.
     pub fn resume(
         case: &Case,
         bodies: usize,
@@ -125,32 +127,32 @@ impl Pictures {
         provenance: &[(String, String)],
         state: &State,
         blocks: &mut Blocks,
-        anew: bool,
+        restart: bool,
     ) -> Result<Self, EngineError> {
         let pixels = (case.image.size, case.image.size);
-        let view = View { centre: state.centre, half_width: state.half_width, axes: axes(case), pixels };
-        let (mut style, palette) = Style::of(case, bodies);
+        let view = View { centre: state.centre, half_width: state.half_width, axes: view_axes(case), pixels };
+        let (mut style, palette) = Style::for_case(case, bodies);
         match &mut style {
             Style::Density { scale, .. } => *scale = state.scale.map(|[low, high]| Scale { low, high }),
             Style::Orbits { trails, stride, .. } => {
-                let places = blocks.reals("trails")?;
-                let length = places.len() / 3 / bodies.max(1);
-                let mut places = places.chunks_exact(3).map(|x| [x[0], x[1], x[2]]);
-                trails.iter_mut().for_each(|trail| trail.extend(places.by_ref().take(length)));
+                let coordinates = blocks.take_reals("trails")?;
+                let points_per_trail = coordinates.len() / 3 / bodies.max(1);
+                let mut positions = coordinates.chunks_exact(3).map(|x| [x[0], x[1], x[2]]);
+                trails.iter_mut().for_each(|trail| trail.extend(positions.by_ref().take(points_per_trail)));
                 *stride = state.stride;
             }
         }
         let (path, speed) = (folder.join(ANIMATION), f64::from(case.image.frames_per_second));
-        let frame = blocks.bytes("frame")?;
-        let animation = if anew {
+        let frame = blocks.take_bytes("frame")?;
+        let animation = if restart {
             GifWriter::create(&path, pixels.0, pixels.1, speed, &palette)?
         } else {
             GifWriter::reopen(&path, pixels, speed, &palette, &state.animation, frame)?
         };
-        Self::with(case, folder, provenance, view, style, animation, state.written)
+        Self::from_parts(case, folder, provenance, view, style, animation, state.written)
     }
 
-    fn with(
+    fn from_parts(
         case: &Case,
         folder: &Path,
         provenance: &[(String, String)],
@@ -165,16 +167,16 @@ impl Pictures {
         Ok(Self { folder, title, units, view, style, texts, animation, written })
     }
 
-    fn path(&self, number: usize) -> PathBuf {
+    fn image_path(&self, number: usize) -> PathBuf {
         self.folder.join(format!("{}{number:04}.png", IMAGES.prefix))
     }
 
-    /// Those that were written and are no longer there.
-    pub fn missing(&self) -> Vec<PathBuf> {
-        (0..self.written).map(|k| self.path(k)).filter(|path| !path.exists()).collect()
+    /// Lists the images that were written and no longer exist.
+    pub fn missing_files(&self) -> Vec<PathBuf> {
+        (0..self.written).map(|number| self.image_path(number)).filter(|path| !path.exists()).collect()
     }
 
-    /// Brings the animation to the disk.
+    /// Writes the animation to the disk and returns the state.
     pub fn sync(&mut self) -> Result<State, EngineError> {
         let (scale, stride) = match &self.style {
             Style::Density { scale, .. } => (scale.map(|scale| [scale.low, scale.high]), 1),
@@ -191,8 +193,8 @@ impl Pictures {
         })
     }
 
-    /// What of its state is too large for the header.
-    pub fn blocks(&self) -> Vec<(&'static str, Block)> {
+    /// Returns the part of the state that is too large for the header of a checkpoint.
+    pub fn checkpoint_blocks(&self) -> Vec<(&'static str, Block)> {
         let mut blocks = vec![("frame", Block::Bytes(self.animation.last_frame().to_vec()))];
         if let Style::Orbits { trails, .. } = &self.style {
             blocks.push(("trails", Block::Reals(trails.iter().flatten().flatten().copied().collect())));
@@ -200,7 +202,7 @@ impl Pictures {
         blocks
     }
 
-    fn picture(&mut self, moment: &Moment) -> Result<Image, EngineError> {
+    fn draw_image(&mut self, moment: &Moment) -> Result<Image, EngineError> {
         let particles = moment.particles()?;
         let labels = Labels {
             title: self.title.clone(),
@@ -219,19 +221,19 @@ impl Pictures {
                     Show::Stars => Box::new(|i| particles.species[i].is_luminous()),
                     Show::Auto => Box::new(BodySelection::Luminous.body_filter(particles)),
                 };
-                let mut begin = 0;
+                let mut first_id = 0;
                 let maps: Vec<_> = groups
                     .iter()
                     .map(|group| {
-                        let ids = begin..group.end;
-                        begin = group.end;
+                        let ids = first_id..group.end;
+                        first_id = group.end;
                         surface_density(particles, &self.view, |i| shown(i) && ids.contains(&particles.id[i]))
                     })
                     .collect();
                 let scale = *scale.get_or_insert_with(|| {
                     let Scale { low, high } = Scale::from_maps(&maps.iter().collect::<Vec<_>>());
-                    // What starts out even, as before a collapse, needs room to become brighter.
-                    Scale { low, high: high.max(LEAST_CONTRAST * low) }
+                    // A uniform density, as before a collapse, becomes much brighter later.
+                    Scale { low, high: high.max(MIN_CONTRAST * low) }
                 });
                 let layers: Vec<_> = maps
                     .iter()
@@ -244,8 +246,8 @@ impl Pictures {
     }
 }
 
-/// The axes that run to the right and up.
-fn axes(case: &Case) -> (usize, usize) {
+/// Returns the axes that point right and up.
+fn view_axes(case: &Case) -> (usize, usize) {
     match case.image.plane {
         Plane::Xy => (0, 1),
         Plane::Xz => (0, 2),
@@ -253,8 +255,8 @@ fn axes(case: &Case) -> (usize, usize) {
     }
 }
 
-/// The galaxies of an encounter in a colour each, everything else in one.
-fn groups(case: &Case) -> Vec<Group> {
+/// One colour per galaxy of an encounter. All other models have one colour.
+fn colour_groups(case: &Case) -> Vec<Group> {
     match &case.bodies {
         BodiesSource::Model(Model::Encounter(pair)) => {
             let first =
@@ -262,7 +264,7 @@ fn groups(case: &Case) -> Vec<Group> {
             [first, u64::MAX]
                 .into_iter()
                 .enumerate()
-                .map(|(k, end)| Group { end, colours: ColourMap::for_group(k) })
+                .map(|(index, end)| Group { end, colours: ColourMap::for_group(index) })
                 .collect()
         }
         _ => vec![Group { end: u64::MAX, colours: ColourMap::ember() }],
@@ -271,9 +273,9 @@ fn groups(case: &Case) -> Vec<Group> {
 
 impl Observer for Pictures {
     fn observe(&mut self, moment: &Moment) -> Result<(), EngineError> {
-        let image = self.picture(moment)?;
+        let image = self.draw_image(moment)?;
         let texts: Vec<_> = self.texts.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
-        write_png(&self.path(self.written), &image, &texts)?;
+        write_png(&self.image_path(self.written), &image, &texts)?;
         self.animation.push_frame(&image)?;
         self.written += 1;
         Ok(())
@@ -286,12 +288,12 @@ impl Observer for Pictures {
             for (trail, x) in trails.iter_mut().zip(moment.particles()?.position.iter()) {
                 trail.push(x);
             }
-            if trails.first().is_some_and(|trail| trail.len() > LONGEST_TRAIL) {
+            if trails.first().is_some_and(|trail| trail.len() > MAX_TRAIL_POINTS) {
                 for trail in trails {
-                    let mut k = 0;
+                    let mut index = 0;
                     trail.retain(|_| {
-                        k += 1;
-                        k % 2 == 1
+                        index += 1;
+                        index % 2 == 1
                     });
                 }
                 *stride *= 2;

@@ -20,7 +20,7 @@ pub struct Snapshots {
 }
 
 impl Snapshots {
-    /// The first file written gets the number `written`.
+    /// Creates the observer. The first file gets the number `written`.
     pub fn create(
         case: &Case,
         folder: &Path,
@@ -37,24 +37,24 @@ impl Snapshots {
         Ok(Self { folder, extension, units: case.units, provenance: provenance.to_vec(), written })
     }
 
-    fn path(&self, number: usize) -> PathBuf {
+    fn snapshot_path(&self, number: usize) -> PathBuf {
         self.folder.join(format!("{}{number:03}.{}", SNAPSHOTS.prefix, self.extension))
     }
 
-    /// Those that were written and are no longer there.
-    pub fn missing(&self) -> Vec<PathBuf> {
-        (0..self.written).map(|k| self.path(k)).filter(|path| !path.exists()).collect()
+    /// Lists the snapshots that were written and no longer exist.
+    pub fn missing_files(&self) -> Vec<PathBuf> {
+        (0..self.written).map(|number| self.snapshot_path(number)).filter(|path| !path.exists()).collect()
     }
 
-    /// How many there are.
-    pub fn written(&self) -> usize {
+    /// Returns the number of snapshots written since the start of the run.
+    pub fn written_count(&self) -> usize {
         self.written
     }
 }
 
 impl Observer for Snapshots {
     fn observe(&mut self, moment: &Moment) -> Result<(), EngineError> {
-        let path = self.path(self.written);
+        let path = self.snapshot_path(self.written);
         let snapshot = Snapshot {
             particles: moment.particles()?.clone(),
             time: moment.time,

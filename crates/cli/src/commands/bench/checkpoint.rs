@@ -52,7 +52,7 @@ fn measure_size(arguments: &BenchArgs, n: usize) -> Result<Value, Failure> {
     };
     let bodies = Bodies::new(particles, &settings, None)?;
     let species = checkpoint::species_column(&bodies)?;
-    let columns = checkpoint::columns(&bodies, &species)?;
+    let columns = checkpoint::body_columns(&bodies, &species)?;
     let (path, plain) = (Path::new("bench-checkpoint.tmp"), Path::new("bench-plain.tmp"));
     let failed = |e| Failure::Output(e);
     let remove_files = || [path, plain].into_iter().for_each(|path| drop(std::fs::remove_file(path)));

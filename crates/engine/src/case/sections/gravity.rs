@@ -13,7 +13,7 @@ pub(in crate::case) const PRECISIONS: &Words<Precision> =
 
 const LARGEST_ALPHA: f64 = 0.1;
 
-pub(in crate::case) fn read(section: &Section<'_>) -> GravitySettings {
+pub(in crate::case) fn read_gravity(section: &Section<'_>) -> GravitySettings {
     let solver = section.choice("solver", SOLVERS).unwrap_or_default();
     let theta = section.number("theta", Range::UpTo(MAX_THETA)).unwrap_or(0.6);
     let relative = section.choice("acceptance", &[("geometric", false), ("relative", true)]).unwrap_or(false);
@@ -21,9 +21,9 @@ pub(in crate::case) fn read(section: &Section<'_>) -> GravitySettings {
     let eps = section.quantity("softening", Dimension::Length, Range::NotNegative).unwrap_or(0.0);
     let precision = section.choice("precision", PRECISIONS).unwrap_or_default();
     if !relative {
-        section.refuse_beside("accuracy", "acceptance", "acceptance = \"relative\"");
+        section.reject_unless_applicable("accuracy", "acceptance", "acceptance = \"relative\"");
     }
-    section.finish();
+    section.report_unknown_keys();
     GravitySettings {
         g: section.units().gravitational_constant(),
         eps,

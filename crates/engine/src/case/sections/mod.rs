@@ -1,4 +1,4 @@
-//! One module a section: its keys, their defaults and their ranges.
+//! One module per section: its keys, their defaults and their ranges.
 
 pub mod bodies;
 pub mod checkpoint;
@@ -9,11 +9,11 @@ pub mod models;
 pub mod output;
 pub mod time;
 
-/// The words a case file uses for the values of a choice.
+/// Words of a case file and the values that they stand for.
 pub(super) type Words<T> = [(&'static str, T)];
 
-/// The word for `value`.
-pub(super) fn word<T: PartialEq>(words: &Words<T>, value: &T) -> &'static str {
+/// Returns the word for `value`.
+pub(super) fn word_for<T: PartialEq>(words: &Words<T>, value: &T) -> &'static str {
     let found = words.iter().find(|(_, known)| known == value);
-    found.expect("every value of a choice has its word").0
+    found.expect("every value of a choice has a word").0
 }

@@ -1,6 +1,6 @@
-//! The models of `[bodies]`: for each, its keys read and its keys written.
+//! The models of `[bodies]`: reading and writing of their keys.
 //!
-//! Keys are called as the parameters of `orrery_model::ic`, and have the defaults given there.
+//! Keys have the names and defaults of the parameters in `orrery_model::ic`.
 
 use orrery_model::Dimension::{Angle, Length, Mass};
 use orrery_model::Particles;
@@ -10,7 +10,7 @@ use orrery_model::ic::{
 };
 
 use super::galaxies;
-use crate::case::reader::{MOST, Range, Section};
+use crate::case::reader::{MAX_INTEGER, Range, Section};
 use crate::case::resolved::Writer;
 
 /// A model and its parameters.
@@ -24,11 +24,11 @@ pub enum Model {
     UniformSphere(UniformSphere),
     /// A disc galaxy.
     Galaxy(Galaxy),
-    /// Two of them on a parabolic orbit.
+    /// Two disc galaxies on a parabolic orbit.
     Encounter(Box<Encounter>),
     /// Two bodies on an ellipse.
     Kepler(Kepler),
-    /// Three bodies on one figure-eight.
+    /// Three bodies on a figure-eight orbit.
     FigureEight(FigureEight),
     /// Three bodies at rest on a 3-4-5 triangle.
     Pythagorean(Pythagorean),
@@ -36,28 +36,28 @@ pub enum Model {
     SolarSystem(SolarSystem),
 }
 
-/// Reads a model; the number is the softening length.
+/// Reads a model. The number is the softening length.
 pub(in crate::case) type Reader = fn(&Section<'_>, f64) -> Model;
 
 pub(in crate::case) const READERS: &[(&str, Reader)] = &[
-    ("plummer", |section, _| Model::Plummer(plummer(section))),
-    ("hernquist", |section, _| Model::Hernquist(hernquist(section))),
-    ("uniform-sphere", |section, _| Model::UniformSphere(uniform_sphere(section))),
+    ("plummer", |section, _| Model::Plummer(read_plummer(section))),
+    ("hernquist", |section, _| Model::Hernquist(read_hernquist(section))),
+    ("uniform-sphere", |section, _| Model::UniformSphere(read_uniform_sphere(section))),
     ("galaxy", |section, eps| Model::Galaxy(galaxies::read_galaxy(section, eps))),
     ("encounter", |section, eps| Model::Encounter(Box::new(galaxies::read_encounter(section, eps)))),
-    ("kepler", |section, _| Model::Kepler(kepler(section))),
+    ("kepler", |section, _| Model::Kepler(read_kepler(section))),
     ("figure-eight", |_, _| Model::FigureEight(FigureEight)),
     ("pythagorean", |_, _| Model::Pythagorean(Pythagorean)),
-    ("solar-system", |section, _| Model::SolarSystem(solar_system(section))),
+    ("solar-system", |section, _| Model::SolarSystem(read_solar_system(section))),
 ];
 
-/// The models' names.
-pub fn models() -> impl Iterator<Item = &'static str> {
+/// Returns the names of all models.
+pub fn model_names() -> impl Iterator<Item = &'static str> {
     READERS.iter().map(|&(name, _)| name)
 }
 
 impl Model {
-    /// What a case file calls it.
+    /// Returns the name in case files.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Plummer(_) => "plummer",
@@ -72,7 +72,7 @@ impl Model {
         }
     }
 
-    /// How many bodies it makes.
+    /// Returns the number of bodies.
     pub fn count(&self) -> u64 {
         match self {
             Self::Plummer(plummer) => plummer.n as u64,
@@ -88,7 +88,7 @@ impl Model {
         }
     }
 
-    /// The seeds of its random numbers; none for a model without chance.
+    /// Returns the seeds of the random numbers. Models without random numbers have none.
     pub fn seeds(&self) -> Vec<u64> {
         match self {
             Self::Plummer(plummer) => vec![plummer.seed],
@@ -102,7 +102,7 @@ impl Model {
         }
     }
 
-    /// Makes the bodies; `g` is the gravitational constant.
+    /// Generates the bodies. `g` is the gravitational constant.
     pub fn generate(&self, g: f64) -> Result<Particles, IcError> {
         match self {
             Self::Plummer(model) => model.generate(g),
@@ -117,7 +117,7 @@ impl Model {
         }
     }
 
-    pub(in crate::case) fn write(&self, w: &mut Writer) {
+    pub(in crate::case) fn write_keys(&self, w: &mut Writer) {
         match self {
             Self::Plummer(Plummer { n, seed, mass, scale_radius }) => {
                 w.integer("n", *n as u64);
@@ -159,81 +159,81 @@ impl Model {
                 w.number("pericentre", *pericentre);
                 w.number("mean_anomaly", *mean_anomaly);
             }
-            // No parameters of their own: the units of the case are the solar system's.
+            // No parameters. The solar system takes its units from the case.
             Self::FigureEight(FigureEight) | Self::Pythagorean(Pythagorean) | Self::SolarSystem(_) => {}
         }
     }
 }
 
-pub(super) fn count(section: &Section<'_>, key: &'static str, least: u64, default: usize) -> usize {
-    section.integer(key, least, MOST).and_then(|n| usize::try_from(n).ok()).unwrap_or(default)
+pub(super) fn read_count(section: &Section<'_>, key: &'static str, least: u64, default: usize) -> usize {
+    section.integer(key, least, MAX_INTEGER).and_then(|n| usize::try_from(n).ok()).unwrap_or(default)
 }
 
-pub(super) fn seed(section: &Section<'_>, default: u64) -> u64 {
-    section.integer("seed", 0, MOST).unwrap_or(default)
+pub(super) fn read_seed(section: &Section<'_>, default: u64) -> u64 {
+    section.integer("seed", 0, MAX_INTEGER).unwrap_or(default)
 }
 
-pub(super) fn length(section: &Section<'_>, key: &'static str, default: f64) -> f64 {
+pub(super) fn read_length(section: &Section<'_>, key: &'static str, default: f64) -> f64 {
     section.quantity(key, Length, Range::Positive).unwrap_or(default)
 }
 
-pub(super) fn mass(section: &Section<'_>, key: &'static str, default: f64) -> f64 {
+pub(super) fn read_mass(section: &Section<'_>, key: &'static str, default: f64) -> f64 {
     section.quantity(key, Mass, Range::Positive).unwrap_or(default)
 }
 
-pub(super) fn angle(section: &Section<'_>, key: &'static str, default: f64) -> f64 {
+pub(super) fn read_angle(section: &Section<'_>, key: &'static str, default: f64) -> f64 {
     section.quantity(key, Angle, Range::Any).unwrap_or(default)
 }
 
-fn plummer(section: &Section<'_>) -> Plummer {
+fn read_plummer(section: &Section<'_>) -> Plummer {
     let default = Plummer::default();
     Plummer {
-        n: count(section, "n", 1, default.n),
-        seed: seed(section, default.seed),
-        mass: mass(section, "mass", default.mass),
-        scale_radius: length(section, "scale_radius", default.scale_radius),
+        n: read_count(section, "n", 1, default.n),
+        seed: read_seed(section, default.seed),
+        mass: read_mass(section, "mass", default.mass),
+        scale_radius: read_length(section, "scale_radius", default.scale_radius),
     }
 }
 
-fn hernquist(section: &Section<'_>) -> Hernquist {
+fn read_hernquist(section: &Section<'_>) -> Hernquist {
     let default = Hernquist::default();
     Hernquist {
-        n: count(section, "n", 1, default.n),
-        seed: seed(section, default.seed),
-        mass: mass(section, "mass", default.mass),
-        scale_radius: length(section, "scale_radius", default.scale_radius),
+        n: read_count(section, "n", 1, default.n),
+        seed: read_seed(section, default.seed),
+        mass: read_mass(section, "mass", default.mass),
+        scale_radius: read_length(section, "scale_radius", default.scale_radius),
         cutoff: section.number("cutoff", Range::Positive).unwrap_or(default.cutoff),
     }
 }
 
-fn uniform_sphere(section: &Section<'_>) -> UniformSphere {
+fn read_uniform_sphere(section: &Section<'_>) -> UniformSphere {
     let default = UniformSphere::default();
     UniformSphere {
-        n: count(section, "n", 1, default.n),
-        seed: seed(section, default.seed),
-        mass: mass(section, "mass", default.mass),
-        radius: length(section, "radius", default.radius),
+        n: read_count(section, "n", 1, default.n),
+        seed: read_seed(section, default.seed),
+        mass: read_mass(section, "mass", default.mass),
+        radius: read_length(section, "radius", default.radius),
     }
 }
 
-fn kepler(section: &Section<'_>) -> Kepler {
+fn read_kepler(section: &Section<'_>) -> Kepler {
     let default = Kepler::default();
     let secondary_mass = section.quantity("secondary_mass", Mass, Range::NotNegative);
     Kepler {
-        primary_mass: mass(section, "primary_mass", default.primary_mass),
+        primary_mass: read_mass(section, "primary_mass", default.primary_mass),
         secondary_mass: secondary_mass.unwrap_or(default.secondary_mass),
-        semi_major_axis: length(section, "semi_major_axis", default.semi_major_axis),
+        semi_major_axis: read_length(section, "semi_major_axis", default.semi_major_axis),
         eccentricity: section.number("eccentricity", Range::BelowOne).unwrap_or(default.eccentricity),
-        inclination: angle(section, "inclination", default.inclination),
-        node: angle(section, "node", default.node),
-        pericentre: angle(section, "pericentre", default.pericentre),
-        mean_anomaly: angle(section, "mean_anomaly", default.mean_anomaly),
+        inclination: read_angle(section, "inclination", default.inclination),
+        node: read_angle(section, "node", default.node),
+        pericentre: read_angle(section, "pericentre", default.pericentre),
+        mean_anomaly: read_angle(section, "mean_anomaly", default.mean_anomaly),
     }
 }
 
-fn solar_system(section: &Section<'_>) -> SolarSystem {
+fn read_solar_system(section: &Section<'_>) -> SolarSystem {
     if section.units().scale().is_none() {
-        section.refuse("model", " needs a physical scale, expected units = \"solar\" or \"galactic\"");
+        section.reject("model", " needs a physical scale, expected units = \"solar\" or \"galactic\"");
     }
     SolarSystem { units: section.units() }
 }

@@ -15,18 +15,18 @@ pub(in crate::case) const INTEGRATORS: &Words<IntegratorChoice> = &[
     ("hermite4", IntegratorChoice::Hermite4),
 ];
 
-pub(in crate::case) fn read(section: &Section<'_>) -> TimeSettings {
+pub(in crate::case) fn read_time(section: &Section<'_>) -> TimeSettings {
     let integrator = section.choice("integrator", INTEGRATORS).unwrap_or_default();
     let eta = section.number("eta", Range::UpTo(1.0)).unwrap_or(0.02);
     let dt = section.quantity_or("step", Some("adaptive"), Dimension::Time, Range::Positive);
     let step = if section.is_word("step", "adaptive") {
         StepChoice::Adaptive { eta }
     } else {
-        section.refuse_beside("eta", "step", "step = \"adaptive\"");
-        StepChoice::Fixed(section.required("step", dt, "a time > 0 or \"adaptive\""))
+        section.reject_unless_applicable("eta", "step", "step = \"adaptive\"");
+        StepChoice::Fixed(section.require_key("step", dt, "a time > 0 or \"adaptive\""))
     };
     let end = section.quantity("end", Dimension::Time, Range::Positive);
-    let end = section.required("end", end, "a time > 0");
-    section.finish();
+    let end = section.require_key("end", end, "a time > 0");
+    section.report_unknown_keys();
     TimeSettings { integrator, step, end }
 }

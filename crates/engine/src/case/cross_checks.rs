@@ -1,0 +1,162 @@
+//! Checks of settings against each other: methods that exclude one another, schedules against the
+//! length of the run, and bodies against the memory.
+
+use std::io::ErrorKind;
+
+use orrery_io::format_bytes;
+use orrery_particles::settings::{IntegratorChoice, SolverChoice, StepChoice};
+
+use super::document::Location;
+use super::load::BYTES_PER_BODY;
+use super::reader::Section;
+use super::sections::output::RECORD_EVERY_STEPS;
+use super::{Case, Every};
+
+/// Largest number of files of one kind. More are most likely a typing error.
+const MAX_FILES: f64 = 1e6;
+/// Largest number of rows of `conserved.csv`. They are more than 2 GB on disk, and 1 GB of memory
+/// because the plot needs them.
+const MAX_RECORDS: f64 = 1e7;
+
+/// How a run starts.
+#[derive(Clone, Copy)]
+pub(super) enum RunStart {
+    /// With the bodies of the case, on a machine with this amount of memory, in bytes, if known.
+    New { available: Option<u64> },
+    /// With the bodies of a checkpoint.
+    Resumed,
+}
+
+/// The sections that are checked against each other.
+pub(super) struct Sections<'a> {
+    pub bodies: Section<'a>,
+    pub gravity: Section<'a>,
+    pub time: Section<'a>,
+    pub output: Section<'a>,
+    pub checkpoint: Section<'a>,
+}
+
+impl Sections<'_> {
+    /// Reports settings of `case` that contradict each other.
+    pub fn check(&self, case: &Case, run_start: RunStart) {
+        self.check_methods(case);
+        let output = &self.output;
+        self.check_count(case, output, "snapshot_every", case.output.snapshot_every, MAX_FILES, "snapshots");
+        self.check_count(case, output, "image_every", case.output.image_every, MAX_FILES, "images");
+        self.check_count(case, output, "record_every", case.output.record_every, MAX_RECORDS, "rows");
+        let every = case.checkpoint.every.schedule();
+        self.check_count(case, &self.checkpoint, "every", every, MAX_FILES, "checkpoints");
+        if let RunStart::New { available } = run_start {
+            self.check_bodies(case, available);
+        }
+    }
+
+    fn check_methods(&self, case: &Case) {
+        let Self { gravity, time, .. } = self;
+        let tree = case.gravity.solver == SolverChoice::Tree;
+        let solver = gravity.location_of("solver");
+        if tree && case.time.integrator == IntegratorChoice::Hermite4 {
+            let fault =
+                " needs direct forces, expected gravity.solver = \"direct\" or \"auto\", got \"tree\"";
+            time.reject_at(conflict_location(time.location_of("integrator"), solver), "integrator", fault);
+        }
+        let end = case.time.end;
+        let (step, step_or_end) =
+            (time.location_of("step"), conflict_location(time.location_of("step"), time.location_of("end")));
+        match case.time.step {
+            StepChoice::Adaptive { .. } if tree && case.gravity.eps == 0.0 => {
+                let fault = " needs gravity.softening > 0 or gravity.solver = \"direct\", got 0 and \"tree\"";
+                time.reject_at(
+                    conflict_location(conflict_location(step, solver), gravity.location_of("softening")),
+                    "step",
+                    fault,
+                );
+            }
+            StepChoice::Fixed(dt) if dt > end => {
+                let fault = format!(" is longer than the run, expected step <= end = {end}");
+                time.reject_at(step_or_end, "step", &fault);
+            }
+            // Above 2^53 steps, step counts are no longer exact in f64.
+            StepChoice::Fixed(dt) if end / dt > 2f64.powi(53) => {
+                let steps = end / dt;
+                let fault = format!(" takes {steps:.0e} steps to end = {end}, expected at most 2^53 steps");
+                time.reject_at(step_or_end, "step", &fault);
+            }
+            _ => {}
+        }
+    }
+
+    /// Reports `key` of `section` if its schedule `every` gives more than `most` outputs. `noun`
+    /// names them in the message. The number of adaptive steps is not known before the run, so
+    /// schedules that count them are not checked.
+    fn check_count(
+        &self,
+        case: &Case,
+        section: &Section<'_>,
+        key: &str,
+        every: Every,
+        most: f64,
+        noun: &str,
+    ) {
+        let (end, time) = (case.time.end, &self.time);
+        let count = match (every, case.time.step) {
+            (Every::Time(interval), _) => end / interval,
+            (Every::Steps(steps), StepChoice::Fixed(dt)) => end / dt / steps as f64,
+            (Every::Never, _) | (Every::Steps(_), StepChoice::Adaptive { .. }) => return,
+        };
+        let count = count.round();
+        if count <= most {
+            return;
+        }
+        let many = if count < 1e15 { format!("{count}") } else { format!("{count:.0e}") };
+        let fault = format!(" gives {many} {noun} until end = {end}, expected at most {most:e}");
+        let length = match every {
+            Every::Steps(_) => conflict_location(time.location_of("step"), time.location_of("end")),
+            Every::Never | Every::Time(_) => time.location_of("end"),
+        };
+        if section.has_key(key) {
+            section.reject_at(conflict_location(section.location_of(key), length), key, &fault);
+        } else {
+            // Only the rows of the table have a default schedule in steps or simulated time.
+            let fault = format!("\"{RECORD_EVERY_STEPS} steps\" (default){fault}");
+            section.reject_at(length, key, &fault);
+        }
+    }
+
+    fn check_bodies(&self, case: &Case, available: Option<u64>) {
+        let bodies = &self.bodies;
+        if let Some(path) = case.bodies_file() {
+            match path.metadata() {
+                Ok(found) if found.is_file() => {}
+                Ok(_) => bodies.reject("file", " is not a file, expected a snapshot"),
+                Err(e) if e.kind() == ErrorKind::NotFound => {
+                    bodies.reject("file", " does not exist, expected a snapshot");
+                }
+                Err(e) => bodies.reject("file", &format!(" cannot be read: {e}")),
+            }
+        }
+        if let Some(count) = case.body_count().filter(|&count| count > u64::from(u32::MAX))
+            && available.is_none()
+        {
+            let message = format!("{count} bodies, expected at most {}", u32::MAX);
+            bodies.add_problem(bodies.location_of("model"), message);
+        }
+        if let (Some(count), Some(available)) = (case.body_count(), available) {
+            let needed = count.saturating_mul(BYTES_PER_BODY);
+            if needed > available {
+                let (needed, available) = (format_bytes(needed), format_bytes(available));
+                let message = format!("{count} bodies need {needed} of memory, {available} are available");
+                let counts =
+                    ["n", "n_disc", "n_bulge", "n_halo"].into_iter().filter(|key| bodies.has_key(key));
+                let location = counts.map(|key| bodies.location_of(key)).max();
+                bodies.add_problem(location.unwrap_or(bodies.location_of("model")), message);
+            }
+        }
+    }
+}
+
+/// Returns the location to report of two that contradict each other: the first, unless a setting at
+/// the other one replaced a value of the file.
+fn conflict_location<'a>(first: &'a Location, other: &'a Location) -> &'a Location {
+    if matches!(other, Location::Set { .. }) { first.max(other) } else { first }
+}
