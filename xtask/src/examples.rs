@@ -67,8 +67,8 @@ fn run_example(root: &Path, program: &Path, name: &str) -> Result<(), Failure> {
         .map_err(|message| Failure { message, rerun: Some(line.to_string()) })
 }
 
-/// Checks that a CSV file has a heading and at least two rows, for the start and the end of the run,
-/// and that every row contains one finite number per column.
+/// Checks that a CSV file has a heading and at least two rows, for the start and the end of the
+/// run, and that every row contains one finite number per column.
 fn check_table(path: &Path) -> Result<(), String> {
     let text = fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
     let mut lines = text.lines();

@@ -82,8 +82,8 @@ fn run_tests(root: &Path, report: &mut Report) -> Result<(), StageFailure> {
     report.run_stage("python", || python::set_up_environment(root))?;
     report.run_stage("format", || cargo("cargo fmt --all --check").run())?;
     report.run_stage("lints", || cargo("cargo clippy --workspace --all-targets -- -D warnings").run())?;
-    // Builds all targets of `cargo test` and the program with the same features, so nothing is built
-    // twice.
+    // Builds all targets of `cargo test` and the program with the same features, so nothing is
+    // built twice.
     report.run_stage("build", || cargo("cargo build --workspace --bins --tests --examples").run())?;
     report.run_stage("tests", || {
         cargo("cargo test --workspace").with_env("ORRERY_PYTHON", python::interpreter_path(root)).run()

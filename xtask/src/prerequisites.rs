@@ -52,8 +52,8 @@ fn command_succeeds(line: &str) -> bool {
     CommandLine::new(line).succeeds()
 }
 
-/// Returns whether the dynamic linker finds the OpenCL loader. Not every system has ldconfig, and on
-/// some it is in a folder that is not in the PATH of every user.
+/// Returns whether the dynamic linker finds the OpenCL loader. Not every system has ldconfig, and
+/// on some it is in a folder that is not in the PATH of every user.
 fn has_opencl_loader() -> bool {
     const LOADER: &str = "libOpenCL.so.1";
     let is_listed = |ldconfig: &str| {

@@ -10,7 +10,8 @@ use orrery_particles::solver::{Problem, reference};
 const MAX_SAMPLE: usize = 1000;
 /// Smallest sample, used for millions of bodies.
 const MIN_SAMPLE: usize = 100;
-/// Pairs that a comparison may compute before the sample is made smaller: a few seconds on 16 cores.
+/// Pairs that a comparison may compute before the sample is made smaller: a few seconds on 16
+/// cores.
 const MAX_PAIRS: usize = 4_000_000_000;
 
 /// Spatial distribution of the bodies.

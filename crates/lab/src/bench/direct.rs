@@ -27,8 +27,8 @@ pub struct DirectBench<'a> {
     references: HashMap<usize, ReferenceForces>,
 }
 
-/// Returns the default problem sizes for a device. The largest size in f64 takes about as long as the
-/// largest in f32.
+/// Returns the default problem sizes for a device. The largest size in f64 takes about as long as
+/// the largest in f32.
 pub fn default_sizes(device: &Device, precision: Precision) -> Vec<usize> {
     match (device.properties().kind, precision) {
         (DeviceKind::Gpu, Precision::Double) => vec![4096, 16_384, 65_536, 262_144],

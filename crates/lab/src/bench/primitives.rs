@@ -84,7 +84,8 @@ impl Primitive {
         }
     }
 
-    /// Returns the bytes per element that every implementation must move. A sort has no such number.
+    /// Returns the bytes per element that every implementation must move. A sort has no such
+    /// number.
     fn bytes_per_element(self) -> Option<f64> {
         match self {
             Self::SumF32 => Some(4.0),
@@ -320,8 +321,8 @@ impl<'a> PrimitivesBench<'a> {
         Ok(Times::from_seconds(seconds.collect::<Result<_, _>>()?))
     }
 
-    /// Measures wall-clock times after one untimed run, and returns the last result. Each run gets a
-    /// new input from `new_input`, which is not timed.
+    /// Measures wall-clock times after one untimed run, and returns the last result. Each run gets
+    /// a new input from `new_input`, which is not timed.
     fn time_on_host<T, R>(&self, new_input: impl Fn() -> T, work: impl Fn(T) -> R) -> (Times, R) {
         let mut result = work(new_input());
         let mut time_run = |_| {

@@ -71,8 +71,8 @@ impl<'a> TreeBench<'a> {
         Ok(TreeWorkload { bodies, shape, theta, reference })
     }
 
-    /// Measures one strategy. Without `repeats`, the number of timed evaluations depends on the time
-    /// of one.
+    /// Measures one strategy. Without `repeats`, the number of timed evaluations depends on the
+    /// time of one.
     pub fn measure_strategy(
         &self,
         workload: &TreeWorkload,
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn monopole_cell_counts_as_a_body() {
+    fn monopole_cells_cost_as_much_as_bodies() {
         assert_eq!(evaluation_flops(Order::Monopole, 3, 4), 7.0 * FLOPS_PER_PAIR);
         assert_eq!(evaluation_flops(Order::Quadrupole, 1, 2), FLOPS_PER_PAIR + 2.0 * FLOPS_PER_CELL);
     }

@@ -161,7 +161,8 @@ fn rung_result(
 }
 
 /// Returns the bytes per pair that a thread requests from device memory. A kernel without tiles
-/// requests a whole source per pair. With tiles, a block loads each source once for all its targets.
+/// requests a whole source per pair. With tiles, a block loads each source once for all its
+/// targets.
 fn bytes_per_pair(strategy: &DirectDeviceStrategy) -> f64 {
     // The tiled kernel reads the f64 columns of the state.
     let is_wide = strategy.precision == Precision::Double || strategy.form == DirectKernel::Tiled;

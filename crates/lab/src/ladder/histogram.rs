@@ -13,8 +13,8 @@ use crate::sample::random_bits;
 /// Inputs of the histogram. Equal bytes all increment the same counter.
 const INPUTS: [&str; 2] = ["random", "equal"];
 
-/// Measures the CPU versions and every rung of `device`. Calls `progress` with the name of each rung
-/// before it is measured.
+/// Measures the CPU versions and every rung of `device`. Calls `progress` with the name of each
+/// rung before it is measured.
 pub fn measure_ladder(
     device: Option<&Device>,
     n: usize,

@@ -1,9 +1,9 @@
 //! Ladders: one computation by several kernels, from the textbook version to the production kernel.
 //!
-//! Every rung is a strategy that the tests cover. A ladder only times them. All ladders have the same
-//! structure, so tables, JSON and plots are written once: a rate in the ladder's unit, and FLOP/s for
-//! computations with a conventional operation count. A [`sweep::Sweep`] is a ladder whose rungs are
-//! measured for several values of a parameter, such as the block size.
+//! Every rung is a strategy that the tests cover. A ladder only times them. All ladders have the
+//! same structure, so tables, JSON and plots are written once: a rate in the ladder's unit, and
+//! FLOP/s for computations with a conventional operation count. A [`sweep::Sweep`] is a ladder
+//! whose rungs are measured for several values of a parameter, such as the block size.
 
 pub mod direct;
 pub mod histogram;
@@ -106,8 +106,8 @@ pub struct Ladder {
     pub size_unit: &'static str,
     /// Unit of the rates.
     pub unit: RateUnit,
-    /// Floating-point operations per counted item (pair, byte or element). `None` if the computation
-    /// only moves data.
+    /// Floating-point operations per counted item (pair, byte or element). `None` if the
+    /// computation only moves data.
     pub flops_per_unit: Option<f64>,
     /// Remarks printed below the table's heading, one line each.
     pub remarks: &'static [&'static str],
@@ -122,7 +122,8 @@ pub struct Ladder {
 pub struct RungResult {
     /// Name of the rung.
     pub name: String,
-    /// Problem size of the measurement. It is smaller than the ladder's if that would take too long.
+    /// Problem size of the measurement. It is smaller than the ladder's if that would take too
+    /// long.
     pub n: usize,
     /// Median time of one run.
     pub seconds: f64,
@@ -132,8 +133,8 @@ pub struct RungResult {
     pub rate: f64,
     /// Floating-point operations per second, by the ladder's operation count.
     pub flops: Option<f64>,
-    /// Fraction of the hardware's peak for this rung's precision. It is not clamped: a value above 1
-    /// shows that the model does not fit, for example that the operation count is too high.
+    /// Fraction of the hardware's peak for this rung's precision. It is not clamped: a value above
+    /// 1 shows that the model does not fit, for example that the operation count is too high.
     pub share_of_peak: Option<f64>,
     /// Arithmetic intensity: operations per byte that threads request from device memory.
     pub intensity: Option<f64>,

@@ -9,8 +9,8 @@ use super::peaks::{rate_on_cpu, rate_on_device};
 use super::sweep::{ComparedColumn, Sweep, SweepRung};
 use crate::LabError;
 
-/// Measures the CPU versions and every rung of `device`. Calls `progress` with the name of each rung
-/// before it is measured.
+/// Measures the CPU versions and every rung of `device`. Calls `progress` with the name of each
+/// rung before it is measured.
 pub fn measure_ladder(
     device: Option<&Device>,
     n: usize,

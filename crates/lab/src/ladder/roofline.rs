@@ -2,7 +2,8 @@
 //! arithmetic allow at each arithmetic intensity, and the rungs of a ladder below it.
 //!
 //! The intensity counts the bytes that threads *request* from device memory. Caches serve part of
-//! the requests, so a rung may lie above the sloping roof. Sharing a tile moves a rung to the right.
+//! the requests, so a rung may lie above the sloping roof. Sharing a tile moves a rung to the
+//! right.
 
 use orrery_io::plot::{Axis, Plot, Series, Style};
 

@@ -113,7 +113,8 @@ fn peak_line(ladder: &Ladder) -> Option<String> {
     Some(format!("f32 peak: {peak}; CPU and f64 peaks differ"))
 }
 
-/// Formats the remarks of the rungs, and the size of rungs that were measured with a smaller problem.
+/// Formats the remarks of the rungs, and the size of rungs that were measured with a smaller
+/// problem.
 fn note_lines(ladder: &Ladder) -> Vec<String> {
     let rung_note = |rung: &RungResult| {
         let size = (rung.n != ladder.n)

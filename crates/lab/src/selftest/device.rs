@@ -156,7 +156,8 @@ fn check_float_functions(device: &Device) -> CheckResult {
         let [sqrt, rsqrt, fma, max] = [0, 1, 2, 3].map(|k| f64::from(results[4 * i + k]));
         let wide = f64::from(*x);
         check_close(&format!("SQRT({x})"), sqrt, wide.sqrt(), 1.2e-7)?;
-        // The fast reciprocal square root of both drivers is accurate to two units in the last place.
+        // The fast reciprocal square root of both drivers is accurate to two units in the last
+        // place.
         check_close(&format!("RSQRT({x})"), rsqrt, 1.0 / wide.sqrt(), 4.0e-7)?;
         check_close(&format!("FMA({x}, {x}, 1)"), fma, f64::from(x.mul_add(*x, 1.0)), 0.0)?;
         check_close(&format!("MAX({x}, 1)"), max, wide.max(1.0), 0.0)?;

@@ -1,7 +1,7 @@
 //! Tuning file, one per kind of device: `<cache folder>/tuning/<device>.json`.
 //!
-//! The file is optional. If it is missing or unusable, a run continues with the default strategy. It
-//! warns about an unusable file.
+//! The file is optional. If it is missing or unusable, a run continues with the default strategy.
+//! It warns about an unusable file.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -161,8 +161,8 @@ impl Tuning {
         Ok(Some(found))
     }
 
-    /// Checks that this program wrote the file for this device and driver, and that every entry is a
-    /// strategy that the tuner can choose.
+    /// Checks that this program wrote the file for this device and driver, and that every entry is
+    /// a strategy that the tuner can choose.
     fn check_current(&self, device: &Device) -> Result<(), String> {
         let current = Self::new(device);
         let stale = |field: &str, actual: &str, expected: &str| {
