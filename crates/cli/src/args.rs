@@ -135,8 +135,8 @@ fn run_after_help() -> String {
 /// Flags that `run` and `resume` share.
 #[derive(Debug, Args)]
 pub struct CommonRunArgs {
-    /// Device: auto, cpu, cuda, cuda:1, opencl or opencl:1. With auto, a new run uses the first GPU,
-    /// or the CPU if there is none, and a resumed run uses the same device as before
+    /// Device: auto, cpu, cuda, cuda:1, opencl or opencl:1. With auto, a new run uses the first
+    /// GPU, or the CPU if there is none, and a resumed run uses the same device as before
     #[arg(long, value_name = "DEVICE", default_value = "auto", value_parser = parse_device)]
     pub device: DeviceChoice,
     /// Do not use the strategies found by orrery tune. A resumed run keeps its strategy
@@ -399,7 +399,8 @@ mod tests {
         }
     }
 
-    /// A help text is a phrase in the imperative mood or a noun phrase, without a period at its end.
+    /// A help text is a phrase in the imperative mood or a noun phrase, without a period at its
+    /// end.
     #[test]
     fn help_texts_have_no_period_at_the_end() {
         let command = Arguments::command();

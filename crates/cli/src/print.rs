@@ -1,6 +1,7 @@
 //! Lines on standard output and standard error.
 //!
-//! A closed pipe is not an error: after `orrery presets | head -1` nothing reads the remaining lines.
+//! A closed pipe is not an error: after `orrery presets | head -1` nothing reads the remaining
+//! lines.
 
 use std::fmt::Arguments;
 use std::io::Write;

@@ -1,7 +1,8 @@
 //! Signal handlers of `run` and `resume`.
 //!
-//! SIGINT, SIGTERM, SIGHUP and SIGXCPU request a stop: the run finishes its step, writes a checkpoint
-//! and exits. SIGUSR1 requests a checkpoint only. A second SIGINT ends the process at once.
+//! SIGINT, SIGTERM, SIGHUP and SIGXCPU request a stop: the run finishes its step, writes a
+//! checkpoint and exits. SIGUSR1 requests a checkpoint only. A second SIGINT ends the process at
+//! once.
 
 use std::io::{self, IsTerminal};
 use std::sync::Arc;
@@ -28,7 +29,8 @@ pub fn install_handlers(control: &Control) -> io::Result<()> {
     install_unix_handlers(control)
 }
 
-/// On a terminal, prints a message when a stop is requested, because the current step may take long.
+/// On a terminal, prints a message when a stop is requested, because the current step may take
+/// long.
 pub fn announce_stop(control: &Control) {
     if !io::stderr().is_terminal() {
         return;

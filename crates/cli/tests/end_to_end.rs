@@ -321,7 +321,8 @@ fn analyze_reads_a_run_or_a_snapshot() {
     assert_eq!(dir.list("one").len(), 6);
 }
 
-/// The softening is read from the run's directory, so the file with the initial bodies may be deleted.
+/// The softening is read from the run's directory, so the file with the initial bodies may be
+/// deleted.
 #[test]
 fn analyze_finds_the_softening_of_a_run_from_a_file() {
     let dir = TestDir::new();

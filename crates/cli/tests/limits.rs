@@ -1,5 +1,5 @@
-//! Numerical failures during a run, and bodies at the limits of f64. Each gives finite results or an error
-//! of one line.
+//! Numerical failures during a run, and bodies at the limits of f64. Each gives finite results or
+//! an error of one line.
 
 mod common;
 

@@ -1,5 +1,5 @@
-//! Errors in the user's input. Each gives one line with the location, the value found and the expected
-//! value, exit status 2, and no output files.
+//! Errors in the user's input. Each gives one line with the location, the value found and the
+//! expected value, exit status 2, and no output files.
 
 mod common;
 
@@ -403,8 +403,8 @@ fn an_output_folder_without_write_permission() {
     assert_eq!(output.status.code(), Some(2));
 }
 
-/// Errors found by clap are also one line that starts with `error:`. The exit status is 2 and standard
-/// output is empty.
+/// Errors found by clap are also one line that starts with `error:`. The exit status is 2 and
+/// standard output is empty.
 #[test]
 fn errors_in_the_command_line() {
     let dir = dir_with_inputs();

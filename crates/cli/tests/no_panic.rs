@@ -23,7 +23,8 @@ impl Lcg {
     }
 }
 
-/// Applies one to eight edits: replaces, inserts or removes a byte, or copies a piece to another position.
+/// Applies one to eight edits: replaces, inserts or removes a byte, or copies a piece to another
+/// position.
 fn mutated(bytes: &[u8], seed: u64) -> Vec<u8> {
     let mut random = Lcg(seed);
     let mut bytes = bytes.to_vec();

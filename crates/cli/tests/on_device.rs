@@ -1,4 +1,5 @@
-//! Tests of `--device`: runs on a device write the same outputs, and a missing device gives a clear error.
+//! Tests of `--device`: runs on a device write the same outputs, and a missing device gives a clear
+//! error.
 
 mod common;
 
@@ -8,7 +9,8 @@ use orrery_device::{Backend, Device, DeviceChoice};
 const SMALL: [&str; 5] =
     ["bodies.n=200", "time.end=0.25", "time.step=0.0078125", "output.image_every=0", "image.size=64"];
 
-/// Returns a device with f64. Panics if there is no device at all, unless ORRERY_NO_DEVICE_TESTS is set.
+/// Returns a device with f64. Panics if there is no device at all, unless ORRERY_NO_DEVICE_TESTS is
+/// set.
 fn test_device() -> Option<Device> {
     let found = Device::list();
     let is_allowed = std::env::var_os("ORRERY_NO_DEVICE_TESTS").is_some();
@@ -169,7 +171,8 @@ fn the_tree_runs_on_the_device() {
     let provenance = dir.text("whole/provenance.txt");
     assert!(provenance.contains("solver: tree\n"), "{provenance}");
     assert!(provenance.contains(r#"strategy: {"form":"groups","precision":"mixed""#), "{provenance}");
-    // A run keeps one second of the wall time in reserve, so this one ends after its first checkpoint.
+    // A run keeps one second of the wall time in reserve, so this one ends after its first
+    // checkpoint.
     let parts = arguments("parts", &["--wall-time", "1s"]);
     assert_eq!(parts.status.code(), Some(1), "{}", text(&parts.stderr));
     let resumed = dir.orrery(&["resume", "parts", "--device", &label]);

@@ -32,7 +32,8 @@ fn read_snapshot(path: &Path, softening: f64, limits: &Limits) -> Result<Snapsho
     Ok(snapshot)
 }
 
-/// Prints the selected device, computes the forces there, and returns them with the name of the solver.
+/// Prints the selected device, computes the forces there, and returns them with the name of the
+/// solver.
 fn compute_forces(
     problem: &Problem,
     settings: &GravitySettings,

@@ -1,7 +1,7 @@
 //! `man`: one manual page with all commands.
 //!
-//! clap_mangen would write one page per command and refer to them, for example as `orrery-run(1)`. This page
-//! has a subsection per command, so it refers to no other page.
+//! clap_mangen would write one page per command and refer to them, for example as `orrery-run(1)`.
+//! This page has a subsection per command, so it refers to no other page.
 
 use clap::CommandFactory;
 use clap_mangen::Man;

@@ -1,8 +1,8 @@
 //! Model of a disk after a power cut, rebuilt from the storage calls of a run.
 //!
 //! The model assumes only the guarantees of POSIX. The bytes of a file are safe once the file was
-//! synced. The creation, removal or renaming of a name is safe once its folder was synced. Changes that
-//! were not synced may or may not be on the disk.
+//! synced. The creation, removal or renaming of a name is safe once its folder was synced. Changes
+//! that were not synced may or may not be on the disk.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,8 +17,8 @@ pub struct Call {
     pub kind: String,
     /// Return value of the call.
     pub result: i64,
-    /// Offset of a write, or new length of a truncated file. For an open: 0 without creation, 1 created
-    /// if missing, 2 truncated to zero.
+    /// Offset of a write, or new length of a truncated file. For an open: 0 without creation, 1
+    /// created if missing, 2 truncated to zero.
     pub offset: u64,
     /// Bytes that were written.
     pub bytes: Vec<u8>,
@@ -71,8 +71,8 @@ enum Node {
 struct File {
     now: Vec<u8>,
     synced: Vec<u8>,
-    /// Whether a sync failed and the file was not truncated since. The system may then treat lost bytes
-    /// as written.
+    /// Whether a sync failed and the file was not truncated since. The system may then treat lost
+    /// bytes as written.
     sync_failed: bool,
 }
 
@@ -108,8 +108,8 @@ pub enum Unsynced {
     NamesAndLengths,
     /// Everything, as if only the process was killed.
     Everything,
-    /// The changes of names that are selected by the bits of this number. Files have their bytes of the
-    /// last sync.
+    /// The changes of names that are selected by the bits of this number. Files have their bytes of
+    /// the last sync.
     SomeNames(u64),
 }
 

@@ -1,4 +1,5 @@
-//! Tests of SIGKILL. Half of the kills happen at a random time of the run, half inside a storage call.
+//! Tests of SIGKILL. Half of the kills happen at a random time of the run, half inside a storage
+//! call.
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitStatus, Output};

@@ -1,8 +1,8 @@
 //! Tests of power cuts: unsynced changes may be lost, in the worst way that the system allows.
 //!
-//! After every call of a run, the disk is rebuilt from the shim's log as it may look at that moment, and
-//! the run is resumed on it. The resumed run must start at the last complete checkpoint or later, and end
-//! with the same bytes as an undisturbed run.
+//! After every call of a run, the disk is rebuilt from the shim's log as it may look at that
+//! moment, and the run is resumed on it. The resumed run must start at the last complete checkpoint
+//! or later, and end with the same bytes as an undisturbed run.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -30,8 +30,8 @@ struct Cut {
     saved: u64,
 }
 
-/// Returns all different disks after a cut behind each call on `folder`. `random_count` is the number of
-/// random combinations of unsynced names per call.
+/// Returns all different disks after a cut behind each call on `folder`. `random_count` is the
+/// number of random combinations of unsynced names per call.
 fn possible_cuts(folder: &Path, start: Disk, calls: &[Call], random_count: usize) -> Vec<Cut> {
     let (mut disk, mut found) = (start, BTreeMap::new());
     let (mut named, mut saved) = (0, 0);

@@ -123,8 +123,8 @@ impl Trial<'_> {
         self.disk.join("out")
     }
 
-    /// Returns the arguments `run CASE --out DISK/out --threads 1` and more. Each run uses one thread,
-    /// because many run in parallel.
+    /// Returns the arguments `run CASE --out DISK/out --threads 1` and more. Each run uses one
+    /// thread, because many run in parallel.
     pub fn arguments(&self, more: &[&str]) -> Vec<String> {
         let out = self.out().display().to_string();
         let mut arguments = vec!["run".to_owned()];
@@ -161,8 +161,8 @@ impl Trial<'_> {
         (run, Call::read_log(&log))
     }
 
-    /// Resumes the run without faults and checks that the files are those of the undisturbed run. Returns
-    /// the step of the checkpoint.
+    /// Resumes the run without faults and checks that the files are those of the undisturbed run.
+    /// Returns the step of the checkpoint.
     pub fn resume_and_compare(&self) -> Result<u64, String> {
         let run = self.run(&["--resume"], Fault::default());
         let stderr = text(&run.stderr);

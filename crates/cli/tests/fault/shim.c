@@ -1,5 +1,5 @@
-// Storage with faults on request, loaded with LD_PRELOAD into the program under test. The shim intercepts
-// all calls that change files under $FAULT_ROOT and numbers them from 1. Its settings:
+// Storage with faults on request, loaded with LD_PRELOAD into the program under test. The shim
+// intercepts all calls that change files under $FAULT_ROOT and numbers them from 1. Its settings:
 //   FAULT_AT     number of the first call to disturb, none by default
 //   FAULT_KIND   counts only calls of this kind: open, mkdir, write, sync, rename, truncate, unlink
 //   FAULT_DO     ENOSPC, EDQUOT, EIO: the call fails with this error and has no effect
@@ -9,15 +9,15 @@
 //   FAULT_TIMES  number of consecutive calls to disturb, 1 by default, 0 for all that follow
 //   FAULT_LOG    file that receives a record of every call, from which the tests rebuild the disk
 //
-// A record has the fields number, kind, result, descriptor, offset, length, path and new path, separated by
-// tabs. After a newline follow `length` bytes, those that were written. Calls with number 0 are not counted
-// and only map a descriptor to a file.
+// A record has the fields number, kind, result, descriptor, offset, length, path and new path,
+// separated by tabs. After a newline follow `length` bytes, those that were written. Calls with
+// number 0 are not counted and only map a descriptor to a file.
 //
-// Syncs are counted and can fail, but are not executed. A killed process loses no data that the system
-// already has, and the tests would spend most of their time waiting for the disk.
+// Syncs are counted and can fail, but are not executed. A killed process loses no data that the
+// system already has, and the tests would spend most of their time waiting for the disk.
 //
-// 64-bit Linux only: off_t and off64_t are the same type there, so both versions of a call share one
-// function.
+// 64-bit Linux only: off_t and off64_t are the same type there, so both versions of a call share
+// one function.
 
 #define _GNU_SOURCE
 #include <errno.h>
@@ -217,8 +217,8 @@ ssize_t writev(int fd, const struct iovec *parts, int count)
     return 0;
 }
 
-// A library could use this call to write to a file past the shim. It fails, so that the library uses the
-// calls above.
+// A library could use this call to write to a file past the shim. It fails, so that the library
+// uses the calls above.
 ssize_t copy_file_range(int from, off64_t *at, int to, off64_t *to_at, size_t length, unsigned flags)
 {
     if (is_open_inside(to))

@@ -1,5 +1,5 @@
-//! Tests of failing storage: a full disk, an exceeded quota or I/O errors from any call, short writes, and
-//! runs that wait until the storage works again.
+//! Tests of failing storage: a full disk, an exceeded quota or I/O errors from any call, short
+//! writes, and runs that wait until the storage works again.
 
 use std::sync::Mutex;
 use std::time::Instant;
@@ -21,8 +21,8 @@ fn system_message(failure: &str) -> &'static str {
     }
 }
 
-/// Returns the numbers of all calls up to the last successful one. Later calls only look for files that
-/// do not exist.
+/// Returns the numbers of all calls up to the last successful one. Later calls only look for files
+/// that do not exist.
 fn call_numbers(scenario: &FaultScenario) -> std::ops::RangeInclusive<usize> {
     let last = scenario.calls.iter().rev().find(|call| call.number > 0 && call.result >= 0);
     1..=last.expect("a run writes files").number
@@ -43,8 +43,8 @@ fn check_all(faults: Vec<Fault>, check: impl Fn(Fault) -> Result<(), String> + S
     assert!(errors.is_empty(), "{} of {count}:\n{}", errors.len(), errors.join("\n"));
 }
 
-/// Runs with storage that fails from call `at`. The run must print an error of one line, all files with
-/// their final name must be complete, and the resumed run must give the same bytes.
+/// Runs with storage that fails from call `at`. The run must print an error of one line, all files
+/// with their final name must be complete, and the resumed run must give the same bytes.
 fn check_failed_run(scenario: &FaultScenario, fault: Fault) -> Result<(), String> {
     let name = format!("{}-{}-{}", fault.action, fault.at, fault.times);
     let trial = scenario.trial(&name);
@@ -93,7 +93,8 @@ fn check_complete(content: &Content) -> Result<(), String> {
                 std::fs::write(&copy, bytes).expect("a copy");
                 orrery_io::read_snapshot(&copy, &orrery_io::Limits::default()).is_ok()
             }
-            // These files grow during the run. They are empty if the run ended while it created them.
+            // These files grow during the run. They are empty if the run ended while it created
+            // them.
             Some("gif") => bytes.is_empty() || bytes.ends_with(b";"),
             Some("csv") => bytes.is_empty() || bytes.ends_with(b"\n"),
             Some("orrery") => orrery_io::parse_checkpoint(bytes).is_ok(),
@@ -146,8 +147,8 @@ fn each_failure_at_each_call_ends_the_run_with_complete_files() {
     check_all(faults, |fault| check_failed_run(&scenario, fault));
 }
 
-/// After a single failed call, the run either finishes with the correct files or ends with an error and
-/// can be resumed.
+/// After a single failed call, the run either finishes with the correct files or ends with an error
+/// and can be resumed.
 #[test]
 fn a_single_failure_is_never_ignored() {
     let scenario = FaultScenario::small(&[]);
@@ -240,8 +241,8 @@ fn a_waiting_run_finishes_after_the_failure() {
     assert!(2 * waiting_count > call_numbers(&scenario).end() / stride, "only {waiting_count} runs waited");
 }
 
-/// After a failed sync the system may have dropped the bytes, so the file is written again and not only
-/// synced again.
+/// After a failed sync the system may have dropped the bytes, so the file is written again and not
+/// only synced again.
 #[test]
 fn a_file_is_written_again_after_a_failed_sync() {
     let scenario = FaultScenario::small(&["output.on_error=wait"]);

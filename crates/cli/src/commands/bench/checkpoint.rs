@@ -1,8 +1,8 @@
 //! `bench checkpoint`: time to write a checkpoint, compared with a plain write of the same bytes.
 //!
-//! Both files are synced and renamed. The two writes alternate, so that a disk that slows down slows
-//! both. The bytes of the plain file are already in memory. Those of the checkpoint are gathered from
-//! the columns and hashed during the write.
+//! Both files are synced and renamed. The two writes alternate, so that a disk that slows down
+//! slows both. The bytes of the plain file are already in memory. Those of the checkpoint are
+//! gathered from the columns and hashed during the write.
 
 use std::path::Path;
 use std::time::Instant;

@@ -22,7 +22,8 @@ use crate::print::{eprint_line, print_line};
 
 /// Number of bodies for which the kernel build is timed. The time hardly depends on it.
 const BUILD_N: usize = 16_384;
-/// Number of bodies for which a whole step is timed. An OpenCL device that is a CPU gets a sixteenth.
+/// Number of bodies for which a whole step is timed. An OpenCL device that is a CPU gets a
+/// sixteenth.
 const STEP_N: usize = 16_384;
 
 /// Measures and prints. Returns the device with its measured peaks, and the results.

@@ -1,5 +1,5 @@
-//! `bench`: speed of the solvers and primitives compared with the peak of the machine, and cost of a
-//! checkpoint.
+//! `bench`: speed of the solvers and primitives compared with the peak of the machine, and cost of
+//! a checkpoint.
 
 mod checkpoint;
 mod cpu;
@@ -115,7 +115,8 @@ pub fn check_body_memory(counts: &[usize]) -> Result<(), Failure> {
     check_memory(counts, BYTES_PER_BODY, "bodies")
 }
 
-/// Refuses numbers of elements that do not fit into the host's memory. `elements` is their plural noun.
+/// Refuses numbers of elements that do not fit into the host's memory. `elements` is their plural
+/// noun.
 pub fn check_memory(counts: &[usize], bytes_each: u64, elements: &str) -> Result<(), Failure> {
     let (Some(&n), Some(available)) = (counts.iter().max(), available_memory()) else { return Ok(()) };
     let needed = (n as u64).saturating_mul(bytes_each);

@@ -57,8 +57,8 @@ pub fn bench_tree(arguments: &BenchArgs, device: &Device) -> Result<(Value, Valu
     Ok((bench.device_json(), json!(results)))
 }
 
-/// Measures direct and tree from few to many bodies, to find where `solver = "auto"` should switch on
-/// a device.
+/// Measures direct and tree from few to many bodies, to find where `solver = "auto"` should switch
+/// on a device.
 pub fn bench_crossover(arguments: &BenchArgs, device: &Device) -> Result<(Value, Value), Failure> {
     let (trees, mut pairs) = (lab::TreeBench::new(device)?, direct::DirectBench::new(device)?);
     let default: Vec<usize> = match device.properties().kind {
