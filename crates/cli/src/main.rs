@@ -49,10 +49,12 @@ fn report_parse_error(error: &clap::Error) -> ExitCode {
     }
 }
 
-/// Removes the usage and hints from clap's message and joins the rest into one line.
+/// Removes the usage from clap's message and joins the rest into one line. Paragraphs, such as a tip,
+/// are separated by semicolons.
 fn as_one_line(message: &str) -> String {
     let cause = message.split("\n\nUsage:").next().unwrap_or(message);
     let cause = cause.split("\n\nFor more information").next().unwrap_or(cause);
-    let words: Vec<&str> = cause.split_whitespace().collect();
-    format!("{} (see --help)", words.join(" "))
+    let paragraphs: Vec<String> =
+        cause.split("\n\n").map(|text| text.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+    format!("{} (see --help)", paragraphs.join("; "))
 }

@@ -19,8 +19,10 @@ pub fn tune(arguments: &TuneArgs) -> Result<(), Failure> {
     super::bench::check_body_memory(&arguments.n)?;
     let choice = arguments.device_args.device;
     let Some(device) = Device::open(choice)? else {
-        let cause = "there is no GPU to tune; orrery devices lists the devices of this machine";
-        return Err(Failure::Usage(format!("--device {choice}: {cause}")));
+        return Err(Failure::Usage(format!(
+            "--device {choice}: there is no device to tune, expected a CUDA or OpenCL device; \
+             orrery devices lists the devices of this machine"
+        )));
     };
     // Checked first: tuning takes a minute, and its results need a folder.
     let path = Tuning::file_path(&device).ok_or(orrery_lab::LabError::NoCache)?;
