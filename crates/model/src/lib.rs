@@ -1,5 +1,9 @@
-//! What is simulated, on the host: bodies, their units, where they come from and what can be measured
-//! of them. This room knows no devices and no files.
+//! The simulated system on the host: bodies and their units, initial conditions, and analysis.
+//!
+//! [`Particles`] stores the bodies as a structure of arrays in f64. [`ic`] generates them, for
+//! example as a Plummer sphere or a disc galaxy. [`analysis`] measures energies, momenta,
+//! Lagrangian radii and density profiles. [`units`] converts between unit systems, and [`rng`]
+//! gives reproducible random numbers. This crate uses neither devices nor files.
 
 pub mod analysis;
 pub mod ic;

@@ -1,14 +1,15 @@
 //! The bodies: structure of arrays, f64.
 //!
-//! Invariant: every column of a [`Particles`] has the same length. The columns are public for fast
-//! reading and in-place change; code that changes their lengths goes through the methods here.
+//! Invariant: every column of a [`Particles`] has the same length, and index `i` of every column
+//! belongs to body `i`. The columns are public for fast reading and in-place change. Code that
+//! changes their lengths uses the methods here, such as [`Particles::push`].
 
 use std::collections::HashMap;
 use std::ops::Range;
 
 use thiserror::Error;
 
-/// A column of vectors, one array a component, so that lanes of x load from consecutive memory.
+/// A column of vectors, one array per component, so that SIMD lanes load from consecutive memory.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Vec3s {
     /// First components.
@@ -20,22 +21,22 @@ pub struct Vec3s {
 }
 
 impl Vec3s {
-    /// `n` zero vectors.
+    /// Returns `n` zero vectors.
     pub fn zeros(n: usize) -> Self {
         Self { x: vec![0.0; n], y: vec![0.0; n], z: vec![0.0; n] }
     }
 
-    /// How many vectors there are.
+    /// Number of vectors.
     pub fn len(&self) -> usize {
         self.x.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no vectors.
     pub fn is_empty(&self) -> bool {
         self.x.is_empty()
     }
 
-    /// Vector `i`.
+    /// Returns vector `i`.
     pub fn get(&self, i: usize) -> [f64; 3] {
         [self.x[i], self.y[i], self.z[i]]
     }
@@ -59,7 +60,7 @@ impl Vec3s {
         self.z.extend_from_slice(&other.z);
     }
 
-    /// All vectors in order.
+    /// Iterates over all vectors in order.
     pub fn iter(&self) -> impl Iterator<Item = [f64; 3]> + '_ {
         (0..self.len()).map(|i| self.get(i))
     }
@@ -71,23 +72,27 @@ impl Vec3s {
         }
     }
 
-    /// True only if no component of the vectors in `range` is NaN or infinite; where it is false, as it also is where
-    /// numbers near f64's end overflow in a sum, [`Vec3s::first_non_finite`] tells. Quick enough to be asked after
-    /// every step: no branch for a number, so that it compiles to SIMD.
+    /// Returns true only if all components of the vectors in `range` are finite.
+    ///
+    /// A sum of values near the end of the f64 range can overflow, and the result is then false for
+    /// finite vectors too. [`Vec3s::first_non_finite`] gives the exact answer. This check has no
+    /// branch per value and compiles to SIMD, so it is fast enough to run after every step.
     pub fn passes_quick_finite_check(&self, range: Range<usize>) -> bool {
         let (x, y, z) = (&self.x[range.clone()], &self.y[range.clone()], &self.z[range]);
-        let mut marks = 0;
+        let mut nonzero_bits = 0;
         for ((x, y), z) in x.iter().zip(y).zip(z) {
-            // A sum is finite only if all terms are; less itself it is then 0, with no bit set, and else NaN.
+            // The sum is finite only if all terms are finite. sum - sum is then 0, with no bit set.
+            // For a NaN or infinite sum it is NaN.
             let sum = x + y + z;
-            #[expect(clippy::eq_op, reason = "the difference is not 0 for all numbers")]
-            let mark = sum - sum;
-            marks |= mark.to_bits();
+            #[expect(clippy::eq_op, reason = "the difference is NaN for a sum that is not finite")]
+            let difference = sum - sum;
+            nonzero_bits |= difference.to_bits();
         }
-        marks == 0
+        nonzero_bits == 0
     }
 
-    /// The first vector with a component that is NaN or infinite, and which component that is.
+    /// Returns the index of the first vector with a NaN or infinite component, and that component
+    /// (0 to 2).
     pub fn first_non_finite(&self) -> Option<(usize, usize)> {
         let in_column = |(c, column): (usize, &Vec<f64>)| {
             column.iter().position(|value| !value.is_finite()).map(|i| (i, c))
@@ -96,11 +101,12 @@ impl Vec3s {
     }
 }
 
-/// What a body stands for. The numbers are GADGET's particle types, so files keep them.
+/// Component of a galaxy that a body belongs to. The values are GADGET's particle types, which
+/// snapshot files store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Species {
-    /// Gas (GADGET type 0); moves under gravity only.
+    /// Gas (GADGET type 0). It moves under gravity only.
     Gas = 0,
     /// Dark matter, or a body of no particular kind.
     #[default]
@@ -116,10 +122,11 @@ pub enum Species {
 }
 
 impl Species {
-    /// Every species, in GADGET's order: `ALL[k] as usize == k`.
+    /// All species in GADGET's order: `ALL[k] as usize == k`.
     pub const ALL: [Self; 6] = [Self::Gas, Self::Halo, Self::Disc, Self::Bulge, Self::Stars, Self::Boundary];
 
-    /// Whether it shines: what a picture of a galaxy shows when it has any.
+    /// Whether the species emits light. A picture of a galaxy shows its luminous bodies if it has
+    /// any.
     pub fn is_luminous(self) -> bool {
         matches!(self, Self::Disc | Self::Bulge | Self::Stars)
     }
@@ -134,13 +141,29 @@ pub struct Particle {
     pub velocity: [f64; 3],
     /// Mass.
     pub mass: f64,
-    /// Identity: kept through sorting, files and restarts.
+    /// Identity, which sorting, files and restarts do not change.
     pub id: u64,
-    /// What it stands for.
+    /// Component that the body belongs to.
     pub species: Species,
 }
 
 /// A system of bodies.
+///
+/// ```
+/// use orrery_model::analysis::{kinetic_energy, potential_energy_direct};
+/// use orrery_model::ic::Plummer;
+///
+/// // A star cluster in N-body units: G = 1, mass 1 and energy -1/4.
+/// let bodies = Plummer { n: 2000, ..Plummer::default() }.generate(1.0)?;
+/// assert_eq!(bodies.len(), 2000);
+/// assert!((bodies.total_mass() - 1.0).abs() < 1e-12);
+/// bodies.validate()?;
+///
+/// let (g, eps) = (1.0, 0.0);
+/// let energy = kinetic_energy(&bodies) + potential_energy_direct(&bodies, g, eps);
+/// assert!((energy + 0.25).abs() < 0.02);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Particles {
     /// Positions.
@@ -151,63 +174,64 @@ pub struct Particles {
     pub mass: Vec<f64>,
     /// Identities, unique.
     pub id: Vec<u64>,
-    /// What each body stands for.
+    /// Component that each body belongs to.
     pub species: Vec<Species>,
 }
 
-/// The largest coordinate, velocity or mass: sums of m v² and m x² over ten million bodies are still finite.
-pub const LARGEST: f64 = 1e100;
+/// Largest accepted magnitude of a coordinate, velocity or mass. Sums of m v² and m x² over ten
+/// million bodies are then still finite.
+pub const MAX_MAGNITUDE: f64 = 1e100;
 
-/// What makes a system of bodies impossible to simulate.
+/// Reason why a system of bodies cannot be simulated.
 #[derive(Clone, Debug, Error, PartialEq)]
 pub enum ParticlesError {
-    /// There are no bodies.
+    /// The system has no bodies.
     #[error("there are no bodies, expected at least one")]
     Empty,
     /// A column is shorter or longer than the others.
     #[error("{field} has {got} entries, expected {expected}")]
     LengthMismatch {
-        /// Which column.
+        /// Name of the column.
         field: &'static str,
-        /// The number of positions.
+        /// Number of positions.
         expected: usize,
-        /// What was found.
+        /// Number of entries found.
         got: usize,
     },
-    /// A NaN or an infinity.
+    /// A value is NaN or infinite.
     #[error("body {id} (number {index}) has {field} = {value}, expected a finite number")]
     NotFinite {
-        /// Which column.
+        /// Name of the column.
         field: &'static str,
-        /// Position in the arrays.
+        /// Index in the arrays.
         index: usize,
-        /// The body's id.
+        /// Id of the body.
         id: u64,
-        /// What was found.
+        /// Value found.
         value: f64,
     },
-    /// A number too large to compute with.
+    /// A value is too large to compute with.
     #[error(
-        "body {id} (number {index}) has {field} = {value:e}, expected at most {LARGEST:e} in size: energies and moments must be numbers too"
+        "body {id} (number {index}) has {field} = {value:e}, expected at most {MAX_MAGNITUDE:e} in size: energies and moments would overflow"
     )]
     TooLarge {
-        /// Which column.
+        /// Name of the column.
         field: &'static str,
-        /// Position in the arrays.
+        /// Index in the arrays.
         index: usize,
-        /// The body's id.
+        /// Id of the body.
         id: u64,
-        /// What was found.
+        /// Value found.
         value: f64,
     },
-    /// A mass below zero.
+    /// A mass is below zero.
     #[error("body {id} (number {index}) has mass {value}, expected mass >= 0")]
     NegativeMass {
-        /// Position in the arrays.
+        /// Index in the arrays.
         index: usize,
-        /// The body's id.
+        /// Id of the body.
         id: u64,
-        /// What was found.
+        /// Value found.
         value: f64,
     },
     /// Two bodies share an id.
@@ -215,26 +239,26 @@ pub enum ParticlesError {
     DuplicateId {
         /// The shared id.
         id: u64,
-        /// The first of the two.
+        /// Index of the first body.
         first: usize,
-        /// The second.
+        /// Index of the second body.
         second: usize,
     },
-    /// Two bodies at one place, which only a softened force can bear.
+    /// Two bodies have the same position. Their mutual force is only defined with softening.
     #[error("bodies {first} and {second} are at the same place ({}, {}, {}); set a softening above 0 or move one",
-            place[0], place[1], place[2])]
+            position[0], position[1], position[2])]
     Coincident {
-        /// Id of the first.
+        /// Id of the first body.
         first: u64,
-        /// Id of the second.
+        /// Id of the second body.
         second: u64,
-        /// Where.
-        place: [f64; 3],
+        /// Position of both.
+        position: [f64; 3],
     },
 }
 
 impl Particles {
-    /// Room for `n` bodies, none yet.
+    /// Returns an empty system with memory for `n` bodies.
     pub fn with_capacity(n: usize) -> Self {
         let column =
             || Vec3s { x: Vec::with_capacity(n), y: Vec::with_capacity(n), z: Vec::with_capacity(n) };
@@ -247,17 +271,17 @@ impl Particles {
         }
     }
 
-    /// How many bodies there are.
+    /// Number of bodies.
     pub fn len(&self) -> usize {
         self.mass.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no bodies.
     pub fn is_empty(&self) -> bool {
         self.mass.is_empty()
     }
 
-    /// Body `i`.
+    /// Returns body `i`.
     pub fn get(&self, i: usize) -> Particle {
         Particle {
             position: self.position.get(i),
@@ -277,7 +301,7 @@ impl Particles {
         self.species.push(body.species);
     }
 
-    /// Appends all of `other`, ids as they are.
+    /// Appends all of `other` and keeps its ids.
     pub fn extend(&mut self, other: &Self) {
         self.position.extend(&other.position);
         self.velocity.extend(&other.velocity);
@@ -286,26 +310,28 @@ impl Particles {
         self.species.extend_from_slice(&other.species);
     }
 
-    /// All bodies in order.
+    /// Iterates over all bodies in order.
     pub fn iter(&self) -> impl Iterator<Item = Particle> + '_ {
         (0..self.len()).map(|i| self.get(i))
     }
 
-    /// The sum of the masses.
+    /// Sum of the masses.
     pub fn total_mass(&self) -> f64 {
         self.mass.iter().sum()
     }
 
-    /// The bodies that `keep` accepts, in order.
+    /// Returns the bodies that `keep` accepts, in order.
     pub fn filtered(&self, keep: impl Fn(Particle) -> bool) -> Self {
         let mut kept = Self::default();
         self.iter().filter(|&body| keep(body)).for_each(|body| kept.push(body));
         kept
     }
 
-    /// Checks that a simulation can start from these bodies: columns of one length, finite numbers
-    /// that can be squared, masses not negative (a body of none is a test particle), ids unique. The first
-    /// offence is reported.
+    /// Checks that a simulation can start from these bodies and reports the first violation.
+    ///
+    /// All columns have the same length, all values are finite and at most [`MAX_MAGNITUDE`] in
+    /// size, no mass is negative, and ids are unique. A mass of 0 is allowed and makes a test
+    /// particle.
     pub fn validate(&self) -> Result<(), ParticlesError> {
         let n = self.position.x.len();
         if n == 0 {
@@ -329,7 +355,7 @@ impl Particles {
             }
         }
         for (field, column) in columns {
-            let acceptable = |v: f64| v.abs() <= LARGEST;
+            let acceptable = |v: f64| v.abs() <= MAX_MAGNITUDE;
             if let Some(index) = column.iter().position(|&v| !acceptable(v)) {
                 let (id, value) = (self.id[index], column[index]);
                 return Err(if value.is_finite() {
@@ -351,14 +377,18 @@ impl Particles {
         Ok(())
     }
 
-    /// Checks that no two bodies are at one place, as an unsoftened force needs.
+    /// Checks that no two bodies have the same position, which an unsoftened force requires.
     pub fn check_distinct_positions(&self) -> Result<(), ParticlesError> {
         let mut seen = HashMap::with_capacity(self.len());
-        for (i, place) in self.position.iter().enumerate() {
-            // + 0.0 turns -0.0 into 0.0, which is the same place.
-            let place = place.map(|c| c + 0.0);
-            if let Some(first) = seen.insert(place.map(f64::to_bits), i) {
-                return Err(ParticlesError::Coincident { first: self.id[first], second: self.id[i], place });
+        for (i, position) in self.position.iter().enumerate() {
+            // + 0.0 turns -0.0 into 0.0: equal positions must have equal bits.
+            let position = position.map(|c| c + 0.0);
+            if let Some(first) = seen.insert(position.map(f64::to_bits), i) {
+                return Err(ParticlesError::Coincident {
+                    first: self.id[first],
+                    second: self.id[i],
+                    position,
+                });
             }
         }
         Ok(())

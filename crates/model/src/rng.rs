@@ -1,14 +1,14 @@
 //! Random numbers as a function of (seed, stream, index): Philox4x32-10.
 //!
-//! A counter-based generator (Salmon, Moraes, Dror & Shaw, SC'11, "Parallel random numbers: as easy as
-//! 1, 2, 3"): ten rounds of a multiply-and-swap network turn a 128-bit counter and a 64-bit key into 128
-//! random bits. Nothing is carried from one number to the next, so body i's numbers do not depend on how
-//! many bodies there are, on threads, or on the machine.
+//! A counter-based generator (Salmon, Moraes, Dror & Shaw, SC'11, "Parallel random numbers: as easy
+//! as 1, 2, 3"). Ten rounds of a multiply-and-swap network turn a 128-bit counter and a 64-bit key
+//! into 128 random bits. No state is carried from one number to the next. The numbers of body i
+//! therefore do not depend on the number of bodies, on threads, or on the machine.
 
 const MULTIPLIERS: [u32; 2] = [0xD251_1F53, 0xCD9E_8D57];
 const WEYL: [u32; 2] = [0x9E37_79B9, 0xBB67_AE85];
 
-/// The bijection itself: ten rounds over `counter` under `key`.
+/// Returns the image of `counter` under the Philox bijection with `key`, after ten rounds.
 pub fn philox4x32_10(mut counter: [u32; 4], mut key: [u32; 2]) -> [u32; 4] {
     for _ in 0..10 {
         let product0 = u64::from(MULTIPLIERS[0]) * u64::from(counter[0]);
@@ -24,27 +24,28 @@ pub fn philox4x32_10(mut counter: [u32; 4], mut key: [u32; 2]) -> [u32; 4] {
     counter
 }
 
-/// The random numbers that belong to one (seed, stream, index): draw as many as needed.
+/// Sequence of random numbers for one (seed, stream, index), of any length.
 ///
-/// A stream separates uses (positions of the halo, velocities of the disc); an index is usually the
-/// body's number within that use.
+/// A stream separates uses, for example the bodies of the halo from those of the disc. The index is
+/// usually the number of the body within that use.
 #[derive(Clone, Debug)]
 pub struct Draws {
     key: [u32; 2],
     stream: u32,
     index: u64,
-    /// Counts blocks of two f64 drawn so far.
+    /// Number of Philox blocks (two f64 each) drawn so far.
     block: u32,
     spare: Option<f64>,
 }
 
 impl Draws {
-    /// The numbers of `index` in `stream` under `seed`.
+    /// Starts the sequence of `index` in `stream` with `seed`.
     pub fn new(seed: u64, stream: u32, index: u64) -> Self {
         Self { key: [seed as u32, (seed >> 32) as u32], stream, index, block: 0, spare: None }
     }
 
-    /// Uniform in the open interval (0, 1), with 53 random bits less the end points.
+    /// Draws a number that is uniform in the open interval (0, 1). It has 52 random bits and never
+    /// equals 0 or 1.
     pub fn uniform(&mut self) -> f64 {
         if let Some(spare) = self.spare.take() {
             return spare;
@@ -60,18 +61,19 @@ impl Draws {
         unit(bits[0], bits[1])
     }
 
-    /// Uniform in (low, high).
+    /// Draws a number that is uniform in (low, high).
     pub fn uniform_in(&mut self, low: f64, high: f64) -> f64 {
         low + (high - low) * self.uniform()
     }
 
-    /// Standard normal (Box-Muller; the sine partner is not kept, for simplicity).
+    /// Draws a standard normal number (Box-Muller). The second number of each pair is discarded,
+    /// for simplicity.
     pub fn normal(&mut self) -> f64 {
         let (u, v) = (self.uniform(), self.uniform());
         libm::sqrt(-2.0 * libm::log(u)) * libm::cos(std::f64::consts::TAU * v)
     }
 
-    /// A direction, uniform on the unit sphere.
+    /// Draws a direction that is uniform on the unit sphere.
     pub fn direction(&mut self) -> [f64; 3] {
         let z = self.uniform_in(-1.0, 1.0);
         let phi = self.uniform_in(0.0, std::f64::consts::TAU);
@@ -84,9 +86,9 @@ impl Draws {
 mod tests {
     use super::*;
 
-    /// The known answers that the authors publish with Random123 (kat_vectors, philox4x32 10).
+    /// Known answers published by the authors with Random123 (kat_vectors, philox4x32 10).
     #[test]
-    fn published_known_answers() {
+    fn philox_gives_the_published_answers() {
         let cases = [
             ([0; 4], [0; 2], [0x6627_e8d5, 0xe169_c58d, 0xbc57_ac4c, 0x9b00_dbd8]),
             ([u32::MAX; 4], [u32::MAX; 2], [0x408f_276d, 0x41c8_3b0e, 0xa20b_c7c6, 0x6d54_51fd]),
@@ -102,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn moments_are_right() {
+    fn mean_and_variance_are_correct() {
         let n = 100_000;
         let (mut sum, mut square, mut mean) = (0.0, 0.0, 0.0);
         for i in 0..n {
@@ -120,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn seed_stream_and_index_each_matter() {
+    fn seed_stream_and_index_each_change_the_numbers() {
         let first = |seed, stream, index| Draws::new(seed, stream, index).uniform();
         let base = first(1, 1, 1);
         assert_ne!(base, first(2, 1, 1));

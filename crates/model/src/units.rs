@@ -1,11 +1,11 @@
-//! Units: named systems, and quantities written with a unit (`"1 kpc"`, `"10 Myr"`, `"220 km/s"`).
+//! Unit systems, and quantities with a unit such as `"1 kpc"`, `"10 Myr"` or `"220 km/s"`.
 //!
-//! A system fixes the length, mass and time that the number 1 stands for; the gravitational constant
-//! follows as G = G_SI M T² / L³. The `nbody` system has G = 1 and no physical scale at all, so an explicit
-//! unit is a mistake there.
+//! A unit system defines units of length L, mass M and time T. The gravitational constant follows
+//! as G = G_SI M T² / L³. The `nbody` system has G = 1 and no physical scale, so a quantity with an
+//! explicit unit is an error there.
 //!
-//! The solar mass is taken as GM_sun / G, since the product is known to ten digits and its factors to five:
-//! with that choice the planets keep their periods.
+//! The solar mass is GM_sun / G. The product GM_sun is known to ten digits, but G and the mass only
+//! to five. With this choice the planets have the correct periods.
 
 use std::fmt;
 
@@ -24,9 +24,9 @@ pub const SOLAR_MASS: f64 = GM_SUN / G_SI;
 /// Powers of length, mass and time, or an angle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dimension {
-    /// A plain number.
+    /// Dimensionless.
     None,
-    /// Angle, held in radians.
+    /// Angle, stored in radians.
     Angle,
     /// Length.
     Length,
@@ -34,12 +34,12 @@ pub enum Dimension {
     Mass,
     /// Time.
     Time,
-    /// Length over time.
+    /// Length per time.
     Velocity,
 }
 
 impl Dimension {
-    /// An example of how to write one, for messages.
+    /// Examples of quantities of this dimension, for error messages.
     pub fn example(self) -> &'static str {
         match self {
             Self::None => "a plain number",
@@ -65,7 +65,7 @@ impl fmt::Display for Dimension {
     }
 }
 
-/// The meaning of 1 in SI, for systems that have one.
+/// Sizes of the units of a system in SI.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Scale {
     /// Metres.
@@ -81,58 +81,58 @@ pub struct Scale {
 pub enum Units {
     /// G = 1, no physical scale.
     NBody,
-    /// kpc, 10¹⁰ solar masses, km/s; the time unit is 0.978 Gyr. GADGET's customary choice.
+    /// kpc, 10¹⁰ solar masses, km/s, as is customary for GADGET. The time unit is 0.978 Gyr.
     Galactic,
-    /// au, solar masses, Julian years; G is 4π² to four digits.
+    /// au, solar masses, Julian years. G is 4π² to four digits.
     Solar,
     /// A scale read from a file.
     Custom(Scale),
 }
 
-/// What is wrong with a quantity or a unit system's name.
+/// Error in a quantity or in the name of a unit system.
 #[derive(Clone, Debug, Error, PartialEq)]
 pub enum UnitError {
-    /// No such system.
+    /// The unit system is unknown.
     #[error("unknown unit system '{0}', expected nbody, galactic or solar")]
     UnknownSystem(String),
-    /// Not `NUMBER UNIT`.
+    /// The text is not of the form `NUMBER UNIT`.
     #[error("'{text}' is not a quantity, expected a number and a unit such as {}", dimension.example())]
     Malformed {
-        /// What was written.
+        /// Text given.
         text: String,
-        /// What was wanted.
+        /// Expected dimension.
         dimension: Dimension,
     },
-    /// No such unit.
+    /// The unit is unknown.
     #[error("unknown unit '{unit}', expected a {dimension} such as {}", dimension.example())]
     UnknownUnit {
-        /// What was written.
+        /// Unit given.
         unit: String,
-        /// What was wanted.
+        /// Expected dimension.
         dimension: Dimension,
     },
-    /// A unit of something else.
+    /// The unit has another dimension.
     #[error("'{unit}' is a unit of {got}, expected a {expected} such as {}", expected.example())]
     WrongDimension {
-        /// What was written.
+        /// Unit given.
         unit: String,
-        /// What it measures.
+        /// Dimension of the unit given.
         got: Dimension,
-        /// What was wanted.
+        /// Expected dimension.
         expected: Dimension,
     },
-    /// A physical unit where G = 1 and nothing else is fixed.
+    /// A physical unit in the nbody system, which has no physical scale.
     #[error(
         "'{unit}' has no meaning in nbody units (G = 1), expected a plain number; or set units = \"galactic\" or \"solar\""
     )]
     NoScale {
-        /// What was written.
+        /// Unit given.
         unit: String,
     },
 }
 
 impl Units {
-    /// The system called `name` in case files.
+    /// Returns the system that case files call `name`.
     pub fn from_name(name: &str) -> Result<Self, UnitError> {
         match name {
             "nbody" => Ok(Self::NBody),
@@ -142,7 +142,7 @@ impl Units {
         }
     }
 
-    /// The system's name.
+    /// Name of the system.
     pub fn name(&self) -> &'static str {
         match self {
             Self::NBody => "nbody",
@@ -152,7 +152,7 @@ impl Units {
         }
     }
 
-    /// What 1 stands for in SI; `None` in nbody units.
+    /// Sizes of the units in SI, or `None` for nbody units.
     pub fn scale(&self) -> Option<Scale> {
         match self {
             Self::NBody => None,
@@ -165,13 +165,13 @@ impl Units {
         }
     }
 
-    /// The gravitational constant in these units.
+    /// Gravitational constant in these units.
     pub fn gravitational_constant(&self) -> f64 {
         self.scale().map_or(1.0, |s| G_SI * s.mass * s.time * s.time / (s.length * s.length * s.length))
     }
 
-    /// SI value of one unit of `dimension`; `None` where the system has no scale.
-    fn si(&self, dimension: Dimension) -> Option<f64> {
+    /// SI value of one unit of `dimension`, or `None` if the system has no scale.
+    fn si_value(&self, dimension: Dimension) -> Option<f64> {
         if matches!(dimension, Dimension::None | Dimension::Angle) {
             return Some(1.0);
         }
@@ -184,7 +184,8 @@ impl Units {
         })
     }
 
-    /// Reads `"NUMBER UNIT"` as a number in these units. A string with no unit is taken as it stands.
+    /// Converts `"NUMBER UNIT"` to a number in these units. A number without a unit is returned
+    /// unchanged.
     ///
     /// ```
     /// use orrery_model::{Dimension, Units};
@@ -195,7 +196,8 @@ impl Units {
     pub fn parse(&self, text: &str, dimension: Dimension) -> Result<f64, UnitError> {
         let text = text.trim();
         let malformed = || UnitError::Malformed { text: text.to_owned(), dimension };
-        // The number is the longest prefix that parses: "1e10 Msun", "1kpc", "2e3m".
+        // The number is the longest prefix that parses, for example in "1e10 Msun", "1kpc" or
+        // "2e3m".
         let (value, unit) = (1..=text.len())
             .rev()
             .filter(|&end| {
@@ -212,13 +214,14 @@ impl Units {
         if got != dimension {
             return Err(UnitError::WrongDimension { unit: unit.to_owned(), got, expected: dimension });
         }
-        let one = self.si(dimension).ok_or_else(|| UnitError::NoScale { unit: unit.to_owned() })?;
+        let one = self.si_value(dimension).ok_or_else(|| UnitError::NoScale { unit: unit.to_owned() })?;
         Ok(value * (si_value / one))
     }
 
-    /// A time for people: `"1.23 Gyr"`, `"4.00 yr"`, or the bare number in nbody units.
+    /// Formats a time for output, for example `"1.23 Gyr"` or `"4 yr"`. In nbody units the result
+    /// is the bare number.
     pub fn format_time(&self, time: f64) -> String {
-        self.show(
+        self.format_in_largest_unit(
             time,
             Dimension::Time,
             &[
@@ -231,9 +234,9 @@ impl Units {
         )
     }
 
-    /// A length for people.
+    /// Formats a length for output, for example `"50 pc"`.
     pub fn format_length(&self, length: f64) -> String {
-        self.show(
+        self.format_in_largest_unit(
             length,
             Dimension::Length,
             &[
@@ -247,22 +250,22 @@ impl Units {
         )
     }
 
-    /// Picks the largest unit of `ladder` that `value` reaches.
-    fn show(&self, value: f64, dimension: Dimension, ladder: &[(&str, f64)]) -> String {
-        let Some(one) = self.si(dimension) else {
+    /// Formats `value` in the largest of `units` (name and SI size, descending) that it reaches.
+    fn format_in_largest_unit(&self, value: f64, dimension: Dimension, units: &[(&str, f64)]) -> String {
+        let Some(one) = self.si_value(dimension) else {
             return format!("{value:.4}").trim_end_matches('0').trim_end_matches('.').to_owned();
         };
         let si = value * one;
-        let &(unit, size) = ladder
+        let &(unit, size) = units
             .iter()
             .find(|(_, size)| si.abs() >= 0.9999 * size)
-            .unwrap_or(if si == 0.0 { &ladder[1] } else { &ladder[ladder.len() - 1] });
-        let shown = format!("{:.3}", si / size);
-        format!("{} {unit}", shown.trim_end_matches('0').trim_end_matches('.'))
+            .unwrap_or(if si == 0.0 { &units[1] } else { &units[units.len() - 1] });
+        let number = format!("{:.3}", si / size);
+        format!("{} {unit}", number.trim_end_matches('0').trim_end_matches('.'))
     }
 }
 
-/// What a unit measures, and its value in SI.
+/// Returns the dimension of a unit and its value in SI.
 fn unit_in_si(unit: &str) -> Option<(Dimension, f64)> {
     if let Some((length, time)) = unit.split_once('/') {
         return match (unit_in_si(length.trim())?, unit_in_si(time.trim())?) {
@@ -301,18 +304,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn known_gravitational_constants() {
+    fn gravitational_constants_match_known_values() {
         assert_eq!(Units::NBody.gravitational_constant(), 1.0);
-        // Kepler's third law for a massless planet at 1 au: the Gaussian year is 365.2569 days.
+        // By Kepler's third law a massless planet at 1 au has a period of 365.2569 days, the
+        // Gaussian year.
         let four_pi2 = 4.0 * std::f64::consts::PI.powi(2);
         let period_days = 365.25 * (four_pi2 / Units::Solar.gravitational_constant()).sqrt();
         assert!((period_days - 365.256_898).abs() < 1e-5, "{period_days}");
-        // GADGET's customary G = 43007.1 (kpc (km/s)² / 10¹⁰ Msun), to the digits of its solar mass.
+        // The usual value for GADGET is G = 43007.1 kpc (km/s)² / 10¹⁰ Msun, to the digits of its
+        // solar mass.
         assert!((Units::Galactic.gravitational_constant() - 43007.1).abs() < 4.0);
     }
 
     #[test]
-    fn quantities_are_read() {
+    fn quantities_are_converted() {
         let galactic = |text, dimension| Units::Galactic.parse(text, dimension).unwrap();
         assert_eq!(galactic("1 kpc", Dimension::Length), 1.0);
         assert_eq!(galactic("500pc", Dimension::Length), 0.5);
@@ -323,21 +328,31 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_say_what_was_expected() {
-        let says = |units: Units, text: &str, dimension, expected: &str| {
+    fn errors_name_the_expected_unit() {
+        let assert_error = |units: Units, text: &str, dimension, expected: &str| {
             let message = units.parse(text, dimension).unwrap_err().to_string();
             assert!(message.contains(expected), "{message}");
         };
-        says(Units::Galactic, "kpc", Dimension::Length, "'kpc' is not a quantity");
-        says(Units::Galactic, "", Dimension::Length, "not a quantity");
-        says(Units::Galactic, "µ", Dimension::Length, "not a quantity");
-        says(Units::Galactic, "1 parsec", Dimension::Length, "unknown unit 'parsec', expected a length");
-        says(Units::Galactic, "1 Myr", Dimension::Length, "'Myr' is a unit of time, expected a length");
-        says(Units::NBody, "1 kpc", Dimension::Length, "no meaning in nbody units");
+        assert_error(Units::Galactic, "kpc", Dimension::Length, "'kpc' is not a quantity");
+        assert_error(Units::Galactic, "", Dimension::Length, "not a quantity");
+        assert_error(Units::Galactic, "µ", Dimension::Length, "not a quantity");
+        assert_error(
+            Units::Galactic,
+            "1 parsec",
+            Dimension::Length,
+            "unknown unit 'parsec', expected a length",
+        );
+        assert_error(
+            Units::Galactic,
+            "1 Myr",
+            Dimension::Length,
+            "'Myr' is a unit of time, expected a length",
+        );
+        assert_error(Units::NBody, "1 kpc", Dimension::Length, "no meaning in nbody units");
     }
 
     #[test]
-    fn times_are_shown_in_a_fitting_unit() {
+    fn times_and_lengths_use_the_largest_unit_they_reach() {
         assert_eq!(Units::Solar.format_time(100.0), "100 yr");
         assert_eq!(Units::Solar.format_time(2.5e6), "2.5 Myr");
         assert_eq!(Units::NBody.format_time(0.5), "0.5");

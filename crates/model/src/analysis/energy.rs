@@ -11,7 +11,8 @@ pub fn kinetic_energy(bodies: &Particles) -> f64 {
     0.5 * compensated_sum(terms.map(|([x, y, z], m)| m * (x * x + y * y + z * z)))
 }
 
-/// Potential energy W by the plain sum over all pairs: the twin that faster ways are checked against.
+/// Potential energy W by a plain sum over all pairs. This is the reference implementation for
+/// faster methods.
 pub fn potential_energy_direct(bodies: &Particles, g: f64, eps: f64) -> f64 {
     let Particles { position, mass, .. } = bodies;
     let mut total = CompensatedSum::default();
@@ -34,7 +35,7 @@ mod tests {
     use crate::{Particle, Species};
 
     #[test]
-    fn two_bodies_by_hand() {
+    fn energies_of_two_bodies_match_the_formula() {
         let body = Particle {
             position: [0.0; 3],
             velocity: [1.0, 2.0, 2.0],

@@ -1,7 +1,7 @@
-//! What can be measured of a system of bodies.
+//! Measurements of a system of bodies, for example its energy or its density profile.
 //!
-//! Every sum runs over the bodies in their order and is compensated ([`sum`]), so a measured drift is the
-//! integrator's and not the measurement's.
+//! Every sum runs over the bodies in their order and is compensated ([`sum`]). A measured drift is
+//! then an error of the integrator and not of the measurement.
 
 pub mod energy;
 pub mod lagrangian;

@@ -2,7 +2,7 @@
 //!
 //! p = Σ m v,   L = Σ m x × v,   x_c = Σ m x / Σ m,   v_c = p / Σ m
 //!
-//! A system without mass has its centre at the origin, at rest.
+//! For a system without mass, the centre is at rest at the origin.
 
 use super::sum::{compensated_sum, compensated_vector_sum};
 use crate::{Particles, Vec3s};
@@ -45,7 +45,7 @@ mod tests {
     use crate::{Particle, Species};
 
     #[test]
-    fn two_bodies_by_hand() {
+    fn momenta_and_centre_of_two_bodies_match_the_formula() {
         let mut bodies = Particles::default();
         assert_eq!(centre_of_mass(&bodies), [0.0; 3]);
         let species = Species::Halo;

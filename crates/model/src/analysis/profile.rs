@@ -1,6 +1,7 @@
-//! Density profiles: mass by shell over the shell's size.
+//! Density profiles: the mass in a shell divided by the volume or area of the shell.
 //!
-//! ρ = m / (4π/3 (r_o³ − r_i³)) in spherical shells,   Σ = m / (π (R_o² − R_i²)) in rings about the z axis
+//! ρ = m / (4π/3 (r_o³ − r_i³)) in spherical shells
+//! Σ = m / (π (R_o² − R_i²)) in rings about the z axis
 
 use std::f64::consts::PI;
 
@@ -8,28 +9,28 @@ use super::lagrangian::distance;
 use super::sum::CompensatedSum;
 use crate::Particles;
 
-/// The bodies between two radii.
+/// Bodies between two radii.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Shell {
-    /// Inner radius; a body there belongs to this shell.
+    /// Inner radius. A body at this radius belongs to the shell.
     pub r_inner: f64,
     /// Outer radius.
     pub r_outer: f64,
-    /// How many bodies there are.
+    /// Number of bodies.
     pub count: usize,
-    /// Their mass.
+    /// Mass of the bodies.
     pub mass: f64,
-    /// Mass over volume, or over area for a surface density.
+    /// Mass per volume, or per area for a surface density.
     pub density: f64,
 }
 
-/// Density about `centre` in `bins` shells that together hold every body.
+/// Returns the density about `centre` in `bins` shells that together contain every body.
 ///
-/// The first shell is a ball about the innermost 10 bodies (or 0.1%, where that is more); the others are of
-/// equal width in log r out to the farthest body. There are fewer shells than `bins` where all bodies are at
-/// one radius, and none without bodies.
+/// The first shell is a ball around the innermost 10 bodies, or around 0.1% of the bodies if that
+/// is more. The others have equal width in log r, out to the most distant body. If all bodies are
+/// at the same radius there are fewer than `bins` shells. Without bodies there are none.
 pub fn density_profile(bodies: &Particles, centre: [f64; 3], bins: usize) -> Vec<Shell> {
-    let radius: Vec<f64> = bodies.position.iter().map(|place| distance(place, centre)).collect();
+    let radius: Vec<f64> = bodies.position.iter().map(|position| distance(position, centre)).collect();
     let mut sorted = radius.clone();
     sorted.sort_by(f64::total_cmp);
     let (Some(&outermost), true) = (sorted.last(), bins > 0) else {
@@ -38,23 +39,27 @@ pub fn density_profile(bodies: &Particles, centre: [f64; 3], bins: usize) -> Vec
     let innermost = sorted[(sorted.len() / 1000).max(10).min(sorted.len() - 1)];
     let mut edges = vec![0.0];
     if bins > 1 && innermost > 0.0 && innermost < outermost {
-        let decade = libm::log(outermost / innermost) / (bins - 1) as f64;
-        edges.extend((0..bins - 1).map(|k| innermost * libm::exp(decade * k as f64)));
+        let log_step = libm::log(outermost / innermost) / (bins - 1) as f64;
+        edges.extend((0..bins - 1).map(|k| innermost * libm::exp(log_step * k as f64)));
     }
     edges.push(outermost);
-    shells(&radius, &bodies.mass, &edges, |inner, outer| 4.0 / 3.0 * PI * (outer.powi(3) - inner.powi(3)))
+    fill_shells(&radius, &bodies.mass, &edges, |inner, outer| {
+        4.0 / 3.0 * PI * (outer.powi(3) - inner.powi(3))
+    })
 }
 
-/// Surface density of a disc in the x-y plane about `centre`, in `bins` rings of equal width out to `r_max`.
+/// Returns the surface density of a disc in the x-y plane about `centre`, in `bins` rings of equal
+/// width out to `r_max`.
 pub fn surface_density_profile(bodies: &Particles, centre: [f64; 3], r_max: f64, bins: usize) -> Vec<Shell> {
     let radius: Vec<f64> =
         bodies.position.iter().map(|[x, y, _]| distance([x, y, centre[2]], centre)).collect();
     let edges: Vec<f64> = (0..=bins).map(|k| r_max * k as f64 / bins as f64).collect();
-    shells(&radius, &bodies.mass, &edges, |inner, outer| PI * (outer * outer - inner * inner))
+    fill_shells(&radius, &bodies.mass, &edges, |inner, outer| PI * (outer * outer - inner * inner))
 }
 
-/// Sorts bodies into the shells between consecutive `edges`, the last of which is closed.
-fn shells(radius: &[f64], mass: &[f64], edges: &[f64], size: impl Fn(f64, f64) -> f64) -> Vec<Shell> {
+/// Sorts bodies into the shells between consecutive `edges`. Only the last shell includes its outer
+/// edge. `size` gives the volume or area between two radii.
+fn fill_shells(radius: &[f64], mass: &[f64], edges: &[f64], size: impl Fn(f64, f64) -> f64) -> Vec<Shell> {
     let mut sums = vec![(0, CompensatedSum::default()); edges.len() - 1];
     let last = edges[edges.len() - 1];
     for (&r, &m) in radius.iter().zip(mass) {
@@ -80,7 +85,7 @@ mod tests {
     use crate::ic::{Plummer, UniformSphere};
 
     #[test]
-    fn shells_hold_every_body_and_follow_plummer() {
+    fn shells_contain_every_body_and_follow_the_plummer_profile() {
         let bodies = Plummer { n: 20_000, mass: 1.0, scale_radius: 1.0, seed: 3 }.generate(1.0).unwrap();
         let shells = density_profile(&bodies, [0.0; 3], 30);
         assert_eq!(shells.len(), 30);
@@ -95,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn density_of_a_uniform_sphere() {
+    fn uniform_sphere_has_constant_density() {
         let bodies = UniformSphere { n: 50_000, mass: 2.0, radius: 1.5, seed: 1 }.generate(1.0).unwrap();
         let expected = 2.0 / (4.0 / 3.0 * PI * 1.5f64.powi(3));
         for shell in density_profile(&bodies, [0.0; 3], 12).iter().filter(|shell| shell.r_outer < 1.45) {
@@ -105,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn degenerate_systems() {
+    fn empty_and_single_body_systems_have_valid_profiles() {
         assert!(density_profile(&Particles::default(), [0.0; 3], 10).is_empty());
         let one = UniformSphere { n: 1, ..UniformSphere::default() }.generate(1.0).unwrap();
         assert_eq!(density_profile(&one, [1.0, 0.0, 0.0], 10).len(), 1);

@@ -1,8 +1,8 @@
 //! Compensated summation.
 //!
-//! s ← s + x, with the rounding error of each addition kept apart in c and added once at the end
-//! (Neumaier, ZAMM 54, 39, 1974). The error is one rounding of the result plus O(n u²) Σ|x|, whatever the
-//! order of magnitude of the terms.
+//! s ← s + x. The rounding error of each addition is collected in c, which is added once at the end
+//! (Neumaier, ZAMM 54, 39, 1974). The error is one rounding of the result plus O(n u²) Σ|x|, for
+//! terms of any magnitude.
 
 /// A running compensated sum.
 #[derive(Clone, Copy, Debug, Default)]
@@ -20,7 +20,7 @@ impl CompensatedSum {
         self.sum = sum;
     }
 
-    /// The sum so far.
+    /// Sum so far.
     pub fn value(&self) -> f64 {
         self.sum + self.correction
     }
@@ -34,12 +34,12 @@ impl FromIterator<f64> for CompensatedSum {
     }
 }
 
-/// The sum of `terms`.
+/// Returns the sum of `terms`.
 pub fn compensated_sum(terms: impl IntoIterator<Item = f64>) -> f64 {
     terms.into_iter().collect::<CompensatedSum>().value()
 }
 
-/// The sum of `terms`, component by component.
+/// Returns the sum of `terms`, component by component.
 pub fn compensated_vector_sum(terms: impl IntoIterator<Item = [f64; 3]>) -> [f64; 3] {
     let mut sums = [CompensatedSum::default(); 3];
     for term in terms {
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keeps_what_plain_addition_loses() {
+    fn small_terms_survive_next_to_large_ones() {
         let terms = [1.0, 1e100, 1.0, -1e100];
         assert_eq!(terms.iter().sum::<f64>(), 0.0);
         assert_eq!(compensated_sum(terms), 2.0);
@@ -61,8 +61,8 @@ mod tests {
     }
 
     #[test]
-    fn a_million_tenths() {
-        // Plain addition is off by some 1e-6 here.
+    fn sum_of_a_million_tenths_is_exact() {
+        // Plain addition has an error of about 1e-6 here.
         assert_eq!(compensated_sum(std::iter::repeat_n(0.1, 1_000_000)), 100_000.0);
     }
 }

@@ -1,50 +1,53 @@
 //! Two disc galaxies on a parabolic orbit.
 //!
-//! r = 2q / (1 + cos ν),   v_r = (G M / 2q)^{1/2} sin ν,   v_t = (G M / 2q)^{1/2} (1 + cos ν),   ν < 0
+//! r = 2q / (1 + cos ν),   ν < 0
+//! v_r = (G M / 2q)^{1/2} sin ν,   v_t = (G M / 2q)^{1/2} (1 + cos ν)
 //!
-//! with pericentre q, true anomaly ν and M the mass of both. The orbit lies in the x-y plane,
-//! counterclockwise; seen from the first galaxy the second passes its pericentre on the +x axis. The galaxies
-//! approach as points would; once their haloes overlap they pass somewhat wider and are then bound.
+//! with pericentre q, true anomaly ν and the mass M of both galaxies. The orbit lies in the x-y
+//! plane and is counterclockwise. Seen from the first galaxy, the second passes its pericentre on
+//! the +x axis. The orbit is that of two point masses. Once the haloes overlap, the real galaxies
+//! pass at a somewhat larger distance and become bound.
 //!
-//! Discs are placed by the angles of Toomre & Toomre (1972, ApJ 178, 623, fig. 6): the inclination i of the
-//! disc to the orbit's plane (0 for a direct passage, π for a retrograde one), and the argument ω from the
-//! disc's ascending node to the pericentre, as seen from that galaxy.
+//! The orientation of each disc is given by the angles of Toomre & Toomre (1972, ApJ 178, 623, fig.
+//! 6). The inclination i is the angle of the disc to the orbital plane: 0 for a direct passage, π
+//! for a retrograde one. The argument ω is the angle from the ascending node of the disc to the
+//! pericentre, as seen from that galaxy.
 
 use std::f64::consts::PI;
 
-use super::kepler::{about_x, about_z};
-use super::{Galaxy, IcError, centre, require, require_finite, require_positive};
+use super::kepler::{rotated_about_x, rotated_about_z};
+use super::{Galaxy, IcError, move_to_rest_frame, require_finite, require_positive, require_range};
 use crate::Particles;
 
-/// How a disc lies to the orbit. Angles in radians.
+/// Orientation of a disc relative to the orbit. Angles in radians.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Orientation {
-    /// Between the disc's spin and the orbit's.
+    /// Angle between the spins of the disc and of the orbit.
     pub inclination: f64,
-    /// From the ascending node to the pericentre, along the orbit.
+    /// Angle from the ascending node to the pericentre, along the orbit.
     pub argument: f64,
 }
 
 /// An encounter of two galaxies.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Encounter {
-    /// The first galaxy; its bodies come first.
+    /// First galaxy. Its bodies come first.
     pub first: Galaxy,
-    /// The second; its ids follow the first's.
+    /// Second galaxy. Its ids follow those of the first.
     pub second: Galaxy,
-    /// How the first disc lies.
+    /// Orientation of the first disc.
     pub first_orientation: Orientation,
-    /// How the second disc lies.
+    /// Orientation of the second disc.
     pub second_orientation: Orientation,
-    /// Distance of the centres at their closest.
+    /// Smallest distance of the two centres on the orbit.
     pub pericentre: f64,
     /// Distance of the centres at the start.
     pub separation: f64,
 }
 
 impl Default for Encounter {
-    /// Two like galaxies, placed after Toomre & Toomre's Antennae (i = 60°, ω = −30° for both), in galactic
-    /// units.
+    /// Two equal galaxies with the orientations of Toomre & Toomre's model of the Antennae, in
+    /// galactic units: i = 60° and ω = −30° for both.
     fn default() -> Self {
         let orientation = Orientation { inclination: PI / 3.0, argument: -PI / 6.0 };
         Self {
@@ -59,17 +62,17 @@ impl Default for Encounter {
 }
 
 impl Encounter {
-    /// Samples both galaxies and places them, on their way to the pericentre.
+    /// Samples both galaxies and places them on the orbit before the pericentre.
     pub fn generate(&self, g: f64) -> Result<Particles, IcError> {
-        self.first.check().map_err(|error| error.inside("first"))?;
-        self.second.check().map_err(|error| error.inside("second"))?;
+        self.first.check_parameters().map_err(|error| error.with_prefix("first"))?;
+        self.second.check_parameters().map_err(|error| error.with_prefix("second"))?;
         for (name, o) in [("first", self.first_orientation), ("second", self.second_orientation)] {
             require_finite(&format!("{name}_orientation.inclination"), o.inclination)?;
             require_finite(&format!("{name}_orientation.argument"), o.argument)?;
         }
         require_positive("pericentre", self.pericentre)?;
         let range = format!("pericentre ({}) <= separation < inf", self.pericentre);
-        require(
+        require_range(
             self.separation >= self.pericentre && self.separation.is_finite(),
             "separation",
             self.separation,
@@ -79,19 +82,19 @@ impl Encounter {
 
         let mut bodies = self.first.generate(g)?;
         let mut second = self.second.generate(g)?;
-        orient(&mut bodies, self.first_orientation, 0.0);
-        orient(&mut second, self.second_orientation, PI);
-        let (place, velocity) = self.relative_orbit(g);
-        second.position.translate(place);
+        tilt_galaxy(&mut bodies, self.first_orientation, 0.0);
+        tilt_galaxy(&mut second, self.second_orientation, PI);
+        let (position, velocity) = self.relative_orbit(g);
+        second.position.translate(position);
         second.velocity.translate(velocity);
-        let following = bodies.len() as u64;
-        second.id.iter_mut().for_each(|id| *id += following);
+        let first_count = bodies.len() as u64;
+        second.id.iter_mut().for_each(|id| *id += first_count);
         bodies.extend(&second);
-        centre(&mut bodies);
+        move_to_rest_frame(&mut bodies);
         Ok(bodies)
     }
 
-    /// Time from the start to the pericentre on the parabola (Barker's equation).
+    /// Time from the start to the pericentre on the parabola, by Barker's equation.
     pub fn time_to_pericentre(&self, g: f64) -> f64 {
         let q = self.pericentre;
         // tan(ν/2)² = r/q − 1.
@@ -103,7 +106,7 @@ impl Encounter {
         self.first.total_mass() + self.second.total_mass()
     }
 
-    /// Position and velocity of the second centre relative to the first at the start.
+    /// Returns the initial position and velocity of the second centre relative to the first.
     fn relative_orbit(&self, g: f64) -> ([f64; 3], [f64; 3]) {
         let (q, r) = (self.pericentre, self.separation);
         let cos = 2.0 * q / r - 1.0;
@@ -113,12 +116,14 @@ impl Encounter {
     }
 }
 
-/// Tilts a galaxy that lies in the x-y plane; `pericentre` is the direction from it to the other at closest.
-fn orient(bodies: &mut Particles, orientation: Orientation, pericentre: f64) {
-    let turn = |v| about_z(about_x(v, orientation.inclination), pericentre - orientation.argument);
+/// Rotates a galaxy out of the x-y plane. `pericentre` is the azimuth of the other galaxy, seen
+/// from this one, at the pericentre.
+fn tilt_galaxy(bodies: &mut Particles, orientation: Orientation, pericentre: f64) {
+    let rotated =
+        |v| rotated_about_z(rotated_about_x(v, orientation.inclination), pericentre - orientation.argument);
     for i in 0..bodies.len() {
-        bodies.position.set(i, turn(bodies.position.get(i)));
-        bodies.velocity.set(i, turn(bodies.velocity.get(i)));
+        bodies.position.set(i, rotated(bodies.position.get(i)));
+        bodies.velocity.set(i, rotated(bodies.velocity.get(i)));
     }
 }
 
@@ -131,15 +136,15 @@ mod tests {
 
     const G: f64 = 43_007.1;
 
-    fn small() -> Encounter {
+    fn small_encounter() -> Encounter {
         let galaxy = Galaxy { n_disc: 500, n_bulge: 100, n_halo: 400, ..Galaxy::default() };
         let second = Galaxy { seed: 2, halo_mass: 12.0, ..galaxy.clone() };
         Encounter { first: galaxy, second, ..Encounter::default() }
     }
 
     #[test]
-    fn the_orbit_is_a_parabola() {
-        let encounter = small();
+    fn relative_orbit_is_a_parabola() {
+        let encounter = small_encounter();
         let bodies = encounter.generate(G).unwrap();
         assert_well_formed(&bodies);
         let halves = [0..1000, 1000..2000].map(|ids| bodies.filtered(|body| ids.contains(&body.id)));
@@ -157,27 +162,28 @@ mod tests {
     }
 
     #[test]
-    fn discs_are_tilted_as_told() {
-        let mut encounter = small();
+    fn discs_have_the_given_orientation() {
+        let mut encounter = small_encounter();
         encounter.first_orientation = Orientation { inclination: PI / 2.0, argument: 0.0 };
         encounter.second_orientation = Orientation { inclination: PI, argument: 0.3 };
         let bodies = encounter.generate(G).unwrap();
         let spin = |ids: std::ops::Range<u64>| {
             let mut disc = bodies.filtered(|body| ids.contains(&body.id) && body.species == Species::Disc);
-            centre(&mut disc);
+            move_to_rest_frame(&mut disc);
             let l = angular_momentum(&disc);
             let length = l.iter().map(|c| c * c).sum::<f64>().sqrt();
             l.map(|c| c / length)
         };
-        // Node towards the pericentre (+x): the spin turns from +z to −y. Retrograde: −z.
+        // The node of the first points to the pericentre (+x), so its spin turns from +z to −y. The
+        // second is retrograde, with spin −z.
         assert!(spin(0..1000)[1] < -0.999, "{:?}", spin(0..1000));
         assert!(spin(1000..2000)[2] < -0.999, "{:?}", spin(1000..2000));
     }
 
-    /// Barker's equation against dt = dr / v_r summed along the parabola.
+    /// Compares Barker's equation with the sum of dt = dr / v_r along the parabola.
     #[test]
-    fn time_to_pericentre() {
-        let encounter = small();
+    fn time_to_pericentre_matches_the_integral_along_the_orbit() {
+        let encounter = small_encounter();
         let gm = G * encounter.total_mass();
         let (q, steps) = (encounter.pericentre, 100_000);
         // With r = q + s²: dr / v_r = 2 s ds r / (2 G M s²)^{1/2}.
@@ -192,8 +198,8 @@ mod tests {
     }
 
     #[test]
-    fn too_close_a_start_is_refused() {
-        let error = Encounter { separation: 5.0, ..small() }.generate(G).unwrap_err();
+    fn separation_below_the_pericentre_is_rejected() {
+        let error = Encounter { separation: 5.0, ..small_encounter() }.generate(G).unwrap_err();
         assert_eq!(error.to_string(), "separation = 5 is outside pericentre (8) <= separation < inf");
     }
 }

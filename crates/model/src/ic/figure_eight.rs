@@ -1,8 +1,10 @@
-//! The figure-eight: three equal masses chase one another along one closed curve.
+//! The figure-eight: three equal masses follow one another along a closed curve.
 //!
-//! Found by Moore (1993), proved by Chenciner & Montgomery (2000, Ann. Math. 152, 881), whose initial data,
-//! computed by Simó, are printed there to eight digits; all fourteen known ones are used here.
-//! For G = 1 and unit masses; G m is what moves, so other g have masses 1/g.
+//! Found by Moore (1993), proved by Chenciner & Montgomery (2000, Ann. Math. 152, 881). They print
+//! the initial data computed by Simó to eight digits. All fourteen known digits are used here.
+//!
+//! The data are for G = 1 and unit masses. The orbit depends only on G m, so the masses are 1/g for
+//! other values of g.
 
 use super::{IcError, require_positive, scaled};
 use crate::{Particle, Particles, Species};
@@ -15,10 +17,10 @@ const THIRD_VELOCITY: [f64; 3] = [-0.932_407_371_441_04, -0.864_731_460_921_02, 
 pub struct FigureEight;
 
 impl FigureEight {
-    /// Time after which each body is back at its place.
+    /// Time after which each body is back at its initial position.
     pub const PERIOD: f64 = 6.325_913_98;
 
-    /// The three bodies.
+    /// Returns the three bodies.
     pub fn generate(&self, g: f64) -> Result<Particles, IcError> {
         require_positive("g", g)?;
         let pair_velocity = scaled(THIRD_VELOCITY, -0.5);
@@ -48,7 +50,7 @@ mod tests {
     use crate::ic::testing::assert_well_formed;
 
     #[test]
-    fn momentum_and_energy() {
+    fn momentum_and_energy_match_the_published_orbit() {
         let bodies = FigureEight.generate(1.0).unwrap();
         assert_well_formed(&bodies);
         assert_eq!(momentum(&bodies), [0.0; 3]);
@@ -57,9 +59,10 @@ mod tests {
         assert!((energy + 1.287_142).abs() < 1e-6, "{energy}");
     }
 
-    /// Leapfrog, plainly: returns after a period to within its own error, a quarter at half the step.
+    /// A plain leapfrog returns to the start after one period up to its own error, which is second
+    /// order: half the step gives a quarter of the error.
     #[test]
-    fn returns_after_a_period() {
+    fn bodies_return_after_one_period() {
         let error = |steps: u32| {
             let mut bodies = FigureEight.generate(2.0).unwrap();
             let start = bodies.clone();

@@ -1,41 +1,44 @@
-//! The Hernquist sphere: an elliptical galaxy, a bulge or a halo, with a cusp.
+//! The Hernquist sphere, a model with a central cusp for elliptical galaxies, bulges and haloes.
 //!
 //! ρ(r) = M a / (2π r (r + a)³),   M(r) = M r² / (r + a)²,   Φ(r) = −G M / (r + a)
 //!
-//! The isotropic distribution function (Hernquist 1990, ApJ 356, 359, eq. 17), with q² = −E a / (G M):
+//! Isotropic distribution function (Hernquist 1990, ApJ 356, 359, eq. 17), with q² = −E a / (G M):
 //!
 //! f ∝ (1 − q²)^{−5/2} [3 asin q + q (1 − q²)^{1/2} (1 − 2q²) (8q⁴ − 8q² − 3)]
 //!
-//! Bodies lie within the cutoff and have the mass asked for; the sphere that they are cut from has that
-//! mass over c²/(c + 1)², which is what the speeds are drawn for, so the inner parts are in equilibrium
-//! whatever the cutoff.
+//! Bodies lie within the cutoff c and have the requested total mass. They are cut from a sphere
+//! whose mass is larger by (c + 1)²/c². The speeds are drawn for that sphere, so the inner parts
+//! are in equilibrium for any cutoff.
 
 use super::speed::SpeedSampler;
-use super::{IcError, centre_by_far_bodies, require_bodies, require_positive, scaled, stream};
+use super::{
+    IcError, move_to_rest_frame_by_distant_bodies, require_bodies, require_positive, scaled, stream,
+};
 use crate::rng::Draws;
 use crate::{Particle, Particles, Species};
 
-/// Energies tabulated for the bound of the rejection, at radii from this one (in scale radii) outwards.
+/// Smallest radius, in scale radii, at which the bound of the rejection sampling is tabulated.
 const INNERMOST_NODE: f64 = 1e-4;
+/// Number of intervals of that table.
 const NODES: u32 = 300;
 
 /// A Hernquist sphere.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Hernquist {
-    /// How many bodies.
+    /// Number of bodies.
     pub n: usize,
     /// Seed of the random numbers.
     pub seed: u64,
-    /// Mass of all bodies.
+    /// Total mass.
     pub mass: f64,
-    /// The scale radius a; half the mass lies within 2.41 a.
+    /// Scale radius a. Half of the mass lies within 2.41 a.
     pub scale_radius: f64,
     /// Largest radius, in scale radii.
     pub cutoff: f64,
 }
 
 impl Default for Hernquist {
-    /// The cutoff leaves out 0.2% of the mass.
+    /// The cutoff excludes 0.2% of the mass.
     fn default() -> Self {
         Self { n: 1000, seed: 1, mass: 1.0, scale_radius: 1.0, cutoff: 1000.0 }
     }
@@ -50,45 +53,48 @@ impl Hernquist {
         require_positive("cutoff", self.cutoff)?;
         require_positive("g", g)?;
         let speed_unit = (g * self.mass / mass_fraction(self.cutoff) / self.scale_radius).sqrt();
-        let speeds = SpeedSampler::new(distribution, node_energies(self.cutoff));
+        let speeds = SpeedSampler::new(distribution_function, node_energies(self.cutoff));
         let mut bodies = Particles::with_capacity(self.n);
         for id in 0..self.n as u64 {
             let mut draws = Draws::new(self.seed, stream::SPHERE, id);
-            let r = radius(draws.uniform(), self.cutoff);
+            let r = radius_enclosing(draws.uniform(), self.cutoff);
             bodies.push(Particle {
                 position: scaled(draws.direction(), self.scale_radius * r),
-                velocity: scaled(draws.direction(), speed_unit * speeds.draw(1.0 / (1.0 + r), &mut draws)),
+                velocity: scaled(
+                    draws.direction(),
+                    speed_unit * speeds.draw_speed(1.0 / (1.0 + r), &mut draws),
+                ),
                 mass: self.mass / self.n as f64,
                 id,
                 species: Species::Halo,
             });
         }
-        centre_by_far_bodies(&mut bodies);
+        move_to_rest_frame_by_distant_bodies(&mut bodies);
         Ok(bodies)
     }
 }
 
-/// M(r)/M, r in scale radii.
+/// Returns M(r)/M for r in scale radii.
 pub(super) fn mass_fraction(r: f64) -> f64 {
-    let root = r / (r + 1.0);
-    root * root
+    let sqrt_fraction = r / (r + 1.0);
+    sqrt_fraction * sqrt_fraction
 }
 
-/// The radius, in scale radii, within which lies the `share` of the mass inside `cutoff`.
-pub(super) fn radius(share: f64, cutoff: f64) -> f64 {
-    let root = share.sqrt() * cutoff / (cutoff + 1.0);
-    root / (1.0 - root)
+/// Returns the radius, in scale radii, that encloses the `fraction` of the mass inside `cutoff`.
+pub(super) fn radius_enclosing(fraction: f64, cutoff: f64) -> f64 {
+    let sqrt_fraction = fraction.sqrt() * cutoff / (cutoff + 1.0);
+    sqrt_fraction / (1.0 - sqrt_fraction)
 }
 
-/// f(E) up to a constant; `energy` is −E a / (G M), in 0..1.
-fn distribution(energy: f64) -> f64 {
+/// Returns f(E) up to a constant factor. `energy` is −E a / (G M), in 0..1.
+fn distribution_function(energy: f64) -> f64 {
     let q2 = energy;
-    let (q, rest) = (q2.sqrt(), 1.0 - q2);
-    let bracket = 3.0 * libm::asin(q) + q * rest.sqrt() * (1.0 - 2.0 * q2) * (8.0 * q2 * q2 - 8.0 * q2 - 3.0);
-    bracket / (rest * rest * rest.sqrt())
+    let (q, p) = (q2.sqrt(), 1.0 - q2);
+    let bracket = 3.0 * libm::asin(q) + q * p.sqrt() * (1.0 - 2.0 * q2) * (8.0 * q2 * q2 - 8.0 * q2 - 3.0);
+    bracket / (p * p * p.sqrt())
 }
 
-/// Energies at rest from the centre (last) out to the cutoff (first).
+/// Returns the energies of bodies at rest, from the cutoff (first) to the centre (last).
 fn node_energies(cutoff: f64) -> Vec<f64> {
     let step = libm::log((cutoff / INNERMOST_NODE).max(2.0)) / f64::from(NODES);
     (0..=NODES).map(|k| 1.0 / (1.0 + cutoff * libm::exp(-step * f64::from(k)))).collect()
@@ -97,11 +103,12 @@ fn node_energies(cutoff: f64) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ic::testing::{assert_well_formed, hash, virial_ratio};
+    use crate::ic::testing::{assert_well_formed, hash_bits, virial_ratio};
 
-    /// Kolmogorov-Smirnov: the largest distance of the cumulative mass stays below 1.95 / sqrt(n) (0.1%).
+    /// Kolmogorov-Smirnov test at the 0.1% level: the cumulative mass differs by less than
+    /// 1.95 / sqrt(n) from the model.
     #[test]
-    fn mass_follows_the_profile() {
+    fn cumulative_mass_follows_the_profile() {
         let model = Hernquist { n: 20_000, scale_radius: 2.5, ..Hernquist::default() };
         let bodies = model.generate(1.0).unwrap();
         assert_well_formed(&bodies);
@@ -117,9 +124,9 @@ mod tests {
         assert!(largest < 1.95 / n.sqrt(), "{largest}");
     }
 
-    /// The radial dispersion about r = a is the one of the isotropic sphere (Hernquist 1990, eq. 10).
+    /// The dispersion at r = a is that of the isotropic sphere (Hernquist 1990, eq. 10).
     #[test]
-    fn dispersion_and_virial_ratio() {
+    fn dispersion_and_virial_ratio_match_the_model() {
         let n = 20_000;
         let bodies = Hernquist { n, ..Hernquist::default() }.generate(1.0).unwrap();
         let (mut sum, mut count) = (0.0, 0.0);
@@ -142,8 +149,8 @@ mod tests {
     }
 
     #[test]
-    fn same_seed_same_bits() {
+    fn same_seed_gives_the_same_bits() {
         let bodies = Hernquist { n: 64, ..Hernquist::default() }.generate(1.0).unwrap();
-        assert_eq!(hash(&bodies), 0xb028_0e4f_7d92_825c);
+        assert_eq!(hash_bits(&bodies), 0xb028_0e4f_7d92_825c);
     }
 }

@@ -2,21 +2,22 @@
 //!
 //! M = E − e sin E,   x = a (cos E − e),   y = a (1 − e²)^{1/2} sin E
 //!
-//! in the orbit's plane, x towards the pericentre; then rotated by the argument of pericentre ω about the
-//! orbit's normal, by the inclination i about the line of nodes, and by the node Ω about the z axis
-//! (Murray & Dermott 1999, Solar System Dynamics, §2.8).
+//! in the orbital plane, with x towards the pericentre. This plane is rotated by the argument of
+//! pericentre ω about its normal, by the inclination i about the line of nodes, and by the node Ω
+//! about the z axis (Murray & Dermott 1999, Solar System Dynamics, §2.8).
 
 use std::f64::consts::{PI, TAU};
 
-use super::{IcError, require, require_finite, require_positive, scaled};
+use super::{IcError, require_finite, require_positive, require_range, scaled};
 use crate::{Particle, Particles, Species};
 
-/// Two bodies on an elliptic orbit, by the elements of the secondary about the primary. Angles in radians.
+/// Two bodies on an elliptic orbit, given by the elements of the secondary relative to the primary.
+/// Angles in radians.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Kepler {
     /// Mass of the primary, body 0.
     pub primary_mass: f64,
-    /// Mass of the secondary, body 1; may be 0.
+    /// Mass of the secondary, body 1. It may be 0.
     pub secondary_mass: f64,
     /// Semi-major axis of the relative orbit.
     pub semi_major_axis: f64,
@@ -28,12 +29,12 @@ pub struct Kepler {
     pub node: f64,
     /// Argument of pericentre.
     pub pericentre: f64,
-    /// Mean anomaly; 0 is at pericentre.
+    /// Mean anomaly. It is 0 at the pericentre.
     pub mean_anomaly: f64,
 }
 
 impl Default for Kepler {
-    /// Equal masses of 1/2 on a circle of diameter 1: the period is 2π for g = 1.
+    /// Two masses of 1/2 on a circle of diameter 1. The period is 2π for g = 1.
     fn default() -> Self {
         Self {
             primary_mass: 0.5,
@@ -49,11 +50,11 @@ impl Default for Kepler {
 }
 
 impl Kepler {
-    /// The two bodies.
+    /// Returns the two bodies.
     pub fn generate(&self, g: f64) -> Result<Particles, IcError> {
         require_positive("primary_mass", self.primary_mass)?;
         let range = "0 <= secondary_mass < inf".to_owned();
-        require(
+        require_range(
             (0.0..f64::INFINITY).contains(&self.secondary_mass),
             "secondary_mass",
             self.secondary_mass,
@@ -61,7 +62,7 @@ impl Kepler {
         )?;
         require_positive("semi_major_axis", self.semi_major_axis)?;
         let range = "0 <= eccentricity < 1".to_owned();
-        require((0.0..1.0).contains(&self.eccentricity), "eccentricity", self.eccentricity, range)?;
+        require_range((0.0..1.0).contains(&self.eccentricity), "eccentricity", self.eccentricity, range)?;
         require_finite("inclination", self.inclination)?;
         require_finite("node", self.node)?;
         require_finite("pericentre", self.pericentre)?;
@@ -78,13 +79,13 @@ impl Kepler {
             self.mean_anomaly,
         );
         let mut bodies = Particles::with_capacity(2);
-        let shares = [-self.secondary_mass / total, self.primary_mass / total];
-        for (id, (share, mass)) in
-            shares.into_iter().zip([self.primary_mass, self.secondary_mass]).enumerate()
+        let distance_fractions = [-self.secondary_mass / total, self.primary_mass / total];
+        for (id, (fraction, mass)) in
+            distance_fractions.into_iter().zip([self.primary_mass, self.secondary_mass]).enumerate()
         {
             bodies.push(Particle {
-                position: scaled(position, share),
-                velocity: scaled(velocity, share),
+                position: scaled(position, fraction),
+                velocity: scaled(velocity, fraction),
                 mass,
                 id: id as u64,
                 species: Species::Stars,
@@ -93,14 +94,16 @@ impl Kepler {
         Ok(bodies)
     }
 
-    /// Time of one revolution: 2π (a³ / (G (m_1 + m_2)))^{1/2}.
+    /// Orbital period 2π (a³ / (G (m_1 + m_2)))^{1/2}.
     pub fn period(&self, g: f64) -> f64 {
         let a = self.semi_major_axis;
         TAU * (a * a * a / (g * (self.primary_mass + self.secondary_mass))).sqrt()
     }
 }
 
-/// Position and velocity relative to the centre of attraction, whose G M is `gm`, on an ellipse (0 <= e < 1).
+/// Returns position and velocity on an ellipse (0 <= e < 1), relative to the centre of attraction.
+///
+/// `gm` is G times the mass that attracts: G (m_1 + m_2) for the relative orbit of two bodies.
 ///
 /// ```
 /// use orrery_model::ic::state_from_elements;
@@ -120,37 +123,39 @@ pub fn state_from_elements(
     let anomaly = eccentric_anomaly(mean_anomaly, e);
     let (sin, cos) = (libm::sin(anomaly), libm::cos(anomaly));
     let half = libm::sin(0.5 * anomaly);
-    // cos E − e and 1 − e cos E without the cancellation near the pericentre of a long ellipse.
+    // cos E − e and 1 − e cos E, without cancellation near the pericentre of an eccentric orbit.
     let (x, distance) = ((1.0 - e) - 2.0 * half * half, (1.0 - e) + 2.0 * e * half * half);
     let flattening = ((1.0 - e) * (1.0 + e)).sqrt();
     let speed = (gm / a).sqrt() / distance;
-    let place = [a * x, a * flattening * sin, 0.0];
-    let motion = [-speed * sin, speed * flattening * cos, 0.0];
-    let orient = |v| about_z(about_x(about_z(v, argument_of_pericentre), i), node);
-    (orient(place), orient(motion))
+    let position = [a * x, a * flattening * sin, 0.0];
+    let velocity = [-speed * sin, speed * flattening * cos, 0.0];
+    let rotated = |v| rotated_about_z(rotated_about_x(rotated_about_z(v, argument_of_pericentre), i), node);
+    (rotated(position), rotated(velocity))
 }
 
-/// `v` turned by `angle` about the z axis.
-pub(super) fn about_z([x, y, z]: [f64; 3], angle: f64) -> [f64; 3] {
+/// Rotates a vector by `angle` about the z axis.
+pub(super) fn rotated_about_z([x, y, z]: [f64; 3], angle: f64) -> [f64; 3] {
     let (sin, cos) = (libm::sin(angle), libm::cos(angle));
     [cos * x - sin * y, sin * x + cos * y, z]
 }
 
-/// `v` turned by `angle` about the x axis.
-pub(super) fn about_x([x, y, z]: [f64; 3], angle: f64) -> [f64; 3] {
+/// Rotates a vector by `angle` about the x axis.
+pub(super) fn rotated_about_x([x, y, z]: [f64; 3], angle: f64) -> [f64; 3] {
     let (sin, cos) = (libm::sin(angle), libm::cos(angle));
     [x, cos * y - sin * z, sin * y + cos * z]
 }
 
-/// Solves Kepler's equation M = E − e sin E for E, by Newton's method inside a bracket that bisection shrinks
-/// where Newton would leave it (near the pericentre of a long ellipse it does).
+/// Solves Kepler's equation M = E − e sin E for E.
+///
+/// Newton's method runs inside a bracket. A step that would leave the bracket is replaced by a
+/// bisection, which happens near the pericentre of eccentric orbits.
 fn eccentric_anomaly(mean_anomaly: f64, e: f64) -> f64 {
-    let turns = (mean_anomaly / TAU).round();
-    let m = mean_anomaly - TAU * turns;
+    let revolutions = (mean_anomaly / TAU).round();
+    let m = mean_anomaly - TAU * revolutions;
     // |E − M| = e |sin E| <= e, and E has the sign of M.
     let (mut low, mut high) = if m >= 0.0 { (m, (m + e).min(PI)) } else { ((m - e).max(-PI), m) };
     let mut anomaly = if m >= 0.0 { high } else { low };
-    // Bisection alone would need some 60 rounds for all digits.
+    // Bisection alone would need about 60 iterations for all digits.
     for _ in 0..64 {
         let excess = anomaly - e * libm::sin(anomaly) - m;
         if excess > 0.0 {
@@ -183,8 +188,8 @@ mod tests {
         [a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]]
     }
 
-    /// (a, e, i, Ω, ω, M) from a state: the textbook inversion.
-    fn elements(gm: f64, x: [f64; 3], v: [f64; 3]) -> [f64; 6] {
+    /// Computes (a, e, i, Ω, ω, M) from a state, by the textbook inversion.
+    fn orbital_elements(gm: f64, x: [f64; 3], v: [f64; 3]) -> [f64; 6] {
         let r = dot(x, x).sqrt();
         let a = 1.0 / (2.0 / r - dot(v, v) / gm);
         let h = cross(x, v);
@@ -202,20 +207,20 @@ mod tests {
 
     proptest! {
         #[test]
-        fn elements_come_back(
+        fn elements_are_recovered_from_the_state(
             a in 0.1..10.0f64, e in 0.01..0.999f64, i in 0.1..3.0f64,
             node in -3.1..3.1f64, argument in -3.1..3.1f64, mean in -3.1..3.1f64, gm in 0.1..10.0f64,
         ) {
             let (x, v) = state_from_elements(gm, a, e, i, node, argument, mean);
-            let back = elements(gm, x, v);
-            for (got, expected) in back.into_iter().zip([a, e, i, node, argument, mean]) {
-                prop_assert!((got - expected).abs() < 1e-9 * (1.0 + a), "{back:?}");
+            let recovered = orbital_elements(gm, x, v);
+            for (got, expected) in recovered.into_iter().zip([a, e, i, node, argument, mean]) {
+                prop_assert!((got - expected).abs() < 1e-9 * (1.0 + a), "{recovered:?}");
             }
         }
 
-        /// The residual of Kepler's equation is a rounding, also for orbits that are nearly parabolas.
+        /// The residual of Kepler's equation is a rounding error, also for nearly parabolic orbits.
         #[test]
-        fn keplers_equation_is_solved(mean in -20.0..20.0f64, digits in 0.0..15.0f64) {
+        fn keplers_equation_is_solved_to_rounding(mean in -20.0..20.0f64, digits in 0.0..15.0f64) {
             let e = 1.0 - 10f64.powf(-digits);
             let anomaly = eccentric_anomaly(mean, e);
             let residual = (anomaly - e * anomaly.sin() - mean) / TAU;
@@ -224,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn energy_period_and_angular_momentum() {
+    fn energy_period_and_angular_momentum_match_the_elements() {
         let (g, e) = (2.0, 0.9);
         let orbit = Kepler {
             primary_mass: 3.0,
@@ -246,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_massless_secondary_is_allowed() {
+    fn massless_secondary_is_allowed() {
         let bodies = Kepler { secondary_mass: 0.0, ..Kepler::default() }.generate(1.0).unwrap();
         assert_eq!(bodies.position.get(0), [0.0; 3]);
         assert_eq!(bodies.position.get(1), [1.0, 0.0, 0.0]);

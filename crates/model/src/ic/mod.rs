@@ -1,11 +1,14 @@
-//! Initial conditions: one file a model, each a plain struct of parameters with
+//! Initial conditions. Each model is one file with a plain struct of parameters and a method
 //! `generate(&self, g) -> Result<Particles, IcError>`.
 //!
-//! Lengths, masses and times are the caller's; `g` is the gravitational constant in the same units. Ids
-//! count from 0, the centre of mass rests at the origin, and bodies of one component have equal masses.
+//! Lengths, masses and times are in the units of the caller, and `g` is the gravitational constant
+//! in the same units. Ids count from 0, the centre of mass rests at the origin, and bodies of one
+//! component have equal masses.
 //!
-//! The same parameters give the same bits on every machine: random numbers are functions of (seed, stream,
-//! index), transcendental functions come from `libm`, and nothing runs in parallel.
+//! The same parameters give the same bits on every machine. Random numbers are functions of (seed,
+//! stream, index), transcendental functions come from `libm`, and nothing runs in parallel. Each
+//! file has a test with a recorded hash, for example `same_seed_gives_the_same_bits` in
+//! `plummer.rs`.
 
 mod encounter;
 mod figure_eight;
@@ -34,30 +37,31 @@ pub use pythagorean::Pythagorean;
 pub use solar_system::SolarSystem;
 pub use sphere::UniformSphere;
 
-/// What makes a model impossible to build.
+/// Reason why a model cannot be generated.
 #[derive(Clone, Debug, Error, PartialEq)]
 pub enum IcError {
-    /// A parameter outside its range.
+    /// A parameter is outside its range.
     #[error("{name} = {value} is outside {range}")]
     OutOfRange {
-        /// Which parameter.
+        /// Name of the parameter.
         name: String,
-        /// What was given.
+        /// Value given.
         value: f64,
-        /// Where it must lie.
+        /// Accepted range, for example `mass > 0`.
         range: String,
     },
-    /// A model with a physical size in units that have none.
+    /// The model has a physical size, but the unit system has no physical scale.
     #[error("units = {units} have no physical scale, expected galactic or solar")]
     NoScale {
-        /// The unit system's name.
+        /// Name of the unit system.
         units: &'static str,
     },
 }
 
 impl IcError {
-    /// The same error of a parameter inside `part`: `disc_mass` of `first` is `first.disc_mass`.
-    fn inside(self, part: &str) -> Self {
+    /// Prefixes the parameter name with `part`. For example, `disc_mass` of `first` becomes
+    /// `first.disc_mass`.
+    fn with_prefix(self, part: &str) -> Self {
         match self {
             Self::OutOfRange { name, value, range } => Self::OutOfRange {
                 range: range.replace(&name, &format!("{part}.{name}")),
@@ -69,7 +73,8 @@ impl IcError {
     }
 }
 
-/// Use of random numbers by model part; the index within a stream is the body's number in that part.
+/// Random number streams, one per component. The index within a stream is the number of the body in
+/// that component.
 mod stream {
     pub const SPHERE: u32 = 1;
     pub const DISC: u32 = 2;
@@ -77,48 +82,51 @@ mod stream {
     pub const HALO: u32 = 4;
 }
 
-fn require(holds: bool, name: &str, value: f64, range: String) -> Result<(), IcError> {
-    if holds { Ok(()) } else { Err(IcError::OutOfRange { name: name.to_owned(), value, range }) }
+fn require_range(is_inside: bool, name: &str, value: f64, range: String) -> Result<(), IcError> {
+    if is_inside { Ok(()) } else { Err(IcError::OutOfRange { name: name.to_owned(), value, range }) }
 }
 
 fn require_positive(name: &str, value: f64) -> Result<(), IcError> {
     let range = if value == f64::INFINITY { format!("0 < {name} < inf") } else { format!("{name} > 0") };
-    require(value > 0.0 && value.is_finite(), name, value, range)
+    require_range(value > 0.0 && value.is_finite(), name, value, range)
 }
 
 fn require_bodies(name: &str, n: usize) -> Result<(), IcError> {
-    require(n > 0, name, n as f64, format!("{name} > 0"))
+    require_range(n > 0, name, n as f64, format!("{name} > 0"))
 }
 
 fn require_finite(name: &str, value: f64) -> Result<(), IcError> {
-    require(value.is_finite(), name, value, format!("-inf < {name} < inf"))
+    require_range(value.is_finite(), name, value, format!("-inf < {name} < inf"))
 }
 
 fn scaled(vector: [f64; 3], factor: f64) -> [f64; 3] {
     vector.map(|c| factor * c)
 }
 
-/// Moves `bodies` into the frame where their centre of mass rests at the origin.
-fn centre(bodies: &mut Particles) {
+/// Shifts positions and velocities so that the centre of mass rests at the origin.
+fn move_to_rest_frame(bodies: &mut Particles) {
     bodies.position.translate(scaled(centre_of_mass(bodies), -1.0));
     bodies.velocity.translate(scaled(centre_of_mass_velocity(bodies), -1.0));
 }
 
-/// As [`centre`], for bodies about the origin that reach far out: each moves by −x_c r² / ⟨r²⟩ rather than by
-/// −x_c, with ⟨⟩ the mean over mass. The few far bodies, which make the offset, then take it back, and a
-/// dense middle that is smaller than the offset stays at the origin.
-fn centre_by_far_bodies(bodies: &mut Particles) {
+/// As [`move_to_rest_frame`], but shifts mostly the distant bodies. Each body moves by −x_c r² /
+/// ⟨r²⟩ instead of −x_c, with ⟨⟩ the mean weighted by mass.
+///
+/// For a model about the origin with a wide halo, a few distant bodies cause the offset x_c. With
+/// this weight they also absorb it. A dense centre that is smaller than the offset stays at the
+/// origin.
+fn move_to_rest_frame_by_distant_bodies(bodies: &mut Particles) {
     let square = |[x, y, z]: [f64; 3]| x * x + y * y + z * z;
-    let weighted = bodies.position.iter().zip(&bodies.mass).map(|(place, m)| m * square(place));
+    let weighted = bodies.position.iter().zip(&bodies.mass).map(|(position, m)| m * square(position));
     let mean_square = compensated_sum(weighted) / compensated_sum(bodies.mass.iter().copied());
     let offset = centre_of_mass(bodies);
     for i in 0..bodies.len() {
-        let place = bodies.position.get(i);
-        let weight = square(place) / mean_square;
-        bodies.position.set(i, [0, 1, 2].map(|k| place[k] - weight * offset[k]));
+        let position = bodies.position.get(i);
+        let weight = square(position) / mean_square;
+        bodies.position.set(i, [0, 1, 2].map(|k| position[k] - weight * offset[k]));
     }
-    // What is left is rounding.
-    centre(bodies);
+    // The remaining offset is a rounding error.
+    move_to_rest_frame(bodies);
 }
 
 #[cfg(test)]
@@ -126,8 +134,8 @@ mod testing {
     use super::*;
     use crate::analysis::{kinetic_energy, potential_energy_direct};
 
-    /// FNV-1a over the bits of positions, velocities and masses.
-    pub fn hash(bodies: &Particles) -> u64 {
+    /// FNV-1a hash of the bits of positions, velocities and masses.
+    pub fn hash_bits(bodies: &Particles) -> u64 {
         let columns = [&bodies.position.x, &bodies.position.y, &bodies.position.z].into_iter().chain([
             &bodies.velocity.x,
             &bodies.velocity.y,
@@ -140,19 +148,20 @@ mod testing {
             .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
     }
 
-    /// 2 T / |W|.
+    /// Virial ratio 2 T / |W|.
     pub fn virial_ratio(bodies: &Particles, g: f64, eps: f64) -> f64 {
         2.0 * kinetic_energy(bodies) / -potential_energy_direct(bodies, g, eps)
     }
 
-    /// Valid bodies with ids 0..n whose centre of mass rests at the origin to rounding.
+    /// Asserts that the bodies are valid, that their ids are 0..n, and that their centre of mass
+    /// rests at the origin up to rounding.
     pub fn assert_well_formed(bodies: &Particles) {
         bodies.validate().unwrap();
         assert!(bodies.id.iter().enumerate().all(|(i, &id)| i as u64 == id));
         let size = |column: &[f64]| column.iter().fold(0.0f64, |m, v| m.max(v.abs()));
-        let (place, speed) = (size(&bodies.position.x), size(&bodies.velocity.x));
+        let (extent, speed) = (size(&bodies.position.x), size(&bodies.velocity.x));
         assert!(
-            centre_of_mass(bodies).iter().all(|c| c.abs() <= 1e-15 * place),
+            centre_of_mass(bodies).iter().all(|c| c.abs() <= 1e-15 * extent),
             "{:?}",
             centre_of_mass(bodies)
         );
@@ -165,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn mistakes_say_which_got_expected() {
+    fn errors_name_parameter_value_and_range() {
         let message = |error: IcError| error.to_string();
         let plummer = Plummer { scale_radius: -1.0, ..Plummer::default() };
         assert_eq!(

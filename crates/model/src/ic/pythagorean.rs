@@ -1,8 +1,8 @@
 //! Burrau's Pythagorean problem: masses 3, 4 and 5 at rest at the corners of a 3-4-5 triangle.
 //!
-//! Each mass is opposite the side of its length. After a long dance of close passages the lightest is thrown
-//! out, near t = 60 for G = 1 (Burrau 1913, AN 195, 113; Szebehely & Peters 1967, AJ 72, 876).
-//! G m is what moves, so other g have masses over g.
+//! Each mass is opposite the side of its length. After many close encounters the lightest body is
+//! ejected, near t = 60 for G = 1 (Burrau 1913, AN 195, 113, and Szebehely & Peters 1967, AJ 72,
+//! 876). The orbit depends only on G m, so the masses are divided by g.
 
 use super::{IcError, require_positive};
 use crate::{Particle, Particles, Species};
@@ -12,7 +12,7 @@ use crate::{Particle, Particles, Species};
 pub struct Pythagorean;
 
 impl Pythagorean {
-    /// The three bodies.
+    /// Returns the three bodies.
     pub fn generate(&self, g: f64) -> Result<Particles, IcError> {
         require_positive("g", g)?;
         let corners = [(3.0, [1.0, 3.0, 0.0]), (4.0, [-2.0, -1.0, 0.0]), (5.0, [1.0, -1.0, 0.0])];
@@ -31,9 +31,10 @@ mod tests {
     use crate::analysis::potential_energy_direct;
     use crate::ic::testing::assert_well_formed;
 
-    /// E = −(12/5 + 15/4 + 20/3), the masses being the lengths of the sides opposite.
+    /// The energy is −(3·4/5 + 3·5/4 + 4·5/3): each pair of masses is as far apart as the third
+    /// mass.
     #[test]
-    fn energy_and_centre() {
+    fn energy_is_that_of_the_triangle_for_any_g() {
         let bodies = Pythagorean.generate(1.0).unwrap();
         assert_well_formed(&bodies);
         let energy = potential_energy_direct(&bodies, 1.0, 0.0);

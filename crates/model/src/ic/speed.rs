@@ -1,16 +1,18 @@
-//! Speeds in an isotropic equilibrium.
+//! Random speeds in an isotropic equilibrium.
 //!
-//! At relative potential ψ = −Φ the speed has density p(v) ∝ v² f(ψ − v²/2), 0 < v < (2ψ)^{1/2}, drawn by
-//! rejection under a constant bound.
+//! At relative potential ψ = −Φ the speed has density p(v) ∝ v² f(ψ − v²/2) for 0 < v < (2ψ)^{1/2}.
+//! It is drawn by rejection under a constant bound.
 //!
-//! Invariants: `energy` ascends; `bound[k]` is at least v² f(ψ − v²/2) for every v and every ψ ≤ `energy[k]`.
-//! For ψ = E_k and E between E_j and E_{j+1}, v² = 2 (E_k − E) is largest at E_j, and f is largest at one of
-//! the two where it rises throughout or is linear between nodes; as v² grows with ψ at given E, a bound
-//! for E_k holds for every lower ψ.
+//! Invariants: `energy` is ascending, and `bound[k]` ≥ v² f(ψ − v²/2) for every v and every
+//! ψ ≤ `energy[k]`.
+//!
+//! Why the bound is valid: take ψ = E_k and E between E_j and E_{j+1}. Then v² = 2 (E_k − E) is
+//! largest at E_j. f is largest at one of the two nodes, because it is monotonic or linear between
+//! them. At given E, v² grows with ψ, so a bound for E_k is also valid for every lower ψ.
 
 use crate::rng::Draws;
 
-/// Draws speeds for one distribution function.
+/// Sampler of speeds for one distribution function.
 pub struct SpeedSampler<F> {
     distribution: F,
     energy: Vec<f64>,
@@ -18,21 +20,24 @@ pub struct SpeedSampler<F> {
 }
 
 impl<F: Fn(f64) -> f64> SpeedSampler<F> {
-    /// For `distribution`, f(E) ≥ 0, which rises with E or is linear between consecutive values of `energy`;
-    /// these ascend from 0 or more.
+    /// Tabulates the bound for `distribution`, which is f(E) ≥ 0.
+    ///
+    /// f must rise with E, or be linear between consecutive values of `energy`. These are ascending
+    /// and not negative.
     pub fn new(distribution: F, energy: Vec<f64>) -> Self {
         let f: Vec<f64> = energy.iter().map(|&e| distribution(e)).collect();
         let bound_at = |k: usize| {
             let below = |j: usize| 2.0 * (energy[k] - energy[j]) * f[j].max(f[j + 1]);
-            // Nothing is known below the first node but that f is no larger there.
+            // Below the first node f is at most f[0].
             (0..k).map(below).fold(2.0 * energy[k] * f[0], f64::max)
         };
         let bound = (0..energy.len()).map(bound_at).collect();
         Self { distribution, energy, bound }
     }
 
-    /// A speed where the relative potential is `psi`. Above the last node's energy, that energy stands in.
-    pub fn draw(&self, psi: f64, draws: &mut Draws) -> f64 {
+    /// Draws a speed at relative potential `psi`. A `psi` above the last node is replaced by the
+    /// energy of that node.
+    pub fn draw_speed(&self, psi: f64, draws: &mut Draws) -> f64 {
         let node = self.energy.partition_point(|&e| e < psi).min(self.energy.len() - 1);
         let (psi, bound) = (psi.min(self.energy[node]), self.bound[node]);
         if psi <= 0.0 || bound <= 0.0 {
@@ -52,19 +57,19 @@ impl<F: Fn(f64) -> f64> SpeedSampler<F> {
 mod tests {
     use super::*;
 
-    /// f = const gives p(v) ∝ v²: ⟨v⟩ = 3/4 of the escape speed, with standard deviation 0.194.
+    /// f = const gives p(v) ∝ v², so ⟨v⟩ is 3/4 of the escape speed, with standard deviation 0.194.
     #[test]
-    fn a_flat_distribution() {
+    fn constant_distribution_function_gives_the_known_mean_speed() {
         let sampler = SpeedSampler::new(|_| 1.0, (0..=20).map(|k| 0.1 * f64::from(k)).collect());
         let n = 20_000;
-        let mean = (0..n).map(|i| sampler.draw(1.33, &mut Draws::new(5, 0, i))).sum::<f64>() / n as f64;
+        let mean = (0..n).map(|i| sampler.draw_speed(1.33, &mut Draws::new(5, 0, i))).sum::<f64>() / n as f64;
         let expected = 0.75 * 2.66f64.sqrt();
         assert!((mean / expected - 1.0).abs() < 4.0 * 0.26 / (n as f64).sqrt(), "{mean} {expected}");
     }
 
     #[test]
-    fn no_distribution_no_speed() {
+    fn zero_distribution_function_gives_zero_speed() {
         let sampler = SpeedSampler::new(|_| 0.0, vec![0.0, 1.0]);
-        assert_eq!(sampler.draw(0.5, &mut Draws::new(1, 0, 0)), 0.0);
+        assert_eq!(sampler.draw_speed(0.5, &mut Draws::new(1, 0, 0)), 0.0);
     }
 }

@@ -1,32 +1,34 @@
 //! A disc galaxy in equilibrium: exponential disc, Hernquist bulge, Hernquist halo.
 //!
-//! | part  | density                                                       | velocities                        |
-//! |-------|---------------------------------------------------------------|-----------------------------------|
-//! | disc  | ∝ exp(−R/R_d) sech²(z/z_0)                                    | Gaussian, moments from Jeans' equations ([`disc`]) |
-//! | bulge, halo | ∝ 1 / (r (r + a)³), tapered to end at the cutoff        | isotropic f(E) by Eddington's inversion ([`spheroid`]) |
+//! | component | density | velocities |
+//! |---|---|---|
+//! | [`disc`] | ∝ exp(−R/R_d) sech²(z/z_0) | Gaussian, moments from Jeans' equations |
+//! | bulge, halo ([`spheroid`]) | ∝ 1 / (r (r + a)³), tapered | isotropic, Eddington's inversion |
 //!
-//! Every part is in equilibrium with the field of all: softened by `eps` as the simulation will be, the disc
-//! seen by the spheroids as its spherical average (after Hernquist 1993, ApJS 86, 389). What this leaves
-//! out settles within a rotation or two: the flattening of the spheroids by the disc, and the skewness of
-//! the disc's velocities.
+//! Each component is in equilibrium with the field of all components (after Hernquist 1993, ApJS
+//! 86, 389). The field is softened by `eps`, as in the simulation. The spheroids see the disc as
+//! its spherical average.
+//!
+//! Two effects are neglected: the disc flattens the spheroids, and the velocities of the disc are
+//! skewed. The galaxy adjusts to them within one or two rotations.
 
 mod disc;
 mod field;
 mod spheroid;
 
-use super::{IcError, centre_by_far_bodies, require, require_positive, stream};
+use super::{IcError, move_to_rest_frame_by_distant_bodies, require_positive, require_range, stream};
 use crate::{Particle, Particles, Species};
 use disc::Disc;
 use field::{Field, Grid, Layers};
 use spheroid::Spheroid;
 
-/// The bulge ends here, in its scale radii.
+/// Radius where the bulge ends, in its scale radii.
 const BULGE_CUTOFF: f64 = 20.0;
-/// The field is tabulated from this share of the smallest scale outwards.
+/// Innermost radius of the tabulated field, as a fraction of the smallest scale of a component.
 const INNERMOST: f64 = 1e-3;
 
-/// A disc galaxy. A component without bodies is absent, with its mass. The disc lies in the x-y plane and
-/// turns counterclockwise seen from +z.
+/// A disc galaxy. A component with 0 bodies is absent and its mass is not counted. The disc lies in
+/// the x-y plane and rotates counterclockwise seen from +z.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Galaxy {
     /// Bodies in the disc.
@@ -51,20 +53,23 @@ pub struct Galaxy {
     pub halo_mass: f64,
     /// Scale radius of the halo.
     pub halo_scale_radius: f64,
-    /// Where the halo ends, in its scale radii.
+    /// Radius where the halo ends, in its scale radii.
     pub halo_cutoff: f64,
-    /// The smallest value of Toomre's Q over the disc; below 1 the disc falls apart, at 1.5 it keeps calm.
+    /// Smallest value of Toomre's Q over the disc. Below 1 the disc fragments, at 1.5 it is stable.
     pub toomre_q: f64,
-    /// Plummer softening that the simulation will use; 0 for none.
+    /// Plummer softening of the simulation, or 0 for none.
     pub eps: f64,
 }
 
 impl Default for Galaxy {
-    /// Some such galaxy as ours in galactic units (kpc, 10¹⁰ solar masses, km/s): v_c is 260 at 8 kpc, where a
-    /// rotation takes 0.19. The halo is light and ends early, so that its bodies are not much heavier than the
-    /// disc's. Measured with 60% of these numbers, softening 0.2, steps of 0.001, direct sums, over five
-    /// rotations: the disc's half-mass radius goes from 5.02 to 5.10 and no bar forms; shot noise thickens
-    /// the disc by half inside 8 kpc, and twofold beyond. More bodies heat it less.
+    /// A galaxy similar to the Milky Way in galactic units (kpc, 10¹⁰ solar masses, km/s). v_c is
+    /// 260 at 8 kpc, where one rotation takes 0.19. The halo is light and ends early, so that its
+    /// bodies are not much heavier than those of the disc.
+    ///
+    /// Measured over five rotations with 60% of these body counts, softening 0.2, steps of 0.001
+    /// and direct sums: the half-mass radius of the disc grows from 5.02 to 5.10, and no bar forms.
+    /// Shot noise makes the disc 1.5 times as thick inside 8 kpc and twice as thick beyond. More
+    /// bodies reduce this heating.
     fn default() -> Self {
         Self {
             n_disc: 10_000,
@@ -88,25 +93,28 @@ impl Default for Galaxy {
 impl Galaxy {
     /// Samples the bodies: disc, then bulge, then halo.
     pub fn generate(&self, g: f64) -> Result<Particles, IcError> {
-        self.check()?;
+        self.check_parameters()?;
         require_positive("g", g)?;
-        let grid = self.grid();
+        let grid = self.radial_grid();
         let disc = (self.n_disc > 0).then(|| Disc::new(self, g));
-        let bulge = self.bulge(&grid);
-        let halo = self.halo(&grid);
-        let mut spheroid_layers = Layers::empty(&grid);
-        [&bulge, &halo].into_iter().flatten().for_each(|part| spheroid_layers.add(part.layers(&grid)));
+        let bulge = self.bulge_spheroid(&grid);
+        let halo = self.halo_spheroid(&grid);
+        let mut spheroid_layers = Layers::massless(&grid);
+        [&bulge, &halo]
+            .into_iter()
+            .flatten()
+            .for_each(|part| spheroid_layers.add_masses(part.layer_masses(&grid)));
         let mut layers = spheroid_layers.clone();
-        disc.iter().for_each(|disc| layers.add(disc.layers(&grid)));
+        disc.iter().for_each(|disc| layers.add_masses(disc.layer_masses(&grid)));
         let field = Field::new(&grid, &layers, g, self.eps);
 
         let mut bodies = Particles::with_capacity(self.n_disc + self.n_bulge + self.n_halo);
         if let Some(disc) = disc {
             let spheroid_field = Field::new(&grid, &spheroid_layers, g, self.eps);
-            let rings = disc.rings(&spheroid_field);
+            let rings = disc.ring_moments(&spheroid_field);
             let mass = self.disc_mass / self.n_disc as f64;
-            append(&mut bodies, self.n_disc, mass, Species::Disc, |i| {
-                disc.draw(&rings, &field, self.seed, i)
+            append_bodies(&mut bodies, self.n_disc, mass, Species::Disc, |i| {
+                disc.draw_body(&rings, &field, self.seed, i)
             });
         }
         let spheroids = [
@@ -115,15 +123,17 @@ impl Galaxy {
         ];
         for (part, n, mass, stream, species) in spheroids {
             if let Some(part) = part {
-                let sampler = part.sampler(&grid, &field);
-                append(&mut bodies, n, mass / n as f64, species, |i| sampler.draw(self.seed, stream, i));
+                let sampler = part.body_sampler(&grid, &field);
+                append_bodies(&mut bodies, n, mass / n as f64, species, |i| {
+                    sampler.draw_body(self.seed, stream, i)
+                });
             }
         }
-        centre_by_far_bodies(&mut bodies);
+        move_to_rest_frame_by_distant_bodies(&mut bodies);
         Ok(bodies)
     }
 
-    /// Mass of the components that have bodies.
+    /// Total mass of the components that have bodies.
     pub fn total_mass(&self) -> f64 {
         let present = |n: usize, mass: f64| if n > 0 { mass } else { 0.0 };
         present(self.n_disc, self.disc_mass)
@@ -131,10 +141,11 @@ impl Galaxy {
             + present(self.n_halo, self.halo_mass)
     }
 
-    pub(super) fn check(&self) -> Result<(), IcError> {
+    /// Checks that all parameters are in range.
+    pub(super) fn check_parameters(&self) -> Result<(), IcError> {
         let n = self.n_disc + self.n_bulge + self.n_halo;
         let sum = "n_disc + n_bulge + n_halo";
-        require(n > 0, sum, n as f64, format!("{sum} > 0"))?;
+        require_range(n > 0, sum, n as f64, format!("{sum} > 0"))?;
         if self.n_disc > 0 {
             require_positive("disc_mass", self.disc_mass)?;
             require_positive("disc_scale_length", self.disc_scale_length)?;
@@ -150,21 +161,21 @@ impl Galaxy {
             require_positive("halo_scale_radius", self.halo_scale_radius)?;
             require_positive("halo_cutoff", self.halo_cutoff)?;
         }
-        require((0.0..f64::INFINITY).contains(&self.eps), "eps", self.eps, "0 <= eps < inf".to_owned())
+        require_range((0.0..f64::INFINITY).contains(&self.eps), "eps", self.eps, "0 <= eps < inf".to_owned())
     }
 
-    fn bulge(&self, grid: &Grid) -> Option<Spheroid> {
+    fn bulge_spheroid(&self, grid: &Grid) -> Option<Spheroid> {
         let cutoff = BULGE_CUTOFF * self.bulge_scale_radius;
         (self.n_bulge > 0).then(|| Spheroid::new(self.bulge_mass, self.bulge_scale_radius, cutoff, grid))
     }
 
-    fn halo(&self, grid: &Grid) -> Option<Spheroid> {
+    fn halo_spheroid(&self, grid: &Grid) -> Option<Spheroid> {
         let cutoff = self.halo_cutoff * self.halo_scale_radius;
         (self.n_halo > 0).then(|| Spheroid::new(self.halo_mass, self.halo_scale_radius, cutoff, grid))
     }
 
-    /// Radii from well inside the smallest component to the end of the largest.
-    fn grid(&self) -> Grid {
+    /// Returns a grid from well inside the smallest component to the end of the largest.
+    fn radial_grid(&self) -> Grid {
         let components = [
             (self.n_disc, self.disc_scale_length, disc::CUTOFF * self.disc_scale_length),
             (self.n_bulge, self.bulge_scale_radius, BULGE_CUTOFF * self.bulge_scale_radius),
@@ -178,7 +189,8 @@ impl Galaxy {
     }
 }
 
-fn append(
+/// Appends `n` bodies of one component, with positions and velocities from `draw`.
+fn append_bodies(
     bodies: &mut Particles,
     n: usize,
     mass: f64,
