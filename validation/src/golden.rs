@@ -96,13 +96,13 @@ impl Machine {
     pub fn hashes(&self) -> BTreeMap<String, String> {
         match self.target {
             Target::Cpu(set) => {
-                InstructionSet::limit(set);
+                InstructionSet::limit_to(set);
                 let hashes = PRESETS.iter().map(|(preset, sets)| {
                     let sets: Vec<String> = sets.iter().map(|&set| set.to_owned()).collect();
                     ((*preset).to_owned(), final_state_hash(preset, &sets, DeviceChoice::Cpu))
                 });
                 let hashes = hashes.collect();
-                InstructionSet::limit(InstructionSet::Avx512);
+                InstructionSet::limit_to(InstructionSet::Avx512);
                 hashes
             }
             Target::Device(choice) => {

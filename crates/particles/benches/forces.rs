@@ -1,6 +1,7 @@
-//! `cargo bench -p orrery-particles`: the solvers at sizes that a change of a kernel shows in. Figures for the
-//! record come from `orrery bench`. A step and the check that follows each of them stand side by side, since the
-//! check must stay below 1% of the step.
+//! `cargo bench -p orrery-particles`: solvers at sizes where a change of a kernel is visible.
+//!
+//! Figures for the record come from `orrery bench`. Each step is measured next to its check for
+//! non-finite values, because the check must take less than 1% of the step.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -20,7 +21,7 @@ fn plummer(n: usize) -> orrery_model::Particles {
     Plummer { n, seed: 1, ..Plummer::default() }.generate(1.0).expect("valid parameters")
 }
 
-fn forces(criterion: &mut Criterion) {
+fn bench_forces(criterion: &mut Criterion) {
     let set = InstructionSet::best();
     let bodies = plummer(8192);
     let problem =
@@ -50,16 +51,17 @@ fn forces(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// `count` runs of `task` on a thread of the pool, as in a run: begun outside it, each would wake the pool.
-fn on_the_pool(count: u64, mut task: impl FnMut() + Send) -> Duration {
+/// Measures `count` calls of `task` on a thread of the pool, as in a simulation. Calls from another
+/// thread would each wake the pool.
+fn time_on_pool(count: u64, mut task: impl FnMut() + Send) -> Duration {
     rayon::scope(|_| {
-        let begun = Instant::now();
+        let start = Instant::now();
         (0..count).for_each(|_| task());
-        begun.elapsed()
+        start.elapsed()
     })
 }
 
-fn steps_and_checks(criterion: &mut Criterion) {
+fn bench_steps_and_checks(criterion: &mut Criterion) {
     let settings = GravitySettings {
         g: 1.0,
         eps: 0.01,
@@ -75,17 +77,17 @@ fn steps_and_checks(criterion: &mut Criterion) {
         group.sample_size(10).measurement_time(Duration::from_secs(2)).warm_up_time(Duration::from_secs(1));
         group.bench_function("step", |b| {
             b.iter_custom(|count| {
-                on_the_pool(count, || leapfrog_step(&mut bodies, 1e-6).expect("the host does not fail"))
+                time_on_pool(count, || leapfrog_step(&mut bodies, 1e-6).expect("the host does not fail"))
             });
         });
         group.bench_function("check_finite", |b| {
             b.iter_custom(|count| {
-                on_the_pool(count, || black_box(&bodies).check_finite().expect("finite numbers"))
+                time_on_pool(count, || black_box(&bodies).check_finite().expect("finite numbers"))
             });
         });
         group.finish();
     }
 }
 
-criterion_group!(benches, forces, steps_and_checks);
+criterion_group!(benches, bench_forces, bench_steps_and_checks);
 criterion_main!(benches);

@@ -1,4 +1,4 @@
-//! Kernels as they are built, with where they came from and how long that took.
+//! Builds kernels and records the origin (compiler or cache) and build time of each.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use orrery_device::{Device, DeviceError, DeviceKind, Math, Module, Origin, Sourc
 /// Builds the kernels of one solver.
 pub(crate) struct Builder {
     pub device: Device,
-    /// What was built so far.
+    /// Name, origin and build time of each module built so far.
     pub times: Vec<(String, Origin, Duration)>,
 }
 
@@ -29,8 +29,8 @@ impl Builder {
     }
 }
 
-/// Whether lanes of a group can hand numbers to one another: NVIDIA's through CUDA or OpenCL. Elsewhere they go through
-/// local memory.
+/// Returns true if the lanes of a warp can exchange values by shuffles: on NVIDIA GPUs, through
+/// CUDA or OpenCL. On other devices the exchange goes through shared memory.
 pub(crate) fn has_warp_shuffle(device: &Device) -> bool {
     let properties = device.properties();
     properties.kind == DeviceKind::Gpu && properties.vendor.to_ascii_lowercase().contains("nvidia")

@@ -1,5 +1,10 @@
-//! Bodies that act on one another: the laws, the force solvers and the integrators. This room knows no
-//! files and no user input.
+//! Bodies that attract one another: pair laws, force solvers and integrators.
+//!
+//! [`bodies::Bodies`] stores the state on the host or on a device. A solver ([`solver`]) computes
+//! the accelerations, either as a direct sum over all pairs or with a Barnes-Hut tree, from laws
+//! ([`law`]) that are written once for all CPU instruction sets ([`simd`]). An integrator
+//! ([`integrator`]) moves the bodies in time. [`settings`] contains the choices of a user as plain
+//! data. This crate reads no files and no user input.
 
 pub mod accuracy;
 pub mod bodies;

@@ -1,68 +1,70 @@
-//! What a user may choose about forces and time steps, as plain data.
+//! Choices of a user about forces and time steps, as plain data.
 
 use serde::{Deserialize, Serialize};
 
-/// The arithmetic of the force path; the state is f64 always.
+/// Arithmetic of the forces. The state is always f64.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Precision {
     /// f32 coordinates, products and sums.
     Single,
-    /// f32 products on differences taken relative to a nearby centre in f64; sums carried in f64.
+    /// f32 products of coordinates relative to a nearby centre, which is subtracted in f64. Sums in
+    /// f64.
     #[default]
     Mixed,
     /// f64 throughout.
     Double,
 }
 
-/// Which force solver.
+/// Force solver.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum SolverChoice {
-    /// Direct for few bodies, tree for many: whichever is faster.
+    /// The faster one: direct for few bodies, tree for many.
     #[default]
     Auto,
-    /// All pairs.
+    /// Direct sum over all pairs.
     Direct,
-    /// Barnes-Hut.
+    /// Barnes-Hut tree.
     Tree,
 }
 
-/// The largest opening angle that may be asked for; the relative form never opens fewer cells than it would.
+/// Largest opening angle that a user may choose. The relative criterion opens at least the cells
+/// that this angle opens.
 pub const MAX_THETA: f64 = 1.2;
 
-/// When a tree cell may act as a whole.
+/// Criterion for a tree cell to act as one source.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Acceptance {
-    /// r > l / theta + distance of the centre of mass from the cell's centre.
+    /// r > l / theta + distance of the centre of mass from the centre of the cell.
     Geometric {
         /// Opening angle.
         theta: f64,
     },
-    /// G M / r² (l / r)³ <= alpha |a|, with |a| the body's acceleration at the step before.
+    /// G M / r² (l / r)³ <= alpha |a|, where |a| is the body's acceleration at the previous step.
     Relative {
-        /// Tolerated share of the acceleration.
+        /// Tolerated error, as a fraction of the acceleration.
         alpha: f64,
-        /// Opening angle of the first evaluation, when no acceleration is known.
+        /// Opening angle of the first evaluation, when no acceleration is known yet.
         theta: f64,
     },
 }
 
-/// Gravity as a user chooses it.
+/// Settings of gravity.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct GravitySettings {
-    /// The gravitational constant.
+    /// Gravitational constant.
     pub g: f64,
     /// Plummer softening length.
     pub eps: f64,
-    /// Which solver.
+    /// Force solver.
     pub solver: SolverChoice,
-    /// The tree's acceptance.
+    /// Acceptance criterion of the tree.
     pub acceptance: Acceptance,
-    /// The arithmetic.
+    /// Arithmetic of the forces.
     pub precision: Precision,
 }
 
-/// How time advances.
+/// Time integrator.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum IntegratorChoice {
     /// Kick-drift-kick, second order.
@@ -72,20 +74,21 @@ pub enum IntegratorChoice {
     Yoshida4,
     /// Yoshida's sixth-order composition.
     Yoshida6,
-    /// Blanes and Moan's fourth-order method, six evaluations a step and far smaller errors.
+    /// Blanes and Moan's fourth-order method: six force evaluations per step, with much smaller
+    /// errors than Yoshida's.
     BlanesMoan4,
-    /// Fourth-order Hermite predictor-corrector; direct forces only.
+    /// Fourth-order Hermite predictor-corrector. Direct forces only.
     Hermite4,
 }
 
-/// How long a step is.
+/// Length of the time step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum StepChoice {
-    /// Always the same.
+    /// Constant.
     Fixed(f64),
-    /// Chosen from the state before each step; see `integrator::adaptive`.
+    /// Computed from the state before each step (see `integrator::adaptive`).
     Adaptive {
-        /// The accuracy parameter.
+        /// Accuracy parameter.
         eta: f64,
     },
 }

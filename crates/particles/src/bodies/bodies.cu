@@ -1,214 +1,247 @@
-// The state of the bodies on a device: a column a component, in f64, and one thread a body.
+// State of the bodies on a device: positions, velocities and accelerations as columns of f64.
+// One thread per body.
 //
-// `halt` is 0 until a step leaves a number that is not finite. From then on nothing moves: the host hears of it some
-// steps later, and must find the bodies as that step left them.
+// `failed_check` is one word. It is 0 until a check finds a non-finite value, and from then on the
+// number of that check. Once it is set, no kernel moves a body: the host reads the word several
+// steps later and must find the bodies as the failed step left them.
 //
-// Sums are taken in an order that depends on n alone: each thread adds every (groups x BLOCK_SIZE)th term, the threads of
-// a group add pairwise, and the host adds the groups. Roundings are carried along (two-sum, Knuth, TAOCP 2, 4.2.2), so
-// that a drift which is measured is the integrator's.
+// The order of a sum depends only on the number of bodies. Each thread adds every kth term, where k
+// is the number of threads, the threads of a block add pairwise, and the host adds the blocks.
+// Rounding errors are summed as well (two-sum, Knuth, TAOCP 2, 4.2.2), so that a measured drift of
+// the energy, for example, is due to the integrator and not to the summation.
 
-#define INDEX ((unsigned int)BLOCK_INDEX * BLOCK_SIZE + (unsigned int)THREAD)
-#define STRIDE ((unsigned int)BLOCK_COUNT * BLOCK_SIZE)
+// Index of this thread in the grid, and the number of threads in the grid.
+#define GRID_THREAD ((unsigned int)BLOCK_INDEX * BLOCK_SIZE + (unsigned int)THREAD)
+#define GRID_SIZE ((unsigned int)BLOCK_COUNT * BLOCK_SIZE)
+
 #define IS_FINITE(x) ((x) - (x) == 0.0)
 
+// Rows of the sums that `sum_motion` writes. Each row has one entry per block.
+#define ROW_MV2 0
+#define ROW_MOMENTUM 1
+#define ROW_ANGULAR_MOMENTUM 4
+
+// v += dt a
 KERNEL(BLOCK_SIZE) kick(
-    unsigned int n, double dt, GLOBAL const unsigned int* RESTRICT halt,
+    unsigned int body_count, double dt, GLOBAL const unsigned int* RESTRICT failed_check,
     GLOBAL double* RESTRICT vx, GLOBAL double* RESTRICT vy, GLOBAL double* RESTRICT vz,
     GLOBAL const double* RESTRICT ax, GLOBAL const double* RESTRICT ay, GLOBAL const double* RESTRICT az)
 {
-    unsigned int i = INDEX;
-    if (i >= n || halt[0]) return;
-    vx[i] += dt * ax[i];
-    vy[i] += dt * ay[i];
-    vz[i] += dt * az[i];
+    unsigned int body = GRID_THREAD;
+    if (body >= body_count || failed_check[0]) return;
+    vx[body] += dt * ax[body];
+    vy[body] += dt * ay[body];
+    vz[body] += dt * az[body];
 }
 
+// x += dt v
 KERNEL(BLOCK_SIZE) drift(
-    unsigned int n, double dt, GLOBAL const unsigned int* RESTRICT halt,
+    unsigned int body_count, double dt, GLOBAL const unsigned int* RESTRICT failed_check,
     GLOBAL double* RESTRICT x, GLOBAL double* RESTRICT y, GLOBAL double* RESTRICT z,
     GLOBAL const double* RESTRICT vx, GLOBAL const double* RESTRICT vy, GLOBAL const double* RESTRICT vz)
 {
-    unsigned int i = INDEX;
-    if (i >= n || halt[0]) return;
-    x[i] += dt * vx[i];
-    y[i] += dt * vy[i];
-    z[i] += dt * vz[i];
+    unsigned int body = GRID_THREAD;
+    if (body >= body_count || failed_check[0]) return;
+    x[body] += dt * vx[body];
+    y[body] += dt * vy[body];
+    z[body] += dt * vz[body];
 }
 
+// v += kick_dt a, then x += drift_dt v
 KERNEL(BLOCK_SIZE) kick_and_drift(
-    unsigned int n, double kick_dt, double drift_dt, GLOBAL const unsigned int* RESTRICT halt,
+    unsigned int body_count, double kick_dt, double drift_dt, GLOBAL const unsigned int* RESTRICT failed_check,
     GLOBAL double* RESTRICT x, GLOBAL double* RESTRICT y, GLOBAL double* RESTRICT z,
     GLOBAL double* RESTRICT vx, GLOBAL double* RESTRICT vy, GLOBAL double* RESTRICT vz,
     GLOBAL const double* RESTRICT ax, GLOBAL const double* RESTRICT ay, GLOBAL const double* RESTRICT az)
 {
-    unsigned int i = INDEX;
-    if (i >= n || halt[0]) return;
-    double u = vx[i] + kick_dt * ax[i], v = vy[i] + kick_dt * ay[i], w = vz[i] + kick_dt * az[i];
-    vx[i] = u;
-    vy[i] = v;
-    vz[i] = w;
-    x[i] += drift_dt * u;
-    y[i] += drift_dt * v;
-    z[i] += drift_dt * w;
+    unsigned int body = GRID_THREAD;
+    if (body >= body_count || failed_check[0]) return;
+    double new_vx = vx[body] + kick_dt * ax[body];
+    double new_vy = vy[body] + kick_dt * ay[body];
+    double new_vz = vz[body] + kick_dt * az[body];
+    vx[body] = new_vx;
+    vy[body] = new_vy;
+    vz[body] = new_vz;
+    x[body] += drift_dt * new_vx;
+    y[body] += drift_dt * new_vy;
+    z[body] += drift_dt * new_vz;
 }
 
-// to = start + sum of the first `count` terms.
+// result = start + sum of the first `term_count` products weight x term
 KERNEL(BLOCK_SIZE) set_from_start(
-    unsigned int n, int count, GLOBAL const unsigned int* RESTRICT halt,
-    GLOBAL double* RESTRICT to, GLOBAL const double* start,
+    unsigned int body_count, int term_count, GLOBAL const unsigned int* RESTRICT failed_check,
+    GLOBAL double* RESTRICT result, GLOBAL const double* start,
     double weight0, GLOBAL const double* term0, double weight1, GLOBAL const double* term1,
     double weight2, GLOBAL const double* term2, double weight3, GLOBAL const double* term3)
 {
-    unsigned int i = INDEX;
-    if (i >= n || halt[0]) return;
-    double sum = start[i];
-    if (count > 0) sum += weight0 * term0[i];
-    if (count > 1) sum += weight1 * term1[i];
-    if (count > 2) sum += weight2 * term2[i];
-    if (count > 3) sum += weight3 * term3[i];
-    to[i] = sum;
+    unsigned int body = GRID_THREAD;
+    if (body >= body_count || failed_check[0]) return;
+    double sum = start[body];
+    if (term_count > 0) sum += weight0 * term0[body];
+    if (term_count > 1) sum += weight1 * term1[body];
+    if (term_count > 2) sum += weight2 * term2[body];
+    if (term_count > 3) sum += weight3 * term3[body];
+    result[body] = sum;
 }
 
-KERNEL(BLOCK_SIZE) check(
-    unsigned int n, unsigned int number, GLOBAL unsigned int* halt,
+// Writes `check_number` to `failed_check` if a component of the state is not finite.
+KERNEL(BLOCK_SIZE) check_finite(
+    unsigned int body_count, unsigned int check_number, GLOBAL unsigned int* failed_check,
     GLOBAL const double* RESTRICT x, GLOBAL const double* RESTRICT y, GLOBAL const double* RESTRICT z,
     GLOBAL const double* RESTRICT vx, GLOBAL const double* RESTRICT vy, GLOBAL const double* RESTRICT vz,
     GLOBAL const double* RESTRICT ax, GLOBAL const double* RESTRICT ay, GLOBAL const double* RESTRICT az)
 {
-    unsigned int i = INDEX;
-    if (i >= n) return;
-    int fine = IS_FINITE(x[i]) && IS_FINITE(y[i]) && IS_FINITE(z[i])
-        && IS_FINITE(vx[i]) && IS_FINITE(vy[i]) && IS_FINITE(vz[i])
-        && IS_FINITE(ax[i]) && IS_FINITE(ay[i]) && IS_FINITE(az[i]);
-    // Whoever writes writes the same, and what was written first stays.
-    if (!fine && halt[0] == 0) halt[0] = number;
+    unsigned int body = GRID_THREAD;
+    if (body >= body_count) return;
+    int all_finite = IS_FINITE(x[body]) && IS_FINITE(y[body]) && IS_FINITE(z[body])
+        && IS_FINITE(vx[body]) && IS_FINITE(vy[body]) && IS_FINITE(vz[body])
+        && IS_FINITE(ax[body]) && IS_FINITE(ay[body]) && IS_FINITE(az[body]);
+    // All threads of one check write the same number. A later check does not overwrite it.
+    if (!all_finite && failed_check[0] == 0) failed_check[0] = check_number;
 }
 
-typedef struct { double sum; double rest; } Sum;
+// A sum and the rounding errors of its additions: the result is sum + error.
+typedef struct { double sum; double error; } Sum;
 
-FUNCTION Sum plus(Sum a, double term)
+// Adds one term with Knuth's two-sum, which gives the rounding error of the addition exactly.
+FUNCTION Sum add_term(Sum before, double term)
 {
-    Sum total;
-    total.sum = a.sum + term;
-    double added = total.sum - a.sum;
-    total.rest = a.rest + ((a.sum - (total.sum - added)) + (term - added));
-    return total;
+    Sum after;
+    after.sum = before.sum + term;
+    double added = after.sum - before.sum;
+    after.error = before.error + ((before.sum - (after.sum - added)) + (term - added));
+    return after;
 }
 
-// The sum over a group, in its first thread.
-FUNCTION double group_sum(Sum own, SHARED_POINTER double* sums, SHARED_POINTER double* rests)
+// Returns the sum over the threads of a block, to all of them. `sums` and `errors` have one entry
+// per thread.
+FUNCTION double block_sum(Sum thread_sum, SHARED_POINTER double* sums, SHARED_POINTER double* errors)
 {
-    sums[THREAD] = own.sum;
-    rests[THREAD] = own.rest;
+    sums[THREAD] = thread_sum.sum;
+    errors[THREAD] = thread_sum.error;
     BARRIER();
     for (int width = BLOCK_SIZE / 2; width > 0; width /= 2) {
         if (THREAD < width) {
             Sum pair;
             pair.sum = sums[THREAD];
-            pair.rest = rests[THREAD] + rests[THREAD + width];
-            pair = plus(pair, sums[THREAD + width]);
+            pair.error = errors[THREAD] + errors[THREAD + width];
+            pair = add_term(pair, sums[THREAD + width]);
             sums[THREAD] = pair.sum;
-            rests[THREAD] = pair.rest;
+            errors[THREAD] = pair.error;
         }
         BARRIER();
     }
-    double total = sums[0] + rests[0];
+    double total = sums[0] + errors[0];
     BARRIER();
     return total;
 }
 
-#define STORE(k, own)                                        \
-    do {                                                     \
-        double part = group_sum(own, sums, rests);           \
-        if (THREAD == 0) parts[(k) * BLOCK_COUNT + BLOCK_INDEX] = part; \
-    } while (0)
+// Writes the sum over a block to its entry of row `row`.
+FUNCTION void store_block_sum(
+    GLOBAL double* RESTRICT block_results, int row, Sum thread_sum,
+    SHARED_POINTER double* sums, SHARED_POINTER double* errors)
+{
+    double total = block_sum(thread_sum, sums, errors);
+    if (THREAD == 0) block_results[row * BLOCK_COUNT + BLOCK_INDEX] = total;
+}
 
-// parts: m v^2, m v (3), m x cross v (3), each with an entry a group.
-KERNEL(BLOCK_SIZE) motion(
-    unsigned int n, GLOBAL double* RESTRICT parts, GLOBAL const double* RESTRICT mass,
+// block_results: m v^2, the three components of m v and the three of m x cross v, one row each.
+KERNEL(BLOCK_SIZE) sum_motion(
+    unsigned int body_count, GLOBAL double* RESTRICT block_results, GLOBAL const double* RESTRICT mass,
     GLOBAL const double* RESTRICT x, GLOBAL const double* RESTRICT y, GLOBAL const double* RESTRICT z,
     GLOBAL const double* RESTRICT vx, GLOBAL const double* RESTRICT vy, GLOBAL const double* RESTRICT vz)
 {
     SHARED double sums[BLOCK_SIZE];
-    SHARED double rests[BLOCK_SIZE];
-    Sum nothing;
-    nothing.sum = 0.0;
-    nothing.rest = 0.0;
-    Sum energy = nothing, px = nothing, py = nothing, pz = nothing, lx = nothing, ly = nothing, lz = nothing;
-    for (unsigned int i = INDEX; i < n; i += STRIDE) {
-        double m = mass[i], u = vx[i], v = vy[i], w = vz[i];
-        energy = plus(energy, m * (u * u + v * v + w * w));
-        px = plus(px, m * u);
-        py = plus(py, m * v);
-        pz = plus(pz, m * w);
-        lx = plus(lx, m * (y[i] * w - z[i] * v));
-        ly = plus(ly, m * (z[i] * u - x[i] * w));
-        lz = plus(lz, m * (x[i] * v - y[i] * u));
+    SHARED double errors[BLOCK_SIZE];
+    Sum zero;
+    zero.sum = 0.0;
+    zero.error = 0.0;
+    Sum mv2 = zero, px = zero, py = zero, pz = zero, lx = zero, ly = zero, lz = zero;
+    for (unsigned int body = GRID_THREAD; body < body_count; body += GRID_SIZE) {
+        double m = mass[body], u = vx[body], v = vy[body], w = vz[body];
+        mv2 = add_term(mv2, m * (u * u + v * v + w * w));
+        px = add_term(px, m * u);
+        py = add_term(py, m * v);
+        pz = add_term(pz, m * w);
+        lx = add_term(lx, m * (y[body] * w - z[body] * v));
+        ly = add_term(ly, m * (z[body] * u - x[body] * w));
+        lz = add_term(lz, m * (x[body] * v - y[body] * u));
     }
-    STORE(0, energy);
-    STORE(1, px);
-    STORE(2, py);
-    STORE(3, pz);
-    STORE(4, lx);
-    STORE(5, ly);
-    STORE(6, lz);
+    store_block_sum(block_results, ROW_MV2, mv2, sums, errors);
+    store_block_sum(block_results, ROW_MOMENTUM, px, sums, errors);
+    store_block_sum(block_results, ROW_MOMENTUM + 1, py, sums, errors);
+    store_block_sum(block_results, ROW_MOMENTUM + 2, pz, sums, errors);
+    store_block_sum(block_results, ROW_ANGULAR_MOMENTUM, lx, sums, errors);
+    store_block_sum(block_results, ROW_ANGULAR_MOMENTUM + 1, ly, sums, errors);
+    store_block_sum(block_results, ROW_ANGULAR_MOMENTUM + 2, lz, sums, errors);
 }
 
-// parts: m phi, an entry a group.
-KERNEL(BLOCK_SIZE) weighted(
-    unsigned int n, GLOBAL double* RESTRICT parts, GLOBAL const double* RESTRICT mass,
+// block_results: sum of m phi, one entry per block.
+KERNEL(BLOCK_SIZE) sum_mass_potential(
+    unsigned int body_count, GLOBAL double* RESTRICT block_results, GLOBAL const double* RESTRICT mass,
     GLOBAL const double* RESTRICT potential)
 {
     SHARED double sums[BLOCK_SIZE];
-    SHARED double rests[BLOCK_SIZE];
+    SHARED double errors[BLOCK_SIZE];
     Sum energy;
     energy.sum = 0.0;
-    energy.rest = 0.0;
-    for (unsigned int i = INDEX; i < n; i += STRIDE) energy = plus(energy, mass[i] * potential[i]);
-    STORE(0, energy);
+    energy.error = 0.0;
+    for (unsigned int body = GRID_THREAD; body < body_count; body += GRID_SIZE)
+        energy = add_term(energy, mass[body] * potential[body]);
+    store_block_sum(block_results, 0, energy, sums, errors);
 }
 
-// The largest or the least over a group, in its first thread.
-#define GROUP_BEST(own, best)                                                                     \
-    do {                                                                                          \
-        values[THREAD] = own;                                                                     \
-        BARRIER();                                                                                \
-        for (int width = BLOCK_SIZE / 2; width > 0; width /= 2) {                                    \
-            if (THREAD < width) values[THREAD] = best(values[THREAD], values[THREAD + width]);      \
-            BARRIER();                                                                            \
-        }                                                                                         \
-        if (THREAD == 0) parts[BLOCK_INDEX] = values[0];                                                \
-    } while (0)
+// Defines a function that reduces one value per thread over a block with `op` (MIN64 or MAX64) and
+// writes the block's entry of `block_results`.
+#define DEFINE_STORE_BLOCK(name, op)                                                                    \
+    FUNCTION void name(                                                                                 \
+        GLOBAL double* RESTRICT block_results, double thread_value, SHARED_POINTER double* values)      \
+    {                                                                                                   \
+        values[THREAD] = thread_value;                                                                  \
+        BARRIER();                                                                                      \
+        for (int width = BLOCK_SIZE / 2; width > 0; width /= 2) {                                       \
+            if (THREAD < width) values[THREAD] = op(values[THREAD], values[THREAD + width]);            \
+            BARRIER();                                                                                  \
+        }                                                                                               \
+        if (THREAD == 0) block_results[BLOCK_INDEX] = values[0];                                        \
+    }
 
-// parts: the largest a^2 of each group.
+DEFINE_STORE_BLOCK(store_block_max, MAX64)
+DEFINE_STORE_BLOCK(store_block_min, MIN64)
+
+// block_results: the largest |a|^2 of each block.
 KERNEL(BLOCK_SIZE) largest_acceleration2(
-    unsigned int n, GLOBAL double* RESTRICT parts,
+    unsigned int body_count, GLOBAL double* RESTRICT block_results,
     GLOBAL const double* RESTRICT ax, GLOBAL const double* RESTRICT ay, GLOBAL const double* RESTRICT az)
 {
     SHARED double values[BLOCK_SIZE];
     double largest = 0.0;
-    for (unsigned int i = INDEX; i < n; i += STRIDE)
-        largest = MAX64(largest, ax[i] * ax[i] + ay[i] * ay[i] + az[i] * az[i]);
-    GROUP_BEST(largest, MAX64);
+    for (unsigned int body = GRID_THREAD; body < body_count; body += GRID_SIZE)
+        largest = MAX64(largest, ax[body] * ax[body] + ay[body] * ay[body] + az[body] * az[body]);
+    store_block_max(block_results, largest, values);
 }
 
-// parts: the least of r^3 / g (m + m') and r^2 / v^2 over the pairs of each group's bodies.
+// block_results: the smallest of r^3 / g (m + m') and r^2 / v^2, the squared times in which a pair
+// collides or passes, over the pairs of each block's bodies with all bodies of lower index.
+// `longest` is the result where there is no pair.
 KERNEL(BLOCK_SIZE) shortest_pair_time2(
-    unsigned int n, double g, double longest, GLOBAL double* RESTRICT parts, GLOBAL const double* RESTRICT mass,
+    unsigned int body_count, double g, double longest, GLOBAL double* RESTRICT block_results,
+    GLOBAL const double* RESTRICT mass,
     GLOBAL const double* RESTRICT x, GLOBAL const double* RESTRICT y, GLOBAL const double* RESTRICT z,
     GLOBAL const double* RESTRICT vx, GLOBAL const double* RESTRICT vy, GLOBAL const double* RESTRICT vz)
 {
     SHARED double values[BLOCK_SIZE];
-    double shortest = longest;
-    for (unsigned int i = INDEX; i < n; i += STRIDE) {
-        for (unsigned int j = 0; j < i; j++) {
-            double dx = x[j] - x[i], dy = y[j] - y[i], dz = z[j] - z[i];
-            double du = vx[j] - vx[i], dv = vy[j] - vy[i], dw = vz[j] - vz[i];
-            double r2 = dx * dx + dy * dy + dz * dz, v2 = du * du + dv * dv + dw * dw;
-            double fall2 = r2 * sqrt(r2) / (g * (mass[i] + mass[j]));
-            // Two at one place and speed have no time of passing: 0 / 0 is left out.
-            shortest = MIN64(shortest, MIN64(fall2, r2 / v2));
+    double shortest2 = longest;
+    for (unsigned int target = GRID_THREAD; target < body_count; target += GRID_SIZE) {
+        for (unsigned int source = 0; source < target; source++) {
+            double dx = x[source] - x[target], dy = y[source] - y[target], dz = z[source] - z[target];
+            double dvx = vx[source] - vx[target], dvy = vy[source] - vy[target], dvz = vz[source] - vz[target];
+            double r2 = dx * dx + dy * dy + dz * dz, v2 = dvx * dvx + dvy * dvy + dvz * dvz;
+            double collision_time2 = r2 * sqrt(r2) / (g * (mass[target] + mass[source]));
+            double passing_time2 = r2 / v2;
+            // Two bodies with equal position and velocity give 0 / 0 = NaN, which MIN64 ignores.
+            shortest2 = MIN64(shortest2, MIN64(collision_time2, passing_time2));
         }
     }
-    GROUP_BEST(shortest, MIN64);
+    store_block_min(block_results, shortest2, values);
 }

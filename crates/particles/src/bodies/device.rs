@@ -1,6 +1,7 @@
-//! Bodies on a device: columns of f64 that stay there, and the kernels that move them (`bodies.cu`).
+//! Bodies on a device: columns of f64 in its memory, and the kernels that move them (`bodies.cu`).
 //!
-//! All work goes into the device's own queue, in order; so copies of the bodies may share the solver's scratch.
+//! All work goes into the device's one queue, in order. Copies of the bodies can therefore share
+//! the solver's scratch memory.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -8,17 +9,17 @@ use orrery_device::{Arg, Buffer, Device, DeviceError, Kernel, Math, Source};
 use orrery_model::{Particles, Vec3s};
 
 use super::device_setup::{DeviceSetup, Solvers};
-use super::measure::Seen;
-use super::watch::{Watch, checks_per_copy};
+use super::measure::ReadCache;
+use super::watch::{NanWatch, checks_per_copy};
 use super::{BodiesError, Field, Stamp, Term};
 use crate::settings::GravitySettings;
 use crate::solver::device::{DeviceStrategy, ForceRequest};
 use crate::solver::direct::device::Columns;
 
-/// The threads of a group.
+/// Threads per block.
 pub(super) const BLOCK_SIZE: u32 = 128;
 
-/// A vector a body: a column a component.
+/// One vector per body, stored as one column per component.
 pub(super) type Vectors = [Buffer<f64>; 3];
 
 pub(super) struct Kernels {
@@ -26,9 +27,9 @@ pub(super) struct Kernels {
     drift: Kernel,
     kick_and_drift: Kernel,
     set_from_start: Kernel,
-    pub check: Kernel,
-    pub motion: Kernel,
-    pub weighted: Kernel,
+    pub check_finite: Kernel,
+    pub sum_motion: Kernel,
+    pub sum_mass_potential: Kernel,
     pub largest_acceleration2: Kernel,
     pub shortest_pair_time2: Kernel,
 }
@@ -46,9 +47,9 @@ impl Kernels {
             drift: module.kernel("drift")?,
             kick_and_drift: module.kernel("kick_and_drift")?,
             set_from_start: module.kernel("set_from_start")?,
-            check: module.kernel("check")?,
-            motion: module.kernel("motion")?,
-            weighted: module.kernel("weighted")?,
+            check_finite: module.kernel("check_finite")?,
+            sum_motion: module.kernel("sum_motion")?,
+            sum_mass_potential: module.kernel("sum_mass_potential")?,
             largest_acceleration2: module.kernel("largest_acceleration2")?,
             shortest_pair_time2: module.kernel("shortest_pair_time2")?,
         })
@@ -59,30 +60,32 @@ pub struct DeviceBodies {
     pub(super) setup: DeviceSetup,
     pub(super) kernels: Arc<Kernels>,
     solvers: Arc<Mutex<Solvers>>,
-    /// What stays as it is: masses, ids and species, with no position nor velocity.
-    pub(super) constant: Arc<Particles>,
+    /// Masses, ids and species, which do not change. Positions and velocities are empty.
+    pub(super) constants: Arc<Particles>,
     pub(super) mass: Arc<Buffer<f64>>,
     pub(super) position: Vectors,
     pub(super) velocity: Vectors,
     pub(super) acceleration: Vectors,
     pub(super) jerk: Option<Vectors>,
-    /// What [`Term::Start`] means, by [`Field`].
+    /// Fields at the start of the step ([`Term::Start`]), indexed by [`Field`].
     start: Option<[Vectors; 4]>,
-    /// 0 until a step leaves a number that is not finite.
-    pub(super) halt: Buffer<u32>,
-    pub(super) watch: Mutex<Watch>,
-    /// What was read since the last change.
-    pub(super) seen: Seen,
+    /// Number of the first check that found a non-finite value, 0 if none did. While it is not 0,
+    /// the kernels do not move the bodies.
+    pub(super) failed_check: Buffer<u32>,
+    pub(super) watch: Mutex<NanWatch>,
+    /// Values read since the last change.
+    pub(super) cache: ReadCache,
 }
 
 impl std::fmt::Debug for DeviceBodies {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("DeviceBodies").field("place", &self.setup).field("len", &self.len()).finish()
+        f.debug_struct("DeviceBodies").field("setup", &self.setup).field("len", &self.len()).finish()
     }
 }
 
-/// The lock's content; a thread that died with it left nothing half done that matters.
-pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+/// Locks a mutex. A panic of another thread that held it is ignored: it leaves no inconsistent
+/// state here.
+pub(super) fn lock_mutex<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -91,7 +94,7 @@ pub(super) fn columns(vectors: &Vectors) -> Columns<'_> {
     Columns { x, y, z }
 }
 
-fn upload(device: &Device, Vec3s { x, y, z }: &Vec3s) -> Result<Vectors, DeviceError> {
+pub(super) fn upload(device: &Device, Vec3s { x, y, z }: &Vec3s) -> Result<Vectors, DeviceError> {
     Ok([device.upload(x)?, device.upload(y)?, device.upload(z)?])
 }
 
@@ -99,15 +102,20 @@ pub(super) fn zeros(device: &Device, n: usize) -> Result<Vectors, DeviceError> {
     Ok([device.zeros(n)?, device.zeros(n)?, device.zeros(n)?])
 }
 
-fn copy(from: &Vectors, to: &Vectors) -> Result<(), DeviceError> {
+pub(super) fn download(vectors: &Vectors) -> Result<Vec3s, DeviceError> {
+    let [x, y, z] = vectors;
+    Ok(Vec3s { x: x.to_vec()?, y: y.to_vec()?, z: z.to_vec()? })
+}
+
+fn copy_vectors(from: &Vectors, to: &Vectors) -> Result<(), DeviceError> {
     from.iter().zip(to).try_for_each(|(from, to)| from.device().queue().copy(from, to))
 }
 
-/// A copy, made on the device.
-fn duplicate(vectors: &Vectors) -> Result<Vectors, DeviceError> {
-    let made = zeros(vectors[0].device(), vectors[0].len())?;
-    copy(vectors, &made)?;
-    Ok(made)
+/// Copies vectors to new memory on the same device.
+fn clone_vectors(vectors: &Vectors) -> Result<Vectors, DeviceError> {
+    let copy = zeros(vectors[0].device(), vectors[0].len())?;
+    copy_vectors(vectors, &copy)?;
+    Ok(copy)
 }
 
 impl DeviceBodies {
@@ -125,40 +133,40 @@ impl DeviceBodies {
             kernels: Arc::new(Kernels::new(device)?),
             solvers: Arc::new(Mutex::new(solvers)),
             mass: Arc::new(device.upload(&mass)?),
-            constant: Arc::new(Particles { mass, id, species, ..Particles::default() }),
+            constants: Arc::new(Particles { mass, id, species, ..Particles::default() }),
             position: upload(device, &position)?,
             velocity: upload(device, &velocity)?,
             acceleration: upload(device, acceleration)?,
             jerk: jerk.map(|jerk| upload(device, jerk)).transpose()?,
             start: None,
-            halt: device.zeros(1)?,
+            failed_check: device.zeros(1)?,
             watch: Mutex::default(),
-            seen: Seen::default(),
+            cache: ReadCache::default(),
         })
     }
 
-    /// The same bodies once more, if no step left a wrong number so far.
+    /// Copies the bodies. Fails if a check found a non-finite value.
     pub fn try_clone(&self) -> Result<Self, BodiesError> {
-        self.settle()?;
+        self.resolve_checks()?;
         Ok(Self {
             setup: self.setup.clone(),
             kernels: self.kernels.clone(),
             solvers: self.solvers.clone(),
-            constant: self.constant.clone(),
+            constants: self.constants.clone(),
             mass: self.mass.clone(),
-            position: duplicate(&self.position)?,
-            velocity: duplicate(&self.velocity)?,
-            acceleration: duplicate(&self.acceleration)?,
-            jerk: self.jerk.as_ref().map(duplicate).transpose()?,
+            position: clone_vectors(&self.position)?,
+            velocity: clone_vectors(&self.velocity)?,
+            acceleration: clone_vectors(&self.acceleration)?,
+            jerk: self.jerk.as_ref().map(clone_vectors).transpose()?,
             start: None,
-            halt: self.device().zeros(1)?,
+            failed_check: self.device().zeros(1)?,
             watch: Mutex::default(),
-            seen: Seen::default(),
+            cache: ReadCache::default(),
         })
     }
 
     pub fn len(&self) -> usize {
-        self.constant.mass.len()
+        self.constants.mass.len()
     }
 
     pub fn device(&self) -> &Device {
@@ -170,34 +178,35 @@ impl DeviceBodies {
     }
 
     pub(super) fn solvers(&self) -> MutexGuard<'_, Solvers> {
-        locked(&self.solvers)
+        lock_mutex(&self.solvers)
     }
 
-    /// Queues a kernel with a thread a body; the number of bodies comes before `args`.
+    /// Queues a kernel with one thread per body. Its first argument is the number of bodies, then
+    /// `args`.
     pub(super) fn launch(&self, kernel: &Kernel, args: &[Arg]) -> Result<(), DeviceError> {
-        let groups = (self.len() as u32).div_ceil(BLOCK_SIZE);
-        self.launch_groups(kernel, groups, args)
+        let blocks = (self.len() as u32).div_ceil(BLOCK_SIZE);
+        self.launch_blocks(kernel, blocks, args)
     }
 
-    pub(super) fn launch_groups(
+    pub(super) fn launch_blocks(
         &self,
         kernel: &Kernel,
-        groups: u32,
+        blocks: u32,
         args: &[Arg],
     ) -> Result<(), DeviceError> {
         let mut all = Vec::with_capacity(1 + args.len());
         all.push(Arg::U32(self.len() as u32));
         all.extend_from_slice(args);
-        self.device().queue().launch(kernel, groups, BLOCK_SIZE, &all)
+        self.device().queue().launch(kernel, blocks, BLOCK_SIZE, &all)
     }
 
     pub fn kick(&mut self, dt: f64) -> Result<(), DeviceError> {
-        self.forget();
+        self.invalidate_cache();
         self.jerk = None;
         let ([vx, vy, vz], [ax, ay, az]) = (&self.velocity, &self.acceleration);
         let args = [
             dt.into(),
-            (&self.halt).into(),
+            (&self.failed_check).into(),
             vx.into(),
             vy.into(),
             vz.into(),
@@ -209,34 +218,43 @@ impl DeviceBodies {
     }
 
     pub fn drift(&mut self, dt: f64) -> Result<(), DeviceError> {
-        self.forget();
+        self.invalidate_cache();
         self.jerk = None;
         let ([x, y, z], [vx, vy, vz]) = (&self.position, &self.velocity);
-        let args =
-            [dt.into(), (&self.halt).into(), x.into(), y.into(), z.into(), vx.into(), vy.into(), vz.into()];
+        let args = [
+            dt.into(),
+            (&self.failed_check).into(),
+            x.into(),
+            y.into(),
+            z.into(),
+            vx.into(),
+            vy.into(),
+            vz.into(),
+        ];
         self.launch(&self.kernels.drift, &args)
     }
 
     pub fn kick_and_drift(&mut self, kick_dt: f64, drift_dt: f64) -> Result<(), DeviceError> {
-        self.forget();
+        self.invalidate_cache();
         self.jerk = None;
-        let mut args: Vec<Arg> = vec![kick_dt.into(), drift_dt.into(), (&self.halt).into()];
+        let mut args: Vec<Arg> = vec![kick_dt.into(), drift_dt.into(), (&self.failed_check).into()];
         args.extend(
             [&self.position, &self.velocity, &self.acceleration].into_iter().flatten().map(Arg::from),
         );
         self.launch(&self.kernels.kick_and_drift, &args)
     }
 
-    /// The accelerations of the step before feed the tree's acceptance; `is_first` says that there are none.
+    /// Computes the accelerations. The tree's relative acceptance reads those of the previous step,
+    /// unless `is_first` is set.
     pub fn update_forces(&mut self, settings: &GravitySettings, is_first: bool) -> Result<(), DeviceError> {
-        self.forget();
+        self.invalidate_cache();
         self.jerk = None;
         let previous = (!is_first).then(|| columns(&self.acceleration));
-        let evaluation = self.evaluation(settings, previous, columns(&self.acceleration));
-        self.solvers().forces.forces(&evaluation)
+        let request = self.force_request(settings, previous, columns(&self.acceleration));
+        self.solvers().forces.forces(&request)
     }
 
-    pub(super) fn evaluation<'a>(
+    pub(super) fn force_request<'a>(
         &'a self,
         settings: &GravitySettings,
         previous: Option<Columns<'a>>,
@@ -248,7 +266,7 @@ impl DeviceBodies {
     }
 
     pub fn update_forces_and_jerks(&mut self, settings: &GravitySettings) -> Result<(), DeviceError> {
-        self.forget();
+        self.invalidate_cache();
         let jerk = match self.jerk.take() {
             Some(jerk) => jerk,
             None => zeros(self.device(), self.len())?,
@@ -256,7 +274,7 @@ impl DeviceBodies {
         let (position, velocity) = (columns(&self.position), columns(&self.velocity));
         let (acceleration, mass) = (columns(&self.acceleration), &self.mass);
         let GravitySettings { g, eps, .. } = *settings;
-        self.solvers().pairs(self.device(), self.len())?.forces_and_jerks(
+        self.solvers().direct_solver(self.device(), self.len())?.forces_and_jerks(
             position,
             velocity,
             mass,
@@ -273,7 +291,8 @@ impl DeviceBodies {
         self.jerk.is_some()
     }
 
-    /// Where jerks or a start are read, they must be known.
+    /// Returns the column of a term. Jerks must have been computed, and a start marked, before they
+    /// are read.
     fn column(&self, term: Term) -> &Vectors {
         match term {
             Term::Start(field) => {
@@ -291,23 +310,23 @@ impl DeviceBodies {
             let [a, b, c, d] = Field::ALL.map(|_| zeros(self.device(), self.len()));
             self.start = Some([a?, b?, c?, d?]);
         }
-        Field::ALL
-            .into_iter()
-            .try_for_each(|field| copy(self.column(Term::Now(field)), self.column(Term::Start(field))))
+        Field::ALL.into_iter().try_for_each(|field| {
+            copy_vectors(self.column(Term::Now(field)), self.column(Term::Start(field)))
+        })
     }
 
     pub fn set_from_start(&mut self, field: Field, terms: &[(f64, Term)]) -> Result<(), DeviceError> {
-        self.forget();
+        self.invalidate_cache();
         for component in 0..3 {
             let start = &self.column(Term::Start(field))[component];
             let mut args: Vec<Arg> = vec![
                 (terms.len() as i32).into(),
-                (&self.halt).into(),
+                (&self.failed_check).into(),
                 (&self.column(Term::Now(field))[component]).into(),
                 start.into(),
             ];
             for k in 0..4 {
-                // The kernel does not look at terms beyond the last.
+                // The kernel ignores terms beyond `terms.len()`.
                 let (weight, column) = match terms.get(k) {
                     Some((weight, term)) => (*weight, &self.column(*term)[component]),
                     None => (0.0, start),
@@ -320,7 +339,7 @@ impl DeviceBodies {
     }
 
     pub fn set_phase_space(&mut self, position: &Vec3s, velocity: &Vec3s) -> Result<(), DeviceError> {
-        self.forget();
+        self.invalidate_cache();
         let queue = self.setup.device.queue();
         for (to, from) in [(&self.position, position), (&self.velocity, velocity)] {
             let [x, y, z] = to;
@@ -328,30 +347,29 @@ impl DeviceBodies {
                 .into_iter()
                 .try_for_each(|(to, from)| queue.write(to, from))?;
         }
-        // New numbers, a new judgement.
-        queue.write(&self.halt, &[0])?;
-        *locked(&self.watch) = Watch::default();
+        // Results of earlier checks do not apply to the new state.
+        queue.write(&self.failed_check, &[0])?;
+        *lock_mutex(&self.watch) = NanWatch::default();
         Ok(())
     }
 
-    /// What was read before a change is no longer so.
-    fn forget(&mut self) {
-        self.seen = Seen::default();
+    fn invalidate_cache(&mut self) {
+        self.cache = ReadCache::default();
     }
 
     pub fn check_step(&mut self, at: Stamp) -> Result<(), BodiesError> {
-        self.send_check(Some(at))?;
-        let wrong = locked(&self.watch).hear()?;
-        self.pass(wrong)
+        self.queue_check(Some(at))?;
+        let failure = lock_mutex(&self.watch).poll()?;
+        self.fail_if_found(failure)
     }
 
-    pub(super) fn send_check(&self, at: Option<Stamp>) -> Result<(), DeviceError> {
-        let mut watch = locked(&self.watch);
-        let mut args: Vec<Arg> = vec![watch.number(at).into(), (&self.halt).into()];
+    pub(super) fn queue_check(&self, at: Option<Stamp>) -> Result<(), DeviceError> {
+        let mut watch = lock_mutex(&self.watch);
+        let mut args: Vec<Arg> = vec![watch.register(at).into(), (&self.failed_check).into()];
         args.extend(
             [&self.position, &self.velocity, &self.acceleration].into_iter().flatten().map(Arg::from),
         );
-        self.launch(&self.kernels.check, &args)?;
-        watch.send(self.device(), &self.halt, checks_per_copy(self.len()))
+        self.launch(&self.kernels.check_finite, &args)?;
+        watch.copy_flag_if_due(self.device(), &self.failed_check, checks_per_copy(self.len()))
     }
 }

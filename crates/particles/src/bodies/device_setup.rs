@@ -1,4 +1,5 @@
-//! Where bodies live on a device, with what computes their forces, and the memory that it takes.
+//! A device with the strategy that computes forces on it, the solvers, and the memory that a run
+//! needs.
 
 use orrery_device::{Buffer, Device, DeviceError};
 
@@ -7,25 +8,27 @@ use crate::settings::{GravitySettings, IntegratorChoice, Precision};
 use crate::solver::device::{DeviceSolver, DeviceStrategy};
 use crate::solver::direct::device::{DeviceDirect, DirectDeviceStrategy};
 
-/// A device, and how it computes forces.
+/// A device, and the strategy that computes forces on it.
 #[derive(Clone, Debug)]
 pub struct DeviceSetup {
     /// The device.
     pub device: Device,
-    /// How it computes. Another strategy gives other last bits.
+    /// Strategy of the force solver. Another strategy gives other last bits.
     pub strategy: DeviceStrategy,
 }
 
 impl DeviceSetup {
-    /// The default for so many bodies.
+    /// Returns the default strategy for `n` bodies.
     pub fn new(device: &Device, n: usize, settings: &GravitySettings) -> Self {
         Self { device: device.clone(), strategy: DeviceStrategy::resolve(device, n, settings) }
     }
 }
 
-/// How the potential energies of bodies are computed whose forces come from `strategy`, where it is in another way: all
-/// pairs are summed in f64; the tree, which errs by more than f32 does, serves as it is.
-fn for_energies(device: &Device, n: usize, strategy: &DeviceStrategy) -> Option<DeviceStrategy> {
+/// Returns the strategy for potential energies, if it differs from the `strategy` of the forces.
+///
+/// A direct sum is done in f64. The tree keeps its arithmetic, because its error is larger than
+/// that of f32.
+fn energy_strategy(device: &Device, n: usize, strategy: &DeviceStrategy) -> Option<DeviceStrategy> {
     match strategy {
         DeviceStrategy::Direct(_) => {
             Some(DirectDeviceStrategy::default_for(device, n, Precision::Double).into())
@@ -34,35 +37,39 @@ fn for_energies(device: &Device, n: usize, strategy: &DeviceStrategy) -> Option<
     }
 }
 
-/// Memory that a run of `n` bodies takes on `device` at most: the state, a copy of it for what is looked at between two
-/// steps, energies, and the solvers' scratch.
+/// Returns an upper bound of the bytes that a run of `n` bodies needs on `device`.
+///
+/// They are for the state, a copy of it for output between two steps, energies, and the scratch
+/// memory of the solvers.
 pub fn needed_bytes(
     device: &Device,
     n: u64,
     settings: &GravitySettings,
     integrator: IntegratorChoice,
 ) -> u64 {
-    const STATE: u64 = 10;
-    const COPY: u64 = 9;
-    const ENERGIES: u64 = 4;
-    let jerks = if integrator == IntegratorChoice::Hermite4 { 2 * (3 + 12) } else { 0 };
-    // Beyond any memory, before a product overflows.
+    // Columns of f64: the mass and three vectors, three vectors, one vector and the potential.
+    // Hermite's method adds the jerk and four vectors at the start of the step, for the state and
+    // for the copy.
+    const STATE_COLUMNS: u64 = 10;
+    const COPY_COLUMNS: u64 = 9;
+    const ENERGY_COLUMNS: u64 = 4;
+    let jerk_columns = if integrator == IntegratorChoice::Hermite4 { 2 * (3 + 12) } else { 0 };
+    // 2^40 bodies exceed any memory, and products with it do not overflow.
     let bounded = n.min(1 << 40) as usize;
     let forces = DeviceStrategy::resolve(device, bounded, settings);
-    let solvers = [Some(forces), for_energies(device, bounded, &forces)];
-    solvers
-        .into_iter()
-        .flatten()
-        .map(|strategy| strategy.scratch_bytes(device, bounded))
-        .fold(n.saturating_mul(8 * (STATE + COPY + ENERGIES + jerks)), u64::saturating_add)
+    let solvers = [Some(forces), energy_strategy(device, bounded, &forces)];
+    solvers.into_iter().flatten().map(|strategy| strategy.scratch_bytes(device, bounded)).fold(
+        n.saturating_mul(8 * (STATE_COLUMNS + COPY_COLUMNS + ENERGY_COLUMNS + jerk_columns)),
+        u64::saturating_add,
+    )
 }
 
-/// What computes, shared by copies of the bodies.
+/// Solvers, shared by copies of the bodies.
 pub struct Solvers {
     pub forces: DeviceSolver,
-    /// For potential energies; made when the first is asked for.
+    /// For potential energies, created on first use.
     pub energies: Option<Energies>,
-    /// For jerks beside a tree; made when the first are asked for.
+    /// For jerks where the forces come from a tree, created on first use.
     jerks: Option<DeviceDirect>,
 }
 
@@ -72,8 +79,8 @@ impl Solvers {
         Ok(Self { forces, energies: None, jerks: None })
     }
 
-    /// All pairs, for jerks.
-    pub fn pairs(&mut self, device: &Device, n: usize) -> Result<&mut DeviceDirect, DeviceError> {
+    /// Returns a direct solver, which computes the jerks.
+    pub fn direct_solver(&mut self, device: &Device, n: usize) -> Result<&mut DeviceDirect, DeviceError> {
         match (&mut self.forces, &mut self.jerks) {
             (DeviceSolver::Direct(direct), _) => Ok(direct),
             (DeviceSolver::Tree(_), Some(known)) => Ok(known),
@@ -85,9 +92,9 @@ impl Solvers {
     }
 }
 
-/// What potential energies are computed with.
+/// Solver and memory for potential energies.
 pub struct Energies {
-    /// Where it is not the solver of the forces.
+    /// `None` where the solver of the forces is used.
     pub solver: Option<DeviceSolver>,
     pub acceleration: Vectors,
     pub potential: Buffer<f64>,
@@ -96,8 +103,8 @@ pub struct Energies {
 impl Energies {
     pub fn new(setup: &DeviceSetup, n: usize) -> Result<Self, DeviceError> {
         let device = &setup.device;
-        let solver = for_energies(device, n, &setup.strategy);
-        let solver = solver.map(|strategy| DeviceSolver::new(device, n, &strategy)).transpose()?;
+        let strategy = energy_strategy(device, n, &setup.strategy);
+        let solver = strategy.map(|strategy| DeviceSolver::new(device, n, &strategy)).transpose()?;
         Ok(Self { solver, acceleration: zeros(device, n)?, potential: device.zeros(n)? })
     }
 }

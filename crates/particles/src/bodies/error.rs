@@ -1,23 +1,23 @@
-//! What can happen to bodies on their way.
+//! Errors of bodies that move.
 
 use orrery_device::DeviceError;
 use thiserror::Error;
 
-/// A number that is no number any more.
+/// A component of the state that is not finite.
 #[derive(Clone, Debug, Error, PartialEq)]
 #[error(
     "body {id} has {field} = {value}, expected a finite number; bodies may have met without softening, the step may be too long, or one body too far from the others"
 )]
 pub struct NotFinite {
-    /// The body.
+    /// Id of the body.
     pub id: u64,
-    /// Which of its numbers.
+    /// Name of the component, for example "position x".
     pub field: &'static str,
-    /// What was found.
+    /// NaN or an infinity.
     pub value: f64,
 }
 
-/// The end of a step, as [`Bodies::check_step`](super::Bodies::check_step) is told it.
+/// End of a step, as given to [`Bodies::check_step`](super::Bodies::check_step).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Stamp {
     /// Steps completed.
@@ -26,15 +26,15 @@ pub struct Stamp {
     pub time: f64,
 }
 
-/// Why bodies cannot go on, or cannot be looked at.
+/// Reason why bodies cannot be moved or read.
 #[derive(Clone, Debug, Error, PartialEq)]
 pub enum BodiesError {
-    /// Numbers went wrong.
+    /// A component of the state is not finite.
     #[error("{source}")]
     NotFinite {
-        /// The first step after which they were wrong, where steps were checked.
+        /// First step after which it was not finite, if steps were checked.
         at: Option<Stamp>,
-        /// Which body and number.
+        /// The body and the component.
         source: NotFinite,
     },
     /// The device failed.

@@ -1,4 +1,4 @@
-//! Bodies in the host's memory.
+//! Bodies in host memory.
 
 use std::ops::Range;
 
@@ -16,35 +16,39 @@ use crate::solver::{CpuStrategy, Problem};
 pub struct HostBodies {
     pub particles: Particles,
     pub acceleration: Vec3s,
-    /// Time derivatives of the accelerations, for as long as they belong to them; only Hermite's scheme asks.
+    /// Time derivatives of the accelerations, `None` where they do not belong to the current state.
+    /// Only Hermite's method uses them.
     pub jerk: Option<Vec3s>,
-    /// What [`Term::Start`] means, by [`Field`].
+    /// Fields at the start of the step ([`Term::Start`]), indexed by [`Field`].
     start: Option<Box<[Vec3s; 4]>>,
     pub strategy: CpuStrategy,
 }
 
-/// Runs `change` on the components of `to` and `by`, in pieces over all threads.
-fn zip_columns(to: &mut Vec3s, by: &Vec3s, change: impl Fn(&mut f64, f64) + Sync) {
-    for (to, by) in [(&mut to.x, &by.x), (&mut to.y, &by.y), (&mut to.z, &by.z)] {
-        to.par_iter_mut().zip(by).with_min_len(4096).for_each(|(a, &b)| change(a, b));
+/// Bodies that one thread handles at a time.
+const CHUNK: usize = 4096;
+
+/// Calls `update` with each component of `to` and the same component of `from`, on all threads.
+fn zip_columns(to: &mut Vec3s, from: &Vec3s, update: impl Fn(&mut f64, f64) + Sync) {
+    for (to, from) in [(&mut to.x, &from.x), (&mut to.y, &from.y), (&mut to.z, &from.z)] {
+        to.par_iter_mut().zip(from).with_min_len(CHUNK).for_each(|(a, &b)| update(a, b));
     }
 }
 
-/// True only if all numbers of all columns are finite; over all threads where there are many.
-fn surely_finite(columns: [&Vec3s; 3]) -> bool {
-    const PIECE: usize = 4096;
+/// Returns true only if all values of all columns are finite. Chunks are spread over all threads.
+fn pass_quick_finite_check(columns: [&Vec3s; 3]) -> bool {
     let n = columns[0].len();
-    let piece =
+    let is_chunk_finite =
         |range: Range<usize>| columns.iter().all(|column| column.passes_quick_finite_check(range.clone()));
-    if n <= PIECE {
-        return piece(0..n);
+    if n <= CHUNK {
+        return is_chunk_finite(0..n);
     }
-    (0..n.div_ceil(PIECE)).into_par_iter().all(|k| piece(k * PIECE..((k + 1) * PIECE).min(n)))
+    (0..n.div_ceil(CHUNK)).into_par_iter().all(|k| is_chunk_finite(k * CHUNK..((k + 1) * CHUNK).min(n)))
 }
 
-/// The first number that is not finite: of the positions if there is one, else of the accelerations, else of the
-/// velocities, and of the first body that has one there. In that order since a position spoils all
-/// accelerations, and an acceleration only its own body's velocity.
+/// Finds the first component that is not finite.
+///
+/// Positions are searched first, then accelerations, then velocities: a non-finite position makes
+/// all accelerations non-finite, and a non-finite acceleration only the velocity of its body.
 pub fn first_not_finite(particles: &Particles, acceleration: &Vec3s) -> Option<NotFinite> {
     let Particles { position, velocity, id, .. } = particles;
     let fields = [
@@ -59,7 +63,7 @@ pub fn first_not_finite(particles: &Particles, acceleration: &Vec3s) -> Option<N
 }
 
 impl HostBodies {
-    /// Resting accelerations: the first evaluation is still to come.
+    /// Sets the accelerations to zero. They must be computed before the first step.
     pub fn new(particles: Particles, settings: &GravitySettings) -> Self {
         let acceleration = Vec3s::zeros(particles.len());
         Self::restore(particles, acceleration, None, settings)
@@ -90,7 +94,8 @@ impl HostBodies {
         zip_columns(&mut self.particles.position, &self.particles.velocity, |x, v| *x += dt * v);
     }
 
-    /// The accelerations of the step before feed the tree's acceptance; `is_first` says that there are none.
+    /// Computes the accelerations. The tree's relative acceptance reads those of the previous step,
+    /// unless `is_first` is set.
     pub fn update_forces(&mut self, settings: &GravitySettings, is_first: bool) {
         self.jerk = None;
         let previous = (!is_first).then_some(&self.acceleration);
@@ -104,7 +109,8 @@ impl HostBodies {
         self.jerk = Some(jerk);
     }
 
-    /// Where jerks or a start are read, they must be known.
+    /// Returns the column of a term. Jerks must have been computed, and a start marked, before they
+    /// are read.
     fn column(&self, term: Term) -> &Vec3s {
         match term {
             Term::Start(field) => {
@@ -121,7 +127,7 @@ impl HostBodies {
         self.start = Some(Box::new(Field::ALL.map(|field| self.column(Term::Now(field)).clone())));
     }
 
-    /// `field` ← its start + Σ weight × column.
+    /// Sets `field` to its value at the start plus Σ weight × term.
     pub fn set_from_start(&mut self, field: Field, terms: &[(f64, Term)]) {
         let mut sum = self.column(Term::Start(field)).clone();
         for &(weight, term) in terms {
@@ -158,18 +164,18 @@ impl HostBodies {
 
     pub fn check_finite(&self) -> Result<(), NotFinite> {
         let Particles { position, velocity, .. } = &self.particles;
-        if surely_finite([position, &self.acceleration, velocity]) {
+        if pass_quick_finite_check([position, &self.acceleration, velocity]) {
             return Ok(());
         }
         first_not_finite(&self.particles, &self.acceleration).map_or(Ok(()), Err)
     }
 
-    /// See `integrator::adaptive`.
+    /// Returns the largest |a|² (see `integrator::adaptive`).
     pub fn largest_acceleration2(&self) -> f64 {
         self.acceleration.iter().map(|a| a.iter().map(|c| c * c).sum()).fold(0.0, f64::max)
     }
 
-    /// See `integrator::adaptive`.
+    /// Returns the shortest time of a pair, squared (see `integrator::adaptive`).
     pub fn shortest_pair_time2(&self, g: f64) -> f64 {
         let Particles { position, velocity, mass, .. } = &self.particles;
         let shortest = |i| {
@@ -179,8 +185,9 @@ impl HostBodies {
                 let (xj, vj) = (position.get(j), velocity.get(j));
                 let r2: f64 = (0..3).map(|c| (xj[c] - xi[c]).powi(2)).sum();
                 let v2: f64 = (0..3).map(|c| (vj[c] - vi[c]).powi(2)).sum();
-                let fall2 = r2 * r2.sqrt() / (g * (mi + mass[j]));
-                shortest2 = shortest2.min(fall2).min(r2 / v2);
+                let collision_time2 = r2 * r2.sqrt() / (g * (mi + mass[j]));
+                let passing_time2 = r2 / v2;
+                shortest2 = shortest2.min(collision_time2).min(passing_time2);
             }
             shortest2
         };

@@ -1,18 +1,20 @@
-//! The bodies on their way: state, accelerations, and what an integrator may do to them.
+//! Bodies that move: their state, their accelerations, and the operations of an integrator on them.
 //!
-//! Between calls the accelerations belong to the positions of the last [`Bodies::update_forces`]. They are
-//! part of the state: an integrator opens its step with them, and the tree's relative acceptance reads them.
+//! Between calls the accelerations belong to the positions of the last [`Bodies::update_forces`].
+//! They are part of the state: an integrator starts its step with them, and the tree's relative
+//! acceptance reads them.
 //!
-//! Bodies live on the host or on a device. On a device every change is queued and nothing waits for it; numbers come
-//! to the host only where someone asks, and what is asked for twice between two changes comes once. Nothing that
-//! is read comes from a step whose numbers went wrong: what [`Bodies::check_step`] has queued is looked at before.
+//! Bodies live on the host or on a device. On a device every change is queued, and the host does
+//! not wait for it. Values are copied to the host only where they are read, at most once between
+//! two changes. Reading waits for the checks that [`Bodies::check_step`] queued, so a value that is
+//! read never comes from a step with a non-finite result.
 
 mod device;
 mod device_setup;
 mod error;
 mod host;
 mod measure;
-mod once;
+mod static_forces;
 mod watch;
 
 use orrery_device::Device;
@@ -20,14 +22,54 @@ use orrery_model::{Particles, Vec3s};
 
 pub use device_setup::{DeviceSetup, needed_bytes};
 pub use error::{BodiesError, NotFinite, Stamp};
-pub use once::forces_on_device;
+pub use static_forces::forces_on_device;
 
 use crate::settings::GravitySettings;
 use crate::solver::device::DeviceStrategy;
 use device::DeviceBodies;
 use host::HostBodies;
 
-/// Bodies under their own gravity.
+/// Bodies that attract one another, on the host or on a device.
+///
+/// An integrator moves them with [`kick`](Self::kick), [`drift`](Self::drift) and
+/// [`update_forces`](Self::update_forces). For example, two bodies on a circular orbit:
+///
+/// ```
+/// use orrery_model::{Particle, Particles, Species};
+/// use orrery_particles::bodies::Bodies;
+/// use orrery_particles::integrator::leapfrog_step;
+/// use orrery_particles::settings::{Acceptance, GravitySettings, Precision, SolverChoice};
+///
+/// // Masses of 1/2 at distance 1: with G = 1 each has speed 1/2, and the energy is -1/8.
+/// let mut particles = Particles::default();
+/// for (id, side) in [(0, -0.5), (1, 0.5)] {
+///     particles.push(Particle {
+///         position: [side, 0.0, 0.0],
+///         velocity: [0.0, side, 0.0],
+///         mass: 0.5,
+///         id,
+///         species: Species::default(),
+///     });
+/// }
+/// let settings = GravitySettings {
+///     g: 1.0,
+///     eps: 0.0,
+///     solver: SolverChoice::Direct,
+///     acceptance: Acceptance::default(),
+///     precision: Precision::Double,
+/// };
+///
+/// // `None` keeps the bodies on the CPU.
+/// let mut bodies = Bodies::new(particles, &settings, None)?;
+/// assert!((bodies.acceleration()?.x[0] - 0.5).abs() < 1e-15);
+/// for _ in 0..100 {
+///     leapfrog_step(&mut bodies, 0.01)?;
+/// }
+/// bodies.check_finite()?;
+/// let energy = bodies.kinetic_energy()? + bodies.potential_energy()?;
+/// assert!((energy + 0.125).abs() < 1e-6);
+/// # Ok::<(), orrery_particles::bodies::BodiesError>(())
+/// ```
 #[derive(Debug)]
 pub struct Bodies {
     settings: GravitySettings,
@@ -40,30 +82,30 @@ enum State {
     Device(Box<DeviceBodies>),
 }
 
-/// A vector that every body has.
+/// A vector of each body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Field {
-    /// Where it is.
+    /// The position.
     Position,
-    /// Where it goes.
+    /// The velocity.
     Velocity,
-    /// Of the last force evaluation.
+    /// The acceleration of the last force evaluation.
     Acceleration,
     /// The time derivative of the acceleration.
     Jerk,
 }
 
 impl Field {
-    /// All, in order: `ALL[k] as usize == k`.
+    /// All fields in declaration order: `ALL[k] as usize == k`.
     const ALL: [Self; 4] = [Self::Position, Self::Velocity, Self::Acceleration, Self::Jerk];
 }
 
-/// A column of a sum.
+/// A field that [`Bodies::set_from_start`] adds, with its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Term {
-    /// The field as [`Bodies::mark_start`] found it.
+    /// The field at the last [`Bodies::mark_start`].
     Start(Field),
-    /// The field as it is now.
+    /// The current field.
     Now(Field),
 }
 
@@ -79,7 +121,8 @@ pub struct Motion {
 }
 
 impl Bodies {
-    /// Takes the bodies to `place`, `None` being the processor, and computes their accelerations.
+    /// Moves the bodies to the device of `setup`, or keeps them on the host if it is `None`, and
+    /// computes their accelerations.
     pub fn new(
         particles: Particles,
         settings: &GravitySettings,
@@ -100,8 +143,10 @@ impl Bodies {
         Ok(Self { settings: *settings, state })
     }
 
-    /// Takes bodies up where they were: `acceleration` and `jerk` are what [`Bodies::acceleration`] and
-    /// [`Bodies::known_jerk`] gave then.
+    /// Restores bodies on the host from a saved state, without a force evaluation.
+    ///
+    /// `acceleration` and `jerk` are the saved results of [`Bodies::acceleration`] and
+    /// [`Bodies::known_jerk`].
     pub fn restore(
         particles: Particles,
         acceleration: Vec3s,
@@ -112,7 +157,7 @@ impl Bodies {
         Self { settings: *settings, state: State::Host(Box::new(host)) }
     }
 
-    /// Brings bodies that are on the host to a device, as they are.
+    /// Moves bodies from the host to a device, without a force evaluation.
     pub fn moved_to(self, setup: &DeviceSetup) -> Result<Self, BodiesError> {
         let state = match self.state {
             State::Host(host) if !host.particles.is_empty() => {
@@ -125,7 +170,7 @@ impl Bodies {
         Ok(Self { state, ..self })
     }
 
-    /// The same bodies once more, on the same device.
+    /// Copies the bodies, on the same device.
     pub fn try_clone(&self) -> Result<Self, BodiesError> {
         let state = match &self.state {
             State::Host(host) => State::Host(host.clone()),
@@ -134,7 +179,7 @@ impl Bodies {
         Ok(Self { settings: self.settings, state })
     }
 
-    /// How many there are.
+    /// Returns the number of bodies.
     pub fn len(&self) -> usize {
         match &self.state {
             State::Host(host) => host.particles.len(),
@@ -142,12 +187,12 @@ impl Bodies {
         }
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no bodies.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The device they live on; `None` is the host.
+    /// Returns the device of the bodies, `None` if they are on the host.
     pub fn device(&self) -> Option<&Device> {
         match &self.state {
             State::Host(_) => None,
@@ -155,7 +200,7 @@ impl Bodies {
         }
     }
 
-    /// The bodies as they are now.
+    /// Returns the current bodies. Fails if a checked step left a non-finite value.
     pub fn particles(&self) -> Result<&Particles, BodiesError> {
         match &self.state {
             State::Host(host) => Ok(&host.particles),
@@ -163,7 +208,9 @@ impl Bodies {
         }
     }
 
-    /// The bodies after numbers went wrong: those of the step at which they did.
+    /// Returns the current bodies even if some values are not finite.
+    ///
+    /// After a failed [`Bodies::check_step`] these are the bodies at the end of the failed step.
     pub fn particles_unchecked(&self) -> Result<Particles, BodiesError> {
         match &self.state {
             State::Host(host) => Ok(host.particles.clone()),
@@ -171,7 +218,7 @@ impl Bodies {
         }
     }
 
-    /// The accelerations of the last force evaluation.
+    /// Returns the accelerations of the last force evaluation.
     pub fn acceleration(&self) -> Result<&Vec3s, BodiesError> {
         match &self.state {
             State::Host(host) => Ok(&host.acceleration),
@@ -179,7 +226,7 @@ impl Bodies {
         }
     }
 
-    /// The time derivatives of the accelerations, if they are known.
+    /// Returns the time derivatives of the accelerations, if they belong to the current state.
     pub fn known_jerk(&self) -> Result<Option<&Vec3s>, BodiesError> {
         match &self.state {
             State::Host(host) => Ok(host.jerk.as_ref()),
@@ -187,7 +234,7 @@ impl Bodies {
         }
     }
 
-    /// A short name of how forces are computed, for reports.
+    /// Returns a short name of the force solver for reports, such as "tree".
     pub fn solver_name(&self) -> &'static str {
         match &self.state {
             State::Host(host) => host.strategy.name(),
@@ -195,7 +242,7 @@ impl Bodies {
         }
     }
 
-    /// How a device computes forces; `None` on the host.
+    /// Returns the strategy of the device, `None` on the host.
     pub fn device_strategy(&self) -> Option<&DeviceStrategy> {
         match &self.state {
             State::Host(_) => None,
@@ -203,22 +250,22 @@ impl Bodies {
         }
     }
 
-    /// What they obey.
+    /// Returns the settings of the forces.
     pub fn settings(&self) -> &GravitySettings {
         &self.settings
     }
 
-    /// Plummer softening.
+    /// Returns the Plummer softening length.
     pub fn softening(&self) -> f64 {
         self.settings.eps
     }
 
-    /// The gravitational constant.
+    /// Returns the gravitational constant.
     pub fn gravitational_constant(&self) -> f64 {
         self.settings.g
     }
 
-    /// v ← v + dt a.
+    /// Changes velocities: v ← v + dt a.
     pub fn kick(&mut self, dt: f64) -> Result<(), BodiesError> {
         match &mut self.state {
             State::Host(host) => host.kick(dt),
@@ -227,7 +274,7 @@ impl Bodies {
         Ok(())
     }
 
-    /// x ← x + dt v.
+    /// Changes positions: x ← x + dt v.
     pub fn drift(&mut self, dt: f64) -> Result<(), BodiesError> {
         match &mut self.state {
             State::Host(host) => host.drift(dt),
@@ -236,7 +283,7 @@ impl Bodies {
         Ok(())
     }
 
-    /// A kick, then a drift: on a device in one pass over the bodies.
+    /// Kicks, then drifts. On a device this is one pass over the bodies.
     pub fn kick_and_drift(&mut self, kick_dt: f64, drift_dt: f64) -> Result<(), BodiesError> {
         match &mut self.state {
             State::Host(host) => {
@@ -248,7 +295,7 @@ impl Bodies {
         Ok(())
     }
 
-    /// Computes the accelerations for the present positions.
+    /// Computes the accelerations at the current positions.
     pub fn update_forces(&mut self) -> Result<(), BodiesError> {
         match &mut self.state {
             State::Host(host) => host.update_forces(&self.settings, false),
@@ -257,8 +304,8 @@ impl Bodies {
         Ok(())
     }
 
-    /// Computes accelerations and their time derivatives for the present positions and velocities, all pairs
-    /// in f64.
+    /// Computes accelerations and their time derivatives at the current positions and velocities,
+    /// as a direct sum in f64.
     pub fn update_forces_and_jerks(&mut self) -> Result<(), BodiesError> {
         match &mut self.state {
             State::Host(host) => host.update_forces_and_jerks(&self.settings),
@@ -267,7 +314,8 @@ impl Bodies {
         Ok(())
     }
 
-    /// Marks the present fields, jerks included, as those that [`Term::Start`] means. Computes jerks that are not known.
+    /// Stores the current fields as the values of [`Term::Start`]. Computes the jerks if they are
+    /// not known.
     pub fn mark_start(&mut self) -> Result<(), BodiesError> {
         let knows_jerk = match &self.state {
             State::Host(host) => host.jerk.is_some(),
@@ -283,8 +331,11 @@ impl Bodies {
         Ok(())
     }
 
-    /// `field` ← its start + Σ weight × column, as a predictor or corrector does. At most four terms, none of them the
-    /// field itself as it is now.
+    /// Sets `field` to its value at the start plus Σ weight × term, for a predictor or corrector.
+    ///
+    /// Takes at most four terms. None of them may be the current value of `field`. For example, the
+    /// predicted velocity of Hermite's method has the terms (dt, start acceleration) and
+    /// (dt²/2, start jerk).
     pub fn set_from_start(&mut self, field: Field, terms: &[(f64, Term)]) -> Result<(), BodiesError> {
         debug_assert!(terms.len() <= 4 && terms.iter().all(|(_, term)| *term != Term::Now(field)));
         match &mut self.state {
@@ -294,7 +345,7 @@ impl Bodies {
         Ok(())
     }
 
-    /// Sets position and velocity columns at once.
+    /// Replaces positions and velocities. Both must have one entry per body.
     pub fn set_phase_space(&mut self, position: Vec3s, velocity: Vec3s) -> Result<(), BodiesError> {
         debug_assert!(position.len() == self.len() && velocity.len() == self.len());
         match &mut self.state {
@@ -307,7 +358,7 @@ impl Bodies {
         Ok(())
     }
 
-    /// Kinetic energy and momenta.
+    /// Returns the kinetic energy, momentum and angular momentum of all bodies.
     pub fn motion(&self) -> Result<Motion, BodiesError> {
         match &self.state {
             State::Host(host) => Ok(host.motion()),
@@ -315,12 +366,15 @@ impl Bodies {
         }
     }
 
-    /// ½ Σ m v².
+    /// Returns ½ Σ m v².
     pub fn kinetic_energy(&self) -> Result<f64, BodiesError> {
         Ok(self.motion()?.kinetic_energy)
     }
 
-    /// ½ Σ m φ. All pairs are summed in f64; the tree, which errs by more than f32 does, in its own arithmetic.
+    /// Returns ½ Σ m φ.
+    ///
+    /// A direct sum is done in f64. The tree uses the arithmetic of the forces, because its error
+    /// is larger than that of f32.
     pub fn potential_energy(&self) -> Result<f64, BodiesError> {
         match &self.state {
             State::Host(host) => Ok(host.potential_energy(&self.settings)),
@@ -328,7 +382,7 @@ impl Bodies {
         }
     }
 
-    /// The largest |a|².
+    /// Returns the largest |a|².
     pub fn largest_acceleration2(&self) -> Result<f64, BodiesError> {
         match &self.state {
             State::Host(host) => Ok(host.largest_acceleration2()),
@@ -336,8 +390,8 @@ impl Bodies {
         }
     }
 
-    /// The least over all pairs of r³ / G (m + m') and r² / v², the squares of the times in which a pair falls together or
-    /// passes by.
+    /// Returns the smallest value of r³ / G (m + m') and r² / v² over all pairs. These are the
+    /// squares of the times in which a pair collides or passes.
     pub fn shortest_pair_time2(&self) -> Result<f64, BodiesError> {
         match &self.state {
             State::Host(host) => Ok(host.shortest_pair_time2(self.settings.g)),
@@ -345,9 +399,11 @@ impl Bodies {
         }
     }
 
-    /// Reports a number that is not finite: of the positions if there is one, else of the accelerations, else of the
-    /// velocities, and of the first body that has one there. In that order since a position spoils all
-    /// accelerations, and an acceleration only its own body's velocity.
+    /// Fails if a component of the state is not finite. The error names the first such body.
+    ///
+    /// Positions are searched first, then accelerations, then velocities: a non-finite position
+    /// makes all accelerations non-finite, and a non-finite acceleration only the velocity of its
+    /// body.
     pub fn check_finite(&self) -> Result<(), BodiesError> {
         match &self.state {
             State::Host(host) => {
@@ -357,8 +413,10 @@ impl Bodies {
         }
     }
 
-    /// The same for the end of a step, which `at` names. A device does not wait for it: its verdict on a step is heard some
-    /// calls later, or when anything is read, and until then bodies with a wrong number stay as they are.
+    /// Checks the state like [`Bodies::check_finite`], at the end of the step `at`.
+    ///
+    /// On a device the call does not wait for the result. An error is returned some calls later, or
+    /// when a value is read. Bodies with a non-finite value do not move in the meantime.
     pub fn check_step(&mut self, at: Stamp) -> Result<(), BodiesError> {
         match &mut self.state {
             State::Host(host) => {

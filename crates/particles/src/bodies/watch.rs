@@ -1,8 +1,9 @@
-//! Verdicts on steps, on their way from the device.
+//! Asynchronous NaN check for steps on a device.
 //!
-//! After each step a kernel looks for numbers that are not finite and leaves the number of its check in a flag. The flag
-//! follows into page-locked memory, with every check where a step takes long and with every few where steps are short;
-//! the host reads the flag before the last one sent: the device's queue never runs dry, and the host never runs far ahead.
+//! After each step a kernel scans the state. On the first non-finite value it stores the number of
+//! that check in a device flag. The flag is copied to page-locked memory after every
+//! `checks_per_copy` checks, and the host reads each copy two copies later. The device's queue
+//! therefore never runs empty, and the host is never far ahead of the device.
 
 use std::collections::VecDeque;
 
@@ -10,98 +11,107 @@ use orrery_device::{Buffer, Device, DeviceError, Event, Pinned};
 
 use super::Stamp;
 
-/// Verdicts that may be on their way at once.
-const LAG: usize = 2;
+/// Copies of the flag that may be in flight.
+const MAX_IN_FLIGHT: usize = 2;
 
-/// A flag that comes, and the last check that it speaks of.
+/// A copy of the flag on its way to the host.
 #[derive(Debug)]
-struct Verdict {
-    check: u32,
+struct FlagCopy {
+    /// Number of the last check that the copy includes.
+    last_check: u32,
     flag: Pinned<u32>,
-    arrived: Event,
+    done: Event,
 }
 
-/// The verdicts that are on their way, the oldest first.
+/// Checks that were queued on a device, and their results as far as they are known.
 #[derive(Debug, Default)]
-pub struct Watch {
-    /// Checks so far. Their numbers begin with 1: 0 in the flag is no complaint.
-    checks: u32,
-    /// What the checks without a verdict judge, the oldest first.
-    judged: VecDeque<(u32, Option<Stamp>)>,
-    pending: VecDeque<Verdict>,
-    /// Flags to use again.
-    spare: Vec<Pinned<u32>>,
-    /// The first step that was found wrong, if one was.
-    wrong: Option<Wrong>,
+pub struct NanWatch {
+    /// Number of the latest check. Numbers start at 1, because 0 in the flag means "all finite".
+    last_check: u32,
+    /// Checks whose result is not known yet, oldest first, with the step that each belongs to.
+    unresolved: VecDeque<(u32, Option<Stamp>)>,
+    /// Copies of the flag, oldest first.
+    in_flight: VecDeque<FlagCopy>,
+    /// Page-locked memory to use again.
+    free_flags: Vec<Pinned<u32>>,
+    first_failure: Option<FailedCheck>,
 }
 
-/// A step that left a wrong number, by its stamp where it has one.
+/// A check that found a non-finite value, with the step that it belongs to, if any.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Wrong(pub Option<Stamp>);
+pub struct FailedCheck(pub Option<Stamp>);
 
-/// Checks to a flag: a copy to the host costs as much as a kernel, so that it counts where a step takes a millisecond or
-/// less. All pairs of 65,536 bodies take longer than that.
+/// Returns the number of checks per copy of the flag, for `n` bodies.
+///
+/// A copy to the host costs as much as a kernel launch, which matters where a step takes a
+/// millisecond or less. Direct forces of 65,536 bodies take longer than that, so from there on
+/// every check is copied. For example, 300 bodies copy the flag after every 16 checks.
 pub fn checks_per_copy(n: usize) -> u32 {
     ((1u64 << 32) / (n as u64).saturating_mul(n as u64).max(1)).clamp(1, 16) as u32
 }
 
-impl Watch {
-    /// The number of the next check.
-    pub fn number(&mut self, at: Option<Stamp>) -> u32 {
-        self.checks = self.checks.wrapping_add(1).max(1);
-        self.judged.push_back((self.checks, at));
-        self.checks
+impl NanWatch {
+    /// Registers the next check and returns its number.
+    pub fn register(&mut self, step: Option<Stamp>) -> u32 {
+        self.last_check = self.last_check.wrapping_add(1).max(1);
+        self.unresolved.push_back((self.last_check, step));
+        self.last_check
     }
 
-    /// Sends for the flag that the checks queued so far leave in `halt`, if it is time to.
-    pub fn send(
+    /// Queues a copy of the flag `failed_check` if one is due after the checks queued so far.
+    pub fn copy_flag_if_due(
         &mut self,
         device: &Device,
-        halt: &Buffer<u32>,
+        failed_check: &Buffer<u32>,
         checks_per_copy: u32,
     ) -> Result<(), DeviceError> {
-        if !self.checks.is_multiple_of(checks_per_copy) {
+        if !self.last_check.is_multiple_of(checks_per_copy) {
             return Ok(());
         }
-        let mut flag = match self.spare.pop() {
+        let mut flag = match self.free_flags.pop() {
             Some(flag) => flag,
             None => device.pinned(1)?,
         };
-        let arrived = device.queue().read_async(halt, &mut flag)?;
-        self.pending.push_back(Verdict { check: self.checks, flag, arrived });
+        let done = device.queue().read_async(failed_check, &mut flag)?;
+        self.in_flight.push_back(FlagCopy { last_check: self.last_check, flag, done });
         Ok(())
     }
 
-    /// Hears the verdicts that are due; what was wrong first stays.
-    pub fn hear(&mut self) -> Result<Option<Wrong>, DeviceError> {
-        self.hear_down_to(LAG)
+    /// Processes all copies except the two newest. Returns the first failure found so far.
+    pub fn poll(&mut self) -> Result<Option<FailedCheck>, DeviceError> {
+        self.process_copies(MAX_IN_FLIGHT)
     }
 
-    /// Hears all verdicts.
-    pub fn hear_all(&mut self, device: &Device, halt: &Buffer<u32>) -> Result<Option<Wrong>, DeviceError> {
-        let heard = self.pending.back().map(|verdict| verdict.check);
-        let last = self.judged.back().map(|(check, _)| *check);
-        if last.is_some() && heard != last {
-            self.send(device, halt, 1)?;
+    /// Waits for the results of all checks. Returns the first failure found so far.
+    pub fn drain(
+        &mut self,
+        device: &Device,
+        failed_check: &Buffer<u32>,
+    ) -> Result<Option<FailedCheck>, DeviceError> {
+        let last_copied = self.in_flight.back().map(|copy| copy.last_check);
+        let last_registered = self.unresolved.back().map(|(check, _)| *check);
+        if last_registered.is_some() && last_copied != last_registered {
+            self.copy_flag_if_due(device, failed_check, 1)?;
         }
-        self.hear_down_to(0)
+        self.process_copies(0)
     }
 
-    fn hear_down_to(&mut self, left: usize) -> Result<Option<Wrong>, DeviceError> {
-        while self.pending.len() > left {
-            let Some(Verdict { check, flag, arrived }) = self.pending.pop_front() else { break };
-            arrived.wait()?;
-            let complaint = flag[0];
-            while let Some((judged, at)) = self.judged.pop_front() {
-                if judged == complaint {
-                    self.wrong.get_or_insert(Wrong(at));
+    /// Waits for the oldest copies, until at most `remaining` are in flight.
+    fn process_copies(&mut self, remaining: usize) -> Result<Option<FailedCheck>, DeviceError> {
+        while self.in_flight.len() > remaining {
+            let Some(FlagCopy { last_check, flag, done }) = self.in_flight.pop_front() else { break };
+            done.wait()?;
+            let failed_check = flag[0];
+            while let Some((check, step)) = self.unresolved.pop_front() {
+                if check == failed_check {
+                    self.first_failure.get_or_insert(FailedCheck(step));
                 }
-                if judged == check {
+                if check == last_check {
                     break;
                 }
             }
-            self.spare.push(flag);
+            self.free_flags.push(flag);
         }
-        Ok(self.wrong)
+        Ok(self.first_failure)
     }
 }

@@ -1,8 +1,9 @@
-//! Integrators: sequences of kicks and drifts over [`Bodies`], one file a method.
+//! Integrators: sequences of kicks and drifts of [`Bodies`], one file per method.
 //!
-//! A step expects accelerations for the present positions and leaves them so; Hermite's scheme leaves those of its
-//! last evaluation, a correction away. Given the same bodies, accelerations included, and the same steps, every
-//! method gives the same bits.
+//! A step requires accelerations at the current positions and leaves them up to date. Hermite's
+//! method is the exception: it leaves those of its last evaluation, one correction before the final
+//! positions. Every method is deterministic: the same bodies, accelerations included, and the same
+//! steps give the same bits.
 
 pub mod adaptive;
 mod blanes_moan;
@@ -19,7 +20,7 @@ use crate::bodies::{Bodies, BodiesError};
 use crate::settings::IntegratorChoice;
 
 impl IntegratorChoice {
-    /// Advances `bodies` by `dt`.
+    /// Advances `bodies` by one step of length `dt`.
     pub fn step(self, bodies: &mut Bodies, dt: f64) -> Result<(), BodiesError> {
         match self {
             Self::Leapfrog => leapfrog_step(bodies, dt),
@@ -30,7 +31,7 @@ impl IntegratorChoice {
         }
     }
 
-    /// The power of `dt` with which the error of a fixed span falls.
+    /// Returns the order p of the method: the error after a fixed time is proportional to dt^p.
     pub fn order(self) -> i32 {
         match self {
             Self::Leapfrog => 2,

@@ -1,8 +1,32 @@
-//! Registers of numbers, and the choice of instruction set at run time.
+//! SIMD registers, and the choice of the instruction set at run time.
 //!
-//! A kernel is written once, generic over [`Vector`], every function of it `#[inline(always)]`; [`dispatch`]
-//! compiles it for each instruction set and enters the one asked for. The choice changes the
-//! last bits of a result: the square-root estimates differ, and the portable code does not fuse.
+//! A kernel is written once, generic over [`Vector`], and all of its functions are
+//! `#[inline(always)]`. [`dispatch`] instantiates it for each instruction set and calls the
+//! requested instance. The choice changes the last bits of a result: the estimates of the
+//! reciprocal square root differ, and the portable code has no fused multiply-add.
+//!
+//! For example, a kernel that computes 2 x + 1 in every lane:
+//!
+//! ```
+//! use orrery_particles::simd::{InstructionSet, SimdKernel, Vector, dispatch};
+//!
+//! struct DoublePlusOne<'a>(&'a mut [f32]);
+//!
+//! impl SimdKernel for DoublePlusOne<'_> {
+//!     type Output = ();
+//!
+//!     #[inline(always)]
+//!     fn run<S: Vector<Scalar = f32>, D: Vector<Scalar = f64>>(self) {
+//!         for chunk in self.0.chunks_exact_mut(S::LANES) {
+//!             S::load(chunk).mul_add(S::splat(2.0), S::splat(1.0)).store(chunk);
+//!         }
+//!     }
+//! }
+//!
+//! let mut values = [3.0; 32];
+//! dispatch(InstructionSet::best(), DoublePlusOne(&mut values));
+//! assert_eq!(values, [7.0; 32]);
+//! ```
 
 pub mod peak;
 mod portable;
@@ -11,17 +35,18 @@ mod x86;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// The most elements that any register holds; arrays padded to a multiple of it suit every set.
+/// Largest number of lanes of any register. Arrays padded to a multiple of it fit every instruction
+/// set.
 pub const MAX_LANES: usize = 16;
 
-/// f32 or f64.
+/// A scalar: f32 or f64.
 pub trait Real: Copy + Default + Send + Sync + 'static {
-    /// The register type for it, of an instruction set's pair.
+    /// The register type of this scalar: `S` for f32, `D` for f64.
     type Register<S: Vector<Scalar = f32>, D: Vector<Scalar = f64>>: Vector<Scalar = Self>;
 
-    /// Rounds.
+    /// Rounds to this type.
     fn from_f64(x: f64) -> Self;
-    /// Widens.
+    /// Converts to f64, without rounding.
     fn to_f64(self) -> f64;
 }
 
@@ -51,47 +76,47 @@ impl Real for f64 {
     }
 }
 
-/// One register's worth of numbers.
+/// A SIMD register: `LANES` numbers of type `Scalar`. All operations act lane by lane.
 ///
 /// # Safety
-/// The methods may compile to instructions of one instruction set: a value of such a type may only be made
-/// inside a function that [`dispatch`] entered for that set.
+/// The methods may compile to instructions of one instruction set. A value of such a type may only
+/// be created inside a function that [`dispatch`] called for that set.
 pub unsafe trait Vector: Copy {
-    /// The element.
+    /// Type of one lane.
     type Scalar: Real;
-    /// Elements in a register.
+    /// Lanes of a register.
     const LANES: usize;
-    /// Terms of the binomial series that take [`Vector::rsqrt_estimate`] to full precision.
+    /// Terms of the binomial series that correct [`Vector::rsqrt_estimate`] to full precision.
     const RSQRT_TERMS: usize;
 
-    /// All lanes `x`.
+    /// Returns a register with `x` in all lanes.
     fn splat(x: Self::Scalar) -> Self;
-    /// The first `LANES` elements of `from`, which must have that many.
+    /// Loads the first `LANES` elements of `from`. Panics if there are fewer.
     fn load(from: &[Self::Scalar]) -> Self;
-    /// Overwrites the first `LANES` elements of `to`, which must have that many.
+    /// Stores to the first `LANES` elements of `to`. Panics if there are fewer.
     fn store(self, to: &mut [Self::Scalar]);
-    /// Lanewise sum.
+    /// Returns self + other.
     fn add(self, other: Self) -> Self;
-    /// Lanewise difference.
+    /// Returns self − other.
     fn sub(self, other: Self) -> Self;
-    /// Lanewise product.
+    /// Returns self × other.
     fn mul(self, other: Self) -> Self;
-    /// self * b + c.
+    /// Returns self × b + c.
     fn mul_add(self, b: Self, c: Self) -> Self;
-    /// c - self * b.
+    /// Returns c − self × b.
     fn neg_mul_add(self, b: Self, c: Self) -> Self;
-    /// Lanewise |x|.
+    /// Returns |self|.
     fn abs(self) -> Self;
-    /// Lanewise maximum; the numbers are never NaN.
+    /// Returns the larger of self and other. Neither may be NaN.
     fn max(self, other: Self) -> Self;
-    /// 1/sqrt(x), to a relative error that `RSQRT_TERMS` terms of the series make up for.
+    /// Estimates 1/√self. `RSQRT_TERMS` terms of the series correct its relative error.
     fn rsqrt_estimate(self) -> Self;
-    /// `self` where `a != b`, zero elsewhere.
+    /// Returns `self` where `a != b`, and zero where `a == b`.
     fn zero_where_equal(self, a: Self, b: Self) -> Self;
-    /// Bit k set where lane k of `self` is greater than that of `other`.
+    /// Returns a mask whose bit k is set if lane k of `self` is greater than lane k of `other`.
     fn greater_mask(self, other: Self) -> u32;
 
-    /// Adds `factor` times each lane to its own f64 in `sums`.
+    /// Adds `factor` times lane k to `sums[k]`, in f64.
     #[inline(always)]
     fn add_to_lane_sums(self, sums: &mut [f64; MAX_LANES], factor: f64) {
         let mut lanes = [Self::Scalar::default(); MAX_LANES];
@@ -102,7 +127,7 @@ pub unsafe trait Vector: Copy {
     }
 }
 
-/// The sum of lane sums, always in the same order.
+/// Adds the lane sums pairwise, always in the same order.
 #[inline(always)]
 pub fn sum_lanes(mut sums: [f64; MAX_LANES]) -> f64 {
     let mut width = MAX_LANES / 2;
@@ -115,18 +140,19 @@ pub fn sum_lanes(mut sums: [f64; MAX_LANES]) -> f64 {
     sums[0]
 }
 
-/// A computation to be compiled for every instruction set.
+/// A computation that is compiled for every instruction set.
 pub trait SimdKernel {
-    /// What it gives.
+    /// Result of the computation.
     type Output;
-    /// Runs it on registers of type `S` (f32) and `D` (f64). Implementations are `#[inline(always)]`.
+    /// Runs the computation with registers `S` (f32) and `D` (f64). Implementations must be
+    /// `#[inline(always)]`, or they are compiled without the instruction set.
     fn run<S: Vector<Scalar = f32>, D: Vector<Scalar = f64>>(self) -> Self::Output;
 }
 
-/// An instruction set.
+/// A SIMD instruction set. Wider sets compare greater.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum InstructionSet {
-    /// Whatever the compiler makes of plain loops.
+    /// Plain loops, compiled for the baseline of the target.
     Portable,
     /// AVX2 with FMA: eight f32, four f64.
     Avx2,
@@ -138,7 +164,7 @@ pub enum InstructionSet {
 static LIMIT: AtomicU8 = AtomicU8::new(u8::MAX);
 
 impl InstructionSet {
-    /// Its name in reports.
+    /// Returns the name for reports.
     pub fn name(self) -> &'static str {
         match self {
             Self::Portable => "portable",
@@ -147,7 +173,7 @@ impl InstructionSet {
         }
     }
 
-    /// The widest that this machine has, within the limit of this process.
+    /// Returns the widest instruction set of this machine, within the limit of this process.
     pub fn best() -> Self {
         let limit = match LIMIT.load(Ordering::Relaxed) {
             0 => Self::Portable,
@@ -157,12 +183,13 @@ impl InstructionSet {
         Self::detected().min(limit)
     }
 
-    /// Limits this process to `set` and narrower ones. The golden tests run on every instruction set with it.
-    pub fn limit(set: Self) {
+    /// Limits this process to `set` and narrower instruction sets. The golden tests use it to run on
+    /// every instruction set.
+    pub fn limit_to(set: Self) {
         LIMIT.store(set as u8, Ordering::Relaxed);
     }
 
-    /// The widest that this machine has.
+    /// Returns the widest instruction set of this machine.
     fn detected() -> Self {
         static DETECTED: OnceLock<InstructionSet> = OnceLock::new();
         *DETECTED.get_or_init(|| {
@@ -177,21 +204,22 @@ impl InstructionSet {
         })
     }
 
-    /// All that this machine has, narrowest first.
+    /// Returns all instruction sets of this machine, narrowest first.
     pub fn available() -> impl Iterator<Item = Self> {
         [Self::Portable, Self::Avx2, Self::Avx512].into_iter().filter(|&set| set <= Self::best())
     }
 }
 
-/// Runs `kernel` with instruction set `set`, or the best that this machine has where that is less.
+/// Runs `kernel` with the instruction set `set`, or with the widest one of this machine if that is
+/// narrower.
 #[inline]
 pub fn dispatch<K: SimdKernel>(set: InstructionSet, kernel: K) -> K::Output {
     #[cfg(target_arch = "x86_64")]
     match set.min(InstructionSet::best()) {
         // SAFETY: `best` found AVX-512 F and DQ on this machine.
-        InstructionSet::Avx512 => return unsafe { x86::enter_avx512(kernel) },
+        InstructionSet::Avx512 => return unsafe { x86::run_with_avx512(kernel) },
         // SAFETY: `best` found AVX2 and FMA on this machine.
-        InstructionSet::Avx2 => return unsafe { x86::enter_avx2(kernel) },
+        InstructionSet::Avx2 => return unsafe { x86::run_with_avx2(kernel) },
         InstructionSet::Portable => {}
     }
     kernel.run::<portable::F32s, portable::F64s>()
@@ -203,7 +231,7 @@ mod tests {
 
     struct EveryOperation;
 
-    fn check<V: Vector>() {
+    fn check_operations<V: Vector>() {
         let n = V::LANES;
         let column =
             |f: fn(f64) -> f64| (0..16).map(|k| V::Scalar::from_f64(f(k as f64))).collect::<Vec<_>>();
@@ -231,7 +259,8 @@ mod tests {
         a.add_to_lane_sums(&mut sums, 1.0);
         a.add_to_lane_sums(&mut sums, 1.0);
         assert_eq!(sum_lanes(sums), (n * (n + 1)) as f64);
-        // The series' next term must be below the rounding of the type: e = 2 × the estimate's error.
+        // The next term of the series must be below the rounding error of the type. e is twice the
+        // error of the estimate.
         let (e_max, epsilon) = lanes(a.rsqrt_estimate())
             .iter()
             .enumerate()
@@ -250,13 +279,13 @@ mod tests {
         type Output = ();
         #[inline(always)]
         fn run<S: Vector<Scalar = f32>, D: Vector<Scalar = f64>>(self) {
-            check::<S>();
-            check::<D>();
+            check_operations::<S>();
+            check_operations::<D>();
         }
     }
 
     #[test]
-    fn every_instruction_set_computes_the_same() {
+    fn operations_give_the_same_results_in_every_instruction_set() {
         for set in InstructionSet::available() {
             dispatch(set, EveryOperation);
         }

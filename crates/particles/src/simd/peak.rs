@@ -1,4 +1,4 @@
-//! What the machine could do: fused multiply-adds on registers alone.
+//! Measured peak of the CPU: multiply-adds on registers, without memory access.
 
 use std::time::Instant;
 
@@ -7,26 +7,26 @@ use rayon::prelude::*;
 use super::{InstructionSet, SimdKernel, Vector, dispatch};
 use crate::settings::Precision;
 
-/// Independent chains: more than latency times ports of any core known to us.
+/// Independent chains of multiply-adds. 12 exceed latency times ports of all cores known to us.
 const CHAINS: usize = 12;
 
-struct Fma {
+struct FmaChains {
     rounds: usize,
-    double: bool,
+    is_double: bool,
 }
 
-impl SimdKernel for Fma {
-    /// Operations done, and a value that keeps the compiler from dropping them.
+impl SimdKernel for FmaChains {
+    /// Number of operations, and a result that prevents the compiler from removing them.
     type Output = (f64, f64);
 
     #[inline(always)]
     fn run<S: Vector<Scalar = f32>, D: Vector<Scalar = f64>>(self) -> (f64, f64) {
-        if self.double { chains::<D>(self.rounds) } else { chains::<S>(self.rounds) }
+        if self.is_double { run_chains::<D>(self.rounds) } else { run_chains::<S>(self.rounds) }
     }
 }
 
 #[inline(always)]
-fn chains<V: Vector>(rounds: usize) -> (f64, f64) {
+fn run_chains<V: Vector>(rounds: usize) -> (f64, f64) {
     use super::{MAX_LANES, Real};
     let near_one = V::splat(V::Scalar::from_f64(std::hint::black_box(0.999_99)));
     let small = V::splat(V::Scalar::from_f64(std::hint::black_box(1e-5)));
@@ -43,21 +43,22 @@ fn chains<V: Vector>(rounds: usize) -> (f64, f64) {
     ((2 * rounds * CHAINS * V::LANES) as f64, lanes[0])
 }
 
-/// Floating-point operations a second of all threads together, in f64 for `Double`, else f32; best of five.
+/// Measures the floating-point operations per second of all threads together, in f64 for `Double`
+/// and in f32 otherwise. Returns the best of five measurements.
 pub fn flops_per_second(set: InstructionSet, precision: Precision) -> f64 {
     let (threads, rounds) = (rayon::current_num_threads(), 3_000_000);
-    let attempt = || {
+    let measure_once = || {
         let start = Instant::now();
         let done: f64 = (0..threads)
             .into_par_iter()
             .map(|_| {
                 let (operations, value) =
-                    dispatch(set, Fma { rounds, double: precision == Precision::Double });
+                    dispatch(set, FmaChains { rounds, is_double: precision == Precision::Double });
                 std::hint::black_box(value);
                 operations
             })
             .sum();
         done / start.elapsed().as_secs_f64()
     };
-    (0..5).map(|_| attempt()).fold(0.0, f64::max)
+    (0..5).map(|_| measure_once()).fold(0.0, f64::max)
 }

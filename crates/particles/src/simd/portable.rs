@@ -1,4 +1,4 @@
-//! Plain arrays: the compiler makes of them what the target's baseline allows.
+//! Registers as plain arrays, which the compiler vectorises for the baseline of the target.
 
 use super::Vector;
 
@@ -12,7 +12,7 @@ pub struct F64s([f64; 8]);
 
 macro_rules! portable {
     ($name:ident, $scalar:ty) => {
-        // SAFETY: plain arithmetic, right on every machine.
+        // SAFETY: the methods use plain arithmetic and no instruction set.
         unsafe impl Vector for $name {
             type Scalar = $scalar;
             const LANES: usize = 8;
@@ -44,7 +44,8 @@ macro_rules! portable {
             fn mul(self, other: Self) -> Self {
                 Self(std::array::from_fn(|k| self.0[k] * other.0[k]))
             }
-            // Two roundings: the baseline has no fused multiply-add, and calling libm's would be slow.
+            // Rounds twice: the baseline has no fused multiply-add, and a call of libm's would be
+            // slow.
             #[inline(always)]
             fn mul_add(self, b: Self, c: Self) -> Self {
                 Self(std::array::from_fn(|k| self.0[k] * b.0[k] + c.0[k]))

@@ -1,4 +1,4 @@
-//! AVX2 with FMA, and AVX-512 (F and DQ): the same operations under other names.
+//! Registers of AVX2 with FMA, and of AVX-512 (F and DQ).
 #![cfg(target_arch = "x86_64")]
 
 use std::arch::x86_64::*;
@@ -21,17 +21,21 @@ pub struct Avx512F32(__m512);
 #[derive(Clone, Copy)]
 pub struct Avx512F64(__m512d);
 
+/// Runs a kernel with AVX2 registers.
+///
 /// # Safety
 /// The machine must have AVX2 and FMA.
 #[target_feature(enable = "avx2,fma")]
-pub unsafe fn enter_avx2<K: SimdKernel>(kernel: K) -> K::Output {
+pub unsafe fn run_with_avx2<K: SimdKernel>(kernel: K) -> K::Output {
     kernel.run::<Avx2F32, Avx2F64>()
 }
 
+/// Runs a kernel with AVX-512 registers.
+///
 /// # Safety
 /// The machine must have AVX-512 F and DQ.
 #[target_feature(enable = "avx512f,avx512dq")]
-pub unsafe fn enter_avx512<K: SimdKernel>(kernel: K) -> K::Output {
+pub unsafe fn run_with_avx512<K: SimdKernel>(kernel: K) -> K::Output {
     kernel.run::<Avx512F32, Avx512F64>()
 }
 
@@ -41,8 +45,9 @@ macro_rules! vector {
      rsqrt |$x:ident| $rsqrt:expr,
      zero_where_equal |$v:ident, $a:ident, $b:ident| $zero_where_equal:expr,
      greater_mask |$p:ident, $q:ident| $greater_mask:expr) => {
-        // SAFETY: here and in each method, a value exists only inside the `enter` function of its instruction set,
-        // so the machine has it; `load` and `store` check the slice's length first.
+        // SAFETY: here and in each method, a value exists only inside the `run_with` function of
+        // its instruction set, so the machine has that set. `load` and `store` check the length of
+        // the slice.
         unsafe impl Vector for $name {
             type Scalar = $scalar;
             const LANES: usize = $lanes;
@@ -122,7 +127,7 @@ macro_rules! vector {
     };
 }
 
-// vrsqrtps errs by at most 1.5 × 2⁻¹²: two terms of the series leave 1e-9.
+// The relative error of vrsqrtps is at most 1.5 × 2⁻¹². With two terms of the series it is 1e-9.
 vector!(
     Avx2F32: [f32; 8], rsqrt terms 2,
     _mm256_loadu_ps _mm256_storeu_ps _mm256_set1_ps _mm256_add_ps _mm256_sub_ps _mm256_mul_ps _mm256_fmadd_ps
@@ -131,7 +136,8 @@ vector!(
     zero_where_equal |v, a, b| _mm256_and_ps(v, _mm256_cmp_ps::<_CMP_NEQ_UQ>(a, b)),
     greater_mask |p, q| _mm256_movemask_ps(_mm256_cmp_ps::<_CMP_GT_OQ>(p, q)) as u32
 );
-// There is no estimate for f64, and one through f32 would lose its range: divide and root instead.
+// AVX2 has no estimate for f64, and one in f32 would lose its range. Division and square root
+// replace it.
 vector!(
     Avx2F64: [f64; 4], rsqrt terms 0,
     _mm256_loadu_pd _mm256_storeu_pd _mm256_set1_pd _mm256_add_pd _mm256_sub_pd _mm256_mul_pd _mm256_fmadd_pd
@@ -140,7 +146,8 @@ vector!(
     zero_where_equal |v, a, b| _mm256_and_pd(v, _mm256_cmp_pd::<_CMP_NEQ_UQ>(a, b)),
     greater_mask |p, q| _mm256_movemask_pd(_mm256_cmp_pd::<_CMP_GT_OQ>(p, q)) as u32
 );
-// vrsqrt14 errs by at most 2⁻¹⁴: one term leaves 3e-8 in f32, three leave 5e-16 in f64.
+// The relative error of vrsqrt14 is at most 2⁻¹⁴. It is 3e-8 with one term of the series in f32,
+// and 5e-16 with three terms in f64.
 vector!(
     Avx512F32: [f32; 16], rsqrt terms 1,
     _mm512_loadu_ps _mm512_storeu_ps _mm512_set1_ps _mm512_add_ps _mm512_sub_ps _mm512_mul_ps _mm512_fmadd_ps

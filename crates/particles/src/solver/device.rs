@@ -1,4 +1,5 @@
-//! The solvers on a device: all pairs or the tree, whichever is quicker for so many bodies.
+//! Force solvers on a device: the direct sum or the tree, whichever is faster for the number of
+//! bodies.
 
 use std::time::Duration;
 
@@ -11,19 +12,25 @@ use super::direct::device::{self as direct, DeviceDirect};
 use super::tree::device::{self as tree, DeviceTree};
 use crate::settings::{Acceptance, GravitySettings, Precision, SolverChoice};
 
-/// From so many bodies on the tree at theta = 0.6 is quicker than all pairs: three times on an H200, where all pairs still win
-/// at half as many (`orrery bench crossover --device cuda`, benchmarks/runs).
-const TREE_FROM: usize = 131_072;
-/// The same where OpenCL runs on a processor: with PoCL on two cores both took the same time at half as many.
-const TREE_FROM_ON_A_PROCESSOR: usize = 16_384;
+/// Number of bodies from which a GPU uses the tree.
+///
+/// On an H200 the tree at theta = 0.6 is three times as fast as the direct sum at this number, and
+/// the direct sum is still faster at half of it (`orrery bench crossover --device cuda`,
+/// benchmarks/runs).
+const MIN_TREE_BODIES_GPU: usize = 131_072;
+/// Number of bodies from which OpenCL on a CPU uses the tree. With PoCL on two cores both solvers
+/// took the same time at half of it.
+const MIN_TREE_BODIES_OPENCL_CPU: usize = 16_384;
 
-/// How a device computes forces. In files each is what its solver writes, without a tag: their fields differ.
+/// Force solver of a device, with its parameters.
+///
+/// Files contain the fields of the variant without a tag. The two variants have different fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum DeviceStrategy {
-    /// All pairs.
+    /// Direct sum over all pairs.
     Direct(direct::DirectDeviceStrategy),
-    /// Barnes-Hut.
+    /// Barnes-Hut tree.
     Tree(tree::TreeDeviceStrategy),
 }
 
@@ -40,14 +47,14 @@ impl From<tree::TreeDeviceStrategy> for DeviceStrategy {
 }
 
 impl DeviceStrategy {
-    /// What the settings come to for `n` bodies on `device`, before anything was tuned.
+    /// Returns the default strategy for `n` bodies on `device` with these settings, without tuning.
     pub fn resolve(device: &Device, n: usize, settings: &GravitySettings) -> Self {
-        let from = match device.properties().kind {
-            DeviceKind::Gpu => TREE_FROM,
-            DeviceKind::Cpu | DeviceKind::Other => TREE_FROM_ON_A_PROCESSOR,
+        let min_tree_bodies = match device.properties().kind {
+            DeviceKind::Gpu => MIN_TREE_BODIES_GPU,
+            DeviceKind::Cpu | DeviceKind::Other => MIN_TREE_BODIES_OPENCL_CPU,
         };
         let is_tree = match settings.solver {
-            SolverChoice::Auto => n >= from,
+            SolverChoice::Auto => n >= min_tree_bodies,
             SolverChoice::Direct => false,
             SolverChoice::Tree => true,
         };
@@ -58,7 +65,7 @@ impl DeviceStrategy {
         }
     }
 
-    /// A short name of the solver, for reports.
+    /// Returns a short name of the solver for reports.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Direct(_) => "direct",
@@ -66,7 +73,7 @@ impl DeviceStrategy {
         }
     }
 
-    /// The arithmetic.
+    /// Returns the arithmetic of the forces.
     pub fn precision(&self) -> Precision {
         match self {
             Self::Direct(direct) => direct.precision,
@@ -74,7 +81,7 @@ impl DeviceStrategy {
         }
     }
 
-    /// In a few words.
+    /// Describes the strategy in a few words.
     pub fn describe(&self) -> String {
         match self {
             Self::Direct(direct) => direct.describe(),
@@ -82,7 +89,8 @@ impl DeviceStrategy {
         }
     }
 
-    /// Whether a run on `device` may take it: what is left are rungs of a ladder, and what another device could do.
+    /// Returns true if a run on `device` may use this strategy. It may not use rungs of a ladder or
+    /// strategies that the device does not support.
     pub fn is_for_runs(&self, device: &Device) -> bool {
         match self {
             Self::Direct(direct) => direct.is_for_runs() && direct.fits(device),
@@ -90,7 +98,7 @@ impl DeviceStrategy {
         }
     }
 
-    /// Bytes of scratch on the device for `n` bodies, beyond the bodies.
+    /// Returns the bytes of scratch memory on the device for `n` bodies, in addition to the bodies.
     pub fn scratch_bytes(&self, device: &Device, n: usize) -> u64 {
         match self {
             Self::Direct(direct) => DeviceDirect::scratch_bytes(device, n, direct),
@@ -99,16 +107,16 @@ impl DeviceStrategy {
     }
 }
 
-/// A solver for `n` bodies on a device, with all that it needs between evaluations.
+/// A solver for `n` bodies on a device, with its kernels and scratch memory.
 pub enum DeviceSolver {
-    /// All pairs.
+    /// Direct sum over all pairs.
     Direct(Box<DeviceDirect>),
-    /// Barnes-Hut.
+    /// Barnes-Hut tree.
     Tree(Box<DeviceTree>),
 }
 
 impl DeviceSolver {
-    /// For `n` bodies, whose masses must be the same in every evaluation.
+    /// Creates a solver for `n` bodies. Their masses must be the same in every evaluation.
     pub fn new(device: &Device, n: usize, strategy: &DeviceStrategy) -> Result<Self, DeviceError> {
         Ok(match strategy {
             DeviceStrategy::Direct(strategy) => Self::Direct(DeviceDirect::new(device, n, strategy)?.into()),
@@ -116,20 +124,20 @@ impl DeviceSolver {
         })
     }
 
-    /// Fills acceleration, and potential where it is asked for. Queued, not waited for.
-    pub fn forces(&mut self, evaluation: &ForceRequest) -> Result<(), DeviceError> {
-        let ForceRequest { position, mass, g, eps, acceptance, previous, acceleration, potential } =
-            *evaluation;
+    /// Queues the computation of accelerations, and of potentials if requested. Does not wait for
+    /// it.
+    pub fn forces(&mut self, request: &ForceRequest) -> Result<(), DeviceError> {
+        let ForceRequest { position, mass, g, eps, acceptance, previous, acceleration, potential } = *request;
         match self {
             Self::Direct(direct) => direct.forces(position, mass, g, eps, acceleration, potential),
             Self::Tree(tree) => {
                 let previous = previous.filter(|_| matches!(acceptance, Acceptance::Relative { .. }));
-                tree.forces(&ForceRequest { previous, ..*evaluation })
+                tree.forces(&ForceRequest { previous, ..*request })
             }
         }
     }
 
-    /// The kernel that takes the time, and its group, once it is built.
+    /// Returns the kernel that takes most of the time and its block size, once it is built.
     pub fn main_kernel(&self) -> Option<(&Kernel, u32)> {
         match self {
             Self::Direct(direct) => direct.main_kernel(),
@@ -137,7 +145,7 @@ impl DeviceSolver {
         }
     }
 
-    /// What was built, where it came from and how long that took.
+    /// Returns the name, origin and build time of each module built so far.
     pub fn build_times(&self) -> &[(String, Origin, Duration)] {
         match self {
             Self::Direct(direct) => direct.build_times(),
@@ -152,10 +160,10 @@ mod tests {
     use crate::solver::direct::device::DirectKernel;
     use crate::solver::tree::device::{Order, TreeAlgorithm};
 
-    /// What a file holds is what the solver's own strategy writes: those from before the tree was on devices are still
-    /// read, and neither is taken for the other.
+    /// A file contains the fields of the solver's strategy without a tag. Files from before the
+    /// tree ran on devices can still be read, and neither strategy is read as the other.
     #[test]
-    fn files_tell_the_solvers_apart() {
+    fn strategies_in_files_are_distinguished_by_their_fields() {
         let direct = direct::DirectDeviceStrategy {
             form: DirectKernel::PairsOnce,
             precision: Precision::Mixed,
@@ -164,7 +172,7 @@ mod tests {
             unroll: 4,
             splits: 2,
         };
-        let text =
+        let direct_json =
             r#"{"form":"pairs-once","precision":"mixed","block":64,"targets":4,"unroll":4,"splits":2}"#;
         let tree = tree::TreeDeviceStrategy {
             form: TreeAlgorithm::Groups,
@@ -173,12 +181,12 @@ mod tests {
             leaf_size: 24,
             group_size: 16,
         };
-        for (strategy, own) in [
-            (DeviceStrategy::from(direct), text.to_owned()),
+        for (strategy, json) in [
+            (DeviceStrategy::from(direct), direct_json.to_owned()),
             (tree.into(), serde_json::to_string(&tree).unwrap()),
         ] {
-            assert_eq!(serde_json::to_string(&strategy).unwrap(), own);
-            assert_eq!(serde_json::from_str::<DeviceStrategy>(&own).unwrap(), strategy);
+            assert_eq!(serde_json::to_string(&strategy).unwrap(), json);
+            assert_eq!(serde_json::from_str::<DeviceStrategy>(&json).unwrap(), strategy);
         }
         assert!(serde_json::from_str::<DeviceStrategy>(r#"{"form":"groups"}"#).is_err());
     }

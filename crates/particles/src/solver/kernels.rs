@@ -1,39 +1,40 @@
-//! The inner loops: a few targets against a list of bodies, and against a list of cells.
+//! Inner loops on the CPU: a few targets against a list of bodies, or against a list of cells.
 //!
-//! Sources lie along the lanes, `T` targets are held in registers, so that one load of sources serves `T`
-//! targets and a list of any length fills the lanes. Each lane adds its share of a list in the register's
-//! precision and then joins a f64 sum of its own ([`LaneSums`]): short f32 sums, a fixed order, and one
-//! horizontal addition a target in all.
+//! Each lane of a SIMD register has another source, and `T` targets stay in registers. One load of
+//! sources therefore serves `T` targets, and a list of any length fills the lanes. Each lane sums
+//! its share of a list in the precision of the register and then adds it to a separate f64 sum
+//! ([`LaneSums`]). This gives short f32 sums, a fixed order, and one horizontal addition per
+//! target.
 //!
-//! A cell acts through its mass and second moments M about its centre of mass. With F = 1/ρ,
+//! A cell acts through its mass and its second moments M about its centre of mass. With F = 1/ρ,
 //!
 //!   φ = −m/ρ − ½ M_ij ∂_i ∂_j F = −m/ρ − ½ (3 dMd/ρ⁵ − tr M/ρ³)
 //!   a = d/ρ³ (m + 15/2 dMd/ρ⁴ − 3/2 tr M/ρ²) − 3 Md/ρ⁵
 //!
-//! evaluated with M/ρ² first: lengths to the power −7 would leave the range of f32 in deep cells.
+//! M/ρ² is computed first. A factor of length^−7 would leave the range of f32 for small cells.
 
-use crate::law::gravity::{force_factor, force_weight, refined, softened_square};
+use crate::law::gravity::{force_factor, force_weight, refined_inv_rho, softened_square};
 use crate::simd::{MAX_LANES, Real, Vector};
 
-/// Per target: lane sums of ax, ay, az and φ.
+/// Sums of ax, ay, az and φ of one target, separately for each lane.
 pub type LaneSums = [[f64; MAX_LANES]; 4];
 
-/// Nothing summed yet.
+/// Sums before the first term.
 pub const ZERO_SUMS: LaneSums = [[0.0; MAX_LANES]; 4];
 
-/// Bodies as sources: columns of one length, a multiple of `MAX_LANES` once padded.
+/// Bodies as sources. All columns have the same length, after padding a multiple of `MAX_LANES`.
 #[derive(Clone, Debug, Default)]
 pub struct BodyList<R> {
-    /// Coordinates, x, y, z.
+    /// Coordinates x, y, z.
     pub position: [Vec<R>; 3],
     /// Masses.
     pub mass: Vec<R>,
 }
 
-/// Cells as sources: centres of mass, masses and second moments xx, xy, xz, yy, yz, zz.
+/// Cells as sources. All columns have the same length, a multiple of `MAX_LANES`.
 #[derive(Clone, Debug, Default)]
 pub struct CellList<R> {
-    /// Centres of mass, x, y, z.
+    /// Centres of mass x, y, z.
     pub centre: [Vec<R>; 3],
     /// Masses.
     pub mass: Vec<R>,
@@ -42,13 +43,14 @@ pub struct CellList<R> {
 }
 
 impl<R: Real> BodyList<R> {
-    /// Forgets all bodies, keeps the memory.
+    /// Removes all bodies and keeps the memory.
     pub fn clear(&mut self) {
         self.position.iter_mut().for_each(Vec::clear);
         self.mass.clear();
     }
 
-    /// Completes the last register with massless bodies at coordinate `outside`, where no target is.
+    /// Fills the last register with massless bodies at coordinate `outside`, where there is no
+    /// target.
     pub fn pad_to_lanes(&mut self, outside: f64) {
         let padded = self.mass.len().next_multiple_of(MAX_LANES);
         self.position.iter_mut().for_each(|column| column.resize(padded, R::from_f64(outside)));
@@ -57,8 +59,8 @@ impl<R: Real> BodyList<R> {
 }
 
 impl<R: Real> CellList<R> {
-    /// Makes room for `n` cells, to be written over, and completes the last register with empty cells at
-    /// coordinate `outside`, where no target is.
+    /// Resizes the list to `n` cells, which the caller must write. Fills the last register with
+    /// empty cells at coordinate `outside`, where there is no target.
     pub fn resize_and_pad(&mut self, n: usize, outside: f64) {
         let padded = n.next_multiple_of(MAX_LANES);
         for column in self.centre.iter_mut().chain(&mut self.second).chain([&mut self.mass]) {
@@ -69,79 +71,89 @@ impl<R: Real> CellList<R> {
     }
 }
 
-// The helpers below stand where `array::map` would read better: a closure is compiled without the instruction
-// set of the function around it, and the intrinsics inside it would become calls.
+// The functions below replace `array::map`, which would be more readable. A closure is compiled
+// without the instruction set of the enclosing function, and the intrinsics in it would become
+// calls.
 
-/// a − b.
+/// Returns a − b.
 #[inline(always)]
 fn difference<V: Vector>(a: [V; 3], b: [V; 3]) -> [V; 3] {
     [a[0].sub(b[0]), a[1].sub(b[1]), a[2].sub(b[2])]
 }
 
-/// A register of each of three columns, from `j` on.
+/// Loads one register from each of three columns, from index `first` on.
 #[inline(always)]
-fn load3<V: Vector>(columns: [&[V::Scalar]; 3], j: usize) -> [V; 3] {
-    [V::load(&columns[0][j..]), V::load(&columns[1][j..]), V::load(&columns[2][j..])]
+fn load3<V: Vector>(columns: [&[V::Scalar]; 3], first: usize) -> [V; 3] {
+    [V::load(&columns[0][first..]), V::load(&columns[1][first..]), V::load(&columns[2][first..])]
 }
 
-/// The targets, each coordinate in all lanes of a register.
+/// Returns the targets with each coordinate in all lanes of a register.
 #[inline(always)]
-fn broadcast<V: Vector, const T: usize>(targets: &[[V::Scalar; 3]; T]) -> [[V; 3]; T] {
-    let mut wide = [[V::splat(V::Scalar::default()); 3]; T];
+fn broadcast_targets<V: Vector, const T: usize>(targets: &[[V::Scalar; 3]; T]) -> [[V; 3]; T] {
+    let mut registers = [[V::splat(V::Scalar::default()); 3]; T];
     for k in 0..T {
         for c in 0..3 {
-            wide[k][c] = V::splat(targets[k][c]);
+            registers[k][c] = V::splat(targets[k][c]);
         }
     }
-    wide
+    registers
 }
 
-/// The same number in all lanes.
+/// Returns a register with `x` in all lanes.
 #[inline(always)]
-fn constant<V: Vector>(x: f64) -> V {
+fn splat_f64<V: Vector>(x: f64) -> V {
     V::splat(V::Scalar::from_f64(x))
 }
 
-/// Adds the pull of `list` on `targets` to `sums`. Where `SELF` is set, target k is itself entry `first + k` of
-/// the list, if it has such an entry, and is left out.
+/// Returns a register with k in lane k.
+#[inline(always)]
+fn lane_indices<V: Vector>() -> V {
+    let mut indices = [V::Scalar::default(); MAX_LANES];
+    for k in 0..MAX_LANES {
+        indices[k] = V::Scalar::from_f64(k as f64);
+    }
+    V::load(&indices)
+}
+
+/// Adds the attraction of the bodies in `list` on `targets` to `sums`.
+///
+/// With `SELF`, target k is the body `first_target + k` of the list, if the list has such an entry,
+/// and its attraction on itself is left out.
 #[inline(always)]
 pub fn add_bodies<V: Vector, const T: usize, const POTENTIAL: bool, const SELF: bool>(
     targets: &[[V::Scalar; 3]; T],
     list: &BodyList<V::Scalar>,
     eps2: V::Scalar,
-    first: isize,
+    first_target: isize,
     sums: &mut [LaneSums],
 ) {
     let n = list.mass.len();
     let position = [&list.position[0][..n], &list.position[1][..n], &list.position[2][..n]];
     let mass = &list.mass[..n];
-    let target = broadcast::<V, T>(targets);
+    let target = broadcast_targets::<V, T>(targets);
     let eps2 = V::splat(eps2);
-    let zero = constant::<V>(0.0);
+    let zero = splat_f64::<V>(0.0);
     let mut acc = [[zero; 4]; T];
-    let mut lane_numbers = [V::Scalar::default(); MAX_LANES];
-    for k in 0..MAX_LANES {
-        lane_numbers[k] = V::Scalar::from_f64(k as f64);
-    }
-    let lane_numbers = V::load(&lane_numbers);
+    let lane_indices = lane_indices::<V>();
 
-    for j in (0..n).step_by(V::LANES) {
-        let source = load3::<V>(position, j);
-        let m = V::load(&mass[j..]);
+    for first_source in (0..n).step_by(V::LANES) {
+        let source = load3::<V>(position, first_source);
+        let m = V::load(&mass[first_source..]);
         for k in 0..T {
             let d = difference(source, target[k]);
             let rho2 = softened_square(d, eps2);
-            let mut estimate = rho2.rsqrt_estimate();
+            let mut inv_rho_estimate = rho2.rsqrt_estimate();
             if SELF {
-                let own = (first - j as isize) as f64 + k as f64;
-                estimate = estimate.zero_where_equal(lane_numbers, constant(own));
+                let self_lane = (first_target - first_source as isize) as f64 + k as f64;
+                inv_rho_estimate = inv_rho_estimate.zero_where_equal(lane_indices, splat_f64(self_lane));
             }
-            let w = force_weight(m, rho2, estimate);
+            let weight = force_weight(m, rho2, inv_rho_estimate);
             for c in 0..3 {
-                acc[k][c] = d[c].mul_add(w, acc[k][c]);
+                acc[k][c] = d[c].mul_add(weight, acc[k][c]);
             }
             if POTENTIAL {
-                acc[k][3] = m.neg_mul_add(refined(rho2, estimate), acc[k][3]);
+                let inv_rho = refined_inv_rho(rho2, inv_rho_estimate);
+                acc[k][3] = m.neg_mul_add(inv_rho, acc[k][3]);
             }
         }
     }
@@ -155,7 +167,7 @@ pub fn add_bodies<V: Vector, const T: usize, const POTENTIAL: bool, const SELF: 
     }
 }
 
-/// Adds the pull of the cells in `list` on `targets` to `sums`.
+/// Adds the attraction of the cells in `list` on `targets` to `sums`.
 #[inline(always)]
 pub fn add_cells<V: Vector, const T: usize, const POTENTIAL: bool>(
     targets: &[[V::Scalar; 3]; T],
@@ -166,40 +178,43 @@ pub fn add_cells<V: Vector, const T: usize, const POTENTIAL: bool>(
     let n = list.mass.len();
     let centre = [&list.centre[0][..n], &list.centre[1][..n], &list.centre[2][..n]];
     let diagonal = [&list.second[0][..n], &list.second[3][..n], &list.second[5][..n]];
-    let mixed = [&list.second[1][..n], &list.second[2][..n], &list.second[4][..n]];
+    let off_diagonal = [&list.second[1][..n], &list.second[2][..n], &list.second[4][..n]];
     let mass = &list.mass[..n];
-    let target = broadcast::<V, T>(targets);
-    let (eps2, zero) = (V::splat(eps2), constant::<V>(0.0));
+    let target = broadcast_targets::<V, T>(targets);
+    let (eps2, zero) = (V::splat(eps2), splat_f64::<V>(0.0));
     let mut acc = [[zero; 4]; T];
 
-    for j in (0..n).step_by(V::LANES) {
-        let source = load3::<V>(centre, j);
-        let [xx, yy, zz] = load3::<V>(diagonal, j);
-        let [xy, xz, yz] = load3::<V>(mixed, j);
-        let m = V::load(&mass[j..]);
+    for first_source in (0..n).step_by(V::LANES) {
+        let source = load3::<V>(centre, first_source);
+        let [xx, yy, zz] = load3::<V>(diagonal, first_source);
+        let [xy, xz, yz] = load3::<V>(off_diagonal, first_source);
+        let m = V::load(&mass[first_source..]);
         let trace = xx.add(yy).add(zz);
         for k in 0..T {
             let d = difference(source, target[k]);
             let rho2 = softened_square(d, eps2);
-            let y = refined(rho2, rho2.rsqrt_estimate());
-            let y2 = y.mul(y);
-            let y3 = y2.mul(y);
+            let inv_rho = refined_inv_rho(rho2, rho2.rsqrt_estimate());
+            let inv_rho2 = inv_rho.mul(inv_rho);
+            let inv_rho3 = inv_rho2.mul(inv_rho);
+            // M d
             let md = [
                 xx.mul_add(d[0], xy.mul_add(d[1], xz.mul(d[2]))),
                 xy.mul_add(d[0], yy.mul_add(d[1], yz.mul(d[2]))),
                 xz.mul_add(d[0], yz.mul_add(d[1], zz.mul(d[2]))),
             ];
             // dMd/ρ⁴ and tr M/ρ², each of the order of the mass.
-            let dmd = d[0].mul_add(md[0], d[1].mul_add(md[1], d[2].mul(md[2]))).mul(y2).mul(y2);
-            let tr = trace.mul(y2);
-            let along = y3.mul(dmd.mul_add(constant(7.5), tr.neg_mul_add(constant(1.5), m)));
-            let across = y2.mul(y3).mul(constant(3.0));
+            let dmd = d[0].mul_add(md[0], d[1].mul_add(md[1], d[2].mul(md[2]))).mul(inv_rho2).mul(inv_rho2);
+            let tr = trace.mul(inv_rho2);
+            // a = d (m + 15/2 dMd/ρ⁴ − 3/2 tr M/ρ²)/ρ³ − Md 3/ρ⁵
+            let d_weight = inv_rho3.mul(dmd.mul_add(splat_f64(7.5), tr.neg_mul_add(splat_f64(1.5), m)));
+            let md_weight = inv_rho2.mul(inv_rho3).mul(splat_f64(3.0));
             for c in 0..3 {
-                acc[k][c] = d[c].mul_add(along, md[c].neg_mul_add(across, acc[k][c]));
+                acc[k][c] = d[c].mul_add(d_weight, md[c].neg_mul_add(md_weight, acc[k][c]));
             }
             if POTENTIAL {
-                let quadrupole = dmd.mul_add(constant(1.5), tr.neg_mul_add(constant(0.5), m));
-                acc[k][3] = y.neg_mul_add(quadrupole, acc[k][3]);
+                // φ = −(m + 3/2 dMd/ρ⁴ − 1/2 tr M/ρ²)/ρ
+                let mass_and_quadrupole = dmd.mul_add(splat_f64(1.5), tr.neg_mul_add(splat_f64(0.5), m));
+                acc[k][3] = inv_rho.neg_mul_add(mass_and_quadrupole, acc[k][3]);
             }
         }
     }

@@ -1,7 +1,7 @@
-//! Force solvers: given positions and masses, accelerations, and potentials when asked.
+//! Force solvers: from positions and masses to accelerations, and to potentials if requested.
 //!
-//! Which terms are summed, and in which order, depends on the bodies, the settings and the instruction set
-//! alone; threads only decide who computes which group of targets.
+//! The terms of a sum and their order depend only on the bodies, the settings and the instruction
+//! set. The number of threads affects only which thread computes which targets.
 
 pub mod device;
 pub mod direct;
@@ -16,53 +16,56 @@ use orrery_model::Vec3s;
 use crate::settings::{Acceptance, GravitySettings, Precision, SolverChoice};
 use crate::simd::InstructionSet;
 
-/// What a solver gives, in the user's order.
+/// Results of a solver, in the user's order.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Forces {
-    /// Accelerations.
+    /// Accelerations, one entry per body.
     pub acceleration: Vec3s,
-    /// Potentials per unit mass, if they were asked for.
+    /// Potentials per unit mass, one entry per body, if requested.
     pub potential: Option<Vec<f64>>,
 }
 
-/// What is to be computed: the bodies and the law's constants.
+/// Input of a solver: the bodies and the constants of the law.
 #[derive(Clone, Copy, Debug)]
 pub struct Problem<'a> {
-    /// Positions, finite.
+    /// Positions, one entry per body. All must be finite.
     pub position: &'a Vec3s,
-    /// Masses, not negative.
+    /// Masses, one entry per body. None may be negative.
     pub mass: &'a [f64],
-    /// The gravitational constant.
+    /// Gravitational constant.
     pub g: f64,
-    /// Plummer softening.
+    /// Plummer softening length.
     pub eps: f64,
-    /// Whether potentials are wanted as well.
+    /// Whether potentials are computed as well.
     pub with_potential: bool,
 }
 
-/// How it is computed. Data, so that benchmarks and tests can enumerate it.
+/// Force solver on the CPU, with its parameters. It is plain data, so that benchmarks and tests can
+/// enumerate strategies.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum CpuStrategy {
-    /// All pairs.
+    /// Direct sum over all pairs.
     Direct(direct::DirectCpuStrategy),
-    /// Barnes-Hut.
+    /// Barnes-Hut tree.
     Tree(tree::TreeCpuStrategy),
 }
 
-/// Below about this many bodies all pairs are as fast as the tree at theta = 0.6 or faster, on two cores with AVX-512: at
-/// 4,000 they were, at 6,000 not (`orrery bench crossover`, benchmarks/runs).
+/// Number of bodies from which the CPU uses the tree.
+///
+/// On two cores with AVX-512 the direct sum was as fast as the tree at theta = 0.6, or faster, for
+/// 4,000 bodies, and slower for 6,000 (`orrery bench crossover`, benchmarks/runs).
 pub const MIN_TREE_BODIES: usize = 5_000;
 
 impl CpuStrategy {
-    /// What the settings come to for `n` bodies on this machine.
+    /// Returns the strategy for `n` bodies on this machine with these settings.
     pub fn resolve(settings: &GravitySettings, n: usize) -> Self {
-        let tree = match settings.solver {
+        let is_tree = match settings.solver {
             SolverChoice::Auto => n >= MIN_TREE_BODIES,
             SolverChoice::Direct => false,
             SolverChoice::Tree => true,
         };
         let (precision, set) = (settings.precision, InstructionSet::best());
-        if tree {
+        if is_tree {
             Self::Tree(tree::TreeCpuStrategy {
                 acceptance: settings.acceptance,
                 ..tree::TreeCpuStrategy::new(precision, set)
@@ -72,7 +75,7 @@ impl CpuStrategy {
         }
     }
 
-    /// The same with other arithmetic.
+    /// Returns the same strategy with another precision.
     pub fn with_precision(self, precision: Precision) -> Self {
         match self {
             Self::Direct(direct) => Self::Direct(direct::DirectCpuStrategy { precision, ..direct }),
@@ -80,7 +83,7 @@ impl CpuStrategy {
         }
     }
 
-    /// A short name for reports.
+    /// Returns a short name for reports.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Direct(_) => "direct",
@@ -88,8 +91,10 @@ impl CpuStrategy {
         }
     }
 
-    /// Computes. `previous` are the accelerations of the step before, which the relative acceptance needs;
-    /// without them it falls back on its opening angle.
+    /// Computes the forces.
+    ///
+    /// `previous` contains the accelerations of the previous step, which the relative acceptance
+    /// needs. Without them it uses its opening angle.
     pub fn forces(&self, problem: &Problem, previous: Option<&Vec3s>) -> Forces {
         if problem.mass.is_empty() {
             return Forces { potential: problem.with_potential.then(Vec::new), ..Forces::default() };
@@ -101,7 +106,7 @@ impl CpuStrategy {
     }
 }
 
-/// Hands each piece of work, in order, its own run of `results`, as long as `length` says.
+/// Splits `results` among the items of `work`, in order. Each item gets `length(item)` entries.
 fn split_results<W>(
     results: &mut [[f64; 4]],
     work: impl IntoIterator<Item = W>,
@@ -109,10 +114,10 @@ fn split_results<W>(
 ) -> Vec<(W, &mut [[f64; 4]])> {
     let mut rest = results;
     let mut shares = Vec::new();
-    for piece in work {
-        let (own, others) = rest.split_at_mut(length(&piece));
+    for item in work {
+        let (share, others) = rest.split_at_mut(length(&item));
         rest = others;
-        shares.push((piece, own));
+        shares.push((item, share));
     }
     shares
 }

@@ -1,4 +1,4 @@
-//! The sum written plainly in f64: what "right" means.
+//! Reference implementation of the forces: the direct sum in f64, written as the equation.
 //!
 //!   a_i = G Σ_{j≠i} m_j (x_j − x_i) / ρ³,   φ_i = −G Σ_{j≠i} m_j / ρ,   ρ² = |x_j − x_i|² + eps²
 
@@ -8,27 +8,27 @@ use orrery_model::Vec3s;
 
 use super::Problem;
 
-/// Acceleration and potential of body `i`.
-pub fn force_on(problem: &Problem, i: usize) -> ([f64; 3], f64) {
+/// Returns acceleration and potential of the body `target`.
+pub fn force_on(problem: &Problem, target: usize) -> ([f64; 3], f64) {
     let (mut acceleration, mut potential) = ([0.0; 3], 0.0);
-    let target = problem.position.get(i);
-    for (j, source) in problem.position.iter().enumerate() {
-        if j == i {
+    let target_x = problem.position.get(target);
+    for (source, source_x) in problem.position.iter().enumerate() {
+        if source == target {
             continue;
         }
-        let d: [f64; 3] = std::array::from_fn(|c| source[c] - target[c]);
+        let d: [f64; 3] = std::array::from_fn(|c| source_x[c] - target_x[c]);
         let rho2 = d[0] * d[0] + d[1] * d[1] + d[2] * d[2] + problem.eps * problem.eps;
         let rho = rho2.sqrt();
-        let m = problem.g * problem.mass[j];
+        let gm = problem.g * problem.mass[source];
         for c in 0..3 {
-            acceleration[c] += m * d[c] / (rho2 * rho);
+            acceleration[c] += gm * d[c] / (rho2 * rho);
         }
-        potential -= m / rho;
+        potential -= gm / rho;
     }
     (acceleration, potential)
 }
 
-/// Accelerations and potentials of the bodies `sample`.
+/// Returns accelerations and potentials of the bodies with indices `sample`, one entry per index.
 pub fn forces_on(problem: &Problem, sample: &[usize]) -> (Vec3s, Vec<f64>) {
     let results: Vec<_> = sample.par_iter().map(|&i| force_on(problem, i)).collect();
     let mut acceleration = Vec3s::default();
