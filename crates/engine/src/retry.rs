@@ -13,8 +13,9 @@ const MAX_PAUSE: Duration = Duration::from_secs(30);
 /// During a pause, stop requests are checked this often.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Calls `attempt`, which may fail because of the storage. With [`OnError::Wait`], repeats it until it
-/// succeeds, and calls `report` before each pause and after the recovery. Both closures get `context`.
+/// Calls `attempt`, which may fail because of the storage. With [`OnError::Wait`], repeats it until
+/// it succeeds, and calls `report` before each pause and after the recovery. Both closures get
+/// `context`.
 pub fn retry_on_storage_error<C, T>(
     context: &mut C,
     on_error: OnError,

@@ -1,7 +1,8 @@
-//! The time loop of a run: step, observe, write checkpoints and report, until the end or a stop request.
+//! The time loop of a run: step, observe, write checkpoints and report, until the end or a stop
+//! request.
 //!
-//! Invariant: output never affects the computation. Checkpoints, stops, resumes, full disks and pauses
-//! change neither the trajectory nor any output.
+//! Invariant: output never affects the computation. Checkpoints, stops, resumes, full disks and
+//! pauses change neither the trajectory nor any output.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -42,19 +43,21 @@ pub struct Summary {
     pub solver: &'static str,
     /// First and last row of `conserved.csv`.
     pub first_and_last: (Record, Record),
-    /// Why the run stopped before its end, and the checkpoint to resume from. `None` for a finished run.
+    /// Why the run stopped before its end, and the checkpoint to resume from. `None` for a finished
+    /// run.
     pub stopped: Option<(StopReason, PathBuf)>,
 }
 
-/// Simulates `case` and writes to `output`. `control` can stop the run, and `report` is called on every event.
+/// Simulates `case` and writes to `output`. `control` can stop the run, and `report` is called on
+/// every event.
 pub fn run(
     case: &Case,
     output: &Output,
     control: &Control,
     mut report: impl FnMut(RunEvent<'_>) + Send,
 ) -> Result<Summary, EngineError> {
-    // The scope runs on a thread of the pool. A parallel loop that starts on another thread wakes the pool
-    // each time. With nine bodies, that took ten times as long as the step itself.
+    // The scope runs on a thread of the pool. A parallel loop that starts on another thread wakes
+    // the pool each time. With nine bodies, that took ten times as long as the step itself.
     rayon::scope(|_| Run::start(case, output, control, &mut report)?.run_to_end())
 }
 
@@ -63,11 +66,12 @@ pub fn run(
 pub struct Resume<'a> {
     /// Folder of the run.
     pub folder: &'a Path,
-    /// `KEY=VALUE` settings that replace those of the case, for example `checkpoint.every=1 h`. Only keys of
-    /// `[checkpoint]` and `[limits]` and `output.on_error` are allowed, because they do not affect results.
+    /// `KEY=VALUE` settings that replace those of the case, for example `checkpoint.every=1 h`.
+    /// Only keys of `[checkpoint]` and `[limits]` and `output.on_error` are allowed, because they
+    /// do not affect results.
     pub sets: &'a [String],
-    /// True to restart the table or animation if it was changed after the checkpoint. Otherwise a changed
-    /// file is an error.
+    /// True to restart the table or animation if it was changed after the checkpoint. Otherwise a
+    /// changed file is an error.
     pub restart_outputs: bool,
 }
 
@@ -149,8 +153,8 @@ impl<'a> Run<'a> {
             report(RunEvent::TunedStrategy(&setup.strategy));
         }
         let simulation = Simulation::new(&case, particles, setup.as_ref())?;
-        // Bodies that are distinct in f64 can coincide in f32, and a softening can be too small to matter
-        // there. Both give infinite forces.
+        // Bodies that are distinct in f64 can coincide in f32, and a softening can be too small to
+        // matter there. Both give infinite forces.
         simulation.check_finite()?;
         let moment = simulation.moment();
         let Moment { bodies, .. } = moment;
@@ -200,13 +204,14 @@ impl<'a> Run<'a> {
             energy_error_reported: false,
             _lock: lock,
         };
-        // A checkpoint at step 0, even with `checkpoint.every = 0`: every run that started can be resumed.
+        // A checkpoint at step 0, even with `checkpoint.every = 0`: every run that started can be
+        // resumed.
         run.save_checkpoint(0.0)?;
         Ok(run)
     }
 
-    /// Resumes from the newest intact checkpoint. If `expected` is given, the checkpoint must be from a run
-    /// of that case.
+    /// Resumes from the newest intact checkpoint. If `expected` is given, the checkpoint must be
+    /// from a run of that case.
     fn resume_from_checkpoint(
         run: &Resume<'_>,
         expected: Option<&Case>,
@@ -230,7 +235,8 @@ impl<'a> Run<'a> {
         };
         check_same_case(folder, &loaded.case, &case)?;
         let bodies = loaded.simulation.moment().bodies;
-        // The settings of the checkpoint: they contain the solver that `auto` selected at the start.
+        // The settings of the checkpoint: they contain the solver that `auto` selected at the
+        // start.
         let (n, gravity) = (bodies.len(), *bodies.settings());
         let choice = loaded.resumed_device_choice(control.device.choice);
         let selected = compute_device::ensure_memory(
@@ -303,7 +309,8 @@ impl<'a> Run<'a> {
             _lock: lock,
         };
         if run.restart_outputs {
-            // The old checkpoint describes the files before the restart. The next resume needs the new ones.
+            // The old checkpoint describes the files before the restart. The next resume needs the
+            // new ones.
             resumed.save_checkpoint(0.0)?;
         }
         Ok(resumed)
@@ -315,12 +322,14 @@ impl<'a> Run<'a> {
         let finished = match outcome {
             // No time is left to draw the plots. The resumed run will draw them.
             Ok(Some((StopReason::WallTime, _))) => Ok(()),
-            // After an error too: the output up to the error is useful. The first error is returned below.
+            // After an error too: the output up to the error is useful. The first error is returned
+            // below.
             _ => self.retry_on_storage_error(|run| run.observers.finish()),
         };
         let stopped = outcome.map_err(|error| self.add_recovery_info(error))?;
         match finished {
-            // The run stopped as requested and has a checkpoint, so a missing plot is only a warning.
+            // The run stopped as requested and has a checkpoint, so a missing plot is only a
+            // warning.
             Err(error) if stopped.is_some() => (self.report)(RunEvent::OutputFailed(&error)),
             finished => finished.map_err(|error| self.add_recovery_info(error))?,
         }
@@ -341,8 +350,8 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// Steps until the end of the case or until a stop is due. Returns the reason of the stop and its
-    /// checkpoint, or `None` at the end.
+    /// Steps until the end of the case or until a stop is due. Returns the reason of the stop and
+    /// its checkpoint, or `None` at the end.
     fn step_until_end(&mut self) -> Result<Option<(StopReason, PathBuf)>, EngineError> {
         if self.simulation.moment().step == 0 {
             let timer = self.start_timer();
@@ -367,8 +376,9 @@ impl<'a> Run<'a> {
         Ok(None)
     }
 
-    /// Writes a checkpoint for a stop before the end. Returns an error if the wall time is too short for a
-    /// single step (`needed`): a job script that resumes after every stop would never end.
+    /// Writes a checkpoint for a stop before the end. Returns an error if the wall time is too
+    /// short for a single step (`needed`): a job script that resumes after every stop would never
+    /// end.
     fn stop_at_checkpoint(
         &mut self,
         reason: StopReason,
@@ -409,7 +419,8 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Takes one step, and observes the output times that lie inside the step. Returns the length of the step.
+    /// Takes one step, and observes the output times that lie inside the step. Returns the length
+    /// of the step.
     fn take_step(&mut self) -> Result<f64, EngineError> {
         let now = self.simulation.moment();
         let (step, next) = (now.step, self.simulation.next_time()?);
@@ -450,8 +461,8 @@ impl<'a> Run<'a> {
         started.elapsed().saturating_sub(self.paused.saturating_sub(paused))
     }
 
-    /// Calls `attempt`, which writes to storage. With `output.on_error = "wait"`, repeats it until the
-    /// storage works, and counts the pauses.
+    /// Calls `attempt`, which writes to storage. With `output.on_error = "wait"`, repeats it until
+    /// the storage works, and counts the pauses.
     fn retry_on_storage_error<T>(
         &mut self,
         attempt: impl FnMut(&mut Self) -> Result<T, EngineError>,
@@ -466,8 +477,8 @@ impl<'a> Run<'a> {
         retry_on_storage_error(self, on_error, control, report, attempt)
     }
 
-    /// Compares the energy error with its limit. If it is larger, reports this once or returns an error, as
-    /// `limits.on_energy_error` says.
+    /// Compares the energy error with its limit. If it is larger, reports this once or returns an
+    /// error, as `limits.on_energy_error` says.
     fn check_energy_error(&mut self) -> Result<(), EngineError> {
         let Some(limit) = self.case.limits.energy_error else { return Ok(()) };
         let error = self.observers.conserved.energy_error();
@@ -485,8 +496,9 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Adds to `error` how to recover. A storage or device error gets the step of the last checkpoint. A
-    /// non-finite value or a large energy error gets the path of a snapshot of the bodies at that time.
+    /// Adds to `error` how to recover. A storage or device error gets the step of the last
+    /// checkpoint. A non-finite value or a large energy error gets the path of a snapshot of the
+    /// bodies at that time.
     fn add_recovery_info(&mut self, error: EngineError) -> EngineError {
         if error.is_storage_error() || matches!(error, EngineError::Device(_)) {
             let from = self.is_resumed.then_some(self.from.0);

@@ -1,20 +1,22 @@
-//! Triggers: when an output or a checkpoint is due, every n steps or at multiples of a simulated time.
+//! Triggers: when an output or a checkpoint is due, every n steps or at multiples of a simulated
+//! time.
 //!
-//! The k-th due time is computed as k × interval, not by adding up. The thousandth due time is therefore
-//! as exact as the first.
+//! The k-th due time is computed as k × interval, not by adding up. The thousandth due time is
+//! therefore as exact as the first.
 
 use crate::case::Every;
 
 /// Two times that differ by less than this fraction of a step count as equal.
 const TIME_TOLERANCE: f64 = 1e-9;
 
-/// Returns the largest difference at which a due time and the end of a step count as the same time. `dt` is
-/// the length of the step that ends at about `time`.
+/// Returns the largest difference at which a due time and the end of a step count as the same time.
+/// `dt` is the length of the step that ends at about `time`.
 ///
-/// The end of a step is `step × dt` and a due time is `k × interval`. Even if the two are equal on paper,
-/// such as 20 × 0.005 and 1 × 0.1, each product and each factor is rounded. The products then differ by up
-/// to `2 EPSILON × time`. From about 4 million steps on, this is more than `TIME_TOLERANCE × dt`. The
-/// tolerance stays below half a step, so a due time always belongs to one step only.
+/// The end of a step is `step × dt` and a due time is `k × interval`. Even if the two are equal on
+/// paper, such as 20 × 0.005 and 1 × 0.1, each product and each factor is rounded. The products
+/// then differ by up to `2 EPSILON × time`. From about 4 million steps on, this is more than
+/// `TIME_TOLERANCE × dt`. The tolerance stays below half a step, so a due time always belongs to
+/// one step only.
 pub fn time_tolerance(time: f64, dt: f64) -> f64 {
     let rounding = 4.0 * f64::EPSILON * time.abs();
     (TIME_TOLERANCE * dt).max(rounding.min(0.25 * dt))
@@ -52,8 +54,8 @@ impl Trigger {
         }
     }
 
-    /// Returns true if the trigger fires at the end of step `step`, at time `time`. `dt` is the length of
-    /// that step.
+    /// Returns true if the trigger fires at the end of step `step`, at time `time`. `dt` is the
+    /// length of that step.
     pub fn is_due(&self, step: u64, time: f64, dt: f64) -> bool {
         match self.every {
             Every::Never => false,
@@ -65,7 +67,8 @@ impl Trigger {
     /// Moves the next due time past `time`.
     pub fn advance_past(&mut self, time: f64, dt: f64) {
         if let Every::Time(interval) = self.every {
-            // The division jumps close to `time` however far away it is. The loop finds the exact multiple.
+            // The division jumps close to `time` however far away it is. The loop finds the exact
+            // multiple.
             let now = time + time_tolerance(time, dt);
             self.next = self.next.max(((now / interval) as u64).saturating_sub(1));
             while self.due_time().is_some_and(|due| due <= now) && self.next < u64::MAX {

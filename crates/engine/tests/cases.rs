@@ -1,4 +1,5 @@
-//! Cases that are right: the presets, settings over them, and the resolved text.
+//! Valid cases: the presets, settings that replace their keys, and the resolved text. Also errors
+//! in settings.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +10,7 @@ use orrery_engine::case::{
 use orrery_model::Units;
 use orrery_particles::settings::{Acceptance, IntegratorChoice, SolverChoice, StepChoice};
 
-fn text(text: &str) -> CaseSource {
+fn source(text: &str) -> CaseSource {
     CaseSource::Text { label: "case.toml".into(), text: text.into(), folder: PathBuf::new() }
 }
 
@@ -22,7 +23,7 @@ fn plummer(sets: &[&str]) -> Result<Case, CaseError> {
     load(&CaseSource::from_argument("plummer").unwrap(), sets)
 }
 
-/// The resolved text reads back to the same case, and resolves to itself.
+/// Checks that the resolved text reads back to the same case and resolves to itself.
 fn assert_round_trip(case: &Case) {
     let resolved = case.to_toml();
     let source =
@@ -33,7 +34,7 @@ fn assert_round_trip(case: &Case) {
 }
 
 #[test]
-fn presets_are_sound_and_teach() {
+fn presets_load_and_start_with_an_explanation() {
     let names: Vec<_> = presets().iter().map(|preset| preset.name).collect();
     for name in
         ["galaxy-collision", "plummer", "cold-collapse", "solar-system", "figure-eight", "pythagorean"]
@@ -45,7 +46,7 @@ fn presets_are_sound_and_teach() {
         assert_eq!(case.name, preset.name);
         assert!(!preset.description.is_empty(), "{}", preset.name);
         assert_eq!(case.description, preset.description);
-        assert!(preset.text.starts_with("# "), "{} does not begin with what it shows", preset.name);
+        assert!(preset.text.starts_with("# "), "{} does not start with a comment", preset.name);
         for line in preset.text.lines() {
             assert!(line.chars().count() <= 80, "{}: {line}", preset.name);
         }
@@ -54,7 +55,7 @@ fn presets_are_sound_and_teach() {
 }
 
 #[test]
-fn presets_make_the_bodies_they_promise() {
+fn presets_generate_the_number_of_bodies_of_the_case() {
     for preset in presets() {
         let case = load(&CaseSource::Preset(preset), &[]).unwrap();
         let BodiesSource::Model(model) = &case.bodies else { panic!("{} reads a file", preset.name) };
@@ -64,16 +65,16 @@ fn presets_make_the_bodies_they_promise() {
 }
 
 #[test]
-fn every_model_resolves_to_a_text_that_reads_back() {
+fn resolved_text_of_every_model_reads_back() {
     for model in model_names() {
         let case =
-            text(&format!("units = \"solar\"\nbodies.model = \"{model}\"\ntime = {{ step = 1, end = 2 }}"));
+            source(&format!("units = \"solar\"\nbodies.model = \"{model}\"\ntime = {{ step = 1, end = 2 }}"));
         assert_round_trip(&load(&case, &[]).unwrap_or_else(|e| panic!("{e}")));
     }
 }
 
 #[test]
-fn odd_values_survive_the_resolved_text() {
+fn unusual_values_read_back_from_the_resolved_text() {
     let case = plummer(&[
         "name=a.b_c-9",
         r#"description="quotes \" and \\ backslashes, ψ""#,
@@ -110,8 +111,8 @@ fn odd_values_survive_the_resolved_text() {
 }
 
 #[test]
-fn what_is_left_out_has_a_default() {
-    let case = load(&text("bodies.model = \"plummer\"\n[time]\nstep = 0.5\nend = 2"), &[]).unwrap();
+fn missing_keys_have_defaults() {
+    let case = load(&source("bodies.model = \"plummer\"\n[time]\nstep = 0.5\nend = 2"), &[]).unwrap();
     assert_eq!(case.name, "case");
     assert_eq!(case.units, Units::NBody);
     assert_eq!(case.gravity.g, 1.0);
@@ -125,7 +126,7 @@ fn what_is_left_out_has_a_default() {
 }
 
 #[test]
-fn an_odd_number_of_bodies_loses_none() {
+fn an_encounter_with_an_odd_number_of_bodies_has_all_of_them() {
     let collision = CaseSource::from_argument("galaxy-collision").unwrap();
     for n in [4000, 4001] {
         let case = load(&collision, &[&format!("bodies.n={n}")]).unwrap();
@@ -135,23 +136,23 @@ fn an_odd_number_of_bodies_loses_none() {
 }
 
 #[test]
-fn settings_replace_what_the_file_says() {
+fn settings_replace_keys_of_the_file() {
     assert_eq!(plummer(&["gravity.solver=tree"]).unwrap().gravity.solver, SolverChoice::Tree);
     assert_eq!(plummer(&["gravity.solver=\"tree\""]).unwrap().gravity.solver, SolverChoice::Tree);
     assert_eq!(plummer(&["bodies.n=5", "bodies.n = 7"]).unwrap().body_count(), Some(7));
     let solar = load(&CaseSource::from_argument("solar-system").unwrap(), &["time.end=10 kyr"]).unwrap();
     assert!((solar.time.end - 1e4).abs() < 1e-6);
-    // A section that the file lacks, and an inline table in place of one it has.
-    let case = text("bodies.model = \"plummer\"\ntime = { step = 0.5, end = 2 }");
+    // A section that is not in the file, and an inline table in place of a section of the file.
+    let case = source("bodies.model = \"plummer\"\ntime = { step = 0.5, end = 2 }");
     assert_eq!(load(&case, &["image.size=99"]).unwrap().image.size, 99);
     assert_eq!(load(&case, &["time={ step = 1, end = 3 }"]).unwrap().time.end, 3.0);
-    // eta belongs to the adaptive step that the setting replaces.
+    // `eta` belongs to the adaptive step that the setting replaces.
     let pythagorean = load(&CaseSource::from_argument("pythagorean").unwrap(), &["time.step=1e-3"]).unwrap();
     assert_eq!(pythagorean.time.step, StepChoice::Fixed(1e-3));
 }
 
 #[test]
-fn mistakes_in_settings_name_the_setting() {
+fn errors_in_settings_name_the_setting() {
     for (set, message) in [
         ("foo", "expected KEY=VALUE such as gravity.theta=0.5"),
         ("=3", "expected KEY=VALUE such as gravity.theta=0.5"),
@@ -195,35 +196,35 @@ fn mistakes_in_settings_name_the_setting() {
 }
 
 #[test]
-fn the_first_mistake_in_the_file_is_reported() {
+fn the_first_error_in_the_file_is_reported() {
     let error =
-        load(&text("[time]\nend = -1\nstep = nan\n[bodies]\nmodel = 3\n"), &["time.end=1"]).unwrap_err();
+        load(&source("[time]\nend = -1\nstep = nan\n[bodies]\nmodel = 3\n"), &["time.end=1"]).unwrap_err();
     assert_eq!(error.to_string(), "case.toml:3:8: time.step = nan is not a finite number");
 }
 
 #[test]
 fn columns_count_characters_and_lines_may_end_in_crlf() {
     let case = "# ψ\r\ntime = { step = 1, end = 2 }\r\nbodies = { \"ψψ\" = 1, model = \"plummer\" }";
-    let message = load(&text(case), &[]).unwrap_err().to_string();
+    let message = load(&source(case), &[]).unwrap_err().to_string();
     assert!(message.starts_with("case.toml:3:12: unknown key 'ψψ' in [bodies]"), "{message}");
-    let message = load(&text("time = { \"ψ\" = 1, step = -1 }"), &["time.ψ=2"]).unwrap_err().to_string();
+    let message = load(&source("time = { \"ψ\" = 1, step = -1 }"), &["time.ψ=2"]).unwrap_err().to_string();
     assert!(message.starts_with("case.toml:1:26: time.step = -1"), "{message}");
 }
 
 #[test]
-fn a_hostile_text_still_makes_one_short_line() {
+fn error_messages_are_one_short_line_for_any_input() {
     let (long, deep) = ("x".repeat(100_000), "[".repeat(100_000));
     for hostile in ["\u{1b}[31m", &long, &deep, "a\0b", "\n\n\n=", "\"\"\"\n", "\u{feff}x"] {
         for case in [hostile.to_owned(), format!("name = {hostile:?}"), format!("{hostile:?} = 1")] {
-            let message = load(&text(&case), &[]).unwrap_err().to_string();
+            let message = load(&source(&case), &[]).unwrap_err().to_string();
             assert!(message.len() < 600 && !message.contains(char::is_control), "{message}");
         }
     }
 }
 
 #[test]
-fn an_encounter_is_two_galaxies_alike_but_for_the_seed() {
-    let case = text(
+fn the_second_galaxy_has_the_keys_of_the_first_except_the_seed() {
+    let case = source(
         "units = \"galactic\"\n[bodies]\nmodel = \"encounter\"\nn = 1000\n[bodies.first]\nseed = 5\n\
          disc_mass = \"3e10 Msun\"\n[bodies.second]\nn_halo = 700\n[time]\nstep = 0.1\nend = 1\n[gravity]\nsoftening = 0.3\n",
     );
@@ -240,7 +241,7 @@ fn an_encounter_is_two_galaxies_alike_but_for_the_seed() {
 }
 
 #[test]
-fn a_file_is_found_from_the_case() {
+fn a_relative_file_starts_from_the_folder_of_the_case() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("start.xyz"), "").unwrap();
     let path = folder.path().join("my case.toml");
@@ -253,7 +254,7 @@ fn a_file_is_found_from_the_case() {
 }
 
 #[test]
-fn what_is_no_case_is_said_to_be_none() {
+fn unknown_and_unreadable_case_files_are_rejected() {
     let message = |argument: &str| match CaseSource::from_argument(argument) {
         Err(error) => error.to_string(),
         Ok(source) => load(&source, &[]).unwrap_err().to_string(),

@@ -1,12 +1,12 @@
-//! Runs on every device there is: the same bytes every time, stopped and resumed or not, and plain words where a run
-//! cannot go to a device.
+//! Runs on every available device. They give the same bytes every time, whether or not they are
+//! stopped and resumed. A run that cannot use a device gets a clear error message.
 
 mod common;
 
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
-use common::{assert_same, case, room, to};
+use common::{assert_same, case, output_to, temp_folder};
 use orrery_device::{Backend, Device, DeviceChoice};
 use orrery_engine::case::Case;
 use orrery_engine::checkpoint::describe;
@@ -17,11 +17,12 @@ use orrery_engine::{EngineError, Simulation};
 use orrery_io::Limits;
 use orrery_particles::settings::IntegratorChoice;
 
-/// All devices; none is a failure, unless tests are told so.
+/// Returns all devices with f64. Without any device the test fails, unless `ORRERY_NO_DEVICE_TESTS`
+/// is set.
 fn devices() -> Vec<DeviceChoice> {
     let found = Device::list();
-    let excused = std::env::var_os("ORRERY_NO_DEVICE_TESTS").is_some();
-    assert!(!found.devices.is_empty() || excused, "{}", found.notes.join("; "));
+    let is_optional = std::env::var_os("ORRERY_NO_DEVICE_TESTS").is_some();
+    assert!(!found.devices.is_empty() || is_optional, "{}", found.notes.join("; "));
     let choice = |device: &Device| match device.properties().backend {
         Backend::Cuda => DeviceChoice::Cuda(Some(device.properties().index)),
         Backend::OpenCl => DeviceChoice::OpenCl(Some(device.properties().index)),
@@ -29,18 +30,18 @@ fn devices() -> Vec<DeviceChoice> {
     found.devices.iter().filter(|device| device.properties().has_f64).map(choice).collect()
 }
 
-fn on(choice: DeviceChoice) -> Control {
+fn control_for(choice: DeviceChoice) -> Control {
     Control { device: DeviceRequest { choice, ..DeviceRequest::default() }, ..Control::default() }
 }
 
-fn whole(case: &Case, folder: &Path, choice: DeviceChoice) -> Summary {
-    run(case, &to(folder.to_owned()), &on(choice), |_| {}).unwrap_or_else(|e| panic!("{e}"))
+fn run_whole(case: &Case, folder: &Path, choice: DeviceChoice) -> Summary {
+    run(case, &output_to(folder.to_owned()), &control_for(choice), |_| {}).unwrap_or_else(|e| panic!("{e}"))
 }
 
-/// Runs until `step` is done, then stops as a signal would have it.
-fn stopped(case: &Case, folder: &Path, choice: DeviceChoice, step: u64) {
-    let control = on(choice);
-    let outcome = run(case, &to(folder.to_owned()), &control, |event| {
+/// Runs until `step` is complete, then stops as after a signal.
+fn run_until(case: &Case, folder: &Path, choice: DeviceChoice, step: u64) {
+    let control = control_for(choice);
+    let outcome = run(case, &output_to(folder.to_owned()), &control, |event| {
         if let RunEvent::Step(status) = event
             && status.step == step
         {
@@ -50,11 +51,11 @@ fn stopped(case: &Case, folder: &Path, choice: DeviceChoice, step: u64) {
     assert!(outcome.unwrap_or_else(|e| panic!("{e}")).stopped.is_some());
 }
 
-/// What was said of a move while going on.
-fn resumed(folder: &Path, choice: DeviceChoice) -> Result<Option<String>, EngineError> {
+/// Resumes a run. Returns the change of program or device that it reports, if any.
+fn resume_on(folder: &Path, choice: DeviceChoice) -> Result<Option<String>, EngineError> {
     let mut moved = None;
-    let how = Resume { folder, sets: &[], restart_outputs: false };
-    let summary = resume(&how, &on(choice), |event| {
+    let request = Resume { folder, sets: &[], restart_outputs: false };
+    let summary = resume(&request, &control_for(choice), |event| {
         if let RunEvent::WriterChanged { before, now } = event {
             moved = Some(format!("{before} -> {now}"));
         }
@@ -63,82 +64,85 @@ fn resumed(folder: &Path, choice: DeviceChoice) -> Result<Option<String>, Engine
     Ok(moved)
 }
 
-fn check(sets: &[&str], choice: DeviceChoice) {
+fn check_direct(sets: &[&str], choice: DeviceChoice) {
     check_solver(sets, choice, "direct");
 }
 
 fn check_solver(sets: &[&str], choice: DeviceChoice, solver: &str) {
-    let room = room();
-    let [once, again, parts] = ["once", "again", "parts"].map(|name| room.path().join(name));
+    let dir = temp_folder();
+    let [once, again, parts] = ["once", "again", "parts"].map(|name| dir.path().join(name));
     let case = case(sets);
-    let summary = whole(&case, &once, choice);
+    let summary = run_whole(&case, &once, choice);
     assert_eq!(summary.solver, solver);
-    whole(&case, &again, choice);
-    stopped(&case, &parts, choice, 5);
-    assert_eq!(resumed(&parts, choice).unwrap_or_else(|e| panic!("{e}")), None);
+    run_whole(&case, &again, choice);
+    run_until(&case, &parts, choice, 5);
+    assert_eq!(resume_on(&parts, choice).unwrap_or_else(|e| panic!("{e}")), None);
     assert_same(&once, &again, &sets.join(" "));
     assert_same(&once, &parts, &sets.join(" "));
 }
 
 #[test]
-fn each_integrator_and_precision() {
+fn runs_repeat_for_each_integrator_and_precision() {
     for choice in devices() {
         for integrator in ["leapfrog", "yoshida4", "yoshida6", "blanes-moan4", "hermite4"] {
             for precision in ["single", "mixed", "double"] {
                 let integrator = format!("time.integrator={integrator}");
-                check(&[&integrator, &format!("gravity.precision={precision}")], choice);
+                check_direct(&[&integrator, &format!("gravity.precision={precision}")], choice);
             }
         }
     }
 }
 
 #[test]
-fn adaptive_steps_and_few_bodies() {
+fn runs_with_adaptive_steps_or_few_bodies_repeat() {
     for choice in devices() {
-        check(&["time.step=\"adaptive\"", "time.eta=0.1"], choice);
-        check(&["time.step=\"adaptive\"", "time.eta=0.02", "gravity.softening=0", "time.end=0.02"], choice);
-        // So few that every step's places are kept for the picture.
-        check(&["bodies.n=3"], choice);
-        check(&["bodies.n=1"], choice);
+        check_direct(&["time.step=\"adaptive\"", "time.eta=0.1"], choice);
+        check_direct(
+            &["time.step=\"adaptive\"", "time.eta=0.02", "gravity.softening=0", "time.end=0.02"],
+            choice,
+        );
+        // With this few bodies, the positions of every step are stored for the trails.
+        check_direct(&["bodies.n=3"], choice);
+        check_direct(&["bodies.n=1"], choice);
     }
 }
 
-/// From the processor to a device and back: allowed, and said each time.
+/// A run can move from the CPU to a device and back. Each change is reported.
 #[test]
-fn a_run_may_move() {
+fn a_run_can_move_between_cpu_and_device() {
     for choice in devices() {
-        let room = room();
-        let folder = room.path().join("run");
+        let dir = temp_folder();
+        let folder = dir.path().join("run");
         let device = Device::open(choice).unwrap().unwrap();
         let name = format!("{} ({})", device.properties().backend.as_str(), device.properties().name);
-        stopped(&case(&["time.integrator=hermite4"]), &folder, DeviceChoice::Cpu, 3);
-        let said = resumed(&folder, choice).unwrap().unwrap();
-        assert!(said.contains(" on cpu (") && said.ends_with(&format!(" on {name}")), "{said}");
+        run_until(&case(&["time.integrator=hermite4"]), &folder, DeviceChoice::Cpu, 3);
+        let message = resume_on(&folder, choice).unwrap().unwrap();
+        assert!(message.contains(" on cpu (") && message.ends_with(&format!(" on {name}")), "{message}");
         let provenance = std::fs::read_to_string(folder.join("provenance.txt")).unwrap();
         assert!(provenance.contains("device: cpu ("), "{provenance}");
         assert!(provenance.contains("resumed at step 3: orrery "), "{provenance}");
 
-        // Whoever does not say where goes on where it was.
+        // `auto` resumes on the same device.
         for (folder, choice) in [("there", choice), ("here", DeviceChoice::Cpu)] {
-            let folder = room.path().join(folder);
-            stopped(&case(&[]), &folder, choice, 3);
-            assert_eq!(resumed(&folder, DeviceChoice::Auto).unwrap(), None);
+            let folder = dir.path().join(folder);
+            run_until(&case(&[]), &folder, choice, 3);
+            assert_eq!(resume_on(&folder, DeviceChoice::Auto).unwrap(), None);
         }
 
-        let folder = room.path().join("back");
-        stopped(&case(&[]), &folder, choice, 3);
-        let said = resumed(&folder, DeviceChoice::Cpu).unwrap().unwrap();
-        assert!(said.contains(&format!(" on {name} -> ")), "{said}");
+        let folder = dir.path().join("back");
+        run_until(&case(&[]), &folder, choice, 3);
+        let message = resume_on(&folder, DeviceChoice::Cpu).unwrap().unwrap();
+        assert!(message.contains(&format!(" on {name} -> ")), "{message}");
         let provenance = std::fs::read_to_string(folder.join("provenance.txt")).unwrap();
         assert!(provenance.contains(&format!("device: {name}\n")), "{provenance}");
         assert!(provenance.contains("strategy: {"), "{provenance}");
     }
 }
 
-/// The tree on a device, with both acceptances, and from the processor to a device: the solver goes along, whatever `auto`
-/// would come to there.
+/// The tree on a device with both acceptance criteria, and a run that moves from the CPU to a
+/// device. The moved run keeps its solver, even if `auto` would select another one there.
 #[test]
-fn the_tree_too() {
+fn tree_runs_repeat_and_keep_their_solver() {
     for choice in devices() {
         for precision in ["single", "mixed", "double"] {
             for acceptance in ["geometric", "relative"] {
@@ -150,10 +154,10 @@ fn the_tree_too() {
                 check_solver(&sets, choice, "tree");
             }
         }
-        let room = room();
-        let folder = room.path().join("run");
-        stopped(&case(&["gravity.solver=tree"]), &folder, DeviceChoice::Cpu, 3);
-        assert!(resumed(&folder, choice).unwrap().is_some());
+        let dir = temp_folder();
+        let folder = dir.path().join("run");
+        run_until(&case(&["gravity.solver=tree"]), &folder, DeviceChoice::Cpu, 3);
+        assert!(resume_on(&folder, choice).unwrap().is_some());
         let checkpoints = std::fs::read_dir(folder.join("checkpoints")).unwrap();
         let last = checkpoints.map(|entry| entry.unwrap().path()).max().unwrap();
         let found = describe(&last, &Limits::unbounded()).unwrap();
@@ -163,9 +167,10 @@ fn the_tree_too() {
     }
 }
 
-/// What auto comes to on a device follows from what is needed: Hermite's scheme has all pairs however many they are.
+/// The solver that `auto` selects depends on the integrator: Hermite needs the direct sum for any
+/// number of bodies.
 #[test]
-fn hermite_never_takes_the_tree() {
+fn hermite_never_uses_the_tree() {
     for choice in devices() {
         let selected = compute_device::select_device(choice).unwrap();
         for (set, solver) in [("leapfrog", "tree"), ("hermite4", "direct")] {
@@ -178,7 +183,7 @@ fn hermite_never_takes_the_tree() {
 }
 
 #[test]
-fn memory_is_foreseen() {
+fn too_many_bodies_for_the_device_are_rejected_before_the_run() {
     let n = 4_000_000_000_000;
     let leapfrog = IntegratorChoice::Leapfrog;
     for (choice, solver) in devices().into_iter().flat_map(|choice| ["auto", "direct"].map(|s| (choice, s))) {
@@ -187,14 +192,14 @@ fn memory_is_foreseen() {
         let device = selected.device.clone().unwrap();
         let error =
             compute_device::ensure_memory(selected.clone(), choice, n, gravity, leapfrog).unwrap_err();
-        let said = error.to_string();
+        let message = error.to_string();
         assert!(
-            said.starts_with(&format!("{}: 4000000000000 bodies need ", device.title()))
-                && said.ends_with(" are free"),
-            "{said}"
+            message.starts_with(&format!("{}: 4000000000000 bodies need ", device.title()))
+                && message.ends_with(" are free"),
+            "{message}"
         );
         assert!(error.is_user_error());
-        // Whoever left the choice open gets the processor, and the reason.
+        // With `auto` the run uses the CPU, and the reason is reported.
         let ComputeDevice { device: None, reason: Some(reason) } =
             compute_device::ensure_memory(selected.clone(), DeviceChoice::Auto, n, gravity, leapfrog)
                 .unwrap()

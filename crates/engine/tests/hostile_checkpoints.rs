@@ -1,18 +1,22 @@
-//! Checkpoints whose hashes fit and whose content no run could have left: refused in one line, at once.
+//! Checkpoints with valid hashes and impossible content are rejected at once, with a message of one
+//! line.
+
+mod common;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
+use common::rewrite_header;
 use orrery_engine::case::{Case, CaseSource, find_preset};
 use orrery_engine::checkpoint::describe;
 use orrery_engine::control::{Control, RunEvent};
 use orrery_engine::run::{Output, Replace, Resume, resume, run};
-use orrery_io::{Limits, read_checkpoint, write_checkpoint};
+use orrery_io::Limits;
 use serde_json::{Value, json};
 
-/// A run of three bodies that was stopped after five steps.
-fn stopped(folder: &Path) -> PathBuf {
+/// Runs three bodies and stops after five steps. Returns the path of the checkpoint.
+fn run_five_steps(folder: &Path) -> PathBuf {
     let sets = ["time.step=0.01", "time.end=0.1", "image.size=64"].map(str::to_owned);
     let case = Case::load(&CaseSource::Preset(find_preset("pythagorean").unwrap()), &sets).unwrap();
     let control = Control::default();
@@ -27,27 +31,17 @@ fn stopped(folder: &Path) -> PathBuf {
     summary.unwrap().stopped.unwrap().1
 }
 
-/// Writes the checkpoint again with `change` made to its header, so that all hashes fit.
-fn forge(path: &Path, change: impl Fn(&mut Value)) {
-    let checkpoint = read_checkpoint(path, &Limits::default()).unwrap();
-    let mut header: Value = serde_json::from_str(&checkpoint.header).unwrap();
-    change(&mut header);
-    let columns: Vec<_> =
-        checkpoint.blocks.iter().map(|(name, block)| (name.as_str(), block.column())).collect();
-    write_checkpoint(path, &header.to_string(), &columns).unwrap();
-}
-
 #[test]
-fn what_no_run_has_is_refused() {
-    let room = tempfile::tempdir().unwrap();
-    let whole = room.path().join("whole");
-    let checkpoint = stopped(&whole);
+fn impossible_headers_are_rejected() {
+    let dir = tempfile::tempdir().unwrap();
+    let whole = dir.path().join("whole");
+    let checkpoint = run_five_steps(&whole);
     let inner = checkpoint.strip_prefix(&whole).unwrap();
     fs::remove_file(whole.join("checkpoints/checkpoint_000000000.orrery")).unwrap();
-    forge(&checkpoint, |_| {});
-    describe(&checkpoint, &Limits::default()).expect("what is not changed is taken");
+    rewrite_header(&checkpoint, |_| {});
+    describe(&checkpoint, &Limits::default()).expect("an unchanged checkpoint is accepted");
 
-    let forgeries: [(&str, Value); 17] = [
+    let changes: [(&str, Value); 17] = [
         ("/time", json!(1e300)),
         ("/time", json!(-1.0)),
         ("/time", json!(0.055)),
@@ -56,7 +50,7 @@ fn what_no_run_has_is_refused() {
         ("/bodies", json!(0)),
         ("/bodies", json!(4)),
         ("/solver", json!("fmm\u{1b}[2J")),
-        ("/writer", json!("orrery\nerror: all is lost")),
+        ("/writer", json!("orrery\nerror: forged")),
         ("/provenance", json!([["a\u{7}b", "c"]])),
         ("/observers/triggers/1", json!(u64::MAX)),
         ("/observers/triggers/0", json!(0)),
@@ -66,63 +60,65 @@ fn what_no_run_has_is_refused() {
         ("/observers/pictures/animation/frames", json!(u64::MAX)),
         ("/case", json!("[bodies]\nmodel = \"pythagorean\"\n[time]\nstep = 1e-300\nend = 1e300\n")),
     ];
-    for (setup, value) in forgeries {
-        let folder = room.path().join("forged");
-        copy(&whole, &folder);
-        forge(&folder.join(inner), |header| *header.pointer_mut(setup).expect(setup) = value.clone());
-        let said = describe(&folder.join(inner), &Limits::default()).expect_err(setup).to_string();
-        assert!(!said.contains(char::is_control), "{setup}: {said:?}");
-        let mut passed_over = 0;
+    for (pointer, value) in changes {
+        let folder = dir.path().join("changed");
+        copy_folder(&whole, &folder);
+        rewrite_header(&folder.join(inner), |header| {
+            *header.pointer_mut(pointer).expect(pointer) = value.clone()
+        });
+        let message = describe(&folder.join(inner), &Limits::default()).expect_err(pointer).to_string();
+        assert!(!message.contains(char::is_control), "{pointer}: {message:?}");
+        let mut skipped = 0;
         let run = Resume { folder: &folder, sets: &[], restart_outputs: false };
         let outcome = resume(&run, &Control::default(), |event| {
-            passed_over += usize::from(matches!(event, RunEvent::DamagedCheckpoint(_)));
+            skipped += usize::from(matches!(event, RunEvent::DamagedCheckpoint(_)));
         });
-        let said = outcome.expect_err(setup).to_string();
+        let message = outcome.expect_err(pointer).to_string();
         assert!(
-            said.ends_with("all checkpoints (1) are damaged, expected a run with a checkpoint"),
-            "{said}"
+            message.ends_with("all checkpoints (1) are damaged, expected a run with a checkpoint"),
+            "{message}"
         );
-        assert_eq!(passed_over, 1, "{setup}");
+        assert_eq!(skipped, 1, "{pointer}");
         fs::remove_dir_all(folder).unwrap();
     }
 
-    // A table that is said to be longer than it is.
-    let folder = room.path().join("forged");
-    copy(&whole, &folder);
-    forge(&folder.join(inner), |header| {
+    // A table that is shorter than the checkpoint says.
+    let folder = dir.path().join("changed");
+    copy_folder(&whole, &folder);
+    rewrite_header(&folder.join(inner), |header| {
         header["observers"]["conserved"]["file"]["length"] = json!(40u64 << 30)
     });
     let before = fs::read(folder.join("conserved.csv")).unwrap();
     let run = Resume { folder: &folder, sets: &[], restart_outputs: false };
-    let said = resume(&run, &Control::default(), |_| {}).unwrap_err().to_string();
-    assert!(said.contains("conserved.csv: it was shortened since the checkpoint"), "{said}");
+    let message = resume(&run, &Control::default(), |_| {}).unwrap_err().to_string();
+    assert!(message.contains("conserved.csv: it was shortened since the checkpoint"), "{message}");
     assert_eq!(fs::read(folder.join("conserved.csv")).unwrap(), before);
 }
 
-/// One that bears another step's name would be taken for the newest again and again.
+/// A checkpoint with the name of a later step would be read as the newest at every resume.
 #[test]
-fn a_name_must_fit() {
-    let room = tempfile::tempdir().unwrap();
-    let folder = room.path().join("run");
-    let checkpoint = stopped(&folder);
+fn a_checkpoint_with_the_name_of_another_step_is_skipped() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path().join("run");
+    let checkpoint = run_five_steps(&folder);
     fs::rename(&checkpoint, folder.join("checkpoints/checkpoint_000000009.orrery")).unwrap();
-    let mut words = Vec::new();
+    let mut messages = Vec::new();
     let run = Resume { folder: &folder, sets: &[], restart_outputs: false };
     let summary = resume(&run, &Control::default(), |event| {
         if let RunEvent::DamagedCheckpoint(error) = event {
-            words.push(error.to_string());
+            messages.push(error.to_string());
         }
     });
     assert_eq!(summary.unwrap().step, 10);
-    assert!(words[0].ends_with("file name: got step 9, expected step 5 as in its header"), "{words:?}");
+    assert!(messages[0].ends_with("file name: got step 9, expected step 5 as in its header"), "{messages:?}");
 }
 
-fn copy(from: &Path, to: &Path) {
+fn copy_folder(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for path in fs::read_dir(from).unwrap().map(|entry| entry.unwrap().path()) {
         let target = to.join(path.file_name().unwrap());
         if path.is_dir() {
-            copy(&path, &target);
+            copy_folder(&path, &target);
         } else {
             fs::copy(&path, &target).unwrap();
         }

@@ -1,5 +1,5 @@
-//! The keys that keep a run from being lost: `[checkpoint]`, `[limits]` and `output.on_error`, and the case
-//! that a resumed run reads.
+//! Keys for reliability: `[checkpoint]`, `[limits]` and `output.on_error`. Also the case that a
+//! resumed run reads.
 
 use std::fs;
 use std::path::PathBuf;
@@ -16,16 +16,16 @@ fn load(text: &str, sets: &[String]) -> Result<Case, CaseError> {
     Case::load_within(&source, sets, Some(16 << 30))
 }
 
-fn with(sets: &[&str]) -> Case {
+fn case_with(sets: &[&str]) -> Case {
     let sets: Vec<_> = sets.iter().map(|&set| set.to_owned()).collect();
     load(CASE, &sets).unwrap_or_else(|e| panic!("{e}"))
 }
 
-fn every(units: &str, written: &str) -> CheckpointEvery {
-    with(&[&format!("units={units}"), &format!("checkpoint.every={written}")]).checkpoint.every
+fn checkpoint_every(units: &str, written: &str) -> CheckpointEvery {
+    case_with(&[&format!("units={units}"), &format!("checkpoint.every={written}")]).checkpoint.every
 }
 
-/// The resolved text reads back to the same case, for a new run and for a resumed one.
+/// Checks that the resolved text reads back to the same case, for a new run and for a resumed one.
 fn assert_round_trip(case: &Case) {
     let resolved = case.to_toml();
     for again in [load(&resolved, &[]), Case::load_from_checkpoint(&resolved, "checkpoint", &[])] {
@@ -36,8 +36,8 @@ fn assert_round_trip(case: &Case) {
 }
 
 #[test]
-fn what_is_left_out_is_safe() {
-    let case = with(&[]);
+fn defaults_of_the_reliability_keys() {
+    let case = case_with(&[]);
     assert_eq!(case.checkpoint.every, CheckpointEvery::WallClock(Duration::from_secs(600)));
     assert_eq!(case.checkpoint.keep, 2);
     assert_eq!(case.limits, LimitSettings { energy_error: Some(0.02), on_energy_error: OnEnergyError::Warn });
@@ -55,7 +55,7 @@ fn what_is_left_out_is_safe() {
 }
 
 #[test]
-fn the_wall_clock_and_the_simulation_are_told_apart() {
+fn the_unit_selects_wall_clock_or_simulated_time() {
     let clock = |seconds| CheckpointEvery::WallClock(Duration::from_secs(seconds));
     for units in ["nbody", "galactic", "solar"] {
         for (written, expected) in [
@@ -76,40 +76,41 @@ fn the_wall_clock_and_the_simulation_are_told_apart() {
             ("0 steps", CheckpointEvery::Never),
             ("0 min", CheckpointEvery::Never),
         ] {
-            assert_eq!(every(units, written), expected, "{units} {written}");
+            assert_eq!(checkpoint_every(units, written), expected, "{units} {written}");
         }
     }
     let year = |written, years: f64| {
-        let CheckpointEvery::Time(time) = every("solar", written) else { panic!("{written}") };
+        let CheckpointEvery::Time(time) = checkpoint_every("solar", written) else { panic!("{written}") };
         assert!((time / years - 1.0).abs() < 1e-14, "{written}: {time}");
     };
     year("1 day", 1.0 / 365.25);
     year("30 days", 30.0 / 365.25);
     year("1 yr", 1.0);
     year("0.01 Myr", 1e4);
-    assert_eq!(every("solar", "0 yr"), CheckpointEvery::Never);
+    assert_eq!(checkpoint_every("solar", "0 yr"), CheckpointEvery::Never);
 }
 
 #[test]
-fn only_steps_and_simulated_time_make_a_schedule() {
-    assert_eq!(every("nbody", "7 steps").schedule(), Every::Steps(7));
-    assert_eq!(every("nbody", "0.5").schedule(), Every::Time(0.5));
-    assert_eq!(every("nbody", "0").schedule(), Every::Never);
-    assert_eq!(every("nbody", "7 min").schedule(), Every::Never);
+fn a_wall_clock_interval_has_no_schedule() {
+    assert_eq!(checkpoint_every("nbody", "7 steps").schedule(), Every::Steps(7));
+    assert_eq!(checkpoint_every("nbody", "0.5").schedule(), Every::Time(0.5));
+    assert_eq!(checkpoint_every("nbody", "0").schedule(), Every::Never);
+    assert_eq!(checkpoint_every("nbody", "7 min").schedule(), Every::Never);
 }
 
 #[test]
-fn limits_can_be_set_and_switched_off() {
-    let case = with(&["limits.energy_error=1e-6", "limits.on_energy_error=stop", "output.on_error=wait"]);
+fn limits_can_be_set_and_turned_off() {
+    let case =
+        case_with(&["limits.energy_error=1e-6", "limits.on_energy_error=stop", "output.on_error=wait"]);
     assert_eq!(case.limits, LimitSettings { energy_error: Some(1e-6), on_energy_error: OnEnergyError::Stop });
     assert_eq!(case.output.on_error, OnError::Wait);
-    assert_eq!(with(&["limits.energy_error=none"]).limits.energy_error, None);
-    assert_eq!(with(&["limits.energy_error=2"]).limits.energy_error, Some(2.0));
+    assert_eq!(case_with(&["limits.energy_error=none"]).limits.energy_error, None);
+    assert_eq!(case_with(&["limits.energy_error=2"]).limits.energy_error, Some(2.0));
 }
 
 #[test]
-fn whatever_is_set_survives_the_resolved_text() {
-    // Knuth's generator.
+fn random_settings_read_back_from_the_resolved_text() {
+    // Linear congruential generator of Knuth.
     let mut state = 7u64;
     let mut next = |below: u64| {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -141,24 +142,24 @@ fn whatever_is_set_survives_the_resolved_text() {
 }
 
 #[test]
-fn a_long_run_may_still_record_often() {
-    // Exactly as many as are allowed.
-    with(&["time.step=1e-5", "time.end=100", "output.record_every=1 step"]);
-    with(&["time.end=1e6", "output.record_every=0.1"]);
-    with(&["time.end=1e6", "output.snapshot_every=1", "checkpoint.every=1"]);
-    // How many adaptive steps there will be is not known.
-    with(&[
+fn the_largest_allowed_number_of_outputs_is_accepted() {
+    // Exactly the largest allowed number.
+    case_with(&["time.step=1e-5", "time.end=100", "output.record_every=1 step"]);
+    case_with(&["time.end=1e6", "output.record_every=0.1"]);
+    case_with(&["time.end=1e6", "output.snapshot_every=1", "checkpoint.every=1"]);
+    // The number of adaptive steps is not known before the run.
+    case_with(&[
         "time.step=adaptive",
         "time.end=1e300",
         "output.snapshot_every=1 step",
         "checkpoint.every=1 step",
     ]);
-    // A wall clock counts nothing against the end.
-    with(&["time.end=1e6", "checkpoint.every=1 s"]);
+    // The number of checkpoints of a wall-clock interval is not known.
+    case_with(&["time.end=1e6", "checkpoint.every=1 s"]);
 }
 
 #[test]
-fn a_resumed_case_needs_its_file_of_bodies_no_more() {
+fn a_resumed_case_does_not_need_its_file_of_bodies() {
     let folder = tempfile::tempdir().unwrap();
     let bodies = folder.path().join("start.xyz");
     fs::write(&bodies, "").unwrap();
@@ -172,8 +173,8 @@ fn a_resumed_case_needs_its_file_of_bodies_no_more() {
 }
 
 #[test]
-fn a_resumed_case_is_not_weighed_against_memory() {
-    let many = with(&["bodies.n=1000000"]).to_toml().replace("n = 1000000\n", "n = 4000000000\n");
+fn a_resumed_case_is_not_checked_against_memory() {
+    let many = case_with(&["bodies.n=1000000"]).to_toml().replace("n = 1000000\n", "n = 4000000000\n");
     assert!(load(&many, &[]).unwrap_err().to_string().contains(" of memory, "));
     assert_eq!(
         Case::load_from_checkpoint(&many, "checkpoint", &[]).unwrap().body_count(),
@@ -182,8 +183,8 @@ fn a_resumed_case_is_not_weighed_against_memory() {
 }
 
 #[test]
-fn a_resolved_text_without_the_newer_keys_resumes_with_their_defaults() {
-    let case = with(&["time.integrator=yoshida4", "output.record_every=3 steps", "bodies.n=77"]);
+fn a_resolved_text_without_newer_keys_gets_their_defaults() {
+    let case = case_with(&["time.integrator=yoshida4", "output.record_every=3 steps", "bodies.n=77"]);
     let resolved = case.to_toml();
     let mut section = "";
     let older = resolved.lines().filter(|line| {
@@ -196,7 +197,7 @@ fn a_resolved_text_without_the_newer_keys_resumes_with_their_defaults() {
 }
 
 #[test]
-fn a_resumed_case_is_checked_in_all_else() {
+fn all_other_checks_apply_to_a_resumed_case() {
     for (text, expected) in [
         ("", ":1:1: missing section [bodies]"),
         (

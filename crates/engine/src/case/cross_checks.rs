@@ -38,7 +38,7 @@ pub(super) struct Sections<'a> {
 
 impl Sections<'_> {
     /// Reports settings of `case` that contradict each other.
-    pub fn check(&self, case: &Case, run_start: RunStart) {
+    pub fn check_settings(&self, case: &Case, run_start: RunStart) {
         self.check_methods(case);
         let output = &self.output;
         self.check_count(case, output, "snapshot_every", case.output.snapshot_every, MAX_FILES, "snapshots");

@@ -38,7 +38,7 @@ pub struct CaseError {
     pub label: String,
     /// Location in the file or in a setting.
     pub location: Location,
-    /// What was found and what was expected.
+    /// Value found and value expected, as a sentence without the location.
     pub message: String,
 }
 

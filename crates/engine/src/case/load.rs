@@ -180,7 +180,7 @@ impl Case {
         root.report_unknown_keys();
         problems.into_result(&label)?;
 
-        sections.check(&case, run_start);
+        sections.check_settings(&case, run_start);
         problems.into_result(&label)?;
         Ok(case)
     }

@@ -1,5 +1,5 @@
-//! A small run, and what it left.
-#![allow(dead_code, reason = "each test file is a crate of its own and uses a part")]
+//! A small case, and comparison of the files of runs.
+#![allow(dead_code, reason = "each test file is a separate crate and uses a part")]
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -7,9 +7,11 @@ use std::path::{Path, PathBuf};
 
 use orrery_engine::case::{Case, CaseSource};
 use orrery_engine::run::{Output, Replace};
+use orrery_io::{Limits, read_checkpoint, write_checkpoint};
+use serde_json::Value;
 use tempfile::TempDir;
 
-/// Twelve steps of 40 bodies; snapshots fall between steps.
+/// Twelve steps of 40 bodies. Snapshots are due between steps.
 const CASE: &str = r#"
 name = "sphere"
 [bodies]
@@ -35,13 +37,14 @@ pub fn case(sets: &[&str]) -> Case {
     Case::load(&source, &sets).unwrap_or_else(|e| panic!("{e}"))
 }
 
-/// In memory where that is possible: these tests are about bits, not disks.
-pub fn room() -> TempDir {
+/// Creates a temporary folder, in memory if possible: these tests compare bits and do not test
+/// disks.
+pub fn temp_folder() -> TempDir {
     TempDir::new_in("/dev/shm").or_else(|_| TempDir::new()).expect("a temporary folder")
 }
 
-/// Every file of a run but its lock, with its bytes.
-pub fn content(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+/// Reads every file of a run except its lock.
+pub fn folder_content(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut found = BTreeMap::new();
     let mut folders = vec![folder.to_owned()];
     while let Some(next) = folders.pop() {
@@ -56,14 +59,24 @@ pub fn content(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     found
 }
 
-pub fn assert_same(a: &Path, b: &Path, what: &str) {
-    let (a, b) = (content(a), content(b));
-    assert_eq!(a.keys().collect::<Vec<_>>(), b.keys().collect::<Vec<_>>(), "{what}");
+pub fn assert_same(a: &Path, b: &Path, label: &str) {
+    let (a, b) = (folder_content(a), folder_content(b));
+    assert_eq!(a.keys().collect::<Vec<_>>(), b.keys().collect::<Vec<_>>(), "{label}");
     for (name, bytes) in &a {
-        assert!(*bytes == b[name], "{what}: {} differs", name.display());
+        assert!(*bytes == b[name], "{label}: {} differs", name.display());
     }
 }
 
-pub fn to(folder: PathBuf) -> Output {
+pub fn output_to(folder: PathBuf) -> Output {
     Output { folder, replace: Replace::Nothing }
+}
+
+/// Rewrites the checkpoint with `change` applied to its header, so that all hashes are valid.
+pub fn rewrite_header(path: &Path, change: impl Fn(&mut Value)) {
+    let checkpoint = read_checkpoint(path, &Limits::default()).unwrap();
+    let mut header: Value = serde_json::from_str(&checkpoint.header).unwrap();
+    change(&mut header);
+    let columns: Vec<_> =
+        checkpoint.blocks.iter().map(|(name, block)| (name.as_str(), block.column())).collect();
+    write_checkpoint(path, &header.to_string(), &columns).unwrap();
 }
