@@ -6,7 +6,7 @@ use crate::format::{
 };
 
 /// Width of the name column.
-const NAME_WIDTH: usize = 28;
+const NAME_WIDTH: usize = 30;
 
 /// Formats the time, rate, share of peak, gains and error of each rung.
 pub fn results_table(ladder: &Ladder) -> Vec<String> {
@@ -14,13 +14,13 @@ pub fn results_table(ladder: &Ladder) -> Vec<String> {
     let (unit, scale) = ladder.unit.column_heading();
     lines.push(String::new());
     lines.push(format!(
-        "  {:<NAME_WIDTH$} {:>9} {:>8} {:>7} {:>6} {:>7} {:>7}",
+        "  {:<NAME_WIDTH$} {:>8} {:>7} {:>7} {:>6} {:>7} {:>7}",
         "rung", "time", unit, "of peak", "gain", "total", "error"
     ));
     lines.extend(ladder.rungs.iter().map(|rung| {
         let error = rung.error.map_or_else(|| "-".to_owned(), |error| format!("{error:.1e}"));
         format!(
-            "  {:<NAME_WIDTH$} {:>9} {:>8} {:>7} {:>6} {:>7} {:>7}",
+            "  {:<NAME_WIDTH$} {:>8} {:>7} {:>7} {:>6} {:>7} {:>7}",
             truncate_text(&rung.name, NAME_WIDTH),
             format_seconds(rung.seconds),
             format_number(rung.rate / scale),
@@ -41,11 +41,11 @@ pub fn hardware_table(ladder: &Ladder) -> Vec<String> {
     let course = if with_course { format!("{:>6} {:>6} {:>6}", "1.3", "2.0", "3.0") } else { String::new() };
     let mut lines = Vec::new();
     if with_course {
-        lines.push(format!("{:>79}", "gain in the course, by"));
-        lines.push(format!("{:>79}", "compute capability"));
+        lines.push(format!("{:>80}", "gain in the course, by"));
+        lines.push(format!("{:>80}", "compute capability"));
     }
     lines.push(format!(
-        "  {:<NAME_WIDTH$} {:>5} {:>6} {:>6} {:>7} {course}",
+        "  {:<NAME_WIDTH$} {:>4} {:>6} {:>6} {:>7} {course}",
         "rung", "regs", "shared", "occup.", "GFLOP/s"
     ));
     lines.extend(ladder.rungs.iter().map(hardware_line));
@@ -68,7 +68,7 @@ fn hardware_line(rung: &RungResult) -> String {
         format!("{first:>6} {second:>6} {third:>6}")
     });
     format!(
-        "  {:<NAME_WIDTH$} {:>5} {:>6} {:>6} {:>7} {course}",
+        "  {:<NAME_WIDTH$} {:>4} {:>6} {:>6} {:>7} {course}",
         truncate_text(&rung.name, NAME_WIDTH),
         number(rung.registers),
         number(rung.shared_bytes),

@@ -21,7 +21,7 @@ use crate::workload::DeviceWorkload;
 /// Remarks below the table's heading.
 const REMARKS: [&str; 2] = [
     "all rungs: theta = 0.5, geometric; the error column shows the resulting accuracy",
-    "flops: 20 per body, 20 per monopole cell, 55 per quadrupole cell, 100 per octupole cell",
+    "flops per term: body 20, cell 20 (monopole), 55 (quadrupole), 100 (octupole)",
 ];
 
 /// Measures every rung of the CPU and of `device`. Calls `progress` with the name of each rung
