@@ -226,7 +226,7 @@ fn accuracy_prints_the_errors_of_the_tree() {
     let rms = |theta: &str| {
         let stdout = dir.stdout_of(&["accuracy", "sphere.npz", "--solver", "tree", "--theta", theta]);
         let stdout = after_device(&stdout);
-        assert!(stdout.starts_with("3000 bodies, 3000 of them compared"), "{stdout}");
+        assert!(stdout.starts_with("3000 bodies, tree solver, mixed precision\n"), "{stdout}");
         let values: Vec<(&str, f64)> = stdout
             .lines()
             .skip(2)
@@ -253,7 +253,7 @@ fn accuracy_prints_the_errors_of_the_tree() {
         "--sample",
         "10",
     ]);
-    assert!(stdout.contains("10 of them"), "{stdout}");
+    assert!(stdout.contains("10 bodies against the f64 all-pairs sum"), "{stdout}");
     let rms: f64 = two_words(stdout.lines().last().unwrap()).1.parse().unwrap();
     assert!(rms < 1e-13, "{stdout}");
 }

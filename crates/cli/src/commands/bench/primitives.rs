@@ -37,10 +37,9 @@ pub fn bench_primitives(
         Some(device) => print_line!("{}", device.title()),
         None => print_line!("{}, threads: {}", cpu_name(), rayon::current_num_threads()),
     }
-    let copy = bench
-        .copy_bytes_per_s()
-        .map(|copy| format!(", as a share of {} for a copy", format_rate(copy, "B/s")));
-    print_line!("GB/s of the minimum traffic{}", copy.unwrap_or_default());
+    let copy = bench.copy_bytes_per_s().map(|copy| format_rate(copy, "B/s"));
+    let copy = copy.map_or_else(String::new, |rate| format!("; of copy: share of {rate} for a copy"));
+    print_line!("GB/s: bytes that must be moved, over time{copy}");
     print_line!("");
     print_line!(
         "{:<19} {:>10} {:>8} {:>8} {:>8} {:>7} {:>6} {:>7}",
