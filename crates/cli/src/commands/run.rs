@@ -143,18 +143,18 @@ fn print_summary(summary: &Summary, folder: &Path) {
 /// Prints a table of the conserved quantities at the start and the end of a run.
 fn print_conserved((first, last): &(Record, Record)) {
     print_line!("{:<18} {:>16} {:>16} {:>12}", "", "start", "end", "change");
-    let size = |v: [f64; 3]| v.iter().map(|c| c * c).sum::<f64>().sqrt();
+    let magnitude = |v: [f64; 3]| v.iter().map(|c| c * c).sum::<f64>().sqrt();
     let relative = |a: f64, b: f64| format!("{:+.2e}", (b - a) / a.abs());
     for (name, a, b) in [
         ("kinetic energy", first.kinetic, last.kinetic),
         ("potential energy", first.potential, last.potential),
         ("total energy", first.total_energy(), last.total_energy()),
-        ("angular momentum", size(first.angular_momentum), size(last.angular_momentum)),
+        ("angular momentum", magnitude(first.angular_momentum), magnitude(last.angular_momentum)),
     ] {
         let change = if a == 0.0 { "-".to_owned() } else { relative(a, b) };
         print_line!("{name:<18} {a:>16.8e} {b:>16.8e} {change:>12}");
     }
-    let momentum = [first, last].map(|r| size(r.momentum));
+    let momentum = [first, last].map(|record| magnitude(record.momentum));
     print_line!("{:<18} {:>16.8e} {:>16.8e}", "momentum", momentum[0], momentum[1]);
 }
 
