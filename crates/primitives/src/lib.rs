@@ -1,7 +1,9 @@
-//! Parallel building blocks: each with its definition, a plain version, one for the processor and one for devices.
-//!
-//! Every one is deterministic: the order in which floats are added depends on the number of elements (and, on a device,
-//! on the strategy) alone.
+//! Parallel building blocks: reduction, prefix sums (scan), sort and histogram. Each module has a
+//! definition, a sequential reference implementation, a version for all CPU cores and one for
+//! devices (for example [`reduce::reduce_reference`], [`reduce::reduce_on_cpu`] and
+//! [`reduce::Reduce`]). All are deterministic: the order in which floats are added depends only on
+//! the number of elements and, on a device, on the device and the strategy. The same input
+//! therefore gives the same bits in every run.
 
 pub mod histogram;
 mod number;

@@ -1,24 +1,24 @@
-//! What can be summed and compared.
+//! Number types that can be summed and compared.
 
 use orrery_device::Element;
 
-/// f32, f64, u32, u64 or i32. Whole numbers wrap where a sum is too large for them, on every device alike.
+/// f32, f64, u32, u64 or i32. Integer sums wrap on overflow, on the CPU and on every device.
 pub trait Number: Element + PartialOrd {
-    /// Its name in the kernel dialect.
+    /// Name of the type in the kernel dialect, for example `uint` for u32.
     const NAME: &'static str;
-    /// The sum of nothing.
+    /// Sum of an empty set.
     const ZERO: Self;
-    /// The largest of nothing: −∞, or the smallest number there is.
+    /// Maximum of an empty set: −∞ for floats, the smallest value for integers.
     const LOWEST: Self;
-    /// The smallest of nothing: ∞, or the largest number there is.
+    /// Minimum of an empty set: ∞ for floats, the largest value for integers.
     const HIGHEST: Self;
-    /// The dialect's words for [`Self::LOWEST`] and [`Self::HIGHEST`].
+    /// [`Self::LOWEST`] and [`Self::HIGHEST`] in the kernel dialect.
     const LIMITS: [&'static str; 2];
-    /// The sum.
+    /// Returns the sum of two numbers.
     fn plus(self, other: Self) -> Self;
 }
 
-macro_rules! float {
+macro_rules! impl_number_for_float {
     ($kind:ty, $name:literal, $lowest:literal, $highest:literal) => {
         impl Number for $kind {
             const NAME: &'static str = $name;
@@ -33,7 +33,7 @@ macro_rules! float {
     };
 }
 
-macro_rules! whole {
+macro_rules! impl_number_for_integer {
     ($kind:ty, $name:literal, $lowest:literal, $highest:literal) => {
         impl Number for $kind {
             const NAME: &'static str = $name;
@@ -48,8 +48,8 @@ macro_rules! whole {
     };
 }
 
-float!(f32, "float", "(-1.0f / 0.0f)", "(1.0f / 0.0f)");
-float!(f64, "double", "(-1.0 / 0.0)", "(1.0 / 0.0)");
-whole!(u32, "uint", "0u", "0xffffffffu");
-whole!(u64, "ulong", "(ulong)0", "(~(ulong)0)");
-whole!(i32, "int", "(-2147483647 - 1)", "2147483647");
+impl_number_for_float!(f32, "float", "(-1.0f / 0.0f)", "(1.0f / 0.0f)");
+impl_number_for_float!(f64, "double", "(-1.0 / 0.0)", "(1.0 / 0.0)");
+impl_number_for_integer!(u32, "uint", "0u", "0xffffffffu");
+impl_number_for_integer!(u64, "ulong", "(ulong)0", "(~(ulong)0)");
+impl_number_for_integer!(i32, "int", "(-2147483647 - 1)", "2147483647");

@@ -1,19 +1,23 @@
-//! Floats in equal bins:  h(b) = #{i : low ≤ xᵢ < high, bin(xᵢ) = b}  with  bin(x) = min(⌊(x − low) · s⌋, count − 1)
-//! and s = count / (high − low), each step rounded to f32. A value within a rounding of an edge between bins may so be
-//! counted in the neighbour, but in the same one by [`binned_reference`], [`binned_on_cpu`] and [`BinnedHistogram`]. Values outside, and
-//! NaN, are not counted.
+//! Histogram of floats in equal bins:
+//!
+//!   h(b) = #{i : low ≤ xᵢ < high, bin(xᵢ) = b}
+//!   bin(x) = min(⌊(x − low) · s⌋, count − 1)  with  s = count / (high − low)
+//!
+//! Each operation is rounded to f32. A value next to the edge of a bin may therefore be counted in
+//! the neighbouring bin. [`binned_reference`], [`binned_on_cpu`] and [`BinnedHistogram`] all count
+//! it in the same bin. Values outside the range, and NaN, are not counted.
 
 use std::fmt;
 
 use orrery_device::{Buffer, Device, DeviceError, Kernel, Math, Source};
 use rayon::prelude::*;
 
-use super::device::{Counts, expect_bins, groups};
+use super::device::{DeviceCounts, block_count, expect_bins};
 
-/// The most bins that a device's groups have room for.
+/// Largest number of bins. They must fit in the shared memory of a block.
 pub const MAX_BINS: u32 = 4096;
 
-/// Equal bins over [low, high).
+/// Equal bins over [low, high), for example 100 bins over [0, 1).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bins {
     low: f32,
@@ -22,19 +26,19 @@ pub struct Bins {
     scale: f32,
 }
 
-/// Bins that cannot be.
+/// Error of [`Bins::new`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum BinsError {
-    /// No range of floats, or one whose width, or what it takes to divide it, is no float.
+    /// The range is empty or NaN, or its width or scale is not finite.
     Range {
         /// The lower end.
         low: f32,
         /// The upper end.
         high: f32,
     },
-    /// None or too many.
+    /// The number of bins is 0 or too large.
     Count {
-        /// How many.
+        /// Number of bins.
         got: u32,
     },
 }
@@ -45,7 +49,7 @@ impl fmt::Display for BinsError {
             Self::Range { low, high } => {
                 write!(
                     f,
-                    "bins over [{low:?}, {high:?}): expected low < high, with high - low a float that bins divide"
+                    "bins over [{low:?}, {high:?}): expected low < high, with high - low and the number of bins per unit finite"
                 )
             }
             Self::Count { got } => write!(f, "{got} bins: expected 1 to {MAX_BINS}"),
@@ -56,7 +60,7 @@ impl fmt::Display for BinsError {
 impl std::error::Error for BinsError {}
 
 impl Bins {
-    /// `count` of them.
+    /// Creates `count` bins, 1 to [`MAX_BINS`].
     pub fn new(low: f32, high: f32, count: u32) -> Result<Self, BinsError> {
         if !(1..=MAX_BINS).contains(&count) {
             return Err(BinsError::Count { got: count });
@@ -69,19 +73,19 @@ impl Bins {
         Err(BinsError::Range { low, high })
     }
 
-    /// How many.
+    /// Returns the number of bins.
     pub fn count(&self) -> u32 {
         self.count
     }
 
-    /// Where a value is counted, if it is.
+    /// Returns the bin of a value, or None if it is outside the range or NaN.
     pub fn bin(&self, value: f32) -> Option<usize> {
         let is_inside = value >= self.low && value < self.high;
         is_inside.then(|| (((value - self.low) * self.scale) as u32).min(self.count - 1) as usize)
     }
 }
 
-/// One after the other: what the counts mean.
+/// Reference implementation: counts one value after the other. Returns one count per bin.
 pub fn binned_reference(bins: &Bins, values: &[f32]) -> Vec<u64> {
     let mut counts = vec![0; bins.count as usize];
     for bin in values.iter().filter_map(|&value| bins.bin(value)) {
@@ -90,10 +94,10 @@ pub fn binned_reference(bins: &Bins, values: &[f32]) -> Vec<u64> {
     counts
 }
 
-/// Values that one thread takes at a time.
-const A_THREAD: usize = 1 << 18;
+/// Values per task of the thread pool.
+const CHUNK_LEN: usize = 1 << 18;
 
-/// On all cores.
+/// Counts on all CPU cores. Returns one count per bin.
 pub fn binned_on_cpu(bins: &Bins, values: &[f32]) -> Vec<u64> {
     let sum = |mut a: Vec<u64>, b: Vec<u64>| {
         for (a, b) in a.iter_mut().zip(b) {
@@ -102,50 +106,54 @@ pub fn binned_on_cpu(bins: &Bins, values: &[f32]) -> Vec<u64> {
         a
     };
     let none = || vec![0; bins.count as usize];
-    values.par_chunks(A_THREAD).map(|block| binned_reference(bins, block)).reduce(none, sum)
+    values.par_chunks(CHUNK_LEN).map(|chunk| binned_reference(bins, chunk)).reduce(none, sum)
 }
 
-/// A histogram of floats that is built for a device and its bins and can be queued again and again. Those of one
-/// `BinnedHistogram` follow each other on the device's own queue.
+/// A histogram of floats that is compiled for a device and given bins and can be launched many
+/// times.
+///
+/// All launches of one `BinnedHistogram` share its buffers. They run one after the other on the
+/// device's default queue.
 #[derive(Debug)]
 pub struct BinnedHistogram {
     device: Device,
     kernel: Kernel,
     bins: Bins,
-    counts: Counts,
+    counts: DeviceCounts,
 }
 
-/// Threads a group.
+/// Threads per block.
 const BLOCK_SIZE: u32 = 512;
-/// Counters in a group's shared memory at most: 32 KiB.
-const COUNTERS: u32 = 8192;
+/// Largest number of counters per block: 32 KiB of shared memory.
+const MAX_COUNTERS: u32 = 8192;
 
 impl BinnedHistogram {
-    /// Builds the kernel.
+    /// Compiles the kernel.
     pub fn new(device: &Device, bins: Bins) -> Result<Self, DeviceError> {
         let definitions = [
             ("BINS", bins.count.to_string()),
             ("BLOCK_SIZE", BLOCK_SIZE.to_string()),
-            ("COPIES", (COUNTERS / bins.count).clamp(1, BLOCK_SIZE / 32).to_string()),
+            ("TABLES", (MAX_COUNTERS / bins.count).clamp(1, BLOCK_SIZE / 32).to_string()),
         ];
         let text = concat!(include_str!("counts.cu"), "#line 1 \"binned.cu\"\n", include_str!("binned.cu"));
         let source = Source { name: "counts.cu", text, definitions: &definitions, math: Math::Precise };
         Ok(Self {
             kernel: device.build(&source)?.kernel("count_floats")?,
-            counts: Counts::new(device, bins.count as usize)?,
+            counts: DeviceCounts::new(device, bins.count as usize)?,
             bins,
             device: device.clone(),
         })
     }
 
-    /// Queues the counting of all of `from` into `to`, which has an element for each bin; waits for nothing.
+    /// Queues the counting of all values of `from` into `to`, which has one element per bin. Does
+    /// not wait.
     pub fn queue(&self, from: &Buffer<f32>, to: &Buffer<u64>) -> Result<(), DeviceError> {
         let Bins { low, high, count, scale } = self.bins;
         expect_bins(to, count as usize)?;
         let n = from.len() as u64;
-        let worthwhile = n.div_ceil(16 * u64::from(BLOCK_SIZE));
-        let groups = groups(&self.device, &self.kernel, BLOCK_SIZE, n, worthwhile);
-        let Counts { words, arrived, .. } = &self.counts;
+        let useful = n.div_ceil(16 * u64::from(BLOCK_SIZE));
+        let blocks = block_count(&self.device, &self.kernel, BLOCK_SIZE, n, useful);
+        let DeviceCounts { words, arrived, .. } = &self.counts;
         let args = [
             from.into(),
             n.into(),
@@ -156,10 +164,10 @@ impl BinnedHistogram {
             arrived.into(),
             to.into(),
         ];
-        self.device.queue().launch(&self.kernel, groups, BLOCK_SIZE, &args)
+        self.device.queue().launch(&self.kernel, blocks, BLOCK_SIZE, &args)
     }
 
-    /// The counts of all of `from`, waited for.
+    /// Counts all values of `from`, waits for the result and returns it: one count per bin.
     pub fn count(&self, from: &Buffer<f32>) -> Result<Vec<u64>, DeviceError> {
         self.queue(from, &self.counts.result)?;
         self.counts.result.to_vec()
@@ -171,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn edges_belong_to_the_bin_above() {
+    fn an_edge_belongs_to_the_bin_above_it() {
         let bins = Bins::new(-1.0, 1.0, 4).unwrap();
         let at = |value| bins.bin(value);
         assert_eq!([at(-1.0), at(-0.5), at(0.0), at(0.5)], [Some(0), Some(1), Some(2), Some(3)]);
@@ -181,10 +189,10 @@ mod tests {
     }
 
     #[test]
-    fn bad_bins_are_refused_in_one_line() {
-        let word = |low, high, count| Bins::new(low, high, count).unwrap_err().to_string();
-        assert_eq!(word(0.0, 1.0, 0), "0 bins: expected 1 to 4096");
-        assert_eq!(word(0.0, 1.0, 4097), "4097 bins: expected 1 to 4096");
+    fn invalid_bins_give_an_error() {
+        let message = |low, high, count| Bins::new(low, high, count).unwrap_err().to_string();
+        assert_eq!(message(0.0, 1.0, 0), "0 bins: expected 1 to 4096");
+        assert_eq!(message(0.0, 1.0, 4097), "4097 bins: expected 1 to 4096");
         for (low, high) in [
             (1.0, 1.0),
             (2.0, 1.0),
@@ -193,7 +201,7 @@ mod tests {
             (0.0, f32::INFINITY),
             (0.0, 1e-44),
         ] {
-            assert!(word(low, high, 8).starts_with("bins over ["), "{low} {high}");
+            assert!(message(low, high, 8).starts_with("bins over ["), "{low} {high}");
         }
     }
 }

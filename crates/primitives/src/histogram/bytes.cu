@@ -1,56 +1,75 @@
-// How often each byte occurs. A group has TABLES tables of 256 counters in SHARED memory, which its threads take in turn:
+// Histogram of bytes: counts how often each of the 256 values occurs.
 //
-//   byte b of thread t is counted at   b * TABLES  +  t % TABLES
+// A block has TABLES tables of 256 counters in shared memory. Thread t counts byte b at
 //
-// so that with a table for each lane no two lanes of a warp meet in a bank, whatever the bytes are: equal bytes cost
-// what random ones do. Warps share the tables, and so add atomically. The host sees to it that no group has 2^32 bytes.
+//   b * TABLES + t % TABLES
+//
+// With one table per lane, two lanes of a warp never use the same bank, whatever the bytes are.
+// Equal bytes therefore cost the same as random ones. The warps of a block share the tables and add
+// atomically.
+//
+// Defined by the host (device.rs): BINS (256), TABLES, BLOCK_SIZE, LOADS_IN_FLIGHT. The host
+// launches enough blocks that none counts 2^32 bytes or more.
 
-#define COUNT(value) SHARED_ATOMIC_ADD_U32(own + (value) * TABLES, 1);
-#define COUNT_4(word)                                                                                                  \
-    COUNT((word) & 0xffu)                                                                                              \
-    COUNT((word) >> 8 & 0xffu)                                                                                         \
-    COUNT((word) >> 16 & 0xffu)                                                                                        \
-    COUNT((word) >> 24)
-
-KERNEL(BLOCK_SIZE)
-count_bytes(GLOBAL const unsigned char* RESTRICT from, ulong n, GLOBAL uint* counts, GLOBAL uint* arrived, GLOBAL ulong* to)
+FUNCTION void count_byte(SHARED_POINTER uint* counters, uint value)
 {
-    SHARED uint table[BINS * TABLES];
-    SHARED int is_last;
-    for (uint k = THREAD; k < BINS * TABLES; k += BLOCK_SIZE)
-        table[k] = 0;
-    BARRIER();
+    SHARED_ATOMIC_ADD_U32(counters + value * TABLES, 1);
+}
 
-    SHARED_POINTER uint* own = table + (uint)THREAD % TABLES;
-    GLOBAL const uint4* RESTRICT wide = (GLOBAL const uint4*)from;
-    const ulong vectors = n / 16;
+FUNCTION void count_4_bytes(SHARED_POINTER uint* counters, uint word)
+{
+    count_byte(counters, word & 0xffu);
+    count_byte(counters, word >> 8 & 0xffu);
+    count_byte(counters, word >> 16 & 0xffu);
+    count_byte(counters, word >> 24);
+}
+
+// Counts the block's share of the input. The bytes after the last 16 are counted by the first
+// block.
+FUNCTION void count_share(SHARED_POINTER uint* counters, GLOBAL const uchar* RESTRICT from, ulong n)
+{
+    GLOBAL const uint4* RESTRICT vectors = (GLOBAL const uint4*)from;
+    const ulong vector_count = n / 16;
     const ulong stride = (ulong)BLOCK_COUNT * BLOCK_SIZE;
-    for (ulong at = (ulong)BLOCK_INDEX * BLOCK_SIZE + THREAD; at < vectors; at += IN_FLIGHT * stride) {
-        uint4 v[IN_FLIGHT];
+    for (ulong first = (ulong)BLOCK_INDEX * BLOCK_SIZE + THREAD; first < vector_count;
+         first += LOADS_IN_FLIGHT * stride) {
+        uint4 loaded[LOADS_IN_FLIGHT];
         UNROLL_ALL
-        for (uint k = 0; k < IN_FLIGHT; k++)
-            if (at + k * stride < vectors)
-                v[k] = wide[at + k * stride];
+        for (uint load = 0; load < LOADS_IN_FLIGHT; load++)
+            if (first + load * stride < vector_count)
+                loaded[load] = vectors[first + load * stride];
         UNROLL_ALL
-        for (uint k = 0; k < IN_FLIGHT; k++)
-            if (at + k * stride < vectors) {
-                COUNT_4(v[k].x)
-                COUNT_4(v[k].y)
-                COUNT_4(v[k].z)
-                COUNT_4(v[k].w)
+        for (uint load = 0; load < LOADS_IN_FLIGHT; load++)
+            if (first + load * stride < vector_count) {
+                count_4_bytes(counters, loaded[load].x);
+                count_4_bytes(counters, loaded[load].y);
+                count_4_bytes(counters, loaded[load].z);
+                count_4_bytes(counters, loaded[load].w);
             }
     }
     if (BLOCK_INDEX == 0 && THREAD < (int)(n % 16))
-        COUNT(from[n - n % 16 + THREAD])
+        count_byte(counters, from[n - n % 16 + THREAD]);
+}
+
+// from: n bytes, aligned to 16. counts, arrived: see counts.cu. to: 256 counts.
+KERNEL(BLOCK_SIZE)
+count_bytes(GLOBAL const uchar* RESTRICT from, ulong n, GLOBAL uint* counts, GLOBAL uint* arrived, GLOBAL ulong* to)
+{
+    SHARED uint table[BINS * TABLES];
+    SHARED int is_last;
+    for (uint counter = THREAD; counter < BINS * TABLES; counter += BLOCK_SIZE)
+        table[counter] = 0;
+    BARRIER();
+    count_share(table + (uint)THREAD % TABLES, from, n);
     BARRIER();
 
-    // The threads start at different tables, for the banks' sake.
+    // Each thread starts at another table, to avoid bank conflicts.
     for (uint bin = THREAD; bin < BINS; bin += BLOCK_SIZE) {
         uint sum = 0;
-        for (uint k = 0; k < TABLES; k++)
-            sum += table[bin * TABLES + (k + THREAD) % TABLES];
+        for (uint offset = 0; offset < TABLES; offset++)
+            sum += table[bin * TABLES + (offset + THREAD) % TABLES];
         if (sum != 0)
             add_to_count(counts, bin, sum);
     }
-    hand_over(counts, arrived, to, &is_last);
+    finish_counts(counts, arrived, to, &is_last);
 }

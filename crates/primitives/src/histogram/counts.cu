@@ -1,19 +1,27 @@
-// Counts of 64 bits that all groups add to, and how the last of them hands these over. BINS and BLOCK_SIZE are given.
+// 64-bit counts in global memory, shared by count_bytes and count_floats (compiled in front of
+// both).
 //
-// Invariant: counts (BINS times two words, the lower first) and *arrived are 0 between launches.
+// Each block adds its counts. The last block to finish copies the totals to the output and clears
+// the counts. A count is two 32-bit words, low word first, because not every device has 64-bit
+// atomics.
+//
+// Defined by the host: BINS, BLOCK_SIZE. Invariant: all 2 BINS words of `counts` and *arrived are 0
+// between launches.
 
-// Two words, as not every device has atomics of 64 bits: whoever makes the lower word wrap carries.
-FUNCTION void add_to_count(GLOBAL uint* counts, uint bin, ulong more)
+// Adds `amount` to a count. The thread that makes the low word overflow adds the carry to the high
+// word.
+FUNCTION void add_to_count(GLOBAL uint* counts, uint bin, ulong amount)
 {
-    const uint low = (uint)more;
+    const uint low = (uint)amount;
     const uint before = ATOMIC_ADD_U32(counts + 2 * bin, low);
-    const uint high = (uint)(more >> 32) + (before + low < before ? 1u : 0u);
+    const uint high = (uint)(amount >> 32) + (before + low < before ? 1u : 0u);
     if (high != 0)
         ATOMIC_ADD_U32(counts + 2 * bin + 1, high);
 }
 
-// Once a group has added all it has.
-FUNCTION void hand_over(GLOBAL uint* counts, GLOBAL uint* arrived, GLOBAL ulong* to, SHARED_POINTER int* is_last)
+// Copies the totals to `to` and clears the counts, if this block is the last to call it. Every
+// block calls it once, after it has added all of its counts.
+FUNCTION void finish_counts(GLOBAL uint* counts, GLOBAL uint* arrived, GLOBAL ulong* to, SHARED_POINTER int* is_last)
 {
     FENCE();
     BARRIER();

@@ -1,27 +1,27 @@
-//! The histogram of bytes on a device; see `bytes.cu`.
+//! Histogram of bytes on a device: compiles and launches `bytes.cu`.
 
 use orrery_device::{Buffer, Device, DeviceError, Kernel, Math, Source};
 
 use super::BYTE_BINS;
 
-/// Counts on a device that the last group to arrive hands over; see `counts.cu`.
+/// Counts on a device, which the last block of a launch copies to the result (`counts.cu`).
 #[derive(Debug)]
-pub(super) struct Counts {
-    /// Two words a bin; 0 between launches.
+pub(super) struct DeviceCounts {
+    /// Two 32-bit words per bin, low word first. 0 between launches.
     pub(super) words: Buffer<u32>,
-    /// Groups that have added theirs; 0 between launches.
+    /// Number of blocks that have added their counts. 0 between launches.
     pub(super) arrived: Buffer<u32>,
-    /// For those who wait.
+    /// Target of `count`: one count per bin.
     pub(super) result: Buffer<u64>,
 }
 
-impl Counts {
+impl DeviceCounts {
     pub(super) fn new(device: &Device, bins: usize) -> Result<Self, DeviceError> {
         Ok(Self { words: device.zeros(2 * bins)?, arrived: device.zeros(1)?, result: device.zeros(bins)? })
     }
 }
 
-/// Fails unless `to` has a count for every bin.
+/// Checks that `to` has one element per bin.
 pub(super) fn expect_bins(to: &Buffer<u64>, bins: usize) -> Result<(), DeviceError> {
     if to.len() == bins {
         return Ok(());
@@ -29,83 +29,90 @@ pub(super) fn expect_bins(to: &Buffer<u64>, bins: usize) -> Result<(), DeviceErr
     Err(DeviceError::Length { device: to.device().title(), expected: bins, got: to.len() })
 }
 
-/// Groups for `n` values: as many as fill the device, and no more than `worthwhile`, but as many as their counters need.
-pub(super) fn groups(device: &Device, kernel: &Kernel, block: u32, n: u64, worthwhile: u64) -> u32 {
-    let blocks_per_sm = kernel.blocks_per_sm(block).unwrap_or(4).max(1);
-    let most = device.properties().sm_count.max(1) * blocks_per_sm;
-    worthwhile.clamp(1, u64::from(most)).max(least_groups(n)) as u32
+/// Returns the number of blocks for `n` values: as many as fill the device, but not more than
+/// `useful`. At least [`min_block_count`].
+pub(super) fn block_count(device: &Device, kernel: &Kernel, block_size: u32, n: u64, useful: u64) -> u32 {
+    let blocks_per_sm = kernel.blocks_per_sm(block_size).unwrap_or(4).max(1);
+    let resident = device.properties().sm_count.max(1) * blocks_per_sm;
+    useful.clamp(1, u64::from(resident)).max(min_block_count(n)) as u32
 }
 
-/// So many that none has 2^32 values, which its counters of 32 bits could not count.
-fn least_groups(n: u64) -> u64 {
+/// Returns the smallest number of blocks for which no block counts 2^32 values, the limit of its
+/// 32-bit counters.
+fn min_block_count(n: u64) -> u64 {
     n >> 31
 }
 
-/// A histogram of bytes that is built for a device and can be queued again and again. Those of one `Histogram` follow each
-/// other on the device's own queue.
+/// A histogram of bytes that is compiled for a device and can be launched many times.
+///
+/// All launches of one `Histogram` share its buffers. They run one after the other on the device's
+/// default queue.
 #[derive(Debug)]
 pub struct Histogram {
     device: Device,
     kernel: Kernel,
-    pub(super) counts: Counts,
+    pub(super) counts: DeviceCounts,
 }
 
-/// Threads a group.
+/// Threads per block.
 const BLOCK_SIZE: u32 = 256;
-/// Loads of 16 bytes that a thread has under way at once.
-const IN_FLIGHT: u32 = 4;
-/// One for each lane.
-const MOST_TABLES: u32 = 32;
+/// Loads of 16 bytes that a thread issues before it counts the first.
+const LOADS_IN_FLIGHT: u32 = 4;
+/// Tables per block: one per lane of a warp.
+const MAX_TABLES: u32 = 32;
 
-/// Tables, a power of two of them for the banks' sake, that so much local memory has room for beside a few words; 0 says
-/// that it is not known.
-fn tables(shared_bytes: u64) -> u32 {
+/// Returns the number of tables that fit in shared memory next to a few other words. It is a power
+/// of two, to avoid bank conflicts. `shared_bytes` = 0 means that the size of shared memory is
+/// unknown.
+fn table_count(shared_bytes: u64) -> u32 {
     let fit = shared_bytes.saturating_sub(64) / (4 * BYTE_BINS as u64);
-    if shared_bytes == 0 { MOST_TABLES } else { 1 << fit.clamp(1, u64::from(MOST_TABLES)).ilog2() }
+    if shared_bytes == 0 { MAX_TABLES } else { 1 << fit.clamp(1, u64::from(MAX_TABLES)).ilog2() }
 }
 
-/// Groups for `n` bytes, but for what the device can hold: each has its threads busy once, and where there are more than
-/// two for each multiprocessor, several times. A group's sums are 256 additions that all groups want to make: 2^24
-/// random bytes took 18.8 µs by 660 groups of 256 threads on an H200, and 14.0 by 132 of 1024.
-fn worthwhile(n: u64, multiprocessors: u32) -> u64 {
-    let once = n.div_ceil(16 * u64::from(BLOCK_SIZE * IN_FLIGHT));
-    once.min(2 * u64::from(multiprocessors)).max(once / 4)
+/// Returns the useful number of blocks for `n` bytes, without regard to how many the device can
+/// hold. Each block has at least one full round of loads, and several if there are more than two
+/// blocks per SM. More blocks are slower, because each adds its 256 counts to the same global
+/// counters: 2^24 random bytes took 18.8 µs with 660 blocks of 256 threads on an H200, and 14.0 µs
+/// with 132 blocks of 1024.
+fn useful_block_count(n: u64, sm_count: u32) -> u64 {
+    let one_round = n.div_ceil(16 * u64::from(BLOCK_SIZE * LOADS_IN_FLIGHT));
+    one_round.min(2 * u64::from(sm_count)).max(one_round / 4)
 }
 
 impl Histogram {
-    /// Builds the kernel.
+    /// Compiles the kernel.
     pub fn new(device: &Device) -> Result<Self, DeviceError> {
-        Self::with_tables(device, tables(device.properties().shared_bytes))
+        Self::with_tables(device, table_count(device.properties().shared_bytes))
     }
 
     pub(super) fn with_tables(device: &Device, tables: u32) -> Result<Self, DeviceError> {
         let definitions = [
             ("BINS", BYTE_BINS.to_string()),
             ("BLOCK_SIZE", BLOCK_SIZE.to_string()),
-            ("IN_FLIGHT", IN_FLIGHT.to_string()),
+            ("LOADS_IN_FLIGHT", LOADS_IN_FLIGHT.to_string()),
             ("TABLES", format!("{tables}u")),
         ];
         let text = concat!(include_str!("counts.cu"), "#line 1 \"bytes.cu\"\n", include_str!("bytes.cu"));
         let source = Source { name: "counts.cu", text, definitions: &definitions, math: Math::Precise };
         Ok(Self {
             kernel: device.build(&source)?.kernel("count_bytes")?,
-            counts: Counts::new(device, BYTE_BINS)?,
+            counts: DeviceCounts::new(device, BYTE_BINS)?,
             device: device.clone(),
         })
     }
 
-    /// Queues the counting of all of `from` into `to`, which has 256 elements; waits for nothing.
+    /// Queues the counting of all bytes of `from` into `to`, which has 256 elements. Does not wait.
     pub fn queue(&self, from: &Buffer<u8>, to: &Buffer<u64>) -> Result<(), DeviceError> {
         expect_bins(to, BYTE_BINS)?;
         let n = from.len() as u64;
-        let worthwhile = worthwhile(n, self.device.properties().sm_count);
-        let groups = groups(&self.device, &self.kernel, BLOCK_SIZE, n, worthwhile);
-        let Counts { words, arrived, .. } = &self.counts;
+        let useful = useful_block_count(n, self.device.properties().sm_count);
+        let blocks = block_count(&self.device, &self.kernel, BLOCK_SIZE, n, useful);
+        let DeviceCounts { words, arrived, .. } = &self.counts;
         let args = [from.into(), n.into(), words.into(), arrived.into(), to.into()];
-        self.device.queue().launch(&self.kernel, groups, BLOCK_SIZE, &args)
+        self.device.queue().launch(&self.kernel, blocks, BLOCK_SIZE, &args)
     }
 
-    /// The counts of all of `from`, waited for.
+    /// Counts all bytes of `from`, waits for the result and returns it: 256 counts.
     pub fn count(&self, from: &Buffer<u8>) -> Result<Vec<u64>, DeviceError> {
         self.queue(from, &self.counts.result)?;
         self.counts.result.to_vec()
@@ -116,30 +123,31 @@ impl Histogram {
 mod tests {
     use super::*;
 
-    /// A group has its share and, as threads take 16 bytes each at a time, at most one such row and 15 bytes more.
+    /// Threads take 16 bytes at a time, so a block has at most one row of such loads and 15 bytes
+    /// more than its share.
     #[test]
-    fn no_group_has_more_than_its_counters_hold() {
+    fn no_block_counts_more_than_its_counters_can_store() {
         let more = 16 * u64::from(BLOCK_SIZE) + 15;
         for n in (31..40).flat_map(|power| [(1 << power) - 1, 1 << power, (1 << power) + 1, 3 << (power - 1)])
         {
-            let groups = least_groups(n).max(1);
-            let most = if groups == 1 { n } else { n / groups + more };
+            let blocks = min_block_count(n).max(1);
+            let most = if blocks == 1 { n } else { n / blocks + more };
             assert!(most <= u64::from(u32::MAX), "{n} bytes");
         }
     }
 
     #[test]
-    fn few_groups_for_few_bytes() {
-        let groups = |power: u32| worthwhile(1 << power, 132);
-        assert_eq!([0, 14, 20, 22, 24, 28].map(groups), [1, 1, 64, 256, 264, 4096]);
+    fn few_bytes_use_few_blocks() {
+        let blocks = |power: u32| useful_block_count(1 << power, 132);
+        assert_eq!([0, 14, 20, 22, 24, 28].map(blocks), [1, 1, 64, 256, 264, 4096]);
     }
 
     #[test]
-    fn tables_are_as_many_as_fit() {
-        assert_eq!(tables(0), 32);
-        assert_eq!(tables(48 << 10), 32);
-        assert_eq!(tables(32 << 10), 16);
-        assert_eq!(tables(16 << 10), 8);
-        assert_eq!(tables(1000), 1);
+    fn table_count_is_the_largest_power_of_two_that_fits() {
+        assert_eq!(table_count(0), 32);
+        assert_eq!(table_count(48 << 10), 32);
+        assert_eq!(table_count(32 << 10), 16);
+        assert_eq!(table_count(16 << 10), 8);
+        assert_eq!(table_count(1000), 1);
     }
 }

@@ -1,10 +1,11 @@
-//! How often each value occurs:  h(b) = #{i : xᵢ = b}  for bytes, or how many values fall into each of some equal
-//! bins ([`binned`]) for floats. Counts are u64 and exact, so every order of counting gives the same.
+//! Histograms:  h(b) = #{i : xᵢ = b}  for bytes, or the number of floats in each of several equal
+//! bins ([`binned`]). Counts are u64 and exact, so every order of counting gives the same result.
 //!
-//! Bytes come at the memory's bandwidth and each wants a counter changed, so that on a device all is about the
-//! counters: where they lie, and that no two threads want the same one ([`rungs`] tells the way there). The production
-//! kernel gives every lane of a warp its own table (`bytes.cu`), which makes it as fast for equal bytes as for random
-//! ones: 3.5 and 3.3 TB/s for 2^28 of them on an H200, whose copy has 4.2.
+//! Bytes arrive at memory bandwidth, and each increments a counter. On a device, speed is limited
+//! by the counters: where they are stored, and whether two threads increment the same one
+//! ([`rungs`] measures the steps). The production kernel (`bytes.cu`) gives each lane of a warp its
+//! own table in shared memory. It is therefore as fast for equal bytes as for random ones: 3.5 and
+//! 3.3 TB/s for 2^28 bytes on an H200 (copy: 4.2 TB/s).
 
 pub mod binned;
 mod device;
@@ -15,10 +16,10 @@ pub use device::Histogram;
 
 use rayon::prelude::*;
 
-/// Values that a byte has.
+/// Number of bins of a histogram of bytes: one per value.
 pub const BYTE_BINS: usize = 256;
 
-/// One after the other: what the counts mean.
+/// Reference implementation: counts one byte after the other.
 pub fn histogram_reference(values: &[u8]) -> [u64; BYTE_BINS] {
     let mut counts = [0; BYTE_BINS];
     for &value in values {
@@ -27,16 +28,17 @@ pub fn histogram_reference(values: &[u8]) -> [u64; BYTE_BINS] {
     counts
 }
 
-/// Bytes that one thread takes at a time; few enough for u32 counters.
-const BLOCK_SIZE: usize = 1 << 20;
-/// Tables that neighbouring bytes take in turn, so that equal ones do not wait for each other.
+/// Bytes per task of the thread pool. Below 2^32, so that u32 counters suffice.
+const CHUNK_LEN: usize = 1 << 20;
+/// Tables that neighbouring bytes use in turn. Increments for equal neighbours then do not wait for
+/// each other.
 const TABLES: usize = 4;
 
-/// On all cores.
+/// Counts on all CPU cores.
 pub fn histogram_on_cpu(values: &[u8]) -> [u64; BYTE_BINS] {
-    let block = |block: &[u8]| {
+    let count_chunk = |chunk: &[u8]| {
         let mut tables = [[0u32; BYTE_BINS]; TABLES];
-        for row in block.chunks(TABLES) {
+        for row in chunk.chunks(TABLES) {
             for (table, &value) in tables.iter_mut().zip(row) {
                 table[usize::from(value)] += 1;
             }
@@ -44,7 +46,7 @@ pub fn histogram_on_cpu(values: &[u8]) -> [u64; BYTE_BINS] {
         std::array::from_fn(|bin| tables.iter().map(|table| u64::from(table[bin])).sum())
     };
     let sum = |a: [u64; BYTE_BINS], b: [u64; BYTE_BINS]| std::array::from_fn(|bin| a[bin] + b[bin]);
-    values.par_chunks(BLOCK_SIZE).map(block).reduce(|| [0; BYTE_BINS], sum)
+    values.par_chunks(CHUNK_LEN).map(count_chunk).reduce(|| [0; BYTE_BINS], sum)
 }
 
 #[cfg(test)]
@@ -52,15 +54,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts_by_hand() {
+    fn reference_counts_a_few_bytes() {
         let counts = histogram_reference(b"hello");
         assert_eq!((counts[usize::from(b'l')], counts[usize::from(b'h')], counts[0]), (2, 1, 0));
         assert_eq!(histogram_reference(&[]), [0; BYTE_BINS]);
     }
 
     #[test]
-    fn the_processor_agrees() {
-        for n in [0, 1, 3, 4, 5, BLOCK_SIZE - 1, 2 * BLOCK_SIZE + 7] {
+    fn cpu_counts_equal_the_reference() {
+        for n in [0, 1, 3, 4, 5, CHUNK_LEN - 1, 2 * CHUNK_LEN + 7] {
             let values: Vec<u8> = (0..n).map(|i| ((i * i) >> 3) as u8).collect();
             assert_eq!(histogram_on_cpu(&values), histogram_reference(&values), "n = {n}");
         }

@@ -1,66 +1,85 @@
-// The rungs of the course's histogram, of n bytes from `first` on (a multiple of 16), fewer than 2^32. FORM counts the
-// rungs: 1 a section of neighbouring bytes a thread; 2 neighbouring threads on neighbouring bytes; 3 on neighbouring 16
-// bytes; 4 a table for each group in SHARED memory; 5 a table for each warp.
+// Histogram of bytes: the rungs of the course's ladder (rungs.rs).
 //
-// Invariant: counts are 0 between sums of parts.
+// Counts n bytes from `first` on. n is below 2^32, and `first` is a multiple of 16. RUNG selects
+// how:
+//   1  each thread counts a section of neighbouring bytes
+//   2  neighbouring threads count neighbouring bytes
+//   3  neighbouring threads load neighbouring vectors of 16 bytes
+//   4  as 3, in a table per block in shared memory
+//   5  as 3, in a table per warp in shared memory
+//
+// Invariant: `counts` is 0 before the first launch. add_part.cu clears it after each.
 
-#if FORM >= 4
-#define COUNT(value) SHARED_ATOMIC_ADD_U32(own + (value), 1);
+#define RUNG_BLOCKED 1
+#define RUNG_INTERLEAVED 2
+#define RUNG_WIDE_LOADS 3
+#define RUNG_TABLE_PER_BLOCK 4
+#define RUNG_TABLE_PER_WARP 5
+#define BINS 256
+
+#if RUNG >= RUNG_TABLE_PER_BLOCK
+#define COUNTERS SHARED_POINTER uint*
+#define COUNT(counters, value) SHARED_ATOMIC_ADD_U32((counters) + (value), 1)
 #else
-#define COUNT(value) ATOMIC_ADD_U32(counts + (value), 1);
+#define COUNTERS GLOBAL uint*
+#define COUNT(counters, value) ATOMIC_ADD_U32((counters) + (value), 1)
 #endif
-#define COUNT_4(word)                                                                                                  \
-    COUNT((word) & 0xffu)                                                                                              \
-    COUNT((word) >> 8 & 0xffu)                                                                                         \
-    COUNT((word) >> 16 & 0xffu)                                                                                        \
-    COUNT((word) >> 24)
 
-KERNEL(BLOCK_SIZE) count(GLOBAL const unsigned char* RESTRICT all, ulong first, ulong n, GLOBAL uint* counts)
+FUNCTION void count_4_bytes(COUNTERS counters, uint word)
 {
-    GLOBAL const unsigned char* RESTRICT from = all + first;
-    const ulong thread = (ulong)BLOCK_INDEX * BLOCK_SIZE + THREAD;
-    const ulong threads = (ulong)BLOCK_COUNT * BLOCK_SIZE;
+    COUNT(counters, word & 0xffu);
+    COUNT(counters, word >> 8 & 0xffu);
+    COUNT(counters, word >> 16 & 0xffu);
+    COUNT(counters, word >> 24);
+}
 
-#if FORM >= 4
-#if FORM == 4
+// Counts the thread's share of the n bytes.
+FUNCTION void count_share(COUNTERS counters, GLOBAL const uchar* RESTRICT from, ulong n)
+{
+    const ulong thread = (ulong)BLOCK_INDEX * BLOCK_SIZE + THREAD;
+    const ulong thread_count = (ulong)BLOCK_COUNT * BLOCK_SIZE;
+#if RUNG == RUNG_BLOCKED
+    const ulong section = (n + thread_count - 1) / thread_count;
+    const ulong begin = thread * section;
+    const ulong end = begin + section < n ? begin + section : n;
+    for (ulong i = begin; i < end; i++)
+        COUNT(counters, from[i]);
+#elif RUNG == RUNG_INTERLEAVED
+    for (ulong i = thread; i < n; i += thread_count)
+        COUNT(counters, from[i]);
+#else
+    for (ulong i = thread; i < n / 16; i += thread_count) {
+        const uint4 vector = ((GLOBAL const uint4*)from)[i];
+        count_4_bytes(counters, vector.x);
+        count_4_bytes(counters, vector.y);
+        count_4_bytes(counters, vector.z);
+        count_4_bytes(counters, vector.w);
+    }
+    if (thread < n % 16)
+        COUNT(counters, from[n - n % 16 + thread]);
+#endif
+}
+
+KERNEL(BLOCK_SIZE) count(GLOBAL const uchar* RESTRICT all, ulong first, ulong n, GLOBAL uint* counts)
+{
+#if RUNG < RUNG_TABLE_PER_BLOCK
+    count_share(counts, all + first, n);
+#else
+#if RUNG == RUNG_TABLE_PER_BLOCK
 #define TABLES 1
 #else
 #define TABLES (BLOCK_SIZE / WARP_SIZE)
 #endif
-    SHARED uint table[TABLES * 256];
-    for (uint k = THREAD; k < TABLES * 256; k += BLOCK_SIZE)
-        table[k] = 0;
+    SHARED uint table[TABLES * BINS];
+    for (uint counter = THREAD; counter < TABLES * BINS; counter += BLOCK_SIZE)
+        table[counter] = 0;
     BARRIER();
-    SHARED_POINTER uint* own = table + (uint)THREAD / (BLOCK_SIZE / TABLES) * 256;
-#endif
-
-#if FORM == 1
-    const ulong section = (n + threads - 1) / threads;
-    const ulong begin = thread * section;
-    const ulong end = begin + section < n ? begin + section : n;
-    for (ulong i = begin; i < end; i++)
-        COUNT(from[i])
-#elif FORM == 2
-    for (ulong i = thread; i < n; i += threads)
-        COUNT(from[i])
-#else
-    for (ulong i = thread; i < n / 16; i += threads) {
-        const uint4 v = ((GLOBAL const uint4*)from)[i];
-        COUNT_4(v.x)
-        COUNT_4(v.y)
-        COUNT_4(v.z)
-        COUNT_4(v.w)
-    }
-    if (thread < n % 16)
-        COUNT(from[n - n % 16 + thread])
-#endif
-
-#if FORM >= 4
+    count_share(table + (uint)THREAD / (BLOCK_SIZE / TABLES) * BINS, all + first, n);
     BARRIER();
-    for (uint bin = THREAD; bin < 256; bin += BLOCK_SIZE) {
+    for (uint bin = THREAD; bin < BINS; bin += BLOCK_SIZE) {
         uint sum = 0;
-        for (uint k = 0; k < TABLES; k++)
-            sum += table[k * 256 + bin];
+        for (uint t = 0; t < TABLES; t++)
+            sum += table[t * BINS + bin];
         ATOMIC_ADD_U32(counts + bin, sum);
     }
 #endif

@@ -1,73 +1,73 @@
-//! The ladder of histograms: the steps of a course (slides on CUDA), for bytes in 256 bins, and the production kernel.
-//! The course's first two steps race and its third mends them by atomics; here all have them, so that each rung is
-//! right.
+//! Ladder of histograms: the steps of a course (slides on CUDA), for bytes in 256 bins, and the
+//! production kernel. The course's first two steps have a race, and its third adds atomics. Here
+//! all rungs use atomics, so all are correct.
 
 use orrery_device::{Buffer, Device, DeviceError, Kernel, Math, Source};
 
 use super::device::expect_bins;
 use super::{BYTE_BINS, Histogram};
 
-/// How a rung counts.
+/// Algorithm of a rung.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum HistogramVariant {
-    /// Every thread has a section of neighbouring bytes.
+    /// Each thread counts a section of neighbouring bytes.
     Blocked,
-    /// Neighbouring threads have neighbouring bytes.
+    /// Neighbouring threads count neighbouring bytes.
     Interleaved,
-    /// Neighbouring threads have neighbouring 16 bytes.
+    /// Neighbouring threads load neighbouring vectors of 16 bytes.
     WideLoads,
-    /// Every group has counters in shared memory.
+    /// Each block has a table in shared memory.
     Private,
-    /// Every warp has.
+    /// Each warp has a table in shared memory.
     PrivateToWarps,
-    /// [`Histogram`]: every lane has, and the warps of a group share.
+    /// [`Histogram`]: each lane has a table, which the warps of the block share.
     Production,
 }
 
-/// A step of the ladder.
+/// One rung of the ladder.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rung {
-    /// What is new in it.
+    /// Name: the change from the previous rung.
     pub name: &'static str,
-    /// How it counts.
+    /// Algorithm.
     pub variant: HistogramVariant,
-    /// What a reader should know beside it.
+    /// Note for the reader of the table. May be empty.
     pub note: &'static str,
 }
 
-/// The rungs, from the first to the last.
+/// Returns the rungs, slowest first.
 pub fn rungs() -> Vec<Rung> {
     let rung = |name, variant, note| Rung { name, variant, note };
     vec![
         rung(
             "blocked partition",
             HistogramVariant::Blocked,
-            "with global atomics from the start: the course's first two steps race",
+            "with global atomics; without them, as in the course's first two steps, there is a race",
         ),
         rung(
             "interleaved partition",
             HistogramVariant::Interleaved,
             "byte by byte, with global atomics: the course's third step",
         ),
-        rung("16 bytes a load", HistogramVariant::WideLoads, "global atomics still"),
-        rung("privatised in shared memory", HistogramVariant::Private, "a table for each group"),
+        rung("16 bytes per load", HistogramVariant::WideLoads, "still global atomics"),
+        rung("privatised in shared memory", HistogramVariant::Private, "one table per block"),
         rung("privatised per warp", HistogramVariant::PrivateToWarps, ""),
         rung(
             "privatised per lane",
             HistogramVariant::Production,
-            "what `Histogram` does: tables side by side that warps share, no bank conflicts",
+            "the production kernel `Histogram`: interleaved tables that warps share, no bank conflicts",
         ),
     ]
 }
 
-/// Threads a group.
+/// Threads per block.
 const BLOCK_SIZE: u32 = 256;
-/// Threads on a multiprocessor.
-const RESIDENT: u32 = 2048;
-/// Bytes that one launch counts at most, as the rungs' counters have 32 bits. A multiple of 16.
-const PART: u64 = 1 << 31;
+/// Threads per SM.
+const THREADS_PER_SM: u32 = 2048;
+/// Largest number of bytes per launch: the rungs have 32-bit counters. A multiple of 16.
+const BYTES_PER_LAUNCH: u64 = 1 << 31;
 
-/// A rung's histogram on a device.
+/// Histogram on a device with the algorithm of one rung.
 #[derive(Debug)]
 pub struct RungHistogram {
     device: Device,
@@ -76,14 +76,15 @@ pub struct RungHistogram {
 
 #[derive(Debug)]
 enum Method {
-    Parts { count: Kernel, add_part: Kernel, counts: Buffer<u32> },
+    Launches { count: Kernel, add_part: Kernel, counts: Buffer<u32> },
     Production(Histogram),
 }
 
 impl RungHistogram {
-    /// Builds it.
+    /// Compiles the rung.
     pub fn new(device: &Device, variant: HistogramVariant) -> Result<Self, DeviceError> {
-        let number = match variant {
+        // The numbers of RUNG in rungs.cu.
+        let rung = match variant {
             HistogramVariant::Blocked => 1,
             HistogramVariant::Interleaved => 2,
             HistogramVariant::WideLoads => 3,
@@ -94,10 +95,10 @@ impl RungHistogram {
                 return Ok(Self { device: device.clone(), method });
             }
         };
-        let definitions = [("FORM", number.to_string()), ("BLOCK_SIZE", BLOCK_SIZE.to_string())];
+        let definitions = [("RUNG", rung.to_string()), ("BLOCK_SIZE", BLOCK_SIZE.to_string())];
         let build =
             |name, text, definitions| device.build(&Source { name, text, definitions, math: Math::Precise });
-        let method = Method::Parts {
+        let method = Method::Launches {
             count: build("rungs.cu", include_str!("rungs.cu"), &definitions)?.kernel("count")?,
             add_part: build("add_part.cu", include_str!("add_part.cu"), &[])?.kernel("add_part")?,
             counts: device.zeros(BYTE_BINS)?,
@@ -105,19 +106,19 @@ impl RungHistogram {
         Ok(Self { device: device.clone(), method })
     }
 
-    /// Queues the counting of all of `from` into `to`, which has 256 elements; waits for nothing.
+    /// Queues the counting of all bytes of `from` into `to`, which has 256 elements. Does not wait.
     pub fn queue(&self, from: &Buffer<u8>, to: &Buffer<u64>) -> Result<(), DeviceError> {
         expect_bins(to, BYTE_BINS)?;
         let (count, add_part, counts) = match &self.method {
             Method::Production(histogram) => return histogram.queue(from, to),
-            Method::Parts { count, add_part, counts } => (count, add_part, counts),
+            Method::Launches { count, add_part, counts } => (count, add_part, counts),
         };
-        let (queue, all) = (self.device.queue(), from.len() as u64);
-        let most = u64::from(self.device.properties().sm_count.max(1) * RESIDENT / BLOCK_SIZE);
-        for first in (0..all.max(1)).step_by(PART as usize) {
-            let n = (all - first).min(PART);
-            let groups = n.div_ceil(u64::from(BLOCK_SIZE)).clamp(1, most) as u32;
-            queue.launch(count, groups, BLOCK_SIZE, &[from.into(), first.into(), n.into(), counts.into()])?;
+        let (queue, total) = (self.device.queue(), from.len() as u64);
+        let resident = u64::from(self.device.properties().sm_count.max(1) * THREADS_PER_SM / BLOCK_SIZE);
+        for first in (0..total.max(1)).step_by(BYTES_PER_LAUNCH as usize) {
+            let n = (total - first).min(BYTES_PER_LAUNCH);
+            let blocks = n.div_ceil(u64::from(BLOCK_SIZE)).clamp(1, resident) as u32;
+            queue.launch(count, blocks, BLOCK_SIZE, &[from.into(), first.into(), n.into(), counts.into()])?;
             queue.launch(add_part, 1, 256, &[counts.into(), i32::from(first == 0).into(), to.into()])?;
         }
         Ok(())

@@ -1,4 +1,5 @@
-//! Every histogram and rung against the plain one, on the device at hand: `orrery selftest`, and the tests.
+//! Checks of the histograms on one device, for `orrery selftest` and the tests. Every histogram and
+//! rung is compared with the reference implementation.
 
 use orrery_device::check::Check;
 use orrery_device::{Device, DeviceError, DeviceKind};
@@ -6,134 +7,135 @@ use orrery_device::{Device, DeviceError, DeviceKind};
 use super::binned::{self, BinnedHistogram, Bins};
 use super::rungs::{RungHistogram, rungs};
 use super::{Histogram, histogram_reference};
-use crate::reduce::selftest::{lengths, mixed};
+use crate::reduce::selftest::{random_bits, test_lengths};
 
-/// All of them.
+/// Returns all checks of this module.
 pub fn checks() -> Vec<Check> {
     let check = |name: &str, run| Check { name: format!("primitives: histogram {name}"), run };
     vec![
-        check("of random bytes", |device| bytes(device, |i| mixed(i) as u8)),
+        check("of random bytes", |device| compare_bytes(device, |i| random_bits(i) as u8)),
         check("of equal bytes", equal_bytes),
-        check("of few distinct bytes", |device| bytes(device, |i| 63 + (mixed(i) % 3) as u8)),
-        check("of many bytes a thread", many_bytes),
+        check("of few distinct bytes", |device| compare_bytes(device, |i| 63 + (random_bits(i) % 3) as u8)),
+        check("of many bytes per thread", many_bytes),
         check("of bytes in few tables", few_tables),
-        check("beyond 2^32", carry),
-        check("of floats in equal bins", floats),
-        check("by every rung of its ladder", ladder),
+        check("beyond 2^32", carry_into_high_word),
+        check("of floats in equal bins", compare_floats),
+        check("by every rung of its ladder", every_rung),
     ]
 }
 
-fn word(error: DeviceError) -> String {
+fn message(error: DeviceError) -> String {
     error.to_string()
 }
 
-/// The first bin that is wrong, in words.
-fn compare(n: usize, found: &[u64], right: &[u64]) -> Result<(), String> {
-    match found.iter().zip(right).position(|(found, right)| found != right) {
-        None if found.len() == right.len() => Ok(()),
-        None => Err(format!("{} bins, expected {}", found.len(), right.len())),
-        Some(bin) => Err(format!("{n} values, bin {bin}: found {}, expected {}", found[bin], right[bin])),
+/// Returns an error that names the first wrong bin.
+fn compare(n: usize, found: &[u64], expected: &[u64]) -> Result<(), String> {
+    match found.iter().zip(expected).position(|(found, expected)| found != expected) {
+        None if found.len() == expected.len() => Ok(()),
+        None => Err(format!("{} bins, expected {}", found.len(), expected.len())),
+        Some(bin) => Err(format!("{n} values, bin {bin}: found {}, expected {}", found[bin], expected[bin])),
     }
 }
 
-fn bytes(device: &Device, value: fn(u64) -> u8) -> Result<(), String> {
-    let histogram = Histogram::new(device).map_err(word)?;
-    for n in lengths() {
+fn compare_bytes(device: &Device, value: fn(u64) -> u8) -> Result<(), String> {
+    let histogram = Histogram::new(device).map_err(message)?;
+    for n in test_lengths() {
         let data: Vec<u8> = (0..n as u64).map(value).collect();
-        let found = device.upload(&data).and_then(|from| histogram.count(&from)).map_err(word)?;
+        let found = device.upload(&data).and_then(|from| histogram.count(&from)).map_err(message)?;
         compare(n, &found, &histogram_reference(&data))?;
     }
     Ok(())
 }
 
 fn equal_bytes(device: &Device) -> Result<(), String> {
-    let histogram = Histogram::new(device).map_err(word)?;
+    let histogram = Histogram::new(device).map_err(message)?;
     for value in [0, 1, 63, 64, 127, 128, 191, 255] {
         for n in [1, 15, 16, 17, 1000, 65_537] {
             let data = vec![value; n];
-            let found = device.upload(&data).and_then(|from| histogram.count(&from)).map_err(word)?;
-            compare(n, &found, &histogram_reference(&data)).map_err(|word| format!("all {value}: {word}"))?;
+            let found = device.upload(&data).and_then(|from| histogram.count(&from)).map_err(message)?;
+            compare(n, &found, &histogram_reference(&data))
+                .map_err(|error| format!("all {value}: {error}"))?;
         }
     }
     Ok(())
 }
 
-/// As where a group has little local memory: lanes meet in a table.
+/// Four tables, as on a device with little shared memory: several lanes share a table.
 fn few_tables(device: &Device) -> Result<(), String> {
-    let histogram = Histogram::with_tables(device, 4).map_err(word)?;
+    let histogram = Histogram::with_tables(device, 4).map_err(message)?;
     let n = 50_001;
-    for value in [|_| 200, |i| mixed(i) as u8] {
+    for value in [|_| 200, |i| random_bits(i) as u8] {
         let data: Vec<u8> = (0..n).map(value).collect();
-        let found = device.upload(&data).and_then(|from| histogram.count(&from)).map_err(word)?;
+        let found = device.upload(&data).and_then(|from| histogram.count(&from)).map_err(message)?;
         compare(data.len(), &found, &histogram_reference(&data))?;
     }
     Ok(())
 }
 
-/// So many that every thread has several rounds.
+/// Enough bytes that every thread has several rounds of loads.
 fn many_bytes(device: &Device) -> Result<(), String> {
-    let histogram = Histogram::new(device).map_err(word)?;
+    let histogram = Histogram::new(device).map_err(message)?;
     let n = if device.properties().kind == DeviceKind::Gpu { (1 << 26) + 5 } else { (1 << 22) + 5 };
     for value in [|_| 77, |i: u64| (i >> 4) as u8, |i| (i % 251) as u8] {
         let data: Vec<u8> = (0..n).map(value).collect();
-        let found = device.upload(&data).and_then(|from| histogram.count(&from)).map_err(word)?;
+        let found = device.upload(&data).and_then(|from| histogram.count(&from)).map_err(message)?;
         compare(data.len(), &found, &histogram_reference(&data))?;
     }
     Ok(())
 }
 
-/// Where counts stand just below what 32 bits hold, as after so many bytes.
-fn carry(device: &Device) -> Result<(), String> {
-    let histogram = Histogram::new(device).map_err(word)?;
+/// Starts from counts just below 2^32, as if that many bytes had been counted before.
+fn carry_into_high_word(device: &Device) -> Result<(), String> {
+    let histogram = Histogram::new(device).map_err(message)?;
     let mut before = [0; 2 * super::BYTE_BINS];
     (before[2 * 7], before[2 * 7 + 1], before[2 * 200]) = (u32::MAX - 10, 3, u32::MAX - 50_000);
     let data: Vec<u8> = (0..100_000).map(|i| if i % 2 == 0 { 7 } else { 200 }).collect();
-    let mut right = histogram_reference(&data);
-    right[7] += (3 << 32) + u64::from(u32::MAX - 10);
-    right[200] += u64::from(u32::MAX - 50_000);
-    device.queue().write(&histogram.counts.words, &before).map_err(word)?;
-    let found = device.upload(&data).and_then(|from| histogram.count(&from)).map_err(word)?;
-    compare(data.len(), &found, &right)
+    let mut expected = histogram_reference(&data);
+    expected[7] += (3 << 32) + u64::from(u32::MAX - 10);
+    expected[200] += u64::from(u32::MAX - 50_000);
+    device.queue().write(&histogram.counts.words, &before).map_err(message)?;
+    let found = device.upload(&data).and_then(|from| histogram.count(&from)).map_err(message)?;
+    compare(data.len(), &found, &expected)
 }
 
-fn floats(device: &Device) -> Result<(), String> {
+fn compare_floats(device: &Device) -> Result<(), String> {
     for (low, high, count) in [(0.0, 1.0, 1), (-0.3, 0.9, 1000), (0.0, 1e-30, 4096)] {
         let bins = Bins::new(low, high, count).map_err(|error| error.to_string())?;
-        let histogram = BinnedHistogram::new(device, bins).map_err(word)?;
-        for n in lengths() {
-            // A quarter beyond either end, some on edges, some no numbers.
-            let value = |i: u64| match mixed(i) % 64 {
+        let histogram = BinnedHistogram::new(device, bins).map_err(message)?;
+        for n in test_lengths() {
+            // A sixth of the values beyond either end, some on edges, some NaN.
+            let value = |i: u64| match random_bits(i) % 64 {
                 0 => f32::NAN,
                 1 => f32::INFINITY,
                 2 => high,
                 3 => low,
-                4..8 => low + (high - low) * ((mixed(i) >> 8) % u64::from(count)) as f32 / count as f32,
-                _ => low + (high - low) * (1.5 * (mixed(i) >> 40) as f32 / (1u32 << 24) as f32 - 0.25),
+                4..8 => low + (high - low) * ((random_bits(i) >> 8) % u64::from(count)) as f32 / count as f32,
+                _ => low + (high - low) * (1.5 * (random_bits(i) >> 40) as f32 / (1u32 << 24) as f32 - 0.25),
             };
             let data: Vec<f32> = (0..n as u64).map(value).collect();
-            let found = device.upload(&data).and_then(|from| histogram.count(&from)).map_err(word)?;
-            let right = binned::binned_reference(&bins, &data);
-            compare(n, &found, &right)
-                .map_err(|word| format!("{count} bins over [{low}, {high}): {word}"))?;
+            let found = device.upload(&data).and_then(|from| histogram.count(&from)).map_err(message)?;
+            let expected = binned::binned_reference(&bins, &data);
+            compare(n, &found, &expected)
+                .map_err(|error| format!("{count} bins over [{low}, {high}): {error}"))?;
         }
         let equal = vec![low; 10_000];
-        let found = device.upload(&equal).and_then(|from| histogram.count(&from)).map_err(word)?;
+        let found = device.upload(&equal).and_then(|from| histogram.count(&from)).map_err(message)?;
         compare(equal.len(), &found, &binned::binned_reference(&bins, &equal))?;
     }
     Ok(())
 }
 
-fn ladder(device: &Device) -> Result<(), String> {
+fn every_rung(device: &Device) -> Result<(), String> {
     for rung in rungs() {
-        let named = |word: String| format!("{}: {word}", rung.name);
-        let histogram = RungHistogram::new(device, rung.variant).map_err(word)?;
-        let to = device.upload(&[1; super::BYTE_BINS]).map_err(word)?;
-        for value in [|_| 200, |i| mixed(i) as u8] {
-            for n in lengths() {
+        let with_name = |error: String| format!("{}: {error}", rung.name);
+        let histogram = RungHistogram::new(device, rung.variant).map_err(message)?;
+        let to = device.upload(&[1; super::BYTE_BINS]).map_err(message)?;
+        for value in [|_| 200, |i| random_bits(i) as u8] {
+            for n in test_lengths() {
                 let data: Vec<u8> = (0..n as u64).map(value).collect();
-                let from = device.upload(&data).map_err(word)?;
-                histogram.queue(&from, &to).map_err(word)?;
-                compare(n, &to.to_vec().map_err(word)?, &histogram_reference(&data)).map_err(named)?;
+                let from = device.upload(&data).map_err(message)?;
+                histogram.queue(&from, &to).map_err(message)?;
+                compare(n, &to.to_vec().map_err(message)?, &histogram_reference(&data)).map_err(with_name)?;
             }
         }
     }

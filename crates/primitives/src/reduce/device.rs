@@ -1,110 +1,134 @@
-//! The reduction on a device; see `reduce.cu`.
+//! Reduction on a device: compiles and launches `reduce.cu`.
 
 use orrery_device::{Buffer, Device, DeviceError, Kernel, Math, Source};
 
 use super::Operation;
 use crate::Number;
 
-/// A reduction that is built for a device and can be queued again and again. Reductions of one `Reduce` follow each
-/// other on the device's own queue.
+/// A reduction that is compiled for a device and can be launched many times.
+///
+/// All launches of one `Reduce` share its buffers. They run one after the other on the device's
+/// default queue.
+///
+/// ```
+/// use orrery_device::{Device, DeviceChoice};
+/// use orrery_primitives::reduce::{Operation, Reduce};
+///
+/// # fn main() -> Result<(), orrery_device::DeviceError> {
+/// // Without an OpenCL device there is nothing to run on.
+/// let Ok(Some(device)) = Device::open(DeviceChoice::OpenCl(None)) else { return Ok(()) };
+/// let sum = Reduce::new(&device, Operation::Sum)?;
+/// let numbers = device.upload(&[1.5f32, 2.0, -0.5])?;
+/// assert_eq!(sum.reduce(&numbers)?, 3.0);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Reduce<T: Number> {
     device: Device,
     kernel: Kernel,
-    shape: Shape,
-    /// What each group found.
-    parts: Buffer<T>,
-    /// Groups that have written their part; 0 between launches.
+    config: LaunchConfig,
+    /// Result of each block.
+    block_results: Buffer<T>,
+    /// Number of blocks that have written their result. 0 between launches.
     arrived: Buffer<u32>,
-    /// For [`Self::reduce`].
+    /// Target of [`Self::reduce`].
     result: Buffer<T>,
 }
 
-/// How the work is laid out.
+/// Launch parameters.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Shape {
-    /// Threads a group.
-    pub(super) block: u32,
-    /// Loads of 16 bytes that a thread has under way at once.
-    pub(super) in_flight: u32,
-    /// Threads on a multiprocessor, of which the groups are as many as that takes.
+pub(super) struct LaunchConfig {
+    /// Threads per block.
+    pub(super) block_size: u32,
+    /// Loads of 16 bytes that a thread issues before it uses the first.
+    pub(super) loads_in_flight: u32,
+    /// Threads per SM at full occupancy. Limits the number of blocks.
     pub(super) threads_per_sm: u32,
 }
 
-impl Default for Shape {
-    /// On an H200, 2^28 f32 at 4.29 TB/s, where the copy has 4.23. Eight times the threads give 4.36, and shorter sums that
-    /// wait longer for their parts.
+impl Default for LaunchConfig {
+    /// On an H200, 2^28 f32 reach 4.29 TB/s (copy: 4.23 TB/s). With eight times as many threads
+    /// they reach 4.36 TB/s, but short sums become slower, because the last block waits for more
+    /// results. `orrery ladder reduce` repeats the measurement.
     fn default() -> Self {
-        Self { block: 512, in_flight: 4, threads_per_sm: 2048 }
+        Self { block_size: 512, loads_in_flight: 4, threads_per_sm: 2048 }
     }
 }
 
-impl Shape {
-    /// Groups for `vectors` loads of 16 bytes: a function of the length and the device alone, as it decides the order of a
-    /// sum. A group that has less than its threads can have under way would only be one more to wait for.
-    fn groups(self, device: &Device, vectors: u64) -> u32 {
-        let worthwhile = vectors.div_ceil(u64::from(self.block * self.in_flight));
-        worthwhile.clamp(1, u64::from(self.most_groups(device))) as u32
+impl LaunchConfig {
+    /// Returns the number of blocks for `vectors` loads of 16 bytes. It depends only on the length
+    /// and the device, because it determines the order of a sum. Every block has at least one full
+    /// round of loads. A block with less would only add a result to wait for.
+    fn block_count(self, device: &Device, vectors: u64) -> u32 {
+        let full_blocks = vectors.div_ceil(u64::from(self.block_size * self.loads_in_flight));
+        full_blocks.clamp(1, u64::from(self.max_block_count(device))) as u32
     }
 
-    fn most_groups(self, device: &Device) -> u32 {
-        device.properties().sm_count.max(1) * (self.threads_per_sm / self.block).max(1)
+    fn max_block_count(self, device: &Device) -> u32 {
+        device.properties().sm_count.max(1) * (self.threads_per_sm / self.block_size).max(1)
     }
 }
 
 /// Numbers in a load of 16 bytes.
-const fn a_load<T>() -> usize {
+const fn vector_width<T>() -> usize {
     16 / size_of::<T>()
 }
 
 impl<T: Number> Reduce<T> {
-    /// Builds the kernel. A reduction of f64 needs a device that has them.
+    /// Compiles the kernel. A reduction of f64 needs a device with f64 support.
     pub fn new(device: &Device, operation: Operation) -> Result<Self, DeviceError> {
-        Self::shaped(device, operation, Shape::default())
+        Self::with_config(device, operation, LaunchConfig::default())
     }
 
-    pub(super) fn shaped(device: &Device, operation: Operation, shape: Shape) -> Result<Self, DeviceError> {
+    pub(super) fn with_config(
+        device: &Device,
+        operation: Operation,
+        config: LaunchConfig,
+    ) -> Result<Self, DeviceError> {
         let [lowest, highest] = T::LIMITS;
-        let (number, nothing) = match operation {
+        // The numbers are OPERATION_SUM, OPERATION_MIN and OPERATION_MAX in reduce.cu.
+        let (operation_number, identity) = match operation {
             Operation::Sum => (0, "0"),
             Operation::Min => (1, highest),
             Operation::Max => (2, lowest),
         };
         let definitions = [
             ("NUMBER", T::NAME.to_owned()),
-            ("WIDE", format!("{}{}", T::NAME, a_load::<T>())),
-            ("A_LOAD", a_load::<T>().to_string()),
-            // C does not say what a signed sum does that is too large.
-            ("SUMMED_AS", if T::NAME == "int" { "uint" } else { T::NAME }.to_owned()),
-            ("OPERATION", number.to_string()),
-            ("NOTHING", nothing.to_owned()),
-            ("BLOCK_SIZE", shape.block.to_string()),
-            ("IN_FLIGHT", shape.in_flight.to_string()),
+            ("VECTOR", format!("{}{}", T::NAME, vector_width::<T>())),
+            ("VECTOR_WIDTH", vector_width::<T>().to_string()),
+            // Signed overflow is undefined in C. Unsigned sums have the same bits.
+            ("SUM_TYPE", if T::NAME == "int" { "uint" } else { T::NAME }.to_owned()),
+            ("OPERATION", operation_number.to_string()),
+            ("IDENTITY", identity.to_owned()),
+            ("BLOCK_SIZE", config.block_size.to_string()),
+            ("LOADS_IN_FLIGHT", config.loads_in_flight.to_string()),
         ];
         let text = include_str!("reduce.cu");
         let source = Source { name: "reduce.cu", text, definitions: &definitions, math: Math::Precise };
         Ok(Self {
             kernel: device.build(&source)?.kernel("reduce")?,
-            parts: device.zeros(shape.most_groups(device) as usize)?,
+            block_results: device.zeros(config.max_block_count(device) as usize)?,
             arrived: device.zeros(1)?,
             result: device.zeros(1)?,
-            shape,
+            config,
             device: device.clone(),
         })
     }
 
-    /// Queues the reduction of all of `from` into the one element of `to`; waits for nothing.
+    /// Queues the reduction of all elements of `from` into `to`, which has one element. Does not
+    /// wait.
     pub fn queue(&self, from: &Buffer<T>, to: &Buffer<T>) -> Result<(), DeviceError> {
         if to.len() != 1 {
             return Err(DeviceError::Length { device: to.device().title(), expected: 1, got: to.len() });
         }
         let n = from.len() as u64;
-        let groups = self.shape.groups(&self.device, n / a_load::<T>() as u64);
-        let args = [from.into(), n.into(), (&self.parts).into(), (&self.arrived).into(), to.into()];
-        self.device.queue().launch(&self.kernel, groups, self.shape.block, &args)
+        let blocks = self.config.block_count(&self.device, n / vector_width::<T>() as u64);
+        let args = [from.into(), n.into(), (&self.block_results).into(), (&self.arrived).into(), to.into()];
+        self.device.queue().launch(&self.kernel, blocks, self.config.block_size, &args)
     }
 
-    /// The reduction of all of `from`, waited for.
+    /// Reduces all elements of `from`, waits for the result and returns it.
     pub fn reduce(&self, from: &Buffer<T>) -> Result<T, DeviceError> {
         self.queue(from, &self.result)?;
         let mut result = [T::ZERO];

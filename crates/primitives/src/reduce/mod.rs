@@ -1,15 +1,19 @@
-//! Many numbers made one:  x₀ ∘ x₁ ∘ … ∘ x₍ₙ₋₁₎  with ∘ one of +, min, max.
+//! Reduction of n numbers to one:  x₀ ∘ x₁ ∘ … ∘ x₍ₙ₋₁₎  with ∘ one of +, min, max.
 //!
-//! [`reduce_reference`] is the definition, from left to right. [`reduce_on_cpu`] and [`Reduce`] take the numbers in another order, which is
-//! fixed by their count (and the device), so that the same numbers give the same bits every time. Floats are added in
-//! their own precision: a sum of n errs by n ε Σ|x| at most, with ε half a unit in the last place, and by far less
-//! where many partial sums share the work.
+//! [`reduce_reference`] is the definition: it combines the numbers from left to right.
+//! [`reduce_on_cpu`] and [`Reduce`] use another order. It depends only on n and, on a device, on
+//! the number of SMs, so the same numbers give the same bits in every run.
 //!
-//! NaN: a sum with one is NaN; the smallest and the largest pass over it, and over nothing but NaN they are what they
-//! are over nothing: ∞ and −∞. Which of 0 and −0 they give is not promised.
+//! Rounding: floats are added in their own precision. A sum of n numbers has an error of at most n
+//! ε Σ|x|, where ε is half a unit in the last place. With many partial sums the error is much
+//! smaller.
 //!
-//! A device reads every number once and does next to nothing with it: the roof is the memory's bandwidth, and the
-//! kernel's only art is to keep enough loads under way (see `reduce.cu`; [`rungs`] tells the way there).
+//! NaN: a sum with a NaN is NaN. Min and max ignore NaN. If all numbers are NaN, they return the
+//! same as for no numbers: ∞ and −∞. It is not specified whether they return 0 or −0 if both occur.
+//!
+//! Cost: a device reads each number once and does one operation with it, so memory bandwidth is the
+//! limit. The kernel `reduce.cu` is fast if it keeps enough loads in flight. [`rungs`] measures the
+//! steps that lead to it.
 
 mod device;
 pub mod rungs;
@@ -21,23 +25,24 @@ use rayon::prelude::*;
 
 use crate::Number;
 
-/// What is done with two numbers.
+/// Operation that combines two numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Operation {
-    /// Their sum; whole numbers wrap.
+    /// Sum. Integers wrap on overflow.
     Sum,
-    /// The smaller.
+    /// Minimum.
     Min,
-    /// The larger.
+    /// Maximum.
     Max,
 }
 
 impl Operation {
-    /// All of them.
+    /// All operations.
     pub const ALL: [Self; 3] = [Self::Sum, Self::Min, Self::Max];
 
-    /// What it gives for no numbers at all.
-    pub fn of_nothing<T: Number>(self) -> T {
+    /// Returns the identity element, which is also the result for no numbers: 0 for a sum, ∞ for a
+    /// minimum.
+    pub fn identity<T: Number>(self) -> T {
         match self {
             Self::Sum => T::ZERO,
             Self::Min => T::HIGHEST,
@@ -45,50 +50,52 @@ impl Operation {
         }
     }
 
-    /// Of two, of which `so_far` is no NaN unless this is a sum.
-    fn of<T: Number>(self, so_far: T, next: T) -> T {
+    /// Combines a partial result with the next number. For min and max, `partial` must not be NaN.
+    fn combine<T: Number>(self, partial: T, next: T) -> T {
         match self {
-            Self::Sum => so_far.plus(next),
-            Self::Min => [so_far, next][usize::from(next < so_far)],
-            Self::Max => [so_far, next][usize::from(next > so_far)],
+            Self::Sum => partial.plus(next),
+            Self::Min => [partial, next][usize::from(next < partial)],
+            Self::Max => [partial, next][usize::from(next > partial)],
         }
     }
 }
 
-/// From left to right: what a reduction means.
+/// Reference implementation: combines the numbers from left to right.
 pub fn reduce_reference<T: Number>(operation: Operation, numbers: &[T]) -> T {
-    numbers.iter().fold(operation.of_nothing(), |so_far, &next| operation.of(so_far, next))
+    numbers.iter().fold(operation.identity(), |partial, &next| operation.combine(partial, next))
 }
 
-/// Numbers that one thread takes at a time. Fixed, as it decides the order of a sum.
-const BLOCK_SIZE: usize = 1 << 15;
-/// Partial results side by side in a block: what two of the widest registers hold.
-const SIDE_BY_SIDE: usize = 32;
+/// Numbers per task of the thread pool. The value is fixed, because it determines the order of a
+/// sum.
+const CHUNK_LEN: usize = 1 << 15;
+/// Partial results per chunk: two SIMD registers of 16 f32.
+const PARTIAL_RESULTS: usize = 32;
 
-/// On all cores; the same bits with any number of them.
+/// Reduces on all CPU cores. The result has the same bits for any number of threads.
 pub fn reduce_on_cpu<T: Number>(operation: Operation, numbers: &[T]) -> T {
-    let parts: Vec<T> = match operation {
-        Operation::Sum => blocks(numbers, T::ZERO, T::plus),
-        Operation::Min => blocks(numbers, T::HIGHEST, |a, b| if b < a { b } else { a }),
-        Operation::Max => blocks(numbers, T::LOWEST, |a, b| if b > a { b } else { a }),
+    let chunk_results: Vec<T> = match operation {
+        Operation::Sum => reduce_chunks(numbers, T::ZERO, T::plus),
+        Operation::Min => reduce_chunks(numbers, T::HIGHEST, |a, b| if b < a { b } else { a }),
+        Operation::Max => reduce_chunks(numbers, T::LOWEST, |a, b| if b > a { b } else { a }),
     };
-    reduce_reference(operation, &parts)
+    reduce_reference(operation, &chunk_results)
 }
 
-/// The result of each block.
-fn blocks<T: Number>(numbers: &[T], nothing: T, of: impl Fn(T, T) -> T + Copy + Sync) -> Vec<T> {
-    let block = |block: &[T]| {
-        let mut parts = [nothing; SIDE_BY_SIDE];
-        let rows = block.chunks_exact(SIDE_BY_SIDE);
+/// Returns the result of each chunk of [`CHUNK_LEN`] numbers. `combine` is a closure, not an
+/// [`Operation`], so that the inner loop is compiled for each operation and vectorised.
+fn reduce_chunks<T: Number>(numbers: &[T], identity: T, combine: impl Fn(T, T) -> T + Copy + Sync) -> Vec<T> {
+    let reduce_chunk = |chunk: &[T]| {
+        let mut partial = [identity; PARTIAL_RESULTS];
+        let rows = chunk.chunks_exact(PARTIAL_RESULTS);
         let rest = rows.remainder();
         for row in rows {
-            for (part, &next) in parts.iter_mut().zip(row) {
-                *part = of(*part, next);
+            for (partial, &next) in partial.iter_mut().zip(row) {
+                *partial = combine(*partial, next);
             }
         }
-        parts.iter().chain(rest).fold(nothing, |so_far, &next| of(so_far, next))
+        partial.iter().chain(rest).fold(identity, |result, &next| combine(result, next))
     };
-    numbers.par_chunks(BLOCK_SIZE).map(block).collect()
+    numbers.par_chunks(CHUNK_LEN).map(reduce_chunk).collect()
 }
 
 #[cfg(test)]
@@ -96,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_nothing_and_of_one() {
+    fn no_numbers_give_the_identity_and_one_number_gives_itself() {
         assert_eq!(reduce_reference::<f32>(Operation::Sum, &[]), 0.0);
         assert_eq!(reduce_reference::<f64>(Operation::Min, &[]), f64::INFINITY);
         assert_eq!(reduce_reference::<i32>(Operation::Max, &[]), i32::MIN);
@@ -108,14 +115,14 @@ mod tests {
     }
 
     #[test]
-    fn whole_numbers_wrap() {
+    fn integer_sums_wrap() {
         assert_eq!(reduce_reference(Operation::Sum, &[u32::MAX, 3]), 2);
         assert_eq!(reduce_on_cpu(Operation::Sum, &[i32::MAX, 1]), i32::MIN);
         assert_eq!(reduce_on_cpu(Operation::Sum, &[u64::MAX; 3]), u64::MAX - 2);
     }
 
     #[test]
-    fn nan_spoils_sums_only() {
+    fn nan_propagates_through_sums_but_not_min_or_max() {
         let numbers = [3.0, f64::NAN, -1.0, f64::NAN];
         for reduce in [reduce_reference::<f64>, reduce_on_cpu::<f64>] {
             assert!(reduce(Operation::Sum, &numbers).is_nan());
@@ -126,13 +133,13 @@ mod tests {
     }
 
     #[test]
-    fn any_number_of_threads_gives_the_same_bits() {
-        let numbers: Vec<f32> = (0..5 * BLOCK_SIZE + 77).map(|i| (i as f32).sin()).collect();
-        let with = |threads| {
+    fn sum_has_the_same_bits_for_any_number_of_threads() {
+        let numbers: Vec<f32> = (0..5 * CHUNK_LEN + 77).map(|i| (i as f32).sin()).collect();
+        let sum_with_threads = |threads| {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
             pool.install(|| reduce_on_cpu(Operation::Sum, &numbers)).to_bits()
         };
-        assert_eq!(with(1), with(2));
-        assert_eq!(with(1), with(7));
+        assert_eq!(sum_with_threads(1), sum_with_threads(2));
+        assert_eq!(sum_with_threads(1), sum_with_threads(7));
     }
 }

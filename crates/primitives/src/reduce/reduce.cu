@@ -1,108 +1,135 @@
-// All numbers in one launch. The groups take tiles of them in turn; a thread's share of one is IN_FLIGHT loads of 16
-// bytes, all under way at once. It keeps A_LOAD results side by side; a group's threads meet in SHARED memory; the last
-// group to arrive takes the groups' parts in their order, so that the order depends on n and the number of groups alone.
+// Reduction of n numbers to one, in a single launch.
+//
+// The input is divided into tiles of BLOCK_SIZE * LOADS_IN_FLIGHT vectors of 16 bytes. Block b
+// takes the tiles b, b + BLOCK_COUNT, b + 2 BLOCK_COUNT, and so on. A thread issues LOADS_IN_FLIGHT
+// loads before it uses the first. It accumulates the VECTOR_WIDTH components of its vectors
+// separately, and combines them at the end. The threads of a block combine their results in shared
+// memory. The last block to finish combines the results of all blocks in the order of the blocks.
+// The order of operations therefore depends on n and BLOCK_COUNT only, and the result has the same
+// bits in every run.
+//
+// One load and one operation per number: bound by memory bandwidth.
+//
+// Defined by the host (device.rs): NUMBER, VECTOR and VECTOR_WIDTH (16 bytes of NUMBERs), SUM_TYPE
+// (unsigned for int, because signed overflow is undefined in C), OPERATION, IDENTITY, BLOCK_SIZE,
+// LOADS_IN_FLIGHT.
 //
 // Invariant: *arrived is 0 between launches.
+
+#define OPERATION_SUM 0
+#define OPERATION_MIN 1
+#define OPERATION_MAX 2
 
 #if defined(ON_CUDA)
 #define ulong2 ulonglong2
 #endif
 
-// NaN compares false: `a`, which never is one, stays.
-#if OPERATION == 0
-#define OF(a, b) ((NUMBER)((SUMMED_AS)(a) + (SUMMED_AS)(b)))
-#elif OPERATION == 1
-#define OF(a, b) ((b) < (a) ? (b) : (a))
+// Minimum and maximum ignore NaN: comparisons with NaN are false, so `a`, which is never NaN, is
+// kept.
+#if OPERATION == OPERATION_SUM
+#define COMBINE(a, b) ((NUMBER)((SUM_TYPE)(a) + (SUM_TYPE)(b)))
+#elif OPERATION == OPERATION_MIN
+#define COMBINE(a, b) ((b) < (a) ? (b) : (a))
 #else
-#define OF(a, b) ((b) > (a) ? (b) : (a))
+#define COMBINE(a, b) ((b) > (a) ? (b) : (a))
 #endif
 
-#if A_LOAD == 4
-#define TAKE(v)                                                                                                        \
-    {                                                                                                                  \
-        found[0] = OF(found[0], (v).x);                                                                                \
-        found[1] = OF(found[1], (v).y);                                                                                \
-        found[2] = OF(found[2], (v).z);                                                                                \
-        found[3] = OF(found[3], (v).w);                                                                                \
-    }
-#else
-#define TAKE(v)                                                                                                        \
-    {                                                                                                                  \
-        found[0] = OF(found[0], (v).x);                                                                                \
-        found[1] = OF(found[1], (v).y);                                                                                \
-    }
-#endif
-
-// The group's result of what its threads found, for thread 0.
-FUNCTION NUMBER of_group(NUMBER found, SHARED_POINTER NUMBER* partial)
+// Combines each component of `vector` with its own partial result.
+FUNCTION void combine_vector(NUMBER result[VECTOR_WIDTH], VECTOR vector)
 {
-    partial[THREAD] = found;
+    result[0] = COMBINE(result[0], vector.x);
+    result[1] = COMBINE(result[1], vector.y);
+#if VECTOR_WIDTH == 4
+    result[2] = COMBINE(result[2], vector.z);
+    result[3] = COMBINE(result[3], vector.w);
+#endif
+}
+
+// Returns the result of the thread's share of the input. The elements after the last whole vector,
+// fewer than VECTOR_WIDTH, are combined by the first block.
+FUNCTION NUMBER reduce_thread(GLOBAL const NUMBER* RESTRICT from, ulong n)
+{
+    GLOBAL const VECTOR* RESTRICT vectors = (GLOBAL const VECTOR*)from;
+    const ulong vector_count = n / VECTOR_WIDTH;
+    const ulong tile_stride = (ulong)BLOCK_COUNT * BLOCK_SIZE * LOADS_IN_FLIGHT;
+
+    NUMBER result[VECTOR_WIDTH];
+    UNROLL_ALL
+    for (int component = 0; component < VECTOR_WIDTH; component++)
+        result[component] = IDENTITY;
+
+    // Whole tiles.
+    ulong first = (ulong)BLOCK_INDEX * BLOCK_SIZE * LOADS_IN_FLIGHT + THREAD;
+    for (; first + (LOADS_IN_FLIGHT - 1) * BLOCK_SIZE < vector_count; first += tile_stride) {
+        VECTOR loaded[LOADS_IN_FLIGHT];
+        UNROLL_ALL
+        for (int load = 0; load < LOADS_IN_FLIGHT; load++)
+            loaded[load] = vectors[first + load * BLOCK_SIZE];
+        UNROLL_ALL
+        for (int load = 0; load < LOADS_IN_FLIGHT; load++)
+            combine_vector(result, loaded[load]);
+    }
+
+    // The last tile may end before the thread's last load.
+    VECTOR loaded[LOADS_IN_FLIGHT];
+    UNROLL_ALL
+    for (int load = 0; load < LOADS_IN_FLIGHT - 1; load++)
+        if (first + load * BLOCK_SIZE < vector_count)
+            loaded[load] = vectors[first + load * BLOCK_SIZE];
+    UNROLL_ALL
+    for (int load = 0; load < LOADS_IN_FLIGHT - 1; load++)
+        if (first + load * BLOCK_SIZE < vector_count)
+            combine_vector(result, loaded[load]);
+    if (BLOCK_INDEX == 0 && THREAD < (int)(n - vector_count * VECTOR_WIDTH))
+        result[0] = COMBINE(result[0], from[vector_count * VECTOR_WIDTH + THREAD]);
+
+    UNROLL_ALL
+    for (int component = 1; component < VECTOR_WIDTH; component++)
+        result[0] = COMBINE(result[0], result[component]);
+    return result[0];
+}
+
+// Returns the combination of the values of all threads of the block. It is valid in thread 0.
+FUNCTION NUMBER reduce_block(NUMBER value, SHARED_POINTER NUMBER* partial)
+{
+    partial[THREAD] = value;
     BARRIER();
-    for (uint s = BLOCK_SIZE / 2; s > 0; s /= 2) {
-        if (THREAD < (int)s)
-            partial[THREAD] = OF(partial[THREAD], partial[THREAD + s]);
+    for (uint offset = BLOCK_SIZE / 2; offset > 0; offset /= 2) {
+        if (THREAD < (int)offset)
+            partial[THREAD] = COMBINE(partial[THREAD], partial[THREAD + offset]);
         BARRIER();
     }
     return partial[0];
 }
 
+// from: n numbers, aligned to 16 bytes. block_results: one number per block. to: one number.
 KERNEL(BLOCK_SIZE)
-reduce(GLOBAL const NUMBER* RESTRICT from, ulong n, GLOBAL NUMBER* parts, GLOBAL uint* arrived, GLOBAL NUMBER* to)
+reduce(GLOBAL const NUMBER* RESTRICT from, ulong n, GLOBAL NUMBER* block_results, GLOBAL uint* arrived, GLOBAL NUMBER* to)
 {
     SHARED NUMBER partial[BLOCK_SIZE];
     SHARED int is_last;
-    GLOBAL const WIDE* RESTRICT wide = (GLOBAL const WIDE*)from;
-    const ulong vectors = n / A_LOAD;
-    const ulong to_next_tile = (ulong)BLOCK_COUNT * BLOCK_SIZE * IN_FLIGHT;
 
-    NUMBER found[A_LOAD];
-    UNROLL_ALL
-    for (int k = 0; k < A_LOAD; k++)
-        found[k] = NOTHING;
-    ulong at = (ulong)BLOCK_INDEX * BLOCK_SIZE * IN_FLIGHT + THREAD;
-    for (; at + (IN_FLIGHT - 1) * BLOCK_SIZE < vectors; at += to_next_tile) {
-        WIDE v[IN_FLIGHT];
-        UNROLL_ALL
-        for (int k = 0; k < IN_FLIGHT; k++)
-            v[k] = wide[at + k * BLOCK_SIZE];
-        UNROLL_ALL
-        for (int k = 0; k < IN_FLIGHT; k++)
-            TAKE(v[k])
-    }
-    WIDE last[IN_FLIGHT];
-    UNROLL_ALL
-    for (int k = 0; k < IN_FLIGHT - 1; k++)
-        if (at + k * BLOCK_SIZE < vectors)
-            last[k] = wide[at + k * BLOCK_SIZE];
-    UNROLL_ALL
-    for (int k = 0; k < IN_FLIGHT - 1; k++)
-        if (at + k * BLOCK_SIZE < vectors)
-            TAKE(last[k])
-    if (BLOCK_INDEX == 0 && THREAD < (int)(n - vectors * A_LOAD))
-        found[0] = OF(found[0], from[vectors * A_LOAD + THREAD]);
-    UNROLL_ALL
-    for (int k = 1; k < A_LOAD; k++)
-        found[0] = OF(found[0], found[k]);
-
-    const NUMBER own = of_group(found[0], partial);
+    const NUMBER block_result = reduce_block(reduce_thread(from, n), partial);
     if (THREAD == 0) {
-        parts[BLOCK_INDEX] = own;
+        block_results[BLOCK_INDEX] = block_result;
         FENCE();
         is_last = ATOMIC_ADD_U32(arrived, 1) == (uint)BLOCK_COUNT - 1;
     }
     BARRIER();
-    // Groups that are not the last have no parts to take but go the same way: PoCL 5.0 miscompiles branches around barriers.
-    const int to_take = is_last ? BLOCK_COUNT : 0;
+
+    // Blocks other than the last pass the same barriers with no results to combine, because PoCL
+    // 5.0 miscompiles branches around barriers.
+    const int result_count = is_last ? BLOCK_COUNT : 0;
     FENCE();
-    NUMBER all = NOTHING;
-    for (int g = THREAD; g < to_take; g += BLOCK_SIZE) {
-        // Written by other groups: not to be had from a cache of this one.
-        const NUMBER part = *(GLOBAL const volatile NUMBER*)(parts + g);
-        all = OF(all, part);
+    NUMBER result = IDENTITY;
+    for (int block = THREAD; block < result_count; block += BLOCK_SIZE) {
+        // Volatile: other blocks wrote these, so a cached value may be stale.
+        const NUMBER other = *(GLOBAL const volatile NUMBER*)(block_results + block);
+        result = COMBINE(result, other);
     }
-    all = of_group(all, partial);
+    result = reduce_block(result, partial);
     if (THREAD == 0 && is_last) {
-        *to = all;
+        *to = result;
         *arrived = 0;
     }
 }

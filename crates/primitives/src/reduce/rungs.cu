@@ -1,72 +1,97 @@
-// The rungs of the course's reduction: a launch is one layer, in which each group makes one number of its share. FORM
-// counts the rungs. From 4 on a thread takes two numbers, so that no thread only loads.
+// Sum of floats, one layer per launch: the rungs of the course's ladder of reductions (rungs.rs).
+//
+// Each block sums NUMBERS_PER_BLOCK numbers to one. The host launches layers until one number is
+// left. RUNG selects how the block sums, from 1 (slowest) to 6. From rung 4 on each thread adds a
+// pair of numbers as it loads them, so no thread only loads.
 
-#if FORM >= 4
-#define SHARE (2 * BLOCK_SIZE)
+#define RUNG_DIVERGENT 1
+#define RUNG_INTERLEAVED 2
+#define RUNG_NO_BANK_CONFLICTS 3
+#define RUNG_FIRST_ADD 4
+#define RUNG_LAST_WARP 5
+#define RUNG_SHUFFLES 6
+
+#if RUNG >= RUNG_FIRST_ADD
+#define NUMBERS_PER_BLOCK (2 * BLOCK_SIZE)
 #else
-#define SHARE BLOCK_SIZE
+#define NUMBERS_PER_BLOCK BLOCK_SIZE
 #endif
 
-KERNEL(BLOCK_SIZE) layer(GLOBAL const float* RESTRICT from, ulong n, GLOBAL float* to)
+#if RUNG == RUNG_SHUFFLES
+// Returns the sum of `value` over the warp, in every lane.
+FUNCTION float sum_warp(float value, SHARED_POINTER uint* scratch)
 {
-    SHARED float partial[BLOCK_SIZE];
-    const ulong at = (ulong)BLOCK_INDEX * SHARE + THREAD;
-    float own = at < n ? from[at] : 0;
-#if FORM >= 4
-    own += at + BLOCK_SIZE < n ? from[at + BLOCK_SIZE] : 0;
-#endif
+    UNROLL_ALL
+    for (uint offset = WARP_SIZE / 2; offset > 0; offset /= 2)
+        value += SHUFFLE_F(value, (LANE + offset) % WARP_SIZE, scratch);
+    return value;
+}
+#else
 
-#if FORM == 6
-    // Within warps by shuffles, and again over the warps' sums: two barriers in all.
-    SHARED uint scratch[BLOCK_SIZE];
-    UNROLL_ALL
-    for (uint s = WARP_SIZE / 2; s > 0; s /= 2)
-        own += SHUFFLE_F(own, (LANE + s) % WARP_SIZE, scratch);
-    if (LANE == 0)
-        partial[THREAD / WARP_SIZE] = own;
-    BARRIER();
-    own = THREAD < BLOCK_SIZE / WARP_SIZE ? partial[THREAD] : 0;
-    UNROLL_ALL
-    for (uint s = WARP_SIZE / 2; s > 0; s /= 2)
-        own += SHUFFLE_F(own, (LANE + s) % WARP_SIZE, scratch);
-    if (THREAD == 0)
-        to[BLOCK_INDEX] = own;
-#else
-    partial[THREAD] = own;
-    BARRIER();
-#if FORM == 1
-    for (uint s = 1; s < BLOCK_SIZE; s *= 2) {
-        if (THREAD % (2 * s) == 0)
-            partial[THREAD] += partial[THREAD + s];
+// Replaces partial[0] by the sum of all BLOCK_SIZE partial sums.
+FUNCTION void sum_block(SHARED_POINTER float* partial)
+{
+#if RUNG == RUNG_DIVERGENT
+    for (uint stride = 1; stride < BLOCK_SIZE; stride *= 2) {
+        if (THREAD % (2 * stride) == 0)
+            partial[THREAD] += partial[THREAD + stride];
         BARRIER();
     }
-#elif FORM == 2
-    for (uint s = 1; s < BLOCK_SIZE; s *= 2) {
-        const uint index = 2 * s * THREAD;
+#elif RUNG == RUNG_INTERLEAVED
+    for (uint stride = 1; stride < BLOCK_SIZE; stride *= 2) {
+        const uint index = 2 * stride * THREAD;
         if (index < BLOCK_SIZE)
-            partial[index] += partial[index + s];
+            partial[index] += partial[index + stride];
         BARRIER();
     }
-#elif FORM == 3 || FORM == 4
-    for (uint s = BLOCK_SIZE / 2; s > 0; s /= 2) {
-        if (THREAD < (int)s)
-            partial[THREAD] += partial[THREAD + s];
+#elif RUNG == RUNG_NO_BANK_CONFLICTS || RUNG == RUNG_FIRST_ADD
+    for (uint offset = BLOCK_SIZE / 2; offset > 0; offset /= 2) {
+        if (THREAD < (int)offset)
+            partial[THREAD] += partial[THREAD + offset];
         BARRIER();
     }
 #else
-    for (uint s = BLOCK_SIZE / 2; s >= WARP_SIZE; s /= 2) {
-        if (THREAD < (int)s)
-            partial[THREAD] += partial[THREAD + s];
+    for (uint offset = BLOCK_SIZE / 2; offset >= WARP_SIZE; offset /= 2) {
+        if (THREAD < (int)offset)
+            partial[THREAD] += partial[THREAD + offset];
         BARRIER();
     }
-    // One warp is left, whose lanes need not wait for the others.
+    // One warp is left. Its lanes need not wait for the other warps.
     UNROLL_ALL
-    for (uint s = WARP_SIZE / 2; s > 0; s /= 2) {
-        if (THREAD < (int)s)
-            partial[THREAD] += partial[THREAD + s];
+    for (uint offset = WARP_SIZE / 2; offset > 0; offset /= 2) {
+        if (THREAD < (int)offset)
+            partial[THREAD] += partial[THREAD + offset];
         WARP_BARRIER();
     }
 #endif
+}
+#endif
+
+// from: n numbers. to: one number per block.
+KERNEL(BLOCK_SIZE) sum_layer(GLOBAL const float* RESTRICT from, ulong n, GLOBAL float* to)
+{
+    SHARED float partial[BLOCK_SIZE];
+    const ulong index = (ulong)BLOCK_INDEX * NUMBERS_PER_BLOCK + THREAD;
+    float sum = index < n ? from[index] : 0;
+#if RUNG >= RUNG_FIRST_ADD
+    sum += index + BLOCK_SIZE < n ? from[index + BLOCK_SIZE] : 0;
+#endif
+
+#if RUNG == RUNG_SHUFFLES
+    // First within each warp, then over the sums of the warps. One barrier of the block in between.
+    SHARED uint scratch[BLOCK_SIZE];
+    sum = sum_warp(sum, scratch);
+    if (LANE == 0)
+        partial[THREAD / WARP_SIZE] = sum;
+    BARRIER();
+    sum = THREAD < BLOCK_SIZE / WARP_SIZE ? partial[THREAD] : 0;
+    sum = sum_warp(sum, scratch);
+    if (THREAD == 0)
+        to[BLOCK_INDEX] = sum;
+#else
+    partial[THREAD] = sum;
+    BARRIER();
+    sum_block(partial);
     if (THREAD == 0)
         to[BLOCK_INDEX] = partial[0];
 #endif

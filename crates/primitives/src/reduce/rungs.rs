@@ -1,47 +1,49 @@
-//! The ladder of reductions: the steps of a course (notes on GPU computing), with the bandwidths that it reports for
-//! its GPU, and two beyond it. f32 sums, each the whole way to one number.
+//! Ladder of reductions: the steps of a course (notes on GPU computing), with the bandwidths that
+//! the course reports for its GPU, and two more steps. Every rung sums f32 to one number.
 
 use orrery_device::{Buffer, Device, DeviceError, Kernel, Math, Source};
 
-use super::device::Shape;
+use super::device::LaunchConfig;
 use super::{Operation, Reduce};
 
-/// Threads a group that the course's table goes over.
+/// Block sizes (threads per block) in the course's table.
 pub const BLOCK_SIZES: [u32; 6] = [32, 64, 128, 256, 512, 1024];
 
-/// How a rung sums.
+/// Algorithm of a rung.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ReductionVariant {
-    /// Pairs of neighbours, then of neighbours' sums; every second, fourth, … thread works.
+    /// Adds pairs of neighbours, then pairs of their sums. Every second thread works, then every
+    /// fourth, and so on.
     Divergent,
-    /// The same pairs, by the first threads.
+    /// Adds the same pairs with the first threads of the block, so warps do not diverge.
     Addresses,
-    /// Halves: neighbouring threads on neighbouring numbers.
+    /// Adds the upper half to the lower half: neighbouring threads use neighbouring banks.
     Banks,
-    /// Half the groups, whose threads add a first pair as they load.
+    /// Half as many blocks, whose threads add a first pair as they load.
     FirstAdd,
-    /// The last warp without barriers of the group.
+    /// The last warp needs no barriers of the block.
     LastWarp,
-    /// Shuffles within warps.
+    /// Warp shuffles.
     Shuffles,
-    /// [`Reduce`]: a fixed number of groups, loads of 16 bytes, many of them a thread, one launch.
+    /// [`Reduce`]: a limited number of blocks, loads of 16 bytes, many loads per thread, one
+    /// launch.
     Production,
 }
 
-/// A step of the ladder.
+/// One rung of the ladder.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rung {
-    /// What is new in it.
+    /// Name: the change from the previous rung.
     pub name: &'static str,
-    /// How it sums.
+    /// Algorithm.
     pub variant: ReductionVariant,
-    /// The course's GB/s, for each of [`BLOCK_SIZES`].
+    /// GB/s that the course reports, one for each of [`BLOCK_SIZES`].
     pub course: Option<[f64; 6]>,
-    /// What a reader should know beside it.
+    /// Note for the reader of the table. May be empty.
     pub note: &'static str,
 }
 
-/// The rungs, from the first to the last.
+/// Returns the rungs, slowest first.
 pub fn rungs() -> Vec<Rung> {
     let rung = |name, variant, course, note| Rung { name, variant, course, note };
     vec![
@@ -49,13 +51,13 @@ pub fn rungs() -> Vec<Rung> {
             "interleaved, divergent",
             ReductionVariant::Divergent,
             Some([7.39, 12.57, 16.77, 14.67, 12.33, 9.05]),
-            "one launch a layer, here and below; the course times the first",
+            "one launch per layer, here and below; the course times only the first",
         ),
         rung(
             "interleaved addresses",
             ReductionVariant::Addresses,
             Some([10.46, 18.33, 23.88, 18.96, 14.5, 10.02]),
-            "the first threads work; strides of two meet in a bank",
+            "the first threads work; strides of two cause bank conflicts",
         ),
         rung(
             "without bank conflicts",
@@ -73,23 +75,23 @@ pub fn rungs() -> Vec<Rung> {
             "last warp unrolled",
             ReductionVariant::LastWarp,
             Some([22.59, 36.91, 68.38, 62.35, 53.06, 43.78]),
-            "with a barrier of the warp, without which it is a race",
+            "with a warp barrier; without it there is a race",
         ),
         rung("warp shuffles", ReductionVariant::Shuffles, None, ""),
         rung(
-            "vector loads, many items a thread",
+            "vector loads, many items per thread",
             ReductionVariant::Production,
             None,
-            "what `Reduce` does; one launch, equal bits from run to run",
+            "the production kernel `Reduce`: one launch, same bits in every run",
         ),
     ]
 }
 
-/// A rung's sum on a device.
+/// Sum on a device with the algorithm of one rung.
 #[derive(Debug)]
 pub struct RungSum {
     device: Device,
-    block: u32,
+    block_size: u32,
     method: Method,
 }
 
@@ -97,18 +99,20 @@ pub struct RungSum {
 enum Method {
     Layers {
         kernel: Kernel,
-        /// Numbers that a group makes one of.
-        share: usize,
-        /// The layers between the first and the last, as long as the last sum needed them.
-        between: [Buffer<f32>; 2],
+        /// Numbers that a block sums.
+        numbers_per_block: usize,
+        /// Results of the layers before the last, used alternately. As long as the longest sum so
+        /// far needed.
+        layer_results: [Buffer<f32>; 2],
     },
     Production(Reduce<f32>),
 }
 
 impl RungSum {
-    /// Builds it for groups of `block` threads, one of [`BLOCK_SIZES`].
-    pub fn new(device: &Device, variant: ReductionVariant, block: u32) -> Result<Self, DeviceError> {
-        let number = match variant {
+    /// Compiles the rung for `block_size` threads per block, one of [`BLOCK_SIZES`].
+    pub fn new(device: &Device, variant: ReductionVariant, block_size: u32) -> Result<Self, DeviceError> {
+        // The numbers of RUNG in rungs.cu.
+        let rung = match variant {
             ReductionVariant::Divergent => 1,
             ReductionVariant::Addresses => 2,
             ReductionVariant::Banks => 3,
@@ -116,44 +120,48 @@ impl RungSum {
             ReductionVariant::LastWarp => 5,
             ReductionVariant::Shuffles => 6,
             ReductionVariant::Production => {
-                let shape = Shape { block, ..Shape::default() };
-                let method = Method::Production(Reduce::shaped(device, Operation::Sum, shape)?);
-                return Ok(Self { device: device.clone(), block, method });
+                let config = LaunchConfig { block_size, ..LaunchConfig::default() };
+                let method = Method::Production(Reduce::with_config(device, Operation::Sum, config)?);
+                return Ok(Self { device: device.clone(), block_size, method });
             }
         };
-        let definitions = [("FORM", number.to_string()), ("BLOCK_SIZE", block.to_string())];
+        let definitions = [("RUNG", rung.to_string()), ("BLOCK_SIZE", block_size.to_string())];
         let text = include_str!("rungs.cu");
         let source = Source { name: "rungs.cu", text, definitions: &definitions, math: Math::Precise };
         let method = Method::Layers {
-            kernel: device.build(&source)?.kernel("layer")?,
-            share: block as usize * if number >= 4 { 2 } else { 1 },
-            between: [device.zeros(0)?, device.zeros(0)?],
+            kernel: device.build(&source)?.kernel("sum_layer")?,
+            numbers_per_block: block_size as usize * if rung >= 4 { 2 } else { 1 },
+            layer_results: [device.zeros(0)?, device.zeros(0)?],
         };
-        Ok(Self { device: device.clone(), block, method })
+        Ok(Self { device: device.clone(), block_size, method })
     }
 
-    /// Queues the sum of all of `from` into the one element of `to`; the first for its length finds memory for the layers.
+    /// Queues the sum of all elements of `from` into `to`, which has one element. Allocates memory
+    /// for the layers if `from` is longer than in all calls before.
     pub fn queue(&mut self, from: &Buffer<f32>, to: &Buffer<f32>) -> Result<(), DeviceError> {
-        let (kernel, share, between) = match &mut self.method {
+        let (kernel, numbers_per_block, layer_results) = match &mut self.method {
             Method::Production(reduce) => return reduce.queue(from, to),
-            Method::Layers { kernel, share, between } => (&*kernel, *share, between),
+            Method::Layers { kernel, numbers_per_block, layer_results } => {
+                (&*kernel, *numbers_per_block, layer_results)
+            }
         };
-        let groups = |n: usize| n.div_ceil(share).max(1);
-        for (layer, n) in between.iter_mut().zip([groups(from.len()), groups(groups(from.len()))]) {
-            if layer.len() < n {
-                *layer = self.device.zeros(n)?;
+        let block_count = |n: usize| n.div_ceil(numbers_per_block).max(1);
+        let lengths = [block_count(from.len()), block_count(block_count(from.len()))];
+        for (results, n) in layer_results.iter_mut().zip(lengths) {
+            if results.len() < n {
+                *results = self.device.zeros(n)?;
             }
         }
-        let (mut source, mut n, mut turn) = (from, from.len(), 0);
+        let (mut source, mut n, mut parity) = (from, from.len(), 0);
         loop {
-            let groups = groups(n);
-            let target = if groups == 1 { to } else { &between[turn] };
+            let blocks = block_count(n);
+            let target = if blocks == 1 { to } else { &layer_results[parity] };
             let args = [source.into(), (n as u64).into(), target.into()];
-            self.device.queue().launch(kernel, groups as u32, self.block, &args)?;
-            if groups == 1 {
+            self.device.queue().launch(kernel, blocks as u32, self.block_size, &args)?;
+            if blocks == 1 {
                 return Ok(());
             }
-            (source, n, turn) = (target, groups, 1 - turn);
+            (source, n, parity) = (target, blocks, 1 - parity);
         }
     }
 }

@@ -1,4 +1,5 @@
-//! Every type, operation and rung against the plain reduction, on the device at hand: `orrery selftest`, and the tests.
+//! Checks of the reduction on one device, for `orrery selftest` and the tests. Every type,
+//! operation and rung is compared with the reference implementation.
 
 use orrery_device::check::Check;
 use orrery_device::{Device, DeviceError, DeviceKind};
@@ -7,26 +8,23 @@ use super::rungs::{BLOCK_SIZES, ReductionVariant, RungSum, rungs};
 use super::{Operation, Reduce, reduce_reference};
 use crate::Number;
 
-/// All of them.
+/// Returns all checks of this module.
 pub fn checks() -> Vec<Check> {
     let check = |name: &str, run| Check { name: format!("primitives: reduce {name}"), run };
     vec![
-        check("f32", whole_and_float::<f32>),
-        check(
-            "f64",
-            |device| if device.properties().has_f64 { whole_and_float::<f64>(device) } else { Ok(()) },
-        ),
-        check("u32", whole_and_float::<u32>),
-        check("u64", whole_and_float::<u64>),
-        check("i32", whole_and_float::<i32>),
-        check("infinities and NaN", infinities),
-        check("gives the same bits twice", same_bits),
-        check("by every rung of its ladder", ladder),
+        check("f32", all_lengths::<f32>),
+        check("f64", |device| if device.properties().has_f64 { all_lengths::<f64>(device) } else { Ok(()) }),
+        check("u32", all_lengths::<u32>),
+        check("u64", all_lengths::<u64>),
+        check("i32", all_lengths::<i32>),
+        check("infinities and NaN", infinities_and_nan),
+        check("gives the same bits twice", gives_same_bits),
+        check("by every rung of its ladder", every_rung),
     ]
 }
 
-/// 0 and 1, and all around powers of two up to 2^17.
-pub(crate) fn lengths() -> Vec<usize> {
+/// Returns 0 to 3, and the powers of two up to 2^17 with their neighbours.
+pub(crate) fn test_lengths() -> Vec<usize> {
     let mut lengths = vec![0, 1, 2, 3];
     lengths.extend((2..=17).flat_map(|power| [(1 << power) - 1, 1 << power, (1 << power) + 1]));
     lengths.sort_unstable();
@@ -34,64 +32,65 @@ pub(crate) fn lengths() -> Vec<usize> {
     lengths
 }
 
-/// A well-mixed number from an index (splitmix64).
-pub(crate) fn mixed(index: u64) -> u64 {
+/// Returns a pseudorandom number for an index (splitmix64).
+pub(crate) fn random_bits(index: u64) -> u64 {
     let mut z = index.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     z ^ (z >> 31)
 }
 
-/// Numbers to check with.
+/// Random numbers for the checks.
 trait Sample: Number {
-    /// One of any size and sign that its type has, from well-mixed bits.
-    fn of(bits: u64) -> Self;
-    /// Whether a sum may be `found` where it is `right`, of `n` numbers whose absolute values are `sum_of_sizes` together.
-    fn is_near(found: Self, right: Self, n: usize, sum_of_sizes: f64) -> bool;
-    /// |x|, for floats.
-    fn size(self) -> f64;
+    /// Returns a number of random sign and magnitude from random bits.
+    fn from_random_bits(bits: u64) -> Self;
+    /// Whether a sum of `n` numbers is within rounding of the expected sum. `abs_sum` is the sum of
+    /// absolute values.
+    fn is_near(found: Self, expected: Self, n: usize, abs_sum: f64) -> bool;
+    /// Returns |x| for floats, 0 for integers.
+    fn magnitude(self) -> f64;
 }
 
-macro_rules! float {
+macro_rules! impl_sample_for_float {
     ($kind:ty) => {
         impl Sample for $kind {
-            fn of(bits: u64) -> Self {
+            fn from_random_bits(bits: u64) -> Self {
                 let fraction = (bits >> 11) as f64 / (1u64 << 53) as f64 - 0.5;
                 (fraction * 2f64.powi((bits % 32) as i32)) as Self
             }
-            // Each of two sums errs by n ε Σ|x| at most, ε being half of EPSILON.
-            fn is_near(found: Self, right: Self, n: usize, sum_of_sizes: f64) -> bool {
-                f64::from(found - right).abs() <= n as f64 * f64::from(Self::EPSILON) * sum_of_sizes
+            // Each of the two sums has an error of at most n ε Σ|x|, where ε is half of EPSILON.
+            fn is_near(found: Self, expected: Self, n: usize, abs_sum: f64) -> bool {
+                f64::from(found - expected).abs() <= n as f64 * f64::from(Self::EPSILON) * abs_sum
             }
-            fn size(self) -> f64 {
+            fn magnitude(self) -> f64 {
                 f64::from(self).abs()
             }
         }
     };
 }
 
-macro_rules! whole {
+macro_rules! impl_sample_for_integer {
     ($($kind:ty),*) => { $(
         impl Sample for $kind {
-            fn of(bits: u64) -> Self {
+            fn from_random_bits(bits: u64) -> Self {
                 bits as Self
             }
-            fn is_near(found: Self, right: Self, _: usize, _: f64) -> bool {
-                found == right
+            fn is_near(found: Self, expected: Self, _: usize, _: f64) -> bool {
+                found == expected
             }
-            fn size(self) -> f64 {
+            fn magnitude(self) -> f64 {
                 0.0
             }
         }
     )* };
 }
 
-float!(f32);
-float!(f64);
-whole!(u32, u64, i32);
+impl_sample_for_float!(f32);
+impl_sample_for_float!(f64);
+impl_sample_for_integer!(u32, u64, i32);
 
-/// Holds one reduction against [`reduce_reference`].
-fn hold<T: Sample>(
+/// Compares one reduction with [`reduce_reference`].
+fn compare<T: Sample>(
     device: &Device,
     reduce: &Reduce<T>,
     operation: Operation,
@@ -99,35 +98,37 @@ fn hold<T: Sample>(
 ) -> Result<(), String> {
     let found =
         device.upload(data).and_then(|from| reduce.reduce(&from)).map_err(|error| error.to_string())?;
-    let right = reduce_reference(operation, data);
-    let is_right = match operation {
-        Operation::Sum => T::is_near(found, right, data.len(), data.iter().map(|x| x.size()).sum()),
-        Operation::Min | Operation::Max => found == right,
+    let expected = reduce_reference(operation, data);
+    let is_correct = match operation {
+        Operation::Sum => T::is_near(found, expected, data.len(), data.iter().map(|x| x.magnitude()).sum()),
+        Operation::Min | Operation::Max => found == expected,
     };
-    if is_right {
+    if is_correct {
         return Ok(());
     }
-    Err(format!("{operation:?} of {} {}: found {found:?}, expected {right:?}", data.len(), T::NAME))
+    Err(format!("{operation:?} of {} {}: found {found:?}, expected {expected:?}", data.len(), T::NAME))
 }
 
-fn whole_and_float<T: Sample>(device: &Device) -> Result<(), String> {
+fn all_lengths<T: Sample>(device: &Device) -> Result<(), String> {
     for operation in Operation::ALL {
         let reduce = Reduce::<T>::new(device, operation).map_err(|error| error.to_string())?;
-        for n in lengths() {
-            let data: Vec<T> = (0..n as u64).map(|i| T::of(mixed(i + ((n as u64) << 32)))).collect();
-            hold(device, &reduce, operation, &data)?;
+        for n in test_lengths() {
+            let data: Vec<T> =
+                (0..n as u64).map(|i| T::from_random_bits(random_bits(i + ((n as u64) << 32)))).collect();
+            compare(device, &reduce, operation, &data)?;
         }
         for n in [1, 33, 4097] {
-            for value in [T::of(mixed(n as u64)), T::ZERO, T::LOWEST, T::HIGHEST] {
-                hold_equal(device, &reduce, operation, value, n)?;
+            for value in [T::from_random_bits(random_bits(n as u64)), T::ZERO, T::LOWEST, T::HIGHEST] {
+                compare_equal_numbers(device, &reduce, operation, value, n)?;
             }
         }
     }
     Ok(())
 }
 
-/// All numbers equal, at the ends of the type too: whole numbers wrap, infinities stay.
-fn hold_equal<T: Sample>(
+/// Checks the reduction of `n` equal numbers. `value` may be the lowest or highest of its type:
+/// integers wrap, infinities stay infinite.
+fn compare_equal_numbers<T: Sample>(
     device: &Device,
     reduce: &Reduce<T>,
     operation: Operation,
@@ -135,8 +136,8 @@ fn hold_equal<T: Sample>(
     n: usize,
 ) -> Result<(), String> {
     let data = vec![value; n];
-    if value.size() < f64::INFINITY {
-        return hold(device, reduce, operation, &data);
+    if value.magnitude() < f64::INFINITY {
+        return compare(device, reduce, operation, &data);
     }
     let found =
         device.upload(&data).and_then(|from| reduce.reduce(&from)).map_err(|error| error.to_string())?;
@@ -147,22 +148,22 @@ fn hold_equal<T: Sample>(
     }
 }
 
-fn infinities(device: &Device) -> Result<(), String> {
-    let fault = |error: DeviceError| error.to_string();
+fn infinities_and_nan(device: &Device) -> Result<(), String> {
+    let message = |error: DeviceError| error.to_string();
     for n in [2, 33, 1000, 70_001] {
-        let at = |i: usize| (mixed((n + i) as u64) % n as u64) as usize;
-        let mut data: Vec<f32> = (0..n as u64).map(|i| f32::of(mixed(i))).collect();
+        let at = |i: usize| (random_bits((n + i) as u64) % n as u64) as usize;
+        let mut data: Vec<f32> = (0..n as u64).map(|i| f32::from_random_bits(random_bits(i))).collect();
         for i in 0..4 {
             data[at(i)] = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, f32::NAN][i];
         }
-        let from = device.upload(&data).map_err(fault)?;
+        let from = device.upload(&data).map_err(message)?;
         for operation in Operation::ALL {
             let found =
-                Reduce::new(device, operation).and_then(|reduce| reduce.reduce(&from)).map_err(fault)?;
-            let right = reduce_reference(operation, &data);
-            if found != right && !(found.is_nan() && right.is_nan()) {
+                Reduce::new(device, operation).and_then(|reduce| reduce.reduce(&from)).map_err(message)?;
+            let expected = reduce_reference(operation, &data);
+            if found != expected && !(found.is_nan() && expected.is_nan()) {
                 return Err(format!(
-                    "{operation:?} of {n} with NaN and infinities: found {found}, expected {right}"
+                    "{operation:?} of {n} with NaN and infinities: found {found}, expected {expected}"
                 ));
             }
         }
@@ -170,9 +171,9 @@ fn infinities(device: &Device) -> Result<(), String> {
     Ok(())
 }
 
-fn same_bits(device: &Device) -> Result<(), String> {
+fn gives_same_bits(device: &Device) -> Result<(), String> {
     let run = || -> Result<[u32; 3], DeviceError> {
-        let data: Vec<f32> = (0..200_003).map(|i| f32::of(mixed(i))).collect();
+        let data: Vec<f32> = (0..200_003).map(|i| f32::from_random_bits(random_bits(i))).collect();
         let from = device.upload(&data)?;
         let sum = || Reduce::new(device, Operation::Sum);
         let one = sum()?;
@@ -185,31 +186,32 @@ fn same_bits(device: &Device) -> Result<(), String> {
     Err(format!("the same sum three times: {:?}", bits.map(f32::from_bits)))
 }
 
-fn ladder(device: &Device) -> Result<(), String> {
-    // A processor's OpenCL takes its time to compile; there, one block size of two warps stands for all.
-    let blocks = if device.properties().kind == DeviceKind::Gpu { &BLOCK_SIZES[..] } else { &[64] };
+fn every_rung(device: &Device) -> Result<(), String> {
+    // OpenCL on a CPU compiles slowly. There, one block size of two warps represents all.
+    let block_sizes = if device.properties().kind == DeviceKind::Gpu { &BLOCK_SIZES[..] } else { &[64] };
     for rung in rungs() {
-        for &block in blocks.iter().filter(|block| **block <= device.properties().max_block_size) {
-            rung_holds(device, rung.variant, block)
-                .map_err(|word| format!("{}, {block} threads: {word}", rung.name))?;
+        for &block_size in block_sizes.iter().filter(|size| **size <= device.properties().max_block_size) {
+            compare_rung(device, rung.variant, block_size)
+                .map_err(|error| format!("{}, {block_size} threads: {error}", rung.name))?;
         }
     }
     Ok(())
 }
 
-fn rung_holds(device: &Device, variant: ReductionVariant, block: u32) -> Result<(), String> {
-    let fault = |error: DeviceError| error.to_string();
-    let mut sum = RungSum::new(device, variant, block).map_err(fault)?;
-    let to = device.upload(&[f32::NAN]).map_err(fault)?;
-    // Enough for three layers, and for fewer than 2^16 threads: PoCL compiles anew for more.
-    for n in lengths().into_iter().filter(|n| *n < 50_000) {
-        let data: Vec<f32> = (0..n as u64).map(|i| f32::of(mixed(i))).collect();
-        let from = device.upload(&data).map_err(fault)?;
-        sum.queue(&from, &to).map_err(fault)?;
-        let found = to.to_vec().map_err(fault)?[0];
-        let right = reduce_reference(Operation::Sum, &data);
-        if !f32::is_near(found, right, n, data.iter().map(|x| x.size()).sum()) {
-            return Err(format!("sum of {n}: found {found}, expected {right}"));
+fn compare_rung(device: &Device, variant: ReductionVariant, block_size: u32) -> Result<(), String> {
+    let message = |error: DeviceError| error.to_string();
+    let mut sum = RungSum::new(device, variant, block_size).map_err(message)?;
+    let to = device.upload(&[f32::NAN]).map_err(message)?;
+    // Long enough for three layers. Not longer, because PoCL compiles a kernel again for 2^16
+    // threads or more.
+    for n in test_lengths().into_iter().filter(|n| *n < 50_000) {
+        let data: Vec<f32> = (0..n as u64).map(|i| f32::from_random_bits(random_bits(i))).collect();
+        let from = device.upload(&data).map_err(message)?;
+        sum.queue(&from, &to).map_err(message)?;
+        let found = to.to_vec().map_err(message)?[0];
+        let expected = reduce_reference(Operation::Sum, &data);
+        if !f32::is_near(found, expected, n, data.iter().map(|x| x.magnitude()).sum()) {
+            return Err(format!("sum of {n}: found {found}, expected {expected}"));
         }
     }
     Ok(())

@@ -1,19 +1,22 @@
-//! Running sums on all cores: the sum of each block, the sums before each block, then each block by itself.
+//! Prefix sums on all CPU cores: the sum of each chunk, the prefix sums of these, then the prefix
+//! sums within each chunk.
 
 use rayon::prelude::*;
 
-use super::{ScanKind, after, scan_reference};
+use super::{ScanKind, scan_from, scan_reference};
 use crate::Number;
 
-/// Numbers that one thread takes at a time. Fixed, as it decides the order of additions.
-const BLOCK_SIZE: usize = 1 << 14;
+/// Numbers per task of the thread pool. The value is fixed, because it determines the order of
+/// additions.
+const CHUNK_LEN: usize = 1 << 14;
 
-/// [`super::scan_reference`] on all cores; the same bits with any number of them.
+/// Replaces the numbers by their prefix sums, on all CPU cores. The sums have the same bits for any
+/// number of threads.
 pub fn scan_on_cpu<T: Number>(kind: ScanKind, numbers: &mut [T]) {
-    let sum = |block: &[T]| block.iter().fold(T::ZERO, |sum, &number| sum.plus(number));
-    let mut before: Vec<T> = numbers.par_chunks(BLOCK_SIZE).map(sum).collect();
+    let sum = |chunk: &[T]| chunk.iter().fold(T::ZERO, |sum, &number| sum.plus(number));
+    let mut before: Vec<T> = numbers.par_chunks(CHUNK_LEN).map(sum).collect();
     scan_reference(ScanKind::Exclusive, &mut before);
-    numbers.par_chunks_mut(BLOCK_SIZE).zip(before).for_each(|(block, before)| after(before, kind, block));
+    numbers.par_chunks_mut(CHUNK_LEN).zip(before).for_each(|(chunk, before)| scan_from(before, kind, chunk));
 }
 
 #[cfg(test)]
@@ -27,8 +30,8 @@ mod tests {
     }
 
     #[test]
-    fn agrees_with_the_plain_one() {
-        for n in [0, 1, 2, BLOCK_SIZE - 1, BLOCK_SIZE, BLOCK_SIZE + 1, 5 * BLOCK_SIZE + 77] {
+    fn cpu_sums_equal_the_reference() {
+        for n in [0, 1, 2, CHUNK_LEN - 1, CHUNK_LEN, CHUNK_LEN + 1, 5 * CHUNK_LEN + 77] {
             let numbers: Vec<u32> = (0..n as u32).map(|i| i.wrapping_mul(2_654_435_761)).collect();
             for kind in ScanKind::ALL {
                 assert!(
@@ -40,12 +43,12 @@ mod tests {
     }
 
     #[test]
-    fn any_number_of_threads_gives_the_same_bits() {
-        let numbers: Vec<f32> = (0..5 * BLOCK_SIZE + 77).map(|i| (i as f32).sin()).collect();
-        let with = |threads| {
+    fn sums_have_the_same_bits_for_any_number_of_threads() {
+        let numbers: Vec<f32> = (0..5 * CHUNK_LEN + 77).map(|i| (i as f32).sin()).collect();
+        let sums_with_threads = |threads| {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
             pool.install(|| scanned(scan_on_cpu, ScanKind::Inclusive, &numbers))
         };
-        assert!(with(1) == with(2) && with(1) == with(7));
+        assert!(sums_with_threads(1) == sums_with_threads(2) && sums_with_threads(1) == sums_with_threads(7));
     }
 }

@@ -1,11 +1,12 @@
-//! Running sums:  inclusive yᵢ = x₀ + … + xᵢ,  exclusive yᵢ = x₀ + … + xᵢ₋₁,  with y₀ = 0.
+//! Prefix sums (scan):  inclusive yᵢ = x₀ + … + xᵢ,  exclusive yᵢ = x₀ + … + xᵢ₋₁  with y₀ = 0.
 //!
-//! [`scan_reference`] is the definition, from left to right. [`scan_on_cpu`] and [`Scan`] add in another order, which is fixed by an
-//! element's place (and, on a device, the strategy), so that the same numbers give the same bits every time, whatever
-//! follows them. Nothing is ever subtracted: an infinity or a NaN spoils what comes after it and nothing before.
+//! [`scan_reference`] is the definition: it adds from left to right. [`scan_on_cpu`] and [`Scan`]
+//! add in another order. It depends only on the index of an element and, on a device, on the
+//! strategy. The same numbers therefore give the same bits in every run, whatever follows them.
+//! Nothing is ever subtracted, so an infinity or NaN affects only the sums after it.
 //!
-//! A device reads and writes every number once, in one launch; `scan.cu` says how tiles learn of the sums before them
-//! without the order of additions depending on their timing.
+//! A device reads and writes each number once, in one launch. `scan.cu` describes how a tile gets
+//! the sum of the tiles before it without a dependence on timing.
 
 mod cpu;
 mod device;
@@ -16,27 +17,27 @@ pub use device::{Scan, ScanStrategy};
 
 use crate::Number;
 
-/// Whether a sum has its own place's number in it.
+/// Inclusive or exclusive sums.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ScanKind {
-    /// It has.
+    /// yᵢ includes xᵢ.
     Inclusive,
-    /// It has only those before: the first sum is 0.
+    /// yᵢ includes only the numbers before xᵢ, so y₀ = 0.
     Exclusive,
 }
 
 impl ScanKind {
-    /// Both.
+    /// Both kinds.
     pub const ALL: [Self; 2] = [Self::Inclusive, Self::Exclusive];
 }
 
-/// Puts running sums in the place of the numbers.
+/// Reference implementation: replaces the numbers by their prefix sums, from left to right.
 pub fn scan_reference<T: Number>(kind: ScanKind, numbers: &mut [T]) {
-    after(T::ZERO, kind, numbers);
+    scan_from(T::ZERO, kind, numbers);
 }
 
-/// The same where `before` is the sum of what came before.
-fn after<T: Number>(before: T, kind: ScanKind, numbers: &mut [T]) {
+/// Replaces the numbers by `before` plus their prefix sums.
+fn scan_from<T: Number>(before: T, kind: ScanKind, numbers: &mut [T]) {
     let mut sum = before;
     for number in numbers {
         let next = sum.plus(*number);
@@ -53,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_few() {
+    fn reference_sums_a_few_numbers() {
         let scanned = |kind, mut numbers: Vec<i32>| {
             scan_reference(kind, &mut numbers);
             numbers

@@ -1,90 +1,229 @@
-// Running sums in one launch: a group reads a tile, learns the sum of all tiles before it, and writes the tile's sums.
+// Prefix sums in one launch: a block loads a tile, waits for the sum of all earlier tiles, and
+// writes the sums of the tile.
 //
-// A tile leaves its own sum for others to see; the last of SPAN tiles (a row) leaves the row's; the last of SPAN rows
-// (a page) leaves the sum of everything up to its end. So the sum before a tile is that of the pages before, the rows
-// before on its page, and the tiles before in its row: at most 2 SPAN - 1 numbers, looked at all at once and always
-// added in the same order. A look-back that takes whatever is there first (Merrill & Garland 2016) waits as little but
-// adds in an order that timing decides.
+// Tiles form rows of SPAN tiles, and rows form pages of SPAN rows. A tile publishes its own sum.
+// The last tile of a row also publishes the sum of the row. The last tile of a page also publishes
+// the sum of everything up to the end of the page. The sum before a tile is then
 //
-// Tiles are numbered by tickets, so a group waits only for groups that have begun. `from` and `to` may be one buffer:
-// a tile has read all of its numbers before it writes.
+//   all earlier pages + earlier rows of its page + earlier tiles of its row,
 //
-// Invariants: *tickets is 0 between launches. `seen` has no word with this launch's stamp when it begins.
+// at most 2 SPAN - 1 numbers. A block reads them all at once and always adds them in the same
+// order. A decoupled look-back (Merrill & Garland 2016) waits about as long, but adds in an order
+// that depends on timing.
+//
+// Tiles are numbered by tickets, so a block only waits for blocks that have started. `from` and
+// `to` may be the same buffer, because a block loads its whole tile before it writes.
+//
+// Defined by the host (device.rs): NUMBER, BLOCK_SIZE, LOADS_PER_THREAD (loads of 16 bytes).
+//
+// Invariants: *tickets is 0 between launches. No word of `published` has the stamp of this launch
+// at its start.
 
-#define WARPS (THREADS / 32u)
+#define WARPS (BLOCK_SIZE / 32u)
 #define SPAN 32u
-#define A_LOAD ((uint)(16u / sizeof(NUMBER)))
-#define WORDS ((uint)(sizeof(NUMBER) / 4u))
-#define TILE (THREADS * LOADS * A_LOAD)
+// Numbers in a load of 16 bytes.
+#define VECTOR_WIDTH ((uint)(16u / sizeof(NUMBER)))
+// 32-bit words of a number.
+#define WORDS_PER_NUMBER ((uint)(sizeof(NUMBER) / 4u))
+// Numbers in one load of all lanes of a warp.
+#define ROW_OF_LANES (32u * VECTOR_WIDTH)
+#define TILE_SIZE (BLOCK_SIZE * LOADS_PER_THREAD * VECTOR_WIDTH)
 
-// Aligned words of 64 bits are read and written whole.
+// Aligned 64-bit words are loaded and stored as a whole.
 #define LOAD_U64(p) (*(GLOBAL const volatile ulong*)(p))
 #define STORE_U64(p, v) (*(GLOBAL volatile ulong*)(p) = (ulong)(v))
 
+// Loads and stores that bypass the cache where the device supports it: each number is used once.
 #if defined(ON_CUDA)
-#define READ_ONCE(p) __ldcs(p)
-#define WRITE_ONCE(p, v) __stcs(p, v)
+#define LOAD_STREAMING(p) __ldcs(p)
+#define STORE_STREAMING(p, v) __stcs(p, v)
 #else
-#define READ_ONCE(p) (*(p))
-#define WRITE_ONCE(p, v) (*(p) = (v))
+#define LOAD_STREAMING(p) (*(p))
+#define STORE_STREAMING(p, v) (*(p) = (v))
 #endif
 #if defined(ON_CUDA) || defined(__NV_CL_C_VERSION)
 #define UNROLL_LOADS UNROLL_ALL
 #else
-// Unrolled, the barriers between lanes would be many.
+// Without warp intrinsics an unrolled loop would repeat the barriers of each iteration.
 #define UNROLL_LOADS
 #endif
 
 typedef union {
     NUMBER number;
-    uint word[WORDS];
-} Bits;
+    uint word[WORDS_PER_NUMBER];
+} NumberBits;
 
 typedef union {
-    uint4 wide;
-    NUMBER number[A_LOAD];
+    uint4 vector;
+    NUMBER number[VECTOR_WIDTH];
 } Load;
 
-FUNCTION NUMBER from_lane(NUMBER v, uint lane, SHARED_POINTER uint* scratch)
+// Where a tile is, and where the sums of the rows and pages begin in `published`.
+typedef struct {
+    uint tile, row, page;
+    uint first_row, first_page;
+} TilePosition;
+
+// Returns the value of another lane.
+FUNCTION NUMBER shuffle_number(NUMBER value, uint lane, SHARED_POINTER uint* scratch)
 {
-    Bits bits;
-    bits.number = v;
+    NumberBits bits;
+    bits.number = value;
     UNROLL_ALL
-    for (uint k = 0; k < WORDS; k++)
+    for (uint k = 0; k < WORDS_PER_NUMBER; k++)
         bits.word[k] = SHUFFLE(bits.word[k], (int)lane, scratch);
     return bits.number;
 }
 
-// Every word has the launch's stamp in its upper half, so that a number is there when its words are.
-FUNCTION void leave(GLOBAL ulong* seen, uint at, NUMBER v, uint stamp)
+// Publishes a sum for other blocks. Each 64-bit word has 32 bits of the number and, in its upper
+// half, the stamp of the launch, so a reader knows for each word whether it is there.
+FUNCTION void publish(GLOBAL ulong* published, uint index, NUMBER sum, uint stamp)
 {
-    Bits bits;
-    bits.number = v;
+    NumberBits bits;
+    bits.number = sum;
     UNROLL_ALL
-    for (uint k = 0; k < WORDS; k++)
-        STORE_U64(&seen[(ulong)at * WORDS + k], (ulong)stamp << 32 | bits.word[k]);
+    for (uint k = 0; k < WORDS_PER_NUMBER; k++)
+        STORE_U64(&published[(ulong)index * WORDS_PER_NUMBER + k], (ulong)stamp << 32 | bits.word[k]);
 }
 
-FUNCTION NUMBER wait_for(GLOBAL ulong* seen, uint at, uint stamp)
+// Waits for a published sum and returns it.
+FUNCTION NUMBER wait_for_sum(GLOBAL ulong* published, uint index, uint stamp)
 {
-    Bits bits;
+    NumberBits bits;
     UNROLL_ALL
-    for (uint k = 0; k < WORDS; k++) {
-        ulong word = LOAD_U64(&seen[(ulong)at * WORDS + k]);
+    for (uint k = 0; k < WORDS_PER_NUMBER; k++) {
+        ulong word = LOAD_U64(&published[(ulong)index * WORDS_PER_NUMBER + k]);
         while ((uint)(word >> 32) != stamp)
-            word = LOAD_U64(&seen[(ulong)at * WORDS + k]);
+            word = LOAD_U64(&published[(ulong)index * WORDS_PER_NUMBER + k]);
         bits.word[k] = (uint)word;
     }
     return bits.number;
 }
 
-KERNEL(THREADS)
-scan(GLOBAL const NUMBER* from, GLOBAL NUMBER* to, ulong n, uint inclusive, GLOBAL uint* tickets, GLOBAL ulong* seen,
-     uint stamp)
+// Loads the thread's numbers of the tile at `from`. `first` is the index of the first. Numbers
+// beyond the end of the tile are 0.
+FUNCTION void load_numbers(Load load[LOADS_PER_THREAD], GLOBAL const NUMBER* from, uint first, uint length)
 {
-    SHARED uint scratch[THREADS];
-    SHARED NUMBER warp_sum[WARPS];
-    SHARED NUMBER pages_before, rows_before, tiles_before;
+    if (length == TILE_SIZE) {
+        UNROLL_LOADS
+        for (uint k = 0; k < LOADS_PER_THREAD; k++)
+            load[k].vector = LOAD_STREAMING((GLOBAL const uint4*)(from + first + k * ROW_OF_LANES));
+    } else {
+        UNROLL_LOADS
+        for (uint k = 0; k < LOADS_PER_THREAD; k++) {
+            UNROLL_ALL
+            for (uint j = 0; j < VECTOR_WIDTH; j++) {
+                const uint index = first + k * ROW_OF_LANES + j;
+                load[k].number[j] = index < length ? from[index] : (NUMBER)0;
+            }
+        }
+    }
+}
+
+// Writes the thread's sums, the inverse of load_numbers.
+FUNCTION void store_sums(GLOBAL NUMBER* to, const Load load[LOADS_PER_THREAD], uint first, uint length)
+{
+    if (length == TILE_SIZE) {
+        UNROLL_LOADS
+        for (uint k = 0; k < LOADS_PER_THREAD; k++)
+            STORE_STREAMING((GLOBAL uint4*)(to + first + k * ROW_OF_LANES), load[k].vector);
+    } else {
+        UNROLL_LOADS
+        for (uint k = 0; k < LOADS_PER_THREAD; k++) {
+            UNROLL_ALL
+            for (uint j = 0; j < VECTOR_WIDTH; j++) {
+                const uint index = first + k * ROW_OF_LANES + j;
+                if (index < length)
+                    to[index] = load[k].number[j];
+            }
+        }
+    }
+}
+
+// Writes the sum of all numbers of the warp before each of this lane's loads to `before`. Returns
+// the sum of the warp.
+FUNCTION NUMBER scan_warp(NUMBER before[LOADS_PER_THREAD], const Load load[LOADS_PER_THREAD], SHARED_POINTER uint* scratch)
+{
+    const uint lane = (uint)THREAD % 32u;
+    NUMBER warp_sum = 0;
+    UNROLL_LOADS
+    for (uint k = 0; k < LOADS_PER_THREAD; k++) {
+        NUMBER sum = load[k].number[0];
+        UNROLL_ALL
+        for (uint j = 1; j < VECTOR_WIDTH; j++)
+            sum += load[k].number[j];
+        for (uint offset = 1; offset < 32u; offset *= 2u) {
+            const NUMBER below = shuffle_number(sum, lane >= offset ? lane - offset : lane, scratch);
+            sum = lane >= offset ? below + sum : sum;
+        }
+        const NUMBER below = shuffle_number(sum, lane > 0u ? lane - 1u : 0u, scratch);
+        before[k] = lane > 0u ? warp_sum + below : warp_sum;
+        warp_sum += shuffle_number(sum, 31u, scratch);
+    }
+    return warp_sum;
+}
+
+// Replaces the thread's numbers by their sums. `before` is the sum of everything before the warp's
+// part of the tile, and before_load[k] the sum within that part before load k.
+FUNCTION void add_sums(Load load[LOADS_PER_THREAD], NUMBER before, const NUMBER before_load[LOADS_PER_THREAD], uint is_inclusive)
+{
+    UNROLL_LOADS
+    for (uint k = 0; k < LOADS_PER_THREAD; k++) {
+        NUMBER sum = before + before_load[k];
+        UNROLL_ALL
+        for (uint j = 0; j < VECTOR_WIDTH; j++) {
+            const NUMBER next = sum + load[k].number[j];
+            load[k].number[j] = is_inclusive != 0u ? next : sum;
+            sum = next;
+        }
+    }
+}
+
+// Publishes the sum of the tile, and those of its row and page if it is their last tile. Returns
+// the sum of all earlier tiles: those in earlier pages, in earlier rows of the page, and in the
+// row. `pages`, `rows` and `tiles` hold these three sums. Every thread of the block calls it.
+FUNCTION NUMBER sum_of_earlier_tiles(GLOBAL ulong* published, TilePosition at, NUMBER tile_sum, uint stamp,
+                                     SHARED_POINTER NUMBER* pages, SHARED_POINTER NUMBER* rows,
+                                     SHARED_POINTER NUMBER* tiles, SHARED_POINTER uint* scratch)
+{
+    const uint thread = (uint)THREAD, lane = thread % 32u;
+
+    // The first warp sums the earlier tiles of the row, the second the earlier rows of the page.
+    // The last lane of the second also waits for the earlier pages.
+    NUMBER earlier = 0;
+    if (thread == 0u)
+        publish(published, at.tile, tile_sum, stamp);
+    if (thread < 32u && lane < at.tile % SPAN)
+        earlier = wait_for_sum(published, at.row * SPAN + lane, stamp);
+    if (thread >= 32u && thread < 64u && lane < at.row % SPAN)
+        earlier = wait_for_sum(published, at.first_row + at.page * SPAN + lane, stamp);
+    if (thread == 63u)
+        *pages = at.page > 0u ? wait_for_sum(published, at.first_page + at.page - 1u, stamp) : (NUMBER)0;
+    for (uint offset = 16; offset > 0u; offset /= 2u)
+        earlier += shuffle_number(earlier, lane ^ offset, scratch);
+    if (thread == 0u) {
+        *tiles = earlier;
+        if (at.tile % SPAN == SPAN - 1u)
+            publish(published, at.first_row + at.row, earlier + tile_sum, stamp);
+    }
+    if (thread == 32u)
+        *rows = earlier;
+    BARRIER();
+    const NUMBER on_page = *rows + *tiles;
+    if (thread == 0u && at.tile % (SPAN * SPAN) == SPAN * SPAN - 1u)
+        publish(published, at.first_page + at.page, *pages + (on_page + tile_sum), stamp);
+    return *pages + on_page;
+}
+
+// from, to: n numbers each, aligned to 16 bytes. published: WORDS_PER_NUMBER words for each tile,
+// then for each row, then for each page.
+KERNEL(BLOCK_SIZE)
+scan(GLOBAL const NUMBER* from, GLOBAL NUMBER* to, ulong n, uint is_inclusive, GLOBAL uint* tickets,
+     GLOBAL ulong* published, uint stamp)
+{
+    SHARED uint scratch[BLOCK_SIZE];
+    SHARED NUMBER warp_sums[WARPS];
+    SHARED NUMBER earlier_pages, earlier_rows, earlier_tiles;
     SHARED uint ticket;
     const uint thread = (uint)THREAD, lane = thread % 32u, warp = thread / 32u;
 
@@ -94,104 +233,32 @@ scan(GLOBAL const NUMBER* from, GLOBAL NUMBER* to, ulong n, uint inclusive, GLOB
             *tickets = 0u;
     }
     BARRIER();
-    const uint tile = ticket;
-    const uint row = tile / SPAN, page = row / SPAN;
-    const uint rows_begin = (uint)BLOCK_COUNT, pages_begin = rows_begin + ((uint)BLOCK_COUNT - 1u) / SPAN + 1u;
-    const ulong begin = (ulong)tile * TILE;
-    const uint length = n - begin < TILE ? (uint)(n - begin) : TILE;
-    // A warp's loads lie one after the other, as do the lanes' in each.
-    const uint mine = (warp * LOADS * 32u + lane) * A_LOAD;
+    TilePosition at;
+    at.tile = ticket;
+    at.row = at.tile / SPAN;
+    at.page = at.row / SPAN;
+    at.first_row = (uint)BLOCK_COUNT;
+    at.first_page = at.first_row + ((uint)BLOCK_COUNT - 1u) / SPAN + 1u;
+    const ulong begin = (ulong)at.tile * TILE_SIZE;
+    const uint length = n - begin < TILE_SIZE ? (uint)(n - begin) : TILE_SIZE;
+    // A warp has neighbouring rows of lanes, one per load.
+    const uint first = (warp * LOADS_PER_THREAD * 32u + lane) * VECTOR_WIDTH;
 
-    Load load[LOADS];
-    if (length == TILE) {
-        UNROLL_LOADS
-        for (uint k = 0; k < LOADS; k++)
-            load[k].wide = READ_ONCE((GLOBAL const uint4*)(from + begin + mine + k * 32u * A_LOAD));
-    } else {
-        UNROLL_LOADS
-        for (uint k = 0; k < LOADS; k++) {
-            UNROLL_ALL
-            for (uint j = 0; j < A_LOAD; j++) {
-                const uint at = mine + k * 32u * A_LOAD + j;
-                load[k].number[j] = at < length ? from[begin + at] : (NUMBER)0;
-            }
-        }
-    }
-
-    // What the warp has before each of this lane's loads.
-    NUMBER before[LOADS];
-    NUMBER sum_of_warp = 0;
-    UNROLL_LOADS
-    for (uint k = 0; k < LOADS; k++) {
-        NUMBER sum = load[k].number[0];
-        UNROLL_ALL
-        for (uint j = 1; j < A_LOAD; j++)
-            sum += load[k].number[j];
-        for (uint reach = 1; reach < 32u; reach *= 2u) {
-            const NUMBER below = from_lane(sum, lane >= reach ? lane - reach : lane, scratch);
-            sum = lane >= reach ? below + sum : sum;
-        }
-        const NUMBER below = from_lane(sum, lane > 0u ? lane - 1u : 0u, scratch);
-        before[k] = lane > 0u ? sum_of_warp + below : sum_of_warp;
-        sum_of_warp += from_lane(sum, 31u, scratch);
-    }
+    Load load[LOADS_PER_THREAD];
+    load_numbers(load, from + begin, first, length);
+    NUMBER before_load[LOADS_PER_THREAD];
+    const NUMBER warp_sum = scan_warp(before_load, load, scratch);
     if (lane == 0u)
-        warp_sum[warp] = sum_of_warp;
+        warp_sums[warp] = warp_sum;
     BARRIER();
-    NUMBER before_warp = 0, sum_of_tile = 0;
+    NUMBER before_warp = 0, tile_sum = 0;
     for (uint w = 0; w < WARPS; w++) {
-        before_warp = w == warp ? sum_of_tile : before_warp;
-        sum_of_tile += warp_sum[w];
+        before_warp = w == warp ? tile_sum : before_warp;
+        tile_sum += warp_sums[w];
     }
 
-    // The first warp looks at the row, the second at the page, its last lane at the pages before.
-    NUMBER found = 0;
-    if (thread == 0u)
-        leave(seen, tile, sum_of_tile, stamp);
-    if (thread < 32u && lane < tile % SPAN)
-        found = wait_for(seen, row * SPAN + lane, stamp);
-    if (thread >= 32u && thread < 64u && lane < row % SPAN)
-        found = wait_for(seen, rows_begin + page * SPAN + lane, stamp);
-    if (thread == 63u)
-        pages_before = page > 0u ? wait_for(seen, pages_begin + page - 1u, stamp) : (NUMBER)0;
-    for (uint reach = 16; reach > 0u; reach /= 2u)
-        found += from_lane(found, lane ^ reach, scratch);
-    if (thread == 0u) {
-        tiles_before = found;
-        if (tile % SPAN == SPAN - 1u)
-            leave(seen, rows_begin + row, found + sum_of_tile, stamp);
-    }
-    if (thread == 32u)
-        rows_before = found;
-    BARRIER();
-    const NUMBER on_page = rows_before + tiles_before;
-    if (thread == 0u && tile % (SPAN * SPAN) == SPAN * SPAN - 1u)
-        leave(seen, pages_begin + page, pages_before + (on_page + sum_of_tile), stamp);
-
-    const NUMBER before_all = pages_before + on_page + before_warp;
-    UNROLL_LOADS
-    for (uint k = 0; k < LOADS; k++) {
-        NUMBER sum = before_all + before[k];
-        UNROLL_ALL
-        for (uint j = 0; j < A_LOAD; j++) {
-            const NUMBER next = sum + load[k].number[j];
-            load[k].number[j] = inclusive != 0u ? next : sum;
-            sum = next;
-        }
-    }
-    if (length == TILE) {
-        UNROLL_LOADS
-        for (uint k = 0; k < LOADS; k++)
-            WRITE_ONCE((GLOBAL uint4*)(to + begin + mine + k * 32u * A_LOAD), load[k].wide);
-    } else {
-        UNROLL_LOADS
-        for (uint k = 0; k < LOADS; k++) {
-            UNROLL_ALL
-            for (uint j = 0; j < A_LOAD; j++) {
-                const uint at = mine + k * 32u * A_LOAD + j;
-                if (at < length)
-                    to[begin + at] = load[k].number[j];
-            }
-        }
-    }
+    const NUMBER before_tile = sum_of_earlier_tiles(
+        published, at, tile_sum, stamp, &earlier_pages, &earlier_rows, &earlier_tiles, scratch);
+    add_sums(load, before_tile + before_warp, before_load, is_inclusive);
+    store_sums(to + begin, load, first, length);
 }

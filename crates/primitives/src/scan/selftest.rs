@@ -1,133 +1,128 @@
-//! Running sums on the device at hand against the plain ones: `orrery selftest`, and the tests.
+//! Checks of the scan on one device, for `orrery selftest` and the tests. Sums are compared with
+//! the reference implementation.
 
 use orrery_device::check::Check;
 use orrery_device::{Buffer, Device, DeviceError};
 
 use super::{Scan, ScanKind, ScanStrategy, scan_reference};
 use crate::Number;
+use crate::reduce::selftest::random_bits;
 
-/// Tiles so short that few numbers make rows and pages of them.
-pub const SHORT: ScanStrategy = ScanStrategy { threads: 64, loads: 1 };
+/// Strategy with the shortest tiles, so that few numbers already fill rows and pages.
+pub const SHORT_TILES: ScanStrategy = ScanStrategy { block_size: 64, loads_per_thread: 1 };
 
-/// All of them.
+/// Returns all checks of this module.
 pub fn checks() -> Vec<Check> {
     let check = |name: &str, run| Check { name: format!("primitives: scan {name}"), run };
     vec![
-        check("f32", lengths::<f32>),
-        check("f64", |device| if device.properties().has_f64 { lengths::<f64>(device) } else { Ok(()) }),
-        check("u32", lengths::<u32>),
-        check("u64", lengths::<u64>),
-        check("i32", lengths::<i32>),
-        check("rows and pages of tiles", pages),
-        check("rounds as little as it should", rounding),
-        check("infinities and NaN", infinities),
-        check("gives the same bits twice", same_bits),
-        check("in place, again and again", again),
+        check("f32", all_lengths::<f32>),
+        check("f64", |device| if device.properties().has_f64 { all_lengths::<f64>(device) } else { Ok(()) }),
+        check("u32", all_lengths::<u32>),
+        check("u64", all_lengths::<u64>),
+        check("i32", all_lengths::<i32>),
+        check("rows and pages of tiles", rows_and_pages),
+        check("rounds within its error bound", rounding_error),
+        check("infinities and NaN", infinities_and_nan),
+        check("gives the same bits twice", gives_same_bits),
+        check("in place, many times", in_place_many_times),
     ]
 }
 
-/// A well-mixed number from an index (splitmix64).
-fn mixed(index: u64) -> u64 {
-    let mut z = index.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
-}
-
-/// Numbers whose sums are the same in any order: whole ones of any size, and floats that are small and whole.
+/// Numbers whose sums are the same in any order: integers of any magnitude, and floats with small
+/// integer values.
 trait Sample: Number {
-    fn of(bits: u64) -> Self;
+    fn from_random_bits(bits: u64) -> Self;
 }
 
-macro_rules! sample {
-    ($($kind:ty: $of:expr),*) => { $(
+macro_rules! impl_sample {
+    ($($kind:ty: $convert:expr),*) => { $(
         impl Sample for $kind {
-            fn of(bits: u64) -> Self {
-                $of(bits)
+            fn from_random_bits(bits: u64) -> Self {
+                $convert(bits)
             }
         }
     )* };
 }
 
-// 2^19 numbers below 32 sum to less than 2^24: exact in f32.
-sample!(f32: |bits| (bits % 63) as f32 - 31.0, f64: |bits| (bits % 63) as f64 - 31.0);
-sample!(u32: |bits| bits as u32, u64: |bits| bits, i32: |bits| bits as i32);
+// 2^19 numbers below 32 have a sum below 2^24, which is exact in f32.
+impl_sample!(f32: |bits| (bits % 63) as f32 - 31.0, f64: |bits| (bits % 63) as f64 - 31.0);
+impl_sample!(u32: |bits| bits as u32, u64: |bits| bits, i32: |bits| bits as i32);
 
 fn samples<T: Sample>(n: usize) -> Vec<T> {
-    (0..n as u64).map(|i| T::of(mixed(i))).collect()
+    (0..n as u64).map(|i| T::from_random_bits(random_bits(i))).collect()
 }
 
-fn in_words(error: DeviceError) -> String {
+fn message(error: DeviceError) -> String {
     error.to_string()
 }
 
-fn scanned<T: Number>(scan: &mut Scan<T>, device: &Device, numbers: &[T]) -> Result<Vec<T>, String> {
+fn scan_on_device<T: Number>(scan: &mut Scan<T>, device: &Device, numbers: &[T]) -> Result<Vec<T>, String> {
     let mut run = || {
         let (from, to) = (device.upload(numbers)?, device.zeros(numbers.len())?);
         scan.queue(&from, &to)?;
         to.to_vec()
     };
-    run().map_err(in_words)
+    run().map_err(message)
 }
 
-/// Says where sums differ from the plain ones.
+/// Returns an error that names the first sum that differs from the reference.
 fn compare<T: Number>(kind: ScanKind, numbers: &[T], got: &[T]) -> Result<(), String> {
-    let mut right = numbers.to_vec();
-    scan_reference(kind, &mut right);
-    match (0..numbers.len()).find(|&i| got[i] != right[i]) {
+    let mut expected = numbers.to_vec();
+    scan_reference(kind, &mut expected);
+    match (0..numbers.len()).find(|&i| got[i] != expected[i]) {
         None => Ok(()),
         Some(i) => {
             let (n, name) = (numbers.len(), T::NAME);
-            Err(format!("{kind:?} of {n} {name}: place {i} has {:?}, expected {:?}", got[i], right[i]))
+            Err(format!("{kind:?} of {n} {name}: sum {i} is {:?}, expected {:?}", got[i], expected[i]))
         }
     }
 }
 
-fn lengths<T: Sample>(device: &Device) -> Result<(), String> {
-    let tile = ScanStrategy::default().tile::<T>() as usize;
+fn all_lengths<T: Sample>(device: &Device) -> Result<(), String> {
+    let tile = ScanStrategy::default().tile_len::<T>() as usize;
     let mut lengths = vec![0, 1, 2, 3, 5, 9 * tile + 5, 33 * tile];
     let edges = (4..=17).map(|power| 1 << power).chain([tile, 3 * tile]);
     lengths.extend(edges.flat_map(|edge| [edge - 1, edge, edge + 1]));
     let most = samples::<T>(1 + (1 << 17).max(33 * tile));
     for kind in ScanKind::ALL {
-        let mut scan = Scan::new(device, kind).map_err(in_words)?;
+        let mut scan = Scan::new(device, kind).map_err(message)?;
         for numbers in lengths.iter().map(|&n| &most[..n]) {
-            compare(kind, numbers, &scanned(&mut scan, device, numbers)?)?;
+            compare(kind, numbers, &scan_on_device(&mut scan, device, numbers)?)?;
         }
     }
     Ok(())
 }
 
-fn pages(device: &Device) -> Result<(), String> {
-    let tile = SHORT.tile::<u64>() as usize;
+fn rows_and_pages(device: &Device) -> Result<(), String> {
+    let tile = SHORT_TILES.tile_len::<u64>() as usize;
     for kind in ScanKind::ALL {
-        let mut scan = Scan::with_strategy(device, kind, SHORT).map_err(in_words)?;
+        let mut scan = Scan::with_strategy(device, kind, SHORT_TILES).map_err(message)?;
         for n in [31, 32, 33, 1023, 1024, 1025, 2 * 1024 + 33, 3 * 1024 + 1].map(|tiles| tiles * tile - 3) {
             let numbers = samples::<u64>(n);
-            compare(kind, &numbers, &scanned(&mut scan, device, &numbers)?)?;
+            compare(kind, &numbers, &scan_on_device(&mut scan, device, &numbers)?)?;
         }
     }
     Ok(())
 }
 
-/// x from −1 to 1: on the way to any one sum of so many there are fewer than 48 additions (5 among lanes, as many as
-/// loads, warps, numbers in a load and pages, 5 each in a row and on a page, and 6 between), and each of them rounds by
-/// half of EPSILON Σ|x| at most.
-fn rounding(device: &Device) -> Result<(), String> {
+/// Sums x from −1 to 1. Fewer than 48 additions lead to any one sum of 2^19 numbers: 5 among lanes,
+/// one for each load, warp, number in a load and page, 5 each in a row and on a page, and 6 in
+/// between. Each rounds by at most half of EPSILON Σ|x|.
+fn rounding_error(device: &Device) -> Result<(), String> {
     let numbers: Vec<f32> =
-        (0..1u64 << 19).map(|i| (mixed(i) >> 40) as f32 / (1 << 23) as f32 - 1.0).collect();
-    for strategy in [ScanStrategy::default(), SHORT] {
-        let mut scan = Scan::with_strategy(device, ScanKind::Inclusive, strategy).map_err(in_words)?;
-        let got = scanned(&mut scan, device, &numbers)?;
-        let (mut right, mut sizes) = (0.0, 0.0);
+        (0..1u64 << 19).map(|i| (random_bits(i) >> 40) as f32 / (1 << 23) as f32 - 1.0).collect();
+    for strategy in [ScanStrategy::default(), SHORT_TILES] {
+        let mut scan = Scan::with_strategy(device, ScanKind::Inclusive, strategy).map_err(message)?;
+        let got = scan_on_device(&mut scan, device, &numbers)?;
+        let (mut expected, mut sizes) = (0.0, 0.0);
         for (i, (&number, &got)) in numbers.iter().zip(&got).enumerate() {
-            right += f64::from(number);
+            expected += f64::from(number);
             sizes += f64::from(number.abs());
-            let error = (f64::from(got) - right).abs();
+            let error = (f64::from(got) - expected).abs();
             let most = 24.0 * f64::from(f32::EPSILON) * sizes;
             if error.is_nan() || error > most {
                 return Err(format!(
-                    "{strategy:?}: place {i} is off by {error:.1e}, expected {most:.1e} at most"
+                    "{strategy:?}: sum {i} has an error of {error:.1e}, expected at most {most:.1e}"
                 ));
             }
         }
@@ -135,21 +130,23 @@ fn rounding(device: &Device) -> Result<(), String> {
     Ok(())
 }
 
-/// They spoil what comes after and nothing before.
-fn infinities(device: &Device) -> Result<(), String> {
+/// An infinity or NaN affects the sums after it and none before.
+fn infinities_and_nan(device: &Device) -> Result<(), String> {
     let n = 20_000;
     for (kind, own) in [(ScanKind::Inclusive, 0), (ScanKind::Exclusive, 1)] {
-        let mut scan = Scan::<f32>::with_strategy(device, kind, SHORT).map_err(in_words)?;
+        let mut scan = Scan::<f32>::with_strategy(device, kind, SHORT_TILES).map_err(message)?;
         for at in [0, 1, 37, 255, 256, 9_001, n - 1] {
-            for odd in [f32::INFINITY, f32::NEG_INFINITY, f32::NAN] {
+            for special in [f32::INFINITY, f32::NEG_INFINITY, f32::NAN] {
                 let mut numbers = vec![1.0; n];
-                numbers[at] = odd;
-                let got = scanned(&mut scan, device, &numbers)?;
-                let right = |i: usize| if i < at + own { (i + 1 - own) as f32 } else { odd };
-                let is_right = |i: usize| got[i] == right(i) || got[i].is_nan() && right(i).is_nan();
-                if let Some(i) = (0..n).find(|&i| !is_right(i)) {
-                    let (got, right) = (got[i], right(i));
-                    return Err(format!("{kind:?}, {odd} at {at}: place {i} has {got}, expected {right}"));
+                numbers[at] = special;
+                let got = scan_on_device(&mut scan, device, &numbers)?;
+                let expected = |i: usize| if i < at + own { (i + 1 - own) as f32 } else { special };
+                let is_correct = |i: usize| got[i] == expected(i) || got[i].is_nan() && expected(i).is_nan();
+                if let Some(i) = (0..n).find(|&i| !is_correct(i)) {
+                    let (got, expected) = (got[i], expected(i));
+                    return Err(format!(
+                        "{kind:?}, {special} at {at}: sum {i} is {got}, expected {expected}"
+                    ));
                 }
             }
         }
@@ -157,25 +154,25 @@ fn infinities(device: &Device) -> Result<(), String> {
     Ok(())
 }
 
-fn same_bits(device: &Device) -> Result<(), String> {
-    let numbers: Vec<f32> = (0..300_000).map(|i| (mixed(i) >> 40) as f32 * 1e-3 - 5e3).collect();
-    for strategy in [ScanStrategy::default(), SHORT] {
-        let mut scan = Scan::with_strategy(device, ScanKind::Exclusive, strategy).map_err(in_words)?;
-        let first = scanned(&mut scan, device, &numbers)?;
+fn gives_same_bits(device: &Device) -> Result<(), String> {
+    let numbers: Vec<f32> = (0..300_000).map(|i| (random_bits(i) >> 40) as f32 * 1e-3 - 5e3).collect();
+    for strategy in [ScanStrategy::default(), SHORT_TILES] {
+        let mut scan = Scan::with_strategy(device, ScanKind::Exclusive, strategy).map_err(message)?;
+        let first = scan_on_device(&mut scan, device, &numbers)?;
         for _ in 0..5 {
-            let again = scanned(&mut scan, device, &numbers)?;
+            let again = scan_on_device(&mut scan, device, &numbers)?;
             if let Some(i) = (0..first.len()).find(|&i| first[i].to_bits() != again[i].to_bits()) {
                 let (first, again) = (first[i], again[i]);
-                return Err(format!("{strategy:?}: place {i} has {again:?}, the first time {first:?}"));
+                return Err(format!("{strategy:?}: sum {i} is {again:?}, the first time it was {first:?}"));
             }
         }
     }
     Ok(())
 }
 
-/// Longer and shorter by turns, with nothing waited for between two scans, and past the last stamp.
-fn again(device: &Device) -> Result<(), String> {
-    let mut scan = Scan::<u64>::new(device, ScanKind::Inclusive).map_err(in_words)?;
+/// Long and short scans alternate, without a wait between two of them. The stamp overflows once.
+fn in_place_many_times(device: &Device) -> Result<(), String> {
+    let mut scan = Scan::<u64>::new(device, ScanKind::Inclusive).map_err(message)?;
     for n in [5_000, 60_000, 3, 60_000, 0, 59_999] {
         scan.stamp = if n == 3 { u32::MAX - 1 } else { scan.stamp };
         let numbers = samples::<u64>(n);
@@ -185,7 +182,7 @@ fn again(device: &Device) -> Result<(), String> {
             scan.queue(&buffer, &buffer)?;
             buffer.to_vec()
         };
-        let got = twice().map_err(in_words)?;
+        let got = twice().map_err(message)?;
         let mut once = numbers;
         scan_reference(ScanKind::Inclusive, &mut once);
         compare(ScanKind::Inclusive, &once, &got)?;

@@ -1,7 +1,8 @@
-//! The sort on a device: kernels, scratch, and the order of launches; see `histogram.cu` and `pass.cu`.
+//! Sort on a device: compiles `histogram.cu` and `pass.cu`, owns their buffers, and launches them.
 //!
-//! Invariants: between sorts `counts` and `arrived` are 0. A launch finds its half of `seen` clear: the histogram clears
-//! the first launch's, every launch the next one's.
+//! Invariants: `counts` and `arrived` are 0 between sorts. Each launch of a pass finds its half of
+//! `tile_states` cleared: the histogram clears it for the first launch, and each launch clears it
+//! for the next.
 
 use std::ops::Range;
 
@@ -9,111 +10,136 @@ use orrery_device::{Arg, Buffer, Device, DeviceError, Kernel, Math, Source};
 
 use super::Key;
 
-const DIGITS: usize = 256;
+/// Values of a digit of 8 bits.
+const RADIX: usize = 256;
 const DIGIT_BITS: u32 = 8;
-/// Threads of a histogram's group, and the keys that each takes at once: as `histogram.cu` has them.
-const COUNTERS: u32 = 256;
-const COUNTED_AT_ONCE: u64 = 4;
+/// Block size of the histogram, as in `histogram.cu`.
+const HISTOGRAM_BLOCK_SIZE: u32 = 256;
+/// Keys that a thread of the histogram loads at a time, as in `histogram.cu`.
+const KEYS_IN_FLIGHT: u64 = 4;
 
-/// How a device goes through the pairs.
+/// Launch parameters of a pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SortStrategy {
-    /// Threads a group: a multiple of 32, 256 at least.
-    pub threads: u32,
-    /// Pairs a thread.
-    pub items: u32,
-    /// Groups that a multiprocessor is to hold at once: what bounds a thread's registers.
-    pub resident: u32,
-    /// Tiles before a tile whose counts are looked at together.
-    pub look: u32,
-    /// Tiles a launch, at most; their pairs are fewer than 2^30.
-    pub tiles: u32,
-    /// 64-bit offsets, as 2^32 pairs and more need them.
-    pub is_wide: bool,
+    /// Threads per block: a multiple of 32, at least 256.
+    pub block_size: u32,
+    /// Pairs per thread.
+    pub items_per_thread: u32,
+    /// Smallest number of resident blocks per SM. Limits the registers per thread.
+    pub min_blocks_per_sm: u32,
+    /// Number of earlier tiles whose counts a block loads together.
+    pub lookback_window: u32,
+    /// Largest number of tiles per launch. They have fewer than 2^30 pairs.
+    pub max_tiles_per_launch: u32,
+    /// Whether offsets have 64 bits. Needed for 2^32 or more pairs.
+    pub has_wide_offsets: bool,
 }
 
 impl SortStrategy {
-    /// Short tiles, so that few pairs still fill the chip. u64 keys on an H200: 59 µs for 2^14 pairs, 85 for 2^18, where
-    /// long tiles take 79 and 98; 4 items took 55 and 96.
-    pub const SMALL: Self =
-        Self { threads: 256, items: 8, resident: 4, look: 8, tiles: 1 << 18, is_wide: false };
-    /// Long tiles: longer runs of each digit, and fewer words for the look back. As many items as 48 KiB of local memory
-    /// allow. u64 keys on an H200: 1.49 ms for 2^24 pairs, where CUB takes 1.40 and 12 items 1.53.
-    pub const LARGE: Self =
-        Self { threads: 384, items: 14, resident: 2, look: 4, tiles: 1 << 16, is_wide: false };
+    /// Short tiles, so that few pairs are enough to fill the device. u64 keys on an H200: 59 µs for
+    /// 2^14 pairs and 85 µs for 2^18. Long tiles take 79 and 98 µs, and 4 items per thread 55 and
+    /// 96 µs.
+    pub const SMALL: Self = Self {
+        block_size: 256,
+        items_per_thread: 8,
+        min_blocks_per_sm: 4,
+        lookback_window: 8,
+        max_tiles_per_launch: 1 << 18,
+        has_wide_offsets: false,
+    };
+    /// Long tiles: longer runs of each digit value, and fewer tiles to look back over. As many
+    /// items as 48 KiB of shared memory allow. u64 keys on an H200: 1.49 ms for 2^24 pairs. CUB
+    /// takes 1.40 ms, and 12 items per thread 1.53 ms.
+    pub const LARGE: Self = Self {
+        block_size: 384,
+        items_per_thread: 14,
+        min_blocks_per_sm: 2,
+        lookback_window: 4,
+        max_tiles_per_launch: 1 << 16,
+        has_wide_offsets: false,
+    };
 
-    /// Pairs a group.
-    pub fn tile(&self) -> u64 {
-        u64::from(self.threads) * u64::from(self.items)
+    /// Returns the pairs per tile. A block sorts one tile.
+    pub fn tile_len(&self) -> u64 {
+        u64::from(self.block_size) * u64::from(self.items_per_thread)
     }
 
-    /// Local memory of a group, in bytes.
+    /// Returns the shared memory per block, in bytes.
     fn shared_bytes<K: Key>(&self) -> u64 {
-        let counters = u64::from(self.threads / 32) * DIGITS as u64 * 4;
-        let offset = if self.is_wide { 8 } else { 4 };
-        counters.max(self.tile() * size_of::<K>() as u64)
-            + offset * DIGITS as u64
-            + 4 * u64::from(self.threads)
+        let counters = u64::from(self.block_size / 32) * RADIX as u64 * 4;
+        let offset = if self.has_wide_offsets { 8 } else { 4 };
+        counters.max(self.tile_len() * size_of::<K>() as u64)
+            + offset * RADIX as u64
+            + 4 * u64::from(self.block_size)
             + 256
     }
 
-    /// Tiles of the longest launch for so many pairs.
-    fn rows(&self, n: usize) -> usize {
-        (n as u64).div_ceil(self.tile()).min(u64::from(self.tiles)) as usize
+    /// Returns the number of tiles of the longest launch for `n` pairs.
+    fn max_tiles(&self, n: usize) -> usize {
+        (n as u64).div_ceil(self.tile_len()).min(u64::from(self.max_tiles_per_launch)) as usize
     }
 }
 
-/// From this many pairs on, tiles are long: on an H200, 2^20 take 149 µs so and 167 by short ones; 2^18, 98 and 85.
-const LARGE_FROM: usize = 1 << 19;
+/// Number of pairs from which tiles are long. On an H200, 2^20 pairs take 149 µs with long tiles
+/// and 167 µs with short ones, 2^18 pairs 98 and 85 µs.
+const MIN_LARGE: usize = 1 << 19;
 
-/// The strategies for up to `capacity` pairs, each with the number of pairs that it serves.
-fn strategies<K: Key>(device: &Device, capacity: usize) -> Vec<(usize, SortStrategy)> {
-    let is_wide = u32::try_from(capacity).is_err();
-    let (small, large) =
-        (SortStrategy { is_wide, ..SortStrategy::SMALL }, SortStrategy { is_wide, ..SortStrategy::LARGE });
+/// Returns the strategies for up to `capacity` pairs, each with the largest number of pairs that it
+/// is used for.
+fn select_strategies<K: Key>(device: &Device, capacity: usize) -> Vec<(usize, SortStrategy)> {
+    let has_wide_offsets = u32::try_from(capacity).is_err();
+    let small = SortStrategy { has_wide_offsets, ..SortStrategy::SMALL };
+    let large = SortStrategy { has_wide_offsets, ..SortStrategy::LARGE };
     let properties = device.properties();
     let fits =
-        large.threads <= properties.max_block_size && large.shared_bytes::<K>() <= properties.shared_bytes;
-    match fits && capacity >= LARGE_FROM {
-        true => vec![(LARGE_FROM - 1, small), (capacity, large)],
+        large.block_size <= properties.max_block_size && large.shared_bytes::<K>() <= properties.shared_bytes;
+    match fits && capacity >= MIN_LARGE {
+        true => vec![(MIN_LARGE - 1, small), (capacity, large)],
         false => vec![(capacity, small)],
     }
 }
 
-/// One compiled strategy.
+/// The pass kernel, compiled for one strategy.
 struct CompiledPass {
-    /// The longest sort that it is for.
-    most: usize,
+    /// Largest number of pairs that it is used for.
+    max_pairs: usize,
     strategy: SortStrategy,
-    pass: Kernel,
+    kernel: Kernel,
 }
 
-/// Sorts pairs of a key and a value on a device, ascending and stable. Holds the second place that pairs move between.
+/// Ascending, stable sort of pairs of a key and a u32 value on a device.
+///
+/// It owns a second copy of the pairs, because each pass moves them between two buffers.
 pub struct Sort<K: Key> {
     device: Device,
     capacity: usize,
     histogram: Kernel,
-    /// Shortest first.
-    forms: Vec<CompiledPass>,
+    /// Sorted by `max_pairs`.
+    passes: Vec<CompiledPass>,
+    /// Second buffer of the keys, for every other pass.
     other_keys: Buffer<K>,
+    /// Second buffer of the values.
     other_values: Buffer<u32>,
+    /// Digit counts of all passes.
     counts: Buffer<u32>,
+    /// Blocks of the histogram that have added their counts.
     arrived: Buffer<u32>,
-    /// Where digits begin: two rows a pass, of u32 or (wide) u64.
+    /// Offsets at which the digit values begin: two rows per pass, of u32 or (wide) u64.
     begins: Buffer<u64>,
+    /// Number of the next tile, one per pass.
     tickets: Buffer<u32>,
-    /// What tiles leave for those after them: two halves.
-    seen: Buffer<u32>,
-    rows: usize,
+    /// Counts that tiles publish for later tiles: two halves of `max_tiles` rows.
+    tile_states: Buffer<u32>,
+    max_tiles: usize,
 }
 
 impl<K: Key> Sort<K> {
-    /// For up to `capacity` pairs.
+    /// Compiles the kernels and allocates memory for up to `capacity` pairs.
     pub fn new(device: &Device, capacity: usize) -> Result<Self, DeviceError> {
-        Self::build(device, capacity, &strategies::<K>(device, capacity))
+        Self::build(device, capacity, &select_strategies::<K>(device, capacity))
     }
 
-    /// By one strategy, however many the pairs.
+    /// Uses one strategy for any number of pairs up to `capacity`.
     pub fn with_strategy(
         device: &Device,
         capacity: usize,
@@ -127,57 +153,58 @@ impl<K: Key> Sort<K> {
         capacity: usize,
         strategies: &[(usize, SortStrategy)],
     ) -> Result<Self, DeviceError> {
-        let wide = u8::from(strategies.iter().any(|(_, strategy)| strategy.is_wide));
-        let common = [("KEY", K::NAME.to_owned()), ("WIDE", wide.to_string())];
+        let wide_offsets = u8::from(strategies.iter().any(|(_, strategy)| strategy.has_wide_offsets));
+        let common = [("KEY", K::NAME.to_owned()), ("WIDE_OFFSETS", wide_offsets.to_string())];
         let build = |name, text, definitions: &[_]| {
             device.build(&Source { name, text, definitions, math: Math::Precise })
         };
         let histogram =
             build("histogram.cu", include_str!("histogram.cu"), &common)?.kernel("sort_histogram")?;
-        let mut forms = Vec::with_capacity(strategies.len());
-        for &(most, strategy) in strategies {
+        let mut passes = Vec::with_capacity(strategies.len());
+        for &(max_pairs, strategy) in strategies {
             let mut definitions = common.to_vec();
             definitions.extend([
-                ("THREADS", format!("{}u", strategy.threads)),
-                ("ITEMS", format!("{}u", strategy.items)),
-                ("RESIDENT", strategy.resident.to_string()),
-                ("LOOK", format!("{}u", strategy.look)),
+                ("BLOCK_SIZE", format!("{}u", strategy.block_size)),
+                ("ITEMS_PER_THREAD", format!("{}u", strategy.items_per_thread)),
+                ("MIN_BLOCKS_PER_SM", strategy.min_blocks_per_sm.to_string()),
+                ("LOOKBACK_WINDOW", format!("{}u", strategy.lookback_window)),
             ]);
             let module = build("pass.cu", include_str!("pass.cu"), &definitions)?;
-            forms.push(CompiledPass { most, strategy, pass: module.kernel("sort_pass")? });
+            passes.push(CompiledPass { max_pairs, strategy, kernel: module.kernel("sort_pass")? });
         }
-        let rows = strategies.iter().map(|(most, strategy)| strategy.rows(*most)).max().unwrap_or(0);
-        let passes = (K::BITS / DIGIT_BITS) as usize;
+        let max_tiles = strategies.iter().map(|(n, strategy)| strategy.max_tiles(*n)).max().unwrap_or(0);
+        let pass_count = (K::BITS / DIGIT_BITS) as usize;
         Ok(Self {
             device: device.clone(),
             capacity,
             histogram,
-            forms,
+            passes,
             other_keys: device.zeros(capacity)?,
             other_values: device.zeros(capacity)?,
-            counts: device.zeros(2 * passes * DIGITS)?,
+            counts: device.zeros(2 * pass_count * RADIX)?,
             arrived: device.zeros(1)?,
-            begins: device.zeros(2 * passes * DIGITS)?,
-            tickets: device.zeros(passes)?,
-            seen: device.zeros(2 * rows * DIGITS)?,
-            rows,
+            begins: device.zeros(2 * pass_count * RADIX)?,
+            tickets: device.zeros(pass_count)?,
+            tile_states: device.zeros(2 * max_tiles * RADIX)?,
+            max_tiles,
         })
     }
 
-    /// Bytes that a sort of up to `capacity` pairs holds on a device, about.
-    pub fn bytes(capacity: usize) -> u64 {
+    /// Returns the approximate bytes of device memory that a sort of up to `capacity` pairs needs.
+    pub fn device_bytes(capacity: usize) -> u64 {
         let pairs = capacity as u64 * (size_of::<K>() as u64 + 4);
-        let small = SortStrategy::SMALL.rows(capacity.min(LARGE_FROM));
-        let rows = small.max(SortStrategy::LARGE.rows(capacity)) as u64;
-        pairs + 2 * rows * DIGITS as u64 * 4 + u64::from(K::BITS / DIGIT_BITS) * DIGITS as u64 * 24
+        let small = SortStrategy::SMALL.max_tiles(capacity.min(MIN_LARGE));
+        let max_tiles = small.max(SortStrategy::LARGE.max_tiles(capacity)) as u64;
+        pairs + 2 * max_tiles * RADIX as u64 * 4 + u64::from(K::BITS / DIGIT_BITS) * RADIX as u64 * 24
     }
 
-    /// Queues the sort of these buffers, in place. Does not wait.
+    /// Queues the sort of `keys` and `values`, in place. Both have the same length, at most the
+    /// capacity. Does not wait.
     pub fn queue(&mut self, keys: &Buffer<K>, values: &Buffer<u32>) -> Result<(), DeviceError> {
         self.queue_bits(keys, values, 0..K::BITS)
     }
 
-    /// The same by these bits of the keys alone: fewer bits, fewer passes.
+    /// Queues a sort by the given bits of the keys only. Fewer bits need fewer passes.
     pub fn queue_bits(
         &mut self,
         keys: &Buffer<K>,
@@ -185,18 +212,18 @@ impl<K: Key> Sort<K> {
         bits: Range<u32>,
     ) -> Result<(), DeviceError> {
         let n = keys.len();
-        let wrong = |expected, got| DeviceError::Length { device: self.device.title(), expected, got };
+        let wrong_length = |expected, got| DeviceError::Length { device: self.device.title(), expected, got };
         if values.len() != n {
-            return Err(wrong(n, values.len()));
+            return Err(wrong_length(n, values.len()));
         }
-        let form = self.forms.iter().find(|form| n <= form.most);
-        let form = form.ok_or_else(|| wrong(self.capacity, n))?;
-        let digits = Digits::of(bits.start..bits.end.min(K::BITS));
+        let pass = self.passes.iter().find(|pass| n <= pass.max_pairs);
+        let pass = pass.ok_or_else(|| wrong_length(self.capacity, n))?;
+        let digits = Digits::from_bits(bits.start..bits.end.min(K::BITS));
         if n < 2 || digits.passes == 0 {
             return Ok(());
         }
-        let launches = launches(n as u64, &form.strategy, digits.passes);
-        self.queue_histogram(keys, &digits, launches[0].rows)?;
+        let launches = list_launches(n as u64, &pass.strategy, digits.passes);
+        self.queue_histogram(keys, &digits, launches[0].tiles)?;
         for (i, launch) in launches.iter().enumerate() {
             let (from, to) = ((keys, values), (&self.other_keys, &self.other_values));
             let (from, to) = if launch.pass.is_multiple_of(2) { (from, to) } else { (to, from) };
@@ -207,27 +234,28 @@ impl<K: Key> Sort<K> {
                 to.1.into(),
                 launch.first.into(),
                 launch.pairs.into(),
-                digits.begin(launch.pass).into(),
+                digits.first_bit(launch.pass).into(),
                 digits.width.into(),
                 launch.pass.into(),
-                launch.turn.into(),
+                launch.parity.into(),
                 (&self.begins).into(),
                 (&self.tickets).into(),
                 launch.first_tile.into(),
-                (&self.seen).into(),
+                (&self.tile_states).into(),
                 (i as u32 % 2).into(),
-                (self.rows as u32).into(),
-                launches.get(i + 1).map_or(0, |next| next.rows).into(),
+                (self.max_tiles as u32).into(),
+                launches.get(i + 1).map_or(0, |next| next.tiles).into(),
             ];
-            self.device.queue().launch(&form.pass, launch.rows, form.strategy.threads, &args)?;
+            self.device.queue().launch(&pass.kernel, launch.tiles, pass.strategy.block_size, &args)?;
         }
         Ok(())
     }
 
-    fn queue_histogram(&self, keys: &Buffer<K>, digits: &Digits, rows: u32) -> Result<(), DeviceError> {
+    /// Queues the histogram, which also clears the states of the first `tiles` tiles.
+    fn queue_histogram(&self, keys: &Buffer<K>, digits: &Digits, tiles: u32) -> Result<(), DeviceError> {
         let n = keys.len() as u64;
-        let most = 4 * u64::from(self.device.properties().sm_count.max(1));
-        let groups = n.div_ceil(u64::from(COUNTERS) * COUNTED_AT_ONCE).min(most) as u32;
+        let max_blocks = 4 * u64::from(self.device.properties().sm_count.max(1));
+        let blocks = n.div_ceil(u64::from(HISTOGRAM_BLOCK_SIZE) * KEYS_IN_FLIGHT).min(max_blocks) as u32;
         let args: [Arg<'_>; 12] = [
             keys.into(),
             n.into(),
@@ -239,65 +267,69 @@ impl<K: Key> Sort<K> {
             (&self.arrived).into(),
             (&self.begins).into(),
             (&self.tickets).into(),
-            (&self.seen).into(),
-            (rows * DIGITS as u32).into(),
+            (&self.tile_states).into(),
+            (tiles * RADIX as u32).into(),
         ];
-        self.device.queue().launch(&self.histogram, groups, COUNTERS, &args)
+        self.device.queue().launch(&self.histogram, blocks, HISTOGRAM_BLOCK_SIZE, &args)
     }
 }
 
-/// How a range of bits is cut: an even number of digits, so that pairs end where they began.
+/// Division of a range of bits into digits. The number of digits is even, so the sorted pairs end
+/// in the buffers they started in.
 struct Digits {
     passes: u32,
-    /// Bits of a digit.
+    /// Bits per digit.
     width: u32,
+    /// First bit of the range.
     low: u32,
-    /// Where the last digit begins. It may share bits with the one before: sorting by them again changes nothing.
+    /// First bit of the last digit. It may share bits with the digit before: sorting by them again
+    /// changes nothing.
     last: u32,
 }
 
 impl Digits {
-    fn of(bits: Range<u32>) -> Self {
+    fn from_bits(bits: Range<u32>) -> Self {
         let count = bits.end.saturating_sub(bits.start);
         let passes = 2 * count.div_ceil(2 * DIGIT_BITS);
         let width = count.div_ceil(passes.max(1));
         Self { passes, width, low: bits.start, last: bits.end.saturating_sub(width) }
     }
 
-    /// The lowest bit of a pass's digit.
-    fn begin(&self, pass: u32) -> u32 {
+    /// Returns the lowest bit of a pass's digit.
+    fn first_bit(&self, pass: u32) -> u32 {
         (self.low + pass * self.width).min(self.last)
     }
 }
 
-/// A part of a pass.
+/// One launch of the pass kernel: a pass, or a part of it.
 #[derive(Debug, PartialEq)]
 struct Launch {
     pass: u32,
-    /// Its number in the pass, modulo 2.
-    turn: u32,
+    /// Number of the launch within the pass, modulo 2.
+    parity: u32,
+    /// First pair.
     first: u64,
     pairs: u32,
     first_tile: u32,
-    /// Its tiles.
-    rows: u32,
+    tiles: u32,
 }
 
-fn launches(n: u64, strategy: &SortStrategy, passes: u32) -> Vec<Launch> {
-    let a_launch = strategy.tile() * u64::from(strategy.tiles);
-    let parts = n.div_ceil(a_launch);
-    let part = |pass, part: u64| {
-        let pairs = a_launch.min(n - part * a_launch);
+/// Returns the launches of a sort of `n` pairs, in order.
+fn list_launches(n: u64, strategy: &SortStrategy, passes: u32) -> Vec<Launch> {
+    let pairs_per_launch = strategy.tile_len() * u64::from(strategy.max_tiles_per_launch);
+    let parts = n.div_ceil(pairs_per_launch);
+    let launch = |pass, part: u64| {
+        let pairs = pairs_per_launch.min(n - part * pairs_per_launch);
         Launch {
             pass,
-            turn: (part % 2) as u32,
-            first: part * a_launch,
+            parity: (part % 2) as u32,
+            first: part * pairs_per_launch,
             pairs: pairs as u32,
-            first_tile: (part * u64::from(strategy.tiles)) as u32,
-            rows: pairs.div_ceil(strategy.tile()) as u32,
+            first_tile: (part * u64::from(strategy.max_tiles_per_launch)) as u32,
+            tiles: pairs.div_ceil(strategy.tile_len()) as u32,
         }
     };
-    (0..passes).flat_map(|pass| (0..parts).map(move |k| part(pass, k))).collect()
+    (0..passes).flat_map(|pass| (0..parts).map(move |part| launch(pass, part))).collect()
 }
 
 #[cfg(test)]
@@ -307,27 +339,32 @@ mod tests {
     #[test]
     fn digits_are_even_in_number_and_cover_the_bits() {
         for (low, high) in (0..65).flat_map(|low| (low..65).map(move |high| (low, high))) {
-            let digits = Digits::of(low..high);
+            let digits = Digits::from_bits(low..high);
             assert!(digits.passes.is_multiple_of(2) && digits.width <= DIGIT_BITS, "{low}..{high}");
             let covered = (0..digits.passes).fold(low, |end, pass| {
-                assert!((low..=end).contains(&digits.begin(pass)), "{low}..{high}, pass {pass}");
-                digits.begin(pass) + digits.width
+                assert!((low..=end).contains(&digits.first_bit(pass)), "{low}..{high}, pass {pass}");
+                digits.first_bit(pass) + digits.width
             });
             assert_eq!(covered, high, "{low}..{high}");
         }
-        assert_eq!(Digits::of(0..63).passes, 8);
-        assert_eq!(Digits::of(0..30).passes, 4);
+        assert_eq!(Digits::from_bits(0..63).passes, 8);
+        assert_eq!(Digits::from_bits(0..30).passes, 4);
     }
 
     #[test]
-    fn launches_cover_every_pair_once_a_pass() {
-        let strategy = SortStrategy { tiles: 3, ..SortStrategy::SMALL };
-        let of_five_tiles = launches(5 * strategy.tile() - 1, &strategy, 2);
-        let (tile, last) = (strategy.tile(), 2 * strategy.tile() as u32 - 1);
-        let first = |pass| Launch { pass, turn: 0, first: 0, pairs: 3 * tile as u32, first_tile: 0, rows: 3 };
-        let second = |pass| Launch { pass, turn: 1, first: 3 * tile, pairs: last, first_tile: 3, rows: 2 };
-        assert_eq!(of_five_tiles, [first(0), second(0), first(1), second(1)]);
-        assert!(SortStrategy::LARGE.tile() * u64::from(SortStrategy::LARGE.tiles) < 1 << 30);
-        assert!(SortStrategy::SMALL.tile() * u64::from(SortStrategy::SMALL.tiles) < 1 << 30);
+    fn launches_cover_every_pair_once_per_pass() {
+        let strategy = SortStrategy { max_tiles_per_launch: 3, ..SortStrategy::SMALL };
+        let five_tiles = list_launches(5 * strategy.tile_len() - 1, &strategy, 2);
+        let (tile, last) = (strategy.tile_len(), 2 * strategy.tile_len() as u32 - 1);
+        let first =
+            |pass| Launch { pass, parity: 0, first: 0, pairs: 3 * tile as u32, first_tile: 0, tiles: 3 };
+        let second = |pass| Launch { pass, parity: 1, first: 3 * tile, pairs: last, first_tile: 3, tiles: 2 };
+        assert_eq!(five_tiles, [first(0), second(0), first(1), second(1)]);
+        assert!(
+            SortStrategy::LARGE.tile_len() * u64::from(SortStrategy::LARGE.max_tiles_per_launch) < 1 << 30
+        );
+        assert!(
+            SortStrategy::SMALL.tile_len() * u64::from(SortStrategy::SMALL.max_tiles_per_launch) < 1 << 30
+        );
     }
 }

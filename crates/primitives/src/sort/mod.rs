@@ -1,11 +1,12 @@
-//! Sorting keys and the values that go with them.
+//! Sort of pairs of a key and a value, by key.
 //!
-//! Ascending and stable: pairs of equal keys keep their order. So there is one right result, the same bits on the
-//! processor and on every device.
+//! The sort is ascending and stable: pairs with equal keys keep their order. There is exactly one
+//! such result, so it has the same bits on the CPU and on every device.
 //!
-//! A device sorts by digits of 8 bits, the lowest first (LSD radix sort): `histogram.cu` reads the keys once and counts
-//! every digit of every pass, then each pass reads and writes the pairs once (`pass.cu`; Adinets & Merrill 2022,
-//! arXiv:2206.01784). For u64 keys that is 8 passes of 24 bytes a pair.
+//! A device sorts by digits of 8 bits, lowest digit first (LSD radix sort). `histogram.cu` reads
+//! the keys once and counts the digits of all passes. Each pass then reads and writes the pairs
+//! once (`pass.cu`; Adinets & Merrill 2022, arXiv:2206.01784). For u64 keys that is 8 passes of 24
+//! bytes per pair.
 
 mod cpu;
 mod device;
@@ -18,11 +19,11 @@ use orrery_device::Element;
 pub use cpu::{sort_on_cpu, sort_pairs_on_cpu};
 pub use device::{Sort, SortStrategy};
 
-/// What can be sorted by: u32 or u64.
+/// Type of a sort key: u32 or u64.
 pub trait Key: Element + Ord + Into<u64> {
-    /// Its name in the kernel dialect.
+    /// Name of the type in the kernel dialect, for example `ulong` for u64.
     const NAME: &'static str;
-    /// How many bits it has.
+    /// Number of bits.
     const BITS: u32;
 }
 
@@ -36,23 +37,25 @@ impl Key for u64 {
     const BITS: u32 = 64;
 }
 
-/// Sorts by the keys; `values[i]` stays with `keys[i]`. Panics unless there are as many values as keys.
+/// Reference implementation: sorts by the keys. `values[i]` stays with `keys[i]`. Panics if the
+/// lengths differ.
 pub fn sort_reference<K: Key>(keys: &mut [K], values: &mut [u32]) {
     sort_bits_reference(keys, values, 0..K::BITS);
 }
 
-/// Sorts by these bits of the keys alone. Panics unless there are as many values as keys.
+/// Reference implementation: sorts only by the given bits of the keys, for example 8..16. Panics if
+/// the lengths differ.
 pub fn sort_bits_reference<K: Key>(keys: &mut [K], values: &mut [u32], bits: Range<u32>) {
-    assert_eq!(keys.len(), values.len(), "a value for each key");
+    assert_eq!(keys.len(), values.len(), "one value per key");
     let mut pairs: Vec<(K, u32)> = keys.iter().copied().zip(values.iter().copied()).collect();
-    pairs.sort_by_key(|pair| bits_of(pair.0, &bits));
+    pairs.sort_by_key(|pair| key_bits(pair.0, &bits));
     for (i, pair) in pairs.into_iter().enumerate() {
         (keys[i], values[i]) = pair;
     }
 }
 
-/// These bits of a key, as a number.
-fn bits_of<K: Key>(key: K, bits: &Range<u32>) -> u64 {
+/// Returns the given bits of a key as a number.
+fn key_bits<K: Key>(key: K, bits: &Range<u32>) -> u64 {
     let end = bits.end.min(K::BITS);
     if bits.start >= end { 0 } else { key.into() << (64 - end) >> (64 - end + bits.start) }
 }
@@ -62,19 +65,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn plain_keeps_the_order_of_equal_keys() {
+    fn reference_keeps_the_order_of_equal_keys() {
         let (mut keys, mut values) = ([3u32, 1, 3, 0, 1], [10, 11, 12, 13, 14]);
         sort_reference(&mut keys, &mut values);
         assert_eq!((keys, values), ([0, 1, 1, 3, 3], [13, 11, 14, 10, 12]));
     }
 
     #[test]
-    fn bits_are_taken_from_the_middle() {
-        assert_eq!(bits_of(0xabcd_u32, &(4..12)), 0xbc);
-        assert_eq!(bits_of(u64::MAX, &(0..64)), u64::MAX);
-        assert_eq!(bits_of(u64::MAX, &(63..64)), 1);
-        assert_eq!(bits_of(u32::MAX, &(8..200)), 0xff_ffff);
-        assert_eq!(bits_of(u32::MAX, &(32..40)), 0);
-        assert_eq!(bits_of(u64::MAX, &(64..64)), 0);
+    fn key_bits_are_shifted_to_bit_0() {
+        assert_eq!(key_bits(0xabcd_u32, &(4..12)), 0xbc);
+        assert_eq!(key_bits(u64::MAX, &(0..64)), u64::MAX);
+        assert_eq!(key_bits(u64::MAX, &(63..64)), 1);
+        assert_eq!(key_bits(u32::MAX, &(8..200)), 0xff_ffff);
+        assert_eq!(key_bits(u32::MAX, &(32..40)), 0);
+        assert_eq!(key_bits(u64::MAX, &(64..64)), 0);
     }
 }

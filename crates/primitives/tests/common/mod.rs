@@ -1,22 +1,27 @@
-//! What the tests of every primitive need.
+//! Helpers for the tests of all primitives.
 
 use orrery_device::Device;
 use orrery_device::check::Check;
 
-/// Every device; none is a failure, as tests that run on nothing would pass for ever. A machine that is
-/// known to have no driver sets ORRERY_NO_DEVICE_TESTS.
+/// Returns all devices. Fails if there is none, because a test without a device would always pass.
+/// Set ORRERY_NO_DEVICE_TESTS on a machine without drivers.
 pub fn devices() -> Vec<Device> {
     let listing = Device::list();
-    let excused = std::env::var_os("ORRERY_NO_DEVICE_TESTS").is_some();
-    assert!(!listing.devices.is_empty() || excused, "no device to test on: {}", listing.notes.join("; "));
+    let may_be_empty = std::env::var_os("ORRERY_NO_DEVICE_TESTS").is_some();
+    assert!(
+        !listing.devices.is_empty() || may_be_empty,
+        "no device to test on: {}",
+        listing.notes.join("; ")
+    );
     listing.devices
 }
 
-/// Every check on every device.
-pub fn hold(checks: &[Check]) {
+/// Runs every check on every device.
+pub fn run_checks(checks: &[Check]) {
     for device in devices() {
         for check in checks {
-            (check.run)(&device).unwrap_or_else(|word| panic!("{}: {}: {word}", device.title(), check.name));
+            (check.run)(&device)
+                .unwrap_or_else(|error| panic!("{}: {}: {error}", device.title(), check.name));
         }
     }
 }

@@ -114,7 +114,7 @@ impl Plan {
         let body = 8 + 4 + 1 + 2 * 4 + vector * if has_low { 2 } else { 1 };
         // Begin, end, children, level, and what the relative acceptance needs.
         let cell = 4 + 4 + 4 + 1 + 4 + vector * (1 + self.order.record());
-        (n * body + self.most_cells(n) * cell) as u64 + Sort::<u64>::bytes(n)
+        (n * body + self.most_cells(n) * cell) as u64 + Sort::<u64>::device_bytes(n)
     }
 }
 
