@@ -4,7 +4,7 @@ use indicatif::ProgressBar;
 use orrery_device::{Device, DeviceKind};
 use orrery_io::write_file_atomically;
 use orrery_lab::ladder::sweep::Sweep;
-use orrery_lab::ladder::{Ladder as Rungs, direct, hardware_table, histogram, reduce, results_table, tree};
+use orrery_lab::ladder::{Ladder, direct, hardware_table, histogram, reduce, results_table, tree};
 use orrery_particles::solver::direct::device::DirectDeviceStrategy;
 use serde_json::Value;
 
@@ -37,7 +37,7 @@ pub fn ladder(arguments: &LadderArgs) -> Result<(), Failure> {
             .map_err(Failure::Output)?;
     }
     match (&arguments.plot, &measured) {
-        (Some(path), LadderResult::Rungs(rungs)) => Ok(rungs.roofline().write_svg(path)?),
+        (Some(path), LadderResult::Ladder(ladder)) => Ok(ladder.roofline().write_svg(path)?),
         _ => Ok(()),
     }
 }
@@ -68,7 +68,7 @@ fn check_flags(arguments: &LadderArgs) -> Result<(), Failure> {
 /// A measured ladder.
 enum LadderResult {
     /// One figure per rung.
-    Rungs(Rungs),
+    Ladder(Ladder),
     /// One figure per rung and block size, or per rung and kind of input.
     Sweep(Sweep),
 }
@@ -76,10 +76,10 @@ enum LadderResult {
 impl LadderResult {
     fn print(&self) {
         match self {
-            Self::Rungs(rungs) => {
-                results_table(rungs).iter().for_each(|line| print_line!("{line}"));
+            Self::Ladder(ladder) => {
+                results_table(ladder).iter().for_each(|line| print_line!("{line}"));
                 print_line!("");
-                hardware_table(rungs).iter().for_each(|line| print_line!("{line}"));
+                hardware_table(ladder).iter().for_each(|line| print_line!("{line}"));
             }
             Self::Sweep(sweep) => sweep.lines().iter().for_each(|line| print_line!("{line}")),
         }
@@ -87,7 +87,7 @@ impl LadderResult {
 
     fn to_json(&self) -> Value {
         match self {
-            Self::Rungs(rungs) => rungs.to_json(),
+            Self::Ladder(ladder) => ladder.to_json(),
             Self::Sweep(sweep) => sweep.to_json(),
         }
     }
@@ -100,8 +100,8 @@ fn measure_ladder(
     progress: &mut dyn FnMut(&str),
 ) -> Result<LadderResult, Failure> {
     Ok(match arguments.name {
-        LadderName::Direct => LadderResult::Rungs(measure_direct(arguments, device, n, progress)?),
-        LadderName::Tree => LadderResult::Rungs(tree::measure_ladder(device, n, progress)?),
+        LadderName::Direct => LadderResult::Ladder(measure_direct(arguments, device, n, progress)?),
+        LadderName::Tree => LadderResult::Ladder(tree::measure_ladder(device, n, progress)?),
         LadderName::Reduce => LadderResult::Sweep(reduce::measure_ladder(device, n, progress)?),
         LadderName::Histogram => LadderResult::Sweep(histogram::measure_ladder(device, n, progress)?),
     })
@@ -127,7 +127,7 @@ fn measure_direct(
     device: Option<&Device>,
     n: usize,
     progress: &mut dyn FnMut(&str),
-) -> Result<Rungs, Failure> {
+) -> Result<Ladder, Failure> {
     let tuning = device.and_then(|device| tune::load_tuning(device, arguments.no_tuned));
     let choice = |device: &Device, n, precision| {
         let entry = tuning.as_ref().and_then(|tuning| tuning.nearest_entry(n, precision));
