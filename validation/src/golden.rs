@@ -5,8 +5,8 @@
 //! and an intended change of results is visible as changed lines of `golden.txt`.
 //!
 //! Bits depend on the hardware and on the compiler of device kernels, so each hash belongs to a
-//! [`Machine`]. A machine without recorded hashes is skipped with a message. This command prints the
-//! lines for all machines found here:
+//! [`Machine`]. A machine without recorded hashes is skipped with a message. This command prints
+//! the lines for all machines found here:
 //!
 //! ```text
 //! cargo run --release -p orrery-validation --bin golden
@@ -24,7 +24,7 @@ use orrery_engine::run::{Output, Replace, run};
 use orrery_io::{Block, Limits, read_checkpoint};
 use orrery_particles::simd::InstructionSet;
 
-/// The recorded hashes of `machine`, by run.
+/// Returns the recorded hashes of `machine`, by name of the run.
 pub fn recorded_hashes(machine: &str) -> BTreeMap<String, String> {
     let lines = include_str!("../golden.txt").lines().filter(|line| !line.starts_with('#'));
     let of_machine = lines.filter_map(|line| line.strip_prefix(machine)?.strip_prefix(' ')?.split_once(' '));
@@ -42,7 +42,7 @@ const PRESETS: [(&str, &[&str]); 6] = [
 ];
 
 /// Runs of the preset `plummer` on a device, in each precision: name, solver and number of bodies.
-/// Few and many bodies take different all-pairs kernels.
+/// Few and many bodies use different kernels of the direct sum.
 const DEVICE_RUNS: [(&str, &str, usize); 3] =
     [("direct-1000", "direct", 1000), ("direct-10000", "direct", 10_000), ("tree-10000", "tree", 10_000)];
 
@@ -63,7 +63,7 @@ enum Target {
 }
 
 impl Machine {
-    /// The CPU with each of its instruction sets, and every device.
+    /// Lists the CPU with each of its instruction sets, and every device.
     pub fn all() -> Vec<Self> {
         let cpus =
             InstructionSet::available().map(|set| Self { name: cpu_name(set), target: Target::Cpu(set) });
@@ -81,12 +81,12 @@ impl Machine {
                 }
             };
             let choice = device.label().parse().expect("a label names its device");
-            Self { name: words_joined(&name), target: Target::Device(choice) }
+            Self { name: join_words(&name), target: Target::Device(choice) }
         });
         cpus.chain(devices).collect()
     }
 
-    /// Name and hash of every run on this machine.
+    /// Runs everything on this machine and returns the hash of each run by its name.
     ///
     /// The instruction set is a setting of the whole process, so two machines cannot run at the
     /// same time.
@@ -125,8 +125,8 @@ impl Machine {
     }
 }
 
-/// Name of the CPU with instruction set `set`. Vendors differ in the estimate of the reciprocal
-/// square root.
+/// Returns the name of the CPU with instruction set `set`. Vendors differ in the estimate of the
+/// reciprocal square root.
 fn cpu_name(set: InstructionSet) -> String {
     match set {
         InstructionSet::Portable => "cpu-portable".to_owned(),
@@ -134,12 +134,12 @@ fn cpu_name(set: InstructionSet) -> String {
             let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
             let vendor = info.lines().find_map(|line| line.strip_prefix("vendor_id")?.split(':').nth(1));
             let vendor = vendor.map_or("unknown", str::trim);
-            words_joined(&format!("cpu-{}-{vendor}", set.name()))
+            join_words(&format!("cpu-{}-{vendor}", set.name()))
         }
     }
 }
 
-fn words_joined(text: &str) -> String {
+fn join_words(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join("-")
 }
 
@@ -151,11 +151,12 @@ fn final_state_hash(preset: &str, sets: &[String], choice: DeviceChoice) -> Stri
     let output = Output { folder: folder.path().join("run"), replace: Replace::Nothing };
     let control = Control { device: DeviceRequest { choice, tuned: None }, ..Control::default() };
     run(&case, &output, &control, |_| {}).unwrap_or_else(|error| panic!("{preset} {sets:?}: {error}"));
-    hash_of_bodies(&output.folder.join("checkpoints"))
+    hash_bodies(&output.folder.join("checkpoints"))
 }
 
-/// Hashes the columns of the newest checkpoint in `folder` that belong to the bodies, with their names.
-fn hash_of_bodies(folder: &Path) -> String {
+/// Hashes those columns of the newest checkpoint in `folder` that belong to the bodies, with their
+/// names.
+fn hash_bodies(folder: &Path) -> String {
     let files =
         fs::read_dir(folder).expect("a folder of checkpoints").map(|entry| entry.expect("an entry").path());
     let newest = files.max().expect("a checkpoint");

@@ -1,7 +1,8 @@
-//! Whole-system tests against known physics, and the few things that they share: settings, runs, distances.
+//! Whole-system tests against known physics, and the functions that they share: settings, runs,
+//! distances.
 //!
-//! The tests are in `tests/`, one file a theme; README.md says what is checked, to what tolerance, and what was
-//! measured. Everything here is in units with G = 1 unless a test says otherwise.
+//! The tests are in `tests/`, one file per subject. README.md lists what is checked, with
+//! tolerances and measured values. All units have G = 1 unless a test says otherwise.
 
 pub mod golden;
 
@@ -10,11 +11,11 @@ use orrery_model::analysis::{kinetic_energy, potential_energy_direct};
 use orrery_particles::bodies::Bodies;
 use orrery_particles::settings::{Acceptance, GravitySettings, IntegratorChoice, Precision, SolverChoice};
 
-/// All arithmetics, the coarsest first.
+/// All precisions, lowest first.
 pub const PRECISIONS: [Precision; 3] = [Precision::Single, Precision::Mixed, Precision::Double];
 
-/// All pairs, G = 1.
-pub fn direct(eps: f64, precision: Precision) -> GravitySettings {
+/// Returns settings for the direct sum, G = 1.
+pub fn direct_settings(eps: f64, precision: Precision) -> GravitySettings {
     GravitySettings {
         g: 1.0,
         eps,
@@ -24,70 +25,73 @@ pub fn direct(eps: f64, precision: Precision) -> GravitySettings {
     }
 }
 
-/// The tree with the geometric acceptance, G = 1.
-pub fn tree(eps: f64, theta: f64, precision: Precision) -> GravitySettings {
+/// Returns settings for the tree with the geometric acceptance, G = 1.
+pub fn tree_settings(eps: f64, theta: f64, precision: Precision) -> GravitySettings {
     GravitySettings {
         solver: SolverChoice::Tree,
         acceptance: Acceptance::Geometric { theta },
-        ..direct(eps, precision)
+        ..direct_settings(eps, precision)
     }
 }
 
 /// Takes `steps` steps of `dt`.
 ///
 /// # Panics
-/// If a body is no longer at a finite position: every figure measured after that would be meaningless.
-pub fn advance(bodies: &mut Bodies, method: IntegratorChoice, dt: f64, steps: usize) {
+/// If the state is no longer finite, because every figure measured after that would be meaningless.
+pub fn take_steps(bodies: &mut Bodies, method: IntegratorChoice, dt: f64, steps: usize) {
     let outcome = (0..steps).try_for_each(|_| method.step(bodies, dt));
     if let Err(error) = outcome.and_then(|()| bodies.check_finite()) {
         panic!("{method:?}, {steps} steps of {dt}: {error}");
     }
 }
 
-/// Runs `task` with this many threads. One is the quickest for a few bodies: there is no one to wake.
+/// Runs `task` with this many threads. One thread is fastest for a few bodies, because no other
+/// thread must be woken.
 ///
 /// # Panics
-/// If the system refuses the threads.
-pub fn on_threads<T: Send>(threads: usize, task: impl FnOnce() -> T + Send) -> T {
+/// If the threads cannot be created.
+pub fn run_on_threads<T: Send>(threads: usize, task: impl FnOnce() -> T + Send) -> T {
     rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("a few threads").install(task)
 }
 
-/// T + W, all pairs in f64 whatever the solver.
+/// Returns T + W, as a direct sum in f64 for any solver.
 ///
 /// # Panics
 /// If the bodies cannot be read.
-pub fn energy(bodies: &Bodies) -> f64 {
+pub fn total_energy(bodies: &Bodies) -> f64 {
     let particles = bodies.particles().expect("bodies that can be read");
     kinetic_energy(particles)
         + potential_energy_direct(particles, bodies.gravitational_constant(), bodies.softening())
 }
 
-/// 2 T / |W|, all pairs in f64.
+/// Returns 2 T / |W|, as a direct sum in f64.
 pub fn virial_ratio(particles: &Particles, g: f64, eps: f64) -> f64 {
     2.0 * kinetic_energy(particles) / -potential_energy_direct(particles, g, eps)
 }
 
-/// The power of the step with which an error falls, from two errors at a step and at half of it.
+/// Returns the order p of an error proportional to dt^p, from the errors at a step and at half of
+/// it. For example, errors of 4e-6 and 1e-6 give order 2.
 pub fn measured_order(at_step: f64, at_half_step: f64) -> f64 {
     (at_step / at_half_step).log2()
 }
 
-/// a − b.
+/// Returns a − b.
 pub fn difference(a: [f64; 3], b: [f64; 3]) -> [f64; 3] {
     std::array::from_fn(|c| a[c] - b[c])
 }
 
-/// |v|.
+/// Returns |v|.
 pub fn norm(v: [f64; 3]) -> f64 {
     v.iter().map(|c| c * c).sum::<f64>().sqrt()
 }
 
-/// The largest distance between two bodies of the same number in `a` and `b`.
+/// Returns the largest distance between bodies with the same index in `a` and `b`.
 pub fn largest_distance(a: &Particles, b: &Particles) -> f64 {
     a.position.iter().zip(b.position.iter()).map(|(a, b)| norm(difference(a, b))).fold(0.0, f64::max)
 }
 
-/// Kolmogorov's D: the largest gap between the empirical distribution of `sample` and `cumulative`.
+/// Returns Kolmogorov's D: the largest difference between the empirical distribution of `sample`
+/// and the distribution function `cumulative`.
 pub fn kolmogorov_gap(mut sample: Vec<f64>, cumulative: impl Fn(f64) -> f64) -> f64 {
     sample.sort_by(f64::total_cmp);
     let n = sample.len() as f64;
@@ -98,7 +102,8 @@ pub fn kolmogorov_gap(mut sample: Vec<f64>, cumulative: impl Fn(f64) -> f64) -> 
     sample.iter().enumerate().map(gap).fold(0.0, f64::max)
 }
 
-/// What D exceeds once in a thousand samples of size `n`: P(√n D > x) → 2 exp(−2x²) (Kolmogorov 1933).
+/// Returns the value that D exceeds in one of 1,000 samples of size `n`: P(√n D > x) → 2 exp(−2x²)
+/// (Kolmogorov 1933).
 pub fn kolmogorov_bound(n: usize) -> f64 {
     (0.5 * 2000f64.ln() / n as f64).sqrt()
 }
@@ -107,13 +112,14 @@ pub fn kolmogorov_bound(n: usize) -> f64 {
 mod tests {
     use super::*;
 
-    /// Evenly spread numbers are half a step from uniform, and far from a skewed distribution.
+    /// D of evenly spaced values is half their spacing for the uniform distribution, and large for
+    /// a skewed one.
     #[test]
-    fn gap_by_hand() {
+    fn kolmogorov_gap_of_evenly_spaced_values_is_half_their_spacing() {
         let sample: Vec<f64> = (0..10).map(|k| (f64::from(k) + 0.5) / 10.0).collect();
         assert!((kolmogorov_gap(sample.clone(), |x| x) - 0.05).abs() < 1e-12);
         assert!(kolmogorov_gap(sample, |x| x * x) > 0.25);
-        // Tables: 1.9495 / √n at 0.1%.
+        // Published tables give 1.9495 / √n at 0.1%.
         assert!((kolmogorov_bound(100) - 0.194_95).abs() < 1e-4);
     }
 }

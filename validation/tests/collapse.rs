@@ -1,15 +1,16 @@
-//! A cold sphere falls into its centre: where rounding shows in the energy.
+//! Collapse of a cold sphere, where rounding errors of the forces are visible in the energy.
 //!
-//! 1024 bodies in a sphere of radius 1, softening 1/8, to t = 1.5: through the collapse at t_ff = 1.11 and out
-//! again. By then |W| is twice what it was, so forces that are too weak by a share b leave a share b in the
-//! energy. The energy is measured by the f64 sum over all pairs, whatever computed the forces.
+//! 1024 bodies in a sphere of radius 1 with softening 1/8 are followed to t = 1.5, through the
+//! collapse at t_ff = 1.11 and the expansion after it. |W| doubles in that time. Forces that are
+//! too weak by a fraction b therefore cause a relative energy error of b. The energy is a direct
+//! sum in f64 for any arithmetic of the forces.
 
 use orrery_model::ic::UniformSphere;
 use orrery_model::{Particle, Particles, Species};
 use orrery_particles::bodies::Bodies;
 use orrery_particles::settings::IntegratorChoice::{self, Leapfrog, Yoshida6};
 use orrery_particles::settings::Precision;
-use orrery_validation::{advance, direct, energy, measured_order};
+use orrery_validation::{direct_settings, measured_order, take_steps, total_energy};
 
 const END: f64 = 1.5;
 const SOFTENING: f64 = 0.125;
@@ -18,18 +19,18 @@ fn sphere() -> Particles {
     UniformSphere { n: 1024, ..UniformSphere::default() }.generate(1.0).unwrap()
 }
 
-/// (E − E₀) / E₀ at the end.
+/// Returns (E − E₀) / E₀ at the end.
 fn energy_error(start: &Particles, precision: Precision, method: IntegratorChoice, steps: usize) -> f64 {
-    let mut bodies = Bodies::new(start.clone(), &direct(SOFTENING, precision), None).unwrap();
-    let before = energy(&bodies);
-    advance(&mut bodies, method, END / steps as f64, steps);
-    (energy(&bodies) - before) / before
+    let mut bodies = Bodies::new(start.clone(), &direct_settings(SOFTENING, precision), None).unwrap();
+    let before = total_energy(&bodies);
+    take_steps(&mut bodies, method, END / steps as f64, steps);
+    (total_energy(&bodies) - before) / before
 }
 
-/// In f64 the error is leapfrog's alone, so halving the step quarters it; a sixth-order method takes it below
-/// 2e-11, where f32 forces cannot follow.
+/// In f64 the error is that of leapfrog alone, so halving the step quarters it. A sixth-order
+/// method reaches errors below 2e-11, which f32 forces cannot.
 #[test]
-fn in_double_the_error_falls_with_the_step() {
+fn energy_error_in_f64_is_that_of_the_integrator() {
     let error = |method, steps| energy_error(&sphere(), Precision::Double, method, steps);
     let (coarse, fine, sixth) = (error(Leapfrog, 500), error(Leapfrog, 1000), error(Yoshida6, 300));
     let order = measured_order(coarse, fine);
@@ -40,12 +41,15 @@ fn in_double_the_error_falls_with_the_step() {
     assert!(sixth.abs() < 2e-11, "Yoshida-6: {sixth}");
 }
 
-/// With f32 forces and f64 state there is a floor that no step gets below: what the error differs by from that of
-/// f64 at the same step. Rounding is random and averages out over 10⁶ pairs a step; what stays is bias. Where
-/// the inverse square root is refined from 14 bits by one term of its series, the next term, 15/8 e², is lost: up
-/// to 3e-8, on average below 1e-8. A constant rounded to f32 the same way for every pair would show as 2⁻²⁴ = 6e-8.
+/// f32 forces with an f64 state have a floor of the energy error that does not depend on the step:
+/// the difference from the error in f64 at the same step.
+///
+/// Random rounding errors average out over 10⁶ pairs per step, so the floor is due to bias. Where
+/// one term of the series refines an estimate of the inverse square root from 14 bits, the next
+/// term, 15/8 e², is dropped. It is up to 3e-8, and on average below 1e-8. For example, a constant
+/// that is rounded to f32 in the same way for every pair would cause a floor of 2⁻²⁴ = 6e-8.
 #[test]
-fn f32_forces_have_a_floor() {
+fn energy_error_of_f32_forces_has_a_floor_below_1e_8() {
     let start = sphere();
     let error = |precision| energy_error(&start, precision, Leapfrog, 750);
     let double = error(Precision::Double);
@@ -53,14 +57,14 @@ fn f32_forces_have_a_floor() {
         let floor = (error(precision) - double).abs();
         println!("{precision:?}: floor {floor:.1e}");
         assert!(floor < 1e-8, "{precision:?}: floor {floor}");
-        assert!(floor > 2e-11, "{precision:?}: floor {floor}, below what f32 can do");
+        assert!(floor > 2e-11, "{precision:?}: floor {floor}, below the rounding error of f32");
     }
 }
 
-/// One body far away coarsens the f32 grid of `single` to 4096 × 2⁻²⁴ = 2e-4 for all others. The frames of `mixed`
-/// are local and do not notice.
+/// One distant body coarsens the spacing of f32 coordinates in `single` to 4096 × 2⁻²⁴ = 2e-4 for
+/// all others. The frames of `mixed` are local and are not affected.
 #[test]
-fn a_far_body_costs_single_its_digits_and_mixed_nothing() {
+fn a_distant_body_degrades_single_but_not_mixed_precision() {
     let mut start = sphere();
     start.push(Particle {
         position: [3000.0, 0.0, 0.0],
@@ -72,7 +76,7 @@ fn a_far_body_costs_single_its_digits_and_mixed_nothing() {
     let error = |precision| energy_error(&start, precision, Leapfrog, 250);
     let double = error(Precision::Double);
     let [single, mixed] = [Precision::Single, Precision::Mixed].map(|p| (error(p) - double).abs());
-    println!("with a far body: single {single:.1e}, mixed {mixed:.1e}");
+    println!("with a distant body: single {single:.1e}, mixed {mixed:.1e}");
     assert!(mixed < 1e-8, "mixed: floor {mixed}");
     assert!(single > 10.0 * mixed, "single {single}, mixed {mixed}");
 }

@@ -6,15 +6,16 @@ use orrery_model::ic::Plummer;
 use orrery_particles::bodies::Bodies;
 use orrery_particles::settings::IntegratorChoice::Leapfrog;
 use orrery_particles::settings::{GravitySettings, Precision};
-use orrery_validation::{advance, difference, direct, norm, tree};
+use orrery_validation::{difference, direct_settings, norm, take_steps, tree_settings};
 
 const STEPS: usize = 100;
 const DT: f64 = 0.01;
 
-/// Changes over [`STEPS`] steps: of momentum relative to Σ m|v|, of angular momentum relative to Σ m|x||v|.
-fn changes(start: &Particles, settings: &GravitySettings) -> [f64; 2] {
+/// Returns the changes over [`STEPS`] steps: of momentum relative to Σ m|v|, and of angular
+/// momentum relative to Σ m|x||v|.
+fn momentum_changes(start: &Particles, settings: &GravitySettings) -> [f64; 2] {
     let mut bodies = Bodies::new(start.clone(), settings, None).unwrap();
-    advance(&mut bodies, Leapfrog, DT, STEPS);
+    take_steps(&mut bodies, Leapfrog, DT, STEPS);
     let end = bodies.particles().unwrap();
     let sum = |weight: fn([f64; 3]) -> f64| -> f64 {
         start.iter().map(|b| b.mass * weight(b.position) * norm(b.velocity)).sum()
@@ -25,13 +26,15 @@ fn changes(start: &Particles, settings: &GravitySettings) -> [f64; 2] {
     ]
 }
 
-/// All pairs: each body's force is summed on its own, so Newton's third law holds to rounding. Over the run the
-/// kicks come to dt Σ|a| / |v| ≈ 1 of the momenta; roundings of N bodies are random, so √N below the worst.
+/// The direct sum computes the force on each body separately, so Newton's third law is satisfied to
+/// rounding. The sum of all kicks of the run is dt Σ|a| / |v| ≈ 1 of the momenta. Rounding errors
+/// of N bodies are random, which gives a factor of 1/√N.
 ///
-/// - f32: 2⁻²⁴ of each force, at worst the same in every step: 2⁻²⁴ / √N;
-/// - f64: v and x are rounded in each step: √steps 2⁻⁵³ / √N, and ten times that for the tail of the sums.
+/// - f32: 2⁻²⁴ of each force, at worst with the same sign in every step: 2⁻²⁴ / √N
+/// - f64: v and x are rounded in each step: √steps 2⁻⁵³ / √N, with a factor of ten for the tail of
+///   the sums
 #[test]
-fn direct_conserves_to_rounding() {
+fn direct_sum_conserves_momentum_to_rounding() {
     for n in [100, 1000, 3000] {
         let start = Plummer { n, ..Plummer::default() }.generate(1.0).unwrap();
         let f32_bound = 0.5f64.powi(24) / (n as f64).sqrt();
@@ -39,23 +42,23 @@ fn direct_conserves_to_rounding() {
         for (precision, bound) in
             [(Precision::Double, f64_bound), (Precision::Mixed, f32_bound), (Precision::Single, f32_bound)]
         {
-            let [p, l] = changes(&start, &direct(0.02, precision));
+            let [p, l] = momentum_changes(&start, &direct_settings(0.02, precision));
             println!("direct {precision:?}, N = {n}: momentum {p:.1e}, angular momentum {l:.1e}");
             assert!(p < bound && l < bound, "{precision:?}, N = {n}: {p}, {l}, bound {bound}");
         }
     }
 }
 
-/// The tree's forces are not mutual: what they err by (rms, see forces.rs) may leak, in the worst case as if all
-/// errors had one sign.
+/// Forces of the tree do not satisfy Newton's third law. The change of momentum is at most the rms
+/// force error (see forces.rs), which it reaches if all errors have the same sign.
 #[test]
-fn tree_conserves_to_its_force_error() {
+fn tree_conserves_momentum_to_its_force_error() {
     let start = Plummer { n: 3000, ..Plummer::default() }.generate(1.0).unwrap();
     for (theta, force_error) in [(0.6, 5e-4), (0.4, 1e-4)] {
-        let [p, l] = changes(&start, &tree(0.02, theta, Precision::Mixed));
+        let [p, l] = momentum_changes(&start, &tree_settings(0.02, theta, Precision::Mixed));
         println!("tree, theta {theta}: momentum {p:.1e}, angular momentum {l:.1e}");
         assert!(p < force_error && l < force_error, "theta = {theta}: {p}, {l}");
-        // The leak is real: if it vanished, this would not be the tree.
+        // A smaller change would mean that the forces do not come from the tree.
         assert!(p > 1e-9, "theta = {theta}: {p}");
     }
 }

@@ -1,17 +1,18 @@
-//! The same bits every time: threads decide who computes, never what.
+//! Runs repeat bit for bit, for any number of threads.
 
 use orrery_model::ic::Plummer;
 use orrery_particles::bodies::Bodies;
 use orrery_particles::integrator::adaptive;
 use orrery_particles::settings::{Acceptance, GravitySettings, IntegratorChoice, Precision};
-use orrery_validation::{PRECISIONS, advance, direct, on_threads, tree};
+use orrery_validation::{PRECISIONS, direct_settings, run_on_threads, take_steps, tree_settings};
 
-/// How many times each run is made; with one thread, two and seven in turn.
-const TIMES: usize = 20;
+/// Number of repetitions of each run, with 1, 2 and 7 threads in turn.
+const REPETITIONS: usize = 20;
 const THREADS: [usize; 3] = [1, 2, 7];
 
-/// FNV-1a over all that a next step would start from, bit by bit: `==` would call −0 and 0 equal.
-fn hash(bodies: &Bodies) -> u64 {
+/// Returns an FNV-1a hash of the bits of the state. A comparison with `==` would not distinguish −0
+/// from 0.
+fn state_hash(bodies: &Bodies) -> u64 {
     let particles = bodies.particles().unwrap();
     let (x, v, a) = (&particles.position, &particles.velocity, bodies.acceleration().unwrap());
     let numbers = [&x.x, &x.y, &x.z, &v.x, &v.y, &v.z, &a.x, &a.y, &a.z, &particles.mass];
@@ -21,39 +22,42 @@ fn hash(bodies: &Bodies) -> u64 {
         .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
 }
 
-/// The hash after `steps` steps of 0.01. A tree is built and walked in each, so one differing bit anywhere grows.
-fn end_of_run(settings: &GravitySettings, method: IntegratorChoice, n: usize, steps: usize) -> u64 {
+/// Returns the hash after `steps` steps of 0.01. Each step builds and walks a tree, so a single
+/// different bit grows.
+fn hash_after_run(settings: &GravitySettings, method: IntegratorChoice, n: usize, steps: usize) -> u64 {
     let start = Plummer { n, ..Plummer::default() }.generate(1.0).unwrap();
     let mut bodies = Bodies::new(start, settings, None).unwrap();
-    advance(&mut bodies, method, 0.01, steps);
-    hash(&bodies)
+    take_steps(&mut bodies, method, 0.01, steps);
+    state_hash(&bodies)
 }
 
-/// All of [`TIMES`] runs end with one hash.
-fn one_hash(what: &str, run: impl Fn() -> u64 + Sync) {
-    let first = on_threads(1, &run);
-    for k in 1..TIMES {
+/// Checks that [`REPETITIONS`] runs give the same hash.
+fn check_hashes_are_equal(label: &str, run: impl Fn() -> u64 + Sync) {
+    let first = run_on_threads(1, &run);
+    for k in 1..REPETITIONS {
         let threads = THREADS[k % THREADS.len()];
-        assert_eq!(first, on_threads(threads, &run), "{what}: run {k}, with {threads} threads, differs");
+        assert_eq!(first, run_on_threads(threads, &run), "{label}: run {k}, with {threads} threads, differs");
     }
-    println!("{what}: {TIMES} runs, one hash {first:016x}");
+    println!("{label}: {REPETITIONS} runs, one hash {first:016x}");
 }
 
-fn relative(precision: Precision) -> GravitySettings {
+fn relative_tree_settings(precision: Precision) -> GravitySettings {
     let acceptance = Acceptance::Relative { alpha: 0.005, theta: 0.6 };
-    GravitySettings { acceptance, ..tree(0.01, 0.6, precision) }
+    GravitySettings { acceptance, ..tree_settings(0.01, 0.6, precision) }
 }
 
 #[test]
 fn every_solver_in_every_precision_repeats_bit_for_bit() {
     for precision in PRECISIONS {
         for (solver, settings) in [
-            ("direct", direct(0.01, precision)),
-            ("tree, geometric", tree(0.01, 0.6, precision)),
-            ("tree, relative", relative(precision)),
+            ("direct", direct_settings(0.01, precision)),
+            ("tree, geometric", tree_settings(0.01, 0.6, precision)),
+            ("tree, relative", relative_tree_settings(precision)),
         ] {
-            let what = format!("{solver}, {precision:?}");
-            one_hash(&what, || end_of_run(&settings, IntegratorChoice::Leapfrog, 2000, 10));
+            let label = format!("{solver}, {precision:?}");
+            check_hashes_are_equal(&label, || {
+                hash_after_run(&settings, IntegratorChoice::Leapfrog, 2000, 10)
+            });
         }
     }
 }
@@ -62,42 +66,45 @@ fn every_solver_in_every_precision_repeats_bit_for_bit() {
 fn every_integrator_repeats_bit_for_bit() {
     use IntegratorChoice::{BlanesMoan4, Hermite4, Leapfrog, Yoshida4, Yoshida6};
     for method in [Leapfrog, Yoshida4, Yoshida6, BlanesMoan4] {
-        one_hash(&format!("{method:?}, tree"), || end_of_run(&relative(Precision::Mixed), method, 1000, 4));
+        check_hashes_are_equal(&format!("{method:?}, tree"), || {
+            hash_after_run(&relative_tree_settings(Precision::Mixed), method, 1000, 4)
+        });
     }
-    let settings = direct(0.01, Precision::Double);
-    one_hash("Hermite4, direct", || end_of_run(&settings, Hermite4, 500, 4));
+    let settings = direct_settings(0.01, Precision::Double);
+    check_hashes_are_equal("Hermite4, direct", || hash_after_run(&settings, Hermite4, 500, 4));
 }
 
-/// Steps that follow the state: the shortest time of all pairs is the same whoever finds it.
+/// The shortest time of all pairs must not depend on the thread that finds it.
 #[test]
 fn adaptive_steps_repeat_bit_for_bit() {
     for eps in [0.0, 0.01] {
-        one_hash(&format!("adaptive, eps {eps}"), || {
+        check_hashes_are_equal(&format!("adaptive, eps {eps}"), || {
             let start = Plummer { n: 500, ..Plummer::default() }.generate(1.0).unwrap();
-            let mut bodies = Bodies::new(start, &direct(eps, Precision::Double), None).unwrap();
+            let mut bodies = Bodies::new(start, &direct_settings(eps, Precision::Double), None).unwrap();
             for _ in 0..10 {
                 let dt = adaptive::step_length(&bodies, 0.05).unwrap();
                 IntegratorChoice::Leapfrog.step(&mut bodies, dt).unwrap();
             }
-            hash(&bodies)
+            state_hash(&bodies)
         });
     }
 }
 
-/// A longer run, with threads that wait and wake at other times.
+/// In a longer run, threads wait and wake at different times.
 #[test]
 fn a_hundred_steps_repeat_bit_for_bit() {
     let run = |threads| {
-        on_threads(threads, || {
-            end_of_run(&tree(0.01, 0.6, Precision::Mixed), IntegratorChoice::Leapfrog, 3000, 100)
+        run_on_threads(threads, || {
+            hash_after_run(&tree_settings(0.01, 0.6, Precision::Mixed), IntegratorChoice::Leapfrog, 3000, 100)
         })
     };
     assert_eq!(THREADS.map(run), [run(2); 3]);
 }
 
-/// The comparison sees one part in 10¹⁵.
+/// The hash must detect a change of the softening by 1e-15.
 #[test]
-fn another_softening_gives_other_bits() {
-    let run = |eps| end_of_run(&direct(eps, Precision::Double), IntegratorChoice::Leapfrog, 2000, 10);
+fn a_change_of_the_softening_by_1e_15_changes_the_hash() {
+    let run =
+        |eps| hash_after_run(&direct_settings(eps, Precision::Double), IntegratorChoice::Leapfrog, 2000, 10);
     assert_ne!(run(0.01), run(0.01 + 1e-15));
 }

@@ -1,6 +1,7 @@
-//! A Plummer sphere that stays what it is.
+//! A Plummer sphere in equilibrium keeps its radii.
 //!
-//! N-body units; a crossing time is 2√2 (2 r_v / σ with the virial radius r_v = 1 and σ² = 2T/M = 1/2).
+//! In N-body units the crossing time is 2√2 (2 r_v / σ with the virial radius r_v = 1 and
+//! σ² = 2T/M = 1/2).
 
 use std::f64::consts::SQRT_2;
 
@@ -9,12 +10,13 @@ use orrery_model::ic::Plummer;
 use orrery_particles::bodies::Bodies;
 use orrery_particles::settings::IntegratorChoice::Leapfrog;
 use orrery_particles::settings::Precision;
-use orrery_validation::{advance, tree};
+use orrery_validation::{take_steps, tree_settings};
 
 const CROSSING_TIME: f64 = 2.0 * SQRT_2;
 const FRACTIONS: [f64; 3] = [0.1, 0.5, 0.9];
 
-/// r_f of the model, and the standard error of its sample: √(f (1 − f) / N) / (dM/dr).
+/// Returns the radius r_f of the model and the standard error of its sample: √(f (1 − f) / N) /
+/// (dM/dr).
 fn expected_radius(model: &Plummer, fraction: f64) -> (f64, f64) {
     let (a, m) = (model.scale_radius, (0.999 * fraction).cbrt());
     let x = m / (1.0 - m * m).sqrt();
@@ -22,13 +24,14 @@ fn expected_radius(model: &Plummer, fraction: f64) -> (f64, f64) {
     (a * x, (fraction * (1.0 - fraction) / model.n as f64).sqrt() / slope)
 }
 
-/// Follows the Lagrangian radii over 10 crossing times. At each one they may differ from those of the model by
-/// four standard errors of the sample, as phases mix, and by `allowance`: what softening and two-body
-/// relaxation change.
-fn stays_in_equilibrium(n: usize, eps: f64, steps_per_crossing: usize, allowance: f64, energy_bound: f64) {
+/// Checks the Lagrangian radii at each of 10 crossing times.
+///
+/// They may differ from those of the model by four standard errors of the sample, because phases
+/// mix, and by the fraction `allowance` for softening and two-body relaxation.
+fn check_equilibrium(n: usize, eps: f64, steps_per_crossing: usize, allowance: f64, energy_bound: f64) {
     let model = Plummer { n, ..Plummer::default() };
     let mut bodies =
-        Bodies::new(model.generate(1.0).unwrap(), &tree(eps, 0.6, Precision::Mixed), None).unwrap();
+        Bodies::new(model.generate(1.0).unwrap(), &tree_settings(eps, 0.6, Precision::Mixed), None).unwrap();
     let energy = |bodies: &Bodies| bodies.kinetic_energy().unwrap() + bodies.potential_energy().unwrap();
     let start = energy(&bodies);
     let mut drift = 0.0f64;
@@ -46,22 +49,24 @@ fn stays_in_equilibrium(n: usize, eps: f64, steps_per_crossing: usize, allowance
         }
         if crossing < 10 {
             let dt = CROSSING_TIME / steps_per_crossing as f64;
-            advance(&mut bodies, Leapfrog, dt, steps_per_crossing);
+            take_steps(&mut bodies, Leapfrog, dt, steps_per_crossing);
         }
     }
     assert!(drift < energy_bound, "energy error {drift}");
 }
 
-/// Softening 0.05 weakens the field by (eps/a)² = 0.7% in the middle. The half-mass relaxation time,
-/// 0.138 N r_h^{3/2} / ln(r_h/eps) = 280, is ten times the run: some 1% in the inner radius.
+/// Softening 0.05 weakens the field by (eps/a)² = 0.7% in the centre. The half-mass relaxation
+/// time, 0.138 N r_h^{3/2} / ln(r_h/eps) = 280, is ten times the duration of the run. This changes
+/// the inner radius by about 1%.
 #[test]
 fn plummer_sphere_keeps_its_radii() {
-    stays_in_equilibrium(8192, 0.05, 100, 0.02, 1e-3);
+    check_equilibrium(8192, 0.05, 100, 0.02, 1e-3);
 }
 
-/// With ten times the bodies there is less noise to hide behind: softening 0.02 costs 0.1%, relaxation nothing.
+/// With ten times the bodies the noise is smaller. Softening 0.02 changes radii by 0.1%, and
+/// relaxation is negligible.
 #[test]
-#[ignore = "minutes: cargo xtask validate"]
+#[ignore = "takes minutes; cargo xtask validate runs it"]
 fn large_plummer_sphere_keeps_its_radii() {
-    stays_in_equilibrium(100_000, 0.02, 150, 0.01, 2e-4);
+    check_equilibrium(100_000, 0.02, 150, 0.01, 2e-4);
 }

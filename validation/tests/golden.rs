@@ -1,4 +1,4 @@
-//! Results are bit for bit those that were recorded.
+//! Final states have exactly the bits that were recorded.
 
 use orrery_validation::golden::{Machine, recorded_hashes};
 
