@@ -1,4 +1,4 @@
-//! Records the git commit for the provenance of outputs; "unknown" where there is no repository.
+//! Records the git commit for the provenance of outputs, or "unknown" without a repository.
 
 use std::process::Command;
 

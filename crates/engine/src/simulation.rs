@@ -165,3 +165,39 @@ pub(crate) fn start_error(error: BodiesError) -> EngineError {
         BodiesError::Device(error) => error.into(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::case::CaseSource;
+
+    fn kepler_case(dt: f64, end: f64) -> Case {
+        let text = format!("bodies.model = \"kepler\"\n[time]\nstep = {dt:?}\nend = {end:?}\n");
+        let text = format!("{text}[output]\nrecord_every = 0\n[checkpoint]\nevery = 0\n");
+        let source = CaseSource::Text { label: "case".into(), text, folder: Default::default() };
+        Case::load(&source, &[]).unwrap_or_else(|e| panic!("{e}"))
+    }
+
+    /// Rounding puts the last full step one unit in the last place before the end. The first row
+    /// has few steps. In the others this difference is more than 1e-9 steps.
+    #[test]
+    fn long_runs_end_without_a_tiny_extra_step() {
+        for (dt, steps, end) in [
+            (0.1, 3, 0.3),
+            (0.3, 10_000_000_001, 3_000_000_000.3),
+            (0.7, 10_000_000_003, 7_000_000_002.1),
+            (0.0013, 10_000_000_003, 13_000_000.003_9),
+        ] {
+            let case = kepler_case(dt, end);
+            let particles = crate::start::initial_bodies(&case, &Default::default()).unwrap();
+            let bodies = Simulation::new(&case, particles, None).unwrap().bodies;
+            let start = steps - 2;
+            let mut simulation = Simulation::restore(&case, bodies, start, start as f64 * dt);
+            while !simulation.is_finished() {
+                let next = simulation.next_time().unwrap();
+                simulation.advance_to(next).unwrap();
+            }
+            assert_eq!((simulation.step, simulation.time), (steps, end), "steps of {dt}");
+        }
+    }
+}

@@ -1,5 +1,5 @@
-//! Runs with more than 2^32 steps. The test does not take that many: it changes the step and time in a
-//! checkpoint and resumes from there.
+//! Runs with more than 2^32 steps. The test does not take that many: it changes the step and time
+//! in a checkpoint and resumes from there.
 
 mod common;
 

@@ -178,10 +178,10 @@ impl Case {
             folder: source.folder(),
         };
         root.report_unknown_keys();
-        problems.into_result(&label)?;
+        problems.check_none(&label)?;
 
         sections.check_settings(&case, run_start);
-        problems.into_result(&label)?;
+        problems.check_none(&label)?;
         Ok(case)
     }
 

@@ -70,7 +70,7 @@ pub struct TimeSettings {
 pub enum Every {
     /// Only at the start and the end.
     Never,
-    /// Every this number of steps.
+    /// Every n steps.
     Steps(u64),
     /// At multiples of this simulated time.
     Time(f64),
@@ -128,7 +128,7 @@ pub struct CheckpointSettings {
 pub enum CheckpointEvery {
     /// Only at the start and the end, and on request.
     Never,
-    /// Every this number of steps.
+    /// Every n steps.
     Steps(u64),
     /// At multiples of this simulated time.
     Time(f64),

@@ -36,8 +36,8 @@ impl Problems {
         self.0.borrow_mut().push((Rank::Missing, location.clone(), message));
     }
 
-    /// Returns the first error in the file, if there is one.
-    pub fn into_result(&self, label: &str) -> Result<(), CaseError> {
+    /// Checks that there are no errors. Otherwise returns the first one in the file.
+    pub fn check_none(&self, label: &str) -> Result<(), CaseError> {
         let problems = self.0.borrow();
         match problems.iter().min_by_key(|(rank, location, _)| (*rank, location)) {
             None => Ok(()),
