@@ -49,7 +49,7 @@ fn pass_quick_finite_check(columns: [&Vec3s; 3]) -> bool {
 ///
 /// Positions are searched first, then accelerations, then velocities: a non-finite position makes
 /// all accelerations non-finite, and a non-finite acceleration only the velocity of its body.
-pub fn first_not_finite(particles: &Particles, acceleration: &Vec3s) -> Option<NotFinite> {
+pub fn first_non_finite(particles: &Particles, acceleration: &Vec3s) -> Option<NotFinite> {
     let Particles { position, velocity, id, .. } = particles;
     let fields = [
         (["position x", "position y", "position z"], position),
@@ -167,7 +167,7 @@ impl HostBodies {
         if pass_quick_finite_check([position, &self.acceleration, velocity]) {
             return Ok(());
         }
-        first_not_finite(&self.particles, &self.acceleration).map_or(Ok(()), Err)
+        first_non_finite(&self.particles, &self.acceleration).map_or(Ok(()), Err)
     }
 
     /// Returns the largest |a|² (see `integrator::adaptive`).

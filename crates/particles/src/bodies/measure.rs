@@ -8,7 +8,7 @@ use orrery_model::{Particles, Vec3s};
 
 use super::device::{BLOCK_SIZE, DeviceBodies, columns, download, lock_mutex};
 use super::device_setup::{Energies, Solvers};
-use super::host::first_not_finite;
+use super::host::first_non_finite;
 use super::watch::FailedCheck;
 use super::{BodiesError, Motion};
 use crate::settings::GravitySettings;
@@ -85,7 +85,7 @@ impl DeviceBodies {
     pub fn fail_if_found(&self, failure: Option<FailedCheck>) -> Result<(), BodiesError> {
         let Some(FailedCheck(at)) = failure else { return Ok(()) };
         let (particles, acceleration) = (self.particles_unchecked()?, download(&self.acceleration)?);
-        let source = first_not_finite(&particles, &acceleration)
+        let source = first_non_finite(&particles, &acceleration)
             .expect("bodies do not move after a failed check, so the non-finite value is still there");
         Err(BodiesError::NotFinite { at, source })
     }

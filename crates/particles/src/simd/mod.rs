@@ -160,7 +160,7 @@ pub enum InstructionSet {
     Avx512,
 }
 
-/// The widest instruction set that this process may use, as a number.
+/// Widest instruction set that this process may use, as its discriminant.
 static LIMIT: AtomicU8 = AtomicU8::new(u8::MAX);
 
 impl InstructionSet {
@@ -183,8 +183,8 @@ impl InstructionSet {
         Self::detected().min(limit)
     }
 
-    /// Limits this process to `set` and narrower instruction sets. The golden tests use it to run on
-    /// every instruction set.
+    /// Limits this process to `set` and narrower instruction sets. The golden tests use it to run
+    /// on every instruction set.
     pub fn limit_to(set: Self) {
         LIMIT.store(set as u8, Ordering::Relaxed);
     }
