@@ -320,7 +320,7 @@ fn write_file(
     let failed = |error| moment.to_engine_error(error);
     let species = species_column(moment.bodies).map_err(failed)?;
     let mut columns = body_columns(moment.bodies, &species).map_err(failed)?;
-    columns.extend(observer_blocks.iter().map(|(name, block)| (*name, block.column())));
+    columns.extend(observer_blocks.iter().map(|(name, block)| (*name, block.as_column())));
     write_checkpoint(path, &header, &columns).map_err(EngineError::Output)
 }
 

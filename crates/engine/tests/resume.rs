@@ -190,7 +190,7 @@ fn a_damaged_checkpoint_is_reported_and_skipped() {
     // A checkpoint that is too large for the memory limit is not damaged.
     let small = Control { limits: Limits { memory: 1000 }, ..Control::default() };
     let error = resume_run(&parts, false, &small, |_| {}).unwrap_err().to_string();
-    assert!(error.ends_with(" KiB long, the limit of memory is 1000.0 B"), "{error}");
+    assert!(error.ends_with(" KiB long, the memory limit is 1000.0 B"), "{error}");
 
     // If all checkpoints are damaged, the run cannot be resumed.
     fs::write(folder.join("checkpoint_000000012.orrery"), b"ORRERYCP").unwrap();
@@ -210,7 +210,7 @@ fn a_changed_table_is_rejected_or_restarted() {
     fs::write(&table, "opened and saved by a spreadsheet").unwrap();
     let error = resume_run(&folder, false, &Control::default(), |_| {}).unwrap_err().to_string();
     assert!(
-        error.contains("conserved.csv: it was shortened since the checkpoint; put it back, or let"),
+        error.contains("conserved.csv: it was shortened since the checkpoint; restore it, or use"),
         "{error}"
     );
 

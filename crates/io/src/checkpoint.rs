@@ -1,20 +1,22 @@
-//! A checkpoint's file: a header in JSON and named columns of numbers, each block with its hash.
+//! Checkpoint files: a header in JSON and named columns of numbers, each block with its hash.
 //!
 //! ```text
 //! magic    8 bytes   "ORRERYCP"
-//! version  u32       of this layout
-//! blocks   u32       how many follow
+//! version  u32       version of this layout
+//! blocks   u32       number of blocks
 //! then each block:
 //!   name   16 bytes  ASCII, padded with NUL; the first block is "header"
 //!   kind   u32       0 bytes, 1 u64, 2 f64
 //!   (zero) u32
 //!   length u64       bytes of data
 //!   data             little-endian
-//!   hash   32 bytes  BLAKE3 of magic, version, blocks, the block's number (u32) and all of it above
+//!   hash   32 bytes  BLAKE3 of magic, version, blocks, the number of the block (u32)
+//!                    and all bytes of the block above
 //! ```
 //!
-//! Everything is covered by a hash, so no byte can change unnoticed; a block cannot take another's place, and
-//! the file ends where the last one does. What the header says is the engine's business; this room sees text.
+//! Hashes cover every byte of the file, so any changed byte is detected. The number of the block is
+//! part of the hash, so blocks cannot be swapped. The file ends after the last block. The engine
+//! defines the content of the header, which is only text here.
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -26,18 +28,19 @@ use crate::limits::Limits;
 use crate::storage::{PendingFile, replace_file};
 
 const MAGIC: &[u8; 8] = b"ORRERYCP";
-/// The layout that is written; it and all before it are read.
+/// Version of the layout that is written. This version and all earlier ones can be read.
 const VERSION: u32 = 1;
 const HEADER: &str = "header";
-const LONGEST_NAME: usize = 16;
-/// So many blocks are enough for anyone; more is damage.
-const MOST_BLOCKS: u32 = 1000;
-const HASH: u64 = blake3::OUT_LEN as u64;
-const DESCRIPTION: usize = 32;
+const NAME_BYTES: usize = 16;
+/// Largest number of blocks. A larger count means that the file is damaged.
+const MAX_BLOCKS: u32 = 1000;
+const HASH_BYTES: u64 = blake3::OUT_LEN as u64;
+/// Length of name, kind, zero and length of a block.
+const DESCRIPTION_BYTES: usize = 32;
 /// Bytes read at a time.
-const BUFFER: usize = 1 << 18;
+const BUFFER_BYTES: usize = 1 << 18;
 
-/// Numbers to write.
+/// Column of a checkpoint to write.
 #[derive(Clone, Copy, Debug)]
 pub enum Column<'a> {
     /// Bytes.
@@ -48,7 +51,7 @@ pub enum Column<'a> {
     Reals(&'a [f64]),
 }
 
-/// Numbers that were read.
+/// Column of a checkpoint that was read.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Block {
     /// Bytes.
@@ -59,20 +62,20 @@ pub enum Block {
     Reals(Vec<f64>),
 }
 
-/// A checkpoint as it was written.
+/// Content of a checkpoint file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Checkpoint {
-    /// The layout's version.
+    /// Version of the layout.
     pub version: u32,
-    /// What the engine said of it.
+    /// Header of the engine, in JSON.
     pub header: String,
-    /// The columns by name.
+    /// Columns with their names.
     pub blocks: Vec<(String, Block)>,
 }
 
 impl Block {
-    /// To write it again.
-    pub fn column(&self) -> Column<'_> {
+    /// Borrows the data as a [`Column`], to write them again.
+    pub fn as_column(&self) -> Column<'_> {
         match self {
             Self::Bytes(bytes) => Column::Bytes(bytes),
             Self::Integers(numbers) => Column::Integers(numbers),
@@ -82,7 +85,7 @@ impl Block {
 }
 
 impl Column<'_> {
-    fn kind(&self) -> u32 {
+    fn kind_code(&self) -> u32 {
         match self {
             Self::Bytes(_) => 0,
             Self::Integers(_) => 1,
@@ -90,8 +93,9 @@ impl Column<'_> {
         }
     }
 
-    /// The data as it stands in the file: on nearly every machine as it stands in memory.
-    fn bytes(&self) -> Cow<'_, [u8]> {
+    /// Returns the data as little-endian bytes. On little-endian machines this is the memory
+    /// itself.
+    fn le_bytes(&self) -> Cow<'_, [u8]> {
         match self {
             Self::Bytes(bytes) => Cow::Borrowed(bytes),
             Self::Integers(numbers) if cfg!(target_endian = "little") => bytemuck::cast_slice(numbers).into(),
@@ -102,20 +106,20 @@ impl Column<'_> {
     }
 }
 
-/// Writes a checkpoint; it appears whole and on the disk, or not at all.
+/// Writes a checkpoint atomically and syncs it to disk.
 pub fn write_checkpoint(path: &Path, header: &str, columns: &[(&str, Column)]) -> Result<(), IoError> {
     replace_file(path, |file| {
-        let preamble = preamble(VERSION, columns.len() as u32 + 1);
+        let preamble = preamble_bytes(VERSION, columns.len() as u32 + 1);
         file.write_all(&preamble)?;
         let header = (HEADER, Column::Bytes(header.as_bytes()));
         for (index, (name, column)) in std::iter::once(&header).chain(columns).enumerate() {
-            write_block(file, hasher(&preamble, index as u32), name, column)?;
+            write_block(file, block_hasher(&preamble, index as u32), name, column)?;
         }
         Ok(())
     })
 }
 
-fn preamble(version: u32, blocks: u32) -> [u8; 16] {
+fn preamble_bytes(version: u32, blocks: u32) -> [u8; 16] {
     let mut bytes = [0; 16];
     bytes[..8].copy_from_slice(MAGIC);
     bytes[8..12].copy_from_slice(&version.to_le_bytes());
@@ -123,8 +127,8 @@ fn preamble(version: u32, blocks: u32) -> [u8; 16] {
     bytes
 }
 
-/// The hash of the block at `index`, before its first byte.
-fn hasher(preamble: &[u8], index: u32) -> blake3::Hasher {
+/// Starts the hash of the block at `index`.
+fn block_hasher(preamble: &[u8], index: u32) -> blake3::Hasher {
     let mut hasher = blake3::Hasher::new();
     hasher.update(preamble).update(&index.to_le_bytes());
     hasher
@@ -136,14 +140,14 @@ fn write_block(
     name: &str,
     column: &Column,
 ) -> Result<(), Fault> {
-    debug_assert!(name.len() <= LONGEST_NAME && name.is_ascii(), "{name}");
-    let mut description = [0; DESCRIPTION];
+    debug_assert!(name.len() <= NAME_BYTES && name.is_ascii(), "{name}");
+    let mut description = [0; DESCRIPTION_BYTES];
     description[..name.len()].copy_from_slice(name.as_bytes());
-    description[16..20].copy_from_slice(&column.kind().to_le_bytes());
-    let data = column.bytes();
+    description[16..20].copy_from_slice(&column.kind_code().to_le_bytes());
+    let data = column.le_bytes();
     description[24..].copy_from_slice(&(data.len() as u64).to_le_bytes());
     file.write_all(&description)?;
-    // The hash takes about as long as handing the bytes over: two threads do both at once.
+    // Hashing takes about as long as writing, so two threads do both at the same time.
     let (hash, written) =
         rayon::join(|| hasher.update(&description).update(&data).finalize(), || file.write_all(&data));
     written?;
@@ -151,33 +155,33 @@ fn write_block(
     Ok(())
 }
 
-/// Reads a checkpoint and checks every byte of it. Memory is bounded by the length of the file.
+/// Reads a checkpoint and verifies all hashes. Memory is bounded by the length of the file.
 pub fn read_checkpoint(path: &Path, limits: &Limits) -> Result<Checkpoint, IoError> {
     let attempt = || {
-        // Looked at first: to open a pipe is to wait for its other end.
+        // Check the file type before opening: opening a pipe waits for its other end.
         if !std::fs::metadata(path)?.is_file() {
-            return Err(Fault::malformed("path", "no file", "a checkpoint"));
+            return Err(Fault::malformed("path", "a directory or a special file", "a checkpoint"));
         }
         let file = File::open(path)?;
         let length = file.metadata()?.len();
         if length > limits.memory {
             return Err(Fault::TooLong { length, limit: limits.memory });
         }
-        read(BufReader::with_capacity(BUFFER, file), length)
+        read_blocks(BufReader::with_capacity(BUFFER_BYTES, file), length)
     };
-    attempt().map_err(|fault| fault.at(path))
+    attempt().map_err(|fault| fault.in_file(path))
 }
 
-/// The same, from bytes in hand.
+/// As [`read_checkpoint`], from bytes in memory.
 pub fn parse_checkpoint(bytes: &[u8]) -> Result<Checkpoint, Fault> {
-    read(bytes, bytes.len() as u64)
+    read_blocks(bytes, bytes.len() as u64)
 }
 
-fn read(mut file: impl Read, mut left: u64) -> Result<Checkpoint, Fault> {
+fn read_blocks(mut file: impl Read, mut left: u64) -> Result<Checkpoint, Fault> {
     let mut preamble = [0; 16];
-    take(&mut file, &mut left, &mut preamble, "preamble")?;
+    read_exactly(&mut file, &mut left, &mut preamble, "preamble")?;
     if &preamble[..8] != MAGIC {
-        return Err(Fault::malformed("byte 0", "other bytes", "a checkpoint, which begins with ORRERYCP"));
+        return Err(Fault::malformed("byte 0", "other bytes", "a checkpoint, which starts with ORRERYCP"));
     }
     let [version, count] = [8, 12].map(|at| u32_at(&preamble, at));
     if version > VERSION {
@@ -186,37 +190,41 @@ fn read(mut file: impl Read, mut left: u64) -> Result<Checkpoint, Fault> {
     if version == 0 {
         return Err(Fault::malformed("version", "0", format!("1 to {VERSION}")));
     }
-    if count == 0 || count > MOST_BLOCKS {
-        return Err(Fault::malformed("number of blocks", count.to_string(), format!("1 to {MOST_BLOCKS}")));
+    if count == 0 || count > MAX_BLOCKS {
+        return Err(Fault::malformed("number of blocks", count.to_string(), format!("1 to {MAX_BLOCKS}")));
     }
     let mut blocks = Vec::new();
     for index in 0..count {
-        blocks.push(read_block(&mut file, &mut left, hasher(&preamble, index), index)?);
+        blocks.push(read_block(&mut file, &mut left, block_hasher(&preamble, index), index)?);
     }
     if left > 0 {
-        return Err(Fault::malformed("end", format!("{left} more bytes"), "the end after the last block"));
+        return Err(Fault::malformed(
+            "end",
+            format!("{left} more bytes"),
+            "the end of the file after the last block",
+        ));
     }
     let header = match blocks.remove(0) {
         (name, Block::Bytes(bytes)) if name == HEADER => String::from_utf8(bytes).ok(),
         _ => None,
     };
-    let header = header.ok_or_else(|| Fault::malformed("block 0", "no text", "the header"))?;
+    let header = header.ok_or_else(|| Fault::malformed("block 0", "another block", "the header"))?;
     Ok(Checkpoint { version, header, blocks })
 }
 
-fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+fn u32_at(bytes: &[u8], offset: usize) -> u32 {
+    u32::from_le_bytes([bytes[offset], bytes[offset + 1], bytes[offset + 2], bytes[offset + 3]])
 }
 
-/// Fills `bytes` from the file, of which `left` are left.
-fn take(file: &mut impl Read, left: &mut u64, bytes: &mut [u8], place: &str) -> Result<(), Fault> {
-    let wanted = bytes.len() as u64;
-    if wanted > *left {
+/// Fills `bytes` from the file and updates `left`, the number of bytes left in it.
+fn read_exactly(file: &mut impl Read, left: &mut u64, bytes: &mut [u8], place: &str) -> Result<(), Fault> {
+    let needed = bytes.len() as u64;
+    if needed > *left {
         let got = format!("{left} bytes before the end");
-        return Err(Fault::malformed(place, got, format!("{wanted}: the file is truncated")));
+        return Err(Fault::malformed(place, got, format!("{needed}: the file is truncated")));
     }
     file.read_exact(bytes)?;
-    *left -= wanted;
+    *left -= needed;
     Ok(())
 }
 
@@ -227,25 +235,25 @@ fn read_block(
     index: u32,
 ) -> Result<(String, Block), Fault> {
     let place = format!("block {index}");
-    let mut description = [0; DESCRIPTION];
-    take(file, left, &mut description, &place)?;
+    let mut description = [0; DESCRIPTION_BYTES];
+    read_exactly(file, left, &mut description, &place)?;
     hasher.update(&description);
     let kind = u32_at(&description, 16);
     let length = u64::from(u32_at(&description, 24)) | u64::from(u32_at(&description, 28)) << 32;
-    // Before anything is allocated: the file must be able to hold it.
-    if length.checked_add(HASH).is_none_or(|whole| whole > *left) {
-        let got = format!("{length} bytes announced, {left} before the end");
-        return Err(Fault::malformed(place, got, "less: the file is damaged or truncated"));
+    // Check the length against the file before allocating memory.
+    if length.checked_add(HASH_BYTES).is_none_or(|whole| whole > *left) {
+        let expected = format!("less than the {left} bytes left: the file is damaged or truncated");
+        return Err(Fault::malformed(place, format!("a length of {length} bytes"), expected));
     }
     let mut data = vec![0; length as usize];
-    take(file, left, &mut data, &place)?;
+    read_exactly(file, left, &mut data, &place)?;
     hasher.update_rayon(&data);
-    let mut hash = [0; HASH as usize];
-    take(file, left, &mut hash, &place)?;
+    let mut hash = [0; HASH_BYTES as usize];
+    read_exactly(file, left, &mut hash, &place)?;
     if hasher.finalize() != blake3::Hash::from_bytes(hash) {
-        return Err(Fault::malformed(place, "bytes that its hash does not match", "an intact checkpoint"));
+        return Err(Fault::malformed(place, "data that do not match the hash", "an intact checkpoint"));
     }
-    let name = description[..LONGEST_NAME].split(|&b| b == 0).next().unwrap_or_default();
+    let name = description[..NAME_BYTES].split(|&b| b == 0).next().unwrap_or_default();
     let name = String::from_utf8_lossy(name).into_owned();
     let words = || data.chunks_exact(8).map(|w| [w[0], w[1], w[2], w[3], w[4], w[5], w[6], w[7]]);
     let block = match kind {
@@ -263,7 +271,7 @@ mod tests {
 
     use super::*;
 
-    fn small(folder: &Path) -> std::path::PathBuf {
+    fn write_small_checkpoint(folder: &Path) -> std::path::PathBuf {
         let path = folder.join("small.orrery");
         let columns = [
             ("reals", Column::Reals(&[1.5, -0.0, f64::NAN])),
@@ -276,9 +284,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_comes_back() {
+    fn written_checkpoint_is_read_back() {
         let folder = tempfile::tempdir().unwrap();
-        let read = read_checkpoint(&small(folder.path()), &Limits::default()).unwrap();
+        let read = read_checkpoint(&write_small_checkpoint(folder.path()), &Limits::default()).unwrap();
         assert_eq!((read.version, read.header.as_str()), (1, "{\"step\": 3}"));
         let [reals, integers, bytes, none] = &read.blocks[..] else { panic!("four blocks") };
         let Block::Reals(values) = &reals.1 else { panic!("reals") };
@@ -291,12 +299,12 @@ mod tests {
         assert_eq!(none.1, Block::Reals(Vec::new()));
     }
 
-    /// Each bit flip of each byte, each truncation, and bytes put behind.
+    /// Flips each bit of each byte, truncates at each length, and appends a byte.
     #[test]
-    fn no_damage_goes_unnoticed() {
+    fn all_damage_is_detected() {
         let folder = tempfile::tempdir().unwrap();
-        let whole = fs::read(small(folder.path())).unwrap();
-        let refused = |bytes: &[u8], what: String| {
+        let whole = fs::read(write_small_checkpoint(folder.path())).unwrap();
+        let assert_rejected = |bytes: &[u8], what: String| {
             let error = parse_checkpoint(bytes).expect_err(&what).to_string();
             assert!(!error.contains('\n'), "{error}");
         };
@@ -304,17 +312,17 @@ mod tests {
             for bit in 0..8 {
                 let mut bytes = whole.clone();
                 bytes[at] ^= 1 << bit;
-                refused(&bytes, format!("bit {bit} of byte {at}"));
+                assert_rejected(&bytes, format!("bit {bit} of byte {at}"));
             }
-            refused(&whole[..at], format!("cut at {at}"));
+            assert_rejected(&whole[..at], format!("cut at {at}"));
         }
-        refused(&[&whole[..], b"\0"].concat(), "a byte more".to_owned());
+        assert_rejected(&[&whole[..], b"\0"].concat(), "a byte more".to_owned());
     }
 
     #[test]
-    fn messages_say_what_is_wrong() {
+    fn messages_name_the_error() {
         let folder = tempfile::tempdir().unwrap();
-        let whole = fs::read(small(folder.path())).unwrap();
+        let whole = fs::read(write_small_checkpoint(folder.path())).unwrap();
         let message = |bytes: &[u8]| parse_checkpoint(bytes).unwrap_err().to_string();
         assert_eq!(
             message(b"PK"),
@@ -322,20 +330,20 @@ mod tests {
         );
         assert_eq!(
             message(&[0; 40]),
-            "byte 0: got other bytes, expected a checkpoint, which begins with ORRERYCP"
+            "byte 0: got other bytes, expected a checkpoint, which starts with ORRERYCP"
         );
         let mut newer = whole.clone();
         newer[8] = 9;
-        let said = "it has layout version 9, this program knows 1 to 1; expected a newer orrery to read it";
-        assert_eq!(message(&newer), said);
+        let expected = "layout version: got 9, expected 1 to 1; a newer version of orrery can read it";
+        assert_eq!(message(&newer), expected);
         let mut huge = whole.clone();
         huge[16 + 24 + 7] = 0xff;
-        assert!(message(&huge).ends_with("expected less: the file is damaged or truncated"));
+        assert!(message(&huge).ends_with("bytes left: the file is damaged or truncated"));
         let mut changed = whole;
         *changed.last_mut().unwrap() ^= 1;
         assert_eq!(
             message(&changed),
-            "block 4: got bytes that its hash does not match, expected an intact checkpoint"
+            "block 4: got data that do not match the hash, expected an intact checkpoint"
         );
     }
 }

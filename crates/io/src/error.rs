@@ -1,4 +1,5 @@
-//! What can be wrong with a file, in one line: which file, where in it, what was found, what was expected.
+//! Errors in files. Each message is one line: which file, where in it, what was found, what was
+//! expected.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,94 +9,92 @@ use thiserror::Error;
 use crate::limits::format_bytes;
 use crate::storage::StorageError;
 
-/// A file that could not be read or written.
+/// Error in reading or writing a file.
 #[derive(Debug, Error)]
 #[error("{}: {fault}", path.display())]
 pub struct IoError {
-    /// Which file.
+    /// Path of the file.
     pub path: PathBuf,
-    /// What is wrong with it.
+    /// Cause of the error.
     pub fault: Fault,
 }
 
-/// What is wrong with a file.
+/// Cause of an error in a file.
 #[derive(Debug, Error)]
 pub enum Fault {
-    /// The operating system refused.
+    /// The operating system reported an error.
     #[error("{}", system_message(.0))]
     System(io::Error),
-    /// The disk would not take it.
+    /// Writing to the disk failed.
     #[error(transparent)]
     Storage(StorageError),
-    /// No byte in it.
+    /// The file has no bytes.
     #[error("the file is empty, expected a snapshot")]
     Empty,
-    /// The name does not say in which format to write.
+    /// The extension is not that of a format.
     #[error("unknown extension {got}, expected .hdf5, .h5, .xyz, .extxyz or .npz")]
     UnknownExtension {
-        /// The extension with its dot, or what stands for it.
+        /// Extension with its dot, or `(none)`.
         got: String,
     },
-    /// A growing file that is no longer what a checkpoint saw.
-    #[error("it was {0} since the checkpoint; put it back, or let resume --force begin it anew")]
+    /// The content of a growing file differs from that at the time of the checkpoint.
+    #[error("it was {0} since the checkpoint; restore it, or use resume --force to start it from scratch")]
     Changed(&'static str),
-    /// A checkpoint of a layout that only a later version knows.
-    #[error(
-        "it has layout version {version}, this program knows 1 to {known}; expected a newer orrery to read it"
-    )]
+    /// The checkpoint has a layout of a later version.
+    #[error("layout version: got {version}, expected 1 to {known}; a newer version of orrery can read it")]
     Newer {
-        /// The file's.
+        /// Version of the file.
         version: u32,
-        /// Ours.
+        /// Latest version that this program can read.
         known: u32,
     },
-    /// A file that is read whole and is longer than memory may grow.
-    #[error("it is {} long, the limit of memory is {}", format_bytes(*length), format_bytes(*limit))]
+    /// The file must fit into memory and is longer than the limit.
+    #[error("the file is {} long, the memory limit is {}", format_bytes(*length), format_bytes(*limit))]
     TooLong {
-        /// Its bytes.
+        /// Length in bytes.
         length: u64,
-        /// Bytes allowed.
+        /// Limit in bytes.
         limit: u64,
     },
-    /// A column of the wrong length.
+    /// A column has the wrong length.
     #[error("{place} has {got} entries, expected {expected}")]
     Length {
-        /// Which dataset, block or array.
+        /// Name of the dataset, block or array.
         place: String,
-        /// Entries found.
+        /// Number of entries found.
         got: u64,
-        /// Entries that the header promises.
+        /// Number of entries according to the header.
         expected: u64,
     },
-    /// More bodies than the memory limit has room for.
+    /// The bodies need more memory than the limit.
     #[error("{bodies} bodies need {} of memory, the limit is {}", format_bytes(*needed), format_bytes(*limit))]
     Memory {
-        /// Bodies in the file.
+        /// Number of bodies in the file.
         bodies: u64,
-        /// Bytes that reading them takes.
+        /// Bytes needed to read them.
         needed: u64,
-        /// Bytes that it may take.
+        /// Limit in bytes.
         limit: u64,
     },
-    /// Anything else that is not as the format has it.
+    /// Any other violation of the format.
     #[error("{place}: got {got}, expected {expected}")]
     Malformed {
-        /// Where: a dataset, a line, a byte.
+        /// Location in the file, for example a dataset, a line or a byte.
         place: String,
-        /// What was found.
+        /// Value found.
         got: String,
-        /// What the format asks for.
+        /// Value that the format requires.
         expected: String,
     },
 }
 
 impl IoError {
-    /// What the operating system said about `path`.
+    /// Creates the error for an error of the operating system at `path`.
     pub fn from_system(path: &Path, error: io::Error) -> Self {
-        Fault::System(error).at(path)
+        Fault::System(error).in_file(path)
     }
 
-    /// Whether a path that cannot be written to was given, rather than that the storage failed.
+    /// Whether the given path is the cause, and not a failure of the storage.
     pub fn is_bad_path(&self) -> bool {
         use io::ErrorKind as Kind;
         self.system_cause().is_some_and(|cause| {
@@ -112,7 +111,7 @@ impl IoError {
         })
     }
 
-    /// What the operating system refused, where it was the system.
+    /// Error of the operating system, if that is the cause.
     pub fn system_cause(&self) -> Option<&io::Error> {
         match &self.fault {
             Fault::System(cause) => Some(cause),
@@ -123,17 +122,17 @@ impl IoError {
 }
 
 impl Fault {
-    /// Names the file.
-    pub(crate) fn at(self, path: &Path) -> IoError {
+    /// Adds the path of the file.
+    pub(crate) fn in_file(self, path: &Path) -> IoError {
         IoError { path: path.to_owned(), fault: self }
     }
 
-    /// Shorthand for [`Fault::Malformed`].
+    /// Creates a [`Fault::Malformed`].
     pub fn malformed(place: impl Into<String>, got: impl Into<String>, expected: impl Into<String>) -> Self {
         Self::Malformed { place: place.into(), got: got.into(), expected: expected.into() }
     }
 
-    /// `Ok` when a column is as long as it should be.
+    /// Checks that a column has the expected length.
     pub(crate) fn check_length(place: impl Into<String>, got: u64, expected: u64) -> Result<(), Self> {
         if got == expected {
             return Ok(());

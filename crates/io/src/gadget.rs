@@ -1,10 +1,13 @@
-//! GADGET's binary snapshots, formats 1 and 2 (Springel 2005, and the GADGET-2 user guide, section 6).
+//! GADGET's binary snapshots, formats 1 and 2 (Springel 2005, and the GADGET-2 user guide, section
+//! 6).
 //!
-//! A file is a chain of Fortran records: length (u32), data, the same length again. The first record is the
-//! header of 256 bytes; then POS, VEL, ID and, where the header's table leaves a mass open, MASS. Format 2
-//! puts a record of 8 bytes before each, with a label of four letters, so that blocks may come in any order.
-//! Reals are f32 or f64 and ids u32 or u64: the length of a record tells which. A first length that only
-//! makes sense with its bytes swapped gives the byte order.
+//! A file is a sequence of Fortran records: length (u32), data, the same length again. The first
+//! record is the header of 256 bytes. POS, VEL and ID follow. MASS follows if the mass table in the
+//! header has a zero for a species with bodies. Format 2 puts a record of 8 bytes with a label of
+//! four letters before each block, and blocks may come in any order.
+//!
+//! Reals are f32 or f64 and ids are u32 or u64, according to the length of the record. The byte
+//! order is the one in which the first length is 256 or 8.
 
 use std::fs::File;
 use std::io::{BufReader, Read, Seek, SeekFrom};
@@ -19,19 +22,19 @@ use crate::text;
 
 const HEADER_BYTES: u32 = 256;
 const LABEL_BYTES: u32 = 8;
-/// A body's columns and, until all are known, its own mass apart from them.
+/// Bytes per body: its columns, and its entry of the MASS block until all blocks are read.
 const BODY_BYTES: u64 = COLUMN_BYTES + 8;
-/// Blocks until the last one of interest; GADGET knows fewer than 50.
-const MOST_BLOCKS: usize = 1000;
+/// Largest number of blocks to search for the required ones. GADGET defines fewer than 50.
+const MAX_BLOCKS: usize = 1000;
 /// Bytes decoded at a time, a multiple of 8.
 const WINDOW_BYTES: usize = 1 << 16;
 
-/// Whether a file that starts with `head` may be one.
+/// Returns true if `head` can be the start of a GADGET binary file.
 pub fn looks_like(head: &[u8]) -> bool {
     head.first_chunk::<4>().is_some_and(|&first| byte_order(first).is_some())
 }
 
-/// Whether the bytes are swapped (big-endian), and whether blocks have labels (format 2).
+/// Returns two flags: the bytes are swapped (big-endian), and blocks have labels (format 2).
 fn byte_order(first: [u8; 4]) -> Option<(bool, bool)> {
     let little = u32::from_le_bytes(first);
     let big = u32::from_be_bytes(first);
@@ -44,31 +47,31 @@ fn byte_order(first: [u8; 4]) -> Option<(bool, bool)> {
     }
 }
 
-/// Reads the whole file.
+/// Reads the file at `path`.
 pub fn read(path: &Path, limits: &Limits) -> Result<Snapshot, Fault> {
     let mut records = Records::open(path)?;
     let header = Header::read(&mut records)?;
     let n = header.counts.iter().sum::<u64>();
-    let massive = (0..6).filter(|&k| header.mass_table[k] == 0.0).map(|k| header.counts[k]).sum::<u64>();
+    let mass_count = (0..6).filter(|&k| header.mass_table[k] == 0.0).map(|k| header.counts[k]).sum::<u64>();
 
     let mut bodies = Particles::default();
     let mut unnamed = ["POS ", "VEL ", "ID  ", "MASS"].into_iter();
     let mut own_masses = Vec::new();
-    let wanted = |bodies: &Particles, masses: &[f64]| {
+    let is_incomplete = |bodies: &Particles, masses: &[f64]| {
         bodies.position.is_empty()
             || bodies.velocity.is_empty()
             || bodies.id.is_empty()
-            || (massive > 0 && masses.is_empty())
+            || (mass_count > 0 && masses.is_empty())
     };
     let mut blocks = 0;
-    while n > 0 && wanted(&bodies, &own_masses) {
+    while n > 0 && is_incomplete(&bodies, &own_masses) {
         blocks += 1;
-        if blocks > MOST_BLOCKS {
-            let got = format!("not all among the first {MOST_BLOCKS}");
-            return Err(Fault::malformed("blocks", got, "POS, VEL, ID and MASS"));
+        if blocks > MAX_BLOCKS {
+            let place = format!("first {MAX_BLOCKS} blocks");
+            return Err(Fault::malformed(place, "not all required blocks", "POS, VEL, ID and MASS"));
         }
         let missing = || Fault::malformed("end of file", "no further block", "POS, VEL, ID and MASS");
-        let label = match records.label()? {
+        let label = match records.next_label()? {
             Label::Named(label) => label,
             Label::Unnamed => unnamed.next().ok_or_else(missing)?.to_owned(),
             Label::EndOfFile => return Err(missing()),
@@ -78,30 +81,30 @@ pub fn read(path: &Path, limits: &Limits) -> Result<Snapshot, Fault> {
             "POS" => (3 * n, !bodies.position.is_empty()),
             "VEL" => (3 * n, !bodies.velocity.is_empty()),
             "ID" => (n, !bodies.id.is_empty()),
-            "MASS" if massive > 0 => (massive, !own_masses.is_empty()),
+            "MASS" if mass_count > 0 => (mass_count, !own_masses.is_empty()),
             _ => {
-                records.skip()?;
+                records.skip_record()?;
                 continue;
             }
         };
         if seen {
             return Err(Fault::malformed(format!("block {name}"), "a second one", "each block once"));
         }
-        let block = records.numbers(name, count)?;
-        // The file is long enough for this block: now it is worth asking for memory.
+        let block = records.open_numbers(name, count)?;
+        // The file is long enough for this block, so the number of bodies is plausible.
         if bodies.mass.capacity() == 0 {
-            bodies = limits.room_for(n, BODY_BYTES, 0)?;
+            bodies = limits.allocate_bodies(n, BODY_BYTES, 0)?;
         }
         match name {
-            "POS" => records.vectors(&block, &mut bodies.position)?,
-            "VEL" => records.vectors(&block, &mut bodies.velocity)?,
-            "ID" => records.words(&block, |word| bodies.id.push(word))?,
+            "POS" => records.read_vectors(&block, &mut bodies.position)?,
+            "VEL" => records.read_vectors(&block, &mut bodies.velocity)?,
+            "ID" => records.read_words(&block, |word| bodies.id.push(word))?,
             _ => {
-                own_masses.reserve_exact(massive as usize);
-                records.reals(&block, |mass| own_masses.push(mass))?;
+                own_masses.reserve_exact(mass_count as usize);
+                records.read_reals(&block, |mass| own_masses.push(mass))?;
             }
         }
-        records.close(name, block.length)?;
+        records.end_record(name, block.length)?;
     }
     let mut own_masses = own_masses.into_iter();
     for (species, &count) in Species::ALL.into_iter().zip(&header.counts) {
@@ -129,14 +132,14 @@ struct Header {
 
 impl Header {
     fn read(records: &mut Records) -> Result<Self, Fault> {
-        records.label()?;
-        let bytes = records.record("HEAD", HEADER_BYTES)?;
+        records.next_label()?;
+        let bytes = records.read_record("HEAD", HEADER_BYTES)?;
         let swapped = records.swapped;
         let int = |k: usize| u64::from(u32_at(&bytes, k, swapped));
         let real = |k: usize| f64::from_bits(u64_at(&bytes, k, swapped));
         let files = int(124);
         if files > 1 {
-            return Err(Fault::malformed("block HEAD", format!("{files} files"), "1, a whole snapshot"));
+            return Err(Fault::malformed("block HEAD", format!("{files} files"), "1 file per snapshot"));
         }
         Ok(Self {
             counts: std::array::from_fn(|k| int(4 * k)),
@@ -152,7 +155,7 @@ enum Label {
     EndOfFile,
 }
 
-/// The chain of records, with the place in the file for messages.
+/// Reader of the sequence of records. It tracks the offset in the file for messages.
 struct Records {
     file: BufReader<File>,
     file_bytes: u64,
@@ -174,21 +177,21 @@ impl Records {
         Ok(Self { file, file_bytes, offset: 0, swapped, labelled })
     }
 
-    /// The label of the record to come.
-    fn label(&mut self) -> Result<Label, Fault> {
+    /// Reads the label of the next record.
+    fn next_label(&mut self) -> Result<Label, Fault> {
         if self.offset == self.file_bytes {
             return Ok(Label::EndOfFile);
         }
         if !self.labelled {
             return Ok(Label::Unnamed);
         }
-        let bytes = self.record("label", LABEL_BYTES)?;
+        let bytes = self.read_record("label", LABEL_BYTES)?;
         Ok(Label::Named(String::from_utf8_lossy(&bytes[..4]).into_owned()))
     }
 
-    /// The length of the record to come, which the file is known to be long enough for.
-    fn length(&mut self, name: &str) -> Result<u64, Fault> {
-        let length = u64::from(self.marker()?);
+    /// Reads the length of the next record and checks that the file is long enough for it.
+    fn next_length(&mut self, name: &str) -> Result<u64, Fault> {
+        let length = u64::from(self.read_marker()?);
         let left = self.file_bytes - self.offset;
         if length + 4 > left {
             let place = format!("block {name} at byte {}", self.offset);
@@ -198,41 +201,44 @@ impl Records {
         Ok(length)
     }
 
-    fn marker(&mut self) -> Result<u32, Fault> {
+    /// Reads the length before or after a record.
+    fn read_marker(&mut self) -> Result<u32, Fault> {
         let mut bytes = [0; 4];
         self.file.read_exact(&mut bytes)?;
         self.offset += 4;
         Ok(u32_at(&bytes, 0, self.swapped))
     }
 
-    fn close(&mut self, name: &str, length: u64) -> Result<(), Fault> {
-        let end = u64::from(self.marker()?);
+    /// Checks that the length after the record equals the one before it.
+    fn end_record(&mut self, name: &str, length: u64) -> Result<(), Fault> {
+        let end = u64::from(self.read_marker()?);
         if end == length {
             return Ok(());
         }
         let place = format!("end of block {name} at byte {}", self.offset - 4);
-        Err(Fault::malformed(place, end.to_string(), format!("{length} as at its start")))
+        let expected = format!("{length} as at the start of the block");
+        Err(Fault::malformed(place, format!("length {end}"), expected))
     }
 
-    /// The data of a record of exactly `length` bytes.
-    fn record(&mut self, name: &str, length: u32) -> Result<Vec<u8>, Fault> {
+    /// Reads a record of exactly `length` bytes.
+    fn read_record(&mut self, name: &str, length: u32) -> Result<Vec<u8>, Fault> {
         let length = u64::from(length);
-        self.expect(name, |got| got == length, || format!("{length} bytes"))?;
+        self.expect_length(name, |got| got == length, || format!("{length} bytes"))?;
         let mut bytes = vec![0; length as usize];
         self.file.read_exact(&mut bytes)?;
         self.offset += length;
-        self.close(name, length)?;
+        self.end_record(name, length)?;
         Ok(bytes)
     }
 
-    /// The length of the record to come, one that `fits`.
-    fn expect(
+    /// Reads the length of the next record and checks that `fits` accepts it.
+    fn expect_length(
         &mut self,
         name: &str,
         fits: impl Fn(u64) -> bool,
         expected: impl Fn() -> String,
     ) -> Result<u64, Fault> {
-        let length = self.length(name)?;
+        let length = self.next_length(name)?;
         if !fits(length) {
             let place = format!("block {name} at byte {}", self.offset);
             return Err(Fault::malformed(place, format!("{length} bytes"), expected()));
@@ -240,16 +246,16 @@ impl Records {
         Ok(length)
     }
 
-    fn skip(&mut self) -> Result<(), Fault> {
-        let length = self.length("of no interest")?;
+    fn skip_record(&mut self) -> Result<(), Fault> {
+        let length = self.next_length("(skipped)")?;
         self.file.seek_relative(length as i64)?;
         self.offset += length;
-        self.close("of no interest", length)
+        self.end_record("(skipped)", length)
     }
 
-    /// Opens a record of `n` numbers.
-    fn numbers(&mut self, name: &str, n: u64) -> Result<Numbers, Fault> {
-        let length = self.expect(
+    /// Starts a record of `n` numbers.
+    fn open_numbers(&mut self, name: &str, n: u64) -> Result<Numbers, Fault> {
+        let length = self.expect_length(
             name,
             |length| length == 4 * n || length == 8 * n,
             || format!("{} or {} ({n} numbers of 4 or 8 bytes)", 4 * n, 8 * n),
@@ -257,8 +263,8 @@ impl Records {
         Ok(Numbers { length, width: if length == 4 * n { 4 } else { 8 } })
     }
 
-    /// Every number of the record, 4 bytes zero-extended to 8.
-    fn words(&mut self, block: &Numbers, mut each: impl FnMut(u64)) -> Result<(), Fault> {
+    /// Calls `each` with every number of the record, zero-extended from 4 to 8 bytes.
+    fn read_words(&mut self, block: &Numbers, mut each: impl FnMut(u64)) -> Result<(), Fault> {
         let mut buffer = vec![0; WINDOW_BYTES];
         let mut left = block.length;
         while left > 0 {
@@ -276,34 +282,34 @@ impl Records {
         Ok(())
     }
 
-    fn reals(&mut self, block: &Numbers, mut each: impl FnMut(f64)) -> Result<(), Fault> {
+    fn read_reals(&mut self, block: &Numbers, mut each: impl FnMut(f64)) -> Result<(), Fault> {
         let narrow = block.width == 4;
-        self.words(block, |word| {
+        self.read_words(block, |word| {
             each(if narrow { f32::from_bits(word as u32).into() } else { f64::from_bits(word) });
         })
     }
 
-    fn vectors(&mut self, block: &Numbers, column: &mut Vec3s) -> Result<(), Fault> {
+    fn read_vectors(&mut self, block: &Numbers, column: &mut Vec3s) -> Result<(), Fault> {
         let mut axis = 0;
-        self.reals(block, |value| {
+        self.read_reals(block, |value| {
             [&mut column.x, &mut column.y, &mut column.z][axis].push(value);
             axis = (axis + 1) % 3;
         })
     }
 }
 
-/// A record of numbers that has been opened.
+/// A record of numbers whose data come next in the file. `width` is the number of bytes per number.
 struct Numbers {
     length: u64,
     width: usize,
 }
 
-fn u32_at(bytes: &[u8], at: usize, swapped: bool) -> u32 {
-    let word: [u8; 4] = bytes[at..at + 4].try_into().expect("four bytes were taken");
+fn u32_at(bytes: &[u8], offset: usize, swapped: bool) -> u32 {
+    let word: [u8; 4] = bytes[offset..offset + 4].try_into().expect("four bytes were taken");
     if swapped { u32::from_be_bytes(word) } else { u32::from_le_bytes(word) }
 }
 
-fn u64_at(bytes: &[u8], at: usize, swapped: bool) -> u64 {
-    let word: [u8; 8] = bytes[at..at + 8].try_into().expect("eight bytes were taken");
+fn u64_at(bytes: &[u8], offset: usize, swapped: bool) -> u64 {
+    let word: [u8; 8] = bytes[offset..offset + 8].try_into().expect("eight bytes were taken");
     if swapped { u64::from_be_bytes(word) } else { u64::from_le_bytes(word) }
 }

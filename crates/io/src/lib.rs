@@ -1,10 +1,11 @@
-//! Files: snapshots of bodies in formats that other programs read. This room knows no devices.
+//! Files of Orrery: snapshots in formats that other programs read, checkpoints, pictures and plots.
 //!
-//! [`write_snapshot`] picks the format by the extension, [`read_snapshot`] by the extension or, where that says nothing, by
-//! the first bytes. Files come from anywhere and may be broken or hostile: whatever the bytes are, reading
-//! gives bodies or an [`IoError`] of one line, and memory is bounded by the size of the file and by the
-//! [`Limits`] of the caller, never by what its header announces. Names inside a file are only ever compared
-//! and kept as text: none becomes a path.
+//! [`write_snapshot`] selects the format by the extension, for example `.hdf5`. [`read_snapshot`]
+//! selects it by the extension or, for an unknown one, by the first bytes. A file may be damaged or
+//! hostile. For any bytes, reading returns bodies or an [`IoError`] with a message of one line.
+//! Memory is limited by the length of the file and by the [`Limits`] of the caller, never by a
+//! count in a header. Names inside a file are compared and stored as text, and none is used as a
+//! path. This crate does not use devices.
 
 mod checkpoint;
 mod error;

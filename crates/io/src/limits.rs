@@ -1,8 +1,9 @@
-//! How much memory a reader may take, and the one place where it makes room for bodies.
+//! Memory limit of the readers, and the only place where they allocate memory for bodies.
 //!
-//! A reader calls [`Limits::room_for`] once, after the length of the file has borne out the number of bodies
-//! and before it allocates anything that grows with it. What it counts is what a body takes at the peak of
-//! reading (65 bytes of columns, and what a format needs besides); buffers of a fixed size are not counted.
+//! A reader calls [`Limits::allocate_bodies`] once. At that point the length of the file has
+//! confirmed the number of bodies, and nothing that grows with this number has been allocated. The
+//! call counts the peak memory of a body during reading: 65 bytes of columns, and what the format
+//! needs in addition. Buffers of a fixed size are not counted.
 
 use std::collections::TryReserveError;
 use std::io;
@@ -11,50 +12,57 @@ use orrery_model::Particles;
 
 use crate::error::Fault;
 
-/// The columns of one body: position and velocity 24 bytes each, mass and id 8, species 1.
+/// Bytes per body in all columns: position and velocity 24 each, mass and id 8 each, species 1.
 pub(crate) const COLUMN_BYTES: u64 = 65;
 
-/// Provenance as a file has it, in bytes: a case is far below.
-pub(crate) const LONGEST_TEXT: u64 = 4 << 20;
-/// Names in provenance.
-pub(crate) const MOST_NAMES: usize = 1000;
+/// Largest provenance in a file, in bytes. A case file is far smaller.
+pub(crate) const MAX_PROVENANCE_BYTES: u64 = 4 << 20;
+/// Largest number of names in provenance.
+pub(crate) const MAX_PROVENANCE_NAMES: usize = 1000;
 
-/// `Ok` for provenance that reads back: as `bytes` in a file, and under so many names.
+/// Checks that provenance of this size, in bytes and names, can be read back.
 pub(crate) fn check_provenance(bytes: u64, names: usize) -> Result<(), Fault> {
-    if bytes > LONGEST_TEXT {
-        let expected = format!("at most {}", format_bytes(LONGEST_TEXT));
+    if bytes > MAX_PROVENANCE_BYTES {
+        let expected = format!("at most {}", format_bytes(MAX_PROVENANCE_BYTES));
         return Err(Fault::malformed("provenance", format_bytes(bytes), expected));
     }
-    if names > MOST_NAMES {
+    if names > MAX_PROVENANCE_NAMES {
         return Err(Fault::malformed(
             "provenance",
             format!("{names} names"),
-            format!("at most {MOST_NAMES}"),
+            format!("at most {MAX_PROVENANCE_NAMES}"),
         ));
     }
     Ok(())
 }
 
-/// What a file may take up while it is read.
+/// Limits for reading a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of memory for its bodies.
+    /// Bytes of memory for the bodies of the file.
     pub memory: u64,
 }
 
 impl Limits {
-    /// No limit but what the length of the file allows.
+    /// No memory limit. Only the length of the file limits the number of bodies.
     pub const fn unbounded() -> Self {
         Self { memory: u64::MAX }
     }
 
-    /// Columns for `bodies`, empty, where `bytes_each` for every body and `besides` in all are allowed.
-    pub(crate) fn room_for(&self, bodies: u64, bytes_each: u64, besides: u64) -> Result<Particles, Fault> {
-        let needed = bodies.saturating_mul(bytes_each).saturating_add(besides);
+    /// Returns empty columns with memory for `bodies`.
+    ///
+    /// Fails if `bodies` times `bytes_per_body` plus `extra_bytes` exceeds the limit.
+    pub(crate) fn allocate_bodies(
+        &self,
+        bodies: u64,
+        bytes_per_body: u64,
+        extra_bytes: u64,
+    ) -> Result<Particles, Fault> {
+        let needed = bodies.saturating_mul(bytes_per_body).saturating_add(extra_bytes);
         if needed > self.memory {
             return Err(Fault::Memory { bodies, needed, limit: self.memory });
         }
-        let reserved = usize::try_from(bodies).ok().map(reserve).and_then(Result::ok);
+        let reserved = usize::try_from(bodies).ok().map(reserve_columns).and_then(Result::ok);
         reserved.ok_or_else(|| Fault::System(io::ErrorKind::OutOfMemory.into()))
     }
 }
@@ -65,8 +73,9 @@ impl Default for Limits {
     }
 }
 
-/// Unlike [`Particles::with_capacity`], a refusal of the system is an error here, not the end of the process.
-fn reserve(n: usize) -> Result<Particles, TryReserveError> {
+/// Reserves memory for `n` bodies. Unlike [`Particles::with_capacity`], it returns an error if the
+/// system has no memory left and does not abort the process.
+fn reserve_columns(n: usize) -> Result<Particles, TryReserveError> {
     let mut bodies = Particles::default();
     for column in [&mut bodies.position, &mut bodies.velocity] {
         column.x.try_reserve_exact(n)?;
@@ -79,7 +88,7 @@ fn reserve(n: usize) -> Result<Particles, TryReserveError> {
     Ok(bodies)
 }
 
-/// Bytes for people: `1.5 GiB`.
+/// Formats a number of bytes for output, for example `1.5 GiB`.
 pub fn format_bytes(bytes: u64) -> String {
     let units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     let power = (bytes.max(1).ilog2() / 10) as usize;
@@ -91,18 +100,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_limit_holds_to_the_byte() {
+    fn limit_is_exact_to_the_byte() {
         let limits = Limits { memory: 650 };
-        assert_eq!(limits.room_for(10, COLUMN_BYTES, 0).unwrap().mass.capacity(), 10);
-        let refusal = limits.room_for(10, COLUMN_BYTES, 1).unwrap_err().to_string();
-        assert_eq!(refusal, "10 bodies need 651.0 B of memory, the limit is 650.0 B");
-        let refusal = Limits { memory: 2 << 30 }.room_for(181_704_000, COLUMN_BYTES, 0).unwrap_err();
-        assert_eq!(refusal.to_string(), "181704000 bodies need 11.0 GiB of memory, the limit is 2.0 GiB");
+        assert_eq!(limits.allocate_bodies(10, COLUMN_BYTES, 0).unwrap().mass.capacity(), 10);
+        let error = limits.allocate_bodies(10, COLUMN_BYTES, 1).unwrap_err().to_string();
+        assert_eq!(error, "10 bodies need 651.0 B of memory, the limit is 650.0 B");
+        let error = Limits { memory: 2 << 30 }.allocate_bodies(181_704_000, COLUMN_BYTES, 0).unwrap_err();
+        assert_eq!(error.to_string(), "181704000 bodies need 11.0 GiB of memory, the limit is 2.0 GiB");
     }
 
     #[test]
-    fn what_no_machine_has_is_an_error_too() {
-        let refusal = Limits::unbounded().room_for(u64::MAX / 8, COLUMN_BYTES, 0).unwrap_err();
-        assert_eq!(refusal.to_string(), "out of memory");
+    fn more_memory_than_any_machine_has_is_an_error() {
+        let error = Limits::unbounded().allocate_bodies(u64::MAX / 8, COLUMN_BYTES, 0).unwrap_err();
+        assert_eq!(error.to_string(), "out of memory");
     }
 }

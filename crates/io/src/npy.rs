@@ -1,25 +1,29 @@
-//! The `.npy` format: a magic, a version, a Python dictionary as text, then the raw array (NEP 1).
+//! The `.npy` format: magic bytes, a version, a Python dictionary as text, then the raw array (NEP
+//! 1).
 //!
-//! Written: version 1.0, little-endian, C order. Read: versions 1 to 3, either byte order, C or Fortran
-//! order, reals and integers of 1 to 8 bytes, texts. Never Python objects, which would be code.
+//! Arrays are written with version 1.0, in little-endian byte order and C order. The reader accepts
+//! versions 1 to 3, both byte orders, C and Fortran order, reals of 4 or 8 bytes, integers of 1 to
+//! 8 bytes, and text. It rejects Python objects, because reading them would execute code.
 
 use std::io::{self, Read, Write};
 
 use orrery_model::Vec3s;
 
 use crate::error::Fault;
-use crate::text::{LONGEST_WORD, shortened};
+use crate::text::{MAX_QUOTED_CHARS, shorten_for_message};
 
 const MAGIC: &[u8] = b"\x93NUMPY";
-/// A dictionary of three entries takes about 100 bytes; numpy itself stops at 10,000.
-const LONGEST_HEADER: u64 = 1 << 16;
-/// numpy's own bound.
-const MOST_DIMENSIONS: usize = 64;
+/// Largest header in bytes. A dictionary of three entries takes about 100, and numpy's limit is
+/// 10,000.
+const MAX_HEADER_BYTES: u64 = 1 << 16;
+/// Largest number of dimensions, as in numpy.
+const MAX_DIMENSIONS: usize = 64;
 /// Bytes decoded at a time, a multiple of 8.
 const WINDOW_BYTES: usize = 1 << 16;
 const INTACT: &str = "an intact zip archive";
 
-/// Writes magic, version and dictionary, padded so that the data start at a multiple of 64.
+/// Writes magic bytes, version and dictionary, padded so that the data start at a multiple of 64
+/// bytes.
 pub fn write_header(sink: &mut impl Write, descr: &str, shape: &[usize]) -> io::Result<()> {
     let dims: String = shape.iter().map(|d| format!("{d},")).collect();
     let dict = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({dims}), }}");
@@ -30,8 +34,9 @@ pub fn write_header(sink: &mut impl Write, descr: &str, shape: &[usize]) -> io::
     writeln!(sink, "{dict:<width$}", width = length - 1)
 }
 
-/// An array of a file whose header has been read and whose values are to come. The bytes left in `source`
-/// are as many as the shape promises.
+/// An array whose header has been read. Its values come next in `source`.
+///
+/// Invariant: `bytes`, the length of the values, equals the product of `shape` and `width`.
 pub struct Array<R> {
     name: String,
     kind: Kind,
@@ -54,143 +59,145 @@ enum Kind {
 impl<R: Read> Array<R> {
     /// Reads the header of the `.npy` file called `name`, which is `size` bytes long.
     pub fn open(name: &str, mut source: R, size: u64) -> Result<Self, Fault> {
-        let wrong =
+        let fault =
             |got: &str, expected: &str| Fault::malformed(format!("array {name}"), got, expected.to_owned());
-        let broken = |error: io::Error| match error.kind() {
-            io::ErrorKind::UnexpectedEof => wrong("a header that ends too early", "an npy header"),
-            _ => wrong(&error.to_string(), INTACT),
+        let read_fault = |error: io::Error| match error.kind() {
+            io::ErrorKind::UnexpectedEof => fault("a header that ends too early", "an npy header"),
+            _ => fault(&error.to_string(), INTACT),
         };
         let mut start = [0; 10];
         if size < start.len() as u64 {
-            return Err(wrong("no npy magic", "an array of numpy"));
+            return Err(fault("no npy magic", "a numpy array"));
         }
-        source.read_exact(&mut start).map_err(broken)?;
+        source.read_exact(&mut start).map_err(read_fault)?;
         if !start.starts_with(MAGIC) {
-            return Err(wrong("no npy magic", "an array of numpy"));
+            return Err(fault("no npy magic", "a numpy array"));
         }
         let low = u64::from(u16::from_le_bytes([start[8], start[9]]));
         let (begin, length) = match start[6] {
             1 => (10, low),
             2 | 3 => {
                 let mut high = [0; 2];
-                source.read_exact(&mut high).map_err(broken)?;
+                source.read_exact(&mut high).map_err(read_fault)?;
                 (12, low | u64::from(u16::from_le_bytes(high)) << 16)
             }
-            other => return Err(wrong(&format!("npy version {other}"), "1, 2 or 3")),
+            other => return Err(fault(&format!("npy version {other}"), "1, 2 or 3")),
         };
-        if length > LONGEST_HEADER {
-            let expected = format!("at most {LONGEST_HEADER}");
-            return Err(wrong(&format!("a header of {length} bytes"), &expected));
+        if length > MAX_HEADER_BYTES {
+            let expected = format!("at most {MAX_HEADER_BYTES}");
+            return Err(fault(&format!("a header of {length} bytes"), &expected));
         }
         let mut dict = vec![0; length as usize];
-        source.read_exact(&mut dict).map_err(broken)?;
+        source.read_exact(&mut dict).map_err(read_fault)?;
         let (descr, fortran_order, shape) = parse_dict(&dict)
-            .ok_or_else(|| wrong("a header without descr, order or shape", "an npy header"))?;
+            .ok_or_else(|| fault("a header without descr, order or shape", "an npy header"))?;
         let (big_endian, kind, width) = parse_descr(&descr).ok_or_else(|| {
-            wrong(&format!("type {:?}", shortened(&descr, LONGEST_WORD)), "reals, integers or text of numpy")
+            let got = format!("type {:?}", shorten_for_message(&descr, MAX_QUOTED_CHARS));
+            fault(&got, "a numpy type of reals, integers or text")
         })?;
         let bytes = size.saturating_sub(begin + length);
-        let promised = shape.iter().try_fold(width as u64, |bytes, &d| bytes.checked_mul(d));
-        if promised != Some(bytes) {
+        let expected_bytes = shape.iter().try_fold(width as u64, |bytes, &d| bytes.checked_mul(d));
+        if expected_bytes != Some(bytes) {
             let got = format!("{bytes} bytes of data");
-            return Err(wrong(&got, &format!("shape {shape:?} of {width} bytes each")));
+            return Err(fault(&got, &format!("shape {shape:?} of {width} bytes each")));
         }
         Ok(Self { name: name.to_owned(), kind, width, big_endian, fortran_order, shape, bytes, source })
     }
 
-    /// Its extents.
+    /// Extents of the dimensions.
     pub fn shape(&self) -> &[u64] {
         &self.shape
     }
 
-    /// How many values it has.
-    pub fn entries(&self) -> u64 {
+    /// Number of values.
+    pub fn entry_count(&self) -> u64 {
         self.bytes / self.width as u64
     }
 
-    /// Its raw bytes, where they are no more than `most`.
-    pub fn into_bytes(mut self, most: u64) -> Result<Vec<u8>, Fault> {
-        if self.bytes > most {
-            let (got, expected) = (format!("{} bytes", self.bytes), format!("at most {most}"));
-            return Err(self.wrong(got, expected));
+    /// Reads the raw bytes. Fails if there are more than `max_bytes`.
+    pub fn read_bytes(mut self, max_bytes: u64) -> Result<Vec<u8>, Fault> {
+        if self.bytes > max_bytes {
+            let (got, expected) = (format!("{} bytes", self.bytes), format!("at most {max_bytes}"));
+            return Err(self.fault(got, expected));
         }
         let mut bytes = vec![0; self.bytes as usize];
-        self.fill(&mut bytes)?;
+        self.fill_buffer(&mut bytes)?;
         self.expect_end()?;
         Ok(bytes)
     }
 
-    /// All values as reals.
-    pub fn reals(self, mut each: impl FnMut(f64)) -> Result<(), Fault> {
+    /// Calls `each` with every value of an array of reals.
+    pub fn read_reals(self, mut each: impl FnMut(f64)) -> Result<(), Fault> {
         let narrow = match (self.kind, self.width) {
             (Kind::Real, 8) => false,
             (Kind::Real, 4) => true,
-            _ => return Err(self.wrong_kind("f32 or f64")),
+            _ => return Err(self.type_fault("f32 or f64")),
         };
-        self.words(|word| {
+        self.read_words(|word| {
             each(if narrow { f32::from_bits(word as u32).into() } else { f64::from_bits(word) });
             Ok(())
         })
     }
 
-    /// All values as integers that are not negative.
-    pub fn integers(self, mut each: impl FnMut(u64) -> Result<(), Fault>) -> Result<(), Fault> {
-        let negative = self.wrong_kind("integers >= 0");
+    /// Calls `each` with every value of an array of integers. Fails for negative values.
+    pub fn read_integers(self, mut each: impl FnMut(u64) -> Result<(), Fault>) -> Result<(), Fault> {
+        let negative = self.type_fault("integers >= 0");
         let sign_bit = match self.kind {
             Kind::Unsigned => 0,
             Kind::Signed => 1 << (8 * self.width - 1),
             _ => return Err(negative),
         };
         let mut negative = Some(negative);
-        self.words(|word| match word & sign_bit {
+        self.read_words(|word| match word & sign_bit {
             0 => each(word),
-            _ => Err(negative.take().expect("words stops at the first error")),
+            _ => Err(negative.take().expect("read_words stops at the first error")),
         })
     }
 
-    /// How many rows of three there are.
-    pub fn rows(&self) -> Result<u64, Fault> {
+    /// Number of rows of an array of shape [n, 3].
+    pub fn row_count(&self) -> Result<u64, Fault> {
         match self.shape[..] {
             [n, 3] => Ok(n),
-            _ => Err(self.wrong(format!("shape {:?}", self.shape), "shape [n, 3]")),
+            _ => Err(self.fault(format!("shape {:?}", self.shape), "shape [n, 3]")),
         }
     }
 
-    /// Rows of three reals, appended to `column`.
-    pub fn vectors(self, column: &mut Vec3s) -> Result<(), Fault> {
-        let n = self.rows()?;
+    /// Appends rows of three reals to `column`.
+    pub fn read_vectors(self, column: &mut Vec3s) -> Result<(), Fault> {
+        let n = self.row_count()?;
         let by_column = self.fortran_order;
-        let mut k = 0;
-        self.reals(|value| {
-            let axis = if by_column { k / n } else { k % 3 };
+        let mut index = 0;
+        self.read_reals(|value| {
+            let axis = if by_column { index / n } else { index % 3 };
             [&mut column.x, &mut column.y, &mut column.z][axis as usize].push(value);
-            k += 1;
+            index += 1;
         })
     }
 
-    /// One text, short.
-    pub fn text(self) -> Result<String, Fault> {
+    /// Reads an array that is one short text.
+    pub fn read_text(self) -> Result<String, Fault> {
         if self.kind != Kind::Text {
-            return Err(self.wrong_kind("text"));
+            return Err(self.type_fault("text"));
         }
-        let (big_endian, wrong) = (self.big_endian, self.wrong("no Unicode", "text"));
-        let bytes = self.into_bytes(LONGEST_HEADER)?;
-        let points = bytes.chunks_exact(4).map(|c| {
+        let (big_endian, fault) = (self.big_endian, self.fault("invalid Unicode", "text"));
+        let bytes = self.read_bytes(MAX_HEADER_BYTES)?;
+        let code_points = bytes.chunks_exact(4).map(|c| {
             let c = [c[0], c[1], c[2], c[3]];
             if big_endian { u32::from_be_bytes(c) } else { u32::from_le_bytes(c) }
         });
-        let text: Option<String> = points.map(char::from_u32).collect();
-        Ok(text.ok_or(wrong)?.trim_end_matches('\0').to_owned())
+        let text: Option<String> = code_points.map(char::from_u32).collect();
+        Ok(text.ok_or(fault)?.trim_end_matches('\0').to_owned())
     }
 
-    /// All values in the order of the file, zero-extended to 64 bits; stops at an error of `each`.
-    fn words(mut self, mut each: impl FnMut(u64) -> Result<(), Fault>) -> Result<(), Fault> {
+    /// Calls `each` with every value in file order, zero-extended to 64 bits. Stops at the first
+    /// error.
+    fn read_words(mut self, mut each: impl FnMut(u64) -> Result<(), Fault>) -> Result<(), Fault> {
         let mut buffer = vec![0; WINDOW_BYTES];
         let mut left = self.bytes;
         while left > 0 {
             let window = &mut buffer[..left.min(WINDOW_BYTES as u64) as usize];
             left -= window.len() as u64;
-            self.fill(window)?;
+            self.fill_buffer(window)?;
             for value in window.chunks_exact(self.width) {
                 let append = |word: u64, &byte: &u8| word << 8 | u64::from(byte);
                 each(if self.big_endian {
@@ -203,32 +210,32 @@ impl<R: Read> Array<R> {
         self.expect_end()
     }
 
-    fn fill(&mut self, buffer: &mut [u8]) -> Result<(), Fault> {
+    fn fill_buffer(&mut self, buffer: &mut [u8]) -> Result<(), Fault> {
         self.source.read_exact(buffer).map_err(|error| match error.kind() {
-            io::ErrorKind::UnexpectedEof => self.wrong("fewer bytes than the directory says", INTACT),
-            _ => self.wrong(error.to_string(), INTACT),
+            io::ErrorKind::UnexpectedEof => self.fault("fewer bytes than the directory says", INTACT),
+            _ => self.fault(error.to_string(), INTACT),
         })
     }
 
-    /// Where the source is at its end, it has also seen that its checksum is right.
+    /// Checks that the source is at its end. The zip reader verifies its checksum at that point.
     fn expect_end(mut self) -> Result<(), Fault> {
         match self.source.read(&mut [0]) {
             Ok(0) => Ok(()),
-            Ok(_) => Err(self.wrong("more bytes than the directory says", INTACT)),
-            Err(error) => Err(self.wrong(error.to_string(), INTACT)),
+            Ok(_) => Err(self.fault("more bytes than the directory says", INTACT)),
+            Err(error) => Err(self.fault(error.to_string(), INTACT)),
         }
     }
 
-    fn wrong(&self, got: impl Into<String>, expected: impl Into<String>) -> Fault {
+    fn fault(&self, got: impl Into<String>, expected: impl Into<String>) -> Fault {
         Fault::malformed(format!("array {}", self.name), got, expected)
     }
 
-    fn wrong_kind(&self, expected: &str) -> Fault {
-        self.wrong("values of another type", expected)
+    fn type_fault(&self, expected: &str) -> Fault {
+        self.fault("values of another type", expected)
     }
 }
 
-/// The type, whether the order is Fortran's, and the shape.
+/// Parses the dictionary into the type, whether the order is Fortran order, and the shape.
 fn parse_dict(dict: &[u8]) -> Option<(String, bool, Vec<u64>)> {
     let dict = std::str::from_utf8(dict).ok()?;
     let entry = |key: &str| Some(dict.split_once(&format!("'{key}':"))?.1.trim_start());
@@ -236,11 +243,11 @@ fn parse_dict(dict: &[u8]) -> Option<(String, bool, Vec<u64>)> {
     let fortran_order = entry("fortran_order")?.starts_with("True");
     let dims = entry("shape")?.strip_prefix('(')?.split_once(')')?.0;
     let dims = dims.split(',').map(str::trim).filter(|d| !d.is_empty());
-    let shape = dims.take(MOST_DIMENSIONS + 1).map(|d| d.parse().ok()).collect::<Option<Vec<u64>>>()?;
-    (shape.len() <= MOST_DIMENSIONS).then(|| (descr.to_owned(), fortran_order, shape))
+    let shape = dims.take(MAX_DIMENSIONS + 1).map(|d| d.parse().ok()).collect::<Option<Vec<u64>>>()?;
+    (shape.len() <= MAX_DIMENSIONS).then(|| (descr.to_owned(), fortran_order, shape))
 }
 
-/// `<f8`, `|u1`, `>i4`, `<U12`: byte order, kind, width in bytes.
+/// Parses a type such as `<f8`, `|u1`, `>i4` or `<U12` into big-endian, kind, and width in bytes.
 fn parse_descr(descr: &str) -> Option<(bool, Kind, usize)> {
     let mut chars = descr.chars();
     let big_endian = match chars.next()? {

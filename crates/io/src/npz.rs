@@ -1,16 +1,16 @@
-//! NPZ: a zip archive of numpy arrays. `numpy.load` opens it, without pickle.
+//! NPZ: a zip archive of numpy arrays, which `numpy.load` opens without pickle.
 //!
 //! | array | shape, type | |
 //! |---|---|---|
 //! | position, velocity | (n, 3) f64 | |
 //! | mass | (n) f64 | |
-//! | id | (n) u64 | numbered from 0 where absent |
-//! | species | (n) u8 | GADGET's type; 1 (halo) where absent |
+//! | id | (n) u64 | default: 0, 1, 2, ... |
+//! | species | (n) u8 | GADGET's type, default 1 (halo) |
 //! | time, step | () f64, u64 | |
-//! | units | () text | galactic where absent |
+//! | units | () text | default: galactic |
 //! | provenance | (bytes) u8 | UTF-8 JSON: [[name, text], ...] |
 //!
-//! Entries are stored, not deflated: noise does not compress.
+//! Entries are stored without compression, because the low bits of the values are noise.
 
 use std::fs::File;
 use std::io::{BufReader, BufWriter, ErrorKind, Read, Seek, SeekFrom, Write};
@@ -23,27 +23,27 @@ use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipArchive, ZipWriter};
 
 use crate::error::{Fault, IoError};
-use crate::limits::{COLUMN_BYTES, LONGEST_TEXT, Limits, check_provenance};
+use crate::limits::{COLUMN_BYTES, Limits, MAX_PROVENANCE_BYTES, check_provenance};
 use crate::metered::{Budget, Metered};
 use crate::npy::{self, Array};
 use crate::snapshot::Snapshot;
 use crate::storage::replace_file;
 use crate::text;
 
-/// Deflate cannot shrink bytes further than this: 258 of them take two bits at least.
+/// Largest compression ratio of deflate: 258 bytes take at least two bits.
 const MAX_COMPRESSION: u64 = 1032;
-/// What finding and reading the directory may take: one of 10,000 entries fits.
+/// Bytes that may be read to find and read the directory, enough for 10,000 entries.
 const DIRECTORY_BYTES: u64 = 1 << 20;
 const INTACT: &str = "an intact zip archive";
 
 /// An array to write.
 #[derive(Clone, Copy, Debug)]
 pub enum NpzArray<'a> {
-    /// One f64, no dimension.
+    /// One f64, shape ().
     Real(f64),
-    /// One u64, no dimension.
+    /// One u64, shape ().
     Integer(u64),
-    /// One text, no dimension.
+    /// One text, shape ().
     Text(&'a str),
     /// A column of f64.
     Reals(&'a [f64]),
@@ -51,12 +51,12 @@ pub enum NpzArray<'a> {
     Integers(&'a [u64]),
     /// A column of bytes.
     Bytes(&'a [u8]),
-    /// Vectors, shape (n, 3), f64.
+    /// A column of vectors, f64, shape (n, 3).
     Vectors(&'a Vec3s),
 }
 
 impl NpzArray<'_> {
-    fn write(&self, sink: &mut impl Write) -> std::io::Result<()> {
+    fn write_to(&self, sink: &mut impl Write) -> std::io::Result<()> {
         match *self {
             Self::Real(value) => {
                 npy::write_header(sink, "<f8", &[])?;
@@ -67,7 +67,7 @@ impl NpzArray<'_> {
                 sink.write_all(&value.to_le_bytes())
             }
             Self::Text(text) => {
-                // numpy has no text of width 0.
+                // numpy does not support text of width 0.
                 let width = text.chars().count().max(1);
                 npy::write_header(sink, &format!("<U{width}"), &[])?;
                 let padded = text.chars().map(u32::from).chain(std::iter::repeat(0)).take(width);
@@ -92,8 +92,8 @@ impl NpzArray<'_> {
         }
     }
 
-    /// A bound on the bytes it takes.
-    fn bytes(&self) -> usize {
+    /// Upper bound of the length of the `.npy` file.
+    fn max_bytes(&self) -> usize {
         let data = match self {
             Self::Real(_) | Self::Integer(_) => 8,
             Self::Text(text) => 4 * text.len(),
@@ -106,7 +106,7 @@ impl NpzArray<'_> {
     }
 }
 
-/// Writes arrays that `numpy.load` opens; the file appears whole or not at all.
+/// Writes arrays to a file that `numpy.load` opens. The write is atomic.
 pub fn write_npz_arrays(path: &Path, arrays: &[(&str, NpzArray)]) -> Result<(), IoError> {
     replace_file(path, |file| write_arrays(file, arrays))
 }
@@ -115,32 +115,33 @@ fn write_arrays(sink: &mut (impl Write + Seek), arrays: &[(&str, NpzArray)]) -> 
     let mut archive = ZipWriter::new(sink);
     for (name, array) in arrays {
         if let Err(fault) = add_array(&mut archive, name, array) {
-            // Dropped unfinished, it would write on, and print to stderr when the disk is full.
+            // Dropping an unfinished archive would write again, and print to stderr if the disk is
+            // full.
             std::mem::forget(archive);
             return Err(fault);
         }
     }
-    archive.finish().map_err(|error| refused("directory", error))?;
+    archive.finish().map_err(|error| zip_fault("directory", error))?;
     Ok(())
 }
 
 fn add_array<W: Write + Seek>(archive: &mut ZipWriter<W>, name: &str, array: &NpzArray) -> Result<(), Fault> {
     let options = SimpleFileOptions::default()
         .compression_method(CompressionMethod::Stored)
-        .large_file(array.bytes() >= u32::MAX as usize);
-    archive.start_file(format!("{name}.npy"), options).map_err(|error| refused(name, error))?;
-    // The archive writes through at once; numbers come eight bytes at a time.
+        .large_file(array.max_bytes() >= u32::MAX as usize);
+    archive.start_file(format!("{name}.npy"), options).map_err(|error| zip_fault(name, error))?;
+    // The archive does not buffer, and values are written eight bytes at a time.
     let mut buffered = BufWriter::with_capacity(1 << 20, archive);
-    array.write(&mut buffered)?;
+    array.write_to(&mut buffered)?;
     buffered.flush()?;
     Ok(())
 }
 
-/// Writes the whole file.
+/// Writes a snapshot to `sink`.
 pub fn write(sink: &mut (impl Write + Seek), snapshot: &Snapshot) -> Result<(), Fault> {
     let bodies = &snapshot.particles;
     let species: Vec<u8> = bodies.species.iter().map(|&s| s as u8).collect();
-    let units = text::from_units(snapshot.units);
+    let units = text::format_units(snapshot.units);
     let provenance = serde_json::to_vec(&snapshot.provenance)
         .map_err(|error| Fault::malformed("provenance", error.to_string(), "text"))?;
     check_provenance(provenance.len() as u64, snapshot.provenance.len())?;
@@ -160,66 +161,68 @@ pub fn write(sink: &mut (impl Write + Seek), snapshot: &Snapshot) -> Result<(), 
     )
 }
 
-/// Reads the whole file. Only the arrays of the table above are unpacked, and each only once its header is
-/// known to ask for no more than the bodies of `position` do.
+/// Reads the file at `path`.
+///
+/// Only the arrays of the table above are unpacked. Each is unpacked after its header has been
+/// checked against the number of bodies in `position`.
 pub fn read(path: &Path, limits: &Limits) -> Result<Snapshot, Fault> {
     let mut source = Source::open(path)?;
-    let position = source.required("position")?;
-    let n = position.rows()?;
-    let mut bodies = limits.room_for(n, COLUMN_BYTES, 0)?;
-    position.vectors(&mut bodies.position)?;
-    let velocity = source.required("velocity")?;
-    Fault::check_length("array velocity", velocity.rows()?, n)?;
-    velocity.vectors(&mut bodies.velocity)?;
-    let mass = source.required("mass")?;
-    Fault::check_length("array mass", mass.entries(), n)?;
-    mass.reals(|value| bodies.mass.push(value))?;
-    match source.array("id")? {
+    let position = source.required_array("position")?;
+    let n = position.row_count()?;
+    let mut bodies = limits.allocate_bodies(n, COLUMN_BYTES, 0)?;
+    position.read_vectors(&mut bodies.position)?;
+    let velocity = source.required_array("velocity")?;
+    Fault::check_length("array velocity", velocity.row_count()?, n)?;
+    velocity.read_vectors(&mut bodies.velocity)?;
+    let mass = source.required_array("mass")?;
+    Fault::check_length("array mass", mass.entry_count(), n)?;
+    mass.read_reals(|value| bodies.mass.push(value))?;
+    match source.optional_array("id")? {
         Some(array) => {
-            Fault::check_length("array id", array.entries(), n)?;
-            array.integers(|id| {
+            Fault::check_length("array id", array.entry_count(), n)?;
+            array.read_integers(|id| {
                 bodies.id.push(id);
                 Ok(())
             })?;
         }
         None => bodies.id.extend(0..n),
     }
-    match source.array("species")? {
+    match source.optional_array("species")? {
         Some(array) => {
-            Fault::check_length("array species", array.entries(), n)?;
-            array.integers(|kind| {
-                bodies.species.push(to_species(kind)?);
+            Fault::check_length("array species", array.entry_count(), n)?;
+            array.read_integers(|kind| {
+                bodies.species.push(species_from_number(kind)?);
                 Ok(())
             })?;
         }
         None => bodies.species.resize(n as usize, Species::default()),
     }
     let mut time = 0.0;
-    if let Some(array) = source.scalar("time")? {
-        array.reals(|value| time = value)?;
+    if let Some(array) = source.optional_scalar("time")? {
+        array.read_reals(|value| time = value)?;
     }
     let mut step = 0;
-    if let Some(array) = source.scalar("step")? {
-        array.integers(|value| {
+    if let Some(array) = source.optional_scalar("step")? {
+        array.read_integers(|value| {
             step = value;
             Ok(())
         })?;
     }
-    let mut provenance: Vec<(String, String)> = match source.array("provenance")? {
-        Some(array) => serde_json::from_slice(&array.into_bytes(LONGEST_TEXT)?).map_err(|error| {
-            let got = format!("something else at line {} column {}", error.line(), error.column());
+    let mut provenance: Vec<(String, String)> = match source.optional_array("provenance")? {
+        Some(array) => serde_json::from_slice(&array.read_bytes(MAX_PROVENANCE_BYTES)?).map_err(|error| {
+            let got = format!("a parse error at line {} column {}", error.line(), error.column());
             Fault::malformed("array provenance", got, "JSON [[name, text], ...]")
         })?,
         None => Vec::new(),
     };
     check_provenance(0, provenance.len())?;
-    let units = match source.array("units")? {
+    let units = match source.optional_array("units")? {
         Some(array) => {
-            let name = array.text()?;
-            text::to_units(&name).ok_or_else(|| {
+            let name = array.read_text()?;
+            text::parse_units(&name).ok_or_else(|| {
                 Fault::malformed(
                     "array units",
-                    format!("'{}'", text::shortened(&name, text::LONGEST_WORD)),
+                    format!("'{}'", text::shorten_for_message(&name, text::MAX_QUOTED_CHARS)),
                     text::UNITS_EXPECTED,
                 )
             })?
@@ -232,13 +235,14 @@ pub fn read(path: &Path, limits: &Limits) -> Result<Snapshot, Fault> {
     Ok(Snapshot { particles: bodies, time, step, units, provenance })
 }
 
-fn to_species(kind: u64) -> Result<Species, Fault> {
+fn species_from_number(kind: u64) -> Result<Species, Fault> {
     let known = usize::try_from(kind).ok().and_then(|kind| Species::ALL.get(kind));
     known.copied().ok_or_else(|| Fault::malformed("array species", kind.to_string(), "0 to 5"))
 }
 
 type Entry<'a> = ZipFile<'a, BufReader<Metered<File>>>;
 
+/// An open archive. `budget` limits the bytes that may be read from the file.
 struct Source {
     archive: ZipArchive<BufReader<Metered<File>>>,
     budget: Budget,
@@ -253,20 +257,20 @@ impl Source {
         let budget = Budget::default();
         budget.refill(DIRECTORY_BYTES);
         let metered = BufReader::new(Metered { inner: file, budget: budget.clone() });
-        let archive = ZipArchive::new(metered).map_err(|error| refused("directory", error))?;
+        let archive = ZipArchive::new(metered).map_err(|error| zip_fault("directory", error))?;
         Ok(Self { archive, budget, file_bytes })
     }
 
-    fn required(&mut self, name: &str) -> Result<Array<Entry<'_>>, Fault> {
-        self.array(name)?
-            .ok_or_else(|| Fault::malformed(format!("array {name}"), "nothing", "it in the file"))
+    fn required_array(&mut self, name: &str) -> Result<Array<Entry<'_>>, Fault> {
+        self.optional_array(name)?
+            .ok_or_else(|| Fault::malformed(format!("array {name}"), "nothing", "this array"))
     }
 
-    /// An array of one value.
-    fn scalar(&mut self, name: &str) -> Result<Option<Array<Entry<'_>>>, Fault> {
-        let array = self.array(name)?;
+    /// Opens an array of one value, if the archive has it.
+    fn optional_scalar(&mut self, name: &str) -> Result<Option<Array<Entry<'_>>>, Fault> {
+        let array = self.optional_array(name)?;
         match &array {
-            Some(array) if array.entries() != 1 => {
+            Some(array) if array.entry_count() != 1 => {
                 let got = format!("shape {:?}", array.shape());
                 Err(Fault::malformed(format!("array {name}"), got, "one number"))
             }
@@ -274,13 +278,13 @@ impl Source {
         }
     }
 
-    /// An array, unpacked no further than an honest archive could ask for.
-    fn array(&mut self, name: &str) -> Result<Option<Array<Entry<'_>>>, Fault> {
+    /// Opens an array, if the archive has it. Rejects sizes that deflate cannot reach.
+    fn optional_array(&mut self, name: &str) -> Result<Option<Array<Entry<'_>>>, Fault> {
         self.budget.refill(self.file_bytes.saturating_add(DIRECTORY_BYTES));
         let entry = match self.archive.by_name(&format!("{name}.npy")) {
             Ok(entry) => entry,
             Err(ZipError::FileNotFound) => return Ok(None),
-            Err(error) => return Err(refused(name, error)),
+            Err(error) => return Err(zip_fault(name, error)),
         };
         let (size, packed) = (entry.size(), entry.compressed_size());
         if size > MAX_COMPRESSION.saturating_mul(packed.min(self.file_bytes)) {
@@ -294,8 +298,10 @@ impl Source {
     }
 }
 
-/// Refuses what makes the zip reader ask for memory in the name of a count: a ZIP64 directory may claim 2^64
-/// entries. It is found by a locator right before the end record, which is among the last bytes of the file.
+/// Rejects ZIP64 directories with an implausible number of entries.
+///
+/// A ZIP64 directory can claim 2^64 entries, for which the zip reader would allocate memory. Its
+/// locator is directly before the end record, which is among the last bytes of the file.
 fn check_directory(file: &mut File, file_bytes: u64) -> Result<(), Fault> {
     const COMMENT_BYTES: u64 = 1 << 16;
     let tail_bytes = file_bytes.min(2 * COMMENT_BYTES + 256);
@@ -305,39 +311,42 @@ fn check_directory(file: &mut File, file_bytes: u64) -> Result<(), Fault> {
     file.take(tail_bytes).read_to_end(&mut tail)?;
     file.seek(SeekFrom::Start(0))?;
 
-    let find = |signature: &'static [u8; 4]| {
+    let offsets_of = |signature: &'static [u8; 4]| {
         tail.windows(4).enumerate().filter(move |(_, bytes)| *bytes == signature).map(|(at, _)| at)
     };
     let number = |at: usize| tail.get(at..)?.first_chunk().map(|&bytes| u64::from_le_bytes(bytes));
-    let mut locators = find(b"PK\x06\x07")
+    let mut locators = offsets_of(b"PK\x06\x07")
         .filter(|&at| tail.get(at + 20..).is_some_and(|end| end.starts_with(b"PK\x05\x06")));
-    let far = |at: usize| {
+    let is_far = |at: usize| {
         let here = tail_start + at as u64;
         number(at + 8).is_none_or(|record| record.saturating_add(COMMENT_BYTES) < here)
     };
-    let mut some = false;
+    let mut has_locator = false;
     if locators.any(|at| {
-        some = true;
-        far(at)
+        has_locator = true;
+        is_far(at)
     }) {
         return Err(Fault::malformed("archive", "a ZIP64 record far from its locator", INTACT));
     }
-    let most = u64::from(u16::MAX);
-    match find(b"PK\x06\x06").filter_map(|at| number(at + 32)).find(|&count| some && count > most) {
+    let max_entries = u64::from(u16::MAX);
+    match offsets_of(b"PK\x06\x06")
+        .filter_map(|at| number(at + 32))
+        .find(|&count| has_locator && count > max_entries)
+    {
         Some(count) => {
-            Err(Fault::malformed("archive", format!("{count} entries"), format!("at most {most}")))
+            Err(Fault::malformed("archive", format!("{count} entries"), format!("at most {max_entries}")))
         }
         None => Ok(()),
     }
 }
 
-fn refused(name: &str, error: ZipError) -> Fault {
+fn zip_fault(name: &str, error: ZipError) -> Fault {
     match error {
         ZipError::Io(error) if error.kind() == ErrorKind::InvalidData => {
             Fault::malformed(format!("archive, {name}"), error.to_string(), INTACT)
         }
         ZipError::Io(error) if error.kind() != ErrorKind::UnexpectedEof => Fault::System(error),
-        // The directory stands at the end of an archive, so a cut file has none.
+        // The directory is at the end of an archive, so a truncated file has none.
         ZipError::InvalidArchive(_) if name == "directory" => {
             Fault::malformed("archive", "no directory at its end", "an intact zip archive; is it truncated?")
         }

@@ -1,5 +1,5 @@
-//! A snapshot, whatever the format: choosing the format, writing so that no half file is ever seen, and
-//! telling in short what a file holds.
+//! Snapshots in all formats: detection of the format, reading, atomic writing, and a summary of a
+//! file.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -12,23 +12,39 @@ use crate::limits::{Limits, check_provenance};
 use crate::storage::replace_file;
 use crate::{gadget, hdf5, npz, xyz};
 
-/// The bodies at one time, and where they come from.
+/// State of a simulation at one time, and its provenance.
+///
+/// ```
+/// use orrery_io::{Limits, Snapshot, read_snapshot, write_snapshot};
+/// use orrery_model::{Units, ic::Plummer};
+///
+/// let particles = Plummer { n: 100, ..Plummer::default() }.generate(1.0)?;
+/// let provenance = vec![("case".to_owned(), "a Plummer sphere".to_owned())];
+/// let snapshot = Snapshot { particles, time: 0.5, step: 10, units: Units::NBody, provenance };
+///
+/// // The extension selects the format: .hdf5, .xyz or .npz.
+/// let path = std::env::temp_dir().join(format!("orrery-doc-{}.xyz", std::process::id()));
+/// write_snapshot(&path, &snapshot)?;
+/// assert_eq!(read_snapshot(&path, &Limits::unbounded())?, snapshot);
+/// # std::fs::remove_file(&path)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Snapshot {
-    /// The bodies, in the user's order.
+    /// Bodies, in the order of the user.
     pub particles: Particles,
     /// Simulated time, in `units`.
     pub time: f64,
-    /// Steps taken so far.
+    /// Number of steps taken.
     pub step: u64,
-    /// What the numbers mean.
+    /// Units of all values.
     pub units: Units,
-    /// How the file came to be: names (each once) and texts, in order.
+    /// Origin of the file, as names and texts in order. Names are unique.
     pub provenance: Vec<(String, String)>,
 }
 
 impl Snapshot {
-    /// Whether the file named no units, so that galactic ones were taken.
+    /// Whether the file names no units and galactic units were assumed.
     pub fn units_are_assumed(&self) -> bool {
         self.provenance.iter().any(|(name, _)| name == "units assumed")
     }
@@ -39,16 +55,16 @@ impl Snapshot {
 pub enum Format {
     /// GADGET's HDF5 layout: `.hdf5`, `.h5`.
     GadgetHdf5,
-    /// GADGET's binary formats 1 and 2; read only.
+    /// GADGET's binary formats 1 and 2, for reading only.
     GadgetBinary,
     /// Extended XYZ: `.xyz`, `.extxyz`.
     ExtendedXyz,
-    /// Arrays of numpy: `.npz`.
+    /// NumPy arrays: `.npz`.
     Npz,
 }
 
 impl Format {
-    /// The format that the extension of `path` stands for.
+    /// Returns the format for the extension of `path`.
     pub fn from_path(path: &Path) -> Option<Self> {
         match path.extension()?.to_str()?.to_ascii_lowercase().as_str() {
             "hdf5" | "h5" => Some(Self::GadgetHdf5),
@@ -58,7 +74,7 @@ impl Format {
         }
     }
 
-    /// The format that the first bytes of a file look like.
+    /// Detects the format from the first bytes of a file.
     pub fn from_content(head: &[u8]) -> Option<Self> {
         if head.starts_with(b"\x89HDF\r\n\x1a\n") {
             Some(Self::GadgetHdf5)
@@ -73,7 +89,7 @@ impl Format {
         }
     }
 
-    /// Its name, for people.
+    /// Name for output.
     pub fn name(self) -> &'static str {
         match self {
             Self::GadgetHdf5 => "GADGET HDF5",
@@ -84,24 +100,28 @@ impl Format {
     }
 }
 
-/// Reads a snapshot in any format known here.
+/// Reads a snapshot in any supported format.
+///
+/// The format is that of the extension. For an unknown extension, the first bytes of the file
+/// select it.
 pub fn read_snapshot(path: &Path, limits: &Limits) -> Result<Snapshot, IoError> {
     read_with_format(path, limits).map(|(_, snapshot)| snapshot)
 }
 
 fn read_with_format(path: &Path, limits: &Limits) -> Result<(Format, Snapshot), IoError> {
-    let format = format_of(path).map_err(|fault| fault.at(path))?;
+    let format = detect_format(path).map_err(|fault| fault.in_file(path))?;
     let snapshot = match format {
         Format::GadgetHdf5 => hdf5::read(path, limits),
         Format::GadgetBinary => gadget::read(path, limits),
         Format::ExtendedXyz => xyz::read(path, limits),
         Format::Npz => npz::read(path, limits),
     };
-    Ok((format, snapshot.map_err(|fault| fault.at(path))?))
+    Ok((format, snapshot.map_err(|fault| fault.in_file(path))?))
 }
 
-fn format_of(path: &Path) -> Result<Format, Fault> {
-    // Asked before it is opened: opening a pipe waits for a writer, and a device has no end.
+fn detect_format(path: &Path) -> Result<Format, Fault> {
+    // Check the file type before opening. Opening a pipe waits for a writer, and a device has no
+    // end.
     let kind = fs::metadata(path)?.file_type();
     if !kind.is_file() {
         let got = if kind.is_dir() { "a directory" } else { "a device or a pipe" };
@@ -118,19 +138,21 @@ fn format_of(path: &Path) -> Result<Format, Fault> {
     })
 }
 
-/// Writes a snapshot in the format that the extension names. A reader sees the whole file or none: the bytes
-/// go to a temporary name beside it, reach the disk, and are then renamed.
+/// Writes a snapshot in the format of the extension.
+///
+/// The write is atomic: the data go to a temporary file in the same folder, which is synced to disk
+/// and then renamed. Another process sees the old file or the complete new one.
 pub fn write_snapshot(path: &Path, snapshot: &Snapshot) -> Result<(), IoError> {
-    check_writable(snapshot).map_err(|fault| fault.at(path))?;
+    check_writable(snapshot).map_err(|fault| fault.in_file(path))?;
     let format = Format::from_path(path).ok_or_else(|| {
         let got = path.extension().map_or("(none)".into(), |e| format!(".{}", e.display()));
-        Fault::UnknownExtension { got }.at(path)
+        Fault::UnknownExtension { got }.in_file(path)
     })?;
     replace_file(path, |file| match format {
         Format::GadgetHdf5 => hdf5::write(file, snapshot),
         Format::ExtendedXyz => xyz::write(file, snapshot),
         Format::Npz => npz::write(file, snapshot),
-        Format::GadgetBinary => unreachable!("no extension stands for it"),
+        Format::GadgetBinary => unreachable!("no extension selects this format"),
     })
 }
 
@@ -152,52 +174,52 @@ fn check_writable(snapshot: &Snapshot) -> Result<(), Fault> {
     let text_bytes = snapshot.provenance.iter().map(|(key, value)| (key.len() + value.len()) as u64).sum();
     check_provenance(text_bytes, snapshot.provenance.len())?;
     for (i, (key, value)) in snapshot.provenance.iter().enumerate() {
-        let refuse = |got: &str, expected: &str| Err(Fault::malformed("provenance", got, expected));
+        let reject = |got: &str, expected: &str| Err(Fault::malformed("provenance", got, expected));
         if key.is_empty() {
-            return refuse("an empty name", "a name");
+            return reject("an empty name", "a name");
         }
         if snapshot.provenance[..i].iter().any(|(earlier, _)| earlier == key) {
-            return refuse(&format!("'{key}' twice"), "each name once");
+            return reject(&format!("'{key}' twice"), "each name once");
         }
         // HDF5 strings end at the first NUL.
         if key.contains('\0') || value.contains('\0') {
-            return refuse(&format!("a NUL in {key:?}"), "text");
+            return reject(&format!("a NUL in {key:?}"), "text");
         }
     }
     Ok(())
 }
 
-/// What a snapshot file holds, in short.
+/// Summary of a snapshot file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SnapshotDescription {
-    /// The format it is in.
+    /// Format of the file.
     pub format: Format,
-    /// Its length.
+    /// Length of the file.
     pub file_bytes: u64,
-    /// How many bodies of each species, those without any left out.
+    /// Number of bodies of each species that occurs.
     pub species: Vec<(Species, usize)>,
     /// Simulated time.
     pub time: f64,
-    /// Steps taken so far.
+    /// Number of steps taken.
     pub step: u64,
-    /// What the numbers mean.
+    /// Units of all values.
     pub units: Units,
-    /// The least and the greatest coordinates; `None` without bodies.
+    /// Smallest and largest coordinates, or `None` without bodies.
     pub extent: Option<[[f64; 3]; 2]>,
-    /// The sum of the masses.
+    /// Sum of the masses.
     pub total_mass: f64,
-    /// How the file came to be.
+    /// Origin of the file, as names and texts.
     pub provenance: Vec<(String, String)>,
 }
 
 impl SnapshotDescription {
-    /// How many bodies there are.
+    /// Number of bodies.
     pub fn body_count(&self) -> usize {
         self.species.iter().map(|(_, n)| n).sum()
     }
 }
 
-/// Reads the file whole and tells what it holds.
+/// Reads a snapshot file and returns its summary.
 pub fn describe_snapshot(path: &Path, limits: &Limits) -> Result<SnapshotDescription, IoError> {
     let (format, snapshot) = read_with_format(path, limits)?;
     let file_bytes = fs::metadata(path).map_err(|error| IoError::from_system(path, error))?.len();

@@ -1,4 +1,7 @@
-//! Extended XYZ: text, one body a line, as ASE and OVITO read it.
+//! Extended XYZ: a text file with one line per body, as ASE and OVITO read it
+//! (<https://github.com/libAtoms/extxyz>).
+//!
+//! # Layout
 //!
 //! ```text
 //! 2
@@ -7,11 +10,23 @@
 //! Halo -1 0 0 0 -0.5 0 0.25 2 1
 //! ```
 //!
-//! Numbers are the shortest decimals that give the same f64 again. `Z` repeats the species as GADGET's
-//! number: ASE takes names only of chemical elements. Provenance stands in the second line as
-//! `orrery_NAME="text"`; reading keeps any name it does not know as provenance.
+//! Line 1 is the number of bodies. Line 2, the comment line, has pairs `key=value`. `Properties`
+//! lists the columns as `name:type:count`, with types S (text), R (real) and I (integer).
 //!
-//! Every line ends in a newline, the last one too: without it a cut number could pass for a whole one.
+//! - Numbers are the shortest decimals that give the same f64 when read.
+//! - `Z` repeats the species as GADGET's number, because ASE accepts only chemical elements as names.
+//! - Provenance is written as `orrery_NAME="text"` in line 2. The reader stores every other unknown key as
+//!   provenance, too.
+//! - Columns `pos`, `vel` and `mass` are required. Ids default to the line order, species to halo, and units to
+//!   galactic.
+//!
+//! # Invariants of the reader
+//!
+//! - Every line ends in a newline, including the last one. Otherwise a truncated number could pass for a complete
+//!   one, for example `0.12` for `0.125`.
+//! - The number of bodies in line 1 is checked against the length of the file before memory is allocated.
+//! - Lines, names and columns have fixed upper limits, so memory is bounded for any input.
+//! - Writing and reading a snapshot gives the same bits.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -20,34 +35,40 @@ use std::path::Path;
 use orrery_model::{Particle, Species, Units};
 
 use crate::error::Fault;
-use crate::limits::{COLUMN_BYTES, LONGEST_TEXT, Limits, MOST_NAMES, check_provenance};
+use crate::limits::{COLUMN_BYTES, Limits, MAX_PROVENANCE_BYTES, MAX_PROVENANCE_NAMES, check_provenance};
 use crate::snapshot::Snapshot;
-use crate::text::{self, LONGEST_WORD, shortened};
+use crate::text::{self, MAX_QUOTED_CHARS, shorten_for_message};
 
 const PROPERTIES: &str = "species:S:1:pos:R:3:vel:R:3:mass:R:1:id:I:1:Z:I:1";
+/// Prefix of provenance keys in line 2.
 const PREFIX: &str = "orrery_";
-/// Longest line, its end included: the second one holds all provenance.
-const LONGEST_LINE: u64 = LONGEST_TEXT + 4096;
-/// Columns of a body's line.
-const MOST_COLUMNS: usize = 1000;
+/// Largest length of a line in bytes, including the newline. Line 2 contains all provenance.
+const MAX_LINE_BYTES: u64 = MAX_PROVENANCE_BYTES + 4096;
+/// Largest number of columns.
+const MAX_COLUMNS: usize = 1000;
 
-/// Whether a file that starts with `head` may be one: a line with a number and nothing else.
+/// Returns true if `head` can be the start of an XYZ file: a first line with a number and nothing
+/// else.
 pub fn looks_like(head: &[u8]) -> bool {
     let line = head.split(|&byte| byte == b'\n').next().unwrap_or(head);
-    let word = line.trim_ascii();
-    !word.is_empty() && word.iter().all(u8::is_ascii_digit)
+    let number = line.trim_ascii();
+    !number.is_empty() && number.iter().all(u8::is_ascii_digit)
 }
 
-/// Writes the whole file.
+/// Writes a snapshot to `sink`.
 pub fn write(sink: &mut impl Write, snapshot: &Snapshot) -> Result<(), Fault> {
     let bodies = &snapshot.particles;
     let mut provenance = String::new();
     for (key, value) in &snapshot.provenance {
-        provenance.push_str(&format!(" {}={}", quoted(&format!("{PREFIX}{key}")), quoted(value)));
+        provenance.push_str(&format!(
+            " {}={}",
+            quote_if_needed(&format!("{PREFIX}{key}")),
+            quote_if_needed(value)
+        ));
     }
     check_provenance(provenance.len() as u64, snapshot.provenance.len())?;
     writeln!(sink, "{}", bodies.len())?;
-    let units = quoted(&text::from_units(snapshot.units));
+    let units = quote_if_needed(&text::format_units(snapshot.units));
     writeln!(
         sink,
         "Properties={PROPERTIES} Time={} Step={} units={units} pbc=\"F F F\"{provenance}",
@@ -57,14 +78,15 @@ pub fn write(sink: &mut impl Write, snapshot: &Snapshot) -> Result<(), Fault> {
     for body in bodies.iter() {
         let [x, y, z] = body.position.map(Number);
         let [vx, vy, vz] = body.velocity.map(Number);
-        let name = text::from_species(body.species);
+        let name = text::species_name(body.species);
         let (mass, id, kind) = (Number(body.mass), body.id, body.species as u8);
         writeln!(sink, "{name} {x} {y} {z} {vx} {vy} {vz} {mass} {id} {kind}")?;
     }
     Ok(())
 }
 
-/// The shortest decimal that gives the same f64; with an exponent where plain digits would be many.
+/// A number written as the shortest decimal that gives the same f64. Very small and very large
+/// numbers get an exponent, for example `1e-7`.
 struct Number(f64);
 
 impl std::fmt::Display for Number {
@@ -78,10 +100,11 @@ impl std::fmt::Display for Number {
     }
 }
 
-/// `text` as one word, or between quotes with `\n`, `\r`, `\"` and `\\` inside.
-fn quoted(text: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "_-.:+/".contains(c);
-    if !text.is_empty() && text.chars().all(plain) {
+/// Returns `text` unchanged if it is a plain word. Otherwise puts it in quotes, with the escapes
+/// `\n`, `\r`, `\"` and `\\`.
+fn quote_if_needed(text: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-.:+/".contains(c);
+    if !text.is_empty() && text.chars().all(is_plain) {
         return text.to_owned();
     }
     let mut quoted = String::from("\"");
@@ -97,7 +120,7 @@ fn quoted(text: &str) -> String {
     quoted
 }
 
-/// Reads the whole file.
+/// Reads the file at `path`.
 pub fn read(path: &Path, limits: &Limits) -> Result<Snapshot, Fault> {
     let file = File::open(path)?;
     let file_bytes = file.metadata()?.len();
@@ -105,15 +128,19 @@ pub fn read(path: &Path, limits: &Limits) -> Result<Snapshot, Fault> {
 
     let count = lines.next_line("the number of bodies")?.trim();
     let n: u64 = count.parse().map_err(|_| {
-        Fault::malformed("line 1", format!("'{}'", shortened(count, LONGEST_WORD)), "the number of bodies")
+        Fault::malformed(
+            "line 1",
+            format!("'{}'", shorten_for_message(count, MAX_QUOTED_CHARS)),
+            "the number of bodies",
+        )
     })?;
-    let comment = Comment::parse(lines.next_line("a line with Properties=")?)?;
-    // Each column takes a character and what divides it from the next.
+    let comment = CommentLine::parse(lines.next_line("a line with Properties=")?)?;
+    // Each column takes at least one character and a separator.
     if n.saturating_mul(2 * comment.columns.len() as u64) > file_bytes {
         let expected = format!("no more than fit into a file of {file_bytes} bytes");
         return Err(Fault::malformed("line 1", format!("{n} bodies"), expected));
     }
-    let mut particles = limits.room_for(n, COLUMN_BYTES, 0)?;
+    let mut particles = limits.allocate_bodies(n, COLUMN_BYTES, 0)?;
     for i in 0..n {
         let line_number = lines.number + 1;
         let line = lines.next_line(&format!("{n} bodies, found {i}"))?;
@@ -123,7 +150,7 @@ pub fn read(path: &Path, limits: &Limits) -> Result<Snapshot, Fault> {
         );
     }
     lines.expect_end(n)?;
-    let Comment { time, step, units, mut provenance, .. } = comment;
+    let CommentLine { time, step, units, mut provenance, .. } = comment;
     let units = units.unwrap_or_else(|| {
         provenance.push((text::ASSUMED_UNITS.0.to_owned(), text::ASSUMED_UNITS.1.to_owned()));
         Units::Galactic
@@ -131,16 +158,19 @@ pub fn read(path: &Path, limits: &Limits) -> Result<Snapshot, Fault> {
     Ok(Snapshot { particles, time, step, units, provenance })
 }
 
+/// Reader of lines with a limited length.
 struct Lines<R> {
     source: R,
+    /// Number of the current line, from 1.
     number: u64,
     line: Vec<u8>,
 }
 
 impl<R: BufRead> Lines<R> {
-    /// The next line without its end.
+    /// Returns the next line without its newline. `expected` describes the line for the error at
+    /// the end of the file.
     fn next_line(&mut self, expected: &str) -> Result<&str, Fault> {
-        self.advance()?;
+        self.read_line()?;
         let place = || format!("line {}", self.number);
         match self.line.pop() {
             Some(b'\n') => {}
@@ -148,38 +178,40 @@ impl<R: BufRead> Lines<R> {
             None => return Err(Fault::malformed(place(), "end of file", expected)),
         }
         std::str::from_utf8(&self.line)
-            .map_err(|_| Fault::malformed(place(), "bytes that are no text", expected))
+            .map_err(|_| Fault::malformed(place(), "bytes that are not UTF-8", expected))
     }
 
-    /// Only empty lines may follow, and not many.
+    /// Checks that at most 1000 empty lines follow and nothing else.
     fn expect_end(&mut self, n: u64) -> Result<(), Fault> {
         for empty in 0.. {
-            if !self.advance()? {
+            if !self.read_line()? {
                 break;
             }
             if !self.line.trim_ascii().is_empty() || empty == 1000 {
-                let expected = format!("the end after {n} bodies; a file holds one snapshot");
-                return Err(Fault::malformed(format!("line {}", self.number), "a further line", expected));
+                let expected =
+                    format!("the end of the file after {n} bodies, since a file contains one snapshot");
+                return Err(Fault::malformed(format!("line {}", self.number), "another line", expected));
             }
         }
         Ok(())
     }
 
-    /// Takes the next line with its end; `false` at the end of the file.
-    fn advance(&mut self) -> Result<bool, Fault> {
+    /// Reads the next line with its newline into `self.line`. Returns `false` at the end of the
+    /// file.
+    fn read_line(&mut self) -> Result<bool, Fault> {
         self.number += 1;
         self.line.clear();
-        self.source.by_ref().take(LONGEST_LINE + 1).read_until(b'\n', &mut self.line)?;
-        if self.line.len() as u64 > LONGEST_LINE {
+        self.source.by_ref().take(MAX_LINE_BYTES + 1).read_until(b'\n', &mut self.line)?;
+        if self.line.len() as u64 > MAX_LINE_BYTES {
             let (place, expected) =
-                (format!("line {}", self.number), format!("at most {LONGEST_LINE} bytes"));
+                (format!("line {}", self.number), format!("at most {MAX_LINE_BYTES} bytes"));
             return Err(Fault::malformed(place, "a longer line", expected));
         }
         Ok(!self.line.is_empty())
     }
 }
 
-/// What a column of a body's line holds.
+/// Content of a column.
 #[derive(Clone, Copy, PartialEq)]
 enum Column {
     Species,
@@ -190,7 +222,8 @@ enum Column {
     Ignored,
 }
 
-struct Comment {
+/// Content of line 2.
+struct CommentLine {
     columns: Vec<Column>,
     time: f64,
     step: u64,
@@ -198,25 +231,25 @@ struct Comment {
     provenance: Vec<(String, String)>,
 }
 
-impl Comment {
+impl CommentLine {
     fn parse(line: &str) -> Result<Self, Fault> {
-        let wrong = |key: &str, got: &str, expected: &str| {
+        let fault = |key: &str, got: &str, expected: &str| {
             Fault::malformed(
                 format!("line 2, {key}"),
-                format!("'{}'", shortened(got, LONGEST_WORD)),
+                format!("'{}'", shorten_for_message(got, MAX_QUOTED_CHARS)),
                 expected,
             )
         };
         let mut columns = None;
         let (mut time, mut step, mut units, mut provenance) = (0.0, 0, None, Vec::new());
-        for (key, value) in key_values(line)? {
+        for (key, value) in parse_pairs(line)? {
             match key.as_str() {
                 "Properties" => columns = Some(parse_properties(&value)?),
-                "Time" | "time" => time = value.parse().map_err(|_| wrong(&key, &value, "a number"))?,
-                "Step" | "step" => step = value.parse().map_err(|_| wrong(&key, &value, "an integer"))?,
+                "Time" | "time" => time = value.parse().map_err(|_| fault(&key, &value, "a number"))?,
+                "Step" | "step" => step = value.parse().map_err(|_| fault(&key, &value, "an integer"))?,
                 "units" => {
                     units = Some(
-                        text::to_units(&value).ok_or_else(|| wrong(&key, &value, text::UNITS_EXPECTED))?,
+                        text::parse_units(&value).ok_or_else(|| fault(&key, &value, text::UNITS_EXPECTED))?,
                     );
                 }
                 "pbc" => {}
@@ -229,21 +262,21 @@ impl Comment {
                 }
             }
         }
-        let columns = columns.ok_or_else(|| wrong("Properties", "nothing", PROPERTIES))?;
+        let columns = columns.ok_or_else(|| fault("Properties", "nothing", PROPERTIES))?;
         Ok(Self { columns, time, step, units, provenance })
     }
 }
 
-/// `name:type:columns`, again and again.
+/// Parses a list of `name:type:count` into one entry per column.
 fn parse_properties(value: &str) -> Result<Vec<Column>, Fault> {
-    let wrong = |got: String| Fault::malformed("line 2, Properties", got, PROPERTIES);
+    let fault = |got: String| Fault::malformed("line 2, Properties", got, PROPERTIES);
     let mut fields = value.split(':');
     let mut columns = Vec::new();
     while let Some(name) = fields.next() {
         let (kind, count) = (fields.next(), fields.next().and_then(|count| count.parse().ok()));
-        let (Some(kind), Some(count)) = (kind, count.filter(|&c| c > 0 && c <= MOST_COLUMNS - columns.len()))
+        let (Some(kind), Some(count)) = (kind, count.filter(|&c| c > 0 && c <= MAX_COLUMNS - columns.len()))
         else {
-            return Err(wrong(format!("'{}'", shortened(value, LONGEST_WORD))));
+            return Err(fault(format!("'{}'", shorten_for_message(value, MAX_QUOTED_CHARS))));
         };
         match (name, kind, count) {
             ("species", "S", 1) => columns.push(Column::Species),
@@ -257,14 +290,18 @@ fn parse_properties(value: &str) -> Result<Vec<Column>, Fault> {
     for (name, column) in [("pos", Column::Position(0)), ("vel", Column::Velocity(0)), ("mass", Column::Mass)]
     {
         if columns.iter().filter(|&&c| c == column).count() != 1 {
-            return Err(wrong(format!("'{}' without one '{name}'", shortened(value, LONGEST_WORD))));
+            return Err(fault(format!(
+                "'{}' without one '{name}'",
+                shorten_for_message(value, MAX_QUOTED_CHARS)
+            )));
         }
     }
     Ok(columns)
 }
 
-/// The pairs `key=value` of a comment line; a key alone has the value `T`, as ASE has it.
-fn key_values(line: &str) -> Result<Vec<(String, String)>, Fault> {
+/// Splits a comment line into pairs `key=value`. A key without a value has the value `T`, as in
+/// ASE.
+fn parse_pairs(line: &str) -> Result<Vec<(String, String)>, Fault> {
     let mut pairs: Vec<(String, Option<String>)> = Vec::new();
     let mut chars = line.chars().peekable();
     while let Some(&c) = chars.peek() {
@@ -279,9 +316,11 @@ fn key_values(line: &str) -> Result<Vec<(String, String)>, Fault> {
             }
         } else {
             pairs.push((next_word(&mut chars), None));
-            // Beside provenance stand Properties, Time, Step, units, pbc, and what other programs add.
-            if pairs.len() > MOST_NAMES + 24 {
-                let (got, expected) = (format!("{} names", pairs.len()), format!("at most {MOST_NAMES}"));
+            // The 24 extra names allow for Properties, Time, Step, units, pbc, and keys of other
+            // programs.
+            if pairs.len() > MAX_PROVENANCE_NAMES + 24 {
+                let (got, expected) =
+                    (format!("{} names", pairs.len()), format!("at most {MAX_PROVENANCE_NAMES}"));
                 return Err(Fault::malformed("line 2", got, expected));
             }
         }
@@ -289,6 +328,7 @@ fn key_values(line: &str) -> Result<Vec<(String, String)>, Fault> {
     Ok(pairs.into_iter().map(|(key, value)| (key, value.unwrap_or_else(|| "T".to_owned()))).collect())
 }
 
+/// Reads the next word, which ends at a blank or `=`, or the next text in quotes.
 fn next_word(chars: &mut std::iter::Peekable<std::str::Chars>) -> String {
     let mut word = String::new();
     if chars.next_if_eq(&'"').is_some() {
@@ -312,24 +352,27 @@ fn next_word(chars: &mut std::iter::Peekable<std::str::Chars>) -> String {
     word
 }
 
-/// One body; the error is what was found and what was expected.
+/// Parses the line of one body. The error contains what was found and what was expected.
 fn parse_body(line: &str, columns: &[Column], index: u64) -> Result<Particle, (String, String)> {
     let mut body =
         Particle { position: [0.0; 3], velocity: [0.0; 3], mass: 0.0, id: index, species: Species::Halo };
     let mut words = line.split_ascii_whitespace();
     for (k, column) in columns.iter().enumerate() {
         let word = words.next().ok_or_else(|| (format!("{k} columns"), columns.len().to_string()))?;
-        let wrong = |expected: &str| {
-            (format!("'{}' in column {}", shortened(word, LONGEST_WORD), k + 1), expected.to_owned())
+        let fault = |expected: &str| {
+            (
+                format!("'{}' in column {}", shorten_for_message(word, MAX_QUOTED_CHARS), k + 1),
+                expected.to_owned(),
+            )
         };
-        let number = || word.parse::<f64>().map_err(|_| wrong("a number"));
+        let number = || word.parse::<f64>().map_err(|_| fault("a number"));
         match *column {
-            // Another program's names (elements, say) mean bodies of no particular kind.
-            Column::Species => body.species = text::to_species(word).unwrap_or_default(),
+            // Names of other programs, such as chemical elements, become the default species.
+            Column::Species => body.species = text::parse_species(word).unwrap_or_default(),
             Column::Position(axis) => body.position[axis] = number()?,
             Column::Velocity(axis) => body.velocity[axis] = number()?,
             Column::Mass => body.mass = number()?,
-            Column::Id => body.id = word.parse().map_err(|_| wrong("an integer >= 0"))?,
+            Column::Id => body.id = word.parse().map_err(|_| fault("an integer >= 0"))?,
             Column::Ignored => {}
         }
     }

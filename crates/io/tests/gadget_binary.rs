@@ -1,17 +1,18 @@
-//! GADGET binary files, built here byte by byte: formats 1 and 2, both byte orders, both widths.
+//! GADGET binary files, built byte by byte: formats 1 and 2, both byte orders, 4 and 8 bytes per
+//! number.
 
 use orrery_io::{Limits, Snapshot, read_snapshot};
 use orrery_model::{Species, Units};
 
-/// How a file is to be written.
+/// Variant of the format.
 #[derive(Clone, Copy, Debug)]
-struct Style {
+struct Variant {
     big_endian: bool,
     labelled: bool,
     wide: bool,
 }
 
-impl Style {
+impl Variant {
     fn all() -> impl Iterator<Item = Self> {
         (0..8).map(|k| Self { big_endian: k & 1 != 0, labelled: k & 2 != 0, wide: k & 4 != 0 })
     }
@@ -59,7 +60,7 @@ impl Style {
         self.block(b"HEAD", &data)
     }
 
-    /// Two halo bodies of a shared mass and one disc body with its own.
+    /// Two halo bodies with a shared mass and one disc body with an individual mass.
     fn file(self) -> Vec<u8> {
         let mut bytes = self.header([0, 2, 1, 0, 0, 0], [0.0, 2.5, 0.0, 0.0, 0.0, 0.0], 1);
         bytes.extend(self.block(b"POS ", &self.reals(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0])));
@@ -78,17 +79,17 @@ fn read_bytes(bytes: &[u8]) -> Result<Snapshot, String> {
 }
 
 #[track_caller]
-fn says(bytes: &[u8], expected: &str) {
-    let message = read_bytes(bytes).expect_err("the file should be refused");
+fn assert_error(bytes: &[u8], expected: &str) {
+    let message = read_bytes(bytes).expect_err("the file should be rejected");
     assert!(message.contains(expected), "got: {message}\nexpected: {expected}");
 }
 
 #[test]
-fn all_styles_are_read() {
-    for style in Style::all() {
-        let snapshot = read_bytes(&style.file()).unwrap_or_else(|error| panic!("{style:?}: {error}"));
+fn all_variants_are_read() {
+    for variant in Variant::all() {
+        let snapshot = read_bytes(&variant.file()).unwrap_or_else(|error| panic!("{variant:?}: {error}"));
         let p = &snapshot.particles;
-        assert_eq!(p.position.x, [1.0, 4.0, 7.0], "{style:?}");
+        assert_eq!(p.position.x, [1.0, 4.0, 7.0], "{variant:?}");
         assert_eq!(p.position.z, [3.0, 6.0, 9.0]);
         assert_eq!(p.velocity.y, [0.0, -1.0, 0.0]);
         assert_eq!(p.mass, [2.5, 2.5, 0.5]);
@@ -100,34 +101,34 @@ fn all_styles_are_read() {
 }
 
 #[test]
-fn labels_free_the_order_and_allow_further_blocks() {
-    let style = Style { big_endian: false, labelled: true, wide: false };
-    let mut bytes = style.header([0, 1, 0, 0, 0, 0], [0.0, 1.0, 0.0, 0.0, 0.0, 0.0], 1);
-    bytes.extend(style.block(b"ID  ", &style.ids(&[5])));
-    bytes.extend(style.block(b"U   ", &[0; 12]));
-    bytes.extend(style.block(b"VEL ", &style.reals(&[1.0; 3])));
-    bytes.extend(style.block(b"POS ", &style.reals(&[2.0; 3])));
+fn labelled_blocks_may_come_in_any_order_and_with_others() {
+    let variant = Variant { big_endian: false, labelled: true, wide: false };
+    let mut bytes = variant.header([0, 1, 0, 0, 0, 0], [0.0, 1.0, 0.0, 0.0, 0.0, 0.0], 1);
+    bytes.extend(variant.block(b"ID  ", &variant.ids(&[5])));
+    bytes.extend(variant.block(b"U   ", &[0; 12]));
+    bytes.extend(variant.block(b"VEL ", &variant.reals(&[1.0; 3])));
+    bytes.extend(variant.block(b"POS ", &variant.reals(&[2.0; 3])));
     let snapshot = read_bytes(&bytes).unwrap();
     assert_eq!((snapshot.particles.id[0], snapshot.particles.position.x[0]), (5, 2.0));
 }
 
 #[test]
 fn every_truncation_is_an_error() {
-    for style in Style::all() {
-        let whole = style.file();
+    for variant in Variant::all() {
+        let whole = variant.file();
         for length in 0..whole.len() {
-            assert!(read_bytes(&whole[..length]).is_err(), "{style:?} cut at {length} of {}", whole.len());
+            assert!(read_bytes(&whole[..length]).is_err(), "{variant:?} cut at {length} of {}", whole.len());
         }
     }
 }
 
 #[test]
-fn no_changed_byte_panics() {
-    for style in Style::all() {
-        let whole = style.file();
-        for place in 0..whole.len() {
+fn changed_bytes_do_not_panic() {
+    for variant in Variant::all() {
+        let whole = variant.file();
+        for offset in 0..whole.len() {
             let mut bytes = whole.clone();
-            bytes[place] ^= 0xff;
+            bytes[offset] ^= 0xff;
             if let Ok(snapshot) = read_bytes(&bytes) {
                 assert_eq!(snapshot.particles.position.len(), snapshot.particles.mass.len());
             }
@@ -136,25 +137,31 @@ fn no_changed_byte_panics() {
 }
 
 #[test]
-fn mistakes_say_the_block() {
-    let style = Style { big_endian: false, labelled: false, wide: false };
+fn errors_name_the_block() {
+    let variant = Variant { big_endian: false, labelled: false, wide: false };
     let one = [0.0, 1.0, 0.0, 0.0, 0.0, 0.0];
-    let mut bytes = style.header([0, 2, 0, 0, 0, 0], one, 1);
-    bytes.extend(style.block(b"POS ", &style.reals(&[1.0; 3])));
-    says(&bytes, "block POS at byte 268: got 12 bytes, expected 24 or 48");
-    says(&style.header([0, 1, 0, 0, 0, 0], one, 4), "block HEAD: got 4 files, expected 1, a whole snapshot");
-    says(
-        &style.header([0, 1, 0, 0, 0, 0], one, 1),
+    let mut bytes = variant.header([0, 2, 0, 0, 0, 0], one, 1);
+    bytes.extend(variant.block(b"POS ", &variant.reals(&[1.0; 3])));
+    assert_error(&bytes, "block POS at byte 268: got 12 bytes, expected 24 or 48");
+    assert_error(
+        &variant.header([0, 1, 0, 0, 0, 0], one, 4),
+        "block HEAD: got 4 files, expected 1 file per snapshot",
+    );
+    assert_error(
+        &variant.header([0, 1, 0, 0, 0, 0], one, 1),
         "end of file: got no further block, expected POS, VEL, ID",
     );
 
-    let mut bytes = style.header([0, u32::MAX, 0, 0, 0, 0], one, 1);
-    bytes.extend(style.int(u32::MAX));
+    let mut bytes = variant.header([0, u32::MAX, 0, 0, 0, 0], one, 1);
+    bytes.extend(variant.int(u32::MAX));
     bytes.extend([0; 100]);
-    says(&bytes, "got a length of 4294967295 bytes, expected at most the 100 bytes left");
+    assert_error(&bytes, "got a length of 4294967295 bytes, expected at most the 100 bytes left");
 
-    let mut bytes = style.file();
+    let mut bytes = variant.file();
     let end = bytes.len() - 4;
-    bytes[end..].copy_from_slice(&style.int(5));
-    says(&bytes, "end of block MASS at byte 380: got 5, expected 4 as at its start");
+    bytes[end..].copy_from_slice(&variant.int(5));
+    assert_error(
+        &bytes,
+        "end of block MASS at byte 380: got length 5, expected 4 as at the start of the block",
+    );
 }

@@ -1,4 +1,4 @@
-//! Files written here open in h5py, yt, pynbody and numpy; readers.py does the looking.
+//! Written files open in h5py, yt, pynbody and numpy, which readers.py checks.
 
 use std::path::Path;
 use std::process::Command;
@@ -8,8 +8,8 @@ use orrery_model::rng::Draws;
 use orrery_model::{Particle, Particles, Species, Units};
 use serde_json::{Map, json};
 
-/// A hundred bodies of four species, mixed; ids that fit the readers' signed integers.
-fn sample(units: Units) -> Snapshot {
+/// A hundred bodies of four species in mixed order. The ids fit the signed integers of the readers.
+fn sample_snapshot(units: Units) -> Snapshot {
     let kinds = [Species::Halo, Species::Disc, Species::Halo, Species::Stars, Species::Gas];
     let mut particles = Particles::default();
     for i in 0..100 {
@@ -34,15 +34,17 @@ fn sample(units: Units) -> Snapshot {
 }
 
 #[test]
-fn python_programs_read_what_is_written() {
+fn python_programs_read_written_files() {
     let Some(python) = std::env::var_os("ORRERY_PYTHON") else {
-        println!("skipped: ORRERY_PYTHON is not set; `cargo xtask test` sets up the readers and runs this");
+        println!(
+            "skipped: ORRERY_PYTHON is not set (`cargo xtask test` installs the readers and runs this test)"
+        );
         return;
     };
     let folder = tempfile::tempdir().unwrap();
     let mut expected = Map::new();
     for units in [Units::NBody, Units::Galactic, Units::Solar] {
-        let snapshot = sample(units);
+        let snapshot = sample_snapshot(units);
         for extension in ["hdf5", "npz", "xyz"] {
             write_snapshot(&folder.path().join(units.name()).with_extension(extension), &snapshot).unwrap();
         }
@@ -68,7 +70,7 @@ fn python_programs_read_what_is_written() {
 
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/readers.py");
     let output = Command::new(python).arg(script).arg(folder.path()).output().unwrap();
-    let (said, failed) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "{said}{failed}");
-    assert_eq!(said.matches("agrees").count(), 15, "{said}");
+    let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{stdout}{stderr}");
+    assert_eq!(stdout.matches("agrees").count(), 15, "{stdout}");
 }

@@ -1,7 +1,7 @@
-"""Opens files written by orrery-io with the programs people use: h5py, yt, pynbody and numpy.
+"""Opens files written by orrery-io with common programs: h5py, yt, pynbody and numpy.
 
-Usage: python readers.py FOLDER, where FOLDER holds NAME.hdf5, NAME.npz and NAME.xyz for each NAME in
-expected.json, which says what must be found. Exits with 1 and says what differs where anything does.
+Usage: python readers.py FOLDER. FOLDER contains expected.json with the expected values for each NAME, and the
+files NAME.hdf5, NAME.npz and NAME.xyz. Exits with 1 and prints the difference if a file differs.
 """
 
 import json
@@ -17,12 +17,12 @@ FAMILIES = {"gas": [0], "dm": [1, 2, 3], "star": [4], "bh": [5]}
 
 
 def members(expected, kinds):
-    """The bodies of GADGET types `kinds`, type after type, as they lie in an HDF5 file."""
+    """Returns the indices of the bodies of GADGET types `kinds`, type by type, in the order of an HDF5 file."""
     species = np.array(expected["species"])
     return np.concatenate([np.flatnonzero(species == kind) for kind in kinds])
 
 
-def same(got, expected, what):
+def check_equal(got, expected, what):
     got, expected = np.asarray(got), np.asarray(expected)
     assert got.shape == expected.shape, f"{what}: shape {got.shape}, expected {expected.shape}"
     assert np.array_equal(got, expected), f"{what}: {got}, expected {expected}"
@@ -32,8 +32,8 @@ def check_h5py(path, expected):
     with h5py.File(path) as file:
         header = file["Header"].attrs
         counts = [len(members(expected, [kind])) for kind in range(6)]
-        same(header["NumPart_ThisFile"], counts, "NumPart_ThisFile")
-        same(header["NumPart_Total"], counts, "NumPart_Total")
+        check_equal(header["NumPart_ThisFile"], counts, "NumPart_ThisFile")
+        check_equal(header["NumPart_Total"], counts, "NumPart_Total")
         assert header["NumPart_Total"].dtype == np.uint32
         assert header["Time"] == expected["time"] and np.ndim(header["Time"]) == 0
         assert header["NumFilesPerSnapshot"] == 1
@@ -42,11 +42,11 @@ def check_h5py(path, expected):
             assert (f"PartType{kind}" in file) == (count > 0)
             if count:
                 group, k = file[f"PartType{kind}"], members(expected, [kind])
-                same(group["Coordinates"], np.array(expected["position"])[k], "Coordinates")
-                same(group["Velocities"], np.array(expected["velocity"])[k], "Velocities")
-                same(group["Masses"], np.array(expected["mass"])[k], "Masses")
-                same(group["ParticleIDs"], np.array(expected["id"], "u8")[k], "ParticleIDs")
-                same(group["Order"], k, "Order")
+                check_equal(group["Coordinates"], np.array(expected["position"])[k], "Coordinates")
+                check_equal(group["Velocities"], np.array(expected["velocity"])[k], "Velocities")
+                check_equal(group["Masses"], np.array(expected["mass"])[k], "Masses")
+                check_equal(group["ParticleIDs"], np.array(expected["id"], "u8")[k], "ParticleIDs")
+                check_equal(group["Order"], k, "Order")
         keys = list(file["Orrery"].attrs["Keys"])
         found = [[key, file["Orrery/Provenance"].attrs[key]] for key in keys]
         assert found == expected["provenance"], found
@@ -54,7 +54,7 @@ def check_h5py(path, expected):
 
 
 def check_yt(path, expected):
-    # yt reads no units from GADGET files: it takes kpc, 1e10 Msun and km/s unless told otherwise.
+    # yt reads no units from GADGET files. It assumes kpc, 1e10 Msun and km/s unless unit_base is given.
     ds = yt.load(str(path))
     assert type(ds).__name__ == "GadgetHDF5Dataset", type(ds)
     assert float(ds.current_time.to("code_time")) == expected["time"], ds.current_time
@@ -65,10 +65,10 @@ def check_yt(path, expected):
     data = ds.all_data()
     for kind in sorted(set(expected["species"])):
         k = members(expected, [kind])
-        # yt orders bodies along a curve of its own.
+        # yt orders bodies along a space-filling curve.
         ids = np.array(expected["id"], "u8")[k]
         found = np.asarray(data[f"PartType{kind}", "ParticleIDs"]).astype("u8")
-        same(np.sort(found), np.sort(ids), "yt ParticleIDs")
+        check_equal(np.sort(found), np.sort(ids), "yt ParticleIDs")
         k, found = k[np.argsort(ids)], np.argsort(found)
         position = data[f"PartType{kind}", "Coordinates"].to("code_length").v[found]
         np.testing.assert_allclose(position, np.array(expected["position"])[k], rtol=1e-12, atol=1e-12)
@@ -79,14 +79,14 @@ def check_yt(path, expected):
 
 
 def check_yt_units(ds, expected):
-    # The digits in which programs agree on the parsec and on the solar mass.
-    near(ds.length_unit.to("cm"), expected["length_cm"], 1e-9)
-    near(ds.mass_unit.to("g"), expected["mass_g"], 1e-3)
-    near(ds.time_unit.to("s"), expected["time_s"], 1e-9)
-    near(ds.current_time.to("s"), expected["time"] * expected["time_s"], 1e-9)
+    # Tolerances: the digits in which programs agree on the parsec and on the solar mass.
+    check_close(ds.length_unit.to("cm"), expected["length_cm"], 1e-9)
+    check_close(ds.mass_unit.to("g"), expected["mass_g"], 1e-3)
+    check_close(ds.time_unit.to("s"), expected["time_s"], 1e-9)
+    check_close(ds.current_time.to("s"), expected["time"] * expected["time_s"], 1e-9)
 
 
-def near(got, expected, tolerance):
+def check_close(got, expected, tolerance):
     assert abs(float(got) / expected - 1) < tolerance, f"{got}, expected {expected}"
 
 
@@ -96,21 +96,21 @@ def check_pynbody(path, expected):
     assert len(snapshot) == len(expected["mass"])
     for family in snapshot.families():
         k, bodies = members(expected, FAMILIES[family.name]), snapshot[family]
-        same(bodies["pos"], np.array(expected["position"])[k], f"pynbody {family.name} pos")
-        same(bodies["vel"], np.array(expected["velocity"])[k], f"pynbody {family.name} vel")
-        same(bodies["mass"], np.array(expected["mass"])[k], f"pynbody {family.name} mass")
-        same(bodies["iord"], np.array(expected["id"])[k], f"pynbody {family.name} iord")
-    near(snapshot["pos"].units.ratio("cm"), expected["length_cm"], 1e-12)
-    near(snapshot["mass"].units.ratio("g"), expected["mass_g"], 1e-12)
-    near(snapshot["vel"].units.ratio("cm s**-1"), expected["length_cm"] / expected["time_s"], 1e-12)
-    near(snapshot.properties["time"].in_units("s"), expected["time"] * expected["time_s"], 1e-4)
+        check_equal(bodies["pos"], np.array(expected["position"])[k], f"pynbody {family.name} pos")
+        check_equal(bodies["vel"], np.array(expected["velocity"])[k], f"pynbody {family.name} vel")
+        check_equal(bodies["mass"], np.array(expected["mass"])[k], f"pynbody {family.name} mass")
+        check_equal(bodies["iord"], np.array(expected["id"])[k], f"pynbody {family.name} iord")
+    check_close(snapshot["pos"].units.ratio("cm"), expected["length_cm"], 1e-12)
+    check_close(snapshot["mass"].units.ratio("g"), expected["mass_g"], 1e-12)
+    check_close(snapshot["vel"].units.ratio("cm s**-1"), expected["length_cm"] / expected["time_s"], 1e-12)
+    check_close(snapshot.properties["time"].in_units("s"), expected["time"] * expected["time_s"], 1e-4)
 
 
 def check_numpy(path, expected):
     with np.load(path, allow_pickle=False) as arrays:
         for name in "position", "velocity", "mass", "species":
-            same(arrays[name], expected[name], name)
-        same(arrays["id"], np.array(expected["id"], "u8"), "id")
+            check_equal(arrays[name], expected[name], name)
+        check_equal(arrays["id"], np.array(expected["id"], "u8"), "id")
         assert arrays["time"] == expected["time"] and arrays["time"].shape == ()
         assert arrays["step"] == expected["step"]
         assert str(arrays["units"]) == expected["units"]
@@ -121,16 +121,16 @@ def check_xyz(path, expected):
     lines = path.read_text().splitlines()
     assert int(lines[0]) == len(lines) - 2 == len(expected["mass"])
     rows = [line.split() for line in lines[2:]]
-    same([[float(word) for word in row[1:4]] for row in rows], expected["position"], "pos")
-    same([float(row[7]) for row in rows], expected["mass"], "mass")
+    check_equal([[float(word) for word in row[1:4]] for row in rows], expected["position"], "pos")
+    check_equal([float(row[7]) for row in rows], expected["mass"], "mass")
     try:
         import ase.io
     except ImportError:
         return
     atoms = ase.io.read(path, format="extxyz")
-    same(atoms.positions, expected["position"], "ase positions")
-    same(atoms.arrays["vel"], expected["velocity"], "ase vel")
-    same(atoms.arrays["mass"], expected["mass"], "ase mass")
+    check_equal(atoms.positions, expected["position"], "ase positions")
+    check_equal(atoms.arrays["vel"], expected["velocity"], "ase vel")
+    check_equal(atoms.arrays["mass"], expected["mass"], "ase mass")
     assert atoms.info["Time"] == expected["time"]
 
 

@@ -1,24 +1,24 @@
-//! What is written is what is read, to the bit, in every format.
+//! In every format, reading returns the written snapshot with identical bits.
 
 mod common;
 
 use std::path::Path;
 
-use common::{EXTENSIONS, bytes_of, mixed, read};
+use common::{EXTENSIONS, file_bytes, mixed_snapshot, read_unlimited};
 use orrery_io::{Format, Limits, NpzArray, Snapshot, describe_snapshot, write_npz_arrays, write_snapshot};
 use orrery_model::{Particle, Particles, Species, Units, Vec3s};
 use proptest::prelude::*;
 
-fn there_and_back(snapshot: &Snapshot, extension: &str) -> Snapshot {
+fn write_and_read(snapshot: &Snapshot, extension: &str) -> Snapshot {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join(format!("snapshot.{extension}"));
     write_snapshot(&path, snapshot).unwrap();
-    let left: Vec<_> = std::fs::read_dir(folder.path()).unwrap().collect();
-    assert_eq!(left.len(), 1, "a temporary file stayed behind");
-    read(&path).unwrap()
+    let files: Vec<_> = std::fs::read_dir(folder.path()).unwrap().collect();
+    assert_eq!(files.len(), 1, "a temporary file was not removed");
+    read_unlimited(&path).unwrap()
 }
 
-/// `==` takes -0.0 for 0.0; the bits must be the same.
+/// Compares bits, too, because -0.0 == 0.0.
 fn assert_same(got: &Snapshot, expected: &Snapshot, extension: &str) {
     assert_eq!(got, expected, "{extension}");
     let bits = |s: &Snapshot| {
@@ -30,52 +30,56 @@ fn assert_same(got: &Snapshot, expected: &Snapshot, extension: &str) {
 }
 
 #[test]
-fn species_order_units_and_provenance_come_back() {
-    let units = [Units::NBody, Units::Galactic, Units::Solar, mixed().units];
+fn species_order_units_and_provenance_are_preserved() {
+    let units = [Units::NBody, Units::Galactic, Units::Solar, mixed_snapshot().units];
     for extension in EXTENSIONS {
         for units in units {
-            let snapshot = Snapshot { units, ..mixed() };
-            assert_same(&there_and_back(&snapshot, extension), &snapshot, extension);
+            let snapshot = Snapshot { units, ..mixed_snapshot() };
+            assert_same(&write_and_read(&snapshot, extension), &snapshot, extension);
         }
     }
 }
 
 #[test]
-fn a_long_case_and_a_system_of_many_windows_come_back() {
-    let mut snapshot = mixed();
+fn long_provenance_and_many_bodies_are_preserved() {
+    let mut snapshot = mixed_snapshot();
     snapshot.provenance.push(("long".to_owned(), "0123456789 =\"\n".repeat(20_000)));
     for i in 0..300_000 {
         let body = Particle { id: i, ..snapshot.particles.get((i % 5) as usize) };
         snapshot.particles.push(body);
     }
     for extension in EXTENSIONS {
-        assert_same(&there_and_back(&snapshot, extension), &snapshot, extension);
+        assert_same(&write_and_read(&snapshot, extension), &snapshot, extension);
     }
 }
 
 #[test]
-fn no_bodies_is_a_file_too() {
-    let snapshot = Snapshot { particles: Particles::default(), ..mixed() };
+fn snapshot_without_bodies_is_preserved() {
+    let snapshot = Snapshot { particles: Particles::default(), ..mixed_snapshot() };
     for extension in EXTENSIONS {
-        assert_same(&there_and_back(&snapshot, extension), &snapshot, extension);
+        assert_same(&write_and_read(&snapshot, extension), &snapshot, extension);
     }
 }
 
 #[test]
-fn the_same_snapshot_gives_the_same_bytes() {
+fn same_snapshot_gives_the_same_bytes() {
     for extension in EXTENSIONS {
-        assert_eq!(bytes_of(&mixed(), extension), bytes_of(&mixed(), extension), "{extension}");
+        assert_eq!(
+            file_bytes(&mixed_snapshot(), extension),
+            file_bytes(&mixed_snapshot(), extension),
+            "{extension}"
+        );
     }
 }
 
 #[test]
-fn content_tells_the_format_where_the_name_does_not() {
+fn format_is_detected_from_the_content_without_an_extension() {
     let folder = tempfile::tempdir().unwrap();
     for (extension, format) in
         EXTENSIONS.into_iter().zip([Format::GadgetHdf5, Format::ExtendedXyz, Format::Npz])
     {
         let path = folder.path().join(format!("{extension}_000"));
-        std::fs::write(&path, bytes_of(&mixed(), extension)).unwrap();
+        std::fs::write(&path, file_bytes(&mixed_snapshot(), extension)).unwrap();
         let description = describe_snapshot(&path, &Limits::default()).unwrap();
         assert_eq!(description.format, format);
         assert_eq!(description.species, [(Species::Halo, 2), (Species::Disc, 2), (Species::Bulge, 1)]);
@@ -86,28 +90,29 @@ fn content_tells_the_format_where_the_name_does_not() {
 }
 
 #[test]
-fn a_failed_write_leaves_the_old_file() {
+fn failed_write_keeps_the_old_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("s.npz");
-    write_snapshot(&path, &mixed()).unwrap();
-    let mut broken = mixed();
+    write_snapshot(&path, &mixed_snapshot()).unwrap();
+    let mut broken = mixed_snapshot();
     broken.particles.mass.pop();
     let message = write_snapshot(&path, &broken).unwrap_err().to_string();
     assert!(message.ends_with("s.npz: mass has 4 entries, expected 5"), "{message}");
-    assert_same(&read(&path).unwrap(), &mixed(), "npz");
+    assert_same(&read_unlimited(&path).unwrap(), &mixed_snapshot(), "npz");
 
-    let message = write_snapshot(&folder.path().join("s.png"), &mixed()).unwrap_err().to_string();
+    let message = write_snapshot(&folder.path().join("s.png"), &mixed_snapshot()).unwrap_err().to_string();
     assert!(message.contains("s.png: unknown extension .png, expected .hdf5"), "{message}");
-    let message = write_snapshot(&folder.path().join("no/such/s.xyz"), &mixed()).unwrap_err().to_string();
+    let message =
+        write_snapshot(&folder.path().join("no/such/s.xyz"), &mixed_snapshot()).unwrap_err().to_string();
     assert!(message.ends_with("no/such/s.xyz: could not be created: no such file or directory"), "{message}");
 }
 
 #[test]
-fn provenance_that_no_format_could_keep_is_refused() {
+fn invalid_provenance_is_rejected() {
     for (key, value, expected) in
         [("", "x", "an empty name"), ("version", "2", "'version' twice"), ("k", "a\0b", "a NUL")]
     {
-        let mut snapshot = mixed();
+        let mut snapshot = mixed_snapshot();
         snapshot.provenance.push((key.to_owned(), value.to_owned()));
         let message = write_snapshot(Path::new("never.npz"), &snapshot).unwrap_err().to_string();
         assert!(message.contains(expected), "{message}");
@@ -116,7 +121,7 @@ fn provenance_that_no_format_could_keep_is_refused() {
 }
 
 #[test]
-fn arrays_of_any_kind_are_written() {
+fn npz_arrays_of_any_kind_are_written() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("s.npz");
     let vectors = Vec3s { x: vec![1.0], y: vec![2.0], z: vec![3.0] };
@@ -127,7 +132,7 @@ fn arrays_of_any_kind_are_written() {
         ("extra", NpzArray::Text("µ")),
     ];
     write_npz_arrays(&path, &arrays).unwrap();
-    let snapshot = read(&path).unwrap();
+    let snapshot = read_unlimited(&path).unwrap();
     let body = snapshot.particles.get(0);
     assert_eq!((body.position, body.mass, body.id), ([1.0, 2.0, 3.0], 4.0, 0));
     assert_eq!(snapshot.units, Units::Galactic);
@@ -159,9 +164,9 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(100))]
 
     #[test]
-    fn any_system_comes_back(snapshot in any_snapshot()) {
+    fn random_snapshots_are_preserved(snapshot in any_snapshot()) {
         for extension in EXTENSIONS {
-            assert_same(&there_and_back(&snapshot, extension), &snapshot, extension);
+            assert_same(&write_and_read(&snapshot, extension), &snapshot, extension);
         }
     }
 }

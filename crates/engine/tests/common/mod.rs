@@ -77,6 +77,6 @@ pub fn rewrite_header(path: &Path, change: impl Fn(&mut Value)) {
     let mut header: Value = serde_json::from_str(&checkpoint.header).unwrap();
     change(&mut header);
     let columns: Vec<_> =
-        checkpoint.blocks.iter().map(|(name, block)| (name.as_str(), block.column())).collect();
+        checkpoint.blocks.iter().map(|(name, block)| (name.as_str(), block.as_column())).collect();
     write_checkpoint(path, &header.to_string(), &columns).unwrap();
 }

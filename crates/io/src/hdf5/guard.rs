@@ -1,5 +1,6 @@
-//! A panic of the HDF5 parser on a hostile file becomes an error of ours, and stays silent; and the parser has
-//! the stack that the deepest nesting it follows takes.
+//! Guard around the HDF5 parser. A panic on a hostile file becomes a normal error and is not
+//! printed. The parser runs with a stack that is large enough for the deepest nesting that it
+//! follows.
 
 use std::cell::Cell;
 use std::panic;
@@ -12,31 +13,33 @@ thread_local! {
     static SILENT: Cell<bool> = const { Cell::new(false) };
 }
 
-/// A datatype of 64 KiB nests 8,192 deep, and a tree as deep as the budget of its reader has nodes: 16,384.
-/// Both are followed by recursion. Only what is used of it becomes memory.
+/// Stack of the parser thread. The parser follows nested datatypes and trees by recursion. A
+/// datatype of 64 KiB can be nested 8,192 deep. A tree can be as deep as the read budget has nodes,
+/// 16,384. Only the used part of the stack takes memory.
 const STACK_BYTES: usize = 256 << 20;
 
-/// Runs `parse`; a panic inside is neither printed nor passed on.
+/// Runs `parse` in a new thread. Converts a panic into an error, without printing it.
 pub fn without_panics<T: Send>(parse: impl FnOnce() -> Result<T, Fault> + Send) -> Result<T, Fault> {
-    // The hook belongs to the whole process, so it is wrapped once and asks the thread whether to speak.
+    // The panic hook is global to the process. It is wrapped once and prints nothing in parser
+    // threads.
     static WRAP_HOOK: Once = Once::new();
     WRAP_HOOK.call_once(|| {
-        let usual = panic::take_hook();
+        let default_hook = panic::take_hook();
         panic::set_hook(Box::new(move |info| {
             if !SILENT.get() {
-                usual(info);
+                default_hook(info);
             }
         }));
     });
-    let silently = || {
+    let parse_silently = || {
         SILENT.set(true);
         parse()
     };
     thread::scope(|scope| {
-        let parser = thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, silently)?;
-        parser.join().unwrap_or_else(|_| {
-            Err(Fault::malformed("content", "bytes that no HDF5 reader understands", "an intact HDF5 file"))
-        })
+        let parser = thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, parse_silently)?;
+        parser
+            .join()
+            .unwrap_or_else(|_| Err(Fault::malformed("content", "invalid HDF5 data", "an intact HDF5 file")))
     })
 }
 
@@ -45,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_panic_becomes_an_error() {
+    fn panic_becomes_an_error() {
         let outcome: Result<(), Fault> = without_panics(|| panic!("inside the parser"));
         assert!(outcome.unwrap_err().to_string().contains("an intact HDF5 file"));
         assert!(!SILENT.get());

@@ -1,7 +1,7 @@
-//! Reading; see the parent for the layout.
+//! Reader of the layout that the parent module describes.
 //!
-//! Each dataset is checked before its values are touched: that it lies in this file, that it is as long as
-//! the header promises, that the file is long enough to hold it, and that its chunks are what they should be.
+//! Each dataset is checked before its values are read. It must be in this file, have the length
+//! given in the header, fit into the length of the file, and have valid chunks.
 
 use std::path::Path;
 
@@ -17,63 +17,63 @@ use crate::limits::{COLUMN_BYTES, Limits};
 use crate::snapshot::Snapshot;
 use crate::text;
 
-/// Deflate, the densest of HDF5's usual filters, cannot shrink bytes further than about 1:1032.
+/// Largest compression ratio: that of deflate, the most effective of the usual HDF5 filters.
 pub const MAX_COMPRESSION: u64 = 1032;
-/// Rows decoded at a time, so that no second copy of a whole column is held.
-const WINDOW: u64 = 1 << 18;
-/// A body's columns, its place in the dataset Order, and the inverse of that.
+/// Rows decoded at a time, to avoid a second copy of a whole column.
+const WINDOW_ROWS: u64 = 1 << 18;
+/// Memory per body in bytes: its columns, its entry of the dataset Order, and the inverse of it.
 const BODY_BYTES: u64 = COLUMN_BYTES + 16;
-/// The least that a body takes in a file: two vectors of three f32.
-const LEAST_BODY_BYTES: u64 = 24;
+/// Smallest size of a body in a file: two vectors of three f32.
+const MIN_FILE_BYTES_PER_BODY: u64 = 24;
 
-/// Reads the whole file.
+/// Reads the file at `path`.
 pub fn read(path: &Path, limits: &Limits) -> Result<Snapshot, Fault> {
     let file_bytes = std::fs::metadata(path)?.len();
     let parse = || {
         let (file, meter) = MeteredFile::new(std::fs::File::open(path)?, file_bytes)
-            .map_err(|error| refused("file", error.into()))?;
-        meter.for_metadata();
-        let file = File::from_source(file).map_err(|error| refused("file", error))?;
-        let promised = file.superblock().eof_address;
-        if file_bytes < promised {
+            .map_err(|error| library_fault("file", error.into()))?;
+        meter.allow_metadata();
+        let file = File::from_source(file).map_err(|error| library_fault("file", error))?;
+        let expected_bytes = file.superblock().eof_address;
+        if file_bytes < expected_bytes {
             let got = format!("{file_bytes} bytes");
-            return Err(Fault::malformed("file", got, format!("{promised}: it is truncated")));
+            return Err(Fault::malformed("file", got, format!("{expected_bytes}: the file is truncated")));
         }
-        Source { file, meter, file_bytes }.snapshot(limits)
+        Source { file, meter, file_bytes }.read_snapshot(limits)
     };
     without_panics(parse)
 }
 
-/// Puts body `k` of the file at place `order[k]`, one column after the other.
+/// Moves body `k` of the file to index `order[k]`, one column after the other.
 fn restore_order(bodies: &mut Particles, order: Vec<u64>) -> Result<(), Fault> {
     Fault::check_length("datasets Order", order.len() as u64, bodies.len() as u64)?;
-    let mut at_place = vec![usize::MAX; bodies.len()];
-    for (k, &place) in order.iter().enumerate() {
-        let slot = usize::try_from(place).ok().and_then(|place| at_place.get_mut(place));
+    let mut file_index = vec![usize::MAX; bodies.len()];
+    for (k, &target) in order.iter().enumerate() {
+        let slot = usize::try_from(target).ok().and_then(|target| file_index.get_mut(target));
         match slot {
             Some(slot) if *slot == usize::MAX => *slot = k,
             _ => {
                 let expected = format!("each of 0..{} once", bodies.len());
-                return Err(Fault::malformed("datasets Order", place.to_string(), expected));
+                return Err(Fault::malformed("datasets Order", target.to_string(), expected));
             }
         }
     }
     drop(order);
-    fn permute<T: Copy>(column: &mut Vec<T>, at_place: &[usize]) {
-        *column = at_place.iter().map(|&k| column[k]).collect();
+    fn permute<T: Copy>(column: &mut Vec<T>, file_index: &[usize]) {
+        *column = file_index.iter().map(|&k| column[k]).collect();
     }
     for column in [&mut bodies.position, &mut bodies.velocity] {
-        permute(&mut column.x, &at_place);
-        permute(&mut column.y, &at_place);
-        permute(&mut column.z, &at_place);
+        permute(&mut column.x, &file_index);
+        permute(&mut column.y, &file_index);
+        permute(&mut column.z, &file_index);
     }
-    permute(&mut bodies.mass, &at_place);
-    permute(&mut bodies.id, &at_place);
-    permute(&mut bodies.species, &at_place);
+    permute(&mut bodies.mass, &file_index);
+    permute(&mut bodies.id, &file_index);
+    permute(&mut bodies.species, &file_index);
     Ok(())
 }
 
-/// A column of one species that is safe and right to read.
+/// Dataset of one species that passed all checks.
 struct Column {
     name: String,
     dataset: Dataset,
@@ -81,7 +81,7 @@ struct Column {
     rows: u64,
 }
 
-/// The columns of one species; `mass`, `id` and `order` may be missing.
+/// Columns of one species. `mass`, `id` and `order` are optional.
 struct Columns {
     species: Species,
     rows: u64,
@@ -100,7 +100,7 @@ struct Source {
 }
 
 impl Source {
-    fn snapshot(&self, limits: &Limits) -> Result<Snapshot, Fault> {
+    fn read_snapshot(&self, limits: &Limits) -> Result<Snapshot, Fault> {
         let header = Header::read(&self.file, &self.meter)?;
         let (step, mut provenance) = read_provenance(&self.file, &self.meter)?;
         provenance.extend(header.notes.iter().cloned());
@@ -108,13 +108,13 @@ impl Source {
             provenance.push((text::ASSUMED_UNITS.0.to_owned(), text::ASSUMED_UNITS.1.to_owned()));
             Units::Galactic
         });
-        let particles = self.bodies(&header, limits)?;
+        let particles = self.read_bodies(&header, limits)?;
         Ok(Snapshot { particles, time: header.time, step, units, provenance })
     }
 
-    fn bodies(&self, header: &Header, limits: &Limits) -> Result<Particles, Fault> {
+    fn read_bodies(&self, header: &Header, limits: &Limits) -> Result<Particles, Fault> {
         let n = header.counts.iter().fold(0, |n: u64, &count| n.saturating_add(count));
-        if n > self.file_bytes.saturating_mul(MAX_COMPRESSION) / LEAST_BODY_BYTES {
+        if n > self.file_bytes.saturating_mul(MAX_COMPRESSION) / MIN_FILE_BYTES_PER_BODY {
             let expected = format!("no more than fit into a file of {} bytes", self.file_bytes);
             return Err(Fault::malformed(
                 "attribute /Header/NumPart_ThisFile",
@@ -124,13 +124,13 @@ impl Source {
         }
         let mut all = Vec::new();
         for species in Species::ALL.into_iter().filter(|&species| header.counts[species as usize] > 0) {
-            all.push(self.columns(species, header)?);
+            all.push(self.open_columns(species, header)?);
         }
         let working = all.iter().map(Columns::working_bytes).max().unwrap_or(0);
-        let mut bodies = limits.room_for(n, BODY_BYTES, working)?;
+        let mut bodies = limits.allocate_bodies(n, BODY_BYTES, working)?;
         let mut order = Vec::new();
         for columns in &all {
-            self.append(columns, &mut bodies, &mut order)?;
+            self.append_columns(columns, &mut bodies, &mut order)?;
         }
         if all.iter().any(|columns| columns.id.is_none()) {
             bodies.id.clear();
@@ -142,102 +142,111 @@ impl Source {
         Ok(bodies)
     }
 
-    /// Finds and checks the datasets of one species.
-    fn columns(&self, species: Species, header: &Header) -> Result<Columns, Fault> {
+    /// Opens and checks the datasets of one species.
+    fn open_columns(&self, species: Species, header: &Header) -> Result<Columns, Fault> {
         let n = header.counts[species as usize];
         let name = |dataset: &str| format!("/PartType{}/{dataset}", species as u8);
         let group = format!("PartType{}", species as u8);
-        self.meter.for_metadata();
-        self.file.group(&group).map_err(|error| refused(&format!("group /{group}"), error))?;
+        self.meter.allow_metadata();
+        self.file.group(&group).map_err(|error| library_fault(&format!("group /{group}"), error))?;
         let optional = |dataset: &str| {
             let path = name(dataset);
-            self.has(&path).then(|| self.checked(path, &[n], Kind::Integer)).transpose()
+            self.has_dataset(&path).then(|| self.open_dataset(path, &[n], Kind::Integer)).transpose()
         };
         let shared_mass = header.mass_table[species as usize];
-        let own_mass = (shared_mass == 0.0).then(|| self.checked(name("Masses"), &[n], Kind::Real));
+        let own_mass = (shared_mass == 0.0).then(|| self.open_dataset(name("Masses"), &[n], Kind::Real));
         Ok(Columns {
             species,
             rows: n,
             shared_mass,
-            position: self.checked(name("Coordinates"), &[n, 3], Kind::Real)?,
-            velocity: self.checked(name("Velocities"), &[n, 3], Kind::Real)?,
+            position: self.open_dataset(name("Coordinates"), &[n, 3], Kind::Real)?,
+            velocity: self.open_dataset(name("Velocities"), &[n, 3], Kind::Real)?,
             mass: own_mass.transpose()?,
             id: optional("ParticleIDs")?,
             order: optional("Order")?,
         })
     }
 
-    fn append(&self, columns: &Columns, bodies: &mut Particles, order: &mut Vec<u64>) -> Result<(), Fault> {
+    fn append_columns(
+        &self,
+        columns: &Columns,
+        bodies: &mut Particles,
+        order: &mut Vec<u64>,
+    ) -> Result<(), Fault> {
         self.append_vectors(&columns.position, &mut bodies.position)?;
         self.append_vectors(&columns.velocity, &mut bodies.velocity)?;
-        let so_far = bodies.position.len();
+        let total = bodies.position.len();
         match &columns.mass {
             Some(mass) => self.append_numbers(mass, &mut bodies.mass)?,
-            None => bodies.mass.resize(so_far, columns.shared_mass),
+            None => bodies.mass.resize(total, columns.shared_mass),
         }
         if let Some(id) = &columns.id {
             self.append_integers(id, &mut bodies.id)?;
         }
-        if let Some(places) = &columns.order {
+        if let Some(indices) = &columns.order {
             order.reserve_exact(columns.rows as usize);
-            self.append_integers(places, order)?;
+            self.append_integers(indices, order)?;
         }
-        bodies.species.resize(so_far, columns.species);
+        bodies.species.resize(total, columns.species);
         Ok(())
     }
 
-    fn has(&self, path: &str) -> bool {
-        self.meter.for_metadata();
+    fn has_dataset(&self, path: &str) -> bool {
+        self.meter.allow_metadata();
         !matches!(self.file.dataset(path), Err(Error::Format(FormatError::PathNotFound(_))))
     }
 
     fn append_vectors(&self, from: &Column, column: &mut Vec3s) -> Result<(), Fault> {
-        self.windows(from, |start, count| {
-            let rows = from.dataset.read_f64_rows(start, count).map_err(|error| from.refused(error))?;
-            Fault::check_length(at(&from.name), rows.len() as u64, 3 * count)?;
+        self.for_each_window(from, |start, count| {
+            let rows = from.dataset.read_f64_rows(start, count).map_err(|error| from.library_fault(error))?;
+            Fault::check_length(dataset_name(&from.name), rows.len() as u64, 3 * count)?;
             rows.chunks_exact(3).for_each(|row| column.push([row[0], row[1], row[2]]));
             Ok(())
         })
     }
 
     fn append_numbers(&self, from: &Column, column: &mut Vec<f64>) -> Result<(), Fault> {
-        self.windows(from, |start, count| {
-            let rows = from.dataset.read_f64_rows(start, count).map_err(|error| from.refused(error))?;
-            Fault::check_length(at(&from.name), rows.len() as u64, count)?;
+        self.for_each_window(from, |start, count| {
+            let rows = from.dataset.read_f64_rows(start, count).map_err(|error| from.library_fault(error))?;
+            Fault::check_length(dataset_name(&from.name), rows.len() as u64, count)?;
             column.extend(rows);
             Ok(())
         })
     }
 
     fn append_integers(&self, from: &Column, column: &mut Vec<u64>) -> Result<(), Fault> {
-        let fail = |error| from.refused(error);
+        let fail = |error| from.library_fault(error);
         let signed = matches!(from.dataset.dtype().map_err(fail)?, DType::I32 | DType::I64);
-        self.windows(from, |start, count| {
+        self.for_each_window(from, |start, count| {
             if signed {
                 let rows = from.dataset.read_i64_rows(start, count).map_err(fail)?;
                 if let Some(negative) = rows.iter().find(|&&value| value < 0) {
-                    return Err(Fault::malformed(at(&from.name), negative.to_string(), "integers >= 0"));
+                    return Err(Fault::malformed(
+                        dataset_name(&from.name),
+                        negative.to_string(),
+                        "integers >= 0",
+                    ));
                 }
-                self.meter.for_values();
+                self.meter.allow_values();
             }
             let rows = from.dataset.read_u64_rows(start, count).map_err(fail)?;
-            Fault::check_length(at(&from.name), rows.len() as u64, count)?;
+            Fault::check_length(dataset_name(&from.name), rows.len() as u64, count)?;
             column.extend(rows);
             Ok(())
         })
     }
 
-    /// Calls `read` with the first row and the number of rows of each window. A window ends where a chunk does,
-    /// so that none is decoded twice.
-    fn windows(
+    /// Calls `read` with the first row and the number of rows of each window. A window ends at the
+    /// end of a chunk, so that no chunk is decoded twice.
+    fn for_each_window(
         &self,
         from: &Column,
         mut read: impl FnMut(u64, u64) -> Result<(), Fault>,
     ) -> Result<(), Fault> {
-        let window = from.window();
+        let window = from.window_rows();
         let mut start = 0;
         while start < from.rows {
-            self.meter.for_values();
+            self.meter.allow_values();
             let count = window.min(from.rows - start);
             read(start, count)?;
             start += count;
@@ -245,54 +254,59 @@ impl Source {
         Ok(())
     }
 
-    /// The dataset at `path`, once it is known to be safe and right to read.
-    fn checked(&self, path: String, shape: &[u64], kind: Kind) -> Result<Column, Fault> {
-        let fail = |error| refused(&at(&path), error);
-        self.meter.for_metadata();
+    /// Opens the dataset at `path` and checks its location, shape, type and storage.
+    fn open_dataset(&self, path: String, shape: &[u64], kind: Kind) -> Result<Column, Fault> {
+        let fail = |error| library_fault(&dataset_name(&path), error);
+        self.meter.allow_metadata();
         let dataset = self.file.dataset(&path).map_err(fail)?;
         match dataset.layout().map_err(fail)? {
-            Layout::Virtual => return Err(outside(&path, "a virtual dataset")),
-            // What is stored in external files has no address here, like what was never written.
+            Layout::Virtual => return Err(outside_fault(&path, "a virtual dataset")),
+            // A dataset in external files has no address in this file, like one that was never
+            // written.
             Layout::Contiguous { address: None, .. } => {
-                return Err(outside(&path, "external storage, or no values at all"));
+                return Err(outside_fault(&path, "external storage, or no values at all"));
             }
             _ => {}
         }
         let got = dataset.shape().map_err(fail)?;
-        Fault::check_length(at(&path), got.first().copied().unwrap_or(1), shape[0])?;
+        Fault::check_length(dataset_name(&path), got.first().copied().unwrap_or(1), shape[0])?;
         let flat = shape.len() == 1 && got.len() == 2 && got[1] == 1;
         if got != shape && !flat {
-            return Err(Fault::malformed(at(&path), format!("shape {got:?}"), format!("shape {shape:?}")));
+            return Err(Fault::malformed(
+                dataset_name(&path),
+                format!("shape {got:?}"),
+                format!("shape {shape:?}"),
+            ));
         }
         let dtype = dataset.dtype().map_err(fail)?;
-        if !kind.holds(&dtype) {
-            return Err(Fault::malformed(at(&path), format!("{dtype} values"), kind.expected()));
+        if !kind.accepts(&dtype) {
+            return Err(Fault::malformed(dataset_name(&path), format!("{dtype} values"), kind.expected()));
         }
-        self.meter.for_values();
-        let storage = chunks::checked(&dataset, &at(&path), self.file_bytes)?;
+        self.meter.allow_values();
+        let storage = chunks::check_storage(&dataset, &dataset_name(&path), self.file_bytes)?;
         Ok(Column { name: path, dataset, storage, rows: shape[0] })
     }
 }
 
 impl Column {
-    /// Rows to decode at a time: whole chunks, where there are any.
-    fn window(&self) -> u64 {
+    /// Number of rows to decode at a time: a multiple of the chunk size.
+    fn window_rows(&self) -> u64 {
         let chunk = self.storage.chunk_rows;
-        chunk * (WINDOW / chunk).max(1)
+        chunk * (WINDOW_ROWS / chunk).max(1)
     }
 
-    /// What reading it takes besides the values: its list of chunks and one decoded window, as the file has
-    /// it, as f64, and a chunk on its way.
+    /// Memory for reading in addition to the values: the list of chunks, and one window as stored,
+    /// as f64, and as a decoded chunk.
     fn working_bytes(&self) -> u64 {
-        let window = self.window().min(self.rows.next_multiple_of(self.storage.chunk_rows));
+        let window = self.window_rows().min(self.rows.next_multiple_of(self.storage.chunk_rows));
         let decoded = window.saturating_mul(self.storage.row_bytes.max(24)).saturating_mul(3);
-        // The fixed buffers of an unchunked column are not counted, as in the other formats.
+        // The fixed buffers of a column without chunks are not counted, as in the other formats.
         let decoded = if self.storage.chunks > 0 { decoded } else { 0 };
         decoded.saturating_add(self.storage.index_bytes())
     }
 
-    fn refused(&self, error: Error) -> Fault {
-        refused(&at(&self.name), error)
+    fn library_fault(&self, error: Error) -> Fault {
+        library_fault(&dataset_name(&self.name), error)
     }
 }
 
@@ -304,14 +318,14 @@ impl Columns {
     }
 }
 
-/// What a column may be made of.
+/// Required type of a column.
 enum Kind {
     Real,
     Integer,
 }
 
 impl Kind {
-    fn holds(&self, dtype: &DType) -> bool {
+    fn accepts(&self, dtype: &DType) -> bool {
         match self {
             Self::Real => matches!(dtype, DType::F32 | DType::F64),
             Self::Integer => {
@@ -328,25 +342,27 @@ impl Kind {
     }
 }
 
-fn at(path: &str) -> String {
+fn dataset_name(path: &str) -> String {
     format!("dataset {path}")
 }
 
-fn outside(path: &str, got: &str) -> Fault {
-    Fault::malformed(at(path), got, "values inside this file, since nothing outside is ever read")
+fn outside_fault(path: &str, got: &str) -> Fault {
+    Fault::malformed(dataset_name(path), got, "values inside this file (data outside are not read)")
 }
 
-/// What the HDF5 library says of `place`.
-pub fn refused(place: &str, error: Error) -> Fault {
+/// Converts an error of the HDF5 library at `place`.
+pub fn library_fault(place: &str, error: Error) -> Fault {
     match error {
         Error::Io(error) => Fault::System(error),
-        // A soft link in a group of the first kind has no address.
+        // A soft link in an old-style group has no address.
         Error::Format(
             FormatError::PathNotFound(_) | FormatError::OffsetOverflow { offset: u64::MAX, .. },
-        ) => Fault::malformed(place, "nothing, or a link", "it in this file, since links are never followed"),
+        ) => Fault::malformed(place, "nothing, or a link", "an object in this file (links are not followed)"),
         Error::Format(FormatError::SignatureNotFound) => {
             Fault::malformed("byte 0", "no HDF5 signature", "an HDF5 file")
         }
-        other => Fault::malformed(place, text::shortened(&other.to_string(), 120), "an intact HDF5 file"),
+        other => {
+            Fault::malformed(place, text::shorten_for_message(&other.to_string(), 120), "an intact HDF5 file")
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! Writing; see the parent for the layout.
+//! Writer of the layout that the parent module describes.
 
 use std::io::Write;
 
@@ -11,7 +11,7 @@ use crate::error::Fault;
 use crate::snapshot::Snapshot;
 use crate::text;
 
-/// Writes the whole file, front to back.
+/// Writes a snapshot to `sink`, from front to back.
 pub fn write(sink: &mut impl Write, snapshot: &Snapshot) -> Result<(), Fault> {
     let members = members_by_species(&snapshot.particles.species);
     let mut builder = FileBuilder::new();
@@ -26,11 +26,11 @@ pub fn write(sink: &mut impl Write, snapshot: &Snapshot) -> Result<(), Fault> {
     }
     builder.finish_to(sink).map_err(|error| match error {
         Error::Io(error) => Fault::System(error),
-        other => Fault::malformed("snapshot", other.to_string(), "what HDF5 can hold"),
+        other => Fault::malformed("snapshot", other.to_string(), "values that HDF5 can store"),
     })
 }
 
-/// The places of the bodies of each species, in GADGET's order of species.
+/// Returns the indices of the bodies of each species, in GADGET's order of species.
 fn members_by_species(species: &[Species]) -> [Vec<usize>; 6] {
     let mut members: [Vec<usize>; 6] = Default::default();
     for (i, &s) in species.iter().enumerate() {
@@ -47,7 +47,11 @@ fn add_header(
     let mut counts = Vec::with_capacity(6);
     for members in members {
         counts.push(u32::try_from(members.len()).map_err(|_| {
-            Fault::malformed("species", format!("{} bodies", members.len()), "below 2^32 of each")
+            Fault::malformed(
+                "species",
+                format!("{} bodies", members.len()),
+                "fewer than 2^32 of each species",
+            )
         })?);
     }
     let mut header = builder.create_group("Header");
@@ -72,14 +76,14 @@ fn add_header(
         header.set_attr(&format!("Flag_{flag}"), AttrValue::I32(0));
     }
     header.set_attr("Flag_DoublePrecision", AttrValue::I32(1));
-    // pynbody's name for the time; without it, it computes an age of the universe.
+    // Name of the time in pynbody. Without it, pynbody computes an age of the universe.
     let gyr = cgs_scale(snapshot.units).time / (1e9 * 365.25 * 86_400.0);
     header.set_attr("Time_GYR", AttrValue::F64(snapshot.time * gyr));
     builder.add_group(header.finish());
     Ok(())
 }
 
-/// The scale to tell other programs: 1 cm, 1 g, 1 s where there is none.
+/// Returns the scale of the units for other programs: 1 cm, 1 g and 1 s for units without a scale.
 fn cgs_scale(units: Units) -> Scale {
     units.scale().unwrap_or(Scale { length: 1e-2, mass: 1e-3, time: 1.0 })
 }
@@ -90,7 +94,7 @@ fn add_units(builder: &mut FileBuilder, units: Units) {
     group.set_attr(UNIT_LENGTH, AttrValue::F64(length * 1e2));
     group.set_attr(UNIT_MASS, AttrValue::F64(mass * 1e3));
     group.set_attr(UNIT_VELOCITY, AttrValue::F64(length * 1e2 / time));
-    group.set_attr(UNIT_SYSTEM, AttrValue::VarLenString(text::from_units(units)));
+    group.set_attr(UNIT_SYSTEM, AttrValue::VarLenString(text::format_units(units)));
     builder.add_group(group.finish());
 }
 
@@ -102,7 +106,8 @@ fn add_provenance(builder: &mut FileBuilder, snapshot: &Snapshot) {
         group.set_attr("Keys", AttrValue::VarLenStringArray(keys));
         let mut texts = group.create_group("Provenance");
         for (key, value) in &snapshot.provenance {
-            // Variable-length texts live in the global heap, where the 64 KiB limit of attributes is no matter.
+            // Variable-length texts are stored in the global heap, without the 64 KiB limit of
+            // attributes.
             texts.set_attr(key, AttrValue::VarLenString(value.clone()));
         }
         group.add_group(texts.finish());
@@ -128,7 +133,8 @@ fn add_bodies(
         ("Masses", masses, &[n]),
     ] {
         let dataset = group.create_dataset(name).with_f64_data(&values).with_shape(shape);
-        // Neither comoving nor per h: pynbody asks, and assumes cosmology where nothing answers.
+        // Values are neither comoving nor scaled by h. Without these attributes pynbody assumes
+        // cosmology.
         dataset.set_attr("aexp-scale-exponent", AttrValue::F64(0.0));
         dataset.set_attr("h-scale-exponent", AttrValue::F64(0.0));
     }

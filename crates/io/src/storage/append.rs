@@ -1,8 +1,8 @@
-//! A file that grows at its end, and can be taken up again where a checkpoint saw it.
+//! A file that grows at the end and can be continued from the state stored in a checkpoint.
 //!
-//! Invariants: the first `length` bytes are those that were appended, and their BLAKE3 hash is known without
-//! reading them again; after them stands the trailer, if the format has one, so that the file is valid after
-//! every append. An append that fails leaves the file as it was and may be tried again.
+//! Invariants: the first `length` bytes are the appended ones, and `hasher` contains their BLAKE3
+//! hash. The trailer of the format, if it has one, follows them, so the file is valid after every
+//! append. A failed append leaves the file unchanged and may be repeated.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -10,44 +10,46 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::{PendingFile, StorageError, WriteStage, create_in_place, sync_folder};
+use super::{PendingFile, StorageError, WriteStage, create_new_file, sync_folder};
 use crate::error::{Fault, IoError};
 
-/// How far a growing file was: its length without trailer, and what its bytes hash to.
+/// State of a growing file: its length without the trailer, and the hash of these bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mark {
-    /// Bytes, the trailer not counted.
+    /// Length in bytes, without the trailer.
     pub length: u64,
-    /// Their BLAKE3 hash, in hexadecimal.
+    /// BLAKE3 hash of these bytes, in hexadecimal.
     pub blake3: String,
 }
 
-/// The file, open at its end.
+/// File that is open for appending.
 pub struct AppendFile {
     path: PathBuf,
     file: File,
     length: u64,
     hasher: blake3::Hasher,
     trailer: &'static [u8],
-    /// A sync failed: what the system holds may not be what the disk has.
-    suspect: bool,
+    /// A sync failed, so the disk may not have all written bytes.
+    sync_failed: bool,
 }
 
 impl AppendFile {
-    /// Begins a file with `bytes`, in place of one that is there; its name is on the disk then.
+    /// Starts a new file with `bytes` and syncs its name to disk. An existing file is replaced.
     pub fn create(path: &Path, trailer: &'static [u8], bytes: &[u8]) -> Result<Self, IoError> {
-        // Not emptied in place: a link would lead to someone else's file.
-        let created = create_in_place(path);
-        let file =
-            created.map_err(|cause| StorageError { stage: WriteStage::Create, bytes: 0, cause }.at(path))?;
+        // An existing file is not truncated: if it is a link, that would change another file.
+        let created = create_new_file(path);
+        let file = created
+            .map_err(|cause| StorageError { stage: WriteStage::Create, bytes: 0, cause }.in_file(path))?;
         let hasher = blake3::Hasher::new();
-        let mut begun = Self { path: path.to_owned(), file, length: 0, hasher, trailer, suspect: false };
-        begun.append(bytes)?;
-        sync_folder(path).map_err(|cause| begun.failed(WriteStage::Sync, cause))?;
-        Ok(begun)
+        let mut started =
+            Self { path: path.to_owned(), file, length: 0, hasher, trailer, sync_failed: false };
+        started.append(bytes)?;
+        sync_folder(path).map_err(|cause| started.error_in(WriteStage::Sync, cause))?;
+        Ok(started)
     }
 
-    /// Takes a file up at `mark`: what came later is cut off. Refused if what came before is not what it was.
+    /// Opens a file to continue at `mark` and truncates it there. Fails if the bytes before `mark`
+    /// have changed.
     pub fn reopen(path: &Path, trailer: &'static [u8], mark: &Mark) -> Result<Self, IoError> {
         let attempt = || {
             let found = match fs::symlink_metadata(path) {
@@ -55,34 +57,34 @@ impl AppendFile {
                 found => found?,
             };
             if !found.is_file() {
-                return Err(Fault::Changed("replaced by what is no file"));
+                return Err(Fault::Changed("replaced by something that is not a file"));
             }
             if found.len() < mark.length {
                 return Err(Fault::Changed("shortened"));
             }
             let mut file = OpenOptions::new().read(true).write(true).open(path)?;
-            let hasher = hash_of_first(&mut file, mark.length)?;
+            let hasher = hash_prefix(&mut file, mark.length)?;
             if hasher.finalize().to_hex().as_str() != mark.blake3 {
                 return Err(Fault::Changed("changed"));
             }
             Ok((file, hasher))
         };
-        let (file, hasher) = attempt().map_err(|fault| fault.at(path))?;
+        let (file, hasher) = attempt().map_err(|fault| fault.in_file(path))?;
         let (path, length) = (path.to_owned(), mark.length);
-        let mut reopened = Self { path, file, length, hasher, trailer, suspect: false };
-        reopened.restore().map_err(|cause| reopened.failed(WriteStage::Truncate, cause))?;
+        let mut reopened = Self { path, file, length, hasher, trailer, sync_failed: false };
+        reopened.restore_end().map_err(|cause| reopened.error_in(WriteStage::Truncate, cause))?;
         Ok(reopened)
     }
 
-    /// Puts `bytes` at the end.
+    /// Appends `bytes`.
     pub fn append(&mut self, bytes: &[u8]) -> Result<(), IoError> {
         let whole = [bytes, self.trailer].concat();
-        let mut taken = 0;
+        let mut written = 0;
         let outcome = self.file.seek(SeekFrom::Start(self.length)).and_then(|_| {
-            while taken < whole.len() {
-                match self.file.write(&whole[taken..]) {
+            while written < whole.len() {
+                match self.file.write(&whole[written..]) {
                     Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                    Ok(more) => taken += more,
+                    Ok(count) => written += count,
                     Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                     Err(e) => return Err(e),
                 }
@@ -90,28 +92,28 @@ impl AppendFile {
             Ok(())
         });
         if let Err(cause) = outcome {
-            // The half that was taken goes away again; if even that fails, a resume cuts it off.
-            let _ = self.restore();
-            return Err(self.failed(WriteStage::Write, cause));
+            // Remove the part that was written. If this fails too, resume truncates it.
+            let _ = self.restore_end();
+            return Err(self.error_in(WriteStage::Write, cause));
         }
         self.hasher.update(bytes);
         self.length += bytes.len() as u64;
         Ok(())
     }
 
-    /// Brings everything to the disk and tells how far it is.
+    /// Syncs the file to disk and returns its state.
     pub fn sync(&mut self) -> Result<Mark, IoError> {
-        if self.suspect {
-            self.write_anew()?;
+        if self.sync_failed {
+            self.rewrite_file()?;
         }
         if let Err(cause) = self.file.sync_all() {
-            self.suspect = true;
-            return Err(self.failed(WriteStage::Sync, cause));
+            self.sync_failed = true;
+            return Err(self.error_in(WriteStage::Sync, cause));
         }
         Ok(Mark { length: self.length, blake3: self.hasher.finalize().to_hex().to_string() })
     }
 
-    /// The bytes so far, the trailer not counted.
+    /// Reads the bytes so far, without the trailer.
     pub fn read_content(&mut self) -> Result<Vec<u8>, IoError> {
         let mut bytes = Vec::new();
         let read = self.file.seek(SeekFrom::Start(0)).and_then(|_| {
@@ -122,9 +124,11 @@ impl AppendFile {
         Ok(bytes)
     }
 
-    /// After a failed sync the system may take lost bytes for written ones (as Linux does), so that a further
-    /// sync means nothing: the bytes go to a new file.
-    fn write_anew(&mut self) -> Result<(), IoError> {
+    /// Writes the content to a new file, after a failed sync.
+    ///
+    /// After a failed sync, systems such as Linux mark lost data as written. Another sync then
+    /// succeeds although the data are not on the disk.
+    fn rewrite_file(&mut self) -> Result<(), IoError> {
         let bytes = self.read_content()?;
         let attempt = || {
             if blake3::hash(&bytes) != self.hasher.finalize() {
@@ -133,35 +137,36 @@ impl AppendFile {
             }
             let mut file = PendingFile::create(&self.path).map_err(Fault::Storage)?;
             let written = file.write_all(&bytes).and_then(|()| file.write_all(self.trailer));
-            file.failure().map_or(Ok(()), |failure| Err(Fault::Storage(failure)))?;
+            file.take_failure().map_or(Ok(()), |failure| Err(Fault::Storage(failure)))?;
             written?;
             file.finish().map_err(Fault::Storage)?;
             Ok(OpenOptions::new().read(true).write(true).open(&self.path)?)
         };
-        self.file = attempt().map_err(|fault| fault.at(&self.path))?;
-        self.suspect = false;
+        self.file = attempt().map_err(|fault| fault.in_file(&self.path))?;
+        self.sync_failed = false;
         Ok(())
     }
 
-    /// Puts the trailer behind the first `length` bytes and cuts off what follows. In this order: where no
-    /// byte is taken any more, the old trailer still stands there.
-    fn restore(&mut self) -> io::Result<()> {
+    /// Writes the trailer after the first `length` bytes and truncates the file behind it.
+    ///
+    /// The order matters: on a full disk the write fails, and the old trailer is still in the file.
+    fn restore_end(&mut self) -> io::Result<()> {
         self.file.seek(SeekFrom::Start(self.length))?;
-        let ended = self.file.write_all(self.trailer);
+        let trailer_written = self.file.write_all(self.trailer);
         let length = self.length + self.trailer.len() as u64;
         if self.file.metadata()?.len() > length {
             self.file.set_len(length)?;
         }
-        ended
+        trailer_written
     }
 
-    fn failed(&self, stage: WriteStage, cause: io::Error) -> IoError {
-        StorageError { stage, bytes: self.length, cause }.at(&self.path)
+    fn error_in(&self, stage: WriteStage, cause: io::Error) -> IoError {
+        StorageError { stage, bytes: self.length, cause }.in_file(&self.path)
     }
 }
 
-/// The hash of the first `length` bytes.
-fn hash_of_first(file: &mut File, length: u64) -> io::Result<blake3::Hasher> {
+/// Hashes the first `length` bytes.
+fn hash_prefix(file: &mut File, length: u64) -> io::Result<blake3::Hasher> {
     let mut hasher = blake3::Hasher::new();
     io::copy(&mut file.take(length), &mut hasher)?;
     Ok(hasher)
@@ -174,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_is_taken_up_where_it_was_marked() {
+    fn reopened_file_continues_at_the_mark() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("rows.csv");
         let mut file = AppendFile::create(&path, b";", b"a\n").unwrap();
@@ -194,42 +199,43 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_file_is_not_taken_up() {
+    fn changed_file_is_not_continued() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("rows.csv");
         let mark = AppendFile::create(&path, b"", b"one\ntwo\n").unwrap().sync().unwrap();
-        let refused = || AppendFile::reopen(&path, b"", &mark).err().expect("refused").fault.to_string();
+        let reopen_error =
+            || AppendFile::reopen(&path, b"", &mark).err().expect("an error").fault.to_string();
         for (content, what) in [("one\ntwx\n", "changed"), ("one\n", "shortened"), ("", "shortened")] {
             fs::write(&path, content).unwrap();
-            let expected = "since the checkpoint; put it back, or let resume --force begin it anew";
-            assert_eq!(refused(), format!("it was {what} {expected}"));
-            assert_eq!(fs::read_to_string(&path).unwrap(), content, "left as it is");
+            let expected = "since the checkpoint; restore it, or use resume --force to start it from scratch";
+            assert_eq!(reopen_error(), format!("it was {what} {expected}"));
+            assert_eq!(fs::read_to_string(&path).unwrap(), content, "the file must not change");
         }
         fs::remove_file(&path).unwrap();
-        assert!(refused().starts_with("it was removed since"));
+        assert!(reopen_error().starts_with("it was removed since"));
         #[cfg(unix)]
         {
             let elsewhere = folder.path().join("elsewhere");
             fs::write(&elsewhere, "one\ntwo\nthree\n").unwrap();
             std::os::unix::fs::symlink(&elsewhere, &path).unwrap();
-            assert!(refused().starts_with("it was replaced by what is no file since"));
+            assert!(reopen_error().starts_with("it was replaced by something that is not a file since"));
             AppendFile::create(&path, b"", b"new").unwrap();
             assert_eq!(fs::read(&elsewhere).unwrap(), b"one\ntwo\nthree\n", "a link is not followed");
         }
     }
 
     #[test]
-    fn a_suspect_file_is_written_anew() {
+    fn file_is_rewritten_after_a_failed_sync() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("rows.csv");
         let mut file = AppendFile::create(&path, b";", b"a").unwrap();
-        file.suspect = true;
+        file.sync_failed = true;
         let mark = file.sync().unwrap();
         file.append(b"b").unwrap();
         assert_eq!((fs::read(&path).unwrap(), mark.length), (b"ab;".to_vec(), 1));
-        // What is not what was written is not passed off as such.
+        // Content that differs from the written bytes is an error.
         fs::write(&path, b"xx;").unwrap();
-        file.suspect = true;
+        file.sync_failed = true;
         assert!(file.sync().unwrap_err().to_string().contains("after a failed write"));
     }
 }

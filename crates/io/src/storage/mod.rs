@@ -1,9 +1,9 @@
-//! Bytes on their way to the disk, and what can stop them.
+//! Durable writing of files, and the errors it can cause.
 //!
-//! Two kinds of file: one that appears whole or not at all ([`write_file_atomically`]), and one that grows at its end
-//! ([`AppendFile`]). Both survive the loss of power: what they have reported as done is on the disk, with its
-//! name. A failure names the file, how many bytes had been taken, and the system's word, whatever library
-//! stood between.
+//! There are two kinds of files: files written atomically ([`write_file_atomically`]), and files
+//! that grow at the end ([`AppendFile`]). Both survive a loss of power: data and file name are on
+//! the disk when a call has returned without an error. An error contains the path, the number of
+//! bytes written, and the error of the operating system, also if a library wrote the data.
 
 mod append;
 mod pending;
@@ -21,18 +21,18 @@ pub(crate) use pending::PendingFile;
 
 use crate::error::{Fault, IoError, system_message};
 
-/// What was being done to a file when the system refused.
+/// Operation on a file that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteStage {
-    /// It was to be made.
+    /// Creation of the file.
     Create,
-    /// Bytes were handed over.
+    /// Writing of data.
     Write,
-    /// They were to reach the disk.
+    /// Syncing of data to disk.
     Sync,
-    /// The file was to get its name.
+    /// Renaming to the final name.
     Rename,
-    /// The file was to be cut to a length.
+    /// Truncation to a length.
     Truncate,
 }
 
@@ -41,39 +41,40 @@ impl fmt::Display for WriteStage {
         f.write_str(match self {
             Self::Create => "created",
             Self::Write => "written",
-            Self::Sync => "brought to the disk",
+            Self::Sync => "synced to disk",
             Self::Rename => "renamed",
             Self::Truncate => "truncated",
         })
     }
 }
 
-/// A file that the system would not take.
+/// Failed write to a file.
 #[derive(Debug, Error)]
-#[error("could not be {stage}{}: {}", after(*stage, *bytes), system_message(cause))]
+#[error("could not be {stage}{}: {}", written_bytes(*stage, *bytes), system_message(cause))]
 pub struct StorageError {
-    /// What was being done.
+    /// Operation that failed.
     pub stage: WriteStage,
-    /// Bytes of the file that had been taken.
+    /// Number of bytes written before.
     pub bytes: u64,
-    /// The system's word.
+    /// Error of the operating system.
     pub cause: io::Error,
 }
 
-/// A file that is not there yet has no bytes to tell of.
-fn after(stage: WriteStage, bytes: u64) -> String {
+/// Returns the number of written bytes for the message. It is omitted for a file that was not
+/// created.
+fn written_bytes(stage: WriteStage, bytes: u64) -> String {
     if stage == WriteStage::Create { String::new() } else { format!(" after {bytes} bytes") }
 }
 
 impl StorageError {
-    /// Names the file.
-    fn at(self, path: &Path) -> IoError {
-        Fault::Storage(self).at(path)
+    /// Adds the path of the file.
+    fn in_file(self, path: &Path) -> IoError {
+        Fault::Storage(self).in_file(path)
     }
 }
 
-/// A new file under `path`, in place of what is there; a link is replaced, not followed.
-fn create_in_place(path: &Path) -> io::Result<fs::File> {
+/// Creates a new file at `path` and removes an existing one. A link is replaced and not followed.
+fn create_new_file(path: &Path) -> io::Result<fs::File> {
     let create = || fs::OpenOptions::new().read(true).write(true).create_new(true).open(path);
     match create() {
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
@@ -84,7 +85,8 @@ fn create_in_place(path: &Path) -> io::Result<fs::File> {
     }
 }
 
-/// Fills a file that appears under its name only when it is complete and on the disk.
+/// Writes a file with `fill`. It appears under its name only after it is complete and synced to
+/// disk.
 pub(crate) fn replace_file(
     path: &Path,
     fill: impl FnOnce(&mut PendingFile) -> Result<(), Fault>,
@@ -92,36 +94,38 @@ pub(crate) fn replace_file(
     let attempt = || {
         let mut file = PendingFile::create(path).map_err(Fault::Storage)?;
         let filled = fill(&mut file);
-        // The libraries between wrap, reword or drop what the system said; the file has kept it.
-        file.failure().map_or(Ok(()), |failure| Err(Fault::Storage(failure)))?;
+        // Libraries may wrap, change or drop the error of the operating system, so the file stores
+        // it.
+        file.take_failure().map_or(Ok(()), |failure| Err(Fault::Storage(failure)))?;
         filled?;
         file.finish().map_err(Fault::Storage)
     };
-    attempt().map_err(|fault: Fault| fault.at(path))
+    attempt().map_err(|fault: Fault| fault.in_file(path))
 }
 
-/// Writes a file of these bytes; it appears whole or not at all.
+/// Writes `bytes` to a file atomically: the complete file appears under its name, or none.
 pub fn write_file_atomically(path: &Path, bytes: &[u8]) -> Result<(), IoError> {
     replace_file(path, |file| Ok(io::Write::write_all(file, bytes)?))
 }
 
-/// Makes a folder, and those above it that are missing; their names are on the disk then.
+/// Creates a folder and its missing parents, and syncs their names to disk.
 pub fn make_folder(path: &Path) -> Result<(), IoError> {
     let is_missing = |folder: &&Path| *folder != Path::new("") && !folder.exists();
     let missing: Vec<&Path> = path.ancestors().take_while(is_missing).collect();
     fs::create_dir_all(path).map_err(|e| IoError::from_system(path, e))?;
-    // One that is there may have been made by a process that was killed before it came to this.
+    // The folder is synced even if it exists: the process that created it may have been killed
+    // before its own sync.
     for folder in std::iter::once(path).chain(missing.into_iter().skip(1)) {
         match sync_folder(folder) {
-            // One may be allowed to write into a folder and not to read it: then it cannot be synced.
+            // A folder that can be written but not read cannot be synced.
             Err(e) if e.kind() == io::ErrorKind::PermissionDenied => {}
-            outcome => outcome.map_err(|cause| unsynced(folder, cause))?,
+            outcome => outcome.map_err(|cause| sync_error(folder, cause))?,
         }
     }
     Ok(())
 }
 
-/// Removes files, none of which need be there. They stay removed.
+/// Removes files and syncs the removal to disk. Missing files are not an error.
 pub fn remove_files(paths: &[PathBuf]) -> Result<(), IoError> {
     let mut changed = BTreeMap::new();
     for path in paths {
@@ -131,26 +135,26 @@ pub fn remove_files(paths: &[PathBuf]) -> Result<(), IoError> {
             Err(e) => return Err(IoError::from_system(path, e)),
         }
     }
-    changed.into_values().try_for_each(|path| sync_folder(path).map_err(|cause| unsynced(path, cause)))
+    changed.into_values().try_for_each(|path| sync_folder(path).map_err(|cause| sync_error(path, cause)))
 }
 
-/// A name that may not be on the disk.
-fn unsynced(path: &Path, cause: io::Error) -> IoError {
-    StorageError { stage: WriteStage::Sync, bytes: 0, cause }.at(path)
+/// Error for a file name that may not be on the disk.
+fn sync_error(path: &Path, cause: io::Error) -> IoError {
+    StorageError { stage: WriteStage::Sync, bytes: 0, cause }.in_file(path)
 }
 
-/// Brings the names in a file's folder to the disk.
+/// Syncs the folder of a file, and so the name of the file, to disk.
 fn sync_folder(path: &Path) -> io::Result<()> {
     let folder = match path.parent() {
         Some(folder) if folder != Path::new("") => folder,
         _ => Path::new("."),
     };
     if cfg!(not(unix)) {
-        // Elsewhere a folder cannot be opened as a file; its names are the system's business.
+        // Other systems cannot open a folder as a file. They store names without a sync.
         return Ok(());
     }
     match fs::File::open(folder)?.sync_all() {
-        // Some network file systems keep names safe by themselves and know no such call.
+        // Some network file systems do not support this call and store names durably without it.
         Err(e) if e.kind() == io::ErrorKind::InvalidInput || e.kind() == io::ErrorKind::Unsupported => Ok(()),
         outcome => outcome,
     }

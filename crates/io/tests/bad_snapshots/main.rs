@@ -1,4 +1,4 @@
-//! Bad snapshots of every format: each is refused with exactly its one line.
+//! Invalid snapshots of every format. Each is rejected with exactly the expected message.
 
 mod gadget;
 mod hdf5;
@@ -10,37 +10,40 @@ use std::fs;
 
 use orrery_io::{Limits, read_snapshot};
 
-/// A file that must be refused: the name it is given, its bytes, and what is said after its path.
-struct Bad {
+/// A file that must be rejected: its name, its bytes, and the message after the path.
+struct BadFile {
     file: &'static str,
     bytes: Vec<u8>,
     message: &'static str,
 }
 
-fn bad(file: &'static str, bytes: impl Into<Vec<u8>>, message: &'static str) -> Bad {
-    Bad { file, bytes: bytes.into(), message }
+fn bad(file: &'static str, bytes: impl Into<Vec<u8>>, message: &'static str) -> BadFile {
+    BadFile { file, bytes: bytes.into(), message }
 }
 
 #[test]
-fn each_is_refused_with_its_line() {
+fn each_file_is_rejected_with_its_message() {
     let folder = tempfile::tempdir().unwrap();
-    let all: Vec<Bad> = [xyz::all(), npz::all(), gadget::all(), hdf5::all()].into_iter().flatten().collect();
+    let all: Vec<BadFile> =
+        [xyz::all(), npz::all(), gadget::all(), hdf5::all()].into_iter().flatten().collect();
     assert!(all.len() >= 90, "only {} bad snapshots", all.len());
     let different: HashSet<_> = all.iter().map(|bad| (bad.file, &bad.bytes)).collect();
     assert_eq!(different.len(), all.len());
 
-    let mut surprises = Vec::new();
+    let mut differences = Vec::new();
     for bad in all {
         let path = folder.path().join(bad.file);
         fs::write(&path, &bad.bytes).unwrap();
         let label = format!("{}: ", path.display());
         let got = match read_snapshot(&path, &Limits { memory: 1 << 20 }) {
             Ok(_) => "accepted".to_owned(),
-            Err(error) => error.to_string().strip_prefix(&label).expect("names its file").to_owned(),
+            Err(error) => {
+                error.to_string().strip_prefix(&label).expect("the message starts with the path").to_owned()
+            }
         };
         if got != bad.message || got.contains('\n') {
-            surprises.push(format!("{}: expected {}\n    got {got}", bad.file, bad.message));
+            differences.push(format!("{}: expected {}\n    got {got}", bad.file, bad.message));
         }
     }
-    assert!(surprises.is_empty(), "{} differ:\n{}", surprises.len(), surprises.join("\n"));
+    assert!(differences.is_empty(), "{} differ:\n{}", differences.len(), differences.join("\n"));
 }

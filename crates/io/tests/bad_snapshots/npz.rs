@@ -1,18 +1,19 @@
-//! NPZ: zip archives of arrays, built by hand where numpy would refuse.
+//! Invalid NPZ files: zip archives of arrays, with headers that numpy would not write.
 
 use std::io::{Cursor, Write};
 
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipWriter};
 
-use crate::{Bad, bad};
+use crate::{BadFile, bad};
 
-/// An array of version 1.
+/// Builds an array in npy format 1.
 fn npy(descr: &str, shape: &str, data: &[u8]) -> Vec<u8> {
-    dict(&format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}"), data)
+    npy_with_dict(&format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}"), data)
 }
 
-fn dict(dict: &str, data: &[u8]) -> Vec<u8> {
+/// Builds an array with this dictionary.
+fn npy_with_dict(dict: &str, data: &[u8]) -> Vec<u8> {
     let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
     bytes.extend((dict.len() as u16).to_le_bytes());
     bytes.extend(dict.as_bytes());
@@ -30,8 +31,8 @@ fn archive(entries: &[(&str, Vec<u8>)]) -> Vec<u8> {
     archive.finish().unwrap().into_inner()
 }
 
-/// Two bodies, whole but for the arrays that are replaced.
-fn with(replaced: &[(&'static str, Vec<u8>)]) -> Vec<u8> {
+/// Builds an archive of two bodies, with some arrays replaced.
+fn archive_with(replaced: &[(&'static str, Vec<u8>)]) -> Vec<u8> {
     let mut entries = vec![
         ("position", npy("<f8", "(2, 3)", &[0; 48])),
         ("velocity", npy("<f8", "(2, 3)", &[0; 48])),
@@ -44,19 +45,21 @@ fn with(replaced: &[(&'static str, Vec<u8>)]) -> Vec<u8> {
     archive(&entries)
 }
 
-fn one(name: &'static str, bytes: Vec<u8>, message: &'static str) -> Bad {
-    bad("s.npz", with(&[(name, bytes)]), message)
+/// An archive of two bodies with one array replaced.
+fn replaced_array(name: &'static str, bytes: Vec<u8>, message: &'static str) -> BadFile {
+    bad("s.npz", archive_with(&[(name, bytes)]), message)
 }
 
-fn replaced(bytes: Vec<u8>, from: &[u8], to: &[u8]) -> Vec<u8> {
+fn replace_bytes(bytes: Vec<u8>, from: &[u8], to: &[u8]) -> Vec<u8> {
     assert_eq!(from.len(), to.len());
-    let at = bytes.windows(from.len()).position(|window| window == from).expect("it is there");
+    let at =
+        bytes.windows(from.len()).position(|window| window == from).expect("the file contains the pattern");
     [&bytes[..at], to, &bytes[at + to.len()..]].concat()
 }
 
-pub fn all() -> Vec<Bad> {
-    let whole = with(&[]);
-    let cut = |length: usize| whole[..length].to_vec();
+pub fn all() -> Vec<BadFile> {
+    let whole = archive_with(&[]);
+    let truncated = |length: usize| whole[..length].to_vec();
     let mut version = npy("<f8", "(2,)", &[0; 16]);
     version[6] = 9;
     let mut long_header = npy("<f8", "(2,)", &[0; 16]);
@@ -83,195 +86,223 @@ pub fn all() -> Vec<Bad> {
         ),
         bad(
             "s.npz",
-            cut(200),
+            truncated(200),
             "archive: got no directory at its end, expected an intact zip archive; is it truncated?",
         ),
         bad(
             "s.npz",
-            cut(whole.len() - 1),
+            truncated(whole.len() - 1),
             "archive: got no directory at its end, expected an intact zip archive; is it truncated?",
         ),
-        bad("s.npz", archive(&[]), "array position: got nothing, expected it in the file"),
+        bad("s.npz", archive(&[]), "array position: got nothing, expected this array"),
         bad(
             "s.npz",
             archive(&[("../../position", npy("<f8", "(2, 3)", &[0; 48]))]),
-            "array position: got nothing, expected it in the file",
+            "array position: got nothing, expected this array",
         ),
         bad(
             "s.npz",
             archive(&[("position", npy("<f8", "(2, 3)", &[0; 48]))]),
-            "array velocity: got nothing, expected it in the file",
+            "array velocity: got nothing, expected this array",
         ),
-        // The checksum of the last byte of position.
+        // Changed values of position, which do not match the checksum.
         bad(
             "s.npz",
-            replaced(whole.clone(), &[0; 48], &[1; 48]),
+            replace_bytes(whole.clone(), &[0; 48], &[1; 48]),
             "array position: got Invalid checksum, expected an intact zip archive",
         ),
         bad(
             "s.npz",
-            replaced(whole.clone(), b"(2, 3)", b"(9, 3)"),
+            replace_bytes(whole.clone(), b"(2, 3)", b"(9, 3)"),
             "array position: got 48 bytes of data, expected shape [9, 3] of 8 bytes each",
         ),
-        one("position", Vec::new(), "array position: got no npy magic, expected an array of numpy"),
-        one("position", b"short".to_vec(), "array position: got no npy magic, expected an array of numpy"),
-        one(
+        replaced_array("position", Vec::new(), "array position: got no npy magic, expected a numpy array"),
+        replaced_array(
+            "position",
+            b"short".to_vec(),
+            "array position: got no npy magic, expected a numpy array",
+        ),
+        replaced_array(
             "position",
             b"no array, although it is long enough".to_vec(),
-            "array position: got no npy magic, expected an array of numpy",
+            "array position: got no npy magic, expected a numpy array",
         ),
-        one("position", version, "array position: got npy version 9, expected 1, 2 or 3"),
-        one(
+        replaced_array("position", version, "array position: got npy version 9, expected 1, 2 or 3"),
+        replaced_array(
             "position",
             long_header,
             "array position: got a header that ends too early, expected an npy header",
         ),
-        one(
+        replaced_array(
             "position",
             endless_header,
             "array position: got a header of 4294967295 bytes, expected at most 65536",
         ),
-        one(
+        replaced_array(
             "position",
-            dict("{'descr': '<f8', 'fortran_order': False}", &[]),
+            npy_with_dict("{'descr': '<f8', 'fortran_order': False}", &[]),
             "array position: got a header without descr, order or shape, expected an npy header",
         ),
-        one(
+        replaced_array(
             "position",
-            dict("{'shape': (2, 3), 'fortran_order': False}", &[]),
+            npy_with_dict("{'shape': (2, 3), 'fortran_order': False}", &[]),
             "array position: got a header without descr, order or shape, expected an npy header",
         ),
-        one(
+        replaced_array(
             "position",
-            dict("{'descr': '<f8', 'shape': (2, 3)}", &[]),
+            npy_with_dict("{'descr': '<f8', 'shape': (2, 3)}", &[]),
             "array position: got a header without descr, order or shape, expected an npy header",
         ),
-        one(
+        replaced_array(
             "position",
             npy("<f8", "(2, -3)", &[0; 48]),
             "array position: got a header without descr, order or shape, expected an npy header",
         ),
-        one(
+        replaced_array(
             "position",
             npy("<f8", "(2, 3", &[0; 48]),
             "array position: got a header without descr, order or shape, expected an npy header",
         ),
-        one(
+        replaced_array(
             "position",
             npy("<f8", &dimensions, &[0; 8]),
             "array position: got a header without descr, order or shape, expected an npy header",
         ),
-        one(
+        replaced_array(
             "position",
             npy("|O", "(2, 3)", &[0; 48]),
-            "array position: got type \"|O\", expected reals, integers or text of numpy",
+            "array position: got type \"|O\", expected a numpy type of reals, integers or text",
         ),
-        one(
+        replaced_array(
             "position",
             npy("=f8", "(2, 3)", &[0; 48]),
-            "array position: got type \"=f8\", expected reals, integers or text of numpy",
+            "array position: got type \"=f8\", expected a numpy type of reals, integers or text",
         ),
-        one(
+        replaced_array(
             "position",
             npy("<f16", "(2, 3)", &[0; 96]),
-            "array position: got type \"<f16\", expected reals, integers or text of numpy",
+            "array position: got type \"<f16\", expected a numpy type of reals, integers or text",
         ),
-        one(
+        replaced_array(
             "position",
             npy("<c16", "(2, 3)", &[0; 96]),
-            "array position: got type \"<c16\", expected reals, integers or text of numpy",
+            "array position: got type \"<c16\", expected a numpy type of reals, integers or text",
         ),
-        one(
+        replaced_array(
             "position",
             npy("<i8", "(2, 3)", &[0; 48]),
             "array position: got values of another type, expected f32 or f64",
         ),
-        one("position", npy("<f8", "(6,)", &[0; 48]), "array position: got shape [6], expected shape [n, 3]"),
-        one(
+        replaced_array(
+            "position",
+            npy("<f8", "(6,)", &[0; 48]),
+            "array position: got shape [6], expected shape [n, 3]",
+        ),
+        replaced_array(
             "position",
             npy("<f8", "(3, 2)", &[0; 48]),
             "array position: got shape [3, 2], expected shape [n, 3]",
         ),
-        one(
+        replaced_array(
             "position",
             npy("<f8", "(3, 3)", &[0; 48]),
             "array position: got 48 bytes of data, expected shape [3, 3] of 8 bytes each",
         ),
-        one(
+        replaced_array(
             "position",
             npy("<f8", "(1099511627776, 3)", &[0; 48]),
             "array position: got 48 bytes of data, expected shape [1099511627776, 3] of 8 bytes each",
         ),
-        one(
+        replaced_array(
             "position",
             npy("<f8", "(9223372036854775808, 3)", &[0; 48]),
             "array position: got 48 bytes of data, expected shape [9223372036854775808, 3] of 8 bytes each",
         ),
-        one(
+        replaced_array(
             "position",
             npy("<f8", "(18446744073709551615, 3)", &[0; 48]),
             "array position: got 48 bytes of data, expected shape [18446744073709551615, 3] of 8 bytes each",
         ),
-        one(
+        replaced_array(
             "position",
             npy("<f8", "(18446744073709551616, 3)", &[0; 48]),
             "array position: got a header without descr, order or shape, expected an npy header",
         ),
-        one("position", many(3), "20000 bodies need 1.2 MiB of memory, the limit is 1.0 MiB"),
-        one("velocity", npy("<f8", "(1, 3)", &[0; 24]), "array velocity has 1 entries, expected 2"),
-        one("velocity", many(3), "array velocity has 20000 entries, expected 2"),
-        one("mass", npy("<f8", "(1,)", &[0; 8]), "array mass has 1 entries, expected 2"),
-        one(
+        replaced_array("position", many(3), "20000 bodies need 1.2 MiB of memory, the limit is 1.0 MiB"),
+        replaced_array(
+            "velocity",
+            npy("<f8", "(1, 3)", &[0; 24]),
+            "array velocity has 1 entries, expected 2",
+        ),
+        replaced_array("velocity", many(3), "array velocity has 20000 entries, expected 2"),
+        replaced_array("mass", npy("<f8", "(1,)", &[0; 8]), "array mass has 1 entries, expected 2"),
+        replaced_array(
             "mass",
             npy("<u8", "(2,)", &[0; 16]),
             "array mass: got values of another type, expected f32 or f64",
         ),
-        one("mass", many(1), "array mass has 20000 entries, expected 2"),
-        one(
+        replaced_array("mass", many(1), "array mass has 20000 entries, expected 2"),
+        replaced_array(
             "id",
             npy("<i8", "(2,)", &[0xff; 16]),
             "array id: got values of another type, expected integers >= 0",
         ),
-        one("id", npy("<u8", "(3,)", &[0; 24]), "array id has 3 entries, expected 2"),
-        one("species", npy("|u1", "(2,)", &[1, 6]), "array species: got 6, expected 0 to 5"),
-        one("species", npy("|u1", "(1,)", &[1]), "array species has 1 entries, expected 2"),
-        one("time", npy("<f8", "(2,)", &[0; 16]), "array time: got shape [2], expected one number"),
-        one("time", npy("<i8", "()", &[0; 8]), "array time: got values of another type, expected f32 or f64"),
-        one("step", npy("<u8", "(0,)", &[]), "array step: got shape [0], expected one number"),
-        one(
+        replaced_array("id", npy("<u8", "(3,)", &[0; 24]), "array id has 3 entries, expected 2"),
+        replaced_array("species", npy("|u1", "(2,)", &[1, 6]), "array species: got 6, expected 0 to 5"),
+        replaced_array("species", npy("|u1", "(1,)", &[1]), "array species has 1 entries, expected 2"),
+        replaced_array(
+            "time",
+            npy("<f8", "(2,)", &[0; 16]),
+            "array time: got shape [2], expected one number",
+        ),
+        replaced_array(
+            "time",
+            npy("<i8", "()", &[0; 8]),
+            "array time: got values of another type, expected f32 or f64",
+        ),
+        replaced_array("step", npy("<u8", "(0,)", &[]), "array step: got shape [0], expected one number"),
+        replaced_array(
             "step",
             npy("<i8", "()", &[0xff; 8]),
             "array step: got values of another type, expected integers >= 0",
         ),
-        one("units", npy("<f8", "()", &[0; 8]), "array units: got values of another type, expected text"),
-        one(
+        replaced_array(
+            "units",
+            npy("<f8", "()", &[0; 8]),
+            "array units: got values of another type, expected text",
+        ),
+        replaced_array(
             "units",
             npy("<U1", "()", &[b'x', 0, 0, 0]),
             "array units: got 'x', expected nbody, galactic, solar or 'custom LENGTH m MASS kg TIME s'",
         ),
-        one("units", npy("<U1", "()", &[0xff; 4]), "array units: got no Unicode, expected text"),
-        one(
+        replaced_array(
+            "units",
+            npy("<U1", "()", &[0xff; 4]),
+            "array units: got invalid Unicode, expected text",
+        ),
+        replaced_array(
             "units",
             npy("<U20000", "()", &[0; 80_000]),
             "array units: got 80000 bytes, expected at most 65536",
         ),
-        one(
+        replaced_array(
             "provenance",
             bytes("{}"),
-            "array provenance: got something else at line 1 column 0, expected JSON [[name, text], ...]",
+            "array provenance: got a parse error at line 1 column 0, expected JSON [[name, text], ...]",
         ),
-        one(
+        replaced_array(
             "provenance",
             bytes("[[\"name\"]]"),
-            "array provenance: got something else at line 1 column 9, expected JSON [[name, text], ...]",
+            "array provenance: got a parse error at line 1 column 9, expected JSON [[name, text], ...]",
         ),
-        one(
+        replaced_array(
             "provenance",
             bytes(&"[".repeat(1000)),
-            "array provenance: got something else at line 1 column 2, expected JSON [[name, text], ...]",
+            "array provenance: got a parse error at line 1 column 2, expected JSON [[name, text], ...]",
         ),
-        one("provenance", bytes(&names), "provenance: got 2000 names, expected at most 1000"),
-        one(
+        replaced_array("provenance", bytes(&names), "provenance: got 2000 names, expected at most 1000"),
+        replaced_array(
             "provenance",
             bytes(&" ".repeat((4 << 20) + 1)),
             "array provenance: got 4194305 bytes, expected at most 4194304",

@@ -1,15 +1,15 @@
-//! Extended XYZ: texts.
+//! Invalid extended XYZ files.
 
-use crate::{Bad, bad};
+use crate::{BadFile, bad};
 
 const HEAD: &str = "Properties=pos:R:3:vel:R:3:mass:R:1";
 const BODY: &str = "1 2 3 0 0 0 1\n";
 
-fn xyz(text: &str, message: &'static str) -> Bad {
+fn xyz(text: &str, message: &'static str) -> BadFile {
     bad("s.xyz", text.replace("HEAD", HEAD).replace("BODY\n", BODY), message)
 }
 
-pub fn all() -> Vec<Bad> {
+pub fn all() -> Vec<BadFile> {
     let long = format!("1\n{}\n", "x".repeat((4 << 20) + 5000));
     let names: String = (0..2000).map(|k| format!(" n{k}=1")).collect();
     let columns = "x:R:600:".repeat(2);
@@ -35,15 +35,15 @@ pub fn all() -> Vec<Bad> {
         xyz("2\nHEAD\nBODY\n", "line 4: got end of file, expected 2 bodies, found 1"),
         xyz(
             "0\nHEAD\nBODY\n",
-            "line 3: got a further line, expected the end after 0 bodies; a file holds one snapshot",
+            "line 3: got another line, expected the end of the file after 0 bodies, since a file contains one snapshot",
         ),
         xyz(
             "1\nHEAD\nBODY\nBODY\n",
-            "line 4: got a further line, expected the end after 1 bodies; a file holds one snapshot",
+            "line 4: got another line, expected the end of the file after 1 bodies, since a file contains one snapshot",
         ),
         xyz(
             "1\nHEAD\nBODY\n\n1\nHEAD\nBODY\n",
-            "line 5: got a further line, expected the end after 1 bodies; a file holds one snapshot",
+            "line 5: got another line, expected the end of the file after 1 bodies, since a file contains one snapshot",
         ),
         xyz("1\nHEAD\n\n", "line 3: got 0 columns, expected 7"),
         xyz("1\nHEAD\n1 2 3 0 0 0\n", "line 3: got 6 columns, expected 7"),

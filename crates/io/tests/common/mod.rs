@@ -1,5 +1,5 @@
 //! Snapshots for the tests of files.
-#![allow(dead_code, reason = "each test file is a crate of its own and uses a part")]
+#![allow(dead_code, reason = "each test file is a separate crate and uses only some of these functions")]
 
 use std::path::Path;
 
@@ -7,11 +7,12 @@ use orrery_io::{IoError, Limits, Snapshot};
 use orrery_model::units::Scale;
 use orrery_model::{Particle, Particles, Species, Units};
 
-/// The extensions that can be written.
+/// Extensions of the formats that can be written.
 pub const EXTENSIONS: [&str; 3] = ["hdf5", "xyz", "npz"];
 
-/// Five bodies of three species, mixed, with awkward numbers, texts and ids.
-pub fn mixed() -> Snapshot {
+/// Five bodies of three species in mixed order, with extreme values, texts with special characters,
+/// and large ids.
+pub fn mixed_snapshot() -> Snapshot {
     let mut particles = Particles::default();
     let kinds = [Species::Disc, Species::Halo, Species::Bulge, Species::Halo, Species::Disc];
     for (i, species) in kinds.into_iter().enumerate() {
@@ -35,15 +36,15 @@ pub fn mixed() -> Snapshot {
     }
 }
 
-/// Bytes of `snapshot` as a file with the given extension.
-pub fn bytes_of(snapshot: &Snapshot, extension: &str) -> Vec<u8> {
+/// Returns the bytes of a file with `snapshot` and the given extension.
+pub fn file_bytes(snapshot: &Snapshot, extension: &str) -> Vec<u8> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("s").with_extension(extension);
     orrery_io::write_snapshot(&path, snapshot).unwrap();
     std::fs::read(path).unwrap()
 }
 
-/// Reads without a limit.
-pub fn read(path: &Path) -> Result<Snapshot, IoError> {
+/// Reads a snapshot without a memory limit.
+pub fn read_unlimited(path: &Path) -> Result<Snapshot, IoError> {
     orrery_io::read_snapshot(path, &Limits::unbounded())
 }

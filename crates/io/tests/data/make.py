@@ -1,4 +1,4 @@
-"""Makes the HDF5 files in this folder, as other programs write them. Run it here: python make.py (needs h5py)."""
+"""Writes the HDF5 files in this folder as other programs do. Run it in this folder: python make.py (needs h5py)."""
 
 import h5py
 import numpy as np
@@ -45,7 +45,7 @@ with start("mass_table.hdf5", (0, 3, 0, 0, 3, 0), (0, 0.5, 0, 0, 2, 0), libver="
         {"UnitLength_in_cm": 3.085678e21, "UnitMass_in_g": 1.989e43, "UnitVelocity_in_cm_per_s": 1e5}
     )
 
-# What leads out of the file.
+# References to data outside the file.
 with start("external_link.hdf5") as file:
     file["PartType1"] = h5py.ExternalLink("single_precision.hdf5", "/PartType1")
 
@@ -65,7 +65,7 @@ with start("virtual.hdf5", libver="latest") as file:
     layout[:] = h5py.VirtualSource("single_precision.hdf5", "/PartType1/Masses", (3,))
     group.create_virtual_dataset("Masses", layout)
 
-# What is wrong inside it.
+# Errors inside the file.
 with start("wrong_count.hdf5") as file:
     group = file.create_group("PartType1")
     fill(group, without=["Masses"])
@@ -81,7 +81,7 @@ with start("negative_id.hdf5") as file:
     fill(group, without=["ParticleIDs"])
     group["ParticleIDs"] = np.array([1, -2, 3], "i8")
 
-# 10^12 bodies announced, and datasets that claim as many without holding one.
+# A count of 10^12 bodies, and datasets of that shape without values.
 with start("huge.hdf5") as file:
     n = 10**12
     file["Header"].attrs["NumPart_ThisFile"] = np.array([0, n, 0, 0, 0, 0], "i8")

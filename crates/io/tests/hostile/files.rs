@@ -1,4 +1,4 @@
-//! The files of the test beside this folder.
+//! The files of hostile.rs.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -9,13 +9,13 @@ use orrery_model::{Particle, Particles, Species, Units};
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipWriter};
 
-/// A file to refuse.
+/// A file that must be rejected.
 pub struct Hostile {
-    /// What it is called.
+    /// File name.
     pub name: &'static str,
-    /// Writes it.
+    /// Writes the file.
     pub make: Box<dyn Fn(&Path)>,
-    /// What is said of it, in part.
+    /// Part of the expected message.
     pub message: &'static str,
 }
 
@@ -23,13 +23,13 @@ fn hostile(name: &'static str, message: &'static str, make: impl Fn(&Path) + 'st
     Hostile { name, make: Box::new(make), message }
 }
 
-fn bytes(name: &'static str, bytes: impl Into<Vec<u8>>, message: &'static str) -> Hostile {
+fn with_bytes(name: &'static str, bytes: impl Into<Vec<u8>>, message: &'static str) -> Hostile {
     let bytes = bytes.into();
     hostile(name, message, move |path| fs::write(path, &bytes).unwrap())
 }
 
-/// `start`, and then nothing but zeros that take no room on the disk.
-fn sparse(name: &'static str, start: impl Into<Vec<u8>>, length: u64, message: &'static str) -> Hostile {
+/// A sparse file: `start`, and then zeros that take no space on the disk.
+fn sparse_file(name: &'static str, start: impl Into<Vec<u8>>, length: u64, message: &'static str) -> Hostile {
     let start = start.into();
     hostile(name, message, move |path| {
         let mut file = File::create(path).unwrap();
@@ -38,27 +38,35 @@ fn sparse(name: &'static str, start: impl Into<Vec<u8>>, length: u64, message: &
     })
 }
 
-/// All of them.
+/// Returns all files.
 pub fn all() -> Vec<Hostile> {
     [xyz(), npz(), gadget(), hdf5()].into_iter().flatten().collect()
 }
 
 fn xyz() -> Vec<Hostile> {
     let head = "Properties=pos:R:3:vel:R:3:mass:R:1";
-    let counting = |n: u64| format!("{n}\n{head}\n1 2 3 0 0 0 1\n");
+    let with_count = |n: u64| format!("{n}\n{head}\n1 2 3 0 0 0 1\n");
     let names = "a ".repeat(2 << 20);
     let columns = "x:R:1000:".repeat(1 << 18);
     vec![
-        bytes("s.xyz", counting(1 << 31), "got 2147483648 bodies, expected no more than fit"),
-        bytes("s.xyz", counting(1 << 40), "got 1099511627776 bodies, expected no more than fit"),
-        bytes("s.xyz", counting(1 << 63), "got 9223372036854775808 bodies, expected no more than fit"),
-        bytes("s.xyz", counting(u64::MAX), "got 18446744073709551615 bodies, expected no more than fit"),
-        sparse("s.xyz", counting(1 << 31), 40 << 30, "2147483648 bodies need 130.0 GiB of memory"),
-        sparse("s.xyz", "1\n", 10 << 30, "line 2: got a longer line, expected at most"),
-        bytes("s.xyz", vec![b'7'; 50_000_000], "line 1: got a longer line, expected at most"),
-        bytes("s.xyz", format!("1\n{names}\n"), "line 2: got 1025 names, expected at most 1000"),
-        bytes("s.xyz", format!("1\nProperties={columns}\n"), "line 2, Properties: got 'x:R:1000:x:R:1000"),
-        bytes("s.xyz", format!("0\n{head}{}", "\n".repeat(50_000_000)), "got a further line"),
+        with_bytes("s.xyz", with_count(1 << 31), "got 2147483648 bodies, expected no more than fit"),
+        with_bytes("s.xyz", with_count(1 << 40), "got 1099511627776 bodies, expected no more than fit"),
+        with_bytes("s.xyz", with_count(1 << 63), "got 9223372036854775808 bodies, expected no more than fit"),
+        with_bytes(
+            "s.xyz",
+            with_count(u64::MAX),
+            "got 18446744073709551615 bodies, expected no more than fit",
+        ),
+        sparse_file("s.xyz", with_count(1 << 31), 40 << 30, "2147483648 bodies need 130.0 GiB of memory"),
+        sparse_file("s.xyz", "1\n", 10 << 30, "line 2: got a longer line, expected at most"),
+        with_bytes("s.xyz", vec![b'7'; 50_000_000], "line 1: got a longer line, expected at most"),
+        with_bytes("s.xyz", format!("1\n{names}\n"), "line 2: got 1025 names, expected at most 1000"),
+        with_bytes(
+            "s.xyz",
+            format!("1\nProperties={columns}\n"),
+            "line 2, Properties: got 'x:R:1000:x:R:1000",
+        ),
+        with_bytes("s.xyz", format!("0\n{head}{}", "\n".repeat(50_000_000)), "got another line"),
     ]
 }
 
@@ -82,8 +90,8 @@ fn npy(shape: &str, data: usize) -> Vec<u8> {
     bytes
 }
 
-/// An archive with one array.
-fn position(array: Vec<u8>, message: &'static str) -> Hostile {
+/// An archive with the array `position` only.
+fn position_only(array: Vec<u8>, message: &'static str) -> Hostile {
     hostile("s.npz", message, move |path| archive(path, &[("position.npy", &array)]))
 }
 
@@ -93,19 +101,22 @@ fn npz() -> Vec<Hostile> {
     endless_header.splice(8..10, [0xff; 4]);
     let zeros = npy("(4200000, 3)", 24 * 4_200_000);
     let mut found = vec![
-        position(npy("(2147483648, 3)", 48), "got 48 bytes of data, expected shape [2147483648, 3]"),
-        position(npy("(1099511627776, 3)", 48), "got 48 bytes of data, expected shape [1099511627776, 3]"),
-        position(npy("(9223372036854775808, 3)", 48), "got 48 bytes of data, expected shape"),
-        position(npy("(18446744073709551615, 3)", 48), "got 48 bytes of data, expected shape"),
-        position(endless_header, "got a header of 4294967295 bytes, expected at most 65536"),
-        // The densest that deflate can be, and the array is what it claims to be.
-        position(zeros.clone(), "4200000 bodies need 260.4 MiB of memory, the limit is 256.0 MiB"),
-        position(zeros[200..].to_vec(), "array position: got no npy magic"),
+        position_only(npy("(2147483648, 3)", 48), "got 48 bytes of data, expected shape [2147483648, 3]"),
+        position_only(
+            npy("(1099511627776, 3)", 48),
+            "got 48 bytes of data, expected shape [1099511627776, 3]",
+        ),
+        position_only(npy("(9223372036854775808, 3)", 48), "got 48 bytes of data, expected shape"),
+        position_only(npy("(18446744073709551615, 3)", 48), "got 48 bytes of data, expected shape"),
+        position_only(endless_header, "got a header of 4294967295 bytes, expected at most 65536"),
+        // The strongest compression that deflate reaches. The array has the claimed size.
+        position_only(zeros.clone(), "4200000 bodies need 260.4 MiB of memory, the limit is 256.0 MiB"),
+        position_only(zeros[200..].to_vec(), "array position: got no npy magic"),
     ];
     found.push(hostile("s.npz", "array velocity has 4200000 entries, expected 2", move |path| {
         archive(path, &[("position.npy", &npy("(2, 3)", 48)), ("velocity.npy", &zeros)]);
     }));
-    // An archive inside: nothing ever unpacks it.
+    // A nested archive, which the reader does not unpack.
     found.push(hostile("s.npz", "array position: got no npy magic", |path| {
         archive(path, &[("position.npy", &vec![0; 10_000_000])]);
         let inner = fs::read(path).unwrap();
@@ -118,7 +129,7 @@ fn npz() -> Vec<Hostile> {
         bytes[directory + 24..directory + 28].copy_from_slice(&100_000_000u32.to_le_bytes());
         fs::write(path, bytes).unwrap();
     }));
-    found.push(hostile("s.npz", "archive, directory: got a structure without end", |path| {
+    found.push(hostile("s.npz", "archive, directory: got a structure larger than the read limit", |path| {
         let names: Vec<String> = (0..65_000).map(|k| format!("{k}.npy")).collect();
         let entries: Vec<_> = names.iter().map(|name| (name.as_str(), &b""[..])).collect();
         archive(path, &entries);
@@ -128,15 +139,25 @@ fn npz() -> Vec<Hostile> {
         let entries: Vec<_> = names.iter().map(|name| (name.as_str(), &b""[..])).collect();
         archive(path, &entries);
     }));
-    found.push(zip64(1 << 40, 1 << 30, 0, "archive: got 1099511627776 entries, expected at most 65535"));
-    found.push(zip64(1 << 25, 8 << 30, 0, "archive: got 33554432 entries, expected at most 65535"));
-    found.push(zip64(1 << 25, 8 << 30, 1 << 30, "archive: got a ZIP64 record far from its locator"));
+    found.push(zip64_directory(
+        1 << 40,
+        1 << 30,
+        0,
+        "archive: got 1099511627776 entries, expected at most 65535",
+    ));
+    found.push(zip64_directory(1 << 25, 8 << 30, 0, "archive: got 33554432 entries, expected at most 65535"));
+    found.push(zip64_directory(
+        1 << 25,
+        8 << 30,
+        1 << 30,
+        "archive: got a ZIP64 record far from its locator",
+    ));
     found
 }
 
-/// A directory of `entries` that are not there, at the end of a file of zeros; its record `gap` bytes before the
-/// place where it belongs.
-fn zip64(entries: u64, length: u64, gap: u64, message: &'static str) -> Hostile {
+/// A file of zeros with a ZIP64 directory of `entries` that do not exist. Its record is `gap` bytes
+/// before the correct position.
+fn zip64_directory(entries: u64, length: u64, gap: u64, message: &'static str) -> Hostile {
     hostile("s.npz", message, move |path| {
         use std::os::unix::fs::FileExt;
         let mut record = b"PK\x06\x06".to_vec();
@@ -154,7 +175,8 @@ fn zip64(entries: u64, length: u64, gap: u64, message: &'static str) -> Hostile 
     })
 }
 
-/// A snapshot of `n` bodies that are not in the order of their species; binary where the name has no extension.
+/// Writes a snapshot of `n` bodies with mixed species. Without an extension it is a GADGET binary
+/// file.
 pub fn many_bodies(path: &Path, n: usize) {
     if path.extension().is_none() {
         let mut file = gadget_start([0, n as u32, 0, 0, 0, 0], 12 * n as u32);
@@ -178,7 +200,7 @@ pub fn many_bodies(path: &Path, n: usize) {
     orrery_io::write_snapshot(path, &snapshot).unwrap();
 }
 
-/// A header of GADGET's first format for `counts`, and the length of the record after it.
+/// Header of GADGET's format 1 for `counts`, and the length of the next record.
 fn gadget_start(counts: [u32; 6], length: u32) -> Vec<u8> {
     let mut bytes = 256u32.to_le_bytes().to_vec();
     bytes.extend(counts.iter().flat_map(|count| count.to_le_bytes()));
@@ -197,19 +219,23 @@ fn gadget() -> Vec<Hostile> {
     let third = u32::MAX / 12;
     let left = "got a length of 4294967295 bytes, expected at most the";
     vec![
-        bytes("s", [gadget_start([u32::MAX; 6], u32::MAX), vec![0; 100]].concat(), left),
-        bytes(
+        with_bytes("s", [gadget_start([u32::MAX; 6], u32::MAX), vec![0; 100]].concat(), left),
+        with_bytes(
             "s",
             [gadget_start([1 << 31; 6], 24), vec![0; 100]].concat(),
             "got 24 bytes, expected 154618822656",
         ),
-        sparse(
+        sparse_file(
             "s",
             gadget_start([0, third, 0, 0, 0, 0], 12 * third),
             5 << 30,
             "357913941 bodies need 24.3 GiB",
         ),
-        bytes("s", blocks, "blocks: got not all among the first 1000, expected POS, VEL, ID and MASS"),
+        with_bytes(
+            "s",
+            blocks,
+            "first 1000 blocks: got not all required blocks, expected POS, VEL, ID and MASS",
+        ),
     ]
 }
 
@@ -217,40 +243,50 @@ fn fixture(name: &str) -> Vec<u8> {
     fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/hostile").join(name)).unwrap()
 }
 
-fn find(bytes: &[u8], from: usize, what: &[u8]) -> usize {
-    from + bytes[from..].windows(what.len()).position(|window| window == what).expect("it is there")
+fn find_pattern(bytes: &[u8], from: usize, pattern: &[u8]) -> usize {
+    from + bytes[from..]
+        .windows(pattern.len())
+        .position(|window| window == pattern)
+        .expect("the file contains it")
 }
 
 fn hdf5() -> Vec<Hostile> {
-    let counting = |n: u64, message: &'static str| {
+    let with_count = |n: u64, message: &'static str| {
         let mut file = fixture("plain.hdf5");
-        let name = find(&file, 0, b"NumPart_ThisFile");
-        let at = find(&file, name, &3u64.to_le_bytes());
+        let name = find_pattern(&file, 0, b"NumPart_ThisFile");
+        let at = find_pattern(&file, name, &3u64.to_le_bytes());
         file[at..at + 8].copy_from_slice(&n.to_le_bytes());
-        bytes("s.hdf5", file, message)
+        with_bytes("s.hdf5", file, message)
     };
-    let named = |name: &'static str, message| bytes("s.hdf5", fixture(name), message);
+    let fixture_case = |name: &'static str, message| with_bytes("s.hdf5", fixture(name), message);
     vec![
-        counting(1 << 31, "got 2147483648 bodies, expected no more than fit"),
-        counting(1 << 40, "got 1099511627776 bodies, expected no more than fit"),
-        counting(1 << 63, "got 9223372036854775808 bodies, expected no more than fit"),
-        counting(u64::MAX, "got 18446744073709551615 bodies, expected no more than fit"),
-        named("roomy_chunk.hdf5", "got chunks of 800000000 bytes, expected at most the 24 of the dataset"),
-        named("many_chunks.hdf5", "got 100000 chunks, expected what fits into a file of 3688 bytes"),
-        named("many_filters.hdf5", "got 20 filters, expected at most 8"),
-        named("never_written.hdf5", "got 1099511627776 bodies, expected no more than fit"),
-        named("soft_link_group.hdf5", "got nothing, or a link"),
-        named("soft_link_dataset.hdf5", "got nothing, or a link"),
-        bytes("s.hdf5", branching_tree(), "a structure without end"),
-        bytes("s.hdf5", repeated_text(), "a structure without end"),
-        bytes("s.hdf5", nested_datatype(8000), "attribute /Header/NumPart_ThisFile: got nothing"),
+        with_count(1 << 31, "got 2147483648 bodies, expected no more than fit"),
+        with_count(1 << 40, "got 1099511627776 bodies, expected no more than fit"),
+        with_count(1 << 63, "got 9223372036854775808 bodies, expected no more than fit"),
+        with_count(u64::MAX, "got 18446744073709551615 bodies, expected no more than fit"),
+        fixture_case(
+            "oversized_chunk.hdf5",
+            "got chunks of 800000000 bytes, expected at most the 24 of the dataset",
+        ),
+        fixture_case(
+            "many_chunks.hdf5",
+            "got 100000 chunks, expected no more than fit into a file of 3688 bytes",
+        ),
+        fixture_case("many_filters.hdf5", "got 20 filters, expected at most 8"),
+        fixture_case("never_written.hdf5", "got 1099511627776 bodies, expected no more than fit"),
+        fixture_case("soft_link_group.hdf5", "got nothing, or a link"),
+        fixture_case("soft_link_dataset.hdf5", "got nothing, or a link"),
+        with_bytes("s.hdf5", branching_tree(), "a structure larger than the read limit"),
+        with_bytes("s.hdf5", repeated_text(), "a structure larger than the read limit"),
+        with_bytes("s.hdf5", nested_datatype(8000), "attribute /Header/NumPart_ThisFile: got nothing"),
     ]
 }
 
-/// Before the tree of the root group stand five more, each 32 times the one after it: 32^5 ways to the same leaf.
+/// Adds five levels above the tree of the root group. Each node has its child 32 times, so there
+/// are 32^5 paths to the same leaf.
 fn branching_tree() -> Vec<u8> {
     let mut file = fixture("plain.hdf5");
-    let leaf = find(&file, 0, b"TREE");
+    let leaf = find_pattern(&file, 0, b"TREE");
     let address = |at: usize| (at as u64).to_le_bytes();
     let mut child = leaf;
     let mut trees = Vec::new();
@@ -261,7 +297,7 @@ fn branching_tree() -> Vec<u8> {
         child = file.len() + trees.len();
         trees.extend(tree);
     }
-    // The superblock and the root group both name the tree.
+    // The superblock and the root group both contain the address of the tree.
     let mut at = 0;
     while let Some(found) = file[at..].windows(8).position(|window| window == address(leaf)) {
         at += found;
@@ -271,12 +307,12 @@ fn branching_tree() -> Vec<u8> {
     file
 }
 
-/// The sixty names of the provenance are all the same text of 4 MiB.
+/// All sixty names of the provenance refer to the same text of 4 MiB.
 fn repeated_text() -> Vec<u8> {
     let mut file = fixture("repeated_text.hdf5");
     let heap = file.len() as u64;
     let length = 4u64 << 20;
-    let first = find(&file, 0, b"GCOL") as u64;
+    let first = find_pattern(&file, 0, b"GCOL") as u64;
     let mut at = 0;
     let reference = [&1u32.to_le_bytes()[..], &first.to_le_bytes()].concat();
     while let Some(found) = file[at..].windows(12).position(|window| window == reference) {
@@ -295,7 +331,7 @@ fn repeated_text() -> Vec<u8> {
     file
 }
 
-/// An attribute whose type is a sequence of sequences of sequences, and so on.
+/// An attribute whose type is a sequence of sequences, nested `levels` deep.
 fn nested_datatype(levels: usize) -> Vec<u8> {
     const UNDEFINED: [u8; 8] = [0xff; 8];
     let message = |kind: u16, data: &[u8]| {

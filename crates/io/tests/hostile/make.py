@@ -1,4 +1,4 @@
-"""Makes the HDF5 files in this folder: valid to the library, but not meant well. Run it here (needs h5py)."""
+"""Writes the HDF5 files in this folder: valid for the library, but hostile. Run it in this folder (needs h5py)."""
 
 import h5py
 import numpy as np
@@ -22,7 +22,7 @@ def fill(group, without=()):
 
 SHARED = (0, 1, 0, 0, 0, 0)
 
-# The first version of everything: no checksums, so that a test may change a byte.
+# The oldest file format version has no checksums, so that a test can change a byte.
 file, group = start("plain.hdf5", libver="earliest")
 fill(group)
 group["ParticleIDs"] = np.arange(3, dtype="u8")
@@ -41,24 +41,24 @@ file["PartType1"] = h5py.SoftLink("/Elsewhere")
 file.close()
 
 # A chunk of 800 MB for three numbers.
-file, group = start("roomy_chunk.hdf5")
+file, group = start("oversized_chunk.hdf5")
 fill(group, without=["Masses"])
 group.create_dataset("Masses", (3,), "f8", chunks=(10**8,), maxshape=(None,), compression="gzip")
 file.close()
 
-# Chunks of one row each, none of them there.
+# Chunks of one row each, none of which is written.
 file, group = start("many_chunks.hdf5", 10**5, SHARED)
 for name in "Coordinates", "Velocities":
     group.create_dataset(name, (10**5, 3), "f4", chunks=(1, 3), compression="gzip")
 file.close()
 
-# A chunk that is not there, where zeros would be made up.
+# A chunk that is not written. Its values would read as zeros.
 file, group = start("no_chunks.hdf5")
 fill(group, without=["Masses"])
 group.create_dataset("Masses", (3,), "f8", chunks=(3,))
 file.close()
 
-# Deflated over and over.
+# Deflated many times.
 file, group = start("many_filters.hdf5")
 fill(group, without=["Masses"])
 creation = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
@@ -70,20 +70,20 @@ dataset = h5py.h5d.create(group.id, b"Masses", h5py.h5t.IEEE_F64LE, space, creat
 dataset.write(h5py.h5s.ALL, h5py.h5s.ALL, np.ones(3))
 file.close()
 
-# 20,000 bodies at rest in one point, at deflate's densest.
+# 20,000 bodies at rest at the same position, with the strongest compression of deflate.
 file, group = start("dense.hdf5", 20_000, SHARED, libver=("v110", "v110"))
 for name in "Coordinates", "Velocities":
     rest = np.zeros((20_000, 3), "f4")
     group.create_dataset(name, data=rest, chunks=rest.shape, compression="gzip", compression_opts=9)
 file.close()
 
-# Values that were promised and never written.
+# Datasets with a shape but without written values.
 file, group = start("never_written.hdf5", 2**40, SHARED)
 for name in "Coordinates", "Velocities":
     group.create_dataset(name, (2**40, 3), "f4")
 file.close()
 
-# The groups and datasets of the layout are something else.
+# Datasets instead of groups, groups instead of datasets, and wrong shapes and types.
 file, group = start("not_a_group.hdf5")
 del file["PartType1"]
 file["PartType1"] = np.ones(3)
@@ -104,7 +104,7 @@ fill(group, without=["Masses"])
 group["Masses"] = np.array([b"1", b"2", b"3"])
 file.close()
 
-# Sixty texts; a test makes them one and the same, a long one.
+# Sixty texts. A test changes them to one long text.
 file, group = start("repeated_text.hdf5", 0, libver="earliest")
 text = h5py.special_dtype(vlen=str)
 run = file.create_group("Orrery")
