@@ -49,8 +49,8 @@ fn report_parse_error(error: &clap::Error) -> ExitCode {
     }
 }
 
-/// Removes the usage from clap's message and joins the rest into one line. Paragraphs, such as a tip,
-/// are separated by semicolons.
+/// Removes the usage from clap's message and joins the rest into one line. Paragraphs, such as a
+/// tip, are separated by semicolons.
 fn as_one_line(message: &str) -> String {
     let cause = message.split("\n\nUsage:").next().unwrap_or(message);
     let cause = cause.split("\n\nFor more information").next().unwrap_or(cause);
