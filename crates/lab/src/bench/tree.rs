@@ -4,7 +4,9 @@
 use orrery_device::{Device, DeviceError, DeviceKind, ceiling};
 use orrery_particles::settings::{Acceptance, Precision};
 use orrery_particles::solver::device::DeviceSolver;
-use orrery_particles::solver::tree::device::{DeviceTree, Order, Report, Stages, TreeDeviceStrategy};
+use orrery_particles::solver::tree::device::{
+    DeviceTree, DeviceTreeReport, Order, TreeDeviceStrategy, TreeStageTimes,
+};
 use serde_json::json;
 
 use super::cpu::describe_acceptance;
@@ -88,7 +90,7 @@ impl<'a> TreeBench<'a> {
         let repeats = repeats.unwrap_or_else(|| repeat_count(run_seconds));
         let times = bodies.time_repeats(&mut solver, repeats, run_seconds)?;
         let DeviceSolver::Tree(tree) = solver else { unreachable!("created as a tree above") };
-        let Report { cells, groups, body_terms, cell_terms, most_terms } = tree.report()?;
+        let DeviceTreeReport { cells, groups, body_terms, cell_terms, most_terms } = tree.report()?;
         let (measured_peak, theoretical_peak) = peak_flops(self.device, &self.peaks, strategy.precision);
         let mut strategy_json = serde_json::to_value(strategy).expect("plain data always serialises");
         strategy_json["name"] = json!("tree");
@@ -128,21 +130,21 @@ impl<'a> TreeBench<'a> {
 }
 
 /// Returns the median time of each stage.
-fn time_stages(tree: &mut DeviceTree, bodies: &DeviceWorkload) -> Result<Stages, DeviceError> {
+fn time_stages(tree: &mut DeviceTree, bodies: &DeviceWorkload) -> Result<TreeStageTimes, DeviceError> {
     // The first evaluation builds the kernels and is not counted.
-    tree.stages(&bodies.force_request())?;
-    let evaluations = (0..STAGED_EVALUATIONS).map(|_| tree.stages(&bodies.force_request()));
+    tree.time_stages(&bodies.force_request())?;
+    let evaluations = (0..STAGED_EVALUATIONS).map(|_| tree.time_stages(&bodies.force_request()));
     Ok(median_stages(evaluations.collect::<Result<_, _>>()?))
 }
 
 /// Computes the median of each stage separately.
-fn median_stages(evaluations: Vec<Stages>) -> Stages {
-    let median = |stage: fn(&Stages) -> f64| {
+fn median_stages(evaluations: Vec<TreeStageTimes>) -> TreeStageTimes {
+    let median = |stage: fn(&TreeStageTimes) -> f64| {
         let mut seconds: Vec<f64> = evaluations.iter().map(stage).collect();
         seconds.sort_by(f64::total_cmp);
         seconds.get(seconds.len() / 2).copied().unwrap_or_default()
     };
-    Stages {
+    TreeStageTimes {
         build: median(|stages| stages.build),
         moments: median(|stages| stages.moments),
         walk: median(|stages| stages.walk),
@@ -155,10 +157,10 @@ mod tests {
 
     #[test]
     fn each_stage_has_a_separate_median() {
-        let stages = |build, moments, walk| Stages { build, moments, walk };
+        let stages = |build, moments, walk| TreeStageTimes { build, moments, walk };
         let evaluations = vec![stages(1.0, 9.0, 4.0), stages(2.0, 7.0, 6.0), stages(3.0, 8.0, 5.0)];
         assert_eq!(median_stages(evaluations), stages(2.0, 8.0, 5.0));
-        assert_eq!(median_stages(Vec::new()), Stages::default());
+        assert_eq!(median_stages(Vec::new()), TreeStageTimes::default());
     }
 
     #[test]

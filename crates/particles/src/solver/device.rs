@@ -175,7 +175,7 @@ mod tests {
         let direct_json =
             r#"{"form":"pairs-once","precision":"mixed","block":64,"targets":4,"unroll":4,"splits":2}"#;
         let tree = tree::TreeDeviceStrategy {
-            form: TreeAlgorithm::Groups,
+            algorithm: TreeAlgorithm::Groups,
             precision: Precision::Double,
             order: Order::Octupole,
             leaf_size: 24,

@@ -1,4 +1,4 @@
-//! The invariants of the tree, on random, clustered and degenerate bodies.
+//! Tests of the invariants of the tree with random, clustered and degenerate bodies.
 
 use orrery_model::Vec3s;
 use orrery_model::rng::Draws;
@@ -6,8 +6,9 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Bodies that are clustered on many scales: each coordinate is a random power of a uniform number.
-fn clustered(n: usize, seed: u64) -> (Vec3s, Vec<f64>) {
+/// Returns bodies that are clustered on many scales: radii are eighth powers of uniform random
+/// numbers.
+fn clustered_bodies(n: usize, seed: u64) -> (Vec3s, Vec<f64>) {
     let mut position = Vec3s::default();
     let mut mass = Vec::new();
     for i in 0..n as u64 {
@@ -26,12 +27,12 @@ fn check_invariants(position: &Vec3s, mass: &[f64], leaf_size: usize, group_size
     seen.sort_unstable();
     assert!(seen.iter().enumerate().all(|(k, &i)| k == i as usize), "order is a permutation");
     assert!(tree.keys.windows(2).all(|w| w[0] <= w[1]), "keys ascend");
-    assert_eq!(tree.cells[0].bodies(), 0..n, "the root holds all");
+    assert_eq!(tree.cells[0].bodies(), 0..n, "the root contains all bodies");
 
     let mut in_leaves = 0;
     for (c, cell) in tree.cells.iter().enumerate() {
         assert!(!cell.is_empty());
-        let (centre, side) = tree.geometry(c);
+        let (centre, side) = tree.cell_geometry(c);
         for i in cell.bodies() {
             for (x, middle) in tree.position.get(i).into_iter().zip(centre) {
                 assert!(
@@ -46,10 +47,10 @@ fn check_invariants(position: &Vec3s, mass: &[f64], leaf_size: usize, group_size
             assert!(cell.len() <= leaf_size || keys.iter().all(|key| key == &keys[0]), "leaves are small");
         } else {
             assert!(cell.len() > leaf_size && (2..=8).contains(&cell.children));
-            assert!(cell.child_range().start > c, "children follow");
+            assert!(cell.child_range().start > c, "children come after their parent");
             let mut next = cell.begin;
             for child in &tree.cells[cell.child_range()] {
-                assert_eq!(child.begin, next, "siblings are disjoint and leave no gap");
+                assert_eq!(child.begin, next, "siblings are disjoint and have no gap");
                 assert!(child.level > cell.level);
                 next = child.end;
             }
@@ -66,8 +67,8 @@ fn check_invariants(position: &Vec3s, mass: &[f64], leaf_size: usize, group_size
         for i in group.bodies.clone() {
             let x = tree.position.get(i);
             assert!(
-                (0..3).all(|c| (x[c] - group.centre[c]).abs() <= group.half[c]),
-                "bodies in their group's box"
+                (0..3).all(|axis| (x[axis] - group.centre[axis]).abs() <= group.half[axis]),
+                "body in the box of its group"
             );
         }
         next = group.bodies.end;
@@ -75,7 +76,8 @@ fn check_invariants(position: &Vec3s, mass: &[f64], leaf_size: usize, group_size
     assert_eq!(next, n);
 }
 
-/// Moments equal the direct sums over the cell's bodies, to rounding: each sum has `len` terms of size m l².
+/// Checks that moments equal direct sums over the cell's bodies up to rounding. Each sum has `len`
+/// terms of size m l².
 fn check_moments(tree: &Octree, c: usize, side: f64) {
     let (cell, found) = (&tree.cells[c], &tree.moments[c]);
     let mass: f64 = tree.mass[cell.bodies()].iter().sum();
@@ -102,8 +104,8 @@ fn check_moments(tree: &Octree, c: usize, side: f64) {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
-    fn invariants_hold(n in 1usize..700, seed: u64, leaf_size in 1usize..40, group_size in 1usize..80) {
-        let (position, mass) = clustered(n, seed);
+    fn invariants_hold_for_random_bodies(n in 1usize..700, seed: u64, leaf_size in 1usize..40, group_size in 1usize..80) {
+        let (position, mass) = clustered_bodies(n, seed);
         check_invariants(&position, &mass, leaf_size, group_size);
     }
 }
@@ -111,7 +113,7 @@ proptest! {
 #[test]
 fn invariants_hold_for_degenerate_bodies() {
     for n in [1, 2, 33, 300] {
-        let (random, mass) = clustered(n, 5);
+        let (random, mass) = clustered_bodies(n, 5);
         let zero = vec![0.0; n];
         let plane = Vec3s { z: zero.clone(), ..random.clone() };
         let line = Vec3s { y: zero.clone(), ..plane.clone() };

@@ -1,7 +1,9 @@
-//! Barnes-Hut: bodies near by one by one, bodies far away as cells with their multipoles.
+//! Barnes-Hut tree: near bodies act one by one, far bodies as cells with their multipole moments.
 //!
-//! `cpu` is the native solver and says what is accepted when; `device` the kernels for GPUs; `rungs` the way from the
-//! first to the best of them, `selftest` what holds each against the plain sum.
+//! - `cpu`: solver for the CPU. Its header defines the acceptance criteria.
+//! - `device`: kernels for GPUs.
+//! - `rungs`: the ladder from the first to the fastest of these solvers.
+//! - `selftest`: checks of every device solver against the direct sum.
 
 pub mod cpu;
 pub mod device;

@@ -1,6 +1,8 @@
-//! The ladder of the tree: from one thread to the default. The steps by insertion are the six kernels of a course (slides on
-//! Barnes-Hut in CUDA after Burtscher & Pingali 2011) with what it adds to them one by one, so that the last of them is the
-//! course's whole program; the rest walks by groups.
+//! Ladder of the tree, from one CPU thread to the default of a GPU.
+//!
+//! The rungs by insertion are the six kernels of a course (slides on Barnes-Hut in CUDA after
+//! Burtscher & Pingali 2011). Each adds one optimisation of the course, so the last one is the
+//! course's complete program. The other GPU rungs walk in groups.
 
 use orrery_device::Device;
 
@@ -9,34 +11,34 @@ use crate::settings::{Acceptance, Precision};
 use crate::simd::InstructionSet;
 use crate::solver::direct::rungs::Threads;
 
-/// The opening angle of every rung, in the geometric acceptance.
+/// Opening angle of every rung, for the geometric acceptance.
 pub const THETA: f64 = 0.5;
 
-/// Where a rung runs and how.
+/// Device and strategy of a rung.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum RungKind {
-    /// On the processor.
+    /// On the CPU.
     Cpu(super::TreeCpuStrategy, Threads),
-    /// On the device.
+    /// On a GPU or another device.
     Device(device::TreeDeviceStrategy),
 }
 
-/// A step of the ladder.
+/// Step of the ladder.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rung {
-    /// What is new in it.
+    /// Name, which says what is new in this rung.
     pub name: &'static str,
-    /// Where and how.
+    /// Device and strategy.
     pub kind: RungKind,
-    /// The highest multipole of its cells.
+    /// Highest multipole moment of its cells.
     pub order: Order,
-    /// The arithmetic.
+    /// Arithmetic.
     pub precision: Precision,
-    /// What a reader should know beside it.
+    /// Remark for the table, or empty.
     pub note: &'static str,
 }
 
-/// The rungs, from the first to the last; those of `device` if there is one.
+/// Returns the rungs from the first to the last. Without a device, only those of the CPU.
 pub fn rungs(device: Option<&Device>) -> Vec<Rung> {
     let single = Precision::Single;
     let cpu = |name, set, threads| Rung {
@@ -57,9 +59,9 @@ pub fn rungs(device: Option<&Device>) -> Vec<Rung> {
         cpu("CPU, all cores, SIMD", InstructionSet::best(), Threads::All),
     ];
     let Some(device) = device else { return rungs };
-    let mut add = |name, form, order, precision, note| {
+    let mut add = |name, algorithm, order, precision, note| {
         let strategy = device::TreeDeviceStrategy {
-            form,
+            algorithm,
             order,
             ..device::TreeDeviceStrategy::default_for(device, precision)
         };
@@ -67,10 +69,10 @@ pub fn rungs(device: Option<&Device>) -> Vec<Rung> {
     };
 
     for (name, throttled, sorted, vote, note) in [
-        ("six kernels, a thread a body", false, false, false, "bodies inserted one by one, under locks"),
+        ("six kernels, one thread per body", false, false, false, "bodies inserted one by one, under locks"),
         ("throttled by barriers", true, false, false, ""),
         ("walked in the tree's order", true, true, false, "a warp's bodies are neighbours"),
-        ("opened by vote of a warp", true, true, true, "the course's program, whole"),
+        ("opened by vote of a warp", true, true, true, "the complete program of the course"),
     ] {
         add(name, TreeAlgorithm::Insertion { sorted, vote, throttled }, Order::Monopole, single, note);
     }
@@ -90,14 +92,14 @@ pub fn rungs(device: Option<&Device>) -> Vec<Rung> {
 mod tests {
     use super::*;
 
-    /// Each rung of the course adds one thing to the one before it.
+    /// Each rung of the course adds one optimisation to the previous one.
     #[test]
-    fn one_thing_at_a_time() {
+    fn each_rung_of_the_course_adds_one_optimisation() {
         let Some(device) = Device::list().devices.into_iter().next() else { return };
         let mut added = Vec::new();
         for rung in rungs(Some(&device)) {
             if let RungKind::Device(device::TreeDeviceStrategy {
-                form: TreeAlgorithm::Insertion { sorted, vote, throttled },
+                algorithm: TreeAlgorithm::Insertion { sorted, vote, throttled },
                 ..
             }) = rung.kind
             {

@@ -1,4 +1,4 @@
-//! Bodies for the checks of trees, awkward ones too, and how they are put on a device.
+//! Test systems for the checks of trees, including degenerate ones, and their forces on a device.
 
 use orrery_device::{Buffer, Device, DeviceError};
 use orrery_model::Vec3s;
@@ -9,48 +9,48 @@ use crate::settings::Acceptance;
 use crate::solver::direct::device::Columns;
 use crate::solver::{Forces, Problem, reference};
 
-/// Bodies at rest.
+/// Bodies at rest, with G = 1.5.
 pub(crate) struct TestSystem {
     pub position: Vec3s,
     pub mass: Vec<f64>,
     pub eps: f64,
 }
 
-/// The columns of three buffers.
+/// Returns the columns of three buffers.
 pub(crate) fn columns(vectors: &[Buffer<f64>; 3]) -> Columns<'_> {
     let [x, y, z] = vectors;
     Columns { x, y, z }
 }
 
 impl TestSystem {
-    fn new(n: usize, place: impl Fn(&mut Draws) -> [f64; 3]) -> Self {
+    fn random(n: usize, draw_position: impl Fn(&mut Draws) -> [f64; 3]) -> Self {
         let mut position = Vec3s::default();
-        (0..n as u64).for_each(|i| position.push(place(&mut Draws::new(n as u64, 3, i))));
+        (0..n as u64).for_each(|i| position.push(draw_position(&mut Draws::new(n as u64, 3, i))));
         Self { position, mass: vec![1.0 / n.max(1) as f64; n], eps: 0.01 }
     }
 
-    /// Dense towards the middle, masses equal.
+    /// Returns a cluster that is dense at its centre, with equal masses.
     pub fn cluster(n: usize) -> Self {
-        Self::new(n, |draws| {
+        Self::random(n, |draws| {
             let radius = draws.uniform().powi(2) + 1e-3;
             draws.direction().map(|c| c * radius)
         })
     }
 
-    /// Even, in a cube away from the origin.
+    /// Returns bodies with uniform density in a cube away from the origin.
     pub fn cube(n: usize) -> Self {
-        Self::new(n, |draws| [0; 3].map(|_| draws.uniform_in(2.0, 3.0)))
+        Self::random(n, |draws| [0; 3].map(|_| draws.uniform_in(2.0, 3.0)))
     }
 
-    /// The same bodies elsewhere.
-    pub fn moved(mut self, place: impl Fn(usize, [f64; 3]) -> [f64; 3]) -> Self {
+    /// Returns the same bodies with body `i` moved from `x` to `new_position(i, x)`.
+    pub fn moved(mut self, new_position: impl Fn(usize, [f64; 3]) -> [f64; 3]) -> Self {
         for i in 0..self.mass.len() {
-            self.position.set(i, place(i, self.position.get(i)));
+            self.position.set(i, new_position(i, self.position.get(i)));
         }
         self
     }
 
-    /// Masses over four decades, every seventh none.
+    /// Returns the same bodies with masses over four decades. Every seventh body is massless.
     pub fn with_unequal_masses(mut self) -> Self {
         for (i, mass) in self.mass.iter_mut().enumerate() {
             let draw = Draws::new(7, 2, i as u64).uniform();
@@ -59,8 +59,9 @@ impl TestSystem {
         self
     }
 
-    /// Where cells are most: chains that split off one body a level and end in eight parts, one in each of `count` cells of a
-    /// level (a power of eight).
+    /// Returns the systems with the most cells: `count` chains that split off one body per level
+    /// and end in eight octants. Each chain is in another cell of one level, so `count` must be a
+    /// power of eight.
     pub fn chains(count: u32) -> Self {
         let (depth, mut position) = (count.ilog2() / 3, Vec3s::default());
         let mut push =
@@ -71,15 +72,15 @@ impl TestSystem {
             (depth..20).for_each(|level| push(base.map(|c| c | 1 << (20 - level))));
             (0..17).for_each(|k: u32| push([base[0] | k & 1, base[1] | k >> 1 & 1, base[2] | k >> 2 & 1]));
         }
-        // The corners hold the cube where the cells are meant.
+        // Bodies at the corners fix the cube, and with it the positions of the cells.
         position.push([0.0; 3]);
         position.push([1.0; 3]);
         let n = position.len();
         Self { position, mass: vec![1.0 / n as f64; n], eps: 0.01 }
     }
 
-    /// Scenes in which trees fail first.
-    pub fn awkward(n: usize) -> Vec<(&'static str, Self)> {
+    /// Returns systems that are difficult for trees.
+    pub fn degenerate(n: usize) -> Vec<(&'static str, Self)> {
         vec![
             ("in a plane", Self::cluster(n).moved(|_, [x, y, _]| [x, y, 0.5])),
             ("on a line", Self::cluster(n).moved(|_, [x, _, _]| [x, 2.0 * x, -x])),
@@ -98,15 +99,16 @@ impl TestSystem {
         Problem { position, mass, g: 1.5, eps: *eps, with_potential: true }
     }
 
-    /// By the plain sum.
-    pub fn right(&self) -> Forces {
+    /// Returns the forces by direct summation.
+    pub fn reference_forces(&self) -> Forces {
         let (acceleration, potential) =
             reference::forces_on(&self.problem(), &(0..self.mass.len()).collect::<Vec<_>>());
         Forces { acceleration, potential: Some(potential) }
     }
 
-    /// By `strategy`, with potentials if they are asked for, and the tree that computed it.
-    pub fn on(
+    /// Returns the forces computed on a device, with potentials if requested, and the tree that
+    /// computed them.
+    pub fn forces_on(
         &self,
         device: &Device,
         strategy: &TreeDeviceStrategy,

@@ -1,54 +1,70 @@
-// What the kernels of the tree share: numbers, the frame of an evaluation, and how cells are kept.
+// Layout of the tree in device memory, shared by the kernels that build it and those that walk it.
 //
-// Lengths are scaled by a power of two near the side of the cube around all bodies (or the softening, where that is longer),
-// masses by one near their sum; so f32 holds them in metres and in parsecs. They are counted from the cube's middle, in f64
-// from where the user does: a shift would only round.
+// Units. The kernels compute in scaled units: lengths are divided by a power of two near the side
+// of the cube around all bodies (or near the softening, if that is longer), masses by a power of
+// two near their sum. f32 therefore represents a system in metres as well as one in parsecs. The
+// origin is the centre of the cube. With PRECISION 2 (f64) the user's origin is kept, because a
+// shift would only add rounding.
 //
-//   frame[0..2] origin   [3] to scaled lengths   [4..6] corner   [7] to cells of the finest level   [8] scaled side
-//   frame[9] to scaled masses   [10] eps², scaled   [11] acceleration, [12] potential: to the user's units, G included
-//   frame[13..15] the cube's middle, scaled, from the origin
+// PRECISION: 0 single, 1 mixed, 2 double. A mixed-precision number is the sum of two f32 parts,
+// high + low, with about 48 significant bits.
 //
-// PRECISION: 0 single, 1 mixed, 2 double. A number of mixed precision has two parts, high + low, some 48 bits.
-//
-// A cell is a run of sorted bodies, begin to end, at a level; child = first child * 8 + (children - 1), or LEAF. In the
-// walk it is reach[cell] = (centre of mass, squared distance below which it is opened) and RECORD vectors:
-//   (mass, low part of the centre) (Mxx Mxy Mxz Myy) (Myz Mzz Mxxx Mxxy) (Mxxz Mxyy Mxyz Mxzz) (Myyy Myyz Myzz Mzzz)
-// as far as ORDER (1, 2, 3) needs them, with the moments M_ij = Σ m d_i d_j and M_ijk = Σ m d_i d_j d_k. Their traces stay:
-// a softened field is not harmonic.
+// Cells. Cell c contains the sorted bodies begin[c] .. end[c] - 1. level[c] is the number of times
+// that the cube is halved to get the cell. children[c] is 8 * (first child) + (number of children)
+// - 1 or LEAF. For example, a cell with the three children 40, 41 and 42 has children[c] = 322. The
+// walk reads
+//   centres[c] = (centre of mass, squared opening distance): a nearer cell is opened
+//   moments[c * MOMENT_VECTORS ...]: as many of the following vectors as ORDER (1, 2 or 3) needs,
+//     (mass, low part of the centre) (Mxx Mxy Mxz Myy) (Myz Mzz Mxxx Mxxy) (Mxxz Mxyy Mxyz Mxzz)
+//     (Myyy Myyz Myzz Mzzz)
+// where M_ij = Σ m d_i d_j and M_ijk = Σ m d_i d_j d_k, with d the offset from the centre of mass.
+// The traces are kept because a softened field is not harmonic.
 
 #if PRECISION == 2
 typedef double REAL;
 typedef double4 REAL4;
-#define MAKE4(x, y, z, w) DOUBLE4(x, y, z, w)
-#define R_SQRT(x) RSQRT64(x)
-#define R_FMA(a, b, c) FMA64(a, b, c)
-#define R_MAX(a, b) MAX64(a, b)
-#define R_ABS(x) fabs((double)(x))
+#define MAKE_REAL4(x, y, z, w) DOUBLE4(x, y, z, w)
+#define REAL_RSQRT(x) RSQRT64(x)
+#define REAL_FMA(a, b, c) FMA64(a, b, c)
+#define REAL_MAX(a, b) MAX64(a, b)
 #define HAS_LOW 0
 #else
 typedef float REAL;
 typedef float4 REAL4;
-#define MAKE4(x, y, z, w) FLOAT4(x, y, z, w)
-#define R_SQRT(x) RSQRT(x)
-#define R_FMA(a, b, c) FMA(a, b, c)
-#define R_MAX(a, b) MAX(a, b)
-#define R_ABS(x) fabs((float)(x))
+#define MAKE_REAL4(x, y, z, w) FLOAT4(x, y, z, w)
+#define REAL_RSQRT(x) RSQRT(x)
+#define REAL_FMA(a, b, c) FMA(a, b, c)
+#define REAL_MAX(a, b) MAX(a, b)
 #define HAS_LOW (PRECISION == 1)
 #endif
 
-#define BITS 21
-#define GENERATIONS (BITS + 1)
-#define LEAF 0xffffffffu
-#define RECORD (ORDER == 1 ? 1 : ORDER == 2 ? 3 : 5)
+// Slots of `frame`, the parameters of one force evaluation. Slots of vectors are followed by y and
+// z.
+#define FRAME_ORIGIN 0           // origin of the scaled coordinates, in the user's units
+#define FRAME_LENGTH_SCALE 3     // factor from the user's lengths to scaled ones
+#define FRAME_CORNER 4           // smallest coordinates of the cube, in the user's units
+#define FRAME_CELLS_PER_LENGTH 7 // cells of the finest level per unit of the user's length
+#define FRAME_SIDE 8             // side of the cube, scaled
+#define FRAME_MASS_SCALE 9       // factor from the user's masses to scaled ones
+#define FRAME_EPS2 10            // squared softening, scaled
+#define FRAME_ACCELERATION_UNIT 11    // factor from scaled accelerations to the user's, G included
+#define FRAME_POTENTIAL_UNIT 12       // factor from scaled potentials to the user's, G included
+#define FRAME_MIDDLE 13          // centre of the cube, scaled, relative to the origin
 
-// counts: cells of each generation, then groups of each class, groups of each class that have their place, the
-// groups whose walk has begun, and the groups of find_frame that are done.
-#define CLASSES 16
-#define CLASS_COUNTS 24
-#define PLACED (CLASS_COUNTS + CLASSES)
-#define TICKET (PLACED + CLASSES)
-#define ARRIVED (TICKET + 1)
-#define COUNTS 64
+// Bits per coordinate of a key, hence the finest level. Each generation of cells has a higher
+// level.
+#define COORDINATE_BITS 21
+#define GENERATIONS (COORDINATE_BITS + 1)
+#define LEAF 0xffffffffu
+#define MOMENT_VECTORS (ORDER == 1 ? 1 : ORDER == 2 ? 3 : 5)
+
+// Slots of `counts`. Slots 0 .. GENERATIONS - 1 are the numbers of cells of each generation.
+#define WIDTH_CLASSES 16
+#define COUNT_CLASS 24                              // groups of each width class
+#define COUNT_PLACED (COUNT_CLASS + WIDTH_CLASSES)  // groups of each class placed by `order_groups`
+#define COUNT_TICKET (COUNT_PLACED + WIDTH_CLASSES) // groups taken by warps after their first
+#define COUNT_ARRIVED (COUNT_TICKET + 1)            // blocks of `find_frame` that have finished
+#define COUNT_SLOTS 64
 
 FUNCTION REAL high_part(double x)
 {
@@ -60,11 +76,11 @@ FUNCTION REAL low_part(double x)
     return (REAL)(x - (double)(REAL)x);
 }
 
-// The cells of a generation come after those of the generations before it.
-FUNCTION uint first_of(GLOBAL const uint* counts, int generation)
+// Returns the first cell of a generation. Generations are stored one after the other.
+FUNCTION uint first_cell(GLOBAL const uint* counts, int generation)
 {
     uint first = 0;
-    for (int g = 0; g < generation; g++)
-        first += counts[g];
+    for (int earlier = 0; earlier < generation; earlier++)
+        first += counts[earlier];
     return first;
 }

@@ -1,13 +1,16 @@
-//! The octree on a device: bodies along Hilbert's curve, cells over them with their moments, groups of neighbours.
+//! The octree on a device: bodies along a Hilbert curve, cells with their moments, and groups of
+//! neighbours.
 //!
-//! An evaluation queues some sixty launches, and the host waits for none of them: what one finds, how many cells a generation
-//! has or how many groups there are, the next reads from the device's memory. `layout.cu` says how things are kept.
+//! Invariants, in addition to those of [`crate::tree`]:
+//! - The children of a cell are contiguous and belong to the next generation. Cell numbers differ
+//!   from run to run, the tree does not.
+//! - There are at most 8/7 n + 16 cells if a leaf may contain 16 bodies, and 24 from level 12 on
+//!   (`cells.cu`). The most cells come from chains that split off one body per level and end in
+//!   eight octants.
 //!
-//! Invariants, beside those of [`crate::tree`]
-//! - Children of a cell are contiguous and of the next generation. Numbers of cells differ from run to run, the tree does
-//!   not.
-//! - There are at most 8/7 n + 16 cells where a leaf may hold 16 bodies, and 24 from level 12 on (`cells.cu`): what has most
-//!   cells are chains that split off one body a level and end in eight parts.
+//! An evaluation queues about 60 launches, and the host waits for none of them. Results such as the
+//! number of cells of a generation or the number of groups stay in device memory, where the next
+//! kernel reads them. `layout.cu` describes the arrays.
 
 pub mod selftest;
 
@@ -17,46 +20,41 @@ use serde::{Deserialize, Serialize};
 
 use crate::builder::Builder;
 use crate::settings::Precision;
-use crate::solver::direct::device::Columns;
+use crate::solver::direct::device::{Columns, kernel_source};
 
-/// What kernels of other rooms put before their own text to read the tree.
-pub(crate) const LAYOUT: &str = include_str!("layout.cu");
-const TEXT: &str = concat!(
-    include_str!("layout.cu"),
-    include_str!("keys.cu"),
-    include_str!("cells.cu"),
-    include_str!("moments.cu"),
-    include_str!("groups.cu")
-);
+/// Source that precedes kernels in other modules that read the tree.
+pub(crate) const LAYOUT: &str = kernel_source!("layout.cu");
+const SOURCE: &str = kernel_source!("layout.cu", "keys.cu", "cells.cu", "moments.cu", "groups.cu");
 
-/// Threads of a group of these kernels.
 const BLOCK_SIZE: u32 = 256;
-/// As in `layout.cu`.
-const GENERATIONS: i32 = super::BITS as i32 + 1;
-const COUNTS: usize = 64;
-const CLASSES: std::ops::Range<usize> = 24..40;
-/// A run parts where its box would be so many times as wide as the smallest part of the grid that it touches. Narrower groups
-/// leave lanes idle, wider ones meet more bodies: 4 to 6 cost least on cubes and clusters.
-const SPREAD: u32 = 4;
+// The same values as in `layout.cu`.
+const GENERATIONS: i32 = super::COORDINATE_BITS as i32 + 1;
+const FRAME_SLOTS: usize = 16;
+const COUNT_SLOTS: usize = 64;
+const COUNT_CLASS: std::ops::Range<usize> = 24..40;
+/// Largest width of a group, in units of the smallest octant that contains a leaf of one of its
+/// bodies. Narrower groups leave lanes idle, wider groups interact with more bodies. 4 to 6 were
+/// fastest on cubes and clusters.
+const MAX_GROUP_WIDTH: u32 = 4;
 
-/// The highest multipole of a cell.
+/// Highest multipole moment of a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Order {
-    /// Masses at their centres.
+    /// Masses at their centres of mass.
     Monopole,
-    /// And second moments.
+    /// Masses and second moments.
     Quadrupole,
-    /// And third.
+    /// Masses, second and third moments.
     Octupole,
 }
 
 impl Order {
-    /// All, from the lowest.
+    /// All orders, from the lowest.
     pub const ALL: [Self; 3] = [Self::Monopole, Self::Quadrupole, Self::Octupole];
 
-    /// Vectors of four numbers that a cell's moments take.
-    fn record(self) -> usize {
+    /// Number of 4-vectors that store a cell's moments: MOMENT_VECTORS in `layout.cu`.
+    fn moment_vectors(self) -> usize {
         match self {
             Self::Monopole => 1,
             Self::Quadrupole => 3,
@@ -65,18 +63,18 @@ impl Order {
     }
 }
 
-/// What the tree is to be like.
+/// Parameters of a tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Plan {
+pub(crate) struct TreePlan {
     pub precision: Precision,
     pub order: Order,
     pub leaf_size: u32,
     pub group_size: u32,
 }
 
-impl Plan {
-    /// For kernels that read the tree.
-    pub fn layout(&self) -> Vec<(&'static str, String)> {
+impl TreePlan {
+    /// Returns the definitions for kernels that read the tree.
+    pub fn layout_definitions(&self) -> Vec<(&'static str, String)> {
         let precision = match self.precision {
             Precision::Single => 0,
             Precision::Mixed => 1,
@@ -85,40 +83,41 @@ impl Plan {
         vec![("PRECISION", precision.to_string()), ("ORDER", (self.order as u32 + 1).to_string())]
     }
 
-    /// For kernels that build it.
-    fn definitions(&self) -> Vec<(&'static str, String)> {
-        let mut definitions = self.layout();
+    /// Returns the definitions for the kernels that build the tree.
+    fn build_definitions(&self) -> Vec<(&'static str, String)> {
+        let mut definitions = self.layout_definitions();
         definitions.extend([
             ("LEAF_SIZE", format!("{}u", self.leaf_size)),
             ("GROUP_BODIES", format!("{}u", self.group_size)),
-            ("SPREAD", SPREAD.to_string()),
+            ("MAX_GROUP_WIDTH", MAX_GROUP_WIDTH.to_string()),
             ("BLOCK_SIZE", BLOCK_SIZE.to_string()),
         ]);
         definitions
     }
 
-    /// The most cells that `n` bodies can have.
-    fn most_cells(&self, n: usize) -> usize {
-        // With smaller leaves, what any tree without single children has.
+    /// Returns the largest number of cells of `n` bodies.
+    fn max_cells(&self, n: usize) -> usize {
+        // For smaller leaves: the bound for any tree in which no cell has a single child.
         if self.leaf_size >= 16 { n + n / 7 + 16 } else { 2 * n + 16 }
     }
 
-    fn runs(&self, n: usize) -> usize {
+    fn run_count(&self, n: usize) -> usize {
         n.div_ceil(self.group_size as usize)
     }
 
-    /// Bytes that the tree of `n` bodies takes on a device.
-    pub fn bytes(&self, n: usize) -> u64 {
+    /// Returns the device memory of the tree of `n` bodies, in bytes.
+    pub fn device_bytes(&self, n: usize) -> u64 {
         let vector = if self.precision == Precision::Double { 32 } else { 16 };
         let has_low = self.precision == Precision::Mixed;
-        let body = 8 + 4 + 1 + 2 * 4 + vector * if has_low { 2 } else { 1 };
-        // Begin, end, children, level, and what the relative acceptance needs.
-        let cell = 4 + 4 + 4 + 1 + 4 + vector * (1 + self.order.record());
-        (n * body + self.most_cells(n) * cell) as u64 + Sort::<u64>::device_bytes(n)
+        // Key, order, octant level, sizes and groups, and one or two vectors.
+        let per_body = 8 + 4 + 1 + 2 * 4 + vector * if has_low { 2 } else { 1 };
+        // Begin, end, children, level, relative limit, and vectors.
+        let per_cell = 4 + 4 + 4 + 1 + 4 + vector * (1 + self.order.moment_vectors());
+        (n * per_body + self.max_cells(n) * per_cell) as u64 + Sort::<u64>::device_bytes(n)
     }
 }
 
-/// Vectors of four numbers, in the arithmetic of the tree.
+/// Buffer of 4-vectors in the arithmetic of the tree.
 pub(crate) enum Vectors {
     Single(Buffer<[f32; 4]>),
     Double(Buffer<[f64; 4]>),
@@ -152,14 +151,14 @@ impl<'a> From<&'a Vectors> for Arg<'a> {
 struct Kernels {
     find_frame: Kernel,
     find_keys: Kernel,
-    gather: Kernel,
-    divide: Kernel,
+    gather_bodies: Kernel,
+    divide_cells: Kernel,
     find_moments: Kernel,
-    part_runs: Kernel,
+    split_runs: Kernel,
     order_groups: Kernel,
 }
 
-/// What a tree is built from.
+/// Bodies from which a tree is built, and the constants of the force law.
 #[derive(Clone, Copy)]
 pub(crate) struct BodyColumns<'a> {
     pub position: Columns<'a>,
@@ -169,11 +168,14 @@ pub(crate) struct BodyColumns<'a> {
     pub total_mass: f64,
 }
 
-/// The tree of `n` bodies, at least one.
+/// Tree of `n` bodies on a device. `n` is at least 1.
+///
+/// Arrays with one entry per body are indexed by sorted body, arrays with one entry per cell by
+/// cell.
 pub(crate) struct DeviceOctree {
     device: Device,
     n: usize,
-    plan: Plan,
+    plan: TreePlan,
     kernels: Kernels,
     sort: Sort<u64>,
     keys: Buffer<u64>,
@@ -183,39 +185,40 @@ pub(crate) struct DeviceOctree {
     pub counts: Buffer<u32>,
     pub begin: Buffer<u32>,
     pub end: Buffer<u32>,
-    pub child: Buffer<u32>,
+    pub children: Buffer<u32>,
     level: Buffer<u8>,
-    slot: Buffer<u8>,
+    /// Per body: level of the octant of its leaf's parent that contains the leaf.
+    octant_level: Buffer<u8>,
     pub high: Vectors,
     pub low: Vectors,
-    pub reach: Vectors,
-    pub records: Vectors,
-    /// (M l³)^{2/5}: of use to the relative acceptance, and made when that is first asked for.
-    pub relative: Buffer<f32>,
-    /// Of each group, by its first body.
+    pub centres: Vectors,
+    pub moments: Vectors,
+    /// (M l³)^{2/5} per cell, for the relative acceptance. Empty until it is first used.
+    pub relative_limits: Buffer<f32>,
+    /// Size and width class of a group at its first body, 0 at all other bodies.
     pub sizes: Buffer<u32>,
-    /// The groups' first bodies.
+    /// First body of each group.
     pub groups: Buffer<u32>,
-    /// Of `find_frame`.
-    shares: Buffer<f64>,
-    framers: u32,
+    /// Bounds of the bodies of each block of `find_frame`.
+    block_bounds: Buffer<f64>,
+    frame_blocks: u32,
 }
 
 impl DeviceOctree {
-    pub fn new(builder: &mut Builder, n: usize, plan: Plan) -> Result<Self, DeviceError> {
-        let module = builder.build("tree.cu", TEXT, &plan.definitions(), Math::Precise)?;
+    pub fn new(builder: &mut Builder, n: usize, plan: TreePlan) -> Result<Self, DeviceError> {
+        let module = builder.build("tree.cu", SOURCE, &plan.build_definitions(), Math::Precise)?;
         let kernels = Kernels {
             find_frame: module.kernel("find_frame")?,
             find_keys: module.kernel("find_keys")?,
-            gather: module.kernel("gather")?,
-            divide: module.kernel("divide")?,
+            gather_bodies: module.kernel("gather_bodies")?,
+            divide_cells: module.kernel("divide_cells")?,
             find_moments: module.kernel("find_moments")?,
-            part_runs: module.kernel("part_runs")?,
+            split_runs: module.kernel("split_runs")?,
             order_groups: module.kernel("order_groups")?,
         };
         let device = &builder.device;
-        let (cells, precision) = (plan.most_cells(n), plan.precision);
-        let framers = multiprocessors(device).saturating_mul(4).min((n as u32).div_ceil(BLOCK_SIZE));
+        let (cells, precision) = (plan.max_cells(n), plan.precision);
+        let frame_blocks = sm_count(device).saturating_mul(4).min((n as u32).div_ceil(BLOCK_SIZE));
         let vectors = |len| Vectors::new(device, precision, len);
         Ok(Self {
             device: device.clone(),
@@ -225,75 +228,74 @@ impl DeviceOctree {
             sort: Sort::new(device, n)?,
             keys: device.zeros(n)?,
             order: device.zeros(n)?,
-            frame: device.zeros(16)?,
-            counts: device.zeros(COUNTS)?,
+            frame: device.zeros(FRAME_SLOTS)?,
+            counts: device.zeros(COUNT_SLOTS)?,
             begin: device.zeros(cells)?,
             end: device.zeros(cells)?,
-            child: device.zeros(cells)?,
+            children: device.zeros(cells)?,
             level: device.zeros(cells)?,
-            slot: device.zeros(n)?,
+            octant_level: device.zeros(n)?,
             high: vectors(n)?,
             low: vectors(if precision == Precision::Mixed { n } else { 0 })?,
-            reach: vectors(cells)?,
-            records: vectors(cells * plan.order.record())?,
-            relative: device.zeros(0)?,
+            centres: vectors(cells)?,
+            moments: vectors(cells * plan.order.moment_vectors())?,
+            relative_limits: device.zeros(0)?,
             sizes: device.zeros(n)?,
             groups: device.zeros(n)?,
-            shares: device.zeros(6 * framers as usize)?,
-            framers,
+            block_bounds: device.zeros(6 * frame_blocks as usize)?,
+            frame_blocks,
         })
     }
 
-    fn launch(&self, kernel: &Kernel, groups: u32, args: &[Arg]) -> Result<(), DeviceError> {
-        self.device.queue().launch(kernel, groups, BLOCK_SIZE, args)
+    fn launch(&self, kernel: &Kernel, blocks: u32, args: &[Arg]) -> Result<(), DeviceError> {
+        self.device.queue().launch(kernel, blocks, BLOCK_SIZE, args)
     }
 
-    /// Queues everything but the moments.
+    /// Queues the whole build except for the moments.
     pub fn build(&mut self, bodies: &BodyColumns) -> Result<(), DeviceError> {
         let BodyColumns { position, mass, g, eps, total_mass } = *bodies;
         let ([x, y, z], n) = (position.args(), Arg::U32(self.n as u32));
-        let all = (self.n as u32).div_ceil(BLOCK_SIZE);
+        let body_blocks = (self.n as u32).div_ceil(BLOCK_SIZE);
         let (frame, counts, order) =
             (Arg::from(&self.frame), Arg::from(&self.counts), Arg::from(&self.order));
         let (begin, end, level) = (Arg::from(&self.begin), Arg::from(&self.end), Arg::from(&self.level));
         let (high, low) = (Arg::from(&self.high), Arg::from(&self.low));
-        let constants = [g.into(), eps.into(), total_mass.into()];
-        let shares = Arg::from(&self.shares);
-        let [g, eps, total_mass] = constants;
+        let (g, eps, total_mass): (Arg, Arg, Arg) = (g.into(), eps.into(), total_mass.into());
+        let block_bounds = Arg::from(&self.block_bounds);
         self.launch(
             &self.kernels.find_frame,
-            self.framers,
-            &[x, y, z, n, g, eps, total_mass, shares, frame, counts, begin, end, level],
+            self.frame_blocks,
+            &[x, y, z, n, g, eps, total_mass, block_bounds, frame, counts, begin, end, level],
         )?;
         let keys = Arg::from(&self.keys);
-        self.launch(&self.kernels.find_keys, all, &[x, y, z, n, frame, keys, order])?;
+        self.launch(&self.kernels.find_keys, body_blocks, &[x, y, z, n, frame, keys, order])?;
         self.sort.queue(&self.keys, &self.order)?;
         let (keys, order) = (Arg::from(&self.keys), Arg::from(&self.order));
-        self.launch(&self.kernels.gather, all, &[x, y, z, mass.into(), n, frame, order, high, low])?;
-        let (child, slot) = (Arg::from(&self.child), Arg::from(&self.slot));
+        let args = [x, y, z, mass.into(), n, frame, order, high, low];
+        self.launch(&self.kernels.gather_bodies, body_blocks, &args)?;
+        let (children, octant_level) = (Arg::from(&self.children), Arg::from(&self.octant_level));
         for generation in 0..GENERATIONS {
-            let groups = self.for_generation(generation, BLOCK_SIZE / 8);
             self.launch(
-                &self.kernels.divide,
-                groups,
-                &[keys, generation.into(), counts, begin, end, child, level, slot],
+                &self.kernels.divide_cells,
+                self.generation_blocks(generation, BLOCK_SIZE / 8),
+                &[keys, generation.into(), counts, begin, end, children, level, octant_level],
             )?;
         }
-        let runs = self.plan.runs(self.n) as u32;
+        let runs = self.plan.run_count(self.n) as u32;
         let sizes = Arg::from(&self.sizes);
         self.launch(
-            &self.kernels.part_runs,
+            &self.kernels.split_runs,
             runs.div_ceil(BLOCK_SIZE),
-            &[n, frame, high, slot, sizes, counts],
+            &[n, frame, high, octant_level, sizes, counts],
         )?;
-        self.launch(&self.kernels.order_groups, all, &[n, sizes, counts, (&self.groups).into()])
+        self.launch(&self.kernels.order_groups, body_blocks, &[n, sizes, counts, (&self.groups).into()])
     }
 
-    /// Queues the moments, and the distances that cells are opened within, for an opening angle. With `is_relative` also
-    /// what the relative acceptance needs.
+    /// Queues the moments and the opening distances for the opening angle `theta`. With
+    /// `is_relative` also queues the limits of the relative acceptance.
     pub fn find_moments(&mut self, theta: f64, is_relative: bool) -> Result<(), DeviceError> {
-        if is_relative && self.relative.is_empty() {
-            self.relative = self.device.zeros(self.plan.most_cells(self.n))?;
+        if is_relative && self.relative_limits.is_empty() {
+            self.relative_limits = self.device.zeros(self.plan.max_cells(self.n))?;
         }
         for generation in (0..GENERATIONS).rev() {
             let args = [
@@ -304,34 +306,75 @@ impl DeviceOctree {
                 (&self.counts).into(),
                 (&self.begin).into(),
                 (&self.end).into(),
-                (&self.child).into(),
+                (&self.children).into(),
                 (&self.level).into(),
                 (&self.high).into(),
                 (&self.low).into(),
-                (&self.reach).into(),
-                (&self.records).into(),
-                (&self.relative).into(),
+                (&self.centres).into(),
+                (&self.moments).into(),
+                (&self.relative_limits).into(),
             ];
-            self.launch(&self.kernels.find_moments, self.for_generation(generation, BLOCK_SIZE), &args)?;
+            self.launch(&self.kernels.find_moments, self.generation_blocks(generation, BLOCK_SIZE), &args)?;
         }
         Ok(())
     }
 
-    /// Groups for a generation, whose cells are not counted yet: as many as it can need, at most what fills the device.
-    fn for_generation(&self, generation: i32, cells_per_group: u32) -> u32 {
-        let most = 1u64 << (3 * generation).min(40);
-        let most = most.min(self.n as u64).div_ceil(u64::from(cells_per_group)) as u32;
-        most.min(multiprocessors(&self.device) * 8)
+    /// Returns the number of blocks for a generation. The host does not know how many cells it has,
+    /// so this is the number for the most cells that it can have, or the number that fills the
+    /// device.
+    fn generation_blocks(&self, generation: i32, cells_per_block: u32) -> u32 {
+        let max_cells = (1u64 << (3 * generation).min(40)).min(self.n as u64);
+        let blocks = max_cells.div_ceil(u64::from(cells_per_block)) as u32;
+        blocks.min(sm_count(&self.device) * 8)
     }
 
-    /// Cells and groups of the last evaluation; waits for it.
+    /// Returns the numbers of cells and groups of the last evaluation. Waits for it.
     pub fn cells_and_groups(&self) -> Result<(u64, u64), DeviceError> {
         let counts = self.counts.to_vec()?;
         let sum = |range: std::ops::Range<usize>| counts[range].iter().map(|&c| u64::from(c)).sum();
-        Ok((sum(0..GENERATIONS as usize), sum(CLASSES)))
+        Ok((sum(0..GENERATIONS as usize), sum(COUNT_CLASS)))
     }
 }
 
-fn multiprocessors(device: &Device) -> u32 {
+fn sm_count(device: &Device) -> u32 {
     device.properties().sm_count.max(1)
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// Inserts an error as line `line` of one file of a concatenated source and checks that the
+    /// compilers of all devices report this file and line.
+    pub(crate) fn check_reported_line(
+        source: &str,
+        definitions: &[(&'static str, String)],
+        file: &str,
+        line: usize,
+    ) {
+        let marker = format!("#line 1 \"{file}\"\n");
+        let file_start = source.find(&marker).expect("the file has a #line directive") + marker.len();
+        let lines = source[file_start..].split_inclusive('\n');
+        let line_start = file_start + lines.take(line - 1).map(str::len).sum::<usize>();
+        let (before, after) = source.split_at(line_start);
+        let text = format!("{before}no_such_type variable;\n{after}");
+        for device in Device::list().devices {
+            let result = Builder::new(&device).build("source.cu", &text, definitions, Math::Precise);
+            let Err(error) = result else { panic!("{file} compiles with an error in it") };
+            // clang and the OpenCL compilers write file:line, NVRTC writes file(line).
+            let message = error.to_string();
+            let is_reported =
+                message.contains(&format!("{file}:{line}:")) || message.contains(&format!("{file}({line})"));
+            assert!(is_reported, "expected an error in line {line} of {file}: {message}");
+        }
+    }
+
+    #[test]
+    fn compile_errors_name_the_file_and_line() {
+        let plan =
+            TreePlan { precision: Precision::Mixed, order: Order::Quadrupole, leaf_size: 16, group_size: 32 };
+        for file in ["layout.cu", "keys.cu", "groups.cu"] {
+            check_reported_line(SOURCE, &plan.build_definitions(), file, 3);
+        }
+    }
 }

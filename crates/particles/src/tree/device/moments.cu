@@ -1,5 +1,7 @@
-// Mass, centre and moments of cells, from the last generation to the first: leaves from their bodies, other
-// cells from their children, in order. Sums are taken in f64; what is kept between generations is REAL.
+// Mass, centre of mass and moments of cells, one launch per generation, from the last to the first.
+//
+// One thread per cell. A leaf sums its bodies, any other cell its children, in index order. Sums
+// are in f64. The results that the next generation reads are rounded to REAL.
 
 typedef struct {
     double m, x, y, z;
@@ -11,144 +13,172 @@ typedef struct {
 #endif
 } Moments;
 
-// Adds what a mass, with its own moments `o`, has about a centre that lies -(x, y, z) away.
-FUNCTION void add_moments(Moments* to, const Moments* o, double x, double y, double z)
+// Adds to `sum` the moments `part`, shifted by (x, y, z): from the centre of the sum to that of the
+// part.
+FUNCTION void add_moments(Moments* sum, const Moments* part, double x, double y, double z)
 {
 #if ORDER >= 2
-    const double m = o->m;
-    to->xx += o->xx + m * x * x;
-    to->xy += o->xy + m * x * y;
-    to->xz += o->xz + m * x * z;
-    to->yy += o->yy + m * y * y;
-    to->yz += o->yz + m * y * z;
-    to->zz += o->zz + m * z * z;
+    const double m = part->m;
+    sum->xx += part->xx + m * x * x;
+    sum->xy += part->xy + m * x * y;
+    sum->xz += part->xz + m * x * z;
+    sum->yy += part->yy + m * y * y;
+    sum->yz += part->yz + m * y * z;
+    sum->zz += part->zz + m * z * z;
 #endif
 #if ORDER >= 3
-    to->xxx += o->xxx + 3.0 * x * o->xx + m * x * x * x;
-    to->xxy += o->xxy + y * o->xx + 2.0 * x * o->xy + m * x * x * y;
-    to->xxz += o->xxz + z * o->xx + 2.0 * x * o->xz + m * x * x * z;
-    to->xyy += o->xyy + x * o->yy + 2.0 * y * o->xy + m * x * y * y;
-    to->xyz += o->xyz + x * o->yz + y * o->xz + z * o->xy + m * x * y * z;
-    to->xzz += o->xzz + x * o->zz + 2.0 * z * o->xz + m * x * z * z;
-    to->yyy += o->yyy + 3.0 * y * o->yy + m * y * y * y;
-    to->yyz += o->yyz + z * o->yy + 2.0 * y * o->yz + m * y * y * z;
-    to->yzz += o->yzz + y * o->zz + 2.0 * z * o->yz + m * y * z * z;
-    to->zzz += o->zzz + 3.0 * z * o->zz + m * z * z * z;
+    sum->xxx += part->xxx + 3.0 * x * part->xx + m * x * x * x;
+    sum->xxy += part->xxy + y * part->xx + 2.0 * x * part->xy + m * x * x * y;
+    sum->xxz += part->xxz + z * part->xx + 2.0 * x * part->xz + m * x * x * z;
+    sum->xyy += part->xyy + x * part->yy + 2.0 * y * part->xy + m * x * y * y;
+    sum->xyz += part->xyz + x * part->yz + y * part->xz + z * part->xy + m * x * y * z;
+    sum->xzz += part->xzz + x * part->zz + 2.0 * z * part->xz + m * x * z * z;
+    sum->yyy += part->yyy + 3.0 * y * part->yy + m * y * y * y;
+    sum->yyz += part->yyz + z * part->yy + 2.0 * y * part->yz + m * y * y * z;
+    sum->yzz += part->yzz + y * part->zz + 2.0 * z * part->yz + m * y * z * z;
+    sum->zzz += part->zzz + 3.0 * z * part->zz + m * z * z * z;
 #endif
 }
 
-FUNCTION Moments body_moments(GLOBAL const REAL4* high, GLOBAL const REAL4* low, uint i)
+// Returns a body as a cell whose second and third moments are 0.
+FUNCTION Moments read_body(GLOBAL const REAL4* high, GLOBAL const REAL4* low, uint body)
 {
-    Moments o = {0};
-    const REAL4 h = high[i];
-    o.x = h.x;
-    o.y = h.y;
-    o.z = h.z;
-    o.m = h.w;
+    Moments result = {0};
+    const REAL4 h = high[body];
+    result.x = h.x;
+    result.y = h.y;
+    result.z = h.z;
+    result.m = h.w;
 #if HAS_LOW
-    const REAL4 l = low[i];
-    o.x += l.x;
-    o.y += l.y;
-    o.z += l.z;
+    const REAL4 l = low[body];
+    result.x += l.x;
+    result.y += l.y;
+    result.z += l.z;
 #endif
-    return o;
+    return result;
 }
 
-FUNCTION Moments cell_moments(GLOBAL const REAL4* reach, GLOBAL const REAL4* records, uint c)
+FUNCTION Moments read_cell(GLOBAL const REAL4* centres, GLOBAL const REAL4* moments, uint cell)
 {
-    Moments o = {0};
-    const REAL4 centre = reach[c], first = records[(ulong)c * RECORD];
-    o.m = first.x;
-    o.x = (double)centre.x + (double)first.y;
-    o.y = (double)centre.y + (double)first.z;
-    o.z = (double)centre.z + (double)first.w;
+    Moments result = {0};
+    const REAL4 centre = centres[cell], v0 = moments[(ulong)cell * MOMENT_VECTORS];
+    result.m = v0.x;
+    result.x = (double)centre.x + (double)v0.y;
+    result.y = (double)centre.y + (double)v0.z;
+    result.z = (double)centre.z + (double)v0.w;
 #if ORDER >= 2
-    const REAL4 second = records[(ulong)c * RECORD + 1], third = records[(ulong)c * RECORD + 2];
-    o.xx = second.x;
-    o.xy = second.y;
-    o.xz = second.z;
-    o.yy = second.w;
-    o.yz = third.x;
-    o.zz = third.y;
+    const REAL4 v1 = moments[(ulong)cell * MOMENT_VECTORS + 1],
+                v2 = moments[(ulong)cell * MOMENT_VECTORS + 2];
+    result.xx = v1.x;
+    result.xy = v1.y;
+    result.xz = v1.z;
+    result.yy = v1.w;
+    result.yz = v2.x;
+    result.zz = v2.y;
 #endif
 #if ORDER >= 3
-    const REAL4 fourth = records[(ulong)c * RECORD + 3], fifth = records[(ulong)c * RECORD + 4];
-    o.xxx = third.z;
-    o.xxy = third.w;
-    o.xxz = fourth.x;
-    o.xyy = fourth.y;
-    o.xyz = fourth.z;
-    o.xzz = fourth.w;
-    o.yyy = fifth.x;
-    o.yyz = fifth.y;
-    o.yzz = fifth.z;
-    o.zzz = fifth.w;
+    const REAL4 v3 = moments[(ulong)cell * MOMENT_VECTORS + 3],
+                v4 = moments[(ulong)cell * MOMENT_VECTORS + 4];
+    result.xxx = v2.z;
+    result.xxy = v2.w;
+    result.xxz = v3.x;
+    result.xyy = v3.y;
+    result.xyz = v3.z;
+    result.xzz = v3.w;
+    result.yyy = v4.x;
+    result.yyz = v4.y;
+    result.yzz = v4.z;
+    result.zzz = v4.w;
 #endif
-    return o;
+    return result;
 }
 
-// The middle, along one axis, of the cell of side `side` that holds x.
-FUNCTION double middle_of(double x, double corner, double side)
+// Writes the moments of a cell, except its centre. `layout.cu` describes the vectors.
+FUNCTION void write_moments(GLOBAL REAL4* moments, uint cell, const Moments* sum)
+{
+    const ulong first = (ulong)cell * MOMENT_VECTORS;
+#if HAS_LOW
+    moments[first] = MAKE_REAL4((REAL)sum->m, low_part(sum->x), low_part(sum->y), low_part(sum->z));
+#else
+    moments[first] = MAKE_REAL4((REAL)sum->m, 0, 0, 0);
+#endif
+#if ORDER >= 2
+    moments[first + 1] = MAKE_REAL4((REAL)sum->xx, (REAL)sum->xy, (REAL)sum->xz, (REAL)sum->yy);
+#endif
+#if ORDER == 2
+    moments[first + 2] = MAKE_REAL4((REAL)sum->yz, (REAL)sum->zz, 0, 0);
+#elif ORDER == 3
+    moments[first + 2] = MAKE_REAL4((REAL)sum->yz, (REAL)sum->zz, (REAL)sum->xxx, (REAL)sum->xxy);
+    moments[first + 3] = MAKE_REAL4((REAL)sum->xxz, (REAL)sum->xyy, (REAL)sum->xyz, (REAL)sum->xzz);
+    moments[first + 4] = MAKE_REAL4((REAL)sum->yyy, (REAL)sum->yyz, (REAL)sum->yzz, (REAL)sum->zzz);
+#endif
+}
+
+// Returns the centre, along one axis, of the cell with side `side` that contains x.
+FUNCTION double cell_middle(double x, double corner, double side)
 {
     return corner + (floor((x - corner) / side) + 0.5) * side;
 }
 
+// Returns the distance within which a cell is opened: l / theta + δ, with side l and distance δ
+// from the cell's geometric centre to its centre of mass (Barnes 1994). `body` is any body of the
+// cell.
+FUNCTION double opening_distance(const Moments* sum, const Moments* body, double side, double theta,
+    GLOBAL const double* RESTRICT frame)
+{
+    const double corner_x = frame[FRAME_MIDDLE] - 0.5 * frame[FRAME_SIDE],
+                 corner_y = frame[FRAME_MIDDLE + 1] - 0.5 * frame[FRAME_SIDE],
+                 corner_z = frame[FRAME_MIDDLE + 2] - 0.5 * frame[FRAME_SIDE];
+    const double dx = sum->x - cell_middle(body->x, corner_x, side),
+                 dy = sum->y - cell_middle(body->y, corner_y, side),
+                 dz = sum->z - cell_middle(body->z, corner_z, side);
+    return side / theta + SQRT64(dx * dx + dy * dy + dz * dz);
+}
+
+// With `is_relative` also writes relative_limits[cell] = (M l³)^(2/5) for the relative acceptance.
 KERNEL(BLOCK_SIZE)
 find_moments(int generation, double theta, int is_relative, GLOBAL const double* RESTRICT frame,
     GLOBAL const uint* RESTRICT counts, GLOBAL const uint* RESTRICT begin, GLOBAL const uint* RESTRICT end,
-    GLOBAL const uint* RESTRICT child, GLOBAL const uchar* RESTRICT level, GLOBAL const REAL4* RESTRICT high,
-    GLOBAL const REAL4* RESTRICT low, GLOBAL REAL4* reach, GLOBAL REAL4* records, GLOBAL float* RESTRICT relative)
+    GLOBAL const uint* RESTRICT children, GLOBAL const uchar* RESTRICT level,
+    GLOBAL const REAL4* RESTRICT high,
+    GLOBAL const REAL4* RESTRICT low, GLOBAL REAL4* centres, GLOBAL REAL4* moments,
+    GLOBAL float* RESTRICT relative_limits)
 {
-    const uint total = counts[generation], first = first_of(counts, generation);
-    for (uint k = (uint)BLOCK_INDEX * BLOCK_SIZE + (uint)THREAD; k < total; k += (uint)BLOCK_COUNT * BLOCK_SIZE) {
-        const uint c = first + k, children = child[c];
-        const int is_leaf = children == LEAF;
-        const uint from = is_leaf ? begin[c] : children >> 3, to = is_leaf ? end[c] : from + (children & 7) + 1;
-        // The centre is counted from the first part: massless cells have one too, and digits stay.
+    const uint total = counts[generation], first = first_cell(counts, generation);
+    for (uint k = (uint)BLOCK_INDEX * BLOCK_SIZE + (uint)THREAD; k < total;
+         k += (uint)BLOCK_COUNT * BLOCK_SIZE) {
+        const uint cell = first + k, cell_children = children[cell];
+        const int is_leaf_cell = cell_children == LEAF;
+        const uint first_part = is_leaf_cell ? begin[cell] : cell_children >> 3,
+                   parts_end = is_leaf_cell ? end[cell] : first_part + (cell_children & 7) + 1;
         Moments sum = {0};
-        const Moments start = is_leaf ? body_moments(high, low, from) : cell_moments(reach, records, from);
+        // The centre is summed relative to the first part. Massless cells then have a centre too,
+        // and cells far from the origin lose no digits.
+        const Moments reference =
+            is_leaf_cell ? read_body(high, low, first_part) : read_cell(centres, moments, first_part);
         double x = 0.0, y = 0.0, z = 0.0;
-        for (uint i = from; i < to; i++) {
-            const Moments part = is_leaf ? body_moments(high, low, i) : cell_moments(reach, records, i);
+        for (uint i = first_part; i < parts_end; i++) {
+            const Moments part = is_leaf_cell ? read_body(high, low, i) : read_cell(centres, moments, i);
             sum.m += part.m;
-            x += part.m * (part.x - start.x);
-            y += part.m * (part.y - start.y);
-            z += part.m * (part.z - start.z);
+            x += part.m * (part.x - reference.x);
+            y += part.m * (part.y - reference.y);
+            z += part.m * (part.z - reference.z);
         }
-        const double per_mass = sum.m > 0.0 ? 1.0 / sum.m : 0.0;
-        sum.x = start.x + x * per_mass;
-        sum.y = start.y + y * per_mass;
-        sum.z = start.z + z * per_mass;
-        for (uint i = from; i < to; i++) {
-            const Moments part = is_leaf ? body_moments(high, low, i) : cell_moments(reach, records, i);
+        const double inv_mass = sum.m > 0.0 ? 1.0 / sum.m : 0.0;
+        sum.x = reference.x + x * inv_mass;
+        sum.y = reference.y + y * inv_mass;
+        sum.z = reference.z + z * inv_mass;
+        for (uint i = first_part; i < parts_end; i++) {
+            const Moments part = is_leaf_cell ? read_body(high, low, i) : read_cell(centres, moments, i);
             add_moments(&sum, &part, part.x - sum.x, part.y - sum.y, part.z - sum.z);
         }
-        // Any of its bodies tells where the cell lies.
-        const double side = ldexp(frame[8], -(int)level[c]);
-        const uint any = begin[c];
-        const Moments body = body_moments(high, low, any);
-        const double ex = frame[13] - 0.5 * frame[8], ey = frame[14] - 0.5 * frame[8], ez = frame[15] - 0.5 * frame[8];
-        const double ox = sum.x - middle_of(body.x, ex, side), oy = sum.y - middle_of(body.y, ey, side),
-                     oz = sum.z - middle_of(body.z, ez, side);
-        const double near = side / theta + SQRT64(ox * ox + oy * oy + oz * oz);
-        reach[c] = MAKE4(high_part(sum.x), high_part(sum.y), high_part(sum.z), (REAL)(near * near));
-        const ulong r = (ulong)c * RECORD;
-#if HAS_LOW
-        records[r] = MAKE4((REAL)sum.m, low_part(sum.x), low_part(sum.y), low_part(sum.z));
-#else
-        records[r] = MAKE4((REAL)sum.m, 0, 0, 0);
-#endif
-#if ORDER >= 2
-        records[r + 1] = MAKE4((REAL)sum.xx, (REAL)sum.xy, (REAL)sum.xz, (REAL)sum.yy);
-#endif
-#if ORDER == 2
-        records[r + 2] = MAKE4((REAL)sum.yz, (REAL)sum.zz, 0, 0);
-#elif ORDER == 3
-        records[r + 2] = MAKE4((REAL)sum.yz, (REAL)sum.zz, (REAL)sum.xxx, (REAL)sum.xxy);
-        records[r + 3] = MAKE4((REAL)sum.xxz, (REAL)sum.xyy, (REAL)sum.xyz, (REAL)sum.xzz);
-        records[r + 4] = MAKE4((REAL)sum.yyy, (REAL)sum.yyz, (REAL)sum.yzz, (REAL)sum.zzz);
-#endif
+        const double side = ldexp(frame[FRAME_SIDE], -(int)level[cell]);
+        const Moments body = read_body(high, low, begin[cell]);
+        const double distance = opening_distance(&sum, &body, side, theta, frame);
+        centres[cell] =
+            MAKE_REAL4(high_part(sum.x), high_part(sum.y), high_part(sum.z), (REAL)(distance * distance));
+        write_moments(moments, cell, &sum);
         if (is_relative)
-            relative[c] = (float)pow(sum.m * side * side * side, 0.4);
+            relative_limits[cell] = (float)pow(sum.m * side * side * side, 0.4);
     }
 }

@@ -9,6 +9,7 @@ macro_rules! kernel_source {
         concat!($("#line 1 \"", $file, "\"\n", include_str!($file)),+)
     };
 }
+pub(crate) use kernel_source;
 
 mod course;
 mod jerks;

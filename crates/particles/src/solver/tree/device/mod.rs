@@ -1,7 +1,8 @@
-//! Barnes-Hut on a device.
+//! Barnes-Hut tree on a device.
 //!
-//! An evaluation starts from positions in any order: box, keys, sort, cells, groups, moments, walk, all queued and none
-//! waited for. Equal bodies give equal bits on the same device: every sum has one order.
+//! An evaluation starts from positions in any order. It queues the frame, keys, sort, cells,
+//! groups, moments and walk, and does not wait for any of them. Every sum has a fixed order, so
+//! equal bodies give equal bits on the same device.
 
 mod insertion;
 mod strategy;
@@ -19,137 +20,139 @@ use crate::builder::Builder;
 use crate::settings::Acceptance;
 use crate::solver::direct::device::Columns;
 use insertion::Insertion;
-use walk::Walk;
+use walk::TreeWalk;
 
-/// One evaluation: what is read, and where the results go.
+/// Inputs and outputs of one force evaluation. All columns have one entry per body.
 #[derive(Clone, Copy)]
 pub struct ForceRequest<'a> {
     /// Positions.
     pub position: Columns<'a>,
     /// Masses.
     pub mass: &'a Buffer<f64>,
-    /// The gravitational constant.
+    /// Gravitational constant.
     pub g: f64,
     /// Plummer softening.
     pub eps: f64,
-    /// When a cell acts as a whole.
+    /// Criterion for using a cell instead of its bodies.
     pub acceptance: Acceptance,
-    /// Accelerations of the step before, which the relative acceptance needs; without them it falls back on its
-    /// opening angle. May be the columns that the results go to.
+    /// Accelerations of the previous step, for the relative acceptance. Without them it uses its
+    /// opening angle. May be the same columns as `acceleration`.
     pub previous: Option<Columns<'a>>,
-    /// Accelerations.
+    /// Accelerations (output).
     pub acceleration: Columns<'a>,
-    /// Potentials per unit mass, where they are wanted.
+    /// Potentials per unit mass (output), if requested.
     pub potential: Option<&'a Buffer<f64>>,
 }
 
-/// What an evaluation came to.
+/// Numbers of cells, groups and terms of one evaluation.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Report {
+pub struct DeviceTreeReport {
     /// Cells of the tree, leaves included.
     pub cells: u64,
-    /// Groups that walked; 0 where bodies walk alone.
+    /// Groups that walked together, or 0 if each body walked alone.
     pub groups: u64,
-    /// Body-body terms, all targets together.
+    /// Body-body terms of all targets.
     pub body_terms: u64,
-    /// Cell-body terms, all targets together.
+    /// Cell-body terms of all targets.
     pub cell_terms: u64,
-    /// Most terms of one target, both kinds together.
+    /// Most terms of one target, of both kinds together.
     pub most_terms: u64,
 }
 
-/// Where the time of an evaluation goes, in seconds.
+/// Times of the stages of one evaluation, in seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Stages {
-    /// Box, keys, sort, cells, groups.
+pub struct TreeStageTimes {
+    /// Frame, keys, sort, cells and groups.
     pub build: f64,
-    /// Multipoles.
+    /// Multipole moments.
     pub moments: f64,
     /// Walk and sums.
     pub walk: f64,
 }
 
-#[expect(clippy::large_enum_variant, reason = "there is one, and it is not moved")]
+#[expect(clippy::large_enum_variant, reason = "there is one per tree, and it is not moved")]
 enum Kernels {
-    Groups(Walk),
+    Groups(TreeWalk),
     Insertion(Insertion),
 }
 
-/// The tree of `n` bodies on a device, with all that it needs between evaluations. The masses must be the same in
-/// every evaluation.
+/// Tree of `n` bodies on a device, with its kernels and buffers. The masses must be the same in
+/// every evaluation, because their sum is computed only once.
 pub struct DeviceTree {
     builder: Builder,
     n: usize,
     strategy: TreeDeviceStrategy,
     total_mass: Option<f64>,
-    /// None for no bodies.
+    /// None if `n` is 0.
     kernels: Option<Kernels>,
 }
 
-/// The most bodies: a cell's number and how many children it has share 32 bits, and there may be twice as many cells.
-const MOST_BODIES: usize = 1 << 28;
+/// Largest number of bodies. `children` packs a cell number and three bits into 32 bits, and there
+/// may be twice as many cells as bodies.
+const MAX_BODIES: usize = 1 << 28;
 
 impl DeviceTree {
-    /// For `n` bodies; by the default where `strategy` does not fit.
+    /// Builds the kernels and buffers for `n` bodies. Uses the default strategy if `strategy` does
+    /// not fit.
     pub fn new(device: &Device, n: usize, strategy: &TreeDeviceStrategy) -> Result<Self, DeviceError> {
         let default = TreeDeviceStrategy::default_for(device, strategy.precision);
         let strategy = if strategy.fits() { strategy } else { &default };
-        if n > MOST_BODIES {
-            return Err(DeviceError::Length { device: device.title(), expected: MOST_BODIES, got: n });
+        if n > MAX_BODIES {
+            return Err(DeviceError::Length { device: device.title(), expected: MAX_BODIES, got: n });
         }
         let mut builder = Builder::new(device);
-        let kernels = match strategy.form {
+        let kernels = match strategy.algorithm {
             _ if n == 0 => None,
-            TreeAlgorithm::Groups => Some(Kernels::Groups(Walk::new(&mut builder, n, strategy)?)),
+            TreeAlgorithm::Groups => Some(Kernels::Groups(TreeWalk::new(&mut builder, n, strategy)?)),
             TreeAlgorithm::Insertion { .. } => Some(Kernels::Insertion(Insertion::new(device, n, strategy)?)),
         };
         Ok(Self { builder, n, strategy: *strategy, total_mass: None, kernels })
     }
 
-    /// How it computes.
+    /// Returns the strategy in use.
     pub fn strategy(&self) -> &TreeDeviceStrategy {
         &self.strategy
     }
 
-    /// Bytes of scratch on the device, beyond the bodies.
+    /// Returns the device memory that a tree needs in addition to the bodies, in bytes.
     pub fn scratch_bytes(_device: &Device, n: usize, strategy: &TreeDeviceStrategy) -> u64 {
-        match strategy.form {
-            TreeAlgorithm::Groups => walk::plan(n, strategy).bytes(n),
-            TreeAlgorithm::Insertion { .. } => insertion::bytes(n),
+        match strategy.algorithm {
+            TreeAlgorithm::Groups => walk::plan_tree(n, strategy).device_bytes(n),
+            TreeAlgorithm::Insertion { .. } => insertion::device_bytes(n),
         }
     }
 
-    /// Fills acceleration, and potential where it is asked for. Queued, not waited for.
-    pub fn forces(&mut self, evaluation: &ForceRequest) -> Result<(), DeviceError> {
-        let total_mass = self.prepare(evaluation)?;
+    /// Queues the computation of the accelerations and, if requested, the potentials.
+    pub fn forces(&mut self, request: &ForceRequest) -> Result<(), DeviceError> {
+        let total_mass = self.prepare(request)?;
         match &mut self.kernels {
             None => Ok(()),
-            Some(Kernels::Insertion(insertion)) => insertion.queue(evaluation),
+            Some(Kernels::Insertion(insertion)) => insertion.queue(request),
             Some(Kernels::Groups(walk)) => {
-                walk.build(evaluation, total_mass)?;
-                walk.find_moments(evaluation)?;
-                walk.walk(&mut self.builder, evaluation)
+                walk.build(request, total_mass)?;
+                walk.find_moments(request)?;
+                walk.walk(&mut self.builder, request)
             }
         }
     }
 
-    /// The same, waited for, with the time that each stage takes: for benchmarks.
-    pub fn stages(&mut self, evaluation: &ForceRequest) -> Result<Stages, DeviceError> {
-        let total_mass = self.prepare(evaluation)?;
+    /// Computes forces, waits for them, and returns the time of each stage. For benchmarks.
+    pub fn time_stages(&mut self, request: &ForceRequest) -> Result<TreeStageTimes, DeviceError> {
+        let total_mass = self.prepare(request)?;
         match &mut self.kernels {
-            None => Ok(Stages::default()),
-            Some(Kernels::Insertion(insertion)) => insertion.stages(evaluation),
+            None => Ok(TreeStageTimes::default()),
+            Some(Kernels::Insertion(insertion)) => insertion.time_stages(request),
             Some(Kernels::Groups(walk)) => {
-                let queue = evaluation.mass.device().queue();
+                let queue = request.mass.device().queue();
                 let start = queue.record()?;
-                walk.build(evaluation, total_mass)?;
+                walk.build(request, total_mass)?;
                 let built = queue.record()?;
-                walk.find_moments(evaluation)?;
+                walk.find_moments(request)?;
                 let summed = queue.record()?;
-                walk.walk(&mut self.builder, evaluation)?;
+                walk.walk(&mut self.builder, request)?;
                 let end = queue.record()?;
                 end.wait()?;
-                Ok(Stages {
+                Ok(TreeStageTimes {
                     build: built.seconds_since(&start)?,
                     moments: summed.seconds_since(&built)?,
                     walk: end.seconds_since(&summed)?,
@@ -158,15 +161,15 @@ impl DeviceTree {
         }
     }
 
-    /// Checks the lengths, and gives the sum of the masses.
-    fn prepare(&mut self, evaluation: &ForceRequest) -> Result<f64, DeviceError> {
-        let ForceRequest { position, acceleration, previous, mass, potential, .. } = *evaluation;
+    /// Checks the lengths of the columns and returns the sum of the masses.
+    fn prepare(&mut self, request: &ForceRequest) -> Result<f64, DeviceError> {
+        let ForceRequest { position, acceleration, previous, mass, potential, .. } = *request;
         let columns = [Some(position), Some(acceleration), previous].into_iter().flatten();
         let all =
             columns.flat_map(|columns| [columns.x, columns.y, columns.z]).chain([mass]).chain(potential);
-        if let Some(wrong) = all.into_iter().find(|buffer| buffer.len() != self.n) {
+        if let Some(buffer) = all.into_iter().find(|buffer| buffer.len() != self.n) {
             let device = self.builder.device.title();
-            return Err(DeviceError::Length { device, expected: self.n, got: wrong.len() });
+            return Err(DeviceError::Length { device, expected: self.n, got: buffer.len() });
         }
         Ok(match self.total_mass {
             Some(total) => total,
@@ -174,19 +177,16 @@ impl DeviceTree {
         })
     }
 
-    /// What the last evaluation came to; waits for it.
-    pub fn report(&self) -> Result<Report, DeviceError> {
+    /// Returns the report of the last evaluation. Waits for it.
+    pub fn report(&self) -> Result<DeviceTreeReport, DeviceError> {
         match &self.kernels {
-            None => Ok(Report::default()),
+            None => Ok(DeviceTreeReport::default()),
             Some(Kernels::Insertion(insertion)) => insertion.report(),
-            Some(Kernels::Groups(walk)) => {
-                let ([body_terms, cell_terms, most_terms], (cells, groups)) = walk.counted()?;
-                Ok(Report { cells, groups, body_terms, cell_terms, most_terms })
-            }
+            Some(Kernels::Groups(walk)) => walk.report(),
         }
     }
 
-    /// The kernel that takes the time, and its group, once it is built.
+    /// Returns the kernel that takes most of the time and its block size, once it is built.
     pub fn main_kernel(&self) -> Option<(&Kernel, u32)> {
         match self.kernels.as_ref()? {
             Kernels::Groups(walk) => Some((walk.main_kernel()?, walk::BLOCK_SIZE)),
@@ -194,7 +194,7 @@ impl DeviceTree {
         }
     }
 
-    /// What was built, where it came from and how long that took.
+    /// Returns the name, origin and build time of each module.
     pub fn build_times(&self) -> &[(String, Origin, Duration)] {
         match &self.kernels {
             Some(Kernels::Insertion(insertion)) => insertion.build_times(),

@@ -1,4 +1,4 @@
-//! How a device walks the tree: data, so that the ladder and the benchmarks can enumerate it.
+//! Strategies of the tree on a device, as data that the ladder and the benchmarks can enumerate.
 
 use orrery_device::Device;
 use serde::{Deserialize, Serialize};
@@ -6,44 +6,47 @@ use serde::{Deserialize, Serialize};
 use crate::settings::Precision;
 use crate::tree::device::Order;
 
-/// The kernels.
+/// Set of kernels that builds and walks the tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TreeAlgorithm {
-    /// Bodies sorted along a curve, cells from the keys, groups of neighbours that walk together.
+    /// Bodies are sorted along a curve, cells follow from the keys, and groups of neighbours walk
+    /// together.
     Groups,
-    /// Six kernels after Burtscher & Pingali (2011): bodies inserted one by one under locks, a thread a body walks. f32,
-    /// monopoles, geometric acceptance; rungs of the ladder.
+    /// Six kernels after Burtscher & Pingali (2011): bodies are inserted one by one under locks,
+    /// and one thread per body walks. f32, monopoles and the geometric acceptance only. For rungs
+    /// of the ladder.
     Insertion {
-        /// Bodies walk in the order of the tree, so that a warp's bodies are neighbours.
+        /// Bodies walk in the order of the tree, so the bodies of a warp are neighbours.
         sorted: bool,
-        /// A warp opens a cell together as soon as one of its bodies must.
+        /// A warp walks together and opens a cell if at least one of its bodies has to.
         vote: bool,
-        /// Barriers hold back threads whose work would be in vain.
+        /// Threads that fail to insert a body wait at a barrier before they retry.
         throttled: bool,
     },
 }
 
-/// How the device computes.
+/// Strategy of the tree on a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct TreeDeviceStrategy {
-    /// The kernels.
-    pub form: TreeAlgorithm,
-    /// The arithmetic.
+    /// Set of kernels.
+    #[serde(rename = "form")]
+    pub algorithm: TreeAlgorithm,
+    /// Arithmetic.
     pub precision: Precision,
-    /// The highest multipole.
+    /// Highest multipole moment of a cell.
     pub order: Order,
-    /// Most bodies in a leaf.
+    /// Largest number of bodies in a leaf.
     pub leaf_size: u32,
-    /// Most bodies in a group that walks together.
+    /// Largest number of bodies in a group that walks together.
     pub group_size: u32,
 }
 
 impl TreeDeviceStrategy {
-    /// What a device runs.
+    /// Returns the default of a device.
     pub fn default_for(_device: &Device, precision: Precision) -> Self {
         Self {
-            form: TreeAlgorithm::Groups,
+            algorithm: TreeAlgorithm::Groups,
             precision,
             order: Order::Quadrupole,
             leaf_size: 16,
@@ -51,21 +54,22 @@ impl TreeDeviceStrategy {
         }
     }
 
-    /// Whether the kernels are made for it.
+    /// Whether there are kernels for this combination. For example, insertion supports only single
+    /// precision.
     pub fn fits(&self) -> bool {
-        let precision_fits = self.form == TreeAlgorithm::Groups || self.precision == Precision::Single;
+        let precision_fits = self.algorithm == TreeAlgorithm::Groups || self.precision == Precision::Single;
         precision_fits && (1..=1024).contains(&self.leaf_size) && (1..=32).contains(&self.group_size)
     }
 
-    /// Whether a run may take it: the other forms are rungs of the ladder.
+    /// Whether a run may use it. Insertion is only for rungs of the ladder.
     pub fn is_for_runs(&self) -> bool {
-        self.form == TreeAlgorithm::Groups
+        self.algorithm == TreeAlgorithm::Groups
     }
 
-    /// In a few words: "groups of 32, leaves of 16, quadrupole".
+    /// Returns a short description, such as "groups of 32, leaves of 16, quadrupole".
     pub fn describe(&self) -> String {
-        let Self { form, order, leaf_size, group_size, .. } = self;
-        match form {
+        let Self { algorithm, order, leaf_size, group_size, .. } = self;
+        match algorithm {
             TreeAlgorithm::Groups => {
                 let order = format!("{order:?}").to_lowercase();
                 format!("groups of {group_size}, leaves of {leaf_size}, {order}")

@@ -1,370 +1,596 @@
-// The walk: a warp a group of neighbours, a lane a body.
+// Tree walk: one warp per group of neighbouring bodies, one lane per body.
 //
-// Cells to look at lie on a stack in SHARED memory. Each turn takes as many as there are lanes from its top and tests them,
-// a lane a cell, against the box around the group: cells far enough away are listed, others opened, and their children
-// or, of leaves, their bodies listed. As soon as a list fills the lanes, each lane fetches one of its entries and all
-// bodies of the group meet them all. What is summed, and in which order, depends on the tree's form alone.
+// The stack in SHARED memory holds cells to be tested. Each iteration pops up to WARP_SIZE cells
+// and tests them against the box around the group, one lane per cell. A cell that is far enough
+// away goes to a list. Any other cell is opened: its children go to the stack or, if it is a leaf,
+// its bodies go to a second list. As soon as a list has WARP_SIZE entries, each lane loads one of
+// them into SHARED memory and every body of the group sums over all of them. The terms and their
+// order depend only on the tree.
 //
-// Turns take fewer cells when the stack runs full, down to one: a cell's children are eight at most, the tree has 22
-// generations, and so SPARE entries always suffice.
+// When the stack gets full, an iteration pops fewer cells, down to one. A cell has at most eight
+// children and the tree has 22 generations, so STACK_RESERVE entries are always enough for popping
+// one cell at a time.
 //
-// With x from the body to the cell's centre, u² = 1 / (r² + eps²), Q = 3 M_ij, h = tr(Q) / 2, O = 15/2 M_ijk, t = 3/2 M_ijj:
+// With x the vector from the body to the cell's centre of mass, u² = 1 / (r² + eps²), Q = 3 M_ij,
+// h = tr(Q) / 2, O = 15/2 M_ijk and t = 3/2 M_ijj:
 //
 //   a = u³ (x (m + u² (-h + u² (5/2 xQx + 5 tx - 7/3 u² Oxxx))) - u² (Qx + t - u² Oxx))
 //
-// 13 operations a body, some 32 a cell with its quadrupole.
+// A body costs 13 operations per target, a cell with its quadrupole about 32.
 
-#define STACK 768
-#define SPARE (8 * GENERATIONS)
-#define FEW (ORDER == 1 ? 1 : ORDER == 2 ? 2 : 4)
-#define TILE (ORDER == 1 ? 1 : ORDER == 2 ? 3 : 6)
-// More than any acceleration; and where no body is.
-#define FAR_PULL 3e38f
+#define STACK_SIZE 768
+#define STACK_RESERVE (8 * GENERATIONS)
+// A leaf with at most this many bodies is summed body by body at any distance.
+#define SMALL_LEAF (ORDER == 1 ? 1 : ORDER == 2 ? 2 : 4)
+// Vectors of a cell in the tile.
+#define TILE_VECTORS (ORDER == 1 ? 1 : ORDER == 2 ? 3 : 6)
+// Entries of a tile without a source have mass 0 and lie at (OUTSIDE, OUTSIDE, OUTSIDE), away from
+// all bodies.
 #define OUTSIDE ((REAL)16)
+#define NO_BODY 0xffffffffu
+// Larger than any acceleration in scaled units.
+#define MAX_ACCELERATION 3e38f
 
-// Boxes and distances are compared in f32, from the cube's middle.
+// The opening test compares f32 distances. Coordinates are relative to the centre of the cube.
 #if PRECISION == 2
-#define FROM_MIDDLE(v, axis) ((float)((v) - frame[13 + axis]))
+#define FROM_MIDDLE(coordinate, axis) ((float)((coordinate) - frame[FRAME_MIDDLE + axis]))
 #else
-#define FROM_MIDDLE(v, axis) (v)
+#define FROM_MIDDLE(coordinate, axis) (coordinate)
 #endif
 
 #if PRECISION == 0
-#define SUM float
+typedef float SUM;
 #else
-#define SUM double
+typedef double SUM;
 #endif
 
+// Acceleration and potential due to one tile.
 typedef struct {
     REAL x, y, z, potential;
-} Pull;
+} Field;
 
+// Acceleration and potential due to all tiles.
 typedef struct {
     SUM x, y, z, potential;
-} Sums;
+} FieldSum;
 
-FUNCTION void add_pull(Sums* to, const Pull* pull)
+// Bounding box of a group and the smallest acceleration of its bodies in the previous step.
+typedef struct {
+    float centre_x, centre_y, centre_z, half_x, half_y, half_z, min_acceleration;
+} Box;
+
+// The body of a lane. In mixed precision its position is relative to the centre of the box.
+typedef struct {
+    REAL x, y, z;
+    uint body;
+} Target;
+
+// The tree and the sorted bodies. `layout.cu` describes the arrays.
+typedef struct {
+    GLOBAL const uint* begin;
+    GLOBAL const uint* end;
+    GLOBAL const uint* children;
+    GLOBAL const REAL4* centres;
+    GLOBAL const REAL4* moments;
+    GLOBAL const float* relative_limits;
+    GLOBAL const REAL4* high;
+    GLOBAL const REAL4* low;
+} Tree;
+
+// A warp's SHARED memory and a lane mask.
+typedef struct {
+    SHARED_POINTER uint* stack;       // [STACK_SIZE] cells to be tested
+    SHARED_POINTER uint* far_cells;   // [2 * WARP_SIZE] accepted cells that are not summed yet
+    SHARED_POINTER uint* near_bodies; // [2 * WARP_SIZE] listed bodies that are not summed yet
+    SHARED_POINTER REAL4* tile;       // [WARP_SIZE * TILE_VECTORS] sources that are being summed
+    SHARED_POINTER uint* tile_bodies; // [WARP_SIZE] indices of the bodies in the tile, or NO_BODY
+    SHARED_POINTER uint* scratch;     // [WARP_SIZE] for BALLOT
+    uint lower_lanes;                 // bits of the lanes below this one
+} Workspace;
+
+// Result of the opening test of a lane's cell.
+typedef struct {
+    uint cell, children;
+    uint next_body, bodies_end; // bodies of an opened leaf, otherwise empty
+    int is_far, is_opened;      // is_opened is for cells with children only
+} TestedCell;
+
+// Lanes for which a condition holds, one bit per lane. For example, a lane that opens a cell with
+// six children sets its bit in opened, opened_bit0 and opened_bit2, because 6 - 1 = 0b101.
+typedef struct {
+    uint opened;                                // cells with children that are opened
+    uint opened_bit0, opened_bit1, opened_bit2; // of those, this bit of (children - 1) is set
+    uint far;
+} Votes;
+
+// Lengths of the lists and the numbers of terms of the walk of one group. The same for all lanes.
+typedef struct {
+    uint near_bodies, far_cells, stack_top;
+    uint body_terms, cell_terms;
+} Progress;
+
+FUNCTION void add_field(FieldSum* sum, const Field* field)
 {
-    to->x += (SUM)pull->x;
-    to->y += (SUM)pull->y;
-    to->z += (SUM)pull->z;
+    sum->x += (SUM)field->x;
+    sum->y += (SUM)field->y;
+    sum->z += (SUM)field->z;
 #if POTENTIAL
-    to->potential += (SUM)pull->potential;
+    sum->potential += (SUM)field->potential;
 #endif
 }
 
-// The bodies of the group meet body `j` of each lane; lanes past `count` bring none. `i` is the lane's own body.
-FUNCTION Pull meet_bodies(uint j, uint count, uint i, REAL tx, REAL ty, REAL tz, REAL cx, REAL cy, REAL cz, REAL eps2,
-    GLOBAL const REAL4* RESTRICT high, GLOBAL const REAL4* RESTRICT low, SHARED_POINTER REAL4* tile, SHARED_POINTER uint* names)
+// Adds the field of one body of the tile at `target`. The acceleration of a body due to itself is 0
+// because x = y = z = 0.
+FUNCTION void add_body(Field* field, int entry, const Target* target, REAL eps2, const Workspace* work)
 {
-    REAL4 s = MAKE4(OUTSIDE, OUTSIDE, OUTSIDE, 0);
+    const REAL4 source = work->tile[entry];
+    const REAL x = source.x - target->x, y = source.y - target->y, z = source.z - target->z;
+    const REAL inv_r = REAL_RSQRT(REAL_FMA(x, x, REAL_FMA(y, y, REAL_FMA(z, z, eps2))));
+    const REAL weight = source.w * inv_r * (inv_r * inv_r);
+    field->x = REAL_FMA(weight, x, field->x);
+    field->y = REAL_FMA(weight, y, field->y);
+    field->z = REAL_FMA(weight, z, field->z);
+#if POTENTIAL
+    field->potential -= work->tile_bodies[entry] == target->body ? 0 : source.w * inv_r;
+#endif
+}
+
+// Returns the field of up to WARP_SIZE bodies at each lane's target. Each of the first `count`
+// lanes brings one of them, `body`.
+FUNCTION Field sum_bodies(uint body, uint count, const Target* target, const Box* box, REAL eps2,
+    const Tree* tree, const Workspace* work)
+{
+    REAL4 source = MAKE_REAL4(OUTSIDE, OUTSIDE, OUTSIDE, 0);
     if ((uint)LANE < count) {
-        s = high[j];
+        source = tree->high[body];
 #if HAS_LOW
-        const REAL4 l = low[j];
-        s = MAKE4((s.x - cx) + l.x, (s.y - cy) + l.y, (s.z - cz) + l.z, s.w);
+        const REAL4 low = tree->low[body];
+        source = MAKE_REAL4((source.x - box->centre_x) + low.x, (source.y - box->centre_y) + low.y,
+            (source.z - box->centre_z) + low.z, source.w);
 #endif
     }
     WARP_BARRIER();
-    tile[LANE] = s;
+    work->tile[LANE] = source;
 #if POTENTIAL
-    names[LANE] = (uint)LANE < count ? j : LEAF;
+    work->tile_bodies[LANE] = (uint)LANE < count ? body : NO_BODY;
 #endif
     WARP_BARRIER();
-    Pull pull = {0};
-    const int turns = ((int)count + 7) & ~7;
+    Field field = {0};
+    const int padded = ((int)count + 7) & ~7;
     UNROLL(UNROLL_BODIES)
-    for (int k = 0; k < turns; k++) {
-        const REAL4 b = tile[k];
-        const REAL x = b.x - tx, y = b.y - ty, z = b.z - tz;
-        const REAL u = R_SQRT(R_FMA(x, x, R_FMA(y, y, R_FMA(z, z, eps2))));
-        const REAL w = b.w * u * (u * u);
-        pull.x = R_FMA(w, x, pull.x);
-        pull.y = R_FMA(w, y, pull.y);
-        pull.z = R_FMA(w, z, pull.z);
-#if POTENTIAL
-        pull.potential -= names[k] == i ? 0 : b.w * u;
-#endif
-    }
-    return pull;
+    for (int entry = 0; entry < padded; entry++)
+        add_body(&field, entry, target, eps2, work);
+    return field;
 }
 
-// The same with cell `c` of each lane.
-FUNCTION Pull meet_cells(uint c, uint count, REAL tx, REAL ty, REAL tz, REAL cx, REAL cy, REAL cz, REAL eps2,
-    GLOBAL const REAL4* RESTRICT reach, GLOBAL const REAL4* RESTRICT records, SHARED_POINTER REAL4* tile)
+// Loads cell `cell` into entry LANE of the tile, as
+//   (x y z m) (Qxx Qxy Qxz Qyy) (Qyz Qzz -h tx)
+//   (ty tz Oxxx Oxxy) (Oxxz Oxyy Oxyz Oxzz) (Oyyy Oyyz Oyzz Ozzz)
+// Lanes from `count` on load a cell without mass. The caller's barrier follows.
+FUNCTION void load_cell(uint cell, uint count, const Box* box, const Tree* tree, SHARED_POINTER REAL4* tile)
 {
-    REAL4 s = MAKE4(OUTSIDE, OUTSIDE, OUTSIDE, 0);
+    REAL4 centre_mass = MAKE_REAL4(OUTSIDE, OUTSIDE, OUTSIDE, 0);
 #if ORDER >= 2
-    REAL4 q = MAKE4(0, 0, 0, 0), p = MAKE4(0, 0, 0, 0);
+    REAL4 v1 = MAKE_REAL4(0, 0, 0, 0), v2 = MAKE_REAL4(0, 0, 0, 0);
 #endif
 #if ORDER >= 3
-    REAL4 o = MAKE4(0, 0, 0, 0), n = MAKE4(0, 0, 0, 0);
+    REAL4 v3 = MAKE_REAL4(0, 0, 0, 0), v4 = MAKE_REAL4(0, 0, 0, 0);
 #endif
     if ((uint)LANE < count) {
-        const REAL4 centre = reach[c];
-        GLOBAL const REAL4* RESTRICT record = records + (ulong)c * RECORD;
-        const REAL4 first = record[0];
+        const REAL4 centre = tree->centres[cell];
+        GLOBAL const REAL4* RESTRICT vectors = tree->moments + (ulong)cell * MOMENT_VECTORS;
+        const REAL4 v0 = vectors[0];
 #if HAS_LOW
-        s = MAKE4((centre.x - cx) + first.y, (centre.y - cy) + first.z, (centre.z - cz) + first.w, first.x);
+        centre_mass = MAKE_REAL4((centre.x - box->centre_x) + v0.y, (centre.y - box->centre_y) + v0.z,
+            (centre.z - box->centre_z) + v0.w, v0.x);
 #else
-        s = MAKE4(centre.x, centre.y, centre.z, first.x);
+        centre_mass = MAKE_REAL4(centre.x, centre.y, centre.z, v0.x);
 #endif
 #if ORDER >= 2
-        q = record[1];
-        p = record[2];
+        v1 = vectors[1];
+        v2 = vectors[2];
 #endif
 #if ORDER >= 3
-        o = record[3];
-        n = record[4];
+        v3 = vectors[3];
+        v4 = vectors[4];
 #endif
     }
     WARP_BARRIER();
-    tile[LANE * TILE] = s;
+    SHARED_POINTER REAL4* entry = tile + LANE * TILE_VECTORS;
+    entry[0] = centre_mass;
 #if ORDER >= 2
-    // (Qxx Qxy Qxz Qyy) (Qyz Qzz -h ...)
-    const REAL h = (REAL)-1.5 * (q.x + q.w + p.y);
-    tile[LANE * TILE + 1] = MAKE4(3 * q.x, 3 * q.y, 3 * q.z, 3 * q.w);
+    const REAL minus_h = (REAL)-1.5 * (v1.x + v1.w + v2.y);
+    entry[1] = MAKE_REAL4(3 * v1.x, 3 * v1.y, 3 * v1.z, 3 * v1.w);
 #endif
 #if ORDER == 2
-    tile[LANE * TILE + 2] = MAKE4(3 * p.x, 3 * p.y, h, 0);
+    entry[2] = MAKE_REAL4(3 * v2.x, 3 * v2.y, minus_h, 0);
 #elif ORDER == 3
-    // ... tx) (ty tz Oxxx Oxxy) (Oxxz Oxyy Oxyz Oxzz) (Oyyy Oyyz Oyzz Ozzz)
     const REAL f = (REAL)7.5, g = (REAL)1.5;
-    tile[LANE * TILE + 2] = MAKE4(3 * p.x, 3 * p.y, h, g * (p.z + o.y + o.w));
-    tile[LANE * TILE + 3] = MAKE4(g * (p.w + n.x + n.z), g * (o.x + n.y + n.w), f * p.z, f * p.w);
-    tile[LANE * TILE + 4] = MAKE4(f * o.x, f * o.y, f * o.z, f * o.w);
-    tile[LANE * TILE + 5] = MAKE4(f * n.x, f * n.y, f * n.z, f * n.w);
+    entry[2] = MAKE_REAL4(3 * v2.x, 3 * v2.y, minus_h, g * (v2.z + v3.y + v3.w));
+    entry[3] = MAKE_REAL4(g * (v2.w + v4.x + v4.z), g * (v3.x + v4.y + v4.w), f * v2.z, f * v2.w);
+    entry[4] = MAKE_REAL4(f * v3.x, f * v3.y, f * v3.z, f * v3.w);
+    entry[5] = MAKE_REAL4(f * v4.x, f * v4.y, f * v4.z, f * v4.w);
 #endif
-    WARP_BARRIER();
-    Pull pull = {0};
-    const int turns = ((int)count + 3) & ~3;
-    UNROLL(UNROLL_CELLS)
-    for (int k = 0; k < turns; k++) {
-        const REAL4 b = tile[k * TILE];
-        const REAL x = b.x - tx, y = b.y - ty, z = b.z - tz;
-        const REAL u = R_SQRT(R_FMA(x, x, R_FMA(y, y, R_FMA(z, z, eps2))));
-        const REAL u2 = u * u, u3 = u * u2;
-#if ORDER == 1
-        const REAL w = b.w * u3;
-        pull.x = R_FMA(w, x, pull.x);
-        pull.y = R_FMA(w, y, pull.y);
-        pull.z = R_FMA(w, z, pull.z);
-#if POTENTIAL
-        pull.potential = R_FMA(-b.w, u, pull.potential);
-#endif
-#else
-        const REAL4 q2 = tile[k * TILE + 1], p2 = tile[k * TILE + 2];
-        REAL qx = R_FMA(q2.x, x, R_FMA(q2.y, y, q2.z * z));
-        REAL qy = R_FMA(q2.y, x, R_FMA(q2.w, y, p2.x * z));
-        REAL qz = R_FMA(q2.z, x, R_FMA(p2.x, y, p2.y * z));
-        const REAL xqx = u2 * R_FMA(qx, x, R_FMA(qy, y, qz * z));
-        REAL w = R_FMA((REAL)2.5, xqx, p2.z);
-#if POTENTIAL
-        REAL v = R_FMA((REAL)0.5, xqx, p2.z * (REAL)(1.0 / 3.0));
-#endif
-#if ORDER == 3
-        const REAL4 t2 = tile[k * TILE + 3], o2 = tile[k * TILE + 4], n2 = tile[k * TILE + 5];
-        // Rows of O x, symmetric.
-        const REAL xx = R_FMA(t2.z, x, R_FMA(t2.w, y, o2.x * z)), xy = R_FMA(t2.w, x, R_FMA(o2.y, y, o2.z * z)),
-                   xz = R_FMA(o2.x, x, R_FMA(o2.z, y, o2.w * z));
-        const REAL yy = R_FMA(o2.y, x, R_FMA(n2.x, y, n2.y * z)), yz = R_FMA(o2.z, x, R_FMA(n2.y, y, n2.z * z));
-        const REAL zz = R_FMA(o2.w, x, R_FMA(n2.z, y, n2.w * z));
-        const REAL ox = u2 * R_FMA(xx, x, R_FMA(xy, y, xz * z)), oy = u2 * R_FMA(xy, x, R_FMA(yy, y, yz * z)),
-                   oz = u2 * R_FMA(xz, x, R_FMA(yz, y, zz * z));
-        const REAL oxx = u2 * R_FMA(ox, x, R_FMA(oy, y, oz * z)), tx_ = u2 * R_FMA(p2.w, x, R_FMA(t2.x, y, t2.y * z));
-        w += R_FMA((REAL)5, tx_, (REAL)(-7.0 / 3.0) * oxx);
-        qx += p2.w - ox;
-        qy += t2.x - oy;
-        qz += t2.y - oz;
-#if POTENTIAL
-        v += R_FMA((REAL)(-1.0 / 3.0), oxx, tx_);
-#endif
-#endif
-        w = R_FMA(u2, w, b.w);
-        w *= u3;
-        const REAL h = -u2 * u3;
-        pull.x = R_FMA(w, x, R_FMA(h, qx, pull.x));
-        pull.y = R_FMA(w, y, R_FMA(h, qy, pull.y));
-        pull.z = R_FMA(w, z, R_FMA(h, qz, pull.z));
-#if POTENTIAL
-        pull.potential = R_FMA(-u, R_FMA(u2, v, b.w), pull.potential);
-#endif
-#endif
-    }
-    return pull;
 }
 
-// `alpha` 0: geometric. `statistics`: of each warp body terms, cell terms, and the most terms of a body.
-KERNEL_MIN_BLOCKS(WARP_SIZE, WALKERS)
-walk(GLOBAL uint* counts, GLOBAL const uint* RESTRICT groups, GLOBAL const uint* RESTRICT sizes, GLOBAL const uint* RESTRICT begin,
-    GLOBAL const uint* RESTRICT end, GLOBAL const uint* RESTRICT child, GLOBAL const REAL4* RESTRICT reach,
-    GLOBAL const REAL4* RESTRICT records, GLOBAL const float* RESTRICT relative, GLOBAL const REAL4* RESTRICT high,
-    GLOBAL const REAL4* RESTRICT low, GLOBAL const double* RESTRICT frame, GLOBAL const uint* RESTRICT order, double alpha,
-    GLOBAL const double* px, GLOBAL const double* py, GLOBAL const double* pz, GLOBAL double* ax, GLOBAL double* ay,
-    GLOBAL double* az, GLOBAL double* RESTRICT potential, GLOBAL ulong* RESTRICT statistics)
+#if ORDER == 1
+// Adds the field of one cell of the tile at `target`.
+FUNCTION void add_cell(Field* field, SHARED_POINTER const REAL4* entry, const Target* target, REAL eps2)
 {
-    SHARED uint stack[STACK];
+    const REAL4 source = entry[0];
+    const REAL x = source.x - target->x, y = source.y - target->y, z = source.z - target->z;
+    const REAL u = REAL_RSQRT(REAL_FMA(x, x, REAL_FMA(y, y, REAL_FMA(z, z, eps2))));
+    const REAL u2 = u * u, u3 = u * u2;
+    const REAL weight = source.w * u3;
+    field->x = REAL_FMA(weight, x, field->x);
+    field->y = REAL_FMA(weight, y, field->y);
+    field->z = REAL_FMA(weight, z, field->z);
+#if POTENTIAL
+    field->potential = REAL_FMA(-source.w, u, field->potential);
+#endif
+}
+#else
+
+// Multipole terms of one cell in the formula of the header.
+typedef struct {
+    REAL radial;    // factor of u² x, besides m
+    REAL x, y, z;   // Qx + t - u² Oxx
+    REAL potential; // factor of u² in the potential, besides m
+} Multipole;
+
+#if ORDER == 3
+// Adds the octupole terms of a cell of the tile. (x, y, z) points from the target to the cell.
+FUNCTION void add_octupole(Multipole* sum, SHARED_POINTER const REAL4* entry, REAL tx, REAL x, REAL y,
+    REAL z, REAL u2)
+{
+    const REAL4 v3 = entry[3], v4 = entry[4], v5 = entry[5];
+    const REAL ty = v3.x, tz = v3.y;
+    const REAL Oxxx = v3.z, Oxxy = v3.w, Oxxz = v4.x, Oxyy = v4.y, Oxyz = v4.z, Oxzz = v4.w;
+    const REAL Oyyy = v5.x, Oyyz = v5.y, Oyzz = v5.z, Ozzz = v5.w;
+    // The symmetric matrix Ox.
+    const REAL xx = REAL_FMA(Oxxx, x, REAL_FMA(Oxxy, y, Oxxz * z)),
+               xy = REAL_FMA(Oxxy, x, REAL_FMA(Oxyy, y, Oxyz * z)),
+               xz = REAL_FMA(Oxxz, x, REAL_FMA(Oxyz, y, Oxzz * z)),
+               yy = REAL_FMA(Oxyy, x, REAL_FMA(Oyyy, y, Oyyz * z)),
+               yz = REAL_FMA(Oxyz, x, REAL_FMA(Oyyz, y, Oyzz * z)),
+               zz = REAL_FMA(Oxzz, x, REAL_FMA(Oyzz, y, Ozzz * z));
+    // u² Oxx, u⁴ Oxxx and u² tx.
+    const REAL oxx_x = u2 * REAL_FMA(xx, x, REAL_FMA(xy, y, xz * z)),
+               oxx_y = u2 * REAL_FMA(xy, x, REAL_FMA(yy, y, yz * z)),
+               oxx_z = u2 * REAL_FMA(xz, x, REAL_FMA(yz, y, zz * z));
+    const REAL oxxx = u2 * REAL_FMA(oxx_x, x, REAL_FMA(oxx_y, y, oxx_z * z)),
+               t_dot_x = u2 * REAL_FMA(tx, x, REAL_FMA(ty, y, tz * z));
+    sum->radial += REAL_FMA((REAL)5, t_dot_x, (REAL)(-7.0 / 3.0) * oxxx);
+    sum->x += tx - oxx_x;
+    sum->y += ty - oxx_y;
+    sum->z += tz - oxx_z;
+#if POTENTIAL
+    sum->potential += REAL_FMA((REAL)(-1.0 / 3.0), oxxx, t_dot_x);
+#endif
+}
+#endif
+
+// Adds the field of one cell of the tile at `target`.
+FUNCTION void add_cell(Field* field, SHARED_POINTER const REAL4* entry, const Target* target, REAL eps2)
+{
+    const REAL4 source = entry[0];
+    const REAL x = source.x - target->x, y = source.y - target->y, z = source.z - target->z;
+    const REAL u = REAL_RSQRT(REAL_FMA(x, x, REAL_FMA(y, y, REAL_FMA(z, z, eps2))));
+    const REAL u2 = u * u, u3 = u * u2;
+    const REAL4 v1 = entry[1], v2 = entry[2];
+    const REAL Qxx = v1.x, Qxy = v1.y, Qxz = v1.z, Qyy = v1.w, Qyz = v2.x, Qzz = v2.y, minus_h = v2.z;
+    Multipole sum;
+    sum.x = REAL_FMA(Qxx, x, REAL_FMA(Qxy, y, Qxz * z));
+    sum.y = REAL_FMA(Qxy, x, REAL_FMA(Qyy, y, Qyz * z));
+    sum.z = REAL_FMA(Qxz, x, REAL_FMA(Qyz, y, Qzz * z));
+    const REAL xqx = u2 * REAL_FMA(sum.x, x, REAL_FMA(sum.y, y, sum.z * z));
+    sum.radial = REAL_FMA((REAL)2.5, xqx, minus_h);
+#if POTENTIAL
+    sum.potential = REAL_FMA((REAL)0.5, xqx, minus_h * (REAL)(1.0 / 3.0));
+#endif
+#if ORDER == 3
+    add_octupole(&sum, entry, v2.w, x, y, z, u2);
+#endif
+    const REAL radial = REAL_FMA(u2, sum.radial, source.w) * u3;
+    const REAL minus_u5 = -u2 * u3;
+    field->x = REAL_FMA(radial, x, REAL_FMA(minus_u5, sum.x, field->x));
+    field->y = REAL_FMA(radial, y, REAL_FMA(minus_u5, sum.y, field->y));
+    field->z = REAL_FMA(radial, z, REAL_FMA(minus_u5, sum.z, field->z));
+#if POTENTIAL
+    field->potential = REAL_FMA(-u, REAL_FMA(u2, sum.potential, source.w), field->potential);
+#endif
+}
+#endif
+
+// Returns the field of up to WARP_SIZE cells at each lane's target. Each of the first `count` lanes
+// brings one of them, `cell`.
+FUNCTION Field sum_cells(uint cell, uint count, const Target* target, const Box* box, REAL eps2,
+    const Tree* tree, SHARED_POINTER REAL4* tile)
+{
+    load_cell(cell, count, box, tree, tile);
+    WARP_BARRIER();
+    Field field = {0};
+    const int padded = ((int)count + 3) & ~3;
+    UNROLL(UNROLL_CELLS)
+    for (int entry = 0; entry < padded; entry++)
+        add_cell(&field, tile + entry * TILE_VECTORS, target, eps2);
+    return field;
+}
+
+// Returns the box around the bodies in the tile, one per lane, and the minimum of their w.
+FUNCTION Box bounding_box(REAL4 own, SHARED_POINTER const REAL4* tile, GLOBAL const double* RESTRICT frame)
+{
+    float low_x = FROM_MIDDLE(own.x, 0), low_y = FROM_MIDDLE(own.y, 1), low_z = FROM_MIDDLE(own.z, 2),
+          high_x = low_x, high_y = low_y, high_z = low_z, min_acceleration = MAX_ACCELERATION;
+    for (int lane = 0; lane < WARP_SIZE; lane++) {
+        const REAL4 body = tile[lane];
+        low_x = MIN(low_x, FROM_MIDDLE(body.x, 0));
+        low_y = MIN(low_y, FROM_MIDDLE(body.y, 1));
+        low_z = MIN(low_z, FROM_MIDDLE(body.z, 2));
+        high_x = MAX(high_x, FROM_MIDDLE(body.x, 0));
+        high_y = MAX(high_y, FROM_MIDDLE(body.y, 1));
+        high_z = MAX(high_z, FROM_MIDDLE(body.z, 2));
+        min_acceleration = MIN(min_acceleration, (float)body.w);
+    }
+    Box box;
+    box.centre_x = 0.5f * (low_x + high_x);
+    box.centre_y = 0.5f * (low_y + high_y);
+    box.centre_z = 0.5f * (low_z + high_z);
+    box.half_x = 0.5f * (high_x - low_x);
+    box.half_y = 0.5f * (high_y - low_y);
+    box.half_z = 0.5f * (high_z - low_z);
+    box.min_acceleration = min_acceleration;
+    return box;
+}
+
+// Returns how many cells to pop from a stack of `top` cells. Each replaces itself by at most eight
+// children.
+FUNCTION uint cells_to_test(uint top)
+{
+    const uint fitting = top + STACK_RESERVE < STACK_SIZE ? (STACK_SIZE - STACK_RESERVE - top) / 7 + 1 : 1;
+    const uint wanted = top < WARP_SIZE ? top : WARP_SIZE;
+    return wanted < fitting ? wanted : fitting;
+}
+
+// Tests the lane's cell against the box of the group: geometric acceptance (Barnes 1994) and, with
+// RELATIVE, r² ≥ (M l³)^(2/5) `stretch2`. solver/tree/cpu.rs describes both criteria.
+FUNCTION TestedCell test_cell(uint cell, const Box* box, float stretch2, const Tree* tree,
+    GLOBAL const double* RESTRICT frame)
+{
+    TestedCell tested = { cell, tree->children[cell], 0, 0, 0, 0 };
+    const REAL4 centre = tree->centres[cell];
+    const float dx = MAX(fabs(FROM_MIDDLE(centre.x, 0) - box->centre_x) - box->half_x, 0.0f),
+                dy = MAX(fabs(FROM_MIDDLE(centre.y, 1) - box->centre_y) - box->half_y, 0.0f),
+                dz = MAX(fabs(FROM_MIDDLE(centre.z, 2) - box->centre_z) - box->half_z, 0.0f);
+    float limit2 = (float)centre.w;
+#if RELATIVE
+    limit2 = MAX(limit2, tree->relative_limits[cell] * stretch2);
+#endif
+    // NaN counts as far. The sum becomes NaN in either case, and this ends the walk sooner.
+    tested.is_far = !(FMA(dx, dx, FMA(dy, dy, dz * dz)) <= limit2);
+    if (tested.children == LEAF) {
+        tested.next_body = tree->begin[cell];
+        tested.bodies_end = tree->end[cell];
+        tested.is_far = tested.is_far && tested.bodies_end - tested.next_body > SMALL_LEAF;
+        if (tested.is_far)
+            tested.bodies_end = tested.next_body;
+    } else
+        tested.is_opened = !tested.is_far;
+    return tested;
+}
+
+FUNCTION Votes vote(const TestedCell* tested, SHARED_POINTER uint* scratch)
+{
+    Votes votes;
+    votes.opened = BALLOT(tested->is_opened, scratch);
+    votes.opened_bit0 = BALLOT(tested->is_opened && (tested->children & 1), scratch);
+    votes.opened_bit1 = BALLOT(tested->is_opened && (tested->children & 2), scratch);
+    votes.opened_bit2 = BALLOT(tested->is_opened && (tested->children & 4), scratch);
+    votes.far = BALLOT(tested->is_far, scratch);
+    return votes;
+}
+
+// Returns the total number of children of the opened cells of the lanes in `lanes`.
+FUNCTION uint count_children(const Votes* votes, uint lanes)
+{
+    return (uint)(POPCOUNT(votes->opened & lanes) + POPCOUNT(votes->opened_bit0 & lanes)
+        + 2 * POPCOUNT(votes->opened_bit1 & lanes) + 4 * POPCOUNT(votes->opened_bit2 & lanes));
+}
+
+// Pushes the children of opened cells and lists the cells that are far enough away.
+FUNCTION void push_and_list(const TestedCell* tested, const Votes* votes, Progress* progress,
+    const Workspace* work)
+{
+    if (tested->is_opened) {
+        const uint position = progress->stack_top + count_children(votes, work->lower_lanes);
+        const uint child_count = (tested->children & 7) + 1;
+        for (uint child = 0; child < child_count; child++)
+            work->stack[position + child] = (tested->children >> 3) + child;
+    }
+    progress->stack_top += count_children(votes, 0xffffffffu);
+    if (tested->is_far)
+        work->far_cells[progress->far_cells + (uint)POPCOUNT(votes->far & work->lower_lanes)] = tested->cell;
+    progress->far_cells += (uint)POPCOUNT(votes->far);
+    progress->cell_terms += (uint)POPCOUNT(votes->far);
+}
+
+// Sums over listed cells, from the end of the list, until fewer than `enough` are left.
+FUNCTION void flush_cells(FieldSum* sums, uint enough, const Target* target, const Box* box, REAL eps2,
+    const Tree* tree, Progress* progress, const Workspace* work)
+{
+    while (progress->far_cells >= enough) {
+        const uint count = progress->far_cells < WARP_SIZE ? progress->far_cells : WARP_SIZE;
+        progress->far_cells -= count;
+        const uint cell = work->far_cells[progress->far_cells + (uint)LANE];
+        const Field field = sum_cells(cell, count, target, box, eps2, tree, work->tile);
+        add_field(sums, &field);
+    }
+}
+
+// As `flush_cells`, for listed bodies.
+FUNCTION void flush_bodies(FieldSum* sums, uint enough, const Target* target, const Box* box, REAL eps2,
+    const Tree* tree, Progress* progress, const Workspace* work)
+{
+    while (progress->near_bodies >= enough) {
+        const uint count = progress->near_bodies < WARP_SIZE ? progress->near_bodies : WARP_SIZE;
+        progress->near_bodies -= count;
+        const uint body = work->near_bodies[progress->near_bodies + (uint)LANE];
+        const Field field = sum_bodies(body, count, target, box, eps2, tree, work);
+        add_field(sums, &field);
+    }
+}
+
+// Lists the bodies of the lanes' opened leaves, one per lane and iteration, and sums over them.
+FUNCTION void sum_opened_leaves(FieldSum* sums, TestedCell* tested, const Target* target,
+    const Box* box, REAL eps2, const Tree* tree, Progress* progress, const Workspace* work)
+{
+    uint waiting = BALLOT(tested->next_body < tested->bodies_end, work->scratch);
+    int is_waiting = 1;
+    while (is_waiting) {
+        if (tested->next_body < tested->bodies_end)
+            work->near_bodies[progress->near_bodies + (uint)POPCOUNT(waiting & work->lower_lanes)] =
+                tested->next_body++;
+        progress->near_bodies += (uint)POPCOUNT(waiting);
+        progress->body_terms += (uint)POPCOUNT(waiting);
+        waiting = BALLOT(tested->next_body < tested->bodies_end, work->scratch);
+        is_waiting = waiting != 0;
+        WARP_BARRIER();
+        const uint enough = progress->stack_top > 0 || is_waiting ? WARP_SIZE : 1;
+        flush_bodies(sums, enough, target, box, eps2, tree, progress, work);
+    }
+}
+
+// Walks the tree for one group and adds the field at each lane's target to `sums`.
+FUNCTION void walk_tree(FieldSum* sums, const Target* target, const Box* box, float stretch2, REAL eps2,
+    const Tree* tree, GLOBAL const double* RESTRICT frame, Progress* progress, const Workspace* work)
+{
+    progress->stack_top = 1;
+    if (LANE == 0)
+        work->stack[0] = 0;
+    WARP_BARRIER();
+    while (progress->stack_top > 0) {
+        const uint tests = cells_to_test(progress->stack_top);
+        TestedCell tested = { 0, LEAF, 0, 0, 0, 0 };
+        if ((uint)LANE < tests)
+            tested = test_cell(work->stack[progress->stack_top - 1 - (uint)LANE], box, stretch2, tree, frame);
+        progress->stack_top -= tests;
+        // All lanes must have read their cells before the stack is overwritten.
+        WARP_BARRIER();
+        const Votes votes = vote(&tested, work->scratch);
+        push_and_list(&tested, &votes, progress, work);
+        WARP_BARRIER();
+        // When the stack is empty, lists are summed to the end.
+        flush_cells(sums, progress->stack_top > 0 ? WARP_SIZE : 1, target, box, eps2, tree, progress, work);
+        sum_opened_leaves(sums, &tested, target, box, eps2, tree, progress, work);
+    }
+}
+
+// Returns (1 / alpha |a|)^(2/5) with the smallest acceleration |a| of the group, or 0 if RELATIVE
+// is 0.
+FUNCTION float relative_stretch2(double alpha, const Box* box)
+{
+#if RELATIVE
+    return (float)pow(alpha * (double)box->min_acceleration, -0.4);
+#else
+    return 0.0f;
+#endif
+}
+
+// Writes the field of one body in the user's units.
+FUNCTION void write_field(const FieldSum* sums, uint user_index, GLOBAL const double* RESTRICT frame,
+    GLOBAL double* ax, GLOBAL double* ay, GLOBAL double* az, GLOBAL double* RESTRICT potential)
+{
+    ax[user_index] = (double)sums->x * frame[FRAME_ACCELERATION_UNIT];
+    ay[user_index] = (double)sums->y * frame[FRAME_ACCELERATION_UNIT];
+    az[user_index] = (double)sums->z * frame[FRAME_ACCELERATION_UNIT];
+#if POTENTIAL
+    potential[user_index] = (double)sums->potential * frame[FRAME_POTENTIAL_UNIT];
+#endif
+}
+
+// Returns the next group of this warp. Warps that take groups from a counter share the work better.
+// Without shuffles each warp takes every BLOCK_COUNT-th group.
+FUNCTION uint next_group(uint group, GLOBAL uint* counts, SHARED_POINTER uint* scratch)
+{
+#if HAS_WARP_SHUFFLE
+    uint ticket = 0;
+    if (LANE == 0)
+        ticket = ATOMIC_ADD_U32(counts + COUNT_TICKET, 1);
+    return (uint)BLOCK_COUNT + SHUFFLE(ticket, 0, scratch);
+#else
+    return group + (uint)BLOCK_COUNT;
+#endif
+}
+
+// Walks the tree for all groups. `alpha` is the tolerance of the relative acceptance, and (px, py,
+// pz) are the accelerations of the previous step. Both are unused with RELATIVE 0. Each warp writes
+// three numbers from statistics[3 * BLOCK_INDEX] on: its body terms, its cell terms, and the most
+// terms of one body.
+KERNEL_MIN_BLOCKS(WARP_SIZE, MIN_BLOCKS_PER_SM)
+walk(GLOBAL uint* counts, GLOBAL const uint* RESTRICT groups, GLOBAL const uint* RESTRICT sizes,
+    GLOBAL const uint* RESTRICT begin, GLOBAL const uint* RESTRICT end, GLOBAL const uint* RESTRICT children,
+    GLOBAL const REAL4* RESTRICT centres, GLOBAL const REAL4* RESTRICT moments,
+    GLOBAL const float* RESTRICT relative_limits, GLOBAL const REAL4* RESTRICT high,
+    GLOBAL const REAL4* RESTRICT low, GLOBAL const double* RESTRICT frame, GLOBAL const uint* RESTRICT order,
+    double alpha, GLOBAL const double* px, GLOBAL const double* py, GLOBAL const double* pz,
+    GLOBAL double* ax, GLOBAL double* ay, GLOBAL double* az, GLOBAL double* RESTRICT potential,
+    GLOBAL ulong* RESTRICT statistics)
+{
+    SHARED uint stack[STACK_SIZE];
     SHARED uint far_cells[2 * WARP_SIZE];
     SHARED uint near_bodies[2 * WARP_SIZE];
-    SHARED REAL4 tile[WARP_SIZE * TILE];
+    SHARED REAL4 tile[WARP_SIZE * TILE_VECTORS];
     SHARED uint scratch[WARP_SIZE];
-    SHARED uint names[WARP_SIZE];
-    uint total = 0;
-    for (int c = 0; c < CLASSES; c++)
-        total += counts[CLASS_COUNTS + c];
-    const uint below = (1u << LANE) - 1u;
-    const REAL eps2 = (REAL)frame[10];
-    ulong body_terms = 0, cell_terms = 0, most = 0;
+    SHARED uint tile_bodies[WARP_SIZE];
+    const Tree tree = { begin, end, children, centres, moments, relative_limits, high, low };
+    uint group_count = 0;
+    for (int width_class = 0; width_class < WIDTH_CLASSES; width_class++)
+        group_count += counts[COUNT_CLASS + width_class];
+    const Workspace work = { stack, far_cells, near_bodies, tile, tile_bodies, scratch, (1u << LANE) - 1u };
+    const REAL eps2 = (REAL)frame[FRAME_EPS2];
+    ulong max_terms = 0, cell_terms = 0, body_terms = 0;
 
-    uint number = (uint)BLOCK_INDEX;
-    while (number < total) {
-        const uint first = groups[number], bodies = sizes[first] & 255;
+    uint group = (uint)BLOCK_INDEX;
+    while (group < group_count) {
+        const uint first = groups[group], bodies = sizes[first] & 255;
         // Lanes without a body repeat the last one.
-        const uint i = first + ((uint)LANE < bodies ? (uint)LANE : bodies - 1);
-        const REAL4 own = high[i];
-        const uint user = order[i];
+        const uint body = first + ((uint)LANE < bodies ? (uint)LANE : bodies - 1);
+        const REAL4 own = high[body];
+        const uint user_index = order[body];
 #if RELATIVE
-        const double sx = px[user], sy = py[user], sz = pz[user];
-        tile[LANE] = MAKE4(own.x, own.y, own.z, (REAL)(SQRT64(sx * sx + sy * sy + sz * sz) / frame[11]));
+        const double sx = px[user_index], sy = py[user_index], sz = pz[user_index];
+        tile[LANE] = MAKE_REAL4(own.x, own.y, own.z,
+            (REAL)(SQRT64(sx * sx + sy * sy + sz * sz) / frame[FRAME_ACCELERATION_UNIT]));
 #else
         tile[LANE] = own;
 #endif
         WARP_BARRIER();
-        // The box around the group, and its smallest acceleration.
-        float lx = FROM_MIDDLE(own.x, 0), ly = FROM_MIDDLE(own.y, 1), lz = FROM_MIDDLE(own.z, 2), ux = lx, uy = ly, uz = lz, pulled = FAR_PULL;
-        for (int k = 0; k < WARP_SIZE; k++) {
-            const REAL4 p = tile[k];
-            lx = MIN(lx, FROM_MIDDLE(p.x, 0));
-            ly = MIN(ly, FROM_MIDDLE(p.y, 1));
-            lz = MIN(lz, FROM_MIDDLE(p.z, 2));
-            ux = MAX(ux, FROM_MIDDLE(p.x, 0));
-            uy = MAX(uy, FROM_MIDDLE(p.y, 1));
-            uz = MAX(uz, FROM_MIDDLE(p.z, 2));
-            pulled = MIN(pulled, (float)p.w);
-        }
-        const float cx = 0.5f * (lx + ux), cy = 0.5f * (ly + uy), cz = 0.5f * (lz + uz);
-        const float wx = 0.5f * (ux - lx), wy = 0.5f * (uy - ly), wz = 0.5f * (uz - lz);
+        const Box box = bounding_box(own, tile, frame);
 #if HAS_LOW
-        const REAL4 l = low[i];
-        const REAL tx = (own.x - cx) + l.x, ty = (own.y - cy) + l.y, tz = (own.z - cz) + l.z;
+        const REAL4 own_low = low[body];
+        const Target target = { (own.x - box.centre_x) + own_low.x, (own.y - box.centre_y) + own_low.y,
+            (own.z - box.centre_z) + own_low.z, body };
 #else
-        const REAL tx = own.x, ty = own.y, tz = own.z;
+        const Target target = { own.x, own.y, own.z, body };
 #endif
-#if RELATIVE
-        // r² ≥ (M l³)^{2/5} (1 / alpha |a|)^{2/5}
-        const float stretch2 = (float)pow(alpha * (double)pulled, -0.4);
-#endif
-
-        Sums sums = {0};
-        uint met_cells = 0, met_bodies = 0;
-        uint top = 1, cells = 0, found = 0;
-        if (LANE == 0)
-            stack[0] = 0;
-        WARP_BARRIER();
-        while (top > 0) {
-            const uint room = top + SPARE < STACK ? (STACK - SPARE - top) / 7 + 1 : 1;
-            uint take = top < WARP_SIZE ? top : WARP_SIZE;
-            take = take < room ? take : room;
-            uint c = 0, children = LEAF, from = 0, to = 0;
-            int is_far = 0, is_opened = 0;
-            if ((uint)LANE < take) {
-                c = stack[top - 1 - (uint)LANE];
-                children = child[c];
-                const REAL4 r = reach[c];
-                const float dx = MAX(fabs(FROM_MIDDLE(r.x, 0) - cx) - wx, 0.0f), dy = MAX(fabs(FROM_MIDDLE(r.y, 1) - cy) - wy, 0.0f),
-                            dz = MAX(fabs(FROM_MIDDLE(r.z, 2) - cz) - wz, 0.0f);
-                float limit2 = (float)r.w;
-#if RELATIVE
-                limit2 = MAX(limit2, relative[c] * stretch2);
-#endif
-                // What is no number counts as far: it spoils the sum either way, and quickly.
-                is_far = !(FMA(dx, dx, FMA(dy, dy, dz * dz)) <= limit2);
-                if (children == LEAF) {
-                    from = begin[c];
-                    to = end[c];
-                    is_far = is_far && to - from > FEW;
-                    if (is_far)
-                        to = from;
-                } else
-                    is_opened = !is_far;
-            }
-            top -= take;
-            // All have read before anything is written over.
-            WARP_BARRIER();
-            const uint opened = BALLOT(is_opened, scratch);
-            const uint ones = BALLOT(is_opened && (children & 1), scratch), twos = BALLOT(is_opened && (children & 2), scratch),
-                       fours = BALLOT(is_opened && (children & 4), scratch);
-            const uint accepted = BALLOT(is_far, scratch);
-            if (is_opened) {
-                const uint at = top
-                    + (uint)(POPCOUNT(opened & below) + POPCOUNT(ones & below) + 2 * POPCOUNT(twos & below)
-                        + 4 * POPCOUNT(fours & below));
-                const uint number_of = (children & 7) + 1;
-                for (uint k = 0; k < number_of; k++)
-                    stack[at + k] = (children >> 3) + k;
-            }
-            top += (uint)(POPCOUNT(opened) + POPCOUNT(ones) + 2 * POPCOUNT(twos) + 4 * POPCOUNT(fours));
-            if (is_far)
-                far_cells[cells + (uint)POPCOUNT(accepted & below)] = c;
-            cells += (uint)POPCOUNT(accepted);
-            met_cells += (uint)POPCOUNT(accepted);
-            WARP_BARRIER();
-            // Once nothing is left to look at, what is left in the lists is met as well.
-            const uint enough = top > 0 ? WARP_SIZE : 1;
-            while (cells >= enough) {
-                const uint count = cells < WARP_SIZE ? cells : WARP_SIZE;
-                cells -= count;
-                const uint c = far_cells[cells + (uint)LANE];
-                const Pull pull = meet_cells(c, count, tx, ty, tz, cx, cy, cz, eps2, reach, records, tile);
-                add_pull(&sums, &pull);
-            }
-            uint waiting = BALLOT(from < to, scratch);
-            int is_waiting = 1;
-            while (is_waiting) {
-                if (from < to)
-                    near_bodies[found + (uint)POPCOUNT(waiting & below)] = from++;
-                found += (uint)POPCOUNT(waiting);
-                met_bodies += (uint)POPCOUNT(waiting);
-                waiting = BALLOT(from < to, scratch);
-                is_waiting = waiting != 0;
-                WARP_BARRIER();
-                const uint plenty = top > 0 || is_waiting ? WARP_SIZE : 1;
-                while (found >= plenty) {
-                    const uint count = found < WARP_SIZE ? found : WARP_SIZE;
-                    found -= count;
-                    const uint j = near_bodies[found + (uint)LANE];
-                    const Pull pull = meet_bodies(j, count, i, tx, ty, tz, cx, cy, cz, eps2, high, low, tile, names);
-                    add_pull(&sums, &pull);
-                }
-            }
-        }
-        if ((uint)LANE < bodies) {
-            ax[user] = (double)sums.x * frame[11];
-            ay[user] = (double)sums.y * frame[11];
-            az[user] = (double)sums.z * frame[11];
-#if POTENTIAL
-            potential[user] = (double)sums.potential * frame[12];
-#endif
-        }
-        // Every body meets itself too, and feels nothing of it.
-        const uint others = met_bodies > 0 ? met_bodies - 1 : 0;
+        const float stretch2 = relative_stretch2(alpha, &box);
+        FieldSum sums = {0};
+        Progress progress = {0};
+        walk_tree(&sums, &target, &box, stretch2, eps2, &tree, frame, &progress, &work);
+        if ((uint)LANE < bodies)
+            write_field(&sums, user_index, frame, ax, ay, az, potential);
+        // The list of bodies includes the target, which is not counted.
+        const uint others = progress.body_terms > 0 ? progress.body_terms - 1 : 0;
         body_terms += (ulong)bodies * others;
-        cell_terms += (ulong)bodies * met_cells;
-        const ulong terms = met_cells + others;
-        most = terms > most ? terms : most;
-#if HAS_LANES
-        uint next = 0;
-        if (LANE == 0)
-            next = ATOMIC_ADD_U32(counts + TICKET, 1);
-        number = (uint)BLOCK_COUNT + SHUFFLE(next, 0, scratch);
-#else
-        number += (uint)BLOCK_COUNT;
-#endif
+        cell_terms += (ulong)bodies * progress.cell_terms;
+        const ulong terms = progress.cell_terms + others;
+        max_terms = terms > max_terms ? terms : max_terms;
+        group = next_group(group, counts, scratch);
         WARP_BARRIER();
     }
     if (LANE == 0) {
         statistics[3 * BLOCK_INDEX] = body_terms;
         statistics[3 * BLOCK_INDEX + 1] = cell_terms;
-        statistics[3 * BLOCK_INDEX + 2] = most;
+        statistics[3 * BLOCK_INDEX + 2] = max_terms;
     }
 }

@@ -1,120 +1,134 @@
-//! The walk over a tree's cells, a group of neighbours a warp; see `walk.cu`.
+//! Tree walk on a device, one warp per group of neighbouring bodies. `walk.cu` describes it.
 
 use orrery_device::{Arg, Buffer, Device, DeviceError, DeviceKind, Kernel, Math};
 
-use super::{ForceRequest, Order, TreeDeviceStrategy};
+use super::{DeviceTreeReport, ForceRequest, Order, TreeDeviceStrategy};
 use crate::builder::{Builder, has_warp_shuffle};
 use crate::settings::{Acceptance, MAX_THETA, Precision};
-use crate::solver::direct::device::resident_groups;
-use crate::tree::device::{BodyColumns, DeviceOctree, LAYOUT, Plan};
+use crate::solver::direct::device::{kernel_source, resident_groups};
+use crate::tree::device::{BodyColumns, DeviceOctree, LAYOUT, TreePlan};
 
-const TEXT: &str = include_str!("walk.cu");
-/// Threads of a group: one warp.
+/// Threads per block: one warp.
 pub(super) const BLOCK_SIZE: u32 = 32;
-/// What `walk.cu` writes of each warp.
+/// Numbers that each warp writes in `walk.cu`: body terms, cell terms, most terms of one body.
 const STATISTICS: usize = 3;
-/// Beyond this angle a cell could be accepted by bodies that it holds: they are nearer to its centre of mass than 0.87
-/// of its side and the centre's offset together.
-const WIDEST: f64 = 1.0 / 0.88;
+/// Largest opening angle. With a larger angle, bodies could accept a cell that contains them: they
+/// are nearer to its centre of mass than 0.87 of its side plus the offset of the centre of mass.
+const MAX_SAFE_THETA: f64 = 1.0 / 0.88;
 
-/// One way to walk.
-struct Walker {
+/// Walk kernel for one combination of acceptance and potentials.
+struct WalkKernel {
     kernel: Kernel,
-    /// Warps at once.
-    groups: u32,
+    /// Blocks, and therefore warps, that are resident at the same time.
+    blocks: u32,
 }
 
-/// Tree and walk together.
-pub(super) struct Walk {
-    plan: Plan,
+/// A tree and the kernels that walk it.
+pub(super) struct TreeWalk {
+    plan: TreePlan,
     tree: DeviceOctree,
-    /// With and without potentials, geometric and relative; built when first needed.
-    walkers: [Option<Walker>; 4],
+    /// Index: 1 if potentials are computed, plus 2 for the relative acceptance. Built when first
+    /// used.
+    kernels: [Option<WalkKernel>; 4],
     statistics: Buffer<u64>,
-    /// What the last evaluation was walked by.
+    /// Index of the kernel of the last evaluation.
     last: Option<usize>,
 }
 
-pub(super) fn plan(n: usize, strategy: &TreeDeviceStrategy) -> Plan {
+/// Returns the plan of the tree of `n` bodies.
+pub(super) fn plan_tree(n: usize, strategy: &TreeDeviceStrategy) -> TreePlan {
     let TreeDeviceStrategy { precision, order, leaf_size, group_size, .. } = *strategy;
-    // As on the processor: a group may hold all bodies, and one far away would cost the others their digits.
+    // As on the CPU: a group may contain all bodies, and one body far away would cost the others
+    // digits.
     let few = precision == Precision::Mixed && n < crate::solver::direct::MIXED_FROM;
-    Plan { precision: if few { Precision::Double } else { precision }, order, leaf_size, group_size }
+    TreePlan { precision: if few { Precision::Double } else { precision }, order, leaf_size, group_size }
 }
 
-/// The angle by which cells are opened, and alpha of the relative acceptance where that applies.
-fn angles(evaluation: &ForceRequest) -> (f64, Option<f64>) {
-    let (theta, alpha) = match evaluation.acceptance {
-        Acceptance::Relative { alpha, .. } if evaluation.previous.is_some() => (MAX_THETA, Some(alpha)),
+/// Returns the opening angle, and alpha if the relative acceptance applies.
+fn opening_criterion(request: &ForceRequest) -> (f64, Option<f64>) {
+    let (theta, alpha) = match request.acceptance {
+        Acceptance::Relative { alpha, .. } if request.previous.is_some() => (MAX_THETA, Some(alpha)),
         Acceptance::Relative { theta, .. } | Acceptance::Geometric { theta } => (theta, None),
     };
-    (theta.min(WIDEST), alpha)
+    (theta.min(MAX_SAFE_THETA), alpha)
 }
 
-impl Walk {
+fn source() -> String {
+    [LAYOUT, kernel_source!("walk.cu")].concat()
+}
+
+/// Returns the definitions of the kernel with this index in [`TreeWalk::kernels`].
+fn definitions(device: &Device, plan: &TreePlan, index: usize) -> Vec<(&'static str, String)> {
+    let mut definitions = plan.layout_definitions();
+    // Limits the registers so that this many warps fit on an SM. The fastest values on an H200.
+    let min_blocks_per_sm = match (plan.precision, plan.order) {
+        (Precision::Double, _) => 16,
+        (_, Order::Octupole) => 20,
+        _ => 32,
+    };
+    let flag = |yes: bool| u32::from(yes).to_string();
+    // PoCL takes long to compile unrolled loops.
+    let is_gpu = device.properties().kind == DeviceKind::Gpu;
+    let (unroll_bodies, unroll_cells) = if is_gpu { (8, 4) } else { (1, 1) };
+    definitions.extend([
+        ("MIN_BLOCKS_PER_SM", min_blocks_per_sm.to_string()),
+        ("UNROLL_BODIES", unroll_bodies.to_string()),
+        ("UNROLL_CELLS", unroll_cells.to_string()),
+        ("HAS_WARP_SHUFFLE", flag(has_warp_shuffle(device))),
+        ("POTENTIAL", flag(index & 1 != 0)),
+        ("RELATIVE", flag(index & 2 != 0)),
+    ]);
+    definitions
+}
+
+impl TreeWalk {
     pub fn new(builder: &mut Builder, n: usize, strategy: &TreeDeviceStrategy) -> Result<Self, DeviceError> {
-        let plan = plan(n, strategy);
+        let plan = plan_tree(n, strategy);
         let tree = DeviceOctree::new(builder, n, plan)?;
         let statistics = builder.device.zeros(0)?;
-        Ok(Self { plan, tree, walkers: [const { None }; 4], statistics, last: None })
+        Ok(Self { plan, tree, kernels: [const { None }; 4], statistics, last: None })
     }
 
-    fn walker(&mut self, builder: &mut Builder, which: usize) -> Result<&Walker, DeviceError> {
-        if self.walkers[which].is_none() {
-            let made = self.build_walker(builder, which)?;
-            let len = STATISTICS * made.groups as usize;
+    /// Returns a kernel, and builds it if this is its first use.
+    fn kernel(&mut self, builder: &mut Builder, index: usize) -> Result<&WalkKernel, DeviceError> {
+        if self.kernels[index].is_none() {
+            let kernel = self.build_kernel(builder, index)?;
+            let len = STATISTICS * kernel.blocks as usize;
             if self.statistics.len() < len {
                 self.statistics = builder.device.zeros(len)?;
             }
-            self.walkers[which] = Some(made);
+            self.kernels[index] = Some(kernel);
         }
-        Ok(self.walkers[which].as_ref().expect("just built"))
+        Ok(self.kernels[index].as_ref().expect("just built"))
     }
 
-    fn build_walker(&self, builder: &mut Builder, which: usize) -> Result<Walker, DeviceError> {
-        let mut definitions = self.plan.layout();
-        // Warps on a multiprocessor that the compiler makes room for: what was quickest on an H200.
-        let walkers = match (self.plan.precision, self.plan.order) {
-            (Precision::Double, _) => 16,
-            (_, Order::Octupole) => 20,
-            _ => 32,
-        };
-        let flag = |yes: bool| u32::from(yes).to_string();
-        // PoCL takes long to compile what is written out.
-        let is_gpu = builder.device.properties().kind == DeviceKind::Gpu;
-        let (unroll_bodies, unroll_cells) = if is_gpu { (8, 4) } else { (1, 1) };
-        definitions.extend([
-            ("WALKERS", walkers.to_string()),
-            ("UNROLL_BODIES", unroll_bodies.to_string()),
-            ("UNROLL_CELLS", unroll_cells.to_string()),
-            ("HAS_LANES", flag(has_warp_shuffle(&builder.device))),
-            ("POTENTIAL", flag(which & 1 != 0)),
-            ("RELATIVE", flag(which & 2 != 0)),
-        ]);
+    fn build_kernel(&self, builder: &mut Builder, index: usize) -> Result<WalkKernel, DeviceError> {
+        let definitions = definitions(&builder.device, &self.plan, index);
         let math = if self.plan.precision == Precision::Double { Math::Precise } else { Math::FlushToZero };
-        let kernel =
-            builder.build("walk.cu", &[LAYOUT, TEXT].concat(), &definitions, math)?.kernel("walk")?;
-        let groups = resident_groups(&builder.device, &kernel, BLOCK_SIZE) as u32;
-        Ok(Walker { kernel, groups })
+        let kernel = builder.build("walk.cu", &source(), &definitions, math)?.kernel("walk")?;
+        let blocks = resident_groups(&builder.device, &kernel, BLOCK_SIZE) as u32;
+        Ok(WalkKernel { kernel, blocks })
     }
 
-    /// Queues the tree, without its moments.
-    pub fn build(&mut self, evaluation: &ForceRequest, total_mass: f64) -> Result<(), DeviceError> {
-        let ForceRequest { position, mass, g, eps, .. } = *evaluation;
+    /// Queues the build of the tree without its moments.
+    pub fn build(&mut self, request: &ForceRequest, total_mass: f64) -> Result<(), DeviceError> {
+        let ForceRequest { position, mass, g, eps, .. } = *request;
         self.tree.build(&BodyColumns { position, mass, g, eps, total_mass })
     }
 
-    pub fn find_moments(&mut self, evaluation: &ForceRequest) -> Result<(), DeviceError> {
-        let (theta, alpha) = angles(evaluation);
+    /// Queues the moments and opening distances.
+    pub fn find_moments(&mut self, request: &ForceRequest) -> Result<(), DeviceError> {
+        let (theta, alpha) = opening_criterion(request);
         self.tree.find_moments(theta, alpha.is_some())
     }
 
-    pub fn walk(&mut self, builder: &mut Builder, evaluation: &ForceRequest) -> Result<(), DeviceError> {
-        let (_, alpha) = angles(evaluation);
-        let which = usize::from(evaluation.potential.is_some()) + 2 * usize::from(alpha.is_some());
-        let Walker { kernel, groups } = self.walker(builder, which)?;
-        let (kernel, groups) = (kernel.clone(), *groups);
-        self.last = Some(which);
+    /// Queues the walk, which writes the results.
+    pub fn walk(&mut self, builder: &mut Builder, request: &ForceRequest) -> Result<(), DeviceError> {
+        let (_, alpha) = opening_criterion(request);
+        let index = usize::from(request.potential.is_some()) + 2 * usize::from(alpha.is_some());
+        let WalkKernel { kernel, blocks } = self.kernel(builder, index)?;
+        let (kernel, blocks) = (kernel.clone(), *blocks);
+        self.last = Some(index);
         let tree = &self.tree;
         let mut args: Vec<Arg> = vec![
             (&tree.counts).into(),
@@ -122,41 +136,59 @@ impl Walk {
             (&tree.sizes).into(),
             (&tree.begin).into(),
             (&tree.end).into(),
-            (&tree.child).into(),
-            (&tree.reach).into(),
-            (&tree.records).into(),
-            (&tree.relative).into(),
+            (&tree.children).into(),
+            (&tree.centres).into(),
+            (&tree.moments).into(),
+            (&tree.relative_limits).into(),
             (&tree.high).into(),
             (&tree.low).into(),
             (&tree.frame).into(),
             (&tree.order).into(),
             alpha.unwrap_or_default().into(),
         ];
-        // What is not asked for is not looked at.
-        args.extend(evaluation.previous.unwrap_or(evaluation.acceleration).args());
-        args.extend(evaluation.acceleration.args());
-        args.push(evaluation.potential.unwrap_or(evaluation.acceleration.x).into());
+        // Kernels do not touch columns that are not requested, so any column of this length may
+        // replace them.
+        args.extend(request.previous.unwrap_or(request.acceleration).args());
+        args.extend(request.acceleration.args());
+        args.push(request.potential.unwrap_or(request.acceleration.x).into());
         args.push((&self.statistics).into());
-        device_of(evaluation).queue().launch(&kernel, groups, BLOCK_SIZE, &args)
+        request.mass.device().queue().launch(&kernel, blocks, BLOCK_SIZE, &args)
     }
 
-    /// Body terms, cell terms and the most of a body, then cells and groups of the last evaluation; waits for it.
-    pub fn counted(&self) -> Result<([u64; 3], (u64, u64)), DeviceError> {
-        let mut terms = [0; 3];
-        if let Some(walker) = self.last.and_then(|which| self.walkers[which].as_ref()) {
-            let said = self.statistics.to_vec()?;
-            for warp in said[..STATISTICS * walker.groups as usize].chunks_exact(STATISTICS) {
-                terms = [terms[0] + warp[0], terms[1] + warp[1], terms[2].max(warp[2])];
+    /// Returns the report of the last evaluation. Waits for it.
+    pub fn report(&self) -> Result<DeviceTreeReport, DeviceError> {
+        let (cells, groups) = self.tree.cells_and_groups()?;
+        let mut report = DeviceTreeReport { cells, groups, ..DeviceTreeReport::default() };
+        if let Some(kernel) = self.last.and_then(|index| self.kernels[index].as_ref()) {
+            let statistics = self.statistics.to_vec()?;
+            for warp in statistics[..STATISTICS * kernel.blocks as usize].chunks_exact(STATISTICS) {
+                report.body_terms += warp[0];
+                report.cell_terms += warp[1];
+                report.most_terms = report.most_terms.max(warp[2]);
             }
         }
-        Ok((terms, self.tree.cells_and_groups()?))
+        Ok(report)
     }
 
+    /// Returns the kernel of the last evaluation.
     pub fn main_kernel(&self) -> Option<&Kernel> {
-        Some(&self.walkers[self.last?].as_ref()?.kernel)
+        Some(&self.kernels[self.last?].as_ref()?.kernel)
     }
 }
 
-fn device_of<'a>(evaluation: &ForceRequest<'a>) -> &'a Device {
-    evaluation.mass.device()
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tree::device::tests::check_reported_line;
+
+    #[test]
+    fn compile_errors_name_the_file_and_line() {
+        let plan =
+            TreePlan { precision: Precision::Mixed, order: Order::Quadrupole, leaf_size: 16, group_size: 32 };
+        for device in Device::list().devices {
+            let definitions = definitions(&device, &plan, 0);
+            check_reported_line(&source(), &definitions, "layout.cu", 3);
+            check_reported_line(&source(), &definitions, "walk.cu", 3);
+        }
+    }
 }

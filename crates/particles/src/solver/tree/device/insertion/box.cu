@@ -1,90 +1,134 @@
-// Kernel 1: the box and the frame.
+// Kernel 1: the cube around all bodies, the frame, and the root cell.
 
-// The box of some bodies: least x, y, z, greatest x, y, z, and their mass.
-#define EXTREMES 7
-#define BEYOND 1.7976931348623157e308
-#define EMPTY_BOX x0 = y0 = z0 = BEYOND, x1 = y1 = z1 = -BEYOND, m = 0.0
-#define JOIN_BOX(lx, ly, lz, gx, gy, gz, of)                                                                          \
-    x0 = MIN64(x0, lx), y0 = MIN64(y0, ly), z0 = MIN64(z0, lz), x1 = MAX64(x1, gx), y1 = MAX64(y1, gy),                  \
-    z1 = MAX64(z1, gz), m += of
+#define DOUBLE_MAX 1.7976931348623157e308
 
-// Over the group, in a fixed order; `fields` is scratch for EXTREMES * BLOCK_SIZE, in which neighbours work on neighbouring words.
-FUNCTION void join_in_group(double x0, double y0, double z0, double x1, double y1, double z1, double m,
-    SHARED_POINTER double* fields, SHARED_POINTER double* to)
+// Bounds and total mass of some bodies. BOX_FIELDS numbers in this order are also a box in memory.
+#define BOX_FIELDS 7
+typedef struct {
+    double mass, high_z, high_y, high_x, low_z, low_y, low_x;
+} Box;
+
+FUNCTION void clear_box(Box* box)
 {
-    fields[THREAD] = x0;
-    fields[BLOCK_SIZE + THREAD] = y0;
-    fields[2 * BLOCK_SIZE + THREAD] = z0;
-    fields[3 * BLOCK_SIZE + THREAD] = x1;
-    fields[4 * BLOCK_SIZE + THREAD] = y1;
-    fields[5 * BLOCK_SIZE + THREAD] = z1;
-    fields[6 * BLOCK_SIZE + THREAD] = m;
+    box->low_x = box->low_y = box->low_z = DOUBLE_MAX;
+    box->high_x = box->high_y = box->high_z = -DOUBLE_MAX;
+    box->mass = 0.0;
+}
+
+// Enlarges the box by body i.
+FUNCTION void add_body(Box* box, GLOBAL const double* RESTRICT x, GLOBAL const double* RESTRICT y,
+    GLOBAL const double* RESTRICT z, GLOBAL const double* RESTRICT mass, uint i)
+{
+    box->low_x = MIN64(box->low_x, x[i]);
+    box->low_y = MIN64(box->low_y, y[i]);
+    box->low_z = MIN64(box->low_z, z[i]);
+    box->high_x = MAX64(box->high_x, x[i]);
+    box->high_y = MAX64(box->high_y, y[i]);
+    box->high_z = MAX64(box->high_z, z[i]);
+    box->mass += mass[i];
+}
+
+// Enlarges the box by one that another block wrote. Volatile, because this block's L1 cache may be
+// stale.
+FUNCTION void add_box(Box* box, GLOBAL const volatile double* fields)
+{
+    box->low_x = MIN64(box->low_x, fields[0]);
+    box->low_y = MIN64(box->low_y, fields[1]);
+    box->low_z = MIN64(box->low_z, fields[2]);
+    box->high_x = MAX64(box->high_x, fields[3]);
+    box->high_y = MAX64(box->high_y, fields[4]);
+    box->high_z = MAX64(box->high_z, fields[5]);
+    box->mass += fields[6];
+}
+
+// Joins the boxes of all threads of the block, in a fixed order, and writes the result to `joined`.
+// `fields` is scratch memory for BOX_FIELDS * BLOCK_SIZE numbers. Neighbouring threads use
+// neighbouring addresses.
+FUNCTION void join_in_block(const Box* box, SHARED_POINTER double* fields, SHARED_POINTER double* joined)
+{
+    fields[THREAD] = box->low_x;
+    fields[BLOCK_SIZE + THREAD] = box->low_y;
+    fields[2 * BLOCK_SIZE + THREAD] = box->low_z;
+    fields[3 * BLOCK_SIZE + THREAD] = box->high_x;
+    fields[4 * BLOCK_SIZE + THREAD] = box->high_y;
+    fields[5 * BLOCK_SIZE + THREAD] = box->high_z;
+    fields[6 * BLOCK_SIZE + THREAD] = box->mass;
     BARRIER();
-    for (int width = BLOCK_SIZE / 2; width > 0; width /= 2) {
-        if (THREAD < width) {
+    for (int stride = BLOCK_SIZE / 2; stride > 0; stride /= 2) {
+        if (THREAD < stride) {
             UNROLL_ALL
-            for (int e = 0; e < EXTREMES; e++) {
-                const double a = fields[e * BLOCK_SIZE + THREAD], b = fields[e * BLOCK_SIZE + THREAD + width];
-                fields[e * BLOCK_SIZE + THREAD] = e < 3 ? MIN64(a, b) : e < 6 ? MAX64(a, b) : a + b;
+            for (int field = 0; field < BOX_FIELDS; field++) {
+                SHARED_POINTER double* own = fields + field * BLOCK_SIZE + THREAD;
+                const double a = own[0], b = own[stride];
+                own[0] = field < 3 ? MIN64(a, b) : field < 6 ? MAX64(a, b) : a + b;
             }
         }
         BARRIER();
     }
-    if (THREAD < EXTREMES)
-        to[THREAD] = fields[THREAD * BLOCK_SIZE];
+    if (THREAD < BOX_FIELDS)
+        joined[THREAD] = fields[THREAD * BLOCK_SIZE];
     BARRIER();
 }
 
-// A chunk of the bodies to each group; the last group to arrive combines them, finds the frame and makes the root.
-// All groups go through the same barriers: what those that are not the last find there, nobody reads.
-KERNEL(BLOCK_SIZE)
-find_box(GLOBAL const double* RESTRICT x, GLOBAL const double* RESTRICT y, GLOBAL const double* RESTRICT z,
-    GLOBAL const double* RESTRICT mass, uint n, uint chunk, double g, double eps, GLOBAL double* parts,
-    GLOBAL uint* arrived_groups, GLOBAL double* RESTRICT to, GLOBAL uint* RESTRICT node, GLOBAL uint* RESTRICT child,
-    GLOBAL uint* RESTRICT awaited, GLOBAL uint* RESTRICT arrived, GLOBAL uint* RESTRICT cells)
+// Writes the box of this block to `block_boxes` and sets `is_last` in the block that is the last to
+// do so.
+FUNCTION void publish_box(SHARED_POINTER const double* joined, GLOBAL double* block_boxes,
+    GLOBAL uint* arrived_blocks,
+    SHARED_POINTER int* is_last)
 {
-    SHARED double fields[EXTREMES * BLOCK_SIZE];
-    SHARED double joined[EXTREMES];
-    SHARED double scratch[4 * FRAME_SAMPLE];
-    SHARED double frame[FRAME_SLOTS];
-    SHARED int is_last;
-    const uint begin = BLOCK_INDEX * chunk, end = begin + chunk < n ? begin + chunk : n;
-    double x0, y0, z0, x1, y1, z1, m;
-    EMPTY_BOX;
-    for (uint i = begin + THREAD; i < end; i += BLOCK_SIZE)
-        JOIN_BOX(x[i], y[i], z[i], x[i], y[i], z[i], mass[i]);
-    join_in_group(x0, y0, z0, x1, y1, z1, m, fields, joined);
-    if (THREAD < EXTREMES)
-        parts[BLOCK_INDEX * EXTREMES + THREAD] = joined[THREAD];
+    if (THREAD < BOX_FIELDS)
+        block_boxes[BLOCK_INDEX * BOX_FIELDS + THREAD] = joined[THREAD];
     FENCE();
     BARRIER();
     if (THREAD == 0) {
-        is_last = (int)ATOMIC_ADD_U32(arrived_groups, 1) == BLOCK_COUNT - 1;
+        *is_last = (int)ATOMIC_ADD_U32(arrived_blocks, 1) == BLOCK_COUNT - 1;
         FENCE();
     }
     BARRIER();
-    EMPTY_BOX;
-    for (int group = THREAD; group < BLOCK_COUNT; group += BLOCK_SIZE) {
-        // Written by other groups: not to be had from a cache of this one.
-        GLOBAL const volatile double* part = parts + group * EXTREMES;
-        JOIN_BOX(part[0], part[1], part[2], part[3], part[4], part[5], part[6]);
-    }
-    join_in_group(x0, y0, z0, x1, y1, z1, m, fields, joined);
-    find_frame_in_block(x, y, z, (int)n, g, eps, joined[6], 1, scratch, frame);
+}
+
+// Each block joins the boxes of a chunk of the bodies. The last block to finish joins the results,
+// finds the frame and makes the root. All blocks pass the same barriers. The results of the other
+// blocks after their first `join_in_block` are not used.
+KERNEL(BLOCK_SIZE)
+find_box(GLOBAL const double* RESTRICT x, GLOBAL const double* RESTRICT y, GLOBAL const double* RESTRICT z,
+    GLOBAL const double* RESTRICT mass, uint n, uint chunk, double g, double eps, GLOBAL double* block_boxes,
+    GLOBAL uint* arrived_blocks, GLOBAL double* RESTRICT frame, GLOBAL uint* RESTRICT node,
+    GLOBAL uint* RESTRICT child,
+    GLOBAL uint* RESTRICT child_cells, GLOBAL uint* RESTRICT summed_children,
+    GLOBAL uint* RESTRICT cell_count)
+{
+    SHARED double fields[BOX_FIELDS * BLOCK_SIZE];
+    SHARED double joined[BOX_FIELDS];
+    SHARED double scratch[4 * FRAME_SAMPLE];
+    SHARED double found_frame[FRAME_SLOTS];
+    SHARED int is_last;
+    const uint begin = BLOCK_INDEX * chunk, end = begin + chunk < n ? begin + chunk : n;
+    Box box;
+    clear_box(&box);
+    for (uint i = begin + THREAD; i < end; i += BLOCK_SIZE)
+        add_body(&box, x, y, z, mass, i);
+    join_in_block(&box, fields, joined);
+    publish_box(joined, block_boxes, arrived_blocks, &is_last);
+    clear_box(&box);
+    for (int block = THREAD; block < BLOCK_COUNT; block += BLOCK_SIZE)
+        add_box(&box, block_boxes + block * BOX_FIELDS);
+    join_in_block(&box, fields, joined);
+    find_frame_in_block(x, y, z, (int)n, g, eps, joined[6], 1, scratch, found_frame);
     if (is_last && THREAD < FRAME_SLOTS)
-        to[THREAD] = frame[THREAD];
+        frame[THREAD] = found_frame[THREAD];
     if (is_last && THREAD < 3)
-        to[CORNER + THREAD] = joined[THREAD];
+        frame[FRAME_CORNER + THREAD] = joined[THREAD];
     if (is_last && THREAD < 8)
-        child[THREAD] = (uint)NOTHING;
+        child[THREAD] = (uint)EMPTY;
     if (is_last && THREAD == 0) {
         const double side = MAX64(joined[3] - joined[0], MAX64(joined[4] - joined[1], joined[5] - joined[2]));
-        to[SIDE] = side;
-        to[STEPS] = side > 0.0 ? 4294967296.0 / side : 0.0;
+        frame[FRAME_SIDE] = side;
+        frame[FRAME_GRID_SCALE] = side > 0.0 ? 4294967296.0 / side : 0.0;
         node[4 * (size_t)n + 3] = 0;
-        awaited[0] = 0;
-        arrived[0] = 0;
-        *cells = 1;
-        *arrived_groups = 0;
+        child_cells[0] = 0;
+        summed_children[0] = 0;
+        *cell_count = 1;
+        *arrived_blocks = 0;
     }
 }

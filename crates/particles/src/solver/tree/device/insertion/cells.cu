@@ -1,129 +1,155 @@
-// Kernels 3 and 4: what a cell weighs and where its bodies stand in the order of the tree.
+// Kernels 3 and 4: sums over cells, and bodies in the order of the tree.
 //
-//   near2[c]    a body nearer to the cell's centre of mass than the root of this must open it: (l / theta + δ)², δ the
-//               distance of the centre of mass from the cell's centre. Negative where nobody need ever open it
-//   count[c]    bodies in the cell (the array was `witness` until now)
-//   before[c]   bodies in the siblings in octants before
+//   opening2[c]       squared opening distance, (l / theta + δ)², with side l and distance δ of the
+//                     centre of mass from the geometric centre. A body nearer to the centre of mass
+//                     must open the cell. Negative if no body ever has to
+//   body_count[c]     bodies in the cell (this array contained the representatives before)
+//   bodies_before[c]  bodies in the siblings in earlier octants
 //
-// Bottom-up, nobody waits: the thread that brings the last of a cell's children goes on with the cell. The document has
-// threads poll for a mass that is not there yet; that needs every child to have been numbered after its parent (here
-// edges are cut by later cells) and threads that go on while others of their group spin (a processor's OpenCL runs
-// them one after the other). Top-down likewise: a cell that wants its start adds up the way to the root.
+// Both kernels work without waiting. Bottom-up, the thread that finishes the last child of a cell
+// continues with the cell. Burtscher & Pingali let threads poll for a mass that is not ready.
+// Polling requires that every child has a higher number than its parent (here later cells split
+// edges). It also requires that threads make progress while others of their block spin (OpenCL on a
+// CPU runs the threads of a block one after the other). Top-down, each cell computes where its
+// bodies start by a sum over the path to the root.
 
-FUNCTION float of_bits(GLOBAL const uint* word)
+FUNCTION float load_float(GLOBAL const uint* address)
 {
-    return UINT_AS_FLOAT(LOAD_U32(word));
+    return UINT_AS_FLOAT(LOAD_U32(address));
 }
 
-// The middle of the grid's cells that share `level` bits with this coordinate, in steps.
-FUNCTION double middle(uint coordinate, uint level)
+// Returns the middle, in grid steps, of the interval of coordinates that share their first `level`
+// bits with `coordinate`.
+FUNCTION double interval_middle(uint coordinate, uint level)
 {
     const uint prefix = level >= GRID_LEVELS ? 0xffffffffu : ~(0xffffffffu >> level);
     return (double)(coordinate & prefix) + ldexp(0.5, (int)(level >= GRID_LEVELS ? 0 : GRID_LEVELS - level));
 }
 
-// Children in the order of octants, so that the sum has one order; in f64, so that only its result is rounded.
-FUNCTION void sum_cell(GLOBAL const double* RESTRICT frame, double theta, uint n, uint c, GLOBAL uint* node,
-    GLOBAL uint* child, GLOBAL uint* count, GLOBAL uint* before, GLOBAL float* near2)
+// Writes the sums of a cell: its centre of mass, mass, opening distance and number of bodies. `own`
+// is its node.
+FUNCTION void write_cell(GLOBAL const double* RESTRICT frame, double theta, GLOBAL uint* own, uint level,
+    const double* centre,
+    const float* centre_of_mass, double mass, int is_point, GLOBAL float* opening2)
 {
-    GLOBAL uint* own = node + 4 * ((size_t)n + c);
+    double offset2 = 0.0, max_coordinate = 0.0;
+    for (int axis = 0; axis < 3; axis++) {
+        const double offset = (double)centre_of_mass[axis] - centre[axis];
+        offset2 += offset * offset;
+        max_coordinate = MAX64(max_coordinate, fabs(centre[axis]));
+    }
+    // Positions are rounded to f32, 2^-24 of their size. The last term keeps a body inside its own
+    // cell.
+    const int halvings = (int)(level < GRID_LEVELS ? level : GRID_LEVELS);
+    const double side = ldexp(frame[FRAME_SIDE] * frame[FRAME_LENGTH_SCALE], -halvings);
+    const double opening_distance = side / theta + SQRT64(offset2) + 4e-7 * max_coordinate;
+    *opening2 = is_point ? -1.0f : (float)(opening_distance * opening_distance);
+    for (int axis = 0; axis < 3; axis++)
+        own[axis] = FLOAT_AS_UINT(centre_of_mass[axis]);
+    own[3] = FLOAT_AS_UINT((float)mass);
+}
+
+// Sums one cell. Children are added in the order of octants, so the sum has one order. It is in
+// f64, so only the result is rounded. Children move to the front of the cell's eight slots.
+FUNCTION void sum_cell(GLOBAL const double* RESTRICT frame, double theta, uint n, uint cell,
+    GLOBAL uint* node,
+    GLOBAL uint* child, GLOBAL uint* body_count, GLOBAL uint* bodies_before, GLOBAL float* opening2)
+{
+    GLOBAL uint* own = node + 4 * ((size_t)n + cell);
     const uint level = own[3];
     double centre[3];
-    for (int a = 0; a < 3; a++)
-        centre[a] = (frame[CORNER + a] - frame[FRAME_ORIGIN + a] + frame[SIDE] * ldexp(middle(own[a], level), -GRID_LEVELS)) * frame[FRAME_LENGTH_SCALE];
+    for (int axis = 0; axis < 3; axis++)
+        centre[axis] = (frame[FRAME_CORNER + axis] - frame[FRAME_ORIGIN + axis]
+                           + frame[FRAME_SIDE] * ldexp(interval_middle(own[axis], level), -GRID_LEVELS))
+            * frame[FRAME_LENGTH_SCALE];
 
     double mass = 0.0, moment[3] = { 0.0, 0.0, 0.0 };
-    float first[3] = { 0.0f, 0.0f, 0.0f };
-    int is_point = 1;
+    float first[3] = { 0.0f, 0.0f, 0.0f }; // position of the first child
+    int is_point = 1;                      // all bodies are at one position
     uint bodies = 0, children = 0;
-    for (uint k = 0; k < 8; k++) {
-        const int there = (int)child[8 * (size_t)c + k];
-        if (there >= 0) {
-            // Another group may just have summed it: LOAD goes past the caches.
-            GLOBAL const uint* from = node + 4 * (size_t)there;
-            const float p[3] = { of_bits(from), of_bits(from + 1), of_bits(from + 2) };
-            const double m = (double)of_bits(from + 3);
-            for (int a = 0; a < 3; a++) {
+    for (uint octant = 0; octant < 8; octant++) {
+        const int child_node = (int)child[8 * (size_t)cell + octant];
+        if (child_node >= 0) {
+            // Another block may just have summed the child, so the loads bypass L1.
+            GLOBAL const uint* from = node + 4 * (size_t)child_node;
+            const float position[3] = { load_float(from), load_float(from + 1), load_float(from + 2) };
+            const double child_mass = (double)load_float(from + 3);
+            for (int axis = 0; axis < 3; axis++) {
                 if (children == 0)
-                    first[a] = p[a];
-                is_point = is_point && p[a] == first[a];
-                moment[a] += m * (double)p[a];
+                    first[axis] = position[axis];
+                is_point = is_point && position[axis] == first[axis];
+                moment[axis] += child_mass * (double)position[axis];
             }
-            mass += m;
-            if (there >= (int)n) {
-                const uint cell = (uint)there - n;
-                is_point = is_point && of_bits((GLOBAL const uint*)near2 + cell) < 0.0f;
-                before[cell] = bodies;
-                bodies += LOAD_U32(count + cell);
+            mass += child_mass;
+            if (child_node >= (int)n) {
+                const uint child_cell = (uint)child_node - n;
+                is_point = is_point && load_float((GLOBAL const uint*)opening2 + child_cell) < 0.0f;
+                bodies_before[child_cell] = bodies;
+                bodies += LOAD_U32(body_count + child_cell);
             } else {
                 bodies += 1;
             }
-            if (children != k) {
-                child[8 * (size_t)c + children] = (uint)there;
-                child[8 * (size_t)c + k] = (uint)NOTHING;
+            if (children != octant) {
+                child[8 * (size_t)cell + children] = (uint)child_node;
+                child[8 * (size_t)cell + octant] = (uint)EMPTY;
             }
             children += 1;
         }
     }
 
-    // Bodies at one point act as one on everyone and not at all on one another; massless ones on nobody.
+    // Bodies at one position act as one body on all others and not on one another. Massless bodies
+    // act on none.
     is_point = is_point || !(mass > 0.0);
-    float at[3];
-    double offset2 = 0.0, farthest = 0.0;
-    for (int a = 0; a < 3; a++) {
-        at[a] = is_point ? first[a] : (float)(moment[a] / mass);
-        offset2 += ((double)at[a] - centre[a]) * ((double)at[a] - centre[a]);
-        farthest = MAX64(farthest, fabs(centre[a]));
-    }
-    // Places are rounded to f32, 2^-24 of them: a body must not be found outside its own cell.
-    const double l = ldexp(frame[SIDE] * frame[FRAME_LENGTH_SCALE], -(int)(level < GRID_LEVELS ? level : GRID_LEVELS));
-    const double near = l / theta + SQRT64(offset2) + 4e-7 * farthest;
-    near2[c] = is_point ? -1.0f : (float)(near * near);
-    count[c] = bodies;
-    for (int a = 0; a < 3; a++)
-        own[a] = FLOAT_AS_UINT(at[a]);
-    own[3] = FLOAT_AS_UINT((float)mass);
+    float centre_of_mass[3];
+    for (int axis = 0; axis < 3; axis++)
+        centre_of_mass[axis] = is_point ? first[axis] : (float)(moment[axis] / mass);
+    body_count[cell] = bodies;
+    write_cell(frame, theta, own, level, centre, centre_of_mass, mass, is_point, opening2 + cell);
 }
 
-// From the last cell, where most that await no other are, to the first.
+// Kernel 3. Threads start from the last cell, because most cells without child cells have high
+// numbers.
 KERNEL(BLOCK_SIZE)
-moments(GLOBAL const double* RESTRICT frame, double theta, uint n, GLOBAL uint* node, GLOBAL uint* child,
-    GLOBAL const uint* RESTRICT parent, GLOBAL const uint* RESTRICT awaited, GLOBAL uint* arrived, GLOBAL uint* count,
-    GLOBAL uint* before, GLOBAL float* near2, GLOBAL const uint* RESTRICT cells)
+sum_cells(GLOBAL const double* RESTRICT frame, double theta, uint n, GLOBAL uint* node, GLOBAL uint* child,
+    GLOBAL const uint* RESTRICT parent, GLOBAL const uint* RESTRICT child_cells, GLOBAL uint* summed_children,
+    GLOBAL uint* body_count, GLOBAL uint* bodies_before, GLOBAL float* opening2,
+    GLOBAL const uint* RESTRICT cell_count)
 {
-    const uint all = *cells;
-    for (uint k = BLOCK_INDEX * BLOCK_SIZE + THREAD; k < all; k += BLOCK_COUNT * BLOCK_SIZE) {
-        uint c = all - 1 - k;
-        int is_ready = awaited[c] == 0;
+    const uint cells = *cell_count;
+    for (uint k = BLOCK_INDEX * BLOCK_SIZE + THREAD; k < cells; k += BLOCK_COUNT * BLOCK_SIZE) {
+        uint cell = cells - 1 - k;
+        int is_ready = child_cells[cell] == 0;
         while (is_ready) {
-            sum_cell(frame, theta, n, c, node, child, count, before, near2);
+            sum_cell(frame, theta, n, cell, node, child, body_count, bodies_before, opening2);
             is_ready = 0;
-            if (c != 0) {
-                c = parent[c];
+            if (cell != 0) {
+                cell = parent[cell];
                 FENCE();
-                is_ready = ATOMIC_ADD_U32(arrived + c, 1) + 1 == awaited[c];
+                is_ready = ATOMIC_ADD_U32(summed_children + cell, 1) + 1 == child_cells[cell];
                 FENCE();
             }
         }
     }
 }
 
+// Kernel 4. Writes the indices of the bodies in the order of the tree.
 KERNEL(BLOCK_SIZE)
-arrange(uint n, GLOBAL const uint* RESTRICT child, GLOBAL const uint* RESTRICT parent,
-    GLOBAL const uint* RESTRICT count, GLOBAL const uint* RESTRICT before, GLOBAL uint* RESTRICT order,
-    GLOBAL const uint* RESTRICT cells)
+order_bodies(uint n, GLOBAL const uint* RESTRICT child, GLOBAL const uint* RESTRICT parent,
+    GLOBAL const uint* RESTRICT body_count, GLOBAL const uint* RESTRICT bodies_before,
+    GLOBAL uint* RESTRICT order,
+    GLOBAL const uint* RESTRICT cell_count)
 {
-    const uint all = *cells;
-    for (uint c = BLOCK_INDEX * BLOCK_SIZE + THREAD; c < all; c += BLOCK_COUNT * BLOCK_SIZE) {
-        uint start = 0;
-        for (uint a = c; a != 0; a = parent[a])
-            start += before[a];
+    const uint cells = *cell_count;
+    for (uint cell = BLOCK_INDEX * BLOCK_SIZE + THREAD; cell < cells; cell += BLOCK_COUNT * BLOCK_SIZE) {
+        uint position = 0;
+        for (uint ancestor = cell; ancestor != 0; ancestor = parent[ancestor])
+            position += bodies_before[ancestor];
         for (uint k = 0; k < 8; k++) {
-            const int there = (int)child[8 * (size_t)c + k];
-            if (there >= (int)n)
-                start += count[(uint)there - n];
-            else if (there >= 0)
-                order[start++] = (uint)there;
+            const int child_node = (int)child[8 * (size_t)cell + k];
+            if (child_node >= (int)n)
+                position += body_count[(uint)child_node - n];
+            else if (child_node >= 0)
+                order[position++] = (uint)child_node;
         }
     }
 }

@@ -1,19 +1,24 @@
-//! Barnes-Hut by insertion: six kernels after Burtscher & Pingali (2011), kept as rungs of the ladder.
+//! Barnes-Hut by insertion: six kernels after Burtscher & Pingali (2011), kept as rungs of the
+//! ladder.
 //!
-//! 1. `find_box` (`box.cu`): the box by reduction, and the frame.
-//! 2. `insert` (`insert.cu`): the octree, under locks in its child pointers.
-//! 3. `moments` (`cells.cu`): masses and their centres, bottom-up.
-//! 4. `arrange` (`cells.cu`): bodies in the order of the tree.
+//! 1. `find_box` (`box.cu`): the cube around all bodies by reduction, and the frame.
+//! 2. `insert_bodies` (`insert.cu`): the octree, with locks in its child pointers.
+//! 3. `sum_cells` (`cells.cu`): masses and centres of mass, bottom-up.
+//! 4. `order_bodies` (`cells.cu`): bodies in the order of the tree.
 //! 5. `walk` (`walk.cu`): forces.
-//! 6. The integration: kick and drift are those of all bodies, so that here it is but the accelerations in the user's units,
-//!    at the end of 5.
+//! 6. Integration. The integrators kick and drift all bodies, so the only part of kernel 6 left
+//!    here is the conversion of accelerations to the user's units, at the end of kernel 5.
 //!
-//! f32, monopoles, geometric acceptance (the relative one falls back on its opening angle), no potentials. Equal
-//! bodies give equal bits, though threads race: the tree's shape depends on the bodies alone, and every sum goes by octants.
+//! f32, monopoles, no potentials. Only the geometric acceptance: the relative one uses its opening
+//! angle. Equal bodies give equal bits although threads race, because the tree depends only on the
+//! bodies and every sum is in the order of octants.
 //!
-//! Away from the paper: a node is one vector of 16 bytes and not four arrays, as a load of that width is one
-//! instruction today; parameters need no copy to constant memory, where CUDA puts them itself; cells with one child are
-//! left out; no kernel polls (`cells.cu` says why).
+//! Differences from the paper:
+//! - A node is one vector of 16 bytes and not four arrays, because a load of that width is one
+//!   instruction.
+//! - Parameters are not copied to constant memory. CUDA puts kernel arguments there.
+//! - There are no cells with one child.
+//! - No kernel polls (`cells.cu` explains why).
 
 pub mod selftest;
 
@@ -21,59 +26,42 @@ use std::time::Duration;
 
 use orrery_device::{Arg, Buffer, Device, DeviceError, Event, Kernel, Math, Origin, Source};
 
-use super::{ForceRequest, Report, Stages, TreeAlgorithm, TreeDeviceStrategy};
+use super::{DeviceTreeReport, ForceRequest, TreeAlgorithm, TreeDeviceStrategy, TreeStageTimes};
 use crate::settings::Acceptance;
-use crate::solver::direct::device::Columns;
+use crate::solver::direct::device::kernel_source;
 
-/// The most bodies: a node's number is an `int`, and there are as many cells as bodies.
-const MOST_BODIES: usize = 1 << 30;
+/// Largest number of bodies. A node number is an `int`, and there are at most as many cells as
+/// bodies.
+const MAX_BODIES: usize = 1 << 30;
 
-/// The largest opening angle at which no body, however near a corner, finds its own cell far enough away: 2/√3, less
-/// a little.
-const SAFE_THETA: f64 = 1.15;
+/// Slightly less than 2/√3, the largest opening angle at which no body, however near a corner,
+/// accepts the cell that contains it.
+const MAX_SAFE_THETA: f64 = 1.15;
 
-/// Threads a group of the kernels that build.
+/// Threads per block of the kernels that build the tree.
 const BLOCK_SIZE: u32 = 256;
 
-/// Numbers of a part of the box in `box.cu`, words of its frame, and numbers a group counts in `walk.cu`.
-const EXTREMES: usize = 7;
-const FRAME: usize = 16;
+// The same values as in `box.cu` and `walk.cu`. FRAME_SLOTS is enough for the slots of `nodes.cu`.
+const BOX_FIELDS: usize = 7;
+const FRAME_SLOTS: usize = 16;
 const TOTALS: usize = 3;
 
-const BOX: &str = concat!(
-    include_str!("nodes.cu"),
-    "#line 1 \"frame_slots.cu\"\n",
-    include_str!("../../../direct/device/frame_slots.cu"),
-    "#line 1 \"frame.cu\"\n",
-    include_str!("../../../direct/device/frame.cu"),
-    "#line 1 \"box.cu\"\n",
-    include_str!("box.cu")
+const BOX_SOURCE: &str = kernel_source!(
+    "nodes.cu",
+    "../../../direct/device/frame_slots.cu",
+    "../../../direct/device/frame.cu",
+    "box.cu"
 );
-const INSERT: &str = concat!(
-    include_str!("nodes.cu"),
-    "#line 1 \"frame_slots.cu\"\n",
-    include_str!("../../../direct/device/frame_slots.cu"),
-    "#line 1 \"insert.cu\"\n",
-    include_str!("insert.cu")
-);
-const CELLS: &str = concat!(
-    include_str!("nodes.cu"),
-    "#line 1 \"frame_slots.cu\"\n",
-    include_str!("../../../direct/device/frame_slots.cu"),
-    "#line 1 \"cells.cu\"\n",
-    include_str!("cells.cu")
-);
-const WALK: &str = concat!(
-    include_str!("nodes.cu"),
-    "#line 1 \"frame_slots.cu\"\n",
-    include_str!("../../../direct/device/frame_slots.cu"),
-    "#line 1 \"pair.cu\"\n",
-    include_str!("../../../direct/device/pair.cu"),
-    "#line 1 \"walk.cu\"\n",
-    include_str!("walk.cu")
+const INSERT_SOURCE: &str = kernel_source!("nodes.cu", "../../../direct/device/frame_slots.cu", "insert.cu");
+const CELLS_SOURCE: &str = kernel_source!("nodes.cu", "../../../direct/device/frame_slots.cu", "cells.cu");
+const WALK_SOURCE: &str = kernel_source!(
+    "nodes.cu",
+    "../../../direct/device/frame_slots.cu",
+    "../../../direct/device/pair.cu",
+    "walk.cu"
 );
 
-/// The tree of `n` bodies and its kernels.
+/// Tree of `n` bodies and its kernels. `nodes.cu` and `cells.cu` describe the arrays.
 pub struct Insertion {
     device: Device,
     n: usize,
@@ -81,55 +69,58 @@ pub struct Insertion {
     votes: bool,
     kernels: Kernels,
     times: Vec<(String, Origin, Duration)>,
-    /// Groups of the kernels that build.
-    groups: u32,
-    walkers: u32,
-    parts: Buffer<f64>,
-    arrived_groups: Buffer<u32>,
+    /// Blocks of the kernels that build the tree.
+    build_blocks: u32,
+    /// Threads per block of the walk.
+    walk_block_size: u32,
+    block_boxes: Buffer<f64>,
+    arrived_blocks: Buffer<u32>,
     frame: Buffer<f64>,
-    /// How many cells there are.
-    cells: Buffer<u32>,
+    /// Number of cells.
+    cell_count: Buffer<u32>,
     node: Buffer<[f32; 4]>,
     child: Buffer<u32>,
     parent: Buffer<u32>,
-    awaited: Buffer<u32>,
-    arrived: Buffer<u32>,
-    /// The witness first, the count of bodies then.
-    count: Buffer<u32>,
-    before: Buffer<u32>,
-    near2: Buffer<f32>,
+    child_cells: Buffer<u32>,
+    summed_children: Buffer<u32>,
+    /// Representatives of the cells during the insertion, afterwards their numbers of bodies.
+    body_count: Buffer<u32>,
+    bodies_before: Buffer<u32>,
+    opening2: Buffer<f32>,
     order: Buffer<u32>,
     totals: Buffer<u64>,
 }
 
 struct Kernels {
     find_box: Kernel,
-    insert: Kernel,
-    moments: Kernel,
-    arrange: Kernel,
+    insert_bodies: Kernel,
+    sum_cells: Kernel,
+    order_bodies: Kernel,
     walk: Kernel,
 }
 
-/// Bytes on the device for `n` bodies.
-pub fn bytes(n: usize) -> u64 {
-    // Nodes of 16 bytes and a place in the order for bodies; nodes, 8 children and 6 words for cells.
-    let a_body = 16 + 4 + 16 + 32 + 6 * 4;
-    n as u64 * a_body + (n as u64).div_ceil(32) * (8 * TOTALS as u64)
+/// Returns the device memory for `n` bodies, in bytes.
+pub fn device_bytes(n: usize) -> u64 {
+    // Per body: a node of 16 bytes and an index. Per cell: a node, 8 children and 6 words.
+    let per_body = 16 + 4 + 16 + 32 + 6 * 4;
+    n as u64 * per_body + (n as u64).div_ceil(32) * (8 * TOTALS as u64)
 }
 
 impl Insertion {
-    /// For `n` bodies, by a strategy whose form is [`TreeAlgorithm::Insertion`]; any other form counts as one with all its flags.
+    /// Builds the kernels and buffers for `n` bodies. A strategy with another algorithm than
+    /// [`TreeAlgorithm::Insertion`] counts as insertion with all flags set.
     pub fn new(device: &Device, n: usize, strategy: &TreeDeviceStrategy) -> Result<Self, DeviceError> {
-        if n > MOST_BODIES {
-            return Err(DeviceError::Length { device: device.title(), expected: MOST_BODIES, got: n });
+        if n > MAX_BODIES {
+            return Err(DeviceError::Length { device: device.title(), expected: MAX_BODIES, got: n });
         }
-        let (is_sorted, votes, throttled) = match strategy.form {
+        let (is_sorted, votes, throttled) = match strategy.algorithm {
             TreeAlgorithm::Insertion { sorted, vote, throttled } => (sorted, vote, throttled),
             TreeAlgorithm::Groups => (true, true, true),
         };
-        // Lanes that are only threads of a group meet at its barriers: there, a warp is a group.
-        let has_lanes = device.properties().capability.is_some();
-        let walkers = if votes && !has_lanes { 32 } else { 256 };
+        // Without hardware warps the lanes of a warp synchronise at block barriers, so a block must
+        // be one warp.
+        let has_warps = device.properties().capability.is_some();
+        let walk_block_size = if votes && !has_warps { 32 } else { 256 };
         let mut times = Vec::new();
         let mut build = |name, text, values: &[(&str, u32)]| {
             let definitions: Vec<_> = values.iter().map(|(name, value)| (*name, value.to_string())).collect();
@@ -139,150 +130,196 @@ impl Insertion {
             times.push((format!("insertion: {name}"), module.origin(), module.build_time()));
             Ok(module)
         };
-        let find_box = build("box.cu", BOX, &[("BLOCK_SIZE", BLOCK_SIZE)])?;
-        let insert =
-            build("insert.cu", INSERT, &[("BLOCK_SIZE", BLOCK_SIZE), ("THROTTLED", throttled.into())])?;
-        let cells = build("cells.cu", CELLS, &[("BLOCK_SIZE", BLOCK_SIZE)])?;
-        let values = [("WALKERS", walkers), ("SORTED", is_sorted.into()), ("VOTE", votes.into())];
-        let walk = build("walk.cu", WALK, &values)?;
+        let find_box = build("box.cu", BOX_SOURCE, &[("BLOCK_SIZE", BLOCK_SIZE)])?;
+        let values = [("BLOCK_SIZE", BLOCK_SIZE), ("THROTTLED", throttled.into())];
+        let insert = build("insert.cu", INSERT_SOURCE, &values)?;
+        let cells = build("cells.cu", CELLS_SOURCE, &[("BLOCK_SIZE", BLOCK_SIZE)])?;
+        let values = [("BLOCK_SIZE", walk_block_size), ("SORTED", is_sorted.into()), ("VOTE", votes.into())];
+        let walk = build("walk.cu", WALK_SOURCE, &values)?;
         let kernels = Kernels {
             find_box: find_box.kernel("find_box")?,
-            insert: insert.kernel("insert")?,
-            moments: cells.kernel("moments")?,
-            arrange: cells.kernel("arrange")?,
+            insert_bodies: insert.kernel("insert_bodies")?,
+            sum_cells: cells.kernel("sum_cells")?,
+            order_bodies: cells.kernel("order_bodies")?,
             walk: walk.kernel("walk")?,
         };
-        // As many groups as fit at once.
-        let blocks_per_sm = kernels.insert.blocks_per_sm(BLOCK_SIZE).unwrap_or(4).max(1);
+        // As many blocks as are resident at the same time.
+        let blocks_per_sm = kernels.insert_bodies.blocks_per_sm(BLOCK_SIZE).unwrap_or(4).max(1);
         let fitting = device.properties().sm_count.max(1) * blocks_per_sm;
-        let groups = fitting.min((n as u32).div_ceil(BLOCK_SIZE)).max(1);
+        let build_blocks = fitting.min((n as u32).div_ceil(BLOCK_SIZE)).max(1);
         Ok(Self {
             n,
             is_sorted,
             votes,
             times,
-            groups,
-            walkers,
-            parts: device.zeros(groups as usize * EXTREMES)?,
-            arrived_groups: device.zeros(1)?,
-            frame: device.zeros(FRAME)?,
-            cells: device.zeros(1)?,
+            build_blocks,
+            walk_block_size,
+            block_boxes: device.zeros(build_blocks as usize * BOX_FIELDS)?,
+            arrived_blocks: device.zeros(1)?,
+            frame: device.zeros(FRAME_SLOTS)?,
+            cell_count: device.zeros(1)?,
             node: device.zeros(2 * n)?,
             child: device.zeros(8 * n)?,
             parent: device.zeros(n)?,
-            awaited: device.zeros(n)?,
-            arrived: device.zeros(n)?,
-            count: device.zeros(n)?,
-            before: device.zeros(n)?,
-            near2: device.zeros(n)?,
+            child_cells: device.zeros(n)?,
+            summed_children: device.zeros(n)?,
+            body_count: device.zeros(n)?,
+            bodies_before: device.zeros(n)?,
+            opening2: device.zeros(n)?,
             order: device.zeros(if is_sorted { n } else { 1 })?,
-            totals: device.zeros(n.div_ceil(walkers as usize) * TOTALS)?,
+            totals: device.zeros(n.div_ceil(walk_block_size as usize) * TOTALS)?,
             kernels,
             device: device.clone(),
         })
     }
 
-    /// Fills acceleration. Queued, not waited for; refused where potentials are wanted.
-    pub fn queue(&mut self, evaluation: &ForceRequest) -> Result<(), DeviceError> {
-        self.evaluate(evaluation, &mut || Ok(()))
+    /// Queues the computation of the accelerations. Returns an error if potentials are requested.
+    pub fn queue(&mut self, request: &ForceRequest) -> Result<(), DeviceError> {
+        self.queue_kernels(request, &mut || Ok(()))
     }
 
-    /// The same, with the time of each stage; waits for them.
-    pub fn stages(&mut self, evaluation: &ForceRequest) -> Result<Stages, DeviceError> {
+    /// Computes the accelerations, waits for them, and returns the time of each stage.
+    pub fn time_stages(&mut self, request: &ForceRequest) -> Result<TreeStageTimes, DeviceError> {
         let device = self.device.clone();
-        let mut marks: Vec<Event> = Vec::new();
-        self.evaluate(evaluation, &mut || {
-            marks.push(device.queue().record()?);
+        let mut events: Vec<Event> = Vec::new();
+        self.queue_kernels(request, &mut || {
+            events.push(device.queue().record()?);
             Ok(())
         })?;
-        let [start, built, summed, arranged, walked] = marks.as_slice() else { return Ok(Stages::default()) };
-        Ok(Stages {
-            build: built.seconds_since(start)? + arranged.seconds_since(summed)?,
+        let [start, built, summed, ordered, walked] = events.as_slice() else {
+            return Ok(TreeStageTimes::default());
+        };
+        Ok(TreeStageTimes {
+            build: built.seconds_since(start)? + ordered.seconds_since(summed)?,
             moments: summed.seconds_since(built)?,
-            walk: walked.seconds_since(arranged)?,
+            walk: walked.seconds_since(ordered)?,
         })
     }
 
-    /// Calls `mark` before the first kernel and after the second, third, fourth and fifth.
-    fn evaluate(
+    /// Queues the kernels. Calls `mark` before the first and after the second, third, fourth and
+    /// fifth.
+    fn queue_kernels(
         &mut self,
-        evaluation: &ForceRequest,
+        request: &ForceRequest,
         mark: &mut dyn FnMut() -> Result<(), DeviceError>,
     ) -> Result<(), DeviceError> {
-        self.check(evaluation)?;
+        self.check_request(request)?;
         if self.n == 0 {
             return Ok(());
         }
-        let ForceRequest { position, mass, g, eps, acceptance, acceleration, .. } = *evaluation;
-        let (Acceptance::Geometric { theta } | Acceptance::Relative { theta, .. }) = acceptance;
-        let ([x, y, z], [ax, ay, az]) = (args(position), args(acceleration));
-        let (n, groups, queue) = (self.n as u32, self.groups, self.device.queue());
-        let (frame, cells, node, child): (Arg, Arg, Arg, Arg) =
-            ((&self.frame).into(), (&self.cells).into(), (&self.node).into(), (&self.child).into());
-        let (parent, awaited, arrived): (Arg, Arg, Arg) =
-            ((&self.parent).into(), (&self.awaited).into(), (&self.arrived).into());
-        let (count, before, near2, order): (Arg, Arg, Arg, Arg) =
-            ((&self.count).into(), (&self.before).into(), (&self.near2).into(), (&self.order).into());
-
         mark()?;
-        let (parts, arrived_groups) = ((&self.parts).into(), (&self.arrived_groups).into());
-        let chunk = n.div_ceil(groups);
-        queue.launch(
-            &self.kernels.find_box,
-            groups,
-            BLOCK_SIZE,
-            &[
-                x,
-                y,
-                z,
-                mass.into(),
-                n.into(),
-                chunk.into(),
-                g.into(),
-                eps.into(),
-                parts,
-                arrived_groups,
-                frame,
-                node,
-                child,
-                awaited,
-                arrived,
-                cells,
-            ],
-        )?;
-        let tree = [node, child, parent, awaited, arrived, count, cells];
-        let all = [&[x, y, z, mass.into(), frame, n.into()], &tree[..]].concat();
-        queue.launch(&self.kernels.insert, groups, BLOCK_SIZE, &all)?;
+        self.queue_build(request)?;
         mark()?;
-        let theta = theta.min(SAFE_THETA);
-        let all = [
-            frame,
-            theta.into(),
-            n.into(),
-            node,
-            child,
-            parent,
-            awaited,
-            arrived,
-            count,
-            before,
-            near2,
-            cells,
-        ];
-        queue.launch(&self.kernels.moments, groups, BLOCK_SIZE, &all)?;
+        self.queue_sums(request)?;
         mark()?;
         if self.is_sorted {
-            let all = [n.into(), child, parent, count, before, order, cells];
-            queue.launch(&self.kernels.arrange, groups, BLOCK_SIZE, &all)?;
+            let args = [
+                self.n_arg(),
+                (&self.child).into(),
+                (&self.parent).into(),
+                (&self.body_count).into(),
+                (&self.bodies_before).into(),
+                (&self.order).into(),
+                (&self.cell_count).into(),
+            ];
+            self.launch_build(&self.kernels.order_bodies, &args)?;
         }
         mark()?;
-        let all = [order, node, near2, child, frame, n.into(), (&self.totals).into(), ax, ay, az];
-        queue.launch(&self.kernels.walk, n.div_ceil(self.walkers), self.walkers, &all)?;
+        self.queue_walk(request)?;
         mark()
     }
 
-    fn check(&self, evaluation: &ForceRequest) -> Result<(), DeviceError> {
-        let ForceRequest { position, mass, acceleration, potential, .. } = *evaluation;
+    fn n_arg(&self) -> Arg<'_> {
+        Arg::U32(self.n as u32)
+    }
+
+    fn launch_build(&self, kernel: &Kernel, args: &[Arg]) -> Result<(), DeviceError> {
+        self.device.queue().launch(kernel, self.build_blocks, BLOCK_SIZE, args)
+    }
+
+    /// Kernels 1 and 2.
+    fn queue_build(&self, request: &ForceRequest) -> Result<(), DeviceError> {
+        let ForceRequest { position, mass, g, eps, .. } = *request;
+        let [x, y, z] = position.args();
+        let chunk = (self.n as u32).div_ceil(self.build_blocks);
+        let args = [
+            x,
+            y,
+            z,
+            mass.into(),
+            self.n_arg(),
+            chunk.into(),
+            g.into(),
+            eps.into(),
+            (&self.block_boxes).into(),
+            (&self.arrived_blocks).into(),
+            (&self.frame).into(),
+            (&self.node).into(),
+            (&self.child).into(),
+            (&self.child_cells).into(),
+            (&self.summed_children).into(),
+            (&self.cell_count).into(),
+        ];
+        self.launch_build(&self.kernels.find_box, &args)?;
+        let args = [
+            x,
+            y,
+            z,
+            mass.into(),
+            (&self.frame).into(),
+            self.n_arg(),
+            (&self.node).into(),
+            (&self.child).into(),
+            (&self.parent).into(),
+            (&self.child_cells).into(),
+            (&self.summed_children).into(),
+            (&self.body_count).into(),
+            (&self.cell_count).into(),
+        ];
+        self.launch_build(&self.kernels.insert_bodies, &args)
+    }
+
+    /// Kernel 3.
+    fn queue_sums(&self, request: &ForceRequest) -> Result<(), DeviceError> {
+        let (Acceptance::Geometric { theta } | Acceptance::Relative { theta, .. }) = request.acceptance;
+        let args = [
+            (&self.frame).into(),
+            theta.min(MAX_SAFE_THETA).into(),
+            self.n_arg(),
+            (&self.node).into(),
+            (&self.child).into(),
+            (&self.parent).into(),
+            (&self.child_cells).into(),
+            (&self.summed_children).into(),
+            (&self.body_count).into(),
+            (&self.bodies_before).into(),
+            (&self.opening2).into(),
+            (&self.cell_count).into(),
+        ];
+        self.launch_build(&self.kernels.sum_cells, &args)
+    }
+
+    /// Kernel 5.
+    fn queue_walk(&self, request: &ForceRequest) -> Result<(), DeviceError> {
+        let [ax, ay, az] = request.acceleration.args();
+        let args = [
+            (&self.order).into(),
+            (&self.node).into(),
+            (&self.opening2).into(),
+            (&self.child).into(),
+            (&self.frame).into(),
+            self.n_arg(),
+            (&self.totals).into(),
+            ax,
+            ay,
+            az,
+        ];
+        let blocks = (self.n as u32).div_ceil(self.walk_block_size);
+        self.device.queue().launch(&self.kernels.walk, blocks, self.walk_block_size, &args)
+    }
+
+    fn check_request(&self, request: &ForceRequest) -> Result<(), DeviceError> {
+        let ForceRequest { position, mass, acceleration, potential, .. } = *request;
         if potential.is_some() {
             return Err(DeviceError::Kernel {
                 device: self.device.title(),
@@ -299,32 +336,45 @@ impl Insertion {
         }
     }
 
-    /// What the last evaluation came to; waits for it. Bodies are leaves here, and not counted as cells.
-    pub fn report(&self) -> Result<Report, DeviceError> {
-        let (cells, totals) = (self.cells.to_vec()?, self.totals.to_vec()?);
-        let mut report = Report { cells: u64::from(cells[0]), ..Report::default() };
+    /// Returns the report of the last evaluation. Waits for it. Bodies are leaves here and do not
+    /// count as cells.
+    pub fn report(&self) -> Result<DeviceTreeReport, DeviceError> {
+        let (cells, totals) = (self.cell_count.to_vec()?, self.totals.to_vec()?);
+        let mut report = DeviceTreeReport { cells: u64::from(cells[0]), ..DeviceTreeReport::default() };
         if self.votes {
             report.groups = (self.n as u64).div_ceil(32);
         }
-        for group in totals.chunks_exact(TOTALS) {
-            report.body_terms += group[0];
-            report.cell_terms += group[1];
-            report.most_terms = report.most_terms.max(group[2]);
+        for block in totals.chunks_exact(TOTALS) {
+            report.body_terms += block[0];
+            report.cell_terms += block[1];
+            report.most_terms = report.most_terms.max(block[2]);
         }
         Ok(report)
     }
 
-    /// The kernel that takes the time, and its group.
+    /// Returns the kernel that takes most of the time and its block size.
     pub fn main_kernel(&self) -> Option<(&Kernel, u32)> {
-        Some((&self.kernels.walk, self.walkers))
+        Some((&self.kernels.walk, self.walk_block_size))
     }
 
-    /// What was built, where it came from and how long that took.
+    /// Returns the name, origin and build time of each module.
     pub fn build_times(&self) -> &[(String, Origin, Duration)] {
         &self.times
     }
 }
 
-fn args(columns: Columns<'_>) -> [Arg<'_>; 3] {
-    [columns.x.into(), columns.y.into(), columns.z.into()]
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tree::device::tests::check_reported_line;
+
+    #[test]
+    fn compile_errors_name_the_file_and_line() {
+        let definitions = [("BLOCK_SIZE", "32"), ("THROTTLED", "1"), ("SORTED", "1"), ("VOTE", "1")]
+            .map(|(name, value)| (name, value.to_owned()));
+        check_reported_line(BOX_SOURCE, &definitions, "box.cu", 3);
+        check_reported_line(INSERT_SOURCE, &definitions, "insert.cu", 3);
+        check_reported_line(CELLS_SOURCE, &definitions, "cells.cu", 3);
+        check_reported_line(WALK_SOURCE, &definitions, "walk.cu", 3);
+    }
 }

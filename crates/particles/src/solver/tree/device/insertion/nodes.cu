@@ -1,27 +1,34 @@
-// The tree on the device, as all kernels of the form know it.
+// Data structure of the octree by insertion, shared by all its kernels.
 //
-// Nodes are numbered through: bodies 0 .. n-1, then cells, cell c being node n + c and the root cell 0; so one comparison
-// tells a body from a cell, and NOTHING and LOCKED, both negative, from either.
+// Nodes are numbered: bodies are nodes 0 .. n - 1, cell c is node n + c, and cell 0 is the root.
+// For example, with 100 bodies the root is node 100. One comparison tells bodies from cells. EMPTY
+// and LOCKED are negative, so they differ from both.
 //
-//   child[8 c + k]   what lies in octant k of cell c: NOTHING, LOCKED or a node (`moments` moves the nodes to the front)
-//   node[4 ...]      of a body: place and mass, f32, in the frame's units. Of a cell, until `moments` puts the same
-//                    there: grid coordinates of one of its bodies, the witness, and its level
-//   parent, awaited  of a cell: the cell above, and how many of its children are cells
+//   child[8 c + k]      content of octant k of cell c: EMPTY, LOCKED or a node. `sum_cells` moves
+//                       the nodes to the front
+//   node[4 i ...]       position and mass of node i, f32, in scaled units. For a cell, until
+//                       `sum_cells` writes them: the grid coordinates of one of its bodies (the
+//                       representative) and the level of the cell
+//   parent[c]           the cell above c
+//   child_cells[c]      number of children of c that are cells
+//   summed_children[c]  number of those that `sum_cells` has finished
 //
-// Every cell but the root has two children at least: an edge skips the levels at which there would be one. So
-//   - an insertion makes one cell at most, and there are never more cells than bodies: no pool runs dry;
-//   - the tree is a function of the bodies alone. Threads that race only decide which cell has which number.
+// Every cell except the root has at least two children: levels at which a cell would have one child
+// are skipped. It follows that
+//   - an insertion makes at most one cell. There are never more cells than bodies, so memory for n
+//     cells is always enough.
+//   - the tree depends only on the bodies. Races between threads only decide the numbers of cells.
 //
-// Levels 0 .. 31 halve the box: octants are bits of the grid coordinates, 2^32 to a side. From 32 on they are bits of
-// the body's number, three a level: bodies that share a point of the grid lie in a subtree like all others.
+// Levels 0 .. 31 halve the cube. The octant at such a level is one bit of each of the three grid
+// coordinates, of which there are 2^32 per side. From level 32 on it is three bits of the index of
+// the body. Bodies that share a grid point are therefore in a subtree like all others.
 
-#define NOTHING (-1)
+#define EMPTY (-1)
 #define LOCKED (-2)
 #define GRID_LEVELS 32
-#define LEVELS 42 // and ten of numbers below 2^30
+#define LEVELS 42 // GRID_LEVELS and ten levels of three bits for indices below 2^30
 
-// The frame (`frame.cu`) goes on with the box: the lower corner, its side, grid steps a unit of length.
-#define CORNER 8
-#define SIDE 11
-#define STEPS 12
-
+// Slots of `frame` after those of `frame_slots.cu`: the cube around all bodies, in user units.
+#define FRAME_CORNER 8      // x, y, z of the corner with the smallest coordinates
+#define FRAME_SIDE 11       // side of the cube
+#define FRAME_GRID_SCALE 12 // grid steps per unit of length
