@@ -84,7 +84,7 @@ impl Tuning {
         self.entries.push(entry);
     }
 
-    /// Returns the entry whose size is nearest to `n` by ratio, within [`MAX_SIZE_RATIO`]. For
+    /// Returns the entry whose size is nearest to `n` by ratio, within a factor of four. For
     /// example, a run of 4,000 bodies uses an entry for 1,024 bodies if there is no nearer one.
     pub fn nearest_entry(&self, n: usize, precision: Precision) -> Option<&Entry> {
         let log_ratio = |entry: &Entry| (n.max(1) as f64 / entry.n as f64).ln().abs();

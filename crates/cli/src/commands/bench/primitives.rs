@@ -39,7 +39,7 @@ pub fn bench_primitives(
     }
     let copy = bench.copy_bytes_per_s().map(|copy| format_rate(copy, "B/s"));
     let copy = copy.map_or_else(String::new, |rate| format!("; of copy: share of {rate} for a copy"));
-    print_line!("GB/s: bytes that must be moved, over time{copy}");
+    print_line!("GB/s: minimum bytes moved, over time{copy}");
     print_line!("");
     print_line!(
         "{:<19} {:>10} {:>8} {:>8} {:>8} {:>7} {:>6} {:>7}",
