@@ -140,7 +140,7 @@ impl StepTiming {
     }
 
     /// Returns the times as a JSON object.
-    pub fn to_json(&self) -> Value {
+    pub fn to_json(self) -> Value {
         json!({
             "case": "step", "n": self.n, "seconds": self.seconds, "force_seconds": self.force_seconds,
             "ratio": self.seconds / self.force_seconds,

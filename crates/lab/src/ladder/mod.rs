@@ -87,9 +87,8 @@ pub struct Roofs {
 ///     rungs: Vec::new(),
 /// };
 /// for (name, rate) in [("scalar", 2e8), ("SIMD", 3e9)] {
-///     let seconds = 4096.0 * 4096.0 / rate;
-///     let rung = RungResult { name: name.into(), n: 4096, seconds, rate, ..RungResult::default() };
-///     ladder.add_rung(rung);
+///     let (name, seconds) = (name.into(), 4096.0 * 4096.0 / rate);
+///     ladder.add_rung(RungResult { name, n: 4096, seconds, rate, ..RungResult::default() });
 /// }
 /// assert_eq!(ladder.rungs[1].gain, 15.0);
 /// assert!(results_table(&ladder).iter().any(|line| line.contains("SIMD")));
