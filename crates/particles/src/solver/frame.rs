@@ -62,7 +62,7 @@ impl Scaling {
 
     /// Converts a position to the frame around `centre`.
     #[inline(always)]
-    pub fn to_local<R: Real>(&self, position: [f64; 3], centre: [f64; 3]) -> [R; 3] {
+    pub fn local_position<R: Real>(&self, position: [f64; 3], centre: [f64; 3]) -> [R; 3] {
         std::array::from_fn(|c| R::from_f64((position[c] - centre[c]) * self.length))
     }
 

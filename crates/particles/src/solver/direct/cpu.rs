@@ -158,7 +158,7 @@ impl<R: Real> BlockSum<'_, R> {
             self.block
                 .targets
                 .clone()
-                .map(|i| self.scaling.to_local::<R>(position.get(i), self.block.centre)),
+                .map(|i| self.scaling.local_position::<R>(position.get(i), self.block.centre)),
         );
         // The last register block repeats its last target; the surplus sums are dropped.
         let padded = targets.len().next_multiple_of(T);

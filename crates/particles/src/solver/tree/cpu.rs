@@ -314,7 +314,7 @@ impl<R: Real> GroupSum<'_, R> {
         let second_scale = scaling.mass * scaling.length * scaling.length;
         for k in 0..n {
             let moments = &tree.moments[accepted[k] as usize];
-            [x[k], y[k], z[k]] = scaling.to_local::<R>(moments.centre, self.centre);
+            [x[k], y[k], z[k]] = scaling.local_position::<R>(moments.centre, self.centre);
             mass[k] = R::from_f64(moments.mass * scaling.mass);
             [xx[k], xy[k], xz[k], yy[k], yz[k], zz[k]] =
                 moments.second.map(|m| R::from_f64(m * second_scale));
@@ -329,7 +329,7 @@ impl<R: Real> GroupSum<'_, R> {
         own.pad_to_lanes(scaling.outside);
         targets.clear();
         targets.extend(
-            self.group.bodies.clone().map(|i| scaling.to_local::<R>(tree.position.get(i), self.centre)),
+            self.group.bodies.clone().map(|i| scaling.local_position::<R>(tree.position.get(i), self.centre)),
         );
     }
 
