@@ -27,8 +27,8 @@ FUNCTION int is_leaf(uint bodies, int level)
     return bodies <= (level < FINE_LEVEL ? LEAF_SIZE : FINE_LEAF_SIZE) || level >= COORDINATE_BITS;
 }
 
-// Returns the first body of `octant`, or of a later octant if it is empty, in a cell at `level` with
-// the sorted bodies `first` .. `end` - 1. Returns `first` for a cell that is not divided.
+// Returns the first body of `octant`, or of a later octant if it is empty, in a cell at `level`
+// with the sorted bodies `first` .. `end` - 1. Returns `first` for a cell that is not divided.
 FUNCTION uint find_octant_start(GLOBAL const ulong* RESTRICT keys, int is_divided, uint first, uint end,
     int level, int octant)
 {
@@ -77,6 +77,8 @@ FUNCTION void write_child(uint child, uint start, uint stop, int octant_level_of
             octant_level[body] = (uchar)octant_level_of_child;
 }
 
+// Divides the cells of one generation. Threads 8 r .. 8 r + 7 of a block work on row r, one octant
+// per thread. Threads without a cell pass the same barriers.
 KERNEL(BLOCK_SIZE)
 divide_cells(GLOBAL const ulong* RESTRICT keys, int generation, GLOBAL uint* counts, GLOBAL uint* begin,
     GLOBAL uint* end, GLOBAL uint* children, GLOBAL uchar* level, GLOBAL uchar* octant_level)
@@ -120,8 +122,7 @@ divide_cells(GLOBAL const ulong* RESTRICT keys, int generation, GLOBAL uint* cou
         const uint stop = octant_starts[row * 9 + octant + 1];
         if (is_divided && stop > start)
             write_child(first_children[row] + (uint)earlier_children, start, stop, cell_level + 1, keys,
-                begin,
-                end, level, octant_level);
+                begin, end, level, octant_level);
         if (is_cell && octant == 0) {
             children[cell] = is_divided ? first_children[row] << 3 | (uint)(child_count - 1) : LEAF;
             if (generation == 0)

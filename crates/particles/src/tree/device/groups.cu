@@ -11,12 +11,14 @@
 // narrowest. sizes[i] = (bodies of the group) + (class << 8) if i is the first body of a group,
 // otherwise 0. For example, a group of 30 bodies in class 2 has the size 30 + 512.
 
+// Box around some bodies.
 typedef struct {
     REAL low_x, low_y, low_z, high_x, high_y, high_z;
-    REAL width;        // of the widest side
-    REAL octant_side;  // of the smallest octant that contains a leaf of a body
+    REAL width;       // of the widest side
+    REAL octant_side; // of the smallest octant that contains a leaf of a body
 } Extent;
 
+// Returns `extent` enlarged by a body at `p`.
 FUNCTION Extent enlarged_extent(Extent extent, REAL4 p, REAL octant_side)
 {
     Extent larger;

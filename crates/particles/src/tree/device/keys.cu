@@ -178,9 +178,8 @@ FUNCTION uint finest_cell(double x, double corner, double cells_per_length)
 
 // Writes the key and the index of each body, one thread per body. Both are sorted afterwards.
 KERNEL(BLOCK_SIZE)
-find_keys(GLOBAL const double* RESTRICT x, GLOBAL const double* RESTRICT y,
-    GLOBAL const double* RESTRICT z, uint n,
-    GLOBAL const double* RESTRICT frame, GLOBAL ulong* RESTRICT keys, GLOBAL uint* RESTRICT order)
+find_keys(GLOBAL const double* RESTRICT x, GLOBAL const double* RESTRICT y, GLOBAL const double* RESTRICT z,
+    uint n, GLOBAL const double* RESTRICT frame, GLOBAL ulong* RESTRICT keys, GLOBAL uint* RESTRICT order)
 {
     const uint i = (uint)BLOCK_INDEX * BLOCK_SIZE + (uint)THREAD;
     if (i < n) {
@@ -196,9 +195,9 @@ find_keys(GLOBAL const double* RESTRICT x, GLOBAL const double* RESTRICT y,
 // (low parts of the position, 0) in mixed precision.
 KERNEL(BLOCK_SIZE)
 gather_bodies(GLOBAL const double* RESTRICT x, GLOBAL const double* RESTRICT y,
-    GLOBAL const double* RESTRICT z,
-    GLOBAL const double* RESTRICT mass, uint n, GLOBAL const double* RESTRICT frame,
-    GLOBAL const uint* RESTRICT order, GLOBAL REAL4* RESTRICT high, GLOBAL REAL4* RESTRICT low)
+    GLOBAL const double* RESTRICT z, GLOBAL const double* RESTRICT mass, uint n,
+    GLOBAL const double* RESTRICT frame, GLOBAL const uint* RESTRICT order, GLOBAL REAL4* RESTRICT high,
+    GLOBAL REAL4* RESTRICT low)
 {
     const uint sorted = (uint)BLOCK_INDEX * BLOCK_SIZE + (uint)THREAD;
     if (sorted < n) {

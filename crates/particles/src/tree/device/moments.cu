@@ -140,9 +140,8 @@ KERNEL(BLOCK_SIZE)
 find_moments(int generation, double theta, int is_relative, GLOBAL const double* RESTRICT frame,
     GLOBAL const uint* RESTRICT counts, GLOBAL const uint* RESTRICT begin, GLOBAL const uint* RESTRICT end,
     GLOBAL const uint* RESTRICT children, GLOBAL const uchar* RESTRICT level,
-    GLOBAL const REAL4* RESTRICT high,
-    GLOBAL const REAL4* RESTRICT low, GLOBAL REAL4* centres, GLOBAL REAL4* moments,
-    GLOBAL float* RESTRICT relative_limits)
+    GLOBAL const REAL4* RESTRICT high, GLOBAL const REAL4* RESTRICT low, GLOBAL REAL4* centres,
+    GLOBAL REAL4* moments, GLOBAL float* RESTRICT relative_limits)
 {
     const uint total = counts[generation], first = first_cell(counts, generation);
     for (uint k = (uint)BLOCK_INDEX * BLOCK_SIZE + (uint)THREAD; k < total;

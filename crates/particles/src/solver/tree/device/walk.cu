@@ -240,8 +240,8 @@ typedef struct {
 
 #if ORDER == 3
 // Adds the octupole terms of a cell of the tile. (x, y, z) points from the target to the cell.
-FUNCTION void add_octupole(Multipole* sum, SHARED_POINTER const REAL4* entry, REAL tx, REAL x, REAL y,
-    REAL z, REAL u2)
+FUNCTION void add_octupole(Multipole* sum, SHARED_POINTER const REAL4* entry, REAL tx, REAL x, REAL y, REAL z,
+    REAL u2)
 {
     const REAL4 v3 = entry[3], v4 = entry[4], v5 = entry[5];
     const REAL ty = v3.x, tz = v3.y;
@@ -441,8 +441,8 @@ FUNCTION void flush_bodies(FieldSum* sums, uint enough, const Target* target, co
 }
 
 // Lists the bodies of the lanes' opened leaves, one per lane and iteration, and sums over them.
-FUNCTION void sum_opened_leaves(FieldSum* sums, TestedCell* tested, const Target* target,
-    const Box* box, REAL eps2, const Tree* tree, Progress* progress, const Workspace* work)
+FUNCTION void sum_opened_leaves(FieldSum* sums, TestedCell* tested, const Target* target, const Box* box,
+    REAL eps2, const Tree* tree, Progress* progress, const Workspace* work)
 {
     uint waiting = BALLOT(tested->next_body < tested->bodies_end, work->scratch);
     int is_waiting = 1;

@@ -2,7 +2,8 @@
 
 #define DOUBLE_MAX 1.7976931348623157e308
 
-// Bounds and total mass of some bodies. BOX_FIELDS numbers in this order are also a box in memory.
+// Bounds and total mass of some bodies. In memory, a box is the BOX_FIELDS numbers low x, y, z,
+// high x, y, z and mass.
 #define BOX_FIELDS 7
 typedef struct {
     double mass, high_z, high_y, high_x, low_z, low_y, low_x;
@@ -73,8 +74,7 @@ FUNCTION void join_in_block(const Box* box, SHARED_POINTER double* fields, SHARE
 // Writes the box of this block to `block_boxes` and sets `is_last` in the block that is the last to
 // do so.
 FUNCTION void publish_box(SHARED_POINTER const double* joined, GLOBAL double* block_boxes,
-    GLOBAL uint* arrived_blocks,
-    SHARED_POINTER int* is_last)
+    GLOBAL uint* arrived_blocks, SHARED_POINTER int* is_last)
 {
     if (THREAD < BOX_FIELDS)
         block_boxes[BLOCK_INDEX * BOX_FIELDS + THREAD] = joined[THREAD];
@@ -94,8 +94,7 @@ KERNEL(BLOCK_SIZE)
 find_box(GLOBAL const double* RESTRICT x, GLOBAL const double* RESTRICT y, GLOBAL const double* RESTRICT z,
     GLOBAL const double* RESTRICT mass, uint n, uint chunk, double g, double eps, GLOBAL double* block_boxes,
     GLOBAL uint* arrived_blocks, GLOBAL double* RESTRICT frame, GLOBAL uint* RESTRICT node,
-    GLOBAL uint* RESTRICT child,
-    GLOBAL uint* RESTRICT child_cells, GLOBAL uint* RESTRICT summed_children,
+    GLOBAL uint* RESTRICT child, GLOBAL uint* RESTRICT child_cells, GLOBAL uint* RESTRICT summed_children,
     GLOBAL uint* RESTRICT cell_count)
 {
     SHARED double fields[BOX_FIELDS * BLOCK_SIZE];

@@ -29,8 +29,7 @@ FUNCTION double interval_middle(uint coordinate, uint level)
 // Writes the sums of a cell: its centre of mass, mass, opening distance and number of bodies. `own`
 // is its node.
 FUNCTION void write_cell(GLOBAL const double* RESTRICT frame, double theta, GLOBAL uint* own, uint level,
-    const double* centre,
-    const float* centre_of_mass, double mass, int is_point, GLOBAL float* opening2)
+    const double* centre, const float* centre_of_mass, double mass, int is_point, GLOBAL float* opening2)
 {
     double offset2 = 0.0, max_coordinate = 0.0;
     for (int axis = 0; axis < 3; axis++) {
@@ -52,8 +51,8 @@ FUNCTION void write_cell(GLOBAL const double* RESTRICT frame, double theta, GLOB
 // Sums one cell. Children are added in the order of octants, so the sum has one order. It is in
 // f64, so only the result is rounded. Children move to the front of the cell's eight slots.
 FUNCTION void sum_cell(GLOBAL const double* RESTRICT frame, double theta, uint n, uint cell,
-    GLOBAL uint* node,
-    GLOBAL uint* child, GLOBAL uint* body_count, GLOBAL uint* bodies_before, GLOBAL float* opening2)
+    GLOBAL uint* node, GLOBAL uint* child, GLOBAL uint* body_count, GLOBAL uint* bodies_before,
+    GLOBAL float* opening2)
 {
     GLOBAL uint* own = node + 4 * ((size_t)n + cell);
     const uint level = own[3];
@@ -136,8 +135,7 @@ sum_cells(GLOBAL const double* RESTRICT frame, double theta, uint n, GLOBAL uint
 KERNEL(BLOCK_SIZE)
 order_bodies(uint n, GLOBAL const uint* RESTRICT child, GLOBAL const uint* RESTRICT parent,
     GLOBAL const uint* RESTRICT body_count, GLOBAL const uint* RESTRICT bodies_before,
-    GLOBAL uint* RESTRICT order,
-    GLOBAL const uint* RESTRICT cell_count)
+    GLOBAL uint* RESTRICT order, GLOBAL const uint* RESTRICT cell_count)
 {
     const uint cells = *cell_count;
     for (uint cell = BLOCK_INDEX * BLOCK_SIZE + THREAD; cell < cells; cell += BLOCK_COUNT * BLOCK_SIZE) {

@@ -43,8 +43,7 @@ FUNCTION uint grid_coordinate(double steps)
 }
 
 FUNCTION Key body_key(GLOBAL const double* RESTRICT x, GLOBAL const double* RESTRICT y,
-    GLOBAL const double* RESTRICT z,
-    GLOBAL const double* RESTRICT frame, uint i)
+    GLOBAL const double* RESTRICT z, GLOBAL const double* RESTRICT frame, uint i)
 {
     Key key;
     key.x = grid_coordinate((x[i] - frame[FRAME_CORNER]) * frame[FRAME_GRID_SCALE]);
@@ -185,10 +184,9 @@ FUNCTION void write_body(GLOBAL const double* RESTRICT x, GLOBAL const double* R
 // Thread t inserts bodies t, t + (number of threads), and so on.
 KERNEL(BLOCK_SIZE)
 insert_bodies(GLOBAL const double* RESTRICT x, GLOBAL const double* RESTRICT y,
-    GLOBAL const double* RESTRICT z,
-    GLOBAL const double* RESTRICT mass, GLOBAL const double* RESTRICT frame, uint n, GLOBAL uint* node,
-    GLOBAL uint* child, GLOBAL uint* parent, GLOBAL uint* child_cells, GLOBAL uint* summed_children,
-    GLOBAL uint* representative, GLOBAL uint* cell_count)
+    GLOBAL const double* RESTRICT z, GLOBAL const double* RESTRICT mass, GLOBAL const double* RESTRICT frame,
+    uint n, GLOBAL uint* node, GLOBAL uint* child, GLOBAL uint* parent, GLOBAL uint* child_cells,
+    GLOBAL uint* summed_children, GLOBAL uint* representative, GLOBAL uint* cell_count)
 {
     Tree tree;
     tree.node = node;

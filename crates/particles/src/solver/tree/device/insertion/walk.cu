@@ -58,8 +58,7 @@ typedef struct {
 
 // Opens a cell for all lanes of a warp. The first eight lanes read its children.
 FUNCTION void open_cell(uint cell, const Tree* tree, const Target* target, Sums* sums,
-    SHARED_POINTER uint* stack,
-    int* top, SHARED_POINTER OpenedCell* opened, SHARED_POINTER uint* scratch)
+    SHARED_POINTER uint* stack, int* top, SHARED_POINTER OpenedCell* opened, SHARED_POINTER uint* scratch)
 {
     const size_t first = 8 * (size_t)cell;
     int read_child = EMPTY;
@@ -120,10 +119,9 @@ FUNCTION void write_totals(uint own_body_terms, uint own_cell_terms, SHARED_POIN
 
 KERNEL(BLOCK_SIZE)
 walk(GLOBAL const uint* RESTRICT order, GLOBAL const float4* RESTRICT node,
-    GLOBAL const float* RESTRICT opening2,
-    GLOBAL const uint* RESTRICT child, GLOBAL const double* RESTRICT frame, uint n,
-    GLOBAL ulong* RESTRICT totals,
-    GLOBAL double* RESTRICT ax, GLOBAL double* RESTRICT ay, GLOBAL double* RESTRICT az)
+    GLOBAL const float* RESTRICT opening2, GLOBAL const uint* RESTRICT child,
+    GLOBAL const double* RESTRICT frame, uint n, GLOBAL ulong* RESTRICT totals, GLOBAL double* RESTRICT ax,
+    GLOBAL double* RESTRICT ay, GLOBAL double* RESTRICT az)
 {
     SHARED uint body_terms[BLOCK_SIZE];
     SHARED uint cell_terms[BLOCK_SIZE];
