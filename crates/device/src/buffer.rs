@@ -1,4 +1,4 @@
-//! Memory of a device, typed and sized.
+//! Typed buffers in device memory.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -7,22 +7,24 @@ use std::sync::atomic::Ordering;
 use crate::device::Device;
 use crate::driver::Handle;
 use crate::element::Element;
-use crate::error::{DeviceError, bytes as in_words};
+use crate::error::{DeviceError, format_bytes};
 
-/// `len` elements on a device, freed when dropped. May be used from several threads; what one queue writes
-/// another sees only after an [`crate::Event`] or a wait in between.
+/// A buffer of `len` elements in device memory, freed when dropped. May be used from several
+/// threads. Another queue sees what one queue wrote only after an [`crate::Event`] or a wait in
+/// between.
 pub struct Buffer<T: Element> {
     device: Device,
     handle: Handle,
     len: usize,
-    /// What was allocated: an empty buffer has one element, as drivers give out no empty ones.
+    /// Allocated bytes. An empty buffer has one element, because drivers do not allocate empty
+    /// buffers.
     bytes: u64,
     element: PhantomData<T>,
 }
 
-/// A buffer of whatever element, as an argument of a kernel.
+/// A buffer of any element type, as an argument of a kernel.
 pub trait AnyBuffer: sealed::Raw + Send + Sync {
-    /// Where it is.
+    /// Returns the device of the buffer.
     fn device(&self) -> &Device;
 }
 
@@ -31,26 +33,27 @@ pub(crate) mod sealed {
 
     pub trait Raw {
         #[doc(hidden)]
-        fn handle(&self) -> HandleOfBuffer;
+        fn handle(&self) -> BufferHandle;
     }
 
-    /// Opaque outside this crate.
+    /// Handle of a buffer, opaque outside this crate.
     #[derive(Clone, Copy)]
-    pub struct HandleOfBuffer(pub(crate) Handle);
+    pub struct BufferHandle(pub(crate) Handle);
 }
 
 impl<T: Element> Buffer<T> {
     pub(crate) fn zeros(device: &Device, len: usize) -> Result<Self, DeviceError> {
         let buffer = Self::allocate(device, len)?;
-        let queue = device.filling();
-        // SAFETY: the buffer was allocated with this many bytes, and is waited for while it lives.
+        let queue = device.init_queue();
+        // SAFETY: the buffer was allocated with this many bytes, and `finish` waits before it can
+        // be dropped.
         unsafe {
             device
                 .driver()
                 .clear(queue, buffer.handle, buffer.bytes as usize)
                 .and_then(|()| device.driver().finish(queue))
         }
-        .map_err(|fault| device.fault(fault, Some(buffer.bytes)))?;
+        .map_err(|fault| device.error_from(fault, Some(buffer.bytes)))?;
         Ok(buffer)
     }
 
@@ -60,49 +63,55 @@ impl<T: Element> Buffer<T> {
         }
         let buffer = Self::allocate(device, data.len())?;
         let (from, bytes) = (data.as_ptr().cast(), size_of_val(data));
-        // SAFETY: both ends have this many bytes, and `write` returns when `data` was read.
-        unsafe { device.driver().write(device.filling(), buffer.handle, from, bytes) }
-            .map_err(|fault| device.fault(fault, Some(buffer.bytes)))?;
+        // SAFETY: both ends have this many bytes, and `write` returns after `data` was read.
+        unsafe { device.driver().write(device.init_queue(), buffer.handle, from, bytes) }
+            .map_err(|fault| device.error_from(fault, Some(buffer.bytes)))?;
         Ok(buffer)
     }
 
     fn allocate(device: &Device, len: usize) -> Result<Self, DeviceError> {
         let bytes = (len.max(1) as u64).saturating_mul(size_of::<T>() as u64);
-        let out = |free| DeviceError::OutOfMemory { device: device.title(), needed: bytes, free };
+        let out_of_memory = |free| DeviceError::OutOfMemory { device: device.title(), needed: bytes, free };
         if isize::try_from(bytes).is_err() {
-            return Err(out(device.memory()?.free));
+            return Err(out_of_memory(device.memory()?.free));
         }
-        let most = device.driver().largest_buffer(device.held_bytes());
-        if bytes > most {
+        let largest = device.driver().largest_buffer(device.held_bytes());
+        if bytes > largest {
             let free = device.memory()?.free;
             return Err(if bytes > free {
-                out(free)
+                out_of_memory(free)
             } else {
-                let word = format!("the driver gives one buffer {} at most", in_words(most));
-                DeviceError::Call { device: device.title(), call: "clCreateBuffer", size: Some(bytes), word }
+                let message = format!("the driver allows at most {} per buffer", format_bytes(largest));
+                DeviceError::Call {
+                    device: device.title(),
+                    call: "clCreateBuffer",
+                    size: Some(bytes),
+                    message,
+                }
             });
         }
-        let handle = device.driver().allocate(bytes).map_err(|fault| device.fault(fault, Some(bytes)))?;
-        device.held().fetch_add(bytes, Ordering::Relaxed);
+        let handle =
+            device.driver().allocate(bytes).map_err(|fault| device.error_from(fault, Some(bytes)))?;
+        device.held_byte_counter().fetch_add(bytes, Ordering::Relaxed);
         Ok(Self { device: device.clone(), handle, len, bytes, element: PhantomData })
     }
 
-    /// Number of elements.
+    /// Returns the number of elements.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there are none.
+    /// Returns whether the buffer has no elements.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Where it is.
+    /// Returns the device of the buffer.
     pub fn device(&self) -> &Device {
         &self.device
     }
 
-    /// A copy on the host, of what the device's own queue has computed.
+    /// Waits for the default queue and copies the elements to the host.
     pub fn to_vec(&self) -> Result<Vec<T>, DeviceError> {
         let mut host = vec![T::default(); self.len];
         self.device.queue().read(self, &mut host)?;
@@ -113,7 +122,7 @@ impl<T: Element> Buffer<T> {
         self.handle
     }
 
-    /// Fails unless `got` is the number of elements.
+    /// Checks that `got` is the number of elements.
     pub(crate) fn expect_len(&self, got: usize) -> Result<(), DeviceError> {
         if got == self.len {
             return Ok(());
@@ -123,8 +132,8 @@ impl<T: Element> Buffer<T> {
 }
 
 impl<T: Element> sealed::Raw for Buffer<T> {
-    fn handle(&self) -> sealed::HandleOfBuffer {
-        sealed::HandleOfBuffer(self.handle)
+    fn handle(&self) -> sealed::BufferHandle {
+        sealed::BufferHandle(self.handle)
     }
 }
 
@@ -136,8 +145,9 @@ impl<T: Element> AnyBuffer for Buffer<T> {
 
 impl<T: Element> Drop for Buffer<T> {
     fn drop(&mut self) {
-        self.device.held().fetch_sub(self.bytes, Ordering::Relaxed);
-        // SAFETY: nobody else has the handle any more; both drivers let queued work on it finish first.
+        self.device.held_byte_counter().fetch_sub(self.bytes, Ordering::Relaxed);
+        // SAFETY: this was the last user of the handle. Both drivers finish queued work on it
+        // first.
         unsafe { self.device.driver().free(self.handle) };
     }
 }

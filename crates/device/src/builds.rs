@@ -1,7 +1,8 @@
-//! Building a source: from memory, else from the disk, else with the compiler.
+//! Builds of kernel files: from memory, else from disk, else with the compiler.
 //!
-//! A key is the BLAKE3 hash of all that the binary depends on: the whole text (prelude, values and source),
-//! the arithmetic, the backend, device, architecture, driver and compiler.
+//! A build has a key: the BLAKE3 hash of everything that the binary depends on. That is the full
+//! text (prelude, definitions and source), the precision, and the backend, device, architecture,
+//! driver and compiler.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,24 +12,26 @@ use crate::cache::{self, Key};
 use crate::device::Device;
 use crate::driver::{BuildFault, Handle};
 use crate::error::DeviceError;
-use crate::kernel::{Code, Module, Origin, Source};
+use crate::kernel::{LoadedModule, Module, Origin, Source};
 
-/// What this process has built on one device.
+/// Modules that this process has built on one device, by key.
 #[derive(Default)]
-pub(crate) struct Builds(Mutex<HashMap<Key, Arc<Code>>>);
+pub(crate) struct Builds(Mutex<HashMap<Key, Arc<LoadedModule>>>);
 
 impl Builds {
-    pub(crate) fn get(&self, device: &Device, source: &Source<'_>) -> Result<Module, DeviceError> {
+    /// Returns the module of a source, and compiles it if necessary.
+    pub(crate) fn get_or_build(&self, device: &Device, source: &Source<'_>) -> Result<Module, DeviceError> {
         let start = Instant::now();
-        let text = source.whole(device.properties().backend);
-        let key = key(device, source, &text);
-        // Held while compiling: two threads that want the same kernel compile it once.
+        let text = source.with_prelude(device.properties().backend);
+        let key = build_key(device, source, &text);
+        // Locked while compiling, so that two threads that need the same kernel compile it once.
         let mut builds = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (code, origin) = match builds.get(&key) {
             Some(code) => (Arc::clone(code), Origin::Memory),
             None => {
                 let (handle, origin) = load_or_compile(device, source, &text, &key)?;
-                let code = Arc::new(Code { device: device.clone(), name: source.name.to_owned(), handle });
+                let code =
+                    Arc::new(LoadedModule { device: device.clone(), name: source.name.to_owned(), handle });
                 builds.insert(key, Arc::clone(&code));
                 (code, origin)
             }
@@ -36,7 +39,7 @@ impl Builds {
         Ok(Module { code, origin, build_time: start.elapsed() })
     }
 
-    pub(crate) fn forget(&self) {
+    pub(crate) fn clear(&self) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 }
@@ -48,29 +51,30 @@ fn load_or_compile(
     key: &Key,
 ) -> Result<(Handle, Origin), DeviceError> {
     let driver = device.driver();
-    // A binary that the driver refuses is as good as a damaged one: it is compiled anew and replaced.
-    if let Some(handle) = cache::read(key).and_then(|binary| driver.load(&binary).ok()) {
+    // A binary that the driver rejects is treated as damaged: the kernel is compiled again and the
+    // entry replaced.
+    if let Some(handle) = cache::read_binary(key).and_then(|binary| driver.load(&binary).ok()) {
         return Ok((handle, Origin::Disk));
     }
     match driver.compile(source.name, text, source.math) {
         Ok((handle, binary)) => {
-            cache::write(key, &binary);
+            cache::write_binary(key, &binary);
             Ok((handle, Origin::Compiled))
         }
-        Err(BuildFault::Fault(fault)) => Err(device.fault(fault, None)),
+        Err(BuildFault::Fault(fault)) => Err(device.error_from(fault, None)),
         Err(BuildFault::Log(log)) => Err(DeviceError::Build {
             device: device.title(),
             name: source.name.to_owned(),
-            definitions: source.values(),
+            definitions: source.definition_list(),
             log: log.trim_end().to_owned(),
         }),
     }
 }
 
-/// To be counted up with every change of the options that the drivers hand to their compilers.
-const OPTIONS: &str = "options 2";
+/// Version of the compiler options in `driver/`. Increase it with every change of them.
+const OPTIONS_VERSION: &str = "options 2";
 
-fn key(device: &Device, source: &Source<'_>, text: &str) -> Key {
+fn build_key(device: &Device, source: &Source<'_>, text: &str) -> Key {
     let properties = device.properties();
     let parts = [
         text.to_owned(),
@@ -81,7 +85,7 @@ fn key(device: &Device, source: &Source<'_>, text: &str) -> Key {
         format!("{:?}", properties.capability),
         properties.driver.clone(),
         properties.compiler.clone(),
-        OPTIONS.to_owned(),
+        OPTIONS_VERSION.to_owned(),
     ];
     let mut hasher = blake3::Hasher::new();
     for part in &parts {

@@ -1,5 +1,5 @@
-//! Measured roofs: what this very device reaches at copying and at multiply-adds, to set against the
-//! theoretical figures and to judge every other kernel by.
+//! Measured ceilings: the copy bandwidth and FMA rates that a device reaches. They are compared
+//! with the theoretical rates, and the speed of every other kernel is compared with them.
 
 use crate::device::Device;
 use crate::error::DeviceError;
@@ -7,44 +7,44 @@ use crate::kernel::{Math, Source};
 use crate::properties::DeviceKind;
 use crate::queue::Arg;
 
-/// What a device reaches.
+/// Measured ceilings of a device.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ceilings {
-    /// Bytes read plus bytes written a second, from device memory to device memory.
+    /// Bytes read plus bytes written per second, in a copy within device memory.
     pub copy_bytes_per_s: f64,
-    /// f32 flop/s in independent chains of FMAs, an FMA being two.
+    /// f32 flop/s in independent chains of FMAs. An FMA counts as two.
     pub f32_flops: f64,
-    /// The same in f64, where the device has it.
+    /// The same in f64. None if the device has no f64.
     pub f64_flops: Option<f64>,
 }
 
-/// Best of this many: a roof is what can be reached, not what is usual.
+/// Number of measurements. The best one counts, because a ceiling is what can be reached.
 const REPEATS: usize = 8;
 
-/// Measures all three; a second at most.
+/// Measures all three. Takes at most a second.
 pub fn measure(device: &Device) -> Result<Ceilings, DeviceError> {
     Ok(Ceilings {
-        copy_bytes_per_s: copy(device)?,
-        f32_flops: flops(device, "float", "FMA", Arg::F32(0.5), Arg::F32(1.0))?,
+        copy_bytes_per_s: copy_bandwidth(device)?,
+        f32_flops: fma_rate(device, "float", "FMA", Arg::F32(0.5), Arg::F32(1.0))?,
         f64_flops: match device.properties().has_f64 {
-            true => Some(flops(device, "double", "FMA64", Arg::F64(0.5), Arg::F64(1.0))?),
+            true => Some(fma_rate(device, "double", "FMA64", Arg::F64(0.5), Arg::F64(1.0))?),
             false => None,
         },
     })
 }
 
-fn copy(device: &Device) -> Result<f64, DeviceError> {
+fn copy_bandwidth(device: &Device) -> Result<f64, DeviceError> {
     let memory = device.memory()?;
-    // On a processor: beyond its caches, and no longer than a blink.
-    let most = if device.properties().kind == DeviceKind::Cpu { 64 << 20 } else { 1 << 30 };
-    let bytes = most.min(memory.total / 4).min(memory.free / 4);
+    // On a CPU: larger than its caches, but quickly copied.
+    let max_bytes = if device.properties().kind == DeviceKind::Cpu { 64 << 20 } else { 1 << 30 };
+    let bytes = max_bytes.min(memory.total / 4).min(memory.free / 4);
     let from = device.zeros::<u64>(bytes as usize / 8)?;
     let to = device.zeros::<u64>(from.len())?;
-    let seconds = best(device, || device.queue().copy(&from, &to))?;
+    let seconds = shortest_seconds(device, || device.queue().copy(&from, &to))?;
     Ok(2.0 * 8.0 * from.len() as f64 / seconds)
 }
 
-fn flops(
+fn fma_rate(
     device: &Device,
     real: &str,
     multiply_add: &str,
@@ -54,44 +54,49 @@ fn flops(
     const CHAINS: u32 = 8;
     const STEPS: u32 = 16;
     let is_cpu = device.properties().kind == DeviceKind::Cpu;
-    let group = device.properties().max_block_size.min(256);
-    // Eight groups of 256 fill a multiprocessor's 2048 threads; four times that evens out the tail.
-    let groups = device.properties().sm_count * if is_cpu { 4 } else { 32 };
+    let block_size = device.properties().max_block_size.min(256);
+    // Eight blocks of 256 threads fill the 2048 threads of an SM. Four times as many even out the
+    // end of the launch.
+    let block_count = device.properties().sm_count * if is_cpu { 4 } else { 32 };
     let definitions = [
         ("REAL", real.to_owned()),
         ("MULTIPLY_ADD", multiply_add.to_owned()),
-        ("BLOCK_SIZE", group.to_string()),
+        ("BLOCK_SIZE", block_size.to_string()),
         ("CHAINS", CHAINS.to_string()),
         ("STEPS", STEPS.to_string()),
-        // A processor's compiler turns the threads between two barriers into a loop, which it vectorises.
+        // OpenCL on a CPU turns the threads between two barriers into a loop, which it vectorises.
         ("AFTER_ROUND", if is_cpu { "BARRIER()" } else { "" }.to_owned()),
     ];
     let text = include_str!("kernels/ceiling.cu");
     let source = Source { name: "ceiling.cu", text, definitions: &definitions, math: Math::Precise };
     let kernel = device.build(&source)?.kernel("fma_chains")?;
-    // Eight bytes for either kind of number.
-    let out = device.zeros::<f64>((groups * group) as usize)?;
+    // Eight bytes per thread are enough for f32 and f64.
+    let out = device.zeros::<f64>((block_count * block_size) as usize)?;
     let launch = |rounds: i32| {
         let args = [Arg::from(&out), rounds.into(), factor, term];
-        device.queue().launch(&kernel, groups, group, &args)
+        device.queue().launch(&kernel, block_count, block_size, &args)
     };
-    // A first guess of the rate gives a length that events resolve and nobody waits for.
-    let first = best(device, || launch(16))?;
+    // A short launch gives an estimate of the rate, and with it the number of rounds for a launch
+    // of about 20 ms.
+    let first = shortest_seconds(device, || launch(16))?;
     let rounds = ((16.0 * 0.02 / first) as i32).clamp(16, 65536);
-    let seconds = best(device, || launch(rounds))?;
-    let fmas = f64::from(groups) * f64::from(group) * f64::from(CHAINS * STEPS) * f64::from(rounds);
+    let seconds = shortest_seconds(device, || launch(rounds))?;
+    let fmas = f64::from(block_count) * f64::from(block_size) * f64::from(CHAINS * STEPS) * f64::from(rounds);
     Ok(2.0 * fmas / seconds)
 }
 
-/// The shortest device time of some calls.
-fn best(device: &Device, mut call: impl FnMut() -> Result<(), DeviceError>) -> Result<f64, DeviceError> {
+/// Calls `call` once to warm up and then [`REPEATS`] times. Returns the shortest device time.
+fn shortest_seconds(
+    device: &Device,
+    mut call: impl FnMut() -> Result<(), DeviceError>,
+) -> Result<f64, DeviceError> {
     call()?;
-    let mut least = f64::INFINITY;
+    let mut shortest = f64::INFINITY;
     for _ in 0..REPEATS {
         let before = device.queue().record()?;
         call()?;
         let after = device.queue().record()?;
-        least = least.min(after.seconds_since(&before)?);
+        shortest = shortest.min(after.seconds_since(&before)?);
     }
-    Ok(least)
+    Ok(shortest)
 }

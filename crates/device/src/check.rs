@@ -1,12 +1,12 @@
-//! A check that a device computes rightly, for `orrery selftest` and the tests.
+//! Checks that a device computes correctly, for `orrery selftest` and the tests.
 
 use crate::device::Device;
 
-/// A named question to a device. Rooms that have kernels offer lists of these.
+/// A named check of a device. Each crate with kernels provides a list of them.
 #[derive(Clone, Debug)]
 pub struct Check {
-    /// "room: what".
+    /// Name in the form "crate: subject", for example "primitives: reduce f32".
     pub name: String,
-    /// Says what is wrong, in one line.
+    /// Runs the check. The error is one line that says what is wrong.
     pub run: fn(&Device) -> Result<(), String>,
 }

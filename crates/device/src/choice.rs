@@ -1,21 +1,21 @@
-//! What the user may ask for.
+//! Choice of a device by the user.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::error::DeviceError;
 
-/// Who drives a device.
+/// Interface to a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Backend {
-    /// NVIDIA's driver and its run-time compiler.
+    /// NVIDIA's CUDA driver and run-time compiler.
     Cuda,
     /// Any OpenCL driver.
     OpenCl,
 }
 
 impl Backend {
-    /// The word in front of a device's number: "cuda", "opencl".
+    /// Returns the prefix of device labels: "cuda" or "opencl".
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Cuda => "cuda",
@@ -33,17 +33,17 @@ impl fmt::Display for Backend {
     }
 }
 
-/// Where to compute: "auto", "cpu", "cuda", "cuda:1", "opencl", "opencl:0".
+/// Device to compute on: "auto", "cpu", "cuda", "cuda:1", "opencl" or "opencl:0".
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DeviceChoice {
-    /// The first CUDA device, else the first OpenCL GPU with f64, else the processor.
+    /// The first CUDA device, else the first OpenCL GPU with f64, else the CPU.
     #[default]
     Auto,
-    /// The processor, without a device.
+    /// The CPU, without a device.
     Cpu,
-    /// A CUDA device: this one, or the first.
+    /// The CUDA device with this index, or the first.
     Cuda(Option<usize>),
-    /// An OpenCL device: this one, or the first.
+    /// The OpenCL device with this index, or the first GPU, or the first device.
     OpenCl(Option<usize>),
 }
 
@@ -51,20 +51,20 @@ impl FromStr for DeviceChoice {
     type Err = DeviceError;
 
     fn from_str(text: &str) -> Result<Self, DeviceError> {
-        let bad = || DeviceError::BadChoice(text.to_owned());
-        let (word, index) = match text.split_once(':') {
+        let unknown = || DeviceError::BadChoice(text.to_owned());
+        let (name, index) = match text.split_once(':') {
             None => (text, None),
-            Some((word, index)) if index.bytes().all(|byte| byte.is_ascii_digit()) => {
-                (word, Some(index.parse().map_err(|_| bad())?))
+            Some((name, index)) if index.bytes().all(|byte| byte.is_ascii_digit()) => {
+                (name, Some(index.parse().map_err(|_| unknown())?))
             }
-            Some(_) => return Err(bad()),
+            Some(_) => return Err(unknown()),
         };
-        match (word, index) {
+        match (name, index) {
             ("auto", None) => Ok(Self::Auto),
             ("cpu", None) => Ok(Self::Cpu),
             ("cuda", index) => Ok(Self::Cuda(index)),
             ("opencl", index) => Ok(Self::OpenCl(index)),
-            _ => Err(bad()),
+            _ => Err(unknown()),
         }
     }
 }
@@ -87,24 +87,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_form_reads_back() {
-        let forms = ["auto", "cpu", "cuda", "cuda:0", "cuda:17", "opencl", "opencl:3"];
-        for form in forms {
-            assert_eq!(form.parse::<DeviceChoice>().unwrap().to_string(), form);
+    fn every_valid_name_is_parsed_and_printed() {
+        let names = ["auto", "cpu", "cuda", "cuda:0", "cuda:17", "opencl", "opencl:3"];
+        for name in names {
+            assert_eq!(name.parse::<DeviceChoice>().unwrap().to_string(), name);
         }
         assert_eq!("cuda:1".parse(), Ok(DeviceChoice::Cuda(Some(1))));
         assert_eq!("opencl".parse(), Ok(DeviceChoice::OpenCl(None)));
     }
 
     #[test]
-    fn anything_else_is_named_with_what_is_allowed() {
-        let bad =
+    fn an_invalid_name_gives_an_error_with_the_valid_ones() {
+        let invalid =
             ["", "gpu", "CUDA", "cuda:", "cuda:x", "cuda:-1", "cuda:+1", "cuda:1:2", "cpu:0", "auto:0", ":0"];
-        for text in bad {
+        for text in invalid {
             let message = text.parse::<DeviceChoice>().unwrap_err().to_string();
             assert_eq!(
                 message,
-                format!("{text:?} is no device; say auto, cpu, cuda, cuda:0, opencl or opencl:0")
+                format!("{text:?} is not a device: expected auto, cpu, cuda, cuda:0, opencl or opencl:0")
             );
         }
         assert!("cuda:99999999999999999999".parse::<DeviceChoice>().is_err());

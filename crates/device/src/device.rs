@@ -1,7 +1,7 @@
-//! A device: found, opened once, and then alive as long as the process.
+//! Devices: found, opened once, and then valid until the process ends.
 //!
-//! Invariant: for each backend and number there is at most one `Machine`, so that handles compare by
-//! address and builds are shared.
+//! Invariant: for each backend and index there is at most one `OpenDevice`. Handles are therefore
+//! compared by address, and builds are shared.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -19,215 +19,245 @@ use crate::pinned::Pinned;
 use crate::properties::{Memory, Properties};
 use crate::queue::Queue;
 
-/// A handle to a GPU, or to another device that runs kernels. Cheap to clone; equal handles are the same
-/// hardware through the same driver.
+/// A handle to a GPU, or to another device that runs kernels. Cheap to clone. Equal handles are the
+/// same hardware through the same driver.
+///
+/// ```
+/// use orrery_device::{Device, DeviceChoice, Math, Source};
+///
+/// # fn main() -> Result<(), orrery_device::DeviceError> {
+/// // Without an OpenCL device there is nothing to run on.
+/// let Ok(Some(device)) = Device::open(DeviceChoice::OpenCl(None)) else { return Ok(()) };
+/// let text = "KERNEL(64) add(GLOBAL float* x, float amount, int n)
+/// {
+///     const int i = BLOCK_INDEX * 64 + THREAD;
+///     if (i < n)
+///         x[i] += amount;
+/// }";
+/// let source = Source { name: "add.cu", text, definitions: &[], math: Math::Precise };
+/// let add = device.build(&source)?.kernel("add")?;
+/// let x = device.upload(&[1.0f32, 2.0, 3.0])?;
+/// device.queue().launch(&add, 1, 64, &[(&x).into(), 0.5f32.into(), 3.into()])?;
+/// assert_eq!(x.to_vec()?, [1.5, 2.5, 3.5]);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
-pub struct Device(&'static Machine);
+pub struct Device(&'static OpenDevice);
 
-pub(crate) struct Machine {
+pub(crate) struct OpenDevice {
     properties: Properties,
     driver: Arc<dyn Driver>,
-    /// Bytes in live buffers.
-    held: AtomicU64,
+    /// Bytes in existing buffers.
+    held_bytes: AtomicU64,
     builds: Builds,
-    /// Fills new buffers, so that their first bytes wait for no work in the other queues.
-    filling: Handle,
+    /// Queue that clears or fills new buffers, so that they do not wait for work in other queues.
+    init_queue: Handle,
+    /// Default queue.
     queue: OnceLock<Queue>,
-    /// CUDA numbers of the devices whose memory kernels here may use, as bits.
+    /// Bit mask of CUDA indices: devices whose memory the kernels of this device may access.
     peers: AtomicU64,
 }
 
-/// What there is, and why there is no more.
+/// All devices that can be used, and why others cannot.
 #[derive(Clone, Debug)]
 pub struct DeviceList {
-    /// CUDA first, each backend in its driver's order.
+    /// CUDA devices first, each backend in the order of its driver.
     pub devices: Vec<Device>,
-    /// "no CUDA device: there is no libcuda here", and what else could not be opened.
+    /// Messages about backends and devices that cannot be used, for example "no CUDA device: no
+    /// NVIDIA driver is installed".
     pub notes: Vec<String>,
 }
 
 impl Device {
-    /// Every device that can be opened. Never fails: what does not work is noted.
+    /// Opens and returns all devices. Never fails: a device that cannot be opened adds a note.
     pub fn list() -> DeviceList {
-        let mut listing = DeviceList { devices: Vec::new(), notes: Vec::new() };
+        let mut list = DeviceList { devices: Vec::new(), notes: Vec::new() };
         for backend in [Backend::Cuda, Backend::OpenCl] {
-            match count(backend) {
-                Err(why) => listing.notes.push(why),
+            match device_count(backend) {
+                Err(why) => list.notes.push(why),
                 Ok(count) => {
                     for index in 0..count {
-                        match Self::at(backend, index) {
-                            Ok(device) => listing.devices.push(device),
-                            Err(why) => listing.notes.push(why.to_string()),
+                        match Self::open_index(backend, index) {
+                            Ok(device) => list.devices.push(device),
+                            Err(why) => list.notes.push(why.to_string()),
                         }
                     }
                 }
             }
         }
-        listing
+        list
     }
 
-    /// The device to compute on; None is the processor. `Auto` never fails: a GPU that cannot be opened is
-    /// passed over.
+    /// Opens the chosen device. Returns None for the CPU. `Auto` never fails: it skips a GPU that
+    /// cannot be opened.
     pub fn open(choice: DeviceChoice) -> Result<Option<Self>, DeviceError> {
         match choice {
             DeviceChoice::Cpu => Ok(None),
-            DeviceChoice::Auto => Ok(Self::best()),
-            DeviceChoice::Cuda(index) => Self::numbered(choice, Backend::Cuda, index).map(Some),
-            DeviceChoice::OpenCl(index) => Self::numbered(choice, Backend::OpenCl, index).map(Some),
+            DeviceChoice::Auto => Ok(Self::open_best()),
+            DeviceChoice::Cuda(index) => Self::open_numbered(choice, Backend::Cuda, index).map(Some),
+            DeviceChoice::OpenCl(index) => Self::open_numbered(choice, Backend::OpenCl, index).map(Some),
         }
     }
 
-    fn best() -> Option<Self> {
-        let open = |backend| move |index| Self::at(backend, index).ok();
-        let cuda = (0..count(Backend::Cuda).unwrap_or(0)).find_map(open(Backend::Cuda));
+    fn open_best() -> Option<Self> {
+        let open = |backend| move |index| Self::open_index(backend, index).ok();
+        let cuda = (0..device_count(Backend::Cuda).unwrap_or(0)).find_map(open(Backend::Cuda));
         cuda.or_else(|| {
-            let mut gpus = opencl::gpus().into_iter().filter_map(open(Backend::OpenCl));
+            let mut gpus = opencl::gpu_indices().into_iter().filter_map(open(Backend::OpenCl));
             gpus.find(|device| device.properties().has_f64)
         })
     }
 
-    fn numbered(choice: DeviceChoice, backend: Backend, index: Option<usize>) -> Result<Self, DeviceError> {
-        let count = count(backend).map_err(|why| DeviceError::NoDevice { choice, notes: vec![why] })?;
-        // A processor behind OpenCL may stand before the GPU.
-        let first = || if backend == Backend::OpenCl { opencl::gpus().first().copied() } else { None };
+    fn open_numbered(
+        choice: DeviceChoice,
+        backend: Backend,
+        index: Option<usize>,
+    ) -> Result<Self, DeviceError> {
+        let count =
+            device_count(backend).map_err(|why| DeviceError::NoDevice { choice, notes: vec![why] })?;
+        // OpenCL may list a CPU before the GPU.
+        let first = || if backend == Backend::OpenCl { opencl::gpu_indices().first().copied() } else { None };
         let index = index.or_else(first).unwrap_or(0);
         if index < count {
-            return Self::at(backend, index);
+            return Self::open_index(backend, index);
         }
-        let found = (0..count).map(|index| match Self::at(backend, index) {
+        let found = (0..count).map(|index| match Self::open_index(backend, index) {
             Ok(device) => device.title(),
             Err(_) => format!("{}:{index}", backend.as_str()),
         });
         Err(DeviceError::Index { choice, found: found.collect() })
     }
 
-    /// The one `Machine` of this number, opened when first asked for.
-    fn at(backend: Backend, index: usize) -> Result<Self, DeviceError> {
-        static OPEN: LazyLock<Mutex<HashMap<(Backend, usize), &'static Machine>>> =
+    /// Returns the device with this index. Opens it at the first call.
+    fn open_index(backend: Backend, index: usize) -> Result<Self, DeviceError> {
+        static OPEN: LazyLock<Mutex<HashMap<(Backend, usize), &'static OpenDevice>>> =
             LazyLock::new(Mutex::default);
         let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(machine) = open.get(&(backend, index)) {
-            return Ok(Self(machine));
+        if let Some(device) = open.get(&(backend, index)) {
+            return Ok(Self(device));
         }
-        let device = Self::start(backend, index).map_err(|fault| DeviceError::Call {
+        let device = Self::start_driver(backend, index).map_err(|fault| DeviceError::Call {
             device: format!("{}:{index}", backend.as_str()),
             call: fault.call,
             size: None,
-            word: fault.said(),
+            message: fault.into_message(),
         })?;
         open.insert((backend, index), device.0);
         Ok(device)
     }
 
-    fn start(backend: Backend, index: usize) -> Result<Self, Fault> {
+    fn start_driver(backend: Backend, index: usize) -> Result<Self, Fault> {
         let Opened { properties, driver } = match backend {
             Backend::Cuda => cuda::open(index)?,
             Backend::OpenCl => opencl::open(index)?,
         };
-        let filling = driver.new_queue()?;
-        let main = driver.new_queue()?;
-        // Drivers end with the process, and so may handles: nothing is ever torn down under a buffer.
-        let device = Self(Box::leak(Box::new(Machine {
+        let init_queue = driver.new_queue()?;
+        let default_queue = driver.new_queue()?;
+        // Leaked on purpose: buffers may exist until the process ends, and the driver must outlive
+        // them.
+        let device = Self(Box::leak(Box::new(OpenDevice {
             properties,
             driver,
-            held: AtomicU64::new(0),
+            held_bytes: AtomicU64::new(0),
             builds: Builds::default(),
-            filling,
+            init_queue,
             queue: OnceLock::new(),
             peers: AtomicU64::new(0),
         })));
-        let queue = Queue::new(device.clone(), main);
+        let queue = Queue::new(device.clone(), default_queue);
         device.0.queue.get_or_init(|| queue);
         Ok(device)
     }
 
-    /// What `--device` takes: "cuda:0".
+    /// Returns the name that `--device` accepts, for example "cuda:0".
     pub fn label(&self) -> String {
         format!("{}:{}", self.0.properties.backend.as_str(), self.0.properties.index)
     }
 
-    /// Label and name, as messages say it: "cuda:0 (NVIDIA H200)".
+    /// Returns label and name for messages, for example "cuda:0 (NVIDIA H200)".
     pub fn title(&self) -> String {
         format!("{} ({})", self.label(), self.0.properties.name)
     }
 
-    /// What it is.
+    /// Returns the properties that the driver reports.
     pub fn properties(&self) -> &Properties {
         &self.0.properties
     }
 
-    /// Its memory now.
+    /// Returns free and total memory.
     pub fn memory(&self) -> Result<Memory, DeviceError> {
-        self.driver().memory(self.held_bytes()).map_err(|fault| self.fault(fault, None))
+        self.driver().memory(self.held_bytes()).map_err(|fault| self.error_from(fault, None))
     }
 
-    /// Bytes in live buffers of this process.
+    /// Returns the bytes in all existing buffers of this process.
     pub fn held_bytes(&self) -> u64 {
-        self.0.held.load(Ordering::Relaxed)
+        self.0.held_bytes.load(Ordering::Relaxed)
     }
 
-    /// A buffer of zeros.
+    /// Allocates a buffer of zeros.
     pub fn zeros<T: Element>(&self, len: usize) -> Result<Buffer<T>, DeviceError> {
         Buffer::zeros(self, len)
     }
 
-    /// A buffer with this content.
+    /// Allocates a buffer and copies `data` to it.
     pub fn upload<T: Element>(&self, data: &[T]) -> Result<Buffer<T>, DeviceError> {
         Buffer::upload(self, data)
     }
 
-    /// Page-locked host memory, zeroed: what asynchronous copies need.
+    /// Allocates page-locked host memory, initialised to zero. Asynchronous copies need it.
     pub fn pinned<T: Element>(&self, len: usize) -> Result<Pinned<T>, DeviceError> {
         Pinned::new(self, len)
     }
 
-    /// Compiles a kernel file, or takes it from memory or disk where it was compiled before.
+    /// Compiles a kernel file. If it was compiled before, takes it from memory or from the cache on
+    /// disk.
     pub fn build(&self, source: &Source<'_>) -> Result<Module, DeviceError> {
-        self.0.builds.get(self, source)
+        self.0.builds.get_or_build(self, source)
     }
 
-    /// Forgets what was built, as a new process would: the next build looks on the disk.
+    /// Removes all builds from memory, as in a new process: the next build reads the cache on disk.
     pub fn forget_builds(&self) {
-        self.0.builds.forget();
+        self.0.builds.clear();
     }
 
-    /// The device's own queue, in order.
+    /// Returns the default queue.
     pub fn queue(&self) -> &Queue {
-        self.0.queue.get().expect("set before the device was given out")
+        self.0.queue.get().expect("set before the first handle is returned")
     }
 
-    /// Another queue, whose work may overlap with the first's.
+    /// Creates another queue. Its work may overlap with that of the default queue.
     pub fn new_queue(&self) -> Result<Queue, DeviceError> {
-        let handle = self.driver().new_queue().map_err(|fault| self.fault(fault, None))?;
+        let handle = self.driver().new_queue().map_err(|fault| self.error_from(fault, None))?;
         Ok(Queue::new(self.clone(), handle))
     }
 
-    /// Whether kernels here could work on memory there.
-    pub fn can_reach(&self, other: &Self) -> bool {
+    /// Returns whether kernels of this device can access memory of `other` (CUDA peer access).
+    pub fn can_access(&self, other: &Self) -> bool {
         let both_cuda = [self, other].iter().all(|device| device.properties().backend == Backend::Cuda);
-        both_cuda && self != other && self.driver().can_reach(other.properties().index)
+        both_cuda && self != other && self.driver().can_access(other.properties().index)
     }
 
-    /// Lets kernels here take buffers of `other`.
+    /// Allows kernels of this device to use buffers of `other`.
     pub fn enable_peer(&self, other: &Self) -> Result<(), DeviceError> {
-        let wrong = || DeviceError::WrongDevice {
+        let wrong_device = || DeviceError::WrongDevice {
             what: "a buffer".to_owned(),
             owner: other.title(),
             device: self.title(),
         };
-        if !self.can_reach(other) {
-            return Err(wrong());
+        if !self.can_access(other) {
+            return Err(wrong_device());
         }
-        let context = other.driver().context().ok_or_else(wrong)?;
-        let bit = 1u64.checked_shl(other.properties().index as u32).ok_or_else(wrong)?;
-        // SAFETY: contexts live as long as the process.
-        unsafe { self.driver().enable_peer(context) }.map_err(|fault| self.fault(fault, None))?;
+        let context = other.driver().context().ok_or_else(wrong_device)?;
+        let bit = 1u64.checked_shl(other.properties().index as u32).ok_or_else(wrong_device)?;
+        // SAFETY: contexts are valid until the process ends.
+        unsafe { self.driver().enable_peer(context) }.map_err(|fault| self.error_from(fault, None))?;
         self.0.peers.fetch_or(bit, Ordering::Release);
         Ok(())
     }
 
-    /// Whether kernels here may be given buffers of `other`.
-    pub(crate) fn takes_buffers_of(&self, other: &Self) -> bool {
+    /// Returns whether kernels of this device may use buffers of `other`.
+    pub(crate) fn accepts_buffers_of(&self, other: &Self) -> bool {
         self == other || {
             let bit = 1u64.checked_shl(other.properties().index as u32).unwrap_or(0);
             other.properties().backend == Backend::Cuda && self.0.peers.load(Ordering::Acquire) & bit != 0
@@ -238,30 +268,31 @@ impl Device {
         &self.0.driver
     }
 
-    pub(crate) fn filling(&self) -> Handle {
-        self.0.filling
+    pub(crate) fn init_queue(&self) -> Handle {
+        self.0.init_queue
     }
 
-    pub(crate) fn held(&self) -> &AtomicU64 {
-        &self.0.held
+    pub(crate) fn held_byte_counter(&self) -> &AtomicU64 {
+        &self.0.held_bytes
     }
 
-    /// A driver's fault as this device's error; `size` is what the call was about, in bytes.
+    /// Converts a failed driver call to an error of this device. `size` is the size in bytes of the
+    /// memory or copy, if any.
     #[cold]
-    pub(crate) fn fault(&self, fault: Fault, size: Option<u64>) -> DeviceError {
+    pub(crate) fn error_from(&self, fault: Fault, size: Option<u64>) -> DeviceError {
         if let (true, Some(needed)) = (fault.out_of_memory, size) {
             let free = self.driver().memory(self.held_bytes()).map_or(0, |memory| memory.free);
             return DeviceError::OutOfMemory { device: self.title(), needed, free };
         }
-        DeviceError::Call { device: self.title(), call: fault.call, size, word: fault.said() }
+        DeviceError::Call { device: self.title(), call: fault.call, size, message: fault.into_message() }
     }
 }
 
-/// How many devices a backend has, or why it has none.
-fn count(backend: Backend) -> Result<usize, String> {
+/// Returns the number of devices of a backend, or why it has none.
+fn device_count(backend: Backend) -> Result<usize, String> {
     let found = match backend {
-        Backend::Cuda => cuda::count(),
-        Backend::OpenCl => opencl::count(),
+        Backend::Cuda => cuda::device_count(),
+        Backend::OpenCl => opencl::device_count(),
     };
     found.map_err(|why| format!("no {backend} device: {why}"))
 }

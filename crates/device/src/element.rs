@@ -1,7 +1,8 @@
-//! What a buffer may hold.
+//! Element types of buffers.
 
-/// A number, or four of them, with the same bytes on host and device. Sealed: every bit pattern is a value
-/// and there is no padding, which is what lets bytes from a device become elements.
+/// An element of a buffer: a number or four numbers, for example `f32` or `[f64; 4]`, with the same
+/// bytes on host and device. Sealed: bytes from a device may become elements because every bit
+/// pattern is a valid value and there is no padding.
 pub trait Element:
     sealed::Plain + Copy + Default + PartialEq + std::fmt::Debug + Send + Sync + 'static
 {
@@ -15,8 +16,8 @@ impl<T> Element for T where
 mod sealed {
     pub trait Plain {}
 
-    macro_rules! plain {
-        ($($kind:ty),*) => { $(impl Plain for $kind {})* };
+    macro_rules! impl_plain {
+        ($($element:ty),*) => { $(impl Plain for $element {})* };
     }
-    plain!(f32, f64, u8, u32, i32, u64, i64, [f32; 4], [f64; 4]);
+    impl_plain!(f32, f64, u8, u32, i32, u64, i64, [f32; 4], [f64; 4]);
 }

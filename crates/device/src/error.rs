@@ -1,131 +1,136 @@
-//! What may go wrong with a device: each message is one line that names the device, what was asked and the
-//! driver's own word (a compiler's log, which has many lines, follows its line).
+//! Errors of devices. Each message is one line with the device, the request and the driver's
+//! message. A compiler log follows on further lines.
 
 use thiserror::Error;
 
 use crate::choice::DeviceChoice;
 
-/// A fault of the machine or a device that is not there. `device` reads "cuda:0 (NVIDIA H200)".
+/// An error of a device or driver, or a device that does not exist. `device` is a title such as
+/// "cuda:0 (NVIDIA H200)".
 #[derive(Clone, Debug, PartialEq, Error)]
 pub enum DeviceError {
-    /// The word is none of those that name a device.
-    #[error("{0:?} is no device; say auto, cpu, cuda, cuda:0, opencl or opencl:0")]
+    /// The text is not the name of a device.
+    #[error("{0:?} is not a device: expected auto, cpu, cuda, cuda:0, opencl or opencl:0")]
     BadChoice(String),
 
-    /// Nothing of the kind asked for is here.
+    /// There is no device of the requested backend.
     #[error("{choice}: {}", notes.join("; "))]
     NoDevice {
-        /// What was asked for.
+        /// Requested device.
         choice: DeviceChoice,
-        /// Why there is nothing, as in [`crate::DeviceList::notes`].
+        /// Reasons, as in [`crate::DeviceList::notes`].
         notes: Vec<String>,
     },
 
-    /// There are some, but not so many.
-    #[error("{choice} is not here; found: {}", found.join(", "))]
+    /// The backend has devices, but not one with the requested index.
+    #[error("{choice} does not exist, found: {}", found.join(", "))]
     Index {
-        /// What was asked for.
+        /// Requested device.
         choice: DeviceChoice,
-        /// The devices of that kind, each with its name.
+        /// Titles of the backend's devices.
         found: Vec<String>,
     },
 
     /// The kernel's source does not compile.
-    #[error("{device}: {name}{} does not compile:\n{log}", with(definitions))]
+    #[error("{device}: {name}{} does not compile:\n{log}", with_definitions(definitions))]
     Build {
-        /// Whose compiler said so.
+        /// Device that it was compiled for.
         device: String,
-        /// The kernel file.
+        /// Kernel file.
         name: String,
-        /// Its compile-time values: "BLOCK_SIZE=256 TARGETS=4".
+        /// Compile-time definitions, for example "BLOCK_SIZE=256 TARGETS=4".
         definitions: String,
-        /// The compiler's log, whole.
+        /// Complete log of the compiler.
         log: String,
     },
 
     /// The module has no kernel of this name.
     #[error("{device}: {module} has no kernel {name:?}")]
     Kernel {
-        /// Where the module was built.
+        /// Device of the module.
         device: String,
-        /// The kernel file.
+        /// Kernel file.
         module: String,
-        /// What was looked for.
+        /// Requested kernel.
         name: String,
     },
 
-    /// A kernel could not be started, or (with ORRERY_DEBUG=1) failed as it ran.
-    #[error("{device}: kernel {kernel}, {groups} group{} of {group}: {word}", if *groups == 1 { "" } else { "s" })]
+    /// A kernel could not be launched, or (with ORRERY_DEBUG=1) failed while it ran.
+    #[error("{device}: kernel {kernel}, {block_count} block{} of {block_size} threads: {message}", plural(*block_count))]
     Launch {
-        /// Where.
+        /// Device of the launch.
         device: String,
-        /// The kernel's name.
+        /// Name of the kernel.
         kernel: String,
-        /// Groups asked for.
-        groups: u32,
-        /// Threads a group asked for.
-        group: u32,
-        /// What the driver says.
-        word: String,
+        /// Requested number of blocks.
+        block_count: u32,
+        /// Requested threads per block.
+        block_size: u32,
+        /// Message of the driver, or the reason for the rejection.
+        message: String,
     },
 
     /// Another call to the driver failed.
-    #[error("{device}: {call}{}: {word}", of(*size))]
+    #[error("{device}: {call}{}: {message}", of_size(*size))]
     Call {
-        /// Where.
+        /// Device of the call.
         device: String,
-        /// The driver's function.
+        /// Function of the driver.
         call: &'static str,
-        /// Bytes it was about, where it was about bytes.
+        /// Size of the memory or copy in bytes, for calls that have one.
         size: Option<u64>,
-        /// What the driver says.
-        word: String,
+        /// Message of the driver.
+        message: String,
     },
 
-    /// More memory is needed than the device has left.
-    #[error("{device}: out of memory: {} needed, {} free", bytes(*needed), bytes(*free))]
+    /// The device has less free memory than requested.
+    #[error("{device}: out of memory: {} needed, {} free", format_bytes(*needed), format_bytes(*free))]
     OutOfMemory {
-        /// Where.
+        /// Device of the memory.
         device: String,
-        /// Bytes asked for.
+        /// Requested bytes.
         needed: u64,
-        /// Bytes that were free.
+        /// Free bytes.
         free: u64,
     },
 
-    /// A slice or buffer does not have the other's length.
-    #[error("{device}: a buffer of {expected} elements meets one of {got}")]
+    /// A slice or buffer has the wrong length.
+    #[error("{device}: expected a buffer of {expected} elements, got {got}")]
     Length {
-        /// Where the buffer is.
+        /// Device of the buffer.
         device: String,
-        /// Elements of the buffer.
+        /// Expected number of elements.
         expected: usize,
-        /// Elements of what it was to meet.
+        /// Actual number of elements.
         got: usize,
     },
 
     /// A buffer, kernel or event is used on a device that it does not belong to.
     #[error("{what} of {owner} cannot be used on {device}")]
     WrongDevice {
-        /// "a buffer", "kernel gravity", "an event".
+        /// The object, for example "a buffer", "kernel gravity" or "an event".
         what: String,
-        /// Where it belongs.
+        /// Device of the object.
         owner: String,
-        /// Where it was to be used.
+        /// Device on which it was used.
         device: String,
     },
 }
 
-fn with(definitions: &str) -> String {
+fn with_definitions(definitions: &str) -> String {
     if definitions.is_empty() { String::new() } else { format!(" with {definitions}") }
 }
 
-fn of(size: Option<u64>) -> String {
-    size.map_or_else(String::new, |size| format!(" of {}", bytes(size)))
+fn of_size(size: Option<u64>) -> String {
+    size.map_or_else(String::new, |size| format!(" of {}", format_bytes(size)))
 }
 
-/// A number of bytes as people say it: three digits and a binary unit.
-pub(crate) fn bytes(count: u64) -> String {
+fn plural(count: u32) -> &'static str {
+    if count == 1 { "" } else { "s" }
+}
+
+/// Formats a number of bytes with three digits and a binary unit, for example "1.50 MiB".
+pub(crate) fn format_bytes(count: u64) -> String {
     const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     if count < 1024 {
         return if count == 1 { "1 byte".to_owned() } else { format!("{count} bytes") };
@@ -145,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_have_three_digits() {
+    fn sizes_have_three_digits() {
         let table = [
             (0, "0 bytes"),
             (1, "1 byte"),
@@ -158,28 +163,28 @@ mod tests {
             (u64::MAX, "16.0 EiB"),
         ];
         for (count, text) in table {
-            assert_eq!(bytes(count), text);
+            assert_eq!(format_bytes(count), text);
         }
     }
 
     #[test]
-    fn messages_read_well() {
+    fn messages_name_device_request_and_cause() {
         let device = "cuda:0 (NVIDIA H200)".to_owned();
         let out = DeviceError::OutOfMemory { device: device.clone(), needed: 380 << 30, free: 139 << 30 };
         assert_eq!(out.to_string(), "cuda:0 (NVIDIA H200): out of memory: 380 GiB needed, 139 GiB free");
         let launch = DeviceError::Launch {
             device: device.clone(),
             kernel: "gravity".to_owned(),
-            groups: 16,
-            group: 4096,
-            word: "a group has at most 1024 threads".to_owned(),
+            block_count: 16,
+            block_size: 4096,
+            message: "expected 1 to 1024 threads per block".to_owned(),
         };
         assert_eq!(
             launch.to_string(),
-            "cuda:0 (NVIDIA H200): kernel gravity, 16 groups of 4096: a group has at most 1024 threads"
+            "cuda:0 (NVIDIA H200): kernel gravity, 16 blocks of 4096 threads: expected 1 to 1024 threads per block"
         );
         let index = DeviceError::Index { choice: DeviceChoice::Cuda(Some(3)), found: vec![device.clone()] };
-        assert_eq!(index.to_string(), "cuda:3 is not here; found: cuda:0 (NVIDIA H200)");
+        assert_eq!(index.to_string(), "cuda:3 does not exist, found: cuda:0 (NVIDIA H200)");
         let build = DeviceError::Build {
             device,
             name: "direct.cu".to_owned(),

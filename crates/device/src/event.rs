@@ -1,4 +1,4 @@
-//! A mark in a queue.
+//! Events: points in a queue.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,48 +8,49 @@ use crate::device::Device;
 use crate::driver::Handle;
 use crate::error::DeviceError;
 
-/// A point in a queue that one can wait for, and whose time is known. Clones are the same point.
+/// A point in a queue that can be waited for and that has a time stamp. Clones refer to the same
+/// point.
 #[derive(Clone)]
-pub struct Event(Arc<Mark>);
+pub struct Event(Arc<RecordedEvent>);
 
-struct Mark {
+struct RecordedEvent {
     device: Device,
     handle: Handle,
-    /// Set once the driver was seen to have passed it.
+    /// Set once the driver has reported the event as done.
     done: AtomicBool,
 }
 
 impl Event {
     pub(crate) fn new(device: Device, handle: Handle) -> Self {
-        Self(Arc::new(Mark { device, handle, done: AtomicBool::new(false) }))
+        Self(Arc::new(RecordedEvent { device, handle, done: AtomicBool::new(false) }))
     }
 
-    /// Whether the device has passed it.
+    /// Returns whether all work before the event is done.
     pub fn is_done(&self) -> Result<bool, DeviceError> {
         if self.0.done.load(Ordering::Acquire) {
             return Ok(true);
         }
         let device = &self.0.device;
-        // SAFETY: the handle lives as long as the mark.
+        // SAFETY: the handle is valid as long as `self.0`.
         let done = unsafe { device.driver().is_done(self.0.handle) };
-        let done = done.map_err(|fault| device.fault(fault, None))?;
+        let done = done.map_err(|fault| device.error_from(fault, None))?;
         self.0.done.store(done, Ordering::Release);
         Ok(done)
     }
 
-    /// Waits until the device has passed it.
+    /// Waits until all work before the event is done.
     pub fn wait(&self) -> Result<(), DeviceError> {
         if self.0.done.load(Ordering::Acquire) {
             return Ok(());
         }
         let device = &self.0.device;
-        // SAFETY: the handle lives as long as the mark.
-        unsafe { device.driver().wait(self.0.handle) }.map_err(|fault| device.fault(fault, None))?;
+        // SAFETY: the handle is valid as long as `self.0`.
+        unsafe { device.driver().wait(self.0.handle) }.map_err(|fault| device.error_from(fault, None))?;
         self.0.done.store(true, Ordering::Release);
         Ok(())
     }
 
-    /// Device time between two events, in seconds; waits for both.
+    /// Waits for both events and returns the device time between them, in seconds.
     pub fn seconds_since(&self, earlier: &Self) -> Result<f64, DeviceError> {
         let device = &self.0.device;
         if *device != earlier.0.device {
@@ -61,13 +62,14 @@ impl Event {
         }
         earlier.wait()?;
         self.wait()?;
-        // SAFETY: both handles live, both are done, and both are this driver's.
+        // SAFETY: both handles are valid, done, and belong to this driver.
         unsafe { device.driver().seconds_between(earlier.0.handle, self.0.handle) }
-            .map_err(|fault| device.fault(fault, None))
+            .map_err(|fault| device.error_from(fault, None))
     }
 
-    /// Waits; a device that has failed writes no more, which is all that is asked here.
-    pub(crate) fn settle(&self) {
+    /// Waits and ignores errors. The caller needs only that no copy is running, and a failed device
+    /// writes nothing.
+    pub(crate) fn wait_ignoring_errors(&self) {
         let _ = self.wait();
     }
 
@@ -80,9 +82,10 @@ impl Event {
     }
 }
 
-impl Drop for Mark {
+impl Drop for RecordedEvent {
     fn drop(&mut self) {
-        // SAFETY: the last holder; both drivers let waits that are queued on it finish.
+        // SAFETY: this was the last user of the handle. Both drivers finish waits that are queued
+        // on it.
         unsafe { self.device.driver().free_event(self.handle) };
     }
 }

@@ -1,4 +1,5 @@
-//! Kernels: a source with its compile-time values, the module it compiles to, and what is in it.
+//! Kernels: a source with its compile-time values, the module that it compiles to, and the kernels
+//! of the module.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,99 +7,99 @@ use std::time::Duration;
 
 use crate::choice::Backend;
 use crate::device::Device;
-use crate::driver::{Handle, MOST_ARGUMENTS, Parameters};
+use crate::driver::{Handle, MAX_ARGUMENTS, Parameters};
 use crate::error::DeviceError;
 
-/// How exact a kernel's arithmetic is. FMA contraction is on in all three.
+/// Precision of a kernel's arithmetic. FMA contraction is on in all three.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Math {
-    /// Division and square root as IEEE has them, denormals kept.
+    /// IEEE division and square root, with denormals.
     #[default]
     Precise,
-    /// Denormal f32 count as zero.
+    /// As `Precise`, but denormal f32 are flushed to zero.
     FlushToZero,
-    /// Approximate division, square root and functions as well.
+    /// Denormals flushed to zero, and approximate division, square root and functions.
     Fast,
 }
 
 /// A kernel file in the dialect, with its compile-time values.
 #[derive(Clone, Copy, Debug)]
 pub struct Source<'a> {
-    /// "direct.cu": what messages call it.
+    /// Name of the file in messages, for example "direct.cu".
     pub name: &'a str,
-    /// The file's text.
+    /// Text of the file.
     pub text: &'a str,
-    /// NAME and value, defined before the text.
+    /// Macros that are defined before the text: name and value, such as `("BLOCK_SIZE", "256")`.
     pub definitions: &'a [(&'a str, String)],
-    /// How exact.
+    /// Precision of the arithmetic.
     pub math: Math,
 }
 
 impl Source<'_> {
-    /// All that the compiler sees: the backend's prelude, the values, and the text under its own name and
-    /// line numbers.
-    pub(crate) fn whole(&self, backend: Backend) -> String {
-        let mut whole = match backend {
+    /// Returns the text for the compiler: the backend's prelude, the definitions, and the text with
+    /// a `#line` directive, so that error messages name its file and lines.
+    pub(crate) fn with_prelude(&self, backend: Backend) -> String {
+        let mut full_text = match backend {
             Backend::Cuda => include_str!("prelude/cuda.h"),
             Backend::OpenCl => include_str!("prelude/opencl.h"),
         }
         .to_owned();
         for (name, value) in self.definitions {
-            whole.push_str(&format!("#define {name} {value}\n"));
+            full_text.push_str(&format!("#define {name} {value}\n"));
         }
-        whole.push_str(&format!("#line 1 \"{}\"\n{}\n", self.name, self.text));
-        whole
+        full_text.push_str(&format!("#line 1 \"{}\"\n{}\n", self.name, self.text));
+        full_text
     }
 
-    /// "BLOCK_SIZE=256 TARGETS=4"
-    pub(crate) fn values(&self) -> String {
+    /// Returns the definitions for messages: "BLOCK_SIZE=256 TARGETS=4".
+    pub(crate) fn definition_list(&self) -> String {
         let values: Vec<_> = self.definitions.iter().map(|(name, value)| format!("{name}={value}")).collect();
         values.join(" ")
     }
 }
 
-/// Where a module came from.
+/// Source of a module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// The compiler.
+    /// Compiled from its source.
     Compiled,
-    /// The cache on the disk.
+    /// Loaded from the cache on disk.
     Disk,
-    /// This process had built it before.
+    /// Built earlier by this process.
     Memory,
 }
 
-/// A compiled source.
+/// A compiled kernel file.
 #[derive(Clone)]
 pub struct Module {
-    pub(crate) code: Arc<Code>,
+    pub(crate) code: Arc<LoadedModule>,
     pub(crate) origin: Origin,
     pub(crate) build_time: Duration,
 }
 
-/// A module as the driver holds it; unloaded with its last kernel.
-pub(crate) struct Code {
+/// A module of the driver, unloaded when its last kernel is dropped.
+pub(crate) struct LoadedModule {
     pub(crate) device: Device,
     pub(crate) name: String,
     pub(crate) handle: Handle,
 }
 
-impl Drop for Code {
+impl Drop for LoadedModule {
     fn drop(&mut self) {
-        // SAFETY: no kernel of it is left. A launch under way is finished first: by the driver on OpenCL,
-        // which counts references, and here on CUDA, which does not.
+        // SAFETY: no kernel of the module is left. A running launch finishes first: OpenCL counts
+        // references, and for CUDA `unload` waits.
         unsafe { self.device.driver().unload(self.handle) };
     }
 }
 
 impl Module {
-    /// A kernel of this module by name.
+    /// Returns the kernel with this name.
     pub fn kernel(&self, name: &str) -> Result<Kernel, DeviceError> {
         let device = &self.code.device;
         let driver = device.driver();
-        let call = |fault| device.fault(fault, None);
-        // SAFETY: the module lives.
-        let found = unsafe { driver.function(self.code.handle, name) }.map_err(call)?;
+        let call_error = |fault| device.error_from(fault, None);
+        // SAFETY: the module is loaded.
+        let found = unsafe { driver.function(self.code.handle, name) }.map_err(call_error)?;
         let Some(handle) = found else {
             return Err(DeviceError::Kernel {
                 device: device.title(),
@@ -113,20 +114,20 @@ impl Module {
             resources: Resources::default(),
             parameters: Parameters::default(),
         };
-        // SAFETY: the function was just given out and `kernel` keeps its module.
+        // SAFETY: the driver just returned the function, and `kernel` keeps its module loaded.
         unsafe {
-            kernel.resources = driver.resources(handle).map_err(call)?;
-            kernel.parameters = driver.parameters(handle).map_err(call)?;
+            kernel.resources = driver.resources(handle).map_err(call_error)?;
+            kernel.parameters = driver.parameters(handle).map_err(call_error)?;
         }
         Ok(Kernel(Arc::new(kernel)))
     }
 
-    /// Where it came from.
+    /// Returns whether the module was compiled or loaded from a cache.
     pub fn origin(&self) -> Origin {
         self.origin
     }
 
-    /// How long this build took.
+    /// Returns the time that the build took.
     pub fn build_time(&self) -> Duration {
         self.build_time
     }
@@ -138,25 +139,26 @@ impl fmt::Debug for Module {
     }
 }
 
-/// What a kernel uses.
+/// Resources that a kernel uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Resources {
-    /// 32-bit registers a thread, where the driver tells.
+    /// 32-bit registers per thread. None if the driver does not report them.
     pub registers: Option<u32>,
-    /// Bytes of local (shared) memory a group.
+    /// Bytes of shared memory per block.
     pub shared_bytes: u32,
-    /// Bytes a thread keeps in slow memory for want of registers, where the driver tells.
+    /// Bytes per thread that are spilled from registers to memory. None if the driver does not
+    /// report them.
     pub spill_bytes: Option<u32>,
-    /// Most threads in a group of this kernel.
+    /// Largest block size of this kernel.
     pub max_block_size: u32,
 }
 
-/// A function that a queue can launch. Clones are the same function.
+/// A kernel that a queue can launch. Clones refer to the same kernel.
 #[derive(Clone)]
 pub struct Kernel(Arc<Function>);
 
 struct Function {
-    code: Arc<Code>,
+    code: Arc<LoadedModule>,
     name: String,
     handle: Handle,
     resources: Resources,
@@ -165,34 +167,35 @@ struct Function {
 
 impl Drop for Function {
     fn drop(&mut self) {
-        // SAFETY: nobody else has the handle; the driver lets queued launches finish.
+        // SAFETY: this was the last user of the handle. The driver finishes queued launches.
         unsafe { self.code.device.driver().free_function(self.handle) };
     }
 }
 
 impl Kernel {
-    /// Its name in the source.
+    /// Returns the kernel's name in the source.
     pub fn name(&self) -> &str {
         &self.0.name
     }
 
-    /// What it uses.
+    /// Returns the resources that the kernel uses.
     pub fn resources(&self) -> Resources {
         self.0.resources
     }
 
-    /// Share of a multiprocessor's threads that can be resident at this group size; None where the driver
-    /// does not tell.
-    pub fn occupancy(&self, group: u32) -> Option<f64> {
+    /// Returns the occupancy for this block size: the fraction of an SM's threads that can be
+    /// resident. None if the driver does not report it.
+    pub fn occupancy(&self, block_size: u32) -> Option<f64> {
         let threads = self.device().properties().threads_per_sm?;
-        let groups = self.blocks_per_sm(group)?;
-        Some(f64::from(groups) * f64::from(group) / f64::from(threads))
+        let blocks = self.blocks_per_sm(block_size)?;
+        Some(f64::from(blocks) * f64::from(block_size) / f64::from(threads))
     }
 
-    /// Groups of this size that one multiprocessor holds at once; None where the driver does not tell.
-    pub fn blocks_per_sm(&self, group: u32) -> Option<u32> {
-        // SAFETY: the kernel lives.
-        unsafe { self.device().driver().blocks_per_sm(self.0.handle, group) }
+    /// Returns the number of blocks of this size that can be resident on one SM. None if the driver
+    /// does not report it.
+    pub fn blocks_per_sm(&self, block_size: u32) -> Option<u32> {
+        // SAFETY: the kernel is loaded.
+        unsafe { self.device().driver().blocks_per_sm(self.0.handle, block_size) }
     }
 
     pub(crate) fn device(&self) -> &Device {
@@ -203,21 +206,21 @@ impl Kernel {
         self.0.handle
     }
 
-    /// Fails, with words for the message, unless the kernel takes `got` arguments.
-    pub(crate) fn check_count(&self, got: usize) -> Result<(), String> {
+    /// Checks that the kernel takes `got` arguments. The error is the text for a message.
+    pub(crate) fn check_argument_count(&self, got: usize) -> Result<(), String> {
         match self.0.parameters.count {
-            Some(count) if count != got => Err(format!("it takes {count} arguments, got {got}")),
-            _ if got > MOST_ARGUMENTS => {
-                Err(format!("{got} arguments; at most {MOST_ARGUMENTS} are allowed"))
-            }
+            Some(count) if count != got => Err(format!("expected {count} arguments, got {got}")),
+            _ if got > MAX_ARGUMENTS => Err(format!("expected at most {MAX_ARGUMENTS} arguments, got {got}")),
             _ => Ok(()),
         }
     }
 
-    /// Fails unless argument `i` (from 0) has `got` bytes.
-    pub(crate) fn check_bytes(&self, i: usize, got: usize) -> Result<(), String> {
+    /// Checks that argument `i` (from 0) has `got` bytes.
+    pub(crate) fn check_argument_size(&self, i: usize, got: usize) -> Result<(), String> {
         match self.0.parameters.bytes.get(i) {
-            Some(&bytes) if bytes != got => Err(format!("argument {} has {bytes} bytes, got {got}", i + 1)),
+            Some(&bytes) if bytes != got => {
+                Err(format!("argument {}: expected {bytes} bytes, got {got}", i + 1))
+            }
             _ => Ok(()),
         }
     }

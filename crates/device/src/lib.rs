@@ -1,11 +1,12 @@
-//! The machine: the only room that names CUDA or OpenCL. A [`Device`] gives out [`Buffer`]s, builds
-//! [`Kernel`]s from one source that is both CUDA C++ and OpenCL C (see `prelude/`), and runs them on
-//! [`Queue`]s. Both drivers are looked for at run time: without them the program builds and runs all the
-//! same, and [`DeviceList::notes`] says what is missing. Nothing here knows what is computed.
+//! Compute devices: the only crate that calls CUDA or OpenCL. A [`Device`] allocates [`Buffer`]s,
+//! compiles [`Kernel`]s from one source that is both CUDA C++ and OpenCL C (the dialect, documented
+//! in `prelude/cuda.h`), and runs them on [`Queue`]s. Both drivers are loaded at run time. Without
+//! them the program still builds and runs, and [`DeviceList::notes`] says what is missing. This
+//! crate does not know what is computed.
 //!
-//! All `unsafe` code of the program's device side is in `driver/` and in the handles right above it. The
-//! kernels themselves are part of the program and trusted like its Rust: a kernel that writes outside its
-//! buffers breaks what no type can guard.
+//! All `unsafe` code for devices is in `driver/` and in the handle types directly above it. Kernels
+//! are part of the program and trusted like its Rust code: no type can protect against a kernel
+//! that writes outside its buffers.
 
 mod buffer;
 mod builds;

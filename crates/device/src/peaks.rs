@@ -1,9 +1,10 @@
-//! Theoretical rates: lanes of a multiprocessor × multiprocessors × clock × 2, an FMA being two flops.
-//! Lanes are those of the table "Throughput of Native Arithmetic Instructions" in NVIDIA's CUDA C++
-//! Programming Guide; an architecture that is not listed has no theoretical rate.
+//! Theoretical rates: FMAs per clock and SM × SMs × clock × 2, because an FMA is two flops.
+//!
+//! FMAs per clock are from the table "Throughput of Native Arithmetic Instructions" in NVIDIA's
+//! CUDA C++ Programming Guide. An architecture that is not listed has no theoretical rate.
 
-/// FMA results a clock and multiprocessor in f32 and f64, without tensor cores.
-fn lanes((major, minor): (u32, u32)) -> Option<(u32, u32)> {
+/// Returns the FMAs per clock and SM in f32 and f64, without tensor cores.
+fn fmas_per_clock((major, minor): (u32, u32)) -> Option<(u32, u32)> {
     match (major, minor) {
         (5, 0 | 2 | 3) => Some((128, 4)),
         (6, 0) => Some((64, 32)),
@@ -19,15 +20,15 @@ fn lanes((major, minor): (u32, u32)) -> Option<(u32, u32)> {
     }
 }
 
-/// f32 and f64 rates in flop/s.
-pub(crate) fn rates(
+/// Returns the f32 and f64 rates in flop/s.
+pub(crate) fn peak_rates(
     capability: Option<(u32, u32)>,
     sm_count: u32,
     clock_hz: f64,
 ) -> (Option<f64>, Option<f64>) {
-    let rate = |lanes: u32| f64::from(lanes) * f64::from(sm_count) * clock_hz * 2.0;
-    match capability.and_then(lanes) {
-        Some((f32_lanes, f64_lanes)) if clock_hz > 0.0 => (Some(rate(f32_lanes)), Some(rate(f64_lanes))),
+    let rate = |fmas: u32| f64::from(fmas) * f64::from(sm_count) * clock_hz * 2.0;
+    match capability.and_then(fmas_per_clock) {
+        Some((f32_fmas, f64_fmas)) if clock_hz > 0.0 => (Some(rate(f32_fmas)), Some(rate(f64_fmas))),
         _ => (None, None),
     }
 }
@@ -39,13 +40,13 @@ mod tests {
     /// NVIDIA's data sheets: H200 SXM 67 and 34 TFLOP/s, A100 19.5 and 9.7.
     #[test]
     fn rates_are_those_of_the_data_sheets() {
-        let (single, double) = rates(Some((9, 0)), 132, 1.980e9);
+        let (single, double) = peak_rates(Some((9, 0)), 132, 1.980e9);
         assert!((single.unwrap() / 66.9e12 - 1.0).abs() < 0.005);
         assert!((double.unwrap() / 33.5e12 - 1.0).abs() < 0.005);
-        let (single, double) = rates(Some((8, 0)), 108, 1.410e9);
+        let (single, double) = peak_rates(Some((8, 0)), 108, 1.410e9);
         assert!((single.unwrap() / 19.5e12 - 1.0).abs() < 0.005);
         assert!((double.unwrap() / 9.7e12 - 1.0).abs() < 0.005);
-        assert_eq!(rates(Some((99, 0)), 132, 1e9), (None, None));
-        assert_eq!(rates(None, 132, 1e9), (None, None));
+        assert_eq!(peak_rates(Some((99, 0)), 132, 1e9), (None, None));
+        assert_eq!(peak_rates(None, 132, 1e9), (None, None));
     }
 }

@@ -1,67 +1,69 @@
-//! What a device is.
+//! Properties of a device.
 
 use crate::choice::Backend;
 
-/// What sort of machine a device is.
+/// Kind of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeviceKind {
-    /// A graphics processor.
+    /// GPU.
     Gpu,
-    /// The processor itself, through OpenCL.
+    /// The CPU, through OpenCL.
     Cpu,
-    /// Anything else: an accelerator.
+    /// Another accelerator.
     Other,
 }
 
 /// Memory of a device, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Memory {
-    /// Not in use. OpenCL does not tell, so there it is all that this program does not hold.
+    /// Free memory. OpenCL does not report it, so there it is all memory that this process has not
+    /// allocated.
     pub free: u64,
-    /// All of it.
+    /// Total memory.
     pub total: u64,
 }
 
-/// What the driver tells of a device, and what follows from it.
+/// Properties that the driver reports for a device, and those derived from them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Properties {
-    /// The maker's name for it.
+    /// Name given by the vendor.
     pub name: String,
-    /// Who drives it.
+    /// Interface to the device.
     pub backend: Backend,
-    /// Its number among the devices of that backend.
+    /// Index among the devices of the backend.
     pub index: usize,
-    /// What sort of machine.
+    /// GPU, CPU or other.
     pub kind: DeviceKind,
-    /// The maker.
+    /// Vendor.
     pub vendor: String,
-    /// Bytes of memory.
+    /// Memory in bytes.
     pub memory: u64,
-    /// Multiprocessors, or OpenCL's compute units.
+    /// Number of SMs (compute units in OpenCL).
     pub sm_count: u32,
-    /// The highest clock, in Hz.
+    /// Highest clock rate in Hz.
     pub clock_hz: f64,
-    /// "compute capability 9.0" or "OpenCL 3.0 CUDA".
+    /// Version, for example "compute capability 9.0" or "OpenCL 3.0 CUDA".
     pub version: String,
-    /// NVIDIA's number for the architecture.
+    /// Compute capability (major, minor). Only for NVIDIA.
     pub capability: Option<(u32, u32)>,
-    /// The driver's version.
+    /// Version of the driver.
     pub driver: String,
-    /// The compiler's version; part of the key of a cached kernel.
+    /// Version of the compiler. Part of the key of a cached kernel.
     pub compiler: String,
-    /// Most threads in a group.
+    /// Largest block size.
     pub max_block_size: u32,
-    /// Bytes of local (shared) memory that a group may have.
+    /// Largest shared memory per block, in bytes.
     pub shared_bytes: u64,
-    /// Threads that run in step: a warp, or the multiple that the driver prefers.
+    /// Threads per warp. On OpenCL devices other than NVIDIA's, the preferred multiple of the block
+    /// size.
     pub warp_size: u32,
-    /// Whether it computes in double precision.
+    /// Whether the device has double precision.
     pub has_f64: bool,
-    /// 32-bit registers of a multiprocessor, where the driver tells.
+    /// 32-bit registers per SM. None if the driver does not report them.
     pub registers_per_sm: Option<u32>,
-    /// Threads resident on a multiprocessor at most, where the driver tells.
+    /// Largest number of resident threads per SM. None if the driver does not report it.
     pub threads_per_sm: Option<u32>,
-    /// Theoretical f32 rate in flop/s, an FMA being two; None where the architecture is not known.
+    /// Theoretical f32 rate in flop/s. An FMA counts as two. None if the architecture is unknown.
     pub peak_f32: Option<f64>,
     /// Theoretical f64 rate in flop/s, without tensor cores.
     pub peak_f64: Option<f64>,

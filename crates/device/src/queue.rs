@@ -1,23 +1,24 @@
-//! Work for a device, done in the order in which it was queued.
+//! Queues of work for a device.
 
 use std::fmt;
 
 use crate::buffer::{AnyBuffer, Buffer};
 use crate::device::Device;
-use crate::driver::{Fault, Handle, MOST_ARGUMENTS, Packed, is_debug};
+use crate::driver::{Fault, Handle, MAX_ARGUMENTS, Packed, waits_after_launch};
 use crate::element::Element;
 use crate::error::DeviceError;
 use crate::event::Event;
 use crate::kernel::Kernel;
 use crate::pinned::Pinned;
 
-/// An in-order queue of a device. May be used from several threads.
+/// An in-order queue of a device (a CUDA stream, an OpenCL command queue). May be used from several
+/// threads.
 pub struct Queue {
     device: Device,
     handle: Handle,
 }
 
-/// An argument of a kernel.
+/// An argument of a kernel launch.
 #[derive(Clone, Copy)]
 pub enum Arg<'a> {
     /// A pointer to device memory.
@@ -34,16 +35,16 @@ pub enum Arg<'a> {
     F64(f64),
 }
 
-macro_rules! from {
-    ($($kind:ty => $name:ident),*) => { $(
-        impl From<$kind> for Arg<'_> {
-            fn from(value: $kind) -> Self {
+macro_rules! impl_from_scalar {
+    ($($scalar:ty => $name:ident),*) => { $(
+        impl From<$scalar> for Arg<'_> {
+            fn from(value: $scalar) -> Self {
                 Self::$name(value)
             }
         }
     )* };
 }
-from!(i32 => I32, u32 => U32, u64 => U64, f32 => F32, f64 => F64);
+impl_from_scalar!(i32 => I32, u32 => U32, u64 => U64, f32 => F32, f64 => F64);
 
 impl<'a, T: Element> From<&'a Buffer<T>> for Arg<'a> {
     fn from(buffer: &'a Buffer<T>) -> Self {
@@ -74,99 +75,105 @@ impl Queue {
         Self { device, handle }
     }
 
-    /// The device that it feeds.
+    /// Returns the device of the queue.
     pub fn device(&self) -> &Device {
         &self.device
     }
 
-    /// Queues `groups` groups of `group` threads; does not wait. No groups: nothing to do. With
-    /// ORRERY_DEBUG=1 it waits, so that a kernel that fails is named.
+    /// Queues a launch of `block_count` blocks of `block_size` threads. Does not wait, and does
+    /// nothing if there are no blocks. With ORRERY_DEBUG=1 it waits, so that a failing kernel is
+    /// named.
+    ///
+    /// `args` must match the kernel's parameters in number, order and type. Their number and sizes
+    /// are checked as far as the driver reports them.
     pub fn launch(
         &self,
         kernel: &Kernel,
-        groups: u32,
-        group: u32,
+        block_count: u32,
+        block_size: u32,
         args: &[Arg<'_>],
     ) -> Result<(), DeviceError> {
-        if groups == 0 {
+        if block_count == 0 {
             return Ok(());
         }
         if *kernel.device() != self.device {
-            return Err(self.foreign(format!("kernel {}", kernel.name()), kernel.device()));
+            return Err(self.wrong_device(format!("kernel {}", kernel.name()), kernel.device()));
         }
-        let failed = |word: String| DeviceError::Launch {
+        let launch_error = |message: String| DeviceError::Launch {
             device: self.device.title(),
             kernel: kernel.name().to_owned(),
-            groups,
-            group,
-            word,
+            block_count,
+            block_size,
+            message,
         };
         let largest = kernel.resources().max_block_size;
-        if group == 0 || group > largest {
-            return Err(failed(format!("a group of this kernel has 1 to {largest} threads")));
+        if block_size == 0 || block_size > largest {
+            return Err(launch_error(format!("expected 1 to {largest} threads per block")));
         }
-        let mut packed = [Packed::default(); MOST_ARGUMENTS];
-        kernel.check_count(args.len()).map_err(failed)?;
+        let mut packed = [Packed::default(); MAX_ARGUMENTS];
+        kernel.check_argument_count(args.len()).map_err(launch_error)?;
         for (i, arg) in args.iter().enumerate() {
             if let Arg::Buffer(buffer) = arg
-                && !self.device.takes_buffers_of(buffer.device())
+                && !self.device.accepts_buffers_of(buffer.device())
             {
-                return Err(
-                    self.foreign(format!("argument {} of kernel {}", i + 1, kernel.name()), buffer.device())
-                );
+                let what = format!("argument {} of kernel {}", i + 1, kernel.name());
+                return Err(self.wrong_device(what, buffer.device()));
             }
             packed[i] = arg.pack();
-            kernel.check_bytes(i, packed[i].len).map_err(failed)?;
+            kernel.check_argument_size(i, packed[i].len).map_err(launch_error)?;
         }
         let driver = self.device.driver();
-        // SAFETY: queue, kernel and buffers live and are this driver's; a buffer that is dropped before the
-        // kernel has run is freed after it.
-        unsafe { driver.launch(self.handle, kernel.handle(), groups, group, &packed[..args.len()]) }
-            .map_err(|fault| failed(fault.said()))?;
-        if is_debug() {
-            // SAFETY: the queue lives.
-            unsafe { driver.finish(self.handle) }.map_err(|fault| failed(fault.said()))?;
+        // SAFETY: queue, kernel and buffers are valid and belong to this driver. A buffer that is
+        // dropped before the kernel has run is freed after it.
+        unsafe {
+            driver.launch(self.handle, kernel.handle(), block_count, block_size, &packed[..args.len()])
+        }
+        .map_err(|fault| launch_error(fault.into_message()))?;
+        if waits_after_launch() {
+            // SAFETY: the queue is valid.
+            unsafe { driver.finish(self.handle) }.map_err(|fault| launch_error(fault.into_message()))?;
         }
         Ok(())
     }
 
-    /// Fills a buffer; returns when `from` may be reused.
+    /// Copies `from` to the buffer `to` of the same length. Returns when `from` may be reused.
     pub fn write<T: Element>(&self, to: &Buffer<T>, from: &[T]) -> Result<(), DeviceError> {
-        self.expect_own("a buffer", to.device())?;
+        self.expect_same_device("a buffer", to.device())?;
         to.expect_len(from.len())?;
         if from.is_empty() {
             return Ok(());
         }
         let bytes = size_of_val(from);
-        // SAFETY: both ends have this many bytes, and the call returns when `from` was read.
+        // SAFETY: both ends have this many bytes, and the call returns after `from` was read.
         unsafe { self.device.driver().write(self.handle, to.handle(), from.as_ptr().cast(), bytes) }
-            .map_err(|fault| self.device.fault(fault, Some(bytes as u64)))
+            .map_err(|fault| self.device.error_from(fault, Some(bytes as u64)))
     }
 
-    /// Reads a buffer, after all that was queued before.
+    /// Copies the buffer `from` to `to` of the same length, after all work queued before. Waits for
+    /// it.
     pub fn read<T: Element>(&self, from: &Buffer<T>, to: &mut [T]) -> Result<(), DeviceError> {
-        self.expect_own("a buffer", from.device())?;
+        self.expect_same_device("a buffer", from.device())?;
         from.expect_len(to.len())?;
         if to.is_empty() {
             return Ok(());
         }
         let bytes = size_of_val(to);
-        // SAFETY: both ends have this many bytes, and the call returns when `to` was written.
+        // SAFETY: both ends have this many bytes, and the call returns after `to` was written.
         unsafe { self.device.driver().read(self.handle, from.handle(), to.as_mut_ptr().cast(), bytes) }
-            .map_err(|fault| self.device.fault(fault, Some(bytes as u64)))
+            .map_err(|fault| self.device.error_from(fault, Some(bytes as u64)))
     }
 
-    /// Reads a buffer without waiting: `to` has the elements once the event is done (looking at `to` waits
-    /// for it).
+    /// Queues a copy of the buffer `from` to `to` of the same length. Does not wait: `to` has the
+    /// elements when the event is done. Access to `to` waits for the event.
     pub fn read_async<T: Element>(&self, from: &Buffer<T>, to: &mut Pinned<T>) -> Result<Event, DeviceError> {
-        self.expect_own("a buffer", from.device())?;
+        self.expect_same_device("a buffer", from.device())?;
         from.expect_len(to.len())?;
-        let (target, bytes) = (to.target(), size_of::<T>() * from.len());
+        let (target, bytes) = (to.copy_target(), size_of::<T>() * from.len());
         if bytes > 0 {
-            // SAFETY: both ends have this many bytes; `to` keeps the event below and waits for it before
-            // anyone reads, writes or frees it.
+            // SAFETY: both ends have this many bytes. `to` stores the event below and waits for it
+            // before its memory is read, written or freed.
             unsafe { self.device.driver().read_async(self.handle, from.handle(), target, bytes) }
-                .map_err(|fault| self.device.fault(fault, Some(bytes as u64)))?;
+                .map_err(|fault| self.device.error_from(fault, Some(bytes as u64)))?;
         }
         match self.record() {
             Ok(event) => {
@@ -174,14 +181,15 @@ impl Queue {
                 Ok(event)
             }
             Err(error) => {
-                // The copy may be under way and nothing marks its end: wait for it here.
+                // The copy may be running and no event marks its end, so wait for it here.
                 let _ = self.finish();
                 Err(error)
             }
         }
     }
 
-    /// Copies on the device, or between two CUDA devices; does not wait.
+    /// Queues a copy between two buffers of the same length, on the same device or on two CUDA
+    /// devices. Does not wait.
     pub fn copy<T: Element>(&self, from: &Buffer<T>, to: &Buffer<T>) -> Result<(), DeviceError> {
         to.expect_len(from.len())?;
         let bytes = size_of::<T>() * from.len();
@@ -190,64 +198,65 @@ impl Queue {
         }
         let driver = self.device.driver();
         let result = if from.device() == to.device() {
-            self.expect_own("a buffer", from.device())?;
-            // SAFETY: both buffers live, are this driver's and have this many bytes.
+            self.expect_same_device("a buffer", from.device())?;
+            // SAFETY: both buffers are valid, belong to this driver and have this many bytes.
             unsafe { driver.copy(self.handle, from.handle(), to.handle(), bytes) }
         } else {
             let (source, target) = (from.device(), to.device());
             let other = if *source == self.device { target } else { source };
             let contexts = (source.driver().context(), target.driver().context());
             let (Some(source_context), Some(target_context)) = contexts else {
-                return Err(self.foreign("a buffer".to_owned(), other));
+                return Err(self.wrong_device("a buffer".to_owned(), other));
             };
             if *source != self.device {
-                self.expect_own("a buffer", target)?;
+                self.expect_same_device("a buffer", target)?;
             }
             let (from, to) = ((from.handle(), source_context), (to.handle(), target_context));
-            // SAFETY: as above; contexts live as long as the process.
+            // SAFETY: as above. Contexts are valid until the process ends.
             unsafe { driver.copy_across(self.handle, from, to, bytes) }
         };
-        result.map_err(|fault| self.device.fault(fault, Some(bytes as u64)))
+        result.map_err(|fault| self.device.error_from(fault, Some(bytes as u64)))
     }
 
-    /// A mark after all that was queued so far.
+    /// Queues an event and returns it. It is done after all work queued so far.
     pub fn record(&self) -> Result<Event, DeviceError> {
-        // SAFETY: the queue lives.
-        let handle = unsafe { self.device.driver().record(self.handle) }.map_err(|fault| self.call(fault))?;
+        // SAFETY: the queue is valid.
+        let handle =
+            unsafe { self.device.driver().record(self.handle) }.map_err(|fault| self.call_error(fault))?;
         Ok(Event::new(self.device.clone(), handle))
     }
 
     /// Makes the queue, not the host, wait for an event of the same device.
     pub fn wait_for(&self, event: &Event) -> Result<(), DeviceError> {
-        self.expect_own("an event", event.device())?;
-        // SAFETY: queue and event live and are this driver's.
+        self.expect_same_device("an event", event.device())?;
+        // SAFETY: queue and event are valid and belong to this driver.
         unsafe { self.device.driver().wait_for(self.handle, event.handle()) }
-            .map_err(|fault| self.call(fault))
+            .map_err(|fault| self.call_error(fault))
     }
 
-    /// Waits until all that was queued is done.
+    /// Waits until all queued work is done.
     pub fn finish(&self) -> Result<(), DeviceError> {
-        // SAFETY: the queue lives.
-        unsafe { self.device.driver().finish(self.handle) }.map_err(|fault| self.call(fault))
+        // SAFETY: the queue is valid.
+        unsafe { self.device.driver().finish(self.handle) }.map_err(|fault| self.call_error(fault))
     }
 
-    fn call(&self, fault: Fault) -> DeviceError {
-        self.device.fault(fault, None)
+    fn call_error(&self, fault: Fault) -> DeviceError {
+        self.device.error_from(fault, None)
     }
 
-    fn expect_own(&self, what: &str, owner: &Device) -> Result<(), DeviceError> {
-        if *owner == self.device { Ok(()) } else { Err(self.foreign(what.to_owned(), owner)) }
+    fn expect_same_device(&self, what: &str, owner: &Device) -> Result<(), DeviceError> {
+        if *owner == self.device { Ok(()) } else { Err(self.wrong_device(what.to_owned(), owner)) }
     }
 
     #[cold]
-    fn foreign(&self, what: String, owner: &Device) -> DeviceError {
+    fn wrong_device(&self, what: String, owner: &Device) -> DeviceError {
         DeviceError::WrongDevice { what, owner: owner.title(), device: self.device.title() }
     }
 }
 
 impl Drop for Queue {
     fn drop(&mut self) {
-        // SAFETY: nobody else has the handle; both drivers finish what was queued.
+        // SAFETY: this was the last user of the handle. Both drivers finish queued work.
         unsafe { self.device.driver().free_queue(self.handle) };
     }
 }

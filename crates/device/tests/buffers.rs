@@ -1,15 +1,15 @@
-//! Memory goes there and comes back, whole, on every device.
+//! Copies between host and device, on every device.
 
 mod common;
 
-use common::{devices, mixed, source};
+use common::{devices, random_bits, test_source};
 use orrery_device::{Arg, Device, DeviceError, Element};
 
 const LENGTHS: [usize; 8] = [0, 1, 2, 3, 31, 257, 1000, 65_537];
 
 fn round_trip<T: Element>(device: &Device, make: fn(u64) -> T) {
     for len in LENGTHS {
-        let data: Vec<T> = (0..len as u64).map(|i| make(mixed(i))).collect();
+        let data: Vec<T> = (0..len as u64).map(|i| make(random_bits(i))).collect();
         let buffer = device.upload(&data).unwrap();
         assert_eq!((buffer.len(), buffer.is_empty()), (len, len == 0));
         assert_eq!(buffer.to_vec().unwrap(), data, "{buffer:?}");
@@ -31,7 +31,7 @@ fn round_trip<T: Element>(device: &Device, make: fn(u64) -> T) {
 }
 
 #[test]
-fn every_element_comes_back() {
+fn every_element_type_is_copied_unchanged() {
     for device in devices() {
         round_trip::<f32>(&device, |bits| (bits >> 40) as f32 - 1e5);
         round_trip::<f64>(&device, |bits| bits as f64 - 1e18);
@@ -46,7 +46,7 @@ fn every_element_comes_back() {
 }
 
 #[test]
-fn a_wrong_length_is_named() {
+fn a_wrong_length_gives_an_error() {
     for device in devices() {
         let buffer = device.upload(&[1.0, 2.0, 3.0]).unwrap();
         let other = device.zeros::<f64>(4).unwrap();
@@ -57,17 +57,17 @@ fn a_wrong_length_is_named() {
         assert_eq!(queue.read(&buffer, &mut [0.0; 4]), Err(expected.clone()));
         assert_eq!(queue.read_async(&buffer, &mut pinned).unwrap_err(), expected);
         assert_eq!(queue.copy(&other, &buffer), Err(expected.clone()));
-        let words = format!("{}: a buffer of 3 elements meets one of 4", device.title());
-        assert_eq!(expected.to_string(), words);
+        let message = format!("{}: expected a buffer of 3 elements, got 4", device.title());
+        assert_eq!(expected.to_string(), message);
         assert_eq!(buffer.to_vec().unwrap(), [1.0, 2.0, 3.0]);
     }
 }
 
-/// A copy under way holds its memory: nobody sees half of it, and dropping it early is harmless.
+/// Reads, writes and drops of pinned memory wait for a running copy.
 #[test]
 fn pinned_memory_waits_for_its_copy() {
     for device in devices() {
-        let data: Vec<u64> = (0..2_000_000).map(mixed).collect();
+        let data: Vec<u64> = (0..2_000_000).map(random_bits).collect();
         let buffer = device.upload(&data).unwrap();
         for _ in 0..5 {
             let mut pinned = device.pinned::<u64>(data.len()).unwrap();
@@ -83,9 +83,9 @@ fn pinned_memory_waits_for_its_copy() {
     }
 }
 
-/// What no machine has is refused before anything is allocated, with both numbers.
+/// Sizes that no machine has are rejected before anything is allocated.
 #[test]
-fn out_of_memory_says_needed_and_free() {
+fn out_of_memory_error_has_needed_and_free_bytes() {
     for device in devices() {
         let held = device.held_bytes();
         let memory = device.memory().unwrap();
@@ -104,14 +104,14 @@ fn out_of_memory_says_needed_and_free() {
         assert!(message.starts_with(&start) && message.ends_with(" free"), "{message}");
         assert!(device.pinned::<u8>(usize::MAX).is_err());
         assert!(device.pinned::<f64>(1 << 61).is_err());
-        assert!(device.held_bytes() <= held + (64 << 20), "refused buffers are not held");
+        assert!(device.held_bytes() <= held + (64 << 20), "rejected buffers are not counted");
     }
 }
 
-/// Alone in its process, as other tests hold buffers of their own.
+/// Runs in a separate process, because other tests allocate buffers too.
 #[test]
-#[ignore = "run by `held_bytes_follow_the_buffers`"]
-fn child_holds_bytes() {
+#[ignore = "run by `held_bytes_count_existing_buffers`"]
+fn child_counts_held_bytes() {
     for device in devices() {
         assert_eq!(device.held_bytes(), 0);
         let buffer = device.zeros::<f64>(1000).unwrap();
@@ -122,38 +122,38 @@ fn child_holds_bytes() {
         assert_eq!(device.held_bytes(), 0);
         assert!(device.zeros::<u8>(1_000_000_000_000_000).is_err());
         assert_eq!(device.held_bytes(), 0);
-        println!("said: {}", device.label());
+        println!("result: {}", device.label());
     }
 }
 
 #[test]
-fn held_bytes_follow_the_buffers() {
-    let said = common::said(&common::child("child_holds_bytes", &[]));
-    assert_eq!(said.len(), devices().len());
+fn held_bytes_count_existing_buffers() {
+    let lines = common::result_lines(&common::run_child("child_counts_held_bytes", &[]));
+    assert_eq!(lines.len(), devices().len());
 }
 
-/// Buffers, queues and kernels from several threads at once, each with its own numbers.
+/// Several threads use buffers, queues and a kernel at the same time, each with other numbers.
 #[test]
-fn threads_do_not_disturb_one_another() {
-    let text = "KERNEL(64) add(GLOBAL float* x, float by, int n)\n{\n    int i = BLOCK_INDEX * 64 + THREAD;\n    \
-                if (i < n)\n        x[i] += by;\n}\n";
+fn threads_can_share_a_device() {
+    let text = "KERNEL(64) add(GLOBAL float* x, float amount, int n)\n{\n    int i = BLOCK_INDEX * 64 + THREAD;\n    \
+                if (i < n)\n        x[i] += amount;\n}\n";
     for device in devices() {
-        let kernel = device.build(&source(text, &[])).unwrap().kernel("add").unwrap();
+        let kernel = device.build(&test_source(text, &[])).unwrap().kernel("add").unwrap();
         std::thread::scope(|scope| {
             for thread in 0..4 {
                 let (device, kernel) = (device.clone(), kernel.clone());
                 scope.spawn(move || {
-                    let own = device.new_queue().unwrap();
+                    let thread_queue = device.new_queue().unwrap();
                     for round in 0..20 {
                         let n = 100 + 37 * thread + round;
                         let buffer = device.upload(&vec![thread as f32; n]).unwrap();
-                        let by = (thread + 10) as f32;
-                        let queue = if round % 2 == 0 { &own } else { device.queue() };
-                        let args = [Arg::from(&buffer), by.into(), (n as i32).into()];
+                        let amount = (thread + 10) as f32;
+                        let queue = if round % 2 == 0 { &thread_queue } else { device.queue() };
+                        let args = [Arg::from(&buffer), amount.into(), (n as i32).into()];
                         queue.launch(&kernel, n.div_ceil(64) as u32, 64, &args).unwrap();
                         let mut host = vec![0.0; n];
                         queue.read(&buffer, &mut host).unwrap();
-                        assert_eq!(host, vec![thread as f32 + by; n]);
+                        assert_eq!(host, vec![thread as f32 + amount; n]);
                     }
                 });
             }

@@ -1,23 +1,23 @@
-//! Building and launching: what works, and what each mistake says.
+//! Builds and launches of kernels, and the messages of their errors.
 
 mod common;
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use common::{devices, source};
+use common::{devices, test_source};
 use orrery_device::{Arg, Device, DeviceError, Kernel, Math, Origin, Source, ceiling};
 
 const FILL: &str = "KERNEL(BLOCK_SIZE) fill(GLOBAL int* x, int value, int n)\n{\n    int i = BLOCK_INDEX * BLOCK_SIZE + THREAD;\n    \
-                    if (i < n)\n        x[i] = value + PLUS;\n}\n";
+                    if (i < n)\n        x[i] = value + OFFSET;\n}\n";
 
-fn fill(device: &Device, block: u32, plus: i32) -> Kernel {
-    let definitions = [("BLOCK_SIZE", block.to_string()), ("PLUS", format!("({plus})"))];
-    device.build(&source(FILL, &definitions)).unwrap().kernel("fill").unwrap()
+fn fill_kernel(device: &Device, block_size: u32, offset: i32) -> Kernel {
+    let definitions = [("BLOCK_SIZE", block_size.to_string()), ("OFFSET", format!("({offset})"))];
+    device.build(&test_source(FILL, &definitions)).unwrap().kernel("fill").unwrap()
 }
 
 #[test]
-fn a_mistake_in_the_source_is_shown_with_file_and_line() {
+fn an_error_in_the_source_names_file_and_line() {
     for device in devices() {
         let text = "KERNEL(32) f(GLOBAL int* x)\n{\n    x[0] = 1;\n    x[1] = no_such_thing;\n}\n";
         let definitions = [("BLOCK_SIZE", "256".to_owned()), ("TARGETS", "4".to_owned())];
@@ -33,38 +33,41 @@ fn a_mistake_in_the_source_is_shown_with_file_and_line() {
 }
 
 #[test]
-fn a_missing_kernel_is_named() {
+fn a_missing_kernel_gives_an_error_with_its_name() {
     for device in devices() {
-        let definitions = [("BLOCK_SIZE", "64".to_owned()), ("PLUS", "0".to_owned())];
-        let module = device.build(&source(FILL, &definitions)).unwrap();
+        let definitions = [("BLOCK_SIZE", "64".to_owned()), ("OFFSET", "0".to_owned())];
+        let module = device.build(&test_source(FILL, &definitions)).unwrap();
         for name in ["full", "", "fi\0ll"] {
             let message = module.kernel(name).unwrap_err().to_string();
-            assert_eq!(message, format!("{}: some.cu has no kernel {name:?}", device.title()));
+            assert_eq!(message, format!("{}: test.cu has no kernel {name:?}", device.title()));
         }
     }
 }
 
 #[test]
-fn a_launch_that_cannot_be_is_refused_with_its_sizes() {
+fn an_invalid_launch_gives_an_error_with_its_sizes() {
     for device in devices() {
-        let kernel = fill(&device, 64, 0);
+        let kernel = fill_kernel(&device, 64, 0);
         let buffer = device.zeros::<i32>(100).unwrap();
         let args = [Arg::from(&buffer), 1.into(), 100.into()];
-        let message = |groups, group, args: &[Arg<'_>]| {
-            device.queue().launch(&kernel, groups, group, args).unwrap_err().to_string()
+        let message = |block_count, block_size, args: &[Arg<'_>]| {
+            device.queue().launch(&kernel, block_count, block_size, args).unwrap_err().to_string()
         };
-        let start = format!("{}: kernel fill, 2 groups of ", device.title());
+        let start = format!("{}: kernel fill, 2 blocks of ", device.title());
         assert_eq!(
             message(2, 100_000, &args),
-            format!("{start}100000: a group of this kernel has 1 to 64 threads")
+            format!("{start}100000 threads: expected 1 to 64 threads per block")
         );
-        assert_eq!(message(2, 0, &args), format!("{start}0: a group of this kernel has 1 to 64 threads"));
-        assert_eq!(message(2, 64, &args[..2]), format!("{start}64: it takes 3 arguments, got 2"));
-        assert_eq!(message(2, 64, &[args, args].concat()), format!("{start}64: it takes 3 arguments, got 6"));
-        let long = [Arg::from(&buffer), 1.into(), 100u64.into()];
-        let refused = message(2, 64, &long);
-        assert!(refused.starts_with(&start) && refused.contains("argument 3"), "{refused}");
-        // Nothing of this has run, and the queue still works.
+        assert_eq!(message(2, 0, &args), format!("{start}0 threads: expected 1 to 64 threads per block"));
+        assert_eq!(message(2, 64, &args[..2]), format!("{start}64 threads: expected 3 arguments, got 2"));
+        assert_eq!(
+            message(2, 64, &[args, args].concat()),
+            format!("{start}64 threads: expected 3 arguments, got 6")
+        );
+        let too_long = [Arg::from(&buffer), 1.into(), 100u64.into()];
+        let rejected = message(2, 64, &too_long);
+        assert!(rejected.starts_with(&start) && rejected.contains("argument 3"), "{rejected}");
+        // None of these launches has run, and the queue still works.
         assert_eq!(buffer.to_vec().unwrap(), [0; 100]);
         device.queue().launch(&kernel, 0, 64, &args).unwrap();
         assert_eq!(buffer.to_vec().unwrap(), [0; 100]);
@@ -74,32 +77,32 @@ fn a_launch_that_cannot_be_is_refused_with_its_sizes() {
 }
 
 #[test]
-fn definitions_make_another_kernel_and_the_same_come_from_memory() {
+fn other_definitions_are_compiled_and_the_same_come_from_memory() {
     for device in devices() {
-        let built = |plus: &str, math| {
-            let definitions = [("BLOCK_SIZE", "32".to_owned()), ("PLUS", plus.to_owned())];
-            device.build(&Source { name: "some.cu", text: FILL, definitions: &definitions, math }).unwrap()
+        let build = |offset: &str, math| {
+            let definitions = [("BLOCK_SIZE", "32".to_owned()), ("OFFSET", offset.to_owned())];
+            device.build(&Source { name: "test.cu", text: FILL, definitions: &definitions, math }).unwrap()
         };
         let buffer = device.zeros::<i32>(50).unwrap();
-        for (plus, sum) in [("1001", 1006), ("1002", 1007)] {
-            assert_ne!(built(plus, Math::Precise).origin(), Origin::Memory);
-            assert_eq!(built(plus, Math::Precise).origin(), Origin::Memory);
-            assert_ne!(built(plus, Math::Fast).origin(), Origin::Memory);
-            let kernel = built(plus, Math::Precise).kernel("fill").unwrap();
+        for (offset, sum) in [("1001", 1006), ("1002", 1007)] {
+            assert_ne!(build(offset, Math::Precise).origin(), Origin::Memory);
+            assert_eq!(build(offset, Math::Precise).origin(), Origin::Memory);
+            assert_ne!(build(offset, Math::Fast).origin(), Origin::Memory);
+            let kernel = build(offset, Math::Precise).kernel("fill").unwrap();
             device.queue().launch(&kernel, 2, 32, &[(&buffer).into(), 5.into(), 50.into()]).unwrap();
             assert_eq!(buffer.to_vec().unwrap(), [sum; 50]);
         }
-        assert!(built("1001", Math::Precise).build_time() < Duration::from_millis(100));
+        assert!(build("1001", Math::Precise).build_time() < Duration::from_millis(100));
     }
 }
 
 #[test]
-fn events_have_times_in_order() {
+fn time_between_events_grows_with_the_work() {
     for device in devices() {
         let queue = device.queue();
         let from = device.zeros::<u64>(1 << 20).unwrap();
         let to = device.zeros::<u64>(1 << 20).unwrap();
-        let copies = |count| {
+        let time_copies = |count| {
             let before = queue.record().unwrap();
             for _ in 0..count {
                 queue.copy(&from, &to).unwrap();
@@ -109,18 +112,18 @@ fn events_have_times_in_order() {
             assert!(before.is_done().unwrap() && after.is_done().unwrap());
             seconds
         };
-        copies(1);
-        let least = |count| (0..5).map(|_| copies(count)).fold(f64::INFINITY, f64::min);
-        let (few, many) = (least(2), least(40));
+        time_copies(1);
+        let shortest = |count| (0..5).map(|_| time_copies(count)).fold(f64::INFINITY, f64::min);
+        let (few, many) = (shortest(2), shortest(40));
         assert!(few > 0.0 && many > 3.0 * few, "2 copies {few} s, 40 copies {many} s");
     }
 }
 
-/// One queue fills, another copies once an event says so; the host only waits at the end.
+/// One queue fills a buffer, another copies it after an event. The host waits only at the end.
 #[test]
 fn queues_wait_for_events() {
     for device in devices() {
-        let kernel = fill(&device, 64, 0);
+        let kernel = fill_kernel(&device, 64, 0);
         let n = 300_000;
         let (first, second) = (device.zeros::<i32>(n).unwrap(), device.zeros::<i32>(n).unwrap());
         let other = device.new_queue().unwrap();
@@ -143,18 +146,18 @@ fn queues_wait_for_events() {
             }
             sleep(Duration::from_millis(5));
         }
-        assert!(event.is_done().unwrap(), "an event is done some time without anybody waiting");
+        assert!(event.is_done().unwrap(), "an event is done after some time, even if no thread waits for it");
         device.queue().finish().unwrap();
     }
 }
 
-/// A kernel outlives its module and what else was built; a buffer outlives nothing it needs.
+/// Kernel and buffer are dropped while their launch may still be queued.
 #[test]
-fn what_is_dropped_early_still_runs() {
+fn a_queued_launch_runs_after_its_kernel_and_buffer_are_dropped() {
     for device in devices() {
         let out = device.zeros::<i32>(1000).unwrap();
         {
-            let kernel = fill(&device, 64, 7);
+            let kernel = fill_kernel(&device, 64, 7);
             let scratch = device.zeros::<i32>(1000).unwrap();
             let args = |buffer| [Arg::from(buffer), 1.into(), 1000.into()];
             device.queue().launch(&kernel, 16, 64, &args(&scratch)).unwrap();
@@ -164,14 +167,14 @@ fn what_is_dropped_early_still_runs() {
     }
 }
 
-/// Says what share of a long launch the host spent in the call itself.
+/// Prints the fraction of the time of a long launch that the host spent in the launch call.
 #[test]
 #[ignore = "run by `debug_mode_waits_for_each_launch`"]
-fn child_launches() {
+fn child_times_a_launch() {
     let text = "KERNEL(32) spin(GLOBAL float* x, int n, float a)\n{\n    float y = x[THREAD];\n    \
                 for (int i = 0; i < n; i++)\n        y = FMA(y, a, 0.25f);\n    x[THREAD] = y;\n}\n";
     for device in devices() {
-        let kernel = device.build(&source(text, &[])).unwrap().kernel("spin").unwrap();
+        let kernel = device.build(&test_source(text, &[])).unwrap().kernel("spin").unwrap();
         let buffer = device.zeros::<f32>(32).unwrap();
         let launch = || {
             let args = [Arg::from(&buffer), 3_000_000.into(), 0.5f32.into()];
@@ -183,43 +186,44 @@ fn child_launches() {
         launch();
         let launched = start.elapsed();
         device.queue().finish().unwrap();
-        println!("said: {}", launched.as_secs_f64() / start.elapsed().as_secs_f64());
+        println!("result: {}", launched.as_secs_f64() / start.elapsed().as_secs_f64());
     }
 }
 
 #[test]
 fn debug_mode_waits_for_each_launch() {
-    let shares = |debug| -> Vec<f64> {
-        let said = common::said(&common::child("child_launches", &[("ORRERY_DEBUG", debug)]));
-        said.iter().map(|share| share.parse().unwrap()).collect()
+    let fractions = |debug| -> Vec<f64> {
+        let lines =
+            common::result_lines(&common::run_child("child_times_a_launch", &[("ORRERY_DEBUG", debug)]));
+        lines.iter().map(|fraction| fraction.parse().unwrap()).collect()
     };
-    let (debug, plain) = (shares("1"), shares("0"));
-    assert_eq!((debug.len(), plain.len()), (devices().len(), devices().len()));
-    assert!(debug.iter().all(|&share| share > 0.5), "{debug:?}");
-    for (device, share) in devices().iter().zip(plain) {
-        // There the driver waits always, lest it abort.
+    let (debug, normal) = (fractions("1"), fractions("0"));
+    assert_eq!((debug.len(), normal.len()), (devices().len(), devices().len()));
+    assert!(debug.iter().all(|&fraction| fraction > 0.5), "{debug:?}");
+    for (device, fraction) in devices().iter().zip(normal) {
+        // With PoCL 5 every launch waits, because that driver would abort otherwise.
         let is_pocl_5 =
             device.properties().version.contains("PoCL") && device.properties().driver.starts_with("5.");
-        assert!(share < 0.5 || is_pocl_5, "{}: {share}", device.title());
+        assert!(fraction < 0.5 || is_pocl_5, "{}: {fraction}", device.title());
     }
 }
 
 #[test]
-fn occupancy_is_a_share() {
+fn occupancy_is_between_0_and_1() {
     for device in devices() {
-        let kernel = fill(&device, 64, 0);
+        let kernel = fill_kernel(&device, 64, 0);
         assert_eq!(kernel.occupancy(64).is_some(), common::is_cuda(&device));
-        if let Some(share) = kernel.occupancy(64) {
-            assert!(share > 0.0 && share <= 1.0, "{share}");
+        if let Some(occupancy) = kernel.occupancy(64) {
+            assert!(occupancy > 0.0 && occupancy <= 1.0, "{occupancy}");
             assert!(kernel.blocks_per_sm(64).unwrap() > 0);
             assert!(kernel.resources().registers.unwrap() > 0);
         }
     }
 }
 
-/// A roof that is measured lies under the theoretical one (5% for clocks that boost).
+/// A measured ceiling is below the theoretical rate, with 5% tolerance for clocks that boost.
 #[test]
-fn ceilings_are_plausible() {
+fn measured_ceilings_are_plausible() {
     for device in devices() {
         let ceilings = ceiling::measure(&device).unwrap();
         let properties = device.properties();

@@ -1,83 +1,84 @@
-//! Every word of the dialect means the same on every device: `words.cu` against plain twins.
+//! Tests of the dialect: every macro in `dialect.cu` gives the same result on every device as the
+//! reference here.
 
 mod common;
 
-use common::{devices, is_cuda, mixed, number};
+use common::{devices, is_cuda, random_bits, random_number};
 use orrery_device::{Arg, Backend, Device, Kernel, Math, Source};
 
 const BLOCK_SIZE: usize = 64;
 const LENGTHS: [usize; 6] = [1, 2, 31, 257, 1000, 4099];
 
-fn kernel_at(device: &Device, name: &str, math: Math) -> Kernel {
+fn kernel_with_math(device: &Device, name: &str, math: Math) -> Kernel {
     let definitions = [("BLOCK_SIZE", BLOCK_SIZE.to_string())];
-    let text = include_str!("words.cu");
-    let source = Source { name: "words.cu", text, definitions: &definitions, math };
+    let text = include_str!("dialect.cu");
+    let source = Source { name: "dialect.cu", text, definitions: &definitions, math };
     let module = device.build(&source).unwrap_or_else(|error| panic!("{error}"));
     module.kernel(name).unwrap()
 }
 
-fn kernel(device: &Device, name: &str) -> Kernel {
-    kernel_at(device, name, Math::Precise)
+fn precise_kernel(device: &Device, name: &str) -> Kernel {
+    kernel_with_math(device, name, Math::Precise)
 }
 
-fn launch(kernel: &Kernel, device: &Device, n: usize, args: &[Arg<'_>]) {
+fn launch_for(kernel: &Kernel, device: &Device, n: usize, args: &[Arg<'_>]) {
     device.queue().launch(kernel, n.div_ceil(BLOCK_SIZE) as u32, BLOCK_SIZE as u32, args).unwrap();
 }
 
 #[test]
-fn local_memory_and_barriers() {
+fn shared_memory_is_visible_after_a_barrier() {
     for device in devices() {
         for n in LENGTHS {
-            let data: Vec<f32> = (0..n).map(|i| number(i) as f32).collect();
+            let data: Vec<f32> = (0..n).map(|i| random_number(i) as f32).collect();
             let buffer = device.upload(&data).unwrap();
             let out = device.zeros::<f32>(n).unwrap();
-            let mirror = kernel(&device, "mirror");
-            launch(&mirror, &device, n, &[(&buffer).into(), (&out).into(), (n as i32).into()]);
+            let mirror = precise_kernel(&device, "mirror");
+            launch_for(&mirror, &device, n, &[(&buffer).into(), (&out).into(), (n as i32).into()]);
             let reference: Vec<f32> = (0..n)
                 .map(|i| {
-                    let j = i / BLOCK_SIZE * BLOCK_SIZE + BLOCK_SIZE - 1 - i % BLOCK_SIZE;
-                    data.get(j).copied().unwrap_or(-1.0)
+                    let mirrored = i / BLOCK_SIZE * BLOCK_SIZE + BLOCK_SIZE - 1 - i % BLOCK_SIZE;
+                    data.get(mirrored).copied().unwrap_or(-1.0)
                 })
                 .collect();
             assert_eq!(out.to_vec().unwrap(), reference, "n = {n}");
             assert_eq!(mirror.resources().max_block_size, BLOCK_SIZE as u32);
-            // PoCL 5.0 does not count arrays that a kernel declares.
-            let counted = mirror.resources().shared_bytes;
-            let unknown = device.properties().backend == Backend::OpenCl && counted == 0;
-            assert!(unknown || counted >= 4 * BLOCK_SIZE as u32, "{:?}", mirror.resources());
+            // PoCL 5.0 does not report arrays that a kernel declares.
+            let reported = mirror.resources().shared_bytes;
+            let is_unknown = device.properties().backend == Backend::OpenCl && reported == 0;
+            assert!(is_unknown || reported >= 4 * BLOCK_SIZE as u32, "{:?}", mirror.resources());
         }
     }
 }
 
-/// Distance in units of the last place of `right`.
-fn ulps(got: f32, right: f64) -> f64 {
-    (f64::from(got) - right).abs() / (f64::from(f32::EPSILON) * right.abs())
+/// Returns the error in units in the last place of `expected`.
+fn error_in_ulps(got: f32, expected: f64) -> f64 {
+    (f64::from(got) - expected).abs() / (f64::from(f32::EPSILON) * expected.abs())
 }
 
 #[test]
-fn functions_in_f32() {
+fn f32_functions_are_within_their_error_bounds() {
     for device in devices() {
         for (math, limit) in [(Math::Precise, 2.0), (Math::FlushToZero, 2.0), (Math::Fast, 8.0)] {
             let n = 4099;
-            let data: Vec<f32> = (0..n).map(|i| number(i) as f32).collect();
+            let data: Vec<f32> = (0..n).map(|i| random_number(i) as f32).collect();
             let buffer = device.upload(&data).unwrap();
             let four = device.zeros::<[f32; 4]>(2 * n).unwrap();
             let bits = device.zeros::<u32>(n).unwrap();
             let args = [(&buffer).into(), (&four).into(), (&bits).into(), (n as i32).into()];
-            // Fewer groups than bodies need: the kernel strides.
-            let functions = kernel_at(&device, "functions", math);
+            // Fewer blocks than the length needs, so each thread has several elements.
+            let functions = kernel_with_math(&device, "functions", math);
             device.queue().launch(&functions, 7, BLOCK_SIZE as u32, &args).unwrap();
             let (four, bits) = (four.to_vec().unwrap(), bits.to_vec().unwrap());
             for (i, &x) in data.iter().enumerate() {
                 let wide = f64::from(x);
                 let [rsqrt, sqrt, fma, weighted] = four[2 * i];
-                // 2 ulp is what both compilers promise for rsqrt; sqrt is exact unless fast.
-                assert!(ulps(rsqrt, 1.0 / wide.sqrt()) <= limit, "rsqrt({x}) = {rsqrt}, {math:?}");
+                // Both compilers specify 2 ulp for rsqrt. sqrt is correctly rounded unless fast.
+                assert!(error_in_ulps(rsqrt, 1.0 / wide.sqrt()) <= limit, "rsqrt({x}) = {rsqrt}, {math:?}");
                 let exact = if math == Math::Fast { limit } else { 0.5 };
-                assert!(ulps(sqrt, wide.sqrt()) <= exact, "sqrt({x}) = {sqrt}, {math:?}");
+                assert!(error_in_ulps(sqrt, wide.sqrt()) <= exact, "sqrt({x}) = {sqrt}, {math:?}");
                 assert_eq!(fma, x.mul_add(x, 1.0), "fma of {x}, {math:?}");
-                // Four roundings at most, in whatever order fast arithmetic takes them.
-                assert!(ulps(weighted, 1.875 * wide) <= 2.0, "weighted({x}) = {weighted}, {math:?}");
+                // At most four roundings, in any order.
+                assert!(error_in_ulps(weighted, 1.875 * wide) <= 2.0, "weighted({x}) = {weighted}, {math:?}");
                 let more = f32::from_bits(x.to_bits() + 1);
                 assert_eq!(four[2 * i + 1], [x.min(2.0), x.max(2.0), x.min(2.0) + x.max(2.0), more]);
                 assert_eq!(bits[i], x.to_bits());
@@ -87,19 +88,19 @@ fn functions_in_f32() {
 }
 
 #[test]
-fn functions_in_f64() {
+fn f64_functions_are_within_their_error_bounds() {
     for device in devices().iter().filter(|device| device.properties().has_f64) {
         for n in LENGTHS {
-            let data: Vec<f64> = (0..n).map(number).collect();
+            let data: Vec<f64> = (0..n).map(random_number).collect();
             let buffer = device.upload(&data).unwrap();
             let four = device.zeros::<[f64; 4]>(2 * n).unwrap();
             let args = [(&buffer).into(), (&four).into(), 0.25.into(), (n as i32).into()];
-            launch(&kernel(device, "functions64"), device, n, &args);
+            launch_for(&precise_kernel(device, "functions64"), device, n, &args);
             for (i, four) in four.to_vec().unwrap().chunks(2).enumerate() {
                 let x = data[i] + 0.25;
                 let [rsqrt, sqrt, fma, same] = four[0];
-                let right = 1.0 / x.sqrt();
-                assert!((rsqrt - right).abs() <= 2.0 * f64::EPSILON * right, "rsqrt({x}) = {rsqrt}");
+                let expected = 1.0 / x.sqrt();
+                assert!((rsqrt - expected).abs() <= 2.0 * f64::EPSILON * expected, "rsqrt({x}) = {rsqrt}");
                 assert_eq!((sqrt, fma, same), (x.sqrt(), x.mul_add(x, 1.0), x));
                 let (low, high) = (x.min(2.0), x.max(2.0));
                 assert_eq!(four[1], [low, high, low + high, high - low]);
@@ -109,34 +110,34 @@ fn functions_in_f64() {
 }
 
 #[test]
-fn atomics() {
+fn atomics_lose_no_update() {
     for device in devices() {
         for n in LENGTHS {
-            let data: Vec<u32> = (0..n).map(|i| mixed(i as u64) as u32).collect();
+            let data: Vec<u32> = (0..n).map(|i| random_bits(i as u64) as u32).collect();
             let buffer = device.upload(&data).unwrap();
             let cells = device.upload(&[7u32, u32::MAX, 0, 7]).unwrap();
             let args = [(&buffer).into(), (&cells).into(), (n as i32).into()];
-            launch(&kernel(&device, "atomics"), &device, n, &args);
+            launch_for(&precise_kernel(&device, "atomics"), &device, n, &args);
             let sum = data.iter().fold(7u32, |sum, &value| sum.wrapping_add(value));
-            let (least, most) = (*data.iter().min().unwrap(), *data.iter().max().unwrap());
-            assert_eq!(cells.to_vec().unwrap(), [sum, least, most, sum], "n = {n}");
+            let (smallest, largest) = (*data.iter().min().unwrap(), *data.iter().max().unwrap());
+            assert_eq!(cells.to_vec().unwrap(), [sum, smallest, largest, sum], "n = {n}");
         }
     }
 }
 
 #[test]
-fn fences_order_the_whole_device() {
+fn fences_order_writes_for_the_whole_device() {
     for device in devices() {
-        let adds = kernel(&device, "last_adds");
+        let kernel = precise_kernel(&device, "sum_in_last_block");
         for n in [1usize, 64, 1000, 65_537] {
-            let data: Vec<u32> = (0..n).map(|i| mixed(i as u64) as u32).collect();
+            let data: Vec<u32> = (0..n).map(|i| random_bits(i as u64) as u32).collect();
             let sum = data.iter().fold(0u32, |sum, &value| sum.wrapping_add(value));
             let buffer = device.upload(&data).unwrap();
             let parts = device.zeros::<u32>(n.div_ceil(BLOCK_SIZE)).unwrap();
             for _ in 0..20 {
                 let cells = device.zeros::<u32>(2).unwrap();
                 let args = [(&buffer).into(), (&parts).into(), (&cells).into(), (n as i32).into()];
-                launch(&adds, &device, n, &args);
+                launch_for(&kernel, &device, n, &args);
                 assert_eq!(cells.to_vec().unwrap(), [n.div_ceil(BLOCK_SIZE) as u32, sum], "n = {n}");
             }
         }
@@ -144,13 +145,13 @@ fn fences_order_the_whole_device() {
 }
 
 #[test]
-fn scalars_arrive_as_they_are() {
+fn scalar_arguments_are_passed_unchanged() {
     for device in devices().iter().filter(|device| device.properties().has_f64) {
         let out = device.zeros::<u64>(7).unwrap();
         let big = 0xfedc_ba98_7654_3210u64;
         let args =
             [(&out).into(), (-5i32).into(), u32::MAX.into(), big.into(), 1024.5f32.into(), 1e15.into()];
-        launch(&kernel(device, "scalars"), device, 1, &args);
+        launch_for(&precise_kernel(device, "scalars"), device, 1, &args);
         let backend = if is_cuda(device) { 1 } else { 2 };
         let reference =
             [-5i64 as u64, u64::from(u32::MAX), big, 1024, 1_000_000_000_000_000, backend, BLOCK_SIZE as u64];

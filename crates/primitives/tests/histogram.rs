@@ -18,7 +18,7 @@ fn result_buffer_must_have_256_elements() {
     for device in devices() {
         let from = device.upload(&[1u8, 2, 3]).unwrap();
         let error = Histogram::new(&device).unwrap().queue(&from, &device.zeros(255).unwrap()).unwrap_err();
-        assert!(error.to_string().ends_with("a buffer of 256 elements meets one of 255"), "{error}");
+        assert!(error.to_string().ends_with("expected a buffer of 256 elements, got 255"), "{error}");
     }
 }
 

@@ -19,7 +19,7 @@ fn result_buffer_must_have_one_element() {
         let reduce = Reduce::<u32>::new(&device, Operation::Sum).unwrap();
         let from = device.upload(&[1u32, 2, 3]).unwrap();
         let error = reduce.queue(&from, &device.zeros(2).unwrap()).unwrap_err();
-        assert!(error.to_string().ends_with("a buffer of 1 elements meets one of 2"), "{error}");
+        assert!(error.to_string().ends_with("expected a buffer of 1 elements, got 2"), "{error}");
     }
 }
 

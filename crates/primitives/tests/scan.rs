@@ -94,6 +94,6 @@ fn different_lengths_give_an_error() {
         let mut scan = Scan::<u32>::new(&device, ScanKind::Exclusive).unwrap();
         let (ten, eleven) = (device.zeros(10).unwrap(), device.zeros(11).unwrap());
         let message = scan.queue(&ten, &eleven).unwrap_err().to_string();
-        assert!(message.ends_with("a buffer of 10 elements meets one of 11"), "{message}");
+        assert!(message.ends_with("expected a buffer of 10 elements, got 11"), "{message}");
     }
 }

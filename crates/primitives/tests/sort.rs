@@ -72,7 +72,7 @@ fn different_lengths_and_too_many_pairs_give_an_error() {
         let mut sort = Sort::<u32>::new(&device, 10).unwrap();
         let (ten, eleven) = (device.zeros(10).unwrap(), device.zeros(11).unwrap());
         let mut message = |keys, values| sort.queue(keys, values).unwrap_err().to_string();
-        assert!(message(&ten, &eleven).ends_with("a buffer of 10 elements meets one of 11"));
-        assert!(message(&eleven, &eleven).ends_with("a buffer of 10 elements meets one of 11"));
+        assert!(message(&ten, &eleven).ends_with("expected a buffer of 10 elements, got 11"));
+        assert!(message(&eleven, &eleven).ends_with("expected a buffer of 10 elements, got 11"));
     }
 }

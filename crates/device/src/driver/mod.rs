@@ -1,9 +1,12 @@
-//! What a driver must do, in terms of opaque handles; CUDA and OpenCL each do it.
+//! Interface of a driver, in terms of opaque handles. CUDA and OpenCL implement it.
 //!
-//! A handle is whatever the driver gave out (a CUdeviceptr, a cl_mem, a CUstream ...). Invariants, kept by
-//! the typed handles of this crate (buffer, queue, event, kernel), are the safety contract of every `unsafe
-//! fn` below: a handle is used only with the driver that gave it, for what it was given, and not after it
-//! was freed; byte counts lie within both ends; host pointers stay valid until the copy is done.
+//! A handle is the driver's own identifier (a CUdeviceptr, a cl_mem, a CUstream and so on). The
+//! safety contract of every `unsafe fn` below:
+//! - A handle is used only with the driver that returned it, for its purpose, and not after it was freed.
+//! - Byte counts are within both ends of a copy.
+//! - Host pointers stay valid until the copy is done.
+//!
+//! The typed handles of this crate (buffer, queue, event, kernel) ensure it.
 
 use std::sync::{Arc, OnceLock};
 
@@ -13,56 +16,57 @@ use crate::properties::{Memory, Properties};
 pub(crate) mod cuda;
 pub(crate) mod opencl;
 
-/// Something of the driver's, as a number.
+/// Identifier of an object of the driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Handle(pub(crate) u64);
 
-/// Page-locked host memory: zeroed, aligned for every element.
+/// Page-locked host memory, zeroed, with the alignment of every element type.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pin {
     pub(crate) pointer: *mut u8,
     pub(crate) handle: Handle,
 }
 
-/// A call that failed.
+/// A failed call to the driver.
 #[derive(Clone, Debug)]
 pub(crate) struct Fault {
     pub(crate) call: &'static str,
-    pub(crate) word: String,
+    /// Message of the driver.
+    pub(crate) message: String,
     pub(crate) out_of_memory: bool,
-    /// Whether it may come from a kernel that was queued before.
-    pub(crate) of_a_kernel: bool,
+    /// Whether the cause may be a kernel that was queued before.
+    pub(crate) may_be_earlier_kernel: bool,
 }
 
 impl Fault {
-    pub(crate) fn new(call: &'static str, word: impl Into<String>) -> Self {
-        Self { call, word: word.into(), out_of_memory: false, of_a_kernel: false }
+    pub(crate) fn new(call: &'static str, message: impl Into<String>) -> Self {
+        Self { call, message: message.into(), out_of_memory: false, may_be_earlier_kernel: false }
     }
 
-    /// The driver's word, and where to look when the fault lies elsewhere.
-    pub(crate) fn said(self) -> String {
-        if self.of_a_kernel && !is_debug() {
+    /// Returns the message. If an earlier kernel may be the cause, adds how to find it.
+    pub(crate) fn into_message(self) -> String {
+        if self.may_be_earlier_kernel && !waits_after_launch() {
             return format!(
-                "{}; a kernel that was queued before may be at fault, ORRERY_DEBUG=1 names it",
-                self.word
+                "{} (possibly caused by a kernel queued before: ORRERY_DEBUG=1 names it)",
+                self.message
             );
         }
-        self.word
+        self.message
     }
 }
 
-/// Whether ORRERY_DEBUG=1 asks for a wait after every launch.
-pub(crate) fn is_debug() -> bool {
+/// Returns whether ORRERY_DEBUG=1 requests a wait after every launch.
+pub(crate) fn waits_after_launch() -> bool {
     static DEBUG: OnceLock<bool> = OnceLock::new();
     *DEBUG.get_or_init(|| std::env::var_os("ORRERY_DEBUG").is_some_and(|value| value == "1"))
 }
 
-/// Why there is no module.
+/// Reason why a build failed.
 #[derive(Clone, Debug)]
 pub(crate) enum BuildFault {
-    /// The source is wrong.
+    /// An error in the source, with the compiler's log.
     Log(String),
-    /// The compiler or the driver is.
+    /// A failed call to the compiler or driver.
     Fault(Fault),
 }
 
@@ -72,29 +76,33 @@ impl From<Fault> for BuildFault {
     }
 }
 
-/// An argument of a kernel as the driver takes it: its bytes, of which `len` count.
+/// An argument of a kernel: the first `len` of its bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Packed {
     pub(crate) bytes: [u8; 8],
     pub(crate) len: usize,
 }
 
-/// What a kernel takes: how many arguments, and how long each is where the driver tells.
+/// Parameters of a kernel, as far as the driver reports them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Parameters {
     pub(crate) count: Option<usize>,
+    /// Size of each parameter. Empty if the driver does not report it.
     pub(crate) bytes: Vec<usize>,
 }
 
-/// Most arguments of a kernel; lets a launch live on the stack.
-pub(crate) const MOST_ARGUMENTS: usize = 64;
+/// Largest number of arguments of a kernel. A launch keeps them on the stack.
+pub(crate) const MAX_ARGUMENTS: usize = 64;
 
-/// A driver at work on one device. See the module's text for the contract of the unsafe functions.
+/// A driver for one device. The module documentation has the contract of the unsafe functions.
 #[allow(clippy::missing_safety_doc, reason = "one contract, stated above")]
 pub(crate) trait Driver: Send + Sync {
-    fn memory(&self, held: u64) -> Result<Memory, Fault>;
-    /// Most bytes that one more buffer may have, where the driver would refuse them only at their first use.
-    fn largest_buffer(&self, held: u64) -> u64;
+    /// Returns free and total memory. `held_bytes` is the size of all existing buffers, for drivers
+    /// that do not report free memory.
+    fn memory(&self, held_bytes: u64) -> Result<Memory, Fault>;
+    /// Returns the largest size of a further buffer in bytes. For drivers that accept any size and
+    /// fail at the first use.
+    fn largest_buffer(&self, held_bytes: u64) -> u64;
     fn allocate(&self, bytes: u64) -> Result<Handle, Fault>;
     unsafe fn free(&self, memory: Handle);
     fn pin(&self, bytes: usize) -> Result<Pin, Fault>;
@@ -103,56 +111,59 @@ pub(crate) trait Driver: Send + Sync {
     fn new_queue(&self) -> Result<Handle, Fault>;
     unsafe fn free_queue(&self, queue: Handle);
     unsafe fn finish(&self, queue: Handle) -> Result<(), Fault>;
-    /// Sets bytes to zero, some time later.
+    /// Queues setting the bytes to zero.
     unsafe fn clear(&self, queue: Handle, memory: Handle, bytes: usize) -> Result<(), Fault>;
-    /// Returns when `from` was read.
+    /// Copies to the device and returns after `from` was read.
     unsafe fn write(&self, queue: Handle, to: Handle, from: *const u8, bytes: usize) -> Result<(), Fault>;
-    /// Returns when `to` was written.
+    /// Copies to the host and returns after `to` was written.
     unsafe fn read(&self, queue: Handle, from: Handle, to: *mut u8, bytes: usize) -> Result<(), Fault>;
-    /// As `read`, but returns at once.
+    /// Queues a copy to the host.
     unsafe fn read_async(&self, queue: Handle, from: Handle, to: *mut u8, bytes: usize) -> Result<(), Fault>;
     unsafe fn copy(&self, queue: Handle, from: Handle, to: Handle, bytes: usize) -> Result<(), Fault>;
 
+    /// Queues an event.
     unsafe fn record(&self, queue: Handle) -> Result<Handle, Fault>;
+    /// Makes the queue wait for an event.
     unsafe fn wait_for(&self, queue: Handle, event: Handle) -> Result<(), Fault>;
     unsafe fn is_done(&self, event: Handle) -> Result<bool, Fault>;
+    /// Makes the calling thread wait for an event.
     unsafe fn wait(&self, event: Handle) -> Result<(), Fault>;
-    /// Both must be done.
+    /// Returns the time between two events. Both must be done.
     unsafe fn seconds_between(&self, earlier: Handle, later: Handle) -> Result<f64, Fault>;
     unsafe fn free_event(&self, event: Handle);
 
-    /// Compiles a text with its prelude; gives the module and the bytes that `load` takes.
+    /// Compiles a text with its prelude. Returns the module and the binary for `load`.
     fn compile(&self, name: &str, text: &str, math: Math) -> Result<(Handle, Vec<u8>), BuildFault>;
     fn load(&self, binary: &[u8]) -> Result<Handle, Fault>;
     unsafe fn unload(&self, module: Handle);
-    /// None: there is no kernel of that name.
+    /// Returns the kernel with this name, or None if there is none.
     unsafe fn function(&self, module: Handle, name: &str) -> Result<Option<Handle>, Fault>;
     unsafe fn free_function(&self, function: Handle);
     unsafe fn parameters(&self, function: Handle) -> Result<Parameters, Fault>;
     unsafe fn resources(&self, function: Handle) -> Result<Resources, Fault>;
-    unsafe fn blocks_per_sm(&self, function: Handle, group: u32) -> Option<u32>;
+    unsafe fn blocks_per_sm(&self, function: Handle, block_size: u32) -> Option<u32>;
     unsafe fn launch(
         &self,
         queue: Handle,
         function: Handle,
-        groups: u32,
-        group: u32,
+        block_count: u32,
+        block_size: u32,
         arguments: &[Packed],
     ) -> Result<(), Fault>;
 
-    /// CUDA's context, for what concerns two devices.
+    /// Returns the CUDA context, for operations on two devices.
     fn context(&self) -> Option<Handle> {
         None
     }
-    /// Whether kernels here could reach memory of the CUDA device `other`.
-    fn can_reach(&self, _other: usize) -> bool {
+    /// Returns whether kernels of this device can access memory of the CUDA device `other`.
+    fn can_access(&self, _other: usize) -> bool {
         false
     }
-    /// Lets kernels here reach memory of another context.
+    /// Allows kernels of this device to access memory of another context.
     unsafe fn enable_peer(&self, _context: Handle) -> Result<(), Fault> {
-        Err(Fault::new("peer access", "this driver has none"))
+        Err(Fault::new("peer access", "not supported by this driver"))
     }
-    /// Copies between contexts.
+    /// Queues a copy between contexts. `from` and `to` are memory and context.
     unsafe fn copy_across(
         &self,
         _queue: Handle,
@@ -160,11 +171,11 @@ pub(crate) trait Driver: Send + Sync {
         _to: (Handle, Handle),
         _bytes: usize,
     ) -> Result<(), Fault> {
-        Err(Fault::new("copy between devices", "this driver has none"))
+        Err(Fault::new("copy between devices", "not supported by this driver"))
     }
 }
 
-/// A device that was opened.
+/// An opened device.
 pub(crate) struct Opened {
     pub(crate) properties: Properties,
     pub(crate) driver: Arc<dyn Driver>,

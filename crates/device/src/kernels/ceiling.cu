@@ -1,22 +1,25 @@
-// As many FMAs as the chip can start: CHAINS independent ones a thread, so that none waits for another.
+// Measures the FMA rate: each thread runs CHAINS independent chains of FMAs, so that no FMA waits
+// for the result of another chain. A round has CHAINS * STEPS FMAs.
+//
+// Defined by the host (ceiling.rs): REAL, MULTIPLY_ADD, BLOCK_SIZE, CHAINS, STEPS, AFTER_ROUND.
 KERNEL(BLOCK_SIZE) fma_chains(GLOBAL REAL* out, int rounds, REAL factor, REAL term)
 {
     REAL value[CHAINS];
     UNROLL(CHAINS)
-    for (int k = 0; k < CHAINS; k++)
-        value[k] = (REAL)(THREAD + k);
+    for (int chain = 0; chain < CHAINS; chain++)
+        value[chain] = (REAL)(THREAD + chain);
     for (int round = 0; round < rounds; round++) {
         UNROLL(STEPS)
         for (int step = 0; step < STEPS; step++) {
             UNROLL(CHAINS)
-            for (int k = 0; k < CHAINS; k++)
-                value[k] = MULTIPLY_ADD(value[k], factor, term);
+            for (int chain = 0; chain < CHAINS; chain++)
+                value[chain] = MULTIPLY_ADD(value[chain], factor, term);
         }
         AFTER_ROUND;
     }
     REAL sum = 0;
     UNROLL(CHAINS)
-    for (int k = 0; k < CHAINS; k++)
-        sum += value[k];
+    for (int chain = 0; chain < CHAINS; chain++)
+        sum += value[chain];
     out[BLOCK_INDEX * BLOCK_SIZE + THREAD] = sum;
 }

@@ -1,18 +1,30 @@
-// The dialect, for CUDA C++ as NVRTC compiles it (no header files). opencl.h says the same in OpenCL C.
+// The kernel dialect for CUDA C++, as NVRTC compiles it (without header files). opencl.h defines
+// the same macros for OpenCL C. Kernels use only what both define, so each compiles for both.
 
+// Distinguishes the compilers, for example in `#if defined(ON_CUDA)`. opencl.h defines ON_OPENCL.
 #define ON_CUDA 1
 
 typedef unsigned char uchar;
 typedef unsigned int uint;
 typedef unsigned long long ulong;
 
-// Kernel functions of groups of T threads; KERNEL_MIN_BLOCKS wants at least B groups on a multiprocessor.
+// ---- Functions ----
+//
+// KERNEL(T) f(...)                a kernel with blocks of T threads
+// KERNEL_MIN_BLOCKS(T, B) f(...)  the same, with few enough registers that an SM can run B blocks
+// FUNCTION int f(...)             a function that kernels call, always inlined
 #define KERNEL(T) extern "C" __global__ __launch_bounds__(T) void
 #define KERNEL_MIN_BLOCKS(T, B) extern "C" __global__ __launch_bounds__(T, B) void
 #define FUNCTION static __device__ __forceinline__
 
-// Memory: GLOBAL, SHARED_POINTER and CONSTANT_POINTER qualify what a pointer points to; SHARED declares an
-// array of the group, in the kernel's own scope; CONSTANT a table, at file scope.
+// ---- Memory ----
+//
+// SHARED float tile[64];          an array in shared memory. Only at the outer scope of a kernel.
+// CONSTANT const float table[4] = {...};
+//                                 a table in constant memory. Only at file scope.
+// GLOBAL, SHARED_POINTER, CONSTANT_POINTER
+//                                 the memory that a pointer points to, such as `GLOBAL float* from`
+// RESTRICT                        no other pointer of the kernel points to the same memory
 #define GLOBAL
 #define SHARED __shared__
 #define SHARED_POINTER
@@ -20,20 +32,33 @@ typedef unsigned long long ulong;
 #define CONSTANT_POINTER
 #define RESTRICT __restrict__
 
+// ---- Indices ----
+//
+// Grids and blocks are one-dimensional. All three are of type int. The host defines BLOCK_SIZE
+// where a kernel needs it.
 #define BLOCK_INDEX ((int)blockIdx.x)
 #define BLOCK_COUNT ((int)gridDim.x)
+// Index of the thread within its block.
 #define THREAD ((int)threadIdx.x)
 
-// BARRIER: all threads of the group; what they wrote before, they see after. FENCE: what this thread wrote
-// before is seen by every thread of the device before what it writes after.
+// ---- Synchronisation ----
+//
+// BARRIER()  waits for all threads of the block. Each then sees what the others wrote before.
+// FENCE()    orders the writes of this thread for all threads of the device: those before the fence
+//            become visible before those after it.
 #define BARRIER() __syncthreads()
 #define FENCE() __threadfence()
 
+// ---- Loops ----
+//
+// UNROLL(n) unrolls the next loop n times, UNROLL_ALL completely.
 #define PRAGMA_OF(text) _Pragma(#text)
 #define UNROLL(n) PRAGMA_OF(unroll n)
 #define UNROLL_ALL PRAGMA_OF(unroll)
 
-// Without a suffix for float, with 64 for double. RSQRT is within 2 ulp.
+// ---- Arithmetic ----
+//
+// Without a suffix for float, with 64 for double. RSQRT has an error of at most 2 ulp.
 #define RSQRT(x) rsqrtf(x)
 #define RSQRT64(x) rsqrt((double)(x))
 #define SQRT(x) sqrtf(x)
@@ -45,7 +70,11 @@ typedef unsigned long long ulong;
 #define MIN64(a, b) fmin((double)(a), (double)(b))
 #define MAX64(a, b) fmax((double)(a), (double)(b))
 
-// CUDA 13 deprecates its own double4, whose alignment is to change; 16 bytes is the widest load below CC 10.
+// ---- Vectors ----
+//
+// float4 and double4 with components x, y, z, w. FLOAT4 and DOUBLE4 construct them.
+// CUDA 13 deprecates its own double4, because its alignment will change. The widest load below
+// compute capability 10 is 16 bytes, hence the alignment here.
 struct __align__(16) Double4 {
     double x, y, z, w;
 };
@@ -53,28 +82,42 @@ struct __align__(16) Double4 {
 #define DOUBLE4(x, y, z, w) (double4{(double)(x), (double)(y), (double)(z), (double)(w)})
 #define FLOAT4(x, y, z, w) make_float4(x, y, z, w)
 
+// ---- Bits ----
+//
+// FLOAT_AS_UINT, UINT_AS_FLOAT   the same 32 bits as the other type
+// POPCOUNT                       number of bits that are set in a uint
+// LEADING_ZEROS_U64              number of leading zero bits of a ulong, 64 for 0
 #define FLOAT_AS_UINT(x) __float_as_uint(x)
 #define UINT_AS_FLOAT(u) __uint_as_float(u)
+#define POPCOUNT(u) __popc(u)
+#define LEADING_ZEROS_U64(u) __clzll((long long)(u))
 
-// On uint in global memory; each gives the value before. ATOMIC_CAS_U32(p, expected, wanted).
+// ---- Atomics ----
+//
+// On a uint in global memory. Each returns the value before.
+// ATOMIC_CAS_U32(p, expected, desired) stores `desired` if the value is `expected`.
 #define ATOMIC_ADD_U32(p, v) atomicAdd((uint*)(p), (uint)(v))
 #define ATOMIC_MIN_U32(p, v) atomicMin((uint*)(p), (uint)(v))
 #define ATOMIC_MAX_U32(p, v) atomicMax((uint*)(p), (uint)(v))
 #define ATOMIC_CAS_U32(p, e, w) atomicCAS((uint*)(p), (uint)(e), (uint)(w))
-// The same in SHARED memory.
+// On a uint in shared memory.
 #define SHARED_ATOMIC_ADD_U32(p, v) atomicAdd((uint*)(p), (uint)(v))
-// Another group's word as it is now, not as a cache has it; and a word for other groups to see.
+// Loads and stores of a uint that blocks share: never served from a register or a stale cache line.
 #define LOAD_U32(p) (*(const volatile uint*)(p))
 #define STORE_U32(p, v) (*(volatile uint*)(p) = (uint)(v))
 
-#define POPCOUNT(u) __popc(u)
-#define LEADING_ZEROS_U64(u) __clzll((long long)(u))
-
-// Lanes: WARP_SIZE threads in a row that step together. Each of these is for all lanes of the warp at once, in uniform
-// control flow; where a device has no such lanes, for all threads of the group, through `scratch`, which is SHARED
-// memory of a uint a thread.
-//   BALLOT          a bit for each lane whose condition holds     SHUFFLE(_F)   another lane's value
-//   WARP_BARRIER    the lanes wait; what they wrote to SHARED memory before, they see after
+// ---- Warps ----
+//
+// A warp is WARP_SIZE neighbouring threads that run in lockstep. LANE is the index of the thread
+// within its warp. All lanes of a warp must reach each of the following in uniform control flow.
+// On a device without warps, all threads of the block must, and the values go through `scratch`:
+// shared memory with one uint per thread.
+//
+// BALLOT(condition, scratch)       a mask with one bit per lane, set where the condition is true
+// SHUFFLE(value, lane, scratch)    the value of another lane, of type uint
+// SHUFFLE_F(value, lane, scratch)  the same for float
+// WARP_BARRIER()                   waits for the lanes of the warp. Each then sees what the others
+//                                  wrote to shared memory before.
 #define WARP_SIZE 32
 #define LANE (THREAD & 31)
 #define BALLOT(condition, scratch) __ballot_sync(0xffffffffu, condition)

@@ -1,4 +1,5 @@
-// The dialect, for OpenCL C from 1.2 on. cuda.h says the same in CUDA C++, and says what each word means.
+// The kernel dialect for OpenCL C 1.2 and later. cuda.h defines the same macros for CUDA C++ and
+// documents each of them.
 
 #define ON_OPENCL 1
 
@@ -7,8 +8,9 @@
 #endif
 
 #define KERNEL(T) __kernel __attribute__((reqd_work_group_size(T, 1, 1))) void
+// OpenCL cannot limit registers per kernel (see -cl-nv-maxrregcount in driver/opencl).
 #define KERNEL_MIN_BLOCKS(T, B) KERNEL(T)
-// PoCL does nothing at a barrier in a function that it did not inline.
+// Always inlined, because PoCL ignores barriers in functions that are not.
 #define FUNCTION static inline __attribute__((always_inline))
 
 #define GLOBAL __global
@@ -23,7 +25,8 @@
 #define THREAD ((int)get_local_id(0))
 
 #define BARRIER() barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)
-// OpenCL C 1.2 orders memory within a group only; NVIDIA's compiler takes PTX, which orders the device.
+// OpenCL C 1.2 has fences only within a block. NVIDIA's compiler accepts PTX, which has one for the
+// device.
 #if defined(__NV_CL_C_VERSION)
 #define FENCE() asm volatile("membar.gl;" ::: "memory")
 #elif __OPENCL_C_VERSION__ >= 300 && defined(__opencl_c_atomic_scope_device)                                  \
@@ -68,25 +71,25 @@
 #define WARP_SIZE 32
 #define LANE (THREAD & 31)
 #if defined(__NV_CL_C_VERSION)
-FUNCTION uint lanes_where(int condition)
+FUNCTION uint warp_ballot(int condition)
 {
-    uint r;
+    uint mask;
     asm volatile("{ .reg .pred p; setp.ne.s32 p, %1, 0; vote.sync.ballot.b32 %0, p, 0xffffffff; }"
-                 : "=r"(r) : "r"(condition));
-    return r;
+                 : "=r"(mask) : "r"(condition));
+    return mask;
 }
-FUNCTION uint lane_value(uint v, int lane)
+FUNCTION uint warp_shuffle(uint value, int lane)
 {
-    uint r;
-    asm volatile("shfl.sync.idx.b32 %0, %1, %2, 31, 0xffffffff;" : "=r"(r) : "r"(v), "r"(lane));
-    return r;
+    uint result;
+    asm volatile("shfl.sync.idx.b32 %0, %1, %2, 31, 0xffffffff;" : "=r"(result) : "r"(value), "r"(lane));
+    return result;
 }
-#define BALLOT(condition, scratch) lanes_where((condition) ? 1 : 0)
-#define SHUFFLE(value, lane, scratch) lane_value((uint)(value), lane)
-#define SHUFFLE_F(value, lane, scratch) as_float(lane_value(as_uint((float)(value)), lane))
+#define BALLOT(condition, scratch) warp_ballot((condition) ? 1 : 0)
+#define SHUFFLE(value, lane, scratch) warp_shuffle((uint)(value), lane)
+#define SHUFFLE_F(value, lane, scratch) as_float(warp_shuffle(as_uint((float)(value)), lane))
 #define WARP_BARRIER() asm volatile("bar.warp.sync 0xffffffff;" ::: "memory")
 #else
-FUNCTION uint lanes_where(int condition, __local uint* scratch)
+FUNCTION uint warp_ballot(int condition, __local uint* scratch)
 {
     BARRIER();
     scratch[THREAD] = condition ? 1u : 0u;
@@ -96,15 +99,15 @@ FUNCTION uint lanes_where(int condition, __local uint* scratch)
         mask |= scratch[THREAD - LANE + lane] << lane;
     return mask;
 }
-FUNCTION uint lane_value(uint v, int lane, __local uint* scratch)
+FUNCTION uint warp_shuffle(uint value, int lane, __local uint* scratch)
 {
     BARRIER();
-    scratch[THREAD] = v;
+    scratch[THREAD] = value;
     BARRIER();
     return scratch[THREAD - LANE + lane];
 }
-#define BALLOT(condition, scratch) lanes_where((condition) ? 1 : 0, scratch)
-#define SHUFFLE(value, lane, scratch) lane_value((uint)(value), lane, scratch)
-#define SHUFFLE_F(value, lane, scratch) as_float(lane_value(as_uint((float)(value)), lane, scratch))
+#define BALLOT(condition, scratch) warp_ballot((condition) ? 1 : 0, scratch)
+#define SHUFFLE(value, lane, scratch) warp_shuffle((uint)(value), lane, scratch)
+#define SHUFFLE_F(value, lane, scratch) as_float(warp_shuffle(as_uint((float)(value)), lane, scratch))
 #define WARP_BARRIER() BARRIER()
 #endif

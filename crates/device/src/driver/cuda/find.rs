@@ -1,4 +1,4 @@
-//! Which CUDA devices there are, and what they are.
+//! Search for CUDA devices, and their properties.
 
 use std::ffi::c_int;
 use std::ptr;
@@ -14,80 +14,85 @@ use crate::driver::{Fault, Opened};
 use crate::peaks;
 use crate::properties::{DeviceKind, Properties};
 
-/// Driver and compiler, both there.
+/// The installed driver and compiler.
 struct Installed {
     devices: usize,
-    /// 1000 major + 10 minor of the CUDA version that the driver speaks.
+    /// CUDA version that the driver supports: 1000 major + 10 minor.
     version: c_int,
     compiler: Nvrtc,
 }
 
-/// How many devices, or why none can be used.
-pub(crate) fn count() -> Result<usize, String> {
+/// Returns the number of devices, or why none can be used.
+pub(crate) fn device_count() -> Result<usize, String> {
     installed().map(|installed| installed.devices)
 }
 
+/// Returns driver and compiler. Searches for them at the first call.
 fn installed() -> Result<&'static Installed, String> {
     static INSTALLED: OnceLock<Result<Installed, String>> = OnceLock::new();
-    INSTALLED.get_or_init(look).as_ref().map_err(Clone::clone)
+    INSTALLED.get_or_init(find_installed).as_ref().map_err(Clone::clone)
 }
 
-fn look() -> Result<Installed, String> {
-    // cudarc panics on a call into a library that is not there, so this comes before any.
-    // SAFETY: loading the driver's library runs its own initialisers only.
+fn find_installed() -> Result<Installed, String> {
+    // Must come before all other calls: cudarc panics if the library does not exist.
+    // SAFETY: loading the library only runs its initialisers.
     if !unsafe { sys::is_culib_present() } {
-        return Err("there is no NVIDIA driver here (libcuda cannot be loaded)".to_owned());
+        return Err("no NVIDIA driver is installed (libcuda cannot be loaded)".to_owned());
     }
-    let said = |fault: Fault| format!("{}: {}", fault.call, fault.word);
+    let message = |fault: Fault| format!("{}: {}", fault.call, fault.message);
     let (mut devices, mut version) = (0, 0);
-    // SAFETY: the library is there; out-pointers are to locals.
+    // SAFETY: the library is loaded, and out-pointers point to locals.
     unsafe {
-        check("cuInit", sys::cuInit(0)).map_err(said)?;
-        check("cuDriverGetVersion", sys::cuDriverGetVersion(&raw mut version)).map_err(said)?;
-        check("cuDeviceGetCount", sys::cuDeviceGetCount(&raw mut devices)).map_err(said)?;
+        check("cuInit", sys::cuInit(0)).map_err(message)?;
+        check("cuDriverGetVersion", sys::cuDriverGetVersion(&raw mut version)).map_err(message)?;
+        check("cuDeviceGetCount", sys::cuDeviceGetCount(&raw mut devices)).map_err(message)?;
     }
     if devices <= 0 {
-        return Err("the NVIDIA driver finds none".to_owned());
+        return Err("the NVIDIA driver reports none".to_owned());
     }
-    let compiler = Nvrtc::find((version / 1000).max(0) as u32).map_err(|why| format!("no NVRTC: {why}"))?;
+    let compiler =
+        Nvrtc::load_for_driver((version / 1000).max(0) as u32).map_err(|why| format!("no NVRTC: {why}"))?;
     Ok(Installed { devices: devices as usize, version, compiler })
 }
 
+/// Opens a device: creates its context and reads its properties.
 pub(crate) fn open(index: usize) -> Result<Opened, Fault> {
     let installed = installed().map_err(|why| Fault::new("cuInit", why))?;
     let mut device = 0;
     let mut context = ptr::null_mut();
-    // SAFETY: the driver is there and initialised; out-pointers are to locals.
+    // SAFETY: the driver is loaded and initialised, and out-pointers point to locals.
     unsafe {
         check("cuDeviceGet", sys::cuDeviceGet(&raw mut device, index as c_int))?;
         check("cuDevicePrimaryCtxRetain", sys::cuDevicePrimaryCtxRetain(&raw mut context, device))?;
     }
-    let properties = properties(index, device, installed)?;
+    let properties = read_properties(index, device, installed)?;
     let capability = properties.capability.unwrap_or_default();
     let driver = Cuda { device, context, capability, compiler: &installed.compiler };
     Ok(Opened { properties, driver: Arc::new(driver) })
 }
 
-fn properties(index: usize, device: sys::CUdevice, installed: &Installed) -> Result<Properties, Fault> {
-    let number = |attribute| {
-        // SAFETY: the device was given out by the driver.
+fn read_properties(index: usize, device: sys::CUdevice, installed: &Installed) -> Result<Properties, Fault> {
+    let attribute = |attribute| {
+        // SAFETY: the driver returned the device.
         let value = unsafe { ask::get_attribute(device, attribute) };
-        value.map(|value| value.max(0) as u32).map_err(|error| super::fault("cuDeviceGetAttribute", error.0))
+        value
+            .map(|value| value.max(0) as u32)
+            .map_err(|error| super::new_fault("cuDeviceGetAttribute", error.0))
     };
-    let name = ask::get_name(device).map_err(|error| super::fault("cuDeviceGetName", error.0))?;
+    let name = ask::get_name(device).map_err(|error| super::new_fault("cuDeviceGetName", error.0))?;
     // SAFETY: as above.
     let memory = unsafe { ask::total_mem(device) };
-    let memory = memory.map_err(|error| super::fault("cuDeviceTotalMem", error.0))? as u64;
+    let memory = memory.map_err(|error| super::new_fault("cuDeviceTotalMem", error.0))? as u64;
     let capability = (
-        number(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?,
-        number(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?,
+        attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?,
+        attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?,
     );
-    let sm_count = number(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
-    let clock_hz = f64::from(number(Attribute::CU_DEVICE_ATTRIBUTE_CLOCK_RATE)?) * 1e3;
-    let (peak_f32, peak_f64) = peaks::rates(Some(capability), sm_count, clock_hz);
-    // Two transfers a clock, bus width in bits.
-    let memory_clock_hz = f64::from(number(Attribute::CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE)?) * 1e3;
-    let bus_bytes = f64::from(number(Attribute::CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH)?) / 8.0;
+    let sm_count = attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
+    let clock_hz = f64::from(attribute(Attribute::CU_DEVICE_ATTRIBUTE_CLOCK_RATE)?) * 1e3;
+    let (peak_f32, peak_f64) = peaks::peak_rates(Some(capability), sm_count, clock_hz);
+    // Two transfers per clock. The bus width is in bits.
+    let memory_clock_hz = f64::from(attribute(Attribute::CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE)?) * 1e3;
+    let bus_bytes = f64::from(attribute(Attribute::CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH)?) / 8.0;
     let bandwidth = 2.0 * memory_clock_hz * bus_bytes;
     Ok(Properties {
         name,
@@ -102,19 +107,19 @@ fn properties(index: usize, device: sys::CUdevice, installed: &Installed) -> Res
         capability: Some(capability),
         driver: driver_version(installed.version),
         compiler: installed.compiler.title(),
-        max_block_size: number(Attribute::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK)?,
-        shared_bytes: u64::from(number(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK)?),
-        warp_size: number(Attribute::CU_DEVICE_ATTRIBUTE_WARP_SIZE)?,
+        max_block_size: attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK)?,
+        shared_bytes: u64::from(attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK)?),
+        warp_size: attribute(Attribute::CU_DEVICE_ATTRIBUTE_WARP_SIZE)?,
         has_f64: true,
-        registers_per_sm: Some(number(Attribute::CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR)?),
-        threads_per_sm: Some(number(Attribute::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR)?),
+        registers_per_sm: Some(attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR)?),
+        threads_per_sm: Some(attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR)?),
         peak_f32,
         peak_f64,
         peak_bandwidth: (bandwidth > 0.0).then_some(bandwidth),
     })
 }
 
-/// "580.65.06 (CUDA 13.0)": CUDA itself tells only the second number.
+/// Returns for example "580.65.06 (CUDA 13.0)". The driver API reports only the second number.
 fn driver_version(version: c_int) -> String {
     let cuda = format!("CUDA {}.{}", version / 1000, version % 1000 / 10);
     let module = std::fs::read_to_string("/proc/driver/nvidia/version").unwrap_or_default();
@@ -124,7 +129,7 @@ fn driver_version(version: c_int) -> String {
     }
 }
 
-/// The kernel module's version in what it says of itself.
+/// Returns the version number in the first line of `/proc/driver/nvidia/version`.
 fn module_version(text: &str) -> Option<&str> {
     let is_version =
         |word: &&str| word.contains('.') && word.bytes().all(|b| b == b'.' || b.is_ascii_digit());
@@ -136,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn module_versions_are_found() {
+    fn version_of_the_kernel_module_is_parsed() {
         let closed =
             "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug 19 01:15:15 UTC 2023\n";
         let open =

@@ -1,6 +1,8 @@
-//! CUDA, through its driver API. One primary context a device, made current on a thread when that thread
-//! first calls; streams that wait for no other; no tracking of who uses which buffer, as a queue is in order
-//! and the caller orders several.
+//! CUDA, through its driver API.
+//!
+//! Each device has one primary context, which becomes current on a thread at that thread's first
+//! call. Streams do not wait for each other. Uses of a buffer are not tracked: a queue runs in
+//! order, and the caller orders several queues.
 
 mod find;
 mod nvrtc;
@@ -12,10 +14,10 @@ use std::sync::OnceLock;
 
 use cudarc::driver::sys::{self, CUresult};
 
-use super::{BuildFault, Driver, Fault, Handle, MOST_ARGUMENTS, Packed, Parameters, Pin};
+use super::{BuildFault, Driver, Fault, Handle, MAX_ARGUMENTS, Packed, Parameters, Pin};
 use crate::kernel::{Math, Resources};
 use crate::properties::Memory;
-pub(crate) use find::{count, open};
+pub(crate) use find::{device_count, open};
 use nvrtc::Nvrtc;
 
 /// A device with its context.
@@ -26,14 +28,15 @@ struct Cuda {
     compiler: &'static Nvrtc,
 }
 
-// SAFETY: CUDA's handles may be used from any thread on which the context is current, and every call below
-// makes it current first.
+// SAFETY: CUDA handles may be used from any thread on which the context is current, and every call
+// below makes it current first.
 unsafe impl Send for Cuda {}
 // SAFETY: as above.
 unsafe impl Sync for Cuda {}
 
 thread_local! {
-    /// The context that this thread last made current: asking CUDA would cost as much as setting it.
+    /// Context that this thread last made current. Reading it from CUDA would cost as much as
+    /// setting it.
     static CURRENT: Cell<sys::CUcontext> = const { Cell::new(ptr::null_mut()) };
 }
 
@@ -49,7 +52,7 @@ impl Cuda {
     }
 }
 
-fn stream(queue: Handle) -> sys::CUstream {
+fn stream_of(queue: Handle) -> sys::CUstream {
     queue.0 as usize as sys::CUstream
 }
 
@@ -61,32 +64,33 @@ fn function_of(function: Handle) -> sys::CUfunction {
     function.0 as usize as sys::CUfunction
 }
 
-fn handle<T>(pointer: *mut T) -> Handle {
+fn to_handle<T>(pointer: *mut T) -> Handle {
     Handle(pointer as usize as u64)
 }
 
 fn check(call: &'static str, code: CUresult) -> Result<(), Fault> {
-    if code == CUresult::CUDA_SUCCESS { Ok(()) } else { Err(fault(call, code)) }
+    if code == CUresult::CUDA_SUCCESS { Ok(()) } else { Err(new_fault(call, code)) }
 }
 
 #[cold]
-fn fault(call: &'static str, code: CUresult) -> Fault {
+fn new_fault(call: &'static str, code: CUresult) -> Fault {
     let mut text = ptr::null();
-    // SAFETY: CUDA gives a static string, or leaves the pointer null.
-    let word = unsafe {
+    // SAFETY: CUDA returns a static string, or leaves the pointer null.
+    let description = unsafe {
         let known = sys::cuGetErrorString(code, &raw mut text) == CUresult::CUDA_SUCCESS && !text.is_null();
         if known { CStr::from_ptr(text).to_string_lossy().into_owned() } else { "unknown error".to_owned() }
     };
     Fault {
         call,
-        word: format!("{word} ({code:?})"),
+        message: format!("{description} ({code:?})"),
         out_of_memory: code == CUresult::CUDA_ERROR_OUT_OF_MEMORY,
-        of_a_kernel: is_of_a_kernel(code),
+        may_be_earlier_kernel: is_kernel_failure(code),
     }
 }
 
-/// Whether an error comes from a kernel that ran, whichever call reports it; no call works after one.
-fn is_of_a_kernel(code: CUresult) -> bool {
+/// Returns whether the error was caused by a kernel, whichever call reports it. All later calls
+/// fail too.
+fn is_kernel_failure(code: CUresult) -> bool {
     matches!(
         code,
         CUresult::CUDA_ERROR_ILLEGAL_ADDRESS
@@ -104,29 +108,29 @@ fn is_of_a_kernel(code: CUresult) -> bool {
 type Elapsed = unsafe extern "C" fn(*mut f32, sys::CUevent, sys::CUevent) -> CUresult;
 type ParameterInfo = unsafe extern "C" fn(sys::CUfunction, usize, *mut usize, *mut usize) -> CUresult;
 
-/// Functions that not every driver has; cudarc would panic on a missing one.
-struct Optional {
+/// Functions that not every driver has. cudarc would panic if one is missing.
+struct OptionalFunctions {
     elapsed: Option<Elapsed>,
     parameter: Option<ParameterInfo>,
 }
 
-fn optional() -> &'static Optional {
-    static OPTIONAL: OnceLock<Optional> = OnceLock::new();
-    // SAFETY: a device was opened, so the library is there; types as in cuda.h.
+fn optional_functions() -> &'static OptionalFunctions {
+    static OPTIONAL: OnceLock<OptionalFunctions> = OnceLock::new();
+    // SAFETY: a device was opened, so the library is loaded. The types are those of cuda.h.
     OPTIONAL.get_or_init(|| unsafe {
         let library = sys::culib();
         let get = |name: &[u8]| library.get::<Elapsed>(name).ok().map(|function| *function);
-        Optional {
+        OptionalFunctions {
             elapsed: get(b"cuEventElapsedTime_v2\0").or_else(|| get(b"cuEventElapsedTime\0")),
             parameter: library.get::<ParameterInfo>(b"cuFuncGetParamInfo\0").ok().map(|function| *function),
         }
     })
 }
 
-// SAFETY of the blocks below: `make_current` came first, handles are live and CUDA's (the contract in
-// driver/mod.rs), and every out-pointer is to a local.
+// SAFETY of the blocks below: `make_current` was called, handles are valid CUDA handles (the
+// contract in driver/mod.rs), and every out-pointer points to a local.
 impl Driver for Cuda {
-    fn memory(&self, _held: u64) -> Result<Memory, Fault> {
+    fn memory(&self, _held_bytes: u64) -> Result<Memory, Fault> {
         self.make_current()?;
         let (mut free, mut total) = (0, 0);
         // SAFETY: see above.
@@ -134,7 +138,7 @@ impl Driver for Cuda {
         Ok(Memory { free: free as u64, total: total as u64 })
     }
 
-    fn largest_buffer(&self, _held: u64) -> u64 {
+    fn largest_buffer(&self, _held_bytes: u64) -> u64 {
         u64::MAX
     }
 
@@ -148,7 +152,7 @@ impl Driver for Cuda {
 
     unsafe fn free(&self, memory: Handle) {
         if self.make_current().is_ok() {
-            // SAFETY: see above; cuMemFree waits for the device.
+            // SAFETY: see above. cuMemFree waits for the device.
             unsafe { sys::cuMemFree_v2(memory.0) };
         }
     }
@@ -156,12 +160,12 @@ impl Driver for Cuda {
     fn pin(&self, bytes: usize) -> Result<Pin, Fault> {
         self.make_current()?;
         let mut pointer: *mut c_void = ptr::null_mut();
-        // SAFETY: see above; the memory has `bytes` bytes.
+        // SAFETY: see above. The memory has `bytes` bytes.
         unsafe {
             check("cuMemHostAlloc", sys::cuMemHostAlloc(&raw mut pointer, bytes, 0))?;
             ptr::write_bytes(pointer.cast::<u8>(), 0, bytes);
         }
-        Ok(Pin { pointer: pointer.cast(), handle: handle(pointer) })
+        Ok(Pin { pointer: pointer.cast(), handle: to_handle(pointer) })
     }
 
     unsafe fn unpin(&self, pin: Pin, _bytes: usize) {
@@ -177,33 +181,36 @@ impl Driver for Cuda {
         let flags = sys::CUstream_flags::CU_STREAM_NON_BLOCKING as c_uint;
         // SAFETY: see above.
         check("cuStreamCreate", unsafe { sys::cuStreamCreate(&raw mut stream, flags) })?;
-        Ok(handle(stream))
+        Ok(to_handle(stream))
     }
 
     unsafe fn free_queue(&self, queue: Handle) {
         if self.make_current().is_ok() {
-            // SAFETY: see above; the stream goes when its work is done.
-            unsafe { sys::cuStreamDestroy_v2(stream(queue)) };
+            // SAFETY: see above. CUDA destroys the stream when its work is done.
+            unsafe { sys::cuStreamDestroy_v2(stream_of(queue)) };
         }
     }
 
     unsafe fn finish(&self, queue: Handle) -> Result<(), Fault> {
         self.make_current()?;
         // SAFETY: see above.
-        check("cuStreamSynchronize", unsafe { sys::cuStreamSynchronize(stream(queue)) })
+        check("cuStreamSynchronize", unsafe { sys::cuStreamSynchronize(stream_of(queue)) })
     }
 
     unsafe fn clear(&self, queue: Handle, memory: Handle, bytes: usize) -> Result<(), Fault> {
         self.make_current()?;
         // SAFETY: see above.
-        check("cuMemsetD8Async", unsafe { sys::cuMemsetD8Async(memory.0, 0, bytes, stream(queue)) })
+        check("cuMemsetD8Async", unsafe { sys::cuMemsetD8Async(memory.0, 0, bytes, stream_of(queue)) })
     }
 
     unsafe fn write(&self, queue: Handle, to: Handle, from: *const u8, bytes: usize) -> Result<(), Fault> {
         self.make_current()?;
-        // SAFETY: see above. `from` may be page-locked, and then only the wait ends its use.
+        // SAFETY: see above. If `from` is page-locked, it is in use until the wait ends.
         unsafe {
-            check("cuMemcpyHtoDAsync", sys::cuMemcpyHtoDAsync_v2(to.0, from.cast(), bytes, stream(queue)))?;
+            check(
+                "cuMemcpyHtoDAsync",
+                sys::cuMemcpyHtoDAsync_v2(to.0, from.cast(), bytes, stream_of(queue)),
+            )?;
             self.finish(queue)
         }
     }
@@ -212,7 +219,7 @@ impl Driver for Cuda {
         // SAFETY: see above.
         unsafe {
             let queued = self.read_async(queue, from, to, bytes);
-            // Waits even for a copy that was refused: a fault must not leave `to` in use.
+            // Waits even if the call failed, so that `to` is never still in use.
             let finished = self.finish(queue);
             queued.and(finished)
         }
@@ -221,34 +228,34 @@ impl Driver for Cuda {
     unsafe fn read_async(&self, queue: Handle, from: Handle, to: *mut u8, bytes: usize) -> Result<(), Fault> {
         self.make_current()?;
         // SAFETY: see above.
-        let code = unsafe { sys::cuMemcpyDtoHAsync_v2(to.cast(), from.0, bytes, stream(queue)) };
+        let code = unsafe { sys::cuMemcpyDtoHAsync_v2(to.cast(), from.0, bytes, stream_of(queue)) };
         check("cuMemcpyDtoHAsync", code)
     }
 
     unsafe fn copy(&self, queue: Handle, from: Handle, to: Handle, bytes: usize) -> Result<(), Fault> {
         self.make_current()?;
         // SAFETY: see above.
-        let code = unsafe { sys::cuMemcpyDtoDAsync_v2(to.0, from.0, bytes, stream(queue)) };
+        let code = unsafe { sys::cuMemcpyDtoDAsync_v2(to.0, from.0, bytes, stream_of(queue)) };
         check("cuMemcpyDtoDAsync", code)
     }
 
     unsafe fn record(&self, queue: Handle) -> Result<Handle, Fault> {
         self.make_current()?;
         let mut event = ptr::null_mut();
-        // SAFETY: see above; an event that cannot be recorded is destroyed.
+        // SAFETY: see above. An event that cannot be recorded is destroyed.
         unsafe {
             check("cuEventCreate", sys::cuEventCreate(&raw mut event, 0))?;
-            check("cuEventRecord", sys::cuEventRecord(event, stream(queue))).inspect_err(|_| {
+            check("cuEventRecord", sys::cuEventRecord(event, stream_of(queue))).inspect_err(|_| {
                 sys::cuEventDestroy_v2(event);
             })?;
         }
-        Ok(handle(event))
+        Ok(to_handle(event))
     }
 
     unsafe fn wait_for(&self, queue: Handle, event: Handle) -> Result<(), Fault> {
         self.make_current()?;
         // SAFETY: see above.
-        check("cuStreamWaitEvent", unsafe { sys::cuStreamWaitEvent(stream(queue), event_of(event), 0) })
+        check("cuStreamWaitEvent", unsafe { sys::cuStreamWaitEvent(stream_of(queue), event_of(event), 0) })
     }
 
     unsafe fn is_done(&self, event: Handle) -> Result<bool, Fault> {
@@ -269,8 +276,9 @@ impl Driver for Cuda {
     unsafe fn seconds_between(&self, earlier: Handle, later: Handle) -> Result<f64, Fault> {
         const CALL: &str = "cuEventElapsedTime";
         self.make_current()?;
-        let elapsed =
-            optional().elapsed.ok_or_else(|| Fault::new(CALL, "the driver has no such function"))?;
+        let elapsed = optional_functions()
+            .elapsed
+            .ok_or_else(|| Fault::new(CALL, "the driver does not have this function"))?;
         let mut milliseconds = 0.0;
         // SAFETY: see above.
         check(CALL, unsafe { elapsed(&raw mut milliseconds, event_of(earlier), event_of(later)) })?;
@@ -292,16 +300,17 @@ impl Driver for Cuda {
     fn load(&self, binary: &[u8]) -> Result<Handle, Fault> {
         self.make_current()?;
         let mut module = ptr::null_mut();
-        // PTX is read as a string; a cubin does not mind the byte more.
+        // PTX is read as a C string. A cubin tolerates the additional byte.
         let image = [binary, &[0]].concat();
-        // SAFETY: see above; the image was compiled for this device, by us or (with its hash intact) before.
+        // SAFETY: see above. The image was compiled for this device, just now or (with a valid
+        // hash) before.
         check("cuModuleLoadData", unsafe { sys::cuModuleLoadData(&raw mut module, image.as_ptr().cast()) })?;
-        Ok(handle(module))
+        Ok(to_handle(module))
     }
 
     unsafe fn unload(&self, module: Handle) {
         if self.make_current().is_ok() {
-            // SAFETY: see above; no kernel may be running when its code goes.
+            // SAFETY: see above. No kernel may run when its code is unloaded.
             unsafe {
                 sys::cuCtxSynchronize();
                 sys::cuModuleUnload(module.0 as usize as sys::CUmodule);
@@ -319,7 +328,7 @@ impl Driver for Cuda {
         };
         match code {
             CUresult::CUDA_ERROR_NOT_FOUND => Ok(None),
-            code => check("cuModuleGetFunction", code).map(|()| Some(handle(function))),
+            code => check("cuModuleGetFunction", code).map(|()| Some(to_handle(function))),
         }
     }
 
@@ -327,12 +336,13 @@ impl Driver for Cuda {
 
     unsafe fn parameters(&self, function: Handle) -> Result<Parameters, Fault> {
         self.make_current()?;
-        let Some(ask) = optional().parameter else { return Ok(Parameters::default()) };
+        let Some(parameter_info) = optional_functions().parameter else { return Ok(Parameters::default()) };
         let mut parameters = Parameters::default();
         let (mut offset, mut bytes) = (0, 0);
-        // SAFETY: see above; an index beyond the last is refused.
-        while unsafe { ask(function_of(function), parameters.bytes.len(), &raw mut offset, &raw mut bytes) }
-            == CUresult::CUDA_SUCCESS
+        // SAFETY: see above. An index beyond the last gives an error.
+        while unsafe {
+            parameter_info(function_of(function), parameters.bytes.len(), &raw mut offset, &raw mut bytes)
+        } == CUresult::CUDA_SUCCESS
         {
             parameters.bytes.push(bytes);
         }
@@ -343,61 +353,66 @@ impl Driver for Cuda {
     unsafe fn resources(&self, function: Handle) -> Result<Resources, Fault> {
         use sys::CUfunction_attribute as Attribute;
         self.make_current()?;
-        let ask = |attribute| {
+        let read = |attribute| {
             let mut value: c_int = 0;
             // SAFETY: see above.
             let code = unsafe { sys::cuFuncGetAttribute(&raw mut value, attribute, function_of(function)) };
             check("cuFuncGetAttribute", code).map(|()| value.max(0) as u32)
         };
         Ok(Resources {
-            registers: Some(ask(Attribute::CU_FUNC_ATTRIBUTE_NUM_REGS)?),
-            shared_bytes: ask(Attribute::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES)?,
-            // What CUDA calls local memory is private to a thread and lies in the slow memory.
-            spill_bytes: Some(ask(Attribute::CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES)?),
-            max_block_size: ask(Attribute::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK)?,
+            registers: Some(read(Attribute::CU_FUNC_ATTRIBUTE_NUM_REGS)?),
+            shared_bytes: read(Attribute::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES)?,
+            // CUDA's "local memory" is per thread and stored in device memory.
+            spill_bytes: Some(read(Attribute::CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES)?),
+            max_block_size: read(Attribute::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK)?,
         })
     }
 
-    unsafe fn blocks_per_sm(&self, function: Handle, group: u32) -> Option<u32> {
+    unsafe fn blocks_per_sm(&self, function: Handle, block_size: u32) -> Option<u32> {
         self.make_current().ok()?;
-        let mut groups: c_int = 0;
-        let group = c_int::try_from(group).ok()?;
+        let mut blocks: c_int = 0;
+        let block_size = c_int::try_from(block_size).ok()?;
         // SAFETY: see above.
         let code = unsafe {
-            sys::cuOccupancyMaxActiveBlocksPerMultiprocessor(&raw mut groups, function_of(function), group, 0)
+            sys::cuOccupancyMaxActiveBlocksPerMultiprocessor(
+                &raw mut blocks,
+                function_of(function),
+                block_size,
+                0,
+            )
         };
         check("cuOccupancyMaxActiveBlocksPerMultiprocessor", code).ok()?;
-        u32::try_from(groups).ok()
+        u32::try_from(blocks).ok()
     }
 
     unsafe fn launch(
         &self,
         queue: Handle,
         function: Handle,
-        groups: u32,
-        group: u32,
+        block_count: u32,
+        block_size: u32,
         arguments: &[Packed],
     ) -> Result<(), Fault> {
         self.make_current()?;
-        // CUDA reads as many pointers as the kernel has parameters, whatever we give: an old driver that
-        // does not tell how many those are must find none that is wild.
+        // CUDA reads as many pointers as the kernel has parameters, however many we pass. An old
+        // driver does not report that number, so the unused pointers must be valid too.
         let zero = [0u64; 2];
-        let mut pointers = [zero.as_ptr().cast_mut().cast::<c_void>(); MOST_ARGUMENTS];
+        let mut pointers = [zero.as_ptr().cast_mut().cast::<c_void>(); MAX_ARGUMENTS];
         for (pointer, argument) in pointers.iter_mut().zip(arguments) {
             *pointer = argument.bytes.as_ptr().cast_mut().cast();
         }
-        // SAFETY: see above; CUDA copies the arguments before it returns.
+        // SAFETY: see above. CUDA copies the arguments before it returns.
         let code = unsafe {
             sys::cuLaunchKernel(
                 function_of(function),
-                groups,
+                block_count,
                 1,
                 1,
-                group,
+                block_size,
                 1,
                 1,
                 0,
-                stream(queue),
+                stream_of(queue),
                 pointers.as_mut_ptr(),
                 ptr::null_mut(),
             )
@@ -406,10 +421,10 @@ impl Driver for Cuda {
     }
 
     fn context(&self) -> Option<Handle> {
-        Some(handle(self.context))
+        Some(to_handle(self.context))
     }
 
-    fn can_reach(&self, other: usize) -> bool {
+    fn can_access(&self, other: usize) -> bool {
         let mut possible = 0;
         let Ok(other) = cudarc::driver::result::device::get(other as c_int) else { return false };
         // SAFETY: see above.
@@ -437,7 +452,7 @@ impl Driver for Cuda {
         let context = |handle: Handle| handle.0 as usize as sys::CUcontext;
         // SAFETY: see above.
         let code = unsafe {
-            sys::cuMemcpyPeerAsync(to.0.0, context(to.1), from.0.0, context(from.1), bytes, stream(queue))
+            sys::cuMemcpyPeerAsync(to.0.0, context(to.1), from.0.0, context(from.1), bytes, stream_of(queue))
         };
         check("cuMemcpyPeerAsync", code)
     }

@@ -1,6 +1,8 @@
-//! NVIDIA's run-time compiler. Loaded here and not by cudarc, which does not know every version's name,
-//! and so that the one that fits the driver is taken: a compiler newer than the driver may write binaries
-//! that the driver refuses.
+//! NVIDIA's run-time compiler (NVRTC).
+//!
+//! It is loaded here and not by cudarc for two reasons. cudarc does not know the file names of all
+//! versions. And the version must match the driver: a compiler that is newer than the driver may
+//! produce binaries that the driver rejects.
 
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::path::PathBuf;
@@ -12,12 +14,13 @@ use crate::driver::{BuildFault, Fault};
 use crate::kernel::Math;
 
 type Program = *mut std::ffi::c_void;
-type Code = c_int;
+/// nvrtcResult.
+type ResultCode = c_int;
 
-const SUCCESS: Code = 0;
-const COMPILATION_FAILED: Code = 6;
+const SUCCESS: ResultCode = 0;
+const COMPILATION_FAILED: ResultCode = 6;
 
-/// The functions that are used, each as its header declares it.
+/// The loaded library: its functions, with the types of nvrtc.h.
 pub(super) struct Nvrtc {
     create: unsafe extern "C" fn(
         *mut Program,
@@ -26,47 +29,47 @@ pub(super) struct Nvrtc {
         c_int,
         *const *const c_char,
         *const *const c_char,
-    ) -> Code,
-    compile: unsafe extern "C" fn(Program, c_int, *const *const c_char) -> Code,
-    destroy: unsafe extern "C" fn(*mut Program) -> Code,
-    log_size: Size,
-    log: Fill,
-    cubin_size: Size,
-    cubin: Fill,
-    ptx_size: Size,
-    ptx: Fill,
-    word: unsafe extern "C" fn(Code) -> *const c_char,
+    ) -> ResultCode,
+    compile: unsafe extern "C" fn(Program, c_int, *const *const c_char) -> ResultCode,
+    destroy: unsafe extern "C" fn(*mut Program) -> ResultCode,
+    log_size: SizeFunction,
+    log: FillFunction,
+    cubin_size: SizeFunction,
+    cubin: FillFunction,
+    ptx_size: SizeFunction,
+    ptx: FillFunction,
+    error_string: unsafe extern "C" fn(ResultCode) -> *const c_char,
     version: (u32, u32),
-    /// Architectures it compiles for, as 10 major + minor, ascending.
+    /// Supported architectures as 10 major + minor, ascending.
     architectures: Vec<u32>,
-    /// Keeps the functions loaded.
+    /// Keeps the library loaded.
     _library: Library,
 }
 
-type Size = unsafe extern "C" fn(Program, *mut usize) -> Code;
-type Fill = unsafe extern "C" fn(Program, *mut c_char) -> Code;
+type SizeFunction = unsafe extern "C" fn(Program, *mut usize) -> ResultCode;
+type FillFunction = unsafe extern "C" fn(Program, *mut c_char) -> ResultCode;
 
-/// What the compiler gives: a cubin or PTX, and what it remarked.
+/// Result of a compilation: a cubin or PTX, and the compiler's log.
 pub(super) struct Compiled {
     pub(super) code: Vec<u8>,
-    #[cfg_attr(not(test), allow(dead_code, reason = "remarks on code that compiles are for our tests"))]
+    #[cfg_attr(not(test), allow(dead_code, reason = "only tests read the log of code that compiles"))]
     pub(super) log: String,
 }
 
 impl Nvrtc {
-    /// The compiler of the driver's own generation, else an older one, else any.
-    pub(super) fn find(driver_major: u32) -> Result<Self, String> {
+    /// Loads the compiler with the driver's major version, else an older one, else any.
+    pub(super) fn load_for_driver(driver_major: u32) -> Result<Self, String> {
         let mut names = Vec::new();
         for major in (11..=driver_major).rev().chain(driver_major + 1..=driver_major.max(13) + 1) {
-            names.extend(names_of(major));
+            names.extend(library_names(major));
         }
         names.push(format!("{}nvrtc{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX));
         let mut why = None;
         for name in &names {
-            for folder in folders() {
+            for folder in library_folders() {
                 match Self::load(&folder.join(name)) {
                     Ok(nvrtc) => return Ok(nvrtc),
-                    Err(word) => why = why.or(word),
+                    Err(reason) => why = why.or(reason),
                 }
             }
         }
@@ -74,26 +77,27 @@ impl Nvrtc {
         Err(why.unwrap_or(tried))
     }
 
-    /// Err(None): there is no such library; Err(why): there is, but it cannot be used.
+    /// Loads the library at `path`. Err(None): there is none. Err(reason): it cannot be used.
     fn load(path: &std::path::Path) -> Result<Self, Option<String>> {
-        // SAFETY: NVRTC's initialisers only prepare the compiler itself.
+        // SAFETY: NVRTC's initialisers only affect the compiler.
         let library = unsafe { Library::new(path) }.map_err(|_| None)?;
-        // SAFETY: types as in nvrtc.h, unchanged since CUDA 11.2.
-        unsafe { Self::from(library) }.map_err(|error| Some(format!("{}: {error}", path.display())))
+        // SAFETY: the types are those of nvrtc.h, unchanged since CUDA 11.2.
+        unsafe { Self::from_library(library) }.map_err(|error| Some(format!("{}: {error}", path.display())))
     }
 
     /// # Safety
     /// `library` must be NVRTC.
-    unsafe fn from(library: Library) -> Result<Self, libloading::Error> {
-        // SAFETY: the symbols have the types of the fields that take them.
+    unsafe fn from_library(library: Library) -> Result<Self, libloading::Error> {
+        // SAFETY: the symbols have the types of the fields.
         unsafe {
-            let version: unsafe extern "C" fn(*mut c_int, *mut c_int) -> Code =
+            let version: unsafe extern "C" fn(*mut c_int, *mut c_int) -> ResultCode =
                 *library.get(b"nvrtcVersion\0")?;
             let (mut major, mut minor) = (0, 0);
             version(&raw mut major, &raw mut minor);
-            let count: unsafe extern "C" fn(*mut c_int) -> Code =
+            let count: unsafe extern "C" fn(*mut c_int) -> ResultCode =
                 *library.get(b"nvrtcGetNumSupportedArchs\0")?;
-            let fill: unsafe extern "C" fn(*mut c_int) -> Code = *library.get(b"nvrtcGetSupportedArchs\0")?;
+            let fill: unsafe extern "C" fn(*mut c_int) -> ResultCode =
+                *library.get(b"nvrtcGetSupportedArchs\0")?;
             let mut len = 0;
             count(&raw mut len);
             let mut architectures = vec![0; len.max(0) as usize];
@@ -110,7 +114,7 @@ impl Nvrtc {
                 cubin: *library.get(b"nvrtcGetCUBIN\0")?,
                 ptx_size: *library.get(b"nvrtcGetPTXSize\0")?,
                 ptx: *library.get(b"nvrtcGetPTX\0")?,
-                word: *library.get(b"nvrtcGetErrorString\0")?,
+                error_string: *library.get(b"nvrtcGetErrorString\0")?,
                 version: (major.max(0) as u32, minor.max(0) as u32),
                 architectures: architectures.iter().map(|&number: &c_int| number.max(0) as u32).collect(),
                 _library: library,
@@ -118,13 +122,13 @@ impl Nvrtc {
         }
     }
 
-    /// "NVRTC 13.0"
+    /// Returns name and version, for example "NVRTC 13.0".
     pub(super) fn title(&self) -> String {
         format!("NVRTC {}.{}", self.version.0, self.version.1)
     }
 
-    /// Compiles for a device: to its machine code where this compiler knows the architecture, else to the
-    /// newest PTX that the device can take, which the driver then compiles.
+    /// Compiles for a device. If this compiler supports the architecture, the result is machine
+    /// code. Otherwise it is PTX for the newest older architecture, which the driver then compiles.
     pub(super) fn compile(
         &self,
         name: &str,
@@ -132,12 +136,12 @@ impl Nvrtc {
         math: Math,
         capability: (u32, u32),
     ) -> Result<Compiled, BuildFault> {
-        let own = 10 * capability.0 + capability.1;
-        let is_known = self.architectures.is_empty() || self.architectures.contains(&own);
-        let nearest = self.architectures.iter().copied().filter(|&architecture| architecture <= own).max();
+        let architecture = 10 * capability.0 + capability.1;
+        let is_known = self.architectures.is_empty() || self.architectures.contains(&architecture);
+        let nearest = self.architectures.iter().copied().filter(|&known| known <= architecture).max();
         let target = match (is_known, nearest) {
             (false, Some(nearest)) => format!("compute_{nearest}"),
-            _ => format!("sm_{own}"),
+            _ => format!("sm_{architecture}"),
         };
         let mut options =
             vec![format!("--gpu-architecture={target}"), "--std=c++17".to_owned(), "--fmad=true".to_owned()];
@@ -146,12 +150,12 @@ impl Nvrtc {
             Math::FlushToZero => options.push("--ftz=true".to_owned()),
             Math::Fast => options.push("--use_fast_math".to_owned()),
         }
-        let text = c_string(text)?;
-        let name = c_string(name)?;
-        let options = options.iter().map(|option| c_string(option)).collect::<Result<Vec<_>, _>>()?;
+        let text = to_c_string(text)?;
+        let name = to_c_string(name)?;
+        let options = options.iter().map(|option| to_c_string(option)).collect::<Result<Vec<_>, _>>()?;
         let options: Vec<_> = options.iter().map(|option| option.as_ptr()).collect();
-        // SAFETY: strings end in NUL and outlive the calls, the program is destroyed once, and buffers have
-        // the sizes that the compiler asks for.
+        // SAFETY: strings end with NUL and outlive the calls, the program is destroyed once, and
+        // buffers have the sizes that the compiler reports.
         unsafe {
             let mut program = ptr::null_mut();
             let (none, count) = (ptr::null(), options.len() as c_int);
@@ -159,46 +163,56 @@ impl Nvrtc {
                 "nvrtcCreateProgram",
                 (self.create)(&raw mut program, text.as_ptr(), name.as_ptr(), 0, none, none),
             )?;
-            let result = self.finish((self.compile)(program, count, options.as_ptr()), program, is_known);
+            let result =
+                self.read_result((self.compile)(program, count, options.as_ptr()), program, is_known);
             (self.destroy)(&raw mut program);
             result
         }
     }
 
+    /// Returns the binary of a compiled program, or the reason for the failure.
+    ///
     /// # Safety
-    /// `program` must be alive, and compiled with the result `code`.
-    unsafe fn finish(&self, code: Code, program: Program, to_cubin: bool) -> Result<Compiled, BuildFault> {
-        // SAFETY: as the caller says.
+    /// `program` must be valid, and its compilation must have returned `code`.
+    unsafe fn read_result(
+        &self,
+        code: ResultCode,
+        program: Program,
+        to_cubin: bool,
+    ) -> Result<Compiled, BuildFault> {
+        // SAFETY: the caller guarantees it.
         unsafe {
-            let log = self.bytes("nvrtcGetProgramLog", program, self.log_size, self.log)?;
+            let log = self.read_data("nvrtcGetProgramLog", program, self.log_size, self.log)?;
             let log = String::from_utf8_lossy(&log).trim_end_matches('\0').to_owned();
             if code == COMPILATION_FAILED {
                 return Err(BuildFault::Log(log));
             }
             if let Err(fault) = self.check("nvrtcCompileProgram", code) {
-                let word = format!("{} {}", fault.word, log.trim()).trim_end().to_owned();
-                return Err(Fault { word, ..fault }.into());
+                let message = format!("{} {}", fault.message, log.trim()).trim_end().to_owned();
+                return Err(Fault { message, ..fault }.into());
             }
             let code = if to_cubin {
-                self.bytes("nvrtcGetCUBIN", program, self.cubin_size, self.cubin)?
+                self.read_data("nvrtcGetCUBIN", program, self.cubin_size, self.cubin)?
             } else {
-                self.bytes("nvrtcGetPTX", program, self.ptx_size, self.ptx)?
+                self.read_data("nvrtcGetPTX", program, self.ptx_size, self.ptx)?
             };
             Ok(Compiled { code, log })
         }
     }
 
+    /// Reads data of a program, whose size `size` returns and which `fill` copies.
+    ///
     /// # Safety
-    /// `program` must be alive, and `size` and `fill` belong together.
-    unsafe fn bytes(
+    /// `program` must be valid, and `size` and `fill` must belong together.
+    unsafe fn read_data(
         &self,
         call: &'static str,
         program: Program,
-        size: Size,
-        fill: Fill,
+        size: SizeFunction,
+        fill: FillFunction,
     ) -> Result<Vec<u8>, Fault> {
         let mut len = 0;
-        // SAFETY: as the caller says; the buffer has the size that was asked for.
+        // SAFETY: the caller guarantees it, and the buffer has the reported size.
         unsafe {
             self.check(call, size(program, &raw mut len))?;
             let mut bytes = vec![0u8; len];
@@ -209,24 +223,24 @@ impl Nvrtc {
         }
     }
 
-    fn check(&self, call: &'static str, code: Code) -> Result<(), Fault> {
+    fn check(&self, call: &'static str, code: ResultCode) -> Result<(), Fault> {
         if code == SUCCESS {
             return Ok(());
         }
-        // SAFETY: NVRTC gives static strings, for unknown codes as well.
-        let word = unsafe { CStr::from_ptr((self.word)(code)) };
-        Err(Fault::new(call, word.to_string_lossy()))
+        // SAFETY: NVRTC returns static strings, for unknown codes too.
+        let message = unsafe { CStr::from_ptr((self.error_string)(code)) };
+        Err(Fault::new(call, message.to_string_lossy()))
     }
 }
 
-fn c_string(text: &str) -> Result<CString, Fault> {
-    CString::new(text).map_err(|_| Fault::new("nvrtcCreateProgram", "the source has a NUL byte"))
+fn to_c_string(text: &str) -> Result<CString, Fault> {
+    CString::new(text).map_err(|_| Fault::new("nvrtcCreateProgram", "the source contains a NUL byte"))
 }
 
-/// The names that version `major` goes by.
-fn names_of(major: u32) -> Vec<String> {
+/// Returns the file names of version `major`.
+fn library_names(major: u32) -> Vec<String> {
     if cfg!(windows) {
-        // 11.2 is the last that renamed it within a generation.
+        // 11.2 is the last minor version with a new name.
         let minor = if major == 11 { 2 } else { 0 };
         return vec![format!("nvrtc64_{major}{minor}_0.dll")];
     }
@@ -237,8 +251,9 @@ fn names_of(major: u32) -> Vec<String> {
     names
 }
 
-/// Where to look: as the loader does, then where toolkits are installed.
-fn folders() -> Vec<PathBuf> {
+/// Returns the folders to search: first the empty path, for the loader's search path, then the
+/// folders of toolkits.
+fn library_folders() -> Vec<PathBuf> {
     let mut folders = vec![PathBuf::new()];
     for name in ["CUDA_PATH", "CUDA_HOME"] {
         if let Some(home) = std::env::var_os(name).filter(|home| !home.is_empty()) {
@@ -257,26 +272,26 @@ mod tests {
     use crate::choice::Backend;
     use crate::kernel::Source;
 
-    fn compiler() -> Option<Nvrtc> {
-        match Nvrtc::find(13) {
+    fn installed_compiler() -> Option<Nvrtc> {
+        match Nvrtc::load_for_driver(13) {
             Ok(nvrtc) => Some(nvrtc),
             Err(why) => {
-                println!("skipped: no NVRTC here: {why}");
+                println!("skipped: no NVRTC: {why}");
                 None
             }
         }
     }
 
     fn source<'a>(text: &'a str, definitions: &'a [(&'a str, String)], math: Math) -> (String, Source<'a>) {
-        let source = Source { name: "some.cu", text, definitions, math };
-        (source.whole(Backend::Cuda), source)
+        let source = Source { name: "test.cu", text, definitions, math };
+        (source.with_prelude(Backend::Cuda), source)
     }
 
-    /// The prelude with every one of its words, and the ceilings, without as much as a warning.
+    /// Compiles every macro of the prelude, and the ceiling kernels, for several architectures.
     #[test]
-    fn prelude_compiles_without_a_word() {
-        let Some(nvrtc) = compiler() else { return };
-        let every_word = include_str!("../../../tests/words.cu");
+    fn prelude_compiles_without_warnings() {
+        let Some(nvrtc) = installed_compiler() else { return };
+        let every_macro = include_str!("../../../tests/dialect.cu");
         let ceiling = include_str!("../../kernels/ceiling.cu");
         let values = |pairs: &[(&'static str, &str)]| -> Vec<(&'static str, String)> {
             pairs.iter().map(|&(name, value)| (name, value.to_owned())).collect()
@@ -285,14 +300,14 @@ mod tests {
         let f32_values = values(&[&sizes[..], &[("REAL", "float"), ("MULTIPLY_ADD", "FMA")]].concat());
         let f64_values = values(&[&sizes[..], &[("REAL", "double"), ("MULTIPLY_ADD", "FMA64")]].concat());
         let cases =
-            [(every_word, values(&[("BLOCK_SIZE", "64")])), (ceiling, f32_values), (ceiling, f64_values)];
+            [(every_macro, values(&[("BLOCK_SIZE", "64")])), (ceiling, f32_values), (ceiling, f64_values)];
         for (text, definitions) in &cases {
             for math in [Math::Precise, Math::FlushToZero, Math::Fast] {
                 let known = &nvrtc.architectures;
                 for architecture in [known.first(), Some(&90), known.last()].into_iter().flatten() {
-                    let (whole, source) = source(text, definitions, math);
+                    let (full_text, source) = source(text, definitions, math);
                     let capability = (architecture / 10, architecture % 10);
-                    let compiled = nvrtc.compile(source.name, &whole, math, capability);
+                    let compiled = nvrtc.compile(source.name, &full_text, math, capability);
                     match compiled {
                         Ok(compiled) => {
                             assert!(compiled.log.trim().is_empty(), "{}", compiled.log);
@@ -307,21 +322,21 @@ mod tests {
     }
 
     #[test]
-    fn a_mistake_is_shown_with_file_and_line() {
-        let Some(nvrtc) = compiler() else { return };
-        let (whole, source) = source("KERNEL(32) f()\n{\n    no_such_thing = 1;\n}\n", &[], Math::Precise);
-        match nvrtc.compile(source.name, &whole, Math::Precise, (9, 0)) {
-            Err(BuildFault::Log(log)) => assert!(log.contains("some.cu(3): error"), "{log}"),
+    fn an_error_in_the_source_names_file_and_line() {
+        let Some(nvrtc) = installed_compiler() else { return };
+        let (full_text, source) =
+            source("KERNEL(32) f()\n{\n    no_such_thing = 1;\n}\n", &[], Math::Precise);
+        match nvrtc.compile(source.name, &full_text, Math::Precise, (9, 0)) {
+            Err(BuildFault::Log(log)) => assert!(log.contains("test.cu(3): error"), "{log}"),
             other => panic!("{:?}", other.map(|compiled| compiled.log)),
         }
     }
 
-    /// A device that is newer than the compiler gets PTX, which is text.
     #[test]
-    fn an_unknown_architecture_gets_ptx() {
-        let Some(nvrtc) = compiler() else { return };
-        let (whole, source) = source("KERNEL(32) f()\n{\n}\n", &[], Math::Precise);
-        match nvrtc.compile(source.name, &whole, Math::Precise, (99, 0)) {
+    fn code_for_an_unknown_architecture_is_ptx() {
+        let Some(nvrtc) = installed_compiler() else { return };
+        let (full_text, source) = source("KERNEL(32) f()\n{\n}\n", &[], Math::Precise);
+        match nvrtc.compile(source.name, &full_text, Math::Precise, (99, 0)) {
             Ok(compiled) => assert!(String::from_utf8_lossy(&compiled.code).contains(".entry f")),
             Err(fault) => panic!("{fault:?}"),
         }

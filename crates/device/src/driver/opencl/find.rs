@@ -1,5 +1,5 @@
-//! Which OpenCL devices there are, and what they are. They are numbered through all platforms, in the
-//! order in which the loader names them.
+//! Search for OpenCL devices, and their properties. Devices of all platforms are numbered together,
+//! in the order of the loader.
 
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
@@ -14,69 +14,75 @@ use crate::driver::{Fault, Opened};
 use crate::peaks;
 use crate::properties::{DeviceKind, Properties};
 
-/// A device that can be used, and the platform that drives it.
+/// A usable device and its platform.
 #[derive(Clone, Copy)]
-struct Found {
+struct PlatformDevice {
     platform: Platform,
     device: Device,
 }
 
-/// How many devices, or why there is none.
-pub(crate) fn count() -> Result<usize, String> {
-    found().map(<[Found]>::len)
+/// Returns the number of devices, or why there is none.
+pub(crate) fn device_count() -> Result<usize, String> {
+    devices().map(<[PlatformDevice]>::len)
 }
 
-/// The GPUs among them; none is opened. Asking OpenCL loads every driver that is installed, and PoCL, which
-/// comes with a whole compiler, takes tens of milliseconds and starts threads: not where there is no GPU.
-pub(crate) fn gpus() -> Vec<usize> {
+/// Returns the indices of the GPUs. Opens none of them. If the machine has no GPU, it does not call
+/// OpenCL at all: the first call loads every installed driver, and PoCL, which contains a compiler,
+/// takes tens of milliseconds and starts threads.
+pub(crate) fn gpu_indices() -> Vec<usize> {
     if !may_have_gpu() {
         return Vec::new();
     }
-    let found = found().unwrap_or_default();
-    (0..found.len()).filter(|&index| kind(found[index].device) == DeviceKind::Gpu).collect()
+    let devices = devices().unwrap_or_default();
+    (0..devices.len()).filter(|&index| device_kind(devices[index].device) == DeviceKind::Gpu).collect()
 }
 
-/// Whether the kernel shows a GPU. On Linux every driver works through one of these.
+/// Returns whether the machine may have a GPU. On Linux every driver uses one of these device
+/// files.
 fn may_have_gpu() -> bool {
     const NODES: [&str; 6] =
         ["/dev/dri", "/dev/nvidiactl", "/dev/kfd", "/dev/dxg", "/dev/mali0", "/dev/kgsl-3d0"];
     !cfg!(target_os = "linux") || NODES.iter().any(|node| Path::new(node).exists())
 }
 
-fn found() -> Result<&'static [Found], String> {
-    static FOUND: OnceLock<Result<Vec<Found>, String>> = OnceLock::new();
-    FOUND.get_or_init(look).as_deref().map_err(Clone::clone)
+/// Returns the usable devices. Searches for them at the first call.
+fn devices() -> Result<&'static [PlatformDevice], String> {
+    static DEVICES: OnceLock<Result<Vec<PlatformDevice>, String>> = OnceLock::new();
+    DEVICES.get_or_init(find_devices).as_deref().map_err(Clone::clone)
 }
 
-fn look() -> Result<Vec<Found>, String> {
-    /// What the loader says where no driver is registered.
+fn find_devices() -> Result<Vec<PlatformDevice>, String> {
+    /// Error of the loader if no driver is registered.
     const CL_PLATFORM_NOT_FOUND_KHR: i32 = -1001;
     let platforms = match get_platforms() {
         Ok(platforms) => platforms,
         Err(ClError(DLOPEN_RUNTIME_LOAD_FAILED)) => {
-            return Err("there is no OpenCL loader here (libOpenCL cannot be loaded)".to_owned());
+            return Err("no OpenCL loader is installed (libOpenCL cannot be loaded)".to_owned());
         }
         Err(ClError(CL_PLATFORM_NOT_FOUND_KHR)) => return Err("no OpenCL driver is installed".to_owned()),
         Err(error) => return Err(format!("clGetPlatformIDs: {error}")),
     };
     let mut found = Vec::new();
     for platform in platforms {
-        // A platform without devices answers with an error.
+        // A platform without devices returns an error.
         let devices = platform.get_devices(CL_DEVICE_TYPE_ALL).unwrap_or_default();
         found.extend(
-            devices.into_iter().map(|id| Found { platform, device: Device::new(id) }).filter(is_usable),
+            devices
+                .into_iter()
+                .map(|id| PlatformDevice { platform, device: Device::new(id) })
+                .filter(is_usable),
         );
     }
-    if found.is_empty() { Err("no OpenCL driver has one that can be used".to_owned()) } else { Ok(found) }
+    if found.is_empty() { Err("no OpenCL driver has a usable device".to_owned()) } else { Ok(found) }
 }
 
-fn is_usable(found: &Found) -> bool {
+fn is_usable(found: &PlatformDevice) -> bool {
     let device = found.device;
-    let yes = |answer: Result<bool, ClError>| answer.unwrap_or(false);
-    yes(device.available()) && yes(device.compiler_available()) && yes(device.endian_little())
+    let is_true = |answer: Result<bool, ClError>| answer.unwrap_or(false);
+    is_true(device.available()) && is_true(device.compiler_available()) && is_true(device.endian_little())
 }
 
-fn kind(device: Device) -> DeviceKind {
+fn device_kind(device: Device) -> DeviceKind {
     match device.dev_type().unwrap_or(0) {
         kind if kind & CL_DEVICE_TYPE_GPU != 0 => DeviceKind::Gpu,
         kind if kind & CL_DEVICE_TYPE_CPU != 0 => DeviceKind::Cpu,
@@ -84,49 +90,51 @@ fn kind(device: Device) -> DeviceKind {
     }
 }
 
+/// Opens a device: creates its context and reads its properties.
 pub(crate) fn open(index: usize) -> Result<Opened, Fault> {
-    let found = found().map_err(|why| Fault::new("clGetPlatformIDs", why))?;
-    let Found { platform, device } =
-        *found.get(index).ok_or_else(|| Fault::new("clGetDeviceIDs", "there is no such device"))?;
-    let properties = properties(index, platform, device)
+    let devices = devices().map_err(|why| Fault::new("clGetPlatformIDs", why))?;
+    let PlatformDevice { platform, device } = *devices
+        .get(index)
+        .ok_or_else(|| Fault::new("clGetDeviceIDs", format!("no device with index {index}")))?;
+    let properties = read_properties(index, platform, device)
         .map_err(|error| Fault::new("clGetDeviceInfo", error.to_string()))?;
-    let driver = OpenCl::new(device, language(device), properties.memory)?;
+    let driver = OpenCl::new(device, language_option(device), properties.memory)?;
     Ok(Opened { properties, driver: Arc::new(driver) })
 }
 
-fn properties(index: usize, platform: Platform, device: Device) -> Result<Properties, ClError> {
-    let tidy = |text: String| text.trim_matches(|c: char| c == '\0' || c.is_whitespace()).to_owned();
+fn read_properties(index: usize, platform: Platform, device: Device) -> Result<Properties, ClError> {
+    let trimmed = |text: String| text.trim_matches(|c: char| c == '\0' || c.is_whitespace()).to_owned();
     let extensions = device.extensions()?;
-    let has = |name| extensions.split_whitespace().any(|extension| extension == name);
-    let is_nvidia = has("cl_nv_device_attribute_query");
+    let has_extension = |name| extensions.split_whitespace().any(|extension| extension == name);
+    let is_nvidia = has_extension("cl_nv_device_attribute_query");
     let capability = if is_nvidia {
         Some((device.compute_capability_major_nv()?, device.compute_capability_minor_nv()?))
     } else {
         None
     };
-    let kind = kind(device);
+    let kind = device_kind(device);
     let sm_count = device.max_compute_units()?;
     let clock_hz = f64::from(device.max_clock_frequency()?) * 1e6;
-    let (peak_f32, peak_f64) = peaks::rates(capability, sm_count, clock_hz);
+    let (peak_f32, peak_f64) = peaks::peak_rates(capability, sm_count, clock_hz);
     let warp_size = match (is_nvidia, kind) {
         (true, _) => device.wrap_size_nv()?,
         (false, DeviceKind::Cpu) => device.native_vector_width_float().unwrap_or(1).max(1),
-        // OpenCL 3.0 tells; before, 32 suits what is on the market.
-        (false, _) => device.preferred_work_group_size_multiple().map_or(32, |lanes| lanes as u32),
+        // Reported since OpenCL 3.0. Before, 32 suits most devices.
+        (false, _) => device.preferred_work_group_size_multiple().map_or(32, |size| size as u32),
     };
     Ok(Properties {
-        name: tidy(device.name()?),
+        name: trimmed(device.name()?),
         backend: Backend::OpenCl,
         index,
         kind,
-        vendor: tidy(device.vendor()?),
+        vendor: trimmed(device.vendor()?),
         memory: device.global_mem_size()?,
         sm_count,
         clock_hz,
-        version: tidy(device.version()?),
+        version: trimmed(device.version()?),
         capability,
-        driver: tidy(device.driver_version()?),
-        compiler: format!("{}, {}", tidy(platform.version()?), language(device)),
+        driver: trimmed(device.driver_version()?),
+        compiler: format!("{}, {}", trimmed(platform.version()?), language_option(device)),
         max_block_size: device.max_work_group_size()? as u32,
         shared_bytes: device.local_mem_size()?,
         warp_size,
@@ -139,9 +147,9 @@ fn properties(index: usize, platform: Platform, device: Device) -> Result<Proper
     })
 }
 
-/// The compiler's option for the language: the newest that is of use, which is one whose fences order the
-/// whole device.
-fn language(device: Device) -> &'static str {
+/// Returns the compiler option for the language version. Versions with a memory fence for the whole
+/// device are preferred.
+fn language_option(device: Device) -> &'static str {
     let features = device.opencl_c_features().unwrap_or_default();
     let has_device_fences = features.iter().any(|feature| {
         let end = feature.name.iter().position(|&byte| byte == 0).unwrap_or(feature.name.len());

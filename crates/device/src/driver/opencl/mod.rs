@@ -1,4 +1,5 @@
-//! OpenCL, through whatever driver is installed. One context a device; queues keep order and times.
+//! OpenCL, through any installed driver. Each device has one context. Queues run in order and
+//! record times.
 
 mod find;
 
@@ -26,31 +27,33 @@ use opencl3::types::{cl_command_queue, cl_context, cl_event, cl_int, cl_kernel, 
 use super::{BuildFault, Driver, Fault, Handle, Packed, Parameters, Pin};
 use crate::kernel::{Math, Resources};
 use crate::properties::Memory;
-pub(crate) use find::{count, gpus, open};
+pub(crate) use find::{device_count, gpu_indices, open};
 
 /// A device with its context.
 struct OpenCl {
     device: Device,
     context: cl_context,
-    /// Maps page-locked memory.
-    mapping: cl_command_queue,
-    /// The compiler's options that no kernel changes.
+    /// Queue that maps page-locked memory.
+    map_queue: cl_command_queue,
+    /// Compiler options that are the same for all kernels.
     options: String,
+    /// Whether the compiler has an option for IEEE division and square root.
     has_exact_division: bool,
     memory: u64,
     largest_buffer: u64,
-    /// A kernel's arguments are set one by one on an object that threads share.
-    launching: Mutex<()>,
+    /// Locked during a launch, because arguments are set one by one on a kernel object that threads
+    /// share.
+    launch_lock: Mutex<()>,
     waits_after_launch: bool,
 }
 
-// SAFETY: OpenCL's functions may be called from any thread, save the setting of a kernel's arguments, which
-// `launching` guards.
+// SAFETY: OpenCL functions may be called from any thread, except for setting the arguments of a
+// kernel, which `launch_lock` guards.
 unsafe impl Send for OpenCl {}
 // SAFETY: as above.
 unsafe impl Sync for OpenCl {}
 
-fn handle<T>(pointer: *mut T) -> Handle {
+fn to_handle<T>(pointer: *mut T) -> Handle {
     Handle(pointer as usize as u64)
 }
 
@@ -75,22 +78,23 @@ fn kernel_of(function: Handle) -> cl_kernel {
 }
 
 #[cold]
-fn fault(call: &'static str, code: cl_int) -> Fault {
+fn new_fault(call: &'static str, code: cl_int) -> Fault {
     let is_allocation = ["clCreateBuffer", "clEnqueueFillBuffer"].contains(&call);
-    // NVIDIA's driver says that it is out of resources where a kernel went outside its memory.
-    let is_out = code == CL_OUT_OF_RESOURCES;
+    // NVIDIA's driver also reports CL_OUT_OF_RESOURCES if a kernel accessed memory outside its
+    // buffers.
+    let is_out_of_resources = code == CL_OUT_OF_RESOURCES;
     Fault {
         call,
-        word: ClError(code).to_string(),
-        out_of_memory: code == CL_MEM_OBJECT_ALLOCATION_FAILURE || (is_out && is_allocation),
-        of_a_kernel: is_out && !is_allocation,
+        message: ClError(code).to_string(),
+        out_of_memory: code == CL_MEM_OBJECT_ALLOCATION_FAILURE || (is_out_of_resources && is_allocation),
+        may_be_earlier_kernel: is_out_of_resources && !is_allocation,
     }
 }
 
-/// An enqueued command gives an event, which is of no use here.
-fn queued(call: &'static str, result: Result<cl_event, cl_int>) -> Result<(), Fault> {
-    let event = result.map_err(|code| fault(call, code))?;
-    // SAFETY: the event was just given to us, and is used no more.
+/// Checks the result of an enqueued command and releases its event, which is not used.
+fn check_queued(call: &'static str, result: Result<cl_event, cl_int>) -> Result<(), Fault> {
+    let event = result.map_err(|code| new_fault(call, code))?;
+    // SAFETY: OpenCL just returned the event, and it is not used again.
     let _ = unsafe { events::release_event(event) };
     Ok(())
 }
@@ -98,30 +102,33 @@ fn queued(call: &'static str, result: Result<cl_event, cl_int>) -> Result<(), Fa
 impl OpenCl {
     fn new(device: Device, language: &str, memory: u64) -> Result<Self, Fault> {
         let context = create_context(&[device.id()], ptr::null(), None, ptr::null_mut())
-            .map_err(|code| fault("clCreateContext", code))?;
-        let ask = |error: ClError| fault("clGetDeviceInfo", error.0);
-        let config = device.single_fp_config().map_err(ask)?;
-        // PoCL 5.0 counts its compiled kernels wrongly, and aborts, where threads launch while others run.
-        let waits_after_launch = device.version().map_err(ask)?.to_lowercase().contains("pocl")
-            && device.driver_version().map_err(ask)?.starts_with("5.");
-        // OpenCL has no equivalent of KERNEL_MIN_BLOCKS: 128 registers let 16 warps live on a multiprocessor of NVIDIA's.
-        let extensions = device.extensions().map_err(ask)?;
-        let registers =
+            .map_err(|code| new_fault("clCreateContext", code))?;
+        let info_error = |error: ClError| new_fault("clGetDeviceInfo", error.0);
+        let config = device.single_fp_config().map_err(info_error)?;
+        // PoCL 5.0 miscounts its compiled kernels and aborts if threads launch while other launches
+        // run.
+        let waits_after_launch = device.version().map_err(info_error)?.to_lowercase().contains("pocl")
+            && device.driver_version().map_err(info_error)?.starts_with("5.");
+        // OpenCL has no equivalent of KERNEL_MIN_BLOCKS. With 128 registers per thread, an NVIDIA
+        // SM can run 16 warps.
+        let extensions = device.extensions().map_err(info_error)?;
+        let register_limit =
             if extensions.contains("cl_nv_compiler_options") { " -cl-nv-maxrregcount=128" } else { "" };
         Ok(Self {
             device,
             context,
-            mapping: queue_on(context, device)?,
-            options: format!("{language} -cl-mad-enable{registers}"),
+            map_queue: create_queue(context, device)?,
+            options: format!("{language} -cl-mad-enable{register_limit}"),
             has_exact_division: config & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT != 0,
             memory,
-            largest_buffer: device.max_mem_alloc_size().map_err(ask)?,
-            launching: Mutex::new(()),
+            largest_buffer: device.max_mem_alloc_size().map_err(info_error)?,
+            launch_lock: Mutex::new(()),
             waits_after_launch,
         })
     }
 
-    fn options(&self, math: Math) -> String {
+    /// Returns the compiler options for a kernel.
+    fn build_options(&self, math: Math) -> String {
         let exact = if self.has_exact_division { " -cl-fp32-correctly-rounded-divide-sqrt" } else { "" };
         let options = &self.options;
         match math {
@@ -131,13 +138,13 @@ impl OpenCl {
         }
     }
 
-    fn build(&self, program: cl_program, options: &str) -> Result<(), BuildFault> {
-        let options =
-            CString::new(options).map_err(|_| Fault::new("clBuildProgram", "options with a NUL"))?;
+    fn build_program(&self, program: cl_program, options: &str) -> Result<(), BuildFault> {
+        let options = CString::new(options)
+            .map_err(|_| Fault::new("clBuildProgram", "the options contain a NUL byte"))?;
         programs::build_program(program, &[self.device.id()], &options, None, ptr::null_mut()).map_err(
             |code| {
                 if code != CL_BUILD_PROGRAM_FAILURE {
-                    return fault("clBuildProgram", code).into();
+                    return new_fault("clBuildProgram", code).into();
                 }
                 let log = programs::get_program_build_data(
                     program,
@@ -150,105 +157,116 @@ impl OpenCl {
         )
     }
 
-    fn profile(event: Handle) -> Result<u64, Fault> {
+    /// Returns the time in ns at which the command of an event ended.
+    fn end_time_ns(event: Handle) -> Result<u64, Fault> {
         events::get_event_profiling_info(event_of(event), events::CL_PROFILING_COMMAND_END)
             .map(u64::from)
-            .map_err(|code| fault("clGetEventProfilingInfo", code))
+            .map_err(|code| new_fault("clGetEventProfilingInfo", code))
     }
 }
 
-fn queue_on(context: cl_context, device: Device) -> Result<cl_command_queue, Fault> {
-    // The newer call with properties is missing before OpenCL 2.0.
+fn create_queue(context: cl_context, device: Device) -> Result<cl_command_queue, Fault> {
+    // The newer function with properties does not exist before OpenCL 2.0.
     // SAFETY: the device belongs to the context.
     unsafe { queues::create_command_queue(context, device.id(), CL_QUEUE_PROFILING_ENABLE) }
-        .map_err(|code| fault("clCreateCommandQueue", code))
+        .map_err(|code| new_fault("clCreateCommandQueue", code))
 }
 
-/// Layout of host memory that the driver did not want to give out.
-fn layout(bytes: usize) -> Option<Layout> {
+/// Returns the layout of host memory, for the case that the driver cannot allocate page-locked
+/// memory.
+fn host_layout(bytes: usize) -> Option<Layout> {
     Layout::from_size_align(bytes, 64).ok()
 }
 
-// SAFETY of the blocks below: handles are live and OpenCL's own, sizes and host pointers are right (the
-// contract in driver/mod.rs), and wait lists are empty or one live event long.
+// SAFETY of the blocks below: handles are valid OpenCL objects, sizes and host pointers are correct
+// (the contract in driver/mod.rs), and wait lists are empty or contain one valid event.
 impl Driver for OpenCl {
-    fn memory(&self, held: u64) -> Result<Memory, Fault> {
-        Ok(Memory { free: self.memory.saturating_sub(held), total: self.memory })
+    fn memory(&self, held_bytes: u64) -> Result<Memory, Fault> {
+        Ok(Memory { free: self.memory.saturating_sub(held_bytes), total: self.memory })
     }
 
-    fn largest_buffer(&self, held: u64) -> u64 {
-        self.largest_buffer.min(self.memory.saturating_sub(held))
+    fn largest_buffer(&self, held_bytes: u64) -> u64 {
+        self.largest_buffer.min(self.memory.saturating_sub(held_bytes))
     }
 
     fn allocate(&self, bytes: u64) -> Result<Handle, Fault> {
         // SAFETY: see above.
         unsafe { create_buffer(self.context, CL_MEM_READ_WRITE, bytes as usize, ptr::null_mut()) }
-            .map(handle)
-            .map_err(|code| fault("clCreateBuffer", code))
+            .map(to_handle)
+            .map_err(|code| new_fault("clCreateBuffer", code))
     }
 
     unsafe fn free(&self, memory: Handle) {
-        // SAFETY: see above; commands that are queued hold a reference of their own.
+        // SAFETY: see above. Queued commands have their own reference.
         let _ = unsafe { release_mem_object(memory_of(memory)) };
     }
 
     fn pin(&self, bytes: usize) -> Result<Pin, Fault> {
         let flags = CL_MEM_READ_WRITE | CL_MEM_ALLOC_HOST_PTR;
-        // SAFETY: see above; the mapping and the plain allocation both have `bytes` bytes.
+        // SAFETY: see above. The mapping and the ordinary allocation both have `bytes` bytes.
         unsafe {
             if let Ok(memory) = create_buffer(self.context, flags, bytes, ptr::null_mut()) {
                 let mut pointer: *mut c_void = ptr::null_mut();
                 let map = CL_MAP_READ | CL_MAP_WRITE;
                 let (none, at) = (ptr::null(), &mut pointer);
-                let mapped =
-                    queues::enqueue_map_buffer(self.mapping, memory, CL_BLOCKING, map, 0, bytes, at, 0, none);
-                if queued("clEnqueueMapBuffer", mapped).is_ok() && !pointer.is_null() {
+                let mapped = queues::enqueue_map_buffer(
+                    self.map_queue,
+                    memory,
+                    CL_BLOCKING,
+                    map,
+                    0,
+                    bytes,
+                    at,
+                    0,
+                    none,
+                );
+                if check_queued("clEnqueueMapBuffer", mapped).is_ok() && !pointer.is_null() {
                     ptr::write_bytes(pointer.cast::<u8>(), 0, bytes);
-                    return Ok(Pin { pointer: pointer.cast(), handle: handle(memory) });
+                    return Ok(Pin { pointer: pointer.cast(), handle: to_handle(memory) });
                 }
                 let _ = release_mem_object(memory);
             }
-            let pointer = layout(bytes).map_or(ptr::null_mut(), |layout| alloc_zeroed(layout));
+            let pointer = host_layout(bytes).map_or(ptr::null_mut(), |layout| alloc_zeroed(layout));
             if pointer.is_null() {
-                return Err(Fault::new("clCreateBuffer", "the host has no such memory"));
+                return Err(Fault::new("clCreateBuffer", "the host is out of memory"));
             }
-            Ok(Pin { pointer, handle: handle::<c_void>(ptr::null_mut()) })
+            Ok(Pin { pointer, handle: to_handle::<c_void>(ptr::null_mut()) })
         }
     }
 
     unsafe fn unpin(&self, pin: Pin, bytes: usize) {
-        // SAFETY: see above; `pin` came from `pin` with the same number of bytes.
+        // SAFETY: see above. `pin` was returned by `pin` for the same number of bytes.
         unsafe {
-            if pin.handle == handle::<c_void>(ptr::null_mut()) {
-                if let Some(layout) = layout(bytes) {
+            if pin.handle == to_handle::<c_void>(ptr::null_mut()) {
+                if let Some(layout) = host_layout(bytes) {
                     dealloc(pin.pointer, layout);
                 }
                 return;
             }
             let memory = memory_of(pin.handle);
             let unmapped =
-                queues::enqueue_unmap_mem_object(self.mapping, memory, pin.pointer.cast(), 0, ptr::null());
-            let _ = queued("clEnqueueUnmapMemObject", unmapped);
-            let _ = queues::finish(self.mapping);
+                queues::enqueue_unmap_mem_object(self.map_queue, memory, pin.pointer.cast(), 0, ptr::null());
+            let _ = check_queued("clEnqueueUnmapMemObject", unmapped);
+            let _ = queues::finish(self.map_queue);
             let _ = release_mem_object(memory);
         }
     }
 
     fn new_queue(&self) -> Result<Handle, Fault> {
-        queue_on(self.context, self.device).map(handle)
+        create_queue(self.context, self.device).map(to_handle)
     }
 
     unsafe fn free_queue(&self, queue: Handle) {
-        // SAFETY: see above; the queue goes when its work is done.
+        // SAFETY: see above. OpenCL destroys the queue when its work is done.
         let _ = unsafe { queues::release_command_queue(queue_of(queue)) };
     }
 
     unsafe fn finish(&self, queue: Handle) -> Result<(), Fault> {
-        queues::finish(queue_of(queue)).map_err(|code| fault("clFinish", code))
+        queues::finish(queue_of(queue)).map_err(|code| new_fault("clFinish", code))
     }
 
     unsafe fn clear(&self, queue: Handle, memory: Handle, bytes: usize) -> Result<(), Fault> {
-        // The widest pattern that divides the buffer: drivers fill by pattern.
+        // The widest pattern that divides the size, because drivers fill pattern by pattern.
         let width = 1 << bytes.trailing_zeros().min(4);
         let zeros = [0u8; 16];
         // SAFETY: see above.
@@ -264,7 +282,7 @@ impl Driver for OpenCl {
                 ptr::null(),
             )
         };
-        queued("clEnqueueFillBuffer", filled)
+        check_queued("clEnqueueFillBuffer", filled)
     }
 
     unsafe fn write(&self, queue: Handle, to: Handle, from: *const u8, bytes: usize) -> Result<(), Fault> {
@@ -281,17 +299,17 @@ impl Driver for OpenCl {
                 ptr::null(),
             )
         };
-        queued("clEnqueueWriteBuffer", written)
+        check_queued("clEnqueueWriteBuffer", written)
     }
 
     unsafe fn read(&self, queue: Handle, from: Handle, to: *mut u8, bytes: usize) -> Result<(), Fault> {
         // SAFETY: see above.
-        unsafe { read(CL_BLOCKING, queue, from, to, bytes) }
+        unsafe { read_buffer(CL_BLOCKING, queue, from, to, bytes) }
     }
 
     unsafe fn read_async(&self, queue: Handle, from: Handle, to: *mut u8, bytes: usize) -> Result<(), Fault> {
         // SAFETY: see above.
-        unsafe { read(CL_NON_BLOCKING, queue, from, to, bytes) }
+        unsafe { read_buffer(CL_NON_BLOCKING, queue, from, to, bytes) }
     }
 
     unsafe fn copy(&self, queue: Handle, from: Handle, to: Handle, bytes: usize) -> Result<(), Fault> {
@@ -308,41 +326,42 @@ impl Driver for OpenCl {
                 ptr::null(),
             )
         };
-        queued("clEnqueueCopyBuffer", copied)
+        check_queued("clEnqueueCopyBuffer", copied)
     }
 
     unsafe fn record(&self, queue: Handle) -> Result<Handle, Fault> {
         // SAFETY: see above.
         let event = unsafe { queues::enqueue_marker_with_wait_list(queue_of(queue), 0, ptr::null()) }
-            .map_err(|code| fault("clEnqueueMarkerWithWaitList", code))?;
-        // Whoever polls this event, or waits for it in another queue, relies on this queue having started.
-        queues::flush(queue_of(queue)).map_err(|code| fault("clFlush", code))?;
-        Ok(handle(event))
+            .map_err(|code| new_fault("clEnqueueMarkerWithWaitList", code))?;
+        // Flush, because a caller that polls the event, or another queue that waits for it, needs
+        // this queue to start.
+        queues::flush(queue_of(queue)).map_err(|code| new_fault("clFlush", code))?;
+        Ok(to_handle(event))
     }
 
     unsafe fn wait_for(&self, queue: Handle, event: Handle) -> Result<(), Fault> {
         let event = event_of(event);
         // SAFETY: see above.
         let waits = unsafe { queues::enqueue_barrier_with_wait_list(queue_of(queue), 1, &raw const event) };
-        queued("clEnqueueBarrierWithWaitList", waits)
+        check_queued("clEnqueueBarrierWithWaitList", waits)
     }
 
     unsafe fn is_done(&self, event: Handle) -> Result<bool, Fault> {
         let status = events::get_event_info(event_of(event), events::CL_EVENT_COMMAND_EXECUTION_STATUS)
             .map(i32::from)
-            .map_err(|code| fault("clGetEventInfo", code))?;
+            .map_err(|code| new_fault("clGetEventInfo", code))?;
         match status {
-            failed if failed < 0 => Err(fault("clGetEventInfo", failed)),
+            failed if failed < 0 => Err(new_fault("clGetEventInfo", failed)),
             status => Ok(status == events::CL_COMPLETE),
         }
     }
 
     unsafe fn wait(&self, event: Handle) -> Result<(), Fault> {
-        events::wait_for_events(&[event_of(event)]).map_err(|code| fault("clWaitForEvents", code))
+        events::wait_for_events(&[event_of(event)]).map_err(|code| new_fault("clWaitForEvents", code))
     }
 
     unsafe fn seconds_between(&self, earlier: Handle, later: Handle) -> Result<f64, Fault> {
-        let (earlier, later) = (Self::profile(earlier)?, Self::profile(later)?);
+        let (earlier, later) = (Self::end_time_ns(earlier)?, Self::end_time_ns(later)?);
         Ok((later as f64 - earlier as f64) * 1e-9)
     }
 
@@ -353,17 +372,17 @@ impl Driver for OpenCl {
 
     fn compile(&self, _name: &str, text: &str, math: Math) -> Result<(Handle, Vec<u8>), BuildFault> {
         let program = programs::create_program_with_source(self.context, &[text])
-            .map_err(|code| fault("clCreateProgramWithSource", code))?;
-        let built = self.build(program, &self.options(math)).and_then(|()| {
+            .map_err(|code| new_fault("clCreateProgramWithSource", code))?;
+        let built = self.build_program(program, &self.build_options(math)).and_then(|()| {
             let binaries = programs::get_program_info(program, programs::CL_PROGRAM_BINARIES)
-                .map_err(|code| fault("clGetProgramInfo", code))?;
+                .map_err(|code| new_fault("clGetProgramInfo", code))?;
             Ok(Vec::<Vec<u8>>::from(binaries).into_iter().next().unwrap_or_default())
         });
         match built {
-            Ok(binary) => Ok((handle(program), binary)),
+            Ok(binary) => Ok((to_handle(program), binary)),
             Err(fault) => {
-                // SAFETY: nobody else has the program.
-                unsafe { self.unload(handle(program)) };
+                // SAFETY: the program is not used elsewhere.
+                unsafe { self.unload(to_handle(program)) };
                 Err(fault)
             }
         }
@@ -371,64 +390,65 @@ impl Driver for OpenCl {
 
     fn load(&self, binary: &[u8]) -> Result<Handle, Fault> {
         const CALL: &str = "clCreateProgramWithBinary";
-        // SAFETY: the device belongs to the context; the driver wrote the binary, and its hash is intact.
+        // SAFETY: the device belongs to the context. The driver wrote the binary, and its hash is
+        // valid.
         let program =
             unsafe { programs::create_program_with_binary(self.context, &[self.device.id()], &[binary]) }
-                .map_err(|code| fault(CALL, code))?;
-        self.build(program, "").map_err(|why| {
-            // SAFETY: nobody else has the program.
-            unsafe { self.unload(handle(program)) };
+                .map_err(|code| new_fault(CALL, code))?;
+        self.build_program(program, "").map_err(|why| {
+            // SAFETY: the program is not used elsewhere.
+            unsafe { self.unload(to_handle(program)) };
             match why {
                 BuildFault::Fault(fault) => fault,
                 BuildFault::Log(log) => Fault::new(CALL, log),
             }
         })?;
-        Ok(handle(program))
+        Ok(to_handle(program))
     }
 
     unsafe fn unload(&self, module: Handle) {
-        // SAFETY: see above; kernels hold a reference of their own.
+        // SAFETY: see above. Kernels have their own reference.
         let _ = unsafe { programs::release_program(program_of(module)) };
     }
 
     unsafe fn function(&self, module: Handle, name: &str) -> Result<Option<Handle>, Fault> {
         let Ok(name) = CString::new(name) else { return Ok(None) };
         match kernels::create_kernel(program_of(module), &name) {
-            Ok(kernel) => Ok(Some(handle(kernel))),
+            Ok(kernel) => Ok(Some(to_handle(kernel))),
             Err(CL_INVALID_KERNEL_NAME) => Ok(None),
-            Err(code) => Err(fault("clCreateKernel", code)),
+            Err(code) => Err(new_fault("clCreateKernel", code)),
         }
     }
 
     unsafe fn free_function(&self, function: Handle) {
-        // SAFETY: see above; launches that are queued hold a reference of their own.
+        // SAFETY: see above. Queued launches have their own reference.
         let _ = unsafe { kernels::release_kernel(kernel_of(function)) };
     }
 
     unsafe fn parameters(&self, function: Handle) -> Result<Parameters, Fault> {
         let count = kernels::get_kernel_info(kernel_of(function), kernels::CL_KERNEL_NUM_ARGS)
             .map(u32::from)
-            .map_err(|code| fault("clGetKernelInfo", code))?;
+            .map_err(|code| new_fault("clGetKernelInfo", code))?;
         Ok(Parameters { count: Some(count as usize), bytes: Vec::new() })
     }
 
     unsafe fn resources(&self, function: Handle) -> Result<Resources, Fault> {
-        let ask = |what| {
+        let read_info = |what| {
             kernels::get_kernel_work_group_info(kernel_of(function), self.device.id(), what)
-                .map_err(|code| fault("clGetKernelWorkGroupInfo", code))
+                .map_err(|code| new_fault("clGetKernelWorkGroupInfo", code))
         };
-        let largest = usize::from(ask(kernels::CL_KERNEL_WORK_GROUP_SIZE)?) as u32;
-        let declared = Vec::<usize>::from(ask(kernels::CL_KERNEL_COMPILE_WORK_GROUP_SIZE)?);
+        let largest = usize::from(read_info(kernels::CL_KERNEL_WORK_GROUP_SIZE)?) as u32;
+        let declared = Vec::<usize>::from(read_info(kernels::CL_KERNEL_COMPILE_WORK_GROUP_SIZE)?);
         let declared = declared.first().map_or(0, |&threads| threads as u32);
         Ok(Resources {
             registers: None,
-            shared_bytes: u64::from(ask(kernels::CL_KERNEL_LOCAL_MEM_SIZE)?) as u32,
+            shared_bytes: u64::from(read_info(kernels::CL_KERNEL_LOCAL_MEM_SIZE)?) as u32,
             spill_bytes: None,
             max_block_size: if declared == 0 { largest } else { declared },
         })
     }
 
-    unsafe fn blocks_per_sm(&self, _function: Handle, _group: u32) -> Option<u32> {
+    unsafe fn blocks_per_sm(&self, _function: Handle, _block_size: u32) -> Option<u32> {
         None
     }
 
@@ -436,22 +456,22 @@ impl Driver for OpenCl {
         &self,
         queue: Handle,
         function: Handle,
-        groups: u32,
-        group: u32,
+        block_count: u32,
+        block_size: u32,
         arguments: &[Packed],
     ) -> Result<(), Fault> {
         let kernel = kernel_of(function);
-        let (threads, group) = (groups as usize * group as usize, group as usize);
-        let _alone = self.launching.lock().unwrap_or_else(PoisonError::into_inner);
+        let (threads, block_size) = (block_count as usize * block_size as usize, block_size as usize);
+        let _lock = self.launch_lock.lock().unwrap_or_else(PoisonError::into_inner);
         for (i, argument) in arguments.iter().enumerate() {
-            // SAFETY: see above; OpenCL copies the argument.
+            // SAFETY: see above. OpenCL copies the argument.
             unsafe {
                 kernels::set_kernel_arg(kernel, i as u32, argument.len, argument.bytes.as_ptr().cast())
             }
             .map_err(|code| {
-                let refused = fault("clSetKernelArg", code);
-                let word = format!("argument {} of {} bytes: {}", i + 1, argument.len, refused.word);
-                Fault { word, ..refused }
+                let fault = new_fault("clSetKernelArg", code);
+                let message = format!("argument {} of {} bytes: {}", i + 1, argument.len, fault.message);
+                Fault { message, ..fault }
             })?;
         }
         // SAFETY: see above.
@@ -462,23 +482,31 @@ impl Driver for OpenCl {
                 1,
                 ptr::null(),
                 &raw const threads,
-                &raw const group,
+                &raw const block_size,
                 0,
                 ptr::null(),
             )
         };
-        queued("clEnqueueNDRangeKernel", launched)?;
+        check_queued("clEnqueueNDRangeKernel", launched)?;
         if self.waits_after_launch {
-            queues::finish(queue_of(queue)).map_err(|code| fault("clFinish", code))?;
+            queues::finish(queue_of(queue)).map_err(|code| new_fault("clFinish", code))?;
         }
         Ok(())
     }
 }
 
+/// Queues a copy to the host and, if `blocking` is CL_BLOCKING, waits for it.
+///
 /// # Safety
 /// As for `Driver::read`.
-unsafe fn read(blocking: u32, queue: Handle, from: Handle, to: *mut u8, bytes: usize) -> Result<(), Fault> {
-    // SAFETY: as the caller says.
+unsafe fn read_buffer(
+    blocking: u32,
+    queue: Handle,
+    from: Handle,
+    to: *mut u8,
+    bytes: usize,
+) -> Result<(), Fault> {
+    // SAFETY: the caller guarantees it.
     let done = unsafe {
         queues::enqueue_read_buffer(
             queue_of(queue),
@@ -491,5 +519,5 @@ unsafe fn read(blocking: u32, queue: Handle, from: Handle, to: *mut u8, bytes: u
             ptr::null(),
         )
     };
-    queued("clEnqueueReadBuffer", done)
+    check_queued("clEnqueueReadBuffer", done)
 }
