@@ -334,7 +334,10 @@ fn invalid_flags_give_one_line_and_write_nothing() {
             &["ladder", "direct", "--device", "gpu"],
             "error: invalid value 'gpu' for '--device <DEVICE>': expected auto",
         ),
-        (&["ladder", "direct", "--device", "opencl:99"], "error: opencl:99 does not exist, found: opencl:0 ("),
+        (
+            &["ladder", "direct", "--device", "opencl:99"],
+            "error: opencl:99 does not exist, found: opencl:0 (",
+        ),
         (&["selftest", "--device", "cpu"], "error: --device cpu: there is no device to test"),
         (&["selftest", "nothing like it"], "error: no check has \"nothing like it\" in its name"),
         (&["tune", "-n", "0"], "error: -n 0 is outside n >= 1"),

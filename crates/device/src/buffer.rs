@@ -50,7 +50,7 @@ impl<T: Element> Buffer<T> {
         unsafe {
             device
                 .driver()
-                .clear(queue, buffer.handle, buffer.bytes as usize)
+                .clear_memory(queue, buffer.handle, buffer.bytes as usize)
                 .and_then(|()| device.driver().finish(queue))
         }
         .map_err(|fault| device.error_from(fault, Some(buffer.bytes)))?;
@@ -91,7 +91,7 @@ impl<T: Element> Buffer<T> {
             });
         }
         let handle =
-            device.driver().allocate(bytes).map_err(|fault| device.error_from(fault, Some(bytes)))?;
+            device.driver().allocate_memory(bytes).map_err(|fault| device.error_from(fault, Some(bytes)))?;
         device.held_byte_counter().fetch_add(bytes, Ordering::Relaxed);
         Ok(Self { device: device.clone(), handle, len, bytes, element: PhantomData })
     }
@@ -148,7 +148,7 @@ impl<T: Element> Drop for Buffer<T> {
         self.device.held_byte_counter().fetch_sub(self.bytes, Ordering::Relaxed);
         // SAFETY: this was the last user of the handle. Both drivers finish queued work on it
         // first.
-        unsafe { self.device.driver().free(self.handle) };
+        unsafe { self.device.driver().free_memory(self.handle) };
     }
 }
 

@@ -53,10 +53,10 @@ fn load_or_compile(
     let driver = device.driver();
     // A binary that the driver rejects is treated as damaged: the kernel is compiled again and the
     // entry replaced.
-    if let Some(handle) = cache::read_binary(key).and_then(|binary| driver.load(&binary).ok()) {
+    if let Some(handle) = cache::read_binary(key).and_then(|binary| driver.load_module(&binary).ok()) {
         return Ok((handle, Origin::Disk));
     }
-    match driver.compile(source.name, text, source.math) {
+    match driver.compile_module(source.name, text, source.math) {
         Ok((handle, binary)) => {
             cache::write_binary(key, &binary);
             Ok((handle, Origin::Compiled))

@@ -87,8 +87,8 @@ pub(crate) struct LoadedModule {
 impl Drop for LoadedModule {
     fn drop(&mut self) {
         // SAFETY: no kernel of the module is left. A running launch finishes first: OpenCL counts
-        // references, and for CUDA `unload` waits.
-        unsafe { self.device.driver().unload(self.handle) };
+        // references, and for CUDA `unload_module` waits.
+        unsafe { self.device.driver().unload_module(self.handle) };
     }
 }
 
@@ -99,7 +99,7 @@ impl Module {
         let driver = device.driver();
         let call_error = |fault| device.error_from(fault, None);
         // SAFETY: the module is loaded.
-        let found = unsafe { driver.function(self.code.handle, name) }.map_err(call_error)?;
+        let found = unsafe { driver.find_function(self.code.handle, name) }.map_err(call_error)?;
         let Some(handle) = found else {
             return Err(DeviceError::Kernel {
                 device: device.title(),

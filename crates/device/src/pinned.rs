@@ -41,7 +41,7 @@ impl<T: Element> Pinned<T> {
         let size = isize::try_from(bytes).map_err(|_| call_error("exceeds the address space"))? as usize;
         // Not `error_from`, which would report the free memory of the device: the host is out of
         // memory here.
-        let pin = device.driver().pin(size).map_err(|fault| call_error(&fault.message))?;
+        let pin = device.driver().allocate_pinned(size).map_err(|fault| call_error(&fault.message))?;
         Ok(Self { device: device.clone(), pin, len, pending: None, element: std::marker::PhantomData })
     }
 
@@ -89,7 +89,7 @@ impl<T: Element> Drop for Pinned<T> {
         self.wait_for_copy();
         let bytes = self.len.max(1) * size_of::<T>();
         // SAFETY: `new` allocated this many bytes, and no copy is running.
-        unsafe { self.device.driver().unpin(self.pin, bytes) };
+        unsafe { self.device.driver().free_pinned(self.pin, bytes) };
     }
 }
 

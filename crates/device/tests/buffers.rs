@@ -122,13 +122,13 @@ fn child_counts_held_bytes() {
         assert_eq!(device.held_bytes(), 0);
         assert!(device.zeros::<u8>(1_000_000_000_000_000).is_err());
         assert_eq!(device.held_bytes(), 0);
-        println!("result: {}", device.label());
+        println!("child: {}", device.label());
     }
 }
 
 #[test]
 fn held_bytes_count_existing_buffers() {
-    let lines = common::result_lines(&common::run_child("child_counts_held_bytes", &[]));
+    let lines = common::child_lines(&common::run_child("child_counts_held_bytes", &[]));
     assert_eq!(lines.len(), devices().len());
 }
 

@@ -6,7 +6,7 @@ mod common;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use common::{devices, result_lines, run_child, test_source};
+use common::{child_lines, devices, run_child, test_source};
 
 /// Function that damages the bytes of an entry.
 type Damage = Box<dyn Fn(&[u8]) -> Vec<u8>>;
@@ -30,12 +30,12 @@ fn child_builds() {
             origins.push(format!("{:?}", module.origin()));
             device.forget_builds();
         }
-        println!("result: {}", origins.join(" "));
+        println!("child: {}", origins.join(" "));
     }
 }
 
 fn build_in_child(folder: &Path, value: &str) -> Vec<String> {
-    result_lines(&run_child(
+    child_lines(&run_child(
         "child_builds",
         &[("ORRERY_CACHE_DIR", folder.to_str().unwrap()), ("VALUE", value)],
     ))

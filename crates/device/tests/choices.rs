@@ -5,7 +5,7 @@ mod common;
 
 use std::fs;
 
-use common::{choice_of, devices, is_cuda, result_lines, run_child};
+use common::{child_lines, choice_of, devices, is_cuda, run_child};
 use orrery_device::{Device, DeviceChoice, DeviceError, DeviceKind};
 
 #[test]
@@ -51,18 +51,18 @@ fn a_missing_index_gives_an_error_with_the_available_devices() {
 fn child_lists_devices() {
     let list = Device::list();
     for device in &list.devices {
-        println!("result: device {}", device.label());
+        println!("child: device {}", device.label());
     }
     for note in &list.notes {
-        println!("result: note {note}");
+        println!("child: note {note}");
     }
     println!(
-        "result: auto {:?}",
+        "child: auto {:?}",
         Device::open(DeviceChoice::Auto).map(|device| device.map(|device| device.label()))
     );
     for choice in [DeviceChoice::Cuda(None), DeviceChoice::OpenCl(Some(1))] {
         if let Err(error) = Device::open(choice) {
-            println!("result: {error}");
+            println!("child: {error}");
         }
     }
 }
@@ -74,7 +74,7 @@ fn missing_libraries_give_a_note_each() {
     for name in ["libOpenCL.so.1", "libOpenCL.so", "libcuda.so", "libcuda.so.1"] {
         fs::write(folder.path().join(name), "").unwrap();
     }
-    let lines = result_lines(&run_child(
+    let lines = child_lines(&run_child(
         "child_lists_devices",
         &[("LD_LIBRARY_PATH", folder.path().to_str().unwrap())],
     ));
@@ -96,7 +96,7 @@ fn missing_libraries_give_a_note_each() {
 fn missing_opencl_drivers_give_a_note() {
     let folder = tempfile::tempdir().unwrap();
     let empty = folder.path().to_str().unwrap();
-    let lines = result_lines(&run_child(
+    let lines = child_lines(&run_child(
         "child_lists_devices",
         &[("OCL_ICD_VENDORS", empty), ("OCL_ICD_FILENAMES", "")],
     ));
@@ -118,7 +118,7 @@ fn child_uses_two_devices() {
     let on_second = second.zeros::<i32>(3).unwrap();
     let text = "KERNEL(32) f(GLOBAL int* x)\n{\n}\n";
     let kernel = first.build(&common::test_source(text, &[])).unwrap().kernel("f").unwrap();
-    let print_error = |result: Result<(), DeviceError>| println!("result: {}", result.unwrap_err());
+    let print_error = |result: Result<(), DeviceError>| println!("child: {}", result.unwrap_err());
     print_error(first.queue().launch(&kernel, 1, 32, &[(&on_second).into()]));
     print_error(second.queue().launch(&kernel, 1, 32, &[(&on_second).into()]));
     print_error(first.queue().read(&on_second, &mut [0; 3]));
@@ -140,7 +140,7 @@ fn objects_cannot_be_used_on_another_device() {
     if !has_pocl {
         return;
     }
-    let lines = result_lines(&run_child("child_uses_two_devices", &[("POCL_DEVICES", "pthread pthread")]));
+    let lines = child_lines(&run_child("child_uses_two_devices", &[("POCL_DEVICES", "pthread pthread")]));
     let starts = [
         "argument 1 of kernel f of opencl:1 (",
         "kernel f of opencl:0 (",

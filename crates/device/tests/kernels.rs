@@ -186,7 +186,7 @@ fn child_times_a_launch() {
         launch();
         let launched = start.elapsed();
         device.queue().finish().unwrap();
-        println!("result: {}", launched.as_secs_f64() / start.elapsed().as_secs_f64());
+        println!("child: {}", launched.as_secs_f64() / start.elapsed().as_secs_f64());
     }
 }
 
@@ -194,7 +194,7 @@ fn child_times_a_launch() {
 fn debug_mode_waits_for_each_launch() {
     let fractions = |debug| -> Vec<f64> {
         let lines =
-            common::result_lines(&common::run_child("child_times_a_launch", &[("ORRERY_DEBUG", debug)]));
+            common::child_lines(&common::run_child("child_times_a_launch", &[("ORRERY_DEBUG", debug)]));
         lines.iter().map(|fraction| fraction.parse().unwrap()).collect()
     };
     let (debug, normal) = (fractions("1"), fractions("0"));

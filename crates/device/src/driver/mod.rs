@@ -2,7 +2,8 @@
 //!
 //! A handle is the driver's own identifier (a CUdeviceptr, a cl_mem, a CUstream and so on). The
 //! safety contract of every `unsafe fn` below:
-//! - A handle is used only with the driver that returned it, for its purpose, and not after it was freed.
+//! - A handle is used only with the driver that returned it, for its purpose, and not after it was
+//!   freed.
 //! - Byte counts are within both ends of a copy.
 //! - Host pointers stay valid until the copy is done.
 //!
@@ -103,16 +104,16 @@ pub(crate) trait Driver: Send + Sync {
     /// Returns the largest size of a further buffer in bytes. For drivers that accept any size and
     /// fail at the first use.
     fn largest_buffer(&self, held_bytes: u64) -> u64;
-    fn allocate(&self, bytes: u64) -> Result<Handle, Fault>;
-    unsafe fn free(&self, memory: Handle);
-    fn pin(&self, bytes: usize) -> Result<Pin, Fault>;
-    unsafe fn unpin(&self, pin: Pin, bytes: usize);
+    fn allocate_memory(&self, bytes: u64) -> Result<Handle, Fault>;
+    unsafe fn free_memory(&self, memory: Handle);
+    fn allocate_pinned(&self, bytes: usize) -> Result<Pin, Fault>;
+    unsafe fn free_pinned(&self, pin: Pin, bytes: usize);
 
     fn new_queue(&self) -> Result<Handle, Fault>;
     unsafe fn free_queue(&self, queue: Handle);
     unsafe fn finish(&self, queue: Handle) -> Result<(), Fault>;
     /// Queues setting the bytes to zero.
-    unsafe fn clear(&self, queue: Handle, memory: Handle, bytes: usize) -> Result<(), Fault>;
+    unsafe fn clear_memory(&self, queue: Handle, memory: Handle, bytes: usize) -> Result<(), Fault>;
     /// Copies to the device and returns after `from` was read.
     unsafe fn write(&self, queue: Handle, to: Handle, from: *const u8, bytes: usize) -> Result<(), Fault>;
     /// Copies to the host and returns after `to` was written.
@@ -132,12 +133,12 @@ pub(crate) trait Driver: Send + Sync {
     unsafe fn seconds_between(&self, earlier: Handle, later: Handle) -> Result<f64, Fault>;
     unsafe fn free_event(&self, event: Handle);
 
-    /// Compiles a text with its prelude. Returns the module and the binary for `load`.
-    fn compile(&self, name: &str, text: &str, math: Math) -> Result<(Handle, Vec<u8>), BuildFault>;
-    fn load(&self, binary: &[u8]) -> Result<Handle, Fault>;
-    unsafe fn unload(&self, module: Handle);
+    /// Compiles a text with its prelude. Returns the module and the binary for `load_module`.
+    fn compile_module(&self, name: &str, text: &str, math: Math) -> Result<(Handle, Vec<u8>), BuildFault>;
+    fn load_module(&self, binary: &[u8]) -> Result<Handle, Fault>;
+    unsafe fn unload_module(&self, module: Handle);
     /// Returns the kernel with this name, or None if there is none.
-    unsafe fn function(&self, module: Handle, name: &str) -> Result<Option<Handle>, Fault>;
+    unsafe fn find_function(&self, module: Handle, name: &str) -> Result<Option<Handle>, Fault>;
     unsafe fn free_function(&self, function: Handle);
     unsafe fn parameters(&self, function: Handle) -> Result<Parameters, Fault>;
     unsafe fn resources(&self, function: Handle) -> Result<Resources, Fault>;

@@ -41,9 +41,9 @@ pub fn run_child(test: &str, variables: &[(&str, &str)]) -> String {
     text
 }
 
-/// Returns the lines that a child marked with `result: `, without the mark.
-pub fn result_lines(output: &str) -> Vec<String> {
-    output.lines().filter_map(|line| line.split_once("result: ")).map(|(_, text)| text.to_owned()).collect()
+/// Returns the lines that a child marked with `child: `, without the mark.
+pub fn child_lines(output: &str) -> Vec<String> {
+    output.lines().filter_map(|line| line.split_once("child: ")).map(|(_, text)| text.to_owned()).collect()
 }
 
 /// Returns a pseudorandom number for an index (splitmix64).

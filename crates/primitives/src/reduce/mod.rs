@@ -9,7 +9,8 @@
 //! smaller.
 //!
 //! NaN: a sum with a NaN is NaN. Min and max ignore NaN. If all numbers are NaN, they return the
-//! same as for no numbers: ∞ and −∞. It is not specified whether they return 0 or −0 if both occur.
+//! same as for an empty slice: ∞ and −∞. It is not specified whether they return 0 or −0 if both
+//! occur.
 //!
 //! Cost: a device reads each number once and does one operation with it, so memory bandwidth is the
 //! limit. The kernel `reduce.cu` is fast if it keeps enough loads in flight. [`rungs`] measures the
@@ -40,8 +41,8 @@ impl Operation {
     /// All operations.
     pub const ALL: [Self; 3] = [Self::Sum, Self::Min, Self::Max];
 
-    /// Returns the identity element, which is also the result for no numbers: 0 for a sum, ∞ for a
-    /// minimum.
+    /// Returns the identity element, which is also the result for an empty slice: 0 for a sum, ∞
+    /// for a minimum.
     pub fn identity<T: Number>(self) -> T {
         match self {
             Self::Sum => T::ZERO,

@@ -8,7 +8,7 @@ use cudarc::driver::result::device as ask;
 use cudarc::driver::sys::{self, CUdevice_attribute as Attribute};
 
 use super::nvrtc::Nvrtc;
-use super::{Cuda, check};
+use super::{Cuda, check_result};
 use crate::choice::Backend;
 use crate::driver::{Fault, Opened};
 use crate::peaks;
@@ -43,9 +43,9 @@ fn find_installed() -> Result<Installed, String> {
     let (mut devices, mut version) = (0, 0);
     // SAFETY: the library is loaded, and out-pointers point to locals.
     unsafe {
-        check("cuInit", sys::cuInit(0)).map_err(message)?;
-        check("cuDriverGetVersion", sys::cuDriverGetVersion(&raw mut version)).map_err(message)?;
-        check("cuDeviceGetCount", sys::cuDeviceGetCount(&raw mut devices)).map_err(message)?;
+        check_result("cuInit", sys::cuInit(0)).map_err(message)?;
+        check_result("cuDriverGetVersion", sys::cuDriverGetVersion(&raw mut version)).map_err(message)?;
+        check_result("cuDeviceGetCount", sys::cuDeviceGetCount(&raw mut devices)).map_err(message)?;
     }
     if devices <= 0 {
         return Err("the NVIDIA driver reports none".to_owned());
@@ -62,8 +62,8 @@ pub(crate) fn open(index: usize) -> Result<Opened, Fault> {
     let mut context = ptr::null_mut();
     // SAFETY: the driver is loaded and initialised, and out-pointers point to locals.
     unsafe {
-        check("cuDeviceGet", sys::cuDeviceGet(&raw mut device, index as c_int))?;
-        check("cuDevicePrimaryCtxRetain", sys::cuDevicePrimaryCtxRetain(&raw mut context, device))?;
+        check_result("cuDeviceGet", sys::cuDeviceGet(&raw mut device, index as c_int))?;
+        check_result("cuDevicePrimaryCtxRetain", sys::cuDevicePrimaryCtxRetain(&raw mut context, device))?;
     }
     let properties = read_properties(index, device, installed)?;
     let capability = properties.capability.unwrap_or_default();

@@ -46,7 +46,7 @@ impl Cuda {
             return Ok(());
         }
         // SAFETY: the context was retained when the device was opened and is never released.
-        check("cuCtxSetCurrent", unsafe { sys::cuCtxSetCurrent(self.context) })?;
+        check_result("cuCtxSetCurrent", unsafe { sys::cuCtxSetCurrent(self.context) })?;
         CURRENT.set(self.context);
         Ok(())
     }
@@ -68,7 +68,7 @@ fn to_handle<T>(pointer: *mut T) -> Handle {
     Handle(pointer as usize as u64)
 }
 
-fn check(call: &'static str, code: CUresult) -> Result<(), Fault> {
+fn check_result(call: &'static str, code: CUresult) -> Result<(), Fault> {
     if code == CUresult::CUDA_SUCCESS { Ok(()) } else { Err(new_fault(call, code)) }
 }
 
@@ -134,7 +134,7 @@ impl Driver for Cuda {
         self.make_current()?;
         let (mut free, mut total) = (0, 0);
         // SAFETY: see above.
-        check("cuMemGetInfo", unsafe { sys::cuMemGetInfo_v2(&raw mut free, &raw mut total) })?;
+        check_result("cuMemGetInfo", unsafe { sys::cuMemGetInfo_v2(&raw mut free, &raw mut total) })?;
         Ok(Memory { free: free as u64, total: total as u64 })
     }
 
@@ -142,33 +142,33 @@ impl Driver for Cuda {
         u64::MAX
     }
 
-    fn allocate(&self, bytes: u64) -> Result<Handle, Fault> {
+    fn allocate_memory(&self, bytes: u64) -> Result<Handle, Fault> {
         self.make_current()?;
         let mut address = 0;
         // SAFETY: see above.
-        check("cuMemAlloc", unsafe { sys::cuMemAlloc_v2(&raw mut address, bytes as usize) })?;
+        check_result("cuMemAlloc", unsafe { sys::cuMemAlloc_v2(&raw mut address, bytes as usize) })?;
         Ok(Handle(address))
     }
 
-    unsafe fn free(&self, memory: Handle) {
+    unsafe fn free_memory(&self, memory: Handle) {
         if self.make_current().is_ok() {
             // SAFETY: see above. cuMemFree waits for the device.
             unsafe { sys::cuMemFree_v2(memory.0) };
         }
     }
 
-    fn pin(&self, bytes: usize) -> Result<Pin, Fault> {
+    fn allocate_pinned(&self, bytes: usize) -> Result<Pin, Fault> {
         self.make_current()?;
         let mut pointer: *mut c_void = ptr::null_mut();
         // SAFETY: see above. The memory has `bytes` bytes.
         unsafe {
-            check("cuMemHostAlloc", sys::cuMemHostAlloc(&raw mut pointer, bytes, 0))?;
+            check_result("cuMemHostAlloc", sys::cuMemHostAlloc(&raw mut pointer, bytes, 0))?;
             ptr::write_bytes(pointer.cast::<u8>(), 0, bytes);
         }
         Ok(Pin { pointer: pointer.cast(), handle: to_handle(pointer) })
     }
 
-    unsafe fn unpin(&self, pin: Pin, _bytes: usize) {
+    unsafe fn free_pinned(&self, pin: Pin, _bytes: usize) {
         if self.make_current().is_ok() {
             // SAFETY: see above.
             unsafe { sys::cuMemFreeHost(pin.pointer.cast()) };
@@ -180,7 +180,7 @@ impl Driver for Cuda {
         let mut stream = ptr::null_mut();
         let flags = sys::CUstream_flags::CU_STREAM_NON_BLOCKING as c_uint;
         // SAFETY: see above.
-        check("cuStreamCreate", unsafe { sys::cuStreamCreate(&raw mut stream, flags) })?;
+        check_result("cuStreamCreate", unsafe { sys::cuStreamCreate(&raw mut stream, flags) })?;
         Ok(to_handle(stream))
     }
 
@@ -194,20 +194,20 @@ impl Driver for Cuda {
     unsafe fn finish(&self, queue: Handle) -> Result<(), Fault> {
         self.make_current()?;
         // SAFETY: see above.
-        check("cuStreamSynchronize", unsafe { sys::cuStreamSynchronize(stream_of(queue)) })
+        check_result("cuStreamSynchronize", unsafe { sys::cuStreamSynchronize(stream_of(queue)) })
     }
 
-    unsafe fn clear(&self, queue: Handle, memory: Handle, bytes: usize) -> Result<(), Fault> {
+    unsafe fn clear_memory(&self, queue: Handle, memory: Handle, bytes: usize) -> Result<(), Fault> {
         self.make_current()?;
         // SAFETY: see above.
-        check("cuMemsetD8Async", unsafe { sys::cuMemsetD8Async(memory.0, 0, bytes, stream_of(queue)) })
+        check_result("cuMemsetD8Async", unsafe { sys::cuMemsetD8Async(memory.0, 0, bytes, stream_of(queue)) })
     }
 
     unsafe fn write(&self, queue: Handle, to: Handle, from: *const u8, bytes: usize) -> Result<(), Fault> {
         self.make_current()?;
         // SAFETY: see above. If `from` is page-locked, it is in use until the wait ends.
         unsafe {
-            check(
+            check_result(
                 "cuMemcpyHtoDAsync",
                 sys::cuMemcpyHtoDAsync_v2(to.0, from.cast(), bytes, stream_of(queue)),
             )?;
@@ -229,14 +229,14 @@ impl Driver for Cuda {
         self.make_current()?;
         // SAFETY: see above.
         let code = unsafe { sys::cuMemcpyDtoHAsync_v2(to.cast(), from.0, bytes, stream_of(queue)) };
-        check("cuMemcpyDtoHAsync", code)
+        check_result("cuMemcpyDtoHAsync", code)
     }
 
     unsafe fn copy(&self, queue: Handle, from: Handle, to: Handle, bytes: usize) -> Result<(), Fault> {
         self.make_current()?;
         // SAFETY: see above.
         let code = unsafe { sys::cuMemcpyDtoDAsync_v2(to.0, from.0, bytes, stream_of(queue)) };
-        check("cuMemcpyDtoDAsync", code)
+        check_result("cuMemcpyDtoDAsync", code)
     }
 
     unsafe fn record(&self, queue: Handle) -> Result<Handle, Fault> {
@@ -244,8 +244,8 @@ impl Driver for Cuda {
         let mut event = ptr::null_mut();
         // SAFETY: see above. An event that cannot be recorded is destroyed.
         unsafe {
-            check("cuEventCreate", sys::cuEventCreate(&raw mut event, 0))?;
-            check("cuEventRecord", sys::cuEventRecord(event, stream_of(queue))).inspect_err(|_| {
+            check_result("cuEventCreate", sys::cuEventCreate(&raw mut event, 0))?;
+            check_result("cuEventRecord", sys::cuEventRecord(event, stream_of(queue))).inspect_err(|_| {
                 sys::cuEventDestroy_v2(event);
             })?;
         }
@@ -255,7 +255,9 @@ impl Driver for Cuda {
     unsafe fn wait_for(&self, queue: Handle, event: Handle) -> Result<(), Fault> {
         self.make_current()?;
         // SAFETY: see above.
-        check("cuStreamWaitEvent", unsafe { sys::cuStreamWaitEvent(stream_of(queue), event_of(event), 0) })
+        check_result("cuStreamWaitEvent", unsafe {
+            sys::cuStreamWaitEvent(stream_of(queue), event_of(event), 0)
+        })
     }
 
     unsafe fn is_done(&self, event: Handle) -> Result<bool, Fault> {
@@ -263,14 +265,14 @@ impl Driver for Cuda {
         // SAFETY: see above.
         match unsafe { sys::cuEventQuery(event_of(event)) } {
             CUresult::CUDA_ERROR_NOT_READY => Ok(false),
-            code => check("cuEventQuery", code).map(|()| true),
+            code => check_result("cuEventQuery", code).map(|()| true),
         }
     }
 
     unsafe fn wait(&self, event: Handle) -> Result<(), Fault> {
         self.make_current()?;
         // SAFETY: see above.
-        check("cuEventSynchronize", unsafe { sys::cuEventSynchronize(event_of(event)) })
+        check_result("cuEventSynchronize", unsafe { sys::cuEventSynchronize(event_of(event)) })
     }
 
     unsafe fn seconds_between(&self, earlier: Handle, later: Handle) -> Result<f64, Fault> {
@@ -281,7 +283,7 @@ impl Driver for Cuda {
             .ok_or_else(|| Fault::new(CALL, "the driver does not have this function"))?;
         let mut milliseconds = 0.0;
         // SAFETY: see above.
-        check(CALL, unsafe { elapsed(&raw mut milliseconds, event_of(earlier), event_of(later)) })?;
+        check_result(CALL, unsafe { elapsed(&raw mut milliseconds, event_of(earlier), event_of(later)) })?;
         Ok(f64::from(milliseconds) * 1e-3)
     }
 
@@ -292,23 +294,25 @@ impl Driver for Cuda {
         }
     }
 
-    fn compile(&self, name: &str, text: &str, math: Math) -> Result<(Handle, Vec<u8>), BuildFault> {
+    fn compile_module(&self, name: &str, text: &str, math: Math) -> Result<(Handle, Vec<u8>), BuildFault> {
         let code = self.compiler.compile(name, text, math, self.capability)?.code;
-        Ok((self.load(&code)?, code))
+        Ok((self.load_module(&code)?, code))
     }
 
-    fn load(&self, binary: &[u8]) -> Result<Handle, Fault> {
+    fn load_module(&self, binary: &[u8]) -> Result<Handle, Fault> {
         self.make_current()?;
         let mut module = ptr::null_mut();
         // PTX is read as a C string. A cubin tolerates the additional byte.
         let image = [binary, &[0]].concat();
         // SAFETY: see above. The image was compiled for this device, just now or (with a valid
         // hash) before.
-        check("cuModuleLoadData", unsafe { sys::cuModuleLoadData(&raw mut module, image.as_ptr().cast()) })?;
+        check_result("cuModuleLoadData", unsafe {
+            sys::cuModuleLoadData(&raw mut module, image.as_ptr().cast())
+        })?;
         Ok(to_handle(module))
     }
 
-    unsafe fn unload(&self, module: Handle) {
+    unsafe fn unload_module(&self, module: Handle) {
         if self.make_current().is_ok() {
             // SAFETY: see above. No kernel may run when its code is unloaded.
             unsafe {
@@ -318,7 +322,7 @@ impl Driver for Cuda {
         }
     }
 
-    unsafe fn function(&self, module: Handle, name: &str) -> Result<Option<Handle>, Fault> {
+    unsafe fn find_function(&self, module: Handle, name: &str) -> Result<Option<Handle>, Fault> {
         self.make_current()?;
         let Ok(name) = CString::new(name) else { return Ok(None) };
         let mut function = ptr::null_mut();
@@ -328,7 +332,7 @@ impl Driver for Cuda {
         };
         match code {
             CUresult::CUDA_ERROR_NOT_FOUND => Ok(None),
-            code => check("cuModuleGetFunction", code).map(|()| Some(to_handle(function))),
+            code => check_result("cuModuleGetFunction", code).map(|()| Some(to_handle(function))),
         }
     }
 
@@ -357,7 +361,7 @@ impl Driver for Cuda {
             let mut value: c_int = 0;
             // SAFETY: see above.
             let code = unsafe { sys::cuFuncGetAttribute(&raw mut value, attribute, function_of(function)) };
-            check("cuFuncGetAttribute", code).map(|()| value.max(0) as u32)
+            check_result("cuFuncGetAttribute", code).map(|()| value.max(0) as u32)
         };
         Ok(Resources {
             registers: Some(read(Attribute::CU_FUNC_ATTRIBUTE_NUM_REGS)?),
@@ -381,7 +385,7 @@ impl Driver for Cuda {
                 0,
             )
         };
-        check("cuOccupancyMaxActiveBlocksPerMultiprocessor", code).ok()?;
+        check_result("cuOccupancyMaxActiveBlocksPerMultiprocessor", code).ok()?;
         u32::try_from(blocks).ok()
     }
 
@@ -417,7 +421,7 @@ impl Driver for Cuda {
                 ptr::null_mut(),
             )
         };
-        check("cuLaunchKernel", code)
+        check_result("cuLaunchKernel", code)
     }
 
     fn context(&self) -> Option<Handle> {
@@ -437,7 +441,7 @@ impl Driver for Cuda {
         // SAFETY: see above.
         match unsafe { sys::cuCtxEnablePeerAccess(context.0 as usize as sys::CUcontext, 0) } {
             CUresult::CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED => Ok(()),
-            code => check("cuCtxEnablePeerAccess", code),
+            code => check_result("cuCtxEnablePeerAccess", code),
         }
     }
 
@@ -454,6 +458,6 @@ impl Driver for Cuda {
         let code = unsafe {
             sys::cuMemcpyPeerAsync(to.0.0, context(to.1), from.0.0, context(from.1), bytes, stream_of(queue))
         };
-        check("cuMemcpyPeerAsync", code)
+        check_result("cuMemcpyPeerAsync", code)
     }
 }

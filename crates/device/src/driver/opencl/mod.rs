@@ -189,19 +189,19 @@ impl Driver for OpenCl {
         self.largest_buffer.min(self.memory.saturating_sub(held_bytes))
     }
 
-    fn allocate(&self, bytes: u64) -> Result<Handle, Fault> {
+    fn allocate_memory(&self, bytes: u64) -> Result<Handle, Fault> {
         // SAFETY: see above.
         unsafe { create_buffer(self.context, CL_MEM_READ_WRITE, bytes as usize, ptr::null_mut()) }
             .map(to_handle)
             .map_err(|code| new_fault("clCreateBuffer", code))
     }
 
-    unsafe fn free(&self, memory: Handle) {
+    unsafe fn free_memory(&self, memory: Handle) {
         // SAFETY: see above. Queued commands have their own reference.
         let _ = unsafe { release_mem_object(memory_of(memory)) };
     }
 
-    fn pin(&self, bytes: usize) -> Result<Pin, Fault> {
+    fn allocate_pinned(&self, bytes: usize) -> Result<Pin, Fault> {
         let flags = CL_MEM_READ_WRITE | CL_MEM_ALLOC_HOST_PTR;
         // SAFETY: see above. The mapping and the ordinary allocation both have `bytes` bytes.
         unsafe {
@@ -234,8 +234,8 @@ impl Driver for OpenCl {
         }
     }
 
-    unsafe fn unpin(&self, pin: Pin, bytes: usize) {
-        // SAFETY: see above. `pin` was returned by `pin` for the same number of bytes.
+    unsafe fn free_pinned(&self, pin: Pin, bytes: usize) {
+        // SAFETY: see above. `pin` was returned by `allocate_pinned` for the same number of bytes.
         unsafe {
             if pin.handle == to_handle::<c_void>(ptr::null_mut()) {
                 if let Some(layout) = host_layout(bytes) {
@@ -265,7 +265,7 @@ impl Driver for OpenCl {
         queues::finish(queue_of(queue)).map_err(|code| new_fault("clFinish", code))
     }
 
-    unsafe fn clear(&self, queue: Handle, memory: Handle, bytes: usize) -> Result<(), Fault> {
+    unsafe fn clear_memory(&self, queue: Handle, memory: Handle, bytes: usize) -> Result<(), Fault> {
         // The widest pattern that divides the size, because drivers fill pattern by pattern.
         let width = 1 << bytes.trailing_zeros().min(4);
         let zeros = [0u8; 16];
@@ -370,7 +370,7 @@ impl Driver for OpenCl {
         let _ = unsafe { events::release_event(event_of(event)) };
     }
 
-    fn compile(&self, _name: &str, text: &str, math: Math) -> Result<(Handle, Vec<u8>), BuildFault> {
+    fn compile_module(&self, _name: &str, text: &str, math: Math) -> Result<(Handle, Vec<u8>), BuildFault> {
         let program = programs::create_program_with_source(self.context, &[text])
             .map_err(|code| new_fault("clCreateProgramWithSource", code))?;
         let built = self.build_program(program, &self.build_options(math)).and_then(|()| {
@@ -382,13 +382,13 @@ impl Driver for OpenCl {
             Ok(binary) => Ok((to_handle(program), binary)),
             Err(fault) => {
                 // SAFETY: the program is not used elsewhere.
-                unsafe { self.unload(to_handle(program)) };
+                unsafe { self.unload_module(to_handle(program)) };
                 Err(fault)
             }
         }
     }
 
-    fn load(&self, binary: &[u8]) -> Result<Handle, Fault> {
+    fn load_module(&self, binary: &[u8]) -> Result<Handle, Fault> {
         const CALL: &str = "clCreateProgramWithBinary";
         // SAFETY: the device belongs to the context. The driver wrote the binary, and its hash is
         // valid.
@@ -397,7 +397,7 @@ impl Driver for OpenCl {
                 .map_err(|code| new_fault(CALL, code))?;
         self.build_program(program, "").map_err(|why| {
             // SAFETY: the program is not used elsewhere.
-            unsafe { self.unload(to_handle(program)) };
+            unsafe { self.unload_module(to_handle(program)) };
             match why {
                 BuildFault::Fault(fault) => fault,
                 BuildFault::Log(log) => Fault::new(CALL, log),
@@ -406,12 +406,12 @@ impl Driver for OpenCl {
         Ok(to_handle(program))
     }
 
-    unsafe fn unload(&self, module: Handle) {
+    unsafe fn unload_module(&self, module: Handle) {
         // SAFETY: see above. Kernels have their own reference.
         let _ = unsafe { programs::release_program(program_of(module)) };
     }
 
-    unsafe fn function(&self, module: Handle, name: &str) -> Result<Option<Handle>, Fault> {
+    unsafe fn find_function(&self, module: Handle, name: &str) -> Result<Option<Handle>, Fault> {
         let Ok(name) = CString::new(name) else { return Ok(None) };
         match kernels::create_kernel(program_of(module), &name) {
             Ok(kernel) => Ok(Some(to_handle(kernel))),
