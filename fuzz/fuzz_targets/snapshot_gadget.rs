@@ -1,4 +1,5 @@
 #![no_main]
 
-// No extension stands for this format: what does not start like one of its files is taken for another.
+// This format has no extension. Bytes that do not start like a GADGET file are read as another
+// format.
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| orrery_fuzz::read_snapshot(bytes, "gadget"));

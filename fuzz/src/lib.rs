@@ -1,24 +1,25 @@
-//! What the fuzz targets share: bytes become a file, and whatever they are, the answer is bodies or one line.
+//! Shared code of the fuzz targets: writes bytes to a file and reads it. For any bytes, the result
+//! must be bodies or an error message of one line.
 
 use std::fs;
 use std::path::PathBuf;
 
 use orrery_io::Limits;
 
-/// What a reader may take: a quarter of what libFuzzer is told to allow.
+/// Memory limit of a reader: a quarter of the limit given to libFuzzer.
 pub const LIMITS: Limits = Limits { memory: 256 << 20 };
 
-/// A path of this process, in memory where there is such a folder.
+/// Returns a path for this process, in shared memory if the system has such a folder.
 pub fn scratch_file(extension: &str) -> PathBuf {
     let shared_memory = PathBuf::from("/dev/shm");
     let folder = if shared_memory.is_dir() { shared_memory } else { std::env::temp_dir() };
     folder.join(format!("orrery-fuzz-{}.{extension}", std::process::id()))
 }
 
-/// Reads `bytes` as a file with the given extension.
+/// Reads `bytes` as a file with the given extension and checks the result.
 pub fn read_snapshot(bytes: &[u8], extension: &str) {
     let path = scratch_file(extension);
-    fs::write(&path, bytes).expect("the scratch folder takes files");
+    fs::write(&path, bytes).expect("the scratch folder is writable");
     match orrery_io::read_snapshot(&path, &LIMITS) {
         Ok(snapshot) => {
             let p = &snapshot.particles;

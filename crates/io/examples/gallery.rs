@@ -1,6 +1,8 @@
-//! Draws one of each: two galaxies passing, a ball of stars, planets, plots. Prints where they are.
+//! Draws one picture of each kind: two galaxies, a star cluster, planets, and plots. Prints the
+//! output folder.
 
 use std::f64::consts::TAU;
+use std::path::Path;
 use std::time::Instant;
 
 use orrery_io::picture::{
@@ -10,8 +12,8 @@ use orrery_io::picture::{
 use orrery_io::plot::{Axis, Plot, Series, Style};
 use orrery_model::{Particle, Particles, Species, Units, rng::Draws};
 
-/// An exponential disc with two spiral arms and a bulge; a stand-in for a simulated galaxy.
-fn galaxy(particles: &mut Particles, n: u64, centre: [f64; 3], tilt: f64, turn: f64, stream: u32) {
+/// Adds an exponential disc with two spiral arms and a bulge, in place of a simulated galaxy.
+fn add_galaxy(particles: &mut Particles, n: u64, centre: [f64; 3], tilt: f64, turn: f64, stream: u32) {
     for i in 0..n {
         let mut draws = Draws::new(7, stream, i);
         let bulge = i % 6 == 0;
@@ -39,7 +41,7 @@ fn galaxy(particles: &mut Particles, n: u64, centre: [f64; 3], tilt: f64, turn: 
     }
 }
 
-fn plots() -> Vec<(&'static str, Plot)> {
+fn example_plots() -> Vec<(&'static str, Plot)> {
     let times = || (0..400).map(|i| f64::from(i) * 0.025);
     let error = |size: f64, shift: f64| {
         times().map(|t| (t, size * (0.05 * t + (3.0 * t + shift).sin().abs()))).collect()
@@ -87,22 +89,25 @@ fn plots() -> Vec<(&'static str, Plot)> {
     vec![("energy", energy), ("lagrangian", lagrange), ("profile", profile)]
 }
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let folder = std::env::temp_dir().join("orrery-gallery");
-    std::fs::create_dir_all(&folder)?;
-    let texts = [("Software", "orrery gallery")];
-    let half = 30_000;
-    let (blue, orange, ember) = (ColourMap::blue(), ColourMap::orange(), ColourMap::ember());
+type Outcome = Result<(), Box<dyn std::error::Error>>;
 
+/// Text chunks of the PNG files.
+const TEXTS: [(&str, &str); 1] = [("Software", "orrery gallery")];
+/// Bodies per galaxy.
+const BODIES: u64 = 30_000;
+
+/// Draws two galaxies in two sizes and prints the times.
+fn draw_galaxies(folder: &Path) -> Outcome {
+    let (blue, orange) = (ColourMap::blue(), ColourMap::orange());
     for pixels in [(640, 640), (960, 720)] {
         let mut pair = Particles::default();
-        galaxy(&mut pair, half, [-9.0, 4.0, 0.0], 0.5, 0.0, 1);
-        galaxy(&mut pair, half, [8.0, -4.0, 3.0], 1.1, 1.0, 2);
-        let shown = BodySelection::Luminous.body_filter(&pair);
-        let view = View::around_bodies(&pair, &shown, (0, 1), pixels);
+        add_galaxy(&mut pair, BODIES, [-9.0, 4.0, 0.0], 0.5, 0.0, 1);
+        add_galaxy(&mut pair, BODIES, [8.0, -4.0, 3.0], 1.1, 1.0, 2);
+        let selected = BodySelection::Luminous.body_filter(&pair);
+        let view = View::around_bodies(&pair, &selected, (0, 1), pixels);
         let start = Instant::now();
-        let a = surface_density(&pair, &view, |i| i < half as usize);
-        let b = surface_density(&pair, &view, |i| i >= half as usize);
+        let a = surface_density(&pair, &view, |i| i < BODIES as usize);
+        let b = surface_density(&pair, &view, |i| i >= BODIES as usize);
         let mapped = start.elapsed();
         let scale = Scale::from_maps(&[&a, &b]);
         let labels = Labels {
@@ -114,37 +119,47 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let layers = [Layer { map: &a, colours: &blue }, Layer { map: &b, colours: &orange }];
         let image = render_layers(&layers, scale, &view, &labels)?;
         println!("{pixels:?}: maps {mapped:?}, render {:?}, {scale:?}", frame.elapsed());
-        write_png(&folder.join(format!("galaxies-{}.png", pixels.0)), &image, &texts)?;
+        write_png(&folder.join(format!("galaxies-{}.png", pixels.0)), &image, &TEXTS)?;
     }
+    Ok(())
+}
 
-    let mut ball = Particles::default();
+/// Draws a Plummer sphere.
+fn draw_cluster(folder: &Path) -> Outcome {
+    let ember = ColourMap::ember();
+    let mut cluster = Particles::default();
     for i in 0..20_000 {
         let mut draws = Draws::new(1, 1, i);
         let r = (draws.uniform().powf(-2.0 / 3.0) - 1.0).powf(-0.5);
         let position = draws.direction().map(|d| r * d);
-        ball.push(Particle { position, velocity: [0.0; 3], mass: 5e-5, id: i, species: Species::Halo });
+        cluster.push(Particle { position, velocity: [0.0; 3], mass: 5e-5, id: i, species: Species::Halo });
     }
-    let view = View::around_bodies(&ball, |_| true, (0, 1), (640, 640));
-    let map = surface_density(&ball, &view, |_| true);
+    let view = View::around_bodies(&cluster, |_| true, (0, 1), (640, 640));
+    let map = surface_density(&cluster, &view, |_| true);
     let labels = Labels { title: "plummer".into(), time: "t = 10".into(), units: Some(Units::NBody) };
     let layers = [Layer { map: &map, colours: &ember }];
     write_png(
         &folder.join("plummer.png"),
         &render_layers(&layers, Scale::from_maps(&[&map]), &view, &labels)?,
-        &texts,
+        &TEXTS,
     )?;
+    Ok(())
+}
 
+/// Writes an animation of two galaxies that approach each other.
+fn write_animation(folder: &Path) -> Outcome {
+    let (blue, orange) = (ColourMap::blue(), ColourMap::orange());
     let palette = Palette::from_colour_maps(&[&blue, &orange]);
     let mut writer = GifWriter::create(&folder.join("galaxies.gif"), 480, 480, 20.0, &palette)?;
     let mut fixed = None;
     for frame in 0..24 {
         let s = f64::from(frame) / 23.0;
         let mut pair = Particles::default();
-        galaxy(&mut pair, half, [-12.0 + 12.0 * s, 5.0, 0.0], 0.5, 2.0 * s, 1);
-        galaxy(&mut pair, half, [12.0 - 12.0 * s, -5.0, 3.0], 1.1, 1.0 + 2.0 * s, 2);
+        add_galaxy(&mut pair, BODIES, [-12.0 + 12.0 * s, 5.0, 0.0], 0.5, 2.0 * s, 1);
+        add_galaxy(&mut pair, BODIES, [12.0 - 12.0 * s, -5.0, 3.0], 1.1, 1.0 + 2.0 * s, 2);
         let view = View { centre: [0.0; 3], half_width: 30.0, axes: (0, 1), pixels: (480, 480) };
-        let a = surface_density(&pair, &view, |i| i < half as usize);
-        let b = surface_density(&pair, &view, |i| i >= half as usize);
+        let a = surface_density(&pair, &view, |i| i < BODIES as usize);
+        let b = surface_density(&pair, &view, |i| i >= BODIES as usize);
         let scale = *fixed.get_or_insert_with(|| Scale::from_maps(&[&a, &b]));
         let labels =
             Labels { title: String::new(), time: format!("t = {s:.2} Gyr"), units: Some(Units::Galactic) };
@@ -152,7 +167,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         writer.push_frame(&render_layers(&layers, scale, &view, &labels)?)?;
     }
     writer.sync()?;
+    Ok(())
+}
 
+/// Draws the orbits of planets.
+fn draw_orbits(folder: &Path) -> Outcome {
     let planets = [
         ("Sun", 0.0, 1.0),
         ("Mercury", 0.39, 0.24),
@@ -165,20 +184,35 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let history: Vec<Vec<[f64; 3]>> = planets
         .iter()
         .map(|&(_, a, period)| {
-            let way = |k: f64| TAU * (a * 1.3 + 0.9 * k / 300.0 * (1.0f64).min(11.0 / period) * 2.0);
-            (0..300).map(|k| [a * way(k.into()).cos(), a * way(k.into()).sin(), 0.0]).collect()
+            let angle = |k: f64| TAU * (a * 1.3 + 0.9 * k / 300.0 * (1.0f64).min(11.0 / period) * 2.0);
+            (0..300).map(|k| [a * angle(k.into()).cos(), a * angle(k.into()).sin(), 0.0]).collect()
         })
         .collect();
     let names: Vec<&str> = planets.iter().map(|p| p.0).collect();
     let view = View::enclosing_points(history.iter().flatten().copied(), (0, 1), (640, 640));
     let labels =
         Labels { title: "solar-system".into(), time: "t = 100 yr".into(), units: Some(Units::Solar) };
-    write_png(&folder.join("orbits.png"), &render_orbits(&history, &names, &view, &labels), &texts)?;
+    write_png(&folder.join("orbits.png"), &render_orbits(&history, &names, &view, &labels), &TEXTS)?;
+    Ok(())
+}
 
-    for (name, plot) in plots() {
+/// Writes the example plots as SVG and PNG.
+fn write_plots(folder: &Path) -> Outcome {
+    for (name, plot) in example_plots() {
         plot.write_svg(&folder.join(format!("{name}.svg")))?;
         plot.write_png(&folder.join(format!("{name}.png")), 960, 640)?;
     }
+    Ok(())
+}
+
+fn main() -> Outcome {
+    let folder = std::env::temp_dir().join("orrery-gallery");
+    std::fs::create_dir_all(&folder)?;
+    draw_galaxies(&folder)?;
+    draw_cluster(&folder)?;
+    write_animation(&folder)?;
+    draw_orbits(&folder)?;
+    write_plots(&folder)?;
     println!("{}", folder.display());
     Ok(())
 }

@@ -51,12 +51,36 @@ fn byte_order(first: [u8; 4]) -> Option<(bool, bool)> {
 pub fn read(path: &Path, limits: &Limits) -> Result<Snapshot, Fault> {
     let mut records = Records::open(path)?;
     let header = Header::read(&mut records)?;
+    let (mut bodies, own_masses) = read_blocks(&mut records, &header, limits)?;
+    let mut own_masses = own_masses.into_iter();
+    for (species, &count) in Species::ALL.into_iter().zip(&header.counts) {
+        let shared = header.mass_table[species as usize];
+        for _ in 0..count {
+            bodies.species.push(species);
+            bodies.mass.push(if shared == 0.0 { own_masses.next().unwrap_or(0.0) } else { shared });
+        }
+    }
+    let assumed = (text::ASSUMED_UNITS.0.to_owned(), text::ASSUMED_UNITS.1.to_owned());
+    Ok(Snapshot {
+        particles: bodies,
+        time: header.time,
+        step: 0,
+        units: Units::Galactic,
+        provenance: vec![assumed],
+    })
+}
+
+/// Reads positions, velocities and ids, and the masses of the MASS block. Other blocks are skipped.
+fn read_blocks(
+    records: &mut Records,
+    header: &Header,
+    limits: &Limits,
+) -> Result<(Particles, Vec<f64>), Fault> {
     let n = header.counts.iter().sum::<u64>();
     let mass_count = (0..6).filter(|&k| header.mass_table[k] == 0.0).map(|k| header.counts[k]).sum::<u64>();
-
     let mut bodies = Particles::default();
-    let mut unnamed = ["POS ", "VEL ", "ID  ", "MASS"].into_iter();
     let mut own_masses = Vec::new();
+    let mut unlabelled = ["POS ", "VEL ", "ID  ", "MASS"].into_iter();
     let is_incomplete = |bodies: &Particles, masses: &[f64]| {
         bodies.position.is_empty()
             || bodies.velocity.is_empty()
@@ -73,7 +97,7 @@ pub fn read(path: &Path, limits: &Limits) -> Result<Snapshot, Fault> {
         let missing = || Fault::malformed("end of file", "no further block", "POS, VEL, ID and MASS");
         let label = match records.next_label()? {
             Label::Named(label) => label,
-            Label::Unnamed => unnamed.next().ok_or_else(missing)?.to_owned(),
+            Label::Unnamed => unlabelled.next().ok_or_else(missing)?.to_owned(),
             Label::EndOfFile => return Err(missing()),
         };
         let name = label.trim_end();
@@ -106,22 +130,7 @@ pub fn read(path: &Path, limits: &Limits) -> Result<Snapshot, Fault> {
         }
         records.end_record(name, block.length)?;
     }
-    let mut own_masses = own_masses.into_iter();
-    for (species, &count) in Species::ALL.into_iter().zip(&header.counts) {
-        let shared = header.mass_table[species as usize];
-        for _ in 0..count {
-            bodies.species.push(species);
-            bodies.mass.push(if shared == 0.0 { own_masses.next().unwrap_or(0.0) } else { shared });
-        }
-    }
-    let assumed = (text::ASSUMED_UNITS.0.to_owned(), text::ASSUMED_UNITS.1.to_owned());
-    Ok(Snapshot {
-        particles: bodies,
-        time: header.time,
-        step: 0,
-        units: Units::Galactic,
-        provenance: vec![assumed],
-    })
+    Ok((bodies, own_masses))
 }
 
 struct Header {

@@ -197,42 +197,49 @@ pub fn read(path: &Path, limits: &Limits) -> Result<Snapshot, Fault> {
         }
         None => bodies.species.resize(n as usize, Species::default()),
     }
-    let mut time = 0.0;
+    let (time, step) = read_time_and_step(&mut source)?;
+    let mut provenance = read_provenance(&mut source)?;
+    let units = read_units(&mut source)?.unwrap_or_else(|| {
+        provenance.push((text::ASSUMED_UNITS.0.to_owned(), text::ASSUMED_UNITS.1.to_owned()));
+        Units::Galactic
+    });
+    Ok(Snapshot { particles: bodies, time, step, units, provenance })
+}
+
+/// Returns time and step. Both default to 0.
+fn read_time_and_step(source: &mut Source) -> Result<(f64, u64), Fault> {
+    let (mut time, mut step) = (0.0, 0);
     if let Some(array) = source.optional_scalar("time")? {
         array.read_reals(|value| time = value)?;
     }
-    let mut step = 0;
     if let Some(array) = source.optional_scalar("step")? {
         array.read_integers(|value| {
             step = value;
             Ok(())
         })?;
     }
-    let mut provenance: Vec<(String, String)> = match source.optional_array("provenance")? {
-        Some(array) => serde_json::from_slice(&array.read_bytes(MAX_PROVENANCE_BYTES)?).map_err(|error| {
-            let got = format!("a parse error at line {} column {}", error.line(), error.column());
-            Fault::malformed("array provenance", got, "JSON [[name, text], ...]")
-        })?,
-        None => Vec::new(),
-    };
+    Ok((time, step))
+}
+
+fn read_provenance(source: &mut Source) -> Result<Vec<(String, String)>, Fault> {
+    let Some(array) = source.optional_array("provenance")? else { return Ok(Vec::new()) };
+    let bytes = array.read_bytes(MAX_PROVENANCE_BYTES)?;
+    let provenance: Vec<(String, String)> = serde_json::from_slice(&bytes).map_err(|error| {
+        let got = format!("a parse error at line {} column {}", error.line(), error.column());
+        Fault::malformed("array provenance", got, "JSON [[name, text], ...]")
+    })?;
     check_provenance(0, provenance.len())?;
-    let units = match source.optional_array("units")? {
-        Some(array) => {
-            let name = array.read_text()?;
-            text::parse_units(&name).ok_or_else(|| {
-                Fault::malformed(
-                    "array units",
-                    format!("'{}'", text::shorten_for_message(&name, text::MAX_QUOTED_CHARS)),
-                    text::UNITS_EXPECTED,
-                )
-            })?
-        }
-        None => {
-            provenance.push((text::ASSUMED_UNITS.0.to_owned(), text::ASSUMED_UNITS.1.to_owned()));
-            Units::Galactic
-        }
-    };
-    Ok(Snapshot { particles: bodies, time, step, units, provenance })
+    Ok(provenance)
+}
+
+fn read_units(source: &mut Source) -> Result<Option<Units>, Fault> {
+    let Some(array) = source.optional_array("units")? else { return Ok(None) };
+    let name = array.read_text()?;
+    let units = text::parse_units(&name).ok_or_else(|| {
+        let got = format!("'{}'", text::shorten_for_message(&name, text::MAX_QUOTED_CHARS));
+        Fault::malformed("array units", got, text::UNITS_EXPECTED)
+    })?;
+    Ok(Some(units))
 }
 
 fn species_from_number(kind: u64) -> Result<Species, Fault> {

@@ -14,17 +14,19 @@
 //! lists the columns as `name:type:count`, with types S (text), R (real) and I (integer).
 //!
 //! - Numbers are the shortest decimals that give the same f64 when read.
-//! - `Z` repeats the species as GADGET's number, because ASE accepts only chemical elements as names.
-//! - Provenance is written as `orrery_NAME="text"` in line 2. The reader stores every other unknown key as
-//!   provenance, too.
-//! - Columns `pos`, `vel` and `mass` are required. Ids default to the line order, species to halo, and units to
-//!   galactic.
+//! - `Z` repeats the species as GADGET's number, because ASE accepts only chemical elements as
+//!   names.
+//! - Provenance is written as `orrery_NAME="text"` in line 2. The reader stores every other unknown
+//!   key as provenance, too.
+//! - Columns `pos`, `vel` and `mass` are required. Ids default to the line order, species to halo,
+//!   and units to galactic.
 //!
 //! # Invariants of the reader
 //!
-//! - Every line ends in a newline, including the last one. Otherwise a truncated number could pass for a complete
-//!   one, for example `0.12` for `0.125`.
-//! - The number of bodies in line 1 is checked against the length of the file before memory is allocated.
+//! - Every line ends in a newline, including the last one. Otherwise a truncated number could pass
+//!   for a complete one, for example `0.12` for `0.125`.
+//! - The number of bodies in line 1 is checked against the length of the file before memory is
+//!   allocated.
 //! - Lines, names and columns have fixed upper limits, so memory is bounded for any input.
 //! - Writing and reading a snapshot gives the same bits.
 
@@ -39,6 +41,7 @@ use crate::limits::{COLUMN_BYTES, Limits, MAX_PROVENANCE_BYTES, MAX_PROVENANCE_N
 use crate::snapshot::Snapshot;
 use crate::text::{self, MAX_QUOTED_CHARS, shorten_for_message};
 
+/// Columns of written files.
 const PROPERTIES: &str = "species:S:1:pos:R:3:vel:R:3:mass:R:1:id:I:1:Z:I:1";
 /// Prefix of provenance keys in line 2.
 const PREFIX: &str = "orrery_";

@@ -1,4 +1,5 @@
-//! Writes the seeds: small valid files, one folder a target. Run it in this folder: `cargo run --bin seeds`.
+//! Writes the seeds: small valid files, one folder per target. Run it in the folder `fuzz`: `cargo
+//! run --bin seeds`.
 
 use std::error::Error;
 use std::fs;
@@ -13,25 +14,28 @@ fn main() -> Result<(), Box<dyn Error>> {
         let folder = seeds.join(target);
         fs::create_dir_all(&folder)?;
         for bodies in [0, 3] {
-            orrery_io::write_snapshot(&folder.join(format!("{bodies}.{extension}")), &snapshot(bodies))?;
+            orrery_io::write_snapshot(
+                &folder.join(format!("{bodies}.{extension}")),
+                &small_snapshot(bodies),
+            )?;
         }
     }
     let folder = seeds.join("snapshot_gadget");
     fs::create_dir_all(&folder)?;
     for labelled in [false, true] {
-        fs::write(folder.join(if labelled { "format2" } else { "format1" }), gadget(labelled))?;
+        fs::write(folder.join(if labelled { "format2" } else { "format1" }), gadget_bytes(labelled))?;
     }
     let folder = seeds.join("case");
     fs::create_dir_all(&folder)?;
     for entry in fs::read_dir("../examples")? {
         let path = entry?.path().join("case.toml");
-        let name = path.parent().and_then(Path::file_name).ok_or("an example without a name")?;
+        let name = path.parent().and_then(Path::file_name).ok_or("the example has no name")?;
         fs::copy(&path, folder.join(name).with_extension("toml"))?;
     }
     Ok(())
 }
 
-fn snapshot(bodies: usize) -> Snapshot {
+fn small_snapshot(bodies: usize) -> Snapshot {
     let mut particles = Particles::default();
     for i in 0..bodies {
         let k = i as f64;
@@ -40,7 +44,7 @@ fn snapshot(bodies: usize) -> Snapshot {
             velocity: [0.0, 1e-3, k],
             mass: 0.25,
             id: i as u64,
-            // Not in the order of the species, so that the HDF5 file has the dataset Order.
+            // The species are not in file order, so the HDF5 file has the dataset Order.
             species: if i == 0 { Species::Disc } else { Species::Halo },
         });
     }
@@ -48,8 +52,9 @@ fn snapshot(bodies: usize) -> Snapshot {
     Snapshot { particles, time: 0.5, step: 7, units: Units::Solar, provenance }
 }
 
-/// Two halo bodies that share a mass, and a disc body with its own.
-fn gadget(labelled: bool) -> Vec<u8> {
+/// Returns a GADGET binary file with two halo bodies of a shared mass and a disc body with an
+/// individual mass.
+fn gadget_bytes(labelled: bool) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut block = |label: &[u8; 4], data: &[u8]| {
         let length = data.len() as u32;

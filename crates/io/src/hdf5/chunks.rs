@@ -4,7 +4,8 @@
 //!
 //! - A chunk is not larger than the dataset or [`MAX_SPARE_CHUNK`].
 //! - The file is large enough for an index entry per chunk of the grid.
-//! - Each position of the grid has exactly one chunk. A chunk that was never written would read as zeros.
+//! - Each position of the grid has exactly one chunk. A chunk that was never written would read as
+//!   zeros.
 //! - The chunks together take no more bytes than the file has.
 //! - The dataset has at most [`MAX_FILTERS`] filters.
 //!

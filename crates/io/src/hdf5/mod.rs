@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! /Header            attributes: NumPart_ThisFile[6], MassTable[6], Time, BoxSize, ...
-//! /Units             attributes: UnitLength_in_cm, UnitMass_in_g, UnitVelocity_in_cm_per_s, UnitSystem
+//! /Units             attributes: UnitLength_in_cm, UnitMass_in_g, UnitVelocity_in_cm_per_s,
+//!                                UnitSystem
 //! /PartTypeK         K = 0..5, one group per species that has bodies
 //!   Coordinates      (n, 3) f64      Velocities   (n, 3) f64
 //!   Masses           (n) f64         ParticleIDs  (n) u64
@@ -19,9 +20,9 @@
 //! of any kind count as absent. Files whose header claims more data than they contain are rejected,
 //! too.
 //!
-//! pynbody reads the units from /Units. yt assumes kpc, 10¹⁰ solar masses and km/s. Other units are
-//! an argument of `load`, for example `yt.load(path,
-//! unit_base=dict(h5py.File(path)["Units"].attrs))`.
+//! pynbody reads the units from /Units. yt assumes kpc, 10¹⁰ solar masses and km/s. Other units
+//! are an argument of `load`, for example
+//! `yt.load(path, unit_base=dict(h5py.File(path)["Units"].attrs))`.
 
 mod chunks;
 mod guard;

@@ -1,66 +1,70 @@
 //! Projected surface density with an adaptive kernel.
 //!
-//! Each body's mass is spread over a patch that holds about `NEIGHBOURS` bodies, so that a dense core stays
-//! sharp while a thin halo is smooth. The patches come from a pyramid of grids, level k having pixels of side
-//! 2^k: a body goes to the two levels next to its patch size, by cloud-in-cell (Hockney & Eastwood 1988), in
-//! shares that change continuously with the local count, so nothing pops from frame to frame. Then each level,
-//! coarsest first, is smoothed, refined by the linear weights (1 3 3 1)/8 and added to the next finer one.
-//! The cost is that of the bodies plus 4/3 of the pixels, whatever the patch sizes.
+//! The mass of each body is spread over a patch that contains about `NEIGHBOURS` bodies. A dense
+//! core is then sharp, and a thin halo is smooth.
 //!
-//! Mass is conserved: weights sum to one, and what would leave over the edge is put on the edge.
+//! The patches come from a pyramid of grids, where level k has pixels of side 2^k. Each body is
+//! assigned to the two levels next to its patch size, by cloud-in-cell (Hockney & Eastwood 1988).
+//! The fractions change continuously with the local count, so nothing jumps between frames. Then
+//! each level, coarsest first, is smoothed, refined with the linear weights (1 3 3 1)/8 and added
+//! to the next finer level. The cost is proportional to the bodies plus 4/3 of the pixels, for any
+//! patch sizes.
+//!
+//! Mass is conserved: weights sum to one, and mass that would leave the picture is put on its edge.
 
 use orrery_model::Particles;
 
 use super::View;
 
-/// Bodies that a patch should hold: few enough to keep spiral arms, enough to hide single bodies.
+/// Number of bodies in a patch: few enough to resolve spiral arms, enough to hide single bodies.
 const NEIGHBOURS: f64 = 28.0;
-/// Patches grow to at most 2^this pixels for a picture 640 pixels wide.
-const COARSEST: u32 = 5;
+/// Largest level of the pyramid for a picture 640 pixels wide. Patches are at most 2^5 pixels wide.
+const COARSEST_LEVEL: u32 = 5;
 
-/// Mass by pixel, rows from the top.
+/// Mass per pixel, with rows from the top.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SurfaceDensity {
-    /// Pixels in a row.
+    /// Width in pixels.
     pub width: u32,
-    /// Rows.
+    /// Height in pixels.
     pub height: u32,
-    /// Area of a pixel, in squares of the unit of length.
+    /// Area of a pixel, in the unit of length squared.
     pub pixel_area: f64,
     /// Mass in each pixel.
     pub mass: Vec<f64>,
 }
 
-/// Projects the bodies that `shown` accepts and that lie in the view. Bodies that are not finite are left out.
+/// Projects the bodies that `shown` accepts and that are in the view. Bodies that are not finite
+/// are skipped.
 pub fn surface_density(particles: &Particles, view: &View, shown: impl Fn(usize) -> bool) -> SurfaceDensity {
     let (width, height) = (view.pixels.0.max(1) as usize, view.pixels.1.max(1) as usize);
-    let mut seen = Vec::new();
+    let mut visible = Vec::new();
     for i in (0..particles.len()).filter(|&i| shown(i)) {
         let [x, y] = view.project(particles.position.get(i));
         let inside = (0.0..width as f64).contains(&x) && (0.0..height as f64).contains(&y);
         if inside && particles.mass[i].is_finite() {
-            seen.push((x, y, particles.mass[i]));
+            visible.push((x, y, particles.mass[i]));
         }
     }
 
     let levels =
-        1 + (f64::from(COARSEST) + (width.max(height) as f64 / 640.0).log2()).round().max(1.0) as usize;
+        1 + (f64::from(COARSEST_LEVEL) + (width.max(height) as f64 / 640.0).log2()).round().max(1.0) as usize;
     let mut counts = vec![Grid::new(width, height)];
-    seen.iter().for_each(|&(x, y, _)| *counts[0].at(x as usize, y as usize) += 1.0);
+    visible.iter().for_each(|&(x, y, _)| *counts[0].cell_mut(x as usize, y as usize) += 1.0);
     for k in 1..levels {
         let coarse = counts[k - 1].coarsened();
         counts.push(coarse);
     }
     let mut pyramid: Vec<Grid> = counts.iter().map(|grid| Grid::new(grid.width, grid.height)).collect();
-    for &(x, y, mass) in &seen {
+    for &(x, y, mass) in &visible {
         let level = patch_level(&counts, x, y);
-        let (below, share) = (level.floor() as usize, level.fract());
-        pyramid[below].add_cloud(x, y, below, mass * (1.0 - share));
-        if share > 0.0 {
-            pyramid[below + 1].add_cloud(x, y, below + 1, mass * share);
+        let (below, fraction) = (level.floor() as usize, level.fract());
+        pyramid[below].add_cloud(x, y, below, mass * (1.0 - fraction));
+        if fraction > 0.0 {
+            pyramid[below + 1].add_cloud(x, y, below + 1, mass * fraction);
         }
     }
-    let mut sum = pyramid.pop().expect("there are two levels at least").smoothed();
+    let mut sum = pyramid.pop().expect("the pyramid has at least two levels").smoothed();
     while let Some(finer) = pyramid.pop() {
         sum = finer.smoothed().plus_refined(&sum);
     }
@@ -68,13 +72,15 @@ pub fn surface_density(particles: &Particles, view: &View, shown: impl Fn(usize)
     SurfaceDensity { width: width as u32, height: height as u32, pixel_area: size * size, mass: sum.value }
 }
 
-/// log2 of the side of the patch around (x, y) that holds `NEIGHBOURS` bodies, between the pyramid's levels.
+/// Returns log2 of the side of the patch around (x, y) that contains `NEIGHBOURS` bodies, within
+/// the levels of the pyramid.
 fn patch_level(counts: &[Grid], x: f64, y: f64) -> f64 {
     let last = counts.len() - 1;
     for (k, grid) in counts.iter().enumerate() {
         let around = grid.block_sum(x as usize >> k, y as usize >> k);
         if around >= NEIGHBOURS || k == last {
-            // 9 pixels of level k hold `around`: scale the area to NEIGHBOURS, kernel of about 9 pixels.
+            // 9 pixels of level k contain `around` bodies. The area is scaled to NEIGHBOURS, for a
+            // kernel of about 9 pixels.
             return (k as f64 + 0.5 * (NEIGHBOURS / around.max(1.0)).log2()).clamp(0.0, last as f64);
         }
     }
@@ -92,11 +98,11 @@ impl Grid {
         Self { width, height, value: vec![0.0; width * height] }
     }
 
-    fn at(&mut self, x: usize, y: usize) -> &mut f64 {
+    fn cell_mut(&mut self, x: usize, y: usize) -> &mut f64 {
         &mut self.value[y * self.width + x]
     }
 
-    /// Sums of two by two.
+    /// Returns the grid of half the resolution, with sums over 2 x 2 pixels.
     fn coarsened(&self) -> Self {
         let mut coarse = Self::new(self.width.div_ceil(2), self.height.div_ceil(2));
         for (y, row) in self.value.chunks_exact(self.width).enumerate() {
@@ -106,7 +112,7 @@ impl Grid {
         coarse
     }
 
-    /// The sum over a pixel and its eight neighbours.
+    /// Returns the sum over a pixel and its eight neighbours.
     fn block_sum(&self, x: usize, y: usize) -> f64 {
         let columns = x.saturating_sub(1)..(x + 2).min(self.width);
         (y.saturating_sub(1)..(y + 2).min(self.height))
@@ -114,22 +120,23 @@ impl Grid {
             .sum()
     }
 
-    /// Shares `mass` among the four pixels around (x, y), given in pixels of level 0.
+    /// Distributes `mass` over the four pixels around (x, y), which is given in pixels of level 0.
     fn add_cloud(&mut self, x: f64, y: f64, level: usize, mass: f64) {
         let scale = 0.5f64.powi(level as i32);
         let (x, y) = (x * scale - 0.5, y * scale - 0.5);
         let (fx, fy) = (x - x.floor(), y - y.floor());
-        let put = |c: f64, size: usize| (c.max(0.0) as usize).min(size - 1);
-        let columns = [put(x.floor(), self.width), put(x.floor() + 1.0, self.width)];
-        let rows = [put(y.floor(), self.height), put(y.floor() + 1.0, self.height)];
+        let clamped = |c: f64, size: usize| (c.max(0.0) as usize).min(size - 1);
+        let columns = [clamped(x.floor(), self.width), clamped(x.floor() + 1.0, self.width)];
+        let rows = [clamped(y.floor(), self.height), clamped(y.floor() + 1.0, self.height)];
         for (row, wy) in rows.into_iter().zip([1.0 - fy, fy]) {
             for (column, wx) in columns.into_iter().zip([1.0 - fx, fx]) {
-                *self.at(column, row) += mass * wx * wy;
+                *self.cell_mut(column, row) += mass * wx * wy;
             }
         }
     }
 
-    /// The binomial kernel (1 2 1)/4 along both axes; at the edges what would leave stays.
+    /// Applies the binomial kernel (1 2 1)/4 along both axes. At the edges, mass that would leave
+    /// stays.
     fn smoothed(self) -> Self {
         let Self { width, height, value } = self;
         let mut rows = vec![0.0; value.len()];
@@ -155,16 +162,19 @@ impl Grid {
         Self { width, height, value: result }
     }
 
-    /// Adds a grid of half the resolution: along each axis a coarse pixel gives (1 3 3 1)/8 of its mass.
+    /// Adds a grid of half the resolution. Along each axis a coarse pixel gives (1 3 3 1)/8 of its
+    /// mass.
     fn plus_refined(mut self, coarse: &Self) -> Self {
         let mut wide = Self::new(self.width, coarse.height);
         for y in 0..coarse.height {
             let source = &coarse.value[y * coarse.width..][..coarse.width];
             let target = &mut wide.value[y * self.width..][..self.width];
-            spread(coarse.width, self.width, |from, to, weight| target[to] += weight * source[from]);
+            for_each_refinement(coarse.width, self.width, |from, to, weight| {
+                target[to] += weight * source[from]
+            });
         }
         let width = self.width;
-        spread(coarse.height, self.height, |from, to, weight| {
+        for_each_refinement(coarse.height, self.height, |from, to, weight| {
             let source = &wide.value[from * width..][..width];
             let target = &mut self.value[to * width..][..width];
             target.iter_mut().zip(source).for_each(|(t, s)| *t += weight * s);
@@ -173,29 +183,32 @@ impl Grid {
     }
 }
 
-/// Calls `give(coarse, fine, weight)` for the four fine pixels that each coarse one feeds.
-fn spread(coarse: usize, fine: usize, mut give: impl FnMut(usize, usize, f64)) {
+/// Calls `add(coarse, fine, weight)` for the four fine pixels to which each coarse pixel
+/// contributes.
+fn for_each_refinement(coarse: usize, fine: usize, mut add: impl FnMut(usize, usize, f64)) {
     for from in 0..coarse {
         for (offset, weight) in [(0, 0.125), (1, 0.375), (2, 0.375), (3, 0.125)] {
-            give(from, (2 * from + offset).saturating_sub(1).min(fine - 1), weight);
+            add(from, (2 * from + offset).saturating_sub(1).min(fine - 1), weight);
         }
     }
 }
 
-/// The surface densities (mass by area) that are drawn darkest and brightest; between them colours follow
-/// the logarithm.
+/// Surface densities (mass per area) that are drawn darkest and brightest. Between them, brightness
+/// follows the logarithm.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Scale {
-    /// Drawn as the darkest colour, as is everything below.
+    /// This and smaller densities have the darkest colour.
     pub low: f64,
-    /// Drawn as the brightest colour, as is everything above.
+    /// This and larger densities have the brightest colour.
     pub high: f64,
 }
 
 impl Scale {
-    /// A scale for these maps together: from where the densest pixels with 97% of the mass end, up to where the
-    /// densest 3% of the mass begin, and 1.5 to 4 decades long. Shares of mass, because shares of pixels
-    /// would depend on how much empty sky is in view.
+    /// Returns a scale for these maps together, 1.5 to 4 decades long.
+    ///
+    /// 97% of the mass is in pixels above the lower end, and 3% in pixels above the upper end.
+    /// Fractions of mass are used because fractions of pixels would depend on the amount of empty
+    /// sky in the view.
     pub fn from_maps(maps: &[&SurfaceDensity]) -> Self {
         let mut density: Vec<f64> = maps
             .iter()
@@ -204,32 +217,33 @@ impl Scale {
             .collect();
         density.sort_by(|a, b| b.total_cmp(a));
         let total: f64 = density.iter().sum();
-        let above = |share: f64| {
+        let density_above = |fraction: f64| {
             let mut sum = 0.0;
             density
                 .iter()
                 .find(|&&d| {
                     sum += d;
-                    sum >= share * total
+                    sum >= fraction * total
                 })
                 .copied()
         };
-        let (Some(high), Some(low)) = (above(0.03), above(0.97)) else {
+        let (Some(high), Some(low)) = (density_above(0.03), density_above(0.97)) else {
             return Self { low: 1e-3, high: 1.0 };
         };
         let high = 1.3 * high;
         Self { low: (0.5 * low).clamp(high * 1e-4, high * 10f64.powf(-1.5)), high }
     }
 
-    /// Where a density lies on the scale, 0 to 1; NaN at 0.
-    pub fn place(&self, density: f64) -> f32 {
-        self.placer()(density)
+    /// Brightness of a density, from 0 to 1. NaN has brightness 0.
+    pub fn brightness(&self, density: f64) -> f32 {
+        self.brightness_function()(density)
     }
 
-    /// [`Scale::place`] for many densities: what depends on the scale alone is computed once.
-    pub(crate) fn placer(&self) -> impl Fn(f64) -> f32 {
+    /// Returns [`Scale::brightness`] as a function, which computes the factors of the scale only
+    /// once.
+    pub(crate) fn brightness_function(&self) -> impl Fn(f64) -> f32 {
         let (low, per_span) = (self.low, 1.0 / ((self.high / self.low) as f32).log2());
-        // Most of a picture is empty sky, which is spared the logarithm.
+        // Most pixels are empty sky, where the logarithm is skipped.
         move |density| {
             if density > low { (((density / low) as f32).log2() * per_span).clamp(0.0, 1.0) } else { 0.0 }
         }
@@ -255,7 +269,8 @@ mod tests {
         View { centre: [0.0; 3], half_width: 1.0, axes: (0, 1), pixels }
     }
 
-    /// Sums of 2000 terms, each rounded a few times: 1e-12 leaves room for every rounding to go one way.
+    /// The sum has 2000 terms, each rounded a few times. The tolerance 1e-12 covers roundings in
+    /// the same direction.
     #[test]
     fn mass_in_view_is_conserved() {
         let particles = bodies((0..2000).map(|i| {
@@ -277,8 +292,8 @@ mod tests {
     }
 
     #[test]
-    fn a_body_lights_its_own_pixel() {
-        // A clump, so that the patch is small: at x = 0.5 (right), y = 0.25 (up) of a 100 x 100 view.
+    fn body_is_brightest_in_its_pixel() {
+        // A clump has a small patch. It is at x = 0.5 (right), y = 0.25 (up) of a 100 x 100 view.
         let particles = bodies((0..50).map(|_| [0.505, 0.255, 9.0]));
         let map = surface_density(&particles, &view((100, 100)), |_| true);
         let brightest = (0..map.mass.len()).max_by(|&a, &b| map.mass[a].total_cmp(&map.mass[b])).unwrap();
@@ -298,15 +313,15 @@ mod tests {
     }
 
     #[test]
-    fn broken_bodies_and_empty_maps_do_no_harm() {
+    fn non_finite_bodies_and_empty_maps_are_drawn_as_sky() {
         let particles = bodies([[f64::NAN, 0.0, 0.0], [f64::INFINITY, 0.0, 0.0]].into_iter());
         let map = surface_density(&particles, &view((20, 20)), |_| true);
         assert!(map.mass.iter().all(|&m| m == 0.0));
         let scale = Scale::from_maps(&[&map]);
         assert!(scale.low > 0.0 && scale.low < scale.high);
-        assert_eq!(scale.place(0.0), 0.0);
-        assert_eq!(scale.place(scale.low), 0.0);
-        assert_eq!(scale.place(scale.high), 1.0);
-        assert_eq!(scale.place(f64::INFINITY), 1.0);
+        assert_eq!(scale.brightness(0.0), 0.0);
+        assert_eq!(scale.brightness(scale.low), 0.0);
+        assert_eq!(scale.brightness(scale.high), 1.0);
+        assert_eq!(scale.brightness(f64::INFINITY), 1.0);
     }
 }

@@ -1,25 +1,29 @@
-//! A stroke font: each glyph is a few lines and curves, drawn at any size by the antialiased pen.
+//! A stroke font. Each glyph consists of a few lines and curves and can be drawn at any size.
 //!
-//! A glyph is its width and its strokes, separated by blanks. A stroke is a list of points of two characters,
-//! x and y, each a digit in base 36; y is counted from 4 below the baseline, so 4 is the baseline, c the
-//! height of x, f that of capitals and g the top of ascenders. A plain stroke is a polyline; `~` starts a
-//! quadratic B-spline between its first and last point, `@` a closed one around its points.
+//! A glyph is given by its width and its strokes, which are separated by blanks. A stroke is a list
+//! of points. A point has two characters, x and y, each a digit in base 36. y counts from 4 units
+//! below the baseline: 4 is the baseline, c the height of a lower-case x, f that of capitals, and g
+//! the top of ascenders. For example, `040f` is a vertical line from the baseline to the height of
+//! capitals.
 //!
-//! Text may hold `^{...}` and `_{...}` for raised and lowered parts.
+//! A plain stroke is a polyline. `~` starts a quadratic B-spline from the first to the last point,
+//! and `@` starts a closed B-spline around its points.
+//!
+//! Text may contain `^{...}` and `_{...}` for raised and lowered parts.
 
 use super::Image;
 use super::stroke::Mask;
 
-/// Height of capitals in the font's own units.
+/// Height of capitals in font units.
 const CAP_HEIGHT: f64 = 11.0;
-/// Blank between glyphs.
+/// Space between glyphs in font units.
 const GAP: f64 = 3.2;
-/// Half the pen's width for regular text.
+/// Half of the stroke width in font units.
 const PEN: f64 = 0.68;
-/// Size of raised and lowered text.
+/// Relative size of raised and lowered text.
 const SMALL: f64 = 0.72;
 
-/// Text in one size at one height.
+/// Vertical position of a part of a text.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Level {
     Line,
@@ -28,7 +32,7 @@ pub(crate) enum Level {
 }
 
 /// Splits text into its plain, raised and lowered parts.
-pub(crate) fn parts(text: &str) -> Vec<(Level, &str)> {
+pub(crate) fn text_parts(text: &str) -> Vec<(Level, &str)> {
     let mut found = Vec::new();
     let mut rest = text;
     while let Some(open) = rest.find("^{").into_iter().chain(rest.find("_{")).min() {
@@ -43,18 +47,18 @@ pub(crate) fn parts(text: &str) -> Vec<(Level, &str)> {
     found
 }
 
-/// Width of the text whose capitals are `size` pixels high.
+/// Returns the width of a text with capitals of `size` pixels.
 pub(crate) fn text_width(text: &str, size: f64) -> f64 {
     let advance = |level, part: &str| {
         let scale = if level == Level::Line { 1.0 } else { SMALL };
         part.chars().map(|c| glyph(c).0 + GAP).sum::<f64>() * scale
     };
-    let total: f64 = parts(text).into_iter().map(|(level, part)| advance(level, part)).sum();
+    let total: f64 = text_parts(text).into_iter().map(|(level, part)| advance(level, part)).sum();
     (total - GAP).max(0.0) * size / CAP_HEIGHT
 }
 
-/// Writes text with its left end at `x` and its baseline at `y`, running upwards if asked.
-/// A `halo` is a darker or lighter rim that keeps it readable over a picture.
+/// Draws text with its left end at `x` and its baseline at `y`, or rotated by 90 degrees if
+/// `upwards`. A `halo` is a darker or lighter rim that keeps it readable over a picture.
 pub(crate) fn write_text(
     image: &mut Image,
     text: &str,
@@ -65,12 +69,12 @@ pub(crate) fn write_text(
     upwards: bool,
 ) {
     let scale = size / CAP_HEIGHT;
-    let lines = outline(text);
-    let place = |p: [f64; 2]| {
+    let lines = text_outline(text);
+    let to_image = |p: [f64; 2]| {
         let (along, up) = (p[0] * scale, p[1] * scale);
         if upwards { [x - up, y - along] } else { [x + along, y - up] }
     };
-    let (low, high) = (place([-2.0, -6.0]), place([text_width(text, CAP_HEIGHT) + 4.0, 15.0]));
+    let (low, high) = (to_image([-2.0, -6.0]), to_image([text_width(text, CAP_HEIGHT) + 4.0, 15.0]));
     let left = low[0].min(high[0]).floor() - 2.0;
     let top = low[1].min(high[1]).floor() - 2.0;
     let size_of = |k: usize| ((high[k] - low[k]).abs() + 6.0) as usize;
@@ -78,13 +82,13 @@ pub(crate) fn write_text(
     let mut draw = |pen: f64, colour, opacity| {
         let mut mask = Mask::new(left as i64, top as i64, size_of(0), size_of(1));
         for line in &lines {
-            let points: Vec<_> = line.iter().map(|&p| place(p)).collect();
+            let points: Vec<_> = line.iter().map(|&p| to_image(p)).collect();
             match points[..] {
-                [dot] => mask.disc(dot, pen * 1.35),
-                _ => mask.polyline(&points, pen),
+                [dot] => mask.draw_disc(dot, pen * 1.35),
+                _ => mask.draw_polyline(&points, pen),
             }
         }
-        image.paint(&mask, colour, opacity);
+        image.paint_mask(&mask, colour, opacity);
     };
     if let Some(rim) = halo {
         draw(radius + 0.16 * size, rim, 0.35);
@@ -93,10 +97,10 @@ pub(crate) fn write_text(
     draw(radius, colour, 1.0);
 }
 
-/// All strokes of a text as polylines, in the font's units from the start of the baseline.
-fn outline(text: &str) -> Vec<Vec<[f64; 2]>> {
+/// Returns all strokes of a text as polylines, in font units from the start of the baseline.
+fn text_outline(text: &str) -> Vec<Vec<[f64; 2]>> {
     let (mut lines, mut x) = (Vec::new(), 0.0);
-    for (level, part) in parts(text) {
+    for (level, part) in text_parts(text) {
         let (scale, lift) = match level {
             Level::Line => (1.0, 0.0),
             Level::Raised => (SMALL, 5.5),
@@ -115,6 +119,7 @@ fn outline(text: &str) -> Vec<Vec<[f64; 2]>> {
     lines
 }
 
+/// Returns the points of one stroke, with curves as polylines.
 fn stroke_points(stroke: &str) -> Vec<[f64; 2]> {
     let (kind, digits) = match stroke.as_bytes() {
         [kind @ (b'~' | b'@'), rest @ ..] => (*kind, rest),
@@ -153,7 +158,7 @@ fn stroke_points(stroke: &str) -> Vec<[f64; 2]> {
     }
 }
 
-/// Width and strokes. A character that the font lacks is an empty box.
+/// Returns width and strokes of a character. Unknown characters are drawn as a box.
 fn glyph(c: char) -> (f64, &'static str) {
     match c {
         ' ' => (1.6, ""),
@@ -284,7 +289,7 @@ mod tests {
             let (width, strokes) = glyph(c);
             assert!(c == ' ' || !strokes.is_empty(), "{c}");
             assert!(c == '\u{fffd}' || strokes != glyph('\u{fffd}').1, "{c} is missing");
-            for line in outline(&c.to_string()) {
+            for line in text_outline(&c.to_string()) {
                 assert!(!line.is_empty(), "{c}: {strokes}");
                 for [x, y] in line {
                     assert!((0.0..=width).contains(&x) && (-4.0..=13.0).contains(&y), "{c}: {x}, {y}");
@@ -294,12 +299,12 @@ mod tests {
     }
 
     #[test]
-    fn markup_is_split() {
+    fn raised_and_lowered_parts_are_split() {
         let expected =
             [(Level::Line, "10"), (Level::Raised, "-6"), (Level::Line, " M"), (Level::Lowered, "s")];
-        assert_eq!(parts("10^{-6} M_{s}"), expected);
-        assert_eq!(parts("a^{b"), [(Level::Line, "a^{b")]);
-        assert!(parts("").is_empty());
+        assert_eq!(text_parts("10^{-6} M_{s}"), expected);
+        assert_eq!(text_parts("a^{b"), [(Level::Line, "a^{b")]);
+        assert!(text_parts("").is_empty());
         assert!(text_width("10^{-6}", 11.0) < text_width("10-6", 11.0));
     }
 

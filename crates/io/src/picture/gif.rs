@@ -1,8 +1,8 @@
 //! Animated GIF, written frame by frame.
 //!
-//! Only the rectangle that changed is stored, and within it unchanged pixels are transparent: long runs of
-//! one index are what LZW likes best. After every frame the file is a whole GIF; it can be taken up again at
-//! a frame that a checkpoint saw.
+//! Only the rectangle that changed is stored. Unchanged pixels in it are transparent, because LZW
+//! compresses long runs of one index well. The file is a complete GIF after every frame, and it can
+//! be continued from the state stored in a checkpoint.
 
 use std::path::{Path, PathBuf};
 
@@ -13,35 +13,37 @@ use super::palette::{Matcher, UNCHANGED};
 use super::{Image, Palette, PictureError};
 use crate::storage::{AppendFile, Mark};
 
-/// The byte that ends a GIF.
+/// Last byte of a GIF.
 const TRAILER: &[u8] = b";";
 
-/// A growing GIF.
+/// Writer of an animated GIF.
 pub struct GifWriter {
-    /// Encodes into memory; what it has made goes to the file.
+    /// Encoder into memory. Its output is appended to the file.
     encoder: Encoder<Vec<u8>>,
     file: AppendFile,
     path: PathBuf,
     size: (u32, u32),
     matcher: Matcher,
-    shown: Vec<u8>,
+    /// Last frame, as indices of the palette.
+    last_frame: Vec<u8>,
     frames: u64,
     frames_per_second: f64,
 }
 
-/// How far an animation is.
+/// State of an animation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GifMark {
-    /// Frames so far.
+    /// Number of frames.
     pub frames: u64,
-    /// The file's part of it.
+    /// State of the file.
     pub file: Mark,
 }
 
 impl GifWriter {
-    /// Starts an endless animation of frames `width` x `height`.
+    /// Starts an animation of `width` x `height` pixels that repeats forever.
     ///
-    /// GIF counts time in 1/100 s and browsers want two of them at least, so 50 frames a second are the most.
+    /// The rate is at most 50 frames per second: GIF counts time in 1/100 s, and browsers require
+    /// at least 2/100 s per frame.
     pub fn create(
         path: &Path,
         width: u32,
@@ -49,35 +51,35 @@ impl GifWriter {
         frames_per_second: f64,
         palette: &Palette,
     ) -> Result<Self, PictureError> {
-        let mut encoder = encoder(width, height, palette).map_err(PictureError::encoding(path))?;
+        let mut encoder = start_encoder(width, height, palette).map_err(PictureError::encoding(path))?;
         let file = AppendFile::create(path, TRAILER, &std::mem::take(encoder.get_mut()))?;
-        Ok(Self::with(encoder, file, path, (width, height), frames_per_second, palette))
+        Ok(Self::from_parts(encoder, file, path, (width, height), frames_per_second, palette))
     }
 
-    /// Takes an animation of these settings up again where `mark` saw it; `shown` is what
-    /// [`GifWriter::last_frame`] gave then.
+    /// Opens an animation with these settings to continue at `mark`. `last_frame` is the result of
+    /// [`GifWriter::last_frame`] at that time.
     pub fn reopen(
         path: &Path,
         (width, height): (u32, u32),
         frames_per_second: f64,
         palette: &Palette,
         mark: &GifMark,
-        shown: Vec<u8>,
+        last_frame: Vec<u8>,
     ) -> Result<Self, PictureError> {
-        let mut encoder = encoder(width, height, palette).map_err(PictureError::encoding(path))?;
-        // Its head is in the file already.
+        let mut encoder = start_encoder(width, height, palette).map_err(PictureError::encoding(path))?;
+        // The header is already in the file.
         encoder.get_mut().clear();
         let file = AppendFile::reopen(path, TRAILER, &mark.file)?;
-        let taken_up = Self::with(encoder, file, path, (width, height), frames_per_second, palette);
+        let writer = Self::from_parts(encoder, file, path, (width, height), frames_per_second, palette);
         let pixels = width as usize * height as usize;
-        if shown.len() != if mark.frames == 0 { 0 } else { pixels } {
-            let reason = format!("{} pixels of the last frame, expected {pixels}", shown.len());
+        if last_frame.len() != if mark.frames == 0 { 0 } else { pixels } {
+            let reason = format!("{} pixels of the last frame, expected {pixels}", last_frame.len());
             return Err(PictureError::encoding(path)(reason));
         }
-        Ok(Self { shown, frames: mark.frames, ..taken_up })
+        Ok(Self { last_frame, frames: mark.frames, ..writer })
     }
 
-    fn with(
+    fn from_parts(
         encoder: Encoder<Vec<u8>>,
         file: AppendFile,
         path: &Path,
@@ -85,59 +87,60 @@ impl GifWriter {
         frames_per_second: f64,
         palette: &Palette,
     ) -> Self {
-        let usable = frames_per_second.is_finite() && frames_per_second > 0.0;
+        let is_valid = frames_per_second.is_finite() && frames_per_second > 0.0;
         Self {
             encoder,
             file,
             path: path.to_owned(),
             size,
             matcher: Matcher::new(palette.clone()),
-            shown: Vec::new(),
+            last_frame: Vec::new(),
             frames: 0,
-            frames_per_second: if usable { frames_per_second.clamp(0.01, 50.0) } else { 25.0 },
+            frames_per_second: if is_valid { frames_per_second.clamp(0.01, 50.0) } else { 25.0 },
         }
     }
 
-    /// Appends a frame. One that could not be written may be pushed again.
+    /// Appends a frame. A frame that could not be written may be pushed again.
     pub fn push_frame(&mut self, image: &Image) -> Result<(), PictureError> {
         let got = (image.width, image.height);
         if got != self.size {
             return Err(PictureError::SizeMismatch { what: "a frame", expected: self.size, got });
         }
-        let next = self.matcher.indices(image);
-        let mut frame = self.difference(&next);
-        // Ticks up to the next frame less ticks up to this one: the mean rate is exact.
+        let next = self.matcher.dithered_indices(image);
+        let mut frame = self.difference_frame(&next);
+        // The delay is a difference of rounded times, so the mean rate is exact.
         let ticks = |frames: u64| (100.0 * frames as f64 / self.frames_per_second).round();
         frame.delay = (ticks(self.frames + 1) - ticks(self.frames)) as u16;
         let encoded = self.encoder.write_frame(&frame);
         let bytes = std::mem::take(self.encoder.get_mut());
         encoded.map_err(PictureError::encoding(&self.path))?;
         self.file.append(&bytes)?;
-        self.shown = next;
+        self.last_frame = next;
         self.frames += 1;
         Ok(())
     }
 
-    /// Brings the file to the disk and tells how far it is.
+    /// Syncs the file to disk and returns the state of the animation.
     pub fn sync(&mut self) -> Result<GifMark, PictureError> {
         Ok(GifMark { frames: self.frames, file: self.file.sync()? })
     }
 
-    /// The last frame, as indices of the palette.
+    /// Returns the last frame, as indices of the palette.
     pub fn last_frame(&self) -> &[u8] {
-        &self.shown
+        &self.last_frame
     }
 
-    fn difference(&self, next: &[u8]) -> Frame<'static> {
+    /// Returns the part of the frame that differs from the last frame.
+    fn difference_frame(&self, next: &[u8]) -> Frame<'static> {
         let (width, height) = (self.size.0 as usize, self.size.1 as usize);
-        let changed = |i: usize| self.shown.is_empty() || self.shown[i] != next[i];
+        let changed = |i: usize| self.last_frame.is_empty() || self.last_frame[i] != next[i];
         let (mut left, mut right, mut top, mut bottom) = (width, 0, height, 0);
         for i in (0..next.len()).filter(|&i| changed(i)) {
             let (x, y) = (i % width, i / width);
             (left, right, top, bottom) = (left.min(x), right.max(x), top.min(y), bottom.max(y));
         }
         if left > right {
-            // Nothing changed: GIF still wants a pixel.
+            // Nothing changed, but a GIF frame needs at least one pixel.
             (left, right, top, bottom) = (0, 0, 0, 0);
         }
         let buffer: Vec<u8> = (top..=bottom)
@@ -157,13 +160,13 @@ impl GifWriter {
     }
 }
 
-/// An encoder that has written the head of the file.
-fn encoder(width: u32, height: u32, palette: &Palette) -> Result<Encoder<Vec<u8>>, String> {
+/// Returns an encoder that has written the header of the file.
+fn start_encoder(width: u32, height: u32, palette: &Palette) -> Result<Encoder<Vec<u8>>, String> {
     let side = |pixels: u32| {
-        u16::try_from(pixels).map_err(|_| format!("{pixels} pixels a side, expected at most 65535"))
+        u16::try_from(pixels).map_err(|_| format!("a side of {pixels} pixels, expected at most 65535"))
     };
-    let mut encoder =
-        Encoder::new(Vec::new(), side(width)?, side(height)?, &palette.bytes()).map_err(|e| e.to_string())?;
+    let mut encoder = Encoder::new(Vec::new(), side(width)?, side(height)?, &palette.gif_bytes())
+        .map_err(|e| e.to_string())?;
     encoder.set_repeat(Repeat::Infinite).map_err(|e| e.to_string())?;
     Ok(encoder)
 }
@@ -176,16 +179,16 @@ mod tests {
     use crate::picture::ColourMap;
 
     #[test]
-    fn frames_come_back() {
+    fn frames_are_preserved() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("run.gif");
         let map = ColourMap::ember();
         let mut writer = GifWriter::create(&path, 40, 30, 30.0, &Palette::from_colour_maps(&[&map])).unwrap();
-        let mut image = Image::filled(40, 30, map.srgb(0.0));
+        let mut image = Image::filled(40, 30, map.srgb_colour(0.0));
         for step in 0..4 {
-            // The last frame repeats the one before.
+            // The last frame is equal to the previous one.
             let at = 3 * (40 * 10 + 5 + step.min(2));
-            image.rgb[at..at + 3].copy_from_slice(&map.srgb(0.5));
+            image.rgb[at..at + 3].copy_from_slice(&map.srgb_colour(0.5));
             writer.push_frame(&image).unwrap();
         }
         writer.sync().unwrap();
@@ -205,14 +208,14 @@ mod tests {
             ticks += frame.delay;
         }
         assert_eq!(sizes, [(40, 30), (1, 1), (1, 1), (1, 1)]);
-        assert_eq!(ticks, 13, "4 frames at 30 a second are 13.3 hundredths");
-        for (decoded, wanted) in canvas.chunks_exact(4).zip(image.rgb.chunks_exact(3)) {
-            assert!((0..3).all(|c| decoded[c].abs_diff(wanted[c]) <= 6), "{decoded:?} {wanted:?}");
+        assert_eq!(ticks, 13, "4 frames at 30 per second take 13.3 hundredths of a second");
+        for (decoded, expected) in canvas.chunks_exact(4).zip(image.rgb.chunks_exact(3)) {
+            assert!((0..3).all(|c| decoded[c].abs_diff(expected[c]) <= 6), "{decoded:?} {expected:?}");
         }
     }
 
     #[test]
-    fn a_misfit_is_refused() {
+    fn wrong_sizes_are_rejected() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("run.gif");
         let palette = Palette::from_colour_maps(&[&ColourMap::ember()]);
@@ -223,16 +226,16 @@ mod tests {
         assert_eq!(error.to_string(), "a frame has 4x5 pixels, expected 4x4");
     }
 
-    /// An animation taken up again is, to the byte, one that was never put down.
+    /// The bytes are the same as without the interruption.
     #[test]
-    fn it_goes_on_where_it_was() {
+    fn reopened_animation_continues_at_the_mark() {
         let folder = tempfile::tempdir().unwrap();
         let (whole, parts) = (folder.path().join("whole.gif"), folder.path().join("parts.gif"));
         let map = ColourMap::ember();
         let palette = Palette::from_colour_maps(&[&map]);
         let frame = |k: usize| {
-            let mut image = Image::filled(12, 9, map.srgb(0.0));
-            image.rgb[3 * (7 * k)..][..3].copy_from_slice(&map.srgb(0.8));
+            let mut image = Image::filled(12, 9, map.srgb_colour(0.0));
+            image.rgb[3 * (7 * k)..][..3].copy_from_slice(&map.srgb_colour(0.8));
             image
         };
         let mut writer = GifWriter::create(&whole, 12, 9, 30.0, &palette).unwrap();
@@ -240,11 +243,11 @@ mod tests {
 
         let mut writer = GifWriter::create(&parts, 12, 9, 30.0, &palette).unwrap();
         (0..3).for_each(|k| writer.push_frame(&frame(k)).unwrap());
-        let (mark, shown) = (writer.sync().unwrap(), writer.last_frame().to_vec());
+        let (mark, last_frame) = (writer.sync().unwrap(), writer.last_frame().to_vec());
         writer.push_frame(&frame(8)).unwrap();
         drop(writer);
         assert_eq!(fs::read(&parts).unwrap().last(), Some(&b';'));
-        let mut writer = GifWriter::reopen(&parts, (12, 9), 30.0, &palette, &mark, shown).unwrap();
+        let mut writer = GifWriter::reopen(&parts, (12, 9), 30.0, &palette, &mark, last_frame).unwrap();
         (3..6).for_each(|k| writer.push_frame(&frame(k)).unwrap());
         assert_eq!(fs::read(&whole).unwrap(), fs::read(&parts).unwrap());
         assert!(GifWriter::reopen(&parts, (12, 9), 30.0, &palette, &mark, Vec::new()).is_err());

@@ -5,28 +5,28 @@ use super::stroke::Mask;
 /// Pixels in sRGB, three bytes each, row by row from the top left.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Image {
-    /// Pixels in a row.
+    /// Width in pixels.
     pub width: u32,
-    /// Rows.
+    /// Height in pixels.
     pub height: u32,
     /// Red, green, blue of each pixel.
     pub rgb: Vec<u8>,
 }
 
 impl Image {
-    /// An image of one colour.
+    /// Returns an image of one colour.
     pub fn filled(width: u32, height: u32, colour: [u8; 3]) -> Self {
         Self { width, height, rgb: colour.repeat(width as usize * height as usize) }
     }
 
-    /// The pixel in column `x` of row `y`, counted from the top.
+    /// Returns the pixel in column `x` of row `y`, counted from the top.
     pub fn pixel(&self, x: u32, y: u32) -> [u8; 3] {
         let at = 3 * (y as usize * self.width as usize + x as usize);
         [self.rgb[at], self.rgb[at + 1], self.rgb[at + 2]]
     }
 
-    /// Paints `colour` through the mask, `opacity` being that of full coverage.
-    pub(crate) fn paint(&mut self, mask: &Mask, colour: [u8; 3], opacity: f32) {
+    /// Paints `colour` through the mask. `opacity` is the opacity at full coverage.
+    pub(crate) fn paint_mask(&mut self, mask: &Mask, colour: [u8; 3], opacity: f32) {
         let (width, height) = (i64::from(self.width), i64::from(self.height));
         for row in 0..mask.height {
             let y = mask.top + row as i64;

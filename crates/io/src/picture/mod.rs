@@ -1,9 +1,13 @@
-//! What users look at: projected surface density, orbits with their trails, as PNG or animated GIF.
+//! Pictures: projected surface density, and orbits with trails, as PNG or animated GIF.
 //!
-//! The way of a picture: a [`View`] says what is seen; [`surface_density`] projects bodies onto it; a
-//! [`Scale`], fixed by the first frame of an animation, says which densities are dark and bright; [`render_layers`]
-//! turns one or several such maps into an [`Image`] with [`Labels`]; [`write_png`] or a [`GifWriter`] keep it.
-//! Text is drawn with a stroke font of our own, so no font needs to be installed.
+//! A picture is made in these steps:
+//!
+//! 1. A [`View`] defines the visible rectangle. 2. [`surface_density`] projects bodies onto it. 3.
+//! A [`Scale`] maps densities to brightness. In an animation the first frame sets it for all
+//! frames. 4. [`render_layers`] turns one or several density maps into an [`Image`] with
+//! [`Labels`]. 5. [`write_png`] or a [`GifWriter`] writes the file.
+//!
+//! Text is drawn with a built-in stroke font, so no font needs to be installed.
 
 mod colour;
 mod density;
@@ -35,29 +39,29 @@ pub use png::write_png;
 pub use render::{Layer, render_layers};
 pub use view::{BodySelection, View};
 
-pub(crate) use font::{Level, parts as text_parts, text_width, write_text};
+pub(crate) use font::{Level, text_parts, text_width, write_text};
 pub(crate) use stroke::Mask;
 
-/// What can go wrong between bodies and a picture's file.
+/// Error in making a picture.
 #[derive(Debug, Error)]
 pub enum PictureError {
     /// The file could not be written.
     #[error(transparent)]
     Io(#[from] IoError),
-    /// The encoder refused.
+    /// The encoder reported an error.
     #[error("{}: cannot be encoded: {reason}", path.display())]
     Encoding {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
-        /// Its reason.
+        /// Message of the encoder.
         reason: String,
     },
-    /// Pictures of one animation, or layers of one picture, differ in size.
+    /// Frames of an animation, or layers of a picture, differ in size.
     #[error("{what} has {}x{} pixels, expected {}x{}", got.0, got.1, expected.0, expected.1)]
     SizeMismatch {
-        /// A frame or a layer.
+        /// `a frame` or `a layer`.
         what: &'static str,
-        /// Width and height wanted.
+        /// Expected width and height.
         expected: (u32, u32),
         /// Width and height found.
         got: (u32, u32),

@@ -1,4 +1,4 @@
-//! Few bodies: where each is, and the way it came, fading into the past.
+//! Orbits of a few bodies: the position of each body, and its trail, which fades into the past.
 
 use super::colour::srgb_from_lch;
 use super::font::{text_width, write_text};
@@ -6,43 +6,44 @@ use super::overlay::text_size;
 use super::stroke::Mask;
 use super::{Image, Labels, View};
 
-/// The night behind the orbits.
+/// Background colour.
 pub(super) const BACKGROUND: [u8; 3] = [8, 9, 16];
 
-/// The colour of body `k`: of equal lightness, hues a golden angle apart, so neighbours never look alike.
+/// Returns the colour of body `k`. All have the same lightness. Hues are a golden angle apart, so
+/// neighbours in the list look different.
 pub fn body_colour(k: usize) -> [u8; 3] {
     srgb_from_lch(0.8, 0.145, 70.0 + 137.507_764 * k as f64)
 }
 
-/// Draws the trails of bodies and discs where they are now.
+/// Draws the trails of bodies, and discs at their present positions.
 ///
-/// `history[body]` lists positions from the oldest to the present. `names`, where there is one for a body,
-/// are written beside the discs as far as they do not cover each other.
+/// `history[body]` lists positions from the oldest to the present. `names[body]`, if given, is
+/// written next to the disc unless it would cover another name.
 pub fn render_orbits(history: &[Vec<[f64; 3]>], names: &[&str], view: &View, labels: &Labels) -> Image {
     let (width, height) = (view.pixels.0.max(1), view.pixels.1.max(1));
     let mut image = Image::filled(width, height, BACKGROUND);
     let size = text_size(&image);
     let pen = (0.075 * size).max(0.6);
-    let places: Vec<Vec<[f64; 2]>> =
+    let trails: Vec<Vec<[f64; 2]>> =
         history.iter().map(|trail| trail.iter().map(|&p| view.project(p)).collect()).collect();
 
-    for (k, trail) in places.iter().enumerate() {
-        let mut mask = Mask::whole(width, height);
+    for (k, trail) in trails.iter().enumerate() {
+        let mut mask = Mask::for_image(width, height);
         let steps = trail.len().saturating_sub(1).max(1) as f64;
-        // Quadratic, so that the near past stands out; never quite gone.
+        // The strength is quadratic in time, to emphasise the recent past, and never zero.
         let strength = |age: usize| 0.12 + 0.88 * (age as f64 / steps).powi(2);
         let mut last = 0;
         for i in 1..trail.len() {
-            // A planet that has gone round a hundred times leaves far more points than pixels.
-            // Written so that a point that is not finite is never near.
+            // After many revolutions a trail has far more points than pixels, so near points are
+            // skipped. Points that are not finite count as not near.
             if i + 1 == trail.len() || !is_near(trail[last], trail[i]) {
-                mask.fading_segment(trail[last], trail[i], pen, strength(last), strength(i));
+                mask.draw_fading_segment(trail[last], trail[i], pen, strength(last), strength(i));
                 last = i;
             }
         }
-        image.paint(&mask, body_colour(k), 0.9);
+        image.paint_mask(&mask, body_colour(k), 0.9);
     }
-    let present = || places.iter().enumerate().filter_map(|(k, trail)| Some((k, *trail.last()?)));
+    let present = || trails.iter().enumerate().filter_map(|(k, trail)| Some((k, *trail.last()?)));
     let near_image = |[x, y]: [f64; 2]| {
         let beyond = 2.0 * size;
         (-beyond..f64::from(width) + beyond).contains(&x)
@@ -54,8 +55,8 @@ pub fn render_orbits(history: &[Vec<[f64; 3]>], names: &[&str], view: &View, lab
             let corner = place.map(|c| (c - reach).floor() as i64);
             let side = (2.0 * reach).ceil() as usize + 1;
             let mut mask = Mask::new(corner[0], corner[1], side, side);
-            mask.disc(place, radius * size);
-            image.paint(&mask, body_colour(k), opacity);
+            mask.draw_disc(place, radius * size);
+            image.paint_mask(&mask, body_colour(k), opacity);
         }
     }
     let mut taken: Vec<[f64; 4]> = Vec::new();
@@ -73,11 +74,11 @@ pub fn render_orbits(history: &[Vec<[f64; 3]>], names: &[&str], view: &View, lab
             taken.push(place);
         }
     }
-    labels.draw(&mut image, view);
+    labels.draw_labels(&mut image, view);
     image
 }
 
-/// Closer than can be seen.
+/// Returns true for points closer together than can be seen.
 fn is_near(p: [f64; 2], q: [f64; 2]) -> bool {
     (p[0] - q[0]).hypot(p[1] - q[1]) < 1.25
 }
@@ -89,7 +90,7 @@ mod tests {
     const VIEW: View = View { centre: [0.0; 3], half_width: 1.0, axes: (0, 1), pixels: (200, 200) };
 
     #[test]
-    fn the_present_is_brighter_than_the_past() {
+    fn present_is_brighter_than_the_past() {
         let trail: Vec<[f64; 3]> = (0..=100).map(|i| [-0.8 + 0.016 * f64::from(i), 0.5, 0.0]).collect();
         let image = render_orbits(&[trail], &[], &VIEW, &Labels::none());
         let brightness = |x, y| image.pixel(x, y).iter().map(|&b| u32::from(b)).sum::<u32>();
@@ -99,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn degenerate_histories_are_drawn() {
+    fn empty_and_non_finite_trails_are_drawn() {
         let nan = [f64::NAN; 3];
         let history = [
             vec![],

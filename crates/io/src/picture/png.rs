@@ -1,22 +1,22 @@
-//! PNG files with their provenance in text chunks.
+//! PNG files with provenance in text chunks.
 
 use std::path::Path;
 
 use super::{Image, PictureError};
 use crate::storage::write_file_atomically;
 
-/// Writes the image with `texts`, pairs of keyword and value, as iTXt chunks (UTF-8).
+/// Writes the image atomically, with `texts` (keyword and value) as iTXt chunks in UTF-8.
 ///
-/// A keyword is 1 to 79 Latin-1 characters; PNG registers Title, Author, Description, Software, Comment and
-/// others. The file appears under its name only when it is complete.
+/// A keyword has 1 to 79 Latin-1 characters, such as Title, Author, Description, Software or
+/// Comment, which are registered by PNG.
 pub fn write_png(path: &Path, image: &Image, texts: &[(&str, &str)]) -> Result<(), PictureError> {
-    // Encoded first: only the system can then refuse the file, and it is asked once.
+    // Encode in memory first. After that, only the operating system can cause an error.
     let mut bytes = Vec::new();
-    encode(&mut bytes, image, texts).map_err(PictureError::encoding(path))?;
+    encode_png(&mut bytes, image, texts).map_err(PictureError::encoding(path))?;
     Ok(write_file_atomically(path, &bytes)?)
 }
 
-fn encode(sink: &mut Vec<u8>, image: &Image, texts: &[(&str, &str)]) -> Result<(), png::EncodingError> {
+fn encode_png(sink: &mut Vec<u8>, image: &Image, texts: &[(&str, &str)]) -> Result<(), png::EncodingError> {
     let mut encoder = png::Encoder::new(sink, image.width, image.height);
     encoder.set_color(png::ColorType::Rgb);
     encoder.set_depth(png::BitDepth::Eight);
@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pixels_and_texts_come_back() {
+    fn pixels_and_texts_are_preserved() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("picture.png");
         let mut image = Image::filled(7, 3, [1, 2, 3]);
@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_names_the_file_and_leaves_nothing() {
+    fn error_names_the_file_and_no_file_is_left() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("picture.png");
         let error = write_png(&path, &Image::filled(1, 1, [0; 3]), &[("", "no keyword")]).unwrap_err();

@@ -1,18 +1,18 @@
-//! From surface densities to colours.
+//! Conversion of surface densities to colours.
 //!
-//! Brightness follows the logarithm of the total density. Where several layers overlap, each layer's colour
-//! for that brightness counts by its share of the mass, mixed in linear light: the picture is as bright as if
-//! there were one layer, and its hue tells whose bodies they are.
+//! Brightness follows the logarithm of the total density. Where layers overlap, their colours at
+//! this brightness are mixed in linear light, weighted by mass. The picture is as bright as with
+//! one layer, and the hue shows which layer the bodies belong to.
 
-use super::colour::encode;
+use super::colour::encode_srgb;
 use super::{ColourMap, Image, Labels, PictureError, Scale, SurfaceDensity, View};
 
 /// A group of bodies and its colours.
 #[derive(Clone, Copy, Debug)]
 pub struct Layer<'a> {
-    /// Where the group's mass is.
+    /// Surface density of the group.
     pub map: &'a SurfaceDensity,
-    /// Its colours.
+    /// Colours of the group.
     pub colours: &'a ColourMap,
 }
 
@@ -33,35 +33,37 @@ pub fn render_layers(
         }
     }
     let mut image = Image::filled(width, height, [0; 3]);
-    let bytes: Vec<u8> = (0..=CURVE).map(|k| encode((k as f32 / CURVE as f32).powi(2))).collect();
-    let place = scale.placer();
-    let sky = layers.first().map_or([0; 3], |layer| layer.colours.srgb(0.0));
+    let bytes: Vec<u8> =
+        (0..=CURVE_STEPS).map(|k| encode_srgb((k as f32 / CURVE_STEPS as f32).powi(2))).collect();
+    let brightness = scale.brightness_function();
+    let sky = layers.first().map_or([0; 3], |layer| layer.colours.srgb_colour(0.0));
     let rescale = layers.first().map_or(1.0, |layer| 1.0 / layer.map.pixel_area);
     for (i, pixel) in image.rgb.chunks_exact_mut(3).enumerate() {
         let total: f64 = layers.iter().map(|layer| layer.map.mass[i]).sum();
-        let t = place(total * rescale);
+        let t = brightness(total * rescale);
         if t == 0.0 {
             pixel.copy_from_slice(&sky);
             continue;
         }
         let mut light = [0.0f32; 3];
         for layer in layers {
-            let share = layer.map.mass[i] / total;
-            if share > 0.0 {
-                let colour = layer.colours.linear(t);
-                (0..3).for_each(|k| light[k] += share as f32 * colour[k]);
+            let fraction = layer.map.mass[i] / total;
+            if fraction > 0.0 {
+                let colour = layer.colours.linear_colour(t);
+                (0..3).for_each(|k| light[k] += fraction as f32 * colour[k]);
             }
         }
         for (byte, v) in pixel.iter_mut().zip(light) {
-            *byte = bytes[(v.clamp(0.0, 1.0).sqrt() * CURVE as f32 + 0.5) as usize];
+            *byte = bytes[(v.clamp(0.0, 1.0).sqrt() * CURVE_STEPS as f32 + 0.5) as usize];
         }
     }
-    labels.draw(&mut image, view);
+    labels.draw_labels(&mut image, view);
     Ok(image)
 }
 
-/// Steps of the tabulated sRGB curve; in the square root of light, where the curve is nearly straight.
-const CURVE: usize = 2048;
+/// Steps of the tabulated sRGB curve. It is tabulated in the square root of light, where it is
+/// nearly linear.
+const CURVE_STEPS: usize = 2048;
 
 #[cfg(test)]
 mod tests {
@@ -80,18 +82,19 @@ mod tests {
         let layers = [Layer { map: &a, colours: &blue }, Layer { map: &b, colours: &orange }];
         let scale = Scale { low: 0.1, high: 10.0 };
         let image = render_layers(&layers, scale, &VIEW, &Labels::none()).unwrap();
-        let mixed = [0, 1, 2].map(|k| encode(0.5 * blue.linear(0.5)[k] + 0.5 * orange.linear(0.5)[k]));
-        for (x, wanted) in [(0, blue.srgb(0.5)), (1, mixed)] {
+        let mixed = [0, 1, 2]
+            .map(|k| encode_srgb(0.5 * blue.linear_colour(0.5)[k] + 0.5 * orange.linear_colour(0.5)[k]));
+        for (x, expected) in [(0, blue.srgb_colour(0.5)), (1, mixed)] {
             let got = image.pixel(x, 0);
-            assert!((0..3).all(|k| got[k].abs_diff(wanted[k]) <= 1), "{got:?} {wanted:?}");
+            assert!((0..3).all(|k| got[k].abs_diff(expected[k]) <= 1), "{got:?} {expected:?}");
         }
     }
 
     #[test]
-    fn layers_of_another_size_are_refused() {
-        let wrong = SurfaceDensity { width: 1, height: 2, ..map(vec![0.0; 2]) };
+    fn layers_of_another_size_are_rejected() {
+        let other = SurfaceDensity { width: 1, height: 2, ..map(vec![0.0; 2]) };
         let colours = ColourMap::ember();
-        let layers = [Layer { map: &wrong, colours: &colours }];
+        let layers = [Layer { map: &other, colours: &colours }];
         let error =
             render_layers(&layers, Scale { low: 0.1, high: 1.0 }, &VIEW, &Labels::none()).unwrap_err();
         assert_eq!(error.to_string(), "a layer has 1x2 pixels, expected 2x1");

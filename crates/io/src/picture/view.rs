@@ -1,11 +1,11 @@
-//! What is seen: a rectangle of a plane, projected along the third axis.
+//! The visible rectangle of a picture, projected along the third axis.
 
 use orrery_model::{Particles, Vec3s};
 
-/// Which bodies a picture shows.
+/// Selection of the bodies that a picture shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BodySelection {
-    /// Luminous bodies where there are any, otherwise all.
+    /// Luminous bodies if there are any, otherwise all.
     #[default]
     Luminous,
     /// All bodies.
@@ -13,29 +13,32 @@ pub enum BodySelection {
 }
 
 impl BodySelection {
-    /// Tells for each body's number whether it is shown.
+    /// Returns a function that is true for the index of each selected body.
     pub fn body_filter(self, particles: &Particles) -> impl Fn(usize) -> bool + '_ {
         let all = self == Self::All || !particles.species.iter().any(|s| s.is_luminous());
         move |i| all || particles.species[i].is_luminous()
     }
 }
 
-/// A window on the bodies. Pixels are square; y points up, pixel rows run from the top.
+/// Visible part of the system. Pixels are square. The vertical axis points up, and pixel rows start
+/// at the top.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct View {
-    /// The point in the middle of the picture.
+    /// Point at the centre of the picture.
     pub centre: [f64; 3],
-    /// Half the length that the picture's width spans.
+    /// Half of the length that the width of the picture spans.
     pub half_width: f64,
-    /// The axes that run to the right and up, 0 to 2: (0, 1) looks down on the x-y plane.
+    /// Axes that point to the right and up, from 0 to 2. For example, (0, 1) shows the x-y plane
+    /// from +z.
     pub axes: (usize, usize),
-    /// Width and height.
+    /// Width and height in pixels.
     pub pixels: (u32, u32),
 }
 
 impl View {
-    /// A view around the centre of mass of the bodies that `shown` accepts, wide enough for 98% of them with a
-    /// margin, its half-width rounded up to two digits at most.
+    /// Returns a view around the centre of mass of the bodies that `shown` accepts.
+    ///
+    /// It shows 98% of them, with a margin. The half-width is rounded up to at most two digits.
     pub fn around_bodies(
         particles: &Particles,
         shown: impl Fn(usize) -> bool,
@@ -43,20 +46,20 @@ impl View {
         pixels: (u32, u32),
     ) -> Self {
         let (mut mass, mut sum) = (0.0, [0.0; 3]);
-        let mut seen = Vec3s::default();
+        let mut positions = Vec3s::default();
         for i in (0..particles.len()).filter(|&i| shown(i)) {
             let position = particles.position.get(i);
             if position.iter().all(|c| c.is_finite()) && particles.mass[i].is_finite() {
                 mass += particles.mass[i];
                 (0..3).for_each(|k| sum[k] += particles.mass[i] * position[k]);
-                seen.push(position);
+                positions.push(position);
             }
         }
         let centre = if mass > 0.0 { sum.map(|s| s / mass) } else { [0.0; 3] };
-        Self::around(centre, seen.iter(), 0.98, axes, pixels)
+        Self::covering(centre, positions.iter(), 0.98, axes, pixels)
     }
 
-    /// A view around the middle of all the points' bounding box that shows every one of them.
+    /// Returns a view around the centre of the bounding box of the points that shows all of them.
     pub fn enclosing_points(
         points: impl Iterator<Item = [f64; 3]>,
         axes: (usize, usize),
@@ -70,13 +73,14 @@ impl View {
             }
         }
         let middle = |k| if points.is_empty() { 0.0 } else { 0.5 * low[k] + 0.5 * high[k] };
-        Self::around([middle(0), middle(1), middle(2)], points.into_iter(), 1.0, axes, pixels)
+        Self::covering([middle(0), middle(1), middle(2)], points.into_iter(), 1.0, axes, pixels)
     }
 
-    fn around(
+    /// Returns a view around `centre` that shows the `fraction` of the points, with a margin.
+    fn covering(
         centre: [f64; 3],
         points: impl Iterator<Item = [f64; 3]>,
-        share: f64,
+        fraction: f64,
         axes: (usize, usize),
         pixels: (u32, u32),
     ) -> Self {
@@ -85,17 +89,18 @@ impl View {
             .map(|p| (p[axes.0] - centre[axes.0]).abs().max(aspect * (p[axes.1] - centre[axes.1]).abs()))
             .collect();
         reach.sort_by(f64::total_cmp);
-        let needed = reach.get(((reach.len() as f64 * share).ceil() as usize).saturating_sub(1));
+        let needed = reach.get(((reach.len() as f64 * fraction).ceil() as usize).saturating_sub(1));
         let half_width = needed.map_or(1.0, |&r| round_up(1.12 * r));
         Self { centre, half_width, axes, pixels }
     }
 
-    /// Length of a pixel's side.
+    /// Side of a pixel, in the unit of length of the bodies.
     pub fn pixel_size(&self) -> f64 {
         2.0 * self.half_width / f64::from(self.pixels.0.max(1))
     }
 
-    /// Where a point falls, in pixels from the top left corner; may lie outside.
+    /// Returns the position of a point in pixels from the top left corner. It may be outside the
+    /// picture.
     pub fn project(&self, point: [f64; 3]) -> [f64; 2] {
         let size = self.pixel_size();
         [
@@ -105,7 +110,8 @@ impl View {
     }
 }
 
-/// The next of 1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8 x 10^k; 1 where there is no extent to round.
+/// Rounds up to the next of 1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8 x 10^k. Returns 1 for a length that
+/// is not positive and finite.
 fn round_up(length: f64) -> f64 {
     if !length.is_normal() || length <= 0.0 {
         return 1.0;
@@ -123,22 +129,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn half_widths_are_round_and_not_too_small() {
+    fn half_widths_are_rounded_up() {
         for (length, expected) in [(1.01, 1.2), (0.037, 0.04), (9.3, 10.0), (0.0, 1.0), (f64::NAN, 1.0)] {
             assert!((round_up(length) - expected).abs() < 1e-12 * expected, "{length}");
         }
     }
 
     #[test]
-    fn luminous_bodies_are_preferred() {
+    fn luminous_bodies_are_selected_if_there_are_any() {
         let mut particles = Particles::default();
         for (id, species) in [(0, Species::Halo), (1, Species::Disc)] {
             let position = [id as f64 * 3.0, 0.0, 0.0];
             particles.push(Particle { position, velocity: [0.0; 3], mass: 1.0, id, species });
         }
-        let shown = |which: BodySelection| (0..2).map(which.body_filter(&particles)).collect::<Vec<_>>();
-        assert_eq!(shown(BodySelection::Luminous), [false, true]);
-        assert_eq!(shown(BodySelection::All), [true, true]);
+        let selected = |which: BodySelection| (0..2).map(which.body_filter(&particles)).collect::<Vec<_>>();
+        assert_eq!(selected(BodySelection::Luminous), [false, true]);
+        assert_eq!(selected(BodySelection::All), [true, true]);
         particles.species[1] = Species::Halo;
         assert_eq!(
             (0..2).map(BodySelection::Luminous.body_filter(&particles)).collect::<Vec<_>>(),

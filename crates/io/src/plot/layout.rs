@@ -1,10 +1,11 @@
-//! From a plot to a scene: every line, marker and text in its place, y down, in units of the SVG's pixels.
+//! Layout of a plot: the positions of all lines, markers and texts, with y down, in pixels of the
+//! SVG.
 
-use super::ticks::{Range, Tick, shows};
+use super::ticks::{Range, Tick, can_show};
 use super::{Plot, Series, Style, names};
 use crate::picture::text_width;
 
-/// Okabe & Ito's palette with its yellow, too pale on white, left out; black comes last.
+/// Palette of Okabe & Ito without yellow, which is too pale on white. Black is last.
 const COLOURS: [[u8; 3]; 7] =
     [[0, 114, 178], [213, 94, 0], [0, 158, 115], [204, 121, 167], [230, 159, 0], [86, 180, 233], [0, 0, 0]];
 pub(super) const INK: [u8; 3] = [40, 42, 48];
@@ -12,14 +13,16 @@ const GRID: [u8; 3] = [228, 230, 234];
 const FAINT_GRID: [u8; 3] = [243, 244, 246];
 pub(super) const SOFT_INK: [u8; 3] = [110, 114, 122];
 
-/// Height of capitals of titles, labels and tick texts.
+/// Height of capitals in titles, axis labels (`LABEL`) and tick labels (`SMALL`).
 const TITLE: f64 = 13.0;
 const LABEL: f64 = 10.0;
 pub(super) const SMALL: f64 = 9.0;
+/// Right margin.
 const RIGHT: f64 = 24.0;
+/// Length of a major tick.
 const TICK: f64 = 5.0;
 
-/// Which point of a text its place is.
+/// Point of a text that its position refers to.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Anchor {
     Start,
@@ -27,7 +30,7 @@ pub(super) enum Anchor {
     End,
 }
 
-/// A thing to draw.
+/// One element to draw.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Item {
     Line { points: Vec<[f64; 2]>, colour: [u8; 3], width: f64, dashed: bool },
@@ -35,7 +38,8 @@ pub(super) enum Item {
     Text { text: String, at: [f64; 2], size: f64, colour: [u8; 3], anchor: Anchor, upwards: bool, bold: bool },
 }
 
-/// All of a plot. `curves` are drawn last and are cut at the `frame`: left, top, right, bottom.
+/// Layout of a whole plot. `curves` are drawn last and clipped at the `frame` (left, top, right,
+/// bottom).
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct PlotLayout {
     pub width: f64,
@@ -45,19 +49,20 @@ pub(super) struct PlotLayout {
     pub curves: Vec<Item>,
 }
 
-pub(super) fn scene(plot: &Plot, width: f64, height: f64) -> PlotLayout {
+/// Computes the layout of a plot of this size.
+pub(super) fn compute_layout(plot: &Plot, width: f64, height: f64) -> PlotLayout {
     let all = || plot.series.iter().flat_map(|s| &s.points);
-    let drawable = |p: &&(f64, f64)| shows(p.0, plot.x.log) && shows(p.1, plot.y.log);
-    let x = Range::around(all().filter(drawable).map(|p| p.0), plot.x.log);
-    let y = Range::around(all().filter(drawable).map(|p| p.1), plot.y.log);
+    let drawable = |p: &&(f64, f64)| can_show(p.0, plot.x.log) && can_show(p.1, plot.y.log);
+    let x = Range::covering(all().filter(drawable).map(|p| p.0), plot.x.log);
+    let y = Range::covering(all().filter(drawable).map(|p| p.1), plot.y.log);
     let (x_ticks, y_ticks) = (x.ticks((width / 105.0) as usize), y.ticks((height / 75.0) as usize));
 
     let mut items = Vec::new();
     let widest = y_ticks.iter().map(|t| text_width(&t.text, SMALL)).fold(0.0, f64::max);
     let left = 16.0 + if plot.y.label.is_empty() { 0.0 } else { LABEL + 14.0 } + widest + TICK + 8.0;
-    let top = heading(plot, &mut items, left, width);
+    let top = add_heading(plot, &mut items, left, width);
     let bottom = height - 22.0 - SMALL - if plot.x.label.is_empty() { 0.0 } else { LABEL + 16.0 };
-    // A picture too small for its texts still gets a frame with an inside.
+    // An image too small for its texts still has a frame with a positive size.
     let frame = [
         left.min(0.6 * width),
         top.min(0.6 * height),
@@ -65,37 +70,39 @@ pub(super) fn scene(plot: &Plot, width: f64, height: f64) -> PlotLayout {
         bottom.max(0.7 * height),
     ];
 
-    axes(plot, [&x_ticks, &y_ticks], [x, y], frame, &mut items);
-    let at = |p: &(f64, f64)| {
-        let (u, v) = (x.place(p.0)?, y.place(p.1)?);
+    add_axes(plot, [&x_ticks, &y_ticks], [x, y], frame, &mut items);
+    let to_frame = |p: &(f64, f64)| {
+        let (u, v) = (x.position_of(p.0)?, y.position_of(p.1)?);
         Some([frame[0] + u * (frame[2] - frame[0]), frame[3] - v * (frame[3] - frame[1])])
     };
     let mut curves = Vec::new();
     let mut named = Vec::new();
     for (k, series) in plot.series.iter().enumerate() {
         if series.style == Style::Named {
-            named.extend(series.points.iter().filter_map(at).map(|place| (place, series.name.as_str())));
+            named.extend(
+                series.points.iter().filter_map(to_frame).map(|position| (position, series.name.as_str())),
+            );
             continue;
         }
         let colour = COLOURS[k % COLOURS.len()];
-        for points in series.points.iter().map(at).collect::<Vec<_>>().split(Option::is_none) {
+        for points in series.points.iter().map(to_frame).collect::<Vec<_>>().split(Option::is_none) {
             let points: Vec<[f64; 2]> = points.iter().flatten().copied().collect();
             curves.extend(match (points.len(), series.style) {
                 (0, _) => None,
                 (_, Style::Points) => Some(Item::Marks { points, colour, radius: 3.2 }),
-                // A line of one point would not be seen.
+                // A line with one point would not be visible.
                 (1, _) => Some(Item::Marks { points, colour, radius: 2.6 }),
                 (_, style) => Some(Item::Line { points, colour, width: 1.8, dashed: style == Style::Dashed }),
             });
         }
     }
-    let names = names::beside(&named, &curves, frame);
+    let names = names::place_names(&named, &curves, frame);
     curves.extend(names);
     PlotLayout { width, height, frame, items, curves }
 }
 
-/// Title, subtitle and legend; returns where the frame may begin.
-fn heading(plot: &Plot, items: &mut Vec<Item>, left: f64, width: f64) -> f64 {
+/// Adds title, subtitle and legend. Returns the top of the frame.
+fn add_heading(plot: &Plot, items: &mut Vec<Item>, left: f64, width: f64) -> f64 {
     let mut y = 14.0;
     let mut line = |text: &str, size: f64, colour, bold| {
         if !text.is_empty() {
@@ -109,15 +116,15 @@ fn heading(plot: &Plot, items: &mut Vec<Item>, left: f64, width: f64) -> f64 {
     line(&plot.subtitle, SMALL, SOFT_INK, false);
     let in_legend = |s: &Series| !s.name.is_empty() && s.style != Style::Named;
     let named: Vec<_> = plot.series.iter().enumerate().filter(|(_, s)| in_legend(s)).collect();
-    // One series needs no legend if the title already says what it is.
+    // A single series needs no legend if there is a title.
     if named.is_empty() || (named.len() == 1 && plot.series.len() == 1 && !plot.title.is_empty()) {
         return y + 10.0;
     }
     y += SMALL + 6.0;
     let mut x = left;
     for (k, series) in named {
-        let (sample, room) = (22.0, text_width(&series.name, SMALL));
-        if x > left && x + sample + 7.0 + room > width - RIGHT {
+        let (sample, name_width) = (22.0, text_width(&series.name, SMALL));
+        if x > left && x + sample + 7.0 + name_width > width - RIGHT {
             (x, y) = (left, y + SMALL + 9.0);
         }
         let (colour, middle) = (COLOURS[k % COLOURS.len()], y - 0.45 * SMALL);
@@ -139,25 +146,26 @@ fn heading(plot: &Plot, items: &mut Vec<Item>, left: f64, width: f64) -> f64 {
             upwards: false,
             bold: false,
         });
-        x += sample + 7.0 + room + 22.0;
+        x += sample + 7.0 + name_width + 22.0;
     }
     y + 14.0
 }
 
-fn axes(plot: &Plot, ticks: [&[Tick]; 2], ranges: [Range; 2], frame: [f64; 4], items: &mut Vec<Item>) {
+/// Adds grid lines, ticks, tick labels, axis lines and axis labels.
+fn add_axes(plot: &Plot, ticks: [&[Tick]; 2], ranges: [Range; 2], frame: [f64; 4], items: &mut Vec<Item>) {
     let [left, top, right, bottom] = frame;
     let line = |from, to, colour, width| Item::Line { points: vec![from, to], colour, width, dashed: false };
     let mut marks = Vec::new();
     for major in [false, true] {
         for (axis, ticks) in ticks.into_iter().enumerate() {
             for tick in ticks.iter().filter(|t| t.text.is_empty() != major) {
-                let Some(place) = ranges[axis].place(tick.value) else { continue };
+                let Some(position) = ranges[axis].position_of(tick.value) else { continue };
                 let (grid, length) = if major { (GRID, TICK) } else { (FAINT_GRID, 0.6 * TICK) };
                 let (from, to, out) = if axis == 0 {
-                    let x = left + place * (right - left);
+                    let x = left + position * (right - left);
                     ([x, top], [x, bottom], [x, bottom + length])
                 } else {
-                    let y = bottom - place * (bottom - top);
+                    let y = bottom - position * (bottom - top);
                     ([right, y], [left, y], [left - length, y])
                 };
                 items.push(line(from, to, grid, 1.0));

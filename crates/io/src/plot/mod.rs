@@ -1,9 +1,9 @@
 //! Line plots, as SVG and PNG from one description.
 //!
-//! A [`Plot`] is laid out once into a scene of lines, markers and texts; the SVG and the PNG draw that same
-//! scene. Written here rather than taken from a crate because it must work on a machine with no fonts at all,
-//! give the same bytes everywhere and share its pen and letters with the pictures. Colours are those of Okabe &
-//! Ito (2008), which stay apart for every kind of colour vision.
+//! A [`Plot`] is converted once into a layout of lines, markers and texts, which is drawn as SVG or
+//! PNG. A plotting crate is not used, because plots must work on machines without fonts, give the
+//! same bytes everywhere, and share the line drawing and the font with the pictures. Colours are
+//! those of Okabe & Ito (2008), which can be distinguished with every kind of colour vision.
 
 mod layout;
 mod names;
@@ -16,54 +16,55 @@ use std::path::Path;
 use crate::picture::{Image, PictureError, write_png};
 use crate::storage::write_file_atomically;
 
-/// How an axis is labelled and divided.
+/// Label and scale of an axis.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Axis {
-    /// What it measures, with its unit. `^{...}` and `_{...}` raise and lower.
+    /// Quantity and unit, for example `r / kpc`. `^{...}` and `_{...}` raise and lower text.
     pub label: String,
-    /// Whether it is logarithmic; values up to zero are then left out.
+    /// Whether the axis is logarithmic. It then shows positive values only.
     pub log: bool,
 }
 
 impl Axis {
-    /// A linear axis.
+    /// Returns a linear axis.
     pub fn linear(label: impl Into<String>) -> Self {
         Self { label: label.into(), log: false }
     }
 
-    /// A logarithmic axis.
+    /// Returns a logarithmic axis.
     pub fn log(label: impl Into<String>) -> Self {
         Self { label: label.into(), log: true }
     }
 }
 
-/// How a series is drawn.
+/// Drawing style of a series.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Style {
     /// A line through the points.
     #[default]
     Line,
-    /// A dashed line, for what is expected rather than measured.
+    /// A dashed line, for example for an expected curve next to a measured one.
     Dashed,
     /// A mark at each point.
     Points,
-    /// A mark at each point with the series' name beside it, which then is not in the legend.
+    /// A mark at each point with the name of the series next to it. The series is not in the
+    /// legend.
     Named,
 }
 
-/// Points that belong together.
+/// A named list of points.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Series {
-    /// Its name in the legend; a nameless series is not in it.
+    /// Name in the legend. A series with an empty name is not listed.
     pub name: String,
-    /// x and y. What is not finite, or not positive on a logarithmic axis, leaves a gap.
+    /// x and y. A point leaves a gap if it is not finite, or not positive on a logarithmic axis.
     pub points: Vec<(f64, f64)>,
-    /// How it is drawn.
+    /// Drawing style.
     pub style: Style,
 }
 
 impl Series {
-    /// A line through `points`.
+    /// Returns a series drawn as a line through `points`.
     pub fn line(name: impl Into<String>, points: Vec<(f64, f64)>) -> Self {
         Self { name: name.into(), points, style: Style::Line }
     }
@@ -72,40 +73,41 @@ impl Series {
 /// A plot of several series over common axes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plot {
-    /// Above the plot.
+    /// Title above the plot.
     pub title: String,
-    /// Below the title, smaller; may be empty.
+    /// Smaller text below the title. It may be empty.
     pub subtitle: String,
-    /// The horizontal axis.
+    /// Horizontal axis.
     pub x: Axis,
-    /// The vertical axis.
+    /// Vertical axis.
     pub y: Axis,
-    /// What is drawn, the first lowest.
+    /// Series, drawn in order. Later series cover earlier ones.
     pub series: Vec<Series>,
 }
 
-/// Size of the SVG, and the size at which the PNG's letters have their natural height.
+/// Size of the SVG. A PNG of this size has the same text size as the SVG.
 const WIDTH: f64 = 720.0;
 const HEIGHT: f64 = 480.0;
 
 impl Plot {
-    /// The plot as an SVG document.
+    /// Returns the plot as an SVG document.
     pub fn to_svg(&self) -> String {
-        svg::document(&layout::scene(self, WIDTH, HEIGHT), &self.title)
+        svg::svg_document(&layout::compute_layout(self, WIDTH, HEIGHT), &self.title)
     }
 
-    /// The plot as pixels; letters and lines grow with the image.
+    /// Draws the plot as an image. Text and lines scale with its size.
     pub fn to_image(&self, width: u32, height: u32) -> Image {
         let zoom = (f64::from(width) / WIDTH).min(f64::from(height) / HEIGHT).max(0.1);
-        raster::image(&layout::scene(self, f64::from(width) / zoom, f64::from(height) / zoom), zoom)
+        let layout = layout::compute_layout(self, f64::from(width) / zoom, f64::from(height) / zoom);
+        raster::draw_layout(&layout, zoom)
     }
 
-    /// Writes the SVG; the file appears when it is complete.
+    /// Writes the plot as SVG. The write is atomic.
     pub fn write_svg(&self, path: &Path) -> Result<(), PictureError> {
         Ok(write_file_atomically(path, self.to_svg().as_bytes())?)
     }
 
-    /// Writes a PNG of the given size.
+    /// Writes the plot as a PNG of the given size. The write is atomic.
     pub fn write_png(&self, path: &Path, width: u32, height: u32) -> Result<(), PictureError> {
         write_png(path, &self.to_image(width.max(1), height.max(1)), &[("Title", &self.title)])
     }

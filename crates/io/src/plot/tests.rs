@@ -1,3 +1,5 @@
+//! Well-formed SVG, degenerate input, and agreement of SVG and image.
+
 use super::*;
 
 fn plot(log: bool, series: Vec<Series>) -> Plot {
@@ -11,13 +13,13 @@ fn plot(log: bool, series: Vec<Series>) -> Plot {
     }
 }
 
-/// Tags are closed in order and attributes hold no number that is not one.
+/// Asserts that tags are closed in order and that no attribute contains NaN or infinity.
 fn assert_well_formed(svg: &str) {
     let mut open = Vec::new();
     let mut rest = svg;
     while let Some(start) = rest.find('<') {
         assert!(!rest[..start].contains('>'), "stray > before {}", &rest[start..start + 20]);
-        let end = start + rest[start..].find('>').expect("a tag ends");
+        let end = start + rest[start..].find('>').expect("the tag is closed");
         let tag = &rest[start + 1..end];
         assert_eq!(tag.matches('"').count() % 2, 0, "{tag}");
         if let Some(name) = tag.strip_prefix('/') {
@@ -28,11 +30,11 @@ fn assert_well_formed(svg: &str) {
         assert!(!tag.contains("NaN") && !tag.contains("inf"), "{tag}");
         rest = &rest[end + 1..];
     }
-    assert!(open.is_empty(), "left open: {open:?}");
+    assert!(open.is_empty(), "not closed: {open:?}");
     assert!(!svg.contains('\u{0}'));
 }
 
-fn places(svg: &str) -> usize {
+fn point_count(svg: &str) -> usize {
     let (_, curves) = svg.split_once("<g clip-path").unwrap();
     let lines = curves.split("points=\"").skip(1).map(|p| p.split('"').next().unwrap());
     lines.map(|p| p.split(' ').count()).sum::<usize>() + curves.matches("<circle").count()
@@ -46,14 +48,14 @@ fn svg_is_well_formed_and_has_all_points() {
             let series = Series { name: "a & b".into(), points: wave.clone(), style };
             let svg = plot(log, vec![series.clone(), series]).to_svg();
             assert_well_formed(&svg);
-            assert_eq!(places(&svg), 1000);
+            assert_eq!(point_count(&svg), 1000);
             assert!(svg.contains("a &amp; b"));
         }
     }
 }
 
 #[test]
-fn degenerate_series_do_no_harm() {
+fn degenerate_series_give_valid_plots() {
     let (nan, inf) = (f64::NAN, f64::INFINITY);
     let cases: Vec<Vec<(f64, f64)>> = vec![
         vec![],
@@ -83,18 +85,18 @@ fn degenerate_series_do_no_harm() {
     assert_well_formed(&Plot::default().to_svg());
 }
 
-/// A gap is where a point cannot be shown: three lines' worth of points, two pieces.
+/// A point that cannot be shown divides the line into two pieces.
 #[test]
-fn what_cannot_be_shown_leaves_a_gap() {
+fn points_that_cannot_be_shown_leave_a_gap() {
     let points = vec![(1.0, 1.0), (2.0, 2.0), (3.0, -1.0), (4.0, 3.0), (5.0, 4.0)];
     let svg = plot(true, vec![Series::line("", points)]).to_svg();
     let (_, curves) = svg.split_once("<g clip-path").unwrap();
     assert_eq!(curves.matches("<polyline").count(), 2);
-    assert_eq!(places(&svg), 4);
+    assert_eq!(point_count(&svg), 4);
 }
 
 #[test]
-fn the_line_is_where_the_svg_says() {
+fn line_rises_to_the_right_in_the_image() {
     let image = plot(false, vec![Series::line("", vec![(0.0, 0.0), (1.0, 1.0)])]).to_image(720, 480);
     let blue = |x: u32, y: u32| image.pixel(x, y)[2] > 120 && image.pixel(x, y)[0] < 90;
     let column = |x: u32| (0..480).find(|&y| blue(x, y));
@@ -103,7 +105,7 @@ fn the_line_is_where_the_svg_says() {
 }
 
 #[test]
-fn files_are_written_whole() {
+fn svg_and_png_files_are_written() {
     let folder = tempfile::tempdir().unwrap();
     let plot = plot(true, vec![Series::line("error", vec![(1.0, 1e-6), (2.0, 1e-5)])]);
     plot.write_svg(&folder.path().join("energy.svg")).unwrap();

@@ -123,11 +123,11 @@ pub fn all() -> Vec<BadFile> {
             "attribute /Header/NumPart_ThisFile: got 1099511627776 bodies, expected no more than fit into a file of 3688 bytes",
         ),
         fixture_case(
-            "not_a_group.hdf5",
+            "dataset_instead_of_group.hdf5",
             "group /PartType1: got not a group: PartType1, expected an intact HDF5 file",
         ),
         fixture_case(
-            "not_a_dataset.hdf5",
+            "group_instead_of_dataset.hdf5",
             "dataset /PartType1/Masses: got not a dataset: PartType1/Masses, expected an intact HDF5 file",
         ),
         fixture_case(

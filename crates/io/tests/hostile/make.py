@@ -84,12 +84,12 @@ for name in "Coordinates", "Velocities":
 file.close()
 
 # Datasets instead of groups, groups instead of datasets, and wrong shapes and types.
-file, group = start("not_a_group.hdf5")
+file, group = start("dataset_instead_of_group.hdf5")
 del file["PartType1"]
 file["PartType1"] = np.ones(3)
 file.close()
 
-file, group = start("not_a_dataset.hdf5")
+file, group = start("group_instead_of_dataset.hdf5")
 fill(group, without=["Masses"])
 group.create_group("Masses")
 file.close()
