@@ -165,10 +165,10 @@ fn rung_result(
 /// targets.
 fn bytes_per_pair(strategy: &DirectDeviceStrategy) -> f64 {
     // The tiled kernel reads the f64 columns of the state.
-    let is_wide = strategy.precision == Precision::Double || strategy.form == DirectKernel::Tiled;
+    let is_wide = strategy.precision == Precision::Double || strategy.kernel == DirectKernel::Tiled;
     let bytes_per_source = if is_wide { 32.0 } else { 16.0 };
     let has_no_tiles = matches!(
-        strategy.form,
+        strategy.kernel,
         DirectKernel::OneThread
             | DirectKernel::Structs
             | DirectKernel::Arrays

@@ -165,7 +165,7 @@ mod tests {
     #[test]
     fn strategies_in_files_are_distinguished_by_their_fields() {
         let direct = direct::DirectDeviceStrategy {
-            form: DirectKernel::PairsOnce,
+            kernel: DirectKernel::PairsOnce,
             precision: Precision::Mixed,
             block: 64,
             targets: 4,

@@ -1,10 +1,12 @@
-//! All pairs on the processor.
+//! All pairs on the CPU.
 //!
-//! In f32 with AVX-512 a register of 16 pairs takes 14 operations and a root estimate of three parts on two ports:
-//! 8.5 cycles, so 5.2e9 pairs/s a core at 2.8 GHz is the roof.
+//! In f32 with AVX-512, one register of 16 pairs takes 14 operations and a reciprocal square root
+//! estimate of three micro-operations on two ports. That is 8.5 cycles, so the peak is 5.2e9
+//! pairs/s per core at 2.8 GHz.
 //!
-//! A block of targets meets all sources, one tile at a time: the tile is brought into the block's own frame
-//! (`frame`) and stays in the first-level cache while the block's targets pass over it.
+//! Targets are divided into blocks. Each block is paired with all sources, one tile at a time. The
+//! tile is converted to the frame of the block (`frame`) and stays in the L1 cache for all targets
+//! of the block.
 
 use std::ops::Range;
 
@@ -17,67 +19,71 @@ use crate::solver::kernels::{BodyList, LaneSums, ZERO_SUMS, add_bodies};
 use crate::solver::{Forces, Problem, split_results};
 use crate::tree::{Cube, Octree};
 
-/// How the sum is computed.
+/// Arithmetic, instruction set and tuning parameters of the CPU solver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct DirectCpuStrategy {
-    /// The arithmetic.
+    /// Arithmetic.
     pub precision: Precision,
-    /// The instruction set.
+    /// Instruction set.
     pub set: InstructionSet,
-    /// Targets that share a frame and a converted tile.
+    /// Number of targets that share a frame and a converted tile.
     pub block: usize,
-    /// Sources in a tile. 2048 of them take 32 KB in f32, 64 KB in f64.
+    /// Number of sources in a tile. For example, 2048 sources take 32 KB in f32 and 64 KB in f64.
     pub tile: usize,
 }
 
-/// Below this many bodies `mixed` computes in f64: blocks of neighbours would span much of the system, and
-/// there is no time to be won.
-pub const MIXED_FROM: usize = 512;
+/// Smallest number of bodies for mixed precision. With fewer, `mixed` computes in f64: blocks of
+/// neighbours would span much of the system, and f32 would save no time.
+pub const MIXED_MIN_BODIES: usize = 512;
 
-/// Below this many bodies one thread is done before a second has woken.
-const PARALLEL_FROM: usize = 256;
+/// Smallest number of bodies for several threads. With fewer, one thread finishes before a second
+/// one has woken up.
+const PARALLEL_MIN_BODIES: usize = 256;
 
 impl DirectCpuStrategy {
-    /// The default for this arithmetic and instruction set.
+    /// Returns the default for this arithmetic and instruction set.
     pub fn new(precision: Precision, set: InstructionSet) -> Self {
-        // In mixed precision a block must be compact: see `frame`. Among blocks of 32 to 128
-        // and tiles of 512 to 2048 differences were within the noise.
+        // In mixed precision a block must be compact (see `frame`). Blocks of 32 to 128 and tiles
+        // of 512 to 2048 were equally fast within the noise.
         let block = if precision == Precision::Mixed { 48 } else { 128 };
         Self { precision, set, block, tile: 2048 }
     }
 }
 
-/// Sums all pairs.
+/// Computes the forces of all pairs.
 pub fn forces(problem: &Problem, strategy: &DirectCpuStrategy) -> Forces {
     let n = problem.mass.len();
     match strategy.precision {
-        Precision::Single => in_user_order::<f32>(problem, strategy),
-        Precision::Mixed if n >= MIXED_FROM => along_the_curve(problem, strategy),
-        Precision::Mixed | Precision::Double => {
-            in_user_order::<f64>(problem, &DirectCpuStrategy { precision: Precision::Double, ..*strategy })
-        }
+        Precision::Single => sum_in_user_order::<f32>(problem, strategy),
+        Precision::Mixed if n >= MIXED_MIN_BODIES => sum_in_curve_order(problem, strategy),
+        Precision::Mixed | Precision::Double => sum_in_user_order::<f64>(
+            problem,
+            &DirectCpuStrategy { precision: Precision::Double, ..*strategy },
+        ),
     }
 }
 
-/// A run of targets and the origin of their frame.
+/// Consecutive targets and the origin of their frame.
 struct Block {
     targets: Range<usize>,
     centre: [f64; 3],
 }
 
-fn in_user_order<R: Real>(problem: &Problem, strategy: &DirectCpuStrategy) -> Forces {
+/// Sums with blocks of bodies that are consecutive in the user's order.
+fn sum_in_user_order<R: Real>(problem: &Problem, strategy: &DirectCpuStrategy) -> Forces {
     let n = problem.mass.len();
     let cube = Cube::around(problem.position);
-    // Few targets still feed all threads.
+    // Smaller blocks for few targets, so that all threads have work.
     let block = strategy.block.min(n.div_ceil(4 * rayon::current_num_threads())).next_multiple_of(8);
     let scaling = Scaling::new(&cube, problem.mass.iter().sum(), problem.eps);
     let centre = scaling.frame_centre(strategy.precision, [0.0; 3]);
     let blocks = (0..n).step_by(block).map(|b| Block { targets: b..(b + block).min(n), centre }).collect();
-    let results = sum::<R>(problem, strategy, &scaling, blocks);
+    let results = sum_blocks::<R>(problem, strategy, &scaling, blocks);
     collect_forces(problem, &scaling, &results, 0..n as u32)
 }
 
-fn along_the_curve(problem: &Problem, strategy: &DirectCpuStrategy) -> Forces {
+/// Sums with compact blocks of bodies that are consecutive along the Morton curve.
+fn sum_in_curve_order(problem: &Problem, strategy: &DirectCpuStrategy) -> Forces {
     let tree = Octree::build(problem.position, problem.mass, strategy.block);
     let scaling = Scaling::new(&tree.cube, problem.mass.iter().sum(), problem.eps);
     let blocks = tree
@@ -89,12 +95,12 @@ fn along_the_curve(problem: &Problem, strategy: &DirectCpuStrategy) -> Forces {
         })
         .collect();
     let sorted = Problem { position: &tree.position, mass: &tree.mass, ..*problem };
-    let results = sum::<f32>(&sorted, strategy, &scaling, blocks);
+    let results = sum_blocks::<f32>(&sorted, strategy, &scaling, blocks);
     collect_forces(problem, &scaling, &results, tree.order.iter().copied())
 }
 
-/// Sums for every target, in the order and scale of `problem` and `scaling`.
-fn sum<R: Real>(
+/// Returns the scaled sums (acceleration and potential) of every target, in the order of `problem`.
+fn sum_blocks<R: Real>(
     problem: &Problem,
     strategy: &DirectCpuStrategy,
     scaling: &Scaling,
@@ -102,19 +108,19 @@ fn sum<R: Real>(
 ) -> Vec<[f64; 4]> {
     let mut results = vec![[0.0; 4]; problem.mass.len()];
     let work = split_results(&mut results, blocks, |block| block.targets.len());
-    let one = |scratch: &mut Scratch<R>, (block, results)| {
+    let sum_block = |scratch: &mut Scratch<R>, (block, results)| {
         dispatch(strategy.set, BlockSum { problem, tile: strategy.tile, scaling, block, scratch, results });
     };
-    if problem.mass.len() < PARALLEL_FROM {
+    if problem.mass.len() < PARALLEL_MIN_BODIES {
         let mut scratch = Scratch::default();
-        work.into_iter().for_each(|item| one(&mut scratch, item));
+        work.into_iter().for_each(|item| sum_block(&mut scratch, item));
     } else {
-        work.into_par_iter().for_each_init(Scratch::default, one);
+        work.into_par_iter().for_each_init(Scratch::default, sum_block);
     }
     results
 }
 
-/// What a thread keeps from block to block.
+/// Buffers of a thread, reused from block to block.
 #[derive(Default)]
 struct Scratch<R> {
     tile: BodyList<R>,
@@ -122,6 +128,7 @@ struct Scratch<R> {
     sums: Vec<LaneSums>,
 }
 
+/// SIMD kernel: the sums of one block of targets over all sources.
 struct BlockSum<'a, R> {
     problem: &'a Problem<'a>,
     tile: usize,
@@ -136,19 +143,19 @@ impl<R: Real> SimdKernel for BlockSum<'_, R> {
 
     #[inline(always)]
     fn run<S: Vector<Scalar = f32>, D: Vector<Scalar = f64>>(self) {
-        // 32 registers hold four targets, 16 hold two.
+        // Four targets fit in 32 registers, two in 16.
         match (S::LANES == 16, self.problem.with_potential) {
-            (true, false) => self.sum::<R::Register<S, D>, 4, false>(),
-            (true, true) => self.sum::<R::Register<S, D>, 4, true>(),
-            (false, false) => self.sum::<R::Register<S, D>, 2, false>(),
-            (false, true) => self.sum::<R::Register<S, D>, 2, true>(),
+            (true, false) => self.sum_targets::<R::Register<S, D>, 4, false>(),
+            (true, true) => self.sum_targets::<R::Register<S, D>, 4, true>(),
+            (false, false) => self.sum_targets::<R::Register<S, D>, 2, false>(),
+            (false, true) => self.sum_targets::<R::Register<S, D>, 2, true>(),
         }
     }
 }
 
 impl<R: Real> BlockSum<'_, R> {
     #[inline(always)]
-    fn sum<V: Vector<Scalar = R>, const T: usize, const POTENTIAL: bool>(self) {
+    fn sum_targets<V: Vector<Scalar = R>, const T: usize, const POTENTIAL: bool>(self) {
         let Problem { position, mass, eps, .. } = *self.problem;
         let Scratch { tile, targets, sums } = self.scratch;
         let eps = eps * self.scaling.length;
@@ -160,7 +167,7 @@ impl<R: Real> BlockSum<'_, R> {
                 .clone()
                 .map(|i| self.scaling.local_position::<R>(position.get(i), self.block.centre)),
         );
-        // The last register block repeats its last target; the surplus sums are dropped.
+        // The last target is repeated to fill the registers. Its surplus sums are dropped.
         let padded = targets.len().next_multiple_of(T);
         targets.resize(padded, targets[targets.len() - 1]);
         sums.clear();
@@ -168,15 +175,16 @@ impl<R: Real> BlockSum<'_, R> {
 
         for begin in (0..mass.len()).step_by(self.tile) {
             let range = begin..(begin + self.tile).min(mass.len());
-            let holds_targets = range.start < self.block.targets.end && self.block.targets.start < range.end;
+            let has_targets = range.start < self.block.targets.end && self.block.targets.start < range.end;
             tile.clear();
             self.scaling.append_bodies(tile, position, mass, range, self.block.centre);
             tile.pad_to_lanes(self.scaling.outside);
             let first = self.block.targets.start as isize - begin as isize;
-            for (k, (targets, sums)) in targets.chunks_exact(T).zip(sums.chunks_exact_mut(T)).enumerate() {
+            for (chunk, (targets, sums)) in targets.chunks_exact(T).zip(sums.chunks_exact_mut(T)).enumerate()
+            {
                 let targets: &[[R; 3]; T] = targets.try_into().expect("chunks of T");
-                let first = first + (k * T) as isize;
-                if holds_targets {
+                let first = first + (chunk * T) as isize;
+                if has_targets {
                     add_bodies::<V, T, POTENTIAL, true>(targets, tile, eps2, first, sums);
                 } else {
                     add_bodies::<V, T, POTENTIAL, false>(targets, tile, eps2, first, sums);

@@ -1,6 +1,9 @@
-//! The ladder of all-pairs gravity: from one thread to the default, one step at a time. The steps on the device up to
-//! the compiler's flags are those of a course (slides on N-body simulation in CUDA after Martin Burtscher's tutorial), with
-//! the gains that it reports for its three GPUs; the rest goes beyond it.
+//! The ladder of all-pairs gravity: from one thread to the default strategy, one optimisation per
+//! rung.
+//!
+//! The device rungs up to the compiler flags are those of a course (slides on N-body simulation in
+//! CUDA after Martin Burtscher's tutorial), with the gains that the course reports for its three
+//! GPUs. The later rungs are not from the course.
 
 use orrery_device::Device;
 
@@ -8,109 +11,138 @@ use super::device::{self, DirectKernel};
 use crate::settings::Precision;
 use crate::simd::InstructionSet;
 
-/// How many threads of the processor.
+/// Number of CPU threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Threads {
-    /// One.
+    /// One thread.
     One,
-    /// As many as there are cores.
+    /// One thread per core.
     All,
 }
 
-/// Where a rung runs and how.
+/// Device and strategy of a rung.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum RungKind {
-    /// On the processor.
+    /// CPU.
     Cpu(super::DirectCpuStrategy, Threads),
-    /// On the device.
+    /// Device, with this strategy.
     Device(device::DirectDeviceStrategy),
-    /// On the device as a run would: tuned if there is a tuning, else [`device::DirectDeviceStrategy::default_for`].
+    /// Device, with the strategy that a run uses: the tuned one if there is a tuning file, else
+    /// [`device::DirectDeviceStrategy::default_for`].
     Default,
 }
 
-/// A step of the ladder.
+/// One step of the ladder.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rung {
-    /// What is new in it.
+    /// The change from the previous rung, for example "reciprocal square root".
     pub name: &'static str,
-    /// Where and how.
+    /// Device and strategy.
     pub kind: RungKind,
-    /// The arithmetic.
+    /// Arithmetic.
     pub precision: Precision,
-    /// The course's gain over the rung before, on compute capability 1.3, 2.0 and 3.0.
+    /// Gain over the previous rung in the course, on compute capability 1.3, 2.0 and 3.0.
     pub course: Option<[f64; 3]>,
-    /// What a reader should know beside it.
+    /// Remark for the reader, empty if there is none.
     pub note: &'static str,
 }
 
-/// The rungs, from the first to the last; those of `device` if it has one that they fit.
+/// Returns the rungs from the first to the last. Device rungs are included if `device` is given and
+/// can run them.
 pub fn rungs(device: Option<&Device>) -> Vec<Rung> {
-    let single = Precision::Single;
+    let mut rungs = cpu_rungs();
+    if let Some(device) = device {
+        rungs.extend(course_rungs());
+        rungs.extend(device_rungs(device));
+    }
+    rungs
+}
+
+fn cpu_rungs() -> Vec<Rung> {
+    let precision = Precision::Single;
     let cpu = |name, set, threads| Rung {
         name,
-        kind: RungKind::Cpu(super::DirectCpuStrategy::new(single, set), threads),
-        precision: single,
+        kind: RungKind::Cpu(super::DirectCpuStrategy::new(precision, set), threads),
+        precision,
         course: None,
         note: "",
     };
-    let mut rungs = vec![
+    vec![
         cpu("CPU, one thread, scalar", InstructionSet::Portable, Threads::One),
         cpu("CPU, all cores, SIMD", InstructionSet::best(), Threads::All),
-    ];
-    let Some(device) = device else { return rungs };
-    let mut add =
-        |name, kind, precision, course, note| rungs.push(Rung { name, kind, precision, course, note });
+    ]
+}
 
-    for (name, form, unroll, course, note) in [
-        ("one GPU thread", DirectKernel::OneThread, 1, None, ""),
-        ("one thread a body, structs", DirectKernel::Structs, 1, Some([7781.0, 6495.0, 12_150.0]), ""),
-        ("structure of arrays", DirectKernel::Arrays, 1, Some([0.83, 0.96, 0.82]), ""),
-        ("parameters in constant memory", DirectKernel::Constant, 1, Some([1.015, 1.016, 0.971]), ""),
-        ("reciprocal square root", DirectKernel::Rsqrt, 1, Some([0.99, 1.83, 1.64]), ""),
-        ("two loops, no if", DirectKernel::TwoLoops, 1, Some([0.55, 1.0, 1.0]), ""),
-        ("tiles in shared memory", DirectKernel::Tile, 1, Some([3.7, 1.1, 1.6]), "the if is back"),
-        ("unrolled 8 times", DirectKernel::Unrolled, 8, Some([1.07, 1.16, 1.07]), ""),
-        (
-            "without the if",
-            DirectKernel::NoIf,
-            8,
-            Some([1.38, 1.54, 1.64]),
-            "softening keeps the own term finite",
-        ),
-        ("terms arranged for FMA", DirectKernel::Fma, 8, Some([1.03, 1.05, 1.06]), ""),
-        ("unrolled 32 times", DirectKernel::MoreUnrolled, 32, None, ""),
-        (
-            "unrolled 128 times",
-            DirectKernel::MoreUnrolled,
-            128,
-            Some([1.01, 1.04, 0.93]),
-            "the course's gain is over 8 times",
-        ),
-        ("denormals flushed to zero", DirectKernel::FlushToZero, 32, Some([1.0, 1.18, 1.15]), ""),
-        ("all fast-math flags", DirectKernel::FastMath, 32, None, ""),
-    ] {
+/// Returns the rungs of the course, with the gains that it reports.
+fn course_rungs() -> Vec<Rung> {
+    let rung = |name, kernel, unroll, course, note| {
+        let precision = Precision::Single;
         let kind = RungKind::Device(device::DirectDeviceStrategy {
-            form,
-            precision: single,
+            kernel,
+            precision,
             block: 256,
             targets: 1,
             unroll,
             splits: 1,
         });
-        add(name, kind, single, course, note);
-    }
-    for (name, form, block, targets, unroll, note) in [
-        ("several targets, split sources", DirectKernel::Tiled, 256, 4, 32, "right without softening too"),
+        Rung { name, kind, precision, course, note }
+    };
+    vec![
+        rung("one GPU thread", DirectKernel::OneThread, 1, None, ""),
+        rung("one thread per body, structs", DirectKernel::Structs, 1, Some([7781.0, 6495.0, 12_150.0]), ""),
+        rung("structure of arrays", DirectKernel::Arrays, 1, Some([0.83, 0.96, 0.82]), ""),
+        rung("parameters in constant memory", DirectKernel::Constant, 1, Some([1.015, 1.016, 0.971]), ""),
+        rung("reciprocal square root", DirectKernel::Rsqrt, 1, Some([0.99, 1.83, 1.64]), ""),
+        rung("two loops, no if", DirectKernel::TwoLoops, 1, Some([0.55, 1.0, 1.0]), ""),
+        rung("tiles in shared memory", DirectKernel::Tile, 1, Some([3.7, 1.1, 1.6]), "with the if again"),
+        rung("unrolled 8 times", DirectKernel::Unrolled, 8, Some([1.07, 1.16, 1.07]), ""),
+        rung(
+            "without the if",
+            DirectKernel::NoIf,
+            8,
+            Some([1.38, 1.54, 1.64]),
+            "softening keeps the self-interaction finite",
+        ),
+        rung("terms arranged for FMA", DirectKernel::Fma, 8, Some([1.03, 1.05, 1.06]), ""),
+        rung("unrolled 32 times", DirectKernel::MoreUnrolled, 32, None, ""),
+        rung(
+            "unrolled 128 times",
+            DirectKernel::MoreUnrolled,
+            128,
+            Some([1.01, 1.04, 0.93]),
+            "gain of the course: over 8 times",
+        ),
+        rung("denormals flushed to zero", DirectKernel::FlushToZero, 32, Some([1.0, 1.18, 1.15]), ""),
+        rung("all fast-math flags", DirectKernel::FastMath, 32, None, ""),
+    ]
+}
+
+/// Returns the production kernels that fit the device and the default strategies.
+fn device_rungs(device: &Device) -> Vec<Rung> {
+    let single = Precision::Single;
+    let mut rungs = Vec::new();
+    for (name, kernel, block, targets, unroll, note) in [
+        ("several targets, split sources", DirectKernel::Tiled, 256, 4, 32, "also correct without softening"),
         ("every pair once", DirectKernel::PairsOnce, 128, 8, 4, "action and reaction"),
     ] {
         let strategy =
-            device::DirectDeviceStrategy { form, precision: single, block, targets, unroll, splits: 0 };
+            device::DirectDeviceStrategy { kernel, precision: single, block, targets, unroll, splits: 0 };
         if strategy.fits(device) {
-            add(name, RungKind::Device(strategy), single, None, note);
+            rungs.push(Rung {
+                name,
+                kind: RungKind::Device(strategy),
+                precision: single,
+                course: None,
+                note,
+            });
         }
     }
-    add("the default, single", RungKind::Default, single, None, "");
-    add("the default, mixed", RungKind::Default, Precision::Mixed, None, "");
-    add("the default, f64", RungKind::Default, Precision::Double, None, "");
+    for (name, precision) in [
+        ("the default, single", single),
+        ("the default, mixed", Precision::Mixed),
+        ("the default, f64", Precision::Double),
+    ] {
+        rungs.push(Rung { name, kind: RungKind::Default, precision, course: None, note: "" });
+    }
     rungs
 }

@@ -1,4 +1,5 @@
-//! Every kernel and strategy against the plain sum, on the device at hand: `orrery selftest`, and the tests.
+//! Checks of every kernel and strategy against the reference implementation, on one device. They
+//! run in `orrery selftest` and in the tests.
 
 use orrery_device::check::Check;
 use orrery_device::{Device, DeviceKind};
@@ -11,27 +12,27 @@ use crate::accuracy::ForceErrors;
 use crate::settings::Precision;
 use crate::solver::{Problem, jerk, reference};
 
-/// Sizes that are no multiple of anything, and one that is of all.
+/// Numbers of bodies: small and odd ones, and 1024, which is a multiple of every block size.
 const SIZES: [usize; 8] = [1, 2, 31, 33, 257, 1000, 1024, 2053];
 
-/// All of them.
+/// Returns all checks of this module.
 pub fn checks() -> Vec<Check> {
     let check = |name: &str, run| Check { name: format!("direct: {name}"), run };
     vec![
-        check("tiled, single", |device| tiled(device, Precision::Single)),
-        check("tiled, mixed", |device| tiled(device, Precision::Mixed)),
-        check("tiled, double", |device| tiled(device, Precision::Double)),
-        check("every pair once, single", |device| pairs_once(device, Precision::Single)),
-        check("every pair once, mixed", |device| pairs_once(device, Precision::Mixed)),
-        check("the ladder's rungs", ladder),
-        check("unequal masses and massless bodies", unequal_masses),
-        check("without softening", without_softening),
-        check("a close pair keeps its digits in mixed precision", close_pair),
-        check("scales of metres and parsecs", scales),
-        check("far bodies and heavy ones", far_body),
-        check("potentials", potentials),
-        check("jerks", jerks),
-        check("the same bits twice", same_bits),
+        check("tiled, single", |device| check_tiled(device, Precision::Single)),
+        check("tiled, mixed", |device| check_tiled(device, Precision::Mixed)),
+        check("tiled, double", |device| check_tiled(device, Precision::Double)),
+        check("every pair once, single", |device| check_pairs_once(device, Precision::Single)),
+        check("every pair once, mixed", |device| check_pairs_once(device, Precision::Mixed)),
+        check("the ladder's rungs", check_ladder),
+        check("unequal masses and massless bodies", check_unequal_masses),
+        check("without softening", check_without_softening),
+        check("a close pair keeps its digits in mixed precision", check_close_pair),
+        check("scales of metres and parsecs", check_scales),
+        check("far bodies and heavy ones", check_far_body),
+        check("potentials", check_potentials),
+        check("jerks", check_jerks),
+        check("the same bits twice", check_same_bits),
     ]
 }
 
@@ -43,7 +44,7 @@ struct TestSystem {
 }
 
 impl TestSystem {
-    /// Dense towards the middle, masses equal.
+    /// Returns a cluster that is dense towards the centre, with equal masses.
     fn cluster(n: usize) -> Self {
         let mut position = Vec3s::default();
         for i in 0..n as u64 {
@@ -56,6 +57,7 @@ impl TestSystem {
         Self { position, mass: vec![1.0 / n as f64; n], eps: 0.01 }
     }
 
+    /// Returns a cluster with masses over four decades. Every seventh body has no mass.
     fn with_unequal_masses(n: usize) -> Self {
         let mut system = Self::cluster(n);
         for (i, mass) in system.mass.iter_mut().enumerate() {
@@ -70,8 +72,8 @@ impl TestSystem {
         Problem { position, mass, g: 1.5, eps: *eps, with_potential: false }
     }
 
-    /// Accelerations, and potentials if they are asked for, by `strategy`.
-    fn on(
+    /// Computes accelerations on the device, and potentials if requested (else zeros).
+    fn compute_on(
         &self,
         device: &Device,
         strategy: &DirectDeviceStrategy,
@@ -85,41 +87,43 @@ impl TestSystem {
             let (mass, potential) = (device.upload(&self.mass)?, device.zeros(n)?);
             let mut direct = DeviceDirect::new(device, n, strategy)?;
             let Problem { g, eps, .. } = self.problem();
-            let wanted = with_potential.then_some(&potential);
-            direct.forces(columns(&position), &mass, g, eps, columns(&found), wanted)?;
+            let requested = with_potential.then_some(&potential);
+            direct.forces(columns(&position), &mass, g, eps, columns(&found), requested)?;
             let acceleration = Vec3s { x: found[0].to_vec()?, y: found[1].to_vec()?, z: found[2].to_vec()? };
             Ok((acceleration, potential.to_vec()?))
         };
         run().map_err(|error: orrery_device::DeviceError| error.to_string())
     }
 
-    fn right(&self) -> (Vec3s, Vec<f64>) {
+    /// Returns accelerations and potentials of the reference implementation.
+    fn expected(&self) -> (Vec3s, Vec<f64>) {
         reference::forces_on(&self.problem(), &(0..self.mass.len()).collect::<Vec<_>>())
     }
 
-    fn errors(&self, found: &Vec3s) -> ForceErrors {
-        ForceErrors::measure(found, &(0..self.mass.len()).collect::<Vec<_>>(), &self.right().0)
+    fn force_errors(&self, found: &Vec3s) -> ForceErrors {
+        ForceErrors::measure(found, &(0..self.mass.len()).collect::<Vec<_>>(), &self.expected().0)
     }
 
-    /// Holds `strategy` against the plain sum.
-    fn hold(&self, device: &Device, strategy: &DirectDeviceStrategy, limits: Limits) -> Result<(), String> {
-        let found = self.on(device, strategy, false)?.0;
-        let errors = self.errors(&found);
-        // A relative error has nothing to say of a body that should feel nothing.
-        for (i, right) in self.right().0.iter().enumerate() {
-            if right == [0.0; 3] && found.get(i) != [0.0; 3] {
-                let (found, words) = (found.get(i), strategy.describe());
-                return Err(format!("{words}: body {i} should feel nothing, found {found:?}"));
+    /// Compares the accelerations of `strategy` with the reference implementation.
+    fn check(&self, device: &Device, strategy: &DirectDeviceStrategy, limits: Limits) -> Result<(), String> {
+        let found = self.compute_on(device, strategy, false)?.0;
+        let errors = self.force_errors(&found);
+        // A force that should be zero has no relative error, so it is checked here.
+        for (i, expected) in self.expected().0.iter().enumerate() {
+            if expected == [0.0; 3] && found.get(i) != [0.0; 3] {
+                let (found, strategy) = (found.get(i), strategy.describe());
+                return Err(format!("{strategy}: acceleration of body {i} is {found:?}, expected 0"));
             }
         }
         if errors.median <= limits.median && errors.max <= limits.max {
             return Ok(());
         }
-        let (n, words) = (self.mass.len(), strategy.describe());
+        let (n, strategy) = (self.mass.len(), strategy.describe());
         let ForceErrors { median, max, .. } = errors;
-        let Limits { median: most, max: at_most } = limits;
+        let Limits { median: median_limit, max: max_limit } = limits;
         Err(format!(
-            "{words}, n = {n}: relative error {median:.1e} (median) and {max:.1e} (largest), expected at most {most:.1e} and {at_most:.1e}"
+            "{strategy}, n = {n}: relative error {median:.1e} (median) and {max:.1e} (largest), \
+             expected at most {median_limit:.1e} and {max_limit:.1e}"
         ))
     }
 }
@@ -128,7 +132,7 @@ fn columns(buffers: &[orrery_device::Buffer<f64>; 3]) -> Columns<'_> {
     Columns { x: &buffers[0], y: &buffers[1], z: &buffers[2] }
 }
 
-/// The largest errors that a strategy may have.
+/// Upper limits of the relative force errors.
 #[derive(Clone, Copy)]
 struct Limits {
     median: f64,
@@ -136,9 +140,13 @@ struct Limits {
 }
 
 impl Limits {
-    /// Single: coordinates are rounded by 2^-24 of their size, and the softening is a hundredth of it, so that a near pair may
-    /// err by some 1e-5; the root has two ulp. Mixed: products and roots only. Double: the order of the sum.
-    fn of(precision: Precision) -> Self {
+    /// Returns the limits of a precision.
+    ///
+    /// Single: coordinates are rounded to 2^-24 of their size, and the softening is a hundredth of
+    /// it. The error of a near pair is therefore about 1e-5. The reciprocal square root is within 2
+    /// ulp. Mixed: errors of products and reciprocal square roots only. Double: errors of summation
+    /// order.
+    fn for_precision(precision: Precision) -> Self {
         match precision {
             Precision::Single => Self { median: 2e-6, max: 2e-4 },
             Precision::Mixed => Self { median: 5e-7, max: 1e-5 },
@@ -147,12 +155,13 @@ impl Limits {
     }
 }
 
-/// A processor's OpenCL takes its time; there, few combinations stand for all.
+/// Returns whether the device is slow, such as OpenCL on a CPU. Fewer combinations are tested
+/// there.
 fn is_slow(device: &Device) -> bool {
     device.properties().kind != DeviceKind::Gpu
 }
 
-fn tiled(device: &Device, precision: Precision) -> Result<(), String> {
+fn check_tiled(device: &Device, precision: Precision) -> Result<(), String> {
     let shapes: &[(u32, u32, u32, u32)] = if is_slow(device) {
         &[(32, 1, 1, 1), (64, 2, 4, 0), (96, 3, 8, 5)]
     } else {
@@ -168,44 +177,50 @@ fn tiled(device: &Device, precision: Precision) -> Result<(), String> {
     };
     for &(block, targets, unroll, splits) in shapes {
         let strategy =
-            DirectDeviceStrategy { form: DirectKernel::Tiled, precision, block, targets, unroll, splits };
+            DirectDeviceStrategy { kernel: DirectKernel::Tiled, precision, block, targets, unroll, splits };
         for n in SIZES {
-            TestSystem::cluster(n).hold(device, &strategy, Limits::of(precision))?;
+            TestSystem::cluster(n).check(device, &strategy, Limits::for_precision(precision))?;
         }
     }
     Ok(())
 }
 
-fn pairs_once(device: &Device, precision: Precision) -> Result<(), String> {
-    // Odd and even numbers of blocks, one block alone, several rounds, groups that meet several blocks.
+fn check_pairs_once(device: &Device, precision: Precision) -> Result<(), String> {
+    // Odd and even numbers of body blocks, a single one, several rounds, several offsets per chunk.
     let shapes: &[(u32, u32, u32, u32)] = if is_slow(device) {
         &[(32, 1, 4, 3), (64, 2, 1, 0)]
     } else {
         &[(32, 1, 4, 3), (64, 2, 1, 0), (64, 3, 8, 2), (128, 8, 4, 0), (256, 8, 4, 2), (256, 4, 32, 0)]
     };
     for &(block, targets, unroll, splits) in shapes {
-        let strategy =
-            DirectDeviceStrategy { form: DirectKernel::PairsOnce, precision, block, targets, unroll, splits };
+        let strategy = DirectDeviceStrategy {
+            kernel: DirectKernel::PairsOnce,
+            precision,
+            block,
+            targets,
+            unroll,
+            splits,
+        };
         for n in if is_slow(device) { &SIZES[..6] } else { &SIZES[..] } {
-            TestSystem::cluster(*n).hold(device, &strategy, Limits::of(precision))?;
+            TestSystem::cluster(*n).check(device, &strategy, Limits::for_precision(precision))?;
         }
     }
     if !is_slow(device) {
-        // So many small blocks that one round does not hold all distances.
+        // Many small body blocks: one round does not have memory for all offsets.
         let strategy = DirectDeviceStrategy {
-            form: DirectKernel::PairsOnce,
+            kernel: DirectKernel::PairsOnce,
             precision,
             block: 32,
             targets: 1,
             unroll: 4,
             splits: 1,
         };
-        TestSystem::cluster(20_011).hold(device, &strategy, Limits::of(precision))?;
+        TestSystem::cluster(20_011).check(device, &strategy, Limits::for_precision(precision))?;
     }
     Ok(())
 }
 
-fn ladder(device: &Device) -> Result<(), String> {
+fn check_ladder(device: &Device) -> Result<(), String> {
     for rung in rungs(Some(device)) {
         let strategy = match rung.kind {
             RungKind::Cpu(..) => continue,
@@ -213,76 +228,64 @@ fn ladder(device: &Device) -> Result<(), String> {
             RungKind::Default => DirectDeviceStrategy::default_for(device, 1000, rung.precision),
         };
         for n in if is_slow(device) { [1, 33, 500] } else { [1, 257, 4099] } {
-            let held = TestSystem::cluster(n).hold(device, &strategy, Limits::of(rung.precision));
-            held.map_err(|message| format!("{}: {message}", rung.name))?;
+            let result =
+                TestSystem::cluster(n).check(device, &strategy, Limits::for_precision(rung.precision));
+            result.map_err(|message| format!("{}: {message}", rung.name))?;
         }
     }
     Ok(())
 }
 
-/// The forms that a run may take.
-fn production(device: &Device) -> Vec<DirectDeviceStrategy> {
+/// Returns the kernels that a run may use, in all precisions that fit the device.
+fn production_strategies(device: &Device) -> Vec<DirectDeviceStrategy> {
     let mut strategies = Vec::new();
-    for precision in [Precision::Single, Precision::Mixed, Precision::Double] {
-        strategies.push(DirectDeviceStrategy {
-            form: DirectKernel::Tiled,
-            precision,
-            block: 64,
-            targets: 2,
-            unroll: 4,
-            splits: 0,
-        });
-        if precision != Precision::Double {
-            let (form, splits) = (DirectKernel::PairsOnce, 0);
-            strategies.push(DirectDeviceStrategy {
-                form,
-                precision,
-                block: 64,
-                targets: 2,
-                unroll: 4,
-                splits,
-            });
+    for kernel in [DirectKernel::Tiled, DirectKernel::PairsOnce] {
+        for precision in [Precision::Single, Precision::Mixed, Precision::Double] {
+            let (block, targets, unroll, splits) = (64, 2, 4, 0);
+            strategies.push(DirectDeviceStrategy { kernel, precision, block, targets, unroll, splits });
         }
     }
+    // `PairsOnce` has no f64 version.
     strategies.retain(|strategy| strategy.fits(device));
     strategies
 }
 
-fn unequal_masses(device: &Device) -> Result<(), String> {
-    for strategy in production(device) {
+fn check_unequal_masses(device: &Device) -> Result<(), String> {
+    for strategy in production_strategies(device) {
         for n in [33, 517] {
-            // A light body's pull counts as much in its own terms as a heavy one's, and errs as much.
-            let Limits { median, max } = Limits::of(strategy.precision);
+            // Forces of light bodies count as much as those of heavy ones, and have larger errors.
+            let Limits { median, max } = Limits::for_precision(strategy.precision);
             let limits = Limits { median, max: 3.0 * max };
-            TestSystem::with_unequal_masses(n).hold(device, &strategy, limits)?;
+            TestSystem::with_unequal_masses(n).check(device, &strategy, limits)?;
         }
     }
     Ok(())
 }
 
-fn without_softening(device: &Device) -> Result<(), String> {
-    for strategy in production(device) {
+fn check_without_softening(device: &Device) -> Result<(), String> {
+    for strategy in production_strategies(device) {
         let system = TestSystem { eps: 0.0, ..TestSystem::cluster(517) };
         let limits = match strategy.precision {
-            // Nothing hides the rounding of a near pair's coordinates.
+            // Without softening, rounded coordinates of near pairs give large errors.
             Precision::Single => Limits { median: 1e-5, max: 0.1 },
-            precision => Limits::of(precision),
+            precision => Limits::for_precision(precision),
         };
-        system.hold(device, &strategy, limits)?;
+        system.check(device, &strategy, limits)?;
     }
     Ok(())
 }
 
-/// Two bodies a millionth apart far from the origin: in f32 their distance is but a few digits.
-fn close_pair(device: &Device) -> Result<(), String> {
-    for strategy in production(device).into_iter().filter(|s| s.precision != Precision::Single) {
+/// Two bodies at a distance of 1e-6 far from the origin: in f32 that distance has only a few
+/// digits.
+fn check_close_pair(device: &Device) -> Result<(), String> {
+    for strategy in production_strategies(device).into_iter().filter(|s| s.precision != Precision::Single) {
         for n in [200, 517] {
             let mut system = TestSystem { eps: 0.0, ..TestSystem::cluster(n) };
             system.position.set(0, [0.7, -0.3, 0.4]);
-            // In another block, and in the same.
+            // In another body block, and in the same.
             for partner in [n - 1, 1] {
                 system.position.set(partner, [0.7 + 1e-6, -0.3 + 3e-7, 0.4]);
-                system.hold(device, &strategy, Limits::of(strategy.precision))?;
+                system.check(device, &strategy, Limits::for_precision(strategy.precision))?;
                 system.position.set(partner, [-0.5, 0.1 + partner as f64 * 1e-3, 0.2]);
             }
         }
@@ -290,65 +293,70 @@ fn close_pair(device: &Device) -> Result<(), String> {
     Ok(())
 }
 
-fn scales(device: &Device) -> Result<(), String> {
-    for strategy in production(device) {
+fn check_scales(device: &Device) -> Result<(), String> {
+    for strategy in production_strategies(device) {
         for (length, mass) in [(1e20, 1e36), (1e-15, 1e-20), (3e60, 1e-90)] {
             let mut system = TestSystem::cluster(300);
             for i in 0..300 {
-                let place = system.position.get(i);
-                // Off the origin as well, by as much as the bodies are apart.
-                system.position.set(i, place.map(|c| (c + 1.0) * length));
+                let position = system.position.get(i);
+                // Also shifted from the origin, by the size of the cluster.
+                system.position.set(i, position.map(|c| (c + 1.0) * length));
             }
             system.mass.iter_mut().for_each(|m| *m *= mass);
             system.eps *= length;
-            let Limits { median, max } = Limits::of(strategy.precision);
+            let Limits { median, max } = Limits::for_precision(strategy.precision);
             let limits = Limits { median: 3.0 * median, max: 3.0 * max };
-            system.hold(device, &strategy, limits)?;
+            system.check(device, &strategy, limits)?;
         }
     }
     Ok(())
 }
 
-/// One body a million times as far out as the others must not cost them their digits.
-fn far_body(device: &Device) -> Result<(), String> {
-    for strategy in production(device) {
-        // In the frame's sample and not, farther and farther.
+/// A body a million times as far out as the others must not change their accuracy.
+fn check_far_body(device: &Device) -> Result<(), String> {
+    for strategy in production_strategies(device) {
+        // Body 0 is in the sample of the frame, body 17 is not.
         for (i, distance) in [(17, 1e6), (0, 1e6), (0, 1e10), (17, 1e10)] {
             let mut system = TestSystem::cluster(300);
             system.position.set(i, [distance, 2.0 * distance, -distance]);
-            system.hold(device, &strategy, Limits::of(strategy.precision))?;
+            system.check(device, &strategy, Limits::for_precision(strategy.precision))?;
         }
-        // So far that f32 has no number for its force, nor for its place: the others must not notice.
+        // So far out that f32 cannot represent its force or its position. The others must be
+        // unaffected.
         for (i, distance) in [(0, 1e13), (17, 1e20), (0, 1e60), (17, 1e60)] {
             let mut system = TestSystem::cluster(300);
             system.position.set(i, [distance, 0.0, 0.0]);
-            let mut found = system.on(device, &strategy, false)?.0;
-            found.set(i, system.right().0.get(i));
-            let errors = system.errors(&found);
-            if errors.max > Limits::of(strategy.precision).max {
-                let words = strategy.describe();
-                return Err(format!("{words}: error {:.1e} with a body at {distance:e}", errors.max));
+            let mut found = system.compute_on(device, &strategy, false)?.0;
+            found.set(i, system.expected().0.get(i));
+            let (error, limit) =
+                (system.force_errors(&found).max, Limits::for_precision(strategy.precision).max);
+            if error.is_nan() || error > limit {
+                let strategy = strategy.describe();
+                return Err(format!(
+                    "{strategy}: error {error:.1e} with a body at {distance:e}, expected at most {limit:.1e}"
+                ));
             }
         }
     }
     // One heavy body among massless ones.
-    for strategy in production(device) {
+    for strategy in production_strategies(device) {
         let mut system = TestSystem { mass: vec![0.0; 100], ..TestSystem::cluster(100) };
         system.mass[1] = 1e41;
-        system.hold(device, &strategy, Limits::of(strategy.precision))?;
+        system.check(device, &strategy, Limits::for_precision(strategy.precision))?;
     }
     Ok(())
 }
 
-fn potentials(device: &Device) -> Result<(), String> {
+fn check_potentials(device: &Device) -> Result<(), String> {
     for precision in [Precision::Single, Precision::Mixed, Precision::Double] {
         for n in [1, 33, 1000] {
             let system = TestSystem::with_unequal_masses(n);
             let strategy = DirectDeviceStrategy::default_for(device, n, precision);
-            let (found, right) = (system.on(device, &strategy, true)?.1, system.right().1);
+            let (found, expected) = (system.compute_on(device, &strategy, true)?.1, system.expected().1);
             let error = |(a, b): (&f64, &f64)| if *b == 0.0 { a.abs() } else { ((a - b) / b).abs() };
-            let largest = found.iter().zip(&right).map(error).fold(0.0, f64::max);
-            let limit = Limits::of(precision).max;
+            // `total_cmp` orders NaN last, so the maximum is NaN if any error is.
+            let largest = found.iter().zip(&expected).map(error).max_by(f64::total_cmp).unwrap_or(0.0);
+            let limit = Limits::for_precision(precision).max;
             if largest.is_nan() || largest > limit {
                 return Err(format!(
                     "{precision:?}, n = {n}: error {largest:.1e}, expected at most {limit:.1e}"
@@ -359,13 +367,13 @@ fn potentials(device: &Device) -> Result<(), String> {
     Ok(())
 }
 
-fn jerks(device: &Device) -> Result<(), String> {
+fn check_jerks(device: &Device) -> Result<(), String> {
     for n in [1, 33, 300] {
         let (system, moving) = (TestSystem::with_unequal_masses(n), TestSystem::cluster(n + 1));
         let take = |column: &[f64]| column[..n].to_vec();
         let Vec3s { x, y, z } = &moving.position;
         let velocity = Vec3s { x: take(x), y: take(y), z: take(z) };
-        let right = jerk::accelerations_and_jerks(&system.problem(), &velocity);
+        let expected = jerk::accelerations_and_jerks(&system.problem(), &velocity);
         let run = || {
             let upload = |v: &Vec3s| Ok([device.upload(&v.x)?, device.upload(&v.y)?, device.upload(&v.z)?]);
             let (position, velocity, mass) =
@@ -382,21 +390,23 @@ fn jerks(device: &Device) -> Result<(), String> {
         };
         let found = run().map_err(|error: orrery_device::DeviceError| error.to_string())?;
         let all: Vec<usize> = (0..n).collect();
-        for (found, right, what) in [(found.0, right.0, "acceleration"), (found.1, right.1, "jerk")] {
-            let error = ForceErrors::measure(&found, &all, &right).max;
-            if error > 1e-10 {
-                return Err(format!("{what}, n = {n}: error {error:.1e}, expected at most 1e-10"));
+        for (found, expected, quantity) in
+            [(found.0, expected.0, "acceleration"), (found.1, expected.1, "jerk")]
+        {
+            let error = ForceErrors::measure(&found, &all, &expected).max;
+            if error.is_nan() || error > 1e-10 {
+                return Err(format!("{quantity}, n = {n}: error {error:.1e}, expected at most 1e-10"));
             }
         }
     }
     Ok(())
 }
 
-fn same_bits(device: &Device) -> Result<(), String> {
-    for strategy in production(device) {
+fn check_same_bits(device: &Device) -> Result<(), String> {
+    for strategy in production_strategies(device) {
         let system = TestSystem::with_unequal_masses(1000);
         let (first, second) =
-            (system.on(device, &strategy, false)?.0, system.on(device, &strategy, false)?.0);
+            (system.compute_on(device, &strategy, false)?.0, system.compute_on(device, &strategy, false)?.0);
         if first != second {
             return Err(format!("{}: two evaluations differ", strategy.describe()));
         }

@@ -24,7 +24,7 @@ use rayon::prelude::*;
 
 use crate::settings::{Acceptance, MAX_THETA, Precision};
 use crate::simd::{InstructionSet, MAX_LANES, Real, SimdKernel, Vector, dispatch, sum_lanes};
-use crate::solver::direct::MIXED_FROM;
+use crate::solver::direct::MIXED_MIN_BODIES;
 use crate::solver::frame::{Scaling, collect_forces};
 use crate::solver::kernels::{BodyList, CellList, LaneSums, ZERO_SUMS, add_bodies, add_cells};
 use crate::solver::{Forces, Problem, split_results};
@@ -77,7 +77,7 @@ pub fn forces(
     match strategy.precision {
         // As in `direct`: a group may contain all bodies, and one body far away would cost the
         // others digits.
-        Precision::Mixed if problem.mass.len() < MIXED_FROM => {
+        Precision::Mixed if problem.mass.len() < MIXED_MIN_BODIES => {
             sum_tree::<f64>(problem, &TreeCpuStrategy { precision: Precision::Double, ..*strategy }, previous)
         }
         Precision::Double => sum_tree::<f64>(problem, strategy, previous),

@@ -1,16 +1,17 @@
 // Computes the frame of a force evaluation: the origin and the units in which the kernels compute.
 //
-// The frame is computed from the positions in every evaluation, so forces depend on the bodies alone.
-// The origin is the median of a sample of the positions. The length unit is the median distance of the
-// sample from the origin. Medians ignore bodies far out. All scales are powers of two, so scaling
-// changes no digit. (In f32, a body more than 1e11 times as far out as the others feels no force,
-// because its acceleration underflows.)
+// The frame is computed from the positions in every evaluation, so forces depend on the bodies
+// alone. The origin is the median of a sample of the positions. The length unit is the median
+// distance of the sample from the origin. Medians ignore bodies far out. All scales are powers of
+// two, so scaling changes no digit. (In f32, a body more than 1e11 times as far out as the others
+// feels no force, because its acceleration underflows.)
 //
 // In f64 (`centred` is 0) the origin is (0, 0, 0), because a shift would only add rounding errors.
 
 #define FRAME_SAMPLE 32 // bodies in the sample; at most the smallest block size
 
-// Limit of scaled coordinates. Squared distances stay finite in f32, and forces from there are zero.
+// Limit of scaled coordinates. Squared distances stay finite in f32, and forces over such distances
+// are zero.
 #define MAX_COORDINATE 1e18
 
 // Returns the exponent of the largest power of two that is at most x. Returns 0 for x outside
@@ -26,8 +27,8 @@ FUNCTION double clamp_coordinate(double x)
     return x > MAX_COORDINATE ? MAX_COORDINATE : x < -MAX_COORDINATE ? -MAX_COORDINATE : x;
 }
 
-// Copies the position of this thread's sample body to `position` and to `sample` (x, then y, then z).
-// The first FRAME_SAMPLE threads take part. Bodies are sampled at equal spacing in index.
+// Copies the position of this thread's sample body to `position` and to `sample` (x, then y, then
+// z). The first FRAME_SAMPLE threads take part. Bodies are sampled at equal spacing in index.
 FUNCTION void load_sample(GLOBAL const double* RESTRICT x, GLOBAL const double* RESTRICT y,
     GLOBAL const double* RESTRICT z, int n, SHARED_POINTER double* sample, double* position)
 {
@@ -43,8 +44,9 @@ FUNCTION void load_sample(GLOBAL const double* RESTRICT x, GLOBAL const double* 
     }
 }
 
-// Writes the median of the sample along each axis to the frame's origin. The thread whose coordinate
-// has the middle rank writes it. Equal coordinates rank in thread order, so exactly one thread writes.
+// Writes the median of the sample along each axis to the frame's origin. The thread whose
+// coordinate has the middle rank writes it. Equal coordinates rank in thread order, so exactly one
+// thread writes.
 FUNCTION void write_median_position(
     SHARED_POINTER const double* sample, int count, const double* position, SHARED_POINTER double* frame)
 {
@@ -93,8 +95,8 @@ FUNCTION void write_scales(double g, double eps, double total_mass, SHARED_POINT
     frame[FRAME_POTENTIAL_UNIT] = ldexp(g, mass - length);
 }
 
-// Computes the frame. All threads of the block must call it. `scratch` has 4 * FRAME_SAMPLE elements,
-// `frame` has FRAME_SLOTS.
+// Computes the frame. All threads of the block must call it. `scratch` has 4 * FRAME_SAMPLE
+// elements, `frame` has FRAME_SLOTS.
 FUNCTION void find_frame_in_block(GLOBAL const double* RESTRICT x, GLOBAL const double* RESTRICT y,
     GLOBAL const double* RESTRICT z, int n, double g, double eps, double total_mass, int centred,
     SHARED_POINTER double* scratch, SHARED_POINTER double* frame)
@@ -103,8 +105,8 @@ FUNCTION void find_frame_in_block(GLOBAL const double* RESTRICT x, GLOBAL const 
     const int count = n < FRAME_SAMPLE ? n : FRAME_SAMPLE;
     double position[3] = { 0.0, 0.0, 0.0 };
     load_sample(x, y, z, n, scratch, position);
-    // If positions are NaN, no rank is the middle one and the origin and the length stay 0. The scales
-    // then are those of the user's units.
+    // If no thread has the middle rank, for example because positions are NaN, the origin and the
+    // median distance stay 0. Lengths are then in units of the softening, or not scaled without it.
     if (THREAD < FRAME_SLOTS)
         frame[THREAD] = 0.0;
     BARRIER();

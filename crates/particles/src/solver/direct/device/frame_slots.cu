@@ -1,4 +1,5 @@
-// Slots of the frame, an array of FRAME_SLOTS doubles that frame.cu fills for each force evaluation.
+// Slots of the frame, an array of FRAME_SLOTS doubles that frame.cu fills for each force
+// evaluation.
 //
 // Kernels compute in scaled units: scaled position = (position - origin) * length scale and
 // scaled mass = mass * mass scale. The last two slots convert scaled sums back to the user's units.

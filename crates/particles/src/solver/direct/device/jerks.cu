@@ -1,46 +1,60 @@
-// Accelerations and their time derivatives, all pairs in f64:
-//   a = G Σ m d/ρ³,   j = G Σ m (v/ρ³ - 3 (d·v) d/ρ⁵),   d = x_j - x_i,  v = v_j - v_i.
-// One thread a body, tiles of sources in SHARED memory.
+// Accelerations and their time derivatives (jerks), all pairs in f64:
+//   a = G Σ m d/ρ³,   j = G Σ m (v/ρ³ - 3 (d·v) d/ρ⁵),
+//   d = x_j - x_i,   v = v_j - v_i,   ρ² = |d|² + eps².
+// One thread per body, tiles of BLOCK_SIZE sources in SHARED memory.
+
+// A body or a difference of two bodies: position and velocity.
+typedef struct {
+    double x, y, z, u, v, w;
+} PhasePoint;
+
+// Adds the acceleration a and jerk j at distance `d` of a body of this mass.
+FUNCTION void add_force_and_jerk(double* a, double* j, PhasePoint d, double mass, double g, double eps)
+{
+    const double rho2 = d.x * d.x + d.y * d.y + d.z * d.z + eps * eps;
+    const double weight = g * mass / (rho2 * SQRT64(rho2));
+    const double approach = 3.0 * (d.x * d.u + d.y * d.v + d.z * d.w) / rho2;
+    a[0] += weight * d.x;
+    a[1] += weight * d.y;
+    a[2] += weight * d.z;
+    j[0] += weight * (d.u - approach * d.x);
+    j[1] += weight * (d.v - approach * d.y);
+    j[2] += weight * (d.w - approach * d.z);
+}
 
 KERNEL(BLOCK_SIZE)
-forces_and_jerks(GLOBAL const double* RESTRICT x, GLOBAL const double* RESTRICT y, GLOBAL const double* RESTRICT z,
-    GLOBAL const double* RESTRICT u, GLOBAL const double* RESTRICT v, GLOBAL const double* RESTRICT w,
-    GLOBAL const double* RESTRICT mass, int n, double g, double eps, GLOBAL double* RESTRICT ax,
-    GLOBAL double* RESTRICT ay, GLOBAL double* RESTRICT az, GLOBAL double* RESTRICT jx, GLOBAL double* RESTRICT jy,
-    GLOBAL double* RESTRICT jz)
+forces_and_jerks(GLOBAL const double* RESTRICT x, GLOBAL const double* RESTRICT y,
+    GLOBAL const double* RESTRICT z, GLOBAL const double* RESTRICT u, GLOBAL const double* RESTRICT v,
+    GLOBAL const double* RESTRICT w, GLOBAL const double* RESTRICT mass, int n, double g, double eps,
+    GLOBAL double* RESTRICT ax, GLOBAL double* RESTRICT ay, GLOBAL double* RESTRICT az,
+    GLOBAL double* RESTRICT jx, GLOBAL double* RESTRICT jy, GLOBAL double* RESTRICT jz)
 {
-    SHARED double tile[7][BLOCK_SIZE];
+    SHARED double tile[7][BLOCK_SIZE]; // x, y, z, u, v, w, mass
+    // Threads past the last body compute its forces again, without writing them: they load tiles.
     const int own = BLOCK_INDEX * BLOCK_SIZE + THREAD, i = own < n ? own : n - 1;
-    const double px = x[i], py = y[i], pz = z[i], pu = u[i], pv = v[i], pw = w[i];
+    const PhasePoint target = { x[i], y[i], z[i], u[i], v[i], w[i] };
     double a[3] = { 0, 0, 0 }, j[3] = { 0, 0, 0 };
-    for (int first = 0; first < n; first += BLOCK_SIZE) {
-        const int s = first + THREAD;
+    for (int first_source = 0; first_source < n; first_source += BLOCK_SIZE) {
+        const int loaded = first_source + THREAD;
         BARRIER();
-        if (s < n) {
-            tile[0][THREAD] = x[s];
-            tile[1][THREAD] = y[s];
-            tile[2][THREAD] = z[s];
-            tile[3][THREAD] = u[s];
-            tile[4][THREAD] = v[s];
-            tile[5][THREAD] = w[s];
-            tile[6][THREAD] = mass[s];
+        if (loaded < n) {
+            tile[0][THREAD] = x[loaded];
+            tile[1][THREAD] = y[loaded];
+            tile[2][THREAD] = z[loaded];
+            tile[3][THREAD] = u[loaded];
+            tile[4][THREAD] = v[loaded];
+            tile[5][THREAD] = w[loaded];
+            tile[6][THREAD] = mass[loaded];
         }
         BARRIER();
-        const int count = n - first < BLOCK_SIZE ? n - first : BLOCK_SIZE;
-        for (int t = 0; t < count; t++) {
-            if (first + t == own)
+        const int count = n - first_source < BLOCK_SIZE ? n - first_source : BLOCK_SIZE;
+        for (int source = 0; source < count; source++) {
+            if (first_source + source == own)
                 continue;
-            const double dx = tile[0][t] - px, dy = tile[1][t] - py, dz = tile[2][t] - pz;
-            const double du = tile[3][t] - pu, dv = tile[4][t] - pv, dw = tile[5][t] - pw;
-            const double rho2 = dx * dx + dy * dy + dz * dz + eps * eps;
-            const double m = g * tile[6][t] / (rho2 * SQRT64(rho2));
-            const double approach = 3.0 * (dx * du + dy * dv + dz * dw) / rho2;
-            a[0] += m * dx;
-            a[1] += m * dy;
-            a[2] += m * dz;
-            j[0] += m * (du - approach * dx);
-            j[1] += m * (dv - approach * dy);
-            j[2] += m * (dw - approach * dz);
+            const PhasePoint d = { tile[0][source] - target.x, tile[1][source] - target.y,
+                tile[2][source] - target.z, tile[3][source] - target.u, tile[4][source] - target.v,
+                tile[5][source] - target.w };
+            add_force_and_jerk(a, j, d, tile[6][source], g, eps);
         }
     }
     if (own < n) {

@@ -1,4 +1,5 @@
-//! Accelerations and their time derivatives, for Hermite's scheme; the reference is `solver::jerk`.
+//! Accelerations and jerks for the Hermite integrator. The reference implementation is
+//! `solver::jerk`.
 
 use orrery_device::{Arg, Buffer, Device, DeviceError, Kernel, Math};
 
@@ -7,19 +8,19 @@ use crate::builder::Builder;
 
 const BLOCK_SIZE: u32 = 128;
 
-pub(super) struct Jerks {
+pub(super) struct JerkKernel {
     device: Device,
     kernel: Kernel,
 }
 
-impl Jerks {
+impl JerkKernel {
     pub(super) fn new(builder: &mut Builder) -> Result<Self, DeviceError> {
         let definitions = [("BLOCK_SIZE", BLOCK_SIZE.to_string())];
         let module = builder.build("jerks.cu", include_str!("jerks.cu"), &definitions, Math::Precise)?;
         Ok(Self { kernel: module.kernel("forces_and_jerks")?, device: builder.device.clone() })
     }
 
-    pub(super) fn queue(
+    pub(super) fn queue_sum(
         &self,
         position: Columns,
         velocity: Columns,

@@ -1,9 +1,10 @@
 //! All pairs on a device.
 //!
-//! An evaluation is a handful of launches that nobody waits for: the frame (`frame.cu`), the sum, and its parts added in
-//! order; for few bodies all three are one launch. Every sum has a fixed order, so equal bodies give equal bits on the same device.
+//! A force evaluation queues a few launches and does not wait for them: the frame (`frame.cu`), the
+//! sum, and the addition of partial sums. For few bodies all three are one launch. Every sum has a
+//! fixed order, so the same bodies give the same bits on the same device.
 
-/// Returns the text of these files in this order, each under its own name in compiler messages.
+/// Returns the text of these files in this order, each under its name in compiler messages.
 macro_rules! kernel_source {
     ($($file:literal),+) => {
         concat!($("#line 1 \"", $file, "\"\n", include_str!($file)),+)
@@ -26,18 +27,18 @@ use orrery_device::{Arg, Buffer, Device, DeviceError, Kernel, Math, Origin};
 use crate::builder::Builder;
 
 use course::CourseKernels;
-use jerks::Jerks;
+use jerks::JerkKernel;
 use pairs_once::PairsOnce;
 use tiled::Tiled;
 
-/// A vector a body, on a device.
+/// One vector per body in three buffers on a device, for example all positions.
 #[derive(Clone, Copy)]
 pub struct Columns<'a> {
-    /// First components.
+    /// First components, one per body.
     pub x: &'a Buffer<f64>,
-    /// Second components.
+    /// Second components, one per body.
     pub y: &'a Buffer<f64>,
-    /// Third components.
+    /// Third components, one per body.
     pub z: &'a Buffer<f64>,
 }
 
@@ -47,7 +48,7 @@ impl<'a> Columns<'a> {
     }
 }
 
-/// What every form needs for one evaluation.
+/// Inputs and outputs of one evaluation. All buffers have one element per body.
 #[derive(Clone, Copy)]
 struct PairSumRequest<'a> {
     position: Columns<'a>,
@@ -58,22 +59,27 @@ struct PairSumRequest<'a> {
     acceleration: Columns<'a>,
 }
 
-/// What never changes about the masses.
+/// Properties of the masses, which are the same in every evaluation.
 #[derive(Clone, Copy)]
-struct Masses {
+struct MassSummary {
     total: f64,
-    /// All the same, and not zero.
+    /// Whether all masses are the same and positive.
     are_equal: bool,
 }
 
-impl Masses {
-    fn of(mass: &[f64]) -> Self {
-        let first = mass.first().copied().unwrap_or_default();
-        Self { total: mass.iter().sum(), are_equal: first > 0.0 && mass.iter().all(|m| *m == first) }
+impl MassSummary {
+    fn new(masses: &[f64]) -> Self {
+        let first = masses.first().copied().unwrap_or_default();
+        Self { total: masses.iter().sum(), are_equal: first > 0.0 && masses.iter().all(|m| *m == first) }
     }
 }
 
-/// The frame of an evaluation, for kernels that do not find it themselves; see `frame.cu`.
+/// Number of elements of the frame that kernels compute in (`FRAME_SLOTS` in `frame_slots.cu`).
+const FRAME_SLOTS: usize = 8;
+/// Slot of the scaled squared softening (`FRAME_EPS2` in `frame_slots.cu`).
+const FRAME_EPS2: usize = 5;
+
+/// Frame of an evaluation, for kernels that do not compute it themselves. See `frame.cu`.
 struct Frame {
     device: Device,
     kernel: Kernel,
@@ -81,53 +87,55 @@ struct Frame {
 }
 
 impl Frame {
-    /// The sample's size in `frame.cu`.
-    const SAMPLE: u32 = 32;
+    /// Threads of the kernel (`FRAME_SAMPLE` in `frame.cu`).
+    const BLOCK_SIZE: u32 = 32;
 
     fn new(builder: &mut Builder) -> Result<Self, DeviceError> {
-        let module =
-            builder.build("frame.cu", kernel_source!("frame_slots.cu", "frame.cu"), &[], Math::Precise)?;
-        let (kernel, values) = (module.kernel("find_frame")?, builder.device.zeros(8)?);
+        let text = kernel_source!("frame_slots.cu", "frame.cu");
+        let module = builder.build("frame.cu", text, &[], Math::Precise)?;
+        let (kernel, values) = (module.kernel("find_frame")?, builder.device.zeros(FRAME_SLOTS)?);
         Ok(Self { device: builder.device.clone(), kernel, values })
     }
 
-    fn find(&self, evaluation: &PairSumRequest) -> Result<&Buffer<f64>, DeviceError> {
-        let PairSumRequest { position, mass, g, eps, total_mass, .. } = *evaluation;
+    /// Queues the computation of the frame and returns the buffer that it fills.
+    fn queue_update(&self, request: &PairSumRequest) -> Result<&Buffer<f64>, DeviceError> {
+        let PairSumRequest { position, mass, g, eps, total_mass, .. } = *request;
         let [x, y, z] = position.args();
         let n = mass.len() as i32;
         let args = [x, y, z, n.into(), g.into(), eps.into(), total_mass.into(), (&self.values).into()];
-        self.device.queue().launch(&self.kernel, 1, Self::SAMPLE, &args)?;
+        self.device.queue().launch(&self.kernel, 1, Self::BLOCK_SIZE, &args)?;
         Ok(&self.values)
     }
 }
 
-/// The sum, in one of its forms.
-enum Sum {
+/// The kernels that compute the sum, with their buffers.
+enum PairSum {
     Tiled(Tiled),
     PairsOnce(PairsOnce),
-    CourseKernels(CourseKernels),
+    Course(CourseKernels),
 }
 
-/// All pairs of `n` bodies on a device, with all they need between evaluations. The masses must be the same in
-/// every evaluation.
+/// Solver of all pairs of `n` bodies on a device, with the buffers it needs between evaluations.
+/// The masses must be the same in every evaluation.
 pub struct DeviceDirect {
     builder: Builder,
     n: usize,
     strategy: DirectDeviceStrategy,
-    masses: Option<Masses>,
-    sum: Option<Sum>,
+    masses: Option<MassSummary>,
+    sum: Option<PairSum>,
     with_potential: Option<Tiled>,
-    jerks: Option<Jerks>,
+    jerks: Option<JerkKernel>,
 }
 
-/// The most bodies: indices are `int` in the kernels.
-const MOST_BODIES: usize = 1 << 30;
+/// Largest number of bodies: indices are `int` in the kernels.
+const MAX_BODIES: usize = 1 << 30;
 
 impl DeviceDirect {
-    /// For `n` bodies; by the default where `strategy` does not fit the device. Kernels are built when they are first needed.
+    /// Creates a solver for `n` bodies. Uses the default strategy if `strategy` does not fit the
+    /// device. Kernels are built when they are first needed.
     pub fn new(device: &Device, n: usize, strategy: &DirectDeviceStrategy) -> Result<Self, DeviceError> {
-        if n > MOST_BODIES {
-            return Err(DeviceError::Length { device: device.title(), expected: MOST_BODIES, got: n });
+        if n > MAX_BODIES {
+            return Err(DeviceError::Length { device: device.title(), expected: MAX_BODIES, got: n });
         }
         let builder = Builder::new(device);
         let strategy = if strategy.fits(device) {
@@ -138,21 +146,22 @@ impl DeviceDirect {
         Ok(Self { builder, n, strategy, masses: None, sum: None, with_potential: None, jerks: None })
     }
 
-    /// How it computes.
+    /// Returns the strategy in use.
     pub fn strategy(&self) -> &DirectDeviceStrategy {
         &self.strategy
     }
 
-    /// Bytes of scratch on the device, beyond the bodies.
+    /// Returns the bytes of scratch memory on the device, in addition to the bodies.
     pub fn scratch_bytes(device: &Device, n: usize, strategy: &DirectDeviceStrategy) -> u64 {
-        match strategy.form {
-            DirectKernel::Tiled => tiled::bytes(device, n, strategy),
-            DirectKernel::PairsOnce => pairs_once::bytes(device, n, strategy),
-            _ => course::bytes(n),
+        match strategy.kernel {
+            DirectKernel::Tiled => tiled::scratch_bytes(device, n, strategy),
+            DirectKernel::PairsOnce => pairs_once::scratch_bytes(device, n, strategy),
+            _ => course::scratch_bytes(n),
         }
     }
 
-    /// Fills acceleration, and potential where it is asked for, from position and mass. Queued, not waited for.
+    /// Queues the computation of `acceleration`, and of `potential` if it is given, from position
+    /// and mass. Does not wait for it.
     pub fn forces(
         &mut self,
         position: Columns,
@@ -168,12 +177,12 @@ impl DeviceDirect {
         self.check_lengths(&[position, acceleration], potential.into_iter().chain([mass]))?;
         let masses = match self.masses {
             Some(masses) => masses,
-            None => *self.masses.insert(Masses::of(&mass.to_vec()?)),
+            None => *self.masses.insert(MassSummary::new(&mass.to_vec()?)),
         };
         if potential.is_none() && self.sum.is_none() {
-            self.sum = Some(self.build_sum(masses)?);
+            self.sum = Some(self.build_pair_sum(masses)?);
         }
-        let evaluation = PairSumRequest { position, mass, g, eps, total_mass: masses.total, acceleration };
+        let request = PairSumRequest { position, mass, g, eps, total_mass: masses.total, acceleration };
         if let Some(potential) = potential {
             let tiled = match self.with_potential.take() {
                 Some(tiled) => tiled,
@@ -183,28 +192,29 @@ impl DeviceDirect {
                     Tiled::new(&mut self.builder, self.n, &default, true)?
                 }
             };
-            return self.with_potential.insert(tiled).queue(&evaluation, Some(potential));
+            return self.with_potential.insert(tiled).queue_sum(&request, Some(potential));
         }
         match &mut self.sum {
-            Some(Sum::Tiled(tiled)) => tiled.queue(&evaluation, None),
-            Some(Sum::PairsOnce(pairs_once)) => pairs_once.queue(&evaluation),
-            Some(Sum::CourseKernels(seed)) => seed.queue(&evaluation),
+            Some(PairSum::Tiled(tiled)) => tiled.queue_sum(&request, None),
+            Some(PairSum::PairsOnce(pairs_once)) => pairs_once.queue_sum(&request),
+            Some(PairSum::Course(course)) => course.queue_sum(&request),
             None => Ok(()),
         }
     }
 
-    fn build_sum(&mut self, masses: Masses) -> Result<Sum, DeviceError> {
+    fn build_pair_sum(&mut self, masses: MassSummary) -> Result<PairSum, DeviceError> {
         let (builder, n, strategy) = (&mut self.builder, self.n, &self.strategy);
-        Ok(match strategy.form {
-            DirectKernel::Tiled => Sum::Tiled(Tiled::new(builder, n, strategy, false)?),
+        Ok(match strategy.kernel {
+            DirectKernel::Tiled => PairSum::Tiled(Tiled::new(builder, n, strategy, false)?),
             DirectKernel::PairsOnce => {
-                Sum::PairsOnce(PairsOnce::new(builder, n, strategy, masses.are_equal)?)
+                PairSum::PairsOnce(PairsOnce::new(builder, n, strategy, masses.are_equal)?)
             }
-            _ => Sum::CourseKernels(CourseKernels::new(builder, n, strategy)?),
+            _ => PairSum::Course(CourseKernels::new(builder, n, strategy)?),
         })
     }
 
-    /// Fills acceleration and jerk from position, velocity and mass, all in f64. Queued, not waited for.
+    /// Queues the computation of acceleration and jerk from position, velocity and mass, all in
+    /// f64. Does not wait for it.
     pub fn forces_and_jerks(
         &mut self,
         position: Columns,
@@ -221,9 +231,9 @@ impl DeviceDirect {
         self.check_lengths(&[position, velocity, acceleration, jerk], [mass])?;
         let jerks = match self.jerks.take() {
             Some(jerks) => jerks,
-            None => Jerks::new(&mut self.builder)?,
+            None => JerkKernel::new(&mut self.builder)?,
         };
-        self.jerks.insert(jerks).queue(position, velocity, mass, g, eps, acceleration, jerk)
+        self.jerks.insert(jerks).queue_sum(position, velocity, mass, g, eps, acceleration, jerk)
     }
 
     fn check_lengths<'a>(
@@ -242,23 +252,25 @@ impl DeviceDirect {
         }
     }
 
-    /// The kernel that takes the time, and its group, once it is built.
+    /// Returns the kernel that takes most of the time and its block size. `None` before the first
+    /// evaluation, which builds it.
     pub fn main_kernel(&self) -> Option<(&Kernel, u32)> {
         Some(match self.sum.as_ref()? {
-            Sum::Tiled(tiled) => (&tiled.kernel, self.strategy.block),
-            Sum::PairsOnce(pairs_once) => (&pairs_once.kernel, self.strategy.block),
-            Sum::CourseKernels(seed) => (&seed.kernel, seed.group),
+            PairSum::Tiled(tiled) => (&tiled.kernel, self.strategy.block),
+            PairSum::PairsOnce(pairs_once) => (&pairs_once.kernel, self.strategy.block),
+            PairSum::Course(course) => (&course.kernel, course.block_size),
         })
     }
 
-    /// What was built, where it came from and how long that took.
+    /// Returns the source file, origin and build time of each module built so far.
     pub fn build_times(&self) -> &[(String, Origin, Duration)] {
         &self.builder.times
     }
 }
 
-/// Groups of this kernel that the device holds at once; a guess where the driver does not tell.
-pub(crate) fn resident_groups(device: &Device, kernel: &Kernel, group: u32) -> u64 {
-    let blocks_per_sm = kernel.blocks_per_sm(group).unwrap_or(4).max(1);
+/// Returns the number of blocks of this kernel that the device runs at once. Assumes 4 per SM where
+/// the driver does not report it.
+pub(crate) fn resident_blocks(device: &Device, kernel: &Kernel, block_size: u32) -> u64 {
+    let blocks_per_sm = kernel.blocks_per_sm(block_size).unwrap_or(4).max(1);
     u64::from(device.properties().sm_count.max(1)) * u64::from(blocks_per_sm)
 }

@@ -27,6 +27,19 @@ FUNCTION double rsqrt64(double x)
 #endif
 }
 
-// Scaled coordinates of the massless bodies that fill up a tile. They are so far out that their force
-// is zero, and so near that squared distances are finite.
+// Returns the softened squared distance dx² + dy² + dz² + eps².
+FUNCTION float softened_r2(float dx, float dy, float dz, float eps2)
+{
+    return FMA(dx, dx, FMA(dy, dy, FMA(dz, dz, eps2)));
+}
+
+// Returns r2^(-3/2).
+FUNCTION float inverse_cube(float r2)
+{
+    const float inv_r = RSQRT_APPROX(r2);
+    return inv_r * (inv_r * inv_r);
+}
+
+// Scaled coordinates of the massless bodies that fill up a tile. They are so far out that their
+// force is zero, and so near that squared distances are finite.
 #define PADDING_COORDINATE 1e18f

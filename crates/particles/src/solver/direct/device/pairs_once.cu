@@ -1,30 +1,71 @@
-// Every pair once, for both bodies: action and reaction (Newton's third law).
+// All-pairs gravity, each pair evaluated once for both of its bodies (Newton's third law).
 //
-// Bodies stand in blocks of BLOCK_SIZE x TARGETS. Round by round, group (I, c) takes block I's bodies into registers and
-// meets the blocks I + d (cyclically) for some d, 0 < d <= blocks / 2; with even blocks, d = blocks / 2 is met by the
-// lower half alone. The pull on block I is summed in registers, that on block I + d travels with the sources: in step t
-// lane l of a warp meets source (l + t) mod 32 and then hands that source's sum to lane l - 1, so after 32 steps
-// every sum is home.
+// Bodies are divided into body blocks of BODIES_PER_BLOCK = BLOCK_SIZE x TARGETS_PER_THREAD. The
+// work is cut into rounds, one launch each. In a round, thread block (I, c) loads body block I into
+// registers and pairs it with the source blocks I + offset (cyclic) for the offsets of chunk c. All
+// rounds together cover the offsets 1 .. body_blocks / 2. For example, with 5 body blocks the
+// offsets are 1 and 2. If the number of body blocks is even, the largest offset would pair the same
+// two blocks twice, so only the lower half of the target blocks uses it. The pairs within a body
+// block (offset 0) are computed by `within_blocks`.
 //
-// Nothing is added by two groups at once, and so every sum has one order:
-//   own[c][body]       pull of the round's blocks on block I, by group (I, c) alone
-//   others[d][body]    pull on block I + d, by the group that holds (I, d) alone
+// The force on the targets is summed in registers. The reaction on the sources rotates through the
+// lanes of the warp. In rotation t, lane l evaluates source (l + t) mod 32 and then passes the sum
+// of that source to lane l - 1. After 32 rotations every sum is back at its source.
 //
-// A pair costs 3 subtractions, 3 FMA, a root, 2 or 4 products and 6 FMA: with the tiled kernel's count twice 13
-// issue slots become 17 (15 where all masses are equal), and half the roots.
+// In each round, only one thread block writes to an element of the sums. So every sum has a fixed
+// order, and there are no atomics.
+//   own_sums[c][axis][body]            force on body block I, written by thread block (I, c)
+//   reaction_sums[offset][axis][body]  force on body block I + offset, written by the thread block
+//                                      that pairs the two; counted from the round's first offset
 //
-// MIXED: a difference of f32 coordinates errs by 2^-24 of the distance from the origin, which spoils near pairs.
-// Pairs nearer than a small share of that distance are met again, with the low parts of their coordinates.
+// Cost per pair: 3 subtractions, 3 FMA, 1 reciprocal square root, 2 or 4 multiplications and 6 FMA.
+// These are 17 issue slots for two interactions (15 if all masses are equal). The tiled kernel
+// needs 2 x 13 and two reciprocal square roots.
+//
+// MIXED: a difference of f32 coordinates has an error of 2^-24 of the distance from the origin.
+// That is too much for near pairs. Pairs nearer than a small fraction of that distance are
+// therefore corrected with the low parts of their coordinates.
 
+#define WARPS (BLOCK_SIZE / WARP_SIZE)
+#define BODIES_PER_BLOCK (BLOCK_SIZE * TARGETS_PER_THREAD)
+
+typedef struct {
+    float x, y, z;
+} Sum3;
+
+// A body in the registers of a thread: high parts of its scaled position, mass, and sum of forces.
+typedef struct {
+    float x, y, z, mass;
+    Sum3 force;
+#if MIXED
+    float nearest_rho2; // smallest softened squared distance to a source of the warp tile
+#endif
+} Target;
+
+// Constants of all pairs. `coarse_eps2` is the softening of `add_pair`, `eps2` that of the
+// correction. A pair is near if rho² < near_factor |target|².
+typedef struct {
+    float eps2, coarse_eps2, near_factor;
+} PairConstants;
+
+// Position of this thread in its block.
+typedef struct {
+    int warp, lane, next_lane;
+} WarpPosition;
+
+// Reactions on the sources of a tile by the targets of one warp.
+typedef float WarpReactions[3][BLOCK_SIZE];
+
+// FROM_LANE is the value of another lane of the warp. ANY_LANE is whether the condition is true in
+// any lane. All lanes of the warp must take part.
 #if defined(ON_CUDA)
-#define FROM_NEXT_LANE(v) v = __shfl_sync(0xffffffffu, v, next)
-#define HAND_ON(a, b, c) FROM_NEXT_LANE(a); FROM_NEXT_LANE(b); FROM_NEXT_LANE(c)
+#define FROM_LANE(value, lane) __shfl_sync(0xffffffffu, value, lane)
 #define ANY_LANE(condition) __any_sync(0xffffffffu, condition)
 #elif defined(__NV_CL_C_VERSION)
-FUNCTION float from_lane(float v, int lane)
+FUNCTION float from_lane(float value, int lane)
 {
     float r;
-    asm("shfl.sync.idx.b32 %0, %1, %2, 31, 0xffffffff;" : "=f"(r) : "f"(v), "r"(lane));
+    asm("shfl.sync.idx.b32 %0, %1, %2, 31, 0xffffffff;" : "=f"(r) : "f"(value), "r"(lane));
     return r;
 }
 FUNCTION int any_lane(int condition)
@@ -34,37 +75,50 @@ FUNCTION int any_lane(int condition)
                  "selp.s32 %0, 1, 0, q; }" : "=r"(r) : "r"(condition));
     return r;
 }
-#define FROM_NEXT_LANE(v) v = from_lane(v, next)
-#define HAND_ON(a, b, c) FROM_NEXT_LANE(a); FROM_NEXT_LANE(b); FROM_NEXT_LANE(c)
+#define FROM_LANE(value, lane) from_lane(value, lane)
 #define ANY_LANE(condition) any_lane(condition)
 #else
-// No lanes that know one another: sums travel through SHARED memory, and every group looks for near pairs.
-#define LANES_THROUGH_MEMORY 1
-#define HAND_ON(a, b, c)                                                                                             \
-    BARRIER();                                                                                                       \
-    handed[0][THREAD] = a;                                                                                           \
-    handed[1][THREAD] = b;                                                                                           \
-    handed[2][THREAD] = c;                                                                                           \
-    BARRIER();                                                                                                       \
-    a = handed[0][warp * 32 + next];                                                                                 \
-    b = handed[1][warp * 32 + next];                                                                                 \
-    c = handed[2][warp * 32 + next]
+// Without shuffle instructions, sums rotate through SHARED memory and every warp tile is corrected.
+#define ROTATE_THROUGH_SHARED 1
 #define ANY_LANE(condition) 1
 #endif
 
-// Scaled coordinates in two f32 parts; past the last body, massless ones that pull nothing.
+// Rotates a sum through the lanes: each lane takes the sum of `next_lane`. `scratch` has
+// 3 * BLOCK_SIZE elements if ROTATE_THROUGH_SHARED is defined, else it is not used.
+FUNCTION void rotate_lanes(Sum3* sum, WarpPosition thread, SHARED_POINTER float* scratch)
+{
+#if defined(ROTATE_THROUGH_SHARED)
+    const int next_thread = thread.warp * WARP_SIZE + thread.next_lane;
+    BARRIER();
+    scratch[THREAD] = sum->x;
+    scratch[BLOCK_SIZE + THREAD] = sum->y;
+    scratch[2 * BLOCK_SIZE + THREAD] = sum->z;
+    BARRIER();
+    sum->x = scratch[next_thread];
+    sum->y = scratch[BLOCK_SIZE + next_thread];
+    sum->z = scratch[2 * BLOCK_SIZE + next_thread];
+#else
+    sum->x = FROM_LANE(sum->x, thread.next_lane);
+    sum->y = FROM_LANE(sum->y, thread.next_lane);
+    sum->z = FROM_LANE(sum->z, thread.next_lane);
+#endif
+}
+
+// Writes scaled coordinates in two f32 parts. Elements past the last body are massless padding.
 KERNEL(128)
 prepare(GLOBAL const double* RESTRICT x, GLOBAL const double* RESTRICT y, GLOBAL const double* RESTRICT z,
-    GLOBAL const double* RESTRICT mass, GLOBAL const double* RESTRICT frame, int n, int padded,
+    GLOBAL const double* RESTRICT mass, GLOBAL const double* RESTRICT frame, int n, int padded_count,
     GLOBAL float4* RESTRICT high, GLOBAL float4* RESTRICT low)
 {
     const int i = BLOCK_INDEX * 128 + THREAD;
-    if (i >= padded)
+    if (i >= padded_count)
         return;
-    float4 h = FLOAT4(PADDING_COORDINATE, PADDING_COORDINATE, PADDING_COORDINATE, 0.0f), l = FLOAT4(0.0f, 0.0f, 0.0f, 0.0f);
+    float4 h = FLOAT4(PADDING_COORDINATE, PADDING_COORDINATE, PADDING_COORDINATE, 0.0f),
+           l = FLOAT4(0.0f, 0.0f, 0.0f, 0.0f);
     if (i < n) {
-        const double px = clamp_coordinate((x[i] - frame[FRAME_ORIGIN]) * frame[FRAME_LENGTH_SCALE]), py = clamp_coordinate((y[i] - frame[FRAME_ORIGIN + 1]) * frame[FRAME_LENGTH_SCALE]),
-                     pz = clamp_coordinate((z[i] - frame[FRAME_ORIGIN + 2]) * frame[FRAME_LENGTH_SCALE]);
+        const double px = clamp_coordinate(SCALED_COORDINATE(frame, 0, x[i])),
+                     py = clamp_coordinate(SCALED_COORDINATE(frame, 1, y[i])),
+                     pz = clamp_coordinate(SCALED_COORDINATE(frame, 2, z[i]));
         h = FLOAT4((float)px, (float)py, (float)pz, (float)(mass[i] * frame[FRAME_MASS_SCALE]));
         l = FLOAT4((float)(px - (double)h.x), (float)(py - (double)h.y), (float)(pz - (double)h.z), 0.0f);
     }
@@ -72,215 +126,328 @@ prepare(GLOBAL const double* RESTRICT x, GLOBAL const double* RESTRICT y, GLOBAL
     low[i] = l;
 }
 
-KERNEL_MIN_BLOCKS(BLOCK_SIZE, RESIDENT)
-pairs_once(GLOBAL const float4* RESTRICT high, GLOBAL const float4* RESTRICT low,
-    GLOBAL const double* RESTRICT frame, int blocks, int first, int last, int chunk, int fresh, float near_share,
-    GLOBAL double* RESTRICT own, GLOBAL double* RESTRICT others)
+// Loads the targets of this thread, every BLOCK_SIZE-th body from `bodies` on.
+FUNCTION void load_targets(Target* targets, GLOBAL const float4* RESTRICT bodies)
 {
-    SHARED float4 tile[2 * BLOCK_SIZE]; // every 32 sources twice over, so that lane l reads l, l + 1, ... l + 31
-    SHARED float pulled[BLOCK_SIZE / 32][3][BLOCK_SIZE];
-#if defined(LANES_THROUGH_MEMORY)
-    SHARED float handed[3][BLOCK_SIZE];
-#endif
-    // Unsigned on purpose, here and in tiled.cu: from x / y and x % y of one type LLVM makes a pair that PoCL 5.0 does
-    // not know to be the same for the whole group, and it runs loops with such bounds and barriers for one thread alone.
-    const int I = BLOCK_INDEX % blocks, c = (int)((uint)BLOCK_INDEX / (uint)blocks);
-    const int lane = THREAD % 32, warp = THREAD / 32, next = (lane + 1) % 32;
-    const size_t padded = (size_t)blocks * (BLOCK_SIZE * TARGETS), mine = (size_t)I * (BLOCK_SIZE * TARGETS) + THREAD;
-    const float eps2 = (float)frame[FRAME_EPS2];
-#if MIXED
-    // Distinct bodies may coincide in f32: their first meeting must add nothing rather than no number.
-    const float coarse_eps2 = MAX(eps2, 1e-24f);
-#else
-    const float coarse_eps2 = eps2;
-#endif
-
-    float px[TARGETS], py[TARGETS], pz[TARGETS], pm[TARGETS], ax[TARGETS], ay[TARGETS], az[TARGETS];
-#if MIXED
-    float nearest[TARGETS];
-#endif
     UNROLL_ALL
-    for (int k = 0; k < TARGETS; k++) {
-        const float4 p = high[mine + k * BLOCK_SIZE];
-        px[k] = p.x;
-        py[k] = p.y;
-        pz[k] = p.z;
-        pm[k] = p.w;
-        ax[k] = ay[k] = az[k] = 0.0f;
+    for (int t = 0; t < TARGETS_PER_THREAD; t++) {
+        const float4 body = bodies[t * BLOCK_SIZE];
+        targets[t].x = body.x;
+        targets[t].y = body.y;
+        targets[t].z = body.z;
+        targets[t].mass = body.w;
+        targets[t].force.x = targets[t].force.y = targets[t].force.z = 0.0f;
     }
+}
 
-    const int begin = first + c * chunk, limit = begin + chunk < last ? begin + chunk : last;
-    // The pairs that the lower half meets: `others` keeps for them what it holds, which is zero where nothing was written.
-    // A shorter loop, for a `continue` in a loop with barriers is more than PoCL 5.0 compiles rightly.
-    const int end = 2 * (limit - 1) == blocks && 2 * I >= blocks ? limit - 1 : limit;
-    for (int d = begin; d < end; d++) {
-        const int J = I + d < blocks ? I + d : I + d - blocks;
-        for (int s = 0; s < BLOCK_SIZE * TARGETS; s += BLOCK_SIZE) {
-            const size_t j = (size_t)J * (BLOCK_SIZE * TARGETS) + s + THREAD;
-            const float4 q = high[j];
-            tile[warp * 64 + lane] = q;
-            tile[warp * 64 + 32 + lane] = q;
-            BARRIER();
-            for (int g = 0; g < BLOCK_SIZE / 32; g++) {
-                float rx = 0.0f, ry = 0.0f, rz = 0.0f;
+// Adds the mutual attraction of one pair: m_source d / rho³ to the force on the target and
+// m_target d / rho³ to the reaction on the source, whose sign `write_reaction` changes. With equal
+// masses both leave the mass out, and `add_rounds` multiplies by it.
+FUNCTION void add_pair(Target* target, float4 source, Sum3* reaction, float coarse_eps2)
+{
+    const float dx = source.x - target->x, dy = source.y - target->y, dz = source.z - target->z;
+    const float rho2 = softened_r2(dx, dy, dz, coarse_eps2);
+    const float inv_r3 = inverse_cube(rho2);
 #if MIXED
-                UNROLL_ALL
-                for (int k = 0; k < TARGETS; k++)
-                    nearest[k] = PADDING_COORDINATE;
-#endif
-                UNROLL(UNROLL_BY)
-                for (int t = 0; t < 32; t++) {
-                    const float4 source = tile[g * 64 + lane + t];
-                    UNROLL_ALL
-                    for (int k = 0; k < TARGETS; k++) {
-                        const float dx = source.x - px[k], dy = source.y - py[k], dz = source.z - pz[k];
-                        const float rho2 = FMA(dx, dx, FMA(dy, dy, FMA(dz, dz, coarse_eps2)));
-                        const float root = RSQRT_APPROX(rho2);
-                        const float cube = root * (root * root);
-#if MIXED
-                        nearest[k] = MIN(nearest[k], rho2);
+    target->nearest_rho2 = MIN(target->nearest_rho2, rho2);
 #endif
 #if EQUAL_MASSES
-                        const float wi = cube, wj = cube;
+    const float force_weight = inv_r3, reaction_weight = inv_r3;
 #else
-                        const float wi = source.w * cube, wj = pm[k] * cube;
+    const float force_weight = source.w * inv_r3, reaction_weight = target->mass * inv_r3;
 #endif
-                        ax[k] = FMA(wi, dx, ax[k]);
-                        ay[k] = FMA(wi, dy, ay[k]);
-                        az[k] = FMA(wi, dz, az[k]);
-                        rx = FMA(wj, dx, rx);
-                        ry = FMA(wj, dy, ry);
-                        rz = FMA(wj, dz, rz);
-                    }
-                    HAND_ON(rx, ry, rz);
-                }
+    target->force.x = FMA(force_weight, dx, target->force.x);
+    target->force.y = FMA(force_weight, dy, target->force.y);
+    target->force.z = FMA(force_weight, dz, target->force.z);
+    reaction->x = FMA(reaction_weight, dx, reaction->x);
+    reaction->y = FMA(reaction_weight, dy, reaction->y);
+    reaction->z = FMA(reaction_weight, dz, reaction->z);
+}
+
+// Returns the source that `lane` evaluates in this rotation. The tile has each 32 sources twice, so
+// the index needs no wrapping.
+FUNCTION float4 rotated_source(SHARED_POINTER const float4* tile, int warp_tile, int lane, int rotation)
+{
+    return tile[warp_tile * 2 * WARP_SIZE + lane + rotation];
+}
+
+// Adds the pairs of this thread's targets with the 32 sources of one warp tile. Returns the
+// reaction on source `lane` of the warp tile.
+FUNCTION Sum3 add_warp_tile(Target* targets, SHARED_POINTER const float4* tile, int warp_tile,
+    PairConstants constants, WarpPosition thread, SHARED_POINTER float* rotation_scratch)
+{
+    Sum3 reaction = { 0.0f, 0.0f, 0.0f };
 #if MIXED
-                int is_near = 0;
-                UNROLL_ALL
-                for (int k = 0; k < TARGETS; k++)
-                    is_near |= nearest[k] < near_share * FMA(px[k], px[k], FMA(py[k], py[k], pz[k] * pz[k]));
-                if (ANY_LANE(is_near)) {
-                    const size_t there = (size_t)J * (BLOCK_SIZE * TARGETS) + s + g * 32;
-                    for (int t = 0; t < 32; t++) {
-                        const float4 source = tile[g * 64 + lane + t], source_low = low[there + (lane + t) % 32];
-                        UNROLL_ALL
-                        for (int k = 0; k < TARGETS; k++) {
-                            float dx = source.x - px[k], dy = source.y - py[k], dz = source.z - pz[k];
-                            float rho2 = FMA(dx, dx, FMA(dy, dy, FMA(dz, dz, coarse_eps2)));
-                            if (rho2 < near_share * FMA(px[k], px[k], FMA(py[k], py[k], pz[k] * pz[k]))) {
-                                const float4 own_low = low[mine + k * BLOCK_SIZE];
-                                float root = RSQRT_APPROX(rho2);
-                                float cube = root * (root * root);
-                                const float ex = dx + (source_low.x - own_low.x), ey = dy + (source_low.y - own_low.y),
-                                            ez = dz + (source_low.z - own_low.z);
-                                rho2 = FMA(ex, ex, FMA(ey, ey, FMA(ez, ez, eps2)));
-                                root = RSQRT_APPROX(rho2);
-                                const float right = root * (root * root);
-                                dx = right * ex - cube * dx;
-                                dy = right * ey - cube * dy;
-                                dz = right * ez - cube * dz;
-#if EQUAL_MASSES
-                                const float mi = 1.0f, mj = 1.0f;
-#else
-                                const float mi = source.w, mj = pm[k];
-#endif
-                                ax[k] = FMA(mi, dx, ax[k]);
-                                ay[k] = FMA(mi, dy, ay[k]);
-                                az[k] = FMA(mi, dz, az[k]);
-                                rx = FMA(mj, dx, rx);
-                                ry = FMA(mj, dy, ry);
-                                rz = FMA(mj, dz, rz);
-                            }
-                        }
-                        HAND_ON(rx, ry, rz);
-                    }
-                }
-#endif
-                pulled[warp][0][g * 32 + lane] = rx;
-                pulled[warp][1][g * 32 + lane] = ry;
-                pulled[warp][2][g * 32 + lane] = rz;
-            }
-            BARRIER();
-            for (int a = 0; a < 3; a++) {
-                float sum = 0.0f;
-                for (int w = 0; w < BLOCK_SIZE / 32; w++)
-                    sum += pulled[w][a][THREAD];
-                GLOBAL double* to = others + ((size_t)(d - first) * 3 + a) * padded + j;
-                *to = (fresh ? 0.0 : *to) - (double)sum;
-            }
-        }
-    }
     UNROLL_ALL
-    for (int k = 0; k < TARGETS; k++) {
-        const float sum[3] = { ax[k], ay[k], az[k] };
-        for (int a = 0; a < 3; a++) {
-            GLOBAL double* to = own + ((size_t)c * 3 + a) * padded + mine + k * BLOCK_SIZE;
-            *to = (fresh ? 0.0 : *to) + (double)sum[a];
+    for (int t = 0; t < TARGETS_PER_THREAD; t++)
+        targets[t].nearest_rho2 = PADDING_COORDINATE; // larger than that of any near pair
+#endif
+    UNROLL(UNROLL_BY)
+    for (int rotation = 0; rotation < WARP_SIZE; rotation++) {
+        const float4 source = rotated_source(tile, warp_tile, thread.lane, rotation);
+        UNROLL_ALL
+        for (int t = 0; t < TARGETS_PER_THREAD; t++)
+            add_pair(&targets[t], source, &reaction, constants.coarse_eps2);
+        rotate_lanes(&reaction, thread, rotation_scratch);
+    }
+    return reaction;
+}
+
+#if MIXED
+
+// Returns whether a pair of this target with this softened squared distance needs the correction.
+FUNCTION int is_near(const Target* target, float rho2, float near_factor)
+{
+    return rho2 < near_factor * FMA(target->x, target->x, FMA(target->y, target->y, target->z * target->z));
+}
+
+// Returns whether one of the targets has a near pair in the warp tile that was added last.
+FUNCTION int has_near_pair(const Target* targets, float near_factor)
+{
+    int found = 0;
+    UNROLL_ALL
+    for (int t = 0; t < TARGETS_PER_THREAD; t++)
+        found |= is_near(&targets[t], targets[t].nearest_rho2, near_factor);
+    return found;
+}
+
+// Replaces the contribution of a near pair in f32 by one computed from high and low parts of the
+// coordinates: adds the difference of the two. Does nothing if the pair is not near.
+FUNCTION void correct_near_pair(Target* target, GLOBAL const float4* RESTRICT target_low, float4 source,
+    float4 source_low, Sum3* reaction, PairConstants constants)
+{
+    const float dx = source.x - target->x, dy = source.y - target->y, dz = source.z - target->z;
+    const float coarse_rho2 = softened_r2(dx, dy, dz, constants.coarse_eps2);
+    if (is_near(target, coarse_rho2, constants.near_factor)) {
+        const float4 low = *target_low;
+        const float coarse_inv_r3 = inverse_cube(coarse_rho2);
+        const float exact_dx = dx + (source_low.x - low.x), exact_dy = dy + (source_low.y - low.y),
+                    exact_dz = dz + (source_low.z - low.z);
+        const float inv_r3 = inverse_cube(softened_r2(exact_dx, exact_dy, exact_dz, constants.eps2));
+        const float change_x = inv_r3 * exact_dx - coarse_inv_r3 * dx,
+                    change_y = inv_r3 * exact_dy - coarse_inv_r3 * dy,
+                    change_z = inv_r3 * exact_dz - coarse_inv_r3 * dz;
+#if EQUAL_MASSES
+        const float source_mass = 1.0f, target_mass = 1.0f;
+#else
+        const float source_mass = source.w, target_mass = target->mass;
+#endif
+        target->force.x = FMA(source_mass, change_x, target->force.x);
+        target->force.y = FMA(source_mass, change_y, target->force.y);
+        target->force.z = FMA(source_mass, change_z, target->force.z);
+        reaction->x = FMA(target_mass, change_x, reaction->x);
+        reaction->y = FMA(target_mass, change_y, reaction->y);
+        reaction->z = FMA(target_mass, change_z, reaction->z);
+    }
+}
+
+// Corrects the near pairs of one warp tile, in the same rotations as `add_warp_tile`. `target_low`
+// has the low parts of this thread's targets, `source_low` those of the 32 sources.
+FUNCTION void correct_near_pairs(Target* targets, GLOBAL const float4* RESTRICT target_low,
+    SHARED_POINTER const float4* tile, int warp_tile, GLOBAL const float4* RESTRICT source_low,
+    Sum3* reaction, PairConstants constants, WarpPosition thread, SHARED_POINTER float* rotation_scratch)
+{
+    for (int rotation = 0; rotation < WARP_SIZE; rotation++) {
+        const float4 source = rotated_source(tile, warp_tile, thread.lane, rotation);
+        const float4 low = source_low[(thread.lane + rotation) % WARP_SIZE];
+        UNROLL_ALL
+        for (int t = 0; t < TARGETS_PER_THREAD; t++)
+            correct_near_pair(&targets[t], target_low + t * BLOCK_SIZE, source, low, reaction, constants);
+        rotate_lanes(reaction, thread, rotation_scratch);
+    }
+}
+
+#endif
+
+// Adds the pairs of this thread's targets with all sources of a tile. Stores the reaction on each
+// source in the `warp_reactions` of this warp. `target_low` and `source_low` point to the low parts
+// of this thread's first target and of the first source.
+FUNCTION void add_tile(Target* targets, SHARED_POINTER const float4* tile,
+    GLOBAL const float4* RESTRICT target_low, GLOBAL const float4* RESTRICT source_low,
+    PairConstants constants, WarpPosition thread, SHARED_POINTER WarpReactions* warp_reactions,
+    SHARED_POINTER float* rotation_scratch)
+{
+    for (int warp_tile = 0; warp_tile < WARPS; warp_tile++) {
+        Sum3 reaction = add_warp_tile(targets, tile, warp_tile, constants, thread, rotation_scratch);
+#if MIXED
+        if (ANY_LANE(has_near_pair(targets, constants.near_factor)))
+            correct_near_pairs(targets, target_low, tile, warp_tile, source_low + warp_tile * WARP_SIZE,
+                &reaction, constants, thread, rotation_scratch);
+#endif
+        warp_reactions[thread.warp][0][warp_tile * WARP_SIZE + thread.lane] = reaction.x;
+        warp_reactions[thread.warp][1][warp_tile * WARP_SIZE + thread.lane] = reaction.y;
+        warp_reactions[thread.warp][2][warp_tile * WARP_SIZE + thread.lane] = reaction.z;
+    }
+}
+
+// Adds the reactions of all warps on source THREAD of a tile and subtracts them from the sums of
+// `body`.
+FUNCTION void write_reaction(SHARED_POINTER const WarpReactions* warp_reactions,
+    GLOBAL double* RESTRICT reaction_sums, int offset_in_round, size_t body, size_t padded_count,
+    int is_first_round)
+{
+    for (int axis = 0; axis < 3; axis++) {
+        float sum = 0.0f;
+        for (int warp = 0; warp < WARPS; warp++)
+            sum += warp_reactions[warp][axis][THREAD];
+        GLOBAL double* to = reaction_sums + ((size_t)offset_in_round * 3 + axis) * padded_count + body;
+        *to = (is_first_round ? 0.0 : *to) - (double)sum;
+    }
+}
+
+// Adds the forces on this thread's targets to `own_sums`.
+FUNCTION void write_forces(const Target* targets, GLOBAL double* RESTRICT own_sums, int chunk,
+    size_t first_target, size_t padded_count, int is_first_round)
+{
+    UNROLL_ALL
+    for (int t = 0; t < TARGETS_PER_THREAD; t++) {
+        const float force[3] = { targets[t].force.x, targets[t].force.y, targets[t].force.z };
+        for (int axis = 0; axis < 3; axis++) {
+            GLOBAL double* to
+                = own_sums + ((size_t)chunk * 3 + axis) * padded_count + first_target + t * BLOCK_SIZE;
+            *to = (is_first_round ? 0.0 : *to) + (double)force[axis];
         }
     }
 }
 
-// The pairs within each block, for one body at a time: both parts of every coordinate, its own term left out.
+// Returns the end of this thread block's offsets, which start at `begin`. The largest offset is
+// left out in the upper half of the target blocks if the number of body blocks is even. The
+// elements of `reaction_sums` for it keep their values, which are zero where nothing was written.
+// (The loop over offsets is made shorter, because PoCL 5.0 miscompiles a `continue` in a loop with
+// barriers.)
+FUNCTION int end_of_chunk(int begin, int offsets_per_chunk, int end_offset, int target_block, int body_blocks)
+{
+    const int end = begin + offsets_per_chunk < end_offset ? begin + offsets_per_chunk : end_offset;
+    return 2 * (end - 1) == body_blocks && 2 * target_block >= body_blocks ? end - 1 : end;
+}
+
+// Computes one round: the offsets first_offset .. end_offset - 1, `offsets_per_chunk` of them per
+// thread block. `high` and `low` are the parts of positions and masses that `prepare` writes.
+KERNEL_MIN_BLOCKS(BLOCK_SIZE, MIN_BLOCKS_PER_SM)
+pairs_once(GLOBAL const float4* RESTRICT high, GLOBAL const float4* RESTRICT low,
+    GLOBAL const double* RESTRICT frame, int body_blocks, int first_offset, int end_offset,
+    int offsets_per_chunk, int is_first_round, float near_factor, GLOBAL double* RESTRICT own_sums,
+    GLOBAL double* RESTRICT reaction_sums)
+{
+    SHARED float4 tile[2 * BLOCK_SIZE]; // each 32 sources twice: lane l reads entries l .. l + 31
+    SHARED WarpReactions warp_reactions[WARPS];
+#if defined(ROTATE_THROUGH_SHARED)
+    SHARED float rotation_scratch[3 * BLOCK_SIZE];
+#else
+    SHARED_POINTER float* rotation_scratch = 0;
+#endif
+    // The division is unsigned on purpose, here and in tiled.cu. LLVM combines x / y and x % y of
+    // one type. PoCL 5.0 does not see that the result is the same in all threads, and runs loops
+    // with such bounds and barriers for one thread only.
+    const int target_block = BLOCK_INDEX % body_blocks;
+    const int chunk = (int)((uint)BLOCK_INDEX / (uint)body_blocks);
+    const int lane = THREAD % WARP_SIZE, warp = THREAD / WARP_SIZE;
+    const WarpPosition thread = { warp, lane, (lane + 1) % WARP_SIZE };
+    const size_t padded_count = (size_t)body_blocks * BODIES_PER_BLOCK;
+    const size_t first_target = (size_t)target_block * BODIES_PER_BLOCK + THREAD;
+    const float eps2 = (float)frame[FRAME_EPS2];
+#if MIXED
+    // Distinct bodies may coincide in f32. `add_pair` must then add 0, not NaN.
+    const PairConstants constants = { eps2, MAX(eps2, 1e-24f), near_factor };
+#else
+    const PairConstants constants = { eps2, eps2, near_factor };
+#endif
+    Target targets[TARGETS_PER_THREAD];
+    load_targets(targets, high + first_target);
+
+    const int begin = first_offset + chunk * offsets_per_chunk;
+    const int end = end_of_chunk(begin, offsets_per_chunk, end_offset, target_block, body_blocks);
+    for (int offset = begin; offset < end; offset++) {
+        const int source_block = target_block + offset < body_blocks ? target_block + offset
+                                                                     : target_block + offset - body_blocks;
+        for (int tile_start = 0; tile_start < BODIES_PER_BLOCK; tile_start += BLOCK_SIZE) {
+            const size_t first_source = (size_t)source_block * BODIES_PER_BLOCK + tile_start;
+            const float4 source = high[first_source + THREAD];
+            tile[warp * 2 * WARP_SIZE + lane] = source;
+            tile[warp * 2 * WARP_SIZE + WARP_SIZE + lane] = source;
+            BARRIER();
+            add_tile(targets, tile, low + first_target, low + first_source, constants, thread, warp_reactions,
+                rotation_scratch);
+            BARRIER();
+            write_reaction(warp_reactions, reaction_sums, offset - first_offset, first_source + THREAD,
+                padded_count, is_first_round);
+        }
+    }
+    write_forces(targets, own_sums, chunk, first_target, padded_count, is_first_round);
+}
+
+// Adds the force of one source on one target to `sum`, from high and low parts of the coordinates.
+// Adds 0 if both are the same body.
+FUNCTION void add_source(float* sum, float4 target, float4 target_low, float4 source, float4 source_low,
+    float eps2, int source_index, int target_index)
+{
+    const float dx = (source.x - target.x) + (source_low.x - target_low.x),
+                dy = (source.y - target.y) + (source_low.y - target_low.y),
+                dz = (source.z - target.z) + (source_low.z - target_low.z);
+    float rho2 = softened_r2(dx, dy, dz, eps2);
+    rho2 = source_index == target_index ? 1.0f : rho2;
+    const float inv_r = RSQRT_APPROX(rho2);
+#if EQUAL_MASSES
+    float weight = source.w > 0.0f ? inv_r * (inv_r * inv_r) : 0.0f; // padding has no mass
+#else
+    float weight = (source.w * inv_r) * (inv_r * inv_r);
+#endif
+    weight = source_index == target_index ? 0.0f : weight;
+    sum[0] = FMA(weight, dx, sum[0]);
+    sum[1] = FMA(weight, dy, sum[1]);
+    sum[2] = FMA(weight, dz, sum[2]);
+}
+
+// Sums the pairs within each body block, one thread per body, from both parts of the coordinates.
 KERNEL(BLOCK_SIZE)
 within_blocks(GLOBAL const float4* RESTRICT high, GLOBAL const float4* RESTRICT low,
-    GLOBAL const double* RESTRICT frame, int blocks, GLOBAL double* RESTRICT sums)
+    GLOBAL const double* RESTRICT frame, int body_blocks, GLOBAL double* RESTRICT sums)
 {
     SHARED float4 tile[BLOCK_SIZE];
     SHARED float4 tile_low[BLOCK_SIZE];
-    const size_t padded = (size_t)blocks * (BLOCK_SIZE * TARGETS), block = (size_t)(BLOCK_INDEX / TARGETS) * (BLOCK_SIZE * TARGETS);
-    const int own = (BLOCK_INDEX % TARGETS) * BLOCK_SIZE + THREAD;
-    const float4 p = high[block + own], p_low = low[block + own];
+    const size_t padded_count = (size_t)body_blocks * BODIES_PER_BLOCK;
+    const size_t first_body = (size_t)(BLOCK_INDEX / TARGETS_PER_THREAD) * BODIES_PER_BLOCK;
+    // Indices of targets and sources count from the first body of the body block.
+    const int target_index = (BLOCK_INDEX % TARGETS_PER_THREAD) * BLOCK_SIZE + THREAD;
+    const float4 target = high[first_body + target_index], target_low = low[first_body + target_index];
     const float eps2 = (float)frame[FRAME_EPS2];
     double total[3] = { 0, 0, 0 };
-    for (int first = 0; first < BLOCK_SIZE * TARGETS; first += BLOCK_SIZE) {
+    for (int tile_start = 0; tile_start < BODIES_PER_BLOCK; tile_start += BLOCK_SIZE) {
         BARRIER();
-        tile[THREAD] = high[block + first + THREAD];
-        tile_low[THREAD] = low[block + first + THREAD];
+        tile[THREAD] = high[first_body + tile_start + THREAD];
+        tile_low[THREAD] = low[first_body + tile_start + THREAD];
         BARRIER();
         float sum[3] = { 0, 0, 0 };
         UNROLL(8)
-        for (int t = 0; t < BLOCK_SIZE; t++) {
-            const float4 q = tile[t], q_low = tile_low[t];
-            const float dx = (q.x - p.x) + (q_low.x - p_low.x), dy = (q.y - p.y) + (q_low.y - p_low.y),
-                        dz = (q.z - p.z) + (q_low.z - p_low.z);
-            float rho2 = FMA(dx, dx, FMA(dy, dy, FMA(dz, dz, eps2)));
-            rho2 = first + t == own ? 1.0f : rho2;
-            const float root = RSQRT_APPROX(rho2);
-#if EQUAL_MASSES
-            float w = q.w > 0.0f ? root * (root * root) : 0.0f;
-#else
-            float w = (q.w * root) * (root * root);
-#endif
-            w = first + t == own ? 0.0f : w;
-            sum[0] = FMA(w, dx, sum[0]);
-            sum[1] = FMA(w, dy, sum[1]);
-            sum[2] = FMA(w, dz, sum[2]);
-        }
-        for (int a = 0; a < 3; a++)
-            total[a] += (double)sum[a];
+        for (int source = 0; source < BLOCK_SIZE; source++)
+            add_source(sum, target, target_low, tile[source], tile_low[source], eps2, tile_start + source,
+                target_index);
+        for (int axis = 0; axis < 3; axis++)
+            total[axis] += (double)sum[axis];
     }
-    for (int a = 0; a < 3; a++)
-        sums[a * padded + block + own] = total[a];
+    for (int axis = 0; axis < 3; axis++)
+        sums[axis * padded_count + first_body + target_index] = total[axis];
 }
 
+// Adds the sums of all chunks and offsets in order and converts them to the user's units.
 KERNEL(128)
-add_rounds(GLOBAL const double* RESTRICT within, GLOBAL const double* RESTRICT own, int chunks,
-    GLOBAL const double* RESTRICT others, int distances, GLOBAL const float4* RESTRICT high,
-    GLOBAL const double* RESTRICT frame, int n, int padded, GLOBAL double* RESTRICT ax, GLOBAL double* RESTRICT ay,
-    GLOBAL double* RESTRICT az)
+add_rounds(GLOBAL const double* RESTRICT within, GLOBAL const double* RESTRICT own_sums, int chunks,
+    GLOBAL const double* RESTRICT reaction_sums, int offsets, GLOBAL const float4* RESTRICT high,
+    GLOBAL const double* RESTRICT frame, int n, int padded_count, GLOBAL double* RESTRICT ax,
+    GLOBAL double* RESTRICT ay, GLOBAL double* RESTRICT az)
 {
     const int i = BLOCK_INDEX * 128 + THREAD;
     if (i >= n)
         return;
     double sum[3];
-    for (int a = 0; a < 3; a++) {
-        sum[a] = within[a * (size_t)padded + i];
+    for (int axis = 0; axis < 3; axis++) {
+        sum[axis] = within[axis * (size_t)padded_count + i];
         UNROLL(4)
-        for (int c = 0; c < chunks; c++)
-            sum[a] += own[((size_t)c * 3 + a) * padded + i];
+        for (int chunk = 0; chunk < chunks; chunk++)
+            sum[axis] += own_sums[((size_t)chunk * 3 + axis) * padded_count + i];
         UNROLL(4)
-        for (int d = 0; d < distances; d++)
-            sum[a] += others[((size_t)d * 3 + a) * padded + i];
+        for (int offset = 0; offset < offsets; offset++)
+            sum[axis] += reaction_sums[((size_t)offset * 3 + axis) * padded_count + i];
     }
 #if EQUAL_MASSES
     const double unit = frame[FRAME_ACCELERATION_UNIT] * (double)high[0].w;

@@ -1,46 +1,310 @@
-// One tile of sources at a time through SHARED memory; each thread carries TARGETS bodies in registers. Group g
-// works on targets g % target_groups against one of `splits` ranges of the sources, so that few targets still fill
-// the device. The group that is the last to arrive adds the ranges, in their order, whoever it is: a launch of its own
-// for that would cost 4,096 bodies an eighth of their time.
+// All-pairs gravity, tiled.
 //
-// PRECISION 1: f32 coordinates, products and sums. 2: differences taken between coordinates of two f32 parts, so
-// that they are right to f32 however near the bodies are; sums of a tile in f32, of tiles in f64. 3: f64.
+// Each thread block has BLOCK_SIZE x TARGETS_PER_THREAD targets in registers and streams sources
+// through SHARED memory, one tile of BLOCK_SIZE bodies at a time. The sources are split into
+// ranges, so that few targets still fill the device. Thread block b computes the target block
+// b % target_blocks with the range b / target_blocks. For example, 4,096 bodies in target blocks of
+// 256 and 16 ranges of sources are 256 thread blocks. The last thread block of each target block to
+// finish adds the partial sums of the ranges, always in the same order. A separate launch for this
+// addition would take an eighth of the time of 4,096 bodies.
+//
+// Cost per interaction: 13 issue slots (3 subtractions, 3 FMA, 1 reciprocal square root, 3
+// multiplications, 3 FMA). On an H200 an FMA that reads three different registers issues at 68% of
+// the peak rate. That limits this kernel to 2.1e12 interactions/s in f32. With 8,192 bodies and
+// more, pairs_once.cu is faster in f32.
+//
+// PRECISION_SINGLE: coordinates, products and sums in f32.
+// PRECISION_MIXED: coordinates in two f32 parts, so differences are correct to f32 however near the
+//   bodies are. The sum over a tile is in f32, the sum over tiles in f64.
+// PRECISION_DOUBLE: everything in f64.
 
-#if PRECISION == 3
+#define PRECISION_SINGLE 1
+#define PRECISION_MIXED 2
+#define PRECISION_DOUBLE 3
+
+// real: coordinates and sums over a tile. partial: sums over a range of sources.
+#if PRECISION == PRECISION_DOUBLE
 typedef double real;
 typedef double4 real4;
-typedef double4 sum4;
-typedef double part;
 #define REAL4 DOUBLE4
 #define REAL_FMA FMA64
-#define REAL_ROOT rsqrt64
-#define REACH(x) (x)
-#elif PRECISION == 2
-typedef float real;
-typedef float4 real4;
-typedef double4 sum4;
-typedef double part;
-#define REAL4 FLOAT4
-#define REAL_FMA FMA
-#define REAL_ROOT RSQRT_APPROX
+#define REAL_RSQRT rsqrt64
+#define CLAMP_COORDINATE(x) (x)
 #else
 typedef float real;
 typedef float4 real4;
-typedef float4 sum4;
-typedef float part;
 #define REAL4 FLOAT4
 #define REAL_FMA FMA
-#define REAL_ROOT RSQRT_APPROX
-#endif
-#if !defined(REACH)
-#define REACH(x) clamp_coordinate(x)
+#define REAL_RSQRT RSQRT_APPROX
+#define CLAMP_COORDINATE(x) clamp_coordinate(x)
 #endif
 
-KERNEL_MIN_BLOCKS(BLOCK_SIZE, RESIDENT)
+#if PRECISION == PRECISION_SINGLE
+typedef float partial;
+typedef float4 partial4;
+#else
+typedef double partial;
+typedef double4 partial4;
+#endif
+
+#define TARGETS_PER_BLOCK (BLOCK_SIZE * TARGETS_PER_THREAD)
+
+// PoCL 5.0 miscompiles a choice between two loops inside a loop with barriers. Whether it does
+// changes at random from build to build. It therefore gets only one loop.
+#if defined(POCL_DEVICE_ADDRESS_BITS)
+#define ALWAYS_SKIP_SELF 1
+#else
+#define ALWAYS_SKIP_SELF 0
+#endif
+
+// The slots of the frame that scale a body.
+typedef struct {
+    double origin[3], length_scale, mass_scale;
+} BodyScale;
+
+// A body in the registers of a thread. `sum` is acceleration and potential.
+typedef struct {
+    real position[3];
+    real sum[4];
+#if PRECISION == PRECISION_MIXED
+    real low[3];     // low parts of the position
+    double total[4]; // sum over the tiles before this one
+#endif
+} Target;
+
+// Computes the scaled position of a body in f64.
+FUNCTION void scale_position(double* position, GLOBAL const double* RESTRICT x,
+    GLOBAL const double* RESTRICT y, GLOBAL const double* RESTRICT z, int body, BodyScale scale)
+{
+    position[0] = CLAMP_COORDINATE((x[body] - scale.origin[0]) * scale.length_scale);
+    position[1] = CLAMP_COORDINATE((y[body] - scale.origin[1]) * scale.length_scale);
+    position[2] = CLAMP_COORDINATE((z[body] - scale.origin[2]) * scale.length_scale);
+}
+
+// Loads this thread's targets. Threads past the last body load the last body, and do not write
+// results.
+FUNCTION void load_targets(Target* targets, GLOBAL const double* RESTRICT x, GLOBAL const double* RESTRICT y,
+    GLOBAL const double* RESTRICT z, int n, int first_target, BodyScale scale)
+{
+    UNROLL_ALL
+    for (int t = 0; t < TARGETS_PER_THREAD; t++) {
+        int body = first_target + t * BLOCK_SIZE + THREAD;
+        body = body < n ? body : n - 1;
+        double position[3];
+        scale_position(position, x, y, z, body, scale);
+        for (int axis = 0; axis < 3; axis++) {
+            targets[t].position[axis] = (real)position[axis];
+#if PRECISION == PRECISION_MIXED
+            targets[t].low[axis] = (real)(position[axis] - (double)targets[t].position[axis]);
+#endif
+        }
+        for (int c = 0; c < 4; c++) {
+            targets[t].sum[c] = 0;
+#if PRECISION == PRECISION_MIXED
+            targets[t].total[c] = 0;
+#endif
+        }
+    }
+}
+
+// Adds the attraction of one source to the sums of a target. Adds 0 if `is_self`. `source_low` is
+// used in mixed precision only.
+FUNCTION void add_interaction(Target* target, real4 source, real4 source_low, real eps2, int is_self)
+{
+#if PRECISION == PRECISION_MIXED
+    const real dx = (source.x - target->position[0]) + (source_low.x - target->low[0]),
+               dy = (source.y - target->position[1]) + (source_low.y - target->low[1]),
+               dz = (source.z - target->position[2]) + (source_low.z - target->low[2]);
+#else
+    const real dx = source.x - target->position[0], dy = source.y - target->position[1],
+               dz = source.z - target->position[2];
+#endif
+    real rho2 = REAL_FMA(dx, dx, REAL_FMA(dy, dy, REAL_FMA(dz, dz, eps2)));
+    real mass = source.w;
+    if (is_self) {
+        rho2 = 1;
+        mass = 0;
+    }
+    const real inv_r = REAL_RSQRT(rho2);
+    const real weight = (mass * inv_r) * (inv_r * inv_r);
+    target->sum[0] = REAL_FMA(weight, dx, target->sum[0]);
+    target->sum[1] = REAL_FMA(weight, dy, target->sum[1]);
+    target->sum[2] = REAL_FMA(weight, dz, target->sum[2]);
+#if POTENTIAL
+    target->sum[3] = REAL_FMA(-mass, inv_r, target->sum[3]);
+#endif
+}
+
+// Returns the low parts of a source, 0 unless in mixed precision.
+FUNCTION real4 load_low(SHARED_POINTER const real4* tile_low, int source)
+{
+#if PRECISION == PRECISION_MIXED
+    return tile_low[source];
+#else
+    return REAL4(0, 0, 0, 0);
+#endif
+}
+
+// Adds the attraction of all sources of a tile to this thread's targets.
+FUNCTION void add_tile(
+    Target* targets, SHARED_POINTER const real4* tile, SHARED_POINTER const real4* tile_low, real eps2)
+{
+    UNROLL(UNROLL_BY)
+    for (int source = 0; source < BLOCK_SIZE; source++) {
+        const real4 body = tile[source], low = load_low(tile_low, source);
+        UNROLL_ALL
+        for (int t = 0; t < TARGETS_PER_THREAD; t++)
+            add_interaction(&targets[t], body, low, eps2, 0);
+    }
+}
+
+// As `add_tile`, for a tile that may contain targets: a body does not attract itself.
+FUNCTION void add_tile_without_self(Target* targets, SHARED_POINTER const real4* tile,
+    SHARED_POINTER const real4* tile_low, real eps2, int first_source, int first_target)
+{
+    UNROLL(4)
+    for (int source = 0; source < BLOCK_SIZE; source++) {
+        const real4 body = tile[source], low = load_low(tile_low, source);
+        UNROLL_ALL
+        for (int t = 0; t < TARGETS_PER_THREAD; t++)
+            add_interaction(&targets[t], body, low, eps2,
+                first_source + source == first_target + t * BLOCK_SIZE + THREAD);
+    }
+}
+
+// A source: scaled position and mass, and in mixed precision the low parts of the position.
+typedef struct {
+    real4 body, low;
+} Source;
+
+// Loads a source. Past the end of the range it is massless padding.
+FUNCTION Source load_source(GLOBAL const double* RESTRICT x, GLOBAL const double* RESTRICT y,
+    GLOBAL const double* RESTRICT z, GLOBAL const double* RESTRICT mass, int index, int end, BodyScale scale)
+{
+    real4 body = REAL4(PADDING_COORDINATE, PADDING_COORDINATE, PADDING_COORDINATE, 0);
+    real4 low = REAL4(0, 0, 0, 0);
+    if (index < end) {
+        double position[3];
+        scale_position(position, x, y, z, index, scale);
+        body = REAL4((real)position[0], (real)position[1], (real)position[2],
+            (real)(mass[index] * scale.mass_scale));
+#if PRECISION == PRECISION_MIXED
+        low = REAL4((real)(position[0] - (double)body.x), (real)(position[1] - (double)body.y),
+            (real)(position[2] - (double)body.z), 0);
+#endif
+    }
+    const Source source = { body, low };
+    return source;
+}
+
+// Moves the f32 sums of a tile to the f64 totals, in mixed precision.
+FUNCTION void add_tile_to_totals(Target* targets)
+{
+#if PRECISION == PRECISION_MIXED
+    UNROLL_ALL
+    for (int t = 0; t < TARGETS_PER_THREAD; t++)
+        for (int c = 0; c < 4; c++) {
+            targets[t].total[c] += (double)targets[t].sum[c];
+            targets[t].sum[c] = 0;
+        }
+#endif
+}
+
+// Writes this thread's sums over one range of sources. `first` is the element of its first target.
+FUNCTION void write_partial_sums(const Target* targets, GLOBAL partial4* partial_sums, size_t first)
+{
+    UNROLL_ALL
+    for (int t = 0; t < TARGETS_PER_THREAD; t++) {
+#if PRECISION == PRECISION_MIXED
+        const double* sum = targets[t].total;
+        partial_sums[first + t * BLOCK_SIZE] = DOUBLE4(sum[0], sum[1], sum[2], sum[3]);
+#else
+        const real* sum = targets[t].sum;
+        partial_sums[first + t * BLOCK_SIZE] = REAL4(sum[0], sum[1], sum[2], sum[3]);
+#endif
+    }
+}
+
+// Adds the partial sums of one body over all ranges, in order. `partial_sums` is [split][body].
+FUNCTION void add_partial_sums(
+    double* sum, GLOBAL const partial4* partial_sums, int splits, size_t padded_count, int body)
+{
+    UNROLL(4)
+    for (int split = 0; split < splits; split++) {
+        // Volatile, because other thread blocks wrote it: it must not come from this SM's cache.
+        GLOBAL const volatile partial* part
+            = (GLOBAL const volatile partial*)(partial_sums + (split * padded_count + body));
+        sum[0] += part[0];
+        sum[1] += part[1];
+        sum[2] += part[2];
+#if POTENTIAL
+        sum[3] += part[3];
+#endif
+    }
+}
+
+// Adds the attraction of the sources begin .. end - 1 to this thread's targets. All threads of the
+// block must call it.
+FUNCTION void add_range(Target* targets, GLOBAL const double* RESTRICT x, GLOBAL const double* RESTRICT y,
+    GLOBAL const double* RESTRICT z, GLOBAL const double* RESTRICT mass, int begin, int end,
+    int first_target, BodyScale scale, real eps2, SHARED_POINTER real4* tile, SHARED_POINTER real4* tile_low)
+{
+    for (int first_source = begin; first_source < end; first_source += BLOCK_SIZE) {
+        const Source source = load_source(x, y, z, mass, first_source + THREAD, end, scale);
+        BARRIER();
+        tile[THREAD] = source.body;
+#if PRECISION == PRECISION_MIXED
+        tile_low[THREAD] = source.low;
+#endif
+        BARRIER();
+        // With softening a body's own term is 0 times a finite number. Without softening, and in
+        // potentials, tiles that contain targets must skip it. Nearly all tiles contain none. (Not
+        // a function: that changed the code of the potential kernels by up to 9%.)
+        const int must_skip_self = ALWAYS_SKIP_SELF
+            || ((POTENTIAL || eps2 < (real)1e-24) && first_source < first_target + TARGETS_PER_BLOCK
+                && first_target < first_source + BLOCK_SIZE);
+        if (must_skip_self)
+            add_tile_without_self(targets, tile, tile_low, eps2, first_source, first_target);
+        else
+            add_tile(targets, tile, tile_low, eps2);
+        add_tile_to_totals(targets);
+    }
+}
+
+// Adds the partial sums of this thread's targets and writes them in the user's units. `potential`
+// is not used if POTENTIAL is 0.
+FUNCTION void write_results(GLOBAL const partial4* partial_sums, int splits, size_t padded_count,
+    int first_target, int n, SHARED_POINTER const double* frame, GLOBAL double* RESTRICT ax,
+    GLOBAL double* RESTRICT ay, GLOBAL double* RESTRICT az, GLOBAL double* RESTRICT potential)
+{
+    for (int t = 0; t < TARGETS_PER_THREAD; t++) {
+        const int body = first_target + t * BLOCK_SIZE + THREAD;
+        if (body < n) {
+            double sum[4] = { 0, 0, 0, 0 };
+            add_partial_sums(sum, partial_sums, splits, padded_count, body);
+            ax[body] = frame[FRAME_ACCELERATION_UNIT] * sum[0];
+            ay[body] = frame[FRAME_ACCELERATION_UNIT] * sum[1];
+            az[body] = frame[FRAME_ACCELERATION_UNIT] * sum[2];
+#if POTENTIAL
+            potential[body] = frame[FRAME_POTENTIAL_UNIT] * sum[3];
+#endif
+        }
+    }
+}
+
+#if POTENTIAL
+#define POTENTIAL_OUTPUT potential
+#else
+#define POTENTIAL_OUTPUT ((GLOBAL double*)0)
+#endif
+
+// `partial_sums` has one element per split and padded target. `blocks_done` counts the thread
+// blocks that finished each target block and is all 0 between launches.
+KERNEL_MIN_BLOCKS(BLOCK_SIZE, MIN_BLOCKS_PER_SM)
 tiled(GLOBAL const double* RESTRICT x, GLOBAL const double* RESTRICT y, GLOBAL const double* RESTRICT z,
-    GLOBAL const double* RESTRICT mass, int n, double g, double eps, double total_mass,
-    int target_groups, int sources_per_split, GLOBAL sum4* parts, GLOBAL uint* arrived, GLOBAL double* RESTRICT ax, GLOBAL double* RESTRICT ay,
-    GLOBAL double* RESTRICT az
+    GLOBAL const double* RESTRICT mass, int n, double g, double eps, double total_mass, int target_blocks,
+    int sources_per_split, GLOBAL partial4* partial_sums, GLOBAL uint* blocks_done,
+    GLOBAL double* RESTRICT ax, GLOBAL double* RESTRICT ay, GLOBAL double* RESTRICT az
 #if POTENTIAL
     , GLOBAL double* RESTRICT potential
 #endif
@@ -50,167 +314,40 @@ tiled(GLOBAL const double* RESTRICT x, GLOBAL const double* RESTRICT y, GLOBAL c
     SHARED int is_last;
     SHARED double scratch[4 * FRAME_SAMPLE];
     SHARED double frame[FRAME_SLOTS];
-    // Every group finds the same frame: for few bodies that is quicker than a launch that they all wait for.
-    find_frame_in_block(x, y, z, n, g, eps, total_mass, PRECISION != 3, scratch, frame);
-#if PRECISION == 2
+#if PRECISION == PRECISION_MIXED
     SHARED real4 tile_low[BLOCK_SIZE];
-    real low[TARGETS][3];
+#else
+    SHARED_POINTER real4* tile_low = 0;
 #endif
-    const int own = (BLOCK_INDEX % target_groups) * (BLOCK_SIZE * TARGETS);
-    const int split = (int)((uint)BLOCK_INDEX / (uint)target_groups); // unsigned: see pairs_once.cu
-    const double origin[3] = { frame[FRAME_ORIGIN], frame[FRAME_ORIGIN + 1], frame[FRAME_ORIGIN + 2] };
-    const double length = frame[FRAME_LENGTH_SCALE], masses = frame[FRAME_MASS_SCALE];
+    // Every thread block computes the same frame. For few bodies that is faster than a separate
+    // launch that all of them wait for.
+    find_frame_in_block(x, y, z, n, g, eps, total_mass, PRECISION != PRECISION_DOUBLE, scratch, frame);
+    const int target_block = BLOCK_INDEX % target_blocks;
+    const int first_target = target_block * TARGETS_PER_BLOCK;
+    // Unsigned divisions: see pairs_once.cu.
+    const int split = (int)((uint)BLOCK_INDEX / (uint)target_blocks);
+    const BodyScale scale = { { frame[FRAME_ORIGIN], frame[FRAME_ORIGIN + 1], frame[FRAME_ORIGIN + 2] },
+        frame[FRAME_LENGTH_SCALE], frame[FRAME_MASS_SCALE] };
     const real eps2 = (real)frame[FRAME_EPS2];
-
-    real target[TARGETS][3];
-    real sum[TARGETS][4];
-#if PRECISION == 2
-    double total[TARGETS][4];
-#endif
-    UNROLL_ALL
-    for (int k = 0; k < TARGETS; k++) {
-        int i = own + k * BLOCK_SIZE + THREAD;
-        i = i < n ? i : n - 1;
-        double place[3] = { REACH((x[i] - origin[0]) * length), REACH((y[i] - origin[1]) * length),
-            REACH((z[i] - origin[2]) * length) };
-        for (int c = 0; c < 3; c++) {
-            target[k][c] = (real)place[c];
-#if PRECISION == 2
-            low[k][c] = (real)(place[c] - (double)target[k][c]);
-#endif
-        }
-        for (int c = 0; c < 4; c++) {
-            sum[k][c] = 0;
-#if PRECISION == 2
-            total[k][c] = 0;
-#endif
-        }
-    }
+    Target targets[TARGETS_PER_THREAD];
+    load_targets(targets, x, y, z, n, first_target, scale);
 
     const int begin = split * sources_per_split;
     const int end = n - begin < sources_per_split ? n : begin + sources_per_split;
-    for (int first = begin; first < end; first += BLOCK_SIZE) {
-        const int j = first + THREAD;
-        real4 source = REAL4(PADDING_COORDINATE, PADDING_COORDINATE, PADDING_COORDINATE, 0);
-#if PRECISION == 2
-        real4 source_low = REAL4(0, 0, 0, 0);
-#endif
-        if (j < end) {
-            double place[3] = { REACH((x[j] - origin[0]) * length), REACH((y[j] - origin[1]) * length),
-                REACH((z[j] - origin[2]) * length) };
-            source = REAL4((real)place[0], (real)place[1], (real)place[2], (real)(mass[j] * masses));
-#if PRECISION == 2
-            source_low = REAL4((real)(place[0] - (double)source.x), (real)(place[1] - (double)source.y),
-                (real)(place[2] - (double)source.z), 0);
-#endif
-        }
-        BARRIER();
-        tile[THREAD] = source;
-#if PRECISION == 2
-        tile_low[THREAD] = source_low;
-#endif
-        BARRIER();
+    add_range(targets, x, y, z, mass, begin, end, first_target, scale, eps2, tile, tile_low);
 
-        // With softening a body's own term is zero times something finite. Without, and in potentials, the tiles that
-        // hold targets take it out; the others, nearly all, need not look.
-#if defined(POCL_DEVICE_ADDRESS_BITS)
-        // PoCL 5.0 miscompiles a choice between loops within a loop with barriers, by chance anew in every build.
-        const int holds_own = 1;
-#else
-        const int holds_own = (POTENTIAL || eps2 < (real)1e-24) && first < own + BLOCK_SIZE * TARGETS && own < first + BLOCK_SIZE;
-#endif
-
-#if PRECISION == 2
-#define DIFFERENCE(axis, c) ((s.axis - target[k][c]) + (s_low.axis - low[k][c]))
-#define LOAD_LOW const real4 s_low = tile_low[t];
-#else
-#define DIFFERENCE(axis, c) (s.axis - target[k][c])
-#define LOAD_LOW
-#endif
-#if POTENTIAL
-#define ADD_POTENTIAL sum[k][3] = REAL_FMA(-m, root, sum[k][3]);
-#else
-#define ADD_POTENTIAL
-#endif
-#define ATTRACT(CHECK)                                                                                               \
-    {                                                                                                                \
-        const real4 s = tile[t];                                                                                     \
-        LOAD_LOW                                                                                                     \
-        UNROLL_ALL                                                                                              \
-        for (int k = 0; k < TARGETS; k++) {                                                                          \
-            const real dx = DIFFERENCE(x, 0), dy = DIFFERENCE(y, 1), dz = DIFFERENCE(z, 2);                          \
-            real rho2 = REAL_FMA(dx, dx, REAL_FMA(dy, dy, REAL_FMA(dz, dz, eps2)));                                  \
-            real m = s.w;                                                                                            \
-            CHECK                                                                                                    \
-            const real root = REAL_ROOT(rho2);                                                                       \
-            const real w = (m * root) * (root * root);                                                               \
-            sum[k][0] = REAL_FMA(w, dx, sum[k][0]);                                                                  \
-            sum[k][1] = REAL_FMA(w, dy, sum[k][1]);                                                                  \
-            sum[k][2] = REAL_FMA(w, dz, sum[k][2]);                                                                  \
-            ADD_POTENTIAL                                                                                            \
-        }                                                                                                            \
-    }
-        if (holds_own) {
-            UNROLL(4)
-            for (int t = 0; t < BLOCK_SIZE; t++)
-                ATTRACT(if (first + t == own + k * BLOCK_SIZE + THREAD) { rho2 = 1; m = 0; })
-        } else {
-            UNROLL(UNROLL_BY)
-            for (int t = 0; t < BLOCK_SIZE; t++)
-                ATTRACT()
-        }
-#if PRECISION == 2
-        UNROLL_ALL
-        for (int k = 0; k < TARGETS; k++)
-            for (int c = 0; c < 4; c++) {
-                total[k][c] += (double)sum[k][c];
-                sum[k][c] = 0;
-            }
-#endif
-    }
-
-    const size_t padded = (size_t)target_groups * (BLOCK_SIZE * TARGETS);
-    UNROLL_ALL
-    for (int k = 0; k < TARGETS; k++) {
-        const size_t at = split * padded + own + k * BLOCK_SIZE + THREAD;
-#if PRECISION == 2
-        parts[at] = DOUBLE4(total[k][0], total[k][1], total[k][2], total[k][3]);
-#else
-        parts[at] = REAL4(sum[k][0], sum[k][1], sum[k][2], sum[k][3]);
-#endif
-    }
+    const size_t padded_count = (size_t)target_blocks * TARGETS_PER_BLOCK;
+    write_partial_sums(targets, partial_sums, split * padded_count + first_target + THREAD);
     FENCE();
     BARRIER();
-    const int splits = (int)((uint)BLOCK_COUNT / (uint)target_groups);
+    const int splits = (int)((uint)BLOCK_COUNT / (uint)target_blocks);
     if (THREAD == 0)
-        is_last = (int)ATOMIC_ADD_U32(arrived + BLOCK_INDEX % target_groups, 1) == splits - 1;
+        is_last = (int)ATOMIC_ADD_U32(blocks_done + target_block, 1) == splits - 1;
     BARRIER();
     if (is_last) {
         FENCE();
         if (THREAD == 0)
-            arrived[BLOCK_INDEX % target_groups] = 0;
-        for (int k = 0; k < TARGETS; k++) {
-            const int i = own + k * BLOCK_SIZE + THREAD;
-            if (i < n) {
-                double all[4] = { 0, 0, 0, 0 };
-                UNROLL(4)
-                for (int s = 0; s < splits; s++) {
-                    // Written by other groups: not to be had from a cache of this one.
-                    GLOBAL const volatile part* one = (GLOBAL const volatile part*)(parts + (s * padded + i));
-                    all[0] += one[0];
-                    all[1] += one[1];
-                    all[2] += one[2];
-#if POTENTIAL
-                    all[3] += one[3];
-#endif
-                }
-                ax[i] = frame[FRAME_ACCELERATION_UNIT] * all[0];
-                ay[i] = frame[FRAME_ACCELERATION_UNIT] * all[1];
-                az[i] = frame[FRAME_ACCELERATION_UNIT] * all[2];
-#if POTENTIAL
-                potential[i] = frame[FRAME_POTENTIAL_UNIT] * all[3];
-#endif
-            }
-        }
+            blocks_done[target_block] = 0;
+        write_results(partial_sums, splits, padded_count, first_target, n, frame, ax, ay, az, POTENTIAL_OUTPUT);
     }
 }

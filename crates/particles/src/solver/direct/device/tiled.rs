@@ -1,13 +1,13 @@
-//! Tiles of sources through local memory, several targets a thread; see `tiled.cu`.
+//! Tiles of sources in shared memory, several targets per thread. See `tiled.cu`.
 
 use orrery_device::{Arg, Buffer, Device, DeviceError, Kernel, Math};
 
-use super::{DirectDeviceStrategy, PairSumRequest, resident_groups};
+use super::{DirectDeviceStrategy, PairSumRequest, resident_blocks};
 use crate::builder::Builder;
 use crate::settings::Precision;
 
-/// Parts of the sums, as the kernel writes them.
-enum Parts {
+/// Partial sums as the kernel writes them, one element per range of sources and padded target.
+enum PartialSums {
     Single(Buffer<[f32; 4]>),
     Double(Buffer<[f64; 4]>),
 }
@@ -15,51 +15,51 @@ enum Parts {
 pub(super) struct Tiled {
     device: Device,
     pub(super) kernel: Kernel,
-    block: u32,
-    plan: Plan,
-    parts: Parts,
-    /// Groups that have finished a block of targets; all 0 between launches.
-    arrived: Buffer<u32>,
+    block_size: u32,
+    plan: SplitPlan,
+    partial_sums: PartialSums,
+    /// Number of thread blocks that have finished each target block. All 0 between launches.
+    blocks_done: Buffer<u32>,
 }
 
-/// Who sums what.
+/// Division of the work: each thread block computes one target block with one range of sources.
 #[derive(Clone, Copy)]
-struct Plan {
-    target_groups: u32,
+struct SplitPlan {
+    target_blocks: u32,
     splits: u32,
     sources_per_split: u32,
 }
 
-/// The parts take no more than this, however few targets there are.
-const MOST_PARTS: u64 = 1 << 25;
+/// Largest number of partial sums.
+const MAX_PARTIAL_SUMS: u64 = 1 << 25;
 
-impl Plan {
-    fn new(n: usize, strategy: &DirectDeviceStrategy, resident: u64) -> Self {
+impl SplitPlan {
+    fn new(n: usize, strategy: &DirectDeviceStrategy, resident_blocks: u64) -> Self {
         let (n, block) = (n as u64, u64::from(strategy.block));
-        let target_groups = n.div_ceil(block * u64::from(strategy.targets)).max(1);
-        // Four times what fits at once evens out the end.
+        let target_blocks = n.div_ceil(block * u64::from(strategy.targets)).max(1);
+        // Four times as many thread blocks as run at once: they finish at about the same time.
         let wanted = match strategy.splits {
-            0 => (4 * resident).div_ceil(target_groups),
+            0 => (4 * resident_blocks).div_ceil(target_blocks),
             splits => u64::from(splits),
         };
-        let padded = target_groups * block * u64::from(strategy.targets);
-        let splits = wanted.min(MOST_PARTS / padded).clamp(1, n.div_ceil(block).max(1));
+        let padded = target_blocks * block * u64::from(strategy.targets);
+        let splits = wanted.min(MAX_PARTIAL_SUMS / padded).clamp(1, n.div_ceil(block).max(1));
         let sources_per_split = n.div_ceil(splits).next_multiple_of(block);
         Self {
-            target_groups: target_groups as u32,
+            target_blocks: target_blocks as u32,
             splits: n.div_ceil(sources_per_split) as u32,
             sources_per_split: sources_per_split as u32,
         }
     }
 }
 
-/// Bytes on the device, at most.
-pub(super) fn bytes(device: &Device, n: usize, strategy: &DirectDeviceStrategy) -> u64 {
-    let a_part = if strategy.precision == Precision::Single { 16 } else { 32 };
-    let resident = u64::from(device.properties().sm_count) * 16;
-    let plan = Plan::new(n, strategy, resident);
-    let padded = u64::from(plan.target_groups) * u64::from(strategy.block) * u64::from(strategy.targets);
-    a_part * padded * u64::from(plan.splits)
+/// Returns an upper bound of the bytes of scratch memory on the device. Assumes 16 blocks per SM.
+pub(super) fn scratch_bytes(device: &Device, n: usize, strategy: &DirectDeviceStrategy) -> u64 {
+    let bytes_per_sum = if strategy.precision == Precision::Single { 16 } else { 32 };
+    let resident_blocks = u64::from(device.properties().sm_count) * 16;
+    let plan = SplitPlan::new(n, strategy, resident_blocks);
+    let padded = u64::from(plan.target_blocks) * u64::from(strategy.block) * u64::from(strategy.targets);
+    bytes_per_sum * padded * u64::from(plan.splits)
 }
 
 impl Tiled {
@@ -67,44 +67,45 @@ impl Tiled {
         builder: &mut Builder,
         n: usize,
         strategy: &DirectDeviceStrategy,
-        potential: bool,
+        with_potential: bool,
     ) -> Result<Self, DeviceError> {
         let DirectDeviceStrategy { precision, block, targets, unroll, .. } = *strategy;
-        let number = match precision {
+        // PRECISION_SINGLE, PRECISION_MIXED and PRECISION_DOUBLE in the kernel.
+        let precision_number = match precision {
             Precision::Single => 1,
             Precision::Mixed => 2,
             Precision::Double => 3,
         };
         let definitions = [
-            ("PRECISION", number.to_string()),
+            ("PRECISION", precision_number.to_string()),
             ("BLOCK_SIZE", block.to_string()),
-            ("TARGETS", targets.to_string()),
+            ("TARGETS_PER_THREAD", targets.to_string()),
             ("UNROLL_BY", unroll.to_string()),
-            ("POTENTIAL", u8::from(potential).to_string()),
-            // 16 warps to a multiprocessor at least: registers for more targets than that would hold back the rest.
-            ("RESIDENT", (512 / block).max(1).to_string()),
+            ("POTENTIAL", u8::from(with_potential).to_string()),
+            // At least 16 warps per SM: registers for more targets than that slow the rest down.
+            ("MIN_BLOCKS_PER_SM", (512 / block).max(1).to_string()),
         ];
         let text = kernel_source!("frame_slots.cu", "frame.cu", "pair.cu", "tiled.cu");
         let module = builder.build("tiled.cu", text, &definitions, Math::FlushToZero)?;
         let kernel = module.kernel("tiled")?;
         let device = builder.device.clone();
-        let plan = Plan::new(n, strategy, resident_groups(&device, &kernel, block));
-        let length = plan.target_groups as usize * (block * targets) as usize * plan.splits as usize;
-        let parts = match precision {
-            Precision::Single => Parts::Single(device.zeros(length)?),
-            Precision::Mixed | Precision::Double => Parts::Double(device.zeros(length)?),
+        let plan = SplitPlan::new(n, strategy, resident_blocks(&device, &kernel, block));
+        let length = plan.target_blocks as usize * (block * targets) as usize * plan.splits as usize;
+        let partial_sums = match precision {
+            Precision::Single => PartialSums::Single(device.zeros(length)?),
+            Precision::Mixed | Precision::Double => PartialSums::Double(device.zeros(length)?),
         };
-        let arrived = device.zeros(plan.target_groups as usize)?;
-        Ok(Self { kernel, device, block, plan, parts, arrived })
+        let blocks_done = device.zeros(plan.target_blocks as usize)?;
+        Ok(Self { kernel, device, block_size: block, plan, partial_sums, blocks_done })
     }
 
-    pub(super) fn queue(
+    pub(super) fn queue_sum(
         &mut self,
-        evaluation: &PairSumRequest,
+        request: &PairSumRequest,
         potential: Option<&Buffer<f64>>,
     ) -> Result<(), DeviceError> {
-        let PairSumRequest { position, mass, g, eps, total_mass, acceleration } = *evaluation;
-        let Plan { target_groups, splits, sources_per_split } = self.plan;
+        let PairSumRequest { position, mass, g, eps, total_mass, acceleration } = *request;
+        let SplitPlan { target_blocks, splits, sources_per_split } = self.plan;
         let [x, y, z] = position.args();
         let [ax, ay, az] = acceleration.args();
         let mut args = vec![
@@ -116,18 +117,18 @@ impl Tiled {
             g.into(),
             eps.into(),
             total_mass.into(),
-            (target_groups as i32).into(),
+            (target_blocks as i32).into(),
             (sources_per_split as i32).into(),
-            match &self.parts {
-                Parts::Single(parts) => parts.into(),
-                Parts::Double(parts) => parts.into(),
+            match &self.partial_sums {
+                PartialSums::Single(sums) => sums.into(),
+                PartialSums::Double(sums) => sums.into(),
             },
-            (&self.arrived).into(),
+            (&self.blocks_done).into(),
             ax,
             ay,
             az,
         ];
         args.extend(potential.map(Arg::from));
-        self.device.queue().launch(&self.kernel, target_groups * splits, self.block, &args)
+        self.device.queue().launch(&self.kernel, target_blocks * splits, self.block_size, &args)
     }
 }

@@ -5,7 +5,7 @@ use orrery_device::{Arg, Buffer, Device, DeviceError, DeviceKind, Kernel, Math};
 use super::{DeviceTreeReport, ForceRequest, Order, TreeDeviceStrategy};
 use crate::builder::{Builder, has_warp_shuffle};
 use crate::settings::{Acceptance, MAX_THETA, Precision};
-use crate::solver::direct::device::{kernel_source, resident_groups};
+use crate::solver::direct::device::{kernel_source, resident_blocks};
 use crate::tree::device::{BodyColumns, DeviceOctree, LAYOUT, TreePlan};
 
 /// Threads per block: one warp.
@@ -40,7 +40,7 @@ pub(super) fn plan_tree(n: usize, strategy: &TreeDeviceStrategy) -> TreePlan {
     let TreeDeviceStrategy { precision, order, leaf_size, group_size, .. } = *strategy;
     // As on the CPU: a group may contain all bodies, and one body far away would cost the others
     // digits.
-    let few = precision == Precision::Mixed && n < crate::solver::direct::MIXED_FROM;
+    let few = precision == Precision::Mixed && n < crate::solver::direct::MIXED_MIN_BODIES;
     TreePlan { precision: if few { Precision::Double } else { precision }, order, leaf_size, group_size }
 }
 
@@ -106,7 +106,7 @@ impl TreeWalk {
         let definitions = definitions(&builder.device, &self.plan, index);
         let math = if self.plan.precision == Precision::Double { Math::Precise } else { Math::FlushToZero };
         let kernel = builder.build("walk.cu", &source(), &definitions, math)?.kernel("walk")?;
-        let blocks = resident_groups(&builder.device, &kernel, BLOCK_SIZE) as u32;
+        let blocks = resident_blocks(&builder.device, &kernel, BLOCK_SIZE) as u32;
         Ok(WalkKernel { kernel, blocks })
     }
 
