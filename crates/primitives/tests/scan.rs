@@ -81,8 +81,8 @@ proptest! {
             for (i, number) in numbers.iter().enumerate() {
                 abs_sum += f64::from(number.abs());
                 let error = f64::from(got[i] - expected[i]).abs();
-                let most = (i + 1) as f64 * f64::from(f32::EPSILON) * abs_sum;
-                assert!(error <= most, "{kind:?}, {what}: sum {i} has an error of {error:e}, expected at most {most:e}");
+                let limit = (i + 1) as f64 * f64::from(f32::EPSILON) * abs_sum;
+                assert!(error <= limit, "{kind:?}, {what}: sum {i} has an error of {error:e}, expected at most {limit:e}");
             }
         });
     }

@@ -108,7 +108,7 @@ struct __align__(16) Double4 {
 
 // ---- Warps ----
 //
-// A warp is WARP_SIZE neighbouring threads that run in lockstep. LANE is the index of the thread
+// A warp is WARP_SIZE neighbouring threads that run together. LANE is the index of the thread
 // within its warp. All lanes of a warp must reach each of the following in uniform control flow.
 // On a device without warps, all threads of the block must, and the values go through `scratch`:
 // shared memory with one uint per thread.

@@ -131,8 +131,8 @@ mod tests {
         for n in (31..40).flat_map(|power| [(1 << power) - 1, 1 << power, (1 << power) + 1, 3 << (power - 1)])
         {
             let blocks = min_block_count(n).max(1);
-            let most = if blocks == 1 { n } else { n / blocks + more };
-            assert!(most <= u64::from(u32::MAX), "{n} bytes");
+            let largest = if blocks == 1 { n } else { n / blocks + more };
+            assert!(largest <= u64::from(u32::MAX), "{n} bytes");
         }
     }
 

@@ -83,10 +83,10 @@ fn all_lengths<T: Sample>(device: &Device) -> Result<(), String> {
     let mut lengths = vec![0, 1, 2, 3, 5, 9 * tile + 5, 33 * tile];
     let edges = (4..=17).map(|power| 1 << power).chain([tile, 3 * tile]);
     lengths.extend(edges.flat_map(|edge| [edge - 1, edge, edge + 1]));
-    let most = samples::<T>(1 + (1 << 17).max(33 * tile));
+    let numbers_of_longest = samples::<T>(1 + (1 << 17).max(33 * tile));
     for kind in ScanKind::ALL {
         let mut scan = Scan::new(device, kind).map_err(message)?;
-        for numbers in lengths.iter().map(|&n| &most[..n]) {
+        for numbers in lengths.iter().map(|&n| &numbers_of_longest[..n]) {
             compare(kind, numbers, &scan_on_device(&mut scan, device, numbers)?)?;
         }
     }
@@ -114,15 +114,15 @@ fn rounding_error(device: &Device) -> Result<(), String> {
     for strategy in [ScanStrategy::default(), SHORT_TILES] {
         let mut scan = Scan::with_strategy(device, ScanKind::Inclusive, strategy).map_err(message)?;
         let got = scan_on_device(&mut scan, device, &numbers)?;
-        let (mut expected, mut sizes) = (0.0, 0.0);
+        let (mut expected, mut abs_sum) = (0.0, 0.0);
         for (i, (&number, &got)) in numbers.iter().zip(&got).enumerate() {
             expected += f64::from(number);
-            sizes += f64::from(number.abs());
+            abs_sum += f64::from(number.abs());
             let error = (f64::from(got) - expected).abs();
-            let most = 24.0 * f64::from(f32::EPSILON) * sizes;
-            if error.is_nan() || error > most {
+            let limit = 24.0 * f64::from(f32::EPSILON) * abs_sum;
+            if error.is_nan() || error > limit {
                 return Err(format!(
-                    "{strategy:?}: sum {i} has an error of {error:.1e}, expected at most {most:.1e}"
+                    "{strategy:?}: sum {i} has an error of {error:.1e}, expected at most {limit:.1e}"
                 ));
             }
         }
