@@ -217,11 +217,11 @@ fn u32_at(bytes: &[u8], offset: usize) -> u32 {
 }
 
 /// Fills `bytes` from the file and updates `left`, the number of bytes left in it.
-fn read_exactly(file: &mut impl Read, left: &mut u64, bytes: &mut [u8], place: &str) -> Result<(), Fault> {
+fn read_exactly(file: &mut impl Read, left: &mut u64, bytes: &mut [u8], location: &str) -> Result<(), Fault> {
     let needed = bytes.len() as u64;
     if needed > *left {
         let got = format!("{left} bytes before the end");
-        return Err(Fault::malformed(place, got, format!("{needed}: the file is truncated")));
+        return Err(Fault::malformed(location, got, format!("{needed}: the file is truncated")));
     }
     file.read_exact(bytes)?;
     *left -= needed;
@@ -234,24 +234,24 @@ fn read_block(
     mut hasher: blake3::Hasher,
     index: u32,
 ) -> Result<(String, Block), Fault> {
-    let place = format!("block {index}");
+    let location = format!("block {index}");
     let mut description = [0; DESCRIPTION_BYTES];
-    read_exactly(file, left, &mut description, &place)?;
+    read_exactly(file, left, &mut description, &location)?;
     hasher.update(&description);
     let kind = u32_at(&description, 16);
     let length = u64::from(u32_at(&description, 24)) | u64::from(u32_at(&description, 28)) << 32;
     // Check the length against the file before allocating memory.
     if length.checked_add(HASH_BYTES).is_none_or(|whole| whole > *left) {
         let expected = format!("less than the {left} bytes left: the file is damaged or truncated");
-        return Err(Fault::malformed(place, format!("a length of {length} bytes"), expected));
+        return Err(Fault::malformed(location, format!("a length of {length} bytes"), expected));
     }
     let mut data = vec![0; length as usize];
-    read_exactly(file, left, &mut data, &place)?;
+    read_exactly(file, left, &mut data, &location)?;
     hasher.update_rayon(&data);
     let mut hash = [0; HASH_BYTES as usize];
-    read_exactly(file, left, &mut hash, &place)?;
+    read_exactly(file, left, &mut hash, &location)?;
     if hasher.finalize() != blake3::Hash::from_bytes(hash) {
-        return Err(Fault::malformed(place, "data that do not match the hash", "an intact checkpoint"));
+        return Err(Fault::malformed(location, "data that do not match the hash", "an intact checkpoint"));
     }
     let name = description[..NAME_BYTES].split(|&b| b == 0).next().unwrap_or_default();
     let name = String::from_utf8_lossy(name).into_owned();
@@ -260,7 +260,7 @@ fn read_block(
         0 => Block::Bytes(data),
         1 => Block::Integers(words().map(u64::from_le_bytes).collect()),
         2 => Block::Reals(words().map(f64::from_le_bytes).collect()),
-        kind => return Err(Fault::malformed(place, format!("kind {kind}"), "0, 1 or 2")),
+        kind => return Err(Fault::malformed(location, format!("kind {kind}"), "0, 1 or 2")),
     };
     Ok((name, block))
 }
@@ -314,7 +314,7 @@ mod tests {
                 bytes[at] ^= 1 << bit;
                 assert_rejected(&bytes, format!("bit {bit} of byte {at}"));
             }
-            assert_rejected(&whole[..at], format!("cut at {at}"));
+            assert_rejected(&whole[..at], format!("truncated at {at}"));
         }
         assert_rejected(&[&whole[..], b"\0"].concat(), "a byte more".to_owned());
     }

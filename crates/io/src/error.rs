@@ -57,10 +57,10 @@ pub enum Fault {
         limit: u64,
     },
     /// A column has the wrong length.
-    #[error("{place} has {got} entries, expected {expected}")]
+    #[error("{location} has {got} entries, expected {expected}")]
     Length {
         /// Name of the dataset, block or array.
-        place: String,
+        location: String,
         /// Number of entries found.
         got: u64,
         /// Number of entries according to the header.
@@ -77,10 +77,10 @@ pub enum Fault {
         limit: u64,
     },
     /// Any other violation of the format.
-    #[error("{place}: got {got}, expected {expected}")]
+    #[error("{location}: got {got}, expected {expected}")]
     Malformed {
         /// Location in the file, for example a dataset, a line or a byte.
-        place: String,
+        location: String,
         /// Value found.
         got: String,
         /// Value that the format requires.
@@ -128,16 +128,20 @@ impl Fault {
     }
 
     /// Creates a [`Fault::Malformed`].
-    pub fn malformed(place: impl Into<String>, got: impl Into<String>, expected: impl Into<String>) -> Self {
-        Self::Malformed { place: place.into(), got: got.into(), expected: expected.into() }
+    pub fn malformed(
+        location: impl Into<String>,
+        got: impl Into<String>,
+        expected: impl Into<String>,
+    ) -> Self {
+        Self::Malformed { location: location.into(), got: got.into(), expected: expected.into() }
     }
 
     /// Checks that a column has the expected length.
-    pub(crate) fn check_length(place: impl Into<String>, got: u64, expected: u64) -> Result<(), Self> {
+    pub(crate) fn check_length(location: impl Into<String>, got: u64, expected: u64) -> Result<(), Self> {
         if got == expected {
             return Ok(());
         }
-        Err(Self::Length { place: place.into(), got, expected })
+        Err(Self::Length { location: location.into(), got, expected })
     }
 }
 

@@ -91,8 +91,8 @@ fn read_blocks(
     while n > 0 && is_incomplete(&bodies, &own_masses) {
         blocks += 1;
         if blocks > MAX_BLOCKS {
-            let place = format!("first {MAX_BLOCKS} blocks");
-            return Err(Fault::malformed(place, "not all required blocks", "POS, VEL, ID and MASS"));
+            let location = format!("first {MAX_BLOCKS} blocks");
+            return Err(Fault::malformed(location, "not all required blocks", "POS, VEL, ID and MASS"));
         }
         let missing = || Fault::malformed("end of file", "no further block", "POS, VEL, ID and MASS");
         let label = match records.next_label()? {
@@ -203,9 +203,13 @@ impl Records {
         let length = u64::from(self.read_marker()?);
         let left = self.file_bytes - self.offset;
         if length + 4 > left {
-            let place = format!("block {name} at byte {}", self.offset);
+            let location = format!("block {name} at byte {}", self.offset);
             let got = format!("a length of {length} bytes");
-            return Err(Fault::malformed(place, got, format!("at most the {left} bytes left in the file")));
+            return Err(Fault::malformed(
+                location,
+                got,
+                format!("at most the {left} bytes left in the file"),
+            ));
         }
         Ok(length)
     }
@@ -224,9 +228,9 @@ impl Records {
         if end == length {
             return Ok(());
         }
-        let place = format!("end of block {name} at byte {}", self.offset - 4);
+        let location = format!("end of block {name} at byte {}", self.offset - 4);
         let expected = format!("{length} as at the start of the block");
-        Err(Fault::malformed(place, format!("length {end}"), expected))
+        Err(Fault::malformed(location, format!("length {end}"), expected))
     }
 
     /// Reads a record of exactly `length` bytes.
@@ -249,8 +253,8 @@ impl Records {
     ) -> Result<u64, Fault> {
         let length = self.next_length(name)?;
         if !fits(length) {
-            let place = format!("block {name} at byte {}", self.offset);
-            return Err(Fault::malformed(place, format!("{length} bytes"), expected()));
+            let location = format!("block {name} at byte {}", self.offset);
+            return Err(Fault::malformed(location, format!("{length} bytes"), expected()));
         }
         Ok(length)
     }
@@ -314,11 +318,11 @@ struct Numbers {
 }
 
 fn u32_at(bytes: &[u8], offset: usize, swapped: bool) -> u32 {
-    let word: [u8; 4] = bytes[offset..offset + 4].try_into().expect("four bytes were taken");
+    let word: [u8; 4] = bytes[offset..offset + 4].try_into().expect("the slice has four bytes");
     if swapped { u32::from_be_bytes(word) } else { u32::from_le_bytes(word) }
 }
 
 fn u64_at(bytes: &[u8], offset: usize, swapped: bool) -> u64 {
-    let word: [u8; 8] = bytes[offset..offset + 8].try_into().expect("eight bytes were taken");
+    let word: [u8; 8] = bytes[offset..offset + 8].try_into().expect("the slice has eight bytes");
     if swapped { u64::from_be_bytes(word) } else { u64::from_le_bytes(word) }
 }

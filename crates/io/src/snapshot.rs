@@ -159,7 +159,7 @@ pub fn write_snapshot(path: &Path, snapshot: &Snapshot) -> Result<(), IoError> {
 fn check_writable(snapshot: &Snapshot) -> Result<(), Fault> {
     let p = &snapshot.particles;
     let n = p.position.x.len() as u64;
-    for (place, got) in [
+    for (location, got) in [
         ("position y", p.position.y.len()),
         ("position z", p.position.z.len()),
         ("velocity x", p.velocity.x.len()),
@@ -169,7 +169,7 @@ fn check_writable(snapshot: &Snapshot) -> Result<(), Fault> {
         ("id", p.id.len()),
         ("species", p.species.len()),
     ] {
-        Fault::check_length(place, got as u64, n)?;
+        Fault::check_length(location, got as u64, n)?;
     }
     let text_bytes = snapshot.provenance.iter().map(|(key, value)| (key.len() + value.len()) as u64).sum();
     check_provenance(text_bytes, snapshot.provenance.len())?;

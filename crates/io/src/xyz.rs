@@ -174,14 +174,14 @@ impl<R: BufRead> Lines<R> {
     /// the end of the file.
     fn next_line(&mut self, expected: &str) -> Result<&str, Fault> {
         self.read_line()?;
-        let place = || format!("line {}", self.number);
+        let location = || format!("line {}", self.number);
         match self.line.pop() {
             Some(b'\n') => {}
-            Some(_) => return Err(Fault::malformed(place(), "no newline at its end", "a whole line")),
-            None => return Err(Fault::malformed(place(), "end of file", expected)),
+            Some(_) => return Err(Fault::malformed(location(), "no newline at its end", "a whole line")),
+            None => return Err(Fault::malformed(location(), "end of file", expected)),
         }
         std::str::from_utf8(&self.line)
-            .map_err(|_| Fault::malformed(place(), "bytes that are not UTF-8", expected))
+            .map_err(|_| Fault::malformed(location(), "bytes that are not UTF-8", expected))
     }
 
     /// Checks that at most 1000 empty lines follow and nothing else.
@@ -206,9 +206,9 @@ impl<R: BufRead> Lines<R> {
         self.line.clear();
         self.source.by_ref().take(MAX_LINE_BYTES + 1).read_until(b'\n', &mut self.line)?;
         if self.line.len() as u64 > MAX_LINE_BYTES {
-            let (place, expected) =
+            let (location, expected) =
                 (format!("line {}", self.number), format!("at most {MAX_LINE_BYTES} bytes"));
-            return Err(Fault::malformed(place, "a longer line", expected));
+            return Err(Fault::malformed(location, "a longer line", expected));
         }
         Ok(!self.line.is_empty())
     }

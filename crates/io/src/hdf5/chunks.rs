@@ -46,12 +46,12 @@ impl Storage {
 }
 
 /// Checks the storage of `dataset` in a file of `file_bytes`.
-pub fn check_storage(dataset: &Dataset, place: &str, file_bytes: u64) -> Result<Storage, Fault> {
-    let fail = |error| library_fault(place, error);
+pub fn check_storage(dataset: &Dataset, location: &str, file_bytes: u64) -> Result<Storage, Fault> {
+    let fail = |error| library_fault(location, error);
     let shape = dataset.shape().map_err(fail)?;
     let element = dataset.element_size().map_err(fail)?;
     let extent = |shape: &[u64]| shape.iter().fold(element, |bytes, &d| bytes.saturating_mul(d));
-    let reject = |got: String, expected: String| Err(Fault::malformed(place, got, expected));
+    let reject = |got: String, expected: String| Err(Fault::malformed(location, got, expected));
     let fits = format!("no more than fit into a file of {file_bytes} bytes");
 
     let filtered = !dataset.filters().is_empty();
@@ -83,7 +83,7 @@ pub fn check_storage(dataset: &Dataset, place: &str, file_bytes: u64) -> Result<
     if chunks.saturating_mul(chunk_bytes.min(INDEX_ENTRY_BYTES)) > file_bytes {
         return reject(format!("{chunks} chunks"), fits);
     }
-    let found = count_chunks(dataset, place, &shape, &chunk_shape, file_bytes)?;
+    let found = count_chunks(dataset, location, &shape, &chunk_shape, file_bytes)?;
     if found != chunks {
         return reject(format!("{found} of {chunks} chunks"), "all of them".to_owned());
     }
@@ -93,24 +93,24 @@ pub fn check_storage(dataset: &Dataset, place: &str, file_bytes: u64) -> Result<
 /// Checks the index of the chunks without reading their values, and returns the number of chunks.
 fn count_chunks(
     dataset: &Dataset,
-    place: &str,
+    location: &str,
     shape: &[u64],
     chunk_shape: &[u64],
     file_bytes: u64,
 ) -> Result<u64, Fault> {
     let mut positions = HashSet::new();
     let mut stored = 0u64;
-    for chunk in dataset.chunks().map_err(|error| library_fault(place, error))? {
+    for chunk in dataset.chunks().map_err(|error| library_fault(location, error))? {
         let on_grid = chunk.offset.len() == shape.len()
             && chunk.offset.iter().zip(shape).all(|(&offset, &d)| offset < d)
             && chunk.offset.iter().zip(chunk_shape).all(|(&offset, &step)| offset % step == 0);
         if !on_grid {
-            return Err(Fault::malformed(place, "a chunk off the grid", "chunks on a regular grid"));
+            return Err(Fault::malformed(location, "a chunk off the grid", "chunks on a regular grid"));
         }
         stored = stored.saturating_add(chunk.storage_size);
         if !positions.insert(chunk.offset) {
             return Err(Fault::malformed(
-                place,
+                location,
                 "two chunks at the same position",
                 "chunks on a regular grid",
             ));
@@ -118,7 +118,7 @@ fn count_chunks(
     }
     if stored > file_bytes {
         let expected = format!("no more than fit into a file of {file_bytes} bytes");
-        return Err(Fault::malformed(place, format!("chunks of {stored} bytes"), expected));
+        return Err(Fault::malformed(location, format!("chunks of {stored} bytes"), expected));
     }
     Ok(positions.len() as u64)
 }

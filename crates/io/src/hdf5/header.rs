@@ -64,11 +64,11 @@ fn comoving_note(redshift: f64, hubble: f64) -> Vec<(String, String)> {
 }
 
 /// Reads the attributes of `group`.
-fn read_attributes(group: &Group, place: &str, meter: &Meter) -> Result<Attributes, Fault> {
+fn read_attributes(group: &Group, location: &str, meter: &Meter) -> Result<Attributes, Fault> {
     meter.allow_metadata();
-    let place = format!("attributes of {place}");
-    let attributes = group.attrs().map_err(|error| library_fault(&place, error))?;
-    meter.check_budget(&place)?;
+    let location = format!("attributes of {location}");
+    let attributes = group.attrs().map_err(|error| library_fault(&location, error))?;
+    meter.check_budget(&location)?;
     Ok(attributes)
 }
 
@@ -97,7 +97,7 @@ fn six_values<T: Copy>(
     })?;
     let length = values.len() as u64;
     <[T; 6]>::try_from(values).map(Some).map_err(|_| Fault::Length {
-        place: header_attribute(name),
+        location: header_attribute(name),
         got: length,
         expected: 6,
     })

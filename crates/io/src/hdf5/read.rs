@@ -350,19 +350,25 @@ fn outside_fault(path: &str, got: &str) -> Fault {
     Fault::malformed(dataset_name(path), got, "values inside this file (data outside are not read)")
 }
 
-/// Converts an error of the HDF5 library at `place`.
-pub fn library_fault(place: &str, error: Error) -> Fault {
+/// Converts an error of the HDF5 library at `location`.
+pub fn library_fault(location: &str, error: Error) -> Fault {
     match error {
         Error::Io(error) => Fault::System(error),
         // A soft link in an old-style group has no address.
         Error::Format(
             FormatError::PathNotFound(_) | FormatError::OffsetOverflow { offset: u64::MAX, .. },
-        ) => Fault::malformed(place, "nothing, or a link", "an object in this file (links are not followed)"),
+        ) => Fault::malformed(
+            location,
+            "nothing, or a link",
+            "an object in this file (links are not followed)",
+        ),
         Error::Format(FormatError::SignatureNotFound) => {
             Fault::malformed("byte 0", "no HDF5 signature", "an HDF5 file")
         }
-        other => {
-            Fault::malformed(place, text::shorten_for_message(&other.to_string(), 120), "an intact HDF5 file")
-        }
+        other => Fault::malformed(
+            location,
+            text::shorten_for_message(&other.to_string(), 120),
+            "an intact HDF5 file",
+        ),
     }
 }

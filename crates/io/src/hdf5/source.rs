@@ -41,9 +41,9 @@ impl Meter {
 
     /// Checks that the last call did not spend the budget. The library omits attributes that it
     /// cannot read.
-    pub fn check_budget(&self, place: &str) -> Result<(), Fault> {
+    pub fn check_budget(&self, location: &str) -> Result<(), Fault> {
         if self.budget.is_spent() {
-            return Err(Fault::malformed(place, OVER_BUDGET, "an intact HDF5 file"));
+            return Err(Fault::malformed(location, OVER_BUDGET, "an intact HDF5 file"));
         }
         Ok(())
     }

@@ -22,60 +22,78 @@ pub fn body_colour(k: usize) -> [u8; 3] {
 pub fn render_orbits(history: &[Vec<[f64; 3]>], names: &[&str], view: &View, labels: &Labels) -> Image {
     let (width, height) = (view.pixels.0.max(1), view.pixels.1.max(1));
     let mut image = Image::filled(width, height, BACKGROUND);
-    let size = text_size(&image);
-    let pen = (0.075 * size).max(0.6);
     let trails: Vec<Vec<[f64; 2]>> =
         history.iter().map(|trail| trail.iter().map(|&p| view.project(p)).collect()).collect();
-
     for (k, trail) in trails.iter().enumerate() {
-        let mut mask = Mask::for_image(width, height);
-        let steps = trail.len().saturating_sub(1).max(1) as f64;
-        // The strength is quadratic in time, to emphasise the recent past, and never zero.
-        let strength = |age: usize| 0.12 + 0.88 * (age as f64 / steps).powi(2);
-        let mut last = 0;
-        for i in 1..trail.len() {
-            // After many revolutions a trail has far more points than pixels, so near points are
-            // skipped. Points that are not finite count as not near.
-            if i + 1 == trail.len() || !is_near(trail[last], trail[i]) {
-                mask.draw_fading_segment(trail[last], trail[i], pen, strength(last), strength(i));
-                last = i;
-            }
-        }
-        image.paint_mask(&mask, body_colour(k), 0.9);
+        draw_trail(&mut image, trail, body_colour(k));
     }
-    let present = || trails.iter().enumerate().filter_map(|(k, trail)| Some((k, *trail.last()?)));
-    let near_image = |[x, y]: [f64; 2]| {
-        let beyond = 2.0 * size;
-        (-beyond..f64::from(width) + beyond).contains(&x)
-            && (-beyond..f64::from(height) + beyond).contains(&y)
-    };
-    for (k, place) in present().filter(|(_, place)| near_image(*place)) {
-        for (radius, opacity) in [(1.0, 0.10), (0.75, 0.15), (0.4, 1.0)] {
-            let reach = radius * size + 2.0;
-            let corner = place.map(|c| (c - reach).floor() as i64);
-            let side = (2.0 * reach).ceil() as usize + 1;
-            let mut mask = Mask::new(corner[0], corner[1], side, side);
-            mask.draw_disc(place, radius * size);
-            image.paint_mask(&mask, body_colour(k), opacity);
-        }
+    let present: Vec<(usize, [f64; 2])> =
+        trails.iter().enumerate().filter_map(|(k, trail)| Some((k, *trail.last()?))).collect();
+    for &(k, position) in &present {
+        draw_body(&mut image, position, body_colour(k));
     }
-    let mut taken: Vec<[f64; 4]> = Vec::new();
-    for (k, [x, y]) in present() {
-        let name = names.get(k).copied().unwrap_or_default();
-        let inside = (0.0..f64::from(width)).contains(&x) && (0.0..f64::from(height)).contains(&y);
-        let small = 0.85 * size;
-        let start = [x + 0.9 * size, y + 0.45 * small];
-        let place =
-            [start[0], start[1] - 1.4 * small, start[0] + text_width(name, small), start[1] + 0.5 * small];
-        let free =
-            taken.iter().all(|t| place[2] < t[0] || t[2] < place[0] || place[3] < t[1] || t[3] < place[1]);
-        if inside && free && !name.is_empty() {
-            write_text(&mut image, name, start, small, body_colour(k), Some(BACKGROUND), false);
-            taken.push(place);
-        }
-    }
+    draw_names(&mut image, &present, names);
     labels.draw_labels(&mut image, view);
     image
+}
+
+fn draw_trail(image: &mut Image, trail: &[[f64; 2]], colour: [u8; 3]) {
+    let pen = (0.075 * text_size(image)).max(0.6);
+    let mut mask = Mask::for_image(image.width, image.height);
+    let steps = trail.len().saturating_sub(1).max(1) as f64;
+    // The strength is quadratic in time, to emphasise the recent past, and never zero.
+    let strength = |index: usize| 0.12 + 0.88 * (index as f64 / steps).powi(2);
+    let mut last = 0;
+    for i in 1..trail.len() {
+        // After many revolutions a trail has far more points than pixels, so near points are
+        // skipped. Points that are not finite count as not near.
+        if i + 1 == trail.len() || !is_near(trail[last], trail[i]) {
+            mask.draw_fading_segment(trail[last], trail[i], pen, strength(last), strength(i));
+            last = i;
+        }
+    }
+    image.paint_mask(&mask, colour, 0.9);
+}
+
+/// Draws a disc with a glow, if it is in or near the image.
+fn draw_body(image: &mut Image, position: [f64; 2], colour: [u8; 3]) {
+    let size = text_size(image);
+    let margin = 2.0 * size;
+    let is_near_image = (-margin..f64::from(image.width) + margin).contains(&position[0])
+        && (-margin..f64::from(image.height) + margin).contains(&position[1]);
+    if !is_near_image {
+        return;
+    }
+    for (radius, opacity) in [(1.0, 0.10), (0.75, 0.15), (0.4, 1.0)] {
+        let reach = radius * size + 2.0;
+        let corner = position.map(|c| (c - reach).floor() as i64);
+        let side = (2.0 * reach).ceil() as usize + 1;
+        let mut mask = Mask::new(corner[0], corner[1], side, side);
+        mask.draw_disc(position, radius * size);
+        image.paint_mask(&mask, colour, opacity);
+    }
+}
+
+/// Writes the names of the bodies next to their discs. A name that would cover an earlier one is
+/// omitted.
+fn draw_names(image: &mut Image, present: &[(usize, [f64; 2])], names: &[&str]) {
+    let size = text_size(image);
+    let (width, height) = (f64::from(image.width), f64::from(image.height));
+    let mut occupied: Vec<[f64; 4]> = Vec::new();
+    for &(k, [x, y]) in present {
+        let name = names.get(k).copied().unwrap_or_default();
+        let is_inside = (0.0..width).contains(&x) && (0.0..height).contains(&y);
+        let small = 0.85 * size;
+        let start = [x + 0.9 * size, y + 0.45 * small];
+        let area =
+            [start[0], start[1] - 1.4 * small, start[0] + text_width(name, small), start[1] + 0.5 * small];
+        let is_free =
+            occupied.iter().all(|o| area[2] < o[0] || o[2] < area[0] || area[3] < o[1] || o[3] < area[1]);
+        if is_inside && is_free && !name.is_empty() {
+            write_text(image, name, start, small, body_colour(k), Some(BACKGROUND), false);
+            occupied.push(area);
+        }
+    }
 }
 
 /// Returns true for points closer together than can be seen.

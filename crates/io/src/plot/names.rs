@@ -31,12 +31,12 @@ type Named<'a> = ([f64; 2], &'a str);
 
 /// Returns the marks and names for positions inside `frame`, in which `curves` are drawn, too.
 pub(super) fn place_names(named: &[Named], curves: &[Item], frame: Area) -> Vec<Item> {
-    let mut taken: Vec<Area> = named.iter().map(|(mark, _)| square_around(*mark, RADIUS + 1.0)).collect();
-    taken.extend(curves.iter().flat_map(points_along).map(|point| square_around(point, 2.0)));
+    let mut occupied: Vec<Area> = named.iter().map(|(mark, _)| square_around(*mark, RADIUS + 1.0)).collect();
+    occupied.extend(curves.iter().flat_map(points_along).map(|point| square_around(point, 2.0)));
     let mut items = Vec::new();
     for list in group_close_marks(named) {
-        let label_position = label_position(&list, &taken, &frame);
-        taken.push(label_position.area);
+        let label_position = label_position(&list, &occupied, &frame);
+        occupied.push(label_position.area);
         items.extend(
             list.iter()
                 .enumerate()
@@ -72,7 +72,7 @@ struct LabelPosition {
 }
 
 /// Returns the nearest free position, or the nearest position if none is free.
-fn label_position(list: &[Named], taken: &[Area], frame: &Area) -> LabelPosition {
+fn label_position(list: &[Named], occupied: &[Area], frame: &Area) -> LabelPosition {
     let width = list.iter().map(|(_, name)| text_width(name, SMALL)).fold(0.0, f64::max);
     let height = ROW * list.len() as f64;
     let bound =
@@ -92,7 +92,7 @@ fn label_position(list: &[Named], taken: &[Area], frame: &Area) -> LabelPosition
     }
     positions.sort_by(|a, b| a.0.total_cmp(&b.0));
     let is_free =
-        |area: &Area| is_inside(area, frame) && !taken.iter().any(|other| areas_overlap(area, other));
+        |area: &Area| is_inside(area, frame) && !occupied.iter().any(|other| areas_overlap(area, other));
     let index = positions.iter().position(|(_, label_position)| is_free(&label_position.area)).unwrap_or(0);
     positions.swap_remove(index).1
 }
