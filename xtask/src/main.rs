@@ -81,6 +81,7 @@ fn run_tests(root: &Path, report: &mut Report) -> Result<(), StageFailure> {
     report.run_stage("prerequisites", || prerequisites::install_missing(root))?;
     report.run_stage("python", || python::set_up_environment(root))?;
     report.run_stage("format", || cargo("cargo fmt --all --check").run())?;
+    report.run_stage("style", || style::check(root))?;
     report.run_stage("lints", || cargo("cargo clippy --workspace --all-targets -- -D warnings").run())?;
     // Builds all targets of `cargo test` and the program with the same features, so nothing is
     // built twice.
