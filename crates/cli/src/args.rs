@@ -117,7 +117,7 @@ pub struct ResumeArgs {
     /// Output directory of the run
     #[arg(value_name = "DIR")]
     pub folder: PathBuf,
-    /// Replace a key of [checkpoint] or [limits], or output.on_error, such as
+    /// Replace a key of the section checkpoint or limits, or output.on_error, such as
     /// checkpoint.every="1 h". Can be repeated
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
@@ -213,7 +213,7 @@ pub struct IcArgs {
     /// solar-system, else nbody]
     #[arg(long)]
     pub units: Option<String>,
-    /// Set another key of [bodies], such as scale_radius=2. Can be repeated
+    /// Set another key of the section bodies, such as scale_radius=2. Can be repeated
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
     /// File to write: .hdf5, .xyz or .npz

@@ -2,10 +2,12 @@
 //!
 //! A picture is made in these steps:
 //!
-//! 1. A [`View`] defines the visible rectangle. 2. [`surface_density`] projects bodies onto it. 3.
-//! A [`Scale`] maps densities to brightness. In an animation the first frame sets it for all
-//! frames. 4. [`render_layers`] turns one or several density maps into an [`Image`] with
-//! [`Labels`]. 5. [`write_png`] or a [`GifWriter`] writes the file.
+//! 1. A [`View`] defines the visible rectangle.
+//! 2. [`surface_density`] projects bodies onto it.
+//! 3. A [`Scale`] maps densities to brightness. In an animation the first frame sets it for all
+//!    frames.
+//! 4. [`render_layers`] turns one or several density maps into an [`Image`] with [`Labels`].
+//! 5. [`write_png`] or a [`GifWriter`] writes the file.
 //!
 //! Text is drawn with a built-in stroke font, so no font needs to be installed.
 
