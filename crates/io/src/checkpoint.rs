@@ -106,8 +106,12 @@ impl Column<'_> {
     }
 }
 
-/// Writes a checkpoint atomically and syncs it to disk.
+/// Writes a checkpoint atomically and syncs it to disk. A column name must be ASCII without NUL and
+/// at most 16 bytes long. With any other name, nothing is written.
 pub fn write_checkpoint(path: &Path, header: &str, columns: &[(&str, Column)]) -> Result<(), IoError> {
+    for (name, _) in columns {
+        check_name(name).map_err(|fault| fault.in_file(path))?;
+    }
     replace_file(path, |file| {
         let preamble = preamble_bytes(VERSION, columns.len() as u32 + 1);
         file.write_all(&preamble)?;
@@ -117,6 +121,19 @@ pub fn write_checkpoint(path: &Path, header: &str, columns: &[(&str, Column)]) -
         }
         Ok(())
     })
+}
+
+/// Checks that `name` fits into its field and is read back unchanged: the first NUL ends it there.
+fn check_name(name: &str) -> Result<(), Fault> {
+    let location = || format!("block name {name:?}");
+    if name.len() > NAME_BYTES {
+        let got = format!("{} bytes", name.len());
+        return Err(Fault::malformed(location(), got, format!("at most {NAME_BYTES}")));
+    }
+    match name.chars().find(|&c| !c.is_ascii() || c == '\0') {
+        Some(c) => Err(Fault::malformed(location(), format!("the character {c:?}"), "ASCII without NUL")),
+        None => Ok(()),
+    }
 }
 
 fn preamble_bytes(version: u32, blocks: u32) -> [u8; 16] {
@@ -140,7 +157,6 @@ fn write_block(
     name: &str,
     column: &Column,
 ) -> Result<(), Fault> {
-    debug_assert!(name.len() <= NAME_BYTES && name.is_ascii(), "{name}");
     let mut description = [0; DESCRIPTION_BYTES];
     description[..name.len()].copy_from_slice(name.as_bytes());
     description[16..20].copy_from_slice(&column.kind_code().to_le_bytes());
@@ -297,6 +313,29 @@ mod tests {
         assert_eq!(integers, &("integers".to_owned(), Block::Integers(vec![u64::MAX, 7])));
         assert_eq!(bytes, &("bytes".to_owned(), Block::Bytes(b"xyz".to_vec())));
         assert_eq!(none.1, Block::Reals(Vec::new()));
+    }
+
+    /// The existing checkpoint must remain readable when the next one is refused.
+    #[test]
+    fn names_that_do_not_fit_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = write_small_checkpoint(folder.path());
+        let before = fs::read(&path).unwrap();
+        let refused = [
+            ("seventeen_letters", "got 17 bytes, expected at most 16"),
+            ("a_name_that_is_longer_than_a_description", "got 40 bytes, expected at most 16"),
+            ("größe", "got the character 'ö', expected ASCII without NUL"),
+            ("mass\0", "got the character '\\0', expected ASCII without NUL"),
+        ];
+        for (name, why) in refused {
+            let columns = [("fits", Column::Bytes(b"x")), (name, Column::Bytes(b"y"))];
+            let error = write_checkpoint(&path, "{}", &columns).unwrap_err().to_string();
+            assert_eq!(error, format!("{}: block name {name:?}: {why}", path.display()));
+            assert_eq!(fs::read(&path).unwrap(), before, "{name:?}");
+        }
+        write_checkpoint(&path, "{}", &[("sixteen_letters_", Column::Bytes(b"z"))]).unwrap();
+        let read = read_checkpoint(&path, &Limits::default()).unwrap();
+        assert_eq!(read.blocks, [("sixteen_letters_".to_owned(), Block::Bytes(b"z".to_vec()))]);
     }
 
     /// Flips each bit of each byte, truncates at each length, and appends a byte.
