@@ -6,27 +6,17 @@ use std::panic::catch_unwind;
 use std::path::{Path, PathBuf};
 
 use common::{PAIR, TestDir, gadget_binary};
+use orrery_device::testing::SplitMix64;
 use orrery_engine::case::{Case, CaseSource, presets};
 use orrery_io::Limits;
 
 /// Number of changed copies per file.
 const TRIALS: u64 = 200;
 
-/// Knuth's MMIX generator, which gives the same edits on every machine.
-struct Lcg(u64);
-
-impl Lcg {
-    fn below(&mut self, n: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        // The low bits of a generator modulo 2^64 have short periods.
-        ((self.0 >> 33) as usize) % n
-    }
-}
-
 /// Applies one to eight edits: replaces, inserts or removes a byte, or copies a piece to another
 /// position.
 fn mutated(bytes: &[u8], seed: u64) -> Vec<u8> {
-    let mut random = Lcg(seed);
+    let mut random = SplitMix64::new(seed);
     let mut bytes = bytes.to_vec();
     for _ in 0..=random.below(8) {
         let at = random.below(bytes.len());

@@ -24,6 +24,7 @@ mod peaks;
 mod pinned;
 mod properties;
 mod queue;
+pub mod testing;
 
 pub use buffer::{AnyBuffer, Buffer};
 pub use cache::cache_folder;

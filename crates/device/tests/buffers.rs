@@ -2,7 +2,8 @@
 
 mod common;
 
-use common::{devices, random_bits, test_source};
+use common::{devices, test_source};
+use orrery_device::testing::random_bits;
 use orrery_device::{Arg, Device, DeviceError, Element};
 
 const LENGTHS: [usize; 8] = [0, 1, 2, 3, 31, 257, 1000, 65_537];

@@ -3,7 +3,8 @@
 
 mod common;
 
-use common::{devices, is_cuda, random_bits, random_number};
+use common::{devices, is_cuda, random_number};
+use orrery_device::testing::random_bits;
 use orrery_device::{Arg, Backend, Device, Kernel, Math, Source};
 
 const BLOCK_SIZE: usize = 64;

@@ -86,6 +86,7 @@ fn split_where(text: &str, ends: impl Fn(char) -> bool) -> (&str, &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use orrery_device::testing::random_bits;
 
     #[test]
     fn accepted_forms() {
@@ -193,12 +194,11 @@ mod tests {
     fn text_parses_back_to_the_same_duration() {
         let mut durations =
             vec![Duration::ZERO, Duration::MAX, Duration::from_nanos(1), Duration::from_secs(u64::MAX)];
-        let mut state = 1u64;
-        for bits in 0..2000 {
-            // Linear congruential generator of Knuth. The shift covers all orders of magnitude.
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            let seconds = state >> (bits % 64);
-            let nanoseconds = if bits % 3 == 0 { 0 } else { (state >> 32) as u32 % 1_000_000_000 };
+        for index in 0..2000 {
+            let bits = random_bits(index);
+            // The shift covers all orders of magnitude.
+            let seconds = bits >> (index % 64);
+            let nanoseconds = if index % 3 == 0 { 0 } else { (bits >> 32) as u32 % 1_000_000_000 };
             durations.push(Duration::new(seconds, nanoseconds));
         }
         for duration in durations {

@@ -5,6 +5,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use orrery_device::testing::SplitMix64;
 use orrery_engine::case::{
     Case, CaseError, CaseSource, CheckpointEvery, Every, LimitSettings, OnEnergyError, OnError,
 };
@@ -110,12 +111,8 @@ fn limits_can_be_set_and_turned_off() {
 
 #[test]
 fn random_settings_read_back_from_the_resolved_text() {
-    // Linear congruential generator of Knuth.
-    let mut state = 7u64;
-    let mut next = |below: u64| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 33) % below
-    };
+    let mut random = SplitMix64::new(7);
+    let mut next = |end: usize| random.below(end);
     for _ in 0..500 {
         let number = 1 + next(1 << 20);
         let every = match next(6) {
@@ -134,8 +131,8 @@ fn random_settings_read_back_from_the_resolved_text() {
             format!("checkpoint.every={every}"),
             format!("checkpoint.keep={}", 1 + next(1000)),
             format!("limits.energy_error={energy_error}"),
-            format!("limits.on_energy_error={}", ["warn", "stop"][next(2) as usize]),
-            format!("output.on_error={}", ["stop", "wait"][next(2) as usize]),
+            format!("limits.on_energy_error={}", ["warn", "stop"][next(2)]),
+            format!("output.on_error={}", ["stop", "wait"][next(2)]),
         ];
         assert_round_trip(&load(CASE, &sets).unwrap_or_else(|e| panic!("{e}")));
     }

@@ -84,11 +84,3 @@ pub fn evenly_spaced_indices(n: usize, count: usize) -> Vec<usize> {
     let count = count.min(n);
     (0..count).map(|i| (i as u128 * n as u128 / count as u128) as usize).collect()
 }
-
-/// Returns 64 random bits for an index (SplitMix64, Steele et al. 2014).
-pub(crate) fn random_bits(index: u64) -> u64 {
-    let mut z = (index + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
-}

@@ -6,11 +6,12 @@ use std::process::{Command, ExitStatus, Output};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use orrery_device::testing::SplitMix64;
 use rayon::prelude::*;
 
 use crate::common::text;
 use crate::scenario::{
-    Fault, FaultScenario, Random, Trial, first_difference, resumed_step, run_to_end, start_run, wait_for,
+    Fault, FaultScenario, Trial, first_difference, resumed_step, run_to_end, start_run, wait_for,
 };
 
 /// Steps between two checkpoints.
@@ -52,7 +53,7 @@ struct Outcome {
 
 /// Kills a run, then resumes it. Each resumed run is killed with probability 0.3 and resumed again.
 fn kill_and_resume(scenario: &FaultScenario, duration: Duration, seed: u64) -> Outcome {
-    let mut random = Random(seed);
+    let mut random = SplitMix64::new(seed);
     let mut outcome = Outcome::default();
     let name = format!("trial-{seed}");
     let trial = scenario.trial(&name);
@@ -63,7 +64,7 @@ fn kill_and_resume(scenario: &FaultScenario, duration: Duration, seed: u64) -> O
     }
     loop {
         let last_step = last_row(&trial);
-        let resumed = if random.chance(30) {
+        let resumed = if random.below(100) < 30 {
             kill_once(&trial, &["--resume"], duration, &mut random, &mut outcome)
         } else {
             let run = trial.run(&["--resume"], Fault::default());
@@ -106,11 +107,11 @@ fn kill_once(
     trial: &Trial<'_>,
     more: &[&str],
     duration: Duration,
-    random: &mut Random,
+    random: &mut SplitMix64,
     outcome: &mut Outcome,
 ) -> EndedRun {
     let kind = KINDS[random.below(KINDS.len())];
-    let is_timed = random.chance(50);
+    let is_timed = random.below(100) < 50;
     let run = if is_timed {
         let mut plain = Command::new(env!("CARGO_BIN_EXE_orrery"));
         let pause = duration.mul_f64(random.below(1000) as f64 / 1000.0);

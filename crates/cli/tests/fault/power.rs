@@ -9,11 +9,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use orrery_device::testing::SplitMix64;
 use rayon::prelude::*;
 
 use crate::common::text;
 use crate::disk::{Call, Disk, Unsynced};
-use crate::scenario::{Fault, FaultScenario, Random};
+use crate::scenario::{Fault, FaultScenario};
 
 /// Content of a disk.
 type Files = BTreeMap<PathBuf, Option<Vec<u8>>>;
@@ -35,7 +36,7 @@ struct Cut {
 fn possible_cuts(folder: &Path, start: Disk, calls: &[Call], random_count: usize) -> Vec<Cut> {
     let (mut disk, mut found) = (start, BTreeMap::new());
     let (mut named, mut saved) = (0, 0);
-    let mut random = Random(calls.len() as u64);
+    let mut random = SplitMix64::new(calls.len() as u64);
     for (k, call) in calls.iter().enumerate() {
         disk.apply(call);
         match call.kind.as_str() {

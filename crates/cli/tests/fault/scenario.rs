@@ -265,22 +265,3 @@ fn build_shim(shim: &Path) {
     let cc = cc.unwrap_or_else(|e| panic!("cannot start cc, which compiles the shim for these tests: {e}"));
     assert!(cc.status.success(), "the shim does not compile: {}", text(&cc.stderr));
 }
-
-/// Pseudo-random numbers by splitmix64, the same in every test run.
-pub struct Random(pub u64);
-
-impl Random {
-    /// Returns a number below `end`.
-    pub fn below(&mut self, end: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) % end as u64) as usize
-    }
-
-    /// Returns true with a probability of `percent` / 100.
-    pub fn chance(&mut self, percent: usize) -> bool {
-        self.below(100) < percent
-    }
-}

@@ -3,6 +3,7 @@
 
 use std::process::Command;
 
+use orrery_device::testing::random_bits;
 use orrery_device::{Backend, Device, DeviceChoice, Math, Source};
 
 /// Returns all devices. Fails if there is none, because a test without a device would always pass.
@@ -44,14 +45,6 @@ pub fn run_child(test: &str, variables: &[(&str, &str)]) -> String {
 /// Returns the lines that a child marked with `child: `, without the mark.
 pub fn child_lines(output: &str) -> Vec<String> {
     output.lines().filter_map(|line| line.split_once("child: ")).map(|(_, text)| text.to_owned()).collect()
-}
-
-/// Returns a pseudorandom number for an index (splitmix64).
-pub fn random_bits(index: u64) -> u64 {
-    let mut z = index.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }
 
 /// Returns a pseudorandom number in [0.5, 8.5).

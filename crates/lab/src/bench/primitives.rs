@@ -10,6 +10,7 @@ mod verify;
 use std::fmt::Display;
 use std::time::Instant;
 
+use orrery_device::testing::random_bits;
 use orrery_device::{Device, DeviceError, DeviceKind, ceiling};
 use orrery_primitives::Number;
 use orrery_primitives::histogram::{self, BYTE_BINS, Histogram};
@@ -22,7 +23,6 @@ use thiserror::Error;
 
 use super::direct::{device_json, repeat_count};
 use crate::devices::cpu_name;
-use crate::sample::random_bits;
 use crate::timing::{self, Times};
 use verify::{first_difference, first_unsorted};
 

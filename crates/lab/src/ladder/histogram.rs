@@ -1,5 +1,6 @@
 //! Ladder of histograms: bytes in 256 bins, for random and for equal bytes.
 
+use orrery_device::testing::random_bits;
 use orrery_device::{Buffer, Device, DeviceError, ceiling};
 use orrery_primitives::histogram::rungs::{RungHistogram, rungs};
 use orrery_primitives::histogram::{BYTE_BINS, histogram_on_cpu, histogram_reference};
@@ -8,7 +9,6 @@ use rayon::prelude::*;
 use super::peaks::{rate_on_cpu, rate_on_device};
 use super::sweep::{ComparedColumn, Sweep, SweepRung};
 use crate::LabError;
-use crate::sample::random_bits;
 
 /// Inputs of the histogram. Equal bytes all increment the same counter.
 const INPUTS: [&str; 2] = ["random", "equal"];

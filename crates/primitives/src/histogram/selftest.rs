@@ -2,12 +2,13 @@
 //! rung is compared with the reference implementation.
 
 use orrery_device::check::Check;
+use orrery_device::testing::random_bits;
 use orrery_device::{Device, DeviceError, DeviceKind};
 
 use super::binned::{self, BinnedHistogram, Bins};
 use super::rungs::{RungHistogram, rungs};
 use super::{Histogram, histogram_reference};
-use crate::reduce::selftest::{random_bits, test_lengths};
+use crate::reduce::selftest::test_lengths;
 
 /// Returns all checks of this module.
 pub fn checks() -> Vec<Check> {

@@ -2,6 +2,7 @@
 //! operation and rung is compared with the reference implementation.
 
 use orrery_device::check::Check;
+use orrery_device::testing::random_bits;
 use orrery_device::{Device, DeviceError, DeviceKind};
 
 use super::rungs::{BLOCK_SIZES, ReductionVariant, RungSum, rungs};
@@ -30,14 +31,6 @@ pub(crate) fn test_lengths() -> Vec<usize> {
     lengths.sort_unstable();
     lengths.dedup();
     lengths
-}
-
-/// Returns a pseudorandom number for an index (splitmix64).
-pub(crate) fn random_bits(index: u64) -> u64 {
-    let mut z = index.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }
 
 /// Random numbers for the checks.

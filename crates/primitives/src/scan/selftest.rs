@@ -2,11 +2,11 @@
 //! the reference implementation.
 
 use orrery_device::check::Check;
+use orrery_device::testing::random_bits;
 use orrery_device::{Buffer, Device, DeviceError};
 
 use super::{Scan, ScanKind, ScanStrategy, scan_reference};
 use crate::Number;
-use crate::reduce::selftest::random_bits;
 
 /// Strategy with the shortest tiles, so that few numbers already fill rows and pages.
 pub const SHORT_TILES: ScanStrategy = ScanStrategy { block_size: 64, loads_per_thread: 1 };

@@ -4,10 +4,10 @@
 use std::ops::Range;
 
 use orrery_device::check::Check;
+use orrery_device::testing::random_bits;
 use orrery_device::{Device, DeviceError};
 
 use super::{Key, Sort, SortStrategy, sort_bits_reference};
-use crate::reduce::selftest::random_bits;
 
 /// Lengths around the sizes of a warp, a block and a short tile.
 const LENGTHS: [usize; 16] = [0, 1, 2, 31, 32, 33, 255, 256, 257, 1000, 2047, 2048, 2049, 4095, 4097, 65_537];

@@ -1,0 +1,53 @@
+//! Input data for tests, self-tests and benchmarks. It is in this crate because all its users know
+//! this crate. Random numbers of a simulation come from `orrery_model::rng`.
+
+/// Increment of the state: 2^64 divided by the golden ratio, rounded to an odd number.
+const INCREMENT: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// Sequence of pseudorandom numbers: SplitMix64 (Steele, Lea & Flood 2014, "Fast splittable
+/// pseudorandom number generators"). The same seed gives the same numbers on every machine.
+#[derive(Clone, Debug)]
+pub struct SplitMix64(u64);
+
+impl SplitMix64 {
+    /// Starts a sequence.
+    pub fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// Draws 64 random bits.
+    pub fn next_bits(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(INCREMENT);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// Draws a number below `end`, which must not be 0.
+    pub fn below(&mut self, end: usize) -> usize {
+        (self.next_bits() % end as u64) as usize
+    }
+}
+
+/// Returns 64 random bits for an index: element `index` of the SplitMix64 sequence with seed 0.
+pub fn random_bits(index: u64) -> u64 {
+    SplitMix64::new(index.wrapping_mul(INCREMENT)).next_bits()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The first numbers for seed 0 that the reference implementation prints (Vigna,
+    /// `splitmix64.c`).
+    #[test]
+    fn split_mix_gives_the_published_numbers() {
+        let expected = [0xe220_a839_7b1d_cdaf, 0x6e78_9e6a_a1b9_65f4, 0x06c4_5d18_8009_454f];
+        let mut sequence = SplitMix64::new(0);
+        for (index, bits) in expected.into_iter().enumerate() {
+            assert_eq!(sequence.next_bits(), bits);
+            assert_eq!(random_bits(index as u64), bits);
+        }
+    }
+}
