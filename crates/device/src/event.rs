@@ -67,12 +67,6 @@ impl Event {
             .map_err(|fault| device.error_from(fault, None))
     }
 
-    /// Waits and ignores errors. The caller needs only that no copy is running, and a failed device
-    /// writes nothing.
-    pub(crate) fn wait_ignoring_errors(&self) {
-        let _ = self.wait();
-    }
-
     pub(crate) fn device(&self) -> &Device {
         &self.0.device
     }

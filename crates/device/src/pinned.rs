@@ -2,7 +2,8 @@
 //!
 //! Invariant: while a copy into the memory is running, `pending` is the event after that copy. The
 //! elements are read or written, another copy is started and the memory is freed only after that
-//! event, so no access ever races with the device.
+//! event, so no access ever races with the device. Memory whose copy cannot be waited for is never
+//! freed.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -20,6 +21,8 @@ pub struct Pinned<T: Element> {
     pin: Pin,
     len: usize,
     pending: Option<Event>,
+    /// Whether a wait for a copy failed, so that the device may write to the memory at any time.
+    may_be_in_use: bool,
     element: std::marker::PhantomData<T>,
 }
 
@@ -42,7 +45,14 @@ impl<T: Element> Pinned<T> {
         // Not `error_from`, which would report the free memory of the device: the host is out of
         // memory here.
         let pin = device.driver().allocate_pinned(size).map_err(|fault| call_error(&fault.message))?;
-        Ok(Self { device: device.clone(), pin, len, pending: None, element: std::marker::PhantomData })
+        Ok(Self {
+            device: device.clone(),
+            pin,
+            len,
+            pending: None,
+            may_be_in_use: false,
+            element: std::marker::PhantomData,
+        })
     }
 
     /// Waits for a running copy and returns the address that the next one may write to.
@@ -56,9 +66,16 @@ impl<T: Element> Pinned<T> {
         self.pending = Some(event);
     }
 
+    /// Stores that a copy may be running whose end cannot be waited for.
+    pub(crate) fn set_may_be_in_use(&mut self) {
+        self.may_be_in_use = true;
+    }
+
     fn wait_for_copy(&mut self) {
-        if let Some(event) = self.pending.take() {
-            event.wait_ignoring_errors();
+        if let Some(event) = self.pending.take()
+            && event.wait().is_err()
+        {
+            self.set_may_be_in_use();
         }
     }
 }
@@ -68,7 +85,8 @@ impl<T: Element> Deref for Pinned<T> {
 
     fn deref(&self) -> &[T] {
         if let Some(event) = &self.pending {
-            event.wait_ignoring_errors();
+            // The caller has a clone of the event, which reports the error.
+            let _ = event.wait();
         }
         // SAFETY: the memory has `len` elements and was zeroed, every bit pattern is a valid
         // element (`Element` is sealed), and no copy is running.
@@ -87,6 +105,11 @@ impl<T: Element> DerefMut for Pinned<T> {
 impl<T: Element> Drop for Pinned<T> {
     fn drop(&mut self) {
         self.wait_for_copy();
+        if self.may_be_in_use {
+            // Leak the memory. A failed wait does not prove that the copy has ended, and the
+            // allocator could give freed memory to someone else while the device writes to it.
+            return;
+        }
         let bytes = self.len.max(1) * size_of::<T>();
         // SAFETY: `new` allocated this many bytes, and no copy is running.
         unsafe { self.device.driver().free_pinned(self.pin, bytes) };
@@ -96,5 +119,64 @@ impl<T: Element> Drop for Pinned<T> {
 impl<T: Element> fmt::Debug for Pinned<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Pinned<{}>({} for {})", std::any::type_name::<T>(), self.len, self.device.label())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use opencl3::command_queue::{CL_QUEUE_CONTEXT, get_command_queue_info};
+    use opencl3::event::{create_user_event, set_user_event_status};
+    use opencl3::memory::{
+        CL_MEM_REFERENCE_COUNT, get_mem_object_info, release_mem_object, retain_mem_object,
+    };
+    use opencl3::types::{cl_command_queue, cl_context, cl_mem};
+
+    use super::*;
+    use crate::choice::Backend;
+    use crate::driver::Handle;
+
+    /// Returns an event of an OpenCL device that is done, or that failed.
+    fn finished_event(device: &Device, failed: bool) -> Event {
+        let queue = device.init_queue().0 as usize as cl_command_queue;
+        let context = isize::from(get_command_queue_info(queue, CL_QUEUE_CONTEXT).unwrap()) as cl_context;
+        let event = create_user_event(context).unwrap();
+        set_user_event_status(event, if failed { -1 } else { 0 }).unwrap();
+        Event::new(device.clone(), Handle(event as usize as u64))
+    }
+
+    /// Returns whether dropping page-locked memory frees it, if the wait for its last copy fails or
+    /// not. None if the driver has no page-locked memory.
+    fn is_freed(device: &Device, failed: bool, accessed: bool) -> Option<bool> {
+        let mut pinned = Pinned::<u32>::new(device, 4).unwrap();
+        let memory = pinned.pin.handle.0 as usize as cl_mem;
+        if memory.is_null() {
+            return None;
+        }
+        let count = || u32::from(get_mem_object_info(memory, CL_MEM_REFERENCE_COUNT).unwrap());
+        // SAFETY: the memory object is valid, and it is released below as often as it is retained.
+        unsafe { retain_mem_object(memory) }.unwrap();
+        let before = count();
+        pinned.set_pending(finished_event(device, failed));
+        if accessed {
+            pinned[0] = 1;
+        }
+        drop(pinned);
+        let after = count();
+        // SAFETY: as above.
+        unsafe { release_mem_object(memory) }.unwrap();
+        Some(after < before)
+    }
+
+    #[test]
+    fn memory_is_leaked_if_the_wait_for_its_copy_failed() {
+        for device in Device::list().devices {
+            if device.properties().backend != Backend::OpenCl {
+                continue;
+            }
+            for accessed in [false, true] {
+                assert_ne!(is_freed(&device, false, accessed), Some(false), "{device:?}");
+                assert_ne!(is_freed(&device, true, accessed), Some(true), "{device:?}");
+            }
+        }
     }
 }

@@ -169,20 +169,24 @@ impl Queue {
         self.expect_same_device("a buffer", from.device())?;
         from.expect_len(to.len())?;
         let (target, bytes) = (to.copy_target(), size_of::<T>() * from.len());
-        if bytes > 0 {
+        let queued = if bytes > 0 {
             // SAFETY: both ends have this many bytes. `to` stores the event below and waits for it
             // before its memory is read, written or freed.
             unsafe { self.device.driver().read_async(self.handle, from.handle(), target, bytes) }
-                .map_err(|fault| self.device.error_from(fault, Some(bytes as u64)))?;
-        }
-        match self.record() {
+                .map_err(|fault| self.device.error_from(fault, Some(bytes as u64)))
+        } else {
+            Ok(())
+        };
+        match queued.and_then(|()| self.record()) {
             Ok(event) => {
                 to.set_pending(event.clone());
                 Ok(event)
             }
             Err(error) => {
                 // The copy may be running and no event marks its end, so wait for it here.
-                let _ = self.finish();
+                if self.finish().is_err() {
+                    to.set_may_be_in_use();
+                }
                 Err(error)
             }
         }
