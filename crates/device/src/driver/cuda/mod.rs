@@ -207,11 +207,11 @@ impl Driver for Cuda {
         self.make_current()?;
         // SAFETY: see above. If `from` is page-locked, it is in use until the wait ends.
         unsafe {
-            check_result(
-                "cuMemcpyHtoDAsync",
-                sys::cuMemcpyHtoDAsync_v2(to.0, from.cast(), bytes, stream_of(queue)),
-            )?;
-            self.finish(queue)
+            let code = sys::cuMemcpyHtoDAsync_v2(to.0, from.cast(), bytes, stream_of(queue));
+            let queued = check_result("cuMemcpyHtoDAsync", code);
+            // Waits even if the call failed, so that `from` is never still in use.
+            let finished = self.finish(queue);
+            queued.and(finished)
         }
     }
 
