@@ -1,13 +1,12 @@
 //! CUDA, through its driver API.
 //!
-//! Each device has one primary context, which becomes current on a thread at that thread's first
-//! call. Streams do not wait for each other. Uses of a buffer are not tracked: a queue runs in
+//! Each device has one primary context. Every call makes it current on the calling thread, where it
+//! stays current. Streams do not wait for each other. Uses of a buffer are not tracked: a queue runs in
 //! order, and the caller orders several queues.
 
 mod find;
 mod nvrtc;
 
-use std::cell::Cell;
 use std::ffi::{CStr, CString, c_int, c_uint, c_void};
 use std::ptr;
 use std::sync::OnceLock;
@@ -34,21 +33,23 @@ unsafe impl Send for Cuda {}
 // SAFETY: as above.
 unsafe impl Sync for Cuda {}
 
-thread_local! {
-    /// Context that this thread last made current. Reading it from CUDA would cost as much as
-    /// setting it.
-    static CURRENT: Cell<sys::CUcontext> = const { Cell::new(ptr::null_mut()) };
-}
-
 impl Cuda {
+    /// Makes the context current on this thread.
+    ///
+    /// Another library in the process may have switched the context since the last call, for
+    /// example PyTorch, CuPy or a CUDA-aware MPI. A record of the context that was set here would
+    /// then be wrong, so CUDA is asked every time. cuCtxGetCurrent only reads a thread-local
+    /// variable of the driver and does not access the device, so it is cheap next to any call that
+    /// follows.
     fn make_current(&self) -> Result<(), Fault> {
-        if CURRENT.get() == self.context {
+        let mut current = ptr::null_mut();
+        // SAFETY: the driver is initialised, and the out-pointer points to a local.
+        check_result("cuCtxGetCurrent", unsafe { sys::cuCtxGetCurrent(&raw mut current) })?;
+        if current == self.context {
             return Ok(());
         }
         // SAFETY: the context was retained when the device was opened and is never released.
-        check_result("cuCtxSetCurrent", unsafe { sys::cuCtxSetCurrent(self.context) })?;
-        CURRENT.set(self.context);
-        Ok(())
+        check_result("cuCtxSetCurrent", unsafe { sys::cuCtxSetCurrent(self.context) })
     }
 }
 
