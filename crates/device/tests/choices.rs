@@ -20,6 +20,10 @@ fn every_device_can_be_opened_by_its_label() {
         assert!(!properties.name.is_empty() && properties.name.trim() == properties.name);
         assert!(properties.memory > 0 && properties.sm_count > 0 && properties.max_block_size >= 64);
         assert!(properties.warp_size > 0 && properties.shared_bytes >= 16 << 10);
+        let is_nvidia_driver = is_cuda(device) || properties.version.starts_with("OpenCL 3.0 CUDA");
+        let is_pocl_on_cpu = properties.version.contains("PoCL") && properties.kind == DeviceKind::Cpu;
+        assert!(properties.has_warp_shuffle || !is_nvidia_driver);
+        assert!(!properties.has_warp_shuffle || !is_pocl_on_cpu);
         assert!(!properties.driver.is_empty() && !properties.compiler.is_empty());
         assert_eq!(device.title(), format!("{} ({})", device.label(), properties.name));
         assert!(!device.can_access(device));

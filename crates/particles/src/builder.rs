@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use orrery_device::{Device, DeviceError, DeviceKind, Math, Module, Origin, Source};
+use orrery_device::{Device, DeviceError, Math, Module, Origin, Source};
 
 /// Builds the kernels of one solver.
 pub(crate) struct Builder {
@@ -27,11 +27,4 @@ impl Builder {
         self.times.push((name.to_owned(), module.origin(), module.build_time()));
         Ok(module)
     }
-}
-
-/// Returns true if the lanes of a warp can exchange values by shuffles: on NVIDIA GPUs, through
-/// CUDA or OpenCL. On other devices the exchange goes through shared memory.
-pub(crate) fn has_warp_shuffle(device: &Device) -> bool {
-    let properties = device.properties();
-    properties.kind == DeviceKind::Gpu && properties.vendor.to_ascii_lowercase().contains("nvidia")
 }

@@ -138,6 +138,8 @@ fn read_properties(index: usize, platform: Platform, device: Device) -> Result<P
         max_block_size: device.max_work_group_size()? as u32,
         shared_bytes: device.local_mem_size()?,
         warp_size,
+        // The condition of the prelude, __NV_CL_C_VERSION, is set by NVIDIA's compiler.
+        has_warp_shuffle: is_nvidia && trimmed(platform.vendor()?).starts_with("NVIDIA"),
         has_f64: device.double_fp_config().unwrap_or(0) != 0,
         registers_per_sm: None,
         threads_per_sm: None,

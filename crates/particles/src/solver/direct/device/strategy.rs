@@ -4,7 +4,6 @@
 use orrery_device::{Device, DeviceKind};
 use serde::{Deserialize, Serialize};
 
-use crate::builder::has_warp_shuffle;
 use crate::settings::Precision;
 
 /// Kernel of the device solver. The first thirteen are the optimisation steps of a course on GPU
@@ -96,7 +95,7 @@ impl DirectDeviceStrategy {
             (true, 32_768..) => tiled(256, 4, 4),
             (false, 0..2048) => tiled(128, 1, 8),
             (false, 2048..PAIRS_ONCE_MIN_BODIES) => tiled(256, 1, 32),
-            (false, _) if !has_warp_shuffle(device) => tiled(256, 2, 8),
+            (false, _) if !device.properties().has_warp_shuffle => tiled(256, 2, 8),
             (false, PAIRS_ONCE_MIN_BODIES..32_768) => pairs_once(64, 4, 4, 2),
             (false, 32_768..131_072) => pairs_once(64, 8, 8, 0),
             (false, 131_072..) => pairs_once(128, 8, 8, 0),
@@ -119,7 +118,7 @@ impl DirectDeviceStrategy {
                 }
             }
         }
-        if !is_double && has_warp_shuffle(device) && n >= PAIRS_ONCE_MIN_BODIES / 2 {
+        if !is_double && device.properties().has_warp_shuffle && n >= PAIRS_ONCE_MIN_BODIES / 2 {
             for block in [64, 128, 256] {
                 for targets in [4, 6, 8] {
                     for (unroll, splits) in [(4, 0), (8, 0), (4, 2)] {

@@ -3,7 +3,7 @@
 use orrery_device::{Arg, Buffer, Device, DeviceError, DeviceKind, Kernel, Math};
 
 use super::{DeviceTreeReport, ForceRequest, Order, TreeDeviceStrategy};
-use crate::builder::{Builder, has_warp_shuffle};
+use crate::builder::Builder;
 use crate::settings::{Acceptance, MAX_THETA, Precision};
 use crate::solver::direct::device::{kernel_source, resident_blocks};
 use crate::tree::device::{BodyColumns, DeviceOctree, LAYOUT, TreePlan};
@@ -74,7 +74,7 @@ fn definitions(device: &Device, plan: &TreePlan, index: usize) -> Vec<(&'static 
         ("MIN_BLOCKS_PER_SM", min_blocks_per_sm.to_string()),
         ("UNROLL_BODIES", unroll_bodies.to_string()),
         ("UNROLL_CELLS", unroll_cells.to_string()),
-        ("HAS_WARP_SHUFFLE", flag(has_warp_shuffle(device))),
+        ("HAS_WARP_SHUFFLE", flag(device.properties().has_warp_shuffle)),
         ("POTENTIAL", flag(index & 1 != 0)),
         ("RELATIVE", flag(index & 2 != 0)),
     ]);

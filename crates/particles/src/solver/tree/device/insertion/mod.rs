@@ -117,10 +117,9 @@ impl Insertion {
             TreeAlgorithm::Insertion { sorted, vote, throttled } => (sorted, vote, throttled),
             TreeAlgorithm::Groups => (true, true, true),
         };
-        // Without hardware warps the lanes of a warp synchronise at block barriers, so a block must
-        // be one warp.
-        let has_warps = device.properties().capability.is_some();
-        let walk_block_size = if votes && !has_warps { 32 } else { 256 };
+        // Without warp votes the lanes of a warp synchronise at block barriers, so a block must be
+        // one warp.
+        let walk_block_size = if votes && !device.properties().has_warp_shuffle { 32 } else { 256 };
         let mut times = Vec::new();
         let mut build = |name, text, values: &[(&str, u32)]| {
             let definitions: Vec<_> = values.iter().map(|(name, value)| (*name, value.to_string())).collect();
