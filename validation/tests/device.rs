@@ -1,6 +1,7 @@
 //! Energy tests on every available device: closed orbits, a sphere in equilibrium, and a collapse.
 
 use orrery_device::Device;
+use orrery_device::testing::test_devices_with_f64;
 use orrery_model::Particles;
 use orrery_model::ic::{FigureEight, Kepler, Plummer, UniformSphere};
 use orrery_particles::bodies::{Bodies, DeviceSetup};
@@ -10,15 +11,6 @@ use orrery_validation::{
     PRECISIONS, difference, direct_settings, largest_distance, measured_order, norm, take_steps,
     total_energy, tree_settings,
 };
-
-/// All devices with f64. The tests fail if there is no device, unless ORRERY_NO_DEVICE_TESTS is
-/// set.
-fn available_devices() -> Vec<Device> {
-    let found = Device::list();
-    let may_have_none = std::env::var_os("ORRERY_NO_DEVICE_TESTS").is_some();
-    assert!(!found.devices.is_empty() || may_have_none, "{}", found.notes.join("; "));
-    found.devices.into_iter().filter(|device| device.properties().has_f64).collect()
-}
 
 fn with_direct_sum(device: &Device, start: &Particles, eps: f64, precision: Precision) -> Bodies {
     with_settings(device, start, &direct_settings(eps, precision))
@@ -32,7 +24,7 @@ fn with_settings(device: &Device, start: &Particles, settings: &GravitySettings)
 /// Halving the step divides the distance between start and end of an orbit by 2^order.
 #[test]
 fn closure_error_of_an_orbit_has_the_stated_order() {
-    for device in available_devices() {
+    for device in test_devices_with_f64() {
         let orbit = Kepler { primary_mass: 0.75, secondary_mass: 0.25, ..Kepler::default() };
         let start = orbit.generate(1.0).unwrap();
         let gap = |method: IntegratorChoice, steps: usize| {
@@ -50,7 +42,7 @@ fn closure_error_of_an_orbit_has_the_stated_order() {
 
 #[test]
 fn figure_eight_returns_to_its_start() {
-    for device in available_devices() {
+    for device in test_devices_with_f64() {
         let start = FigureEight.generate(1.0).unwrap();
         let mut bodies = with_direct_sum(&device, &start, 0.0, Precision::Double);
         let before = total_energy(&bodies);
@@ -68,7 +60,7 @@ fn figure_eight_returns_to_its_start() {
 /// in every precision.
 #[test]
 fn plummer_sphere_conserves_energy() {
-    for device in available_devices() {
+    for device in test_devices_with_f64() {
         let start = Plummer { n: 512, ..Plummer::default() }.generate(1.0).unwrap();
         let [single, mixed, double] = PRECISIONS.map(|precision| {
             let mut bodies = with_direct_sum(&device, &start, 0.05, precision);
@@ -109,7 +101,7 @@ fn plummer_sphere_with_the_tree_conserves_energy() {
         let host = energy_drift(Bodies::new(start.clone(), &settings, None).unwrap());
         println!("CPU, {precision:?}: {host:.1e}");
         assert!(host.abs() < bound, "{precision:?}: {host}");
-        for device in available_devices() {
+        for device in test_devices_with_f64() {
             let found = energy_drift(with_settings(&device, &start, &settings));
             println!("{}, {precision:?}: {found:.1e}", device.label());
             assert!(found.abs() < bound, "{precision:?}: {found}");
@@ -120,7 +112,7 @@ fn plummer_sphere_with_the_tree_conserves_energy() {
 /// As in collapse.rs, with fewer steps: f32 forces cause a floor of the energy error below 1e-8.
 #[test]
 fn energy_error_of_f32_forces_has_a_floor_below_1e_8() {
-    for device in available_devices() {
+    for device in test_devices_with_f64() {
         let start = UniformSphere { n: 1024, ..UniformSphere::default() }.generate(1.0).unwrap();
         let error = |precision| {
             let mut bodies = with_direct_sum(&device, &start, 0.125, precision);

@@ -4,18 +4,15 @@
 mod common;
 
 use common::{TestDir, from_file, run_arguments, text};
+use orrery_device::testing::test_devices_with_f64;
 use orrery_device::{Backend, Device, DeviceChoice};
 
 const SMALL: [&str; 5] =
     ["bodies.n=200", "time.end=0.25", "time.step=0.0078125", "output.image_every=0", "image.size=64"];
 
-/// Returns a device with f64. Panics if there is no device at all, unless ORRERY_NO_DEVICE_TESTS is
-/// set.
+/// Returns the first device with f64, if any.
 fn test_device() -> Option<Device> {
-    let found = Device::list();
-    let is_allowed = std::env::var_os("ORRERY_NO_DEVICE_TESTS").is_some();
-    assert!(!found.devices.is_empty() || is_allowed, "{}", found.notes.join("; "));
-    found.devices.into_iter().find(|device| device.properties().has_f64)
+    test_devices_with_f64().into_iter().next()
 }
 
 /// Runs a command that must write no files. Returns its exit status and standard error.

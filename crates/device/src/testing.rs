@@ -1,5 +1,24 @@
-//! Input data for tests, self-tests and benchmarks. It is in this crate because all its users know
-//! this crate. Random numbers of a simulation come from `orrery_model::rng`.
+//! Devices and input data for tests, self-tests and benchmarks. They are in this crate because all
+//! their users know this crate. Random numbers of a simulation come from `orrery_model::rng`.
+
+use crate::device::Device;
+
+/// Returns the devices that a test runs on: all devices of this machine.
+///
+/// # Panics
+/// If there is no device, because a test without a device would always pass. On a machine without
+/// drivers, set the environment variable `ORRERY_NO_DEVICE_TESTS`. The list is then empty.
+pub fn test_devices() -> Vec<Device> {
+    let list = Device::list();
+    let may_be_empty = std::env::var_os("ORRERY_NO_DEVICE_TESTS").is_some();
+    assert!(!list.devices.is_empty() || may_be_empty, "no device to test on: {}", list.notes.join("; "));
+    list.devices
+}
+
+/// Returns the devices of [`test_devices`] that have f64. Panics only where [`test_devices`] does.
+pub fn test_devices_with_f64() -> Vec<Device> {
+    test_devices().into_iter().filter(|device| device.properties().has_f64).collect()
+}
 
 /// Increment of the state: 2^64 divided by the golden ratio, rounded to an odd number.
 const INCREMENT: u64 = 0x9e37_79b9_7f4a_7c15;

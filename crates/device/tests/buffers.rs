@@ -2,8 +2,8 @@
 
 mod common;
 
-use common::{devices, test_source};
-use orrery_device::testing::random_bits;
+use common::test_source;
+use orrery_device::testing::{random_bits, test_devices};
 use orrery_device::{Arg, Device, DeviceError, Element};
 
 const LENGTHS: [usize; 8] = [0, 1, 2, 3, 31, 257, 1000, 65_537];
@@ -33,7 +33,7 @@ fn round_trip<T: Element>(device: &Device, make: fn(u64) -> T) {
 
 #[test]
 fn every_element_type_is_copied_unchanged() {
-    for device in devices() {
+    for device in test_devices() {
         round_trip::<f32>(&device, |bits| (bits >> 40) as f32 - 1e5);
         round_trip::<f64>(&device, |bits| bits as f64 - 1e18);
         round_trip::<u8>(&device, |bits| bits as u8);
@@ -48,7 +48,7 @@ fn every_element_type_is_copied_unchanged() {
 
 #[test]
 fn a_wrong_length_gives_an_error() {
-    for device in devices() {
+    for device in test_devices() {
         let buffer = device.upload(&[1.0, 2.0, 3.0]).unwrap();
         let other = device.zeros::<f64>(4).unwrap();
         let mut pinned = device.pinned::<f64>(4).unwrap();
@@ -67,7 +67,7 @@ fn a_wrong_length_gives_an_error() {
 /// Reads, writes and drops of pinned memory wait for a running copy.
 #[test]
 fn pinned_memory_waits_for_its_copy() {
-    for device in devices() {
+    for device in test_devices() {
         let data: Vec<u64> = (0..2_000_000).map(random_bits).collect();
         let buffer = device.upload(&data).unwrap();
         for _ in 0..5 {
@@ -87,7 +87,7 @@ fn pinned_memory_waits_for_its_copy() {
 /// Sizes that no machine has are rejected before anything is allocated.
 #[test]
 fn out_of_memory_error_has_needed_and_free_bytes() {
-    for device in devices() {
+    for device in test_devices() {
         let held = device.held_bytes();
         let memory = device.memory().unwrap();
         assert!(memory.free <= memory.total && memory.total > 0, "{memory:?}");
@@ -113,7 +113,7 @@ fn out_of_memory_error_has_needed_and_free_bytes() {
 #[test]
 #[ignore = "run by `held_bytes_count_existing_buffers`"]
 fn child_counts_held_bytes() {
-    for device in devices() {
+    for device in test_devices() {
         assert_eq!(device.held_bytes(), 0);
         let buffer = device.zeros::<f64>(1000).unwrap();
         let empty = device.zeros::<f32>(0).unwrap();
@@ -130,7 +130,7 @@ fn child_counts_held_bytes() {
 #[test]
 fn held_bytes_count_existing_buffers() {
     let lines = common::child_lines(&common::run_child("child_counts_held_bytes", &[]));
-    assert_eq!(lines.len(), devices().len());
+    assert_eq!(lines.len(), test_devices().len());
 }
 
 /// Several threads use buffers, queues and a kernel at the same time, each with other numbers.
@@ -138,7 +138,7 @@ fn held_bytes_count_existing_buffers() {
 fn threads_can_share_a_device() {
     let text = "KERNEL(64) add(GLOBAL float* x, float amount, int n)\n{\n    int i = BLOCK_INDEX * 64 + THREAD;\n    \
                 if (i < n)\n        x[i] += amount;\n}\n";
-    for device in devices() {
+    for device in test_devices() {
         let kernel = device.build(&test_source(text, &[])).unwrap().kernel("add").unwrap();
         std::thread::scope(|scope| {
             for thread in 0..4 {

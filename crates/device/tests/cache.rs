@@ -6,7 +6,8 @@ mod common;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use common::{child_lines, devices, run_child, test_source};
+use common::{child_lines, run_child, test_source};
+use orrery_device::testing::test_devices;
 
 /// Function that damages the bytes of an entry.
 type Damage = Box<dyn Fn(&[u8]) -> Vec<u8>>;
@@ -19,7 +20,7 @@ const TEXT: &str = "KERNEL(32) f(GLOBAL int* x)\n{\n    x[BLOCK_INDEX * 32 + THR
 #[ignore = "run by the other tests"]
 fn child_builds() {
     let value = std::env::var("VALUE").unwrap();
-    for device in devices() {
+    for device in test_devices() {
         let definitions = [("VALUE", value.clone())];
         let mut origins = Vec::new();
         for _ in 0..2 {
@@ -42,7 +43,7 @@ fn build_in_child(folder: &Path, value: &str) -> Vec<String> {
 }
 
 fn on_every_device(line: &str) -> Vec<String> {
-    vec![line.to_owned(); devices().len()]
+    vec![line.to_owned(); test_devices().len()]
 }
 
 fn cache_entries(folder: &Path) -> Vec<PathBuf> {
@@ -54,7 +55,7 @@ fn cache_entries(folder: &Path) -> Vec<PathBuf> {
 
 #[test]
 fn a_new_process_loads_the_kernel_from_disk() {
-    if devices().is_empty() {
+    if test_devices().is_empty() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -64,7 +65,7 @@ fn a_new_process_loads_the_kernel_from_disk() {
     assert_eq!(build_in_child(folder, "12"), on_every_device("Compiled Disk"));
     assert_eq!(
         cache_entries(folder).len(),
-        2 * devices().len(),
+        2 * test_devices().len(),
         "no temporary file remains: {:?}",
         cache_entries(folder)
     );
@@ -72,7 +73,7 @@ fn a_new_process_loads_the_kernel_from_disk() {
 
 #[test]
 fn a_damaged_entry_is_compiled_again_and_replaced() {
-    if devices().is_empty() {
+    if test_devices().is_empty() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -104,7 +105,7 @@ fn a_damaged_entry_is_compiled_again_and_replaced() {
 /// The entry is undamaged, but the driver rejects its binary.
 #[test]
 fn an_entry_that_does_not_load_is_compiled_again() {
-    if devices().is_empty() {
+    if test_devices().is_empty() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -139,7 +140,7 @@ fn processes_can_build_at_the_same_time() {
     let folder = folder.path();
     std::thread::scope(|scope| {
         for _ in 0..3 {
-            scope.spawn(|| assert_eq!(build_in_child(folder, "16").len(), devices().len()));
+            scope.spawn(|| assert_eq!(build_in_child(folder, "16").len(), test_devices().len()));
         }
     });
     assert_eq!(build_in_child(folder, "16"), on_every_device("Disk Disk"));

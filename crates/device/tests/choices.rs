@@ -5,12 +5,13 @@ mod common;
 
 use std::fs;
 
-use common::{child_lines, choice_of, devices, is_cuda, run_child};
+use common::{child_lines, choice_of, is_cuda, run_child};
+use orrery_device::testing::test_devices;
 use orrery_device::{Device, DeviceChoice, DeviceError, DeviceKind};
 
 #[test]
 fn every_device_can_be_opened_by_its_label() {
-    let devices = devices();
+    let devices = test_devices();
     for (i, device) in devices.iter().enumerate() {
         assert_eq!(Device::open(choice_of(device)).unwrap().as_ref(), Some(device));
         for (j, other) in devices.iter().enumerate() {
@@ -36,12 +37,12 @@ fn auto_selects_a_gpu_or_the_cpu_and_cpu_selects_no_device() {
     let is_suitable = |device: &&Device| {
         is_cuda(device) || (device.properties().kind == DeviceKind::Gpu && device.properties().has_f64)
     };
-    assert_eq!(Device::open(DeviceChoice::Auto).unwrap().as_ref(), devices().iter().find(is_suitable));
+    assert_eq!(Device::open(DeviceChoice::Auto).unwrap().as_ref(), test_devices().iter().find(is_suitable));
 }
 
 #[test]
 fn a_missing_index_gives_an_error_with_the_available_devices() {
-    for device in devices() {
+    for device in test_devices() {
         let backend = device.properties().backend.as_str();
         let missing: DeviceChoice = format!("{backend}:99").parse().unwrap();
         let message = Device::open(missing).unwrap_err().to_string();
@@ -115,7 +116,7 @@ fn missing_opencl_drivers_give_a_note() {
 #[test]
 #[ignore = "run by `objects_cannot_be_used_on_another_device`"]
 fn child_uses_two_devices() {
-    let devices: Vec<_> = devices().into_iter().filter(|device| !is_cuda(device)).collect();
+    let devices: Vec<_> = test_devices().into_iter().filter(|device| !is_cuda(device)).collect();
     let [first, second] = &devices[..] else { panic!("{devices:?}") };
     assert_ne!(first, second);
     let on_first = first.upload(&[1, 2, 3]).unwrap();
@@ -138,7 +139,7 @@ fn child_uses_two_devices() {
 
 #[test]
 fn objects_cannot_be_used_on_another_device() {
-    let has_pocl = devices().iter().any(|device| device.properties().version.contains("PoCL"));
+    let has_pocl = test_devices().iter().any(|device| device.properties().version.contains("PoCL"));
     let may_be_missing = std::env::var_os("ORRERY_NO_DEVICE_TESTS").is_some();
     assert!(has_pocl || may_be_missing, "this test needs PoCL, which can have two devices");
     if !has_pocl {

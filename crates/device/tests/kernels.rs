@@ -5,7 +5,8 @@ mod common;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use common::{devices, test_source};
+use common::test_source;
+use orrery_device::testing::test_devices;
 use orrery_device::{Arg, Device, DeviceError, Kernel, Math, Origin, Source, ceiling};
 
 const FILL: &str = "KERNEL(BLOCK_SIZE) fill(GLOBAL int* x, int value, int n)\n{\n    int i = BLOCK_INDEX * BLOCK_SIZE + THREAD;\n    \
@@ -18,7 +19,7 @@ fn fill_kernel(device: &Device, block_size: u32, offset: i32) -> Kernel {
 
 #[test]
 fn an_error_in_the_source_names_file_and_line() {
-    for device in devices() {
+    for device in test_devices() {
         let text = "KERNEL(32) f(GLOBAL int* x)\n{\n    x[0] = 1;\n    x[1] = no_such_thing;\n}\n";
         let definitions = [("BLOCK_SIZE", "256".to_owned()), ("TARGETS", "4".to_owned())];
         let wrong = Source { name: "wrong.cu", text, definitions: &definitions, math: Math::Precise };
@@ -34,7 +35,7 @@ fn an_error_in_the_source_names_file_and_line() {
 
 #[test]
 fn a_missing_kernel_gives_an_error_with_its_name() {
-    for device in devices() {
+    for device in test_devices() {
         let definitions = [("BLOCK_SIZE", "64".to_owned()), ("OFFSET", "0".to_owned())];
         let module = device.build(&test_source(FILL, &definitions)).unwrap();
         for name in ["full", "", "fi\0ll"] {
@@ -46,7 +47,7 @@ fn a_missing_kernel_gives_an_error_with_its_name() {
 
 #[test]
 fn an_invalid_launch_gives_an_error_with_its_sizes() {
-    for device in devices() {
+    for device in test_devices() {
         let kernel = fill_kernel(&device, 64, 0);
         let buffer = device.zeros::<i32>(100).unwrap();
         let args = [Arg::from(&buffer), 1.into(), 100.into()];
@@ -78,7 +79,7 @@ fn an_invalid_launch_gives_an_error_with_its_sizes() {
 
 #[test]
 fn other_definitions_are_compiled_and_the_same_come_from_memory() {
-    for device in devices() {
+    for device in test_devices() {
         let build = |offset: &str, math| {
             let definitions = [("BLOCK_SIZE", "32".to_owned()), ("OFFSET", offset.to_owned())];
             device.build(&Source { name: "test.cu", text: FILL, definitions: &definitions, math }).unwrap()
@@ -98,7 +99,7 @@ fn other_definitions_are_compiled_and_the_same_come_from_memory() {
 
 #[test]
 fn time_between_events_grows_with_the_work() {
-    for device in devices() {
+    for device in test_devices() {
         let queue = device.queue();
         let from = device.zeros::<u64>(1 << 20).unwrap();
         let to = device.zeros::<u64>(1 << 20).unwrap();
@@ -122,7 +123,7 @@ fn time_between_events_grows_with_the_work() {
 /// One queue fills a buffer, another copies it after an event. The host waits only at the end.
 #[test]
 fn queues_wait_for_events() {
-    for device in devices() {
+    for device in test_devices() {
         let kernel = fill_kernel(&device, 64, 0);
         let n = 300_000;
         let (first, second) = (device.zeros::<i32>(n).unwrap(), device.zeros::<i32>(n).unwrap());
@@ -154,7 +155,7 @@ fn queues_wait_for_events() {
 /// Kernel and buffer are dropped while their launch may still be queued.
 #[test]
 fn a_queued_launch_runs_after_its_kernel_and_buffer_are_dropped() {
-    for device in devices() {
+    for device in test_devices() {
         let out = device.zeros::<i32>(1000).unwrap();
         {
             let kernel = fill_kernel(&device, 64, 7);
@@ -173,7 +174,7 @@ fn a_queued_launch_runs_after_its_kernel_and_buffer_are_dropped() {
 fn child_times_a_launch() {
     let text = "KERNEL(32) spin(GLOBAL float* x, int n, float a)\n{\n    float y = x[THREAD];\n    \
                 for (int i = 0; i < n; i++)\n        y = FMA(y, a, 0.25f);\n    x[THREAD] = y;\n}\n";
-    for device in devices() {
+    for device in test_devices() {
         let kernel = device.build(&test_source(text, &[])).unwrap().kernel("spin").unwrap();
         let buffer = device.zeros::<f32>(32).unwrap();
         let launch = || {
@@ -198,9 +199,9 @@ fn debug_mode_waits_for_each_launch() {
         lines.iter().map(|fraction| fraction.parse().unwrap()).collect()
     };
     let (debug, normal) = (fractions("1"), fractions("0"));
-    assert_eq!((debug.len(), normal.len()), (devices().len(), devices().len()));
+    assert_eq!((debug.len(), normal.len()), (test_devices().len(), test_devices().len()));
     assert!(debug.iter().all(|&fraction| fraction > 0.5), "{debug:?}");
-    for (device, fraction) in devices().iter().zip(normal) {
+    for (device, fraction) in test_devices().iter().zip(normal) {
         // With PoCL 5 every launch waits, because that driver would abort otherwise.
         let is_pocl_5 =
             device.properties().version.contains("PoCL") && device.properties().driver.starts_with("5.");
@@ -210,7 +211,7 @@ fn debug_mode_waits_for_each_launch() {
 
 #[test]
 fn occupancy_is_between_0_and_1() {
-    for device in devices() {
+    for device in test_devices() {
         let kernel = fill_kernel(&device, 64, 0);
         assert_eq!(kernel.occupancy(64).is_some(), common::is_cuda(&device));
         if let Some(occupancy) = kernel.occupancy(64) {
@@ -224,7 +225,7 @@ fn occupancy_is_between_0_and_1() {
 /// A measured ceiling is below the theoretical rate, with 5% tolerance for clocks that boost.
 #[test]
 fn measured_ceilings_are_plausible() {
-    for device in devices() {
+    for device in test_devices() {
         let ceilings = ceiling::measure(&device).unwrap();
         let properties = device.properties();
         println!("{}: {ceilings:?}", device.title());

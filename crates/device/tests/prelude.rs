@@ -3,8 +3,8 @@
 
 mod common;
 
-use common::{devices, is_cuda, random_number};
-use orrery_device::testing::random_bits;
+use common::{is_cuda, random_number};
+use orrery_device::testing::{random_bits, test_devices};
 use orrery_device::{Arg, Backend, Device, Kernel, Math, Source};
 
 const BLOCK_SIZE: usize = 64;
@@ -28,7 +28,7 @@ fn launch_for(kernel: &Kernel, device: &Device, n: usize, args: &[Arg<'_>]) {
 
 #[test]
 fn shared_memory_is_visible_after_a_barrier() {
-    for device in devices() {
+    for device in test_devices() {
         for n in LENGTHS {
             let data: Vec<f32> = (0..n).map(|i| random_number(i) as f32).collect();
             let buffer = device.upload(&data).unwrap();
@@ -58,7 +58,7 @@ fn error_in_ulps(got: f32, expected: f64) -> f64 {
 
 #[test]
 fn f32_functions_are_within_their_error_bounds() {
-    for device in devices() {
+    for device in test_devices() {
         for (math, limit) in [(Math::Precise, 2.0), (Math::FlushToZero, 2.0), (Math::Fast, 8.0)] {
             let n = 4099;
             let data: Vec<f32> = (0..n).map(|i| random_number(i) as f32).collect();
@@ -90,7 +90,7 @@ fn f32_functions_are_within_their_error_bounds() {
 
 #[test]
 fn f64_functions_are_within_their_error_bounds() {
-    for device in devices().iter().filter(|device| device.properties().has_f64) {
+    for device in test_devices().iter().filter(|device| device.properties().has_f64) {
         for n in LENGTHS {
             let data: Vec<f64> = (0..n).map(random_number).collect();
             let buffer = device.upload(&data).unwrap();
@@ -112,7 +112,7 @@ fn f64_functions_are_within_their_error_bounds() {
 
 #[test]
 fn atomics_lose_no_update() {
-    for device in devices() {
+    for device in test_devices() {
         for n in LENGTHS {
             let data: Vec<u32> = (0..n).map(|i| random_bits(i as u64) as u32).collect();
             let buffer = device.upload(&data).unwrap();
@@ -128,7 +128,7 @@ fn atomics_lose_no_update() {
 
 #[test]
 fn fences_order_writes_for_the_whole_device() {
-    for device in devices() {
+    for device in test_devices() {
         let kernel = precise_kernel(&device, "sum_in_last_block");
         for n in [1usize, 64, 1000, 65_537] {
             let data: Vec<u32> = (0..n).map(|i| random_bits(i as u64) as u32).collect();
@@ -147,7 +147,7 @@ fn fences_order_writes_for_the_whole_device() {
 
 #[test]
 fn scalar_arguments_are_passed_unchanged() {
-    for device in devices().iter().filter(|device| device.properties().has_f64) {
+    for device in test_devices().iter().filter(|device| device.properties().has_f64) {
         let out = device.zeros::<u64>(7).unwrap();
         let big = 0xfedc_ba98_7654_3210u64;
         let args =

@@ -7,7 +7,8 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 
 use common::{assert_same, case, output_to, temp_folder};
-use orrery_device::{Backend, Device, DeviceChoice};
+use orrery_device::testing::test_devices_with_f64;
+use orrery_device::{Device, DeviceChoice};
 use orrery_engine::case::Case;
 use orrery_engine::checkpoint::describe;
 use orrery_engine::compute_device::{self, ComputeDevice, DeviceRequest};
@@ -17,17 +18,9 @@ use orrery_engine::{EngineError, Simulation};
 use orrery_io::Limits;
 use orrery_particles::settings::IntegratorChoice;
 
-/// Returns all devices with f64. Without any device the test fails, unless `ORRERY_NO_DEVICE_TESTS`
-/// is set.
-fn devices() -> Vec<DeviceChoice> {
-    let found = Device::list();
-    let is_optional = std::env::var_os("ORRERY_NO_DEVICE_TESTS").is_some();
-    assert!(!found.devices.is_empty() || is_optional, "{}", found.notes.join("; "));
-    let choice = |device: &Device| match device.properties().backend {
-        Backend::Cuda => DeviceChoice::Cuda(Some(device.properties().index)),
-        Backend::OpenCl => DeviceChoice::OpenCl(Some(device.properties().index)),
-    };
-    found.devices.iter().filter(|device| device.properties().has_f64).map(choice).collect()
+/// Returns the choice of each device that has f64.
+fn test_choices() -> Vec<DeviceChoice> {
+    test_devices_with_f64().iter().map(|device| device.label().parse().unwrap()).collect()
 }
 
 fn control_for(choice: DeviceChoice) -> Control {
@@ -83,7 +76,7 @@ fn check_solver(sets: &[&str], choice: DeviceChoice, solver: &str) {
 
 #[test]
 fn runs_repeat_for_each_integrator_and_precision() {
-    for choice in devices() {
+    for choice in test_choices() {
         for integrator in ["leapfrog", "yoshida4", "yoshida6", "blanes-moan4", "hermite4"] {
             for precision in ["single", "mixed", "double"] {
                 let integrator = format!("time.integrator={integrator}");
@@ -95,7 +88,7 @@ fn runs_repeat_for_each_integrator_and_precision() {
 
 #[test]
 fn runs_with_adaptive_steps_or_few_bodies_repeat() {
-    for choice in devices() {
+    for choice in test_choices() {
         check_direct(&["time.step=\"adaptive\"", "time.eta=0.1"], choice);
         check_direct(
             &["time.step=\"adaptive\"", "time.eta=0.02", "gravity.softening=0", "time.end=0.02"],
@@ -110,7 +103,7 @@ fn runs_with_adaptive_steps_or_few_bodies_repeat() {
 /// A run can move from the CPU to a device and back. Each change is reported.
 #[test]
 fn a_run_can_move_between_cpu_and_device() {
-    for choice in devices() {
+    for choice in test_choices() {
         let dir = temp_folder();
         let folder = dir.path().join("run");
         let device = Device::open(choice).unwrap().unwrap();
@@ -143,7 +136,7 @@ fn a_run_can_move_between_cpu_and_device() {
 /// device. The moved run keeps its solver, even if `auto` would select another one there.
 #[test]
 fn tree_runs_repeat_and_keep_their_solver() {
-    for choice in devices() {
+    for choice in test_choices() {
         for precision in ["single", "mixed", "double"] {
             for acceptance in ["geometric", "relative"] {
                 let sets = [
@@ -171,7 +164,7 @@ fn tree_runs_repeat_and_keep_their_solver() {
 /// number of bodies.
 #[test]
 fn hermite_never_uses_the_tree() {
-    for choice in devices() {
+    for choice in test_choices() {
         let selected = compute_device::select_device(choice).unwrap();
         for (set, solver) in [("leapfrog", "tree"), ("hermite4", "direct")] {
             let case = case(&["gravity.solver=auto", &format!("time.integrator={set}")]);
@@ -186,7 +179,9 @@ fn hermite_never_uses_the_tree() {
 fn too_many_bodies_for_the_device_are_rejected_before_the_run() {
     let n = 4_000_000_000_000;
     let leapfrog = IntegratorChoice::Leapfrog;
-    for (choice, solver) in devices().into_iter().flat_map(|choice| ["auto", "direct"].map(|s| (choice, s))) {
+    for (choice, solver) in
+        test_choices().into_iter().flat_map(|choice| ["auto", "direct"].map(|s| (choice, s)))
+    {
         let gravity = &case(&[&format!("gravity.solver={solver}")]).gravity;
         let selected = compute_device::select_device(choice).unwrap();
         let device = selected.device.clone().unwrap();

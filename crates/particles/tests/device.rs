@@ -2,6 +2,7 @@
 //! every time, and an error for every non-finite value.
 
 use orrery_device::Device;
+use orrery_device::testing::test_devices_with_f64;
 use orrery_model::ic::Plummer;
 use orrery_model::{Particles, Vec3s};
 use orrery_particles::bodies::{Bodies, BodiesError, DeviceSetup, NotFinite, Stamp, forces_on_device};
@@ -19,15 +20,6 @@ const INTEGRATORS: [IntegratorChoice; 5] = [
 ];
 /// One, two, and numbers that are not multiples of the block size.
 const SIZES: [usize; 4] = [1, 2, 65, 521];
-
-/// All devices with f64. The tests fail if there is no device, unless ORRERY_NO_DEVICE_TESTS is
-/// set.
-fn available_devices() -> Vec<Device> {
-    let found = Device::list();
-    let may_have_none = std::env::var_os("ORRERY_NO_DEVICE_TESTS").is_some();
-    assert!(!found.devices.is_empty() || may_have_none, "{}", found.notes.join("; "));
-    found.devices.into_iter().filter(|device| device.properties().has_f64).collect()
-}
 
 fn direct_settings(eps: f64, precision: Precision) -> GravitySettings {
     let (solver, acceptance) = (SolverChoice::Direct, Acceptance::default());
@@ -70,7 +62,7 @@ fn saved_state(bodies: &Bodies) -> (Particles, Vec3s, Option<Vec3s>) {
 
 #[test]
 fn every_integrator_agrees_with_the_host() {
-    for device in available_devices() {
+    for device in test_devices_with_f64() {
         for integrator in INTEGRATORS {
             for n in SIZES {
                 let settings = direct_settings(0.1, Precision::Double);
@@ -98,7 +90,7 @@ fn every_integrator_agrees_with_the_host() {
 
 #[test]
 fn energies_and_momenta_agree_with_the_host() {
-    for device in available_devices() {
+    for device in test_devices_with_f64() {
         // 300,000 bodies are more than one per thread.
         for n in SIZES.into_iter().chain([300_000]) {
             let settings = direct_settings(0.1, Precision::Single);
@@ -129,7 +121,7 @@ fn energies_and_momenta_agree_with_the_host() {
 
 #[test]
 fn adaptive_steps_agree_with_the_host() {
-    for device in available_devices() {
+    for device in test_devices_with_f64() {
         for n in SIZES {
             for eps in [0.0, 0.1] {
                 let settings = direct_settings(eps, Precision::Double);
@@ -148,7 +140,7 @@ fn adaptive_steps_agree_with_the_host() {
 
 #[test]
 fn forces_on_device_agree_with_the_host() {
-    for device in available_devices() {
+    for device in test_devices_with_f64() {
         let particles = plummer(521);
         let Particles { position, mass, .. } = &particles;
         let problem = Problem { position, mass, g: 1.5, eps: 0.1, with_potential: true };
@@ -192,7 +184,7 @@ fn check_repeatability(integrator: IntegratorChoice, settings: &GravitySettings)
             integrator.step(bodies, 0.01).unwrap();
         }
     };
-    for device in available_devices() {
+    for device in test_devices_with_f64() {
         let mut whole = new_bodies(Some(&device), plummer(700), settings);
         take_steps(&mut whole, 6);
         let mut again = new_bodies(Some(&device), plummer(700), settings);
@@ -220,7 +212,7 @@ fn check_repeatability(integrator: IntegratorChoice, settings: &GravitySettings)
 /// both is about 1e-3 at these opening angles, and that of the energies is smaller.
 #[test]
 fn tree_agrees_with_the_host() {
-    for device in available_devices() {
+    for device in test_devices_with_f64() {
         for acceptance in ACCEPTANCES {
             for precision in PRECISIONS {
                 let settings = tree_settings(acceptance, precision);
@@ -248,7 +240,7 @@ fn tree_agrees_with_the_host() {
 /// direct sum with either solver.
 #[test]
 fn auto_chooses_the_faster_solver() {
-    for device in available_devices() {
+    for device in test_devices_with_f64() {
         let settings =
             GravitySettings { solver: SolverChoice::Auto, ..direct_settings(0.1, Precision::Single) };
         assert_eq!(DeviceSetup::new(&device, 1000, &settings).strategy.name(), "direct");
@@ -287,7 +279,7 @@ fn error_names_the_first_step_with_a_non_finite_value() {
         at: Some(stamp(3)),
         source: NotFinite { id: 1077, field: "position z", value: f64::INFINITY },
     });
-    for device in available_devices() {
+    for device in test_devices_with_f64() {
         let setup = DeviceSetup::new(&device, 300, &settings);
         let new_bodies = || {
             let zeros = Vec3s::zeros(300);
@@ -337,7 +329,7 @@ fn error_names_the_first_step_with_a_non_finite_value() {
 /// A non-finite acceleration is an error. The largest and smallest finite values are not.
 #[test]
 fn check_finds_non_finite_accelerations_and_accepts_extreme_values() {
-    for device in available_devices() {
+    for device in test_devices_with_f64() {
         let mut start = plummer(65);
         start.position.set(64, start.position.get(10));
         let bodies = new_bodies(Some(&device), start, &direct_settings(0.0, Precision::Double));

@@ -2,11 +2,12 @@
 
 mod common;
 
+use orrery_device::testing::test_devices;
 use orrery_primitives::histogram::binned::{self, BinnedHistogram, Bins};
 use orrery_primitives::histogram::{Histogram, histogram_on_cpu, histogram_reference, selftest};
 use proptest::prelude::*;
 
-use common::{devices, run_checks};
+use common::run_checks;
 
 #[test]
 fn selftest_passes_on_every_device() {
@@ -15,7 +16,7 @@ fn selftest_passes_on_every_device() {
 
 #[test]
 fn result_buffer_must_have_256_elements() {
-    for device in devices() {
+    for device in test_devices() {
         let from = device.upload(&[1u8, 2, 3]).unwrap();
         let error = Histogram::new(&device).unwrap().queue(&from, &device.zeros(255).unwrap()).unwrap_err();
         assert!(error.to_string().ends_with("expected a buffer of 256 elements, got 255"), "{error}");
@@ -40,7 +41,7 @@ proptest! {
     fn bytes_are_counted_as_by_the_reference(data in values(any::<u8>())) {
         let expected = histogram_reference(&data);
         assert_eq!(histogram_on_cpu(&data), expected);
-        for device in devices() {
+        for device in test_devices() {
             let found = Histogram::new(&device).unwrap().count(&device.upload(&data).unwrap()).unwrap();
             assert_eq!(found, expected, "{}", device.title());
         }
@@ -53,7 +54,7 @@ proptest! {
         if let Ok(bins) = Bins::new(low.min(high), low.max(high), 1000) {
             let expected = binned::binned_reference(&bins, &data);
             assert_eq!(binned::binned_on_cpu(&bins, &data), expected);
-            for device in devices() {
+            for device in test_devices() {
                 let histogram = BinnedHistogram::new(&device, bins).unwrap();
                 assert_eq!(histogram.count(&device.upload(&data).unwrap()).unwrap(), expected, "{}", device.title());
             }

@@ -2,11 +2,12 @@
 
 mod common;
 
+use orrery_device::testing::test_devices;
 use orrery_primitives::Number;
 use orrery_primitives::reduce::{Operation, Reduce, reduce_on_cpu, reduce_reference, selftest};
 use proptest::prelude::*;
 
-use common::{devices, run_checks};
+use common::run_checks;
 
 #[test]
 fn selftest_passes_on_every_device() {
@@ -15,7 +16,7 @@ fn selftest_passes_on_every_device() {
 
 #[test]
 fn result_buffer_must_have_one_element() {
-    for device in devices() {
+    for device in test_devices() {
         let reduce = Reduce::<u32>::new(&device, Operation::Sum).unwrap();
         let from = device.upload(&[1u32, 2, 3]).unwrap();
         let error = reduce.queue(&from, &device.zeros(2).unwrap()).unwrap_err();
@@ -28,7 +29,7 @@ fn compare_all<T: Number>(data: &[T]) {
     for operation in Operation::ALL {
         let expected = reduce_reference(operation, data);
         assert_eq!(reduce_on_cpu(operation, data), expected, "{operation:?} of {} on the CPU", data.len());
-        for device in devices() {
+        for device in test_devices() {
             let reduce = Reduce::new(&device, operation).unwrap();
             let found = reduce.reduce(&device.upload(data).unwrap()).unwrap();
             assert_eq!(found, expected, "{operation:?} of {} on {}", data.len(), device.title());

@@ -3,12 +3,13 @@
 
 mod common;
 
+use orrery_device::testing::test_devices;
 use orrery_primitives::Number;
 use orrery_primitives::scan::selftest::SHORT_TILES;
 use orrery_primitives::scan::{self, Scan, ScanKind, ScanStrategy};
 use proptest::prelude::*;
 
-use common::{devices, run_checks};
+use common::run_checks;
 
 #[test]
 fn selftest_passes_on_every_device() {
@@ -31,7 +32,7 @@ fn for_each_implementation<T: Number>(
     let mut sums = numbers.to_vec();
     scan::scan_on_cpu(kind, &mut sums);
     expect(&sums, "on the CPU");
-    for device in devices() {
+    for device in test_devices() {
         for &strategy in strategies {
             let (from, to) = (device.upload(numbers).unwrap(), device.zeros(numbers.len()).unwrap());
             Scan::with_strategy(&device, kind, strategy).unwrap().queue(&from, &to).unwrap();
@@ -90,7 +91,7 @@ proptest! {
 
 #[test]
 fn different_lengths_give_an_error() {
-    for device in devices() {
+    for device in test_devices() {
         let mut scan = Scan::<u32>::new(&device, ScanKind::Exclusive).unwrap();
         let (ten, eleven) = (device.zeros(10).unwrap(), device.zeros(11).unwrap());
         let message = scan.queue(&ten, &eleven).unwrap_err().to_string();

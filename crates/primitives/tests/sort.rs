@@ -4,10 +4,11 @@
 mod common;
 
 use orrery_device::Device;
+use orrery_device::testing::test_devices;
 use orrery_primitives::sort::{self, Key, Sort, SortStrategy};
 use proptest::prelude::*;
 
-use common::{devices, run_checks};
+use common::run_checks;
 
 #[test]
 fn selftest_passes_on_every_device() {
@@ -32,7 +33,7 @@ fn require_equal<K: Key>(pairs: &[(K, u32)]) {
     let (mut cpu_keys, mut cpu_values) = (keys.clone(), values.clone());
     sort::sort_on_cpu(&mut cpu_keys, &mut cpu_values);
     assert!((&cpu_keys, &cpu_values) == (&expected_keys, &expected_values), "on the CPU");
-    for device in devices() {
+    for device in test_devices() {
         for strategy in [SortStrategy::SMALL, SortStrategy::LARGE] {
             let mut sort = Sort::with_strategy(&device, keys.len(), strategy).unwrap();
             let got = sort_on_device(&mut sort, &device, &keys, &values);
@@ -68,7 +69,7 @@ proptest! {
 
 #[test]
 fn different_lengths_and_too_many_pairs_give_an_error() {
-    for device in devices() {
+    for device in test_devices() {
         let mut sort = Sort::<u32>::new(&device, 10).unwrap();
         let (ten, eleven) = (device.zeros(10).unwrap(), device.zeros(11).unwrap());
         let mut message = |keys, values| sort.queue(keys, values).unwrap_err().to_string();

@@ -6,15 +6,6 @@ use std::process::Command;
 use orrery_device::testing::random_bits;
 use orrery_device::{Backend, Device, DeviceChoice, Math, Source};
 
-/// Returns all devices. Fails if there is none, because a test without a device would always pass.
-/// Set ORRERY_NO_DEVICE_TESTS on a machine without drivers.
-pub fn devices() -> Vec<Device> {
-    let list = Device::list();
-    let may_be_empty = std::env::var_os("ORRERY_NO_DEVICE_TESTS").is_some();
-    assert!(!list.devices.is_empty() || may_be_empty, "no device to test on: {}", list.notes.join("; "));
-    list.devices
-}
-
 /// Returns the choice that selects a device.
 pub fn choice_of(device: &Device) -> DeviceChoice {
     device.label().parse().unwrap()
