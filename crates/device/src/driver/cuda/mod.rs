@@ -1,8 +1,8 @@
 //! CUDA, through its driver API.
 //!
 //! Each device has one primary context. Every call makes it current on the calling thread, where it
-//! stays current. Streams do not wait for each other. Uses of a buffer are not tracked: a queue runs in
-//! order, and the caller orders several queues.
+//! stays current. Streams do not wait for each other. Uses of a buffer are not tracked: a queue
+//! runs in order, and the caller orders several queues.
 
 mod find;
 mod nvrtc;
