@@ -8,6 +8,7 @@ mod failure;
 mod print;
 mod progress;
 mod signals;
+mod terminal_line;
 
 use std::process::ExitCode;
 

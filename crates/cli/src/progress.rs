@@ -1,15 +1,13 @@
 //! Progress of a run: a bar on a terminal, plain lines in a pipe or file.
 
 use std::fmt::Arguments;
-use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressStyle};
 use orrery_engine::control::{RunEvent, Status};
 use orrery_model::Units;
-use terminal_size::terminal_size_of;
 
 use crate::print::{eprint_line, print_line, write_stderr_line};
+use crate::terminal_line::{TerminalLine, can_redraw, terminal_columns};
 
 /// Minimum time between two progress lines in a pipe or file.
 const LINE_EVERY: Duration = Duration::from_secs(5);
@@ -30,7 +28,7 @@ enum Mode {
     /// Prints warnings only.
     Quiet,
     /// Redraws one line of a terminal. The instant is that of the last update.
-    Bar(ProgressBar, Option<Instant>),
+    Bar(TerminalLine, Option<Instant>),
     /// Prints a line from time to time. The instant is that of the last line.
     Lines(Instant),
 }
@@ -40,14 +38,10 @@ impl Progress {
     pub fn new(quiet: bool) -> Self {
         let mode = if quiet {
             Mode::Quiet
-        } else if !std::io::stderr().is_terminal() {
-            Mode::Lines(Instant::now())
+        } else if can_redraw() {
+            Mode::Bar(TerminalLine::new(), None)
         } else {
-            let line = ProgressBar::new_spinner();
-            if let Ok(style) = ProgressStyle::with_template("{msg}") {
-                line.set_style(style);
-            }
-            Mode::Bar(line, None)
+            Mode::Lines(Instant::now())
         };
         Self { mode, units: Units::NBody }
     }
@@ -125,7 +119,7 @@ impl Progress {
     /// Prints a line that stays on the screen, above the bar if there is one.
     fn print_message(&self, text: Arguments<'_>) {
         match &self.mode {
-            Mode::Bar(line, _) => line.suspend(|| write_stderr_line(text)),
+            Mode::Bar(line, _) => line.print_above(text),
             Mode::Quiet | Mode::Lines(_) => write_stderr_line(text),
         }
     }
@@ -138,9 +132,7 @@ impl Progress {
             Mode::Bar(_, Some(last)) if last.elapsed() < REDRAW_EVERY => {}
             Mode::Bar(line, last) => {
                 *last = Some(Instant::now());
-                let columns = terminal_size_of(std::io::stderr()).map_or(80, |(width, _)| width.0.into());
-                line.set_message(bar_line(status, &self.units, columns));
-                line.tick();
+                line.draw(&bar_line(status, &self.units, terminal_columns()));
             }
             Mode::Lines(last) => {
                 if last.elapsed() >= LINE_EVERY {
@@ -153,9 +145,7 @@ impl Progress {
 
     /// Removes the bar after the last step.
     pub fn finish(self) {
-        if let Mode::Bar(line, _) = self.mode {
-            line.finish_and_clear();
-        }
+        drop(self.mode);
     }
 }
 

@@ -1,6 +1,5 @@
 //! `ladder`.
 
-use indicatif::ProgressBar;
 use orrery_device::{Device, DeviceKind};
 use orrery_io::write_file_atomically;
 use orrery_lab::ladder::sweep::Sweep;
@@ -13,19 +12,16 @@ use super::tune;
 use crate::args::{LadderArgs, LadderName};
 use crate::failure::{Failure, check_output};
 use crate::print::print_line;
+use crate::terminal_line::TerminalLine;
 
 /// Measures a ladder, prints it, and writes the JSON file and the plot.
 pub fn ladder(arguments: &LadderArgs) -> Result<(), Failure> {
     check_flags(arguments)?;
     let device = Device::open(arguments.device_args.device)?;
     let n = arguments.n.unwrap_or_else(|| default_size(arguments.name, device.as_ref()));
-    // The spinner is drawn on terminals only.
-    let spinner = ProgressBar::new_spinner();
-    let measured = measure_ladder(arguments, device.as_ref(), n, &mut |rung| {
-        spinner.set_message(rung.to_owned());
-        spinner.tick();
-    });
-    spinner.finish_and_clear();
+    let mut line = TerminalLine::new();
+    let measured = measure_ladder(arguments, device.as_ref(), n, &mut |rung| line.draw(rung));
+    drop(line);
     let measured = measured?;
     measured.print();
     if device.is_none() {

@@ -1,12 +1,12 @@
 //! `selftest`.
 
-use indicatif::ProgressBar;
 use orrery_device::{Device, DeviceChoice, DeviceList};
 use orrery_lab::selftest::{ModuleCount, SelftestSummary, all_checks, run_checks};
 
 use crate::args::SelftestArgs;
 use crate::failure::Failure;
 use crate::print::print_line;
+use crate::terminal_line::TerminalLine;
 
 /// Runs the checks on one device or on all devices.
 pub fn selftest(arguments: &SelftestArgs) -> Result<(), Failure> {
@@ -54,13 +54,10 @@ fn selected_devices(choice: Option<DeviceChoice>) -> Result<Vec<Device>, Failure
 /// Runs the checks on one device and prints the results.
 fn check_device(device: &Device, filter: &str) -> SelftestSummary {
     print_line!("{}", device.title());
-    // The spinner is drawn on terminals only. Some kernels take seconds to compile.
-    let spinner = ProgressBar::new_spinner();
-    let summary = run_checks(device, filter, &mut |check| {
-        spinner.set_message(check.to_owned());
-        spinner.tick();
-    });
-    spinner.finish_and_clear();
+    // Some kernels take seconds to compile, so the name of the current check is shown.
+    let mut line = TerminalLine::new();
+    let summary = run_checks(device, filter, &mut |check| line.draw(check));
+    drop(line);
     for ModuleCount { module, passed, total } in &summary.modules {
         print_line!("  {module:<12} {passed} of {total} passed");
     }
