@@ -4,6 +4,8 @@
 //! Invariant: output never affects the computation. Checkpoints, stops, resumes, full disks and
 //! pauses change neither the trajectory nor any output.
 
+mod setup;
+
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -13,17 +15,13 @@ pub use crate::folder::{Output, Replace};
 pub use crate::observers::Record;
 
 use crate::case::{Case, OnEnergyError};
-use crate::checkpoint::{self, Checkpoints, LoadedCheckpoint};
-use crate::compute_device;
+use crate::checkpoint::{self, Checkpoints};
 use crate::control::{Control, RESERVE, RunEvent, Status, StopReason};
 use crate::error::EngineError;
-use crate::folder::{self, Lock, POST_MORTEM};
-use crate::identity::{check_same_case, write_run_info};
+use crate::folder::{Lock, POST_MORTEM};
 use crate::observers::Observers;
-use crate::provenance;
 use crate::retry::retry_on_storage_error;
 use crate::simulation::{Moment, Simulation};
-use crate::start;
 use crate::trigger::time_tolerance;
 
 /// Summary of a run that finished or stopped.
@@ -101,6 +99,20 @@ pub fn run_or_resume(
     })
 }
 
+/// Function that is called on every event of a run.
+type ReportFn<'a> = dyn FnMut(RunEvent<'_>) + Send + 'a;
+
+/// Parts of [`Run`] that a new run creates and a resumed run restores.
+struct RunParts {
+    case: Case,
+    folder: PathBuf,
+    provenance: Vec<(String, String)>,
+    simulation: Simulation,
+    observers: Observers,
+    checkpoints: Checkpoints,
+    lock: Lock,
+}
+
 /// State of a run in progress.
 struct Run<'a> {
     case: Case,
@@ -110,7 +122,7 @@ struct Run<'a> {
     observers: Observers,
     checkpoints: Checkpoints,
     control: &'a Control,
-    report: &'a mut (dyn FnMut(RunEvent<'_>) + Send),
+    report: &'a mut ReportFn<'a>,
     /// Step and simulated time at which this process started.
     from: (u64, f64),
     is_resumed: bool,
@@ -127,66 +139,11 @@ struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    /// Starts a new run: creates the bodies, prepares the folder and writes the first checkpoint.
-    fn start(
-        case: &Case,
-        output: &Output,
-        control: &'a Control,
-        mut report: &'a mut (dyn FnMut(RunEvent<'_>) + Send),
-    ) -> Result<Self, EngineError> {
-        output.check_usable()?;
-        output.check_is_not_input(case)?;
-        let selected = compute_device::select_device(control.device.choice)?;
-        let particles = start::initial_bodies(case, &control.limits)?;
-        let case = start::with_absolute_paths(case);
-        let (n, gravity) = (particles.len(), Simulation::gravity_settings(&case));
-        let selected = compute_device::ensure_memory(
-            selected,
-            control.device.choice,
-            n,
-            &gravity,
-            case.time.integrator,
-        )?;
-        report(RunEvent::Device(&selected));
-        let setup = control.device.setup(&selected, n, &gravity, None);
-        if let Some(setup) = setup.as_ref().filter(|setup| compute_device::is_tuned(setup, n, &gravity)) {
-            report(RunEvent::TunedStrategy(&setup.strategy));
-        }
-        let simulation = Simulation::new(&case, particles, setup.as_ref())?;
-        // Bodies that are distinct in f64 can coincide in f32, and a softening can be too small to
-        // matter there. Both give infinite forces.
-        simulation.check_finite()?;
-        let moment = simulation.moment();
-        let Moment { bodies, .. } = moment;
-        let (device, strategy) = (bodies.device(), bodies.device_strategy());
-        let provenance = provenance::run_provenance(&case, bodies.solver_name(), device, strategy)
-            .map_err(EngineError::Input)?;
-
-        let on_error = case.output.on_error;
-        let lock = retry_on_storage_error(
-            &mut report,
-            on_error,
-            control,
-            |report, event| report(event),
-            |_| output.lock_and_clear(),
-        )?;
-        let folder = output.folder.clone();
-        let prepare_output = |_: &mut _| {
-            write_run_info(&folder, &case, &provenance)?;
-            let observers = Observers::new(&case, moment.particles()?, &folder, &provenance)?;
-            Ok((observers, Checkpoints::new(&case, &folder, &moment)?))
-        };
-        let (observers, checkpoints) = retry_on_storage_error(
-            &mut report,
-            on_error,
-            control,
-            |report, event| report(event),
-            prepare_output,
-        )?;
-        if !lock.is_enforced() {
-            report(RunEvent::NoFileLocks);
-        }
-        let mut run = Self {
+    /// Returns a new run at the state of its simulation, with no time spent yet.
+    fn new(parts: RunParts, control: &'a Control, report: &'a mut ReportFn<'a>) -> Self {
+        let RunParts { case, folder, provenance, simulation, observers, checkpoints, lock } = parts;
+        let Moment { step, time, .. } = simulation.moment();
+        Self {
             case,
             folder,
             provenance,
@@ -195,7 +152,7 @@ impl<'a> Run<'a> {
             checkpoints,
             control,
             report,
-            from: (0, 0.0),
+            from: (step, time),
             is_resumed: false,
             started: Instant::now(),
             longest_step: Duration::ZERO,
@@ -203,117 +160,7 @@ impl<'a> Run<'a> {
             paused: Duration::ZERO,
             energy_error_reported: false,
             _lock: lock,
-        };
-        // A checkpoint at step 0, even with `checkpoint.every = 0`: every run that started can be
-        // resumed.
-        run.save_checkpoint(0.0)?;
-        Ok(run)
-    }
-
-    /// Resumes from the newest intact checkpoint. If `expected` is given, the checkpoint must be
-    /// from a run of that case.
-    fn resume_from_checkpoint(
-        run: &Resume<'_>,
-        expected: Option<&Case>,
-        control: &'a Control,
-        mut report: &'a mut (dyn FnMut(RunEvent<'_>) + Send),
-    ) -> Result<Self, EngineError> {
-        let folder = run.folder;
-        if !folder.is_dir() {
-            return Err(EngineError::NotAFolder { path: folder.to_owned() });
         }
-        if !checkpoint::exists_in(folder) {
-            return Err(EngineError::NoCheckpoint { path: folder.to_owned(), damaged: 0 });
-        }
-        let lock = folder::lock_folder(folder)?;
-        let loaded = checkpoint::load_newest(folder, &control.limits, |error| {
-            report(RunEvent::DamagedCheckpoint(error));
-        })?;
-        let case = match expected {
-            Some(expected) => start::with_absolute_paths(expected),
-            None => Case::load_from_checkpoint(&loaded.case.to_toml(), "case", run.sets)?,
-        };
-        check_same_case(folder, &loaded.case, &case)?;
-        let bodies = loaded.simulation.moment().bodies;
-        // The settings of the checkpoint: they contain the solver that `auto` selected at the
-        // start.
-        let (n, gravity) = (bodies.len(), *bodies.settings());
-        let choice = loaded.resumed_device_choice(control.device.choice);
-        let selected = compute_device::ensure_memory(
-            compute_device::select_device(choice)?,
-            choice,
-            n,
-            &gravity,
-            case.time.integrator,
-        )?;
-        loaded.rename_damaged();
-        folder::remove_unfinished_files(folder);
-        if !lock.is_enforced() {
-            report(RunEvent::NoFileLocks);
-        }
-        let recorded = selected.device.as_ref().and_then(|device| loaded.recorded_strategy(device));
-        let LoadedCheckpoint {
-            path, writer, mut provenance, simulation, observers, blocks, read_time, ..
-        } = loaded;
-        let setup = control.device.setup(&selected, n, &gravity, recorded);
-        if let Some(setup) = setup.as_ref().filter(|setup| compute_device::is_tuned(setup, n, &gravity)) {
-            report(RunEvent::TunedStrategy(&setup.strategy));
-        }
-        let simulation = match setup {
-            Some(setup) => simulation.move_to_device(&setup)?,
-            None => simulation,
-        };
-        let moment = simulation.moment();
-        let (step, time) = (moment.step, moment.time);
-        report(RunEvent::Resumed { case: &case, path: &path, step, time });
-        report(RunEvent::Device(&selected));
-        let writer_now = checkpoint::writer_text(selected.device.as_ref());
-        if writer != writer_now {
-            report(RunEvent::WriterChanged { before: &writer, now: &writer_now });
-            let name = format!("resumed at step {step}");
-            provenance.retain(|(known, _)| *known != name);
-            provenance.push((name, writer_now));
-        }
-        let prepare_output = |report: &mut &mut (dyn FnMut(RunEvent<'_>) + Send)| {
-            write_run_info(folder, &case, &provenance)?;
-            let bodies = moment.bodies.len();
-            let saved = (&observers, &mut blocks.clone());
-            let observers =
-                Observers::resume(&case, bodies, folder, &provenance, saved, run.restart_outputs, *report)?;
-            Ok((observers, Checkpoints::new(&case, folder, &moment)?))
-        };
-        let (observers, checkpoints) = retry_on_storage_error(
-            &mut report,
-            case.output.on_error,
-            control,
-            |report, event| report(event),
-            prepare_output,
-        )?;
-        let mut resumed = Self {
-            case,
-            folder: folder.to_owned(),
-            provenance,
-            simulation,
-            observers,
-            checkpoints,
-            control,
-            report,
-            from: (step, time),
-            is_resumed: true,
-            started: Instant::now(),
-            longest_step: Duration::ZERO,
-            // Reading the checkpoint took about as long as writing one will.
-            longest_save: read_time,
-            paused: Duration::ZERO,
-            energy_error_reported: false,
-            _lock: lock,
-        };
-        if run.restart_outputs {
-            // The old checkpoint describes the files before the restart. The next resume needs the
-            // new ones.
-            resumed.save_checkpoint(0.0)?;
-        }
-        Ok(resumed)
     }
 
     /// Steps to the end or to a stop, completes the output and returns the summary.
