@@ -7,7 +7,7 @@
 pub mod golden;
 
 use orrery_model::Particles;
-use orrery_model::analysis::{kinetic_energy, potential_energy_direct};
+use orrery_model::analysis::{kinetic_energy, max_or_nan, potential_energy_direct};
 use orrery_particles::bodies::Bodies;
 use orrery_particles::settings::{Acceptance, GravitySettings, IntegratorChoice, Precision, SolverChoice};
 
@@ -85,9 +85,10 @@ pub fn norm(v: [f64; 3]) -> f64 {
     v.iter().map(|c| c * c).sum::<f64>().sqrt()
 }
 
-/// Returns the largest distance between bodies with the same index in `a` and `b`.
+/// Returns the largest distance between bodies with the same index in `a` and `b`. It is NaN if any
+/// distance is NaN.
 pub fn largest_distance(a: &Particles, b: &Particles) -> f64 {
-    a.position.iter().zip(b.position.iter()).map(|(a, b)| norm(difference(a, b))).fold(0.0, f64::max)
+    a.position.iter().zip(b.position.iter()).map(|(a, b)| norm(difference(a, b))).fold(0.0, max_or_nan)
 }
 
 /// Returns Kolmogorov's D: the largest difference between the empirical distribution of `sample`
@@ -97,9 +98,9 @@ pub fn kolmogorov_gap(mut sample: Vec<f64>, cumulative: impl Fn(f64) -> f64) -> 
     let n = sample.len() as f64;
     let gap = |(i, &x): (usize, &f64)| {
         let expected = cumulative(x);
-        (expected - i as f64 / n).max((i + 1) as f64 / n - expected)
+        max_or_nan(expected - i as f64 / n, (i + 1) as f64 / n - expected)
     };
-    sample.iter().enumerate().map(gap).fold(0.0, f64::max)
+    sample.iter().enumerate().map(gap).fold(0.0, max_or_nan)
 }
 
 /// Returns the value that D exceeds in one of 1,000 samples of size `n`: P(√n D > x) → 2 exp(−2x²)
@@ -121,5 +122,21 @@ mod tests {
         assert!(kolmogorov_gap(sample, |x| x * x) > 0.25);
         // Published tables give 1.9495 / √n at 0.1%.
         assert!((kolmogorov_bound(100) - 0.194_95).abs() < 1e-4);
+    }
+
+    #[test]
+    fn a_nan_propagates_through_distances_and_gaps() {
+        let bodies = orrery_model::ic::FigureEight.generate(1.0).unwrap();
+        assert_eq!(largest_distance(&bodies, &bodies), 0.0);
+        for i in 0..3 {
+            for c in 0..3 {
+                let (mut with_nan, mut position) = (bodies.clone(), bodies.position.get(i));
+                position[c] = f64::NAN;
+                with_nan.position.set(i, position);
+                assert!(largest_distance(&with_nan, &bodies).is_nan());
+                assert!(largest_distance(&bodies, &with_nan).is_nan());
+            }
+        }
+        assert!(kolmogorov_gap(vec![0.25, f64::NAN, 0.75], |x| x).is_nan());
     }
 }

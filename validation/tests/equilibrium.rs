@@ -5,7 +5,7 @@
 
 use std::f64::consts::SQRT_2;
 
-use orrery_model::analysis::{lagrangian_radii, shrinking_sphere_centre};
+use orrery_model::analysis::{lagrangian_radii, max_or_nan, shrinking_sphere_centre};
 use orrery_model::ic::Plummer;
 use orrery_particles::bodies::Bodies;
 use orrery_particles::settings::IntegratorChoice::Leapfrog;
@@ -38,7 +38,7 @@ fn check_equilibrium(n: usize, eps: f64, steps_per_crossing: usize, allowance: f
     for crossing in 0..=10 {
         let centre = shrinking_sphere_centre(bodies.particles().unwrap());
         let radii = lagrangian_radii(bodies.particles().unwrap(), centre, &FRACTIONS);
-        drift = drift.max(((energy(&bodies) - start) / start).abs());
+        drift = max_or_nan(drift, ((energy(&bodies) - start) / start).abs());
         println!("N = {n}, crossing {crossing}: radii {radii:.4?}, largest energy error {drift:.1e}");
         for (fraction, radius) in FRACTIONS.into_iter().zip(radii) {
             let (expected, noise) = expected_radius(&model, fraction);

@@ -1,5 +1,6 @@
 //! Kepler orbits of two bodies, and the figure-eight orbit of three.
 
+use orrery_model::analysis::max_or_nan;
 use orrery_model::ic::{FigureEight, Kepler};
 use orrery_particles::bodies::Bodies;
 use orrery_particles::settings::IntegratorChoice::{self, Hermite4, Leapfrog, Yoshida4, Yoshida6};
@@ -35,7 +36,7 @@ fn orbit_errors(method: IntegratorChoice, eccentricity: f64, steps_per_orbit: us
     for step in 0..ORBITS * steps_per_orbit {
         let before = bodies.try_clone().unwrap();
         method.step(&mut bodies, dt).unwrap();
-        largest = largest.max(((total_energy(&bodies) - start) / start).abs());
+        largest = max_or_nan(largest, ((total_energy(&bodies) - start) / start).abs());
         if before.particles().unwrap().position.y[1] > 0.0 && bodies.particles().unwrap().position.y[1] <= 0.0
         {
             passages.push(step as f64 * dt + time_to_axis(before, method));

@@ -3,6 +3,7 @@
 //! With a step of four days, one orbit of Mercury has 22 steps. The energy error is that of
 //! Mercury, weighted by its 0.2% of the total energy.
 
+use orrery_model::analysis::max_or_nan;
 use orrery_model::ic::SolarSystem;
 use orrery_model::{Particles, Units};
 use orrery_particles::bodies::Bodies;
@@ -47,7 +48,7 @@ fn energy_error(mut bodies: Bodies, method: IntegratorChoice, step_days: f64) ->
     let decade = steps / 10;
     let mean = |errors: &[f64]| errors.iter().sum::<f64>() / errors.len() as f64;
     EnergyError {
-        largest: errors.iter().fold(0.0, |largest, e| e.abs().max(largest)),
+        largest: errors.iter().map(|e| e.abs()).fold(0.0, max_or_nan),
         at_end: errors[steps - 1],
         mean_of_first_decade: mean(&errors[..decade]),
         mean_of_last_decade: mean(&errors[steps - decade..]),
@@ -83,7 +84,7 @@ fn planet_orbits(mut bodies: Bodies, method: IntegratorChoice, step_days: f64) -
             let turned = (angle - longitude[k]).rem_euclid(std::f64::consts::TAU);
             (longitude[k], swept[k]) = (angle, swept[k] + turned);
             orbit.nearest = orbit.nearest.min(distance);
-            orbit.farthest = orbit.farthest.max(distance);
+            orbit.farthest = max_or_nan(orbit.farthest, distance);
             let revolutions = (swept[k] / std::f64::consts::TAU).floor();
             let beyond = swept[k] - revolutions * std::f64::consts::TAU;
             if beyond < turned {

@@ -1,6 +1,7 @@
 //! Bodies at the limits of the floating-point range. Either the forces are correct, or the check
 //! returns an error that names a body. There is never a panic or an unreported wrong result.
 
+use orrery_model::analysis::max_or_nan;
 use orrery_model::rng::Draws;
 use orrery_model::{Particle, Particles, Species, Vec3s};
 use orrery_particles::bodies::{Bodies, BodiesError, NotFinite};
@@ -69,7 +70,7 @@ fn largest_error_in_units_of(unit: f64, bodies: &Bodies, sample: impl IntoIterat
             (bodies.acceleration().unwrap().get(i), reference::force_on(&problem, i));
         norm([0, 1, 2].map(|c| found[c] / unit - expected[c])) / norm(expected)
     };
-    sample.into_iter().map(error).fold(0.0, f64::max)
+    sample.into_iter().map(error).fold(0.0, max_or_nan)
 }
 
 fn on_host(particles: Particles, settings: &GravitySettings) -> Bodies {
@@ -262,7 +263,7 @@ fn forces_do_not_depend_on_the_units() {
                         "{settings:?}, n = {n}, 2^{length}, 2^{mass}"
                     );
                 }
-                let norm = |v: [f64; 3]| v.map(|c| (c / factor).abs()).into_iter().fold(0.0, f64::max);
+                let norm = |v: [f64; 3]| v.map(|c| (c / factor).abs()).into_iter().fold(0.0, max_or_nan);
                 for (a, b) in
                     bodies.acceleration().unwrap().iter().zip(expected.iter()).filter(|_| factor > 0.0)
                 {

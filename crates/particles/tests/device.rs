@@ -3,6 +3,7 @@
 
 use orrery_device::Device;
 use orrery_device::testing::test_devices_with_f64;
+use orrery_model::analysis::max_or_nan;
 use orrery_model::ic::Plummer;
 use orrery_model::{Particles, Vec3s};
 use orrery_particles::bodies::{Bodies, BodiesError, DeviceSetup, NotFinite, Stamp, forces_on_device};
@@ -50,8 +51,23 @@ fn relative_difference(a: &Vec3s, b: &Vec3s) -> f64 {
     let columns = |v: &Vec3s| [v.x.clone(), v.y.clone(), v.z.clone()].concat();
     let (a, b) = (columns(a), columns(b));
     assert_eq!(a.len(), b.len());
-    let largest = b.iter().fold(f64::MIN_POSITIVE, |largest: f64, x| largest.max(x.abs()));
-    a.iter().zip(&b).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max) / largest
+    let largest = b.iter().map(|x| x.abs()).fold(f64::MIN_POSITIVE, max_or_nan);
+    a.iter().zip(&b).map(|(a, b)| (a - b).abs()).fold(0.0, max_or_nan) / largest
+}
+
+#[test]
+fn relative_difference_of_nan_is_nan() {
+    let finite = Vec3s { x: vec![1.0; 3], y: vec![2.0; 3], z: vec![3.0; 3] };
+    assert_eq!(relative_difference(&finite, &finite), 0.0);
+    for i in 0..3 {
+        for c in 0..3 {
+            let (mut with_nan, mut vector) = (finite.clone(), finite.get(i));
+            vector[c] = f64::NAN;
+            with_nan.set(i, vector);
+            assert!(relative_difference(&with_nan, &finite).is_nan());
+            assert!(relative_difference(&finite, &with_nan).is_nan());
+        }
+    }
 }
 
 /// The state that a checkpoint contains.

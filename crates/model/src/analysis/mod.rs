@@ -5,11 +5,13 @@
 
 pub mod energy;
 pub mod lagrangian;
+pub mod max;
 pub mod momentum;
 pub mod profile;
 pub mod sum;
 
 pub use energy::{kinetic_energy, potential_energy_direct};
 pub use lagrangian::{lagrangian_radii, shrinking_sphere_centre};
+pub use max::max_or_nan;
 pub use momentum::{angular_momentum, centre_of_mass, centre_of_mass_velocity, momentum};
 pub use profile::{Shell, density_profile, surface_density_profile};

@@ -103,6 +103,7 @@ fn node_energies(cutoff: f64) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::analysis::max_or_nan;
     use crate::ic::testing::{assert_well_formed, hash_bits, virial_ratio};
 
     /// Kolmogorov-Smirnov test at the 0.1% level: the cumulative mass differs by less than
@@ -118,9 +119,9 @@ mod tests {
         let n = r.len() as f64;
         let gap = |(i, r): (usize, &f64)| {
             let expected = mass_fraction(r / 2.5) / mass_fraction(model.cutoff);
-            (expected - i as f64 / n).abs().max((expected - (i + 1) as f64 / n).abs())
+            max_or_nan((expected - i as f64 / n).abs(), (expected - (i + 1) as f64 / n).abs())
         };
-        let largest = r.iter().enumerate().map(gap).fold(0.0, f64::max);
+        let largest = r.iter().enumerate().map(gap).fold(0.0, max_or_nan);
         assert!(largest < 1.95 / n.sqrt(), "{largest}");
     }
 

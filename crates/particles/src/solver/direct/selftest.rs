@@ -8,7 +8,7 @@ use orrery_model::rng::Draws;
 
 use super::device::{Columns, DeviceDirect, DirectDeviceStrategy, DirectKernel};
 use super::rungs::{RungKind, rungs};
-use crate::accuracy::ForceErrors;
+use crate::accuracy::{ForceErrors, largest_relative_error};
 use crate::settings::Precision;
 use crate::solver::{Problem, jerk, reference};
 
@@ -107,22 +107,26 @@ impl TestSystem {
     /// Compares the accelerations of `strategy` with the reference implementation.
     fn check(&self, device: &Device, strategy: &DirectDeviceStrategy, limits: Limits) -> Result<(), String> {
         let found = self.compute_on(device, strategy, false)?.0;
-        let errors = self.force_errors(&found);
+        self.compare(&found, limits).map_err(|message| format!("{}, {message}", strategy.describe()))
+    }
+
+    /// Compares accelerations with the reference implementation.
+    fn compare(&self, found: &Vec3s, limits: Limits) -> Result<(), String> {
+        let (n, errors) = (self.mass.len(), self.force_errors(found));
         // A force that should be zero has no relative error, so it is checked here.
         for (i, expected) in self.expected().0.iter().enumerate() {
             if expected == [0.0; 3] && found.get(i) != [0.0; 3] {
-                let (found, strategy) = (found.get(i), strategy.describe());
-                return Err(format!("{strategy}: acceleration of body {i} is {found:?}, expected 0"));
+                let found = found.get(i);
+                return Err(format!("n = {n}: acceleration of body {i} is {found:?}, expected 0"));
             }
         }
         if errors.median <= limits.median && errors.max <= limits.max {
             return Ok(());
         }
-        let (n, strategy) = (self.mass.len(), strategy.describe());
         let ForceErrors { median, max, .. } = errors;
         let Limits { median: median_limit, max: max_limit } = limits;
         Err(format!(
-            "{strategy}, n = {n}: relative error {median:.1e} (median) and {max:.1e} (largest), \
+            "n = {n}: relative error {median:.1e} (median) and {max:.1e} (largest), \
              expected at most {median_limit:.1e} and {max_limit:.1e}"
         ))
     }
@@ -353,18 +357,19 @@ fn check_potentials(device: &Device) -> Result<(), String> {
             let system = TestSystem::with_unequal_masses(n);
             let strategy = DirectDeviceStrategy::default_for(device, n, precision);
             let (found, expected) = (system.compute_on(device, &strategy, true)?.1, system.expected().1);
-            let error = |(a, b): (&f64, &f64)| if *b == 0.0 { a.abs() } else { ((a - b) / b).abs() };
-            // `total_cmp` orders NaN last, so the maximum is NaN if any error is.
-            let largest = found.iter().zip(&expected).map(error).max_by(f64::total_cmp).unwrap_or(0.0);
-            let limit = Limits::for_precision(precision).max;
-            if largest.is_nan() || largest > limit {
-                return Err(format!(
-                    "{precision:?}, n = {n}: error {largest:.1e}, expected at most {limit:.1e}"
-                ));
-            }
+            compare_potentials(&found, &expected, Limits::for_precision(precision).max)
+                .map_err(|message| format!("{precision:?}, n = {n}: {message}"))?;
         }
     }
     Ok(())
+}
+
+fn compare_potentials(found: &[f64], expected: &[f64], limit: f64) -> Result<(), String> {
+    let largest = largest_relative_error(found, expected);
+    if largest <= limit {
+        return Ok(());
+    }
+    Err(format!("relative error of the potential {largest:.1e}, expected at most {limit:.1e}"))
 }
 
 fn check_jerks(device: &Device) -> Result<(), String> {
@@ -389,14 +394,25 @@ fn check_jerks(device: &Device) -> Result<(), String> {
             Ok((read(a)?, read(j)?))
         };
         let found = run().map_err(|error: orrery_device::DeviceError| error.to_string())?;
-        let all: Vec<usize> = (0..n).collect();
-        for (found, expected, quantity) in
-            [(found.0, expected.0, "acceleration"), (found.1, expected.1, "jerk")]
-        {
-            let error = ForceErrors::measure(&found, &all, &expected).max;
-            if error.is_nan() || error > 1e-10 {
-                return Err(format!("{quantity}, n = {n}: error {error:.1e}, expected at most 1e-10"));
+        compare_jerks(&found, &expected).map_err(|message| format!("n = {n}: {message}"))?;
+    }
+    Ok(())
+}
+
+/// Compares accelerations and jerks with those of the reference implementation.
+fn compare_jerks(found: &(Vec3s, Vec3s), expected: &(Vec3s, Vec3s)) -> Result<(), String> {
+    for (found, expected, quantity) in
+        [(&found.0, &expected.0, "acceleration"), (&found.1, &expected.1, "jerk")]
+    {
+        for (i, expected) in expected.iter().enumerate() {
+            if expected == [0.0; 3] && found.get(i) != [0.0; 3] {
+                return Err(format!("{quantity} of body {i} is {:?}, expected 0", found.get(i)));
             }
+        }
+        let all: Vec<usize> = (0..expected.len()).collect();
+        let error = ForceErrors::measure(found, &all, expected).max;
+        if error.is_nan() || error > 1e-10 {
+            return Err(format!("relative error of the {quantity} {error:.1e}, expected at most 1e-10"));
         }
     }
     Ok(())
@@ -412,4 +428,37 @@ fn check_same_bits(device: &Device) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::accuracy::{column_with_one_nan, with_one_nan};
+
+    #[test]
+    fn a_nan_in_any_column_fails_the_checks() {
+        let limits = Limits { median: f64::MAX, max: f64::MAX };
+        // The acceleration of a single body is 0, which has no relative error.
+        for n in [1, 33] {
+            let system = TestSystem::with_unequal_masses(n);
+            let (acceleration, potential) = system.expected();
+            assert_eq!(system.compare(&acceleration, limits), Ok(()));
+            for with_nan in with_one_nan(&acceleration) {
+                system.compare(&with_nan, limits).unwrap_err();
+            }
+            assert_eq!(compare_potentials(&potential, &potential, f64::MAX), Ok(()));
+            for with_nan in column_with_one_nan(&potential) {
+                compare_potentials(&with_nan, &potential, f64::MAX).unwrap_err();
+            }
+            let velocity = TestSystem::cluster(n).position;
+            let expected = jerk::accelerations_and_jerks(&system.problem(), &velocity);
+            assert_eq!(compare_jerks(&expected, &expected), Ok(()));
+            for with_nan in with_one_nan(&expected.0) {
+                compare_jerks(&(with_nan, expected.1.clone()), &expected).unwrap_err();
+            }
+            for with_nan in with_one_nan(&expected.1) {
+                compare_jerks(&(expected.0.clone(), with_nan), &expected).unwrap_err();
+            }
+        }
+    }
 }

@@ -4,8 +4,9 @@ use orrery_device::{Buffer, Device, DeviceError};
 use orrery_model::Vec3s;
 use orrery_model::rng::Draws;
 
-use super::device::{DeviceTree, ForceRequest, TreeDeviceStrategy};
-use crate::settings::Acceptance;
+use super::device::{DeviceTree, ForceRequest, Order, TreeDeviceStrategy};
+use crate::accuracy::ErrorBounds;
+use crate::settings::{Acceptance, Precision};
 use crate::solver::direct::device::Columns;
 use crate::solver::{Forces, Problem, reference};
 
@@ -14,6 +15,23 @@ pub(crate) struct TestSystem {
     pub position: Vec3s,
     pub mass: Vec<f64>,
     pub eps: f64,
+}
+
+/// Returns the bound of the error of accepted cells, as a fraction of the sum Σ |a_ij| of all pair
+/// forces on a body (see `ErrorBounds`).
+///
+/// The first neglected moment of a cell of side l at distance r gives a relative error of order
+/// (l / r)² without a quadrupole and (l / r)³ with one, and l / r is below theta. The moments of
+/// cells are smaller than their largest possible values, and errors of cells average out. The
+/// largest errors of all self-tests were 0.12 theta² and 0.014 theta³ (PoCL 5.0, few bodies and
+/// bodies on a line), and 0.005 theta³ in the tests of the CPU. The constants are about 3 times as
+/// large.
+pub(crate) fn truncation_error(order: Order, theta: f64) -> f64 {
+    match order {
+        Order::Monopole => 0.4 * theta.powi(2),
+        // Octupoles only reduce the error.
+        Order::Quadrupole | Order::Octupole => 0.05 * theta.powi(3),
+    }
 }
 
 /// Returns the columns of three buffers.
@@ -104,6 +122,12 @@ impl TestSystem {
         let (acceleration, potential) =
             reference::forces_on(&self.problem(), &(0..self.mass.len()).collect::<Vec<_>>());
         Forces { acceleration, potential: Some(potential) }
+    }
+
+    /// Returns bounds of the errors of a walk with this opening angle. With `theta` 0 every cell is
+    /// opened and only rounding remains.
+    pub fn error_bounds(&self, order: Order, precision: Precision, theta: f64) -> ErrorBounds {
+        ErrorBounds::new(&self.problem(), precision, truncation_error(order, theta))
     }
 
     /// Returns the forces computed on a device, with potentials if requested, and the tree that

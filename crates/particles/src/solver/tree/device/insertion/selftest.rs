@@ -4,14 +4,15 @@
 use orrery_device::check::Check;
 use orrery_device::{Device, DeviceError, DeviceKind};
 use orrery_model::Vec3s;
+use orrery_model::analysis::max_or_nan;
 use orrery_model::rng::Draws;
 
 use super::Insertion;
-use crate::accuracy::ForceErrors;
+use crate::accuracy::{ErrorBounds, ForceErrors};
 use crate::settings::{Acceptance, Precision};
 use crate::solver::Problem;
 use crate::solver::tree::device::{ForceRequest, Order, TreeAlgorithm, TreeDeviceStrategy};
-use crate::solver::tree::test_systems::{TestSystem, columns};
+use crate::solver::tree::test_systems::{TestSystem, columns, truncation_error};
 
 /// Returns all checks of the insertion.
 pub fn checks() -> Vec<Check> {
@@ -92,19 +93,30 @@ impl TestSystem {
         limits: Limits,
     ) -> Result<(), String> {
         let found = self.insertion_forces(device, algorithm, theta)?.0;
+        let n = self.mass.len();
+        self.compare(&found, theta, limits)
+            .map_err(|message| format!("{algorithm:?}, n = {n}, theta = {theta}: {message}"))
+    }
+
+    /// Compares the result of a walk with direct summation.
+    fn compare(&self, found: &Vec3s, theta: f64, limits: Limits) -> Result<(), String> {
         let (expected, n) = (self.reference_forces().acceleration, self.mass.len());
-        let failure = |message: String| Err(format!("{algorithm:?}, n = {n}, theta = {theta}: {message}"));
         for (i, expected) in expected.iter().enumerate() {
             if expected == [0.0; 3] && found.get(i) != [0.0; 3] {
-                return failure(format!("acceleration of body {i} is {:?}, expected 0", found.get(i)));
+                return Err(format!("acceleration of body {i} is {:?}, expected 0", found.get(i)));
             }
         }
+        let bounds = self.error_bounds(Order::Monopole, Precision::Single, theta);
+        let largest = bounds.largest_error(found, &expected);
+        if largest.is_nan() || largest > 1.0 {
+            return Err(format!("largest error {largest:.1e} of its bound"));
+        }
         let ForceErrors { median, p99, max, .. } =
-            ForceErrors::measure(&found, &(0..n).collect::<Vec<_>>(), &expected);
+            ForceErrors::measure(found, &(0..n).collect::<Vec<_>>(), &expected);
         if median <= limits.median && p99 <= limits.p99 && max <= limits.max {
             return Ok(());
         }
-        failure(format!(
+        Err(format!(
             "relative error: median {median:.1e}, p99 {p99:.1e}, max {max:.1e}, expected at most {limits:?}"
         ))
     }
@@ -214,12 +226,9 @@ impl HostTree {
         let [x, y, z, mass] = self.node[self.n + cell].map(f64::from);
         let bodies = self.visited_bodies.len() - first;
         // Each level rounds to 2^-24 of a coordinate, and the box is at most two units wide.
-        let moment_error =
-            [x, y, z].iter().zip(&sum).map(|(c, moment)| (c * sum[3] - moment).abs()).fold(0.0, f64::max);
-        if (mass - sum[3]).abs() > 2e-6 * sum[3]
-            || moment_error > 2e-6 * sum[3]
-            || bodies != self.body_count[cell] as usize
-        {
+        let moments = [x * sum[3], y * sum[3], z * sum[3], mass];
+        let error = moments.iter().zip(&sum).map(|(a, b)| (a - b).abs()).fold(0.0, max_or_nan);
+        if error.is_nan() || error > 2e-6 * sum[3] || bodies != self.body_count[cell] as usize {
             let found = format!("mass {mass}, centre {:?}, {} bodies", [x, y, z], self.body_count[cell]);
             return Err(format!("cell {cell}: found {found}, expected moments {sum:?} of {bodies} bodies"));
         }
@@ -396,6 +405,9 @@ fn variants_agree(device: &Device) -> Result<(), String> {
             return Err(format!("sorted {sorted}, throttled {throttled}: results differ from those without"));
         }
     }
+    // Each of the two walks may have the largest error.
+    let truncation = 2.0 * truncation_error(Order::Monopole, 0.6);
+    let bounds = ErrorBounds::new(&system.problem(), Precision::Single, truncation);
     for sorted in [false, true] {
         let votes = found(sorted, true, false)?;
         if found(sorted, true, true)? != votes {
@@ -403,10 +415,12 @@ fn variants_agree(device: &Device) -> Result<(), String> {
         }
         // Votes can only open more cells.
         let all: Vec<usize> = (0..system.mass.len()).collect();
-        let error = ForceErrors::measure(&votes, &all, &alone).p99;
-        if error > Limits::for_clusters(0.6).p99 {
+        let p99 = ForceErrors::measure(&votes, &all, &alone).p99;
+        let largest = bounds.largest_error(&votes, &alone);
+        if p99 > Limits::for_clusters(0.6).p99 || largest.is_nan() || largest > 1.0 {
             return Err(format!(
-                "vote, sorted {sorted}: relative difference {error:.1e} from the walk without votes"
+                "vote, sorted {sorted}: relative difference {p99:.1e} from the walk without votes (99th \
+                 percentile), largest difference {largest:.1e} of its bound"
             ));
         }
     }
@@ -432,4 +446,23 @@ fn same_bits_twice(device: &Device) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::accuracy::with_one_nan;
+
+    /// Bodies on a line have no limits of their relative errors.
+    #[test]
+    fn a_nan_in_any_column_fails_the_check() {
+        for n in [1, 33] {
+            let system = TestSystem::cluster(n);
+            let expected = system.reference_forces().acceleration;
+            assert_eq!(system.compare(&expected, 0.9, Limits::for_lines(0.9)), Ok(()));
+            for with_nan in with_one_nan(&expected) {
+                system.compare(&with_nan, 0.9, Limits::for_lines(0.9)).unwrap_err();
+            }
+        }
+    }
 }
