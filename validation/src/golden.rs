@@ -22,6 +22,7 @@ use orrery_engine::compute_device::DeviceRequest;
 use orrery_engine::control::Control;
 use orrery_engine::run::{Output, Replace, run};
 use orrery_io::{Block, Limits, read_checkpoint};
+use orrery_particles::settings::Precision;
 use orrery_particles::simd::InstructionSet;
 
 /// Returns the recorded hashes of `machine`, by name of the run.
@@ -45,8 +46,6 @@ const PRESETS: [(&str, &[&str]); 6] = [
 /// Few and many bodies use different kernels of the direct sum.
 const DEVICE_RUNS: [(&str, &str, usize); 3] =
     [("direct-1000", "direct", 1000), ("direct-10000", "direct", 10_000), ("tree-10000", "tree", 10_000)];
-
-const PRECISIONS: [&str; 3] = ["single", "mixed", "double"];
 
 /// Hardware and kernel compiler, on which the last bits depend.
 #[derive(Clone, Debug)]
@@ -108,7 +107,7 @@ impl Machine {
             Target::Device(choice) => {
                 let mut hashes = BTreeMap::new();
                 for (name, solver, n) in DEVICE_RUNS {
-                    for precision in PRECISIONS {
+                    for precision in Precision::ALL.map(Precision::as_str) {
                         let sets = [
                             format!("bodies.n={n}"),
                             format!("gravity.solver={solver}"),

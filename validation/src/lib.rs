@@ -11,9 +11,6 @@ use orrery_model::analysis::{kinetic_energy, max_or_nan, potential_energy_direct
 use orrery_particles::bodies::Bodies;
 use orrery_particles::settings::{Acceptance, GravitySettings, IntegratorChoice, Precision, SolverChoice};
 
-/// All precisions, lowest first.
-pub const PRECISIONS: [Precision; 3] = [Precision::Single, Precision::Mixed, Precision::Double];
-
 /// Returns settings for the direct sum, G = 1.
 pub fn direct_settings(eps: f64, precision: Precision) -> GravitySettings {
     GravitySettings {

@@ -4,7 +4,7 @@ use orrery_model::ic::Plummer;
 use orrery_particles::bodies::Bodies;
 use orrery_particles::integrator::adaptive;
 use orrery_particles::settings::{Acceptance, GravitySettings, IntegratorChoice, Precision};
-use orrery_validation::{PRECISIONS, direct_settings, run_on_threads, take_steps, tree_settings};
+use orrery_validation::{direct_settings, run_on_threads, take_steps, tree_settings};
 
 /// Number of repetitions of each run, with 1, 2 and 7 threads in turn.
 const REPETITIONS: usize = 20;
@@ -48,7 +48,7 @@ fn relative_tree_settings(precision: Precision) -> GravitySettings {
 
 #[test]
 fn every_solver_in_every_precision_repeats_bit_for_bit() {
-    for precision in PRECISIONS {
+    for precision in Precision::ALL {
         for (solver, settings) in [
             ("direct", direct_settings(0.01, precision)),
             ("tree, geometric", tree_settings(0.01, 0.6, precision)),

@@ -8,8 +8,8 @@ use orrery_particles::bodies::{Bodies, DeviceSetup};
 use orrery_particles::settings::IntegratorChoice::{self, Hermite4, Leapfrog, Yoshida6};
 use orrery_particles::settings::{GravitySettings, Precision};
 use orrery_validation::{
-    PRECISIONS, difference, direct_settings, largest_distance, measured_order, norm, take_steps,
-    total_energy, tree_settings,
+    difference, direct_settings, largest_distance, measured_order, norm, take_steps, total_energy,
+    tree_settings,
 };
 
 fn with_direct_sum(device: &Device, start: &Particles, eps: f64, precision: Precision) -> Bodies {
@@ -62,7 +62,7 @@ fn figure_eight_returns_to_its_start() {
 fn plummer_sphere_conserves_energy() {
     for device in test_devices_with_f64() {
         let start = Plummer { n: 512, ..Plummer::default() }.generate(1.0).unwrap();
-        let [single, mixed, double] = PRECISIONS.map(|precision| {
+        let [single, mixed, double] = Precision::ALL.map(|precision| {
             let mut bodies = with_direct_sum(&device, &start, 0.05, precision);
             let device_energy =
                 |bodies: &Bodies| bodies.kinetic_energy().unwrap() + bodies.potential_energy().unwrap();
@@ -96,7 +96,7 @@ fn plummer_sphere_with_the_tree_conserves_energy() {
         take_steps(&mut bodies, Leapfrog, 0.01, 100);
         (total_energy(&bodies) - before) / before
     };
-    for precision in PRECISIONS {
+    for precision in Precision::ALL {
         let settings = tree_settings(0.05, 0.6, precision);
         let host = energy_drift(Bodies::new(start.clone(), &settings, None).unwrap());
         println!("CPU, {precision:?}: {host:.1e}");

@@ -11,6 +11,7 @@ pub use reference::{ENVIRONMENT, EXIT_STATUS, FILES, SIGNALS, Table};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::builder::PossibleValue;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use orrery_device::DeviceChoice;
 use orrery_engine::case::available_memory;
@@ -306,39 +307,26 @@ pub struct GravityArgs {
     #[arg(long, value_name = "LENGTH", default_value_t = 0.0, allow_negative_numbers = true)]
     pub softening: f64,
     /// Floating-point precision
-    #[arg(long, value_enum, default_value_t = PrecisionFlag::Mixed)]
+    #[arg(long, value_enum, default_value_t = PrecisionFlag(Precision::Mixed))]
     pub precision: PrecisionFlag,
 }
 
 /// Floating-point precision of the forces.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum PrecisionFlag {
-    /// f32
-    Single,
-    /// f32 products, f64 differences and sums
-    Mixed,
-    /// f64
-    Double,
-}
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PrecisionFlag(pub Precision);
 
-impl PrecisionFlag {
-    /// Returns the name that case files use.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Single => "single",
-            Self::Mixed => "mixed",
-            Self::Double => "double",
-        }
+impl ValueEnum for PrecisionFlag {
+    fn value_variants<'a>() -> &'a [Self] {
+        &[Self(Precision::Single), Self(Precision::Mixed), Self(Precision::Double)]
     }
-}
 
-impl From<PrecisionFlag> for Precision {
-    fn from(flag: PrecisionFlag) -> Self {
-        match flag {
-            PrecisionFlag::Single => Self::Single,
-            PrecisionFlag::Mixed => Self::Mixed,
-            PrecisionFlag::Double => Self::Double,
-        }
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        let help = match self.0 {
+            Precision::Single => "f32",
+            Precision::Mixed => "f32 products, f64 differences and sums",
+            Precision::Double => "f64",
+        };
+        Some(PossibleValue::new(self.0.as_str()).help(help))
     }
 }
 

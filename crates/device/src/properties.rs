@@ -58,11 +58,11 @@ pub struct Properties {
     /// size.
     pub warp_size: u32,
     /// Whether the lanes of a warp exchange values by hardware shuffles and votes. If not, the
-    /// dialect exchanges them through shared memory with barriers of the whole block. True with CUDA
-    /// and with NVIDIA's OpenCL driver, whose compiler accepts PTX. False for all other OpenCL
-    /// drivers, also on a GPU of NVIDIA: they compile the other branch of `prelude/opencl.h`. The
-    /// vendor of the GPU therefore does not decide this, and neither does a compute capability,
-    /// which other drivers may report too.
+    /// dialect exchanges them through shared memory with barriers of the whole block. True with
+    /// CUDA and with NVIDIA's OpenCL driver, whose compiler accepts PTX. False for all other
+    /// OpenCL drivers, also on a GPU of NVIDIA: they compile the other branch of
+    /// `prelude/opencl.h`. The vendor of the GPU therefore does not decide this, and neither does
+    /// a compute capability, which other drivers may report too.
     pub has_warp_shuffle: bool,
     /// Whether the device has double precision.
     pub has_f64: bool,

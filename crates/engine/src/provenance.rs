@@ -5,7 +5,6 @@ use std::path::Path;
 use orrery_device::Device;
 use orrery_io::IoError;
 use orrery_model::Species;
-use orrery_particles::settings::Precision;
 use orrery_particles::simd::InstructionSet;
 use orrery_particles::solver::device::DeviceStrategy;
 
@@ -53,11 +52,6 @@ pub fn run_provenance(
         [] => "none".to_owned(),
         seeds => seeds.iter().map(u64::to_string).collect::<Vec<_>>().join(", "),
     };
-    let precision = match case.gravity.precision {
-        Precision::Single => "single",
-        Precision::Mixed => "mixed",
-        Precision::Double => "double",
-    };
     let mut texts = vec![
         ("program", format!("orrery {VERSION}")),
         ("commit", COMMIT.to_owned()),
@@ -65,7 +59,7 @@ pub fn run_provenance(
         ("seed", seed),
         ("device", device_text(device)),
         ("solver", solver.to_owned()),
-        ("precision", precision.to_owned()),
+        ("precision", case.gravity.precision.as_str().to_owned()),
         ("inputs", inputs),
     ];
     // Another strategy gives other last bits.

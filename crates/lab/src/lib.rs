@@ -19,23 +19,9 @@ mod workload;
 
 pub use error::LabError;
 
-use orrery_particles::settings::Precision;
-
 /// Floating-point operations per body-body interaction, by the count that is usual for N-body codes
 /// (Nyland, Harris & Prins 2007, GPU Gems 3, chapter 31).
 pub const FLOPS_PER_PAIR: f64 = 20.0;
-
-/// All precisions, narrowest first.
-pub const PRECISIONS: [Precision; 3] = [Precision::Single, Precision::Mixed, Precision::Double];
-
-/// Returns the name that case files use for a precision, for example `mixed`.
-pub fn precision_name(precision: Precision) -> &'static str {
-    match precision {
-        Precision::Single => "single",
-        Precision::Mixed => "mixed",
-        Precision::Double => "double",
-    }
-}
 
 /// Returns the first device to test on. None only if `ORRERY_NO_DEVICE_TESTS` is set.
 #[cfg(test)]

@@ -16,6 +16,20 @@ pub enum Precision {
     Double,
 }
 
+impl Precision {
+    /// All precisions, narrowest first.
+    pub const ALL: [Self; 3] = [Self::Single, Self::Mixed, Self::Double];
+
+    /// Returns the name in case files, flags and output, for example "mixed".
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Single => "single",
+            Self::Mixed => "mixed",
+            Self::Double => "double",
+        }
+    }
+}
+
 /// Force solver.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum SolverChoice {

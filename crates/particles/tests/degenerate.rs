@@ -8,7 +8,6 @@ use orrery_particles::bodies::{Bodies, BodiesError, NotFinite};
 use orrery_particles::settings::{Acceptance, GravitySettings, IntegratorChoice, Precision, SolverChoice};
 use orrery_particles::solver::{MIN_TREE_BODIES, Problem, reference};
 
-const PRECISIONS: [Precision; 3] = [Precision::Single, Precision::Mixed, Precision::Double];
 const INTEGRATORS: [IntegratorChoice; 5] = [
     IntegratorChoice::Leapfrog,
     IntegratorChoice::Yoshida4,
@@ -27,7 +26,7 @@ fn all_settings(eps: f64) -> impl Iterator<Item = GravitySettings> {
     let solvers =
         [(SolverChoice::Direct, geometric), (SolverChoice::Tree, geometric), (SolverChoice::Tree, relative)];
     solvers.into_iter().flat_map(move |(solver, acceptance)| {
-        PRECISIONS.map(|precision| GravitySettings { g: 1.0, eps, solver, acceptance, precision })
+        Precision::ALL.map(|precision| GravitySettings { g: 1.0, eps, solver, acceptance, precision })
     })
 }
 

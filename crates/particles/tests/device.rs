@@ -11,7 +11,6 @@ use orrery_particles::integrator::adaptive;
 use orrery_particles::settings::{Acceptance, GravitySettings, IntegratorChoice, Precision, SolverChoice};
 use orrery_particles::solver::{CpuStrategy, Problem};
 
-const PRECISIONS: [Precision; 3] = [Precision::Single, Precision::Mixed, Precision::Double];
 const INTEGRATORS: [IntegratorChoice; 5] = [
     IntegratorChoice::Leapfrog,
     IntegratorChoice::Yoshida4,
@@ -175,7 +174,7 @@ fn forces_on_device_agree_with_the_host() {
 #[test]
 fn direct_runs_repeat_bit_for_bit() {
     for integrator in INTEGRATORS {
-        for precision in PRECISIONS {
+        for precision in Precision::ALL {
             check_repeatability(integrator, &direct_settings(0.1, precision));
         }
     }
@@ -185,7 +184,7 @@ fn direct_runs_repeat_bit_for_bit() {
 /// state.
 #[test]
 fn tree_runs_repeat_bit_for_bit() {
-    for precision in PRECISIONS {
+    for precision in Precision::ALL {
         for acceptance in ACCEPTANCES {
             for integrator in [IntegratorChoice::Leapfrog, IntegratorChoice::Yoshida4] {
                 check_repeatability(integrator, &tree_settings(acceptance, precision));
@@ -230,7 +229,7 @@ fn check_repeatability(integrator: IntegratorChoice, settings: &GravitySettings)
 fn tree_agrees_with_the_host() {
     for device in test_devices_with_f64() {
         for acceptance in ACCEPTANCES {
-            for precision in PRECISIONS {
+            for precision in Precision::ALL {
                 let settings = tree_settings(acceptance, precision);
                 let mut on_device = new_bodies(Some(&device), plummer(2000), &settings);
                 let mut on_host = new_bodies(None, plummer(2000), &settings);

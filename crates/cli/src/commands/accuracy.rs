@@ -127,7 +127,7 @@ pub fn print_force_errors(arguments: &AccuracyArgs) -> Result<(), Failure> {
     let sample: Vec<usize> = evenly_spaced_indices(n, arguments.sample as usize);
     let errors =
         ForceErrors::measure(&forces.acceleration, &sample, &reference::forces_on(&problem, &sample).0);
-    print_line!("{n} bodies, {solver} solver, {} precision", flags.precision.name());
+    print_line!("{n} bodies, {solver} solver, {} precision", flags.precision.0.as_str());
     print_line!("relative errors |a - a'| / |a|, {} bodies against the f64 all-pairs sum", sample.len());
     for (name, value) in [
         ("median", errors.median),

@@ -110,6 +110,6 @@ fn gravity_settings(flags: &GravityArgs, units: &Units) -> GravitySettings {
         eps: flags.softening,
         solver: flags.solver.into(),
         acceptance: Acceptance::Geometric { theta: flags.theta },
-        precision: flags.precision.into(),
+        precision: flags.precision.0,
     }
 }

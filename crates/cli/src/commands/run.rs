@@ -25,7 +25,7 @@ pub fn run(arguments: &RunArgs) -> Result<Ending, Failure> {
     let common = &arguments.common;
     let limits = common.memory.limits();
     let mut sets = arguments.set.clone();
-    sets.extend(arguments.precision.map(|precision| format!("gravity.precision={}", precision.name())));
+    sets.extend(arguments.precision.map(|flag| format!("gravity.precision={}", flag.0.as_str())));
     let case = Case::load_within(&CaseSource::from_argument(&arguments.case)?, &sets, Some(limits.memory))?;
     let folder = arguments.out.clone().unwrap_or_else(|| PathBuf::from("out").join(&case.name));
     if arguments.dry_run {

@@ -3,7 +3,6 @@
 use orrery_device::Device;
 use orrery_lab::format::format_seconds;
 use orrery_lab::tuning::{DEFAULT_SIZES, TuneOutcome, Tuning, tune_device};
-use orrery_lab::{PRECISIONS, precision_name};
 use orrery_particles::settings::Precision;
 use orrery_particles::solver::direct::device::DirectDeviceStrategy;
 
@@ -30,7 +29,7 @@ pub fn tune(arguments: &TuneArgs) -> Result<(), Failure> {
     // Warns now if the stored file is damaged, because it is about to be replaced.
     load_tuning(&device, false);
     let sizes = if arguments.n.is_empty() { DEFAULT_SIZES.to_vec() } else { arguments.n.clone() };
-    let precisions = arguments.precision.map_or_else(|| PRECISIONS.to_vec(), |flag| vec![flag.into()]);
+    let precisions = arguments.precision.map_or_else(|| Precision::ALL.to_vec(), |flag| vec![flag.0]);
     print_line!("{}", device.title());
     print_line!("gain: time of the default strategy over the time of the best one");
     print_line!("tried: strategies timed in a few seconds; run orrery tune again to try more");
@@ -51,7 +50,7 @@ fn print_outcome(outcome: &TuneOutcome) {
             print_line!(
                 "{:>9} {:>9} {:>9} {:>8} {:>7}  {}",
                 entry.n,
-                precision_name(entry.precision),
+                entry.precision.as_str(),
                 format_seconds(entry.seconds),
                 format!("{:.2}x", default_seconds / entry.seconds),
                 format!("{tried}/{available}"),
@@ -59,7 +58,7 @@ fn print_outcome(outcome: &TuneOutcome) {
             );
         }
         TuneOutcome::TooLong { n, precision, seconds } => {
-            let (precision, seconds) = (precision_name(*precision), format_seconds(*seconds));
+            let (precision, seconds) = (precision.as_str(), format_seconds(*seconds));
             print_line!(
                 "{n:>9} {precision:>9} skipped, with all larger sizes: one evaluation takes {seconds}"
             );

@@ -9,7 +9,6 @@ use orrery_particles::accuracy::ForceErrors;
 use orrery_particles::settings::Precision;
 use serde_json::{Value, json};
 
-use crate::precision_name;
 use crate::timing::Times;
 
 /// Floating-point operations of a cell-body term with quadrupoles: 3 for the difference, 6 for ρ²,
@@ -93,7 +92,7 @@ impl Measurement {
         let tree = self.tree.map(|tree| tree.to_json(self.n));
         let ForceErrors { median, p99, max, rms, .. } = self.errors;
         json!({
-            "case": self.case, "n": self.n, "precision": precision_name(self.precision),
+            "case": self.case, "n": self.n, "precision": self.precision.as_str(),
             "strategy": self.strategy, "seconds": self.times.median(), "fastest": self.times.fastest(),
             "slowest": self.times.slowest(), "repeats": self.times.count(), "rate": self.rate,
             "unit": self.unit, "flops": self.flops, "peak_flops": self.theoretical_peak,

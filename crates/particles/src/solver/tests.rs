@@ -21,8 +21,6 @@ pub(crate) fn cluster(n: usize, seed: u64) -> (Vec3s, Vec<f64>) {
     (position, mass)
 }
 
-const PRECISIONS: [Precision; 3] = [Precision::Single, Precision::Mixed, Precision::Double];
-
 /// Errors against the reference.
 #[derive(Debug)]
 struct MeasuredErrors {
@@ -105,7 +103,7 @@ fn tree_agrees_with_the_reference() {
     let (position, mass) = cluster(5000, 3);
     for (theta, rms) in [(0.7, 1e-3), (0.6, 5e-4), (0.55, 4e-4), (0.4, 1e-4)] {
         for set in InstructionSet::available() {
-            for precision in PRECISIONS {
+            for precision in Precision::ALL {
                 let strategy = tree::TreeCpuStrategy {
                     acceptance: Acceptance::Geometric { theta },
                     ..tree::TreeCpuStrategy::new(precision, set)
@@ -180,7 +178,7 @@ fn f32_forces_are_correct_in_si_units() {
     let heavy: Vec<f64> = mass.iter().map(|m| m * kilograms).collect();
     let problem =
         Problem { position: &scaled, mass: &heavy, g: 6.67e-11, eps: 0.01 * metres, with_potential: true };
-    for strategy in PRECISIONS.into_iter().flat_map(both_strategies) {
+    for strategy in Precision::ALL.into_iter().flat_map(both_strategies) {
         let forces = strategy.forces(&problem, None);
         let truncation = truncation_error(Order::Quadrupole, 0.6);
         let errors = measured_errors(&forces, &problem, Precision::Single, truncation);
@@ -231,7 +229,7 @@ fn degenerate_bodies_give_finite_forces() {
             for masses in [&mass, &zero] {
                 let problem =
                     Problem { position: &position, mass: masses, g: 1.0, eps, with_potential: true };
-                for strategy in PRECISIONS.into_iter().flat_map(both_strategies) {
+                for strategy in Precision::ALL.into_iter().flat_map(both_strategies) {
                     let forces = strategy.forces(&problem, None);
                     let potential = forces.potential.iter().flatten().copied();
                     assert!(forces.acceleration.iter().flatten().chain(potential).all(f64::is_finite));
@@ -249,7 +247,7 @@ fn degenerate_bodies_give_finite_forces() {
 fn bits_do_not_depend_on_the_number_of_threads() {
     let (position, mass) = cluster(3000, 1);
     let problem = Problem { position: &position, mass: &mass, g: 1.0, eps: 0.01, with_potential: true };
-    for strategy in PRECISIONS.into_iter().flat_map(both_strategies) {
+    for strategy in Precision::ALL.into_iter().flat_map(both_strategies) {
         let forces_on = |threads| {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
             pool.install(|| strategy.forces(&problem, None))

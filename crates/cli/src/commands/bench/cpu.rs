@@ -3,7 +3,6 @@
 use orrery_lab::bench::Measurement;
 use orrery_lab::bench::cpu::{self as lab, acceptance_for_rms, describe_acceptance};
 use orrery_lab::sample::Shape;
-use orrery_lab::{PRECISIONS, precision_name};
 use orrery_particles::accuracy::ForceErrors;
 use orrery_particles::settings::{Acceptance, Precision};
 use orrery_particles::simd::InstructionSet;
@@ -32,13 +31,13 @@ pub fn bench_direct(arguments: &BenchArgs, set: InstructionSet) -> Vec<Measureme
     );
     for n in selected_sizes(arguments, &[32_768]) {
         let (position, mass) = Shape::Plummer.bodies(n);
-        for precision in selected_precisions(arguments, &PRECISIONS) {
+        for precision in selected_precisions(arguments, &Precision::ALL) {
             let measured =
                 lab::bench_direct(set, precision, &position, &mass, repeat_count(arguments) as usize);
             print_line!(
                 "{:>9} {:>9} {:>9.3e} {:>10} {:>8} {:>10.3e} {:>7.0}% {:>9.1e}",
                 n,
-                precision_name(precision),
+                precision.as_str(),
                 measured.times.median(),
                 format!("({:.2e}", measured.times.fastest()),
                 format!("{:.2e})", measured.times.slowest()),
@@ -78,7 +77,7 @@ fn print_tree(measured: &Measurement, acceptance: &str) {
     let (n, report) = (measured.n as f64, measured.tree.unwrap_or_default());
     let times = &measured.times;
     print_line!("");
-    print_line!("{} bodies, {} precision, {acceptance}", measured.n, precision_name(measured.precision));
+    print_line!("{} bodies, {} precision, {acceptance}", measured.n, measured.precision.as_str());
     print_line!(
         "  time    {:.4} s ({:.4} to {:.4}): {:.3e} bodies/s, {:.0}% of peak",
         times.median(),
@@ -113,10 +112,7 @@ pub fn bench_crossover(arguments: &BenchArgs, set: InstructionSet) -> Vec<Measur
             let tree = lab::bench_tree(set, precision, acceptance, &problem, Shape::Plummer, repeats);
             let (direct_secs, tree_secs) = (pairs.times.median(), tree.times.median());
             let faster = if direct_secs < tree_secs { "direct" } else { "tree" };
-            print_line!(
-                "{n:>9} {:>9} {direct_secs:>12.4e} {tree_secs:>12.4e}  {faster}",
-                precision_name(precision)
-            );
+            print_line!("{n:>9} {:>9} {direct_secs:>12.4e} {tree_secs:>12.4e}  {faster}", precision.as_str());
             results.extend([pairs, tree]);
         }
     }

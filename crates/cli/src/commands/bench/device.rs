@@ -3,10 +3,10 @@
 use std::process::Command;
 
 use orrery_device::{Device, DeviceKind};
+use orrery_lab::FLOPS_PER_PAIR;
 use orrery_lab::bench::Measurement;
 use orrery_lab::bench::direct as lab;
 use orrery_lab::format::{format_number, format_percent, format_seconds};
-use orrery_lab::{FLOPS_PER_PAIR, PRECISIONS, precision_name};
 use orrery_model::ic::Plummer;
 use orrery_particles::bodies::{Bodies, BodiesError, DeviceSetup, Stamp};
 use orrery_particles::integrator::leapfrog_step;
@@ -47,7 +47,7 @@ pub fn bench_direct(arguments: &BenchArgs, device: &Device) -> Result<(Value, Va
         "99%"
     );
     let mut results = Vec::new();
-    for precision in selected_precisions(arguments, &PRECISIONS) {
+    for precision in selected_precisions(arguments, &Precision::ALL) {
         for n in selected_sizes(arguments, &lab::default_sizes(device, precision)) {
             let entry = tuning.as_ref().and_then(|tuning| tuning.nearest_entry(n, precision));
             let default = || DirectDeviceStrategy::default_for(device, n, precision);
@@ -61,7 +61,7 @@ pub fn bench_direct(arguments: &BenchArgs, device: &Device) -> Result<(Value, Va
     }
     let n = if device.properties().kind == DeviceKind::Gpu { STEP_N } else { STEP_N / 16 };
     print_line!("");
-    for precision in selected_precisions(arguments, &PRECISIONS) {
+    for precision in selected_precisions(arguments, &Precision::ALL) {
         let entry = tuning.as_ref().and_then(|tuning| tuning.nearest_entry(n, precision));
         let default = || DirectDeviceStrategy::default_for(device, n, precision);
         let strategy = entry.map_or_else(default, |entry| entry.strategy);
@@ -102,13 +102,13 @@ fn bench_step(
     })?;
     print_line!(
         "leapfrog step of {n} bodies, {}: {}, forces alone {} ({:+.1}%)",
-        precision_name(strategy.precision),
+        strategy.precision.as_str(),
         format_seconds(step.seconds),
         format_seconds(step.force_seconds),
         100.0 * (step.seconds / step.force_seconds - 1.0)
     );
     let mut line = step.to_json();
-    line["precision"] = json!(precision_name(strategy.precision));
+    line["precision"] = json!(strategy.precision.as_str());
     Ok(line)
 }
 
@@ -117,7 +117,7 @@ fn print_measurement(measured: &Measurement, strategy: &DirectDeviceStrategy, tu
     print_line!(
         "{:>9} {:>6} {:>9} {:>9.2e} {:>8} {:>7} {:>8} {:>7.1e} {:>7.1e}",
         measured.n,
-        precision_name(measured.precision),
+        measured.precision.as_str(),
         format_seconds(times.median()),
         measured.rate,
         format_number(measured.flops / 1e9),

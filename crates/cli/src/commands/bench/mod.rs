@@ -128,7 +128,7 @@ pub fn check_memory(counts: &[usize], bytes_each: u64, elements: &str) -> Result
 }
 
 fn selected_precisions(arguments: &BenchArgs, default: &[Precision]) -> Vec<Precision> {
-    arguments.precision.map_or_else(|| default.to_vec(), |precision| vec![precision.into()])
+    arguments.precision.map_or_else(|| default.to_vec(), |flag| vec![flag.0])
 }
 
 fn selected_sizes(arguments: &BenchArgs, default: &[usize]) -> Vec<usize> {

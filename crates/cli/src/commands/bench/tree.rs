@@ -1,12 +1,12 @@
 //! Benchmarks of the tree on a device.
 
 use orrery_device::{Device, DeviceKind};
+use orrery_lab::FLOPS_PER_PAIR;
 use orrery_lab::bench::direct;
 use orrery_lab::bench::tree::{self as lab, flops_per_cell};
 use orrery_lab::bench::{Measurement, TreeFigures};
 use orrery_lab::format::{format_count, format_number, format_percent, format_rate, format_seconds};
 use orrery_lab::sample::Shape;
-use orrery_lab::{FLOPS_PER_PAIR, precision_name};
 use orrery_particles::accuracy::ForceErrors;
 use orrery_particles::settings::Precision;
 use orrery_particles::solver::direct::device::DirectDeviceStrategy;
@@ -82,7 +82,7 @@ pub fn bench_crossover(arguments: &BenchArgs, device: &Device) -> Result<(Value,
             )?;
             let (direct_secs, tree_secs) = (all_pairs.times.median(), tree.times.median());
             let faster = if direct_secs < tree_secs { "direct" } else { "tree" };
-            let (shown, name) = ([direct_secs, tree_secs].map(format_seconds), precision_name(precision));
+            let (shown, name) = ([direct_secs, tree_secs].map(format_seconds), precision.as_str());
             print_line!("{n:>9} {name:>9} {:>9} {:>9}  {faster}", shown[0], shown[1]);
             results.extend([all_pairs.to_json(), tree.to_json()]);
         }
@@ -101,7 +101,7 @@ fn print_measurement(measured: &Measurement, shape: Shape, strategy: &TreeDevice
         "{} bodies, {}, {}: {}",
         format_count(measured.n),
         shape.name(),
-        precision_name(measured.precision),
+        measured.precision.as_str(),
         strategy.describe()
     );
     print_line!(

@@ -8,8 +8,11 @@ use crate::case::reader::{Range, Section};
 
 pub(in crate::case) const SOLVERS: &Words<SolverChoice> =
     &[("auto", SolverChoice::Auto), ("direct", SolverChoice::Direct), ("tree", SolverChoice::Tree)];
-pub(in crate::case) const PRECISIONS: &Words<Precision> =
-    &[("single", Precision::Single), ("mixed", Precision::Mixed), ("double", Precision::Double)];
+pub(in crate::case) const PRECISIONS: &Words<Precision> = &[
+    (Precision::Single.as_str(), Precision::Single),
+    (Precision::Mixed.as_str(), Precision::Mixed),
+    (Precision::Double.as_str(), Precision::Double),
+];
 
 const LARGEST_ALPHA: f64 = 0.1;
 

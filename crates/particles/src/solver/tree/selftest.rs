@@ -14,8 +14,6 @@ use crate::tree::device::selftest as octree;
 
 type CheckResult = Result<(), String>;
 
-const PRECISIONS: [Precision; 3] = [Precision::Single, Precision::Mixed, Precision::Double];
-
 /// Returns all checks of the tree.
 pub fn checks() -> Vec<Check> {
     let check = |name: &str, run| Check { name: format!("tree: {name}"), run };
@@ -119,7 +117,7 @@ fn bound_from_cpu(system: &TestSystem, acceptance: Acceptance, precision: Precis
 fn four_opening_angles(device: &Device) -> CheckResult {
     for theta in [0.3, 0.5, 0.7, 0.9] {
         for (name, system) in [("cluster", TestSystem::cluster(3000)), ("cube", TestSystem::cube(3000))] {
-            for precision in PRECISIONS {
+            for precision in Precision::ALL {
                 let strategy = default_strategy(device, precision);
                 let label = format!("{name}, {precision:?}, theta = {theta}");
                 let bound = bound_from_cpu(&system, geometric(theta), precision);
@@ -167,7 +165,7 @@ fn all_cells_opened(device: &Device) -> CheckResult {
 
 fn few_bodies(device: &Device) -> CheckResult {
     for n in [0, 1, 2, 3, 16, 17, 31, 32, 33, 63, 65, 257] {
-        for precision in PRECISIONS {
+        for precision in Precision::ALL {
             let strategy = default_strategy(device, precision);
             check_forces(
                 &format!("{precision:?}"),
@@ -185,7 +183,7 @@ fn few_bodies(device: &Device) -> CheckResult {
 fn degenerate_systems(device: &Device) -> CheckResult {
     for n in [33, 1500] {
         for (name, system) in TestSystem::degenerate(n) {
-            for precision in PRECISIONS {
+            for precision in Precision::ALL {
                 // For so few bodies the CPU makes one group, which interacts with every body
                 // directly.
                 let bound = match n {
@@ -234,7 +232,7 @@ fn leaf_and_group_sizes(device: &Device) -> CheckResult {
 fn potentials_of_all_orders(device: &Device) -> CheckResult {
     let system = TestSystem::cluster(2000);
     let expected = system.reference_forces().potential.expect("requested");
-    let quadrupole = PRECISIONS.map(|precision| (Order::Quadrupole, precision));
+    let quadrupole = Precision::ALL.map(|precision| (Order::Quadrupole, precision));
     let others = [(Order::Monopole, Precision::Single), (Order::Octupole, Precision::Mixed)];
     for (order, precision) in quadrupole.into_iter().chain(others) {
         let strategy = TreeDeviceStrategy { order, ..default_strategy(device, precision) };
@@ -280,7 +278,7 @@ fn relative_acceptance(device: &Device) -> CheckResult {
 
 fn length_scales(device: &Device) -> CheckResult {
     for scale in [1e-12, 3e16] {
-        for precision in PRECISIONS {
+        for precision in Precision::ALL {
             let mut system = TestSystem::cluster(600).moved(|_, x| x.map(|c| c * scale));
             system.eps *= scale;
             system.mass.iter_mut().for_each(|m| *m *= scale * scale);
@@ -308,7 +306,7 @@ fn length_scales(device: &Device) -> CheckResult {
 }
 
 fn without_softening(device: &Device) -> CheckResult {
-    for precision in PRECISIONS {
+    for precision in Precision::ALL {
         let system = TestSystem { eps: 0.0, ..TestSystem::cluster(1500) };
         check_forces(
             &format!("{precision:?}"),
@@ -368,7 +366,7 @@ fn counted_terms(device: &Device) -> CheckResult {
 
 fn same_bits_twice(device: &Device) -> CheckResult {
     let system = TestSystem::cluster(5000).with_unequal_masses();
-    for precision in PRECISIONS {
+    for precision in Precision::ALL {
         let strategy = default_strategy(device, precision);
         let evaluate = || {
             Ok::<_, String>(
