@@ -15,5 +15,5 @@ pub(super) type Words<T> = [(&'static str, T)];
 /// Returns the word for `value`.
 pub(super) fn word_for<T: PartialEq>(words: &Words<T>, value: &T) -> &'static str {
     let found = words.iter().find(|(_, known)| known == value);
-    found.expect("every value of a choice has a word").0
+    found.expect("every value of a choice has a name").0
 }
