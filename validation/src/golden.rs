@@ -23,7 +23,7 @@ use orrery_engine::control::Control;
 use orrery_engine::run::{Output, Replace, run};
 use orrery_io::{Block, Limits, read_checkpoint};
 use orrery_particles::settings::Precision;
-use orrery_particles::simd::InstructionSet;
+use orrery_simd::InstructionSet;
 
 /// Returns the recorded hashes of `machine`, by name of the run.
 pub fn recorded_hashes(machine: &str) -> BTreeMap<String, String> {

@@ -5,8 +5,8 @@ use std::path::Path;
 use orrery_device::Device;
 use orrery_io::IoError;
 use orrery_model::Species;
-use orrery_particles::simd::InstructionSet;
 use orrery_particles::solver::device::DeviceStrategy;
+use orrery_simd::InstructionSet;
 
 use crate::case::{BodiesSource, Case};
 

@@ -2,9 +2,10 @@
 
 use orrery_device::{Device, DeviceChoice, DeviceKind, DeviceList, ceiling};
 use orrery_particles::settings::Precision;
-use orrery_particles::simd::{InstructionSet, peak};
+use orrery_simd::InstructionSet;
 use serde::Serialize;
 
+use crate::cpu_peak;
 use crate::format::{format_percent, format_rate, truncate_text, wrap_text};
 
 /// Peak rate of a device, in bytes or operations per second.
@@ -68,8 +69,10 @@ pub fn survey_devices(cpu_memory: Option<u64>) -> DeviceSurvey {
 
 fn report_cpu(memory: Option<u64>) -> DeviceReport {
     let set = InstructionSet::best();
-    let measured =
-        |precision| PeakRate { measured: Some(peak::flops_per_second(set, precision)), theoretical: None };
+    let measured = |precision| PeakRate {
+        measured: Some(cpu_peak::flops_per_second(set, precision)),
+        theoretical: None,
+    };
     DeviceReport {
         label: "cpu".to_owned(),
         name: cpu_name(),

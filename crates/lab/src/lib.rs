@@ -7,6 +7,7 @@
 //! to time a closure.
 
 pub mod bench;
+mod cpu_peak;
 pub mod devices;
 mod error;
 pub mod format;

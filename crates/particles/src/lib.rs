@@ -2,7 +2,7 @@
 //!
 //! [`bodies::Bodies`] stores the state on the host or on a device. A solver ([`solver`]) computes
 //! the accelerations, either as a direct sum over all pairs or with a Barnes-Hut tree, from laws
-//! ([`law`]) that are written once for all CPU instruction sets ([`simd`]). An integrator
+//! ([`law`]) that are written once for all CPU instruction sets ([`orrery_simd`]). An integrator
 //! ([`integrator`]) moves the bodies in time. [`settings`] contains the choices of a user as plain
 //! data. This crate reads no files and no user input.
 
@@ -12,6 +12,5 @@ mod builder;
 pub mod integrator;
 pub mod law;
 pub mod settings;
-pub mod simd;
 pub mod solver;
 pub mod tree;

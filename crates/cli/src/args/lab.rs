@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use orrery_device::DeviceChoice;
 use orrery_lab::sample::Shape;
-use orrery_particles::simd::InstructionSet;
 use orrery_particles::solver::tree::device::Order;
+use orrery_simd::InstructionSet;
 
 use super::values::parse_device;
 use super::{DeviceArgs, PrecisionFlag};

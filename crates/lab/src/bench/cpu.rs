@@ -2,14 +2,14 @@
 
 use orrery_model::Vec3s;
 use orrery_particles::settings::{Acceptance, Precision};
-use orrery_particles::simd::{InstructionSet, peak};
 use orrery_particles::solver::{Problem, direct, tree};
+use orrery_simd::InstructionSet;
 use serde_json::json;
 
 use super::{FLOPS_PER_CELL, Measurement, TreeFigures};
-use crate::FLOPS_PER_PAIR;
 use crate::sample::{ReferenceForces, Shape};
 use crate::timing::time_on_host;
+use crate::{FLOPS_PER_PAIR, cpu_peak};
 
 /// Measures the direct solver.
 pub fn bench_direct(
@@ -35,7 +35,7 @@ pub fn bench_direct(
         rate,
         unit: "interactions/s",
         flops: FLOPS_PER_PAIR * rate,
-        measured_peak: peak::flops_per_second(set, precision),
+        measured_peak: cpu_peak::flops_per_second(set, precision),
         theoretical_peak: None,
         errors: ReferenceForces::compute(&problem).errors(&forces.acceleration),
         tree: None,
@@ -70,7 +70,7 @@ pub fn bench_tree(
         rate: n as f64 / times.median(),
         unit: "bodies/s",
         flops: flop_count / times.median(),
-        measured_peak: peak::flops_per_second(set, precision),
+        measured_peak: cpu_peak::flops_per_second(set, precision),
         theoretical_peak: None,
         errors: ReferenceForces::compute(problem).errors(&forces.acceleration),
         tree: Some(TreeFigures {

@@ -2,11 +2,11 @@
 
 use orrery_device::{Device, DeviceError, ceiling};
 use orrery_particles::settings::Precision;
-use orrery_particles::simd::{InstructionSet, peak};
 use orrery_particles::solver::direct::rungs::Threads;
+use orrery_simd::InstructionSet;
 
 use super::Roofs;
-use crate::{LabError, timing};
+use crate::{LabError, cpu_peak, timing};
 
 /// Longest time of a single run of a rung. Slower rungs are measured with a smaller problem.
 pub const MAX_RUN_SECONDS: f64 = 0.5;
@@ -28,7 +28,7 @@ impl Peaks {
     /// Measures the peaks of the CPU and of `device`.
     pub fn measure(device: Option<&Device>) -> Result<Self, LabError> {
         let cpu = [Precision::Single, Precision::Double]
-            .map(|precision| peak::flops_per_second(InstructionSet::best(), precision));
+            .map(|precision| cpu_peak::flops_per_second(InstructionSet::best(), precision));
         let (roofs, device_f64) = match device {
             None => (Roofs { flops: Some(cpu[0]), ..Roofs::default() }, Some(cpu[1])),
             Some(device) => {

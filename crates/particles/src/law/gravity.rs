@@ -11,7 +11,7 @@
 //! The series is cut where the next term is below the rounding error of the type. One series
 //! corrects the cube at once, which is cheaper than refining y and then cubing it.
 
-use crate::simd::{Real, Vector};
+use orrery_simd::{Real, Vector};
 
 /// Returns ρ² for a difference of positions.
 #[inline(always)]

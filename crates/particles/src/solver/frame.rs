@@ -8,8 +8,8 @@ use orrery_model::Vec3s;
 use super::kernels::BodyList;
 use super::{Forces, Problem};
 use crate::settings::Precision;
-use crate::simd::Real;
 use crate::tree::Cube;
+use orrery_simd::Real;
 
 /// Scale factors for all bodies: `length` × coordinate and `mass` × mass are of order 1.
 #[derive(Clone, Copy, Debug, PartialEq)]

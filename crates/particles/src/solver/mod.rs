@@ -14,7 +14,7 @@ pub mod tree;
 use orrery_model::Vec3s;
 
 use crate::settings::{Acceptance, GravitySettings, Precision, SolverChoice};
-use crate::simd::InstructionSet;
+use orrery_simd::InstructionSet;
 
 /// Results of a solver, in the user's order.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -5,8 +5,8 @@ use orrery_lab::bench::cpu::{self as lab, acceptance_for_rms, describe_acceptanc
 use orrery_lab::sample::Shape;
 use orrery_particles::accuracy::ForceErrors;
 use orrery_particles::settings::{Acceptance, Precision};
-use orrery_particles::simd::InstructionSet;
 use orrery_particles::solver::Problem;
+use orrery_simd::InstructionSet;
 
 use super::{repeat_count, selected_precisions, selected_sizes};
 use crate::args::BenchArgs;

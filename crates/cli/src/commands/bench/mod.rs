@@ -15,7 +15,7 @@ use orrery_lab::FLOPS_PER_PAIR;
 use orrery_lab::bench::{FLOPS_PER_CELL, Measurement};
 use orrery_lab::devices::cpu_name;
 use orrery_particles::settings::Precision;
-use orrery_particles::simd::InstructionSet;
+use orrery_simd::InstructionSet;
 use serde_json::{Value, json};
 
 use crate::args::{BenchArgs, BenchCase};

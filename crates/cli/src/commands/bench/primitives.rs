@@ -4,7 +4,7 @@ use orrery_device::Device;
 use orrery_lab::bench::primitives::{self as lab, Primitive, PrimitiveError, PrimitiveMeasurement};
 use orrery_lab::devices::cpu_name;
 use orrery_lab::format::{format_number, format_percent, format_rate, format_seconds};
-use orrery_particles::simd::InstructionSet;
+use orrery_simd::InstructionSet;
 use serde_json::{Value, json};
 
 use super::{about_cpu, check_memory, selected_sizes};

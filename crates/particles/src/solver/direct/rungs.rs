@@ -9,7 +9,7 @@ use orrery_device::Device;
 
 use super::device::{self, DirectKernel};
 use crate::settings::Precision;
-use crate::simd::InstructionSet;
+use orrery_simd::InstructionSet;
 
 /// Number of CPU threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,8 +8,8 @@ use orrery_device::Device;
 
 use super::device::{self, Order, TreeAlgorithm};
 use crate::settings::{Acceptance, Precision};
-use crate::simd::InstructionSet;
 use crate::solver::direct::rungs::Threads;
+use orrery_simd::InstructionSet;
 
 /// Opening angle of every rung, for the geometric acceptance.
 pub const THETA: f64 = 0.5;

@@ -9,8 +9,8 @@ use super::device::{Order, TreeAlgorithm, TreeDeviceStrategy, insertion_selftest
 use super::test_systems::{TestSystem, truncation_error};
 use crate::accuracy::{ErrorBounds, ForceErrors, largest_relative_error};
 use crate::settings::{Acceptance, Precision};
-use crate::simd::InstructionSet;
 use crate::tree::device::selftest as octree;
+use orrery_simd::InstructionSet;
 
 type CheckResult = Result<(), String>;
 

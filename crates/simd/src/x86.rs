@@ -3,7 +3,7 @@
 
 use std::arch::x86_64::*;
 
-use super::{SimdKernel, Vector};
+use crate::{SimdKernel, Vector};
 
 /// Eight f32.
 #[derive(Clone, Copy)]

@@ -2,10 +2,9 @@
 
 use std::time::Instant;
 
+use orrery_particles::settings::Precision;
+use orrery_simd::{InstructionSet, MAX_LANES, Real, SimdKernel, Vector, dispatch};
 use rayon::prelude::*;
-
-use super::{InstructionSet, SimdKernel, Vector, dispatch};
-use crate::settings::Precision;
 
 /// Independent chains of multiply-adds. 12 exceed latency times ports of all cores known to us.
 const CHAINS: usize = 12;
@@ -27,7 +26,6 @@ impl SimdKernel for FmaChains {
 
 #[inline(always)]
 fn run_chains<V: Vector>(rounds: usize) -> (f64, f64) {
-    use super::{MAX_LANES, Real};
     let near_one = V::splat(V::Scalar::from_f64(std::hint::black_box(0.999_99)));
     let small = V::splat(V::Scalar::from_f64(std::hint::black_box(1e-5)));
     let mut x = [near_one; CHAINS];

@@ -1,6 +1,6 @@
 //! Registers as plain arrays, which the compiler vectorises for the baseline of the target.
 
-use super::Vector;
+use crate::Vector;
 
 /// Eight f32.
 #[derive(Clone, Copy)]

@@ -1,0 +1,118 @@
+//! SIMD registers behind one trait, and the choice of the instruction set at run time.
+//!
+//! An inner loop is written once, generic over [`Vector`]. [`dispatch`] compiles it for each
+//! [`InstructionSet`] and calls the requested one, so one program uses the full width of every CPU.
+//! The crate knows no physics and has no dependencies.
+//!
+//! Three rules:
+//! - The loop and all functions that it calls are `#[inline(always)]` and contain no closures.
+//!   Anything else is compiled without the instruction set, which gives the same result slowly.
+//! - Arrays are padded to a multiple of [`MAX_LANES`], because a register has 4 to 16 lanes.
+//! - The instruction set changes the last bits of a result. The estimates of the reciprocal square
+//!   root differ, and the portable code has no fused multiply-add.
+//!
+//! For example, y ← a x + y for f32 and for f64:
+//!
+//! ```
+//! use orrery_simd::{InstructionSet, MAX_LANES, Real, SimdKernel, Vector, dispatch};
+//!
+//! struct Axpy<'a, T> {
+//!     a: T,
+//!     x: &'a [T],
+//!     y: &'a mut [T],
+//! }
+//!
+//! impl<T: Real> SimdKernel for Axpy<'_, T> {
+//!     type Output = ();
+//!
+//!     #[inline(always)]
+//!     fn run<S: Vector<Scalar = f32>, D: Vector<Scalar = f64>>(self) {
+//!         axpy::<T::Register<S, D>>(self.a, self.x, self.y);
+//!     }
+//! }
+//!
+//! #[inline(always)]
+//! fn axpy<V: Vector>(a: V::Scalar, x: &[V::Scalar], y: &mut [V::Scalar]) {
+//!     let a = V::splat(a);
+//!     for (x, y) in x.chunks_exact(V::LANES).zip(y.chunks_exact_mut(V::LANES)) {
+//!         a.mul_add(V::load(x), V::load(y)).store(y);
+//!     }
+//! }
+//!
+//! let (x, mut y) = ([3.0_f32; 2 * MAX_LANES], [1.0; 2 * MAX_LANES]);
+//! dispatch(InstructionSet::best(), Axpy { a: 2.0, x: &x, y: &mut y });
+//! assert_eq!(y, [7.0; 2 * MAX_LANES]);
+//!
+//! let (x, mut y) = ([3.0_f64; MAX_LANES], [1.0; MAX_LANES]);
+//! dispatch(InstructionSet::Portable, Axpy { a: 2.0, x: &x, y: &mut y });
+//! assert_eq!(y, [7.0; MAX_LANES]);
+//! ```
+
+mod dispatch;
+mod portable;
+mod vector;
+mod x86;
+
+pub use dispatch::{InstructionSet, SimdKernel, dispatch};
+pub use vector::{MAX_LANES, Real, Vector, sum_lanes};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct EveryOperation;
+
+    fn check_operations<V: Vector>() {
+        let n = V::LANES;
+        let column =
+            |f: fn(f64) -> f64| (0..16).map(|k| V::Scalar::from_f64(f(k as f64))).collect::<Vec<_>>();
+        let (a, b) = (V::load(&column(|k| k + 1.0)), V::load(&column(|k| 3.0 - k)));
+        let lanes = |v: V| {
+            let mut to = vec![V::Scalar::default(); 16];
+            v.store(&mut to);
+            to[..n].iter().map(|x| x.to_f64()).collect::<Vec<_>>()
+        };
+        let expect = |v: V, f: fn(f64, f64) -> f64| {
+            let expected: Vec<f64> = (0..n).map(|k| f(k as f64 + 1.0, 3.0 - k as f64)).collect();
+            assert_eq!(lanes(v), expected);
+        };
+        expect(a.add(b), |a, b| a + b);
+        expect(a.sub(b), |a, b| a - b);
+        expect(a.mul(b), |a, b| a * b);
+        expect(a.mul_add(b, a), |a, b| a * b + a);
+        expect(a.neg_mul_add(b, a), |a, b| a - a * b);
+        expect(b.abs(), |_, b| b.abs());
+        expect(a.max(b), f64::max);
+        expect(a.zero_where_equal(a.mul(b), b), |a, b| if a * b == b { 0.0 } else { a });
+        let greater: u32 = (0..n).map(|k| u32::from(k as f64 + 1.0 > 3.0 - k as f64) << k).sum();
+        assert_eq!(a.greater_mask(b), greater);
+        let mut sums = [0.0; MAX_LANES];
+        a.add_to_lane_sums(&mut sums, 1.0);
+        a.add_to_lane_sums(&mut sums, 1.0);
+        assert_eq!(sum_lanes(sums), (n * (n + 1)) as f64);
+        // The next term of the series must be below the rounding error of the type. e is twice the
+        // error of the estimate.
+        let epsilon = if size_of::<V::Scalar>() == 4 { 6e-8 } else { 1.2e-16 };
+        for (k, y) in lanes(a.rsqrt_estimate()).into_iter().enumerate() {
+            let e = (1.0 - (k as f64 + 1.0) * y * y).abs();
+            let next_term = e.powi(V::RSQRT_TERMS as i32 + 1);
+            assert!(next_term < 8.0 * epsilon, "lane {k}: e = {e}, {} terms", V::RSQRT_TERMS);
+        }
+    }
+
+    impl SimdKernel for EveryOperation {
+        type Output = ();
+        #[inline(always)]
+        fn run<S: Vector<Scalar = f32>, D: Vector<Scalar = f64>>(self) {
+            check_operations::<S>();
+            check_operations::<D>();
+        }
+    }
+
+    #[test]
+    fn operations_give_the_same_results_in_every_instruction_set() {
+        for set in InstructionSet::available() {
+            dispatch(set, EveryOperation);
+        }
+    }
+}

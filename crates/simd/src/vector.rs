@@ -1,0 +1,106 @@
+//! Registers and their scalars.
+
+/// Largest number of lanes of any register. Arrays padded to a multiple of it fit every instruction
+/// set.
+pub const MAX_LANES: usize = 16;
+
+/// A scalar: f32 or f64.
+pub trait Real: Copy + Default + Send + Sync + 'static {
+    /// The register type of this scalar: `S` for f32, `D` for f64.
+    type Register<S: Vector<Scalar = f32>, D: Vector<Scalar = f64>>: Vector<Scalar = Self>;
+
+    /// Rounds to this type.
+    fn from_f64(x: f64) -> Self;
+    /// Converts to f64, without rounding.
+    fn to_f64(self) -> f64;
+}
+
+impl Real for f32 {
+    type Register<S: Vector<Scalar = f32>, D: Vector<Scalar = f64>> = S;
+
+    #[inline(always)]
+    fn from_f64(x: f64) -> Self {
+        x as f32
+    }
+    #[inline(always)]
+    fn to_f64(self) -> f64 {
+        f64::from(self)
+    }
+}
+
+impl Real for f64 {
+    type Register<S: Vector<Scalar = f32>, D: Vector<Scalar = f64>> = D;
+
+    #[inline(always)]
+    fn from_f64(x: f64) -> Self {
+        x
+    }
+    #[inline(always)]
+    fn to_f64(self) -> f64 {
+        self
+    }
+}
+
+/// A SIMD register: `LANES` numbers of type `Scalar`. All operations act lane by lane.
+///
+/// # Safety
+/// The methods may compile to instructions of one instruction set. A value of such a type may only
+/// be created inside a function that [`dispatch`](crate::dispatch) called for that set.
+pub unsafe trait Vector: Copy {
+    /// Type of one lane.
+    type Scalar: Real;
+    /// Lanes of a register.
+    const LANES: usize;
+    /// Terms of the binomial series that correct [`Vector::rsqrt_estimate`] to full precision.
+    const RSQRT_TERMS: usize;
+
+    /// Returns a register with `x` in all lanes.
+    fn splat(x: Self::Scalar) -> Self;
+    /// Loads the first `LANES` elements of `from`. Panics if there are fewer.
+    fn load(from: &[Self::Scalar]) -> Self;
+    /// Stores to the first `LANES` elements of `to`. Panics if there are fewer.
+    fn store(self, to: &mut [Self::Scalar]);
+    /// Returns self + other.
+    fn add(self, other: Self) -> Self;
+    /// Returns self − other.
+    fn sub(self, other: Self) -> Self;
+    /// Returns self × other.
+    fn mul(self, other: Self) -> Self;
+    /// Returns self × b + c.
+    fn mul_add(self, b: Self, c: Self) -> Self;
+    /// Returns c − self × b.
+    fn neg_mul_add(self, b: Self, c: Self) -> Self;
+    /// Returns |self|.
+    fn abs(self) -> Self;
+    /// Returns the larger of self and other. Neither may be NaN.
+    fn max(self, other: Self) -> Self;
+    /// Estimates 1/√self. `RSQRT_TERMS` terms of the series correct its relative error.
+    fn rsqrt_estimate(self) -> Self;
+    /// Returns `self` where `a != b`, and zero where `a == b`.
+    fn zero_where_equal(self, a: Self, b: Self) -> Self;
+    /// Returns a mask whose bit k is set if lane k of `self` is greater than lane k of `other`.
+    fn greater_mask(self, other: Self) -> u32;
+
+    /// Adds `factor` times lane k to `sums[k]`, in f64.
+    #[inline(always)]
+    fn add_to_lane_sums(self, sums: &mut [f64; MAX_LANES], factor: f64) {
+        let mut lanes = [Self::Scalar::default(); MAX_LANES];
+        self.store(&mut lanes);
+        for k in 0..Self::LANES {
+            sums[k] += factor * lanes[k].to_f64();
+        }
+    }
+}
+
+/// Adds the lane sums pairwise, always in the same order.
+#[inline(always)]
+pub fn sum_lanes(mut sums: [f64; MAX_LANES]) -> f64 {
+    let mut width = MAX_LANES / 2;
+    while width > 0 {
+        for k in 0..width {
+            sums[k] += sums[k + width];
+        }
+        width /= 2;
+    }
+    sums[0]
+}
