@@ -22,7 +22,7 @@ use orrery_engine::compute_device::DeviceRequest;
 use orrery_engine::control::Control;
 use orrery_engine::run::{Output, Replace, run};
 use orrery_io::{Block, Limits, read_checkpoint};
-use orrery_particles::settings::Precision;
+use orrery_model::Precision;
 use orrery_simd::InstructionSet;
 
 /// Returns the recorded hashes of `machine`, by name of the run.

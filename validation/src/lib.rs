@@ -6,10 +6,10 @@
 
 pub mod golden;
 
-use orrery_model::Particles;
 use orrery_model::analysis::{kinetic_energy, max_or_nan, potential_energy_direct};
+use orrery_model::{Particles, Precision};
 use orrery_particles::bodies::Bodies;
-use orrery_particles::settings::{Acceptance, GravitySettings, IntegratorChoice, Precision, SolverChoice};
+use orrery_particles::settings::{Acceptance, GravitySettings, IntegratorChoice, SolverChoice};
 
 /// Returns settings for the direct sum, G = 1.
 pub fn direct_settings(eps: f64, precision: Precision) -> GravitySettings {

@@ -5,10 +5,10 @@
 
 use orrery_model::analysis::{shrinking_sphere_centre, surface_density_profile};
 use orrery_model::ic::Galaxy;
-use orrery_model::{Particles, Species, Units};
+use orrery_model::{Particles, Precision, Species, Units};
 use orrery_particles::bodies::Bodies;
+use orrery_particles::settings::GravitySettings;
 use orrery_particles::settings::IntegratorChoice::Leapfrog;
-use orrery_particles::settings::{GravitySettings, Precision};
 use orrery_validation::{take_steps, tree_settings};
 
 const ROTATION: f64 = 0.193;

@@ -2,9 +2,8 @@
 
 use orrery_model::analysis::sum::compensated_vector_sum;
 use orrery_model::ic::Plummer;
-use orrery_model::{Particles, Vec3s};
+use orrery_model::{Particles, Precision, Vec3s};
 use orrery_particles::accuracy::ForceErrors;
-use orrery_particles::settings::Precision;
 use orrery_particles::solver::{CpuStrategy, Problem, reference};
 use orrery_validation::{norm, tree_settings};
 

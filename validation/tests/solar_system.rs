@@ -5,10 +5,10 @@
 
 use orrery_model::analysis::max_or_nan;
 use orrery_model::ic::SolarSystem;
-use orrery_model::{Particles, Units};
+use orrery_model::{Particles, Precision, Units};
 use orrery_particles::bodies::Bodies;
+use orrery_particles::settings::GravitySettings;
 use orrery_particles::settings::IntegratorChoice::{self, BlanesMoan4, Yoshida4, Yoshida6};
-use orrery_particles::settings::{GravitySettings, Precision};
 use orrery_validation::{difference, direct_settings, measured_order, norm, run_on_threads, total_energy};
 
 const YEARS: f64 = 100.0;

@@ -16,7 +16,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use orrery_device::DeviceChoice;
 use orrery_engine::case::available_memory;
 use orrery_io::Limits;
-use orrery_particles::settings::{Precision, SolverChoice};
+use orrery_model::Precision;
+use orrery_particles::settings::SolverChoice;
 
 use reference::help_section;
 use values::{parse_device, parse_memory_size, parse_wall_time};

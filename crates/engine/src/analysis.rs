@@ -4,10 +4,10 @@
 use std::path::{Path, PathBuf};
 
 use orrery_io::{Format, IoError, Limits, Snapshot};
-use orrery_model::Units;
 use orrery_model::analysis::{Shell, density_profile, lagrangian_radii, shrinking_sphere_centre};
+use orrery_model::{Precision, Units};
 use orrery_particles::bodies::Bodies;
-use orrery_particles::settings::{Acceptance, GravitySettings, Precision, SolverChoice};
+use orrery_particles::settings::{Acceptance, GravitySettings, SolverChoice};
 
 use crate::case::Case;
 use crate::compute_device::{ComputeDevice, DeviceRequest};

@@ -2,8 +2,9 @@
 
 use orrery_device::{Device, DeviceChoice};
 use orrery_io::format_bytes;
+use orrery_model::Precision;
 use orrery_particles::bodies::{DeviceSetup, needed_bytes};
-use orrery_particles::settings::{GravitySettings, IntegratorChoice, Precision};
+use orrery_particles::settings::{GravitySettings, IntegratorChoice};
 use orrery_particles::solver::device::DeviceStrategy;
 use orrery_particles::solver::direct;
 use orrery_simd::InstructionSet;

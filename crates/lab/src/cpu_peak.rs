@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use orrery_particles::settings::Precision;
+use orrery_model::Precision;
 use orrery_simd::{InstructionSet, MAX_LANES, Real, SimdKernel, Vector, dispatch};
 use rayon::prelude::*;
 

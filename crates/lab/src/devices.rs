@@ -1,7 +1,7 @@
 //! DeviceList of devices with the figures that their drivers report and with measured peak rates.
 
 use orrery_device::{Device, DeviceChoice, DeviceKind, DeviceList, ceiling};
-use orrery_particles::settings::Precision;
+use orrery_model::Precision;
 use orrery_simd::InstructionSet;
 use serde::Serialize;
 

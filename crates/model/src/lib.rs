@@ -2,14 +2,17 @@
 //!
 //! [`Particles`] stores the bodies as a structure of arrays in f64. [`ic`] generates them, for
 //! example as a Plummer sphere or a disc galaxy. [`analysis`] measures energies, momenta,
-//! Lagrangian radii and density profiles. [`units`] converts between unit systems, and [`rng`]
-//! gives reproducible random numbers. This crate uses neither devices nor files.
+//! Lagrangian radii and density profiles. [`units`] converts between unit systems, [`rng`] gives
+//! reproducible random numbers, and [`Precision`] names the arithmetic of a computation. This crate
+//! uses neither devices nor files.
 
 pub mod analysis;
 pub mod ic;
 pub mod particles;
+mod precision;
 pub mod rng;
 pub mod units;
 
 pub use particles::{Particle, Particles, Species, Vec3s};
+pub use precision::Precision;
 pub use units::{Dimension, Units};

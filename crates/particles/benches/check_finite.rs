@@ -6,11 +6,11 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use orrery_model::Particles;
 use orrery_model::ic::{Plummer, SolarSystem};
+use orrery_model::{Particles, Precision};
 use orrery_particles::bodies::Bodies;
 use orrery_particles::integrator::leapfrog_step;
-use orrery_particles::settings::{Acceptance, GravitySettings, Precision, SolverChoice};
+use orrery_particles::settings::{Acceptance, GravitySettings, SolverChoice};
 
 /// Number of samples. The median is printed.
 const SAMPLES: usize = 11;

@@ -1,10 +1,9 @@
 //! Errors of computed forces against reference forces.
 
-use orrery_model::Vec3s;
 use orrery_model::analysis::max_or_nan;
+use orrery_model::{Precision, Vec3s};
 use rayon::prelude::*;
 
-use crate::settings::Precision;
 use crate::solver::Problem;
 
 /// Distribution of the relative error |a − a'| / |a| over a sample of bodies.

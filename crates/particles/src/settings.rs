@@ -1,34 +1,6 @@
 //! Choices of a user about forces and time steps, as plain data.
 
-use serde::{Deserialize, Serialize};
-
-/// Arithmetic of the forces. The state is always f64.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Precision {
-    /// f32 coordinates, products and sums.
-    Single,
-    /// f32 products of coordinates relative to a nearby centre, which is subtracted in f64. Sums in
-    /// f64.
-    #[default]
-    Mixed,
-    /// f64 throughout.
-    Double,
-}
-
-impl Precision {
-    /// All precisions, narrowest first.
-    pub const ALL: [Self; 3] = [Self::Single, Self::Mixed, Self::Double];
-
-    /// Returns the name in case files, flags and output, for example "mixed".
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Single => "single",
-            Self::Mixed => "mixed",
-            Self::Double => "double",
-        }
-    }
-}
+use orrery_model::Precision;
 
 /// Force solver.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

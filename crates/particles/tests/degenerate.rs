@@ -3,9 +3,9 @@
 
 use orrery_model::analysis::max_or_nan;
 use orrery_model::rng::Draws;
-use orrery_model::{Particle, Particles, Species, Vec3s};
+use orrery_model::{Particle, Particles, Precision, Species, Vec3s};
 use orrery_particles::bodies::{Bodies, BodiesError, NotFinite};
-use orrery_particles::settings::{Acceptance, GravitySettings, IntegratorChoice, Precision, SolverChoice};
+use orrery_particles::settings::{Acceptance, GravitySettings, IntegratorChoice, SolverChoice};
 use orrery_particles::solver::{MIN_TREE_BODIES, Problem, reference};
 
 const INTEGRATORS: [IntegratorChoice; 5] = [

@@ -5,10 +5,10 @@ use orrery_device::Device;
 use orrery_device::testing::test_devices_with_f64;
 use orrery_model::analysis::max_or_nan;
 use orrery_model::ic::Plummer;
-use orrery_model::{Particles, Vec3s};
+use orrery_model::{Particles, Precision, Vec3s};
 use orrery_particles::bodies::{Bodies, BodiesError, DeviceSetup, NotFinite, Stamp, forces_on_device};
 use orrery_particles::integrator::adaptive;
-use orrery_particles::settings::{Acceptance, GravitySettings, IntegratorChoice, Precision, SolverChoice};
+use orrery_particles::settings::{Acceptance, GravitySettings, IntegratorChoice, SolverChoice};
 use orrery_particles::solver::{CpuStrategy, Problem};
 
 const INTEGRATORS: [IntegratorChoice; 5] = [

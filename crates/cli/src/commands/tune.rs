@@ -3,7 +3,7 @@
 use orrery_device::Device;
 use orrery_lab::format::format_seconds;
 use orrery_lab::tuning::{DEFAULT_SIZES, TuneOutcome, Tuning, tune_device};
-use orrery_particles::settings::Precision;
+use orrery_model::Precision;
 use orrery_particles::solver::direct::device::DirectDeviceStrategy;
 
 use crate::args::TuneArgs;

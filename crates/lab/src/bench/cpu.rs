@@ -1,7 +1,7 @@
 //! Benchmarks of the solvers on the CPU.
 
-use orrery_model::Vec3s;
-use orrery_particles::settings::{Acceptance, Precision};
+use orrery_model::{Precision, Vec3s};
+use orrery_particles::settings::Acceptance;
 use orrery_particles::solver::{Problem, direct, tree};
 use orrery_simd::InstructionSet;
 use serde_json::json;

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use orrery_device::{Device, DeviceError, DeviceKind, Origin, ceiling};
-use orrery_particles::settings::Precision;
+use orrery_model::Precision;
 use orrery_particles::solver::direct::device::DirectDeviceStrategy;
 use serde_json::{Value, json};
 

@@ -5,8 +5,8 @@ pub mod direct;
 pub mod primitives;
 pub mod tree;
 
+use orrery_model::Precision;
 use orrery_particles::accuracy::ForceErrors;
-use orrery_particles::settings::Precision;
 use serde_json::{Value, json};
 
 use crate::timing::Times;

@@ -2,7 +2,8 @@
 //! each stage.
 
 use orrery_device::{Device, DeviceError, DeviceKind, ceiling};
-use orrery_particles::settings::{Acceptance, Precision};
+use orrery_model::Precision;
+use orrery_particles::settings::Acceptance;
 use orrery_particles::solver::device::DeviceSolver;
 use orrery_particles::solver::tree::device::{
     DeviceTree, DeviceTreeReport, Order, TreeDeviceStrategy, TreeStageTimes,

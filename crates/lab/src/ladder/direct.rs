@@ -3,8 +3,7 @@
 use std::collections::HashMap;
 
 use orrery_device::Device;
-use orrery_model::Vec3s;
-use orrery_particles::settings::Precision;
+use orrery_model::{Precision, Vec3s};
 use orrery_particles::solver::direct::device::{DirectDeviceStrategy, DirectKernel};
 use orrery_particles::solver::direct::rungs::{Rung, RungKind, Threads, rungs};
 use orrery_particles::solver::{Problem, direct};

@@ -1,7 +1,7 @@
 //! Shared parts of the ladders: peak rates, thread pools and repeat counts.
 
 use orrery_device::{Device, DeviceError, ceiling};
-use orrery_particles::settings::Precision;
+use orrery_model::Precision;
 use orrery_particles::solver::direct::rungs::Threads;
 use orrery_simd::InstructionSet;
 

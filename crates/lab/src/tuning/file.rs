@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use orrery_device::{Device, cache_folder};
 use orrery_io::write_file_atomically;
-use orrery_particles::settings::Precision;
+use orrery_model::Precision;
 use orrery_particles::solver::direct::device::DirectDeviceStrategy;
 use serde::{Deserialize, Serialize};
 

@@ -9,7 +9,7 @@ mod file;
 use std::time::Instant;
 
 use orrery_device::Device;
-use orrery_particles::settings::Precision;
+use orrery_model::Precision;
 use orrery_particles::solver::direct::device::DirectDeviceStrategy;
 
 use crate::LabError;

@@ -2,9 +2,10 @@
 //! needs.
 
 use orrery_device::{Buffer, Device, DeviceError};
+use orrery_model::Precision;
 
 use super::device::{Vectors, zeros};
-use crate::settings::{GravitySettings, IntegratorChoice, Precision};
+use crate::settings::{GravitySettings, IntegratorChoice};
 use crate::solver::device::{DeviceSolver, DeviceStrategy};
 use crate::solver::direct::device::{DeviceDirect, DirectDeviceStrategy};
 

@@ -5,10 +5,10 @@ use std::ops::Range;
 use rayon::prelude::*;
 
 use orrery_model::analysis::{angular_momentum, kinetic_energy, momentum};
-use orrery_model::{Particles, Vec3s};
+use orrery_model::{Particles, Precision, Vec3s};
 
 use super::{Field, Motion, NotFinite, Term};
-use crate::settings::{GravitySettings, Precision};
+use crate::settings::GravitySettings;
 use crate::solver::jerk;
 use crate::solver::{CpuStrategy, Problem};
 

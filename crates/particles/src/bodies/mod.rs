@@ -35,10 +35,10 @@ use host::HostBodies;
 /// [`update_forces`](Self::update_forces). For example, two bodies on a circular orbit:
 ///
 /// ```
-/// use orrery_model::{Particle, Particles, Species};
+/// use orrery_model::{Particle, Particles, Precision, Species};
 /// use orrery_particles::bodies::Bodies;
 /// use orrery_particles::integrator::leapfrog_step;
-/// use orrery_particles::settings::{Acceptance, GravitySettings, Precision, SolverChoice};
+/// use orrery_particles::settings::{Acceptance, GravitySettings, SolverChoice};
 ///
 /// // Masses of 1/2 at distance 1: with G = 1 each has speed 1/2, and the energy is -1/8.
 /// let mut particles = Particles::default();

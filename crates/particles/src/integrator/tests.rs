@@ -1,10 +1,10 @@
 //! Tests of all methods: order, energy over many orbits, and known orbits.
 
-use orrery_model::Particles;
 use orrery_model::ic::{FigureEight, Kepler};
+use orrery_model::{Particles, Precision};
 
 use super::*;
-use crate::settings::{Acceptance, GravitySettings, Precision, SolverChoice};
+use crate::settings::{Acceptance, GravitySettings, SolverChoice};
 
 /// Bodies with direct forces in f64, without softening, G = 1.
 pub(super) fn new_bodies(particles: Particles) -> Bodies {

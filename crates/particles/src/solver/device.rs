@@ -4,13 +4,14 @@
 use std::time::Duration;
 
 use orrery_device::{Device, DeviceError, DeviceKind, Kernel, Origin};
+use orrery_model::Precision;
 use serde::{Deserialize, Serialize};
 
 pub use super::tree::device::ForceRequest;
 
 use super::direct::device::{self as direct, DeviceDirect};
 use super::tree::device::{self as tree, DeviceTree};
-use crate::settings::{Acceptance, GravitySettings, Precision, SolverChoice};
+use crate::settings::{Acceptance, GravitySettings, SolverChoice};
 
 /// Number of bodies from which a GPU uses the tree.
 ///

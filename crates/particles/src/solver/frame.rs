@@ -3,13 +3,12 @@
 //! In such a frame f32 neither overflows (for example with lengths in metres) nor loses the digits
 //! of small differences.
 
-use orrery_model::Vec3s;
+use orrery_model::{Precision, Vec3s};
+use orrery_simd::Real;
 
 use super::kernels::BodyList;
 use super::{Forces, Problem};
-use crate::settings::Precision;
 use crate::tree::Cube;
-use orrery_simd::Real;
 
 /// Scale factors for all bodies: `length` × coordinate and `mass` × mass are of order 1.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -13,8 +13,9 @@
 //!
 //! M/ρ² is computed first. A factor of length^−7 would leave the range of f32 for small cells.
 
-use crate::law::gravity::{force_factor, force_weight, refined_inv_rho, softened_square};
 use orrery_simd::{MAX_LANES, Real, Vector};
+
+use crate::law::gravity::{force_factor, force_weight, refined_inv_rho, softened_square};
 
 /// Sums of ax, ay, az and φ of one target, separately for each lane.
 pub type LaneSums = [[f64; MAX_LANES]; 4];

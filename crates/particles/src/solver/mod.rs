@@ -11,10 +11,10 @@ mod kernels;
 pub mod reference;
 pub mod tree;
 
-use orrery_model::Vec3s;
-
-use crate::settings::{Acceptance, GravitySettings, Precision, SolverChoice};
+use orrery_model::{Precision, Vec3s};
 use orrery_simd::InstructionSet;
+
+use crate::settings::{Acceptance, GravitySettings, SolverChoice};
 
 /// Results of a solver, in the user's order.
 #[derive(Clone, Debug, Default, PartialEq)]

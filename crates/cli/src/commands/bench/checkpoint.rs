@@ -9,9 +9,10 @@ use std::time::Instant;
 
 use orrery_engine::checkpoint;
 use orrery_io::{write_checkpoint, write_file_atomically};
+use orrery_model::Precision;
 use orrery_model::ic::Plummer;
 use orrery_particles::bodies::Bodies;
-use orrery_particles::settings::{Acceptance, GravitySettings, Precision, SolverChoice};
+use orrery_particles::settings::{Acceptance, GravitySettings, SolverChoice};
 use serde_json::{Value, json};
 
 use super::{cpu_name, repeat_count, selected_sizes};

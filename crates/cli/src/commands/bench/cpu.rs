@@ -3,8 +3,9 @@
 use orrery_lab::bench::Measurement;
 use orrery_lab::bench::cpu::{self as lab, acceptance_for_rms, describe_acceptance};
 use orrery_lab::sample::Shape;
+use orrery_model::Precision;
 use orrery_particles::accuracy::ForceErrors;
-use orrery_particles::settings::{Acceptance, Precision};
+use orrery_particles::settings::Acceptance;
 use orrery_particles::solver::Problem;
 use orrery_simd::InstructionSet;
 

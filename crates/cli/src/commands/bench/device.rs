@@ -7,10 +7,11 @@ use orrery_lab::FLOPS_PER_PAIR;
 use orrery_lab::bench::Measurement;
 use orrery_lab::bench::direct as lab;
 use orrery_lab::format::{format_number, format_percent, format_seconds};
+use orrery_model::Precision;
 use orrery_model::ic::Plummer;
 use orrery_particles::bodies::{Bodies, BodiesError, DeviceSetup, Stamp};
 use orrery_particles::integrator::leapfrog_step;
-use orrery_particles::settings::{Acceptance, GravitySettings, Precision, SolverChoice};
+use orrery_particles::settings::{Acceptance, GravitySettings, SolverChoice};
 use orrery_particles::solver::direct::device::DirectDeviceStrategy;
 use serde_json::{Value, json};
 

@@ -14,7 +14,7 @@ use orrery_io::{format_bytes, write_file_atomically};
 use orrery_lab::FLOPS_PER_PAIR;
 use orrery_lab::bench::{FLOPS_PER_CELL, Measurement};
 use orrery_lab::devices::cpu_name;
-use orrery_particles::settings::Precision;
+use orrery_model::Precision;
 use orrery_simd::InstructionSet;
 use serde_json::{Value, json};
 

@@ -1,7 +1,7 @@
 //! `[gravity]`.
 
-use orrery_model::Dimension;
-use orrery_particles::settings::{Acceptance, GravitySettings, MAX_THETA, Precision, SolverChoice};
+use orrery_model::{Dimension, Precision};
+use orrery_particles::settings::{Acceptance, GravitySettings, MAX_THETA, SolverChoice};
 
 use super::Words;
 use crate::case::reader::{Range, Section};

@@ -10,14 +10,14 @@
 
 use std::ops::Range;
 
+use orrery_model::Precision;
+use orrery_simd::{InstructionSet, Real, SimdKernel, Vector, dispatch, sum_lanes};
 use rayon::prelude::*;
 
-use crate::settings::Precision;
 use crate::solver::frame::{Scaling, collect_forces};
 use crate::solver::kernels::{BodyList, LaneSums, ZERO_SUMS, add_bodies};
 use crate::solver::{Forces, Problem, split_results};
 use crate::tree::{Cube, Octree};
-use orrery_simd::{InstructionSet, Real, SimdKernel, Vector, dispatch, sum_lanes};
 
 /// Arithmetic, instruction set and tuning parameters of the CPU solver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

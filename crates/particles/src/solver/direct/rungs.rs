@@ -6,10 +6,10 @@
 //! GPUs. The later rungs are not from the course.
 
 use orrery_device::Device;
+use orrery_model::Precision;
+use orrery_simd::InstructionSet;
 
 use super::device::{self, DirectKernel};
-use crate::settings::Precision;
-use orrery_simd::InstructionSet;
 
 /// Number of CPU threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,13 +3,12 @@
 
 use orrery_device::check::Check;
 use orrery_device::{Device, DeviceKind};
-use orrery_model::Vec3s;
 use orrery_model::rng::Draws;
+use orrery_model::{Precision, Vec3s};
 
 use super::device::{Columns, DeviceDirect, DirectDeviceStrategy, DirectKernel};
 use super::rungs::{RungKind, rungs};
 use crate::accuracy::{ForceErrors, largest_relative_error};
-use crate::settings::Precision;
 use crate::solver::{Problem, jerk, reference};
 
 /// Numbers of bodies: small and odd ones, and 1024, which is a multiple of every block size.

@@ -19,16 +19,16 @@
 use std::ops::Range;
 use std::time::Instant;
 
-use orrery_model::Vec3s;
+use orrery_model::{Precision, Vec3s};
+use orrery_simd::{InstructionSet, MAX_LANES, Real, SimdKernel, Vector, dispatch, sum_lanes};
 use rayon::prelude::*;
 
-use crate::settings::{Acceptance, MAX_THETA, Precision};
+use crate::settings::{Acceptance, MAX_THETA};
 use crate::solver::direct::MIXED_MIN_BODIES;
 use crate::solver::frame::{Scaling, collect_forces};
 use crate::solver::kernels::{BodyList, CellList, LaneSums, ZERO_SUMS, add_bodies, add_cells};
 use crate::solver::{Forces, Problem, split_results};
 use crate::tree::{Group, Octree};
-use orrery_simd::{InstructionSet, MAX_LANES, Real, SimdKernel, Vector, dispatch, sum_lanes};
 
 /// Strategy of the tree on the CPU.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -5,11 +5,12 @@
 //! course's complete program. The other GPU rungs walk in groups.
 
 use orrery_device::Device;
+use orrery_model::Precision;
+use orrery_simd::InstructionSet;
 
 use super::device::{self, Order, TreeAlgorithm};
-use crate::settings::{Acceptance, Precision};
+use crate::settings::Acceptance;
 use crate::solver::direct::rungs::Threads;
-use orrery_simd::InstructionSet;
 
 /// Opening angle of every rung, for the geometric acceptance.
 pub const THETA: f64 = 0.5;

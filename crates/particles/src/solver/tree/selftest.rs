@@ -2,15 +2,15 @@
 
 use orrery_device::check::Check;
 use orrery_device::{Device, DeviceError};
-use orrery_model::Vec3s;
+use orrery_model::{Precision, Vec3s};
+use orrery_simd::InstructionSet;
 
 use super::cpu;
 use super::device::{Order, TreeAlgorithm, TreeDeviceStrategy, insertion_selftest};
 use super::test_systems::{TestSystem, truncation_error};
 use crate::accuracy::{ErrorBounds, ForceErrors, largest_relative_error};
-use crate::settings::{Acceptance, Precision};
+use crate::settings::Acceptance;
 use crate::tree::device::selftest as octree;
-use orrery_simd::InstructionSet;
 
 type CheckResult = Result<(), String>;
 

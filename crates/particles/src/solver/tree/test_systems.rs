@@ -1,12 +1,12 @@
 //! Test systems for the checks of trees, including degenerate ones, and their forces on a device.
 
 use orrery_device::{Buffer, Device, DeviceError};
-use orrery_model::Vec3s;
 use orrery_model::rng::Draws;
+use orrery_model::{Precision, Vec3s};
 
 use super::device::{DeviceTree, ForceRequest, Order, TreeDeviceStrategy};
 use crate::accuracy::ErrorBounds;
-use crate::settings::{Acceptance, Precision};
+use crate::settings::Acceptance;
 use crate::solver::direct::device::Columns;
 use crate::solver::{Forces, Problem, reference};
 

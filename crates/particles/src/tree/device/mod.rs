@@ -15,11 +15,11 @@
 pub mod selftest;
 
 use orrery_device::{Arg, Buffer, Device, DeviceError, Kernel, Math};
+use orrery_model::Precision;
 use orrery_primitives::sort::Sort;
 use serde::{Deserialize, Serialize};
 
 use crate::builder::Builder;
-use crate::settings::Precision;
 use crate::solver::direct::device::{Columns, kernel_source};
 
 /// Source that precedes kernels in other modules that read the tree.

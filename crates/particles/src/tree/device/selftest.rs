@@ -2,9 +2,9 @@
 
 use orrery_device::check::Check;
 use orrery_device::{Buffer, Device, DeviceError};
+use orrery_model::Precision;
 
 use super::{BodyColumns, Builder, DeviceOctree, GENERATIONS, Order, TreePlan};
-use crate::settings::Precision;
 use crate::solver::tree::test_systems::{TestSystem, columns};
 use crate::tree::COORDINATE_BITS;
 

@@ -1,10 +1,10 @@
 //! Each pair evaluated once for both bodies. See `pairs_once.cu`.
 
 use orrery_device::{Buffer, Device, DeviceError, Kernel, Math};
+use orrery_model::Precision;
 
 use super::{DirectDeviceStrategy, Frame, PairSumRequest, resident_blocks};
 use crate::builder::Builder;
-use crate::settings::Precision;
 
 /// Block size of the kernels with one thread per body.
 const BODY_BLOCK_SIZE: u32 = 128;

@@ -2,9 +2,8 @@
 //! them.
 
 use orrery_device::{Device, DeviceKind};
+use orrery_model::Precision;
 use serde::{Deserialize, Serialize};
-
-use crate::settings::Precision;
 
 /// Kernel of the device solver. The first thirteen are the optimisation steps of a course on GPU
 /// programming (the course's ladder). Each includes the steps before it, and all compute in f32.

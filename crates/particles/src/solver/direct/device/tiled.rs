@@ -1,10 +1,10 @@
 //! Tiles of sources in shared memory, several targets per thread. See `tiled.cu`.
 
 use orrery_device::{Arg, Buffer, Device, DeviceError, Kernel, Math};
+use orrery_model::Precision;
 
 use super::{DirectDeviceStrategy, PairSumRequest, resident_blocks};
 use crate::builder::Builder;
-use crate::settings::Precision;
 
 /// Partial sums as the kernel writes them, one element per range of sources and padded target.
 enum PartialSums {

@@ -1,9 +1,9 @@
 //! Strategies of the tree on a device, as data that the ladder and the benchmarks can enumerate.
 
 use orrery_device::Device;
+use orrery_model::Precision;
 use serde::{Deserialize, Serialize};
 
-use crate::settings::Precision;
 use crate::tree::device::Order;
 
 /// Set of kernels that builds and walks the tree.

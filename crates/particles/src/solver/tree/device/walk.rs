@@ -1,10 +1,11 @@
 //! Tree walk on a device, one warp per group of neighbouring bodies. `walk.cu` describes it.
 
 use orrery_device::{Arg, Buffer, Device, DeviceError, DeviceKind, Kernel, Math};
+use orrery_model::Precision;
 
 use super::{DeviceTreeReport, ForceRequest, Order, TreeDeviceStrategy};
 use crate::builder::Builder;
-use crate::settings::{Acceptance, MAX_THETA, Precision};
+use crate::settings::{Acceptance, MAX_THETA};
 use crate::solver::direct::device::{kernel_source, resident_blocks};
 use crate::tree::device::{BodyColumns, DeviceOctree, LAYOUT, TreePlan};
 

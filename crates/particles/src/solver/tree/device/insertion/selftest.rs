@@ -3,13 +3,13 @@
 
 use orrery_device::check::Check;
 use orrery_device::{Device, DeviceError, DeviceKind};
-use orrery_model::Vec3s;
 use orrery_model::analysis::max_or_nan;
 use orrery_model::rng::Draws;
+use orrery_model::{Precision, Vec3s};
 
 use super::Insertion;
 use crate::accuracy::{ErrorBounds, ForceErrors};
-use crate::settings::{Acceptance, Precision};
+use crate::settings::Acceptance;
 use crate::solver::Problem;
 use crate::solver::tree::device::{ForceRequest, Order, TreeAlgorithm, TreeDeviceStrategy};
 use crate::solver::tree::test_systems::{TestSystem, columns, truncation_error};
