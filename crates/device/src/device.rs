@@ -1,7 +1,7 @@
 //! Devices: found, opened once, and then valid until the process ends.
 //!
 //! Invariant: for each backend and index there is at most one `OpenDevice`. Handles are therefore
-//! compared by address, and builds are shared.
+//! compared by address, and builds are shared. Compile-only devices of tests are not counted.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -148,10 +148,15 @@ impl Device {
     }
 
     fn start_driver(backend: Backend, index: usize) -> Result<Self, Fault> {
-        let Opened { properties, driver } = match backend {
+        Self::from_driver(match backend {
             Backend::Cuda => cuda::open(index)?,
             Backend::OpenCl => opencl::open(index)?,
-        };
+        })
+    }
+
+    /// Creates a device from its driver. Every call creates another device.
+    pub(crate) fn from_driver(opened: Opened) -> Result<Self, Fault> {
+        let Opened { properties, driver } = opened;
         let init_queue = driver.new_queue()?;
         let default_queue = driver.new_queue()?;
         // Leaked on purpose: buffers may exist until the process ends, and the driver must outlive

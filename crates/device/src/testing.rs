@@ -2,6 +2,7 @@
 //! their users know this crate. Random numbers of a simulation come from `orrery_model::rng`.
 
 use crate::device::Device;
+pub use crate::driver::cuda::compile_only::{CompileOnlyCuda, CompiledKernel};
 
 /// Returns the devices that a test runs on: all devices of this machine.
 ///
@@ -18,6 +19,31 @@ pub fn test_devices() -> Vec<Device> {
 /// Returns the devices of [`test_devices`] that have f64. Panics only where [`test_devices`] does.
 pub fn test_devices_with_f64() -> Vec<Device> {
     test_devices().into_iter().filter(|device| device.properties().has_f64).collect()
+}
+
+/// Returns a device that compiles kernels for a CUDA GPU of this compute capability (7.5, 8.0 or
+/// 9.0) and does not run them. Needs NVRTC and no GPU.
+///
+/// Without NVRTC it prints that the test is skipped and returns None.
+///
+/// # Panics
+/// If `ORRERY_NVRTC_DIR` is set, as in `cargo xtask test`, and has no NVRTC that can be loaded. If
+/// `ORRERY_NO_DEVICE_TESTS` is set too, the test is skipped.
+pub fn compile_only_cuda(capability: (u32, u32)) -> Option<CompileOnlyCuda> {
+    match CompileOnlyCuda::new(capability) {
+        Ok(device) => Some(device),
+        Err(why) => {
+            let is_set = |name| std::env::var_os(name).is_some();
+            let may_skip = !is_set("ORRERY_NVRTC_DIR") || is_set("ORRERY_NO_DEVICE_TESTS");
+            assert!(
+                may_skip,
+                "{why}: expected the folder of libnvrtc.so.13 (`pip install nvidia-cuda-nvrtc==13.0.*` has it \
+                 in nvidia/cu13/lib)"
+            );
+            println!("skipped: no NVRTC: {why} (`cargo xtask test` installs it and runs this test)");
+            None
+        }
+    }
 }
 
 /// Increment of the state: 2^64 divided by the golden ratio, rounded to an odd number.

@@ -4,6 +4,8 @@
 //! stays current. Streams do not wait for each other. Uses of a buffer are not tracked: a queue
 //! runs in order, and the caller orders several queues.
 
+pub(crate) mod compile_only;
+mod cubin;
 mod find;
 mod nvrtc;
 

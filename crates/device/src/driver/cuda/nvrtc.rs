@@ -20,6 +20,9 @@ type ResultCode = c_int;
 const SUCCESS: ResultCode = 0;
 const COMPILATION_FAILED: ResultCode = 6;
 
+/// Variable with the folder of the compiler that tests use. `cargo xtask test` sets it.
+const TEST_FOLDER_VARIABLE: &str = "ORRERY_NVRTC_DIR";
+
 /// The loaded library: its functions, with the types of nvrtc.h.
 pub(super) struct Nvrtc {
     create: unsafe extern "C" fn(
@@ -75,6 +78,29 @@ impl Nvrtc {
         }
         let tried = format!("none of {} ... can be loaded", names[..names.len().min(3)].join(", "));
         Err(why.unwrap_or(tried))
+    }
+
+    /// Loads the compiler for tests without a GPU: from the folder `ORRERY_NVRTC_DIR` if it is set,
+    /// else as for the newest driver.
+    pub(super) fn load_for_tests() -> Result<Self, String> {
+        let Some(folder) = std::env::var_os(TEST_FOLDER_VARIABLE).map(PathBuf::from) else {
+            return Self::load_for_driver(13);
+        };
+        // NVRTC opens its second library by name. The loader finds it if it is already loaded.
+        for file in std::fs::read_dir(&folder).into_iter().flatten().flatten() {
+            if file.file_name().to_string_lossy().starts_with("libnvrtc-builtins.so") {
+                // SAFETY: as in `load`. The library has only data for the compiler.
+                std::mem::forget(unsafe { Library::new(file.path()) });
+            }
+        }
+        let mut why = None;
+        for name in library_names(13) {
+            match Self::load(&folder.join(name)) {
+                Ok(nvrtc) => return Ok(nvrtc),
+                Err(reason) => why = why.or(reason),
+            }
+        }
+        Err(why.unwrap_or_else(|| format!("{TEST_FOLDER_VARIABLE}={}: no NVRTC 13", folder.display())))
     }
 
     /// Loads the library at `path`. Err(None): there is none. Err(reason): it cannot be used.
@@ -273,7 +299,7 @@ mod tests {
     use crate::kernel::Source;
 
     fn installed_compiler() -> Option<Nvrtc> {
-        match Nvrtc::load_for_driver(13) {
+        match Nvrtc::load_for_tests() {
             Ok(nvrtc) => Some(nvrtc),
             Err(why) => {
                 println!("skipped: no NVRTC: {why}");

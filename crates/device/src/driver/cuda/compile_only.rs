@@ -1,0 +1,414 @@
+//! A CUDA device without a GPU, for tests: it compiles kernels exactly as the CUDA driver does and
+//! reports the resources they need, but does not run them.
+//!
+//! Device memory is host memory. Allocations, uploads, copies and downloads work, launches do
+//! nothing. Code that launches kernels therefore compiles the same kernels as on the real device
+//! and checks their arguments, and its results are meaningless.
+
+use std::collections::HashMap;
+use std::ptr;
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+
+use super::cubin::{self, CubinKernel};
+use super::nvrtc::Nvrtc;
+use crate::choice::Backend;
+use crate::device::Device;
+use crate::driver::{BuildFault, Driver, Fault, Handle, Opened, Packed, Parameters, Pin};
+use crate::kernel::{Math, Resources};
+use crate::peaks;
+use crate::properties::{DeviceKind, Memory, Properties};
+
+/// A CUDA device that compiles kernels and does not run them.
+pub struct CompileOnlyCuda {
+    /// The device.
+    pub device: Device,
+    driver: Arc<CompileOnly>,
+}
+
+/// A kernel that was compiled for a [`CompileOnlyCuda`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CompiledKernel {
+    /// Kernel file, for example "walk.cu".
+    pub file: String,
+    /// Compile-time definitions, for example "BLOCK_SIZE=256 TARGETS=4".
+    pub definitions: String,
+    /// Name of the kernel.
+    pub name: String,
+    /// Resources that the kernel uses.
+    pub resources: Resources,
+}
+
+impl CompileOnlyCuda {
+    /// Creates a device of this compute capability: 7.5, 8.0 or 9.0. Every call creates another
+    /// device. Fails if NVRTC cannot be loaded.
+    pub(crate) fn new(capability: (u32, u32)) -> Result<Self, String> {
+        static COMPILER: LazyLock<Result<Nvrtc, String>> = LazyLock::new(Nvrtc::load_for_tests);
+        let compiler = COMPILER.as_ref().map_err(Clone::clone)?;
+        let properties = card_properties(capability, compiler.title());
+        let driver = Arc::new(CompileOnly {
+            capability,
+            compiler,
+            memory: Mutex::default(),
+            modules: Mutex::default(),
+        });
+        let opened = Opened { properties, driver: Arc::clone(&driver) as Arc<dyn Driver> };
+        let device = Device::from_driver(opened).map_err(|fault| fault.into_message())?;
+        Ok(Self { device, driver })
+    }
+
+    /// Returns all kernels of all modules that were built so far.
+    pub fn kernels(&self) -> Vec<CompiledKernel> {
+        let modules = lock(&self.driver.modules);
+        let kernels = modules.iter().flat_map(|module| {
+            module.kernels.iter().map(|kernel| CompiledKernel {
+                file: module.file.clone(),
+                definitions: module.definitions.clone(),
+                name: kernel.name.clone(),
+                resources: self.driver.resources_of(kernel),
+            })
+        });
+        kernels.collect()
+    }
+}
+
+/// Returns the properties of a typical card: T4, A100 or H200.
+fn card_properties(capability: (u32, u32), compiler: String) -> Properties {
+    let (name, sm_count, threads_per_sm, clock_hz, memory, bandwidth) = match capability {
+        (7, 5) => ("T4", 40, 1024, 1.59e9, 16 << 30, 0.32e12),
+        (8, 0) => ("A100", 108, 2048, 1.41e9, 40 << 30, 1.56e12),
+        (9, 0) => ("H200", 132, 2048, 1.98e9, 140 << 30, 4.8e12),
+        (major, minor) => panic!("no card of compute capability {major}.{minor} is described here"),
+    };
+    let (peak_f32, peak_f64) = peaks::peak_rates(Some(capability), sm_count, clock_hz);
+    Properties {
+        name: format!("NVIDIA {name}, compile only"),
+        backend: Backend::Cuda,
+        index: 0,
+        kind: DeviceKind::Gpu,
+        vendor: "NVIDIA".to_owned(),
+        memory,
+        sm_count,
+        clock_hz,
+        version: format!("compute capability {}.{}", capability.0, capability.1),
+        capability: Some(capability),
+        // Part of the key of a cached kernel, so that no real device uses the file format below.
+        driver: "compile only".to_owned(),
+        compiler,
+        max_block_size: 1024,
+        shared_bytes: 48 << 10,
+        warp_size: 32,
+        has_warp_shuffle: true,
+        has_f64: true,
+        registers_per_sm: Some(65_536),
+        threads_per_sm: Some(threads_per_sm),
+        peak_f32,
+        peak_f64,
+        peak_bandwidth: Some(bandwidth),
+    }
+}
+
+struct CompileOnly {
+    capability: (u32, u32),
+    compiler: &'static Nvrtc,
+    /// Device and pinned memory by address. The elements have the alignment of every element type.
+    memory: Mutex<HashMap<u64, Box<[u128]>>>,
+    /// Modules by handle. They are never removed.
+    modules: Mutex<Vec<LoadedCubin>>,
+}
+
+struct LoadedCubin {
+    file: String,
+    definitions: String,
+    kernels: Vec<CubinKernel>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Bytes that [`Driver::memory`] reports. Benchmarks choose the sizes of their buffers from it.
+const MEMORY: Memory = Memory { free: 64 << 20, total: 64 << 20 };
+
+/// Time between any two events. Not 0, because callers divide by it.
+const SECONDS_BETWEEN_EVENTS: f64 = 1e-3;
+
+/// Handle of every queue and event.
+const DONE: Handle = Handle(0);
+
+impl CompileOnly {
+    fn allocate(&self, bytes: usize) -> *mut u8 {
+        let mut memory = vec![0u128; bytes.div_ceil(size_of::<u128>()).max(1)].into_boxed_slice();
+        let pointer = memory.as_mut_ptr();
+        lock(&self.memory).insert(pointer as usize as u64, memory);
+        pointer.cast()
+    }
+
+    /// Returns the kernel of a handle of `find_function`.
+    fn kernel_of(&self, function: Handle) -> CubinKernel {
+        lock(&self.modules)[(function.0 >> 32) as usize].kernels[function.0 as u32 as usize].clone()
+    }
+
+    fn resources_of(&self, kernel: &CubinKernel) -> Resources {
+        let reserved = if self.capability >= (9, 0) { 1024 } else { 0 };
+        Resources {
+            registers: Some(kernel.registers),
+            shared_bytes: kernel.shared_section_bytes.saturating_sub(reserved),
+            spill_bytes: Some(kernel.local_bytes),
+            max_block_size: if kernel.max_block_size == 0 { 1024 } else { kernel.max_block_size },
+        }
+    }
+}
+
+/// Returns the definitions in front of a kernel file: "BLOCK_SIZE=256 TARGETS=4".
+fn definitions_in(text: &str) -> String {
+    let text = text.strip_prefix(include_str!("../../prelude/cuda.h")).unwrap_or_default();
+    let definitions = text.lines().map_while(|line| line.strip_prefix("#define "));
+    definitions.map(|definition| definition.replacen(' ', "=", 1)).collect::<Vec<_>>().join(" ")
+}
+
+fn pointer_of(memory: Handle) -> *mut u8 {
+    memory.0 as usize as *mut u8
+}
+
+// SAFETY of the blocks below: memory handles are addresses of `allocate`, and byte counts are within
+// both ends of a copy (the contract in driver/mod.rs).
+impl Driver for CompileOnly {
+    fn memory(&self, _held_bytes: u64) -> Result<Memory, Fault> {
+        Ok(MEMORY)
+    }
+
+    fn largest_buffer(&self, _held_bytes: u64) -> u64 {
+        u64::MAX
+    }
+
+    fn allocate_memory(&self, bytes: u64) -> Result<Handle, Fault> {
+        Ok(Handle(self.allocate(bytes as usize) as usize as u64))
+    }
+
+    unsafe fn free_memory(&self, memory: Handle) {
+        lock(&self.memory).remove(&memory.0);
+    }
+
+    fn allocate_pinned(&self, bytes: usize) -> Result<Pin, Fault> {
+        let pointer = self.allocate(bytes);
+        Ok(Pin { pointer, handle: Handle(pointer as usize as u64) })
+    }
+
+    unsafe fn free_pinned(&self, pin: Pin, _bytes: usize) {
+        lock(&self.memory).remove(&pin.handle.0);
+    }
+
+    fn new_queue(&self) -> Result<Handle, Fault> {
+        Ok(DONE)
+    }
+
+    unsafe fn free_queue(&self, _queue: Handle) {}
+
+    unsafe fn finish(&self, _queue: Handle) -> Result<(), Fault> {
+        Ok(())
+    }
+
+    unsafe fn clear_memory(&self, _queue: Handle, memory: Handle, bytes: usize) -> Result<(), Fault> {
+        // SAFETY: see above.
+        unsafe { ptr::write_bytes(pointer_of(memory), 0, bytes) };
+        Ok(())
+    }
+
+    unsafe fn write(&self, _queue: Handle, to: Handle, from: *const u8, bytes: usize) -> Result<(), Fault> {
+        // SAFETY: see above.
+        unsafe { ptr::copy(from, pointer_of(to), bytes) };
+        Ok(())
+    }
+
+    unsafe fn read(&self, _queue: Handle, from: Handle, to: *mut u8, bytes: usize) -> Result<(), Fault> {
+        // SAFETY: see above.
+        unsafe { ptr::copy(pointer_of(from), to, bytes) };
+        Ok(())
+    }
+
+    unsafe fn read_async(&self, queue: Handle, from: Handle, to: *mut u8, bytes: usize) -> Result<(), Fault> {
+        // SAFETY: see above.
+        unsafe { self.read(queue, from, to, bytes) }
+    }
+
+    unsafe fn copy(&self, _queue: Handle, from: Handle, to: Handle, bytes: usize) -> Result<(), Fault> {
+        // SAFETY: see above.
+        unsafe { ptr::copy(pointer_of(from), pointer_of(to), bytes) };
+        Ok(())
+    }
+
+    unsafe fn record(&self, _queue: Handle) -> Result<Handle, Fault> {
+        Ok(DONE)
+    }
+
+    unsafe fn wait_for(&self, _queue: Handle, _event: Handle) -> Result<(), Fault> {
+        Ok(())
+    }
+
+    unsafe fn is_done(&self, _event: Handle) -> Result<bool, Fault> {
+        Ok(true)
+    }
+
+    unsafe fn wait(&self, _event: Handle) -> Result<(), Fault> {
+        Ok(())
+    }
+
+    unsafe fn seconds_between(&self, _earlier: Handle, _later: Handle) -> Result<f64, Fault> {
+        Ok(SECONDS_BETWEEN_EVENTS)
+    }
+
+    unsafe fn free_event(&self, _event: Handle) {}
+
+    /// The binary starts with two lines, the file's name and the definitions, because a module that
+    /// is loaded from the cache has to report them too. The cubin follows.
+    fn compile_module(&self, name: &str, text: &str, math: Math) -> Result<(Handle, Vec<u8>), BuildFault> {
+        let code = self.compiler.compile(name, text, math, self.capability)?.code;
+        let mut binary = format!("{name}\n{}\n", definitions_in(text)).into_bytes();
+        binary.extend(code);
+        Ok((self.load_module(&binary)?, binary))
+    }
+
+    fn load_module(&self, binary: &[u8]) -> Result<Handle, Fault> {
+        let mut parts = binary.splitn(3, |byte| *byte == b'\n');
+        let (Some(file), Some(definitions), Some(cubin)) = (parts.next(), parts.next(), parts.next()) else {
+            return Err(Fault::new("load_module", "the binary does not start with two lines"));
+        };
+        let kernels = cubin::read_kernels(cubin)
+            .ok_or_else(|| Fault::new("load_module", "the compiler's output is not a cubin"))?;
+        let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+        let mut modules = lock(&self.modules);
+        modules.push(LoadedCubin { file: text(file), definitions: text(definitions), kernels });
+        Ok(Handle(modules.len() as u64 - 1))
+    }
+
+    unsafe fn unload_module(&self, _module: Handle) {}
+
+    unsafe fn find_function(&self, module: Handle, name: &str) -> Result<Option<Handle>, Fault> {
+        let kernel = lock(&self.modules)[module.0 as usize].kernels.iter().position(|k| k.name == name);
+        Ok(kernel.map(|kernel| Handle(module.0 << 32 | kernel as u64)))
+    }
+
+    unsafe fn free_function(&self, _function: Handle) {}
+
+    unsafe fn parameters(&self, function: Handle) -> Result<Parameters, Fault> {
+        let bytes = self.kernel_of(function).parameter_bytes;
+        Ok(Parameters { count: Some(bytes.len()), bytes })
+    }
+
+    unsafe fn resources(&self, function: Handle) -> Result<Resources, Fault> {
+        Ok(self.resources_of(&self.kernel_of(function)))
+    }
+
+    unsafe fn blocks_per_sm(&self, _function: Handle, _block_size: u32) -> Option<u32> {
+        None
+    }
+
+    unsafe fn launch(
+        &self,
+        _queue: Handle,
+        _function: Handle,
+        _block_count: u32,
+        _block_size: u32,
+        _arguments: &[Packed],
+    ) -> Result<(), Fault> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::DeviceError;
+    use crate::kernel::{Kernel, Source};
+    use crate::testing::compile_only_cuda;
+
+    const TEXT: &str = "
+KERNEL(64) shared_only(GLOBAL float* x, int n)
+{
+    SHARED float tile[64];
+    tile[THREAD] = x[THREAD];
+    BARRIER();
+    x[THREAD] = tile[63 - THREAD] * (float)n;
+}
+
+KERNEL(128) with_local_array(GLOBAL float* x, double factor, ulong count, int n)
+{
+    float values[SIZE];
+    for (int i = 0; i < SIZE; ++i)
+        values[i] = x[i];
+    for (int i = 0; i < n; ++i)
+        values[(i * 7) % SIZE] += values[n % SIZE] * (float)factor;
+    x[THREAD] = values[count % SIZE];
+}
+";
+
+    fn build(device: &Device, name: &str) -> Result<Kernel, DeviceError> {
+        let definitions = [("SIZE", "50".to_owned()), ("UNUSED", "(1 + 2)".to_owned())];
+        let source = Source { name: "test.cu", text: TEXT, definitions: &definitions, math: Math::Precise };
+        device.build(&source)?.kernel(name)
+    }
+
+    #[test]
+    fn resources_and_parameters_are_those_of_the_source() {
+        for capability in [(7, 5), (8, 0), (9, 0)] {
+            let Some(cuda) = compile_only_cuda(capability) else { return };
+            let shared_only = build(&cuda.device, "shared_only").unwrap().resources();
+            assert_eq!((shared_only.shared_bytes, shared_only.spill_bytes), (256, Some(0)), "{capability:?}");
+            assert_eq!(shared_only.max_block_size, 64);
+            assert!((8..=32).contains(&shared_only.registers.unwrap()), "{shared_only:?}");
+            let with_local_array = build(&cuda.device, "with_local_array").unwrap();
+            let resources = with_local_array.resources();
+            assert_eq!((resources.shared_bytes, resources.max_block_size), (0, 128));
+            // 50 values of 4 bytes, and the alignment of the stack.
+            assert!((200..=208).contains(&resources.spill_bytes.unwrap()), "{resources:?}");
+            let (modules, function) = (lock(&cuda.driver.modules), &with_local_array);
+            let kernel = modules[0].kernels.iter().find(|kernel| kernel.name == function.name()).unwrap();
+            assert_eq!(kernel.parameter_bytes, [8, 8, 8, 4]);
+        }
+    }
+
+    /// The second device finds the binary in the cache on disk, if there is one.
+    #[test]
+    fn kernels_are_listed_with_their_definitions() {
+        for _ in 0..2 {
+            let Some(cuda) = compile_only_cuda((9, 0)) else { return };
+            build(&cuda.device, "shared_only").unwrap();
+            let kernels = cuda.kernels();
+            let names: Vec<_> = kernels.iter().map(|kernel| kernel.name.as_str()).collect();
+            assert_eq!(names, ["shared_only", "with_local_array"]);
+            assert_eq!(kernels[0].file, "test.cu");
+            assert_eq!(kernels[0].definitions, "SIZE=50 UNUSED=(1 + 2)");
+            assert!(build(&cuda.device, "missing").is_err());
+        }
+    }
+
+    #[test]
+    fn launches_check_arguments_and_leave_memory_unchanged() {
+        let Some(cuda) = compile_only_cuda((9, 0)) else { return };
+        let device = &cuda.device;
+        let kernel = build(device, "shared_only").unwrap();
+        let x = device.upload(&[1.0f32; 64]).unwrap();
+        device.queue().launch(&kernel, 1, 64, &[(&x).into(), 3.into()]).unwrap();
+        assert_eq!(x.to_vec().unwrap(), [1.0; 64]);
+        let with_f64 = device.queue().launch(&kernel, 1, 64, &[(&x).into(), 3.0f64.into()]);
+        assert!(matches!(with_f64, Err(DeviceError::Launch { .. })), "{with_f64:?}");
+        let with_large_block = device.queue().launch(&kernel, 1, 65, &[(&x).into(), 3.into()]);
+        assert!(matches!(with_large_block, Err(DeviceError::Launch { .. })), "{with_large_block:?}");
+    }
+
+    #[test]
+    fn a_damaged_cubin_is_rejected_or_read_without_panic() {
+        let Some(cuda) = compile_only_cuda((9, 0)) else { return };
+        let text = format!("{}#define SIZE 50\n{TEXT}", include_str!("../../prelude/cuda.h"));
+        let compiled = cuda.driver.compiler.compile("test.cu", &text, Math::Precise, (9, 0));
+        let Ok(compiled) = compiled else { panic!("does not compile") };
+        let mut cubin = compiled.code;
+        assert_eq!(cubin::read_kernels(&cubin).unwrap().len(), 2);
+        assert_eq!(cubin::read_kernels(&cubin[..cubin.len() / 2]), None);
+        for position in (0..cubin.len()).step_by(3) {
+            cubin[position] ^= 0xff;
+            let _ = cubin::read_kernels(&cubin);
+            cubin[position] ^= 0xff;
+        }
+    }
+}
