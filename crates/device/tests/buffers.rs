@@ -1,8 +1,6 @@
 //! Copies between host and device, on every device.
 
-mod common;
-
-use common::test_source;
+use crate::common::{self, test_source};
 use orrery_device::testing::{random_bits, test_devices};
 use orrery_device::{Arg, Device, DeviceError, Element};
 
@@ -129,7 +127,7 @@ fn child_counts_held_bytes() {
 
 #[test]
 fn held_bytes_count_existing_buffers() {
-    let lines = common::child_lines(&common::run_child("child_counts_held_bytes", &[]));
+    let lines = common::child_lines(&common::run_child("buffers::child_counts_held_bytes", &[]));
     assert_eq!(lines.len(), test_devices().len());
 }
 

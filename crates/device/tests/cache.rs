@@ -1,12 +1,10 @@
 //! Cache of compiled kernels on disk. Separate processes build the same source with one cache
 //! folder.
 
-mod common;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use common::{child_lines, run_child, test_source};
+use crate::common::{child_lines, run_child, test_source};
 use orrery_device::testing::test_devices;
 
 /// Function that damages the bytes of an entry.
@@ -37,7 +35,7 @@ fn child_builds() {
 
 fn build_in_child(folder: &Path, value: &str) -> Vec<String> {
     child_lines(&run_child(
-        "child_builds",
+        "cache::child_builds",
         &[("ORRERY_CACHE_DIR", folder.to_str().unwrap()), ("VALUE", value)],
     ))
 }

@@ -1,11 +1,9 @@
 //! Selection of a device, and the errors if there is none. Other machines are simulated in separate
 //! processes: with hidden drivers, or with PoCL configured to have two devices.
 
-mod common;
-
 use std::fs;
 
-use common::{child_lines, choice_of, is_cuda, run_child};
+use crate::common::{self, child_lines, choice_of, is_cuda, run_child};
 use orrery_device::testing::test_devices;
 use orrery_device::{Device, DeviceChoice, DeviceError, DeviceKind};
 
@@ -80,7 +78,7 @@ fn missing_libraries_give_a_note_each() {
         fs::write(folder.path().join(name), "").unwrap();
     }
     let lines = child_lines(&run_child(
-        "child_lists_devices",
+        "choices::child_lists_devices",
         &[("LD_LIBRARY_PATH", folder.path().to_str().unwrap())],
     ));
     let cuda = "no CUDA device: no NVIDIA driver is installed (libcuda cannot be loaded)";
@@ -102,7 +100,7 @@ fn missing_opencl_drivers_give_a_note() {
     let folder = tempfile::tempdir().unwrap();
     let empty = folder.path().to_str().unwrap();
     let lines = child_lines(&run_child(
-        "child_lists_devices",
+        "choices::child_lists_devices",
         &[("OCL_ICD_VENDORS", empty), ("OCL_ICD_FILENAMES", "")],
     ));
     if !lines.iter().any(|line| line.contains("libOpenCL")) {
@@ -145,7 +143,8 @@ fn objects_cannot_be_used_on_another_device() {
     if !has_pocl {
         return;
     }
-    let lines = child_lines(&run_child("child_uses_two_devices", &[("POCL_DEVICES", "pthread pthread")]));
+    let lines =
+        child_lines(&run_child("choices::child_uses_two_devices", &[("POCL_DEVICES", "pthread pthread")]));
     let starts = [
         "argument 1 of kernel f of opencl:1 (",
         "kernel f of opencl:0 (",

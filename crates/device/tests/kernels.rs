@@ -1,11 +1,9 @@
 //! Builds and launches of kernels, and the messages of their errors.
 
-mod common;
-
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use common::test_source;
+use crate::common::{self, test_source};
 use orrery_device::testing::test_devices;
 use orrery_device::{Arg, Device, DeviceError, Kernel, Math, Origin, Source, ceiling};
 
@@ -194,8 +192,10 @@ fn child_times_a_launch() {
 #[test]
 fn debug_mode_waits_for_each_launch() {
     let fractions = |debug| -> Vec<f64> {
-        let lines =
-            common::child_lines(&common::run_child("child_times_a_launch", &[("ORRERY_DEBUG", debug)]));
+        let lines = common::child_lines(&common::run_child(
+            "kernels::child_times_a_launch",
+            &[("ORRERY_DEBUG", debug)],
+        ));
         lines.iter().map(|fraction| fraction.parse().unwrap()).collect()
     };
     let (debug, normal) = (fractions("1"), fractions("0"));

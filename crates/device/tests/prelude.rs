@@ -1,9 +1,7 @@
 //! Tests of the dialect: every macro in `dialect.cu` gives the same result on every device as the
 //! reference here.
 
-mod common;
-
-use common::{is_cuda, random_number};
+use crate::common::{is_cuda, random_number};
 use orrery_device::testing::{random_bits, test_devices};
 use orrery_device::{Arg, Backend, Device, Kernel, Math, Source};
 

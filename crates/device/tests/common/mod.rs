@@ -1,5 +1,4 @@
 //! Helpers for the tests of this crate.
-#![allow(dead_code, reason = "each test file uses some of them")]
 
 use std::process::Command;
 

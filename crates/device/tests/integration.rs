@@ -1,0 +1,8 @@
+//! Tests of the public interface of `orrery-device`. Every file of this folder is a module.
+
+mod buffers;
+mod cache;
+mod choices;
+mod common;
+mod kernels;
+mod prelude;
