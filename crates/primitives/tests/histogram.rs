@@ -1,13 +1,11 @@
 //! Compares histograms on the CPU and on every device with the reference.
 
-mod common;
-
 use orrery_device::testing::test_devices;
 use orrery_primitives::histogram::binned::{self, BinnedHistogram, Bins};
 use orrery_primitives::histogram::{Histogram, histogram_on_cpu, histogram_reference, selftest};
 use proptest::prelude::*;
 
-use common::run_checks;
+use crate::common::run_checks;
 
 #[test]
 fn selftest_passes_on_every_device() {

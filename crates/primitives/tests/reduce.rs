@@ -1,13 +1,11 @@
 //! Compares reductions on the CPU and on every device with the reference.
 
-mod common;
-
 use orrery_device::testing::test_devices;
 use orrery_primitives::Number;
 use orrery_primitives::reduce::{Operation, Reduce, reduce_on_cpu, reduce_reference, selftest};
 use proptest::prelude::*;
 
-use common::run_checks;
+use crate::common::run_checks;
 
 #[test]
 fn selftest_passes_on_every_device() {

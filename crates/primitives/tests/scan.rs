@@ -1,15 +1,13 @@
 //! Compares prefix sums on the CPU and on every device with the reference: the checks of the
 //! self-test, and random numbers.
 
-mod common;
-
 use orrery_device::testing::test_devices;
 use orrery_primitives::Number;
 use orrery_primitives::scan::selftest::SHORT_TILES;
 use orrery_primitives::scan::{self, Scan, ScanKind, ScanStrategy};
 use proptest::prelude::*;
 
-use common::run_checks;
+use crate::common::run_checks;
 
 #[test]
 fn selftest_passes_on_every_device() {

@@ -1,14 +1,12 @@
 //! Compares the sort on the CPU and on every device with the reference: the checks of the
 //! self-test, and random keys.
 
-mod common;
-
 use orrery_device::Device;
 use orrery_device::testing::test_devices;
 use orrery_primitives::sort::{self, Key, Sort, SortStrategy};
 use proptest::prelude::*;
 
-use common::run_checks;
+use crate::common::run_checks;
 
 #[test]
 fn selftest_passes_on_every_device() {

@@ -1,0 +1,4 @@
+//! Tests of the public interface of `orrery-particles`. Every file of this folder is a module.
+
+mod degenerate;
+mod device;

@@ -1,0 +1,7 @@
+//! Tests of the public interface of `orrery-primitives`. Every file of this folder is a module.
+
+mod common;
+mod histogram;
+mod reduce;
+mod scan;
+mod sort;
