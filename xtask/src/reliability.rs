@@ -20,16 +20,17 @@ pub fn run_fault_tests(root: &Path, report: &mut Report) -> Result<(), StageFail
     let cargo = |text: &str| CommandLine::new(text).in_folder(root);
     report.run_stage("build", || cargo("cargo build --release --workspace --bins --tests").run())?;
     report.run_stage("faults", || {
-        cargo("cargo test --release -p orrery --test fault -- --ignored --nocapture --test-threads 1").run()
+        let options = "--ignored --nocapture --test-threads 1";
+        cargo(&format!("cargo test --release -p orrery --test integration fault:: -- {options}")).run()
     })?;
     report.run_stage("damage", || {
-        cargo("cargo test --release -p orrery-engine --test golden --test resume").run()
+        cargo("cargo test --release -p orrery-engine --test integration -- golden:: resume::").run()
     })?;
     report.run_stage("hostile", || {
-        cargo("cargo test --release -p orrery-io --test hostile -- --nocapture").run()
+        cargo("cargo test --release -p orrery-io --test integration hostile:: -- --nocapture").run()
     })?;
     report.run_stage("determinism", || {
-        cargo("cargo test --release -p orrery-validation --test determinism").run()
+        cargo("cargo test --release -p orrery-validation --test integration determinism::").run()
     })?;
     report.run_stage("checkpoint", || {
         cargo("cargo run --release --bin orrery -- bench checkpoint --repeats 15").run()

@@ -1,10 +1,8 @@
 //! Tests of the commands about devices, on an OpenCL device such as PoCL.
 
-mod common;
-
 use std::process::Output;
 
-use common::{TestDir, text};
+use crate::common::{TestDir, text};
 use serde_json::Value;
 
 /// Runs a command with an empty cache folder in the test directory.

@@ -1,10 +1,8 @@
 //! Tests of the commands other than `run` and those about devices, with checked results.
 
-mod common;
-
 use std::io::Read;
 
-use common::{PAIR, TestDir, gadget_binary, text};
+use crate::common::{self, PAIR, TestDir, gadget_binary, text};
 
 /// Returns the numbers of an f64 array in an .npz file. Checks its type and shape.
 fn npz_numbers(bytes: &[u8], name: &str, shape: &str) -> Vec<f64> {

@@ -1,8 +1,6 @@
 //! Tests of the help texts, the shell completions and the manual page.
 
-mod common;
-
-use common::{TestDir, text};
+use crate::common::{TestDir, text};
 
 const COMMANDS: [&str; 17] = [
     "run",

@@ -1,9 +1,7 @@
 //! Numerical failures during a run, and bodies at the limits of f64. Each gives finite results or
 //! an error of one line.
 
-mod common;
-
-use common::{TestDir, from_file, text};
+use crate::common::{self, TestDir, from_file, text};
 
 const HEAD: &str = "2\nProperties=pos:R:3:vel:R:3:mass:R:1:id:I:1 units=nbody\n";
 

@@ -1,9 +1,7 @@
 //! Errors in the user's input. Each gives one line with the location, the value found and the
 //! expected value, exit status 2, and no output files.
 
-mod common;
-
-use common::{PAIR, TestDir, from_file, gadget_binary, text};
+use crate::common::{PAIR, TestDir, from_file, gadget_binary, text};
 
 /// Returns a directory with valid and invalid input files.
 fn dir_with_inputs() -> TestDir {

@@ -1,11 +1,9 @@
 //! Randomly changed input files give an error of one line and never a panic.
 
-mod common;
-
 use std::panic::catch_unwind;
 use std::path::{Path, PathBuf};
 
-use common::{PAIR, TestDir, gadget_binary};
+use crate::common::{self, PAIR, TestDir, gadget_binary};
 use orrery_device::testing::SplitMix64;
 use orrery_engine::case::{Case, CaseSource, presets};
 use orrery_io::Limits;

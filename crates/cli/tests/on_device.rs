@@ -1,9 +1,7 @@
 //! Tests of `--device`: runs on a device write the same outputs, and a missing device gives a clear
 //! error.
 
-mod common;
-
-use common::{TestDir, from_file, run_arguments, text};
+use crate::common::{TestDir, from_file, run_arguments, text};
 use orrery_device::testing::test_devices_with_f64;
 use orrery_device::{Backend, Device, DeviceChoice};
 

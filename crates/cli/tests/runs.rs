@@ -1,8 +1,6 @@
 //! Tests of `orrery run`: its output files, and settings that must not change any bit of them.
 
-mod common;
-
-use common::{PAIR, TestDir, from_file, text};
+use crate::common::{self, PAIR, TestDir, from_file, text};
 use orrery_engine::case::{Case, CaseSource};
 
 const SMALL: [&str; 5] =

@@ -1,12 +1,10 @@
 //! Runs on every available device. They give the same bytes every time, whether or not they are
 //! stopped and resumed. A run that cannot use a device gets a clear error message.
 
-mod common;
-
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
-use common::{assert_same, case, output_to, temp_folder};
+use crate::common::{assert_same, case, output_to, temp_folder};
 use orrery_device::testing::test_devices_with_f64;
 use orrery_device::{Device, DeviceChoice};
 use orrery_engine::case::Case;

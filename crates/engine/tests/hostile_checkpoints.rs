@@ -1,13 +1,11 @@
 //! Checkpoints with valid hashes and impossible content are rejected at once, with a message of one
 //! line.
 
-mod common;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
-use common::rewrite_header;
+use crate::common::rewrite_header;
 use orrery_engine::case::{Case, CaseSource, find_preset};
 use orrery_engine::checkpoint::describe;
 use orrery_engine::control::{Control, RunEvent};

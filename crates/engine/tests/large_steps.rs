@@ -1,13 +1,11 @@
 //! Runs with more than 2^32 steps. The test does not take that many: it changes the step and time
 //! in a checkpoint and resumes from there.
 
-mod common;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
-use common::{output_to, rewrite_header, temp_folder};
+use crate::common::{output_to, rewrite_header, temp_folder};
 use orrery_engine::case::{Case, CaseSource, find_preset};
 use orrery_engine::checkpoint::describe;
 use orrery_engine::control::{Control, RunEvent};

@@ -1,13 +1,11 @@
 //! A run that was stopped and resumed writes the same bytes as one that was never stopped. Tested
 //! for each integrator, precision and solver, with outputs at and between steps.
 
-mod common;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
-use common::{assert_same, case, folder_content, output_to, temp_folder};
+use crate::common::{assert_same, case, folder_content, output_to, temp_folder};
 use orrery_engine::EngineError;
 use orrery_engine::case::{Case, CaseSource};
 use orrery_engine::control::{Control, RunEvent};

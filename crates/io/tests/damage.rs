@@ -2,13 +2,11 @@
 //! bodies than written.
 #![cfg(unix)]
 
-mod common;
-
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use common::{EXTENSIONS, file_bytes, mixed_snapshot, read_unlimited};
+use crate::common::{EXTENSIONS, file_bytes, mixed_snapshot, read_unlimited};
 use orrery_io::{Snapshot, write_npz_arrays};
 use orrery_model::rng::philox4x32_10;
 

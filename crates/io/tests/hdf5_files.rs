@@ -1,10 +1,8 @@
 //! HDF5 files as other programs write them (data/make.py, with h5py): accepted and rejected files.
 
-mod common;
-
 use std::path::{Path, PathBuf};
 
-use common::read_unlimited;
+use crate::common::read_unlimited;
 use orrery_model::{Species, Units};
 
 fn data_path(name: &str) -> PathBuf {

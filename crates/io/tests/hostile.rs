@@ -4,7 +4,6 @@
 //! ignored. The process prints the time until the rejection and the growth of its peak memory.
 #![cfg(target_os = "linux")]
 
-#[path = "hostile/files.rs"]
 mod files;
 
 use std::path::Path;
@@ -44,7 +43,7 @@ fn read_one_file() {
 /// message.
 fn read_in_process(path: &Path, limits: Limits) -> (u64, u64, String) {
     let child = Command::new(std::env::current_exe().unwrap())
-        .args(["--ignored", "--exact", "read_one_file", "--nocapture"])
+        .args(["--ignored", "--exact", "hostile::read_one_file", "--nocapture"])
         .env(FILE, path)
         .env(LIMIT, limits.memory.to_string())
         .output()

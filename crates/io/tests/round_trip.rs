@@ -1,10 +1,8 @@
 //! In every format, reading returns the written snapshot with identical bits.
 
-mod common;
-
 use std::path::Path;
 
-use common::{EXTENSIONS, file_bytes, mixed_snapshot, read_unlimited};
+use crate::common::{EXTENSIONS, file_bytes, mixed_snapshot, read_unlimited};
 use orrery_io::{Format, Limits, NpzArray, Snapshot, describe_snapshot, write_npz_arrays, write_snapshot};
 use orrery_model::{Particle, Particles, Species, Units, Vec3s};
 use proptest::prelude::*;

@@ -1,5 +1,4 @@
 //! Runs the `orrery` command in a temporary directory and reads its output files.
-#![allow(dead_code, reason = "each test file is a separate crate and uses a part of this module")]
 
 use std::collections::BTreeMap;
 use std::fs;

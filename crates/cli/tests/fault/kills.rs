@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 use orrery_device::testing::SplitMix64;
 use rayon::prelude::*;
 
-use crate::common::text;
-use crate::scenario::{
+use super::scenario::{
     Fault, FaultScenario, Trial, first_difference, resumed_step, run_to_end, start_run, wait_for,
 };
+use crate::common::text;
 
 /// Steps between two checkpoints.
 const INTERVAL: u64 = 3;

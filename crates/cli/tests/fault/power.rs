@@ -12,9 +12,9 @@ use std::time::Instant;
 use orrery_device::testing::SplitMix64;
 use rayon::prelude::*;
 
+use super::disk::{Call, Disk, Unsynced};
+use super::scenario::{Fault, FaultScenario};
 use crate::common::text;
-use crate::disk::{Call, Disk, Unsynced};
-use crate::scenario::{Fault, FaultScenario};
 
 /// Content of a disk.
 type Files = BTreeMap<PathBuf, Option<Vec<u8>>>;

@@ -4,10 +4,10 @@ use std::fs;
 use std::process::{Child, Command, Output};
 use std::time::{Duration, Instant};
 
-use crate::common::text;
-use crate::scenario::{
+use super::scenario::{
     Fault, FaultScenario, Trial, first_difference, resumed_step, run_to_end, start_run, wait_for,
 };
+use crate::common::text;
 
 /// A run in the background. It is killed at the end of the test.
 struct BackgroundRun(Option<Child>);

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use super::disk::Call;
 use crate::common::{TestDir, text};
-use crate::disk::Call;
 
 /// Files of a folder by their relative paths. Subfolders have no bytes.
 pub type Content = BTreeMap<String, Option<Vec<u8>>>;

@@ -6,9 +6,9 @@ use std::time::Instant;
 
 use rayon::prelude::*;
 
+use super::disk::{Call, Disk};
+use super::scenario::{Content, Fault, FaultScenario, Trial, first_difference};
 use crate::common::text;
-use crate::disk::{Call, Disk};
-use crate::scenario::{Content, Fault, FaultScenario, Trial, first_difference};
 
 const FAILURES: [&str; 3] = ["ENOSPC", "EDQUOT", "EIO"];
 

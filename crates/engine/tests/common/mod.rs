@@ -1,5 +1,4 @@
 //! A small case, and comparison of the files of runs.
-#![allow(dead_code, reason = "each test file is a separate crate and uses a part")]
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,6 +1,6 @@
 //! Invalid GADGET binary files: sequences of records.
 
-use crate::{BadFile, bad};
+use super::{BadFile, bad};
 
 #[derive(Default)]
 struct File(Vec<u8>);

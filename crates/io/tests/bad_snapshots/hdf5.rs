@@ -6,7 +6,7 @@ use std::path::Path;
 
 use hdf5_pure::{AttrValue, FileBuilder};
 
-use crate::{BadFile, bad};
+use super::{BadFile, bad};
 
 fn fixture(name: &str) -> Vec<u8> {
     let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");

@@ -5,7 +5,7 @@ use std::io::{Cursor, Write};
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipWriter};
 
-use crate::{BadFile, bad};
+use super::{BadFile, bad};
 
 /// Builds an array in npy format 1.
 fn npy(descr: &str, shape: &str, data: &[u8]) -> Vec<u8> {

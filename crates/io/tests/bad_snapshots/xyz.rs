@@ -1,6 +1,6 @@
 //! Invalid extended XYZ files.
 
-use crate::{BadFile, bad};
+use super::{BadFile, bad};
 
 const HEAD: &str = "Properties=pos:R:3:vel:R:3:mass:R:1";
 const BODY: &str = "1 2 3 0 0 0 1\n";

@@ -1,5 +1,4 @@
 //! Snapshots for the tests of files.
-#![allow(dead_code, reason = "each test file is a separate crate and uses only some of these functions")]
 
 use std::path::Path;
 

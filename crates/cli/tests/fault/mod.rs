@@ -4,12 +4,10 @@
 //! resumes it, and the folder then has the same bytes as that of an undisturbed run.
 //!
 //! The ignored tests are the full versions, such as all failures at every call or a thousand kills.
-//! `cargo test --release -p orrery --test fault -- --ignored --nocapture` prints the figures for
-//! the table of docs/reliability.md.
+//! `cargo test --release -p orrery --test integration fault:: -- --ignored --nocapture` prints the
+//! figures for the table of docs/reliability.md.
 #![cfg(target_os = "linux")]
 
-#[path = "../common/mod.rs"]
-mod common;
 mod disk;
 mod kills;
 mod power;

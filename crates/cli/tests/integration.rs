@@ -1,0 +1,12 @@
+//! Tests of the `orrery` command. Every file of this folder is a module.
+
+mod common;
+mod devices;
+mod end_to_end;
+mod fault;
+mod help;
+mod limits;
+mod mistakes;
+mod no_panic;
+mod on_device;
+mod runs;

@@ -1,0 +1,11 @@
+//! Tests of the public interface of `orrery-engine`. Every file of this folder is a module.
+
+mod bad_cases;
+mod cases;
+mod common;
+mod device;
+mod golden;
+mod hostile_checkpoints;
+mod large_steps;
+mod reliability;
+mod resume;

@@ -1,0 +1,10 @@
+//! Tests of the public interface of `orrery-io`. Every file of this folder is a module.
+
+mod bad_snapshots;
+mod common;
+mod damage;
+mod gadget_binary;
+mod hdf5_files;
+mod hostile;
+mod python_readers;
+mod round_trip;
