@@ -29,7 +29,10 @@ fn a_run_prints_its_device_and_conserves_energy() {
     let mut arguments = run_arguments("plummer", "out", &SMALL);
     arguments.retain(|word| *word != "--quiet");
     arguments.extend(["--device", &label]);
-    let stdout = dir.stdout_of(&arguments);
+    // Progress is printed on standard error if the compilation of the kernels takes long.
+    let output = dir.orrery(&arguments);
+    let stdout = text(&output.stdout);
+    assert!(output.status.success(), "{}", text(&output.stderr));
     assert!(stdout.contains(&format!("device: {label}, {name}\n")), "{stdout}");
     assert!(stdout.contains("200 bodies, 32 steps (direct forces) to t = 0.25"), "{stdout}");
     let backend = device.properties().backend.as_str();

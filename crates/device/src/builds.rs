@@ -58,7 +58,9 @@ fn load_or_compile(
     }
     match driver.compile_module(source.name, text, source.math) {
         Ok((handle, binary)) => {
-            cache::write_binary(key, &binary);
+            if !binary.is_empty() {
+                cache::write_binary(key, &binary);
+            }
             Ok((handle, Origin::Compiled))
         }
         Err(BuildFault::Fault(fault)) => Err(device.error_from(fault, None)),

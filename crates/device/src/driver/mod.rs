@@ -133,7 +133,8 @@ pub(crate) trait Driver: Send + Sync {
     unsafe fn seconds_between(&self, earlier: Handle, later: Handle) -> Result<f64, Fault>;
     unsafe fn free_event(&self, event: Handle);
 
-    /// Compiles a text with its prelude. Returns the module and the binary for `load_module`.
+    /// Compiles a text with its prelude. Returns the module and the binary for `load_module`. The
+    /// binary is empty if it should not be cached, because the driver has its own cache.
     fn compile_module(&self, name: &str, text: &str, math: Math) -> Result<(Handle, Vec<u8>), BuildFault>;
     fn load_module(&self, binary: &[u8]) -> Result<Handle, Fault>;
     unsafe fn unload_module(&self, module: Handle);

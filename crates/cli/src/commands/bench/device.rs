@@ -148,8 +148,10 @@ fn bench_builds(device: &Device) -> Result<Value, Failure> {
     let output = Command::new(program)
         .args(["bench", "direct", "--builds", "--no-tuned", "--device", &device.label()])
         .env("ORRERY_CACHE_DIR", &folder)
-        // NVIDIA's OpenCL driver has its own cache.
+        // The OpenCL drivers of NVIDIA and PoCL have their own caches.
         .env("CUDA_CACHE_DISABLE", "1")
+        .env("POCL_KERNEL_CACHE", "0")
+        .env("POCL_CACHE_DIR", &folder)
         .output();
     let _ = std::fs::remove_dir_all(&folder);
     let output = output.map_err(|e| Failure::Machine(format!("building kernels: {e}")))?;

@@ -45,6 +45,8 @@ struct OpenCl {
     /// share.
     launch_lock: Mutex<()>,
     waits_after_launch: bool,
+    /// Whether the driver caches compiled kernels on disk. Then this crate does not.
+    has_kernel_cache: bool,
 }
 
 // SAFETY: OpenCL functions may be called from any thread, except for setting the arguments of a
@@ -105,10 +107,13 @@ impl OpenCl {
             .map_err(|code| new_fault("clCreateContext", code))?;
         let info_error = |error: ClError| new_fault("clGetDeviceInfo", error.0);
         let config = device.single_fp_config().map_err(info_error)?;
+        let is_pocl = device.version().map_err(info_error)?.to_lowercase().contains("pocl");
         // PoCL 5.0 miscounts its compiled kernels and aborts if threads launch while other launches
         // run.
-        let waits_after_launch = device.version().map_err(info_error)?.to_lowercase().contains("pocl")
-            && device.driver_version().map_err(info_error)?.starts_with("5.");
+        let waits_after_launch = is_pocl && device.driver_version().map_err(info_error)?.starts_with("5.");
+        // PoCL has a cache unless this variable turns it off. A request for the binary would make it
+        // compile every kernel twice: for any block size, and at the first launch for the actual one.
+        let has_kernel_cache = is_pocl && std::env::var_os("POCL_KERNEL_CACHE").is_none_or(|on| on != "0");
         // OpenCL has no equivalent of KERNEL_MIN_BLOCKS. With 128 registers per thread, an NVIDIA
         // SM can run 16 warps.
         let extensions = device.extensions().map_err(info_error)?;
@@ -124,6 +129,7 @@ impl OpenCl {
             largest_buffer: device.max_mem_alloc_size().map_err(info_error)?,
             launch_lock: Mutex::new(()),
             waits_after_launch,
+            has_kernel_cache,
         })
     }
 
@@ -374,6 +380,9 @@ impl Driver for OpenCl {
         let program = programs::create_program_with_source(self.context, &[text])
             .map_err(|code| new_fault("clCreateProgramWithSource", code))?;
         let built = self.build_program(program, &self.build_options(math)).and_then(|()| {
+            if self.has_kernel_cache {
+                return Ok(Vec::new());
+            }
             let binaries = programs::get_program_info(program, programs::CL_PROGRAM_BINARIES)
                 .map_err(|code| new_fault("clGetProgramInfo", code))?;
             Ok(Vec::<Vec<u8>>::from(binaries).into_iter().next().unwrap_or_default())
