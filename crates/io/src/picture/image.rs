@@ -28,12 +28,12 @@ impl Image {
     /// Paints `colour` through the mask. `opacity` is the opacity at full coverage.
     pub(crate) fn paint_mask(&mut self, mask: &Mask, colour: [u8; 3], opacity: f32) {
         let (width, height) = (i64::from(self.width), i64::from(self.height));
-        for row in 0..mask.height {
+        for row in mask.rows.clone() {
             let y = mask.top + row as i64;
             if !(0..height).contains(&y) {
                 continue;
             }
-            for column in 0..mask.width {
+            for column in mask.columns.clone() {
                 let x = mask.left + column as i64;
                 let alpha = mask.coverage[row * mask.width + column] * opacity;
                 if alpha <= 0.0 || !(0..width).contains(&x) {

@@ -7,6 +7,8 @@
 //! Coordinates are in pixels, with x to the right and y down. (0, 0) is the corner of the first
 //! pixel.
 
+use std::ops::Range;
+
 /// Coverage of the pixels of a rectangle, in 0..=1.
 pub(crate) struct Mask {
     /// Image column of column 0 of the mask.
@@ -16,16 +18,27 @@ pub(crate) struct Mask {
     pub width: usize,
     pub height: usize,
     pub coverage: Vec<f32>,
+    /// Rows and columns of the mask outside of which the coverage is 0.
+    pub rows: Range<usize>,
+    pub columns: Range<usize>,
 }
 
 impl Mask {
     pub fn new(left: i64, top: i64, width: usize, height: usize) -> Self {
-        Self { left, top, width, height, coverage: vec![0.0; width * height] }
+        Self { left, top, width, height, coverage: vec![0.0; width * height], rows: 0..0, columns: 0..0 }
     }
 
     /// Returns a mask for a whole image.
     pub fn for_image(width: u32, height: u32) -> Self {
         Self::new(0, 0, width as usize, height as usize)
+    }
+
+    /// Removes all strokes.
+    pub fn clear(&mut self) {
+        for row in self.rows.clone() {
+            self.coverage[row * self.width..][self.columns.clone()].fill(0.0);
+        }
+        (self.rows, self.columns) = (0..0, 0..0);
     }
 
     /// Draws the segment from `p` to `q`. Its strength varies linearly from `from` to `to`.
@@ -43,6 +56,7 @@ impl Mask {
         let d = [q[0] - p[0], q[1] - p[1]];
         let length2 = d[0] * d[0] + d[1] * d[1];
         let row_range = pixel_range(p[1].min(q[1]) - reach, p[1].max(q[1]) + reach, self.height);
+        extend_range(&mut self.rows, &row_range);
         for row in row_range {
             let y = row as f64 + 0.5;
             // The part of the segment that can cover pixels of this row.
@@ -52,7 +66,9 @@ impl Mask {
                 (a, b) = (u.min(v).clamp(0.0, 1.0), u.max(v).clamp(0.0, 1.0));
             }
             let (xa, xb) = (p[0] + d[0] * a, p[0] + d[0] * b);
-            for column in pixel_range(xa.min(xb) - reach, xa.max(xb) + reach, self.width) {
+            let column_range = pixel_range(xa.min(xb) - reach, xa.max(xb) + reach, self.width);
+            extend_range(&mut self.columns, &column_range);
+            for column in column_range {
                 let r = [column as f64 + 0.5 - p[0], y - p[1]];
                 let t =
                     if length2 > 0.0 { ((r[0] * d[0] + r[1] * d[1]) / length2).clamp(0.0, 1.0) } else { 1.0 };
@@ -121,10 +137,19 @@ impl Mask {
 }
 
 /// Returns the pixels of `0..size` whose centres can be in `low..high`.
-fn pixel_range(low: f64, high: f64, size: usize) -> std::ops::Range<usize> {
+fn pixel_range(low: f64, high: f64, size: usize) -> Range<usize> {
     let first = low.floor().clamp(0.0, size as f64) as usize;
     let last = high.ceil().clamp(0.0, size as f64) as usize;
     first..last.max(first)
+}
+
+/// Extends a range so that it contains another one.
+fn extend_range(range: &mut Range<usize>, other: &Range<usize>) {
+    if range.is_empty() {
+        *range = other.clone();
+    } else if !other.is_empty() {
+        *range = range.start.min(other.start)..range.end.max(other.end);
+    }
 }
 
 /// Returns the part (t0, t1) of the segment that is inside the box (Liang & Barsky 1984), or `None`
@@ -158,6 +183,17 @@ mod tests {
         let length = (51.6f64.powi(2) + 33.5f64.powi(2)).sqrt();
         let expected = 4.0 * length + 4.0 * std::f64::consts::PI;
         assert!((area / expected - 1.0).abs() < 0.02, "{area} against {expected}");
+    }
+
+    #[test]
+    fn a_cleared_mask_is_empty() {
+        let mut mask = Mask::for_image(100, 50);
+        mask.draw_segment([20.3, 30.7], [71.9, 14.2], 2.0);
+        mask.draw_disc([90.0, 45.0], 3.0);
+        let is_covered = |mask: &Mask| mask.coverage.iter().any(|&c| c > 0.0);
+        assert!(is_covered(&mask));
+        mask.clear();
+        assert!(!is_covered(&mask));
     }
 
     /// 6 pixels on and 4 off, independent of the segments of the line.

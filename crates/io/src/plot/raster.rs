@@ -7,35 +7,34 @@ use crate::picture::{Image, Mask, text_width, write_text};
 pub(super) fn draw_layout(layout: &PlotLayout, zoom: f64) -> Image {
     let side = |length: f64| (length * zoom).round().max(1.0) as u32;
     let mut image = Image::filled(side(layout.width), side(layout.height), [255; 3]);
-    let whole = Mask::for_image(image.width, image.height);
-    layout.items.iter().for_each(|item| draw_item(&mut image, item, zoom, &whole));
+    let mut whole = Mask::for_image(image.width, image.height);
+    layout.items.iter().for_each(|item| draw_item(&mut image, item, zoom, &mut whole));
     let [left, top, right, bottom] = layout.frame.map(|edge| edge * zoom);
     let (x, y) = (left.round() as i64, (top - 2.0 * zoom).round() as i64);
     let size = [right + 2.0 * zoom - left, bottom - top + 4.0 * zoom].map(|s| s.max(0.0) as usize);
-    let inside = Mask::new(x, y, size[0], size[1]);
-    layout.curves.iter().for_each(|item| draw_item(&mut image, item, zoom, &inside));
+    let mut inside = Mask::new(x, y, size[0], size[1]);
+    layout.curves.iter().for_each(|item| draw_item(&mut image, item, zoom, &mut inside));
     image
 }
 
-/// Draws the part of `item` inside `area`, of which only position and size are used.
-fn draw_item(image: &mut Image, item: &Item, zoom: f64, area: &Mask) {
-    let empty_mask = || Mask::new(area.left, area.top, area.width, area.height);
+/// Draws the part of `item` inside the rectangle of `mask`, which is empty before and after.
+fn draw_item(image: &mut Image, item: &Item, zoom: f64, mask: &mut Mask) {
     let scaled = |points: &[[f64; 2]]| points.iter().map(|p| p.map(|c| c * zoom)).collect::<Vec<_>>();
     match item {
         Item::Line { points, colour, width, dashed } => {
-            let mut mask = empty_mask();
             let (points, radius) = (align_to_pixels(scaled(points)), 0.5 * width * zoom);
             if *dashed {
                 mask.draw_dashes(&points, radius, 6.0 * zoom, 4.0 * zoom);
             } else {
                 mask.draw_polyline(&points, radius);
             }
-            image.paint_mask(&mask, *colour, 1.0);
+            image.paint_mask(mask, *colour, 1.0);
+            mask.clear();
         }
         Item::Marks { points, colour, radius } => {
-            let mut mask = empty_mask();
             scaled(points).into_iter().for_each(|p| mask.draw_disc(p, radius * zoom));
-            image.paint_mask(&mask, *colour, 1.0);
+            image.paint_mask(mask, *colour, 1.0);
+            mask.clear();
         }
         Item::Text { text, at, size, colour, anchor, upwards, bold } => {
             let size = size * zoom;
