@@ -1,13 +1,37 @@
-//! Runs the checks of `orrery selftest` on every device of this machine.
+//! Runs the checks of `orrery selftest` on every device of this machine: one test per module, so
+//! that they run in parallel. The checks of the primitives run in the tests of their crate.
 
 use orrery_device::testing::test_devices;
 use orrery_lab::selftest;
 
-#[test]
-fn every_device_passes_every_check() {
+fn run_module(module: &str) {
     for device in &test_devices() {
-        let summary = selftest::run_checks(device, "", &mut |_| ());
+        let summary = selftest::run_checks(device, &format!("{module}: "), &mut |_| ());
         assert!(summary.failures.is_empty(), "{}: {:#?}", device.label(), summary.failures);
         assert!(summary.passed_and_total().0 >= 9, "{summary:?}");
     }
+}
+
+#[test]
+fn every_device_passes_the_checks_of_the_tree() {
+    run_module("tree");
+}
+
+#[test]
+fn every_device_passes_the_checks_of_the_direct_sum() {
+    run_module("direct");
+}
+
+#[test]
+fn every_device_passes_the_checks_of_the_device_layer() {
+    run_module("device");
+}
+
+#[test]
+fn every_module_has_a_test() {
+    let checks = selftest::all_checks();
+    let mut modules: Vec<&str> =
+        checks.iter().filter_map(|check| Some(check.name.split_once(':')?.0)).collect();
+    modules.dedup();
+    assert_eq!(modules, ["device", "primitives", "direct", "tree"]);
 }
