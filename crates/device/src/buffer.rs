@@ -1,44 +1,23 @@
-//! Typed buffers in device memory.
+//! Typed buffers in device memory, and ranges of them.
 
 use std::fmt;
 use std::marker::PhantomData;
-use std::sync::atomic::Ordering;
+use std::ops::{Bound, RangeBounds};
 
 use crate::device::Device;
-use crate::driver::Handle;
+use crate::driver::{Handle, MemorySlice};
 use crate::element::Element;
-use crate::error::{DeviceError, format_bytes};
+use crate::error::DeviceError;
+use crate::memory::Memory;
 
 /// A buffer of `len` elements in device memory, freed when dropped. May be used from several
 /// threads. Another queue sees what one queue wrote only after an [`crate::Event`] or a wait in
 /// between.
 pub struct Buffer<T: Element> {
-    device: Device,
-    handle: Handle,
+    /// An empty buffer has memory for one element, because drivers do not allocate empty buffers.
+    memory: Memory,
     len: usize,
-    /// Allocated bytes. An empty buffer has one element, because drivers do not allocate empty
-    /// buffers.
-    bytes: u64,
     element: PhantomData<T>,
-}
-
-/// A buffer of any element type, as an argument of a kernel.
-pub trait AnyBuffer: sealed::Raw + Send + Sync {
-    /// Returns the device of the buffer.
-    fn device(&self) -> &Device;
-}
-
-pub(crate) mod sealed {
-    use crate::driver::Handle;
-
-    pub trait Raw {
-        #[doc(hidden)]
-        fn handle(&self) -> BufferHandle;
-    }
-
-    /// Handle of a buffer, opaque outside this crate.
-    #[derive(Clone, Copy)]
-    pub struct BufferHandle(pub(crate) Handle);
 }
 
 impl<T: Element> Buffer<T> {
@@ -50,10 +29,10 @@ impl<T: Element> Buffer<T> {
         unsafe {
             device
                 .driver()
-                .clear_memory(queue, buffer.handle, buffer.bytes as usize)
+                .clear_memory(queue, buffer.handle(), buffer.memory.bytes() as usize)
                 .and_then(|()| device.driver().finish(queue))
         }
-        .map_err(|fault| device.error_from(fault, Some(buffer.bytes)))?;
+        .map_err(|fault| device.error_from(fault, Some(buffer.memory.bytes())))?;
         Ok(buffer)
     }
 
@@ -62,38 +41,16 @@ impl<T: Element> Buffer<T> {
             return Self::zeros(device, 0);
         }
         let buffer = Self::allocate(device, data.len())?;
-        let (from, bytes) = (data.as_ptr().cast(), size_of_val(data));
+        let (to, from) = (BufferRange::from(&buffer).slice(), data.as_ptr().cast());
         // SAFETY: both ends have this many bytes, and `write` returns after `data` was read.
-        unsafe { device.driver().write(device.init_queue(), buffer.handle, from, bytes) }
-            .map_err(|fault| device.error_from(fault, Some(buffer.bytes)))?;
+        unsafe { device.driver().write(device.init_queue(), to, from) }
+            .map_err(|fault| device.error_from(fault, Some(buffer.memory.bytes())))?;
         Ok(buffer)
     }
 
     fn allocate(device: &Device, len: usize) -> Result<Self, DeviceError> {
         let bytes = (len.max(1) as u64).saturating_mul(size_of::<T>() as u64);
-        let out_of_memory = |free| DeviceError::OutOfMemory { device: device.title(), needed: bytes, free };
-        if isize::try_from(bytes).is_err() {
-            return Err(out_of_memory(device.memory()?.free));
-        }
-        let largest = device.driver().largest_buffer(device.held_bytes());
-        if bytes > largest {
-            let free = device.memory()?.free;
-            return Err(if bytes > free {
-                out_of_memory(free)
-            } else {
-                let message = format!("the driver allows at most {} per buffer", format_bytes(largest));
-                DeviceError::Call {
-                    device: device.title(),
-                    call: "clCreateBuffer",
-                    size: Some(bytes),
-                    message,
-                }
-            });
-        }
-        let handle =
-            device.driver().allocate_memory(bytes).map_err(|fault| device.error_from(fault, Some(bytes)))?;
-        device.held_byte_counter().fetch_add(bytes, Ordering::Relaxed);
-        Ok(Self { device: device.clone(), handle, len, bytes, element: PhantomData })
+        Ok(Self { memory: Memory::allocate(device, bytes)?, len, element: PhantomData })
     }
 
     /// Returns the number of elements.
@@ -108,18 +65,123 @@ impl<T: Element> Buffer<T> {
 
     /// Returns the device of the buffer.
     pub fn device(&self) -> &Device {
-        &self.device
+        self.memory.device()
+    }
+
+    /// Returns a part of the buffer, for example `buffer.range(0..n)?`.
+    pub fn range(&self, range: impl RangeBounds<usize>) -> Result<BufferRange<'_, T>, DeviceError> {
+        BufferRange::from(self).range(range)
     }
 
     /// Waits for the default queue and copies the elements to the host.
     pub fn to_vec(&self) -> Result<Vec<T>, DeviceError> {
         let mut host = vec![T::default(); self.len];
-        self.device.queue().read(self, &mut host)?;
+        self.device().queue().read(self, &mut host)?;
         Ok(host)
     }
 
     pub(crate) fn handle(&self) -> Handle {
-        self.handle
+        self.memory.handle()
+    }
+}
+
+impl<T: Element> fmt::Debug for Buffer<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Buffer<{}>({} on {})", std::any::type_name::<T>(), self.len, self.device().label())
+    }
+}
+
+/// Neighbouring elements of a buffer, for copies and as the argument of a kernel.
+///
+/// As an argument it must start at a multiple of [`crate::Properties::range_alignment`] bytes, which
+/// the driver dictates. Copies may start at any element.
+///
+/// ```
+/// use orrery_device::{Device, DeviceChoice};
+///
+/// # fn main() -> Result<(), orrery_device::DeviceError> {
+/// // Without an OpenCL device there is nothing to run on.
+/// let Ok(Some(device)) = Device::open(DeviceChoice::OpenCl(None)) else { return Ok(()) };
+/// let rows = device.upload(&[0, 0, 0, 1, 1, 1])?;
+/// device.queue().copy(rows.range(3..)?, rows.range(..3)?)?;
+/// assert_eq!(rows.to_vec()?, [1; 6]);
+/// # Ok(())
+/// # }
+/// ```
+pub struct BufferRange<'a, T: Element> {
+    memory: &'a Memory,
+    /// First byte.
+    offset: usize,
+    len: usize,
+    element: PhantomData<T>,
+}
+
+// Not derived: that would require `T: Clone` in the wrong place.
+impl<T: Element> Clone for BufferRange<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T: Element> Copy for BufferRange<'_, T> {}
+
+impl<'a, T: Element> BufferRange<'a, T> {
+    /// Returns the number of elements.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Returns whether the range has no elements.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Returns the device of the buffer.
+    pub fn device(&self) -> &'a Device {
+        self.memory.device()
+    }
+
+    /// Returns a part of this range. Indices count from its first element.
+    pub fn range(&self, range: impl RangeBounds<usize>) -> Result<Self, DeviceError> {
+        let start = match range.start_bound() {
+            Bound::Included(&start) => start,
+            Bound::Excluded(&before) => before.saturating_add(1),
+            Bound::Unbounded => 0,
+        };
+        let end = match range.end_bound() {
+            Bound::Included(&last) => last.saturating_add(1),
+            Bound::Excluded(&end) => end,
+            Bound::Unbounded => self.len,
+        };
+        if start > end || end > self.len {
+            return Err(DeviceError::Range { device: self.device().title(), start, end, len: self.len });
+        }
+        Ok(Self { offset: self.offset + start * size_of::<T>(), len: end - start, ..*self })
+    }
+
+    /// Returns the same bytes as elements of another type, for example `[f32; 4]` as `u32`. Returns
+    /// an error if they are not a whole number of elements.
+    pub fn reinterpret<U: Element>(&self) -> Result<BufferRange<'a, U>, DeviceError> {
+        let (bytes, size) = (self.len * size_of::<T>(), size_of::<U>());
+        if !bytes.is_multiple_of(size) {
+            return Err(DeviceError::Call {
+                device: self.device().title(),
+                call: "reinterpret",
+                size: Some(bytes as u64),
+                message: format!("expected a multiple of {size} bytes"),
+            });
+        }
+        let (memory, offset) = (self.memory, self.offset);
+        Ok(BufferRange { memory, offset, len: bytes / size, element: PhantomData })
+    }
+
+    pub(crate) fn memory(&self) -> &'a Memory {
+        self.memory
+    }
+
+    /// Returns the bytes of the range, for the driver.
+    pub(crate) fn slice(&self) -> MemorySlice {
+        MemorySlice { memory: self.memory.handle(), offset: self.offset, bytes: self.len * size_of::<T>() }
     }
 
     /// Checks that `got` is the number of elements.
@@ -127,33 +189,19 @@ impl<T: Element> Buffer<T> {
         if got == self.len {
             return Ok(());
         }
-        Err(DeviceError::Length { device: self.device.title(), expected: self.len, got })
+        Err(DeviceError::Length { device: self.device().title(), expected: self.len, got })
     }
 }
 
-impl<T: Element> sealed::Raw for Buffer<T> {
-    fn handle(&self) -> sealed::BufferHandle {
-        sealed::BufferHandle(self.handle)
+impl<'a, T: Element> From<&'a Buffer<T>> for BufferRange<'a, T> {
+    fn from(buffer: &'a Buffer<T>) -> Self {
+        Self { memory: &buffer.memory, offset: 0, len: buffer.len, element: PhantomData }
     }
 }
 
-impl<T: Element> AnyBuffer for Buffer<T> {
-    fn device(&self) -> &Device {
-        &self.device
-    }
-}
-
-impl<T: Element> Drop for Buffer<T> {
-    fn drop(&mut self) {
-        self.device.held_byte_counter().fetch_sub(self.bytes, Ordering::Relaxed);
-        // SAFETY: this was the last user of the handle. Both drivers finish queued work on it
-        // first.
-        unsafe { self.device.driver().free_memory(self.handle) };
-    }
-}
-
-impl<T: Element> fmt::Debug for Buffer<T> {
+impl<T: Element> fmt::Debug for BufferRange<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Buffer<{}>({} on {})", std::any::type_name::<T>(), self.len, self.device.label())
+        let (name, label) = (std::any::type_name::<T>(), self.device().label());
+        write!(f, "BufferRange<{name}>({} from byte {} on {label})", self.len, self.offset)
     }
 }

@@ -30,8 +30,12 @@ impl Builds {
             Some(code) => (Arc::clone(code), Origin::Memory),
             None => {
                 let (handle, origin) = load_or_compile(device, source, &text, &key)?;
-                let code =
-                    Arc::new(LoadedModule { device: device.clone(), name: source.name.to_owned(), handle });
+                // After the compiler, whose messages about a wrong declaration are better.
+                let signatures = source
+                    .signatures(device.properties().backend)
+                    .map_err(|message| build_error(device, source, message))?;
+                let name = source.name().to_owned();
+                let code = Arc::new(LoadedModule { device: device.clone(), name, handle, signatures });
                 builds.insert(key, Arc::clone(&code));
                 (code, origin)
             }
@@ -56,7 +60,7 @@ fn load_or_compile(
     if let Some(handle) = cache::read_binary(key).and_then(|binary| driver.load_module(&binary).ok()) {
         return Ok((handle, Origin::Disk));
     }
-    match driver.compile_module(source.name, text, source.math) {
+    match driver.compile_module(source.name(), text, source.math) {
         Ok((handle, binary)) => {
             if !binary.is_empty() {
                 cache::write_binary(key, &binary);
@@ -64,12 +68,16 @@ fn load_or_compile(
             Ok((handle, Origin::Compiled))
         }
         Err(BuildFault::Fault(fault)) => Err(device.error_from(fault, None)),
-        Err(BuildFault::Log(log)) => Err(DeviceError::Build {
-            device: device.title(),
-            name: source.name.to_owned(),
-            definitions: source.definition_list(),
-            log: log.trim_end().to_owned(),
-        }),
+        Err(BuildFault::Log(log)) => Err(build_error(device, source, log)),
+    }
+}
+
+fn build_error(device: &Device, source: &Source<'_>, log: String) -> DeviceError {
+    DeviceError::Build {
+        device: device.title(),
+        name: source.name().to_owned(),
+        definitions: source.definition_list(),
+        log: log.trim_end().to_owned(),
     }
 }
 

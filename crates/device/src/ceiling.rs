@@ -2,10 +2,14 @@
 //! with the theoretical rates, and the speed of every other kernel is compared with them.
 
 use crate::device::Device;
+use crate::element::{Element, ElementType};
 use crate::error::DeviceError;
-use crate::kernel::{Math, Source};
+use crate::kernel::{KernelFile, Math};
+use crate::launch::Arg;
 use crate::properties::DeviceKind;
-use crate::queue::Arg;
+
+// SAFETY: each thread writes one element of `out`, which has one element per thread.
+const CEILING: KernelFile = unsafe { KernelFile::new("ceiling.cu", include_str!("kernels/ceiling.cu")) };
 
 /// Measured ceilings of a device.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -25,9 +29,9 @@ const REPEATS: usize = 8;
 pub fn measure(device: &Device) -> Result<Ceilings, DeviceError> {
     Ok(Ceilings {
         copy_bytes_per_s: copy_bandwidth(device)?,
-        f32_flops: fma_rate(device, "float", "FMA", Arg::F32(0.5), Arg::F32(1.0))?,
+        f32_flops: fma_rate(device, "FMA", 0.5f32, 1.0)?,
         f64_flops: match device.properties().has_f64 {
-            true => Some(fma_rate(device, "double", "FMA64", Arg::F64(0.5), Arg::F64(1.0))?),
+            true => Some(fma_rate(device, "FMA64", 0.5f64, 1.0)?),
             false => None,
         },
     })
@@ -44,12 +48,11 @@ fn copy_bandwidth(device: &Device) -> Result<f64, DeviceError> {
     Ok(2.0 * 8.0 * from.len() as f64 / seconds)
 }
 
-fn fma_rate(
+fn fma_rate<T: Element + Into<Arg<'static>>>(
     device: &Device,
-    real: &str,
     multiply_add: &str,
-    factor: Arg<'_>,
-    term: Arg<'_>,
+    factor: T,
+    term: T,
 ) -> Result<f64, DeviceError> {
     const CHAINS: u32 = 8;
     const STEPS: u32 = 16;
@@ -59,7 +62,7 @@ fn fma_rate(
     // end of the launch.
     let block_count = device.properties().sm_count * if is_cpu { 4 } else { 32 };
     let definitions = [
-        ("REAL", real.to_owned()),
+        ("REAL", ElementType::of::<T>().to_string()),
         ("MULTIPLY_ADD", multiply_add.to_owned()),
         ("BLOCK_SIZE", block_size.to_string()),
         ("CHAINS", CHAINS.to_string()),
@@ -67,13 +70,10 @@ fn fma_rate(
         // OpenCL on a CPU turns the threads between two barriers into a loop, which it vectorises.
         ("AFTER_ROUND", if is_cpu { "BARRIER()" } else { "" }.to_owned()),
     ];
-    let text = include_str!("kernels/ceiling.cu");
-    let source = Source { name: "ceiling.cu", text, definitions: &definitions, math: Math::Precise };
-    let kernel = device.build(&source)?.kernel("fma_chains")?;
-    // Eight bytes per thread are enough for f32 and f64.
-    let out = device.zeros::<f64>((block_count * block_size) as usize)?;
+    let kernel = device.build(&CEILING, &definitions, Math::Precise)?.kernel("fma_chains")?;
+    let out = device.zeros::<T>((block_count * block_size) as usize)?;
     let launch = |rounds: i32| {
-        let args = [Arg::from(&out), rounds.into(), factor, term];
+        let args = [Arg::from(&out), rounds.into(), factor.into(), term.into()];
         device.queue().launch(&kernel, block_count, block_size, &args)
     };
     // A short launch gives an estimate of the rate, and with it the number of rounds for a launch

@@ -14,7 +14,7 @@ use crate::choice::{Backend, DeviceChoice};
 use crate::driver::{Driver, Fault, Handle, Opened, cuda, opencl};
 use crate::element::Element;
 use crate::error::DeviceError;
-use crate::kernel::{Module, Source};
+use crate::kernel::{KernelFile, Math, Module, Source};
 use crate::pinned::Pinned;
 use crate::properties::{Memory, Properties};
 use crate::queue::Queue;
@@ -23,7 +23,7 @@ use crate::queue::Queue;
 /// same hardware through the same driver.
 ///
 /// ```
-/// use orrery_device::{Device, DeviceChoice, Math, Source};
+/// use orrery_device::{Device, DeviceChoice, KernelFile, Math};
 ///
 /// # fn main() -> Result<(), orrery_device::DeviceError> {
 /// // Without an OpenCL device there is nothing to run on.
@@ -34,8 +34,9 @@ use crate::queue::Queue;
 ///     if (i < n)
 ///         x[i] += amount;
 /// }";
-/// let source = Source { name: "add.cu", text, definitions: &[], math: Math::Precise };
-/// let add = device.build(&source)?.kernel("add")?;
+/// // SAFETY: `add` accesses the first n elements of x, and the launch passes x.len() as n.
+/// let file = unsafe { KernelFile::new("add.cu", text) };
+/// let add = device.build(&file, &[], Math::Precise)?.kernel("add")?;
 /// let x = device.upload(&[1.0f32, 2.0, 3.0])?;
 /// device.queue().launch(&add, 1, 64, &[(&x).into(), 0.5f32.into(), 3.into()])?;
 /// assert_eq!(x.to_vec()?, [1.5, 2.5, 3.5]);
@@ -215,10 +216,16 @@ impl Device {
         Pinned::new(self, len)
     }
 
-    /// Compiles a kernel file. If it was compiled before, takes it from memory or from the cache on
-    /// disk.
-    pub fn build(&self, source: &Source<'_>) -> Result<Module, DeviceError> {
-        self.0.builds.get_or_build(self, source)
+    /// Compiles a kernel file. `definitions` are macros that are defined before its text: name and
+    /// value, such as `("BLOCK_SIZE", "256")`. If the same was compiled before, takes it from memory
+    /// or from the cache on disk.
+    pub fn build(
+        &self,
+        file: &KernelFile<'_>,
+        definitions: &[(&str, String)],
+        math: Math,
+    ) -> Result<Module, DeviceError> {
+        self.0.builds.get_or_build(self, &Source { file: *file, definitions, math })
     }
 
     /// Removes all builds from memory, as in a new process: the next build reads the cache on disk.

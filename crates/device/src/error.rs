@@ -4,6 +4,7 @@
 use thiserror::Error;
 
 use crate::choice::DeviceChoice;
+use crate::launch::Dim3;
 
 /// An error of a device or driver, or a device that does not exist. `device` is a title such as
 /// "cuda:0 (NVIDIA H200)".
@@ -56,16 +57,16 @@ pub enum DeviceError {
     },
 
     /// A kernel could not be launched, or (with ORRERY_DEBUG=1) failed while it ran.
-    #[error("{device}: kernel {kernel}, {block_count} block{} of {block_size} threads: {message}", plural(*block_count))]
+    #[error("{device}: kernel {kernel}, {grid} block{} of {block} threads: {message}", plural(*grid))]
     Launch {
         /// Device of the launch.
         device: String,
         /// Name of the kernel.
         kernel: String,
         /// Requested number of blocks.
-        block_count: u32,
+        grid: Dim3,
         /// Requested threads per block.
-        block_size: u32,
+        block: Dim3,
         /// Message of the driver, or the reason for the rejection.
         message: String,
     },
@@ -105,6 +106,19 @@ pub enum DeviceError {
         got: usize,
     },
 
+    /// A range reaches beyond its buffer, or ends before it starts.
+    #[error("{device}: elements {start}..{end} of a buffer of {len} elements")]
+    Range {
+        /// Device of the buffer.
+        device: String,
+        /// First element of the range.
+        start: usize,
+        /// End of the range.
+        end: usize,
+        /// Number of elements.
+        len: usize,
+    },
+
     /// A buffer, kernel or event is used on a device that it does not belong to.
     #[error("{what} of {owner} cannot be used on {device}")]
     WrongDevice {
@@ -125,8 +139,8 @@ fn of_size(size: Option<u64>) -> String {
     size.map_or_else(String::new, |size| format!(" of {}", format_bytes(size)))
 }
 
-fn plural(count: u32) -> &'static str {
-    if count == 1 { "" } else { "s" }
+fn plural(grid: Dim3) -> &'static str {
+    if grid.count() == 1 { "" } else { "s" }
 }
 
 /// Formats a number of bytes with three digits and a binary unit, for example "1.50 MiB".
@@ -175,8 +189,8 @@ mod tests {
         let launch = DeviceError::Launch {
             device: device.clone(),
             kernel: "gravity".to_owned(),
-            block_count: 16,
-            block_size: 4096,
+            grid: 16.into(),
+            block: 4096.into(),
             message: "expected 1 to 1024 threads per block".to_owned(),
         };
         assert_eq!(

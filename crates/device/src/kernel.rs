@@ -1,6 +1,7 @@
 //! Kernels: a source with its compile-time values, the module that it compiles to, and the kernels
 //! of the module.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,6 +10,8 @@ use crate::choice::Backend;
 use crate::device::Device;
 use crate::driver::{Handle, MAX_ARGUMENTS, Parameters};
 use crate::error::DeviceError;
+use crate::launch::Arg;
+use crate::signature::{Signature, find_signatures};
 
 /// Precision of a kernel's arithmetic. FMA contraction is on in all three.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -22,17 +25,64 @@ pub enum Math {
     Fast,
 }
 
-/// A kernel file in the dialect, with its compile-time values.
+/// A kernel file in the dialect: its name in messages and its text.
+///
+/// Kernels are part of the program, like its Rust code. The compiler cannot check that a kernel
+/// stays within its buffers, so the module that declares the file vouches for it, once:
+///
+/// ```
+/// use orrery_device::KernelFile;
+///
+/// const TEXT: &str = "KERNEL(64) add(GLOBAL float* x, float amount, int n)
+/// {
+///     const int i = BLOCK_INDEX * 64 + THREAD;
+///     if (i < n)
+///         x[i] += amount;
+/// }";
+/// // SAFETY: `add` accesses the first n elements of x, and every launch passes x.len() as n.
+/// const ADD: KernelFile = unsafe { KernelFile::new("add.cu", TEXT) };
+/// ```
 #[derive(Clone, Copy, Debug)]
-pub struct Source<'a> {
-    /// Name of the file in messages, for example "direct.cu".
-    pub name: &'a str,
-    /// Text of the file.
-    pub text: &'a str,
+pub struct KernelFile<'a> {
+    name: &'a str,
+    text: &'a str,
+}
+
+impl<'a> KernelFile<'a> {
+    /// Declares a kernel file. `name` appears in messages, for example "direct.cu".
+    ///
+    /// # Safety
+    /// For all definitions that the file is built with and all launches of its kernels:
+    /// - A kernel accesses only elements of the buffers that it is given, at their alignment.
+    /// - It ends.
+    /// - The declaration of a kernel does not depend on macros of the prelude or the compiler, such
+    ///   as `__CUDA_ARCH__`, except for ON_CUDA and ON_OPENCL.
+    ///
+    /// A launch checks the number, order and types of the arguments against the declaration. It
+    /// cannot check their values, such as a length. So kernels are launched only by the module that
+    /// declares their file.
+    pub const unsafe fn new(name: &'a str, text: &'a str) -> Self {
+        Self { name, text }
+    }
+
+    /// Returns the name in messages.
+    pub const fn name(&self) -> &'a str {
+        self.name
+    }
+
+    /// Returns the text, for example to test what a compiler reports about it.
+    pub const fn text(&self) -> &'a str {
+        self.text
+    }
+}
+
+/// A kernel file with its compile-time values.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Source<'a> {
+    pub(crate) file: KernelFile<'a>,
     /// Macros that are defined before the text: name and value, such as `("BLOCK_SIZE", "256")`.
-    pub definitions: &'a [(&'a str, String)],
-    /// Precision of the arithmetic.
-    pub math: Math,
+    pub(crate) definitions: &'a [(&'a str, String)],
+    pub(crate) math: Math,
 }
 
 impl Source<'_> {
@@ -47,8 +97,23 @@ impl Source<'_> {
         for (name, value) in self.definitions {
             full_text.push_str(&format!("#define {name} {value}\n"));
         }
-        full_text.push_str(&format!("#line 1 \"{}\"\n{}\n", self.name, self.text));
+        full_text.push_str(&format!("#line 1 \"{}\"\n{}\n", self.file.name, self.file.text));
         full_text
+    }
+
+    /// Returns the name of the file.
+    pub(crate) fn name(&self) -> &str {
+        self.file.name
+    }
+
+    /// Returns the signatures of the kernels.
+    pub(crate) fn signatures(&self, backend: Backend) -> Result<HashMap<String, Signature>, String> {
+        let compiler = match backend {
+            Backend::Cuda => "ON_CUDA",
+            Backend::OpenCl => "ON_OPENCL",
+        };
+        let definitions = [&[(compiler, "1".to_owned())], self.definitions].concat();
+        find_signatures(self.file.text, &definitions)
     }
 
     /// Returns the definitions for messages: "BLOCK_SIZE=256 TARGETS=4".
@@ -82,6 +147,7 @@ pub(crate) struct LoadedModule {
     pub(crate) device: Device,
     pub(crate) name: String,
     pub(crate) handle: Handle,
+    pub(crate) signatures: HashMap<String, Signature>,
 }
 
 impl Drop for LoadedModule {
@@ -100,7 +166,8 @@ impl Module {
         let call_error = |fault| device.error_from(fault, None);
         // SAFETY: the module is loaded.
         let found = unsafe { driver.find_function(self.code.handle, name) }.map_err(call_error)?;
-        let Some(handle) = found else {
+        let signature = self.code.signatures.get(name);
+        let (Some(handle), Some(signature)) = (found, signature) else {
             return Err(DeviceError::Kernel {
                 device: device.title(),
                 module: self.code.name.clone(),
@@ -112,13 +179,19 @@ impl Module {
             name: name.to_owned(),
             handle,
             resources: Resources::default(),
-            parameters: Parameters::default(),
+            signature: signature.clone(),
         };
         // SAFETY: the driver just returned the function, and `kernel` keeps its module loaded.
-        unsafe {
+        let parameters = unsafe {
             kernel.resources = driver.resources(handle).map_err(call_error)?;
-            kernel.parameters = driver.parameters(handle).map_err(call_error)?;
-        }
+            driver.parameters(handle).map_err(call_error)?
+        };
+        kernel.check_signature(&parameters).map_err(|message| DeviceError::Build {
+            device: device.title(),
+            name: self.code.name.clone(),
+            definitions: String::new(),
+            log: message,
+        })?;
         Ok(Kernel(Arc::new(kernel)))
     }
 
@@ -162,7 +235,28 @@ struct Function {
     name: String,
     handle: Handle,
     resources: Resources,
-    parameters: Parameters,
+    signature: Signature,
+}
+
+impl Function {
+    /// Compares the signature with the parameters that the driver reports. They differ only if the
+    /// declaration was not understood. The error is the text for a message.
+    fn check_signature(&self, reported: &Parameters) -> Result<(), String> {
+        let declared = self.signature.len();
+        let error = |message: String| Err(format!("kernel {}: {message}", self.name));
+        if declared > MAX_ARGUMENTS {
+            return error(format!("{declared} parameters, expected at most {MAX_ARGUMENTS}"));
+        }
+        if let Some(count) = reported.count.filter(|&count| count != declared) {
+            return error(format!("{declared} parameters are declared, the driver reports {count}"));
+        }
+        for ((name, parameter), &bytes) in self.signature.iter().zip(&reported.bytes) {
+            if parameter.size() != bytes {
+                return error(format!("{name} is declared as {parameter}, the driver reports {bytes} bytes"));
+            }
+        }
+        Ok(())
+    }
 }
 
 impl Drop for Function {
@@ -206,22 +300,18 @@ impl Kernel {
         self.0.handle
     }
 
-    /// Checks that the kernel takes `got` arguments. The error is the text for a message.
-    pub(crate) fn check_argument_count(&self, got: usize) -> Result<(), String> {
-        match self.0.parameters.count {
-            Some(count) if count != got => Err(format!("expected {count} arguments, got {got}")),
-            _ if got > MAX_ARGUMENTS => Err(format!("expected at most {MAX_ARGUMENTS} arguments, got {got}")),
-            _ => Ok(()),
+    /// Checks the number and types of arguments. The error is the text for a message.
+    pub(crate) fn check_arguments(&self, args: &[Arg<'_>]) -> Result<(), String> {
+        let signature = &self.0.signature;
+        if args.len() != signature.len() {
+            return Err(format!("expected {} arguments, got {}", signature.len(), args.len()));
         }
-    }
-
-    /// Checks that argument `i` (from 0) has `got` bytes.
-    pub(crate) fn check_argument_size(&self, i: usize, got: usize) -> Result<(), String> {
-        match self.0.parameters.bytes.get(i) {
-            Some(&bytes) if bytes != got => {
-                Err(format!("argument {}: expected {bytes} bytes, got {got}", i + 1))
+        let arguments = args.iter().map(Arg::parameter_type);
+        match arguments.enumerate().zip(signature).find(|((_, got), (_, expected))| !expected.accepts(*got)) {
+            None => Ok(()),
+            Some(((i, got), (name, expected))) => {
+                Err(format!("argument {} ({name}): expected {expected}, got {got}", i + 1))
             }
-            _ => Ok(()),
         }
     }
 }

@@ -4,11 +4,25 @@
 //! them the program still builds and runs, and [`DeviceList::notes`] says what is missing. This
 //! crate does not know what is computed.
 //!
-//! All `unsafe` code for devices is in `driver/` and in the handle types directly above it. Kernels
-//! are part of the program and trusted like its Rust code: no type can protect against a kernel
-//! that writes outside its buffers.
+//! All `unsafe` code for devices is in `driver/` and in the handle types directly above it, with one
+//! exception. Kernels are part of the program and trusted like its Rust code: no type can protect
+//! against a kernel that writes outside its buffers. So the module that owns a kernel file declares
+//! it with an `unsafe` [`KernelFile::new`]. Building and launching are then safe: a launch checks
+//! its arguments against the kernel's declaration.
+
+/// Concatenates kernel files, for [`KernelFile::new`]. Paths are relative to the calling file. The
+/// messages of compilers name the file and line of an error.
+///
+/// `kernel_source!("nodes.cu", "walk.cu")`
+#[macro_export]
+macro_rules! kernel_source {
+    ($($file:literal),+) => {
+        concat!($("#line 1 \"", $file, "\"\n", include_str!($file), "\n"),+)
+    };
+}
 
 mod buffer;
+mod builder;
 mod builds;
 mod cache;
 pub mod ceiling;
@@ -20,20 +34,28 @@ mod element;
 mod error;
 mod event;
 mod kernel;
+mod launch;
+mod memory;
+mod nan_watch;
 mod peaks;
 mod pinned;
+mod preprocess;
 mod properties;
 mod queue;
+mod signature;
 pub mod testing;
 
-pub use buffer::{AnyBuffer, Buffer};
+pub use buffer::{Buffer, BufferRange};
+pub use builder::{BuildTime, KernelBuilder};
 pub use cache::cache_folder;
 pub use choice::{Backend, DeviceChoice};
 pub use device::{Device, DeviceList};
-pub use element::Element;
+pub use element::{Element, ElementType};
 pub use error::DeviceError;
 pub use event::Event;
-pub use kernel::{Kernel, Math, Module, Origin, Resources, Source};
+pub use kernel::{Kernel, KernelFile, Math, Module, Origin, Resources};
+pub use launch::{Arg, BufferArg, Dim3};
+pub use nan_watch::{FailedCheck, NanWatch};
 pub use pinned::Pinned;
 pub use properties::{DeviceKind, Memory, Properties};
-pub use queue::{Arg, Queue};
+pub use queue::Queue;

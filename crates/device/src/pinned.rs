@@ -1,7 +1,7 @@
-//! Page-locked host memory, which a device can write to asynchronously.
+//! Page-locked host memory, which a device can read and write asynchronously.
 //!
-//! Invariant: while a copy into the memory is running, `pending` is the event after that copy. The
-//! elements are read or written, another copy is started and the memory is freed only after that
+//! Invariant: while a copy into or out of the memory is running, `pending` is the event after that
+//! copy. The elements are read or written, another copy is started and the memory is freed only after that
 //! event, so no access ever races with the device. Memory whose copy cannot be waited for is never
 //! freed.
 
@@ -21,7 +21,7 @@ pub struct Pinned<T: Element> {
     pin: Pin,
     len: usize,
     pending: Option<Event>,
-    /// Whether a wait for a copy failed, so that the device may write to the memory at any time.
+    /// Whether a wait for a copy failed, so that the device may access the memory at any time.
     may_be_in_use: bool,
     element: std::marker::PhantomData<T>,
 }
@@ -55,8 +55,8 @@ impl<T: Element> Pinned<T> {
         })
     }
 
-    /// Waits for a running copy and returns the address that the next one may write to.
-    pub(crate) fn copy_target(&mut self) -> *mut u8 {
+    /// Waits for a running copy and returns the address for the next one.
+    pub(crate) fn copy_address(&mut self) -> *mut u8 {
         self.wait_for_copy();
         self.pin.pointer
     }

@@ -57,6 +57,9 @@ pub struct Properties {
     /// Threads per warp. On OpenCL devices other than NVIDIA's, the preferred multiple of the block
     /// size.
     pub warp_size: u32,
+    /// Alignment in bytes of the first element of a [`crate::BufferRange`] that is the argument of
+    /// a kernel.
+    pub range_alignment: usize,
     /// Whether the lanes of a warp exchange values by hardware shuffles and votes. If not, the
     /// dialect exchanges them through shared memory with barriers of the whole block. True with
     /// CUDA and with NVIDIA's OpenCL driver, whose compiler accepts PTX. False for all other

@@ -2,13 +2,14 @@
 
 use std::fmt;
 
-use crate::buffer::{AnyBuffer, Buffer};
+use crate::buffer::BufferRange;
 use crate::device::Device;
-use crate::driver::{Fault, Handle, MAX_ARGUMENTS, Packed, waits_after_launch};
+use crate::driver::{Argument, Fault, Handle, MAX_ARGUMENTS, MemorySlice, waits_after_launch};
 use crate::element::Element;
 use crate::error::DeviceError;
 use crate::event::Event;
 use crate::kernel::Kernel;
+use crate::launch::{Arg, Dim3};
 use crate::pinned::Pinned;
 
 /// An in-order queue of a device (a CUDA stream, an OpenCL command queue). May be used from several
@@ -16,58 +17,6 @@ use crate::pinned::Pinned;
 pub struct Queue {
     device: Device,
     handle: Handle,
-}
-
-/// An argument of a kernel launch.
-#[derive(Clone, Copy)]
-pub enum Arg<'a> {
-    /// A pointer to device memory.
-    Buffer(&'a dyn AnyBuffer),
-    /// `int`
-    I32(i32),
-    /// `uint`
-    U32(u32),
-    /// `ulong`
-    U64(u64),
-    /// `float`
-    F32(f32),
-    /// `double`
-    F64(f64),
-}
-
-macro_rules! impl_from_scalar {
-    ($($scalar:ty => $name:ident),*) => { $(
-        impl From<$scalar> for Arg<'_> {
-            fn from(value: $scalar) -> Self {
-                Self::$name(value)
-            }
-        }
-    )* };
-}
-impl_from_scalar!(i32 => I32, u32 => U32, u64 => U64, f32 => F32, f64 => F64);
-
-impl<'a, T: Element> From<&'a Buffer<T>> for Arg<'a> {
-    fn from(buffer: &'a Buffer<T>) -> Self {
-        Self::Buffer(buffer)
-    }
-}
-
-impl Arg<'_> {
-    fn pack(&self) -> Packed {
-        fn packed<const N: usize>(value: [u8; N]) -> Packed {
-            let mut bytes = [0; 8];
-            bytes[..N].copy_from_slice(&value);
-            Packed { bytes, len: N }
-        }
-        match self {
-            Self::Buffer(buffer) => packed(buffer.handle().0.0.to_ne_bytes()),
-            Self::I32(value) => packed(value.to_ne_bytes()),
-            Self::U32(value) => packed(value.to_ne_bytes()),
-            Self::U64(value) => packed(value.to_ne_bytes()),
-            Self::F32(value) => packed(value.to_ne_bytes()),
-            Self::F64(value) => packed(value.to_ne_bytes()),
-        }
-    }
 }
 
 impl Queue {
@@ -80,20 +29,29 @@ impl Queue {
         &self.device
     }
 
-    /// Queues a launch of `block_count` blocks of `block_size` threads. Does not wait, and does
-    /// nothing if there are no blocks. With ORRERY_DEBUG=1 it waits, so that a failing kernel is
-    /// named.
+    /// Queues a launch of `grid` blocks of `block` threads, for example `1024` blocks of `[32, 8]`
+    /// threads. Does not wait, and does nothing if there are no blocks. With ORRERY_DEBUG=1 it
+    /// waits, so that a failing kernel is named.
     ///
-    /// `args` must match the kernel's parameters in number, order and type. Their number and sizes
-    /// are checked as far as the driver reports them.
+    /// Returns an error if `args` differ from the kernel's declaration in number, order or type.
     pub fn launch(
         &self,
         kernel: &Kernel,
-        block_count: u32,
-        block_size: u32,
+        grid: impl Into<Dim3>,
+        block: impl Into<Dim3>,
         args: &[Arg<'_>],
     ) -> Result<(), DeviceError> {
-        if block_count == 0 {
+        self.launch_packed(kernel, grid.into(), block.into(), args)
+    }
+
+    fn launch_packed(
+        &self,
+        kernel: &Kernel,
+        grid: Dim3,
+        block: Dim3,
+        args: &[Arg<'_>],
+    ) -> Result<(), DeviceError> {
+        if grid.count() == 0 {
             return Ok(());
         }
         if *kernel.device() != self.device {
@@ -102,33 +60,41 @@ impl Queue {
         let launch_error = |message: String| DeviceError::Launch {
             device: self.device.title(),
             kernel: kernel.name().to_owned(),
-            block_count,
-            block_size,
+            grid,
+            block,
             message,
         };
         let largest = kernel.resources().max_block_size;
-        if block_size == 0 || block_size > largest {
+        if block.count() == 0 || block.count() > u64::from(largest) {
             return Err(launch_error(format!("expected 1 to {largest} threads per block")));
         }
-        let mut packed = [Packed::default(); MAX_ARGUMENTS];
-        kernel.check_argument_count(args.len()).map_err(launch_error)?;
+        kernel.check_arguments(args).map_err(launch_error)?;
+        let mut arguments = [Argument::default(); MAX_ARGUMENTS];
         for (i, arg) in args.iter().enumerate() {
-            if let Arg::Buffer(buffer) = arg
-                && !self.device.accepts_buffers_of(buffer.device())
-            {
-                let what = format!("argument {} of kernel {}", i + 1, kernel.name());
-                return Err(self.wrong_device(what, buffer.device()));
+            if let Arg::Buffer(buffer) = arg {
+                if !self.device.accepts_buffers_of(buffer.memory.device()) {
+                    let what = format!("argument {} of kernel {}", i + 1, kernel.name());
+                    return Err(self.wrong_device(what, buffer.memory.device()));
+                }
+                let alignment = self.device.properties().range_alignment;
+                if !buffer.slice.offset.is_multiple_of(alignment) {
+                    let start = buffer.slice.offset;
+                    let message = format!(
+                        "argument {}: the range starts at byte {start}, expected a multiple of {alignment}",
+                        i + 1
+                    );
+                    return Err(launch_error(message));
+                }
+                buffer.memory.record_use_by(&self.device);
             }
-            packed[i] = arg.pack();
-            kernel.check_argument_size(i, packed[i].len).map_err(launch_error)?;
+            arguments[i] = arg.pack();
         }
         let driver = self.device.driver();
-        // SAFETY: queue, kernel and buffers are valid and belong to this driver. A buffer that is
+        // SAFETY: queue, kernel and buffers are valid and belong to this driver or a peer. Number,
+        // order and types of the arguments are those of the kernel's declaration. A buffer that is
         // dropped before the kernel has run is freed after it.
-        unsafe {
-            driver.launch(self.handle, kernel.handle(), block_count, block_size, &packed[..args.len()])
-        }
-        .map_err(|fault| launch_error(fault.into_message()))?;
+        unsafe { driver.launch(self.handle, kernel.handle(), grid, block, &arguments[..args.len()]) }
+            .map_err(|fault| launch_error(fault.into_message()))?;
         if waits_after_launch() {
             // SAFETY: the queue is valid.
             unsafe { driver.finish(self.handle) }.map_err(|fault| launch_error(fault.into_message()))?;
@@ -136,90 +102,147 @@ impl Queue {
         Ok(())
     }
 
-    /// Copies `from` to the buffer `to` of the same length. Returns when `from` may be reused.
-    pub fn write<T: Element>(&self, to: &Buffer<T>, from: &[T]) -> Result<(), DeviceError> {
+    /// Copies `from` to a buffer or range of the same length. Returns when `from` may be reused.
+    pub fn write<'a, T: Element>(
+        &self,
+        to: impl Into<BufferRange<'a, T>>,
+        from: &[T],
+    ) -> Result<(), DeviceError> {
+        let to = to.into();
         self.expect_same_device("a buffer", to.device())?;
         to.expect_len(from.len())?;
         if from.is_empty() {
             return Ok(());
         }
-        let bytes = size_of_val(from);
-        // SAFETY: both ends have this many bytes, and the call returns after `from` was read.
-        unsafe { self.device.driver().write(self.handle, to.handle(), from.as_ptr().cast(), bytes) }
-            .map_err(|fault| self.device.error_from(fault, Some(bytes as u64)))
+        // SAFETY: both ends have the same number of bytes, and the call returns after `from` was
+        // read.
+        unsafe { self.device.driver().write(self.handle, to.slice(), from.as_ptr().cast()) }
+            .map_err(|fault| self.copy_error(fault, to.slice()))
     }
 
-    /// Copies the buffer `from` to `to` of the same length, after all work queued before. Waits for
+    /// Copies a buffer or range to `to` of the same length, after all work queued before. Waits for
     /// it.
-    pub fn read<T: Element>(&self, from: &Buffer<T>, to: &mut [T]) -> Result<(), DeviceError> {
+    pub fn read<'a, T: Element>(
+        &self,
+        from: impl Into<BufferRange<'a, T>>,
+        to: &mut [T],
+    ) -> Result<(), DeviceError> {
+        let from = from.into();
         self.expect_same_device("a buffer", from.device())?;
         from.expect_len(to.len())?;
         if to.is_empty() {
             return Ok(());
         }
-        let bytes = size_of_val(to);
-        // SAFETY: both ends have this many bytes, and the call returns after `to` was written.
-        unsafe { self.device.driver().read(self.handle, from.handle(), to.as_mut_ptr().cast(), bytes) }
-            .map_err(|fault| self.device.error_from(fault, Some(bytes as u64)))
+        // SAFETY: both ends have the same number of bytes, and the call returns after `to` was
+        // written.
+        unsafe { self.device.driver().read(self.handle, from.slice(), to.as_mut_ptr().cast()) }
+            .map_err(|fault| self.copy_error(fault, from.slice()))
     }
 
-    /// Queues a copy of the buffer `from` to `to` of the same length. Does not wait: `to` has the
-    /// elements when the event is done. Access to `to` waits for the event.
-    pub fn read_async<T: Element>(&self, from: &Buffer<T>, to: &mut Pinned<T>) -> Result<Event, DeviceError> {
-        self.expect_same_device("a buffer", from.device())?;
-        from.expect_len(to.len())?;
-        let (target, bytes) = (to.copy_target(), size_of::<T>() * from.len());
-        let queued = if bytes > 0 {
-            // SAFETY: both ends have this many bytes. `to` stores the event below and waits for it
-            // before its memory is read, written or freed.
-            unsafe { self.device.driver().read_async(self.handle, from.handle(), target, bytes) }
-                .map_err(|fault| self.device.error_from(fault, Some(bytes as u64)))
+    /// Queues a copy of `from` to a buffer or range of the same length. Does not wait. Mutable
+    /// access to `from` waits until the copy is done.
+    pub fn write_async<'a, T: Element>(
+        &self,
+        to: impl Into<BufferRange<'a, T>>,
+        from: &mut Pinned<T>,
+    ) -> Result<Event, DeviceError> {
+        let to = to.into();
+        self.expect_same_device("a buffer", to.device())?;
+        to.expect_len(from.len())?;
+        let (address, slice) = (from.copy_address(), to.slice());
+        let queued = if slice.bytes > 0 {
+            // SAFETY: both ends have the same number of bytes. `from` stores the event below and
+            // waits for it before its memory is written or freed.
+            unsafe { self.device.driver().write_async(self.handle, slice, address) }
+                .map_err(|fault| self.copy_error(fault, slice))
         } else {
             Ok(())
         };
+        self.finish_async_copy(queued, from)
+    }
+
+    /// Queues a copy of a buffer or range to `to` of the same length. Does not wait: `to` has the
+    /// elements when the event is done. Access to `to` waits for the event.
+    pub fn read_async<'a, T: Element>(
+        &self,
+        from: impl Into<BufferRange<'a, T>>,
+        to: &mut Pinned<T>,
+    ) -> Result<Event, DeviceError> {
+        let from = from.into();
+        self.expect_same_device("a buffer", from.device())?;
+        from.expect_len(to.len())?;
+        let (address, slice) = (to.copy_address(), from.slice());
+        let queued = if slice.bytes > 0 {
+            // SAFETY: both ends have the same number of bytes. `to` stores the event below and
+            // waits for it before its memory is read, written or freed.
+            unsafe { self.device.driver().read_async(self.handle, slice, address) }
+                .map_err(|fault| self.copy_error(fault, slice))
+        } else {
+            Ok(())
+        };
+        self.finish_async_copy(queued, to)
+    }
+
+    /// Records the event after a copy that was just queued, and stores it in `pinned`.
+    fn finish_async_copy<T: Element>(
+        &self,
+        queued: Result<(), DeviceError>,
+        pinned: &mut Pinned<T>,
+    ) -> Result<Event, DeviceError> {
         match queued.and_then(|()| self.record()) {
             Ok(event) => {
-                to.set_pending(event.clone());
+                pinned.set_pending(event.clone());
                 Ok(event)
             }
             Err(error) => {
                 // The copy may be running and no event marks its end, so wait for it here.
                 if self.finish().is_err() {
-                    to.set_may_be_in_use();
+                    pinned.set_may_be_in_use();
                 }
                 Err(error)
             }
         }
     }
 
-    /// Queues a copy between two buffers of the same length, on the same device or on two CUDA
-    /// devices. Does not wait.
-    pub fn copy<T: Element>(&self, from: &Buffer<T>, to: &Buffer<T>) -> Result<(), DeviceError> {
+    /// Queues a copy between two buffers or ranges of the same length, on the same device or on two
+    /// CUDA devices. Does not wait. Two ranges of one buffer must not overlap.
+    pub fn copy<'a, T: Element>(
+        &self,
+        from: impl Into<BufferRange<'a, T>>,
+        to: impl Into<BufferRange<'a, T>>,
+    ) -> Result<(), DeviceError> {
+        let (from, to) = (from.into(), to.into());
         to.expect_len(from.len())?;
-        let bytes = size_of::<T>() * from.len();
-        if bytes == 0 || from.handle() == to.handle() {
+        let (source, target) = (from.slice(), to.slice());
+        if source.bytes == 0 || source == target {
             return Ok(());
+        }
+        if source.overlaps(&target) {
+            let message = "the two ranges of a copy overlap".to_owned();
+            let (device, size) = (self.device.title(), Some(source.bytes as u64));
+            return Err(DeviceError::Call { device, call: "copy", size, message });
         }
         let driver = self.device.driver();
         let result = if from.device() == to.device() {
             self.expect_same_device("a buffer", from.device())?;
-            // SAFETY: both buffers are valid, belong to this driver and have this many bytes.
-            unsafe { driver.copy(self.handle, from.handle(), to.handle(), bytes) }
+            // SAFETY: both ranges are valid, belong to this driver, have the same number of bytes
+            // and do not overlap.
+            unsafe { driver.copy(self.handle, source, target) }
         } else {
-            let (source, target) = (from.device(), to.device());
-            let other = if *source == self.device { target } else { source };
-            let contexts = (source.driver().context(), target.driver().context());
+            let contexts = (from.device().driver().context(), to.device().driver().context());
             let (Some(source_context), Some(target_context)) = contexts else {
+                let other = if *from.device() == self.device { to.device() } else { from.device() };
                 return Err(self.wrong_device("a buffer".to_owned(), other));
             };
-            if *source != self.device {
-                self.expect_same_device("a buffer", target)?;
+            if *from.device() != self.device {
+                self.expect_same_device("a buffer", to.device())?;
             }
-            let (from, to) = ((from.handle(), source_context), (to.handle(), target_context));
+            from.memory().record_use_by(&self.device);
+            to.memory().record_use_by(&self.device);
             // SAFETY: as above. Contexts are valid until the process ends.
-            unsafe { driver.copy_across(self.handle, from, to, bytes) }
+            unsafe { driver.copy_across(self.handle, (source, source_context), (target, target_context)) }
         };
-        result.map_err(|fault| self.device.error_from(fault, Some(bytes as u64)))
+        result.map_err(|fault| self.copy_error(fault, source))
     }
 
     /// Queues an event and returns it. It is done after all work queued so far.
@@ -246,6 +269,10 @@ impl Queue {
 
     fn call_error(&self, fault: Fault) -> DeviceError {
         self.device.error_from(fault, None)
+    }
+
+    fn copy_error(&self, fault: Fault, slice: MemorySlice) -> DeviceError {
+        self.device.error_from(fault, Some(slice.bytes as u64))
     }
 
     fn expect_same_device(&self, what: &str, owner: &Device) -> Result<(), DeviceError> {

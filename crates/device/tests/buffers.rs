@@ -1,8 +1,8 @@
 //! Copies between host and device, on every device.
 
-use crate::common::{self, test_source};
+use crate::common::{self, test_file};
 use orrery_device::testing::{random_bits, test_devices};
-use orrery_device::{Arg, Device, DeviceError, Element};
+use orrery_device::{Arg, Device, DeviceError, Element, Math};
 
 const LENGTHS: [usize; 8] = [0, 1, 2, 3, 31, 257, 1000, 65_537];
 
@@ -19,6 +19,16 @@ fn round_trip<T: Element>(device: &Device, make: fn(u64) -> T) {
         assert_eq!(other.to_vec().unwrap(), data, "{other:?}");
 
         let reversed: Vec<T> = data.iter().rev().copied().collect();
+        let mut pinned = device.pinned::<T>(len).unwrap();
+        pinned.copy_from_slice(&reversed);
+        let event = device.queue().write_async(&buffer, &mut pinned).unwrap();
+        // Waits for the copy, so it does not change what is copied.
+        pinned.fill(T::default());
+        assert!(event.is_done().unwrap());
+        assert_eq!(buffer.to_vec().unwrap(), reversed, "{buffer:?}");
+
+        device.queue().write(&buffer, &data).unwrap();
+        assert_eq!(buffer.to_vec().unwrap(), data, "{buffer:?}");
         device.queue().write(&buffer, &reversed).unwrap();
         let mut pinned = device.pinned::<T>(len).unwrap();
         assert_eq!(*pinned, vec![T::default(); len]);
@@ -137,7 +147,7 @@ fn threads_can_share_a_device() {
     let text = "KERNEL(64) add(GLOBAL float* x, float amount, int n)\n{\n    int i = BLOCK_INDEX * 64 + THREAD;\n    \
                 if (i < n)\n        x[i] += amount;\n}\n";
     for device in test_devices() {
-        let kernel = device.build(&test_source(text, &[])).unwrap().kernel("add").unwrap();
+        let kernel = device.build(&test_file(text), &[], Math::Precise).unwrap().kernel("add").unwrap();
         std::thread::scope(|scope| {
             for thread in 0..4 {
                 let (device, kernel) = (device.clone(), kernel.clone());
@@ -157,5 +167,101 @@ fn threads_can_share_a_device() {
                 });
             }
         });
+    }
+}
+
+#[test]
+fn copies_of_ranges_leave_the_rest_unchanged() {
+    for device in test_devices() {
+        let queue = device.queue();
+        let data: Vec<u32> = (0..100).collect();
+        let buffer = device.upload(&data).unwrap();
+        for (start, end) in [(0, 0), (0, 1), (3, 7), (50, 100), (99, 100), (0, 100), (100, 100)] {
+            let range = buffer.range(start..end).unwrap();
+            assert_eq!((range.len(), range.is_empty()), (end - start, start == end));
+            let mut host = vec![0; end - start];
+            queue.read(range, &mut host).unwrap();
+            assert_eq!(host, data[start..end]);
+            let mut pinned = device.pinned(end - start).unwrap();
+            queue.read_async(range, &mut pinned).unwrap();
+            assert_eq!(pinned[..], data[start..end]);
+
+            let target = device.zeros::<u32>(100).unwrap();
+            let mut expected = vec![0; 100];
+            expected[start..end].copy_from_slice(&data[start..end]);
+            queue.copy(range, target.range(start..end).unwrap()).unwrap();
+            assert_eq!(target.to_vec().unwrap(), expected);
+            expected[start..end].fill(7);
+            queue.write(target.range(start..end).unwrap(), &vec![7; end - start]).unwrap();
+            assert_eq!(target.to_vec().unwrap(), expected);
+            expected[start..end].fill(8);
+            pinned.fill(8);
+            queue.write_async(target.range(start..end).unwrap(), &mut pinned).unwrap();
+            assert_eq!(target.to_vec().unwrap(), expected);
+        }
+        let words = device.upload(&[[1.0f32, 2.0, 3.0, 4.0]; 2]).unwrap();
+        let mut bits = [0u32; 4];
+        queue.read(words.range(1..).unwrap().reinterpret().unwrap(), &mut bits).unwrap();
+        assert_eq!(bits, [1.0f32, 2.0, 3.0, 4.0].map(f32::to_bits));
+        let error = buffer.range(..3).unwrap().reinterpret::<f64>().unwrap_err().to_string();
+        let expected = format!("{}: reinterpret of 12 bytes: expected a multiple of 8 bytes", device.title());
+        assert_eq!(error, expected);
+        let part = buffer.range(10..20).unwrap().range(2..=3).unwrap();
+        let mut host = [0; 2];
+        queue.read(part, &mut host).unwrap();
+        assert_eq!(host, [12, 13]);
+    }
+}
+
+#[test]
+fn a_range_outside_its_buffer_gives_an_error() {
+    for device in test_devices() {
+        let buffer = device.zeros::<f32>(10).unwrap();
+        let message =
+            |start, end| format!("{}: elements {start}..{end} of a buffer of 10 elements", device.title());
+        assert_eq!(buffer.range(5..11).unwrap_err().to_string(), message(5, 11));
+        assert_eq!(buffer.range(11..).unwrap_err().to_string(), message(11, 10));
+        let (start, end) = (7, 6);
+        assert_eq!(buffer.range(start..end).unwrap_err().to_string(), message(7, 6));
+        assert_eq!(buffer.range(..=usize::MAX).unwrap_err().to_string(), message(0, usize::MAX));
+        assert!(buffer.range(2..5).unwrap().range(..4).is_err());
+        let (first, second) = (buffer.range(0..4).unwrap(), buffer.range(3..7).unwrap());
+        let error = device.queue().copy(first, second).unwrap_err().to_string();
+        let expected = format!("{}: copy of 16 bytes: the two ranges of a copy overlap", device.title());
+        assert_eq!(error, expected);
+        device.queue().copy(first, buffer.range(4..8).unwrap()).unwrap();
+    }
+}
+
+/// A kernel that gets a range sees its first element as element 0 and changes nothing outside.
+#[test]
+fn a_range_can_be_the_argument_of_a_kernel() {
+    let text = "KERNEL(64) add(GLOBAL const float* from, GLOBAL float* to, int n)\n{\n    \
+                int i = BLOCK_INDEX * 64 + THREAD;\n    if (i < n)\n        to[i] += from[i];\n}\n";
+    for device in test_devices() {
+        let add = device.build(&test_file(text), &[], Math::Precise).unwrap().kernel("add").unwrap();
+        let step = device.properties().range_alignment / 4;
+        let data: Vec<f32> = (0..6 * step).map(|i| i as f32).collect();
+        let buffer = device.upload(&data).unwrap();
+        // Both ranges are parts of one buffer.
+        let (from, to) = (buffer.range(step..3 * step - 5).unwrap(), buffer.range(4 * step..).unwrap());
+        let args = [from.into(), to.into(), (from.len() as i32).into()];
+        for _ in 0..2 {
+            device.queue().launch(&add, from.len().div_ceil(64) as u32, 64, &args).unwrap();
+        }
+        let mut expected = data.clone();
+        for i in 0..from.len() {
+            expected[4 * step + i] += 2.0 * data[step + i];
+        }
+        assert_eq!(buffer.to_vec().unwrap(), expected);
+
+        let odd = buffer.range(1..).unwrap();
+        let error = device.queue().launch(&add, 1, 64, &[odd.into(), to.into(), 1.into()]).unwrap_err();
+        let expected = format!(
+            "{}: kernel add, 1 block of 64 threads: argument 1: the range starts at byte 4, expected a multiple of {}",
+            device.title(),
+            4 * step
+        );
+        assert_eq!(error.to_string(), expected);
     }
 }

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::common::{child_lines, run_child, test_source};
+use crate::common::{child_lines, run_child, test_file};
 use orrery_device::testing::test_devices;
 
 /// Function that damages the bytes of an entry.
@@ -22,7 +22,7 @@ fn child_builds() {
         let definitions = [("VALUE", value.clone())];
         let mut origins = Vec::new();
         for _ in 0..2 {
-            let module = device.build(&test_source(TEXT, &definitions)).unwrap();
+            let module = device.build(&test_file(TEXT), &definitions, orrery_device::Math::Precise).unwrap();
             let out = device.zeros::<i32>(64).unwrap();
             device.queue().launch(&module.kernel("f").unwrap(), 2, 32, &[(&out).into()]).unwrap();
             assert_eq!(out.to_vec().unwrap(), [value.parse::<i32>().unwrap(); 64]);

@@ -120,7 +120,11 @@ fn child_uses_two_devices() {
     let on_first = first.upload(&[1, 2, 3]).unwrap();
     let on_second = second.zeros::<i32>(3).unwrap();
     let text = "KERNEL(32) f(GLOBAL int* x)\n{\n}\n";
-    let kernel = first.build(&common::test_source(text, &[])).unwrap().kernel("f").unwrap();
+    let kernel = first
+        .build(&common::test_file(text), &[], orrery_device::Math::Precise)
+        .unwrap()
+        .kernel("f")
+        .unwrap();
     let print_error = |result: Result<(), DeviceError>| println!("child: {}", result.unwrap_err());
     print_error(first.queue().launch(&kernel, 1, 32, &[(&on_second).into()]));
     print_error(second.queue().launch(&kernel, 1, 32, &[(&on_second).into()]));

@@ -87,12 +87,12 @@ KERNEL(BLOCK_SIZE) sum_in_last_block(GLOBAL const uint* RESTRICT in, GLOBAL vola
     }
     if (THREAD == 0) {
         block_sum[BLOCK_INDEX] = tile[0];
-        FENCE();
+        DEVICE_FENCE();
         ticket = ATOMIC_ADD_U32(&cells[0], 1u);
     }
     BARRIER();
     if (ticket == (uint)(BLOCK_COUNT - 1) && THREAD == 0) {
-        FENCE();
+        DEVICE_FENCE();
         uint sum = 0u;
         for (int block = 0; block < BLOCK_COUNT; block++)
             sum += block_sum[block];
@@ -116,4 +116,71 @@ KERNEL(BLOCK_SIZE) scalars(GLOBAL ulong* out, int a, uint b, ulong c, float d, d
 #endif
         out[6] = BLOCK_SIZE;
     }
+}
+
+// Writes the index of each element of a grid of blocks in three dimensions, and the extents.
+KERNEL_3D(4, 2, 3) indices(GLOBAL uint* out, GLOBAL int* extents)
+{
+    const uint x = BLOCK_INDEX * 4 + THREAD, y = BLOCK_INDEX_Y * 2 + THREAD_Y, z = BLOCK_INDEX_Z * 3 + THREAD_Z;
+    const uint width = BLOCK_COUNT * 4, height = BLOCK_COUNT_Y * 2;
+    out[(z * height + y) * width + x] = x + 1000u * y + 1000000u * z;
+    if (x == 0 && y == 0 && z == 0) {
+        extents[0] = BLOCK_COUNT;
+        extents[1] = BLOCK_COUNT_Y;
+        extents[2] = BLOCK_COUNT_Z;
+    }
+}
+
+// Transposes a matrix of `width` columns and `height` rows through a tile in shared memory.
+KERNEL_2D(8, 8) transpose_tiles(GLOBAL const float* RESTRICT in, GLOBAL float* RESTRICT out, int width, int height)
+{
+    SHARED float tile[8 * 9];
+    const int x = BLOCK_INDEX * 8 + THREAD, y = BLOCK_INDEX_Y * 8 + THREAD_Y;
+    if (x < width && y < height)
+        tile[THREAD_Y * 9 + THREAD] = in[y * width + x];
+    BARRIER();
+    const int column = BLOCK_INDEX_Y * 8 + THREAD, row = BLOCK_INDEX * 8 + THREAD_Y;
+    if (column < height && row < width)
+        out[row * height + column] = tile[THREAD * 9 + THREAD_Y];
+}
+
+// For each thread: any, all and ballot of the lanes of its warp with an odd number, and the number
+// of the next lane.
+KERNEL(BLOCK_SIZE) votes(GLOBAL const uint* RESTRICT in, GLOBAL uint* RESTRICT out)
+{
+    SHARED uint scratch[BLOCK_SIZE];
+    const int i = BLOCK_INDEX * BLOCK_SIZE + THREAD;
+    const int is_odd = (in[i] & 1u) != 0u;
+    out[4 * i] = ANY(is_odd, scratch) ? 1u : 0u;
+    out[4 * i + 1] = ALL(is_odd, scratch) ? 1u : 0u;
+    out[4 * i + 2] = BALLOT(is_odd, scratch);
+    out[4 * i + 3] = SHUFFLE(in[i], (LANE + 1) % WARP_SIZE, scratch);
+}
+
+// The first thread of each block passes numbers to the second through shared memory: data first,
+// then a flag. The second polls the flag. Without the fence it could see the flag before the data.
+KERNEL(BLOCK_SIZE) pass_through_shared_memory(GLOBAL uint* out, int rounds)
+{
+    SHARED volatile uint data, flag;
+    if (THREAD == 0) {
+        data = 0u;
+        flag = 0u;
+    }
+    BARRIER();
+    uint mistakes = 0u;
+    for (int round = 1; round <= rounds; round++) {
+        if (THREAD == 0) {
+            data = (uint)round * 7u;
+            BLOCK_FENCE();
+            flag = (uint)round;
+        }
+        if (THREAD == 32 && flag == (uint)round) {
+            BLOCK_FENCE();
+            if (data != (uint)round * 7u)
+                mistakes++;
+        }
+        BARRIER();
+    }
+    if (THREAD == 32)
+        out[BLOCK_INDEX] = mistakes;
 }

@@ -3,16 +3,16 @@
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use crate::common::{self, test_source};
+use crate::common::{self, test_file};
 use orrery_device::testing::test_devices;
-use orrery_device::{Arg, Device, DeviceError, Kernel, Math, Origin, Source, ceiling};
+use orrery_device::{Arg, Device, DeviceError, Kernel, KernelFile, Math, Origin, ceiling};
 
 const FILL: &str = "KERNEL(BLOCK_SIZE) fill(GLOBAL int* x, int value, int n)\n{\n    int i = BLOCK_INDEX * BLOCK_SIZE + THREAD;\n    \
                     if (i < n)\n        x[i] = value + OFFSET;\n}\n";
 
 fn fill_kernel(device: &Device, block_size: u32, offset: i32) -> Kernel {
     let definitions = [("BLOCK_SIZE", block_size.to_string()), ("OFFSET", format!("({offset})"))];
-    device.build(&test_source(FILL, &definitions)).unwrap().kernel("fill").unwrap()
+    device.build(&test_file(FILL), &definitions, Math::Precise).unwrap().kernel("fill").unwrap()
 }
 
 #[test]
@@ -20,8 +20,9 @@ fn an_error_in_the_source_names_file_and_line() {
     for device in test_devices() {
         let text = "KERNEL(32) f(GLOBAL int* x)\n{\n    x[0] = 1;\n    x[1] = no_such_thing;\n}\n";
         let definitions = [("BLOCK_SIZE", "256".to_owned()), ("TARGETS", "4".to_owned())];
-        let wrong = Source { name: "wrong.cu", text, definitions: &definitions, math: Math::Precise };
-        let error = device.build(&wrong).unwrap_err();
+        // SAFETY: the text does not compile.
+        let wrong = unsafe { KernelFile::new("wrong.cu", text) };
+        let error = device.build(&wrong, &definitions, Math::Precise).unwrap_err();
         let message = error.to_string();
         let first = format!("{}: wrong.cu with BLOCK_SIZE=256 TARGETS=4 does not compile:", device.title());
         assert_eq!(message.lines().next(), Some(first.as_str()));
@@ -35,7 +36,7 @@ fn an_error_in_the_source_names_file_and_line() {
 fn a_missing_kernel_gives_an_error_with_its_name() {
     for device in test_devices() {
         let definitions = [("BLOCK_SIZE", "64".to_owned()), ("OFFSET", "0".to_owned())];
-        let module = device.build(&test_source(FILL, &definitions)).unwrap();
+        let module = device.build(&test_file(FILL), &definitions, Math::Precise).unwrap();
         for name in ["full", "", "fi\0ll"] {
             let message = module.kernel(name).unwrap_err().to_string();
             assert_eq!(message, format!("{}: test.cu has no kernel {name:?}", device.title()));
@@ -63,9 +64,21 @@ fn an_invalid_launch_gives_an_error_with_its_sizes() {
             message(2, 64, &[args, args].concat()),
             format!("{start}64 threads: expected 3 arguments, got 6")
         );
-        let too_long = [Arg::from(&buffer), 1.into(), 100u64.into()];
-        let rejected = message(2, 64, &too_long);
-        assert!(rejected.starts_with(&start) && rejected.contains("argument 3"), "{rejected}");
+        let floats = device.zeros::<f32>(100).unwrap();
+        let wrong_types: [([Arg<'_>; 3], &str); 5] = [
+            ([args[0], args[1], 100u64.into()], "argument 3 (n): expected int, got ulong"),
+            ([args[0], 1.0f32.into(), args[2]], "argument 2 (value): expected int, got float"),
+            // On OpenCL, this number would be the address of a memory object.
+            ([0u64.into(), args[1], args[2]], "argument 1 (x): expected a buffer of int, got ulong"),
+            ([args[0], (&buffer).into(), args[2]], "argument 2 (value): expected int, got a buffer of int"),
+            (
+                [(&floats).into(), args[1], args[2]],
+                "argument 1 (x): expected a buffer of int, got a buffer of float",
+            ),
+        ];
+        for (wrong, expected) in wrong_types {
+            assert_eq!(message(2, 64, &wrong), format!("{start}64 threads: {expected}"));
+        }
         // None of these launches has run, and the queue still works.
         assert_eq!(buffer.to_vec().unwrap(), [0; 100]);
         device.queue().launch(&kernel, 0, 64, &args).unwrap();
@@ -80,7 +93,7 @@ fn other_definitions_are_compiled_and_the_same_come_from_memory() {
     for device in test_devices() {
         let build = |offset: &str, math| {
             let definitions = [("BLOCK_SIZE", "32".to_owned()), ("OFFSET", offset.to_owned())];
-            device.build(&Source { name: "test.cu", text: FILL, definitions: &definitions, math }).unwrap()
+            device.build(&test_file(FILL), &definitions, math).unwrap()
         };
         let buffer = device.zeros::<i32>(50).unwrap();
         for (offset, sum) in [("1001", 1006), ("1002", 1007)] {
@@ -173,7 +186,7 @@ fn child_times_a_launch() {
     let text = "KERNEL(32) spin(GLOBAL float* x, int n, float a)\n{\n    float y = x[THREAD];\n    \
                 for (int i = 0; i < n; i++)\n        y = FMA(y, a, 0.25f);\n    x[THREAD] = y;\n}\n";
     for device in test_devices() {
-        let kernel = device.build(&test_source(text, &[])).unwrap().kernel("spin").unwrap();
+        let kernel = device.build(&test_file(text), &[], Math::Precise).unwrap().kernel("spin").unwrap();
         let buffer = device.zeros::<f32>(32).unwrap();
         let launch = || {
             let args = [Arg::from(&buffer), 3_000_000.into(), 0.5f32.into()];

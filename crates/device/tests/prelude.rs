@@ -3,16 +3,16 @@
 
 use crate::common::{is_cuda, random_number};
 use orrery_device::testing::{random_bits, test_devices};
-use orrery_device::{Arg, Backend, Device, Kernel, Math, Source};
+use orrery_device::{Arg, Backend, Device, Kernel, KernelFile, Math};
 
+// SAFETY: every kernel takes the length of its buffers, and the tests below pass it.
+const DIALECT: KernelFile = unsafe { KernelFile::new("dialect.cu", include_str!("dialect.cu")) };
 const BLOCK_SIZE: usize = 64;
 const LENGTHS: [usize; 6] = [1, 2, 31, 257, 1000, 4099];
 
 fn kernel_with_math(device: &Device, name: &str, math: Math) -> Kernel {
     let definitions = [("BLOCK_SIZE", BLOCK_SIZE.to_string())];
-    let text = include_str!("dialect.cu");
-    let source = Source { name: "dialect.cu", text, definitions: &definitions, math };
-    let module = device.build(&source).unwrap_or_else(|error| panic!("{error}"));
+    let module = device.build(&DIALECT, &definitions, math).unwrap_or_else(|error| panic!("{error}"));
     module.kernel(name).unwrap()
 }
 
@@ -155,5 +155,83 @@ fn scalar_arguments_are_passed_unchanged() {
         let reference =
             [-5i64 as u64, u64::from(u32::MAX), big, 1024, 1_000_000_000_000_000, backend, BLOCK_SIZE as u64];
         assert_eq!(out.to_vec().unwrap(), reference);
+    }
+}
+
+#[test]
+fn indices_have_three_dimensions() {
+    for device in test_devices() {
+        for [x, y, z] in [[1, 1, 1], [3, 1, 1], [2, 5, 1], [2, 1, 3], [3, 2, 4]] {
+            let (width, height, depth) = (4 * x, 2 * y, 3 * z);
+            let out = device.zeros::<u32>((width * height * depth) as usize).unwrap();
+            let extents = device.zeros::<i32>(3).unwrap();
+            let kernel = precise_kernel(&device, "indices");
+            let args = [Arg::from(&out), (&extents).into()];
+            device.queue().launch(&kernel, [x, y, z], [4, 2, 3], &args).unwrap();
+            let expected: Vec<u32> = (0..depth)
+                .flat_map(|z| (0..height).map(move |y| (y, z)))
+                .flat_map(|(y, z)| (0..width).map(move |x| x + 1000 * y + 1_000_000 * z))
+                .collect();
+            assert_eq!(out.to_vec().unwrap(), expected, "{x} x {y} x {z} blocks");
+            assert_eq!(extents.to_vec().unwrap(), [x as i32, y as i32, z as i32]);
+        }
+    }
+}
+
+#[test]
+fn blocks_of_two_dimensions_share_a_tile() {
+    for device in test_devices() {
+        for (width, height) in [(1, 1), (8, 8), (20, 9), (7, 33)] {
+            let matrix: Vec<f32> = (0..width * height).map(|i| random_number(i) as f32).collect();
+            let (buffer, out) = (device.upload(&matrix).unwrap(), device.zeros::<f32>(matrix.len()).unwrap());
+            let args = [(&buffer).into(), Arg::from(&out), (width as i32).into(), (height as i32).into()];
+            let grid = [width.div_ceil(8) as u32, height.div_ceil(8) as u32];
+            let kernel = precise_kernel(&device, "transpose_tiles");
+            device.queue().launch(&kernel, grid, [8, 8], &args).unwrap();
+            let expected: Vec<f32> = (0..width)
+                .flat_map(|row| (0..height).map(move |column| (row, column)))
+                .map(|(row, column)| matrix[column * width + row])
+                .collect();
+            assert_eq!(out.to_vec().unwrap(), expected, "{width} x {height}");
+        }
+    }
+}
+
+#[test]
+fn votes_and_shuffles_stay_within_their_warp() {
+    for device in test_devices() {
+        // Warps with random numbers, with none odd, with all odd, and with one odd.
+        let numbers: Vec<u32> = (0..8 * 32)
+            .map(|i| match i / 32 {
+                0..=2 => random_bits(i) as u32,
+                3 | 4 => 2 * i as u32,
+                5 | 6 => 2 * i as u32 + 1,
+                _ => 2 * i as u32 + u32::from(i == 7 * 32 + 31),
+            })
+            .collect();
+        let (buffer, out) =
+            (device.upload(&numbers).unwrap(), device.zeros::<u32>(4 * numbers.len()).unwrap());
+        let args = [(&buffer).into(), Arg::from(&out)];
+        launch_for(&precise_kernel(&device, "votes"), &device, numbers.len(), &args);
+        let expected: Vec<u32> = (0..numbers.len())
+            .flat_map(|i| {
+                let warp = &numbers[i / 32 * 32..][..32];
+                let ballot = (0..32).fold(0, |mask, lane| mask | (warp[lane] & 1) << lane);
+                let (any, all) = (u32::from(ballot != 0), u32::from(ballot == u32::MAX));
+                [any, all, ballot, warp[(i + 1) % 32]]
+            })
+            .collect();
+        assert_eq!(out.to_vec().unwrap(), expected);
+    }
+}
+
+#[test]
+fn fences_order_writes_within_a_block() {
+    for device in test_devices() {
+        let out = device.upload(&[u32::MAX; 16]).unwrap();
+        let kernel = precise_kernel(&device, "pass_through_shared_memory");
+        let args = [Arg::from(&out), 10_000.into()];
+        device.queue().launch(&kernel, 16, BLOCK_SIZE as u32, &args).unwrap();
+        assert_eq!(out.to_vec().unwrap(), [0; 16]);
     }
 }

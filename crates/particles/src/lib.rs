@@ -8,7 +8,6 @@
 
 pub mod accuracy;
 pub mod bodies;
-mod builder;
 pub mod integrator;
 pub mod law;
 pub mod settings;

@@ -16,7 +16,10 @@ fn selftest_passes_on_every_device() {
 fn result_buffer_must_have_256_elements() {
     for device in test_devices() {
         let from = device.upload(&[1u8, 2, 3]).unwrap();
-        let error = Histogram::new(&device).unwrap().queue(&from, &device.zeros(255).unwrap()).unwrap_err();
+        let error = Histogram::new(&device)
+            .unwrap()
+            .launch(device.queue(), &from, &device.zeros(255).unwrap())
+            .unwrap_err();
         assert!(error.to_string().ends_with("expected a buffer of 256 elements, got 255"), "{error}");
     }
 }
@@ -40,7 +43,7 @@ proptest! {
         let expected = histogram_reference(&data);
         assert_eq!(histogram_on_cpu(&data), expected);
         for device in test_devices() {
-            let found = Histogram::new(&device).unwrap().count(&device.upload(&data).unwrap()).unwrap();
+            let found = Histogram::new(&device).unwrap().count(device.queue(), &device.upload(&data).unwrap()).unwrap();
             assert_eq!(found, expected, "{}", device.title());
         }
     }
@@ -54,7 +57,7 @@ proptest! {
             assert_eq!(binned::binned_on_cpu(&bins, &data), expected);
             for device in test_devices() {
                 let histogram = BinnedHistogram::new(&device, bins).unwrap();
-                assert_eq!(histogram.count(&device.upload(&data).unwrap()).unwrap(), expected, "{}", device.title());
+                assert_eq!(histogram.count(device.queue(), &device.upload(&data).unwrap()).unwrap(), expected, "{}", device.title());
             }
         }
     }

@@ -17,7 +17,7 @@ fn result_buffer_must_have_one_element() {
     for device in test_devices() {
         let reduce = Reduce::<u32>::new(&device, Operation::Sum).unwrap();
         let from = device.upload(&[1u32, 2, 3]).unwrap();
-        let error = reduce.queue(&from, &device.zeros(2).unwrap()).unwrap_err();
+        let error = reduce.launch(device.queue(), &from, &device.zeros(2).unwrap()).unwrap_err();
         assert!(error.to_string().ends_with("expected a buffer of 1 elements, got 2"), "{error}");
     }
 }
@@ -29,7 +29,7 @@ fn compare_all<T: Number>(data: &[T]) {
         assert_eq!(reduce_on_cpu(operation, data), expected, "{operation:?} of {} on the CPU", data.len());
         for device in test_devices() {
             let reduce = Reduce::new(&device, operation).unwrap();
-            let found = reduce.reduce(&device.upload(data).unwrap()).unwrap();
+            let found = reduce.reduce(device.queue(), &device.upload(data).unwrap()).unwrap();
             assert_eq!(found, expected, "{operation:?} of {} on {}", data.len(), device.title());
         }
     }

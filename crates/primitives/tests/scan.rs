@@ -33,7 +33,7 @@ fn for_each_implementation<T: Number>(
     for device in test_devices() {
         for &strategy in strategies {
             let (from, to) = (device.upload(numbers).unwrap(), device.zeros(numbers.len()).unwrap());
-            Scan::with_strategy(&device, kind, strategy).unwrap().queue(&from, &to).unwrap();
+            Scan::with_strategy(&device, kind, strategy).unwrap().launch(device.queue(), &from, &to).unwrap();
             expect(&to.to_vec().unwrap(), &format!("{strategy:?} on {}", device.title()));
             assert!(from.to_vec().unwrap() == numbers, "the input was changed");
         }
@@ -92,7 +92,7 @@ fn different_lengths_give_an_error() {
     for device in test_devices() {
         let mut scan = Scan::<u32>::new(&device, ScanKind::Exclusive).unwrap();
         let (ten, eleven) = (device.zeros(10).unwrap(), device.zeros(11).unwrap());
-        let message = scan.queue(&ten, &eleven).unwrap_err().to_string();
+        let message = scan.launch(device.queue(), &ten, &eleven).unwrap_err().to_string();
         assert!(message.ends_with("expected a buffer of 10 elements, got 11"), "{message}");
     }
 }

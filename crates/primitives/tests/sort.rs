@@ -20,7 +20,7 @@ fn sort_on_device<K: Key>(
     values: &[u32],
 ) -> (Vec<K>, Vec<u32>) {
     let (device_keys, device_values) = (device.upload(keys).unwrap(), device.upload(values).unwrap());
-    sort.queue(&device_keys, &device_values).unwrap();
+    sort.launch(device.queue(), &device_keys, &device_values).unwrap();
     (device_keys.to_vec().unwrap(), device_values.to_vec().unwrap())
 }
 
@@ -70,7 +70,7 @@ fn different_lengths_and_too_many_pairs_give_an_error() {
     for device in test_devices() {
         let mut sort = Sort::<u32>::new(&device, 10).unwrap();
         let (ten, eleven) = (device.zeros(10).unwrap(), device.zeros(11).unwrap());
-        let mut message = |keys, values| sort.queue(keys, values).unwrap_err().to_string();
+        let mut message = |keys, values| sort.launch(device.queue(), keys, values).unwrap_err().to_string();
         assert!(message(&ten, &eleven).ends_with("expected a buffer of 10 elements, got 11"));
         assert!(message(&eleven, &eleven).ends_with("expected a buffer of 10 elements, got 11"));
     }

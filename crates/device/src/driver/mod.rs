@@ -12,6 +12,7 @@
 use std::sync::{Arc, OnceLock};
 
 use crate::kernel::{Math, Resources};
+use crate::launch::Dim3;
 use crate::properties::{Memory, Properties};
 
 pub(crate) mod cuda;
@@ -77,11 +78,35 @@ impl From<Fault> for BuildFault {
     }
 }
 
-/// An argument of a kernel: the first `len` of its bytes.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Packed {
-    pub(crate) bytes: [u8; 8],
-    pub(crate) len: usize,
+/// Bytes `offset` to `offset + bytes` of device memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct MemorySlice {
+    pub(crate) memory: Handle,
+    pub(crate) offset: usize,
+    pub(crate) bytes: usize,
+}
+
+impl MemorySlice {
+    pub(crate) fn overlaps(&self, other: &Self) -> bool {
+        self.memory == other.memory
+            && self.offset < other.offset + other.bytes
+            && other.offset < self.offset + self.bytes
+    }
+}
+
+/// An argument of a kernel.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Argument {
+    /// The first `len` of these bytes.
+    Scalar { bytes: [u8; 8], len: usize },
+    /// A pointer to this memory.
+    Memory(MemorySlice),
+}
+
+impl Default for Argument {
+    fn default() -> Self {
+        Self::Scalar { bytes: [0; 8], len: 0 }
+    }
 }
 
 /// Parameters of a kernel, as far as the driver reports them.
@@ -112,15 +137,22 @@ pub(crate) trait Driver: Send + Sync {
     fn new_queue(&self) -> Result<Handle, Fault>;
     unsafe fn free_queue(&self, queue: Handle);
     unsafe fn finish(&self, queue: Handle) -> Result<(), Fault>;
+    /// Waits for the work of all queues of the device. Only drivers with peer access need it.
+    fn finish_all(&self) -> Result<(), Fault> {
+        Ok(())
+    }
     /// Queues setting the bytes to zero.
     unsafe fn clear_memory(&self, queue: Handle, memory: Handle, bytes: usize) -> Result<(), Fault>;
     /// Copies to the device and returns after `from` was read.
-    unsafe fn write(&self, queue: Handle, to: Handle, from: *const u8, bytes: usize) -> Result<(), Fault>;
+    unsafe fn write(&self, queue: Handle, to: MemorySlice, from: *const u8) -> Result<(), Fault>;
     /// Copies to the host and returns after `to` was written.
-    unsafe fn read(&self, queue: Handle, from: Handle, to: *mut u8, bytes: usize) -> Result<(), Fault>;
+    unsafe fn read(&self, queue: Handle, from: MemorySlice, to: *mut u8) -> Result<(), Fault>;
+    /// Queues a copy to the device.
+    unsafe fn write_async(&self, queue: Handle, to: MemorySlice, from: *const u8) -> Result<(), Fault>;
     /// Queues a copy to the host.
-    unsafe fn read_async(&self, queue: Handle, from: Handle, to: *mut u8, bytes: usize) -> Result<(), Fault>;
-    unsafe fn copy(&self, queue: Handle, from: Handle, to: Handle, bytes: usize) -> Result<(), Fault>;
+    unsafe fn read_async(&self, queue: Handle, from: MemorySlice, to: *mut u8) -> Result<(), Fault>;
+    /// Queues a copy between slices of the same size that do not overlap.
+    unsafe fn copy(&self, queue: Handle, from: MemorySlice, to: MemorySlice) -> Result<(), Fault>;
 
     /// Queues an event.
     unsafe fn record(&self, queue: Handle) -> Result<Handle, Fault>;
@@ -148,9 +180,9 @@ pub(crate) trait Driver: Send + Sync {
         &self,
         queue: Handle,
         function: Handle,
-        block_count: u32,
-        block_size: u32,
-        arguments: &[Packed],
+        grid: Dim3,
+        block: Dim3,
+        arguments: &[Argument],
     ) -> Result<(), Fault>;
 
     /// Returns the CUDA context, for operations on two devices.
@@ -169,9 +201,8 @@ pub(crate) trait Driver: Send + Sync {
     unsafe fn copy_across(
         &self,
         _queue: Handle,
-        _from: (Handle, Handle),
-        _to: (Handle, Handle),
-        _bytes: usize,
+        _from: (MemorySlice, Handle),
+        _to: (MemorySlice, Handle),
     ) -> Result<(), Fault> {
         Err(Fault::new("copy between devices", "not supported by this driver"))
     }

@@ -11,9 +11,13 @@ typedef unsigned long long ulong;
 // ---- Functions ----
 //
 // KERNEL(T) f(...)                a kernel with blocks of T threads
-// KERNEL_MIN_BLOCKS(T, B) f(...)  the same, with few enough registers that an SM can run B blocks
+// KERNEL_2D(X, Y) f(...)          a kernel with blocks of X * Y threads
+// KERNEL_3D(X, Y, Z) f(...)       a kernel with blocks of X * Y * Z threads
+// KERNEL_MIN_BLOCKS(T, B) f(...)  as KERNEL(T), with few enough registers that an SM can run B blocks
 // FUNCTION int f(...)             a function that kernels call, always inlined
 #define KERNEL(T) extern "C" __global__ __launch_bounds__(T) void
+#define KERNEL_2D(X, Y) KERNEL((X) * (Y))
+#define KERNEL_3D(X, Y, Z) KERNEL((X) * (Y) * (Z))
 #define KERNEL_MIN_BLOCKS(T, B) extern "C" __global__ __launch_bounds__(T, B) void
 #define FUNCTION static __device__ __forceinline__
 
@@ -34,20 +38,30 @@ typedef unsigned long long ulong;
 
 // ---- Indices ----
 //
-// Grids and blocks are one-dimensional. All three are of type int. The host defines BLOCK_SIZE
-// where a kernel needs it.
+// Of type int, along x, y (suffix _Y) and z (suffix _Z). The host defines BLOCK_SIZE where a kernel
+// needs it.
+// BLOCK_INDEX   index of the block within the grid
+// BLOCK_COUNT   number of blocks of the grid
+// THREAD        index of the thread within its block. Neighbours along x are in the same warp.
 #define BLOCK_INDEX ((int)blockIdx.x)
+#define BLOCK_INDEX_Y ((int)blockIdx.y)
+#define BLOCK_INDEX_Z ((int)blockIdx.z)
 #define BLOCK_COUNT ((int)gridDim.x)
-// Index of the thread within its block.
+#define BLOCK_COUNT_Y ((int)gridDim.y)
+#define BLOCK_COUNT_Z ((int)gridDim.z)
 #define THREAD ((int)threadIdx.x)
+#define THREAD_Y ((int)threadIdx.y)
+#define THREAD_Z ((int)threadIdx.z)
 
 // ---- Synchronisation ----
 //
-// BARRIER()  waits for all threads of the block. Each then sees what the others wrote before.
-// FENCE()    orders the writes of this thread for all threads of the device: those before the fence
-//            become visible before those after it.
+// BARRIER()       waits for all threads of the block. Each then sees what the others wrote before.
+// BLOCK_FENCE()   orders the writes of this thread for all threads of its block: those before the
+//                 fence become visible before those after it.
+// DEVICE_FENCE()  the same for all threads of the device
 #define BARRIER() __syncthreads()
-#define FENCE() __threadfence()
+#define BLOCK_FENCE() __threadfence_block()
+#define DEVICE_FENCE() __threadfence()
 
 // ---- Loops ----
 //
@@ -108,11 +122,14 @@ struct __align__(16) Double4 {
 
 // ---- Warps ----
 //
-// A warp is WARP_SIZE neighbouring threads that run together. LANE is the index of the thread
-// within its warp. All lanes of a warp must reach each of the following in uniform control flow.
+// Only in kernels with one-dimensional blocks of whole warps. A warp is WARP_SIZE neighbouring
+// threads that run together. LANE is the index of the thread within its warp. All lanes of a warp must reach each of the following in uniform control flow.
 // On a device without warps, all threads of the block must, and the values go through `scratch`:
-// shared memory with one uint per thread.
+// shared memory with one uint per thread. HAS_WARPS is 1 or 0, for kernels with another algorithm
+// for such a device.
 //
+// ANY(condition, scratch)          whether the condition is true in any lane of the warp
+// ALL(condition, scratch)          whether it is true in all of them
 // BALLOT(condition, scratch)       a mask with one bit per lane, set where the condition is true
 // SHUFFLE(value, lane, scratch)    the value of another lane, of type uint
 // SHUFFLE_F(value, lane, scratch)  the same for float
@@ -120,6 +137,9 @@ struct __align__(16) Double4 {
 //                                  wrote to shared memory before.
 #define WARP_SIZE 32
 #define LANE (THREAD & 31)
+#define HAS_WARPS 1
+#define ANY(condition, scratch) __any_sync(0xffffffffu, condition)
+#define ALL(condition, scratch) __all_sync(0xffffffffu, condition)
 #define BALLOT(condition, scratch) __ballot_sync(0xffffffffu, condition)
 #define SHUFFLE(value, lane, scratch) __shfl_sync(0xffffffffu, (uint)(value), lane)
 #define SHUFFLE_F(value, lane, scratch) __shfl_sync(0xffffffffu, (float)(value), lane)

@@ -7,7 +7,9 @@
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
 #endif
 
-#define KERNEL(T) __kernel __attribute__((reqd_work_group_size(T, 1, 1))) void
+#define KERNEL(T) KERNEL_3D(T, 1, 1)
+#define KERNEL_2D(X, Y) KERNEL_3D(X, Y, 1)
+#define KERNEL_3D(X, Y, Z) __kernel __attribute__((reqd_work_group_size(X, Y, Z))) void
 // OpenCL cannot limit registers per kernel (see -cl-nv-maxrregcount in driver/opencl).
 #define KERNEL_MIN_BLOCKS(T, B) KERNEL(T)
 // Always inlined, because PoCL ignores barriers in functions that are not.
@@ -21,19 +23,26 @@
 #define RESTRICT restrict
 
 #define BLOCK_INDEX ((int)get_group_id(0))
+#define BLOCK_INDEX_Y ((int)get_group_id(1))
+#define BLOCK_INDEX_Z ((int)get_group_id(2))
 #define BLOCK_COUNT ((int)get_num_groups(0))
+#define BLOCK_COUNT_Y ((int)get_num_groups(1))
+#define BLOCK_COUNT_Z ((int)get_num_groups(2))
 #define THREAD ((int)get_local_id(0))
+#define THREAD_Y ((int)get_local_id(1))
+#define THREAD_Z ((int)get_local_id(2))
 
 #define BARRIER() barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)
+#define BLOCK_FENCE() mem_fence(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)
 // OpenCL C 1.2 has fences only within a block. NVIDIA's compiler accepts PTX, which has one for the
 // device.
 #if defined(__NV_CL_C_VERSION)
-#define FENCE() asm volatile("membar.gl;" ::: "memory")
+#define DEVICE_FENCE() asm volatile("membar.gl;" ::: "memory")
 #elif __OPENCL_C_VERSION__ >= 300 && defined(__opencl_c_atomic_scope_device)                                  \
     || __OPENCL_C_VERSION__ >= 200 && __OPENCL_C_VERSION__ < 300
-#define FENCE() atomic_work_item_fence(CLK_GLOBAL_MEM_FENCE, memory_order_acq_rel, memory_scope_device)
+#define DEVICE_FENCE() atomic_work_item_fence(CLK_GLOBAL_MEM_FENCE, memory_order_acq_rel, memory_scope_device)
 #else
-#define FENCE() mem_fence(CLK_GLOBAL_MEM_FENCE)
+#define DEVICE_FENCE() mem_fence(CLK_GLOBAL_MEM_FENCE)
 #endif
 
 #define PRAGMA_OF(text) _Pragma(#text)
@@ -78,12 +87,22 @@ FUNCTION uint warp_ballot(int condition)
                  : "=r"(mask) : "r"(condition));
     return mask;
 }
+FUNCTION int warp_any(int condition)
+{
+    int result;
+    asm volatile("{ .reg .pred p, q; setp.ne.s32 p, %1, 0; vote.sync.any.pred q, p, 0xffffffff; "
+                 "selp.s32 %0, 1, 0, q; }" : "=r"(result) : "r"(condition));
+    return result;
+}
 FUNCTION uint warp_shuffle(uint value, int lane)
 {
     uint result;
     asm volatile("shfl.sync.idx.b32 %0, %1, %2, 31, 0xffffffff;" : "=r"(result) : "r"(value), "r"(lane));
     return result;
 }
+#define HAS_WARPS 1
+#define ANY(condition, scratch) warp_any((condition) ? 1 : 0)
+#define ALL(condition, scratch) (!warp_any((condition) ? 0 : 1))
 #define BALLOT(condition, scratch) warp_ballot((condition) ? 1 : 0)
 #define SHUFFLE(value, lane, scratch) warp_shuffle((uint)(value), lane)
 #define SHUFFLE_F(value, lane, scratch) as_float(warp_shuffle(as_uint((float)(value)), lane))
@@ -106,6 +125,9 @@ FUNCTION uint warp_shuffle(uint value, int lane, __local uint* scratch)
     BARRIER();
     return scratch[THREAD - LANE + lane];
 }
+#define HAS_WARPS 0
+#define ANY(condition, scratch) (BALLOT(condition, scratch) != 0u)
+#define ALL(condition, scratch) (BALLOT(condition, scratch) == 0xffffffffu)
 #define BALLOT(condition, scratch) warp_ballot((condition) ? 1 : 0, scratch)
 #define SHUFFLE(value, lane, scratch) warp_shuffle((uint)(value), lane, scratch)
 #define SHUFFLE_F(value, lane, scratch) as_float(warp_shuffle(as_uint((float)(value)), lane, scratch))

@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use orrery_device::testing::random_bits;
-use orrery_device::{Backend, Device, DeviceChoice, Math, Source};
+use orrery_device::{Backend, Device, DeviceChoice, KernelFile};
 
 /// Returns the choice that selects a device.
 pub fn choice_of(device: &Device) -> DeviceChoice {
@@ -14,8 +14,10 @@ pub fn is_cuda(device: &Device) -> bool {
     device.properties().backend == Backend::Cuda
 }
 
-pub fn test_source<'a>(text: &'a str, definitions: &'a [(&'a str, String)]) -> Source<'a> {
-    Source { name: "test.cu", text, definitions, math: Math::Precise }
+/// Returns a kernel file with this text.
+pub fn test_file(text: &str) -> KernelFile<'_> {
+    // SAFETY: the tests launch kernels only with buffers as long as the arguments say.
+    unsafe { KernelFile::new("test.cu", text) }
 }
 
 /// Runs one ignored test of this binary in a separate process and returns its output.

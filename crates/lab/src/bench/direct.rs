@@ -162,11 +162,12 @@ pub fn time_builds(device: &Device, n: usize, strategy: &DirectDeviceStrategy) -
         Origin::Memory => "memory",
     };
     Ok(json!({
-        "seconds": times.iter().map(|(_, _, time)| time.as_secs_f64()).sum::<f64>(),
+        "seconds": times.iter().map(|build| build.time.as_secs_f64()).sum::<f64>(),
         "kernels": times
             .iter()
-            .map(|(name, origin, time)| {
-                json!({ "name": name, "origin": origin_name(origin), "seconds": time.as_secs_f64() })
+            .map(|build| {
+                let (origin, seconds) = (origin_name(&build.origin), build.time.as_secs_f64());
+                json!({ "name": build.name, "origin": origin, "seconds": seconds })
             })
             .collect::<Vec<_>>(),
     }))

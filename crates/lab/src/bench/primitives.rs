@@ -221,7 +221,7 @@ impl<'a> PrimitivesBench<'a> {
             Some((device, _)) => {
                 let (input, output) = (device.upload(numbers)?, device.zeros(1)?);
                 let reduce = Reduce::new(device, Operation::Sum)?;
-                let times = self.time_on_device(device, || reduce.queue(&input, &output))?;
+                let times = self.time_on_device(device, || reduce.launch(device.queue(), &input, &output))?;
                 (times, output.to_vec()?[0])
             }
         };
@@ -239,7 +239,7 @@ impl<'a> PrimitivesBench<'a> {
             Some((device, _)) => {
                 let (input, output) = (device.upload(numbers)?, device.zeros(numbers.len())?);
                 let mut scan = Scan::new(device, kind)?;
-                let times = self.time_on_device(device, || scan.queue(&input, &output))?;
+                let times = self.time_on_device(device, || scan.launch(device.queue(), &input, &output))?;
                 (times, output.to_vec()?)
             }
         };
@@ -264,7 +264,8 @@ impl<'a> PrimitivesBench<'a> {
                     device.queue().copy(&unsorted.0, &keys)?;
                     device.queue().copy(&unsorted.1, &values)
                 };
-                let times = self.time_with_restore(device, restore, || sort.queue(&keys, &values))?;
+                let times =
+                    self.time_with_restore(device, restore, || sort.launch(device.queue(), &keys, &values))?;
                 (times, (keys.to_vec()?, values.to_vec()?))
             }
         };
@@ -277,7 +278,8 @@ impl<'a> PrimitivesBench<'a> {
             Some((device, _)) => {
                 let (input, output) = (device.upload(bytes)?, device.zeros(BYTE_BINS)?);
                 let histogram = Histogram::new(device)?;
-                let times = self.time_on_device(device, || histogram.queue(&input, &output))?;
+                let times =
+                    self.time_on_device(device, || histogram.launch(device.queue(), &input, &output))?;
                 (times, output.to_vec()?)
             }
         };

@@ -46,7 +46,7 @@ pub fn measure_ladder(
         progress(rung.name);
         let measure_rate = |input: &Buffer<u8>| -> Result<Option<f64>, DeviceError> {
             let histogram = RungHistogram::new(device, rung.variant)?;
-            rate_on_device(device, bytes, || histogram.queue(input, &counts)).map(Some)
+            rate_on_device(device, bytes, || histogram.launch(device.queue(), input, &counts)).map(Some)
         };
         let rates = inputs.iter().map(measure_rate).collect::<Result<_, _>>()?;
         sweep.rungs.push(SweepRung { name: rung.name, rates, course: None, note: rung.note });

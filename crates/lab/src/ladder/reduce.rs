@@ -44,7 +44,7 @@ pub fn measure_ladder(
                 return Ok(None);
             }
             let mut sum = RungSum::new(device, rung.variant, block)?;
-            rate_on_device(device, bytes, || sum.queue(&input, &output)).map(Some)
+            rate_on_device(device, bytes, || sum.launch(device.queue(), &input, &output)).map(Some)
         };
         let rates = BLOCK_SIZES.map(measure_rate).into_iter().collect::<Result<_, _>>()?;
         sweep.rungs.push(SweepRung { name: rung.name, rates, course: rung.course, note: rung.note });

@@ -1,9 +1,10 @@
 //! Checks of the device layer: memory, kernels in the dialect, queue order and event times.
 
 use orrery_device::check::Check;
-use orrery_device::{Device, DeviceError, Element, Kernel, Math, Source};
+use orrery_device::{Device, DeviceError, Element, Kernel, KernelFile, Math};
 
-const KERNELS: &str = include_str!("checks.cu");
+// SAFETY: each kernel takes the length of its buffers, and the checks below pass it.
+const CHECKS: KernelFile = unsafe { KernelFile::new("checks.cu", include_str!("checks.cu")) };
 /// Threads per block.
 const BLOCK_SIZE: u32 = 64;
 /// Array lengths around multiples of the block size, and a long one that is not a multiple.
@@ -34,8 +35,10 @@ fn message_of(error: DeviceError) -> String {
 
 fn build_kernel(device: &Device, name: &str) -> Result<Kernel, String> {
     let definitions = [("BLOCK_SIZE", BLOCK_SIZE.to_string())];
-    let source = Source { name: "checks.cu", text: KERNELS, definitions: &definitions, math: Math::Precise };
-    device.build(&source).and_then(|module| module.kernel(name)).map_err(message_of)
+    device
+        .build(&CHECKS, &definitions, Math::Precise)
+        .and_then(|module| module.kernel(name))
+        .map_err(message_of)
 }
 
 fn block_count(n: usize) -> u32 {

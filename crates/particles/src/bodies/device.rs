@@ -5,12 +5,11 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use orrery_device::{Arg, Buffer, Device, DeviceError, Kernel, Math, Source};
+use orrery_device::{Arg, Buffer, Device, DeviceError, Kernel, KernelFile, Math, NanWatch};
 use orrery_model::{Particles, Vec3s};
 
 use super::device_setup::{DeviceSetup, Solvers};
 use super::measure::ReadCache;
-use super::watch::{NanWatch, checks_per_copy};
 use super::{BodiesError, Field, Stamp, Term};
 use crate::settings::GravitySettings;
 use crate::solver::device::{DeviceStrategy, ForceRequest};
@@ -21,6 +20,11 @@ pub(super) const BLOCK_SIZE: u32 = 128;
 
 /// One vector per body, stored as one column per component.
 pub(super) type Vectors = [Buffer<f64>; 3];
+
+// SAFETY: each kernel accesses the first `body_count` elements of its columns and one row of block
+// results per quantity. The launches here and in `measure` pass columns of that length and rows
+// with one element per block.
+const BODIES: KernelFile = unsafe { KernelFile::new("bodies.cu", include_str!("bodies.cu")) };
 
 pub(super) struct Kernels {
     kick: Kernel,
@@ -34,14 +38,19 @@ pub(super) struct Kernels {
     pub shortest_pair_time2: Kernel,
 }
 
+/// Returns the number of checks per copy of the flag, for `n` bodies.
+///
+/// A copy to the host costs as much as a kernel launch, which matters where a step takes a
+/// millisecond or less. Direct forces of 65,536 bodies take longer than that, so from there on
+/// every check is copied. For example, 300 bodies copy the flag after every 16 checks.
+fn checks_per_copy(n: usize) -> u32 {
+    ((1u64 << 32) / (n as u64).saturating_mul(n as u64).max(1)).clamp(1, 16) as u32
+}
+
 impl Kernels {
     fn new(device: &Device) -> Result<Self, DeviceError> {
-        let module = device.build(&Source {
-            name: "bodies.cu",
-            text: include_str!("bodies.cu"),
-            definitions: &[("BLOCK_SIZE", BLOCK_SIZE.to_string())],
-            math: Math::Precise,
-        })?;
+        let definitions = [("BLOCK_SIZE", BLOCK_SIZE.to_string())];
+        let module = device.build(&BODIES, &definitions, Math::Precise)?;
         Ok(Self {
             kick: module.kernel("kick")?,
             drift: module.kernel("drift")?,
@@ -72,7 +81,7 @@ pub struct DeviceBodies {
     /// Number of the first check that found a non-finite value, 0 if none did. While it is not 0,
     /// the kernels do not move the bodies.
     pub(super) failed_check: Buffer<u32>,
-    pub(super) watch: Mutex<NanWatch>,
+    pub(super) watch: Mutex<NanWatch<Stamp>>,
     /// Values read since the last change.
     pub(super) cache: ReadCache,
 }
@@ -370,6 +379,6 @@ impl DeviceBodies {
             [&self.position, &self.velocity, &self.acceleration].into_iter().flatten().map(Arg::from),
         );
         self.launch(&self.kernels.check_finite, &args)?;
-        watch.copy_flag_if_due(self.device(), &self.failed_check, checks_per_copy(self.len()))
+        watch.copy_flag_if_due(self.device().queue(), &self.failed_check, checks_per_copy(self.len()))
     }
 }

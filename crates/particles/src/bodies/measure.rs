@@ -2,15 +2,14 @@
 
 use std::sync::OnceLock;
 
-use orrery_device::{Arg, Buffer, DeviceError, Kernel};
+use orrery_device::{Arg, Buffer, DeviceError, FailedCheck, Kernel};
 use orrery_model::analysis::sum::compensated_sum;
 use orrery_model::{Particles, Vec3s};
 
 use super::device::{BLOCK_SIZE, DeviceBodies, columns, download, lock_mutex};
 use super::device_setup::{Energies, Solvers};
 use super::host::first_non_finite;
-use super::watch::FailedCheck;
-use super::{BodiesError, Motion};
+use super::{BodiesError, Motion, Stamp};
 use crate::settings::GravitySettings;
 use crate::solver::device::ForceRequest;
 
@@ -76,13 +75,13 @@ impl DeviceBodies {
 
     /// Waits for the results of all queued checks. Fails if one of them found a non-finite value.
     pub fn resolve_checks(&self) -> Result<(), BodiesError> {
-        let failure = lock_mutex(&self.watch).drain(self.device(), &self.failed_check)?;
+        let failure = lock_mutex(&self.watch).drain(self.device().queue(), &self.failed_check)?;
         self.fail_if_found(failure)
     }
 
     /// Turns a failed check into an error that names the body and the component. The bodies are
     /// still as the failed step left them.
-    pub fn fail_if_found(&self, failure: Option<FailedCheck>) -> Result<(), BodiesError> {
+    pub fn fail_if_found(&self, failure: Option<FailedCheck<Stamp>>) -> Result<(), BodiesError> {
         let Some(FailedCheck(at)) = failure else { return Ok(()) };
         let (particles, acceleration) = (self.particles_unchecked()?, download(&self.acceleration)?);
         let source = first_non_finite(&particles, &acceleration)

@@ -15,7 +15,6 @@ mod error;
 mod host;
 mod measure;
 mod static_forces;
-mod watch;
 
 use orrery_device::Device;
 use orrery_model::{Particles, Vec3s};

@@ -1,9 +1,7 @@
 //! Force solvers on a device: the direct sum or the tree, whichever is faster for the number of
 //! bodies.
 
-use std::time::Duration;
-
-use orrery_device::{Device, DeviceError, DeviceKind, Kernel, Origin};
+use orrery_device::{BuildTime, Device, DeviceError, DeviceKind, Kernel};
 use orrery_model::Precision;
 use serde::{Deserialize, Serialize};
 
@@ -146,8 +144,8 @@ impl DeviceSolver {
         }
     }
 
-    /// Returns the name, origin and build time of each module built so far.
-    pub fn build_times(&self) -> &[(String, Origin, Duration)] {
+    /// Returns the build time of each module built so far.
+    pub fn build_times(&self) -> &[BuildTime] {
         match self {
             Self::Direct(direct) => direct.build_times(),
             Self::Tree(tree) => tree.build_times(),

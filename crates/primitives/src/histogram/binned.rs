@@ -9,10 +9,14 @@
 
 use std::fmt;
 
-use orrery_device::{Buffer, Device, DeviceError, Kernel, Math, Source};
+use orrery_device::{Buffer, Device, DeviceError, Kernel, KernelFile, Math, Queue, kernel_source};
 use rayon::prelude::*;
 
 use super::device::{DeviceCounts, block_count, expect_bins};
+
+// SAFETY: the kernel reads n values and writes one count per bin. The launch passes the length of
+// the input as n, and `expect_bins` checks the output.
+const BINNED: KernelFile = unsafe { KernelFile::new("binned.cu", kernel_source!("counts.cu", "binned.cu")) };
 
 /// Largest number of bins. They must fit in the shared memory of a block.
 pub const MAX_BINS: u32 = 4096;
@@ -112,8 +116,8 @@ pub fn binned_on_cpu(bins: &Bins, values: &[f32]) -> Vec<u64> {
 /// A histogram of floats that is compiled for a device and given bins and can be launched many
 /// times.
 ///
-/// All launches of one `BinnedHistogram` share its buffers. They run one after the other on the
-/// device's default queue.
+/// All launches of one `BinnedHistogram` share its buffers, so they must be queued on one queue, or
+/// on several queues that wait for each other's events.
 #[derive(Debug)]
 pub struct BinnedHistogram {
     device: Device,
@@ -135,10 +139,8 @@ impl BinnedHistogram {
             ("BLOCK_SIZE", BLOCK_SIZE.to_string()),
             ("TABLES", (MAX_COUNTERS / bins.count).clamp(1, BLOCK_SIZE / 32).to_string()),
         ];
-        let text = concat!(include_str!("counts.cu"), "#line 1 \"binned.cu\"\n", include_str!("binned.cu"));
-        let source = Source { name: "counts.cu", text, definitions: &definitions, math: Math::Precise };
         Ok(Self {
-            kernel: device.build(&source)?.kernel("count_floats")?,
+            kernel: device.build(&BINNED, &definitions, Math::Precise)?.kernel("count_floats")?,
             counts: DeviceCounts::new(device, bins.count as usize)?,
             bins,
             device: device.clone(),
@@ -147,7 +149,7 @@ impl BinnedHistogram {
 
     /// Queues the counting of all values of `from` into `to`, which has one element per bin. Does
     /// not wait.
-    pub fn queue(&self, from: &Buffer<f32>, to: &Buffer<u64>) -> Result<(), DeviceError> {
+    pub fn launch(&self, queue: &Queue, from: &Buffer<f32>, to: &Buffer<u64>) -> Result<(), DeviceError> {
         let Bins { low, high, count, scale } = self.bins;
         expect_bins(to, count as usize)?;
         let n = from.len() as u64;
@@ -164,13 +166,13 @@ impl BinnedHistogram {
             arrived.into(),
             to.into(),
         ];
-        self.device.queue().launch(&self.kernel, blocks, BLOCK_SIZE, &args)
+        queue.launch(&self.kernel, blocks, BLOCK_SIZE, &args)
     }
 
     /// Counts all values of `from`, waits for the result and returns it: one count per bin.
-    pub fn count(&self, from: &Buffer<f32>) -> Result<Vec<u64>, DeviceError> {
-        self.queue(from, &self.counts.result)?;
-        self.counts.result.to_vec()
+    pub fn count(&self, queue: &Queue, from: &Buffer<f32>) -> Result<Vec<u64>, DeviceError> {
+        self.launch(queue, from, &self.counts.result)?;
+        self.counts.read(queue)
     }
 }
 

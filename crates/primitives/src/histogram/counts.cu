@@ -23,13 +23,13 @@ FUNCTION void add_to_count(GLOBAL uint* counts, uint bin, ulong amount)
 // block calls it once, after it has added all of its counts.
 FUNCTION void finish_counts(GLOBAL uint* counts, GLOBAL uint* arrived, GLOBAL ulong* to, SHARED_POINTER int* is_last)
 {
-    FENCE();
+    DEVICE_FENCE();
     BARRIER();
     if (THREAD == 0)
         *is_last = ATOMIC_ADD_U32(arrived, 1) == (uint)BLOCK_COUNT - 1;
     BARRIER();
     if (*is_last) {
-        FENCE();
+        DEVICE_FENCE();
         for (uint bin = THREAD; bin < BINS; bin += BLOCK_SIZE) {
             to[bin] = (ulong)LOAD_U32(counts + 2 * bin + 1) << 32 | (ulong)LOAD_U32(counts + 2 * bin);
             counts[2 * bin] = 0;

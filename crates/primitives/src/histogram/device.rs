@@ -1,8 +1,12 @@
 //! Histogram of bytes on a device: compiles and launches `bytes.cu`.
 
-use orrery_device::{Buffer, Device, DeviceError, Kernel, Math, Source};
+use orrery_device::{Buffer, Device, DeviceError, Kernel, KernelFile, Math, Queue, kernel_source};
 
 use super::BYTE_BINS;
+
+// SAFETY: the kernel reads n bytes and writes one count per bin. The launch passes the length of the
+// input as n, and `expect_bins` checks the output.
+const BYTES: KernelFile = unsafe { KernelFile::new("bytes.cu", kernel_source!("counts.cu", "bytes.cu")) };
 
 /// Counts on a device, which the last block of a launch copies to the result (`counts.cu`).
 #[derive(Debug)]
@@ -18,6 +22,13 @@ pub(super) struct DeviceCounts {
 impl DeviceCounts {
     pub(super) fn new(device: &Device, bins: usize) -> Result<Self, DeviceError> {
         Ok(Self { words: device.zeros(2 * bins)?, arrived: device.zeros(1)?, result: device.zeros(bins)? })
+    }
+
+    /// Waits for the queue and returns the result.
+    pub(super) fn read(&self, queue: &Queue) -> Result<Vec<u64>, DeviceError> {
+        let mut counts = vec![0; self.result.len()];
+        queue.read(&self.result, &mut counts)?;
+        Ok(counts)
     }
 }
 
@@ -45,8 +56,8 @@ fn min_block_count(n: u64) -> u64 {
 
 /// A histogram of bytes that is compiled for a device and can be launched many times.
 ///
-/// All launches of one `Histogram` share its buffers. They run one after the other on the device's
-/// default queue.
+/// All launches of one `Histogram` share its buffers, so they must be queued on one queue, or on several
+/// queues that wait for each other's events.
 #[derive(Debug)]
 pub struct Histogram {
     device: Device,
@@ -92,30 +103,28 @@ impl Histogram {
             ("LOADS_IN_FLIGHT", LOADS_IN_FLIGHT.to_string()),
             ("TABLES", format!("{tables}u")),
         ];
-        let text = concat!(include_str!("counts.cu"), "#line 1 \"bytes.cu\"\n", include_str!("bytes.cu"));
-        let source = Source { name: "counts.cu", text, definitions: &definitions, math: Math::Precise };
         Ok(Self {
-            kernel: device.build(&source)?.kernel("count_bytes")?,
+            kernel: device.build(&BYTES, &definitions, Math::Precise)?.kernel("count_bytes")?,
             counts: DeviceCounts::new(device, BYTE_BINS)?,
             device: device.clone(),
         })
     }
 
     /// Queues the counting of all bytes of `from` into `to`, which has 256 elements. Does not wait.
-    pub fn queue(&self, from: &Buffer<u8>, to: &Buffer<u64>) -> Result<(), DeviceError> {
+    pub fn launch(&self, queue: &Queue, from: &Buffer<u8>, to: &Buffer<u64>) -> Result<(), DeviceError> {
         expect_bins(to, BYTE_BINS)?;
         let n = from.len() as u64;
         let useful = useful_block_count(n, self.device.properties().sm_count);
         let blocks = block_count(&self.device, &self.kernel, BLOCK_SIZE, n, useful);
         let DeviceCounts { words, arrived, .. } = &self.counts;
         let args = [from.into(), n.into(), words.into(), arrived.into(), to.into()];
-        self.device.queue().launch(&self.kernel, blocks, BLOCK_SIZE, &args)
+        queue.launch(&self.kernel, blocks, BLOCK_SIZE, &args)
     }
 
     /// Counts all bytes of `from`, waits for the result and returns it: 256 counts.
-    pub fn count(&self, from: &Buffer<u8>) -> Result<Vec<u64>, DeviceError> {
-        self.queue(from, &self.counts.result)?;
-        self.counts.result.to_vec()
+    pub fn count(&self, queue: &Queue, from: &Buffer<u8>) -> Result<Vec<u64>, DeviceError> {
+        self.launch(queue, from, &self.counts.result)?;
+        self.counts.read(queue)
     }
 }
 

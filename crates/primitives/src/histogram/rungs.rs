@@ -2,10 +2,16 @@
 //! production kernel. The course's first two steps have a race, and its third adds atomics. Here
 //! all rungs use atomics, so all are correct.
 
-use orrery_device::{Buffer, Device, DeviceError, Kernel, Math, Source};
+use orrery_device::{Buffer, Device, DeviceError, Kernel, KernelFile, Math, Queue};
 
 use super::device::expect_bins;
 use super::{BYTE_BINS, Histogram};
+
+// SAFETY: the kernel reads n bytes from `first` on and writes 256 counts. The launches pass parts of
+// the input that lie within it.
+const RUNGS: KernelFile = unsafe { KernelFile::new("rungs.cu", include_str!("rungs.cu")) };
+// SAFETY: the kernel accesses 256 counts, and both buffers have as many.
+const ADD_PART: KernelFile = unsafe { KernelFile::new("add_part.cu", include_str!("add_part.cu")) };
 
 /// Algorithm of a rung.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -96,24 +102,22 @@ impl RungHistogram {
             }
         };
         let definitions = [("RUNG", rung.to_string()), ("BLOCK_SIZE", BLOCK_SIZE.to_string())];
-        let build =
-            |name, text, definitions| device.build(&Source { name, text, definitions, math: Math::Precise });
         let method = Method::Launches {
-            count: build("rungs.cu", include_str!("rungs.cu"), &definitions)?.kernel("count")?,
-            add_part: build("add_part.cu", include_str!("add_part.cu"), &[])?.kernel("add_part")?,
+            count: device.build(&RUNGS, &definitions, Math::Precise)?.kernel("count")?,
+            add_part: device.build(&ADD_PART, &[], Math::Precise)?.kernel("add_part")?,
             counts: device.zeros(BYTE_BINS)?,
         };
         Ok(Self { device: device.clone(), method })
     }
 
     /// Queues the counting of all bytes of `from` into `to`, which has 256 elements. Does not wait.
-    pub fn queue(&self, from: &Buffer<u8>, to: &Buffer<u64>) -> Result<(), DeviceError> {
+    pub fn launch(&self, queue: &Queue, from: &Buffer<u8>, to: &Buffer<u64>) -> Result<(), DeviceError> {
         expect_bins(to, BYTE_BINS)?;
         let (count, add_part, counts) = match &self.method {
-            Method::Production(histogram) => return histogram.queue(from, to),
+            Method::Production(histogram) => return histogram.launch(queue, from, to),
             Method::Launches { count, add_part, counts } => (count, add_part, counts),
         };
-        let (queue, total) = (self.device.queue(), from.len() as u64);
+        let total = from.len() as u64;
         let resident = u64::from(self.device.properties().sm_count.max(1) * THREADS_PER_SM / BLOCK_SIZE);
         for first in (0..total.max(1)).step_by(BYTES_PER_LAUNCH as usize) {
             let n = (total - first).min(BYTES_PER_LAUNCH);

@@ -42,7 +42,8 @@ fn compare_bytes(device: &Device, value: fn(u64) -> u8) -> Result<(), String> {
     let histogram = Histogram::new(device).map_err(message)?;
     for n in test_lengths() {
         let data: Vec<u8> = (0..n as u64).map(value).collect();
-        let found = device.upload(&data).and_then(|from| histogram.count(&from)).map_err(message)?;
+        let found =
+            device.upload(&data).and_then(|from| histogram.count(device.queue(), &from)).map_err(message)?;
         compare(n, &found, &histogram_reference(&data))?;
     }
     Ok(())
@@ -53,7 +54,10 @@ fn equal_bytes(device: &Device) -> Result<(), String> {
     for value in [0, 1, 63, 64, 127, 128, 191, 255] {
         for n in [1, 15, 16, 17, 1000, 65_537] {
             let data = vec![value; n];
-            let found = device.upload(&data).and_then(|from| histogram.count(&from)).map_err(message)?;
+            let found = device
+                .upload(&data)
+                .and_then(|from| histogram.count(device.queue(), &from))
+                .map_err(message)?;
             compare(n, &found, &histogram_reference(&data))
                 .map_err(|error| format!("all {value}: {error}"))?;
         }
@@ -67,7 +71,8 @@ fn few_tables(device: &Device) -> Result<(), String> {
     let n = 50_001;
     for value in [|_| 200, |i| random_bits(i) as u8] {
         let data: Vec<u8> = (0..n).map(value).collect();
-        let found = device.upload(&data).and_then(|from| histogram.count(&from)).map_err(message)?;
+        let found =
+            device.upload(&data).and_then(|from| histogram.count(device.queue(), &from)).map_err(message)?;
         compare(data.len(), &found, &histogram_reference(&data))?;
     }
     Ok(())
@@ -79,7 +84,8 @@ fn many_bytes(device: &Device) -> Result<(), String> {
     let n = if device.properties().kind == DeviceKind::Gpu { (1 << 26) + 5 } else { (1 << 22) + 5 };
     for value in [|_| 77, |i: u64| (i >> 4) as u8, |i| (i % 251) as u8] {
         let data: Vec<u8> = (0..n).map(value).collect();
-        let found = device.upload(&data).and_then(|from| histogram.count(&from)).map_err(message)?;
+        let found =
+            device.upload(&data).and_then(|from| histogram.count(device.queue(), &from)).map_err(message)?;
         compare(data.len(), &found, &histogram_reference(&data))?;
     }
     Ok(())
@@ -95,7 +101,8 @@ fn carry_into_high_word(device: &Device) -> Result<(), String> {
     expected[7] += (3 << 32) + u64::from(u32::MAX - 10);
     expected[200] += u64::from(u32::MAX - 50_000);
     device.queue().write(&histogram.counts.words, &before).map_err(message)?;
-    let found = device.upload(&data).and_then(|from| histogram.count(&from)).map_err(message)?;
+    let found =
+        device.upload(&data).and_then(|from| histogram.count(device.queue(), &from)).map_err(message)?;
     compare(data.len(), &found, &expected)
 }
 
@@ -114,13 +121,17 @@ fn compare_floats(device: &Device) -> Result<(), String> {
                 _ => low + (high - low) * (1.5 * (random_bits(i) >> 40) as f32 / (1u32 << 24) as f32 - 0.25),
             };
             let data: Vec<f32> = (0..n as u64).map(value).collect();
-            let found = device.upload(&data).and_then(|from| histogram.count(&from)).map_err(message)?;
+            let found = device
+                .upload(&data)
+                .and_then(|from| histogram.count(device.queue(), &from))
+                .map_err(message)?;
             let expected = binned::binned_reference(&bins, &data);
             compare(n, &found, &expected)
                 .map_err(|error| format!("{count} bins over [{low}, {high}): {error}"))?;
         }
         let equal = vec![low; 10_000];
-        let found = device.upload(&equal).and_then(|from| histogram.count(&from)).map_err(message)?;
+        let found =
+            device.upload(&equal).and_then(|from| histogram.count(device.queue(), &from)).map_err(message)?;
         compare(equal.len(), &found, &binned::binned_reference(&bins, &equal))?;
     }
     Ok(())
@@ -135,7 +146,7 @@ fn every_rung(device: &Device) -> Result<(), String> {
             for n in test_lengths() {
                 let data: Vec<u8> = (0..n as u64).map(value).collect();
                 let from = device.upload(&data).map_err(message)?;
-                histogram.queue(&from, &to).map_err(message)?;
+                histogram.launch(device.queue(), &from, &to).map_err(message)?;
                 compare(n, &to.to_vec().map_err(message)?, &histogram_reference(&data)).map_err(with_name)?;
             }
         }

@@ -1,14 +1,19 @@
 //! Reduction on a device: compiles and launches `reduce.cu`.
 
-use orrery_device::{Buffer, Device, DeviceError, Kernel, Math, Source};
+use orrery_device::{Buffer, Device, DeviceError, Kernel, KernelFile, Math, Queue};
 
 use super::Operation;
 use crate::Number;
 
+// SAFETY: the kernel reads n elements of the input and writes one result per block and one in the
+// end. The launch passes the length of the input as n, and there are at most `max_block_count`
+// blocks.
+const REDUCE: KernelFile = unsafe { KernelFile::new("reduce.cu", include_str!("reduce.cu")) };
+
 /// A reduction that is compiled for a device and can be launched many times.
 ///
-/// All launches of one `Reduce` share its buffers. They run one after the other on the device's
-/// default queue.
+/// All launches of one `Reduce` share its buffers, so they must be queued on one queue, or on several
+/// queues that wait for each other's events.
 ///
 /// ```
 /// use orrery_device::{Device, DeviceChoice};
@@ -19,7 +24,7 @@ use crate::Number;
 /// let Ok(Some(device)) = Device::open(DeviceChoice::OpenCl(None)) else { return Ok(()) };
 /// let sum = Reduce::new(&device, Operation::Sum)?;
 /// let numbers = device.upload(&[1.5f32, 2.0, -0.5])?;
-/// assert_eq!(sum.reduce(&numbers)?, 3.0);
+/// assert_eq!(sum.reduce(device.queue(), &numbers)?, 3.0);
 /// # Ok(())
 /// # }
 /// ```
@@ -104,10 +109,8 @@ impl<T: Number> Reduce<T> {
             ("BLOCK_SIZE", config.block_size.to_string()),
             ("LOADS_IN_FLIGHT", config.loads_in_flight.to_string()),
         ];
-        let text = include_str!("reduce.cu");
-        let source = Source { name: "reduce.cu", text, definitions: &definitions, math: Math::Precise };
         Ok(Self {
-            kernel: device.build(&source)?.kernel("reduce")?,
+            kernel: device.build(&REDUCE, &definitions, Math::Precise)?.kernel("reduce")?,
             block_results: device.zeros(config.max_block_count(device) as usize)?,
             arrived: device.zeros(1)?,
             result: device.zeros(1)?,
@@ -118,21 +121,21 @@ impl<T: Number> Reduce<T> {
 
     /// Queues the reduction of all elements of `from` into `to`, which has one element. Does not
     /// wait.
-    pub fn queue(&self, from: &Buffer<T>, to: &Buffer<T>) -> Result<(), DeviceError> {
+    pub fn launch(&self, queue: &Queue, from: &Buffer<T>, to: &Buffer<T>) -> Result<(), DeviceError> {
         if to.len() != 1 {
             return Err(DeviceError::Length { device: to.device().title(), expected: 1, got: to.len() });
         }
         let n = from.len() as u64;
         let blocks = self.config.block_count(&self.device, n / vector_width::<T>() as u64);
         let args = [from.into(), n.into(), (&self.block_results).into(), (&self.arrived).into(), to.into()];
-        self.device.queue().launch(&self.kernel, blocks, self.config.block_size, &args)
+        queue.launch(&self.kernel, blocks, self.config.block_size, &args)
     }
 
     /// Reduces all elements of `from`, waits for the result and returns it.
-    pub fn reduce(&self, from: &Buffer<T>) -> Result<T, DeviceError> {
-        self.queue(from, &self.result)?;
+    pub fn reduce(&self, queue: &Queue, from: &Buffer<T>) -> Result<T, DeviceError> {
+        self.launch(queue, from, &self.result)?;
         let mut result = [T::ZERO];
-        self.device.queue().read(&self.result, &mut result)?;
+        queue.read(&self.result, &mut result)?;
         Ok(result[0])
     }
 }

@@ -112,7 +112,7 @@ reduce(GLOBAL const NUMBER* RESTRICT from, ulong n, GLOBAL NUMBER* block_results
     const NUMBER block_result = reduce_block(reduce_thread(from, n), partial);
     if (THREAD == 0) {
         block_results[BLOCK_INDEX] = block_result;
-        FENCE();
+        DEVICE_FENCE();
         is_last = ATOMIC_ADD_U32(arrived, 1) == (uint)BLOCK_COUNT - 1;
     }
     BARRIER();
@@ -120,7 +120,7 @@ reduce(GLOBAL const NUMBER* RESTRICT from, ulong n, GLOBAL NUMBER* block_results
     // Blocks other than the last pass the same barriers with no results to combine, because PoCL
     // 5.0 miscompiles branches around barriers.
     const int result_count = is_last ? BLOCK_COUNT : 0;
-    FENCE();
+    DEVICE_FENCE();
     NUMBER result = IDENTITY;
     for (int block = THREAD; block < result_count; block += BLOCK_SIZE) {
         // Volatile: other blocks wrote these, so a cached value may be stale.

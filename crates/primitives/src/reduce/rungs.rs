@@ -1,10 +1,14 @@
 //! Ladder of reductions: the steps of a course (notes on GPU computing), with the bandwidths that
 //! the course reports for its GPU, and two more steps. Every rung sums f32 to one number.
 
-use orrery_device::{Buffer, Device, DeviceError, Kernel, Math, Source};
+use orrery_device::{Buffer, Device, DeviceError, Kernel, KernelFile, Math, Queue};
 
 use super::device::LaunchConfig;
 use super::{Operation, Reduce};
+
+// SAFETY: a block reads its share of n elements and writes one. The launches pass the length of the
+// input as n, and an output with one element per block.
+const RUNGS: KernelFile = unsafe { KernelFile::new("rungs.cu", include_str!("rungs.cu")) };
 
 /// Block sizes (threads per block) in the course's table.
 pub const BLOCK_SIZES: [u32; 6] = [32, 64, 128, 256, 512, 1024];
@@ -126,10 +130,8 @@ impl RungSum {
             }
         };
         let definitions = [("RUNG", rung.to_string()), ("BLOCK_SIZE", block_size.to_string())];
-        let text = include_str!("rungs.cu");
-        let source = Source { name: "rungs.cu", text, definitions: &definitions, math: Math::Precise };
         let method = Method::Layers {
-            kernel: device.build(&source)?.kernel("sum_layer")?,
+            kernel: device.build(&RUNGS, &definitions, Math::Precise)?.kernel("sum_layer")?,
             numbers_per_block: block_size as usize * if rung >= 4 { 2 } else { 1 },
             layer_results: [device.zeros(0)?, device.zeros(0)?],
         };
@@ -138,9 +140,9 @@ impl RungSum {
 
     /// Queues the sum of all elements of `from` into `to`, which has one element. Allocates memory
     /// for the layers if `from` is longer than in all calls before.
-    pub fn queue(&mut self, from: &Buffer<f32>, to: &Buffer<f32>) -> Result<(), DeviceError> {
+    pub fn launch(&mut self, queue: &Queue, from: &Buffer<f32>, to: &Buffer<f32>) -> Result<(), DeviceError> {
         let (kernel, numbers_per_block, layer_results) = match &mut self.method {
-            Method::Production(reduce) => return reduce.queue(from, to),
+            Method::Production(reduce) => return reduce.launch(queue, from, to),
             Method::Layers { kernel, numbers_per_block, layer_results } => {
                 (&*kernel, *numbers_per_block, layer_results)
             }
@@ -157,7 +159,7 @@ impl RungSum {
             let blocks = block_count(n);
             let target = if blocks == 1 { to } else { &layer_results[parity] };
             let args = [source.into(), (n as u64).into(), target.into()];
-            self.device.queue().launch(kernel, blocks as u32, self.block_size, &args)?;
+            queue.launch(kernel, blocks as u32, self.block_size, &args)?;
             if blocks == 1 {
                 return Ok(());
             }

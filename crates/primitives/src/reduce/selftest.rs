@@ -91,8 +91,10 @@ fn compare<T: Sample>(
     operation: Operation,
     data: &[T],
 ) -> Result<(), String> {
-    let found =
-        device.upload(data).and_then(|from| reduce.reduce(&from)).map_err(|error| error.to_string())?;
+    let found = device
+        .upload(data)
+        .and_then(|from| reduce.reduce(device.queue(), &from))
+        .map_err(|error| error.to_string())?;
     let expected = reduce_reference(operation, data);
     if found == expected {
         return Ok(());
@@ -122,8 +124,10 @@ fn rounding_error(device: &Device) -> Result<(), String> {
     let reduce = Reduce::<f32>::new(device, Operation::Sum).map_err(|error| error.to_string())?;
     for n in [2, 100, 1000, 3000] {
         let data: Vec<f32> = (0..n).map(|i| f32::from_random_bits(random_bits(i))).collect();
-        let found =
-            device.upload(&data).and_then(|from| reduce.reduce(&from)).map_err(|error| error.to_string())?;
+        let found = device
+            .upload(&data)
+            .and_then(|from| reduce.reduce(device.queue(), &from))
+            .map_err(|error| error.to_string())?;
         let sum_of = |term: fn(f64) -> f64| data.iter().map(|&x| term(f64::from(x))).sum::<f64>();
         let error = (f64::from(found) - sum_of(|x| x)).abs();
         let limit = 0.5 * n as f64 * f64::from(f32::EPSILON) * sum_of(f64::abs);
@@ -144,8 +148,9 @@ fn infinities_and_nan(device: &Device) -> Result<(), String> {
         }
         let from = device.upload(&data).map_err(message)?;
         for operation in Operation::ALL {
-            let found =
-                Reduce::new(device, operation).and_then(|reduce| reduce.reduce(&from)).map_err(message)?;
+            let found = Reduce::new(device, operation)
+                .and_then(|reduce| reduce.reduce(device.queue(), &from))
+                .map_err(message)?;
             let expected = reduce_reference(operation, &data);
             if found != expected && !(found.is_nan() && expected.is_nan()) {
                 return Err(format!(
@@ -163,7 +168,12 @@ fn gives_same_bits(device: &Device) -> Result<(), String> {
         let from = device.upload(&data)?;
         let sum = || Reduce::new(device, Operation::Sum);
         let one = sum()?;
-        Ok([one.reduce(&from)?, one.reduce(&from)?, sum()?.reduce(&from)?].map(f32::to_bits))
+        Ok([
+            one.reduce(device.queue(), &from)?,
+            one.reduce(device.queue(), &from)?,
+            sum()?.reduce(device.queue(), &from)?,
+        ]
+        .map(f32::to_bits))
     };
     let bits = run().map_err(|error| error.to_string())?;
     if bits.iter().all(|b| *b == bits[0]) {
@@ -193,7 +203,7 @@ fn compare_rung(device: &Device, variant: ReductionVariant, block_size: u32) -> 
     for n in test_lengths().into_iter().filter(|n| *n < 50_000) {
         let data: Vec<f32> = (0..n as u64).map(|i| sample_for(Operation::Sum, i)).collect();
         let from = device.upload(&data).map_err(message)?;
-        sum.queue(&from, &to).map_err(message)?;
+        sum.launch(device.queue(), &from, &to).map_err(message)?;
         let found = to.to_vec().map_err(message)?[0];
         let expected = reduce_reference(Operation::Sum, &data);
         if found != expected {

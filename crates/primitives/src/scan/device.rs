@@ -2,10 +2,15 @@
 
 use std::marker::PhantomData;
 
-use orrery_device::{Buffer, Device, DeviceError, Kernel, Math, Source};
+use orrery_device::{Buffer, Device, DeviceError, Kernel, KernelFile, Math, Queue};
 
 use super::ScanKind;
 use crate::Number;
+
+// SAFETY: the kernel accesses n elements of input and output and the words that tiles publish. The
+// launch passes buffers of length n, and `reserve` allocates `published_words`. A tile waits only
+// for earlier tiles, which have started before it.
+const SCAN: KernelFile = unsafe { KernelFile::new("scan.cu", include_str!("scan.cu")) };
 
 /// Tiles per row and rows per page, as in `scan.cu`.
 const SPAN: u64 = 32;
@@ -48,8 +53,8 @@ impl ScanStrategy {
 
 /// Prefix sums that are compiled for a device and can be launched many times.
 ///
-/// All launches of one `Scan` share its buffers. They run one after the other on the device's
-/// default queue.
+/// All launches of one `Scan` share its buffers, so they must be queued on one queue, or on several
+/// queues that wait for each other's events.
 #[derive(Debug)]
 pub struct Scan<T: Number> {
     device: Device,
@@ -84,10 +89,8 @@ impl<T: Number> Scan<T> {
             ("BLOCK_SIZE", format!("{}u", strategy.block_size)),
             ("LOADS_PER_THREAD", format!("{}u", strategy.loads_per_thread)),
         ];
-        let text = include_str!("scan.cu");
-        let source = Source { name: "scan.cu", text, definitions: &definitions, math: Math::Precise };
         Ok(Self {
-            kernel: device.build(&source)?.kernel("scan")?,
+            kernel: device.build(&SCAN, &definitions, Math::Precise)?.kernel("scan")?,
             tickets: device.zeros(1)?,
             published: device.zeros(0)?,
             stamp: 0,
@@ -103,7 +106,7 @@ impl<T: Number> Scan<T> {
         8 * ScanStrategy::default().published_words::<T>(n as u64)
     }
 
-    /// Allocates memory for scans of up to `n` numbers. Without this call, [`Self::queue`]
+    /// Allocates memory for scans of up to `n` numbers. Without this call, [`Self::launch`]
     /// allocates it when needed.
     pub fn reserve(&mut self, n: usize) -> Result<(), DeviceError> {
         let words = self.strategy.published_words::<T>(n as u64) as usize;
@@ -115,7 +118,7 @@ impl<T: Number> Scan<T> {
 
     /// Queues the scan of all elements of `from` into `to`, which has the same length and may be
     /// the same buffer. Does not wait.
-    pub fn queue(&mut self, from: &Buffer<T>, to: &Buffer<T>) -> Result<(), DeviceError> {
+    pub fn launch(&mut self, queue: &Queue, from: &Buffer<T>, to: &Buffer<T>) -> Result<(), DeviceError> {
         if to.len() != from.len() {
             let (expected, got) = (from.len(), to.len());
             return Err(DeviceError::Length { device: self.device.title(), expected, got });
@@ -138,7 +141,7 @@ impl<T: Number> Scan<T> {
             (&self.published).into(),
             self.stamp.into(),
         ];
-        self.device.queue().launch(&self.kernel, tiles, self.strategy.block_size, &args)
+        queue.launch(&self.kernel, tiles, self.strategy.block_size, &args)
     }
 }
 

@@ -59,7 +59,7 @@ fn message(error: DeviceError) -> String {
 fn scan_on_device<T: Number>(scan: &mut Scan<T>, device: &Device, numbers: &[T]) -> Result<Vec<T>, String> {
     let mut run = || {
         let (from, to) = (device.upload(numbers)?, device.zeros(numbers.len())?);
-        scan.queue(&from, &to)?;
+        scan.launch(device.queue(), &from, &to)?;
         to.to_vec()
     };
     run().map_err(message)
@@ -178,8 +178,8 @@ fn in_place_many_times(device: &Device) -> Result<(), String> {
         let numbers = samples::<u64>(n);
         let mut twice = || -> Result<_, DeviceError> {
             let buffer: Buffer<u64> = device.upload(&numbers)?;
-            scan.queue(&buffer, &buffer)?;
-            scan.queue(&buffer, &buffer)?;
+            scan.launch(device.queue(), &buffer, &buffer)?;
+            scan.launch(device.queue(), &buffer, &buffer)?;
             buffer.to_vec()
         };
         let got = twice().map_err(message)?;

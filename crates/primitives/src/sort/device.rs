@@ -6,9 +6,18 @@
 
 use std::ops::Range;
 
-use orrery_device::{Arg, Buffer, Device, DeviceError, Kernel, Math, Source};
+use orrery_device::{Arg, Buffer, Device, DeviceError, Kernel, KernelFile, Math, Queue};
 
 use super::Key;
+
+// SAFETY: the kernel reads n keys and writes the counts and offsets of all passes and `max_tiles`
+// rows of tile states. `Sort::build` allocates as many, and the launch passes the length of the keys
+// as n.
+const HISTOGRAM: KernelFile = unsafe { KernelFile::new("histogram.cu", include_str!("histogram.cu")) };
+// SAFETY: the kernel accesses n pairs in both copies, and the same scratch buffers. `launch_bits`
+// checks that there are at most `capacity` pairs. A tile waits only for earlier tiles, which have
+// started before it.
+const PASS: KernelFile = unsafe { KernelFile::new("pass.cu", include_str!("pass.cu")) };
 
 /// Values of a digit of 8 bits.
 const RADIX: usize = 256;
@@ -107,6 +116,21 @@ struct CompiledPass {
     kernel: Kernel,
 }
 
+/// Offsets of pairs. They need 64 bits if there can be 2^32 pairs.
+enum Offsets {
+    Narrow(Buffer<u32>),
+    Wide(Buffer<u64>),
+}
+
+impl<'a> From<&'a Offsets> for Arg<'a> {
+    fn from(offsets: &'a Offsets) -> Self {
+        match offsets {
+            Offsets::Narrow(buffer) => buffer.into(),
+            Offsets::Wide(buffer) => buffer.into(),
+        }
+    }
+}
+
 /// Ascending, stable sort of pairs of a key and a u32 value on a device.
 ///
 /// It owns a second copy of the pairs, because each pass moves them between two buffers.
@@ -124,8 +148,8 @@ pub struct Sort<K: Key> {
     counts: Buffer<u32>,
     /// Blocks of the histogram that have added their counts.
     arrived: Buffer<u32>,
-    /// Offsets at which the digit values begin: two rows per pass, of u32 or (wide) u64.
-    begins: Buffer<u64>,
+    /// Offsets at which the digit values begin: two rows per pass.
+    begins: Offsets,
     /// Number of the next tile, one per pass.
     tickets: Buffer<u32>,
     /// Counts that tiles publish for later tiles: two halves of `max_tiles` rows.
@@ -155,11 +179,7 @@ impl<K: Key> Sort<K> {
     ) -> Result<Self, DeviceError> {
         let wide_offsets = u8::from(strategies.iter().any(|(_, strategy)| strategy.has_wide_offsets));
         let common = [("KEY", K::NAME.to_owned()), ("WIDE_OFFSETS", wide_offsets.to_string())];
-        let build = |name, text, definitions: &[_]| {
-            device.build(&Source { name, text, definitions, math: Math::Precise })
-        };
-        let histogram =
-            build("histogram.cu", include_str!("histogram.cu"), &common)?.kernel("sort_histogram")?;
+        let histogram = device.build(&HISTOGRAM, &common, Math::Precise)?.kernel("sort_histogram")?;
         let mut passes = Vec::with_capacity(strategies.len());
         for &(max_pairs, strategy) in strategies {
             let mut definitions = common.to_vec();
@@ -169,7 +189,7 @@ impl<K: Key> Sort<K> {
                 ("MIN_BLOCKS_PER_SM", strategy.min_blocks_per_sm.to_string()),
                 ("LOOKBACK_WINDOW", format!("{}u", strategy.lookback_window)),
             ]);
-            let module = build("pass.cu", include_str!("pass.cu"), &definitions)?;
+            let module = device.build(&PASS, &definitions, Math::Precise)?;
             passes.push(CompiledPass { max_pairs, strategy, kernel: module.kernel("sort_pass")? });
         }
         let max_tiles = strategies.iter().map(|(n, strategy)| strategy.max_tiles(*n)).max().unwrap_or(0);
@@ -183,7 +203,10 @@ impl<K: Key> Sort<K> {
             other_values: device.zeros(capacity)?,
             counts: device.zeros(2 * pass_count * RADIX)?,
             arrived: device.zeros(1)?,
-            begins: device.zeros(2 * pass_count * RADIX)?,
+            begins: match wide_offsets {
+                0 => Offsets::Narrow(device.zeros(2 * pass_count * RADIX)?),
+                _ => Offsets::Wide(device.zeros(2 * pass_count * RADIX)?),
+            },
             tickets: device.zeros(pass_count)?,
             tile_states: device.zeros(2 * max_tiles * RADIX)?,
             max_tiles,
@@ -200,13 +223,19 @@ impl<K: Key> Sort<K> {
 
     /// Queues the sort of `keys` and `values`, in place. Both have the same length, at most the
     /// capacity. Does not wait.
-    pub fn queue(&mut self, keys: &Buffer<K>, values: &Buffer<u32>) -> Result<(), DeviceError> {
-        self.queue_bits(keys, values, 0..K::BITS)
+    pub fn launch(
+        &mut self,
+        queue: &Queue,
+        keys: &Buffer<K>,
+        values: &Buffer<u32>,
+    ) -> Result<(), DeviceError> {
+        self.launch_bits(queue, keys, values, 0..K::BITS)
     }
 
     /// Queues a sort by the given bits of the keys only. Fewer bits need fewer passes.
-    pub fn queue_bits(
+    pub fn launch_bits(
         &mut self,
+        queue: &Queue,
         keys: &Buffer<K>,
         values: &Buffer<u32>,
         bits: Range<u32>,
@@ -223,7 +252,7 @@ impl<K: Key> Sort<K> {
             return Ok(());
         }
         let launches = list_launches(n as u64, &pass.strategy, digits.passes);
-        self.queue_histogram(keys, &digits, launches[0].tiles)?;
+        self.launch_histogram(queue, keys, &digits, launches[0].tiles)?;
         for (i, launch) in launches.iter().enumerate() {
             let (from, to) = ((keys, values), (&self.other_keys, &self.other_values));
             let (from, to) = if launch.pass.is_multiple_of(2) { (from, to) } else { (to, from) };
@@ -246,13 +275,19 @@ impl<K: Key> Sort<K> {
                 (self.max_tiles as u32).into(),
                 launches.get(i + 1).map_or(0, |next| next.tiles).into(),
             ];
-            self.device.queue().launch(&pass.kernel, launch.tiles, pass.strategy.block_size, &args)?;
+            queue.launch(&pass.kernel, launch.tiles, pass.strategy.block_size, &args)?;
         }
         Ok(())
     }
 
     /// Queues the histogram, which also clears the states of the first `tiles` tiles.
-    fn queue_histogram(&self, keys: &Buffer<K>, digits: &Digits, tiles: u32) -> Result<(), DeviceError> {
+    fn launch_histogram(
+        &self,
+        queue: &Queue,
+        keys: &Buffer<K>,
+        digits: &Digits,
+        tiles: u32,
+    ) -> Result<(), DeviceError> {
         let n = keys.len() as u64;
         let max_blocks = 4 * u64::from(self.device.properties().sm_count.max(1));
         let blocks = n.div_ceil(u64::from(HISTOGRAM_BLOCK_SIZE) * KEYS_IN_FLIGHT).min(max_blocks) as u32;
@@ -270,7 +305,7 @@ impl<K: Key> Sort<K> {
             (&self.tile_states).into(),
             (tiles * RADIX as u32).into(),
         ];
-        self.device.queue().launch(&self.histogram, blocks, HISTOGRAM_BLOCK_SIZE, &args)
+        queue.launch(&self.histogram, blocks, HISTOGRAM_BLOCK_SIZE, &args)
     }
 }
 

@@ -88,7 +88,7 @@ FUNCTION void write_begins(uint is_last, uint passes, GLOBAL uint* counts, GLOBA
     OFFSET begin[VALUES_PER_LANE];
     OFFSET sum = 0;
     if (is_working != 0u) {
-        FENCE();
+        DEVICE_FENCE();
         for (uint value = 0; value < VALUES_PER_LANE; value++) {
             begin[value] = sum;
             sum += load_count(counts, first + value);
@@ -137,7 +137,7 @@ sort_histogram(GLOBAL const KEY* RESTRICT keys, ulong n, uint passes, uint low, 
     for (uint index = thread; index < passes * RADIX; index += BLOCK_SIZE)
         if (block_counts[index] != 0u)
             add_to_count(counts, index, block_counts[index]);
-    FENCE();
+    DEVICE_FENCE();
     BARRIER();
     if (thread == 0u)
         is_last = ATOMIC_ADD_U32(arrived, 1u) == (uint)(BLOCK_COUNT - 1) ? 1u : 0u;

@@ -54,7 +54,7 @@ pub(super) fn compare<K: Key>(
     let values: Vec<u32> = (0..keys.len()).map(|i| i as u32 ^ 0x8000_0000).collect();
     let mut run = || -> Result<_, DeviceError> {
         let (device_keys, device_values) = (device.upload(keys)?, device.upload(&values)?);
-        sort.queue_bits(&device_keys, &device_values, bits.clone())?;
+        sort.launch_bits(device.queue(), &device_keys, &device_values, bits.clone())?;
         Ok((device_keys.to_vec()?, device_values.to_vec()?))
     };
     let got = run().map_err(|error| error.to_string())?;
@@ -149,7 +149,7 @@ fn many_times(device: &Device) -> Result<(), String> {
     }
     let (keys, values) = (device.zeros::<u64>(20_001), device.zeros(20_001));
     match (keys, values) {
-        (Ok(keys), Ok(values)) if sort.queue(&keys, &values).is_err() => Ok(()),
+        (Ok(keys), Ok(values)) if sort.launch(device.queue(), &keys, &values).is_err() => Ok(()),
         (Ok(_), Ok(_)) => Err("20001 pairs were accepted by a sort with a capacity of 20000".to_owned()),
         (Err(error), _) | (_, Err(error)) => Err(error.to_string()),
     }

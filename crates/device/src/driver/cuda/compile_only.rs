@@ -13,8 +13,9 @@ use super::cubin::{self, CubinKernel};
 use super::nvrtc::Nvrtc;
 use crate::choice::Backend;
 use crate::device::Device;
-use crate::driver::{BuildFault, Driver, Fault, Handle, Opened, Packed, Parameters, Pin};
+use crate::driver::{Argument, BuildFault, Driver, Fault, Handle, MemorySlice, Opened, Parameters, Pin};
 use crate::kernel::{Math, Resources};
+use crate::launch::Dim3;
 use crate::peaks;
 use crate::properties::{DeviceKind, Memory, Properties};
 
@@ -95,6 +96,7 @@ fn card_properties(capability: (u32, u32), compiler: String) -> Properties {
         driver: "compile only".to_owned(),
         compiler,
         max_block_size: 1024,
+        range_alignment: 128,
         shared_bytes: 48 << 10,
         warp_size: 32,
         has_warp_shuffle: true,
@@ -170,6 +172,10 @@ fn pointer_of(memory: Handle) -> *mut u8 {
     memory.0 as usize as *mut u8
 }
 
+fn address_of(slice: MemorySlice) -> *mut u8 {
+    pointer_of(slice.memory).wrapping_add(slice.offset)
+}
+
 // SAFETY of the blocks below: memory handles are addresses of `allocate`, and byte counts are within
 // both ends of a copy (the contract in driver/mod.rs).
 impl Driver for CompileOnly {
@@ -214,26 +220,31 @@ impl Driver for CompileOnly {
         Ok(())
     }
 
-    unsafe fn write(&self, _queue: Handle, to: Handle, from: *const u8, bytes: usize) -> Result<(), Fault> {
+    unsafe fn write(&self, _queue: Handle, to: MemorySlice, from: *const u8) -> Result<(), Fault> {
         // SAFETY: see above.
-        unsafe { ptr::copy(from, pointer_of(to), bytes) };
+        unsafe { ptr::copy(from, address_of(to), to.bytes) };
         Ok(())
     }
 
-    unsafe fn read(&self, _queue: Handle, from: Handle, to: *mut u8, bytes: usize) -> Result<(), Fault> {
+    unsafe fn read(&self, _queue: Handle, from: MemorySlice, to: *mut u8) -> Result<(), Fault> {
         // SAFETY: see above.
-        unsafe { ptr::copy(pointer_of(from), to, bytes) };
+        unsafe { ptr::copy(address_of(from), to, from.bytes) };
         Ok(())
     }
 
-    unsafe fn read_async(&self, queue: Handle, from: Handle, to: *mut u8, bytes: usize) -> Result<(), Fault> {
+    unsafe fn write_async(&self, queue: Handle, to: MemorySlice, from: *const u8) -> Result<(), Fault> {
         // SAFETY: see above.
-        unsafe { self.read(queue, from, to, bytes) }
+        unsafe { self.write(queue, to, from) }
     }
 
-    unsafe fn copy(&self, _queue: Handle, from: Handle, to: Handle, bytes: usize) -> Result<(), Fault> {
+    unsafe fn read_async(&self, queue: Handle, from: MemorySlice, to: *mut u8) -> Result<(), Fault> {
         // SAFETY: see above.
-        unsafe { ptr::copy(pointer_of(from), pointer_of(to), bytes) };
+        unsafe { self.read(queue, from, to) }
+    }
+
+    unsafe fn copy(&self, _queue: Handle, from: MemorySlice, to: MemorySlice) -> Result<(), Fault> {
+        // SAFETY: see above.
+        unsafe { ptr::copy(address_of(from), address_of(to), from.bytes) };
         Ok(())
     }
 
@@ -307,9 +318,9 @@ impl Driver for CompileOnly {
         &self,
         _queue: Handle,
         _function: Handle,
-        _block_count: u32,
-        _block_size: u32,
-        _arguments: &[Packed],
+        _grid: Dim3,
+        _block: Dim3,
+        _arguments: &[Argument],
     ) -> Result<(), Fault> {
         Ok(())
     }
@@ -319,7 +330,7 @@ impl Driver for CompileOnly {
 mod tests {
     use super::*;
     use crate::error::DeviceError;
-    use crate::kernel::{Kernel, Source};
+    use crate::kernel::{Kernel, KernelFile};
     use crate::testing::compile_only_cuda;
 
     const TEXT: &str = "
@@ -344,8 +355,9 @@ KERNEL(128) with_local_array(GLOBAL float* x, double factor, ulong count, int n)
 
     fn build(device: &Device, name: &str) -> Result<Kernel, DeviceError> {
         let definitions = [("SIZE", "50".to_owned()), ("UNUSED", "(1 + 2)".to_owned())];
-        let source = Source { name: "test.cu", text: TEXT, definitions: &definitions, math: Math::Precise };
-        device.build(&source)?.kernel(name)
+        // SAFETY: the kernels are never launched.
+        let file = unsafe { KernelFile::new("test.cu", TEXT) };
+        device.build(&file, &definitions, Math::Precise)?.kernel(name)
     }
 
     #[test]

@@ -108,6 +108,8 @@ fn read_properties(index: usize, device: sys::CUdevice, installed: &Installed) -
         driver: driver_version(installed.version),
         compiler: installed.compiler.title(),
         max_block_size: attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK)?,
+        // CUDA accepts any address. Kernels load up to 16 bytes at once, and a cache line has 128.
+        range_alignment: 128,
         shared_bytes: u64::from(attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK)?),
         warp_size: attribute(Attribute::CU_DEVICE_ATTRIBUTE_WARP_SIZE)?,
         has_warp_shuffle: true,

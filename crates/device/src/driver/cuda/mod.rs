@@ -15,8 +15,9 @@ use std::sync::OnceLock;
 
 use cudarc::driver::sys::{self, CUresult};
 
-use super::{BuildFault, Driver, Fault, Handle, MAX_ARGUMENTS, Packed, Parameters, Pin};
+use super::{Argument, BuildFault, Driver, Fault, Handle, MAX_ARGUMENTS, MemorySlice, Parameters, Pin};
 use crate::kernel::{Math, Resources};
+use crate::launch::Dim3;
 use crate::properties::Memory;
 pub(crate) use find::{device_count, open};
 use nvrtc::Nvrtc;
@@ -57,6 +58,11 @@ impl Cuda {
 
 fn stream_of(queue: Handle) -> sys::CUstream {
     queue.0 as usize as sys::CUstream
+}
+
+/// Returns the address of the first byte.
+fn address_of(slice: MemorySlice) -> sys::CUdeviceptr {
+    slice.memory.0 + slice.offset as u64
 }
 
 fn event_of(event: Handle) -> sys::CUevent {
@@ -200,45 +206,60 @@ impl Driver for Cuda {
         check_result("cuStreamSynchronize", unsafe { sys::cuStreamSynchronize(stream_of(queue)) })
     }
 
+    fn finish_all(&self) -> Result<(), Fault> {
+        self.make_current()?;
+        // SAFETY: see above.
+        check_result("cuCtxSynchronize", unsafe { sys::cuCtxSynchronize() })
+    }
+
     unsafe fn clear_memory(&self, queue: Handle, memory: Handle, bytes: usize) -> Result<(), Fault> {
         self.make_current()?;
         // SAFETY: see above.
         check_result("cuMemsetD8Async", unsafe { sys::cuMemsetD8Async(memory.0, 0, bytes, stream_of(queue)) })
     }
 
-    unsafe fn write(&self, queue: Handle, to: Handle, from: *const u8, bytes: usize) -> Result<(), Fault> {
-        self.make_current()?;
+    unsafe fn write(&self, queue: Handle, to: MemorySlice, from: *const u8) -> Result<(), Fault> {
         // SAFETY: see above. If `from` is page-locked, it is in use until the wait ends.
         unsafe {
-            let code = sys::cuMemcpyHtoDAsync_v2(to.0, from.cast(), bytes, stream_of(queue));
-            let queued = check_result("cuMemcpyHtoDAsync", code);
+            let queued = self.write_async(queue, to, from);
             // Waits even if the call failed, so that `from` is never still in use.
             let finished = self.finish(queue);
             queued.and(finished)
         }
     }
 
-    unsafe fn read(&self, queue: Handle, from: Handle, to: *mut u8, bytes: usize) -> Result<(), Fault> {
+    unsafe fn read(&self, queue: Handle, from: MemorySlice, to: *mut u8) -> Result<(), Fault> {
         // SAFETY: see above.
         unsafe {
-            let queued = self.read_async(queue, from, to, bytes);
+            let queued = self.read_async(queue, from, to);
             // Waits even if the call failed, so that `to` is never still in use.
             let finished = self.finish(queue);
             queued.and(finished)
         }
     }
 
-    unsafe fn read_async(&self, queue: Handle, from: Handle, to: *mut u8, bytes: usize) -> Result<(), Fault> {
+    unsafe fn write_async(&self, queue: Handle, to: MemorySlice, from: *const u8) -> Result<(), Fault> {
         self.make_current()?;
         // SAFETY: see above.
-        let code = unsafe { sys::cuMemcpyDtoHAsync_v2(to.cast(), from.0, bytes, stream_of(queue)) };
+        let code =
+            unsafe { sys::cuMemcpyHtoDAsync_v2(address_of(to), from.cast(), to.bytes, stream_of(queue)) };
+        check_result("cuMemcpyHtoDAsync", code)
+    }
+
+    unsafe fn read_async(&self, queue: Handle, from: MemorySlice, to: *mut u8) -> Result<(), Fault> {
+        self.make_current()?;
+        // SAFETY: see above.
+        let code =
+            unsafe { sys::cuMemcpyDtoHAsync_v2(to.cast(), address_of(from), from.bytes, stream_of(queue)) };
         check_result("cuMemcpyDtoHAsync", code)
     }
 
-    unsafe fn copy(&self, queue: Handle, from: Handle, to: Handle, bytes: usize) -> Result<(), Fault> {
+    unsafe fn copy(&self, queue: Handle, from: MemorySlice, to: MemorySlice) -> Result<(), Fault> {
         self.make_current()?;
         // SAFETY: see above.
-        let code = unsafe { sys::cuMemcpyDtoDAsync_v2(to.0, from.0, bytes, stream_of(queue)) };
+        let code = unsafe {
+            sys::cuMemcpyDtoDAsync_v2(address_of(to), address_of(from), from.bytes, stream_of(queue))
+        };
         check_result("cuMemcpyDtoDAsync", code)
     }
 
@@ -396,28 +417,29 @@ impl Driver for Cuda {
         &self,
         queue: Handle,
         function: Handle,
-        block_count: u32,
-        block_size: u32,
-        arguments: &[Packed],
+        grid: Dim3,
+        block: Dim3,
+        arguments: &[Argument],
     ) -> Result<(), Fault> {
         self.make_current()?;
-        // CUDA reads as many pointers as the kernel has parameters, however many we pass. An old
-        // driver does not report that number, so the unused pointers must be valid too.
-        let zero = [0u64; 2];
-        let mut pointers = [zero.as_ptr().cast_mut().cast::<c_void>(); MAX_ARGUMENTS];
-        for (pointer, argument) in pointers.iter_mut().zip(arguments) {
-            *pointer = argument.bytes.as_ptr().cast_mut().cast();
+        let mut words = [0u64; MAX_ARGUMENTS];
+        for (word, argument) in words.iter_mut().zip(arguments) {
+            *word = match argument {
+                Argument::Scalar { bytes, .. } => u64::from_ne_bytes(*bytes),
+                Argument::Memory(slice) => address_of(*slice),
+            };
         }
+        let mut pointers = words.each_mut().map(|word| ptr::from_mut(word).cast::<c_void>());
         // SAFETY: see above. CUDA copies the arguments before it returns.
         let code = unsafe {
             sys::cuLaunchKernel(
                 function_of(function),
-                block_count,
-                1,
-                1,
-                block_size,
-                1,
-                1,
+                grid.x,
+                grid.y,
+                grid.z,
+                block.x,
+                block.y,
+                block.z,
                 0,
                 stream_of(queue),
                 pointers.as_mut_ptr(),
@@ -451,15 +473,21 @@ impl Driver for Cuda {
     unsafe fn copy_across(
         &self,
         queue: Handle,
-        from: (Handle, Handle),
-        to: (Handle, Handle),
-        bytes: usize,
+        (from, from_context): (MemorySlice, Handle),
+        (to, to_context): (MemorySlice, Handle),
     ) -> Result<(), Fault> {
         self.make_current()?;
         let context = |handle: Handle| handle.0 as usize as sys::CUcontext;
         // SAFETY: see above.
         let code = unsafe {
-            sys::cuMemcpyPeerAsync(to.0.0, context(to.1), from.0.0, context(from.1), bytes, stream_of(queue))
+            sys::cuMemcpyPeerAsync(
+                address_of(to),
+                context(to_context),
+                address_of(from),
+                context(from_context),
+                from.bytes,
+                stream_of(queue),
+            )
         };
         check_result("cuMemcpyPeerAsync", code)
     }

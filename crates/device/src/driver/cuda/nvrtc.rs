@@ -296,7 +296,7 @@ fn library_folders() -> Vec<PathBuf> {
 mod tests {
     use super::*;
     use crate::choice::Backend;
-    use crate::kernel::Source;
+    use crate::kernel::{KernelFile, Source};
 
     fn installed_compiler() -> Option<Nvrtc> {
         match Nvrtc::load_for_tests() {
@@ -309,7 +309,9 @@ mod tests {
     }
 
     fn source<'a>(text: &'a str, definitions: &'a [(&'a str, String)], math: Math) -> (String, Source<'a>) {
-        let source = Source { name: "test.cu", text, definitions, math };
+        // SAFETY: the code is compiled and never launched.
+        let file = unsafe { KernelFile::new("test.cu", text) };
+        let source = Source { file, definitions, math };
         (source.with_prelude(Backend::Cuda), source)
     }
 
@@ -333,7 +335,7 @@ mod tests {
                 for architecture in [known.first(), Some(&90), known.last()].into_iter().flatten() {
                     let (full_text, source) = source(text, definitions, math);
                     let capability = (architecture / 10, architecture % 10);
-                    let compiled = nvrtc.compile(source.name, &full_text, math, capability);
+                    let compiled = nvrtc.compile(source.name(), &full_text, math, capability);
                     match compiled {
                         Ok(compiled) => {
                             assert!(compiled.log.trim().is_empty(), "{}", compiled.log);
@@ -352,7 +354,7 @@ mod tests {
         let Some(nvrtc) = installed_compiler() else { return };
         let (full_text, source) =
             source("KERNEL(32) f()\n{\n    no_such_thing = 1;\n}\n", &[], Math::Precise);
-        match nvrtc.compile(source.name, &full_text, Math::Precise, (9, 0)) {
+        match nvrtc.compile(source.name(), &full_text, Math::Precise, (9, 0)) {
             Err(BuildFault::Log(log)) => assert!(log.contains("test.cu(3): error"), "{log}"),
             other => panic!("{:?}", other.map(|compiled| compiled.log)),
         }
@@ -362,7 +364,7 @@ mod tests {
     fn code_for_an_unknown_architecture_is_ptx() {
         let Some(nvrtc) = installed_compiler() else { return };
         let (full_text, source) = source("KERNEL(32) f()\n{\n}\n", &[], Math::Precise);
-        match nvrtc.compile(source.name, &full_text, Math::Precise, (99, 0)) {
+        match nvrtc.compile(source.name(), &full_text, Math::Precise, (99, 0)) {
             Ok(compiled) => assert!(String::from_utf8_lossy(&compiled.code).contains(".entry f")),
             Err(fault) => panic!("{fault:?}"),
         }

@@ -136,6 +136,8 @@ fn read_properties(index: usize, platform: Platform, device: Device) -> Result<P
         driver: trimmed(device.driver_version()?),
         compiler: format!("{}, {}", trimmed(platform.version()?), language_option(device)),
         max_block_size: device.max_work_group_size()? as u32,
+        // Reported in bits.
+        range_alignment: (device.mem_base_addr_align()? as usize / 8).max(128),
         shared_bytes: device.local_mem_size()?,
         warp_size,
         // The condition of the prelude, __NV_CL_C_VERSION, is set by NVIDIA's compiler.

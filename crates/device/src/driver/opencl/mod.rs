@@ -19,13 +19,17 @@ use opencl3::error_codes::{
 use opencl3::event as events;
 use opencl3::kernel as kernels;
 use opencl3::memory::{
-    CL_MAP_READ, CL_MAP_WRITE, CL_MEM_ALLOC_HOST_PTR, CL_MEM_READ_WRITE, create_buffer, release_mem_object,
+    CL_BUFFER_CREATE_TYPE_REGION, CL_MAP_READ, CL_MAP_WRITE, CL_MEM_ALLOC_HOST_PTR, CL_MEM_READ_WRITE,
+    create_buffer, create_sub_buffer, release_mem_object,
 };
 use opencl3::program as programs;
-use opencl3::types::{cl_command_queue, cl_context, cl_event, cl_int, cl_kernel, cl_mem, cl_program};
+use opencl3::types::{
+    cl_buffer_region, cl_command_queue, cl_context, cl_event, cl_int, cl_kernel, cl_mem, cl_program,
+};
 
-use super::{BuildFault, Driver, Fault, Handle, Packed, Parameters, Pin};
+use super::{Argument, BuildFault, Driver, Fault, Handle, MemorySlice, Parameters, Pin};
 use crate::kernel::{Math, Resources};
+use crate::launch::Dim3;
 use crate::properties::Memory;
 pub(crate) use find::{device_count, gpu_indices, open};
 
@@ -291,43 +295,36 @@ impl Driver for OpenCl {
         check_queued("clEnqueueFillBuffer", filled)
     }
 
-    unsafe fn write(&self, queue: Handle, to: Handle, from: *const u8, bytes: usize) -> Result<(), Fault> {
+    unsafe fn write(&self, queue: Handle, to: MemorySlice, from: *const u8) -> Result<(), Fault> {
         // SAFETY: see above.
-        let written = unsafe {
-            queues::enqueue_write_buffer(
-                queue_of(queue),
-                memory_of(to),
-                CL_BLOCKING,
-                0,
-                bytes,
-                from.cast(),
-                0,
-                ptr::null(),
-            )
-        };
-        check_queued("clEnqueueWriteBuffer", written)
+        unsafe { write_buffer(CL_BLOCKING, queue, to, from) }
     }
 
-    unsafe fn read(&self, queue: Handle, from: Handle, to: *mut u8, bytes: usize) -> Result<(), Fault> {
+    unsafe fn read(&self, queue: Handle, from: MemorySlice, to: *mut u8) -> Result<(), Fault> {
         // SAFETY: see above.
-        unsafe { read_buffer(CL_BLOCKING, queue, from, to, bytes) }
+        unsafe { read_buffer(CL_BLOCKING, queue, from, to) }
     }
 
-    unsafe fn read_async(&self, queue: Handle, from: Handle, to: *mut u8, bytes: usize) -> Result<(), Fault> {
+    unsafe fn write_async(&self, queue: Handle, to: MemorySlice, from: *const u8) -> Result<(), Fault> {
         // SAFETY: see above.
-        unsafe { read_buffer(CL_NON_BLOCKING, queue, from, to, bytes) }
+        unsafe { write_buffer(CL_NON_BLOCKING, queue, to, from) }
     }
 
-    unsafe fn copy(&self, queue: Handle, from: Handle, to: Handle, bytes: usize) -> Result<(), Fault> {
+    unsafe fn read_async(&self, queue: Handle, from: MemorySlice, to: *mut u8) -> Result<(), Fault> {
+        // SAFETY: see above.
+        unsafe { read_buffer(CL_NON_BLOCKING, queue, from, to) }
+    }
+
+    unsafe fn copy(&self, queue: Handle, from: MemorySlice, to: MemorySlice) -> Result<(), Fault> {
         // SAFETY: see above.
         let copied = unsafe {
             queues::enqueue_copy_buffer(
                 queue_of(queue),
-                memory_of(from),
-                memory_of(to),
-                0,
-                0,
-                bytes,
+                memory_of(from.memory),
+                memory_of(to.memory),
+                from.offset,
+                to.offset,
+                from.bytes,
                 0,
                 ptr::null(),
             )
@@ -448,7 +445,7 @@ impl Driver for OpenCl {
         };
         let largest = usize::from(read_info(kernels::CL_KERNEL_WORK_GROUP_SIZE)?) as u32;
         let declared = Vec::<usize>::from(read_info(kernels::CL_KERNEL_COMPILE_WORK_GROUP_SIZE)?);
-        let declared = declared.first().map_or(0, |&threads| threads as u32);
+        let declared = declared.iter().product::<usize>() as u32;
         Ok(Resources {
             registers: None,
             shared_bytes: u64::from(read_info(kernels::CL_KERNEL_LOCAL_MEM_SIZE)?) as u32,
@@ -465,33 +462,31 @@ impl Driver for OpenCl {
         &self,
         queue: Handle,
         function: Handle,
-        block_count: u32,
-        block_size: u32,
-        arguments: &[Packed],
+        grid: Dim3,
+        block: Dim3,
+        arguments: &[Argument],
     ) -> Result<(), Fault> {
         let kernel = kernel_of(function);
-        let (threads, block_size) = (block_count as usize * block_size as usize, block_size as usize);
+        let block_size = [block.x, block.y, block.z].map(|threads| threads as usize);
+        let blocks = [grid.x, grid.y, grid.z];
+        let threads: [usize; 3] = std::array::from_fn(|axis| blocks[axis] as usize * block_size[axis]);
         let _lock = self.launch_lock.lock().unwrap_or_else(PoisonError::into_inner);
+        // Released after the launch, which then has its own references.
+        let mut ranges = SubBuffers(Vec::new());
         for (i, argument) in arguments.iter().enumerate() {
             // SAFETY: see above. OpenCL copies the argument.
-            unsafe {
-                kernels::set_kernel_arg(kernel, i as u32, argument.len, argument.bytes.as_ptr().cast())
-            }
-            .map_err(|code| {
-                let fault = new_fault("clSetKernelArg", code);
-                let message = format!("argument {} of {} bytes: {}", i + 1, argument.len, fault.message);
-                Fault { message, ..fault }
-            })?;
+            unsafe { ranges.set_argument(kernel, i, argument) }?;
         }
+        let dimensions = if grid.z > 1 || block.z > 1 { 3 } else { 1 + u32::from(grid.y > 1 || block.y > 1) };
         // SAFETY: see above.
         let launched = unsafe {
             queues::enqueue_nd_range_kernel(
                 queue_of(queue),
                 kernel,
-                1,
+                dimensions,
                 ptr::null(),
-                &raw const threads,
-                &raw const block_size,
+                threads.as_ptr(),
+                block_size.as_ptr(),
                 0,
                 ptr::null(),
             )
@@ -504,25 +499,104 @@ impl Driver for OpenCl {
     }
 }
 
+/// Memory objects for ranges of buffers, released when dropped.
+struct SubBuffers(Vec<cl_mem>);
+
+impl SubBuffers {
+    /// Sets one argument of a kernel.
+    ///
+    /// # Safety
+    /// As for `Driver::launch`.
+    unsafe fn set_argument(
+        &mut self,
+        kernel: cl_kernel,
+        index: usize,
+        argument: &Argument,
+    ) -> Result<(), Fault> {
+        let (bytes, len) = match argument {
+            Argument::Scalar { bytes, len } => (*bytes, *len),
+            Argument::Memory(slice) => {
+                // A range that starts with its buffer needs no memory object of its own.
+                let memory = match slice.offset {
+                    0 => memory_of(slice.memory),
+                    _ => self.create(*slice)?,
+                };
+                ((memory as usize as u64).to_ne_bytes(), size_of::<cl_mem>())
+            }
+        };
+        // SAFETY: the caller guarantees that the kernel is valid.
+        unsafe { kernels::set_kernel_arg(kernel, index as u32, len, bytes.as_ptr().cast()) }.map_err(|code| {
+            let fault = new_fault("clSetKernelArg", code);
+            let message = format!("argument {} of {len} bytes: {}", index + 1, fault.message);
+            Fault { message, ..fault }
+        })
+    }
+
+    fn create(&mut self, slice: MemorySlice) -> Result<cl_mem, Fault> {
+        // OpenCL has no empty sub-buffers. A kernel does not access an empty range, so any memory
+        // will do.
+        if slice.bytes == 0 {
+            return Ok(memory_of(slice.memory));
+        }
+        let region = cl_buffer_region { origin: slice.offset, size: slice.bytes };
+        // SAFETY: the memory is valid, and the region is within it.
+        let range = unsafe {
+            create_sub_buffer(
+                memory_of(slice.memory),
+                CL_MEM_READ_WRITE,
+                CL_BUFFER_CREATE_TYPE_REGION,
+                (&raw const region).cast(),
+            )
+        }
+        .map_err(|code| new_fault("clCreateSubBuffer", code))?;
+        self.0.push(range);
+        Ok(range)
+    }
+}
+
+impl Drop for SubBuffers {
+    fn drop(&mut self) {
+        for &range in &self.0 {
+            // SAFETY: `create` created it. A queued launch has its own reference.
+            let _ = unsafe { release_mem_object(range) };
+        }
+    }
+}
+
+/// Queues a copy to the device and, if `blocking` is CL_BLOCKING, waits for it.
+///
+/// # Safety
+/// As for `Driver::write`.
+unsafe fn write_buffer(blocking: u32, queue: Handle, to: MemorySlice, from: *const u8) -> Result<(), Fault> {
+    // SAFETY: the caller guarantees it.
+    let done = unsafe {
+        queues::enqueue_write_buffer(
+            queue_of(queue),
+            memory_of(to.memory),
+            blocking,
+            to.offset,
+            to.bytes,
+            from.cast(),
+            0,
+            ptr::null(),
+        )
+    };
+    check_queued("clEnqueueWriteBuffer", done)
+}
+
 /// Queues a copy to the host and, if `blocking` is CL_BLOCKING, waits for it.
 ///
 /// # Safety
 /// As for `Driver::read`.
-unsafe fn read_buffer(
-    blocking: u32,
-    queue: Handle,
-    from: Handle,
-    to: *mut u8,
-    bytes: usize,
-) -> Result<(), Fault> {
+unsafe fn read_buffer(blocking: u32, queue: Handle, from: MemorySlice, to: *mut u8) -> Result<(), Fault> {
     // SAFETY: the caller guarantees it.
     let done = unsafe {
         queues::enqueue_read_buffer(
             queue_of(queue),
-            memory_of(from),
+            memory_of(from.memory),
             blocking,
-            0,
-            bytes,
+            from.offset,
+            from.bytes,
             to.cast(),
             0,
             ptr::null(),

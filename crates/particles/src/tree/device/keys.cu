@@ -65,9 +65,9 @@ FUNCTION void publish_bounds(SHARED_POINTER const double* bounds, GLOBAL double*
     if (THREAD == 0) {
         for (int i = 0; i < 6; i++)
             block_bounds[BLOCK_INDEX * 6 + i] = bounds[i * BLOCK_SIZE];
-        FENCE();
+        DEVICE_FENCE();
         is_last[0] = ATOMIC_ADD_U32(counts + COUNT_ARRIVED, 1) == (uint)BLOCK_COUNT - 1;
-        FENCE();
+        DEVICE_FENCE();
     }
     BARRIER();
 }

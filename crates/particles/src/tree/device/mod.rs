@@ -14,17 +14,21 @@
 
 pub mod selftest;
 
-use orrery_device::{Arg, Buffer, Device, DeviceError, Kernel, Math};
+use orrery_device::{
+    Arg, Buffer, Device, DeviceError, Kernel, KernelBuilder, KernelFile, Math, kernel_source,
+};
 use orrery_model::Precision;
 use orrery_primitives::sort::Sort;
 use serde::{Deserialize, Serialize};
 
-use crate::builder::Builder;
-use crate::solver::direct::device::{Columns, kernel_source};
+use crate::solver::direct::device::Columns;
 
-/// Source that precedes kernels in other modules that read the tree.
-pub(crate) const LAYOUT: &str = kernel_source!("layout.cu");
-const SOURCE: &str = kernel_source!("layout.cu", "keys.cu", "cells.cu", "moments.cu", "groups.cu");
+// SAFETY: the kernels access n elements of the arrays with one entry per body, `max_cells` of those
+// with one entry per cell, and the slots that `layout.cu` names. `DeviceOctree::new` allocates as
+// many, and the launches pass columns of length n.
+const TREE: KernelFile = unsafe {
+    KernelFile::new("tree.cu", kernel_source!("layout.cu", "keys.cu", "cells.cu", "moments.cu", "groups.cu"))
+};
 
 const BLOCK_SIZE: u32 = 256;
 // The same values as in `layout.cu`.
@@ -205,8 +209,8 @@ pub(crate) struct DeviceOctree {
 }
 
 impl DeviceOctree {
-    pub fn new(builder: &mut Builder, n: usize, plan: TreePlan) -> Result<Self, DeviceError> {
-        let module = builder.build("tree.cu", SOURCE, &plan.build_definitions(), Math::Precise)?;
+    pub fn new(builder: &mut KernelBuilder, n: usize, plan: TreePlan) -> Result<Self, DeviceError> {
+        let module = builder.build(&TREE, &plan.build_definitions(), Math::Precise)?;
         let kernels = Kernels {
             find_frame: module.kernel("find_frame")?,
             find_keys: module.kernel("find_keys")?,
@@ -216,7 +220,7 @@ impl DeviceOctree {
             split_runs: module.kernel("split_runs")?,
             order_groups: module.kernel("order_groups")?,
         };
-        let device = &builder.device;
+        let device = builder.device();
         let (cells, precision) = (plan.max_cells(n), plan.precision);
         let frame_blocks = sm_count(device).saturating_mul(4).min((n as u32).div_ceil(BLOCK_SIZE));
         let vectors = |len| Vectors::new(device, precision, len);
@@ -269,7 +273,7 @@ impl DeviceOctree {
         )?;
         let keys = Arg::from(&self.keys);
         self.launch(&self.kernels.find_keys, body_blocks, &[x, y, z, n, frame, keys, order])?;
-        self.sort.queue(&self.keys, &self.order)?;
+        self.sort.launch(self.device.queue(), &self.keys, &self.order)?;
         let (keys, order) = (Arg::from(&self.keys), Arg::from(&self.order));
         let args = [x, y, z, mass.into(), n, frame, order, high, low];
         self.launch(&self.kernels.gather_bodies, body_blocks, &args)?;
@@ -359,7 +363,9 @@ pub(crate) mod tests {
         let (before, after) = source.split_at(line_start);
         let text = format!("{before}no_such_type variable;\n{after}");
         for device in Device::list().devices {
-            let result = Builder::new(&device).build("source.cu", &text, definitions, Math::Precise);
+            // SAFETY: the source does not compile, so it is never launched.
+            let file_with_error = unsafe { KernelFile::new("source.cu", &text) };
+            let result = device.build(&file_with_error, definitions, Math::Precise);
             let Err(error) = result else { panic!("{file} compiles with an error in it") };
             // clang and the OpenCL compilers write file:line, NVRTC writes file(line).
             let message = error.to_string();
@@ -374,7 +380,7 @@ pub(crate) mod tests {
         let plan =
             TreePlan { precision: Precision::Mixed, order: Order::Quadrupole, leaf_size: 16, group_size: 32 };
         for file in ["layout.cu", "keys.cu", "groups.cu"] {
-            check_reported_line(SOURCE, &plan.build_definitions(), file, 3);
+            check_reported_line(TREE.text(), &plan.build_definitions(), file, 3);
         }
     }
 }

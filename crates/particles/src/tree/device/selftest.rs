@@ -1,10 +1,10 @@
 //! Checks of the invariants of trees that a device builds.
 
 use orrery_device::check::Check;
-use orrery_device::{Buffer, Device, DeviceError};
+use orrery_device::{Buffer, Device, DeviceError, KernelBuilder};
 use orrery_model::Precision;
 
-use super::{BodyColumns, Builder, DeviceOctree, GENERATIONS, Order, TreePlan};
+use super::{BodyColumns, DeviceOctree, GENERATIONS, Order, TreePlan};
 use crate::solver::tree::test_systems::{TestSystem, columns};
 use crate::tree::COORDINATE_BITS;
 
@@ -70,7 +70,7 @@ impl HostTree {
 fn build_and_read(system: &TestSystem, device: &Device, plan: TreePlan) -> Result<HostTree, String> {
     let run = || {
         let n = system.mass.len();
-        let mut builder = Builder::new(device);
+        let mut builder = KernelBuilder::new(device);
         let position: [Buffer<f64>; 3] = [
             device.upload(&system.position.x)?,
             device.upload(&system.position.y)?,

@@ -1,10 +1,14 @@
 //! The optimisation steps of the course on GPU programming that this project started from. They are
 //! rungs of the ladder. See `course.cu`.
 
-use orrery_device::{Buffer, Device, DeviceError, Kernel, Math};
+use orrery_device::{Buffer, Device, DeviceError, Kernel, KernelBuilder, KernelFile, Math, kernel_source};
 
 use super::{DirectDeviceStrategy, DirectKernel, FRAME_EPS2, Frame, PairSumRequest};
-use crate::builder::Builder;
+
+// SAFETY: the kernels access n elements of the columns, 10 n of the bodies and 3 n of the sums.
+// `CourseKernels::new` allocates as many, and the launches pass columns of length n.
+const COURSE: KernelFile =
+    unsafe { KernelFile::new("course.cu", kernel_source!("frame_slots.cu", "course.cu")) };
 
 /// Block size of the kernels that convert bodies and sums.
 const CONVERT_BLOCK_SIZE: u32 = 128;
@@ -57,7 +61,7 @@ fn rung_and_math(kernel: DirectKernel) -> (u32, Math) {
 
 impl CourseKernels {
     pub(super) fn new(
-        builder: &mut Builder,
+        builder: &mut KernelBuilder,
         n: usize,
         strategy: &DirectDeviceStrategy,
     ) -> Result<Self, DeviceError> {
@@ -68,9 +72,8 @@ impl CourseKernels {
             ("BLOCK_SIZE", block_size.to_string()),
             ("UNROLL_BY", strategy.unroll.to_string()),
         ];
-        let text = kernel_source!("frame_slots.cu", "course.cu");
-        let module = builder.build("course.cu", text, &definitions, math)?;
-        let device = builder.device.clone();
+        let module = builder.build(&COURSE, &definitions, math)?;
+        let device = builder.device().clone();
         Ok(Self {
             frame: Frame::new(builder)?,
             convert_bodies: module.kernel("convert_bodies")?,

@@ -1,10 +1,13 @@
 //! Accelerations and jerks for the Hermite integrator. The reference implementation is
 //! `solver::jerk`.
 
-use orrery_device::{Arg, Buffer, Device, DeviceError, Kernel, Math};
+use orrery_device::{Arg, Buffer, Device, DeviceError, Kernel, KernelBuilder, KernelFile, Math};
 
 use super::Columns;
-use crate::builder::Builder;
+
+// SAFETY: the kernel accesses the first n elements of all columns, and the launch passes columns of
+// length n.
+const JERKS: KernelFile = unsafe { KernelFile::new("jerks.cu", include_str!("jerks.cu")) };
 
 const BLOCK_SIZE: u32 = 128;
 
@@ -14,10 +17,10 @@ pub(super) struct JerkKernel {
 }
 
 impl JerkKernel {
-    pub(super) fn new(builder: &mut Builder) -> Result<Self, DeviceError> {
+    pub(super) fn new(builder: &mut KernelBuilder) -> Result<Self, DeviceError> {
         let definitions = [("BLOCK_SIZE", BLOCK_SIZE.to_string())];
-        let module = builder.build("jerks.cu", include_str!("jerks.cu"), &definitions, Math::Precise)?;
-        Ok(Self { kernel: module.kernel("forces_and_jerks")?, device: builder.device.clone() })
+        let module = builder.build(&JERKS, &definitions, Math::Precise)?;
+        Ok(Self { kernel: module.kernel("forces_and_jerks")?, device: builder.device().clone() })
     }
 
     pub(super) fn queue_sum(

@@ -4,14 +4,6 @@
 //! sum, and the addition of partial sums. For few bodies all three are one launch. Every sum has a
 //! fixed order, so the same bodies give the same bits on the same device.
 
-/// Returns the text of these files in this order, each under its name in compiler messages.
-macro_rules! kernel_source {
-    ($($file:literal),+) => {
-        concat!($("#line 1 \"", $file, "\"\n", include_str!($file)),+)
-    };
-}
-pub(crate) use kernel_source;
-
 mod course;
 mod jerks;
 mod pairs_once;
@@ -20,11 +12,9 @@ mod tiled;
 
 pub use strategy::{DirectDeviceStrategy, DirectKernel};
 
-use std::time::Duration;
-
-use orrery_device::{Arg, Buffer, Device, DeviceError, Kernel, Math, Origin};
-
-use crate::builder::Builder;
+use orrery_device::{
+    Arg, Buffer, BuildTime, Device, DeviceError, Kernel, KernelBuilder, KernelFile, Math, kernel_source,
+};
 
 use course::CourseKernels;
 use jerks::JerkKernel;
@@ -79,6 +69,11 @@ const FRAME_SLOTS: usize = 8;
 /// Slot of the scaled squared softening (`FRAME_EPS2` in `frame_slots.cu`).
 const FRAME_EPS2: usize = 5;
 
+// SAFETY: `find_frame` reads the first n elements of the columns and writes FRAME_SLOTS values. The
+// launch passes the length of the columns as n.
+const FRAME: KernelFile =
+    unsafe { KernelFile::new("frame.cu", kernel_source!("frame_slots.cu", "frame.cu")) };
+
 /// Frame of an evaluation, for kernels that do not compute it themselves. See `frame.cu`.
 struct Frame {
     device: Device,
@@ -90,11 +85,10 @@ impl Frame {
     /// Threads of the kernel (`FRAME_SAMPLE` in `frame.cu`).
     const BLOCK_SIZE: u32 = 32;
 
-    fn new(builder: &mut Builder) -> Result<Self, DeviceError> {
-        let text = kernel_source!("frame_slots.cu", "frame.cu");
-        let module = builder.build("frame.cu", text, &[], Math::Precise)?;
-        let (kernel, values) = (module.kernel("find_frame")?, builder.device.zeros(FRAME_SLOTS)?);
-        Ok(Self { device: builder.device.clone(), kernel, values })
+    fn new(builder: &mut KernelBuilder) -> Result<Self, DeviceError> {
+        let module = builder.build(&FRAME, &[], Math::Precise)?;
+        let (kernel, values) = (module.kernel("find_frame")?, builder.device().zeros(FRAME_SLOTS)?);
+        Ok(Self { device: builder.device().clone(), kernel, values })
     }
 
     /// Queues the computation of the frame and returns the buffer that it fills.
@@ -118,7 +112,7 @@ enum PairSum {
 /// Solver of all pairs of `n` bodies on a device, with the buffers it needs between evaluations.
 /// The masses must be the same in every evaluation.
 pub struct DeviceDirect {
-    builder: Builder,
+    builder: KernelBuilder,
     n: usize,
     strategy: DirectDeviceStrategy,
     masses: Option<MassSummary>,
@@ -137,7 +131,7 @@ impl DeviceDirect {
         if n > MAX_BODIES {
             return Err(DeviceError::Length { device: device.title(), expected: MAX_BODIES, got: n });
         }
-        let builder = Builder::new(device);
+        let builder = KernelBuilder::new(device);
         let strategy = if strategy.fits(device) {
             *strategy
         } else {
@@ -188,7 +182,7 @@ impl DeviceDirect {
                 Some(tiled) => tiled,
                 None => {
                     let default =
-                        DirectDeviceStrategy::default_for(&self.builder.device, 0, self.strategy.precision);
+                        DirectDeviceStrategy::default_for(self.builder.device(), 0, self.strategy.precision);
                     Tiled::new(&mut self.builder, self.n, &default, true)?
                 }
             };
@@ -245,7 +239,7 @@ impl DeviceDirect {
         match columns.chain(others).find(|buffer| buffer.len() != self.n) {
             None => Ok(()),
             Some(buffer) => Err(DeviceError::Length {
-                device: self.builder.device.title(),
+                device: self.builder.device().title(),
                 expected: self.n,
                 got: buffer.len(),
             }),
@@ -262,9 +256,9 @@ impl DeviceDirect {
         })
     }
 
-    /// Returns the source file, origin and build time of each module built so far.
-    pub fn build_times(&self) -> &[(String, Origin, Duration)] {
-        &self.builder.times
+    /// Returns the build time of each module built so far.
+    pub fn build_times(&self) -> &[BuildTime] {
+        self.builder.times()
     }
 }
 

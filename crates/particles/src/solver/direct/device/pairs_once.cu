@@ -56,38 +56,15 @@ typedef struct {
 // Reactions on the sources of a tile by the targets of one warp.
 typedef float WarpReactions[3][BLOCK_SIZE];
 
-// FROM_LANE is the value of another lane of the warp. ANY_LANE is whether the condition is true in
-// any lane. All lanes of the warp must take part.
-#if defined(ON_CUDA)
-#define FROM_LANE(value, lane) __shfl_sync(0xffffffffu, value, lane)
-#define ANY_LANE(condition) __any_sync(0xffffffffu, condition)
-#elif defined(__NV_CL_C_VERSION)
-FUNCTION float from_lane(float value, int lane)
-{
-    float r;
-    asm("shfl.sync.idx.b32 %0, %1, %2, 31, 0xffffffff;" : "=f"(r) : "f"(value), "r"(lane));
-    return r;
-}
-FUNCTION int any_lane(int condition)
-{
-    int r;
-    asm volatile("{ .reg .pred p, q; setp.ne.s32 p, %1, 0; vote.sync.any.pred q, p, 0xffffffff; "
-                 "selp.s32 %0, 1, 0, q; }" : "=r"(r) : "r"(condition));
-    return r;
-}
-#define FROM_LANE(value, lane) from_lane(value, lane)
-#define ANY_LANE(condition) any_lane(condition)
-#else
-// Without shuffle instructions, sums rotate through SHARED memory and every warp tile is corrected.
-#define ROTATE_THROUGH_SHARED 1
-#define ANY_LANE(condition) 1
-#endif
-
 // Rotates a sum through the lanes: each lane takes the sum of `next_lane`. `scratch` has
-// 3 * BLOCK_SIZE elements if ROTATE_THROUGH_SHARED is defined, else it is not used.
+// 3 * BLOCK_SIZE elements without HAS_WARPS, else it is not used.
 FUNCTION void rotate_lanes(Sum3* sum, WarpPosition thread, SHARED_POINTER float* scratch)
 {
-#if defined(ROTATE_THROUGH_SHARED)
+#if HAS_WARPS
+    sum->x = SHUFFLE_F(sum->x, thread.next_lane, 0);
+    sum->y = SHUFFLE_F(sum->y, thread.next_lane, 0);
+    sum->z = SHUFFLE_F(sum->z, thread.next_lane, 0);
+#else
     const int next_thread = thread.warp * WARP_SIZE + thread.next_lane;
     BARRIER();
     scratch[THREAD] = sum->x;
@@ -97,10 +74,6 @@ FUNCTION void rotate_lanes(Sum3* sum, WarpPosition thread, SHARED_POINTER float*
     sum->x = scratch[next_thread];
     sum->y = scratch[BLOCK_SIZE + next_thread];
     sum->z = scratch[2 * BLOCK_SIZE + next_thread];
-#else
-    sum->x = FROM_LANE(sum->x, thread.next_lane);
-    sum->y = FROM_LANE(sum->y, thread.next_lane);
-    sum->z = FROM_LANE(sum->z, thread.next_lane);
 #endif
 }
 
@@ -270,7 +243,10 @@ FUNCTION void add_tile(Target* targets, SHARED_POINTER const float4* tile,
     for (int warp_tile = 0; warp_tile < WARPS; warp_tile++) {
         Sum3 reaction = add_warp_tile(targets, tile, warp_tile, constants, thread, rotation_scratch);
 #if MIXED
-        if (ANY_LANE(has_near_pair(targets, constants.near_factor)))
+#if HAS_WARPS
+        if (ANY(has_near_pair(targets, constants.near_factor), 0))
+#endif
+            // Without warps, every warp tile is corrected: a vote would cost as much.
             correct_near_pairs(targets, target_low, tile, warp_tile, source_low + warp_tile * WARP_SIZE,
                 &reaction, constants, thread, rotation_scratch);
 #endif
@@ -331,10 +307,10 @@ pairs_once(GLOBAL const float4* RESTRICT high, GLOBAL const float4* RESTRICT low
 {
     SHARED float4 tile[2 * BLOCK_SIZE]; // each 32 sources twice: lane l reads entries l .. l + 31
     SHARED WarpReactions warp_reactions[WARPS];
-#if defined(ROTATE_THROUGH_SHARED)
-    SHARED float rotation_scratch[3 * BLOCK_SIZE];
-#else
+#if HAS_WARPS
     SHARED_POINTER float* rotation_scratch = 0;
+#else
+    SHARED float rotation_scratch[3 * BLOCK_SIZE];
 #endif
     // The division is unsigned on purpose, here and in tiled.cu. LLVM combines x / y and x % y of
     // one type. PoCL 5.0 does not see that the result is the same in all threads, and runs loops

@@ -1,10 +1,16 @@
 //! Each pair evaluated once for both bodies. See `pairs_once.cu`.
 
-use orrery_device::{Buffer, Device, DeviceError, Kernel, Math};
+use orrery_device::{Buffer, Device, DeviceError, Kernel, KernelBuilder, KernelFile, Math, kernel_source};
 use orrery_model::Precision;
 
 use super::{DirectDeviceStrategy, Frame, PairSumRequest, resident_blocks};
-use crate::builder::Builder;
+
+// SAFETY: the kernels access n elements of the columns and one element per padded body of the other
+// buffers, in as many rows as `RoundPlan` has chunks and offsets. `PairsOnce::new` allocates as
+// many, and the launches pass columns of length n.
+const PAIRS_ONCE: KernelFile = unsafe {
+    KernelFile::new("pairs_once.cu", kernel_source!("frame_slots.cu", "frame.cu", "pair.cu", "pairs_once.cu"))
+};
 
 /// Block size of the kernels with one thread per body.
 const BODY_BLOCK_SIZE: u32 = 128;
@@ -87,7 +93,7 @@ pub(super) fn scratch_bytes(device: &Device, n: usize, strategy: &DirectDeviceSt
 
 impl PairsOnce {
     pub(super) fn new(
-        builder: &mut Builder,
+        builder: &mut KernelBuilder,
         n: usize,
         strategy: &DirectDeviceStrategy,
         equal_masses: bool,
@@ -102,10 +108,9 @@ impl PairsOnce {
             // At least 16 warps per SM.
             ("MIN_BLOCKS_PER_SM", (512 / block).max(1).to_string()),
         ];
-        let text = kernel_source!("frame_slots.cu", "frame.cu", "pair.cu", "pairs_once.cu");
-        let module = builder.build("pairs_once.cu", text, &definitions, Math::FlushToZero)?;
+        let module = builder.build(&PAIRS_ONCE, &definitions, Math::FlushToZero)?;
         let kernel = module.kernel("pairs_once")?;
-        let device = builder.device.clone();
+        let device = builder.device().clone();
         let plan = RoundPlan::new(&device, n, strategy, resident_blocks(&device, &kernel, block));
         let padded = plan.body_blocks as usize * (block * targets) as usize;
         // A quarter of the mean distance between bodies in a homogeneous system. Nearer pairs are

@@ -338,14 +338,14 @@ tiled(GLOBAL const double* RESTRICT x, GLOBAL const double* RESTRICT y, GLOBAL c
 
     const size_t padded_count = (size_t)target_blocks * TARGETS_PER_BLOCK;
     write_partial_sums(targets, partial_sums, split * padded_count + first_target + THREAD);
-    FENCE();
+    DEVICE_FENCE();
     BARRIER();
     const int splits = (int)((uint)BLOCK_COUNT / (uint)target_blocks);
     if (THREAD == 0)
         is_last = (int)ATOMIC_ADD_U32(blocks_done + target_block, 1) == splits - 1;
     BARRIER();
     if (is_last) {
-        FENCE();
+        DEVICE_FENCE();
         if (THREAD == 0)
             blocks_done[target_block] = 0;
         write_results(partial_sums, splits, padded_count, first_target, n, frame, ax, ay, az, POTENTIAL_OUTPUT);

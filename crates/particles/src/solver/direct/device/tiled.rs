@@ -1,10 +1,18 @@
 //! Tiles of sources in shared memory, several targets per thread. See `tiled.cu`.
 
-use orrery_device::{Arg, Buffer, Device, DeviceError, Kernel, Math};
+use orrery_device::{
+    Arg, Buffer, Device, DeviceError, Kernel, KernelBuilder, KernelFile, Math, kernel_source,
+};
 use orrery_model::Precision;
 
 use super::{DirectDeviceStrategy, PairSumRequest, resident_blocks};
-use crate::builder::Builder;
+
+// SAFETY: the kernel reads the first n elements of the columns, writes as many of the results, one
+// partial sum per split and padded target, and one counter per target block. `Tiled::new` allocates
+// as many, and the launch passes columns of length n.
+const TILED: KernelFile = unsafe {
+    KernelFile::new("tiled.cu", kernel_source!("frame_slots.cu", "frame.cu", "pair.cu", "tiled.cu"))
+};
 
 /// Partial sums as the kernel writes them, one element per range of sources and padded target.
 enum PartialSums {
@@ -64,7 +72,7 @@ pub(super) fn scratch_bytes(device: &Device, n: usize, strategy: &DirectDeviceSt
 
 impl Tiled {
     pub(super) fn new(
-        builder: &mut Builder,
+        builder: &mut KernelBuilder,
         n: usize,
         strategy: &DirectDeviceStrategy,
         with_potential: bool,
@@ -85,10 +93,9 @@ impl Tiled {
             // At least 16 warps per SM: registers for more targets than that slow the rest down.
             ("MIN_BLOCKS_PER_SM", (512 / block).max(1).to_string()),
         ];
-        let text = kernel_source!("frame_slots.cu", "frame.cu", "pair.cu", "tiled.cu");
-        let module = builder.build("tiled.cu", text, &definitions, Math::FlushToZero)?;
+        let module = builder.build(&TILED, &definitions, Math::FlushToZero)?;
         let kernel = module.kernel("tiled")?;
-        let device = builder.device.clone();
+        let device = builder.device().clone();
         let plan = SplitPlan::new(n, strategy, resident_blocks(&device, &kernel, block));
         let length = plan.target_blocks as usize * (block * targets) as usize * plan.splits as usize;
         let partial_sums = match precision {

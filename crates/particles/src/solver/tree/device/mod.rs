@@ -12,11 +12,8 @@ pub use crate::tree::device::Order;
 pub use insertion::selftest as insertion_selftest;
 pub use strategy::{TreeAlgorithm, TreeDeviceStrategy};
 
-use std::time::Duration;
+use orrery_device::{Buffer, BuildTime, Device, DeviceError, Kernel, KernelBuilder};
 
-use orrery_device::{Buffer, Device, DeviceError, Kernel, Origin};
-
-use crate::builder::Builder;
 use crate::settings::Acceptance;
 use crate::solver::direct::device::Columns;
 use insertion::Insertion;
@@ -79,7 +76,7 @@ enum Kernels {
 /// Tree of `n` bodies on a device, with its kernels and buffers. The masses must be the same in
 /// every evaluation, because their sum is computed only once.
 pub struct DeviceTree {
-    builder: Builder,
+    builder: KernelBuilder,
     n: usize,
     strategy: TreeDeviceStrategy,
     total_mass: Option<f64>,
@@ -100,11 +97,13 @@ impl DeviceTree {
         if n > MAX_BODIES {
             return Err(DeviceError::Length { device: device.title(), expected: MAX_BODIES, got: n });
         }
-        let mut builder = Builder::new(device);
+        let mut builder = KernelBuilder::new(device);
         let kernels = match strategy.algorithm {
             _ if n == 0 => None,
             TreeAlgorithm::Groups => Some(Kernels::Groups(TreeWalk::new(&mut builder, n, strategy)?)),
-            TreeAlgorithm::Insertion { .. } => Some(Kernels::Insertion(Insertion::new(device, n, strategy)?)),
+            TreeAlgorithm::Insertion { .. } => {
+                Some(Kernels::Insertion(Insertion::new(&mut builder, n, strategy)?))
+            }
         };
         Ok(Self { builder, n, strategy: *strategy, total_mass: None, kernels })
     }
@@ -168,7 +167,7 @@ impl DeviceTree {
         let all =
             columns.flat_map(|columns| [columns.x, columns.y, columns.z]).chain([mass]).chain(potential);
         if let Some(buffer) = all.into_iter().find(|buffer| buffer.len() != self.n) {
-            let device = self.builder.device.title();
+            let device = self.builder.device().title();
             return Err(DeviceError::Length { device, expected: self.n, got: buffer.len() });
         }
         Ok(match self.total_mass {
@@ -194,11 +193,8 @@ impl DeviceTree {
         }
     }
 
-    /// Returns the name, origin and build time of each module.
-    pub fn build_times(&self) -> &[(String, Origin, Duration)] {
-        match &self.kernels {
-            Some(Kernels::Insertion(insertion)) => insertion.build_times(),
-            _ => &self.builder.times,
-        }
+    /// Returns the build time of each module built so far.
+    pub fn build_times(&self) -> &[BuildTime] {
+        self.builder.times()
     }
 }

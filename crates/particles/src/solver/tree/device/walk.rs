@@ -1,13 +1,14 @@
 //! Tree walk on a device, one warp per group of neighbouring bodies. `walk.cu` describes it.
 
-use orrery_device::{Arg, Buffer, Device, DeviceError, DeviceKind, Kernel, Math};
+use orrery_device::{
+    Arg, Buffer, Device, DeviceError, DeviceKind, Kernel, KernelBuilder, KernelFile, Math, kernel_source,
+};
 use orrery_model::Precision;
 
 use super::{DeviceTreeReport, ForceRequest, Order, TreeDeviceStrategy};
-use crate::builder::Builder;
 use crate::settings::{Acceptance, MAX_THETA};
-use crate::solver::direct::device::{kernel_source, resident_blocks};
-use crate::tree::device::{BodyColumns, DeviceOctree, LAYOUT, TreePlan};
+use crate::solver::direct::device::resident_blocks;
+use crate::tree::device::{BodyColumns, DeviceOctree, TreePlan};
 
 /// Threads per block: one warp.
 pub(super) const BLOCK_SIZE: u32 = 32;
@@ -54,9 +55,11 @@ fn opening_criterion(request: &ForceRequest) -> (f64, Option<f64>) {
     (theta.min(MAX_SAFE_THETA), alpha)
 }
 
-fn source() -> String {
-    [LAYOUT, kernel_source!("walk.cu")].concat()
-}
+// SAFETY: the kernel accesses the arrays of a `DeviceOctree`, which have the lengths that
+// `layout.cu` gives, n elements of the columns, and STATISTICS values per block, which
+// `TreeWalk::kernel` allocates.
+const WALK: KernelFile =
+    unsafe { KernelFile::new("walk.cu", kernel_source!("../../../tree/device/layout.cu", "walk.cu")) };
 
 /// Returns the definitions of the kernel with this index in [`TreeWalk::kernels`].
 fn definitions(device: &Device, plan: &TreePlan, index: usize) -> Vec<(&'static str, String)> {
@@ -83,31 +86,35 @@ fn definitions(device: &Device, plan: &TreePlan, index: usize) -> Vec<(&'static 
 }
 
 impl TreeWalk {
-    pub fn new(builder: &mut Builder, n: usize, strategy: &TreeDeviceStrategy) -> Result<Self, DeviceError> {
+    pub fn new(
+        builder: &mut KernelBuilder,
+        n: usize,
+        strategy: &TreeDeviceStrategy,
+    ) -> Result<Self, DeviceError> {
         let plan = plan_tree(n, strategy);
         let tree = DeviceOctree::new(builder, n, plan)?;
-        let statistics = builder.device.zeros(0)?;
+        let statistics = builder.device().zeros(0)?;
         Ok(Self { plan, tree, kernels: [const { None }; 4], statistics, last: None })
     }
 
     /// Returns a kernel, and builds it if this is its first use.
-    fn kernel(&mut self, builder: &mut Builder, index: usize) -> Result<&WalkKernel, DeviceError> {
+    fn kernel(&mut self, builder: &mut KernelBuilder, index: usize) -> Result<&WalkKernel, DeviceError> {
         if self.kernels[index].is_none() {
             let kernel = self.build_kernel(builder, index)?;
             let len = STATISTICS * kernel.blocks as usize;
             if self.statistics.len() < len {
-                self.statistics = builder.device.zeros(len)?;
+                self.statistics = builder.device().zeros(len)?;
             }
             self.kernels[index] = Some(kernel);
         }
         Ok(self.kernels[index].as_ref().expect("just built"))
     }
 
-    fn build_kernel(&self, builder: &mut Builder, index: usize) -> Result<WalkKernel, DeviceError> {
-        let definitions = definitions(&builder.device, &self.plan, index);
+    fn build_kernel(&self, builder: &mut KernelBuilder, index: usize) -> Result<WalkKernel, DeviceError> {
+        let definitions = definitions(builder.device(), &self.plan, index);
         let math = if self.plan.precision == Precision::Double { Math::Precise } else { Math::FlushToZero };
-        let kernel = builder.build("walk.cu", &source(), &definitions, math)?.kernel("walk")?;
-        let blocks = resident_blocks(&builder.device, &kernel, BLOCK_SIZE) as u32;
+        let kernel = builder.build(&WALK, &definitions, math)?.kernel("walk")?;
+        let blocks = resident_blocks(builder.device(), &kernel, BLOCK_SIZE) as u32;
         Ok(WalkKernel { kernel, blocks })
     }
 
@@ -124,7 +131,7 @@ impl TreeWalk {
     }
 
     /// Queues the walk, which writes the results.
-    pub fn walk(&mut self, builder: &mut Builder, request: &ForceRequest) -> Result<(), DeviceError> {
+    pub fn walk(&mut self, builder: &mut KernelBuilder, request: &ForceRequest) -> Result<(), DeviceError> {
         let (_, alpha) = opening_criterion(request);
         let index = usize::from(request.potential.is_some()) + 2 * usize::from(alpha.is_some());
         let WalkKernel { kernel, blocks } = self.kernel(builder, index)?;
@@ -188,8 +195,8 @@ mod tests {
             TreePlan { precision: Precision::Mixed, order: Order::Quadrupole, leaf_size: 16, group_size: 32 };
         for device in Device::list().devices {
             let definitions = definitions(&device, &plan, 0);
-            check_reported_line(&source(), &definitions, "layout.cu", 3);
-            check_reported_line(&source(), &definitions, "walk.cu", 3);
+            check_reported_line(WALK.text(), &definitions, "../../../tree/device/layout.cu", 3);
+            check_reported_line(WALK.text(), &definitions, "walk.cu", 3);
         }
     }
 }

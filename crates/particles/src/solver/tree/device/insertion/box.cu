@@ -78,11 +78,11 @@ FUNCTION void publish_box(SHARED_POINTER const double* joined, GLOBAL double* bl
 {
     if (THREAD < BOX_FIELDS)
         block_boxes[BLOCK_INDEX * BOX_FIELDS + THREAD] = joined[THREAD];
-    FENCE();
+    DEVICE_FENCE();
     BARRIER();
     if (THREAD == 0) {
         *is_last = (int)ATOMIC_ADD_U32(arrived_blocks, 1) == BLOCK_COUNT - 1;
-        FENCE();
+        DEVICE_FENCE();
     }
     BARRIER();
 }

@@ -123,9 +123,9 @@ sum_cells(GLOBAL const double* RESTRICT frame, double theta, uint n, GLOBAL uint
             is_ready = 0;
             if (cell != 0) {
                 cell = parent[cell];
-                FENCE();
+                DEVICE_FENCE();
                 is_ready = ATOMIC_ADD_U32(summed_children + cell, 1) + 1 == child_cells[cell];
-                FENCE();
+                DEVICE_FENCE();
             }
         }
     }

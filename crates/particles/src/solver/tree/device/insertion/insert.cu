@@ -146,7 +146,7 @@ FUNCTION int try_insert(Tree tree, GLOBAL const double* RESTRICT x, GLOBAL const
         if (old_node < (int)n)
             old_key = body_key(x, y, z, frame, (uint)old_node);
         const uint made = make_cell(tree, n, *cell, key, old_node, old_key);
-        FENCE(); // the new cell must be visible before the pointer to it
+        DEVICE_FENCE(); // the new cell must be visible before the pointer to it
         new_node = n + made;
     }
     STORE_U32(slot, new_node);

@@ -22,13 +22,12 @@
 
 pub mod selftest;
 
-use std::time::Duration;
-
-use orrery_device::{Arg, Buffer, Device, DeviceError, Event, Kernel, Math, Origin, Source};
+use orrery_device::{
+    Arg, Buffer, Device, DeviceError, Event, Kernel, KernelBuilder, KernelFile, Math, kernel_source,
+};
 
 use super::{DeviceTreeReport, ForceRequest, TreeAlgorithm, TreeDeviceStrategy, TreeStageTimes};
 use crate::settings::Acceptance;
-use crate::solver::direct::device::kernel_source;
 
 /// Largest number of bodies. A node number is an `int`, and there are at most as many cells as
 /// bodies.
@@ -46,20 +45,46 @@ const BOX_FIELDS: usize = 7;
 const FRAME_SLOTS: usize = 16;
 const TOTALS: usize = 3;
 
-const BOX_SOURCE: &str = kernel_source!(
-    "nodes.cu",
-    "../../../direct/device/frame_slots.cu",
-    "../../../direct/device/frame.cu",
-    "box.cu"
-);
-const INSERT_SOURCE: &str = kernel_source!("nodes.cu", "../../../direct/device/frame_slots.cu", "insert.cu");
-const CELLS_SOURCE: &str = kernel_source!("nodes.cu", "../../../direct/device/frame_slots.cu", "cells.cu");
-const WALK_SOURCE: &str = kernel_source!(
-    "nodes.cu",
-    "../../../direct/device/frame_slots.cu",
-    "../../../direct/device/pair.cu",
-    "walk.cu"
-);
+// SAFETY, for all four files: the kernels access n elements of the columns, 2 n nodes, 8 n children
+// and n elements of the other arrays of cells. `Insertion::new` allocates as many, and the launches
+// pass columns of length n. A thread that waits for a lock waits for a thread that does not wait.
+const BOX: KernelFile = unsafe {
+    KernelFile::new(
+        "box.cu",
+        kernel_source!(
+            "nodes.cu",
+            "../../../direct/device/frame_slots.cu",
+            "../../../direct/device/frame.cu",
+            "box.cu"
+        ),
+    )
+};
+// SAFETY: as above.
+const INSERT: KernelFile = unsafe {
+    KernelFile::new(
+        "insert.cu",
+        kernel_source!("nodes.cu", "../../../direct/device/frame_slots.cu", "insert.cu"),
+    )
+};
+// SAFETY: as above.
+const CELLS: KernelFile = unsafe {
+    KernelFile::new(
+        "cells.cu",
+        kernel_source!("nodes.cu", "../../../direct/device/frame_slots.cu", "cells.cu"),
+    )
+};
+// SAFETY: as above.
+const WALK: KernelFile = unsafe {
+    KernelFile::new(
+        "walk.cu",
+        kernel_source!(
+            "nodes.cu",
+            "../../../direct/device/frame_slots.cu",
+            "../../../direct/device/pair.cu",
+            "walk.cu"
+        ),
+    )
+};
 
 /// Tree of `n` bodies and its kernels. `nodes.cu` and `cells.cu` describe the arrays.
 pub struct Insertion {
@@ -68,7 +93,6 @@ pub struct Insertion {
     is_sorted: bool,
     votes: bool,
     kernels: Kernels,
-    times: Vec<(String, Origin, Duration)>,
     /// Blocks of the kernels that build the tree.
     build_blocks: u32,
     /// Threads per block of the walk.
@@ -109,7 +133,12 @@ pub fn device_bytes(n: usize) -> u64 {
 impl Insertion {
     /// Builds the kernels and buffers for `n` bodies. A strategy with another algorithm than
     /// [`TreeAlgorithm::Insertion`] counts as insertion with all flags set.
-    pub fn new(device: &Device, n: usize, strategy: &TreeDeviceStrategy) -> Result<Self, DeviceError> {
+    pub fn new(
+        builder: &mut KernelBuilder,
+        n: usize,
+        strategy: &TreeDeviceStrategy,
+    ) -> Result<Self, DeviceError> {
+        let device = &builder.device().clone();
         if n > MAX_BODIES {
             return Err(DeviceError::Length { device: device.title(), expected: MAX_BODIES, got: n });
         }
@@ -120,21 +149,16 @@ impl Insertion {
         // Without warp votes the lanes of a warp synchronise at block barriers, so a block must be
         // one warp.
         let walk_block_size = if votes && !device.properties().has_warp_shuffle { 32 } else { 256 };
-        let mut times = Vec::new();
-        let mut build = |name, text, values: &[(&str, u32)]| {
+        let mut build = |file: &KernelFile<'_>, values: &[(&str, u32)]| {
             let definitions: Vec<_> = values.iter().map(|(name, value)| (*name, value.to_string())).collect();
-            let source =
-                Source { name: "nodes.cu", text, definitions: &definitions, math: Math::FlushToZero };
-            let module = device.build(&source)?;
-            times.push((format!("insertion: {name}"), module.origin(), module.build_time()));
-            Ok(module)
+            builder.build(file, &definitions, Math::FlushToZero)
         };
-        let find_box = build("box.cu", BOX_SOURCE, &[("BLOCK_SIZE", BLOCK_SIZE)])?;
+        let find_box = build(&BOX, &[("BLOCK_SIZE", BLOCK_SIZE)])?;
         let values = [("BLOCK_SIZE", BLOCK_SIZE), ("THROTTLED", throttled.into())];
-        let insert = build("insert.cu", INSERT_SOURCE, &values)?;
-        let cells = build("cells.cu", CELLS_SOURCE, &[("BLOCK_SIZE", BLOCK_SIZE)])?;
+        let insert = build(&INSERT, &values)?;
+        let cells = build(&CELLS, &[("BLOCK_SIZE", BLOCK_SIZE)])?;
         let values = [("BLOCK_SIZE", walk_block_size), ("SORTED", is_sorted.into()), ("VOTE", votes.into())];
-        let walk = build("walk.cu", WALK_SOURCE, &values)?;
+        let walk = build(&WALK, &values)?;
         let kernels = Kernels {
             find_box: find_box.kernel("find_box")?,
             insert_bodies: insert.kernel("insert_bodies")?,
@@ -150,7 +174,6 @@ impl Insertion {
             n,
             is_sorted,
             votes,
-            times,
             build_blocks,
             walk_block_size,
             block_boxes: device.zeros(build_blocks as usize * BOX_FIELDS)?,
@@ -232,6 +255,11 @@ impl Insertion {
         Arg::U32(self.n as u32)
     }
 
+    /// Returns the nodes as 32-bit words, as the kernels that build the tree access them.
+    fn node_words(&self) -> Result<Arg<'_>, DeviceError> {
+        Ok(self.node.range(..)?.reinterpret::<u32>()?.into())
+    }
+
     fn launch_build(&self, kernel: &Kernel, args: &[Arg]) -> Result<(), DeviceError> {
         self.device.queue().launch(kernel, self.build_blocks, BLOCK_SIZE, args)
     }
@@ -253,7 +281,7 @@ impl Insertion {
             (&self.block_boxes).into(),
             (&self.arrived_blocks).into(),
             (&self.frame).into(),
-            (&self.node).into(),
+            self.node_words()?,
             (&self.child).into(),
             (&self.child_cells).into(),
             (&self.summed_children).into(),
@@ -267,7 +295,7 @@ impl Insertion {
             mass.into(),
             (&self.frame).into(),
             self.n_arg(),
-            (&self.node).into(),
+            self.node_words()?,
             (&self.child).into(),
             (&self.parent).into(),
             (&self.child_cells).into(),
@@ -285,7 +313,7 @@ impl Insertion {
             (&self.frame).into(),
             theta.min(MAX_SAFE_THETA).into(),
             self.n_arg(),
-            (&self.node).into(),
+            self.node_words()?,
             (&self.child).into(),
             (&self.parent).into(),
             (&self.child_cells).into(),
@@ -355,11 +383,6 @@ impl Insertion {
     pub fn main_kernel(&self) -> Option<(&Kernel, u32)> {
         Some((&self.kernels.walk, self.walk_block_size))
     }
-
-    /// Returns the name, origin and build time of each module.
-    pub fn build_times(&self) -> &[(String, Origin, Duration)] {
-        &self.times
-    }
 }
 
 #[cfg(test)]
@@ -371,9 +394,9 @@ mod tests {
     fn compile_errors_name_the_file_and_line() {
         let definitions = [("BLOCK_SIZE", "32"), ("THROTTLED", "1"), ("SORTED", "1"), ("VOTE", "1")]
             .map(|(name, value)| (name, value.to_owned()));
-        check_reported_line(BOX_SOURCE, &definitions, "box.cu", 3);
-        check_reported_line(INSERT_SOURCE, &definitions, "insert.cu", 3);
-        check_reported_line(CELLS_SOURCE, &definitions, "cells.cu", 3);
-        check_reported_line(WALK_SOURCE, &definitions, "walk.cu", 3);
+        check_reported_line(BOX.text(), &definitions, "box.cu", 3);
+        check_reported_line(INSERT.text(), &definitions, "insert.cu", 3);
+        check_reported_line(CELLS.text(), &definitions, "cells.cu", 3);
+        check_reported_line(WALK.text(), &definitions, "walk.cu", 3);
     }
 }

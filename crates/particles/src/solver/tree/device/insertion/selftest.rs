@@ -2,7 +2,7 @@
 //! tests.
 
 use orrery_device::check::Check;
-use orrery_device::{Device, DeviceError, DeviceKind};
+use orrery_device::{Device, DeviceError, DeviceKind, KernelBuilder};
 use orrery_model::analysis::max_or_nan;
 use orrery_model::rng::Draws;
 use orrery_model::{Precision, Vec3s};
@@ -51,7 +51,8 @@ impl TestSystem {
         theta: f64,
     ) -> Result<(Vec3s, Insertion), String> {
         let mut insertion =
-            Insertion::new(device, self.mass.len(), &strategy_for(algorithm)).map_err(error_message)?;
+            Insertion::new(&mut KernelBuilder::new(device), self.mass.len(), &strategy_for(algorithm))
+                .map_err(error_message)?;
         let found = self.evaluate(&mut insertion, theta, Insertion::queue).map_err(error_message)?;
         Ok((found, insertion))
     }

@@ -1,15 +1,17 @@
 //! Asynchronous NaN check for steps on a device.
 //!
-//! After each step a kernel scans the state. On the first non-finite value it stores the number of
+//! After each step a kernel of the physics scans the state. On the first non-finite value it stores the number of
 //! that check in a device flag. The flag is copied to page-locked memory after every
 //! `checks_per_copy` checks, and the host reads each copy two copies later. The device's queue
 //! therefore never runs empty, and the host is never far ahead of the device.
 
 use std::collections::VecDeque;
 
-use orrery_device::{Buffer, Device, DeviceError, Event, Pinned};
-
-use super::Stamp;
+use crate::buffer::Buffer;
+use crate::error::DeviceError;
+use crate::event::Event;
+use crate::pinned::Pinned;
+use crate::queue::Queue;
 
 /// Copies of the flag that may be in flight.
 const MAX_IN_FLIGHT: usize = 2;
@@ -23,45 +25,51 @@ struct FlagCopy {
     done: Event,
 }
 
-/// Checks that were queued on a device, and their results as far as they are known.
-#[derive(Debug, Default)]
-pub struct NanWatch {
+/// Checks that were queued on a device, and their results as far as they are known. `S` identifies
+/// a step, for example its number and time.
+#[derive(Debug)]
+pub struct NanWatch<S> {
     /// Number of the latest check. Numbers start at 1, because 0 in the flag means "all finite".
     last_check: u32,
     /// Checks whose result is not known yet, oldest first, with the step that each belongs to.
-    unresolved: VecDeque<(u32, Option<Stamp>)>,
+    unresolved: VecDeque<(u32, Option<S>)>,
     /// Copies of the flag, oldest first.
     in_flight: VecDeque<FlagCopy>,
     /// Page-locked memory to use again.
     free_flags: Vec<Pinned<u32>>,
-    first_failure: Option<FailedCheck>,
+    first_failure: Option<FailedCheck<S>>,
 }
 
 /// A check that found a non-finite value, with the step that it belongs to, if any.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct FailedCheck(pub Option<Stamp>);
+pub struct FailedCheck<S>(pub Option<S>);
 
-/// Returns the number of checks per copy of the flag, for `n` bodies.
-///
-/// A copy to the host costs as much as a kernel launch, which matters where a step takes a
-/// millisecond or less. Direct forces of 65,536 bodies take longer than that, so from there on
-/// every check is copied. For example, 300 bodies copy the flag after every 16 checks.
-pub fn checks_per_copy(n: usize) -> u32 {
-    ((1u64 << 32) / (n as u64).saturating_mul(n as u64).max(1)).clamp(1, 16) as u32
+// Not derived: that would require `S: Default`.
+impl<S> Default for NanWatch<S> {
+    fn default() -> Self {
+        Self {
+            last_check: 0,
+            unresolved: VecDeque::new(),
+            in_flight: VecDeque::new(),
+            free_flags: Vec::new(),
+            first_failure: None,
+        }
+    }
 }
 
-impl NanWatch {
+impl<S: Copy> NanWatch<S> {
     /// Registers the next check and returns its number.
-    pub fn register(&mut self, step: Option<Stamp>) -> u32 {
+    pub fn register(&mut self, step: Option<S>) -> u32 {
         self.last_check = self.last_check.wrapping_add(1).max(1);
         self.unresolved.push_back((self.last_check, step));
         self.last_check
     }
 
-    /// Queues a copy of the flag `failed_check` if one is due after the checks queued so far.
+    /// Queues a copy of the flag `failed_check` if one is due after the checks queued so far: after
+    /// every `checks_per_copy` checks.
     pub fn copy_flag_if_due(
         &mut self,
-        device: &Device,
+        queue: &Queue,
         failed_check: &Buffer<u32>,
         checks_per_copy: u32,
     ) -> Result<(), DeviceError> {
@@ -70,34 +78,34 @@ impl NanWatch {
         }
         let mut flag = match self.free_flags.pop() {
             Some(flag) => flag,
-            None => device.pinned(1)?,
+            None => queue.device().pinned(1)?,
         };
-        let done = device.queue().read_async(failed_check, &mut flag)?;
+        let done = queue.read_async(failed_check, &mut flag)?;
         self.in_flight.push_back(FlagCopy { last_check: self.last_check, flag, done });
         Ok(())
     }
 
     /// Processes all copies except the two newest. Returns the first failure found so far.
-    pub fn poll(&mut self) -> Result<Option<FailedCheck>, DeviceError> {
+    pub fn poll(&mut self) -> Result<Option<FailedCheck<S>>, DeviceError> {
         self.process_copies(MAX_IN_FLIGHT)
     }
 
     /// Waits for the results of all checks. Returns the first failure found so far.
     pub fn drain(
         &mut self,
-        device: &Device,
+        queue: &Queue,
         failed_check: &Buffer<u32>,
-    ) -> Result<Option<FailedCheck>, DeviceError> {
+    ) -> Result<Option<FailedCheck<S>>, DeviceError> {
         let last_copied = self.in_flight.back().map(|copy| copy.last_check);
         let last_registered = self.unresolved.back().map(|(check, _)| *check);
         if last_registered.is_some() && last_copied != last_registered {
-            self.copy_flag_if_due(device, failed_check, 1)?;
+            self.copy_flag_if_due(queue, failed_check, 1)?;
         }
         self.process_copies(0)
     }
 
     /// Waits for the oldest copies, until at most `remaining` are in flight.
-    fn process_copies(&mut self, remaining: usize) -> Result<Option<FailedCheck>, DeviceError> {
+    fn process_copies(&mut self, remaining: usize) -> Result<Option<FailedCheck<S>>, DeviceError> {
         while self.in_flight.len() > remaining {
             let Some(FlagCopy { last_check, flag, done }) = self.in_flight.pop_front() else { break };
             done.wait()?;

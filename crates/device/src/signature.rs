@@ -1,0 +1,205 @@
+//! Signatures of kernels, read from their declarations in the source.
+//!
+//! A launch passes untyped words to the driver. On OpenCL, a number in place of a pointer would be
+//! used as the address of a memory object. Drivers report the number of parameters and sometimes
+//! their sizes, but not their types. So the declaration itself is parsed:
+//!
+//! `KERNEL(256) scale(GLOBAL double* RESTRICT x, double factor, int n)`
+//!
+//! Invariant: a module has a signature for each of its kernels, or its build failed.
+
+use std::collections::HashMap;
+use std::fmt;
+
+use crate::element::ElementType;
+use crate::preprocess::{Macros, expand, preprocess};
+
+/// Type of a parameter or argument.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ParameterType {
+    /// A number.
+    Scalar(ElementType),
+    /// A pointer to device memory.
+    Buffer(ElementType),
+}
+
+impl ParameterType {
+    /// Returns whether an argument of type `got` may be passed. A buffer of signed integers may be
+    /// passed as unsigned ones of the same size and vice versa, as in C.
+    pub(crate) fn accepts(self, got: Self) -> bool {
+        match (self, got) {
+            (Self::Buffer(declared), Self::Buffer(got)) => declared.as_unsigned() == got.as_unsigned(),
+            _ => self == got,
+        }
+    }
+
+    /// Returns the size of the argument in bytes.
+    pub(crate) fn size(self) -> usize {
+        match self {
+            Self::Scalar(element) => element.size(),
+            Self::Buffer(_) => 8,
+        }
+    }
+}
+
+impl fmt::Display for ParameterType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Scalar(element) => write!(f, "{element}"),
+            Self::Buffer(element) => write!(f, "a buffer of {element}"),
+        }
+    }
+}
+
+/// Parameters of a kernel: name and type, in order.
+pub(crate) type Signature = Vec<(String, ParameterType)>;
+
+/// Macros that declare a kernel.
+const KERNEL_MACROS: [&str; 4] = ["KERNEL", "KERNEL_2D", "KERNEL_3D", "KERNEL_MIN_BLOCKS"];
+/// Words of a parameter that do not change its type.
+const QUALIFIERS: [&str; 5] = ["GLOBAL", "CONSTANT_POINTER", "RESTRICT", "const", "volatile"];
+
+/// Returns the signatures of all kernels of a source. The error says which parameter of which
+/// kernel has an unknown type.
+pub(crate) fn find_signatures(
+    text: &str,
+    definitions: &[(&str, String)],
+) -> Result<HashMap<String, Signature>, String> {
+    let (tokens, macros) = preprocess(text, definitions)?;
+    let typedefs = find_typedefs(&tokens, &macros);
+    let mut signatures = HashMap::new();
+    for start in 0..tokens.len() {
+        if !KERNEL_MACROS.contains(&tokens[start].as_str()) {
+            continue;
+        }
+        // KERNEL ( threads ) name ( parameters )
+        let declaration = matching_parenthesis(&tokens, start + 1).and_then(|end| {
+            let name = tokens.get(end + 1)?;
+            let parameters_end = matching_parenthesis(&tokens, end + 2)?;
+            Some((name, &tokens[end + 3..parameters_end]))
+        });
+        let (name, parameters) = declaration.ok_or("a KERNEL without a parameter list")?;
+        let parameters = expand(parameters, &macros);
+        let mut signature = Signature::new();
+        for parameter in parameters.split(|token| token == ",").filter(|parameter| !parameter.is_empty()) {
+            let parsed = parse_parameter(parameter, &typedefs);
+            let unknown = || format!("kernel {name}: the type of `{}` is unknown", parameter.join(" "));
+            signature.push(parsed.ok_or_else(unknown)?);
+        }
+        signatures.insert(name.clone(), signature);
+    }
+    Ok(signatures)
+}
+
+/// Returns the index of the parenthesis that closes the one at `open`.
+fn matching_parenthesis(tokens: &[String], open: usize) -> Option<usize> {
+    let mut depth = 0;
+    for (i, token) in tokens.iter().enumerate().skip(open) {
+        match token.as_str() {
+            "(" => depth += 1,
+            ")" => depth -= 1,
+            _ => {}
+        }
+        if depth == 0 {
+            return (i > open).then_some(i);
+        }
+    }
+    None
+}
+
+/// Returns the other names of number types, as in `typedef double REAL;`.
+fn find_typedefs(tokens: &[String], macros: &Macros) -> HashMap<String, ElementType> {
+    let mut typedefs = HashMap::new();
+    for (i, _) in tokens.iter().enumerate().filter(|(_, token)| *token == "typedef") {
+        let Some(len) = tokens[i..].iter().position(|token| token == ";") else { continue };
+        let Some((name, words)) = tokens[i + 1..i + len].split_last() else { continue };
+        let words = expand(words, macros);
+        if let Some(element) = element_type(&words.iter().map(String::as_str).collect::<Vec<_>>(), &typedefs)
+        {
+            typedefs.insert(name.clone(), element);
+        }
+    }
+    typedefs
+}
+
+fn parse_parameter(
+    parameter: &[String],
+    typedefs: &HashMap<String, ElementType>,
+) -> Option<(String, ParameterType)> {
+    let (name, words) = parameter.split_last()?;
+    let mut words: Vec<&str> =
+        words.iter().map(String::as_str).filter(|word| !QUALIFIERS.contains(word)).collect();
+    let is_pointer = words.last() == Some(&"*");
+    if is_pointer {
+        words.pop();
+    }
+    let element = element_type(&words, typedefs)?;
+    let parameter = if is_pointer { ParameterType::Buffer(element) } else { ParameterType::Scalar(element) };
+    Some((name.clone(), parameter))
+}
+
+fn element_type(words: &[&str], typedefs: &HashMap<String, ElementType>) -> Option<ElementType> {
+    Some(match words {
+        ["float"] => ElementType::F32,
+        ["double"] => ElementType::F64,
+        ["uchar"] | ["unsigned", "char"] => ElementType::U8,
+        ["int"] => ElementType::I32,
+        ["uint" | "unsigned"] | ["unsigned", "int"] => ElementType::U32,
+        ["long"] => ElementType::I64,
+        ["ulong"] => ElementType::U64,
+        ["float4"] => ElementType::F32x4,
+        ["double4"] => ElementType::F64x4,
+        [name] => *typedefs.get(*name)?,
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn describe(text: &str, definitions: &[(&str, String)], kernel: &str) -> String {
+        let signatures = find_signatures(text, definitions).unwrap();
+        let parameters = signatures[kernel].iter().map(|(name, kind)| format!("{name}: {kind}"));
+        parameters.collect::<Vec<_>>().join(", ")
+    }
+
+    #[test]
+    fn qualifiers_macros_and_typedefs_are_resolved() {
+        let text = "
+            typedef struct { float x; } Body;
+            #if DOUBLE
+            typedef double REAL; typedef double4 REAL4;
+            #else
+            typedef float REAL;
+            #endif
+            #define PARAMETERS CONSTANT_POINTER const float* parameters, unsigned int seed
+            FUNCTION int helper(Body body) { return 0; }
+            KERNEL_MIN_BLOCKS(BLOCK_SIZE, (2 + 1)) first(GLOBAL const REAL4* RESTRICT x, PARAMETERS, // sizes
+                GLOBAL volatile uint* counts, REAL eps
+            #if POTENTIAL
+                , GLOBAL KEY* potential
+            #endif
+            )
+            { helper(1); }
+            KERNEL(32) second() {}
+            KERNEL_2D(16, 16) third(long a, ulong b, GLOBAL uchar* c) {}";
+        let define = |potential: u32| {
+            [("DOUBLE", "1".to_owned()), ("POTENTIAL", potential.to_string()), ("KEY", "ulong".to_owned())]
+        };
+        let first = "x: a buffer of double4, parameters: a buffer of float, seed: uint, \
+                     counts: a buffer of uint, eps: double";
+        assert_eq!(describe(text, &define(0), "first"), first);
+        assert_eq!(describe(text, &define(1), "first"), format!("{first}, potential: a buffer of ulong"));
+        assert_eq!(describe(text, &define(1), "second"), "");
+        assert_eq!(describe(text, &define(1), "third"), "a: long, b: ulong, c: a buffer of uchar");
+    }
+
+    #[test]
+    fn a_parameter_of_unknown_type_gives_an_error() {
+        let error = find_signatures("KERNEL(32) f(int n, GLOBAL Body* bodies) {}", &[]).unwrap_err();
+        assert_eq!(error, "kernel f: the type of `GLOBAL Body * bodies` is unknown");
+        let error = find_signatures("KERNEL(32) f", &[]).unwrap_err();
+        assert_eq!(error, "a KERNEL without a parameter list");
+    }
+}
