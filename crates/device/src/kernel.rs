@@ -292,6 +292,12 @@ impl Kernel {
         unsafe { self.device().driver().blocks_per_sm(self.0.handle, block_size) }
     }
 
+    /// Returns the number of blocks of this size that the device runs at once. Assumes 4 per SM
+    /// where the driver does not report it.
+    pub fn resident_blocks(&self, block_size: u32) -> u32 {
+        self.device().properties().sm_count.max(1) * self.blocks_per_sm(block_size).unwrap_or(4).max(1)
+    }
+
     pub(crate) fn device(&self) -> &Device {
         &self.0.code.device
     }

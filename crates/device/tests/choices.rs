@@ -135,7 +135,23 @@ fn child_uses_two_devices() {
     print_error(second.queue().record().unwrap().seconds_since(&event).map(|_| ()));
     print_error(first.enable_peer(second));
     assert!(!first.can_access(second));
-    // Both devices still work.
+    // Both devices still work, also at the same time.
+    let results: Vec<Vec<i32>> = std::thread::scope(|scope| {
+        let run = |device: &Device| {
+            let text = "KERNEL(64) sum(GLOBAL int* x, int n)\n{\n    const int i = BLOCK_INDEX * 64 + THREAD;\n    \
+                        if (i < n)\n        for (int k = 0; k <= i; k++)\n            x[i] += k;\n}\n";
+            let module = device.build(&common::test_file(text), &[], orrery_device::Math::Precise).unwrap();
+            let (sum, buffer) = (module.kernel("sum").unwrap(), device.zeros::<i32>(5000).unwrap());
+            for _ in 0..10 {
+                device.queue().launch(&sum, 79, 64, &[(&buffer).into(), 5000.into()]).unwrap();
+            }
+            buffer.to_vec().unwrap()
+        };
+        let threads = [first, second].map(|device| scope.spawn(move || run(device)));
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    let expected: Vec<i32> = (0..5000).map(|i| 10 * (i * (i + 1) / 2)).collect();
+    assert!(results.iter().all(|result| *result == expected));
     assert_eq!((on_first.to_vec().unwrap(), on_second.to_vec().unwrap()), (vec![1, 2, 3], vec![0; 3]));
 }
 

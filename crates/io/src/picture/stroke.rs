@@ -145,9 +145,9 @@ fn pixel_range(low: f64, high: f64, size: usize) -> Range<usize> {
 
 /// Extends a range so that it contains another one.
 fn extend_range(range: &mut Range<usize>, other: &Range<usize>) {
-    if range.is_empty() {
+    if range.start >= range.end {
         *range = other.clone();
-    } else if !other.is_empty() {
+    } else if other.start < other.end {
         *range = range.start.min(other.start)..range.end.max(other.end);
     }
 }

@@ -120,7 +120,6 @@ pub fn binned_on_cpu(bins: &Bins, values: &[f32]) -> Vec<u64> {
 /// on several queues that wait for each other's events.
 #[derive(Debug)]
 pub struct BinnedHistogram {
-    device: Device,
     kernel: Kernel,
     bins: Bins,
     counts: DeviceCounts,
@@ -143,7 +142,6 @@ impl BinnedHistogram {
             kernel: device.build(&BINNED, &definitions, Math::Precise)?.kernel("count_floats")?,
             counts: DeviceCounts::new(device, bins.count as usize)?,
             bins,
-            device: device.clone(),
         })
     }
 
@@ -154,7 +152,7 @@ impl BinnedHistogram {
         expect_bins(to, count as usize)?;
         let n = from.len() as u64;
         let useful = n.div_ceil(16 * u64::from(BLOCK_SIZE));
-        let blocks = block_count(&self.device, &self.kernel, BLOCK_SIZE, n, useful);
+        let blocks = block_count(&self.kernel, BLOCK_SIZE, n, useful);
         let DeviceCounts { words, arrived, .. } = &self.counts;
         let args = [
             from.into(),

@@ -42,10 +42,8 @@ pub(super) fn expect_bins(to: &Buffer<u64>, bins: usize) -> Result<(), DeviceErr
 
 /// Returns the number of blocks for `n` values: as many as fill the device, but not more than
 /// `useful`. At least [`min_block_count`].
-pub(super) fn block_count(device: &Device, kernel: &Kernel, block_size: u32, n: u64, useful: u64) -> u32 {
-    let blocks_per_sm = kernel.blocks_per_sm(block_size).unwrap_or(4).max(1);
-    let resident = device.properties().sm_count.max(1) * blocks_per_sm;
-    useful.clamp(1, u64::from(resident)).max(min_block_count(n)) as u32
+pub(super) fn block_count(kernel: &Kernel, block_size: u32, n: u64, useful: u64) -> u32 {
+    useful.clamp(1, u64::from(kernel.resident_blocks(block_size))).max(min_block_count(n)) as u32
 }
 
 /// Returns the smallest number of blocks for which no block counts 2^32 values, the limit of its
@@ -115,7 +113,7 @@ impl Histogram {
         expect_bins(to, BYTE_BINS)?;
         let n = from.len() as u64;
         let useful = useful_block_count(n, self.device.properties().sm_count);
-        let blocks = block_count(&self.device, &self.kernel, BLOCK_SIZE, n, useful);
+        let blocks = block_count(&self.kernel, BLOCK_SIZE, n, useful);
         let DeviceCounts { words, arrived, .. } = &self.counts;
         let args = [from.into(), n.into(), words.into(), arrived.into(), to.into()];
         queue.launch(&self.kernel, blocks, BLOCK_SIZE, &args)

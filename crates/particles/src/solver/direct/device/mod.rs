@@ -261,10 +261,3 @@ impl DeviceDirect {
         self.builder.times()
     }
 }
-
-/// Returns the number of blocks of this kernel that the device runs at once. Assumes 4 per SM where
-/// the driver does not report it.
-pub(crate) fn resident_blocks(device: &Device, kernel: &Kernel, block_size: u32) -> u64 {
-    let blocks_per_sm = kernel.blocks_per_sm(block_size).unwrap_or(4).max(1);
-    u64::from(device.properties().sm_count.max(1)) * u64::from(blocks_per_sm)
-}

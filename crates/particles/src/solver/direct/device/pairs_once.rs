@@ -3,7 +3,7 @@
 use orrery_device::{Buffer, Device, DeviceError, Kernel, KernelBuilder, KernelFile, Math, kernel_source};
 use orrery_model::Precision;
 
-use super::{DirectDeviceStrategy, Frame, PairSumRequest, resident_blocks};
+use super::{DirectDeviceStrategy, Frame, PairSumRequest};
 
 // SAFETY: the kernels access n elements of the columns and one element per padded body of the other
 // buffers, in as many rows as `RoundPlan` has chunks and offsets. `PairsOnce::new` allocates as
@@ -111,7 +111,7 @@ impl PairsOnce {
         let module = builder.build(&PAIRS_ONCE, &definitions, Math::FlushToZero)?;
         let kernel = module.kernel("pairs_once")?;
         let device = builder.device().clone();
-        let plan = RoundPlan::new(&device, n, strategy, resident_blocks(&device, &kernel, block));
+        let plan = RoundPlan::new(&device, n, strategy, u64::from(kernel.resident_blocks(block)));
         let padded = plan.body_blocks as usize * (block * targets) as usize;
         // A quarter of the mean distance between bodies in a homogeneous system. Nearer pairs are
         // few, and pairs farther apart keep their digits.

@@ -5,7 +5,7 @@ use orrery_device::{
 };
 use orrery_model::Precision;
 
-use super::{DirectDeviceStrategy, PairSumRequest, resident_blocks};
+use super::{DirectDeviceStrategy, PairSumRequest};
 
 // SAFETY: the kernel reads the first n elements of the columns, writes as many of the results, one
 // partial sum per split and padded target, and one counter per target block. `Tiled::new` allocates
@@ -96,7 +96,7 @@ impl Tiled {
         let module = builder.build(&TILED, &definitions, Math::FlushToZero)?;
         let kernel = module.kernel("tiled")?;
         let device = builder.device().clone();
-        let plan = SplitPlan::new(n, strategy, resident_blocks(&device, &kernel, block));
+        let plan = SplitPlan::new(n, strategy, u64::from(kernel.resident_blocks(block)));
         let length = plan.target_blocks as usize * (block * targets) as usize * plan.splits as usize;
         let partial_sums = match precision {
             Precision::Single => PartialSums::Single(device.zeros(length)?),

@@ -7,7 +7,6 @@ use orrery_model::Precision;
 
 use super::{DeviceTreeReport, ForceRequest, Order, TreeDeviceStrategy};
 use crate::settings::{Acceptance, MAX_THETA};
-use crate::solver::direct::device::resident_blocks;
 use crate::tree::device::{BodyColumns, DeviceOctree, TreePlan};
 
 /// Threads per block: one warp.
@@ -114,7 +113,7 @@ impl TreeWalk {
         let definitions = definitions(builder.device(), &self.plan, index);
         let math = if self.plan.precision == Precision::Double { Math::Precise } else { Math::FlushToZero };
         let kernel = builder.build(&WALK, &definitions, math)?.kernel("walk")?;
-        let blocks = resident_blocks(builder.device(), &kernel, BLOCK_SIZE) as u32;
+        let blocks = kernel.resident_blocks(BLOCK_SIZE);
         Ok(WalkKernel { kernel, blocks })
     }
 

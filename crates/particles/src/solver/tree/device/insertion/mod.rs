@@ -45,7 +45,7 @@ const BOX_FIELDS: usize = 7;
 const FRAME_SLOTS: usize = 16;
 const TOTALS: usize = 3;
 
-// SAFETY, for all four files: the kernels access n elements of the columns, 2 n nodes, 8 n children
+// SAFETY: for all four files, the kernels access n elements of the columns, 2 n nodes, 8 n children
 // and n elements of the other arrays of cells. `Insertion::new` allocates as many, and the launches
 // pass columns of length n. A thread that waits for a lock waits for a thread that does not wait.
 const BOX: KernelFile = unsafe {
@@ -167,8 +167,7 @@ impl Insertion {
             walk: walk.kernel("walk")?,
         };
         // As many blocks as are resident at the same time.
-        let blocks_per_sm = kernels.insert_bodies.blocks_per_sm(BLOCK_SIZE).unwrap_or(4).max(1);
-        let fitting = device.properties().sm_count.max(1) * blocks_per_sm;
+        let fitting = kernels.insert_bodies.resident_blocks(BLOCK_SIZE);
         let build_blocks = fitting.min((n as u32).div_ceil(BLOCK_SIZE)).max(1);
         Ok(Self {
             n,
