@@ -1,5 +1,5 @@
-//! Physics tests of whole simulations. README.md lists their results. Every file of this folder is a
-//! module, except for golden.rs.
+//! Physics tests of whole simulations. README.md lists their results. Every file of this folder is
+//! a module, except for golden.rs.
 
 mod collapse;
 mod conservation;

@@ -93,8 +93,8 @@ impl<T: Element> fmt::Debug for Buffer<T> {
 
 /// Neighbouring elements of a buffer, for copies and as the argument of a kernel.
 ///
-/// As an argument it must start at a multiple of [`crate::Properties::range_alignment`] bytes, which
-/// the driver dictates. Copies may start at any element.
+/// As an argument it must start at a multiple of [`crate::Properties::range_alignment`] bytes,
+/// which the driver dictates. Copies may start at any element.
 ///
 /// ```
 /// use orrery_device::{Device, DeviceChoice};

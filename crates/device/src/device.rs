@@ -217,8 +217,8 @@ impl Device {
     }
 
     /// Compiles a kernel file. `definitions` are macros that are defined before its text: name and
-    /// value, such as `("BLOCK_SIZE", "256")`. If the same was compiled before, takes it from memory
-    /// or from the cache on disk.
+    /// value, such as `("BLOCK_SIZE", "256")`. If the same was compiled before, takes it from
+    /// memory or from the cache on disk.
     pub fn build(
         &self,
         file: &KernelFile<'_>,

@@ -4,11 +4,11 @@
 //! them the program still builds and runs, and [`DeviceList::notes`] says what is missing. This
 //! crate does not know what is computed.
 //!
-//! All `unsafe` code for devices is in `driver/` and in the handle types directly above it, with one
-//! exception. Kernels are part of the program and trusted like its Rust code: no type can protect
-//! against a kernel that writes outside its buffers. So the module that owns a kernel file declares
-//! it with an `unsafe` [`KernelFile::new`]. Building and launching are then safe: a launch checks
-//! its arguments against the kernel's declaration.
+//! All `unsafe` code for devices is in `driver/` and in the handle types directly above it, with
+//! one exception. Kernels are part of the program and trusted like its Rust code: no type can
+//! protect against a kernel that writes outside its buffers. So the module that owns a kernel file
+//! declares it with an `unsafe` [`KernelFile::new`]. Building and launching are then safe: a launch
+//! checks its arguments against the kernel's declaration.
 
 /// Concatenates kernel files, for [`KernelFile::new`]. Paths are relative to the calling file. The
 /// messages of compilers name the file and line of an error.

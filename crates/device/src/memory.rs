@@ -81,8 +81,8 @@ impl Drop for Memory {
             // Leak the memory: a failed wait does not prove that the work has ended.
             return;
         }
-        // SAFETY: this was the last user of the handle on the host, work of other devices has ended,
-        // and the driver waits for work of this device.
+        // SAFETY: this was the last user of the handle on the host, work of other devices has
+        // ended, and the driver waits for work of this device.
         unsafe { self.device.driver().free_memory(self.handle) };
     }
 }

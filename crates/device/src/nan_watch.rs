@@ -1,7 +1,7 @@
 //! Asynchronous NaN check for steps on a device.
 //!
-//! After each step a kernel of the physics scans the state. On the first non-finite value it stores the number of
-//! that check in a device flag. The flag is copied to page-locked memory after every
+//! After each step a kernel of the physics scans the state. On the first non-finite value it stores
+//! the number of that check in a device flag. The flag is copied to page-locked memory after every
 //! `checks_per_copy` checks, and the host reads each copy two copies later. The device's queue
 //! therefore never runs empty, and the host is never far ahead of the device.
 

@@ -1,9 +1,9 @@
 //! Page-locked host memory, which a device can read and write asynchronously.
 //!
 //! Invariant: while a copy into or out of the memory is running, `pending` is the event after that
-//! copy. The elements are read or written, another copy is started and the memory is freed only after that
-//! event, so no access ever races with the device. Memory whose copy cannot be waited for is never
-//! freed.
+//! copy. The elements are read or written, another copy is started and the memory is freed only
+//! after that event, so no access ever races with the device. Memory whose copy cannot be waited
+//! for is never freed.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};

@@ -13,7 +13,7 @@ typedef unsigned long long ulong;
 // KERNEL(T) f(...)                a kernel with blocks of T threads
 // KERNEL_2D(X, Y) f(...)          a kernel with blocks of X * Y threads
 // KERNEL_3D(X, Y, Z) f(...)       a kernel with blocks of X * Y * Z threads
-// KERNEL_MIN_BLOCKS(T, B) f(...)  as KERNEL(T), with few enough registers that an SM can run B blocks
+// KERNEL_MIN_BLOCKS(T, B) f(...)  as KERNEL(T), with so few registers that an SM can run B blocks
 // FUNCTION int f(...)             a function that kernels call, always inlined
 #define KERNEL(T) extern "C" __global__ __launch_bounds__(T) void
 #define KERNEL_2D(X, Y) KERNEL((X) * (Y))
@@ -123,10 +123,10 @@ struct __align__(16) Double4 {
 // ---- Warps ----
 //
 // Only in kernels with one-dimensional blocks of whole warps. A warp is WARP_SIZE neighbouring
-// threads that run together. LANE is the index of the thread within its warp. All lanes of a warp must reach each of the following in uniform control flow.
-// On a device without warps, all threads of the block must, and the values go through `scratch`:
-// shared memory with one uint per thread. HAS_WARPS is 1 or 0, for kernels with another algorithm
-// for such a device.
+// threads that run together. LANE is the index of the thread within its warp. All lanes of a warp
+// must reach each of the following in uniform control flow. On a device without warps, all threads
+// of the block must, and the values go through `scratch`: shared memory with one uint per thread.
+// HAS_WARPS is 1 or 0, for kernels with another algorithm for such a device.
 //
 // ANY(condition, scratch)          whether the condition is true in any lane of the warp
 // ALL(condition, scratch)          whether it is true in all of them

@@ -4,8 +4,8 @@ use orrery_device::{Buffer, Device, DeviceError, Kernel, KernelFile, Math, Queue
 
 use super::BYTE_BINS;
 
-// SAFETY: the kernel reads n bytes and writes one count per bin. The launch passes the length of the
-// input as n, and `expect_bins` checks the output.
+// SAFETY: the kernel reads n bytes and writes one count per bin. The launch passes the length of
+// the input as n, and `expect_bins` checks the output.
 const BYTES: KernelFile = unsafe { KernelFile::new("bytes.cu", kernel_source!("counts.cu", "bytes.cu")) };
 
 /// Counts on a device, which the last block of a launch copies to the result (`counts.cu`).
@@ -54,8 +54,8 @@ fn min_block_count(n: u64) -> u64 {
 
 /// A histogram of bytes that is compiled for a device and can be launched many times.
 ///
-/// All launches of one `Histogram` share its buffers, so they must be queued on one queue, or on several
-/// queues that wait for each other's events.
+/// All launches of one `Histogram` share its buffers, so they must be queued on one queue, or on
+/// several queues that wait for each other's events.
 #[derive(Debug)]
 pub struct Histogram {
     device: Device,

@@ -7,8 +7,8 @@ use orrery_device::{Buffer, Device, DeviceError, Kernel, KernelFile, Math, Queue
 use super::device::expect_bins;
 use super::{BYTE_BINS, Histogram};
 
-// SAFETY: the kernel reads n bytes from `first` on and writes 256 counts. The launches pass parts of
-// the input that lie within it.
+// SAFETY: the kernel reads n bytes from `first` on and writes 256 counts. The launches pass parts
+// of the input that lie within it.
 const RUNGS: KernelFile = unsafe { KernelFile::new("rungs.cu", include_str!("rungs.cu")) };
 // SAFETY: the kernel accesses 256 counts, and both buffers have as many.
 const ADD_PART: KernelFile = unsafe { KernelFile::new("add_part.cu", include_str!("add_part.cu")) };

@@ -12,8 +12,8 @@ const REDUCE: KernelFile = unsafe { KernelFile::new("reduce.cu", include_str!("r
 
 /// A reduction that is compiled for a device and can be launched many times.
 ///
-/// All launches of one `Reduce` share its buffers, so they must be queued on one queue, or on several
-/// queues that wait for each other's events.
+/// All launches of one `Reduce` share its buffers, so they must be queued on one queue, or on
+/// several queues that wait for each other's events.
 ///
 /// ```
 /// use orrery_device::{Device, DeviceChoice};

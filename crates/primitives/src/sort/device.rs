@@ -11,8 +11,8 @@ use orrery_device::{Arg, Buffer, Device, DeviceError, Kernel, KernelFile, Math, 
 use super::Key;
 
 // SAFETY: the kernel reads n keys and writes the counts and offsets of all passes and `max_tiles`
-// rows of tile states. `Sort::build` allocates as many, and the launch passes the length of the keys
-// as n.
+// rows of tile states. `Sort::build` allocates as many, and the launch passes the length of the
+// keys as n.
 const HISTOGRAM: KernelFile = unsafe { KernelFile::new("histogram.cu", include_str!("histogram.cu")) };
 // SAFETY: the kernel accesses n pairs in both copies, and the same scratch buffers. `launch_bits`
 // checks that there are at most `capacity` pairs. A tile waits only for earlier tiles, which have

@@ -176,8 +176,8 @@ fn address_of(slice: MemorySlice) -> *mut u8 {
     pointer_of(slice.memory).wrapping_add(slice.offset)
 }
 
-// SAFETY of the blocks below: memory handles are addresses of `allocate`, and byte counts are within
-// both ends of a copy (the contract in driver/mod.rs).
+// SAFETY of the blocks below: memory handles are addresses of `allocate`, and byte counts are
+// within both ends of a copy (the contract in driver/mod.rs).
 impl Driver for CompileOnly {
     fn memory(&self, _held_bytes: u64) -> Result<Memory, Fault> {
         Ok(MEMORY)

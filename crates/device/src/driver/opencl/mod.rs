@@ -115,8 +115,9 @@ impl OpenCl {
         // PoCL 5.0 miscounts its compiled kernels and aborts if threads launch while other launches
         // run.
         let waits_after_launch = is_pocl && device.driver_version().map_err(info_error)?.starts_with("5.");
-        // PoCL has a cache unless this variable turns it off. A request for the binary would make it
-        // compile every kernel twice: for any block size, and at the first launch for the actual one.
+        // PoCL has a cache unless this variable turns it off. A request for the binary would make
+        // it compile every kernel twice: for any block size, and at the first launch for the actual
+        // one.
         let has_kernel_cache = is_pocl && std::env::var_os("POCL_KERNEL_CACHE").is_none_or(|on| on != "0");
         // OpenCL has no equivalent of KERNEL_MIN_BLOCKS. With 128 registers per thread, an NVIDIA
         // SM can run 16 warps.
