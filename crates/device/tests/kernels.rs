@@ -104,30 +104,38 @@ fn other_definitions_are_compiled_and_the_same_come_from_memory() {
             device.queue().launch(&kernel, 2, 32, &[(&buffer).into(), 5.into(), 50.into()]).unwrap();
             assert_eq!(buffer.to_vec().unwrap(), [sum; 50]);
         }
-        assert!(build("1001", Math::Precise).build_time() < Duration::from_millis(100));
     }
 }
 
+/// Bandwidth in bytes/s that no memory reaches.
+const IMPOSSIBLE_BANDWIDTH: f64 = 1e14;
+
+/// The time between two events is at least that of the copies between them at an impossible
+/// bandwidth, and at most the time that passed on the host, up to the resolution of both clocks.
 #[test]
-fn time_between_events_grows_with_the_work() {
+fn time_between_events_is_that_of_the_work() {
+    const RESOLUTION_SECS: f64 = 1e-5;
+    const LEN: usize = 1 << 20;
     for device in test_devices() {
         let queue = device.queue();
-        let from = device.zeros::<u64>(1 << 20).unwrap();
-        let to = device.zeros::<u64>(1 << 20).unwrap();
-        let time_copies = |count| {
-            let before = queue.record().unwrap();
-            for _ in 0..count {
-                queue.copy(&from, &to).unwrap();
-            }
-            let after = queue.record().unwrap();
-            let seconds = after.seconds_since(&before).unwrap();
-            assert!(before.is_done().unwrap() && after.is_done().unwrap());
-            seconds
+        let (from, to) = (device.zeros::<u64>(LEN).unwrap(), device.zeros::<u64>(LEN).unwrap());
+        let record_after_copies = |count: usize| {
+            (0..count).for_each(|_| queue.copy(&from, &to).unwrap());
+            queue.record().unwrap()
         };
-        time_copies(1);
-        let shortest = |count| (0..5).map(|_| time_copies(count)).fold(f64::INFINITY, f64::min);
-        let (few, many) = (shortest(2), shortest(40));
-        assert!(few > 0.0 && many > 3.0 * few, "2 copies {few} s, 40 copies {many} s");
+        let host_start = Instant::now();
+        let events = [0, 2, 40].map(record_after_copies);
+        let seconds = |later: usize, earlier: usize| events[later].seconds_since(&events[earlier]).unwrap();
+        let (few, many, all) = (seconds(1, 0), seconds(2, 1), seconds(2, 0));
+        let host_secs = host_start.elapsed().as_secs_f64();
+        assert!(events.iter().all(|event| event.is_done().unwrap()));
+        let label = format!("{}: {few} s and {many} s, together {all} s", device.title());
+        for (copies, secs) in [(2, few), (40, many)] {
+            assert!(secs > f64::from(copies) * (2 * 8 * LEN) as f64 / IMPOSSIBLE_BANDWIDTH, "{label}");
+        }
+        assert!((few + many - all).abs() < RESOLUTION_SECS, "{label}");
+        // Two clocks may differ by some parts per million.
+        assert!(all < 1.001 * host_secs + RESOLUTION_SECS, "{label}; {host_secs} s on the host");
     }
 }
 
@@ -179,46 +187,57 @@ fn a_queued_launch_runs_after_its_kernel_and_buffer_are_dropped() {
     }
 }
 
-/// Prints the fraction of the time of a long launch that the host spent in the launch call.
+/// Prints two observations per device. First, whether another queue, which does not wait for the
+/// launches, reads the result of each launch as soon as `launch` returns. Second, whether some
+/// launch was still running when `launch` returned.
 #[test]
 #[ignore = "run by `debug_mode_waits_for_each_launch`"]
-fn child_times_a_launch() {
-    let text = "KERNEL(32) spin(GLOBAL float* x, int n, float a)\n{\n    float y = x[THREAD];\n    \
-                for (int i = 0; i < n; i++)\n        y = FMA(y, a, 0.25f);\n    x[THREAD] = y;\n}\n";
+fn child_observes_launches() {
+    let text = "KERNEL(32) spin(GLOBAL int* x, int n, float a, int value)\n{\n    float y = a;\n    \
+                for (int i = 0; i < n; i++)\n        y = FMA(y, a, 0.25f);\n    \
+                x[THREAD] = y < 1.0f ? value : 0;\n}\n";
     for device in test_devices() {
         let kernel = device.build(&test_file(text), &[], Math::Precise).unwrap().kernel("spin").unwrap();
-        let buffer = device.zeros::<f32>(32).unwrap();
-        let launch = || {
-            let args = [Arg::from(&buffer), 3_000_000.into(), 0.5f32.into()];
+        let buffer = device.zeros::<i32>(32).unwrap();
+        let launch = |rounds: i32, value: i32| {
+            let args = [Arg::from(&buffer), rounds.into(), 0.5f32.into(), value.into()];
             device.queue().launch(&kernel, 1, 32, &args).unwrap();
         };
-        launch();
-        device.queue().finish().unwrap();
-        let start = Instant::now();
-        launch();
-        let launched = start.elapsed();
-        device.queue().finish().unwrap();
-        println!("child: {}", launched.as_secs_f64() / start.elapsed().as_secs_f64());
+        let other = device.new_queue().unwrap();
+        let are_all_visible = (1..=20).all(|value| {
+            launch(100_000, value);
+            let mut found = [0; 32];
+            other.read(&buffer, &mut found).unwrap();
+            found == [value; 32]
+        });
+        // The operating system may suspend this thread for longer than a launch takes. Each attempt
+        // is three times as long as the one before.
+        let is_any_running = (0..7).any(|attempt| {
+            launch(100_000 * 3i32.pow(attempt), 1);
+            let is_running = !device.queue().record().unwrap().is_done().unwrap();
+            device.queue().finish().unwrap();
+            is_running
+        });
+        println!("child: {are_all_visible} {is_any_running}");
     }
 }
 
 #[test]
 fn debug_mode_waits_for_each_launch() {
-    let fractions = |debug| -> Vec<f64> {
-        let lines = common::child_lines(&common::run_child(
-            "kernels::child_times_a_launch",
-            &[("ORRERY_DEBUG", debug)],
-        ));
-        lines.iter().map(|fraction| fraction.parse().unwrap()).collect()
+    let observe = |debug| {
+        let variables = [("ORRERY_DEBUG", debug)];
+        let lines = common::child_lines(&common::run_child("kernels::child_observes_launches", &variables));
+        assert_eq!(lines.len(), test_devices().len());
+        lines
     };
-    let (debug, normal) = (fractions("1"), fractions("0"));
-    assert_eq!((debug.len(), normal.len()), (test_devices().len(), test_devices().len()));
-    assert!(debug.iter().all(|&fraction| fraction > 0.5), "{debug:?}");
-    for (device, fraction) in test_devices().iter().zip(normal) {
+    for (device, line) in test_devices().iter().zip(observe("1")) {
+        assert!(line.starts_with("true"), "{}: {line}", device.title());
+    }
+    for (device, line) in test_devices().iter().zip(observe("0")) {
         // With PoCL 5 every launch waits, because that driver would abort otherwise.
         let is_pocl_5 =
             device.properties().version.contains("PoCL") && device.properties().driver.starts_with("5.");
-        assert!(fraction < 0.5 || is_pocl_5, "{}: {fraction}", device.title());
+        assert!(line.ends_with("true") || is_pocl_5, "{}: {line}", device.title());
     }
 }
 
@@ -235,14 +254,15 @@ fn occupancy_is_between_0_and_1() {
     }
 }
 
-/// A measured ceiling is below the theoretical rate, with 5% tolerance for clocks that boost.
+/// A measured ceiling is below the theoretical rate, with 5% tolerance for clocks that boost. The
+/// lower limits are those of machines of the year 2000, because this one may be busy.
 #[test]
-fn measured_ceilings_are_plausible() {
+fn measured_ceilings_are_below_the_theoretical_rates() {
     for device in test_devices() {
         let ceilings = ceiling::measure(&device).unwrap();
         let properties = device.properties();
         println!("{}: {ceilings:?}", device.title());
-        assert!(ceilings.copy_bytes_per_s > 1e8 && ceilings.copy_bytes_per_s < 1e14);
+        assert!(ceilings.copy_bytes_per_s > 1e8 && ceilings.copy_bytes_per_s < IMPOSSIBLE_BANDWIDTH);
         assert!(ceilings.f32_flops > 1e8 && ceilings.f32_flops < 1e16);
         assert_eq!(ceilings.f64_flops.is_some(), properties.has_f64);
         for (measured, peak) in [
@@ -251,7 +271,7 @@ fn measured_ceilings_are_plausible() {
             (ceilings.f64_flops, properties.peak_f64),
         ] {
             if let (Some(measured), Some(peak)) = (measured, peak) {
-                assert!(measured < 1.05 * peak && measured > 0.3 * peak, "{measured:e} of {peak:e}");
+                assert!(measured < 1.05 * peak, "{measured:e} of {peak:e}");
             }
         }
     }

@@ -69,7 +69,7 @@ pub(crate) fn largest_relative_error(computed: &[f64], reference: &[f64]) -> f64
 #[derive(Clone, Debug)]
 pub(crate) struct ErrorBounds {
     /// Bound of each body, in the order of the bodies.
-    of_body: Vec<f64>,
+    pub of_body: Vec<f64>,
 }
 
 impl ErrorBounds {

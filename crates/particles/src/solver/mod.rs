@@ -129,4 +129,6 @@ impl Default for Acceptance {
 }
 
 #[cfg(test)]
+mod properties;
+#[cfg(test)]
 pub(crate) mod tests;

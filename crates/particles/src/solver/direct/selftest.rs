@@ -160,11 +160,29 @@ impl Limits {
 
 /// Returns whether the device is slow, such as OpenCL on a CPU. Fewer combinations are tested
 /// there.
-fn is_slow(device: &Device) -> bool {
+pub(crate) fn is_slow(device: &Device) -> bool {
     device.properties().kind != DeviceKind::Gpu
 }
 
-fn check_tiled(device: &Device, precision: Precision) -> Result<(), String> {
+/// Returns a strategy for each (block, targets, unroll, splits).
+fn with_shapes(
+    kernel: DirectKernel,
+    precision: Precision,
+    shapes: &[(u32, u32, u32, u32)],
+) -> Vec<DirectDeviceStrategy> {
+    let strategy = |&(block, targets, unroll, splits): &(u32, u32, u32, u32)| DirectDeviceStrategy {
+        kernel,
+        precision,
+        block,
+        targets,
+        unroll,
+        splits,
+    };
+    shapes.iter().map(strategy).collect()
+}
+
+/// Returns the strategies of the tiled kernel that the checks run.
+pub(crate) fn tiled_strategies(device: &Device, precision: Precision) -> Vec<DirectDeviceStrategy> {
     let shapes: &[(u32, u32, u32, u32)] = if is_slow(device) {
         &[(32, 1, 1, 1), (64, 2, 4, 0), (96, 3, 8, 5)]
     } else {
@@ -178,9 +196,11 @@ fn check_tiled(device: &Device, precision: Precision) -> Result<(), String> {
             (512, 1, 4, 3),
         ]
     };
-    for &(block, targets, unroll, splits) in shapes {
-        let strategy =
-            DirectDeviceStrategy { kernel: DirectKernel::Tiled, precision, block, targets, unroll, splits };
+    with_shapes(DirectKernel::Tiled, precision, shapes)
+}
+
+fn check_tiled(device: &Device, precision: Precision) -> Result<(), String> {
+    for strategy in tiled_strategies(device, precision) {
         for n in SIZES {
             TestSystem::cluster(n).check(device, &strategy, Limits::for_precision(precision))?;
         }
@@ -188,22 +208,19 @@ fn check_tiled(device: &Device, precision: Precision) -> Result<(), String> {
     Ok(())
 }
 
-fn check_pairs_once(device: &Device, precision: Precision) -> Result<(), String> {
-    // Odd and even numbers of body blocks, a single one, several rounds, several offsets per chunk.
+/// Returns the strategies of the kernel with every pair once that the checks run: odd and even
+/// numbers of body blocks, a single one, several rounds, several offsets per chunk.
+pub(crate) fn pairs_once_strategies(device: &Device, precision: Precision) -> Vec<DirectDeviceStrategy> {
     let shapes: &[(u32, u32, u32, u32)] = if is_slow(device) {
         &[(32, 1, 4, 3), (64, 2, 1, 0)]
     } else {
         &[(32, 1, 4, 3), (64, 2, 1, 0), (64, 3, 8, 2), (128, 8, 4, 0), (256, 8, 4, 2), (256, 4, 32, 0)]
     };
-    for &(block, targets, unroll, splits) in shapes {
-        let strategy = DirectDeviceStrategy {
-            kernel: DirectKernel::PairsOnce,
-            precision,
-            block,
-            targets,
-            unroll,
-            splits,
-        };
+    with_shapes(DirectKernel::PairsOnce, precision, shapes)
+}
+
+fn check_pairs_once(device: &Device, precision: Precision) -> Result<(), String> {
+    for strategy in pairs_once_strategies(device, precision) {
         for n in if is_slow(device) { &SIZES[..6] } else { &SIZES[..] } {
             TestSystem::cluster(*n).check(device, &strategy, Limits::for_precision(precision))?;
         }
@@ -240,7 +257,7 @@ fn check_ladder(device: &Device) -> Result<(), String> {
 }
 
 /// Returns the kernels that a run may use, in all precisions that fit the device.
-fn production_strategies(device: &Device) -> Vec<DirectDeviceStrategy> {
+pub(crate) fn production_strategies(device: &Device) -> Vec<DirectDeviceStrategy> {
     let mut strategies = Vec::new();
     for kernel in [DirectKernel::Tiled, DirectKernel::PairsOnce] {
         for precision in [Precision::Single, Precision::Mixed, Precision::Double] {

@@ -219,8 +219,11 @@ fn unequal_masses(device: &Device) -> CheckResult {
     check_forces("no mass at all", &massless, device, &strategy, geometric(0.5), 0.0)
 }
 
+/// Sizes of leaves and groups other than the default ones.
+pub(crate) const LEAF_AND_GROUP_SIZES: [(u32, u32); 3] = [(1, 1), (24, 31), (200, 16)];
+
 fn leaf_and_group_sizes(device: &Device) -> CheckResult {
-    for (leaf_size, group_size) in [(1, 1), (24, 31), (200, 16)] {
+    for (leaf_size, group_size) in LEAF_AND_GROUP_SIZES {
         let strategy =
             TreeDeviceStrategy { leaf_size, group_size, ..default_strategy(device, Precision::Mixed) };
         let label = format!("leaves of {leaf_size}, groups of {group_size}");

@@ -31,7 +31,7 @@ pub fn checks() -> Vec<Check> {
 }
 
 /// Returns all combinations of the flags.
-fn all_variants() -> [TreeAlgorithm; 8] {
+pub(crate) fn all_variants() -> [TreeAlgorithm; 8] {
     std::array::from_fn(|k| TreeAlgorithm::Insertion {
         sorted: k & 1 != 0,
         vote: k & 2 != 0,
