@@ -164,16 +164,15 @@ impl Module {
         let device = &self.code.device;
         let driver = device.driver();
         let call_error = |fault| device.error_from(fault, None);
+        let missing = || DeviceError::Kernel {
+            device: device.title(),
+            module: self.code.name.clone(),
+            name: name.to_owned(),
+        };
+        let signature = self.code.signatures.get(name).ok_or_else(missing)?;
         // SAFETY: the module is loaded.
         let found = unsafe { driver.find_function(self.code.handle, name) }.map_err(call_error)?;
-        let signature = self.code.signatures.get(name);
-        let (Some(handle), Some(signature)) = (found, signature) else {
-            return Err(DeviceError::Kernel {
-                device: device.title(),
-                module: self.code.name.clone(),
-                name: name.to_owned(),
-            });
-        };
+        let handle = found.ok_or_else(missing)?;
         let mut kernel = Function {
             code: Arc::clone(&self.code),
             name: name.to_owned(),

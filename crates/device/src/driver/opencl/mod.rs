@@ -2,6 +2,7 @@
 //! record times.
 
 mod find;
+mod log;
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ffi::{CString, c_void};
@@ -390,7 +391,10 @@ impl Driver for OpenCl {
             Err(fault) => {
                 // SAFETY: the program is not used elsewhere.
                 unsafe { self.unload_module(to_handle(program)) };
-                Err(fault)
+                Err(match fault {
+                    BuildFault::Log(log) => BuildFault::Log(log::with_file_names(&log, text)),
+                    BuildFault::Fault(_) => fault,
+                })
             }
         }
     }
