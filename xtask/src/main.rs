@@ -87,7 +87,10 @@ fn run_tests(root: &Path, report: &mut Report) -> Result<(), StageFailure> {
     // built twice.
     report.run_stage("build", || cargo("cargo build --workspace --bins --tests --examples").run())?;
     report.run_stage("tests", || {
-        cargo("cargo test --workspace").with_env("ORRERY_PYTHON", python::interpreter_path(root)).run()
+        cargo("cargo test --workspace")
+            .with_env("ORRERY_PYTHON", python::interpreter_path(root))
+            .with_env("ORRERY_NVRTC_DIR", python::nvrtc_folder(root))
+            .run()
     })?;
     report.run_stage("docs", || {
         cargo("cargo doc --no-deps --workspace").with_env("RUSTDOCFLAGS", "-D warnings").run()

@@ -1,4 +1,5 @@
-//! Python environment with the readers that the tests use to open Orrery's files.
+//! Python environment with the readers that the tests use to open Orrery's files, and with NVRTC,
+//! which compiles kernels for CUDA without a GPU.
 //!
 //! The environment is in target/python. It contains a copy of the requirements that were installed
 //! last. If that copy equals the current requirements, there is nothing to install.
@@ -19,6 +20,17 @@ fn environment_folder(root: &Path) -> PathBuf {
 /// Returns the path of the environment's interpreter.
 pub fn interpreter_path(root: &Path) -> PathBuf {
     environment_folder(root).join("bin/python")
+}
+
+/// Returns the folder of NVRTC. If it is not installed, the folder does not exist and the tests that
+/// need it fail.
+pub fn nvrtc_folder(root: &Path) -> PathBuf {
+    let libraries = environment_folder(root).join("lib");
+    let is_python = |name: &str| name.starts_with("python3.");
+    let versions = fs::read_dir(&libraries).into_iter().flatten().flatten();
+    let version =
+        versions.filter_map(|entry| entry.file_name().into_string().ok()).find(|name| is_python(name));
+    libraries.join(version.as_deref().unwrap_or("python3")).join("site-packages/nvidia/cu13/lib")
 }
 
 fn pip_command(environment: &Path) -> CommandLine {
@@ -93,6 +105,16 @@ fn check_version(output: Option<&str>) -> Result<(), Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nvrtc_is_in_the_folder_of_the_installed_python() {
+        let root = tempfile::tempdir().unwrap();
+        let libraries = root.path().join("target/python/lib");
+        assert!(!nvrtc_folder(root.path()).exists());
+        fs::create_dir_all(libraries.join("pkgconfig")).unwrap();
+        fs::create_dir_all(libraries.join("python3.12/site-packages/nvidia/cu13/lib")).unwrap();
+        assert!(nvrtc_folder(root.path()).exists());
+    }
 
     #[test]
     fn changed_requirements_are_not_installed() {

@@ -12,6 +12,8 @@ pub mod devices;
 mod error;
 pub mod format;
 pub mod ladder;
+#[cfg(test)]
+mod nvrtc_tests;
 pub mod sample;
 pub mod selftest;
 pub mod timing;
