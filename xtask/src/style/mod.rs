@@ -2,7 +2,8 @@
 //!
 //! The check is part of `cargo xtask test`. It rejects names and phrases that this code base once used
 //! in place of common terms (the table in CONTRIBUTING.md says what to write), comments that start with
-//! "What", and comment lines longer than [`MAX_COMMENT_COLUMNS`].
+//! "What", and comment lines longer than [`MAX_COMMENT_COLUMNS`]. It also finds test files that are part
+//! of no test program.
 
 mod figures;
 mod source;
@@ -88,9 +89,10 @@ const RECORDS: &[&str] = &["benchmarks/runs/", "fuzz/seeds/"];
 
 /// Checks all tracked files below `root`. Prints each violation as `file:line: message`.
 pub fn check(root: &Path) -> Result<(), Failure> {
-    let mut violations = Vec::new();
-    for (name, text) in tracked_files(root, &[])? {
-        violations.extend(violations_in(&name, &text));
+    let files = tracked_files(root, &[])?;
+    let mut violations = unused_test_files(&files);
+    for (name, text) in &files {
+        violations.extend(violations_in(name, text));
     }
     violations.iter().for_each(|violation| println!("{violation}"));
     match violations.len() {
@@ -125,6 +127,28 @@ fn tracked_files(root: &Path, folders: &[&str]) -> Result<Vec<(String, String)>,
         |name: &&str| [".rs", ".cu", ".h", ".py", ".md", ".toml"].iter().any(|end| name.ends_with(end));
     let read = |name: &str| Some((name.to_owned(), std::fs::read_to_string(root.join(name)).ok()?));
     Ok(list.lines().filter(is_text).filter_map(read).collect())
+}
+
+/// Finds files of `tests/` that are neither a module of `tests/integration.rs` nor a test program in
+/// `Cargo.toml`. Their tests would never run.
+fn unused_test_files(files: &[(String, String)]) -> Vec<String> {
+    let text_of = |name: &str| files.iter().find(|(other, _)| other == name).map_or("", |(_, text)| text);
+    let mut unused = Vec::new();
+    for (name, modules) in files {
+        let Some(package) = name.strip_suffix("/tests/integration.rs") else { continue };
+        let manifest = text_of(&format!("{package}/Cargo.toml"));
+        let in_folder = files.iter().filter_map(|(other, _)| {
+            let path = other.strip_prefix(&format!("{package}/tests/"))?;
+            path.strip_suffix("/mod.rs").or(path.strip_suffix(".rs")).filter(|stem| !stem.contains('/'))
+        });
+        for stem in in_folder.filter(|stem| *stem != "integration") {
+            let is_module = modules.lines().any(|line| line == format!("mod {stem};"));
+            if !is_module && !manifest.contains(&format!("name = \"{stem}\"")) {
+                unused.push(format!("{package}/tests/{stem}: not a module of integration.rs"));
+            }
+        }
+    }
+    unused
 }
 
 fn violations_in(name: &str, text: &str) -> Vec<String> {
@@ -174,6 +198,26 @@ fn has_name(line: &str, name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn test_files_outside_of_every_program_are_found() {
+        let file = |name: &str, text: &str| (format!("a/{name}"), text.to_owned());
+        let mut files = vec![
+            file("Cargo.toml", "[[test]]\nname = \"golden\"\n"),
+            file("tests/integration.rs", "mod cache;\nmod common;\n"),
+            file("tests/cache.rs", ""),
+            file("tests/cache/files.rs", ""),
+            file("tests/common/mod.rs", ""),
+            file("tests/golden.rs", ""),
+        ];
+        assert!(unused_test_files(&files).is_empty());
+        files.push(file("tests/forgotten.rs", ""));
+        files.push(file("tests/lost/mod.rs", ""));
+        assert_eq!(
+            unused_test_files(&files),
+            ["forgotten", "lost"].map(|stem| format!("a/tests/{stem}: not a module of integration.rs"))
+        );
+    }
 
     #[test]
     fn denied_phrases_match_whole_words_in_any_case() {

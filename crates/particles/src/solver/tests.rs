@@ -32,24 +32,32 @@ struct MeasuredErrors {
     potential: f64,
 }
 
-/// Compares forces with the reference. Bodies without a force must have zero acceleration.
-/// `truncation` is that of `ErrorBounds::new`: 0 for a direct sum.
-fn measured_errors(
-    forces: &Forces,
-    problem: &Problem,
-    precision: Precision,
-    truncation: f64,
-) -> MeasuredErrors {
-    let all: Vec<usize> = (0..problem.mass.len()).collect();
-    let (acceleration, potential) = reference::forces_on(problem, &all);
-    for (found, expected) in forces.acceleration.iter().zip(acceleration.iter()) {
-        assert!(expected != [0.0; 3] || found == [0.0; 3], "{found:?}, expected 0");
+/// Forces of the reference on all bodies. They are computed once per problem, because that takes
+/// longer than the forces of most strategies.
+struct ReferenceForces {
+    acceleration: Vec3s,
+    potential: Vec<f64>,
+}
+
+impl ReferenceForces {
+    fn of(problem: &Problem) -> Self {
+        let all: Vec<usize> = (0..problem.mass.len()).collect();
+        let (acceleration, potential) = reference::forces_on(problem, &all);
+        Self { acceleration, potential }
     }
-    MeasuredErrors {
-        relative: ForceErrors::measure(&forces.acceleration, &all, &acceleration),
-        in_bounds: ErrorBounds::new(problem, precision, truncation)
-            .largest_error(&forces.acceleration, &acceleration),
-        potential: forces.potential.as_ref().map_or(0.0, |found| largest_relative_error(found, &potential)),
+
+    /// Compares forces with these. Bodies without a force must have zero acceleration.
+    fn measure_errors(&self, forces: &Forces, bounds: &ErrorBounds) -> MeasuredErrors {
+        for (found, expected) in forces.acceleration.iter().zip(self.acceleration.iter()) {
+            assert!(expected != [0.0; 3] || found == [0.0; 3], "{found:?}, expected 0");
+        }
+        let all: Vec<usize> = (0..self.potential.len()).collect();
+        let potential = forces.potential.as_ref();
+        MeasuredErrors {
+            relative: ForceErrors::measure(&forces.acceleration, &all, &self.acceleration),
+            in_bounds: bounds.largest_error(&forces.acceleration, &self.acceleration),
+            potential: potential.map_or(0.0, |found| largest_relative_error(found, &self.potential)),
+        }
     }
 }
 
@@ -72,16 +80,18 @@ fn both_strategies(precision: Precision) -> [CpuStrategy; 2] {
 /// Every single error is within the rounding bound of `ErrorBounds`.
 #[test]
 fn direct_sum_agrees_with_the_reference() {
-    for (precision, median, p99) in
-        [(Precision::Single, 1e-5, 3e-4), (Precision::Mixed, 3e-7, 1e-5), (Precision::Double, 3e-15, 3e-14)]
-    {
-        for set in InstructionSet::available() {
-            for n in [1, 2, 3, 31, 257, 1000, 2049] {
-                let (position, mass) = cluster(n, n as u64);
-                for (eps, with_potential) in [(0.0, true), (0.01, true), (0.01, false)] {
-                    let problem = Problem { position: &position, mass: &mass, g: 2.0, eps, with_potential };
+    let limits =
+        [(Precision::Single, 1e-5, 3e-4), (Precision::Mixed, 3e-7, 1e-5), (Precision::Double, 3e-15, 3e-14)];
+    for n in [1, 2, 3, 31, 257, 1000, 2049] {
+        let (position, mass) = cluster(n, n as u64);
+        for (eps, with_potential) in [(0.0, true), (0.01, true), (0.01, false)] {
+            let problem = Problem { position: &position, mass: &mass, g: 2.0, eps, with_potential };
+            let reference = ReferenceForces::of(&problem);
+            for (precision, median, p99) in limits {
+                let bounds = ErrorBounds::new(&problem, precision, 0.0);
+                for set in InstructionSet::available() {
                     let forces = direct::forces(&problem, &direct::DirectCpuStrategy::new(precision, set));
-                    let errors = measured_errors(&forces, &problem, precision, 0.0);
+                    let errors = reference.measure_errors(&forces, &bounds);
                     let ForceErrors { median: found_median, p99: found_p99, .. } = errors.relative;
                     assert!(
                         found_median < median
@@ -101,18 +111,18 @@ fn direct_sum_agrees_with_the_reference() {
 #[test]
 fn tree_agrees_with_the_reference() {
     let (position, mass) = cluster(5000, 3);
+    let problem = Problem { position: &position, mass: &mass, g: 1.0, eps: 0.01, with_potential: true };
+    let reference = ReferenceForces::of(&problem);
     for (theta, rms) in [(0.7, 1e-3), (0.6, 5e-4), (0.55, 4e-4), (0.4, 1e-4)] {
-        for set in InstructionSet::available() {
-            for precision in Precision::ALL {
+        for precision in Precision::ALL {
+            let bounds = ErrorBounds::new(&problem, precision, truncation_error(Order::Quadrupole, theta));
+            for set in InstructionSet::available() {
                 let strategy = tree::TreeCpuStrategy {
                     acceptance: Acceptance::Geometric { theta },
                     ..tree::TreeCpuStrategy::new(precision, set)
                 };
-                let problem =
-                    Problem { position: &position, mass: &mass, g: 1.0, eps: 0.01, with_potential: true };
                 let forces = tree::forces(&problem, &strategy, None).0;
-                let truncation = truncation_error(Order::Quadrupole, theta);
-                let errors = measured_errors(&forces, &problem, precision, truncation);
+                let errors = reference.measure_errors(&forces, &bounds);
                 assert!(
                     errors.relative.rms < rms && errors.in_bounds <= 1.0 && errors.potential < 10.0 * rms,
                     "theta = {theta} {precision:?} {set:?}: {errors:?}"
@@ -134,7 +144,8 @@ fn tree_with_all_cells_open_is_the_direct_sum() {
     let (forces, report) = tree::forces(&problem, &strategy, None);
     assert_eq!(report.cell_terms, 0);
     assert_eq!(report.body_terms, 1500 * 1499);
-    let errors = measured_errors(&forces, &problem, Precision::Double, 0.0);
+    let bounds = ErrorBounds::new(&problem, Precision::Double, 0.0);
+    let errors = ReferenceForces::of(&problem).measure_errors(&forces, &bounds);
     assert!(errors.relative.p99 < 3e-14 && errors.in_bounds <= 1.0 && errors.potential < 3e-14, "{errors:?}");
 }
 
@@ -144,6 +155,9 @@ fn tree_with_all_cells_open_is_the_direct_sum() {
 fn relative_criterion_bounds_the_error_by_the_acceleration() {
     let (position, mass) = cluster(5000, 4);
     let problem = Problem { position: &position, mass: &mass, g: 1.0, eps: 0.01, with_potential: false };
+    let reference = ReferenceForces::of(&problem);
+    let truncation = truncation_error(Order::Quadrupole, MAX_THETA);
+    let bounds = ErrorBounds::new(&problem, Precision::Double, truncation);
     let mut last_rms = f64::INFINITY;
     for alpha in [0.02, 0.005, 0.00125] {
         let acceptance = Acceptance::Relative { alpha, theta: 0.6 };
@@ -153,8 +167,7 @@ fn relative_criterion_bounds_the_error_by_the_acceleration() {
         };
         let first = tree::forces(&problem, &strategy, None).0;
         let forces = tree::forces(&problem, &strategy, Some(&first.acceleration)).0;
-        let truncation = truncation_error(Order::Quadrupole, MAX_THETA);
-        let errors = measured_errors(&forces, &problem, Precision::Double, truncation);
+        let errors = reference.measure_errors(&forces, &bounds);
         let ForceErrors { max, rms, .. } = errors.relative;
         assert!(
             max < alpha && rms < 0.6 * last_rms && errors.in_bounds <= 1.0,
@@ -178,10 +191,11 @@ fn f32_forces_are_correct_in_si_units() {
     let heavy: Vec<f64> = mass.iter().map(|m| m * kilograms).collect();
     let problem =
         Problem { position: &scaled, mass: &heavy, g: 6.67e-11, eps: 0.01 * metres, with_potential: true };
+    let reference = ReferenceForces::of(&problem);
+    let bounds = ErrorBounds::new(&problem, Precision::Single, truncation_error(Order::Quadrupole, 0.6));
     for strategy in Precision::ALL.into_iter().flat_map(both_strategies) {
         let forces = strategy.forces(&problem, None);
-        let truncation = truncation_error(Order::Quadrupole, 0.6);
-        let errors = measured_errors(&forces, &problem, Precision::Single, truncation);
+        let errors = reference.measure_errors(&forces, &bounds);
         assert!(errors.relative.rms < 5e-4 && errors.in_bounds <= 1.0, "{strategy:?}: {errors:?}");
     }
 }
@@ -194,7 +208,9 @@ fn mixed_precision_does_not_depend_on_the_origin() {
     let problem = Problem { position: &position, mass: &mass, g: 1.0, eps: 0.01, with_potential: true };
     for precision in [Precision::Mixed, Precision::Double] {
         let strategy = direct::DirectCpuStrategy::new(precision, InstructionSet::best());
-        let errors = measured_errors(&direct::forces(&problem, &strategy), &problem, precision, 0.0);
+        let bounds = ErrorBounds::new(&problem, precision, 0.0);
+        let errors =
+            ReferenceForces::of(&problem).measure_errors(&direct::forces(&problem, &strategy), &bounds);
         assert!(errors.relative.median < 3e-7 && errors.in_bounds <= 1.0, "{precision:?}: {errors:?}");
     }
 }
