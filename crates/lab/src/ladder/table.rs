@@ -135,9 +135,23 @@ fn note_lines(ladder: &Ladder) -> Vec<String> {
 fn format_gain(gain: f64) -> String {
     if gain < 0.0095 {
         format!("{gain:.0e}x")
-    } else if gain < 0.095 {
+    } else if gain < 0.099_95 {
         format!("{gain:.3}x")
     } else {
         format!("{}x", format_number(gain))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gains_have_at_most_six_characters() {
+        assert_eq!([1.25, 0.0993, 0.003].map(format_gain), ["1.25x", "0.099x", "3e-3x"]);
+        let gains = std::iter::successors(Some(1e-6), |gain| Some(1.001 * gain));
+        for gain in gains.take_while(|&gain| gain < 99_999.0) {
+            assert!(format_gain(gain).len() <= 6, "{}", format_gain(gain));
+        }
     }
 }
