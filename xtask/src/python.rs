@@ -22,8 +22,8 @@ pub fn interpreter_path(root: &Path) -> PathBuf {
     environment_folder(root).join("bin/python")
 }
 
-/// Returns the folder of NVRTC. If it is not installed, the folder does not exist and the tests that
-/// need it fail.
+/// Returns the folder of NVRTC. If it is not installed, the folder does not exist and the tests
+/// that need it fail.
 pub fn nvrtc_folder(root: &Path) -> PathBuf {
     let libraries = environment_folder(root).join("lib");
     let is_python = |name: &str| name.starts_with("python3.");

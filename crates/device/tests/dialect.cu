@@ -150,7 +150,9 @@ KERNEL(BLOCK_SIZE) votes(GLOBAL const uint* RESTRICT in, GLOBAL uint* RESTRICT o
 {
     SHARED uint scratch[BLOCK_SIZE];
     const int i = BLOCK_INDEX * BLOCK_SIZE + THREAD;
-    const int is_odd = (in[i] & 1u) != 0u;
+    // Votes do not use `scratch` on CUDA, whose compiler warns about an unused variable.
+    scratch[THREAD] = in[i];
+    const int is_odd = (scratch[THREAD] & 1u) != 0u;
     out[4 * i] = ANY(is_odd, scratch) ? 1u : 0u;
     out[4 * i + 1] = ALL(is_odd, scratch) ? 1u : 0u;
     out[4 * i + 2] = BALLOT(is_odd, scratch);

@@ -4,8 +4,8 @@
 //! PoCL, on which the other tests run on a machine without a GPU, takes other branches than CUDA
 //! for shuffles, votes and tickets. Each test builds solvers and primitives on a device that
 //! compiles kernels, checks the arguments of launches and does not run them, so their results have
-//! no meaning. A test fails if a kernel does not compile, if a launch does not match a kernel, and if
-//! a kernel uses local memory without being in [`ALLOWED_LOCAL_MEMORY`].
+//! no meaning. A test fails if a kernel does not compile, if a launch does not match a kernel, and
+//! if a kernel uses local memory without being in [`ALLOWED_LOCAL_MEMORY`].
 
 use orrery_device::testing::{CompileOnlyCuda, CompiledKernel, compile_only_cuda};
 use orrery_device::{Buffer, Device, DeviceError, ceiling};
