@@ -3,6 +3,7 @@
 use std::process::Output;
 
 use crate::common::{TestDir, text};
+use orrery_lab::ladder::{LADDERS, LadderEntry};
 use serde_json::Value;
 
 /// Runs a command with an empty cache folder in the test directory.
@@ -100,86 +101,73 @@ fn a_machine_without_devices_gets_clear_messages() {
         stdout.contains("no OpenCL device") && stdout.ends_with("--device auto selects cpu\n"),
         "{stdout}"
     );
-    for ladder in ["direct", "tree", "reduce", "histogram"] {
-        let (status, stdout, stderr) = run_without_devices(&["ladder", ladder, "-n", "100"]);
+    for ladder in LADDERS {
+        let (status, stdout, stderr) = run_without_devices(&["ladder", ladder.name, "-n", "100"]);
         assert!(status == Some(0) && stdout.contains("this machine has no device"), "{stdout}{stderr}");
         assert!(stdout.contains("  CPU, one thread"), "{stdout}");
     }
 }
 
-#[test]
-fn the_direct_ladder_is_printed_and_written_as_json_and_svg() {
-    if has_no_device() {
-        return;
-    }
-    let dir = TestDir::new();
-    let arguments =
-        ["ladder", "direct", "-n", "300", "--device", "opencl", "--json", "l.json", "--plot", "l.svg"];
-    let stdout = stdout_of(&dir, &arguments);
+/// Runs a ladder with a sixteenth of its default size. Checks everything that all ladders have in
+/// common, and returns the JSON.
+fn check_ladder(dir: &TestDir, ladder: &LadderEntry) -> Value {
+    let n = ladder.sizes.opencl_cpu / 16;
+    let size = n.to_string();
+    let files = ["--json", "l.json", "--plot", "l.svg"];
+    let stdout =
+        stdout_of(dir, &[&["ladder", ladder.name, "-n", &size, "--device", "opencl"][..], &files].concat());
     check_80_columns(&stdout);
-    assert!(stdout.starts_with("all-pairs gravity, 300 bodies\nopencl:0 ("), "{stdout}");
-    assert!(stdout.contains("20 flops per pair, median of"), "{stdout}");
-    let ladder = read_json(&dir, "l.json");
-    assert!(ladder["device"].as_str().unwrap().starts_with("opencl:0 ("), "{ladder}");
-    assert_eq!(ladder["n"], 300);
-    let rungs = ladder["rungs"].as_array().unwrap();
+    assert!(stdout.starts_with(&format!("{}, ", ladder.title)), "{stdout}");
+    assert!(stdout.contains("\nopencl:0 ("), "{stdout}");
+    let json = read_json(dir, "l.json");
+    assert!(json["device"].as_str().unwrap().starts_with("opencl:0 ("), "{json}");
+    assert_eq!((json["ladder"].as_str(), json["n"].as_u64()), (Some(ladder.name), Some(n as u64)));
+    let count_of = |list: &Value| list.as_array().map_or(0, Vec::len);
+    let values = count_of(&json["parameter"]["values"]);
+    let reference_columns = count_of(&json["reference"]["columns"]);
     let svg = dir.text("l.svg");
+    let rungs = json["rungs"].as_array().unwrap();
+    assert!(rungs.len() > 5, "{json}");
+    assert_eq!((&rungs[0]["gain"], &rungs[0]["total_gain"]), (&1.0.into(), &1.0.into()));
     for rung in rungs {
-        assert_eq!(rung["unit"], "interactions/s");
-        for key in ["seconds", "rate", "share_of_peak"] {
+        let name = rung["name"].as_str().unwrap();
+        let shown: String = name.chars().take(24).collect();
+        assert!(stdout.lines().any(|line| line.starts_with(&format!("  {shown}"))), "{name}: {stdout}");
+        assert!(svg.contains(name), "{name}");
+        assert_eq!(rung["unit"], ladder.counted.rate_unit);
+        for key in ["n", "seconds", "repeats", "rate", "gain", "total_gain"] {
             assert!(rung[key].as_f64().unwrap() > 0.0, "{key}: {rung}");
         }
-        // Rounding errors of f32 sums of 300 terms. An incorrect kernel has much larger errors.
-        assert!(rung["error"].as_f64().unwrap() < 1e-4, "{rung}");
-        assert!(svg.contains(rung["name"].as_str().unwrap()), "{rung}");
+        assert!([0, values].contains(&count_of(&rung["rates"])), "{rung}");
+        assert_eq!(rung["value"].is_string(), count_of(&rung["rates"]) > 0, "{rung}");
+        assert!([0, reference_columns].contains(&count_of(&rung["reference"])), "{rung}");
     }
-    assert!(rungs.len() > 5, "{ladder}");
-    assert_eq!(rungs[0]["total_gain"], 1.0);
+    json
 }
 
 #[test]
-fn the_tree_ladder_is_printed_and_written_as_json() {
+fn every_ladder_is_printed_and_written_as_json_and_svg() {
     if has_no_device() {
         return;
     }
     let dir = TestDir::new();
-    let stdout = stdout_of(&dir, &["ladder", "tree", "-n", "2000", "--device", "opencl", "--json", "t.json"]);
-    check_80_columns(&stdout);
-    assert!(stdout.starts_with("Barnes-Hut, Plummer sphere, 2,000 bodies\nopencl:0 ("), "{stdout}");
-    assert!(stdout.contains("all rungs: theta = 0.5, geometric"), "{stdout}");
-    let ladder = read_json(&dir, "t.json");
-    let rungs = ladder["rungs"].as_array().unwrap();
-    assert_eq!(rungs.len(), 11, "{ladder}");
-    for rung in rungs {
-        assert_eq!(rung["unit"], "bodies/s");
-        for key in ["seconds", "rate", "share_of_peak"] {
-            assert!(rung[key].as_f64().unwrap() > 0.0, "{key}: {rung}");
-        }
-        // The median error of a monopole at theta = 0.5 is below 1e-2.
-        assert!(rung["error"].as_f64().unwrap() < 1e-2, "{rung}");
-    }
-}
-
-#[test]
-fn the_ladders_of_the_primitives_are_printed_and_written_as_json() {
-    if has_no_device() {
-        return;
-    }
-    let dir = TestDir::new();
-    for (name, columns, last) in [("reduce", 6, "1024"), ("histogram", 2, "equal")] {
-        let stdout =
-            stdout_of(&dir, &["ladder", name, "-n", "10000", "--device", "opencl", "--json", "p.json"]);
-        check_80_columns(&stdout);
-        assert!(stdout.contains("  CPU, all cores"), "{stdout}");
-        assert!(stdout.lines().any(|line| line.starts_with("  rung ") && line.contains(last)), "{stdout}");
-        let ladder = read_json(&dir, "p.json");
-        assert!(ladder["copy_bytes_per_s"].as_f64().unwrap() > 0.0, "{ladder}");
-        assert_eq!((ladder["n"].as_u64(), ladder["cpu"].as_array().unwrap().len()), (Some(10_000), 2));
-        let rungs = ladder["rungs"].as_array().unwrap();
-        assert!(rungs.len() >= 6, "{ladder}");
-        for rung in rungs {
-            assert_eq!(rung["rates"].as_array().unwrap().len(), columns, "{rung}");
-            assert!(rung["rate"].as_f64().unwrap() > 0.0 && rung["share_of_copy"].is_f64(), "{rung}");
+    for ladder in LADDERS {
+        let json = check_ladder(&dir, ladder);
+        for rung in json["rungs"].as_array().unwrap() {
+            // The median error of a monopole at theta = 0.5 is below 1e-2. Rounding errors of f32
+            // sums of 256 terms are below 1e-4.
+            let error_limit = match ladder.name {
+                "direct" => Some(1e-4),
+                "tree" => Some(1e-2),
+                _ => None,
+            };
+            let error = rung["error"].as_f64();
+            assert_eq!(error.is_some(), error_limit.is_some(), "{rung}");
+            assert!(error.zip(error_limit).is_none_or(|(error, limit)| error < limit), "{rung}");
+            let is_on_cpu = rung["name"].as_str().unwrap().starts_with("CPU");
+            let counts_flops = error_limit.is_some();
+            assert_eq!(rung["share_of_roof"].is_f64(), counts_flops || !is_on_cpu, "{rung}");
+            assert_eq!(rung["flops"].is_f64(), counts_flops, "{rung}");
         }
     }
 }
@@ -360,7 +348,11 @@ fn invalid_flags_give_one_line_and_write_nothing() {
         (&["bench", "tree", "--order", "dipole"], "error: invalid value 'dipole' for '--order <ORDER>'"),
         (&["bench", "primitives", "-n", "0"], "error: -n 0 is outside n >= 1"),
         (&["bench", "primitives", "-n", "1000000000000000"], "error: -n 1000000000000000: "),
-        (&["ladder", "tree", "--plot", "x.svg"], "error: --plot: only ladder direct has a roofline"),
+        (
+            &["ladder", "redcue"],
+            "error: invalid value 'redcue' for '<NAME>' [possible values: direct, tree, reduce, histogram]; \
+             tip: a similar value exists: 'reduce'",
+        ),
         (&["ladder", "reduce", "-n", "1000000000000000"], "error: -n 1000000000000000: "),
         (&["ladder", "histogram", "-n", "0"], "error: -n 0 is outside n >= 1"),
         (&["devices", "--json", "no/x.json"], "error: no/x.json: the folder no does not exist"),

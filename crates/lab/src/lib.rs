@@ -3,7 +3,7 @@
 //! finds the fastest strategy for a device, the self-test of devices, and the device listing. The
 //! crate only enumerates and times strategies of the solvers, so every strategy measured here can
 //! also be used by a run. It prints nothing: the command line prints the tables and writes the JSON
-//! values that this crate returns. Start with [`ladder::Ladder`], or with [`timing::time_on_host`]
+//! values that this crate returns. Start with [`ladder::LADDERS`], or with [`timing::time_on_host`]
 //! to time a closure.
 
 pub mod bench;

@@ -16,6 +16,7 @@ use orrery_particles::settings::{Acceptance, GravitySettings, IntegratorChoice, 
 use orrery_particles::solver::device::{DeviceSolver, DeviceStrategy, ForceRequest};
 use orrery_particles::solver::direct::device::{Columns, DirectDeviceStrategy};
 use orrery_particles::solver::direct::rungs as direct_rungs;
+use orrery_particles::solver::rungs::RungKind;
 use orrery_particles::solver::tree::device::{Order, TreeAlgorithm, TreeDeviceStrategy};
 use orrery_particles::solver::tree::rungs as tree_rungs;
 use orrery_primitives::Number;
@@ -324,7 +325,7 @@ fn direct_strategies_compile_for_hopper() {
     compile_default_direct(&workload).unwrap();
     compile_bodies(device).unwrap();
     for rung in direct_rungs::rungs(Some(device)) {
-        if let direct_rungs::RungKind::Device(strategy) = rung.kind {
+        if let RungKind::Device(strategy) = rung.kind {
             workload.run(strategy).unwrap();
         }
     }
@@ -369,7 +370,7 @@ fn all_trees_compile_for_hopper() {
         }
     }
     for rung in tree_rungs::rungs(Some(device)) {
-        if let tree_rungs::RungKind::Device(strategy) = rung.kind
+        if let RungKind::Device(DeviceStrategy::Tree(strategy)) = rung.kind
             && strategy.algorithm != TreeAlgorithm::Groups
         {
             workload.run(strategy).unwrap();

@@ -15,13 +15,38 @@ const G: f64 = 1.0;
 
 type Buffers3 = [Buffer<f64>; 3];
 
-/// Bodies on the host and on a device.
-pub struct DeviceWorkload {
-    device: Device,
+/// Bodies on the host, with the settings of a force evaluation.
+pub struct Workload {
     position: Vec3s,
     mass: Vec<f64>,
     eps: f64,
     acceptance: Acceptance,
+}
+
+impl Workload {
+    /// Creates a Plummer sphere of `n` bodies for the direct solver.
+    pub fn for_direct(n: usize) -> Self {
+        let (position, mass) = Shape::Plummer.bodies(n);
+        Self { position, mass, eps: 0.01, acceptance: Acceptance::default() }
+    }
+
+    /// Creates `n` bodies for the tree, with a small softening length.
+    pub fn for_tree(shape: Shape, n: usize, theta: f64) -> Self {
+        let (position, mass) = shape.bodies(n);
+        Self { position, mass, eps: 0.001, acceptance: Acceptance::Geometric { theta } }
+    }
+
+    /// Returns the problem that a force evaluation solves.
+    pub fn problem(&self) -> Problem<'_> {
+        let Self { position, mass, eps, .. } = self;
+        Problem { position, mass, g: G, eps: *eps, with_potential: false }
+    }
+}
+
+/// Bodies on the host and on a device.
+pub struct DeviceWorkload {
+    device: Device,
+    host: Workload,
     position_buffers: Buffers3,
     mass_buffer: Buffer<f64>,
     acceleration: Buffers3,
@@ -30,38 +55,32 @@ pub struct DeviceWorkload {
 impl DeviceWorkload {
     /// Uploads a Plummer sphere of `n` bodies for the direct solver.
     pub fn for_direct(device: &Device, n: usize) -> Result<Self, DeviceError> {
-        Self::upload(device, Shape::Plummer.bodies(n), 0.01, Acceptance::default())
+        Self::upload(device, Workload::for_direct(n))
     }
 
     /// Uploads `n` bodies for the tree, with a small softening length.
     pub fn for_tree(device: &Device, shape: Shape, n: usize, theta: f64) -> Result<Self, DeviceError> {
-        Self::upload(device, shape.bodies(n), 0.001, Acceptance::Geometric { theta })
+        Self::upload(device, Workload::for_tree(shape, n, theta))
     }
 
-    fn upload(
-        device: &Device,
-        (position, mass): (Vec3s, Vec<f64>),
-        eps: f64,
-        acceptance: Acceptance,
-    ) -> Result<Self, DeviceError> {
-        let n = mass.len();
+    /// Uploads the bodies of `host`.
+    pub fn upload(device: &Device, host: Workload) -> Result<Self, DeviceError> {
+        let (position, n) = (&host.position, host.mass.len());
         let position_buffers =
             [device.upload(&position.x)?, device.upload(&position.y)?, device.upload(&position.z)?];
-        let mass_buffer = device.upload(&mass)?;
+        let mass_buffer = device.upload(&host.mass)?;
         let acceleration = [device.zeros(n)?, device.zeros(n)?, device.zeros(n)?];
-        let device = device.clone();
-        Ok(Self { device, position, mass, eps, acceptance, position_buffers, mass_buffer, acceleration })
+        Ok(Self { device: device.clone(), host, position_buffers, mass_buffer, acceleration })
     }
 
     /// Returns the number of bodies.
     pub fn len(&self) -> usize {
-        self.mass.len()
+        self.host.mass.len()
     }
 
     /// Returns the problem that a force evaluation solves.
     pub fn problem(&self) -> Problem<'_> {
-        let Self { position, mass, eps, .. } = self;
-        Problem { position, mass, g: G, eps: *eps, with_potential: false }
+        self.host.problem()
     }
 
     /// Creates a solver for these bodies.
@@ -75,8 +94,8 @@ impl DeviceWorkload {
             position: columns_of(&self.position_buffers),
             mass: &self.mass_buffer,
             g: G,
-            eps: self.eps,
-            acceptance: self.acceptance,
+            eps: self.host.eps,
+            acceptance: self.host.acceptance,
             previous: None,
             acceleration: columns_of(&self.acceleration),
             potential: None,

@@ -3,8 +3,10 @@
 
 use std::path::PathBuf;
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use orrery_device::DeviceChoice;
+use orrery_lab::ladder::{DefaultSizes, LADDERS, LadderEntry, find_ladder};
 use orrery_lab::sample::Shape;
 use orrery_particles::solver::tree::device::Order;
 use orrery_simd::InstructionSet;
@@ -183,46 +185,48 @@ pub struct SelftestArgs {
 
 /// Flags of `ladder`.
 #[derive(Debug, Args)]
-#[command(after_help = LADDER_SIZES)]
+#[command(after_help = ladder_sizes())]
 pub struct LadderArgs {
     /// Computation to time
-    #[arg(value_enum)]
-    pub name: LadderName,
-    /// Number of bodies, numbers or bytes [default: see below]
+    #[arg(value_name = "NAME", value_parser = ladder_parser())]
+    pub entry: &'static LadderEntry,
+    /// Problem size [default: see below]
     #[arg(short, value_name = "N")]
     pub n: Option<usize>,
     #[command(flatten)]
     pub device_args: DeviceArgs,
-    /// For direct: do not use the strategies found by orrery tune
+    /// Do not use the strategies found by orrery tune
     #[arg(long)]
     pub no_tuned: bool,
     /// Also write the results as JSON
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
-    /// For direct: draw a roofline plot of the rungs
+    /// Draw a roofline plot of the rungs, or their rates if operations or bytes are not counted
     #[arg(long, value_name = "FILE.svg")]
     pub plot: Option<PathBuf>,
 }
 
-const LADDER_SIZES: &str = "\
-Default sizes (-n):
-  ladder     CPU            GPU             other devices
-  direct     16384 bodies   65536 bodies    4096 bodies
-  tree       131072 bodies  1048576 bodies  16384 bodies
-  reduce     2^26 numbers   2^28 numbers    2^20 numbers
-  histogram  2^26 bytes     2^28 bytes      2^20 bytes";
+/// Returns a parser that accepts the names of all ladders.
+fn ladder_parser() -> impl TypedValueParser<Value = &'static LadderEntry> {
+    let values = LADDERS.map(|entry| PossibleValue::new(entry.name).help(entry.description));
+    PossibleValuesParser::new(values)
+        .map(|name| find_ladder(&name).expect("the possible values are the names of the ladders"))
+}
 
-/// Computations that have a ladder.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum LadderName {
-    /// Gravity by the sum over all pairs
-    Direct,
-    /// Gravity by the Barnes-Hut tree, including the tree build
-    Tree,
-    /// Sum of an array, for several block sizes
-    Reduce,
-    /// Histogram of bytes in 256 bins, for random and for equal bytes
-    Histogram,
+/// Returns a table of the default sizes of all ladders.
+fn ladder_sizes() -> String {
+    let format_size = |n: usize| match n {
+        _ if n.is_power_of_two() && n > 1 << 20 => format!("2^{}", n.ilog2()),
+        _ => n.to_string(),
+    };
+    let mut lines = vec!["Default sizes (-n):".to_owned()];
+    lines.push(format!("  {:<10} {:>8} {:>8} {:>14}", "ladder", "CPU", "GPU", "other devices"));
+    lines.extend(LADDERS.iter().map(|entry| {
+        let DefaultSizes { gpu, opencl_cpu, host } = entry.sizes;
+        let [host, gpu, opencl_cpu] = [host, gpu, opencl_cpu].map(format_size);
+        format!("  {:<10} {host:>8} {gpu:>8} {opencl_cpu:>14} {}", entry.name, entry.size_unit)
+    }));
+    lines.join("\n")
 }
 
 /// Flags of `tune`.

@@ -1,162 +1,68 @@
 //! Ladder of all-pairs gravity.
 
-use std::collections::HashMap;
-
-use orrery_device::Device;
-use orrery_model::{Precision, Vec3s};
+use orrery_model::Precision;
+use orrery_particles::solver::CpuStrategy;
+use orrery_particles::solver::device::DeviceStrategy;
 use orrery_particles::solver::direct::device::{DirectDeviceStrategy, DirectKernel};
-use orrery_particles::solver::direct::rungs::{Rung, RungKind, Threads, rungs};
-use orrery_particles::solver::{Problem, direct};
+use orrery_particles::solver::direct::rungs::{COURSE_GPUS, rungs};
 
-use super::peaks::{MAX_RUN_SECONDS, Peaks, build_thread_pool, repeat_count};
-use super::{Ladder, RateUnit, RungResult};
-use crate::sample::{ReferenceForces, Shape};
-use crate::timing::{self, Times, largest_affordable_size};
-use crate::workload::DeviceWorkload;
+use super::gravity::{BYTES_PER_BODY, ERROR_REMARK, EvaluatedStrategy, Evaluation, GravityLadder};
+use super::{Counted, DefaultSizes, Ladder, LadderEntry, LadderRequest, ReferenceTable, Work};
+use crate::workload::Workload;
 use crate::{FLOPS_PER_PAIR, LabError};
 
-/// Measures every rung of the CPU and of `device`. `run_strategy` returns the strategy that a run
-/// would use. Calls `progress` with the name of each rung before it is measured.
-pub fn measure_ladder(
-    device: Option<&Device>,
-    n: usize,
-    run_strategy: &dyn Fn(&Device, usize, Precision) -> DirectDeviceStrategy,
-    progress: &mut dyn FnMut(&str),
-) -> Result<Ladder, LabError> {
-    let mut timer = RungTimer { peaks: Peaks::measure(device)?, references: HashMap::new() };
-    let mut ladder = Ladder {
-        title: "all-pairs gravity".to_owned(),
-        device: device.map_or_else(crate::devices::cpu_name, |device| device.title()),
-        n,
-        size_unit: "bodies",
-        unit: RateUnit::Interactions,
-        flops_per_unit: Some(FLOPS_PER_PAIR),
-        remarks: &[],
-        roofs: timer.peaks.roofs,
-        rungs: Vec::new(),
+pub static LADDER: LadderEntry = LadderEntry {
+    name: "direct",
+    description: "Gravity by the sum over all pairs",
+    title: "all-pairs gravity",
+    size_unit: "bodies",
+    bytes_per_item: BYTES_PER_BODY,
+    sizes: DefaultSizes { gpu: 65_536, opencl_cpu: 4096, host: 16_384 },
+    counted: Counted {
+        item: "pair",
+        rate_unit: "interactions/s",
+        heading: "Gpair/s",
+        to_column: |rate| rate / 1e9,
+    },
+    measure,
+};
+
+const COURSE_LEGEND: &[&str] = &[
+    "course: slides on N-body simulation in CUDA, based on M. Burtscher's tutorial;",
+    "1.3: Quadro FX 5800, 2.0: Tesla C2050, 3.0: GeForce GTX 680",
+];
+
+fn measure(request: &mut LadderRequest, ladder: &mut Ladder) -> Result<(), LabError> {
+    ladder.remarks = vec![ERROR_REMARK.to_owned()];
+    ladder.reference = Some(ReferenceTable {
+        caption: "gain over the previous rung in the course, by compute capability".to_owned(),
+        columns: COURSE_GPUS.map(str::to_owned).to_vec(),
+        legend: COURSE_LEGEND,
+    });
+    let gravity = GravityLadder {
+        rungs,
+        new_workload: Workload::for_direct,
+        default_strategy: |device, n, precision, tuning| {
+            let tuned = tuning.and_then(|tuning| tuning.nearest_entry(n, precision));
+            let strategy = tuned.map(|entry| entry.strategy);
+            strategy.unwrap_or_else(|| DirectDeviceStrategy::default_for(device, n, precision)).into()
+        },
+        count_work,
     };
-    for rung in rungs(device) {
-        progress(rung.name);
-        let result = match (rung.kind, device) {
-            (RungKind::Cpu(strategy, threads), _) => timer.measure_on_cpu(&rung, &strategy, threads, n)?,
-            (RungKind::Device(strategy), Some(device)) => {
-                timer.measure_on_device(&rung, device, &strategy, n)?
-            }
-            (RungKind::Default, Some(device)) => {
-                let strategy = run_strategy(device, n, rung.precision);
-                let result = timer.measure_on_device(&rung, device, &strategy, n)?;
-                RungResult { note: strategy.describe(), ..result }
-            }
-            (RungKind::Device(_) | RungKind::Default, None) => continue,
-        };
-        ladder.add_rung(result);
-    }
-    Ok(ladder)
+    gravity.measure(request, ladder)
 }
 
-/// Peaks, and the reference forces for each problem size measured so far.
-struct RungTimer {
-    peaks: Peaks,
-    references: HashMap<usize, ReferenceForces>,
-}
-
-impl RungTimer {
-    fn measure_on_cpu(
-        &mut self,
-        rung: &Rung,
-        strategy: &direct::DirectCpuStrategy,
-        threads: Threads,
-        n: usize,
-    ) -> Result<RungResult, LabError> {
-        let pool = build_thread_pool(threads)?;
-        let time_size = |n: usize| {
-            let (position, mass) = Shape::Plummer.bodies(n);
-            let problem = gravity_problem(&position, &mass);
-            let times = pool.install(|| timing::time_on_host(1, || drop(direct::forces(&problem, strategy))));
-            Ok::<_, LabError>(times.median())
-        };
-        let (n, run_seconds) = largest_affordable_size(n, MAX_RUN_SECONDS, time_size)?;
-        let (position, mass) = Shape::Plummer.bodies(n);
-        let problem = gravity_problem(&position, &mass);
-        let mut accelerations = Vec3s::default();
-        let times = pool.install(|| {
-            timing::time_on_host(repeat_count(run_seconds), || {
-                accelerations = direct::forces(&problem, strategy).acceleration;
-            })
-        });
-        let peak = self.peaks.cpu_peak(rung.precision);
-        let error = self.median_error(&problem, &accelerations);
+/// Counts pairs, with a body's interaction with itself.
+fn count_work(evaluation: &Evaluation) -> (f64, Work) {
+    let bytes = match evaluation.strategy {
         // Positions and masses are read as f64, once for each block of targets.
-        let bytes_per_pair = 32.0 / strategy.block as f64;
-        Ok(rung_result(rung, n, &times, Some(peak), bytes_per_pair, error))
-    }
-
-    fn measure_on_device(
-        &mut self,
-        rung: &Rung,
-        device: &Device,
-        strategy: &DirectDeviceStrategy,
-        n: usize,
-    ) -> Result<RungResult, LabError> {
-        let time_size = |n: usize| {
-            let workload = DeviceWorkload::for_direct(device, n)?;
-            Ok::<_, LabError>(workload.time_once(&mut workload.new_solver(*strategy)?)?)
-        };
-        let (n, run_seconds) = largest_affordable_size(n, MAX_RUN_SECONDS, time_size)?;
-        let workload = DeviceWorkload::for_direct(device, n)?;
-        let mut solver = workload.new_solver(*strategy)?;
-        workload.time_once(&mut solver)?;
-        let times = workload.time_repeats(&mut solver, repeat_count(run_seconds), run_seconds)?;
-        let error = self.median_error(&workload.problem(), &workload.accelerations()?);
-        let peak = self.peaks.device_peak(rung.precision);
-        let (kernel, block) = solver.main_kernel().expect("the solver has run");
-        let resources = kernel.resources();
-        let result = rung_result(rung, n, &times, peak, bytes_per_pair(strategy), error);
-        Ok(RungResult {
-            registers: resources.registers,
-            shared_bytes: Some(resources.shared_bytes),
-            occupancy: kernel.occupancy(block),
-            ..result
-        })
-    }
-
-    /// Returns the median relative error of the accelerations, or `None` for a single body.
-    fn median_error(&mut self, problem: &Problem, accelerations: &Vec3s) -> Option<f64> {
-        let n = problem.mass.len();
-        let reference = self.references.entry(n).or_insert_with(|| ReferenceForces::compute(problem));
-        (n > 1).then(|| reference.errors(accelerations).median)
-    }
-}
-
-/// Returns the same problem as [`DeviceWorkload::for_direct`].
-fn gravity_problem<'a>(position: &'a Vec3s, mass: &'a [f64]) -> Problem<'a> {
-    Problem { position, mass, g: 1.0, eps: 0.01, with_potential: false }
-}
-
-fn rung_result(
-    rung: &Rung,
-    n: usize,
-    times: &Times,
-    peak: Option<f64>,
-    bytes_per_pair: f64,
-    error: Option<f64>,
-) -> RungResult {
-    let rate = (n as f64).powi(2) / times.median();
-    let flops = FLOPS_PER_PAIR * rate;
-    RungResult {
-        name: rung.name.to_owned(),
-        n,
-        seconds: times.median(),
-        repeats: times.count(),
-        rate,
-        flops: Some(flops),
-        share_of_peak: peak.map(|peak| flops / peak),
-        intensity: Some(FLOPS_PER_PAIR / bytes_per_pair),
-        error,
-        note: rung.note.to_owned(),
-        course: rung.course,
-        ..RungResult::default()
-    }
+        EvaluatedStrategy::Cpu(CpuStrategy::Direct(strategy)) => Some(32.0 / strategy.block as f64),
+        EvaluatedStrategy::Device(DeviceStrategy::Direct(strategy)) => Some(bytes_per_pair(&strategy)),
+        EvaluatedStrategy::Cpu(CpuStrategy::Tree(_)) | EvaluatedStrategy::Device(DeviceStrategy::Tree(_)) => {
+            None
+        }
+    };
+    (evaluation.body_terms as f64, Work { flops: Some(FLOPS_PER_PAIR), bytes })
 }
 
 /// Returns the bytes per pair that a thread requests from device memory. A kernel without tiles

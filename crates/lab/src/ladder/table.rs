@@ -1,134 +1,228 @@
-//! Tables of a ladder, at most 80 columns wide: results, and the hardware resources of each rung.
+//! Tables of a ladder, at most 80 columns wide: results, rates by parameter, figures from other
+//! sources, and the hardware resources of each rung.
 
-use super::{Ladder, RungResult};
-use crate::format::{
-    format_count, format_number, format_percent, format_rate, format_seconds, truncate_text, wrap_text,
-};
+use super::{Ladder, Parameter, RungResult, ShownValue};
+use crate::format::{format_count, format_number, format_percent, format_seconds, truncate_text, wrap_text};
 
-/// Width of the name column.
-const NAME_WIDTH: usize = 30;
+/// Width of all tables.
+const WIDTH: usize = 80;
+/// Width of the column of names that is kept free if there are many other columns.
+const MIN_NAME_WIDTH: usize = 27;
 
-/// Formats the time, rate, share of peak, gains and error of each rung.
-pub fn results_table(ladder: &Ladder) -> Vec<String> {
+/// Formats all tables of a ladder, separated by empty lines.
+pub fn all_tables(ladder: &Ladder) -> Vec<String> {
     let mut lines = heading_lines(ladder);
-    let (unit, scale) = ladder.unit.column_heading();
-    lines.push(String::new());
-    lines.push(format!(
-        "  {:<NAME_WIDTH$} {:>8} {:>7} {:>7} {:>6} {:>7} {:>7}",
-        "rung", "time", unit, "of peak", "gain", "total", "error"
-    ));
-    lines.extend(ladder.rungs.iter().map(|rung| {
-        let error = rung.error.map_or_else(|| "-".to_owned(), |error| format!("{error:.1e}"));
-        format!(
-            "  {:<NAME_WIDTH$} {:>8} {:>7} {:>7} {:>6} {:>7} {:>7}",
-            truncate_text(&rung.name, NAME_WIDTH),
-            format_seconds(rung.seconds),
-            format_number(rung.rate / scale),
-            format_percent(rung.share_of_peak),
-            format_gain(rung.gain),
-            format_gain(rung.total_gain),
-            error
-        )
-    }));
-    lines.extend(note_lines(ladder));
+    let tables = [
+        results_table(ladder),
+        note_lines(ladder),
+        sweep_table(ladder),
+        reference_table(ladder),
+        hardware_table(ladder),
+    ];
+    for table in tables.into_iter().filter(|table| !table.is_empty()) {
+        lines.push(String::new());
+        lines.extend(table);
+    }
     lines
-}
-
-/// Formats the registers, shared memory, occupancy and GFLOP/s of each rung, and the gains that the
-/// course reports.
-pub fn hardware_table(ladder: &Ladder) -> Vec<String> {
-    let with_course = ladder.rungs.iter().any(|rung| rung.course.is_some());
-    let course = if with_course { format!("{:>6} {:>6} {:>6}", "1.3", "2.0", "3.0") } else { String::new() };
-    let mut lines = Vec::new();
-    if with_course {
-        lines.push(format!("{:>80}", "gain in the course, by"));
-        lines.push(format!("{:>80}", "compute capability"));
-    }
-    lines.push(format!(
-        "  {:<NAME_WIDTH$} {:>4} {:>6} {:>6} {:>7} {course}",
-        "rung", "regs", "shared", "occup.", "GFLOP/s"
-    ));
-    lines.extend(ladder.rungs.iter().map(hardware_line));
-    lines.push("  regs: registers per thread; shared: bytes of shared memory per block;".to_owned());
-    lines.push("  occup.: fraction of an SM's thread slots in use".to_owned());
-    if with_course {
-        lines.push(
-            "  course: slides on N-body simulation in CUDA, based on M. Burtscher's tutorial;".to_owned(),
-        );
-        lines.push("  1.3: Quadro FX 5800, 2.0: Tesla C2050, 3.0: GeForce GTX 680".to_owned());
-    }
-    lines.into_iter().map(|line| line.trim_end().to_owned()).collect()
-}
-
-fn hardware_line(rung: &RungResult) -> String {
-    let number =
-        |value: Option<u32>| value.map_or_else(|| "-".to_owned(), |value| format_count(value as usize));
-    let course = rung.course.map_or_else(String::new, |gains| {
-        let [first, second, third] = gains.map(format_number);
-        format!("{first:>6} {second:>6} {third:>6}")
-    });
-    format!(
-        "  {:<NAME_WIDTH$} {:>4} {:>6} {:>6} {:>7} {course}",
-        truncate_text(&rung.name, NAME_WIDTH),
-        number(rung.registers),
-        number(rung.shared_bytes),
-        format_percent(rung.occupancy),
-        rung.flops.map_or_else(|| "-".to_owned(), |flops| format_number(flops / 1e9)),
-    )
 }
 
 fn heading_lines(ladder: &Ladder) -> Vec<String> {
-    let repeats = ladder.rungs.iter().map(|rung| rung.repeats);
-    let median = match (repeats.clone().min(), repeats.max()) {
-        (Some(least), Some(most)) if least < most => format!("median of {least} to {most} runs"),
-        (Some(repeats), _) => format!("median of {repeats} runs"),
-        _ => "nothing measured".to_owned(),
-    };
     let mut lines = vec![
-        format!("{}, {} {}", ladder.title, format_count(ladder.n), ladder.size_unit),
+        format!("{}, {} {}", ladder.entry.title, format_count(ladder.n), ladder.entry.size_unit),
         ladder.device.clone(),
-        match ladder.flops_per_unit {
-            Some(flops) => {
-                format!("{} flops per {}, {median}", format_number(flops), ladder.unit.item_name())
-            }
-            None => median,
-        },
     ];
-    lines.extend(peak_line(ladder));
-    lines.extend(ladder.remarks.iter().flat_map(|remark| wrap_text(remark, 80)));
+    let flops = common_flops_per_item(ladder)
+        .map(|flops| format!("{} flops per {}, ", format_number(flops), ladder.entry.counted.item));
+    lines.push(format!("{}{}", flops.unwrap_or_default(), describe_repeats(ladder)));
+    lines.extend(ladder.roof.iter().map(|roof| format!("of {}: {}", roof.name, roof.description)));
+    lines.extend(ladder.parameter.iter().map(describe_shown_value));
+    lines.extend(ladder.remarks.iter().flat_map(|remark| wrap_text(remark, WIDTH)));
     lines
 }
 
-/// Describes the peak that the column `of peak` refers to.
-fn peak_line(ladder: &Ladder) -> Option<String> {
-    let format_flops = |flops: f64| format_rate(flops, "FLOP/s");
-    let peak = match (ladder.roofs.theoretical_flops, ladder.roofs.flops) {
-        (Some(peak), Some(measured)) => {
-            format!("{} ({} measured)", format_flops(peak), format_flops(measured))
+/// Returns the operations per counted item if they are the same for all rungs.
+pub(super) fn common_flops_per_item(ladder: &Ladder) -> Option<f64> {
+    let mut counts = ladder.rungs.iter().map(|rung| rung.work.flops);
+    let first = counts.next()??;
+    counts.all(|flops| flops == Some(first)).then_some(first)
+}
+
+fn describe_repeats(ladder: &Ladder) -> String {
+    let repeats = ladder.rungs.iter().map(|rung| rung.repeats);
+    match (repeats.clone().min(), repeats.max()) {
+        (Some(least), Some(most)) if least < most => format!("median of {least} to {most} runs"),
+        (Some(repeats), _) => format!("median of {repeats} runs"),
+        _ => "nothing measured".to_owned(),
+    }
+}
+
+fn describe_shown_value(parameter: &Parameter) -> String {
+    match parameter.shown {
+        ShownValue::Fastest => format!("time and gains: with the fastest {} (* below)", parameter.name),
+        ShownValue::First => {
+            let first = parameter.values.first().map_or("-", |value| value);
+            format!("time and gains: with the {} '{first}'", parameter.name)
         }
-        (Some(peak), None) => format_flops(peak),
-        (None, Some(measured)) => format!("{} measured", format_flops(measured)),
-        (None, None) => return None,
-    };
-    Some(format!("f32 peak: {peak}; CPU and f64 peaks differ"))
+    }
+}
+
+/// Formats the time, rate, share of the roof, gains and error of each rung.
+fn results_table(ladder: &Ladder) -> Vec<String> {
+    let counted = &ladder.entry.counted;
+    let mut table = Table::new(&ladder.rungs);
+    table.add_column("time", |rung| format_seconds(rung.seconds));
+    table.add_column(counted.heading, |rung| format_number((counted.to_column)(rung.rate)));
+    if let Some(roof) = &ladder.roof {
+        table.add_column(&format!("of {}", roof.name), |rung| format_percent(rung.share_of_roof()));
+    }
+    table.add_column("gain", |rung| format_gain(rung.gain));
+    table.add_column("total", |rung| format_gain(rung.total_gain));
+    if ladder.rungs.iter().any(|rung| rung.error.is_some()) {
+        table.add_column("error", |rung| format_or_dash(rung.error, |error| format!("{error:.1e}")));
+    }
+    table.lines()
 }
 
 /// Formats the remarks of the rungs, and the size of rungs that were measured with a smaller
 /// problem.
 fn note_lines(ladder: &Ladder) -> Vec<String> {
     let rung_note = |rung: &RungResult| {
-        let size = (rung.n != ladder.n)
-            .then(|| format!("measured with {} {}", format_count(rung.n), ladder.size_unit));
+        let size = (rung.value.is_none() && rung.n != ladder.n)
+            .then(|| format!("measured with {} {}", format_count(rung.n), ladder.entry.size_unit));
         let remark = (!rung.note.is_empty()).then(|| rung.note.clone());
         let parts: Vec<String> = size.into_iter().chain(remark).collect();
-        (!parts.is_empty()).then(|| wrap_text(&format!("{}: {}", rung.name, parts.join("; ")), 78))
+        (!parts.is_empty()).then(|| wrap_text(&format!("{}: {}", rung.name, parts.join("; ")), WIDTH - 2))
     };
-    let mut lines: Vec<String> =
-        ladder.rungs.iter().filter_map(rung_note).flatten().map(|line| format!("  {line}")).collect();
+    ladder.rungs.iter().filter_map(rung_note).flatten().map(|line| format!("  {line}")).collect()
+}
+
+/// Formats the rate of each rung for each value of the parameter.
+fn sweep_table(ladder: &Ladder) -> Vec<String> {
+    let Some(parameter) = &ladder.parameter else { return Vec::new() };
+    let counted = &ladder.entry.counted;
+    let mut table = Table::new(ladder.rungs.iter().filter(|rung| !rung.rates.is_empty()));
+    for (index, value) in parameter.values.iter().enumerate() {
+        table.add_column(value, |rung| {
+            let is_marked = parameter.shown == ShownValue::Fastest && rung.value == Some(index);
+            let mark = if is_marked { "*" } else { "" };
+            format_or_dash(rung.rates[index], |rate| {
+                format!("{mark}{}", format_number((counted.to_column)(rate)))
+            })
+        });
+    }
+    table.lines_with_caption(&format!("{} by {}", counted.heading, parameter.name))
+}
+
+/// Formats the figures from another source.
+fn reference_table(ladder: &Ladder) -> Vec<String> {
+    let Some(reference) = &ladder.reference else { return Vec::new() };
+    let mut table = Table::new(ladder.rungs.iter().filter(|rung| !rung.reference.is_empty()));
+    for (index, column) in reference.columns.iter().enumerate() {
+        table.add_column(column, |rung| format_number(rung.reference[index]));
+    }
+    let mut lines = table.lines_with_caption(&reference.caption);
     if !lines.is_empty() {
-        lines.insert(0, String::new());
+        lines.extend(reference.legend.iter().map(|line| format!("  {line}")));
     }
     lines
+}
+
+/// Formats the registers, shared memory, occupancy and GFLOP/s of the rungs.
+fn hardware_table(ladder: &Ladder) -> Vec<String> {
+    let rungs = &ladder.rungs;
+    let has_resources = rungs.iter().any(|rung| rung.registers.is_some() || rung.shared_bytes.is_some());
+    let mut table = Table::new(rungs);
+    if has_resources {
+        let format_u32 = |value: u32| format_count(value as usize);
+        table.add_column("regs", |rung| format_or_dash(rung.registers, format_u32));
+        table.add_column("shared", |rung| format_or_dash(rung.shared_bytes, format_u32));
+        table.add_column("occup.", |rung| format_percent(rung.occupancy));
+    }
+    if rungs.iter().any(|rung| rung.work.flops.is_some()) {
+        table.add_column("GFLOP/s", |rung| format_or_dash(rung.flops(), |flops| format_number(flops / 1e9)));
+    }
+    let mut lines = table.lines();
+    if has_resources {
+        lines.push("  regs: registers per thread; shared: bytes of shared memory per block;".to_owned());
+        lines.push("  occup.: fraction of an SM's thread slots in use".to_owned());
+    }
+    lines
+}
+
+/// Table with the names of rungs on the left and right-aligned columns.
+struct Table<'a> {
+    rungs: Vec<&'a RungResult>,
+    /// Heading and one cell per rung.
+    columns: Vec<Vec<String>>,
+}
+
+impl<'a> Table<'a> {
+    /// Creates a table with one row per rung.
+    fn new(rungs: impl IntoIterator<Item = &'a RungResult>) -> Self {
+        Self { rungs: rungs.into_iter().collect(), columns: Vec::new() }
+    }
+
+    fn add_column(&mut self, heading: &str, format_cell: impl Fn(&RungResult) -> String) {
+        let cells = self.rungs.iter().map(|rung| format_cell(rung));
+        self.columns.push(std::iter::once(heading.to_owned()).chain(cells).collect());
+    }
+
+    /// Formats the table. Columns that do not fit next to each other are in several parts. Empty if
+    /// there are no rungs or no columns.
+    fn lines(&self) -> Vec<String> {
+        if self.rungs.is_empty() || self.columns.is_empty() {
+            return Vec::new();
+        }
+        let widest = |cells: &Vec<String>| cells.iter().map(|cell| text_width(cell)).max().unwrap_or(0);
+        let cell_width: usize = self.columns.iter().map(widest).sum();
+        let longest_name = self.rungs.iter().map(|rung| text_width(&rung.name)).max().unwrap_or(0);
+        let has_wide_gaps = 2 + longest_name + cell_width + 2 * self.columns.len() <= WIDTH;
+        let gap = if has_wide_gaps { 2 } else { 1 };
+        let column_widths: Vec<usize> = self.columns.iter().map(|cells| gap + widest(cells)).collect();
+        let free_width = (WIDTH - 2).saturating_sub(column_widths.iter().sum());
+        let name_width = longest_name.min(free_width.max(MIN_NAME_WIDTH));
+        let mut lines = Vec::new();
+        let mut first = 0;
+        while first < self.columns.len() {
+            let mut width = 2 + name_width;
+            let fitting = column_widths[first..].iter().take_while(|column_width| {
+                width += **column_width;
+                width <= WIDTH
+            });
+            let part = first..first + fitting.count().max(1);
+            if first > 0 {
+                lines.push(String::new());
+            }
+            for row in 0..=self.rungs.len() {
+                let name = if row == 0 { "rung" } else { &self.rungs[row - 1].name };
+                let mut line = format!("  {:<name_width$}", truncate_text(name, name_width));
+                for column in part.clone() {
+                    line.push_str(&format!(
+                        "{:>width$}",
+                        self.columns[column][row],
+                        width = column_widths[column]
+                    ));
+                }
+                lines.push(line);
+            }
+            first = part.end;
+        }
+        lines
+    }
+
+    /// Formats the table with a line above it. Empty if the table is empty.
+    fn lines_with_caption(&self, caption: &str) -> Vec<String> {
+        let lines = self.lines();
+        if lines.is_empty() { lines } else { std::iter::once(caption.to_owned()).chain(lines).collect() }
+    }
+}
+
+fn text_width(text: &str) -> usize {
+    text.chars().count()
+}
+
+fn format_or_dash<T>(value: Option<T>, format_value: impl Fn(T) -> String) -> String {
+    value.map_or_else(|| "-".to_owned(), format_value)
 }
 
 /// Formats a gain in at most six characters, for example `1.25x`.

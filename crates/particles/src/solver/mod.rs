@@ -9,6 +9,7 @@ mod frame;
 pub mod jerk;
 mod kernels;
 pub mod reference;
+pub mod rungs;
 pub mod tree;
 
 use orrery_model::{Precision, Vec3s};

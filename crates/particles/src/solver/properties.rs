@@ -14,10 +14,12 @@ use orrery_device::Device;
 use orrery_device::testing::{SplitMix64, test_devices_with_f64};
 use orrery_model::Vec3s;
 
+use super::device::DeviceStrategy;
 use super::direct::device::DirectDeviceStrategy;
-use super::direct::rungs::{RungKind, rungs};
+use super::direct::rungs::rungs;
 use super::direct::selftest::{is_slow, pairs_once_strategies, production_strategies, tiled_strategies};
 use super::direct::{DirectCpuStrategy, MIXED_MIN_BODIES};
+use super::rungs::RungKind;
 use super::tree::TreeCpuStrategy;
 use super::tree::device::{Order, TreeAlgorithm, TreeDeviceStrategy, insertion_selftest};
 use super::tree::selftest::LEAF_AND_GROUP_SIZES;
@@ -229,7 +231,7 @@ fn device_direct_paths(device: &Device, draws: &mut SplitMix64) -> Vec<ForcePath
     let course: Vec<_> = rungs(Some(device))
         .into_iter()
         .filter_map(|rung| match rung.kind {
-            RungKind::Device(strategy) if !strategy.is_for_runs() => Some(strategy),
+            RungKind::Device(DeviceStrategy::Direct(strategy)) if !strategy.is_for_runs() => Some(strategy),
             _ => None,
         })
         .collect();

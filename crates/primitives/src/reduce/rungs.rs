@@ -41,51 +41,51 @@ pub struct Rung {
     pub name: &'static str,
     /// Algorithm.
     pub variant: ReductionVariant,
-    /// GB/s that the course reports, one for each of [`BLOCK_SIZES`].
-    pub course: Option<[f64; 6]>,
+    /// GB/s that the course reports, one for each of [`BLOCK_SIZES`]. Empty if it reports none.
+    pub course: &'static [f64],
     /// Note for the reader of the table. May be empty.
     pub note: &'static str,
 }
 
 /// Returns the rungs, slowest first.
 pub fn rungs() -> Vec<Rung> {
-    let rung = |name, variant, course, note| Rung { name, variant, course, note };
+    let rung = |name, variant, course: &'static [f64], note| Rung { name, variant, course, note };
     vec![
         rung(
             "interleaved, divergent",
             ReductionVariant::Divergent,
-            Some([7.39, 12.57, 16.77, 14.67, 12.33, 9.05]),
+            &[7.39, 12.57, 16.77, 14.67, 12.33, 9.05],
             "one launch per layer, here and below; the course times only the first",
         ),
         rung(
             "interleaved addresses",
             ReductionVariant::Addresses,
-            Some([10.46, 18.33, 23.88, 18.96, 14.5, 10.02]),
+            &[10.46, 18.33, 23.88, 18.96, 14.5, 10.02],
             "the first threads work; strides of two cause bank conflicts",
         ),
         rung(
             "without bank conflicts",
             ReductionVariant::Banks,
-            Some([11.05, 19.54, 30.83, 27.51, 23.67, 17.99]),
+            &[11.05, 19.54, 30.83, 27.51, 23.67, 17.99],
             "",
         ),
         rung(
             "first add during load",
             ReductionVariant::FirstAdd,
-            Some([21.68, 37.15, 58.03, 51.31, 43.75, 33.66]),
+            &[21.68, 37.15, 58.03, 51.31, 43.75, 33.66],
             "",
         ),
         rung(
             "last warp unrolled",
             ReductionVariant::LastWarp,
-            Some([22.59, 36.91, 68.38, 62.35, 53.06, 43.78]),
+            &[22.59, 36.91, 68.38, 62.35, 53.06, 43.78],
             "with a warp barrier; without it there is a race",
         ),
-        rung("warp shuffles", ReductionVariant::Shuffles, None, ""),
+        rung("warp shuffles", ReductionVariant::Shuffles, &[], ""),
         rung(
             "vector loads, many items per thread",
             ReductionVariant::Production,
-            None,
+            &[],
             "the production kernel `Reduce`: one launch, same bits in every run",
         ),
     ]

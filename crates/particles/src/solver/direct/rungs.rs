@@ -2,7 +2,7 @@
 //! rung.
 //!
 //! The device rungs up to the compiler flags are those of a course (slides on N-body simulation in
-//! CUDA after Martin Burtscher's tutorial), with the gains that the course reports for its three
+//! CUDA after Martin Burtscher's tutorial), with the gains that the course reports for its
 //! GPUs. The later rungs are not from the course.
 
 use orrery_device::Device;
@@ -10,42 +10,13 @@ use orrery_model::Precision;
 use orrery_simd::InstructionSet;
 
 use super::device::{self, DirectKernel};
+use crate::solver::CpuStrategy;
+use crate::solver::rungs::{Rung, RungKind, Threads};
 
-/// Number of CPU threads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Threads {
-    /// One thread.
-    One,
-    /// One thread per core.
-    All,
-}
-
-/// Device and strategy of a rung.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum RungKind {
-    /// CPU.
-    Cpu(super::DirectCpuStrategy, Threads),
-    /// Device, with this strategy.
-    Device(device::DirectDeviceStrategy),
-    /// Device, with the strategy that a run uses: the tuned one if there is a tuning file, else
-    /// [`device::DirectDeviceStrategy::default_for`].
-    Default,
-}
-
-/// One step of the ladder.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Rung {
-    /// The change from the previous rung, for example "reciprocal square root".
-    pub name: &'static str,
-    /// Device and strategy.
-    pub kind: RungKind,
-    /// Arithmetic.
-    pub precision: Precision,
-    /// Gain over the previous rung in the course, on compute capability 1.3, 2.0 and 3.0.
-    pub course: Option<[f64; 3]>,
-    /// Remark for the reader, empty if there is none.
-    pub note: &'static str,
-}
+/// Compute capabilities of the GPUs for which the course reports gains, in the order of
+/// [`Rung::course`]: Quadro FX 5800, Tesla C2050 and GeForce GTX 680. A gain is relative to the
+/// previous rung.
+pub const COURSE_GPUS: [&str; 3] = ["1.3", "2.0", "3.0"];
 
 /// Returns the rungs from the first to the last. Device rungs are included if `device` is given and
 /// can run them.
@@ -62,9 +33,9 @@ fn cpu_rungs() -> Vec<Rung> {
     let precision = Precision::Single;
     let cpu = |name, set, threads| Rung {
         name,
-        kind: RungKind::Cpu(super::DirectCpuStrategy::new(precision, set), threads),
+        kind: RungKind::Cpu(CpuStrategy::Direct(super::DirectCpuStrategy::new(precision, set)), threads),
         precision,
-        course: None,
+        course: &[],
         note: "",
     };
     vec![
@@ -75,45 +46,39 @@ fn cpu_rungs() -> Vec<Rung> {
 
 /// Returns the rungs of the course, with the gains that it reports.
 fn course_rungs() -> Vec<Rung> {
-    let rung = |name, kernel, unroll, course, note| {
+    let rung = |name, kernel, unroll, course: &'static [f64], note| {
         let precision = Precision::Single;
-        let kind = RungKind::Device(device::DirectDeviceStrategy {
-            kernel,
-            precision,
-            block: 256,
-            targets: 1,
-            unroll,
-            splits: 1,
-        });
-        Rung { name, kind, precision, course, note }
+        let strategy =
+            device::DirectDeviceStrategy { kernel, precision, block: 256, targets: 1, unroll, splits: 1 };
+        Rung { name, kind: RungKind::Device(strategy.into()), precision, course, note }
     };
     vec![
-        rung("one GPU thread", DirectKernel::OneThread, 1, None, ""),
-        rung("one thread per body, structs", DirectKernel::Structs, 1, Some([7781.0, 6495.0, 12_150.0]), ""),
-        rung("structure of arrays", DirectKernel::Arrays, 1, Some([0.83, 0.96, 0.82]), ""),
-        rung("parameters in constant memory", DirectKernel::Constant, 1, Some([1.015, 1.016, 0.971]), ""),
-        rung("reciprocal square root", DirectKernel::Rsqrt, 1, Some([0.99, 1.83, 1.64]), ""),
-        rung("two loops, no if", DirectKernel::TwoLoops, 1, Some([0.55, 1.0, 1.0]), ""),
-        rung("tiles in shared memory", DirectKernel::Tile, 1, Some([3.7, 1.1, 1.6]), "with the if again"),
-        rung("unrolled 8 times", DirectKernel::Unrolled, 8, Some([1.07, 1.16, 1.07]), ""),
+        rung("one GPU thread", DirectKernel::OneThread, 1, &[], ""),
+        rung("one thread per body, structs", DirectKernel::Structs, 1, &[7781.0, 6495.0, 12_150.0], ""),
+        rung("structure of arrays", DirectKernel::Arrays, 1, &[0.83, 0.96, 0.82], ""),
+        rung("parameters in constant memory", DirectKernel::Constant, 1, &[1.015, 1.016, 0.971], ""),
+        rung("reciprocal square root", DirectKernel::Rsqrt, 1, &[0.99, 1.83, 1.64], ""),
+        rung("two loops, no if", DirectKernel::TwoLoops, 1, &[0.55, 1.0, 1.0], ""),
+        rung("tiles in shared memory", DirectKernel::Tile, 1, &[3.7, 1.1, 1.6], "with the if again"),
+        rung("unrolled 8 times", DirectKernel::Unrolled, 8, &[1.07, 1.16, 1.07], ""),
         rung(
             "without the if",
             DirectKernel::NoIf,
             8,
-            Some([1.38, 1.54, 1.64]),
+            &[1.38, 1.54, 1.64],
             "softening keeps the self-interaction finite",
         ),
-        rung("terms arranged for FMA", DirectKernel::Fma, 8, Some([1.03, 1.05, 1.06]), ""),
-        rung("unrolled 32 times", DirectKernel::MoreUnrolled, 32, None, ""),
+        rung("terms arranged for FMA", DirectKernel::Fma, 8, &[1.03, 1.05, 1.06], ""),
+        rung("unrolled 32 times", DirectKernel::MoreUnrolled, 32, &[], ""),
         rung(
             "unrolled 128 times",
             DirectKernel::MoreUnrolled,
             128,
-            Some([1.01, 1.04, 0.93]),
+            &[1.01, 1.04, 0.93],
             "gain of the course: over 8 times",
         ),
-        rung("denormals flushed to zero", DirectKernel::FlushToZero, 32, Some([1.0, 1.18, 1.15]), ""),
-        rung("all fast-math flags", DirectKernel::FastMath, 32, None, ""),
+        rung("denormals flushed to zero", DirectKernel::FlushToZero, 32, &[1.0, 1.18, 1.15], ""),
+        rung("all fast-math flags", DirectKernel::FastMath, 32, &[], ""),
     ]
 }
 
@@ -130,9 +95,9 @@ fn device_rungs(device: &Device) -> Vec<Rung> {
         if strategy.fits(device) {
             rungs.push(Rung {
                 name,
-                kind: RungKind::Device(strategy),
+                kind: RungKind::Device(strategy.into()),
                 precision: single,
-                course: None,
+                course: &[],
                 note,
             });
         }
@@ -142,7 +107,7 @@ fn device_rungs(device: &Device) -> Vec<Rung> {
         ("the default, mixed", Precision::Mixed),
         ("the default, f64", Precision::Double),
     ] {
-        rungs.push(Rung { name, kind: RungKind::Default, precision, course: None, note: "" });
+        rungs.push(Rung { name, kind: RungKind::Default, precision, course: &[], note: "" });
     }
     rungs
 }

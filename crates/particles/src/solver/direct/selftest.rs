@@ -7,8 +7,10 @@ use orrery_model::rng::Draws;
 use orrery_model::{Precision, Vec3s};
 
 use super::device::{Columns, DeviceDirect, DirectDeviceStrategy, DirectKernel};
-use super::rungs::{RungKind, rungs};
+use super::rungs::rungs;
 use crate::accuracy::{ForceErrors, largest_relative_error};
+use crate::solver::device::DeviceStrategy;
+use crate::solver::rungs::RungKind;
 use crate::solver::{Problem, jerk, reference};
 
 /// Numbers of bodies: small and odd ones, and 1024, which is a multiple of every block size.
@@ -243,8 +245,8 @@ fn check_pairs_once(device: &Device, precision: Precision) -> Result<(), String>
 fn check_ladder(device: &Device) -> Result<(), String> {
     for rung in rungs(Some(device)) {
         let strategy = match rung.kind {
-            RungKind::Cpu(..) => continue,
-            RungKind::Device(strategy) => strategy,
+            RungKind::Cpu(..) | RungKind::Device(DeviceStrategy::Tree(_)) => continue,
+            RungKind::Device(DeviceStrategy::Direct(strategy)) => strategy,
             RungKind::Default => DirectDeviceStrategy::default_for(device, 1000, rung.precision),
         };
         for n in if is_slow(device) { [1, 33, 500] } else { [1, 257, 4099] } {

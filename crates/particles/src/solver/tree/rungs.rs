@@ -10,63 +10,32 @@ use orrery_simd::InstructionSet;
 
 use super::device::{self, Order, TreeAlgorithm};
 use crate::settings::Acceptance;
-use crate::solver::direct::rungs::Threads;
+use crate::solver::CpuStrategy;
+use crate::solver::rungs::{Rung, RungKind, Threads};
 
 /// Opening angle of every rung, for the geometric acceptance.
 pub const THETA: f64 = 0.5;
 
-/// Device and strategy of a rung.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum RungKind {
-    /// On the CPU.
-    Cpu(super::TreeCpuStrategy, Threads),
-    /// On a GPU or another device.
-    Device(device::TreeDeviceStrategy),
-}
-
-/// Step of the ladder.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Rung {
-    /// Name, which says what is new in this rung.
-    pub name: &'static str,
-    /// Device and strategy.
-    pub kind: RungKind,
-    /// Highest multipole moment of its cells.
-    pub order: Order,
-    /// Arithmetic.
-    pub precision: Precision,
-    /// Remark for the table, or empty.
-    pub note: &'static str,
-}
-
 /// Returns the rungs from the first to the last. Without a device, only those of the CPU.
 pub fn rungs(device: Option<&Device>) -> Vec<Rung> {
     let single = Precision::Single;
-    let cpu = |name, set, threads| Rung {
-        name,
-        kind: RungKind::Cpu(
-            super::TreeCpuStrategy {
-                acceptance: Acceptance::Geometric { theta: THETA },
-                ..super::TreeCpuStrategy::new(single, set)
-            },
-            threads,
-        ),
-        order: Order::Quadrupole,
-        precision: single,
-        note: "quadrupoles",
+    let cpu = |name, set, threads| {
+        let strategy = super::TreeCpuStrategy {
+            acceptance: Acceptance::Geometric { theta: THETA },
+            ..super::TreeCpuStrategy::new(single, set)
+        };
+        let kind = RungKind::Cpu(CpuStrategy::Tree(strategy), threads);
+        Rung { name, kind, precision: single, course: &[], note: "quadrupoles" }
     };
     let mut rungs = vec![
         cpu("CPU, one thread, scalar", InstructionSet::Portable, Threads::One),
         cpu("CPU, all cores, SIMD", InstructionSet::best(), Threads::All),
     ];
     let Some(device) = device else { return rungs };
-    let mut add = |name, algorithm, order, precision, note| {
-        let strategy = device::TreeDeviceStrategy {
-            algorithm,
-            order,
-            ..device::TreeDeviceStrategy::default_for(device, precision)
-        };
-        rungs.push(Rung { name, kind: RungKind::Device(strategy), order, precision, note });
+    let default = device::TreeDeviceStrategy::default_for(device, single);
+    let on_device = |name, strategy: device::TreeDeviceStrategy, note| {
+        let kind = RungKind::Device(strategy.into());
+        Rung { name, kind, precision: single, course: &[], note }
     };
 
     for (name, throttled, sorted, vote, note) in [
@@ -75,23 +44,28 @@ pub fn rungs(device: Option<&Device>) -> Vec<Rung> {
         ("walked in the tree's order", true, true, false, "a warp's bodies are neighbours"),
         ("opened by vote of a warp", true, true, true, "the complete program of the course"),
     ] {
-        add(name, TreeAlgorithm::Insertion { sorted, vote, throttled }, Order::Monopole, single, note);
+        let algorithm = TreeAlgorithm::Insertion { sorted, vote, throttled };
+        let strategy = device::TreeDeviceStrategy { algorithm, order: Order::Monopole, ..default };
+        rungs.push(on_device(name, strategy, note));
     }
-    for (name, order, precision, note) in [
-        ("groups, sorted along a curve", Order::Monopole, single, "cells from the sorted keys; no locks"),
-        ("with quadrupoles: default", Order::Quadrupole, single, ""),
-        ("the default, mixed", Order::Quadrupole, Precision::Mixed, ""),
-        ("the default, f64", Order::Quadrupole, Precision::Double, ""),
-        ("with octupoles", Order::Octupole, single, ""),
+    let monopoles = device::TreeDeviceStrategy { order: Order::Monopole, ..default };
+    let octupoles = device::TreeDeviceStrategy { order: Order::Octupole, ..default };
+    rungs.push(on_device("groups, sorted along a curve", monopoles, "cells from the sorted keys; no locks"));
+    for (name, precision) in [
+        ("with quadrupoles: default", single),
+        ("the default, mixed", Precision::Mixed),
+        ("the default, f64", Precision::Double),
     ] {
-        add(name, TreeAlgorithm::Groups, order, precision, note);
+        rungs.push(Rung { name, kind: RungKind::Default, precision, course: &[], note: "" });
     }
+    rungs.push(on_device("with octupoles", octupoles, ""));
     rungs
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::solver::device::DeviceStrategy;
 
     /// Each rung of the course adds one optimisation to the previous one.
     #[test]
@@ -99,10 +73,8 @@ mod tests {
         let Some(device) = Device::list().devices.into_iter().next() else { return };
         let mut added = Vec::new();
         for rung in rungs(Some(&device)) {
-            if let RungKind::Device(device::TreeDeviceStrategy {
-                algorithm: TreeAlgorithm::Insertion { sorted, vote, throttled },
-                ..
-            }) = rung.kind
+            if let RungKind::Device(DeviceStrategy::Tree(strategy)) = rung.kind
+                && let TreeAlgorithm::Insertion { sorted, vote, throttled } = strategy.algorithm
             {
                 added.push(u32::from(sorted) + u32::from(vote) + u32::from(throttled));
             }
