@@ -159,30 +159,24 @@ KERNEL(BLOCK_SIZE) votes(GLOBAL const uint* RESTRICT in, GLOBAL uint* RESTRICT o
     out[4 * i + 3] = SHUFFLE(in[i], (LANE + 1) % WARP_SIZE, scratch);
 }
 
-// The first thread of each block passes numbers to the second through shared memory: data first,
-// then a flag. The second polls the flag. Without the fence it could see the flag before the data.
-KERNEL(BLOCK_SIZE) pass_through_shared_memory(GLOBAL uint* out, int rounds)
+// The first thread of each block passes numbers to thread 32 through global memory: data first,
+// then a flag. Without the fences, thread 32 could see the flag before the data.
+KERNEL(BLOCK_SIZE) pass_within_block(GLOBAL volatile uint* data, GLOBAL volatile uint* flag, GLOBAL uint* mistakes, int rounds)
 {
-    SHARED volatile uint data, flag;
-    if (THREAD == 0) {
-        data = 0u;
-        flag = 0u;
-    }
-    BARRIER();
-    uint mistakes = 0u;
+    uint mistake_count = 0u;
     for (int round = 1; round <= rounds; round++) {
         if (THREAD == 0) {
-            data = (uint)round * 7u;
+            data[BLOCK_INDEX] = (uint)round * 7u;
             BLOCK_FENCE();
-            flag = (uint)round;
+            flag[BLOCK_INDEX] = (uint)round;
         }
-        if (THREAD == 32 && flag == (uint)round) {
+        if (THREAD == 32 && flag[BLOCK_INDEX] == (uint)round) {
             BLOCK_FENCE();
-            if (data != (uint)round * 7u)
-                mistakes++;
+            if (data[BLOCK_INDEX] != (uint)round * 7u)
+                mistake_count++;
         }
         BARRIER();
     }
     if (THREAD == 32)
-        out[BLOCK_INDEX] = mistakes;
+        mistakes[BLOCK_INDEX] = mistake_count;
 }

@@ -228,10 +228,11 @@ fn votes_and_shuffles_stay_within_their_warp() {
 #[test]
 fn fences_order_writes_within_a_block() {
     for device in test_devices() {
-        let out = device.upload(&[u32::MAX; 16]).unwrap();
-        let kernel = precise_kernel(&device, "pass_through_shared_memory");
-        let args = [Arg::from(&out), 10_000.into()];
+        let (data, flag) = (device.zeros::<u32>(16).unwrap(), device.zeros::<u32>(16).unwrap());
+        let mistakes = device.upload(&[u32::MAX; 16]).unwrap();
+        let kernel = precise_kernel(&device, "pass_within_block");
+        let args = [Arg::from(&data), (&flag).into(), (&mistakes).into(), 10_000.into()];
         device.queue().launch(&kernel, 16, BLOCK_SIZE as u32, &args).unwrap();
-        assert_eq!(out.to_vec().unwrap(), [0; 16]);
+        assert_eq!(mistakes.to_vec().unwrap(), [0; 16]);
     }
 }

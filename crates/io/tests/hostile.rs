@@ -14,8 +14,8 @@ use orrery_io::{Limits, read_snapshot};
 const FILE: &str = "ORRERY_HOSTILE_FILE";
 const LIMIT: &str = "ORRERY_HOSTILE_LIMIT";
 const LIMITS: Limits = Limits { memory: 256 << 20 };
-/// Largest CPU time in ms. The goal is 100 ms for a release build, and tests may run in another one.
-/// Other processes have no influence on CPU time.
+/// Largest CPU time in ms. The goal is 100 ms for a release build, and tests may run in another
+/// one. Other processes have no influence on CPU time.
 const MAX_MS: u64 = 1000;
 const MAX_KIB: u64 = 64 << 10;
 
@@ -48,8 +48,8 @@ fn read_one_file() {
     println!("\nOUTCOME {took} {grown} {message}");
 }
 
-/// Reads a file in a separate process. Returns the CPU time in ms, the growth of memory in KiB, and the
-/// message.
+/// Reads a file in a separate process. Returns the CPU time in ms, the growth of memory in KiB, and
+/// the message.
 fn read_in_process(path: &Path, limits: Limits) -> (u64, u64, String) {
     let child = Command::new(std::env::current_exe().unwrap())
         .args(["--ignored", "--exact", "hostile::read_one_file", "--nocapture"])

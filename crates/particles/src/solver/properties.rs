@@ -36,9 +36,9 @@ const SEED: u64 = 12;
 /// Systems per strategy.
 const SYSTEMS: u64 = 8;
 const MAX_BODIES: usize = 600;
-/// Factor of `truncation_error` for groups of one body and cells of a few: a single body may be just
-/// outside the opening distance, and errors of few cells do not average out. The largest factor of
-/// 10,800 random trees of the CPU was 2.8.
+/// Factor of `truncation_error` for groups of one body and cells of a few: a single body may be
+/// just outside the opening distance, and errors of few cells do not average out. The largest
+/// factor of 10,800 random trees of the CPU was 2.8.
 const FEW_BODIES_FACTOR: f64 = 4.0;
 /// Number of grid steps per unit of length.
 const GRID_STEPS_PER_UNIT: f64 = (1u64 << 33) as f64;
@@ -271,8 +271,8 @@ fn device_tree_paths(device: &Device, draws: &mut SplitMix64) -> Vec<ForcePath> 
     paths
 }
 
-/// Draws at least `min_bodies` bodies. Some systems have a single body, coincident bodies or massless
-/// ones. The softening is 0 only if `may_be_unsoftened` and no two bodies coincide.
+/// Draws at least `min_bodies` bodies. Some systems have a single body, coincident bodies or
+/// massless ones. The softening is 0 only if `may_be_unsoftened` and no two bodies coincide.
 fn draw_system(draws: &mut SplitMix64, min_bodies: usize, may_be_unsoftened: bool) -> TestSystem {
     let n = match draws.below(8) {
         0 => 1,
