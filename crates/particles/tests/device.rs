@@ -366,3 +366,60 @@ fn check_finds_non_finite_accelerations_and_accepts_extreme_values() {
         assert_eq!(bodies.check_finite(), Ok(()));
     }
 }
+
+/// Every column of the state is part of the check.
+#[test]
+fn check_finds_a_nan_in_every_column() {
+    const FIELDS: [&str; 9] = [
+        "position x",
+        "position y",
+        "position z",
+        "velocity x",
+        "velocity y",
+        "velocity z",
+        "acceleration x",
+        "acceleration y",
+        "acceleration z",
+    ];
+    for device in test_devices_with_f64() {
+        let settings = direct_settings(0.1, Precision::Double);
+        let setup = DeviceSetup::new(&device, 65, &settings);
+        for (column, field) in FIELDS.into_iter().enumerate() {
+            let (mut particles, mut acceleration) = (plummer(65), Vec3s::zeros(65));
+            let vectors = match column / 3 {
+                0 => &mut particles.position,
+                1 => &mut particles.velocity,
+                _ => &mut acceleration,
+            };
+            [&mut vectors.x, &mut vectors.y, &mut vectors.z][column % 3][64] = f64::NAN;
+            let bodies = Bodies::restore(particles, acceleration, None, &settings).moved_to(&setup).unwrap();
+            let Err(BodiesError::NotFinite { at: None, source }) = bodies.check_finite() else {
+                panic!("{}: NaN in {field} was not found", device.label())
+            };
+            assert_eq!((source.id, source.field), (64, field), "{}", device.label());
+        }
+    }
+}
+
+/// Large momenta that cancel within a block. Without the rounding errors of the additions, the
+/// momentum would have an error of about 1e-2. Velocities are multiples of 2^-10 with at most 53
+/// significant bits, so the exact sum is known.
+#[test]
+fn sums_include_the_rounding_errors_of_their_additions() {
+    let mut particles = plummer(600);
+    particles.mass.fill(1.0);
+    let mut sum = 0;
+    for (pair, velocities) in (0..).zip(particles.velocity.x.chunks_exact_mut(2)) {
+        let large = (1i64 << 52) / (pair + 3);
+        let steps = [large, 7 * pair + 1 - large];
+        sum += steps[0] + steps[1];
+        velocities.copy_from_slice(&steps.map(|steps| steps as f64 / 1024.0));
+    }
+    let settings = direct_settings(0.1, Precision::Double);
+    for device in test_devices_with_f64() {
+        let setup = DeviceSetup::new(&device, 600, &settings);
+        let bodies = Bodies::restore(particles.clone(), Vec3s::zeros(600), None, &settings);
+        let bodies = bodies.moved_to(&setup).unwrap();
+        assert_eq!(bodies.motion().unwrap().momentum[0], sum as f64 / 1024.0, "{}", device.label());
+    }
+}

@@ -28,6 +28,7 @@ pub fn checks() -> Vec<Check> {
         check("walk, other sizes of leaves and groups", leaf_and_group_sizes),
         check("walk, potentials", potentials_of_all_orders),
         check("walk, relative acceptance", relative_acceptance),
+        check("walk, smallest acceleration of a group", smallest_acceleration_decides),
         check("walk, scales of metres and parsecs", length_scales),
         check("walk, without softening", without_softening),
         check("walk, mixed precision resolves a close pair", close_pair),
@@ -275,6 +276,37 @@ fn relative_acceptance(device: &Device) -> CheckResult {
         return Err(
             "without previous accelerations, the relative acceptance must use its opening angle".to_owned()
         );
+    }
+    Ok(())
+}
+
+/// The relative acceptance uses the smallest acceleration of a group, whichever body has it. The
+/// group is a clump in the first corner of the cube, where the Hilbert curve starts.
+fn smallest_acceleration_decides(device: &Device) -> CheckResult {
+    const CLUMP: usize = 12;
+    let system =
+        TestSystem::cube(1000).moved(|i, x| if i < CLUMP { x.map(|c| 1.9 + 1e-3 * (c - 2.0)) } else { x });
+    let strategy = default_strategy(device, Precision::Single);
+    let acceptance = Acceptance::Relative { alpha: 1e-2, theta: 0.9 };
+    // Forces on the clump if the acceleration of `calm_body` was small in the previous step.
+    let forces_on_clump = |calm_body: Option<usize>| {
+        let n = system.mass.len();
+        let mut previous = Vec3s { x: vec![100.0; n], ..Vec3s::zeros(n) };
+        if let Some(body) = calm_body {
+            previous.x[body] = 0.01;
+        }
+        let (found, _) =
+            system.forces_on(device, &strategy, acceptance, false, Some(&previous)).map_err(error_message)?;
+        Ok::<_, String>((0..CLUMP).map(|i| found.acceleration.get(i)).collect::<Vec<_>>())
+    };
+    let first = forces_on_clump(Some(0))?;
+    if first == forces_on_clump(None)? {
+        return Err("a small acceleration in the previous step changes no force".to_owned());
+    }
+    for body in 1..CLUMP {
+        if forces_on_clump(Some(body))? != first {
+            return Err(format!("forces depend on whether body 0 or body {body} has the smallest one"));
+        }
     }
     Ok(())
 }
