@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use report::{Report, StageFailure};
-use shell::CommandLine;
+use shell::{CommandLine, Failure};
 
 const USAGE: &str = "\
 usage: cargo xtask COMMAND
@@ -79,13 +79,17 @@ fn check_style(root: &Path, report: &mut Report) -> Result<(), StageFailure> {
 fn run_tests(root: &Path, report: &mut Report) -> Result<(), StageFailure> {
     let cargo = |text: &str| CommandLine::new(text).in_folder(root);
     report.run_stage("prerequisites", || prerequisites::install_missing(root))?;
-    report.run_stage("python", || python::set_up_environment(root))?;
-    report.run_stage("format", || cargo("cargo fmt --all --check").run())?;
-    report.run_stage("style", || style::check(root))?;
-    report.run_stage("lints", || cargo("cargo clippy --workspace --all-targets -- -D warnings").run())?;
-    // Builds all targets of `cargo test` and the program with the same features, so nothing is
-    // built twice.
-    report.run_stage("build", || cargo("cargo build --workspace --bins --tests --examples").run())?;
+    std::thread::scope(|scope| {
+        // Mostly waits for downloads, so it runs beside the compiler.
+        let environment = scope.spawn(|| python::set_up_environment(root));
+        report.run_stage("format", || cargo("cargo fmt --all --check").run())?;
+        report.run_stage("style", || style::check(root))?;
+        report.run_stage("lints", || cargo("cargo clippy --workspace --all-targets -- -D warnings").run())?;
+        // Builds all targets of `cargo test` and the program with the same features, so nothing is
+        // built twice.
+        report.run_stage("build", || cargo("cargo build --workspace --bins --tests --examples").run())?;
+        report.run_stage("python", || environment.join().unwrap_or_else(|_| Err(Failure::new("panicked"))))
+    })?;
     report.run_stage("tests", || {
         cargo("cargo test --workspace")
             .with_env("ORRERY_PYTHON", python::interpreter_path(root))
