@@ -46,7 +46,7 @@ First steps:
 pub enum Command {
     /// Simulate a case file or a preset
     Run(RunArgs),
-    /// Resume a run from its newest intact checkpoint
+    /// Resume a run from its newest intact checkpoint, or extend it
     Resume(ResumeArgs),
     /// List the presets (built-in cases)
     Presets,
@@ -119,7 +119,11 @@ pub struct ResumeArgs {
     /// Output directory of the run
     #[arg(value_name = "DIR")]
     pub folder: PathBuf,
-    /// Replace a key of the section checkpoint or limits, or output.on_error, such as
+    /// Extend the run to this simulated time, such as 2.5 or 2Gyr, also if it is finished. The result
+    /// is the same as that of a run with this end from the start
+    #[arg(long, value_name = "TIME")]
+    pub end: Option<String>,
+    /// Replace a key of the section checkpoint or limits, time.end or output.on_error, such as
     /// checkpoint.every="1 h". Can be repeated
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,

@@ -60,6 +60,14 @@ impl Progress {
             RunEvent::TunedStrategy(strategy) if !quiet => print_line!("tuned: {}", strategy.describe()),
             RunEvent::Device(_) | RunEvent::TunedStrategy(_) => {}
             RunEvent::Resumed { case, .. } if quiet => self.units = case.units,
+            RunEvent::EndChanged { .. } if quiet => {}
+            RunEvent::EndChanged { case, before } => {
+                let [before, end] = [*before, case.time.end].map(|time| case.units.format_time(time));
+                self.print_message(format_args!(
+                    "{}: the end changes from t = {before} to t = {end}",
+                    case.name
+                ));
+            }
             RunEvent::CheckpointWritten { .. } if quiet => {}
             RunEvent::Resumed { case, path, step, time } => {
                 self.units = case.units;
@@ -112,6 +120,7 @@ impl Progress {
             | RunEvent::TunedStrategy(_)
             | RunEvent::Step(_)
             | RunEvent::CheckpointWritten { .. }
+            | RunEvent::EndChanged { .. }
             | RunEvent::Resumed { .. } => {}
         }
     }

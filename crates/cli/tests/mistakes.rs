@@ -268,9 +268,17 @@ fn errors_in_the_run_to_resume() {
                 "run: the directory contains a run; orrery resume run continues it, --force replaces it",
             ),
             (
-                &["resume", "run", "--set", "time.end=1"],
-                "run: the run has time.end = 0.0625 but the case has time.end = 1.0; orrery resume continues the \
-                 run as it is, --force replaces it",
+                &["resume", "run", "--set", "bodies.n=30"],
+                "run: the run has bodies.n = 20 and cannot change to bodies.n = 30; only time.end, output.on_error and \
+                 the keys of [checkpoint] and [limits] can change",
+            ),
+            (
+                &["resume", "run", "--end", "0.01"],
+                "run: time.end = 0.01 is not after time 0.0625 of step ..., which the run has reached; expected a later end",
+            ),
+            (
+                &["resume", "run", "--end", "soon"],
+                "--set time.end=soon: time.end = \"soon\": 'soon' is not a quantity, ...",
             ),
             (
                 &["resume", "run", "--set", "limits.enrgy_error=1"],

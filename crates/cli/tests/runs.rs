@@ -348,3 +348,26 @@ fn without_escapes(text: &str) -> String {
     }
     plain
 }
+
+/// `resume --end` extends a finished run, with a unit or without.
+#[test]
+fn a_finished_run_is_extended() {
+    let dir = TestDir::new();
+    let case = "units = \"solar\"\nbodies.model = \"solar-system\"\n[time]\nstep = \"1 day\"\nend = \"3.5 days\"\n\
+                [output]\nrecord_every = \"1 step\"\n[image]\nsize = 64\n";
+    dir.write("case.toml", case);
+    dir.run("case.toml", "whole", &["time.end=9.25 days"]);
+    dir.run("case.toml", "parts", &[]);
+    let output = dir.orrery(&["resume", "parts", "--end", "5 days"]);
+    let stderr = text(&output.stderr);
+    assert!(output.status.success(), "{stderr}");
+    assert!(stderr.contains("case: the end changes from t = 3.5 "), "{stderr}");
+    assert_eq!(dir.stdout_of(&["resume", "parts", "--quiet", "--set", "time.end=9.25days"]), "");
+    for name in ["conserved.csv", "animation.gif", "energy.svg", "case.toml", "provenance.txt"] {
+        assert_eq!(dir.bytes(&format!("parts/{name}")), dir.bytes(&format!("whole/{name}")), "{name}");
+    }
+    assert_eq!(dir.list("parts/checkpoints"), dir.list("whole/checkpoints"));
+    let output = dir.orrery(&["resume", "parts"]);
+    let stdout = text(&output.stdout);
+    assert!(stdout.contains("nothing to do; orrery resume parts --end TIME extends it"), "{stdout}");
+}

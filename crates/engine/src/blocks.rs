@@ -20,9 +20,29 @@ impl Blocks {
         Self { path: path.to_owned(), blocks }
     }
 
+    /// Returns the path of the checkpoint.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Takes the columns whose names start with `prefix`. Their names lose it.
+    pub fn take_prefixed(&mut self, prefix: &str) -> Self {
+        let (taken, others) =
+            std::mem::take(&mut self.blocks).into_iter().partition(|(name, _)| name.starts_with(prefix));
+        self.blocks = others;
+        let taken: Vec<(String, Block)> = taken;
+        let blocks = taken.into_iter().map(|(name, block)| (name[prefix.len()..].to_owned(), block));
+        Self { path: self.path.clone(), blocks: blocks.collect() }
+    }
+
+    /// Returns the columns that have not been taken.
+    pub fn into_remaining(self) -> Vec<(String, Block)> {
+        self.blocks
+    }
+
     fn take_block(&mut self, name: &str) -> Option<Block> {
         let index = self.blocks.iter().position(|(known, _)| known == name)?;
-        Some(self.blocks.swap_remove(index).1)
+        Some(self.blocks.remove(index).1)
     }
 
     fn missing_column(&self, name: &str, expected: &str) -> EngineError {

@@ -5,17 +5,20 @@
 //! exists. Random numbers are not part of the state: they depend only on the seeds of the case, and
 //! none is drawn after the start.
 
+mod before_end;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use orrery_device::{Backend, Device, DeviceChoice};
 use orrery_io::{
-    Block, Column, Fault, IoError, Limits, format_bytes, make_folder, read_checkpoint, write_checkpoint,
+    Block, Column, Fault, IoError, Limits, format_bytes, make_folder, read_checkpoint, remove_files,
+    write_checkpoint,
 };
 use orrery_model::{Particles, Species, Vec3s};
 use orrery_particles::bodies::{Bodies, BodiesError};
-use orrery_particles::settings::{GravitySettings, SolverChoice};
+use orrery_particles::settings::{GravitySettings, SolverChoice, StepChoice};
 use orrery_particles::solver::device::DeviceStrategy;
 use serde::{Deserialize, Serialize};
 
@@ -26,7 +29,10 @@ use crate::folder::CHECKPOINTS;
 use crate::observers;
 use crate::provenance;
 use crate::simulation::{Moment, Simulation};
-use crate::trigger::Trigger;
+use crate::trigger::{Trigger, time_tolerance};
+
+use before_end::Restored;
+pub(crate) use before_end::StateBeforeEnd;
 
 const SUFFIX: &str = ".orrery";
 
@@ -48,6 +54,9 @@ struct Header {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     strategy: Option<String>,
     observers: observers::State,
+    /// State before the last step, in the checkpoint of a finished run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    before_end: Option<before_end::HeaderPart>,
 }
 
 /// Summary of a checkpoint.
@@ -87,6 +96,8 @@ pub(crate) struct LoadedCheckpoint {
     pub observers: observers::State,
     /// Columns of the observers.
     pub blocks: Blocks,
+    /// State before the last step of a finished run. `None` if an older version finished it.
+    pub before_end: Option<StateBeforeEnd>,
     /// Newer checkpoints that are damaged.
     damaged: Vec<PathBuf>,
     /// Wall time that reading took.
@@ -125,6 +136,34 @@ impl LoadedCheckpoint {
         })
     }
 
+    /// Returns true if the run had reached its end.
+    pub fn is_finished(&self) -> bool {
+        self.simulation.is_finished()
+    }
+
+    /// Returns this run with the end of `case`. A finished run goes back to the state before its
+    /// last step. The error is for a run that has passed the new end, or that cannot go back.
+    pub fn with_end_of(self, folder: &Path, case: &Case) -> Result<Self, EngineError> {
+        let (end, Moment { step, time, bodies }) = (case.time.end, self.simulation.moment());
+        let is_past = match case.time.step {
+            StepChoice::Fixed(dt) => time >= end - time_tolerance(end, dt),
+            StepChoice::Adaptive { .. } => time >= end,
+        };
+        if is_past {
+            return Err(EngineError::EndIsPast { path: folder.to_owned(), end, step, time });
+        }
+        let case = case.clone();
+        if !self.is_finished() {
+            return Ok(Self { simulation: self.simulation.with_end(end), case, ..self });
+        }
+        let Some(before_end) = self.before_end else {
+            return Err(EngineError::NotExtendable { path: folder.to_owned(), time });
+        };
+        let Restored { simulation, observers, blocks } = before_end.restore(&case, bodies)?;
+        let blocks = Blocks::new(&self.path, blocks);
+        Ok(Self { case, simulation, observers, blocks, before_end: None, ..self })
+    }
+
     /// Renames damaged checkpoints to `NAME.damaged`, so that they are neither counted nor read
     /// again.
     pub fn rename_damaged(&self) {
@@ -139,6 +178,18 @@ impl LoadedCheckpoint {
 /// Describes the program and device that write checkpoints now.
 pub(crate) fn writer_text(device: Option<&Device>) -> String {
     format!("orrery {} ({}) on {}", provenance::VERSION, provenance::COMMIT, provenance::device_text(device))
+}
+
+/// State of a run that a checkpoint stores.
+pub(crate) struct RunState<'a> {
+    pub case: &'a Case,
+    pub provenance: &'a [(String, String)],
+    pub moment: Moment<'a>,
+    pub observers: observers::State,
+    /// Columns of the observers.
+    pub blocks: Vec<(String, Block)>,
+    /// State before the last step of a finished run.
+    pub before_end: Option<&'a StateBeforeEnd>,
 }
 
 /// The checkpoints of a run: when they are due, and their files.
@@ -178,45 +229,48 @@ impl Checkpoints {
         }
     }
 
-    /// Writes a checkpoint and removes those beyond `checkpoint.keep`. The files of the observers
-    /// must be on the disk already. Returns the path.
-    pub fn save(
-        &mut self,
-        case: &Case,
-        provenance: &[(String, String)],
-        simulation: &Simulation,
-        observers: &observers::Observers,
-        state: observers::State,
-        dt: f64,
-    ) -> Result<PathBuf, EngineError> {
-        let moment = simulation.moment();
-        let path = self.folder.join(format!("{}{:09}{SUFFIX}", CHECKPOINTS.prefix, moment.step));
-        if self.saved_step != Some(moment.step) {
-            let header = Header {
-                writer: writer_text(moment.bodies.device()),
-                case: case.to_toml(),
-                provenance: provenance.to_vec(),
-                step: moment.step,
-                time: moment.time,
-                bodies: moment.bodies.len(),
-                solver: moment.bodies.solver_name().to_owned(),
-                strategy: moment.bodies.device_strategy().map(provenance::strategy_text),
-                observers: state,
-            };
-            write_file(&path, &header, &moment, &observers.checkpoint_blocks())?;
-            self.saved_step = Some(moment.step);
-            self.keep_newest(self.keep);
+    /// Writes a checkpoint after a step of length `dt` and removes those beyond `checkpoint.keep`.
+    /// The files of the observers must be on the disk already. Returns the path.
+    pub fn save(&mut self, state: &RunState<'_>, dt: f64) -> Result<PathBuf, EngineError> {
+        let Moment { step, time, .. } = state.moment;
+        let path = self.path_of(step);
+        if self.saved_step != Some(step) {
+            write_file(&path, state)?;
+            self.saved_step = Some(step);
+            // A file that cannot be removed does no harm.
+            let _ = self.keep_newest(self.keep);
         }
-        self.trigger.advance_past(moment.time, dt);
+        self.trigger.advance_past(time, dt);
         self.last_save = Instant::now();
         Ok(path)
     }
 
-    /// Removes all but the newest `count` checkpoints. Files that cannot be removed are ignored.
-    pub fn keep_newest(&self, count: usize) {
+    /// Writes a checkpoint of a finished run that is extended, and then removes all later ones.
+    /// `state` is the state before the last step.
+    ///
+    /// This comes before any output file changes: the removed checkpoints need the files as they
+    /// were at the old end.
+    pub fn save_extended(&mut self, state: &RunState<'_>) -> Result<(), EngineError> {
+        let step = state.moment.step;
+        write_file(&self.path_of(step), state)?;
+        let later = list_by_step(&self.folder).into_iter().filter(|(found, _)| *found > step);
+        let later: Vec<_> = later.map(|(_, path)| path).collect();
+        remove_files(&later).map_err(EngineError::Output)
+    }
+
+    fn path_of(&self, step: u64) -> PathBuf {
+        self.folder.join(format!("{}{step:09}{SUFFIX}", CHECKPOINTS.prefix))
+    }
+
+    /// Removes all but the newest `count` checkpoints.
+    pub fn keep_newest(&self, count: usize) -> Result<(), EngineError> {
+        let mut outcome = Ok(());
         for (_, path) in list_by_step(&self.folder).into_iter().skip(count) {
-            let _ = fs::remove_file(path);
+            if let Err(e) = fs::remove_file(&path) {
+                outcome = outcome.and(Err(EngineError::Output(IoError::from_system(&path, e))));
+            }
         }
+        outcome
     }
 }
 
@@ -309,18 +363,28 @@ pub fn body_columns<'a>(
     Ok(columns)
 }
 
-fn write_file(
-    path: &Path,
-    header: &Header,
-    moment: &Moment,
-    observer_blocks: &[(&'static str, Block)],
-) -> Result<(), EngineError> {
-    let header = serde_json::to_string_pretty(header)
+fn write_file(path: &Path, state: &RunState<'_>) -> Result<(), EngineError> {
+    let Moment { step, time, bodies } = state.moment;
+    let header = Header {
+        writer: writer_text(bodies.device()),
+        case: state.case.to_toml(),
+        provenance: state.provenance.to_vec(),
+        step,
+        time,
+        bodies: bodies.len(),
+        solver: bodies.solver_name().to_owned(),
+        strategy: bodies.device_strategy().map(provenance::strategy_text),
+        observers: state.observers.clone(),
+        before_end: state.before_end.map(StateBeforeEnd::header),
+    };
+    let header = serde_json::to_string_pretty(&header)
         .map_err(|e| malformed(path, "header", e.to_string(), "numbers that JSON can represent"))?;
-    let failed = |error| moment.to_engine_error(error);
-    let species = species_column(moment.bodies).map_err(failed)?;
-    let mut columns = body_columns(moment.bodies, &species).map_err(failed)?;
-    columns.extend(observer_blocks.iter().map(|(name, block)| (*name, block.as_column())));
+    let failed = |error| state.moment.to_engine_error(error);
+    let species = species_column(bodies).map_err(failed)?;
+    let mut columns = body_columns(bodies, &species).map_err(failed)?;
+    columns.extend(state.blocks.iter().map(|(name, block)| (name.as_str(), block.as_column())));
+    let before_end = state.before_end.map(StateBeforeEnd::columns).unwrap_or_default();
+    columns.extend(before_end.iter().map(|(name, column)| (name.as_str(), *column)));
     write_checkpoint(path, &header, &columns).map_err(EngineError::Output)
 }
 
@@ -337,6 +401,10 @@ fn read_file(path: &Path, limits: &Limits) -> Result<LoadedCheckpoint, EngineErr
         return Err(EngineError::Memory { path: path.to_owned(), count: header.bodies, needed, available });
     }
     let mut blocks = Blocks::new(path, checkpoint.blocks);
+    let before_end = header
+        .before_end
+        .map(|part| StateBeforeEnd::take(part, &mut blocks, &case, header.bodies, header.step))
+        .transpose()?;
     let species = blocks.take_bytes("species")?;
     let species = species.iter().map(|&k| Species::ALL.get(usize::from(k)).copied()).collect::<Option<_>>();
     let particles = Particles {
@@ -376,6 +444,7 @@ fn read_file(path: &Path, limits: &Limits) -> Result<LoadedCheckpoint, EngineErr
         strategy: header.strategy,
         observers: header.observers,
         blocks,
+        before_end,
         damaged: Vec::new(),
         read_time: Duration::ZERO,
     })

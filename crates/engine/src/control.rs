@@ -107,6 +107,13 @@ pub enum RunEvent<'a> {
         /// Simulated time.
         time: f64,
     },
+    /// The run continues to another end than before.
+    EndChanged {
+        /// Case of the run, with the new end.
+        case: &'a Case,
+        /// The end until now.
+        before: f64,
+    },
     /// The checkpoint was written by another program version or on another device. The last bits of
     /// the results may differ from those of an uninterrupted run.
     WriterChanged {

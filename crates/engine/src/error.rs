@@ -115,7 +115,7 @@ pub enum EngineError {
         /// Number of checkpoints that could not be read.
         damaged: usize,
     },
-    /// The run to resume has another case.
+    /// `run --resume` was given another case than that of the run.
     #[error("{}: the run has {found} but the case has {expected}; orrery resume continues the run as it is, --force replaces it", path.display())]
     CaseDiffers {
         /// Path of the folder.
@@ -124,6 +124,36 @@ pub enum EngineError {
         found: String,
         /// The same line in the case that was given.
         expected: String,
+    },
+    /// `resume --set` was given a key that a run cannot change.
+    #[error("{}: the run has {found} and cannot change to {given}; only time.end, output.on_error and the keys of [checkpoint] and [limits] can change", path.display())]
+    FixedKey {
+        /// Path of the folder.
+        path: PathBuf,
+        /// First line that differs, in the case of the run.
+        found: String,
+        /// The same line after the settings that were given.
+        given: String,
+    },
+    /// The new end of a run is not after the time that it has reached.
+    #[error("{}: time.end = {end} is not after time {} of step {step}, which the run has reached; expected a later end", path.display(), short_time(*time))]
+    EndIsPast {
+        /// Path of the folder.
+        path: PathBuf,
+        /// The new end.
+        end: f64,
+        /// Steps completed.
+        step: u64,
+        /// Simulated time.
+        time: f64,
+    },
+    /// An older version finished the run.
+    #[error("{}: the run cannot be extended: an older version finished it at time {} and did not store the state before the last step; expected a run of this version, or a new run whose bodies.file is the last snapshot", path.display(), short_time(*time))]
+    NotExtendable {
+        /// Path of the folder.
+        path: PathBuf,
+        /// Simulated time at which the run ended.
+        time: f64,
     },
     /// An output file cannot be written.
     #[error(transparent)]
@@ -215,6 +245,9 @@ impl EngineError {
             | Self::Locked { .. }
             | Self::NoCheckpoint { .. }
             | Self::CaseDiffers { .. }
+            | Self::FixedKey { .. }
+            | Self::EndIsPast { .. }
+            | Self::NotExtendable { .. }
             | Self::OutputFolder { .. } => true,
             Self::Device(error) => is_unknown_device(error),
             Self::Output(_) | Self::Picture(PictureError::Io(_)) => self.is_changed_file(),

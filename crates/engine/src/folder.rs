@@ -11,6 +11,7 @@ use orrery_io::{IoError, make_folder, remove_files, write_file_atomically};
 
 use crate::case::Case;
 use crate::error::EngineError;
+use crate::observers;
 use crate::provenance;
 
 /// Where a run writes, and which earlier run it may replace there.
@@ -86,6 +87,17 @@ impl Series {
     /// Lists the files of this series in the folder of a run.
     pub fn list_files(&self, folder: &Path) -> Vec<PathBuf> {
         files_in(&folder.join(self.folder), |name| self.matches_name(name))
+    }
+
+    /// Lists the files of this series with the number `first` or a larger one.
+    pub fn list_files_from(&self, folder: &Path, first: usize) -> Vec<PathBuf> {
+        let number_of = |name: &str| {
+            let rest = name.strip_prefix(self.prefix)?;
+            rest.split(|c: char| !c.is_ascii_digit()).next()?.parse::<usize>().ok()
+        };
+        files_in(&folder.join(self.folder), |name| {
+            self.matches_name(name) && number_of(name).is_some_and(|number| number >= first)
+        })
     }
 }
 
@@ -210,6 +222,14 @@ pub(crate) fn lock_folder(folder: &Path) -> Result<Lock, EngineError> {
         // The file system has no locks. The run is allowed all the same, with a warning.
         Err(TryLockError::Error(_)) => Ok(Lock(None)),
     }
+}
+
+/// Removes the files of a finished run that exist only because it ended. `state` is the state of
+/// the observers before the last step.
+pub(crate) fn remove_output_of_end(folder: &Path, state: &observers::State) -> Result<(), EngineError> {
+    let mut files = state.later_files(folder);
+    files.extend([ENERGY_SVG, ENERGY_PNG].map(|name| folder.join(name)));
+    remove_files(&files).map_err(EngineError::Output)
 }
 
 /// Removes files that an interrupted run did not complete. The folder must be locked.

@@ -42,7 +42,7 @@ pub fn run_provenance(
     let resolved = case.to_toml();
     let inputs = match case.bodies_file() {
         Some(path) => format!("blake3:{} {}", hash_file(&path)?, path.display()),
-        None => format!("blake3:{} case", blake3::hash(resolved.as_bytes()).to_hex()),
+        None => case_hash_text(&resolved),
     };
     let seeds = match &case.bodies {
         BodiesSource::Model(model) => model.seeds(),
@@ -65,6 +65,22 @@ pub fn run_provenance(
     // Another strategy gives other last bits.
     texts.extend(strategy.map(|strategy| ("strategy", strategy_text(strategy))));
     Ok(texts.into_iter().map(|(name, text)| (name.to_owned(), text)).collect())
+}
+
+fn case_hash_text(resolved: &str) -> String {
+    format!("blake3:{} case", blake3::hash(resolved.as_bytes()).to_hex())
+}
+
+/// Replaces the case in the provenance of a run that is extended.
+pub fn replace_case(provenance: &mut [(String, String)], case: &Case) {
+    let resolved = case.to_toml();
+    for (name, text) in provenance {
+        match name.as_str() {
+            "case" => text.clone_from(&resolved),
+            "inputs" if case.bodies_file().is_none() => *text = case_hash_text(&resolved),
+            _ => {}
+        }
+    }
 }
 
 /// Returns the strategy of a device in JSON.

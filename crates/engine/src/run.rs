@@ -15,7 +15,7 @@ pub use crate::folder::{Output, Replace};
 pub use crate::observers::Record;
 
 use crate::case::{Case, OnEnergyError};
-use crate::checkpoint::{self, Checkpoints};
+use crate::checkpoint::{self, Checkpoints, RunState, StateBeforeEnd};
 use crate::control::{Control, RESERVE, RunEvent, Status, StopReason};
 use crate::error::EngineError;
 use crate::folder::{Lock, POST_MORTEM};
@@ -65,8 +65,8 @@ pub struct Resume<'a> {
     /// Folder of the run.
     pub folder: &'a Path,
     /// `KEY=VALUE` settings that replace those of the case, for example `checkpoint.every=1 h`.
-    /// Only keys of `[checkpoint]` and `[limits]` and `output.on_error` are allowed, because they
-    /// do not affect results.
+    /// `time.end` extends the run. Keys of `[checkpoint]` and `[limits]` and `output.on_error` are
+    /// allowed because they do not affect results. All others are refused.
     pub sets: &'a [String],
     /// True to restart the table or animation if it was changed after the checkpoint. Otherwise a
     /// changed file is an error.
@@ -110,6 +110,7 @@ struct RunParts {
     simulation: Simulation,
     observers: Observers,
     checkpoints: Checkpoints,
+    before_end: Option<StateBeforeEnd>,
     lock: Lock,
 }
 
@@ -121,6 +122,8 @@ struct Run<'a> {
     simulation: Simulation,
     observers: Observers,
     checkpoints: Checkpoints,
+    /// State before the last step, once this step is about to start.
+    before_end: Option<StateBeforeEnd>,
     control: &'a Control,
     report: &'a mut ReportFn<'a>,
     /// Step and simulated time at which this process started.
@@ -141,7 +144,8 @@ struct Run<'a> {
 impl<'a> Run<'a> {
     /// Returns a new run at the state of its simulation, with no time spent yet.
     fn new(parts: RunParts, control: &'a Control, report: &'a mut ReportFn<'a>) -> Self {
-        let RunParts { case, folder, provenance, simulation, observers, checkpoints, lock } = parts;
+        let RunParts { case, folder, provenance, simulation, observers, checkpoints, before_end, lock } =
+            parts;
         let Moment { step, time, .. } = simulation.moment();
         Self {
             case,
@@ -150,6 +154,7 @@ impl<'a> Run<'a> {
             simulation,
             observers,
             checkpoints,
+            before_end,
             control,
             report,
             from: (step, time),
@@ -219,7 +224,8 @@ impl<'a> Run<'a> {
         }
         // The last checkpoint marks the run as finished. The earlier ones are no longer needed.
         self.save_checkpoint(0.0)?;
-        self.checkpoints.keep_newest(1);
+        // A file that cannot be removed does no harm, but a run that waits for storage tries again.
+        let _ = self.retry_on_storage_error(|run| run.checkpoints.keep_newest(1));
         Ok(None)
     }
 
@@ -269,9 +275,15 @@ impl<'a> Run<'a> {
     /// Takes one step, and observes the output times that lie inside the step. Returns the length
     /// of the step.
     fn take_step(&mut self) -> Result<f64, EngineError> {
+        let next = self.simulation.next_time()?;
+        if next >= self.case.time.end {
+            let state = self.retry_on_storage_error(|run| {
+                StateBeforeEnd::capture(&run.simulation.moment(), &mut run.observers)
+            })?;
+            self.before_end = Some(state);
+        }
         let now = self.simulation.moment();
-        let (step, next) = (now.step, self.simulation.next_time()?);
-        let dt = next - now.time;
+        let (step, dt) = (now.step, next - now.time);
         // An output time this close to the end of the step is observed there.
         let before = next - time_tolerance(next, dt);
         while let Some(time) = self.observers.next_due_time().filter(|due| *due < before) {
@@ -290,9 +302,11 @@ impl<'a> Run<'a> {
     fn save_checkpoint(&mut self, dt: f64) -> Result<PathBuf, EngineError> {
         let timer = self.start_timer();
         let path = self.retry_on_storage_error(|run| {
-            let state = run.observers.sync()?;
-            let Run { case, provenance, simulation, observers, checkpoints, .. } = run;
-            checkpoints.save(case, provenance, simulation, observers, state, dt)
+            let observers = run.observers.sync()?;
+            let blocks = run.observers.checkpoint_blocks();
+            let Run { case, provenance, simulation, checkpoints, before_end, .. } = run;
+            let (moment, before_end) = (simulation.moment(), before_end.as_ref());
+            checkpoints.save(&RunState { case, provenance, moment, observers, blocks, before_end }, dt)
         })?;
         self.longest_save = self.longest_save.max(self.worked_since(timer));
         Ok(path)

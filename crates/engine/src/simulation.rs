@@ -79,6 +79,11 @@ impl Simulation {
         Self { bodies, integrator, choice, end, step, time }
     }
 
+    /// Returns the simulation with another end.
+    pub fn with_end(self, end: f64) -> Self {
+        Self { end, ..self }
+    }
+
     /// Moves bodies from the host to a device.
     pub fn move_to_device(self, setup: &DeviceSetup) -> Result<Self, EngineError> {
         Ok(Self { bodies: self.bodies.moved_to(setup).map_err(start_error)?, ..self })

@@ -4,6 +4,7 @@ mod bad_cases;
 mod cases;
 mod common;
 mod device;
+mod extend;
 mod golden;
 mod hostile_checkpoints;
 mod large_steps;

@@ -230,10 +230,10 @@ fn a_run_does_not_resume_with_another_case() {
     let folder = dir.path().join("run");
     run_until(&case(&[]), folder.clone(), 2);
     let before = folder_content(&folder);
-    let error = run_or_resume(&case(&["time.end=3"]), &folder, &Control::default(), |_| {}).unwrap_err();
+    let error = run_or_resume(&case(&["time.step=0.25"]), &folder, &Control::default(), |_| {}).unwrap_err();
     assert!(error.is_user_error());
     assert!(
-        error.to_string().contains("the run has time.end = 1.5 but the case has time.end = 3"),
+        error.to_string().contains("the run has time.step = 0.125 but the case has time.step = 0.25"),
         "{error}"
     );
     assert_eq!(folder_content(&folder), before);

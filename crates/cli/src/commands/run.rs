@@ -59,7 +59,9 @@ pub fn resume(arguments: &ResumeArgs) -> Result<Ending, Failure> {
     let (folder, common) = (&arguments.folder, &arguments.common);
     let control = prepare_control(common, common.memory.limits())?;
     let mut progress = Progress::new(common.quiet);
-    let run = engine_run::Resume { folder, sets: &arguments.set, restart_outputs: arguments.force };
+    let mut sets = arguments.set.clone();
+    sets.extend(arguments.end.as_ref().map(|end| format!("time.end={end}")));
+    let run = engine_run::Resume { folder, sets: &sets, restart_outputs: arguments.force };
     let outcome = engine_run::resume(&run, &control, |event| progress.print_event(&event));
     progress.finish();
     print_end(&outcome?, folder, common.quiet)
@@ -118,7 +120,9 @@ fn print_end(summary: &Summary, folder: &Path, quiet: bool) -> Result<Ending, Fa
 fn print_summary(summary: &Summary, folder: &Path) {
     let steps = summary.step - summary.from;
     if steps == 0 {
-        print_line!("{}: already finished at step {}, nothing to do", folder.display(), summary.step);
+        let (name, step) = (folder.display(), summary.step);
+        let extend = format!("orrery resume {} --end TIME", shell_quoted(folder));
+        print_line!("{name}: already finished at step {step}, nothing to do; {extend} extends it");
         return;
     }
     let seconds = summary.elapsed.as_secs_f64();

@@ -9,6 +9,7 @@
 #![cfg(target_os = "linux")]
 
 mod disk;
+mod extensions;
 mod kills;
 mod power;
 mod requests;

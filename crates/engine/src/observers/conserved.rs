@@ -86,7 +86,7 @@ pub struct Conserved {
 /// State of the table in a checkpoint.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct State {
-    file: Mark,
+    pub(super) file: Mark,
     /// First row. Energy errors are relative to it, even if the file is lost.
     first: Option<Record>,
 }

@@ -4,7 +4,7 @@ mod conserved;
 mod pictures;
 mod snapshots;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use orrery_io::Block;
 use orrery_model::Particles;
@@ -16,7 +16,7 @@ use crate::blocks::Blocks;
 use crate::case::{Case, Every};
 use crate::control::RunEvent;
 use crate::error::EngineError;
-use crate::folder::{ANIMATION, TABLE};
+use crate::folder::{ANIMATION, IMAGES, SNAPSHOTS, TABLE};
 use crate::simulation::{MAX_STEPS, Moment};
 use crate::trigger::Trigger;
 
@@ -63,6 +63,19 @@ pub struct State {
 }
 
 impl State {
+    /// Returns an error if the table or the animation was changed after this state was stored.
+    pub fn check_files(&self, folder: &Path) -> Result<(), EngineError> {
+        self.conserved.file.check_file(&folder.join(TABLE)).map_err(EngineError::Output)?;
+        self.pictures.animation.file.check_file(&folder.join(ANIMATION)).map_err(EngineError::Output)
+    }
+
+    /// Lists the numbered files that were written after this state was stored.
+    pub fn later_files(&self, folder: &Path) -> Vec<PathBuf> {
+        let mut files = SNAPSHOTS.list_files_from(folder, self.snapshots);
+        files.extend(IMAGES.list_files_from(folder, self.pictures.written));
+        files
+    }
+
     /// Returns true if a run can have written this state. `places` is the length of the column of
     /// trails, if there is one, for `bodies` that are drawn as orbits.
     pub fn is_valid(&self, bodies: usize, places: Option<usize>) -> bool {
@@ -162,7 +175,7 @@ impl Observers {
     }
 
     /// Returns the part of the state that is too large for the header of a checkpoint.
-    pub fn checkpoint_blocks(&self) -> Vec<(&'static str, Block)> {
+    pub fn checkpoint_blocks(&self) -> Vec<(String, Block)> {
         self.pictures.checkpoint_blocks()
     }
 

@@ -194,10 +194,11 @@ impl Pictures {
     }
 
     /// Returns the part of the state that is too large for the header of a checkpoint.
-    pub fn checkpoint_blocks(&self) -> Vec<(&'static str, Block)> {
-        let mut blocks = vec![("frame", Block::Bytes(self.animation.last_frame().to_vec()))];
+    pub fn checkpoint_blocks(&self) -> Vec<(String, Block)> {
+        let mut blocks = vec![("frame".to_owned(), Block::Bytes(self.animation.last_frame().to_vec()))];
         if let Style::Orbits { trails, .. } = &self.style {
-            blocks.push(("trails", Block::Reals(trails.iter().flatten().flatten().copied().collect())));
+            let coordinates = trails.iter().flatten().flatten().copied().collect();
+            blocks.push(("trails".to_owned(), Block::Reals(coordinates)));
         }
         blocks
     }

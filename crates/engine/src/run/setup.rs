@@ -9,12 +9,12 @@ use orrery_particles::solver::device::DeviceStrategy;
 
 use super::{Output, ReportFn, Resume, Run, RunParts};
 use crate::case::{Case, OnError};
-use crate::checkpoint::{self, Checkpoints, LoadedCheckpoint};
+use crate::checkpoint::{self, Checkpoints, LoadedCheckpoint, RunState};
 use crate::compute_device::{self, ComputeDevice};
 use crate::control::{Control, RunEvent};
 use crate::error::EngineError;
 use crate::folder;
-use crate::identity::{check_same_case, write_run_info};
+use crate::identity::{Difference, fixed_difference, write_run_info};
 use crate::observers::Observers;
 use crate::provenance;
 use crate::retry::retry_on_storage_error;
@@ -52,7 +52,9 @@ impl<'a> Run<'a> {
         if !lock.is_enforced() {
             report(RunEvent::NoFileLocks);
         }
-        let parts = RunParts { case, folder, provenance, simulation, observers, checkpoints, lock };
+        let before_end = None;
+        let parts =
+            RunParts { case, folder, provenance, simulation, observers, checkpoints, before_end, lock };
         let mut run = Self::new(parts, control, report);
         // A checkpoint at step 0, even with `checkpoint.every = 0`: every run that started can be
         // resumed.
@@ -78,7 +80,20 @@ impl<'a> Run<'a> {
             Some(expected) => start::with_absolute_paths(expected),
             None => Case::load_from_checkpoint(&loaded.case.to_toml(), "case", resume.sets)?,
         };
-        check_same_case(folder, &loaded.case, &case)?;
+        if let Some(Difference { found, given }) = fixed_difference(&loaded.case, &case) {
+            let path = folder.to_owned();
+            return Err(match expected {
+                Some(_) => EngineError::CaseDiffers { path, found, expected: given },
+                None => EngineError::FixedKey { path, found, given },
+            });
+        }
+        let end_before = loaded.case.time.end;
+        let (is_new_end, was_finished) = (case.time.end != end_before, loaded.is_finished());
+        let loaded = if is_new_end { loaded.with_end_of(folder, &case)? } else { loaded };
+        let rewinds = is_new_end && was_finished;
+        if rewinds && !resume.restart_outputs {
+            loaded.observers.check_files(folder)?;
+        }
         let selected = device_for_resume(&loaded, &case, control)?;
         loaded.rename_damaged();
         folder::remove_unfinished_files(folder);
@@ -87,30 +102,54 @@ impl<'a> Run<'a> {
         }
         let recorded = selected.device.as_ref().and_then(|device| loaded.recorded_strategy(device));
         let LoadedCheckpoint {
-            path, writer, mut provenance, simulation, observers, blocks, read_time, ..
+            path,
+            writer,
+            mut provenance,
+            simulation,
+            observers,
+            blocks,
+            before_end,
+            read_time,
+            ..
         } = loaded;
+        if is_new_end {
+            provenance::replace_case(&mut provenance, &case);
+        }
         let simulation = move_to_device(simulation, &selected, recorded, control, report)?;
         let moment = simulation.moment();
         let Moment { step, time, bodies } = moment;
         report(RunEvent::Resumed { case: &case, path: &path, step, time });
+        if is_new_end {
+            report(RunEvent::EndChanged { case: &case, before: end_before });
+        }
         report(RunEvent::Device(&selected));
         record_new_writer(&writer, &selected, step, &mut provenance, report);
 
         let (observers, checkpoints) = retry_setup(report, case.output.on_error, control, |report| {
+            let mut checkpoints = Checkpoints::new(&case, folder, &moment)?;
+            if rewinds {
+                let blocks = blocks.clone().into_remaining();
+                let observers = observers.clone();
+                let (case, provenance) = (&case, provenance.as_slice());
+                let state = RunState { case, provenance, moment, observers, blocks, before_end: None };
+                checkpoints.save_extended(&state)?;
+                folder::remove_output_of_end(folder, &state.observers)?;
+            }
             write_run_info(folder, &case, &provenance)?;
             let saved = (&observers, &mut blocks.clone());
             let restart = resume.restart_outputs;
             let observers =
                 Observers::resume(&case, bodies.len(), folder, &provenance, saved, restart, report)?;
-            Ok((observers, Checkpoints::new(&case, folder, &moment)?))
+            Ok((observers, checkpoints))
         })?;
         let folder = folder.to_owned();
-        let parts = RunParts { case, folder, provenance, simulation, observers, checkpoints, lock };
+        let parts =
+            RunParts { case, folder, provenance, simulation, observers, checkpoints, before_end, lock };
         // Reading the checkpoint took about as long as writing one will.
         let mut run = Self { is_resumed: true, longest_save: read_time, ..Self::new(parts, control, report) };
-        if resume.restart_outputs {
-            // The old checkpoint describes the files before the restart. The next resume needs the
-            // new ones.
+        if resume.restart_outputs || (is_new_end && !rewinds) {
+            // The old checkpoint describes the files before the restart, or the old end. The next
+            // resume needs the new ones.
             run.save_checkpoint(0.0)?;
         }
         Ok(run)

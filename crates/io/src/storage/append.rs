@@ -22,6 +22,34 @@ pub struct Mark {
     pub blake3: String,
 }
 
+impl Mark {
+    /// Returns an error if the file at `path` does not start with the bytes of this state. Writes
+    /// nothing.
+    pub fn check_file(&self, path: &Path) -> Result<(), IoError> {
+        self.open_file(path, OpenOptions::new().read(true)).map(drop).map_err(|fault| fault.in_file(path))
+    }
+
+    /// Opens the file and checks its first bytes. Also returns their hash.
+    fn open_file(&self, path: &Path, options: &OpenOptions) -> Result<(File, blake3::Hasher), Fault> {
+        let found = match fs::symlink_metadata(path) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Err(Fault::Changed("removed")),
+            found => found?,
+        };
+        if !found.is_file() {
+            return Err(Fault::Changed("replaced by something that is not a file"));
+        }
+        if found.len() < self.length {
+            return Err(Fault::Changed("shortened"));
+        }
+        let mut file = options.open(path)?;
+        let hasher = hash_prefix(&mut file, self.length)?;
+        if hasher.finalize().to_hex().as_str() != self.blake3 {
+            return Err(Fault::Changed("changed"));
+        }
+        Ok((file, hasher))
+    }
+}
+
 /// File that is open for appending.
 pub struct AppendFile {
     path: PathBuf,
@@ -51,25 +79,8 @@ impl AppendFile {
     /// Opens a file to continue at `mark` and truncates it there. Fails if the bytes before `mark`
     /// have changed.
     pub fn reopen(path: &Path, trailer: &'static [u8], mark: &Mark) -> Result<Self, IoError> {
-        let attempt = || {
-            let found = match fs::symlink_metadata(path) {
-                Err(e) if e.kind() == io::ErrorKind::NotFound => return Err(Fault::Changed("removed")),
-                found => found?,
-            };
-            if !found.is_file() {
-                return Err(Fault::Changed("replaced by something that is not a file"));
-            }
-            if found.len() < mark.length {
-                return Err(Fault::Changed("shortened"));
-            }
-            let mut file = OpenOptions::new().read(true).write(true).open(path)?;
-            let hasher = hash_prefix(&mut file, mark.length)?;
-            if hasher.finalize().to_hex().as_str() != mark.blake3 {
-                return Err(Fault::Changed("changed"));
-            }
-            Ok((file, hasher))
-        };
-        let (file, hasher) = attempt().map_err(|fault| fault.in_file(path))?;
+        let opened = mark.open_file(path, OpenOptions::new().read(true).write(true));
+        let (file, hasher) = opened.map_err(|fault| fault.in_file(path))?;
         let (path, length) = (path.to_owned(), mark.length);
         let mut reopened = Self { path, file, length, hasher, trailer, sync_failed: false };
         reopened.restore_end().map_err(|cause| reopened.error_in(WriteStage::Truncate, cause))?;

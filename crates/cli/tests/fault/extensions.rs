@@ -1,0 +1,59 @@
+//! Tests of a kill while a finished run is extended.
+
+use std::process::Command;
+
+use rayon::prelude::*;
+
+use super::scenario::{Content, Fault, FaultScenario, Trial, first_difference, run_to_end};
+use crate::common::text;
+
+/// End of the run before the extension. The last step is cut, and no output is due there.
+const FIRST_END: &str = "time.end=0.035";
+
+/// Runs to the first end. The end of the scenario is later.
+fn run_to_first_end(trial: &Trial<'_>) {
+    let run = trial.run(&["--quiet", "--set", FIRST_END], Fault::default());
+    assert!(run.status.success(), "{}", text(&run.stderr));
+}
+
+/// Returns the files without the bytes of snapshots and images. Those from before the extension have
+/// another end in their provenance.
+fn without_provenance(content: &Content) -> Content {
+    let is_labelled = |name: &str| name.starts_with("snapshots/") || name.starts_with("images/");
+    content.iter().map(|(name, bytes)| (name.clone(), bytes.clone().filter(|_| !is_labelled(name)))).collect()
+}
+
+/// Kills the extension in one storage call and extends again. With an odd number, the run is resumed
+/// without an end first: it must then be finished at one of the two ends.
+fn check_killed_extension(scenario: &FaultScenario, at: usize) -> Result<(), String> {
+    let name = format!("extension-{at}");
+    let trial = scenario.trial(&name);
+    run_to_first_end(&trial);
+    trial.run(&["--resume"], Fault { action: "KILL", at, times: 1, kind: None });
+    let mut resume = Command::new(env!("CARGO_BIN_EXE_orrery"));
+    resume.arg("resume").arg(trial.out()).args(["--threads", "1"]);
+    for (is_needed, command) in
+        [(at % 2 == 1, &mut resume), (true, &mut trial.command(&["--resume"], Fault::default()))]
+    {
+        let run = is_needed.then(|| run_to_end(command));
+        if let Some(run) = run.filter(|run| !run.status.success()) {
+            return Err(format!("call {at}: {}: {}", run.status, text(&run.stderr)));
+        }
+    }
+    let [found, expected] = [&trial.content(), &scenario.expected].map(without_provenance);
+    first_difference(&found, &expected).map_or(Ok(()), |difference| Err(format!("call {at}: {difference}")))
+}
+
+#[test]
+fn a_kill_during_an_extension_does_not_affect_results() {
+    let scenario = FaultScenario::small(&[]);
+    let trial = scenario.trial("recorded extension");
+    run_to_first_end(&trial);
+    let (run, calls) = trial.run_recorded(&["--resume"], Fault::default());
+    assert!(run.status.success(), "{}", text(&run.stderr));
+    let count = calls.iter().filter(|call| call.number > 0).count();
+    assert!(count > 20, "{count} storage calls");
+    let errors: Vec<String> =
+        (1..=count).into_par_iter().filter_map(|at| check_killed_extension(&scenario, at).err()).collect();
+    assert!(errors.is_empty(), "{} of {count}:\n{}", errors.len(), errors.join("\n"));
+}

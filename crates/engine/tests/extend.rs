@@ -1,0 +1,255 @@
+//! A finished run that is extended has the results of a run with the later end from the start.
+//! Tested for each integrator, for fixed and adaptive steps, and for steps that the end cuts.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+
+use crate::common::{case, folder_content, output_to, rewrite_header, temp_folder};
+use orrery_device::DeviceChoice;
+use orrery_device::testing::test_devices_with_f64;
+use orrery_engine::EngineError;
+use orrery_engine::case::Case;
+use orrery_engine::compute_device::DeviceRequest;
+use orrery_engine::control::{Control, RunEvent};
+use orrery_engine::run::{Resume, Summary, resume, run, run_or_resume};
+use orrery_io::Limits;
+
+const INTEGRATORS: [&str; 5] = ["leapfrog", "yoshida4", "yoshida6", "blanes-moan4", "hermite4"];
+
+fn on_device(choice: DeviceChoice) -> Control {
+    Control { device: DeviceRequest { choice, ..DeviceRequest::default() }, ..Control::default() }
+}
+
+fn run_whole(case: &Case, folder: &Path, control: &Control) -> Summary {
+    run(case, &output_to(folder.to_owned()), control, |_| {}).unwrap_or_else(|e| panic!("{e}"))
+}
+
+fn extend(folder: &Path, end: &str, control: &Control) -> Result<Summary, EngineError> {
+    let sets = [format!("time.end={end}")];
+    resume(&Resume { folder, sets: &sets, restart_outputs: false }, control, |_| {})
+}
+
+/// Returns the chunks of a PNG file without its texts, in which the provenance is.
+fn png_without_texts(bytes: &[u8]) -> Vec<&[u8]> {
+    let (mut chunks, mut rest) = (Vec::new(), &bytes[8..]);
+    while rest.len() >= 12 {
+        let length = u32::from_be_bytes(rest[..4].try_into().unwrap()) as usize;
+        let (chunk, others) = rest.split_at(12 + length);
+        if !chunk[4..8].ends_with(b"Xt") {
+            chunks.push(chunk);
+        }
+        rest = others;
+    }
+    chunks
+}
+
+/// Asserts that two runs have the same files with the same bytes. Snapshots and images from before
+/// an extension record the end of that time in their provenance, so their content is compared.
+fn assert_same_results(a: &Path, b: &Path, label: &str) {
+    let [files_a, files_b]: [BTreeMap<PathBuf, Vec<u8>>; 2] = [a, b].map(folder_content);
+    assert_eq!(files_a.keys().collect::<Vec<_>>(), files_b.keys().collect::<Vec<_>>(), "{label}");
+    for (name, bytes) in files_a.iter().filter(|(name, bytes)| **bytes != files_b[*name]) {
+        if name.starts_with("images") {
+            let same = png_without_texts(bytes) == png_without_texts(&files_b[name]);
+            assert!(same, "{label}: the pixels of {} differ", name.display());
+        } else {
+            assert!(name.starts_with("snapshots"), "{label}: {} differs", name.display());
+            let [a, b] = [a, b].map(|folder| {
+                let found = orrery_io::read_snapshot(&folder.join(name), &Limits::default()).unwrap();
+                (found.particles, found.time, found.step)
+            });
+            assert!(a == b, "{label}: the bodies of {} differ", name.display());
+        }
+    }
+}
+
+/// Compares a run to the last of `ends` with one that ends at the first and is extended to each of
+/// the others.
+fn check_extension(sets: &[&str], ends: &[&str], control: &Control) {
+    let dir = temp_folder();
+    let (whole, parts) = (dir.path().join("whole"), dir.path().join("parts"));
+    let case_to = |end: &str| case(&[sets, &[&format!("time.end={end}")]].concat());
+    let label = format!("{sets:?} {ends:?}");
+    run_whole(&case_to(ends[ends.len() - 1]), &whole, control);
+    run_whole(&case_to(ends[0]), &parts, control);
+    for end in &ends[1..] {
+        let summary = extend(&parts, end, control).unwrap_or_else(|e| panic!("{label}: {e}"));
+        assert!(summary.stopped.is_none());
+    }
+    assert_same_results(&whole, &parts, &label);
+}
+
+/// Ends that a step of 0.125 reaches exactly, almost, and not. Rows, images and snapshots are due at
+/// some of them and not at others.
+#[test]
+fn extended_runs_have_the_same_results_for_each_integrator() {
+    for integrator in INTEGRATORS {
+        let integrator = format!("time.integrator={integrator}");
+        for ends in [["0.5", "0.8", "1.15", "1.3"], ["0.55", "0.56", "0.625", "1.25"]] {
+            check_extension(&[&integrator], &ends, &Control::default());
+        }
+    }
+}
+
+/// The product of step and step length is not the end: 3 x 0.1 is 0.30000000000000004.
+#[test]
+fn extended_runs_have_the_same_results_when_times_are_rounded() {
+    let outputs = ["time.step=0.1", "output.snapshot_every=0", "output.image_every=0"];
+    check_extension(&outputs, &["0.3", "0.6", "0.7", "1.1"], &Control::default());
+    check_extension(&["time.step=0.1", "output.snapshot_every=0.3"], &["0.3", "0.9"], &Control::default());
+    check_extension(&["output.record_every=3 steps"], &["0.125", "0.2", "0.375", "1"], &Control::default());
+}
+
+#[test]
+fn extended_runs_have_the_same_results_with_adaptive_steps() {
+    let ends = ["0.15", "0.2", "0.33", "0.5"];
+    check_extension(&["time.step=adaptive", "time.eta=0.1"], &ends, &Control::default());
+    let pairs = ["bodies.n=5", "gravity.softening=0", "time.step=adaptive", "time.eta=0.05"];
+    for integrator in INTEGRATORS {
+        let integrator = format!("time.integrator={integrator}");
+        check_extension(&[&pairs[..], &[&integrator]].concat(), &ends, &Control::default());
+    }
+}
+
+/// Density images, the tree and its relative criterion, which uses the accelerations of the step
+/// before.
+#[test]
+fn extended_runs_have_the_same_results_with_trees_and_density_images() {
+    for acceptance in ["gravity.acceptance=geometric", "gravity.acceptance=relative"] {
+        let sets = ["bodies.n=100", "gravity.solver=tree", acceptance];
+        check_extension(&sets, &["0.5", "0.55", "0.8"], &Control::default());
+    }
+}
+
+#[test]
+fn extended_runs_have_the_same_results_on_each_device() {
+    for device in test_devices_with_f64() {
+        let control = on_device(device.label().parse().unwrap());
+        for integrator in INTEGRATORS {
+            let integrator = format!("time.integrator={integrator}");
+            check_extension(&[&integrator], &["0.4", "0.5", "0.55", "0.7"], &control);
+        }
+        check_extension(&["time.step=adaptive", "time.eta=0.1"], &["0.1", "0.15", "0.3", "0.4"], &control);
+    }
+}
+
+/// A run that is stopped before its end can get a later or an earlier end.
+#[test]
+fn the_end_of_an_unfinished_run_can_change() {
+    for end in ["2", "0.9"] {
+        let dir = temp_folder();
+        let (whole, parts) = (dir.path().join("whole"), dir.path().join("parts"));
+        run_whole(&case(&[&format!("time.end={end}")]), &whole, &Control::default());
+        let control = Control::default();
+        let stopped = run(&case(&[]), &output_to(parts.clone()), &control, |event| {
+            if let RunEvent::Step(status) = event
+                && status.step == 6
+            {
+                control.stop.store(true, Ordering::Relaxed);
+            }
+        });
+        assert!(stopped.unwrap().stopped.is_some());
+        extend(&parts, end, &Control::default()).unwrap();
+        assert_same_results(&whole, &parts, end);
+    }
+}
+
+/// The outputs that exist only because the run ended are gone while an extended run is not finished.
+#[test]
+fn the_output_of_the_old_end_is_removed() {
+    let dir = temp_folder();
+    let (whole, parts) = (dir.path().join("whole"), dir.path().join("parts"));
+    let stop_after = |step: u64, control: &Control, event: RunEvent<'_>| {
+        if let RunEvent::Step(status) = event
+            && status.step == step
+        {
+            control.stop.store(true, Ordering::Relaxed);
+        }
+    };
+    let sets = ["output.snapshot_every=0", "output.image_every=0", "output.record_every=5 steps"];
+    let case_to = |end: &str| case(&[&sets[..], &[&format!("time.end={end}")]].concat());
+    let control = Control::default();
+    run(&case_to("1.5"), &output_to(whole.clone()), &control, |event| stop_after(8, &control, event))
+        .unwrap();
+    run_whole(&case_to("0.9"), &parts, &Control::default());
+    assert!(parts.join("snapshots/snapshot_001.hdf5").exists());
+    let control = Control::default();
+    let sets = ["time.end=1.5".to_owned()];
+    let request = Resume { folder: &parts, sets: &sets, restart_outputs: false };
+    resume(&request, &control, |event| stop_after(8, &control, event)).unwrap();
+    // Checkpoints of earlier steps depend on when the processes started.
+    for folder in [&whole, &parts] {
+        for name in ["checkpoint_000000000.orrery", "checkpoint_000000007.orrery"] {
+            let _ = fs::remove_file(folder.join("checkpoints").join(name));
+        }
+    }
+    assert_same_results(&whole, &parts, "both stopped after step 8");
+}
+
+#[test]
+fn a_refused_extension_changes_nothing() {
+    let dir = temp_folder();
+    let folder = dir.path().join("run");
+    run_whole(&case(&["time.end=0.9"]), &folder, &Control::default());
+    let refused = |sets: &[&str], expected: &str| {
+        let before = folder_content(&folder);
+        let sets: Vec<String> = sets.iter().map(|set| (*set).to_owned()).collect();
+        let request = Resume { folder: &folder, sets: &sets, restart_outputs: false };
+        let error = resume(&request, &Control::default(), |_| {}).unwrap_err();
+        assert!(error.is_user_error() && error.to_string().contains(expected), "{error}");
+        assert_eq!(folder_content(&folder), before, "{error}");
+    };
+    refused(&["time.end=0.5"], "time.end = 0.5 is not after time 0.9 of step 8, which the run has reached");
+    refused(
+        &["time.end=1", "time.step=0.25"],
+        "the run has time.step = 0.125 and cannot change to time.step = 0.25",
+    );
+    refused(&["time.end=-1"], "time.end = -1");
+
+    // A changed table: the rows cannot be removed from it.
+    let table = folder.join("conserved.csv");
+    let rows = fs::read_to_string(&table).unwrap();
+    fs::write(&table, rows.replacen("0,0e0", "0,1e0", 1)).unwrap();
+    refused(&["time.end=2"], "conserved.csv: it was changed since the checkpoint");
+    fs::write(&table, rows).unwrap();
+
+    // A checkpoint from before the state was stored. It still resumes as a finished run.
+    let checkpoint = folder.join("checkpoints/checkpoint_000000008.orrery");
+    rewrite_header(&checkpoint, |header| drop(header.as_object_mut().unwrap().remove("before_end")));
+    refused(&["time.end=2"], "the run cannot be extended: an older version finished it at time 0.9");
+    let request = Resume { folder: &folder, sets: &[], restart_outputs: false };
+    assert_eq!(resume(&request, &Control::default(), |_| {}).unwrap().step, 8);
+}
+
+/// `run --resume` extends a run if only the end of the case has changed.
+#[test]
+fn a_case_with_a_later_end_extends_the_run() {
+    let dir = temp_folder();
+    let (whole, parts) = (dir.path().join("whole"), dir.path().join("parts"));
+    run_whole(&case(&["time.end=1"]), &whole, &Control::default());
+    run_whole(&case(&["time.end=0.6"]), &parts, &Control::default());
+    let mut ends = None;
+    run_or_resume(&case(&["time.end=1"]), &parts, &Control::default(), |event| {
+        if let RunEvent::EndChanged { case, before } = event {
+            ends = Some((before, case.time.end));
+        }
+    })
+    .unwrap();
+    assert_eq!(ends, Some((0.6, 1.0)));
+    assert_same_results(&whole, &parts, "run --resume");
+}
+
+/// A finished run that is resumed without a new end keeps the state that an extension needs.
+#[test]
+fn a_finished_run_can_be_extended_after_a_resume() {
+    let dir = temp_folder();
+    let (whole, parts) = (dir.path().join("whole"), dir.path().join("parts"));
+    run_whole(&case(&["time.end=1"]), &whole, &Control::default());
+    run_whole(&case(&["time.end=0.6"]), &parts, &Control::default());
+    let request = Resume { folder: &parts, sets: &[], restart_outputs: false };
+    resume(&request, &Control::default(), |_| {}).unwrap();
+    extend(&parts, "1", &Control::default()).unwrap();
+    assert_same_results(&whole, &parts, "resumed, then extended");
+}
