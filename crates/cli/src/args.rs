@@ -15,7 +15,7 @@ use clap::builder::PossibleValue;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use orrery_device::DeviceChoice;
 use orrery_engine::case::available_memory;
-use orrery_io::Limits;
+use orrery_io::{Comoving, Limits};
 use orrery_model::Precision;
 use orrery_particles::settings::SolverChoice;
 
@@ -54,7 +54,7 @@ pub enum Command {
     Init(InitArgs),
     /// Generate initial conditions and write them to a file
     Ic(IcArgs),
-    /// Show the contents of a snapshot or checkpoint
+    /// Show the contents of snapshots or checkpoints
     Info(InfoArgs),
     /// Convert a snapshot to another file format
     Convert(ConvertArgs),
@@ -233,8 +233,9 @@ pub struct IcArgs {
 /// Flags of `info`.
 #[derive(Debug, Args)]
 pub struct InfoArgs {
-    /// Snapshot (GADGET HDF5 or binary, extended XYZ, NPZ) or checkpoint (.orrery)
-    pub file: PathBuf,
+    /// Snapshots (GADGET HDF5 or binary, extended XYZ, NPZ) or checkpoints (.orrery)
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
     #[command(flatten)]
     pub memory: MemoryArgs,
 }
@@ -246,8 +247,29 @@ pub struct ConvertArgs {
     pub input: PathBuf,
     /// Snapshot to write. The extension selects the format: .hdf5, .xyz or .npz
     pub output: PathBuf,
+    /// Convert a cosmological snapshot, which is refused otherwise
+    #[arg(long, value_enum, value_name = "HOW")]
+    pub cosmological: Option<CosmologicalFlag>,
     #[command(flatten)]
     pub memory: MemoryArgs,
+}
+
+/// Treatment of a cosmological snapshot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum CosmologicalFlag {
+    /// Physical coordinates, masses and peculiar velocities at the redshift of the file, time 0
+    Physical,
+    /// The numbers of the file, for example because the header is wrong
+    Unchanged,
+}
+
+impl From<CosmologicalFlag> for Comoving {
+    fn from(flag: CosmologicalFlag) -> Self {
+        match flag {
+            CosmologicalFlag::Physical => Self::ToPhysical,
+            CosmologicalFlag::Unchanged => Self::Unchanged,
+        }
+    }
 }
 
 /// Flags of `forces`.

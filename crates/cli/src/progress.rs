@@ -90,6 +90,7 @@ impl Progress {
             RunEvent::DamagedCheckpoint(error) => {
                 self.print_message(format_args!("warning: skipped a damaged checkpoint: {error}"));
             }
+            RunEvent::InputWarning(warning) => self.print_message(format_args!("warning: {warning}")),
             RunEvent::WriterChanged { before, now } => self.print_message(format_args!(
                 "warning: the checkpoint was written by {before}, this is {now}: the last bits may differ"
             )),

@@ -326,7 +326,7 @@ fn invalid_flags_give_one_line_and_write_nothing() {
             "error: opencl:99 does not exist, found: opencl:0 (",
         ),
         (&["selftest", "--device", "cpu"], "error: --device cpu: there is no device to test"),
-        (&["selftest", "nothing like it"], "error: no check has \"nothing like it\" in its name"),
+        (&["selftest", "nothing like it"], "error: no check has 'nothing like it' in its name"),
         (&["tune", "-n", "0"], "error: -n 0 is outside n >= 1"),
         (
             &["bench", "checkpoint", "--device", "opencl"],

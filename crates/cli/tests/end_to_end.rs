@@ -2,7 +2,7 @@
 
 use std::io::Read;
 
-use crate::common::{self, PAIR, TestDir, gadget_binary, text};
+use crate::common::{PAIR, TestDir, cosmological_gadget_binary, from_file, gadget_binary, text};
 
 /// Returns the numbers of an f64 array in an .npz file. Checks its type and shape.
 fn npz_numbers(bytes: &[u8], name: &str, shape: &str) -> Vec<f64> {
@@ -107,6 +107,82 @@ fn info_prints_the_contents_of_a_file() {
     dir.write("old.dat", gadget_binary(7));
     let stdout = dir.stdout_of(&["info", "old.dat"]);
     assert!(stdout.contains("  format     GADGET binary\n  bodies     7 (7 halo)\n"), "{stdout}");
+}
+
+#[test]
+fn info_describes_several_files_and_reports_problems() {
+    let dir = TestDir::new();
+    dir.write("pair.xyz", PAIR);
+    dir.write("bad.xyz", PAIR.replace("2 0 0 0 0 0 5 20", "2 nan 0 0 inf 0 -5 10"));
+    dir.write("gas.xyz", "1\nProperties=species:S:1:pos:R:3:vel:R:3:mass:R:1 units=nbody\nGas 1 2 3 0 0 0 1");
+    let output = dir.orrery(&["info", "pair.xyz", "bad.xyz", "gas.xyz"]);
+    let stdout = text(&output.stdout);
+    assert!(stdout.contains("pair.xyz\n  format") && stdout.contains("gas.xyz\n  format"), "{stdout}");
+    for line in [
+        "  y          0.000000 to 0.000000",
+        "  problem    1 value is NaN or infinite in position y",
+        "  problem    1 value is NaN or infinite in velocity y",
+        "  problem    1 mass is negative",
+        "  problem    1 body has the id of an earlier body",
+    ] {
+        assert!(stdout.lines().any(|found| found == line), "{line:?} in\n{stdout}");
+    }
+    assert_eq!(output.status.code(), Some(0));
+    let gas = "gas.xyz: 1 gas particle is treated as collisionless, since there is no hydrodynamics";
+    assert_eq!(text(&output.stderr), format!("warning: {gas}\n"));
+
+    let output = dir.orrery(&["info", "no.xyz", "pair.xyz", "folder.npz"]);
+    assert!(text(&output.stdout).contains("pair.xyz\n  format"));
+    let expected = "error: no.xyz: no such file or directory\nerror: folder.npz: no such file or directory\n\
+                    error: 2 of 3 files could not be read\n";
+    assert_eq!((text(&output.stderr).as_str(), output.status.code()), (expected, Some(2)));
+}
+
+/// Every command that reads a snapshot warns about gas.
+#[test]
+fn gas_gives_a_warning() {
+    let dir = TestDir::new();
+    let body = |id: u32, y: f64| format!("Gas 0 {y} 0 0 0 0 1 {id}\n");
+    let head = "Properties=species:S:1:pos:R:3:vel:R:3:mass:R:1:id:I:1 units=nbody";
+    dir.write("gas.xyz", format!("2\n{head}\n{}{}", body(1, -1.0), body(2, 1.0)));
+    dir.write("gas.toml", from_file("gas.xyz"));
+    let warning = "gas.xyz: 2 gas particles are treated as collisionless, since there is no hydrodynamics";
+    for arguments in [
+        &["run", "gas.toml", "--out", "out", "--quiet"][..],
+        &["run", "gas.toml", "--dry-run"],
+        &["info", "gas.xyz"],
+        &["convert", "gas.xyz", "gas.npz"],
+        &["forces", "gas.xyz", "--device", "cpu"],
+        &["accuracy", "gas.xyz", "--device", "cpu"],
+        &["analyze", "gas.xyz", "--device", "cpu"],
+    ] {
+        let output = dir.orrery(arguments);
+        let stderr = text(&output.stderr);
+        assert!(output.status.success(), "{arguments:?}: {stderr}");
+        assert!(
+            stderr.starts_with("warning: ") && stderr.ends_with(&format!("{warning}\n")),
+            "{arguments:?}: {stderr}"
+        );
+        assert_eq!(stderr.lines().count(), 1, "{arguments:?}: {stderr}");
+    }
+}
+
+#[test]
+fn cosmological_snapshot_is_described_and_converted() {
+    let dir = TestDir::new();
+    dir.write("old.dat", cosmological_gadget_binary(7));
+    let stdout = dir.stdout_of(&["info", "old.dat"]);
+    assert!(
+        stdout.contains("  cosmology  comoving numbers, unchanged: Redshift = 3, Time = 0.25"),
+        "{stdout}"
+    );
+    dir.stdout_of(&["convert", "--cosmological", "physical", "old.dat", "new.hdf5"]);
+    let new = dir.snapshot("new.hdf5");
+    // a / h = 1/2 and 1 / h = 2.
+    assert_eq!(new.particles.position.x, [0., 0.5, 1., 1.5, 2., 2.5, 3.]);
+    assert_eq!((&new.particles.mass[..], new.time), (&[2.0; 7][..], 0.0));
+    dir.stdout_of(&["convert", "--cosmological", "unchanged", "old.dat", "same.npz"]);
+    assert_eq!(dir.snapshot("same.npz").particles.position.x, [0., 1., 2., 3., 4., 5., 6.]);
 }
 
 /// A chain of conversions through all formats gives the same bodies to the bit.
@@ -265,7 +341,7 @@ fn analyze_reads_a_run_or_a_snapshot() {
 fn analyze_finds_the_softening_of_a_run_from_a_file() {
     let dir = TestDir::new();
     dir.write("pair.xyz", PAIR);
-    dir.write("pair.toml", common::from_file("pair.xyz"));
+    dir.write("pair.toml", from_file("pair.xyz"));
     dir.run("pair.toml", "out", &["gravity.softening=0.5"]);
     std::fs::remove_file(dir.path("pair.xyz")).unwrap();
     let stdout = dir.stdout_of(&["analyze", "out"]);

@@ -1,7 +1,7 @@
 //! Errors in the user's input. Each gives one line with the location, the value found and the
 //! expected value, exit status 2, and no output files.
 
-use crate::common::{PAIR, TestDir, from_file, gadget_binary, text};
+use crate::common::{PAIR, TestDir, cosmological_gadget_binary, from_file, gadget_binary, text};
 
 /// Returns a directory with valid and invalid input files.
 fn dir_with_inputs() -> TestDir {
@@ -24,12 +24,14 @@ fn dir_with_inputs() -> TestDir {
         dir.stdout_of(&["ic", "plummer", "-n", "100", "-o", good]);
     }
     for (whole, cut, share) in
-        [("good.hdf5", "cut.hdf5", 2), ("good.npz", "cut.npz", 2), ("pair.xyz", "cut.xyz", 1)]
+        [("good.hdf5", "cut.hdf5", 2), ("good.npz", "cut.npz", 2), ("pair.xyz", "cut.xyz", 2)]
     {
         let bytes = dir.bytes(whole);
         dir.write(cut, &bytes[..(bytes.len() - 1) / share]);
     }
     dir.write("cut.dat", &gadget_binary(7)[..300]);
+    dir.write("cosmological.dat", cosmological_gadget_binary(7));
+    dir.write("cosmological.toml", from_file("cosmological.dat"));
     dir.write("empty.hdf5", "");
     dir.write("letter.hdf5", "Dear Sir or Madam,\n");
     dir.write("letter", "Dear Sir or Madam,\n");
@@ -162,7 +164,25 @@ fn errors_in_the_bodies() {
                 &["info", "cut.npz"],
                 "cut.npz: archive: got no directory at its end, expected an intact zip archive; is it truncated?",
             ),
-            (&["info", "cut.xyz"], "cut.xyz: line 4: got no newline at its end, expected a whole line"),
+            (&["info", "cut.xyz"], "cut.xyz: line 2: got no newline at its end, expected a whole line"),
+            (
+                &["convert", "cosmological.dat", "new.hdf5"],
+                "cosmological.dat: the header is that of a cosmological snapshot (Redshift = 3, Time = 0.25, ... \
+                 orrery convert --cosmological physical FILE NEW.hdf5 converts them, and unchanged keeps the numbers",
+            ),
+            (
+                &["run", "cosmological.toml", "--out", "new"],
+                "cosmological.dat: the header is that of a cosmological snapshot ...",
+            ),
+            (
+                &["forces", "cosmological.dat"],
+                "cosmological.dat: the header is that of a cosmological snapshot ...",
+            ),
+            (
+                &["analyze", "cosmological.dat"],
+                "cosmological.dat: the header is that of a cosmological snapshot ...",
+            ),
+            (&["convert", "nan.xyz", "new.npz"], nan),
             (
                 &["info", "cut.dat"],
                 "cut.dat: block POS at byte 268: got a length of 84 bytes, expected at most the 32 bytes left in the file",

@@ -44,6 +44,9 @@ pub struct Analysis {
     pub units: Units,
     /// True if a snapshot has no units, so that galactic units were assumed.
     pub units_are_assumed: bool,
+    /// Warnings about parts of the snapshots that are not modelled, for example gas. Each is one
+    /// line and occurs once.
+    pub warnings: Vec<String>,
     /// Plummer softening length for the potential energies.
     pub softening: f64,
 }
@@ -62,6 +65,7 @@ pub fn analyze(
         profile: Vec::new(),
         units: Units::NBody,
         units_are_assumed: false,
+        warnings: Vec::new(),
         softening: 0.0,
     };
     for file in files {
@@ -74,6 +78,11 @@ pub fn analyze(
         }
         analysis.units = snapshot.units;
         analysis.units_are_assumed |= snapshot.units_are_assumed();
+        for warning in snapshot.warnings() {
+            if !analysis.warnings.contains(&warning) {
+                analysis.warnings.push(warning);
+            }
+        }
         let centre = shrinking_sphere_centre(&snapshot.particles);
         let radii = lagrangian_radii(&snapshot.particles, centre, &FRACTIONS);
         // Sorted by name, snapshot_1000 comes before snapshot_999. The last snapshot is the one

@@ -114,6 +114,9 @@ pub enum RunEvent<'a> {
         /// The end until now.
         before: f64,
     },
+    /// The file of the initial bodies has parts that are not modelled, for example gas. The text is
+    /// one line.
+    InputWarning(&'a str),
     /// The checkpoint was written by another program version or on another device. The last bits of
     /// the results may differ from those of an uninterrupted run.
     WriterChanged {

@@ -8,6 +8,7 @@ use thiserror::Error;
 use orrery_device::DeviceError;
 use orrery_io::picture::PictureError;
 use orrery_io::{Fault, IoError};
+use orrery_model::format_count;
 use orrery_model::ic::IcError;
 use orrery_model::particles::ParticlesError;
 use orrery_particles::bodies::NotFinite;
@@ -35,7 +36,7 @@ pub enum EngineError {
     #[error(transparent)]
     Input(IoError),
     /// The bodies of a file do not fit into memory.
-    #[error("{}: {count} bodies need {needed} of memory, {available} are available", path.display())]
+    #[error("{}: {} {needed} of memory, {available} are available", path.display(), format_need(*count))]
     Memory {
         /// Path of the file.
         path: PathBuf,
@@ -47,7 +48,7 @@ pub enum EngineError {
         available: String,
     },
     /// The device does not have enough memory for the bodies.
-    #[error("{device}: {count} bodies need {needed}, {free} are free")]
+    #[error("{device}: {} {needed}, {free} are free", format_need(*count))]
     DeviceMemory {
         /// Label and name of the device.
         device: String,
@@ -286,6 +287,10 @@ impl EngineError {
 /// Returns true if the requested device does not exist. False if it exists and failed.
 pub fn is_unknown_device(error: &DeviceError) -> bool {
     matches!(error, DeviceError::BadChoice(_) | DeviceError::NoDevice { .. } | DeviceError::Index { .. })
+}
+
+fn format_need(bodies: usize) -> String {
+    format_count(bodies as u64, "body needs", "bodies need")
 }
 
 fn process_text(owner: &Option<u32>) -> String {

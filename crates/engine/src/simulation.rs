@@ -194,7 +194,7 @@ mod tests {
             (0.0013, 10_000_000_003, 13_000_000.003_9),
         ] {
             let case = kepler_case(dt, end);
-            let particles = crate::start::initial_bodies(&case, &Default::default()).unwrap();
+            let particles = crate::start::initial_bodies(&case, &Default::default(), &mut |_| {}).unwrap();
             let bodies = Simulation::new(&case, particles, None).unwrap().bodies;
             let start = steps - 2;
             let mut simulation = Simulation::restore(&case, bodies, start, start as f64 * dt);

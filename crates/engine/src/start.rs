@@ -15,8 +15,13 @@ pub fn with_absolute_paths(case: &Case) -> Case {
     }
 }
 
-/// Generates or reads the initial bodies and checks that they can be simulated.
-pub fn initial_bodies(case: &Case, limits: &Limits) -> Result<Particles, EngineError> {
+/// Generates or reads the initial bodies and checks that they can be simulated. Calls `warn` with
+/// each warning about the file, which is one line.
+pub fn initial_bodies(
+    case: &Case,
+    limits: &Limits,
+    warn: &mut dyn FnMut(&str),
+) -> Result<Particles, EngineError> {
     let (particles, origin) = match &case.bodies {
         BodiesSource::Model(model) => {
             (model.generate(case.gravity.g)?, format!("[bodies] model = \"{}\"", model.name()))
@@ -24,6 +29,7 @@ pub fn initial_bodies(case: &Case, limits: &Limits) -> Result<Particles, EngineE
         BodiesSource::File(_) => {
             let path = case.bodies_file().unwrap_or_default();
             let snapshot = orrery_io::read_snapshot(&path, limits).map_err(EngineError::Input)?;
+            snapshot.warnings().iter().for_each(|warning| warn(&format!("{}: {warning}", path.display())));
             let assumed = snapshot.units_are_assumed();
             let (mut particles, found) = (snapshot.particles, snapshot.units);
             // A file without units is assumed to be in the units of the case.

@@ -4,6 +4,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use orrery_model::format_count;
 use thiserror::Error;
 
 use crate::limits::format_bytes;
@@ -48,6 +49,15 @@ pub enum Fault {
         /// Latest version that this program can read.
         known: u32,
     },
+    /// The snapshot is cosmological, so its numbers are not physical coordinates.
+    #[error(
+        "the header is that of a cosmological snapshot ({fields}), expected physical coordinates in open space; \
+         orrery convert --cosmological physical FILE NEW.hdf5 converts them, and unchanged keeps the numbers"
+    )]
+    Cosmological {
+        /// Header fields with their values.
+        fields: String,
+    },
     /// The file must fit into memory and is longer than the limit.
     #[error("the file is {} long, the memory limit is {}", format_bytes(*length), format_bytes(*limit))]
     TooLong {
@@ -57,7 +67,7 @@ pub enum Fault {
         limit: u64,
     },
     /// A column has the wrong length.
-    #[error("{location} has {got} entries, expected {expected}")]
+    #[error("{location} has {}, expected {expected}", format_count(*got, "entry", "entries"))]
     Length {
         /// Name of the dataset, block or array.
         location: String,
@@ -67,7 +77,12 @@ pub enum Fault {
         expected: u64,
     },
     /// The bodies need more memory than the limit.
-    #[error("{bodies} bodies need {} of memory, the limit is {}", format_bytes(*needed), format_bytes(*limit))]
+    #[error(
+        "{} {} of memory, the limit is {}",
+        format_count(*bodies, "body needs", "bodies need"),
+        format_bytes(*needed),
+        format_bytes(*limit)
+    )]
     Memory {
         /// Number of bodies in the file.
         bodies: u64,

@@ -15,6 +15,7 @@ use std::path::Path;
 
 use orrery_model::{Particles, Species, Units, Vec3s};
 
+use crate::cosmology::{Comoving, Conversion, CosmologyFields, Exponents};
 use crate::error::Fault;
 use crate::limits::{COLUMN_BYTES, Limits};
 use crate::snapshot::Snapshot;
@@ -48,9 +49,10 @@ fn byte_order(first: [u8; 4]) -> Option<(bool, bool)> {
 }
 
 /// Reads the file at `path`.
-pub fn read(path: &Path, limits: &Limits) -> Result<Snapshot, Fault> {
+pub fn read(path: &Path, limits: &Limits, comoving: Comoving) -> Result<Snapshot, Fault> {
     let mut records = Records::open(path)?;
     let header = Header::read(&mut records)?;
+    let treatment = header.cosmology.treatment(comoving)?;
     let (mut bodies, own_masses) = read_blocks(&mut records, &header, limits)?;
     let mut own_masses = own_masses.into_iter();
     for (species, &count) in Species::ALL.into_iter().zip(&header.counts) {
@@ -60,14 +62,25 @@ pub fn read(path: &Path, limits: &Limits) -> Result<Snapshot, Fault> {
             bodies.mass.push(if shared == 0.0 { own_masses.next().unwrap_or(0.0) } else { shared });
         }
     }
-    let assumed = (text::ASSUMED_UNITS.0.to_owned(), text::ASSUMED_UNITS.1.to_owned());
-    Ok(Snapshot {
-        particles: bodies,
-        time: header.time,
-        step: 0,
-        units: Units::Galactic,
-        provenance: vec![assumed],
-    })
+    if let Some(conversion) = treatment.conversion {
+        convert_to_physical(&mut bodies, conversion);
+    }
+    let time = treatment.time(header.time);
+    let mut provenance = treatment.notes;
+    provenance.push((text::ASSUMED_UNITS.0.to_owned(), text::ASSUMED_UNITS.1.to_owned()));
+    Ok(Snapshot { particles: bodies, time, step: 0, units: Units::Galactic, provenance })
+}
+
+fn convert_to_physical(bodies: &mut Particles, conversion: Conversion) {
+    let Particles { position, velocity, mass, .. } = bodies;
+    for (columns, exponents) in [(position, Exponents::POSITION), (velocity, Exponents::VELOCITY)] {
+        let factor = conversion.factor(exponents);
+        for column in [&mut columns.x, &mut columns.y, &mut columns.z] {
+            column.iter_mut().for_each(|value| *value *= factor);
+        }
+    }
+    let factor = conversion.factor(Exponents::MASS);
+    mass.iter_mut().for_each(|mass| *mass *= factor);
 }
 
 /// Reads positions, velocities and ids, and the masses of the MASS block. Other blocks are skipped.
@@ -137,6 +150,7 @@ struct Header {
     counts: [u64; 6],
     mass_table: [f64; 6],
     time: f64,
+    cosmology: CosmologyFields,
 }
 
 impl Header {
@@ -154,6 +168,14 @@ impl Header {
             counts: std::array::from_fn(|k| int(4 * k)),
             mass_table: std::array::from_fn(|k| real(24 + 8 * k)),
             time: real(72),
+            cosmology: CosmologyFields {
+                flag: None,
+                time: Some(real(72)),
+                redshift: Some(real(80)),
+                box_size: Some(real(128)),
+                omega0: Some(real(136)),
+                hubble: Some(real(152)),
+            },
         })
     }
 }
@@ -181,7 +203,9 @@ impl Records {
         file.read_exact(&mut first)?;
         file.seek(SeekFrom::Start(0))?;
         let (swapped, labelled) = byte_order(first).ok_or_else(|| {
-            Fault::malformed("byte 0", format!("{first:?}"), "a record of 256 bytes, or of 8 (format 2)")
+            let [a, b, c, d] = first;
+            let got = format!("the bytes {a:02x} {b:02x} {c:02x} {d:02x}");
+            Fault::malformed("byte 0", got, "the length of a record of 256 bytes, or of 8 (format 2)")
         })?;
         Ok(Self { file, file_bytes, offset: 0, swapped, labelled })
     }

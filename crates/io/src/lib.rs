@@ -8,6 +8,7 @@
 //! path. This crate does not use devices.
 
 mod checkpoint;
+mod cosmology;
 mod error;
 mod gadget;
 mod hdf5;
@@ -23,10 +24,13 @@ mod text;
 mod xyz;
 
 pub use checkpoint::{Block, Checkpoint, Column, parse_checkpoint, read_checkpoint, write_checkpoint};
+pub use cosmology::Comoving;
 pub use error::{Fault, IoError};
 pub use limits::{Limits, format_bytes};
 pub use npz::{NpzArray, write_npz_arrays};
-pub use snapshot::{Format, Snapshot, SnapshotDescription, describe_snapshot, read_snapshot, write_snapshot};
+pub use snapshot::{
+    Format, Snapshot, SnapshotDescription, describe_snapshot, read_snapshot, read_snapshot_as, write_snapshot,
+};
 pub use storage::{
     AppendFile, Mark, StorageError, WriteStage, make_folder, remove_files, write_file_atomically,
 };

@@ -92,7 +92,7 @@ impl<R: Read> Array<R> {
         let (descr, fortran_order, shape) = parse_dict(&dict)
             .ok_or_else(|| fault("a header without descr, order or shape", "an npy header"))?;
         let (big_endian, kind, width) = parse_descr(&descr).ok_or_else(|| {
-            let got = format!("type {:?}", shorten_for_message(&descr, MAX_QUOTED_CHARS));
+            let got = format!("type '{}'", shorten_for_message(&descr, MAX_QUOTED_CHARS));
             fault(&got, "a numpy type of reals, integers or text")
         })?;
         let bytes = size.saturating_sub(begin + length);

@@ -34,6 +34,11 @@ use crate::text;
 const MAX_COMPRESSION: u64 = 1032;
 /// Bytes that may be read to find and read the directory, enough for 10,000 entries.
 const DIRECTORY_BYTES: u64 = 1 << 20;
+/// Arrays without a default.
+const REQUIRED_ARRAYS: [&str; 3] = ["position", "velocity", "mass"];
+const REQUIRED_TEXT: &str = "position (n, 3), velocity (n, 3) and mass (n)";
+/// Largest number of arrays that a message lists.
+const MAX_NAMES_IN_MESSAGE: usize = 20;
 const INTACT: &str = "an intact zip archive";
 
 /// An array to write.
@@ -268,9 +273,30 @@ impl Source {
         Ok(Self { archive, budget, file_bytes })
     }
 
+    /// Returns the error for an archive without all required arrays. It names all missing ones
+    /// together with those found.
+    fn missing_arrays(&self) -> Fault {
+        let names = self.archive.file_names().filter_map(Result::ok);
+        let mut found: Vec<String> =
+            names.filter_map(|name| name.strip_suffix(".npy").map(str::to_owned)).collect();
+        found.sort_unstable();
+        let missing: Vec<&str> =
+            REQUIRED_ARRAYS.into_iter().filter(|name| !found.iter().any(|entry| entry == name)).collect();
+        let quoted = |name: &String| text::shorten_for_message(name, text::MAX_QUOTED_CHARS);
+        let mut names: Vec<String> = found.iter().take(MAX_NAMES_IN_MESSAGE).map(quoted).collect();
+        if found.len() > names.len() {
+            names.push(format!("{} more", found.len() - names.len()));
+        }
+        let got =
+            if names.is_empty() { "no arrays".to_owned() } else { format!("only {}", names.join(", ")) };
+        let noun = if missing.len() == 1 { "array" } else { "arrays" };
+        Fault::malformed(format!("{noun} {}", missing.join(", ")), got, REQUIRED_TEXT)
+    }
+
     fn required_array(&mut self, name: &str) -> Result<Array<Entry<'_>>, Fault> {
-        self.optional_array(name)?
-            .ok_or_else(|| Fault::malformed(format!("array {name}"), "nothing", "this array"))
+        // Built in advance, because an open array borrows the archive.
+        let missing = self.missing_arrays();
+        self.optional_array(name)?.ok_or(missing)
     }
 
     /// Opens an array of one value, if the archive has it.

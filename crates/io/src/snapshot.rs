@@ -5,8 +5,9 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::path::Path;
 
-use orrery_model::{Particles, Species, Units};
+use orrery_model::{Particles, Species, Units, format_count};
 
+use crate::cosmology::{Comoving, HUBBLE_PARAMETER, PERIODIC_BOX};
 use crate::error::{Fault, IoError};
 use crate::limits::{Limits, check_provenance};
 use crate::storage::replace_file;
@@ -47,6 +48,23 @@ impl Snapshot {
     /// Whether the file names no units and galactic units were assumed.
     pub fn units_are_assumed(&self) -> bool {
         self.provenance.iter().any(|(name, _)| name == "units assumed")
+    }
+
+    /// Returns warnings about parts of the file that a simulation does not model, for example gas.
+    /// Each is one line.
+    pub fn warnings(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        let gas = self.particles.species.iter().filter(|&&species| species == Species::Gas).count();
+        if gas > 0 {
+            let noun = format_count(gas as u64, "gas particle is", "gas particles are");
+            warnings.push(format!("{noun} treated as collisionless, since there is no hydrodynamics"));
+        }
+        let notes = self
+            .provenance
+            .iter()
+            .filter(|(name, _)| [PERIODIC_BOX, HUBBLE_PARAMETER].contains(&name.as_str()));
+        warnings.extend(notes.map(|(name, text)| format!("{name}: {text}")));
+        warnings
     }
 }
 
@@ -103,16 +121,21 @@ impl Format {
 /// Reads a snapshot in any supported format.
 ///
 /// The format is that of the extension. For an unknown extension, the first bytes of the file
-/// select it.
+/// select it. Cosmological snapshots are refused, see [`read_snapshot_as`].
 pub fn read_snapshot(path: &Path, limits: &Limits) -> Result<Snapshot, IoError> {
-    read_with_format(path, limits).map(|(_, snapshot)| snapshot)
+    read_snapshot_as(path, limits, Comoving::Refuse)
 }
 
-fn read_with_format(path: &Path, limits: &Limits) -> Result<(Format, Snapshot), IoError> {
+/// Reads a snapshot in any supported format, with the given treatment of cosmological snapshots.
+pub fn read_snapshot_as(path: &Path, limits: &Limits, comoving: Comoving) -> Result<Snapshot, IoError> {
+    read_with_format(path, limits, comoving).map(|(_, snapshot)| snapshot)
+}
+
+fn read_with_format(path: &Path, limits: &Limits, comoving: Comoving) -> Result<(Format, Snapshot), IoError> {
     let format = detect_format(path).map_err(|fault| fault.in_file(path))?;
     let snapshot = match format {
-        Format::GadgetHdf5 => hdf5::read(path, limits),
-        Format::GadgetBinary => gadget::read(path, limits),
+        Format::GadgetHdf5 => hdf5::read(path, limits, comoving),
+        Format::GadgetBinary => gadget::read(path, limits, comoving),
         Format::ExtendedXyz => xyz::read(path, limits),
         Format::Npz => npz::read(path, limits),
     };
@@ -183,7 +206,7 @@ fn check_writable(snapshot: &Snapshot) -> Result<(), Fault> {
         }
         // HDF5 strings end at the first NUL.
         if key.contains('\0') || value.contains('\0') {
-            return reject(&format!("a NUL in {key:?}"), "text");
+            return reject(&format!("a NUL in '{}'", key.escape_debug()), "text");
         }
     }
     Ok(())
@@ -204,10 +227,18 @@ pub struct SnapshotDescription {
     pub step: u64,
     /// Units of all values.
     pub units: Units,
-    /// Smallest and largest coordinates, or `None` without bodies.
-    pub extent: Option<[[f64; 3]; 2]>,
+    /// Smallest and largest finite coordinates of each axis, or `None` for an axis without any.
+    pub extent: [Option<[f64; 2]>; 3],
     /// Sum of the masses.
     pub total_mass: f64,
+    /// Number of NaN and infinite values of each column that has some.
+    pub non_finite: Vec<(&'static str, usize)>,
+    /// Number of bodies with a negative mass.
+    pub negative_masses: usize,
+    /// Number of bodies whose id an earlier body has.
+    pub repeated_ids: usize,
+    /// Warnings about parts of the file that a simulation does not model. Each is one line.
+    pub warnings: Vec<String>,
     /// Origin of the file, as names and texts.
     pub provenance: Vec<(String, String)>,
 }
@@ -219,16 +250,29 @@ impl SnapshotDescription {
     }
 }
 
-/// Reads a snapshot file and returns its summary.
+/// Reads a snapshot file and returns its summary. A cosmological snapshot is described with the
+/// numbers of the file.
 pub fn describe_snapshot(path: &Path, limits: &Limits) -> Result<SnapshotDescription, IoError> {
-    let (format, snapshot) = read_with_format(path, limits)?;
+    let (format, snapshot) = read_with_format(path, limits, Comoving::Unchanged)?;
     let file_bytes = fs::metadata(path).map_err(|error| IoError::from_system(path, error))?.len();
     let bodies = &snapshot.particles;
     let count = |species| bodies.species.iter().filter(|&&s| s == species).count();
-    let range = |column: &[f64]| {
-        column.iter().fold([f64::INFINITY, f64::NEG_INFINITY], |[low, high], &c| [low.min(c), high.max(c)])
-    };
-    let [x, y, z] = [&bodies.position.x, &bodies.position.y, &bodies.position.z].map(|column| range(column));
+    let columns: [(&'static str, &[f64]); 7] = [
+        ("position x", &bodies.position.x),
+        ("position y", &bodies.position.y),
+        ("position z", &bodies.position.z),
+        ("velocity x", &bodies.velocity.x),
+        ("velocity y", &bodies.velocity.y),
+        ("velocity z", &bodies.velocity.z),
+        ("mass", &bodies.mass),
+    ];
+    let non_finite = columns
+        .map(|(name, column)| (name, column.iter().filter(|value| !value.is_finite()).count()))
+        .into_iter()
+        .filter(|&(_, count)| count > 0)
+        .collect();
+    let mut ids = bodies.id.clone();
+    ids.sort_unstable();
     Ok(SnapshotDescription {
         format,
         file_bytes,
@@ -236,8 +280,18 @@ pub fn describe_snapshot(path: &Path, limits: &Limits) -> Result<SnapshotDescrip
         time: snapshot.time,
         step: snapshot.step,
         units: snapshot.units,
-        extent: (!bodies.is_empty()).then_some([[x[0], y[0], z[0]], [x[1], y[1], z[1]]]),
+        extent: [0, 1, 2].map(|axis: usize| finite_range(columns[axis].1)),
         total_mass: bodies.total_mass(),
+        non_finite,
+        negative_masses: bodies.mass.iter().filter(|&&mass| mass < 0.0).count(),
+        repeated_ids: ids.windows(2).filter(|pair| pair[0] == pair[1]).count(),
+        warnings: snapshot.warnings(),
         provenance: snapshot.provenance,
     })
+}
+
+/// Returns the smallest and largest finite value.
+fn finite_range(column: &[f64]) -> Option<[f64; 2]> {
+    let finite = || column.iter().copied().filter(|value| value.is_finite());
+    Some([finite().reduce(f64::min)?, finite().reduce(f64::max)?])
 }

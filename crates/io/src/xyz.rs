@@ -23,8 +23,9 @@
 //!
 //! # Invariants of the reader
 //!
-//! - Every line ends in a newline, including the last one. Otherwise a truncated number could pass
-//!   for a complete one, for example `0.12` for `0.125`.
+//! - The first two lines end in a newline. The line of the last body may lack it, because some
+//!   editors write no newline at the end. Its columns must be complete. Files of Orrery end in the
+//!   column `Z`, so a truncated number is found as a missing column.
 //! - The number of bodies in line 1 is checked against the length of the file before memory is
 //!   allocated.
 //! - Lines, names and columns have fixed upper limits, so memory is bounded for any input.
@@ -34,8 +35,9 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 
-use orrery_model::{Particle, Species, Units};
+use orrery_model::{Particle, Species, Units, format_count};
 
+use crate::cosmology::PERIODIC_BOX;
 use crate::error::Fault;
 use crate::limits::{COLUMN_BYTES, Limits, MAX_PROVENANCE_BYTES, MAX_PROVENANCE_NAMES, check_provenance};
 use crate::snapshot::Snapshot;
@@ -129,7 +131,7 @@ pub fn read(path: &Path, limits: &Limits) -> Result<Snapshot, Fault> {
     let file_bytes = file.metadata()?.len();
     let mut lines = Lines { source: BufReader::with_capacity(1 << 20, file), number: 0, line: Vec::new() };
 
-    let count = lines.next_line("the number of bodies")?.trim();
+    let count = lines.next_whole_line("the number of bodies")?.trim();
     let n: u64 = count.parse().map_err(|_| {
         Fault::malformed(
             "line 1",
@@ -137,16 +139,16 @@ pub fn read(path: &Path, limits: &Limits) -> Result<Snapshot, Fault> {
             "the number of bodies",
         )
     })?;
-    let comment = CommentLine::parse(lines.next_line("a line with Properties=")?)?;
+    let comment = CommentLine::parse(lines.next_whole_line("a line with Properties=")?)?;
     // Each column takes at least one character and a separator.
     if n.saturating_mul(2 * comment.columns.len() as u64) > file_bytes {
         let expected = format!("no more than fit into a file of {file_bytes} bytes");
-        return Err(Fault::malformed("line 1", format!("{n} bodies"), expected));
+        return Err(Fault::malformed("line 1", format_count(n, "body", "bodies"), expected));
     }
     let mut particles = limits.allocate_bodies(n, COLUMN_BYTES, 0)?;
     for i in 0..n {
         let line_number = lines.number + 1;
-        let line = lines.next_line(&format!("{n} bodies, found {i}"))?;
+        let line = lines.next_line(&format!("{}, found {i}", format_count(n, "body", "bodies")))?;
         particles.push(
             parse_body(line, &comment.columns, i)
                 .map_err(|(got, expected)| Fault::malformed(format!("line {line_number}"), got, expected))?,
@@ -173,15 +175,32 @@ impl<R: BufRead> Lines<R> {
     /// Returns the next line without its newline. `expected` describes the line for the error at
     /// the end of the file.
     fn next_line(&mut self, expected: &str) -> Result<&str, Fault> {
-        self.read_line()?;
-        let location = || format!("line {}", self.number);
-        match self.line.pop() {
-            Some(b'\n') => {}
-            Some(_) => return Err(Fault::malformed(location(), "no newline at its end", "a whole line")),
-            None => return Err(Fault::malformed(location(), "end of file", expected)),
+        if !self.read_line()? {
+            return Err(self.fault("end of file", expected));
         }
-        std::str::from_utf8(&self.line)
-            .map_err(|_| Fault::malformed(location(), "bytes that are not UTF-8", expected))
+        self.text(expected)
+    }
+
+    /// Does the same as [`Lines::next_line`] and also refuses a line without a newline, which is
+    /// truncated.
+    fn next_whole_line(&mut self, expected: &str) -> Result<&str, Fault> {
+        if !self.read_line()? {
+            return Err(self.fault("end of file", expected));
+        }
+        if !self.line.ends_with(b"\n") {
+            return Err(self.fault("no newline at its end", "a whole line"));
+        }
+        self.text(expected)
+    }
+
+    /// Returns the current line without its newline.
+    fn text(&self, expected: &str) -> Result<&str, Fault> {
+        let line = self.line.strip_suffix(b"\n").unwrap_or(&self.line);
+        std::str::from_utf8(line).map_err(|_| self.fault("bytes that are not UTF-8", expected))
+    }
+
+    fn fault(&self, got: &str, expected: &str) -> Fault {
+        Fault::malformed(format!("line {}", self.number), got, expected)
     }
 
     /// Checks that at most 1000 empty lines follow and nothing else.
@@ -191,8 +210,10 @@ impl<R: BufRead> Lines<R> {
                 break;
             }
             if !self.line.trim_ascii().is_empty() || empty == 1000 {
-                let expected =
-                    format!("the end of the file after {n} bodies, since a file contains one snapshot");
+                let expected = format!(
+                    "the end of the file after {}, since a file contains one snapshot",
+                    format_count(n, "body", "bodies")
+                );
                 return Err(Fault::malformed(format!("line {}", self.number), "another line", expected));
             }
         }
@@ -245,6 +266,7 @@ impl CommentLine {
         };
         let mut columns = None;
         let (mut time, mut step, mut units, mut provenance) = (0.0, 0, None, Vec::new());
+        let mut periodic = None;
         for (key, value) in parse_pairs(line)? {
             match key.as_str() {
                 "Properties" => columns = Some(parse_properties(&value)?),
@@ -255,7 +277,7 @@ impl CommentLine {
                         text::parse_units(&value).ok_or_else(|| fault(&key, &value, text::UNITS_EXPECTED))?,
                     );
                 }
-                "pbc" => {}
+                "pbc" => periodic = Some(value.split_whitespace().any(|axis| axis != "F" && axis != "0")),
                 _ => {
                     let name =
                         key.strip_prefix(PREFIX).filter(|name| !name.is_empty()).unwrap_or(&key).to_owned();
@@ -266,6 +288,12 @@ impl CommentLine {
             }
         }
         let columns = columns.ok_or_else(|| fault("Properties", "nothing", PROPERTIES))?;
+        // A lattice is periodic unless `pbc` says otherwise.
+        let has_lattice = || provenance.iter().any(|(name, _)| name == "Lattice");
+        if periodic.unwrap_or_else(has_lattice) && provenance.iter().all(|(name, _)| name != PERIODIC_BOX) {
+            provenance
+                .push((PERIODIC_BOX.to_owned(), "pbc or Lattice, but forces are not periodic".to_owned()));
+        }
         Ok(Self { columns, time, step, units, provenance })
     }
 }
@@ -361,7 +389,7 @@ fn parse_body(line: &str, columns: &[Column], index: u64) -> Result<Particle, (S
         Particle { position: [0.0; 3], velocity: [0.0; 3], mass: 0.0, id: index, species: Species::Halo };
     let mut words = line.split_ascii_whitespace();
     for (k, column) in columns.iter().enumerate() {
-        let word = words.next().ok_or_else(|| (format!("{k} columns"), columns.len().to_string()))?;
+        let word = words.next().ok_or_else(|| (columns_text(k), columns.len().to_string()))?;
         let fault = |expected: &str| {
             (
                 format!("'{}' in column {}", shorten_for_message(word, MAX_QUOTED_CHARS), k + 1),
@@ -381,6 +409,10 @@ fn parse_body(line: &str, columns: &[Column], index: u64) -> Result<Particle, (S
     }
     match words.count() {
         0 => Ok(body),
-        more => Err((format!("{} columns", columns.len() + more), columns.len().to_string())),
+        more => Err((columns_text(columns.len() + more), columns.len().to_string())),
     }
+}
+
+fn columns_text(count: usize) -> String {
+    format_count(count as u64, "column", "columns")
 }

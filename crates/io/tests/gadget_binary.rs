@@ -1,7 +1,7 @@
 //! GADGET binary files, built byte by byte: formats 1 and 2, both byte orders, 4 and 8 bytes per
 //! number.
 
-use orrery_io::{Limits, Snapshot, read_snapshot};
+use orrery_io::{Comoving, Limits, Snapshot, read_snapshot, read_snapshot_as};
 use orrery_model::{Species, Units};
 
 /// Variant of the format.
@@ -97,6 +97,30 @@ fn all_variants_are_read() {
         assert_eq!(p.species, [Species::Halo, Species::Halo, Species::Disc]);
         assert_eq!((snapshot.time, snapshot.units), (0.75, Units::Galactic));
         assert_eq!(snapshot.provenance[0].0, "units assumed");
+    }
+}
+
+/// a = 1/4 and h = 1/2, so that all factors are exact.
+#[test]
+fn cosmological_files_are_refused_or_converted() {
+    for variant in Variant::all() {
+        let mut bytes = variant.file();
+        let header = if variant.labelled { 20 } else { 4 };
+        for (offset, value) in [(72, 0.25), (80, 3.0), (128, 100.0), (136, 0.3), (152, 0.5)] {
+            bytes[header + offset..][..8].copy_from_slice(&variant.double(value));
+        }
+        assert_error(
+            &bytes,
+            "snapshot (Redshift = 3, Time = 0.25, Omega0 = 0.3, HubbleParam = 0.5, BoxSize = 100), expected physical",
+        );
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("snapshot_000");
+        std::fs::write(&path, &bytes).unwrap();
+        let snapshot = read_snapshot_as(&path, &Limits::unbounded(), Comoving::ToPhysical).unwrap();
+        let p = &snapshot.particles;
+        assert_eq!((&p.position.x[..], &p.velocity.x[..]), (&[0.5, 2.0, 3.5][..], &[-0.5, 0.0, 0.0][..]));
+        assert_eq!((&p.mass[..], snapshot.time), (&[5.0, 5.0, 1.0][..], 0.0));
+        assert_eq!(snapshot.warnings(), ["periodic box: BoxSize = 100, but forces are not periodic"]);
     }
 }
 

@@ -82,8 +82,30 @@ fn format_is_detected_from_the_content_without_an_extension() {
         assert_eq!(description.format, format);
         assert_eq!(description.species, [(Species::Halo, 2), (Species::Disc, 2), (Species::Bulge, 1)]);
         assert_eq!(description.body_count(), 5);
-        let [low, high] = description.extent.unwrap();
-        assert_eq!((low[0], high[0], low[1], high[1]), (0.1, 4.1, -4.0 / 3.0, 0.0));
+        let [x, y, _] = description.extent;
+        assert_eq!((x, y), (Some([0.1, 4.1]), Some([-4.0 / 3.0, 0.0])));
+        assert_eq!((description.non_finite, description.negative_masses), (Vec::new(), 0));
+        assert_eq!((description.repeated_ids, description.warnings), (0, Vec::new()));
+    }
+}
+
+/// NaN is counted, and not hidden by the range of the other values.
+#[test]
+fn description_counts_nan_negative_masses_and_repeated_ids() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut snapshot = mixed_snapshot();
+    let p = &mut snapshot.particles;
+    (p.position.x[1], p.position.x[2], p.velocity.z[0]) = (f64::NAN, f64::INFINITY, f64::NAN);
+    p.position.y.fill(f64::NAN);
+    (p.mass[0], p.mass[3], p.mass[4]) = (-1.0, -2.0, f64::NAN);
+    p.id[4] = p.id[0];
+    for extension in EXTENSIONS {
+        let path = folder.path().join("s").with_extension(extension);
+        write_snapshot(&path, &snapshot).unwrap();
+        let found = describe_snapshot(&path, &Limits::default()).unwrap();
+        assert_eq!(found.non_finite, [("position x", 2), ("position y", 5), ("velocity z", 1), ("mass", 1)]);
+        assert_eq!((found.negative_masses, found.repeated_ids), (2, 1));
+        assert_eq!(found.extent[..2], [Some([0.1, 4.1]), None]);
     }
 }
 

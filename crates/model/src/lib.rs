@@ -7,12 +7,14 @@
 //! uses neither devices nor files.
 
 pub mod analysis;
+mod counts;
 pub mod ic;
 pub mod particles;
 mod precision;
 pub mod rng;
 pub mod units;
 
+pub use counts::format_count;
 pub use particles::{Particle, Particles, Species, Vec3s};
 pub use precision::Precision;
 pub use units::{Dimension, Units};

@@ -9,6 +9,8 @@ use std::ops::Range;
 
 use thiserror::Error;
 
+use crate::format_count;
+
 /// A column of vectors, one array per component, so that SIMD lanes load from consecutive memory.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Vec3s {
@@ -189,7 +191,7 @@ pub enum ParticlesError {
     #[error("there are no bodies, expected at least one")]
     Empty,
     /// A column is shorter or longer than the others.
-    #[error("{field} has {got} entries, expected {expected}")]
+    #[error("{field} has {}, expected {expected}", format_count(*got as u64, "entry", "entries"))]
     LengthMismatch {
         /// Name of the column.
         field: &'static str,

@@ -39,6 +39,18 @@ pub enum Dimension {
 }
 
 impl Dimension {
+    /// Name with its article, for error messages.
+    fn with_article(self) -> &'static str {
+        match self {
+            Self::None => "a number",
+            Self::Angle => "an angle",
+            Self::Length => "a length",
+            Self::Mass => "a mass",
+            Self::Time => "a time",
+            Self::Velocity => "a velocity",
+        }
+    }
+
     /// Examples of quantities of this dimension, for error messages.
     pub fn example(self) -> &'static str {
         match self {
@@ -104,7 +116,7 @@ pub enum UnitError {
         dimension: Dimension,
     },
     /// The unit is unknown.
-    #[error("unknown unit '{unit}', expected a {dimension} such as {}", dimension.example())]
+    #[error("unknown unit '{unit}', expected {} such as {}", dimension.with_article(), dimension.example())]
     UnknownUnit {
         /// Unit given.
         unit: String,
@@ -112,7 +124,7 @@ pub enum UnitError {
         dimension: Dimension,
     },
     /// The unit has another dimension.
-    #[error("'{unit}' is a unit of {got}, expected a {expected} such as {}", expected.example())]
+    #[error("'{unit}' is a unit of {got}, expected {} such as {}", expected.with_article(), expected.example())]
     WrongDimension {
         /// Unit given.
         unit: String,
@@ -347,6 +359,18 @@ mod tests {
             "1 Myr",
             Dimension::Length,
             "'Myr' is a unit of time, expected a length",
+        );
+        assert_error(
+            Units::Galactic,
+            "1 grad",
+            Dimension::Angle,
+            "unknown unit 'grad', expected an angle such as",
+        );
+        assert_error(
+            Units::Galactic,
+            "1 kpc",
+            Dimension::Angle,
+            "is a unit of length, expected an angle such",
         );
         assert_error(Units::NBody, "1 kpc", Dimension::Length, "no meaning in nbody units");
     }

@@ -21,9 +21,7 @@ use crate::print::print_line;
 fn read_snapshot(path: &Path, softening: f64, limits: &Limits) -> Result<Snapshot, Failure> {
     check_input(path)?;
     let snapshot = orrery_io::read_snapshot(path, limits).map_err(Failure::Input)?;
-    if snapshot.units_are_assumed() {
-        super::warn_of_assumed_units(path);
-    }
+    super::warn_about_input(path, &snapshot);
     let invalid = |source| EngineError::Bodies { origin: path.display().to_string(), source };
     snapshot.particles.validate().map_err(invalid)?;
     if softening == 0.0 {

@@ -30,6 +30,7 @@ pub fn analyze(arguments: &AnalyzeArgs) -> Result<(), Failure> {
     if analysis.units_are_assumed {
         super::warn_of_assumed_units(path);
     }
+    super::print_warnings(path, &analysis.warnings);
     print_tables(&analysis);
     let folder = output.clone().or_else(|| path.is_dir().then(|| path.join("analysis")));
     if let Some(folder) = folder {

@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 
 use orrery_engine::case::{Case, CaseSource};
 use orrery_engine::{EngineError, checkpoint, provenance, start};
-use orrery_io::{Limits, Snapshot};
-use orrery_model::Dimension;
+use orrery_io::{Comoving, Limits, Snapshot, SnapshotDescription};
+use orrery_model::{Dimension, format_count};
 
 use crate::args::{ConvertArgs, IcArgs, InfoArgs, limits_for};
 use crate::failure::{Failure, check_input, check_new_output, check_output};
-use crate::print::print_line;
+use crate::print::{eprint_line, print_line};
 
 /// Generates initial conditions and writes them to a file.
 pub fn write_initial_conditions(arguments: &IcArgs) -> Result<(), Failure> {
@@ -41,14 +41,19 @@ pub fn write_initial_conditions(arguments: &IcArgs) -> Result<(), Failure> {
         Failure::Usage(format!("ic {}: {message}", arguments.model.escape_debug()))
     })?;
     let snapshot = Snapshot {
-        particles: start::initial_bodies(&Case { gravity: with_softening(&case), ..case.clone() }, limits)?,
+        // The bodies of a model give no warnings.
+        particles: start::initial_bodies(
+            &Case { gravity: with_softening(&case), ..case.clone() },
+            limits,
+            &mut |_| {},
+        )?,
         time: 0.0,
         step: 0,
         units: case.units,
         provenance: provenance::run_provenance(&case, "none", None, None).map_err(Failure::Input)?,
     };
     orrery_io::write_snapshot(&arguments.output, &snapshot).map_err(Failure::Output)?;
-    print_line!("wrote {} bodies to {}", snapshot.particles.len(), arguments.output.display());
+    print_line!("wrote {} to {}", bodies_text(snapshot.particles.len()), arguments.output.display());
     Ok(())
 }
 
@@ -58,14 +63,34 @@ fn with_softening(case: &Case) -> orrery_particles::settings::GravitySettings {
     orrery_particles::settings::GravitySettings { eps: f64::MIN_POSITIVE, ..case.gravity }
 }
 
-/// Prints the contents of a snapshot or checkpoint.
+/// Prints the contents of snapshots and checkpoints. A file that cannot be read does not prevent
+/// the output for the others.
 pub fn print_info(arguments: &InfoArgs) -> Result<(), Failure> {
-    let (path, limits) = (arguments.file.as_path(), &arguments.memory.limits());
+    let limits = &arguments.memory.limits();
+    if let [path] = arguments.files.as_slice() {
+        return print_file_info(path, limits);
+    }
+    let mut failed = 0;
+    for path in &arguments.files {
+        if let Err(failure) = print_file_info(path, limits) {
+            eprint_line!("error: {failure}");
+            failed += 1;
+        }
+    }
+    if failed > 0 {
+        let all = arguments.files.len();
+        return Err(Failure::Usage(format!("{failed} of {all} files could not be read")));
+    }
+    Ok(())
+}
+
+fn print_file_info(path: &Path, limits: &Limits) -> Result<(), Failure> {
     check_input(path)?;
     if path.extension().is_some_and(|extension| extension == "orrery") {
         return print_checkpoint_info(path, limits);
     }
     let found = orrery_io::describe_snapshot(path, limits).map_err(Failure::Input)?;
+    super::print_warnings(path, &found.warnings);
     print_line!("{}", path.display());
     print_line!("  format     {}", found.format.name());
     let species: Vec<String> = found
@@ -77,13 +102,16 @@ pub fn print_info(arguments: &InfoArgs) -> Result<(), Failure> {
         0 => print_line!("  bodies     none"),
         n => print_line!("  bodies     {n} ({})", species.join(", ")),
     }
-    print_line!("  time       {} after {} steps", found.units.format_time(found.time), found.step);
+    print_line!("  time       {} after {}", found.units.format_time(found.time), steps_text(found.step));
     print_line!("  units      {}", found.units.name());
     print_line!("  mass       {}", format_with_unit(found.total_mass, &found.units, Dimension::Mass));
-    if let Some([low, high]) = found.extent {
-        for (axis, (low, high)) in ["x", "y", "z"].into_iter().zip(low.into_iter().zip(high)) {
+    for (axis, range) in ["x", "y", "z"].into_iter().zip(found.extent) {
+        if let Some([low, high]) = range {
             print_line!("  {axis}          {low:.6} to {high:.6}");
         }
+    }
+    for problem in problems(&found) {
+        print_line!("  problem    {problem}");
     }
     for (name, text) in &found.provenance {
         // The case has many lines. Only their number is shown.
@@ -95,17 +123,45 @@ pub fn print_info(arguments: &InfoArgs) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Returns the reasons why the other commands refuse this file.
+fn problems(found: &SnapshotDescription) -> Vec<String> {
+    let mut problems: Vec<String> = found
+        .non_finite
+        .iter()
+        .map(|&(column, n)| {
+            format!("{} NaN or infinite in {column}", format_count(n as u64, "value is", "values are"))
+        })
+        .collect();
+    if found.negative_masses > 0 {
+        let count = format_count(found.negative_masses as u64, "mass is", "masses are");
+        problems.push(format!("{count} negative"));
+    }
+    if found.repeated_ids > 0 {
+        let count = format_count(found.repeated_ids as u64, "body has", "bodies have");
+        problems.push(format!("{count} the id of an earlier body"));
+    }
+    problems
+}
+
 fn print_checkpoint_info(path: &Path, limits: &Limits) -> Result<(), Failure> {
     let found = checkpoint::describe(path, limits)?;
     print_line!("{}", path.display());
     print_line!("  format     checkpoint, intact");
     print_line!("  case       {}", found.case.name);
     print_line!("  bodies     {}", found.bodies);
-    print_line!("  time       {} after {} steps", found.case.units.format_time(found.time), found.step);
+    print_line!("  time       {} after {}", found.case.units.format_time(found.time), steps_text(found.step));
     print_line!("  end        {}", found.case.units.format_time(found.case.time.end));
     print_line!("  solver     {}", found.solver);
     print_line!("  written by {}", found.writer);
     Ok(())
+}
+
+fn bodies_text(count: usize) -> String {
+    format_count(count as u64, "body", "bodies")
+}
+
+fn steps_text(count: u64) -> String {
+    format_count(count, "step", "steps")
 }
 
 fn format_with_unit(value: f64, units: &orrery_model::Units, dimension: Dimension) -> String {
@@ -119,13 +175,15 @@ fn format_with_unit(value: f64, units: &orrery_model::Units, dimension: Dimensio
 
 /// Reads a snapshot and writes it in another format.
 pub fn convert(arguments: &ConvertArgs) -> Result<(), Failure> {
-    let ConvertArgs { input, output, memory } = arguments;
+    let ConvertArgs { input, output, cosmological, memory } = arguments;
     check_input(input)?;
     check_output(output)?;
-    let snapshot = orrery_io::read_snapshot(input, &memory.limits()).map_err(Failure::Input)?;
+    let comoving = cosmological.map_or(Comoving::Refuse, Comoving::from);
+    let snapshot = orrery_io::read_snapshot_as(input, &memory.limits(), comoving).map_err(Failure::Input)?;
+    super::print_warnings(input, &snapshot.warnings());
     let invalid = |source| EngineError::Bodies { origin: input.display().to_string(), source };
     snapshot.particles.validate().map_err(invalid)?;
     orrery_io::write_snapshot(output, &snapshot).map_err(Failure::Output)?;
-    print_line!("wrote {} bodies to {}", snapshot.particles.len(), output.display());
+    print_line!("wrote {} to {}", bodies_text(snapshot.particles.len()), output.display());
     Ok(())
 }

@@ -15,6 +15,7 @@ mod tune;
 use std::path::Path;
 
 use clap::CommandFactory;
+use orrery_io::Snapshot;
 use orrery_model::Units;
 use orrery_particles::settings::{Acceptance, GravitySettings, MAX_THETA};
 
@@ -66,6 +67,21 @@ fn print_completions(shell: clap_complete::Shell) {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Arguments::command(), "orrery", &mut script);
     print_line!("{}", String::from_utf8_lossy(&script).trim_end());
+}
+
+/// Warns about assumptions in reading `snapshot`: units that the file does not name, and parts of it
+/// that are not modelled, for example gas.
+fn warn_about_input(path: &Path, snapshot: &Snapshot) {
+    if snapshot.units_are_assumed() {
+        warn_of_assumed_units(path);
+    }
+    print_warnings(path, &snapshot.warnings());
+}
+
+fn print_warnings(path: &Path, warnings: &[String]) {
+    for warning in warnings {
+        eprint_line!("warning: {}: {warning}", path.display());
+    }
 }
 
 /// Warns that a file does not name its units. The gravitational constant follows from the units, so

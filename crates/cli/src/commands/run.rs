@@ -10,6 +10,7 @@ use orrery_engine::control::{Control, StopReason};
 use orrery_engine::run::{Output, Record, Replace, Summary};
 use orrery_engine::{EngineError, Simulation, run as engine_run, start};
 use orrery_io::{Limits, format_bytes};
+use orrery_model::format_count;
 use orrery_particles::bodies::needed_bytes;
 use orrery_particles::settings::StepChoice;
 
@@ -88,7 +89,7 @@ fn print_case(case: &Case, folder: &Path) {
         "" => print_line!("{}", case.name),
         description => print_line!("{}: {description}", case.name),
     }
-    let precision = format!("{:?}", case.gravity.precision).to_lowercase();
+    let precision = case.gravity.precision.as_str();
     print_line!("{precision} precision, output in {}", folder.display());
 }
 
@@ -126,10 +127,11 @@ fn print_summary(summary: &Summary, folder: &Path) {
         return;
     }
     let seconds = summary.elapsed.as_secs_f64();
+    let noun = if summary.step == 1 { "step" } else { "steps" };
     let all = if summary.from == 0 { String::new() } else { format!(" of {}", summary.step) };
     print_line!(
-        "{} bodies, {steps}{all} steps ({} forces) to t = {} in {}: {:.2e} body-steps/s",
-        summary.bodies,
+        "{}, {steps}{all} {noun} ({} forces) to t = {} in {}: {:.2e} body-steps/s",
+        format_count(summary.bodies as u64, "body", "bodies"),
         summary.solver,
         summary.case.units.format_time(summary.first_and_last.1.time),
         format_duration(seconds),
@@ -162,20 +164,25 @@ fn print_conserved((first, last): &(Record, Record)) {
     print_line!("{:<18} {:>16.8e} {:>16.8e}", "momentum", momentum[0], momentum[1]);
 }
 
+fn print_warning(warning: &str) {
+    eprint_line!("warning: {warning}");
+}
+
 /// Prints the resolved case, and as comments the memory, device and output directory of the run.
 fn print_dry_run(case: &Case, folder: &Path, choice: DeviceChoice, limits: &Limits) -> Result<(), Failure> {
     let selected = compute_device::select_device(choice)?;
     // Bodies from a file are counted and checked by reading the file.
     let n = match case.body_count() {
         Some(n) => n,
-        None => start::initial_bodies(case, limits)?.len() as u64,
+        None => start::initial_bodies(case, limits, &mut print_warning)?.len() as u64,
     };
     let gravity = Simulation::gravity_settings(case);
     let selected =
         compute_device::ensure_memory(selected, choice, n as usize, &gravity, case.time.integrator)?;
     print_line!("{}", start::with_absolute_paths(case).to_toml().trim_end());
     print_line!("");
-    print_line!("# {n} bodies: about {} of memory", format_bytes(n.saturating_mul(BYTES_PER_BODY)));
+    let memory = format_bytes(n.saturating_mul(BYTES_PER_BODY));
+    print_line!("# {}: about {memory} of memory", format_count(n, "body", "bodies"));
     if limits.memory < u64::MAX {
         print_line!("# {} available", format_bytes(limits.memory));
     }
@@ -186,7 +193,8 @@ fn print_dry_run(case: &Case, folder: &Path, choice: DeviceChoice, limits: &Limi
         print_line!("# about {needed} on {}, {free} free", device.label());
     }
     if let StepChoice::Fixed(step) = case.time.step {
-        print_line!("# {:.0} steps", (case.time.end / step).ceil());
+        let steps = (case.time.end / step).ceil();
+        print_line!("# {steps:.0} {}", if steps == 1.0 { "step" } else { "steps" });
     }
     print_line!("# output would go to {}", folder.display());
     Ok(())

@@ -13,7 +13,7 @@ pub fn selftest(arguments: &SelftestArgs) -> Result<(), Failure> {
     let filter = arguments.filter.as_deref().unwrap_or_default();
     if !all_checks().iter().any(|check| check.name.contains(filter)) {
         return Err(Failure::Usage(format!(
-            "no check has {filter:?} in its name; orrery selftest --list prints all names"
+            "no check has '{filter}' in its name; orrery selftest --list prints all names"
         )));
     }
     if arguments.list {

@@ -134,3 +134,13 @@ pub fn gadget_binary(n: u32) -> Vec<u8> {
     };
     [header.to_vec(), positions, velocities, ids].map(record).concat()
 }
+
+/// Returns the file of [`gadget_binary`] with the header of a cosmological snapshot: a = 1/4 and
+/// h = 1/2.
+pub fn cosmological_gadget_binary(n: u32) -> Vec<u8> {
+    let mut bytes = gadget_binary(n);
+    for (offset, value) in [(72, 0.25f64), (80, 3.0), (136, 0.3), (152, 0.5)] {
+        bytes[4 + offset..][..8].copy_from_slice(&value.to_le_bytes());
+    }
+    bytes
+}

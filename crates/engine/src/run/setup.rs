@@ -32,7 +32,9 @@ impl<'a> Run<'a> {
         output.check_usable()?;
         output.check_is_not_input(case)?;
         let selected = compute_device::select_device(control.device.choice)?;
-        let particles = start::initial_bodies(case, &control.limits)?;
+        let particles = start::initial_bodies(case, &control.limits, &mut |warning| {
+            report(RunEvent::InputWarning(warning));
+        })?;
         let case = start::with_absolute_paths(case);
         let simulation = new_simulation(&case, particles, selected, control, report)?;
         let moment = simulation.moment();

@@ -9,6 +9,7 @@ use orrery_model::units::Scale;
 use super::read::library_fault;
 use super::source::Meter;
 use super::{UNIT_LENGTH, UNIT_MASS, UNIT_SYSTEM, UNIT_VELOCITY};
+use crate::cosmology::{CosmologyFields, Exponents};
 use crate::error::Fault;
 use crate::limits::check_provenance;
 use crate::text;
@@ -21,8 +22,8 @@ pub struct Header {
     pub mass_table: [f64; 6],
     /// Simulated time.
     pub time: f64,
-    /// Provenance entries about values that may be misread, such as comoving coordinates.
-    pub notes: Vec<(String, String)>,
+    /// Fields that identify a cosmological snapshot.
+    pub cosmology: CosmologyFields,
 }
 
 type Attributes = HashMap<String, AttrValue>;
@@ -43,24 +44,38 @@ impl Header {
                 "1 file per snapshot",
             ));
         }
-        let number = |name: &str| attributes.get(name).and_then(AttrValue::as_f64);
         Ok(Self {
             counts,
-            mass_table: six_values(&attributes, "MassTable", AttrValue::to_f64s)?.unwrap_or_default(),
-            time: number("Time").unwrap_or(0.0),
-            notes: comoving_note(number("Redshift").unwrap_or(0.0), number("HubbleParam").unwrap_or(1.0)),
+            mass_table: six_values(&attributes, "MassTable", to_numbers)?.unwrap_or_default(),
+            time: attributes.get("Time").and_then(first_number).unwrap_or(0.0),
+            cosmology: cosmology_fields(file, &attributes, meter)?,
         })
     }
 }
 
-/// Returns a note for cosmological snapshots. Orrery does not model the expansion of space and uses
-/// their values unchanged.
-fn comoving_note(redshift: f64, hubble: f64) -> Vec<(String, String)> {
-    if redshift == 0.0 && (hubble == 0.0 || hubble == 1.0) {
-        return Vec::new();
+/// Returns the fields that identify a cosmological snapshot. Programs store the flag in different
+/// groups.
+fn cosmology_fields(file: &File, header: &Attributes, meter: &Meter) -> Result<CosmologyFields, Fault> {
+    let number = |name: &str| header.get(name).and_then(first_number);
+    let flag_in = |attributes: &Attributes, name: &'static str| {
+        attributes.get(name).and_then(first_number).map(|value| (name, value != 0.0))
+    };
+    let mut flag = flag_in(header, "ComovingIntegrationOn");
+    // GADGET-4 and SWIFT.
+    for (group, name) in [("Parameters", "ComovingIntegrationOn"), ("Cosmology", "Cosmological run")] {
+        meter.allow_metadata();
+        let Ok(found) = file.group(group) else { continue };
+        let attributes = read_attributes(&found, &format!("group /{group}"), meter)?;
+        flag = flag.or_else(|| flag_in(&attributes, name));
     }
-    let note = format!("taken as they stand: Redshift = {redshift}, HubbleParam = {hubble}");
-    vec![("comoving numbers".to_owned(), note)]
+    Ok(CosmologyFields {
+        flag,
+        time: number("Time"),
+        redshift: number("Redshift"),
+        omega0: number("Omega0").or_else(|| number("Omega_Matter")),
+        hubble: number("HubbleParam"),
+        box_size: number("BoxSize"),
+    })
 }
 
 /// Reads the attributes of `group`.
@@ -80,6 +95,32 @@ fn missing_attribute(name: &str) -> Fault {
     Fault::malformed(header_attribute(name), "nothing", "6 numbers")
 }
 
+/// Names of the attributes of a dataset for its exponents of a and h: EAGLE, SWIFT, GADGET-4.
+const EXPONENT_NAMES: [(&str, &str); 3] = [
+    ("aexp-scale-exponent", "h-scale-exponent"),
+    ("a-scale exponent", "h-scale exponent"),
+    ("a_scaling", "h_scaling"),
+];
+
+/// Returns the exponents of a and h of a dataset with these attributes, or `usual` if it has none.
+pub fn exponents(attributes: &HashMap<String, AttrValue>, usual: Exponents) -> Exponents {
+    let number = |name: &str| attributes.get(name).and_then(first_number);
+    let found = EXPONENT_NAMES.iter().find_map(|(a, h)| Some(Exponents { a: number(a)?, h: number(h)? }));
+    found.unwrap_or(usual)
+}
+
+/// Returns the value of an attribute for a message, without the types of the library.
+fn describe_value(value: &AttrValue) -> String {
+    let text = if let Some(text) = value.as_str() {
+        format!("'{text}'")
+    } else if let Some(numbers) = to_numbers(value) {
+        numbers.iter().map(f64::to_string).collect::<Vec<_>>().join(" ")
+    } else {
+        "a value of another type".to_owned()
+    };
+    text::shorten_for_message(&text, text::MAX_QUOTED_CHARS)
+}
+
 /// Returns an attribute of /Header with one value per species, or `None` if there is no such
 /// attribute.
 fn six_values<T: Copy>(
@@ -88,13 +129,8 @@ fn six_values<T: Copy>(
     convert: impl Fn(&AttrValue) -> Option<Vec<T>>,
 ) -> Result<Option<[T; 6]>, Fault> {
     let Some(value) = attributes.get(name) else { return Ok(None) };
-    let values = convert(value).ok_or_else(|| {
-        Fault::malformed(
-            header_attribute(name),
-            text::shorten_for_message(&format!("{value:?}"), text::MAX_QUOTED_CHARS),
-            "6 numbers >= 0",
-        )
-    })?;
+    let values = convert(value)
+        .ok_or_else(|| Fault::malformed(header_attribute(name), describe_value(value), "6 numbers >= 0"))?;
     let length = values.len() as u64;
     <[T; 6]>::try_from(values).map(Some).map_err(|_| Fault::Length {
         location: header_attribute(name),
@@ -103,40 +139,86 @@ fn six_values<T: Copy>(
     })
 }
 
+/// Names of the attributes for a unit, in cgs: those of GADGET, GIZMO and SWIFT. The last entry is
+/// an example of a value.
+static UNIT_NAMES: [(&[&str], &str); 4] = [
+    (&[UNIT_LENGTH, "UnitLength_In_CGS", "Unit length in cgs (U_L)"], "3.085678e21"),
+    (&[UNIT_MASS, "UnitMass_In_CGS", "Unit mass in cgs (U_M)"], "1.989e43"),
+    (&[UNIT_VELOCITY, "UnitVelocity_In_CGS"], "1e5"),
+    (&["UnitTime_in_s", "Unit time in cgs (U_t)"], "3.085678e16"),
+];
+
 /// Returns the units that the file names. Programs derived from GADGET store them in different
 /// groups.
 pub fn read_units(file: &File, meter: &Meter) -> Result<Option<Units>, Fault> {
-    for name in ["Units", "Header", "Parameters"] {
+    let mut found: [Option<(String, f64)>; 4] = Default::default();
+    for group_name in ["Units", "Header", "Parameters"] {
         meter.allow_metadata();
-        let Ok(group) = file.group(name) else { continue };
-        let attributes = read_attributes(&group, &format!("group /{name}"), meter)?;
+        let Ok(group) = file.group(group_name) else { continue };
+        let attributes = read_attributes(&group, &format!("group /{group_name}"), meter)?;
         if let Some(system) = attributes.get(UNIT_SYSTEM).and_then(AttrValue::as_str) {
             let unknown = || {
                 let got = format!("'{}'", text::shorten_for_message(system, text::MAX_QUOTED_CHARS));
-                Fault::malformed(format!("attribute /{name}/{UNIT_SYSTEM}"), got, text::UNITS_EXPECTED)
+                Fault::malformed(format!("attribute /{group_name}/{UNIT_SYSTEM}"), got, text::UNITS_EXPECTED)
             };
             return text::parse_units(system).ok_or_else(unknown).map(Some);
         }
-        let number = |name: &str| attributes.get(name).and_then(first_number);
-        if let (Some(length), Some(mass), Some(velocity)) =
-            (number(UNIT_LENGTH), number(UNIT_MASS), number(UNIT_VELOCITY))
-        {
-            return from_cgs(length, mass, length / velocity).map(Some);
-        }
-        // Names used by SWIFT.
-        if let (Some(length), Some(mass), Some(time)) = (
-            number("Unit length in cgs (U_L)"),
-            number("Unit mass in cgs (U_M)"),
-            number("Unit time in cgs (U_t)"),
-        ) {
-            return from_cgs(length, mass, time).map(Some);
+        for (slot, (names, _)) in found.iter_mut().zip(&UNIT_NAMES) {
+            let Some(name) = names.iter().find(|name| attributes.contains_key(**name)) else { continue };
+            let path = format!("/{group_name}/{name}");
+            let value = positive_number(&path, &attributes[*name])?;
+            slot.get_or_insert((path, value));
         }
     }
-    Ok(None)
+    match &found {
+        [None, None, None, None] => Ok(None),
+        [Some((_, length)), Some((_, mass)), Some((_, velocity)), _] => {
+            from_cgs(*length, *mass, length / velocity).map(Some)
+        }
+        [Some((_, length)), Some((_, mass)), None, Some((_, time))] => {
+            from_cgs(*length, *mass, *time).map(Some)
+        }
+        _ => Err(missing_units(&found)),
+    }
+}
+
+fn positive_number(path: &str, value: &AttrValue) -> Result<f64, Fault> {
+    first_number(value).filter(|number| number.is_finite() && *number > 0.0).ok_or_else(|| {
+        Fault::malformed(format!("attribute {path}"), describe_value(value), "a finite number > 0")
+    })
+}
+
+/// Returns the error for a file with some units only. It names those found, those missing, and how
+/// to add them.
+fn missing_units(found: &[Option<(String, f64)>; 4]) -> Fault {
+    let [length, mass, velocity, time] = found;
+    let is_missing = [length.is_none(), mass.is_none(), velocity.is_none() && time.is_none()];
+    let missing: Vec<_> =
+        UNIT_NAMES.iter().zip(is_missing).filter(|(_, missing)| *missing).map(|(unit, _)| unit).collect();
+    let got: Vec<String> =
+        found.iter().flatten().map(|(path, value)| format!("{path} = {value:e}")).collect();
+    let names: Vec<&str> = missing.iter().map(|(names, _)| names[0]).collect();
+    let command: Vec<String> = missing
+        .iter()
+        .map(|(names, example)| format!("f.require_group('Units').attrs['{}'] = {example}", names[0]))
+        .collect();
+    let expected = format!(
+        "{} as well; with h5py, f = h5py.File(FILE, 'r+'); {}",
+        names.join(" and "),
+        command.join("; ")
+    );
+    Fault::malformed("units", format!("only {}", got.join(" and ")), expected)
+}
+
+/// Returns the numbers of an attribute, which may be integers: Python writes `Time = 1` as one.
+fn to_numbers(value: &AttrValue) -> Option<Vec<f64>> {
+    let unsigned = || Some(value.to_u64s()?.into_iter().map(|v| v as f64).collect());
+    let signed = || Some(value.to_i64s()?.into_iter().map(|v| v as f64).collect());
+    value.to_f64s().or_else(unsigned).or_else(signed)
 }
 
 fn first_number(value: &AttrValue) -> Option<f64> {
-    value.as_f64().or_else(|| value.to_f64s()?.first().copied())
+    to_numbers(value)?.first().copied()
 }
 
 /// Returns units of the given sizes. They become a named system if they agree with it to the usual
@@ -144,7 +226,8 @@ fn first_number(value: &AttrValue) -> Option<f64> {
 fn from_cgs(length_cm: f64, mass_g: f64, time_s: f64) -> Result<Units, Fault> {
     let scale = Scale { length: length_cm / 1e2, mass: mass_g / 1e3, time: time_s };
     if ![scale.length, scale.mass, scale.time].iter().all(|v| v.is_finite() && *v > 0.0) {
-        return Err(Fault::malformed("units", format!("{scale:?}"), "finite numbers > 0"));
+        let got = format!("{length_cm:e} cm, {mass_g:e} g and {time_s:e} s");
+        return Err(Fault::malformed("units", got, "finite numbers > 0"));
     }
     let is_close = |a: f64, b: f64, tolerance: f64| (a / b - 1.0).abs() < tolerance;
     let matches = |units: &Units| {

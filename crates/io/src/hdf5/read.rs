@@ -10,8 +10,9 @@ use orrery_model::{Particles, Species, Units, Vec3s};
 
 use super::chunks::{self, Storage};
 use super::guard::without_panics;
-use super::header::{Header, read_provenance, read_units};
+use super::header::{Header, exponents, read_provenance, read_units};
 use super::source::{Meter, MeteredFile};
+use crate::cosmology::{Comoving, Conversion, Exponents};
 use crate::error::Fault;
 use crate::limits::{COLUMN_BYTES, Limits};
 use crate::snapshot::Snapshot;
@@ -27,7 +28,7 @@ const BODY_BYTES: u64 = COLUMN_BYTES + 16;
 const MIN_FILE_BYTES_PER_BODY: u64 = 24;
 
 /// Reads the file at `path`.
-pub fn read(path: &Path, limits: &Limits) -> Result<Snapshot, Fault> {
+pub fn read(path: &Path, limits: &Limits, comoving: Comoving) -> Result<Snapshot, Fault> {
     let file_bytes = std::fs::metadata(path)?.len();
     let parse = || {
         let (file, meter) = MeteredFile::new(std::fs::File::open(path)?, file_bytes)
@@ -39,7 +40,7 @@ pub fn read(path: &Path, limits: &Limits) -> Result<Snapshot, Fault> {
             let got = format!("{file_bytes} bytes");
             return Err(Fault::malformed("file", got, format!("{expected_bytes}: the file is truncated")));
         }
-        Source { file, meter, file_bytes }.read_snapshot(limits)
+        Source { file, meter, file_bytes }.read_snapshot(limits, comoving)
     };
     without_panics(parse)
 }
@@ -79,6 +80,8 @@ struct Column {
     dataset: Dataset,
     storage: Storage,
     rows: u64,
+    /// Factor of the values, 1 unless they are converted to physical ones.
+    factor: f64,
 }
 
 /// Columns of one species. `mass`, `id` and `order` are optional.
@@ -100,19 +103,28 @@ struct Source {
 }
 
 impl Source {
-    fn read_snapshot(&self, limits: &Limits) -> Result<Snapshot, Fault> {
+    fn read_snapshot(&self, limits: &Limits, comoving: Comoving) -> Result<Snapshot, Fault> {
         let header = Header::read(&self.file, &self.meter)?;
+        let treatment = header.cosmology.treatment(comoving)?;
         let (step, mut provenance) = read_provenance(&self.file, &self.meter)?;
-        provenance.extend(header.notes.iter().cloned());
+        for note in &treatment.notes {
+            provenance.retain(|(name, _)| *name != note.0);
+            provenance.push(note.clone());
+        }
         let units = read_units(&self.file, &self.meter)?.unwrap_or_else(|| {
             provenance.push((text::ASSUMED_UNITS.0.to_owned(), text::ASSUMED_UNITS.1.to_owned()));
             Units::Galactic
         });
-        let particles = self.read_bodies(&header, limits)?;
-        Ok(Snapshot { particles, time: header.time, step, units, provenance })
+        let particles = self.read_bodies(&header, treatment.conversion, limits)?;
+        Ok(Snapshot { particles, time: treatment.time(header.time), step, units, provenance })
     }
 
-    fn read_bodies(&self, header: &Header, limits: &Limits) -> Result<Particles, Fault> {
+    fn read_bodies(
+        &self,
+        header: &Header,
+        conversion: Option<Conversion>,
+        limits: &Limits,
+    ) -> Result<Particles, Fault> {
         let n = header.counts.iter().fold(0, |n: u64, &count| n.saturating_add(count));
         if n > self.file_bytes.saturating_mul(MAX_COMPRESSION) / MIN_FILE_BYTES_PER_BODY {
             let expected = format!("no more than fit into a file of {} bytes", self.file_bytes);
@@ -124,7 +136,7 @@ impl Source {
         }
         let mut all = Vec::new();
         for species in Species::ALL.into_iter().filter(|&species| header.counts[species as usize] > 0) {
-            all.push(self.open_columns(species, header)?);
+            all.push(self.open_columns(species, header, conversion)?);
         }
         let working = all.iter().map(Columns::working_bytes).max().unwrap_or(0);
         let mut bodies = limits.allocate_bodies(n, BODY_BYTES, working)?;
@@ -143,7 +155,12 @@ impl Source {
     }
 
     /// Opens and checks the datasets of one species.
-    fn open_columns(&self, species: Species, header: &Header) -> Result<Columns, Fault> {
+    fn open_columns(
+        &self,
+        species: Species,
+        header: &Header,
+        conversion: Option<Conversion>,
+    ) -> Result<Columns, Fault> {
         let n = header.counts[species as usize];
         let name = |dataset: &str| format!("/PartType{}/{dataset}", species as u8);
         let group = format!("PartType{}", species as u8);
@@ -153,18 +170,39 @@ impl Source {
             let path = name(dataset);
             self.has_dataset(&path).then(|| self.open_dataset(path, &[n], Kind::Integer)).transpose()
         };
-        let shared_mass = header.mass_table[species as usize];
-        let own_mass = (shared_mass == 0.0).then(|| self.open_dataset(name("Masses"), &[n], Kind::Real));
+        let reals = |dataset: &str, shape: &[u64], usual: Exponents| {
+            let column = self.open_dataset(name(dataset), shape, Kind::Real)?;
+            match conversion {
+                Some(conversion) => self.with_factor(column, conversion, usual),
+                None => Ok(column),
+            }
+        };
+        let table_mass = header.mass_table[species as usize];
+        let own_mass = (table_mass == 0.0).then(|| reals("Masses", &[n], Exponents::MASS));
         Ok(Columns {
             species,
             rows: n,
-            shared_mass,
-            position: self.open_dataset(name("Coordinates"), &[n, 3], Kind::Real)?,
-            velocity: self.open_dataset(name("Velocities"), &[n, 3], Kind::Real)?,
+            shared_mass: table_mass * conversion.map_or(1.0, |conversion| conversion.factor(Exponents::MASS)),
+            position: reals("Coordinates", &[n, 3], Exponents::POSITION)?,
+            velocity: reals("Velocities", &[n, 3], Exponents::VELOCITY)?,
             mass: own_mass.transpose()?,
             id: optional("ParticleIDs")?,
             order: optional("Order")?,
         })
+    }
+
+    /// Sets the factor of a column to physical values, from the exponents in its attributes or the
+    /// `usual` ones.
+    fn with_factor(&self, column: Column, conversion: Conversion, usual: Exponents) -> Result<Column, Fault> {
+        self.meter.allow_metadata();
+        let attributes = column.dataset.attrs().map_err(|error| column.library_fault(error))?;
+        self.meter.check_budget(&dataset_name(&column.name))?;
+        let factor = conversion.factor(exponents(&attributes, usual));
+        if !(factor.is_finite() && factor > 0.0) {
+            let got = format!("a factor of {factor} to physical values");
+            return Err(Fault::malformed(dataset_name(&column.name), got, "a finite factor > 0"));
+        }
+        Ok(Column { factor, ..column })
     }
 
     fn append_columns(
@@ -200,7 +238,8 @@ impl Source {
         self.for_each_window(from, |start, count| {
             let rows = from.dataset.read_f64_rows(start, count).map_err(|error| from.library_fault(error))?;
             Fault::check_length(dataset_name(&from.name), rows.len() as u64, 3 * count)?;
-            rows.chunks_exact(3).for_each(|row| column.push([row[0], row[1], row[2]]));
+            rows.chunks_exact(3)
+                .for_each(|row| column.push([row[0], row[1], row[2]].map(|v| v * from.factor)));
             Ok(())
         })
     }
@@ -209,7 +248,7 @@ impl Source {
         self.for_each_window(from, |start, count| {
             let rows = from.dataset.read_f64_rows(start, count).map_err(|error| from.library_fault(error))?;
             Fault::check_length(dataset_name(&from.name), rows.len() as u64, count)?;
-            column.extend(rows);
+            column.extend(rows.iter().map(|value| value * from.factor));
             Ok(())
         })
     }
@@ -284,7 +323,7 @@ impl Source {
         }
         self.meter.allow_values();
         let storage = chunks::check_storage(&dataset, &dataset_name(&path), self.file_bytes)?;
-        Ok(Column { name: path, dataset, storage, rows: shape[0] })
+        Ok(Column { name: path, dataset, storage, rows: shape[0], factor: 1.0 })
     }
 }
 

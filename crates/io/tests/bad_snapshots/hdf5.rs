@@ -228,11 +228,11 @@ pub fn all() -> Vec<BadFile> {
         header_only(&[], "attribute /Header/NumPart_ThisFile: got nothing, expected 6 numbers"),
         header_only(
             &[("NumPart_ThisFile", AttrValue::F64(1.0))],
-            "attribute /Header/NumPart_ThisFile: got F64(1.0), expected 6 numbers >= 0",
+            "attribute /Header/NumPart_ThisFile: got 1, expected 6 numbers >= 0",
         ),
         header_only(
             &[("NumPart_ThisFile", AttrValue::I64Array(vec![0, -1, 0, 0, 0, 0]))],
-            "attribute /Header/NumPart_ThisFile: got I64Array([0, -1, 0, 0, 0, 0]), expected 6 numbers >= 0",
+            "attribute /Header/NumPart_ThisFile: got 0 -1 0 0 0 0, expected 6 numbers >= 0",
         ),
         header_only(
             &[("NumPart_ThisFile", AttrValue::U64Array(vec![1; 7]))],
@@ -240,7 +240,7 @@ pub fn all() -> Vec<BadFile> {
         ),
         header_only(
             &[("NumPart_ThisFile", AttrValue::VarLenString("three".to_owned()))],
-            "attribute /Header/NumPart_ThisFile: got VarLenString(\"three\"), expected 6 numbers >= 0",
+            "attribute /Header/NumPart_ThisFile: got 'three', expected 6 numbers >= 0",
         ),
         header_only(
             &[("NumPart_ThisFile", counts(1))],
@@ -265,7 +265,7 @@ pub fn all() -> Vec<BadFile> {
                 ("UnitMass_in_g", AttrValue::F64(1.0)),
                 ("UnitVelocity_in_cm_per_s", AttrValue::F64(1.0)),
             ],
-            "units: got Scale { length: -0.01, mass: 0.001, time: -1.0 }, expected finite numbers > 0",
+            "attribute /Header/UnitLength_in_cm: got -1, expected a finite number > 0",
         ),
     ]
 }

@@ -94,16 +94,20 @@ pub fn all() -> Vec<BadFile> {
             truncated(whole.len() - 1),
             "archive: got no directory at its end, expected an intact zip archive; is it truncated?",
         ),
-        bad("s.npz", archive(&[]), "array position: got nothing, expected this array"),
+        bad(
+            "s.npz",
+            archive(&[]),
+            "arrays position, velocity, mass: got no arrays, expected position (n, 3), velocity (n, 3) and mass (n)",
+        ),
         bad(
             "s.npz",
             archive(&[("../../position", npy("<f8", "(2, 3)", &[0; 48]))]),
-            "array position: got nothing, expected this array",
+            "arrays position, velocity, mass: got only ../../position, expected position (n, 3), velocity (n, 3) and mass (n)",
         ),
         bad(
             "s.npz",
             archive(&[("position", npy("<f8", "(2, 3)", &[0; 48]))]),
-            "array velocity: got nothing, expected this array",
+            "arrays velocity, mass: got only position, expected position (n, 3), velocity (n, 3) and mass (n)",
         ),
         // Changed values of position, which do not match the checksum.
         bad(
@@ -171,22 +175,22 @@ pub fn all() -> Vec<BadFile> {
         replaced_array(
             "position",
             npy("|O", "(2, 3)", &[0; 48]),
-            "array position: got type \"|O\", expected a numpy type of reals, integers or text",
+            "array position: got type '|O', expected a numpy type of reals, integers or text",
         ),
         replaced_array(
             "position",
             npy("=f8", "(2, 3)", &[0; 48]),
-            "array position: got type \"=f8\", expected a numpy type of reals, integers or text",
+            "array position: got type '=f8', expected a numpy type of reals, integers or text",
         ),
         replaced_array(
             "position",
             npy("<f16", "(2, 3)", &[0; 96]),
-            "array position: got type \"<f16\", expected a numpy type of reals, integers or text",
+            "array position: got type '<f16', expected a numpy type of reals, integers or text",
         ),
         replaced_array(
             "position",
             npy("<c16", "(2, 3)", &[0; 96]),
-            "array position: got type \"<c16\", expected a numpy type of reals, integers or text",
+            "array position: got type '<c16', expected a numpy type of reals, integers or text",
         ),
         replaced_array(
             "position",
@@ -229,13 +233,9 @@ pub fn all() -> Vec<BadFile> {
             "array position: got a header without descr, order or shape, expected an npy header",
         ),
         replaced_array("position", many(3), "20000 bodies need 1.2 MiB of memory, the limit is 1.0 MiB"),
-        replaced_array(
-            "velocity",
-            npy("<f8", "(1, 3)", &[0; 24]),
-            "array velocity has 1 entries, expected 2",
-        ),
+        replaced_array("velocity", npy("<f8", "(1, 3)", &[0; 24]), "array velocity has 1 entry, expected 2"),
         replaced_array("velocity", many(3), "array velocity has 20000 entries, expected 2"),
-        replaced_array("mass", npy("<f8", "(1,)", &[0; 8]), "array mass has 1 entries, expected 2"),
+        replaced_array("mass", npy("<f8", "(1,)", &[0; 8]), "array mass has 1 entry, expected 2"),
         replaced_array(
             "mass",
             npy("<u8", "(2,)", &[0; 16]),
@@ -249,7 +249,7 @@ pub fn all() -> Vec<BadFile> {
         ),
         replaced_array("id", npy("<u8", "(3,)", &[0; 24]), "array id has 3 entries, expected 2"),
         replaced_array("species", npy("|u1", "(2,)", &[1, 6]), "array species: got 6, expected 0 to 5"),
-        replaced_array("species", npy("|u1", "(1,)", &[1]), "array species has 1 entries, expected 2"),
+        replaced_array("species", npy("|u1", "(1,)", &[1]), "array species has 1 entry, expected 2"),
         replaced_array(
             "time",
             npy("<f8", "(2,)", &[0; 16]),

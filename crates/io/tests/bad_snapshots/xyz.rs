@@ -30,8 +30,8 @@ pub fn all() -> Vec<BadFile> {
         xyz("1", "line 1: got no newline at its end, expected a whole line"),
         xyz("1\n", "line 2: got end of file, expected a line with Properties="),
         xyz("1\nHEAD", "line 2: got no newline at its end, expected a whole line"),
-        xyz("1\nHEAD\n", "line 3: got end of file, expected 1 bodies, found 0"),
-        xyz("1\nHEAD\n1 2 3 0 0 0 1", "line 3: got no newline at its end, expected a whole line"),
+        xyz("1\nHEAD\n", "line 3: got end of file, expected 1 body, found 0"),
+        xyz("1\nHEAD\n1 2 3 0 0 0", "line 3: got 6 columns, expected 7"),
         xyz("2\nHEAD\nBODY\n", "line 4: got end of file, expected 2 bodies, found 1"),
         xyz(
             "0\nHEAD\nBODY\n",
@@ -39,11 +39,11 @@ pub fn all() -> Vec<BadFile> {
         ),
         xyz(
             "1\nHEAD\nBODY\nBODY\n",
-            "line 4: got another line, expected the end of the file after 1 bodies, since a file contains one snapshot",
+            "line 4: got another line, expected the end of the file after 1 body, since a file contains one snapshot",
         ),
         xyz(
             "1\nHEAD\nBODY\n\n1\nHEAD\nBODY\n",
-            "line 5: got another line, expected the end of the file after 1 bodies, since a file contains one snapshot",
+            "line 5: got another line, expected the end of the file after 1 body, since a file contains one snapshot",
         ),
         xyz("1\nHEAD\n\n", "line 3: got 0 columns, expected 7"),
         xyz("1\nHEAD\n1 2 3 0 0 0\n", "line 3: got 6 columns, expected 7"),

@@ -16,7 +16,7 @@ fn each_violation_is_reported() {
     assert_eq!(Particles::default().validate(), Err(ParticlesError::Empty));
     let mut bodies = two_bodies();
     bodies.mass.pop();
-    assert_eq!(bodies.validate().unwrap_err().to_string(), "mass has 1 entries, expected 2");
+    assert_eq!(bodies.validate().unwrap_err().to_string(), "mass has 1 entry, expected 2");
     let mut bodies = two_bodies();
     bodies.velocity.y[1] = f64::NAN;
     assert!(bodies.validate().unwrap_err().to_string().starts_with("body 8 (number 1) has velocity y = NaN"));
