@@ -1,4 +1,5 @@
-//! Cosmological snapshots: how a header identifies them, and the conversion to physical coordinates.
+//! Cosmological snapshots: how a header identifies them, and the conversion to physical
+//! coordinates.
 //!
 //! GADGET stores comoving coordinates x, masses M and velocities u, in units with a factor of the
 //! Hubble parameter h. At the scale factor a = 1 / (1 + z), the physical values are

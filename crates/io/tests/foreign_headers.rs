@@ -10,8 +10,8 @@ use orrery_model::Units;
 /// Attributes of one group.
 type Group<'a> = (&'a str, &'a [(&'a str, AttrValue)]);
 
-/// A GADGET HDF5 file in a temporary folder: two gas bodies with individual masses and one halo body
-/// with the mass of the table. `exponents` are attributes of Coordinates.
+/// A GADGET HDF5 file in a temporary folder: two gas bodies with individual masses and one halo
+/// body with the mass of the table. `exponents` are attributes of Coordinates.
 struct TestFile {
     _folder: tempfile::TempDir,
     path: PathBuf,

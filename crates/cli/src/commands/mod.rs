@@ -69,8 +69,8 @@ fn print_completions(shell: clap_complete::Shell) {
     print_line!("{}", String::from_utf8_lossy(&script).trim_end());
 }
 
-/// Warns about assumptions in reading `snapshot`: units that the file does not name, and parts of it
-/// that are not modelled, for example gas.
+/// Warns about assumptions in reading `snapshot`: units that the file does not name, and parts of
+/// it that are not modelled, for example gas.
 fn warn_about_input(path: &Path, snapshot: &Snapshot) {
     if snapshot.units_are_assumed() {
         warn_of_assumed_units(path);
