@@ -20,7 +20,7 @@ use orrery_model::Precision;
 use orrery_particles::settings::SolverChoice;
 
 use reference::help_section;
-use values::{parse_device, parse_memory_size, parse_wall_time};
+use values::{parse_count, parse_count_in, parse_device, parse_memory_size, parse_wall_time};
 
 /// N-body simulation on CPUs and GPUs, validated against known physics and reproducible to the bit
 #[derive(Debug, Parser)]
@@ -64,6 +64,8 @@ pub enum Command {
     Accuracy(AccuracyArgs),
     /// Compute conserved quantities, Lagrangian radii, density profile
     Analyze(AnalyzeArgs),
+    /// Compare two snapshots or two runs
+    Compare(CompareArgs),
     /// Measure the speed of the solvers on this machine
     Bench(BenchArgs),
     /// List devices with their specified and measured speeds
@@ -102,7 +104,7 @@ pub struct RunArgs {
     /// Check the case, print it with all defaults and its memory needs, and exit
     #[arg(long)]
     pub dry_run: bool,
-    /// Replace an earlier run in the output directory
+    /// Replace an earlier run in the output directory, and the file of --json
     #[arg(long)]
     pub force: bool,
     /// Resume the run in the output directory, or start it if there is none
@@ -127,7 +129,8 @@ pub struct ResumeArgs {
     /// checkpoint.every="1 h". Can be repeated
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
-    /// Restart conserved.csv or animation.gif if they were changed since the checkpoint
+    /// Restart conserved.csv or animation.gif if they were changed since the checkpoint, and replace
+    /// the file of --json
     #[arg(long)]
     pub force: bool,
     #[command(flatten)]
@@ -149,7 +152,7 @@ pub struct CommonRunArgs {
     #[arg(long)]
     pub no_tuned: bool,
     /// Number of CPU threads [default: all cores]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    #[arg(long, value_name = "N", value_parser = |n: &str| parse_count_in::<u32>(n, 1..=4096))]
     pub threads: Option<u32>,
     /// Write a checkpoint and exit before this wall-clock limit: 90min, 2h, 23:59:00, 1-12:00:00
     #[arg(long, value_name = "TIME", value_parser = parse_wall_time)]
@@ -157,6 +160,10 @@ pub struct CommonRunArgs {
     /// Print only warnings and errors
     #[arg(short, long)]
     pub quiet: bool,
+    /// Also write a summary of the run as JSON to this file. With -, print the JSON and no other
+    /// text
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
     #[command(flatten)]
     pub memory: MemoryArgs,
 }
@@ -190,6 +197,17 @@ pub fn limits_for(max_memory: Option<u64>) -> Limits {
     max_memory.or_else(available_memory).map_or_else(Limits::unbounded, |memory| Limits { memory })
 }
 
+/// The flags of commands that can write their results as JSON.
+#[derive(Clone, Debug, Args)]
+pub struct JsonArgs {
+    /// Also write the results as JSON to this file. With -, print the JSON and no other text
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Replace existing files
+    #[arg(long)]
+    pub force: bool,
+}
+
 /// Flags of `init`.
 #[derive(Debug, Args)]
 pub struct InitArgs {
@@ -209,11 +227,11 @@ pub struct IcArgs {
     /// Model: plummer, hernquist, uniform-sphere, galaxy, encounter, kepler, figure-eight,
     /// pythagorean or solar-system
     pub model: String,
-    /// Number of bodies [default: the model's]
-    #[arg(short, value_name = "N")]
+    /// Number of bodies, such as 20000, 20_000 or 2e4 [default: the model's]
+    #[arg(short, value_name = "N", value_parser = parse_count::<u64>)]
     pub n: Option<u64>,
     /// Seed of the random numbers [default: 1]
-    #[arg(long, value_name = "S")]
+    #[arg(long, value_name = "S", value_parser = parse_count::<u64>)]
     pub seed: Option<u64>,
     /// Units: nbody, galactic or solar [default: galactic for galaxy and encounter, solar for
     /// solar-system, else nbody]
@@ -237,6 +255,8 @@ pub struct InfoArgs {
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
     #[command(flatten)]
+    pub json: JsonArgs,
+    #[command(flatten)]
     pub memory: MemoryArgs,
 }
 
@@ -250,6 +270,9 @@ pub struct ConvertArgs {
     /// Convert a cosmological snapshot, which is refused otherwise
     #[arg(long, value_enum, value_name = "HOW")]
     pub cosmological: Option<CosmologicalFlag>,
+    /// Replace an existing file
+    #[arg(long)]
+    pub force: bool,
     #[command(flatten)]
     pub memory: MemoryArgs,
 }
@@ -284,6 +307,9 @@ pub struct ForcesArgs {
     /// File to write, with the arrays id, acceleration and potential
     #[arg(short, long, value_name = "FILE", default_value = "forces.npz")]
     pub output: PathBuf,
+    /// Replace an existing file
+    #[arg(long)]
+    pub force: bool,
     #[command(flatten)]
     pub memory: MemoryArgs,
 }
@@ -298,8 +324,10 @@ pub struct AccuracyArgs {
     #[command(flatten)]
     pub device_args: DeviceArgs,
     /// Number of bodies to compare, spread evenly over the file
-    #[arg(long, value_name = "K", default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
+    #[arg(long, value_name = "K", default_value_t = 10_000, value_parser = |n: &str| parse_count_in::<u64>(n, 1..=1_000_000_000))]
     pub sample: u64,
+    #[command(flatten)]
+    pub json: JsonArgs,
     #[command(flatten)]
     pub memory: MemoryArgs,
 }
@@ -312,11 +340,37 @@ pub struct AnalyzeArgs {
     /// Directory for CSV and SVG files [default: DIR/analysis for a run, none for a snapshot]
     #[arg(short, long, value_name = "DIR")]
     pub output: Option<PathBuf>,
-    /// Plummer softening of the potential energy, in units of the file [default: the run's, or 0]
+    /// Plummer softening of the potential energy, in units of the file [default: that of the run
+    /// that wrote the file, or 0]
     #[arg(long, value_name = "LENGTH", allow_negative_numbers = true)]
     pub softening: Option<f64>,
     #[command(flatten)]
     pub device_args: DeviceArgs,
+    #[command(flatten)]
+    pub json: JsonArgs,
+    #[command(flatten)]
+    pub memory: MemoryArgs,
+}
+
+/// Flags of `compare`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Bodies are matched by id, so formats and the order of the bodies may differ.
+A relative difference is |a - b| / max(|a|, |b|).
+
+Exit status:
+  0  equal to the bit
+  1  different
+  2  invalid flags or input, such as different units")]
+pub struct CompareArgs {
+    /// Snapshot, or output directory of a run
+    #[arg(value_name = "A")]
+    pub first: PathBuf,
+    /// Snapshot or output directory to compare it with
+    #[arg(value_name = "B")]
+    pub second: PathBuf,
+    #[command(flatten)]
+    pub json: JsonArgs,
     #[command(flatten)]
     pub memory: MemoryArgs,
 }
@@ -330,9 +384,9 @@ pub struct GravityArgs {
     /// Opening angle of the tree, 0 < theta <= 1.2
     #[arg(long, default_value_t = 0.6, allow_negative_numbers = true)]
     pub theta: f64,
-    /// Plummer softening, in units of the file
-    #[arg(long, value_name = "LENGTH", default_value_t = 0.0, allow_negative_numbers = true)]
-    pub softening: f64,
+    /// Plummer softening, in units of the file [default: that of the run that wrote the file, or 0]
+    #[arg(long, value_name = "LENGTH", allow_negative_numbers = true)]
+    pub softening: Option<f64>,
     /// Floating-point precision
     #[arg(long, value_enum, default_value_t = PrecisionFlag(Precision::Mixed))]
     pub precision: PrecisionFlag,
@@ -400,7 +454,7 @@ mod tests {
             .filter(|command| has_limit(command))
             .map(|command| command.get_name().to_owned())
             .collect();
-        assert_eq!(found, ["run", "resume", "info", "convert", "forces", "accuracy", "analyze"]);
+        assert_eq!(found, ["run", "resume", "info", "convert", "forces", "accuracy", "analyze", "compare"]);
     }
 
     /// Only `run` and `resume` say how the device of a resumed run is selected.

@@ -101,6 +101,11 @@ pub fn check_output(path: &Path) -> Result<(), Failure> {
 /// Does the same as [`check_output`] and also refuses an existing file, unless `force` is set.
 pub fn check_new_output(path: &Path, force: bool) -> Result<(), Failure> {
     check_output(path)?;
+    check_new_file(path, force)
+}
+
+/// Refuses an existing file, unless `force` is set. The folder of a new file need not exist.
+pub fn check_new_file(path: &Path, force: bool) -> Result<(), Failure> {
     if path.exists() && !force {
         let path = path.display();
         return Err(Failure::Usage(format!(

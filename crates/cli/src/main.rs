@@ -5,6 +5,7 @@
 mod args;
 mod commands;
 mod failure;
+mod json;
 mod print;
 mod progress;
 mod signals;
@@ -19,34 +20,50 @@ use commands::Ending;
 use print::eprint_line;
 
 fn main() -> ExitCode {
-    let arguments = match args::Arguments::try_parse() {
-        Ok(arguments) => arguments,
-        Err(error) => return report_parse_error(&error),
+    let status = match args::Arguments::try_parse() {
+        Ok(arguments) => execute_command(&arguments),
+        Err(error) => report_parse_error(&error),
     };
-    match commands::execute(&arguments) {
-        Ok(Ending::Done) => ExitCode::SUCCESS,
-        Ok(Ending::Stopped) => ExitCode::from(3),
+    match print::finish_stdout() {
+        Ok(()) => ExitCode::from(status),
+        Err(error) => {
+            eprint_line!("error: standard output: cannot be written: {error}");
+            // A command that failed or was stopped keeps its status.
+            ExitCode::from(if status == 0 { 1 } else { status })
+        }
+    }
+}
+
+/// Executes the command, prints its error if it fails, and returns the exit status.
+fn execute_command(arguments: &args::Arguments) -> u8 {
+    match commands::execute(arguments) {
+        Ok(Ending::Done) => 0,
+        Ok(Ending::Different) => 1,
+        Ok(Ending::Stopped) => 3,
         Err(failure) => {
             eprint_line!("error: {failure}");
-            ExitCode::from(if failure.is_mistake() { 2 } else { 1 })
+            if failure.is_mistake() { 2 } else { 1 }
         }
     }
 }
 
 /// Prints the help or version that was requested, or the error in the flags, and returns the exit
 /// status.
-fn report_parse_error(error: &clap::Error) -> ExitCode {
+fn report_parse_error(error: &clap::Error) -> u8 {
     match error.kind() {
         // `orrery` without a command. clap would print this help on standard error, with status 2.
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-            let _ = args::Arguments::command().print_help();
-            ExitCode::SUCCESS
+            print::keep_stdout_error(args::Arguments::command().print_help());
+            0
         }
         _ if error.use_stderr() => {
             eprint_line!("{}", as_one_line(&error.to_string()));
-            ExitCode::from(2)
+            2
         }
-        _ => error.exit(),
+        _ => {
+            print::keep_stdout_error(error.print());
+            0
+        }
     }
 }
 

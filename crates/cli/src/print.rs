@@ -1,14 +1,50 @@
 //! Lines on standard output and standard error.
 //!
 //! A closed pipe is not an error: after `orrery presets | head -1` nothing reads the remaining
-//! lines.
+//! lines. Any other error on standard output, such as a full disk, is kept until the command ends,
+//! because a run continues without its output. The program then exits with status 1.
 
 use std::fmt::Arguments;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Writes a line to standard output. Ignores errors, because a run continues without a reader.
+/// The first error on standard output, other than a closed pipe.
+static STDOUT_ERROR: OnceLock<std::io::Error> = OnceLock::new();
+
+/// True if standard output is reserved for a result, such as JSON.
+static TEXT_IS_SUPPRESSED: AtomicBool = AtomicBool::new(false);
+
+/// Makes [`write_stdout_line`] do nothing, so that standard output contains only the result.
+pub fn suppress_text() {
+    TEXT_IS_SUPPRESSED.store(true, Ordering::Relaxed);
+}
+
+/// Writes a line of text to standard output. An error is kept for [`finish_stdout`].
 pub fn write_stdout_line(text: Arguments<'_>) {
-    let _ = writeln!(std::io::stdout().lock(), "{text}");
+    if !TEXT_IS_SUPPRESSED.load(Ordering::Relaxed) {
+        write_stdout_result(text);
+    }
+}
+
+/// Writes a result and a line end to standard output, even if text is suppressed. An error is kept
+/// for [`finish_stdout`].
+pub fn write_stdout_result(text: Arguments<'_>) {
+    keep_stdout_error(writeln!(std::io::stdout().lock(), "{text}"));
+}
+
+/// Keeps the error of a write to standard output for [`finish_stdout`].
+pub fn keep_stdout_error(written: std::io::Result<()>) {
+    match written {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => drop(STDOUT_ERROR.set(error)),
+        _ => {}
+    }
+}
+
+/// Flushes standard output and returns its first error, if there was one.
+pub fn finish_stdout() -> Result<(), &'static std::io::Error> {
+    keep_stdout_error(std::io::stdout().lock().flush());
+    STDOUT_ERROR.get().map_or(Ok(()), Err)
 }
 
 /// Writes a line to standard error. Ignores errors, because a run continues without a reader.
@@ -16,7 +52,7 @@ pub fn write_stderr_line(text: Arguments<'_>) {
     let _ = writeln!(std::io::stderr().lock(), "{text}");
 }
 
-/// Prints a line on standard output, like `println!`, and ignores a closed pipe.
+/// Prints a line on standard output, like `println!`. An error makes the command fail at its end.
 macro_rules! print_line {
     ($($text:tt)*) => { $crate::print::write_stdout_line(format_args!($($text)*)) };
 }

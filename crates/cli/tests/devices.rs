@@ -113,7 +113,7 @@ fn a_machine_without_devices_gets_clear_messages() {
 fn check_ladder(dir: &TestDir, ladder: &LadderEntry) -> Value {
     let n = ladder.sizes.opencl_cpu / 16;
     let size = n.to_string();
-    let files = ["--json", "l.json", "--plot", "l.svg"];
+    let files = ["--force", "--json", "l.json", "--plot", "l.svg"];
     let stdout =
         stdout_of(dir, &[&["ladder", ladder.name, "-n", &size, "--device", "opencl"][..], &files].concat());
     check_80_columns(&stdout);
@@ -178,7 +178,7 @@ fn bench_tree_and_crossover_run_on_a_device() {
         return;
     }
     let dir = TestDir::new();
-    let flags = ["--device", "opencl", "-n", "2000", "--repeats", "3", "--json", "b.json"];
+    let flags = ["--device", "opencl", "-n", "2000", "--repeats", "3", "--force", "--json", "b.json"];
     let stdout = stdout_of(&dir, &[&["bench", "tree"][..], &flags].concat());
     check_80_columns(&stdout);
     for text in ["theta 0.5, geometric", "2,000 bodies, cube, single: ", "2,000 bodies, plummer, mixed: "] {
@@ -254,8 +254,19 @@ fn bench_direct_runs_on_a_device() {
         return;
     }
     let dir = TestDir::new();
-    let arguments =
-        ["bench", "direct", "--device", "opencl", "-n", "300,500", "--repeats", "3", "--json", "b.json"];
+    let arguments = [
+        "bench",
+        "direct",
+        "--device",
+        "opencl",
+        "-n",
+        "300,500",
+        "--repeats",
+        "3",
+        "--force",
+        "--json",
+        "b.json",
+    ];
     let stdout = stdout_of(&dir, &arguments);
     check_80_columns(&stdout);
     assert!(stdout.contains("kernels built in "), "{stdout}");
@@ -285,7 +296,7 @@ fn bench_primitives_runs_on_a_device_and_on_the_cpu() {
     }
     let dir = TestDir::new();
     for (device, kind) in [("opencl", "opencl"), ("cpu", "cpu")] {
-        let flags = ["-n", "20000", "--device", device, "--repeats", "3", "--json", "p.json"];
+        let flags = ["-n", "20000", "--device", device, "--repeats", "3", "--force", "--json", "p.json"];
         let stdout = stdout_of(&dir, &[&["bench", "primitives"][..], &flags].concat());
         check_80_columns(&stdout);
         assert!(stdout.lines().any(|line| line.starts_with("histogram random         20000 ")), "{stdout}");

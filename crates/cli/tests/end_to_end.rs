@@ -219,6 +219,7 @@ fn forces_of_two_bodies_match_the_analytic_values() {
                 softening,
                 "--precision",
                 "double",
+                "--force",
             ]);
             let file = dir.bytes("forces.npz");
             let ids = npz_array(&file, "id", "<u8", "(2,)");
@@ -239,7 +240,8 @@ fn accuracy_prints_the_errors_of_the_tree() {
     dir.stdout_of(&["ic", "plummer", "-n", "3000", "-o", "sphere.npz"]);
     let rms = |theta: &str| {
         let stdout = dir.stdout_of(&["accuracy", "sphere.npz", "--solver", "tree", "--theta", theta]);
-        let stdout = after_device(&stdout);
+        let softening = "softening: 0 (default, the file records none)\n";
+        let stdout = after_device(&stdout).strip_prefix(softening).expect("the softening");
         assert!(stdout.starts_with("3000 bodies, tree solver, mixed precision\n"), "{stdout}");
         let values: Vec<(&str, f64)> = stdout
             .lines()
@@ -298,12 +300,15 @@ fn analyze_reads_a_run_or_a_snapshot() {
     let stdout = dir.stdout_of(&["analyze", "out"]);
     assert!(after_device(&stdout).starts_with("6 snapshots, nbody units, softening 0.01\n"), "{stdout}");
     assert!(
-        stdout.ends_with("wrote conserved, lagrangian and profile as .csv and .svg to out/analysis\n"),
+        stdout.ends_with(
+            "wrote conserved, lagrangian and profile as .csv and .svg and species.csv to out/analysis\n"
+        ),
         "{stdout}"
     );
     let names =
         ["conserved", "lagrangian", "profile"].map(|name| [format!("{name}.csv"), format!("{name}.svg")]);
-    assert_eq!(dir.list("out/analysis"), names.concat());
+    let names: Vec<String> = names.concat().into_iter().chain(["species.csv".to_owned()]).collect();
+    assert_eq!(dir.list("out/analysis"), names);
     let rows = |name: &str| dir.text(&format!("out/analysis/{name}.csv")).lines().count() - 1;
     assert_eq!([rows("conserved"), rows("lagrangian")], [6, 6]);
     // Half of a Plummer sphere's mass lies within 0.769.
@@ -332,7 +337,7 @@ fn analyze_reads_a_run_or_a_snapshot() {
     assert!(after_device(&stdout).starts_with("1 snapshot, nbody units, softening 0.5\n"), "{stdout}");
     assert!(dir.content() == before, "analyze of a snapshot wrote files without --output");
     dir.stdout_of(&["analyze", "out/snapshots/snapshot_000.hdf5", "-o", "one"]);
-    assert_eq!(dir.list("one").len(), 6);
+    assert_eq!(dir.list("one").len(), 7);
 }
 
 /// The softening is read from the run's directory, so the file with the initial bodies may be

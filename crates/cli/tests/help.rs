@@ -2,7 +2,7 @@
 
 use crate::common::{TestDir, text};
 
-const COMMANDS: [&str; 17] = [
+const COMMANDS: [&str; 18] = [
     "run",
     "resume",
     "presets",
@@ -13,6 +13,7 @@ const COMMANDS: [&str; 17] = [
     "forces",
     "accuracy",
     "analyze",
+    "compare",
     "bench",
     "devices",
     "selftest",

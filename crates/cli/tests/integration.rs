@@ -9,4 +9,6 @@ mod limits;
 mod mistakes;
 mod no_panic;
 mod on_device;
+mod readme;
+mod results;
 mod runs;

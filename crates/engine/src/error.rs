@@ -100,6 +100,9 @@ pub enum EngineError {
     /// A folder contains no snapshots.
     #[error("{}: no snapshots in it, expected .hdf5, .xyz or .npz files", .0.display())]
     NoSnapshots(PathBuf),
+    /// Snapshots that are analysed together have different units or softening lengths.
+    #[error("{0}")]
+    DifferentSnapshots(String),
     /// Another run is writing to the folder.
     #[error("{}: another run{} is writing to it, expected a directory that no other run uses", path.display(), process_text(owner))]
     Locked {
@@ -241,6 +244,7 @@ impl EngineError {
             | Self::UnitsMismatch { .. }
             | Self::OutputNotEmpty(_)
             | Self::NoSnapshots(_)
+            | Self::DifferentSnapshots(_)
             | Self::ContainsRun { .. }
             | Self::NotAFolder { .. }
             | Self::Locked { .. }

@@ -15,6 +15,9 @@ pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Git commit of the build, or "unknown".
 pub const COMMIT: &str = env!("ORRERY_COMMIT");
 
+/// Solver in the provenance of initial conditions, for which no forces were computed.
+pub const NO_SOLVER: &str = "none";
+
 /// Describes the device, or the CPU if there is none. The number of threads is left out because it
 /// does not affect results.
 pub fn device_text(device: Option<&Device>) -> String {

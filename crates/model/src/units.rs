@@ -177,6 +177,27 @@ impl Units {
         }
     }
 
+    /// Returns true if numbers in both systems mean the same. Scales that were rounded in a file may
+    /// differ by 1e-9.
+    pub fn is_same_as(&self, other: &Self) -> bool {
+        let close = |a: f64, b: f64| (a - b).abs() <= 1e-9 * b.abs();
+        match (self.scale(), other.scale()) {
+            (None, None) => true,
+            (Some(a), Some(b)) => close(a.length, b.length) && close(a.mass, b.mass) && close(a.time, b.time),
+            _ => false,
+        }
+    }
+
+    /// Returns the name of the system, with its units in SI if the name does not imply them.
+    pub fn describe(&self) -> String {
+        match self {
+            Self::Custom(s) => {
+                format!("custom (length {:e} m, mass {:e} kg, time {:e} s)", s.length, s.mass, s.time)
+            }
+            _ => self.name().to_owned(),
+        }
+    }
+
     /// Gravitational constant in these units.
     pub fn gravitational_constant(&self) -> f64 {
         self.scale().map_or(1.0, |s| G_SI * s.mass * s.time * s.time / (s.length * s.length * s.length))
@@ -373,6 +394,19 @@ mod tests {
             "is a unit of length, expected an angle such",
         );
         assert_error(Units::NBody, "1 kpc", Dimension::Length, "no meaning in nbody units");
+    }
+
+    #[test]
+    fn systems_with_the_same_scale_are_the_same() {
+        let scale = Units::Solar.scale().unwrap();
+        let rounded = Units::Custom(Scale { mass: scale.mass * (1.0 + 1e-12), ..scale });
+        assert!(Units::Solar.is_same_as(&rounded) && rounded.is_same_as(&Units::Solar));
+        for other in [Units::NBody, Units::Galactic, Units::Custom(Scale { time: 2.0 * scale.time, ..scale })]
+        {
+            assert!(!Units::Solar.is_same_as(&other) && !other.is_same_as(&Units::Solar), "{other:?}");
+        }
+        let text = Units::Custom(Scale { length: 1.5, mass: 2e30, time: 3.0 }).describe();
+        assert_eq!(text, "custom (length 1.5e0 m, mass 2e30 kg, time 3e0 s)");
     }
 
     #[test]

@@ -8,7 +8,7 @@ pub type Table = &'static [(&'static str, &'static str)];
 /// Exit statuses of all commands.
 pub const EXIT_STATUS: Table = &[
     ("0", "success"),
-    ("1", "the run or the machine failed, such as a full disk or a failed check"),
+    ("1", "the run or the machine failed, or orrery compare found differences"),
     ("2", "invalid flags or input, nothing was written"),
     ("3", "run stopped by a signal or --wall-time, with a checkpoint to resume"),
     ("130", "run ended by a second SIGINT"),

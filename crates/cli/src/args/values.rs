@@ -1,8 +1,55 @@
-//! Parsers of flag values: `--max-memory`, `--device`, `--wall-time`.
+//! Parsers of flag values: counts, `--max-memory`, `--device`, `--wall-time`.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use orrery_device::DeviceChoice;
+
+/// Parses a whole number >= 0, such as `1000000`, `1_000_000`, `1e6` or `1.5e3`.
+pub fn parse_count<T: TryFrom<u64>>(text: &str) -> Result<T, String> {
+    let is_fraction = || text.parse::<f64>().is_ok_and(|x| x.is_finite() && x.fract() != 0.0);
+    let expected = || match is_fraction() {
+        true => "is not a whole number, expected one such as 1500, 1_500 or 1.5e3".to_owned(),
+        false => "expected a whole number >= 0 such as 1000000, 1_000_000 or 1e6".to_owned(),
+    };
+    let number = whole_number(text).ok_or_else(expected)?;
+    T::try_from(number).map_err(|_| "is too large".to_owned())
+}
+
+/// Parses a whole number like [`parse_count`], and refuses numbers outside `range`.
+pub fn parse_count_in<T: TryFrom<u64>>(text: &str, range: RangeInclusive<u64>) -> Result<T, String> {
+    let number = parse_count::<u64>(text)?;
+    let outside = || format!("{number} is not in {}..={}", range.start(), range.end());
+    T::try_from(number).ok().filter(|_| range.contains(&number)).ok_or_else(outside)
+}
+
+/// Returns the exact value of decimal digits with optional underscores, fraction and exponent, or
+/// `None` if it is not a whole number below 2^64. Seeds use all 64 bits, which f64 cannot hold.
+fn whole_number(text: &str) -> Option<u64> {
+    let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let mut digits = plain_digits(whole)?;
+    let fraction = if fraction.is_empty() { String::new() } else { plain_digits(fraction)? };
+    digits.push_str(&fraction);
+    let zeros = exponent.parse::<i32>().ok()?.checked_sub(i32::try_from(fraction.len()).ok()?)?;
+    let digits = digits.trim_start_matches('0');
+    if digits.is_empty() {
+        return Some(0);
+    }
+    if zeros >= 0 {
+        return digits.parse::<u64>().ok()?.checked_mul(10u64.checked_pow(zeros.unsigned_abs())?);
+    }
+    let cut = digits.len().checked_sub(zeros.unsigned_abs() as usize)?;
+    let (kept, dropped) = digits.split_at(cut);
+    if dropped.bytes().all(|digit| digit == b'0') { kept.parse().ok() } else { None }
+}
+
+/// Returns the digits without underscores. An underscore must be between two digits, as in TOML.
+fn plain_digits(text: &str) -> Option<String> {
+    let groups: Vec<&str> = text.split('_').collect();
+    let is_digits = |group: &&str| !group.is_empty() && group.bytes().all(|c| c.is_ascii_digit());
+    groups.iter().all(is_digits).then(|| groups.concat())
+}
 
 /// Parses a memory size in bytes, such as `500MB`, `2GiB`, `2G` or `1000000`.
 ///
@@ -62,6 +109,64 @@ fn parse_queue_time(text: &str) -> Option<Duration> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn counts_are_accepted_with_underscores_and_exponents() {
+        for (text, number) in [
+            ("0", 0),
+            ("250000", 250_000),
+            ("1_000_000", 1_000_000),
+            ("1e6", 1_000_000),
+            ("1E6", 1_000_000),
+            ("1e+6", 1_000_000),
+            ("1.5e3", 1500),
+            ("1_0.2_5e2", 1025),
+            ("2.0", 2),
+            ("100e-2", 1),
+            ("0e400", 0),
+            ("007", 7),
+            ("18446744073709551615", u64::MAX),
+            ("1.8446744073709551615e19", u64::MAX),
+        ] {
+            assert_eq!(parse_count(text), Ok(number), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn text_that_is_not_a_count_is_refused() {
+        for text in ["1.5", "15e-1", "1e-3", "0.1"] {
+            let expected = "is not a whole number, expected one such as 1500, 1_500 or 1.5e3".to_owned();
+            assert_eq!(parse_count::<u64>(text), Err(expected), "{text:?}");
+        }
+        for text in [
+            "",
+            " ",
+            "many",
+            "-1",
+            "+1",
+            "1e",
+            "e6",
+            "1_",
+            "_1",
+            "1__0",
+            "1e1_0",
+            "1 000",
+            "1,000",
+            "0x10",
+            ".5e1",
+            "inf",
+            "nan",
+            "18446744073709551616",
+            "1e20",
+            "1e99999999999",
+        ] {
+            let expected = "expected a whole number >= 0 such as 1000000, 1_000_000 or 1e6".to_owned();
+            assert_eq!(parse_count::<u64>(text), Err(expected), "{text:?}");
+        }
+        assert_eq!(parse_count::<u8>("256"), Err("is too large".to_owned()));
+        assert_eq!(parse_count_in("4e3", 1..=4096), Ok(4000_u32));
+        assert_eq!(parse_count_in::<u32>("5e3", 1..=4096), Err("5000 is not in 1..=4096".to_owned()));
+    }
 
     #[test]
     fn memory_sizes_are_accepted_with_and_without_units() {

@@ -4,39 +4,47 @@ use std::path::Path;
 
 use orrery_device::DeviceChoice;
 use orrery_engine::EngineError;
-use orrery_engine::compute_device::{self, DeviceRequest};
+use orrery_engine::compute_device::{self, ComputeDevice, DeviceRequest};
 use orrery_io::{Limits, NpzArray, Snapshot, write_npz_arrays};
 use orrery_lab::sample::evenly_spaced_indices;
 use orrery_particles::accuracy::ForceErrors;
 use orrery_particles::bodies::forces_on_device;
 use orrery_particles::settings::{GravitySettings, IntegratorChoice};
 use orrery_particles::solver::{CpuStrategy, Forces, Problem, reference};
+use serde_json::json;
 
-use crate::args::{AccuracyArgs, ForcesArgs};
-use crate::failure::{Failure, check_input, check_output};
+use super::Softening;
+use crate::args::{AccuracyArgs, ForcesArgs, GravityArgs};
+use crate::failure::{Failure, check_input, check_new_output};
 use crate::print::print_line;
 
-/// Reads a snapshot and checks that forces can be computed: all values are finite, and without
-/// softening no two bodies have the same position.
-fn read_snapshot(path: &Path, softening: f64, limits: &Limits) -> Result<Snapshot, Failure> {
+/// Reads a snapshot and returns it with the settings of its forces. Checks that forces can be
+/// computed: all values are finite, and without softening no two bodies have the same position.
+fn read_snapshot(
+    path: &Path,
+    flags: &GravityArgs,
+    limits: &Limits,
+) -> Result<(Snapshot, GravitySettings, Softening), Failure> {
     check_input(path)?;
     let snapshot = orrery_io::read_snapshot(path, limits).map_err(Failure::Input)?;
     super::warn_about_input(path, &snapshot);
     let invalid = |source| EngineError::Bodies { origin: path.display().to_string(), source };
     snapshot.particles.validate().map_err(invalid)?;
-    if softening == 0.0 {
+    let softening = Softening::select(flags.softening, &snapshot);
+    if softening.eps == 0.0 {
         snapshot.particles.check_distinct_positions().map_err(invalid)?;
     }
-    Ok(snapshot)
+    let settings = super::gravity_settings(flags, softening.eps, &snapshot.units);
+    Ok((snapshot, settings, softening))
 }
 
 /// Prints the selected device, computes the forces there, and returns them with the name of the
-/// solver.
+/// solver and the device.
 fn compute_forces(
     problem: &Problem,
     settings: &GravitySettings,
     choice: DeviceChoice,
-) -> Result<(Forces, &'static str), Failure> {
+) -> Result<(Forces, &'static str, ComputeDevice), Failure> {
     let n = problem.mass.len();
     let selected = compute_device::ensure_memory(
         compute_device::select_device(choice)?,
@@ -49,11 +57,11 @@ fn compute_forces(
     match DeviceRequest::default().setup(&selected, n, settings, None) {
         Some(setup) => {
             let forces = forces_on_device(&setup, problem, settings.acceptance).map_err(EngineError::from)?;
-            Ok((forces, setup.strategy.name()))
+            Ok((forces, setup.strategy.name(), selected))
         }
         None => {
             let strategy = CpuStrategy::resolve(settings, n);
-            Ok((strategy.forces(problem, None), strategy.name()))
+            Ok((strategy.forces(problem, None), strategy.name(), selected))
         }
     }
 }
@@ -61,19 +69,18 @@ fn compute_forces(
 /// Computes forces and writes them to an NPZ file.
 pub fn write_forces(arguments: &ForcesArgs) -> Result<(), Failure> {
     let ForcesArgs { file: path, gravity: flags, output, .. } = arguments;
-    check_output(output)?;
-    if output.extension() != Some("npz".as_ref()) {
-        return Err(Failure::Usage(format!("{}: expected a name ending in .npz", output.display())));
-    }
-    super::check_gravity(flags)?;
-    let snapshot = read_snapshot(path, flags.softening, &arguments.memory.limits())?;
     if output.canonicalize().is_ok_and(|output| path.canonicalize().is_ok_and(|path| path == output)) {
         let path = output.display();
         return Err(Failure::Usage(format!(
             "{path}: is the input snapshot, expected another file for the forces"
         )));
     }
-    let settings = super::gravity_settings(flags, &snapshot.units);
+    check_new_output(output, arguments.force)?;
+    if output.extension() != Some("npz".as_ref()) {
+        return Err(Failure::Usage(format!("{}: expected a name ending in .npz", output.display())));
+    }
+    super::check_gravity(flags)?;
+    let (snapshot, settings, softening) = read_snapshot(path, flags, &arguments.memory.limits())?;
     let particles = &snapshot.particles;
     let problem = Problem {
         position: &particles.position,
@@ -82,7 +89,8 @@ pub fn write_forces(arguments: &ForcesArgs) -> Result<(), Failure> {
         eps: settings.eps,
         with_potential: true,
     };
-    let (forces, solver) = compute_forces(&problem, &settings, arguments.device_args.device)?;
+    let (forces, solver, _) = compute_forces(&problem, &settings, arguments.device_args.device)?;
+    print_line!("{softening}");
     if let Some(i) = (0..particles.len()).find(|&i| !forces.acceleration.get(i).iter().all(|a| a.is_finite()))
     {
         return Err(Failure::Usage(format!(
@@ -111,8 +119,8 @@ pub fn write_forces(arguments: &ForcesArgs) -> Result<(), Failure> {
 pub fn print_force_errors(arguments: &AccuracyArgs) -> Result<(), Failure> {
     let flags = &arguments.gravity;
     super::check_gravity(flags)?;
-    let snapshot = read_snapshot(&arguments.file, flags.softening, &arguments.memory.limits())?;
-    let settings = super::gravity_settings(flags, &snapshot.units);
+    let json = arguments.json.prepare()?;
+    let (snapshot, settings, softening) = read_snapshot(&arguments.file, flags, &arguments.memory.limits())?;
     let (particles, n) = (&snapshot.particles, snapshot.particles.len());
     let problem = Problem {
         position: &particles.position,
@@ -121,20 +129,43 @@ pub fn print_force_errors(arguments: &AccuracyArgs) -> Result<(), Failure> {
         eps: settings.eps,
         with_potential: false,
     };
-    let (forces, solver) = compute_forces(&problem, &settings, arguments.device_args.device)?;
+    let (forces, solver, device) = compute_forces(&problem, &settings, arguments.device_args.device)?;
+    print_line!("{softening}");
     let sample: Vec<usize> = evenly_spaced_indices(n, arguments.sample as usize);
     let errors =
         ForceErrors::measure(&forces.acceleration, &sample, &reference::forces_on(&problem, &sample).0);
     print_line!("{n} bodies, {solver} solver, {} precision", flags.precision.0.as_str());
     print_line!("relative errors |a - a'| / |a|, {} bodies against the f64 all-pairs sum", sample.len());
-    for (name, value) in [
+    for (name, value) in figures(&errors) {
+        print_line!("  {name:<8} {value:.3e}");
+    }
+    json.write(|| {
+        let errors: serde_json::Map<_, _> = figures(&errors)
+            .into_iter()
+            .map(|(name, value)| (name.replace('%', "_percent"), json!(value)))
+            .collect();
+        json!({
+            "file": arguments.file.display().to_string(),
+            "bodies": n,
+            "sample": sample.len(),
+            "solver": solver,
+            "precision": flags.precision.0.as_str(),
+            "theta": flags.theta,
+            "softening": softening.eps,
+            "softening_source": softening.source,
+            "device": device.to_string(),
+            "errors": errors,
+        })
+    })
+}
+
+/// Returns the names and values of the errors that are reported.
+fn figures(errors: &ForceErrors) -> [(&'static str, f64); 5] {
+    [
         ("median", errors.median),
         ("99%", errors.p99),
         ("99.99%", errors.p9999),
         ("max", errors.max),
         ("rms", errors.rms),
-    ] {
-        print_line!("  {name:<8} {value:.3e}");
-    }
-    Ok(())
+    ]
 }

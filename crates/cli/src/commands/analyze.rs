@@ -3,15 +3,18 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use orrery_engine::analysis::{self, Analysis, FRACTIONS};
-use orrery_engine::compute_device;
+use orrery_engine::analysis::{self, Analysis, FRACTIONS, Row, SpeciesRow};
+use orrery_engine::compute_device::{self, ComputeDevice};
+use orrery_engine::provenance::species_name;
 use orrery_engine::run::Record;
 use orrery_io::plot::{Axis, Plot, Series};
 use orrery_io::{IoError, write_file_atomically};
 use orrery_model::Units;
+use orrery_model::analysis::Shell;
+use serde_json::{Value, json};
 
 use crate::args::AnalyzeArgs;
-use crate::failure::Failure;
+use crate::failure::{Failure, check_new_file};
 use crate::print::print_line;
 
 /// Analyzes all snapshots of a run, or one snapshot.
@@ -24,6 +27,11 @@ pub fn analyze(arguments: &AnalyzeArgs) -> Result<(), Failure> {
             output.display()
         )));
     }
+    let folder = output.clone().or_else(|| path.is_dir().then(|| path.join("analysis")));
+    for name in FILES {
+        folder.as_ref().map_or(Ok(()), |folder| check_new_file(&folder.join(name), arguments.json.force))?;
+    }
+    let json = arguments.json.prepare()?;
     let selected = compute_device::select_device(arguments.device_args.device)?;
     let analysis = analysis::analyze(path, *softening, &selected, &arguments.memory.limits())?;
     print_line!("device: {selected}");
@@ -32,15 +40,69 @@ pub fn analyze(arguments: &AnalyzeArgs) -> Result<(), Failure> {
     }
     super::print_warnings(path, &analysis.warnings);
     print_tables(&analysis);
-    let folder = output.clone().or_else(|| path.is_dir().then(|| path.join("analysis")));
     if let Some(folder) = folder {
         std::fs::create_dir_all(&folder).map_err(|e| Failure::Output(IoError::from_system(&folder, e)))?;
         write_tables(&analysis, &folder)?;
         write_plots(&analysis, &folder)?;
         print_line!("");
-        print_line!("wrote conserved, lagrangian and profile as .csv and .svg to {}", folder.display());
+        print_line!(
+            "wrote conserved, lagrangian and profile as .csv and .svg and species.csv to {}",
+            folder.display()
+        );
     }
-    Ok(())
+    json.write(|| to_json(&analysis, &selected))
+}
+
+/// Files that `analyze` writes to a folder.
+const FILES: [&str; 7] = [
+    "conserved.csv",
+    "conserved.svg",
+    "lagrangian.csv",
+    "lagrangian.svg",
+    "profile.csv",
+    "profile.svg",
+    "species.csv",
+];
+
+/// Returns all results as JSON.
+fn to_json(analysis: &Analysis, device: &ComputeDevice) -> Value {
+    let snapshot = |row: &Row| {
+        let r = &row.record;
+        let species = |s: &SpeciesRow| {
+            json!({
+                "species": species_name(s.species), "bodies": s.bodies, "mass": s.mass, "kinetic": s.kinetic,
+                "velocity_dispersion": s.dispersion, "lagrangian_radii": s.radii,
+            })
+        };
+        json!({
+            "file": row.path.display().to_string(),
+            "bodies": row.bodies,
+            "step": r.step,
+            "time": r.time,
+            "kinetic": r.kinetic,
+            "potential": r.potential,
+            "total": r.total_energy(),
+            "momentum": r.momentum,
+            "angular_momentum": r.angular_momentum,
+            "virial_ratio": row.virial_ratio,
+            "lagrangian_radii": row.radii,
+            "species": row.species.iter().map(species).collect::<Vec<_>>(),
+        })
+    };
+    let shell = |s: &Shell| {
+        json!({
+            "r_inner": s.r_inner, "r_outer": s.r_outer, "bodies": s.count, "mass": s.mass, "density": s.density,
+        })
+    };
+    json!({
+        "units": analysis.units.describe(),
+        "units_are_assumed": analysis.units_are_assumed,
+        "softening": analysis.softening,
+        "device": device.to_string(),
+        "mass_fractions": FRACTIONS,
+        "snapshots": analysis.rows.iter().map(snapshot).collect::<Vec<_>>(),
+        "profile": analysis.profile.iter().map(shell).collect::<Vec<_>>(),
+    })
 }
 
 fn vector_length(v: [f64; 3]) -> f64 {
@@ -54,24 +116,26 @@ fn print_tables(analysis: &Analysis) {
     print_line!("");
     print_line!("conserved quantities");
     print_line!(
-        "{:>12} {:>13} {:>13} {:>13} {:>10} {:>12}",
+        "{:>12} {:>13} {:>13} {:>13} {:>10} {:>12} {:>8}",
         "time",
         "kinetic",
         "potential",
         "total",
         "|p|",
-        "|L|"
+        "|L|",
+        "2K/|W|"
     );
     for row in rows {
         let r = &row.record;
         print_line!(
-            "{:>12.6} {:>13.6e} {:>13.6e} {:>13.6e} {:>10.2e} {:>12.5e}",
+            "{:>12.6} {:>13.6e} {:>13.6e} {:>13.6e} {:>10.2e} {:>12.5e} {:>8}",
             r.time,
             r.kinetic,
             r.potential,
             r.total_energy(),
             vector_length(r.momentum),
-            vector_length(r.angular_momentum)
+            vector_length(r.angular_momentum),
+            row.virial_ratio.map_or("-".to_owned(), |ratio| format!("{ratio:.4}"))
         );
     }
     print_line!("");
@@ -82,6 +146,7 @@ fn print_tables(analysis: &Analysis) {
         let radii: Vec<String> = row.radii.iter().map(|r| format!("{r:>12.6}")).collect();
         print_line!("{:>12.6} {}", row.record.time, radii.join(" "));
     }
+    print_species(rows);
     print_line!("");
     print_line!("density profile of the last snapshot");
     print_line!("{:>12} {:>12} {:>8} {:>13} {:>13}", "r from", "to", "bodies", "mass", "density");
@@ -93,6 +158,43 @@ fn print_tables(analysis: &Analysis) {
             shell.count,
             shell.mass,
             shell.density
+        );
+    }
+}
+
+/// Prints a table of the species, if there are several.
+fn print_species(rows: &[Row]) {
+    if rows.iter().all(|row| row.species.len() <= 1) {
+        return;
+    }
+    print_line!("");
+    print_line!(
+        "species: one-dimensional velocity dispersion, and radii about the density centre of all bodies"
+    );
+    print_line!(
+        "{:>12} {:<8} {:>8} {:>13} {:>13} {:>11} {:>11} {:>11} {:>11}",
+        "time",
+        "species",
+        "bodies",
+        "mass",
+        "kinetic",
+        "dispersion",
+        "10%",
+        "50%",
+        "90%"
+    );
+    for (row, s) in rows.iter().flat_map(|row| row.species.iter().map(move |s| (row, s))) {
+        print_line!(
+            "{:>12.6} {:<8} {:>8} {:>13.6e} {:>13.6e} {:>11.4e} {:>11.4e} {:>11.4e} {:>11.4e}",
+            row.record.time,
+            species_name(s.species),
+            s.bodies,
+            s.mass,
+            s.kinetic,
+            s.dispersion,
+            s.radii[1],
+            s.radii[2],
+            s.radii[3]
         );
     }
 }
@@ -111,12 +213,20 @@ fn write_tables(analysis: &Analysis, folder: &Path) -> Result<(), Failure> {
         let radii: Vec<String> = row.radii.iter().map(|r| format!("{r:e}")).collect();
         let _ = writeln!(lagrangian, "{:e},{}", r.time, radii.join(","));
     }
+    let mut species = format!("time,species,bodies,mass,kinetic,dispersion,{}\n", heads.join(","));
+    for (row, s) in analysis.rows.iter().flat_map(|row| row.species.iter().map(move |s| (row, s))) {
+        let numbers: Vec<String> =
+            [s.mass, s.kinetic, s.dispersion].iter().chain(&s.radii).map(|x| format!("{x:e}")).collect();
+        let (time, name) = (row.record.time, species_name(s.species));
+        let _ = writeln!(species, "{time:e},{name},{},{}", s.bodies, numbers.join(","));
+    }
     let mut profile = String::from("r_inner,r_outer,bodies,mass,density\n");
     for s in &analysis.profile {
         let _ = writeln!(profile, "{:e},{:e},{},{:e},{:e}", s.r_inner, s.r_outer, s.count, s.mass, s.density);
     }
     save("conserved.csv", &conserved)?;
     save("lagrangian.csv", &lagrangian)?;
+    save("species.csv", &species)?;
     save("profile.csv", &profile)
 }
 
@@ -154,8 +264,7 @@ fn write_plots(analysis: &Analysis, folder: &Path) -> Result<(), Failure> {
     };
     radii.write_svg(&folder.join("lagrangian.svg"))?;
     // The innermost shell starts at r = 0, so its lower bound is replaced for the geometric mean.
-    let mean_radius =
-        |s: &orrery_model::analysis::Shell| (s.r_inner.max(1e-3 * s.r_outer) * s.r_outer).sqrt();
+    let mean_radius = |s: &Shell| (s.r_inner.max(1e-3 * s.r_outer) * s.r_outer).sqrt();
     let density = Plot {
         title: "density profile".to_owned(),
         x: Axis::log(length),

@@ -6,9 +6,10 @@ use orrery_engine::case::{Case, CaseSource};
 use orrery_engine::{EngineError, checkpoint, provenance, start};
 use orrery_io::{Comoving, Limits, Snapshot, SnapshotDescription};
 use orrery_model::{Dimension, format_count};
+use serde_json::{Value, json};
 
 use crate::args::{ConvertArgs, IcArgs, InfoArgs, limits_for};
-use crate::failure::{Failure, check_input, check_new_output, check_output};
+use crate::failure::{Failure, check_input, check_new_output};
 use crate::print::{eprint_line, print_line};
 
 /// Generates initial conditions and writes them to a file.
@@ -50,7 +51,8 @@ pub fn write_initial_conditions(arguments: &IcArgs) -> Result<(), Failure> {
         time: 0.0,
         step: 0,
         units: case.units,
-        provenance: provenance::run_provenance(&case, "none", None, None).map_err(Failure::Input)?,
+        provenance: provenance::run_provenance(&case, provenance::NO_SOLVER, None, None)
+            .map_err(Failure::Input)?,
     };
     orrery_io::write_snapshot(&arguments.output, &snapshot).map_err(Failure::Output)?;
     print_line!("wrote {} to {}", bodies_text(snapshot.particles.len()), arguments.output.display());
@@ -67,16 +69,22 @@ fn with_softening(case: &Case) -> orrery_particles::settings::GravitySettings {
 /// the output for the others.
 pub fn print_info(arguments: &InfoArgs) -> Result<(), Failure> {
     let limits = &arguments.memory.limits();
+    let json = arguments.json.prepare()?;
+    let write_json = |files: Vec<Value>| json.write(|| json!({ "files": files }));
     if let [path] = arguments.files.as_slice() {
-        return print_file_info(path, limits);
+        return write_json(vec![print_file_info(path, limits)?]);
     }
-    let mut failed = 0;
+    let (mut described, mut failed) = (Vec::new(), 0);
     for path in &arguments.files {
-        if let Err(failure) = print_file_info(path, limits) {
-            eprint_line!("error: {failure}");
-            failed += 1;
+        match print_file_info(path, limits) {
+            Ok(description) => described.push(description),
+            Err(failure) => {
+                eprint_line!("error: {failure}");
+                failed += 1;
+            }
         }
     }
+    write_json(described)?;
     if failed > 0 {
         let all = arguments.files.len();
         return Err(Failure::Usage(format!("{failed} of {all} files could not be read")));
@@ -84,7 +92,8 @@ pub fn print_info(arguments: &InfoArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-fn print_file_info(path: &Path, limits: &Limits) -> Result<(), Failure> {
+/// Prints the contents of one file and returns them as JSON.
+fn print_file_info(path: &Path, limits: &Limits) -> Result<Value, Failure> {
     check_input(path)?;
     if path.extension().is_some_and(|extension| extension == "orrery") {
         return print_checkpoint_info(path, limits);
@@ -120,7 +129,30 @@ fn print_file_info(path: &Path, limits: &Limits) -> Result<(), Failure> {
             lines => print_line!("  {name:<10} ({lines} lines)"),
         }
     }
-    Ok(())
+    Ok(snapshot_json(path, &found))
+}
+
+fn snapshot_json(path: &Path, found: &SnapshotDescription) -> Value {
+    let species: serde_json::Map<String, Value> =
+        found.species.iter().map(|&(s, n)| (provenance::species_name(s).to_owned(), json!(n))).collect();
+    let provenance: serde_json::Map<String, Value> =
+        found.provenance.iter().map(|(name, text)| (name.clone(), json!(text))).collect();
+    let [x, y, z] = found.extent;
+    json!({
+        "file": path.display().to_string(),
+        "format": found.format.name(),
+        "bytes": found.file_bytes,
+        "bodies": found.body_count(),
+        "species": species,
+        "time": found.time,
+        "step": found.step,
+        "units": found.units.describe(),
+        "mass": found.total_mass,
+        "extent": { "x": x, "y": y, "z": z },
+        "problems": problems(found),
+        "warnings": found.warnings,
+        "provenance": provenance,
+    })
 }
 
 /// Returns the reasons why the other commands refuse this file.
@@ -143,7 +175,7 @@ fn problems(found: &SnapshotDescription) -> Vec<String> {
     problems
 }
 
-fn print_checkpoint_info(path: &Path, limits: &Limits) -> Result<(), Failure> {
+fn print_checkpoint_info(path: &Path, limits: &Limits) -> Result<Value, Failure> {
     let found = checkpoint::describe(path, limits)?;
     print_line!("{}", path.display());
     print_line!("  format     checkpoint, intact");
@@ -153,7 +185,18 @@ fn print_checkpoint_info(path: &Path, limits: &Limits) -> Result<(), Failure> {
     print_line!("  end        {}", found.case.units.format_time(found.case.time.end));
     print_line!("  solver     {}", found.solver);
     print_line!("  written by {}", found.writer);
-    Ok(())
+    Ok(json!({
+        "file": path.display().to_string(),
+        "format": "checkpoint",
+        "case": found.case.name,
+        "bodies": found.bodies,
+        "time": found.time,
+        "step": found.step,
+        "end": found.case.time.end,
+        "units": found.case.units.describe(),
+        "solver": found.solver,
+        "written_by": found.writer.to_string(),
+    }))
 }
 
 fn bodies_text(count: usize) -> String {
@@ -175,9 +218,9 @@ fn format_with_unit(value: f64, units: &orrery_model::Units, dimension: Dimensio
 
 /// Reads a snapshot and writes it in another format.
 pub fn convert(arguments: &ConvertArgs) -> Result<(), Failure> {
-    let ConvertArgs { input, output, cosmological, memory } = arguments;
+    let ConvertArgs { input, output, cosmological, force, memory } = arguments;
     check_input(input)?;
-    check_output(output)?;
+    check_new_output(output, *force)?;
     let comoving = cosmological.map_or(Comoving::Refuse, Comoving::from);
     let snapshot = orrery_io::read_snapshot_as(input, &memory.limits(), comoving).map_err(Failure::Input)?;
     super::print_warnings(input, &snapshot.warnings());

@@ -1,19 +1,19 @@
 //! `ladder`.
 
 use orrery_device::Device;
-use orrery_io::write_file_atomically;
 use orrery_lab::ladder::{LadderRequest, all_tables};
 
 use super::bench::check_memory;
 use super::tune;
 use crate::args::LadderArgs;
-use crate::failure::{Failure, check_output};
+use crate::failure::{Failure, check_new_output};
 use crate::print::print_line;
 use crate::terminal_line::TerminalLine;
 
 /// Measures a ladder, prints it, and writes the JSON file and the plot.
 pub fn ladder(arguments: &LadderArgs) -> Result<(), Failure> {
     check_flags(arguments)?;
+    let json = arguments.json.prepare()?;
     let device = Device::open(arguments.device_args.device)?;
     let tuning = device.as_ref().and_then(|device| tune::load_tuning(device, arguments.no_tuned));
     let mut line = TerminalLine::new();
@@ -31,10 +31,7 @@ pub fn ladder(arguments: &LadderArgs) -> Result<(), Failure> {
         print_line!("");
         print_line!("device rungs are not measured: {}", device_hint());
     }
-    if let Some(path) = &arguments.json {
-        write_file_atomically(path, format!("{:#}\n", ladder.to_json()).as_bytes())
-            .map_err(Failure::Output)?;
-    }
+    json.write(|| ladder.to_json())?;
     if let Some(path) = &arguments.plot {
         ladder.plot().write_svg(path)?;
     }
@@ -46,9 +43,8 @@ fn check_flags(arguments: &LadderArgs) -> Result<(), Failure> {
     if arguments.n == Some(0) {
         return Err(Failure::Usage("-n 0 is outside n >= 1".to_owned()));
     }
-    arguments.json.as_deref().map_or(Ok(()), check_output)?;
     if let Some(path) = &arguments.plot {
-        check_output(path)?;
+        check_new_output(path, arguments.json.force)?;
         if path.extension() != Some("svg".as_ref()) {
             return Err(Failure::Usage(format!("{}: expected a name ending in .svg", path.display())));
         }

@@ -3,6 +3,7 @@
 mod accuracy;
 mod analyze;
 mod bench;
+mod compare;
 mod devices;
 mod files;
 mod ladder;
@@ -15,6 +16,7 @@ mod tune;
 use std::path::Path;
 
 use clap::CommandFactory;
+use orrery_engine::analysis::recorded_softening;
 use orrery_io::Snapshot;
 use orrery_model::Units;
 use orrery_particles::settings::{Acceptance, GravitySettings, MAX_THETA};
@@ -28,6 +30,8 @@ use crate::print::{eprint_line, print_line};
 pub enum Ending {
     /// The command is complete.
     Done,
+    /// `compare` found differences.
+    Different,
     /// A run was stopped by a signal or its wall-time limit. Its checkpoint can be resumed.
     Stopped,
 }
@@ -35,9 +39,10 @@ pub enum Ending {
 /// Executes the command that the flags select.
 pub fn execute(arguments: &Arguments) -> Result<Ending, Failure> {
     let done = match &arguments.command {
-        // Only these two commands can be stopped and resumed.
+        // Only these three commands have other endings than success.
         Command::Run(arguments) => return run::run(arguments),
         Command::Resume(arguments) => return run::resume(arguments),
+        Command::Compare(arguments) => return compare::compare(arguments),
         Command::Presets => {
             presets::list_presets();
             Ok(())
@@ -102,7 +107,7 @@ fn use_threads(threads: Option<u32>) -> Result<(), Failure> {
 /// Checks the ranges of the flags.
 fn check_gravity(flags: &GravityArgs) -> Result<(), Failure> {
     check_theta(flags.theta)?;
-    check_softening(flags.softening)
+    flags.softening.map_or(Ok(()), check_softening)
 }
 
 fn check_theta(theta: f64) -> Result<(), Failure> {
@@ -119,11 +124,35 @@ fn check_softening(softening: f64) -> Result<(), Failure> {
     Err(Failure::Usage(format!("--softening {softening} is outside softening >= 0")))
 }
 
+/// A softening length and where it comes from. Its text is a line of output.
+#[derive(Clone, Copy, Debug)]
+struct Softening {
+    eps: f64,
+    source: &'static str,
+}
+
+impl Softening {
+    /// Selects the value of the flag, else that of the run that wrote the snapshot, else 0.
+    fn select(flag: Option<f64>, snapshot: &Snapshot) -> Self {
+        match (flag, recorded_softening(snapshot)) {
+            (Some(eps), _) => Self { eps, source: "--softening" },
+            (None, Some(eps)) => Self { eps, source: "the run that wrote the file" },
+            (None, None) => Self { eps: 0.0, source: "default, the file records none" },
+        }
+    }
+}
+
+impl std::fmt::Display for Softening {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "softening: {} ({})", self.eps, self.source)
+    }
+}
+
 /// Returns the settings for bodies in `units`.
-fn gravity_settings(flags: &GravityArgs, units: &Units) -> GravitySettings {
+fn gravity_settings(flags: &GravityArgs, eps: f64, units: &Units) -> GravitySettings {
     GravitySettings {
         g: units.gravitational_constant(),
-        eps: flags.softening,
+        eps,
         solver: flags.solver.into(),
         acceptance: Acceptance::Geometric { theta: flags.theta },
         precision: flags.precision.0,

@@ -8,15 +8,17 @@ use orrery_engine::case::{BYTES_PER_BODY, Case, CaseSource};
 use orrery_engine::compute_device::{self, DeviceRequest, Tuned};
 use orrery_engine::control::{Control, StopReason};
 use orrery_engine::run::{Output, Record, Replace, Summary};
-use orrery_engine::{EngineError, Simulation, run as engine_run, start};
+use orrery_engine::{EngineError, Simulation, provenance, run as engine_run, start};
 use orrery_io::{Limits, format_bytes};
 use orrery_model::format_count;
 use orrery_particles::bodies::needed_bytes;
 use orrery_particles::settings::StepChoice;
+use serde_json::{Value, json};
 
 use super::Ending;
 use crate::args::{CommonRunArgs, ResumeArgs, RunArgs};
 use crate::failure::Failure;
+use crate::json::JsonTarget;
 use crate::print::{eprint_line, print_line};
 use crate::progress::{Progress, format_duration};
 use crate::signals;
@@ -34,6 +36,7 @@ pub fn run(arguments: &RunArgs) -> Result<Ending, Failure> {
         print_dry_run(&case, &folder, common.device, &limits)?;
         return Ok(Ending::Done);
     }
+    let json = JsonTarget::prepare(common.json.as_deref(), arguments.force)?;
     let replace = if arguments.force { Replace::Any } else { Replace::Nothing };
     let output = Output { folder: folder.clone(), replace };
     if !arguments.resume {
@@ -52,12 +55,13 @@ pub fn run(arguments: &RunArgs) -> Result<Ending, Failure> {
         engine_run::run(&case, &output, &control, |event| progress.print_event(&event))
     };
     progress.finish();
-    print_end(&outcome?, &folder, common.quiet)
+    print_end(&outcome?, &folder, common.quiet, json)
 }
 
 /// Resumes a run.
 pub fn resume(arguments: &ResumeArgs) -> Result<Ending, Failure> {
     let (folder, common) = (&arguments.folder, &arguments.common);
+    let json = JsonTarget::prepare(common.json.as_deref(), arguments.force)?;
     let control = prepare_control(common, common.memory.limits())?;
     let mut progress = Progress::new(common.quiet);
     let mut sets = arguments.set.clone();
@@ -65,7 +69,7 @@ pub fn resume(arguments: &ResumeArgs) -> Result<Ending, Failure> {
     let run = engine_run::Resume { folder, sets: &sets, restart_outputs: arguments.force };
     let outcome = engine_run::resume(&run, &control, |event| progress.print_event(&event));
     progress.finish();
-    print_end(&outcome?, folder, common.quiet)
+    print_end(&outcome?, folder, common.quiet, json)
 }
 
 /// Starts the threads, installs the signal handlers and returns the run's control flags.
@@ -101,8 +105,9 @@ fn shell_quoted(path: &Path) -> String {
     if path.chars().all(is_plain) { path } else { format!("'{}'", path.replace('\'', r"'\''")) }
 }
 
-/// Prints the summary of a finished run, or how to resume a stopped one.
-fn print_end(summary: &Summary, folder: &Path, quiet: bool) -> Result<Ending, Failure> {
+/// Prints the summary of a finished run, or how to resume a stopped one, and writes the JSON.
+fn print_end(summary: &Summary, folder: &Path, quiet: bool, json: JsonTarget<'_>) -> Result<Ending, Failure> {
+    json.write(|| summary_json(summary, folder))?;
     let Some((reason, checkpoint)) = &summary.stopped else {
         if !quiet {
             print_summary(summary, folder);
@@ -116,6 +121,44 @@ fn print_end(summary: &Summary, folder: &Path, quiet: bool) -> Result<Ending, Fa
     eprint_line!("stopped after step {}, {cause}; checkpoint: {}", summary.step, checkpoint.display());
     eprint_line!("resume with: orrery resume {}", shell_quoted(folder));
     Ok(Ending::Stopped)
+}
+
+/// Returns the summary of a run as JSON.
+fn summary_json(summary: &Summary, folder: &Path) -> Value {
+    let case = &summary.case;
+    let (first, last) = &summary.first_and_last;
+    let record = |r: &Record| {
+        json!({
+            "step": r.step, "time": r.time, "kinetic": r.kinetic, "potential": r.potential,
+            "total": r.total_energy(), "momentum": r.momentum, "angular_momentum": r.angular_momentum,
+        })
+    };
+    let (start_energy, end_energy) = (first.total_energy(), last.total_energy());
+    let stopped = summary.stopped.as_ref().map(|(reason, checkpoint)| {
+        let reason = match reason {
+            StopReason::Requested => "signal",
+            StopReason::WallTime => "wall time",
+        };
+        json!({ "reason": reason, "checkpoint": checkpoint.display().to_string() })
+    });
+    json!({
+        "program": format!("orrery {}", provenance::VERSION),
+        "commit": provenance::COMMIT,
+        "name": case.name,
+        "folder": folder.display().to_string(),
+        "units": case.units.describe(),
+        "bodies": summary.bodies,
+        "solver": summary.solver,
+        "precision": case.gravity.precision.as_str(),
+        "softening": case.gravity.eps,
+        "first_step": summary.from,
+        "step": summary.step,
+        "seconds": summary.elapsed.as_secs_f64(),
+        "start": record(first),
+        "end": record(last),
+        "relative_energy_error": (start_energy != 0.0).then(|| (end_energy - start_energy) / start_energy.abs()),
+        "stopped": stopped,
+    })
 }
 
 fn print_summary(summary: &Summary, folder: &Path) {

@@ -228,12 +228,22 @@ impl<'a> Section<'a> {
         Some(x)
     }
 
-    /// Reads an integer from `least` to `most`.
+    /// Reads an integer from `least` to `most`. A float such as `1e6` is accepted if it is a whole
+    /// number that f64 represents exactly.
     pub fn integer(&self, key: &'static str, least: u64, most: u64) -> Option<u64> {
+        const LARGEST_EXACT: f64 = (1u64 << 53) as f64;
         let entry = self.entry(key)?;
-        let Value::Integer(i) = entry.value else {
-            self.reject_type(entry, "an integer");
-            return None;
+        let i = match entry.value {
+            Value::Integer(i) => i,
+            Value::Float(x) if x.fract() == 0.0 && x.abs() <= LARGEST_EXACT => x as i128,
+            Value::Float(_) => {
+                self.reject(key, " is not a whole number, expected one such as 1500, 1_500 or 1.5e3");
+                return None;
+            }
+            _ => {
+                self.reject_type(entry, "an integer");
+                return None;
+            }
         };
         if (i128::from(least)..=i128::from(most)).contains(&i) {
             return u64::try_from(i).ok();

@@ -54,7 +54,10 @@ fn measure_size(arguments: &BenchArgs, n: usize) -> Result<Value, Failure> {
     let bodies = Bodies::new(particles, &settings, None)?;
     let species = checkpoint::species_column(&bodies)?;
     let columns = checkpoint::body_columns(&bodies, &species)?;
-    let (path, plain) = (Path::new("bench-checkpoint.tmp"), Path::new("bench-plain.tmp"));
+    // The process id keeps a user's file from being replaced.
+    let [path, plain] =
+        ["checkpoint", "plain"].map(|kind| format!("bench-{kind}-{}.tmp", std::process::id()));
+    let (path, plain) = (Path::new(&path), Path::new(&plain));
     let failed = |e| Failure::Output(e);
     let remove_files = || [path, plain].into_iter().for_each(|path| drop(std::fs::remove_file(path)));
     let time_writes = || {

@@ -10,7 +10,7 @@ mod tree;
 use orrery_device::{Device, DeviceChoice};
 use orrery_engine::case::{BYTES_PER_BODY, available_memory};
 use orrery_engine::provenance;
-use orrery_io::{format_bytes, write_file_atomically};
+use orrery_io::format_bytes;
 use orrery_lab::FLOPS_PER_PAIR;
 use orrery_lab::bench::{FLOPS_PER_CELL, Measurement};
 use orrery_lab::devices::cpu_name;
@@ -19,7 +19,7 @@ use orrery_simd::InstructionSet;
 use serde_json::{Value, json};
 
 use crate::args::{BenchArgs, BenchCase};
-use crate::failure::{Failure, check_output};
+use crate::failure::Failure;
 use crate::print::print_line;
 
 /// Default number of timed repetitions on the CPU.
@@ -28,6 +28,7 @@ const REPEATS: u32 = 5;
 /// Measures a case, prints the results and writes the JSON file.
 pub fn bench(arguments: &BenchArgs) -> Result<(), Failure> {
     check_flags(arguments)?;
+    let json = arguments.json.prepare()?;
     let device = open_device(arguments)?;
     check_tree_flags(arguments, device.as_ref())?;
     super::use_threads(arguments.threads)?;
@@ -41,9 +42,7 @@ pub fn bench(arguments: &BenchArgs) -> Result<(), Failure> {
         (BenchCase::Checkpoint, None) => (about_cpu(set), checkpoint::bench_checkpoint(arguments)?),
         (case, None) => (about_cpu(set), json!(bench_cpu(arguments, case, set))),
     };
-    let Some(path) = &arguments.json else { return Ok(()) };
-    let all = json_report(about, results);
-    write_file_atomically(path, format!("{all:#}\n").as_bytes()).map_err(Failure::Output)
+    json.write(|| json_report(about, results))
 }
 
 /// Refuses flags with invalid values.
@@ -54,9 +53,6 @@ fn check_flags(arguments: &BenchArgs) -> Result<(), Failure> {
     arguments.theta.map_or(Ok(()), super::check_theta)?;
     if let Some(rms) = arguments.rms.filter(|rms| !(*rms > 1e-6 && *rms < 0.1)) {
         return Err(Failure::Usage(format!("--rms {rms} is outside 1e-6 < rms < 0.1")));
-    }
-    if let Some(path) = &arguments.json {
-        check_output(path)?;
     }
     match arguments.case {
         BenchCase::Primitives => primitives::check_sizes(&arguments.n),

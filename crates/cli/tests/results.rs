@@ -1,0 +1,305 @@
+//! Tests of results: softening and units of forces and analyses, JSON, replaced files, counts, and
+//! failed writes to standard output.
+
+use std::fs::File;
+use std::process::Stdio;
+
+use serde_json::Value;
+
+use crate::common::{self, PAIR, TestDir, text};
+
+/// Runs a pair of bodies with softening 0.5. Its snapshots are in `out/snapshots`.
+fn softened_run() -> TestDir {
+    let dir = TestDir::new();
+    dir.write("pair.xyz", PAIR);
+    dir.write("pair.toml", common::from_file("pair.xyz"));
+    dir.run("pair.toml", "out", &["gravity.softening=0.5", "output.snapshot_every=0.25"]);
+    dir
+}
+
+/// Parses the JSON that a command prints with `--json -`. Nothing else may be printed.
+#[track_caller]
+fn json_of(dir: &TestDir, arguments: &[&str]) -> Value {
+    let stdout = dir.stdout_of(&[arguments, &["--json", "-"]].concat());
+    serde_json::from_str(&stdout).unwrap_or_else(|e| panic!("{e}: {stdout}"))
+}
+
+#[test]
+fn forces_and_accuracy_use_the_softening_of_the_run() {
+    let dir = softened_run();
+    let file = "out/snapshots/snapshot_000.hdf5";
+    for (flags, expected) in [
+        (&[][..], "softening: 0.5 (the run that wrote the file)\n"),
+        (&["--softening", "0.25"], "softening: 0.25 (--softening)\n"),
+        (&["--softening", "0"], "softening: 0 (--softening)\n"),
+    ] {
+        for command in [&["forces", file, "--force"][..], &["accuracy", file]] {
+            let stdout = dir.stdout_of(&[command, flags].concat());
+            assert!(stdout.contains(expected), "{command:?} {flags:?}: {stdout}");
+        }
+    }
+    // A converted file keeps the record. A file from elsewhere has none.
+    dir.stdout_of(&["convert", file, "copy.npz"]);
+    assert!(dir.stdout_of(&["accuracy", "copy.npz"]).contains("softening: 0.5 (the run"));
+    assert!(dir.stdout_of(&["accuracy", "pair.xyz"]).contains("softening: 0 (default, the file records"));
+    // The value is used: without the flag, the forces are those with the same value as a flag.
+    dir.stdout_of(&["forces", file, "-o", "recorded.npz"]);
+    dir.stdout_of(&["forces", file, "-o", "given.npz", "--softening", "0.5"]);
+    dir.stdout_of(&["forces", file, "-o", "none.npz", "--softening", "0"]);
+    assert!(dir.bytes("recorded.npz") == dir.bytes("given.npz"));
+    assert!(dir.bytes("recorded.npz") != dir.bytes("none.npz"));
+}
+
+/// Returns the one-line error of a command that must fail with status 2.
+#[track_caller]
+fn error_of(dir: &TestDir, arguments: &[&str]) -> String {
+    let output = dir.orrery(arguments);
+    let stderr = text(&output.stderr);
+    assert_eq!((output.status.code(), stderr.lines().count()), (Some(2), 1), "{arguments:?}: {stderr}");
+    stderr
+}
+
+#[test]
+fn analyze_refuses_different_units_or_softening_in_one_folder() {
+    let dir = softened_run();
+    std::fs::create_dir(dir.path("mixed")).unwrap();
+    dir.write("mixed/a.xyz", PAIR);
+    dir.write("mixed/b.xyz", PAIR.replace("nbody", "solar"));
+    assert_eq!(
+        error_of(&dir, &["analyze", "mixed"]),
+        "error: mixed/b.xyz: the units are solar, but mixed/a.xyz has nbody; expected files with the same units\n"
+    );
+    assert!(!dir.path("mixed/analysis").exists());
+    dir.stdout_of(&["convert", "out/snapshots/snapshot_001.hdf5", "mixed/b.xyz", "--force"]);
+    assert_eq!(
+        error_of(&dir, &["analyze", "mixed"]),
+        "error: mixed/b.xyz: the softening is 0.5, but mixed/a.xyz has 0; expected files with the same softening, \
+         or --softening\n"
+    );
+    dir.stdout_of(&["analyze", "mixed", "--softening", "0.1"]);
+}
+
+#[test]
+fn existing_files_are_replaced_only_with_force() {
+    let dir = softened_run();
+    for name in ["mine.npz", "mine.json", "mine.svg", "mine.toml"] {
+        dir.write(name, "mine");
+    }
+    dir.stdout_of(&["analyze", "out"]);
+    let before = dir.content();
+    for (arguments, path) in [
+        (&["convert", "pair.xyz", "mine.npz"][..], "mine.npz"),
+        (&["forces", "pair.xyz", "-o", "mine.npz"], "mine.npz"),
+        (&["ic", "plummer", "-n", "10", "-o", "mine.npz"], "mine.npz"),
+        (&["init", "plummer", "-o", "mine.toml"], "mine.toml"),
+        (&["bench", "direct", "-n", "64", "--repeats", "1", "--json", "mine.json"], "mine.json"),
+        (&["devices", "--json", "mine.json"], "mine.json"),
+        (&["ladder", "reduce", "-n", "64", "--json", "mine.json"], "mine.json"),
+        (&["ladder", "direct", "-n", "64", "--plot", "mine.svg"], "mine.svg"),
+        (&["accuracy", "pair.xyz", "--json", "mine.json"], "mine.json"),
+        (&["analyze", "out"], "out/analysis/conserved.csv"),
+        (&["analyze", "pair.xyz", "--json", "mine.json"], "mine.json"),
+        (&["compare", "pair.xyz", "pair.xyz", "--json", "mine.json"], "mine.json"),
+        (&["run", "pair.toml", "--out", "new", "--json", "mine.json"], "mine.json"),
+        (&["resume", "out", "--json", "mine.json"], "mine.json"),
+    ] {
+        let expected = format!("error: {path}: exists already, expected a new file; --force replaces it\n");
+        assert_eq!(error_of(&dir, arguments), expected, "{arguments:?}");
+        assert!(dir.content() == before, "{arguments:?} changed a file");
+    }
+    for arguments in [
+        &["convert", "pair.xyz", "mine.npz"][..],
+        &["forces", "pair.xyz", "-o", "mine.npz"],
+        &["bench", "direct", "-n", "64", "--repeats", "1", "--device", "cpu", "--json", "mine.json"],
+        &["accuracy", "pair.xyz", "--json", "mine.json"],
+        &["analyze", "out"],
+    ] {
+        dir.stdout_of(&[arguments, &["--force"]].concat());
+    }
+    assert!(dir.text("mine.json").contains("errors"));
+}
+
+/// A full disk behind standard output is an error, also for help texts.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_failed_write_to_standard_output_has_status_1() {
+    let dir = softened_run();
+    dir.write("other.xyz", PAIR.replace("2 0 0", "2.5 0 0"));
+    for arguments in [
+        &["presets"][..],
+        &["--help"],
+        &["--version"],
+        &[],
+        &["run", "--help"],
+        &["man"],
+        &["completions", "bash"],
+        &["init", "plummer"],
+        &["ic", "plummer", "-n", "10", "-o", "ic.npz"],
+        &["info", "pair.xyz"],
+        &["convert", "pair.xyz", "copy.npz"],
+        &["forces", "pair.xyz"],
+        &["accuracy", "pair.xyz"],
+        &["accuracy", "pair.xyz", "--json", "-"],
+        &["analyze", "pair.xyz"],
+        &["compare", "pair.xyz", "pair.xyz"],
+        &["compare", "pair.xyz", "other.xyz"],
+        &["bench", "direct", "-n", "64", "--repeats", "1", "--device", "cpu"],
+        &["devices"],
+        &["selftest", "--list"],
+        &["ladder", "reduce", "-n", "64", "--device", "cpu"],
+        &["run", "pair.toml", "--dry-run"],
+        &["run", "pair.toml", "--out", "again"],
+        &["resume", "out"],
+    ] {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_orrery"));
+        command.current_dir(dir.path("")).args(arguments).stderr(Stdio::piped());
+        let full = File::options().write(true).open("/dev/full").unwrap();
+        let output = command.stdout(full).output().unwrap();
+        let stderr = text(&output.stderr);
+        let expected = "error: standard output: cannot be written: No space left on device (os error 28)\n";
+        assert!(stderr.ends_with(expected), "{arguments:?}: {stderr}");
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}");
+    }
+}
+
+#[test]
+fn counts_accept_exponents_and_underscores() {
+    let dir = TestDir::new();
+    for (n, count) in [("1e3", 1000), ("1_000", 1000), ("1.5e3", 1500)] {
+        let stdout = dir.stdout_of(&["ic", "plummer", "-n", n, "-o", "a.npz", "--force"]);
+        assert_eq!(stdout, format!("wrote {count} bodies to a.npz\n"));
+        let set = format!("bodies.n={n}");
+        let resolved = dir.stdout_of(&["run", "plummer", "--dry-run", "--set", &set]);
+        assert!(resolved.contains(&format!("\nn = {count}\n")), "{resolved}");
+    }
+    let stdout = dir.stdout_of(&["accuracy", "a.npz", "--sample", "1e1"]);
+    assert!(stdout.contains(", 10 bodies against"), "{stdout}");
+    let error = error_of(&dir, &["ic", "plummer", "-n", "1.5", "-o", "b.npz"]);
+    assert!(
+        error.starts_with("error: invalid value '1.5' for '-n <N>': is not a whole number, expected"),
+        "{error}"
+    );
+    let error = error_of(&dir, &["run", "plummer", "--set", "bodies.n=1.5"]);
+    let expected = "error: --set bodies.n=1.5: bodies.n = 1.5 is not a whole number, expected one such as";
+    assert!(error.starts_with(expected), "{error}");
+}
+
+#[test]
+fn analyze_measures_species_and_the_virial_ratio() {
+    let dir = TestDir::new();
+    dir.stdout_of(&["ic", "galaxy", "-n", "1000", "-o", "galaxy.hdf5"]);
+    let stdout = dir.stdout_of(&["analyze", "galaxy.hdf5", "-o", "out"]);
+    assert!(stdout.contains("2K/|W|"), "{stdout}");
+    let names: Vec<String> = dir
+        .text("out/species.csv")
+        .lines()
+        .skip(1)
+        .map(|row| row.split(',').nth(1).unwrap().to_owned())
+        .collect();
+    assert_eq!(names, ["halo", "disc", "bulge"]);
+    let json = json_of(&dir, &["analyze", "galaxy.hdf5"]);
+    let snapshot = &json["snapshots"][0];
+    assert_eq!(snapshot["species"][1]["bodies"], 400);
+    let sum = |key: &str| -> f64 {
+        snapshot["species"].as_array().unwrap().iter().map(|species| species[key].as_f64().unwrap()).sum()
+    };
+    let kinetic = snapshot["kinetic"].as_f64().unwrap();
+    assert!((sum("kinetic") / kinetic - 1.0).abs() < 1e-12, "{snapshot:#}");
+    let virial = snapshot["virial_ratio"].as_f64().unwrap();
+    assert!((virial - 1.0).abs() < 0.2, "{virial}");
+    // Two bodies that move together have no kinetic energy relative to their centre of mass.
+    dir.write("moving.xyz", PAIR.replace("0 0 0 3 10", "1 0 0 3 10").replace("0 0 0 5 20", "1 0 0 5 20"));
+    let json = json_of(&dir, &["analyze", "moving.xyz"]);
+    assert!(json["snapshots"][0]["kinetic"].as_f64().unwrap() > 1.0, "{json:#}");
+    assert!(json["snapshots"][0]["virial_ratio"].as_f64().unwrap().abs() < 1e-12, "{json:#}");
+}
+
+#[test]
+fn json_on_standard_output_has_no_other_text() {
+    let dir = softened_run();
+    let accuracy = json_of(&dir, &["accuracy", "out/snapshots/snapshot_000.hdf5"]);
+    assert_eq!((&accuracy["softening"], &accuracy["bodies"]), (&0.5.into(), &2.into()));
+    assert!(accuracy["errors"]["99_percent"].is_f64(), "{accuracy:#}");
+    let info = json_of(&dir, &["info", "pair.xyz", "out/checkpoints/checkpoint_000000002.orrery"]);
+    assert_eq!((&info["files"][0]["bodies"], &info["files"][0]["extent"]["x"][1]), (&2.into(), &2.0.into()));
+    assert_eq!((&info["files"][1]["format"], &info["files"][1]["step"]), (&"checkpoint".into(), &2.into()));
+    assert!(json_of(&dir, &["devices"]).is_object());
+    let bench = json_of(&dir, &["bench", "direct", "-n", "64", "--repeats", "1", "--device", "cpu"]);
+    assert!(bench["results"].is_array(), "{bench:#}");
+    let run = json_of(&dir, &["run", "pair.toml", "--out", "new", "--device", "cpu"]);
+    assert_eq!((&run["bodies"], &run["step"], &run["stopped"]), (&2.into(), &2.into(), &Value::Null));
+    assert_eq!(run["end"]["time"], 0.5);
+    assert_eq!(run["folder"], "new");
+    dir.stdout_of(&["run", "pair.toml", "--quiet", "--out", "third", "--json", "run.json"]);
+    let file: Value = serde_json::from_str(&dir.text("run.json")).unwrap();
+    assert_eq!(file["end"], run["end"]);
+}
+
+/// Runs `compare` and returns its status and its output.
+fn compare(dir: &TestDir, a: &str, b: &str) -> (Option<i32>, String) {
+    let output = dir.orrery(&["compare", a, b]);
+    assert_eq!(text(&output.stderr), "");
+    (output.status.code(), text(&output.stdout))
+}
+
+#[test]
+fn compare_finds_the_differences_of_two_snapshots() {
+    let dir = TestDir::new();
+    dir.write("pair.xyz", PAIR);
+    let lines: Vec<&str> = PAIR.lines().collect();
+    dir.write("swapped.xyz", [lines[0], lines[1], lines[3], lines[2], ""].join("\n"));
+    dir.stdout_of(&["convert", "pair.xyz", "pair.npz"]);
+    for other in ["pair.xyz", "pair.npz", "swapped.xyz"] {
+        let expected = format!("pair.xyz and {other}: equal to the bit, 2 bodies\n");
+        assert_eq!(compare(&dir, "pair.xyz", other), (Some(0), expected));
+    }
+    dir.write("moved.xyz", PAIR.replace("2 0 0 0 0 0 5", "2.5 0 0 0 0 0 5"));
+    let (status, stdout) = compare(&dir, "pair.xyz", "moved.xyz");
+    assert_eq!(status, Some(1));
+    let lines: Vec<Vec<&str>> = stdout.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(lines.len(), 3, "{stdout}");
+    assert_eq!(lines[2], ["x", "1", "2.000e-1", "5.000e-1", "body", "20:", "2e0", "and", "2.5e0"]);
+    dir.write("nan.xyz", PAIR.replace("2 0 0 0 0 0 5", "nan 0 0 0 0 0 5"));
+    let (status, stdout) = compare(&dir, "pair.xyz", "nan.xyz");
+    assert!(status == Some(1) && stdout.contains(" NaN "), "{stdout}");
+    dir.write("renamed.xyz", PAIR.replace("5 20", "5 21"));
+    let (status, stdout) = compare(&dir, "pair.xyz", "renamed.xyz");
+    assert_eq!(status, Some(1));
+    assert!(
+        stdout.contains("only pair.xyz has 1 body, id 20\n  only renamed.xyz has 1 body, id 21\n"),
+        "{stdout}"
+    );
+    dir.write("solar.xyz", PAIR.replace("nbody", "solar"));
+    assert_eq!(
+        error_of(&dir, &["compare", "pair.xyz", "solar.xyz"]),
+        "error: solar.xyz: the units are solar, but pair.xyz has nbody; expected files with the same units\n"
+    );
+    dir.write("twice.xyz", PAIR.replace("5 20", "5 10"));
+    assert_eq!(
+        error_of(&dir, &["compare", "pair.xyz", "twice.xyz"]),
+        "error: twice.xyz: bodies number 0 and 1 share the id 10, expected unique ids\n"
+    );
+    assert!(error_of(&dir, &["compare", "pair.xyz", "nowhere.xyz"]).contains("nowhere.xyz: no such file"));
+    assert!(error_of(&dir, &["compare", "pair.xyz", "."]).contains("expected two snapshots or two runs"));
+}
+
+#[test]
+fn compare_finds_the_differences_of_two_runs() {
+    let dir = softened_run();
+    let sets = ["gravity.softening=0.5", "output.snapshot_every=0.25", "output.format=npz"];
+    dir.run("pair.toml", "same", &sets);
+    let (status, stdout) = compare(&dir, "out", "same");
+    assert_eq!(status, Some(0), "{stdout}");
+    assert!(stdout.contains("out/conserved.csv and same/conserved.csv: equal to the bit, "), "{stdout}");
+    assert!(stdout.ends_with("the runs are equal to the bit\n"), "{stdout}");
+    dir.run("pair.toml", "other", &["gravity.softening=0.25", "output.snapshot_every=0.25"]);
+    let (status, stdout) = compare(&dir, "out", "other");
+    assert_eq!(status, Some(1));
+    assert!(stdout.contains("  potential "), "{stdout}");
+    assert!(stdout.ends_with("the runs differ in 3 of 4 files\n"), "{stdout}");
+    std::fs::remove_file(dir.path("other/conserved.csv")).unwrap();
+    assert!(compare(&dir, "out", "other").1.contains("  other has no such file\n"));
+    let output = dir.orrery(&["compare", "out", "same", "--json", "-"]);
+    let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&json["equal"], json["files"].as_array().unwrap().len()), (&true.into(), 4));
+}
