@@ -429,6 +429,46 @@ fn an_output_folder_without_write_permission() {
     assert_eq!(output.status.code(), Some(2));
 }
 
+/// `run --force` removes nothing if the new run cannot write to a part of the directory.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_run_that_cannot_be_replaced_is_kept() {
+    use std::os::unix::fs::PermissionsExt;
+    let dir = dir_with_inputs();
+    dir.run("pair.toml", "run", &[]);
+    let again = ["run", "pair.toml", "--quiet", "--force", "--out", "run"];
+    let refuse = |part: &str, reason: &str| {
+        let before = dir.content();
+        let output = dir.orrery(&again);
+        let (stderr, status) = (text(&output.stderr), output.status.code());
+        let expected = format!("error: run/{part}: cannot be used as output directory: {reason}");
+        assert!(stderr.starts_with(&expected) && stderr.lines().count() == 1, "{stderr}");
+        assert_eq!(status, Some(2));
+        assert!(dir.content() == before, "{part}: a file changed");
+    };
+    for part in ["checkpoints", "snapshots", "images"] {
+        std::fs::rename(dir.path("run").join(part), dir.path("aside")).unwrap();
+        dir.write(&format!("run/{part}"), "not a directory");
+        refuse(part, "it is a file, expected a directory or nothing");
+        std::fs::remove_file(dir.path("run").join(part)).unwrap();
+        std::fs::rename(dir.path("aside"), dir.path("run").join(part)).unwrap();
+        // Root may write to every directory.
+        let folder = dir.path("run").join(part);
+        std::fs::set_permissions(&folder, PermissionsExt::from_mode(0o555)).unwrap();
+        if std::fs::write(folder.join("probe"), "").is_err() {
+            refuse(part, "it cannot be written to: ");
+        } else {
+            std::fs::remove_file(folder.join("probe")).unwrap();
+        }
+        std::fs::set_permissions(&folder, PermissionsExt::from_mode(0o755)).unwrap();
+    }
+    std::fs::remove_file(dir.path("run/energy.svg")).unwrap();
+    std::fs::create_dir(dir.path("run/energy.svg")).unwrap();
+    refuse("energy.svg", "it is a directory, expected a file or nothing");
+    std::fs::remove_dir(dir.path("run/energy.svg")).unwrap();
+    assert_eq!(dir.stdout_of(&again), "");
+}
+
 /// Errors found by clap are also one line that starts with `error:`. The exit status is 2 and
 /// standard output is empty.
 #[test]

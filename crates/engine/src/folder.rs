@@ -151,6 +151,7 @@ impl Output {
         let lock = lock_folder(folder)?;
         // Another run may have used the folder since the first check.
         self.check_usable()?;
+        check_writable(folder)?;
         // The removal may be interrupted. The remaining files must then still be recognised as a
         // run that was being replaced, and a checkpoint must not remain without the files that it
         // needs.
@@ -159,13 +160,40 @@ impl Output {
             write_file_atomically(&folder.join(PROVENANCE), mark.as_bytes())
                 .map_err(|e| folder_error(folder, e))?;
         }
+        // From here on an error is one of the storage: files of the earlier run are gone.
         for series in SERIES {
-            remove_files(&series.list_files(folder)).map_err(|e| folder_error(folder, e))?;
+            remove_files(&series.list_files(folder)).map_err(EngineError::Output)?;
         }
-        remove_files(&RUN_FILES.map(|name| folder.join(name))).map_err(|e| folder_error(folder, e))?;
+        remove_files(&RUN_FILES.map(|name| folder.join(name))).map_err(EngineError::Output)?;
         remove_unfinished_files(folder);
         Ok(lock)
     }
+}
+
+/// Checks that a run can write to all existing parts of the folder, before a file is removed.
+fn check_writable(folder: &Path) -> Result<(), EngineError> {
+    let refused = |path: &Path, reason: &str| {
+        Err(EngineError::OutputFolder { path: path.to_owned(), reason: reason.to_owned() })
+    };
+    for path in RUN_FILES.iter().chain([&PROVENANCE]).map(|name| folder.join(name)) {
+        if path.is_dir() {
+            return refused(&path, "it is a directory, expected a file or nothing");
+        }
+    }
+    for series in SERIES {
+        let path = folder.join(series.folder);
+        if !path.is_dir() {
+            if fs::symlink_metadata(&path).is_ok() {
+                return refused(&path, "it is a file, expected a directory or nothing");
+            }
+            continue;
+        }
+        // A name of an unfinished file: if this process is killed here, a later run removes it.
+        let probe = path.join(format!(".{}0{}.{}.part", series.prefix, SUFFIXES[0], std::process::id()));
+        File::create(&probe).map_err(|e| folder_error(&path, IoError::from_system(&probe, e)))?;
+        let _ = fs::remove_file(&probe);
+    }
+    Ok(())
 }
 
 /// Converts a system error for the folder. A path that cannot be used is an error of the user.
