@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use orrery_engine::control::{RunEvent, Status};
 use orrery_model::Units;
 
+use crate::commands::shell_quoted;
 use crate::print::{eprint_line, print_line, write_stderr_line};
 use crate::terminal_line::{TerminalLine, can_redraw, terminal_columns};
 
@@ -59,6 +60,18 @@ impl Progress {
             RunEvent::Device(selected) if !quiet => print_line!("device: {selected}"),
             RunEvent::TunedStrategy(strategy) if !quiet => print_line!("tuned: {}", strategy.describe()),
             RunEvent::Device(_) | RunEvent::TunedStrategy(_) => {}
+            RunEvent::StartTime { case, file_time } if !quiet => {
+                let [file_time, start] =
+                    [*file_time, case.time.known_start()].map(|time| case.units.format_time(time));
+                if file_time == start {
+                    print_line!("start: t = {start}, the time of the file of bodies");
+                } else {
+                    print_line!(
+                        "start: t = {start} (time.start), the time of the file of bodies is {file_time}"
+                    );
+                }
+            }
+            RunEvent::StartTime { .. } => {}
             RunEvent::Resumed { case, .. } if quiet => self.units = case.units,
             RunEvent::EndChanged { .. } if quiet => {}
             RunEvent::EndChanged { case, before } => {
@@ -94,6 +107,23 @@ impl Progress {
             RunEvent::WriterChanged { before, now } => self.print_message(format_args!(
                 "warning: the checkpoint was written by {before}, this is {now}: the last bits may differ"
             )),
+            RunEvent::CaseFileEdited { folder, found, given } => {
+                let folder = shell_quoted(folder);
+                self.print_message(format_args!(
+                    "warning: {folder}/case.toml was edited: it has {given}, the run keeps {found}; \
+                     to change it: orrery resume {folder} --set '{}'",
+                    given.replace(" = ", "=")
+                ));
+            }
+            RunEvent::InputChanged { path, is_resumed: true } => self.print_message(format_args!(
+                "warning: {} has changed since the run started from it; the run continues from its checkpoint, \
+                 run --force starts from the changed file",
+                path.display()
+            )),
+            RunEvent::InputChanged { path, is_resumed: false } => self.print_message(format_args!(
+                "warning: {} has changed since the run that is replaced started from it",
+                path.display()
+            )),
             RunEvent::OutputRestarted(path) => self.print_message(format_args!(
                 "warning: {}: restarted; the old file is kept as .changed",
                 path.display()
@@ -118,6 +148,7 @@ impl Progress {
                  a shorter step or a larger softening may help"
             )),
             RunEvent::Device(_)
+            | RunEvent::StartTime { .. }
             | RunEvent::TunedStrategy(_)
             | RunEvent::Step(_)
             | RunEvent::CheckpointWritten { .. }
@@ -166,8 +197,12 @@ fn bar_line(status: &Status, units: &Units, columns: usize) -> String {
     if text.chars().count() + 1 + width > columns {
         return text;
     }
-    let done = ((status.time / status.end * width as f64) as usize).min(width);
+    let done = ((fraction_done(status) * width as f64) as usize).min(width);
     format!("{}{} {text}", "━".repeat(done), " ".repeat(width - done))
+}
+
+fn fraction_done(status: &Status) -> f64 {
+    (status.time - status.start) / (status.end - status.start)
 }
 
 /// Returns percentage, step, time, rate, remaining time and energy error. Omits the less important
@@ -177,7 +212,7 @@ fn status_text(status: &Status, units: &Units, columns: usize) -> String {
     let rate = (status.step - status.from.0) as f64 / seconds;
     let left = seconds * (status.end - status.time) / (status.time - status.from.1).max(f64::MIN_POSITIVE);
     let mut parts = [
-        format!("{:3.0}%", (100.0 * status.time / status.end).floor()),
+        format!("{:3.0}%", (100.0 * fraction_done(status)).floor()),
         format!("  step {}", status.step),
         format!("  t {}", units.format_time(status.time)),
         if rate < 10.0 { format!("  {rate:.1} steps/s") } else { format!("  {rate:.0} steps/s") },
@@ -219,6 +254,7 @@ mod tests {
         let status = Status {
             step: 1_234_567,
             time: 1.234,
+            start: 0.0,
             end: 1.5,
             from: (0, 0.0),
             elapsed: Duration::from_secs(30_000),

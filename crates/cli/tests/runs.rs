@@ -349,6 +349,30 @@ fn without_escapes(text: &str) -> String {
     plain
 }
 
+/// A file of bodies that changed since the start is reported, by a resumed run and by a new one.
+#[test]
+fn a_changed_file_of_bodies_is_reported() {
+    let dir = TestDir::new();
+    dir.write("pair.xyz", PAIR);
+    dir.write("pair.toml", from_file("pair.xyz"));
+    dir.run("pair.toml", "out", &[]);
+    let stderr_of = |flag: &str| {
+        let output = dir.orrery(&["run", "pair.toml", "--quiet", "--out", "out", flag]);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        text(&output.stderr)
+    };
+    assert_eq!(stderr_of("--resume"), "");
+    dir.write("pair.xyz", PAIR.replace("5 20", "6 20"));
+    let stderr = stderr_of("--resume");
+    assert!(
+        stderr.contains("pair.xyz has changed since the run started from it; the run continues"),
+        "{stderr}"
+    );
+    let stderr = stderr_of("--force");
+    assert!(stderr.contains("pair.xyz has changed since the run that is replaced started"), "{stderr}");
+    assert_eq!(stderr_of("--force"), "");
+}
+
 /// `resume --end` extends a finished run, with a unit or without.
 #[test]
 fn a_finished_run_is_extended() {

@@ -136,8 +136,8 @@ pub fn analyze(
             precision: Precision::Mixed,
         };
         let setup = DeviceRequest::default().setup(selected, bodies, &settings, None);
-        let bodies_on_device =
-            Bodies::new(snapshot.particles, &settings, setup.as_ref()).map_err(start_error)?;
+        let bodies_on_device = Bodies::new(snapshot.particles, &settings, setup.as_ref())
+            .map_err(|error| start_error(error, time))?;
         let record = Record::measure(&Moment { step, time, bodies: &bodies_on_device })?;
         let virial_ratio = virial_ratio(&record, total_mass);
         analysis.rows.push(Row { path: file, bodies, record, virial_ratio, radii, species });

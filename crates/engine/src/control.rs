@@ -68,9 +68,11 @@ pub struct Status {
     pub step: u64,
     /// Simulated time.
     pub time: f64,
+    /// Simulated time at which the run started.
+    pub start: f64,
     /// Simulated time at which the run ends.
     pub end: f64,
-    /// Step and time at which this process started: 0, or those of the checkpoint.
+    /// Step and time at which this process started: those of the start or of the checkpoint.
     pub from: (u64, f64),
     /// Wall time since this process started its first step.
     pub elapsed: Duration,
@@ -83,6 +85,13 @@ pub struct Status {
 pub enum RunEvent<'a> {
     /// The device that computes the forces from now on.
     Device(&'a ComputeDevice),
+    /// The run starts with the bodies of a file.
+    StartTime {
+        /// Case of the run, with the time at which it starts.
+        case: &'a Case,
+        /// Time of the file, in the units of the case.
+        file_time: f64,
+    },
     /// A strategy from tuning measurements is used in place of the default one.
     TunedStrategy(&'a DeviceStrategy),
     /// A step is complete.
@@ -117,6 +126,23 @@ pub enum RunEvent<'a> {
     /// The file of the initial bodies has parts that are not modelled, for example gas. The text is
     /// one line.
     InputWarning(&'a str),
+    /// `case.toml` in the folder of the run was edited. The run does not follow the edit.
+    CaseFileEdited {
+        /// Folder of the run.
+        folder: &'a Path,
+        /// First key that differs, with the value of the run, such as `time.end = 1.0`.
+        found: &'a str,
+        /// The same key with the value in the file.
+        given: &'a str,
+    },
+    /// The file of bodies has changed since the run in the folder started from it.
+    InputChanged {
+        /// Path of the file.
+        path: &'a Path,
+        /// True if the run is resumed with the bodies of its checkpoint. False if it is replaced by a
+        /// run that starts from the changed file.
+        is_resumed: bool,
+    },
     /// The checkpoint was written by another program version or on another device. The last bits of
     /// the results may differ from those of an uninterrupted run.
     WriterChanged {

@@ -72,6 +72,16 @@ pub enum EngineError {
         /// Units of the case.
         expected: &'static str,
     },
+    /// The time of the file of bodies cannot be the start of the run.
+    #[error("{}: the time of the file is {}, expected 0 <= time < time.end = {end}; time.start sets another start, --set time.end=... a later end", path.display(), short_time(*time))]
+    StartTime {
+        /// Path of the file.
+        path: PathBuf,
+        /// Time of the file, in the units of the case.
+        time: f64,
+        /// End of the run.
+        end: f64,
+    },
     /// The output folder contains files, but no run.
     #[error("{}: the output directory is not empty, expected a new or empty one", .0.display())]
     OutputNotEmpty(PathBuf),
@@ -138,6 +148,24 @@ pub enum EngineError {
         found: String,
         /// The same line after the settings that were given.
         given: String,
+    },
+    /// `case.toml` in the folder of a run has another value than the run.
+    #[error("{}: the file was edited: it has {given}, but the run has {found}, which cannot change; undo the edit, or start a new run with orrery run {} --out DIR", path.display(), path.display())]
+    EditedCaseFile {
+        /// Path of the file.
+        path: PathBuf,
+        /// First line that differs, in the case of the run.
+        found: String,
+        /// The same line in the file.
+        given: String,
+    },
+    /// `case.toml` in the folder of a run is not a case any more.
+    #[error("{error}; the file was edited after the run wrote it: undo the edit, or remove {} to resume without it", path.display())]
+    UnreadableCaseFile {
+        /// Path of the file.
+        path: PathBuf,
+        /// The error in the file.
+        error: CaseError,
     },
     /// The new end of a run is not after the time that it has reached.
     #[error("{}: time.end = {end} is not after time {} of step {step}, which the run has reached; expected a later end", path.display(), short_time(*time))]
@@ -242,6 +270,7 @@ impl EngineError {
             | Self::Memory { .. }
             | Self::DeviceMemory { .. }
             | Self::UnitsMismatch { .. }
+            | Self::StartTime { .. }
             | Self::OutputNotEmpty(_)
             | Self::NoSnapshots(_)
             | Self::DifferentSnapshots(_)
@@ -251,6 +280,8 @@ impl EngineError {
             | Self::NoCheckpoint { .. }
             | Self::CaseDiffers { .. }
             | Self::FixedKey { .. }
+            | Self::EditedCaseFile { .. }
+            | Self::UnreadableCaseFile { .. }
             | Self::EndIsPast { .. }
             | Self::NotExtendable { .. }
             | Self::OutputFolder { .. } => true,

@@ -212,6 +212,12 @@ fn contains_run(folder: &Path) -> bool {
     fs::read_to_string(folder.join(PROVENANCE)).is_ok_and(|text| text.starts_with(RUN_MARK))
 }
 
+/// Returns the text `inputs` in the provenance of the run in `folder`, if there is one.
+pub(crate) fn recorded_inputs(folder: &Path) -> Option<String> {
+    let text = fs::read_to_string(folder.join(PROVENANCE)).ok().filter(|text| text.starts_with(RUN_MARK))?;
+    text.lines().find_map(|line| line.strip_prefix("inputs: ")).map(str::to_owned)
+}
+
 /// Returns true if the run in `folder` has computed nothing yet. It then has no checkpoint and at
 /// most the first row and the first numbered files. A run that was being replaced counts too.
 fn has_no_progress(folder: &Path) -> bool {

@@ -1,8 +1,9 @@
 //! Files that identify a run: its case and its provenance.
 
+use std::io::ErrorKind;
 use std::path::Path;
 
-use orrery_io::write_file_atomically;
+use orrery_io::{IoError, write_file_atomically};
 
 use crate::case::Case;
 use crate::error::EngineError;
@@ -29,6 +30,31 @@ fn provenance_text(provenance: &[(String, String)]) -> String {
         .collect()
 }
 
+/// Checks whether `case.toml` in the folder of a run was edited. `run` is the case in the checkpoint
+/// and `case` is the one to resume with.
+///
+/// The file is a record and is not read by a resumed run. An edit that the run cannot follow is an
+/// error. For other edits the difference is returned, for a warning: a kill during a resume with new
+/// settings can leave the file older than the checkpoint.
+pub fn check_case_file(folder: &Path, run: &Case, case: &Case) -> Result<Option<Difference>, EngineError> {
+    let path = folder.join(CASE);
+    let text = match std::fs::read_to_string(&path) {
+        Ok(text) => text,
+        // A resumed run writes a missing file again.
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(e) => return Err(EngineError::Input(IoError::from_system(&path, e))),
+    };
+    let edited = match Case::load_from_checkpoint(&text, &path.display().to_string(), &[]) {
+        Ok(edited) => edited,
+        Err(error) => return Err(EngineError::UnreadableCaseFile { path, error }),
+    };
+    match fixed_difference(run, &edited) {
+        Some(Difference { found, given }) => Err(EngineError::EditedCaseFile { path, found, given }),
+        // An unchanged file differs from the settings that are new in this process.
+        None => Ok(first_difference(run, &edited).and_then(|_| first_difference(case, &edited))),
+    }
+}
+
 /// First key in which two cases of a run differ, each with its value, such as `time.step = 0.1`.
 pub struct Difference {
     /// In the case of the run.
@@ -47,7 +73,12 @@ pub fn fixed_difference(run: &Case, given: &Case) -> Option<Difference> {
     comparable.time.end = run.time.end;
     comparable.output.on_error = run.output.on_error;
     comparable.description.clone_from(&run.description);
-    let (found, given) = (run.to_toml(), comparable.to_toml());
+    first_difference(run, &comparable)
+}
+
+/// Returns the first key in which two cases differ.
+fn first_difference(run: &Case, given: &Case) -> Option<Difference> {
+    let (found, given) = (run.to_toml(), given.to_toml());
     let mut section = String::new();
     for (found, given) in found.lines().zip(given.lines()) {
         if found != given {

@@ -74,6 +74,13 @@ fn case_hash_text(resolved: &str) -> String {
     format!("blake3:{} case", blake3::hash(resolved.as_bytes()).to_hex())
 }
 
+/// Returns the recorded hash of the file that a run started from, if `inputs` is the text of such a
+/// run and of this path.
+pub fn recorded_input_hash<'a>(inputs: &'a str, path: &Path) -> Option<&'a str> {
+    let (hash, recorded) = inputs.strip_prefix("blake3:")?.split_once(' ')?;
+    (recorded == path.display().to_string()).then_some(hash)
+}
+
 /// Replaces the case in the provenance of a run that is extended.
 pub fn replace_case(provenance: &mut [(String, String)], case: &Case) {
     let resolved = case.to_toml();

@@ -253,6 +253,7 @@ impl<'a> Run<'a> {
         (self.report)(RunEvent::Step(Status {
             step,
             time,
+            start: self.case.time.known_start(),
             end: self.case.time.end,
             from: self.from,
             elapsed: self.started.elapsed(),

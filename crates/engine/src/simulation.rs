@@ -21,6 +21,7 @@ pub struct Simulation {
     bodies: Bodies,
     integrator: IntegratorChoice,
     choice: StepChoice,
+    start: f64,
     end: f64,
     step: u64,
     time: f64,
@@ -66,17 +67,20 @@ impl Simulation {
         GravitySettings { solver, ..case.gravity }
     }
 
-    /// Creates a simulation at time 0 and computes the forces. Without `setup`, forces are computed
+    /// Creates a simulation at the start of the case and computes the forces. Without `setup`, forces are computed
     /// on the CPU.
     pub fn new(case: &Case, particles: Particles, setup: Option<&DeviceSetup>) -> Result<Self, EngineError> {
         let bodies = Bodies::new(particles, &Self::gravity_settings(case), setup);
-        Ok(Self::restore(case, bodies.map_err(start_error)?, 0, 0.0))
+        let start = case.time.known_start();
+        let bodies = bodies.map_err(|error| start_error(error, start))?;
+        Ok(Self::restore(case, bodies, 0, start))
     }
 
     /// Creates a simulation from bodies that are at `time` after `step` steps.
     pub fn restore(case: &Case, bodies: Bodies, step: u64, time: f64) -> Self {
-        let (integrator, choice, end) = (case.time.integrator, case.time.step, case.time.end);
-        Self { bodies, integrator, choice, end, step, time }
+        let (integrator, choice) = (case.time.integrator, case.time.step);
+        let (start, end) = (case.time.known_start(), case.time.end);
+        Self { bodies, integrator, choice, start, end, step, time }
     }
 
     /// Returns the simulation with another end.
@@ -86,16 +90,19 @@ impl Simulation {
 
     /// Moves bodies from the host to a device.
     pub fn move_to_device(self, setup: &DeviceSetup) -> Result<Self, EngineError> {
-        Ok(Self { bodies: self.bodies.moved_to(setup).map_err(start_error)?, ..self })
+        Ok(Self {
+            bodies: self.bodies.moved_to(setup).map_err(|error| start_error(error, self.time))?,
+            ..self
+        })
     }
 
     /// Returns true if a run of `case` can be at `time` after `step` steps.
     pub fn is_reachable(case: &Case, step: u64, time: f64) -> bool {
-        let end = case.time.end;
+        let (start, end) = (case.time.known_start(), case.time.end);
         step <= MAX_STEPS
-            && (0.0..=end).contains(&time)
+            && (start..=end).contains(&time)
             && match case.time.step {
-                StepChoice::Fixed(dt) => time == end || time == step as f64 * dt,
+                StepChoice::Fixed(dt) => time == end || time == start + step as f64 * dt,
                 StepChoice::Adaptive { .. } => true,
             }
     }
@@ -114,7 +121,7 @@ impl Simulation {
     pub fn next_time(&self) -> Result<f64, EngineError> {
         let (next, dt) = match self.choice {
             // A product, not a sum, so rounding errors do not accumulate over a million steps.
-            StepChoice::Fixed(dt) => ((self.step + 1) as f64 * dt, dt),
+            StepChoice::Fixed(dt) => (self.start + (self.step + 1) as f64 * dt, dt),
             StepChoice::Adaptive { eta } => {
                 let dt = adaptive::step_length(&self.bodies, eta)
                     .map_err(|error| self.moment().to_engine_error(error))?;
@@ -164,9 +171,9 @@ impl Simulation {
 }
 
 /// Converts an error that occurred before the first step.
-pub(crate) fn start_error(error: BodiesError) -> EngineError {
+pub(crate) fn start_error(error: BodiesError, time: f64) -> EngineError {
     match error {
-        BodiesError::NotFinite { source, .. } => EngineError::NotFinite { step: 0, time: 0.0, source },
+        BodiesError::NotFinite { source, .. } => EngineError::NotFinite { step: 0, time, source },
         BodiesError::Device(error) => error.into(),
     }
 }
@@ -194,7 +201,8 @@ mod tests {
             (0.0013, 10_000_000_003, 13_000_000.003_9),
         ] {
             let case = kepler_case(dt, end);
-            let particles = crate::start::initial_bodies(&case, &Default::default(), &mut |_| {}).unwrap();
+            let particles =
+                crate::start::initial_bodies(&case, &Default::default(), &mut |_| {}).unwrap().particles;
             let bodies = Simulation::new(&case, particles, None).unwrap().bodies;
             let start = steps - 2;
             let mut simulation = Simulation::restore(&case, bodies, start, start as f64 * dt);

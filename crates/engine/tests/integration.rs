@@ -10,3 +10,4 @@ mod hostile_checkpoints;
 mod large_steps;
 mod reliability;
 mod resume;
+mod start_time;

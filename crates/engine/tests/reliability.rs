@@ -160,13 +160,16 @@ fn a_resumed_case_does_not_need_its_file_of_bodies() {
     let folder = tempfile::tempdir().unwrap();
     let bodies = folder.path().join("start.xyz");
     fs::write(&bodies, "").unwrap();
-    let text = format!("bodies.file = {bodies:?}\ntime = {{ step = 0.5, end = 20 }}\n");
+    let text = format!("bodies.file = {bodies:?}\ntime = {{ step = 0.5, start = 3, end = 20 }}\n");
     let case = load(&text, &[]).unwrap();
     fs::remove_file(&bodies).unwrap();
     let resolved = case.to_toml();
     let refused = load(&resolved, &[]).unwrap_err().to_string();
     assert!(refused.ends_with(" does not exist, expected a snapshot"), "{refused}");
     assert_eq!(Case::load_from_checkpoint(&resolved, "checkpoint", &[]).unwrap(), case);
+    // Runs of older versions started at 0, also with a file.
+    let older = resolved.replace("start = 3.0\n", "");
+    assert_eq!(Case::load_from_checkpoint(&older, "checkpoint", &[]).unwrap().time.start, Some(0.0));
 }
 
 #[test]

@@ -305,6 +305,52 @@ fn keys_that_do_not_affect_results_may_change() {
     }
 }
 
+/// `case.toml` in the folder of a run is a record. An edit is refused if the run cannot follow it, and
+/// reported otherwise.
+#[test]
+fn an_edited_case_file_is_reported() {
+    let dir = temp_folder();
+    let folder = dir.path().join("run");
+    run_until(&case(&[]), folder.clone(), 2);
+    let path = folder.join("case.toml");
+    let text = fs::read_to_string(&path).unwrap();
+    for (from, to, expected) in [
+        (
+            "step = 0.125",
+            "step = 0.25",
+            "the file was edited: it has time.step = 0.25, but the run has time.step = 0.125, which cannot change",
+        ),
+        (
+            "step = 0.125",
+            "step = soon",
+            "the file was edited after the run wrote it: undo the edit, or remove ",
+        ),
+    ] {
+        fs::write(&path, text.replacen(from, to, 1)).unwrap();
+        let before = folder_content(&folder);
+        let error = resume_run(&folder, false, &Control::default(), |_| {}).unwrap_err();
+        assert!(error.is_user_error() && error.to_string().contains(expected), "{error}");
+        assert_eq!(folder_content(&folder), before);
+    }
+
+    fs::write(&path, text.replacen("end = 1.5", "end = 3.0", 1)).unwrap();
+    let mut edits = Vec::new();
+    let summary = resume_run(&folder, false, &Control::default(), |event| {
+        if let RunEvent::CaseFileEdited { found, given, .. } = event {
+            edits.push(format!("{found}, {given}"));
+        }
+    });
+    assert_eq!((summary.unwrap().step, edits), (12, vec!["time.end = 1.5, time.end = 3.0".to_owned()]));
+
+    // A comment is no change. A removed file is written again.
+    fs::write(&path, format!("# my run\n{text}")).unwrap();
+    let refuse = |event: RunEvent<'_>| assert!(!matches!(event, RunEvent::CaseFileEdited { .. }));
+    resume_run(&folder, false, &Control::default(), refuse).unwrap();
+    fs::remove_file(&path).unwrap();
+    resume_run(&folder, false, &Control::default(), refuse).unwrap();
+    assert_eq!(fs::read_to_string(&path).unwrap(), text);
+}
+
 /// Missing files are reported.
 #[test]
 fn missing_snapshots_are_reported() {

@@ -47,7 +47,8 @@ pub fn write_initial_conditions(arguments: &IcArgs) -> Result<(), Failure> {
             &Case { gravity: with_softening(&case), ..case.clone() },
             limits,
             &mut |_| {},
-        )?,
+        )?
+        .particles,
         time: 0.0,
         step: 0,
         units: case.units,

@@ -158,3 +158,11 @@ fn gravity_settings(flags: &GravityArgs, eps: f64, units: &Units) -> GravitySett
         precision: flags.precision.0,
     }
 }
+
+/// Returns the path quoted so that a shell reads it as one argument.
+pub fn shell_quoted(path: &Path) -> String {
+    let path = path.display().to_string();
+    let path = if path.starts_with('-') { format!("./{path}") } else { path };
+    let is_plain = |c: char| c.is_alphanumeric() || "-_./=:+,@%~".contains(c);
+    if path.chars().all(is_plain) { path } else { format!("'{}'", path.replace('\'', r"'\''")) }
+}

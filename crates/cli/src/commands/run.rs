@@ -15,7 +15,7 @@ use orrery_particles::bodies::needed_bytes;
 use orrery_particles::settings::StepChoice;
 use serde_json::{Value, json};
 
-use super::Ending;
+use super::{Ending, shell_quoted};
 use crate::args::{CommonRunArgs, ResumeArgs, RunArgs};
 use crate::failure::Failure;
 use crate::json::JsonTarget;
@@ -95,14 +95,6 @@ fn print_case(case: &Case, folder: &Path) {
     }
     let precision = case.gravity.precision.as_str();
     print_line!("{precision} precision, output in {}", folder.display());
-}
-
-/// Returns the path quoted so that a shell reads it as one argument.
-fn shell_quoted(path: &Path) -> String {
-    let path = path.display().to_string();
-    let path = if path.starts_with('-') { format!("./{path}") } else { path };
-    let is_plain = |c: char| c.is_alphanumeric() || "-_./=:+,@%~".contains(c);
-    if path.chars().all(is_plain) { path } else { format!("'{}'", path.replace('\'', r"'\''")) }
 }
 
 /// Prints the summary of a finished run, or how to resume a stopped one, and writes the JSON.
@@ -215,14 +207,20 @@ fn print_warning(warning: &str) {
 fn print_dry_run(case: &Case, folder: &Path, choice: DeviceChoice, limits: &Limits) -> Result<(), Failure> {
     let selected = compute_device::select_device(choice)?;
     // Bodies from a file are counted and checked by reading the file.
-    let n = match case.body_count() {
-        Some(n) => n,
-        None => start::initial_bodies(case, limits, &mut print_warning)?.len() as u64,
+    let (n, start) = match case.body_count() {
+        Some(n) => (n, case.time.start),
+        None => {
+            let start = start::initial_bodies(case, limits, &mut print_warning)?;
+            (start.particles.len() as u64, Some(start.time))
+        }
     };
+    let mut case = start::with_absolute_paths(case);
+    case.time.start = start;
+    let case = &case;
     let gravity = Simulation::gravity_settings(case);
     let selected =
         compute_device::ensure_memory(selected, choice, n as usize, &gravity, case.time.integrator)?;
-    print_line!("{}", start::with_absolute_paths(case).to_toml().trim_end());
+    print_line!("{}", case.to_toml().trim_end());
     print_line!("");
     let memory = format_bytes(n.saturating_mul(BYTES_PER_BODY));
     print_line!("# {}: about {memory} of memory", format_count(n, "body", "bodies"));
@@ -236,7 +234,7 @@ fn print_dry_run(case: &Case, folder: &Path, choice: DeviceChoice, limits: &Limi
         print_line!("# about {needed} on {}, {free} free", device.label());
     }
     if let StepChoice::Fixed(step) = case.time.step {
-        let steps = (case.time.end / step).ceil();
+        let steps = ((case.time.end - case.time.known_start()) / step).ceil();
         print_line!("# {steps:.0} {}", if steps == 1.0 { "step" } else { "steps" });
     }
     print_line!("# output would go to {}", folder.display());

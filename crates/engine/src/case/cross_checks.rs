@@ -60,7 +60,17 @@ impl Sections<'_> {
                 " needs direct forces, expected gravity.solver = \"direct\" or \"auto\", got \"tree\"";
             time.reject_at(conflict_location(time.location_of("integrator"), solver), "integrator", fault);
         }
-        let end = case.time.end;
+        let (start, end) = (case.time.known_start(), case.time.end);
+        if start >= end {
+            let location = conflict_location(time.location_of("start"), time.location_of("end"));
+            time.reject_at(
+                location,
+                "start",
+                &format!(" is not before the end, expected start < end = {end}"),
+            );
+            return;
+        }
+        let length = end - start;
         let (step, step_or_end) =
             (time.location_of("step"), conflict_location(time.location_of("step"), time.location_of("end")));
         match case.time.step {
@@ -72,13 +82,14 @@ impl Sections<'_> {
                     fault,
                 );
             }
-            StepChoice::Fixed(dt) if dt > end => {
-                let fault = format!(" is longer than the run, expected step <= end = {end}");
+            StepChoice::Fixed(dt) if dt > length => {
+                let most = if start == 0.0 { "end" } else { "end - start" };
+                let fault = format!(" is longer than the run, expected step <= {most} = {length}");
                 time.reject_at(step_or_end, "step", &fault);
             }
             // Above 2^53 steps, step counts are no longer exact in f64.
-            StepChoice::Fixed(dt) if end / dt > 2f64.powi(53) => {
-                let steps = end / dt;
+            StepChoice::Fixed(dt) if length / dt > 2f64.powi(53) => {
+                let steps = length / dt;
                 let fault = format!(" takes {steps:.0e} steps to end = {end}, expected at most 2^53 steps");
                 time.reject_at(step_or_end, "step", &fault);
             }
@@ -99,9 +110,10 @@ impl Sections<'_> {
         noun: &str,
     ) {
         let (end, time) = (case.time.end, &self.time);
+        let length = end - case.time.known_start();
         let count = match (every, case.time.step) {
-            (Every::Time(interval), _) => end / interval,
-            (Every::Steps(steps), StepChoice::Fixed(dt)) => end / dt / steps as f64,
+            (Every::Time(interval), _) => length / interval,
+            (Every::Steps(steps), StepChoice::Fixed(dt)) => length / dt / steps as f64,
             (Every::Never, _) | (Every::Steps(_), StepChoice::Adaptive { .. }) => return,
         };
         let count = count.round();

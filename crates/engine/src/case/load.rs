@@ -164,7 +164,7 @@ impl Case {
             checkpoint: root.section("checkpoint"),
         };
         let gravity = gravity::read_gravity(&sections.gravity);
-        let case = Self {
+        let mut case = Self {
             name: name.unwrap_or_else(|| source.default_name()),
             description,
             units,
@@ -179,6 +179,11 @@ impl Case {
         };
         root.report_unknown_keys();
         problems.check_none(&label)?;
+        // The time of a file is known after it is read. A checkpoint without a start is from a version
+        // in which every run started at 0.
+        if case.bodies_file().is_none() || matches!(run_start, RunStart::Resumed) {
+            case.time.start.get_or_insert(0.0);
+        }
 
         sections.check_settings(&case, run_start);
         problems.check_none(&label)?;

@@ -61,8 +61,18 @@ pub struct TimeSettings {
     pub integrator: IntegratorChoice,
     /// Fixed or adaptive step.
     pub step: StepChoice,
-    /// Simulated time at which the run ends. It starts at 0.
+    /// Simulated time at which the run starts. `None` is the time of the file of bodies, which is not
+    /// known before the file is read.
+    pub start: Option<f64>,
+    /// Simulated time at which the run ends.
     pub end: f64,
+}
+
+impl TimeSettings {
+    /// Returns the time at which the run starts, or 0 if it is not known yet.
+    pub fn known_start(&self) -> f64 {
+        self.start.unwrap_or(0.0)
+    }
 }
 
 /// Schedule of an output.

@@ -83,6 +83,9 @@ impl Case {
                 w.number("eta", eta);
             }
         }
+        if let Some(start) = self.time.start {
+            w.number("start", start);
+        }
         w.number("end", self.time.end);
 
         w.section("output");

@@ -114,7 +114,11 @@ impl Observers {
             conserved: Conserved::create(case, folder)?,
             snapshots: snapshots::Snapshots::create(case, folder, provenance, 0)?,
             pictures: pictures::Pictures::create(case, start, folder, provenance)?,
-            triggers: schedules(case).map(Trigger::new),
+            triggers: schedules(case).map(|every| {
+                let mut trigger = Trigger::new(every);
+                trigger.advance_past(case.time.known_start(), 0.0);
+                trigger
+            }),
             last_observed: [None; 3],
         })
     }

@@ -14,12 +14,12 @@ use crate::compute_device::{self, ComputeDevice};
 use crate::control::{Control, RunEvent};
 use crate::error::EngineError;
 use crate::folder;
-use crate::identity::{Difference, fixed_difference, write_run_info};
+use crate::identity::{Difference, check_case_file, fixed_difference, write_run_info};
 use crate::observers::Observers;
 use crate::provenance;
 use crate::retry::retry_on_storage_error;
 use crate::simulation::{Moment, Simulation};
-use crate::start;
+use crate::start::{self, Start};
 
 impl<'a> Run<'a> {
     /// Starts a new run: creates the bodies, prepares the folder and writes the first checkpoint.
@@ -32,10 +32,15 @@ impl<'a> Run<'a> {
         output.check_usable()?;
         output.check_is_not_input(case)?;
         let selected = compute_device::select_device(control.device.choice)?;
-        let particles = start::initial_bodies(case, &control.limits, &mut |warning| {
-            report(RunEvent::InputWarning(warning));
-        })?;
-        let case = start::with_absolute_paths(case);
+        let Start { particles, time, file_time } =
+            start::initial_bodies(case, &control.limits, &mut |warning| {
+                report(RunEvent::InputWarning(warning));
+            })?;
+        let mut case = start::with_absolute_paths(case);
+        case.time.start = Some(time);
+        if let Some(file_time) = file_time {
+            report(RunEvent::StartTime { case: &case, file_time });
+        }
         let simulation = new_simulation(&case, particles, selected, control, report)?;
         let moment = simulation.moment();
         let Moment { bodies, .. } = moment;
@@ -43,6 +48,15 @@ impl<'a> Run<'a> {
         let provenance = provenance::run_provenance(&case, bodies.solver_name(), device, strategy)
             .map_err(EngineError::Input)?;
 
+        let inputs = provenance.iter().find(|(name, _)| name == "inputs");
+        if let (Some(path), Some((_, now)), Some(before)) =
+            (case.bodies_file(), inputs, folder::recorded_inputs(&output.folder))
+        {
+            let [now, before] = [now, &before].map(|text| provenance::recorded_input_hash(text, &path));
+            if before.is_some() && before != now {
+                report(RunEvent::InputChanged { path: &path, is_resumed: false });
+            }
+        }
         let on_error = case.output.on_error;
         let lock = retry_setup(report, on_error, control, |_| output.lock_and_clear())?;
         let folder = output.folder.clone();
@@ -79,7 +93,12 @@ impl<'a> Run<'a> {
             report(RunEvent::DamagedCheckpoint(error));
         })?;
         let case = match expected {
-            Some(expected) => start::with_absolute_paths(expected),
+            Some(expected) => {
+                let mut case = start::with_absolute_paths(expected);
+                // Without `time.start`, the run started at the time of its file.
+                case.time.start = case.time.start.or(loaded.case.time.start);
+                case
+            }
             None => Case::load_from_checkpoint(&loaded.case.to_toml(), "case", resume.sets)?,
         };
         if let Some(Difference { found, given }) = fixed_difference(&loaded.case, &case) {
@@ -89,6 +108,15 @@ impl<'a> Run<'a> {
                 None => EngineError::FixedKey { path, found, given },
             });
         }
+        if let Some(path) = expected.and(case.bodies_file()) {
+            let inputs = loaded.provenance.iter().find(|(name, _)| name == "inputs");
+            let before = inputs.and_then(|(_, text)| provenance::recorded_input_hash(text, &path));
+            let now = provenance::hash_file(&path).map_err(EngineError::Input)?;
+            if before.is_some_and(|before| before != now) {
+                report(RunEvent::InputChanged { path: &path, is_resumed: true });
+            }
+        }
+        let edited = check_case_file(folder, &loaded.case, &case)?;
         let end_before = loaded.case.time.end;
         let (is_new_end, was_finished) = (case.time.end != end_before, loaded.is_finished());
         let loaded = if is_new_end { loaded.with_end_of(folder, &case)? } else { loaded };
@@ -121,6 +149,9 @@ impl<'a> Run<'a> {
         let moment = simulation.moment();
         let Moment { step, time, bodies } = moment;
         report(RunEvent::Resumed { case: &case, path: &path, step, time });
+        if let Some(Difference { found, given }) = &edited {
+            report(RunEvent::CaseFileEdited { folder, found, given });
+        }
         if is_new_end {
             report(RunEvent::EndChanged { case: &case, before: end_before });
         }

@@ -25,8 +25,9 @@ pub(in crate::case) fn read_time(section: &Section<'_>) -> TimeSettings {
         section.reject_unless_applicable("eta", "step", "step = \"adaptive\"");
         StepChoice::Fixed(section.require_key("step", dt, "a time > 0 or \"adaptive\""))
     };
+    let start = section.quantity("start", Dimension::Time, Range::NotNegative);
     let end = section.quantity("end", Dimension::Time, Range::Positive);
     let end = section.require_key("end", end, "a time > 0");
     section.report_unknown_keys();
-    TimeSettings { integrator, step, end }
+    TimeSettings { integrator, step, start, end }
 }
