@@ -121,16 +121,16 @@ pub struct ResumeArgs {
     /// Output directory of the run
     #[arg(value_name = "DIR")]
     pub folder: PathBuf,
-    /// Extend the run to this simulated time, such as 2.5 or 2Gyr, also if it is finished. The result
-    /// is the same as that of a run with this end from the start
+    /// Extend the run to this simulated time, such as 2.5 or 2Gyr, also if it is finished. The
+    /// result is the same as that of a run with this end from the start
     #[arg(long, value_name = "TIME")]
     pub end: Option<String>,
     /// Replace a key of the section checkpoint or limits, time.end or output.on_error, such as
     /// checkpoint.every="1 h". Can be repeated
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
-    /// Restart conserved.csv or animation.gif if they were changed since the checkpoint, and replace
-    /// the file of --json
+    /// Restart conserved.csv or animation.gif if they were changed since the checkpoint, and
+    /// replace the file of --json
     #[arg(long)]
     pub force: bool,
     #[command(flatten)]

@@ -33,8 +33,8 @@ pub struct Row {
     pub bodies: usize,
     /// Energies and momenta.
     pub record: Record,
-    /// Ratio 2 K / |W| of the kinetic energy relative to the centre of mass to the potential energy.
-    /// It is 1 in equilibrium, and `None` for W = 0, such as for a single body.
+    /// Ratio 2 K / |W| of the kinetic energy relative to the centre of mass to the potential
+    /// energy. It is 1 in equilibrium, and `None` for W = 0, such as for a single body.
     pub virial_ratio: Option<f64>,
     /// Radii about the density centre that contain [`FRACTIONS`] of the mass.
     pub radii: Vec<f64>,
@@ -56,7 +56,8 @@ pub struct SpeciesRow {
     /// One-dimensional velocity dispersion about the mean velocity of the species,
     /// σ² = Σ m |v - v_mean|² / 3 Σ m.
     pub dispersion: f64,
-    /// Radii about the density centre of all bodies that contain [`FRACTIONS`] of the species' mass.
+    /// Radii about the density centre of all bodies that contain [`FRACTIONS`] of the species'
+    /// mass.
     pub radii: Vec<f64>,
 }
 
@@ -221,8 +222,8 @@ pub fn snapshots_in(folder: &Path) -> Result<Vec<PathBuf>, EngineError> {
     Ok(files)
 }
 
-/// Returns the softening length of the run that wrote the snapshot, in units of the snapshot. `None`
-/// if it is not known, such as for initial conditions, which belong to no run.
+/// Returns the softening length of the run that wrote the snapshot, in units of the snapshot.
+/// `None` if it is not known, such as for initial conditions, which belong to no run.
 pub fn recorded_softening(snapshot: &Snapshot) -> Option<f64> {
     let text_of = |key: &str| snapshot.provenance.iter().find(|(name, _)| name == key).map(|(_, text)| text);
     if text_of("solver").is_some_and(|solver| solver == NO_SOLVER) {

@@ -139,8 +139,8 @@ pub enum RunEvent<'a> {
     InputChanged {
         /// Path of the file.
         path: &'a Path,
-        /// True if the run is resumed with the bodies of its checkpoint. False if it is replaced by a
-        /// run that starts from the changed file.
+        /// True if the run is resumed with the bodies of its checkpoint. False if it is replaced by
+        /// a run that starts from the changed file.
         is_resumed: bool,
     },
     /// The checkpoint was written by another program version or on another device. The last bits of

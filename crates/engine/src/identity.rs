@@ -30,12 +30,12 @@ fn provenance_text(provenance: &[(String, String)]) -> String {
         .collect()
 }
 
-/// Checks whether `case.toml` in the folder of a run was edited. `run` is the case in the checkpoint
-/// and `case` is the one to resume with.
+/// Checks whether `case.toml` in the folder of a run was edited. `run` is the case in the
+/// checkpoint and `case` is the one to resume with.
 ///
 /// The file is a record and is not read by a resumed run. An edit that the run cannot follow is an
-/// error. For other edits the difference is returned, for a warning: a kill during a resume with new
-/// settings can leave the file older than the checkpoint.
+/// error. For other edits the difference is returned, for a warning: a kill during a resume with
+/// new settings can leave the file older than the checkpoint.
 pub fn check_case_file(folder: &Path, run: &Case, case: &Case) -> Result<Option<Difference>, EngineError> {
     let path = folder.join(CASE);
     let text = match std::fs::read_to_string(&path) {

@@ -67,8 +67,8 @@ impl Simulation {
         GravitySettings { solver, ..case.gravity }
     }
 
-    /// Creates a simulation at the start of the case and computes the forces. Without `setup`, forces are computed
-    /// on the CPU.
+    /// Creates a simulation at the start of the case and computes the forces. Without `setup`,
+    /// forces are computed on the CPU.
     pub fn new(case: &Case, particles: Particles, setup: Option<&DeviceSetup>) -> Result<Self, EngineError> {
         let bodies = Bodies::new(particles, &Self::gravity_settings(case), setup);
         let start = case.time.known_start();

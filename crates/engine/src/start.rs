@@ -71,8 +71,8 @@ pub fn initial_bodies(
     Ok(Start { particles, time, file_time })
 }
 
-/// Converts the bodies and their time from one system of units to another. Returns false if only one of them has a
-/// physical scale.
+/// Converts the bodies and their time from one system of units to another. Returns false if only
+/// one of them has a physical scale.
 fn convert_units(particles: &mut Particles, time: &mut f64, from: &Units, to: &Units) -> bool {
     let (from, to) = match (from.scale(), to.scale()) {
         (None, None) => return true,

@@ -81,8 +81,8 @@ fn check_extension(sets: &[&str], ends: &[&str], control: &Control) {
     assert_same_results(&whole, &parts, &label);
 }
 
-/// Ends that a step of 0.125 reaches exactly, almost, and not. Rows, images and snapshots are due at
-/// some of them and not at others.
+/// Ends that a step of 0.125 reaches exactly, almost, and not. Rows, images and snapshots are due
+/// at some of them and not at others.
 #[test]
 fn extended_runs_have_the_same_results_for_each_integrator() {
     for integrator in INTEGRATORS {
@@ -156,7 +156,8 @@ fn the_end_of_an_unfinished_run_can_change() {
     }
 }
 
-/// The outputs that exist only because the run ended are gone while an extended run is not finished.
+/// The outputs that exist only because the run ended are gone while an extended run is not
+/// finished.
 #[test]
 fn the_output_of_the_old_end_is_removed() {
     let dir = temp_folder();

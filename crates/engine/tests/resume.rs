@@ -305,8 +305,8 @@ fn keys_that_do_not_affect_results_may_change() {
     }
 }
 
-/// `case.toml` in the folder of a run is a record. An edit is refused if the run cannot follow it, and
-/// reported otherwise.
+/// `case.toml` in the folder of a run is a record. An edit is refused if the run cannot follow it,
+/// and reported otherwise.
 #[test]
 fn an_edited_case_file_is_reported() {
     let dir = temp_folder();

@@ -177,8 +177,8 @@ impl Units {
         }
     }
 
-    /// Returns true if numbers in both systems mean the same. Scales that were rounded in a file may
-    /// differ by 1e-9.
+    /// Returns true if numbers in both systems mean the same. Scales that were rounded in a file
+    /// may differ by 1e-9.
     pub fn is_same_as(&self, other: &Self) -> bool {
         let close = |a: f64, b: f64| (a - b).abs() <= 1e-9 * b.abs();
         match (self.scale(), other.scale()) {

@@ -16,15 +16,15 @@ fn run_to_first_end(trial: &Trial<'_>) {
     assert!(run.status.success(), "{}", text(&run.stderr));
 }
 
-/// Returns the files without the bytes of snapshots and images. Those from before the extension have
-/// another end in their provenance.
+/// Returns the files without the bytes of snapshots and images. Those from before the extension
+/// have another end in their provenance.
 fn without_provenance(content: &Content) -> Content {
     let is_labelled = |name: &str| name.starts_with("snapshots/") || name.starts_with("images/");
     content.iter().map(|(name, bytes)| (name.clone(), bytes.clone().filter(|_| !is_labelled(name)))).collect()
 }
 
-/// Kills the extension in one storage call and extends again. With an odd number, the run is resumed
-/// without an end first: it must then be finished at one of the two ends.
+/// Kills the extension in one storage call and extends again. With an odd number, the run is
+/// resumed without an end first: it must then be finished at one of the two ends.
 fn check_killed_extension(scenario: &FaultScenario, at: usize) -> Result<(), String> {
     let name = format!("extension-{at}");
     let trial = scenario.trial(&name);

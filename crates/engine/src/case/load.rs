@@ -179,8 +179,8 @@ impl Case {
         };
         root.report_unknown_keys();
         problems.check_none(&label)?;
-        // The time of a file is known after it is read. A checkpoint without a start is from a version
-        // in which every run started at 0.
+        // The time of a file is known after it is read. A checkpoint without a start is from a
+        // version in which every run started at 0.
         if case.bodies_file().is_none() || matches!(run_start, RunStart::Resumed) {
             case.time.start.get_or_insert(0.0);
         }

@@ -61,8 +61,8 @@ pub struct TimeSettings {
     pub integrator: IntegratorChoice,
     /// Fixed or adaptive step.
     pub step: StepChoice,
-    /// Simulated time at which the run starts. `None` is the time of the file of bodies, which is not
-    /// known before the file is read.
+    /// Simulated time at which the run starts. `None` is the time of the file of bodies, which is
+    /// not known before the file is read.
     pub start: Option<f64>,
     /// Simulated time at which the run ends.
     pub end: f64,

@@ -15,8 +15,8 @@ use crate::error::EngineError;
 use crate::observers::{self, Observers};
 use crate::simulation::{Moment, Simulation};
 
-/// Columns of this state start with this text, for "before". The rest is the usual name. The names of
-/// columns have at most 16 bytes.
+/// Columns of this state start with this text, for "before". The rest is the usual name. The names
+/// of columns have at most 16 bytes.
 const PREFIX: &str = "b.";
 
 /// Part of this state in the header of a checkpoint.
@@ -113,8 +113,8 @@ impl StateBeforeEnd {
         Ok(Self { header, position, velocity, acceleration, jerk, blocks: columns.into_remaining() })
     }
 
-    /// Returns the simulation of `case` in this state, the state of its observers and their columns.
-    /// `end` are the bodies at the end of the run.
+    /// Returns the simulation of `case` in this state, the state of its observers and their
+    /// columns. `end` are the bodies at the end of the run.
     pub(super) fn restore(self, case: &Case, end: &Bodies) -> Result<Restored, EngineError> {
         let Self { header: HeaderPart { step, time, observers }, position, velocity, .. } = self;
         let moment = Moment { step, time, bodies: end };
