@@ -147,6 +147,10 @@ impl Progress {
                 "warning: step {step}: the energy error is {error:.1e}, above {limit} ([limits] energy_error); \
                  a shorter step or a larger softening may help"
             )),
+            RunEvent::ManySteps { steps, dt } => self.print_message(format_args!(
+                "warning: the run would take about {steps:.0e} steps of {dt:.1e}; \
+                 a longer step, a larger eta or an earlier end may be intended"
+            )),
             RunEvent::Device(_)
             | RunEvent::StartTime { .. }
             | RunEvent::TunedStrategy(_)

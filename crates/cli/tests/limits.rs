@@ -118,3 +118,37 @@ fn bodies_at_the_limits_of_f64() {
         std::fs::remove_dir_all(dir.path("out")).unwrap();
     }
 }
+
+/// The orbital period is 1e-135. After a step of 0.1 the kinetic energy overflows.
+#[test]
+fn a_recorded_quantity_that_is_not_finite_ends_the_run() {
+    let dir = TestDir::new();
+    dir.write(
+        "pair.toml",
+        "bodies = { model = \"kepler\", semi_major_axis = 1e-90 }\ntime = { step = 0.1, end = 1 }\n",
+    );
+    let (status, stderr) = run_pair(&dir, &["output.record_every=1 step"]);
+    assert_eq!(status, Some(1), "{stderr}");
+    assert!(stderr.starts_with("error: step 1, time 0.1: the kinetic energy is "), "{stderr}");
+    assert!(stderr.ends_with("; the bodies at that moment are in out/post-mortem.hdf5\n"), "{stderr}");
+    assert_eq!(stderr.lines().count(), 1, "{stderr}");
+    let table = dir.text("out/conserved.csv");
+    assert!(table.lines().count() == 2 && !table.contains("NaN") && !table.contains("inf"), "{table}");
+}
+
+#[test]
+fn an_adaptive_step_that_would_never_reach_the_end_is_an_error() {
+    let dir = TestDir::new();
+    for softening in ["0", "0.1"] {
+        write_pair(&dir, "-1 0 0 0 0.1 0 1 10\n1 0 0 0 -0.1 0 1 20\n", "step = \"adaptive\"\nend = 4\n");
+        let (status, stderr) =
+            run_pair(&dir, &["time.eta=1e-300", &format!("gravity.softening={softening}")]);
+        assert_eq!(status, Some(1), "{stderr}");
+        assert!(stderr.starts_with("error: step 0, time 0: the adaptive step is "), "{stderr}");
+        assert!(
+            stderr.ends_with(" steps to the end, expected at most 2^53; set a softening, or a larger eta\n"),
+            "{stderr}"
+        );
+        std::fs::remove_dir_all(dir.path("out")).unwrap();
+    }
+}

@@ -174,6 +174,14 @@ pub enum RunEvent<'a> {
     },
     /// The storage works again.
     StorageRecovered,
+    /// The run would take very many steps of the length of its first one. The step or `eta` is
+    /// probably too small.
+    ManySteps {
+        /// Number of steps until the end.
+        steps: f64,
+        /// Length of the first step.
+        dt: f64,
+    },
     /// The energy error exceeded its limit.
     EnergyError {
         /// Steps completed.

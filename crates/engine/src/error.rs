@@ -257,6 +257,36 @@ pub enum EngineError {
         /// Length of the step.
         dt: f64,
     },
+    /// The run would not end with adaptive steps of this length.
+    #[error(
+        "step {step}, time {}: the adaptive step is {dt:.1e} and would take {steps:.0e} steps to the end, expected at most 2^53; set a softening, or a larger eta",
+        short_time(*time)
+    )]
+    TooManySteps {
+        /// Steps completed.
+        step: u64,
+        /// Simulated time.
+        time: f64,
+        /// Length of the step.
+        dt: f64,
+        /// Number of steps of this length until the end.
+        steps: f64,
+    },
+    /// A quantity of the table of conserved quantities is not finite.
+    #[error(
+        "step {step}, time {}: {quantity} is {value}, expected a finite value; the bodies are too close, too fast or too heavy for f64",
+        short_time(*time)
+    )]
+    RecordNotFinite {
+        /// Steps completed.
+        step: u64,
+        /// Simulated time.
+        time: f64,
+        /// Name of the quantity, with an article.
+        quantity: &'static str,
+        /// Value that was measured.
+        value: f64,
+    },
 }
 
 impl EngineError {
@@ -292,6 +322,8 @@ impl EngineError {
             | Self::Energy { .. }
             | Self::PostMortem { .. }
             | Self::StepTooShort { .. }
+            | Self::TooManySteps { .. }
+            | Self::RecordNotFinite { .. }
             | Self::WallTimeTooShort { .. }
             | Self::Recoverable { .. } => false,
         }

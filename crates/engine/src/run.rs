@@ -24,6 +24,10 @@ use crate::retry::retry_on_storage_error;
 use crate::simulation::{Moment, Simulation};
 use crate::trigger::time_tolerance;
 
+/// Number of steps above which a run gets a warning. At 1e5 steps per second, which only a few
+/// bodies reach, they take three hours.
+const MANY_STEPS: f64 = 1e9;
+
 /// Summary of a run that finished or stopped.
 #[derive(Clone, Debug)]
 pub struct Summary {
@@ -285,6 +289,10 @@ impl<'a> Run<'a> {
         }
         let now = self.simulation.moment();
         let (step, dt) = (now.step, next - now.time);
+        let steps = (self.case.time.end - now.time) / dt;
+        if step == self.from.0 && steps > MANY_STEPS {
+            (self.report)(RunEvent::ManySteps { steps, dt });
+        }
         // An output time this close to the end of the step is observed there.
         let before = next - time_tolerance(next, dt);
         while let Some(time) = self.observers.next_due_time().filter(|due| *due < before) {
@@ -370,7 +378,9 @@ impl<'a> Run<'a> {
                 None => *source,
             };
         }
-        let (EngineError::NotFinite { step, time, .. } | EngineError::Energy { step, time, .. }) = error
+        let (EngineError::NotFinite { step, time, .. }
+        | EngineError::RecordNotFinite { step, time, .. }
+        | EngineError::Energy { step, time, .. }) = error
         else {
             return error;
         };

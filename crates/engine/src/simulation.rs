@@ -125,8 +125,14 @@ impl Simulation {
             StepChoice::Adaptive { eta } => {
                 let dt = adaptive::step_length(&self.bodies, eta)
                     .map_err(|error| self.moment().to_engine_error(error))?;
-                if self.time + dt <= self.time || dt.is_nan() {
-                    return Err(EngineError::StepTooShort { step: self.step, time: self.time, dt });
+                let (step, time) = (self.step, self.time);
+                if time + dt <= time || dt.is_nan() {
+                    return Err(EngineError::StepTooShort { step, time, dt });
+                }
+                // Near time 0, every step advances the time, however short it is.
+                let steps = (self.end - time) / dt;
+                if steps > MAX_STEPS as f64 {
+                    return Err(EngineError::TooManySteps { step, time, dt, steps });
                 }
                 (self.time + dt, dt)
             }

@@ -99,3 +99,30 @@ fn a_run_resumes_and_counts_beyond_32_bits() {
     let snapshot = read_snapshot(&folder.join("snapshots/snapshot_001.hdf5"), &Limits::default()).unwrap();
     assert_eq!((snapshot.step, snapshot.time), (OVERFLOW, OVERFLOW as f64 * DT));
 }
+
+/// Runs one step and returns the warnings about the number of steps.
+fn step_warnings(sets: &[&str]) -> Vec<f64> {
+    let sets: Vec<String> = sets.iter().map(|set| (*set).to_owned()).collect();
+    let case = Case::load(&CaseSource::Preset(find_preset("pythagorean").unwrap()), &sets).unwrap();
+    let (dir, control) = (temp_folder(), Control::default());
+    let mut warnings = Vec::new();
+    let summary = run(&case, &output_to(dir.path().join("run")), &control, |event| {
+        stop_after(2, &control, &event);
+        if let RunEvent::ManySteps { steps, .. } = event {
+            warnings.push(steps);
+        }
+    });
+    assert_eq!(summary.unwrap().step, 2);
+    warnings
+}
+
+#[test]
+fn very_many_steps_give_one_warning() {
+    let output = ["output.record_every=0", "output.snapshot_every=0", "output.image_every=0", "time.end=10"];
+    let warnings = |sets: &[&str]| step_warnings(&[&output[..], sets].concat());
+    assert_eq!(warnings(&["time.step=1e-8"]), []);
+    assert_eq!(warnings(&["time.step=5e-9"]), [2e9]);
+    assert_eq!(warnings(&["time.step=\"adaptive\"", "time.eta=1e-6"]), []);
+    let adaptive = warnings(&["time.step=\"adaptive\"", "time.eta=1e-12"]);
+    assert!(adaptive.len() == 1 && adaptive[0] > 1e10, "{adaptive:?}");
+}

@@ -95,13 +95,37 @@ fn warn_of_assumed_units(path: &Path) {
     eprint_line!("warning: {}: the file names no units, galactic units are assumed", path.display());
 }
 
+/// Number of threads that is accepted on every machine. Tests of reproducibility use more threads
+/// than cores.
+const MIN_THREAD_LIMIT: usize = 16;
+
+/// Largest accepted number of threads per core. More threads only wait for each other.
+const MAX_THREADS_PER_CORE: usize = 4;
+
 /// Sets the number of CPU threads of this process. `None` means all cores.
 fn use_threads(threads: Option<u32>) -> Result<(), Failure> {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    check_thread_count(threads, cores)?;
     let threads = threads.map_or(0, |n| n as usize);
     rayon::ThreadPoolBuilder::new()
         .num_threads(threads)
         .build_global()
         .map_err(|e| Failure::Usage(format!("--threads {threads}: cannot start the threads: {e}")))
+}
+
+/// Refuses a number of threads with which a run on this number of cores would crawl.
+fn check_thread_count(threads: Option<u32>, cores: usize) -> Result<(), Failure> {
+    let most = MIN_THREAD_LIMIT.max(MAX_THREADS_PER_CORE * cores);
+    match threads {
+        Some(threads) if threads as usize > most => {
+            let cores = if cores == 1 { "1 core".to_owned() } else { format!("{cores} cores") };
+            Err(Failure::Usage(format!(
+                "--threads {threads}: this process may use {cores}, expected at most {most} threads; \
+                 without --threads there is one per core"
+            )))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Checks the ranges of the flags.
@@ -165,4 +189,24 @@ pub fn shell_quoted(path: &Path) -> String {
     let path = if path.starts_with('-') { format!("./{path}") } else { path };
     let is_plain = |c: char| c.is_alphanumeric() || "-_./=:+,@%~".contains(c);
     if path.chars().all(is_plain) { path } else { format!("'{}'", path.replace('\'', r"'\''")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_more_threads_than_cores_are_refused() {
+        let message = |threads, cores| check_thread_count(threads, cores).unwrap_err().to_string();
+        assert_eq!(
+            message(Some(4096), 2),
+            "--threads 4096: this process may use 2 cores, expected at most 16 threads; \
+             without --threads there is one per core"
+        );
+        assert!(message(Some(17), 1).contains("1 core, expected at most 16 threads"));
+        for (threads, cores) in [(None, 1), (Some(1), 1), (Some(16), 1), (Some(400), 100)] {
+            assert!(check_thread_count(threads, cores).is_ok(), "{threads:?} on {cores} cores");
+        }
+        assert!(check_thread_count(Some(401), 100).is_err());
+    }
 }

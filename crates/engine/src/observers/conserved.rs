@@ -32,7 +32,7 @@ pub struct Record {
 }
 
 impl Record {
-    /// Measures the bodies at `moment`.
+    /// Measures the bodies at `moment`. Returns an error if a quantity is not finite.
     pub fn measure(moment: &Moment) -> Result<Self, EngineError> {
         let measured = moment.bodies.motion().and_then(|motion| {
             let Motion { kinetic_energy, momentum, angular_momentum } = motion;
@@ -45,7 +45,32 @@ impl Record {
                 angular_momentum,
             })
         });
-        measured.map_err(|error| moment.to_engine_error(error))
+        let record = measured.map_err(|error| moment.to_engine_error(error))?;
+        record.check_finite()?;
+        Ok(record)
+    }
+
+    /// Returns an error that names the first quantity that is not finite.
+    fn check_finite(&self) -> Result<(), EngineError> {
+        let [px, py, pz] = self.momentum;
+        let [lx, ly, lz] = self.angular_momentum;
+        let quantities = [
+            ("the kinetic energy", self.kinetic),
+            ("the potential energy", self.potential),
+            ("the total energy", self.total_energy()),
+            ("the momentum along x", px),
+            ("the momentum along y", py),
+            ("the momentum along z", pz),
+            ("the angular momentum about x", lx),
+            ("the angular momentum about y", ly),
+            ("the angular momentum about z", lz),
+        ];
+        match quantities.into_iter().find(|(_, value)| !value.is_finite()) {
+            Some((quantity, value)) => {
+                Err(EngineError::RecordNotFinite { step: self.step, time: self.time, quantity, value })
+            }
+            None => Ok(()),
+        }
     }
 
     /// Header line of the table.
@@ -201,5 +226,36 @@ mod tests {
         assert_eq!(Record::from_csv_row(&record.csv_row()), Some(record));
         assert_eq!(Record::from_csv_row(Record::CSV_HEADER), None);
         assert_eq!(Record::from_csv_row("1,2,3"), None);
+    }
+
+    #[test]
+    fn every_quantity_that_is_not_finite_is_an_error() {
+        let record = Record {
+            step: 3,
+            time: 0.5,
+            kinetic: 1.0,
+            potential: -1.0,
+            momentum: [0.0; 3],
+            angular_momentum: [0.0; 3],
+        };
+        record.check_finite().unwrap();
+        let message = |record: Record| record.check_finite().unwrap_err().to_string();
+        assert_eq!(
+            message(Record { potential: f64::NAN, ..record }),
+            "step 3, time 0.5: the potential energy is NaN, expected a finite value; \
+             the bodies are too close, too fast or too heavy for f64"
+        );
+        assert!(message(Record { kinetic: f64::INFINITY, ..record }).contains("the kinetic energy is inf"));
+        let overflow = Record { kinetic: f64::MAX, potential: f64::MAX, ..record };
+        assert!(message(overflow).contains("the total energy is inf"));
+        for (axis, name) in ["x", "y", "z"].into_iter().enumerate() {
+            let mut vector = [0.0; 3];
+            vector[axis] = f64::NAN;
+            assert!(
+                message(Record { momentum: vector, ..record }).contains(&format!("momentum along {name} is"))
+            );
+            let found = message(Record { angular_momentum: vector, ..record });
+            assert!(found.contains(&format!("the angular momentum about {name} is NaN")), "{found}");
+        }
     }
 }
