@@ -293,6 +293,7 @@ impl EngineError {
     /// Returns true if the input of the user is wrong, and not the machine or the run.
     pub fn is_user_error(&self) -> bool {
         match self {
+            Self::Model(IcError::Stopped) => false,
             Self::Case(_)
             | Self::Model(_)
             | Self::Bodies { .. }

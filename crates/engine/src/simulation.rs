@@ -207,8 +207,8 @@ mod tests {
             (0.0013, 10_000_000_003, 13_000_000.003_9),
         ] {
             let case = kepler_case(dt, end);
-            let particles =
-                crate::start::initial_bodies(&case, &Default::default(), &mut |_| {}).unwrap().particles;
+            let (limits, stop) = (Default::default(), Default::default());
+            let particles = crate::start::initial_bodies(&case, &limits, &stop, &mut |_| {}).unwrap().particles;
             let bodies = Simulation::new(&case, particles, None).unwrap().bodies;
             let start = steps - 2;
             let mut simulation = Simulation::restore(&case, bodies, start, start as f64 * dt);

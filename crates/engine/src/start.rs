@@ -1,5 +1,7 @@
 //! Initial bodies of a case, checked.
 
+use std::sync::atomic::AtomicBool;
+
 use orrery_io::{Limits, format_bytes};
 use orrery_model::{Particles, Units};
 
@@ -26,16 +28,19 @@ pub struct Start {
     pub file_time: Option<f64>,
 }
 
-/// Generates or reads the initial bodies and checks that they can be simulated. Calls `warn` with
-/// each warning about the file, which is one line.
+/// Generates or reads the initial bodies and checks that they can be simulated. Generation ends
+/// with an error soon after `stop` is set. Calls `warn` with each warning about the file, which is
+/// one line.
 pub fn initial_bodies(
     case: &Case,
     limits: &Limits,
+    stop: &AtomicBool,
     warn: &mut dyn FnMut(&str),
 ) -> Result<Start, EngineError> {
     let (particles, origin, file_time) = match &case.bodies {
         BodiesSource::Model(model) => {
-            (model.generate(case.gravity.g)?, format!("[bodies] model = \"{}\"", model.name()), None)
+            let bodies = model.generate_until(case.gravity.g, stop)?;
+            (bodies, format!("[bodies] model = \"{}\"", model.name()), None)
         }
         BodiesSource::File(_) => {
             let path = case.bodies_file().unwrap_or_default();

@@ -59,7 +59,9 @@ fn presets_generate_the_number_of_bodies_of_the_case() {
     for preset in presets() {
         let case = load(&CaseSource::Preset(preset), &[]).unwrap();
         let BodiesSource::Model(model) = &case.bodies else { panic!("{} reads a file", preset.name) };
-        let bodies = model.generate(case.gravity.g).unwrap_or_else(|e| panic!("{}: {e}", preset.name));
+        let bodies = model
+            .generate_until(case.gravity.g, &Default::default())
+            .unwrap_or_else(|e| panic!("{}: {e}", preset.name));
         assert_eq!(Some(bodies.len() as u64), case.body_count(), "{}", preset.name);
     }
 }

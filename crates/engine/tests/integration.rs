@@ -7,6 +7,7 @@ mod device;
 mod extend;
 mod golden;
 mod hostile_checkpoints;
+mod initial_conditions;
 mod large_steps;
 mod reliability;
 mod resume;

@@ -1,6 +1,7 @@
 //! `ic`, `info` and `convert`.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 
 use orrery_engine::case::{Case, CaseSource};
 use orrery_engine::{EngineError, checkpoint, provenance, start};
@@ -41,14 +42,12 @@ pub fn write_initial_conditions(arguments: &IcArgs) -> Result<(), Failure> {
         let message = error.message.strip_prefix("bodies.").unwrap_or(&error.message);
         Failure::Usage(format!("ic {}: {message}", arguments.model.escape_debug()))
     })?;
+    // No handler is installed, so a signal ends the process.
+    let never_stop = AtomicBool::new(false);
+    let softened = Case { gravity: with_softening(&case), ..case.clone() };
     let snapshot = Snapshot {
         // The bodies of a model give no warnings.
-        particles: start::initial_bodies(
-            &Case { gravity: with_softening(&case), ..case.clone() },
-            limits,
-            &mut |_| {},
-        )?
-        .particles,
+        particles: start::initial_bodies(&softened, limits, &never_stop, &mut |_| {})?.particles,
         time: 0.0,
         step: 0,
         units: case.units,

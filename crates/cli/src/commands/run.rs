@@ -1,6 +1,7 @@
 //! `run` and `resume`.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use orrery_device::{Device, DeviceChoice};
@@ -210,7 +211,7 @@ fn print_dry_run(case: &Case, folder: &Path, choice: DeviceChoice, limits: &Limi
     let (n, start) = match case.body_count() {
         Some(n) => (n, case.time.start),
         None => {
-            let start = start::initial_bodies(case, limits, &mut print_warning)?;
+            let start = start::initial_bodies(case, limits, &AtomicBool::new(false), &mut print_warning)?;
             (start.particles.len() as u64, Some(start.time))
         }
     };

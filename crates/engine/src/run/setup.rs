@@ -33,7 +33,7 @@ impl<'a> Run<'a> {
         output.check_is_not_input(case)?;
         let selected = compute_device::select_device(control.device.choice)?;
         let Start { particles, time, file_time } =
-            start::initial_bodies(case, &control.limits, &mut |warning| {
+            start::initial_bodies(case, &control.limits, &control.stop, &mut |warning| {
                 report(RunEvent::InputWarning(warning));
             })?;
         let mut case = start::with_absolute_paths(case);

@@ -14,10 +14,18 @@
 //! pericentre, as seen from that galaxy.
 
 use std::f64::consts::PI;
+use std::sync::atomic::AtomicBool;
 
 use super::kepler::{rotated_about_x, rotated_about_z};
-use super::{Galaxy, IcError, move_to_rest_frame, require_finite, require_positive, require_range};
+use super::{
+    Galaxy, IcError, galaxy, move_to_rest_frame, require_angle, require_positive, require_positive_between,
+    require_range, short_number,
+};
 use crate::Particles;
+
+/// Largest separation, in units of the pericentre. The velocity contains 1 + cos ν = 2q/r, which
+/// then has a relative error below 1e-10.
+const MAX_SEPARATION_RATIO: f64 = 1e6;
 
 /// Orientation of a disc relative to the orbit. Angles in radians.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -64,24 +72,34 @@ impl Default for Encounter {
 impl Encounter {
     /// Samples both galaxies and places them on the orbit before the pericentre.
     pub fn generate(&self, g: f64) -> Result<Particles, IcError> {
+        self.generate_until(g, &AtomicBool::new(false))
+    }
+
+    /// Does the same as `generate`. Returns [`IcError::Stopped`] soon after `stop` is set.
+    pub fn generate_until(&self, g: f64, stop: &AtomicBool) -> Result<Particles, IcError> {
         self.first.check_parameters().map_err(|error| error.with_prefix("first"))?;
         self.second.check_parameters().map_err(|error| error.with_prefix("second"))?;
         for (name, o) in [("first", self.first_orientation), ("second", self.second_orientation)] {
-            require_finite(&format!("{name}_orientation.inclination"), o.inclination)?;
-            require_finite(&format!("{name}_orientation.argument"), o.argument)?;
+            require_angle(&format!("{name}_orientation.inclination"), o.inclination)?;
+            require_angle(&format!("{name}_orientation.argument"), o.argument)?;
         }
-        require_positive("pericentre", self.pericentre)?;
-        let range = format!("pericentre ({}) <= separation < inf", self.pericentre);
+        require_positive_between("pericentre", self.pericentre, galaxy::LENGTHS)?;
+        let longest = MAX_SEPARATION_RATIO * self.pericentre;
+        let range = format!(
+            "pericentre ({}) <= separation <= {}",
+            short_number(self.pericentre),
+            short_number(longest)
+        );
         require_range(
-            self.separation >= self.pericentre && self.separation.is_finite(),
+            (self.pericentre..=longest).contains(&self.separation),
             "separation",
             self.separation,
             range,
         )?;
         require_positive("g", g)?;
 
-        let mut bodies = self.first.generate(g)?;
-        let mut second = self.second.generate(g)?;
+        let mut bodies = self.first.generate_until(g, stop).map_err(|error| error.with_prefix("first"))?;
+        let mut second = self.second.generate_until(g, stop).map_err(|error| error.with_prefix("second"))?;
         tilt_galaxy(&mut bodies, self.first_orientation, 0.0);
         tilt_galaxy(&mut second, self.second_orientation, PI);
         let (position, velocity) = self.relative_orbit(g);
@@ -200,6 +218,6 @@ mod tests {
     #[test]
     fn separation_below_the_pericentre_is_rejected() {
         let error = Encounter { separation: 5.0, ..small_encounter() }.generate(G).unwrap_err();
-        assert_eq!(error.to_string(), "separation = 5 is outside pericentre (8) <= separation < inf");
+        assert_eq!(error.to_string(), "separation = 5 is outside pericentre (8) <= separation <= 8000000");
     }
 }

@@ -10,9 +10,12 @@
 //! whose mass is larger by (c + 1)²/c². The speeds are drawn for that sphere, so the inner parts
 //! are in equilibrium for any cutoff.
 
+use std::sync::atomic::AtomicBool;
+
 use super::speed::SpeedSampler;
 use super::{
-    IcError, move_to_rest_frame_by_distant_bodies, require_bodies, require_positive, scaled, stream,
+    IcError, check_stop, move_to_rest_frame_by_distant_bodies, require_bodies, require_positive,
+    require_positive_between, scaled, stream,
 };
 use crate::rng::Draws;
 use crate::{Particle, Particles, Species};
@@ -21,6 +24,10 @@ use crate::{Particle, Particles, Species};
 const INNERMOST_NODE: f64 = 1e-4;
 /// Number of intervals of that table.
 const NODES: u32 = 300;
+
+/// Smallest and largest cutoff. Below it f diverges: bodies are bound by almost the whole central
+/// potential. Above it f of the outermost bodies is lost to cancellation.
+const CUTOFFS: [f64; 2] = [1e-3, 1e6];
 
 /// A Hernquist sphere.
 #[derive(Clone, Debug, PartialEq)]
@@ -47,23 +54,33 @@ impl Default for Hernquist {
 impl Hernquist {
     /// Samples the bodies.
     pub fn generate(&self, g: f64) -> Result<Particles, IcError> {
+        self.generate_until(g, &AtomicBool::new(false))
+    }
+
+    /// Does the same as `generate`. Returns [`IcError::Stopped`] soon after `stop` is set.
+    pub fn generate_until(&self, g: f64, stop: &AtomicBool) -> Result<Particles, IcError> {
         require_bodies("n", self.n)?;
         require_positive("mass", self.mass)?;
         require_positive("scale_radius", self.scale_radius)?;
-        require_positive("cutoff", self.cutoff)?;
+        require_positive_between("cutoff", self.cutoff, CUTOFFS)?;
         require_positive("g", g)?;
         let speed_unit = (g * self.mass / mass_fraction(self.cutoff) / self.scale_radius).sqrt();
         let speeds = SpeedSampler::new(distribution_function, node_energies(self.cutoff));
         let mut bodies = Particles::with_capacity(self.n);
         for id in 0..self.n as u64 {
+            check_stop(stop)?;
             let mut draws = Draws::new(self.seed, stream::SPHERE, id);
             let r = radius_enclosing(draws.uniform(), self.cutoff);
+            let position = scaled(draws.direction(), self.scale_radius * r);
+            let direction = draws.direction();
+            let speed = speeds.draw_speed(1.0 / (1.0 + r), &mut draws).ok_or(IcError::NoSample {
+                component: "hernquist",
+                index: id,
+                quantity: "speeds",
+            })?;
             bodies.push(Particle {
-                position: scaled(draws.direction(), self.scale_radius * r),
-                velocity: scaled(
-                    draws.direction(),
-                    speed_unit * speeds.draw_speed(1.0 / (1.0 + r), &mut draws),
-                ),
+                position,
+                velocity: scaled(direction, speed_unit * speed),
                 mass: self.mass / self.n as f64,
                 id,
                 species: Species::Halo,

@@ -8,7 +8,7 @@
 
 use std::f64::consts::{PI, TAU};
 
-use super::{IcError, require_finite, require_positive, require_range, scaled};
+use super::{IcError, MAGNITUDES, require_angle, require_between, require_positive, require_range, scaled};
 use crate::{Particle, Particles, Species};
 
 /// Two bodies on an elliptic orbit, given by the elements of the secondary relative to the primary.
@@ -53,20 +53,14 @@ impl Kepler {
     /// Returns the two bodies.
     pub fn generate(&self, g: f64) -> Result<Particles, IcError> {
         require_positive("primary_mass", self.primary_mass)?;
-        let range = "0 <= secondary_mass < inf".to_owned();
-        require_range(
-            (0.0..f64::INFINITY).contains(&self.secondary_mass),
-            "secondary_mass",
-            self.secondary_mass,
-            range,
-        )?;
+        require_between("secondary_mass", self.secondary_mass, [0.0, MAGNITUDES[1]])?;
         require_positive("semi_major_axis", self.semi_major_axis)?;
         let range = "0 <= eccentricity < 1".to_owned();
         require_range((0.0..1.0).contains(&self.eccentricity), "eccentricity", self.eccentricity, range)?;
-        require_finite("inclination", self.inclination)?;
-        require_finite("node", self.node)?;
-        require_finite("pericentre", self.pericentre)?;
-        require_finite("mean_anomaly", self.mean_anomaly)?;
+        require_angle("inclination", self.inclination)?;
+        require_angle("node", self.node)?;
+        require_angle("pericentre", self.pericentre)?;
+        require_angle("mean_anomaly", self.mean_anomaly)?;
         require_positive("g", g)?;
         let total = self.primary_mass + self.secondary_mass;
         let (position, velocity) = state_from_elements(

@@ -2,7 +2,8 @@
 //! `generate(&self, g) -> Result<Particles, IcError>`.
 //!
 //! Lengths, masses and times are in the units of the caller, and `g` is the gravitational constant
-//! in the same units. Ids count from 0, the centre of mass rests at the origin, and bodies of one
+//! in the same units. `generate_until` does the same and ends early when a stop flag is set. Models
+//! with few bodies do not have it. Ids count from 0, the centre of mass rests at the origin, and bodies of one
 //! component have equal masses.
 //!
 //! The same parameters give the same bits on every machine. Random numbers are functions of (seed,
@@ -20,6 +21,8 @@ mod pythagorean;
 mod solar_system;
 mod speed;
 mod sphere;
+
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use thiserror::Error;
 
@@ -41,7 +44,7 @@ pub use sphere::UniformSphere;
 #[derive(Clone, Debug, Error, PartialEq)]
 pub enum IcError {
     /// A parameter is outside its range.
-    #[error("{name} = {value} is outside {range}")]
+    #[error("{name} = {} is outside {range}", short_number(*value))]
     OutOfRange {
         /// Name of the parameter.
         name: String,
@@ -56,6 +59,31 @@ pub enum IcError {
         /// Name of the unit system.
         units: &'static str,
     },
+    /// Rejection sampling accepted no value for a body.
+    #[error(
+        "{component} body {index}: none of {MAX_ATTEMPTS} random {quantity} was accepted, expected components with less different scales and masses"
+    )]
+    NoSample {
+        /// Component of the galaxy, or the model.
+        component: &'static str,
+        /// Number of the body within the component.
+        index: u64,
+        /// Quantity that was drawn, in the plural.
+        quantity: &'static str,
+    },
+    /// A stop was requested.
+    #[error("stopped while the bodies were generated, nothing was written")]
+    Stopped,
+}
+
+/// Most draws of one random value by rejection. Equilibrium models accept more than 1% of the draws,
+/// so this limit is only reached where almost no value can be accepted.
+const MAX_ATTEMPTS: u32 = 100_000;
+
+/// Formats a number, in scientific notation if it is very small or very large.
+fn short_number(value: f64) -> String {
+    let is_plain = value == 0.0 || !value.is_finite() || (1e-4..1e15).contains(&value.abs());
+    if is_plain { value.to_string() } else { format!("{value:e}") }
 }
 
 impl IcError {
@@ -68,7 +96,7 @@ impl IcError {
                 name: format!("{part}.{name}"),
                 value,
             },
-            other @ Self::NoScale { .. } => other,
+            other => other,
         }
     }
 }
@@ -86,17 +114,62 @@ fn require_range(is_inside: bool, name: &str, value: f64, range: String) -> Resu
     if is_inside { Ok(()) } else { Err(IcError::OutOfRange { name: name.to_owned(), value, range }) }
 }
 
+/// Smallest and largest length, mass or gravitational constant. Products such as m r² and G m / r²
+/// are then within the range of f64.
+const MAGNITUDES: [f64; 2] = [1e-90, 1e90];
+
+/// Largest angle in radians. Larger ones are known to less than 1e-7 radians in f64.
+const MAX_ANGLE: f64 = 1e9;
+
+/// Requires a positive number within [`MAGNITUDES`].
 fn require_positive(name: &str, value: f64) -> Result<(), IcError> {
+    require_positive_between(name, value, MAGNITUDES)
+}
+
+/// Requires a positive number within these limits.
+fn require_positive_between(name: &str, value: f64, limits: [f64; 2]) -> Result<(), IcError> {
     let range = if value == f64::INFINITY { format!("0 < {name} < inf") } else { format!("{name} > 0") };
-    require_range(value > 0.0 && value.is_finite(), name, value, range)
+    require_range(value > 0.0 && value.is_finite(), name, value, range)?;
+    require_between(name, value, limits)
+}
+
+fn require_between(name: &str, value: f64, [low, high]: [f64; 2]) -> Result<(), IcError> {
+    let range = format!("{} <= {name} <= {}", short_number(low), short_number(high));
+    require_range((low..=high).contains(&value), name, value, range)
+}
+
+/// Requires `value` to be within `factors` times another parameter or length, which is `reference`.
+fn require_ratio(
+    name: &str,
+    value: f64,
+    factors: [f64; 2],
+    (reference_name, reference): (&str, f64),
+) -> Result<(), IcError> {
+    let [low, high] = factors.map(|factor| factor * reference);
+    // Six digits, so that 3 x 1e-4 is printed as 0.0003.
+    let six_digits = |bound: f64| format!("{bound:.5e}").parse().unwrap_or(bound);
+    let range = format!(
+        "{} <= {name} <= {} ({} to {} times {reference_name} = {})",
+        short_number(six_digits(low)),
+        short_number(six_digits(high)),
+        short_number(factors[0]),
+        short_number(factors[1]),
+        short_number(reference)
+    );
+    require_range((low..=high).contains(&value), name, value, range)
+}
+
+/// Returns an error if a stop was requested.
+fn check_stop(stop: &AtomicBool) -> Result<(), IcError> {
+    if stop.load(Ordering::Relaxed) { Err(IcError::Stopped) } else { Ok(()) }
 }
 
 fn require_bodies(name: &str, n: usize) -> Result<(), IcError> {
     require_range(n > 0, name, n as f64, format!("{name} > 0"))
 }
 
-fn require_finite(name: &str, value: f64) -> Result<(), IcError> {
-    require_range(value.is_finite(), name, value, format!("-inf < {name} < inf"))
+fn require_angle(name: &str, value: f64) -> Result<(), IcError> {
+    require_between(name, value, [-MAX_ANGLE, MAX_ANGLE])
 }
 
 fn scaled(vector: [f64; 3], factor: f64) -> [f64; 3] {

@@ -17,7 +17,9 @@
 //! Invariants: body `id` depends only on (seed, id) and the parameters, up to the final shift to
 //! the rest frame. All bodies have mass M/n. The centre of mass rests at the origin.
 
-use super::{IcError, move_to_rest_frame, require_bodies, require_positive, scaled, stream};
+use std::sync::atomic::AtomicBool;
+
+use super::{IcError, check_stop, move_to_rest_frame, require_bodies, require_positive, scaled, stream};
 use crate::rng::Draws;
 use crate::{Particle, Particles, Species};
 
@@ -56,6 +58,11 @@ impl Plummer {
     /// assert_eq!(bodies.len(), 100);
     /// ```
     pub fn generate(&self, g: f64) -> Result<Particles, IcError> {
+        self.generate_until(g, &AtomicBool::new(false))
+    }
+
+    /// Does the same as `generate`. Returns [`IcError::Stopped`] soon after `stop` is set.
+    pub fn generate_until(&self, g: f64, stop: &AtomicBool) -> Result<Particles, IcError> {
         require_bodies("n", self.n)?;
         require_positive("mass", self.mass)?;
         require_positive("scale_radius", self.scale_radius)?;
@@ -64,6 +71,7 @@ impl Plummer {
         let central_escape_speed = (2.0 * g * self.mass / MASS_FRACTION / self.scale_radius).sqrt();
         let mut bodies = Particles::with_capacity(self.n);
         for id in 0..self.n as u64 {
+            check_stop(stop)?;
             let mut draws = Draws::new(self.seed, stream::SPHERE, id);
             // With m = (M(r)/M)^{1/3} and r in units of a: r² = m² / (1 − m²), 1 + r² = 1 / (1 −
             // m²).

@@ -10,6 +10,7 @@
 //! largest at E_j. f is largest at one of the two nodes, because it is monotonic or linear between
 //! them. At given E, v² grows with ψ, so a bound for E_k is also valid for every lower ψ.
 
+use super::MAX_ATTEMPTS;
 use crate::rng::Draws;
 
 /// Sampler of speeds for one distribution function.
@@ -36,20 +37,18 @@ impl<F: Fn(f64) -> f64> SpeedSampler<F> {
     }
 
     /// Draws a speed at relative potential `psi`. A `psi` above the last node is replaced by the
-    /// energy of that node.
-    pub fn draw_speed(&self, psi: f64, draws: &mut Draws) -> f64 {
+    /// energy of that node. Returns `None` if no draw is accepted, for example because f overflows.
+    pub fn draw_speed(&self, psi: f64, draws: &mut Draws) -> Option<f64> {
         let node = self.energy.partition_point(|&e| e < psi).min(self.energy.len() - 1);
         let (psi, bound) = (psi.min(self.energy[node]), self.bound[node]);
         if psi <= 0.0 || bound <= 0.0 {
-            return 0.0;
+            return Some(0.0);
         }
         let escape = (2.0 * psi).sqrt();
-        loop {
+        (0..MAX_ATTEMPTS).find_map(|_| {
             let v = escape * draws.uniform();
-            if bound * draws.uniform() < v * v * (self.distribution)(psi - 0.5 * v * v) {
-                return v;
-            }
-        }
+            (bound * draws.uniform() < v * v * (self.distribution)(psi - 0.5 * v * v)).then_some(v)
+        })
     }
 }
 
@@ -62,7 +61,8 @@ mod tests {
     fn constant_distribution_function_gives_the_known_mean_speed() {
         let sampler = SpeedSampler::new(|_| 1.0, (0..=20).map(|k| 0.1 * f64::from(k)).collect());
         let n = 20_000;
-        let mean = (0..n).map(|i| sampler.draw_speed(1.33, &mut Draws::new(5, 0, i))).sum::<f64>() / n as f64;
+        let mean = (0..n).map(|i| sampler.draw_speed(1.33, &mut Draws::new(5, 0, i)).unwrap()).sum::<f64>()
+            / n as f64;
         let expected = 0.75 * 2.66f64.sqrt();
         assert!((mean / expected - 1.0).abs() < 4.0 * 0.26 / (n as f64).sqrt(), "{mean} {expected}");
     }
@@ -70,6 +70,12 @@ mod tests {
     #[test]
     fn zero_distribution_function_gives_zero_speed() {
         let sampler = SpeedSampler::new(|_| 0.0, vec![0.0, 1.0]);
-        assert_eq!(sampler.draw_speed(0.5, &mut Draws::new(1, 0, 0)), 0.0);
+        assert_eq!(sampler.draw_speed(0.5, &mut Draws::new(1, 0, 0)), Some(0.0));
+    }
+
+    #[test]
+    fn infinite_bound_gives_no_speed() {
+        let sampler = SpeedSampler::new(|_| f64::INFINITY, vec![0.0, 1.0]);
+        assert_eq!(sampler.draw_speed(0.5, &mut Draws::new(1, 0, 0)), None);
     }
 }

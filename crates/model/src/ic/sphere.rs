@@ -2,7 +2,9 @@
 //!
 //! M(r) = M r³/R³,   v = 0,   t_ff = (π/2) (R³ / (2 G M))^{1/2}
 
-use super::{IcError, move_to_rest_frame, require_bodies, require_positive, scaled, stream};
+use std::sync::atomic::AtomicBool;
+
+use super::{IcError, check_stop, move_to_rest_frame, require_bodies, require_positive, scaled, stream};
 use crate::rng::Draws;
 use crate::{Particle, Particles, Species};
 
@@ -28,12 +30,18 @@ impl Default for UniformSphere {
 impl UniformSphere {
     /// Samples the bodies.
     pub fn generate(&self, g: f64) -> Result<Particles, IcError> {
+        self.generate_until(g, &AtomicBool::new(false))
+    }
+
+    /// Does the same as `generate`. Returns [`IcError::Stopped`] soon after `stop` is set.
+    pub fn generate_until(&self, g: f64, stop: &AtomicBool) -> Result<Particles, IcError> {
         require_bodies("n", self.n)?;
         require_positive("mass", self.mass)?;
         require_positive("radius", self.radius)?;
         require_positive("g", g)?;
         let mut bodies = Particles::with_capacity(self.n);
         for id in 0..self.n as u64 {
+            check_stop(stop)?;
             let mut draws = Draws::new(self.seed, stream::SPHERE, id);
             let r = self.radius * libm::cbrt(draws.uniform());
             bodies.push(Particle {

@@ -2,6 +2,8 @@
 //!
 //! Keys have the names and defaults of the parameters in `orrery_model::ic`.
 
+use std::sync::atomic::AtomicBool;
+
 use orrery_model::Dimension::{Angle, Length, Mass};
 use orrery_model::Particles;
 use orrery_model::ic::{
@@ -102,14 +104,15 @@ impl Model {
         }
     }
 
-    /// Generates the bodies. `g` is the gravitational constant.
-    pub fn generate(&self, g: f64) -> Result<Particles, IcError> {
+    /// Generates the bodies. `g` is the gravitational constant. Returns [`IcError::Stopped`] soon
+    /// after `stop` is set.
+    pub fn generate_until(&self, g: f64, stop: &AtomicBool) -> Result<Particles, IcError> {
         match self {
-            Self::Plummer(model) => model.generate(g),
-            Self::Hernquist(model) => model.generate(g),
-            Self::UniformSphere(model) => model.generate(g),
-            Self::Galaxy(model) => model.generate(g),
-            Self::Encounter(model) => model.generate(g),
+            Self::Plummer(model) => model.generate_until(g, stop),
+            Self::Hernquist(model) => model.generate_until(g, stop),
+            Self::UniformSphere(model) => model.generate_until(g, stop),
+            Self::Galaxy(model) => model.generate_until(g, stop),
+            Self::Encounter(model) => model.generate_until(g, stop),
             Self::Kepler(model) => model.generate(g),
             Self::FigureEight(model) => model.generate(g),
             Self::Pythagorean(model) => model.generate(g),

@@ -21,7 +21,7 @@ use std::f64::consts::{PI, TAU};
 
 use super::Galaxy;
 use super::field::{Field, Grid};
-use crate::ic::stream;
+use crate::ic::{IcError, MAX_ATTEMPTS, stream};
 use crate::rng::Draws;
 
 /// Radius where the disc ends, in scale lengths. 0.05% of the mass of an infinite disc lies beyond.
@@ -148,7 +148,7 @@ impl Disc {
                 requested
             };
             ring.rotation =
-                (ring.circular_squared + radial * drift_factor).clamp(0.0, ring.circular_squared).sqrt();
+                (ring.circular_squared + radial * drift_factor).max(0.0).min(ring.circular_squared).sqrt();
             ring.sigma[0] = radial.sqrt();
             ring.sigma[1] = (radial * ring.epicyclic_ratio).sqrt();
         }
@@ -156,7 +156,13 @@ impl Disc {
     }
 
     /// Draws position and velocity of body `index`.
-    pub fn draw_body(&self, rings: &[Ring], field: &Field, seed: u64, index: u64) -> ([f64; 3], [f64; 3]) {
+    pub fn draw_body(
+        &self,
+        rings: &[Ring],
+        field: &Field,
+        seed: u64,
+        index: u64,
+    ) -> Result<([f64; 3], [f64; 3]), IcError> {
         let mut draws = Draws::new(seed, stream::DISC, index);
         // The sum of two exponential variates has density x exp(−x).
         let x = loop {
@@ -173,17 +179,17 @@ impl Disc {
         // The limit keeps the rejection below fast. It only affects discs much hotter than real
         // ones, where nearly all drawn velocities would be unbound.
         let [sigma_r, sigma_phi, sigma_z] = sigma.map(|sigma| sigma.min((escape_squared / 6.0).sqrt()));
-        let velocity = loop {
+        let velocity = (0..MAX_ATTEMPTS).find_map(|_| {
             let v_r = sigma_r * draws.normal();
             let v_phi = rotation + sigma_phi * draws.normal();
             let v_z = sigma_z * draws.normal();
-            if v_r * v_r + v_phi * v_phi + v_z * v_z
-                < MAX_ESCAPE_FRACTION * MAX_ESCAPE_FRACTION * escape_squared
-            {
-                break [v_r * cos - v_phi * sin, v_r * sin + v_phi * cos, v_z];
-            }
-        };
-        ([radius * cos, radius * sin, z], velocity)
+            let is_bound = v_r * v_r + v_phi * v_phi + v_z * v_z
+                < MAX_ESCAPE_FRACTION * MAX_ESCAPE_FRACTION * escape_squared;
+            is_bound.then_some([v_r * cos - v_phi * sin, v_r * sin + v_phi * cos, v_z])
+        });
+        let velocity =
+            velocity.ok_or(IcError::NoSample { component: "disc", index, quantity: "velocities" })?;
+        Ok(([radius * cos, radius * sin, z], velocity))
     }
 
     /// Returns mean rotation and dispersions at `radius`, interpolated between rings.

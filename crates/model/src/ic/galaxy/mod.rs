@@ -16,7 +16,12 @@ mod disc;
 mod field;
 mod spheroid;
 
-use super::{IcError, move_to_rest_frame_by_distant_bodies, require_positive, require_range, stream};
+use std::sync::atomic::AtomicBool;
+
+use super::{
+    IcError, check_stop, move_to_rest_frame_by_distant_bodies, require_positive, require_positive_between,
+    require_range, require_ratio, stream,
+};
 use crate::{Particle, Particles, Species};
 use disc::Disc;
 use field::{Field, Grid, Layers};
@@ -26,6 +31,23 @@ use spheroid::Spheroid;
 const BULGE_CUTOFF: f64 = 20.0;
 /// Innermost radius of the tabulated field, as a fraction of the smallest scale of a component.
 const INNERMOST: f64 = 1e-3;
+
+/// Smallest and largest length. The computation contains densities per length, m / r⁴, and G m / r².
+pub(super) const LENGTHS: [f64; 2] = [1e-30, 1e30];
+/// Smallest and largest mass of a component.
+const MASSES: [f64; 2] = [1e-60, 1e60];
+/// Range of a scale of one component, in units of the median scale. With the largest differences,
+/// one interval of the grid is 9% of its radius.
+const SCALE_FACTORS: [f64; 2] = [1e-4, 1e4];
+/// Range of the scale height, in scale lengths. A thicker disc has no rotation that is bound.
+const HEIGHT_FACTORS: [f64; 2] = [1e-6, 10.0];
+/// Range of the cutoff of the halo, in its scale radii.
+const HALO_CUTOFFS: [f64; 2] = [1e-2, 1e4];
+/// Range of Toomre's Q.
+const TOOMRE_Q: [f64; 2] = [1e-12, 1e12];
+/// Largest softening, in units of the smallest scale. Beyond it the potential at the centre is
+/// constant in f64.
+const MAX_SOFTENING_RATIO: f64 = 1e3;
 
 /// A disc galaxy. A component with 0 bodies is absent and its mass is not counted. The disc lies in
 /// the x-y plane and rotates counterclockwise seen from +z.
@@ -93,6 +115,11 @@ impl Default for Galaxy {
 impl Galaxy {
     /// Samples the bodies: disc, then bulge, then halo.
     pub fn generate(&self, g: f64) -> Result<Particles, IcError> {
+        self.generate_until(g, &AtomicBool::new(false))
+    }
+
+    /// Does the same as `generate`. Returns [`IcError::Stopped`] soon after `stop` is set.
+    pub fn generate_until(&self, g: f64, stop: &AtomicBool) -> Result<Particles, IcError> {
         self.check_parameters()?;
         require_positive("g", g)?;
         let grid = self.radial_grid();
@@ -114,8 +141,9 @@ impl Galaxy {
             let rings = disc.ring_moments(&spheroid_field);
             let mass = self.disc_mass / self.n_disc as f64;
             append_bodies(&mut bodies, self.n_disc, mass, Species::Disc, |i| {
+                check_stop(stop)?;
                 disc.draw_body(&rings, &field, self.seed, i)
-            });
+            })?;
         }
         let spheroids = [
             (bulge, self.n_bulge, self.bulge_mass, stream::BULGE, Species::Bulge),
@@ -125,8 +153,9 @@ impl Galaxy {
             if let Some(part) = part {
                 let sampler = part.body_sampler(&grid, &field);
                 append_bodies(&mut bodies, n, mass / n as f64, species, |i| {
+                    check_stop(stop)?;
                     sampler.draw_body(self.seed, stream, i)
-                });
+                })?;
             }
         }
         move_to_rest_frame_by_distant_bodies(&mut bodies);
@@ -146,22 +175,49 @@ impl Galaxy {
         let n = self.n_disc + self.n_bulge + self.n_halo;
         let sum = "n_disc + n_bulge + n_halo";
         require_range(n > 0, sum, n as f64, format!("{sum} > 0"))?;
-        if self.n_disc > 0 {
-            require_positive("disc_mass", self.disc_mass)?;
-            require_positive("disc_scale_length", self.disc_scale_length)?;
-            require_positive("disc_scale_height", self.disc_scale_height)?;
-            require_positive("toomre_q", self.toomre_q)?;
+        for (n, name, mass) in [
+            (self.n_disc, "disc_mass", self.disc_mass),
+            (self.n_bulge, "bulge_mass", self.bulge_mass),
+            (self.n_halo, "halo_mass", self.halo_mass),
+        ] {
+            if n > 0 {
+                require_positive_between(name, mass, MASSES)?;
+            }
         }
-        if self.n_bulge > 0 {
-            require_positive("bulge_mass", self.bulge_mass)?;
-            require_positive("bulge_scale_radius", self.bulge_scale_radius)?;
+        if self.n_disc > 0 {
+            require_positive("disc_scale_height", self.disc_scale_height)?;
+            require_positive_between("toomre_q", self.toomre_q, TOOMRE_Q)?;
         }
         if self.n_halo > 0 {
-            require_positive("halo_mass", self.halo_mass)?;
-            require_positive("halo_scale_radius", self.halo_scale_radius)?;
-            require_positive("halo_cutoff", self.halo_cutoff)?;
+            require_positive_between("halo_cutoff", self.halo_cutoff, HALO_CUTOFFS)?;
         }
-        require_range((0.0..f64::INFINITY).contains(&self.eps), "eps", self.eps, "0 <= eps < inf".to_owned())
+        self.check_scales()
+    }
+
+    /// Checks the lengths and their ratios. The field is tabulated on one grid from the smallest to
+    /// the largest, and bodies of one component must be bound in the field of the others.
+    fn check_scales(&self) -> Result<(), IcError> {
+        let mut scales = vec![
+            (self.n_disc, "disc_scale_length", self.disc_scale_length),
+            (self.n_bulge, "bulge_scale_radius", self.bulge_scale_radius),
+            (self.n_halo, "halo_scale_radius", self.halo_scale_radius),
+        ];
+        scales.retain(|&(n, ..)| n > 0);
+        for &(_, name, scale) in &scales {
+            require_positive_between(name, scale, LENGTHS)?;
+        }
+        scales.sort_by(|a, b| a.2.total_cmp(&b.2));
+        // The median is not the one that is far away from the others.
+        let (_, median_name, median) = scales[scales.len() / 2];
+        for &(_, name, scale) in scales.iter().filter(|scale| scale.1 != median_name) {
+            require_ratio(name, scale, SCALE_FACTORS, (median_name, median))?;
+        }
+        if self.n_disc > 0 {
+            let length = ("disc_scale_length", self.disc_scale_length);
+            require_ratio("disc_scale_height", self.disc_scale_height, HEIGHT_FACTORS, length)?;
+        }
+        let (_, smallest_name, smallest) = scales[0];
+        require_ratio("eps", self.eps, [0.0, MAX_SOFTENING_RATIO], (smallest_name, smallest))
     }
 
     fn bulge_spheroid(&self, grid: &Grid) -> Option<Spheroid> {
@@ -195,12 +251,13 @@ fn append_bodies(
     n: usize,
     mass: f64,
     species: Species,
-    draw: impl Fn(u64) -> ([f64; 3], [f64; 3]),
-) {
+    draw: impl Fn(u64) -> Result<([f64; 3], [f64; 3]), IcError>,
+) -> Result<(), IcError> {
     for i in 0..n as u64 {
-        let (position, velocity) = draw(i);
+        let (position, velocity) = draw(i)?;
         bodies.push(Particle { position, velocity, mass, id: bodies.len() as u64, species });
     }
+    Ok(())
 }
 
 #[cfg(test)]

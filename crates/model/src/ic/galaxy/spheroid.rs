@@ -13,7 +13,7 @@ use std::f64::consts::PI;
 
 use super::field::{Field, Grid};
 use crate::ic::speed::SpeedSampler;
-use crate::ic::{hernquist, scaled};
+use crate::ic::{IcError, MAX_ATTEMPTS, hernquist, scaled, stream};
 use crate::rng::Draws;
 
 /// A tapered Hernquist sphere.
@@ -101,17 +101,24 @@ pub struct SpheroidSampler<'a, F> {
 
 impl<F: Fn(f64) -> f64> SpheroidSampler<'_, F> {
     /// Draws position and velocity of body `index`.
-    pub fn draw_body(&self, seed: u64, stream: u32, index: u64) -> ([f64; 3], [f64; 3]) {
+    pub fn draw_body(&self, seed: u64, stream: u32, index: u64) -> Result<([f64; 3], [f64; 3]), IcError> {
+        let no_sample = |quantity| IcError::NoSample { component: component_name(stream), index, quantity };
         let Spheroid { scale_radius, cutoff, .. } = *self.spheroid;
         let mut draws = Draws::new(seed, stream, index);
-        let r = loop {
+        let radius = (0..MAX_ATTEMPTS).find_map(|_| {
             let r = scale_radius * hernquist::radius_enclosing(draws.uniform(), cutoff / scale_radius);
-            if draws.uniform() < self.spheroid.taper(r) {
-                break r;
-            }
-        };
+            (draws.uniform() < self.spheroid.taper(r)).then_some(r)
+        });
+        let r = radius.ok_or(no_sample("radii"))?;
         let psi = self.field.potential_at(cutoff) - self.field.potential_at(r);
         let position = scaled(draws.direction(), r);
-        (position, scaled(draws.direction(), self.speeds.draw_speed(psi, &mut draws)))
+        let direction = draws.direction();
+        let speed = self.speeds.draw_speed(psi, &mut draws).ok_or(no_sample("speeds"))?;
+        Ok((position, scaled(direction, speed)))
     }
+}
+
+/// Name of the component that uses this stream of random numbers.
+fn component_name(stream: u32) -> &'static str {
+    if stream == stream::BULGE { "bulge" } else { "halo" }
 }
