@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use orrery_engine::control::{RunEvent, Status};
 use orrery_model::Units;
+use orrery_particles::resolution::MAX_SINGLE_ROUNDING;
 
 use crate::commands::shell_quoted;
 use crate::print::{eprint_line, print_line, write_stderr_line};
@@ -32,6 +33,16 @@ enum Mode {
     Bar(TerminalLine, Option<Instant>),
     /// Prints a line from time to time. The instant is that of the last line.
     Lines(Instant),
+}
+
+/// Returns the warning about bodies that single precision does not resolve. `rounding` is the error
+/// of their coordinates in separations or softening lengths.
+pub fn unresolved_bodies_text(rounding: f64) -> String {
+    format!(
+        "warning: single precision does not resolve these bodies: rounding moves a typical body by {rounding:.1e} \
+         of the distance to its neighbour or of the softening, expected at most {MAX_SINGLE_ROUNDING:e}; \
+         the forces are wrong, use precision mixed"
+    )
 }
 
 impl Progress {
@@ -147,6 +158,9 @@ impl Progress {
                 "warning: step {step}: the energy error is {error:.1e}, above {limit} ([limits] energy_error); \
                  a shorter step or a larger softening may help"
             )),
+            RunEvent::UnresolvedBodies { rounding } => {
+                self.print_message(format_args!("{}", unresolved_bodies_text(*rounding)));
+            }
             RunEvent::ManySteps { steps, dt } => self.print_message(format_args!(
                 "warning: the run would take about {steps:.0e} steps of {dt:.1e}; \
                  a longer step, a larger eta or an earlier end may be intended"

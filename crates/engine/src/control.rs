@@ -174,6 +174,11 @@ pub enum RunEvent<'a> {
     },
     /// The storage works again.
     StorageRecovered,
+    /// Single precision does not resolve the separations of the initial bodies.
+    UnresolvedBodies {
+        /// Rounding error of the coordinates, in separations or softening lengths.
+        rounding: f64,
+    },
     /// The run would take very many steps of the length of its first one. The step or `eta` is
     /// probably too small.
     ManySteps {

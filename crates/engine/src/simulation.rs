@@ -208,7 +208,8 @@ mod tests {
         ] {
             let case = kepler_case(dt, end);
             let (limits, stop) = (Default::default(), Default::default());
-            let particles = crate::start::initial_bodies(&case, &limits, &stop, &mut |_| {}).unwrap().particles;
+            let particles =
+                crate::start::initial_bodies(&case, &limits, &stop, &mut |_| {}).unwrap().particles;
             let bodies = Simulation::new(&case, particles, None).unwrap().bodies;
             let start = steps - 2;
             let mut simulation = Simulation::restore(&case, bodies, start, start as f64 * dt);

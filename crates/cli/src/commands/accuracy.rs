@@ -7,8 +7,10 @@ use orrery_engine::EngineError;
 use orrery_engine::compute_device::{self, ComputeDevice, DeviceRequest};
 use orrery_io::{Limits, NpzArray, Snapshot, write_npz_arrays};
 use orrery_lab::sample::evenly_spaced_indices;
+use orrery_model::Precision;
 use orrery_particles::accuracy::ForceErrors;
 use orrery_particles::bodies::forces_on_device;
+use orrery_particles::resolution::{MAX_SINGLE_ROUNDING, single_rounding};
 use orrery_particles::settings::{GravitySettings, IntegratorChoice};
 use orrery_particles::solver::{CpuStrategy, Forces, Problem, reference};
 use serde_json::json;
@@ -16,7 +18,8 @@ use serde_json::json;
 use super::Softening;
 use crate::args::{AccuracyArgs, ForcesArgs, GravityArgs};
 use crate::failure::{Failure, check_input, check_new_output};
-use crate::print::print_line;
+use crate::print::{eprint_line, print_line};
+use crate::progress::unresolved_bodies_text;
 
 /// Reads a snapshot and returns it with the settings of its forces. Checks that forces can be
 /// computed: all values are finite, and without softening no two bodies have the same position.
@@ -46,6 +49,12 @@ fn compute_forces(
     choice: DeviceChoice,
 ) -> Result<(Forces, &'static str, ComputeDevice), Failure> {
     let n = problem.mass.len();
+    if settings.precision == Precision::Single {
+        let rounding = single_rounding(problem.position, settings.eps);
+        if rounding > MAX_SINGLE_ROUNDING {
+            eprint_line!("{}", unresolved_bodies_text(rounding));
+        }
+    }
     let selected = compute_device::ensure_memory(
         compute_device::select_device(choice)?,
         choice,

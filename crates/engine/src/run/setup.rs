@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
-use orrery_model::Particles;
+use orrery_model::{Particles, Precision};
 use orrery_particles::bodies::DeviceSetup;
+use orrery_particles::resolution::{MAX_SINGLE_ROUNDING, single_rounding};
 use orrery_particles::settings::GravitySettings;
 use orrery_particles::solver::device::DeviceStrategy;
 
@@ -40,6 +41,12 @@ impl<'a> Run<'a> {
         case.time.start = Some(time);
         if let Some(file_time) = file_time {
             report(RunEvent::StartTime { case: &case, file_time });
+        }
+        if case.gravity.precision == Precision::Single {
+            let rounding = single_rounding(&particles.position, case.gravity.eps);
+            if rounding > MAX_SINGLE_ROUNDING {
+                report(RunEvent::UnresolvedBodies { rounding });
+            }
         }
         let simulation = new_simulation(&case, particles, selected, control, report)?;
         let moment = simulation.moment();
