@@ -3,8 +3,8 @@
 //!
 //! Lengths, masses and times are in the units of the caller, and `g` is the gravitational constant
 //! in the same units. `generate_until` does the same and ends early when a stop flag is set. Models
-//! with few bodies do not have it. Ids count from 0, the centre of mass rests at the origin, and bodies of one
-//! component have equal masses.
+//! with few bodies do not have it. Ids count from 0, the centre of mass rests at the origin, and
+//! bodies of one component have equal masses.
 //!
 //! The same parameters give the same bits on every machine. Random numbers are functions of (seed,
 //! stream, index), transcendental functions come from `libm`, and nothing runs in parallel. Each
@@ -76,8 +76,8 @@ pub enum IcError {
     Stopped,
 }
 
-/// Most draws of one random value by rejection. Equilibrium models accept more than 1% of the draws,
-/// so this limit is only reached where almost no value can be accepted.
+/// Most draws of one random value by rejection. Equilibrium models accept more than 1% of the
+/// draws, so this limit is only reached where almost no value can be accepted.
 const MAX_ATTEMPTS: u32 = 100_000;
 
 /// Formats a number, in scientific notation if it is very small or very large.

@@ -32,7 +32,8 @@ const BULGE_CUTOFF: f64 = 20.0;
 /// Innermost radius of the tabulated field, as a fraction of the smallest scale of a component.
 const INNERMOST: f64 = 1e-3;
 
-/// Smallest and largest length. The computation contains densities per length, m / r⁴, and G m / r².
+/// Smallest and largest length. The computation contains densities per length, m / r⁴, and G m /
+/// r².
 pub(super) const LENGTHS: [f64; 2] = [1e-30, 1e30];
 /// Smallest and largest mass of a component.
 const MASSES: [f64; 2] = [1e-60, 1e60];
