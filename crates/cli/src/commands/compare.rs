@@ -270,11 +270,14 @@ fn only_in_one(path: &Path, other: &Path) -> Comparison {
     }
 }
 
+/// Name of a column of the table, and the function that returns its value.
+type TableColumn = (&'static str, fn(&Record) -> f64);
+
 fn compare_tables(a_path: &Path, b_path: &Path) -> Result<Comparison, Failure> {
     let (a, b) = (read_table(a_path)?, read_table(b_path)?);
     let rows = a.len().min(b.len());
     let notes = (a.len() != b.len()).then(|| format!("{} and {} rows", a.len(), b.len())).into_iter();
-    let columns: [(&'static str, fn(&Record) -> f64); 10] = [
+    let columns: [TableColumn; 10] = [
         ("step", |r| r.step as f64),
         ("time", |r| r.time),
         ("kinetic", |r| r.kinetic),
