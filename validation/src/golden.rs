@@ -173,6 +173,7 @@ fn hash_bodies(folder: &Path) -> String {
             Block::Reals(numbers) => hasher.update(&bytes_of(numbers.iter().map(|x| x.to_bits()))),
             Block::Integers(numbers) => hasher.update(&bytes_of(numbers.iter().copied())),
             Block::Bytes(bytes) => hasher.update(bytes),
+            Block::Singles(_) => unreachable!("the columns of bodies are f64"),
         };
     }
     assert_eq!(columns, 11, "mass, id and three vectors");

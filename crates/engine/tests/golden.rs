@@ -1,12 +1,17 @@
 //! Checkpoints of earlier versions: each can still be read and resumed. `golden/` contains one
 //! small file per version of the layout. It was written by that version and is never written again.
+//! `golden/finished` contains the files of a finished run from before checkpoints named a physics.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::common::{output_to, temp_folder};
+use orrery_engine::case::Case;
 use orrery_engine::control::{Control, RunEvent};
-use orrery_engine::run::{Resume, resume};
+use orrery_engine::provenance::device_text;
+use orrery_engine::run::{Resume, resume, run};
 use orrery_io::{Block, Limits, parse_checkpoint, read_checkpoint};
+use serde_json::Value;
 
 /// The files with their version, step and time.
 const GOLDEN: [(&str, u32, u64, f64); 1] = [("version-1.orrery", 1, 3, 0.375)];
@@ -43,6 +48,58 @@ fn checkpoints_of_every_version_resume() {
         // The three bodies of Burrau's problem before their first close encounter: the energy is
         // conserved to the order of the integrator.
         assert!((last.total_energy() / first.total_energy() - 1.0).abs() < 1e-3, "{name}: {last:?}");
+        assert_same_end(&golden_path(name), &[], dir.path());
+    }
+}
+
+/// Runs the case of the checkpoint at `path` from its start, with `sets`. Checks that the run in
+/// `resumed` has reached the same state. The bits are those of the device that wrote the
+/// checkpoint, so nothing is compared on another one. Returns the folder of the whole run.
+fn assert_same_end(path: &Path, sets: &[String], resumed: &Path) -> Option<tempfile::TempDir> {
+    let header: Value =
+        serde_json::from_str(&read_checkpoint(path, &Limits::default()).unwrap().header).unwrap();
+    let text = |key: &str| header[key].as_str().unwrap().to_owned();
+    if !text("writer").ends_with(&format!(" on {}", device_text(None))) {
+        eprintln!("{}: written on another CPU, not compared", path.display());
+        return None;
+    }
+    let case = Case::load_from_checkpoint(&text("case"), "case", sets).unwrap();
+    let dir = temp_folder();
+    let whole = dir.path().join("run");
+    run(&case, &output_to(whole.clone()), &Control::default(), |_| {}).unwrap();
+    let columns = |folder: &Path| {
+        let files = fs::read_dir(folder.join("checkpoints")).unwrap().map(|entry| entry.unwrap().path());
+        let mut blocks = read_checkpoint(&files.max().unwrap(), &Limits::default()).unwrap().blocks;
+        // The last frame of the animation, which may have been restarted.
+        blocks.retain(|(name, _)| !name.ends_with("frame"));
+        blocks
+    };
+    assert_eq!(columns(&whole), columns(resumed), "{}", path.display());
+    Some(dir)
+}
+
+/// The run ended with a shortened step and with output that is due only at an end. The extended run
+/// repeats the step and continues the files.
+#[test]
+fn a_finished_run_of_an_earlier_version_is_extended() {
+    let (dir, checkpoint) = (temp_folder(), "checkpoint_000000010.orrery");
+    fs::create_dir(dir.path().join("checkpoints")).unwrap();
+    for (name, target) in [
+        (checkpoint, format!("checkpoints/{checkpoint}")),
+        ("conserved.csv", "conserved.csv".to_owned()),
+        ("animation.gif", "animation.gif".to_owned()),
+    ] {
+        fs::copy(golden_path("finished").join(name), dir.path().join(target)).unwrap();
+    }
+    let sets = ["time.end=0.2".to_owned()];
+    let request = Resume { folder: dir.path(), sets: &sets, restart_outputs: false };
+    let summary = resume(&request, &Control::default(), |_| {}).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!((summary.from, summary.step), (9, 20));
+    if let Some(whole) = assert_same_end(&golden_path("finished").join(checkpoint), &sets, dir.path()) {
+        for name in ["conserved.csv", "animation.gif"] {
+            let [a, b] = [dir.path().join(name), whole.path().join("run").join(name)].map(fs::read);
+            assert!(a.unwrap() == b.unwrap(), "{name} differs");
+        }
     }
 }
 

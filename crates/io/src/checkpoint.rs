@@ -6,7 +6,7 @@
 //! blocks   u32       number of blocks
 //! then each block:
 //!   name   16 bytes  ASCII, padded with NUL; the first block is "header"
-//!   kind   u32       0 bytes, 1 u64, 2 f64
+//!   kind   u32       0 bytes, 1 u64, 2 f64, 3 f32 (from version 2)
 //!   (zero) u32
 //!   length u64       bytes of data
 //!   data             little-endian
@@ -28,8 +28,11 @@ use crate::limits::Limits;
 use crate::storage::{PendingFile, replace_file};
 
 const MAGIC: &[u8; 8] = b"ORRERYCP";
-/// Version of the layout that is written. This version and all earlier ones can be read.
-const VERSION: u32 = 1;
+/// Newest version of the layout. This version and all earlier ones can be read. A file gets the
+/// lowest version that has all of its kinds of columns, so that older programs read it too.
+const VERSION: u32 = 2;
+/// First version with columns of f32.
+const SINGLES_VERSION: u32 = 2;
 const HEADER: &str = "header";
 const NAME_BYTES: usize = 16;
 /// Largest number of blocks. A larger count means that the file is damaged.
@@ -49,6 +52,8 @@ pub enum Column<'a> {
     Integers(&'a [u64]),
     /// f64.
     Reals(&'a [f64]),
+    /// f32.
+    Singles(&'a [f32]),
 }
 
 /// Column of a checkpoint that was read.
@@ -60,6 +65,8 @@ pub enum Block {
     Integers(Vec<u64>),
     /// f64.
     Reals(Vec<f64>),
+    /// f32.
+    Singles(Vec<f32>),
 }
 
 /// Content of a checkpoint file.
@@ -80,16 +87,28 @@ impl Block {
             Self::Bytes(bytes) => Column::Bytes(bytes),
             Self::Integers(numbers) => Column::Integers(numbers),
             Self::Reals(numbers) => Column::Reals(numbers),
+            Self::Singles(numbers) => Column::Singles(numbers),
         }
     }
 }
 
 impl Column<'_> {
+    /// Copies the data.
+    pub fn to_block(&self) -> Block {
+        match *self {
+            Self::Bytes(bytes) => Block::Bytes(bytes.to_vec()),
+            Self::Integers(numbers) => Block::Integers(numbers.to_vec()),
+            Self::Reals(numbers) => Block::Reals(numbers.to_vec()),
+            Self::Singles(numbers) => Block::Singles(numbers.to_vec()),
+        }
+    }
+
     fn kind_code(&self) -> u32 {
         match self {
             Self::Bytes(_) => 0,
             Self::Integers(_) => 1,
             Self::Reals(_) => 2,
+            Self::Singles(_) => 3,
         }
     }
 
@@ -100,8 +119,10 @@ impl Column<'_> {
             Self::Bytes(bytes) => Cow::Borrowed(bytes),
             Self::Integers(numbers) if cfg!(target_endian = "little") => bytemuck::cast_slice(numbers).into(),
             Self::Reals(numbers) if cfg!(target_endian = "little") => bytemuck::cast_slice(numbers).into(),
+            Self::Singles(numbers) if cfg!(target_endian = "little") => bytemuck::cast_slice(numbers).into(),
             Self::Integers(numbers) => numbers.iter().flat_map(|x| x.to_le_bytes()).collect(),
             Self::Reals(numbers) => numbers.iter().flat_map(|x| x.to_le_bytes()).collect(),
+            Self::Singles(numbers) => numbers.iter().flat_map(|x| x.to_le_bytes()).collect(),
         }
     }
 }
@@ -112,8 +133,10 @@ pub fn write_checkpoint(path: &Path, header: &str, columns: &[(&str, Column)]) -
     for (name, _) in columns {
         check_name(name).map_err(|fault| fault.in_file(path))?;
     }
+    let has_singles = columns.iter().any(|(_, column)| matches!(column, Column::Singles(_)));
+    let version = if has_singles { SINGLES_VERSION } else { 1 };
     replace_file(path, |file| {
-        let preamble = preamble_bytes(VERSION, columns.len() as u32 + 1);
+        let preamble = preamble_bytes(version, columns.len() as u32 + 1);
         file.write_all(&preamble)?;
         let header = (HEADER, Column::Bytes(header.as_bytes()));
         for (index, (name, column)) in std::iter::once(&header).chain(columns).enumerate() {
@@ -276,7 +299,11 @@ fn read_block(
         0 => Block::Bytes(data),
         1 => Block::Integers(words().map(u64::from_le_bytes).collect()),
         2 => Block::Reals(words().map(f64::from_le_bytes).collect()),
-        kind => return Err(Fault::malformed(location, format!("kind {kind}"), "0, 1 or 2")),
+        3 => {
+            let words = data.chunks_exact(4).map(|w| [w[0], w[1], w[2], w[3]]);
+            Block::Singles(words.map(f32::from_le_bytes).collect())
+        }
+        kind => return Err(Fault::malformed(location, format!("kind {kind}"), "0, 1, 2 or 3")),
     };
     Ok((name, block))
 }
@@ -313,6 +340,24 @@ mod tests {
         assert_eq!(integers, &("integers".to_owned(), Block::Integers(vec![u64::MAX, 7])));
         assert_eq!(bytes, &("bytes".to_owned(), Block::Bytes(b"xyz".to_vec())));
         assert_eq!(none.1, Block::Reals(Vec::new()));
+    }
+
+    /// A file with columns of f32 has version 2. All others have version 1, which older programs read.
+    #[test]
+    fn columns_of_f32_are_read_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("field.orrery");
+        let values = [1.5f32, -0.0, f32::NAN, f32::MIN_POSITIVE];
+        let columns = [("u", Column::Singles(&values)), ("end", Column::Reals(&[2.0]))];
+        write_checkpoint(&path, "{}", &columns).unwrap();
+        let read = read_checkpoint(&path, &Limits::default()).unwrap();
+        let [(name, Block::Singles(found)), end] = &read.blocks[..] else { panic!("two blocks") };
+        assert_eq!((read.version, name.as_str()), (2, "u"));
+        assert_eq!(found.iter().map(|x| x.to_bits()).collect::<Vec<_>>(), values.map(f32::to_bits));
+        assert_eq!(end.1, Block::Reals(vec![2.0]));
+        assert_eq!(columns[1].1.to_block(), end.1);
+        let older = read_checkpoint(&write_small_checkpoint(folder.path()), &Limits::default()).unwrap();
+        assert_eq!(older.version, 1);
     }
 
     /// The existing checkpoint must remain readable when the next one is refused.
@@ -373,7 +418,7 @@ mod tests {
         );
         let mut newer = whole.clone();
         newer[8] = 9;
-        let expected = "layout version: got 9, expected 1 to 1; a newer version of orrery can read it";
+        let expected = "layout version: got 9, expected 1 to 2; a newer version of orrery can read it";
         assert_eq!(message(&newer), expected);
         let mut huge = whole.clone();
         huge[16 + 24 + 7] = 0xff;
