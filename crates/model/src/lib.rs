@@ -3,11 +3,13 @@
 //! [`Particles`] stores the bodies as a structure of arrays in f64. [`ic`] generates them, for
 //! example as a Plummer sphere or a disc galaxy. [`analysis`] measures energies, momenta,
 //! Lagrangian radii and density profiles. [`units`] converts between unit systems, [`rng`] gives
-//! reproducible random numbers, and [`Precision`] names the arithmetic of a computation. This crate
-//! uses neither devices nor files.
+//! reproducible random numbers, and [`Precision`] names the arithmetic of a computation. [`grid`]
+//! describes rectangular grids and the conditions on their edges. This crate uses neither devices nor
+//! files.
 
 pub mod analysis;
 mod counts;
+pub mod grid;
 pub mod ic;
 pub mod particles;
 mod precision;
