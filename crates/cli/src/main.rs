@@ -4,8 +4,10 @@
 
 mod args;
 mod commands;
+mod events;
 mod failure;
 mod json;
+mod log;
 mod print;
 mod progress;
 mod signals;
@@ -24,14 +26,19 @@ fn main() -> ExitCode {
         Ok(arguments) => execute_command(&arguments),
         Err(error) => report_parse_error(&error),
     };
-    match print::finish_stdout() {
-        Ok(()) => ExitCode::from(status),
+    let status = match print::finish_stdout() {
+        Ok(()) => status,
         Err(error) => {
             eprint_line!("error: standard output: cannot be written: {error}");
             // A command that failed or was stopped keeps its status.
-            ExitCode::from(if status == 0 { 1 } else { status })
+            if status == 0 { 1 } else { status }
         }
+    };
+    // After an error, one line says enough. It is usually about the same disk.
+    if let Some(warning) = log::warning().filter(|_| [0, 3].contains(&status)) {
+        eprint_line!("{warning}");
     }
+    ExitCode::from(status)
 }
 
 /// Executes the command, prints its error if it fails, and returns the exit status.

@@ -1,4 +1,4 @@
-//! Lines on standard output and standard error.
+//! Lines on standard output and standard error. They are also lines of `run.log`.
 //!
 //! A closed pipe is not an error: after `orrery presets | head -1` nothing reads the remaining
 //! lines. Any other error on standard output, such as a full disk, is kept until the command ends,
@@ -9,21 +9,40 @@ use std::io::{ErrorKind, Write};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::log;
+
 /// The first error on standard output, other than a closed pipe.
 static STDOUT_ERROR: OnceLock<std::io::Error> = OnceLock::new();
 
-/// True if standard output is reserved for a result, such as JSON.
+/// True if standard output is reserved for a result, such as JSON, or must stay empty.
 static TEXT_IS_SUPPRESSED: AtomicBool = AtomicBool::new(false);
 
-/// Makes [`write_stdout_line`] do nothing, so that standard output contains only the result.
+/// True if details are printed.
+static IS_VERBOSE: AtomicBool = AtomicBool::new(false);
+
+/// Removes text from standard output, so that it contains only the result. Text is still logged.
 pub fn suppress_text() {
     TEXT_IS_SUPPRESSED.store(true, Ordering::Relaxed);
 }
 
+/// Prints details, which are only logged otherwise.
+pub fn show_details() {
+    IS_VERBOSE.store(true, Ordering::Relaxed);
+}
+
 /// Writes a line of text to standard output. An error is kept for [`finish_stdout`].
 pub fn write_stdout_line(text: Arguments<'_>) {
+    log::write(&text.to_string());
     if !TEXT_IS_SUPPRESSED.load(Ordering::Relaxed) {
         write_stdout_result(text);
+    }
+}
+
+/// Writes a line to standard output if details are shown.
+pub fn write_detail_line(text: Arguments<'_>) {
+    match IS_VERBOSE.load(Ordering::Relaxed) {
+        true => write_stdout_line(text),
+        false => log::write(&text.to_string()),
     }
 }
 
@@ -49,6 +68,7 @@ pub fn finish_stdout() -> Result<(), &'static std::io::Error> {
 
 /// Writes a line to standard error. Ignores errors, because a run continues without a reader.
 pub fn write_stderr_line(text: Arguments<'_>) {
+    log::write(&text.to_string());
     let _ = writeln!(std::io::stderr().lock(), "{text}");
 }
 
@@ -57,9 +77,14 @@ macro_rules! print_line {
     ($($text:tt)*) => { $crate::print::write_stdout_line(format_args!($($text)*)) };
 }
 
+/// Prints a line on standard output with `--verbose`.
+macro_rules! print_detail {
+    ($($text:tt)*) => { $crate::print::write_detail_line(format_args!($($text)*)) };
+}
+
 /// Prints a line on standard error, like `eprintln!`, and ignores a closed pipe.
 macro_rules! eprint_line {
     ($($text:tt)*) => { $crate::print::write_stderr_line(format_args!($($text)*)) };
 }
 
-pub(crate) use {eprint_line, print_line};
+pub(crate) use {eprint_line, print_detail, print_line};

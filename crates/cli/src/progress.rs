@@ -1,18 +1,20 @@
 //! Progress of a run: a bar on a terminal, plain lines in a pipe or file.
 
-use std::fmt::Arguments;
 use std::time::{Duration, Instant};
 
 use orrery_engine::control::{RunEvent, Status};
 use orrery_model::Units;
-use orrery_particles::resolution::MAX_SINGLE_ROUNDING;
 
-use crate::commands::shell_quoted;
-use crate::print::{eprint_line, print_line, write_stderr_line};
-use crate::terminal_line::{TerminalLine, can_redraw, terminal_columns};
+use crate::events::{Importance, describe};
+use crate::log;
+use crate::print::{eprint_line, print_detail, print_line};
+use crate::terminal_line::{TerminalLine, can_redraw, terminal_columns, write_stderr};
 
 /// Minimum time between two progress lines in a pipe or file.
 const LINE_EVERY: Duration = Duration::from_secs(5);
+
+/// Minimum time between two progress lines in `run.log`.
+const LOG_EVERY: Duration = Duration::from_secs(60);
 
 /// Minimum time between two updates of the bar.
 const REDRAW_EVERY: Duration = Duration::from_millis(50);
@@ -24,6 +26,8 @@ const BAR_WIDTHS: [(usize, usize); 2] = [(24, 100), (8, 0)];
 pub struct Progress {
     mode: Mode,
     units: Units,
+    /// Time of the last line about progress in `run.log`.
+    logged: Instant,
 }
 
 enum Mode {
@@ -33,16 +37,6 @@ enum Mode {
     Bar(TerminalLine, Option<Instant>),
     /// Prints a line from time to time. The instant is that of the last line.
     Lines(Instant),
-}
-
-/// Returns the warning about bodies that single precision does not resolve. `rounding` is the error
-/// of their coordinates in separations or softening lengths.
-pub fn unresolved_bodies_text(rounding: f64) -> String {
-    format!(
-        "warning: single precision does not resolve these bodies: rounding moves a typical body by {rounding:.1e} \
-         of the distance to its neighbour or of the softening, expected at most {MAX_SINGLE_ROUNDING:e}; \
-         the forces are wrong, use precision mixed"
-    )
 }
 
 impl Progress {
@@ -55,7 +49,7 @@ impl Progress {
         } else {
             Mode::Lines(Instant::now())
         };
-        Self { mode, units: Units::NBody }
+        Self { mode, units: Units::NBody, logged: Instant::now() }
     }
 
     /// Sets the units in which times are printed.
@@ -65,126 +59,30 @@ impl Progress {
 
     /// Prints an event of the run.
     pub fn print_event(&mut self, event: &RunEvent<'_>) {
-        let quiet = matches!(self.mode, Mode::Quiet);
         match event {
             RunEvent::Step(status) => self.print_step(status),
-            RunEvent::Device(selected) if !quiet => print_line!("device: {selected}"),
-            RunEvent::TunedStrategy(strategy) if !quiet => print_line!("tuned: {}", strategy.describe()),
-            RunEvent::Device(_) | RunEvent::TunedStrategy(_) => {}
-            RunEvent::StartTime { case, file_time } if !quiet => {
-                let [file_time, start] =
-                    [*file_time, case.time.known_start()].map(|time| case.units.format_time(time));
-                if file_time == start {
-                    print_line!("start: t = {start}, the time of the file of bodies");
-                } else {
-                    print_line!(
-                        "start: t = {start} (time.start), the time of the file of bodies is {file_time}"
-                    );
-                }
-            }
-            RunEvent::StartTime { .. } => {}
-            RunEvent::Resumed { case, .. } if quiet => self.units = case.units,
-            RunEvent::EndChanged { .. } if quiet => {}
-            RunEvent::EndChanged { case, before } => {
-                let [before, end] = [*before, case.time.end].map(|time| case.units.format_time(time));
-                self.print_message(format_args!(
-                    "{}: the end changes from t = {before} to t = {end}",
-                    case.name
-                ));
-            }
-            RunEvent::CheckpointWritten { .. } if quiet => {}
-            RunEvent::Resumed { case, path, step, time } => {
-                self.units = case.units;
-                let action = if *time >= case.time.end { "already finished" } else { "resuming" };
-                let (name, time, path) = (&case.name, case.units.format_time(*time), path.display());
-                self.print_message(format_args!(
-                    "{name}: {action} after step {step}, t = {time}, from {path}"
-                ));
-            }
-            RunEvent::CheckpointWritten { path, step } => {
-                self.print_message(format_args!("checkpoint after step {step}: {}", path.display()));
-            }
-            warning => self.print_warning(warning),
+            RunEvent::Ready { folder, .. } => log::open(folder),
+            RunEvent::Resumed { case, .. } => self.units = case.units,
+            _ => {}
         }
-    }
-
-    /// Prints an event that is shown in all modes.
-    fn print_warning(&self, event: &RunEvent<'_>) {
-        match event {
-            RunEvent::DamagedCheckpoint(error) => {
-                self.print_message(format_args!("warning: skipped a damaged checkpoint: {error}"));
-            }
-            RunEvent::InputWarning(warning) => self.print_message(format_args!("warning: {warning}")),
-            RunEvent::WriterChanged { before, now } => self.print_message(format_args!(
-                "warning: the checkpoint was written by {before}, this is {now}: the last bits may differ"
-            )),
-            RunEvent::CaseFileEdited { folder, found, given } => {
-                let folder = shell_quoted(folder);
-                self.print_message(format_args!(
-                    "warning: {folder}/case.toml was edited: it has {given}, the run keeps {found}; \
-                     to change it: orrery resume {folder} --set '{}'",
-                    given.replace(" = ", "=")
-                ));
-            }
-            RunEvent::InputChanged { path, is_resumed: true } => self.print_message(format_args!(
-                "warning: {} has changed since the run started from it; the run continues from its checkpoint, \
-                 run --force starts from the changed file",
-                path.display()
-            )),
-            RunEvent::InputChanged { path, is_resumed: false } => self.print_message(format_args!(
-                "warning: {} has changed since the run that is replaced started from it",
-                path.display()
-            )),
-            RunEvent::OutputRestarted(path) => self.print_message(format_args!(
-                "warning: {}: restarted; the old file is kept as .changed",
-                path.display()
-            )),
-            RunEvent::OutputFailed(error) => self.print_message(format_args!("warning: {error}")),
-            RunEvent::NoFileLocks => self.print_message(format_args!(
-                "warning: this file system has no locks: a second run in this directory is not detected"
-            )),
-            RunEvent::MissingFiles { path, count } => self.print_message(format_args!(
-                "warning: {count} output files of the run are missing, the first is {}; they are not written again",
-                path.display()
-            )),
-            RunEvent::WaitingForStorage { error, pause } => self.print_message(format_args!(
-                "waiting: {error}; next attempt in {}",
-                format_duration(pause.as_secs_f64())
-            )),
-            RunEvent::StorageRecovered => {
-                self.print_message(format_args!("storage works again, the run continues"));
-            }
-            RunEvent::EnergyError { step, error, limit } => self.print_message(format_args!(
-                "warning: step {step}: the energy error is {error:.1e}, above {limit} ([limits] energy_error); \
-                 a shorter step or a larger softening may help"
-            )),
-            RunEvent::UnresolvedBodies { rounding } => {
-                self.print_message(format_args!("{}", unresolved_bodies_text(*rounding)));
-            }
-            RunEvent::ManySteps { steps, dt } => self.print_message(format_args!(
-                "warning: the run would take about {steps:.0e} steps of {dt:.1e}; \
-                 a longer step, a larger eta or an earlier end may be intended"
-            )),
-            RunEvent::Device(_)
-            | RunEvent::StartTime { .. }
-            | RunEvent::TunedStrategy(_)
-            | RunEvent::Step(_)
-            | RunEvent::CheckpointWritten { .. }
-            | RunEvent::EndChanged { .. }
-            | RunEvent::Resumed { .. } => {}
-        }
-    }
-
-    /// Prints a line that stays on the screen, above the bar if there is one.
-    fn print_message(&self, text: Arguments<'_>) {
-        match &self.mode {
-            Mode::Bar(line, _) => line.print_above(text),
-            Mode::Quiet | Mode::Lines(_) => write_stderr_line(text),
+        let Some((importance, text)) = describe(event) else { return };
+        match importance {
+            Importance::Detail => print_detail!("{text}"),
+            Importance::Text => print_line!("{text}"),
+            Importance::Notice if matches!(self.mode, Mode::Quiet) => log::write(&text),
+            Importance::Notice | Importance::Warning => match &self.mode {
+                Mode::Bar(line, _) => line.print_above(format_args!("{text}")),
+                Mode::Quiet | Mode::Lines(_) => eprint_line!("{text}"),
+            },
         }
     }
 
     /// Updates the bar, or prints a line, after a step.
     fn print_step(&mut self, status: &Status) {
+        if self.logged.elapsed() >= LOG_EVERY {
+            log::write(&status_text(status, &self.units, usize::MAX));
+            self.logged = Instant::now();
+        }
         match &mut self.mode {
             Mode::Quiet => {}
             // A step of three bodies takes less time than an update of the bar.
@@ -195,7 +93,7 @@ impl Progress {
             }
             Mode::Lines(last) => {
                 if last.elapsed() >= LINE_EVERY {
-                    eprint_line!("{}", status_text(status, &self.units, usize::MAX));
+                    write_stderr(&format!("{}\n", status_text(status, &self.units, usize::MAX)));
                     *last = Instant::now();
                 }
             }
@@ -266,10 +164,8 @@ mod tests {
         assert_eq!([0.4, 59.4, 192.0, 7265.0].map(format_duration), ["0s", "59s", "3m12s", "2h01m"]);
     }
 
-    /// The line of a long run has a bar from 80 columns. Narrower terminals show fewer parts.
-    #[test]
-    fn the_line_fits_the_terminal() {
-        let status = Status {
+    fn some_status() -> Status {
+        Status {
             step: 1_234_567,
             time: 1.234,
             start: 0.0,
@@ -277,7 +173,29 @@ mod tests {
             from: (0, 0.0),
             elapsed: Duration::from_secs(30_000),
             energy_error: -1.23e-4,
-        };
+        }
+    }
+
+    /// Progress is logged once per interval, also with `--quiet`.
+    #[test]
+    fn progress_is_logged() {
+        let folder = tempfile::tempdir().unwrap();
+        log::start();
+        log::open(folder.path());
+        let mut progress = Progress::new(true);
+        progress.print_event(&RunEvent::Step(some_status()));
+        progress.logged = Instant::now().checked_sub(LOG_EVERY).unwrap();
+        progress.print_event(&RunEvent::Step(Status { step: 1_234_568, ..some_status() }));
+        progress.print_event(&RunEvent::Step(Status { step: 1_234_569, ..some_status() }));
+        let text = std::fs::read_to_string(folder.path().join("run.log")).unwrap();
+        let steps: Vec<&str> = text.lines().filter(|line| line.contains("  step ")).collect();
+        assert!(steps.len() == 1 && steps[0].contains("  step 1234568  t 1.234 "), "{text}");
+    }
+
+    /// The line of a long run has a bar from 80 columns. Narrower terminals show fewer parts.
+    #[test]
+    fn the_line_fits_the_terminal() {
+        let status = some_status();
         let line = |columns| bar_line(&status, &Units::Galactic, columns);
         assert_eq!(
             line(100),

@@ -5,6 +5,7 @@ use std::io::{IsTerminal, Write};
 
 use terminal_size::terminal_size_of;
 
+use crate::log;
 use crate::print::write_stderr_line;
 
 /// Moves the cursor to the first column and erases the line. The erase comes before the text:
@@ -38,6 +39,7 @@ impl TerminalLine {
         if self.text.is_empty() {
             return write_stderr_line(message);
         }
+        log::write(&message.to_string());
         write_stderr(&format!("{ERASE}{message}\n{}", self.text));
     }
 }
@@ -61,6 +63,6 @@ pub fn terminal_columns() -> usize {
 }
 
 /// Writes without a line end. Ignores errors, because a run continues without a reader.
-fn write_stderr(text: &str) {
+pub fn write_stderr(text: &str) {
     let _ = std::io::stderr().lock().write_all(text.as_bytes());
 }

@@ -6,6 +6,7 @@ mod end_to_end;
 mod fault;
 mod help;
 mod limits;
+mod log;
 mod mistakes;
 mod no_panic;
 mod on_device;

@@ -437,11 +437,11 @@ fn a_run_that_cannot_be_replaced_is_kept() {
     let dir = dir_with_inputs();
     dir.run("pair.toml", "run", &[]);
     let again = ["run", "pair.toml", "--quiet", "--force", "--out", "run"];
-    let refuse = |part: &str, reason: &str| {
+    let refuse = |part: &str, error: &str| {
         let before = dir.content();
         let output = dir.orrery(&again);
         let (stderr, status) = (text(&output.stderr), output.status.code());
-        let expected = format!("error: run/{part}: cannot be used as output directory: {reason}");
+        let expected = format!("error: {error}");
         assert!(stderr.starts_with(&expected) && stderr.lines().count() == 1, "{stderr}");
         assert_eq!(status, Some(2));
         assert!(dir.content() == before, "{part}: a file changed");
@@ -449,14 +449,18 @@ fn a_run_that_cannot_be_replaced_is_kept() {
     for part in ["checkpoints", "snapshots", "images"] {
         std::fs::rename(dir.path("run").join(part), dir.path("aside")).unwrap();
         dir.write(&format!("run/{part}"), "not a directory");
-        refuse(part, "it is a file, expected a directory or nothing");
+        let reason = format!("its {part} is a file, expected a directory or nothing");
+        refuse(part, &format!("run: cannot be used as output directory: {reason}"));
         std::fs::remove_file(dir.path("run").join(part)).unwrap();
         std::fs::rename(dir.path("aside"), dir.path("run").join(part)).unwrap();
         // Root may write to every directory.
         let folder = dir.path("run").join(part);
         std::fs::set_permissions(&folder, PermissionsExt::from_mode(0o555)).unwrap();
         if std::fs::write(folder.join("probe"), "").is_err() {
-            refuse(part, "it cannot be written to: ");
+            refuse(
+                part,
+                &format!("run/{part}: cannot be used as output directory: it cannot be written to: "),
+            );
         } else {
             std::fs::remove_file(folder.join("probe")).unwrap();
         }
@@ -464,7 +468,8 @@ fn a_run_that_cannot_be_replaced_is_kept() {
     }
     std::fs::remove_file(dir.path("run/energy.svg")).unwrap();
     std::fs::create_dir(dir.path("run/energy.svg")).unwrap();
-    refuse("energy.svg", "it is a directory, expected a file or nothing");
+    let reason = "its energy.svg is a directory, expected a file or nothing";
+    refuse("energy.svg", &format!("run: cannot be used as output directory: {reason}"));
     std::fs::remove_dir(dir.path("run/energy.svg")).unwrap();
     assert_eq!(dir.stdout_of(&again), "");
 }

@@ -29,6 +29,7 @@ fn a_preset_writes_all_output_files() {
         "energy.svg",
         "images",
         "provenance.txt",
+        "run.log",
         "snapshots",
     ];
     assert_eq!(dir.list("out"), expected);

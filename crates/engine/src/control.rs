@@ -10,6 +10,7 @@ use orrery_io::Limits;
 use crate::case::Case;
 use crate::compute_device::{ComputeDevice, DeviceRequest};
 use crate::error::EngineError;
+use orrery_particles::bodies::Bodies;
 use orrery_particles::solver::device::DeviceStrategy;
 
 /// Part of the wall time that is reserved for other work of the machine.
@@ -39,6 +40,11 @@ impl Control {
         }
         let left = self.deadline?.saturating_duration_since(Instant::now());
         (left <= needed).then_some(StopReason::WallTime)
+    }
+
+    /// Returns true if a checkpoint was requested and not written yet.
+    pub(crate) fn is_checkpoint_requested(&self) -> bool {
+        self.checkpoint.load(Ordering::Relaxed)
     }
 
     /// Returns true if a checkpoint was requested, and clears the request.
@@ -94,14 +100,28 @@ pub enum RunEvent<'a> {
     },
     /// A strategy from tuning measurements is used in place of the default one.
     TunedStrategy(&'a DeviceStrategy),
+    /// The run is set up, and its folder contains its first files. Other files, such as a log, may
+    /// be added to the folder from now on.
+    Ready {
+        /// Case of the run.
+        case: &'a Case,
+        /// Folder of the run.
+        folder: &'a Path,
+        /// The bodies, with their device and solver.
+        bodies: &'a Bodies,
+    },
     /// A step is complete.
     Step(Status),
-    /// A requested checkpoint was written.
+    /// A checkpoint was written.
     CheckpointWritten {
         /// Path of the checkpoint.
         path: &'a Path,
         /// Steps completed.
         step: u64,
+        /// Time that the checkpoint took, without pauses.
+        elapsed: Duration,
+        /// True if the checkpoint was requested, for example by a signal.
+        is_requested: bool,
     },
     /// A checkpoint is damaged and is skipped.
     DamagedCheckpoint(&'a EngineError),

@@ -56,8 +56,10 @@ pub(crate) const ANIMATION: &str = "animation.gif";
 pub(crate) const ENERGY_SVG: &str = "energy.svg";
 pub(crate) const ENERGY_PNG: &str = "energy.png";
 pub(crate) const POST_MORTEM: &str = "post-mortem.hdf5";
+/// Messages of the commands that simulated the run. The commands write it, a run only removes it.
+pub const LOG_FILE: &str = "run.log";
 /// Files of a run that are not numbered, without `PROVENANCE`.
-const RUN_FILES: [&str; 6] = [CASE, TABLE, ENERGY_SVG, ENERGY_PNG, ANIMATION, POST_MORTEM];
+const RUN_FILES: [&str; 7] = [CASE, TABLE, ENERGY_SVG, ENERGY_PNG, ANIMATION, POST_MORTEM, LOG_FILE];
 /// First words of `PROVENANCE`.
 const RUN_MARK: &str = "program: orrery";
 /// Line in `PROVENANCE` while a run is being replaced.
@@ -172,19 +174,20 @@ impl Output {
 
 /// Checks that a run can write to all existing parts of the folder, before a file is removed.
 fn check_writable(folder: &Path) -> Result<(), EngineError> {
-    let refused = |path: &Path, reason: &str| {
-        Err(EngineError::OutputFolder { path: path.to_owned(), reason: reason.to_owned() })
+    let refused = |name: &str, reason: &str| {
+        let reason = format!("its {name} is {reason} or nothing");
+        Err(EngineError::OutputFolder { path: folder.to_owned(), reason })
     };
-    for path in RUN_FILES.iter().chain([&PROVENANCE]).map(|name| folder.join(name)) {
-        if path.is_dir() {
-            return refused(&path, "it is a directory, expected a file or nothing");
+    for name in RUN_FILES.iter().chain([&PROVENANCE]) {
+        if folder.join(name).is_dir() {
+            return refused(name, "a directory, expected a file");
         }
     }
     for series in SERIES {
         let path = folder.join(series.folder);
         if !path.is_dir() {
             if fs::symlink_metadata(&path).is_ok() {
-                return refused(&path, "it is a file, expected a directory or nothing");
+                return refused(series.folder, "a file, expected a directory");
             }
             continue;
         }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use orrery_io::Snapshot;
 
-pub use crate::folder::{Output, Replace};
+pub use crate::folder::{LOG_FILE, Output, Replace};
 pub use crate::observers::Record;
 
 use crate::case::{Case, OnEnergyError};
@@ -41,6 +41,8 @@ pub struct Summary {
     pub from: u64,
     /// Wall time that this process spent on steps and their output.
     pub elapsed: Duration,
+    /// Parts of this time.
+    pub times: RunTimes,
     /// Name of the force solver: `direct` or `tree`.
     pub solver: &'static str,
     /// First and last row of `conserved.csv`.
@@ -48,6 +50,22 @@ pub struct Summary {
     /// Why the run stopped before its end, and the checkpoint to resume from. `None` for a finished
     /// run.
     pub stopped: Option<(StopReason, PathBuf)>,
+}
+
+/// Wall time of a run by activity.
+///
+/// A device computes in the background. Steps that it has not finished when an output needs the
+/// bodies count as output.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RunTimes {
+    /// Steps, which are mostly forces.
+    pub steps: Duration,
+    /// Images, snapshots, plots and the table.
+    pub output: Duration,
+    /// Checkpoints.
+    pub checkpoints: Duration,
+    /// Pauses until the storage worked again.
+    pub waiting: Duration,
 }
 
 /// Simulates `case` and writes to `output`. `control` can stop the run, and `report` is called on
@@ -138,8 +156,8 @@ struct Run<'a> {
     longest_step: Duration,
     /// Longest time that writing a checkpoint took.
     longest_save: Duration,
-    /// Total time spent waiting for storage.
-    paused: Duration,
+    /// Time spent so far.
+    times: RunTimes,
     /// True once the energy error has exceeded its limit and was reported.
     energy_error_reported: bool,
     _lock: Lock,
@@ -166,7 +184,7 @@ impl<'a> Run<'a> {
             started: Instant::now(),
             longest_step: Duration::ZERO,
             longest_save: Duration::ZERO,
-            paused: Duration::ZERO,
+            times: RunTimes::default(),
             energy_error_reported: false,
             _lock: lock,
         }
@@ -180,7 +198,7 @@ impl<'a> Run<'a> {
             Ok(Some((StopReason::WallTime, _))) => Ok(()),
             // After an error too: the output up to the error is useful. The first error is returned
             // below.
-            _ => self.retry_on_storage_error(|run| run.observers.finish()),
+            _ => self.write_output(|run| run.observers.finish()),
         };
         let stopped = outcome.map_err(|error| self.add_recovery_info(error))?;
         match finished {
@@ -199,6 +217,7 @@ impl<'a> Run<'a> {
             step: moment.step,
             from: self.from.0,
             elapsed: self.started.elapsed(),
+            times: self.times,
             solver: moment.bodies.solver_name(),
             first_and_last,
             stopped,
@@ -211,7 +230,7 @@ impl<'a> Run<'a> {
     fn step_until_end(&mut self) -> Result<Option<(StopReason, PathBuf)>, EngineError> {
         if self.simulation.moment().step == 0 {
             let timer = self.start_timer();
-            self.retry_on_storage_error(|run| run.observers.observe_all(&run.simulation.moment()))?;
+            self.write_output(|run| run.observers.observe_all(&run.simulation.moment()))?;
             self.longest_step = self.worked_since(timer);
         }
         while !self.simulation.is_finished() {
@@ -222,7 +241,7 @@ impl<'a> Run<'a> {
             }
             self.step_and_report()?;
         }
-        self.retry_on_storage_error(|run| run.observers.observe_all(&run.simulation.moment()))?;
+        self.write_output(|run| run.observers.observe_all(&run.simulation.moment()))?;
         if self.simulation.moment().step > self.from.0 {
             self.check_energy_error()?;
         }
@@ -268,10 +287,8 @@ impl<'a> Run<'a> {
         if self.simulation.is_finished() {
             return Ok(());
         }
-        if self.control.take_checkpoint_request() {
-            let path = self.save_checkpoint(dt)?;
-            (self.report)(RunEvent::CheckpointWritten { path: &path, step });
-        } else if self.checkpoints.is_due(&self.simulation.moment(), dt) {
+        let is_requested = self.control.is_checkpoint_requested();
+        if is_requested || self.checkpoints.is_due(&self.simulation.moment(), dt) {
             self.save_checkpoint(dt)?;
         }
         Ok(())
@@ -296,20 +313,26 @@ impl<'a> Run<'a> {
         // An output time this close to the end of the step is observed there.
         let before = next - time_tolerance(next, dt);
         while let Some(time) = self.observers.next_due_time().filter(|due| *due < before) {
+            let timer = self.start_timer();
             let bodies = self.simulation.bodies_at(time)?;
-            self.retry_on_storage_error(|run| {
+            self.times.steps += self.worked_since(timer);
+            self.write_output(|run| {
                 run.observers.observe_between_steps(&Moment { step, time, bodies: &bodies })
             })?;
         }
+        let timer = self.start_timer();
         self.simulation.advance_to(next)?;
+        self.times.steps += self.worked_since(timer);
         self.observers.after_step(&self.simulation.moment())?;
-        self.retry_on_storage_error(|run| run.observers.observe_step(&run.simulation.moment(), dt))?;
+        self.write_output(|run| run.observers.observe_step(&run.simulation.moment(), dt))?;
         Ok(dt)
     }
 
     /// Writes a checkpoint after a step of length `dt` and returns its path.
     fn save_checkpoint(&mut self, dt: f64) -> Result<PathBuf, EngineError> {
         let timer = self.start_timer();
+        // Taken before the state is saved: a request during the save asks for a later state.
+        let is_requested = self.control.take_checkpoint_request();
         let path = self.retry_on_storage_error(|run| {
             let observers = run.observers.sync()?;
             let blocks = run.observers.checkpoint_blocks();
@@ -317,18 +340,34 @@ impl<'a> Run<'a> {
             let (moment, before_end) = (simulation.moment(), before_end.as_ref());
             checkpoints.save(&RunState { case, provenance, moment, observers, blocks, before_end }, dt)
         })?;
-        self.longest_save = self.longest_save.max(self.worked_since(timer));
+        let elapsed = self.worked_since(timer);
+        self.longest_save = self.longest_save.max(elapsed);
+        self.times.checkpoints += elapsed;
+        let step = self.simulation.moment().step;
+        (self.report)(RunEvent::CheckpointWritten { path: &path, step, elapsed, is_requested });
         Ok(path)
+    }
+
+    /// Calls `attempt`, which writes output, like [`Run::retry_on_storage_error`], and counts its
+    /// time.
+    fn write_output<T>(
+        &mut self,
+        attempt: impl FnMut(&mut Self) -> Result<T, EngineError>,
+    ) -> Result<T, EngineError> {
+        let timer = self.start_timer();
+        let outcome = self.retry_on_storage_error(attempt);
+        self.times.output += self.worked_since(timer);
+        outcome
     }
 
     /// Returns a timer for [`Run::worked_since`]: the time now, and the total pause until now.
     fn start_timer(&self) -> (Instant, Duration) {
-        (Instant::now(), self.paused)
+        (Instant::now(), self.times.waiting)
     }
 
     /// Returns the time since the timer was started, without the time spent waiting for storage.
-    fn worked_since(&self, (started, paused): (Instant, Duration)) -> Duration {
-        started.elapsed().saturating_sub(self.paused.saturating_sub(paused))
+    fn worked_since(&self, (started, waited): (Instant, Duration)) -> Duration {
+        started.elapsed().saturating_sub(self.times.waiting.saturating_sub(waited))
     }
 
     /// Calls `attempt`, which writes to storage. With `output.on_error = "wait"`, repeats it until
@@ -340,7 +379,7 @@ impl<'a> Run<'a> {
         let (on_error, control) = (self.case.output.on_error, self.control);
         let report = |run: &mut Self, event: RunEvent<'_>| {
             if let RunEvent::WaitingForStorage { pause, .. } = &event {
-                run.paused += *pause;
+                run.times.waiting += *pause;
             }
             (run.report)(event);
         };

@@ -35,6 +35,7 @@ pub const FILES: Table = &[
     ("out/NAME/", "output of the run of the case NAME, unless --out gives another folder"),
     ("out/NAME/case.toml", "the case with all defaults written out"),
     ("out/NAME/provenance.txt", "version, commit, seed, device and precision of the run"),
+    ("out/NAME/run.log", "all messages of orrery run and orrery resume, with UTC time stamps"),
     ("out/NAME/conserved.csv", "energies, momentum and angular momentum over time"),
     ("out/NAME/energy.svg, energy.png", "plot of the energy error"),
     ("out/NAME/animation.gif, images/", "images of the run"),

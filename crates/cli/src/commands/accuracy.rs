@@ -17,9 +17,9 @@ use serde_json::json;
 
 use super::Softening;
 use crate::args::{AccuracyArgs, ForcesArgs, GravityArgs};
+use crate::events::unresolved_bodies_text;
 use crate::failure::{Failure, check_input, check_new_output};
 use crate::print::{eprint_line, print_line};
-use crate::progress::unresolved_bodies_text;
 
 /// Reads a snapshot and returns it with the settings of its forces. Checks that forces can be
 /// computed: all values are finite, and without softening no two bodies have the same position.

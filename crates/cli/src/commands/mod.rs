@@ -183,12 +183,19 @@ fn gravity_settings(flags: &GravityArgs, eps: f64, units: &Units) -> GravitySett
     }
 }
 
-/// Returns the path quoted so that a shell reads it as one argument.
+/// Returns the path quoted so that a shell reads it as one argument and a command as a path.
 pub fn shell_quoted(path: &Path) -> String {
     let path = path.display().to_string();
-    let path = if path.starts_with('-') { format!("./{path}") } else { path };
+    quoted_word(&if path.starts_with('-') { format!("./{path}") } else { path })
+}
+
+/// Returns a word of a command line quoted so that a shell reads it as one word.
+pub fn quoted_word(word: &str) -> String {
     let is_plain = |c: char| c.is_alphanumeric() || "-_./=:+,@%~".contains(c);
-    if path.chars().all(is_plain) { path } else { format!("'{}'", path.replace('\'', r"'\''")) }
+    if !word.is_empty() && word.chars().all(is_plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use orrery_engine::control::{Control, StopReason};
 use orrery_engine::run::{Output, Record, Replace, Summary};
 use orrery_engine::{EngineError, Simulation, provenance, run as engine_run, start};
 use orrery_io::{Limits, format_bytes};
+use orrery_lab::format::format_seconds;
 use orrery_model::format_count;
 use orrery_particles::bodies::needed_bytes;
 use orrery_particles::settings::StepChoice;
@@ -20,7 +21,8 @@ use super::{Ending, shell_quoted};
 use crate::args::{CommonRunArgs, ResumeArgs, RunArgs};
 use crate::failure::Failure;
 use crate::json::JsonTarget;
-use crate::print::{eprint_line, print_line};
+use crate::log;
+use crate::print::{self, eprint_line, print_detail, print_line};
 use crate::progress::{Progress, format_duration};
 use crate::signals;
 
@@ -46,9 +48,7 @@ pub fn run(arguments: &RunArgs) -> Result<Ending, Failure> {
     // A missing device is an error in the flags, so it is found before anything is printed.
     Device::open(common.device)?;
     let control = prepare_control(common, limits)?;
-    if !common.quiet {
-        print_case(&case, &folder);
-    }
+    print_case(&case, &folder);
     let mut progress = Progress::new(common.quiet).with_units(case.units);
     let outcome = if arguments.resume {
         engine_run::run_or_resume(&case, &folder, &control, |event| progress.print_event(&event))
@@ -56,7 +56,7 @@ pub fn run(arguments: &RunArgs) -> Result<Ending, Failure> {
         engine_run::run(&case, &output, &control, |event| progress.print_event(&event))
     };
     progress.finish();
-    print_end(&outcome?, &folder, common.quiet, json)
+    print_end(&outcome?, &folder, json)
 }
 
 /// Resumes a run.
@@ -70,11 +70,18 @@ pub fn resume(arguments: &ResumeArgs) -> Result<Ending, Failure> {
     let run = engine_run::Resume { folder, sets: &sets, restart_outputs: arguments.force };
     let outcome = engine_run::resume(&run, &control, |event| progress.print_event(&event));
     progress.finish();
-    print_end(&outcome?, folder, common.quiet, json)
+    print_end(&outcome?, folder, json)
 }
 
-/// Starts the threads, installs the signal handlers and returns the run's control flags.
+/// Starts the log and the threads, installs the signal handlers and returns the run's control flags.
 fn prepare_control(common: &CommonRunArgs, limits: Limits) -> Result<Control, Failure> {
+    log::start();
+    if common.quiet {
+        print::suppress_text();
+    }
+    if common.verbose {
+        print::show_details();
+    }
     super::use_threads(common.threads)?;
     // A limit beyond the range of `Instant` is no limit.
     let deadline = common.wall_time.and_then(|wall_time| Instant::now().checked_add(wall_time));
@@ -99,14 +106,13 @@ fn print_case(case: &Case, folder: &Path) {
 }
 
 /// Prints the summary of a finished run, or how to resume a stopped one, and writes the JSON.
-fn print_end(summary: &Summary, folder: &Path, quiet: bool, json: JsonTarget<'_>) -> Result<Ending, Failure> {
+fn print_end(summary: &Summary, folder: &Path, json: JsonTarget<'_>) -> Result<Ending, Failure> {
     json.write(|| summary_json(summary, folder))?;
     let Some((reason, checkpoint)) = &summary.stopped else {
-        if !quiet {
-            print_summary(summary, folder);
-        }
+        print_summary(summary, folder);
         return Ok(Ending::Done);
     };
+    print_times(summary);
     let cause = match reason {
         StopReason::Requested => "by a signal",
         StopReason::WallTime => "at the wall-time limit",
@@ -147,6 +153,12 @@ fn summary_json(summary: &Summary, folder: &Path) -> Value {
         "first_step": summary.from,
         "step": summary.step,
         "seconds": summary.elapsed.as_secs_f64(),
+        "times": {
+            "steps": summary.times.steps.as_secs_f64(),
+            "output": summary.times.output.as_secs_f64(),
+            "checkpoints": summary.times.checkpoints.as_secs_f64(),
+            "waiting": summary.times.waiting.as_secs_f64(),
+        },
         "start": record(first),
         "end": record(last),
         "relative_energy_error": (start_energy != 0.0).then(|| (end_energy - start_energy) / start_energy.abs()),
@@ -173,6 +185,7 @@ fn print_summary(summary: &Summary, folder: &Path) {
         format_duration(seconds),
         summary.bodies as f64 * steps as f64 / seconds
     );
+    print_times(summary);
     print_line!("");
     print_conserved(&summary.first_and_last);
     print_line!("");
@@ -180,6 +193,24 @@ fn print_summary(summary: &Summary, folder: &Path) {
     print_line!("{folder}/animation.gif    animation; single images in {folder}/images");
     print_line!("{folder}/energy.svg       energy error over time; all values in conserved.csv");
     print_line!("{folder}/snapshots        all bodies, for yt, pynbody, h5py or orrery analyze {folder}");
+}
+
+/// Prints the time that each activity took, as a detail.
+fn print_times(summary: &Summary) {
+    let times = &summary.times;
+    let [steps, output, checkpoints, waiting] =
+        [times.steps, times.output, times.checkpoints, times.waiting].map(|time| time.as_secs_f64());
+    let waiting = if waiting == 0.0 {
+        String::new()
+    } else {
+        format!(", waiting for storage {}", format_seconds(waiting))
+    };
+    print_detail!(
+        "time: steps {}, output {}, checkpoints {}{waiting}",
+        format_seconds(steps),
+        format_seconds(output),
+        format_seconds(checkpoints)
+    );
 }
 
 /// Prints a table of the conserved quantities at the start and the end of a run.

@@ -46,7 +46,7 @@ impl TestDir {
     }
 
     /// Returns all folders, and all files with their bytes, except for locks. Used to check that a
-    /// command changes nothing.
+    /// command changes nothing, not even `run.log`.
     pub fn content(&self) -> BTreeMap<PathBuf, Option<Vec<u8>>> {
         let mut found = BTreeMap::new();
         gather(self.0.path(), &mut found);

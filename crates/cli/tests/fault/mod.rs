@@ -11,6 +11,7 @@
 mod disk;
 mod extensions;
 mod kills;
+mod log;
 mod power;
 mod requests;
 mod scenario;

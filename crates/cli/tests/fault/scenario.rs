@@ -21,7 +21,7 @@ pub struct Fault {
     pub at: usize,
     /// Number of consecutive disturbed calls. 0 means all following calls.
     pub times: usize,
-    /// Kind of calls to count and disturb. `None` means all kinds.
+    /// Kind of calls to count and disturb. `None` means all kinds except for those on `run.log`.
     pub kind: Option<&'static str>,
 }
 
@@ -30,7 +30,7 @@ pub struct FaultScenario {
     dir: TestDir,
     /// Arguments `CASE --set ...`.
     case: Vec<String>,
-    /// Files of the undisturbed run, without the lock.
+    /// Files of the undisturbed run, without the lock and the log.
     pub expected: Content,
     /// Storage calls of the undisturbed run.
     pub calls: Vec<Call>,
@@ -178,13 +178,14 @@ impl Trial<'_> {
         }
     }
 
-    /// Returns the files in the output folder of the run, without the lock.
+    /// Returns the files in the output folder of the run, without the lock and the log.
     pub fn content(&self) -> Content {
         let mut found = Content::new();
         if self.out().exists() {
             collect_files(&self.out(), "", &mut found);
         }
         found.remove(".lock");
+        found.remove("run.log");
         found
     }
 }

@@ -1,7 +1,9 @@
 // Storage with faults on request, loaded with LD_PRELOAD into the program under test. The shim
 // intercepts all calls that change files under $FAULT_ROOT and numbers them from 1. Its settings:
 //   FAULT_AT     number of the first call to disturb, none by default
-//   FAULT_KIND   counts only calls of this kind: open, mkdir, write, sync, rename, truncate, unlink
+//   FAULT_KIND   counts only calls of this kind: open, mkdir, write, sync, rename, truncate, unlink,
+//                or log. Calls that open or write run.log are of the kind log. Only FAULT_KIND=log
+//                counts them, and they have no record, because the log is no part of the results
 //   FAULT_DO     ENOSPC, EDQUOT, EIO: the call fails with this error and has no effect
 //                SHORT: a write stores half of its bytes (at least 1), other calls are not disturbed
 //                KILL: a write stores half of its bytes, then the process is killed. Before other
@@ -40,6 +42,7 @@ _Static_assert(sizeof(off_t) == 8 && sizeof(long) == 8, "64-bit Linux only");
 static const char *root, *kind_counted, *action;
 static long first_call, times, call_count;
 static int log_file = -1;
+// 0 for files outside of the root, 1 for files inside, 2 for run.log.
 static char inside[DESCRIPTORS];
 static pthread_mutex_t log_mutex = PTHREAD_MUTEX_INITIALIZER;
 
@@ -67,6 +70,12 @@ static int is_inside_root(const char *path)
     return length && !strncmp(path, root, length) && (path[length] == '/' || !path[length]);
 }
 
+static int is_run_log(const char *path)
+{
+    const char *name = strrchr(path, '/');
+    return name && !strcmp(name, "/run.log");
+}
+
 static int is_open_inside(int fd) { return fd >= 0 && fd < DESCRIPTORS && inside[fd]; }
 
 // Faults that are not an errno. 0 means no fault, a positive number is an errno.
@@ -76,7 +85,7 @@ enum { SHORT = -1, KILL = -2 };
 static int next_fault(const char *kind, long *count)
 {
     *count = 0;
-    if (kind_counted && strcmp(kind, kind_counted))
+    if (kind_counted ? strcmp(kind, kind_counted) : !strcmp(kind, "log"))
         return 0;
     *count = __atomic_add_fetch(&call_count, 1, __ATOMIC_SEQ_CST);
     if (!action || !first_call || *count < first_call || (times && *count >= first_call + times))
@@ -134,7 +143,8 @@ static int open_and_log(int folder, const char *path, int flags, mode_t mode)
     if (!is_inside_root(path))
         return syscall(SYS_openat, folder, path, flags, mode);
     long count = 0;
-    int fault = flags & O_CREAT ? next_fault("open", &count) : 0, fd = -1;
+    int is_log = is_run_log(path);
+    int fault = flags & O_CREAT ? next_fault(is_log ? "log" : "open", &count) : 0, fd = -1;
     if (fault == KILL)
         kill_process();
     if (fault > 0)
@@ -142,9 +152,10 @@ static int open_and_log(int folder, const char *path, int flags, mode_t mode)
     else
         fd = syscall(SYS_openat, folder, path, flags, mode);
     if (fd >= 0 && fd < DESCRIPTORS)
-        inside[fd] = 1;
+        inside[fd] = is_log ? 2 : 1;
     // The offset field is 2 if the file was truncated, 1 if it may have been created.
-    log_call(count, "open", fd, fd, flags & O_TRUNC ? 2 : flags & O_CREAT ? 1 : 0, path, "", NULL);
+    if (!is_log)
+        log_call(count, "open", fd, fd, flags & O_TRUNC ? 2 : flags & O_CREAT ? 1 : 0, path, "", NULL);
     return fd;
 }
 
@@ -187,7 +198,7 @@ static ssize_t write_and_log(int fd, const void *bytes, size_t length, off_t off
     if (!has_offset)
         offset = lseek(fd, 0, SEEK_CUR);
     long count;
-    int fault = next_fault("write", &count);
+    int is_log = inside[fd] == 2, fault = next_fault(is_log ? "log" : "write", &count);
     if ((fault == SHORT || fault == KILL) && length > 1)
         length /= 2;
     ssize_t result = -1;
@@ -196,7 +207,8 @@ static ssize_t write_and_log(int fd, const void *bytes, size_t length, off_t off
     else
         result = has_offset ? syscall(SYS_pwrite64, fd, bytes, length, offset)
                            : syscall(SYS_write, fd, bytes, length);
-    log_call(count, "write", result, fd, offset, "", "", bytes);
+    if (!is_log)
+        log_call(count, "write", result, fd, offset, "", "", bytes);
     if (fault == KILL)
         kill_process();
     return result;

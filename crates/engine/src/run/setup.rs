@@ -72,6 +72,7 @@ impl<'a> Run<'a> {
             let observers = Observers::new(&case, moment.particles()?, &folder, &provenance)?;
             Ok((observers, Checkpoints::new(&case, &folder, &moment)?))
         })?;
+        report(RunEvent::Ready { case: &case, folder: &folder, bodies });
         if !lock.is_enforced() {
             report(RunEvent::NoFileLocks);
         }
@@ -182,6 +183,7 @@ impl<'a> Run<'a> {
                 Observers::resume(&case, bodies.len(), folder, &provenance, saved, restart, report)?;
             Ok((observers, checkpoints))
         })?;
+        report(RunEvent::Ready { case: &case, folder, bodies });
         let folder = folder.to_owned();
         let parts =
             RunParts { case, folder, provenance, simulation, observers, checkpoints, before_end, lock };

@@ -1,0 +1,180 @@
+//! Messages about the events of a run.
+
+use orrery_engine::case::{BYTES_PER_BODY, Case, OnEnergyError, available_memory};
+use orrery_engine::control::RunEvent;
+use orrery_io::format_bytes;
+use orrery_lab::format::format_seconds;
+use orrery_model::format_count;
+use orrery_particles::bodies::{Bodies, needed_bytes};
+use orrery_particles::resolution::MAX_SINGLE_ROUNDING;
+use orrery_particles::settings::{Acceptance, StepChoice};
+
+use crate::commands::shell_quoted;
+use crate::progress::format_duration;
+
+/// Where and when a message is printed. All messages are in `run.log`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Importance {
+    /// On standard error.
+    Warning,
+    /// On standard error, except with `--quiet`.
+    Notice,
+    /// On standard output, except with `--quiet`.
+    Text,
+    /// On standard output with `--verbose`.
+    Detail,
+}
+
+/// Returns the warning about bodies that single precision does not resolve. `rounding` is the error
+/// of their coordinates in separations or softening lengths.
+pub fn unresolved_bodies_text(rounding: f64) -> String {
+    format!(
+        "warning: single precision does not resolve these bodies: rounding moves a typical body by {rounding:.1e} \
+         of the distance to its neighbour or of the softening, expected at most {MAX_SINGLE_ROUNDING:e}; \
+         the forces are wrong, use precision mixed"
+    )
+}
+
+/// Returns the message about an event. `None` for a step, which only changes the progress line.
+pub fn describe(event: &RunEvent<'_>) -> Option<(Importance, String)> {
+    use Importance::{Detail, Notice, Text, Warning};
+    Some(match event {
+        RunEvent::Step(_) => return None,
+        RunEvent::Device(selected) => (Text, format!("device: {selected}")),
+        RunEvent::TunedStrategy(strategy) => (Text, format!("tuned: {}", strategy.describe())),
+        RunEvent::StartTime { case, file_time } => (Text, start_time_text(case, *file_time)),
+        RunEvent::Ready { case, bodies, .. } => (Detail, setup_text(case, bodies)),
+        RunEvent::EndChanged { case, before } => {
+            let [before, end] = [*before, case.time.end].map(|time| case.units.format_time(time));
+            (Notice, format!("{}: the end changes from t = {before} to t = {end}", case.name))
+        }
+        RunEvent::Resumed { case, path, step, time } => {
+            let action = if *time >= case.time.end { "already finished" } else { "resuming" };
+            let (name, time, path) = (&case.name, case.units.format_time(*time), path.display());
+            (Notice, format!("{name}: {action} after step {step}, t = {time}, from {path}"))
+        }
+        RunEvent::CheckpointWritten { path, step, elapsed, is_requested } => {
+            let importance = if *is_requested { Notice } else { Detail };
+            let (path, seconds) = (path.display(), format_seconds(elapsed.as_secs_f64()));
+            (importance, format!("checkpoint after step {step}: {path}, written in {seconds}"))
+        }
+        RunEvent::StorageRecovered => (Warning, "storage works again, the run continues".to_owned()),
+        RunEvent::WaitingForStorage { error, pause } => {
+            let pause = format_duration(pause.as_secs_f64());
+            (Warning, format!("waiting: {error}; next attempt in {pause}"))
+        }
+        RunEvent::UnresolvedBodies { rounding } => (Warning, unresolved_bodies_text(*rounding)),
+        warning => (Warning, format!("warning: {}", warning_text(warning)?)),
+    })
+}
+
+/// Returns the text of a warning. `None` for events that are not warnings.
+fn warning_text(event: &RunEvent<'_>) -> Option<String> {
+    Some(match event {
+        RunEvent::DamagedCheckpoint(error) => format!("skipped a damaged checkpoint: {error}"),
+        RunEvent::InputWarning(warning) => (*warning).to_owned(),
+        RunEvent::WriterChanged { before, now } => {
+            format!("the checkpoint was written by {before}, this is {now}: the last bits may differ")
+        }
+        RunEvent::CaseFileEdited { folder, found, given } => {
+            let (folder, set) = (shell_quoted(folder), given.replace(" = ", "="));
+            format!(
+                "{folder}/case.toml was edited: it has {given}, the run keeps {found}; \
+                 to change it: orrery resume {folder} --set '{set}'"
+            )
+        }
+        RunEvent::InputChanged { path, is_resumed: true } => format!(
+            "{} has changed since the run started from it; the run continues from its checkpoint, \
+             run --force starts from the changed file",
+            path.display()
+        ),
+        RunEvent::InputChanged { path, is_resumed: false } => {
+            format!("{} has changed since the run that is replaced started from it", path.display())
+        }
+        RunEvent::OutputRestarted(path) => {
+            format!("{}: restarted; the old file is kept as .changed", path.display())
+        }
+        RunEvent::OutputFailed(error) => error.to_string(),
+        RunEvent::NoFileLocks => {
+            "this file system has no locks: a second run in this directory is not detected".to_owned()
+        }
+        RunEvent::MissingFiles { path, count } => format!(
+            "{} of the run {} missing, the first is {}; they are not written again",
+            format_count(*count as u64, "output file", "output files"),
+            if *count == 1 { "is" } else { "are" },
+            path.display()
+        ),
+        RunEvent::EnergyError { step, error, limit } => format!(
+            "step {step}: the energy error is {error:.1e}, above {limit} ([limits] energy_error); \
+             a shorter step or a larger softening may help"
+        ),
+        RunEvent::ManySteps { steps, dt } => format!(
+            "the run would take about {steps:.0e} steps of {dt:.1e}; \
+             a longer step, a larger eta or an earlier end may be intended"
+        ),
+        RunEvent::Step(_)
+        | RunEvent::Device(_)
+        | RunEvent::TunedStrategy(_)
+        | RunEvent::StartTime { .. }
+        | RunEvent::Ready { .. }
+        | RunEvent::EndChanged { .. }
+        | RunEvent::Resumed { .. }
+        | RunEvent::CheckpointWritten { .. }
+        | RunEvent::StorageRecovered
+        | RunEvent::WaitingForStorage { .. }
+        | RunEvent::UnresolvedBodies { .. } => return None,
+    })
+}
+
+fn start_time_text(case: &Case, file_time: f64) -> String {
+    let [file_time, start] = [file_time, case.time.known_start()].map(|time| case.units.format_time(time));
+    if file_time == start {
+        format!("start: t = {start}, the time of the file of bodies")
+    } else {
+        format!("start: t = {start} (time.start), the time of the file of bodies is {file_time}")
+    }
+}
+
+/// Describes solver, steps, memory and limits of a run, one per line.
+fn setup_text(case: &Case, bodies: &Bodies) -> String {
+    let settings = bodies.settings();
+    let n = bodies.len() as u64;
+    let mut solver = format!("solver: {}", bodies.solver_name());
+    if bodies.solver_name() == "tree" {
+        solver += &match settings.acceptance {
+            Acceptance::Geometric { theta } => format!(", theta {theta}"),
+            Acceptance::Relative { alpha, .. } => format!(", relative error {alpha}"),
+        };
+    }
+    if let Some(strategy) = bodies.device_strategy() {
+        solver += &format!(", {}", strategy.describe());
+    }
+    let count = format_count(n, "body", "bodies");
+    solver += &format!(", {count}, {} precision, softening {}", settings.precision.as_str(), settings.eps);
+
+    let start = case.time.known_start();
+    let end = case.units.format_time(case.time.end);
+    let steps = match case.time.step {
+        StepChoice::Fixed(step) => {
+            let count = format_count(((case.time.end - start) / step).ceil() as u64, "step", "steps");
+            format!("steps: {count} of {} to t = {end}", case.units.format_time(step))
+        }
+        StepChoice::Adaptive { eta } => format!("steps: adaptive, eta {eta}, to t = {end}"),
+    };
+
+    let mut memory = format!("memory: about {}", format_bytes(n.saturating_mul(BYTES_PER_BODY)));
+    if let Some(available) = available_memory() {
+        memory += &format!(", {} available", format_bytes(available));
+    }
+    if let Some(device) = bodies.device() {
+        let needed = format_bytes(needed_bytes(device, n, settings, case.time.integrator));
+        memory += &format!("; about {needed} on {}", device.label());
+    }
+
+    let limit = match (case.limits.energy_error, case.limits.on_energy_error) {
+        (None, _) => "limits: none on the energy error".to_owned(),
+        (Some(limit), OnEnergyError::Warn) => format!("limits: a warning above an energy error of {limit}"),
+        (Some(limit), OnEnergyError::Stop) => format!("limits: stop above an energy error of {limit}"),
+    };
+    [solver, steps, memory, limit].join("\n")
+}
