@@ -99,9 +99,8 @@ fn warning_text(event: &RunEvent<'_>) -> Option<String> {
             "this file system has no locks: a second run in this directory is not detected".to_owned()
         }
         RunEvent::MissingFiles { path, count } => format!(
-            "{} of the run {} missing, the first is {}; they are not written again",
-            format_count(*count as u64, "output file", "output files"),
-            if *count == 1 { "is" } else { "are" },
+            "{} missing, the first is {}; the run does not write them again",
+            format_count(*count as u64, "output file of the run is", "output files of the run are"),
             path.display()
         ),
         RunEvent::EnergyError { step, error, limit } => format!(

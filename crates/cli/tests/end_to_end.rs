@@ -173,9 +173,16 @@ fn cosmological_snapshot_is_described_and_converted() {
     dir.write("old.dat", cosmological_gadget_binary(7));
     let stdout = dir.stdout_of(&["info", "old.dat"]);
     assert!(
-        stdout.contains("  cosmology  comoving numbers, unchanged: Redshift = 3, Time = 0.25"),
+        stdout.contains(
+            "  cosmology  comoving numbers at expansion factor 0.25, unchanged: Redshift = 3, Time = 0.25"
+        ),
         "{stdout}"
     );
+    assert!(stdout.contains("\n  time       none, expansion factor 0.25\n"), "{stdout}");
+    let json: serde_json::Value =
+        serde_json::from_str(&dir.stdout_of(&["info", "old.dat", "--json", "-"])).unwrap();
+    let file = &json["files"][0];
+    assert!(file["time"].is_null() && file["expansion_factor"] == 0.25, "{json:#}");
     dir.stdout_of(&["convert", "--cosmological", "physical", "old.dat", "new.hdf5"]);
     let new = dir.snapshot("new.hdf5");
     // a / h = 1/2 and 1 / h = 2.

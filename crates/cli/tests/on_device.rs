@@ -102,7 +102,10 @@ fn forces_accuracy_and_analyze_run_on_the_device() {
     let rms: f64 = stdout.split_whitespace().last().unwrap().parse().unwrap();
     assert!(rms < 1e-12, "{stdout}");
     let stdout = dir.stdout_of(&[&["forces", "sphere.npz"][..], &flags].concat());
-    assert!(stdout.ends_with("wrote 700 accelerations and potentials (direct) to forces.npz\n"), "{stdout}");
+    assert!(
+        stdout.ends_with("wrote accelerations and potentials of 700 bodies (direct) to forces.npz\n"),
+        "{stdout}"
+    );
     let rows = |device: &str| {
         let stdout = dir.stdout_of(&["analyze", "sphere.npz", "--softening", "0.1", "--device", device]);
         stdout.lines().skip(1).take(5).map(str::to_owned).collect::<Vec<_>>()
@@ -186,5 +189,8 @@ fn the_tree_runs_on_the_device() {
     let rms: f64 = stdout.split_whitespace().last().unwrap().parse().unwrap();
     assert!(rms < 2e-3, "{stdout}");
     let stdout = dir.stdout_of(&[&["forces"][..], &flags].concat());
-    assert!(stdout.ends_with("wrote 2000 accelerations and potentials (tree) to forces.npz\n"), "{stdout}");
+    assert!(
+        stdout.ends_with("wrote accelerations and potentials of 2000 bodies (tree) to forces.npz\n"),
+        "{stdout}"
+    );
 }

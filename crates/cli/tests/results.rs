@@ -235,6 +235,63 @@ fn json_on_standard_output_has_no_other_text() {
     assert_eq!(file["end"], run["end"]);
 }
 
+/// Returns "1 steps" or another count of one with a noun in the plural, if there is one in `text`.
+fn wrong_plural(text: &str) -> Option<String> {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let is_plural = |word: &str| {
+        let word = word.trim_matches(|c: char| !c.is_alphanumeric());
+        word.len() > 3 && word.ends_with('s') && word.chars().all(char::is_alphabetic)
+    };
+    let pair = words.windows(2).find(|pair| pair[0].trim_start_matches('(') == "1" && is_plural(pair[1]))?;
+    Some(pair.join(" "))
+}
+
+#[test]
+fn one_body_is_in_the_singular() {
+    assert_eq!(wrong_plural("to 1 bodies, 1 s, 1 step").as_deref(), Some("1 bodies,"));
+    let dir = TestDir::new();
+    dir.write("one.xyz", "1\nProperties=pos:R:3:vel:R:3:mass:R:1:id:I:1 units=nbody\n0 0 0 0 0 0 3 10\n");
+    dir.write("gas.xyz", dir.text("one.xyz").replace("id:I:1", "species:S:1").replace("3 10", "3 Gas"));
+    dir.write("moved.xyz", dir.text("one.xyz").replace("0 0 0 0 0 0 3 10", "1 0 0 0 0 0 3 11"));
+    dir.write("case.toml", common::from_file("one.xyz") + "[output]\nsnapshot_every = \"1 step\"\n");
+    for arguments in [
+        &["info", "one.xyz", "gas.xyz"][..],
+        &["convert", "one.xyz", "one.npz"],
+        &["forces", "one.xyz"],
+        &["accuracy", "one.xyz"],
+        &["analyze", "one.xyz"],
+        &["compare", "one.xyz", "one.npz"],
+        &["compare", "one.xyz", "moved.xyz"],
+        &["compare", "one.xyz", "gas.xyz"],
+        &["run", "case.toml", "--dry-run", "--threads", "1", "--set", "time.end=0.25"],
+        &[
+            "run",
+            "case.toml",
+            "--out",
+            "out",
+            "--threads",
+            "1",
+            "--device",
+            "cpu",
+            "-v",
+            "--set",
+            "time.end=0.25",
+        ],
+        &["info", "out/checkpoints/checkpoint_000000001.orrery", "out/snapshots/snapshot_001.hdf5"],
+        &["resume", "out", "--threads", "1", "--end", "0.5"],
+        &["ic", "plummer", "-n", "1", "-o", "ic.npz"],
+        &["bench", "direct", "-n", "1", "--repeats", "1", "--device", "cpu"],
+        &["bench", "tree", "-n", "1", "--repeats", "1", "--device", "cpu"],
+        &["run", "case.toml", "--dry-run", "--max-memory", "100"],
+        &["info", "one.xyz", "--max-memory", "1"],
+        &["run", "plummer", "--threads", "999"],
+    ] {
+        let output = dir.orrery(arguments);
+        let printed = [text(&output.stdout), text(&output.stderr)].concat();
+        assert_eq!(wrong_plural(&printed), None, "{arguments:?}: {printed}");
+    }
+}
+
 /// Runs `compare` and returns its status and its output.
 fn compare(dir: &TestDir, a: &str, b: &str) -> (Option<i32>, String) {
     let output = dir.orrery(&["compare", a, b]);

@@ -104,7 +104,7 @@ mod tests {
             let message = text.parse::<DeviceChoice>().unwrap_err().to_string();
             assert_eq!(
                 message,
-                format!("{text:?} is not a device: expected auto, cpu, cuda, cuda:0, opencl or opencl:0")
+                format!("'{text}' is not a device: expected auto, cpu, cuda, cuda:0, opencl or opencl:0")
             );
         }
         assert!("cuda:99999999999999999999".parse::<DeviceChoice>().is_err());

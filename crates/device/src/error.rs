@@ -11,7 +11,7 @@ use crate::launch::Dim3;
 #[derive(Clone, Debug, PartialEq, Error)]
 pub enum DeviceError {
     /// The text is not the name of a device.
-    #[error("{0:?} is not a device: expected auto, cpu, cuda, cuda:0, opencl or opencl:0")]
+    #[error("'{}' is not a device: expected auto, cpu, cuda, cuda:0, opencl or opencl:0", .0.escape_debug())]
     BadChoice(String),
 
     /// There is no device of the requested backend.
@@ -46,7 +46,7 @@ pub enum DeviceError {
     },
 
     /// The module has no kernel of this name.
-    #[error("{device}: {module} has no kernel {name:?}")]
+    #[error("{device}: {module} has no kernel '{name}'")]
     Kernel {
         /// Device of the module.
         device: String,

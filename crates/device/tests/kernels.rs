@@ -39,7 +39,7 @@ fn a_missing_kernel_gives_an_error_with_its_name() {
         let module = device.build(&test_file(FILL), &definitions, Math::Precise).unwrap();
         for name in ["full", "", "fi\0ll"] {
             let message = module.kernel(name).unwrap_err().to_string();
-            assert_eq!(message, format!("{}: test.cu has no kernel {name:?}", device.title()));
+            assert_eq!(message, format!("{}: test.cu has no kernel '{name}'", device.title()));
         }
     }
 }

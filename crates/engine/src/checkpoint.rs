@@ -16,7 +16,7 @@ use orrery_io::{
     Block, Column, Fault, IoError, Limits, format_bytes, make_folder, read_checkpoint, remove_files,
     write_checkpoint,
 };
-use orrery_model::{Particles, Species, Vec3s};
+use orrery_model::{Particles, Species, Vec3s, format_count};
 use orrery_particles::bodies::{Bodies, BodiesError};
 use orrery_particles::settings::{GravitySettings, SolverChoice, StepChoice};
 use orrery_particles::solver::device::DeviceStrategy;
@@ -421,7 +421,11 @@ fn read_file(path: &Path, limits: &Limits) -> Result<LoadedCheckpoint, EngineErr
     let lengths = vectors.into_iter().flatten().flat_map(|v| [v.x.len(), v.y.len(), v.z.len()]);
     let others = [particles.mass.len(), particles.id.len(), particles.species.len()];
     if let Some(length) = lengths.chain(others).find(|length| *length != header.bodies) {
-        return Err(malformed("a column", format!("{length} entries"), &header.bodies.to_string()));
+        return Err(malformed(
+            "a column",
+            format_count(length as u64, "entry", "entries"),
+            &header.bodies.to_string(),
+        ));
     }
     // The solver of the run, even if the limits of `auto` change in a later version.
     let solver = match header.solver.as_str() {
@@ -455,10 +459,13 @@ fn read_file(path: &Path, limits: &Limits) -> Result<LoadedCheckpoint, EngineErr
 fn check_header(header: &Header, case: &Case) -> Result<(), (String, &'static str)> {
     let Header { writer, solver, step, time, bodies, .. } = header;
     if *bodies == 0 || case.body_count().is_some_and(|count| count != *bodies as u64) {
-        return Err((format!("{bodies} bodies"), "the number in the case"));
+        return Err((format_count(*bodies as u64, "body", "bodies"), "the number in the case"));
     }
     if !Simulation::is_reachable(case, *step, *time) {
-        return Err((format!("time {time:e} after {step} steps"), "a time that the case can reach"));
+        return Err((
+            format!("time {time:e} after {}", format_count(*step, "step", "steps")),
+            "a time that the case can reach",
+        ));
     }
     let texts = header.provenance.iter().flat_map(|(name, _)| name.chars());
     if writer.chars().chain(solver.chars()).chain(texts).any(char::is_control) {

@@ -2,7 +2,7 @@
 
 use orrery_device::{Device, DeviceChoice};
 use orrery_io::format_bytes;
-use orrery_model::Precision;
+use orrery_model::{Precision, format_count};
 use orrery_particles::bodies::{DeviceSetup, needed_bytes};
 use orrery_particles::settings::{GravitySettings, IntegratorChoice};
 use orrery_particles::solver::device::DeviceStrategy;
@@ -52,7 +52,8 @@ impl std::fmt::Display for ComputeDevice {
             Some(device) => write!(f, "{}, {}", device.label(), device.properties().name)?,
             None => {
                 let (set, threads) = (InstructionSet::best().name(), rayon::current_num_threads());
-                write!(f, "cpu ({set}), {threads} threads")?;
+                let threads = format_count(threads as u64, "thread", "threads");
+                write!(f, "cpu ({set}), {threads}")?;
             }
         }
         self.reason.as_ref().map_or(Ok(()), |reason| write!(f, "; {reason}"))
@@ -82,7 +83,8 @@ pub fn ensure_memory(
     let label = device.label();
     if choice == DeviceChoice::Auto {
         return Ok(ComputeDevice::cpu_fallback(format!(
-            "{n} bodies need {needed} on {label}, {free} are free"
+            "{} {needed} on {label}, {free} are free",
+            format_count(n as u64, "body needs", "bodies need")
         )));
     }
     let device = device.title();

@@ -26,6 +26,7 @@ use std::path::Path;
 use crate::error::{Fault, IoError};
 use crate::limits::Limits;
 use crate::storage::{PendingFile, replace_file};
+use crate::text::byte_count;
 
 const MAGIC: &[u8; 8] = b"ORRERYCP";
 /// Newest version of the layout. This version and all earlier ones can be read. A file gets the
@@ -148,13 +149,17 @@ pub fn write_checkpoint(path: &Path, header: &str, columns: &[(&str, Column)]) -
 
 /// Checks that `name` fits into its field and is read back unchanged: the first NUL ends it there.
 fn check_name(name: &str) -> Result<(), Fault> {
-    let location = || format!("block name {name:?}");
+    let location = || format!("block name '{}'", name.escape_debug());
     if name.len() > NAME_BYTES {
-        let got = format!("{} bytes", name.len());
+        let got = byte_count(name.len() as u64);
         return Err(Fault::malformed(location(), got, format!("at most {NAME_BYTES}")));
     }
     match name.chars().find(|&c| !c.is_ascii() || c == '\0') {
-        Some(c) => Err(Fault::malformed(location(), format!("the character {c:?}"), "ASCII without NUL")),
+        Some(c) => Err(Fault::malformed(
+            location(),
+            format!("the character '{}'", c.escape_debug()),
+            "ASCII without NUL",
+        )),
         None => Ok(()),
     }
 }
@@ -259,7 +264,7 @@ fn u32_at(bytes: &[u8], offset: usize) -> u32 {
 fn read_exactly(file: &mut impl Read, left: &mut u64, bytes: &mut [u8], location: &str) -> Result<(), Fault> {
     let needed = bytes.len() as u64;
     if needed > *left {
-        let got = format!("{left} bytes before the end");
+        let got = format!("{} before the end", byte_count(*left));
         return Err(Fault::malformed(location, got, format!("{needed}: the file is truncated")));
     }
     file.read_exact(bytes)?;
@@ -281,8 +286,8 @@ fn read_block(
     let length = u64::from(u32_at(&description, 24)) | u64::from(u32_at(&description, 28)) << 32;
     // Check the length against the file before allocating memory.
     if length.checked_add(HASH_BYTES).is_none_or(|whole| whole > *left) {
-        let expected = format!("less than the {left} bytes left: the file is damaged or truncated");
-        return Err(Fault::malformed(location, format!("a length of {length} bytes"), expected));
+        let expected = format!("less than the {} left: the file is damaged or truncated", byte_count(*left));
+        return Err(Fault::malformed(location, format!("a length of {}", byte_count(length)), expected));
     }
     let mut data = vec![0; length as usize];
     read_exactly(file, left, &mut data, &location)?;
@@ -375,8 +380,9 @@ mod tests {
         for (name, why) in refused {
             let columns = [("fits", Column::Bytes(b"x")), (name, Column::Bytes(b"y"))];
             let error = write_checkpoint(&path, "{}", &columns).unwrap_err().to_string();
-            assert_eq!(error, format!("{}: block name {name:?}: {why}", path.display()));
-            assert_eq!(fs::read(&path).unwrap(), before, "{name:?}");
+            let name = name.escape_debug();
+            assert_eq!(error, format!("{}: block name '{name}': {why}", path.display()));
+            assert_eq!(fs::read(&path).unwrap(), before, "{name}");
         }
         write_checkpoint(&path, "{}", &[("sixteen_letters_", Column::Bytes(b"z"))]).unwrap();
         let read = read_checkpoint(&path, &Limits::default()).unwrap();

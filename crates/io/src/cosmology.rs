@@ -30,6 +30,14 @@ pub const PERIODIC_BOX: &str = "periodic box";
 /// Provenance entry for a header with a Hubble parameter that is not 0 or 1.
 pub const HUBBLE_PARAMETER: &str = "Hubble parameter";
 const COSMOLOGY: &str = "cosmology";
+/// Start of the provenance text of comoving numbers. The expansion factor follows.
+const COMOVING_AT: &str = "comoving numbers at expansion factor ";
+
+/// Returns the expansion factor that the provenance of comoving numbers records.
+pub fn recorded_expansion_factor(provenance: &[(String, String)]) -> Option<f64> {
+    let (_, text) = provenance.iter().find(|(name, _)| name == COSMOLOGY)?;
+    text.strip_prefix(COMOVING_AT)?.split(',').next()?.parse().ok()
+}
 
 /// Header fields that identify a cosmological snapshot. An absent field is `None`.
 #[derive(Clone, Debug, Default)]
@@ -94,7 +102,8 @@ impl CosmologyFields {
                     notes.push((COSMOLOGY, format!("{note}: {}", self.list())));
                 }
                 Comoving::Unchanged => {
-                    notes.push((COSMOLOGY, format!("comoving numbers, unchanged: {}", self.list())));
+                    let a = self.expansion_factor();
+                    notes.push((COSMOLOGY, format!("{COMOVING_AT}{a}, unchanged: {}", self.list())));
                 }
             }
         }
@@ -107,6 +116,12 @@ impl CosmologyFields {
         }
         let notes = notes.into_iter().map(|(name, text)| (name.to_owned(), text)).collect();
         Ok(Treatment { conversion, notes })
+    }
+
+    /// Returns a = 1 / (1 + z). GADGET stores it as the time, and a file without redshift has only
+    /// that.
+    fn expansion_factor(&self) -> f64 {
+        self.redshift.map_or_else(|| self.time.unwrap_or(1.0), |z| 1.0 / (1.0 + z))
     }
 
     fn conversion(&self) -> Result<Conversion, Fault> {

@@ -13,13 +13,13 @@ use std::fs::File;
 use std::io::{BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
 
-use orrery_model::{Particles, Species, Units, Vec3s};
+use orrery_model::{Particles, Species, Units, Vec3s, format_count};
 
 use crate::cosmology::{Comoving, Conversion, CosmologyFields, Exponents};
 use crate::error::Fault;
 use crate::limits::{COLUMN_BYTES, Limits};
 use crate::snapshot::Snapshot;
-use crate::text;
+use crate::text::{self, byte_count};
 
 const HEADER_BYTES: u32 = 256;
 const LABEL_BYTES: u32 = 8;
@@ -228,11 +228,11 @@ impl Records {
         let left = self.file_bytes - self.offset;
         if length + 4 > left {
             let location = format!("block {name} at byte {}", self.offset);
-            let got = format!("a length of {length} bytes");
+            let got = format!("a length of {}", byte_count(length));
             return Err(Fault::malformed(
                 location,
                 got,
-                format!("at most the {left} bytes left in the file"),
+                format!("at most the {} left in the file", byte_count(left)),
             ));
         }
         Ok(length)
@@ -260,7 +260,7 @@ impl Records {
     /// Reads a record of exactly `length` bytes.
     fn read_record(&mut self, name: &str, length: u32) -> Result<Vec<u8>, Fault> {
         let length = u64::from(length);
-        self.expect_length(name, |got| got == length, || format!("{length} bytes"))?;
+        self.expect_length(name, |got| got == length, || byte_count(length))?;
         let mut bytes = vec![0; length as usize];
         self.file.read_exact(&mut bytes)?;
         self.offset += length;
@@ -278,7 +278,7 @@ impl Records {
         let length = self.next_length(name)?;
         if !fits(length) {
             let location = format!("block {name} at byte {}", self.offset);
-            return Err(Fault::malformed(location, format!("{length} bytes"), expected()));
+            return Err(Fault::malformed(location, byte_count(length), expected()));
         }
         Ok(length)
     }
@@ -295,7 +295,7 @@ impl Records {
         let length = self.expect_length(
             name,
             |length| length == 4 * n || length == 8 * n,
-            || format!("{} or {} ({n} numbers of 4 or 8 bytes)", 4 * n, 8 * n),
+            || format!("{} or {} ({} of 4 or 8 bytes)", 4 * n, 8 * n, format_count(n, "number", "numbers")),
         )?;
         Ok(Numbers { length, width: if length == 4 * n { 4 } else { 8 } })
     }

@@ -10,7 +10,7 @@ use std::io::{self, Read, Write};
 use orrery_model::Vec3s;
 
 use crate::error::Fault;
-use crate::text::{MAX_QUOTED_CHARS, shorten_for_message};
+use crate::text::{MAX_QUOTED_CHARS, byte_count, shorten_for_message};
 
 const MAGIC: &[u8] = b"\x93NUMPY";
 /// Largest header in bytes. A dictionary of three entries takes about 100, and numpy's limit is
@@ -85,7 +85,7 @@ impl<R: Read> Array<R> {
         };
         if length > MAX_HEADER_BYTES {
             let expected = format!("at most {MAX_HEADER_BYTES}");
-            return Err(fault(&format!("a header of {length} bytes"), &expected));
+            return Err(fault(&format!("a header of {}", byte_count(length)), &expected));
         }
         let mut dict = vec![0; length as usize];
         source.read_exact(&mut dict).map_err(read_fault)?;
@@ -98,8 +98,8 @@ impl<R: Read> Array<R> {
         let bytes = size.saturating_sub(begin + length);
         let expected_bytes = shape.iter().try_fold(width as u64, |bytes, &d| bytes.checked_mul(d));
         if expected_bytes != Some(bytes) {
-            let got = format!("{bytes} bytes of data");
-            return Err(fault(&got, &format!("shape {shape:?} of {width} bytes each")));
+            let got = format!("{} of data", byte_count(bytes));
+            return Err(fault(&got, &format!("shape {shape:?} of {} each", byte_count(width as u64))));
         }
         Ok(Self { name: name.to_owned(), kind, width, big_endian, fortran_order, shape, bytes, source })
     }
@@ -117,7 +117,7 @@ impl<R: Read> Array<R> {
     /// Reads the raw bytes. Fails if there are more than `max_bytes`.
     pub fn read_bytes(mut self, max_bytes: u64) -> Result<Vec<u8>, Fault> {
         if self.bytes > max_bytes {
-            let (got, expected) = (format!("{} bytes", self.bytes), format!("at most {max_bytes}"));
+            let (got, expected) = (byte_count(self.bytes), format!("at most {max_bytes}"));
             return Err(self.fault(got, expected));
         }
         let mut bytes = vec![0; self.bytes as usize];

@@ -28,7 +28,7 @@ use crate::metered::{Budget, Metered};
 use crate::npy::{self, Array};
 use crate::snapshot::Snapshot;
 use crate::storage::replace_file;
-use crate::text;
+use crate::text::{self, byte_count};
 
 /// Largest compression ratio of deflate: 258 bytes take at least two bits.
 const MAX_COMPRESSION: u64 = 1032;
@@ -322,7 +322,7 @@ impl Source {
         let (size, packed) = (entry.size(), entry.compressed_size());
         if size > MAX_COMPRESSION.saturating_mul(packed.min(self.file_bytes)) {
             let (got, expected) = (
-                format!("{size} bytes from {packed}"),
+                format!("{} from {packed}", byte_count(size)),
                 format!("a compression of at most 1:{MAX_COMPRESSION}"),
             );
             return Err(Fault::malformed(format!("array {name}"), got, expected));

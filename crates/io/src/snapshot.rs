@@ -7,7 +7,7 @@ use std::path::Path;
 
 use orrery_model::{Particles, Species, Units, format_count};
 
-use crate::cosmology::{Comoving, HUBBLE_PARAMETER, PERIODIC_BOX};
+use crate::cosmology::{Comoving, HUBBLE_PARAMETER, PERIODIC_BOX, recorded_expansion_factor};
 use crate::error::{Fault, IoError};
 use crate::limits::{Limits, check_provenance};
 use crate::storage::replace_file;
@@ -221,8 +221,10 @@ pub struct SnapshotDescription {
     pub file_bytes: u64,
     /// Number of bodies of each species that occurs.
     pub species: Vec<(Species, usize)>,
-    /// Simulated time.
+    /// Simulated time. Not a time if there is an expansion factor.
     pub time: f64,
+    /// Expansion factor of a cosmological snapshot.
+    pub expansion_factor: Option<f64>,
     /// Number of steps taken.
     pub step: u64,
     /// Units of all values.
@@ -278,6 +280,7 @@ pub fn describe_snapshot(path: &Path, limits: &Limits) -> Result<SnapshotDescrip
         file_bytes,
         species: Species::ALL.map(|s| (s, count(s))).into_iter().filter(|&(_, n)| n > 0).collect(),
         time: snapshot.time,
+        expansion_factor: recorded_expansion_factor(&snapshot.provenance),
         step: snapshot.step,
         units: snapshot.units,
         extent: [0, 1, 2].map(|axis: usize| finite_range(columns[axis].1)),

@@ -1,7 +1,7 @@
 //! Text forms of unit systems and species, the same in every format.
 
 use orrery_model::units::Scale;
-use orrery_model::{Species, Units};
+use orrery_model::{Species, Units, format_count};
 
 /// Returns `nbody`, `galactic`, `solar`, or `custom LENGTH m MASS kg TIME s`.
 pub fn format_units(units: Units) -> String {
@@ -26,6 +26,11 @@ pub fn parse_units(text: &str) -> Option<Units> {
 
 fn parse_positive(text: &str) -> Option<f64> {
     text.parse().ok().filter(|v: &f64| v.is_finite() && *v > 0.0)
+}
+
+/// Returns `1 byte`, `2 bytes` and so on, for messages.
+pub fn byte_count(count: u64) -> String {
+    format_count(count, "byte", "bytes")
 }
 
 /// Texts that [`parse_units`] accepts, for messages.

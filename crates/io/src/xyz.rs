@@ -41,7 +41,7 @@ use crate::cosmology::PERIODIC_BOX;
 use crate::error::Fault;
 use crate::limits::{COLUMN_BYTES, Limits, MAX_PROVENANCE_BYTES, MAX_PROVENANCE_NAMES, check_provenance};
 use crate::snapshot::Snapshot;
-use crate::text::{self, MAX_QUOTED_CHARS, shorten_for_message};
+use crate::text::{self, MAX_QUOTED_CHARS, byte_count, shorten_for_message};
 
 /// Columns of written files.
 const PROPERTIES: &str = "species:S:1:pos:R:3:vel:R:3:mass:R:1:id:I:1:Z:I:1";
@@ -142,7 +142,7 @@ pub fn read(path: &Path, limits: &Limits) -> Result<Snapshot, Fault> {
     let comment = CommentLine::parse(lines.next_whole_line("a line with Properties=")?)?;
     // Each column takes at least one character and a separator.
     if n.saturating_mul(2 * comment.columns.len() as u64) > file_bytes {
-        let expected = format!("no more than fit into a file of {file_bytes} bytes");
+        let expected = format!("no more than fit into a file of {}", byte_count(file_bytes));
         return Err(Fault::malformed("line 1", format_count(n, "body", "bodies"), expected));
     }
     let mut particles = limits.allocate_bodies(n, COLUMN_BYTES, 0)?;

@@ -167,7 +167,12 @@ fn gas_and_periodic_boxes_give_warnings() {
     // `info` describes a cosmological file.
     let file = TestFile::with_header(&COSMOLOGICAL);
     let found = describe_snapshot(&file.path, &Limits::unbounded()).unwrap();
-    assert!(found.provenance[0].1.starts_with("comoving numbers, unchanged: Redshift = 3"));
+    let text = &found.provenance[0].1;
+    assert!(text.starts_with("comoving numbers at expansion factor 0.25, unchanged: Redshift = 3"), "{text}");
+    assert_eq!((found.expansion_factor, file.read_as(Comoving::ToPhysical).time), (Some(0.25), 0.0));
+    // SWIFT has a time and the redshift.
+    let swift = TestFile::with_header(&[("Redshift", 3.0), ("Time", 0.0123)]);
+    assert_eq!(describe_snapshot(&swift.path, &Limits::unbounded()).unwrap().expansion_factor, Some(0.25));
 
     for (comment, is_periodic) in [
         ("pbc=\"F F F\"", false),

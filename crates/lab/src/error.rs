@@ -2,6 +2,7 @@
 
 use orrery_device::DeviceError;
 use orrery_io::IoError;
+use orrery_model::format_count;
 use thiserror::Error;
 
 /// Error of a measurement. Its message is one line.
@@ -14,7 +15,7 @@ pub enum LabError {
     #[error(transparent)]
     File(#[from] IoError),
     /// The operating system did not start the threads.
-    #[error("cannot start {threads} threads: {cause}")]
+    #[error("cannot start {}: {cause}", format_count(*threads as u64, "thread", "threads"))]
     Threads {
         /// Number of threads requested.
         threads: usize,

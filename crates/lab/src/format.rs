@@ -59,7 +59,7 @@ pub fn format_percent(fraction: Option<f64>) -> String {
 }
 
 /// Formats a count with thousands separators, for example `65,536`.
-pub fn format_count(value: usize) -> String {
+pub fn format_thousands(value: usize) -> String {
     let text = value.to_string();
     let thousands: Vec<&str> =
         text.as_bytes().rchunks(3).rev().map(|digits| str::from_utf8(digits).unwrap_or_default()).collect();
@@ -119,7 +119,7 @@ mod tests {
         );
         assert_eq!(format_rate(4.09e12, "B/s"), "4.09 TB/s");
         assert_eq!(format_rate(66.9e12, "FLOP/s"), "66.9 TFLOP/s");
-        assert_eq!([0, 999, 1000, 1_048_576].map(format_count), ["0", "999", "1,000", "1,048,576"]);
+        assert_eq!([0, 999, 1000, 1_048_576].map(format_thousands), ["0", "999", "1,000", "1,048,576"]);
         let fractions = [Some(0.134), Some(0.0021), Some(2.4e-5), None];
         assert_eq!(fractions.map(format_percent), ["13%", "0.21%", "2e-3%", "-"]);
     }

@@ -7,7 +7,7 @@ use orrery_engine::EngineError;
 use orrery_engine::compute_device::{self, ComputeDevice, DeviceRequest};
 use orrery_io::{Limits, NpzArray, Snapshot, write_npz_arrays};
 use orrery_lab::sample::evenly_spaced_indices;
-use orrery_model::Precision;
+use orrery_model::{Precision, format_count};
 use orrery_particles::accuracy::ForceErrors;
 use orrery_particles::bodies::forces_on_device;
 use orrery_particles::resolution::{MAX_SINGLE_ROUNDING, single_rounding};
@@ -116,9 +116,8 @@ pub fn write_forces(arguments: &ForcesArgs) -> Result<(), Failure> {
     ];
     write_npz_arrays(output, &arrays).map_err(Failure::Output)?;
     print_line!(
-        "wrote {} accelerations and potentials ({}) to {}",
-        particles.len(),
-        solver,
+        "wrote accelerations and potentials of {} ({solver}) to {}",
+        format_count(particles.len() as u64, "body", "bodies"),
         output.display()
     );
     Ok(())
@@ -143,8 +142,9 @@ pub fn print_force_errors(arguments: &AccuracyArgs) -> Result<(), Failure> {
     let sample: Vec<usize> = evenly_spaced_indices(n, arguments.sample as usize);
     let errors =
         ForceErrors::measure(&forces.acceleration, &sample, &reference::forces_on(&problem, &sample).0);
-    print_line!("{n} bodies, {solver} solver, {} precision", flags.precision.0.as_str());
-    print_line!("relative errors |a - a'| / |a|, {} bodies against the f64 all-pairs sum", sample.len());
+    let [bodies, sampled] = [n, sample.len()].map(|count| format_count(count as u64, "body", "bodies"));
+    print_line!("{bodies}, {solver} solver, {} precision", flags.precision.0.as_str());
+    print_line!("relative errors |a - a'| / |a|, {sampled} against the f64 all-pairs sum");
     for (name, value) in figures(&errors) {
         print_line!("  {name:<8} {value:.3e}");
     }

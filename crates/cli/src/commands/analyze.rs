@@ -9,8 +9,8 @@ use orrery_engine::provenance::species_name;
 use orrery_engine::run::Record;
 use orrery_io::plot::{Axis, Plot, Series};
 use orrery_io::{IoError, write_file_atomically};
-use orrery_model::Units;
 use orrery_model::analysis::Shell;
+use orrery_model::{Units, format_count};
 use serde_json::{Value, json};
 
 use crate::args::AnalyzeArgs;
@@ -111,8 +111,8 @@ fn vector_length(v: [f64; 3]) -> f64 {
 
 fn print_tables(analysis: &Analysis) {
     let rows = &analysis.rows;
-    let noun = if rows.len() == 1 { "snapshot" } else { "snapshots" };
-    print_line!("{} {noun}, {} units, softening {}", rows.len(), analysis.units.name(), analysis.softening);
+    let count = format_count(rows.len() as u64, "snapshot", "snapshots");
+    print_line!("{count}, {} units, softening {}", analysis.units.name(), analysis.softening);
     print_line!("");
     print_line!("conserved quantities");
     print_line!(

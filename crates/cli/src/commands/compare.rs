@@ -192,7 +192,8 @@ fn compare_snapshots(a_path: &Path, b_path: &Path, limits: &Limits) -> Result<Co
     let (p, q) = (&a.particles, &b.particles);
     let species = matched.iter().filter(|(_, i, j)| p.species[*i] != q.species[*j]).count();
     if species > 0 {
-        notes.push(format!("{species} bodies have different species"));
+        let bodies = format_count(species as u64, "body has", "bodies have");
+        notes.push(format!("{bodies} another species"));
     }
     let columns = [
         ("mass", &p.mass, &q.mass),

@@ -111,7 +111,13 @@ fn print_file_info(path: &Path, limits: &Limits) -> Result<Value, Failure> {
         0 => print_line!("  bodies     none"),
         n => print_line!("  bodies     {n} ({})", species.join(", ")),
     }
-    print_line!("  time       {} after {}", found.units.format_time(found.time), steps_text(found.step));
+    match found.expansion_factor {
+        Some(a) => print_line!("  time       none, expansion factor {a}"),
+        None => {
+            let (time, steps) = (found.units.format_time(found.time), steps_text(found.step));
+            print_line!("  time       {time} after {steps}");
+        }
+    }
     print_line!("  units      {}", found.units.name());
     print_line!("  mass       {}", format_with_unit(found.total_mass, &found.units, Dimension::Mass));
     for (axis, range) in ["x", "y", "z"].into_iter().zip(found.extent) {
@@ -144,7 +150,8 @@ fn snapshot_json(path: &Path, found: &SnapshotDescription) -> Value {
         "bytes": found.file_bytes,
         "bodies": found.body_count(),
         "species": species,
-        "time": found.time,
+        "time": found.expansion_factor.is_none().then_some(found.time),
+        "expansion_factor": found.expansion_factor,
         "step": found.step,
         "units": found.units.describe(),
         "mass": found.total_mass,

@@ -18,7 +18,7 @@ use std::path::Path;
 use clap::CommandFactory;
 use orrery_engine::analysis::recorded_softening;
 use orrery_io::Snapshot;
-use orrery_model::Units;
+use orrery_model::{Units, format_count};
 use orrery_particles::settings::{Acceptance, GravitySettings, MAX_THETA};
 
 use crate::args::{Arguments, Command, GravityArgs};
@@ -118,7 +118,7 @@ fn check_thread_count(threads: Option<u32>, cores: usize) -> Result<(), Failure>
     let most = MIN_THREAD_LIMIT.max(MAX_THREADS_PER_CORE * cores);
     match threads {
         Some(threads) if threads as usize > most => {
-            let cores = if cores == 1 { "1 core".to_owned() } else { format!("{cores} cores") };
+            let cores = format_count(cores as u64, "core", "cores");
             Err(Failure::Usage(format!(
                 "--threads {threads}: this process may use {cores}, expected at most {most} threads; \
                  without --threads there is one per core"

@@ -266,8 +266,8 @@ fn print_dry_run(case: &Case, folder: &Path, choice: DeviceChoice, limits: &Limi
         print_line!("# about {needed} on {}, {free} free", device.label());
     }
     if let StepChoice::Fixed(step) = case.time.step {
-        let steps = ((case.time.end - case.time.known_start()) / step).ceil();
-        print_line!("# {steps:.0} {}", if steps == 1.0 { "step" } else { "steps" });
+        let steps = ((case.time.end - case.time.known_start()) / step).ceil() as u64;
+        print_line!("# {}", format_count(steps, "step", "steps"));
     }
     print_line!("# output would go to {}", folder.display());
     Ok(())

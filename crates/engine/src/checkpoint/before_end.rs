@@ -5,7 +5,7 @@
 //! step. An extended run repeats the step at full length.
 
 use orrery_io::{Block, Column, Fault, IoError};
-use orrery_model::{Particles, Vec3s};
+use orrery_model::{Particles, Vec3s, format_count};
 use orrery_particles::bodies::Bodies;
 use serde::{Deserialize, Serialize};
 
@@ -93,7 +93,7 @@ impl StateBeforeEnd {
             || !Simulation::is_reachable(case, before, time)
             || time >= case.time.end
         {
-            let got = format!("time {time:e} after {before} steps");
+            let got = format!("time {time:e} after {}", format_count(before, "step", "steps"));
             return Err(malformed(got, "the state one step before the end"));
         }
         if !observers.is_valid(bodies, columns.reals_len("trails")) {

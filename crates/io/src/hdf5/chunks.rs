@@ -14,9 +14,11 @@
 use std::collections::HashSet;
 
 use hdf5_pure::{Dataset, Layout};
+use orrery_model::format_count;
 
 use super::read::{MAX_COMPRESSION, library_fault};
 use crate::error::Fault;
+use crate::text::byte_count;
 
 /// Largest chunk of an extensible dataset that is smaller than its chunk. No real writer uses more.
 const MAX_SPARE_CHUNK: u64 = 16 << 20;
@@ -52,7 +54,7 @@ pub fn check_storage(dataset: &Dataset, location: &str, file_bytes: u64) -> Resu
     let element = dataset.element_size().map_err(fail)?;
     let extent = |shape: &[u64]| shape.iter().fold(element, |bytes, &d| bytes.saturating_mul(d));
     let reject = |got: String, expected: String| Err(Fault::malformed(location, got, expected));
-    let fits = format!("no more than fit into a file of {file_bytes} bytes");
+    let fits = format!("no more than fit into a file of {}", byte_count(file_bytes));
 
     let filtered = !dataset.filters().is_empty();
     let max_bytes = if filtered { file_bytes.saturating_mul(MAX_COMPRESSION) } else { file_bytes };
@@ -65,12 +67,15 @@ pub fn check_storage(dataset: &Dataset, location: &str, file_bytes: u64) -> Resu
         return Ok(Storage { chunk_rows: 1, row_bytes, chunks: 0 });
     };
     if chunk_shape.len() != shape.len() || chunk_shape.contains(&0) {
-        return reject(format!("chunks of {} dimensions", chunk_shape.len()), shape.len().to_string());
+        return reject(
+            format!("chunks of {}", format_count(chunk_shape.len() as u64, "dimension", "dimensions")),
+            shape.len().to_string(),
+        );
     }
     let chunk_bytes = extent(&chunk_shape);
     if chunk_bytes > bytes.max(MAX_SPARE_CHUNK) {
         return reject(
-            format!("chunks of {chunk_bytes} bytes"),
+            format!("chunks of {}", byte_count(chunk_bytes)),
             format!("at most the {bytes} of the dataset"),
         );
     }
@@ -81,7 +86,7 @@ pub fn check_storage(dataset: &Dataset, location: &str, file_bytes: u64) -> Resu
     let grid = shape.iter().zip(&chunk_shape).map(|(&d, &chunk)| d.div_ceil(chunk));
     let chunks = grid.fold(1, u64::saturating_mul);
     if chunks.saturating_mul(chunk_bytes.min(INDEX_ENTRY_BYTES)) > file_bytes {
-        return reject(format!("{chunks} chunks"), fits);
+        return reject(format_count(chunks, "chunk", "chunks"), fits);
     }
     let found = count_chunks(dataset, location, &shape, &chunk_shape, file_bytes)?;
     if found != chunks {
@@ -117,8 +122,8 @@ fn count_chunks(
         }
     }
     if stored > file_bytes {
-        let expected = format!("no more than fit into a file of {file_bytes} bytes");
-        return Err(Fault::malformed(location, format!("chunks of {stored} bytes"), expected));
+        let expected = format!("no more than fit into a file of {}", byte_count(file_bytes));
+        return Err(Fault::malformed(location, format!("chunks of {}", byte_count(stored)), expected));
     }
     Ok(positions.len() as u64)
 }

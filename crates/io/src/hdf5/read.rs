@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use hdf5_pure::{DType, Dataset, Error, File, FormatError, Layout};
-use orrery_model::{Particles, Species, Units, Vec3s};
+use orrery_model::{Particles, Species, Units, Vec3s, format_count};
 
 use super::chunks::{self, Storage};
 use super::guard::without_panics;
@@ -16,7 +16,7 @@ use crate::cosmology::{Comoving, Conversion, Exponents};
 use crate::error::Fault;
 use crate::limits::{COLUMN_BYTES, Limits};
 use crate::snapshot::Snapshot;
-use crate::text;
+use crate::text::{self, byte_count};
 
 /// Largest compression ratio: that of deflate, the most effective of the usual HDF5 filters.
 pub const MAX_COMPRESSION: u64 = 1032;
@@ -37,7 +37,7 @@ pub fn read(path: &Path, limits: &Limits, comoving: Comoving) -> Result<Snapshot
         let file = File::from_source(file).map_err(|error| library_fault("file", error))?;
         let expected_bytes = file.superblock().eof_address;
         if file_bytes < expected_bytes {
-            let got = format!("{file_bytes} bytes");
+            let got = byte_count(file_bytes);
             return Err(Fault::malformed("file", got, format!("{expected_bytes}: the file is truncated")));
         }
         Source { file, meter, file_bytes }.read_snapshot(limits, comoving)
@@ -127,10 +127,10 @@ impl Source {
     ) -> Result<Particles, Fault> {
         let n = header.counts.iter().fold(0, |n: u64, &count| n.saturating_add(count));
         if n > self.file_bytes.saturating_mul(MAX_COMPRESSION) / MIN_FILE_BYTES_PER_BODY {
-            let expected = format!("no more than fit into a file of {} bytes", self.file_bytes);
+            let expected = format!("no more than fit into a file of {}", byte_count(self.file_bytes));
             return Err(Fault::malformed(
                 "attribute /Header/NumPart_ThisFile",
-                format!("{n} bodies"),
+                format_count(n, "body", "bodies"),
                 expected,
             ));
         }

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{PendingFile, StorageError, WriteStage, create_new_file, sync_folder};
 use crate::error::{Fault, IoError};
+use crate::text::byte_count;
 
 /// State of a growing file: its length without the trailer, and the hash of these bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -143,7 +144,7 @@ impl AppendFile {
         let bytes = self.read_content()?;
         let attempt = || {
             if blake3::hash(&bytes) != self.hasher.finalize() {
-                let expected = format!("the {} bytes that were written", self.length);
+                let expected = format!("the {} that were written", byte_count(self.length));
                 return Err(Fault::malformed("content", "other bytes after a failed write", expected));
             }
             let mut file = PendingFile::create(&self.path).map_err(Fault::Storage)?;

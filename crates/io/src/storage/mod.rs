@@ -20,6 +20,7 @@ pub use append::{AppendFile, Mark};
 pub(crate) use pending::PendingFile;
 
 use crate::error::{Fault, IoError, system_message};
+use crate::text::byte_count;
 
 /// Operation on a file that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,7 +64,7 @@ pub struct StorageError {
 /// Returns the number of written bytes for the message. It is omitted for a file that was not
 /// created.
 fn written_bytes(stage: WriteStage, bytes: u64) -> String {
-    if stage == WriteStage::Create { String::new() } else { format!(" after {bytes} bytes") }
+    if stage == WriteStage::Create { String::new() } else { format!(" after {}", byte_count(bytes)) }
 }
 
 impl StorageError {

@@ -9,7 +9,7 @@ use orrery_io::plot::{Axis, Plot, Series, Style};
 
 use super::table::common_flops_per_item;
 use super::{Ladder, Parameter, Roofs, RungResult};
-use crate::format::{format_count, format_rate};
+use crate::format::{format_rate, format_thousands};
 
 /// A rung in the roofline plot.
 struct RungPoint<'a> {
@@ -48,7 +48,7 @@ impl Ladder {
         let flops_per_item = common_flops_per_item(self)
             .map_or_else(String::new, |flops| format!(", {flops} flops per {}", self.entry.counted.item));
         Plot {
-            title: format!("{}, {} {}", self.entry.title, format_count(self.n), self.entry.size_unit),
+            title: format!("{}, {} {}", self.entry.title, format_thousands(self.n), self.entry.size_unit),
             subtitle: format!("{}{flops_per_item}", self.device),
             x,
             y,

@@ -2,7 +2,9 @@
 //! sources, and the hardware resources of each rung.
 
 use super::{Ladder, Parameter, RungResult, ShownValue};
-use crate::format::{format_count, format_number, format_percent, format_seconds, truncate_text, wrap_text};
+use crate::format::{
+    format_number, format_percent, format_seconds, format_thousands, truncate_text, wrap_text,
+};
 
 /// Width of all tables.
 const WIDTH: usize = 80;
@@ -28,7 +30,7 @@ pub fn all_tables(ladder: &Ladder) -> Vec<String> {
 
 fn heading_lines(ladder: &Ladder) -> Vec<String> {
     let mut lines = vec![
-        format!("{}, {} {}", ladder.entry.title, format_count(ladder.n), ladder.entry.size_unit),
+        format!("{}, {} {}", ladder.entry.title, format_thousands(ladder.n), ladder.entry.size_unit),
         ladder.device.clone(),
     ];
     let flops = common_flops_per_item(ladder)
@@ -88,7 +90,7 @@ fn results_table(ladder: &Ladder) -> Vec<String> {
 fn note_lines(ladder: &Ladder) -> Vec<String> {
     let rung_note = |rung: &RungResult| {
         let size = (rung.value.is_none() && rung.n != ladder.n)
-            .then(|| format!("measured with {} {}", format_count(rung.n), ladder.entry.size_unit));
+            .then(|| format!("measured with {} {}", format_thousands(rung.n), ladder.entry.size_unit));
         let remark = (!rung.note.is_empty()).then(|| rung.note.clone());
         let parts: Vec<String> = size.into_iter().chain(remark).collect();
         (!parts.is_empty()).then(|| wrap_text(&format!("{}: {}", rung.name, parts.join("; ")), WIDTH - 2))
@@ -133,7 +135,7 @@ fn hardware_table(ladder: &Ladder) -> Vec<String> {
     let has_resources = rungs.iter().any(|rung| rung.registers.is_some() || rung.shared_bytes.is_some());
     let mut table = Table::new(rungs);
     if has_resources {
-        let format_u32 = |value: u32| format_count(value as usize);
+        let format_u32 = |value: u32| format_thousands(value as usize);
         table.add_column("regs", |rung| format_or_dash(rung.registers, format_u32));
         table.add_column("shared", |rung| format_or_dash(rung.shared_bytes, format_u32));
         table.add_column("occup.", |rung| format_percent(rung.occupancy));

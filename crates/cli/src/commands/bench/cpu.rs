@@ -3,7 +3,7 @@
 use orrery_lab::bench::Measurement;
 use orrery_lab::bench::cpu::{self as lab, acceptance_for_rms, describe_acceptance};
 use orrery_lab::sample::Shape;
-use orrery_model::Precision;
+use orrery_model::{Precision, format_count};
 use orrery_particles::accuracy::ForceErrors;
 use orrery_particles::settings::Acceptance;
 use orrery_particles::solver::Problem;
@@ -78,7 +78,8 @@ fn print_tree(measured: &Measurement, acceptance: &str) {
     let (n, report) = (measured.n as f64, measured.tree.unwrap_or_default());
     let times = &measured.times;
     print_line!("");
-    print_line!("{} bodies, {} precision, {acceptance}", measured.n, measured.precision.as_str());
+    let bodies = format_count(measured.n as u64, "body", "bodies");
+    print_line!("{bodies}, {} precision, {acceptance}", measured.precision.as_str());
     print_line!(
         "  time    {:.4} s ({:.4} to {:.4}): {:.3e} bodies/s, {:.0}% of peak",
         times.median(),

@@ -7,8 +7,8 @@ use orrery_lab::FLOPS_PER_PAIR;
 use orrery_lab::bench::Measurement;
 use orrery_lab::bench::direct as lab;
 use orrery_lab::format::{format_number, format_percent, format_seconds};
-use orrery_model::Precision;
 use orrery_model::ic::Plummer;
+use orrery_model::{Precision, format_count};
 use orrery_particles::bodies::{Bodies, BodiesError, DeviceSetup, Stamp};
 use orrery_particles::integrator::leapfrog_step;
 use orrery_particles::settings::{Acceptance, GravitySettings, SolverChoice};
@@ -102,7 +102,8 @@ fn bench_step(
         bodies.check_step(Stamp { step: step_count, time: 0.0 })
     })?;
     print_line!(
-        "leapfrog step of {n} bodies, {}: {}, forces alone {} ({:+.1}%)",
+        "leapfrog step of {}, {}: {}, forces alone {} ({:+.1}%)",
+        format_count(n as u64, "body", "bodies"),
         strategy.precision.as_str(),
         format_seconds(step.seconds),
         format_seconds(step.force_seconds),

@@ -5,7 +5,7 @@ use orrery_lab::FLOPS_PER_PAIR;
 use orrery_lab::bench::direct;
 use orrery_lab::bench::tree::{self as lab, flops_per_cell};
 use orrery_lab::bench::{Measurement, TreeFigures};
-use orrery_lab::format::{format_count, format_number, format_percent, format_rate, format_seconds};
+use orrery_lab::format::{format_number, format_percent, format_rate, format_seconds, format_thousands};
 use orrery_lab::sample::Shape;
 use orrery_model::Precision;
 use orrery_particles::accuracy::ForceErrors;
@@ -95,11 +95,12 @@ fn print_measurement(measured: &Measurement, shape: Shape, strategy: &TreeDevice
     let tree = measured.tree.unwrap_or_default();
     let TreeFigures { body_terms, cell_terms, .. } = tree;
     let terms = |all: u64| format_number(all as f64 / n);
-    let all = |value: Option<u64>| format_count(value.unwrap_or_default() as usize);
+    let all = |value: Option<u64>| format_thousands(value.unwrap_or_default() as usize);
     print_line!("");
     print_line!(
-        "{} bodies, {}, {}: {}",
-        format_count(measured.n),
+        "{} {}, {}, {}: {}",
+        format_thousands(measured.n),
+        if measured.n == 1 { "body" } else { "bodies" },
         shape.name(),
         measured.precision.as_str(),
         strategy.describe()
