@@ -52,6 +52,8 @@ pub enum Command {
     Presets,
     /// Write the case file of a preset, to edit and run
     Init(InitArgs),
+    /// Print a JSON Schema of case files, for editors
+    Schema,
     /// Generate initial conditions and write them to a file
     Ic(IcArgs),
     /// Show the contents of snapshots or checkpoints

@@ -2,11 +2,12 @@
 
 use crate::common::{TestDir, text};
 
-const COMMANDS: [&str; 18] = [
+const COMMANDS: [&str; 19] = [
     "run",
     "resume",
     "presets",
     "init",
+    "schema",
     "ic",
     "info",
     "convert",

@@ -50,6 +50,11 @@ pub fn to_text(duration: Duration) -> String {
     if text.is_empty() { "0 s".to_owned() } else { text }
 }
 
+/// Returns the names of all units.
+pub fn unit_names() -> impl Iterator<Item = &'static str> {
+    UNITS.iter().flat_map(|&(names, _)| names.iter().copied())
+}
+
 /// Returns true if `word` is a unit that [`parse`] accepts.
 pub fn is_unit(word: &str) -> bool {
     seconds_in(word).is_some()

@@ -9,6 +9,7 @@ mod golden;
 mod hostile_checkpoints;
 mod initial_conditions;
 mod large_steps;
+mod reference;
 mod reliability;
 mod resume;
 mod start_time;

@@ -40,7 +40,7 @@ pub enum Dimension {
 
 impl Dimension {
     /// Name with its article, for error messages.
-    fn with_article(self) -> &'static str {
+    pub fn with_article(self) -> &'static str {
         match self {
             Self::None => "a number",
             Self::Angle => "an angle",
@@ -298,6 +298,45 @@ impl Units {
     }
 }
 
+/// A unit of quantities.
+pub struct NamedUnit {
+    /// Names in quantities. The first is the usual one.
+    pub names: &'static [&'static str],
+    /// Dimension of the unit.
+    pub dimension: Dimension,
+    /// Value in SI.
+    pub si_value: f64,
+}
+
+const fn unit(names: &'static [&'static str], dimension: Dimension, si_value: f64) -> NamedUnit {
+    NamedUnit { names, dimension, si_value }
+}
+
+/// All units except velocities, which are a length per time such as `km/s`.
+pub const NAMED_UNITS: &[NamedUnit] = &[
+    unit(&["m"], Dimension::Length, 1.0),
+    unit(&["km"], Dimension::Length, 1e3),
+    unit(&["cm"], Dimension::Length, 1e-2),
+    unit(&["au", "AU"], Dimension::Length, ASTRONOMICAL_UNIT),
+    unit(&["pc"], Dimension::Length, PARSEC),
+    unit(&["kpc"], Dimension::Length, 1e3 * PARSEC),
+    unit(&["Mpc"], Dimension::Length, 1e6 * PARSEC),
+    unit(&["s"], Dimension::Time, 1.0),
+    unit(&["h", "hour", "hours"], Dimension::Time, 3600.0),
+    unit(&["d", "day", "days"], Dimension::Time, DAY),
+    unit(&["yr", "year", "years"], Dimension::Time, JULIAN_YEAR),
+    unit(&["kyr"], Dimension::Time, 1e3 * JULIAN_YEAR),
+    unit(&["Myr"], Dimension::Time, 1e6 * JULIAN_YEAR),
+    unit(&["Gyr"], Dimension::Time, 1e9 * JULIAN_YEAR),
+    unit(&["kg"], Dimension::Mass, 1.0),
+    unit(&["g"], Dimension::Mass, 1e-3),
+    unit(&["Msun"], Dimension::Mass, SOLAR_MASS),
+    unit(&["Mjup"], Dimension::Mass, SOLAR_MASS / 1_047.348_6),
+    unit(&["Mearth"], Dimension::Mass, SOLAR_MASS / 332_946.05),
+    unit(&["deg"], Dimension::Angle, std::f64::consts::PI / 180.0),
+    unit(&["rad"], Dimension::Angle, 1.0),
+];
+
 /// Returns the dimension of a unit and its value in SI.
 fn unit_in_si(unit: &str) -> Option<(Dimension, f64)> {
     if let Some((length, time)) = unit.split_once('/') {
@@ -306,30 +345,8 @@ fn unit_in_si(unit: &str) -> Option<(Dimension, f64)> {
             _ => None,
         };
     }
-    Some(match unit {
-        "m" => (Dimension::Length, 1.0),
-        "km" => (Dimension::Length, 1e3),
-        "cm" => (Dimension::Length, 1e-2),
-        "au" | "AU" => (Dimension::Length, ASTRONOMICAL_UNIT),
-        "pc" => (Dimension::Length, PARSEC),
-        "kpc" => (Dimension::Length, 1e3 * PARSEC),
-        "Mpc" => (Dimension::Length, 1e6 * PARSEC),
-        "s" => (Dimension::Time, 1.0),
-        "h" | "hour" | "hours" => (Dimension::Time, 3600.0),
-        "d" | "day" | "days" => (Dimension::Time, DAY),
-        "yr" | "year" | "years" => (Dimension::Time, JULIAN_YEAR),
-        "kyr" => (Dimension::Time, 1e3 * JULIAN_YEAR),
-        "Myr" => (Dimension::Time, 1e6 * JULIAN_YEAR),
-        "Gyr" => (Dimension::Time, 1e9 * JULIAN_YEAR),
-        "kg" => (Dimension::Mass, 1.0),
-        "g" => (Dimension::Mass, 1e-3),
-        "Msun" => (Dimension::Mass, SOLAR_MASS),
-        "Mjup" => (Dimension::Mass, SOLAR_MASS / 1_047.348_6),
-        "Mearth" => (Dimension::Mass, SOLAR_MASS / 332_946.05),
-        "deg" => (Dimension::Angle, std::f64::consts::PI / 180.0),
-        "rad" => (Dimension::Angle, 1.0),
-        _ => return None,
-    })
+    let found = NAMED_UNITS.iter().find(|known| known.names.contains(&unit))?;
+    Some((found.dimension, found.si_value))
 }
 
 #[cfg(test)]

@@ -48,6 +48,10 @@ pub fn execute(arguments: &Arguments) -> Result<Ending, Failure> {
             Ok(())
         }
         Command::Init(arguments) => presets::write_preset(arguments),
+        Command::Schema => {
+            presets::print_schema();
+            Ok(())
+        }
         Command::Ic(arguments) => files::write_initial_conditions(arguments),
         Command::Info(arguments) => files::print_info(arguments),
         Command::Convert(arguments) => files::convert(arguments),

@@ -1,4 +1,4 @@
-//! `presets` and `init`.
+//! `presets`, `init` and `schema`.
 
 use std::path::PathBuf;
 
@@ -15,6 +15,11 @@ pub fn list_presets() {
     for preset in presets() {
         print_line!("{:<width$}  {}", preset.name, preset.description);
     }
+}
+
+/// Prints the JSON Schema of case files.
+pub fn print_schema() {
+    print_line!("{:#}", case::json_schema());
 }
 
 /// Writes the case file of a preset.

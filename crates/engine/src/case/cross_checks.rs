@@ -9,7 +9,6 @@ use orrery_particles::settings::{IntegratorChoice, SolverChoice, StepChoice};
 use super::document::Location;
 use super::load::BYTES_PER_BODY;
 use super::reader::Section;
-use super::sections::output::RECORD_EVERY_STEPS;
 use super::{Case, Every};
 
 /// Largest number of files of one kind. More are most likely a typing error.
@@ -126,13 +125,9 @@ impl Sections<'_> {
             Every::Steps(_) => conflict_location(time.location_of("step"), time.location_of("end")),
             Every::Never | Every::Time(_) => time.location_of("end"),
         };
-        if section.has_key(key) {
-            section.reject_at(conflict_location(section.location_of(key), length), key, &fault);
-        } else {
-            // Only the rows of the table have a default schedule in steps or simulated time.
-            let fault = format!("\"{RECORD_EVERY_STEPS} steps\" (default){fault}");
-            section.reject_at(length, key, &fault);
-        }
+        let location =
+            if section.has_key(key) { conflict_location(section.location_of(key), length) } else { length };
+        section.reject_at(location, key, &fault);
     }
 
     fn check_bodies(&self, case: &Case, available: Option<u64>) {

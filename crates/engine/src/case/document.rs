@@ -183,7 +183,19 @@ fn convert_value(value: &DeValue<'_>, locate: Locate<'_>) -> Value {
     }
 }
 
-/// Applies a setting `KEY=VALUE` to the tree. A value that is not TOML is a plain string.
+/// Returns the value of a setting and its text for messages. A text that is not TOML is a plain
+/// string.
+pub(super) fn setting_value(written: &str, location: &Location) -> (Value, String) {
+    match DeValue::parse(written) {
+        Ok(value) => (
+            convert_value(value.get_ref(), &|span| (location.clone(), written[span].to_owned())),
+            written.to_owned(),
+        ),
+        Err(_) => (Value::String(written.to_owned()), format!("\"{written}\"")),
+    }
+}
+
+/// Applies a setting `KEY=VALUE` to the tree.
 fn apply_setting(root: &mut Vec<Entry>, set: &str, location: &Location) -> Result<(), String> {
     const EXPECTED: &str = "expected KEY=VALUE such as gravity.theta=0.5";
     let (path, written) = set.split_once('=').ok_or(EXPECTED)?;
@@ -191,14 +203,7 @@ fn apply_setting(root: &mut Vec<Entry>, set: &str, location: &Location) -> Resul
     if path.iter().any(|key| key.is_empty()) {
         return Err(EXPECTED.to_owned());
     }
-    let written = written.trim();
-    let (value, text) = match DeValue::parse(written) {
-        Ok(value) => (
-            convert_value(value.get_ref(), &|span| (location.clone(), written[span].to_owned())),
-            written.to_owned(),
-        ),
-        Err(_) => (Value::String(written.to_owned()), format!("\"{written}\"")),
-    };
+    let (value, text) = setting_value(written.trim(), location);
     let last = path.pop().ok_or(EXPECTED)?;
     let entry = |key: &str, value, text| Entry {
         key: key.to_owned(),

@@ -4,13 +4,11 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use orrery_model::Units;
-
 use super::cross_checks::{RunStart, Sections};
 use super::document::{self, CaseError, Location, one_line};
 use super::presets::{Preset, find_preset, presets};
 use super::reader::{Problems, Section};
-use super::sections::{bodies, checkpoint, gravity, limits, output, time};
+use super::sections::{bodies, checkpoint, gravity, limits, output, time, top};
 use super::suggest::did_you_mean;
 use super::{BodiesSource, Case};
 
@@ -21,9 +19,6 @@ pub const BYTES_PER_BODY: u64 = 450;
 /// Case files are written by hand. A larger file is something else, for example a snapshot.
 const MAX_FILE_BYTES: u64 = 1 << 20;
 const MAX_NAME_LENGTH: usize = 100;
-
-pub(super) const UNIT_SYSTEMS: &[(&str, Units)] =
-    &[("nbody", Units::NBody), ("galactic", Units::Galactic), ("solar", Units::Solar)];
 
 /// Source of the text of a case.
 #[derive(Clone, Debug)]
@@ -140,22 +135,20 @@ impl Case {
         let label = source.label();
         let entries = document::parse_document(&label, &source.read_bytes()?, sets)?;
         let problems = Problems::default();
-        let root = Section::root(&entries, &problems);
+        let root = Section::root(top::SPEC, &entries, &problems);
 
-        let name = root.string("name");
+        let name = root.text("name");
         if name.as_deref().is_some_and(|name| !is_valid_name(name)) {
             let rule = "is not a valid name, expected up to 100 characters of A-Z a-z 0-9 . _ -, not starting with '.'";
             root.reject("name", &format!(" {rule}"));
         }
-        let description = root.string("description").unwrap_or_default();
+        let description = root.text("description").unwrap_or_default();
         if description.contains(char::is_control) {
             root.reject("description", " has a line break or control character, expected one line");
         }
-        let units = root.choice("units", UNIT_SYSTEMS).unwrap_or(Units::NBody);
+        let units = root.word("units", top::UNIT_SYSTEMS);
         let root = root.with_units(units);
 
-        root.require_section("bodies", "one with model = \"...\" or file = \"...\"");
-        root.require_section("time", "one with step = ... and end = ...");
         let sections = Sections {
             bodies: root.section("bodies"),
             gravity: root.section("gravity"),
@@ -177,7 +170,7 @@ impl Case {
             image: output::read_image(&root.section("image")),
             folder: source.folder(),
         };
-        root.report_unknown_keys();
+        root.finish();
         problems.check_none(&label)?;
         // The time of a file is known after it is read. A checkpoint without a start is from a
         // version in which every run started at 0.

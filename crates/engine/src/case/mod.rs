@@ -1,18 +1,22 @@
 //! The case: what to simulate, as plain data.
 //!
 //! Text becomes a [`Case`] in three stages, one per module. `document` finds every key and value
-//! with its location and applies `--set`. `sections` reads them with their types, units and ranges.
-//! `cross_checks` checks settings against each other. A [`Case`] therefore has no error that can be
-//! found without a device or a snapshot.
+//! with its location and applies `--set`. `sections` reads them with their types, units and ranges,
+//! which are declared once per key. `cross_checks` checks settings against each other. A [`Case`]
+//! therefore has no error that can be found without a device or a snapshot.
 
 mod cross_checks;
+mod declare;
 mod document;
 mod load;
 mod presets;
 mod reader;
+mod reference;
 mod resolved;
+mod schema;
 mod sections;
 mod suggest;
+mod values;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -23,6 +27,8 @@ use orrery_particles::settings::{GravitySettings, IntegratorChoice, StepChoice};
 pub use document::{CaseError, Location};
 pub use load::{BYTES_PER_BODY, CaseSource, available_memory};
 pub use presets::{Preset, find_preset, presets};
+pub use reference::reference_page;
+pub use schema::json_schema;
 pub use sections::bodies::BodiesSource;
 pub use sections::models::{Model, model_names};
 pub use suggest::nearest_word;

@@ -1,125 +1,167 @@
 //! The resolved case as text. It contains every key, so that it reads back to the identical
 //! [`Case`] even if a default changes in a later version.
 
-use orrery_particles::settings::{Acceptance, StepChoice};
+use super::declare::{KeySpec, Kind, SectionSpec, Variant, Words, word_for};
+use super::sections::{bodies, checkpoint, gravity, limits, output, time, top};
+use super::{Case, Every};
 
-use super::sections::gravity::{PRECISIONS, SOLVERS};
-use super::sections::limits::{NO_LIMIT, ON_ENERGY_ERROR};
-use super::sections::output::{FORMATS, ON_ERROR, PLANES, SHOWS};
-use super::sections::time::INTEGRATORS;
-use super::sections::word_for;
-use super::{Case, CheckpointEvery, Every};
-use crate::wall_time;
+/// Writer of a section, with one `key = value` per line.
+///
+/// At the end of a section it checks that all declared keys were written, except those that do not
+/// apply and those that were left out explicitly.
+pub(super) struct SectionWriter<'a> {
+    /// Path such as `bodies.first`. Empty for the top level.
+    path: String,
+    declared: Vec<&'static KeySpec>,
+    /// Names of the keys that are done, and their values in TOML.
+    done: Vec<(&'static str, String)>,
+    lines: String,
+    /// Text of the sections below this one, which follows the keys.
+    sections: String,
+    case: &'a Case,
+}
 
-/// TOML writer with one `key = value` per line.
-#[derive(Default)]
-pub(super) struct Writer(String);
-
-impl Writer {
-    pub fn section(&mut self, path: &str) {
-        self.0.push_str(&format!("\n[{path}]\n"));
+impl<'a> SectionWriter<'a> {
+    fn new(case: &'a Case, path: String, spec: &'static SectionSpec) -> Self {
+        let declared = spec.common_keys().collect();
+        Self { path, declared, done: Vec::new(), lines: String::new(), sections: String::new(), case }
     }
 
-    pub fn string(&mut self, key: &str, value: &str) {
-        self.write_line(key, &quoted(value));
+    /// Adds the keys of a variant to the declared ones.
+    pub fn add_variant(&mut self, variant: &Variant) {
+        self.declared.extend(variant.keys.iter().copied().flatten());
     }
 
-    /// Writes a number. `{:?}` is the shortest text that reads back to the same bits, and is valid
-    /// TOML for finite numbers.
-    pub fn number(&mut self, key: &str, value: f64) {
-        self.write_line(key, &format!("{value:?}"));
+    /// Writes a section below this one.
+    pub fn section(&mut self, key: &'static str, write: impl FnOnce(&mut SectionWriter<'a>)) {
+        let Kind::Section(spec) = self.declaration(key).kind else { self.misdeclared(key) };
+        let path = if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) };
+        let mut section = SectionWriter::new(self.case, path, spec);
+        write(&mut section);
+        let heading = format!("\n[{}]\n", section.path);
+        self.sections.push_str(&(heading + &section.finish()));
+        self.leave_out(key);
     }
 
-    pub fn integer(&mut self, key: &str, value: u64) {
-        self.write_line(key, &value.to_string());
-    }
-
-    fn every(&mut self, key: &str, every: Every) {
-        match every {
-            Every::Never => self.integer(key, 0),
-            Every::Steps(count) => self.string(key, &format!("{count} steps")),
-            Every::Time(time) => self.number(key, time),
+    /// Returns the text of the section.
+    fn finish(self) -> String {
+        for spec in &self.declared {
+            let value_of =
+                |key: &str| self.done.iter().find(|(name, _)| *name == key).map(|(_, value)| value);
+            let applies = spec
+                .only_with
+                .is_none_or(|(key, word)| value_of(key).is_some_and(|value| *value == quoted(word)));
+            debug_assert!(
+                value_of(spec.name).is_some() == applies,
+                "[{}] {} is declared but not written, or written although it does not apply",
+                self.path,
+                spec.name
+            );
         }
+        self.lines + &self.sections
     }
 
-    fn write_line(&mut self, key: &str, value: &str) {
-        self.0.push_str(&format!("{key} = {value}\n"));
+    /// Leaves out a key that other keys replace.
+    pub fn leave_out(&mut self, key: &'static str) {
+        self.declaration(key);
+        self.done.push((key, String::new()));
+    }
+
+    pub fn text(&mut self, key: &'static str, value: &str) {
+        let (Kind::Text | Kind::File | Kind::Word(_)) = self.declaration(key).kind else {
+            self.misdeclared(key)
+        };
+        self.write_line(key, quoted(value));
+    }
+
+    pub fn word<T: PartialEq>(&mut self, key: &'static str, words: &Words<T>, value: &T) {
+        self.text(key, word_for(words, value));
+    }
+
+    pub fn integer(&mut self, key: &'static str, value: u64) {
+        let Kind::Integer { .. } = self.declaration(key).kind else { self.misdeclared(key) };
+        self.write_line(key, value.to_string());
+    }
+
+    pub fn number(&mut self, key: &'static str, value: f64) {
+        self.number_or_word(key, Some(value));
+    }
+
+    /// Writes a number. `None` is the word that the key accepts instead.
+    pub fn number_or_word(&mut self, key: &'static str, value: Option<f64>) {
+        let Kind::Number { or, .. } = self.declaration(key).kind else { self.misdeclared(key) };
+        let word = or.map_or("", |or| or.word);
+        self.write_line(key, value.map_or_else(|| quoted(word), number_text));
+    }
+
+    pub fn quantity(&mut self, key: &'static str, value: f64) {
+        self.quantity_or_word(key, Some(value));
+    }
+
+    /// Writes a quantity. `None` is the word that the key accepts instead.
+    pub fn quantity_or_word(&mut self, key: &'static str, value: Option<f64>) {
+        let Kind::Quantity { or, .. } = self.declaration(key).kind else { self.misdeclared(key) };
+        let word = or.map_or("", |or| or.word);
+        self.write_line(key, value.map_or_else(|| quoted(word), number_text));
+    }
+
+    pub fn interval(&mut self, key: &'static str, every: Every) {
+        let (Kind::Interval | Kind::CheckpointInterval) = self.declaration(key).kind else {
+            self.misdeclared(key)
+        };
+        self.write_line(
+            key,
+            match every {
+                Every::Never => "0".to_owned(),
+                Every::Steps(count) => quoted(&format!("{count} steps")),
+                Every::Time(time) => number_text(time),
+            },
+        );
+    }
+
+    pub fn wall_clock_interval(&mut self, key: &'static str, text: &str) {
+        let Kind::CheckpointInterval = self.declaration(key).kind else { self.misdeclared(key) };
+        self.write_line(key, quoted(text));
+    }
+
+    fn write_line(&mut self, key: &'static str, value: String) {
+        self.lines.push_str(&format!("{key} = {value}\n"));
+        self.done.push((key, value));
+    }
+
+    fn declaration(&self, key: &str) -> &'static KeySpec {
+        let found = self.declared.iter().find(|spec| spec.name == key);
+        found.unwrap_or_else(|| panic!("[{}] {key} is written but not declared", self.path))
+    }
+
+    /// Ends with an error in the code: the writer of a section and its declaration disagree.
+    fn misdeclared(&self, key: &str) -> ! {
+        panic!("[{}] {key} is declared with another type than it is written", self.path)
     }
 }
 
 impl Case {
     /// Returns the case as TOML with all keys.
     pub fn to_toml(&self) -> String {
-        let mut w = Writer::default();
-        w.string("name", &self.name);
-        w.string("description", &self.description);
-        w.string("units", self.units.name());
-
-        w.section("bodies");
-        self.bodies.write_keys(&mut w);
-
-        w.section("gravity");
-        w.string("solver", word_for(SOLVERS, &self.gravity.solver));
-        match self.gravity.acceptance {
-            Acceptance::Geometric { theta } => {
-                w.string("acceptance", "geometric");
-                w.number("theta", theta);
-            }
-            Acceptance::Relative { alpha, theta } => {
-                w.string("acceptance", "relative");
-                w.number("accuracy", alpha);
-                w.number("theta", theta);
-            }
-        }
-        w.number("softening", self.gravity.eps);
-        w.string("precision", word_for(PRECISIONS, &self.gravity.precision));
-
-        w.section("time");
-        w.string("integrator", word_for(INTEGRATORS, &self.time.integrator));
-        match self.time.step {
-            StepChoice::Fixed(dt) => w.number("step", dt),
-            StepChoice::Adaptive { eta } => {
-                w.string("step", "adaptive");
-                w.number("eta", eta);
-            }
-        }
-        if let Some(start) = self.time.start {
-            w.number("start", start);
-        }
-        w.number("end", self.time.end);
-
-        w.section("output");
-        w.every("snapshot_every", self.output.snapshot_every);
-        w.every("image_every", self.output.image_every);
-        w.every("record_every", self.output.record_every);
-        w.string("format", word_for(FORMATS, &self.output.format));
-        w.string("on_error", word_for(ON_ERROR, &self.output.on_error));
-
-        w.section("checkpoint");
-        match self.checkpoint.every {
-            CheckpointEvery::WallClock(interval) => w.string("every", &wall_time::to_text(interval)),
-            every => w.every("every", every.schedule()),
-        }
-        w.integer("keep", self.checkpoint.keep.into());
-
-        w.section("limits");
-        match self.limits.energy_error {
-            None => w.string("energy_error", NO_LIMIT),
-            Some(limit) => w.number("energy_error", limit),
-        }
-        w.string("on_energy_error", word_for(ON_ENERGY_ERROR, &self.limits.on_energy_error));
-
-        w.section("image");
-        w.integer("size", self.image.size.into());
-        match self.image.width {
-            None => w.string("width", "auto"),
-            Some(width) => w.number("width", width),
-        }
-        w.string("plane", word_for(PLANES, &self.image.plane));
-        w.string("show", word_for(SHOWS, &self.image.show));
-        w.integer("frames_per_second", self.image.frames_per_second.into());
-        w.0
+        let mut w = SectionWriter::new(self, String::new(), top::SPEC);
+        w.text("name", &self.name);
+        w.text("description", &self.description);
+        w.text("units", self.units.name());
+        w.section("bodies", |w| bodies::write_bodies(w, &self.bodies));
+        w.section("gravity", |w| gravity::write_gravity(w, &self.gravity));
+        w.section("time", |w| time::write_time(w, &self.time));
+        w.section("output", |w| output::write_output(w, &self.output));
+        w.section("checkpoint", |w| checkpoint::write_checkpoint(w, &self.checkpoint));
+        w.section("limits", |w| limits::write_limits(w, &self.limits));
+        w.section("image", |w| output::write_image(w, &self.image));
+        w.finish()
     }
+}
+
+/// Returns a number in TOML. `{:?}` is the shortest text that reads back to the same bits, and is
+/// valid TOML for finite numbers.
+fn number_text(value: f64) -> String {
+    format!("{value:?}")
 }
 
 /// Returns a TOML basic string.

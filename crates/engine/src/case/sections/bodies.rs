@@ -2,9 +2,10 @@
 
 use std::path::PathBuf;
 
-use super::models::{self, Model, Reader};
-use crate::case::reader::{Problems, Section, join_with_or};
-use crate::case::resolved::Writer;
+use super::models::{MODELS, Model};
+use crate::case::declare::{Kind, SectionSpec, Variant, When, derived_key};
+use crate::case::reader::{Section, join_with_or};
+use crate::case::resolved::SectionWriter;
 
 /// Source of the initial bodies of a case.
 #[derive(Clone, Debug, PartialEq)]
@@ -16,59 +17,82 @@ pub enum BodiesSource {
     File(PathBuf),
 }
 
-impl BodiesSource {
-    pub(in crate::case) fn write_keys(&self, w: &mut Writer) {
-        match self {
-            Self::File(path) => w.string("file", &path.to_string_lossy()),
-            Self::Model(model) => {
-                w.string("model", model.name());
-                model.write_keys(w);
-            }
-        }
-    }
+pub(in crate::case) const SPEC: &SectionSpec = &SectionSpec {
+    required: Some("one with model = \"...\" or file = \"...\""),
+    variants,
+    ..SectionSpec::new(
+        "bodies",
+        "The initial bodies: a model that the program generates, or a snapshot file.",
+        &[&[
+            derived_key("model", Kind::Word(&MODELS), "none: give `model` or `file`", "Initial condition."),
+            derived_key(
+                "file",
+                Kind::File,
+                "none: give `model` or `file`",
+                "Snapshot with the initial bodies, relative to the folder of the case file.",
+            ),
+        ]],
+    )
+};
+
+fn variants() -> Vec<Variant> {
+    let file = Variant {
+        name: "a file",
+        when: When::Has("file"),
+        meaning: "The bodies of a snapshot: GADGET HDF5 or binary, extended XYZ, NPZ.",
+        keys: &[],
+    };
+    MODELS.iter().map(|model| model.variant()).chain([file]).collect()
 }
 
 /// Reads `[bodies]`. `eps` is the softening length: a galaxy is generated in equilibrium with it.
 pub(in crate::case) fn read_bodies(section: &Section<'_>, eps: f64) -> BodiesSource {
-    let file = section.string("file");
-    let model = section.choice("model", models::READERS);
-    match (section.has_key("model"), section.has_key("file")) {
-        (true, true) => section.reject("file", " conflicts with bodies.model, expected only one of them"),
-        (false, true) => {
-            report_foreign_keys(section, "a file");
-            return BodiesSource::File(file.unwrap_or_default().into());
+    let variants = variants();
+    let file = section.text("file");
+    let names: Vec<&'static str> = MODELS.iter().map(|model| model.name).collect();
+    let model = section.word_if_given("model", &names);
+    let selected = match (section.has_key("model"), section.has_key("file")) {
+        (true, true) => {
+            section.reject("file", " conflicts with bodies.model, expected only one of them");
+            model
         }
+        (false, true) => Some(MODELS.len()),
         (false, false) => {
-            section.report_incomplete("[bodies] has neither model nor file, expected one of them")
+            section.report_incomplete("[bodies] has neither model nor file, expected one of them");
+            None
         }
-        (true, false) => {}
-    }
-    let Some(model) = model else {
-        models::READERS
-            .iter()
-            .flat_map(|&(_, read)| keys_of_model(read))
-            .for_each(|key| section.mark_known(key));
-        section.report_unknown_keys();
+        (true, false) => model,
+    };
+    let Some(selected) = selected else {
+        section.finish_without_variant(&variants);
         return BodiesSource::File(PathBuf::new());
     };
-    let model = model(section, eps);
-    report_foreign_keys(section, model.name());
-    BodiesSource::Model(model)
-}
-
-/// Reports the keys that `owner` does not have, and the models that have them.
-fn report_foreign_keys(section: &Section<'_>, owner: &str) {
-    section.report_unknown_keys_with(|key| {
-        let has_key = |&&(_, read): &&(&str, Reader)| keys_of_model(read).contains(&key);
-        let others = join_with_or(models::READERS.iter().filter(has_key).map(|&(name, _)| name));
-        (!others.is_empty()).then(|| format!("key '{key}' is for {others}, not for {owner}"))
+    let variant = &variants[selected];
+    section.add_variant(variant);
+    let bodies = match MODELS.get(selected) {
+        Some(model) => BodiesSource::Model((model.read)(section, eps)),
+        None => BodiesSource::File(file.unwrap_or_default().into()),
+    };
+    section.finish_with(|key| {
+        let owners = join_with_or(variants.iter().filter(|v| v.has_key(key)).map(|v| v.name));
+        (!owners.is_empty()).then(|| format!("key '{key}' is for {owners}, not for {}", variant.name))
     });
+    bodies
 }
 
-/// Returns the keys that a model reads, found by reading it from an empty section.
-fn keys_of_model(read: Reader) -> Vec<&'static str> {
-    let problems = Problems::default();
-    let empty = Section::root(&[], &problems);
-    read(&empty, 0.0);
-    empty.known_keys()
+pub(in crate::case) fn write_bodies(w: &mut SectionWriter<'_>, bodies: &BodiesSource) {
+    match bodies {
+        BodiesSource::File(path) => {
+            w.leave_out("model");
+            w.text("file", &path.to_string_lossy());
+        }
+        BodiesSource::Model(model) => {
+            w.text("model", model.name());
+            w.leave_out("file");
+            let variants = variants();
+            let selected = variants.iter().find(|variant| variant.name == model.name());
+            selected.into_iter().for_each(|variant| w.add_variant(variant));
+            model.write_keys(w);
+        }
+    }
 }

@@ -11,39 +11,63 @@ use std::time::Duration;
 use orrery_model::Dimension;
 use orrery_model::units::UnitError;
 
-use super::output::read_interval_with;
-use crate::case::reader::{Range, Section};
+use crate::case::declare::{Kind, Range, SectionSpec, key};
+use crate::case::document::{Entry, Value};
+use crate::case::reader::Section;
+use crate::case::resolved::SectionWriter;
+use crate::case::values::number_value;
 use crate::case::{CheckpointEvery, CheckpointSettings, Every};
 use crate::wall_time;
 
-const DEFAULT: CheckpointSettings =
-    CheckpointSettings { every: CheckpointEvery::WallClock(Duration::from_secs(600)), keep: 2 };
-const MAX_KEPT: u64 = 1000;
 const EVERY: &str = "every";
 const EXPECTED: &str =
     "\"10 min\" (wall clock), \"100 steps\", or a simulated time such as 0.5 or \"10 Myr\"";
 
+pub(in crate::case) const SPEC: &SectionSpec = &SectionSpec::new(
+    "checkpoint",
+    "Checkpoints, from which a run can be resumed. There is always one at the end of a run.",
+    &[&[
+        key(
+            EVERY,
+            Kind::CheckpointInterval,
+            "10 min",
+            "Interval of checkpoints. The unit selects the clock: \"10 s\", \"10 min\" and \"2 h\" are \
+             wall-clock times of at least 1 s. A plain number, \"1 day\", \"1 yr\" and \"10 Myr\" are simulated \
+             times. 0 is never.",
+        ),
+        key("keep", Kind::Integer { least: 1, most: 1000 }, "2", "Number of checkpoints that are kept."),
+    ]],
+);
+
 pub(in crate::case) fn read_checkpoint(section: &Section<'_>) -> CheckpointSettings {
-    let every = read_every(section).unwrap_or(DEFAULT.every);
-    let keep = section.integer("keep", 1, MAX_KEPT).and_then(|keep| u32::try_from(keep).ok());
-    section.report_unknown_keys();
-    CheckpointSettings { every, keep: keep.unwrap_or(DEFAULT.keep) }
+    let settings = CheckpointSettings {
+        every: section.read(EVERY, |entry| parse_every(section, entry)).unwrap_or(CheckpointEvery::Never),
+        keep: section.small_integer("keep"),
+    };
+    section.finish();
+    settings
 }
 
-fn read_every(section: &Section<'_>) -> Option<CheckpointEvery> {
-    match section.string_if_any(EVERY).filter(|text| is_wall_clock(text)) {
-        Some(text) if last_word(text) == "d" => {
-            let fault = " is ambiguous, expected \"24 h\" (wall clock) or \"1 day\" (simulated time)";
-            section.reject(EVERY, fault);
-            None
-        }
-        Some(text) => read_wall_clock(section, text),
-        None => Some(match read_interval_with(section, EVERY, read_simulated_time)? {
-            Every::Never => CheckpointEvery::Never,
-            Every::Steps(count) => CheckpointEvery::Steps(count),
-            Every::Time(time) => CheckpointEvery::Time(time),
-        }),
+pub(in crate::case) fn write_checkpoint(w: &mut SectionWriter<'_>, settings: &CheckpointSettings) {
+    match settings.every {
+        CheckpointEvery::WallClock(interval) => w.wall_clock_interval(EVERY, &wall_time::to_text(interval)),
+        every => w.interval(EVERY, every.schedule()),
     }
+    w.integer("keep", settings.keep.into());
+}
+
+fn parse_every(section: &Section<'_>, entry: &Entry) -> Option<CheckpointEvery> {
+    if let Value::String(text) = &entry.value
+        && is_wall_clock(text)
+    {
+        return parse_wall_clock(section, text);
+    }
+    let simulated_time = |entry: &Entry| parse_simulated_time(section, entry);
+    Some(match section.parse_interval(EVERY, entry, simulated_time)? {
+        Every::Never => CheckpointEvery::Never,
+        Every::Steps(count) => CheckpointEvery::Steps(count),
+        Every::Time(time) => CheckpointEvery::Time(time),
+    })
 }
 
 fn last_word(text: &str) -> &str {
@@ -55,35 +79,34 @@ fn is_wall_clock(text: &str) -> bool {
     wall_time::is_unit(last) && !matches!(last, "day" | "days")
 }
 
-fn read_wall_clock(section: &Section<'_>, text: &str) -> Option<CheckpointEvery> {
-    match wall_time::parse(text) {
-        None => {
-            let fault = " is not a wall-clock time, expected one such as \"10 min\" or \"1 h 30 min\"";
-            section.reject(EVERY, fault);
-            None
+fn parse_wall_clock(section: &Section<'_>, text: &str) -> Option<CheckpointEvery> {
+    let fault = match wall_time::parse(text) {
+        _ if last_word(text) == "d" => {
+            " is ambiguous, expected \"24 h\" (wall clock) or \"1 day\" (simulated time)"
         }
-        Some(Duration::ZERO) => Some(CheckpointEvery::Never),
+        None => " is not a wall-clock time, expected one such as \"10 min\" or \"1 h 30 min\"",
+        Some(Duration::ZERO) => return Some(CheckpointEvery::Never),
         Some(interval) if interval < Duration::from_secs(1) => {
-            section.reject(EVERY, " is shorter than a second, expected \"1 s\" or more, or 0 for never");
-            None
+            " is shorter than a second, expected \"1 s\" or more, or 0 for never"
         }
-        Some(interval) => Some(CheckpointEvery::WallClock(interval)),
-    }
+        Some(interval) => return Some(CheckpointEvery::WallClock(interval)),
+    };
+    section.reject(EVERY, fault);
+    None
 }
 
-fn read_simulated_time(section: &Section<'_>, key: &'static str) -> Option<f64> {
-    let Some(text) = section.string_if_any(key) else {
-        return section.number_expecting(key, Range::NotNegative, EXPECTED);
+fn parse_simulated_time(section: &Section<'_>, entry: &Entry) -> Option<f64> {
+    if let Some(time) = number_value(&entry.value) {
+        return section.check_range(EVERY, time, Range::NotNegative);
+    }
+    let Value::String(text) = &entry.value else {
+        section.reject_type(entry, EXPECTED);
+        return None;
     };
     match section.units().parse(text, Dimension::Time) {
-        Ok(time) => section.check_range(key, time, Range::NotNegative),
-        Err(UnitError::NoScale { unit }) => {
-            section.reject(key, &format!(": {}", UnitError::NoScale { unit }));
-            None
-        }
-        Err(_) => {
-            section.reject(key, &format!(" is not an interval, expected {EXPECTED}"));
-            None
-        }
+        Ok(time) => return section.check_range(EVERY, time, Range::NotNegative),
+        Err(e @ UnitError::NoScale { .. }) => section.reject(EVERY, &format!(": {e}")),
+        Err(_) => section.reject(EVERY, &format!(" is not an interval, expected {EXPECTED}")),
     }
+    None
 }

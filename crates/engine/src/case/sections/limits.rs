@@ -1,23 +1,39 @@
 //! `[limits]`.
 
-use super::Words;
-use crate::case::reader::{Range, Section};
+use crate::case::declare::{Kind, Range, SectionSpec, Words, key, number};
+use crate::case::reader::Section;
+use crate::case::resolved::SectionWriter;
 use crate::case::{LimitSettings, OnEnergyError};
 
-pub(in crate::case) const ON_ENERGY_ERROR: &Words<OnEnergyError> =
-    &[("warn", OnEnergyError::Warn), ("stop", OnEnergyError::Stop)];
-/// Value of `energy_error` for no limit.
-pub(in crate::case) const NO_LIMIT: &str = "none";
-const DEFAULT_ENERGY_ERROR: f64 = 0.02;
+const ON_ENERGY_ERROR: &Words<OnEnergyError> = &[
+    ("warn", OnEnergyError::Warn, "prints one warning and continues"),
+    ("stop", OnEnergyError::Stop, "ends the run with exit status 1"),
+];
+
+pub(in crate::case) const SPEC: &SectionSpec = &SectionSpec::new(
+    "limits",
+    "Limits of the numerical errors of a run.",
+    &[&[
+        key(
+            "energy_error",
+            number(Range::Positive).or("none", "no limit"),
+            "0.02",
+            "Largest change of the total energy, as a fraction of its initial value.",
+        ),
+        key("on_energy_error", Kind::Word(&ON_ENERGY_ERROR), "warn", "Reaction to a larger change."),
+    ]],
+);
 
 pub(in crate::case) fn read_limits(section: &Section<'_>) -> LimitSettings {
-    let energy_error = if section.is_word("energy_error", NO_LIMIT) {
-        None
-    } else {
-        let given = section.number_expecting("energy_error", Range::Positive, "a number > 0, or \"none\"");
-        Some(given.unwrap_or(DEFAULT_ENERGY_ERROR))
+    let settings = LimitSettings {
+        energy_error: section.number_or_word("energy_error"),
+        on_energy_error: section.word("on_energy_error", ON_ENERGY_ERROR),
     };
-    let on_energy_error = section.choice("on_energy_error", ON_ENERGY_ERROR).unwrap_or_default();
-    section.report_unknown_keys();
-    LimitSettings { energy_error, on_energy_error }
+    section.finish();
+    settings
+}
+
+pub(in crate::case) fn write_limits(w: &mut SectionWriter<'_>, settings: &LimitSettings) {
+    w.number_or_word("energy_error", settings.energy_error);
+    w.word("on_energy_error", ON_ENERGY_ERROR, &settings.on_energy_error);
 }

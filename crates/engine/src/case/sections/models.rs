@@ -1,6 +1,6 @@
-//! The models of `[bodies]`: reading and writing of their keys.
+//! The models of `[bodies]`: their keys, readers and writers.
 //!
-//! Keys have the names and defaults of the parameters in `orrery_model::ic`.
+//! Keys have the names and defaults of the parameters in `orrery_model::ic`, which a test checks.
 
 use std::sync::atomic::AtomicBool;
 
@@ -12,8 +12,11 @@ use orrery_model::ic::{
 };
 
 use super::galaxies;
-use crate::case::reader::{MAX_INTEGER, Range, Section};
-use crate::case::resolved::Writer;
+use crate::case::declare::{
+    KeySpec, KeyTables, Range, Variant, When, Word, WordList, integer_from, key, number, quantity,
+};
+use crate::case::reader::Section;
+use crate::case::resolved::SectionWriter;
 
 /// A model and its parameters.
 #[derive(Clone, Debug, PartialEq)]
@@ -38,24 +41,145 @@ pub enum Model {
     SolarSystem(SolarSystem),
 }
 
-/// Reads a model. The number is the softening length.
-pub(in crate::case) type Reader = fn(&Section<'_>, f64) -> Model;
+/// A model of `[bodies]`: its keys and its reader.
+pub(in crate::case) struct ModelEntry {
+    /// Value of `model`.
+    pub name: &'static str,
+    /// Meaning, without a period.
+    pub meaning: &'static str,
+    pub keys: KeyTables,
+    /// Reads the model. The number is the softening length.
+    pub read: fn(&Section<'_>, f64) -> Model,
+}
 
-pub(in crate::case) const READERS: &[(&str, Reader)] = &[
-    ("plummer", |section, _| Model::Plummer(read_plummer(section))),
-    ("hernquist", |section, _| Model::Hernquist(read_hernquist(section))),
-    ("uniform-sphere", |section, _| Model::UniformSphere(read_uniform_sphere(section))),
-    ("galaxy", |section, eps| Model::Galaxy(galaxies::read_galaxy(section, eps))),
-    ("encounter", |section, eps| Model::Encounter(Box::new(galaxies::read_encounter(section, eps)))),
-    ("kepler", |section, _| Model::Kepler(read_kepler(section))),
-    ("figure-eight", |_, _| Model::FigureEight(FigureEight)),
-    ("pythagorean", |_, _| Model::Pythagorean(Pythagorean)),
-    ("solar-system", |section, _| Model::SolarSystem(read_solar_system(section))),
+pub(in crate::case) const MODELS: &[ModelEntry] = &[
+    ModelEntry {
+        name: "plummer",
+        meaning: "star cluster in equilibrium (Plummer sphere)",
+        keys: &[PLUMMER_KEYS],
+        read: |section, _| Model::Plummer(read_plummer(section)),
+    },
+    ModelEntry {
+        name: "hernquist",
+        meaning: "sphere with a central cusp, in equilibrium (Hernquist sphere)",
+        keys: &[HERNQUIST_KEYS],
+        read: |section, _| Model::Hernquist(read_hernquist(section)),
+    },
+    ModelEntry {
+        name: "uniform-sphere",
+        meaning: "uniform sphere at rest",
+        keys: &[UNIFORM_SPHERE_KEYS],
+        read: |section, _| Model::UniformSphere(read_uniform_sphere(section)),
+    },
+    ModelEntry {
+        name: "galaxy",
+        meaning: "disc galaxy in equilibrium: disc, bulge and halo",
+        keys: galaxies::GALAXY_KEYS,
+        read: |section, eps| Model::Galaxy(galaxies::read_galaxy(section, eps)),
+    },
+    ModelEntry {
+        name: "encounter",
+        meaning: "two disc galaxies on a parabolic orbit",
+        keys: galaxies::ENCOUNTER_KEYS,
+        read: |section, eps| Model::Encounter(Box::new(galaxies::read_encounter(section, eps))),
+    },
+    ModelEntry {
+        name: "kepler",
+        meaning: "two bodies on an ellipse",
+        keys: &[KEPLER_KEYS],
+        read: |section, _| Model::Kepler(read_kepler(section)),
+    },
+    ModelEntry {
+        name: "figure-eight",
+        meaning: "three bodies on a figure-eight orbit",
+        keys: &[],
+        read: |_, _| Model::FigureEight(FigureEight),
+    },
+    ModelEntry {
+        name: "pythagorean",
+        meaning: "three bodies at rest on a 3-4-5 triangle",
+        keys: &[],
+        read: |_, _| Model::Pythagorean(Pythagorean),
+    },
+    ModelEntry {
+        name: "solar-system",
+        meaning: "the Sun and eight planets, in solar or galactic units",
+        keys: &[],
+        read: |section, _| Model::SolarSystem(read_solar_system(section)),
+    },
+];
+
+impl WordList for &[ModelEntry] {
+    fn words(&self) -> Vec<Word> {
+        self.iter().map(|model| Word { word: model.name, meaning: model.meaning }).collect()
+    }
+}
+
+impl ModelEntry {
+    pub fn variant(&self) -> Variant {
+        let Self { name, meaning, keys, .. } = *self;
+        Variant { name, when: When::Is("model", name), meaning, keys }
+    }
+}
+
+pub(super) const SEED: KeySpec = key("seed", integer_from(0), "1", "Seed of the random numbers.");
+const COUNT: KeySpec = key("n", integer_from(1), "1000", "Number of bodies.");
+const TOTAL_MASS: KeySpec = mass_key("mass", "1", "Total mass.");
+
+pub(super) const fn mass_key(name: &'static str, default: &'static str, meaning: &'static str) -> KeySpec {
+    key(name, quantity(Mass, Range::Positive), default, meaning)
+}
+
+pub(super) const fn length_key(name: &'static str, default: &'static str, meaning: &'static str) -> KeySpec {
+    key(name, quantity(Length, Range::Positive), default, meaning)
+}
+
+pub(super) const fn angle_key(name: &'static str, default: &'static str, meaning: &'static str) -> KeySpec {
+    key(name, quantity(Angle, Range::Any), default, meaning)
+}
+
+const PLUMMER_KEYS: &[KeySpec] = &[
+    COUNT,
+    SEED,
+    TOTAL_MASS,
+    length_key(
+        "scale_radius",
+        "0.5890486225480862",
+        "Scale radius a. Half of the mass lies within 1.305 a. With the default, 3 pi / 16, the total energy is \
+         -1/4 in units with G = 1 and mass 1.",
+    ),
+];
+
+const HERNQUIST_KEYS: &[KeySpec] = &[
+    COUNT,
+    SEED,
+    TOTAL_MASS,
+    length_key("scale_radius", "1", "Scale radius a. Half of the mass lies within 2.41 a."),
+    key("cutoff", number(Range::Positive), "1000", "Largest radius, in scale radii."),
+];
+
+const UNIFORM_SPHERE_KEYS: &[KeySpec] =
+    &[COUNT, SEED, TOTAL_MASS, length_key("radius", "1", "Radius of the sphere.")];
+
+const KEPLER_KEYS: &[KeySpec] = &[
+    mass_key("primary_mass", "0.5", "Mass of the first body."),
+    key(
+        "secondary_mass",
+        quantity(Mass, Range::NotNegative),
+        "0.5",
+        "Mass of the second body. 0 is a test particle.",
+    ),
+    length_key("semi_major_axis", "1", "Semi-major axis of the relative orbit."),
+    key("eccentricity", number(Range::BelowOne), "0", "Eccentricity of the orbit. 0 is a circle."),
+    angle_key("inclination", "0", "Inclination of the orbit to the x-y plane."),
+    angle_key("node", "0", "Longitude of the ascending node."),
+    angle_key("pericentre", "0", "Argument of the pericentre."),
+    angle_key("mean_anomaly", "0", "Mean anomaly at the start. It is 0 at the pericentre."),
 ];
 
 /// Returns the names of all models.
 pub fn model_names() -> impl Iterator<Item = &'static str> {
-    READERS.iter().map(|&(name, _)| name)
+    MODELS.iter().map(|model| model.name)
 }
 
 impl Model {
@@ -120,26 +244,26 @@ impl Model {
         }
     }
 
-    pub(in crate::case) fn write_keys(&self, w: &mut Writer) {
+    pub(in crate::case) fn write_keys(&self, w: &mut SectionWriter<'_>) {
         match self {
             Self::Plummer(Plummer { n, seed, mass, scale_radius }) => {
                 w.integer("n", *n as u64);
                 w.integer("seed", *seed);
-                w.number("mass", *mass);
-                w.number("scale_radius", *scale_radius);
+                w.quantity("mass", *mass);
+                w.quantity("scale_radius", *scale_radius);
             }
             Self::Hernquist(Hernquist { n, seed, mass, scale_radius, cutoff }) => {
                 w.integer("n", *n as u64);
                 w.integer("seed", *seed);
-                w.number("mass", *mass);
-                w.number("scale_radius", *scale_radius);
+                w.quantity("mass", *mass);
+                w.quantity("scale_radius", *scale_radius);
                 w.number("cutoff", *cutoff);
             }
             Self::UniformSphere(UniformSphere { n, seed, mass, radius }) => {
                 w.integer("n", *n as u64);
                 w.integer("seed", *seed);
-                w.number("mass", *mass);
-                w.number("radius", *radius);
+                w.quantity("mass", *mass);
+                w.quantity("radius", *radius);
             }
             Self::Galaxy(galaxy) => galaxies::write_galaxy(w, galaxy),
             Self::Encounter(encounter) => galaxies::write_encounter(w, encounter),
@@ -153,14 +277,14 @@ impl Model {
                 pericentre,
                 mean_anomaly,
             }) => {
-                w.number("primary_mass", *primary_mass);
-                w.number("secondary_mass", *secondary_mass);
-                w.number("semi_major_axis", *semi_major_axis);
+                w.quantity("primary_mass", *primary_mass);
+                w.quantity("secondary_mass", *secondary_mass);
+                w.quantity("semi_major_axis", *semi_major_axis);
                 w.number("eccentricity", *eccentricity);
-                w.number("inclination", *inclination);
-                w.number("node", *node);
-                w.number("pericentre", *pericentre);
-                w.number("mean_anomaly", *mean_anomaly);
+                w.quantity("inclination", *inclination);
+                w.quantity("node", *node);
+                w.quantity("pericentre", *pericentre);
+                w.quantity("mean_anomaly", *mean_anomaly);
             }
             // No parameters. The solar system takes its units from the case.
             Self::FigureEight(FigureEight) | Self::Pythagorean(Pythagorean) | Self::SolarSystem(_) => {}
@@ -168,69 +292,44 @@ impl Model {
     }
 }
 
-pub(super) fn read_count(section: &Section<'_>, key: &'static str, least: u64, default: usize) -> usize {
-    section.integer(key, least, MAX_INTEGER).and_then(|n| usize::try_from(n).ok()).unwrap_or(default)
-}
-
-pub(super) fn read_seed(section: &Section<'_>, default: u64) -> u64 {
-    section.integer("seed", 0, MAX_INTEGER).unwrap_or(default)
-}
-
-pub(super) fn read_length(section: &Section<'_>, key: &'static str, default: f64) -> f64 {
-    section.quantity(key, Length, Range::Positive).unwrap_or(default)
-}
-
-pub(super) fn read_mass(section: &Section<'_>, key: &'static str, default: f64) -> f64 {
-    section.quantity(key, Mass, Range::Positive).unwrap_or(default)
-}
-
-pub(super) fn read_angle(section: &Section<'_>, key: &'static str, default: f64) -> f64 {
-    section.quantity(key, Angle, Range::Any).unwrap_or(default)
-}
-
 fn read_plummer(section: &Section<'_>) -> Plummer {
-    let default = Plummer::default();
     Plummer {
-        n: read_count(section, "n", 1, default.n),
-        seed: read_seed(section, default.seed),
-        mass: read_mass(section, "mass", default.mass),
-        scale_radius: read_length(section, "scale_radius", default.scale_radius),
+        n: section.count("n"),
+        seed: section.integer("seed"),
+        mass: section.quantity("mass"),
+        scale_radius: section.quantity("scale_radius"),
     }
 }
 
 fn read_hernquist(section: &Section<'_>) -> Hernquist {
-    let default = Hernquist::default();
     Hernquist {
-        n: read_count(section, "n", 1, default.n),
-        seed: read_seed(section, default.seed),
-        mass: read_mass(section, "mass", default.mass),
-        scale_radius: read_length(section, "scale_radius", default.scale_radius),
-        cutoff: section.number("cutoff", Range::Positive).unwrap_or(default.cutoff),
+        n: section.count("n"),
+        seed: section.integer("seed"),
+        mass: section.quantity("mass"),
+        scale_radius: section.quantity("scale_radius"),
+        cutoff: section.number("cutoff"),
     }
 }
 
 fn read_uniform_sphere(section: &Section<'_>) -> UniformSphere {
-    let default = UniformSphere::default();
     UniformSphere {
-        n: read_count(section, "n", 1, default.n),
-        seed: read_seed(section, default.seed),
-        mass: read_mass(section, "mass", default.mass),
-        radius: read_length(section, "radius", default.radius),
+        n: section.count("n"),
+        seed: section.integer("seed"),
+        mass: section.quantity("mass"),
+        radius: section.quantity("radius"),
     }
 }
 
 fn read_kepler(section: &Section<'_>) -> Kepler {
-    let default = Kepler::default();
-    let secondary_mass = section.quantity("secondary_mass", Mass, Range::NotNegative);
     Kepler {
-        primary_mass: read_mass(section, "primary_mass", default.primary_mass),
-        secondary_mass: secondary_mass.unwrap_or(default.secondary_mass),
-        semi_major_axis: read_length(section, "semi_major_axis", default.semi_major_axis),
-        eccentricity: section.number("eccentricity", Range::BelowOne).unwrap_or(default.eccentricity),
-        inclination: read_angle(section, "inclination", default.inclination),
-        node: read_angle(section, "node", default.node),
-        pericentre: read_angle(section, "pericentre", default.pericentre),
-        mean_anomaly: read_angle(section, "mean_anomaly", default.mean_anomaly),
+        primary_mass: section.quantity("primary_mass"),
+        secondary_mass: section.quantity("secondary_mass"),
+        semi_major_axis: section.quantity("semi_major_axis"),
+        eccentricity: section.number("eccentricity"),
+        inclination: section.quantity("inclination"),
+        node: section.quantity("node"),
+        pericentre: section.quantity("pericentre"),
+        mean_anomaly: section.quantity("mean_anomaly"),
     }
 }
 
@@ -239,4 +338,38 @@ fn read_solar_system(section: &Section<'_>) -> SolarSystem {
         section.reject("model", " needs a physical scale, expected units = \"solar\" or \"galactic\"");
     }
     SolarSystem { units: section.units() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::case::{BodiesSource, Case, CaseSource};
+
+    #[test]
+    fn defaults_of_the_keys_are_those_of_the_models() {
+        let load = |model: &ModelEntry| {
+            let text =
+                format!("units = \"solar\"\nbodies.model = {:?}\ntime = {{ step = 1, end = 2 }}", model.name);
+            let source = CaseSource::Text { label: "case".into(), text, folder: Default::default() };
+            match Case::load(&source, &[]).unwrap_or_else(|e| panic!("{e}")).bodies {
+                BodiesSource::Model(model) => model,
+                BodiesSource::File(path) => panic!("{}", path.display()),
+            }
+        };
+        let defaults = [
+            Model::Plummer(Plummer::default()),
+            Model::Hernquist(Hernquist::default()),
+            Model::UniformSphere(UniformSphere::default()),
+            Model::Galaxy(Galaxy::default()),
+            Model::Encounter(Box::default()),
+            Model::Kepler(Kepler::default()),
+            Model::FigureEight(FigureEight),
+            Model::Pythagorean(Pythagorean),
+            Model::SolarSystem(SolarSystem::default()),
+        ];
+        for (model, default) in MODELS.iter().zip(&defaults) {
+            assert_eq!(load(model), *default);
+        }
+        assert_eq!(MODELS.len(), defaults.len());
+    }
 }

@@ -2,70 +2,107 @@
 
 use orrery_model::Dimension;
 
-use super::Words;
-use crate::case::reader::{Range, Section};
-use crate::case::{Every, ImageSettings, OnError, OutputSettings, Plane, Show, SnapshotFormat};
+use crate::case::declare::{Kind, Range, SectionSpec, Words, key, quantity};
+use crate::case::reader::Section;
+use crate::case::resolved::SectionWriter;
+use crate::case::{ImageSettings, OnError, OutputSettings, Plane, Show, SnapshotFormat};
 
-pub(in crate::case) const FORMATS: &Words<SnapshotFormat> =
-    &[("hdf5", SnapshotFormat::Hdf5), ("xyz", SnapshotFormat::Xyz), ("npz", SnapshotFormat::Npz)];
-pub(in crate::case) const ON_ERROR: &Words<OnError> = &[("stop", OnError::Stop), ("wait", OnError::Wait)];
-pub(in crate::case) const PLANES: &Words<Plane> = &[("xy", Plane::Xy), ("xz", Plane::Xz), ("yz", Plane::Yz)];
-pub(in crate::case) const SHOWS: &Words<Show> =
-    &[("auto", Show::Auto), ("all", Show::All), ("stars", Show::Stars)];
-/// Default interval between rows of `conserved.csv`, in steps.
-pub(in crate::case) const RECORD_EVERY_STEPS: u64 = 10;
+const FORMATS: &Words<SnapshotFormat> = &[
+    ("hdf5", SnapshotFormat::Hdf5, "HDF5 in the layout of GADGET"),
+    ("xyz", SnapshotFormat::Xyz, "extended XYZ, a text file"),
+    ("npz", SnapshotFormat::Npz, "NumPy arrays"),
+];
+const ON_ERROR: &Words<OnError> = &[
+    ("stop", OnError::Stop, "ends the run with exit status 1"),
+    ("wait", OnError::Wait, "waits and tries again, for example until a full disk has space"),
+];
+const PLANES: &Words<Plane> = &[
+    ("xy", Plane::Xy, "seen along z"),
+    ("xz", Plane::Xz, "seen along y"),
+    ("yz", Plane::Yz, "seen along x"),
+];
+const SHOWS: &Words<Show> = &[
+    ("auto", Show::Auto, "stars if there are any, otherwise all bodies"),
+    ("all", Show::All, "all bodies"),
+    ("stars", Show::Stars, "stars only"),
+];
+
+pub(in crate::case) const SPEC: &SectionSpec = &SectionSpec::new(
+    "output",
+    "Files that the run writes, and when. The start and the end of a run are written at any interval.",
+    &[&[
+        key("snapshot_every", Kind::Interval, "0", "Interval of snapshots. 0 is none between start and end."),
+        key("image_every", Kind::Interval, "0", "Interval of images. 0 is none between start and end."),
+        key(
+            "record_every",
+            Kind::Interval,
+            "10 steps",
+            "Interval of rows of `conserved.csv`. 0 is none between start and end.",
+        ),
+        key("format", Kind::Word(&FORMATS), "hdf5", "File format of snapshots."),
+        key("on_error", Kind::Word(&ON_ERROR), "stop", "Reaction when a file cannot be written."),
+    ]],
+);
+
+pub(in crate::case) const IMAGE_SPEC: &SectionSpec = &SectionSpec::new(
+    "image",
+    "Appearance of the images and of the animation.",
+    &[&[
+        key("size", Kind::Integer { least: 64, most: 4096 }, "640", "Width and height in pixels."),
+        key(
+            "width",
+            quantity(Dimension::Length, Range::Positive).or("auto", "fits the initial bodies"),
+            "auto",
+            "Width of the view.",
+        ),
+        key("plane", Kind::Word(&PLANES), "xy", "Plane onto which the bodies are projected."),
+        key("show", Kind::Word(&SHOWS), "auto", "Bodies in the images."),
+        // GIF delays are multiples of 0.01 s, and viewers slow down delays below 0.02 s.
+        key(
+            "frames_per_second",
+            Kind::Integer { least: 1, most: 50 },
+            "20",
+            "Speed of the animation, in frames per second.",
+        ),
+    ]],
+);
 
 pub(in crate::case) fn read_output(section: &Section<'_>) -> OutputSettings {
     let settings = OutputSettings {
-        snapshot_every: read_interval(section, "snapshot_every").unwrap_or(Every::Never),
-        image_every: read_interval(section, "image_every").unwrap_or(Every::Never),
-        record_every: read_interval(section, "record_every").unwrap_or(Every::Steps(RECORD_EVERY_STEPS)),
-        format: section.choice("format", FORMATS).unwrap_or_default(),
-        on_error: section.choice("on_error", ON_ERROR).unwrap_or_default(),
+        snapshot_every: section.interval("snapshot_every"),
+        image_every: section.interval("image_every"),
+        record_every: section.interval("record_every"),
+        format: section.word("format", FORMATS),
+        on_error: section.word("on_error", ON_ERROR),
     };
-    section.report_unknown_keys();
+    section.finish();
     settings
+}
+
+pub(in crate::case) fn write_output(w: &mut SectionWriter<'_>, settings: &OutputSettings) {
+    w.interval("snapshot_every", settings.snapshot_every);
+    w.interval("image_every", settings.image_every);
+    w.interval("record_every", settings.record_every);
+    w.word("format", FORMATS, &settings.format);
+    w.word("on_error", ON_ERROR, &settings.on_error);
 }
 
 pub(in crate::case) fn read_image(section: &Section<'_>) -> ImageSettings {
-    let count = |key, least, most, default| {
-        section.integer(key, least, most).and_then(|i| u32::try_from(i).ok()).unwrap_or(default)
-    };
     let settings = ImageSettings {
-        size: count("size", 64, 4096, 640),
-        width: section.quantity_or("width", Some("auto"), Dimension::Length, Range::Positive),
-        plane: section.choice("plane", PLANES).unwrap_or_default(),
-        show: section.choice("show", SHOWS).unwrap_or_default(),
-        // GIF delays are multiples of 0.01 s, and viewers slow down delays below 0.02 s.
-        frames_per_second: count("frames_per_second", 1, 50, 20),
+        size: section.small_integer("size"),
+        width: section.quantity_or_word("width"),
+        plane: section.word("plane", PLANES),
+        show: section.word("show", SHOWS),
+        frames_per_second: section.small_integer("frames_per_second"),
     };
-    section.report_unknown_keys();
+    section.finish();
     settings
 }
 
-fn read_interval(section: &Section<'_>, key: &'static str) -> Option<Every> {
-    read_interval_with(section, key, |section, key| {
-        section.quantity(key, Dimension::Time, Range::NotNegative)
-    })
-}
-
-/// Reads an interval: a simulated time or steps such as `"100 steps"`. 0 means never.
-pub(super) fn read_interval_with(
-    section: &Section<'_>,
-    key: &'static str,
-    time: impl FnOnce(&Section<'_>, &'static str) -> Option<f64>,
-) -> Option<Every> {
-    let steps = section.text_before_suffix(key, &["steps", "step"]);
-    match steps.as_deref().map(str::parse::<u64>) {
-        Some(Ok(0)) => Some(Every::Never),
-        Some(Ok(count)) => Some(Every::Steps(count)),
-        Some(Err(_)) => {
-            section.reject(key, " is not a count of steps, expected one such as \"100 steps\"");
-            None
-        }
-        None => match time(section, key)? {
-            0.0 => Some(Every::Never),
-            time => Some(Every::Time(time)),
-        },
-    }
+pub(in crate::case) fn write_image(w: &mut SectionWriter<'_>, settings: &ImageSettings) {
+    w.integer("size", settings.size.into());
+    w.quantity_or_word("width", settings.width);
+    w.word("plane", PLANES, &settings.plane);
+    w.word("show", SHOWS, &settings.show);
+    w.integer("frames_per_second", settings.frames_per_second.into());
 }

@@ -3,31 +3,87 @@
 use orrery_model::Dimension;
 use orrery_particles::settings::{IntegratorChoice, StepChoice};
 
-use super::Words;
 use crate::case::TimeSettings;
-use crate::case::reader::{Range, Section};
+use crate::case::declare::{
+    Kind, Range, SectionSpec, Words, derived_key, key, number, quantity, required_key,
+};
+use crate::case::reader::Section;
+use crate::case::resolved::SectionWriter;
 
-pub(in crate::case) const INTEGRATORS: &Words<IntegratorChoice> = &[
-    ("leapfrog", IntegratorChoice::Leapfrog),
-    ("yoshida4", IntegratorChoice::Yoshida4),
-    ("yoshida6", IntegratorChoice::Yoshida6),
-    ("blanes-moan4", IntegratorChoice::BlanesMoan4),
-    ("hermite4", IntegratorChoice::Hermite4),
+const INTEGRATORS: &Words<IntegratorChoice> = &[
+    ("leapfrog", IntegratorChoice::Leapfrog, "kick-drift-kick, order 2, one force evaluation per step"),
+    ("yoshida4", IntegratorChoice::Yoshida4, "Yoshida's composition, order 4, three force evaluations"),
+    ("yoshida6", IntegratorChoice::Yoshida6, "Yoshida's composition, order 6, seven force evaluations"),
+    ("blanes-moan4", IntegratorChoice::BlanesMoan4, "Blanes and Moan, order 4, six force evaluations"),
+    ("hermite4", IntegratorChoice::Hermite4, "Hermite predictor-corrector, order 4, direct forces only"),
 ];
 
+pub(in crate::case) const SPEC: &SectionSpec = &SectionSpec {
+    required: Some("one with step = ... and end = ..."),
+    ..SectionSpec::new(
+        "time",
+        "Integrator, time step, start and end.",
+        &[&[
+            key("integrator", Kind::Word(&INTEGRATORS), "leapfrog", "Integration method."),
+            required_key(
+                "step",
+                quantity(Dimension::Time, Range::Positive)
+                    .or("adaptive", "computed from the state before each step, with `eta`"),
+                "Time step.",
+            ),
+            key(
+                "eta",
+                number(Range::UpTo(1.0)),
+                "0.02",
+                "Accuracy of adaptive steps. A smaller number gives shorter steps.",
+            )
+            .only_with("step", "adaptive"),
+            derived_key(
+                "start",
+                quantity(Dimension::Time, Range::NotNegative),
+                "the time of the file of bodies, or 0 for a model",
+                "Simulated time at which the run starts.",
+            ),
+            required_key(
+                "end",
+                quantity(Dimension::Time, Range::Positive),
+                "Simulated time at which the run ends.",
+            ),
+        ]],
+    )
+};
+
 pub(in crate::case) fn read_time(section: &Section<'_>) -> TimeSettings {
-    let integrator = section.choice("integrator", INTEGRATORS).unwrap_or_default();
-    let eta = section.number("eta", Range::UpTo(1.0)).unwrap_or(0.02);
-    let dt = section.quantity_or("step", Some("adaptive"), Dimension::Time, Range::Positive);
+    let eta = section.number("eta");
+    let dt = section.quantity_or_word("step");
     let step = if section.is_word("step", "adaptive") {
         StepChoice::Adaptive { eta }
     } else {
-        section.reject_unless_applicable("eta", "step", "step = \"adaptive\"");
-        StepChoice::Fixed(section.require_key("step", dt, "a time > 0 or \"adaptive\""))
+        StepChoice::Fixed(dt.unwrap_or_default())
     };
-    let start = section.quantity("start", Dimension::Time, Range::NotNegative);
-    let end = section.quantity("end", Dimension::Time, Range::Positive);
-    let end = section.require_key("end", end, "a time > 0");
-    section.report_unknown_keys();
-    TimeSettings { integrator, step, start, end }
+    let settings = TimeSettings {
+        integrator: section.word("integrator", INTEGRATORS),
+        step,
+        start: section.quantity_if_given("start"),
+        end: section.quantity("end"),
+    };
+    section.finish();
+    settings
+}
+
+pub(in crate::case) fn write_time(w: &mut SectionWriter<'_>, settings: &TimeSettings) {
+    w.word("integrator", INTEGRATORS, &settings.integrator);
+    match settings.step {
+        StepChoice::Fixed(dt) => w.quantity("step", dt),
+        StepChoice::Adaptive { eta } => {
+            w.quantity_or_word("step", None);
+            w.number("eta", eta);
+        }
+    }
+    match settings.start {
+        Some(start) => w.quantity("start", start),
+        // The time of the file is known after it is read.
+        None => w.leave_out("start"),
+    }
+    w.quantity("end", settings.end);
 }

@@ -1,0 +1,269 @@
+//! Declarations of the keys of a case.
+//!
+//! Every key is declared once, in a table next to the reader of its section: name, kind (type,
+//! dimension, range, words), default and meaning. The declaration is used to read and check the
+//! value, in error messages, in the resolved case, in the reference and in the JSON schema.
+//!
+//! Invariants: a section reads only declared keys and reads all of them, and the resolved case has
+//! all of them. `Section` and `SectionWriter` check this whenever a case is read or written. A
+//! default is the text of a value, which is read like a text in a case file, so the default in the
+//! table is the one that is used.
+
+use orrery_model::Dimension;
+
+/// A key of a section.
+#[derive(Clone, Copy)]
+pub(super) struct KeySpec {
+    /// Name in case files.
+    pub name: &'static str,
+    /// Type of the value and its limits.
+    pub kind: Kind,
+    /// Value of a missing key.
+    pub default: DefaultValue,
+    /// Another key and its word, without which this key does not apply.
+    pub only_with: Option<(&'static str, &'static str)>,
+    /// Meaning, as sentences.
+    pub meaning: &'static str,
+}
+
+/// Value of a missing key.
+#[derive(Clone, Copy)]
+pub(super) enum DefaultValue {
+    /// There is none: the key must be given.
+    Required,
+    /// The value as in `--set KEY=VALUE`: a text that is not TOML is a string.
+    Written(&'static str),
+    /// Computed by the reader from other keys. The text describes it.
+    Derived(&'static str),
+}
+
+/// Declares a key with the default `default`, as in `--set KEY=VALUE`.
+pub(super) const fn key(
+    name: &'static str,
+    kind: Kind,
+    default: &'static str,
+    meaning: &'static str,
+) -> KeySpec {
+    KeySpec { name, kind, default: DefaultValue::Written(default), only_with: None, meaning }
+}
+
+/// Declares a key that must be given.
+pub(super) const fn required_key(name: &'static str, kind: Kind, meaning: &'static str) -> KeySpec {
+    KeySpec { name, kind, default: DefaultValue::Required, only_with: None, meaning }
+}
+
+/// Declares a key whose default the reader computes, as described by `default`.
+pub(super) const fn derived_key(
+    name: &'static str,
+    kind: Kind,
+    default: &'static str,
+    meaning: &'static str,
+) -> KeySpec {
+    KeySpec { name, kind, default: DefaultValue::Derived(default), only_with: None, meaning }
+}
+
+/// Declares a section below the one that has this key.
+pub(super) const fn section_key(spec: &'static SectionSpec) -> KeySpec {
+    let default = match spec.required {
+        Some(_) => DefaultValue::Required,
+        None => DefaultValue::Derived("all defaults"),
+    };
+    KeySpec { name: spec.name, kind: Kind::Section(spec), default, only_with: None, meaning: spec.meaning }
+}
+
+impl KeySpec {
+    /// Restricts the key to cases in which the key `other` has the value `word`.
+    pub const fn only_with(self, other: &'static str, word: &'static str) -> Self {
+        Self { only_with: Some((other, word)), ..self }
+    }
+
+    /// Returns the default as in `--set KEY=VALUE`, if it has one.
+    pub fn default_text(&self) -> Option<&'static str> {
+        match self.default {
+            DefaultValue::Written(text) => Some(text),
+            DefaultValue::Required | DefaultValue::Derived(_) => None,
+        }
+    }
+}
+
+/// Type of a value, with its limits.
+#[derive(Clone, Copy)]
+pub(super) enum Kind {
+    /// A string.
+    Text,
+    /// Path of a file, relative to the folder of the case file.
+    File,
+    /// One of several words.
+    Word(&'static dyn WordList),
+    /// An integer from `least` to `most`.
+    Integer { least: u64, most: u64 },
+    /// A number without a unit, or a word.
+    Number { range: Range, or: Option<Word> },
+    /// A number in the units of the case, a string with a unit, or a word.
+    Quantity { dimension: Dimension, range: Range, or: Option<Word> },
+    /// Interval of an output: a simulated time or a number of steps. 0 is never.
+    Interval,
+    /// Interval of checkpoints: also a wall-clock time.
+    CheckpointInterval,
+    /// A section below this one.
+    Section(&'static SectionSpec),
+}
+
+impl Kind {
+    /// Returns the same kind that also accepts a word.
+    pub const fn or(self, word: &'static str, meaning: &'static str) -> Self {
+        let or = Some(Word { word, meaning });
+        match self {
+            Self::Number { range, .. } => Self::Number { range, or },
+            Self::Quantity { dimension, range, .. } => Self::Quantity { dimension, range, or },
+            _ => self,
+        }
+    }
+}
+
+/// A number without a unit.
+pub(super) const fn number(range: Range) -> Kind {
+    Kind::Number { range, or: None }
+}
+
+/// A number with a dimension.
+pub(super) const fn quantity(dimension: Dimension, range: Range) -> Kind {
+    Kind::Quantity { dimension, range, or: None }
+}
+
+/// An integer of at least `least`.
+pub(super) const fn integer_from(least: u64) -> Kind {
+    Kind::Integer { least, most: MAX_INTEGER }
+}
+
+/// Largest integer in a case: that of TOML.
+pub(super) const MAX_INTEGER: u64 = i64::MAX as u64;
+
+/// A word that a key accepts.
+#[derive(Clone, Copy)]
+pub(super) struct Word {
+    pub word: &'static str,
+    /// Meaning, without a period.
+    pub meaning: &'static str,
+}
+
+/// Words of a case file, the values that they stand for, and their meanings.
+pub(super) type Words<T> = [(&'static str, T, &'static str)];
+
+/// The words that a key accepts, without their values.
+pub(super) trait WordList: Sync {
+    fn words(&self) -> Vec<Word>;
+}
+
+impl<T: Sync> WordList for &Words<T> {
+    fn words(&self) -> Vec<Word> {
+        self.iter().map(|&(word, _, meaning)| Word { word, meaning }).collect()
+    }
+}
+
+/// Returns the word for `value`.
+pub(super) fn word_for<T: PartialEq>(words: &Words<T>, value: &T) -> &'static str {
+    let found = words.iter().find(|(_, known, _)| known == value);
+    found.expect("every value of a choice has a name").0
+}
+
+/// Range of the numbers that a key accepts.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Range {
+    Any,
+    Positive,
+    NotNegative,
+    /// 0 < x <= max
+    UpTo(f64),
+    /// 0 <= x < 1
+    BelowOne,
+}
+
+impl Range {
+    pub fn contains(self, x: f64) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Positive => x > 0.0,
+            Self::NotNegative => x >= 0.0,
+            Self::UpTo(max) => 0.0 < x && x <= max,
+            Self::BelowOne => (0.0..1.0).contains(&x),
+        }
+    }
+
+    pub fn condition_on(self, name: &str) -> String {
+        match self {
+            Self::Any => name.to_owned(),
+            Self::Positive => format!("{name} > 0"),
+            Self::NotNegative => format!("{name} >= 0"),
+            Self::UpTo(max) => format!("0 < {name} <= {max}"),
+            Self::BelowOne => format!("0 <= {name} < 1"),
+        }
+    }
+}
+
+/// Tables of keys. Several sections can share a table.
+pub(super) type KeyTables = &'static [&'static [KeySpec]];
+
+/// A section of a case.
+pub(super) struct SectionSpec {
+    /// Last part of its path. Empty for the top level of the file.
+    pub name: &'static str,
+    /// Meaning, as sentences.
+    pub meaning: &'static str,
+    /// Expected content, for the message if the section is missing. `None` for a section that may
+    /// be missing.
+    pub required: Option<&'static str>,
+    /// The keys, in the order of the resolved case.
+    pub keys: KeyTables,
+    /// Further keys, of which exactly one variant applies. Empty for most sections.
+    pub variants: fn() -> Vec<Variant>,
+    /// Name of the neighbouring section that has the values of missing keys.
+    pub defaults_from: Option<&'static str>,
+}
+
+impl SectionSpec {
+    /// Declares a section that may be missing.
+    pub const fn new(name: &'static str, meaning: &'static str, keys: KeyTables) -> Self {
+        Self { name, meaning, required: None, keys, variants: Vec::new, defaults_from: None }
+    }
+
+    /// Returns the keys without those of the variants.
+    pub fn common_keys(&self) -> impl Iterator<Item = &'static KeySpec> + use<> {
+        self.keys.iter().copied().flatten()
+    }
+}
+
+/// Keys that a section has in one of several cases, such as the parameters of a model.
+pub(super) struct Variant {
+    /// Name for messages, such as `plummer`.
+    pub name: &'static str,
+    /// Condition under which the section has the keys.
+    pub when: When,
+    /// Meaning, as sentences.
+    pub meaning: &'static str,
+    pub keys: KeyTables,
+}
+
+/// Condition for a variant of a section.
+#[derive(Clone, Copy)]
+pub(super) enum When {
+    /// The key has the value of this word.
+    Is(&'static str, &'static str),
+    /// The key is present.
+    Has(&'static str),
+}
+
+impl When {
+    /// Returns the key that selects the variant.
+    pub fn key(self) -> &'static str {
+        match self {
+            Self::Is(key, _) | Self::Has(key) => key,
+        }
+    }
+}
+
+impl Variant {
+    pub fn has_key(&self, name: &str) -> bool {
+        self.keys.iter().copied().flatten().any(|key| key.name == name)
+    }
+}

@@ -1,0 +1,184 @@
+//! The page docs/reference/case.md: every key of a case, generated from the declarations.
+
+use orrery_model::Dimension;
+use orrery_model::units::NAMED_UNITS;
+
+use super::declare::{DefaultValue, KeySpec, Kind, MAX_INTEGER, Range, SectionSpec, When, Word};
+use super::document::{Location, setting_value};
+use super::sections::top;
+
+const INTRODUCTION: &str = r#"# Case files
+
+<!-- Generated from crates/engine/src/case/sections by `cargo xtask reference`. Do not edit. -->
+
+A case file is a [TOML](https://toml.io) file. It describes one simulation: the initial bodies, the forces, the time steps and the
+output. `orrery init PRESET` writes one to start from, `orrery run CASE.toml --dry-run` prints a case with all defaults, and
+`--set KEY=VALUE` replaces a key, such as `--set time.end="2 Gyr"`. `orrery schema` prints a JSON Schema, with which editors complete
+and check case files. A key that is not listed here is an error.
+
+| type | value |
+|---|---|
+| string | text, such as `"a star cluster"` |
+| path | text, the path of a file |
+| word | one of the listed strings |
+| integer | whole number, such as `1500`, `1_500` or `1.5e3` |
+| number | number without a unit, such as `0.5` |
+| quantity | number in the units of the case, or a string with one of the [units](#units) of its dimension, such as `"10 Myr"` |
+| interval | simulated time, as a quantity, or steps, such as `"100 steps"` |
+
+Numbers must be finite. The column "unit" has the dimension of a quantity.
+"#;
+
+const UNITS_INTRODUCTION: &str = r#"
+## Units
+
+A plain number is in the units of the case (`units`). A string such as `"8 kpc"`, `"8kpc"` or `"2.4e11 Msun"` has its own unit, which
+is converted. A velocity is a length per time, such as `"220 km/s"`. With `units = "nbody"`, which has no physical scale, only angles can
+have units.
+
+| unit | dimension | value in SI |
+|---|---|---|
+"#;
+
+/// Returns the page in Markdown.
+pub fn reference_page() -> String {
+    let mut page = INTRODUCTION.to_owned();
+    write_section(&mut page, "", top::SPEC);
+    page.push_str(UNITS_INTRODUCTION);
+    for unit in NAMED_UNITS {
+        let names: Vec<String> = unit.names.iter().map(|name| format!("`{name}`")).collect();
+        let si = match unit.dimension {
+            Dimension::Angle => "rad",
+            Dimension::Mass => "kg",
+            Dimension::Time => "s",
+            _ => "m",
+        };
+        let value = unit.si_value;
+        let value = if (1e-3..1e5).contains(&value) { value.to_string() } else { format!("{value:e}") };
+        page.push_str(&format!("| {} | {} | {value} {si} |\n", names.join(", "), unit.dimension));
+    }
+    page
+}
+
+/// Writes a section, its variants and the sections below it. `path` is empty for the top level.
+fn write_section(page: &mut String, path: &str, spec: &'static SectionSpec) {
+    let title = if path.is_empty() { "Top level".to_owned() } else { format!("`[{path}]`") };
+    page.push_str(&format!("\n## {title}\n\n{}\n", spec.meaning));
+    if let Some(section) = spec.defaults_from {
+        let parent = path.rsplit_once('.').map_or(String::new(), |(parent, _)| format!("{parent}."));
+        page.push_str(&format!("\nMissing keys are as in `[{parent}{section}]`.\n"));
+    }
+    let keys: Vec<_> = spec.common_keys().collect();
+    write_keys(page, &keys, spec.defaults_from);
+    let mut sections = sections_of(&keys);
+    for variant in (spec.variants)() {
+        let condition = match variant.when {
+            When::Is(key, word) => format!("`[{path}]` with `{key} = \"{word}\"`"),
+            When::Has(key) => format!("`[{path}]` with `{key}`"),
+        };
+        let mut meaning = variant.meaning.to_owned();
+        meaning[..1].make_ascii_uppercase();
+        page.push_str(&format!("\n### {condition}\n\n{}.\n", meaning.trim_end_matches('.')));
+        let keys: Vec<_> = variant.keys.iter().copied().flatten().collect();
+        match keys.is_empty() {
+            true => page.push_str("\nThere are no further keys.\n"),
+            false => write_keys(page, &keys, None),
+        }
+        sections.extend(sections_of(&keys));
+    }
+    for section in sections {
+        let below =
+            if path.is_empty() { section.name.to_owned() } else { format!("{path}.{}", section.name) };
+        write_section(page, &below, section);
+    }
+}
+
+fn sections_of(keys: &[&'static KeySpec]) -> Vec<&'static SectionSpec> {
+    let section = |key: &&KeySpec| match key.kind {
+        Kind::Section(spec) => Some(spec),
+        _ => None,
+    };
+    keys.iter().filter_map(section).collect()
+}
+
+/// Writes a table of keys and the meanings of their words.
+fn write_keys(page: &mut String, keys: &[&'static KeySpec], defaults_from: Option<&str>) {
+    page.push_str("\n| key | type | unit | range | default | meaning |\n|---|---|---|---|---|---|\n");
+    for key in keys {
+        let Some(kind) = type_name(key.kind) else { continue };
+        let default = match (key.default, defaults_from) {
+            (DefaultValue::Required, _) => "required".to_owned(),
+            (DefaultValue::Written(_), Some(section)) => format!("as in `{section}`"),
+            (DefaultValue::Written(text), None) => {
+                format!("`{}`", setting_value(text, &Location::Whole).1)
+            }
+            (DefaultValue::Derived(text), _) => text.to_owned(),
+        };
+        let condition = key
+            .only_with
+            .map_or(String::new(), |(other, word)| format!(" Only with `{other} = \"{word}\"`."));
+        page.push_str(&format!(
+            "| `{}` | {kind} | {} | {} | {default} | {}{condition} |\n",
+            key.name,
+            unit_name(key.kind),
+            range_text(key),
+            key.meaning
+        ));
+    }
+    let sections = sections_of(keys);
+    if !sections.is_empty() {
+        let names: Vec<String> = sections.iter().map(|section| format!("`{}`", section.name)).collect();
+        page.push_str(&format!("\nSections: {}.\n", names.join(", ")));
+    }
+    for key in keys {
+        let words = match key.kind {
+            Kind::Word(list) => list.words(),
+            Kind::Number { or: Some(word), .. } | Kind::Quantity { or: Some(word), .. } => vec![word],
+            _ => continue,
+        };
+        page.push_str(&format!("\n`{}`:\n\n", key.name));
+        for Word { word, meaning } in words {
+            page.push_str(&format!("- `\"{word}\"`: {meaning}\n"));
+        }
+    }
+}
+
+/// Returns the name of the type. `None` for a section.
+fn type_name(kind: Kind) -> Option<String> {
+    let or_word = |or: Option<Word>| or.map_or(String::new(), |or| format!(" or `\"{}\"`", or.word));
+    Some(match kind {
+        Kind::Text => "string".to_owned(),
+        Kind::File => "path".to_owned(),
+        Kind::Word(_) => "word".to_owned(),
+        Kind::Integer { .. } => "integer".to_owned(),
+        Kind::Number { or, .. } => format!("number{}", or_word(or)),
+        Kind::Quantity { or, .. } => format!("quantity{}", or_word(or)),
+        Kind::Interval => "interval".to_owned(),
+        Kind::CheckpointInterval => "interval or wall-clock time".to_owned(),
+        Kind::Section(_) => return None,
+    })
+}
+
+fn unit_name(kind: Kind) -> String {
+    match kind {
+        Kind::Quantity { dimension, .. } => dimension.to_string(),
+        Kind::Interval | Kind::CheckpointInterval => Dimension::Time.to_string(),
+        _ => "-".to_owned(),
+    }
+}
+
+fn range_text(key: &KeySpec) -> String {
+    let code = |text: String| format!("`{text}`");
+    match key.kind {
+        Kind::Number { range: Range::Any, .. } | Kind::Quantity { range: Range::Any, .. } => "-".to_owned(),
+        Kind::Number { range, .. } | Kind::Quantity { range, .. } => code(range.condition_on(key.name)),
+        Kind::Interval | Kind::CheckpointInterval => code(Range::NotNegative.condition_on(key.name)),
+        Kind::Integer { least, most: MAX_INTEGER } => code(format!("{} >= {least}", key.name)),
+        Kind::Integer { least, most } => code(format!("{least} <= {} <= {most}", key.name)),
+        Kind::Word(list) => {
+            let words: Vec<String> = list.words().iter().map(|word| format!("`\"{}\"`", word.word)).collect();
+            words.join(", ")
+        }
+        Kind::Text | Kind::File | Kind::Section(_) => "-".to_owned(),
+    }
+}

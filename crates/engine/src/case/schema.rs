@@ -1,0 +1,191 @@
+//! JSON Schema of case files, for editors. It is generated from the declarations of the keys.
+//!
+//! A case that the program accepts is valid. The reverse does not hold: the schema does not check
+//! the range of a quantity with a unit, nor settings against each other. Only keywords that editors
+//! for TOML support are used, and no references.
+
+use orrery_model::Dimension;
+use orrery_model::units::NAMED_UNITS;
+use serde_json::{Map, Value as Json, json};
+
+use super::declare::{DefaultValue, KeySpec, Kind, MAX_INTEGER, Range, SectionSpec, Variant, When, Word};
+use super::document::{Location, Value, setting_value};
+use super::sections::top;
+use crate::wall_time;
+
+/// A number at the start of a quantity.
+const NUMBER_PATTERN: &str = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?";
+
+/// Returns the JSON Schema (draft 2020-12) of case files.
+pub fn json_schema() -> Json {
+    let mut schema = section_schema(top::SPEC);
+    let head = [
+        ("$schema", "https://json-schema.org/draft/2020-12/schema"),
+        ("title", "Orrery case"),
+        ("description", "A simulation with Orrery: initial bodies, forces, time steps and output."),
+    ];
+    schema.extend(head.map(|(key, text)| (key.to_owned(), json!(text))));
+    Json::Object(schema)
+}
+
+fn section_schema(spec: &'static SectionSpec) -> Map<String, Json> {
+    let variants = (spec.variants)();
+    let mut schema = Map::new();
+    schema.insert("type".to_owned(), json!("object"));
+    schema.insert("description".to_owned(), json!(spec.meaning));
+    if variants.is_empty() {
+        schema.extend(keys_schema(spec, &spec.common_keys().collect::<Vec<_>>(), None));
+    } else {
+        let each = variants.iter().map(|variant| variant_schema(spec, variant, &variants));
+        schema.insert("oneOf".to_owned(), each.collect());
+    }
+    schema
+}
+
+/// Returns the schema of a section in one of its variants: the common keys without the selectors of
+/// the other variants, and the keys of the variant.
+fn variant_schema(spec: &'static SectionSpec, variant: &Variant, all: &[Variant]) -> Json {
+    let selector = variant.when.key();
+    let is_foreign = |key: &str| key != selector && all.iter().any(|other| other.when.key() == key);
+    let common = spec.common_keys().filter(|key| !is_foreign(key.name));
+    let keys: Vec<_> = common.chain(variant.keys.iter().copied().flatten()).collect();
+    let mut schema = keys_schema(spec, &keys, Some(variant));
+    schema.insert("title".to_owned(), json!(variant.name));
+    Json::Object(schema)
+}
+
+fn keys_schema(
+    spec: &SectionSpec,
+    keys: &[&'static KeySpec],
+    variant: Option<&Variant>,
+) -> Map<String, Json> {
+    let mut properties = Map::new();
+    let mut required: Vec<&str> = Vec::new();
+    let mut conditions = Vec::new();
+    for key in keys {
+        let mut schema = key_schema(key, spec.defaults_from);
+        if matches!(key.default, DefaultValue::Required) {
+            required.push(key.name);
+        }
+        if let Some(when) = variant.map(|variant| variant.when).filter(|when| when.key() == key.name) {
+            required.push(key.name);
+            if let When::Is(_, word) = when {
+                schema["enum"] = json!([word]);
+            }
+        }
+        if let Some((selector, word)) = key.only_with {
+            conditions.push(json!({
+                "if": { "properties": { selector: { "const": word } }, "required": [selector] },
+                "else": { "properties": { key.name: false } },
+            }));
+        }
+        properties.insert(key.name.to_owned(), schema);
+    }
+    let mut schema = Map::new();
+    schema.insert("properties".to_owned(), Json::Object(properties));
+    schema.insert("additionalProperties".to_owned(), json!(false));
+    if !required.is_empty() {
+        schema.insert("required".to_owned(), json!(required));
+    }
+    if !conditions.is_empty() {
+        schema.insert("allOf".to_owned(), json!(conditions));
+    }
+    schema
+}
+
+/// Returns the schema of a key. `defaults_from` is the section that has the values of missing keys.
+fn key_schema(spec: &KeySpec, defaults_from: Option<&str>) -> Json {
+    let mut schema = kind_schema(spec.kind);
+    if let Kind::Section(_) = spec.kind {
+        return schema;
+    }
+    let default = match (spec.default, defaults_from) {
+        (DefaultValue::Written(_), Some(section)) => format!(" Default: as in [{section}]."),
+        (DefaultValue::Derived(text), _) => format!(" Default: {}.", text.replace('`', "")),
+        _ => String::new(),
+    };
+    if let (Some(text), None) = (spec.default_text(), defaults_from) {
+        schema["default"] = default_json(text);
+    }
+    schema["description"] = json!(format!("{}{default}", spec.meaning.replace('`', "")));
+    schema
+}
+
+fn default_json(text: &str) -> Json {
+    match setting_value(text, &Location::Whole).0 {
+        Value::Integer(i) => json!(i64::try_from(i).unwrap_or(i64::MAX)),
+        Value::Float(x) => json!(x),
+        Value::String(text) => json!(text),
+        Value::Boolean | Value::Datetime | Value::Array | Value::Table(_) => Json::Null,
+    }
+}
+
+fn kind_schema(kind: Kind) -> Json {
+    match kind {
+        Kind::Text | Kind::File => json!({ "type": "string" }),
+        Kind::Word(list) => {
+            let words: Vec<&str> = list.words().iter().map(|word| word.word).collect();
+            json!({ "type": "string", "enum": words })
+        }
+        Kind::Integer { least, most: MAX_INTEGER } => json!({ "type": "integer", "minimum": least }),
+        Kind::Integer { least, most } => json!({ "type": "integer", "minimum": least, "maximum": most }),
+        Kind::Number { range, or: None } => range_schema(range),
+        Kind::Number { range, or } => any_of([range_schema(range)].into_iter().chain(or.map(word_schema))),
+        Kind::Quantity { dimension, range, or } => {
+            let forms = [range_schema(range), quantity_schema(dimension)];
+            any_of(forms.into_iter().chain(or.map(word_schema)))
+        }
+        Kind::Interval => any_of(interval_forms()),
+        Kind::CheckpointInterval => any_of(interval_forms().into_iter().chain([wall_clock_schema()])),
+        Kind::Section(spec) => Json::Object(section_schema(spec)),
+    }
+}
+
+fn any_of(forms: impl IntoIterator<Item = Json>) -> Json {
+    json!({ "anyOf": forms.into_iter().collect::<Vec<_>>() })
+}
+
+fn range_schema(range: Range) -> Json {
+    match range {
+        Range::Any => json!({ "type": "number" }),
+        Range::Positive => json!({ "type": "number", "exclusiveMinimum": 0 }),
+        Range::NotNegative => json!({ "type": "number", "minimum": 0 }),
+        Range::UpTo(max) => json!({ "type": "number", "exclusiveMinimum": 0, "maximum": max }),
+        Range::BelowOne => json!({ "type": "number", "minimum": 0, "exclusiveMaximum": 1 }),
+    }
+}
+
+fn word_schema(word: Word) -> Json {
+    json!({ "const": word.word, "description": word.meaning.replace('`', "") })
+}
+
+fn quantity_schema(dimension: Dimension) -> Json {
+    let names = |dimension| {
+        let units = NAMED_UNITS.iter().filter(move |unit| unit.dimension == dimension);
+        units.flat_map(|unit| unit.names.iter().copied()).collect::<Vec<_>>().join("|")
+    };
+    let unit = match dimension {
+        Dimension::Velocity => {
+            format!(r"(?:{})\s*/\s*(?:{})", names(Dimension::Length), names(Dimension::Time))
+        }
+        dimension => names(dimension),
+    };
+    string_schema(&format!(r"^\s*{NUMBER_PATTERN}\s*(?:{unit})?\s*$"))
+}
+
+fn interval_forms() -> Vec<Json> {
+    vec![
+        range_schema(Range::NotNegative),
+        quantity_schema(Dimension::Time),
+        string_schema(r"^\s*\+?[0-9]+\s*steps?\s*$"),
+    ]
+}
+
+fn wall_clock_schema() -> Json {
+    let units = wall_time::unit_names().collect::<Vec<_>>().join("|");
+    string_schema(&format!(r"^\s*(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)\s*(?:{units})\s*)+$"))
+}
+
+fn string_schema(pattern: &str) -> Json {
+    json!({ "type": "string", "pattern": pattern })
+}

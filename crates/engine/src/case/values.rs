@@ -1,0 +1,287 @@
+//! Typed reading of the values of a section, as their keys are declared.
+//!
+//! The value of a key is that of the case, else that of the section which has the defaults, else
+//! the default of the declaration. The methods `..._if_given` return only values of the case.
+
+use orrery_model::Dimension;
+use orrery_model::units::UnitError;
+
+use super::Every;
+use super::declare::{DefaultValue, KeySpec, Kind, MAX_INTEGER, Range, Word, Words};
+use super::document::{Entry, Location, Value, one_line, setting_value};
+use super::reader::{Section, join_with_or};
+use super::suggest::did_you_mean;
+
+impl Section<'_> {
+    /// Reads a value with `parse`, which reports errors and returns `None` for them. A value with an
+    /// error is replaced by the default. Returns `None` if there is no default. A missing required
+    /// key is reported.
+    pub fn read<T>(&self, key: &'static str, parse: impl Fn(&Entry) -> Option<T>) -> Option<T> {
+        let spec = self.declaration(key);
+        let given = self.entry(key);
+        let value = given.or_else(|| self.fallback_entry(key)).and_then(&parse);
+        match spec.default {
+            DefaultValue::Written(text) => value.or_else(|| parse(&default_entry(spec, text))),
+            DefaultValue::Derived(_) => value,
+            DefaultValue::Required => {
+                if given.is_none() {
+                    self.report_missing(key, &expected_value(spec.kind));
+                }
+                value
+            }
+        }
+    }
+
+    /// Reads a value of the case with `parse`. Returns `None` if the key is missing.
+    fn read_given<T>(&self, key: &'static str, parse: impl Fn(&Entry) -> Option<T>) -> Option<T> {
+        self.declaration(key);
+        self.entry(key).and_then(parse)
+    }
+
+    /// Reads a string, or a path. `None` is a derived default.
+    pub fn text(&self, key: &'static str) -> Option<String> {
+        let (Kind::Text | Kind::File) = self.declaration(key).kind else { self.misdeclared(key) };
+        self.read(key, |entry| match &entry.value {
+            Value::String(text) => Some(text.clone()),
+            _ => {
+                self.reject_type(entry, "a string");
+                None
+            }
+        })
+    }
+
+    /// Reads one of the words in `words`.
+    pub fn word<T: Copy + Sync>(&self, key: &'static str, words: &'static Words<T>) -> T {
+        let names: Vec<&'static str> = words.iter().map(|&(word, _, _)| word).collect();
+        let index = self.read(key, |entry| self.parse_word(key, entry, &names)).unwrap_or(0);
+        words[index].1
+    }
+
+    /// Reads one of the words in `names` that is in the case, and returns its index.
+    pub fn word_if_given(&self, key: &'static str, names: &[&'static str]) -> Option<usize> {
+        self.read_given(key, |entry| self.parse_word(key, entry, names))
+    }
+
+    fn parse_word(&self, key: &'static str, entry: &Entry, names: &[&'static str]) -> Option<usize> {
+        let Kind::Word(list) = self.declaration(key).kind else { self.misdeclared(key) };
+        debug_assert!(list.words().iter().map(|word| word.word).eq(names.iter().copied()), "{key}");
+        let expected = || join_with_or(names.iter().copied());
+        let Value::String(text) = &entry.value else {
+            self.reject_type(entry, &format!("a string: {}", expected()));
+            return None;
+        };
+        let found = names.iter().position(|name| name == text);
+        if found.is_none() {
+            let hint = did_you_mean(text, names.iter().copied());
+            self.reject(key, &format!(" is unknown, expected {}{hint}", expected()));
+        }
+        found
+    }
+
+    /// Reads a number without a unit.
+    pub fn number(&self, key: &'static str) -> f64 {
+        self.number_or_word(key).unwrap_or_default()
+    }
+
+    /// Reads a number without a unit. `None` is the word that the key accepts instead.
+    pub fn number_or_word(&self, key: &'static str) -> Option<f64> {
+        let Kind::Number { range, or } = self.declaration(key).kind else { self.misdeclared(key) };
+        let parse = |entry: &Entry| match (&entry.value, number_value(&entry.value)) {
+            (_, Some(x)) => self.check_range(key, x, range).map(Some),
+            (Value::String(text), _) if or.is_some_and(|or| or.word == text) => Some(None),
+            _ => {
+                self.reject_type(
+                    entry,
+                    &match or {
+                        None => "a number".to_owned(),
+                        Some(or) => format!("{}, or \"{}\"", range.condition_on("a number"), or.word),
+                    },
+                );
+                None
+            }
+        };
+        self.read(key, parse).flatten()
+    }
+
+    /// Reads a number in the units of the case, or a string with a unit.
+    pub fn quantity(&self, key: &'static str) -> f64 {
+        self.quantity_or_word(key).unwrap_or_default()
+    }
+
+    /// Reads a quantity. `None` is the word that the key accepts instead.
+    pub fn quantity_or_word(&self, key: &'static str) -> Option<f64> {
+        self.read(key, |entry| self.parse_quantity(key, entry)).flatten()
+    }
+
+    /// Reads a quantity that is in the case.
+    pub fn quantity_if_given(&self, key: &'static str) -> Option<f64> {
+        self.read_given(key, |entry| self.parse_quantity(key, entry)).flatten()
+    }
+
+    fn parse_quantity(&self, key: &'static str, entry: &Entry) -> Option<Option<f64>> {
+        let Kind::Quantity { dimension, range, or } = self.declaration(key).kind else {
+            self.misdeclared(key)
+        };
+        self.parse_dimensional(key, entry, dimension, range, or)
+    }
+
+    fn parse_dimensional(
+        &self,
+        key: &'static str,
+        entry: &Entry,
+        dimension: Dimension,
+        range: Range,
+        or: Option<Word>,
+    ) -> Option<Option<f64>> {
+        let or_word = or.map_or(String::new(), |or| format!(", or \"{}\"", or.word));
+        let x = match (&entry.value, number_value(&entry.value)) {
+            (_, Some(x)) => x,
+            (Value::String(text), _) if or.is_some_and(|or| or.word == text) => return Some(None),
+            (Value::String(text), _) => match self.units().parse(text, dimension) {
+                Ok(x) => x,
+                Err(e) => {
+                    let or_word = if matches!(e, UnitError::Malformed { .. }) { &or_word[..] } else { "" };
+                    self.reject(key, &format!(": {}{or_word}", one_line(&e.to_string())));
+                    return None;
+                }
+            },
+            _ => {
+                let example = dimension.example();
+                let expected = format!("a number or a string with a unit such as {example}{or_word}");
+                self.reject_type(entry, &expected);
+                return None;
+            }
+        };
+        self.check_range(key, x, range).map(Some)
+    }
+
+    /// Returns `x`, the value of `key`, if it is finite and in `range`.
+    pub fn check_range(&self, key: &str, x: f64, range: Range) -> Option<f64> {
+        if !x.is_finite() {
+            self.reject(key, " is not a finite number");
+            return None;
+        }
+        if !range.contains(x) {
+            self.reject(key, &format!(" is outside {}", range.condition_on(key)));
+            return None;
+        }
+        Some(x)
+    }
+
+    /// Reads an integer.
+    pub fn integer(&self, key: &'static str) -> u64 {
+        self.read(key, |entry| self.parse_integer(key, entry)).unwrap_or_default()
+    }
+
+    /// Reads an integer that is in the case.
+    pub fn integer_if_given(&self, key: &'static str) -> Option<u64> {
+        self.read_given(key, |entry| self.parse_integer(key, entry))
+    }
+
+    /// Reads an integer as u32. The declared range must fit.
+    pub fn small_integer(&self, key: &'static str) -> u32 {
+        u32::try_from(self.integer(key)).unwrap_or(u32::MAX)
+    }
+
+    /// Reads a number of bodies.
+    pub fn count(&self, key: &'static str) -> usize {
+        usize::try_from(self.integer(key)).unwrap_or(usize::MAX)
+    }
+
+    /// A float such as `1e6` is accepted if it is a whole number that f64 represents exactly.
+    fn parse_integer(&self, key: &'static str, entry: &Entry) -> Option<u64> {
+        const LARGEST_EXACT: f64 = (1u64 << 53) as f64;
+        let Kind::Integer { least, most } = self.declaration(key).kind else { self.misdeclared(key) };
+        let i = match entry.value {
+            Value::Integer(i) => i,
+            Value::Float(x) if x.fract() == 0.0 && x.abs() <= LARGEST_EXACT => x as i128,
+            Value::Float(_) => {
+                self.reject(key, " is not a whole number, expected one such as 1500, 1_500 or 1.5e3");
+                return None;
+            }
+            _ => {
+                self.reject_type(entry, "an integer");
+                return None;
+            }
+        };
+        if (i128::from(least)..=i128::from(most)).contains(&i) {
+            return u64::try_from(i).ok();
+        }
+        let condition = match most {
+            MAX_INTEGER if i < i128::from(least) => format!("{key} >= {least}"),
+            MAX_INTEGER => format!("{key} < 2^63"),
+            _ => format!("{least} <= {key} <= {most}"),
+        };
+        self.reject(key, &format!(" is outside {condition}"));
+        None
+    }
+
+    /// Reads the interval of an output: a simulated time, or steps such as `"100 steps"`.
+    pub fn interval(&self, key: &'static str) -> Every {
+        let Kind::Interval = self.declaration(key).kind else { self.misdeclared(key) };
+        let time = |entry: &Entry| {
+            self.parse_dimensional(key, entry, Dimension::Time, Range::NotNegative, None).flatten()
+        };
+        self.read(key, |entry| self.parse_interval(key, entry, time)).unwrap_or(Every::Never)
+    }
+
+    /// Parses an interval in steps, or with `time` a simulated time. 0 means never.
+    pub fn parse_interval(
+        &self,
+        key: &str,
+        entry: &Entry,
+        time: impl Fn(&Entry) -> Option<f64>,
+    ) -> Option<Every> {
+        let steps = match &entry.value {
+            Value::String(text) => {
+                let text = text.trim();
+                ["steps", "step"].iter().find_map(|suffix| text.strip_suffix(suffix))
+            }
+            _ => None,
+        };
+        match steps.map(|count| count.trim().parse::<u64>()) {
+            Some(Ok(0)) => Some(Every::Never),
+            Some(Ok(count)) => Some(Every::Steps(count)),
+            Some(Err(_)) => {
+                self.reject(key, " is not a count of steps, expected one such as \"100 steps\"");
+                None
+            }
+            None => match time(entry)? {
+                0.0 => Some(Every::Never),
+                time => Some(Every::Time(time)),
+            },
+        }
+    }
+}
+
+/// Returns the number in a value.
+pub(super) fn number_value(value: &Value) -> Option<f64> {
+    match *value {
+        Value::Integer(i) => Some(i as f64),
+        Value::Float(x) => Some(x),
+        _ => None,
+    }
+}
+
+/// Returns the default of a key as an entry, as if it were in the case.
+fn default_entry(spec: &KeySpec, default: &str) -> Entry {
+    let (value, text) = setting_value(default, &Location::Whole);
+    Entry { key: spec.name.to_owned(), key_location: Location::Whole, location: Location::Whole, value, text }
+}
+
+/// Describes the value that a required key must have.
+fn expected_value(kind: Kind) -> String {
+    let or_word = |or: Option<Word>| or.map_or(String::new(), |or| format!(" or \"{}\"", or.word));
+    match kind {
+        Kind::Text => "a string".to_owned(),
+        Kind::File => "the path of a file".to_owned(),
+        Kind::Word(list) => join_with_or(list.words().iter().map(|word| word.word)),
+        Kind::Integer { .. } => "an integer".to_owned(),
+        Kind::Number { range, or } => format!("{}{}", range.condition_on("a number"), or_word(or)),
+        Kind::Quantity { dimension, range, or } => {
+            format!("{}{}", range.condition_on(dimension.with_article()), or_word(or))
+        }
+        Kind::Interval | Kind::CheckpointInterval => "an interval".to_owned(),
+        Kind::Section(spec) => format!("a section [{}]", spec.name),
+    }
+}

@@ -1,0 +1,167 @@
+//! The reference of the case's keys and the JSON Schema, both generated from the declarations.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use orrery_engine::case::{Case, CaseSource, json_schema, model_names, presets, reference_page};
+use serde_json::Value;
+
+fn project_root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+#[test]
+fn the_reference_page_is_current() {
+    let page = fs::read_to_string(project_root().join("docs/reference/case.md")).unwrap_or_default();
+    assert!(page == reference_page(), "docs/reference/case.md is not current, run: cargo xtask reference");
+}
+
+/// Returns the paths of all keys in a schema, such as `gravity.theta`.
+fn schema_keys(schema: &Value, path: &str, keys: &mut BTreeSet<String>) {
+    for (key, schema) in schema["properties"].as_object().into_iter().flatten() {
+        let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+        if schema["type"] != "object" {
+            keys.insert(path.clone());
+        }
+        schema_keys(schema, &path, keys);
+    }
+    for variant in schema["oneOf"].as_array().into_iter().flatten() {
+        schema_keys(variant, path, keys);
+    }
+}
+
+/// Returns the paths of all keys in a case file that the program wrote.
+fn resolved_keys(text: &str) -> BTreeSet<String> {
+    let (mut keys, mut section) = (BTreeSet::new(), String::new());
+    for line in text.lines() {
+        match line.split_once(" = ") {
+            Some((key, _)) => {
+                keys.insert(format!("{section}{key}"));
+            }
+            None if line.is_empty() => {}
+            None => section = format!("{}.", line.trim_matches(['[', ']'])),
+        }
+    }
+    keys
+}
+
+/// The resolved cases of all models together have the keys of the schema, except those that other
+/// keys replace.
+#[test]
+fn resolved_cases_have_all_keys_of_the_schema() {
+    let mut declared = BTreeSet::new();
+    schema_keys(&json_schema(), "", &mut declared);
+    let mut written = BTreeSet::new();
+    for model in model_names() {
+        for sets in ["time.step=adaptive", "gravity.acceptance=relative"] {
+            let text =
+                format!("units = \"solar\"\nbodies.model = \"{model}\"\ntime = {{ step = 1, end = 2 }}");
+            let source = CaseSource::Text { label: "case".into(), text, folder: PathBuf::new() };
+            let sets = [sets.to_owned(), "gravity.softening=1".to_owned()];
+            let case = Case::load_within(&source, &sets, None).unwrap_or_else(|e| panic!("{e}"));
+            written.extend(resolved_keys(&case.to_toml()));
+        }
+    }
+    let missing: Vec<_> = declared.difference(&written).map(String::as_str).collect();
+    assert_eq!(missing, ["bodies.file", "bodies.first.n", "bodies.second.n"]);
+    assert!(written.is_subset(&declared), "{:?}", written.difference(&declared));
+}
+
+/// Validates files with the Python package jsonschema. Returns the lines that the script prints, or
+/// `None` if there is no Python.
+fn validate(files: &[PathBuf]) -> Option<Vec<String>> {
+    let Some(python) = std::env::var_os("ORRERY_PYTHON") else {
+        println!(
+            "skipped: ORRERY_PYTHON is not set (`cargo xtask test` installs jsonschema and runs this test)"
+        );
+        return None;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let schema = folder.path().join("schema.json");
+    fs::write(&schema, json_schema().to_string()).unwrap();
+    let script = project_root().join("crates/engine/tests/schema.py");
+    let output = Command::new(python).arg(script).arg(schema).args(files).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let lines: Vec<String> = String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect();
+    assert_eq!(lines.len(), files.len());
+    Some(lines)
+}
+
+#[test]
+fn presets_examples_and_resolved_cases_are_valid_in_the_schema() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut files = Vec::new();
+    let mut add = |name: String, text: &str| {
+        let path = folder.path().join(name);
+        fs::write(&path, text).unwrap();
+        files.push(path);
+    };
+    for preset in presets() {
+        add(format!("{}.toml", preset.name), preset.text);
+        let case = Case::load_within(&CaseSource::Preset(preset), &[], None).unwrap();
+        add(format!("{}-resolved.toml", preset.name), &case.to_toml());
+    }
+    // Forms of values that the presets do not have.
+    add(
+        "forms.toml".to_owned(),
+        "units = \"galactic\"\nbodies = { model = \"kepler\", primary_mass = \"1e10Msun\", node = \"-.5e1 deg\" }\n\
+         time = { step = \"adaptive\", eta = 0.1, end = \"1.\" }\n\
+         output = { snapshot_every = \"1 step\", image_every = \" 20 Myr \" }\n\
+         checkpoint.every = \"1 h 30 min\"\nlimits.energy_error = \"none\"\nimage.width = \"auto\"\n",
+    );
+    add(
+        "file.toml".to_owned(),
+        "bodies.file = \"start.hdf5\"\ntime = { step = 1, end = 2 }\ncheckpoint.every = \"2 days\"\n",
+    );
+    for entry in fs::read_dir(project_root().join("examples")).unwrap() {
+        let case = entry.unwrap().path().join("case.toml");
+        files.extend(case.exists().then_some(case));
+    }
+    assert!(files.len() >= 19, "{files:?}");
+    for line in validate(&files).into_iter().flatten() {
+        assert!(line.ends_with("\tvalid"), "{line}");
+    }
+}
+
+/// Bad cases that a schema can find are invalid. It cannot find what depends on other keys.
+#[test]
+fn bad_cases_are_invalid_in_the_schema() {
+    let folder = project_root().join("crates/engine/tests/bad-cases");
+    let names = [
+        "acceptance-unknown",
+        "accuracy-range",
+        "accuracy-with-geometric",
+        "bodies-both",
+        "bodies-figure-eight-n",
+        "bodies-file-with-n",
+        "bodies-key-of-another-model",
+        "bodies-mass-unit",
+        "bodies-mass-zero",
+        "bodies-model-misspelt",
+        "bodies-n-string",
+        "bodies-n-zero",
+        "bodies-neither",
+        "checkpoint-every-word",
+        "checkpoint-keep-many",
+        "encounter-misspelt",
+        "end-missing",
+        "eta-with-fixed-step",
+        "kepler-eccentricity",
+        "limits-energy-error-word",
+        "missing-bodies",
+        "missing-time",
+        "section-is-scalar",
+        "snapshot-every-unit",
+        "softening-wrong-unit",
+        "theta-large",
+        "unknown-key-in-gravity",
+        "unknown-section",
+        "units-unknown",
+    ];
+    let files: Vec<_> = names.iter().map(|name| folder.join(name).with_extension("toml")).collect();
+    for line in validate(&files).into_iter().flatten() {
+        assert!(line.contains("\terror: "), "{line}");
+    }
+}
