@@ -3,12 +3,14 @@
 use std::fmt::{Debug, Display};
 use std::ops::{Add, Div, Mul, Sub};
 
+use orrery_device::{Arg, Element};
 use orrery_model::Precision;
 use orrery_simd::Real;
 
 /// A number of a field: f32 or f64.
 pub trait Scalar:
     Real
+    + Element
     + Debug
     + Display
     + PartialOrd
@@ -19,6 +21,11 @@ pub trait Scalar:
 {
     /// Precision with this arithmetic.
     const PRECISION: Precision;
+    /// Name of the type in the kernel dialect.
+    const KERNEL_NAME: &'static str;
+
+    /// Returns the number as an argument of a kernel.
+    fn to_argument(self) -> Arg<'static>;
 
     /// Returns self × a + b, rounded once.
     fn fused_mul_add(self, a: Self, b: Self) -> Self;
@@ -26,6 +33,11 @@ pub trait Scalar:
 
 impl Scalar for f32 {
     const PRECISION: Precision = Precision::Single;
+    const KERNEL_NAME: &'static str = "float";
+
+    fn to_argument(self) -> Arg<'static> {
+        self.into()
+    }
 
     fn fused_mul_add(self, a: Self, b: Self) -> Self {
         self.mul_add(a, b)
@@ -34,6 +46,11 @@ impl Scalar for f32 {
 
 impl Scalar for f64 {
     const PRECISION: Precision = Precision::Double;
+    const KERNEL_NAME: &'static str = "double";
+
+    fn to_argument(self) -> Arg<'static> {
+        self.into()
+    }
 
     fn fused_mul_add(self, a: Self, b: Self) -> Self {
         self.mul_add(a, b)

@@ -19,6 +19,12 @@ impl Times {
         Self(seconds)
     }
 
+    /// Returns the times of one of `parts` equal parts of a run.
+    pub(crate) fn divided_by(mut self, parts: f64) -> Self {
+        self.0.iter_mut().for_each(|seconds| *seconds /= parts);
+        self
+    }
+
     /// Returns the median. Of an even number of times it is the upper one of the middle two.
     pub fn median(&self) -> f64 {
         self.0[self.0.len() / 2]

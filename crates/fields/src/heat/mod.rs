@@ -30,6 +30,7 @@
 //!
 //! [`reference`] contains plain loops.
 
+pub mod device;
 mod error;
 mod plate;
 mod problem;

@@ -6,6 +6,7 @@
 
 mod direct;
 mod gravity;
+mod heat;
 mod histogram;
 mod plot;
 mod reduce;
@@ -25,7 +26,8 @@ pub use roofs::Roofs;
 pub use table::all_tables;
 
 /// All ladders, in the order of the help.
-pub static LADDERS: [&LadderEntry; 4] = [&direct::LADDER, &tree::LADDER, &reduce::LADDER, &histogram::LADDER];
+pub static LADDERS: [&LadderEntry; 5] =
+    [&direct::LADDER, &tree::LADDER, &reduce::LADDER, &histogram::LADDER, &heat::LADDER];
 
 /// Returns the ladder with this name.
 pub fn find_ladder(name: &str) -> Option<&'static LadderEntry> {

@@ -1,0 +1,334 @@
+//! Checks of the heat solver on one device, for `orrery selftest` and the tests. Every kernel is
+//! compared with the reference, bit for bit.
+
+use orrery_device::check::Check;
+use orrery_device::testing::SplitMix64;
+use orrery_device::{Device, DeviceKind};
+use orrery_model::grid::{Boundaries, Boundary, Edge, EdgeValues, Grid};
+
+use super::rungs::{RungHeat, rungs};
+use super::{DeviceHeat, HeatDeviceStrategy, StoredField};
+use crate::Scalar;
+use crate::heat::{Conductivity, HeatProblem, Plate, reference};
+
+/// Returns all checks of this module.
+pub fn checks() -> Vec<Check> {
+    let check = |name: &str, run| Check { name: format!("fields: heat {name}"), run };
+    vec![
+        check("in single precision equals the reference", |device| plain::<f32>(device)),
+        check("in double precision equals the reference", |device| with_f64(device, plain::<f64>)),
+        check("with sources equals the reference", |device| with_source::<f32>(device)),
+        check("with conductivity per node equals the reference", |device| variable::<f32>(device)),
+        check("with conductivity per node in double precision equals the reference", |device| {
+            with_f64(device, variable::<f64>)
+        }),
+        check("by every kind of strategy equals the reference", other_strategies),
+        check("in several slabs equals one", slabs),
+        check("measures equal those of the host", measures),
+        check("by every rung of its ladder", every_rung),
+    ]
+}
+
+/// Runs a check in f64, if the device has f64.
+fn with_f64(device: &Device, run: fn(&Device) -> Result<(), String>) -> Result<(), String> {
+    if device.properties().has_f64 { run(device) } else { Ok(()) }
+}
+
+/// Numbers of nodes: the smallest grid, less than a strip, one strip and more, and strips without
+/// edges. Most are odd.
+const SIZES: [(usize, usize); 5] = [(3, 3), (7, 5), (33, 12), (131, 29), (397, 61)];
+
+/// A problem with its initial state, rounded.
+struct Case<R> {
+    name: String,
+    plate: Plate<R>,
+    initial: Vec<R>,
+    dt: f64,
+}
+
+/// Fields that a problem has in addition to its state.
+#[derive(Clone, Copy)]
+struct Fields {
+    conductivity: bool,
+    source: bool,
+}
+
+const UNIFORM: Fields = Fields { conductivity: false, source: false };
+
+impl<R: Scalar> Case<R> {
+    fn new((nx, ny): (usize, usize), name: &str, boundaries: &Boundaries, fields: Fields) -> Self {
+        let grid = Grid { nx, ny, hx: 0.7, hy: 1.3 };
+        let mut random = SplitMix64::new((nx * 1000 + ny) as u64);
+        let mut numbers = |low: f64, high: f64| -> Vec<f64> {
+            let fraction = |bits: u64| (bits >> 11) as f64 / (1u64 << 53) as f64;
+            (0..grid.len()).map(|_| low + (high - low) * fraction(random.next_bits())).collect()
+        };
+        let mut initial = numbers(-1.0, 2.0);
+        boundaries.set_fixed_nodes(&grid, &mut initial);
+        let conductivity = match fields.conductivity {
+            true => Conductivity::Field(numbers(0.05, 3.0)),
+            false => Conductivity::Uniform(0.3),
+        };
+        let source = fields.source.then(|| numbers(-0.1, 0.1));
+        let problem = HeatProblem::new(grid, boundaries.clone(), conductivity, source, R::PRECISION)
+            .expect("a valid problem");
+        Self {
+            name: format!("{nx} x {ny} nodes, {name} edges"),
+            plate: Plate::new(&problem),
+            initial: initial.into_iter().map(R::from_f64).collect(),
+            dt: 0.9 * problem.max_stable_step(),
+        }
+    }
+
+    /// Returns all sizes with all kinds of edges.
+    fn all(fields: Fields) -> Vec<Self> {
+        let mut cases = Vec::new();
+        for size in SIZES {
+            for (name, boundaries) in edge_kinds(size) {
+                cases.push(Self::new(size, name, &boundaries, fields));
+            }
+        }
+        cases
+    }
+
+    /// Returns the state after `steps` steps by the reference.
+    fn expected(&self, steps: u64) -> Vec<R> {
+        let mut state = self.initial.clone();
+        reference::advance(&self.plate, self.dt, steps, &mut state);
+        state
+    }
+
+    fn upload(
+        &self,
+        device: &Device,
+        strategy: HeatDeviceStrategy,
+        slabs: usize,
+    ) -> Result<DeviceHeat<R>, String> {
+        DeviceHeat::with_slabs(device, self.plate.clone(), &self.initial, strategy, slabs)
+            .map_err(|error| error.to_string())
+    }
+
+    /// Compares the state after `steps` steps with `expected`.
+    fn compare(
+        &self,
+        device: &Device,
+        strategy: HeatDeviceStrategy,
+        slabs: usize,
+        steps: u64,
+        expected: &[R],
+    ) -> Result<(), String> {
+        let mut heat = self.upload(device, strategy, slabs)?;
+        heat.advance(self.dt, steps).map_err(|error| error.to_string())?;
+        let found = heat.values(StoredField::State).map_err(|error| error.to_string())?;
+        let name = format!("{}, {slabs} slabs, {}, {steps} steps", self.name, strategy.name());
+        self.compare_values(&name, &found, expected)
+    }
+
+    fn compare_values(&self, name: &str, found: &[R], expected: &[R]) -> Result<(), String> {
+        if found.len() != expected.len() {
+            return Err(format!("{name}: got {} values, expected {}", found.len(), expected.len()));
+        }
+        // NaN differs from itself, so it fails.
+        let Some(node) = (0..expected.len()).find(|&node| found[node] != expected[node]) else {
+            return Ok(());
+        };
+        let [i, j] = self.plate.grid.node(node);
+        Err(format!("{name}: node ({i}, {j}) is {}, expected {}", found[node], expected[node]))
+    }
+}
+
+/// Returns combinations in which every kind of edge meets every other kind.
+fn edge_kinds((nx, ny): (usize, usize)) -> [(&'static str, Boundaries); 5] {
+    let profile = |n: usize| EdgeValues::Profile((0..n).map(|k| (k % 7) as f64 * 0.1 - 0.3).collect());
+    let flux = |edge: Edge| match edge {
+        Edge::West | Edge::East => Boundary::Flux(profile(ny)),
+        Edge::South | Edge::North => Boundary::Flux(profile(nx)),
+    };
+    let periodic = || Boundary::Periodic;
+    [
+        ("fixed", Boundaries::uniform(Boundary::fixed(0.5))),
+        (
+            "flux",
+            Boundaries {
+                west: flux(Edge::West),
+                east: Boundary::INSULATED,
+                south: flux(Edge::South),
+                north: flux(Edge::North),
+            },
+        ),
+        ("periodic", Boundaries::uniform(periodic())),
+        (
+            "periodic, fixed and flux",
+            Boundaries {
+                west: periodic(),
+                east: periodic(),
+                south: Boundary::Fixed(profile(nx)),
+                north: flux(Edge::North),
+            },
+        ),
+        (
+            "fixed, flux and periodic",
+            Boundaries {
+                west: Boundary::Fixed(profile(ny)),
+                east: flux(Edge::East),
+                south: periodic(),
+                north: periodic(),
+            },
+        ),
+    ]
+}
+
+/// Compares all cases with the default strategy. The number of steps needs passes of every length.
+fn compare_all<R: Scalar>(device: &Device, fields: Fields) -> Result<(), String> {
+    let strategy = HeatDeviceStrategy::default_for(device, R::PRECISION, fields.conductivity);
+    let steps = u64::from(2 * strategy.steps_per_pass - 1);
+    for case in Case::<R>::all(fields) {
+        case.compare(device, strategy, 1, steps, &case.expected(steps))?;
+    }
+    Ok(())
+}
+
+fn plain<R: Scalar>(device: &Device) -> Result<(), String> {
+    compare_all::<R>(device, UNIFORM)
+}
+
+fn with_source<R: Scalar>(device: &Device) -> Result<(), String> {
+    compare_all::<R>(device, Fields { source: true, ..UNIFORM })
+}
+
+fn variable<R: Scalar>(device: &Device) -> Result<(), String> {
+    compare_all::<R>(device, Fields { conductivity: true, source: true })
+}
+
+/// Compares strategies that differ from the default in each parameter. OpenCL on a CPU compiles
+/// slowly, so there are fewer.
+fn other_strategies(device: &Device) -> Result<(), String> {
+    let default = HeatDeviceStrategy::default_for(device, f32::PRECISION, false);
+    let strategies = match device.properties().kind {
+        DeviceKind::Gpu => vec![
+            HeatDeviceStrategy { steps_per_pass: 12, ..default },
+            HeatDeviceStrategy { steps_per_pass: 5, rows_in_flight: 4, waves: 3, ..default },
+            HeatDeviceStrategy { steps_per_pass: 1, rows_in_flight: 6, vectors_per_lane: 2, ..default },
+            HeatDeviceStrategy { steps_per_pass: 3, rows_in_flight: 2, warps_per_block: 1, ..default },
+        ],
+        _ => {
+            vec![HeatDeviceStrategy { steps_per_pass: 5, rows_in_flight: 3, vectors_per_lane: 2, ..default }]
+        }
+    };
+    for case in Case::<f32>::all(UNIFORM) {
+        let expected = case.expected(24);
+        for &strategy in &strategies {
+            case.compare(device, strategy, 1, 24, &expected)?;
+        }
+    }
+    Ok(())
+}
+
+/// Compares 1, 2, 3 and 7 slabs with the reference. Some slabs have fewer rows than a pass has
+/// steps.
+fn slabs(device: &Device) -> Result<(), String> {
+    let strategy = HeatDeviceStrategy::default_for(device, f32::PRECISION, false);
+    let steps = u64::from(2 * strategy.steps_per_pass + 1);
+    for size in [(33, 12), (397, 61)] {
+        for (name, boundaries) in edge_kinds(size) {
+            let case = Case::<f32>::new(size, name, &boundaries, UNIFORM);
+            let expected = case.expected(steps);
+            for slabs in [1, 2, 3, 7] {
+                case.compare(device, strategy, slabs, steps, &expected)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Compares minimum, maximum, heat content and edges with sums over the downloaded field, and
+/// checks that a step ahead does not change the state, and that NaN is found.
+fn measures(device: &Device) -> Result<(), String> {
+    if !device.properties().has_f64 {
+        return Ok(());
+    }
+    let message = |error: orrery_device::DeviceError| error.to_string();
+    let strategy = HeatDeviceStrategy::default_for(device, f32::PRECISION, false);
+    for (name, boundaries) in edge_kinds((397, 61)) {
+        let mut case = Case::<f32>::new((397, 61), name, &boundaries, UNIFORM);
+        for slabs in [1, 3] {
+            let mut heat = case.upload(device, strategy, slabs)?;
+            heat.step_ahead(0.5 * case.dt).map_err(message)?;
+            let state = heat.values(StoredField::State).map_err(message)?;
+            case.compare_values(&case.name, &state, &case.initial)?;
+            let mut expected = case.initial.clone();
+            reference::advance(&case.plate, 0.5 * case.dt, 1, &mut expected);
+            let ahead = heat.values(StoredField::Ahead).map_err(message)?;
+            case.compare_values(&format!("{} ahead", case.name), &ahead, &expected)?;
+            compare_measures(&case, &heat, &expected)?;
+        }
+        for node in [0, 5000, case.initial.len() - 1] {
+            let value = std::mem::replace(&mut case.initial[node], f32::NAN);
+            let found = case.upload(device, strategy, 1)?.measures(StoredField::State).map_err(message)?;
+            if !found.min.is_nan() || !found.max.is_nan() || !found.heat_content.is_nan() {
+                return Err(format!("{}: {found:?} with NaN in node {node}, expected NaN", case.name));
+            }
+            case.initial[node] = value;
+        }
+    }
+    Ok(())
+}
+
+/// Compares the measures of the field ahead with those of `expected`.
+fn compare_measures(case: &Case<f32>, heat: &DeviceHeat<f32>, expected: &[f32]) -> Result<(), String> {
+    let message = |error: orrery_device::DeviceError| error.to_string();
+    let found = heat.measures(StoredField::Ahead).map_err(message)?;
+    let grid = &case.plate.grid;
+    let weight = |k: usize, n: usize, is_periodic: bool| {
+        if !is_periodic && (k == 0 || k == n - 1) { 0.5 } else { 1.0 }
+    };
+    let (mut min, mut max, mut sum, mut sum_abs) = (f64::INFINITY, f64::NEG_INFINITY, 0.0, 0.0);
+    for (node, &u) in expected.iter().enumerate() {
+        let ([i, j], u) = (grid.node(node), f64::from(u));
+        (min, max) = (min.min(u), max.max(u));
+        let weights = weight(i, grid.nx, case.plate.boundaries.is_periodic_in_x())
+            * weight(j, grid.ny, case.plate.boundaries.is_periodic_in_y());
+        sum += u * weights * grid.hx * grid.hy;
+        sum_abs += (u * weights * grid.hx * grid.hy).abs();
+    }
+    // Both sums round once per node, relative to partial sums of at most Σ|x|.
+    let limit = 2.0 * expected.len() as f64 * f64::EPSILON * sum_abs;
+    let error = (found.heat_content - sum).abs();
+    if (found.min, found.max) != (min, max) || error.is_nan() || error > limit {
+        return Err(format!("{}: {found:?}, expected [{min}, {max}] and heat {sum}", case.name));
+    }
+    let edges = heat.edge_values(StoredField::Ahead).map_err(message)?;
+    for (node, &u) in expected.iter().enumerate() {
+        let [i, j] = grid.node(node);
+        let is_outer = i < 2 || j < 2 || i + 2 >= grid.nx || j + 2 >= grid.ny;
+        if is_outer && edges.at(i, j) != u {
+            return Err(format!("{}: edge node ({i}, {j}) is {}, expected {u}", case.name, edges.at(i, j)));
+        }
+    }
+    Ok(())
+}
+
+/// Compares the state and the range after some iterations of every rung.
+fn every_rung(device: &Device) -> Result<(), String> {
+    let message = |error: orrery_device::DeviceError| error.to_string();
+    for size in [(3, 3), (33, 12), (131, 29)] {
+        let case = Case::<f32>::new(size, "fixed", &Boundaries::uniform(Boundary::fixed(0.5)), UNIFORM);
+        for rung in rungs() {
+            let mut heat =
+                RungHeat::new(device, rung.variant, &case.plate, &case.initial).map_err(message)?;
+            let mut range = [f32::NAN; 2];
+            for _ in 0..3 {
+                range = heat.iterate(case.dt).map_err(message)?.0;
+            }
+            let expected = case.expected(3 * u64::from(heat.steps_per_iteration()));
+            let found = heat.values().map_err(message)?;
+            case.compare_values(&format!("{}: {}", rung.name, case.name), &found, &expected)?;
+            let fold = |pick: fn(f32, f32) -> f32| expected.iter().copied().reduce(pick).unwrap_or(f32::NAN);
+            let expected_range = [fold(f32::min), fold(f32::max)];
+            if range != expected_range {
+                return Err(format!("{}: the range is {range:?}, expected {expected_range:?}", rung.name));
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,3 @@
+//! Tests of the public interface. Each module is a file of this folder.
+
+mod heat_device;

@@ -1,0 +1,121 @@
+//! Ladder of the heat equation: time steps of a plate with fixed edges in f32, and the range of the
+//! field after each step, as in the course.
+
+use orrery_device::DeviceError;
+use orrery_fields::heat::device::rungs::{HeatVariant, PartTimes, RungHeat, rungs};
+use orrery_fields::heat::{Plate, reference};
+use orrery_model::Precision;
+
+use super::repeats::repeat_count;
+use super::{
+    Counted, DefaultSizes, Ladder, LadderEntry, LadderRequest, Parameter, Roofs, RungResult, ShownValue,
+    TimedRuns, Work,
+};
+use crate::LabError;
+use crate::bench::heat::{bench_problem, bench_state};
+use crate::timing::{Times, time_on_host};
+
+pub static LADDER: LadderEntry = LadderEntry {
+    name: "heat",
+    description: "Heat equation on a square, with update, range and transfer timed separately",
+    title: "heat equation, f32",
+    size_unit: "nodes",
+    bytes_per_item: 32,
+    sizes: DefaultSizes { gpu: 1 << 28, opencl_cpu: 1 << 18, host: 1 << 22 },
+    counted: Counted { item: "point", rate_unit: "points/s", heading: "Gpt/s", to_column: |rate| rate / 1e9 },
+    measure,
+};
+
+/// Operations of the update: two sums, four FMAs.
+const FLOPS_PER_POINT: f64 = 10.0;
+/// Bytes per point of one step per pass: one load and one store.
+const BYTES_PER_POINT: f64 = 8.0;
+/// Largest number of nodes for the reference, which computes about 1e8 points per second.
+const MAX_SERIAL_NODES: usize = 1 << 24;
+
+/// Parts of an iteration that are timed. The first one is their sum.
+const PARTS: [&str; 4] = ["all", "update", "range", "transfer"];
+
+fn measure(request: &mut LadderRequest, ladder: &mut Ladder) -> Result<(), LabError> {
+    let side = request.n.isqrt().max(3);
+    let update_work =
+        |steps: f64| Work { flops: Some(FLOPS_PER_POINT), bytes: Some(BYTES_PER_POINT / steps) };
+    let serial_side = side.min(MAX_SERIAL_NODES.isqrt());
+    (request.progress)("CPU, one thread");
+    ladder.add_rung(RungResult {
+        work: update_work(1.0),
+        ..RungResult::new("CPU, one thread", &time_reference(serial_side))
+    });
+
+    let Some(device) = request.device else { return Ok(()) };
+    ladder.roofs = Roofs::of_device(device)?;
+    ladder.roof = ladder.roofs.copy_roof();
+    ladder.remarks.push(
+        "A step of the course is an update and the range of the field, whose maximum minus minimum is its stop criterion."
+            .to_owned(),
+    );
+    ladder.parameter =
+        Some(Parameter { name: "part", values: PARTS.map(str::to_owned).to_vec(), shown: ShownValue::First });
+    let problem = bench_problem(side, Precision::Single, false);
+    let (plate, dt) = (Plate::<f32>::new(&problem), problem.max_stable_step());
+    let mut initial = bench_state::<f32>(side);
+    set_fixed_nodes(&plate, &mut initial);
+    for rung in rungs() {
+        (request.progress)(rung.name);
+        let mut heat = RungHeat::new(device, rung.variant, &plate, &initial)?;
+        let steps = f64::from(heat.steps_per_iteration());
+        let runs = time_parts(&mut heat, dt, side)?;
+        let Some(result) = RungResult::with_sweep(rung.name, &runs, ShownValue::First) else { continue };
+        let resources = heat.kernel()?.resources();
+        let is_single_step = !matches!(rung.variant, HeatVariant::SeveralSteps | HeatVariant::Production);
+        ladder.add_rung(RungResult {
+            note: rung.note.to_owned(),
+            work: update_work(steps),
+            roof: ladder.roofs.bandwidth.filter(|_| is_single_step).map(|copy| copy / BYTES_PER_POINT),
+            registers: resources.registers,
+            shared_bytes: Some(resources.shared_bytes),
+            ..result
+        });
+    }
+    Ok(())
+}
+
+/// Times one step of the reference on `side` x `side` nodes.
+fn time_reference(side: usize) -> TimedRuns {
+    let problem = bench_problem(side, Precision::Single, false);
+    let (plate, state) = (Plate::<f32>::new(&problem), bench_state::<f32>(side));
+    let coefficients = plate.step_coefficients(problem.max_stable_step());
+    let mut next = state.clone();
+    let times = time_on_host(3, || reference::step(&plate, coefficients, &state, &mut next));
+    TimedRuns { n: side * side, items: (side * side) as f64, times }
+}
+
+fn set_fixed_nodes(plate: &Plate<f32>, state: &mut [f32]) {
+    for (node, u) in state.iter_mut().enumerate() {
+        let [i, j] = plate.grid.node(node);
+        if let Some(value) = plate.boundaries.fixed_value(&plate.grid, i, j) {
+            *u = value as f32;
+        }
+    }
+}
+
+/// Times the parts of an iteration: [`PARTS`]. A part that takes no time has no runs.
+fn time_parts(heat: &mut RungHeat, dt: f64, side: usize) -> Result<Vec<Option<TimedRuns>>, DeviceError> {
+    let total = |times: &PartTimes| times.update + times.range + times.transfer;
+    heat.iterate(dt)?;
+    let repeats = repeat_count(total(&heat.iterate(dt)?.1));
+    let iterations =
+        (0..repeats).map(|_| Ok(heat.iterate(dt)?.1)).collect::<Result<Vec<PartTimes>, DeviceError>>()?;
+    let items = (side * side) as f64 * f64::from(heat.steps_per_iteration());
+    let runs_of = |part: &dyn Fn(&PartTimes) -> f64| {
+        let seconds: Vec<f64> = iterations.iter().map(part).collect();
+        let is_measured = seconds.iter().any(|seconds| *seconds > 0.0);
+        is_measured.then(|| TimedRuns { n: side * side, items, times: Times::from_seconds(seconds) })
+    };
+    Ok(vec![
+        runs_of(&total),
+        runs_of(&|times| times.update),
+        runs_of(&|times| times.range),
+        runs_of(&|times| times.transfer),
+    ])
+}
