@@ -125,7 +125,7 @@ pub struct ResumeArgs {
     pub folder: PathBuf,
     /// Extend the run to this simulated time, such as 2.5 or 2Gyr, also if it is finished. The
     /// result is the same as that of a run with this end from the start
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub end: Option<String>,
     /// Replace a key of the section checkpoint or limits, time.end or output.on_error, such as
     /// checkpoint.every="1 h". Can be repeated
@@ -154,10 +154,10 @@ pub struct CommonRunArgs {
     #[arg(long)]
     pub no_tuned: bool,
     /// Number of CPU threads [default: all cores]
-    #[arg(long, value_name = "N", value_parser = |n: &str| parse_count_in::<u32>(n, 1..=4096))]
+    #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = |n: &str| parse_count_in::<u32>(n, 1..=4096))]
     pub threads: Option<u32>,
     /// Write a checkpoint and exit before this wall-clock limit: 90min, 2h, 23:59:00, 1-12:00:00
-    #[arg(long, value_name = "TIME", value_parser = parse_wall_time)]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = parse_wall_time)]
     pub wall_time: Option<Duration>,
     /// Print only warnings and errors
     #[arg(short, long)]
@@ -187,7 +187,7 @@ pub struct DeviceArgs {
 #[derive(Clone, Copy, Debug, Args)]
 pub struct MemoryArgs {
     /// Refuse input that needs more memory, such as 500MB or 2GiB [default: available memory]
-    #[arg(long, value_name = "SIZE", value_parser = parse_memory_size)]
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true, value_parser = parse_memory_size)]
     pub max_memory: Option<u64>,
 }
 
@@ -234,10 +234,10 @@ pub struct IcArgs {
     /// pythagorean or solar-system
     pub model: String,
     /// Number of bodies, such as 20000, 20_000 or 2e4 [default: the model's]
-    #[arg(short, value_name = "N", value_parser = parse_count::<u64>)]
+    #[arg(short, value_name = "N", allow_hyphen_values = true, value_parser = parse_count::<u64>)]
     pub n: Option<u64>,
     /// Seed of the random numbers [default: 1]
-    #[arg(long, value_name = "S", value_parser = parse_count::<u64>)]
+    #[arg(long, value_name = "S", allow_hyphen_values = true, value_parser = parse_count::<u64>)]
     pub seed: Option<u64>,
     /// Units: nbody, galactic or solar [default: galactic for galaxy and encounter, solar for
     /// solar-system, else nbody]
@@ -330,7 +330,7 @@ pub struct AccuracyArgs {
     #[command(flatten)]
     pub device_args: DeviceArgs,
     /// Number of bodies to compare, spread evenly over the file
-    #[arg(long, value_name = "K", default_value_t = 10_000, value_parser = |n: &str| parse_count_in::<u64>(n, 1..=1_000_000_000))]
+    #[arg(long, value_name = "K", default_value_t = 10_000, allow_hyphen_values = true, value_parser = |n: &str| parse_count_in::<u64>(n, 1..=1_000_000_000))]
     pub sample: u64,
     #[command(flatten)]
     pub json: JsonArgs,
@@ -348,7 +348,7 @@ pub struct AnalyzeArgs {
     pub output: Option<PathBuf>,
     /// Plummer softening of the potential energy, in units of the file [default: that of the run
     /// that wrote the file, or 0]
-    #[arg(long, value_name = "LENGTH", allow_negative_numbers = true)]
+    #[arg(long, value_name = "LENGTH", allow_hyphen_values = true)]
     pub softening: Option<f64>,
     #[command(flatten)]
     pub device_args: DeviceArgs,
@@ -388,10 +388,10 @@ pub struct GravityArgs {
     #[arg(long, value_enum, default_value_t = SolverFlag::Auto)]
     pub solver: SolverFlag,
     /// Opening angle of the tree, 0 < theta <= 1.2
-    #[arg(long, default_value_t = 0.6, allow_negative_numbers = true)]
+    #[arg(long, default_value_t = 0.6, allow_hyphen_values = true)]
     pub theta: f64,
     /// Plummer softening, in units of the file [default: that of the run that wrote the file, or 0]
-    #[arg(long, value_name = "LENGTH", allow_negative_numbers = true)]
+    #[arg(long, value_name = "LENGTH", allow_hyphen_values = true)]
     pub softening: Option<f64>,
     /// Floating-point precision
     #[arg(long, value_enum, default_value_t = PrecisionFlag(Precision::Mixed))]
@@ -461,6 +461,23 @@ mod tests {
             .map(|command| command.get_name().to_owned())
             .collect();
         assert_eq!(found, ["run", "resume", "info", "convert", "forces", "accuracy", "analyze", "compare"]);
+    }
+
+    /// A negative number is refused with the message of its flag. Otherwise clap takes it for an
+    /// unknown flag.
+    #[test]
+    fn flags_with_numbers_accept_a_minus_sign() {
+        for command in Arguments::command().get_subcommands() {
+            for flag in command.get_arguments().filter(|flag| !flag.is_positional()) {
+                let names = flag.get_value_names().unwrap_or_default();
+                let is_number = ["N", "N,...", "K", "S", "SIZE", "TIME", "LENGTH", "ERROR", "THETA"];
+                if names.iter().any(|name| is_number.contains(&name.as_str())) {
+                    // `allow_negative_numbers` does not accept -1e-3.
+                    let is_accepted = flag.is_allow_hyphen_values_set();
+                    assert!(is_accepted, "{} {}", command.get_name(), flag.get_id());
+                }
+            }
+        }
     }
 
     /// Only `run` and `resume` say how the device of a resumed run is selected.

@@ -4,7 +4,7 @@ use orrery_engine::case::{BYTES_PER_BODY, Case, OnEnergyError, available_memory}
 use orrery_engine::control::RunEvent;
 use orrery_io::format_bytes;
 use orrery_lab::format::format_seconds;
-use orrery_model::format_count;
+use orrery_model::{format_count, short_number};
 use orrery_particles::bodies::{Bodies, needed_bytes};
 use orrery_particles::resolution::MAX_SINGLE_ROUNDING;
 use orrery_particles::settings::{Acceptance, StepChoice};
@@ -104,8 +104,9 @@ fn warning_text(event: &RunEvent<'_>) -> Option<String> {
             path.display()
         ),
         RunEvent::EnergyError { step, error, limit } => format!(
-            "step {step}: the energy error is {error:.1e}, above {limit} ([limits] energy_error); \
-             a shorter step or a larger softening may help"
+            "step {step}: the energy error is {error:.1e}, above {} ([limits] energy_error); \
+             a shorter step or a larger softening may help",
+            short_number(*limit)
         ),
         RunEvent::ManySteps { steps, dt } => format!(
             "the run would take about {steps:.0e} steps of {dt:.1e}; \
@@ -141,15 +142,16 @@ fn setup_text(case: &Case, bodies: &Bodies) -> String {
     let mut solver = format!("solver: {}", bodies.solver_name());
     if bodies.solver_name() == "tree" {
         solver += &match settings.acceptance {
-            Acceptance::Geometric { theta } => format!(", theta {theta}"),
-            Acceptance::Relative { alpha, .. } => format!(", relative error {alpha}"),
+            Acceptance::Geometric { theta } => format!(", theta {}", short_number(theta)),
+            Acceptance::Relative { alpha, .. } => format!(", relative error {}", short_number(alpha)),
         };
     }
     if let Some(strategy) = bodies.device_strategy() {
         solver += &format!(", {}", strategy.describe());
     }
     let count = format_count(n, "body", "bodies");
-    solver += &format!(", {count}, {} precision, softening {}", settings.precision.as_str(), settings.eps);
+    let (precision, softening) = (settings.precision.as_str(), short_number(settings.eps));
+    solver += &format!(", {count}, {precision} precision, softening {softening}");
 
     let start = case.time.known_start();
     let end = case.units.format_time(case.time.end);
@@ -158,7 +160,7 @@ fn setup_text(case: &Case, bodies: &Bodies) -> String {
             let count = format_count(((case.time.end - start) / step).ceil() as u64, "step", "steps");
             format!("steps: {count} of {} to t = {end}", case.units.format_time(step))
         }
-        StepChoice::Adaptive { eta } => format!("steps: adaptive, eta {eta}, to t = {end}"),
+        StepChoice::Adaptive { eta } => format!("steps: adaptive, eta {}, to t = {end}", short_number(eta)),
     };
 
     let mut memory = format!("memory: about {}", format_bytes(n.saturating_mul(BYTES_PER_BODY)));
@@ -170,7 +172,7 @@ fn setup_text(case: &Case, bodies: &Bodies) -> String {
         memory += &format!("; about {needed} on {}", device.label());
     }
 
-    let limit = match (case.limits.energy_error, case.limits.on_energy_error) {
+    let limit = match (case.limits.energy_error.map(short_number), case.limits.on_energy_error) {
         (None, _) => "limits: none on the energy error".to_owned(),
         (Some(limit), OnEnergyError::Warn) => format!("limits: a warning above an energy error of {limit}"),
         (Some(limit), OnEnergyError::Stop) => format!("limits: stop above an energy error of {limit}"),

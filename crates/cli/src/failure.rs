@@ -104,13 +104,18 @@ pub fn check_new_output(path: &Path, force: bool) -> Result<(), Failure> {
     check_new_file(path, force)
 }
 
-/// Refuses an existing file, unless `force` is set. The folder of a new file need not exist.
+/// Refuses an existing file, unless `force` is set, and everything else that is no regular file. The
+/// folder of a new file need not exist.
 pub fn check_new_file(path: &Path, force: bool) -> Result<(), Failure> {
-    if path.exists() && !force {
-        let path = path.display();
-        return Err(Failure::Usage(format!(
-            "{path}: exists already, expected a new file; --force replaces it"
-        )));
+    let Ok(found) = path.metadata() else { return Ok(()) };
+    let path = path.display();
+    if !found.is_file() {
+        // A new file would replace the device, also for all other programs.
+        return Err(Failure::Usage(format!("{path}: is not a regular file, expected a file to write")));
+    }
+    if !force {
+        let message = format!("{path}: exists already, expected a new file; --force replaces it");
+        return Err(Failure::Usage(message));
     }
     Ok(())
 }

@@ -9,6 +9,7 @@ mod limits;
 mod log;
 mod mistakes;
 mod no_panic;
+mod odd_values;
 mod on_device;
 mod readme;
 mod results;

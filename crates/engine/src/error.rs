@@ -8,9 +8,9 @@ use thiserror::Error;
 use orrery_device::DeviceError;
 use orrery_io::picture::PictureError;
 use orrery_io::{Fault, IoError};
-use orrery_model::format_count;
 use orrery_model::ic::IcError;
 use orrery_model::particles::ParticlesError;
+use orrery_model::{format_count, short_number};
 use orrery_particles::bodies::NotFinite;
 
 use crate::case::CaseError;
@@ -73,7 +73,7 @@ pub enum EngineError {
         expected: &'static str,
     },
     /// The time of the file of bodies cannot be the start of the run.
-    #[error("{}: the time of the file is {}, expected 0 <= time < time.end = {end}; time.start sets another start, --set time.end=... a later end", path.display(), short_time(*time))]
+    #[error("{}: the time of the file is {}, expected 0 <= time < time.end = {}; time.start sets another start, --set time.end=... a later end", path.display(), short_number(*time), short_number(*end))]
     StartTime {
         /// Path of the file.
         path: PathBuf,
@@ -168,7 +168,7 @@ pub enum EngineError {
         error: CaseError,
     },
     /// The new end of a run is not after the time that it has reached.
-    #[error("{}: time.end = {end} is not after time {} of step {step}, which the run has reached; expected a later end", path.display(), short_time(*time))]
+    #[error("{}: time.end = {} is not after time {} of step {step}, which the run has reached; expected a later end", path.display(), short_number(*end), short_number(*time))]
     EndIsPast {
         /// Path of the folder.
         path: PathBuf,
@@ -180,7 +180,7 @@ pub enum EngineError {
         time: f64,
     },
     /// An older version finished the run.
-    #[error("{}: the run cannot be extended: an older version finished it at time {} and did not store the state before the last step; expected a run of this version, or a new run whose bodies.file is the last snapshot", path.display(), short_time(*time))]
+    #[error("{}: the run cannot be extended: an older version finished it at time {} and did not store the state before the last step; expected a run of this version, or a new run whose bodies.file is the last snapshot", path.display(), short_number(*time))]
     NotExtendable {
         /// Path of the folder.
         path: PathBuf,
@@ -194,7 +194,7 @@ pub enum EngineError {
     #[error(transparent)]
     Picture(#[from] PictureError),
     /// A position, velocity or acceleration is not finite.
-    #[error("step {step}, time {}: {source}", short_time(*time))]
+    #[error("step {step}, time {}: {source}", short_number(*time))]
     NotFinite {
         /// Steps completed.
         step: u64,
@@ -206,7 +206,7 @@ pub enum EngineError {
     /// The energy error exceeded its limit.
     #[error(
         "step {step}, time {}: the energy error is {error:.1e}, expected at most {limit} ([limits] energy_error)",
-        short_time(*time)
+        short_number(*time)
     )]
     Energy {
         /// Steps completed.
@@ -247,7 +247,7 @@ pub enum EngineError {
     /// The adaptive step is too small to advance the time.
     #[error(
         "step {step}, time {}: the adaptive step fell to {dt:e}, expected one that advances time; set a softening, or a larger eta",
-        short_time(*time)
+        short_number(*time)
     )]
     StepTooShort {
         /// Steps completed.
@@ -260,7 +260,7 @@ pub enum EngineError {
     /// The run would not end with adaptive steps of this length.
     #[error(
         "step {step}, time {}: the adaptive step is {dt:.1e} and would take {steps:.0e} steps to the end, expected at most 2^53; set a softening, or a larger eta",
-        short_time(*time)
+        short_number(*time)
     )]
     TooManySteps {
         /// Steps completed.
@@ -275,7 +275,7 @@ pub enum EngineError {
     /// A quantity of the table of conserved quantities is not finite.
     #[error(
         "step {step}, time {}: {quantity} is {value}, expected a finite value; the bodies are too close, too fast or too heavy for f64",
-        short_time(*time)
+        short_number(*time)
     )]
     RecordNotFinite {
         /// Steps completed.
@@ -363,9 +363,4 @@ fn format_need(bodies: usize) -> String {
 
 fn process_text(owner: &Option<u32>) -> String {
     owner.map_or_else(String::new, |id| format!(" (process {id})"))
-}
-
-/// Formats a time, in scientific notation if it is very small or very large.
-fn short_time(time: f64) -> String {
-    if time == 0.0 || (1e-6..1e15).contains(&time.abs()) { time.to_string() } else { format!("{time:e}") }
 }

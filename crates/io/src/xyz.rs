@@ -49,12 +49,15 @@ const PROPERTIES: &str = "species:S:1:pos:R:3:vel:R:3:mass:R:1:id:I:1:Z:I:1";
 const PREFIX: &str = "orrery_";
 /// Largest length of a line in bytes, including the newline. Line 2 contains all provenance.
 const MAX_LINE_BYTES: u64 = MAX_PROVENANCE_BYTES + 4096;
+/// First character of a text file that some editors write.
+const BYTE_ORDER_MARK: &str = "\u{feff}";
 /// Largest number of columns.
 const MAX_COLUMNS: usize = 1000;
 
 /// Returns true if `head` can be the start of an XYZ file: a first line with a number and nothing
 /// else.
 pub fn looks_like(head: &[u8]) -> bool {
+    let head = head.strip_prefix(BYTE_ORDER_MARK.as_bytes()).unwrap_or(head);
     let line = head.split(|&byte| byte == b'\n').next().unwrap_or(head);
     let number = line.trim_ascii();
     !number.is_empty() && number.iter().all(u8::is_ascii_digit)
@@ -131,7 +134,7 @@ pub fn read(path: &Path, limits: &Limits) -> Result<Snapshot, Fault> {
     let file_bytes = file.metadata()?.len();
     let mut lines = Lines { source: BufReader::with_capacity(1 << 20, file), number: 0, line: Vec::new() };
 
-    let count = lines.next_whole_line("the number of bodies")?.trim();
+    let count = lines.next_whole_line("the number of bodies")?.trim_start_matches(BYTE_ORDER_MARK).trim();
     let n: u64 = count.parse().map_err(|_| {
         Fault::malformed(
             "line 1",

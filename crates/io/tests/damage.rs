@@ -146,6 +146,9 @@ fn xyz_without_a_final_newline_is_read() {
     let without = read_bytes(folder.path(), "s.xyz", text.as_bytes()).unwrap();
     assert_eq!(without.particles.mass, [1.0, 0.125]);
     assert_eq!(without, read_bytes(folder.path(), "s.xyz", format!("{text}\n").as_bytes()).unwrap());
+    // Others write a byte order mark at its start. The name without extension tests the detection.
+    let marked = format!("\u{feff}{text}");
+    assert_eq!(without, read_bytes(folder.path(), "marked", marked.as_bytes()).unwrap());
     let own = file_bytes(&mixed_snapshot(), "xyz");
     let read = read_bytes(folder.path(), "s.xyz", own.strip_suffix(b"\n").unwrap());
     assert_eq!(read.unwrap(), mixed_snapshot());

@@ -22,7 +22,7 @@ pub struct BenchArgs {
     #[arg(value_enum)]
     pub case: BenchCase,
     /// Numbers of bodies, or of elements for primitives [default: see below]
-    #[arg(short, value_name = "N,...", value_delimiter = ',', value_parser = parse_count::<usize>)]
+    #[arg(short, value_name = "N,...", value_delimiter = ',', allow_hyphen_values = true, value_parser = parse_count::<usize>)]
     pub n: Vec<usize>,
     /// Floating-point precision [default: all for direct, mixed for tree, single and mixed for tree
     /// on a device]
@@ -34,22 +34,22 @@ pub struct BenchArgs {
     #[arg(long)]
     pub no_tuned: bool,
     /// Number of CPU threads [default: all cores]
-    #[arg(long, value_name = "N", value_parser = |n: &str| parse_count_in::<u32>(n, 1..=4096))]
+    #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = |n: &str| parse_count_in::<u32>(n, 1..=4096))]
     pub threads: Option<u32>,
     /// Limit SIMD to this instruction set [default: the best of this CPU]
     #[arg(long, value_enum)]
     pub simd: Option<SimdFlag>,
     /// Number of timed repetitions, after one untimed [default: 5, on a device at least 20]
-    #[arg(long, value_name = "K", value_parser = |n: &str| parse_count_in::<u32>(n, 1..=1000))]
+    #[arg(long, value_name = "K", allow_hyphen_values = true, value_parser = |n: &str| parse_count_in::<u32>(n, 1..=1000))]
     pub repeats: Option<u32>,
     #[command(flatten)]
     pub json: JsonArgs,
     /// Opening angle, 0 < theta <= 1.2 [default: 0.5 on a device, see --rms on the CPU]
-    #[arg(long, allow_negative_numbers = true, help_heading = TREE_OPTIONS)]
+    #[arg(long, allow_hyphen_values = true, help_heading = TREE_OPTIONS)]
     pub theta: Option<f64>,
     /// On the CPU without --theta: tune the relative opening criterion to this rms force error
     /// [default: 0.001]
-    #[arg(long, value_name = "ERROR", allow_negative_numbers = true, help_heading = TREE_OPTIONS)]
+    #[arg(long, value_name = "ERROR", allow_hyphen_values = true, help_heading = TREE_OPTIONS)]
     pub rms: Option<f64>,
     /// Distribution of the bodies [default: plummer, on a device both]
     #[arg(long, value_enum, help_heading = TREE_OPTIONS)]
@@ -58,11 +58,11 @@ pub struct BenchArgs {
     #[arg(long, value_enum, help_heading = TREE_OPTIONS)]
     pub order: Option<OrderFlag>,
     /// On a device: maximum number of bodies per leaf, for experiments
-    #[arg(long, value_name = "N", value_parser = |n: &str| parse_count_in::<u32>(n, 1..=1024), help_heading = TREE_OPTIONS)]
+    #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = |n: &str| parse_count_in::<u32>(n, 1..=1024), help_heading = TREE_OPTIONS)]
     pub leaf: Option<u32>,
     /// On a device: maximum number of bodies per group that walks the tree together, at most 32,
     /// for experiments
-    #[arg(long, value_name = "N", value_parser = |n: &str| parse_count_in::<u32>(n, 1..=32), help_heading = TREE_OPTIONS)]
+    #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = |n: &str| parse_count_in::<u32>(n, 1..=32), help_heading = TREE_OPTIONS)]
     pub group: Option<u32>,
     /// Only build the kernels, first compiled and then from the cache, and print the times as JSON
     #[arg(long, hide = true)]
@@ -189,7 +189,7 @@ pub struct LadderArgs {
     #[arg(value_name = "NAME", value_parser = ladder_parser())]
     pub entry: &'static LadderEntry,
     /// Problem size [default: see below]
-    #[arg(short, value_name = "N", value_parser = parse_count::<usize>)]
+    #[arg(short, value_name = "N", allow_hyphen_values = true, value_parser = parse_count::<usize>)]
     pub n: Option<usize>,
     #[command(flatten)]
     pub device_args: DeviceArgs,
@@ -232,7 +232,7 @@ pub struct TuneArgs {
     #[command(flatten)]
     pub device_args: DeviceArgs,
     /// Numbers of bodies [default: powers of 4 from 1024 to 1048576]
-    #[arg(short, value_name = "N,...", value_delimiter = ',', value_parser = parse_count::<usize>)]
+    #[arg(short, value_name = "N,...", value_delimiter = ',', allow_hyphen_values = true, value_parser = parse_count::<usize>)]
     pub n: Vec<usize>,
     /// Floating-point precision [default: all three]
     #[arg(long, value_enum)]

@@ -10,9 +10,10 @@ use orrery_engine::run::Record;
 use orrery_io::plot::{Axis, Plot, Series};
 use orrery_io::{IoError, write_file_atomically};
 use orrery_model::analysis::Shell;
-use orrery_model::{Units, format_count};
+use orrery_model::{Units, format_count, short_number};
 use serde_json::{Value, json};
 
+use super::table_number;
 use crate::args::AnalyzeArgs;
 use crate::failure::{Failure, check_new_file};
 use crate::print::print_line;
@@ -112,7 +113,7 @@ fn vector_length(v: [f64; 3]) -> f64 {
 fn print_tables(analysis: &Analysis) {
     let rows = &analysis.rows;
     let count = format_count(rows.len() as u64, "snapshot", "snapshots");
-    print_line!("{count}, {} units, softening {}", analysis.units.name(), analysis.softening);
+    print_line!("{count}, {} units, softening {}", analysis.units.name(), short_number(analysis.softening));
     print_line!("");
     print_line!("conserved quantities");
     print_line!(
@@ -128,8 +129,8 @@ fn print_tables(analysis: &Analysis) {
     for row in rows {
         let r = &row.record;
         print_line!(
-            "{:>12.6} {:>13.6e} {:>13.6e} {:>13.6e} {:>10.2e} {:>12.5e} {:>8}",
-            r.time,
+            "{:>12} {:>13.6e} {:>13.6e} {:>13.6e} {:>10.2e} {:>12.5e} {:>8}",
+            table_number(r.time),
             r.kinetic,
             r.potential,
             r.total_energy(),
@@ -143,8 +144,9 @@ fn print_tables(analysis: &Analysis) {
     let heads: Vec<String> = FRACTIONS.iter().map(|f| format!("{:>12}", format!("{}%", 100.0 * f))).collect();
     print_line!("{:>12} {}", "time", heads.join(" "));
     for row in rows {
-        let radii: Vec<String> = row.radii.iter().map(|r| format!("{r:>12.6}")).collect();
-        print_line!("{:>12.6} {}", row.record.time, radii.join(" "));
+        let numbers = std::iter::once(row.record.time).chain(row.radii.iter().copied());
+        let cells: Vec<String> = numbers.map(|x| format!("{:>12}", table_number(x))).collect();
+        print_line!("{}", cells.join(" "));
     }
     print_species(rows);
     print_line!("");
@@ -152,9 +154,9 @@ fn print_tables(analysis: &Analysis) {
     print_line!("{:>12} {:>12} {:>8} {:>13} {:>13}", "r from", "to", "bodies", "mass", "density");
     for shell in analysis.profile.iter().filter(|shell| shell.count > 0) {
         print_line!(
-            "{:>12.6} {:>12.6} {:>8} {:>13.6e} {:>13.6e}",
-            shell.r_inner,
-            shell.r_outer,
+            "{:>12} {:>12} {:>8} {:>13.6e} {:>13.6e}",
+            table_number(shell.r_inner),
+            table_number(shell.r_outer),
             shell.count,
             shell.mass,
             shell.density
@@ -185,8 +187,8 @@ fn print_species(rows: &[Row]) {
     );
     for (row, s) in rows.iter().flat_map(|row| row.species.iter().map(move |s| (row, s))) {
         print_line!(
-            "{:>12.6} {:<8} {:>8} {:>13.6e} {:>13.6e} {:>11.4e} {:>11.4e} {:>11.4e} {:>11.4e}",
-            row.record.time,
+            "{:>12} {:<8} {:>8} {:>13.6e} {:>13.6e} {:>11.4e} {:>11.4e} {:>11.4e} {:>11.4e}",
+            table_number(row.record.time),
             species_name(s.species),
             s.bodies,
             s.mass,

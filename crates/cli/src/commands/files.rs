@@ -9,6 +9,7 @@ use orrery_io::{Comoving, Limits, Snapshot, SnapshotDescription};
 use orrery_model::{Dimension, format_count};
 use serde_json::{Value, json};
 
+use super::table_number;
 use crate::args::{ConvertArgs, IcArgs, InfoArgs, limits_for};
 use crate::failure::{Failure, check_input, check_new_output};
 use crate::print::{eprint_line, print_line};
@@ -31,12 +32,17 @@ pub fn write_initial_conditions(arguments: &IcArgs) -> Result<(), Failure> {
     // A case with bodies only. It has the same keys, units and checks as a case file.
     let text = "[bodies]\n[time]\nstep = 1.0\nend = 1.0\n";
     let source = CaseSource::Text { label: "ic".to_owned(), text: text.to_owned(), folder: PathBuf::new() };
+    let mut given = arguments.set.clone();
+    if let Some(n) = arguments.n {
+        super::add_flag(&mut given, "-n", "n", &n.to_string())?;
+    }
+    if let Some(seed) = arguments.seed {
+        // An encounter has one seed per galaxy. The second galaxy uses the next seed by default.
+        let key = if arguments.model == "encounter" { "first.seed" } else { "seed" };
+        super::add_flag(&mut given, "--seed", key, &seed.to_string())?;
+    }
     let mut sets = vec![format!("units={units:?}"), format!("bodies.model={:?}", arguments.model)];
-    sets.extend(arguments.n.map(|n| format!("bodies.n={n}")));
-    // An encounter has one seed per galaxy. The second galaxy uses the next seed by default.
-    let seed_of = if arguments.model == "encounter" { "bodies.first" } else { "bodies" };
-    sets.extend(arguments.seed.map(|seed| format!("{seed_of}.seed={seed}")));
-    sets.extend(arguments.set.iter().map(|set| format!("bodies.{set}")));
+    sets.extend(given.iter().map(|set| format!("bodies.{set}")));
     // The user gave flags and no case file, so the message names the key without its section.
     let case = Case::load_within(&source, &sets, Some(limits.memory)).map_err(|error| {
         let message = error.message.strip_prefix("bodies.").unwrap_or(&error.message);
@@ -47,7 +53,12 @@ pub fn write_initial_conditions(arguments: &IcArgs) -> Result<(), Failure> {
     let softened = Case { gravity: with_softening(&case), ..case.clone() };
     let snapshot = Snapshot {
         // The bodies of a model give no warnings.
-        particles: start::initial_bodies(&softened, limits, &never_stop, &mut |_| {})?.particles,
+        particles: start::initial_bodies(&softened, limits, &never_stop, &mut |_| {})
+            .map_err(|error| match error {
+                EngineError::Model(error) => Failure::Usage(format!("ic {}: {error}", arguments.model)),
+                other => other.into(),
+            })?
+            .particles,
         time: 0.0,
         step: 0,
         units: case.units,
@@ -122,7 +133,7 @@ fn print_file_info(path: &Path, limits: &Limits) -> Result<Value, Failure> {
     print_line!("  mass       {}", format_with_unit(found.total_mass, &found.units, Dimension::Mass));
     for (axis, range) in ["x", "y", "z"].into_iter().zip(found.extent) {
         if let Some([low, high]) = range {
-            print_line!("  {axis}          {low:.6} to {high:.6}");
+            print_line!("  {axis}          {} to {}", table_number(low), table_number(high));
         }
     }
     for problem in problems(&found) {
@@ -215,11 +226,11 @@ fn steps_text(count: u64) -> String {
 }
 
 fn format_with_unit(value: f64, units: &orrery_model::Units, dimension: Dimension) -> String {
-    let value = value + 0.0; // turns the empty sum, -0, into 0
+    let value = table_number(value);
     match (units, dimension) {
-        (orrery_model::Units::Galactic, Dimension::Mass) => format!("{value:.6} x 1e10 Msun"),
-        (orrery_model::Units::Solar, Dimension::Mass) => format!("{value:.6} Msun"),
-        _ => format!("{value:.6}"),
+        (orrery_model::Units::Galactic, Dimension::Mass) => format!("{value} x 1e10 Msun"),
+        (orrery_model::Units::Solar, Dimension::Mass) => format!("{value} Msun"),
+        _ => value,
     }
 }
 

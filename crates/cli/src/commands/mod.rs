@@ -18,7 +18,7 @@ use std::path::Path;
 use clap::CommandFactory;
 use orrery_engine::analysis::recorded_softening;
 use orrery_io::Snapshot;
-use orrery_model::{Units, format_count};
+use orrery_model::{Units, format_count, short_number};
 use orrery_particles::settings::{Acceptance, GravitySettings, MAX_THETA};
 
 use crate::args::{Arguments, Command, GravityArgs};
@@ -142,14 +142,14 @@ fn check_theta(theta: f64) -> Result<(), Failure> {
     if theta > 0.0 && theta <= MAX_THETA {
         return Ok(());
     }
-    Err(Failure::Usage(format!("--theta {theta} is outside 0 < theta <= {MAX_THETA}")))
+    Err(Failure::Usage(format!("--theta {} is outside 0 < theta <= {MAX_THETA}", short_number(theta))))
 }
 
 fn check_softening(softening: f64) -> Result<(), Failure> {
     if softening >= 0.0 && softening.is_finite() {
         return Ok(());
     }
-    Err(Failure::Usage(format!("--softening {softening} is outside softening >= 0")))
+    Err(Failure::Usage(format!("--softening {} is outside softening >= 0", short_number(softening))))
 }
 
 /// A softening length and where it comes from. Its text is a line of output.
@@ -172,7 +172,7 @@ impl Softening {
 
 impl std::fmt::Display for Softening {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "softening: {} ({})", self.eps, self.source)
+        write!(f, "softening: {} ({})", short_number(self.eps), self.source)
     }
 }
 
@@ -185,6 +185,25 @@ fn gravity_settings(flags: &GravityArgs, eps: f64, units: &Units) -> GravitySett
         acceptance: Acceptance::Geometric { theta: flags.theta },
         precision: flags.precision.0,
     }
+}
+
+/// Formats a number for a table: six decimals, or scientific notation if they would hide the number
+/// or not fit into 12 characters.
+fn table_number(value: f64) -> String {
+    let is_plain = value == 0.0 || (1e-3..1e5).contains(&value.abs());
+    // -0 + 0 is 0.
+    if is_plain { format!("{:.6}", value + 0.0) } else { format!("{value:.6e}") }
+}
+
+/// Adds `KEY=VALUE` of a flag to the settings of `--set`. Returns an error if they contain the key
+/// already.
+fn add_flag(sets: &mut Vec<String>, flag: &str, key: &str, value: &str) -> Result<(), Failure> {
+    let has_key = |set: &&String| set.split_once('=').is_some_and(|(name, _)| name.trim() == key);
+    if let Some(set) = sets.iter().find(has_key) {
+        return Err(Failure::Usage(format!("{flag} {value} and --set {set}: expected only one of them")));
+    }
+    sets.push(format!("{key}={value}"));
+    Ok(())
 }
 
 /// Returns the path quoted so that a shell reads it as one argument and a command as a path.
@@ -205,6 +224,23 @@ pub fn quoted_word(word: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_of_tables_are_visible() {
+        for (value, text) in [
+            (0.0, "0.000000"),
+            (-0.0, "0.000000"),
+            (1.5, "1.500000"),
+            (-12_345.678, "-12345.678000"),
+            (99_999.5, "99999.500000"),
+            (1e5, "1.000000e5"),
+            (1e-90, "1.000000e-90"),
+            (f64::NAN, "NaN"),
+            (f64::INFINITY, "inf"),
+        ] {
+            assert_eq!(table_number(value), text);
+        }
+    }
 
     #[test]
     fn many_more_threads_than_cores_are_refused() {

@@ -31,7 +31,9 @@ pub fn run(arguments: &RunArgs) -> Result<Ending, Failure> {
     let common = &arguments.common;
     let limits = common.memory.limits();
     let mut sets = arguments.set.clone();
-    sets.extend(arguments.precision.map(|flag| format!("gravity.precision={}", flag.0.as_str())));
+    if let Some(flag) = arguments.precision {
+        super::add_flag(&mut sets, "--precision", "gravity.precision", flag.0.as_str())?;
+    }
     let case = Case::load_within(&CaseSource::from_argument(&arguments.case)?, &sets, Some(limits.memory))?;
     let folder = arguments.out.clone().unwrap_or_else(|| PathBuf::from("out").join(&case.name));
     if arguments.dry_run {
@@ -66,7 +68,9 @@ pub fn resume(arguments: &ResumeArgs) -> Result<Ending, Failure> {
     let control = prepare_control(common, common.memory.limits())?;
     let mut progress = Progress::new(common.quiet);
     let mut sets = arguments.set.clone();
-    sets.extend(arguments.end.as_ref().map(|end| format!("time.end={end}")));
+    if let Some(end) = &arguments.end {
+        super::add_flag(&mut sets, "--end", "time.end", end)?;
+    }
     let run = engine_run::Resume { folder, sets: &sets, restart_outputs: arguments.force };
     let outcome = engine_run::resume(&run, &control, |event| progress.print_event(&event));
     progress.finish();

@@ -19,9 +19,9 @@ use std::sync::atomic::AtomicBool;
 use super::kepler::{rotated_about_x, rotated_about_z};
 use super::{
     Galaxy, IcError, galaxy, move_to_rest_frame, require_angle, require_positive, require_positive_between,
-    require_range, short_number,
+    require_range,
 };
-use crate::Particles;
+use crate::{Particles, short_number};
 
 /// Largest separation, in units of the pericentre. The velocity contains 1 + cos ν = 2q/r, which
 /// then has a relative error below 1e-10.

@@ -26,9 +26,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use thiserror::Error;
 
-use crate::Particles;
 use crate::analysis::sum::compensated_sum;
 use crate::analysis::{centre_of_mass, centre_of_mass_velocity};
+use crate::{Particles, short_number};
 
 pub use encounter::{Encounter, Orientation};
 pub use figure_eight::FigureEight;
@@ -79,12 +79,6 @@ pub enum IcError {
 /// Most draws of one random value by rejection. Equilibrium models accept more than 1% of the
 /// draws, so this limit is only reached where almost no value can be accepted.
 const MAX_ATTEMPTS: u32 = 100_000;
-
-/// Formats a number, in scientific notation if it is very small or very large.
-fn short_number(value: f64) -> String {
-    let is_plain = value == 0.0 || !value.is_finite() || (1e-4..1e15).contains(&value.abs());
-    if is_plain { value.to_string() } else { format!("{value:e}") }
-}
 
 impl IcError {
     /// Prefixes the parameter name with `part`. For example, `disc_mass` of `first` becomes
