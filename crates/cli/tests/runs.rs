@@ -395,4 +395,14 @@ fn a_finished_run_is_extended() {
     let output = dir.orrery(&["resume", "parts"]);
     let stdout = text(&output.stdout);
     assert!(stdout.contains("nothing to do; orrery resume parts --end TIME extends it"), "{stdout}");
+    // An error in the value names the flag that the user gave.
+    for (flag, value, expected) in [
+        ("--end", "5 parsecs", "error: --end 5 parsecs: time.end = \"5 parsecs\": unknown unit 'parsecs'"),
+        ("--end", "-1", "error: --end -1: time.end = -1 is outside end > 0"),
+        ("--set", "time.end=-1", "error: --set time.end=-1: time.end = -1 is outside end > 0"),
+    ] {
+        let output = dir.orrery(&["resume", "parts", &format!("{flag}={value}")]);
+        assert_eq!(output.status.code(), Some(2));
+        assert!(text(&output.stderr).starts_with(expected), "{}", text(&output.stderr));
+    }
 }

@@ -78,10 +78,14 @@ pub fn fixed_difference(run: &Case, given: &Case) -> Option<Difference> {
 
 /// Returns the first key in which two cases differ.
 fn first_difference(run: &Case, given: &Case) -> Option<Difference> {
-    let (found, given) = (run.to_toml(), given.to_toml());
+    // Quantities are compared as numbers and reported as the user wrote them. Both texts have the
+    // same lines.
+    let [found_numbers, given_numbers] = [run, given].map(Case::to_plain_toml);
+    let [found, given] = [run, given].map(Case::to_toml);
     let mut section = String::new();
-    for (found, given) in found.lines().zip(given.lines()) {
-        if found != given {
+    let numbers = found_numbers.lines().zip(given_numbers.lines());
+    for ((found, given), (found_number, given_number)) in found.lines().zip(given.lines()).zip(numbers) {
+        if found_number != given_number {
             return Some(Difference {
                 found: format!("{section}{found}"),
                 given: format!("{section}{given}"),

@@ -112,6 +112,41 @@ fn unusual_values_read_back_from_the_resolved_text() {
     assert_round_trip(&case);
 }
 
+/// The resolved case has quantities as the user wrote them, and reads back to the same bits.
+#[test]
+fn resolved_cases_keep_the_units_of_the_user() {
+    let collision = CaseSource::from_argument("galaxy-collision").unwrap();
+    let case = load(&collision, &["time.end= 1.5Gyr ", "bodies.pericentre=7.5", "checkpoint.every=100 Myr"])
+        .unwrap();
+    let resolved = case.to_toml();
+    for line in [
+        "end = \"1.5 Gyr\"",
+        "step = \"1 Myr\"",
+        "image_every = \"8 Myr\"",
+        "every = \"100 Myr\"",
+        "softening = \"0.3 kpc\"",
+        "argument = \"-30 deg\"",
+        "width = \"110 kpc\"",
+        "pericentre = 7.5",
+    ] {
+        assert!(resolved.lines().any(|found| found == line), "{line}\n{resolved}");
+    }
+    // The second galaxy has the halo of the first, and its text.
+    assert_eq!(resolved.matches("halo_mass = \"2.4e11 Msun\"\n").count(), 2, "{resolved}");
+    assert_round_trip(&case);
+
+    // The units are no part of the meaning. Versions before wrote numbers.
+    let numbers = load(&source(&case.to_plain_toml()), &[]).unwrap();
+    assert_eq!(numbers, case);
+    assert_eq!(numbers.to_toml(), case.to_plain_toml());
+    assert!(!numbers.to_toml().contains("Myr"));
+
+    // A text that is not that of the value any more is not written.
+    let mut longer = case;
+    longer.time.end = 2.0;
+    assert!(longer.to_toml().contains("\nend = 2.0\n"));
+}
+
 #[test]
 fn missing_keys_have_defaults() {
     let case = load(&source("bodies.model = \"plummer\"\n[time]\nstep = 0.5\nend = 2"), &[]).unwrap();

@@ -13,3 +13,4 @@ mod reference;
 mod reliability;
 mod resume;
 mod start_time;
+mod written_units;

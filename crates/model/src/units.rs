@@ -229,16 +229,8 @@ impl Units {
     pub fn parse(&self, text: &str, dimension: Dimension) -> Result<f64, UnitError> {
         let text = text.trim();
         let malformed = || UnitError::Malformed { text: text.to_owned(), dimension };
-        // The number is the longest prefix that parses, for example in "1e10 Msun", "1kpc" or
-        // "2e3m".
-        let (value, unit) = (1..=text.len())
-            .rev()
-            .filter(|&end| {
-                text.is_char_boundary(end) && text.as_bytes()[end - 1].is_ascii_digit()
-                    || text.as_bytes()[end - 1] == b'.'
-            })
-            .find_map(|end| Some((text[..end].parse::<f64>().ok()?, text[end..].trim())))
-            .ok_or_else(malformed)?;
+        let (number, unit) = split_quantity(text).ok_or_else(malformed)?;
+        let value: f64 = number.parse().map_err(|_| malformed())?;
         if unit.is_empty() {
             return Ok(value);
         }
@@ -296,6 +288,25 @@ impl Units {
         let number = format!("{:.3}", si / size);
         format!("{} {unit}", number.trim_end_matches('0').trim_end_matches('.'))
     }
+}
+
+/// Splits a quantity into its number and its unit, without the space around them. The number is the
+/// longest prefix that parses, for example in `"1e10 Msun"`, `"1kpc"` or `"2e3m"`.
+///
+/// ```
+/// assert_eq!(orrery_model::units::split_quantity("8kpc"), Some(("8", "kpc")));
+/// assert_eq!(orrery_model::units::split_quantity("kpc"), None);
+/// ```
+pub fn split_quantity(text: &str) -> Option<(&str, &str)> {
+    let text = text.trim();
+    (1..=text.len())
+        .rev()
+        .filter(|&end| {
+            text.is_char_boundary(end) && text.as_bytes()[end - 1].is_ascii_digit()
+                || text.as_bytes()[end - 1] == b'.'
+        })
+        .map(|end| (&text[..end], text[end..].trim()))
+        .find(|(number, _)| number.parse::<f64>().is_ok())
 }
 
 /// A unit of quantities.

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use orrery_device::{Device, DeviceChoice};
-use orrery_engine::case::{BYTES_PER_BODY, Case, CaseSource};
+use orrery_engine::case::{BYTES_PER_BODY, Case, CaseError, CaseSource, Location};
 use orrery_engine::compute_device::{self, DeviceRequest, Tuned};
 use orrery_engine::control::{Control, StopReason};
 use orrery_engine::run::{Output, Record, Replace, Summary};
@@ -72,9 +72,24 @@ pub fn resume(arguments: &ResumeArgs) -> Result<Ending, Failure> {
         super::add_flag(&mut sets, "--end", "time.end", end)?;
     }
     let run = engine_run::Resume { folder, sets: &sets, restart_outputs: arguments.force };
-    let outcome = engine_run::resume(&run, &control, |event| progress.print_event(&event));
+    let outcome = engine_run::resume(&run, &control, |event| progress.print_event(&event))
+        .map_err(|error| name_end_flag(error, arguments));
     progress.finish();
     print_end(&outcome?, folder, json)
+}
+
+/// Names the flag `--end` in an error about its value, which is the last of the settings.
+fn name_end_flag(error: EngineError, arguments: &ResumeArgs) -> EngineError {
+    match (error, &arguments.end) {
+        (
+            EngineError::Case(CaseError { label, location: Location::Set { index, .. }, message }),
+            Some(end),
+        ) if index == arguments.set.len() => {
+            let location = Location::Set { index, text: format!("--end {end}") };
+            EngineError::Case(CaseError { label, location, message })
+        }
+        (error, _) => error,
+    }
 }
 
 /// Starts the log and the threads, installs the signal handlers and returns the run's control flags.

@@ -22,11 +22,12 @@ pub enum Location {
         /// Column in characters, starting at 1.
         column: usize,
     },
-    /// In a `--set KEY=VALUE`.
+    /// In a setting `KEY=VALUE`.
     Set {
         /// Index of the setting, starting at 0.
         index: usize,
-        /// `KEY=VALUE`.
+        /// The flag of the command line with its value: `--set KEY=VALUE`, or another one that the
+        /// caller passed as a setting.
         text: String,
     },
 }
@@ -47,7 +48,7 @@ impl fmt::Display for CaseError {
         match &self.location {
             Location::Whole => write!(f, "{}: {}", self.label, self.message),
             Location::File { line, column } => write!(f, "{}:{line}:{column}: {}", self.label, self.message),
-            Location::Set { text, .. } => write!(f, "--set {}: {}", one_line(text), self.message),
+            Location::Set { text, .. } => write!(f, "{}: {}", one_line(text), self.message),
         }
     }
 }
@@ -110,7 +111,7 @@ pub(super) fn parse_document(label: &str, bytes: &[u8], sets: &[String]) -> Resu
     let mut root =
         table_entries(table.get_ref(), &|span| (location_at(text, span.start), text[span].to_owned()));
     for (index, set) in sets.iter().enumerate() {
-        let location = Location::Set { index, text: set.clone() };
+        let location = Location::Set { index, text: format!("--set {set}") };
         apply_setting(&mut root, set, &location).map_err(|message| error(location.clone(), message))?;
     }
     Ok(root)

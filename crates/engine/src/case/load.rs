@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::cross_checks::{RunStart, Sections};
 use super::document::{self, CaseError, Location, one_line};
 use super::presets::{Preset, find_preset, presets};
-use super::reader::{Problems, Section};
+use super::reader::{Findings, Section};
 use super::sections::{bodies, checkpoint, gravity, limits, output, time, top};
 use super::suggest::did_you_mean;
 use super::{BodiesSource, Case};
@@ -134,8 +134,8 @@ impl Case {
     fn read_checked(source: &CaseSource, sets: &[String], run_start: RunStart) -> Result<Self, CaseError> {
         let label = source.label();
         let entries = document::parse_document(&label, &source.read_bytes()?, sets)?;
-        let problems = Problems::default();
-        let root = Section::root(top::SPEC, &entries, &problems);
+        let findings = Findings::default();
+        let root = Section::root(top::SPEC, &entries, &findings);
 
         let name = root.text("name");
         if name.as_deref().is_some_and(|name| !is_valid_name(name)) {
@@ -169,9 +169,10 @@ impl Case {
             limits: limits::read_limits(&root.section("limits")),
             image: output::read_image(&root.section("image")),
             folder: source.folder(),
+            written: findings.take_quantities(),
         };
         root.finish();
-        problems.check_none(&label)?;
+        findings.check_no_problems(&label)?;
         // The time of a file is known after it is read. A checkpoint without a start is from a
         // version in which every run started at 0.
         if case.bodies_file().is_none() || matches!(run_start, RunStart::Resumed) {
@@ -179,7 +180,7 @@ impl Case {
         }
 
         sections.check_settings(&case, run_start);
-        problems.check_none(&label)?;
+        findings.check_no_problems(&label)?;
         Ok(case)
     }
 

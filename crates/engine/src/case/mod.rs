@@ -10,6 +10,7 @@ mod declare;
 mod document;
 mod load;
 mod presets;
+mod quantities;
 mod reader;
 mod reference;
 mod resolved;
@@ -27,6 +28,7 @@ use orrery_particles::settings::{GravitySettings, IntegratorChoice, StepChoice};
 pub use document::{CaseError, Location};
 pub use load::{BYTES_PER_BODY, CaseSource, available_memory};
 pub use presets::{Preset, find_preset, presets};
+pub use quantities::WrittenQuantities;
 pub use reference::reference_page;
 pub use schema::json_schema;
 pub use sections::bodies::BodiesSource;
@@ -58,6 +60,8 @@ pub struct Case {
     pub image: ImageSettings,
     /// Folder to which a relative `bodies.file` refers.
     pub folder: PathBuf,
+    /// The quantities with a unit as the user wrote them.
+    pub written: WrittenQuantities,
 }
 
 /// `[time]`.

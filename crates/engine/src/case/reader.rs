@@ -2,8 +2,8 @@
 //!
 //! An error does not stop the reading. It is recorded, the reader continues with a placeholder
 //! value, and the case is rejected at the end with the first error in the file. The code of a
-//! section therefore needs no error handling, but its result is valid only if [`Problems`] stayed
-//! empty.
+//! section therefore needs no error handling, but its result is valid only if [`Findings`] has no
+//! problems.
 //!
 //! The typed reading of values is in `values`. Every section reads all of its declared keys and
 //! then calls [`Section::finish`], which reports the other keys of the file.
@@ -14,11 +14,15 @@ use orrery_model::Units;
 
 use super::declare::{KeySpec, Kind, SectionSpec, Variant};
 use super::document::{CaseError, Entry, Location, Value, one_line};
+use super::quantities::WrittenQuantities;
 use super::suggest::did_you_mean;
 
-/// The errors found so far.
+/// Errors and quantities with a unit that were found so far.
 #[derive(Default)]
-pub(super) struct Problems(RefCell<Vec<(Rank, Location, String)>>);
+pub(super) struct Findings {
+    problems: RefCell<Vec<(Rank, Location, String)>>,
+    quantities: RefCell<WrittenQuantities>,
+}
 
 /// A missing key is often a misspelt one, so misspelt keys are reported first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -27,18 +31,23 @@ enum Rank {
     Missing,
 }
 
-impl Problems {
-    pub fn add(&self, location: &Location, message: String) {
-        self.0.borrow_mut().push((Rank::Written, location.clone(), message));
+impl Findings {
+    pub fn add_problem(&self, location: &Location, message: String) {
+        self.problems.borrow_mut().push((Rank::Written, location.clone(), message));
     }
 
     fn add_missing(&self, location: &Location, message: String) {
-        self.0.borrow_mut().push((Rank::Missing, location.clone(), message));
+        self.problems.borrow_mut().push((Rank::Missing, location.clone(), message));
+    }
+
+    /// Returns the quantities with a unit.
+    pub fn take_quantities(&self) -> WrittenQuantities {
+        self.quantities.take()
     }
 
     /// Checks that there are no errors. Otherwise returns the first one in the file.
-    pub fn check_none(&self, label: &str) -> Result<(), CaseError> {
-        let problems = self.0.borrow();
+    pub fn check_no_problems(&self, label: &str) -> Result<(), CaseError> {
+        let problems = self.problems.borrow();
         match problems.iter().min_by_key(|(rank, location, _)| (*rank, location)) {
             None => Ok(()),
             Some((_, location, message)) => Err(CaseError {
@@ -59,21 +68,21 @@ pub(super) struct Section<'a> {
     /// Entries of the section that has the values of missing keys.
     fallback: &'a [Entry],
     units: Units,
-    problems: &'a Problems,
+    findings: &'a Findings,
     declared: RefCell<Vec<&'static KeySpec>>,
     /// Names of the declared keys that were read.
     read: RefCell<Vec<&'static str>>,
 }
 
 impl<'a> Section<'a> {
-    pub fn root(spec: &'static SectionSpec, entries: &'a [Entry], problems: &'a Problems) -> Self {
+    pub fn root(spec: &'static SectionSpec, entries: &'a [Entry], findings: &'a Findings) -> Self {
         Self {
             path: String::new(),
             location: Location::File { line: 1, column: 1 },
             entries,
             fallback: &[],
             units: Units::NBody,
-            problems,
+            findings,
             declared: RefCell::new(spec.common_keys().collect()),
             read: RefCell::default(),
         }
@@ -96,7 +105,7 @@ impl<'a> Section<'a> {
             None => {
                 if let Some(expected) = spec.required {
                     let message = format!("missing section [{key}], expected {expected}");
-                    self.problems.add_missing(&self.location, message);
+                    self.findings.add_missing(&self.location, message);
                 }
                 (self.location.clone(), &[][..])
             }
@@ -116,7 +125,7 @@ impl<'a> Section<'a> {
             entries,
             fallback,
             units: self.units,
-            problems: self.problems,
+            findings: self.findings,
             declared: RefCell::new(spec.common_keys().collect()),
             read: RefCell::default(),
         }
@@ -168,15 +177,20 @@ impl<'a> Section<'a> {
         }
     }
 
+    /// Records the text of a quantity, for the resolved case.
+    pub fn record_quantity(&self, key: &str, text: &str) {
+        self.findings.quantities.borrow_mut().insert(self.key_path(key), text);
+    }
+
     /// Reports a missing key.
     pub fn report_missing(&self, key: &str, expected: &str) {
         let message = format!("missing key '{key}' in {}, expected {expected}", self.display_name());
-        self.problems.add_missing(&self.location, message);
+        self.findings.add_missing(&self.location, message);
     }
 
     /// Reports that the section is incomplete.
     pub fn report_incomplete(&self, message: &str) {
-        self.problems.add_missing(&self.location, message.to_owned());
+        self.findings.add_missing(&self.location, message.to_owned());
     }
 
     /// Reports the value of `key` as `path = value` followed by `fault`.
@@ -192,7 +206,7 @@ impl<'a> Section<'a> {
             Some(entry) => one_line(&entry.text),
             None => self.default_for_message(key),
         };
-        self.problems.add(location, format!("{} = {text}{fault}", self.key_path(key)));
+        self.findings.add_problem(location, format!("{} = {text}{fault}", self.key_path(key)));
     }
 
     fn default_for_message(&self, key: &str) -> String {
@@ -203,7 +217,7 @@ impl<'a> Section<'a> {
 
     /// Reports an error at a given location.
     pub fn add_problem(&self, location: &Location, message: String) {
-        self.problems.add(location, message);
+        self.findings.add_problem(location, message);
     }
 
     /// Reports a value of the wrong type.
@@ -213,7 +227,7 @@ impl<'a> Section<'a> {
             _ => format!(" = {}", one_line(&entry.text)),
         };
         let (path, kind) = (self.key_path(&entry.key), entry.value.kind());
-        self.problems.add(&entry.location, format!("{path}{written} is {kind}, expected {expected}"));
+        self.findings.add_problem(&entry.location, format!("{path}{written} is {kind}, expected {expected}"));
     }
 
     /// Reports the keys that are not declared or do not apply.
@@ -279,7 +293,7 @@ impl<'a> Section<'a> {
                     _ => format!("unknown key '{key}' in {}{hint}", self.display_name()),
                 }
             });
-            self.problems.add(&entry.key_location, message);
+            self.findings.add_problem(&entry.key_location, message);
         }
     }
 

@@ -1,7 +1,10 @@
 //! The resolved case as text. It contains every key, so that it reads back to the identical
-//! [`Case`] even if a default changes in a later version.
+//! [`Case`] even if a default changes in a later version. Quantities keep the unit of the user.
+
+use orrery_model::Dimension;
 
 use super::declare::{KeySpec, Kind, SectionSpec, Variant, Words, word_for};
+use super::quantities::WrittenQuantities;
 use super::sections::{bodies, checkpoint, gravity, limits, output, time, top};
 use super::{Case, Every};
 
@@ -19,12 +22,14 @@ pub(super) struct SectionWriter<'a> {
     /// Text of the sections below this one, which follows the keys.
     sections: String,
     case: &'a Case,
+    written: &'a WrittenQuantities,
 }
 
 impl<'a> SectionWriter<'a> {
-    fn new(case: &'a Case, path: String, spec: &'static SectionSpec) -> Self {
+    fn new(case: &'a Case, written: &'a WrittenQuantities, path: String, spec: &'static SectionSpec) -> Self {
         let declared = spec.common_keys().collect();
-        Self { path, declared, done: Vec::new(), lines: String::new(), sections: String::new(), case }
+        let (done, lines, sections) = (Vec::new(), String::new(), String::new());
+        Self { path, declared, done, lines, sections, case, written }
     }
 
     /// Adds the keys of a variant to the declared ones.
@@ -35,8 +40,7 @@ impl<'a> SectionWriter<'a> {
     /// Writes a section below this one.
     pub fn section(&mut self, key: &'static str, write: impl FnOnce(&mut SectionWriter<'a>)) {
         let Kind::Section(spec) = self.declaration(key).kind else { self.misdeclared(key) };
-        let path = if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) };
-        let mut section = SectionWriter::new(self.case, path, spec);
+        let mut section = SectionWriter::new(self.case, self.written, self.key_path(key), spec);
         write(&mut section);
         let heading = format!("\n[{}]\n", section.path);
         self.sections.push_str(&(heading + &section.finish()));
@@ -100,9 +104,10 @@ impl<'a> SectionWriter<'a> {
 
     /// Writes a quantity. `None` is the word that the key accepts instead.
     pub fn quantity_or_word(&mut self, key: &'static str, value: Option<f64>) {
-        let Kind::Quantity { or, .. } = self.declaration(key).kind else { self.misdeclared(key) };
+        let Kind::Quantity { or, dimension, .. } = self.declaration(key).kind else { self.misdeclared(key) };
         let word = or.map_or("", |or| or.word);
-        self.write_line(key, value.map_or_else(|| quoted(word), number_text));
+        let text = value.map(|value| self.quantity_text(key, value, dimension));
+        self.write_line(key, text.unwrap_or_else(|| quoted(word)));
     }
 
     pub fn interval(&mut self, key: &'static str, every: Every) {
@@ -114,7 +119,7 @@ impl<'a> SectionWriter<'a> {
             match every {
                 Every::Never => "0".to_owned(),
                 Every::Steps(count) => quoted(&format!("{count} steps")),
-                Every::Time(time) => number_text(time),
+                Every::Time(time) => self.quantity_text(key, time, Dimension::Time),
             },
         );
     }
@@ -122,6 +127,16 @@ impl<'a> SectionWriter<'a> {
     pub fn wall_clock_interval(&mut self, key: &'static str, text: &str) {
         let Kind::CheckpointInterval = self.declaration(key).kind else { self.misdeclared(key) };
         self.write_line(key, quoted(text));
+    }
+
+    /// Returns a quantity as the user wrote it, or else as a number.
+    fn quantity_text(&self, key: &str, value: f64, dimension: Dimension) -> String {
+        let written = self.written.text_of(&self.key_path(key), value, &self.case.units, dimension);
+        written.map_or_else(|| number_text(value), quoted)
+    }
+
+    fn key_path(&self, key: &str) -> String {
+        if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) }
     }
 
     fn write_line(&mut self, key: &'static str, value: String) {
@@ -141,9 +156,19 @@ impl<'a> SectionWriter<'a> {
 }
 
 impl Case {
-    /// Returns the case as TOML with all keys.
+    /// Returns the case as TOML with all keys, and with quantities as the user wrote them.
     pub fn to_toml(&self) -> String {
-        let mut w = SectionWriter::new(self, String::new(), top::SPEC);
+        self.write_toml(&self.written)
+    }
+
+    /// Returns the case as TOML with all keys, and with quantities as plain numbers. Equal cases
+    /// have equal texts.
+    pub fn to_plain_toml(&self) -> String {
+        self.write_toml(&WrittenQuantities::default())
+    }
+
+    fn write_toml(&self, written: &WrittenQuantities) -> String {
+        let mut w = SectionWriter::new(self, written, String::new(), top::SPEC);
         w.text("name", &self.name);
         w.text("description", &self.description);
         w.text("units", self.units.name());

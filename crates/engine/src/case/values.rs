@@ -13,8 +13,8 @@ use super::reader::{Section, join_with_or};
 use super::suggest::did_you_mean;
 
 impl Section<'_> {
-    /// Reads a value with `parse`, which reports errors and returns `None` for them. A value with an
-    /// error is replaced by the default. Returns `None` if there is no default. A missing required
+    /// Reads a value with `parse`, which reports errors and returns `None` for them. A value with
+    /// an error is replaced by the default. Returns `None` if there is no default. A missing required
     /// key is reported.
     pub fn read<T>(&self, key: &'static str, parse: impl Fn(&Entry) -> Option<T>) -> Option<T> {
         let spec = self.declaration(key);
@@ -138,7 +138,10 @@ impl Section<'_> {
             (_, Some(x)) => x,
             (Value::String(text), _) if or.is_some_and(|or| or.word == text) => return Some(None),
             (Value::String(text), _) => match self.units().parse(text, dimension) {
-                Ok(x) => x,
+                Ok(x) => {
+                    self.record_quantity(key, text);
+                    x
+                }
                 Err(e) => {
                     let or_word = if matches!(e, UnitError::Malformed { .. }) { &or_word[..] } else { "" };
                     self.reject(key, &format!(": {}{or_word}", one_line(&e.to_string())));

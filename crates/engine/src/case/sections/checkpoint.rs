@@ -104,7 +104,10 @@ fn parse_simulated_time(section: &Section<'_>, entry: &Entry) -> Option<f64> {
         return None;
     };
     match section.units().parse(text, Dimension::Time) {
-        Ok(time) => return section.check_range(EVERY, time, Range::NotNegative),
+        Ok(time) => {
+            section.record_quantity(EVERY, text);
+            return section.check_range(EVERY, time, Range::NotNegative);
+        }
         Err(e @ UnitError::NoScale { .. }) => section.reject(EVERY, &format!(": {e}")),
         Err(_) => section.reject(EVERY, &format!(" is not an interval, expected {EXPECTED}")),
     }
