@@ -1,5 +1,7 @@
 //! Messages about the events of a run.
 
+use std::path::Path;
+
 use orrery_engine::case::{BYTES_PER_BODY, Case, OnEnergyError, available_memory};
 use orrery_engine::control::RunEvent;
 use orrery_io::format_bytes;
@@ -92,15 +94,22 @@ fn warning_text(event: &RunEvent<'_>) -> Option<String> {
             format!("{} has changed since the run that is replaced started from it", path.display())
         }
         RunEvent::OutputRestarted(path) => {
-            format!("{}: restarted; the old file is kept as .changed", path.display())
+            let mut old = path.as_os_str().to_owned();
+            old.push(".changed");
+            match Path::new(&old).exists() {
+                true => format!("{}: restarted; the old file is kept as .changed", path.display()),
+                false => format!("{}: restarted", path.display()),
+            }
         }
         RunEvent::OutputFailed(error) => error.to_string(),
         RunEvent::NoFileLocks => {
             "this file system has no locks: a second run in this directory is not detected".to_owned()
         }
+        RunEvent::MissingFiles { path, count: 1 } => {
+            format!("{}: this output file of the run is missing; it is not written again", path.display())
+        }
         RunEvent::MissingFiles { path, count } => format!(
-            "{} missing, the first is {}; the run does not write them again",
-            format_count(*count as u64, "output file of the run is", "output files of the run are"),
+            "{count} output files of the run are missing, the first is {}; they are not written again",
             path.display()
         ),
         RunEvent::EnergyError { step, error, limit } => format!(

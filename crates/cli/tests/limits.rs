@@ -40,6 +40,43 @@ fn a_non_finite_value_ends_the_run_with_a_post_mortem_snapshot() {
     assert_eq!(dir.text("out/conserved.csv").lines().count(), 2);
 }
 
+/// Forces in f32 are wrong if a body is 1e9 times as far away as the others.
+#[test]
+fn single_precision_that_does_not_resolve_the_bodies_gives_a_warning() {
+    let dir = TestDir::new();
+    let bodies = |far: &str| {
+        format!(
+            "4\nProperties=pos:R:3:vel:R:3:mass:R:1:id:I:1 units=nbody\n0 0 0 0 0 0 1 1\n1 0 0 0 0 0 1 2\n\
+             0 1 0 0 0 0 1 3\n{far} 0 0 0 0 0 1 4\n"
+        )
+    };
+    dir.write("far.xyz", bodies("1e9"));
+    dir.write("near.xyz", bodies("3"));
+    for name in ["far", "near"] {
+        dir.write(&format!("{name}.toml"), from_file(&format!("{name}.xyz")));
+    }
+    for (input, precision, is_warned) in [
+        ("far", "single", true),
+        ("far", "mixed", false),
+        ("far", "double", false),
+        ("near", "single", false),
+    ] {
+        let (file, case) = (format!("{input}.xyz"), format!("{input}.toml"));
+        for command in [
+            &["forces", &file, "--force", "--softening", "0.1"][..],
+            &["accuracy", &file, "--softening", "0.1"],
+            &["run", &case, "--quiet", "--force", "--out", "out", "--set", "gravity.softening=0.1"],
+        ] {
+            let output = dir.orrery(&[command, &["--precision", precision]].concat());
+            let stderr = text(&output.stderr);
+            assert!(output.status.success(), "{command:?}: {stderr}");
+            let start = "warning: single precision does not resolve these bodies: ";
+            assert_eq!(stderr.starts_with(start), is_warned, "{command:?} {precision}: {stderr}");
+            assert_eq!(stderr.contains("use precision mixed"), is_warned, "{stderr}");
+        }
+    }
+}
+
 #[test]
 fn an_energy_error_above_its_limit_warns_or_stops() {
     let dir = TestDir::new();

@@ -119,6 +119,33 @@ fn ic_names_its_model_in_errors() {
     assert!(error.starts_with("error: ic galaxy: halo_cutoff = 1e200 is outside 0.01 <="), "{error}");
 }
 
+/// Files of a run that were removed or replaced. The messages are true and say what to expect.
+#[test]
+#[cfg(unix)]
+fn removed_parts_of_a_run_are_reported() {
+    let dir = pair_case();
+    let sets = ["limits.energy_error=none"];
+    dir.run("pair.toml", "out", &sets);
+    std::fs::remove_file(dir.path("out/snapshots/snapshot_000.hdf5")).unwrap();
+    std::fs::remove_file(dir.path("out/conserved.csv")).unwrap();
+    let output = dir.orrery(&["resume", "out", "--quiet", "--force", "--end", "0.75"]);
+    assert_eq!(
+        text(&output.stderr),
+        "warning: out/conserved.csv: restarted\n\
+         warning: out/snapshots/snapshot_000.hdf5: this output file of the run is missing; it is not written again\n"
+    );
+    dir.run("pair.toml", "images", &sets);
+    std::fs::remove_dir_all(dir.path("images/images")).unwrap();
+    dir.write("images/images", "");
+    let output = dir.orrery(&["resume", "images", "--quiet", "--end", "0.75"]);
+    let stderr = text(&output.stderr);
+    let expected = "error: images/images: it is not a directory, expected a directory or nothing";
+    assert!(stderr.starts_with(expected) && stderr.lines().count() == 1, "{stderr}");
+    std::os::unix::fs::symlink("nowhere", dir.path("dangling")).unwrap();
+    let error = error_of(&dir, &["run", "pair.toml", "--quiet", "--out", "dangling"]);
+    assert!(error.ends_with("it is not a directory, expected a directory or nothing\n"), "{error}");
+}
+
 /// A file is written under another name and then renamed, which would replace a device such as
 /// `/dev/full` for all programs. The test uses a named pipe.
 #[test]

@@ -169,6 +169,8 @@ impl From<io::Error> for Fault {
 pub(crate) fn system_message(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::NotFound => "no such file or directory".to_owned(),
+        // Only a new folder can find its name in use.
+        io::ErrorKind::AlreadyExists => "it is not a directory, expected a directory or nothing".to_owned(),
         io::ErrorKind::UnexpectedEof => "the file ends too early: it is truncated".to_owned(),
         _ => error.to_string(),
     }
