@@ -39,6 +39,7 @@ impl Scalar for f32 {
         self.into()
     }
 
+    #[inline(always)]
     fn fused_mul_add(self, a: Self, b: Self) -> Self {
         self.mul_add(a, b)
     }
@@ -52,6 +53,7 @@ impl Scalar for f64 {
         self.into()
     }
 
+    #[inline(always)]
     fn fused_mul_add(self, a: Self, b: Self) -> Self {
         self.mul_add(a, b)
     }

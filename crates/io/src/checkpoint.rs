@@ -347,7 +347,8 @@ mod tests {
         assert_eq!(none.1, Block::Reals(Vec::new()));
     }
 
-    /// A file with columns of f32 has version 2. All others have version 1, which older programs read.
+    /// A file with columns of f32 has version 2. All others have version 1, which older programs
+    /// read.
     #[test]
     fn columns_of_f32_are_read_back() {
         let folder = tempfile::tempdir().unwrap();

@@ -49,11 +49,13 @@
 //! ```
 
 mod dispatch;
+mod memory;
 mod portable;
 mod vector;
 mod x86;
 
 pub use dispatch::{InstructionSet, SimdKernel, dispatch};
+pub use memory::AlignedVec;
 pub use vector::{MAX_LANES, Real, Vector, sum_lanes};
 
 #[cfg(test)]
@@ -79,11 +81,23 @@ mod tests {
         expect(a.add(b), |a, b| a + b);
         expect(a.sub(b), |a, b| a - b);
         expect(a.mul(b), |a, b| a * b);
+        expect(a.fused_mul_add(b, a), |a, b| a * b + a);
+        expect(a.mul(b).div(a), |_, b| b);
+        // (1 + 2⁻²⁰)² − (1 + 2⁻¹⁹) = 2⁻⁴⁰ in f32. A product that is rounded first gives 0.
+        let bits = if size_of::<V::Scalar>() == 4 { 20 } else { 40 };
+        let one_and = |power: i32| V::splat(V::Scalar::from_f64(1.0 + 2f64.powi(-power)));
+        let minus_one = V::splat(V::Scalar::from_f64(-1.0));
+        let remainder = one_and(bits).fused_mul_add(one_and(bits), minus_one.mul(one_and(bits - 1)));
+        assert_eq!(lanes(remainder), vec![2f64.powi(-2 * bits); n]);
         expect(a.mul_add(b, a), |a, b| a * b + a);
         expect(a.neg_mul_add(b, a), |a, b| a - a * b);
         expect(b.abs(), |_, b| b.abs());
         expect(a.max(b), f64::max);
         expect(a.zero_where_equal(a.mul(b), b), |a, b| if a * b == b { 0.0 } else { a });
+        let mut to = [V::Scalar::default(); 3 * MAX_LANES];
+        let aligned = to.as_ptr().align_offset(size_of::<V>());
+        a.store_streaming(&mut to[aligned..]);
+        expect(V::load(&to[aligned..]), |a, _| a);
         let greater: u32 = (0..n).map(|k| u32::from(k as f64 + 1.0 > 3.0 - k as f64) << k).sum();
         assert_eq!(a.greater_mask(b), greater);
         let mut sums = [0.0; MAX_LANES];

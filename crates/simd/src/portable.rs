@@ -33,6 +33,11 @@ macro_rules! portable {
                 to[..8].copy_from_slice(&self.0);
             }
             #[inline(always)]
+            fn store_streaming(self, to: &mut [$scalar]) {
+                assert!(to.as_ptr().align_offset(size_of::<Self>()) == 0);
+                self.store(to);
+            }
+            #[inline(always)]
             fn add(self, other: Self) -> Self {
                 Self(std::array::from_fn(|k| self.0[k] + other.0[k]))
             }
@@ -43,6 +48,14 @@ macro_rules! portable {
             #[inline(always)]
             fn mul(self, other: Self) -> Self {
                 Self(std::array::from_fn(|k| self.0[k] * other.0[k]))
+            }
+            #[inline(always)]
+            fn div(self, other: Self) -> Self {
+                Self(std::array::from_fn(|k| self.0[k] / other.0[k]))
+            }
+            #[inline(always)]
+            fn fused_mul_add(self, b: Self, c: Self) -> Self {
+                Self(std::array::from_fn(|k| self.0[k].mul_add(b.0[k], c.0[k])))
             }
             // Rounds twice: the baseline has no fused multiply-add, and a call of libm's would be
             // slow.

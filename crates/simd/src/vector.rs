@@ -60,13 +60,22 @@ pub unsafe trait Vector: Copy {
     fn load(from: &[Self::Scalar]) -> Self;
     /// Stores to the first `LANES` elements of `to`. Panics if there are fewer.
     fn store(self, to: &mut [Self::Scalar]);
+    /// Stores to the first `LANES` elements of `to` without loading them into the cache.
+    ///
+    /// Panics if there are fewer elements, or if the first one is not aligned to the size of the
+    /// register. Other threads see the values when [`dispatch`](crate::dispatch) has returned.
+    fn store_streaming(self, to: &mut [Self::Scalar]);
     /// Returns self + other.
     fn add(self, other: Self) -> Self;
     /// Returns self − other.
     fn sub(self, other: Self) -> Self;
     /// Returns self × other.
     fn mul(self, other: Self) -> Self;
-    /// Returns self × b + c.
+    /// Returns self / other.
+    fn div(self, other: Self) -> Self;
+    /// Returns self × b + c, rounded once in every instruction set. The portable code is slow.
+    fn fused_mul_add(self, b: Self, c: Self) -> Self;
+    /// Returns self × b + c. The portable code rounds twice.
     fn mul_add(self, b: Self, c: Self) -> Self;
     /// Returns c − self × b.
     fn neg_mul_add(self, b: Self, c: Self) -> Self;

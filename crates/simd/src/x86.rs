@@ -21,27 +21,31 @@ pub struct Avx512F32(__m512);
 #[derive(Clone, Copy)]
 pub struct Avx512F64(__m512d);
 
-/// Runs a kernel with AVX2 registers.
+/// Runs a kernel with AVX2 registers. The fence orders streaming stores before later stores.
 ///
 /// # Safety
 /// The machine must have AVX2 and FMA.
 #[target_feature(enable = "avx2,fma")]
 pub unsafe fn run_with_avx2<K: SimdKernel>(kernel: K) -> K::Output {
-    kernel.run::<Avx2F32, Avx2F64>()
+    let output = kernel.run::<Avx2F32, Avx2F64>();
+    _mm_sfence();
+    output
 }
 
-/// Runs a kernel with AVX-512 registers.
+/// Runs a kernel with AVX-512 registers. The fence orders streaming stores before later stores.
 ///
 /// # Safety
 /// The machine must have AVX-512 F and DQ.
 #[target_feature(enable = "avx512f,avx512dq")]
 pub unsafe fn run_with_avx512<K: SimdKernel>(kernel: K) -> K::Output {
-    kernel.run::<Avx512F32, Avx512F64>()
+    let output = kernel.run::<Avx512F32, Avx512F64>();
+    _mm_sfence();
+    output
 }
 
 macro_rules! vector {
     ($name:ident: [$scalar:ty; $lanes:literal], rsqrt terms $terms:literal,
-     $load:ident $store:ident $set1:ident $add:ident $sub:ident $mul:ident $fmadd:ident $fnmadd:ident $andnot:ident $max:ident,
+     $load:ident $store:ident $stream:ident $set1:ident $add:ident $sub:ident $mul:ident $div:ident $fmadd:ident $fnmadd:ident $andnot:ident $max:ident,
      rsqrt |$x:ident| $rsqrt:expr,
      zero_where_equal |$v:ident, $a:ident, $b:ident| $zero_where_equal:expr,
      greater_mask |$p:ident, $q:ident| $greater_mask:expr) => {
@@ -71,6 +75,12 @@ macro_rules! vector {
                 unsafe { $store(to.as_mut_ptr(), self.0) }
             }
             #[inline(always)]
+            fn store_streaming(self, to: &mut [$scalar]) {
+                assert!(to.len() >= $lanes && to.as_ptr().align_offset(size_of::<Self>()) == 0);
+                // SAFETY: see above. The slice is aligned, and `run_with` ends with a store fence.
+                unsafe { $stream(to.as_mut_ptr(), self.0) }
+            }
+            #[inline(always)]
             fn add(self, other: Self) -> Self {
                 // SAFETY: see above.
                 Self(unsafe { $add(self.0, other.0) })
@@ -84,6 +94,15 @@ macro_rules! vector {
             fn mul(self, other: Self) -> Self {
                 // SAFETY: see above.
                 Self(unsafe { $mul(self.0, other.0) })
+            }
+            #[inline(always)]
+            fn div(self, other: Self) -> Self {
+                // SAFETY: see above.
+                Self(unsafe { $div(self.0, other.0) })
+            }
+            #[inline(always)]
+            fn fused_mul_add(self, b: Self, c: Self) -> Self {
+                self.mul_add(b, c)
             }
             #[inline(always)]
             fn mul_add(self, b: Self, c: Self) -> Self {
@@ -130,7 +149,7 @@ macro_rules! vector {
 // The relative error of vrsqrtps is at most 1.5 × 2⁻¹². With two terms of the series it is 1e-9.
 vector!(
     Avx2F32: [f32; 8], rsqrt terms 2,
-    _mm256_loadu_ps _mm256_storeu_ps _mm256_set1_ps _mm256_add_ps _mm256_sub_ps _mm256_mul_ps _mm256_fmadd_ps
+    _mm256_loadu_ps _mm256_storeu_ps _mm256_stream_ps _mm256_set1_ps _mm256_add_ps _mm256_sub_ps _mm256_mul_ps _mm256_div_ps _mm256_fmadd_ps
     _mm256_fnmadd_ps _mm256_andnot_ps _mm256_max_ps,
     rsqrt |x| _mm256_rsqrt_ps(x),
     zero_where_equal |v, a, b| _mm256_and_ps(v, _mm256_cmp_ps::<_CMP_NEQ_UQ>(a, b)),
@@ -140,7 +159,7 @@ vector!(
 // replace it.
 vector!(
     Avx2F64: [f64; 4], rsqrt terms 0,
-    _mm256_loadu_pd _mm256_storeu_pd _mm256_set1_pd _mm256_add_pd _mm256_sub_pd _mm256_mul_pd _mm256_fmadd_pd
+    _mm256_loadu_pd _mm256_storeu_pd _mm256_stream_pd _mm256_set1_pd _mm256_add_pd _mm256_sub_pd _mm256_mul_pd _mm256_div_pd _mm256_fmadd_pd
     _mm256_fnmadd_pd _mm256_andnot_pd _mm256_max_pd,
     rsqrt |x| _mm256_div_pd(_mm256_set1_pd(1.0), _mm256_sqrt_pd(x)),
     zero_where_equal |v, a, b| _mm256_and_pd(v, _mm256_cmp_pd::<_CMP_NEQ_UQ>(a, b)),
@@ -150,7 +169,7 @@ vector!(
 // and 5e-16 with three terms in f64.
 vector!(
     Avx512F32: [f32; 16], rsqrt terms 1,
-    _mm512_loadu_ps _mm512_storeu_ps _mm512_set1_ps _mm512_add_ps _mm512_sub_ps _mm512_mul_ps _mm512_fmadd_ps
+    _mm512_loadu_ps _mm512_storeu_ps _mm512_stream_ps _mm512_set1_ps _mm512_add_ps _mm512_sub_ps _mm512_mul_ps _mm512_div_ps _mm512_fmadd_ps
     _mm512_fnmadd_ps _mm512_andnot_ps _mm512_max_ps,
     rsqrt |x| _mm512_rsqrt14_ps(x),
     zero_where_equal |v, a, b| _mm512_maskz_mov_ps(_mm512_cmp_ps_mask::<_CMP_NEQ_UQ>(a, b), v),
@@ -158,7 +177,7 @@ vector!(
 );
 vector!(
     Avx512F64: [f64; 8], rsqrt terms 3,
-    _mm512_loadu_pd _mm512_storeu_pd _mm512_set1_pd _mm512_add_pd _mm512_sub_pd _mm512_mul_pd _mm512_fmadd_pd
+    _mm512_loadu_pd _mm512_storeu_pd _mm512_stream_pd _mm512_set1_pd _mm512_add_pd _mm512_sub_pd _mm512_mul_pd _mm512_div_pd _mm512_fmadd_pd
     _mm512_fnmadd_pd _mm512_andnot_pd _mm512_max_pd,
     rsqrt |x| _mm512_rsqrt14_pd(x),
     zero_where_equal |v, a, b| _mm512_maskz_mov_pd(_mm512_cmp_pd_mask::<_CMP_NEQ_UQ>(a, b), v),

@@ -1,14 +1,14 @@
 //! The heat equation  ∂u/∂t = ∇·(k ∇u) + s  on a rectangle, with the explicit five-point scheme.
 //!
-//! u is a temperature and k a diffusivity: heat capacity per area is 1. Nodes, indices and edges are
-//! those of [`orrery_model::grid`]. W, E, S and N are the neighbours of a node. One step of length dt
-//! with uniform conductivity, r_x = dt k/hx², r_y = dt k/hy²:
+//! u is a temperature and k a diffusivity: heat capacity per area is 1. Nodes, indices and edges
+//! are those of [`orrery_model::grid`]. W, E, S and N are the neighbours of a node. One step of
+//! length dt with uniform conductivity, r_x = dt k/hx², r_y = dt k/hy²:
 //!
 //!   lap_x = fma(−2, u, u_W + u_E),  lap_y = fma(−2, u, u_S + u_N)
 //!   u' = fma(r_x, lap_x, fma(r_y, lap_y, u))
 //!
-//! With a conductivity per node, stored as ρ = 1/k, the conductivity of the face between nodes a and b
-//! is the harmonic mean k_ab = 2/(ρ_a + ρ_b). It is exact for layered media. c_x = dt/hx²,
+//! With a conductivity per node, stored as ρ = 1/k, the conductivity of the face between nodes a
+//! and b is the harmonic mean k_ab = 2/(ρ_a + ρ_b). It is exact for layered media. c_x = dt/hx²,
 //! c_y = dt/hy²:
 //!
 //!   f_x = fma(k_E, u_E − u, k_W (u_W − u)),  f_y = fma(k_N, u_N − u, k_S (u_S − u))
@@ -16,29 +16,36 @@
 //!
 //! With a source, u' = fma(dt, s, u') follows. State, ρ, s and coefficients are rounded to the
 //! precision of the problem, and every operation is rounded once in that precision. fma is a fused
-//! multiply-add. All implementations compute exactly this form, so they give the same bits. A constant
-//! field stays exactly constant.
+//! multiply-add. All implementations compute exactly this form, so they give the same bits. A
+//! constant field stays exactly constant.
 //!
 //! Edges:
 //! - Fixed: the node keeps its value.
-//! - Flux q: the missing neighbour is the mirror image, u_W = u_E + g with g = 2 hx q/k, where k is the
-//!   conductivity of the face on the other side of the node. That face also gives k_W = k_E. This is the
-//!   balance of the half cell that belongs to an edge node.
+//! - Flux q: the missing neighbour is the mirror image, u_W = u_E + g with g = 2 hx q/k, where k is
+//!   the conductivity of the face on the other side of the node. That face also gives k_W = k_E.
+//!   This is the balance of the half cell that belongs to an edge node.
 //! - Periodic: the missing neighbour is the last node of the row or column.
 //!
 //! Stability and maximum principle: dt (k_E + k_W)/hx² + dt (k_N + k_S)/hy² <= 1 at every node.
 //!
-//! [`reference`] contains plain loops.
+//! [`mod@reference`] contains plain loops, [`cpu`] the fast version.
 
+pub mod cpu;
 pub mod device;
 mod error;
+mod kernels;
 mod plate;
 mod problem;
 pub mod reference;
+mod single_step;
+mod tile;
 
 pub use error::HeatError;
 pub use plate::{Plate, StepCoefficients};
 pub use problem::{Conductivity, HeatProblem};
+pub use tile::Rows;
 
+#[cfg(test)]
+mod cpu_tests;
 #[cfg(test)]
 mod tests;

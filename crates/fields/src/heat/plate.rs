@@ -20,8 +20,8 @@ pub struct Plate<R> {
     pub resistivity: Option<Vec<R>>,
     /// Source, one value per node.
     pub source: Option<Vec<R>>,
-    /// g = 2 h q/k, indexed by [`Edge`]. One value per node of an edge with a flux, and empty for the
-    /// other edges.
+    /// g = 2 h q/k, indexed by [`Edge`]. One value per node of an edge with a flux, and empty for
+    /// the other edges.
     pub ghost_offsets: [Vec<R>; 4],
 }
 

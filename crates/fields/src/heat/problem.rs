@@ -218,8 +218,8 @@ impl HeatProblem {
         self.boundaries.free_rows(&self.grid).into_par_iter().map(largest_of_row).reduce(|| 0.0, f64::max)
     }
 
-    /// Returns the columns of the west and east neighbours of column `i`. Beyond an edge with a flux it
-    /// is the mirror image.
+    /// Returns the columns of the west and east neighbours of column `i`. Beyond an edge with a
+    /// flux it is the mirror image.
     fn neighbour_columns(&self, i: usize) -> [usize; 2] {
         neighbours(i, self.grid.nx, self.boundaries.is_periodic_in_x())
     }
@@ -231,8 +231,8 @@ impl HeatProblem {
     }
 }
 
-/// Returns the neighbours of position `k` among `n`. Beyond an edge they are the node on the other end
-/// if the direction is periodic, and the mirror image otherwise.
+/// Returns the neighbours of position `k` among `n`. Beyond an edge they are the node on the other
+/// end if the direction is periodic, and the mirror image otherwise.
 pub(super) fn neighbours(k: usize, n: usize, is_periodic: bool) -> [usize; 2] {
     let (before_first, after_last) = if is_periodic { (n - 1, 0) } else { (1, n - 2) };
     [if k == 0 { before_first } else { k - 1 }, if k == n - 1 { after_last } else { k + 1 }]

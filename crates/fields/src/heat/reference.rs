@@ -43,7 +43,8 @@ pub fn step<R: Scalar>(plate: &Plate<R>, coefficients: StepCoefficients<R>, from
 }
 
 /// Returns u' of a node from its neighbours W, E, S and N, for uniform conductivity.
-fn update_uniform<R: Scalar>(coefficients: StepCoefficients<R>, u: R, [w, e, s, n]: [R; 4]) -> R {
+#[inline(always)]
+pub(super) fn update_uniform<R: Scalar>(coefficients: StepCoefficients<R>, u: R, [w, e, s, n]: [R; 4]) -> R {
     let minus_two = R::from_f64(-2.0);
     let lap_x = minus_two.fused_mul_add(u, w + e);
     let lap_y = minus_two.fused_mul_add(u, s + n);

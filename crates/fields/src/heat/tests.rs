@@ -198,8 +198,8 @@ fn flux_heats_the_plate_at_its_rate_and_sets_the_gradient() {
     let expected = sampled(&grid, |x, _| 1.0 + (1.0 - x) * 4.0);
     assert!(max_difference(&state, &expected) < 1e-11, "{}", max_difference(&state, &expected));
 
-    // All edges: content grows by dt Σ q w. Along x the profile of the south edge counts with weight ½
-    // at its ends.
+    // All edges: content grows by dt Σ q w. Along x the profile of the south edge counts with
+    // weight ½ at its ends.
     let profile = vec![1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 5.0, 4.0, 3.0, 2.0, 1.0];
     let boundaries = Boundaries {
         south: Boundary::Flux(EdgeValues::Profile(profile)),
