@@ -104,7 +104,7 @@ pub struct RunArgs {
     #[arg(long, value_enum)]
     pub precision: Option<PrecisionFlag>,
     /// Check the case, print it with all defaults and its memory needs, and exit
-    #[arg(long)]
+    #[arg(long, conflicts_with = "json")]
     pub dry_run: bool,
     /// Replace an earlier run in the output directory, and the file of --json
     #[arg(long)]

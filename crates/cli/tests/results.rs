@@ -230,6 +230,16 @@ fn json_on_standard_output_has_no_other_text() {
     assert_eq!((&run["bodies"], &run["step"], &run["stopped"]), (&2.into(), &2.into(), &Value::Null));
     assert_eq!(run["end"]["time"], 0.5);
     assert_eq!(run["folder"], "new");
+    for part in ["steps", "output", "checkpoints", "waiting"] {
+        assert!(run["times"][part].as_f64().is_some_and(|seconds| seconds >= 0.0), "{part}: {run:#}");
+    }
+    assert!(run["times"]["steps"].as_f64() > Some(0.0), "{run:#}");
+    let resumed = json_of(&dir, &["resume", "new", "--quiet", "--end", "0.75", "--set", "limits.energy_error=none"]);
+    assert_eq!((&resumed["first_step"], &resumed["step"]), (&1.into(), &3.into()));
+    let analysis = json_of(&dir, &["analyze", "new"]);
+    assert_eq!((analysis["snapshots"].as_array().unwrap().len(), &analysis["softening"]), (2, &0.0.into()));
+    let error = error_of(&dir, &["run", "pair.toml", "--dry-run", "--json", "-"]);
+    assert!(error.contains("'--dry-run' cannot be used with '--json <FILE>'"), "{error}");
     dir.stdout_of(&["run", "pair.toml", "--quiet", "--out", "third", "--json", "run.json"]);
     let file: Value = serde_json::from_str(&dir.text("run.json")).unwrap();
     assert_eq!(file["end"], run["end"]);
