@@ -50,6 +50,14 @@ fn tables_show_tiny_and_huge_coordinates() {
     assert!(stdout.contains("\n    0.000000 2.000000e-30        2 "), "{stdout}");
 }
 
+#[test]
+fn info_reports_a_time_that_is_not_finite() {
+    let dir = TestDir::new();
+    dir.write("pair.xyz", PAIR.replace("units=nbody", "units=nbody Time=nan"));
+    let stdout = dir.stdout_of(&["info", "pair.xyz"]);
+    assert!(stdout.contains("\n  problem    the time is NaN\n"), "{stdout}");
+}
+
 /// Of a flag and `--set` for the same key, one would be ignored.
 #[test]
 fn a_key_with_two_values_is_refused() {

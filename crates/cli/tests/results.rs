@@ -234,7 +234,8 @@ fn json_on_standard_output_has_no_other_text() {
         assert!(run["times"][part].as_f64().is_some_and(|seconds| seconds >= 0.0), "{part}: {run:#}");
     }
     assert!(run["times"]["steps"].as_f64() > Some(0.0), "{run:#}");
-    let resumed = json_of(&dir, &["resume", "new", "--quiet", "--end", "0.75", "--set", "limits.energy_error=none"]);
+    let resumed =
+        json_of(&dir, &["resume", "new", "--quiet", "--end", "0.75", "--set", "limits.energy_error=none"]);
     assert_eq!((&resumed["first_step"], &resumed["step"]), (&1.into(), &3.into()));
     let analysis = json_of(&dir, &["analyze", "new"]);
     assert_eq!((analysis["snapshots"].as_array().unwrap().len(), &analysis["softening"]), (2, &0.0.into()));

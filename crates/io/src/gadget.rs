@@ -164,8 +164,10 @@ impl Header {
         if files > 1 {
             return Err(Fault::malformed("block HEAD", format!("{files} files"), "1 file per snapshot"));
         }
+        let [counts, totals] = [0, 96].map(|start| std::array::from_fn(|k| int(start + 4 * k)));
+        check_totals("block HEAD", &totals, &counts)?;
         Ok(Self {
-            counts: std::array::from_fn(|k| int(4 * k)),
+            counts,
             mass_table: std::array::from_fn(|k| real(24 + 8 * k)),
             time: real(72),
             cosmology: CosmologyFields {
@@ -177,6 +179,19 @@ impl Header {
                 hubble: Some(real(152)),
             },
         })
+    }
+}
+
+/// Returns an error if the snapshot has more bodies than this file, as a part of a snapshot in
+/// several files has. Some programs leave the totals at 0.
+pub fn check_totals(location: &str, totals: &[u64; 6], counts: &[u64; 6]) -> Result<(), Fault> {
+    match (0..6).find(|&k| totals[k] > counts[k]) {
+        None => Ok(()),
+        Some(k) => {
+            let got = format!("{} of type {k}", format_count(totals[k], "body", "bodies"));
+            let expected = format!("the {} of this file: 1 file per snapshot", counts[k]);
+            Err(Fault::malformed(location, got, expected))
+        }
     }
 }
 

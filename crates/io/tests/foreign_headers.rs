@@ -192,6 +192,30 @@ fn units_of(groups: &[Group<'_>]) -> TestFile {
     TestFile::new(groups, &[])
 }
 
+/// A header field of another type would be read as absent, and a part of a snapshot as the whole.
+#[test]
+fn fields_of_another_type_and_parts_of_a_snapshot_are_refused() {
+    let error_of = |name: &str, value: AttrValue| TestFile::new(&[("Header", &[(name, value)])], &[]).error();
+    for name in ["Time", "Redshift", "Omega0", "HubbleParam", "BoxSize", "NumFilesPerSnapshot"] {
+        assert_eq!(
+            error_of(name, AttrValue::String("soon".to_owned())),
+            format!("attribute /Header/{name}: got 'soon', expected a number")
+        );
+    }
+    let totals = |totals: [u32; 6]| AttrValue::U32Array(totals.to_vec());
+    assert_eq!(
+        error_of("NumPart_Total", totals([2, 4, 0, 0, 0, 0])),
+        "attribute /Header/NumPart_Total: got 4 bodies of type 1, expected the 1 of this file: 1 file per snapshot"
+    );
+    for files in [AttrValue::F64(4.0), AttrValue::U64(4), AttrValue::F64(f64::NAN)] {
+        let message = error_of("NumFilesPerSnapshot", files);
+        assert!(message.ends_with(", expected 1 file per snapshot"), "{message}");
+    }
+    for total in [[2, 1, 0, 0, 0, 0], [0; 6]] {
+        TestFile::new(&[("Header", &[("NumPart_Total", totals(total))])], &[]).read();
+    }
+}
+
 #[test]
 fn units_are_collected_from_all_groups() {
     let number = AttrValue::F64;

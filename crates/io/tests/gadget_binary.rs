@@ -171,6 +171,13 @@ fn errors_name_the_block() {
         &variant.header([0, 1, 0, 0, 0, 0], one, 4),
         "block HEAD: got 4 files, expected 1 file per snapshot",
     );
+    // The total of the snapshot is at byte 96 of the header, after the length of the block.
+    let mut part = variant.header([0, 1, 0, 0, 0, 0], one, 1);
+    part[4 + 96 + 4..][..4].copy_from_slice(&variant.int(8));
+    assert_error(
+        &part,
+        "block HEAD: got 8 bodies of type 1, expected the 1 of this file: 1 file per snapshot",
+    );
     assert_error(
         &variant.header([0, 1, 0, 0, 0, 0], one, 1),
         "end of file: got no further block, expected POS, VEL, ID",

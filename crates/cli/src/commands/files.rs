@@ -182,6 +182,9 @@ fn problems(found: &SnapshotDescription) -> Vec<String> {
             format!("{} NaN or infinite in {column}", format_count(n as u64, "value is", "values are"))
         })
         .collect();
+    if !found.time.is_finite() {
+        problems.push(format!("the time is {}", found.time));
+    }
     if found.negative_masses > 0 {
         let count = format_count(found.negative_masses as u64, "mass is", "masses are");
         problems.push(format!("{count} negative"));

@@ -11,6 +11,7 @@ use super::source::Meter;
 use super::{UNIT_LENGTH, UNIT_MASS, UNIT_SYSTEM, UNIT_VELOCITY};
 use crate::cosmology::{CosmologyFields, Exponents};
 use crate::error::Fault;
+use crate::gadget::check_totals;
 use crate::limits::check_provenance;
 use crate::text;
 
@@ -36,18 +37,21 @@ impl Header {
         let attributes = read_attributes(&group, "group /Header", meter)?;
         let counts = six_values(&attributes, "NumPart_ThisFile", AttrValue::to_u64s)?
             .ok_or_else(|| missing_attribute("NumPart_ThisFile"))?;
-        let files = attributes.get("NumFilesPerSnapshot").and_then(AttrValue::as_i64).unwrap_or(1);
-        if files > 1 {
+        let files = header_number(&attributes, "NumFilesPerSnapshot")?.unwrap_or(1.0);
+        // Some programs write 0.
+        if files.is_nan() || files > 1.0 {
             return Err(Fault::malformed(
                 header_attribute("NumFilesPerSnapshot"),
                 files.to_string(),
                 "1 file per snapshot",
             ));
         }
+        let totals = six_values(&attributes, "NumPart_Total", AttrValue::to_u64s)?.unwrap_or(counts);
+        check_totals(&header_attribute("NumPart_Total"), &totals, &counts)?;
         Ok(Self {
             counts,
             mass_table: six_values(&attributes, "MassTable", to_numbers)?.unwrap_or_default(),
-            time: attributes.get("Time").and_then(first_number).unwrap_or(0.0),
+            time: header_number(&attributes, "Time")?.unwrap_or(0.0),
             cosmology: cosmology_fields(file, &attributes, meter)?,
         })
     }
@@ -56,7 +60,7 @@ impl Header {
 /// Returns the fields that identify a cosmological snapshot. Programs store the flag in different
 /// groups.
 fn cosmology_fields(file: &File, header: &Attributes, meter: &Meter) -> Result<CosmologyFields, Fault> {
-    let number = |name: &str| header.get(name).and_then(first_number);
+    let number = |name: &str| header_number(header, name);
     let flag_in = |attributes: &Attributes, name: &'static str| {
         attributes.get(name).and_then(first_number).map(|value| (name, value != 0.0))
     };
@@ -70,11 +74,11 @@ fn cosmology_fields(file: &File, header: &Attributes, meter: &Meter) -> Result<C
     }
     Ok(CosmologyFields {
         flag,
-        time: number("Time"),
-        redshift: number("Redshift"),
-        omega0: number("Omega0").or_else(|| number("Omega_Matter")),
-        hubble: number("HubbleParam"),
-        box_size: number("BoxSize"),
+        time: number("Time")?,
+        redshift: number("Redshift")?,
+        omega0: number("Omega0")?.or(number("Omega_Matter")?),
+        hubble: number("HubbleParam")?,
+        box_size: number("BoxSize")?,
     })
 }
 
@@ -85,6 +89,15 @@ fn read_attributes(group: &Group, location: &str, meter: &Meter) -> Result<Attri
     let attributes = group.attrs().map_err(|error| library_fault(&location, error))?;
     meter.check_budget(&location)?;
     Ok(attributes)
+}
+
+/// Returns a number of /Header, or `None` if there is no such attribute. SWIFT stores numbers as
+/// arrays.
+fn header_number(attributes: &Attributes, name: &str) -> Result<Option<f64>, Fault> {
+    let Some(value) = attributes.get(name) else { return Ok(None) };
+    let number = first_number(value)
+        .ok_or_else(|| Fault::malformed(header_attribute(name), describe_value(value), "a number"))?;
+    Ok(Some(number))
 }
 
 fn header_attribute(name: &str) -> String {
