@@ -12,5 +12,6 @@ mod no_panic;
 mod odd_values;
 mod on_device;
 mod readme;
+mod reference;
 mod results;
 mod runs;

@@ -60,6 +60,16 @@ pub fn help_section(title: &str, table: Table) -> String {
 mod tests {
     use super::*;
 
+    /// The tables are in docs/reference/exit-status.md, too.
+    #[test]
+    fn the_reference_page_has_all_rows() {
+        let page = include_str!("../../../../docs/reference/exit-status.md");
+        for (name, text) in [EXIT_STATUS, SIGNALS, ENVIRONMENT].concat() {
+            let row = format!("\n| `{name}` | {text} |\n");
+            assert!(page.contains(&row), "docs/reference/exit-status.md has no row:{row}");
+        }
+    }
+
     #[test]
     fn help_sections_fit_80_columns() {
         for table in [EXIT_STATUS, SIGNALS, ENVIRONMENT] {
