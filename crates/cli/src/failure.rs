@@ -104,8 +104,8 @@ pub fn check_new_output(path: &Path, force: bool) -> Result<(), Failure> {
     check_new_file(path, force)
 }
 
-/// Refuses an existing file, unless `force` is set, and everything else that is no regular file. The
-/// folder of a new file need not exist.
+/// Refuses an existing file, unless `force` is set, and everything else that is not a regular file.
+/// The folder of a new file need not exist.
 pub fn check_new_file(path: &Path, force: bool) -> Result<(), Failure> {
     let Ok(found) = path.metadata() else { return Ok(()) };
     let path = path.display();

@@ -92,7 +92,8 @@ fn name_end_flag(error: EngineError, arguments: &ResumeArgs) -> EngineError {
     }
 }
 
-/// Starts the log and the threads, installs the signal handlers and returns the run's control flags.
+/// Starts the log and the threads, installs the signal handlers and returns the run's control
+/// flags.
 fn prepare_control(common: &CommonRunArgs, limits: Limits) -> Result<Control, Failure> {
     log::start();
     if common.quiet {
