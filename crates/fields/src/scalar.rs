@@ -7,6 +7,8 @@ use orrery_device::{Arg, Element};
 use orrery_model::Precision;
 use orrery_simd::Real;
 
+use crate::heat::FieldColumn;
+
 /// A number of a field: f32 or f64.
 pub trait Scalar:
     Real
@@ -27,6 +29,9 @@ pub trait Scalar:
     /// Returns the number as an argument of a kernel.
     fn to_argument(self) -> Arg<'static>;
 
+    /// Wraps values of all nodes.
+    fn into_column(values: Vec<Self>) -> FieldColumn;
+
     /// Returns self × a + b, rounded once.
     fn fused_mul_add(self, a: Self, b: Self) -> Self;
 }
@@ -37,6 +42,10 @@ impl Scalar for f32 {
 
     fn to_argument(self) -> Arg<'static> {
         self.into()
+    }
+
+    fn into_column(values: Vec<Self>) -> FieldColumn {
+        FieldColumn::Single(values)
     }
 
     #[inline(always)]
@@ -51,6 +60,10 @@ impl Scalar for f64 {
 
     fn to_argument(self) -> Arg<'static> {
         self.into()
+    }
+
+    fn into_column(values: Vec<Self>) -> FieldColumn {
+        FieldColumn::Double(values)
     }
 
     #[inline(always)]

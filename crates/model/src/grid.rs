@@ -269,15 +269,26 @@ impl Boundaries {
         usize::from(self.west.is_fixed())..grid.nx - usize::from(self.east.is_fixed())
     }
 
+    /// Returns the index and the value of all fixed nodes. Where two fixed edges meet, the value
+    /// that comes last is the one of the corner.
+    pub fn fixed_nodes(&self, grid: &Grid) -> impl Iterator<Item = (usize, f64)> {
+        let grid = *grid;
+        [Edge::South, Edge::North, Edge::West, Edge::East].into_iter().flat_map(move |edge| {
+            let values = match self.on(edge) {
+                Boundary::Fixed(values) => Some(values),
+                _ => None,
+            };
+            let nodes = move |values| {
+                (0..edge.nodes(&grid)).map(move |k| (edge.index(&grid, k), EdgeValues::at(values, k)))
+            };
+            values.into_iter().flat_map(nodes)
+        })
+    }
+
     /// Overwrites the fixed nodes of `field`, which has one value per node.
     pub fn set_fixed_nodes(&self, grid: &Grid, field: &mut [f64]) {
-        // The later edge wins: west and east come last.
-        for edge in [Edge::South, Edge::North, Edge::West, Edge::East] {
-            if let Boundary::Fixed(values) = self.on(edge) {
-                for k in 0..edge.nodes(grid) {
-                    field[edge.index(grid, k)] = values.at(k);
-                }
-            }
+        for (index, value) in self.fixed_nodes(grid) {
+            field[index] = value;
         }
     }
 

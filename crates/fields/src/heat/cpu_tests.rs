@@ -10,7 +10,7 @@ use super::*;
 use crate::Scalar;
 
 /// Returns numbers between 0 and 1 without order, the same for the same `seed`.
-fn scattered(n: usize, seed: u64) -> Vec<f64> {
+pub(super) fn scattered(n: usize, seed: u64) -> Vec<f64> {
     (0..n as u64)
         .map(|k| (k ^ seed << 40).wrapping_mul(0x9e37_79b9_7f4a_7c15))
         .map(|bits| {
@@ -19,7 +19,7 @@ fn scattered(n: usize, seed: u64) -> Vec<f64> {
         .collect()
 }
 
-fn problem_of<R: Scalar>(
+pub(super) fn problem_of<R: Scalar>(
     grid: Grid,
     boundaries: Boundaries,
     is_variable: bool,
@@ -77,9 +77,9 @@ fn edge_pair(kind: usize, n: usize) -> [Boundary; 2] {
     }
 }
 
-const EDGE_PAIRS: usize = 5;
+pub(super) const EDGE_PAIRS: usize = 5;
 
-fn boundaries_of(grid: &Grid, kind_x: usize, kind_y: usize) -> Boundaries {
+pub(super) fn boundaries_of(grid: &Grid, kind_x: usize, kind_y: usize) -> Boundaries {
     let ([west, east], [south, north]) = (edge_pair(kind_x, grid.ny), edge_pair(kind_y, grid.nx));
     Boundaries { west, east, south, north }
 }

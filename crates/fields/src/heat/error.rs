@@ -1,6 +1,7 @@
 //! Errors of heat problems.
 
-use orrery_model::grid::GridError;
+use orrery_device::DeviceError;
+use orrery_model::grid::{Grid, GridError};
 use orrery_model::{Precision, format_count};
 use thiserror::Error;
 
@@ -66,6 +67,14 @@ pub enum HeatError {
         /// Row of the node.
         j: usize,
     },
+    /// A stored state has another precision than the problem.
+    #[error("the stored state has {} precision, expected {}", found.as_str(), expected.as_str())]
+    StoredPrecision {
+        /// Precision of the state.
+        found: Precision,
+        /// Precision of the problem.
+        expected: Precision,
+    },
     /// The precision is not available for fields.
     #[error("heat has no {} precision, expected single or double", .0.as_str())]
     Precision(Precision),
@@ -77,4 +86,21 @@ pub enum HeatError {
         /// Largest stable step.
         max: f64,
     },
+    /// The device failed.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+}
+
+impl HeatError {
+    /// Returns the error for the value of a node.
+    pub(super) fn not_finite(
+        field: &'static str,
+        grid: &Grid,
+        index: usize,
+        value: f64,
+        precision: Precision,
+    ) -> Self {
+        let ([i, j], [x, y]) = (grid.node(index), grid.coordinates(index));
+        Self::NotFinite { field, value, i, j, x, y, precision }
+    }
 }

@@ -28,11 +28,16 @@
 //!
 //! Stability and maximum principle: dt (k_E + k_W)/hx² + dt (k_N + k_S)/hy² <= 1 at every node.
 //!
-//! [`mod@reference`] contains plain loops, [`cpu`] the fast version.
+//! [`mod@reference`] contains plain loops, [`cpu`] the fast version
+//! and [`mod@device`] the one for devices. [`HeatField`] is the state with all operations of a run.
 
 pub mod cpu;
 pub mod device;
+mod edge_flux;
 mod error;
+mod field;
+mod host;
+mod host_slabs;
 mod kernels;
 mod plate;
 mod problem;
@@ -40,12 +45,18 @@ pub mod reference;
 mod single_step;
 mod tile;
 
+pub use device::FieldMeasures;
 pub use error::HeatError;
+pub use field::{FieldColumn, FieldView, HeatDeviceSetup, HeatField};
+pub use host::HostHeat;
+pub use host_slabs::HostSlabs;
 pub use plate::{Plate, StepCoefficients};
 pub use problem::{Conductivity, HeatProblem};
 pub use tile::Rows;
 
 #[cfg(test)]
 mod cpu_tests;
+#[cfg(test)]
+mod field_tests;
 #[cfg(test)]
 mod tests;

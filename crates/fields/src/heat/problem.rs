@@ -92,10 +92,7 @@ impl HeatProblem {
 
     /// Fails if `dt` is not positive or longer than the stability limit.
     pub fn check_step(&self, dt: f64) -> Result<(), HeatError> {
-        if dt > 0.0 && dt <= self.max_stable_step {
-            return Ok(());
-        }
-        Err(HeatError::UnstableStep { dt, max: self.max_stable_step })
+        check_step(dt, self.max_stable_step)
     }
 
     /// Checks an initial state: one finite value per node.
@@ -105,19 +102,20 @@ impl HeatProblem {
 
     /// Fails if `field` has the wrong length, or a value that is not finite in the precision.
     pub(super) fn check_field(&self, name: &'static str, field: &[f64]) -> Result<(), HeatError> {
-        self.check_length(name, field)?;
+        self.check_len(name, field.len())?;
         match field.par_iter().position_first(|&value| !self.is_finite(value)) {
-            Some(index) => Err(self.not_finite(name, index, field[index])),
+            Some(index) => Err(HeatError::not_finite(name, &self.grid, index, field[index], self.precision)),
             None => Ok(()),
         }
     }
 
-    fn check_length(&self, field: &'static str, values: &[f64]) -> Result<(), HeatError> {
+    /// Fails if a field does not have one value per node.
+    pub(super) fn check_len(&self, field: &'static str, found: usize) -> Result<(), HeatError> {
         let Grid { nx, ny, .. } = self.grid;
-        if values.len() == self.grid.len() {
+        if found == self.grid.len() {
             return Ok(());
         }
-        Err(HeatError::Length { field, found: values.len(), expected: self.grid.len(), nx, ny })
+        Err(HeatError::Length { field, found, expected: self.grid.len(), nx, ny })
     }
 
     /// Returns true if `value` is finite after rounding to the precision.
@@ -128,18 +126,12 @@ impl HeatProblem {
         }
     }
 
-    /// Returns the error for a value of a node.
-    pub(super) fn not_finite(&self, field: &'static str, index: usize, value: f64) -> HeatError {
-        let ([i, j], [x, y]) = (self.grid.node(index), self.grid.coordinates(index));
-        HeatError::NotFinite { field, value, i, j, x, y, precision: self.precision }
-    }
-
     fn check_conductivity(&self) -> Result<(), HeatError> {
         match &self.conductivity {
             Conductivity::Uniform(value) if CONDUCTIVITIES.contains(value) => Ok(()),
             Conductivity::Uniform(value) => Err(HeatError::Conductivity { value: *value }),
             Conductivity::Field(values) => {
-                self.check_length("conductivity", values)?;
+                self.check_len("conductivity", values.len())?;
                 match values.par_iter().position_first(|value| !CONDUCTIVITIES.contains(value)) {
                     Some(index) => {
                         let [i, j] = self.grid.node(index);
@@ -167,7 +159,8 @@ impl HeatProblem {
                     _ => value,
                 };
                 if !self.is_finite(needed) {
-                    return Err(self.not_finite(name, edge.index(&self.grid, k), value));
+                    let index = edge.index(&self.grid, k);
+                    return Err(HeatError::not_finite(name, &self.grid, index, value, self.precision));
                 }
             }
         }
@@ -229,6 +222,11 @@ impl HeatProblem {
     fn neighbour_rows(&self, j: usize) -> [usize; 2] {
         neighbours(j, self.grid.ny, self.boundaries.is_periodic_in_y())
     }
+}
+
+/// Fails if `dt` is not positive or longer than `max`, the largest stable step.
+pub(super) fn check_step(dt: f64, max: f64) -> Result<(), HeatError> {
+    if dt > 0.0 && dt <= max { Ok(()) } else { Err(HeatError::UnstableStep { dt, max }) }
 }
 
 /// Returns the neighbours of position `k` among `n`. Beyond an edge they are the node on the other

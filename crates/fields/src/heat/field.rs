@@ -1,0 +1,368 @@
+//! The state of a heat problem, on the host or on a device.
+
+use std::fmt::Debug;
+
+use orrery_device::Device;
+use orrery_model::Precision;
+use orrery_model::grid::{Boundaries, Grid};
+use rayon::prelude::*;
+
+use super::cpu::CpuStrategy;
+use super::device::{DeviceHeat, FieldMeasures, HeatDeviceStrategy, StoredField};
+use super::edge_flux::edge_fluxes;
+use super::host::{HostHeat, check_finite};
+use super::{Conductivity, HeatError, HeatProblem, Plate};
+use crate::Scalar;
+
+/// A device, and the strategy that computes steps on it.
+#[derive(Clone, Debug)]
+pub struct HeatDeviceSetup {
+    /// The device.
+    pub device: Device,
+    /// Launch parameters. They do not affect results.
+    pub strategy: HeatDeviceStrategy,
+}
+
+impl HeatDeviceSetup {
+    /// Returns the default strategy for a problem.
+    pub fn new(device: &Device, problem: &HeatProblem) -> Self {
+        let is_variable = matches!(problem.conductivity(), Conductivity::Field(_));
+        let strategy = HeatDeviceStrategy::default_for(device, problem.precision(), is_variable);
+        Self { device: device.clone(), strategy }
+    }
+}
+
+/// Values of all nodes in the precision of the state, as checkpoints store them.
+#[derive(Clone, Debug, PartialEq)]
+pub enum FieldColumn {
+    /// f32.
+    Single(Vec<f32>),
+    /// f64.
+    Double(Vec<f64>),
+}
+
+impl FieldColumn {
+    /// Returns the precision.
+    pub fn precision(&self) -> Precision {
+        match self {
+            Self::Single(_) => Precision::Single,
+            Self::Double(_) => Precision::Double,
+        }
+    }
+
+    /// Returns the number of values.
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Single(values) => values.len(),
+            Self::Double(values) => values.len(),
+        }
+    }
+
+    /// Returns true if there are no values.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// A field that conducts heat, on the host or on a device.
+///
+/// For example, a hot plate between cold edges:
+///
+/// ```
+/// use orrery_fields::heat::{Conductivity, HeatField, HeatProblem};
+/// use orrery_model::Precision;
+/// use orrery_model::grid::{Boundaries, Boundary, Grid};
+///
+/// let grid = Grid { nx: 65, ny: 65, hx: 1.0 / 64.0, hy: 1.0 / 64.0 };
+/// let cold_edges = Boundaries::uniform(Boundary::fixed(0.0));
+/// let problem =
+///     HeatProblem::new(grid, cold_edges, Conductivity::Uniform(1.0), None, Precision::Double)?;
+/// let dt = problem.max_stable_step();
+///
+/// // `None` keeps the field on the CPU. The nodes of fixed edges get their values here.
+/// let mut field = HeatField::new(&problem, &vec![1.0; grid.len()], None)?;
+/// field.advance(dt, 100)?;
+/// let measures = field.now().measures()?;
+/// assert_eq!(measures.min, 0.0);
+/// assert!(measures.max <= 1.0 && measures.heat_content < 0.9);
+///
+/// // Heat flows out through all edges.
+/// assert!(field.now().edge_fluxes()?.iter().all(|&flux| flux < 0.0));
+///
+/// // The state half a step later, without a change of the state.
+/// let content_later = field.ahead(0.5 * dt)?.measures()?.heat_content;
+/// assert!(content_later < measures.heat_content);
+/// assert_eq!(field.now().measures()?, measures);
+/// # Ok::<(), orrery_fields::heat::HeatError>(())
+/// ```
+#[derive(Debug)]
+pub struct HeatField {
+    grid: Grid,
+    boundaries: Boundaries,
+    precision: Precision,
+    max_stable_step: f64,
+    state: Box<dyn HeatState>,
+}
+
+impl HeatField {
+    /// Rounds the initial state, one value per node, and moves it to the device of `setup`, or
+    /// keeps it on the host if it is `None`. Fixed nodes get the values of their edges.
+    pub fn new(
+        problem: &HeatProblem,
+        initial: &[f64],
+        setup: Option<&HeatDeviceSetup>,
+    ) -> Result<Self, HeatError> {
+        problem.check_initial(initial)?;
+        let column = match problem.precision() {
+            Precision::Single => FieldColumn::Single(rounded(problem, initial)),
+            _ => FieldColumn::Double(rounded(problem, initial)),
+        };
+        Self::restore(problem, column, setup)
+    }
+
+    /// Continues from a stored state, the result of [`FieldView::column`].
+    pub fn restore(
+        problem: &HeatProblem,
+        column: FieldColumn,
+        setup: Option<&HeatDeviceSetup>,
+    ) -> Result<Self, HeatError> {
+        problem.check_len("stored state", column.len())?;
+        let state: Box<dyn HeatState> = match (column, problem.precision()) {
+            (FieldColumn::Single(values), Precision::Single) => state_of(problem, &values, setup)?,
+            (FieldColumn::Double(values), Precision::Double) => state_of(problem, &values, setup)?,
+            (column, expected) => {
+                return Err(HeatError::StoredPrecision { found: column.precision(), expected });
+            }
+        };
+        Ok(Self {
+            grid: *problem.grid(),
+            boundaries: problem.boundaries().clone(),
+            precision: problem.precision(),
+            max_stable_step: problem.max_stable_step(),
+            state,
+        })
+    }
+
+    /// Returns an upper bound of the bytes that a field needs, on the host or on a device. The
+    /// memory of the [`HeatProblem`] is not included.
+    pub fn needed_bytes(
+        grid: &Grid,
+        precision: Precision,
+        is_variable: bool,
+        has_source: bool,
+        is_on_device: bool,
+    ) -> u64 {
+        let needed = match (precision, is_on_device) {
+            (Precision::Single, false) => HostHeat::<f32>::needed_bytes,
+            (Precision::Single, true) => DeviceHeat::<f32>::needed_bytes,
+            (_, false) => HostHeat::<f64>::needed_bytes,
+            (_, true) => DeviceHeat::<f64>::needed_bytes,
+        };
+        needed(grid.nx, grid.ny, is_variable, has_source)
+    }
+
+    /// Computes `steps` steps of length `dt`. On a device the call does not wait for them.
+    pub fn advance(&mut self, dt: f64, steps: u64) -> Result<(), HeatError> {
+        self.check_step(dt)?;
+        self.state.advance(dt, steps)
+    }
+
+    /// Returns the current state.
+    pub fn now(&self) -> FieldView<'_> {
+        FieldView { state: &*self.state, stored: StoredField::State }
+    }
+
+    /// Returns the state after one step of length `dt`. The field stays at its time.
+    ///
+    /// The result uses the memory that the next step overwrites.
+    pub fn ahead(&mut self, dt: f64) -> Result<FieldView<'_>, HeatError> {
+        self.check_step(dt)?;
+        self.state.step_ahead(dt)?;
+        Ok(FieldView { state: &*self.state, stored: StoredField::Ahead })
+    }
+
+    /// Returns the grid.
+    pub fn grid(&self) -> &Grid {
+        &self.grid
+    }
+
+    /// Returns the conditions on the edges.
+    pub fn boundaries(&self) -> &Boundaries {
+        &self.boundaries
+    }
+
+    /// Returns the precision of state and arithmetic.
+    pub fn precision(&self) -> Precision {
+        self.precision
+    }
+
+    /// Returns the device of the field, `None` on the host.
+    pub fn device(&self) -> Option<&Device> {
+        self.state.device()
+    }
+
+    /// Returns the name of the strategy for reports, for example "AVX-512, 16 steps per pass".
+    pub fn strategy_name(&self) -> String {
+        self.state.strategy_name()
+    }
+
+    fn check_step(&self, dt: f64) -> Result<(), HeatError> {
+        super::problem::check_step(dt, self.max_stable_step)
+    }
+}
+
+/// The state of a [`HeatField`], or the state a short time later.
+#[derive(Clone, Copy, Debug)]
+pub struct FieldView<'a> {
+    state: &'a dyn HeatState,
+    stored: StoredField,
+}
+
+impl FieldView<'_> {
+    /// Returns minimum, maximum and heat content, in one pass over the field.
+    pub fn measures(&self) -> Result<FieldMeasures, HeatError> {
+        self.state.measures(self.stored)
+    }
+
+    /// Returns minimum and maximum.
+    pub fn range(&self) -> Result<(f64, f64), HeatError> {
+        let FieldMeasures { min, max, .. } = self.measures()?;
+        Ok((min, max))
+    }
+
+    /// Returns the heat per time that flows into the plate through each edge, in the order of
+    /// [`Edge::ALL`](orrery_model::grid::Edge::ALL).
+    pub fn edge_fluxes(&self) -> Result<[f64; 4], HeatError> {
+        self.state.edge_fluxes(self.stored)
+    }
+
+    /// Returns the values of all nodes in their precision.
+    pub fn column(&self) -> Result<FieldColumn, HeatError> {
+        self.state.column(self.stored)
+    }
+
+    /// Returns the values of all nodes in f64.
+    pub fn values(&self) -> Result<Vec<f64>, HeatError> {
+        Ok(match self.column()? {
+            FieldColumn::Single(values) => values.into_par_iter().map(f64::from).collect(),
+            FieldColumn::Double(values) => values,
+        })
+    }
+
+    /// Fails if a value is NaN or infinite. The error names the first such node.
+    pub fn check_finite(&self) -> Result<(), HeatError> {
+        let (min, max) = self.range()?;
+        if min.is_finite() && max.is_finite() { Ok(()) } else { self.state.check_finite(self.stored) }
+    }
+}
+
+/// Operations that the host and devices implement.
+trait HeatState: Debug + Send + Sync {
+    fn advance(&mut self, dt: f64, steps: u64) -> Result<(), HeatError>;
+    fn step_ahead(&mut self, dt: f64) -> Result<(), HeatError>;
+    fn measures(&self, field: StoredField) -> Result<FieldMeasures, HeatError>;
+    fn edge_fluxes(&self, field: StoredField) -> Result<[f64; 4], HeatError>;
+    fn column(&self, field: StoredField) -> Result<FieldColumn, HeatError>;
+    fn check_finite(&self, field: StoredField) -> Result<(), HeatError>;
+    fn device(&self) -> Option<&Device>;
+    fn strategy_name(&self) -> String;
+}
+
+impl<R: Scalar> HeatState for HostHeat<R> {
+    fn advance(&mut self, dt: f64, steps: u64) -> Result<(), HeatError> {
+        HostHeat::advance(self, dt, steps);
+        Ok(())
+    }
+
+    fn step_ahead(&mut self, dt: f64) -> Result<(), HeatError> {
+        HostHeat::step_ahead(self, dt);
+        Ok(())
+    }
+
+    fn measures(&self, field: StoredField) -> Result<FieldMeasures, HeatError> {
+        Ok(HostHeat::measures(self, field))
+    }
+
+    fn edge_fluxes(&self, field: StoredField) -> Result<[f64; 4], HeatError> {
+        let (nx, values) = (self.plate().grid.nx, self.values(field));
+        Ok(edge_fluxes(self.plate(), |i, j| values[j * nx + i]))
+    }
+
+    fn column(&self, field: StoredField) -> Result<FieldColumn, HeatError> {
+        Ok(R::into_column(self.values(field).to_vec()))
+    }
+
+    fn check_finite(&self, field: StoredField) -> Result<(), HeatError> {
+        check_finite(self.plate(), self.values(field))
+    }
+
+    fn device(&self) -> Option<&Device> {
+        None
+    }
+
+    fn strategy_name(&self) -> String {
+        self.strategy().name()
+    }
+}
+
+impl<R: Scalar> HeatState for DeviceHeat<R> {
+    fn advance(&mut self, dt: f64, steps: u64) -> Result<(), HeatError> {
+        Ok(DeviceHeat::advance(self, dt, steps)?)
+    }
+
+    fn step_ahead(&mut self, dt: f64) -> Result<(), HeatError> {
+        Ok(DeviceHeat::step_ahead(self, dt)?)
+    }
+
+    fn measures(&self, field: StoredField) -> Result<FieldMeasures, HeatError> {
+        Ok(DeviceHeat::measures(self, field)?)
+    }
+
+    fn edge_fluxes(&self, field: StoredField) -> Result<[f64; 4], HeatError> {
+        let strips = self.edge_values(field)?;
+        Ok(edge_fluxes(self.plate(), |i, j| strips.at(i, j)))
+    }
+
+    fn column(&self, field: StoredField) -> Result<FieldColumn, HeatError> {
+        Ok(R::into_column(self.values(field)?))
+    }
+
+    fn check_finite(&self, field: StoredField) -> Result<(), HeatError> {
+        check_finite(self.plate(), &self.values(field)?)
+    }
+
+    fn device(&self) -> Option<&Device> {
+        Some(DeviceHeat::device(self))
+    }
+
+    fn strategy_name(&self) -> String {
+        self.strategy().name()
+    }
+}
+
+/// Rounds an initial state and sets the values of fixed nodes.
+fn rounded<R: Scalar>(problem: &HeatProblem, initial: &[f64]) -> Vec<R> {
+    let mut state: Vec<R> = initial.par_iter().map(|&u| R::from_f64(u)).collect();
+    for (index, value) in problem.boundaries().fixed_nodes(problem.grid()) {
+        state[index] = R::from_f64(value);
+    }
+    state
+}
+
+/// Returns the state on the device of `setup`, or on the host.
+fn state_of<R: Scalar>(
+    problem: &HeatProblem,
+    values: &[R],
+    setup: Option<&HeatDeviceSetup>,
+) -> Result<Box<dyn HeatState>, HeatError> {
+    let plate = Plate::<R>::new(problem);
+    Ok(match setup {
+        Some(HeatDeviceSetup { device, strategy }) => {
+            Box::new(DeviceHeat::new(device, plate, values, *strategy)?)
+        }
+        None => {
+            let strategy = CpuStrategy::resolve(&plate);
+            Box::new(HostHeat::new(plate, values, strategy))
+        }
+    })
+}
