@@ -2,14 +2,13 @@
 
 use std::path::Path;
 
-use orrery_engine::case::{BYTES_PER_BODY, Case, OnEnergyError, available_memory};
+use orrery_engine::System;
+use orrery_engine::case::{Case, OnEnergyError, available_memory};
 use orrery_engine::control::RunEvent;
 use orrery_io::format_bytes;
 use orrery_lab::format::format_seconds;
 use orrery_model::{format_count, short_number};
-use orrery_particles::bodies::{Bodies, needed_bytes};
-use orrery_particles::resolution::MAX_SINGLE_ROUNDING;
-use orrery_particles::settings::{Acceptance, StepChoice};
+use orrery_particles::settings::StepChoice;
 
 use crate::commands::shell_quoted;
 use crate::progress::format_duration;
@@ -27,31 +26,21 @@ pub enum Importance {
     Detail,
 }
 
-/// Returns the warning about bodies that single precision does not resolve. `rounding` is the error
-/// of their coordinates in separations or softening lengths.
-pub fn unresolved_bodies_text(rounding: f64) -> String {
-    format!(
-        "warning: single precision does not resolve these bodies: rounding moves a typical body by {rounding:.1e} \
-         of the distance to its neighbour or of the softening, expected at most {MAX_SINGLE_ROUNDING:e}; \
-         the forces are wrong, use precision mixed"
-    )
-}
-
 /// Returns the message about an event. `None` for a step, which only changes the progress line.
 pub fn describe(event: &RunEvent<'_>) -> Option<(Importance, String)> {
     use Importance::{Detail, Notice, Text, Warning};
     Some(match event {
         RunEvent::Step(_) => return None,
         RunEvent::Device(selected) => (Text, format!("device: {selected}")),
-        RunEvent::TunedStrategy(strategy) => (Text, format!("tuned: {}", strategy.describe())),
+        RunEvent::TunedStrategy(strategy) => (Text, format!("tuned: {strategy}")),
         RunEvent::StartTime { case, file_time } => (Text, start_time_text(case, *file_time)),
-        RunEvent::Ready { case, bodies, .. } => (Detail, setup_text(case, bodies)),
+        RunEvent::Ready { case, system, .. } => (Detail, setup_text(case, system)),
         RunEvent::EndChanged { case, before } => {
             let [before, end] = [*before, case.time.end].map(|time| case.units.format_time(time));
             (Notice, format!("{}: the end changes from t = {before} to t = {end}", case.name))
         }
-        RunEvent::Resumed { case, path, step, time } => {
-            let action = if *time >= case.time.end { "already finished" } else { "resuming" };
+        RunEvent::Resumed { case, path, step, time, is_finished } => {
+            let action = if *is_finished { "already finished" } else { "resuming" };
             let (name, time, path) = (&case.name, case.units.format_time(*time), path.display());
             (Notice, format!("{name}: {action} after step {step}, t = {time}, from {path}"))
         }
@@ -65,7 +54,6 @@ pub fn describe(event: &RunEvent<'_>) -> Option<(Importance, String)> {
             let pause = format_duration(pause.as_secs_f64());
             (Warning, format!("waiting: {error}; next attempt in {pause}"))
         }
-        RunEvent::UnresolvedBodies { rounding } => (Warning, unresolved_bodies_text(*rounding)),
         warning => (Warning, format!("warning: {}", warning_text(warning)?)),
     })
 }
@@ -112,10 +100,12 @@ fn warning_text(event: &RunEvent<'_>) -> Option<String> {
             "{count} output files of the run are missing, the first is {}; they are not written again",
             path.display()
         ),
-        RunEvent::EnergyError { step, error, limit } => format!(
-            "step {step}: the energy error is {error:.1e}, above {} ([limits] energy_error); \
-             a shorter step or a larger softening may help",
-            short_number(*limit)
+        RunEvent::AboveLimit { step, drift, error, limit } => format!(
+            "step {step}: the {} is {error:.1e}, above {} ([limits] {}); {}",
+            drift.title,
+            short_number(*limit),
+            drift.key,
+            drift.advice
         ),
         RunEvent::ManySteps { steps, dt } => format!(
             "the run would take about {steps:.0e} steps of {dt:.1e}; \
@@ -130,8 +120,7 @@ fn warning_text(event: &RunEvent<'_>) -> Option<String> {
         | RunEvent::Resumed { .. }
         | RunEvent::CheckpointWritten { .. }
         | RunEvent::StorageRecovered
-        | RunEvent::WaitingForStorage { .. }
-        | RunEvent::UnresolvedBodies { .. } => return None,
+        | RunEvent::WaitingForStorage { .. } => return None,
     })
 }
 
@@ -144,24 +133,8 @@ fn start_time_text(case: &Case, file_time: f64) -> String {
     }
 }
 
-/// Describes solver, steps, memory and limits of a run, one per line.
-fn setup_text(case: &Case, bodies: &Bodies) -> String {
-    let settings = bodies.settings();
-    let n = bodies.len() as u64;
-    let mut solver = format!("solver: {}", bodies.solver_name());
-    if bodies.solver_name() == "tree" {
-        solver += &match settings.acceptance {
-            Acceptance::Geometric { theta } => format!(", theta {}", short_number(theta)),
-            Acceptance::Relative { alpha, .. } => format!(", relative error {}", short_number(alpha)),
-        };
-    }
-    if let Some(strategy) = bodies.device_strategy() {
-        solver += &format!(", {}", strategy.describe());
-    }
-    let count = format_count(n, "body", "bodies");
-    let (precision, softening) = (settings.precision.as_str(), short_number(settings.eps));
-    solver += &format!(", {count}, {precision} precision, softening {softening}");
-
+/// Describes method, steps, memory and limits of a run, one per line.
+fn setup_text(case: &Case, system: &System) -> String {
     let start = case.time.known_start();
     let end = case.units.format_time(case.time.end);
     let steps = match case.time.step {
@@ -172,19 +145,20 @@ fn setup_text(case: &Case, bodies: &Bodies) -> String {
         StepChoice::Adaptive { eta } => format!("steps: adaptive, eta {}, to t = {end}", short_number(eta)),
     };
 
-    let mut memory = format!("memory: about {}", format_bytes(n.saturating_mul(BYTES_PER_BODY)));
+    let mut memory = format!("memory: about {}", format_bytes(system.host_bytes()));
     if let Some(available) = available_memory() {
         memory += &format!(", {} available", format_bytes(available));
     }
-    if let Some(device) = bodies.device() {
-        let needed = format_bytes(needed_bytes(device, n, settings, case.time.integrator));
+    if let Some(device) = system.device() {
+        let needed = format_bytes(system.device_bytes(device));
         memory += &format!("; about {needed} on {}", device.label());
     }
 
+    let error = system.schema(&case.units).drift.title;
     let limit = match (case.limits.energy_error.map(short_number), case.limits.on_energy_error) {
-        (None, _) => "limits: none on the energy error".to_owned(),
-        (Some(limit), OnEnergyError::Warn) => format!("limits: a warning above an energy error of {limit}"),
-        (Some(limit), OnEnergyError::Stop) => format!("limits: stop above an energy error of {limit}"),
+        (None, _) => format!("limits: none for the {error}"),
+        (Some(limit), OnEnergyError::Warn) => format!("limits: a warning above {limit} for the {error}"),
+        (Some(limit), OnEnergyError::Stop) => format!("limits: stop above {limit} for the {error}"),
     };
-    [solver, steps, memory, limit].join("\n")
+    [system.setup_text(), steps, memory, limit].join("\n")
 }

@@ -121,8 +121,8 @@ fn fraction_done(status: &Status) -> f64 {
     (status.time - status.start) / (status.end - status.start)
 }
 
-/// Returns percentage, step, time, rate, remaining time and energy error. Omits the less important
-/// parts if there are fewer `columns`.
+/// Returns percentage, step, time, rate, remaining time and the error of the run. Omits the less
+/// important parts if there are fewer `columns`.
 fn status_text(status: &Status, units: &Units, columns: usize) -> String {
     let seconds = status.elapsed.as_secs_f64().max(1e-9);
     let rate = (status.step - status.from.0) as f64 / seconds;
@@ -133,9 +133,9 @@ fn status_text(status: &Status, units: &Units, columns: usize) -> String {
         format!("  t {}", units.format_time(status.time)),
         if rate < 10.0 { format!("  {rate:.1} steps/s") } else { format!("  {rate:.0} steps/s") },
         format!("  {} left", format_duration(left)),
-        format!("  dE/E {:+.1e}", status.energy_error),
+        format!("  {} {:+.1e}", status.drift.0, status.drift.1),
     ];
-    // Rate, step, energy error, time and remaining time, in the order in which they are omitted.
+    // Rate, step, error, time and remaining time, in the order in which they are omitted.
     for least_important in [3, 1, 5, 2, 4] {
         if parts.iter().map(|part| part.chars().count()).sum::<usize>() <= columns {
             break;
@@ -172,7 +172,7 @@ mod tests {
             end: 1.5,
             from: (0, 0.0),
             elapsed: Duration::from_secs(30_000),
-            energy_error: -1.23e-4,
+            drift: ("dE/E", -1.23e-4),
         }
     }
 

@@ -75,7 +75,7 @@ fn verbose_prints_setup_checkpoints_and_times() {
             "solver: direct, 2 bodies, mixed precision, softening 0.25",
             "steps: 2 steps of 0.25 to t = 0.5",
             "memory: about 900.0 B",
-            "limits: a warning above an energy error of 0.5",
+            "limits: a warning above 0.5 for the energy error",
             "checkpoint after step 0: out/checkpoints/checkpoint_000000000.orrery, written in ",
             "checkpoint after step 1: ",
             "checkpoint after step 2: ",

@@ -298,7 +298,7 @@ fn errors_in_the_run_to_resume() {
             ),
             (
                 &["resume", "run", "--end", "soon"],
-                "--set time.end=soon: time.end = \"soon\": 'soon' is not a quantity, ...",
+                "--end soon: time.end = \"soon\": 'soon' is not a quantity, ...",
             ),
             (
                 &["resume", "run", "--set", "limits.enrgy_error=1"],

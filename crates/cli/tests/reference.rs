@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use orrery_engine::run::Record;
+use orrery_engine::gravity::schema;
 use orrery_io::{Limits, read_checkpoint};
+use orrery_model::Units;
 use serde_json::Value;
 
 use crate::common::TestDir;
@@ -56,7 +57,8 @@ fn files_and_columns_are_in_the_reference() {
         let is_listed = |listed: &&str| *listed == name || listed.starts_with(&format!("{name}/"));
         assert!(names.iter().any(|listed| is_listed(listed)), "{name} is not in docs/reference/files.md");
     }
-    assert!(page.contains(&format!("\n{}\n", Record::CSV_HEADER)), "{}", Record::CSV_HEADER);
+    let columns = schema(&Units::NBody).csv_header();
+    assert!(page.contains(&format!("\n{columns}\n")), "{columns}");
 
     let checkpoints = dir.list("out/checkpoints");
     let path = dir.path("out/checkpoints").join(&checkpoints[0]);

@@ -13,22 +13,20 @@ use std::time::{Duration, Instant};
 
 use orrery_device::{Backend, Device, DeviceChoice};
 use orrery_io::{
-    Block, Column, Fault, IoError, Limits, format_bytes, make_folder, read_checkpoint, remove_files,
-    write_checkpoint,
+    Block, Fault, IoError, Limits, make_folder, read_checkpoint, remove_files, write_checkpoint,
 };
-use orrery_model::{Particles, Species, Vec3s, format_count};
-use orrery_particles::bodies::{Bodies, BodiesError};
-use orrery_particles::settings::{GravitySettings, SolverChoice, StepChoice};
-use orrery_particles::solver::device::DeviceStrategy;
+use orrery_model::format_count;
+use orrery_particles::settings::StepChoice;
 use serde::{Deserialize, Serialize};
 
 use crate::blocks::Blocks;
-use crate::case::{BYTES_PER_BODY, Case, CheckpointEvery};
+use crate::case::{Case, CheckpointEvery};
 use crate::error::EngineError;
 use crate::folder::CHECKPOINTS;
 use crate::observers;
 use crate::provenance;
 use crate::simulation::{Moment, Simulation};
+use crate::system::{SavedSystem, Size, System};
 use crate::trigger::{Trigger, time_tolerance};
 
 use before_end::Restored;
@@ -37,8 +35,12 @@ pub(crate) use before_end::StateBeforeEnd;
 const SUFFIX: &str = ".orrery";
 
 /// Header of a checkpoint, in JSON. A new field needs a default, so that older files still load.
+/// Some names in the file are those of gravity, which was the first physics.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Header {
+    /// Name of the physics.
+    #[serde(default = "first_physics")]
+    physics: String,
     /// Program, commit and device that wrote it.
     writer: String,
     /// The resolved case, in TOML.
@@ -47,9 +49,12 @@ struct Header {
     provenance: Vec<(String, String)>,
     step: u64,
     time: f64,
-    bodies: usize,
-    /// The solver in use: `direct` or `tree`, never `auto`.
-    solver: String,
+    /// Number of elements of the state.
+    #[serde(rename = "bodies")]
+    count: usize,
+    /// The method in use, for example `tree`, never `auto`.
+    #[serde(rename = "solver")]
+    method: String,
     /// The strategy of the device, in JSON. An unreadable strategy is ignored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     strategy: Option<String>,
@@ -59,6 +64,11 @@ struct Header {
     before_end: Option<before_end::HeaderPart>,
 }
 
+/// Returns the physics of checkpoints from before their header named it.
+fn first_physics() -> String {
+    crate::gravity::NAME.to_owned()
+}
+
 /// Summary of a checkpoint.
 #[derive(Clone, Debug)]
 pub struct Description {
@@ -66,22 +76,21 @@ pub struct Description {
     pub writer: String,
     /// Case of the run.
     pub case: Case,
-    /// Number of bodies.
-    pub bodies: usize,
+    /// Number of elements of the system, for example bodies.
+    pub size: Size,
     /// Steps completed.
     pub step: u64,
     /// Simulated time.
     pub time: f64,
-    /// Name of the force solver.
-    pub solver: &'static str,
+    /// Name of the method, for example `tree`.
+    pub method: &'static str,
 }
 
 /// Reads and checks a whole checkpoint, and returns its summary.
 pub fn describe(path: &Path, limits: &Limits) -> Result<Description, EngineError> {
     let LoadedCheckpoint { writer, case, simulation, .. } = read_file(path, limits)?;
-    let Moment { step, time, bodies } = simulation.moment();
-    let (solver, bodies) = (bodies.solver_name(), bodies.len());
-    Ok(Description { writer, case, bodies, step, time, solver })
+    let Moment { step, time, system } = simulation.moment();
+    Ok(Description { writer, case, size: system.size(), step, time, method: system.method() })
 }
 
 /// A run, read from a checkpoint.
@@ -90,7 +99,7 @@ pub(crate) struct LoadedCheckpoint {
     pub writer: String,
     pub case: Case,
     pub provenance: Vec<(String, String)>,
-    /// The bodies are on the host.
+    /// The system is on the host.
     pub simulation: Simulation,
     strategy: Option<String>,
     pub observers: observers::State,
@@ -106,13 +115,9 @@ pub(crate) struct LoadedCheckpoint {
 
 impl LoadedCheckpoint {
     /// Returns the strategy of `device` if this device wrote the checkpoint.
-    pub fn recorded_strategy(&self, device: &Device) -> Option<DeviceStrategy> {
+    pub fn recorded_strategy(&self, device: &Device) -> Option<&str> {
         let is_writer = self.writer.ends_with(&format!(" on {}", provenance::device_text(Some(device))));
-        let strategy: DeviceStrategy =
-            serde_json::from_str(self.strategy.as_ref().filter(|_| is_writer)?).ok()?;
-        let matches_run = strategy.precision() == self.case.gravity.precision
-            && strategy.name() == self.simulation.moment().bodies.solver_name();
-        (matches_run && strategy.is_for_runs(device)).then_some(strategy)
+        self.strategy.as_deref().filter(|_| is_writer)
     }
 
     /// Returns the device for a resumed run. `auto` becomes the device that wrote the checkpoint if
@@ -136,15 +141,10 @@ impl LoadedCheckpoint {
         })
     }
 
-    /// Returns true if the run had reached its end.
-    pub fn is_finished(&self) -> bool {
-        self.simulation.is_finished()
-    }
-
-    /// Returns this run with the end of `case`. A finished run goes back to the state before its
+    /// Returns this run with the end of `case`. A run at its end goes back to the state before its
     /// last step. The error is for a run that has passed the new end, or that cannot go back.
     pub fn with_end_of(self, folder: &Path, case: &Case) -> Result<Self, EngineError> {
-        let (end, Moment { step, time, bodies }) = (case.time.end, self.simulation.moment());
+        let (end, Moment { step, time, system }) = (case.time.end, self.simulation.moment());
         let is_past = match case.time.step {
             StepChoice::Fixed(dt) => time >= end - time_tolerance(end, dt),
             StepChoice::Adaptive { .. } => time >= end,
@@ -153,14 +153,13 @@ impl LoadedCheckpoint {
             return Err(EngineError::EndIsPast { path: folder.to_owned(), end, step, time });
         }
         let case = case.clone();
-        if !self.is_finished() {
+        if !self.simulation.has_reached_end() {
             return Ok(Self { simulation: self.simulation.with_end(end), case, ..self });
         }
         let Some(before_end) = self.before_end else {
             return Err(EngineError::NotExtendable { path: folder.to_owned(), time });
         };
-        let Restored { simulation, observers, blocks } = before_end.restore(&case, bodies)?;
-        let blocks = Blocks::new(&self.path, blocks);
+        let Restored { simulation, observers, blocks } = before_end.restore(&self.path, &case, system)?;
         Ok(Self { case, simulation, observers, blocks, before_end: None, ..self })
     }
 
@@ -227,6 +226,12 @@ impl Checkpoints {
             CheckpointEvery::WallClock(interval) => self.last_save.elapsed() >= interval,
             _ => self.trigger.is_due(moment.step, moment.time, dt),
         }
+    }
+
+    /// Returns the largest number of steps, up to `most`, that `simulation` can take until a
+    /// checkpoint is due.
+    pub fn steps_until_due(&self, simulation: &Simulation, most: u64) -> u64 {
+        simulation.steps_until(&self.trigger, most)
     }
 
     /// Writes a checkpoint after a step of length `dt` and removes those beyond `checkpoint.keep`.
@@ -335,53 +340,26 @@ fn may_be_intact(error: &EngineError) -> bool {
         || error.system_cause().is_some_and(denied)
 }
 
-/// Returns the species of the bodies as numbers.
-pub fn species_column(bodies: &Bodies) -> Result<Vec<u8>, BodiesError> {
-    Ok(bodies.particles()?.species.iter().map(|&species| species as u8).collect())
-}
-
-/// Returns the columns of a checkpoint. `species` is the result of [`species_column`].
-pub fn body_columns<'a>(
-    bodies: &'a Bodies,
-    species: &'a [u8],
-) -> Result<Vec<(&'static str, Column<'a>)>, BodiesError> {
-    let particles = bodies.particles()?;
-    let mut columns = vec![
-        ("mass", Column::Reals(&particles.mass)),
-        ("id", Column::Integers(&particles.id)),
-        ("species", Column::Bytes(species)),
-    ];
-    let mut vectors = |names: [&'static str; 3], Vec3s { x, y, z }: &'a Vec3s| {
-        columns.extend(names.into_iter().zip([x, y, z]).map(|(name, column)| (name, Column::Reals(column))));
-    };
-    vectors(["position.x", "position.y", "position.z"], &particles.position);
-    vectors(["velocity.x", "velocity.y", "velocity.z"], &particles.velocity);
-    vectors(["acceleration.x", "acceleration.y", "acceleration.z"], bodies.acceleration()?);
-    if let Some(jerk) = bodies.known_jerk()? {
-        vectors(["jerk.x", "jerk.y", "jerk.z"], jerk);
-    }
-    Ok(columns)
-}
-
 fn write_file(path: &Path, state: &RunState<'_>) -> Result<(), EngineError> {
-    let Moment { step, time, bodies } = state.moment;
+    let Moment { step, time, system } = state.moment;
     let header = Header {
-        writer: writer_text(bodies.device()),
+        physics: system.physics().to_owned(),
+        writer: writer_text(system.device()),
         case: state.case.to_toml(),
         provenance: state.provenance.to_vec(),
         step,
         time,
-        bodies: bodies.len(),
-        solver: bodies.solver_name().to_owned(),
-        strategy: bodies.device_strategy().map(provenance::strategy_text),
+        count: system.size().count as usize,
+        method: system.method().to_owned(),
+        strategy: system.strategy_text(),
         observers: state.observers.clone(),
         before_end: state.before_end.map(StateBeforeEnd::header),
     };
     let header = serde_json::to_string_pretty(&header)
         .map_err(|e| malformed(path, "header", e.to_string(), "numbers that JSON can represent"))?;
-    let failed = |error| state.moment.to_engine_error(error);
-    let species = species_column(bodies).map_err(failed)?;
-    let mut columns = body_columns(bodies, &species).map_err(failed)?;
+    let of_system = system.columns().map_err(|error| error.at(state.moment.stamp()))?;
+    let mut columns: Vec<_> =
+        of_system.iter().map(|column| (column.name, column.values.as_column())).collect();
     columns.extend(state.blocks.iter().map(|(name, block)| (name.as_str(), block.as_column())));
     let before_end = state.before_end.map(StateBeforeEnd::columns).unwrap_or_default();
     columns.extend(before_end.iter().map(|(name, column)| (name.as_str(), *column)));
@@ -395,54 +373,24 @@ fn read_file(path: &Path, limits: &Limits) -> Result<LoadedCheckpoint, EngineErr
         .map_err(|e| malformed("header", e.to_string(), "a checkpoint header"))?;
     let case = Case::load_from_checkpoint(&header.case, &path.display().to_string(), &[])?;
     check_header(&header, &case).map_err(|(got, expected)| malformed("header", got, expected))?;
-    let needed = (header.bodies as u64).saturating_mul(BYTES_PER_BODY);
-    if needed > limits.memory {
-        let (needed, available) = (format_bytes(needed), format_bytes(limits.memory));
-        return Err(EngineError::Memory { path: path.to_owned(), count: header.bodies, needed, available });
-    }
     let mut blocks = Blocks::new(path, checkpoint.blocks);
-    let before_end = header
-        .before_end
-        .map(|part| StateBeforeEnd::take(part, &mut blocks, &case, header.bodies, header.step))
-        .transpose()?;
-    let species = blocks.take_bytes("species")?;
-    let species = species.iter().map(|&k| Species::ALL.get(usize::from(k)).copied()).collect::<Option<_>>();
-    let particles = Particles {
-        position: blocks.take_vectors("position")?,
-        velocity: blocks.take_vectors("velocity")?,
-        mass: blocks.take_reals("mass")?,
-        id: blocks.take_integers("id")?,
-        species: species
-            .ok_or_else(|| malformed("block 'species'", "an unknown species".to_owned(), "0 to 5"))?,
-    };
-    let acceleration = blocks.take_vectors("acceleration")?;
-    let jerk = blocks.take_vectors_if_any("jerk")?;
-    let vectors = [Some(&particles.position), Some(&particles.velocity), Some(&acceleration), jerk.as_ref()];
-    let lengths = vectors.into_iter().flatten().flat_map(|v| [v.x.len(), v.y.len(), v.z.len()]);
-    let others = [particles.mass.len(), particles.id.len(), particles.species.len()];
-    if let Some(length) = lengths.chain(others).find(|length| *length != header.bodies) {
-        return Err(malformed(
-            "a column",
-            format_count(length as u64, "entry", "entries"),
-            &header.bodies.to_string(),
-        ));
+    let columns_before_end = blocks.take_prefixed(before_end::PREFIX);
+    let saved = SavedSystem { path, case: &case, count: header.count, method: &header.method, limits };
+    let system = System::restore(&saved, &mut blocks)?;
+    if system.physics() != header.physics {
+        return Err(malformed("physics", header.physics, "that of the case"));
     }
-    // The solver of the run, even if the limits of `auto` change in a later version.
-    let solver = match header.solver.as_str() {
-        "direct" => SolverChoice::Direct,
-        "tree" => SolverChoice::Tree,
-        other => return Err(malformed("solver", other.to_owned(), "direct or tree")),
-    };
-    let gravity = GravitySettings { solver, ..case.gravity };
-    if !header.observers.is_valid(header.bodies, blocks.reals_len("trails")) {
+    if !header.observers.is_valid(&case, &system, &blocks) {
         return Err(malformed("observers", "counts out of range".to_owned(), "counts that a run can have"));
     }
-    let bodies = Bodies::restore(particles, acceleration, jerk, &gravity);
-    bodies.check_finite().map_err(|e| malformed("bodies", e.to_string(), "finite numbers"))?;
+    let before_end = header
+        .before_end
+        .map(|part| StateBeforeEnd::take(part, columns_before_end, &saved, &system, header.step))
+        .transpose()?;
     Ok(LoadedCheckpoint {
         path: path.to_owned(),
         writer: header.writer,
-        simulation: Simulation::restore(&case, bodies, header.step, header.time),
+        simulation: Simulation::new(&case, system, header.step, header.time)?,
         case,
         provenance: header.provenance,
         strategy: header.strategy,
@@ -457,18 +405,14 @@ fn read_file(path: &Path, limits: &Limits) -> Result<LoadedCheckpoint, EngineErr
 /// Checks that a run of `case` can have written the header. The error contains what was found and
 /// what was expected.
 fn check_header(header: &Header, case: &Case) -> Result<(), (String, &'static str)> {
-    let Header { writer, solver, step, time, bodies, .. } = header;
-    if *bodies == 0 || case.body_count().is_some_and(|count| count != *bodies as u64) {
-        return Err((format_count(*bodies as u64, "body", "bodies"), "the number in the case"));
-    }
+    let Header { physics, writer, method, step, time, .. } = header;
     if !Simulation::is_reachable(case, *step, *time) {
-        return Err((
-            format!("time {time:e} after {}", format_count(*step, "step", "steps")),
-            "a time that the case can reach",
-        ));
+        let got = format!("time {time:e} after {}", format_count(*step, "step", "steps"));
+        return Err((got, "a time that the case can reach"));
     }
     let texts = header.provenance.iter().flat_map(|(name, _)| name.chars());
-    if writer.chars().chain(solver.chars()).chain(texts).any(char::is_control) {
+    let names = [physics, writer, method].into_iter().flat_map(|name| name.chars());
+    if names.chain(texts).any(char::is_control) {
         return Err(("control characters in a name".to_owned(), "text"));
     }
     Ok(())

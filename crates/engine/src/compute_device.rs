@@ -1,26 +1,28 @@
-//! Selection of the device that computes the forces, with a check of its memory.
+//! Selection of the device that computes, with a check of its memory.
 
 use orrery_device::{Device, DeviceChoice};
 use orrery_io::format_bytes;
 use orrery_model::{Precision, format_count};
-use orrery_particles::bodies::{DeviceSetup, needed_bytes};
-use orrery_particles::settings::{GravitySettings, IntegratorChoice};
-use orrery_particles::solver::device::DeviceStrategy;
-use orrery_particles::solver::direct;
+use orrery_particles::solver::direct::device::DirectDeviceStrategy;
 use orrery_simd::InstructionSet;
 
 use crate::error::EngineError;
+use crate::system::Size;
 
-/// Returns the fastest measured strategy for the direct sum with `n` bodies on a device. `None` if
-/// nothing was measured.
-pub type Tuned = fn(&Device, usize, Precision) -> Option<direct::device::DirectDeviceStrategy>;
+/// Sources of measured strategies, one per method that has been tuned.
+#[derive(Clone, Copy, Debug)]
+pub struct Tuned {
+    /// Returns the fastest measured strategy for the direct sum with this number of bodies on a
+    /// device. `None` if nothing was measured.
+    pub direct: fn(&Device, usize, Precision) -> Option<DirectDeviceStrategy>,
+}
 
 /// Which device a run should use. The default is the CPU.
 #[derive(Clone, Copy, Debug)]
 pub struct DeviceRequest {
     /// The device, or how to choose one.
     pub choice: DeviceChoice,
-    /// Source of measured strategies, if any.
+    /// Sources of measured strategies, if any.
     pub tuned: Option<Tuned>,
 }
 
@@ -30,7 +32,7 @@ impl Default for DeviceRequest {
     }
 }
 
-/// The device that computes the forces, or the CPU.
+/// The device that computes, or the CPU.
 #[derive(Clone, Debug)]
 pub struct ComputeDevice {
     /// The device. `None` is the CPU.
@@ -65,56 +67,24 @@ pub fn select_device(choice: DeviceChoice) -> Result<ComputeDevice, EngineError>
     Ok(ComputeDevice { device: Device::open(choice)?, reason: None })
 }
 
-/// Checks that the selected device has enough memory for `n` bodies. If it has not,
-/// [`DeviceChoice::Auto`] falls back to the CPU and any other choice is an error.
+/// Checks that the selected device has the memory that a system of this size needs there. If it has
+/// not, [`DeviceChoice::Auto`] falls back to the CPU and any other choice is an error.
 pub fn ensure_memory(
     selected: ComputeDevice,
     choice: DeviceChoice,
-    n: usize,
-    gravity: &GravitySettings,
-    integrator: IntegratorChoice,
+    size: Size,
+    needed_bytes: impl FnOnce(&Device) -> u64,
 ) -> Result<ComputeDevice, EngineError> {
     let Some(device) = &selected.device else { return Ok(selected) };
-    let (needed, free) = (needed_bytes(device, n as u64, gravity, integrator), device.memory()?.free);
+    let (needed, free) = (needed_bytes(device), device.memory()?.free);
     if needed <= free {
         return Ok(selected);
     }
     let (needed, free) = (format_bytes(needed), format_bytes(free));
-    let label = device.label();
     if choice == DeviceChoice::Auto {
-        return Ok(ComputeDevice::cpu_fallback(format!(
-            "{} {needed} on {label}, {free} are free",
-            format_count(n as u64, "body needs", "bodies need")
-        )));
+        let label = device.label();
+        let reason = format!("{} {needed} on {label}, {free} are free", size.need_text());
+        return Ok(ComputeDevice::cpu_fallback(reason));
     }
-    let device = device.title();
-    Err(EngineError::DeviceMemory { device, count: n, needed, free })
-}
-
-/// Returns true if the setup has a strategy other than the default for `n` bodies.
-pub fn is_tuned(setup: &DeviceSetup, n: usize, gravity: &GravitySettings) -> bool {
-    setup.strategy != DeviceStrategy::resolve(&setup.device, n, gravity)
-}
-
-impl DeviceRequest {
-    /// Returns the device and strategy for `n` bodies. `None` is the CPU. A `recorded` strategy,
-    /// from the checkpoint of the run, takes precedence: the results then have the same bits.
-    pub fn setup(
-        &self,
-        selected: &ComputeDevice,
-        n: usize,
-        gravity: &GravitySettings,
-        recorded: Option<DeviceStrategy>,
-    ) -> Option<DeviceSetup> {
-        let device = selected.device.as_ref()?;
-        let setup = DeviceSetup::new(device, n, gravity);
-        let tuned = || match setup.strategy {
-            DeviceStrategy::Direct(_) => self.tuned.and_then(|tuned| tuned(device, n, gravity.precision)),
-            DeviceStrategy::Tree(_) => None,
-        };
-        Some(match recorded.or_else(|| tuned().map(DeviceStrategy::Direct)) {
-            Some(strategy) => DeviceSetup { strategy, ..setup },
-            None => setup,
-        })
-    }
+    Err(EngineError::DeviceMemory { device: device.title(), size, needed, free })
 }

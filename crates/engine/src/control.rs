@@ -10,13 +10,13 @@ use orrery_io::Limits;
 use crate::case::Case;
 use crate::compute_device::{ComputeDevice, DeviceRequest};
 use crate::error::EngineError;
-use orrery_particles::bodies::Bodies;
-use orrery_particles::solver::device::DeviceStrategy;
+use crate::system::{Drift, System};
 
 /// Part of the wall time that is reserved for other work of the machine.
 pub(crate) const RESERVE: Duration = Duration::from_secs(1);
 
-/// Limits and requests for a run. Signal handlers set the flags. The run checks them between steps.
+/// Limits and requests for a run. Signal handlers set the flags. The run checks them between steps,
+/// or between batches of steps that take about 50 ms.
 #[derive(Clone, Debug, Default)]
 pub struct Control {
     /// Set to finish the step, write a checkpoint and stop.
@@ -29,11 +29,14 @@ pub struct Control {
     pub limits: Limits,
     /// Device to use.
     pub device: DeviceRequest,
+    /// Largest number of steps between two checks of the requests. `None` selects it from the
+    /// measured time of a step. Results do not depend on it.
+    pub steps_per_batch: Option<u64>,
 }
 
 impl Control {
-    /// Returns why the run must stop now, if it must. One more step and its checkpoint may take up
-    /// to `needed`.
+    /// Returns why the run must stop now, if it must. One more batch of steps and its checkpoint
+    /// may take up to `needed`.
     pub(crate) fn stop_reason(&self, needed: Duration) -> Option<StopReason> {
         if self.stop.load(Ordering::Relaxed) {
             return Some(StopReason::Requested);
@@ -82,16 +85,17 @@ pub struct Status {
     pub from: (u64, f64),
     /// Wall time since this process started its first step.
     pub elapsed: Duration,
-    /// (E − E₀) / |E₀| at the last row of `conserved.csv`.
-    pub energy_error: f64,
+    /// Error of the run at the last row of `conserved.csv`, with its short name, for example
+    /// "dE/E".
+    pub drift: (&'static str, f64),
 }
 
 /// Event that a run reports.
 #[derive(Debug)]
 pub enum RunEvent<'a> {
-    /// The device that computes the forces from now on.
+    /// The device that computes from now on.
     Device(&'a ComputeDevice),
-    /// The run starts with the bodies of a file.
+    /// The run starts with the state of a file.
     StartTime {
         /// Case of the run, with the time at which it starts.
         case: &'a Case,
@@ -99,7 +103,8 @@ pub enum RunEvent<'a> {
         file_time: f64,
     },
     /// A strategy from tuning measurements is used in place of the default one.
-    TunedStrategy(&'a DeviceStrategy),
+    /// The text describes it.
+    TunedStrategy(&'a str),
     /// The run is set up, and its folder contains its first files. Other files, such as a log, may
     /// be added to the folder from now on.
     Ready {
@@ -107,10 +112,10 @@ pub enum RunEvent<'a> {
         case: &'a Case,
         /// Folder of the run.
         folder: &'a Path,
-        /// The bodies, with their device and solver.
-        bodies: &'a Bodies,
+        /// The system, with its device and method.
+        system: &'a System,
     },
-    /// A step is complete.
+    /// A step is complete, or a batch of steps.
     Step(Status),
     /// A checkpoint was written.
     CheckpointWritten {
@@ -135,6 +140,8 @@ pub enum RunEvent<'a> {
         step: u64,
         /// Simulated time.
         time: f64,
+        /// True if the run is already complete.
+        is_finished: bool,
     },
     /// The run continues to another end than before.
     EndChanged {
@@ -143,8 +150,8 @@ pub enum RunEvent<'a> {
         /// The end until now.
         before: f64,
     },
-    /// The file of the initial bodies has parts that are not modelled, for example gas. The text is
-    /// one line.
+    /// The initial state has parts that are not modelled, for example gas, or that the precision
+    /// does not resolve. The text is one line.
     InputWarning(&'a str),
     /// `case.toml` in the folder of the run was edited. The run does not follow the edit.
     CaseFileEdited {
@@ -155,11 +162,11 @@ pub enum RunEvent<'a> {
         /// The same key with the value in the file.
         given: &'a str,
     },
-    /// The file of bodies has changed since the run in the folder started from it.
+    /// The input file has changed since the run in the folder started from it.
     InputChanged {
         /// Path of the file.
         path: &'a Path,
-        /// True if the run is resumed with the bodies of its checkpoint. False if it is replaced by
+        /// True if the run is resumed with the state of its checkpoint. False if it is replaced by
         /// a run that starts from the changed file.
         is_resumed: bool,
     },
@@ -194,11 +201,6 @@ pub enum RunEvent<'a> {
     },
     /// The storage works again.
     StorageRecovered,
-    /// Single precision does not resolve the separations of the initial bodies.
-    UnresolvedBodies {
-        /// Rounding error of the coordinates, in separations or softening lengths.
-        rounding: f64,
-    },
     /// The run would take very many steps of the length of its first one. The step or `eta` is
     /// probably too small.
     ManySteps {
@@ -207,13 +209,15 @@ pub enum RunEvent<'a> {
         /// Length of the first step.
         dt: f64,
     },
-    /// The energy error exceeded its limit.
-    EnergyError {
+    /// The error of the run exceeded its limit, for example the energy error.
+    AboveLimit {
         /// Steps completed.
         step: u64,
-        /// Relative energy error, (E − E₀) / |E₀|.
+        /// The error, with its key in `[limits]` and advice.
+        drift: Drift,
+        /// Value of the error.
         error: f64,
-        /// Limit of its absolute value, `limits.energy_error`.
+        /// Limit of its absolute value.
         limit: f64,
     },
 }

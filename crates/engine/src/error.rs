@@ -10,10 +10,10 @@ use orrery_io::picture::PictureError;
 use orrery_io::{Fault, IoError};
 use orrery_model::ic::IcError;
 use orrery_model::particles::ParticlesError;
-use orrery_model::{format_count, short_number};
-use orrery_particles::bodies::NotFinite;
+use orrery_model::short_number;
 
 use crate::case::CaseError;
+use crate::system::Size;
 
 /// Error that prevents a run from starting or continuing. The message is one line.
 #[derive(Debug, Error)]
@@ -35,25 +35,25 @@ pub enum EngineError {
     /// An input file cannot be read.
     #[error(transparent)]
     Input(IoError),
-    /// The bodies of a file do not fit into memory.
-    #[error("{}: {} {needed} of memory, {available} are available", path.display(), format_need(*count))]
+    /// The system in a file does not fit into memory.
+    #[error("{}: {} {needed} of memory, {available} are available", path.display(), size.need_text())]
     Memory {
         /// Path of the file.
         path: PathBuf,
-        /// Number of bodies in the file.
-        count: usize,
+        /// Size of the system in the file.
+        size: Size,
         /// Memory that they need.
         needed: String,
         /// Memory that is available.
         available: String,
     },
-    /// The device does not have enough memory for the bodies.
-    #[error("{device}: {} {needed}, {free} are free", format_need(*count))]
+    /// The device does not have enough memory for the system.
+    #[error("{device}: {} {needed}, {free} are free", size.need_text())]
     DeviceMemory {
         /// Label and name of the device.
         device: String,
-        /// Number of bodies.
-        count: usize,
+        /// Size of the system.
+        size: Size,
         /// Memory that they need.
         needed: String,
         /// Memory that is free.
@@ -193,27 +193,31 @@ pub enum EngineError {
     /// An image or plot cannot be written.
     #[error(transparent)]
     Picture(#[from] PictureError),
-    /// A position, velocity or acceleration is not finite.
-    #[error("step {step}, time {}: {source}", short_number(*time))]
+    /// A value of the state is not finite, for example a position.
+    #[error("step {step}, time {}: {found}", short_number(*time))]
     NotFinite {
         /// Steps completed.
         step: u64,
         /// Simulated time.
         time: f64,
-        /// Body and quantity.
-        source: NotFinite,
+        /// The value and where it is, with possible causes.
+        found: String,
     },
-    /// The energy error exceeded its limit.
+    /// The error of the run exceeded its limit, for example the energy error.
     #[error(
-        "step {step}, time {}: the energy error is {error:.1e}, expected at most {limit} ([limits] energy_error)",
+        "step {step}, time {}: the {title} is {error:.1e}, expected at most {limit} ([limits] {key})",
         short_number(*time)
     )]
-    Energy {
+    AboveLimit {
         /// Steps completed.
         step: u64,
         /// Simulated time.
         time: f64,
-        /// (E − E₀) / |E₀|.
+        /// Name of the error, for example "energy error".
+        title: &'static str,
+        /// Key of the limit, for example `energy_error`.
+        key: &'static str,
+        /// The error.
         error: f64,
         /// The limit.
         limit: f64,
@@ -236,11 +240,13 @@ pub enum EngineError {
         /// Folder of the run.
         folder: PathBuf,
     },
-    /// A run failed, and the bodies at that time were saved for inspection.
-    #[error("{source}; the bodies at that moment are in {}", path.display())]
+    /// A run failed, and its state at that time was saved for inspection.
+    #[error("{source}; the {elements} at that moment are in {}", path.display())]
     PostMortem {
         /// The error.
         source: Box<EngineError>,
+        /// Name of the elements of the system, for example "bodies".
+        elements: &'static str,
         /// Path of the snapshot.
         path: PathBuf,
     },
@@ -272,12 +278,12 @@ pub enum EngineError {
         /// Number of steps of this length until the end.
         steps: f64,
     },
-    /// A quantity of the table of conserved quantities is not finite.
+    /// A quantity of the table is not finite.
     #[error(
-        "step {step}, time {}: {quantity} is {value}, expected a finite value; the bodies are too close, too fast or too heavy for f64",
+        "step {step}, time {}: {quantity} is {value}, expected a finite value; {causes}",
         short_number(*time)
     )]
-    RecordNotFinite {
+    QuantityNotFinite {
         /// Steps completed.
         step: u64,
         /// Simulated time.
@@ -286,6 +292,8 @@ pub enum EngineError {
         quantity: &'static str,
         /// Value that was measured.
         value: f64,
+        /// Possible causes.
+        causes: &'static str,
     },
 }
 
@@ -320,11 +328,11 @@ impl EngineError {
             Self::Output(_) | Self::Picture(PictureError::Io(_)) => self.is_changed_file(),
             Self::Picture(_)
             | Self::NotFinite { .. }
-            | Self::Energy { .. }
+            | Self::AboveLimit { .. }
             | Self::PostMortem { .. }
             | Self::StepTooShort { .. }
             | Self::TooManySteps { .. }
-            | Self::RecordNotFinite { .. }
+            | Self::QuantityNotFinite { .. }
             | Self::WallTimeTooShort { .. }
             | Self::Recoverable { .. } => false,
         }
@@ -355,10 +363,6 @@ impl EngineError {
 /// Returns true if the requested device does not exist. False if it exists and failed.
 pub fn is_unknown_device(error: &DeviceError) -> bool {
     matches!(error, DeviceError::BadChoice(_) | DeviceError::NoDevice { .. } | DeviceError::Index { .. })
-}
-
-fn format_need(bodies: usize) -> String {
-    format_count(bodies as u64, "body needs", "bodies need")
 }
 
 fn process_text(owner: &Option<u32>) -> String {

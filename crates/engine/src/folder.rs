@@ -13,6 +13,7 @@ use crate::case::Case;
 use crate::error::EngineError;
 use crate::observers;
 use crate::provenance;
+use crate::system::{PLOTS, POST_MORTEMS};
 
 /// Where a run writes, and which earlier run it may replace there.
 #[derive(Clone, Debug)]
@@ -53,13 +54,8 @@ pub(crate) const PROVENANCE: &str = "provenance.txt";
 pub(crate) const CASE: &str = "case.toml";
 pub(crate) const TABLE: &str = "conserved.csv";
 pub(crate) const ANIMATION: &str = "animation.gif";
-pub(crate) const ENERGY_SVG: &str = "energy.svg";
-pub(crate) const ENERGY_PNG: &str = "energy.png";
-pub(crate) const POST_MORTEM: &str = "post-mortem.hdf5";
 /// Messages of the commands that simulated the run. The commands write it, a run only removes it.
 pub const LOG_FILE: &str = "run.log";
-/// Files of a run that are not numbered, without `PROVENANCE`.
-const RUN_FILES: [&str; 7] = [CASE, TABLE, ENERGY_SVG, ENERGY_PNG, ANIMATION, POST_MORTEM, LOG_FILE];
 /// First words of `PROVENANCE`.
 const RUN_MARK: &str = "program: orrery";
 /// Line in `PROVENANCE` while a run is being replaced.
@@ -67,6 +63,17 @@ const BEING_REPLACED: &str = "replaced: what is left of this run is about to go"
 /// Locked while a run writes to the folder. It is never removed: after a removal, two runs could
 /// lock two different files.
 const LOCK: &str = ".lock";
+
+/// Returns the names of the plots that a run draws at its end.
+fn plot_files() -> impl Iterator<Item = String> {
+    PLOTS.iter().flat_map(|name| ["svg", "png"].map(|extension| format!("{name}.{extension}")))
+}
+
+/// Returns the names of the files of a run that are not numbered, without `PROVENANCE`.
+fn run_files() -> impl Iterator<Item = String> {
+    let others = [CASE, TABLE, ANIMATION, LOG_FILE].into_iter().chain(POST_MORTEMS).map(str::to_owned);
+    others.chain(plot_files())
+}
 
 /// Exclusive right to write to a folder, until dropped.
 pub(crate) struct Lock(Option<File>);
@@ -166,7 +173,8 @@ impl Output {
         for series in SERIES {
             remove_files(&series.list_files(folder)).map_err(EngineError::Output)?;
         }
-        remove_files(&RUN_FILES.map(|name| folder.join(name))).map_err(EngineError::Output)?;
+        let files: Vec<_> = run_files().map(|name| folder.join(name)).collect();
+        remove_files(&files).map_err(EngineError::Output)?;
         remove_unfinished_files(folder);
         Ok(lock)
     }
@@ -178,9 +186,9 @@ fn check_writable(folder: &Path) -> Result<(), EngineError> {
         let reason = format!("its {name} is {reason} or nothing");
         Err(EngineError::OutputFolder { path: folder.to_owned(), reason })
     };
-    for name in RUN_FILES.iter().chain([&PROVENANCE]) {
-        if folder.join(name).is_dir() {
-            return refused(name, "a directory, expected a file");
+    for name in run_files().chain([PROVENANCE.to_owned()]) {
+        if folder.join(&name).is_dir() {
+            return refused(&name, "a directory, expected a file");
         }
     }
     for series in SERIES {
@@ -265,7 +273,7 @@ pub(crate) fn lock_folder(folder: &Path) -> Result<Lock, EngineError> {
 /// the observers before the last step.
 pub(crate) fn remove_output_of_end(folder: &Path, state: &observers::State) -> Result<(), EngineError> {
     let mut files = state.later_files(folder);
-    files.extend([ENERGY_SVG, ENERGY_PNG].map(|name| folder.join(name)));
+    files.extend(plot_files().map(|name| folder.join(name)));
     remove_files(&files).map_err(EngineError::Output)
 }
 
@@ -283,7 +291,7 @@ fn is_unfinished(name: &str) -> bool {
     let Some((name, process)) = inner.and_then(|inner| inner.rsplit_once('.')) else { return false };
     process.parse::<u32>().is_ok()
         && (name == PROVENANCE
-            || RUN_FILES.contains(&name)
+            || run_files().any(|known| known == name)
             || SERIES.iter().any(|series| series.matches_name(name)))
 }
 

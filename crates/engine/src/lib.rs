@@ -1,8 +1,9 @@
 //! Runs a simulation from a case file to the files on disk. A [`case::Case`] is read from TOML and
-//! checked completely before a device is used or a file is written. [`run::run`] creates the bodies
-//! ([`start::initial_bodies`]), steps a [`Simulation`], and calls the observers when their
-//! [`Trigger`]s fire. The observers write snapshots, images and the table of conserved quantities.
-//! [`run::run`] also writes checkpoints, from which [`run::resume`] continues with identical bits.
+//! checked completely before a device is used or a file is written. [`run::run`] creates the
+//! [`System`] of the case, steps a [`Simulation`], and calls the observers when their [`Trigger`]s
+//! fire. The observers write snapshots, images and the table of conserved quantities. [`run::run`]
+//! also writes checkpoints, from which [`run::resume`] continues with identical bits. [`gravity`]
+//! is the physics of the present systems. All other modules know no physics.
 //!
 //! ```
 //! use orrery_engine::case::{Case, CaseSource};
@@ -28,14 +29,15 @@
 //! let output = Output { folder: folder.path().join("out"), replace: Replace::Nothing };
 //! let summary = run(&case, &output, &Control::default(), |_event| {})?;
 //!
-//! let (first, last) = summary.first_and_last;
-//! assert_eq!((summary.bodies, summary.step), (2, 628));
-//! assert!((last.total_energy() / first.total_energy() - 1.0).abs() < 1e-8);
+//! let (first, last) = &summary.first_and_last;
+//! let energy = |row| summary.schema.value(row, "total").expect("a column of gravity");
+//! assert_eq!((summary.size.count, summary.step), (2, 628));
+//! assert!((energy(last) / energy(first) - 1.0).abs() < 1e-8);
 //! assert!(output.folder.join("conserved.csv").exists());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-pub mod analysis;
+mod batch;
 mod blocks;
 pub mod case;
 pub mod checkpoint;
@@ -43,16 +45,20 @@ pub mod compute_device;
 pub mod control;
 pub mod error;
 mod folder;
+pub mod gravity;
 mod identity;
 mod observers;
 pub mod provenance;
-mod retry;
+mod reporter;
 pub mod run;
 mod simulation;
-pub mod start;
+pub mod system;
 mod trigger;
 pub mod wall_time;
 
+pub use blocks::Blocks;
 pub use error::EngineError;
+pub use observers::{Observer, Painter};
 pub use simulation::{Moment, Simulation};
+pub use system::System;
 pub use trigger::Trigger;

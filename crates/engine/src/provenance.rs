@@ -5,7 +5,6 @@ use std::path::Path;
 use orrery_device::Device;
 use orrery_io::IoError;
 use orrery_model::Species;
-use orrery_particles::solver::device::DeviceStrategy;
 use orrery_simd::InstructionSet;
 
 use crate::case::{BodiesSource, Case};
@@ -15,7 +14,7 @@ pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Git commit of the build, or "unknown".
 pub const COMMIT: &str = env!("ORRERY_COMMIT");
 
-/// Solver in the provenance of initial conditions, for which no forces were computed.
+/// Method in the provenance of initial conditions, for which nothing was computed.
 pub const NO_SOLVER: &str = "none";
 
 /// Describes the device, or the CPU if there is none. The number of threads is left out because it
@@ -35,12 +34,13 @@ pub fn hash_file(path: &Path) -> Result<String, IoError> {
     Ok(hasher.finalize().to_hex().to_string())
 }
 
-/// Returns the provenance of a run as ordered pairs of name and text.
+/// Returns the provenance of a run as ordered pairs of name and text. `method` and `strategy` are
+/// those of its system.
 pub fn run_provenance(
     case: &Case,
-    solver: &str,
+    method: &str,
     device: Option<&Device>,
-    strategy: Option<&DeviceStrategy>,
+    strategy: Option<String>,
 ) -> Result<Vec<(String, String)>, IoError> {
     let resolved = case.to_toml();
     let inputs = match case.bodies_file() {
@@ -61,12 +61,12 @@ pub fn run_provenance(
         ("case", resolved),
         ("seed", seed),
         ("device", device_text(device)),
-        ("solver", solver.to_owned()),
+        ("solver", method.to_owned()),
         ("precision", case.gravity.precision.as_str().to_owned()),
         ("inputs", inputs),
     ];
     // Another strategy gives other last bits.
-    texts.extend(strategy.map(|strategy| ("strategy", strategy_text(strategy))));
+    texts.extend(strategy.map(|strategy| ("strategy", strategy)));
     Ok(texts.into_iter().map(|(name, text)| (name.to_owned(), text)).collect())
 }
 
@@ -91,11 +91,6 @@ pub fn replace_case(provenance: &mut [(String, String)], case: &Case) {
             _ => {}
         }
     }
-}
-
-/// Returns the strategy of a device in JSON.
-pub fn strategy_text(strategy: &DeviceStrategy) -> String {
-    serde_json::to_string(strategy).unwrap_or_default()
 }
 
 /// Returns the name of a species for reports.

@@ -1,30 +1,31 @@
-//! The simulation: bodies, integrator, and the current step and time.
+//! A simulation: a system, the current step and time.
 //!
-//! Invariant: the trajectory depends on the case alone. An output between two steps uses a copy of
-//! the bodies that takes a shorter step. The simulation itself is not touched.
+//! Invariant: the trajectory depends on the case alone. An output between two steps reads the
+//! system after a shorter step, which does not change the simulation. Several steps at once give
+//! the same bits as one after the other.
 
 use orrery_model::Particles;
-use orrery_particles::bodies::{Bodies, BodiesError, DeviceSetup, Stamp};
-use orrery_particles::integrator::adaptive;
-use orrery_particles::settings::{GravitySettings, IntegratorChoice, SolverChoice, StepChoice};
+use orrery_particles::settings::StepChoice;
 
 use crate::case::Case;
 use crate::error::EngineError;
-use crate::trigger::time_tolerance;
+use crate::system::{Row, Schema, Stamp, System, SystemError};
+use crate::trigger::{Trigger, time_tolerance};
 
 /// Above 2^53 steps, step counts are no longer exact in f64.
 pub const MAX_STEPS: u64 = 1 << 53;
 
-/// Bodies that move under the forces of a case.
+/// A system that moves through the time of a case.
 #[derive(Debug)]
 pub struct Simulation {
-    bodies: Bodies,
-    integrator: IntegratorChoice,
+    system: System,
     choice: StepChoice,
     start: f64,
     end: f64,
     step: u64,
     time: f64,
+    /// True if the system has settled, so that the run ends before its end time.
+    is_settled: bool,
 }
 
 /// State of a simulation at one time.
@@ -34,53 +35,40 @@ pub struct Moment<'a> {
     pub step: u64,
     /// Simulated time.
     pub time: f64,
-    /// Bodies at that time.
-    pub bodies: &'a Bodies,
+    /// The system at that time.
+    pub system: &'a System,
 }
 
 impl Moment<'_> {
-    /// Returns the bodies on the host. Bodies on a device are copied first.
-    pub fn particles(&self) -> Result<&Particles, EngineError> {
-        self.bodies.particles().map_err(|error| self.to_engine_error(error))
+    /// Returns step and time.
+    pub fn stamp(&self) -> Stamp {
+        Stamp { step: self.step, time: self.time }
     }
 
-    /// Converts an error of the bodies to an [`EngineError`]. A non-finite value gets the step and
-    /// time at which it was found, or those of this moment if they are not known.
-    pub fn to_engine_error(&self, error: BodiesError) -> EngineError {
-        match error {
-            BodiesError::NotFinite { at, source } => {
-                let Stamp { step, time } = at.unwrap_or(Stamp { step: self.step, time: self.time });
-                EngineError::NotFinite { step, time, source }
-            }
-            BodiesError::Device(error) => error.into(),
+    /// Returns the bodies on the host. Bodies on a device are copied first.
+    pub fn particles(&self) -> Result<&Particles, EngineError> {
+        match self.system {
+            System::Gravity(system) => system.particles().map_err(|error| error.at(self.stamp())),
         }
+    }
+
+    /// Measures the quantities of `schema`, which is that of the system. Returns an error if one is
+    /// not finite.
+    pub fn measure(&self, schema: &Schema) -> Result<Row, EngineError> {
+        let values = self.system.measure().map_err(|error| error.at(self.stamp()))?;
+        let row = Row { step: self.step, time: self.time, values };
+        schema.check_finite(&row)?;
+        Ok(row)
     }
 }
 
 impl Simulation {
-    /// Returns the gravity settings of `case`. Some integrators and steps need the direct sum, for
-    /// example `hermite4`. For them, `auto` becomes `direct`.
-    pub fn gravity_settings(case: &Case) -> GravitySettings {
-        let needs_pairs = case.time.integrator == IntegratorChoice::Hermite4
-            || (matches!(case.time.step, StepChoice::Adaptive { .. }) && case.gravity.eps == 0.0);
-        let solver = if needs_pairs { SolverChoice::Direct } else { case.gravity.solver };
-        GravitySettings { solver, ..case.gravity }
-    }
-
-    /// Creates a simulation at the start of the case and computes the forces. Without `setup`,
-    /// forces are computed on the CPU.
-    pub fn new(case: &Case, particles: Particles, setup: Option<&DeviceSetup>) -> Result<Self, EngineError> {
-        let bodies = Bodies::new(particles, &Self::gravity_settings(case), setup);
-        let start = case.time.known_start();
-        let bodies = bodies.map_err(|error| start_error(error, start))?;
-        Ok(Self::restore(case, bodies, 0, start))
-    }
-
-    /// Creates a simulation from bodies that are at `time` after `step` steps.
-    pub fn restore(case: &Case, bodies: Bodies, step: u64, time: f64) -> Self {
-        let (integrator, choice) = (case.time.integrator, case.time.step);
-        let (start, end) = (case.time.known_start(), case.time.end);
-        Self { bodies, integrator, choice, start, end, step, time }
+    /// Creates a simulation from a system that is at `time` after `step` steps.
+    pub fn new(case: &Case, system: System, step: u64, time: f64) -> Result<Self, EngineError> {
+        let (start, end, choice) = (case.time.known_start(), case.time.end, case.time.step);
+        let mut simulation = Self { system, choice, start, end, step, time, is_settled: false };
+        simulation.check_settled()?;
+        Ok(simulation)
     }
 
     /// Returns the simulation with another end.
@@ -88,12 +76,13 @@ impl Simulation {
         Self { end, ..self }
     }
 
-    /// Moves bodies from the host to a device.
-    pub fn move_to_device(self, setup: &DeviceSetup) -> Result<Self, EngineError> {
-        Ok(Self {
-            bodies: self.bodies.moved_to(setup).map_err(|error| start_error(error, self.time))?,
-            ..self
-        })
+    /// Replaces the system by the same system on another device.
+    pub fn try_map_system(
+        self,
+        map: impl FnOnce(System) -> Result<System, SystemError>,
+    ) -> Result<Self, EngineError> {
+        let now = self.moment().stamp();
+        Ok(Self { system: map(self.system).map_err(|error| error.at(now))?, ..self })
     }
 
     /// Returns true if a run of `case` can be at `time` after `step` steps.
@@ -109,22 +98,25 @@ impl Simulation {
 
     /// Returns the current state.
     pub fn moment(&self) -> Moment<'_> {
-        Moment { step: self.step, time: self.time, bodies: &self.bodies }
+        Moment { step: self.step, time: self.time, system: &self.system }
     }
 
-    /// Returns true at the end of the run.
+    /// Returns true if the run is complete: at its end time, or because the system has settled.
     pub fn is_finished(&self) -> bool {
+        self.has_reached_end() || self.is_settled
+    }
+
+    /// Returns true at the end time of the run.
+    pub fn has_reached_end(&self) -> bool {
         self.time >= self.end
     }
 
     /// Returns the time at which the next step ends. It is never later than the end of the run.
     pub fn next_time(&self) -> Result<f64, EngineError> {
         let (next, dt) = match self.choice {
-            // A product, not a sum, so rounding errors do not accumulate over a million steps.
-            StepChoice::Fixed(dt) => (self.start + (self.step + 1) as f64 * dt, dt),
+            StepChoice::Fixed(dt) => (self.fixed_time(1, dt), dt),
             StepChoice::Adaptive { eta } => {
-                let dt = adaptive::step_length(&self.bodies, eta)
-                    .map_err(|error| self.moment().to_engine_error(error))?;
+                let dt = self.system.adaptive_step(eta).map_err(|error| error.at(self.moment().stamp()))?;
                 let (step, time) = (self.step, self.time);
                 if time + dt <= time || dt.is_nan() {
                     return Err(EngineError::StepTooShort { step, time, dt });
@@ -142,58 +134,117 @@ impl Simulation {
         Ok(if next >= self.end - time_tolerance(self.end, dt) { self.end } else { next })
     }
 
-    /// Takes the step that ends at `next`, the value from [`Simulation::next_time`].
-    pub fn advance_to(&mut self, next: f64) -> Result<(), EngineError> {
+    /// Returns the time after `steps` more steps of the fixed length `dt`. It is a product, not a
+    /// sum, so rounding errors do not accumulate over a million steps.
+    fn fixed_time(&self, steps: u64, dt: f64) -> f64 {
+        self.start + (self.step + steps) as f64 * dt
+    }
+
+    /// Returns the largest number of steps, up to `most`, that end before the end of the run and
+    /// before the system must be checked. It is at least 1. Adaptive steps are taken one by one.
+    pub fn steps_until_end(&self, most: u64) -> u64 {
+        let StepChoice::Fixed(dt) = self.choice else { return 1 };
+        let most = match self.system.settling_check_every() {
+            Some(every) => most.min(every - self.step % every),
+            None => most,
+        };
+        let end = self.end - time_tolerance(self.end, dt);
+        self.steps_while(most, (self.end - self.time) / dt, |steps| self.fixed_time(steps, dt) < end)
+    }
+
+    /// Returns the largest number of steps, up to `most`, after which `trigger` may fire and before
+    /// which it does not. A due time within a step ends the batch before that step. It is at least
+    /// 1: no due time lies within the next step.
+    pub fn steps_until(&self, trigger: &Trigger, most: u64) -> u64 {
+        let StepChoice::Fixed(dt) = self.choice else { return 1 };
+        let most = trigger.steps_until_due(self.step).map_or(most, |steps| most.min(steps));
+        let Some(due) = trigger.due_time() else { return most };
+        self.steps_while(most, (due - self.time) / dt, |steps| {
+            let time = self.fixed_time(steps, dt);
+            time - time_tolerance(time, dt) <= due
+        })
+    }
+
+    /// Returns the largest number of steps from 1 to `most` that `allows` accepts. All smaller ones
+    /// are accepted too. `estimate` is about this number.
+    fn steps_while(&self, most: u64, estimate: f64, allows: impl Fn(u64) -> bool) -> u64 {
+        let mut steps = (estimate.max(0.0) as u64).saturating_add(1).clamp(1, most.max(1));
+        while steps > 1 && !allows(steps) {
+            steps -= 1;
+        }
+        steps
+    }
+
+    /// Takes `steps` steps, a number that [`Simulation::steps_until_end`] allows. `next` is the
+    /// value from [`Simulation::next_time`], the end of the first one. Returns the length of the
+    /// last one.
+    pub fn advance(&mut self, next: f64, steps: u64) -> Result<f64, EngineError> {
+        let (first, now) = (self.step, self.time);
         let dt = match self.choice {
             // All full steps have exactly the length `dt`. Only the last step may be shorter.
             StepChoice::Fixed(dt)
-                if next < self.end || (next - self.time - dt).abs() <= time_tolerance(next, dt) =>
+                if next < self.end || (next - now - dt).abs() <= time_tolerance(next, dt) =>
             {
                 dt
             }
-            _ => next - self.time,
+            _ => next - now,
         };
-        let moved = self.integrator.step(&mut self.bodies, dt);
-        self.step += 1;
-        self.time = next;
-        let checked = moved.and_then(|()| self.bodies.check_step(Stamp { step: self.step, time: next }));
-        checked.map_err(|error| self.moment().to_engine_error(error))
+        let start = self.start;
+        let end_of = |k: u64| match k {
+            0 => Stamp { step: first, time: now },
+            1 => Stamp { step: first + 1, time: next },
+            _ => Stamp { step: first + k, time: start + (first + k) as f64 * dt },
+        };
+        let advanced = self.system.advance(dt, steps, &end_of);
+        Stamp { step: self.step, time: self.time } = end_of(steps);
+        advanced.map_err(|error| error.at(self.moment().stamp()))?;
+        self.check_settled()?;
+        Ok(self.time - end_of(steps - 1).time)
     }
 
-    /// Returns an error if a position, velocity or acceleration is not finite.
-    pub fn check_finite(&self) -> Result<(), EngineError> {
-        self.bodies.check_finite().map_err(|error| self.moment().to_engine_error(error))
+    /// Checks whether the system has settled, if this is the time of such a check.
+    fn check_settled(&mut self) -> Result<(), EngineError> {
+        if let Some(every) = self.system.settling_check_every()
+            && self.step > 0
+            && self.step.is_multiple_of(every)
+        {
+            self.is_settled = self.system.is_settled().map_err(|error| error.at(self.moment().stamp()))?;
+        }
+        Ok(())
     }
 
-    /// Returns the bodies at `time`, which lies between now and the end of the next step. The
-    /// simulation itself does not change.
-    pub fn bodies_at(&self, time: f64) -> Result<Bodies, EngineError> {
-        let ahead = self.bodies.try_clone().and_then(|mut ahead| {
-            self.integrator.step(&mut ahead, time - self.time)?;
-            Ok(ahead)
-        });
-        ahead.map_err(|error| self.moment().to_engine_error(error))
-    }
-}
-
-/// Converts an error that occurred before the first step.
-pub(crate) fn start_error(error: BodiesError, time: f64) -> EngineError {
-    match error {
-        BodiesError::NotFinite { source, .. } => EngineError::NotFinite { step: 0, time, source },
-        BodiesError::Device(error) => error.into(),
+    /// Calls `observe` with the state at `time`, which lies between now and the end of the next
+    /// step. The simulation itself does not change.
+    pub fn look_ahead(
+        &mut self,
+        time: f64,
+        observe: &mut dyn FnMut(&Moment) -> Result<(), EngineError>,
+    ) -> Result<(), EngineError> {
+        let now = self.moment().stamp();
+        let mut observe_system = |system: &System| observe(&Moment { step: now.step, time, system });
+        self.system.look_ahead(time - now.time, &mut observe_system).map_err(|error| error.at(now))?
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::case::CaseSource;
+    use crate::case::{CaseSource, Every};
+    use crate::compute_device::ComputeDevice;
+    use crate::control::Control;
 
     fn kepler_case(dt: f64, end: f64) -> Case {
         let text = format!("bodies.model = \"kepler\"\n[time]\nstep = {dt:?}\nend = {end:?}\n");
         let text = format!("{text}[output]\nrecord_every = 0\n[checkpoint]\nevery = 0\n");
         let source = CaseSource::Text { label: "case".into(), text, folder: Default::default() };
         Case::load(&source, &[]).unwrap_or_else(|e| panic!("{e}"))
+    }
+
+    /// Returns the simulation of a case with steps of `dt`, as if it had taken `step` steps.
+    fn simulation_at(dt: f64, end: f64, step: u64) -> Simulation {
+        let (case, cpu) = (kepler_case(dt, end), ComputeDevice { device: None, reason: None });
+        let (case, system) = System::start(&case, cpu, &Control::default(), &mut |_| {}).unwrap();
+        Simulation::new(&case, system, step, step as f64 * dt).unwrap()
     }
 
     /// Rounding puts the last full step one unit in the last place before the end. The first row
@@ -206,18 +257,54 @@ mod tests {
             (0.7, 10_000_000_003, 7_000_000_002.1),
             (0.0013, 10_000_000_003, 13_000_000.003_9),
         ] {
-            let case = kepler_case(dt, end);
-            let (limits, stop) = (Default::default(), Default::default());
-            let particles =
-                crate::start::initial_bodies(&case, &limits, &stop, &mut |_| {}).unwrap().particles;
-            let bodies = Simulation::new(&case, particles, None).unwrap().bodies;
-            let start = steps - 2;
-            let mut simulation = Simulation::restore(&case, bodies, start, start as f64 * dt);
-            while !simulation.is_finished() {
-                let next = simulation.next_time().unwrap();
-                simulation.advance_to(next).unwrap();
+            for batch in [1, 2, 5] {
+                let mut simulation = simulation_at(dt, end, steps - 3);
+                while !simulation.is_finished() {
+                    let next = simulation.next_time().unwrap();
+                    let count = simulation.steps_until_end(batch);
+                    simulation.advance(next, count).unwrap();
+                }
+                assert_eq!(
+                    (simulation.step, simulation.time),
+                    (steps, end),
+                    "steps of {dt}, {batch} at once"
+                );
             }
-            assert_eq!((simulation.step, simulation.time), (steps, end), "steps of {dt}");
+        }
+    }
+
+    /// Compares the batch until a trigger fires with single steps, each of which is checked.
+    #[test]
+    fn batches_end_where_single_steps_find_an_output() {
+        for (every, dt) in [
+            (Every::Steps(7), 0.1),
+            (Every::Time(0.1), 0.005),
+            (Every::Time(0.7), 0.01),
+            (Every::Time(0.25), 0.1),
+            (Every::Time(0.03), 0.1),
+            (Every::Never, 0.1),
+        ] {
+            for step in [0, 3, 1_000_003, (1 << 32) + 1, (1 << 40) + 5] {
+                let simulation = simulation_at(dt, (step as f64 + 1e4) * dt, step);
+                let mut trigger = Trigger::new(every);
+                trigger.advance_past(simulation.time, dt);
+                // Outputs within the next step are looked ahead to before the batch.
+                let next = simulation.fixed_time(1, dt);
+                while let Some(due) = trigger.due_time()
+                    && due < next - time_tolerance(next, dt)
+                {
+                    trigger.advance_past(due, 0.0);
+                }
+                let is_event = |steps: u64| {
+                    let (time, after) =
+                        (simulation.fixed_time(steps, dt), simulation.fixed_time(steps + 1, dt));
+                    let within = after - time_tolerance(after, dt);
+                    trigger.is_due(step + steps, time, dt)
+                        || trigger.due_time().is_some_and(|due| due < within)
+                };
+                let expected = (1..200).find(|&steps| is_event(steps)).unwrap_or(200);
+                assert_eq!(simulation.steps_until(&trigger, 200), expected, "{every:?} {dt} {step}");
+            }
         }
     }
 }

@@ -31,8 +31,14 @@ pub struct Trigger {
 }
 
 impl Trigger {
-    /// Creates a trigger that fires as `every` says. The start of the run does not count.
+    /// Creates a trigger that fires as `every` says. The start of the run does not count. As in a
+    /// case, an interval of 0 is [`Every::Never`].
     pub fn new(every: Every) -> Self {
+        let every = match every {
+            Every::Steps(0) => Every::Never,
+            Every::Time(interval) if interval.is_nan() || interval <= 0.0 => Every::Never,
+            every => every,
+        };
         Self { every, next: 1 }
     }
 
@@ -51,6 +57,15 @@ impl Trigger {
         match self.every {
             Every::Time(interval) => Some(self.next as f64 * interval),
             Every::Never | Every::Steps(_) => None,
+        }
+    }
+
+    /// Returns the number of steps after step `step` at which the trigger fires. `None` unless the
+    /// schedule is in steps.
+    pub fn steps_until_due(&self, step: u64) -> Option<u64> {
+        match self.every {
+            Every::Steps(steps) => Some(steps - step % steps),
+            Every::Never | Every::Time(_) => None,
         }
     }
 
@@ -111,7 +126,15 @@ mod tests {
         let trigger = Trigger::new(Every::Steps(3));
         let due: Vec<u64> = (1..10).filter(|&step| trigger.is_due(step, 0.0, 1.0)).collect();
         assert_eq!(due, [3, 6, 9]);
+        assert_eq!([0, 1, 2, 3].map(|step| trigger.steps_until_due(step)), [3, 2, 1, 3].map(Some));
         assert!(!Trigger::new(Every::Never).is_due(1, 1.0, 1.0));
+    }
+
+    #[test]
+    fn an_interval_of_zero_never_fires() {
+        for every in [Every::Steps(0), Every::Time(0.0), Every::Time(-1.0), Every::Time(f64::NAN)] {
+            assert_eq!(Trigger::new(every), Trigger::new(Every::Never));
+        }
     }
 
     #[test]

@@ -12,7 +12,7 @@ use orrery_engine::checkpoint::describe;
 use orrery_engine::compute_device::{self, ComputeDevice, DeviceRequest};
 use orrery_engine::control::{Control, RunEvent};
 use orrery_engine::run::{Resume, Summary, resume, run};
-use orrery_engine::{EngineError, Simulation};
+use orrery_engine::{EngineError, gravity};
 use orrery_io::Limits;
 use orrery_particles::settings::IntegratorChoice;
 
@@ -64,7 +64,7 @@ fn check_solver(sets: &[&str], choice: DeviceChoice, solver: &str) {
     let [once, again, parts] = ["once", "again", "parts"].map(|name| dir.path().join(name));
     let case = case(sets);
     let summary = run_whole(&case, &once, choice);
-    assert_eq!(summary.solver, solver);
+    assert_eq!(summary.method, solver);
     run_whole(&case, &again, choice);
     run_until(&case, &parts, choice, 5);
     assert_eq!(resume_on(&parts, choice).unwrap_or_else(|e| panic!("{e}")), None);
@@ -152,7 +152,7 @@ fn tree_runs_repeat_and_keep_their_solver() {
         let checkpoints = std::fs::read_dir(folder.join("checkpoints")).unwrap();
         let last = checkpoints.map(|entry| entry.unwrap().path()).max().unwrap();
         let found = describe(&last, &Limits::unbounded()).unwrap();
-        assert_eq!(found.solver, "tree");
+        assert_eq!(found.method, "tree");
         let provenance = std::fs::read_to_string(folder.join("provenance.txt")).unwrap();
         assert!(provenance.contains("solver: tree\n"), "{provenance}");
     }
@@ -166,8 +166,8 @@ fn hermite_never_uses_the_tree() {
         let selected = compute_device::select_device(choice).unwrap();
         for (set, solver) in [("leapfrog", "tree"), ("hermite4", "direct")] {
             let case = case(&["gravity.solver=auto", &format!("time.integrator={set}")]);
-            let gravity = Simulation::gravity_settings(&case);
-            let setup = DeviceRequest::default().setup(&selected, 1_000_000, &gravity, None).unwrap();
+            let (device, settings) = (selected.device.as_ref().unwrap(), gravity::settings(&case));
+            let setup = gravity::device_setup(device, 1_000_000, &settings, None, None);
             assert_eq!(setup.strategy.name(), solver, "{set}");
         }
     }
@@ -180,11 +180,10 @@ fn too_many_bodies_for_the_device_are_rejected_before_the_run() {
     for (choice, solver) in
         test_choices().into_iter().flat_map(|choice| ["auto", "direct"].map(|s| (choice, s)))
     {
-        let gravity = &case(&[&format!("gravity.solver={solver}")]).gravity;
+        let settings = &case(&[&format!("gravity.solver={solver}")]).gravity;
         let selected = compute_device::select_device(choice).unwrap();
         let device = selected.device.clone().unwrap();
-        let error =
-            compute_device::ensure_memory(selected.clone(), choice, n, gravity, leapfrog).unwrap_err();
+        let error = gravity::ensure_memory(selected.clone(), choice, n, settings, leapfrog).unwrap_err();
         let message = error.to_string();
         assert!(
             message.starts_with(&format!("{}: 4000000000000 bodies need ", device.title()))
@@ -194,14 +193,13 @@ fn too_many_bodies_for_the_device_are_rejected_before_the_run() {
         assert!(error.is_user_error());
         // With `auto` the run uses the CPU, and the reason is reported.
         let ComputeDevice { device: None, reason: Some(reason) } =
-            compute_device::ensure_memory(selected.clone(), DeviceChoice::Auto, n, gravity, leapfrog)
-                .unwrap()
+            gravity::ensure_memory(selected.clone(), DeviceChoice::Auto, n, settings, leapfrog).unwrap()
         else {
             panic!("no such memory")
         };
         assert!(reason.starts_with("4000000000000 bodies need "), "{reason}");
         assert_eq!(
-            compute_device::ensure_memory(selected, choice, 1000, gravity, leapfrog).unwrap().device,
+            gravity::ensure_memory(selected, choice, 1000, settings, leapfrog).unwrap().device,
             Some(device)
         );
     }

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use crate::common::{output_to, temp_folder};
 use orrery_engine::case::Case;
 use orrery_engine::control::{Control, RunEvent};
+use orrery_engine::gravity::Record;
 use orrery_engine::provenance::device_text;
 use orrery_engine::run::{Resume, resume, run};
 use orrery_io::{Block, Limits, parse_checkpoint, read_checkpoint};
@@ -44,7 +45,8 @@ fn checkpoints_of_every_version_resume() {
         });
         let summary = summary.unwrap_or_else(|e| panic!("{name}: {e}"));
         assert_eq!((from, summary.step), (Some((step, time)), 8), "{name}");
-        let (first, last) = summary.first_and_last;
+        let (first, last) = &summary.first_and_last;
+        let [first, last] = [first, last].map(Record::from_row);
         // The three bodies of Burrau's problem before their first close encounter: the energy is
         // conserved to the order of the integrator.
         assert!((last.total_energy() / first.total_energy() - 1.0).abs() < 1e-3, "{name}: {last:?}");

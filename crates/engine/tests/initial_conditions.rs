@@ -9,8 +9,8 @@ use crate::common::{output_to, temp_folder};
 use orrery_device::testing::SplitMix64;
 use orrery_engine::case::{Case, CaseSource, model_names};
 use orrery_engine::control::Control;
+use orrery_engine::gravity::initial_bodies;
 use orrery_engine::run::run;
-use orrery_engine::start::initial_bodies;
 
 /// Values that overflow, underflow or cancel in some power or ratio, and ordinary ones.
 const VALUES: [f64; 25] = [

@@ -13,4 +13,5 @@ mod reference;
 mod reliability;
 mod resume;
 mod start_time;
+mod stepping;
 mod written_units;

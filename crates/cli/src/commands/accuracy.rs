@@ -4,7 +4,8 @@ use std::path::Path;
 
 use orrery_device::DeviceChoice;
 use orrery_engine::EngineError;
-use orrery_engine::compute_device::{self, ComputeDevice, DeviceRequest};
+use orrery_engine::compute_device::{ComputeDevice, select_device};
+use orrery_engine::gravity::{device_setup, ensure_memory, unresolved_bodies_text};
 use orrery_io::{Limits, NpzArray, Snapshot, write_npz_arrays};
 use orrery_lab::sample::evenly_spaced_indices;
 use orrery_model::{Precision, format_count};
@@ -17,7 +18,6 @@ use serde_json::json;
 
 use super::Softening;
 use crate::args::{AccuracyArgs, ForcesArgs, GravityArgs};
-use crate::events::unresolved_bodies_text;
 use crate::failure::{Failure, check_input, check_new_output};
 use crate::print::{eprint_line, print_line};
 
@@ -52,18 +52,12 @@ fn compute_forces(
     if settings.precision == Precision::Single {
         let rounding = single_rounding(problem.position, settings.eps);
         if rounding > MAX_SINGLE_ROUNDING {
-            eprint_line!("{}", unresolved_bodies_text(rounding));
+            eprint_line!("warning: {}", unresolved_bodies_text(rounding));
         }
     }
-    let selected = compute_device::ensure_memory(
-        compute_device::select_device(choice)?,
-        choice,
-        n,
-        settings,
-        IntegratorChoice::Leapfrog,
-    )?;
+    let selected = ensure_memory(select_device(choice)?, choice, n, settings, IntegratorChoice::Leapfrog)?;
     print_line!("device: {selected}");
-    match DeviceRequest::default().setup(&selected, n, settings, None) {
+    match selected.device.as_ref().map(|device| device_setup(device, n, settings, None, None)) {
         Some(setup) => {
             let forces = forces_on_device(&setup, problem, settings.acceptance).map_err(EngineError::from)?;
             Ok((forces, setup.strategy.name(), selected))

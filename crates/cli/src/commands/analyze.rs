@@ -3,10 +3,10 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use orrery_engine::analysis::{self, Analysis, FRACTIONS, Row, SpeciesRow};
 use orrery_engine::compute_device::{self, ComputeDevice};
+use orrery_engine::gravity::analysis::{self, Analysis, FRACTIONS, Row, SpeciesRow};
+use orrery_engine::gravity::schema;
 use orrery_engine::provenance::species_name;
-use orrery_engine::run::Record;
 use orrery_io::plot::{Axis, Plot, Series};
 use orrery_io::{IoError, write_file_atomically};
 use orrery_model::analysis::Shell;
@@ -206,12 +206,12 @@ fn write_tables(analysis: &Analysis, folder: &Path) -> Result<(), Failure> {
         let path = folder.join(name);
         write_file_atomically(&path, text.as_bytes()).map_err(Failure::Output)
     };
-    let mut conserved = format!("{}\n", Record::CSV_HEADER);
+    let mut conserved = format!("{}\n", schema(&analysis.units).csv_header());
     let heads: Vec<String> = FRACTIONS.iter().map(|f| format!("r{}", 100.0 * f)).collect();
     let mut lagrangian = format!("time,{}\n", heads.join(","));
     for row in &analysis.rows {
         let r = &row.record;
-        let _ = writeln!(conserved, "{}", r.csv_row());
+        let _ = writeln!(conserved, "{}", r.to_row().csv_line());
         let radii: Vec<String> = row.radii.iter().map(|r| format!("{r:e}")).collect();
         let _ = writeln!(lagrangian, "{:e},{}", r.time, radii.join(","));
     }

@@ -8,8 +8,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use orrery_engine::EngineError;
-use orrery_engine::analysis::snapshots_in;
-use orrery_engine::run::Record;
+use orrery_engine::gravity::analysis::snapshots_in;
 use orrery_io::{Comoving, IoError, Limits, Snapshot, read_snapshot_as};
 use orrery_model::analysis::max_or_nan;
 use orrery_model::format_count;
@@ -72,7 +71,7 @@ struct Comparison {
 
 /// Differences in one column.
 struct ColumnDifference {
-    name: &'static str,
+    name: String,
     /// Number of rows whose bits differ.
     count: usize,
     /// Largest relative difference, NaN if a value is NaN.
@@ -133,7 +132,7 @@ impl Comparison {
 /// Compares a column of `pairs` of values. Returns `None` if all bits are equal. `label` names a
 /// row.
 fn compare_column(
-    name: &'static str,
+    name: &str,
     pairs: impl Iterator<Item = (f64, f64)>,
     label: impl Fn(usize) -> String,
 ) -> Option<ColumnDifference> {
@@ -152,7 +151,10 @@ fn compare_column(
         }
         relative = largest;
     }
-    worst.map(|(row, a, b)| ColumnDifference { name, count, relative, absolute, worst: (label(row), a, b) })
+    worst.map(|(row, a, b)| {
+        let (name, worst) = (name.to_owned(), (label(row), a, b));
+        ColumnDifference { name, count, relative, absolute, worst }
+    })
 }
 
 fn compare_snapshots(a_path: &Path, b_path: &Path, limits: &Limits) -> Result<Comparison, Failure> {
@@ -271,48 +273,48 @@ fn only_in_one(path: &Path, other: &Path) -> Comparison {
     }
 }
 
-/// Name of a column of the table, and the function that returns its value.
-type TableColumn = (&'static str, fn(&Record) -> f64);
+/// Numbers of a table, whose first line has the names of its columns.
+struct Table {
+    names: Vec<String>,
+    rows: Vec<Vec<f64>>,
+}
 
 fn compare_tables(a_path: &Path, b_path: &Path) -> Result<Comparison, Failure> {
     let (a, b) = (read_table(a_path)?, read_table(b_path)?);
-    let rows = a.len().min(b.len());
-    let notes = (a.len() != b.len()).then(|| format!("{} and {} rows", a.len(), b.len())).into_iter();
-    let columns: [TableColumn; 10] = [
-        ("step", |r| r.step as f64),
-        ("time", |r| r.time),
-        ("kinetic", |r| r.kinetic),
-        ("potential", |r| r.potential),
-        ("px", |r| r.momentum[0]),
-        ("py", |r| r.momentum[1]),
-        ("pz", |r| r.momentum[2]),
-        ("lx", |r| r.angular_momentum[0]),
-        ("ly", |r| r.angular_momentum[1]),
-        ("lz", |r| r.angular_momentum[2]),
-    ];
-    let columns = columns.into_iter().filter_map(|(name, value)| {
-        let pairs = a.iter().zip(&b).map(|(a, b)| (value(a), value(b)));
+    if a.names != b.names {
+        return Err(Failure::Usage(format!(
+            "{}: the columns are {}, expected {} as in {}",
+            b_path.display(),
+            b.names.join(","),
+            a.names.join(","),
+            a_path.display()
+        )));
+    }
+    let rows = a.rows.len().min(b.rows.len());
+    let counts = (a.rows.len() != b.rows.len()).then(|| (a.rows.len(), b.rows.len()));
+    let columns = a.names.iter().enumerate().filter_map(|(column, name)| {
+        let pairs = a.rows.iter().zip(&b.rows).map(|(a, b)| (a[column], b[column]));
         compare_column(name, pairs, |row| format!("row {}", row + 1))
     });
     Ok(Comparison {
         title: format!("{} and {}", a_path.display(), b_path.display()),
         compared: format_count(rows as u64, "row", "rows"),
-        notes: notes.collect(),
+        notes: counts.map(|(a, b)| format!("{a} and {b} rows")).into_iter().collect(),
         columns: columns.collect(),
     })
 }
 
-fn read_table(path: &Path) -> Result<Vec<Record>, Failure> {
+fn read_table(path: &Path) -> Result<Table, Failure> {
     let text = std::fs::read_to_string(path).map_err(|e| Failure::Input(IoError::from_system(path, e)))?;
+    let header = text.lines().next().unwrap_or_default();
+    let names: Vec<String> = header.split(',').map(str::to_owned).collect();
     let row = |(i, line): (usize, &str)| {
-        Record::from_csv_row(line).ok_or_else(|| {
-            Failure::Usage(format!(
-                "{}:{}: not a row of this table, expected {}",
-                path.display(),
-                i + 1,
-                Record::CSV_HEADER
-            ))
+        let numbers = line.split(',').map(|number| number.parse().ok()).collect::<Option<Vec<f64>>>();
+        numbers.filter(|numbers| numbers.len() == names.len()).ok_or_else(|| {
+            let (path, line) = (path.display(), i + 1);
+            Failure::Usage(format!("{path}:{line}: not a row of this table, expected {header}"))
         })
     };
-    text.lines().enumerate().skip(1).map(row).collect()
+    let rows = text.lines().enumerate().skip(1).map(row).collect::<Result<_, _>>()?;
+    Ok(Table { names, rows })
 }

@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use orrery_engine::case::{Case, CaseSource};
-use orrery_engine::{EngineError, checkpoint, provenance, start};
+use orrery_engine::gravity::initial_bodies;
+use orrery_engine::{EngineError, checkpoint, provenance};
 use orrery_io::{Comoving, Limits, Snapshot, SnapshotDescription};
 use orrery_model::{Dimension, format_count};
 use serde_json::{Value, json};
@@ -53,7 +54,7 @@ pub fn write_initial_conditions(arguments: &IcArgs) -> Result<(), Failure> {
     let softened = Case { gravity: with_softening(&case), ..case.clone() };
     let snapshot = Snapshot {
         // The bodies of a model give no warnings.
-        particles: start::initial_bodies(&softened, limits, &never_stop, &mut |_| {})
+        particles: initial_bodies(&softened, limits, &never_stop, &mut |_| {})
             .map_err(|error| match error {
                 EngineError::Model(error) => Failure::Usage(format!("ic {}: {error}", arguments.model)),
                 other => other.into(),
@@ -201,21 +202,21 @@ fn print_checkpoint_info(path: &Path, limits: &Limits) -> Result<Value, Failure>
     print_line!("{}", path.display());
     print_line!("  format     checkpoint, intact");
     print_line!("  case       {}", found.case.name);
-    print_line!("  bodies     {}", found.bodies);
+    print_line!("  {:<10} {}", found.size.many, found.size.count);
     print_line!("  time       {} after {}", found.case.units.format_time(found.time), steps_text(found.step));
     print_line!("  end        {}", found.case.units.format_time(found.case.time.end));
-    print_line!("  solver     {}", found.solver);
+    print_line!("  solver     {}", found.method);
     print_line!("  written by {}", found.writer);
     Ok(json!({
         "file": path.display().to_string(),
         "format": "checkpoint",
         "case": found.case.name,
-        "bodies": found.bodies,
+        found.size.many: found.size.count,
         "time": found.time,
         "step": found.step,
         "end": found.case.time.end,
         "units": found.case.units.describe(),
-        "solver": found.solver,
+        "solver": found.method,
         "written_by": found.writer.to_string(),
     }))
 }

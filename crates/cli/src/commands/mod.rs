@@ -16,7 +16,7 @@ mod tune;
 use std::path::Path;
 
 use clap::CommandFactory;
-use orrery_engine::analysis::recorded_softening;
+use orrery_engine::gravity::analysis::recorded_softening;
 use orrery_io::Snapshot;
 use orrery_model::{Units, format_count, short_number};
 use orrery_particles::settings::{Acceptance, GravitySettings, MAX_THETA};

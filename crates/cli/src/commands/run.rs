@@ -1,19 +1,19 @@
 //! `run` and `resume`.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use orrery_device::{Device, DeviceChoice};
-use orrery_engine::case::{BYTES_PER_BODY, Case, CaseError, CaseSource, Location};
-use orrery_engine::compute_device::{self, DeviceRequest, Tuned};
+use orrery_engine::case::{Case, CaseError, CaseSource, Location};
+use orrery_engine::compute_device::{DeviceRequest, Tuned};
 use orrery_engine::control::{Control, StopReason};
-use orrery_engine::run::{Output, Record, Replace, Summary};
-use orrery_engine::{EngineError, Simulation, provenance, run as engine_run, start};
+use orrery_engine::run::{Output, Replace, Summary};
+use orrery_engine::system::Plan;
+use orrery_engine::{EngineError, System, provenance, run as engine_run};
 use orrery_io::{Limits, format_bytes};
 use orrery_lab::format::format_seconds;
 use orrery_model::format_count;
-use orrery_particles::bodies::needed_bytes;
 use orrery_particles::settings::StepChoice;
 use serde_json::{Value, json};
 
@@ -105,7 +105,7 @@ fn prepare_control(common: &CommonRunArgs, limits: Limits) -> Result<Control, Fa
     super::use_threads(common.threads)?;
     // A limit beyond the range of `Instant` is no limit.
     let deadline = common.wall_time.and_then(|wall_time| Instant::now().checked_add(wall_time));
-    let tuned = (!common.no_tuned).then_some(super::tune::tuned_strategy as Tuned);
+    let tuned = (!common.no_tuned).then_some(Tuned { direct: super::tune::tuned_strategy });
     let device = DeviceRequest { choice: common.device, tuned };
     let control = Control { deadline, limits, device, ..Control::default() };
     if !common.quiet {
@@ -145,14 +145,6 @@ fn print_end(summary: &Summary, folder: &Path, json: JsonTarget<'_>) -> Result<E
 /// Returns the summary of a run as JSON.
 fn summary_json(summary: &Summary, folder: &Path) -> Value {
     let case = &summary.case;
-    let (first, last) = &summary.first_and_last;
-    let record = |r: &Record| {
-        json!({
-            "step": r.step, "time": r.time, "kinetic": r.kinetic, "potential": r.potential,
-            "total": r.total_energy(), "momentum": r.momentum, "angular_momentum": r.angular_momentum,
-        })
-    };
-    let (start_energy, end_energy) = (first.total_energy(), last.total_energy());
     let stopped = summary.stopped.as_ref().map(|(reason, checkpoint)| {
         let reason = match reason {
             StopReason::Requested => "signal",
@@ -160,16 +152,14 @@ fn summary_json(summary: &Summary, folder: &Path) -> Value {
         };
         json!({ "reason": reason, "checkpoint": checkpoint.display().to_string() })
     });
-    json!({
+    let units = summary.schema.quantities.iter().map(|quantity| (quantity.name, quantity.unit.as_str()));
+    let mut value = json!({
         "program": format!("orrery {}", provenance::VERSION),
         "commit": provenance::COMMIT,
         "name": case.name,
         "folder": folder.display().to_string(),
         "units": case.units.describe(),
-        "bodies": summary.bodies,
-        "solver": summary.solver,
-        "precision": case.gravity.precision.as_str(),
-        "softening": case.gravity.eps,
+        "quantity_units": units.collect::<BTreeMap<_, _>>(),
         "first_step": summary.from,
         "step": summary.step,
         "seconds": summary.elapsed.as_secs_f64(),
@@ -179,11 +169,12 @@ fn summary_json(summary: &Summary, folder: &Path) -> Value {
             "checkpoints": summary.times.checkpoints.as_secs_f64(),
             "waiting": summary.times.waiting.as_secs_f64(),
         },
-        "start": record(first),
-        "end": record(last),
-        "relative_energy_error": (start_energy != 0.0).then(|| (end_energy - start_energy) / start_energy.abs()),
         "stopped": stopped,
-    })
+    });
+    if let Value::Object(fields) = &mut value {
+        fields.extend(summary.details.clone());
+    }
+    value
 }
 
 fn print_summary(summary: &Summary, folder: &Path) {
@@ -198,21 +189,23 @@ fn print_summary(summary: &Summary, folder: &Path) {
     let noun = if summary.step == 1 { "step" } else { "steps" };
     let all = if summary.from == 0 { String::new() } else { format!(" of {}", summary.step) };
     print_line!(
-        "{}, {steps}{all} {noun} ({} forces) to t = {} in {}: {:.2e} body-steps/s",
-        format_count(summary.bodies as u64, "body", "bodies"),
-        summary.solver,
+        "{}, {steps}{all} {noun} ({}) to t = {} in {}: {:.2e} {}-steps/s",
+        summary.size,
+        summary.method_text,
         summary.case.units.format_time(summary.first_and_last.1.time),
         format_duration(seconds),
-        summary.bodies as f64 * steps as f64 / seconds
+        summary.size.count as f64 * steps as f64 / seconds,
+        summary.size.one
     );
     print_times(summary);
     print_line!("");
-    print_conserved(&summary.first_and_last);
+    print_quantities(summary);
     print_line!("");
-    let folder = folder.display();
+    let folder = folder.display().to_string();
     print_line!("{folder}/animation.gif    animation; single images in {folder}/images");
-    print_line!("{folder}/energy.svg       energy error over time; all values in conserved.csv");
-    print_line!("{folder}/snapshots        all bodies, for yt, pynbody, h5py or orrery analyze {folder}");
+    for (name, description) in summary.files {
+        print_line!("{folder}/{name:<16} {}", description.replace("FOLDER", &folder));
+    }
 }
 
 /// Prints the time that each activity took, as a detail.
@@ -233,22 +226,20 @@ fn print_times(summary: &Summary) {
     );
 }
 
-/// Prints a table of the conserved quantities at the start and the end of a run.
-fn print_conserved((first, last): &(Record, Record)) {
+/// Prints a table of the measured quantities at the start and the end of a run.
+fn print_quantities(summary: &Summary) {
     print_line!("{:<18} {:>16} {:>16} {:>12}", "", "start", "end", "change");
-    let magnitude = |v: [f64; 3]| v.iter().map(|c| c * c).sum::<f64>().sqrt();
-    let relative = |a: f64, b: f64| format!("{:+.2e}", (b - a) / a.abs());
-    for (name, a, b) in [
-        ("kinetic energy", first.kinetic, last.kinetic),
-        ("potential energy", first.potential, last.potential),
-        ("total energy", first.total_energy(), last.total_energy()),
-        ("angular momentum", magnitude(first.angular_momentum), magnitude(last.angular_momentum)),
-    ] {
-        let change = if a == 0.0 { "-".to_owned() } else { relative(a, b) };
-        print_line!("{name:<18} {a:>16.8e} {b:>16.8e} {change:>12}");
+    let (first, last) = &summary.first_and_last;
+    let [first, last] = [first, last].map(summary.schema.summary);
+    for (first, last) in first.iter().zip(last) {
+        let (title, a, b) = (first.title, first.value, last.value);
+        if !first.has_change {
+            print_line!("{title:<18} {a:>16.8e} {b:>16.8e}");
+            continue;
+        }
+        let change = if a == 0.0 { "-".to_owned() } else { format!("{:+.2e}", (b - a) / a.abs()) };
+        print_line!("{title:<18} {a:>16.8e} {b:>16.8e} {change:>12}");
     }
-    let momentum = [first, last].map(|record| magnitude(record.momentum));
-    print_line!("{:<18} {:>16.8e} {:>16.8e}", "momentum", momentum[0], momentum[1]);
 }
 
 fn print_warning(warning: &str) {
@@ -257,33 +248,20 @@ fn print_warning(warning: &str) {
 
 /// Prints the resolved case, and as comments the memory, device and output directory of the run.
 fn print_dry_run(case: &Case, folder: &Path, choice: DeviceChoice, limits: &Limits) -> Result<(), Failure> {
-    let selected = compute_device::select_device(choice)?;
-    // Bodies from a file are counted and checked by reading the file.
-    let (n, start) = match case.body_count() {
-        Some(n) => (n, case.time.start),
-        None => {
-            let start = start::initial_bodies(case, limits, &AtomicBool::new(false), &mut print_warning)?;
-            (start.particles.len() as u64, Some(start.time))
-        }
-    };
-    let mut case = start::with_absolute_paths(case);
-    case.time.start = start;
-    let case = &case;
-    let gravity = Simulation::gravity_settings(case);
-    let selected =
-        compute_device::ensure_memory(selected, choice, n as usize, &gravity, case.time.integrator)?;
+    let device = DeviceRequest { choice, ..DeviceRequest::default() };
+    let control = Control { limits: limits.clone(), device, ..Control::default() };
+    let Plan { case, size, host_bytes, selected, device_bytes } =
+        System::plan(case, &control, &mut print_warning)?;
     print_line!("{}", case.to_toml().trim_end());
     print_line!("");
-    let memory = format_bytes(n.saturating_mul(BYTES_PER_BODY));
-    print_line!("# {}: about {memory} of memory", format_count(n, "body", "bodies"));
+    print_line!("# {size}: about {} of memory", format_bytes(host_bytes));
     if limits.memory < u64::MAX {
         print_line!("# {} available", format_bytes(limits.memory));
     }
     print_line!("# device: {selected}");
-    if let Some(device) = &selected.device {
-        let needed = format_bytes(needed_bytes(device, n, &gravity, case.time.integrator));
-        let free = format_bytes(device.memory().map_err(EngineError::from)?.free);
-        print_line!("# about {needed} on {}, {free} free", device.label());
+    if let (Some(device), Some(needed)) = (&selected.device, device_bytes) {
+        let (needed, free) = (format_bytes(needed), device.memory().map_err(EngineError::from)?.free);
+        print_line!("# about {needed} on {}, {} free", device.label(), format_bytes(free));
     }
     if let StepChoice::Fixed(step) = case.time.step {
         let steps = ((case.time.end - case.time.known_start()) / step).ceil() as u64;

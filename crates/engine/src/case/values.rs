@@ -14,8 +14,8 @@ use super::suggest::did_you_mean;
 
 impl Section<'_> {
     /// Reads a value with `parse`, which reports errors and returns `None` for them. A value with
-    /// an error is replaced by the default. Returns `None` if there is no default. A missing required
-    /// key is reported.
+    /// an error is replaced by the default. Returns `None` if there is no default. A missing
+    /// required key is reported.
     pub fn read<T>(&self, key: &'static str, parse: impl Fn(&Entry) -> Option<T>) -> Option<T> {
         let spec = self.declaration(key);
         let given = self.entry(key);

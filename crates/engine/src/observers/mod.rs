@@ -1,63 +1,95 @@
-//! Observers write the output of a run: table, snapshots and images, each with its trigger.
+//! Observers write the output of a run: table, snapshots and images, each with its trigger. A
+//! caller can add others.
+//!
+//! Invariant: the observers of a caller affect neither the trajectory nor any file of the run, and
+//! a checkpoint does not contain them.
 
-mod conserved;
 mod pictures;
 mod snapshots;
+mod table;
 
 use std::path::{Path, PathBuf};
 
 use orrery_io::Block;
-use orrery_model::Particles;
 use serde::{Deserialize, Serialize};
 
-pub use conserved::{Conserved, Record};
+pub use pictures::Painter;
+pub use table::Table;
 
 use crate::blocks::Blocks;
 use crate::case::{Case, Every};
 use crate::control::RunEvent;
 use crate::error::EngineError;
 use crate::folder::{ANIMATION, IMAGES, SNAPSHOTS, TABLE};
-use crate::simulation::{MAX_STEPS, Moment};
+use crate::simulation::{MAX_STEPS, Moment, Simulation};
+use crate::system::System;
 use crate::trigger::Trigger;
 
 /// Largest plausible number of files of one kind in a checkpoint. A case allows fewer.
 const MAX_FILES: u64 = 100_000_000;
 
-/// Writes one kind of output.
-pub trait Observer {
-    /// Called when the trigger of the observer fires, and at the start and the end.
+/// Reads the state of a run when a trigger fires, for example to write one kind of output.
+///
+/// A closure that takes a [`Moment`] is an observer too. See
+/// [`Run::observe`](crate::run::Run::observe).
+pub trait Observer: Send {
+    /// Called when the trigger of the observer fires, at the start of a new run and at the end.
     fn observe(&mut self, moment: &Moment) -> Result<(), EngineError>;
 
-    /// Called after every step, for observers that collect data between their outputs.
-    fn after_step(&mut self, _moment: &Moment) -> Result<(), EngineError> {
+    /// Returns the number of steps between two calls of [`collect`](Self::collect). `None` if they
+    /// are not needed.
+    fn collect_every(&self) -> Option<u64> {
+        None
+    }
+
+    /// Collects data between two calls of [`observe`](Self::observe).
+    fn collect(&mut self, _moment: &Moment) -> Result<(), EngineError> {
         Ok(())
     }
 
-    /// Called once, after the last call of `observe`.
+    /// Called once, after the last call of [`observe`](Self::observe).
     fn finish(&mut self) -> Result<(), EngineError> {
         Ok(())
     }
 }
 
-/// All observers of a run, each with its trigger.
-pub struct Observers {
-    pub conserved: Conserved,
-    snapshots: snapshots::Snapshots,
-    pictures: pictures::Pictures,
-    /// In the order of `all_mut`.
-    triggers: [Trigger; 3],
-    /// Time of the last call of `observe`, in the same order.
-    last_observed: [Option<f64>; 3],
+impl<F: FnMut(&Moment) -> Result<(), EngineError> + Send> Observer for F {
+    fn observe(&mut self, moment: &Moment) -> Result<(), EngineError> {
+        self(moment)
+    }
 }
 
-/// State of the observers in a checkpoint. Larger data is in the columns from
+/// When an observer is called.
+#[derive(Clone, Copy, Debug)]
+struct Schedule {
+    trigger: Trigger,
+    /// Time of the last call of `observe`.
+    last_observed: Option<f64>,
+}
+
+/// All observers of a run, each with its schedule.
+pub struct Observers<'a> {
+    pub table: Table,
+    snapshots: snapshots::Snapshots,
+    pictures: pictures::Pictures,
+    /// Observers of the caller.
+    added: Vec<Box<dyn Observer + 'a>>,
+    /// Schedules of table, snapshots, pictures and then of the added observers.
+    schedules: Vec<Schedule>,
+}
+
+/// Number of observers that every run has.
+const BUILT_IN: usize = 3;
+
+/// State of the built-in observers in a checkpoint. Larger data is in the columns from
 /// [`Observers::checkpoint_blocks`].
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct State {
-    triggers: [u64; 3],
+    triggers: [u64; BUILT_IN],
     #[serde(rename = "seen")]
-    last_observed: [Option<f64>; 3],
-    conserved: conserved::State,
+    last_observed: [Option<f64>; BUILT_IN],
+    #[serde(rename = "conserved")]
+    table: table::State,
     snapshots: usize,
     pictures: pictures::State,
 }
@@ -65,7 +97,7 @@ pub struct State {
 impl State {
     /// Returns an error if the table or the animation was changed after this state was stored.
     pub fn check_files(&self, folder: &Path) -> Result<(), EngineError> {
-        self.conserved.file.check_file(&folder.join(TABLE)).map_err(EngineError::Output)?;
+        self.table.file.check_file(&folder.join(TABLE)).map_err(EngineError::Output)?;
         self.pictures.animation.file.check_file(&folder.join(ANIMATION)).map_err(EngineError::Output)
     }
 
@@ -76,16 +108,14 @@ impl State {
         files
     }
 
-    /// Returns true if a run can have written this state. `places` is the length of the column of
-    /// trails, if there is one, for `bodies` that are drawn as orbits.
-    pub fn is_valid(&self, bodies: usize, places: Option<usize>) -> bool {
+    /// Returns true if a run of `system` can have written this state with these `columns`.
+    pub fn is_valid(&self, case: &Case, system: &System, columns: &Blocks) -> bool {
         let pictures = &self.pictures;
         let counts = [self.snapshots as u64, pictures.written as u64, pictures.animation.frames];
         counts.iter().all(|&count| count <= MAX_FILES)
             && self.triggers.iter().all(|&position| (1..=MAX_STEPS).contains(&position))
-            && pictures.stride.is_power_of_two()
-            && pictures.stride <= MAX_STEPS
-            && places.is_none_or(|places| places.is_multiple_of(3 * bodies.max(1)))
+            && self.table.matches(&system.schema(&case.units))
+            && system.resumed_painter(case, &pictures.painter, &mut columns.clone()).is_ok()
     }
 }
 
@@ -97,29 +127,30 @@ fn set_aside_changed(path: &Path, report: &mut dyn FnMut(RunEvent<'_>)) {
     report(RunEvent::OutputRestarted(path));
 }
 
-/// Returns the schedules in the order of [`Observers::all_mut`].
-fn schedules(case: &Case) -> [Every; 3] {
+/// Returns when the built-in observers are called.
+fn built_in_schedules(case: &Case) -> [Every; BUILT_IN] {
     [case.output.record_every, case.output.snapshot_every, case.output.image_every]
 }
 
-impl Observers {
-    /// Creates the observers of a new run, which write to `folder`.
+impl<'a> Observers<'a> {
+    /// Creates the observers of a new run of `system`, which write to `folder`.
     pub fn new(
         case: &Case,
-        start: &Particles,
+        system: &System,
         folder: &Path,
         provenance: &[(String, String)],
     ) -> Result<Self, EngineError> {
+        let schedule = |every| {
+            let mut trigger = Trigger::new(every);
+            trigger.advance_past(case.time.known_start(), 0.0);
+            Schedule { trigger, last_observed: None }
+        };
         Ok(Self {
-            conserved: Conserved::create(case, folder)?,
+            table: Table::create(case, system, folder)?,
             snapshots: snapshots::Snapshots::create(case, folder, provenance, 0)?,
-            pictures: pictures::Pictures::create(case, start, folder, provenance)?,
-            triggers: schedules(case).map(|every| {
-                let mut trigger = Trigger::new(every);
-                trigger.advance_past(case.time.known_start(), 0.0);
-                trigger
-            }),
-            last_observed: [None; 3],
+            pictures: pictures::Pictures::create(case, system, folder, provenance)?,
+            added: Vec::new(),
+            schedules: built_in_schedules(case).map(schedule).into(),
         })
     }
 
@@ -127,22 +158,22 @@ impl Observers {
     /// an error. With `restart_outputs` it is set aside and restarted, and `report` is called.
     pub fn resume(
         case: &Case,
-        bodies: usize,
+        system: &System,
         folder: &Path,
         provenance: &[(String, String)],
         (state, blocks): (&State, &mut Blocks),
         restart_outputs: bool,
         report: &mut dyn FnMut(RunEvent<'_>),
     ) -> Result<Self, EngineError> {
-        let conserved = match Conserved::resume(case, folder, &state.conserved) {
+        let table = match Table::resume(case, system, folder, &state.table) {
             Err(error) if restart_outputs && error.is_changed_file() => {
                 set_aside_changed(&folder.join(TABLE), report);
-                Conserved::restart(case, folder, &state.conserved)?
+                Table::restart(case, system, folder, &state.table)?
             }
             outcome => outcome?,
         };
         let resume_pictures = |blocks: &mut Blocks, restart| {
-            pictures::Pictures::resume(case, bodies, folder, provenance, &state.pictures, blocks, restart)
+            pictures::Pictures::resume(case, system, folder, provenance, &state.pictures, blocks, restart)
         };
         let pictures = match resume_pictures(&mut blocks.clone(), false) {
             Err(error) if restart_outputs && error.is_changed_file() => {
@@ -157,22 +188,27 @@ impl Observers {
                 report(RunEvent::MissingFiles { path, count: missing.len() });
             }
         }
-        let schedules = schedules(case);
-        Ok(Self {
-            conserved,
-            snapshots,
-            pictures,
-            triggers: [0, 1, 2].map(|index| Trigger::at_position(schedules[index], state.triggers[index])),
-            last_observed: state.last_observed,
-        })
+        let positions = built_in_schedules(case).into_iter().zip(state.triggers);
+        let schedules = positions.zip(state.last_observed).map(|((every, position), last_observed)| {
+            Schedule { trigger: Trigger::at_position(every, position), last_observed }
+        });
+        Ok(Self { table, snapshots, pictures, added: Vec::new(), schedules: schedules.collect() })
+    }
+
+    /// Adds an observer of the caller to a run that is at `time`.
+    pub fn add(&mut self, mut trigger: Trigger, observer: Box<dyn Observer + 'a>, time: f64) {
+        trigger.advance_past(time, 0.0);
+        self.added.push(observer);
+        self.schedules.push(Schedule { trigger, last_observed: None });
     }
 
     /// Writes all buffered output to the disk and returns the state for a checkpoint.
     pub fn sync(&mut self) -> Result<State, EngineError> {
+        let built_in = [0, 1, 2].map(|index| self.schedules[index]);
         Ok(State {
-            triggers: self.triggers.map(|trigger| trigger.position()),
-            last_observed: self.last_observed,
-            conserved: self.conserved.sync()?,
+            triggers: built_in.map(|schedule| schedule.trigger.position()),
+            last_observed: built_in.map(|schedule| schedule.last_observed),
+            table: self.table.sync()?,
             snapshots: self.snapshots.written_count(),
             pictures: self.pictures.sync()?,
         })
@@ -183,13 +219,33 @@ impl Observers {
         self.pictures.checkpoint_blocks()
     }
 
-    fn all_mut(&mut self) -> [&mut dyn Observer; 3] {
-        [&mut self.conserved, &mut self.snapshots, &mut self.pictures]
+    /// Returns the observer with the schedule `index`.
+    fn observer_mut(&mut self, index: usize) -> &mut (dyn Observer + 'a) {
+        match index {
+            0 => &mut self.table,
+            1 => &mut self.snapshots,
+            2 => &mut self.pictures,
+            _ => self.added[index - BUILT_IN].as_mut(),
+        }
+    }
+
+    fn observers(&self) -> impl Iterator<Item = &(dyn Observer + 'a)> {
+        let built_in: [&(dyn Observer + 'a); BUILT_IN] = [&self.table, &self.snapshots, &self.pictures];
+        built_in.into_iter().chain(self.added.iter().map(|observer| observer.as_ref()))
     }
 
     /// Returns the earliest due time of all triggers in simulated time.
     pub fn next_due_time(&self) -> Option<f64> {
-        self.triggers.iter().filter_map(Trigger::due_time).min_by(f64::total_cmp)
+        self.schedules.iter().filter_map(|schedule| schedule.trigger.due_time()).min_by(f64::total_cmp)
+    }
+
+    /// Returns the largest number of steps, up to `most`, that `simulation` can take before an
+    /// observer must see its state. No output is due within the first step.
+    pub fn steps_until_due(&self, simulation: &Simulation, most: u64) -> u64 {
+        let step = simulation.moment().step;
+        let collected = self.observers().filter_map(Observer::collect_every).filter(|&every| every > 0);
+        let most = collected.map(|every| every - step % every).fold(most, u64::min);
+        self.schedules.iter().fold(most, |most, schedule| simulation.steps_until(&schedule.trigger, most))
     }
 
     /// Calls the observers whose trigger fires at the end of a step of length `dt`.
@@ -213,28 +269,35 @@ impl Observers {
         dt: f64,
         due: impl Fn(&Trigger) -> bool,
     ) -> Result<(), EngineError> {
-        for index in 0..self.triggers.len() {
-            if !due(&self.triggers[index]) {
+        for index in 0..self.schedules.len() {
+            let Schedule { trigger, last_observed } = self.schedules[index];
+            if !due(&trigger) {
                 continue;
             }
             // No observer gets the same time twice. The end of the run is also the end of the last
             // step.
-            if self.last_observed[index] != Some(moment.time) {
-                self.all_mut()[index].observe(moment)?;
-                self.last_observed[index] = Some(moment.time);
+            if last_observed != Some(moment.time) {
+                self.observer_mut(index).observe(moment)?;
+                self.schedules[index].last_observed = Some(moment.time);
             }
-            self.triggers[index].advance_past(moment.time, dt);
+            self.schedules[index].trigger.advance_past(moment.time, dt);
         }
         Ok(())
     }
 
-    /// Calls `after_step` of all observers.
-    pub fn after_step(&mut self, moment: &Moment) -> Result<(), EngineError> {
-        self.all_mut().into_iter().try_for_each(|observer| observer.after_step(moment))
+    /// Calls `collect` of the observers that collect data at this step.
+    pub fn collect(&mut self, moment: &Moment) -> Result<(), EngineError> {
+        (0..self.schedules.len()).try_for_each(|index| {
+            let observer = self.observer_mut(index);
+            match observer.collect_every() {
+                Some(every) if moment.step.is_multiple_of(every) => observer.collect(moment),
+                _ => Ok(()),
+            }
+        })
     }
 
     /// Completes all files.
     pub fn finish(&mut self) -> Result<(), EngineError> {
-        self.all_mut().into_iter().try_for_each(|observer| observer.finish())
+        (0..self.schedules.len()).try_for_each(|index| self.observer_mut(index).finish())
     }
 }

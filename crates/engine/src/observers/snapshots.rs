@@ -1,8 +1,8 @@
-//! Snapshots of all bodies: `snapshots/snapshot_000.hdf5` and so on.
+//! Snapshots of the whole state: `snapshots/snapshot_000.hdf5` and so on.
 
 use std::path::{Path, PathBuf};
 
-use orrery_io::{Snapshot, make_folder};
+use orrery_io::make_folder;
 use orrery_model::Units;
 
 use super::Observer;
@@ -10,6 +10,7 @@ use crate::case::{Case, SnapshotFormat};
 use crate::error::EngineError;
 use crate::folder::SNAPSHOTS;
 use crate::simulation::Moment;
+use crate::system::SnapshotLabels;
 
 pub struct Snapshots {
     folder: PathBuf,
@@ -54,15 +55,9 @@ impl Snapshots {
 
 impl Observer for Snapshots {
     fn observe(&mut self, moment: &Moment) -> Result<(), EngineError> {
-        let path = self.snapshot_path(self.written);
-        let snapshot = Snapshot {
-            particles: moment.particles()?.clone(),
-            time: moment.time,
-            step: moment.step,
-            units: self.units,
-            provenance: self.provenance.clone(),
-        };
-        orrery_io::write_snapshot(&path, &snapshot).map_err(EngineError::Output)?;
+        let (units, provenance) = (self.units, self.provenance.as_slice());
+        let labels = SnapshotLabels { step: moment.step, time: moment.time, units, provenance };
+        moment.system.write_snapshot(&self.snapshot_path(self.written), &labels)?;
         self.written += 1;
         Ok(())
     }

@@ -2,143 +2,117 @@
 
 use std::path::Path;
 
-use orrery_model::{Particles, Precision};
-use orrery_particles::bodies::DeviceSetup;
-use orrery_particles::resolution::{MAX_SINGLE_ROUNDING, single_rounding};
-use orrery_particles::settings::GravitySettings;
-use orrery_particles::solver::device::DeviceStrategy;
-
-use super::{Output, ReportFn, Resume, Run, RunParts};
+use super::{Output, Resume, Run, RunParts};
 use crate::case::{Case, OnError};
 use crate::checkpoint::{self, Checkpoints, LoadedCheckpoint, RunState};
 use crate::compute_device::{self, ComputeDevice};
 use crate::control::{Control, RunEvent};
 use crate::error::EngineError;
 use crate::folder;
+use crate::gravity::with_absolute_paths;
 use crate::identity::{Difference, check_case_file, fixed_difference, write_run_info};
 use crate::observers::Observers;
 use crate::provenance;
-use crate::retry::retry_on_storage_error;
+use crate::reporter::Reporter;
 use crate::simulation::{Moment, Simulation};
-use crate::start::{self, Start};
+use crate::system::System;
 
 impl<'a> Run<'a> {
-    /// Starts a new run: creates the bodies, prepares the folder and writes the first checkpoint.
+    /// Starts a new run: creates the system, prepares the folder and writes the first checkpoint.
+    /// `control` can stop the run, and `report` is called on every event.
     pub fn start(
         case: &Case,
         output: &Output,
         control: &'a Control,
-        report: &'a mut ReportFn<'a>,
+        report: impl FnMut(RunEvent<'_>) + Send + 'a,
     ) -> Result<Self, EngineError> {
+        let mut reporter = Reporter::new(control, case.output.on_error, report);
         output.check_usable()?;
         output.check_is_not_input(case)?;
         let selected = compute_device::select_device(control.device.choice)?;
-        let Start { particles, time, file_time } =
-            start::initial_bodies(case, &control.limits, &control.stop, &mut |warning| {
-                report(RunEvent::InputWarning(warning));
-            })?;
-        let mut case = start::with_absolute_paths(case);
-        case.time.start = Some(time);
-        if let Some(file_time) = file_time {
-            report(RunEvent::StartTime { case: &case, file_time });
-        }
-        if case.gravity.precision == Precision::Single {
-            let rounding = single_rounding(&particles.position, case.gravity.eps);
-            if rounding > MAX_SINGLE_ROUNDING {
-                report(RunEvent::UnresolvedBodies { rounding });
-            }
-        }
-        let simulation = new_simulation(&case, particles, selected, control, report)?;
+        let (case, system) = System::start(case, selected, control, reporter.report_fn())?;
+        let provenance =
+            provenance::run_provenance(&case, system.method(), system.device(), system.strategy_text())
+                .map_err(EngineError::Input)?;
+        let simulation = Simulation::new(&case, system, 0, case.time.known_start())?;
         let moment = simulation.moment();
-        let Moment { bodies, .. } = moment;
-        let (device, strategy) = (bodies.device(), bodies.device_strategy());
-        let provenance = provenance::run_provenance(&case, bodies.solver_name(), device, strategy)
-            .map_err(EngineError::Input)?;
 
         let inputs = provenance.iter().find(|(name, _)| name == "inputs");
-        if let (Some(path), Some((_, now)), Some(before)) =
-            (case.bodies_file(), inputs, folder::recorded_inputs(&output.folder))
+        if let (Some(path), Some((_, now))) = (case.bodies_file(), inputs)
+            && let Some(hash) = provenance::recorded_input_hash(now, &path)
         {
-            let [now, before] = [now, &before].map(|text| provenance::recorded_input_hash(text, &path));
-            if before.is_some() && before != now {
-                report(RunEvent::InputChanged { path: &path, is_resumed: false });
-            }
+            let before = folder::recorded_inputs(&output.folder);
+            report_changed_input(&path, before.as_deref(), hash, false, &mut reporter);
         }
-        let on_error = case.output.on_error;
-        let lock = retry_setup(report, on_error, control, |_| output.lock_and_clear())?;
+        let lock = reporter.retry(|_| output.lock_and_clear())?;
         let folder = output.folder.clone();
-        let (observers, checkpoints) = retry_setup(report, on_error, control, |_| {
+        let (observers, checkpoints) = reporter.retry(|_| {
             write_run_info(&folder, &case, &provenance)?;
-            let observers = Observers::new(&case, moment.particles()?, &folder, &provenance)?;
+            let observers = Observers::new(&case, moment.system, &folder, &provenance)?;
             Ok((observers, Checkpoints::new(&case, &folder, &moment)?))
         })?;
-        report(RunEvent::Ready { case: &case, folder: &folder, bodies });
+        reporter.report(RunEvent::Ready { case: &case, folder: &folder, system: moment.system });
         if !lock.is_enforced() {
-            report(RunEvent::NoFileLocks);
+            reporter.report(RunEvent::NoFileLocks);
         }
         let before_end = None;
         let parts =
             RunParts { case, folder, provenance, simulation, observers, checkpoints, before_end, lock };
-        let mut run = Self::new(parts, control, report);
+        let mut run = Self::new(parts, reporter);
         // A checkpoint at step 0, even with `checkpoint.every = 0`: every run that started can be
         // resumed.
         run.save_checkpoint(0.0)?;
         Ok(run)
     }
 
+    /// Resumes a run from its newest intact checkpoint.
+    pub fn resume(
+        resume: &Resume<'_>,
+        control: &'a Control,
+        report: impl FnMut(RunEvent<'_>) + Send + 'a,
+    ) -> Result<Self, EngineError> {
+        Self::resume_from_checkpoint(resume, None, control, report)
+    }
+
     /// Resumes from the newest intact checkpoint. If `expected` is given, the checkpoint must be
     /// from a run of that case.
-    pub fn resume_from_checkpoint(
+    pub(super) fn resume_from_checkpoint(
         resume: &Resume<'_>,
         expected: Option<&Case>,
         control: &'a Control,
-        report: &'a mut ReportFn<'a>,
+        report: impl FnMut(RunEvent<'_>) + Send + 'a,
     ) -> Result<Self, EngineError> {
         let folder = resume.folder;
         check_has_checkpoint(folder)?;
         let lock = folder::lock_folder(folder)?;
+        let mut reporter = Reporter::new(control, OnError::default(), report);
         let loaded = checkpoint::load_newest(folder, &control.limits, |error| {
-            report(RunEvent::DamagedCheckpoint(error));
+            reporter.report(RunEvent::DamagedCheckpoint(error));
         })?;
-        let case = match expected {
-            Some(expected) => {
-                let mut case = start::with_absolute_paths(expected);
-                // Without `time.start`, the run started at the time of its file.
-                case.time.start = case.time.start.or(loaded.case.time.start);
-                case
-            }
-            None => Case::load_from_checkpoint(&loaded.case.to_toml(), "case", resume.sets)?,
-        };
-        if let Some(Difference { found, given }) = fixed_difference(&loaded.case, &case) {
-            let path = folder.to_owned();
-            return Err(match expected {
-                Some(_) => EngineError::CaseDiffers { path, found, expected: given },
-                None => EngineError::FixedKey { path, found, given },
-            });
-        }
+        let case = resumed_case(resume, expected, &loaded)?;
+        reporter.set_on_error(case.output.on_error);
         if let Some(path) = expected.and(case.bodies_file()) {
             let inputs = loaded.provenance.iter().find(|(name, _)| name == "inputs");
-            let before = inputs.and_then(|(_, text)| provenance::recorded_input_hash(text, &path));
             let now = provenance::hash_file(&path).map_err(EngineError::Input)?;
-            if before.is_some_and(|before| before != now) {
-                report(RunEvent::InputChanged { path: &path, is_resumed: true });
-            }
+            let before = inputs.map(|(_, text)| text.as_str());
+            report_changed_input(&path, before, &now, true, &mut reporter);
         }
         let edited = check_case_file(folder, &loaded.case, &case)?;
         let end_before = loaded.case.time.end;
-        let (is_new_end, was_finished) = (case.time.end != end_before, loaded.is_finished());
+        let is_new_end = case.time.end != end_before;
+        let rewinds = is_new_end && loaded.simulation.has_reached_end();
         let loaded = if is_new_end { loaded.with_end_of(folder, &case)? } else { loaded };
-        let rewinds = is_new_end && was_finished;
         if rewinds && !resume.restart_outputs {
             loaded.observers.check_files(folder)?;
         }
-        let selected = device_for_resume(&loaded, &case, control)?;
+        let selected = device_for_resume(&loaded, control)?;
         loaded.rename_damaged();
         folder::remove_unfinished_files(folder);
         if !lock.is_enforced() {
-            report(RunEvent::NoFileLocks);
+            reporter.report(RunEvent::NoFileLocks);
         }
         let recorded = selected.device.as_ref().and_then(|device| loaded.recorded_strategy(device));
+        let recorded = recorded.map(str::to_owned);
         let LoadedCheckpoint {
             path,
             writer,
@@ -153,20 +127,26 @@ impl<'a> Run<'a> {
         if is_new_end {
             provenance::replace_case(&mut provenance, &case);
         }
-        let simulation = move_to_device(simulation, &selected, recorded, control, report)?;
+        let simulation = match &selected.device {
+            Some(device) => simulation.try_map_system(|system| {
+                system.moved_to(device, recorded.as_deref(), control.device.tuned, reporter.report_fn())
+            })?,
+            None => simulation,
+        };
         let moment = simulation.moment();
-        let Moment { step, time, bodies } = moment;
-        report(RunEvent::Resumed { case: &case, path: &path, step, time });
+        let Moment { step, time, system } = moment;
+        let is_finished = simulation.is_finished();
+        reporter.report(RunEvent::Resumed { case: &case, path: &path, step, time, is_finished });
         if let Some(Difference { found, given }) = &edited {
-            report(RunEvent::CaseFileEdited { folder, found, given });
+            reporter.report(RunEvent::CaseFileEdited { folder, found, given });
         }
         if is_new_end {
-            report(RunEvent::EndChanged { case: &case, before: end_before });
+            reporter.report(RunEvent::EndChanged { case: &case, before: end_before });
         }
-        report(RunEvent::Device(&selected));
-        record_new_writer(&writer, &selected, step, &mut provenance, report);
+        reporter.report(RunEvent::Device(&selected));
+        record_new_writer(&writer, &selected, step, &mut provenance, &mut reporter);
 
-        let (observers, checkpoints) = retry_setup(report, case.output.on_error, control, |report| {
+        let (observers, checkpoints) = reporter.retry(|reporter| {
             let mut checkpoints = Checkpoints::new(&case, folder, &moment)?;
             if rewinds {
                 let blocks = blocks.clone().into_remaining();
@@ -178,17 +158,16 @@ impl<'a> Run<'a> {
             }
             write_run_info(folder, &case, &provenance)?;
             let saved = (&observers, &mut blocks.clone());
-            let restart = resume.restart_outputs;
-            let observers =
-                Observers::resume(&case, bodies.len(), folder, &provenance, saved, restart, report)?;
+            let (restart, report) = (resume.restart_outputs, reporter.report_fn());
+            let observers = Observers::resume(&case, system, folder, &provenance, saved, restart, report)?;
             Ok((observers, checkpoints))
         })?;
-        report(RunEvent::Ready { case: &case, folder, bodies });
+        reporter.report(RunEvent::Ready { case: &case, folder, system });
         let folder = folder.to_owned();
         let parts =
             RunParts { case, folder, provenance, simulation, observers, checkpoints, before_end, lock };
         // Reading the checkpoint took about as long as writing one will.
-        let mut run = Self { is_resumed: true, longest_save: read_time, ..Self::new(parts, control, report) };
+        let mut run = Self { is_resumed: true, longest_save: read_time, ..Self::new(parts, reporter) };
         if resume.restart_outputs || (is_new_end && !rewinds) {
             // The old checkpoint describes the files before the restart, or the old end. The next
             // resume needs the new ones.
@@ -198,25 +177,30 @@ impl<'a> Run<'a> {
     }
 }
 
-/// Creates the simulation of a new run on the selected device, or on the CPU if `auto` selected a
-/// device with too little memory.
-fn new_simulation(
-    case: &Case,
-    particles: Particles,
-    selected: ComputeDevice,
-    control: &Control,
-    report: &mut ReportFn<'_>,
-) -> Result<Simulation, EngineError> {
-    let (n, gravity) = (particles.len(), Simulation::gravity_settings(case));
-    let (choice, integrator) = (control.device.choice, case.time.integrator);
-    let selected = compute_device::ensure_memory(selected, choice, n, &gravity, integrator)?;
-    report(RunEvent::Device(&selected));
-    let setup = set_up_device(&selected, n, &gravity, None, control, report);
-    let simulation = Simulation::new(case, particles, setup.as_ref())?;
-    // Bodies that are distinct in f64 can coincide in f32, and a softening can be too small to
-    // matter there. Both give infinite forces.
-    simulation.check_finite()?;
-    Ok(simulation)
+/// Returns the case of a resumed run: `expected`, or that of the checkpoint with the new settings.
+/// Keys that a run cannot change are an error.
+fn resumed_case(
+    resume: &Resume<'_>,
+    expected: Option<&Case>,
+    loaded: &LoadedCheckpoint,
+) -> Result<Case, EngineError> {
+    let case = match expected {
+        Some(expected) => {
+            let mut case = with_absolute_paths(expected);
+            // Without `time.start`, the run started at the time of its file.
+            case.time.start = case.time.start.or(loaded.case.time.start);
+            case
+        }
+        None => Case::load_from_checkpoint(&loaded.case.to_toml(), "case", resume.sets)?,
+    };
+    let path = resume.folder.to_owned();
+    match (fixed_difference(&loaded.case, &case), expected) {
+        (None, _) => Ok(case),
+        (Some(Difference { found, given }), Some(_)) => {
+            Err(EngineError::CaseDiffers { path, found, expected: given })
+        }
+        (Some(Difference { found, given }), None) => Err(EngineError::FixedKey { path, found, given }),
+    }
 }
 
 /// Returns an error unless `folder` is a folder with a checkpoint.
@@ -231,50 +215,26 @@ fn check_has_checkpoint(folder: &Path) -> Result<(), EngineError> {
 }
 
 /// Selects the device of a resumed run and checks its memory.
-fn device_for_resume(
-    loaded: &LoadedCheckpoint,
-    case: &Case,
-    control: &Control,
-) -> Result<ComputeDevice, EngineError> {
-    let bodies = loaded.simulation.moment().bodies;
+fn device_for_resume(loaded: &LoadedCheckpoint, control: &Control) -> Result<ComputeDevice, EngineError> {
+    let system = loaded.simulation.moment().system;
     let choice = loaded.resumed_device_choice(control.device.choice);
     let selected = compute_device::select_device(choice)?;
-    let integrator = case.time.integrator;
-    compute_device::ensure_memory(selected, choice, bodies.len(), bodies.settings(), integrator)
+    compute_device::ensure_memory(selected, choice, system.size(), |device| system.device_bytes(device))
 }
 
-/// Moves a simulation from a checkpoint to the selected device. On the CPU it stays as it is.
-fn move_to_device(
-    simulation: Simulation,
-    selected: &ComputeDevice,
-    recorded: Option<DeviceStrategy>,
-    control: &Control,
-    report: &mut ReportFn<'_>,
-) -> Result<Simulation, EngineError> {
-    let bodies = simulation.moment().bodies;
-    // The settings of the checkpoint: they contain the solver that `auto` selected at the start.
-    let setup = set_up_device(selected, bodies.len(), bodies.settings(), recorded, control, report);
-    match setup {
-        Some(setup) => simulation.move_to_device(&setup),
-        None => Ok(simulation),
+/// Reports that the input file of a run has changed, if it has. `inputs` is the text in the
+/// provenance of the earlier run, and `hash` the hash of the file now.
+fn report_changed_input(
+    path: &Path,
+    inputs: Option<&str>,
+    hash: &str,
+    is_resumed: bool,
+    reporter: &mut Reporter<'_>,
+) {
+    let before = inputs.and_then(|text| provenance::recorded_input_hash(text, path));
+    if before.is_some_and(|before| before != hash) {
+        reporter.report(RunEvent::InputChanged { path, is_resumed });
     }
-}
-
-/// Returns the device and strategy for `n` bodies, or `None` for the CPU. Reports a strategy that
-/// is not the default.
-fn set_up_device(
-    selected: &ComputeDevice,
-    n: usize,
-    gravity: &GravitySettings,
-    recorded: Option<DeviceStrategy>,
-    control: &Control,
-    report: &mut ReportFn<'_>,
-) -> Option<DeviceSetup> {
-    let setup = control.device.setup(selected, n, gravity, recorded)?;
-    if compute_device::is_tuned(&setup, n, gravity) {
-        report(RunEvent::TunedStrategy(&setup.strategy));
-    }
-    Some(setup)
 }
 
 /// Reports a checkpoint that another program version or device wrote, and adds the present writer
@@ -284,31 +244,14 @@ fn record_new_writer(
     selected: &ComputeDevice,
     step: u64,
     provenance: &mut Vec<(String, String)>,
-    report: &mut ReportFn<'_>,
+    reporter: &mut Reporter<'_>,
 ) {
     let now = checkpoint::writer_text(selected.device.as_ref());
     if before == now {
         return;
     }
-    report(RunEvent::WriterChanged { before, now: &now });
+    reporter.report(RunEvent::WriterChanged { before, now: &now });
     let name = format!("resumed at step {step}");
     provenance.retain(|(known, _)| *known != name);
     provenance.push((name, now));
-}
-
-/// Calls `attempt`, which prepares the folder of a run. With `output.on_error = "wait"`, repeats it
-/// until the storage works.
-fn retry_setup<T>(
-    mut report: &mut ReportFn<'_>,
-    on_error: OnError,
-    control: &Control,
-    mut attempt: impl FnMut(&mut ReportFn<'_>) -> Result<T, EngineError>,
-) -> Result<T, EngineError> {
-    retry_on_storage_error(
-        &mut report,
-        on_error,
-        control,
-        |report, event| report(event),
-        |report| attempt(*report),
-    )
 }

@@ -7,7 +7,7 @@
 use std::path::Path;
 use std::time::Instant;
 
-use orrery_engine::checkpoint;
+use orrery_engine::gravity::state_columns;
 use orrery_io::{write_checkpoint, write_file_atomically};
 use orrery_model::Precision;
 use orrery_model::ic::Plummer;
@@ -52,8 +52,8 @@ fn measure_size(arguments: &BenchArgs, n: usize) -> Result<Value, Failure> {
         precision: Precision::Single,
     };
     let bodies = Bodies::new(particles, &settings, None)?;
-    let species = checkpoint::species_column(&bodies)?;
-    let columns = checkpoint::body_columns(&bodies, &species)?;
+    let columns = state_columns(&bodies)?;
+    let columns: Vec<_> = columns.iter().map(|column| (column.name, column.values.as_column())).collect();
     // The process id keeps a user's file from being replaced.
     let [path, plain] =
         ["checkpoint", "plain"].map(|kind| format!("bench-{kind}-{}.tmp", std::process::id()));

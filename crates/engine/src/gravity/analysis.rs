@@ -12,12 +12,12 @@ use orrery_model::{Particles, Precision, Species, Units};
 use orrery_particles::bodies::Bodies;
 use orrery_particles::settings::{Acceptance, GravitySettings, SolverChoice};
 
+use super::{Record, device_setup, schema};
 use crate::case::Case;
-use crate::compute_device::{ComputeDevice, DeviceRequest};
+use crate::compute_device::ComputeDevice;
 use crate::error::EngineError;
 use crate::provenance::NO_SOLVER;
-use crate::run::Record;
-use crate::simulation::{Moment, start_error};
+use crate::system::{Stamp, SystemError};
 
 /// Fractions of the mass whose Lagrangian radii are reported.
 pub const FRACTIONS: [f64; 5] = [0.01, 0.1, 0.5, 0.9, 0.99];
@@ -136,10 +136,12 @@ pub fn analyze(
             acceptance: Acceptance::Geometric { theta: 0.5 },
             precision: Precision::Mixed,
         };
-        let setup = DeviceRequest::default().setup(selected, bodies, &settings, None);
-        let bodies_on_device = Bodies::new(snapshot.particles, &settings, setup.as_ref())
-            .map_err(|error| start_error(error, time))?;
-        let record = Record::measure(&Moment { step, time, bodies: &bodies_on_device })?;
+        let setup =
+            selected.device.as_ref().map(|device| device_setup(device, bodies, &settings, None, None));
+        let record = Bodies::new(snapshot.particles, &settings, setup.as_ref())
+            .and_then(|bodies| Record::measure(&bodies, step, time))
+            .map_err(|error| SystemError::from(error).at(Stamp { step, time }))?;
+        schema(&snapshot.units).check_finite(&record.to_row())?;
         let virial_ratio = virial_ratio(&record, total_mass);
         analysis.rows.push(Row { path: file, bodies, record, virial_ratio, radii, species });
     }

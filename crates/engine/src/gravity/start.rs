@@ -1,12 +1,18 @@
-//! Initial bodies of a case, checked.
+//! Initial bodies of a case, checked, and the system that starts with them.
 
 use std::sync::atomic::AtomicBool;
 
 use orrery_io::{Limits, format_bytes};
-use orrery_model::{Particles, Units};
+use orrery_model::{Particles, Precision, Units};
+use orrery_particles::bodies::{Bodies, needed_bytes};
+use orrery_particles::resolution::{MAX_SINGLE_ROUNDING, single_rounding};
 
+use super::{GravitySystem, body_count, device, settings};
 use crate::case::{BYTES_PER_BODY, BodiesSource, Case};
+use crate::compute_device::{ComputeDevice, select_device};
+use crate::control::{Control, RunEvent};
 use crate::error::EngineError;
+use crate::system::{Plan, ReportFn, Stamp, SystemError};
 
 /// Returns the case with an absolute path for its file of bodies. A copy of the case in another
 /// folder then means the same.
@@ -15,6 +21,81 @@ pub fn with_absolute_paths(case: &Case) -> Case {
         Some(Ok(path)) => Case { bodies: BodiesSource::File(path), ..case.clone() },
         _ => case.clone(),
     }
+}
+
+/// Creates the bodies of `case` and computes their forces on the selected device, or on the CPU if
+/// `auto` selected a device with too little memory. Returns them with the case, which then has the
+/// time of the start.
+pub(crate) fn start(
+    case: &Case,
+    selected: ComputeDevice,
+    control: &Control,
+    report: &mut ReportFn<'_>,
+) -> Result<(Case, GravitySystem), EngineError> {
+    let start = initial_bodies(case, &control.limits, &control.stop, &mut |warning| {
+        report(RunEvent::InputWarning(warning));
+    })?;
+    let Start { particles, time, file_time } = start;
+    let mut case = with_absolute_paths(case);
+    case.time.start = Some(time);
+    if let Some(file_time) = file_time {
+        report(RunEvent::StartTime { case: &case, file_time });
+    }
+    if case.gravity.precision == Precision::Single {
+        let rounding = single_rounding(&particles.position, case.gravity.eps);
+        if rounding > MAX_SINGLE_ROUNDING {
+            report(RunEvent::InputWarning(&unresolved_bodies_text(rounding)));
+        }
+    }
+    let (n, gravity, integrator) = (particles.len(), settings(&case), case.time.integrator);
+    let selected = device::ensure_memory(selected, control.device.choice, n, &gravity, integrator)?;
+    report(RunEvent::Device(&selected));
+    let setup = selected.device.as_ref().map(|device| {
+        let setup = device::device_setup(device, n, &gravity, None, control.device.tuned);
+        device::report_tuned(&setup, n, &gravity, report);
+        setup
+    });
+    // Bodies that are distinct in f64 can coincide in f32, and a softening can be too small to
+    // matter there. Both give infinite forces, which `check_finite` finds.
+    let bodies = Bodies::new(particles, &gravity, setup.as_ref())
+        .and_then(|bodies| bodies.check_finite().map(|()| bodies))
+        .map_err(|error| SystemError::from(error).at(Stamp { step: 0, time }))?;
+    Ok((case, GravitySystem { bodies, integrator }))
+}
+
+/// Returns what a run of `case` would need. Bodies from a file are counted and checked by reading
+/// the file.
+pub(crate) fn plan(
+    case: &Case,
+    control: &Control,
+    warn: &mut (dyn FnMut(&str) + Send),
+) -> Result<Plan, EngineError> {
+    let choice = control.device.choice;
+    let selected = select_device(choice)?;
+    let (n, start) = match case.body_count() {
+        Some(n) => (n, case.time.start),
+        None => {
+            let start = initial_bodies(case, &control.limits, &control.stop, warn)?;
+            (start.particles.len() as u64, Some(start.time))
+        }
+    };
+    let mut case = with_absolute_paths(case);
+    case.time.start = start;
+    let (gravity, integrator) = (settings(&case), case.time.integrator);
+    let selected = device::ensure_memory(selected, choice, n as usize, &gravity, integrator)?;
+    let device_bytes = selected.device.as_ref().map(|device| needed_bytes(device, n, &gravity, integrator));
+    let host_bytes = n.saturating_mul(BYTES_PER_BODY);
+    Ok(Plan { case, size: body_count(n), host_bytes, selected, device_bytes })
+}
+
+/// Returns the warning about bodies that single precision does not resolve. `rounding` is the error
+/// of their coordinates in separations or softening lengths.
+pub fn unresolved_bodies_text(rounding: f64) -> String {
+    format!(
+        "single precision does not resolve these bodies: rounding moves a typical body by {rounding:.1e} \
+         of the distance to its neighbour or of the softening, expected at most {MAX_SINGLE_ROUNDING:e}; \
+         the forces are wrong, use precision mixed"
+    )
 }
 
 /// Initial bodies of a case, and their time.
@@ -57,7 +138,7 @@ pub fn initial_bodies(
             let needed = count as u64 * BYTES_PER_BODY;
             if needed > limits.memory {
                 let (needed, available) = (format_bytes(needed), format_bytes(limits.memory));
-                return Err(EngineError::Memory { path, count, needed, available });
+                return Err(EngineError::Memory { path, size: body_count(count as u64), needed, available });
             }
             (particles, path.display().to_string(), Some(time))
         }

@@ -1,0 +1,242 @@
+//! Gravity: bodies that attract one another, as a [`System`](crate::System).
+//!
+//! `start` creates the bodies of a case and `columns` stores them in checkpoints. `record` measures
+//! energies and momenta, `painter` draws images, and `device` selects the strategy of a device.
+//! [`analysis`] measures snapshots.
+
+pub mod analysis;
+mod columns;
+mod device;
+mod painter;
+mod record;
+mod start;
+
+use std::path::{Path, PathBuf};
+
+use orrery_device::Device;
+use orrery_io::{Snapshot, write_snapshot};
+use orrery_model::{Particles, Units, short_number};
+use orrery_particles::bodies::{self, Bodies, BodiesError, needed_bytes};
+use orrery_particles::integrator::adaptive;
+use orrery_particles::settings::{Acceptance, GravitySettings, IntegratorChoice, SolverChoice, StepChoice};
+use serde_json::{Map, Value, json};
+
+pub use columns::state_columns;
+pub use device::{device_setup, ensure_memory};
+pub use record::{Record, schema};
+pub use start::{Start, initial_bodies, unresolved_bodies_text, with_absolute_paths};
+pub(crate) use start::{plan, start};
+
+use crate::blocks::Blocks;
+use crate::case::{BYTES_PER_BODY, Case};
+use crate::compute_device::Tuned;
+use crate::error::EngineError;
+use crate::observers::Painter;
+use crate::system::{Dynamics, ReportFn, Row, Schema, Size, SnapshotLabels, Stamp, StateColumn, SystemError};
+
+/// Name of this physics.
+pub(crate) const NAME: &str = "gravity";
+/// Name of the plot of the energy error, without extension.
+pub(crate) const PLOT: &str = "energy";
+/// Snapshot of the bodies at which a run failed.
+pub(crate) const POST_MORTEM: &str = "post-mortem.hdf5";
+
+/// Bodies that attract one another, and the integrator that moves them.
+#[derive(Debug)]
+pub struct GravitySystem {
+    bodies: Bodies,
+    integrator: IntegratorChoice,
+}
+
+/// Returns the gravity settings of `case`. Some integrators and steps need the direct sum, for
+/// example `hermite4`. For them, `auto` becomes `direct`.
+pub fn settings(case: &Case) -> GravitySettings {
+    let needs_pairs = case.time.integrator == IntegratorChoice::Hermite4
+        || (matches!(case.time.step, StepChoice::Adaptive { .. }) && case.gravity.eps == 0.0);
+    let solver = if needs_pairs { SolverChoice::Direct } else { case.gravity.solver };
+    GravitySettings { solver, ..case.gravity }
+}
+
+/// Returns a number of bodies.
+pub(crate) fn body_count(count: u64) -> Size {
+    Size { count, one: "body", many: "bodies" }
+}
+
+impl GravitySystem {
+    /// Returns the bodies.
+    pub fn bodies(&self) -> &Bodies {
+        &self.bodies
+    }
+
+    /// Returns the bodies on the host. Bodies on a device are copied first.
+    pub fn particles(&self) -> Result<&Particles, SystemError> {
+        Ok(self.bodies.particles()?)
+    }
+
+    /// Moves the bodies from the host to `device`, with the `recorded` strategy if it is for this
+    /// run.
+    pub(crate) fn moved_to(
+        self,
+        device: &Device,
+        recorded: Option<&str>,
+        tuned: Option<Tuned>,
+        report: &mut ReportFn<'_>,
+    ) -> Result<Self, SystemError> {
+        // The settings of the checkpoint contain the solver that `auto` selected at the start.
+        let (n, settings) = (self.bodies.len(), *self.bodies.settings());
+        let recorded = recorded
+            .and_then(|text| device::recorded_strategy(text, device, &settings, self.bodies.solver_name()));
+        let setup = device_setup(device, n, &settings, recorded, tuned);
+        device::report_tuned(&setup, n, &settings, report);
+        Ok(Self { bodies: self.bodies.moved_to(&setup)?, ..self })
+    }
+
+    /// Returns a copy of the system that has taken a step of length `dt`.
+    pub(crate) fn ahead(&self, dt: f64) -> Result<Self, SystemError> {
+        let mut bodies = self.bodies.try_clone()?;
+        self.integrator.step(&mut bodies, dt)?;
+        Ok(Self { bodies, integrator: self.integrator })
+    }
+
+    fn snapshot(&self, particles: Particles, labels: &SnapshotLabels<'_>) -> Snapshot {
+        let SnapshotLabels { step, time, units, provenance } = *labels;
+        Snapshot { particles, time, step, units, provenance: provenance.to_vec() }
+    }
+}
+
+impl Dynamics for GravitySystem {
+    fn size(&self) -> Size {
+        body_count(self.bodies.len() as u64)
+    }
+
+    fn method(&self) -> &'static str {
+        self.bodies.solver_name()
+    }
+
+    fn method_text(&self) -> String {
+        format!("{} forces", self.method())
+    }
+
+    fn device(&self) -> Option<&Device> {
+        self.bodies.device()
+    }
+
+    fn strategy_text(&self) -> Option<String> {
+        self.bodies.device_strategy().map(device::strategy_text)
+    }
+
+    fn setup_text(&self) -> String {
+        let settings = self.bodies.settings();
+        let mut text = format!("solver: {}", self.method());
+        if self.method() == "tree" {
+            text += &match settings.acceptance {
+                Acceptance::Geometric { theta } => format!(", theta {}", short_number(theta)),
+                Acceptance::Relative { alpha, .. } => format!(", relative error {}", short_number(alpha)),
+            };
+        }
+        if let Some(strategy) = self.bodies.device_strategy() {
+            text += &format!(", {}", strategy.describe());
+        }
+        let (size, precision) = (self.size(), settings.precision.as_str());
+        text + &format!(", {size}, {precision} precision, softening {}", short_number(settings.eps))
+    }
+
+    fn host_bytes(&self) -> u64 {
+        self.size().count.saturating_mul(BYTES_PER_BODY)
+    }
+
+    fn device_bytes(&self, device: &Device) -> u64 {
+        needed_bytes(device, self.bodies.len() as u64, self.bodies.settings(), self.integrator)
+    }
+
+    fn adaptive_step(&self, eta: f64) -> Result<f64, SystemError> {
+        Ok(adaptive::step_length(&self.bodies, eta)?)
+    }
+
+    fn advance(&mut self, dt: f64, steps: u64, end_of: &dyn Fn(u64) -> Stamp) -> Result<(), SystemError> {
+        for index in 1..=steps {
+            self.integrator.step(&mut self.bodies, dt)?;
+            let Stamp { step, time } = end_of(index);
+            self.bodies.check_step(bodies::Stamp { step, time })?;
+        }
+        Ok(())
+    }
+
+    fn check_finite(&self) -> Result<(), SystemError> {
+        Ok(self.bodies.check_finite()?)
+    }
+
+    fn schema(&self, units: &Units) -> Schema {
+        schema(units)
+    }
+
+    fn measure(&self) -> Result<Vec<f64>, SystemError> {
+        // Step and time are not among the values.
+        Ok(Record::measure(&self.bodies, 0, 0.0)?.to_row().values)
+    }
+
+    fn columns(&self) -> Result<Vec<StateColumn<'_>>, SystemError> {
+        Ok(state_columns(&self.bodies)?)
+    }
+
+    fn write_snapshot(&self, path: &Path, labels: &SnapshotLabels<'_>) -> Result<(), EngineError> {
+        let Stamp { step, time } = Stamp { step: labels.step, time: labels.time };
+        let particles = self.particles().map_err(|error| error.at(Stamp { step, time }))?.clone();
+        write_snapshot(path, &self.snapshot(particles, labels)).map_err(EngineError::Output)
+    }
+
+    fn write_post_mortem(&self, folder: &Path, labels: &SnapshotLabels<'_>) -> Option<PathBuf> {
+        let path = folder.join(POST_MORTEM);
+        let particles = self.bodies.particles_unchecked().ok()?;
+        write_snapshot(&path, &self.snapshot(particles, labels)).ok().map(|()| path)
+    }
+
+    fn new_painter(&self, case: &Case) -> Result<Box<dyn Painter>, EngineError> {
+        let now = Stamp { step: 0, time: case.time.known_start() };
+        let particles = self.particles().map_err(|error| error.at(now))?;
+        Ok(Box::new(painter::BodyPainter::new(case, particles)))
+    }
+
+    fn resumed_painter(
+        &self,
+        case: &Case,
+        state: &Map<String, Value>,
+        columns: &mut Blocks,
+    ) -> Result<Box<dyn Painter>, EngineError> {
+        Ok(Box::new(painter::BodyPainter::resume(case, self.bodies.len(), state, columns)?))
+    }
+
+    fn listed_files(&self) -> &'static [(&'static str, &'static str)] {
+        &[
+            ("energy.svg", "energy error over time; all values in conserved.csv"),
+            ("snapshots", "all bodies, for yt, pynbody, h5py or orrery analyze FOLDER"),
+        ]
+    }
+
+    fn summary_json(&self, case: &Case, first: &Row, last: &Row) -> Map<String, Value> {
+        let [first, last] = [first, last].map(Record::from_row);
+        let (start, end) = (first.total_energy(), last.total_energy());
+        let fields = json!({
+            "bodies": self.bodies.len(),
+            "solver": self.method(),
+            "precision": case.gravity.precision.as_str(),
+            "softening": case.gravity.eps,
+            "start": first.to_json(),
+            "end": last.to_json(),
+            "relative_energy_error": (start != 0.0).then(|| (end - start) / start.abs()),
+        });
+        fields.as_object().cloned().unwrap_or_default()
+    }
+}
+
+impl From<BodiesError> for SystemError {
+    fn from(error: BodiesError) -> Self {
+        match error {
+            BodiesError::NotFinite { at, source } => Self::NotFinite {
+                at: at.map(|bodies::Stamp { step, time }| Stamp { step, time }),
+                found: source.to_string(),
+            },
+            BodiesError::Device(error) => Self::Device(error),
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! Errors of a system that is simulated.
+
+use orrery_device::DeviceError;
+use thiserror::Error;
+
+use crate::error::EngineError;
+
+/// End of a step.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Stamp {
+    /// Steps completed.
+    pub step: u64,
+    /// Simulated time.
+    pub time: f64,
+}
+
+/// Reason why a system cannot be advanced or read.
+#[derive(Clone, Debug, Error)]
+pub enum SystemError {
+    /// A value of the state is not finite.
+    #[error("{found}")]
+    NotFinite {
+        /// First step after which it was not finite, if known.
+        at: Option<Stamp>,
+        /// The value and where it is, with possible causes.
+        found: String,
+    },
+    /// The device failed.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+}
+
+impl SystemError {
+    /// Converts to an error of the engine. A non-finite value gets the step and time at which it
+    /// was found, or else those of `now`.
+    pub fn at(self, now: Stamp) -> EngineError {
+        match self {
+            Self::NotFinite { at, found } => {
+                let Stamp { step, time } = at.unwrap_or(now);
+                EngineError::NotFinite { step, time, found }
+            }
+            Self::Device(error) => error.into(),
+        }
+    }
+}

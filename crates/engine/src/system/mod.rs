@@ -1,0 +1,315 @@
+//! The systems that can be simulated: one arm of [`System`] per physics.
+//!
+//! The run loop, the triggers, the checkpoint file and the folder know no physics. All that they
+//! need of one is the trait [`Dynamics`] and the functions of [`System`]. A new physics adds a
+//! module like [`gravity`](crate::gravity) and its lines in the `match` expressions of this file.
+
+mod error;
+mod plan;
+mod table;
+
+use std::fmt::Debug;
+use std::ops::{Deref, DerefMut};
+use std::path::{Path, PathBuf};
+
+use orrery_device::Device;
+use orrery_io::{Block, Column, Limits};
+use orrery_model::{Units, format_count};
+use serde_json::{Map, Value};
+
+pub use error::{Stamp, SystemError};
+pub use plan::Plan;
+pub use table::{Drift, NamedPlot, Quantity, Row, Schema, SummaryValue};
+
+use crate::blocks::Blocks;
+use crate::case::Case;
+use crate::compute_device::{ComputeDevice, Tuned};
+use crate::control::{Control, RunEvent};
+use crate::error::EngineError;
+use crate::gravity::{self, GravitySystem};
+use crate::observers::Painter;
+
+/// Function that is called on every event of a run.
+pub type ReportFn<'a> = dyn FnMut(RunEvent<'_>) + Send + 'a;
+
+/// Names of the plots that the systems draw at the end of a run, without extension.
+pub(crate) const PLOTS: [&str; 1] = [gravity::PLOT];
+/// Names of the files with the state at which a run failed.
+pub(crate) const POST_MORTEMS: [&str; 1] = [gravity::POST_MORTEM];
+
+/// A system that is simulated: its state and its method. The operations that all systems have are
+/// those of [`Dynamics`].
+#[derive(Debug)]
+pub enum System {
+    /// Bodies that attract one another.
+    Gravity(GravitySystem),
+}
+
+impl Deref for System {
+    type Target = dyn Dynamics;
+
+    fn deref(&self) -> &Self::Target {
+        match self {
+            Self::Gravity(system) => system,
+        }
+    }
+}
+
+impl DerefMut for System {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        match self {
+            Self::Gravity(system) => system,
+        }
+    }
+}
+
+impl System {
+    /// Creates the system at the start of `case`, on the selected device. Returns it with the case,
+    /// which now has the time of the start and absolute paths.
+    pub(crate) fn start(
+        case: &Case,
+        selected: ComputeDevice,
+        control: &Control,
+        report: &mut ReportFn<'_>,
+    ) -> Result<(Case, Self), EngineError> {
+        let (case, system) = gravity::start(case, selected, control, report)?;
+        Ok((case, Self::Gravity(system)))
+    }
+
+    /// Restores the system of a checkpoint, on the host. Takes the columns of its state from
+    /// `columns` and leaves the others there.
+    pub(crate) fn restore(saved: &SavedSystem<'_>, columns: &mut Blocks) -> Result<Self, EngineError> {
+        Ok(Self::Gravity(GravitySystem::restore(saved, columns)?))
+    }
+
+    /// Returns what a run of `case` would need, without starting it.
+    pub fn plan(
+        case: &Case,
+        control: &Control,
+        warn: &mut (dyn FnMut(&str) + Send),
+    ) -> Result<Plan, EngineError> {
+        gravity::plan(case, control, warn)
+    }
+
+    /// Returns the name of the physics, which is that of its section in a case.
+    pub fn physics(&self) -> &'static str {
+        match self {
+            Self::Gravity(_) => gravity::NAME,
+        }
+    }
+
+    /// Moves a restored system from the host to `device`. `recorded` is the strategy that the
+    /// checkpoint recorded on this device.
+    pub(crate) fn moved_to(
+        self,
+        device: &Device,
+        recorded: Option<&str>,
+        tuned: Option<Tuned>,
+        report: &mut ReportFn<'_>,
+    ) -> Result<Self, SystemError> {
+        match self {
+            Self::Gravity(system) => system.moved_to(device, recorded, tuned, report).map(Self::Gravity),
+        }
+    }
+
+    /// Calls `observe` with the system after a step of length `dt`. The system itself does not
+    /// change.
+    pub(crate) fn look_ahead(
+        &mut self,
+        dt: f64,
+        observe: &mut dyn FnMut(&Self) -> Result<(), EngineError>,
+    ) -> Result<Result<(), EngineError>, SystemError> {
+        match self {
+            // A copy takes the step.
+            Self::Gravity(system) => Ok(observe(&Self::Gravity(system.ahead(dt)?))),
+        }
+    }
+}
+
+/// Operations of a system that the run loop, the checkpoints and the observers use.
+///
+/// Results depend on the sequence of steps alone. They do not depend on the number of steps per
+/// call of [`advance`](Self::advance), nor on calls of the other functions.
+pub trait Dynamics: Debug + Send {
+    /// Returns the number of elements of the state, for example bodies.
+    fn size(&self) -> Size;
+
+    /// Returns the name of the method in use, for example `tree`. A checkpoint records it.
+    fn method(&self) -> &'static str;
+
+    /// Returns the method in words, for example "tree forces".
+    fn method_text(&self) -> String;
+
+    /// Returns the device of the state, `None` on the host.
+    fn device(&self) -> Option<&Device>;
+
+    /// Returns the strategy of the device in JSON, `None` on the host.
+    fn strategy_text(&self) -> Option<String>;
+
+    /// Returns the method, the settings that affect its accuracy, the strategy of the device and
+    /// the size, in one line.
+    fn setup_text(&self) -> String;
+
+    /// Returns an upper bound of the bytes that a run of this system needs on the host.
+    fn host_bytes(&self) -> u64;
+
+    /// Returns an upper bound of the bytes that a run of this system needs on `device`.
+    fn device_bytes(&self, device: &Device) -> u64;
+
+    /// Returns the length of the next adaptive step, with the accuracy parameter `eta`.
+    fn adaptive_step(&self, eta: f64) -> Result<f64, SystemError>;
+
+    /// Returns the number of steps that one pass takes, if several steps per call of
+    /// [`advance`](Self::advance) are faster than one. Batches are then multiples of this number
+    /// where possible. `None` is for a system that takes one step at a time.
+    fn steps_per_pass(&self) -> Option<u64> {
+        None
+    }
+
+    /// Takes `steps` steps of length `dt`. `end_of(k)` is the end of the k-th of them, from 1.
+    ///
+    /// With more than one step, the call returns when the steps are complete, because the run loop
+    /// measures its time. A non-finite result is an error, now or in a later call of any function.
+    fn advance(&mut self, dt: f64, steps: u64, end_of: &dyn Fn(u64) -> Stamp) -> Result<(), SystemError>;
+
+    /// Returns an error that describes the first value of the state that is not finite.
+    fn check_finite(&self) -> Result<(), SystemError>;
+
+    /// Returns the number of steps between two calls of [`is_settled`](Self::is_settled), if the
+    /// case has such a criterion.
+    fn settling_check_every(&self) -> Option<u64> {
+        None
+    }
+
+    /// Returns true if the run can end before its end time, because the state has settled.
+    fn is_settled(&self) -> Result<bool, SystemError> {
+        Ok(false)
+    }
+
+    /// Returns the columns of the table and the measures that are derived from them, in `units`.
+    fn schema(&self, units: &Units) -> Schema;
+
+    /// Measures the quantities of [`schema`](Self::schema), in the same order.
+    fn measure(&self) -> Result<Vec<f64>, SystemError>;
+
+    /// Returns all columns of the state, for a checkpoint. Their names have at most 14 bytes.
+    fn columns(&self) -> Result<Vec<StateColumn<'_>>, SystemError>;
+
+    /// Writes the state to a file. Its extension selects the format.
+    fn write_snapshot(&self, path: &Path, labels: &SnapshotLabels<'_>) -> Result<(), EngineError>;
+
+    /// Writes a state with non-finite values to the folder of a run. Returns the path, or `None` if
+    /// the file could not be written.
+    fn write_post_mortem(&self, folder: &Path, labels: &SnapshotLabels<'_>) -> Option<PathBuf>;
+
+    /// Creates the painter of the images of a new run.
+    fn new_painter(&self, case: &Case) -> Result<Box<dyn Painter>, EngineError>;
+
+    /// Creates the painter of a resumed run from [`Painter::state`] and the columns of a
+    /// checkpoint. Returns an error if no run can have written them.
+    fn resumed_painter(
+        &self,
+        case: &Case,
+        state: &Map<String, Value>,
+        columns: &mut Blocks,
+    ) -> Result<Box<dyn Painter>, EngineError>;
+
+    /// Returns the files of a finished run that its summary lists, each with a description. FOLDER
+    /// in it stands for the folder of the run.
+    fn listed_files(&self) -> &'static [(&'static str, &'static str)];
+
+    /// Returns the fields of the JSON summary that belong to this physics, from the first and the
+    /// last row of the table.
+    fn summary_json(&self, case: &Case, first: &Row, last: &Row) -> Map<String, Value>;
+}
+
+/// Number of elements of a system, with their name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Size {
+    /// The number.
+    pub count: u64,
+    /// Name of one element, for example "body".
+    pub one: &'static str,
+    /// Name of several elements, for example "bodies".
+    pub many: &'static str,
+}
+
+impl Size {
+    /// Returns for example "1 body needs" or "3 bodies need".
+    pub(crate) fn need_text(&self) -> String {
+        format!("{self} {}", if self.count == 1 { "needs" } else { "need" })
+    }
+}
+
+/// Prints for example "1 body" or "3 bodies".
+impl std::fmt::Display for Size {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&format_count(self.count, self.one, self.many))
+    }
+}
+
+/// Column of the state of a system.
+#[derive(Clone, Debug)]
+pub struct StateColumn<'a> {
+    /// Name of the column.
+    pub name: &'static str,
+    /// Its values.
+    pub values: ColumnValues<'a>,
+    /// True if the values never change during a run, for example masses.
+    pub is_constant: bool,
+}
+
+/// Values of a column: borrowed from the state, or made for the checkpoint.
+#[derive(Clone, Debug)]
+pub enum ColumnValues<'a> {
+    /// Values of the state.
+    Borrowed(Column<'a>),
+    /// A copy, for example from a device.
+    Owned(Block),
+}
+
+impl ColumnValues<'_> {
+    /// Borrows the values.
+    pub fn as_column(&self) -> Column<'_> {
+        match self {
+            Self::Borrowed(column) => *column,
+            Self::Owned(block) => block.as_column(),
+        }
+    }
+
+    /// Returns a copy of the values.
+    pub fn into_block(self) -> Block {
+        match self {
+            Self::Borrowed(column) => column.to_block(),
+            Self::Owned(block) => block,
+        }
+    }
+}
+
+/// Part of a checkpoint that describes its system, besides the columns.
+#[derive(Clone, Copy, Debug)]
+pub struct SavedSystem<'a> {
+    /// Path of the checkpoint.
+    pub path: &'a Path,
+    /// Case of the run.
+    pub case: &'a Case,
+    /// Number of elements.
+    pub count: usize,
+    /// Name of the method.
+    pub method: &'a str,
+    /// Limits for reading input files.
+    pub limits: &'a Limits,
+}
+
+/// Time, units and provenance of a snapshot.
+#[derive(Clone, Copy, Debug)]
+pub struct SnapshotLabels<'a> {
+    /// Steps completed.
+    pub step: u64,
+    /// Simulated time.
+    pub time: f64,
+    /// Units of all values.
+    pub units: Units,
+    /// Provenance of the run.
+    pub provenance: &'a [(String, String)],
+}
