@@ -5,9 +5,13 @@
 //! not periodic the plate is (nx − 1) hx wide. Between periodic edges it is nx hx wide, and node nx
 //! is node 0.
 
+mod initial;
+
 use thiserror::Error;
 
 use crate::format_count;
+
+pub use initial::{InitialField, InitialFieldError, SpotShape};
 
 /// A rectangular grid. Public fields are checked by [`Grid::validate`].
 ///
