@@ -1,6 +1,7 @@
-//! Pictures: projected surface density, and orbits with trails, as PNG or animated GIF.
+//! Pictures: projected surface density, orbits with trails, and fields on grids, as PNG or animated
+//! GIF.
 //!
-//! A picture is made in these steps:
+//! A picture of bodies is made in these steps:
 //!
 //! 1. A [`View`] defines the visible rectangle.
 //! 2. [`surface_density`] projects bodies onto it.
@@ -9,10 +10,13 @@
 //! 4. [`render_layers`] turns one or several density maps into an [`Image`] with [`Labels`].
 //! 5. [`write_png`] or a [`GifWriter`] writes the file.
 //!
+//! A picture of a field is described by a [`FieldPicture`] and drawn by [`render_field`].
+//!
 //! Text is drawn with a built-in stroke font, so no font needs to be installed.
 
 mod colour;
 mod density;
+mod field;
 mod font;
 mod gif;
 mod image;
@@ -26,12 +30,14 @@ mod view;
 
 use std::path::{Path, PathBuf};
 
+use orrery_model::grid::GridError;
 use thiserror::Error;
 
 use crate::error::IoError;
 
 pub use colour::ColourMap;
 pub use density::{Scale, SurfaceDensity, surface_density};
+pub use field::{FieldPicture, RegionKind, RegionMark, RegionShape, ValueRange, render_field};
 pub use gif::{GifMark, GifWriter};
 pub use image::Image;
 pub use orbits::{body_colour, render_orbits};
@@ -67,6 +73,17 @@ pub enum PictureError {
         expected: (u32, u32),
         /// Width and height found.
         got: (u32, u32),
+    },
+    /// The grid of a field cannot be drawn.
+    #[error(transparent)]
+    Grid(#[from] GridError),
+    /// A field does not fit its grid.
+    #[error("the field has {found} values, expected {expected}")]
+    FieldLength {
+        /// Values found.
+        found: usize,
+        /// Nodes of the grid.
+        expected: usize,
     },
 }
 

@@ -16,6 +16,8 @@ pub struct Palette {
 pub(crate) const UNCHANGED: u8 = 255;
 /// Number of greys for labels.
 const GREYS: usize = 12;
+/// Number of greys for texts and lines on white.
+const FIELD_GREYS: usize = 18;
 /// Number of colours without the index of unchanged pixels.
 const USABLE: usize = UNCHANGED as usize;
 
@@ -62,6 +64,23 @@ impl Palette {
             })
             .collect();
         Self::from_ramps(&ramps)
+    }
+
+    /// Returns colours for pictures of fields with this map.
+    ///
+    /// The map gets most of the palette. Neighbouring entries then differ by about one step of
+    /// sRGB, so these pictures are not dithered, and equal areas compress well.
+    pub fn for_field(map: &ColourMap) -> Self {
+        let mut colours: Vec<[u8; 3]> =
+            (0..FIELD_GREYS).map(|k| [(255 * k / (FIELD_GREYS - 1)) as u8; 3]).collect();
+        colours.push(super::field::NAN_COLOUR);
+        for mark in super::field::MARK_COLOURS {
+            // Shades over white, for smooth lines.
+            colours.extend((1..=4).map(|k| mark.map(|c| (255 - (255 - u32::from(c)) * k / 4) as u8)));
+        }
+        let steps = USABLE - colours.len();
+        colours.extend((0..steps).map(|k| map.srgb_colour(k as f32 / (steps - 1) as f32)));
+        Self { colours, dither: 0.0 }
     }
 
     /// Divides the palette equally among `ramps`, which give a colour for 0..=1.
@@ -162,5 +181,26 @@ mod tests {
         assert_eq!(Palette::from_colours([0; 3], &[[9; 3]; 400]).gif_bytes().len(), 768);
         assert!(Palette::for_orbits(9).colours.contains(&super::super::body_colour(8)));
         assert_eq!(Palette::from_colour_maps(&[]).gif_bytes().len(), 768);
+    }
+
+    /// Without dither a gradient has no noise: its colours follow the map, within the distance of
+    /// neighbouring entries and the seven bits of the cache.
+    #[test]
+    fn fields_are_not_dithered() {
+        for name in ColourMap::NAMES {
+            let map = ColourMap::from_name(name).unwrap();
+            let palette = Palette::for_field(&map);
+            assert_eq!(palette.colours.len(), USABLE);
+            let mut image = Image::filled(500, 8, [255; 3]);
+            for (i, pixel) in image.rgb.chunks_exact_mut(3).enumerate() {
+                pixel.copy_from_slice(&map.srgb_colour((i % 500) as f32 / 499.0));
+            }
+            let indices = Matcher::new(palette.clone()).dithered_indices(&image);
+            assert!(indices.chunks_exact(500).all(|row| row == &indices[..500]), "{name}");
+            for (&index, pixel) in indices.iter().zip(image.rgb.chunks_exact(3)) {
+                let got = palette.colours[usize::from(index)];
+                assert!((0..3).all(|c| got[c].abs_diff(pixel[c]) <= 4), "{name}: {got:?} {pixel:?}");
+            }
+        }
     }
 }

@@ -8,23 +8,23 @@ use crate::picture::text_width;
 /// Palette of Okabe & Ito without yellow, which is too pale on white. Black is last.
 const COLOURS: [[u8; 3]; 7] =
     [[0, 114, 178], [213, 94, 0], [0, 158, 115], [204, 121, 167], [230, 159, 0], [86, 180, 233], [0, 0, 0]];
-pub(super) const INK: [u8; 3] = [40, 42, 48];
+pub(crate) const INK: [u8; 3] = [40, 42, 48];
 const GRID: [u8; 3] = [228, 230, 234];
 const FAINT_GRID: [u8; 3] = [243, 244, 246];
-pub(super) const SOFT_INK: [u8; 3] = [110, 114, 122];
+pub(crate) const SOFT_INK: [u8; 3] = [110, 114, 122];
 
 /// Height of capitals in titles, axis labels (`LABEL`) and tick labels (`SMALL`).
 const TITLE: f64 = 13.0;
-const LABEL: f64 = 10.0;
-pub(super) const SMALL: f64 = 9.0;
+pub(crate) const LABEL: f64 = 10.0;
+pub(crate) const SMALL: f64 = 9.0;
 /// Right margin.
 const RIGHT: f64 = 24.0;
 /// Length of a major tick.
-const TICK: f64 = 5.0;
+pub(crate) const TICK: f64 = 5.0;
 
 /// Point of a text that its position refers to.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Anchor {
+pub(crate) enum Anchor {
     Start,
     Middle,
     End,
@@ -32,7 +32,7 @@ pub(super) enum Anchor {
 
 /// One element to draw.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Item {
+pub(crate) enum Item {
     Line { points: Vec<[f64; 2]>, colour: [u8; 3], width: f64, dashed: bool },
     Marks { points: Vec<[f64; 2]>, colour: [u8; 3], radius: f64 },
     Text { text: String, at: [f64; 2], size: f64, colour: [u8; 3], anchor: Anchor, upwards: bool, bold: bool },

@@ -16,6 +16,10 @@ use std::path::Path;
 use crate::picture::{Image, PictureError, write_png};
 use crate::storage::write_file_atomically;
 
+pub(crate) use layout::{Anchor, INK, Item, LABEL, SMALL, SOFT_INK, TICK};
+pub(crate) use raster::draw_item;
+pub(crate) use ticks::{Range, format_multiple};
+
 /// Label and scale of an axis.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Axis {

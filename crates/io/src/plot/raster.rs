@@ -18,7 +18,7 @@ pub(super) fn draw_layout(layout: &PlotLayout, zoom: f64) -> Image {
 }
 
 /// Draws the part of `item` inside the rectangle of `mask`, which is empty before and after.
-fn draw_item(image: &mut Image, item: &Item, zoom: f64, mask: &mut Mask) {
+pub(crate) fn draw_item(image: &mut Image, item: &Item, zoom: f64, mask: &mut Mask) {
     let scaled = |points: &[[f64; 2]]| points.iter().map(|p| p.map(|c| c * zoom)).collect::<Vec<_>>();
     match item {
         Item::Line { points, colour, width, dashed } => {

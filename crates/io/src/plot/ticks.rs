@@ -4,7 +4,7 @@
 
 /// Range of values of an axis.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Range {
+pub(crate) struct Range {
     pub low: f64,
     pub high: f64,
     pub log: bool,
@@ -12,7 +12,7 @@ pub(super) struct Range {
 
 /// Tick of an axis. A tick without text is a minor tick.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Tick {
+pub(crate) struct Tick {
     pub value: f64,
     pub text: String,
 }
@@ -137,7 +137,7 @@ fn format_power_of_ten(power: i32) -> String {
 
 /// Formats a multiple of `step` with the digits that the step requires. Very large and small values
 /// get a power of ten.
-fn format_multiple(value: f64, step: f64) -> String {
+pub(crate) fn format_multiple(value: f64, step: f64) -> String {
     let decimals = (-(step.log10() + 1e-9).floor()).max(0.0) as usize;
     let size = value.abs().max(step);
     let text = if value.abs() < 1e-9 * step {

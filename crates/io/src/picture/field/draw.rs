@@ -1,0 +1,249 @@
+//! Drawing of axes, colour bar, heading and legend around the plate.
+
+use super::layout::{
+    BAR_TICK, BarLayout, EDGE_BAND, FieldLayout, HEADING, HEADING_GAP, LEGEND_ROW, MARGIN, NAME_GAP, TICK_GAP,
+};
+use super::legend::{ENTRY_GAP, LegendEntry, SAMPLE, SAMPLE_GAP, row_width};
+use super::{FieldPicture, Found, NAN_COLOUR, RegionKind, marks};
+use crate::picture::{Image, Mask, text_width};
+use crate::plot::{Anchor, INK, Item, LABEL, SMALL, TICK, draw_item};
+
+pub(super) const BACKGROUND: [u8; 3] = [255; 3];
+
+/// Image with the positions of its parts. Coordinates of lines and texts are in units of `zoom`
+/// pixels.
+pub(super) struct Canvas<'a> {
+    pub image: &'a mut Image,
+    pub layout: &'a FieldLayout,
+    /// Empty mask of the size of the image.
+    mask: Mask,
+}
+
+impl<'a> Canvas<'a> {
+    pub fn new(image: &'a mut Image, layout: &'a FieldLayout) -> Self {
+        let mask = Mask::for_image(image.width, image.height);
+        Self { image, layout, mask }
+    }
+
+    /// Draws everything but the field.
+    pub fn draw_all(&mut self, picture: &FieldPicture, time: &str, found: Found) {
+        marks::draw_regions(self, picture);
+        self.draw_frame(self.layout.plate);
+        marks::draw_edges(self, picture);
+        self.draw_axes();
+        if let Some(bar) = &self.layout.bar {
+            self.draw_bar(bar, picture, found);
+        }
+        if self.layout.has_heading {
+            self.draw_heading(&picture.title, time);
+        }
+        self.draw_legend(picture);
+    }
+
+    pub fn draw_line(&mut self, points: Vec<[f64; 2]>, colour: [u8; 3], width: f64, dashed: bool) {
+        let item = Item::Line { points, colour, width, dashed };
+        draw_item(self.image, &item, self.layout.zoom, &mut self.mask);
+    }
+
+    fn write(&mut self, text: &str, at: [f64; 2], size: f64, anchor: Anchor, upwards: bool) {
+        let text = text.to_owned();
+        let item = Item::Text { text, at, size, colour: INK, anchor, upwards, bold: false };
+        draw_item(self.image, &item, self.layout.zoom, &mut self.mask);
+    }
+
+    /// Converts a rectangle from pixels to units.
+    pub fn to_units(&self, area: [i64; 4]) -> [f64; 4] {
+        area.map(|side| side as f64 / self.layout.zoom)
+    }
+
+    /// Draws a frame around a rectangle of pixels. It covers no pixel of the rectangle.
+    fn draw_frame(&mut self, [left, top, right, bottom]: [i64; 4]) {
+        let line = (self.layout.zoom.round() as i64).max(1);
+        let (outer_left, outer_right) = (left - line, right + line);
+        fill_rectangle(self.image, [outer_left, top - line, outer_right, top], INK);
+        fill_rectangle(self.image, [outer_left, bottom, outer_right, bottom + line], INK);
+        fill_rectangle(self.image, [outer_left, top, left, bottom], INK);
+        fill_rectangle(self.image, [right, top, outer_right, bottom], INK);
+    }
+
+    /// Draws ticks, tick labels and names of the axes.
+    fn draw_axes(&mut self) {
+        let layout = self.layout;
+        let [left, top, right, bottom] = self.to_units(layout.plate);
+        let start = bottom + EDGE_BAND;
+        for tick in &layout.ticks[0] {
+            let x = left + tick.position * (right - left);
+            self.draw_line(vec![[x, start], [x, start + TICK]], INK, 1.0, false);
+            self.write(&tick.text, [x, start + TICK + TICK_GAP + SMALL], SMALL, Anchor::Middle, false);
+        }
+        let labels = if layout.ticks[0].is_empty() { 0.0 } else { TICK + TICK_GAP + SMALL };
+        let at = [0.5 * (left + right), start + labels + NAME_GAP + LABEL];
+        self.write(&layout.names[0], at, LABEL, Anchor::Middle, false);
+
+        let start = left - EDGE_BAND;
+        let mut widest: f64 = 0.0;
+        for tick in &layout.ticks[1] {
+            let y = bottom - tick.position * (bottom - top);
+            widest = widest.max(text_width(&tick.text, SMALL));
+            self.draw_line(vec![[start, y], [start - TICK, y]], INK, 1.0, false);
+            self.write(&tick.text, [start - TICK - TICK_GAP, y + 0.5 * SMALL], SMALL, Anchor::End, false);
+        }
+        let labels = if layout.ticks[1].is_empty() { 0.0 } else { TICK + TICK_GAP + widest };
+        // The baseline of an upwards text is its right side.
+        let at = [start - labels - NAME_GAP, 0.5 * (top + bottom)];
+        self.write(&layout.names[1], at, LABEL, Anchor::Middle, true);
+    }
+
+    /// Draws the colour bar. An end is pointed where values are beyond it.
+    fn draw_bar(&mut self, bar: &BarLayout, picture: &FieldPicture, found: Found) {
+        let table = picture.colours.srgb_table();
+        let [left, top, right, bottom] = bar.area;
+        let length = if bar.is_horizontal { right - left } else { bottom - top };
+        for k in 0..length {
+            // Both ends of the bar have the colours of the ends of the range.
+            let entry = k as f64 / (length - 1).max(1) as f64 * (table.len() - 1) as f64;
+            let stripe = if bar.is_horizontal {
+                [left + k, top, left + k + 1, bottom]
+            } else {
+                [left, bottom - 1 - k, right, bottom - k]
+            };
+            fill_rectangle(self.image, stripe, table[entry.round() as usize]);
+        }
+        self.draw_frame(bar.area);
+        if found.above {
+            self.draw_point(bar, true, table[table.len() - 1]);
+        }
+        if found.below {
+            self.draw_point(bar, false, table[0]);
+        }
+        self.draw_bar_labels(bar);
+    }
+
+    /// Draws a triangle at an end of the bar, for values beyond it.
+    fn draw_point(&mut self, bar: &BarLayout, at_high_end: bool, colour: [u8; 3]) {
+        let [left, top, right, bottom] = bar.area;
+        let line = (self.layout.zoom.round() as i64).max(1);
+        let thick = if bar.is_horizontal { bottom - top } else { right - left };
+        // One row of pixels after the other, beyond the frame.
+        let depth = (thick / 2).max(1);
+        for k in 0..depth {
+            let inset = k * thick / (2 * depth);
+            let stripe = |inset: i64| match (bar.is_horizontal, at_high_end) {
+                (true, true) => [right + line + k, top + inset, right + line + k + 1, bottom - inset],
+                (true, false) => [left - line - k - 1, top + inset, left - line - k, bottom - inset],
+                (false, true) => [left + inset, top - line - k - 1, right - inset, top - line - k],
+                (false, false) => [left + inset, bottom + line + k, right - inset, bottom + line + k + 1],
+            };
+            fill_rectangle(self.image, stripe(inset - line), INK);
+            if k < depth - line {
+                fill_rectangle(self.image, stripe(inset), colour);
+            }
+        }
+    }
+
+    fn draw_bar_labels(&mut self, bar: &BarLayout) {
+        let [left, top, right, bottom] = self.to_units(bar.area);
+        for tick in &bar.ticks {
+            if bar.is_horizontal {
+                let x = left + tick.position * (right - left);
+                self.draw_line(vec![[x, bottom], [x, bottom + BAR_TICK]], INK, 1.0, false);
+                let at = [x, bottom + BAR_TICK + TICK_GAP + SMALL];
+                self.write(&tick.text, at, SMALL, Anchor::Middle, false);
+            } else {
+                let y = bottom - tick.position * (bottom - top);
+                self.draw_line(vec![[right, y], [right + BAR_TICK, y]], INK, 1.0, false);
+                let at = [right + BAR_TICK + TICK_GAP, y + 0.5 * SMALL];
+                self.write(&tick.text, at, SMALL, Anchor::Start, false);
+            }
+        }
+        let labels = BAR_TICK + TICK_GAP + if bar.is_horizontal { SMALL } else { bar.label_width };
+        let (middle, past) = if bar.is_horizontal {
+            (0.5 * (left + right), bottom + labels + NAME_GAP + LABEL)
+        } else {
+            (0.5 * (top + bottom), right + labels + NAME_GAP + LABEL)
+        };
+        // A name that is longer than the bar stays within the picture.
+        let half = 0.5 * text_width(&bar.name, LABEL);
+        let image_side = if bar.is_horizontal { self.image.width } else { self.image.height };
+        let last = f64::from(image_side) / self.layout.zoom - 0.5 * MARGIN - half;
+        let middle = middle.min(last).max(0.5 * MARGIN + half);
+        let at = if bar.is_horizontal { [middle, past] } else { [past, middle] };
+        self.write(&bar.name, at, LABEL, Anchor::Middle, !bar.is_horizontal);
+    }
+
+    /// Writes the time at the left and the title at the right, above the plate if they fit there,
+    /// otherwise across the whole picture.
+    fn draw_heading(&mut self, title: &str, time: &str) {
+        let [mut left, top, mut right, _] = self.to_units(self.layout.plate);
+        let baseline = top - EDGE_BAND - HEADING_GAP;
+        // Reserve space, so that the position does not depend on the digits of the time.
+        let time_width = if time.is_empty() { 0.0 } else { text_width(time, HEADING).max(110.0) + 16.0 };
+        if time_width + text_width(title, HEADING) > right - left {
+            (left, right) = (MARGIN, f64::from(self.image.width) / self.layout.zoom - MARGIN);
+        }
+        let time = shortened(time, right - left);
+        let used = if time.is_empty() { 0.0 } else { text_width(&time, HEADING) + 16.0 };
+        let title = shortened(title, right - left - used);
+        self.write(&time, [left, baseline], HEADING, Anchor::Start, false);
+        self.write(&title, [right, baseline], HEADING, Anchor::End, false);
+    }
+
+    fn draw_legend(&mut self, picture: &FieldPicture) {
+        let layout = self.layout;
+        let middle = 0.5 * f64::from(self.image.width) / layout.zoom;
+        for (k, row) in layout.legend.iter().enumerate() {
+            let baseline = layout.legend_baseline + k as f64 * LEGEND_ROW;
+            let mut x = middle - 0.5 * row_width(row);
+            for &entry in row {
+                self.draw_sample(entry, x, baseline - 0.5 * SMALL, picture);
+                self.write(entry.text(), [x + SAMPLE + SAMPLE_GAP, baseline], SMALL, Anchor::Start, false);
+                x += entry.width() + ENTRY_GAP;
+            }
+        }
+    }
+
+    /// Draws the sample of a legend entry from `x`, centred at `y`.
+    fn draw_sample(&mut self, entry: LegendEntry, x: f64, y: f64, picture: &FieldPicture) {
+        let zoom = self.layout.zoom;
+        let swatch = [x, y - 5.5, x + SAMPLE, y + 5.5].map(|side| (side * zoom).round() as i64);
+        match entry {
+            LegendEntry::Nan => fill_rectangle(self.image, swatch, NAN_COLOUR),
+            LegendEntry::Source | LegendEntry::Material => {
+                let kind =
+                    if entry == LegendEntry::Source { RegionKind::Source } else { RegionKind::Material };
+                fill_rectangle(self.image, swatch, picture.colours.srgb_colour(0.6));
+                let middle = [[x, y], [x + SAMPLE, y]].map(|p| p.map(|c| c * zoom));
+                marks::draw_outline(self.image, swatch, &middle, kind, zoom);
+            }
+            // The plate would be above the line.
+            edge => marks::draw_edge(self, edge, [x, y - 4.0], [x + SAMPLE, y - 4.0], [0.0, 1.0], |_| 1.0),
+        }
+    }
+}
+
+/// Returns the text, with its end replaced by dots if it is wider than `width`.
+fn shortened(text: &str, width: f64) -> String {
+    if text_width(text, HEADING) <= width {
+        return text.to_owned();
+    }
+    let mut characters: Vec<char> = text.chars().collect();
+    while characters.pop().is_some() {
+        let shorter = format!("{}...", characters.iter().collect::<String>().trim_end());
+        if !characters.is_empty() && text_width(&shorter, HEADING) <= width {
+            return shorter;
+        }
+    }
+    String::new()
+}
+
+/// Fills the part of a rectangle (left, top, right, bottom) inside the image.
+pub(super) fn fill_rectangle(image: &mut Image, [left, top, right, bottom]: [i64; 4], colour: [u8; 3]) {
+    let (width, height) = (i64::from(image.width), i64::from(image.height));
+    let (left, right) = (left.clamp(0, width), right.clamp(0, width));
+    for y in top.clamp(0, height)..bottom.clamp(0, height) {
+        for x in left..right {
+            let at = 3 * (y * width + x) as usize;
+            image.rgb[at..at + 3].copy_from_slice(&colour);
+        }
+    }
+}

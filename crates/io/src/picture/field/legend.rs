@@ -1,0 +1,97 @@
+//! Entries of the legend of a field picture.
+
+use orrery_model::grid::{Boundary, Edge, EdgeValues};
+
+use super::{FieldPicture, RegionKind};
+use crate::picture::text_width;
+use crate::plot::SMALL;
+
+/// Width of a sample, and the spaces after it and after its text.
+pub(super) const SAMPLE: f64 = 24.0;
+pub(super) const SAMPLE_GAP: f64 = 6.0;
+pub(super) const ENTRY_GAP: f64 = 18.0;
+
+/// Entry of the legend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LegendEntry {
+    Fixed,
+    Flux,
+    Insulated,
+    Periodic,
+    Source,
+    Material,
+    Nan,
+}
+
+impl LegendEntry {
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::Fixed => "fixed",
+            Self::Flux => "flux",
+            Self::Insulated => "insulated",
+            Self::Periodic => "periodic",
+            Self::Source => "source",
+            Self::Material => "material",
+            Self::Nan => "NaN",
+        }
+    }
+
+    /// Returns the mark of an edge.
+    pub fn for_boundary(boundary: &Boundary) -> Self {
+        match boundary {
+            Boundary::Fixed(_) => Self::Fixed,
+            Boundary::Periodic => Self::Periodic,
+            Boundary::Flux(EdgeValues::Constant(0.0)) => Self::Insulated,
+            Boundary::Flux(EdgeValues::Profile(values)) if values.iter().all(|v| *v == 0.0) => {
+                Self::Insulated
+            }
+            Boundary::Flux(_) => Self::Flux,
+        }
+    }
+
+    pub fn width(self) -> f64 {
+        SAMPLE + SAMPLE_GAP + text_width(self.text(), SMALL)
+    }
+
+    /// Lists the entries of a picture in declaration order.
+    pub fn list(picture: &FieldPicture, has_nan: bool) -> Vec<Self> {
+        let edges = Edge::ALL.map(|edge| Self::for_boundary(picture.boundaries.on(edge)));
+        let has_region = |kind| picture.regions.iter().any(|region| region.kind == kind);
+        let all = [
+            Self::Fixed,
+            Self::Flux,
+            Self::Insulated,
+            Self::Periodic,
+            Self::Source,
+            Self::Material,
+            Self::Nan,
+        ];
+        let is_used = |entry: &Self| match entry {
+            Self::Source => has_region(RegionKind::Source),
+            Self::Material => has_region(RegionKind::Material),
+            Self::Nan => has_nan,
+            edge => edges.contains(edge),
+        };
+        all.into_iter().filter(is_used).collect()
+    }
+}
+
+/// Divides the legend into rows of at most this width. Returns `None` if an entry is too wide.
+pub(super) fn divide_into_rows(entries: &[LegendEntry], width: f64) -> Option<Vec<Vec<LegendEntry>>> {
+    let mut rows: Vec<Vec<LegendEntry>> = Vec::new();
+    for &entry in entries {
+        if entry.width() > width {
+            return None;
+        }
+        match rows.last_mut() {
+            Some(row) if row_width(row) + ENTRY_GAP + entry.width() <= width => row.push(entry),
+            _ => rows.push(vec![entry]),
+        }
+    }
+    Some(rows)
+}
+
+/// Width of a row of the legend.
+pub(super) fn row_width(row: &[LegendEntry]) -> f64 {
+    row.iter().map(|entry| entry.width() + ENTRY_GAP).sum::<f64>() - ENTRY_GAP
+}
