@@ -63,6 +63,7 @@ fn warning_text(event: &RunEvent<'_>) -> Option<String> {
     Some(match event {
         RunEvent::DamagedCheckpoint(error) => format!("skipped a damaged checkpoint: {error}"),
         RunEvent::InputWarning(warning) => (*warning).to_owned(),
+        RunEvent::Unresolved { step, text } => format!("step {step}: {text}"),
         RunEvent::WriterChanged { before, now } => {
             format!("the checkpoint was written by {before}, this is {now}: the last bits may differ")
         }

@@ -428,4 +428,14 @@ fn files_without_units_cause_a_warning() {
         assert_eq!(stderr, "warning: foreign.xyz: the file names no units, galactic units are assumed\n");
         assert!(output.status.success());
     }
+    dir.write("case.toml", from_file("foreign.xyz") + "[limits]\nenergy_error = \"none\"\n");
+    for arguments in [&["run", "case.toml", "--quiet"][..], &["run", "case.toml", "--dry-run"]] {
+        let output = dir.orrery(arguments);
+        let stderr = text(&output.stderr);
+        assert_eq!(
+            stderr,
+            "warning: foreign.xyz: the file names no units, those of the case are used: nbody\n"
+        );
+        assert!(output.status.success());
+    }
 }

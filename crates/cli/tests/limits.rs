@@ -77,6 +77,27 @@ fn single_precision_that_does_not_resolve_the_bodies_gives_a_warning() {
     }
 }
 
+/// A body that moves away during the run. The warning comes once, with a checkpoint.
+#[test]
+fn single_precision_is_checked_during_the_run() {
+    let dir = TestDir::new();
+    let bodies = "4\nProperties=pos:R:3:vel:R:3:mass:R:1:id:I:1 units=nbody\n0 0 0 0 0 0 1 1\n1 0 0 0 0 0 1 2\n\
+                  0 1 0 0 0 0 1 3\n3 0 0 1e9 0 0 1 4\n";
+    dir.write("escape.xyz", bodies);
+    dir.write("case.toml", from_file("escape.xyz"));
+    let sets = ["gravity.softening=0.1", "limits.energy_error=none", "checkpoint.every=1 step"];
+    for (precision, count) in [("single", 1), ("mixed", 0)] {
+        let mut arguments = common::run_arguments("case.toml", precision, &sets);
+        arguments.extend(["--precision", precision]);
+        let stderr = text(&dir.orrery(&arguments).stderr);
+        assert_eq!(stderr.lines().count(), count, "{stderr}");
+        if count == 1 {
+            let start = "warning: step 1: single precision does not resolve these bodies: ";
+            assert!(stderr.starts_with(start), "{stderr}");
+        }
+    }
+}
+
 #[test]
 fn an_energy_error_above_its_limit_warns_or_stops() {
     let dir = TestDir::new();

@@ -201,6 +201,13 @@ pub enum RunEvent<'a> {
     },
     /// The storage works again.
     StorageRecovered,
+    /// The precision no longer resolves the state, for example because a body moved far away.
+    Unresolved {
+        /// Steps completed.
+        step: u64,
+        /// The warning, one line.
+        text: &'a str,
+    },
     /// The run would take very many steps of the length of its first one. The step or `eta` is
     /// probably too small.
     ManySteps {

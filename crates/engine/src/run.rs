@@ -184,6 +184,8 @@ pub struct Run<'a> {
     longest_save: Duration,
     /// True once the error of the run has exceeded its limit and was reported.
     limit_reported: bool,
+    /// True once the precision did not resolve the state and this was reported.
+    resolution_reported: bool,
     _lock: Lock,
 }
 
@@ -209,6 +211,7 @@ impl<'a> Run<'a> {
             longest_batch: Duration::ZERO,
             longest_save: Duration::ZERO,
             limit_reported: false,
+            resolution_reported: false,
             _lock: lock,
         }
     }

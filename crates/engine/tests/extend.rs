@@ -132,6 +132,9 @@ fn extended_runs_have_the_same_results_on_each_device() {
             check_extension(&[&integrator], &["0.4", "0.5", "0.55", "0.7"], &control);
         }
         check_extension(&["time.step=adaptive", "time.eta=0.1"], &["0.1", "0.15", "0.3", "0.4"], &control);
+        // The relative criterion uses the accelerations of the step before.
+        let tree = ["bodies.n=100", "gravity.solver=tree", "gravity.acceptance=relative"];
+        check_extension(&tree, &["0.4", "0.45", "0.5", "0.7"], &control);
     }
 }
 

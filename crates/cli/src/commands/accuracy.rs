@@ -5,13 +5,12 @@ use std::path::Path;
 use orrery_device::DeviceChoice;
 use orrery_engine::EngineError;
 use orrery_engine::compute_device::{ComputeDevice, select_device};
-use orrery_engine::gravity::{device_setup, ensure_memory, unresolved_bodies_text};
+use orrery_engine::gravity::{device_setup, ensure_memory, resolution_warning};
 use orrery_io::{Limits, NpzArray, Snapshot, write_npz_arrays};
 use orrery_lab::sample::evenly_spaced_indices;
-use orrery_model::{Precision, format_count};
+use orrery_model::format_count;
 use orrery_particles::accuracy::ForceErrors;
 use orrery_particles::bodies::forces_on_device;
-use orrery_particles::resolution::{MAX_SINGLE_ROUNDING, single_rounding};
 use orrery_particles::settings::{GravitySettings, IntegratorChoice};
 use orrery_particles::solver::{CpuStrategy, Forces, Problem, reference};
 use serde_json::json;
@@ -49,11 +48,8 @@ fn compute_forces(
     choice: DeviceChoice,
 ) -> Result<(Forces, &'static str, ComputeDevice), Failure> {
     let n = problem.mass.len();
-    if settings.precision == Precision::Single {
-        let rounding = single_rounding(problem.position, settings.eps);
-        if rounding > MAX_SINGLE_ROUNDING {
-            eprint_line!("warning: {}", unresolved_bodies_text(rounding));
-        }
+    if let Some(warning) = resolution_warning(problem.position, settings) {
+        eprint_line!("warning: {warning}");
     }
     let selected = ensure_memory(select_device(choice)?, choice, n, settings, IntegratorChoice::Leapfrog)?;
     print_line!("device: {selected}");

@@ -24,7 +24,7 @@ use serde_json::{Map, Value, json};
 pub use columns::state_columns;
 pub use device::{device_setup, ensure_memory};
 pub use record::{Record, schema};
-pub use start::{Start, initial_bodies, unresolved_bodies_text, with_absolute_paths};
+pub use start::{Start, initial_bodies, resolution_warning, with_absolute_paths};
 pub(crate) use start::{plan, start};
 
 use crate::blocks::Blocks;
@@ -164,6 +164,10 @@ impl Dynamics for GravitySystem {
 
     fn check_finite(&self) -> Result<(), SystemError> {
         Ok(self.bodies.check_finite()?)
+    }
+
+    fn resolution_warning(&self) -> Result<Option<String>, SystemError> {
+        Ok(resolution_warning(&self.particles()?.position, self.bodies.settings()))
     }
 
     fn schema(&self, units: &Units) -> Schema {

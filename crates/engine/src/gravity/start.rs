@@ -3,9 +3,10 @@
 use std::sync::atomic::AtomicBool;
 
 use orrery_io::{Limits, format_bytes};
-use orrery_model::{Particles, Precision, Units};
+use orrery_model::{Particles, Precision, Units, Vec3s};
 use orrery_particles::bodies::{Bodies, needed_bytes};
 use orrery_particles::resolution::{MAX_SINGLE_ROUNDING, single_rounding};
+use orrery_particles::settings::GravitySettings;
 
 use super::{GravitySystem, body_count, device, settings};
 use crate::case::{BYTES_PER_BODY, BodiesSource, Case};
@@ -41,11 +42,8 @@ pub(crate) fn start(
     if let Some(file_time) = file_time {
         report(RunEvent::StartTime { case: &case, file_time });
     }
-    if case.gravity.precision == Precision::Single {
-        let rounding = single_rounding(&particles.position, case.gravity.eps);
-        if rounding > MAX_SINGLE_ROUNDING {
-            report(RunEvent::InputWarning(&unresolved_bodies_text(rounding)));
-        }
+    if let Some(warning) = resolution_warning(&particles.position, &case.gravity) {
+        report(RunEvent::InputWarning(&warning));
     }
     let (n, gravity, integrator) = (particles.len(), settings(&case), case.time.integrator);
     let selected = device::ensure_memory(selected, control.device.choice, n, &gravity, integrator)?;
@@ -88,14 +86,19 @@ pub(crate) fn plan(
     Ok(Plan { case, size: body_count(n), host_bytes, selected, device_bytes })
 }
 
-/// Returns the warning about bodies that single precision does not resolve. `rounding` is the error
-/// of their coordinates in separations or softening lengths.
-pub fn unresolved_bodies_text(rounding: f64) -> String {
-    format!(
-        "single precision does not resolve these bodies: rounding moves a typical body by {rounding:.1e} \
-         of the distance to its neighbour or of the softening, expected at most {MAX_SINGLE_ROUNDING:e}; \
-         the forces are wrong, use precision mixed"
-    )
+/// Returns a warning of one line if single precision is used and does not resolve the bodies.
+pub fn resolution_warning(position: &Vec3s, settings: &GravitySettings) -> Option<String> {
+    if settings.precision != Precision::Single {
+        return None;
+    }
+    let rounding = single_rounding(position, settings.eps);
+    (rounding > MAX_SINGLE_ROUNDING).then(|| {
+        format!(
+            "single precision does not resolve these bodies: rounding moves a typical body by {rounding:.1e} \
+             of the distance to its neighbour or of the softening, expected at most {MAX_SINGLE_ROUNDING:e}; \
+             the forces are wrong, use precision mixed"
+        )
+    })
 }
 
 /// Initial bodies of a case, and their time.
@@ -128,6 +131,10 @@ pub fn initial_bodies(
             let snapshot = orrery_io::read_snapshot(&path, limits).map_err(EngineError::Input)?;
             snapshot.warnings().iter().for_each(|warning| warn(&format!("{}: {warning}", path.display())));
             let assumed = snapshot.units_are_assumed();
+            if assumed {
+                let (path, units) = (path.display(), case.units.name());
+                warn(&format!("{path}: the file names no units, those of the case are used: {units}"));
+            }
             let (mut particles, mut time, found) = (snapshot.particles, snapshot.time, snapshot.units);
             // A file without units is assumed to be in the units of the case.
             if !assumed && !convert_units(&mut particles, &mut time, &found, &case.units) {

@@ -153,7 +153,24 @@ impl Run<'_> {
         self.longest_save = self.longest_save.max(elapsed);
         let step = self.simulation.moment().step;
         self.reporter.report(RunEvent::CheckpointWritten { path: &path, step, elapsed, is_requested });
+        self.check_resolution()?;
         Ok(path)
+    }
+
+    /// Reports once if the precision no longer resolves the state, for example because a body
+    /// moved far away. The initial state was checked when it was created.
+    fn check_resolution(&mut self) -> Result<(), EngineError> {
+        let moment = self.simulation.moment();
+        if self.resolution_reported || moment.step == 0 {
+            return Ok(());
+        }
+        let warning = moment.system.resolution_warning().map_err(|error| error.at(moment.stamp()))?;
+        if let Some(text) = warning {
+            let step = moment.step;
+            self.resolution_reported = true;
+            self.reporter.report(RunEvent::Unresolved { step, text: &text });
+        }
+        Ok(())
     }
 
     /// Compares the error of the run with its limit. If it is larger, reports this once or returns

@@ -175,6 +175,12 @@ pub trait Dynamics: Debug + Send {
     /// Returns an error that describes the first value of the state that is not finite.
     fn check_finite(&self) -> Result<(), SystemError>;
 
+    /// Returns a warning of one line if the precision of the method does not resolve the state. The
+    /// run loop asks for it with each checkpoint.
+    fn resolution_warning(&self) -> Result<Option<String>, SystemError> {
+        Ok(None)
+    }
+
     /// Returns the number of steps between two calls of [`is_settled`](Self::is_settled), if the
     /// case has such a criterion.
     fn settling_check_every(&self) -> Option<u64> {
