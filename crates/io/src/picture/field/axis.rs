@@ -34,8 +34,8 @@ impl AxisScale {
         }
     }
 
-    /// Returns an axis whose values are divided by a power of ten if the `largest` one is very large
-    /// or small. The power is written before the unit.
+    /// Returns an axis whose values are divided by a power of ten if the `largest` one is very
+    /// large or small. The power is written before the unit.
     pub fn with_power_of_ten(name: &str, low: f64, high: f64, largest: f64, unit: &str) -> Self {
         if (1e-3..1e5).contains(&largest) {
             return Self { low, high, name: name_with_unit(name, unit) };

@@ -32,7 +32,8 @@ pub(super) const NAN_COLOUR: [u8; 3] = [0, 255, 120];
 /// use orrery_model::grid::{Boundaries, Boundary, Grid};
 ///
 /// let grid = Grid { nx: 32, ny: 16, hx: 0.01, hy: 0.01 };
-/// let boundaries = Boundaries { west: Boundary::fixed(400.0), ..Boundaries::uniform(Boundary::INSULATED) };
+/// let west = Boundary::fixed(400.0);
+/// let boundaries = Boundaries { west, ..Boundaries::uniform(Boundary::INSULATED) };
 /// let picture = FieldPicture {
 ///     title: "plate".into(),
 ///     length_unit: "m".into(),
@@ -60,8 +61,8 @@ pub struct FieldPicture {
     pub regions: Vec<RegionMark>,
     /// Text above the plate at the right.
     pub title: String,
-    /// Unit of lengths of the grid. It may be empty. Lengths in `"m"` are shown in a unit from nm to
-    /// km that is easy to read.
+    /// Unit of lengths of the grid. It may be empty. Lengths in `"m"` are shown in a unit from nm
+    /// to km that is easy to read.
     pub length_unit: String,
     /// Name of the field at the colour bar, such as `"temperature"`. It may be empty.
     pub quantity: String,
