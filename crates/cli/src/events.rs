@@ -126,8 +126,9 @@ fn warning_text(event: &RunEvent<'_>) -> Option<String> {
 }
 
 fn start_time_text(case: &Case, file_time: f64) -> String {
+    let is_same = file_time == case.time.known_start();
     let [file_time, start] = [file_time, case.time.known_start()].map(|time| case.units.format_time(time));
-    if file_time == start {
+    if is_same {
         format!("start: t = {start}, the time of the file of bodies")
     } else {
         format!("start: t = {start} (time.start), the time of the file of bodies is {file_time}")

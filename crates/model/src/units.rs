@@ -278,15 +278,28 @@ impl Units {
     /// Formats `value` in the largest of `units` (name and SI size, descending) that it reaches.
     fn format_in_largest_unit(&self, value: f64, dimension: Dimension, units: &[(&str, f64)]) -> String {
         let Some(one) = self.si_value(dimension) else {
-            return format!("{value:.4}").trim_end_matches('0').trim_end_matches('.').to_owned();
+            return visible_number(value, 4);
         };
         let si = value * one;
         let &(unit, size) = units
             .iter()
             .find(|(_, size)| si.abs() >= 0.9999 * size)
             .unwrap_or(if si == 0.0 { &units[1] } else { &units[units.len() - 1] });
-        let number = format!("{:.3}", si / size);
-        format!("{} {unit}", number.trim_end_matches('0').trim_end_matches('.'))
+        format!("{} {unit}", visible_number(si / size, 3))
+    }
+}
+
+/// Formats a number with up to `decimals` decimals, or in scientific notation if they would show
+/// only zeros or if the number is very large.
+fn visible_number(value: f64, decimals: usize) -> String {
+    let digits = format!("{value:.decimals$}");
+    let is_hidden = value != 0.0 && digits.parse() == Ok(0.0);
+    if is_hidden || (value.is_finite() && value.abs() >= 1e15) {
+        return format!("{value:.3e}");
+    }
+    match digits.contains('.') {
+        true => digits.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => digits,
     }
 }
 
@@ -442,6 +455,11 @@ mod tests {
         assert_eq!(Units::Solar.format_time(100.0), "100 yr");
         assert_eq!(Units::Solar.format_time(2.5e6), "2.5 Myr");
         assert_eq!(Units::NBody.format_time(0.5), "0.5");
+        assert_eq!([0.0, 1e-4, 10.0].map(|time| Units::NBody.format_time(time)), ["0", "0.0001", "10"]);
+        assert_eq!([4e-5, -1e-90].map(|time| Units::NBody.format_time(time)), ["4.000e-5", "-1.000e-90"]);
+        assert_eq!(Units::NBody.format_time(1e300), "1.000e300");
+        assert_eq!(Units::NBody.format_time(f64::NAN), "NaN");
+        assert_eq!(Units::Solar.format_time(1e-15), "3.156e-8 s");
         assert_eq!(Units::Galactic.format_length(0.05), "50 pc");
     }
 }
