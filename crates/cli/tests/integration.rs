@@ -15,3 +15,4 @@ mod readme;
 mod reference;
 mod results;
 mod runs;
+mod start_file;

@@ -168,7 +168,8 @@ fn errors_in_the_bodies() {
             (
                 &["convert", "cosmological.dat", "new.hdf5"],
                 "cosmological.dat: the header is that of a cosmological snapshot (Redshift = 3, Time = 0.25, ... \
-                 orrery convert --cosmological physical FILE NEW.hdf5 converts them, and unchanged keeps the numbers",
+                 orrery convert --cosmological physical FILE NEW.hdf5, or bodies.cosmological = \"physical\" in a case, \
+                 converts them, and unchanged keeps the numbers",
             ),
             (
                 &["run", "cosmological.toml", "--out", "new"],

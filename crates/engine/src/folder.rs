@@ -7,7 +7,7 @@ use std::fs::{self, File, TryLockError};
 use std::io::{ErrorKind, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 
-use orrery_io::{IoError, make_folder, remove_files, write_file_atomically};
+use orrery_io::{Format, IoError, make_folder, remove_files, write_file_atomically};
 
 use crate::case::Case;
 use crate::error::EngineError;
@@ -56,6 +56,9 @@ pub(crate) const TABLE: &str = "conserved.csv";
 pub(crate) const ANIMATION: &str = "animation.gif";
 /// Messages of the commands that simulated the run. The commands write it, a run only removes it.
 pub const LOG_FILE: &str = "run.log";
+/// Formats of the file of bodies.
+const START_FORMATS: [Format; 4] =
+    [Format::GadgetHdf5, Format::GadgetBinary, Format::ExtendedXyz, Format::Npz];
 /// First words of `PROVENANCE`.
 const RUN_MARK: &str = "program: orrery";
 /// Line in `PROVENANCE` while a run is being replaced.
@@ -72,7 +75,18 @@ fn plot_files() -> impl Iterator<Item = String> {
 /// Returns the names of the files of a run that are not numbered, without `PROVENANCE`.
 fn run_files() -> impl Iterator<Item = String> {
     let others = [CASE, TABLE, ANIMATION, LOG_FILE].into_iter().chain(POST_MORTEMS).map(str::to_owned);
-    others.chain(plot_files())
+    let start_files = START_FORMATS.map(|format| start_file_name(format).to_owned());
+    others.chain(plot_files()).chain(start_files)
+}
+
+/// Returns the name of the copy of the file of bodies, see `output.keep_start`.
+pub(crate) fn start_file_name(format: Format) -> &'static str {
+    match format {
+        Format::GadgetHdf5 => "start.hdf5",
+        Format::GadgetBinary => "start.gadget",
+        Format::ExtendedXyz => "start.xyz",
+        Format::Npz => "start.npz",
+    }
 }
 
 /// Exclusive right to write to a folder, until dropped.

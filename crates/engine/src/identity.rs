@@ -3,11 +3,12 @@
 use std::io::ErrorKind;
 use std::path::Path;
 
-use orrery_io::{IoError, write_file_atomically};
+use orrery_io::{Fault, Format, IoError, copy_file_atomically, write_file_atomically};
 
 use crate::case::Case;
 use crate::error::EngineError;
-use crate::folder::{CASE, PROVENANCE};
+use crate::folder::{CASE, PROVENANCE, start_file_name};
+use crate::provenance::{hash_file, recorded_input_hash};
 
 /// Writes the provenance and the resolved case to the folder of a run.
 pub fn write_run_info(
@@ -19,6 +20,28 @@ pub fn write_run_info(
     write_file_atomically(&folder.join(PROVENANCE), provenance_text(provenance).as_bytes())
         .and_then(|()| write_file_atomically(&folder.join(CASE), case.to_toml().as_bytes()))
         .map_err(EngineError::Output)
+}
+
+/// Copies the file of bodies to the folder of the run, if the case asks for it. `provenance` has
+/// the hash of the file that was read.
+pub fn keep_start_file(
+    folder: &Path,
+    case: &Case,
+    provenance: &[(String, String)],
+) -> Result<(), EngineError> {
+    let Some(source) = case.bodies_file().filter(|_| case.output.keep_start) else { return Ok(()) };
+    let format = Format::detect(&source).map_err(EngineError::Output)?;
+    let copy = folder.join(start_file_name(format));
+    copy_file_atomically(&source, &copy).map_err(EngineError::Output)?;
+    let recorded = provenance.iter().find(|(name, _)| name == "inputs");
+    let recorded = recorded.and_then(|(_, inputs)| recorded_input_hash(inputs, &source));
+    match recorded {
+        Some(hash) if hash_file(&copy).map_err(EngineError::Output)? != hash => {
+            let fault = Fault::malformed("content", "another hash", "the file that the run started from");
+            Err(EngineError::Output(IoError { path: copy, fault }))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Formats the provenance as text. The case is left out because it has a file of its own.

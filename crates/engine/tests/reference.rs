@@ -47,25 +47,27 @@ fn resolved_keys(text: &str) -> BTreeSet<String> {
     keys
 }
 
-/// The resolved cases of all models together have the keys of the schema, except those that other
-/// keys replace.
+/// The resolved cases of all models and of a file together have the keys of the schema, except
+/// those that other keys replace.
 #[test]
 fn resolved_cases_have_all_keys_of_the_schema() {
     let mut declared = BTreeSet::new();
     schema_keys(&json_schema(), "", &mut declared);
     let mut written = BTreeSet::new();
-    for model in model_names() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("start.hdf5"), "").unwrap();
+    let bodies = model_names().map(|model| format!("model = \"{model}\""));
+    for bodies in bodies.chain(["file = \"start.hdf5\"".to_owned()]) {
         for sets in ["time.step=adaptive", "gravity.acceptance=relative"] {
-            let text =
-                format!("units = \"solar\"\nbodies.model = \"{model}\"\ntime = {{ step = 1, end = 2 }}");
-            let source = CaseSource::Text { label: "case".into(), text, folder: PathBuf::new() };
+            let text = format!("units = \"solar\"\ntime = {{ step = 1, end = 2 }}\nbodies.{bodies}");
+            let source = CaseSource::Text { label: "case".into(), text, folder: folder.path().to_owned() };
             let sets = [sets.to_owned(), "gravity.softening=1".to_owned()];
             let case = Case::load_within(&source, &sets, None).unwrap_or_else(|e| panic!("{e}"));
             written.extend(resolved_keys(&case.to_toml()));
         }
     }
     let missing: Vec<_> = declared.difference(&written).map(String::as_str).collect();
-    assert_eq!(missing, ["bodies.file", "bodies.first.n", "bodies.second.n"]);
+    assert_eq!(missing, ["bodies.first.n", "bodies.second.n"]);
     assert!(written.is_subset(&declared), "{:?}", written.difference(&declared));
 }
 

@@ -1,5 +1,5 @@
-//! Runs of cases with units: `case.toml` has the units of the user, also after a resume, and folders
-//! of versions that wrote numbers are resumed.
+//! Runs of cases with units: `case.toml` has the units of the user, also after a resume, and
+//! folders of versions that wrote numbers are resumed.
 
 use std::fs;
 use std::path::Path;

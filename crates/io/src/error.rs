@@ -52,7 +52,8 @@ pub enum Fault {
     /// The snapshot is cosmological, so its numbers are not physical coordinates.
     #[error(
         "the header is that of a cosmological snapshot ({fields}), expected physical coordinates in open space; \
-         orrery convert --cosmological physical FILE NEW.hdf5 converts them, and unchanged keeps the numbers"
+         orrery convert --cosmological physical FILE NEW.hdf5, or bodies.cosmological = \"physical\" in a case, \
+         converts them, and unchanged keeps the numbers"
     )]
     Cosmological {
         /// Header fields with their values.

@@ -32,5 +32,6 @@ pub use snapshot::{
     Format, Snapshot, SnapshotDescription, describe_snapshot, read_snapshot, read_snapshot_as, write_snapshot,
 };
 pub use storage::{
-    AppendFile, Mark, StorageError, WriteStage, make_folder, remove_files, write_file_atomically,
+    AppendFile, Mark, StorageError, WriteStage, copy_file_atomically, make_folder, remove_files,
+    write_file_atomically,
 };

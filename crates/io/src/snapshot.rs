@@ -92,6 +92,12 @@ impl Format {
         }
     }
 
+    /// Returns the format in which a file is read: that of its extension, else that of its first
+    /// bytes.
+    pub fn detect(path: &Path) -> Result<Self, IoError> {
+        detect_format(path).map_err(|fault| fault.in_file(path))
+    }
+
     /// Detects the format from the first bytes of a file.
     pub fn from_content(head: &[u8]) -> Option<Self> {
         if head.starts_with(b"\x89HDF\r\n\x1a\n") {
@@ -132,7 +138,7 @@ pub fn read_snapshot_as(path: &Path, limits: &Limits, comoving: Comoving) -> Res
 }
 
 fn read_with_format(path: &Path, limits: &Limits, comoving: Comoving) -> Result<(Format, Snapshot), IoError> {
-    let format = detect_format(path).map_err(|fault| fault.in_file(path))?;
+    let format = Format::detect(path)?;
     let snapshot = match format {
         Format::GadgetHdf5 => hdf5::read(path, limits, comoving),
         Format::GadgetBinary => gadget::read(path, limits, comoving),

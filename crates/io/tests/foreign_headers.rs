@@ -87,7 +87,7 @@ fn cosmological_snapshot_is_refused_with_its_fields() {
         message,
         "the header is that of a cosmological snapshot (Redshift = 3, Time = 0.25, Omega0 = 0.3, HubbleParam = 0.5, \
          BoxSize = 100), expected physical coordinates in open space; orrery convert --cosmological physical FILE \
-         NEW.hdf5 converts them, and unchanged keeps the numbers"
+         NEW.hdf5, or bodies.cosmological = \"physical\" in a case, converts them, and unchanged keeps the numbers"
     );
     // At redshift 0, and with the flag of GADGET-4 or SWIFT.
     let present = TestFile::with_header(&[("Time", 1.0), ("Redshift", 0.0), ("Omega0", 0.3)]);

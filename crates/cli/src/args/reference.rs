@@ -34,6 +34,7 @@ pub const ENVIRONMENT: Table = &[
 pub const FILES: Table = &[
     ("out/NAME/", "output of the run of the case NAME, unless --out gives another folder"),
     ("out/NAME/case.toml", "the case with all defaults written out"),
+    ("out/NAME/start.hdf5", "copy of the file of bodies, with output.keep_start; or .xyz, .npz, .gadget"),
     ("out/NAME/provenance.txt", "version, commit, seed, device and precision of the run"),
     ("out/NAME/run.log", "all messages of orrery run and orrery resume, with UTC time stamps"),
     ("out/NAME/conserved.csv", "energies, momentum and angular momentum over time"),

@@ -93,6 +93,8 @@ pub(super) enum Kind {
     Text,
     /// Path of a file, relative to the folder of the case file.
     File,
+    /// `true` or `false`.
+    Boolean,
     /// One of several words.
     Word(&'static dyn WordList),
     /// An integer from `least` to `most`.

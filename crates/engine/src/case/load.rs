@@ -195,7 +195,7 @@ impl Case {
     /// Returns the path of the file of bodies, if there is one.
     pub fn bodies_file(&self) -> Option<PathBuf> {
         match &self.bodies {
-            BodiesSource::File(path) => Some(self.folder.join(path)),
+            BodiesSource::File(file) => Some(self.folder.join(&file.path)),
             BodiesSource::Model(_) => None,
         }
     }

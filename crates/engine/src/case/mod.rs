@@ -31,7 +31,7 @@ pub use presets::{Preset, find_preset, presets};
 pub use quantities::WrittenQuantities;
 pub use reference::reference_page;
 pub use schema::json_schema;
-pub use sections::bodies::BodiesSource;
+pub use sections::bodies::{BodiesFile, BodiesSource};
 pub use sections::models::{Model, model_names};
 pub use suggest::nearest_word;
 
@@ -119,6 +119,8 @@ pub struct OutputSettings {
     pub record_every: Every,
     /// Format of snapshots.
     pub format: SnapshotFormat,
+    /// True to copy the file of bodies to the folder of the run.
+    pub keep_start: bool,
     /// Reaction when a file cannot be written.
     pub on_error: OnError,
 }

@@ -314,3 +314,50 @@ pub(super) fn join_with_or<'a>(words: impl Iterator<Item = &'a str>) -> String {
         _ => words.concat(),
     }
 }
+
+/// Errors in the code of a section are found by any test that loads a case.
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::case::declare::{integer_from, key};
+
+    const SPEC: &SectionSpec = &SectionSpec::new(
+        "",
+        "",
+        &[&[key("size", integer_from(1), "7", ""), key("n", integer_from(1), "1", "")]],
+    );
+
+    fn with_section(read: impl FnOnce(&Section<'_>)) {
+        let findings = Findings::default();
+        read(&Section::root(SPEC, &[], &findings));
+    }
+
+    #[test]
+    fn a_missing_key_has_its_declared_default() {
+        with_section(|section| {
+            assert_eq!((section.integer("size"), section.integer("n")), (7, 1));
+            section.finish();
+        });
+    }
+
+    #[test]
+    #[should_panic(expected = "the key length is read but not declared")]
+    fn an_undeclared_key_cannot_be_read() {
+        with_section(|section| assert_eq!(section.integer("length"), 0));
+    }
+
+    #[test]
+    #[should_panic(expected = "the key size is declared with another type than it is read")]
+    fn a_key_cannot_be_read_with_another_type() {
+        with_section(|section| assert_eq!(section.number("size"), 7.0));
+    }
+
+    #[test]
+    #[should_panic(expected = "n is declared but not read")]
+    fn every_declared_key_must_be_read() {
+        with_section(|section| {
+            section.integer("size");
+            section.finish();
+        });
+    }
+}

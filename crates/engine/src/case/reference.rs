@@ -20,6 +20,7 @@ and check case files. A key that is not listed here is an error.
 |---|---|
 | string | text, such as `"a star cluster"` |
 | path | text, the path of a file |
+| boolean | `true` or `false` |
 | word | one of the listed strings |
 | integer | whole number, such as `1500`, `1_500` or `1.5e3` |
 | number | number without a unit, such as `0.5` |
@@ -149,6 +150,7 @@ fn type_name(kind: Kind) -> Option<String> {
     Some(match kind {
         Kind::Text => "string".to_owned(),
         Kind::File => "path".to_owned(),
+        Kind::Boolean => "boolean".to_owned(),
         Kind::Word(_) => "word".to_owned(),
         Kind::Integer { .. } => "integer".to_owned(),
         Kind::Number { or, .. } => format!("number{}", or_word(or)),
@@ -179,6 +181,6 @@ fn range_text(key: &KeySpec) -> String {
             let words: Vec<String> = list.words().iter().map(|word| format!("`\"{}\"`", word.word)).collect();
             words.join(", ")
         }
-        Kind::Text | Kind::File | Kind::Section(_) => "-".to_owned(),
+        Kind::Text | Kind::File | Kind::Boolean | Kind::Section(_) => "-".to_owned(),
     }
 }

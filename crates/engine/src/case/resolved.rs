@@ -82,6 +82,11 @@ impl<'a> SectionWriter<'a> {
         self.text(key, word_for(words, value));
     }
 
+    pub fn boolean(&mut self, key: &'static str, value: bool) {
+        let Kind::Boolean = self.declaration(key).kind else { self.misdeclared(key) };
+        self.write_line(key, value.to_string());
+    }
+
     pub fn integer(&mut self, key: &'static str, value: u64) {
         let Kind::Integer { .. } = self.declaration(key).kind else { self.misdeclared(key) };
         self.write_line(key, value.to_string());
@@ -197,4 +202,37 @@ fn quoted(text: &str) -> String {
         c => c.to_string(),
     });
     format!("\"{}\"", escaped.collect::<String>())
+}
+
+/// Errors in the code of a section are found by any test that writes a case.
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::case::{CaseSource, find_preset};
+
+    fn with_limits(write: impl FnOnce(&mut SectionWriter<'_>)) {
+        let preset = find_preset("figure-eight").unwrap();
+        let case = Case::load(&CaseSource::Preset(preset), &[]).unwrap();
+        let mut w = SectionWriter::new(&case, &case.written, "limits".to_owned(), limits::SPEC);
+        write(&mut w);
+        w.finish();
+    }
+
+    #[test]
+    #[should_panic(expected = "[limits] on_energy_error is declared but not written")]
+    fn every_declared_key_must_be_written() {
+        with_limits(|w| w.number("energy_error", 0.1));
+    }
+
+    #[test]
+    #[should_panic(expected = "[limits] momentum_error is written but not declared")]
+    fn an_undeclared_key_cannot_be_written() {
+        with_limits(|w| w.number("momentum_error", 0.1));
+    }
+
+    #[test]
+    #[should_panic(expected = "[limits] energy_error is declared with another type than it is written")]
+    fn a_key_cannot_be_written_with_another_type() {
+        with_limits(|w| w.quantity("energy_error", 0.1));
+    }
 }

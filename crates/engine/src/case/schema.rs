@@ -116,13 +116,15 @@ fn default_json(text: &str) -> Json {
         Value::Integer(i) => json!(i64::try_from(i).unwrap_or(i64::MAX)),
         Value::Float(x) => json!(x),
         Value::String(text) => json!(text),
-        Value::Boolean | Value::Datetime | Value::Array | Value::Table(_) => Json::Null,
+        Value::Boolean(value) => json!(value),
+        Value::Datetime | Value::Array | Value::Table(_) => Json::Null,
     }
 }
 
 fn kind_schema(kind: Kind) -> Json {
     match kind {
         Kind::Text | Kind::File => json!({ "type": "string" }),
+        Kind::Boolean => json!({ "type": "boolean" }),
         Kind::Word(list) => {
             let words: Vec<&str> = list.words().iter().map(|word| word.word).collect();
             json!({ "type": "string", "enum": words })

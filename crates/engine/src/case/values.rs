@@ -50,6 +50,19 @@ impl Section<'_> {
         })
     }
 
+    /// Reads `true` or `false`.
+    pub fn boolean(&self, key: &'static str) -> bool {
+        let Kind::Boolean = self.declaration(key).kind else { self.misdeclared(key) };
+        let parse = |entry: &Entry| match entry.value {
+            Value::Boolean(value) => Some(value),
+            _ => {
+                self.reject_type(entry, "true or false");
+                None
+            }
+        };
+        self.read(key, parse).unwrap_or_default()
+    }
+
     /// Reads one of the words in `words`.
     pub fn word<T: Copy + Sync>(&self, key: &'static str, words: &'static Words<T>) -> T {
         let names: Vec<&'static str> = words.iter().map(|&(word, _, _)| word).collect();
@@ -278,6 +291,7 @@ fn expected_value(kind: Kind) -> String {
     match kind {
         Kind::Text => "a string".to_owned(),
         Kind::File => "the path of a file".to_owned(),
+        Kind::Boolean => "true or false".to_owned(),
         Kind::Word(list) => join_with_or(list.words().iter().map(|word| word.word)),
         Kind::Integer { .. } => "an integer".to_owned(),
         Kind::Number { range, or } => format!("{}{}", range.condition_on("a number"), or_word(or)),

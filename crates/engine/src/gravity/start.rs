@@ -18,10 +18,13 @@ use crate::system::{Plan, ReportFn, Stamp, SystemError};
 /// Returns the case with an absolute path for its file of bodies. A copy of the case in another
 /// folder then means the same.
 pub fn with_absolute_paths(case: &Case) -> Case {
-    match case.bodies_file().map(std::path::absolute) {
-        Some(Ok(path)) => Case { bodies: BodiesSource::File(path), ..case.clone() },
-        _ => case.clone(),
+    let mut case = case.clone();
+    if let (Some(Ok(path)), BodiesSource::File(file)) =
+        (case.bodies_file().map(std::path::absolute), &mut case.bodies)
+    {
+        file.path = path;
     }
+    case
 }
 
 /// Creates the bodies of `case` and computes their forces on the selected device, or on the CPU if
@@ -126,9 +129,10 @@ pub fn initial_bodies(
             let bodies = model.generate_until(case.gravity.g, stop)?;
             (bodies, format!("[bodies] model = \"{}\"", model.name()), None)
         }
-        BodiesSource::File(_) => {
-            let path = case.bodies_file().unwrap_or_default();
-            let snapshot = orrery_io::read_snapshot(&path, limits).map_err(EngineError::Input)?;
+        BodiesSource::File(file) => {
+            let path = case.folder.join(&file.path);
+            let snapshot =
+                orrery_io::read_snapshot_as(&path, limits, file.comoving).map_err(EngineError::Input)?;
             snapshot.warnings().iter().for_each(|warning| warn(&format!("{}: {warning}", path.display())));
             let assumed = snapshot.units_are_assumed();
             if assumed {

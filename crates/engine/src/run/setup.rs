@@ -10,7 +10,7 @@ use crate::control::{Control, RunEvent};
 use crate::error::EngineError;
 use crate::folder;
 use crate::gravity::with_absolute_paths;
-use crate::identity::{Difference, check_case_file, fixed_difference, write_run_info};
+use crate::identity::{Difference, check_case_file, fixed_difference, keep_start_file, write_run_info};
 use crate::observers::Observers;
 use crate::provenance;
 use crate::reporter::Reporter;
@@ -48,6 +48,7 @@ impl<'a> Run<'a> {
         let folder = output.folder.clone();
         let (observers, checkpoints) = reporter.retry(|_| {
             write_run_info(&folder, &case, &provenance)?;
+            keep_start_file(&folder, &case, &provenance)?;
             let observers = Observers::new(&case, moment.system, &folder, &provenance)?;
             Ok((observers, Checkpoints::new(&case, &folder, &moment)?))
         })?;

@@ -109,6 +109,15 @@ pub fn write_file_atomically(path: &Path, bytes: &[u8]) -> Result<(), IoError> {
     replace_file(path, |file| Ok(io::Write::write_all(file, bytes)?))
 }
 
+/// Copies a file atomically: the complete copy appears under its name, or none.
+pub fn copy_file_atomically(from: &Path, to: &Path) -> Result<(), IoError> {
+    let mut source = fs::File::open(from).map_err(|e| IoError::from_system(from, e))?;
+    replace_file(to, |file| {
+        io::copy(&mut source, file)?;
+        Ok(())
+    })
+}
+
 /// Creates a folder and its missing parents, and syncs their names to disk.
 pub fn make_folder(path: &Path) -> Result<(), IoError> {
     let is_missing = |folder: &&Path| *folder != Path::new("") && !folder.exists();

@@ -353,7 +353,7 @@ mod tests {
             let source = CaseSource::Text { label: "case".into(), text, folder: Default::default() };
             match Case::load(&source, &[]).unwrap_or_else(|e| panic!("{e}")).bodies {
                 BodiesSource::Model(model) => model,
-                BodiesSource::File(path) => panic!("{}", path.display()),
+                BodiesSource::File(file) => panic!("{}", file.path.display()),
             }
         };
         let defaults = [

@@ -40,6 +40,13 @@ pub(in crate::case) const SPEC: &SectionSpec = &SectionSpec::new(
             "Interval of rows of `conserved.csv`. 0 is none between start and end.",
         ),
         key("format", Kind::Word(&FORMATS), "hdf5", "File format of snapshots."),
+        key(
+            "keep_start",
+            Kind::Boolean,
+            "false",
+            "Copies the file of bodies to the folder of the run, as `start.hdf5`, `start.xyz`, `start.npz` or \
+             `start.gadget`. A model has no file.",
+        ),
         key("on_error", Kind::Word(&ON_ERROR), "stop", "Reaction when a file cannot be written."),
     ]],
 );
@@ -73,6 +80,7 @@ pub(in crate::case) fn read_output(section: &Section<'_>) -> OutputSettings {
         image_every: section.interval("image_every"),
         record_every: section.interval("record_every"),
         format: section.word("format", FORMATS),
+        keep_start: section.boolean("keep_start"),
         on_error: section.word("on_error", ON_ERROR),
     };
     section.finish();
@@ -84,6 +92,7 @@ pub(in crate::case) fn write_output(w: &mut SectionWriter<'_>, settings: &Output
     w.interval("image_every", settings.image_every);
     w.interval("record_every", settings.record_every);
     w.word("format", FORMATS, &settings.format);
+    w.boolean("keep_start", settings.keep_start);
     w.word("on_error", ON_ERROR, &settings.on_error);
 }
 
