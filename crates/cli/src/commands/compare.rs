@@ -291,7 +291,7 @@ fn compare_tables(a_path: &Path, b_path: &Path) -> Result<Comparison, Failure> {
         )));
     }
     let rows = a.rows.len().min(b.rows.len());
-    let counts = (a.rows.len() != b.rows.len()).then(|| (a.rows.len(), b.rows.len()));
+    let counts = (a.rows.len() != b.rows.len()).then_some((a.rows.len(), b.rows.len()));
     let columns = a.names.iter().enumerate().filter_map(|(column, name)| {
         let pairs = a.rows.iter().zip(&b.rows).map(|(a, b)| (a[column], b[column]));
         compare_column(name, pairs, |row| format!("row {}", row + 1))
