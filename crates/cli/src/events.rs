@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use orrery_engine::System;
-use orrery_engine::case::{Case, OnEnergyError, available_memory};
+use orrery_engine::case::{Case, OnDrift, available_memory};
 use orrery_engine::control::RunEvent;
 use orrery_io::format_bytes;
 use orrery_lab::format::format_seconds;
@@ -157,10 +157,10 @@ fn setup_text(case: &Case, system: &System) -> String {
     }
 
     let error = system.schema(&case.units).drift.title;
-    let limit = match (case.limits.energy_error.map(short_number), case.limits.on_energy_error) {
+    let limit = match (case.limits.drift.map(short_number), case.limits.on_drift) {
         (None, _) => format!("limits: none for the {error}"),
-        (Some(limit), OnEnergyError::Warn) => format!("limits: a warning above {limit} for the {error}"),
-        (Some(limit), OnEnergyError::Stop) => format!("limits: stop above {limit} for the {error}"),
+        (Some(limit), OnDrift::Warn) => format!("limits: a warning above {limit} for the {error}"),
+        (Some(limit), OnDrift::Stop) => format!("limits: stop above {limit} for the {error}"),
     };
     [system.setup_text(), steps, memory, limit].join("\n")
 }

@@ -155,15 +155,16 @@ impl Output {
         }
     }
 
-    /// Checks that the run does not remove the file of bodies that it starts from.
+    /// Checks that the run does not remove a file that it starts from.
     pub(crate) fn check_is_not_input(&self, case: &Case) -> Result<(), EngineError> {
-        let input = case.bodies_file().and_then(|path| path.canonicalize().ok());
-        match (input, self.folder.canonicalize()) {
-            (Some(input), Ok(folder)) if input.starts_with(&folder) => Err(EngineError::OutputFolder {
+        let Ok(folder) = self.folder.canonicalize() else { return Ok(()) };
+        let is_inside = |path: &PathBuf| path.canonicalize().is_ok_and(|path| path.starts_with(&folder));
+        match case.input_files().into_iter().find(is_inside) {
+            Some(input) => Err(EngineError::OutputFolder {
                 path: self.folder.clone(),
-                reason: "it contains the file of the initial bodies, expected another directory".to_owned(),
+                reason: format!("it contains the input file {}, expected another directory", input.display()),
             }),
-            _ => Ok(()),
+            None => Ok(()),
         }
     }
 

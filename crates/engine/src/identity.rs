@@ -22,14 +22,14 @@ pub fn write_run_info(
         .map_err(EngineError::Output)
 }
 
-/// Copies the file of bodies to the folder of the run, if the case asks for it. `provenance` has
-/// the hash of the file that was read.
+/// Copies the snapshot that the run starts from to the folder of the run, if the case asks for it.
+/// `provenance` has the hash of the file that was read.
 pub fn keep_start_file(
     folder: &Path,
     case: &Case,
     provenance: &[(String, String)],
 ) -> Result<(), EngineError> {
-    let Some(source) = case.bodies_file().filter(|_| case.output.keep_start) else { return Ok(()) };
+    let Some(source) = case.snapshot_file().filter(|_| case.output.keep_start) else { return Ok(()) };
     let format = Format::detect(&source).map_err(EngineError::Output)?;
     let copy = folder.join(start_file_name(format));
     copy_file_atomically(&source, &copy).map_err(EngineError::Output)?;

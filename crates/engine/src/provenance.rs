@@ -7,7 +7,7 @@ use orrery_io::IoError;
 use orrery_model::Species;
 use orrery_simd::InstructionSet;
 
-use crate::case::{BodiesSource, Case};
+use crate::case::Case;
 
 /// Version of the program.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -43,15 +43,10 @@ pub fn run_provenance(
     strategy: Option<String>,
 ) -> Result<Vec<(String, String)>, IoError> {
     let resolved = case.to_toml();
-    let inputs = match case.bodies_file() {
-        Some(path) => format!("blake3:{} {}", hash_file(&path)?, path.display()),
-        None => case_hash_text(&resolved),
-    };
-    let seeds = match &case.bodies {
-        BodiesSource::Model(model) => model.seeds(),
-        BodiesSource::File(_) => Vec::new(),
-    };
-    let seed = match seeds.as_slice() {
+    let files: Vec<String> =
+        case.input_files().iter().map(|path| input_text(path)).collect::<Result<_, _>>()?;
+    let inputs = if files.is_empty() { case_hash_text(&resolved) } else { files.join("; ") };
+    let seed = match case.physics.seeds().as_slice() {
         [] => "none".to_owned(),
         seeds => seeds.iter().map(u64::to_string).collect::<Vec<_>>().join(", "),
     };
@@ -62,7 +57,7 @@ pub fn run_provenance(
         ("seed", seed),
         ("device", device_text(device)),
         ("solver", method.to_owned()),
-        ("precision", case.gravity.precision.as_str().to_owned()),
+        ("precision", case.physics.precision().as_str().to_owned()),
         ("inputs", inputs),
     ];
     // Another strategy gives other last bits.
@@ -74,11 +69,18 @@ fn case_hash_text(resolved: &str) -> String {
     format!("blake3:{} case", blake3::hash(resolved.as_bytes()).to_hex())
 }
 
-/// Returns the recorded hash of the file that a run started from, if `inputs` is the text of such a
-/// run and of this path.
+/// Returns the hash and the path of an input file.
+fn input_text(path: &Path) -> Result<String, IoError> {
+    Ok(format!("blake3:{} {}", hash_file(path)?, path.display()))
+}
+
+/// Returns the recorded hash of the file at `path`, if `inputs` is the text of a run that started
+/// from it.
 pub fn recorded_input_hash<'a>(inputs: &'a str, path: &Path) -> Option<&'a str> {
-    let (hash, recorded) = inputs.strip_prefix("blake3:")?.split_once(' ')?;
-    (recorded == path.display().to_string()).then_some(hash)
+    let path = path.display().to_string();
+    let mut files =
+        inputs.strip_prefix("blake3:")?.split("; blake3:").filter_map(|text| text.split_once(' '));
+    files.find(|(_, recorded)| *recorded == path).map(|(hash, _)| hash)
 }
 
 /// Replaces the case in the provenance of a run that is extended.
@@ -87,7 +89,7 @@ pub fn replace_case(provenance: &mut [(String, String)], case: &Case) {
     for (name, text) in provenance {
         match name.as_str() {
             "case" => text.clone_from(&resolved),
-            "inputs" if case.bodies_file().is_none() => *text = case_hash_text(&resolved),
+            "inputs" if case.input_files().is_empty() => *text = case_hash_text(&resolved),
             _ => {}
         }
     }
@@ -102,5 +104,19 @@ pub fn species_name(species: Species) -> &'static str {
         Species::Bulge => "bulge",
         Species::Stars => "stars",
         Species::Boundary => "boundary",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_hash_of_each_input_file_is_found() {
+        let inputs = "blake3:aa11 /data/a b.xyz; blake3:bb22 /data/c.npy";
+        let hash_of = |path: &str| recorded_input_hash(inputs, Path::new(path));
+        assert_eq!([hash_of("/data/a b.xyz"), hash_of("/data/c.npy")], [Some("aa11"), Some("bb22")]);
+        assert_eq!(hash_of("/data/d.npy"), None);
+        assert_eq!(recorded_input_hash("blake3:cc33 case", Path::new("/data/c.npy")), None);
     }
 }

@@ -291,7 +291,7 @@ impl<'a> Run<'a> {
             method: system.method(),
             method_text: system.method_text(),
             schema: table.schema().clone(),
-            details: system.summary_json(&self.case, &first_and_last.0, &first_and_last.1),
+            details: system.summary_json(&first_and_last.0, &first_and_last.1),
             first_and_last,
             files: system.listed_files(),
             is_settled: stopped.is_none() && !self.simulation.has_reached_end(),

@@ -58,11 +58,13 @@ fn presets_load_and_start_with_an_explanation() {
 fn presets_generate_the_number_of_bodies_of_the_case() {
     for preset in presets() {
         let case = load(&CaseSource::Preset(preset), &[]).unwrap();
-        let BodiesSource::Model(model) = &case.bodies else { panic!("{} reads a file", preset.name) };
+        let BodiesSource::Model(model) = &case.gravity().unwrap().bodies else {
+            panic!("{} reads a file", preset.name)
+        };
         let bodies = model
-            .generate_until(case.gravity.g, &Default::default())
+            .generate_until(case.gravity().unwrap().settings.g, &Default::default())
             .unwrap_or_else(|e| panic!("{}: {e}", preset.name));
-        assert_eq!(Some(bodies.len() as u64), case.body_count(), "{}", preset.name);
+        assert_eq!(Some(bodies.len() as u64), case.gravity().unwrap().body_count(), "{}", preset.name);
     }
 }
 
@@ -101,9 +103,12 @@ fn unusual_values_read_back_from_the_resolved_text() {
     ])
     .unwrap();
     assert_eq!(case.units, Units::Galactic);
-    assert_eq!(case.gravity.acceptance, Acceptance::Relative { alpha: 0.001, theta: 0.6 });
-    assert!((case.gravity.eps - 0.033).abs() < 1e-15);
-    assert!((case.gravity.g - 43007.1).abs() < 4.0);
+    assert_eq!(
+        case.gravity().unwrap().settings.acceptance,
+        Acceptance::Relative { alpha: 0.001, theta: 0.6 }
+    );
+    assert!((case.gravity().unwrap().settings.eps - 0.033).abs() < 1e-15);
+    assert!((case.gravity().unwrap().settings.g - 43007.1).abs() < 4.0);
     assert_eq!(case.time.step, StepChoice::Adaptive { eta: 0.1 });
     assert_eq!(case.output.snapshot_every, Every::Steps(7));
     assert_eq!(case.output.image_every, Every::Never);
@@ -152,11 +157,11 @@ fn missing_keys_have_defaults() {
     let case = load(&source("bodies.model = \"plummer\"\n[time]\nstep = 0.5\nend = 2"), &[]).unwrap();
     assert_eq!(case.name, "case");
     assert_eq!(case.units, Units::NBody);
-    assert_eq!(case.gravity.g, 1.0);
-    assert_eq!(case.gravity.eps, 0.0);
-    assert_eq!(case.gravity.solver, SolverChoice::Auto);
-    assert_eq!(case.gravity.acceptance, Acceptance::Geometric { theta: 0.6 });
-    assert_eq!(case.time.integrator, IntegratorChoice::Leapfrog);
+    assert_eq!(case.gravity().unwrap().settings.g, 1.0);
+    assert_eq!(case.gravity().unwrap().settings.eps, 0.0);
+    assert_eq!(case.gravity().unwrap().settings.solver, SolverChoice::Auto);
+    assert_eq!(case.gravity().unwrap().settings.acceptance, Acceptance::Geometric { theta: 0.6 });
+    assert_eq!(case.gravity().unwrap().integrator, IntegratorChoice::Leapfrog);
     assert_eq!(case.output.snapshot_every, Every::Never);
     assert_eq!(case.output.record_every, Every::Steps(10));
     assert_round_trip(&case);
@@ -167,16 +172,22 @@ fn an_encounter_with_an_odd_number_of_bodies_has_all_of_them() {
     let collision = CaseSource::from_argument("galaxy-collision").unwrap();
     for n in [4000, 4001] {
         let case = load(&collision, &[&format!("bodies.n={n}")]).unwrap();
-        assert_eq!(case.body_count(), Some(n));
+        assert_eq!(case.gravity().unwrap().body_count(), Some(n));
         assert_round_trip(&case);
     }
 }
 
 #[test]
 fn settings_replace_keys_of_the_file() {
-    assert_eq!(plummer(&["gravity.solver=tree"]).unwrap().gravity.solver, SolverChoice::Tree);
-    assert_eq!(plummer(&["gravity.solver=\"tree\""]).unwrap().gravity.solver, SolverChoice::Tree);
-    assert_eq!(plummer(&["bodies.n=5", "bodies.n = 7"]).unwrap().body_count(), Some(7));
+    assert_eq!(
+        plummer(&["gravity.solver=tree"]).unwrap().gravity().unwrap().settings.solver,
+        SolverChoice::Tree
+    );
+    assert_eq!(
+        plummer(&["gravity.solver=\"tree\""]).unwrap().gravity().unwrap().settings.solver,
+        SolverChoice::Tree
+    );
+    assert_eq!(plummer(&["bodies.n=5", "bodies.n = 7"]).unwrap().gravity().unwrap().body_count(), Some(7));
     let solar = load(&CaseSource::from_argument("solar-system").unwrap(), &["time.end=10 kyr"]).unwrap();
     assert!((solar.time.end - 1e4).abs() < 1e-6);
     // A section that is not in the file, and an inline table in place of a section of the file.
@@ -266,13 +277,15 @@ fn the_second_galaxy_has_the_keys_of_the_first_except_the_seed() {
          disc_mass = \"3e10 Msun\"\n[bodies.second]\nn_halo = 700\n[time]\nstep = 0.1\nend = 1\n[gravity]\nsoftening = 0.3\n",
     );
     let case = load(&case, &[]).unwrap();
-    let BodiesSource::Model(Model::Encounter(pair)) = &case.bodies else { panic!("{case:?}") };
+    let BodiesSource::Model(Model::Encounter(pair)) = &case.gravity().unwrap().bodies else {
+        panic!("{case:?}")
+    };
     assert!((pair.first.disc_mass - 3.0).abs() < 1e-12);
     assert_eq!(pair.second.disc_mass, pair.first.disc_mass);
     assert_ne!(pair.second.seed, pair.first.seed);
     assert_eq!((pair.first.n_disc, pair.first.n_bulge, pair.first.n_halo), (200, 50, 250));
     assert_eq!(pair.second.n_halo, 700);
-    assert_eq!(case.body_count(), Some(500 + 950));
+    assert_eq!(case.gravity().unwrap().body_count(), Some(500 + 950));
     assert_eq!((pair.first.eps, pair.second.eps), (0.3, 0.3));
     assert_round_trip(&case);
 }
@@ -285,8 +298,8 @@ fn a_relative_file_starts_from_the_folder_of_the_case() {
     fs::write(&path, "bodies.file = \"start.xyz\"\ntime = { step = 1, end = 2 }\n").unwrap();
     let case = load(&CaseSource::from_argument(path.to_str().unwrap()).unwrap(), &[]).unwrap();
     assert_eq!(case.name, "my-case");
-    assert_eq!(case.bodies_file(), Some(folder.path().join("start.xyz")));
-    assert_eq!(case.body_count(), None);
+    assert_eq!(case.input_files(), [folder.path().join("start.xyz")]);
+    assert_eq!(case.gravity().unwrap().body_count(), None);
     assert_round_trip(&case);
 }
 

@@ -166,7 +166,10 @@ fn hermite_never_uses_the_tree() {
         let selected = compute_device::select_device(choice).unwrap();
         for (set, solver) in [("leapfrog", "tree"), ("hermite4", "direct")] {
             let case = case(&["gravity.solver=auto", &format!("time.integrator={set}")]);
-            let (device, settings) = (selected.device.as_ref().unwrap(), gravity::settings(&case));
+            let (device, settings) = (
+                selected.device.as_ref().unwrap(),
+                gravity::settings(case.gravity().unwrap(), case.time.step),
+            );
             let setup = gravity::device_setup(device, 1_000_000, &settings, None, None);
             assert_eq!(setup.strategy.name(), solver, "{set}");
         }
@@ -180,7 +183,8 @@ fn too_many_bodies_for_the_device_are_rejected_before_the_run() {
     for (choice, solver) in
         test_choices().into_iter().flat_map(|choice| ["auto", "direct"].map(|s| (choice, s)))
     {
-        let settings = &case(&[&format!("gravity.solver={solver}")]).gravity;
+        let case = case(&[&format!("gravity.solver={solver}")]);
+        let settings = &case.gravity().unwrap().settings;
         let selected = compute_device::select_device(choice).unwrap();
         let device = selected.device.clone().unwrap();
         let error = gravity::ensure_memory(selected.clone(), choice, n, settings, leapfrog).unwrap_err();

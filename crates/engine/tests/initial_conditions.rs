@@ -85,7 +85,7 @@ fn generates(model: &str, sets: &[String]) -> bool {
     let started = Instant::now();
     let outcome = catch_unwind(|| {
         let case = load(model, sets)?;
-        initial_bodies(&case, &Default::default(), &Default::default(), &mut |_| {})
+        initial_bodies(&case, case.gravity().unwrap(), &Default::default(), &Default::default(), &mut |_| {})
             .map(|start| start.particles)
             .map_err(|e| e.to_string())
     });
@@ -166,7 +166,14 @@ fn unsuitable_scales_of_a_galaxy_are_named_with_their_range() {
         ("toomre_q=1e100", "toomre_q = 1e100 is outside"),
     ] {
         let case = load("galaxy", &[format!("bodies.{set}")]).unwrap();
-        let error = initial_bodies(&case, &Default::default(), &Default::default(), &mut |_| {}).unwrap_err();
+        let error = initial_bodies(
+            &case,
+            case.gravity().unwrap(),
+            &Default::default(),
+            &Default::default(),
+            &mut |_| {},
+        )
+        .unwrap_err();
         assert!(error.is_user_error());
         assert!(error.to_string().contains(expected), "{set}: {error}");
     }

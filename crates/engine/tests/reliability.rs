@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use orrery_device::testing::SplitMix64;
 use orrery_engine::case::{
-    Case, CaseError, CaseSource, CheckpointEvery, Every, LimitSettings, OnEnergyError, OnError,
+    Case, CaseError, CaseSource, CheckpointEvery, Every, LimitSettings, OnDrift, OnError,
 };
 
 const CASE: &str = "bodies.model = \"plummer\"\ntime = { step = 0.5, end = 20 }\n";
@@ -41,7 +41,7 @@ fn defaults_of_the_reliability_keys() {
     let case = case_with(&[]);
     assert_eq!(case.checkpoint.every, CheckpointEvery::WallClock(Duration::from_secs(600)));
     assert_eq!(case.checkpoint.keep, 2);
-    assert_eq!(case.limits, LimitSettings { energy_error: Some(0.02), on_energy_error: OnEnergyError::Warn });
+    assert_eq!(case.limits, LimitSettings { drift: Some(0.02), on_drift: OnDrift::Warn });
     assert_eq!(case.output.on_error, OnError::Stop);
     let resolved = case.to_toml();
     for line in [
@@ -103,10 +103,10 @@ fn a_wall_clock_interval_has_no_schedule() {
 fn limits_can_be_set_and_turned_off() {
     let case =
         case_with(&["limits.energy_error=1e-6", "limits.on_energy_error=stop", "output.on_error=wait"]);
-    assert_eq!(case.limits, LimitSettings { energy_error: Some(1e-6), on_energy_error: OnEnergyError::Stop });
+    assert_eq!(case.limits, LimitSettings { drift: Some(1e-6), on_drift: OnDrift::Stop });
     assert_eq!(case.output.on_error, OnError::Wait);
-    assert_eq!(case_with(&["limits.energy_error=none"]).limits.energy_error, None);
-    assert_eq!(case_with(&["limits.energy_error=2"]).limits.energy_error, Some(2.0));
+    assert_eq!(case_with(&["limits.energy_error=none"]).limits.drift, None);
+    assert_eq!(case_with(&["limits.energy_error=2"]).limits.drift, Some(2.0));
 }
 
 #[test]
@@ -177,7 +177,7 @@ fn a_resumed_case_is_not_checked_against_memory() {
     let many = case_with(&["bodies.n=1000000"]).to_toml().replace("n = 1000000\n", "n = 4000000000\n");
     assert!(load(&many, &[]).unwrap_err().to_string().contains(" of memory, "));
     assert_eq!(
-        Case::load_from_checkpoint(&many, "checkpoint", &[]).unwrap().body_count(),
+        Case::load_from_checkpoint(&many, "checkpoint", &[]).unwrap().gravity().unwrap().body_count(),
         Some(4_000_000_000)
     );
 }

@@ -8,7 +8,7 @@ use crate::common::{assert_same, output_to, temp_folder};
 use orrery_engine::EngineError;
 use orrery_engine::case::{Case, CaseSource};
 use orrery_engine::control::{Control, RunEvent};
-use orrery_engine::run::{Resume, Summary, resume, run, run_or_resume};
+use orrery_engine::run::{Output, Replace, Resume, Summary, resume, run, run_or_resume};
 use orrery_io::Limits;
 
 /// Two bodies at time 1, and a case that starts from them.
@@ -115,4 +115,20 @@ fn a_run_with_a_start_resumes_and_extends_to_the_same_bytes() {
     for name in ["conserved.csv", "animation.gif", "case.toml", "checkpoints/checkpoint_000000018.orrery"] {
         assert!(fs::read(longer.join(name)).unwrap() == fs::read(parts.join(name)).unwrap(), "{name}");
     }
+}
+
+/// Replacing a run removes its files, so the run must not start from one of them.
+#[test]
+fn a_run_does_not_replace_the_folder_of_its_input_file() {
+    let dir = temp_folder();
+    let folder = dir.path().join("run");
+    run_case(&case_from_file(dir.path(), &[]).unwrap(), &folder).unwrap();
+    let input = folder.join("snapshots/snapshot_000.hdf5");
+    let case = case_from_file(dir.path(), &[&format!("bodies.file={}", input.display())]).unwrap();
+    assert_eq!((case.input_files(), case.snapshot_file()), (vec![input.clone()], Some(input.clone())));
+    let output = Output { folder, replace: Replace::Any };
+    let error = run(&case, &output, &Control::default(), |_| {}).unwrap_err();
+    let expected = format!("it contains the input file {}, expected another directory", input.display());
+    assert!(error.is_user_error() && error.to_string().ends_with(&expected), "{error}");
+    assert!(input.exists());
 }

@@ -3,11 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
-use orrery_engine::case::{Case, CaseSource};
+use orrery_engine::case::{Case, CaseSource, GravityCase};
 use orrery_engine::gravity::initial_bodies;
 use orrery_engine::{EngineError, checkpoint, provenance};
 use orrery_io::{Comoving, Limits, Snapshot, SnapshotDescription};
 use orrery_model::{Dimension, format_count};
+use orrery_particles::settings::GravitySettings;
 use serde_json::{Value, json};
 
 use super::table_number;
@@ -51,10 +52,10 @@ pub fn write_initial_conditions(arguments: &IcArgs) -> Result<(), Failure> {
     })?;
     // No handler is installed, so a signal ends the process.
     let never_stop = AtomicBool::new(false);
-    let softened = Case { gravity: with_softening(&case), ..case.clone() };
+    let softened = with_softening(case.gravity().expect("a case with bodies is of gravity"));
     let snapshot = Snapshot {
         // The bodies of a model give no warnings.
-        particles: initial_bodies(&softened, limits, &never_stop, &mut |_| {})
+        particles: initial_bodies(&case, &softened, limits, &never_stop, &mut |_| {})
             .map_err(|error| match error {
                 EngineError::Model(error) => Failure::Usage(format!("ic {}: {error}", arguments.model)),
                 other => other.into(),
@@ -71,10 +72,11 @@ pub fn write_initial_conditions(arguments: &IcArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns the case's settings with a softening, so that bodies at the same position are accepted.
-/// `ic` computes no forces.
-fn with_softening(case: &Case) -> orrery_particles::settings::GravitySettings {
-    orrery_particles::settings::GravitySettings { eps: f64::MIN_POSITIVE, ..case.gravity }
+/// Returns the settings with a softening, so that bodies at the same position are accepted. `ic`
+/// computes no forces.
+fn with_softening(gravity: &GravityCase) -> GravityCase {
+    let settings = GravitySettings { eps: f64::MIN_POSITIVE, ..gravity.settings };
+    GravityCase { settings, ..gravity.clone() }
 }
 
 /// Prints the contents of snapshots and checkpoints. A file that cannot be read does not prevent

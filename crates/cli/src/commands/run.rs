@@ -121,7 +121,7 @@ fn print_case(case: &Case, folder: &Path) {
         "" => print_line!("{}", case.name),
         description => print_line!("{}: {description}", case.name),
     }
-    let precision = case.gravity.precision.as_str();
+    let precision = case.physics.precision().as_str();
     print_line!("{precision} precision, output in {}", folder.display());
 }
 

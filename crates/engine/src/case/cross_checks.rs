@@ -8,8 +8,9 @@ use orrery_particles::settings::{IntegratorChoice, SolverChoice, StepChoice};
 
 use super::document::Location;
 use super::load::BYTES_PER_BODY;
+use super::physics::PhysicsSections;
 use super::reader::Section;
-use super::{Case, Every};
+use super::{Case, Every, GravityCase, Physics};
 
 /// Largest number of files of one kind. More are most likely a typing error.
 const MAX_FILES: f64 = 1e6;
@@ -28,8 +29,7 @@ pub(super) enum RunStart {
 
 /// The sections that are checked against each other.
 pub(super) struct Sections<'a> {
-    pub bodies: Section<'a>,
-    pub gravity: Section<'a>,
+    pub physics: PhysicsSections<'a>,
     pub time: Section<'a>,
     pub output: Section<'a>,
     pub checkpoint: Section<'a>,
@@ -38,7 +38,12 @@ pub(super) struct Sections<'a> {
 impl Sections<'_> {
     /// Reports settings of `case` that contradict each other.
     pub fn check_settings(&self, case: &Case, run_start: RunStart) {
-        self.check_methods(case);
+        match (&self.physics, &case.physics) {
+            (PhysicsSections::Gravity { gravity, .. }, Physics::Gravity(given)) => {
+                self.check_gravity(case, gravity, given);
+            }
+        }
+        self.check_time(case);
         let output = &self.output;
         self.check_count(case, output, "snapshot_every", case.output.snapshot_every, MAX_FILES, "snapshots");
         self.check_count(case, output, "image_every", case.output.image_every, MAX_FILES, "images");
@@ -46,19 +51,36 @@ impl Sections<'_> {
         let every = case.checkpoint.every.schedule();
         self.check_count(case, &self.checkpoint, "every", every, MAX_FILES, "checkpoints");
         if let RunStart::New { available } = run_start {
-            self.check_bodies(case, available);
+            match (&self.physics, &case.physics) {
+                (PhysicsSections::Gravity { bodies, .. }, Physics::Gravity(given)) => {
+                    check_bodies(case, bodies, given, available);
+                }
+            }
         }
     }
 
-    fn check_methods(&self, case: &Case) {
-        let Self { gravity, time, .. } = self;
-        let tree = case.gravity.solver == SolverChoice::Tree;
-        let solver = gravity.location_of("solver");
-        if tree && case.time.integrator == IntegratorChoice::Hermite4 {
+    /// Reports methods of gravity that exclude one another.
+    fn check_gravity(&self, case: &Case, gravity: &Section<'_>, given: &GravityCase) {
+        if given.settings.solver != SolverChoice::Tree {
+            return;
+        }
+        let (time, solver) = (&self.time, gravity.location_of("solver"));
+        if given.integrator == IntegratorChoice::Hermite4 {
             let fault =
                 " needs direct forces, expected gravity.solver = \"direct\" or \"auto\", got \"tree\"";
             time.reject_at(conflict_location(time.location_of("integrator"), solver), "integrator", fault);
         }
+        if matches!(case.time.step, StepChoice::Adaptive { .. }) && given.settings.eps == 0.0 {
+            let fault = " needs gravity.softening > 0 or gravity.solver = \"direct\", got 0 and \"tree\"";
+            let location = conflict_location(time.location_of("step"), solver);
+            let location = conflict_location(location, gravity.location_of("softening"));
+            time.reject_at(location, "step", fault);
+        }
+    }
+
+    /// Reports a step, start and end that contradict each other.
+    fn check_time(&self, case: &Case) {
+        let time = &self.time;
         let (start, end) = (case.time.known_start(), case.time.end);
         if start >= end {
             let location = conflict_location(time.location_of("start"), time.location_of("end"));
@@ -70,17 +92,8 @@ impl Sections<'_> {
             return;
         }
         let length = end - start;
-        let (step, step_or_end) =
-            (time.location_of("step"), conflict_location(time.location_of("step"), time.location_of("end")));
+        let step_or_end = conflict_location(time.location_of("step"), time.location_of("end"));
         match case.time.step {
-            StepChoice::Adaptive { .. } if tree && case.gravity.eps == 0.0 => {
-                let fault = " needs gravity.softening > 0 or gravity.solver = \"direct\", got 0 and \"tree\"";
-                time.reject_at(
-                    conflict_location(conflict_location(step, solver), gravity.location_of("softening")),
-                    "step",
-                    fault,
-                );
-            }
             StepChoice::Fixed(dt) if dt > length => {
                 let most = if start == 0.0 { "end" } else { "end - start" };
                 let fault = format!(" is longer than the run, expected step <= {most} = {length}");
@@ -129,35 +142,34 @@ impl Sections<'_> {
             if section.has_key(key) { conflict_location(section.location_of(key), length) } else { length };
         section.reject_at(location, key, &fault);
     }
+}
 
-    fn check_bodies(&self, case: &Case, available: Option<u64>) {
-        let bodies = &self.bodies;
-        if let Some(path) = case.bodies_file() {
-            match path.metadata() {
-                Ok(found) if found.is_file() => {}
-                Ok(_) => bodies.reject("file", " is not a file, expected a snapshot"),
-                Err(e) if e.kind() == ErrorKind::NotFound => {
-                    bodies.reject("file", " does not exist, expected a snapshot");
-                }
-                Err(e) => bodies.reject("file", &format!(" cannot be read: {e}")),
+/// Reports a file of bodies that does not exist, and bodies that do not fit into memory.
+fn check_bodies(case: &Case, bodies: &Section<'_>, given: &GravityCase, available: Option<u64>) {
+    for path in case.input_files() {
+        match path.metadata() {
+            Ok(found) if found.is_file() => {}
+            Ok(_) => bodies.reject("file", " is not a file, expected a snapshot"),
+            Err(e) if e.kind() == ErrorKind::NotFound => {
+                bodies.reject("file", " does not exist, expected a snapshot");
             }
+            Err(e) => bodies.reject("file", &format!(" cannot be read: {e}")),
         }
-        if let Some(count) = case.body_count().filter(|&count| count > u64::from(u32::MAX))
-            && available.is_none()
-        {
-            let message = format!("{count} bodies, expected at most {}", u32::MAX);
-            bodies.add_problem(bodies.location_of("model"), message);
-        }
-        if let (Some(count), Some(available)) = (case.body_count(), available) {
-            let needed = count.saturating_mul(BYTES_PER_BODY);
-            if needed > available {
-                let (needed, available) = (format_bytes(needed), format_bytes(available));
-                let message = format!("{count} bodies need {needed} of memory, {available} are available");
-                let counts =
-                    ["n", "n_disc", "n_bulge", "n_halo"].into_iter().filter(|key| bodies.has_key(key));
-                let location = counts.map(|key| bodies.location_of(key)).max();
-                bodies.add_problem(location.unwrap_or(bodies.location_of("model")), message);
-            }
+    }
+    if let Some(count) = given.body_count().filter(|&count| count > u64::from(u32::MAX))
+        && available.is_none()
+    {
+        let message = format!("{count} bodies, expected at most {}", u32::MAX);
+        bodies.add_problem(bodies.location_of("model"), message);
+    }
+    if let (Some(count), Some(available)) = (given.body_count(), available) {
+        let needed = count.saturating_mul(BYTES_PER_BODY);
+        if needed > available {
+            let (needed, available) = (format_bytes(needed), format_bytes(available));
+            let message = format!("{count} bodies need {needed} of memory, {available} are available");
+            let counts = ["n", "n_disc", "n_bulge", "n_halo"].into_iter().filter(|key| bodies.has_key(key));
+            let location = counts.map(|key| bodies.location_of(key)).max();
+            bodies.add_problem(location.unwrap_or(bodies.location_of("model")), message);
         }
     }
 }

@@ -4,13 +4,14 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use super::Case;
 use super::cross_checks::{RunStart, Sections};
 use super::document::{self, CaseError, Location, one_line};
+use super::physics::PhysicsSections;
 use super::presets::{Preset, find_preset, presets};
 use super::reader::{Findings, Section};
-use super::sections::{bodies, checkpoint, gravity, limits, output, time, top};
+use super::sections::{checkpoint, limits, output, time, top};
 use super::suggest::did_you_mean;
-use super::{BodiesSource, Case};
 
 /// Largest memory per body during a run, in bytes: its state, its part of the tree and of a
 /// snapshot that is being written.
@@ -150,20 +151,18 @@ impl Case {
         let root = root.with_units(units);
 
         let sections = Sections {
-            bodies: root.section("bodies"),
-            gravity: root.section("gravity"),
+            physics: PhysicsSections::select(&root),
             time: root.section("time"),
             output: root.section("output"),
             checkpoint: root.section("checkpoint"),
         };
-        let gravity = gravity::read_gravity(&sections.gravity);
+        let (time, integrator) = time::read_time(&sections.time);
         let mut case = Self {
             name: name.unwrap_or_else(|| source.default_name()),
             description,
             units,
-            bodies: bodies::read_bodies(&sections.bodies, gravity.eps),
-            gravity,
-            time: time::read_time(&sections.time),
+            physics: sections.physics.read(integrator),
+            time,
             output: output::read_output(&sections.output),
             checkpoint: checkpoint::read_checkpoint(&sections.checkpoint),
             limits: limits::read_limits(&root.section("limits")),
@@ -175,29 +174,13 @@ impl Case {
         findings.check_no_problems(&label)?;
         // The time of a file is known after it is read. A checkpoint without a start is from a
         // version in which every run started at 0.
-        if case.bodies_file().is_none() || matches!(run_start, RunStart::Resumed) {
+        if case.snapshot_file().is_none() || matches!(run_start, RunStart::Resumed) {
             case.time.start.get_or_insert(0.0);
         }
 
         sections.check_settings(&case, run_start);
         findings.check_no_problems(&label)?;
         Ok(case)
-    }
-
-    /// Returns the number of bodies. `None` if they come from a file.
-    pub fn body_count(&self) -> Option<u64> {
-        match &self.bodies {
-            BodiesSource::Model(model) => Some(model.count()),
-            BodiesSource::File(_) => None,
-        }
-    }
-
-    /// Returns the path of the file of bodies, if there is one.
-    pub fn bodies_file(&self) -> Option<PathBuf> {
-        match &self.bodies {
-            BodiesSource::File(file) => Some(self.folder.join(&file.path)),
-            BodiesSource::Model(_) => None,
-        }
     }
 }
 

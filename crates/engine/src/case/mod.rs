@@ -9,6 +9,7 @@ mod cross_checks;
 mod declare;
 mod document;
 mod load;
+mod physics;
 mod presets;
 mod quantities;
 mod reader;
@@ -23,10 +24,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use orrery_model::Units;
-use orrery_particles::settings::{GravitySettings, IntegratorChoice, StepChoice};
+use orrery_particles::settings::StepChoice;
 
 pub use document::{CaseError, Location};
 pub use load::{BYTES_PER_BODY, CaseSource, available_memory};
+pub use physics::{GravityCase, Physics};
 pub use presets::{Preset, find_preset, presets};
 pub use quantities::WrittenQuantities;
 pub use reference::reference_page;
@@ -44,11 +46,9 @@ pub struct Case {
     pub description: String,
     /// Units of all values below.
     pub units: Units,
-    /// Source of the initial bodies.
-    pub bodies: BodiesSource,
-    /// Settings of the forces.
-    pub gravity: GravitySettings,
-    /// Integrator, step and end.
+    /// The physics with its settings.
+    pub physics: Physics,
+    /// Step, start and end.
     pub time: TimeSettings,
     /// Which output is written, and when.
     pub output: OutputSettings,
@@ -58,7 +58,7 @@ pub struct Case {
     pub limits: LimitSettings,
     /// Appearance of the images.
     pub image: ImageSettings,
-    /// Folder to which a relative `bodies.file` refers.
+    /// Folder to which relative paths refer.
     pub folder: PathBuf,
     /// The quantities with a unit as the user wrote them.
     pub written: WrittenQuantities,
@@ -67,12 +67,10 @@ pub struct Case {
 /// `[time]`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TimeSettings {
-    /// Integration method.
-    pub integrator: IntegratorChoice,
     /// Fixed or adaptive step.
     pub step: StepChoice,
-    /// Simulated time at which the run starts. `None` is the time of the file of bodies, which is
-    /// not known before the file is read.
+    /// Simulated time at which the run starts. `None` is the time of the input file, which is not
+    /// known before the file is read.
     pub start: Option<f64>,
     /// Simulated time at which the run ends.
     pub end: f64,
@@ -173,15 +171,16 @@ impl CheckpointEvery {
 /// `[limits]`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LimitSettings {
-    /// Largest allowed |E − E₀| / |E₀|. `None` is no limit.
-    pub energy_error: Option<f64>,
+    /// Largest allowed error of the run, which is the [`Drift`](crate::system::Drift) of its
+    /// system. For gravity it is |E − E₀| / |E₀|. `None` is no limit.
+    pub drift: Option<f64>,
     /// Reaction to a larger error.
-    pub on_energy_error: OnEnergyError,
+    pub on_drift: OnDrift,
 }
 
-/// Reaction of a run when the energy error exceeds its limit.
+/// Reaction of a run when its error exceeds the limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum OnEnergyError {
+pub enum OnDrift {
     /// Reports it once and continues.
     #[default]
     Warn,

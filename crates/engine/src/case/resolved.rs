@@ -6,7 +6,7 @@ use orrery_model::Dimension;
 use super::declare::{KeySpec, Kind, SectionSpec, Variant, Words, word_for};
 use super::quantities::WrittenQuantities;
 use super::sections::{bodies, checkpoint, gravity, limits, output, time, top};
-use super::{Case, Every};
+use super::{Case, Every, GravityCase, Physics};
 
 /// Writer of a section, with one `key = value` per line.
 ///
@@ -177,9 +177,13 @@ impl Case {
         w.text("name", &self.name);
         w.text("description", &self.description);
         w.text("units", self.units.name());
-        w.section("bodies", |w| bodies::write_bodies(w, &self.bodies));
-        w.section("gravity", |w| gravity::write_gravity(w, &self.gravity));
-        w.section("time", |w| time::write_time(w, &self.time));
+        match &self.physics {
+            Physics::Gravity(GravityCase { bodies, settings, integrator }) => {
+                w.section("bodies", |w| bodies::write_bodies(w, bodies));
+                w.section("gravity", |w| gravity::write_gravity(w, settings));
+                w.section("time", |w| time::write_time(w, &self.time, *integrator));
+            }
+        }
         w.section("output", |w| output::write_output(w, &self.output));
         w.section("checkpoint", |w| checkpoint::write_checkpoint(w, &self.checkpoint));
         w.section("limits", |w| limits::write_limits(w, &self.limits));

@@ -232,8 +232,9 @@ pub fn recorded_softening(snapshot: &Snapshot) -> Option<f64> {
         return None;
     }
     let case = Case::load_from_checkpoint(text_of("case")?, "provenance", &[]).ok()?;
+    let eps = case.gravity()?.settings.eps;
     match (case.units.scale(), snapshot.units.scale()) {
-        (Some(from), Some(to)) if from != to => Some(case.gravity.eps * (from.length / to.length)),
-        _ => Some(case.gravity.eps),
+        (Some(from), Some(to)) if from != to => Some(eps * (from.length / to.length)),
+        _ => Some(eps),
     }
 }

@@ -7,7 +7,7 @@ use orrery_particles::settings::{GravitySettings, SolverChoice};
 
 use super::{GravitySystem, body_count};
 use crate::blocks::Blocks;
-use crate::case::BYTES_PER_BODY;
+use crate::case::{BYTES_PER_BODY, GravityCase};
 use crate::error::EngineError;
 use crate::system::{ColumnValues, SavedSystem, StateColumn};
 
@@ -41,15 +41,19 @@ pub fn state_columns(bodies: &Bodies) -> Result<Vec<StateColumn<'_>>, BodiesErro
 
 impl GravitySystem {
     /// Restores bodies on the host from the columns of a checkpoint, which may be hostile.
-    pub(crate) fn restore(saved: &SavedSystem<'_>, columns: &mut Blocks) -> Result<Self, EngineError> {
-        let &SavedSystem { path, case, count, method, limits } = saved;
+    pub(crate) fn restore(
+        saved: &SavedSystem<'_>,
+        gravity: &GravityCase,
+        columns: &mut Blocks,
+    ) -> Result<Self, EngineError> {
+        let &SavedSystem { path, count, method, limits, .. } = saved;
         let malformed = |context: &str, got: String, expected: &str| {
             EngineError::Input(IoError {
                 path: path.to_owned(),
                 fault: Fault::malformed(context, got, expected),
             })
         };
-        if count == 0 || case.body_count().is_some_and(|expected| expected != count as u64) {
+        if count == 0 || gravity.body_count().is_some_and(|expected| expected != count as u64) {
             return Err(malformed("header", body_count(count as u64).to_string(), "the number in the case"));
         }
         let needed = (count as u64).saturating_mul(BYTES_PER_BODY);
@@ -85,9 +89,9 @@ impl GravitySystem {
             "tree" => SolverChoice::Tree,
             other => return Err(malformed("solver", other.to_owned(), "direct or tree")),
         };
-        let settings = GravitySettings { solver, ..case.gravity };
+        let settings = GravitySettings { solver, ..gravity.settings };
         let bodies = Bodies::restore(particles, acceleration, jerk, &settings);
         bodies.check_finite().map_err(|e| malformed("bodies", e.to_string(), "finite numbers"))?;
-        Ok(Self { bodies, integrator: case.time.integrator })
+        Ok(Self { bodies, integrator: gravity.integrator })
     }
 }

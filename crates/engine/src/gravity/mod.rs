@@ -24,11 +24,11 @@ use serde_json::{Map, Value, json};
 pub use columns::state_columns;
 pub use device::{device_setup, ensure_memory};
 pub use record::{Record, schema};
-pub use start::{Start, initial_bodies, resolution_warning, with_absolute_paths};
+pub use start::{Start, initial_bodies, resolution_warning};
 pub(crate) use start::{plan, start};
 
 use crate::blocks::Blocks;
-use crate::case::{BYTES_PER_BODY, Case};
+use crate::case::{BYTES_PER_BODY, Case, GravityCase};
 use crate::compute_device::Tuned;
 use crate::error::EngineError;
 use crate::observers::Painter;
@@ -48,13 +48,14 @@ pub struct GravitySystem {
     integrator: IntegratorChoice,
 }
 
-/// Returns the gravity settings of `case`. Some integrators and steps need the direct sum, for
-/// example `hermite4`. For them, `auto` becomes `direct`.
-pub fn settings(case: &Case) -> GravitySettings {
-    let needs_pairs = case.time.integrator == IntegratorChoice::Hermite4
-        || (matches!(case.time.step, StepChoice::Adaptive { .. }) && case.gravity.eps == 0.0);
-    let solver = if needs_pairs { SolverChoice::Direct } else { case.gravity.solver };
-    GravitySettings { solver, ..case.gravity }
+/// Returns the settings of the forces for a run with this `step`. Some integrators and steps need
+/// the direct sum, for example `hermite4`. For them, `auto` becomes `direct`.
+pub fn settings(gravity: &GravityCase, step: StepChoice) -> GravitySettings {
+    let &GravityCase { settings, integrator, .. } = gravity;
+    let needs_pairs = integrator == IntegratorChoice::Hermite4
+        || (matches!(step, StepChoice::Adaptive { .. }) && settings.eps == 0.0);
+    let solver = if needs_pairs { SolverChoice::Direct } else { settings.solver };
+    GravitySettings { solver, ..settings }
 }
 
 /// Returns a number of bodies.
@@ -217,14 +218,14 @@ impl Dynamics for GravitySystem {
         ]
     }
 
-    fn summary_json(&self, case: &Case, first: &Row, last: &Row) -> Map<String, Value> {
+    fn summary_json(&self, first: &Row, last: &Row) -> Map<String, Value> {
         let [first, last] = [first, last].map(Record::from_row);
         let (start, end) = (first.total_energy(), last.total_energy());
         let fields = json!({
             "bodies": self.bodies.len(),
             "solver": self.method(),
-            "precision": case.gravity.precision.as_str(),
-            "softening": case.gravity.eps,
+            "precision": self.bodies.settings().precision.as_str(),
+            "softening": self.bodies.settings().eps,
             "start": first.to_json(),
             "end": last.to_json(),
             "relative_energy_error": (start != 0.0).then(|| (end - start) / start.abs()),

@@ -58,8 +58,8 @@ impl Style {
     /// Returns the style for this number of bodies before the first image, and its palette.
     fn for_case(case: &Case, bodies: usize) -> (Self, Palette) {
         if bodies <= MAX_ORBITS {
-            let names = match &case.bodies {
-                BodiesSource::Model(Model::SolarSystem(_)) => SolarSystem::NAMES.to_vec(),
+            let names = match case.gravity().map(|gravity| &gravity.bodies) {
+                Some(BodiesSource::Model(Model::SolarSystem(_))) => SolarSystem::NAMES.to_vec(),
                 _ => Vec::new(),
             };
             let trails = vec![Vec::new(); bodies];
@@ -155,8 +155,8 @@ fn view_axes(case: &Case) -> (usize, usize) {
 
 /// One colour per galaxy of an encounter. All other models have one colour.
 fn colour_groups(case: &Case) -> Vec<Group> {
-    match &case.bodies {
-        BodiesSource::Model(Model::Encounter(pair)) => {
+    match case.gravity().map(|gravity| &gravity.bodies) {
+        Some(BodiesSource::Model(Model::Encounter(pair))) => {
             let first =
                 pair.first.n_disc.saturating_add(pair.first.n_bulge).saturating_add(pair.first.n_halo) as u64;
             [first, u64::MAX]

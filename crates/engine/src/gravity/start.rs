@@ -9,56 +9,46 @@ use orrery_particles::resolution::{MAX_SINGLE_ROUNDING, single_rounding};
 use orrery_particles::settings::GravitySettings;
 
 use super::{GravitySystem, body_count, device, settings};
-use crate::case::{BYTES_PER_BODY, BodiesSource, Case};
+use crate::case::{BYTES_PER_BODY, BodiesSource, Case, GravityCase};
 use crate::compute_device::{ComputeDevice, select_device};
 use crate::control::{Control, RunEvent};
 use crate::error::EngineError;
 use crate::system::{Plan, ReportFn, Stamp, SystemError};
-
-/// Returns the case with an absolute path for its file of bodies. A copy of the case in another
-/// folder then means the same.
-pub fn with_absolute_paths(case: &Case) -> Case {
-    let mut case = case.clone();
-    if let (Some(Ok(path)), BodiesSource::File(file)) =
-        (case.bodies_file().map(std::path::absolute), &mut case.bodies)
-    {
-        file.path = path;
-    }
-    case
-}
 
 /// Creates the bodies of `case` and computes their forces on the selected device, or on the CPU if
 /// `auto` selected a device with too little memory. Returns them with the case, which then has the
 /// time of the start.
 pub(crate) fn start(
     case: &Case,
+    gravity: &GravityCase,
     selected: ComputeDevice,
     control: &Control,
     report: &mut ReportFn<'_>,
 ) -> Result<(Case, GravitySystem), EngineError> {
-    let start = initial_bodies(case, &control.limits, &control.stop, &mut |warning| {
+    let start = initial_bodies(case, gravity, &control.limits, &control.stop, &mut |warning| {
         report(RunEvent::InputWarning(warning));
     })?;
     let Start { particles, time, file_time } = start;
-    let mut case = with_absolute_paths(case);
+    let mut case = case.with_absolute_paths();
     case.time.start = Some(time);
     if let Some(file_time) = file_time {
         report(RunEvent::StartTime { case: &case, file_time });
     }
-    if let Some(warning) = resolution_warning(&particles.position, &case.gravity) {
+    let (n, integrator) = (particles.len(), gravity.integrator);
+    let settings = settings(gravity, case.time.step);
+    if let Some(warning) = resolution_warning(&particles.position, &settings) {
         report(RunEvent::InputWarning(&warning));
     }
-    let (n, gravity, integrator) = (particles.len(), settings(&case), case.time.integrator);
-    let selected = device::ensure_memory(selected, control.device.choice, n, &gravity, integrator)?;
+    let selected = device::ensure_memory(selected, control.device.choice, n, &settings, integrator)?;
     report(RunEvent::Device(&selected));
     let setup = selected.device.as_ref().map(|device| {
-        let setup = device::device_setup(device, n, &gravity, None, control.device.tuned);
-        device::report_tuned(&setup, n, &gravity, report);
+        let setup = device::device_setup(device, n, &settings, None, control.device.tuned);
+        device::report_tuned(&setup, n, &settings, report);
         setup
     });
     // Bodies that are distinct in f64 can coincide in f32, and a softening can be too small to
     // matter there. Both give infinite forces, which `check_finite` finds.
-    let bodies = Bodies::new(particles, &gravity, setup.as_ref())
+    let bodies = Bodies::new(particles, &settings, setup.as_ref())
         .and_then(|bodies| bodies.check_finite().map(|()| bodies))
         .map_err(|error| SystemError::from(error).at(Stamp { step: 0, time }))?;
     Ok((case, GravitySystem { bodies, integrator }))
@@ -68,23 +58,24 @@ pub(crate) fn start(
 /// the file.
 pub(crate) fn plan(
     case: &Case,
+    gravity: &GravityCase,
     control: &Control,
     warn: &mut (dyn FnMut(&str) + Send),
 ) -> Result<Plan, EngineError> {
     let choice = control.device.choice;
     let selected = select_device(choice)?;
-    let (n, start) = match case.body_count() {
+    let (n, start) = match gravity.body_count() {
         Some(n) => (n, case.time.start),
         None => {
-            let start = initial_bodies(case, &control.limits, &control.stop, warn)?;
+            let start = initial_bodies(case, gravity, &control.limits, &control.stop, warn)?;
             (start.particles.len() as u64, Some(start.time))
         }
     };
-    let mut case = with_absolute_paths(case);
+    let mut case = case.with_absolute_paths();
     case.time.start = start;
-    let (gravity, integrator) = (settings(&case), case.time.integrator);
-    let selected = device::ensure_memory(selected, choice, n as usize, &gravity, integrator)?;
-    let device_bytes = selected.device.as_ref().map(|device| needed_bytes(device, n, &gravity, integrator));
+    let (settings, integrator) = (settings(gravity, case.time.step), gravity.integrator);
+    let selected = device::ensure_memory(selected, choice, n as usize, &settings, integrator)?;
+    let device_bytes = selected.device.as_ref().map(|device| needed_bytes(device, n, &settings, integrator));
     let host_bytes = n.saturating_mul(BYTES_PER_BODY);
     Ok(Plan { case, size: body_count(n), host_bytes, selected, device_bytes })
 }
@@ -120,13 +111,14 @@ pub struct Start {
 /// one line.
 pub fn initial_bodies(
     case: &Case,
+    gravity: &GravityCase,
     limits: &Limits,
     stop: &AtomicBool,
     warn: &mut dyn FnMut(&str),
 ) -> Result<Start, EngineError> {
-    let (particles, origin, file_time) = match &case.bodies {
+    let (particles, origin, file_time) = match &gravity.bodies {
         BodiesSource::Model(model) => {
-            let bodies = model.generate_until(case.gravity.g, stop)?;
+            let bodies = model.generate_until(gravity.settings.g, stop)?;
             (bodies, format!("[bodies] model = \"{}\"", model.name()), None)
         }
         BodiesSource::File(file) => {
@@ -157,12 +149,12 @@ pub fn initial_bodies(
     let time = case.time.start.or(file_time).unwrap_or(0.0);
     // The case is checked with `time.start`, so this is the time of the file.
     if !(0.0..case.time.end).contains(&time) {
-        let path = case.bodies_file().unwrap_or_default();
+        let path = case.snapshot_file().unwrap_or_default();
         return Err(EngineError::StartTime { path, time, end: case.time.end });
     }
     let refused = |source| EngineError::Bodies { origin: origin.clone(), source };
     particles.validate().map_err(refused)?;
-    if case.gravity.eps == 0.0 {
+    if gravity.settings.eps == 0.0 {
         particles.check_distinct_positions().map_err(refused)?;
     }
     Ok(Start { particles, time, file_time })

@@ -9,7 +9,6 @@ use crate::compute_device::{self, ComputeDevice};
 use crate::control::{Control, RunEvent};
 use crate::error::EngineError;
 use crate::folder;
-use crate::gravity::with_absolute_paths;
 use crate::identity::{Difference, check_case_file, fixed_difference, keep_start_file, write_run_info};
 use crate::observers::Observers;
 use crate::provenance;
@@ -38,11 +37,10 @@ impl<'a> Run<'a> {
         let moment = simulation.moment();
 
         let inputs = provenance.iter().find(|(name, _)| name == "inputs");
-        if let (Some(path), Some((_, now))) = (case.bodies_file(), inputs)
-            && let Some(hash) = provenance::recorded_input_hash(now, &path)
-        {
-            let before = folder::recorded_inputs(&output.folder);
-            report_changed_input(&path, before.as_deref(), hash, false, &mut reporter);
+        let before = folder::recorded_inputs(&output.folder);
+        for path in case.input_files() {
+            let now = inputs.and_then(|(_, text)| provenance::recorded_input_hash(text, &path));
+            report_changed_input(&path, before.as_deref(), now.unwrap_or_default(), false, &mut reporter);
         }
         let lock = reporter.retry(|_| output.lock_and_clear())?;
         let folder = output.folder.clone();
@@ -92,8 +90,8 @@ impl<'a> Run<'a> {
         })?;
         let case = resumed_case(resume, expected, &loaded)?;
         reporter.set_on_error(case.output.on_error);
-        if let Some(path) = expected.and(case.bodies_file()) {
-            let inputs = loaded.provenance.iter().find(|(name, _)| name == "inputs");
+        let inputs = loaded.provenance.iter().find(|(name, _)| name == "inputs");
+        for path in expected.map(|_| case.input_files()).unwrap_or_default() {
             let now = provenance::hash_file(&path).map_err(EngineError::Input)?;
             let before = inputs.map(|(_, text)| text.as_str());
             report_changed_input(&path, before, &now, true, &mut reporter);
@@ -187,7 +185,7 @@ fn resumed_case(
 ) -> Result<Case, EngineError> {
     let case = match expected {
         Some(expected) => {
-            let mut case = with_absolute_paths(expected);
+            let mut case = expected.with_absolute_paths();
             // Without `time.start`, the run started at the time of its file.
             case.time.start = case.time.start.or(loaded.case.time.start);
             case

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::Run;
-use crate::case::OnEnergyError;
+use crate::case::OnDrift;
 use crate::checkpoint::{RunState, StateBeforeEnd};
 use crate::control::{RESERVE, RunEvent, Status, StopReason};
 use crate::error::EngineError;
@@ -176,19 +176,19 @@ impl Run<'_> {
     /// Compares the error of the run with its limit. If it is larger, reports this once or returns
     /// an error, as the case says.
     fn check_limit(&mut self) -> Result<(), EngineError> {
-        let Some(limit) = self.case.limits.energy_error else { return Ok(()) };
+        let Some(limit) = self.case.limits.drift else { return Ok(()) };
         let table = &self.observers.table;
         let (drift, error) = (table.schema().drift, table.drift());
         if error.abs() <= limit || self.limit_reported {
             return Ok(());
         }
         let Moment { step, time, .. } = self.simulation.moment();
-        match self.case.limits.on_energy_error {
-            OnEnergyError::Stop => {
+        match self.case.limits.on_drift {
+            OnDrift::Stop => {
                 let (title, key) = (drift.title, drift.key);
                 Err(EngineError::AboveLimit { step, time, title, key, error, limit })
             }
-            OnEnergyError::Warn => {
+            OnDrift::Warn => {
                 self.limit_reported = true;
                 self.reporter.report(RunEvent::AboveLimit { step, drift, error, limit });
                 Ok(())

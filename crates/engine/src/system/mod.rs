@@ -22,7 +22,7 @@ pub use plan::Plan;
 pub use table::{Drift, NamedPlot, Quantity, Row, Schema, SummaryValue};
 
 use crate::blocks::Blocks;
-use crate::case::Case;
+use crate::case::{Case, Physics};
 use crate::compute_device::{ComputeDevice, Tuned};
 use crate::control::{Control, RunEvent};
 use crate::error::EngineError;
@@ -72,14 +72,20 @@ impl System {
         control: &Control,
         report: &mut ReportFn<'_>,
     ) -> Result<(Case, Self), EngineError> {
-        let (case, system) = gravity::start(case, selected, control, report)?;
-        Ok((case, Self::Gravity(system)))
+        match &case.physics {
+            Physics::Gravity(gravity) => {
+                let (case, system) = gravity::start(case, gravity, selected, control, report)?;
+                Ok((case, Self::Gravity(system)))
+            }
+        }
     }
 
     /// Restores the system of a checkpoint, on the host. Takes the columns of its state from
     /// `columns` and leaves the others there.
     pub(crate) fn restore(saved: &SavedSystem<'_>, columns: &mut Blocks) -> Result<Self, EngineError> {
-        Ok(Self::Gravity(GravitySystem::restore(saved, columns)?))
+        match &saved.case.physics {
+            Physics::Gravity(gravity) => GravitySystem::restore(saved, gravity, columns).map(Self::Gravity),
+        }
     }
 
     /// Returns what a run of `case` would need, without starting it.
@@ -88,7 +94,9 @@ impl System {
         control: &Control,
         warn: &mut (dyn FnMut(&str) + Send),
     ) -> Result<Plan, EngineError> {
-        gravity::plan(case, control, warn)
+        match &case.physics {
+            Physics::Gravity(gravity) => gravity::plan(case, gravity, control, warn),
+        }
     }
 
     /// Returns the name of the physics, which is that of its section in a case.
@@ -226,7 +234,7 @@ pub trait Dynamics: Debug + Send {
 
     /// Returns the fields of the JSON summary that belong to this physics, from the first and the
     /// last row of the table.
-    fn summary_json(&self, case: &Case, first: &Row, last: &Row) -> Map<String, Value>;
+    fn summary_json(&self, first: &Row, last: &Row) -> Map<String, Value>;
 }
 
 /// Number of elements of a system, with their name.

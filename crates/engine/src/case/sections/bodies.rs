@@ -22,7 +22,7 @@ pub enum BodiesSource {
 #[derive(Clone, Debug, PartialEq)]
 pub struct BodiesFile {
     /// Path in the case. For the full path, see
-    /// [`Case::bodies_file`](crate::case::Case::bodies_file).
+    /// [`Case::snapshot_file`](crate::case::Case::snapshot_file).
     pub path: PathBuf,
     /// Treatment of a cosmological snapshot.
     pub comoving: Comoving,

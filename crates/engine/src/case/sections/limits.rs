@@ -3,11 +3,11 @@
 use crate::case::declare::{Kind, Range, SectionSpec, Words, key, number};
 use crate::case::reader::Section;
 use crate::case::resolved::SectionWriter;
-use crate::case::{LimitSettings, OnEnergyError};
+use crate::case::{LimitSettings, OnDrift};
 
-const ON_ENERGY_ERROR: &Words<OnEnergyError> = &[
-    ("warn", OnEnergyError::Warn, "prints one warning and continues"),
-    ("stop", OnEnergyError::Stop, "ends the run with exit status 1"),
+const ON_ENERGY_ERROR: &Words<OnDrift> = &[
+    ("warn", OnDrift::Warn, "prints one warning and continues"),
+    ("stop", OnDrift::Stop, "ends the run with exit status 1"),
 ];
 
 pub(in crate::case) const SPEC: &SectionSpec = &SectionSpec::new(
@@ -26,14 +26,14 @@ pub(in crate::case) const SPEC: &SectionSpec = &SectionSpec::new(
 
 pub(in crate::case) fn read_limits(section: &Section<'_>) -> LimitSettings {
     let settings = LimitSettings {
-        energy_error: section.number_or_word("energy_error"),
-        on_energy_error: section.word("on_energy_error", ON_ENERGY_ERROR),
+        drift: section.number_or_word("energy_error"),
+        on_drift: section.word("on_energy_error", ON_ENERGY_ERROR),
     };
     section.finish();
     settings
 }
 
 pub(in crate::case) fn write_limits(w: &mut SectionWriter<'_>, settings: &LimitSettings) {
-    w.number_or_word("energy_error", settings.energy_error);
-    w.word("on_energy_error", ON_ENERGY_ERROR, &settings.on_energy_error);
+    w.number_or_word("energy_error", settings.drift);
+    w.word("on_energy_error", ON_ENERGY_ERROR, &settings.on_drift);
 }

@@ -351,8 +351,9 @@ mod tests {
             let text =
                 format!("units = \"solar\"\nbodies.model = {:?}\ntime = {{ step = 1, end = 2 }}", model.name);
             let source = CaseSource::Text { label: "case".into(), text, folder: Default::default() };
-            match Case::load(&source, &[]).unwrap_or_else(|e| panic!("{e}")).bodies {
-                BodiesSource::Model(model) => model,
+            let case = Case::load(&source, &[]).unwrap_or_else(|e| panic!("{e}"));
+            match &case.gravity().unwrap().bodies {
+                BodiesSource::Model(model) => model.clone(),
                 BodiesSource::File(file) => panic!("{}", file.path.display()),
             }
         };

@@ -53,7 +53,8 @@ pub(in crate::case) const SPEC: &SectionSpec = &SectionSpec {
     )
 };
 
-pub(in crate::case) fn read_time(section: &Section<'_>) -> TimeSettings {
+/// Reads `[time]`. The integrator belongs to the settings of gravity.
+pub(in crate::case) fn read_time(section: &Section<'_>) -> (TimeSettings, IntegratorChoice) {
     let eta = section.number("eta");
     let dt = section.quantity_or_word("step");
     let step = if section.is_word("step", "adaptive") {
@@ -61,18 +62,19 @@ pub(in crate::case) fn read_time(section: &Section<'_>) -> TimeSettings {
     } else {
         StepChoice::Fixed(dt.unwrap_or_default())
     };
-    let settings = TimeSettings {
-        integrator: section.word("integrator", INTEGRATORS),
-        step,
-        start: section.quantity_if_given("start"),
-        end: section.quantity("end"),
-    };
+    let settings =
+        TimeSettings { step, start: section.quantity_if_given("start"), end: section.quantity("end") };
+    let integrator = section.word("integrator", INTEGRATORS);
     section.finish();
-    settings
+    (settings, integrator)
 }
 
-pub(in crate::case) fn write_time(w: &mut SectionWriter<'_>, settings: &TimeSettings) {
-    w.word("integrator", INTEGRATORS, &settings.integrator);
+pub(in crate::case) fn write_time(
+    w: &mut SectionWriter<'_>,
+    settings: &TimeSettings,
+    integrator: IntegratorChoice,
+) {
+    w.word("integrator", INTEGRATORS, &integrator);
     match settings.step {
         StepChoice::Fixed(dt) => w.quantity("step", dt),
         StepChoice::Adaptive { eta } => {
