@@ -22,13 +22,14 @@ fn the_reference_page_is_current() {
 fn schema_keys(schema: &Value, path: &str, keys: &mut BTreeSet<String>) {
     for (key, schema) in schema["properties"].as_object().into_iter().flatten() {
         let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
-        if schema["type"] != "object" {
+        // A name without a type belongs to variants.
+        if schema["type"] != "object" && !schema.as_object().is_some_and(|schema| schema.is_empty()) {
             keys.insert(path.clone());
         }
         schema_keys(schema, &path, keys);
     }
-    for variant in schema["oneOf"].as_array().into_iter().flatten() {
-        schema_keys(variant, path, keys);
+    for condition in schema["allOf"].as_array().into_iter().flatten() {
+        schema_keys(&condition["then"], path, keys);
     }
 }
 

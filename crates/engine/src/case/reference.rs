@@ -13,8 +13,11 @@ const INTRODUCTION: &str = r#"# Case files
 
 A case file is a [TOML](https://toml.io) file. It describes one simulation: the initial bodies, the forces, the time steps and the
 output. `orrery init PRESET` writes one to start from, `orrery run CASE.toml --dry-run` prints a case with all defaults, and
-`--set KEY=VALUE` replaces a key, such as `--set time.end="2 Gyr"`. `orrery schema` prints a JSON Schema, with which editors complete
-and check case files. A key that is not listed here is an error.
+`--set KEY=VALUE` replaces a key, such as `--set time.end="2 Gyr"`. A key that is not listed here is an error.
+
+`orrery schema` prints a JSON Schema of case files. After `orrery schema > case.schema.json`, a case file with the first line
+`#:schema ./case.schema.json` is checked and its keys are completed by editors with [Taplo](https://taplo.tamasfe.dev), for example VS Code
+with the extension Even Better TOML.
 
 | type | value |
 |---|---|

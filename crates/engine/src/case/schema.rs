@@ -30,48 +30,56 @@ pub fn json_schema() -> Json {
 
 fn section_schema(spec: &'static SectionSpec) -> Map<String, Json> {
     let variants = (spec.variants)();
-    let mut schema = Map::new();
+    let common: Vec<_> = spec.common_keys().collect();
+    let mut schema = keys_schema(spec, &common);
     schema.insert("type".to_owned(), json!("object"));
     schema.insert("description".to_owned(), json!(spec.meaning));
-    if variants.is_empty() {
-        schema.extend(keys_schema(spec, &spec.common_keys().collect::<Vec<_>>(), None));
-    } else {
-        let each = variants.iter().map(|variant| variant_schema(spec, variant, &variants));
-        schema.insert("oneOf".to_owned(), each.collect());
+    if !variants.is_empty() {
+        add_variants(&mut schema, spec, &variants);
     }
     schema
 }
 
-/// Returns the schema of a section in one of its variants: the common keys without the selectors of
-/// the other variants, and the keys of the variant.
-fn variant_schema(spec: &'static SectionSpec, variant: &Variant, all: &[Variant]) -> Json {
+/// Adds the variants of a section. A condition per variant gives better messages in editors than a
+/// list of alternatives, which only says that none of them fits.
+fn add_variants(schema: &mut Map<String, Json>, spec: &'static SectionSpec, variants: &[Variant]) {
+    let mut selectors: Vec<&str> = variants.iter().map(|variant| variant.when.key()).collect();
+    selectors.dedup();
+    let required: Vec<Json> = selectors.iter().map(|key| json!({ "required": [key] })).collect();
+    schema.insert("oneOf".to_owned(), json!(required));
+    let conditions = variants.iter().map(|variant| variant_condition(spec, variant, variants));
+    if let Json::Array(all) = schema.entry("allOf").or_insert_with(|| json!([])) {
+        all.extend(conditions);
+    }
+    // The variants restrict these names. They are listed for completion.
+    if let Some(Json::Object(properties)) = schema.get_mut("properties") {
+        for key in variants.iter().flat_map(|variant| variant.keys.iter().copied().flatten()) {
+            properties.entry(key.name).or_insert_with(|| json!({}));
+        }
+    }
+}
+
+/// Returns the schema for one variant: if it is selected, the section has the common keys without the
+/// selectors of the other variants, and the keys of the variant.
+fn variant_condition(spec: &'static SectionSpec, variant: &Variant, all: &[Variant]) -> Json {
     let selector = variant.when.key();
     let is_foreign = |key: &str| key != selector && all.iter().any(|other| other.when.key() == key);
     let common = spec.common_keys().filter(|key| !is_foreign(key.name));
     let keys: Vec<_> = common.chain(variant.keys.iter().copied().flatten()).collect();
-    let mut schema = keys_schema(spec, &keys, Some(variant));
-    schema.insert("title".to_owned(), json!(variant.name));
-    Json::Object(schema)
+    let condition = match variant.when {
+        When::Is(key, word) => json!({ "properties": { key: { "const": word } }, "required": [key] }),
+        When::Has(key) => json!({ "required": [key] }),
+    };
+    json!({ "if": condition, "then": keys_schema(spec, &keys) })
 }
 
-fn keys_schema(
-    spec: &SectionSpec,
-    keys: &[&'static KeySpec],
-    variant: Option<&Variant>,
-) -> Map<String, Json> {
+fn keys_schema(spec: &SectionSpec, keys: &[&'static KeySpec]) -> Map<String, Json> {
     let mut properties = Map::new();
     let mut required: Vec<&str> = Vec::new();
     let mut conditions = Vec::new();
     for key in keys {
-        let mut schema = key_schema(key, spec.defaults_from);
         if matches!(key.default, DefaultValue::Required) {
             required.push(key.name);
-        }
-        if let Some(when) = variant.map(|variant| variant.when).filter(|when| when.key() == key.name) {
-            required.push(key.name);
-            if let When::Is(_, word) = when {
-                schema["enum"] = json!([word]);
-            }
         }
         if let Some((selector, word)) = key.only_with {
             conditions.push(json!({
@@ -79,7 +87,7 @@ fn keys_schema(
                 "else": { "properties": { key.name: false } },
             }));
         }
-        properties.insert(key.name.to_owned(), schema);
+        properties.insert(key.name.to_owned(), key_schema(key, spec.defaults_from));
     }
     let mut schema = Map::new();
     schema.insert("properties".to_owned(), Json::Object(properties));
