@@ -59,8 +59,8 @@ fn add_variants(schema: &mut Map<String, Json>, spec: &'static SectionSpec, vari
     }
 }
 
-/// Returns the schema for one variant: if it is selected, the section has the common keys without the
-/// selectors of the other variants, and the keys of the variant.
+/// Returns the schema for one variant: if it is selected, the section has the common keys without
+/// the selectors of the other variants, and the keys of the variant.
 fn variant_condition(spec: &'static SectionSpec, variant: &Variant, all: &[Variant]) -> Json {
     let selector = variant.when.key();
     let is_foreign = |key: &str| key != selector && all.iter().any(|other| other.when.key() == key);
