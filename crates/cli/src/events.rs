@@ -156,7 +156,7 @@ fn setup_text(case: &Case, system: &System) -> String {
         memory += &format!("; about {needed} on {}", device.label());
     }
 
-    let error = system.schema(&case.units).drift.title;
+    let error = system.schema(&case.units).drift.map_or("error of the run", |drift| drift.title);
     let limit = match (case.limits.drift.map(short_number), case.limits.on_drift) {
         (None, _) => format!("limits: none for the {error}"),
         (Some(limit), OnDrift::Warn) => format!("limits: a warning above {limit} for the {error}"),

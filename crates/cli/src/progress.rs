@@ -133,7 +133,7 @@ fn status_text(status: &Status, units: &Units, columns: usize) -> String {
         format!("  t {}", units.format_time(status.time)),
         if rate < 10.0 { format!("  {rate:.1} steps/s") } else { format!("  {rate:.0} steps/s") },
         format!("  {} left", format_duration(left)),
-        format!("  {} {:+.1e}", status.drift.0, status.drift.1),
+        status.drift.map_or_else(String::new, |(symbol, error)| format!("  {symbol} {error:+.1e}")),
     ];
     // Rate, step, error, time and remaining time, in the order in which they are omitted.
     for least_important in [3, 1, 5, 2, 4] {
@@ -172,7 +172,7 @@ mod tests {
             end: 1.5,
             from: (0, 0.0),
             elapsed: Duration::from_secs(30_000),
-            drift: ("dE/E", -1.23e-4),
+            drift: Some(("dE/E", -1.23e-4)),
         }
     }
 

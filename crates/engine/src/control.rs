@@ -86,8 +86,8 @@ pub struct Status {
     /// Wall time since this process started its first step.
     pub elapsed: Duration,
     /// Error of the run at the last row of `conserved.csv`, with its short name, for example
-    /// "dE/E".
-    pub drift: (&'static str, f64),
+    /// "dE/E". `None` if the system has no such error.
+    pub drift: Option<(&'static str, f64)>,
 }
 
 /// Event that a run reports.

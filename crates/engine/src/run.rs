@@ -24,7 +24,7 @@ use crate::folder::Lock;
 use crate::observers::{Observer, Observers};
 use crate::reporter::Reporter;
 use crate::simulation::{Moment, Simulation};
-use crate::system::{Row, Schema, Size, SnapshotLabels};
+use crate::system::{Row, Schema, Size, SnapshotLabels, SolutionError};
 use crate::trigger::Trigger;
 
 /// Summary of a run that finished or stopped.
@@ -50,6 +50,8 @@ pub struct Summary {
     pub schema: Schema,
     /// First and last row of `conserved.csv`.
     pub first_and_last: (Row, Row),
+    /// Differences to known solutions, at the end of a finished run.
+    pub solution_errors: Vec<SolutionError>,
     /// Results of this physics by name, for a JSON summary.
     pub details: Map<String, Value>,
     /// Files of the run, each with a description. FOLDER in it stands for the folder of the run.
@@ -282,7 +284,12 @@ impl<'a> Run<'a> {
             [first, .., last] | [first @ last] => (first.clone(), last.clone()),
         };
         let system = moment.system;
+        let solution_errors = match &stopped {
+            Some(_) => Vec::new(),
+            None => system.solution_errors(moment.stamp()).map_err(|error| error.at(moment.stamp()))?,
+        };
         Ok(Summary {
+            solution_errors,
             size: system.size(),
             step: moment.step,
             from: self.from.0,

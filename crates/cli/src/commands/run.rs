@@ -172,6 +172,10 @@ fn summary_json(summary: &Summary, folder: &Path) -> Value {
         "stopped": stopped,
     });
     if let Value::Object(fields) = &mut value {
+        if !summary.solution_errors.is_empty() {
+            let errors = summary.solution_errors.iter().map(|error| (error.solution, error.max));
+            fields.insert("largest_errors".to_owned(), json!(errors.collect::<BTreeMap<_, _>>()));
+        }
         fields.extend(summary.details.clone());
     }
     value
@@ -200,6 +204,9 @@ fn print_summary(summary: &Summary, folder: &Path) {
     print_times(summary);
     print_line!("");
     print_quantities(summary);
+    for error in &summary.solution_errors {
+        print_line!("largest difference to the {} solution: {:.2e}", error.solution, error.max);
+    }
     print_line!("");
     let folder = folder.display().to_string();
     print_line!("{folder}/animation.gif    animation; single images in {folder}/images");

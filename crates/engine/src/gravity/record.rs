@@ -92,13 +92,14 @@ pub fn schema(units: &Units) -> Schema {
         quantities.into_iter().map(|(name, title, unit)| Quantity { name, title, unit: unit.to_owned() });
     Schema {
         quantities: quantities.collect(),
-        drift: Drift {
+        drift: Some(Drift {
             title: "energy error",
             symbol: "dE/E",
             key: "energy_error",
             advice: "a shorter step or a larger softening may help",
+            scale: 1.0,
             between: energy_error,
-        },
+        }),
         overflow_causes: "the bodies are too close, too fast or too heavy for f64",
         summary: summary_values,
         plots: energy_plot,
@@ -106,7 +107,7 @@ pub fn schema(units: &Units) -> Schema {
 }
 
 /// Returns (E − E₀) / |E₀|.
-fn energy_error(first: &Row, last: &Row) -> f64 {
+fn energy_error(_: f64, first: &Row, last: &Row) -> f64 {
     let [first, last] = [first, last].map(|row| Record::from_row(row).total_energy());
     // The energy of a single body at rest is 0 and stays 0.
     if last == first { 0.0 } else { (last - first) / first.abs() }
@@ -127,7 +128,7 @@ fn summary_values(row: &Row) -> Vec<SummaryValue> {
 }
 
 /// Returns the plot of the relative energy error over time.
-fn energy_plot(name: &str, units: &Units, rows: &[Row]) -> Vec<NamedPlot> {
+fn energy_plot(_: &Schema, name: &str, units: &Units, rows: &[Row]) -> Vec<NamedPlot> {
     let Some(first) = rows.first().map(|row| Record::from_row(row).total_energy()) else {
         return Vec::new();
     };
@@ -208,9 +209,9 @@ mod tests {
     #[test]
     fn the_energy_error_of_a_body_at_rest_is_zero() {
         let at_rest = Row { step: 0, time: 0.0, values: vec![0.0; 9] };
-        assert_eq!(energy_error(&at_rest, &at_rest), 0.0);
+        assert_eq!(energy_error(1.0, &at_rest, &at_rest), 0.0);
         let moved = Row { values: [vec![0.5, -1.5, -1.0], vec![0.0; 6]].concat(), ..at_rest.clone() };
         let later = Row { values: [vec![0.5, -1.0, -0.5], vec![0.0; 6]].concat(), ..at_rest };
-        assert_eq!(energy_error(&moved, &later), 0.5);
+        assert_eq!(energy_error(1.0, &moved, &later), 0.5);
     }
 }

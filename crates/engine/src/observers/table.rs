@@ -101,12 +101,14 @@ impl Table {
         &self.rows
     }
 
-    /// Returns the error of the run at the last row, such as the relative energy error.
-    pub fn drift(&self) -> f64 {
-        match (self.rows.first(), self.rows.last()) {
-            (Some(first), Some(last)) => (self.schema.drift.between)(first, last),
+    /// Returns the error of the run at the last row, such as the relative energy error. `None` if
+    /// the system has no such error.
+    pub fn drift(&self) -> Option<f64> {
+        let drift = self.schema.drift?;
+        Some(match (self.rows.first(), self.rows.last()) {
+            (Some(first), Some(last)) => drift.error(first, last),
             _ => 0.0,
-        }
+        })
     }
 }
 
@@ -127,7 +129,8 @@ impl Observer for Table {
 
     fn finish(&mut self) -> Result<(), EngineError> {
         self.sync()?;
-        for NamedPlot { name, plot } in (self.schema.plots)(&self.name, &self.units, &self.rows) {
+        for NamedPlot { name, plot } in (self.schema.plots)(&self.schema, &self.name, &self.units, &self.rows)
+        {
             plot.write_svg(&self.folder.join(format!("{name}.svg")))?;
             plot.write_png(&self.folder.join(format!("{name}.png")), 960, 640)?;
         }

@@ -73,7 +73,7 @@ impl Run<'_> {
             end: self.case.time.end,
             from: self.from,
             elapsed: self.started.elapsed(),
-            drift: (table.schema().drift.symbol, table.drift()),
+            drift: table.schema().drift.map(|drift| drift.symbol).zip(table.drift()),
         }));
         self.longest_batch = self.longest_batch.max(self.reporter.worked_since(timer));
         // The end of the run has its checkpoint in any case.
@@ -176,9 +176,12 @@ impl Run<'_> {
     /// Compares the error of the run with its limit. If it is larger, reports this once or returns
     /// an error, as the case says.
     fn check_limit(&mut self) -> Result<(), EngineError> {
-        let Some(limit) = self.case.limits.drift else { return Ok(()) };
         let table = &self.observers.table;
-        let (drift, error) = (table.schema().drift, table.drift());
+        let (Some(limit), Some(drift), Some(error)) =
+            (self.case.limits.drift, table.schema().drift, table.drift())
+        else {
+            return Ok(());
+        };
         if error.abs() <= limit || self.limit_reported {
             return Ok(());
         }

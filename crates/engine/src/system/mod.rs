@@ -19,7 +19,7 @@ use serde_json::{Map, Value};
 
 pub use error::{Stamp, SystemError};
 pub use plan::Plan;
-pub use table::{Drift, NamedPlot, Quantity, Row, Schema, SummaryValue};
+pub use table::{Drift, NamedPlot, Quantity, Row, Schema, SolutionError, SummaryValue};
 
 use crate::blocks::Blocks;
 use crate::case::{Case, Physics};
@@ -198,6 +198,12 @@ pub trait Dynamics: Debug + Send {
     /// Returns true if the run can end before its end time, because the state has settled.
     fn is_settled(&self) -> Result<bool, SystemError> {
         Ok(false)
+    }
+
+    /// Compares the state, which is that of `now`, with known solutions of the case. The list is
+    /// empty if there are none.
+    fn solution_errors(&self, _now: Stamp) -> Result<Vec<SolutionError>, SystemError> {
+        Ok(Vec::new())
     }
 
     /// Returns the columns of the table and the measures that are derived from them, in `units`.

@@ -40,8 +40,26 @@ pub struct Drift {
     pub key: &'static str,
     /// Advice for a user whose run exceeds the limit.
     pub advice: &'static str,
-    /// Returns the error at the second row, relative to the first.
-    pub between: fn(&Row, &Row) -> f64,
+    /// Number that `between` gets, for example the area of a plate. Gravity does not use it.
+    pub scale: f64,
+    /// Returns the error at the second row, relative to the first. The number is `scale`.
+    pub between: fn(f64, &Row, &Row) -> f64,
+}
+
+impl Drift {
+    /// Returns the error at the row `last`, relative to the row `first`.
+    pub fn error(&self, first: &Row, last: &Row) -> f64 {
+        (self.between)(self.scale, first, last)
+    }
+}
+
+/// Largest difference between the final state and a known solution.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SolutionError {
+    /// Name of the solution, for example "analytic".
+    pub solution: &'static str,
+    /// Largest absolute difference.
+    pub max: f64,
 }
 
 /// Value at the start and the end of a run that its summary shows.
@@ -69,14 +87,14 @@ pub struct NamedPlot {
 pub struct Schema {
     /// Columns after step and time.
     pub quantities: Vec<Quantity>,
-    /// The error that is reported and limited.
-    pub drift: Drift,
+    /// The error that is reported and limited. `None` if no exact value is known.
+    pub drift: Option<Drift>,
     /// Possible causes of a quantity that is not finite.
     pub overflow_causes: &'static str,
     /// Returns the values that the summary of a run shows.
     pub summary: fn(&Row) -> Vec<SummaryValue>,
     /// Returns the plots of all rows. The text is the name of the case.
-    pub plots: fn(&str, &Units, &[Row]) -> Vec<NamedPlot>,
+    pub plots: fn(&Self, &str, &Units, &[Row]) -> Vec<NamedPlot>,
 }
 
 impl Schema {

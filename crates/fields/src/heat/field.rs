@@ -178,7 +178,26 @@ impl HeatField {
     pub fn ahead(&mut self, dt: f64) -> Result<FieldView<'_>, HeatError> {
         self.check_step(dt)?;
         self.state.step_ahead(dt)?;
-        Ok(FieldView { state: &*self.state, stored: StoredField::Ahead })
+        Ok(self.last_ahead())
+    }
+
+    /// Returns the result of the last call of [`HeatField::ahead`]. After a later call of
+    /// [`HeatField::advance`] its values have no meaning.
+    pub fn last_ahead(&self) -> FieldView<'_> {
+        FieldView { state: &*self.state, stored: StoredField::Ahead }
+    }
+
+    /// Waits until the steps on a device are complete.
+    pub fn wait(&self) -> Result<(), HeatError> {
+        match self.device() {
+            Some(device) => Ok(device.queue().finish()?),
+            None => Ok(()),
+        }
+    }
+
+    /// Moves the field to a device.
+    pub fn moved_to(self, device: &Device) -> Result<Self, HeatError> {
+        Ok(Self { state: self.state.moved_to(device)?, ..self })
     }
 
     /// Returns the grid.
@@ -204,6 +223,11 @@ impl HeatField {
     /// Returns the name of the strategy for reports, for example "AVX-512, 16 steps per pass".
     pub fn strategy_name(&self) -> String {
         self.state.strategy_name()
+    }
+
+    /// Returns the number of steps that one pass over the memory takes.
+    pub fn steps_per_pass(&self) -> u64 {
+        self.state.steps_per_pass()
     }
 
     fn check_step(&self, dt: f64) -> Result<(), HeatError> {
@@ -266,6 +290,8 @@ trait HeatState: Debug + Send + Sync {
     fn check_finite(&self, field: StoredField) -> Result<(), HeatError>;
     fn device(&self) -> Option<&Device>;
     fn strategy_name(&self) -> String;
+    fn steps_per_pass(&self) -> u64;
+    fn moved_to(self: Box<Self>, device: &Device) -> Result<Box<dyn HeatState>, HeatError>;
 }
 
 impl<R: Scalar> HeatState for HostHeat<R> {
@@ -303,6 +329,15 @@ impl<R: Scalar> HeatState for HostHeat<R> {
     fn strategy_name(&self) -> String {
         self.strategy().name()
     }
+
+    fn steps_per_pass(&self) -> u64 {
+        self.strategy().steps_per_pass as u64
+    }
+
+    fn moved_to(self: Box<Self>, device: &Device) -> Result<Box<dyn HeatState>, HeatError> {
+        let (plate, state) = self.into_parts();
+        Ok(Box::new(moved(device, plate, &state)?))
+    }
 }
 
 impl<R: Scalar> HeatState for DeviceHeat<R> {
@@ -338,6 +373,21 @@ impl<R: Scalar> HeatState for DeviceHeat<R> {
     fn strategy_name(&self) -> String {
         self.strategy().name()
     }
+
+    fn steps_per_pass(&self) -> u64 {
+        u64::from(self.strategy().steps_per_pass)
+    }
+
+    fn moved_to(self: Box<Self>, device: &Device) -> Result<Box<dyn HeatState>, HeatError> {
+        let values = self.values(StoredField::State)?;
+        Ok(Box::new(moved(device, self.plate().clone(), &values)?))
+    }
+}
+
+/// Uploads a plate and its state, with the default strategy.
+fn moved<R: Scalar>(device: &Device, plate: Plate<R>, values: &[R]) -> Result<DeviceHeat<R>, HeatError> {
+    let strategy = HeatDeviceStrategy::default_for(device, R::PRECISION, plate.resistivity.is_some());
+    Ok(DeviceHeat::new(device, plate, values, strategy)?)
 }
 
 /// Rounds an initial state and sets the values of fixed nodes.

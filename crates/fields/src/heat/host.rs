@@ -35,6 +35,11 @@ impl<R: Scalar> HostHeat<R> {
         fields.saturating_mul(field_bytes).saturating_add(workspaces)
     }
 
+    /// Returns the plate and the state.
+    pub fn into_parts(self) -> (Plate<R>, AlignedVec<R>) {
+        (self.plate, self.state)
+    }
+
     /// Returns the strategy.
     pub fn strategy(&self) -> &CpuStrategy {
         &self.strategy
