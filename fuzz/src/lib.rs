@@ -1,10 +1,10 @@
 //! Shared code of the fuzz targets: writes bytes to a file and reads it. For any bytes, the result
-//! must be bodies or an error message of one line.
+//! must be bodies, a field or an error message of one line.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use orrery_io::Limits;
+use orrery_io::{FieldData, IoError, Limits};
 
 /// Memory limit of a reader: a quarter of the limit given to libFuzzer.
 pub const LIMITS: Limits = Limits { memory: 256 << 20 };
@@ -26,10 +26,26 @@ pub fn read_snapshot(bytes: &[u8], extension: &str) {
             let lengths = [p.position.len(), p.velocity.len(), p.id.len(), p.species.len()];
             assert_eq!(lengths, [p.mass.len(); 4]);
         }
-        Err(error) => {
-            let message = error.to_string();
-            assert_eq!(message.lines().count(), 1, "{message:?}");
-            assert!(message.len() < 1000, "{message:?}");
-        }
+        Err(error) => check_message(&error),
     }
+}
+
+/// Reads `bytes` as the file of a field with `read` and checks the result.
+pub fn read_field(
+    bytes: &[u8],
+    extension: &str,
+    read: fn(&Path, &Limits) -> Result<FieldData, IoError>,
+) {
+    let path = scratch_file(extension);
+    fs::write(&path, bytes).expect("the scratch folder is writable");
+    match read(&path, &LIMITS) {
+        Ok(field) => assert_eq!(field.values.len(), field.nx * field.ny),
+        Err(error) => check_message(&error),
+    }
+}
+
+fn check_message(error: &IoError) {
+    let message = error.to_string();
+    assert_eq!(message.lines().count(), 1, "{message:?}");
+    assert!(message.len() < 1000, "{message:?}");
 }

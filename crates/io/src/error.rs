@@ -92,6 +92,21 @@ pub enum Fault {
         /// Limit in bytes.
         limit: u64,
     },
+    /// The values of a field need more memory than the limit.
+    #[error(
+        "{} {} of memory, the limit is {}",
+        format_count(*values, "value needs", "values need"),
+        format_bytes(*needed),
+        format_bytes(*limit)
+    )]
+    ValuesMemory {
+        /// Number of values in the file.
+        values: u64,
+        /// Bytes needed to read them.
+        needed: u64,
+        /// Limit in bytes.
+        limit: u64,
+    },
     /// Any other violation of the format.
     #[error("{location}: got {got}, expected {expected}")]
     Malformed {

@@ -1,4 +1,5 @@
-//! Files of Orrery: snapshots in formats that other programs read, checkpoints, pictures and plots.
+//! Files of Orrery: snapshots and fields in formats that other programs read, checkpoints, pictures
+//! and plots.
 //!
 //! [`write_snapshot`] selects the format by the extension, for example `.hdf5`. [`read_snapshot`]
 //! selects it by the extension or, for an unknown one, by the first bytes. A file may be damaged or
@@ -10,6 +11,7 @@
 mod checkpoint;
 mod cosmology;
 mod error;
+mod field;
 mod gadget;
 mod hdf5;
 mod limits;
@@ -26,6 +28,10 @@ mod xyz;
 pub use checkpoint::{Block, Checkpoint, Column, parse_checkpoint, read_checkpoint, write_checkpoint};
 pub use cosmology::Comoving;
 pub use error::{Fault, IoError};
+pub use field::{
+    FieldData, FieldValues, read_field_npy, read_field_png, read_profile_npy, write_field_npy,
+    write_field_vti,
+};
 pub use limits::{Limits, format_bytes};
 pub use npz::{NpzArray, write_npz_arrays};
 pub use snapshot::{

@@ -7,7 +7,7 @@
 
 use std::io::{self, Read, Write};
 
-use orrery_model::Vec3s;
+use orrery_model::{Precision, Vec3s};
 
 use crate::error::Fault;
 use crate::text::{MAX_QUOTED_CHARS, byte_count, shorten_for_message};
@@ -109,6 +109,25 @@ impl<R: Read> Array<R> {
         &self.shape
     }
 
+    /// Whether the first index varies fastest.
+    pub fn is_fortran_order(&self) -> bool {
+        self.fortran_order
+    }
+
+    /// Returns the precision of an array of reals.
+    pub fn real_precision(&self) -> Result<Precision, Fault> {
+        match (self.kind, self.width) {
+            (Kind::Real, 8) => Ok(Precision::Double),
+            (Kind::Real, 4) => Ok(Precision::Single),
+            _ => Err(self.type_fault("f32 or f64")),
+        }
+    }
+
+    /// Returns the error for an array that has another shape than `expected`.
+    pub fn shape_fault(&self, expected: &str) -> Fault {
+        self.fault(format!("shape {:?}", self.shape), expected)
+    }
+
     /// Number of values.
     pub fn entry_count(&self) -> u64 {
         self.bytes / self.width as u64
@@ -128,11 +147,7 @@ impl<R: Read> Array<R> {
 
     /// Calls `each` with every value of an array of reals.
     pub fn read_reals(self, mut each: impl FnMut(f64)) -> Result<(), Fault> {
-        let narrow = match (self.kind, self.width) {
-            (Kind::Real, 8) => false,
-            (Kind::Real, 4) => true,
-            _ => return Err(self.type_fault("f32 or f64")),
-        };
+        let narrow = self.real_precision()? == Precision::Single;
         self.read_words(|word| {
             each(if narrow { f32::from_bits(word as u32).into() } else { f64::from_bits(word) });
             Ok(())
@@ -158,7 +173,7 @@ impl<R: Read> Array<R> {
     pub fn row_count(&self) -> Result<u64, Fault> {
         match self.shape[..] {
             [n, 3] => Ok(n),
-            _ => Err(self.fault(format!("shape {:?}", self.shape), "shape [n, 3]")),
+            _ => Err(self.shape_fault("shape [n, 3]")),
         }
     }
 

@@ -1,12 +1,13 @@
-//! Written files open in h5py, yt, pynbody and numpy, which readers.py checks.
+//! Written files open in h5py, yt, pynbody, numpy and vtk, which readers.py checks.
 
 use std::path::Path;
 use std::process::Command;
 
-use orrery_io::{Snapshot, write_snapshot};
+use orrery_io::{FieldValues, Snapshot, write_field_npy, write_field_vti, write_snapshot};
+use orrery_model::grid::Grid;
 use orrery_model::rng::Draws;
 use orrery_model::{Particle, Particles, Species, Units};
-use serde_json::{Map, json};
+use serde_json::{Map, Value, json};
 
 /// A hundred bodies of four species in mixed order. The ids fit the signed integers of the readers.
 fn sample_snapshot(units: Units) -> Snapshot {
@@ -31,6 +32,28 @@ fn sample_snapshot(units: Units) -> Snapshot {
         units,
         provenance: provenance.map(|(key, value)| (key.to_owned(), value.to_owned())).to_vec(),
     }
+}
+
+/// Writes a field in f32 and in f64, and returns the values that the readers must find.
+fn write_fields(folder: &Path) -> Map<String, Value> {
+    let grid = Grid { nx: 5, ny: 3, hx: 0.1, hy: 1e-7 };
+    let (name, time) = ("temperature [K] & more", 0.1 + 0.2);
+    let doubles: Vec<f64> = (0..grid.len()).map(|k| Draws::new(4, 0, k as u64).normal()).collect();
+    let singles: Vec<f32> = doubles.iter().map(|&u| u as f32).collect();
+    let mut expected = Map::new();
+    for (file, kind, values) in [
+        ("field-single", "<f4", FieldValues::Single(&singles)),
+        ("field-double", "<f8", FieldValues::Double(&doubles)),
+    ] {
+        write_field_npy(&folder.join(file).with_extension("npy"), &grid, values).unwrap();
+        write_field_vti(&folder.join(file).with_extension("vti"), &grid, name, time, values).unwrap();
+        let rows: Vec<&[f64]> = doubles.chunks(grid.nx).collect();
+        let field = json!({
+            "values": rows, "type": kind, "spacing": [grid.hx, grid.hy], "name": name, "time": time,
+        });
+        expected.insert(file.to_owned(), field);
+    }
+    expected
 }
 
 #[test]
@@ -67,10 +90,12 @@ fn python_programs_read_written_files() {
     }
     let expected = serde_json::to_vec(&expected).unwrap();
     std::fs::write(folder.path().join("expected.json"), expected).unwrap();
+    let fields = serde_json::to_vec(&write_fields(folder.path())).unwrap();
+    std::fs::write(folder.path().join("fields.json"), fields).unwrap();
 
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/readers.py");
     let output = Command::new(python).arg(script).arg(folder.path()).output().unwrap();
     let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{stdout}{stderr}");
-    assert_eq!(stdout.matches("agrees").count(), 15, "{stdout}");
+    assert_eq!(stdout.matches("agrees").count(), 19, "{stdout}");
 }

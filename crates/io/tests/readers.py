@@ -1,12 +1,14 @@
-"""Opens files written by orrery-io with common programs: h5py, yt, pynbody and numpy.
+"""Opens files written by orrery-io with common programs: h5py, yt, pynbody, numpy and, where it is installed, vtk.
 
 Usage: python readers.py FOLDER. FOLDER contains expected.json with the expected values for each NAME, and the
-files NAME.hdf5, NAME.npz and NAME.xyz. Exits with 1 and prints the difference if a file differs.
+files NAME.hdf5, NAME.npz and NAME.xyz. fields.json does the same for NAME.npy and NAME.vti. Exits with 1 and prints
+the difference if a file differs.
 """
 
 import json
 import pathlib
 import sys
+import xml.etree.ElementTree
 
 import h5py
 import numpy as np
@@ -134,7 +136,61 @@ def check_xyz(path, expected):
     assert atoms.info["Time"] == expected["time"]
 
 
+def check_field_numpy(path, expected):
+    values = np.load(path, allow_pickle=False)
+    assert values.dtype == np.dtype(expected["type"]), values.dtype
+    check_equal(values, np.array(expected["values"], expected["type"]), "numpy field")
+
+
+def check_vti(path, expected):
+    # The values follow the first underscore of the appended data, after their length.
+    content = path.read_bytes()
+    head, data = content.split(b'<AppendedData encoding="raw">', 1)
+    root = xml.etree.ElementTree.fromstring(head + b"</VTKFile>")
+    assert root.get("header_type") == "UInt64" and root.get("byte_order") == "LittleEndian"
+    image = root.find("ImageData")
+    ny, nx = np.shape(expected["values"])
+    assert image.get("WholeExtent") == image.find("Piece").get("Extent") == f"0 {nx - 1} 0 {ny - 1} 0 0"
+    check_equal([float(h) for h in image.get("Spacing").split()], [*expected["spacing"], 1.0], "spacing")
+    assert image.find("Piece/PointData/DataArray").get("Name") == expected["name"]
+    data = data[data.index(b"_") + 1 :]
+    length = int.from_bytes(data[:8], "little")
+    values = np.frombuffer(data[8 : 8 + length], expected["type"]).reshape(ny, nx)
+    check_equal(values, np.array(expected["values"], expected["type"]), "vti values")
+    assert data[8 + length :].split() == [b"</AppendedData>", b"</VTKFile>"]
+    # vtk takes 565 MB, so it is not among the requirements. meshio does not read image data.
+    try:
+        from vtkmodules.util.numpy_support import vtk_to_numpy
+        from vtkmodules.vtkIOXML import vtkXMLImageDataReader
+    except ImportError:
+        return
+    check_vtk(vtkXMLImageDataReader(), vtk_to_numpy, path, expected)
+
+
+def check_vtk(reader, vtk_to_numpy, path, expected):
+    assert reader.CanReadFile(str(path))
+    reader.SetFileName(str(path))
+    reader.Update()
+    image = reader.GetOutput()
+    ny, nx = np.shape(expected["values"])
+    assert image.GetDimensions() == (nx, ny, 1) and image.GetOrigin() == (0, 0, 0)
+    assert image.GetSpacing() == (*expected["spacing"], 1)
+    values = vtk_to_numpy(image.GetPointData().GetArray(expected["name"]))
+    assert values.dtype == np.dtype(expected["type"]), values.dtype
+    check_equal(values.reshape(ny, nx), np.array(expected["values"], expected["type"]), "vtk values")
+    assert image.GetPointData().GetScalars().GetName() == expected["name"]
+    assert vtk_to_numpy(image.GetFieldData().GetArray("TimeValue")) == [expected["time"]]
+
+
+def check_fields(folder):
+    for name, expected in json.loads((folder / "fields.json").read_text()).items():
+        for check, suffix in [(check_field_numpy, ".npy"), (check_vti, ".vti")]:
+            check(folder / (name + suffix), expected)
+            print(f"{name}{suffix}: {check.__name__} agrees")
+
+
 def main(folder):
+    check_fields(folder)
     yt.set_log_level("error")
     cases = json.loads((folder / "expected.json").read_text())
     for name, expected in cases.items():

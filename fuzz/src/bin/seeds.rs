@@ -5,7 +5,9 @@ use std::error::Error;
 use std::fs;
 use std::path::Path;
 
-use orrery_io::Snapshot;
+use orrery_io::picture::{Image, write_png};
+use orrery_io::{FieldValues, Snapshot, write_field_npy};
+use orrery_model::grid::Grid;
 use orrery_model::{Particle, Particles, Species, Units};
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -25,6 +27,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     for labelled in [false, true] {
         fs::write(folder.join(if labelled { "format2" } else { "format1" }), gadget_bytes(labelled))?;
     }
+    write_field_seeds(seeds)?;
     let folder = seeds.join("case");
     fs::create_dir_all(&folder)?;
     for entry in fs::read_dir("../examples")? {
@@ -32,6 +35,19 @@ fn main() -> Result<(), Box<dyn Error>> {
         let name = path.parent().and_then(Path::file_name).ok_or("the example has no name")?;
         fs::copy(&path, folder.join(name).with_extension("toml"))?;
     }
+    Ok(())
+}
+
+/// Writes a numpy array in each precision, and an image.
+fn write_field_seeds(seeds: &Path) -> Result<(), Box<dyn Error>> {
+    let grid = Grid { nx: 3, ny: 2, hx: 1.0, hy: 1.0 };
+    let folder = seeds.join("field_npy");
+    fs::create_dir_all(&folder)?;
+    write_field_npy(&folder.join("single.npy"), &grid, FieldValues::Single(&[0.5; 6]))?;
+    write_field_npy(&folder.join("double.npy"), &grid, FieldValues::Double(&[-2.0; 6]))?;
+    let folder = seeds.join("field_png");
+    fs::create_dir_all(&folder)?;
+    write_png(&folder.join("rgb.png"), &Image::filled(4, 3, [10, 200, 30]), &[("Title", "seed")])?;
     Ok(())
 }
 

@@ -1,0 +1,105 @@
+//! Files of fields on grids.
+//!
+//! | format | read | written |
+//! |---|---|---|
+//! | `.npy`: numpy array of shape (ny, nx) | [`read_field_npy`] | [`write_field_npy`] |
+//! | `.npy`: numpy array of shape (n), values along an edge | [`read_profile_npy`] | |
+//! | `.png`: grey values of an image | [`read_field_png`] | |
+//! | `.vti`: VTK image data, for ParaView | | [`write_field_vti`] |
+//!
+//! Values are in the order of [`orrery_model::grid`]: x varies fastest, and the first row is the
+//! south edge. An image has its first row on top, which is the north edge.
+
+mod array;
+mod image;
+mod vti;
+
+use std::fs::{self, File};
+use std::path::Path;
+
+use orrery_model::Precision;
+
+pub use array::{read_field_npy, read_profile_npy, write_field_npy};
+pub use image::read_field_png;
+pub use vti::write_field_vti;
+
+use crate::error::Fault;
+use crate::limits::Limits;
+
+/// A field from a file.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FieldData {
+    /// Nodes along x.
+    pub nx: usize,
+    /// Nodes along y.
+    pub ny: usize,
+    /// Precision of the values in the file. An image has single precision.
+    pub precision: Precision,
+    /// One value per node.
+    pub values: Vec<f64>,
+}
+
+/// Values of a field to write, one per node.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum FieldValues<'a> {
+    /// f32.
+    Single(&'a [f32]),
+    /// f64.
+    Double(&'a [f64]),
+}
+
+impl<'a> FieldValues<'a> {
+    /// Returns the number of values.
+    fn len(&self) -> usize {
+        match self {
+            Self::Single(values) => values.len(),
+            Self::Double(values) => values.len(),
+        }
+    }
+
+    /// Returns the bytes of the values in the byte order of this machine.
+    fn bytes(&self) -> &'a [u8] {
+        match self {
+            Self::Single(values) => bytemuck::cast_slice(values),
+            Self::Double(values) => bytemuck::cast_slice(values),
+        }
+    }
+
+    /// Writes the values in little-endian byte order.
+    fn write_to(&self, sink: &mut impl std::io::Write) -> std::io::Result<()> {
+        if cfg!(target_endian = "little") {
+            return sink.write_all(self.bytes());
+        }
+        match self {
+            Self::Single(values) => values.iter().try_for_each(|value| sink.write_all(&value.to_le_bytes())),
+            Self::Double(values) => values.iter().try_for_each(|value| sink.write_all(&value.to_le_bytes())),
+        }
+    }
+}
+
+/// Opens a file and returns it with its length.
+fn open_file(path: &Path) -> Result<(File, u64), Fault> {
+    // Opening a pipe waits for a writer, and a device has no end.
+    let kind = fs::metadata(path)?.file_type();
+    if !kind.is_file() {
+        let got = if kind.is_dir() { "a directory" } else { "a device or a pipe" };
+        return Err(Fault::malformed("path", got, "a file"));
+    }
+    let file = File::open(path)?;
+    let length = file.metadata()?.len();
+    Ok((file, length))
+}
+
+/// Returns empty memory for `count` values. `extra_bytes` are needed at the same time.
+///
+/// The length of the file must have confirmed the count.
+fn allocate_values(limits: &Limits, count: u64, extra_bytes: u64) -> Result<Vec<f64>, Fault> {
+    let needed = count.saturating_mul(8).saturating_add(extra_bytes);
+    if needed > limits.memory {
+        return Err(Fault::ValuesMemory { values: count, needed, limit: limits.memory });
+    }
+    let mut values = Vec::new();
+    let reserved = usize::try_from(count).ok().and_then(|count| values.try_reserve_exact(count).ok());
+    reserved.ok_or_else(|| Fault::System(std::io::ErrorKind::OutOfMemory.into()))?;
+    Ok(values)
+}
