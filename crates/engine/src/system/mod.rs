@@ -2,7 +2,7 @@
 //!
 //! The run loop, the triggers, the checkpoint file and the folder know no physics. All that they
 //! need of one is the trait [`Dynamics`] and the functions of [`System`]. A new physics adds a
-//! module like [`gravity`](crate::gravity) and its lines in the `match` expressions of this file.
+//! module like [`gravity`] and its lines in the `match` expressions of this file.
 
 mod error;
 mod plan;
