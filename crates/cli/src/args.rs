@@ -5,7 +5,7 @@ mod lab;
 mod reference;
 mod values;
 
-pub use lab::{BenchArgs, BenchCase, DevicesArgs, LadderArgs, SelftestArgs, TuneArgs};
+pub use lab::{BenchArgs, BenchCase, DevicesArgs, LadderArgs, SelftestArgs, TuneArgs, TunedSolver};
 pub use reference::{ENVIRONMENT, EXIT_STATUS, FILES, SIGNALS, Table};
 
 use std::path::PathBuf;

@@ -21,11 +21,12 @@ pub struct BenchArgs {
     /// Case to measure
     #[arg(value_enum)]
     pub case: BenchCase,
-    /// Numbers of bodies, or of elements for primitives [default: see below]
+    /// Numbers of bodies, of elements for primitives, of nodes along a side for heat [default: see
+    /// below]
     #[arg(short, value_name = "N,...", value_delimiter = ',', allow_hyphen_values = true, value_parser = parse_count::<usize>)]
     pub n: Vec<usize>,
     /// Floating-point precision [default: all for direct, mixed for tree, single and mixed for tree
-    /// on a device]
+    /// on a device, single and double for heat]
     #[arg(long, value_enum)]
     pub precision: Option<PrecisionFlag>,
     #[command(flatten)]
@@ -79,7 +80,8 @@ Default sizes (-n):
   tree        100000,1000000    1048576,8388608
   crossover   1000 to 24000     16384 to 524288
   checkpoint  1000000           -
-  primitives  2^20, sort 2^18   2^28, sort 2^20 and 2^24";
+  primitives  2^20, sort 2^18   2^28, sort 2^20 and 2^24
+  heat        4096              16384";
 
 /// Cases that `bench` measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -94,6 +96,8 @@ pub enum BenchCase {
     Checkpoint,
     /// Sum, scan, sort and histogram, with checked results
     Primitives,
+    /// Time steps of the heat equation on a square
+    Heat,
 }
 
 /// Distribution of the bodies for `bench tree`.
@@ -229,12 +233,25 @@ fn ladder_sizes() -> String {
 /// Flags of `tune`.
 #[derive(Debug, Args)]
 pub struct TuneArgs {
+    /// Solver to tune [default: both with their default sizes, direct with -n]
+    #[arg(value_enum)]
+    pub solver: Option<TunedSolver>,
     #[command(flatten)]
     pub device_args: DeviceArgs,
-    /// Numbers of bodies [default: powers of 4 from 1024 to 1048576]
+    /// Numbers of bodies, or of nodes along a side for heat [default: powers of 4 from 1024 to
+    /// 1048576, and 1024,4096,16384 for heat on a GPU]
     #[arg(short, value_name = "N,...", value_delimiter = ',', allow_hyphen_values = true, value_parser = parse_count::<usize>)]
     pub n: Vec<usize>,
-    /// Floating-point precision [default: all three]
+    /// Floating-point precision [default: all three, single and double for heat]
     #[arg(long, value_enum)]
     pub precision: Option<PrecisionFlag>,
+}
+
+/// Solver that `tune` tunes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum TunedSolver {
+    /// Forces by the sum over all pairs
+    Direct,
+    /// Time steps of the heat equation
+    Heat,
 }

@@ -2,11 +2,13 @@
 
 use orrery_device::Device;
 use orrery_lab::format::format_seconds;
-use orrery_lab::tuning::{DEFAULT_SIZES, TuneOutcome, Tuning, tune_device};
+use orrery_lab::tuning::{
+    DEFAULT_SIZES, HeatOutcome, TuneOutcome, Tuning, default_sides, tune_device, tune_heat,
+};
 use orrery_model::Precision;
 use orrery_particles::solver::direct::device::DirectDeviceStrategy;
 
-use crate::args::TuneArgs;
+use crate::args::{TuneArgs, TunedSolver};
 use crate::failure::Failure;
 use crate::print::{eprint_line, print_line};
 
@@ -15,7 +17,11 @@ pub fn tune(arguments: &TuneArgs) -> Result<(), Failure> {
     if arguments.n.contains(&0) {
         return Err(Failure::Usage("-n 0 is outside n >= 1".to_owned()));
     }
-    super::bench::check_body_memory(&arguments.n)?;
+    if arguments.solver == Some(TunedSolver::Heat) {
+        super::bench::check_heat_flags(&arguments.n, arguments.precision)?;
+    } else {
+        super::bench::check_body_memory(&arguments.n)?;
+    }
     let choice = arguments.device_args.device;
     let Some(device) = Device::open(choice)? else {
         return Err(Failure::Usage(format!(
@@ -28,20 +34,72 @@ pub fn tune(arguments: &TuneArgs) -> Result<(), Failure> {
     Tuning::check_writable(&device)?;
     // Warns now if the stored file is damaged, because it is about to be replaced.
     load_tuning(&device, false);
-    let sizes = if arguments.n.is_empty() { DEFAULT_SIZES.to_vec() } else { arguments.n.clone() };
-    let precisions = arguments.precision.map_or_else(|| Precision::ALL.to_vec(), |flag| vec![flag.0]);
     print_line!("{}", device.title());
     print_line!("gain: time of the default strategy over the time of the best one");
     print_line!("tried: strategies timed in a few seconds; run orrery tune again to try more");
-    print_line!("{:>9} {:>9} {:>9} {:>8} {:>7}  strategy", "bodies", "precision", "time", "gain", "tried");
-    let tuning = tune_device(&device, &sizes, &precisions, &mut print_outcome)?;
-    if tuning.entries().is_empty() {
-        print_line!("nothing was tuned");
-        return Ok(());
+    let mut is_tuned = false;
+    if arguments.solver != Some(TunedSolver::Heat) {
+        is_tuned |= tune_direct(arguments, &device)?;
     }
-    tuning.save(&device)?;
-    print_line!("stored in {}", path.display());
+    let tunes_all = arguments.solver.is_none() && arguments.n.is_empty();
+    if tunes_all || arguments.solver == Some(TunedSolver::Heat) {
+        is_tuned |= tune_heat_solver(arguments, &device)?;
+    }
+    match is_tuned {
+        true => print_line!("stored in {}", path.display()),
+        false => print_line!("nothing was tuned"),
+    }
     Ok(())
+}
+
+/// Tunes the direct sum and stores the results. Returns whether there are any.
+fn tune_direct(arguments: &TuneArgs, device: &Device) -> Result<bool, Failure> {
+    let sizes = if arguments.n.is_empty() { DEFAULT_SIZES.to_vec() } else { arguments.n.clone() };
+    let precisions = arguments.precision.map_or_else(|| Precision::ALL.to_vec(), |flag| vec![flag.0]);
+    print_line!("{:>9} {:>9} {:>9} {:>8} {:>7}  strategy", "bodies", "precision", "time", "gain", "tried");
+    let tuning = tune_device(device, &sizes, &precisions, &mut print_outcome)?;
+    if tuning.entries().is_empty() {
+        return Ok(false);
+    }
+    tuning.save(device)?;
+    Ok(true)
+}
+
+/// Tunes the heat solver and stores the results. Returns whether there are any.
+fn tune_heat_solver(arguments: &TuneArgs, device: &Device) -> Result<bool, Failure> {
+    let sides = if arguments.n.is_empty() { default_sides(device).to_vec() } else { arguments.n.clone() };
+    let precisions =
+        arguments.precision.map_or_else(|| vec![Precision::Single, Precision::Double], |flag| vec![flag.0]);
+    print_line!("heat: sides of square plates, with uniform conductivity and with one value per node");
+    print_line!(
+        "{:>9} {:>9} {:>9} {:>9} {:>8} {:>7}  strategy",
+        "side",
+        "precision",
+        "cond.",
+        "per step",
+        "gain",
+        "tried"
+    );
+    let tuning = tune_heat(device, &sides, &precisions, &mut print_heat_outcome)?;
+    if tuning.heat_entries().is_empty() {
+        return Ok(false);
+    }
+    tuning.save(device)?;
+    Ok(true)
+}
+
+fn print_heat_outcome(outcome: &HeatOutcome) {
+    let HeatOutcome { entry, tried, available, default_seconds } = outcome;
+    print_line!(
+        "{:>9} {:>9} {:>9} {:>9} {:>8} {:>7}  {}",
+        entry.side,
+        entry.precision.as_str(),
+        if entry.is_variable { "per node" } else { "uniform" },
+        format_seconds(entry.seconds),
+        format!("{:.2}x", default_seconds / entry.seconds),
+        format!("{tried}/{available}"),
+        entry.strategy.name()
+    );
 }
 
 fn print_outcome(outcome: &TuneOutcome) {

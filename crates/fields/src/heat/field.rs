@@ -27,7 +27,8 @@ impl HeatDeviceSetup {
     /// Returns the default strategy for a problem.
     pub fn new(device: &Device, problem: &HeatProblem) -> Self {
         let is_variable = matches!(problem.conductivity(), Conductivity::Field(_));
-        let strategy = HeatDeviceStrategy::default_for(device, problem.precision(), is_variable);
+        let strategy =
+            HeatDeviceStrategy::default_for(device, problem.grid().len(), problem.precision(), is_variable);
         Self { device: device.clone(), strategy }
     }
 }
@@ -386,7 +387,8 @@ impl<R: Scalar> HeatState for DeviceHeat<R> {
 
 /// Uploads a plate and its state, with the default strategy.
 fn moved<R: Scalar>(device: &Device, plate: Plate<R>, values: &[R]) -> Result<DeviceHeat<R>, HeatError> {
-    let strategy = HeatDeviceStrategy::default_for(device, R::PRECISION, plate.resistivity.is_some());
+    let (nodes, is_variable) = (plate.grid.len(), plate.resistivity.is_some());
+    let strategy = HeatDeviceStrategy::default_for(device, nodes, R::PRECISION, is_variable);
     Ok(DeviceHeat::new(device, plate, values, strategy)?)
 }
 

@@ -3,15 +3,18 @@
 
 use orrery_device::{Device, DeviceError, DeviceKind, ceiling};
 use orrery_fields::Scalar;
+use orrery_fields::heat::cpu::CpuStrategy;
 use orrery_fields::heat::device::{DeviceHeat, HeatDeviceStrategy, StoredField};
 use orrery_fields::heat::{Conductivity, HeatProblem, Plate};
 use orrery_model::Precision;
 use orrery_model::grid::{Boundaries, Boundary, Grid};
+use orrery_simd::InstructionSet;
 use rayon::prelude::*;
 use serde_json::{Value, json};
 
 use super::direct::{device_json, repeat_count};
 use crate::timing::{self, Times};
+use crate::tuning::Tuning;
 
 /// Steps that are timed together, as a multiple of the steps per pass.
 const PASSES_PER_RUN: u64 = 10;
@@ -31,8 +34,8 @@ pub struct HeatMeasurement {
     pub strategy: String,
     /// Times of one step.
     pub times: Times,
-    /// Time of minimum, maximum and heat content.
-    pub measures_secs: f64,
+    /// Time of minimum, maximum and heat content on a device.
+    pub measures_secs: Option<f64>,
     /// Bytes per second of a copy, reads and writes both counted.
     pub copy: Option<f64>,
 }
@@ -98,28 +101,39 @@ fn scattered(n: usize, stream: u64) -> Vec<f64> {
     (0..n as u64).into_par_iter().map(|k| number(k) as f64 / (1u64 << 53) as f64).collect()
 }
 
-/// Benchmark of the heat solver on a device.
+/// Benchmark of the heat solver on a device, or on all CPU cores.
 pub struct HeatBench<'a> {
-    device: &'a Device,
-    peaks: ceiling::Ceilings,
+    device: Option<(&'a Device, ceiling::Ceilings)>,
+    set: InstructionSet,
+    tuning: Option<Tuning>,
     repeats: Option<usize>,
 }
 
+/// Number of timed runs on the CPU, unless given.
+const REPEATS_ON_CPU: usize = 5;
+
 impl<'a> HeatBench<'a> {
-    /// Measures the device's peak rates. Without `repeats`, the number of timed runs depends on the
-    /// time of one.
-    pub fn new(device: &'a Device, repeats: Option<usize>) -> Result<Self, DeviceError> {
-        Ok(Self { device, peaks: ceiling::measure(device)?, repeats })
+    /// Measures the device's peak rates. Without a device, the CPU uses the instruction set `set`.
+    /// `tuning` has results of the tuner for the device. Without `repeats`, the number of timed runs
+    /// on a device depends on the time of one.
+    pub fn new(
+        device: Option<&'a Device>,
+        set: InstructionSet,
+        tuning: Option<Tuning>,
+        repeats: Option<usize>,
+    ) -> Result<Self, DeviceError> {
+        let with_peaks = |device| ceiling::measure(device).map(|peaks| (device, peaks));
+        Ok(Self { device: device.map(with_peaks).transpose()?, set, tuning, repeats })
     }
 
     /// Returns the bytes per second of the device's copy, reads and writes both counted.
-    pub fn copy_bytes_per_s(&self) -> f64 {
-        self.peaks.copy_bytes_per_s
+    pub fn copy_bytes_per_s(&self) -> Option<f64> {
+        self.device.map(|(_, peaks)| peaks.copy_bytes_per_s)
     }
 
     /// Returns the device's properties and peak rates as a JSON object.
-    pub fn device_json(&self) -> Value {
-        device_json(self.device, &self.peaks)
+    pub fn device_json(&self) -> Option<Value> {
+        self.device.map(|(device, peaks)| device_json(device, &peaks))
     }
 
     /// Measures one step per pass and the default strategy on `n` x `n` nodes. Calls `report` with
@@ -131,27 +145,43 @@ impl<'a> HeatBench<'a> {
         is_variable: bool,
         report: &mut dyn FnMut(&HeatMeasurement),
     ) -> Result<(), DeviceError> {
-        match precision {
-            Precision::Double => self.measure_plate::<f64>(n, is_variable, report),
-            Precision::Single | Precision::Mixed => self.measure_plate::<f32>(n, is_variable, report),
+        match (precision, self.device) {
+            (Precision::Double, Some((device, _))) => self.measure_on::<f64>(device, n, is_variable, report),
+            (_, Some((device, _))) => self.measure_on::<f32>(device, n, is_variable, report),
+            (Precision::Double, None) => {
+                self.measure_on_cpu::<f64>(n, is_variable, report);
+                Ok(())
+            }
+            (_, None) => {
+                self.measure_on_cpu::<f32>(n, is_variable, report);
+                Ok(())
+            }
         }
     }
 
-    fn measure_plate<R: Scalar>(
+    fn measure_on<R: Scalar>(
         &self,
+        device: &Device,
         n: usize,
         is_variable: bool,
         report: &mut dyn FnMut(&HeatMeasurement),
     ) -> Result<(), DeviceError> {
         let problem = bench_problem(n, R::PRECISION, is_variable);
-        let default = HeatDeviceStrategy::default_for(self.device, R::PRECISION, is_variable);
+        let tuned = self
+            .tuning
+            .as_ref()
+            .and_then(|tuning| tuning.nearest_heat_entry(n * n, R::PRECISION, is_variable));
+        let default = tuned.map_or_else(
+            || HeatDeviceStrategy::default_for(device, n * n, R::PRECISION, is_variable),
+            |entry| entry.strategy,
+        );
         let (plate, dt) = (Plate::<R>::new(&problem), problem.max_stable_step());
-        let mut heat = DeviceHeat::new(self.device, plate, &bench_state(n), default)?;
-        for strategy in [HeatDeviceStrategy { steps_per_pass: 1, ..default }, default] {
+        let mut heat = DeviceHeat::new(device, plate, &bench_state(n), default)?;
+        for strategy in [HeatDeviceStrategy::one_step_for(device, R::PRECISION, is_variable), default] {
             heat.set_strategy(strategy)?;
             let times = time_steps(&mut heat, dt, self.repeats)?;
             let queue_measures = || heat.queue_measures(StoredField::State);
-            let measures_secs = timing::time_once::<DeviceError>(self.device, queue_measures)?;
+            let measures_secs = Some(timing::time_once::<DeviceError>(device, queue_measures)?);
             report(&HeatMeasurement {
                 n,
                 precision: R::PRECISION,
@@ -160,11 +190,50 @@ impl<'a> HeatBench<'a> {
                 strategy: strategy.name(),
                 times,
                 measures_secs,
-                copy: Some(self.peaks.copy_bytes_per_s),
+                copy: self.copy_bytes_per_s(),
             });
         }
         Ok(())
     }
+
+    fn measure_on_cpu<R: Scalar>(
+        &self,
+        n: usize,
+        is_variable: bool,
+        report: &mut dyn FnMut(&HeatMeasurement),
+    ) {
+        let problem = bench_problem(n, R::PRECISION, is_variable);
+        let plate = Plate::<R>::new(&problem);
+        let default = CpuStrategy { instruction_set: self.set, ..CpuStrategy::resolve(&plate) };
+        for strategy in [CpuStrategy { steps_per_pass: 1, ..default }, default] {
+            report(&HeatMeasurement {
+                n,
+                precision: R::PRECISION,
+                is_variable,
+                steps_per_pass: strategy.steps_per_pass as u32,
+                strategy: strategy.name(),
+                times: time_passes(&plate, problem.max_stable_step(), strategy, self.repeats),
+                measures_secs: None,
+                copy: None,
+            });
+        }
+    }
+}
+
+/// Measures the time of one step on all CPU cores, in passes of the strategy.
+pub fn time_passes<R: Scalar>(
+    plate: &Plate<R>,
+    dt: f64,
+    strategy: CpuStrategy,
+    repeats: Option<usize>,
+) -> Times {
+    let (coefficients, steps) = (plate.step_coefficients(dt), strategy.steps_per_pass);
+    let (mut state, mut next) = (bench_state(plate.grid.nx), bench_state(plate.grid.nx));
+    let times = timing::time_on_host(repeats.unwrap_or(REPEATS_ON_CPU), || {
+        strategy.pass(plate, coefficients, steps, &state, &mut next);
+        std::mem::swap(&mut state, &mut next);
+    });
+    times.divided_by(steps as f64)
 }
 
 /// Measures the time of one step, in passes of the strategy of `heat`.

@@ -2,6 +2,8 @@
 //! field after each step, as in the course.
 
 use orrery_device::DeviceError;
+use orrery_fields::heat::cpu::CpuStrategy;
+use orrery_fields::heat::device::HeatDeviceStrategy;
 use orrery_fields::heat::device::rungs::{HeatVariant, PartTimes, RungHeat, rungs};
 use orrery_fields::heat::{Plate, reference};
 use orrery_model::Precision;
@@ -12,7 +14,7 @@ use super::{
     TimedRuns, Work,
 };
 use crate::LabError;
-use crate::bench::heat::{bench_problem, bench_state};
+use crate::bench::heat::{bench_problem, bench_state, time_passes};
 use crate::timing::{Times, time_on_host};
 
 pub static LADDER: LadderEntry = LadderEntry {
@@ -33,6 +35,9 @@ const BYTES_PER_POINT: f64 = 8.0;
 /// Largest number of nodes for the reference, which computes about 1e8 points per second.
 const MAX_SERIAL_NODES: usize = 1 << 24;
 
+/// Number of timed runs on the CPU.
+const CPU_REPEATS: usize = 3;
+
 /// Parts of an iteration that are timed. The first one is their sum.
 const PARTS: [&str; 4] = ["all", "update", "range", "transfer"];
 
@@ -46,6 +51,15 @@ fn measure(request: &mut LadderRequest, ladder: &mut Ladder) -> Result<(), LabEr
         work: update_work(1.0),
         ..RungResult::new("CPU, one thread", &time_reference(serial_side))
     });
+    let problem = bench_problem(side, Precision::Single, false);
+    let (plate, dt) = (Plate::<f32>::new(&problem), problem.max_stable_step());
+    let strategy = CpuStrategy { steps_per_pass: 1, ..CpuStrategy::resolve(&plate) };
+    (request.progress)("CPU, all cores, SIMD");
+    let times = time_passes(&plate, dt, strategy, Some(CPU_REPEATS));
+    ladder.add_rung(RungResult {
+        work: update_work(1.0),
+        ..RungResult::new("CPU, all cores, SIMD", &timed(side, 1.0, times))
+    });
 
     let Some(device) = request.device else { return Ok(()) };
     ladder.roofs = Roofs::of_device(device)?;
@@ -56,22 +70,28 @@ fn measure(request: &mut LadderRequest, ladder: &mut Ladder) -> Result<(), LabEr
     );
     ladder.parameter =
         Some(Parameter { name: "part", values: PARTS.map(str::to_owned).to_vec(), shown: ShownValue::First });
-    let problem = bench_problem(side, Precision::Single, false);
-    let (plate, dt) = (Plate::<f32>::new(&problem), problem.max_stable_step());
     let mut initial = bench_state::<f32>(side);
     set_fixed_nodes(&plate, &mut initial);
+    let tuned =
+        request.tuning.and_then(|tuning| tuning.nearest_heat_entry(side * side, Precision::Single, false));
+    let production = tuned.map_or_else(
+        || HeatDeviceStrategy::default_for(device, side * side, Precision::Single, false),
+        |entry| entry.strategy,
+    );
     for rung in rungs() {
         (request.progress)(rung.name);
-        let mut heat = RungHeat::new(device, rung.variant, &plate, &initial)?;
+        let mut heat = RungHeat::new(device, rung.variant, &plate, &initial, production)?;
         let steps = f64::from(heat.steps_per_iteration());
         let runs = time_parts(&mut heat, dt, side)?;
         let Some(result) = RungResult::with_sweep(rung.name, &runs, ShownValue::First) else { continue };
         let resources = heat.kernel()?.resources();
-        let is_single_step = !matches!(rung.variant, HeatVariant::SeveralSteps | HeatVariant::Production);
         ladder.add_rung(RungResult {
-            note: rung.note.to_owned(),
+            note: match rung.variant {
+                HeatVariant::Production => production.name(),
+                _ => rung.note.to_owned(),
+            },
             work: update_work(steps),
-            roof: ladder.roofs.bandwidth.filter(|_| is_single_step).map(|copy| copy / BYTES_PER_POINT),
+            roof: ladder.roofs.bandwidth.map(|copy| copy * steps / BYTES_PER_POINT),
             registers: resources.registers,
             shared_bytes: Some(resources.shared_bytes),
             ..result
@@ -80,14 +100,20 @@ fn measure(request: &mut LadderRequest, ladder: &mut Ladder) -> Result<(), LabEr
     Ok(())
 }
 
+/// Returns the runs of `steps` steps on `side` x `side` nodes.
+fn timed(side: usize, steps: f64, times: Times) -> TimedRuns {
+    let n = side * side;
+    TimedRuns { n, items: n as f64 * steps, times }
+}
+
 /// Times one step of the reference on `side` x `side` nodes.
 fn time_reference(side: usize) -> TimedRuns {
     let problem = bench_problem(side, Precision::Single, false);
     let (plate, state) = (Plate::<f32>::new(&problem), bench_state::<f32>(side));
     let coefficients = plate.step_coefficients(problem.max_stable_step());
     let mut next = state.clone();
-    let times = time_on_host(3, || reference::step(&plate, coefficients, &state, &mut next));
-    TimedRuns { n: side * side, items: (side * side) as f64, times }
+    let step = || reference::step(&plate, coefficients, &state, &mut next);
+    timed(side, 1.0, time_on_host(CPU_REPEATS, step))
 }
 
 fn set_fixed_nodes(plate: &Plate<f32>, state: &mut [f32]) {
@@ -106,11 +132,11 @@ fn time_parts(heat: &mut RungHeat, dt: f64, side: usize) -> Result<Vec<Option<Ti
     let repeats = repeat_count(total(&heat.iterate(dt)?.1));
     let iterations =
         (0..repeats).map(|_| Ok(heat.iterate(dt)?.1)).collect::<Result<Vec<PartTimes>, DeviceError>>()?;
-    let items = (side * side) as f64 * f64::from(heat.steps_per_iteration());
+    let steps = f64::from(heat.steps_per_iteration());
     let runs_of = |part: &dyn Fn(&PartTimes) -> f64| {
         let seconds: Vec<f64> = iterations.iter().map(part).collect();
         let is_measured = seconds.iter().any(|seconds| *seconds > 0.0);
-        is_measured.then(|| TimedRuns { n: side * side, items, times: Times::from_seconds(seconds) })
+        is_measured.then(|| timed(side, steps, Times::from_seconds(seconds)))
     };
     Ok(vec![
         runs_of(&total),

@@ -7,11 +7,13 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use orrery_device::{Device, cache_folder};
+use orrery_fields::heat::device::HeatDeviceStrategy;
 use orrery_io::write_file_atomically;
 use orrery_model::Precision;
 use orrery_particles::solver::direct::device::DirectDeviceStrategy;
 use serde::{Deserialize, Serialize};
 
+use super::HeatEntry;
 use crate::LabError;
 
 const LAYOUT: u32 = 1;
@@ -43,6 +45,9 @@ pub struct Tuning {
     device: String,
     driver: String,
     entries: Vec<Entry>,
+    /// Results for the heat solver. Files of earlier versions have none.
+    #[serde(default)]
+    heat: Vec<HeatEntry>,
 }
 
 /// Tuning file that cannot be used.
@@ -70,6 +75,7 @@ impl Tuning {
             device: properties.name.clone(),
             driver: properties.driver.clone(),
             entries: Vec::new(),
+            heat: Vec::new(),
         }
     }
 
@@ -82,6 +88,34 @@ impl Tuning {
     pub(super) fn insert_entry(&mut self, entry: Entry) {
         self.entries.retain(|other| (other.n, other.precision) != (entry.n, entry.precision));
         self.entries.push(entry);
+    }
+
+    /// Returns all entries of the heat solver.
+    pub fn heat_entries(&self) -> &[HeatEntry] {
+        &self.heat
+    }
+
+    /// Adds an entry of the heat solver. It replaces an entry of the same plate.
+    pub(super) fn insert_heat_entry(&mut self, entry: HeatEntry) {
+        self.heat.retain(|other| !other.is_same_plate(&entry));
+        self.heat.push(entry);
+    }
+
+    /// Returns the entry of the heat solver whose number of nodes is nearest to `nodes` by ratio,
+    /// within a factor of four.
+    pub fn nearest_heat_entry(
+        &self,
+        nodes: usize,
+        precision: Precision,
+        is_variable: bool,
+    ) -> Option<&HeatEntry> {
+        let log_ratio = |entry: &HeatEntry| (nodes.max(1) as f64 / (entry.side as f64).powi(2)).ln().abs();
+        let nearest = self
+            .heat
+            .iter()
+            .filter(|entry| (entry.precision, entry.is_variable) == (precision, is_variable))
+            .min_by(|a, b| log_ratio(a).total_cmp(&log_ratio(b)))?;
+        (log_ratio(nearest) <= MAX_SIZE_RATIO.ln() + 1e-9).then_some(nearest)
     }
 
     /// Returns the entry whose size is nearest to `n` by ratio, within a factor of four. For
@@ -130,6 +164,8 @@ impl Tuning {
         let mut merged = Self::load_from(path, device).ok().flatten().unwrap_or_else(|| Self::new(device));
         self.entries.iter().for_each(|entry| merged.insert_entry(*entry));
         merged.entries.sort_by_key(|entry| (entry.precision as u8, entry.n));
+        self.heat.iter().for_each(|entry| merged.insert_heat_entry(*entry));
+        merged.heat.sort_by_key(|entry| (entry.precision as u8, entry.is_variable, entry.side));
         if let Some(folder) = path.parent() {
             std::fs::create_dir_all(folder).map_err(|e| orrery_io::IoError::from_system(folder, e))?;
         }
@@ -182,6 +218,15 @@ impl Tuning {
                 || DirectDeviceStrategy::candidates(device, n, precision).contains(&strategy);
             if n == 0 || !is_known || strategy.precision != precision || seconds.is_nan() || seconds <= 0.0 {
                 return Err(format!("stale (its strategy for {n} bodies is not available)"));
+            }
+        }
+        for entry in &self.heat {
+            let HeatEntry { side, precision, is_variable, strategy, seconds } = *entry;
+            let nodes = side.saturating_mul(side);
+            let is_known =
+                HeatDeviceStrategy::candidates(device, nodes, precision, is_variable).contains(&strategy);
+            if side == 0 || !is_known || precision == Precision::Mixed || seconds.is_nan() || seconds <= 0.0 {
+                return Err(format!("stale (its strategy for {side} x {side} nodes is not available)"));
             }
         }
         Ok(())

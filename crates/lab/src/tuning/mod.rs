@@ -5,6 +5,7 @@
 //! run therefore prints the strategy it uses and records it in the provenance of its output.
 
 mod file;
+mod heat;
 
 use std::time::Instant;
 
@@ -17,6 +18,7 @@ use crate::timing::largest_affordable_size;
 use crate::workload::DeviceWorkload;
 
 pub use file::{Entry, IgnoredFile, Tuning};
+pub use heat::{HeatEntry, HeatOutcome, default_sides, tune_heat};
 
 /// Problem sizes that are tuned by default. A run uses the nearest one within a factor of four.
 pub const DEFAULT_SIZES: [usize; 6] = [1024, 4096, 16_384, 65_536, 262_144, 1_048_576];

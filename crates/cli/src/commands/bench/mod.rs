@@ -4,9 +4,11 @@
 mod checkpoint;
 mod cpu;
 mod device;
+mod heat;
 mod primitives;
 mod tree;
 
+pub use heat::check_heat_flags;
 use orrery_device::{Device, DeviceChoice};
 use orrery_engine::case::{BYTES_PER_BODY, available_memory};
 use orrery_engine::provenance;
@@ -38,6 +40,7 @@ pub fn bench(arguments: &BenchArgs) -> Result<(), Failure> {
         (BenchCase::Tree, Some(device)) => tree::bench_tree(arguments, device)?,
         (BenchCase::Crossover, Some(device)) => tree::bench_crossover(arguments, device)?,
         (BenchCase::Primitives, device) => primitives::bench_primitives(arguments, device.as_ref(), set)?,
+        (BenchCase::Heat, device) => heat::bench_heat(arguments, device.as_ref(), set)?,
         (_, Some(device)) => device::bench_direct(arguments, device)?,
         (BenchCase::Checkpoint, None) => (about_cpu(set), checkpoint::bench_checkpoint(arguments)?),
         (case, None) => (about_cpu(set), json!(bench_cpu(arguments, case, set))),
@@ -56,6 +59,7 @@ fn check_flags(arguments: &BenchArgs) -> Result<(), Failure> {
     }
     match arguments.case {
         BenchCase::Primitives => primitives::check_sizes(&arguments.n),
+        BenchCase::Heat => check_heat_flags(&arguments.n, arguments.precision),
         _ => check_body_memory(&arguments.n),
     }
 }
@@ -99,7 +103,7 @@ fn bench_cpu(arguments: &BenchArgs, case: BenchCase, set: InstructionSet) -> Vec
     let results = match case {
         BenchCase::Tree => cpu::bench_tree(arguments, set),
         BenchCase::Crossover => cpu::bench_crossover(arguments, set),
-        BenchCase::Direct | BenchCase::Checkpoint | BenchCase::Primitives => {
+        BenchCase::Direct | BenchCase::Checkpoint | BenchCase::Primitives | BenchCase::Heat => {
             cpu::bench_direct(arguments, set)
         }
     };
@@ -114,13 +118,17 @@ pub fn check_body_memory(counts: &[usize]) -> Result<(), Failure> {
 /// Refuses numbers of elements that do not fit into the host's memory. `elements` is their plural
 /// noun.
 pub fn check_memory(counts: &[usize], bytes_each: u64, elements: &str) -> Result<(), Failure> {
-    let (Some(&n), Some(available)) = (counts.iter().max(), available_memory()) else { return Ok(()) };
-    let needed = (n as u64).saturating_mul(bytes_each);
-    if needed <= available {
-        return Ok(());
-    }
+    counts.iter().max().map_or(Ok(()), |&n| check_memory_for(n, n as u64, bytes_each, elements))
+}
+
+/// Refuses `-n n` if it stands for a number of elements that does not fit into the host's memory.
+fn check_memory_for(n: usize, count: u64, bytes_each: u64, elements: &str) -> Result<(), Failure> {
+    let needed = count.saturating_mul(bytes_each);
+    let Some(available) = available_memory().filter(|available| needed > *available) else { return Ok(()) };
     let (needed, available) = (format_bytes(needed), format_bytes(available));
-    Err(Failure::Usage(format!("-n {n}: {n} {elements} need {needed} of memory, {available} are available")))
+    Err(Failure::Usage(format!(
+        "-n {n}: {count} {elements} need {needed} of memory, {available} are available"
+    )))
 }
 
 fn selected_precisions(arguments: &BenchArgs, default: &[Precision]) -> Vec<Precision> {

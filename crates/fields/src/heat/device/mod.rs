@@ -62,7 +62,7 @@ impl<R: Scalar> DeviceHeat<R> {
     ///
     /// # Panics
     /// If `initial` does not have one value per node, if there are more slabs than rows, or if the
-    /// strategy has too many steps per pass.
+    /// strategy has too many steps per pass or, on a device without warps, several warps per block.
     pub fn with_slabs(
         device: &Device,
         plate: Plate<R>,
@@ -73,6 +73,7 @@ impl<R: Scalar> DeviceHeat<R> {
         let (ny, is_variable) = (plate.grid.ny, plate.resistivity.is_some());
         let max_steps = if is_variable { MAX_VARIABLE_STEPS_PER_PASS } else { MAX_STEPS_PER_PASS };
         assert!((1..=max_steps).contains(&strategy.steps_per_pass), "{strategy:?}");
+        assert!(device.properties().has_warp_shuffle || strategy.warps_per_block == 1, "{strategy:?}");
         assert!((1..=ny).contains(&slab_count) && initial.len() == plate.grid.len());
         let ghost_rows = i64::from(strategy.steps_per_pass);
         let first_row = |slab: usize| (slab * ny / slab_count) as i64;
@@ -192,9 +193,7 @@ impl<R: Scalar> DeviceHeat<R> {
 
     /// Waits for the queued steps and returns minimum, maximum and heat content.
     pub fn measures(&self, field: StoredField) -> Result<FieldMeasures, DeviceError> {
-        for slab in &self.slabs {
-            self.measures.launch(self.device.queue(), &self.plate, slab, slab.field(field))?;
-        }
+        self.queue_measures(field)?;
         self.measures.read(self.device.queue(), &self.plate)
     }
 

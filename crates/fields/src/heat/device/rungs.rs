@@ -7,6 +7,7 @@
 use std::time::Instant;
 
 use orrery_device::{Buffer, Device, DeviceError, Kernel, KernelFile, Math};
+use orrery_model::Precision;
 
 use super::{DeviceHeat, HeatDeviceStrategy, StoredField};
 use crate::heat::Plate;
@@ -35,7 +36,7 @@ pub enum HeatVariant {
     VectorRows,
     /// The production kernel with several steps per pass.
     SeveralSteps,
-    /// The production kernel with its default strategy.
+    /// The production kernel with the strategy that runs use.
     Production,
 }
 
@@ -109,7 +110,8 @@ enum RungSolver {
 }
 
 impl RungHeat {
-    /// Uploads a plate with fixed edges and uniform conductivity, and its state.
+    /// Uploads a plate with fixed edges and uniform conductivity, and its state. `production` is the
+    /// strategy of [`HeatVariant::Production`].
     ///
     /// # Panics
     /// If the plate has other edges, another conductivity or a source.
@@ -118,6 +120,7 @@ impl RungHeat {
         variant: HeatVariant,
         plate: &Plate<f32>,
         initial: &[f32],
+        production: HeatDeviceStrategy,
     ) -> Result<Self, DeviceError> {
         let is_fixed = [
             &plate.boundaries.west,
@@ -128,15 +131,18 @@ impl RungHeat {
         .iter()
         .all(|boundary| boundary.is_fixed());
         assert!(is_fixed && plate.resistivity.is_none() && plate.source.is_none());
-        let default = HeatDeviceStrategy::default_for(device, orrery_model::Precision::Single, false);
+        let (precision, nodes) = (Precision::Single, plate.grid.len());
         let streaming = |strategy: HeatDeviceStrategy| {
             let heat = DeviceHeat::new(device, plate.clone(), initial, strategy)?;
             Ok(Self { solver: RungSolver::Streaming(Box::new(heat)) })
         };
         match variant {
-            HeatVariant::VectorRows => streaming(HeatDeviceStrategy { steps_per_pass: 1, ..default }),
-            HeatVariant::SeveralSteps => streaming(HeatDeviceStrategy { steps_per_pass: 4, ..default }),
-            HeatVariant::Production => streaming(default),
+            HeatVariant::VectorRows => streaming(HeatDeviceStrategy::one_step_for(device, precision, false)),
+            HeatVariant::SeveralSteps => streaming(HeatDeviceStrategy {
+                steps_per_pass: 4,
+                ..HeatDeviceStrategy::default_for(device, nodes, precision, false)
+            }),
+            HeatVariant::Production => streaming(production),
             _ => {
                 let solver = CourseSolver::new(device, variant, plate, initial)?;
                 Ok(Self { solver: RungSolver::Course(Box::new(solver)) })

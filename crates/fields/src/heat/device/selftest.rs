@@ -15,10 +15,10 @@ use crate::heat::{Conductivity, HeatProblem, Plate, reference};
 pub fn checks() -> Vec<Check> {
     let check = |name: &str, run| Check { name: format!("fields: heat {name}"), run };
     vec![
-        check("in single precision equals the reference", |device| plain::<f32>(device)),
+        check("in single precision equals the reference", plain::<f32>),
         check("in double precision equals the reference", |device| with_f64(device, plain::<f64>)),
-        check("with sources equals the reference", |device| with_source::<f32>(device)),
-        check("with conductivity per node equals the reference", |device| variable::<f32>(device)),
+        check("with sources equals the reference", with_source::<f32>),
+        check("with conductivity per node equals the reference", variable::<f32>),
         check("with conductivity per node in double precision equals the reference", |device| {
             with_f64(device, variable::<f64>)
         }),
@@ -178,9 +178,14 @@ fn edge_kinds((nx, ny): (usize, usize)) -> [(&'static str, Boundaries); 5] {
     ]
 }
 
+/// Returns the default strategy for large grids.
+fn default_strategy<R: Scalar>(device: &Device, is_variable: bool) -> HeatDeviceStrategy {
+    HeatDeviceStrategy::default_for(device, 1 << 28, R::PRECISION, is_variable)
+}
+
 /// Compares all cases with the default strategy. The number of steps needs passes of every length.
 fn compare_all<R: Scalar>(device: &Device, fields: Fields) -> Result<(), String> {
-    let strategy = HeatDeviceStrategy::default_for(device, R::PRECISION, fields.conductivity);
+    let strategy = default_strategy::<R>(device, fields.conductivity);
     let steps = u64::from(2 * strategy.steps_per_pass - 1);
     for case in Case::<R>::all(fields) {
         case.compare(device, strategy, 1, steps, &case.expected(steps))?;
@@ -203,9 +208,11 @@ fn variable<R: Scalar>(device: &Device) -> Result<(), String> {
 /// Compares strategies that differ from the default in each parameter. OpenCL on a CPU compiles
 /// slowly, so there are fewer.
 fn other_strategies(device: &Device) -> Result<(), String> {
-    let default = HeatDeviceStrategy::default_for(device, f32::PRECISION, false);
+    let default = default_strategy::<f32>(device, false);
     let strategies = match device.properties().kind {
         DeviceKind::Gpu => vec![
+            HeatDeviceStrategy::default_for(device, 1 << 24, f32::PRECISION, false),
+            HeatDeviceStrategy::default_for(device, 1 << 16, f32::PRECISION, false),
             HeatDeviceStrategy { steps_per_pass: 12, ..default },
             HeatDeviceStrategy { steps_per_pass: 5, rows_in_flight: 4, waves: 3, ..default },
             HeatDeviceStrategy { steps_per_pass: 1, rows_in_flight: 6, vectors_per_lane: 2, ..default },
@@ -227,7 +234,7 @@ fn other_strategies(device: &Device) -> Result<(), String> {
 /// Compares 1, 2, 3 and 7 slabs with the reference. Some slabs have fewer rows than a pass has
 /// steps.
 fn slabs(device: &Device) -> Result<(), String> {
-    let strategy = HeatDeviceStrategy::default_for(device, f32::PRECISION, false);
+    let strategy = default_strategy::<f32>(device, false);
     let steps = u64::from(2 * strategy.steps_per_pass + 1);
     for size in [(33, 12), (397, 61)] {
         for (name, boundaries) in edge_kinds(size) {
@@ -248,7 +255,7 @@ fn measures(device: &Device) -> Result<(), String> {
         return Ok(());
     }
     let message = |error: orrery_device::DeviceError| error.to_string();
-    let strategy = HeatDeviceStrategy::default_for(device, f32::PRECISION, false);
+    let strategy = default_strategy::<f32>(device, false);
     for (name, boundaries) in edge_kinds((397, 61)) {
         let mut case = Case::<f32>::new((397, 61), name, &boundaries, UNIFORM);
         for slabs in [1, 3] {
@@ -311,11 +318,12 @@ fn compare_measures(case: &Case<f32>, heat: &DeviceHeat<f32>, expected: &[f32]) 
 /// Compares the state and the range after some iterations of every rung.
 fn every_rung(device: &Device) -> Result<(), String> {
     let message = |error: orrery_device::DeviceError| error.to_string();
+    let default = default_strategy::<f32>(device, false);
     for size in [(3, 3), (33, 12), (131, 29)] {
         let case = Case::<f32>::new(size, "fixed", &Boundaries::uniform(Boundary::fixed(0.5)), UNIFORM);
         for rung in rungs() {
             let mut heat =
-                RungHeat::new(device, rung.variant, &case.plate, &case.initial).map_err(message)?;
+                RungHeat::new(device, rung.variant, &case.plate, &case.initial, default).map_err(message)?;
             let mut range = [f32::NAN; 2];
             for _ in 0..3 {
                 range = heat.iterate(case.dt).map_err(message)?.0;

@@ -19,7 +19,8 @@ use crate::heat::{Plate, StepCoefficients};
 // elements, and replaces rows and columns outside them. It writes rows `begin` to `end`, which
 // `Slab::launch` checks. `pitch` is a multiple of the columns per lane and of 32 bytes, so vectors
 // are aligned. The loops over rows end.
-const HEAT: KernelFile = unsafe { KernelFile::new("heat.cu", include_str!("heat.cu")) };
+const HEAT: KernelFile =
+    unsafe { KernelFile::new("heat.cu", concat!(include_str!("plate.cu"), include_str!("heat.cu"))) };
 
 /// Bytes between the starts of two rows are a multiple of this: a sector of a GPU's cache, and the
 /// columns of a lane.
@@ -69,10 +70,7 @@ impl HeatKernels {
         if let Some(kernel) = self.kernels.get(&steps) {
             return Ok(kernel.clone());
         }
-        let HeatDeviceStrategy {
-            vectors_per_lane, rows_in_flight, warps_per_block, min_blocks_per_sm, ..
-        } = self.strategy;
-        let is_full_pass = steps == self.strategy.steps_per_pass;
+        let HeatDeviceStrategy { vectors_per_lane, rows_in_flight, warps_per_block, .. } = self.strategy;
         let definitions = [
             ("REAL", R::KERNEL_NAME.to_owned()),
             ("IS_DOUBLE", u32::from(size_of::<R>() == 8).to_string()),
@@ -82,7 +80,6 @@ impl HeatKernels {
             ("STEPS", steps.to_string()),
             ("ROWS_IN_FLIGHT", rows_in_flight.to_string()),
             ("WARPS_PER_BLOCK", warps_per_block.to_string()),
-            ("MIN_BLOCKS_PER_SM", if is_full_pass { min_blocks_per_sm } else { 1 }.to_string()),
             ("VARIABLE", u32::from(self.variant.is_variable).to_string()),
             ("HAS_SOURCE", u32::from(self.variant.has_source).to_string()),
         ];
@@ -194,12 +191,13 @@ impl<R: Scalar> Slab<R> {
         let kernel = kernels.kernel::<R>(steps)?;
         let strategy = &kernels.strategy;
         let block_size = strategy.block_size();
-        let strips = plate.grid.nx.div_ceil(strategy.stored_columns(steps, vector_width::<R>()) as usize);
-        let blocks_x = (strips as u64).div_ceil(u64::from(strategy.warps_per_block));
-        let resident_blocks = u64::from(kernel.resident_blocks(block_size)) * u64::from(strategy.waves);
-        let row_count = (rows.end - rows.start) as u64;
-        let rows_per_chunk = chunk_rows(row_count, resident_blocks / blocks_x, steps);
-        let chunks = row_count.div_ceil(rows_per_chunk);
+        let schedule = Schedule::new(
+            strategy,
+            steps,
+            [plate.grid.nx as u64, (rows.end - rows.start) as u64],
+            vector_width::<R>(),
+            kernel.resident_blocks(block_size),
+        );
         let args = [
             (&self.state).into(),
             (&self.next).into(),
@@ -217,23 +215,68 @@ impl<R: Scalar> Slab<R> {
             edge_kinds(plate).into(),
             (rows.start as i32).into(),
             (rows.end as i32).into(),
-            (rows_per_chunk as i32).into(),
+            (schedule.strips as i32).into(),
+            (schedule.east_strip as i32).into(),
+            (schedule.edge_blocks as i32).into(),
+            (schedule.edge_chunk_rows as i32).into(),
+            (schedule.chunk_rows as i32).into(),
         ];
-        queue.launch(&kernel, [blocks_x as u32, chunks as u32], block_size, &args)
+        queue.launch(&kernel, schedule.blocks as u32, block_size, &args)
     }
 }
 
-/// Fewest rows per chunk, relative to the steps of a pass. A chunk computes two more rows per step
-/// than it stores.
-const MIN_ROWS_PER_STEP: u64 = 4;
-/// Largest number of blocks along y.
-const MAX_CHUNKS: u64 = 65_535;
+/// Division of a launch into strips of columns and chunks of rows. See `find_chunk` in heat.cu.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Schedule {
+    /// Number of strips.
+    strips: u64,
+    /// First strip that contains the east edge, at least 1. Strip 0 contains the west edge.
+    east_strip: u64,
+    /// Blocks with strips that contain an edge.
+    edge_blocks: u64,
+    /// Rows per chunk of a strip that contains an edge.
+    edge_chunk_rows: u64,
+    /// Rows per chunk of the other strips.
+    chunk_rows: u64,
+    /// All blocks.
+    blocks: u64,
+}
 
-/// Returns the number of rows of a chunk, for about `chunks` chunks of all rows.
-fn chunk_rows(rows: u64, chunks: u64, steps: u32) -> u64 {
-    rows.div_ceil(chunks.clamp(1, MAX_CHUNKS))
-        .max(MIN_ROWS_PER_STEP * u64::from(steps))
-        .max(rows.div_ceil(MAX_CHUNKS))
+/// Returns the fewest rows of a chunk. A chunk computes two more rows per step than it stores. One
+/// step per pass is limited by the memory, and is fastest with 12 rows on an H200.
+fn min_chunk_rows(steps: u32) -> u64 {
+    if steps == 1 { 12 } else { 4 * u64::from(steps) }
+}
+
+/// Number of chunks of a strip with an edge per chunk of another strip. Such a strip takes two to
+/// three times as long.
+const EDGE_CHUNKS: u64 = 4;
+
+impl Schedule {
+    /// Divides `rows` rows of `nx` columns for a device that runs `resident_blocks` at once.
+    fn new(
+        strategy: &HeatDeviceStrategy,
+        steps: u32,
+        [nx, rows]: [u64; 2],
+        vector_width: u32,
+        resident_blocks: u32,
+    ) -> Self {
+        let (stored, loaded) = strategy.strip_columns(steps, vector_width);
+        let warps = u64::from(strategy.warps_per_block);
+        let strips = nx.div_ceil(stored);
+        // Strip s ends before column s * stored + stored + halo.
+        let halo = (loaded - stored) / 2;
+        let east_strip = nx.saturating_sub(stored + halo).div_ceil(stored).clamp(1, strips);
+        let blocks_per_row = (east_strip - 1).div_ceil(warps);
+        let min_rows = min_chunk_rows(steps);
+        let chunk_count = u64::from(resident_blocks) * u64::from(strategy.waves) / blocks_per_row.max(1);
+        let chunk_rows = rows.div_ceil(chunk_count.max(1)).max(min_rows);
+        let edge_chunk_rows = chunk_rows.div_ceil(EDGE_CHUNKS).max(min_rows);
+        let edge_chunks = rows.div_ceil(edge_chunk_rows) * (1 + strips - east_strip);
+        let edge_blocks = edge_chunks.div_ceil(warps);
+        let blocks = edge_blocks + blocks_per_row * rows.div_ceil(chunk_rows);
+        Self { strips, east_strip, edge_blocks, edge_chunk_rows, chunk_rows, blocks }
+    }
 }
 
 /// Returns the kinds of the edges, two bits each, as EDGE_KIND in heat.cu reads them.
@@ -256,4 +299,66 @@ fn padded_ghost_offsets<R: Scalar>(plate: &Plate<R>, pitch: usize) -> Vec<R> {
         padded.resize(padded.len() + length - offsets.len(), R::default());
     }
     padded
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns strip and rows of each warp, as `find_chunk` in heat.cu computes them.
+    fn warp_chunks(schedule: &Schedule, warps: u64, rows: u64) -> Vec<(u64, Range<u64>)> {
+        let chunk = |strip: u64, chunk: u64, chunk_rows: u64| {
+            let begin = (chunk * chunk_rows).min(rows);
+            (strip, begin..(begin + chunk_rows).min(rows))
+        };
+        let blocks_per_row = (schedule.east_strip - 1).div_ceil(warps);
+        let warp_chunk = |index: u64| match index / warps {
+            block if block < schedule.edge_blocks => {
+                let edge_strips = 1 + schedule.strips - schedule.east_strip;
+                let strip = match index % edge_strips {
+                    0 => 0,
+                    k => schedule.east_strip + k - 1,
+                };
+                Some(chunk(strip, index / edge_strips, schedule.edge_chunk_rows))
+            }
+            block => {
+                let block = block - schedule.edge_blocks;
+                let strip = 1 + block % blocks_per_row * warps + index % warps;
+                (strip < schedule.east_strip)
+                    .then(|| chunk(strip, block / blocks_per_row, schedule.chunk_rows))
+            }
+        };
+        (0..schedule.blocks * warps).filter_map(warp_chunk).filter(|(_, rows)| !rows.is_empty()).collect()
+    }
+
+    #[test]
+    fn chunks_cover_every_strip_and_row_once() {
+        for nx in [3, 119, 120, 121, 240, 359, 361, 1000, 16_384] {
+            for rows in [1, 7, 33, 1000] {
+                for (steps_per_pass, warps_per_block, waves, resident_blocks) in
+                    [(1, 1, 1, 8), (8, 4, 4, 400), (12, 8, 2, 50)]
+                {
+                    let strategy = HeatDeviceStrategy {
+                        steps_per_pass,
+                        warps_per_block,
+                        waves,
+                        ..HeatDeviceStrategy::GPU
+                    };
+                    let schedule = Schedule::new(&strategy, steps_per_pass, [nx, rows], 4, resident_blocks);
+                    let mut covered = vec![0; (schedule.strips * rows) as usize];
+                    for (strip, chunk) in warp_chunks(&schedule, u64::from(warps_per_block), rows) {
+                        chunk.for_each(|row| covered[(strip * rows + row) as usize] += 1);
+                    }
+                    assert!(covered.iter().all(|count| *count == 1), "{nx} {rows}: {schedule:?}");
+                    let (stored, loaded) = strategy.strip_columns(steps_per_pass, 4);
+                    let halo = (loaded - stored) / 2;
+                    for strip in 1..schedule.strips {
+                        // The strip loads columns up to here, without this one.
+                        let end = strip * stored + stored + halo;
+                        assert_eq!(strip >= schedule.east_strip, end >= nx, "{nx}: {schedule:?}");
+                    }
+                }
+            }
+        }
+    }
 }

@@ -68,3 +68,40 @@ fn damaged_and_stale_files_are_ignored_with_a_one_line_reason() {
         assert!(Tuning::load_from(&path, &device).unwrap().is_some());
     }
 }
+
+fn heat_entry(device: &Device, side: usize, is_variable: bool) -> HeatEntry {
+    let precision = Precision::Single;
+    let strategy = HeatDeviceStrategy::default_for(device, side * side, precision, is_variable);
+    HeatEntry { side, precision, is_variable, strategy, seconds: 1e-3 }
+}
+
+#[test]
+fn heat_entries_are_kept_with_others_and_found_by_the_number_of_nodes() {
+    let Some(device) = test_device() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.json");
+    // A file of an earlier version has no entries for heat.
+    let text = serde_json::to_string(&example_tuning(&device, &[1024])).unwrap();
+    std::fs::write(&path, text.replace(",\"heat\":[]", "")).unwrap();
+    assert!(!std::fs::read_to_string(&path).unwrap().contains("heat"));
+    let mut heat = Tuning::new(&device);
+    for (side, is_variable) in [(1024, false), (4096, false), (1024, true), (1024, false)] {
+        heat.insert_heat_entry(heat_entry(&device, side, is_variable));
+    }
+    heat.save_to(&path, &device).unwrap();
+    let loaded = Tuning::load_from(&path, &device).unwrap().unwrap();
+    assert_eq!((loaded.entries().len(), loaded.heat_entries().len()), (1, 3));
+    let side = |nodes, is_variable| {
+        loaded.nearest_heat_entry(nodes, Precision::Single, is_variable).map(|entry| entry.side)
+    };
+    assert_eq!(side(1 << 20, false), Some(1024));
+    assert_eq!(side(1 << 18, false), Some(1024));
+    assert_eq!(side((1 << 18) - 1, false), None);
+    assert_eq!(side(5000 * 5000, false), Some(4096));
+    assert_eq!((side(1 << 20, true), side(1 << 24, true)), (Some(1024), None));
+    assert_eq!(loaded.nearest_heat_entry(1 << 20, Precision::Double, false), None);
+    let stale = std::fs::read_to_string(&path).unwrap().replace("\"waves\": ", "\"waves\": 9");
+    std::fs::write(&path, stale).unwrap();
+    let reason = Tuning::load_from(&path, &device).unwrap_err().reason;
+    assert_eq!(reason, "stale (its strategy for 1024 x 1024 nodes is not available)");
+}
