@@ -256,7 +256,7 @@ fn print_warning(warning: &str) {
 /// Prints the resolved case, and as comments the memory, device and output directory of the run.
 fn print_dry_run(case: &Case, folder: &Path, choice: DeviceChoice, limits: &Limits) -> Result<(), Failure> {
     let device = DeviceRequest { choice, ..DeviceRequest::default() };
-    let control = Control { limits: limits.clone(), device, ..Control::default() };
+    let control = Control { limits: *limits, device, ..Control::default() };
     let Plan { case, size, host_bytes, selected, device_bytes } =
         System::plan(case, &control, &mut print_warning)?;
     print_line!("{}", case.to_toml().trim_end());
