@@ -6,11 +6,13 @@ use std::time::Duration;
 use thiserror::Error;
 
 use orrery_device::DeviceError;
+use orrery_fields::heat::HeatError;
 use orrery_io::picture::PictureError;
 use orrery_io::{Fault, IoError};
+use orrery_model::grid::InitialFieldError;
 use orrery_model::ic::IcError;
 use orrery_model::particles::ParticlesError;
-use orrery_model::short_number;
+use orrery_model::{format_count, short_number};
 
 use crate::case::CaseError;
 use crate::system::Size;
@@ -31,6 +33,41 @@ pub enum EngineError {
         origin: String,
         /// The error of the bodies.
         source: ParticlesError,
+    },
+    /// The plate cannot be simulated.
+    #[error("{origin}: {source}")]
+    Heat {
+        /// File or section with the values.
+        origin: String,
+        /// The error of the plate.
+        source: HeatError,
+    },
+    /// The initial state of a field has a bad parameter.
+    #[error("[initial]: {0}")]
+    InitialState(InitialFieldError),
+    /// A file does not have the shape of the grid.
+    #[error("{}: {} x {} {noun}, expected {} x {} as [grid] nodes", path.display(), found[0], found[1], expected[0], expected[1])]
+    FieldShape {
+        /// Path of the file.
+        path: PathBuf,
+        /// Values along x and y in the file.
+        found: [usize; 2],
+        /// Nodes along x and y.
+        expected: [usize; 2],
+        /// Name of the values, for example "pixels".
+        noun: &'static str,
+    },
+    /// A file does not have one value per node of an edge.
+    #[error("{}: {}, expected {nodes}, one per node of the {edge} edge", path.display(), format_count(*found as u64, "value", "values"))]
+    ProfileLength {
+        /// Path of the file.
+        path: PathBuf,
+        /// Name of the edge.
+        edge: &'static str,
+        /// Values in the file.
+        found: usize,
+        /// Nodes of the edge.
+        nodes: usize,
     },
     /// An input file cannot be read.
     #[error(transparent)]
@@ -305,6 +342,9 @@ impl EngineError {
             Self::Case(_)
             | Self::Model(_)
             | Self::Bodies { .. }
+            | Self::InitialState(_)
+            | Self::FieldShape { .. }
+            | Self::ProfileLength { .. }
             | Self::Input(_)
             | Self::Memory { .. }
             | Self::DeviceMemory { .. }
@@ -324,6 +364,7 @@ impl EngineError {
             | Self::EndIsPast { .. }
             | Self::NotExtendable { .. }
             | Self::OutputFolder { .. } => true,
+            Self::Heat { source, .. } => !matches!(source, HeatError::Device(_)),
             Self::Device(error) => is_unknown_device(error),
             Self::Output(_) | Self::Picture(PictureError::Io(_)) => self.is_changed_file(),
             Self::Picture(_)

@@ -46,6 +46,7 @@ pub mod control;
 pub mod error;
 mod folder;
 pub mod gravity;
+pub mod heat;
 mod identity;
 mod observers;
 pub mod provenance;

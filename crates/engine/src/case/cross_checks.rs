@@ -42,6 +42,7 @@ impl Sections<'_> {
             (PhysicsSections::Gravity { gravity, .. }, Physics::Gravity(given)) => {
                 self.check_gravity(case, gravity, given);
             }
+            (PhysicsSections::Gravity { .. }, Physics::Heat(_)) => {}
         }
         self.check_time(case);
         let output = &self.output;
@@ -55,6 +56,7 @@ impl Sections<'_> {
                 (PhysicsSections::Gravity { bodies, .. }, Physics::Gravity(given)) => {
                     check_bodies(case, bodies, given, available);
                 }
+                (PhysicsSections::Gravity { .. }, Physics::Heat(_)) => {}
             }
         }
     }

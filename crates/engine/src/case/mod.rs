@@ -8,6 +8,7 @@
 mod cross_checks;
 mod declare;
 mod document;
+mod heat;
 mod load;
 mod physics;
 mod presets;
@@ -27,6 +28,9 @@ use orrery_model::Units;
 use orrery_particles::settings::StepChoice;
 
 pub use document::{CaseError, Location};
+pub use heat::{
+    EdgeCondition, EdgeProfile, HeatCase, InitialState, NodeValues, Region, RegionShape, StopRange,
+};
 pub use load::{BYTES_PER_BODY, CaseSource, available_memory};
 pub use physics::{GravityCase, Physics};
 pub use presets::{Preset, find_preset, presets};
@@ -104,6 +108,10 @@ pub enum SnapshotFormat {
     Xyz,
     /// NumPy arrays.
     Npz,
+    /// A field as a NumPy array.
+    Npy,
+    /// A field as VTK image data.
+    Vti,
 }
 
 /// `[output]`.

@@ -6,6 +6,7 @@ use orrery_model::Precision;
 use orrery_particles::settings::{GravitySettings, IntegratorChoice};
 
 use super::Case;
+use super::heat::HeatCase;
 use super::reader::Section;
 use super::sections::bodies::{self, BodiesSource};
 use super::sections::gravity;
@@ -16,6 +17,8 @@ use super::sections::gravity;
 pub enum Physics {
     /// `[gravity]`: bodies that attract one another.
     Gravity(GravityCase),
+    /// `[heat]`: a plate that conducts heat.
+    Heat(Box<HeatCase>),
 }
 
 /// Settings of gravity: `[bodies]`, `[gravity]` and the integrator.
@@ -44,6 +47,7 @@ impl Physics {
     pub fn precision(&self) -> Precision {
         match self {
             Self::Gravity(gravity) => gravity.settings.precision,
+            Self::Heat(heat) => heat.precision,
         }
     }
 
@@ -51,7 +55,7 @@ impl Physics {
     pub fn seeds(&self) -> Vec<u64> {
         match self {
             Self::Gravity(GravityCase { bodies: BodiesSource::Model(model), .. }) => model.seeds(),
-            Self::Gravity(GravityCase { bodies: BodiesSource::File(_), .. }) => Vec::new(),
+            Self::Gravity(GravityCase { bodies: BodiesSource::File(_), .. }) | Self::Heat(_) => Vec::new(),
         }
     }
 
@@ -60,6 +64,7 @@ impl Physics {
         match self {
             Self::Gravity(GravityCase { bodies: BodiesSource::File(file), .. }) => vec![&mut file.path],
             Self::Gravity(GravityCase { bodies: BodiesSource::Model(_), .. }) => Vec::new(),
+            Self::Heat(heat) => heat.paths_mut(),
         }
     }
 }
@@ -69,6 +74,15 @@ impl Case {
     pub fn gravity(&self) -> Option<&GravityCase> {
         match &self.physics {
             Physics::Gravity(gravity) => Some(gravity),
+            Physics::Heat(_) => None,
+        }
+    }
+
+    /// Returns the settings of heat conduction. `None` for a case of another physics.
+    pub fn heat(&self) -> Option<&HeatCase> {
+        match &self.physics {
+            Physics::Gravity(_) => None,
+            Physics::Heat(heat) => Some(heat),
         }
     }
 
@@ -79,7 +93,7 @@ impl Case {
             Physics::Gravity(GravityCase { bodies: BodiesSource::File(file), .. }) => {
                 Some(self.folder.join(&file.path))
             }
-            Physics::Gravity(GravityCase { bodies: BodiesSource::Model(_), .. }) => None,
+            Physics::Gravity(GravityCase { bodies: BodiesSource::Model(_), .. }) | Physics::Heat(_) => None,
         }
     }
 

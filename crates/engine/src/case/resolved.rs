@@ -183,6 +183,7 @@ impl Case {
                 w.section("gravity", |w| gravity::write_gravity(w, settings));
                 w.section("time", |w| time::write_time(w, &self.time, *integrator));
             }
+            Physics::Heat(_) => {}
         }
         w.section("output", |w| output::write_output(w, &self.output));
         w.section("checkpoint", |w| checkpoint::write_checkpoint(w, &self.checkpoint));

@@ -34,6 +34,8 @@ impl Snapshots {
             SnapshotFormat::Hdf5 => "hdf5",
             SnapshotFormat::Xyz => "xyz",
             SnapshotFormat::Npz => "npz",
+            SnapshotFormat::Npy => "npy",
+            SnapshotFormat::Vti => "vti",
         };
         Ok(Self { folder, extension, units: case.units, provenance: provenance.to_vec(), written })
     }

@@ -22,7 +22,7 @@ pub use plan::Plan;
 pub use table::{Drift, NamedPlot, Quantity, Row, Schema, SolutionError, SummaryValue};
 
 use crate::blocks::Blocks;
-use crate::case::{Case, Physics};
+use crate::case::{Case, CaseError, Location, Physics};
 use crate::compute_device::{ComputeDevice, Tuned};
 use crate::control::{Control, RunEvent};
 use crate::error::EngineError;
@@ -77,6 +77,7 @@ impl System {
                 let (case, system) = gravity::start(case, gravity, selected, control, report)?;
                 Ok((case, Self::Gravity(system)))
             }
+            Physics::Heat(_) => Err(no_heat(case)),
         }
     }
 
@@ -85,6 +86,7 @@ impl System {
     pub(crate) fn restore(saved: &SavedSystem<'_>, columns: &mut Blocks) -> Result<Self, EngineError> {
         match &saved.case.physics {
             Physics::Gravity(gravity) => GravitySystem::restore(saved, gravity, columns).map(Self::Gravity),
+            Physics::Heat(_) => Err(no_heat(saved.case)),
         }
     }
 
@@ -96,6 +98,7 @@ impl System {
     ) -> Result<Plan, EngineError> {
         match &case.physics {
             Physics::Gravity(gravity) => gravity::plan(case, gravity, control, warn),
+            Physics::Heat(_) => Err(no_heat(case)),
         }
     }
 
@@ -132,6 +135,12 @@ impl System {
             Self::Gravity(system) => Ok(observe(&Self::Gravity(system.ahead(dt)?))),
         }
     }
+}
+
+/// Returns the error for a case of heat, which has no system yet.
+fn no_heat(case: &Case) -> EngineError {
+    let message = "heat is not available, expected a case of gravity".to_owned();
+    CaseError { label: case.name.clone(), location: Location::Whole, message }.into()
 }
 
 /// Operations of a system that the run loop, the checkpoints and the observers use.

@@ -1,0 +1,179 @@
+//! The settings of heat conduction: `[grid]`, `[heat]`, its edges and regions, and `[initial]`.
+
+use std::path::PathBuf;
+
+use orrery_model::Precision;
+use orrery_model::grid::{Edge, Grid, InitialField};
+
+/// A plate that conducts heat. All numbers are in the units of the case.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HeatCase {
+    /// Nodes and spacings.
+    pub grid: Grid,
+    /// Conditions on the edges, in the order of [`Edge::ALL`].
+    pub edges: [EdgeCondition; 4],
+    /// Conductivity of the plate: length² per time, because the heat capacity is 1.
+    pub conductivity: NodeValues,
+    /// Heat source of the plate: temperature per time.
+    pub source: NodeValues,
+    /// Parts of the plate with other properties. A later region covers an earlier one.
+    pub regions: Vec<Region>,
+    /// Precision of the temperature and of the arithmetic: single or double.
+    pub precision: Precision,
+    /// Label of the temperature in tables and pictures, for example "K". May be empty.
+    pub unit: String,
+    /// Criterion that ends the run before its end time.
+    pub stop: Option<StopRange>,
+    /// Initial temperature.
+    pub initial: InitialState,
+}
+
+/// Values of all nodes of the plate.
+#[derive(Clone, Debug, PartialEq)]
+pub enum NodeValues {
+    /// The same value everywhere.
+    Uniform(f64),
+    /// An NPY file of shape (ny, nx).
+    File(PathBuf),
+}
+
+/// Condition on an edge.
+#[derive(Clone, Debug, PartialEq)]
+pub enum EdgeCondition {
+    /// Given temperatures.
+    Fixed(EdgeProfile),
+    /// Given heat flux into the plate, per length of the edge.
+    Flux(EdgeProfile),
+    /// No heat flux.
+    Insulated,
+    /// The opposite edge is the neighbour.
+    Periodic,
+}
+
+/// Values along an edge: from south to north, or from west to east.
+#[derive(Clone, Debug, PartialEq)]
+pub enum EdgeProfile {
+    /// The same value for all nodes.
+    Constant(f64),
+    /// Values at points that are spread evenly along the edge, linear in between. At least two.
+    Points(Vec<f64>),
+    /// An NPY file with one value per node.
+    File(PathBuf),
+}
+
+/// Part of the plate with other properties. A property that is `None` remains as it is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Region {
+    /// Nodes of the region.
+    pub shape: RegionShape,
+    /// Conductivity.
+    pub conductivity: Option<f64>,
+    /// Heat source.
+    pub source: Option<f64>,
+}
+
+/// Shape of a region. Nodes on its boundary belong to it, also if rounding places them slightly
+/// outside.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum RegionShape {
+    /// A rectangle with sides along x and y.
+    Rectangle {
+        /// South-west corner.
+        corner: [f64; 2],
+        /// Width and height.
+        size: [f64; 2],
+    },
+    /// A disc.
+    Disc {
+        /// Centre.
+        centre: [f64; 2],
+        /// Radius.
+        radius: f64,
+    },
+}
+
+/// End of a run when the temperatures are nearly equal.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct StopRange {
+    /// The run ends when the largest minus the smallest temperature is below this.
+    pub below: f64,
+    /// Number of steps between two checks, at least 1.
+    pub every: u64,
+}
+
+/// Initial temperature.
+#[derive(Clone, Debug, PartialEq)]
+pub enum InitialState {
+    /// A formula.
+    Formula(InitialField),
+    /// An NPY file of shape (ny, nx).
+    File(PathBuf),
+    /// A PNG image with one pixel per node.
+    Image {
+        /// Path of the image.
+        path: PathBuf,
+        /// Temperature of black.
+        low: f64,
+        /// Temperature of white.
+        high: f64,
+    },
+}
+
+impl RegionShape {
+    /// Returns true if the point is in the region.
+    pub fn contains(&self, [x, y]: [f64; 2]) -> bool {
+        /// Rounding errors of coordinates are far below this fraction of the size.
+        const TOLERANCE: f64 = 1e-9;
+        match *self {
+            Self::Rectangle { corner, size } => {
+                let is_within = |k: usize, value: f64| {
+                    let (offset, tolerance) = (value - corner[k], TOLERANCE * size[k]);
+                    (-tolerance..=size[k] + tolerance).contains(&offset)
+                };
+                is_within(0, x) && is_within(1, y)
+            }
+            Self::Disc { centre, radius } => {
+                let (dx, dy) = (x - centre[0], y - centre[1]);
+                dx * dx + dy * dy <= radius * radius * (1.0 + TOLERANCE)
+            }
+        }
+    }
+}
+
+impl HeatCase {
+    /// Returns the condition on an edge.
+    pub fn edge(&self, edge: Edge) -> &EdgeCondition {
+        &self.edges[edge as usize]
+    }
+
+    /// Returns true if all nodes have the same conductivity.
+    pub fn has_uniform_conductivity(&self) -> bool {
+        matches!(self.conductivity, NodeValues::Uniform(_))
+            && self.regions.iter().all(|region| region.conductivity.is_none())
+    }
+
+    /// Returns true if a node has a heat source.
+    pub fn has_source(&self) -> bool {
+        self.source != NodeValues::Uniform(0.0)
+            || self.regions.iter().any(|region| region.source.is_some_and(|source| source != 0.0))
+    }
+
+    /// Returns the paths in the case, which may be relative to its folder.
+    pub(super) fn paths_mut(&mut self) -> Vec<&mut PathBuf> {
+        let edges = self.edges.iter_mut().filter_map(|edge| match edge {
+            EdgeCondition::Fixed(EdgeProfile::File(path)) | EdgeCondition::Flux(EdgeProfile::File(path)) => {
+                Some(path)
+            }
+            _ => None,
+        });
+        let nodes = [&mut self.conductivity, &mut self.source].into_iter().filter_map(|values| match values {
+            NodeValues::File(path) => Some(path),
+            NodeValues::Uniform(_) => None,
+        });
+        let initial = match &mut self.initial {
+            InitialState::File(path) | InitialState::Image { path, .. } => Some(path),
+            InitialState::Formula(_) => None,
+        };
+        edges.chain(nodes).chain(initial).collect()
+    }
+}

@@ -1,0 +1,179 @@
+//! The heat problem of a case and its initial temperatures, with the files that the case names.
+
+use std::path::{Path, PathBuf};
+
+use orrery_fields::heat::{Conductivity, HeatProblem};
+use orrery_io::{FieldData, Limits, read_field_npy, read_field_png, read_profile_npy};
+use orrery_model::grid::{Boundaries, Boundary, Edge, EdgeValues, Grid};
+use orrery_particles::settings::StepChoice;
+
+use crate::case::{
+    Case, EdgeCondition, EdgeProfile, HeatCase, InitialState, NodeValues, Region,
+};
+use crate::error::EngineError;
+
+/// Builds the problem of a case: reads the files of conductivity, source and edges, and applies the
+/// regions in their order. The step of the case must be stable.
+pub fn build_problem(
+    case: &Case,
+    heat: &HeatCase,
+    limits: &Limits,
+) -> Result<HeatProblem, EngineError> {
+    let inputs = Inputs { folder: &case.folder, grid: &heat.grid, limits };
+    let boundaries = Boundaries {
+        west: inputs.boundary(Edge::West, heat.edge(Edge::West))?,
+        east: inputs.boundary(Edge::East, heat.edge(Edge::East))?,
+        south: inputs.boundary(Edge::South, heat.edge(Edge::South))?,
+        north: inputs.boundary(Edge::North, heat.edge(Edge::North))?,
+    };
+    let conductivity = match &heat.conductivity {
+        NodeValues::Uniform(value) if heat.has_uniform_conductivity() => Conductivity::Uniform(*value),
+        values => Conductivity::Field(inputs.painted(values, &heat.regions, |region| region.conductivity)?),
+    };
+    let source = match heat.has_source() {
+        true => Some(inputs.painted(&heat.source, &heat.regions, |region| region.source)?),
+        false => None,
+    };
+    let refused = |source| EngineError::Heat { origin: problem_origin(case, heat), source };
+    let problem =
+        HeatProblem::new(heat.grid, boundaries, conductivity, source, heat.precision).map_err(refused)?;
+    if let StepChoice::Fixed(dt) = case.time.step {
+        let refused = |source| EngineError::Heat { origin: "[time]".to_owned(), source };
+        problem.check_step(dt).map_err(refused)?;
+    }
+    Ok(problem)
+}
+
+/// Returns the initial temperatures of `case`, one per node.
+pub fn initial_values(
+    case: &Case,
+    heat: &HeatCase,
+    problem: &HeatProblem,
+    limits: &Limits,
+) -> Result<Vec<f64>, EngineError> {
+    let inputs = Inputs { folder: &case.folder, grid: &heat.grid, limits };
+    let (values, origin) = match &heat.initial {
+        InitialState::Formula(formula) => {
+            let values = formula.sample(&heat.grid, problem.boundaries());
+            (values.map_err(EngineError::InitialState)?, "[initial]".to_owned())
+        }
+        InitialState::File(path) => (inputs.field(path)?, inputs.path(path).display().to_string()),
+        InitialState::Image { path, low, high } => {
+            let mut values = inputs.image(path)?;
+            values.iter_mut().for_each(|grey| *grey = low + (high - low) * *grey);
+            (values, inputs.path(path).display().to_string())
+        }
+    };
+    problem.check_initial(&values).map_err(|source| EngineError::Heat { origin, source })?;
+    Ok(values)
+}
+
+/// Names the origin of the values of a problem, for messages: its only file, or else the section.
+fn problem_origin(case: &Case, heat: &HeatCase) -> String {
+    let mut files = [&heat.conductivity, &heat.source].into_iter().filter_map(|values| match values {
+        NodeValues::File(path) => Some(case.folder.join(path).display().to_string()),
+        NodeValues::Uniform(_) => None,
+    });
+    match (files.next(), files.next()) {
+        (Some(file), None) => file,
+        _ => "[heat]".to_owned(),
+    }
+}
+
+/// The files that a case names, and the grid that they must fit.
+struct Inputs<'a> {
+    /// Folder of the case.
+    folder: &'a Path,
+    grid: &'a Grid,
+    limits: &'a Limits,
+}
+
+impl Inputs<'_> {
+    fn path(&self, path: &Path) -> PathBuf {
+        self.folder.join(path)
+    }
+
+    /// Reads an NPY file with one value per node.
+    fn field(&self, path: &Path) -> Result<Vec<f64>, EngineError> {
+        let path = self.path(path);
+        let data = read_field_npy(&path, self.limits).map_err(EngineError::Input)?;
+        self.values_of(data, path, "values")
+    }
+
+    /// Reads an image with one pixel per node, as grey values from 0 to 1.
+    fn image(&self, path: &Path) -> Result<Vec<f64>, EngineError> {
+        let path = self.path(path);
+        let data = read_field_png(&path, self.limits).map_err(EngineError::Input)?;
+        self.values_of(data, path, "pixels")
+    }
+
+    /// Returns the values of a file that has the shape of the grid.
+    fn values_of(&self, data: FieldData, path: PathBuf, noun: &'static str) -> Result<Vec<f64>, EngineError> {
+        let (found, expected) = ([data.nx, data.ny], [self.grid.nx, self.grid.ny]);
+        if found != expected {
+            return Err(EngineError::FieldShape { path, found, expected, noun });
+        }
+        Ok(data.values)
+    }
+
+    fn boundary(&self, edge: Edge, condition: &EdgeCondition) -> Result<Boundary, EngineError> {
+        Ok(match condition {
+            EdgeCondition::Fixed(profile) => Boundary::Fixed(self.edge_values(edge, profile)?),
+            EdgeCondition::Flux(profile) => Boundary::Flux(self.edge_values(edge, profile)?),
+            EdgeCondition::Insulated => Boundary::INSULATED,
+            EdgeCondition::Periodic => Boundary::Periodic,
+        })
+    }
+
+    fn edge_values(&self, edge: Edge, profile: &EdgeProfile) -> Result<EdgeValues, EngineError> {
+        let nodes = edge.nodes(self.grid);
+        Ok(match profile {
+            EdgeProfile::Constant(value) => EdgeValues::Constant(*value),
+            EdgeProfile::Points(points) => EdgeValues::Profile(interpolate(points, nodes)),
+            EdgeProfile::File(path) => {
+                let path = self.path(path);
+                let values = read_profile_npy(&path, self.limits).map_err(EngineError::Input)?;
+                if values.len() != nodes {
+                    let found = values.len();
+                    return Err(EngineError::ProfileLength { path, edge: edge.as_str(), found, nodes });
+                }
+                EdgeValues::Profile(values)
+            }
+        })
+    }
+
+    /// Returns one value per node: that of the plate, or of the last region that contains the node
+    /// and has the property.
+    fn painted(
+        &self,
+        plate: &NodeValues,
+        regions: &[Region],
+        property: impl Fn(&Region) -> Option<f64>,
+    ) -> Result<Vec<f64>, EngineError> {
+        let mut values = match plate {
+            NodeValues::Uniform(value) => vec![*value; self.grid.len()],
+            NodeValues::File(path) => self.field(path)?,
+        };
+        for region in regions {
+            let Some(value) = property(region) else { continue };
+            for (index, node) in values.iter_mut().enumerate() {
+                if region.shape.contains(self.grid.coordinates(index)) {
+                    *node = value;
+                }
+            }
+        }
+        Ok(values)
+    }
+}
+
+/// Returns one value per node of an edge, from points that are spread evenly along it.
+fn interpolate(points: &[f64], nodes: usize) -> Vec<f64> {
+    let spaces = (points.len() - 1) as f64;
+    let value = |node: usize| {
+        let position = node as f64 * spaces / (nodes - 1) as f64;
+        let k = (position as usize).min(points.len() - 2);
+        let t = position - k as f64;
+        points[k] * (1.0 - t) + points[k + 1] * t
+    };
+    (0..nodes).map(value).collect()
+}
