@@ -58,6 +58,14 @@ impl Blocks {
         }
     }
 
+    /// Takes a column of f32.
+    pub fn take_singles(&mut self, name: &str) -> Result<Vec<f32>, EngineError> {
+        match self.take_block(name) {
+            Some(Block::Singles(numbers)) => Ok(numbers),
+            _ => Err(self.missing_column(name, "a column of f32")),
+        }
+    }
+
     /// Returns the length of a column of f64 that has not been taken.
     pub fn reals_len(&self, name: &str) -> Option<usize> {
         self.blocks.iter().find_map(|(known, block)| match block {

@@ -42,6 +42,12 @@ pub enum EngineError {
         /// The error of the plate.
         source: HeatError,
     },
+    /// The bodies of a system that has none were requested.
+    #[error("the system has no bodies, its physics is {physics}")]
+    NoBodies {
+        /// Name of the physics.
+        physics: &'static str,
+    },
     /// The initial state of a field has a bad parameter.
     #[error("[initial]: {0}")]
     InitialState(InitialFieldError),
@@ -342,6 +348,7 @@ impl EngineError {
             Self::Case(_)
             | Self::Model(_)
             | Self::Bodies { .. }
+            | Self::NoBodies { .. }
             | Self::InitialState(_)
             | Self::FieldShape { .. }
             | Self::ProfileLength { .. }

@@ -45,10 +45,12 @@ impl Moment<'_> {
         Stamp { step: self.step, time: self.time }
     }
 
-    /// Returns the bodies on the host. Bodies on a device are copied first.
+    /// Returns the bodies on the host. Bodies on a device are copied first. A system without bodies
+    /// is an error.
     pub fn particles(&self) -> Result<&Particles, EngineError> {
         match self.system {
             System::Gravity(system) => system.particles().map_err(|error| error.at(self.stamp())),
+            other => Err(EngineError::NoBodies { physics: other.physics() }),
         }
     }
 

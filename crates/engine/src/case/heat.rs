@@ -166,10 +166,11 @@ impl HeatCase {
             }
             _ => None,
         });
-        let nodes = [&mut self.conductivity, &mut self.source].into_iter().filter_map(|values| match values {
-            NodeValues::File(path) => Some(path),
-            NodeValues::Uniform(_) => None,
-        });
+        let nodes =
+            [&mut self.conductivity, &mut self.source].into_iter().filter_map(|values| match values {
+                NodeValues::File(path) => Some(path),
+                NodeValues::Uniform(_) => None,
+            });
         let initial = match &mut self.initial {
             InitialState::File(path) | InitialState::Image { path, .. } => Some(path),
             InitialState::Formula(_) => None,

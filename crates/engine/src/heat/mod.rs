@@ -1,5 +1,32 @@
-//! Heat conduction: u_t = ∇·(k ∇u) + s on a rectangular plate.
+//! Heat conduction in a plate, as a [`System`](crate::System).
+//!
+//! `start` builds the problem of a case and `begin` the system that starts with it. `columns` reads
+//! it from checkpoints, `record` describes the table, `solution` has the known solution of a sine
+//! mode, and `painter` draws images.
 
+mod begin;
+mod columns;
+mod painter;
+mod record;
+mod solution;
 mod start;
+mod system;
 
-pub use start::{build_problem, initial_values};
+pub(crate) use begin::{plan, start};
+pub use system::HeatSystem;
+
+use crate::system::Size;
+
+/// Name of this physics.
+pub(crate) const NAME: &str = "heat";
+/// Name of the method in checkpoints and provenance.
+pub(crate) const METHOD: &str = "explicit";
+/// Name of the plot of the temperatures, without extension.
+pub(crate) const PLOT: &str = "temperature";
+/// Field at which a run failed.
+pub(crate) const POST_MORTEM: &str = "post-mortem.npy";
+
+/// Returns a number of nodes.
+pub(crate) fn node_count(count: u64) -> Size {
+    Size { count, one: "node", many: "nodes" }
+}

@@ -7,18 +7,12 @@ use orrery_io::{FieldData, Limits, read_field_npy, read_field_png, read_profile_
 use orrery_model::grid::{Boundaries, Boundary, Edge, EdgeValues, Grid};
 use orrery_particles::settings::StepChoice;
 
-use crate::case::{
-    Case, EdgeCondition, EdgeProfile, HeatCase, InitialState, NodeValues, Region,
-};
+use crate::case::{Case, EdgeCondition, EdgeProfile, HeatCase, InitialState, NodeValues, Region};
 use crate::error::EngineError;
 
 /// Builds the problem of a case: reads the files of conductivity, source and edges, and applies the
 /// regions in their order. The step of the case must be stable.
-pub fn build_problem(
-    case: &Case,
-    heat: &HeatCase,
-    limits: &Limits,
-) -> Result<HeatProblem, EngineError> {
+pub fn build_problem(case: &Case, heat: &HeatCase, limits: &Limits) -> Result<HeatProblem, EngineError> {
     let inputs = Inputs { folder: &case.folder, grid: &heat.grid, limits };
     let boundaries = Boundaries {
         west: inputs.boundary(Edge::West, heat.edge(Edge::West))?,

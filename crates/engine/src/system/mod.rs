@@ -22,20 +22,21 @@ pub use plan::Plan;
 pub use table::{Drift, NamedPlot, Quantity, Row, Schema, SolutionError, SummaryValue};
 
 use crate::blocks::Blocks;
-use crate::case::{Case, CaseError, Location, Physics};
+use crate::case::{Case, Physics};
 use crate::compute_device::{ComputeDevice, Tuned};
 use crate::control::{Control, RunEvent};
 use crate::error::EngineError;
 use crate::gravity::{self, GravitySystem};
+use crate::heat::{self, HeatSystem};
 use crate::observers::Painter;
 
 /// Function that is called on every event of a run.
 pub type ReportFn<'a> = dyn FnMut(RunEvent<'_>) + Send + 'a;
 
 /// Names of the plots that the systems draw at the end of a run, without extension.
-pub(crate) const PLOTS: [&str; 1] = [gravity::PLOT];
+pub(crate) const PLOTS: [&str; 2] = [gravity::PLOT, heat::PLOT];
 /// Names of the files with the state at which a run failed.
-pub(crate) const POST_MORTEMS: [&str; 1] = [gravity::POST_MORTEM];
+pub(crate) const POST_MORTEMS: [&str; 2] = [gravity::POST_MORTEM, heat::POST_MORTEM];
 
 /// A system that is simulated: its state and its method. The operations that all systems have are
 /// those of [`Dynamics`].
@@ -43,6 +44,8 @@ pub(crate) const POST_MORTEMS: [&str; 1] = [gravity::POST_MORTEM];
 pub enum System {
     /// Bodies that attract one another.
     Gravity(GravitySystem),
+    /// A plate that conducts heat.
+    Heat(HeatSystem),
 }
 
 impl Deref for System {
@@ -51,6 +54,7 @@ impl Deref for System {
     fn deref(&self) -> &Self::Target {
         match self {
             Self::Gravity(system) => system,
+            Self::Heat(system) => system,
         }
     }
 }
@@ -59,6 +63,7 @@ impl DerefMut for System {
     fn deref_mut(&mut self) -> &mut Self::Target {
         match self {
             Self::Gravity(system) => system,
+            Self::Heat(system) => system,
         }
     }
 }
@@ -77,7 +82,10 @@ impl System {
                 let (case, system) = gravity::start(case, gravity, selected, control, report)?;
                 Ok((case, Self::Gravity(system)))
             }
-            Physics::Heat(_) => Err(no_heat(case)),
+            Physics::Heat(heat) => {
+                let (case, system) = heat::start(case, heat, selected, control, report)?;
+                Ok((case, Self::Heat(system)))
+            }
         }
     }
 
@@ -86,7 +94,7 @@ impl System {
     pub(crate) fn restore(saved: &SavedSystem<'_>, columns: &mut Blocks) -> Result<Self, EngineError> {
         match &saved.case.physics {
             Physics::Gravity(gravity) => GravitySystem::restore(saved, gravity, columns).map(Self::Gravity),
-            Physics::Heat(_) => Err(no_heat(saved.case)),
+            Physics::Heat(heat) => HeatSystem::restore(saved, heat, columns).map(Self::Heat),
         }
     }
 
@@ -98,7 +106,7 @@ impl System {
     ) -> Result<Plan, EngineError> {
         match &case.physics {
             Physics::Gravity(gravity) => gravity::plan(case, gravity, control, warn),
-            Physics::Heat(_) => Err(no_heat(case)),
+            Physics::Heat(heat) => heat::plan(case, heat, control),
         }
     }
 
@@ -106,6 +114,7 @@ impl System {
     pub fn physics(&self) -> &'static str {
         match self {
             Self::Gravity(_) => gravity::NAME,
+            Self::Heat(_) => heat::NAME,
         }
     }
 
@@ -120,6 +129,7 @@ impl System {
     ) -> Result<Self, SystemError> {
         match self {
             Self::Gravity(system) => system.moved_to(device, recorded, tuned, report).map(Self::Gravity),
+            Self::Heat(system) => system.moved_to(device).map(Self::Heat),
         }
     }
 
@@ -133,14 +143,17 @@ impl System {
         match self {
             // A copy takes the step.
             Self::Gravity(system) => Ok(observe(&Self::Gravity(system.ahead(dt)?))),
+            // The second buffer has the result.
+            Self::Heat(system) => {
+                system.show_ahead(dt)?;
+                let observed = observe(self);
+                if let Self::Heat(system) = self {
+                    system.show_now();
+                }
+                Ok(observed)
+            }
         }
     }
-}
-
-/// Returns the error for a case of heat, which has no system yet.
-fn no_heat(case: &Case) -> EngineError {
-    let message = "heat is not available, expected a case of gravity".to_owned();
-    CaseError { label: case.name.clone(), location: Location::Whole, message }.into()
 }
 
 /// Operations of a system that the run loop, the checkpoints and the observers use.

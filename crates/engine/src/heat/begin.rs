@@ -1,0 +1,85 @@
+//! The system that starts with the problem of a case.
+
+use orrery_device::DeviceChoice;
+use orrery_fields::heat::{HeatDeviceSetup, HeatField};
+use orrery_io::format_bytes;
+
+use super::node_count;
+use super::start::{build_problem, initial_values};
+use super::system::{HeatSystem, PlateFacts};
+use crate::case::{Case, HeatCase};
+use crate::compute_device::{self, ComputeDevice, select_device};
+use crate::control::{Control, RunEvent};
+use crate::error::EngineError;
+use crate::system::{Dynamics, Plan, ReportFn, Size, Stamp, SystemError};
+
+/// Creates the plate of `case` on the selected device, or on the CPU if `auto` selected a device
+/// with too little memory. Returns it with the case, which then has the time of the start.
+pub(crate) fn start(
+    case: &Case,
+    heat: &HeatCase,
+    selected: ComputeDevice,
+    control: &Control,
+    report: &mut ReportFn<'_>,
+) -> Result<(Case, HeatSystem), EngineError> {
+    let selected = ensure_memory(selected, control.device.choice, heat)?;
+    check_host_memory(heat, &selected, control)?;
+    let problem = build_problem(case, heat, &control.limits)?;
+    let initial = initial_values(case, heat, &problem, &control.limits)?;
+    let mut case = case.with_absolute_paths();
+    let time = case.time.known_start();
+    case.time.start = Some(time);
+    report(RunEvent::Device(&selected));
+    let setup = selected.device.as_ref().map(|device| HeatDeviceSetup::new(device, &problem));
+    let field = HeatField::new(&problem, &initial, setup.as_ref())
+        .map_err(|error| SystemError::from(error).at(Stamp { step: 0, time }))?;
+    let system = HeatSystem::new(field, PlateFacts::new(&case, heat, &problem));
+    system.check_finite().map_err(|error| error.at(Stamp { step: 0, time }))?;
+    Ok((case, system))
+}
+
+/// Returns what a run of `case` would need. All files of the case are read.
+pub(crate) fn plan(case: &Case, heat: &HeatCase, control: &Control) -> Result<Plan, EngineError> {
+    let choice = control.device.choice;
+    let selected = ensure_memory(select_device(choice)?, choice, heat)?;
+    check_host_memory(heat, &selected, control)?;
+    let problem = build_problem(case, heat, &control.limits)?;
+    initial_values(case, heat, &problem, &control.limits)?;
+    let mut case = case.with_absolute_paths();
+    case.time.start = Some(case.time.known_start());
+    let host_bytes = PlateFacts::host_bytes(heat, selected.device.is_some());
+    let device_bytes = selected.device.as_ref().map(|_| device_bytes(heat));
+    Ok(Plan { case, size: size_of_plate(heat), host_bytes, selected, device_bytes })
+}
+
+fn size_of_plate(heat: &HeatCase) -> Size {
+    node_count((heat.grid.nx as u64).saturating_mul(heat.grid.ny as u64))
+}
+
+fn device_bytes(heat: &HeatCase) -> u64 {
+    let (is_variable, has_source) = (!heat.has_uniform_conductivity(), heat.has_source());
+    HeatField::needed_bytes(&heat.grid, heat.precision, is_variable, has_source, true)
+}
+
+fn ensure_memory(
+    selected: ComputeDevice,
+    choice: DeviceChoice,
+    heat: &HeatCase,
+) -> Result<ComputeDevice, EngineError> {
+    compute_device::ensure_memory(selected, choice, size_of_plate(heat), |_| device_bytes(heat))
+}
+
+/// Fails if the host does not have the memory that the plate needs.
+fn check_host_memory(
+    heat: &HeatCase,
+    selected: &ComputeDevice,
+    control: &Control,
+) -> Result<(), EngineError> {
+    let (needed, available) =
+        (PlateFacts::host_bytes(heat, selected.device.is_some()), control.limits.memory);
+    if needed <= available {
+        return Ok(());
+    }
+    let (needed, available) = (format_bytes(needed), format_bytes(available));
+    Err(EngineError::Memory { path: "[grid]".into(), size: size_of_plate(heat), needed, available })
+}

@@ -1,0 +1,57 @@
+//! A plate from the columns of a checkpoint.
+
+use orrery_fields::heat::{FieldColumn, HeatField};
+use orrery_io::{Fault, IoError, format_bytes};
+use orrery_model::Precision;
+
+use super::start::build_problem;
+use super::system::{COLUMN, HeatSystem, PlateFacts};
+use super::{METHOD, node_count};
+use crate::blocks::Blocks;
+use crate::case::HeatCase;
+use crate::error::EngineError;
+use crate::system::{Dynamics, SavedSystem};
+
+impl HeatSystem {
+    /// Restores a field on the host from the columns of a checkpoint, which may be hostile.
+    pub(crate) fn restore(
+        saved: &SavedSystem<'_>,
+        heat: &HeatCase,
+        columns: &mut Blocks,
+    ) -> Result<Self, EngineError> {
+        let &SavedSystem { path, case, count, method, limits } = saved;
+        let malformed = |context: &str, got: String, expected: &str| {
+            EngineError::Input(IoError {
+                path: path.to_owned(),
+                fault: Fault::malformed(context, got, expected),
+            })
+        };
+        let nodes = (heat.grid.nx as u64).saturating_mul(heat.grid.ny as u64);
+        if count as u64 != nodes {
+            return Err(malformed("header", node_count(count as u64).to_string(), "the number in the case"));
+        }
+        if method != METHOD {
+            return Err(malformed("solver", method.to_owned(), METHOD));
+        }
+        let needed = PlateFacts::host_bytes(heat, false);
+        if needed > limits.memory {
+            let (needed, available) = (format_bytes(needed), format_bytes(limits.memory));
+            return Err(EngineError::Memory {
+                path: path.to_owned(),
+                size: node_count(nodes),
+                needed,
+                available,
+            });
+        }
+        let column = match heat.precision {
+            Precision::Single => FieldColumn::Single(columns.take_singles(COLUMN)?),
+            _ => FieldColumn::Double(columns.take_reals(COLUMN)?),
+        };
+        let problem = build_problem(case, heat, limits)?;
+        let field = HeatField::restore(&problem, column, None)
+            .map_err(|error| malformed("a column", error.to_string(), "one value per node"))?;
+        let system = Self::new(field, PlateFacts::new(case, heat, &problem));
+        system.check_finite().map_err(|error| malformed(COLUMN, error.to_string(), "finite numbers"))?;
+        Ok(system)
+    }
+}

@@ -1,0 +1,141 @@
+//! Images of a plate.
+//!
+//! The size does not change during a run. The range of colours is that of the first image if no
+//! later temperature can leave it. With fluxes or sources, each image has its own range.
+
+use orrery_fields::heat::FieldColumn;
+use orrery_io::picture::{
+    FieldPicture, Image, Palette, RegionKind, RegionMark, RegionShape, ValueRange, render_field,
+};
+use orrery_io::{Fault, IoError};
+use orrery_model::Units;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use super::record::is_si;
+use super::system::HeatSystem;
+use crate::blocks::Blocks;
+use crate::case::{self, Case};
+use crate::error::EngineError;
+use crate::observers::Painter;
+use crate::simulation::Moment;
+use crate::system::{System, SystemError};
+
+/// Draws the temperatures of a run.
+pub struct FieldPainter {
+    picture: FieldPicture,
+    units: Units,
+    palette: Palette,
+    range: ValueRange,
+    /// True if each image gets its own range.
+    is_range_auto: bool,
+}
+
+/// State of the painter in a checkpoint.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+struct State {
+    pixels: [u32; 2],
+    /// Temperatures of the first and the last colour.
+    range: [f64; 2],
+}
+
+impl FieldPainter {
+    /// Creates the painter of a run that starts with the state of `system`.
+    pub fn new(case: &Case, system: &HeatSystem) -> Result<Self, SystemError> {
+        let range = range_of(&system.column()?);
+        let mut picture = picture(case, system);
+        picture.pixels = picture.fitted_pixels(case.image.size, range);
+        Ok(Self::from_parts(case, system, picture, range))
+    }
+
+    /// Creates the painter of a resumed run. Returns an error if no run can have written `state`.
+    pub fn resume(
+        case: &Case,
+        system: &HeatSystem,
+        state: &Map<String, Value>,
+        columns: &Blocks,
+    ) -> Result<Self, EngineError> {
+        let malformed = |got: String, expected: &str| {
+            let fault = Fault::malformed("images", got, expected);
+            EngineError::Input(IoError { path: columns.path().to_owned(), fault })
+        };
+        let State { pixels: [width, height], range: [low, high] } =
+            serde_json::from_value(Value::Object(state.clone()))
+                .map_err(|e| malformed(e.to_string(), "the state of images of a field"))?;
+        let sizes = 1..=case.image.size.max(2);
+        if !sizes.contains(&width) || !sizes.contains(&height) {
+            return Err(malformed(format!("{width} x {height} pixels"), "at most image.size"));
+        }
+        let picture = FieldPicture { pixels: (width, height), ..picture(case, system) };
+        Ok(Self::from_parts(case, system, picture, ValueRange { low, high }))
+    }
+
+    fn from_parts(case: &Case, system: &HeatSystem, picture: FieldPicture, range: ValueRange) -> Self {
+        let palette = Palette::for_field(&picture.colours);
+        let is_range_auto = !system.keeps_range();
+        Self { picture, units: case.units, palette, range, is_range_auto }
+    }
+}
+
+/// Returns the picture of a case, with a size that fits no plate yet.
+fn picture(case: &Case, system: &HeatSystem) -> FieldPicture {
+    let pixels = (case.image.size, case.image.size);
+    let heat = case.heat();
+    FieldPicture {
+        regions: heat.map(|heat| heat.regions.iter().flat_map(marks).collect()).unwrap_or_default(),
+        title: case.name.clone(),
+        length_unit: if is_si(&case.units) { "m".into() } else { String::new() },
+        quantity: "temperature".into(),
+        unit: heat.map(|heat| heat.unit.clone()).unwrap_or_default(),
+        ..FieldPicture::new(*system.grid(), system.boundaries().clone(), pixels)
+    }
+}
+
+/// Returns the outlines of a region: as a source, as another material, or as both.
+fn marks(region: &case::Region) -> Vec<RegionMark> {
+    let shape = match region.shape {
+        case::RegionShape::Rectangle { corner, size } => RegionShape::Rectangle { corner, size },
+        case::RegionShape::Disc { centre, radius } => RegionShape::Disc { centre, radius },
+    };
+    let kinds = [
+        (region.source.is_some_and(|source| source != 0.0), RegionKind::Source),
+        (region.conductivity.is_some(), RegionKind::Material),
+    ];
+    kinds.into_iter().filter(|(is_shown, _)| *is_shown).map(|(_, kind)| RegionMark { shape, kind }).collect()
+}
+
+fn range_of(column: &FieldColumn) -> ValueRange {
+    match column {
+        FieldColumn::Single(values) => ValueRange::covering(values),
+        FieldColumn::Double(values) => ValueRange::covering(values),
+    }
+}
+
+impl Painter for FieldPainter {
+    fn pixels(&self) -> (u32, u32) {
+        self.picture.pixels
+    }
+
+    fn palette(&self) -> &Palette {
+        &self.palette
+    }
+
+    fn draw(&mut self, moment: &Moment) -> Result<Image, EngineError> {
+        let System::Heat(system) = moment.system else {
+            unreachable!("the painter of a field draws the system that created it")
+        };
+        let column = system.column().map_err(|error| error.at(moment.stamp()))?;
+        let range = if self.is_range_auto { range_of(&column) } else { self.range };
+        let time = format!("t = {}", self.units.format_time(moment.time));
+        Ok(match &column {
+            FieldColumn::Single(values) => render_field(values, &self.picture, range, &time)?,
+            FieldColumn::Double(values) => render_field(values, &self.picture, range, &time)?,
+        })
+    }
+
+    fn state(&self) -> Map<String, Value> {
+        let (width, height) = self.picture.pixels;
+        let state = json!(State { pixels: [width, height], range: [self.range.low, self.range.high] });
+        state.as_object().cloned().unwrap_or_default()
+    }
+}

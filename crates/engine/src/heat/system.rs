@@ -1,0 +1,358 @@
+//! The field of a run and its operations.
+
+use std::path::{Path, PathBuf};
+
+use orrery_device::Device;
+use orrery_fields::heat::{Conductivity, FieldColumn, FieldView, HeatError, HeatField, HeatProblem};
+use orrery_io::{Block, FieldValues, IoError, write_field_npy, write_field_vti};
+use orrery_model::Units;
+use orrery_model::grid::{Boundary, Edge, Grid};
+use serde_json::{Map, Value};
+
+use super::painter::FieldPainter;
+use super::record::{self, HeatMeasures};
+use super::solution::SineSolution;
+use super::{PLOT, POST_MORTEM, node_count};
+use crate::blocks::Blocks;
+use crate::case::{Case, HeatCase, StopRange};
+use crate::error::EngineError;
+use crate::observers::Painter;
+use crate::system::{
+    ColumnValues, Dynamics, Row, Schema, Size, SnapshotLabels, SolutionError, Stamp, StateColumn, SystemError,
+};
+
+/// Name of the column with the temperatures.
+pub(super) const COLUMN: &str = "temperature";
+
+/// A plate that conducts heat.
+#[derive(Debug)]
+pub struct HeatSystem {
+    field: HeatField,
+    /// True while observers look at the state a short time later.
+    shows_ahead: bool,
+    facts: PlateFacts,
+}
+
+/// Properties of a plate that do not change during a run.
+#[derive(Clone, Debug)]
+pub(super) struct PlateFacts {
+    /// Label of the temperature.
+    pub unit: String,
+    pub stop: Option<StopRange>,
+    pub is_variable: bool,
+    pub has_source: bool,
+    /// Heat per time from the sources of all nodes that are not fixed.
+    pub source_rate: f64,
+    /// True if no temperature leaves the range of the initial state: there is no flux and no source.
+    pub keeps_range: bool,
+    /// The error that `[limits]` bounds.
+    pub known: KnownError,
+    pub solution: Option<SineSolution>,
+}
+
+/// Error of a plate that can be computed from the table.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum KnownError {
+    /// Without fixed edges, all rates are constant and the heat content is known. The number is the
+    /// area of the plate.
+    HeatBalance(f64),
+    /// Without flux and source, no temperature leaves the range of the first row.
+    MaximumPrinciple,
+    /// Nothing is known.
+    None,
+}
+
+impl PlateFacts {
+    /// Collects the properties of a problem, which is that of `case`.
+    pub fn new(case: &Case, heat: &HeatCase, problem: &HeatProblem) -> Self {
+        Self {
+            unit: heat.unit.clone(),
+            stop: heat.stop,
+            is_variable: matches!(problem.conductivity(), Conductivity::Field(_)),
+            has_source: problem.source().is_some(),
+            source_rate: source_rate(problem),
+            keeps_range: keeps_range(problem),
+            known: KnownError::of(problem),
+            solution: SineSolution::of(case, heat, problem),
+        }
+    }
+
+    /// Returns an upper bound of the bytes that a run needs on the host to start, or to resume.
+    pub fn host_bytes(heat: &HeatCase, on_device: bool) -> u64 {
+        let (is_variable, has_source) = (!heat.has_uniform_conductivity(), heat.has_source());
+        let needed = |on_device| {
+            HeatField::needed_bytes(&heat.grid, heat.precision, is_variable, has_source, on_device)
+        };
+        let nodes = (heat.grid.nx as u64).saturating_mul(heat.grid.ny as u64);
+        // The problem has its conductivities and sources in f64.
+        let problem =
+            (u64::from(is_variable) + u64::from(has_source)).saturating_mul(nodes.saturating_mul(8));
+        let initial = nodes.saturating_mul(8);
+        let fields = if on_device { 0 } else { needed(false) };
+        fields.saturating_add(problem).saturating_add(initial)
+    }
+}
+
+impl KnownError {
+    fn of(problem: &HeatProblem) -> Self {
+        if !Edge::ALL.iter().any(|edge| problem.boundaries().on(*edge).is_fixed()) {
+            let [width, height] = problem.grid().extents(problem.boundaries());
+            return Self::HeatBalance(width * height);
+        }
+        if keeps_range(problem) { Self::MaximumPrinciple } else { Self::None }
+    }
+}
+
+/// Returns true if there is no flux and no source.
+fn keeps_range(problem: &HeatProblem) -> bool {
+    let is_closed = |edge: Edge| match problem.boundaries().on(edge) {
+        Boundary::Flux(values) => (0..edge.nodes(problem.grid())).all(|k| values.at(k) == 0.0),
+        Boundary::Fixed(_) | Boundary::Periodic => true,
+    };
+    problem.source().is_none() && Edge::ALL.into_iter().all(is_closed)
+}
+
+/// Returns the heat per time from the sources of all nodes that are not fixed. A node on an edge
+/// has half a cell, and a node in a corner a quarter.
+fn source_rate(problem: &HeatProblem) -> f64 {
+    let Some(source) = problem.source() else { return 0.0 };
+    let (grid, boundaries) = (problem.grid(), problem.boundaries());
+    let weight = |k: usize, nodes: usize, is_periodic: bool| {
+        if !is_periodic && (k == 0 || k == nodes - 1) { 0.5 } else { 1.0 }
+    };
+    let columns = boundaries.free_columns(grid);
+    let row_sum = |j: usize| {
+        let of_node = |i: usize| weight(i, grid.nx, boundaries.is_periodic_in_x()) * source[grid.index(i, j)];
+        weight(j, grid.ny, boundaries.is_periodic_in_y()) * columns.clone().map(of_node).sum::<f64>()
+    };
+    boundaries.free_rows(grid).map(row_sum).sum::<f64>() * grid.hx * grid.hy
+}
+
+impl HeatSystem {
+    pub(super) fn new(field: HeatField, facts: PlateFacts) -> Self {
+        Self { field, shows_ahead: false, facts }
+    }
+
+    /// Returns the grid.
+    pub fn grid(&self) -> &Grid {
+        self.field.grid()
+    }
+
+    /// Returns the conditions on the edges.
+    pub fn boundaries(&self) -> &orrery_model::grid::Boundaries {
+        self.field.boundaries()
+    }
+
+    /// Returns true if no temperature can leave the range of the initial state.
+    pub(super) fn keeps_range(&self) -> bool {
+        self.facts.keeps_range
+    }
+
+    /// Returns the temperatures of all nodes in their precision. They are finite.
+    pub fn column(&self) -> Result<FieldColumn, SystemError> {
+        self.check_finite()?;
+        Ok(self.view().column()?)
+    }
+
+    /// Moves the field to `device`. Results do not depend on the strategy there.
+    pub(crate) fn moved_to(self, device: &Device) -> Result<Self, SystemError> {
+        Ok(Self { field: self.field.moved_to(device)?, ..self })
+    }
+
+    /// Computes the state after a step of length `dt`, which observers then see until
+    /// [`Self::show_now`].
+    pub(crate) fn show_ahead(&mut self, dt: f64) -> Result<(), SystemError> {
+        self.field.ahead(dt)?;
+        self.shows_ahead = true;
+        Ok(())
+    }
+
+    /// Shows the state at its time again.
+    pub(crate) fn show_now(&mut self) {
+        self.shows_ahead = false;
+    }
+
+    fn view(&self) -> FieldView<'_> {
+        if self.shows_ahead { self.field.last_ahead() } else { self.field.now() }
+    }
+
+    fn write_column(
+        &self,
+        path: &Path,
+        column: &FieldColumn,
+        labels: &SnapshotLabels<'_>,
+    ) -> Result<(), IoError> {
+        let values = match column {
+            FieldColumn::Single(values) => FieldValues::Single(values),
+            FieldColumn::Double(values) => FieldValues::Double(values),
+        };
+        match path.extension().is_some_and(|extension| extension == "vti") {
+            true => write_field_vti(path, self.grid(), COLUMN, labels.time, values),
+            false => write_field_npy(path, self.grid(), values),
+        }
+    }
+}
+
+impl Dynamics for HeatSystem {
+    fn size(&self) -> Size {
+        node_count(self.grid().len() as u64)
+    }
+
+    fn method(&self) -> &'static str {
+        super::METHOD
+    }
+
+    fn method_text(&self) -> String {
+        "explicit five-point scheme".to_owned()
+    }
+
+    fn device(&self) -> Option<&Device> {
+        self.field.device()
+    }
+
+    fn strategy_text(&self) -> Option<String> {
+        self.device().map(|_| serde_json::json!({ "heat": self.field.strategy_name() }).to_string())
+    }
+
+    fn setup_text(&self) -> String {
+        let Grid { nx, ny, .. } = self.grid();
+        let (precision, strategy) = (self.field.precision().as_str(), self.field.strategy_name());
+        let conductivity = if self.facts.is_variable { "per node" } else { "uniform" };
+        format!("heat: {nx} x {ny} nodes, conductivity {conductivity}, {precision} precision, {strategy}")
+    }
+
+    fn host_bytes(&self) -> u64 {
+        let PlateFacts { is_variable, has_source, .. } = self.facts;
+        let (grid, precision) = (self.grid(), self.field.precision());
+        let copies = 2 * precision_bytes(precision) * grid.len() as u64;
+        match self.device() {
+            Some(_) => copies,
+            None => copies + HeatField::needed_bytes(grid, precision, is_variable, has_source, false),
+        }
+    }
+
+    fn device_bytes(&self, _device: &Device) -> u64 {
+        let PlateFacts { is_variable, has_source, .. } = self.facts;
+        HeatField::needed_bytes(self.grid(), self.field.precision(), is_variable, has_source, true)
+    }
+
+    fn adaptive_step(&self, _eta: f64) -> Result<f64, SystemError> {
+        unreachable!("a case of heat has a fixed step")
+    }
+
+    fn steps_per_pass(&self) -> Option<u64> {
+        Some(self.field.steps_per_pass())
+    }
+
+    fn advance(&mut self, dt: f64, steps: u64, _: &dyn Fn(u64) -> Stamp) -> Result<(), SystemError> {
+        self.field.advance(dt, steps)?;
+        if steps > 1 {
+            self.field.wait()?;
+        }
+        Ok(())
+    }
+
+    fn check_finite(&self) -> Result<(), SystemError> {
+        Ok(self.view().check_finite()?)
+    }
+
+    fn settling_check_every(&self) -> Option<u64> {
+        self.facts.stop.map(|stop| stop.every)
+    }
+
+    fn is_settled(&self) -> Result<bool, SystemError> {
+        let Some(StopRange { below, .. }) = self.facts.stop else { return Ok(false) };
+        let (min, max) = self.view().range()?;
+        Ok(max - min < below)
+    }
+
+    fn solution_errors(&self, now: Stamp) -> Result<Vec<SolutionError>, SystemError> {
+        match &self.facts.solution {
+            Some(solution) => Ok(solution.errors(self.grid(), &self.view().values()?, now)),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    fn schema(&self, units: &Units) -> Schema {
+        record::schema(units, &self.facts)
+    }
+
+    fn measure(&self) -> Result<Vec<f64>, SystemError> {
+        self.check_finite()?;
+        let view = self.view();
+        let (fluxes, sources) = (view.edge_fluxes()?, self.facts.source_rate);
+        Ok(HeatMeasures::new(&view.measures()?, fluxes, sources).to_values())
+    }
+
+    fn columns(&self) -> Result<Vec<StateColumn<'_>>, SystemError> {
+        let block = match self.column()? {
+            FieldColumn::Single(values) => Block::Singles(values),
+            FieldColumn::Double(values) => Block::Reals(values),
+        };
+        Ok(vec![StateColumn { name: COLUMN, values: ColumnValues::Owned(block), is_constant: false }])
+    }
+
+    fn write_snapshot(&self, path: &Path, labels: &SnapshotLabels<'_>) -> Result<(), EngineError> {
+        let now = Stamp { step: labels.step, time: labels.time };
+        let column = self.column().map_err(|error| error.at(now))?;
+        self.write_column(path, &column, labels).map_err(EngineError::Output)
+    }
+
+    fn write_post_mortem(&self, folder: &Path, labels: &SnapshotLabels<'_>) -> Option<PathBuf> {
+        let path = folder.join(POST_MORTEM);
+        let column = self.view().column().ok()?;
+        self.write_column(&path, &column, labels).ok().map(|()| path)
+    }
+
+    fn new_painter(&self, case: &Case) -> Result<Box<dyn Painter>, EngineError> {
+        let now = Stamp { step: 0, time: case.time.known_start() };
+        Ok(Box::new(FieldPainter::new(case, self).map_err(|error| error.at(now))?))
+    }
+
+    fn resumed_painter(
+        &self,
+        case: &Case,
+        state: &Map<String, Value>,
+        columns: &mut Blocks,
+    ) -> Result<Box<dyn Painter>, EngineError> {
+        Ok(Box::new(FieldPainter::resume(case, self, state, columns)?))
+    }
+
+    fn listed_files(&self) -> &'static [(&'static str, &'static str)] {
+        const { assert!(matches!(PLOT.as_bytes(), b"temperature")) };
+        &[
+            ("temperature.svg", "temperatures over time; all values in conserved.csv"),
+            ("snapshots", "temperatures of all nodes, for numpy or ParaView"),
+        ]
+    }
+
+    fn summary_json(&self, first: &Row, last: &Row) -> Map<String, Value> {
+        let Grid { nx, ny, .. } = self.grid();
+        let mut fields = Map::new();
+        fields.insert("nodes".into(), serde_json::json!([nx, ny]));
+        fields.insert("solver".into(), self.method().into());
+        fields.insert("precision".into(), self.field.precision().as_str().into());
+        for (name, row) in [("start", first), ("end", last)] {
+            fields.insert(name.into(), record::row_json(row));
+        }
+        fields
+    }
+}
+
+/// Returns the bytes of a number.
+fn precision_bytes(precision: orrery_model::Precision) -> u64 {
+    match precision {
+        orrery_model::Precision::Single => 4,
+        _ => 8,
+    }
+}
+
+impl From<HeatError> for SystemError {
+    fn from(error: HeatError) -> Self {
+        match error {
+            HeatError::Device(error) => Self::Device(error),
+            // The case is checked when a run starts, so all others are values that are not finite.
+            other => Self::NotFinite { at: None, found: other.to_string() },
+        }
+    }
+}
