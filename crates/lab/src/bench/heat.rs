@@ -1,5 +1,5 @@
-//! Benchmark of the heat solver: nodes updated per second, with one and with several steps per pass,
-//! compared with the bandwidth of a copy.
+//! Benchmark of the heat solver: nodes updated per second, with one and with several steps per
+//! pass, compared with the bandwidth of a copy.
 
 use orrery_device::{Device, DeviceError, DeviceKind, ceiling};
 use orrery_fields::Scalar;
@@ -52,8 +52,8 @@ impl HeatMeasurement {
         fields * if self.precision == Precision::Double { 8.0 } else { 4.0 }
     }
 
-    /// Returns the rate relative to a copy of the bytes that one step per pass must move. Above 1 for
-    /// several steps per pass.
+    /// Returns the rate relative to a copy of the bytes that one step per pass must move. Above 1
+    /// for several steps per pass.
     pub fn share_of_copy(&self) -> Option<f64> {
         Some(self.points_per_s() * self.bytes_per_point() / self.copy?)
     }
@@ -114,8 +114,8 @@ const REPEATS_ON_CPU: usize = 5;
 
 impl<'a> HeatBench<'a> {
     /// Measures the device's peak rates. Without a device, the CPU uses the instruction set `set`.
-    /// `tuning` has results of the tuner for the device. Without `repeats`, the number of timed runs
-    /// on a device depends on the time of one.
+    /// `tuning` has results of the tuner for the device. Without `repeats`, the number of timed
+    /// runs on a device depends on the time of one.
     pub fn new(
         device: Option<&'a Device>,
         set: InstructionSet,

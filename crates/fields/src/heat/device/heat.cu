@@ -162,8 +162,8 @@ FUNCTION void advance_faces(Pipeline* pipeline, const REAL north[COLUMNS], LaneN
 #endif
 
 // Sends row `row` through all levels. `north` is the row of level 0 on input, and row `row - STEPS`
-// of level STEPS on output. `resistivity` is the row of the resistivity. `ends` is the shared memory
-// for the exchange.
+// of level STEPS on output. `resistivity` is the row of the resistivity. `ends` is the shared
+// memory for the exchange.
 FUNCTION void advance_row(
     Pipeline* pipeline,
     REAL north[COLUMNS],
@@ -367,12 +367,13 @@ advance(
     Pipeline pipeline;
     start_pipeline(&pipeline, &plate, find_columns(&plate, first_column, is_edge_strip), chunk.begin - STEPS);
     for (int first = chunk.begin - STEPS; first < chunk.end + STEPS; first += ROWS_IN_FLIGHT) {
-        // Whether this iteration uses a column or a row that is an edge of the grid, or a row that is
-        // not in the buffer.
+        // Whether this iteration uses a column or a row that is an edge of the grid, or a row that
+        // is not in the buffer.
         const int is_edge = is_edge_strip || first - STEPS <= first_stored_row
             || first + 2 * ROWS_IN_FLIGHT >= first_stored_row + stored_rows;
 #if HAS_WARPS
-        // The loop without edges is unrolled, so that rows move through the registers without copies.
+        // The loop without edges is unrolled, so that rows move through the registers without
+        // copies.
         if (!is_edge) {
             const LaneColumns columns = { first_column, first_column, 0, 0, 0, 0 };
             UNROLL_ALL

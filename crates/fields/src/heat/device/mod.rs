@@ -1,12 +1,12 @@
 //! The heat equation on a device, through CUDA or OpenCL.
 //!
-//! [`DeviceHeat`] is the state of a plate in the memory of one device: two fields, and those that the
-//! problem has. It computes the same bits as [`super::reference`], for every
+//! [`DeviceHeat`] is the state of a plate in the memory of one device: two fields, and those that
+//! the problem has. It computes the same bits as [`super::reference`], for every
 //! [`HeatDeviceStrategy`] and any number of slabs.
 //!
 //! A slab is a range of rows with ghost rows on both sides. Several slabs on one device are not
-//! faster than one. They test the update that several devices share: boundary rows first, then their
-//! copies to the neighbours, and the interior at the same time.
+//! faster than one. They test the update that several devices share: boundary rows first, then
+//! their copies to the neighbours, and the interior at the same time.
 
 mod measures;
 pub mod rungs;

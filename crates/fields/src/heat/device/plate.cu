@@ -120,7 +120,8 @@ FUNCTION int wrap_or_clamp(int row, int rows, int wraps)
     return row < 0 ? 0 : row < rows ? row : rows - 1;
 }
 
-// Loads the lane's columns of a row of `field`. Without `is_edge`, row and columns are in the buffer.
+// Loads the lane's columns of a row of `field`. Without `is_edge`, row and columns are in the
+// buffer.
 FUNCTION void load_row(
     REAL values[COLUMNS],
     GLOBAL const REAL* RESTRICT field,

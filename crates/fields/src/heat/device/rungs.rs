@@ -110,8 +110,8 @@ enum RungSolver {
 }
 
 impl RungHeat {
-    /// Uploads a plate with fixed edges and uniform conductivity, and its state. `production` is the
-    /// strategy of [`HeatVariant::Production`].
+    /// Uploads a plate with fixed edges and uniform conductivity, and its state. `production` is
+    /// the strategy of [`HeatVariant::Production`].
     ///
     /// # Panics
     /// If the plate has other edges, another conductivity or a source.

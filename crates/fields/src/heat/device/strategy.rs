@@ -36,15 +36,15 @@ const LARGE_GRID: usize = 1 << 26;
 const SMALL_GRID: usize = 1 << 22;
 
 impl HeatDeviceStrategy {
-    /// Returns the fastest strategy that was measured for a grid of `nodes` nodes, with or without a
-    /// conductivity per node.
+    /// Returns the fastest strategy that was measured for a grid of `nodes` nodes, with or without
+    /// a conductivity per node.
     ///
-    /// Measured on an H200, in Gpoint/s. 16384² nodes, single: 2266 with 8 steps per pass, 2109 with
-    /// 7, 1970 with 6, 1792 with 4, 505 with 1. Blocks of 4 warps instead of 2 reach 2217, 1 wave
-    /// instead of 6 less than 2100. Double: 995 with 8 steps, 965 with 6, 244 with 1. Conductivity
-    /// per node: 589 with 4 steps, 544 with 3, 460 with 2, 307 with 1, and in double 370 with 3, 251
-    /// with 2. 4096² nodes: 1188 with 6 steps, 1039 with 8. 1024² nodes: 197 with 2 steps, 167 with
-    /// 4. `orrery tune heat` repeats the measurement.
+    /// Measured on an H200, in Gpoint/s. 16384² nodes, single: 2266 with 8 steps per pass, 2109
+    /// with 7, 1970 with 6, 1792 with 4, 505 with 1. Blocks of 4 warps instead of 2 reach 2217, 1
+    /// wave instead of 6 less than 2100. Double: 995 with 8 steps, 965 with 6, 244 with 1.
+    /// Conductivity per node: 589 with 4 steps, 544 with 3, 460 with 2, 307 with 1, and in double
+    /// 370 with 3, 251 with 2. 4096² nodes: 1188 with 6 steps, 1039 with 8. 1024² nodes: 197 with 2
+    /// steps. `orrery tune heat` repeats the measurement.
     pub fn default_for(device: &Device, nodes: usize, precision: Precision, is_variable: bool) -> Self {
         let is_double = precision == Precision::Double;
         if !Self::has_warps(device) {
