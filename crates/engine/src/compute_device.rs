@@ -1,6 +1,7 @@
 //! Selection of the device that computes, with a check of its memory.
 
 use orrery_device::{Device, DeviceChoice};
+use orrery_fields::heat::device::HeatDeviceStrategy;
 use orrery_io::format_bytes;
 use orrery_model::{Precision, format_count};
 use orrery_particles::solver::direct::device::DirectDeviceStrategy;
@@ -15,6 +16,9 @@ pub struct Tuned {
     /// Returns the fastest measured strategy for the direct sum with this number of bodies on a
     /// device. `None` if nothing was measured.
     pub direct: fn(&Device, usize, Precision) -> Option<DirectDeviceStrategy>,
+    /// Returns the fastest measured strategy for heat on a grid with this number of nodes, with or
+    /// without a conductivity per node. `None` if nothing was measured.
+    pub heat: fn(&Device, usize, Precision, bool) -> Option<HeatDeviceStrategy>,
 }
 
 /// Which device a run should use. The default is the CPU.

@@ -1,6 +1,7 @@
 //! Compares [`HeatField`] on every device with the same field on the host.
 
 use orrery_device::testing::test_devices;
+use orrery_fields::heat::device::HeatDeviceStrategy;
 use orrery_fields::heat::{Conductivity, FieldView, HeatDeviceSetup, HeatField, HeatProblem};
 use orrery_model::Precision;
 use orrery_model::grid::{Boundaries, Boundary, Grid};
@@ -45,5 +46,30 @@ fn field_on_a_device_equals_the_field_on_the_host() {
         on_host.advance(dt, 3).unwrap();
         compare(moved.now(), on_host.now());
         assert_eq!(moved.now().check_finite(), Ok(()));
+    }
+}
+
+#[test]
+fn moved_field_uses_the_given_strategy_and_keeps_its_values() {
+    for device in test_devices() {
+        let grid = Grid { nx: 20, ny: 9, hx: 0.1, hy: 0.1 };
+        let problem = HeatProblem::new(
+            grid,
+            Boundaries::uniform(Boundary::fixed(0.0)),
+            Conductivity::Uniform(1.0),
+            None,
+            Precision::Single,
+        )
+        .unwrap();
+        let field = || HeatField::new(&problem, &vec![1.0; grid.len()], None).unwrap();
+        let default = HeatDeviceStrategy::default_for(&device, grid.len(), Precision::Single, false);
+        let one_step = HeatDeviceStrategy::one_step_for(&device, Precision::Single, false);
+        assert_ne!(default, one_step);
+        for (given, expected) in [(None, default), (Some(one_step), one_step)] {
+            let moved = field().moved_to(&device, given).unwrap();
+            assert!(!moved.is_variable());
+            assert_eq!(moved.strategy_name(), expected.name());
+            assert_eq!(moved.now().column().unwrap(), field().now().column().unwrap());
+        }
     }
 }

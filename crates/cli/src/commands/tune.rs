@@ -1,6 +1,7 @@
 //! `tune`, and loading its results for other commands.
 
 use orrery_device::Device;
+use orrery_fields::heat::device::HeatDeviceStrategy;
 use orrery_lab::format::format_seconds;
 use orrery_lab::tuning::{
     DEFAULT_SIZES, HeatOutcome, TuneOutcome, Tuning, default_sides, tune_device, tune_heat,
@@ -139,4 +140,15 @@ pub fn load_tuning(device: &Device, no_tuned: bool) -> Option<Tuning> {
 /// Returns the tuned strategy for a run of `n` bodies, if there is one.
 pub fn tuned_strategy(device: &Device, n: usize, precision: Precision) -> Option<DirectDeviceStrategy> {
     load_tuning(device, false)?.nearest_entry(n, precision).map(|entry| entry.strategy)
+}
+
+/// Returns the tuned strategy for heat on a grid with this number of nodes, if there is one.
+pub fn tuned_heat_strategy(
+    device: &Device,
+    nodes: usize,
+    precision: Precision,
+    is_variable: bool,
+) -> Option<HeatDeviceStrategy> {
+    let tuning = load_tuning(device, false)?;
+    tuning.nearest_heat_entry(nodes, precision, is_variable).map(|entry| entry.strategy)
 }

@@ -30,7 +30,15 @@ pub(crate) fn start(
     let time = case.time.known_start();
     case.time.start = Some(time);
     report(RunEvent::Device(&selected));
-    let setup = selected.device.as_ref().map(|device| HeatDeviceSetup::new(device, &problem));
+    let setup = selected.device.as_ref().map(|device| {
+        let is_variable = !heat.has_uniform_conductivity();
+        let tuned = control
+            .device
+            .tuned
+            .and_then(|tuned| (tuned.heat)(device, problem.grid().len(), problem.precision(), is_variable));
+        let default = HeatDeviceSetup::new(device, &problem);
+        HeatDeviceSetup { strategy: tuned.unwrap_or(default.strategy), ..default }
+    });
     let field = HeatField::new(&problem, &initial, setup.as_ref())
         .map_err(|error| SystemError::from(error).at(Stamp { step: 0, time }))?;
     let system = HeatSystem::new(field, PlateFacts::new(&case, heat, &problem));

@@ -15,6 +15,7 @@ use super::solution::SineSolution;
 use super::{PLOT, POST_MORTEM, node_count};
 use crate::blocks::Blocks;
 use crate::case::{Case, HeatCase, StopRange};
+use crate::compute_device::Tuned;
 use crate::error::EngineError;
 use crate::observers::Painter;
 use crate::system::{
@@ -155,8 +156,11 @@ impl HeatSystem {
     }
 
     /// Moves the field to `device`. Results do not depend on the strategy there.
-    pub(crate) fn moved_to(self, device: &Device) -> Result<Self, SystemError> {
-        Ok(Self { field: self.field.moved_to(device)?, ..self })
+    pub(crate) fn moved_to(self, device: &Device, tuned: Option<Tuned>) -> Result<Self, SystemError> {
+        let nodes = self.field.grid().len();
+        let strategy = tuned
+            .and_then(|tuned| (tuned.heat)(device, nodes, self.field.precision(), self.field.is_variable()));
+        Ok(Self { field: self.field.moved_to(device, strategy)?, ..self })
     }
 
     /// Computes the state after a step of length `dt`, which observers then see until

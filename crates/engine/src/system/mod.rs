@@ -129,7 +129,7 @@ impl System {
     ) -> Result<Self, SystemError> {
         match self {
             Self::Gravity(system) => system.moved_to(device, recorded, tuned, report).map(Self::Gravity),
-            Self::Heat(system) => system.moved_to(device).map(Self::Heat),
+            Self::Heat(system) => system.moved_to(device, tuned).map(Self::Heat),
         }
     }
 

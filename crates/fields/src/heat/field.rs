@@ -196,9 +196,14 @@ impl HeatField {
         }
     }
 
-    /// Moves the field to a device.
-    pub fn moved_to(self, device: &Device) -> Result<Self, HeatError> {
-        Ok(Self { state: self.state.moved_to(device)?, ..self })
+    /// Moves the field to a device. Without a strategy, it uses the default one.
+    pub fn moved_to(self, device: &Device, strategy: Option<HeatDeviceStrategy>) -> Result<Self, HeatError> {
+        Ok(Self { state: self.state.moved_to(device, strategy)?, ..self })
+    }
+
+    /// Returns true if the conductivity differs between nodes.
+    pub fn is_variable(&self) -> bool {
+        self.state.is_variable()
     }
 
     /// Returns the grid.
@@ -292,7 +297,12 @@ trait HeatState: Debug + Send + Sync {
     fn device(&self) -> Option<&Device>;
     fn strategy_name(&self) -> String;
     fn steps_per_pass(&self) -> u64;
-    fn moved_to(self: Box<Self>, device: &Device) -> Result<Box<dyn HeatState>, HeatError>;
+    fn is_variable(&self) -> bool;
+    fn moved_to(
+        self: Box<Self>,
+        device: &Device,
+        strategy: Option<HeatDeviceStrategy>,
+    ) -> Result<Box<dyn HeatState>, HeatError>;
 }
 
 impl<R: Scalar> HeatState for HostHeat<R> {
@@ -335,9 +345,17 @@ impl<R: Scalar> HeatState for HostHeat<R> {
         self.strategy().steps_per_pass as u64
     }
 
-    fn moved_to(self: Box<Self>, device: &Device) -> Result<Box<dyn HeatState>, HeatError> {
+    fn is_variable(&self) -> bool {
+        self.plate().resistivity.is_some()
+    }
+
+    fn moved_to(
+        self: Box<Self>,
+        device: &Device,
+        strategy: Option<HeatDeviceStrategy>,
+    ) -> Result<Box<dyn HeatState>, HeatError> {
         let (plate, state) = self.into_parts();
-        Ok(Box::new(moved(device, plate, &state)?))
+        Ok(Box::new(moved(device, plate, &state, strategy)?))
     }
 }
 
@@ -379,17 +397,30 @@ impl<R: Scalar> HeatState for DeviceHeat<R> {
         u64::from(self.strategy().steps_per_pass)
     }
 
-    fn moved_to(self: Box<Self>, device: &Device) -> Result<Box<dyn HeatState>, HeatError> {
+    fn is_variable(&self) -> bool {
+        self.plate().resistivity.is_some()
+    }
+
+    fn moved_to(
+        self: Box<Self>,
+        device: &Device,
+        strategy: Option<HeatDeviceStrategy>,
+    ) -> Result<Box<dyn HeatState>, HeatError> {
         let values = self.values(StoredField::State)?;
-        Ok(Box::new(moved(device, self.plate().clone(), &values)?))
+        Ok(Box::new(moved(device, self.plate().clone(), &values, strategy)?))
     }
 }
 
-/// Uploads a plate and its state, with the default strategy.
-fn moved<R: Scalar>(device: &Device, plate: Plate<R>, values: &[R]) -> Result<DeviceHeat<R>, HeatError> {
+/// Uploads a plate and its state. Without a strategy, the default one is used.
+fn moved<R: Scalar>(
+    device: &Device,
+    plate: Plate<R>,
+    values: &[R],
+    strategy: Option<HeatDeviceStrategy>,
+) -> Result<DeviceHeat<R>, HeatError> {
     let (nodes, is_variable) = (plate.grid.len(), plate.resistivity.is_some());
-    let strategy = HeatDeviceStrategy::default_for(device, nodes, R::PRECISION, is_variable);
-    Ok(DeviceHeat::new(device, plate, values, strategy)?)
+    let default = || HeatDeviceStrategy::default_for(device, nodes, R::PRECISION, is_variable);
+    Ok(DeviceHeat::new(device, plate, values, strategy.unwrap_or_else(default))?)
 }
 
 /// Rounds an initial state and sets the values of fixed nodes.
