@@ -51,8 +51,8 @@ fn read(path: &Path, limits: &Limits) -> Result<FieldData, Fault> {
     Ok(FieldData { nx, ny, precision: Precision::Single, values })
 }
 
-/// Returns memory for the decoded image. Its size, which the header announces, must be possible for a
-/// file of `file_bytes`.
+/// Returns memory for the decoded image. Its size, which the header announces, must be possible for
+/// a file of `file_bytes`.
 fn allocate_pixels(
     reader: &Reader<BufReader<File>>,
     file_bytes: u64,
