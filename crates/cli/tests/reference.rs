@@ -55,7 +55,7 @@ fn files_and_columns_are_in_the_reference() {
     dir.run("plummer", "out", &[&SMALL[..], &["time.integrator=hermite4"]].concat());
     for name in dir.list("out") {
         let is_listed = |listed: &&str| *listed == name || listed.starts_with(&format!("{name}/"));
-        assert!(names.iter().any(|listed| is_listed(listed)), "{name} is not in docs/reference/files.md");
+        assert!(names.iter().any(is_listed), "{name} is not in docs/reference/files.md");
     }
     let columns = schema(&Units::NBody).csv_header();
     assert!(page.contains(&format!("\n{columns}\n")), "{columns}");

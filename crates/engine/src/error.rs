@@ -39,8 +39,8 @@ pub enum EngineError {
     Heat {
         /// File or section with the values.
         origin: String,
-        /// The error of the plate.
-        source: HeatError,
+        /// The error of the plate. Boxed, because it is larger than all other variants.
+        source: Box<HeatError>,
     },
     /// The bodies of a system that has none were requested.
     #[error("the system has no bodies, its physics is {physics}")]
@@ -371,7 +371,7 @@ impl EngineError {
             | Self::EndIsPast { .. }
             | Self::NotExtendable { .. }
             | Self::OutputFolder { .. } => true,
-            Self::Heat { source, .. } => !matches!(source, HeatError::Device(_)),
+            Self::Heat { source, .. } => !matches!(**source, HeatError::Device(_)),
             Self::Device(error) => is_unknown_device(error),
             Self::Output(_) | Self::Picture(PictureError::Io(_)) => self.is_changed_file(),
             Self::Picture(_)

@@ -28,11 +28,11 @@ pub fn build_problem(case: &Case, heat: &HeatCase, limits: &Limits) -> Result<He
         true => Some(inputs.painted(&heat.source, &heat.regions, |region| region.source)?),
         false => None,
     };
-    let refused = |source| EngineError::Heat { origin: problem_origin(case, heat), source };
+    let refused = |source| EngineError::Heat { origin: problem_origin(case, heat), source: Box::new(source) };
     let problem =
         HeatProblem::new(heat.grid, boundaries, conductivity, source, heat.precision).map_err(refused)?;
     if let StepChoice::Fixed(dt) = case.time.step {
-        let refused = |source| EngineError::Heat { origin: "[time]".to_owned(), source };
+        let refused = |source| EngineError::Heat { origin: "[time]".to_owned(), source: Box::new(source) };
         problem.check_step(dt).map_err(refused)?;
     }
     Ok(problem)
@@ -58,7 +58,9 @@ pub fn initial_values(
             (values, inputs.path(path).display().to_string())
         }
     };
-    problem.check_initial(&values).map_err(|source| EngineError::Heat { origin, source })?;
+    problem
+        .check_initial(&values)
+        .map_err(|source| EngineError::Heat { origin, source: Box::new(source) })?;
     Ok(values)
 }
 

@@ -44,7 +44,8 @@ pub(super) struct PlateFacts {
     pub has_source: bool,
     /// Heat per time from the sources of all nodes that are not fixed.
     pub source_rate: f64,
-    /// True if no temperature leaves the range of the initial state: there is no flux and no source.
+    /// True if no temperature leaves the range of the initial state: there is no flux and no
+    /// source.
     pub keeps_range: bool,
     /// The error that `[limits]` bounds.
     pub known: KnownError,

@@ -41,6 +41,7 @@ pub(crate) const POST_MORTEMS: [&str; 2] = [gravity::POST_MORTEM, heat::POST_MOR
 /// A system that is simulated: its state and its method. The operations that all systems have are
 /// those of [`Dynamics`].
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "a run has one system, so its size does not matter")]
 pub enum System {
     /// Bodies that attract one another.
     Gravity(GravitySystem),
