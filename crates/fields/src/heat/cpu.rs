@@ -1,6 +1,6 @@
 //! Steps on all cores of the CPU, with SIMD and several steps per pass over the memory.
 //!
-//! The rows are divided into bands, and each task updates the tiles of one band ([`super::tile`]).
+//! The rows are divided into bands, and each task updates the tiles of one band (`tile`).
 //! Results have the same bits for every strategy, number of threads and division into bands.
 //!
 //! Cost of uniform conductivity: 10 flops per node and step, and one read and one write of the
