@@ -28,10 +28,15 @@ fn every_device_passes_the_checks_of_the_device_layer() {
 }
 
 #[test]
+fn every_device_passes_the_checks_of_the_fields() {
+    run_module("fields");
+}
+
+#[test]
 fn every_module_has_a_test() {
     let checks = selftest::all_checks();
     let mut modules: Vec<&str> =
         checks.iter().filter_map(|check| Some(check.name.split_once(':')?.0)).collect();
     modules.dedup();
-    assert_eq!(modules, ["device", "primitives", "direct", "tree"]);
+    assert_eq!(modules, ["device", "primitives", "direct", "tree", "fields"]);
 }
