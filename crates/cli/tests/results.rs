@@ -182,6 +182,24 @@ fn counts_accept_exponents_and_underscores() {
     let error = error_of(&dir, &["run", "plummer", "--set", "bodies.n=1.5"]);
     let expected = "error: --set bodies.n=1.5: bodies.n = 1.5 is not a whole number, expected one such as";
     assert!(error.starts_with(expected), "{error}");
+    for (written, resolved) in
+        [("1e3 steps", "1000 steps"), ("1_000 steps", "1000 steps"), ("1 steps", "1 step")]
+    {
+        let set = format!("output.record_every={written}");
+        let stdout = dir.stdout_of(&["run", "plummer", "--dry-run", "--set", &set]);
+        assert!(stdout.contains(&format!("\nrecord_every = \"{resolved}\"\n")), "{stdout}");
+    }
+    for (set, expected) in [
+        ("bodies.n=1e30", "bodies.n = 1e30 is too large, expected at most 2^53 with an exponent"),
+        ("output.record_every=1.5 steps", "is not a count of steps, expected one such as \"100 steps\""),
+        ("time.end=1e300", "steps to end = 1e300, expected at most 2^53 steps"),
+    ] {
+        let error = error_of(&dir, &["run", "plummer", "--set", set]);
+        assert!(error.contains(expected), "{error}");
+    }
+    assert_eq!(error_of(&dir, &["run", ""]).trim_end(), "error: '': no such case file or preset");
+    let error = error_of(&dir, &["run", "plummer", "--set", "bodies.n=1", "--max-memory", "100"]);
+    assert!(error.contains(": 1 body needs 450.0 B of memory, 100.0 B are available"), "{error}");
 }
 
 #[test]

@@ -16,7 +16,7 @@ mod precision;
 pub mod rng;
 pub mod units;
 
-pub use counts::{format_count, short_number};
+pub use counts::{format_count, short_number, whole_number};
 pub use particles::{Particle, Particles, Species, Vec3s};
 pub use precision::Precision;
 pub use units::{Dimension, Units};

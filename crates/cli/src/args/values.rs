@@ -4,6 +4,7 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use orrery_device::DeviceChoice;
+use orrery_model::whole_number;
 
 /// Parses a whole number >= 0, such as `1000000`, `1_000_000`, `1e6` or `1.5e3`.
 pub fn parse_count<T: TryFrom<u64>>(text: &str) -> Result<T, String> {
@@ -21,34 +22,6 @@ pub fn parse_count_in<T: TryFrom<u64>>(text: &str, range: RangeInclusive<u64>) -
     let number = parse_count::<u64>(text)?;
     let outside = || format!("{number} is not in {}..={}", range.start(), range.end());
     T::try_from(number).ok().filter(|_| range.contains(&number)).ok_or_else(outside)
-}
-
-/// Returns the exact value of decimal digits with optional underscores, fraction and exponent, or
-/// `None` if it is not a whole number below 2^64. Seeds use all 64 bits, which f64 cannot hold.
-fn whole_number(text: &str) -> Option<u64> {
-    let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
-    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
-    let mut digits = plain_digits(whole)?;
-    let fraction = if fraction.is_empty() { String::new() } else { plain_digits(fraction)? };
-    digits.push_str(&fraction);
-    let zeros = exponent.parse::<i32>().ok()?.checked_sub(i32::try_from(fraction.len()).ok()?)?;
-    let digits = digits.trim_start_matches('0');
-    if digits.is_empty() {
-        return Some(0);
-    }
-    if zeros >= 0 {
-        return digits.parse::<u64>().ok()?.checked_mul(10u64.checked_pow(zeros.unsigned_abs())?);
-    }
-    let cut = digits.len().checked_sub(zeros.unsigned_abs() as usize)?;
-    let (kept, dropped) = digits.split_at(cut);
-    if dropped.bytes().all(|digit| digit == b'0') { kept.parse().ok() } else { None }
-}
-
-/// Returns the digits without underscores. An underscore must be between two digits, as in TOML.
-fn plain_digits(text: &str) -> Option<String> {
-    let groups: Vec<&str> = text.split('_').collect();
-    let is_digits = |group: &&str| !group.is_empty() && group.bytes().all(|c| c.is_ascii_digit());
-    groups.iter().all(is_digits).then(|| groups.concat())
 }
 
 /// Parses a memory size in bytes, such as `500MB`, `2GiB`, `2G` or `1000000`.

@@ -4,6 +4,7 @@
 use std::io::ErrorKind;
 
 use orrery_io::format_bytes;
+use orrery_model::{format_count, short_number};
 use orrery_particles::settings::{IntegratorChoice, SolverChoice, StepChoice};
 
 use super::document::Location;
@@ -84,12 +85,13 @@ impl Sections<'_> {
     fn check_time(&self, case: &Case) {
         let time = &self.time;
         let (start, end) = (case.time.known_start(), case.time.end);
+        let end_text = short_number(end);
         if start >= end {
             let location = conflict_location(time.location_of("start"), time.location_of("end"));
             time.reject_at(
                 location,
                 "start",
-                &format!(" is not before the end, expected start < end = {end}"),
+                &format!(" is not before the end, expected start < end = {end_text}"),
             );
             return;
         }
@@ -98,13 +100,15 @@ impl Sections<'_> {
         match case.time.step {
             StepChoice::Fixed(dt) if dt > length => {
                 let most = if start == 0.0 { "end" } else { "end - start" };
-                let fault = format!(" is longer than the run, expected step <= {most} = {length}");
+                let fault =
+                    format!(" is longer than the run, expected step <= {most} = {}", short_number(length));
                 time.reject_at(step_or_end, "step", &fault);
             }
             // Above 2^53 steps, step counts are no longer exact in f64.
             StepChoice::Fixed(dt) if length / dt > 2f64.powi(53) => {
                 let steps = length / dt;
-                let fault = format!(" takes {steps:.0e} steps to end = {end}, expected at most 2^53 steps");
+                let fault =
+                    format!(" takes {steps:.0e} steps to end = {end_text}, expected at most 2^53 steps");
                 time.reject_at(step_or_end, "step", &fault);
             }
             _ => {}
@@ -135,6 +139,7 @@ impl Sections<'_> {
             return;
         }
         let many = if count < 1e15 { format!("{count}") } else { format!("{count:.0e}") };
+        let end = short_number(end);
         let fault = format!(" gives {many} {noun} until end = {end}, expected at most {most:e}");
         let length = match every {
             Every::Steps(_) => conflict_location(time.location_of("step"), time.location_of("end")),
@@ -168,7 +173,9 @@ fn check_bodies(case: &Case, bodies: &Section<'_>, given: &GravityCase, availabl
         let needed = count.saturating_mul(BYTES_PER_BODY);
         if needed > available {
             let (needed, available) = (format_bytes(needed), format_bytes(available));
-            let message = format!("{count} bodies need {needed} of memory, {available} are available");
+            let verb = if count == 1 { "needs" } else { "need" };
+            let bodies_text = format_count(count, "body", "bodies");
+            let message = format!("{bodies_text} {verb} {needed} of memory, {available} are available");
             let counts = ["n", "n_disc", "n_bulge", "n_halo"].into_iter().filter(|key| bodies.has_key(key));
             let location = counts.map(|key| bodies.location_of(key)).max();
             bodies.add_problem(location.unwrap_or(bodies.location_of("model")), message);

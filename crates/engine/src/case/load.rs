@@ -53,7 +53,7 @@ impl CaseSource {
         let stem = path.file_stem().map_or(argument.into(), |stem| stem.to_string_lossy());
         let names = presets().iter().map(|preset| preset.name);
         Err(CaseError {
-            label: one_line(argument),
+            label: if argument.is_empty() { "''".to_owned() } else { one_line(argument) },
             location: Location::Whole,
             message: format!("no such case file or preset{}", did_you_mean(&stem, names)),
         })

@@ -1,7 +1,7 @@
 //! The resolved case as text. It contains every key, so that it reads back to the identical
 //! [`Case`] even if a default changes in a later version. Quantities keep the unit of the user.
 
-use orrery_model::Dimension;
+use orrery_model::{Dimension, format_count};
 
 use super::declare::{KeySpec, Kind, SectionSpec, Variant, Words, word_for};
 use super::quantities::WrittenQuantities;
@@ -123,7 +123,7 @@ impl<'a> SectionWriter<'a> {
             key,
             match every {
                 Every::Never => "0".to_owned(),
-                Every::Steps(count) => quoted(&format!("{count} steps")),
+                Every::Steps(count) => quoted(&format_count(count, "step", "steps")),
                 Every::Time(time) => self.quantity_text(key, time, Dimension::Time),
             },
         );

@@ -3,8 +3,8 @@
 //! The value of a key is that of the case, else that of the section which has the defaults, else
 //! the default of the declaration. The methods `..._if_given` return only values of the case.
 
-use orrery_model::Dimension;
 use orrery_model::units::UnitError;
+use orrery_model::{Dimension, whole_number};
 
 use super::Every;
 use super::declare::{DefaultValue, KeySpec, Kind, MAX_INTEGER, Range, Word, Words};
@@ -211,6 +211,10 @@ impl Section<'_> {
         let i = match entry.value {
             Value::Integer(i) => i,
             Value::Float(x) if x.fract() == 0.0 && x.abs() <= LARGEST_EXACT => x as i128,
+            Value::Float(x) if x.fract() == 0.0 => {
+                self.reject(key, " is too large, expected at most 2^53 with an exponent");
+                return None;
+            }
             Value::Float(_) => {
                 self.reject(key, " is not a whole number, expected one such as 1500, 1_500 or 1.5e3");
                 return None;
@@ -255,10 +259,10 @@ impl Section<'_> {
             }
             _ => None,
         };
-        match steps.map(|count| count.trim().parse::<u64>()) {
-            Some(Ok(0)) => Some(Every::Never),
-            Some(Ok(count)) => Some(Every::Steps(count)),
-            Some(Err(_)) => {
+        match steps.map(|count| whole_number(count.trim())) {
+            Some(Some(0)) => Some(Every::Never),
+            Some(Some(count)) => Some(Every::Steps(count)),
+            Some(None) => {
                 self.reject(key, " is not a count of steps, expected one such as \"100 steps\"");
                 None
             }
