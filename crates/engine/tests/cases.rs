@@ -314,7 +314,7 @@ fn unknown_and_unreadable_case_files_are_rejected() {
         message("no/such/galaxy-colision.toml"),
         "no/such/galaxy-colision.toml: no such case file or preset; did you mean 'galaxy-collision'?"
     );
-    assert_eq!(message(""), ": no such case file or preset");
+    assert_eq!(message(""), "'': no such case file or preset");
     assert!(find_preset("plumer").is_none());
     let folder = tempfile::tempdir().unwrap();
     let at = |path: &Path| message(path.to_str().unwrap());
