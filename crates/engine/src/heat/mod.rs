@@ -30,3 +30,6 @@ pub(crate) const POST_MORTEM: &str = "post-mortem.npy";
 pub(crate) fn node_count(count: u64) -> Size {
     Size { count, one: "node", many: "nodes" }
 }
+
+#[cfg(test)]
+mod tests;
