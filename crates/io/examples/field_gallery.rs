@@ -6,10 +6,9 @@ use std::path::Path;
 use std::time::Instant;
 
 use orrery_io::picture::{
-    ColourMap, FieldPicture, GifWriter, Palette, RegionKind, RegionMark, RegionShape, ValueRange,
-    render_field, write_png,
+    ColourMap, FieldPicture, GifWriter, Palette, RegionKind, RegionMark, ValueRange, render_field, write_png,
 };
-use orrery_model::grid::{Boundaries, Boundary, EdgeValues, Grid};
+use orrery_model::grid::{Boundaries, Boundary, EdgeValues, Grid, RegionShape};
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;
 

@@ -6,12 +6,14 @@
 //! is node 0.
 
 mod initial;
+mod region;
 
 use thiserror::Error;
 
 use crate::format_count;
 
 pub use initial::{InitialField, InitialFieldError, SpotShape};
+pub use region::RegionShape;
 
 /// A rectangular grid. Public fields are checked by [`Grid::validate`].
 ///

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use orrery_model::Precision;
-use orrery_model::grid::{Edge, Grid, InitialField};
+use orrery_model::grid::{Edge, Grid, InitialField, RegionShape};
 
 /// A plate that conducts heat. All numbers are in the units of the case.
 #[derive(Clone, Debug, PartialEq)]
@@ -72,26 +72,6 @@ pub struct Region {
     pub source: Option<f64>,
 }
 
-/// Shape of a region. Nodes on its boundary belong to it, also if rounding places them slightly
-/// outside.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum RegionShape {
-    /// A rectangle with sides along x and y.
-    Rectangle {
-        /// South-west corner.
-        corner: [f64; 2],
-        /// Width and height.
-        size: [f64; 2],
-    },
-    /// A disc.
-    Disc {
-        /// Centre.
-        centre: [f64; 2],
-        /// Radius.
-        radius: f64,
-    },
-}
-
 /// End of a run when the temperatures are nearly equal.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct StopRange {
@@ -117,27 +97,6 @@ pub enum InitialState {
         /// Temperature of white.
         high: f64,
     },
-}
-
-impl RegionShape {
-    /// Returns true if the point is in the region.
-    pub fn contains(&self, [x, y]: [f64; 2]) -> bool {
-        /// Rounding errors of coordinates are far below this fraction of the size.
-        const TOLERANCE: f64 = 1e-9;
-        match *self {
-            Self::Rectangle { corner, size } => {
-                let is_within = |k: usize, value: f64| {
-                    let (offset, tolerance) = (value - corner[k], TOLERANCE * size[k]);
-                    (-tolerance..=size[k] + tolerance).contains(&offset)
-                };
-                is_within(0, x) && is_within(1, y)
-            }
-            Self::Disc { centre, radius } => {
-                let (dx, dy) = (x - centre[0], y - centre[1]);
-                dx * dx + dy * dy <= radius * radius * (1.0 + TOLERANCE)
-            }
-        }
-    }
 }
 
 impl HeatCase {

@@ -28,9 +28,7 @@ use orrery_model::Units;
 use orrery_particles::settings::StepChoice;
 
 pub use document::{CaseError, Location};
-pub use heat::{
-    EdgeCondition, EdgeProfile, HeatCase, InitialState, NodeValues, Region, RegionShape, StopRange,
-};
+pub use heat::{EdgeCondition, EdgeProfile, HeatCase, InitialState, NodeValues, Region, StopRange};
 pub use load::{BYTES_PER_BODY, CaseSource, available_memory};
 pub use physics::{GravityCase, Physics};
 pub use presets::{Preset, find_preset, presets};

@@ -4,9 +4,7 @@
 //! later temperature can leave it. With fluxes or sources, each image has its own range.
 
 use orrery_fields::heat::FieldColumn;
-use orrery_io::picture::{
-    FieldPicture, Image, Palette, RegionKind, RegionMark, RegionShape, ValueRange, render_field,
-};
+use orrery_io::picture::{FieldPicture, Image, Palette, RegionKind, RegionMark, ValueRange, render_field};
 use orrery_io::{Fault, IoError};
 use orrery_model::Units;
 use serde::{Deserialize, Serialize};
@@ -93,15 +91,15 @@ fn picture(case: &Case, system: &HeatSystem) -> FieldPicture {
 
 /// Returns the outlines of a region: as a source, as another material, or as both.
 fn marks(region: &case::Region) -> Vec<RegionMark> {
-    let shape = match region.shape {
-        case::RegionShape::Rectangle { corner, size } => RegionShape::Rectangle { corner, size },
-        case::RegionShape::Disc { centre, radius } => RegionShape::Disc { centre, radius },
-    };
     let kinds = [
         (region.source.is_some_and(|source| source != 0.0), RegionKind::Source),
         (region.conductivity.is_some(), RegionKind::Material),
     ];
-    kinds.into_iter().filter(|(is_shown, _)| *is_shown).map(|(_, kind)| RegionMark { shape, kind }).collect()
+    kinds
+        .into_iter()
+        .filter(|(is_shown, _)| *is_shown)
+        .map(|(_, kind)| RegionMark { shape: region.shape, kind })
+        .collect()
 }
 
 fn range_of(column: &FieldColumn) -> ValueRange {

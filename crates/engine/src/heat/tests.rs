@@ -2,7 +2,7 @@
 
 use orrery_device::testing::test_devices_with_f64;
 use orrery_io::Limits;
-use orrery_model::grid::{Grid, InitialField};
+use orrery_model::grid::{Grid, InitialField, RegionShape};
 use orrery_model::{Precision, Units};
 use orrery_particles::settings::StepChoice;
 
@@ -10,7 +10,7 @@ use super::{HeatSystem, METHOD};
 use crate::blocks::Blocks;
 use crate::case::{
     Case, CaseSource, EdgeCondition, EdgeProfile, HeatCase, InitialState, NodeValues, Physics, Region,
-    RegionShape, StopRange,
+    StopRange,
 };
 use crate::compute_device::ComputeDevice;
 use crate::control::Control;

@@ -37,7 +37,7 @@ use crate::error::IoError;
 
 pub use colour::ColourMap;
 pub use density::{Scale, SurfaceDensity, surface_density};
-pub use field::{FieldPicture, RegionKind, RegionMark, RegionShape, ValueRange, render_field};
+pub use field::{FieldPicture, RegionKind, RegionMark, ValueRange, render_field};
 pub use gif::{GifMark, GifWriter};
 pub use image::Image;
 pub use orbits::{body_colour, render_orbits};

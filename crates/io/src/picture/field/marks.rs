@@ -2,11 +2,11 @@
 
 use std::f64::consts::TAU;
 
-use orrery_model::grid::{Boundary, Edge};
+use orrery_model::grid::{Boundary, Edge, RegionShape};
 
 use super::draw::Canvas;
 use super::legend::LegendEntry;
-use super::{FieldPicture, RegionKind, RegionShape};
+use super::{FieldPicture, RegionKind};
 use crate::picture::{Image, Mask};
 use crate::plot::{INK, SOFT_INK};
 

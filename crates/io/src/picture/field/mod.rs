@@ -12,7 +12,7 @@ mod legend;
 mod marks;
 mod resample;
 
-use orrery_model::grid::{Boundaries, Grid};
+use orrery_model::grid::{Boundaries, Grid, RegionShape};
 use rayon::prelude::*;
 
 use super::{ColourMap, Image, PictureError};
@@ -77,25 +77,6 @@ pub struct RegionMark {
     pub shape: RegionShape,
     /// Meaning of the outline.
     pub kind: RegionKind,
-}
-
-/// Outline of a part of the plate, in the lengths of the grid.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum RegionShape {
-    /// Rectangle with sides along the axes.
-    Rectangle {
-        /// South-west corner.
-        corner: [f64; 2],
-        /// Width and height.
-        size: [f64; 2],
-    },
-    /// Disc.
-    Disc {
-        /// Centre.
-        centre: [f64; 2],
-        /// Radius.
-        radius: f64,
-    },
 }
 
 /// Meaning of an outline.
