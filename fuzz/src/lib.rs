@@ -31,11 +31,7 @@ pub fn read_snapshot(bytes: &[u8], extension: &str) {
 }
 
 /// Reads `bytes` as the file of a field with `read` and checks the result.
-pub fn read_field(
-    bytes: &[u8],
-    extension: &str,
-    read: fn(&Path, &Limits) -> Result<FieldData, IoError>,
-) {
+pub fn read_field(bytes: &[u8], extension: &str, read: fn(&Path, &Limits) -> Result<FieldData, IoError>) {
     let path = scratch_file(extension);
     fs::write(&path, bytes).expect("the scratch folder is writable");
     match read(&path, &LIMITS) {

@@ -5,11 +5,12 @@
 #![cfg(target_os = "linux")]
 
 mod files;
+mod image_data;
 
 use std::path::Path;
 use std::process::Command;
 
-use orrery_io::{Limits, read_snapshot};
+use orrery_io::{Limits, read_field_npy, read_field_vti, read_snapshot};
 
 const FILE: &str = "ORRERY_HOSTILE_FILE";
 const LIMIT: &str = "ORRERY_HOSTILE_LIMIT";
@@ -42,9 +43,14 @@ fn read_one_file() {
     let Ok(path) = std::env::var(FILE) else { return };
     let limits = Limits { memory: std::env::var(LIMIT).unwrap().parse().unwrap() };
     let (before, start) = (peak_kib(), cpu_ms());
-    let outcome = read_snapshot(Path::new(&path), &limits);
+    let path = Path::new(&path);
+    let outcome = match path.extension().and_then(|extension| extension.to_str()) {
+        Some("vti") => read_field_vti(path, &limits).map(drop),
+        Some("npy") => read_field_npy(path, &limits).map(drop),
+        _ => read_snapshot(path, &limits).map(drop),
+    };
     let (took, grown) = (cpu_ms() - start, peak_kib() - before);
-    let message = outcome.map_or_else(|error| error.to_string(), |_| "accepted".to_owned());
+    let message = outcome.map_or_else(|error| error.to_string(), |()| "accepted".to_owned());
     println!("\nOUTCOME {took} {grown} {message}");
 }
 
@@ -70,7 +76,7 @@ fn read_in_process(path: &Path, limits: Limits) -> (u64, u64, String) {
 fn each_file_is_rejected_quickly() {
     let folder = tempfile::tempdir().unwrap();
     let mut differences = Vec::new();
-    for hostile in files::all() {
+    for hostile in files::all().into_iter().chain(image_data::all()) {
         let path = folder.path().join(hostile.name);
         (hostile.make)(&path);
         let (took, grown, message) = read_in_process(&path, LIMITS);
@@ -108,6 +114,24 @@ fn names_in_archives_are_not_used_as_paths() {
     );
     let count = |folder: &Path| std::fs::read_dir(folder).unwrap().count();
     assert_eq!((count(folder.path()), count(&inner)), (1, 1));
+}
+
+/// The counted 8 bytes per value are the real ones.
+#[test]
+fn peak_memory_of_a_field_is_the_counted_memory() {
+    const ROWS: usize = 5000;
+    const BUFFERS_KIB: u64 = 8 << 10;
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["s.vti", "s.npy"] {
+        let path = folder.path().join(name);
+        image_data::many_nodes(&path, ROWS);
+        let memory = 8000 * ROWS as u64;
+        let (.., message) = read_in_process(&path, Limits { memory: memory - 1 });
+        assert!(message.contains("5000000 values need"), "{message}");
+        let (_, grown, message) = read_in_process(&path, Limits { memory });
+        assert_eq!(message, "accepted");
+        assert!(grown < (memory >> 10) + BUFFERS_KIB, "{name}: {grown} KiB for {memory} bytes");
+    }
 }
 
 /// The counted bytes per body are the real ones. The file is read with exactly this memory and

@@ -8,5 +8,6 @@ mod foreign_headers;
 mod gadget_binary;
 mod hdf5_files;
 mod hostile;
+mod image_data;
 mod python_readers;
 mod round_trip;

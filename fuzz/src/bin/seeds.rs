@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 use orrery_io::picture::{Image, write_png};
-use orrery_io::{FieldValues, Snapshot, write_field_npy};
+use orrery_io::{FieldValues, Snapshot, write_field_npy, write_field_vti};
 use orrery_model::grid::Grid;
 use orrery_model::{Particle, Particles, Species, Units};
 
@@ -38,13 +38,20 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Writes a numpy array in each precision, and an image.
+/// Writes a numpy array in each precision, image data of VTK in several forms, and an image.
 fn write_field_seeds(seeds: &Path) -> Result<(), Box<dyn Error>> {
     let grid = Grid { nx: 3, ny: 2, hx: 1.0, hy: 1.0 };
     let folder = seeds.join("field_npy");
     fs::create_dir_all(&folder)?;
     write_field_npy(&folder.join("single.npy"), &grid, FieldValues::Single(&[0.5; 6]))?;
     write_field_npy(&folder.join("double.npy"), &grid, FieldValues::Double(&[-2.0; 6]))?;
+    let folder = seeds.join("field_vti");
+    fs::create_dir_all(&folder)?;
+    write_field_vti(&folder.join("written.vti"), &grid, "u", 0.5, FieldValues::Single(&[0.5; 6]))?;
+    for name in ["ascii-32", "binary-64", "base64-zlib-32", "raw-big-64"] {
+        let from = Path::new("../crates/io/tests/vti").join(name).with_extension("vti");
+        fs::copy(from, folder.join(name).with_extension("vti"))?;
+    }
     let folder = seeds.join("field_png");
     fs::create_dir_all(&folder)?;
     write_png(&folder.join("rgb.png"), &Image::filled(4, 3, [10, 200, 30]), &[("Title", "seed")])?;

@@ -5,7 +5,7 @@
 //! | `.npy`: numpy array of shape (ny, nx) | [`read_field_npy`] | [`write_field_npy`] |
 //! | `.npy`: numpy array of shape (n), values along an edge | [`read_profile_npy`] | |
 //! | `.png`: grey values of an image | [`read_field_png`] | |
-//! | `.vti`: VTK image data, for ParaView | | [`write_field_vti`] |
+//! | `.vti`: VTK image data, for ParaView | [`read_field_vti`] | [`write_field_vti`] |
 //!
 //! Values are in the order of [`orrery_model::grid`]: x varies fastest, and the first row is the
 //! south edge. An image has its first row on top, which is the north edge.
@@ -21,7 +21,7 @@ use orrery_model::Precision;
 
 pub use array::{read_field_npy, read_profile_npy, write_field_npy};
 pub use image::read_field_png;
-pub use vti::write_field_vti;
+pub use vti::{read_field_vti, write_field_vti};
 
 use crate::error::Fault;
 use crate::limits::Limits;
@@ -37,6 +37,37 @@ pub struct FieldData {
     pub precision: Precision,
     /// One value per node.
     pub values: Vec<f64>,
+}
+
+/// Properties of a field that a file may record, apart from its values.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct FieldLabels {
+    /// Name, such as "temperature".
+    pub name: Option<String>,
+    /// Unit of the values.
+    pub unit: Option<String>,
+    /// Simulated time.
+    pub time: Option<f64>,
+    /// Coordinates of the nodes.
+    pub frame: Option<FieldFrame>,
+    /// Names of arrays of the file that were not read.
+    pub other_arrays: Vec<String>,
+}
+
+/// Coordinates of the nodes of a field.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct FieldFrame {
+    /// x and y of the first node.
+    pub origin: [f64; 2],
+    /// Distances of neighbours along x and y.
+    pub spacing: [f64; 2],
+}
+
+impl Default for FieldFrame {
+    /// Returns the first node at 0 and a spacing of 1.
+    fn default() -> Self {
+        Self { origin: [0.0; 2], spacing: [1.0; 2] }
+    }
 }
 
 /// Values of a field to write, one per node.

@@ -23,13 +23,19 @@ fn hostile(name: &'static str, message: &'static str, make: impl Fn(&Path) + 'st
     Hostile { name, make: Box::new(make), message }
 }
 
-fn with_bytes(name: &'static str, bytes: impl Into<Vec<u8>>, message: &'static str) -> Hostile {
+/// Returns a file with these bytes.
+pub fn with_bytes(name: &'static str, bytes: impl Into<Vec<u8>>, message: &'static str) -> Hostile {
     let bytes = bytes.into();
     hostile(name, message, move |path| fs::write(path, &bytes).unwrap())
 }
 
-/// A sparse file: `start`, and then zeros that take no space on the disk.
-fn sparse_file(name: &'static str, start: impl Into<Vec<u8>>, length: u64, message: &'static str) -> Hostile {
+/// Returns a sparse file: `start`, and then zeros that take no space on the disk.
+pub fn sparse_file(
+    name: &'static str,
+    start: impl Into<Vec<u8>>,
+    length: u64,
+    message: &'static str,
+) -> Hostile {
     let start = start.into();
     hostile(name, message, move |path| {
         let mut file = File::create(path).unwrap();

@@ -1,0 +1,7 @@
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
+    orrery_fuzz::read_field(bytes, "vti", |path, limits| {
+        orrery_io::read_field_vti(path, limits).map(|(data, _)| data)
+    });
+});
