@@ -22,11 +22,14 @@ fn the_reference_page_is_current() {
 fn schema_keys(schema: &Value, path: &str, keys: &mut BTreeSet<String>) {
     for (key, schema) in schema["properties"].as_object().into_iter().flatten() {
         let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
-        // A name without a type belongs to variants.
-        if schema["type"] != "object" && !schema.as_object().is_some_and(|schema| schema.is_empty()) {
+        // A name without a type belongs to variants. `false` is a key of another physics.
+        let is_described = schema.as_object().is_some_and(|schema| !schema.is_empty());
+        let is_section = schema["type"] == "object" || schema["items"]["type"] == "object";
+        if is_described && !is_section {
             keys.insert(path.clone());
         }
         schema_keys(schema, &path, keys);
+        schema_keys(&schema["items"], &path, keys);
     }
     for condition in schema["allOf"].as_array().into_iter().flatten() {
         schema_keys(&condition["then"], path, keys);
@@ -48,8 +51,38 @@ fn resolved_keys(text: &str) -> BTreeSet<String> {
     keys
 }
 
-/// The resolved cases of all models and of a file together have the keys of the schema, except
-/// those that other keys replace.
+/// Returns cases of heat that together have all keys.
+fn plates(folder: &Path) -> Vec<String> {
+    for name in ["k.npy", "start.png", "edge.npy"] {
+        fs::write(folder.join(name), "").unwrap();
+    }
+    let edges = |west: &str| {
+        let names = ["west", "east", "south", "north"];
+        names.map(|name| format!("heat.{name} = {{ condition = \"fixed\", {west} }}\n")).concat()
+    };
+    let plate =
+        |rest: &str| format!("grid = {{ nx = 9, ny = 9, hx = 1 }}\ntime = {{ step = 0.1, end = 1 }}\n{rest}");
+    let region = |shape: &str| {
+        format!(
+            "heat.region = [{{ x = 1, y = 1, conductivity = 2, source = 1, {shape} }}]\ninitial.image = \"start.png\""
+        )
+    };
+    let mut cases = vec![
+        plate(&(edges("value = 1") + &region("shape = \"disc\", radius = 1"))),
+        plate(&(edges("profile = [1, 2]") + &region("shape = \"rectangle\", width = 1, height = 1"))),
+        plate(&(edges("file = \"edge.npy\"") + "heat.stop_range = 1\ninitial.file = \"k.npy\"")),
+        plate(
+            "heat.conductivity_file = \"k.npy\"\nheat.source_file = \"k.npy\"\ninitial.state = \"uniform\"",
+        ),
+    ];
+    for state in ["sine-mode", "hot-spot", "checkerboard"] {
+        cases.push(plate(&format!("heat.conductivity = 1\ninitial.state = \"{state}\"")));
+    }
+    cases
+}
+
+/// The resolved cases of all models, of a file and of plates together have the keys of the schema,
+/// except those that other keys replace.
 #[test]
 fn resolved_cases_have_all_keys_of_the_schema() {
     let mut declared = BTreeSet::new();
@@ -67,8 +100,13 @@ fn resolved_cases_have_all_keys_of_the_schema() {
             written.extend(resolved_keys(&case.to_toml()));
         }
     }
+    for text in plates(folder.path()) {
+        let source = CaseSource::Text { label: "case".into(), text, folder: folder.path().to_owned() };
+        let case = Case::load_within(&source, &[], None).unwrap_or_else(|e| panic!("{e}"));
+        written.extend(resolved_keys(&case.to_toml()));
+    }
     let missing: Vec<_> = declared.difference(&written).map(String::as_str).collect();
-    assert_eq!(missing, ["bodies.first.n", "bodies.second.n"]);
+    assert_eq!(missing, ["bodies.first.n", "bodies.second.n", "grid.height", "grid.width"]);
     assert!(written.is_subset(&declared), "{:?}", written.difference(&declared));
 }
 

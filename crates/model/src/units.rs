@@ -1,8 +1,8 @@
 //! Unit systems, and quantities with a unit such as `"1 kpc"`, `"10 Myr"` or `"220 km/s"`.
 //!
 //! A unit system defines units of length L, mass M and time T. The gravitational constant follows
-//! as G = G_SI M T² / L³. The `nbody` system has G = 1 and no physical scale, so a quantity with an
-//! explicit unit is an error there.
+//! as G = G_SI M T² / L³. The systems `nbody`, in which G = 1, and `none` have no physical scale.
+//! A quantity with an explicit unit is an error there.
 //!
 //! The solar mass is GM_sun / G. The product GM_sun is known to ten digits, but G and the mass only
 //! to five. With this choice the planets have the correct periods.
@@ -97,6 +97,10 @@ pub enum Units {
     Galactic,
     /// au, solar masses, Julian years. G is 4π² to four digits.
     Solar,
+    /// Metres, kilograms and seconds.
+    Si,
+    /// No physical scale, for fields.
+    Dimensionless,
     /// A scale read from a file.
     Custom(Scale),
 }
@@ -105,7 +109,7 @@ pub enum Units {
 #[derive(Clone, Debug, Error, PartialEq)]
 pub enum UnitError {
     /// The unit system is unknown.
-    #[error("unknown unit system '{0}', expected nbody, galactic or solar")]
+    #[error("unknown unit system '{0}', expected nbody, galactic, solar, si or none")]
     UnknownSystem(String),
     /// The text is not of the form `NUMBER UNIT`.
     #[error("'{text}' is not a quantity, expected a number and a unit such as {}", dimension.example())]
@@ -141,6 +145,14 @@ pub enum UnitError {
         /// Unit given.
         unit: String,
     },
+    /// A physical unit in a case without units.
+    #[error(
+        "'{unit}' has no meaning in a case without units, expected a plain number; or set units = \"si\""
+    )]
+    NoUnits {
+        /// Unit given.
+        unit: String,
+    },
 }
 
 impl Units {
@@ -150,6 +162,8 @@ impl Units {
             "nbody" => Ok(Self::NBody),
             "galactic" => Ok(Self::Galactic),
             "solar" => Ok(Self::Solar),
+            "si" => Ok(Self::Si),
+            "none" => Ok(Self::Dimensionless),
             _ => Err(UnitError::UnknownSystem(name.to_owned())),
         }
     }
@@ -160,14 +174,17 @@ impl Units {
             Self::NBody => "nbody",
             Self::Galactic => "galactic",
             Self::Solar => "solar",
+            Self::Si => "si",
+            Self::Dimensionless => "none",
             Self::Custom(_) => "custom",
         }
     }
 
-    /// Sizes of the units in SI, or `None` for nbody units.
+    /// Sizes of the units in SI. `None` for a system without a physical scale.
     pub fn scale(&self) -> Option<Scale> {
         match self {
-            Self::NBody => None,
+            Self::NBody | Self::Dimensionless => None,
+            Self::Si => Some(Scale { length: 1.0, mass: 1.0, time: 1.0 }),
             Self::Galactic => {
                 let length = 1e3 * PARSEC;
                 Some(Scale { length, mass: 1e10 * SOLAR_MASS, time: length / 1e3 })
@@ -239,40 +256,41 @@ impl Units {
         if got != dimension {
             return Err(UnitError::WrongDimension { unit: unit.to_owned(), got, expected: dimension });
         }
-        let one = self.si_value(dimension).ok_or_else(|| UnitError::NoScale { unit: unit.to_owned() })?;
+        let one = self.si_value(dimension).ok_or_else(|| match self {
+            Self::Dimensionless => UnitError::NoUnits { unit: unit.to_owned() },
+            _ => UnitError::NoScale { unit: unit.to_owned() },
+        })?;
         Ok(value * (si_value / one))
     }
 
     /// Formats a time for output, for example `"1.23 Gyr"` or `"4 yr"`. In nbody units the result
     /// is the bare number.
     pub fn format_time(&self, time: f64) -> String {
-        self.format_in_largest_unit(
-            time,
-            Dimension::Time,
-            &[
-                ("Gyr", 1e9 * JULIAN_YEAR),
-                ("Myr", 1e6 * JULIAN_YEAR),
-                ("yr", JULIAN_YEAR),
-                ("d", DAY),
-                ("s", 1.0),
-            ],
-        )
+        const OF_PLANETS: &[(&str, f64)] = &[
+            ("Gyr", 1e9 * JULIAN_YEAR),
+            ("Myr", 1e6 * JULIAN_YEAR),
+            ("yr", JULIAN_YEAR),
+            ("d", DAY),
+            ("s", 1.0),
+        ];
+        const OF_PLATES: &[(&str, f64)] = &[("h", 3600.0), ("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)];
+        let units = if *self == Self::Si { OF_PLATES } else { OF_PLANETS };
+        self.format_in_largest_unit(time, Dimension::Time, units)
     }
 
     /// Formats a length for output, for example `"50 pc"`.
     pub fn format_length(&self, length: f64) -> String {
-        self.format_in_largest_unit(
-            length,
-            Dimension::Length,
-            &[
-                ("Mpc", 1e6 * PARSEC),
-                ("kpc", 1e3 * PARSEC),
-                ("pc", PARSEC),
-                ("au", ASTRONOMICAL_UNIT),
-                ("km", 1e3),
-                ("m", 1.0),
-            ],
-        )
+        const OF_GALAXIES: &[(&str, f64)] = &[
+            ("Mpc", 1e6 * PARSEC),
+            ("kpc", 1e3 * PARSEC),
+            ("pc", PARSEC),
+            ("au", ASTRONOMICAL_UNIT),
+            ("km", 1e3),
+            ("m", 1.0),
+        ];
+        const OF_PLATES: &[(&str, f64)] = &[("km", 1e3), ("m", 1.0), ("mm", 1e-3), ("µm", 1e-6)];
+        let units = if *self == Self::Si { OF_PLATES } else { OF_GALAXIES };
+        self.format_in_largest_unit(length, Dimension::Length, units)
     }
 
     /// Formats `value` in the largest of `units` (name and SI size, descending) that it reaches.
@@ -341,11 +359,16 @@ pub const NAMED_UNITS: &[NamedUnit] = &[
     unit(&["m"], Dimension::Length, 1.0),
     unit(&["km"], Dimension::Length, 1e3),
     unit(&["cm"], Dimension::Length, 1e-2),
+    unit(&["mm"], Dimension::Length, 1e-3),
+    unit(&["um", "µm"], Dimension::Length, 1e-6),
     unit(&["au", "AU"], Dimension::Length, ASTRONOMICAL_UNIT),
     unit(&["pc"], Dimension::Length, PARSEC),
     unit(&["kpc"], Dimension::Length, 1e3 * PARSEC),
     unit(&["Mpc"], Dimension::Length, 1e6 * PARSEC),
     unit(&["s"], Dimension::Time, 1.0),
+    unit(&["ms"], Dimension::Time, 1e-3),
+    unit(&["us", "µs"], Dimension::Time, 1e-6),
+    unit(&["min"], Dimension::Time, 60.0),
     unit(&["h", "hour", "hours"], Dimension::Time, 3600.0),
     unit(&["d", "day", "days"], Dimension::Time, DAY),
     unit(&["yr", "year", "years"], Dimension::Time, JULIAN_YEAR),
@@ -399,6 +422,8 @@ mod tests {
         assert!((galactic("1e10 Msun", Dimension::Mass) - 1.0).abs() < 1e-14);
         assert!((galactic("180 deg", Dimension::Angle) - std::f64::consts::PI).abs() < 1e-15);
         assert_eq!(galactic("3.", Dimension::Time), 3.0);
+        assert_eq!(Units::Si.parse("20 mm", Dimension::Length), Ok(0.02));
+        assert_eq!(Units::Si.parse("2 min", Dimension::Time), Ok(120.0));
     }
 
     #[test]
@@ -435,6 +460,12 @@ mod tests {
             "is a unit of length, expected an angle such",
         );
         assert_error(Units::NBody, "1 kpc", Dimension::Length, "no meaning in nbody units");
+        assert_error(
+            Units::Dimensionless,
+            "1 mm",
+            Dimension::Length,
+            "expected a plain number; or set units",
+        );
     }
 
     #[test]
@@ -461,5 +492,8 @@ mod tests {
         assert_eq!(Units::NBody.format_time(f64::NAN), "NaN");
         assert_eq!(Units::Solar.format_time(1e-15), "3.156e-8 s");
         assert_eq!(Units::Galactic.format_length(0.05), "50 pc");
+        assert_eq!([0.0, 0.25, 7200.0].map(|time| Units::Si.format_time(time)), ["0 s", "250 ms", "2 h"]);
+        assert_eq!([0.0, 0.02].map(|length| Units::Si.format_length(length)), ["0 m", "20 mm"]);
+        assert_eq!(Units::Dimensionless.format_time(0.25), "0.25");
     }
 }

@@ -234,9 +234,10 @@ fn write_tables(analysis: &Analysis, folder: &Path) -> Result<(), Failure> {
 
 fn write_plots(analysis: &Analysis, folder: &Path) -> Result<(), Failure> {
     let (length, time) = match analysis.units {
-        Units::NBody | Units::Custom(_) => ("radius", "time"),
+        Units::NBody | Units::Dimensionless | Units::Custom(_) => ("radius", "time"),
         Units::Galactic => ("radius (kpc)", "time (kpc / km/s = 0.978 Gyr)"),
         Units::Solar => ("radius (au)", "time (years)"),
+        Units::Si => ("radius (m)", "time (s)"),
     };
     let first = analysis.rows.first().map_or(1.0, |row| row.record.total_energy());
     let series = |name: String, value: &dyn Fn(usize) -> f64| {

@@ -31,13 +31,16 @@ pub fn run(arguments: &RunArgs) -> Result<Ending, Failure> {
     let common = &arguments.common;
     let limits = common.memory.limits();
     let mut sets = arguments.set.clone();
+    let source = CaseSource::from_argument(&arguments.case)?;
     if let Some(flag) = arguments.precision {
-        super::add_flag(&mut sets, "--precision", "gravity.precision", flag.0.as_str())?;
+        let key = format!("{}.precision", source.physics(&sets)?.as_str());
+        super::add_flag(&mut sets, "--precision", &key, flag.0.as_str())?;
     }
-    let case = Case::load_within(&CaseSource::from_argument(&arguments.case)?, &sets, Some(limits.memory))?;
+    // The longest stable step of a field is computed when the case is loaded.
+    super::use_threads(common.threads)?;
+    let case = Case::load_within(&source, &sets, Some(limits.memory))?;
     let folder = arguments.out.clone().unwrap_or_else(|| PathBuf::from("out").join(&case.name));
     if arguments.dry_run {
-        super::use_threads(common.threads)?;
         print_dry_run(&case, &folder, common.device, &limits)?;
         return Ok(Ending::Done);
     }
@@ -65,6 +68,7 @@ pub fn run(arguments: &RunArgs) -> Result<Ending, Failure> {
 pub fn resume(arguments: &ResumeArgs) -> Result<Ending, Failure> {
     let (folder, common) = (&arguments.folder, &arguments.common);
     let json = JsonTarget::prepare(common.json.as_deref(), arguments.force)?;
+    super::use_threads(common.threads)?;
     let control = prepare_control(common, common.memory.limits())?;
     let mut progress = Progress::new(common.quiet);
     let mut sets = arguments.set.clone();
@@ -92,8 +96,7 @@ fn name_end_flag(error: EngineError, arguments: &ResumeArgs) -> EngineError {
     }
 }
 
-/// Starts the log and the threads, installs the signal handlers and returns the run's control
-/// flags.
+/// Starts the log, installs the signal handlers and returns the run's control flags.
 fn prepare_control(common: &CommonRunArgs, limits: Limits) -> Result<Control, Failure> {
     log::start();
     if common.quiet {
@@ -102,7 +105,6 @@ fn prepare_control(common: &CommonRunArgs, limits: Limits) -> Result<Control, Fa
     if common.verbose {
         print::show_details();
     }
-    super::use_threads(common.threads)?;
     // A limit beyond the range of `Instant` is no limit.
     let deadline = common.wall_time.and_then(|wall_time| Instant::now().checked_add(wall_time));
     let tuned = (!common.no_tuned)

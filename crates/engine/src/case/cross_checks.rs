@@ -1,17 +1,20 @@
 //! Checks of settings against each other: methods that exclude one another, schedules against the
-//! length of the run, and bodies against the memory.
+//! length of the run, and the initial state against the memory.
 
 use std::io::ErrorKind;
+use std::path::Path;
 
-use orrery_io::format_bytes;
+use orrery_io::{Limits, format_bytes};
 use orrery_model::{format_count, short_number};
 use orrery_particles::settings::{IntegratorChoice, SolverChoice, StepChoice};
 
-use super::document::Location;
+use super::document::{Entry, Location, Value};
 use super::load::BYTES_PER_BODY;
 use super::physics::PhysicsSections;
 use super::reader::Section;
-use super::{Case, Every, GravityCase, Physics};
+use super::sections::heat::HeatSections;
+use super::{Case, Every, GravityCase, HeatCase, Physics};
+use crate::heat::max_stable_step;
 
 /// Largest number of files of one kind. More are most likely a typing error.
 const MAX_FILES: f64 = 1e6;
@@ -38,12 +41,11 @@ pub(super) struct Sections<'a> {
 
 impl Sections<'_> {
     /// Reports settings of `case` that contradict each other.
-    pub fn check_settings(&self, case: &Case, run_start: RunStart) {
-        match (&self.physics, &case.physics) {
-            (PhysicsSections::Gravity { gravity, .. }, Physics::Gravity(given)) => {
-                self.check_gravity(case, gravity, given);
-            }
-            (PhysicsSections::Gravity { .. }, Physics::Heat(_)) => {}
+    pub fn check_settings(&self, case: &Case) {
+        if let (PhysicsSections::Gravity { gravity, .. }, Physics::Gravity(given)) =
+            (&self.physics, &case.physics)
+        {
+            self.check_gravity(case, gravity, given);
         }
         self.check_time(case);
         let output = &self.output;
@@ -52,12 +54,38 @@ impl Sections<'_> {
         self.check_count(case, output, "record_every", case.output.record_every, MAX_RECORDS, "rows");
         let every = case.checkpoint.every.schedule();
         self.check_count(case, &self.checkpoint, "every", every, MAX_FILES, "checkpoints");
-        if let RunStart::New { available } = run_start {
-            match (&self.physics, &case.physics) {
-                (PhysicsSections::Gravity { bodies, .. }, Physics::Gravity(given)) => {
-                    check_bodies(case, bodies, given, available);
-                }
-                (PhysicsSections::Gravity { .. }, Physics::Heat(_)) => {}
+    }
+
+    /// Reports an initial state that does not fit into memory, and files that do not exist. A
+    /// resumed run does not need them.
+    pub fn check_initial_state(&self, case: &Case, run_start: RunStart) {
+        let RunStart::New { available } = run_start else { return };
+        match (&self.physics, &case.physics) {
+            (PhysicsSections::Gravity { bodies, .. }, Physics::Gravity(given)) => {
+                check_bodies(case, bodies, given, available);
+            }
+            (PhysicsSections::Heat { grid, heat, initial }, Physics::Heat(given)) => {
+                check_grid(grid, given, available);
+                check_field_files(case, heat, initial);
+            }
+            _ => {}
+        }
+    }
+
+    /// Sets the step to 0.9 times the stability limit, rounded down to three digits.
+    pub fn set_step(&self, case: &mut Case, run_start: RunStart) {
+        let (PhysicsSections::Heat { heat, .. }, Physics::Heat(given)) = (&self.physics, &case.physics)
+        else {
+            return;
+        };
+        let memory = match run_start {
+            RunStart::New { available: Some(memory) } => memory,
+            _ => u64::MAX,
+        };
+        match max_stable_step(case, given, &Limits { memory }) {
+            Ok(limit) => case.time.step = StepChoice::Fixed(round_down(0.9 * limit)),
+            Err(error) => {
+                heat.heat.add_problem(heat.heat.location_of("conductivity_file"), error.to_string())
             }
         }
     }
@@ -151,17 +179,57 @@ impl Sections<'_> {
     }
 }
 
+/// Rounds a positive number down to three significant digits.
+fn round_down(x: f64) -> f64 {
+    let rounded = |x: f64| format!("{x:.2e}").parse().unwrap_or(x);
+    let nearest: f64 = rounded(x);
+    // One unit of the last digit is at least x/1000.
+    if nearest <= x { nearest } else { rounded(x - 0.999e-3 * x) }
+}
+
+/// Reports a grid that needs more memory than there is.
+fn check_grid(grid: &Section<'_>, given: &HeatCase, available: Option<u64>) {
+    // A device may have the fields, so only the host memory of a run on a device is known to be
+    // needed. The rest is checked when the device is selected.
+    let needed = crate::heat::host_bytes(given, true);
+    if let Some(available) = available.filter(|&available| needed > available) {
+        let (needed, available) = (format_bytes(needed), format_bytes(available));
+        let (nx, ny) = (given.grid.nx, given.grid.ny);
+        let message = format!("{nx} x {ny} nodes need {needed} of memory, {available} are available");
+        let location = grid.location_of("nx").max(grid.location_of("ny"));
+        grid.add_problem(location, message);
+    }
+}
+
+/// Reports files of a field that do not exist.
+fn check_field_files(case: &Case, heat: &HeatSections<'_>, initial: &Section<'_>) {
+    let edges = heat.edges.iter().map(|edge| (edge, "file"));
+    let nodes = ["conductivity_file", "source_file"].map(|key| (&heat.heat, key));
+    let states = ["file", "image"].map(|key| (initial, key));
+    for (section, key) in edges.chain(nodes).chain(states) {
+        if let Some(Entry { value: Value::String(path), .. }) = section.entry(key) {
+            let expected = if key == "image" { "a PNG image" } else { "an NPY file" };
+            check_file(section, key, &case.folder.join(path), expected);
+        }
+    }
+}
+
+/// Reports `key` if its file does not exist.
+fn check_file(section: &Section<'_>, key: &str, path: &Path, expected: &str) {
+    match path.metadata() {
+        Ok(found) if found.is_file() => {}
+        Ok(_) => section.reject(key, &format!(" is not a file, expected {expected}")),
+        Err(e) if e.kind() == ErrorKind::NotFound => {
+            section.reject(key, &format!(" does not exist, expected {expected}"));
+        }
+        Err(e) => section.reject(key, &format!(" cannot be read: {e}")),
+    }
+}
+
 /// Reports a file of bodies that does not exist, and bodies that do not fit into memory.
 fn check_bodies(case: &Case, bodies: &Section<'_>, given: &GravityCase, available: Option<u64>) {
     for path in case.input_files() {
-        match path.metadata() {
-            Ok(found) if found.is_file() => {}
-            Ok(_) => bodies.reject("file", " is not a file, expected a snapshot"),
-            Err(e) if e.kind() == ErrorKind::NotFound => {
-                bodies.reject("file", " does not exist, expected a snapshot");
-            }
-            Err(e) => bodies.reject("file", &format!(" cannot be read: {e}")),
-        }
+        check_file(bodies, "file", &path, "a snapshot");
     }
     if let Some(count) = given.body_count().filter(|&count| count > u64::from(u32::MAX))
         && available.is_none()

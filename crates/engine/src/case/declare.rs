@@ -11,6 +11,8 @@
 
 use orrery_model::Dimension;
 
+use super::physics::PhysicsName;
+
 /// A key of a section.
 #[derive(Clone, Copy)]
 pub(super) struct KeySpec {
@@ -22,6 +24,8 @@ pub(super) struct KeySpec {
     pub default: DefaultValue,
     /// Another key and its word, without which this key does not apply.
     pub only_with: Option<(&'static str, &'static str)>,
+    /// The physics that have this key. Empty for a key of all.
+    pub only_for: &'static [PhysicsName],
     /// Meaning, as sentences.
     pub meaning: &'static str,
 }
@@ -44,12 +48,12 @@ pub(super) const fn key(
     default: &'static str,
     meaning: &'static str,
 ) -> KeySpec {
-    KeySpec { name, kind, default: DefaultValue::Written(default), only_with: None, meaning }
+    KeySpec::new(name, kind, DefaultValue::Written(default), meaning)
 }
 
 /// Declares a key that must be given.
 pub(super) const fn required_key(name: &'static str, kind: Kind, meaning: &'static str) -> KeySpec {
-    KeySpec { name, kind, default: DefaultValue::Required, only_with: None, meaning }
+    KeySpec::new(name, kind, DefaultValue::Required, meaning)
 }
 
 /// Declares a key whose default the reader computes, as described by `default`.
@@ -59,7 +63,7 @@ pub(super) const fn derived_key(
     default: &'static str,
     meaning: &'static str,
 ) -> KeySpec {
-    KeySpec { name, kind, default: DefaultValue::Derived(default), only_with: None, meaning }
+    KeySpec::new(name, kind, DefaultValue::Derived(default), meaning)
 }
 
 /// Declares a section below the one that has this key.
@@ -68,10 +72,30 @@ pub(super) const fn section_key(spec: &'static SectionSpec) -> KeySpec {
         Some(_) => DefaultValue::Required,
         None => DefaultValue::Derived("all defaults"),
     };
-    KeySpec { name: spec.name, kind: Kind::Section(spec), default, only_with: None, meaning: spec.meaning }
+    KeySpec::new(spec.name, Kind::Section(spec), default, spec.meaning)
+}
+
+/// Declares a list of sections, such as `[[heat.region]]`, that may be empty.
+pub(super) const fn sections_key(spec: &'static SectionSpec) -> KeySpec {
+    KeySpec::new(spec.name, Kind::Sections(spec), DefaultValue::Derived("none"), spec.meaning)
 }
 
 impl KeySpec {
+    const fn new(name: &'static str, kind: Kind, default: DefaultValue, meaning: &'static str) -> Self {
+        Self { name, kind, default, only_with: None, only_for: &[], meaning }
+    }
+
+    /// Restricts the key to cases of some physics. Keys with the same name can be declared for
+    /// others.
+    pub const fn only_for(self, physics: &'static [PhysicsName]) -> Self {
+        Self { only_for: physics, ..self }
+    }
+
+    /// Returns true if cases of this physics have the key.
+    pub fn applies_to(&self, physics: PhysicsName) -> bool {
+        self.only_for.is_empty() || self.only_for.contains(&physics)
+    }
+
     /// Restricts the key to cases in which the key `other` has the value `word`.
     pub const fn only_with(self, other: &'static str, word: &'static str) -> Self {
         Self { only_with: Some((other, word)), ..self }
@@ -107,8 +131,12 @@ pub(super) enum Kind {
     Interval,
     /// Interval of checkpoints: also a wall-clock time.
     CheckpointInterval,
+    /// A list of numbers without a unit, with at least this length.
+    Numbers { least: usize },
     /// A section below this one.
     Section(&'static SectionSpec),
+    /// A list of sections below this one.
+    Sections(&'static SectionSpec),
 }
 
 impl Kind {
@@ -229,6 +257,11 @@ impl SectionSpec {
         Self { name, meaning, required: None, keys, variants: Vec::new, defaults_from: None }
     }
 
+    /// Returns the keys that cases of this physics have, without those of the variants.
+    pub fn keys_of(&self, physics: PhysicsName) -> impl Iterator<Item = &'static KeySpec> + use<> {
+        self.common_keys().filter(move |key| key.applies_to(physics))
+    }
+
     /// Returns the keys without those of the variants.
     pub fn common_keys(&self) -> impl Iterator<Item = &'static KeySpec> + use<> {
         self.keys.iter().copied().flatten()
@@ -236,6 +269,7 @@ impl SectionSpec {
 }
 
 /// Keys that a section has in one of several cases, such as the parameters of a model.
+#[derive(Clone, Copy)]
 pub(super) struct Variant {
     /// Name for messages, such as `plummer`.
     pub name: &'static str,

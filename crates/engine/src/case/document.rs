@@ -8,6 +8,7 @@ use std::fmt;
 use std::ops::Range;
 
 use thiserror::Error;
+use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 /// Where a key or value was written.
@@ -72,7 +73,8 @@ pub(super) enum Value {
     Float(f64),
     Boolean(bool),
     Datetime,
-    Array,
+    /// Items, whose keys are empty.
+    Array(Vec<Entry>),
     Table(Vec<Entry>),
 }
 
@@ -85,7 +87,7 @@ impl Value {
             Self::Float(_) => "a float",
             Self::Boolean(_) => "a boolean",
             Self::Datetime => "a date",
-            Self::Array => "an array",
+            Self::Array(_) => "an array",
             Self::Table(_) => "a table",
         }
     }
@@ -179,7 +181,14 @@ fn convert_value(value: &DeValue<'_>, locate: Locate<'_>) -> Value {
         DeValue::Float(x) => Value::Float(x.as_str().parse().unwrap_or(f64::NAN)),
         DeValue::Boolean(value) => Value::Boolean(*value),
         DeValue::Datetime(_) => Value::Datetime,
-        DeValue::Array(_) => Value::Array,
+        DeValue::Array(items) => {
+            let item = |value: &Spanned<DeValue<'_>>| {
+                let (location, text) = locate(value.span());
+                let value = convert_value(value.get_ref(), locate);
+                Entry { key: String::new(), key_location: location.clone(), location, value, text }
+            };
+            Value::Array(items.iter().map(item).collect())
+        }
         DeValue::Table(table) => Value::Table(table_entries(table, locate)),
     }
 }

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use orrery_model::Precision;
 use orrery_model::grid::{Edge, Grid, InitialField, RegionShape};
 
+use super::FieldView;
+
 /// A plate that conducts heat. All numbers are in the units of the case.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HeatCase {
@@ -26,6 +28,8 @@ pub struct HeatCase {
     pub stop: Option<StopRange>,
     /// Initial temperature.
     pub initial: InitialState,
+    /// Appearance of images.
+    pub view: FieldView,
 }
 
 /// Values of all nodes of the plate.
@@ -115,6 +119,14 @@ impl HeatCase {
     pub fn has_source(&self) -> bool {
         self.source != NodeValues::Uniform(0.0)
             || self.regions.iter().any(|region| region.source.is_some_and(|source| source != 0.0))
+    }
+
+    /// Returns true if the run can compute an error that `[limits]` bounds: without fixed edges the
+    /// heat content is known, and without fluxes and sources the range of temperatures.
+    pub fn is_error_known(&self) -> bool {
+        let has_fixed = self.edges.iter().any(|edge| matches!(edge, EdgeCondition::Fixed(_)));
+        let has_flux = self.edges.iter().any(|edge| matches!(edge, EdgeCondition::Flux(_)));
+        !has_fixed || !(has_flux || self.has_source())
     }
 
     /// Returns the paths in the case, which may be relative to its folder.

@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use super::Case;
 use super::cross_checks::{RunStart, Sections};
 use super::document::{self, CaseError, Location, one_line};
-use super::physics::PhysicsSections;
+use super::physics::{PhysicsAndTime, PhysicsName, PhysicsSections};
 use super::presets::{Preset, find_preset, presets};
 use super::reader::{Findings, Section};
-use super::sections::{checkpoint, limits, output, time, top};
+use super::sections::{checkpoint, image, limits, output, top};
 use super::suggest::did_you_mean;
 
 /// Largest memory per body during a run, in bytes: its state, its part of the tree and of a
@@ -34,7 +34,7 @@ pub enum CaseSource {
         label: String,
         /// Text of the case.
         text: String,
-        /// Folder to which a relative `bodies.file` refers.
+        /// Folder to which relative paths in the case refer.
         folder: PathBuf,
     },
 }
@@ -57,6 +57,12 @@ impl CaseSource {
             location: Location::Whole,
             message: format!("no such case file or preset{}", did_you_mean(&stem, names)),
         })
+    }
+
+    /// Returns the physics that the sections of the case and `sets` select.
+    pub fn physics(&self, sets: &[String]) -> Result<PhysicsName, CaseError> {
+        let entries = document::parse_document(&self.label(), &self.read_bytes()?, sets)?;
+        Ok(PhysicsName::selected_by(&entries, &Findings::default()))
     }
 
     fn label(&self) -> String {
@@ -136,7 +142,8 @@ impl Case {
         let label = source.label();
         let entries = document::parse_document(&label, &source.read_bytes()?, sets)?;
         let findings = Findings::default();
-        let root = Section::root(top::SPEC, &entries, &findings);
+        let physics = PhysicsName::selected_by(&entries, &findings);
+        let root = Section::root(top::SPEC, physics, &entries, &findings);
 
         let name = root.text("name");
         if name.as_deref().is_some_and(|name| !is_valid_name(name)) {
@@ -147,26 +154,28 @@ impl Case {
         if description.contains(char::is_control) {
             root.reject("description", " has a line break or control character, expected one line");
         }
-        let units = root.word("units", top::UNIT_SYSTEMS);
+        let units = top::read_units(&root, physics);
         let root = root.with_units(units);
 
         let sections = Sections {
-            physics: PhysicsSections::select(&root),
+            physics: PhysicsSections::new(&root, physics),
             time: root.section("time"),
             output: root.section("output"),
             checkpoint: root.section("checkpoint"),
         };
-        let (time, integrator) = time::read_time(&sections.time);
+        let image = root.section("image");
+        let PhysicsAndTime { physics: settings, time, is_step_auto } =
+            sections.physics.read(&sections.time, &image);
         let mut case = Self {
             name: name.unwrap_or_else(|| source.default_name()),
             description,
             units,
-            physics: sections.physics.read(integrator),
-            time,
-            output: output::read_output(&sections.output),
+            output: output::read_output(&sections.output, physics),
             checkpoint: checkpoint::read_checkpoint(&sections.checkpoint),
-            limits: limits::read_limits(&root.section("limits")),
-            image: output::read_image(&root.section("image")),
+            limits: limits::read_limits(&root.section("limits"), physics, settings.is_error_known()),
+            image: image::read_image(&image),
+            physics: settings,
+            time,
             folder: source.folder(),
             written: findings.take_quantities(),
         };
@@ -178,7 +187,13 @@ impl Case {
             case.time.start.get_or_insert(0.0);
         }
 
-        sections.check_settings(&case, run_start);
+        sections.check_initial_state(&case, run_start);
+        findings.check_no_problems(&label)?;
+        if is_step_auto {
+            sections.set_step(&mut case, run_start);
+            findings.check_no_problems(&label)?;
+        }
+        sections.check_settings(&case);
         findings.check_no_problems(&label)?;
         Ok(case)
     }

@@ -30,7 +30,7 @@ use orrery_particles::settings::StepChoice;
 pub use document::{CaseError, Location};
 pub use heat::{EdgeCondition, EdgeProfile, HeatCase, InitialState, NodeValues, Region, StopRange};
 pub use load::{BYTES_PER_BODY, CaseSource, available_memory};
-pub use physics::{GravityCase, Physics};
+pub use physics::{GravityCase, Physics, PhysicsName};
 pub use presets::{Preset, find_preset, presets};
 pub use quantities::WrittenQuantities;
 pub use reference::reference_page;
@@ -218,17 +218,33 @@ pub enum Show {
     Stars,
 }
 
-/// `[image]`.
+/// Settings of `[image]` for bodies.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct ImageSettings {
-    /// Width and height in pixels.
-    pub size: u32,
+pub struct BodyView {
     /// Width of the view. `None` fits it to the initial bodies.
     pub width: Option<f64>,
     /// Projection plane.
     pub plane: Plane,
     /// Bodies shown.
     pub show: Show,
+}
+
+/// Settings of `[image]` for fields.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct FieldView {
+    /// Name of the colour map, one of [`ColourMap::NAMES`](orrery_io::picture::ColourMap::NAMES).
+    pub colour_map: &'static str,
+    /// Value of the first colour. `None` follows the field.
+    pub low: Option<f64>,
+    /// Value of the last colour. `None` follows the field.
+    pub high: Option<f64>,
+}
+
+/// Settings of `[image]` for every physics.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ImageSettings {
+    /// Larger of width and height in pixels.
+    pub size: u32,
     /// Speed of the animation, in frames per second.
     pub frames_per_second: u32,
 }

@@ -3,13 +3,65 @@
 use std::path::PathBuf;
 
 use orrery_model::Precision;
+use orrery_model::grid::Grid;
 use orrery_particles::settings::{GravitySettings, IntegratorChoice};
 
-use super::Case;
-use super::heat::HeatCase;
-use super::reader::Section;
+use super::document::Entry;
+use super::heat::{EdgeCondition, HeatCase};
+use super::reader::{Findings, Section};
 use super::sections::bodies::{self, BodiesSource};
-use super::sections::gravity;
+use super::sections::heat::HeatSections;
+use super::sections::{gravity, grid, image, initial, time};
+use super::{BodyView, Case, TimeSettings};
+
+/// Name of a physics, which is that of its section.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PhysicsName {
+    /// Bodies that attract one another.
+    Gravity,
+    /// A plate that conducts heat.
+    Heat,
+}
+
+/// Physics of bodies.
+pub(super) const BODIES: &[PhysicsName] = &[PhysicsName::Gravity];
+/// Physics of fields on a grid.
+pub(super) const FIELDS: &[PhysicsName] = &[PhysicsName::Heat];
+pub(super) const HEAT: &[PhysicsName] = &[PhysicsName::Heat];
+
+impl PhysicsName {
+    /// All physics.
+    pub const ALL: [Self; 2] = [Self::Gravity, Self::Heat];
+
+    /// Returns the name of the section.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Gravity => crate::gravity::NAME,
+            Self::Heat => crate::heat::NAME,
+        }
+    }
+
+    /// Returns true for the physics of a case without a section of a physics.
+    pub fn is_default(self) -> bool {
+        self == Self::Gravity
+    }
+
+    /// Returns the physics that the sections of a case select. Two of them are an error.
+    pub(super) fn selected_by(entries: &[Entry], findings: &Findings) -> Self {
+        let present: Vec<_> = entries
+            .iter()
+            .filter_map(|entry| {
+                Self::ALL.into_iter().find(|name| name.as_str() == entry.key).zip(Some(entry))
+            })
+            .collect();
+        if let [(first, _), (second, entry), ..] = present[..] {
+            let (first, second) = (first.as_str(), second.as_str());
+            let message = format!("[{second}] and [{first}] are both present, expected one physics per case");
+            findings.add_problem(&entry.key_location, message);
+        }
+        present.first().map_or(Self::Gravity, |(name, _)| *name)
+    }
+}
 
 /// Physics of a case. The section of the physics selects it. A case without such a section is of
 /// gravity.
@@ -30,6 +82,8 @@ pub struct GravityCase {
     pub settings: GravitySettings,
     /// Integration method, `time.integrator`.
     pub integrator: IntegratorChoice,
+    /// Appearance of images.
+    pub view: BodyView,
 }
 
 impl GravityCase {
@@ -43,6 +97,22 @@ impl GravityCase {
 }
 
 impl Physics {
+    /// Returns the name.
+    pub fn name(&self) -> PhysicsName {
+        match self {
+            Self::Gravity(_) => PhysicsName::Gravity,
+            Self::Heat(_) => PhysicsName::Heat,
+        }
+    }
+
+    /// Returns true if a run can compute the error that `[limits]` bounds.
+    pub(super) fn is_error_known(&self) -> bool {
+        match self {
+            Self::Gravity(_) => true,
+            Self::Heat(heat) => heat.is_error_known(),
+        }
+    }
+
     /// Returns the precision of the computation.
     pub fn precision(&self) -> Precision {
         match self {
@@ -115,25 +185,79 @@ impl Case {
 }
 
 /// The sections of the physics of a case while it is read.
+#[expect(clippy::large_enum_variant, reason = "there is one value, while a case is read")]
 pub(super) enum PhysicsSections<'a> {
     /// `[bodies]` and `[gravity]`.
     Gravity { bodies: Section<'a>, gravity: Section<'a> },
+    /// `[grid]`, `[heat]` and `[initial]`.
+    Heat { grid: Section<'a>, heat: HeatSections<'a>, initial: Section<'a> },
+}
+
+/// The physics of a case and the settings of `[time]`, whose keys depend on it.
+pub(super) struct PhysicsAndTime {
+    pub physics: Physics,
+    pub time: TimeSettings,
+    /// True if the step must be computed from the stability limit.
+    pub is_step_auto: bool,
 }
 
 impl<'a> PhysicsSections<'a> {
-    /// Returns the sections of the physics that the case selects.
-    pub fn select(root: &Section<'a>) -> Self {
-        Self::Gravity { bodies: root.section("bodies"), gravity: root.section("gravity") }
+    /// Returns the sections of a physics.
+    pub fn new(root: &Section<'a>, physics: PhysicsName) -> Self {
+        match physics {
+            PhysicsName::Gravity => {
+                Self::Gravity { bodies: root.section("bodies"), gravity: root.section("gravity") }
+            }
+            PhysicsName::Heat => Self::Heat {
+                grid: root.section("grid"),
+                heat: HeatSections::new(root.section("heat")),
+                initial: root.section("initial"),
+            },
+        }
     }
 
-    /// Reads the sections. `integrator` is that of `[time]`.
-    pub fn read(&self, integrator: IntegratorChoice) -> Physics {
+    /// Reads the sections, `[time]`, and the keys of `[image]` that depend on the physics.
+    pub fn read(&self, time: &Section<'_>, image: &Section<'_>) -> PhysicsAndTime {
         match self {
             Self::Gravity { bodies, gravity } => {
+                let (time, integrator) = time::read_time(time);
                 let settings = gravity::read_gravity(gravity);
                 let bodies = bodies::read_bodies(bodies, settings.eps);
-                Physics::Gravity(GravityCase { bodies, settings, integrator })
+                let view = image::read_body_view(image);
+                let physics = Physics::Gravity(GravityCase { bodies, settings, integrator, view });
+                PhysicsAndTime { physics, time, is_step_auto: false }
+            }
+            Self::Heat { grid, heat, initial } => {
+                let (time, step) = time::read_field_time(time);
+                let edges = heat.read_edges();
+                let is_periodic = [&edges[0], &edges[2]].map(|edge| *edge == EdgeCondition::Periodic);
+                let grid = grid::read_grid(grid, is_periodic);
+                let heat_case = HeatCase {
+                    conductivity: heat.read_nodes(["conductivity", "conductivity_file"]),
+                    source: heat.read_nodes(["source", "source_file"]),
+                    regions: heat.read_regions(),
+                    precision: heat.read_precision(),
+                    unit: heat.read_unit(),
+                    stop: heat.read_stop(),
+                    initial: initial::read_initial(initial, extents(&grid, is_periodic)),
+                    view: image::read_field_view(image),
+                    grid,
+                    edges,
+                };
+                heat.heat.finish();
+                PhysicsAndTime {
+                    physics: Physics::Heat(Box::new(heat_case)),
+                    time,
+                    is_step_auto: step.is_none(),
+                }
             }
         }
     }
+}
+
+/// Returns the extents of a grid. Between periodic edges there is one space more.
+fn extents(grid: &Grid, is_periodic: [bool; 2]) -> [f64; 2] {
+    let of_axis =
+        |nodes: usize, h: f64, is_periodic: bool| nodes.saturating_sub(usize::from(!is_periodic)) as f64 * h;
+    [of_axis(grid.nx, grid.hx, is_periodic[0]), of_axis(grid.ny, grid.hy, is_periodic[1])]
 }

@@ -25,6 +25,9 @@ pub fn presets() -> &'static [Preset] {
             ("solar-system", include_str!("../../presets/solar-system.toml")),
             ("figure-eight", include_str!("../../presets/figure-eight.toml")),
             ("pythagorean", include_str!("../../presets/pythagorean.toml")),
+            ("hot-plate", include_str!("../../presets/hot-plate.toml")),
+            ("sine-decay", include_str!("../../presets/sine-decay.toml")),
+            ("chip", include_str!("../../presets/chip.toml")),
         ];
         texts
             .into_iter()

@@ -14,6 +14,7 @@ use orrery_model::Units;
 
 use super::declare::{KeySpec, Kind, SectionSpec, Variant};
 use super::document::{CaseError, Entry, Location, Value, one_line};
+use super::physics::PhysicsName;
 use super::quantities::WrittenQuantities;
 use super::suggest::did_you_mean;
 
@@ -64,6 +65,8 @@ pub(super) struct Section<'a> {
     /// Path such as `bodies.first`. Empty for the top level of the file.
     path: String,
     location: Location,
+    spec: &'static SectionSpec,
+    physics: PhysicsName,
     entries: &'a [Entry],
     /// Entries of the section that has the values of missing keys.
     fallback: &'a [Entry],
@@ -75,15 +78,23 @@ pub(super) struct Section<'a> {
 }
 
 impl<'a> Section<'a> {
-    pub fn root(spec: &'static SectionSpec, entries: &'a [Entry], findings: &'a Findings) -> Self {
+    /// Returns the top level of a case of the given physics.
+    pub fn root(
+        spec: &'static SectionSpec,
+        physics: PhysicsName,
+        entries: &'a [Entry],
+        findings: &'a Findings,
+    ) -> Self {
         Self {
             path: String::new(),
             location: Location::File { line: 1, column: 1 },
+            spec,
+            physics,
             entries,
             fallback: &[],
             units: Units::NBody,
             findings,
-            declared: RefCell::new(spec.common_keys().collect()),
+            declared: RefCell::new(spec.keys_of(physics).collect()),
             read: RefCell::default(),
         }
     }
@@ -119,14 +130,48 @@ impl<'a> Section<'a> {
             Some(Entry { value: Value::Table(entries), .. }) => &entries[..],
             _ => &[],
         };
+        Section { fallback, ..self.below(self.key_path(key), spec, location, entries) }
+    }
+
+    /// Returns the list of sections `key` below this one.
+    pub fn sections(&self, key: &'static str) -> Vec<Section<'a>> {
+        let Kind::Sections(spec) = self.declaration(key).kind else { self.misdeclared(key) };
+        let Some(entry) = self.entry(key) else { return Vec::new() };
+        let path = self.key_path(key);
+        let expected = format!("a list of sections [[{path}]]");
+        let Value::Array(items) = &entry.value else {
+            self.reject_type(entry, &expected);
+            return Vec::new();
+        };
+        let section = |(index, item): (usize, &'a Entry)| match &item.value {
+            Value::Table(entries) => {
+                Some(self.below(item_path(&path, index), spec, item.location.clone(), entries))
+            }
+            _ => {
+                self.reject_type(entry, &expected);
+                None
+            }
+        };
+        items.iter().enumerate().filter_map(section).collect()
+    }
+
+    fn below(
+        &self,
+        path: String,
+        spec: &'static SectionSpec,
+        location: Location,
+        entries: &'a [Entry],
+    ) -> Section<'a> {
         Section {
-            path: self.key_path(key),
+            path,
             location,
+            spec,
+            physics: self.physics,
             entries,
-            fallback,
+            fallback: &[],
             units: self.units,
             findings: self.findings,
-            declared: RefCell::new(spec.common_keys().collect()),
+            declared: RefCell::new(spec.keys_of(self.physics).collect()),
             read: RefCell::default(),
         }
     }
@@ -157,6 +202,11 @@ impl<'a> Section<'a> {
     /// Returns the location of the value of `key`, or of the section if the key is missing.
     pub fn location_of(&self, key: &str) -> &Location {
         self.entry(key).map_or(&self.location, |entry| &entry.location)
+    }
+
+    /// Returns the path of the section, such as `bodies.first`.
+    pub fn path(&self) -> &str {
+        &self.path
     }
 
     /// Returns the entry of `key` in the case.
@@ -223,7 +273,7 @@ impl<'a> Section<'a> {
     /// Reports a value of the wrong type.
     pub fn reject_type(&self, entry: &Entry, expected: &str) {
         let written = match entry.value {
-            Value::Table(_) | Value::Array => String::new(),
+            Value::Table(_) | Value::Array(_) => String::new(),
             _ => format!(" = {}", one_line(&entry.text)),
         };
         let (path, kind) = (self.key_path(&entry.key), entry.value.kind());
@@ -283,7 +333,8 @@ impl<'a> Section<'a> {
         }
         for entry in self.entries.iter().filter(|entry| !known.contains(&entry.key.as_str())) {
             let key = one_line(&entry.key);
-            let message = explain(&entry.key).unwrap_or_else(|| {
+            let explained = explain(&entry.key).or_else(|| self.key_of_other_physics(entry));
+            let message = explained.unwrap_or_else(|| {
                 let mut hint = did_you_mean(&entry.key, known.iter().copied());
                 if hint.is_empty() && !known.is_empty() {
                     hint = format!(", expected {}", join_with_or(known.iter().copied()));
@@ -297,13 +348,34 @@ impl<'a> Section<'a> {
         }
     }
 
+    /// Returns the message for a key that only cases of another physics have.
+    fn key_of_other_physics(&self, entry: &Entry) -> Option<String> {
+        let of_others = self.spec.common_keys().find(|spec| spec.name == entry.key)?;
+        let owners = join_with_or(of_others.only_for.iter().map(|physics| physics.as_str()));
+        let physics = self.physics.as_str();
+        let key = match entry.value {
+            Value::Table(_) => format!("[{}]", self.key_path(&entry.key)),
+            _ => self.key_path(&entry.key),
+        };
+        Some(format!("{key} is for {owners}, and the section [{physics}] selects {physics}"))
+    }
+
     fn display_name(&self) -> String {
-        if self.path.is_empty() { "the case".to_owned() } else { format!("[{}]", self.path) }
+        match &self.path[..] {
+            "" => "the case".to_owned(),
+            path if path.ends_with(']') => path.to_owned(),
+            path => format!("[{path}]"),
+        }
     }
 
     fn key_path(&self, key: &str) -> String {
         if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) }
     }
+}
+
+/// Returns the path of a section in a list. Users count from 1.
+pub(super) fn item_path(list: &str, index: usize) -> String {
+    format!("{list}[{}]", index + 1)
 }
 
 /// Joins words: `a, b or c`.
@@ -329,7 +401,7 @@ mod tests {
 
     fn with_section(read: impl FnOnce(&Section<'_>)) {
         let findings = Findings::default();
-        read(&Section::root(SPEC, &[], &findings));
+        read(&Section::root(SPEC, PhysicsName::Gravity, &[], &findings));
     }
 
     #[test]

@@ -11,8 +11,9 @@ const INTRODUCTION: &str = r#"# Case files
 
 <!-- Generated from crates/engine/src/case/sections by `cargo xtask reference`. Do not edit. -->
 
-A case file is a [TOML](https://toml.io) file. It describes one simulation: the initial bodies, the forces, the time steps and the
-output. `orrery init PRESET` writes one to start from, `orrery run CASE.toml --dry-run` prints a case with all defaults, and
+A case file is a [TOML](https://toml.io) file. It describes one simulation: the initial state, the physics, the time steps and the
+output. The physics is selected by the section that is present: `[heat]` is heat conduction in a plate. A case with `[gravity]`, or without
+such a section, is about bodies that attract one another. `orrery init PRESET` writes one to start from, `orrery run CASE.toml --dry-run` prints a case with all defaults, and
 `--set KEY=VALUE` replaces a key, such as `--set time.end="2 Gyr"`. A key that is not listed here is an error.
 
 `orrery schema` prints a JSON Schema of case files. After `orrery schema > case.schema.json`, a case file with the first line
@@ -37,8 +38,8 @@ const UNITS_INTRODUCTION: &str = r#"
 ## Units
 
 A plain number is in the units of the case (`units`). A string such as `"8 kpc"`, `"8kpc"` or `"2.4e11 Msun"` has its own unit, which
-is converted. A velocity is a length per time, such as `"220 km/s"`. With `units = "nbody"`, which has no physical scale, only angles can
-have units.
+is converted. A velocity is a length per time, such as `"220 km/s"`. With `units = "nbody"` and `units = "none"`, which have no physical
+scale, only angles can have units.
 
 | unit | dimension | value in SI |
 |---|---|---|
@@ -47,7 +48,7 @@ have units.
 /// Returns the page in Markdown.
 pub fn reference_page() -> String {
     let mut page = INTRODUCTION.to_owned();
-    write_section(&mut page, "", top::SPEC);
+    write_section(&mut page, "", "Top level", top::SPEC, "");
     page.push_str(UNITS_INTRODUCTION);
     for unit in NAMED_UNITS {
         let names: Vec<String> = unit.names.iter().map(|name| format!("`{name}`")).collect();
@@ -64,10 +65,20 @@ pub fn reference_page() -> String {
     page
 }
 
+/// Writes the section of a key, its variants and the sections below it.
+fn write_section_of(page: &mut String, path: &str, key: &KeySpec) {
+    let (spec, title) = match key.kind {
+        Kind::Section(spec) => (spec, format!("`[{path}]`")),
+        Kind::Sections(spec) => (spec, format!("`[[{path}]]`")),
+        _ => return,
+    };
+    let owners = physics_note(key).map_or(String::new(), |note| format!(" {note}"));
+    write_section(page, path, &title, spec, &owners);
+}
+
 /// Writes a section, its variants and the sections below it. `path` is empty for the top level.
-fn write_section(page: &mut String, path: &str, spec: &'static SectionSpec) {
-    let title = if path.is_empty() { "Top level".to_owned() } else { format!("`[{path}]`") };
-    page.push_str(&format!("\n## {title}\n\n{}\n", spec.meaning));
+fn write_section(page: &mut String, path: &str, title: &str, spec: &'static SectionSpec, owners: &str) {
+    page.push_str(&format!("\n## {title}\n\n{}{owners}\n", spec.meaning));
     if let Some(section) = spec.defaults_from {
         let parent = path.rsplit_once('.').map_or(String::new(), |(parent, _)| format!("{parent}."));
         page.push_str(&format!("\nMissing keys are as in `[{parent}{section}]`.\n"));
@@ -77,8 +88,8 @@ fn write_section(page: &mut String, path: &str, spec: &'static SectionSpec) {
     let mut sections = sections_of(&keys);
     for variant in (spec.variants)() {
         let condition = match variant.when {
-            When::Is(key, word) => format!("`[{path}]` with `{key} = \"{word}\"`"),
-            When::Has(key) => format!("`[{path}]` with `{key}`"),
+            When::Is(key, word) => format!("{title} with `{key} = \"{word}\"`"),
+            When::Has(key) => format!("{title} with `{key}`"),
         };
         let mut meaning = variant.meaning.to_owned();
         meaning[..1].make_ascii_uppercase();
@@ -90,19 +101,22 @@ fn write_section(page: &mut String, path: &str, spec: &'static SectionSpec) {
         }
         sections.extend(sections_of(&keys));
     }
-    for section in sections {
-        let below =
-            if path.is_empty() { section.name.to_owned() } else { format!("{path}.{}", section.name) };
-        write_section(page, &below, section);
+    for key in sections {
+        let below = if path.is_empty() { key.name.to_owned() } else { format!("{path}.{}", key.name) };
+        write_section_of(page, &below, key);
     }
 }
 
-fn sections_of(keys: &[&'static KeySpec]) -> Vec<&'static SectionSpec> {
-    let section = |key: &&KeySpec| match key.kind {
-        Kind::Section(spec) => Some(spec),
-        _ => None,
-    };
-    keys.iter().filter_map(section).collect()
+/// Returns the keys that are sections.
+fn sections_of(keys: &[&'static KeySpec]) -> Vec<&'static KeySpec> {
+    let is_section = |key: &&&KeySpec| matches!(key.kind, Kind::Section(_) | Kind::Sections(_));
+    keys.iter().filter(is_section).copied().collect()
+}
+
+/// Returns the sentence that names the physics of a key, if it is not for all.
+pub(super) fn physics_note(key: &KeySpec) -> Option<String> {
+    let owners: Vec<&str> = key.only_for.iter().map(|physics| physics.as_str()).collect();
+    (!owners.is_empty()).then(|| format!("Only for {}.", owners.join(" and ")))
 }
 
 /// Writes a table of keys and the meanings of their words.
@@ -121,8 +135,9 @@ fn write_keys(page: &mut String, keys: &[&'static KeySpec], defaults_from: Optio
         let condition = key
             .only_with
             .map_or(String::new(), |(other, word)| format!(" Only with `{other} = \"{word}\"`."));
+        let owners = physics_note(key).map_or(String::new(), |note| format!(" {note}"));
         page.push_str(&format!(
-            "| `{}` | {kind} | {} | {} | {default} | {}{condition} |\n",
+            "| `{}` | {kind} | {} | {} | {default} | {}{condition}{owners} |\n",
             key.name,
             unit_name(key.kind),
             range_text(key),
@@ -131,7 +146,7 @@ fn write_keys(page: &mut String, keys: &[&'static KeySpec], defaults_from: Optio
     }
     let sections = sections_of(keys);
     if !sections.is_empty() {
-        let names: Vec<String> = sections.iter().map(|section| format!("`{}`", section.name)).collect();
+        let names: Vec<String> = sections.iter().map(|key| format!("`{}`", key.name)).collect();
         page.push_str(&format!("\nSections: {}.\n", names.join(", ")));
     }
     for key in keys {
@@ -140,7 +155,13 @@ fn write_keys(page: &mut String, keys: &[&'static KeySpec], defaults_from: Optio
             Kind::Number { or: Some(word), .. } | Kind::Quantity { or: Some(word), .. } => vec![word],
             _ => continue,
         };
-        page.push_str(&format!("\n`{}`:\n\n", key.name));
+        let owners = match key.only_for {
+            [] => String::new(),
+            only => {
+                format!(" ({})", only.iter().map(|physics| physics.as_str()).collect::<Vec<_>>().join(", "))
+            }
+        };
+        page.push_str(&format!("\n`{}`{owners}:\n\n", key.name));
         for Word { word, meaning } in words {
             page.push_str(&format!("- `\"{word}\"`: {meaning}\n"));
         }
@@ -160,7 +181,8 @@ fn type_name(kind: Kind) -> Option<String> {
         Kind::Quantity { or, .. } => format!("quantity{}", or_word(or)),
         Kind::Interval => "interval".to_owned(),
         Kind::CheckpointInterval => "interval or wall-clock time".to_owned(),
-        Kind::Section(_) => return None,
+        Kind::Numbers { least } => format!("list of at least {least} numbers"),
+        Kind::Section(_) | Kind::Sections(_) => return None,
     })
 }
 
@@ -184,6 +206,11 @@ fn range_text(key: &KeySpec) -> String {
             let words: Vec<String> = list.words().iter().map(|word| format!("`\"{}\"`", word.word)).collect();
             words.join(", ")
         }
-        Kind::Text | Kind::File | Kind::Boolean | Kind::Section(_) => "-".to_owned(),
+        Kind::Text
+        | Kind::File
+        | Kind::Boolean
+        | Kind::Numbers { .. }
+        | Kind::Section(_)
+        | Kind::Sections(_) => "-".to_owned(),
     }
 }

@@ -5,7 +5,8 @@ use orrery_model::{Dimension, format_count};
 
 use super::declare::{KeySpec, Kind, SectionSpec, Variant, Words, word_for};
 use super::quantities::WrittenQuantities;
-use super::sections::{bodies, checkpoint, gravity, limits, output, time, top};
+use super::reader::item_path;
+use super::sections::{bodies, checkpoint, gravity, grid, heat, image, initial, limits, output, time, top};
 use super::{Case, Every, GravityCase, Physics};
 
 /// Writer of a section, with one `key = value` per line.
@@ -27,7 +28,7 @@ pub(super) struct SectionWriter<'a> {
 
 impl<'a> SectionWriter<'a> {
     fn new(case: &'a Case, written: &'a WrittenQuantities, path: String, spec: &'static SectionSpec) -> Self {
-        let declared = spec.common_keys().collect();
+        let declared = spec.keys_of(case.physics.name()).collect();
         let (done, lines, sections) = (Vec::new(), String::new(), String::new());
         Self { path, declared, done, lines, sections, case, written }
     }
@@ -44,6 +45,23 @@ impl<'a> SectionWriter<'a> {
         write(&mut section);
         let heading = format!("\n[{}]\n", section.path);
         self.sections.push_str(&(heading + &section.finish()));
+        self.leave_out(key);
+    }
+
+    /// Writes a list of sections below this one.
+    pub fn sections<T>(
+        &mut self,
+        key: &'static str,
+        items: &[T],
+        write: impl Fn(&mut SectionWriter<'a>, &T),
+    ) {
+        let Kind::Sections(spec) = self.declaration(key).kind else { self.misdeclared(key) };
+        let path = self.key_path(key);
+        for (index, item) in items.iter().enumerate() {
+            let mut section = SectionWriter::new(self.case, self.written, item_path(&path, index), spec);
+            write(&mut section, item);
+            self.sections.push_str(&(format!("\n[[{path}]]\n") + &section.finish()));
+        }
         self.leave_out(key);
     }
 
@@ -85,6 +103,12 @@ impl<'a> SectionWriter<'a> {
     pub fn boolean(&mut self, key: &'static str, value: bool) {
         let Kind::Boolean = self.declaration(key).kind else { self.misdeclared(key) };
         self.write_line(key, value.to_string());
+    }
+
+    pub fn numbers(&mut self, key: &'static str, values: &[f64]) {
+        let Kind::Numbers { .. } = self.declaration(key).kind else { self.misdeclared(key) };
+        let values: Vec<String> = values.iter().map(|&value| number_text(value)).collect();
+        self.write_line(key, format!("[{}]", values.join(", ")));
     }
 
     pub fn integer(&mut self, key: &'static str, value: u64) {
@@ -178,17 +202,26 @@ impl Case {
         w.text("description", &self.description);
         w.text("units", self.units.name());
         match &self.physics {
-            Physics::Gravity(GravityCase { bodies, settings, integrator }) => {
+            Physics::Gravity(GravityCase { bodies, settings, integrator, .. }) => {
                 w.section("bodies", |w| bodies::write_bodies(w, bodies));
                 w.section("gravity", |w| gravity::write_gravity(w, settings));
                 w.section("time", |w| time::write_time(w, &self.time, *integrator));
             }
-            Physics::Heat(_) => {}
+            Physics::Heat(heat) => {
+                w.section("grid", |w| grid::write_grid(w, &heat.grid));
+                w.section("heat", |w| heat::write_heat(w, heat));
+                w.section("initial", |w| initial::write_initial(w, &heat.initial));
+                w.section("time", |w| time::write_field_time(w, &self.time));
+            }
         }
-        w.section("output", |w| output::write_output(w, &self.output));
+        w.section("output", |w| output::write_output(w, &self.output, self.physics.name()));
         w.section("checkpoint", |w| checkpoint::write_checkpoint(w, &self.checkpoint));
-        w.section("limits", |w| limits::write_limits(w, &self.limits));
-        w.section("image", |w| output::write_image(w, &self.image));
+        w.section("limits", |w| limits::write_limits(w, &self.limits, self.physics.name()));
+        let view = match &self.physics {
+            Physics::Gravity(gravity) => image::ImageView::Bodies(&gravity.view),
+            Physics::Heat(heat) => image::ImageView::Field(&heat.view),
+        };
+        w.section("image", |w| image::write_image(w, &self.image, view));
         w.finish()
     }
 }

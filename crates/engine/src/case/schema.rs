@@ -10,6 +10,8 @@ use serde_json::{Map, Value as Json, json};
 
 use super::declare::{DefaultValue, KeySpec, Kind, MAX_INTEGER, Range, SectionSpec, Variant, When, Word};
 use super::document::{Location, Value, setting_value};
+use super::physics::PhysicsName;
+use super::reference::physics_note;
 use super::sections::top;
 use crate::wall_time;
 
@@ -19,13 +21,39 @@ const NUMBER_PATTERN: &str = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9
 /// Returns the JSON Schema (draft 2020-12) of case files.
 pub fn json_schema() -> Json {
     let mut schema = section_schema(top::SPEC);
+    if let Json::Array(all) = schema.entry("allOf").or_insert_with(|| json!([])) {
+        all.extend(PhysicsName::ALL.map(physics_condition));
+    }
     let head = [
         ("$schema", "https://json-schema.org/draft/2020-12/schema"),
         ("title", "Orrery case"),
-        ("description", "A simulation with Orrery: initial bodies, forces, time steps and output."),
+        ("description", "A simulation with Orrery: initial state, physics, time steps and output."),
     ];
     schema.extend(head.map(|(key, text)| (key.to_owned(), json!(text))));
     Json::Object(schema)
+}
+
+/// Returns the schema for the cases of one physics: which sections they must have, and which they
+/// cannot have.
+fn physics_condition(physics: PhysicsName) -> Json {
+    let required: Vec<&str> = top::SPEC
+        .keys_of(physics)
+        .filter(|key| matches!(key.default, DefaultValue::Required))
+        .map(|key| key.name)
+        .collect();
+    let foreign = top::SPEC.common_keys().filter(|key| {
+        !key.applies_to(physics) && !top::SPEC.keys_of(physics).any(|other| other.name == key.name)
+    });
+    let foreign: Map<String, Json> = foreign.map(|key| (key.name.to_owned(), json!(false))).collect();
+    let others = PhysicsName::ALL.iter().filter(|name| !name.is_default()).map(|name| name.as_str());
+    let is_selected = match physics.is_default() {
+        true => {
+            let others: Vec<Json> = others.map(|name| json!({ "required": [name] })).collect();
+            json!({ "not": { "anyOf": others } })
+        }
+        false => json!({ "required": [physics.as_str()] }),
+    };
+    json!({ "if": is_selected, "then": { "required": required, "properties": foreign } })
 }
 
 fn section_schema(spec: &'static SectionSpec) -> Map<String, Json> {
@@ -78,7 +106,7 @@ fn keys_schema(spec: &SectionSpec, keys: &[&'static KeySpec]) -> Map<String, Jso
     let mut required: Vec<&str> = Vec::new();
     let mut conditions = Vec::new();
     for key in keys {
-        if matches!(key.default, DefaultValue::Required) {
+        if is_always_required(key.name, keys) && !required.contains(&key.name) {
             required.push(key.name);
         }
         if let Some((selector, word)) = key.only_with {
@@ -87,7 +115,13 @@ fn keys_schema(spec: &SectionSpec, keys: &[&'static KeySpec]) -> Map<String, Jso
                 "else": { "properties": { key.name: false } },
             }));
         }
-        properties.insert(key.name.to_owned(), key_schema(key, spec.defaults_from));
+        let of_key = key_schema(key, spec.defaults_from);
+        let merged = match properties.remove(key.name) {
+            // Another physics has a key of this name.
+            Some(other) => any_of([other, of_key]),
+            None => of_key,
+        };
+        properties.insert(key.name.to_owned(), merged);
     }
     let mut schema = Map::new();
     schema.insert("properties".to_owned(), Json::Object(properties));
@@ -99,6 +133,13 @@ fn keys_schema(spec: &SectionSpec, keys: &[&'static KeySpec]) -> Map<String, Jso
         schema.insert("allOf".to_owned(), json!(conditions));
     }
     schema
+}
+
+/// Returns true if the key is required in the cases of every physics.
+fn is_always_required(name: &str, keys: &[&'static KeySpec]) -> bool {
+    let is_required = |key: &&KeySpec| matches!(key.default, DefaultValue::Required);
+    let named = || keys.iter().copied().filter(|key| key.name == name);
+    PhysicsName::ALL.iter().all(|&physics| named().any(|key| key.applies_to(physics) && is_required(&key)))
 }
 
 /// Returns the schema of a key. `defaults_from` is the section that has the values of missing keys.
@@ -115,7 +156,8 @@ fn key_schema(spec: &KeySpec, defaults_from: Option<&str>) -> Json {
     if let (Some(text), None) = (spec.default_text(), defaults_from) {
         schema["default"] = default_json(text);
     }
-    schema["description"] = json!(format!("{}{default}", spec.meaning.replace('`', "")));
+    let owners = physics_note(spec).map_or(String::new(), |note| format!(" {note}"));
+    schema["description"] = json!(format!("{}{owners}{default}", spec.meaning.replace('`', "")));
     schema
 }
 
@@ -125,7 +167,7 @@ fn default_json(text: &str) -> Json {
         Value::Float(x) => json!(x),
         Value::String(text) => json!(text),
         Value::Boolean(value) => json!(value),
-        Value::Datetime | Value::Array | Value::Table(_) => Json::Null,
+        Value::Datetime | Value::Array(_) | Value::Table(_) => Json::Null,
     }
 }
 
@@ -147,7 +189,11 @@ fn kind_schema(kind: Kind) -> Json {
         }
         Kind::Interval => any_of(interval_forms()),
         Kind::CheckpointInterval => any_of(interval_forms().into_iter().chain([wall_clock_schema()])),
+        Kind::Numbers { least } => {
+            json!({ "type": "array", "items": { "type": "number" }, "minItems": least })
+        }
         Kind::Section(spec) => Json::Object(section_schema(spec)),
+        Kind::Sections(spec) => json!({ "type": "array", "items": section_schema(spec) }),
     }
 }
 

@@ -65,9 +65,13 @@ impl Section<'_> {
 
     /// Reads one of the words in `words`.
     pub fn word<T: Copy + Sync>(&self, key: &'static str, words: &'static Words<T>) -> T {
+        words[self.word_index(key, words).unwrap_or(0)].1
+    }
+
+    /// Reads one of the words in `words` and returns its index. `None` if it is missing or wrong.
+    pub fn word_index<T: Copy + Sync>(&self, key: &'static str, words: &'static Words<T>) -> Option<usize> {
         let names: Vec<&'static str> = words.iter().map(|&(word, _, _)| word).collect();
-        let index = self.read(key, |entry| self.parse_word(key, entry, &names)).unwrap_or(0);
-        words[index].1
+        self.read(key, |entry| self.parse_word(key, entry, &names))
     }
 
     /// Reads one of the words in `names` that is in the case, and returns its index.
@@ -236,6 +240,37 @@ impl Section<'_> {
         None
     }
 
+    /// Reads a list of numbers without a unit. `None` if the key is missing or wrong.
+    pub fn numbers_if_given(&self, key: &'static str) -> Option<Vec<f64>> {
+        let Kind::Numbers { least } = self.declaration(key).kind else { self.misdeclared(key) };
+        let expected = || format!("a list of at least {least} numbers");
+        self.read_given(key, |entry| {
+            let Value::Array(items) = &entry.value else {
+                self.reject_type(entry, &expected());
+                return None;
+            };
+            let numbers: Option<Vec<f64>> =
+                items.iter().map(|item| number_value(&item.value).filter(|x| x.is_finite())).collect();
+            let numbers = numbers.filter(|numbers| numbers.len() >= least);
+            if numbers.is_none() {
+                self.reject(key, &format!(" is not {}, all finite", expected()));
+            }
+            numbers
+        })
+    }
+
+    /// Reads a number without a unit that is in the case.
+    pub fn number_if_given(&self, key: &'static str) -> Option<f64> {
+        let Kind::Number { range, or: None } = self.declaration(key).kind else { self.misdeclared(key) };
+        self.read_given(key, |entry| match number_value(&entry.value) {
+            Some(x) => self.check_range(key, x, range),
+            None => {
+                self.reject_type(entry, "a number");
+                None
+            }
+        })
+    }
+
     /// Reads the interval of an output: a simulated time, or steps such as `"100 steps"`.
     pub fn interval(&self, key: &'static str) -> Every {
         let Kind::Interval = self.declaration(key).kind else { self.misdeclared(key) };
@@ -303,6 +338,8 @@ fn expected_value(kind: Kind) -> String {
             format!("{}{}", range.condition_on(dimension.with_article()), or_word(or))
         }
         Kind::Interval | Kind::CheckpointInterval => "an interval".to_owned(),
+        Kind::Numbers { least } => format!("a list of at least {least} numbers"),
         Kind::Section(spec) => format!("a section [{}]", spec.name),
+        Kind::Sections(spec) => format!("a list of sections [[{}]]", spec.name),
     }
 }

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::blocks::Blocks;
-use crate::case::{BodiesSource, Case, Model, Plane, Show};
+use crate::case::{BodiesSource, BodyView, Case, Model, Plane, Show};
 use crate::error::EngineError;
 use crate::observers::Painter;
 use crate::simulation::{MAX_STEPS, Moment};
@@ -68,7 +68,7 @@ impl Style {
             let groups = colour_groups(case);
             let palette =
                 Palette::from_colour_maps(&groups.iter().map(|group| &group.colours).collect::<Vec<_>>());
-            (Self::Density { groups, show: case.image.show, scale: None }, palette)
+            (Self::Density { groups, show: body_view(case).show, scale: None }, palette)
         }
     }
 }
@@ -93,10 +93,10 @@ impl BodyPainter {
             view
         } else {
             let shown =
-                if case.image.show == Show::All { BodySelection::All } else { BodySelection::Luminous };
+                if body_view(case).show == Show::All { BodySelection::All } else { BodySelection::Luminous };
             View::around_bodies(start, shown.body_filter(start), axes, pixels)
         };
-        if let Some(width) = case.image.width {
+        if let Some(width) = body_view(case).width {
             view.half_width = 0.5 * width;
         }
         let (mut style, palette) = Style::for_case(case, start.len());
@@ -144,9 +144,15 @@ impl BodyPainter {
     }
 }
 
+/// Returns the settings of images of a case.
+fn body_view(case: &Case) -> BodyView {
+    let default = BodyView { width: None, plane: Plane::Xy, show: Show::Auto };
+    case.gravity().map_or(default, |gravity| gravity.view)
+}
+
 /// Returns the axes that point right and up.
 fn view_axes(case: &Case) -> (usize, usize) {
-    match case.image.plane {
+    match body_view(case).plane {
         Plane::Xy => (0, 1),
         Plane::Xz => (0, 2),
         Plane::Yz => (1, 2),

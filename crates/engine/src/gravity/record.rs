@@ -72,10 +72,11 @@ impl Record {
 /// Returns the columns of the table, in the units of a case.
 pub fn schema(units: &Units) -> Schema {
     let (energy, momentum, angular_momentum) = match units {
-        Units::NBody => ("", "", ""),
+        Units::NBody | Units::Dimensionless => ("", "", ""),
         Units::Galactic => ("1e10 Msun km^2/s^2", "1e10 Msun km/s", "1e10 Msun kpc km/s"),
         Units::Solar => ("Msun au^2/yr^2", "Msun au/yr", "Msun au^2/yr"),
         Units::Custom(_) => ("M L^2/T^2", "M L/T", "M L^2/T"),
+        Units::Si => ("J", "kg m/s", "kg m^2/s"),
     };
     let quantities = [
         ("kinetic", "the kinetic energy", energy),
@@ -133,7 +134,8 @@ fn energy_plot(_: &Schema, name: &str, units: &Units, rows: &[Row]) -> Vec<Named
         return Vec::new();
     };
     let time = match units {
-        Units::NBody => "time (N-body units)",
+        Units::NBody | Units::Dimensionless => "time (N-body units)",
+        Units::Si => "time (s)",
         Units::Galactic => "time (kpc / km/s = 0.978 Gyr)",
         Units::Solar => "time (years)",
         Units::Custom(_) => "time",

@@ -13,8 +13,10 @@ mod start;
 mod system;
 
 pub(crate) use begin::{plan, start};
+pub(crate) use start::max_stable_step;
 pub use system::HeatSystem;
 
+use crate::case::HeatCase;
 use crate::system::Size;
 
 /// Name of this physics.
@@ -25,6 +27,11 @@ pub(crate) const METHOD: &str = "explicit";
 pub(crate) const PLOT: &str = "temperature";
 /// Field at which a run failed.
 pub(crate) const POST_MORTEM: &str = "post-mortem.npy";
+
+/// Returns an upper bound of the bytes that a run needs on the host to start, or to resume.
+pub(crate) fn host_bytes(heat: &HeatCase, on_device: bool) -> u64 {
+    system::PlateFacts::host_bytes(heat, on_device)
+}
 
 /// Returns a number of nodes.
 pub(crate) fn node_count(count: u64) -> Size {

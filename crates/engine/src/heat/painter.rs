@@ -1,10 +1,13 @@
 //! Images of a plate.
 //!
 //! The size does not change during a run. The range of colours is that of the first image if no
-//! later temperature can leave it. With fluxes or sources, each image has its own range.
+//! later temperature can leave it. With fluxes or sources, each image has its own range. `[image]`
+//! can set one or both ends.
 
 use orrery_fields::heat::FieldColumn;
-use orrery_io::picture::{FieldPicture, Image, Palette, RegionKind, RegionMark, ValueRange, render_field};
+use orrery_io::picture::{
+    ColourMap, FieldPicture, Image, Palette, RegionKind, RegionMark, ValueRange, render_field,
+};
 use orrery_io::{Fault, IoError};
 use orrery_model::Units;
 use serde::{Deserialize, Serialize};
@@ -13,7 +16,7 @@ use serde_json::{Map, Value, json};
 use super::record::is_si;
 use super::system::HeatSystem;
 use crate::blocks::Blocks;
-use crate::case::{self, Case};
+use crate::case::{self, Case, FieldView};
 use crate::error::EngineError;
 use crate::observers::Painter;
 use crate::simulation::Moment;
@@ -24,6 +27,7 @@ pub struct FieldPainter {
     picture: FieldPicture,
     units: Units,
     palette: Palette,
+    view: FieldView,
     range: ValueRange,
     /// True if each image gets its own range.
     is_range_auto: bool,
@@ -40,7 +44,7 @@ struct State {
 impl FieldPainter {
     /// Creates the painter of a run that starts with the state of `system`.
     pub fn new(case: &Case, system: &HeatSystem) -> Result<Self, SystemError> {
-        let range = range_of(&system.column()?);
+        let range = with_limits(field_view(case), range_of(&system.column()?));
         let mut picture = picture(case, system);
         picture.pixels = picture.fitted_pixels(case.image.size, range);
         Ok(Self::from_parts(case, system, picture, range))
@@ -70,8 +74,9 @@ impl FieldPainter {
 
     fn from_parts(case: &Case, system: &HeatSystem, picture: FieldPicture, range: ValueRange) -> Self {
         let palette = Palette::for_field(&picture.colours);
-        let is_range_auto = !system.keeps_range();
-        Self { picture, units: case.units, palette, range, is_range_auto }
+        let view = field_view(case);
+        let is_range_auto = !system.keeps_range() && (view.low.is_none() || view.high.is_none());
+        Self { picture, units: case.units, palette, view, range, is_range_auto }
     }
 }
 
@@ -79,7 +84,9 @@ impl FieldPainter {
 fn picture(case: &Case, system: &HeatSystem) -> FieldPicture {
     let pixels = (case.image.size, case.image.size);
     let heat = case.heat();
+    let colours = ColourMap::from_name(field_view(case).colour_map);
     FieldPicture {
+        colours: colours.unwrap_or_else(ColourMap::inferno),
         regions: heat.map(|heat| heat.regions.iter().flat_map(marks).collect()).unwrap_or_default(),
         title: case.name.clone(),
         length_unit: if is_si(&case.units) { "m".into() } else { String::new() },
@@ -100,6 +107,18 @@ fn marks(region: &case::Region) -> Vec<RegionMark> {
         .filter(|(is_shown, _)| *is_shown)
         .map(|(_, kind)| RegionMark { shape: region.shape, kind })
         .collect()
+}
+
+/// Returns the settings of images of a case.
+fn field_view(case: &Case) -> FieldView {
+    case.heat().map_or(FieldView { colour_map: ColourMap::NAMES[0], low: None, high: None }, |heat| heat.view)
+}
+
+/// Returns `range` with the ends that the case gives.
+fn with_limits(view: FieldView, range: ValueRange) -> ValueRange {
+    let (low, high) = (view.low.unwrap_or(range.low), view.high.unwrap_or(range.high));
+    // A field can be entirely beyond the only given end.
+    if low < high { ValueRange { low, high } } else { range }
 }
 
 fn range_of(column: &FieldColumn) -> ValueRange {
@@ -123,7 +142,7 @@ impl Painter for FieldPainter {
             unreachable!("the painter of a field draws the system that created it")
         };
         let column = system.column().map_err(|error| error.at(moment.stamp()))?;
-        let range = if self.is_range_auto { range_of(&column) } else { self.range };
+        let range = if self.is_range_auto { with_limits(self.view, range_of(&column)) } else { self.range };
         let time = format!("t = {}", self.units.format_time(moment.time));
         Ok(match &column {
             FieldColumn::Single(values) => render_field(values, &self.picture, range, &time)?,

@@ -13,6 +13,16 @@ use crate::error::EngineError;
 /// Builds the problem of a case: reads the files of conductivity, source and edges, and applies the
 /// regions in their order. The step of the case must be stable.
 pub fn build_problem(case: &Case, heat: &HeatCase, limits: &Limits) -> Result<HeatProblem, EngineError> {
+    let problem = read_problem(case, heat, limits)?;
+    if let StepChoice::Fixed(dt) = case.time.step {
+        let refused = |source| EngineError::Heat { origin: "[time]".to_owned(), source: Box::new(source) };
+        problem.check_step(dt).map_err(refused)?;
+    }
+    Ok(problem)
+}
+
+/// Builds the problem of a case without its step.
+fn read_problem(case: &Case, heat: &HeatCase, limits: &Limits) -> Result<HeatProblem, EngineError> {
     let inputs = Inputs { folder: &case.folder, grid: &heat.grid, limits };
     let boundaries = Boundaries {
         west: inputs.boundary(Edge::West, heat.edge(Edge::West))?,
@@ -29,13 +39,12 @@ pub fn build_problem(case: &Case, heat: &HeatCase, limits: &Limits) -> Result<He
         false => None,
     };
     let refused = |source| EngineError::Heat { origin: problem_origin(case, heat), source: Box::new(source) };
-    let problem =
-        HeatProblem::new(heat.grid, boundaries, conductivity, source, heat.precision).map_err(refused)?;
-    if let StepChoice::Fixed(dt) = case.time.step {
-        let refused = |source| EngineError::Heat { origin: "[time]".to_owned(), source: Box::new(source) };
-        problem.check_step(dt).map_err(refused)?;
-    }
-    Ok(problem)
+    HeatProblem::new(heat.grid, boundaries, conductivity, source, heat.precision).map_err(refused)
+}
+
+/// Returns the longest stable step of a case, whatever its step is.
+pub fn max_stable_step(case: &Case, heat: &HeatCase, limits: &Limits) -> Result<f64, EngineError> {
+    Ok(read_problem(case, heat, limits)?.max_stable_step())
 }
 
 /// Returns the initial temperatures of `case`, one per node.

@@ -9,8 +9,8 @@ use orrery_particles::settings::StepChoice;
 use super::{HeatSystem, METHOD};
 use crate::blocks::Blocks;
 use crate::case::{
-    Case, CaseSource, EdgeCondition, EdgeProfile, HeatCase, InitialState, NodeValues, Physics, Region,
-    StopRange,
+    Case, CaseSource, EdgeCondition, EdgeProfile, FieldView, HeatCase, InitialState, NodeValues, Physics,
+    Region, StopRange,
 };
 use crate::compute_device::ComputeDevice;
 use crate::control::Control;
@@ -31,6 +31,7 @@ fn sine_plate(precision: Precision) -> HeatCase {
         unit: "K".to_owned(),
         stop: None,
         initial: InitialState::Formula(InitialField::SineMode { m: 1, n: 1, amplitude: 2.0 }),
+        view: FieldView { colour_map: "inferno", low: None, high: None },
     }
 }
 

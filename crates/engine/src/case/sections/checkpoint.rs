@@ -108,7 +108,9 @@ fn parse_simulated_time(section: &Section<'_>, entry: &Entry) -> Option<f64> {
             section.record_quantity(EVERY, text);
             return section.check_range(EVERY, time, Range::NotNegative);
         }
-        Err(e @ UnitError::NoScale { .. }) => section.reject(EVERY, &format!(": {e}")),
+        Err(e @ (UnitError::NoScale { .. } | UnitError::NoUnits { .. })) => {
+            section.reject(EVERY, &format!(": {e}"))
+        }
         Err(_) => section.reject(EVERY, &format!(" is not an interval, expected {EXPECTED}")),
     }
     None

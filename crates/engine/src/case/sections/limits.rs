@@ -1,11 +1,12 @@
 //! `[limits]`.
 
 use crate::case::declare::{Kind, Range, SectionSpec, Words, key, number};
+use crate::case::physics::{BODIES, HEAT, PhysicsName};
 use crate::case::reader::Section;
 use crate::case::resolved::SectionWriter;
 use crate::case::{LimitSettings, OnDrift};
 
-const ON_ENERGY_ERROR: &Words<OnDrift> = &[
+const ON_ERROR: &Words<OnDrift> = &[
     ("warn", OnDrift::Warn, "prints one warning and continues"),
     ("stop", OnDrift::Stop, "ends the run with exit status 1"),
 ];
@@ -19,21 +20,56 @@ pub(in crate::case) const SPEC: &SectionSpec = &SectionSpec::new(
             number(Range::Positive).or("none", "no limit"),
             "0.02",
             "Largest change of the total energy, as a fraction of its initial value.",
-        ),
-        key("on_energy_error", Kind::Word(&ON_ENERGY_ERROR), "warn", "Reaction to a larger change."),
+        )
+        .only_for(BODIES),
+        key("on_energy_error", Kind::Word(&ON_ERROR), "warn", "Reaction to a larger change.").only_for(BODIES),
+        key(
+            "heat_error",
+            number(Range::Positive).or("none", "no limit"),
+            "0.001",
+            "Largest error of the heat content, relative to a plate at the largest temperature, if no edge is \
+             fixed. With fixed edges, without sources and fluxes: largest excess of the initial range of \
+             temperatures, relative to the largest. In other plates the error is not known and there is no limit.",
+        )
+        .only_for(HEAT),
+        key("on_heat_error", Kind::Word(&ON_ERROR), "warn", "Reaction to a larger error.").only_for(HEAT),
     ]],
 );
 
-pub(in crate::case) fn read_limits(section: &Section<'_>) -> LimitSettings {
-    let settings = LimitSettings {
-        drift: section.number_or_word("energy_error"),
-        on_drift: section.word("on_energy_error", ON_ENERGY_ERROR),
-    };
-    section.finish();
-    settings
+/// Returns the names of the keys of a physics: the limit and the reaction.
+fn keys(physics: PhysicsName) -> [&'static str; 2] {
+    match physics {
+        PhysicsName::Gravity => ["energy_error", "on_energy_error"],
+        PhysicsName::Heat => ["heat_error", "on_heat_error"],
+    }
 }
 
-pub(in crate::case) fn write_limits(w: &mut SectionWriter<'_>, settings: &LimitSettings) {
-    w.number_or_word("energy_error", settings.drift);
-    w.word("on_energy_error", ON_ENERGY_ERROR, &settings.on_drift);
+/// Reads `[limits]`. `is_error_known` is false if there is no error to limit.
+pub(in crate::case) fn read_limits(
+    section: &Section<'_>,
+    physics: PhysicsName,
+    is_error_known: bool,
+) -> LimitSettings {
+    let [limit, reaction] = keys(physics);
+    let drift = section.number_or_word(limit);
+    if drift.is_some() && !is_error_known && section.has_key(limit) {
+        section.reject(
+            limit,
+            " has no meaning for this plate, expected \"none\": with fixed edges and sources or fluxes, the error is \
+             not known",
+        );
+    }
+    let on_drift = section.word(reaction, ON_ERROR);
+    section.finish();
+    LimitSettings { drift: drift.filter(|_| is_error_known), on_drift }
+}
+
+pub(in crate::case) fn write_limits(
+    w: &mut SectionWriter<'_>,
+    settings: &LimitSettings,
+    physics: PhysicsName,
+) {
+    let [limit, reaction] = keys(physics);
+    w.number_or_word(limit, settings.drift);
+    w.word(reaction, ON_ERROR, &settings.on_drift);
 }

@@ -7,6 +7,7 @@ use crate::case::TimeSettings;
 use crate::case::declare::{
     Kind, Range, SectionSpec, Words, derived_key, key, number, quantity, required_key,
 };
+use crate::case::physics::{BODIES, FIELDS};
 use crate::case::reader::Section;
 use crate::case::resolved::SectionWriter;
 
@@ -24,24 +25,34 @@ pub(in crate::case) const SPEC: &SectionSpec = &SectionSpec {
         "time",
         "Integrator, time step, start and end.",
         &[&[
-            key("integrator", Kind::Word(&INTEGRATORS), "leapfrog", "Integration method."),
+            key("integrator", Kind::Word(&INTEGRATORS), "leapfrog", "Integration method.").only_for(BODIES),
             required_key(
                 "step",
                 quantity(Dimension::Time, Range::Positive)
                     .or("adaptive", "computed from the state before each step, with `eta`"),
                 "Time step.",
-            ),
+            )
+            .only_for(BODIES),
+            key(
+                "step",
+                quantity(Dimension::Time, Range::Positive)
+                    .or("auto", "0.9 times the longest stable step, rounded down to three digits"),
+                "auto",
+                "Time step. A step beyond the stability limit is an error.",
+            )
+            .only_for(FIELDS),
             key(
                 "eta",
                 number(Range::UpTo(1.0)),
                 "0.02",
                 "Accuracy of adaptive steps. A smaller number gives shorter steps.",
             )
-            .only_with("step", "adaptive"),
+            .only_with("step", "adaptive")
+            .only_for(BODIES),
             derived_key(
                 "start",
                 quantity(Dimension::Time, Range::NotNegative),
-                "the time of the file of bodies, or 0 for a model",
+                "the time of the file of bodies, or else 0",
                 "Simulated time at which the run starts.",
             ),
             required_key(
@@ -87,5 +98,25 @@ pub(in crate::case) fn write_time(
         // The time of the file is known after it is read.
         None => w.leave_out("start"),
     }
+    w.quantity("end", settings.end);
+}
+
+/// Reads `[time]` of a field. `None` for the step "auto", which depends on the field.
+pub(in crate::case) fn read_field_time(section: &Section<'_>) -> (TimeSettings, Option<f64>) {
+    let dt = section.quantity_or_word("step");
+    let step = StepChoice::Fixed(dt.unwrap_or_default());
+    let settings =
+        TimeSettings { step, start: section.quantity_if_given("start"), end: section.quantity("end") };
+    section.finish();
+    (settings, dt)
+}
+
+pub(in crate::case) fn write_field_time(w: &mut SectionWriter<'_>, settings: &TimeSettings) {
+    let dt = match settings.step {
+        StepChoice::Fixed(dt) => Some(dt),
+        StepChoice::Adaptive { .. } => None,
+    };
+    w.quantity_or_word("step", dt);
+    w.quantity("start", settings.known_start());
     w.quantity("end", settings.end);
 }

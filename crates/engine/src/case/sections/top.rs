@@ -2,13 +2,19 @@
 
 use orrery_model::Units;
 
-use super::{bodies, checkpoint, gravity, limits, output, time};
+use super::{bodies, checkpoint, gravity, grid, heat, image, initial, limits, output, time};
 use crate::case::declare::{Kind, SectionSpec, Words, derived_key, key, section_key};
+use crate::case::physics::{BODIES, FIELDS, HEAT, PhysicsName};
+use crate::case::reader::Section;
 
-pub(in crate::case) const UNIT_SYSTEMS: &Words<Units> = &[
+const UNIT_SYSTEMS: &Words<Units> = &[
     ("nbody", Units::NBody, "G = 1, without a physical scale"),
     ("galactic", Units::Galactic, "kpc, 1e10 solar masses, km/s; the unit of time is 0.978 Gyr"),
     ("solar", Units::Solar, "au, solar masses, years"),
+];
+const FIELD_UNIT_SYSTEMS: &Words<Units> = &[
+    ("none", Units::Dimensionless, "plain numbers, without a physical scale"),
+    ("si", Units::Si, "metres, kilograms, seconds"),
 ];
 
 pub(in crate::case) const SPEC: &SectionSpec = &SectionSpec::new(
@@ -23,13 +29,24 @@ pub(in crate::case) const SPEC: &SectionSpec = &SectionSpec::new(
              period.",
         ),
         key("description", Kind::Text, "", "Description of the run, in one line."),
-        key("units", Kind::Word(&UNIT_SYSTEMS), "nbody", "Units of all plain numbers in the case."),
-        section_key(bodies::SPEC),
-        section_key(gravity::SPEC),
+        key("units", Kind::Word(&UNIT_SYSTEMS), "nbody", "Units of all plain numbers in the case.")
+            .only_for(BODIES),
+        key("units", Kind::Word(&FIELD_UNIT_SYSTEMS), "none", "Units of all plain numbers in the case.")
+            .only_for(FIELDS),
+        section_key(bodies::SPEC).only_for(BODIES),
+        section_key(gravity::SPEC).only_for(BODIES),
+        section_key(grid::SPEC).only_for(FIELDS),
+        section_key(heat::SPEC).only_for(HEAT),
+        section_key(initial::SPEC).only_for(FIELDS),
         section_key(time::SPEC),
         section_key(output::SPEC),
         section_key(checkpoint::SPEC),
         section_key(limits::SPEC),
-        section_key(output::IMAGE_SPEC),
+        section_key(image::SPEC),
     ]],
 );
+
+/// Reads the units of a case.
+pub(in crate::case) fn read_units(root: &Section<'_>, physics: PhysicsName) -> Units {
+    root.word("units", if FIELDS.contains(&physics) { FIELD_UNIT_SYSTEMS } else { UNIT_SYSTEMS })
+}

@@ -1,0 +1,65 @@
+//! `[grid]`: the nodes of a field.
+
+use orrery_model::Dimension;
+use orrery_model::grid::{Grid, MAX_NODES, MIN_NODES};
+
+use crate::case::declare::{Kind, Range, SectionSpec, derived_key, quantity, required_key};
+use crate::case::reader::Section;
+use crate::case::resolved::SectionWriter;
+
+const NODES: Kind = Kind::Integer { least: MIN_NODES as u64, most: MAX_NODES as u64 };
+const LENGTH: Kind = quantity(Dimension::Length, Range::Positive);
+
+pub(in crate::case) const SPEC: &SectionSpec = &SectionSpec {
+    required: Some("one with nx = ..., ny = ... and width = ..."),
+    ..SectionSpec::new(
+        "grid",
+        "The nodes of a rectangle: `nx` from west to east and `ny` from south to north. The first and the last \
+         node of a row are on the edges. Between periodic edges, the east edge is one space beyond the last node.",
+        &[&[
+            required_key("nx", NODES, "Number of nodes along x."),
+            required_key("ny", NODES, "Number of nodes along y."),
+            derived_key(
+                "hx",
+                LENGTH,
+                "`width` / (`nx` - 1), or / `nx` between periodic edges",
+                "Spacing along x.",
+            ),
+            derived_key("hy", LENGTH, "as for `hx` with `height`, or else `hx`", "Spacing along y."),
+            derived_key("width", LENGTH, "none: give `hx` or `width`", "Extent along x."),
+            derived_key("height", LENGTH, "follows from `hy`", "Extent along y."),
+        ]],
+    )
+};
+
+/// Reads `[grid]`. `is_periodic` is that of x and y.
+pub(in crate::case) fn read_grid(section: &Section<'_>, is_periodic: [bool; 2]) -> Grid {
+    let [nx, ny] = ["nx", "ny"].map(|key| section.count(key));
+    let spaces = |nodes: usize, is_periodic: bool| (nodes - usize::from(!is_periodic && nodes > 0)) as f64;
+    let hx = read_spacing(section, ["hx", "width"], spaces(nx, is_periodic[0]));
+    let hy = read_spacing(section, ["hy", "height"], spaces(ny, is_periodic[1]));
+    if hx.is_none() && !section.has_key("hx") && !section.has_key("width") {
+        section.report_incomplete("[grid] has neither hx nor width, expected one of them");
+    }
+    section.finish();
+    let hx = hx.unwrap_or(1.0);
+    Grid { nx, ny, hx, hy: hy.unwrap_or(hx) }
+}
+
+/// Reads a spacing, or an extent of this number of spaces. Returns `None` if neither is given.
+fn read_spacing(section: &Section<'_>, [h, extent]: [&'static str; 2], spaces: f64) -> Option<f64> {
+    let (spacing, length) = (section.quantity_if_given(h), section.quantity_if_given(extent));
+    if section.has_key(h) && section.has_key(extent) {
+        section.reject(extent, &format!(" conflicts with grid.{h}, expected only one of them"));
+    }
+    spacing.or_else(|| length.map(|length| length / spaces))
+}
+
+pub(in crate::case) fn write_grid(w: &mut SectionWriter<'_>, grid: &Grid) {
+    w.integer("nx", grid.nx as u64);
+    w.integer("ny", grid.ny as u64);
+    w.quantity("hx", grid.hx);
+    w.quantity("hy", grid.hy);
+    w.leave_out("width");
+    w.leave_out("height");
+}

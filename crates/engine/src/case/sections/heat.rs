@@ -1,0 +1,344 @@
+//! `[heat]`, its edges `[heat.west]` to `[heat.north]`, and its regions `[[heat.region]]`.
+
+use orrery_model::grid::{Edge, RegionShape};
+use orrery_model::{Dimension, Precision};
+
+use crate::case::declare::{
+    KeySpec, Kind, Range, SectionSpec, Variant, When, Words, derived_key, integer_from, key, number,
+    quantity, required_key, section_key, sections_key,
+};
+use crate::case::heat::{EdgeCondition, EdgeProfile, HeatCase, NodeValues, Region, StopRange};
+use crate::case::reader::Section;
+use crate::case::resolved::SectionWriter;
+
+const PRECISIONS: &Words<Precision> = &[
+    (Precision::Double.as_str(), Precision::Double, "f64"),
+    (Precision::Single.as_str(), Precision::Single, "f32: half of the memory, and twice as fast"),
+];
+
+pub(in crate::case) const SPEC: &SectionSpec = &SectionSpec {
+    required: Some("one with conductivity = ..."),
+    ..SectionSpec::new(
+        "heat",
+        "Heat conduction in a plate: u_t = div(k grad u) + s. The temperature u has any unit, for example K. The \
+         conductivity k is divided by the heat capacity: length² per time, such as 1.11e-4 m²/s for copper. The \
+         source s is a temperature per time.",
+        &[&[
+            key("conductivity", number(Range::Positive), "1", "Conductivity of all nodes."),
+            derived_key(
+                "conductivity_file",
+                Kind::File,
+                "none",
+                "NPY file of shape (ny, nx) with the conductivity of each node, in place of `conductivity`.",
+            ),
+            key("source", number(Range::Any), "0", "Heat source of all nodes."),
+            derived_key(
+                "source_file",
+                Kind::File,
+                "none",
+                "NPY file of shape (ny, nx) with the source of each node, in place of `source`.",
+            ),
+            key("precision", Kind::Word(&PRECISIONS), "double", "Floating-point precision."),
+            key("unit", Kind::Text, "", "Unit of the temperature in tables and images, such as \"K\"."),
+            key(
+                "stop_range",
+                number(Range::Positive).or("none", "the run ends at its end time"),
+                "none",
+                "Ends the run when the largest minus the smallest temperature is below this.",
+            ),
+            key("stop_every", integer_from(1), "100", "Number of steps between two checks of `stop_range`."),
+            section_key(WEST),
+            section_key(EAST),
+            section_key(SOUTH),
+            section_key(NORTH),
+            sections_key(REGION),
+        ]],
+    )
+};
+
+#[derive(Clone, Copy, PartialEq)]
+enum ConditionName {
+    Insulated,
+    Fixed,
+    Flux,
+    Periodic,
+}
+
+const CONDITIONS: &Words<ConditionName> = &[
+    ("insulated", ConditionName::Insulated, "no heat passes the edge (Neumann condition)"),
+    ("fixed", ConditionName::Fixed, "given temperatures (Dirichlet condition)"),
+    (
+        "flux",
+        ConditionName::Flux,
+        "given heat flux into the plate, per length of the edge (Neumann condition)",
+    ),
+    ("periodic", ConditionName::Periodic, "the opposite edge, which must be periodic too, is the neighbour"),
+];
+
+const EDGE_KEYS: &[KeySpec] = &[
+    key("condition", Kind::Word(&CONDITIONS), "insulated", "Condition on the edge."),
+    derived_key("value", number(Range::Any), "none", "Temperature or flux of all nodes."),
+    derived_key(
+        "profile",
+        Kind::Numbers { least: 2 },
+        "none",
+        "Temperatures or fluxes at points that are spread evenly along the edge, from south to north or from west \
+         to east, and linear in between.",
+    ),
+    derived_key("file", Kind::File, "none", "NPY file with the temperature or flux of each node."),
+];
+
+const fn edge(name: &'static str, meaning: &'static str) -> SectionSpec {
+    SectionSpec::new(name, meaning, &[EDGE_KEYS])
+}
+
+const WEST: &SectionSpec =
+    &edge("west", "The edge x = 0. A fixed or flux edge has one of `value`, `profile` and `file`.");
+const EAST: &SectionSpec = &edge("east", "The edge with the largest x. Keys as in `[heat.west]`.");
+const SOUTH: &SectionSpec = &edge("south", "The edge y = 0. Keys as in `[heat.west]`.");
+const NORTH: &SectionSpec = &edge("north", "The edge with the largest y. Keys as in `[heat.west]`.");
+
+const SHAPES: &Words<&Variant> = &[("rectangle", RECTANGLE, "sides along x and y"), ("disc", DISC, "a disc")];
+
+const REGION: &SectionSpec = &SectionSpec {
+    variants: || SHAPES.iter().map(|&(_, variant, _)| *variant).collect(),
+    ..SectionSpec::new(
+        "region",
+        "A part of the plate with another conductivity or source. A later region covers an earlier one.",
+        &[&[
+            required_key("shape", Kind::Word(&SHAPES), "Shape of the region."),
+            derived_key("conductivity", number(Range::Positive), "unchanged", "Conductivity in the region."),
+            derived_key("source", number(Range::Any), "unchanged", "Heat source in the region."),
+        ]],
+    )
+};
+
+const fn length(range: Range) -> Kind {
+    quantity(Dimension::Length, range)
+}
+
+const RECTANGLE: &Variant = &Variant {
+    name: "rectangle",
+    when: When::Is("shape", "rectangle"),
+    meaning: "A rectangle with sides along x and y",
+    keys: &[&[
+        required_key("x", length(Range::Any), "West side."),
+        required_key("y", length(Range::Any), "South side."),
+        required_key("width", length(Range::Positive), "Extent along x."),
+        required_key("height", length(Range::Positive), "Extent along y."),
+    ]],
+};
+
+const DISC: &Variant = &Variant {
+    name: "disc",
+    when: When::Is("shape", "disc"),
+    meaning: "A disc",
+    keys: &[&[
+        required_key("x", length(Range::Any), "x of the centre."),
+        required_key("y", length(Range::Any), "y of the centre."),
+        required_key("radius", length(Range::Positive), "Radius."),
+    ]],
+};
+
+/// `[heat]` with its sections, while it is read.
+pub(in crate::case) struct HeatSections<'a> {
+    pub heat: Section<'a>,
+    /// In the order of [`Edge::ALL`].
+    pub edges: [Section<'a>; 4],
+    pub regions: Vec<Section<'a>>,
+}
+
+impl<'a> HeatSections<'a> {
+    pub fn new(heat: Section<'a>) -> Self {
+        let edges = Edge::ALL.map(|edge| heat.section(edge.as_str()));
+        let regions = heat.sections("region");
+        Self { heat, edges, regions }
+    }
+
+    /// Reads the conditions on the edges.
+    pub fn read_edges(&self) -> [EdgeCondition; 4] {
+        let edges = self.edges.each_ref().map(read_edge);
+        for pair in [[Edge::West, Edge::East], [Edge::South, Edge::North]] {
+            let is_periodic = pair.map(|edge| edges[edge as usize] == EdgeCondition::Periodic);
+            let (periodic, other) = match is_periodic {
+                [true, false] => (pair[0], pair[1]),
+                [false, true] => (pair[1], pair[0]),
+                _ => continue,
+            };
+            let fault = format!(" and the {} edge is not periodic, expected both or neither", other.as_str());
+            self.edges[periodic as usize].reject("condition", &fault);
+        }
+        edges
+    }
+
+    /// Reads the conductivity and the source of the plate.
+    pub fn read_nodes(&self, [value, file]: [&'static str; 2]) -> NodeValues {
+        let (number, path) = (self.heat.number(value), self.heat.text(file));
+        match path {
+            Some(_) if self.heat.has_key(value) => {
+                self.heat.reject(file, &format!(" conflicts with heat.{value}, expected only one of them"));
+                NodeValues::Uniform(number)
+            }
+            Some(path) => NodeValues::File(path.into()),
+            None => NodeValues::Uniform(number),
+        }
+    }
+
+    pub fn read_regions(&self) -> Vec<Region> {
+        self.regions.iter().filter_map(read_region).collect()
+    }
+
+    pub fn read_precision(&self) -> Precision {
+        self.heat.word("precision", PRECISIONS)
+    }
+
+    /// Reads the label of the temperature.
+    pub fn read_unit(&self) -> String {
+        const MAX_CHARS: usize = 20;
+        let unit = self.heat.text("unit").unwrap_or_default();
+        if unit.contains(char::is_control) || unit.chars().count() > MAX_CHARS {
+            self.heat.reject("unit", " is not a label, expected up to 20 characters in one line");
+        }
+        unit
+    }
+
+    pub fn read_stop(&self) -> Option<StopRange> {
+        let every = self.heat.integer("stop_every");
+        self.heat.number_or_word("stop_range").map(|below| StopRange { below, every })
+    }
+}
+
+fn read_edge(section: &Section<'_>) -> EdgeCondition {
+    let value = section.number_if_given("value").map(EdgeProfile::Constant);
+    let points = section.numbers_if_given("profile").map(EdgeProfile::Points);
+    let file = section.text("file").map(|path| EdgeProfile::File(path.into()));
+    let condition = section.word("condition", CONDITIONS);
+    section.finish();
+    let given: Vec<&str> =
+        ["value", "profile", "file"].into_iter().filter(|key| section.has_key(key)).collect();
+    let profile = value.or(points).or(file).unwrap_or(EdgeProfile::Constant(0.0));
+    let needs_values = matches!(condition, ConditionName::Fixed | ConditionName::Flux);
+    match (needs_values, &given[..]) {
+        (true, [_]) | (false, []) => {}
+        (true, []) => section.report_missing("value", "a number, or one of the keys profile and file"),
+        (true, [first, second, ..]) => {
+            let path = section.path();
+            section.reject(second, &format!(" conflicts with {path}.{first}, expected only one of them"));
+        }
+        (false, [key, ..]) => {
+            section.reject(key, " applies only to condition = \"fixed\" or \"flux\"");
+        }
+    }
+    match condition {
+        ConditionName::Insulated => EdgeCondition::Insulated,
+        ConditionName::Fixed => EdgeCondition::Fixed(profile),
+        ConditionName::Flux => EdgeCondition::Flux(profile),
+        ConditionName::Periodic => EdgeCondition::Periodic,
+    }
+}
+
+fn read_region(section: &Section<'_>) -> Option<Region> {
+    let variants = (REGION.variants)();
+    let Some(selected) = section.word_index("shape", SHAPES) else {
+        section.finish_without_variant(&variants);
+        return None;
+    };
+    section.add_variant(&variants[selected]);
+    let position = ["x", "y"].map(|key| section.quantity(key));
+    let shape = if variants[selected].name == RECTANGLE.name {
+        let size = ["width", "height"].map(|key| section.quantity(key));
+        RegionShape::Rectangle { corner: position, size }
+    } else {
+        RegionShape::Disc { centre: position, radius: section.quantity("radius") }
+    };
+    let (conductivity, source) = (section.number_if_given("conductivity"), section.number_if_given("source"));
+    section.finish_with(|key| {
+        let owner = variants.iter().find(|variant| variant.has_key(key))?;
+        Some(format!("key '{key}' is for a {}, not for a {}", owner.name, variants[selected].name))
+    });
+    if !section.has_key("conductivity") && !section.has_key("source") {
+        let path = section.path();
+        section
+            .report_incomplete(&format!("{path} has neither conductivity nor source, expected one or both"));
+    }
+    Some(Region { shape, conductivity, source })
+}
+
+pub(in crate::case) fn write_heat(w: &mut SectionWriter<'_>, heat: &HeatCase) {
+    write_nodes(w, ["conductivity", "conductivity_file"], &heat.conductivity);
+    write_nodes(w, ["source", "source_file"], &heat.source);
+    w.word("precision", PRECISIONS, &heat.precision);
+    w.text("unit", &heat.unit);
+    w.number_or_word("stop_range", heat.stop.map(|stop| stop.below));
+    match heat.stop {
+        Some(stop) => w.integer("stop_every", stop.every),
+        None => w.leave_out("stop_every"),
+    }
+    for edge in Edge::ALL {
+        w.section(edge.as_str(), |w| write_edge(w, heat.edge(edge)));
+    }
+    w.sections("region", &heat.regions, write_region);
+}
+
+fn write_nodes(w: &mut SectionWriter<'_>, [value, file]: [&'static str; 2], nodes: &NodeValues) {
+    match nodes {
+        NodeValues::Uniform(number) => {
+            w.number(value, *number);
+            w.leave_out(file);
+        }
+        NodeValues::File(path) => {
+            w.leave_out(value);
+            w.text(file, &path.to_string_lossy());
+        }
+    }
+}
+
+fn write_edge(w: &mut SectionWriter<'_>, edge: &EdgeCondition) {
+    let (condition, profile) = match edge {
+        EdgeCondition::Insulated => (ConditionName::Insulated, None),
+        EdgeCondition::Fixed(profile) => (ConditionName::Fixed, Some(profile)),
+        EdgeCondition::Flux(profile) => (ConditionName::Flux, Some(profile)),
+        EdgeCondition::Periodic => (ConditionName::Periodic, None),
+    };
+    w.word("condition", CONDITIONS, &condition);
+    let written = match profile {
+        Some(EdgeProfile::Constant(value)) => {
+            w.number("value", *value);
+            "value"
+        }
+        Some(EdgeProfile::Points(points)) => {
+            w.numbers("profile", points);
+            "profile"
+        }
+        Some(EdgeProfile::File(path)) => {
+            w.text("file", &path.to_string_lossy());
+            "file"
+        }
+        None => "",
+    };
+    ["value", "profile", "file"].into_iter().filter(|key| *key != written).for_each(|key| w.leave_out(key));
+}
+
+fn write_region(w: &mut SectionWriter<'_>, region: &Region) {
+    let (variant, position) = match region.shape {
+        RegionShape::Rectangle { corner, .. } => (RECTANGLE, corner),
+        RegionShape::Disc { centre, .. } => (DISC, centre),
+    };
+    w.add_variant(variant);
+    w.text("shape", variant.name);
+    w.quantity("x", position[0]);
+    w.quantity("y", position[1]);
+    match region.shape {
+        RegionShape::Rectangle { size, .. } => {
+            w.quantity("width", size[0]);
+            w.quantity("height", size[1]);
+        }
+        RegionShape::Disc { radius, .. } => w.quantity("radius", radius),
+    }
+    for (key, value) in [("conductivity", region.conductivity), ("source", region.source)] {
+        match value {
+            Some(value) => w.number(key, value),
+            None => w.leave_out(key),
+        }
+    }
+}
