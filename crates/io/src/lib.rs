@@ -29,8 +29,9 @@ pub use checkpoint::{Block, Checkpoint, Column, parse_checkpoint, read_checkpoin
 pub use cosmology::Comoving;
 pub use error::{Fault, IoError};
 pub use field::{
-    FieldData, FieldFrame, FieldLabels, FieldValues, read_field_npy, read_field_png, read_field_vti,
-    read_profile_npy, write_field_npy, write_field_vti,
+    FieldData, FieldFile, FieldFormat, FieldFrame, FieldLabels, FieldValues, read_field, read_field_npy,
+    read_field_png, read_field_vti, read_profile_npy, render_field_file, write_field, write_field_npy,
+    write_field_vti,
 };
 pub use limits::{Limits, format_bytes};
 pub use npz::{NpzArray, write_npz_arrays};

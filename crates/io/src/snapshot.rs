@@ -9,6 +9,7 @@ use orrery_model::{Particles, Species, Units, format_count};
 
 use crate::cosmology::{Comoving, HUBBLE_PARAMETER, PERIODIC_BOX, recorded_expansion_factor};
 use crate::error::{Fault, IoError};
+use crate::field::FieldFormat;
 use crate::limits::{Limits, check_provenance};
 use crate::storage::replace_file;
 use crate::{gadget, hdf5, npz, xyz};
@@ -163,7 +164,11 @@ fn detect_format(path: &Path) -> Result<Format, Fault> {
         return Err(Fault::Empty);
     }
     Format::from_path(path).or_else(|| Format::from_content(&head)).ok_or_else(|| {
-        Fault::malformed("byte 0", "unknown content", "a GADGET (HDF5 or binary), extended XYZ or NPZ file")
+        let got = match FieldFormat::from_content(&head) {
+            Some(format) => format!("a field ({})", format.name()),
+            None => "unknown content".to_owned(),
+        };
+        Fault::malformed("byte 0", got, "a GADGET (HDF5 or binary), extended XYZ or NPZ file")
     })
 }
 

@@ -256,8 +256,8 @@ fn binary_data_of_another_length_are_refused() {
     );
 }
 
-/// Cuts every file of VTK, and changes every byte. Any result is accepted except a panic, an endless
-/// read, or a field that does not have the announced size.
+/// Cuts every file of VTK, and changes every byte. Any result is accepted except a panic, an
+/// endless read, or a field that does not have the announced size.
 #[test]
 fn damaged_files_are_errors_or_fields_of_the_announced_size() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/vti");

@@ -59,13 +59,18 @@ fn open_array(path: &Path) -> Result<Array<BufReader<std::fs::File>>, Fault> {
 
 /// Writes an array of shape (ny, nx) in C order. The write is atomic.
 pub fn write_field_npy(path: &Path, grid: &Grid, values: FieldValues) -> Result<(), IoError> {
+    write_array(path, [grid.nx, grid.ny], values)
+}
+
+/// Writes an array of shape (ny, nx) in C order. The write is atomic.
+pub(super) fn write_array(path: &Path, [nx, ny]: [usize; 2], values: FieldValues) -> Result<(), IoError> {
     replace_file(path, |file| {
-        Fault::check_length("field", values.len() as u64, grid.len() as u64)?;
+        Fault::check_length("field", values.len() as u64, (nx * ny) as u64)?;
         let kind = match values {
             FieldValues::Single(_) => "<f4",
             FieldValues::Double(_) => "<f8",
         };
-        write_header(file, kind, &[grid.ny, grid.nx])?;
+        write_header(file, kind, &[ny, nx])?;
         Ok(values.write_to(file)?)
     })
 }

@@ -48,7 +48,7 @@ fn read(path: &Path, limits: &Limits) -> Result<FieldData, Fault> {
             row.chunks_exact(sample_bytes * colour.samples()).map(|pixel| grey_value(pixel, colour, depth)),
         );
     }
-    Ok(FieldData { nx, ny, precision: Precision::Single, values })
+    Ok(FieldData { nx, ny, precision: Precision::Double, values })
 }
 
 /// Returns memory for the decoded image. Its size, which the header announces, must be possible for

@@ -7,10 +7,13 @@
 //! | `.png`: grey values of an image | [`read_field_png`] | |
 //! | `.vti`: VTK image data, for ParaView | [`read_field_vti`] | [`write_field_vti`] |
 //!
+//! [`read_field`] reads a file in any of these formats.
+//!
 //! Values are in the order of [`orrery_model::grid`]: x varies fastest, and the first row is the
 //! south edge. An image has its first row on top, which is the north edge.
 
 mod array;
+mod file;
 mod image;
 mod vti;
 
@@ -20,6 +23,7 @@ use std::path::Path;
 use orrery_model::Precision;
 
 pub use array::{read_field_npy, read_profile_npy, write_field_npy};
+pub use file::{FieldFile, FieldFormat, read_field, render_field_file, write_field};
 pub use image::read_field_png;
 pub use vti::{read_field_vti, write_field_vti};
 
@@ -33,7 +37,7 @@ pub struct FieldData {
     pub nx: usize,
     /// Nodes along y.
     pub ny: usize,
-    /// Precision of the values in the file. An image has single precision.
+    /// Precision of the values in the file. The grey values of an image are computed in f64.
     pub precision: Precision,
     /// One value per node.
     pub values: Vec<f64>,

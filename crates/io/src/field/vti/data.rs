@@ -1,10 +1,10 @@
 //! Values of the arrays of image data.
 //!
-//! An array is text, or binary data in the XML or appended to it. Binary data start with a header of
-//! unsigned integers of 4 or 8 bytes. Without compression it is the number of bytes of the values.
-//! With compression it is n, s, r and then n numbers: the values are n blocks of s bytes, the last
-//! one of r bytes unless r is 0, and the numbers are the lengths of the compressed blocks. In base64
-//! the header is a part of the same text as the values, or a text of its own before them.
+//! An array is text, or binary data in the XML or appended to it. Binary data start with a header
+//! of unsigned integers of 4 or 8 bytes. Without compression it is the number of bytes of the
+//! values. With compression it is n, s, r and then n numbers: the values are n blocks of s bytes,
+//! the last one of r bytes unless r is 0, and the numbers are the lengths of the compressed blocks.
+//! In base64 the header is a part of the same text as the values, or a separate text before them.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};

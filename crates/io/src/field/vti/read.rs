@@ -20,6 +20,8 @@ const MAX_ARRAYS: usize = 1000;
 const END_BYTES: u64 = 256;
 /// Largest index of a node. Sums and differences of two indices are exact.
 const MAX_INDEX: i64 = 1 << 40;
+/// Largest number of characters of a name or a unit.
+const MAX_LABEL_CHARS: usize = 200;
 /// Name of the array with the time, in VTK and in ParaView.
 const TIME: &str = "TimeValue";
 
@@ -42,11 +44,11 @@ fn read(path: &Path, limits: &Limits) -> Result<(FieldData, FieldLabels), Fault>
     let time = layout.time.as_ref().map(|time| read_values(&file, form, time, 1, limits)).transpose()?;
     let others = layout.arrays.iter().filter(|other| !std::ptr::eq(*other, array));
     let labels = FieldLabels {
-        name: Some(array.name.clone()),
-        unit: array.unit.clone(),
+        name: clean_label(&array.name),
+        unit: array.unit.as_deref().and_then(clean_label),
         time: time.map(|time| time[0]),
         frame: Some(plane.frame),
-        other_arrays: others.map(|array| array.name.clone()).collect(),
+        other_arrays: others.filter_map(|array| clean_label(&array.name)).collect(),
     };
     let precision = array.precision.unwrap_or(Precision::Double);
     Ok((FieldData { nx: nx as usize, ny: ny as usize, precision, values }, labels))
@@ -304,6 +306,11 @@ fn parse_numbers<T: FromStr, const N: usize>(text: &str) -> Option<[T; N]> {
     let numbers =
         text.split_whitespace().take(N + 1).map(|word| word.parse().ok()).collect::<Option<Vec<T>>>()?;
     numbers.try_into().ok()
+}
+
+/// Returns a text that can be printed and written, `None` if it is empty.
+fn clean_label(text: &str) -> Option<String> {
+    (!text.is_empty()).then(|| shorten_for_message(text, MAX_LABEL_CHARS))
 }
 
 fn quote(text: &str) -> String {

@@ -29,7 +29,9 @@ impl<'a> Canvas<'a> {
     pub fn draw_all(&mut self, picture: &FieldPicture, time: &str, found: Found) {
         marks::draw_regions(self, picture);
         self.draw_frame(self.layout.plate);
-        marks::draw_edges(self, picture);
+        if picture.shows_edges {
+            marks::draw_edges(self, picture);
+        }
         self.draw_axes();
         if let Some(bar) = &self.layout.bar {
             self.draw_bar(bar, picture, found);

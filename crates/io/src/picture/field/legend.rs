@@ -70,7 +70,7 @@ impl LegendEntry {
             Self::Source => has_region(RegionKind::Source),
             Self::Material => has_region(RegionKind::Material),
             Self::Nan => has_nan,
-            edge => edges.contains(edge),
+            edge => picture.shows_edges && edges.contains(edge),
         };
         all.into_iter().filter(is_used).collect()
     }

@@ -57,6 +57,8 @@ pub struct FieldPicture {
     pub pixels: (u32, u32),
     /// Colours from the low to the high end of the range.
     pub colours: ColourMap,
+    /// Whether the edges have marks. They have none if their conditions are unknown.
+    pub shows_edges: bool,
     /// Outlines of parts of the plate.
     pub regions: Vec<RegionMark>,
     /// Text above the plate at the right.
@@ -152,6 +154,7 @@ impl FieldPicture {
             boundaries,
             pixels,
             colours: ColourMap::inferno(),
+            shows_edges: true,
             regions: Vec::new(),
             title: String::new(),
             length_unit: String::new(),

@@ -195,6 +195,20 @@ fn edges_have_different_marks() {
     assert!(some > all / 3 && some < 2 * all / 3, "{some} of {all}");
 }
 
+/// Without marks, conditions that are not periodic give the same picture.
+#[test]
+fn unknown_edges_have_no_marks() {
+    let values = tilted(&GRID);
+    let draw = |boundary: Boundary, shows_edges: bool| {
+        let picture =
+            FieldPicture { boundaries: Boundaries::uniform(boundary), shows_edges, ..picture((500, 400)) };
+        render_field(&values, &picture, UNIT, "").unwrap().rgb
+    };
+    assert!(draw(Boundary::INSULATED, true) != draw(Boundary::fixed(0.0), true));
+    assert!(draw(Boundary::INSULATED, false) == draw(Boundary::fixed(0.0), false));
+    assert!(draw(Boundary::INSULATED, false) != draw(Boundary::INSULATED, true));
+}
+
 /// The head of an arrow is wider than its tail.
 #[test]
 fn arrows_point_along_the_flux() {
