@@ -56,17 +56,17 @@ pub enum Command {
     Schema,
     /// Generate initial conditions and write them to a file
     Ic(IcArgs),
-    /// Show the contents of snapshots or checkpoints
+    /// Show the contents of snapshots, fields or checkpoints
     Info(InfoArgs),
-    /// Convert a snapshot to another file format
+    /// Convert a snapshot or a field to another file format
     Convert(ConvertArgs),
     /// Compute accelerations and potentials of the bodies in a snapshot
     Forces(ForcesArgs),
     /// Measure force errors against the f64 sum over all pairs
     Accuracy(AccuracyArgs),
-    /// Compute conserved quantities, Lagrangian radii, density profile
+    /// Compute conserved quantities, radii and profiles, or heat content
     Analyze(AnalyzeArgs),
-    /// Compare two snapshots or two runs
+    /// Compare two snapshots, two fields or two runs
     Compare(CompareArgs),
     /// Measure the speed of the solvers on this machine
     Bench(BenchArgs),
@@ -257,7 +257,8 @@ pub struct IcArgs {
 /// Flags of `info`.
 #[derive(Debug, Args)]
 pub struct InfoArgs {
-    /// Snapshots (GADGET HDF5 or binary, extended XYZ, NPZ) or checkpoints (.orrery)
+    /// Snapshots (GADGET HDF5 or binary, extended XYZ, NPZ), fields (.npy, .vti, .png) or
+    /// checkpoints (.orrery)
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
     #[command(flatten)]
@@ -269,9 +270,10 @@ pub struct InfoArgs {
 /// Flags of `convert`.
 #[derive(Debug, Args)]
 pub struct ConvertArgs {
-    /// Snapshot to read
+    /// Snapshot or field to read. An image (.png) is read as a field of grey values from 0 to 1
     pub input: PathBuf,
-    /// Snapshot to write. The extension selects the format: .hdf5, .xyz or .npz
+    /// File to write. The extension selects the format: .hdf5, .xyz or .npz for bodies, .npy or
+    /// .vti for a field, .png for a picture of a field
     pub output: PathBuf,
     /// Convert a cosmological snapshot, which is refused otherwise
     #[arg(long, value_enum, value_name = "HOW")]
@@ -341,9 +343,10 @@ pub struct AccuracyArgs {
 /// Flags of `analyze`.
 #[derive(Debug, Args)]
 pub struct AnalyzeArgs {
-    /// Output directory of a run, or a snapshot
-    pub path: PathBuf,
-    /// Directory for CSV and SVG files [default: DIR/analysis for a run, none for a snapshot]
+    /// Output directory of a run, snapshots, or fields (.npy, .vti, .png)
+    #[arg(required = true, value_name = "PATH")]
+    pub paths: Vec<PathBuf>,
+    /// Directory for CSV and SVG files [default: DIR/analysis for one directory, else none]
     #[arg(short, long, value_name = "DIR")]
     pub output: Option<PathBuf>,
     /// Plummer softening of the potential energy, in units of the file [default: that of the run
@@ -362,17 +365,18 @@ pub struct AnalyzeArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Bodies are matched by id, so formats and the order of the bodies may differ.
-A relative difference is |a - b| / max(|a|, |b|).
+A relative difference is |a - b| / max(|a|, |b|). For fields (.npy, .vti, .png)
+it is relative to the range of the values, largest minus smallest.
 
 Exit status:
   0  equal to the bit
   1  different
   2  invalid flags or input, such as different units")]
 pub struct CompareArgs {
-    /// Snapshot, or output directory of a run
+    /// Snapshot, field, or output directory of a run
     #[arg(value_name = "A")]
     pub first: PathBuf,
-    /// Snapshot or output directory to compare it with
+    /// Snapshot, field or output directory to compare it with
     #[arg(value_name = "B")]
     pub second: PathBuf,
     #[command(flatten)]

@@ -4,6 +4,7 @@ mod common;
 mod devices;
 mod end_to_end;
 mod fault;
+mod field_files;
 mod help;
 mod limits;
 mod log;

@@ -213,7 +213,10 @@ fn errors_in_the_bodies() {
             (&["forces", "same.xyz"], same),
             (&["accuracy", "same.xyz"], same),
             (&["analyze", "same.xyz"], same),
-            (&["analyze", "bare"], "bare: no snapshots in it, expected .hdf5, .xyz or .npz files"),
+            (
+                &["analyze", "bare"],
+                "bare: no snapshots in it, expected .hdf5, .xyz, .npz, .npy or .vti files",
+            ),
             (&["analyze", "nowhere"], "nowhere: no such file or directory"),
         ],
     );

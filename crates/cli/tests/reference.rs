@@ -5,14 +5,17 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use orrery_engine::gravity::schema;
-use orrery_io::{Limits, read_checkpoint};
+use orrery_io::{FieldValues, Limits, read_checkpoint, write_field_vti};
 use orrery_model::Units;
+use orrery_model::grid::Grid;
 use serde_json::Value;
 
 use crate::common::TestDir;
 
 /// 32 steps of 200 bodies.
 const SMALL: [&str; 4] = ["bodies.n=200", "time.step=0.0078125", "time.end=0.25", "image.size=64"];
+
+const GRID: Grid = Grid { nx: 3, ny: 3, hx: 1.0, hy: 1.0 };
 
 fn project_root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -121,12 +124,24 @@ fn keys_of_json_are_in_the_reference() {
             );
         }
     }
-    let output = dir.orrery(&["compare", snapshot, "out/snapshots/snapshot_001.hdf5", "--json", "-"]);
-    let mut keys = BTreeSet::new();
-    json_keys(&serde_json::from_slice(&output.stdout).unwrap(), &[], &mut keys);
-    assert!(keys.contains("largest_at"), "{keys:?}");
-    for key in &keys {
-        assert!(names.contains(key.as_str()), "'{key}' of compare is not in docs/reference/files.md");
+    for (name, value) in [("a.vti", 1.0), ("b.vti", 2.0)] {
+        let values = FieldValues::Double(&[value; 9]);
+        write_field_vti(&dir.path(name), &GRID, "u", 0.0, values).unwrap();
+    }
+    for command in [
+        &["compare", snapshot, "out/snapshots/snapshot_001.hdf5", "--json", "-"][..],
+        &["compare", "a.vti", "b.vti", "--json", "-"],
+        &["info", "a.vti", "--json", "-"],
+        &["analyze", "a.vti", "--json", "-"],
+    ] {
+        let output = dir.orrery(command);
+        let mut keys = BTreeSet::new();
+        json_keys(&serde_json::from_slice(&output.stdout).unwrap(), &[], &mut keys);
+        assert!(keys.contains("largest_at") || command[0] != "compare", "{keys:?}");
+        for key in &keys {
+            let command = command[0];
+            assert!(names.contains(key.as_str()), "'{key}' of {command} is not in docs/reference/files.md");
+        }
     }
 }
 

@@ -366,7 +366,7 @@ fn compare_finds_the_differences_of_two_snapshots() {
         "error: twice.xyz: bodies number 0 and 1 share the id 10, expected unique ids\n"
     );
     assert!(error_of(&dir, &["compare", "pair.xyz", "nowhere.xyz"]).contains("nowhere.xyz: no such file"));
-    assert!(error_of(&dir, &["compare", "pair.xyz", "."]).contains("expected two snapshots or two runs"));
+    assert!(error_of(&dir, &["compare", "pair.xyz", "."]).contains("expected two files or two runs"));
 }
 
 #[test]

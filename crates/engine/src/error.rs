@@ -151,7 +151,7 @@ pub enum EngineError {
         reason: String,
     },
     /// A folder contains no snapshots.
-    #[error("{}: no snapshots in it, expected .hdf5, .xyz or .npz files", .0.display())]
+    #[error("{}: no snapshots in it, expected .hdf5, .xyz, .npz, .npy or .vti files", .0.display())]
     NoSnapshots(PathBuf),
     /// Snapshots that are analysed together have different units or softening lengths.
     #[error("{0}")]

@@ -44,6 +44,7 @@ pub mod checkpoint;
 pub mod compute_device;
 pub mod control;
 pub mod error;
+pub mod field_analysis;
 mod folder;
 pub mod gravity;
 pub mod heat;

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use orrery_engine::case::{Case, CaseSource, GravityCase};
 use orrery_engine::gravity::initial_bodies;
 use orrery_engine::{EngineError, checkpoint, provenance};
-use orrery_io::{Comoving, Limits, Snapshot, SnapshotDescription};
+use orrery_io::{Comoving, FieldFormat, Format, Limits, Snapshot, SnapshotDescription};
 use orrery_model::{Dimension, format_count};
 use orrery_particles::settings::GravitySettings;
 use serde_json::{Value, json};
@@ -79,8 +79,8 @@ fn with_softening(gravity: &GravityCase) -> GravityCase {
     GravityCase { settings, ..gravity.clone() }
 }
 
-/// Prints the contents of snapshots and checkpoints. A file that cannot be read does not prevent
-/// the output for the others.
+/// Prints the contents of snapshots, fields and checkpoints. A file that cannot be read does not
+/// prevent the output for the others.
 pub fn print_info(arguments: &InfoArgs) -> Result<(), Failure> {
     let limits = &arguments.memory.limits();
     let json = arguments.json.prepare()?;
@@ -111,6 +111,9 @@ fn print_file_info(path: &Path, limits: &Limits) -> Result<Value, Failure> {
     check_input(path)?;
     if path.extension().is_some_and(|extension| extension == "orrery") {
         return print_checkpoint_info(path, limits);
+    }
+    if FieldFormat::detect(path).is_some() {
+        return super::fields::print_info(path, limits);
     }
     let found = orrery_io::describe_snapshot(path, limits).map_err(Failure::Input)?;
     super::print_warnings(path, &found.warnings);
@@ -240,11 +243,22 @@ fn format_with_unit(value: f64, units: &orrery_model::Units, dimension: Dimensio
     }
 }
 
-/// Reads a snapshot and writes it in another format.
+/// Reads a snapshot or a field and writes it in another format.
 pub fn convert(arguments: &ConvertArgs) -> Result<(), Failure> {
     let ConvertArgs { input, output, cosmological, force, memory } = arguments;
     check_input(input)?;
     check_new_output(output, *force)?;
+    if FieldFormat::detect(input).is_some() {
+        return super::fields::convert(arguments);
+    }
+    if FieldFormat::from_path(output).is_some() {
+        Format::detect(input).map_err(Failure::Input)?;
+        return Err(Failure::Usage(format!(
+            "{}: {} has bodies, expected a file to write with the extension .hdf5, .xyz or .npz",
+            output.display(),
+            input.display()
+        )));
+    }
     let comoving = cosmological.map_or(Comoving::Refuse, Comoving::from);
     let snapshot = orrery_io::read_snapshot_as(input, &memory.limits(), comoving).map_err(Failure::Input)?;
     super::print_warnings(input, &snapshot.warnings());

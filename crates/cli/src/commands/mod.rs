@@ -5,6 +5,7 @@ mod analyze;
 mod bench;
 mod compare;
 mod devices;
+mod fields;
 mod files;
 mod ladder;
 mod man;

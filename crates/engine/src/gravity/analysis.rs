@@ -1,6 +1,7 @@
 //! Analysis of the snapshots of a run: conserved quantities and Lagrangian radii against time, and
 //! the density profile of the last snapshot.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use orrery_io::{Format, IoError, Limits, Snapshot};
@@ -16,6 +17,7 @@ use super::{Record, device_setup, schema};
 use crate::case::Case;
 use crate::compute_device::ComputeDevice;
 use crate::error::EngineError;
+use crate::field_analysis::is_snapshot;
 use crate::provenance::NO_SOLVER;
 use crate::system::{Stamp, SystemError};
 
@@ -79,15 +81,14 @@ pub struct Analysis {
     pub softening: f64,
 }
 
-/// Analyses the folder of a run, or a single snapshot. Energies are computed on the `selected`
+/// Analyses the snapshots in `files`. Energies are computed on the `selected`
 /// device. `softening` replaces the softening length in the provenance of the snapshots.
 pub fn analyze(
-    path: &Path,
+    files: &[PathBuf],
     softening: Option<f64>,
     selected: &ComputeDevice,
     limits: &Limits,
 ) -> Result<Analysis, EngineError> {
-    let files = if path.is_dir() { snapshots_in(path)? } else { vec![path.to_owned()] };
     let mut analysis = Analysis {
         rows: Vec::new(),
         profile: Vec::new(),
@@ -99,7 +100,7 @@ pub fn analyze(
     // The first file. All others must have its units and, without `softening`, its softening.
     let mut first: Option<PathBuf> = None;
     for file in files {
-        let snapshot = orrery_io::read_snapshot(&file, limits).map_err(EngineError::Input)?;
+        let snapshot = orrery_io::read_snapshot(file, limits).map_err(EngineError::Input)?;
         let refused = |source| EngineError::Bodies { origin: file.display().to_string(), source };
         snapshot.particles.validate().map_err(refused)?;
         let eps = softening.unwrap_or_else(|| recorded_softening(&snapshot).unwrap_or(0.0));
@@ -108,7 +109,7 @@ pub fn analyze(
                 (analysis.units, analysis.softening) = (snapshot.units, eps);
                 first = Some(file.clone());
             }
-            Some(first) => check_same_settings(&analysis, first, &snapshot, eps, &file)?,
+            Some(first) => check_same_settings(&analysis, first, &snapshot, eps, file)?,
         }
         if eps == 0.0 {
             snapshot.particles.check_distinct_positions().map_err(refused)?;
@@ -122,8 +123,7 @@ pub fn analyze(
         let centre = shrinking_sphere_centre(&snapshot.particles);
         let radii = lagrangian_radii(&snapshot.particles, centre, &FRACTIONS);
         let species = measure_species(&snapshot.particles, centre);
-        // Sorted by name, snapshot_1000 comes before snapshot_999. The last snapshot is the one
-        // with the largest time.
+        // The files can be in any order. The last snapshot is the one with the largest time.
         if analysis.rows.iter().all(|row| row.record.time <= snapshot.time) {
             analysis.profile = density_profile(&snapshot.particles, centre, SHELLS);
         }
@@ -143,7 +143,7 @@ pub fn analyze(
             .map_err(|error| SystemError::from(error).at(Stamp { step, time }))?;
         schema(&snapshot.units).check_finite(&record.to_row())?;
         let virial_ratio = virial_ratio(&record, total_mass);
-        analysis.rows.push(Row { path: file, bodies, record, virial_ratio, radii, species });
+        analysis.rows.push(Row { path: file.clone(), bodies, record, virial_ratio, radii, species });
     }
     analysis.rows.sort_by(|a, b| a.record.time.total_cmp(&b.record.time));
     Ok(analysis)
@@ -205,7 +205,8 @@ fn measure_species(bodies: &Particles, centre: [f64; 3]) -> Vec<SpeciesRow> {
     Species::ALL.into_iter().map(measure).filter(|row| row.bodies > 0).collect()
 }
 
-/// Lists the snapshots of a run's folder, or those in the folder itself.
+/// Lists the snapshots of a run's folder, or those in the folder itself. They are bodies, or fields
+/// if no file has bodies.
 pub fn snapshots_in(folder: &Path) -> Result<Vec<PathBuf>, EngineError> {
     let subfolder = folder.join("snapshots");
     let folder = if subfolder.is_dir() { subfolder } else { folder.to_owned() };
@@ -213,11 +214,15 @@ pub fn snapshots_in(folder: &Path) -> Result<Vec<PathBuf>, EngineError> {
     let mut files = Vec::new();
     for entry in std::fs::read_dir(&folder).map_err(failed)? {
         let path = entry.map_err(failed)?.path();
-        if path.is_file() && Format::from_path(&path).is_some() {
+        if path.is_file() && is_snapshot(&path) {
             files.push(path);
         }
     }
-    files.sort();
+    if files.iter().any(|file| Format::from_path(file).is_some()) {
+        files.retain(|file| Format::from_path(file).is_some());
+    }
+    // Sorted by name alone, snapshot_1000 comes before snapshot_999.
+    files.sort_by_cached_key(|path| (path.file_stem().map(OsStr::len), path.clone()));
     if files.is_empty() {
         return Err(EngineError::NoSnapshots(folder));
     }

@@ -1,15 +1,18 @@
-//! `compare`: differences between two snapshots or two runs.
+//! `compare`: differences between two snapshots, two fields or two runs.
 //!
 //! Bodies are matched by their ids, so their order and the file format do not matter. Snapshots of
 //! two runs are matched by their names without extension, and the rows of `conserved.csv` by their
-//! position. The relative difference of two values a and b is |a - b| / max(|a|, |b|).
+//! position. The relative difference of two values a and b is |a - b| / max(|a|, |b|). For fields
+//! it is relative to the range of their values.
+
+mod fields;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use orrery_engine::EngineError;
 use orrery_engine::gravity::analysis::snapshots_in;
-use orrery_io::{Comoving, IoError, Limits, Snapshot, read_snapshot_as};
+use orrery_io::{Comoving, FieldFormat, IoError, Limits, Snapshot, read_snapshot_as};
 use orrery_model::analysis::max_or_nan;
 use orrery_model::format_count;
 use serde_json::{Value, json};
@@ -22,18 +25,18 @@ use crate::print::print_line;
 /// Table of the conserved quantities in the folder of a run.
 const TABLE: &str = "conserved.csv";
 
-/// Compares two snapshots or two runs.
+/// Compares two snapshots, two fields or two runs.
 pub fn compare(arguments: &CompareArgs) -> Result<Ending, Failure> {
     let (a, b) = (arguments.first.as_path(), arguments.second.as_path());
     let limits = arguments.memory.limits();
     let json = arguments.json.prepare()?;
     let parts = match (a.is_dir(), b.is_dir()) {
-        (false, false) => vec![compare_snapshots(a, b, &limits)?],
+        (false, false) => vec![compare_files(a, b, &limits)?],
         (true, true) => compare_runs(a, b, &limits)?,
         (is_run, _) => {
-            let kind = |is_dir: bool| if is_dir { "the directory of a run" } else { "a snapshot" };
+            let kind = |is_dir: bool| if is_dir { "the directory of a run" } else { "a file" };
             return Err(Failure::Usage(format!(
-                "{} is {} but {} is {}, expected two snapshots or two runs",
+                "{} is {} but {} is {}, expected two files or two runs",
                 a.display(),
                 kind(is_run),
                 b.display(),
@@ -80,6 +83,19 @@ struct ColumnDifference {
     absolute: f64,
     /// Label of the row with the largest relative difference, and both of its values.
     worst: (String, f64, f64),
+    /// More about the difference of two fields.
+    field: Option<FieldDetails>,
+}
+
+/// Details of the difference of two fields.
+struct FieldDetails {
+    /// Root mean square of the differences of all nodes.
+    rms: f64,
+    /// Range of the values of both fields.
+    range: f64,
+    /// Column and row of the largest difference, and its coordinates if a file has them.
+    node: [usize; 2],
+    position: Option<[f64; 2]>,
 }
 
 impl Comparison {
@@ -96,28 +112,39 @@ impl Comparison {
         if self.columns.is_empty() {
             return;
         }
+        let width = self.columns.iter().map(|column| column.name.chars().count()).fold(10, usize::max);
         print_line!(
-            "  {:<10} {:>9} {:>13} {:>13}  largest at",
+            "  {:<width$} {:>9} {:>13} {:>13}  largest at",
             "column",
             "differing",
             "relative",
             "absolute"
         );
         for column in &self.columns {
-            let ColumnDifference { name, count, relative, absolute, worst: (label, a, b) } = column;
+            let ColumnDifference { name, count, relative, absolute, worst: (label, a, b), field } = column;
             print_line!(
-                "  {name:<10} {count:>9} {relative:>13.3e} {absolute:>13.3e}  {label}: {a:e} and {b:e}"
+                "  {name:<width$} {count:>9} {relative:>13.3e} {absolute:>13.3e}  {label}: {a:e} and {b:e}"
             );
+            if let Some(FieldDetails { rms, range, .. }) = field {
+                print_line!("  rms difference {rms:.3e}, range of the values {range:.3e}");
+            }
         }
     }
 
     fn to_json(&self) -> Value {
         let column = |column: &ColumnDifference| {
             let (label, a, b) = &column.worst;
-            json!({
+            let mut object = json!({
                 "column": column.name, "differing": column.count, "relative": column.relative,
                 "absolute": column.absolute, "largest_at": label, "values": [a, b],
-            })
+            });
+            if let Some(FieldDetails { rms, range, node, position }) = &column.field {
+                object["rms"] = json!(rms);
+                object["range"] = json!(range);
+                object["node"] = json!(node);
+                object["position"] = json!(position);
+            }
+            object
         };
         json!({
             "title": self.title,
@@ -153,8 +180,24 @@ fn compare_column(
     }
     worst.map(|(row, a, b)| {
         let (name, worst) = (name.to_owned(), (label(row), a, b));
-        ColumnDifference { name, count, relative, absolute, worst }
+        ColumnDifference { name, count, relative, absolute, worst, field: None }
     })
+}
+
+/// Compares two snapshots, or two fields.
+fn compare_files(a: &Path, b: &Path, limits: &Limits) -> Result<Comparison, Failure> {
+    let kind = |path| if FieldFormat::detect(path).is_some() { "a field" } else { "a snapshot of bodies" };
+    match (FieldFormat::detect(a).is_some(), FieldFormat::detect(b).is_some()) {
+        (true, true) => fields::compare_fields(a, b, limits),
+        (false, false) => compare_snapshots(a, b, limits),
+        _ => Err(Failure::Usage(format!(
+            "{} is {} but {} is {}, expected two files of the same kind",
+            a.display(),
+            kind(a),
+            b.display(),
+            kind(b)
+        ))),
+    }
 }
 
 fn compare_snapshots(a_path: &Path, b_path: &Path, limits: &Limits) -> Result<Comparison, Failure> {
@@ -237,7 +280,7 @@ fn compare_runs(a: &Path, b: &Path, limits: &Limits) -> Result<Vec<Comparison>, 
     let mut parts = Vec::new();
     for (name, path) in &a_files {
         match b_files.get(name) {
-            Some(other) => parts.push(compare_snapshots(path, other, limits)?),
+            Some(other) => parts.push(compare_files(path, other, limits)?),
             None => parts.push(only_in_one(path, b)),
         }
     }

@@ -1,9 +1,12 @@
 //! `analyze`: tables on the terminal, CSV and SVG in a folder.
 
+mod fields;
+
 use std::fmt::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use orrery_engine::compute_device::{self, ComputeDevice};
+use orrery_engine::field_analysis::{SnapshotFiles, analyze_fields, list_snapshots};
 use orrery_engine::gravity::analysis::{self, Analysis, FRACTIONS, Row, SpeciesRow};
 use orrery_engine::gravity::schema;
 use orrery_engine::provenance::species_name;
@@ -18,9 +21,9 @@ use crate::args::AnalyzeArgs;
 use crate::failure::{Failure, check_new_file};
 use crate::print::print_line;
 
-/// Analyzes all snapshots of a run, or one snapshot.
+/// Analyzes all snapshots of a run, or the given snapshots or fields.
 pub fn analyze(arguments: &AnalyzeArgs) -> Result<(), Failure> {
-    let AnalyzeArgs { path, output, softening, .. } = arguments;
+    let AnalyzeArgs { paths, output, softening, .. } = arguments;
     softening.map_or(Ok(()), super::check_softening)?;
     if let Some(output) = output.as_ref().filter(|output| output.exists() && !output.is_dir()) {
         return Err(Failure::Usage(format!(
@@ -28,23 +31,32 @@ pub fn analyze(arguments: &AnalyzeArgs) -> Result<(), Failure> {
             output.display()
         )));
     }
-    let folder = output.clone().or_else(|| path.is_dir().then(|| path.join("analysis")));
-    for name in FILES {
-        folder.as_ref().map_or(Ok(()), |folder| check_new_file(&folder.join(name), arguments.json.force))?;
+    let folder = output.clone().or_else(|| match paths.as_slice() {
+        [run] if run.is_dir() => Some(run.join("analysis")),
+        _ => None,
+    });
+    match list_snapshots(paths)? {
+        SnapshotFiles::Bodies(files) => analyze_bodies(arguments, &files, folder.as_deref()),
+        SnapshotFiles::Fields(files) => analyze_field_files(arguments, &files, folder.as_deref()),
     }
+}
+
+fn analyze_bodies(arguments: &AnalyzeArgs, files: &[PathBuf], folder: Option<&Path>) -> Result<(), Failure> {
+    check_new_files(folder, &FILES, arguments)?;
     let json = arguments.json.prepare()?;
     let selected = compute_device::select_device(arguments.device_args.device)?;
-    let analysis = analysis::analyze(path, *softening, &selected, &arguments.memory.limits())?;
+    let analysis = analysis::analyze(files, arguments.softening, &selected, &arguments.memory.limits())?;
     print_line!("device: {selected}");
+    let origin = &arguments.paths[0];
     if analysis.units_are_assumed {
-        super::warn_of_assumed_units(path);
+        super::warn_of_assumed_units(origin);
     }
-    super::print_warnings(path, &analysis.warnings);
+    super::print_warnings(origin, &analysis.warnings);
     print_tables(&analysis);
     if let Some(folder) = folder {
-        std::fs::create_dir_all(&folder).map_err(|e| Failure::Output(IoError::from_system(&folder, e)))?;
-        write_tables(&analysis, &folder)?;
-        write_plots(&analysis, &folder)?;
+        create_folder(folder)?;
+        write_tables(&analysis, folder)?;
+        write_plots(&analysis, folder)?;
         print_line!("");
         print_line!(
             "wrote conserved, lagrangian and profile as .csv and .svg and species.csv to {}",
@@ -54,7 +66,39 @@ pub fn analyze(arguments: &AnalyzeArgs) -> Result<(), Failure> {
     json.write(|| to_json(&analysis, &selected))
 }
 
-/// Files that `analyze` writes to a folder.
+fn analyze_field_files(
+    arguments: &AnalyzeArgs,
+    files: &[PathBuf],
+    folder: Option<&Path>,
+) -> Result<(), Failure> {
+    if arguments.softening.is_some() {
+        let file = files[0].display();
+        return Err(Failure::Usage(format!("--softening: {file} is a field, expected a snapshot of bodies")));
+    }
+    check_new_files(folder, &fields::FILES, arguments)?;
+    let json = arguments.json.prepare()?;
+    let rows = analyze_fields(files, &arguments.memory.limits())?;
+    fields::print_table(&rows);
+    if let Some(folder) = folder {
+        create_folder(folder)?;
+        fields::write_files(&rows, folder)?;
+    }
+    json.write(|| fields::to_json(&rows))
+}
+
+/// Refuses to replace the files `names` in `folder` without `--force`.
+fn check_new_files(folder: Option<&Path>, names: &[&str], arguments: &AnalyzeArgs) -> Result<(), Failure> {
+    let check = |folder: &Path| {
+        names.iter().try_for_each(|name| check_new_file(&folder.join(name), arguments.json.force))
+    };
+    folder.map_or(Ok(()), check)
+}
+
+fn create_folder(folder: &Path) -> Result<(), Failure> {
+    std::fs::create_dir_all(folder).map_err(|error| Failure::Output(IoError::from_system(folder, error)))
+}
+
+/// Files that `analyze` writes to a folder for bodies.
 const FILES: [&str; 7] = [
     "conserved.csv",
     "conserved.svg",
