@@ -45,8 +45,15 @@ pub fn print_table(rows: &[FieldRow]) {
             row.path.display()
         );
     }
-    if rows.iter().any(|row| row.heat.is_none()) {
+    let lacks_time = rows.iter().any(|row| row.labels.time.is_none());
+    let lacks_heat = rows.iter().any(|row| row.heat.is_none());
+    if lacks_time || lacks_heat {
         print_line!("");
+    }
+    if lacks_time {
+        print_line!("times are in .vti files, which a run writes with output.format = \"vti\"");
+    }
+    if lacks_heat {
         print_line!("the heat content needs the spacing of the nodes, which .vti files and runs have");
     }
 }
