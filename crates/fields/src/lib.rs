@@ -4,5 +4,6 @@
 
 pub mod heat;
 mod scalar;
+mod search;
 
 pub use scalar::Scalar;

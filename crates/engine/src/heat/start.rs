@@ -6,6 +6,7 @@ use orrery_fields::heat::{Conductivity, HeatProblem};
 use orrery_io::{FieldData, Limits, read_field_npy, read_field_png, read_profile_npy};
 use orrery_model::grid::{Boundaries, Boundary, Edge, EdgeValues, Grid};
 use orrery_particles::settings::StepChoice;
+use rayon::prelude::*;
 
 use crate::case::{Case, EdgeCondition, EdgeProfile, HeatCase, InitialState, NodeValues, Region};
 use crate::error::EngineError;
@@ -57,8 +58,12 @@ pub fn initial_values(
     let inputs = Inputs { folder: &case.folder, grid: &heat.grid, limits };
     let (values, origin) = match &heat.initial {
         InitialState::Formula(formula) => {
-            let values = formula.sample(&heat.grid, problem.boundaries());
-            (values.map_err(EngineError::InitialState)?, "[initial]".to_owned())
+            formula.validate(problem.boundaries()).map_err(EngineError::InitialState)?;
+            let mut values = vec![0.0; heat.grid.len()];
+            values.par_chunks_exact_mut(heat.grid.nx).enumerate().for_each(|(j, row)| {
+                formula.sample_row(&heat.grid, problem.boundaries(), j, row);
+            });
+            (values, "[initial]".to_owned())
         }
         InitialState::File(path) => (inputs.field(path)?, inputs.path(path).display().to_string()),
         InitialState::Image { path, low, high } => {
@@ -159,14 +164,18 @@ impl Inputs<'_> {
             NodeValues::Uniform(value) => vec![*value; self.grid.len()],
             NodeValues::File(path) => self.field(path)?,
         };
-        for region in regions {
-            let Some(value) = property(region) else { continue };
-            for (index, node) in values.iter_mut().enumerate() {
-                if region.shape.contains(self.grid.coordinates(index)) {
-                    *node = value;
+        let Grid { nx, hx, hy, .. } = *self.grid;
+        let painted: Vec<_> =
+            regions.iter().filter_map(|region| Some((region.shape, property(region)?))).collect();
+        values.par_chunks_exact_mut(nx).enumerate().for_each(|(j, row)| {
+            for (shape, value) in &painted {
+                for (i, node) in row.iter_mut().enumerate() {
+                    if shape.contains([i as f64 * hx, j as f64 * hy]) {
+                        *node = *value;
+                    }
                 }
             }
-        }
+        });
         Ok(values)
     }
 }

@@ -7,6 +7,7 @@ use super::cpu::CpuStrategy;
 use super::device::{FieldMeasures, StoredField};
 use super::{HeatError, Plate};
 use crate::Scalar;
+use crate::search::first_rejected;
 
 /// State of a plate in host memory: two fields, and those that the problem has.
 #[derive(Debug)]
@@ -140,7 +141,7 @@ fn propagate_nan(a: f64, b: f64, combine: fn(f64, f64) -> f64) -> f64 {
 
 /// Returns the error for the first value that is not finite.
 pub(super) fn check_finite<R: Scalar>(plate: &Plate<R>, values: &[R]) -> Result<(), HeatError> {
-    match values.par_iter().position_first(|u| !u.to_f64().is_finite()) {
+    match first_rejected(values, |u| u.to_f64().is_finite()) {
         Some(index) => {
             let value = values[index].to_f64();
             Err(HeatError::not_finite("temperature", &plate.grid, index, value, R::PRECISION))

@@ -7,6 +7,7 @@ use orrery_model::grid::{Boundaries, Boundary, Edge, Grid};
 use rayon::prelude::*;
 
 use super::HeatError;
+use crate::search::first_rejected;
 
 /// Conductivity of the plate.
 #[derive(Clone, Debug, PartialEq)]
@@ -103,7 +104,7 @@ impl HeatProblem {
     /// Fails if `field` has the wrong length, or a value that is not finite in the precision.
     pub(super) fn check_field(&self, name: &'static str, field: &[f64]) -> Result<(), HeatError> {
         self.check_len(name, field.len())?;
-        match field.par_iter().position_first(|&value| !self.is_finite(value)) {
+        match first_rejected(field, |value| self.is_finite(value)) {
             Some(index) => Err(HeatError::not_finite(name, &self.grid, index, field[index], self.precision)),
             None => Ok(()),
         }
@@ -132,7 +133,7 @@ impl HeatProblem {
             Conductivity::Uniform(value) => Err(HeatError::Conductivity { value: *value }),
             Conductivity::Field(values) => {
                 self.check_len("conductivity", values.len())?;
-                match values.par_iter().position_first(|value| !CONDUCTIVITIES.contains(value)) {
+                match first_rejected(values, |value| CONDUCTIVITIES.contains(&value)) {
                     Some(index) => {
                         let [i, j] = self.grid.node(index);
                         Err(HeatError::NodeConductivity { value: values[index], i, j })

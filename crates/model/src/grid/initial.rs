@@ -99,6 +99,16 @@ impl InitialField {
     /// Returns the values of all nodes.
     pub fn sample(&self, grid: &Grid, boundaries: &Boundaries) -> Result<Vec<f64>, InitialFieldError> {
         self.validate(boundaries)?;
+        let mut values = vec![0.0; grid.len()];
+        for (j, row) in values.chunks_exact_mut(grid.nx).enumerate() {
+            self.sample_row(grid, boundaries, j, row);
+        }
+        Ok(values)
+    }
+
+    /// Writes the values of row `j` to `row`, which has `grid.nx` elements. The parameters must be
+    /// valid.
+    pub fn sample_row(&self, grid: &Grid, boundaries: &Boundaries, j: usize, row: &mut [f64]) {
         let periodic = [boundaries.is_periodic_in_x(), boundaries.is_periodic_in_y()];
         let spaces = |nodes: usize, is_periodic: bool| if is_periodic { nodes } else { nodes - 1 };
         let spaces = [spaces(grid.nx, periodic[0]), spaces(grid.ny, periodic[1])];
@@ -125,7 +135,7 @@ impl InitialField {
                 values[(square[0] + square[1]) % 2]
             }
         };
-        Ok((0..grid.len()).map(|index| value(grid.node(index))).collect())
+        row.iter_mut().enumerate().for_each(|(i, u)| *u = value([i, j]));
     }
 
     /// Checks the parameters.
