@@ -331,7 +331,7 @@ pub(crate) fn load_newest(
 
 fn may_be_intact(error: &EngineError) -> bool {
     let error = match error {
-        EngineError::Memory { .. } => return true,
+        EngineError::Memory { .. } | EngineError::ResumeInput { .. } => return true,
         EngineError::Input(error) => error,
         _ => return false,
     };
@@ -373,6 +373,7 @@ fn read_file(path: &Path, limits: &Limits) -> Result<LoadedCheckpoint, EngineErr
         .map_err(|e| malformed("header", e.to_string(), "a checkpoint header"))?;
     let case = Case::load_from_checkpoint(&header.case, &path.display().to_string(), &[])?;
     check_header(&header, &case).map_err(|(got, expected)| malformed("header", got, expected))?;
+    check_input_files(&header.provenance, &case)?;
     let mut blocks = Blocks::new(path, checkpoint.blocks);
     let columns_before_end = blocks.take_prefixed(before_end::PREFIX);
     let saved = SavedSystem { path, case: &case, count: header.count, method: &header.method, limits };
@@ -414,6 +415,26 @@ fn check_header(header: &Header, case: &Case) -> Result<(), (String, &'static st
     let names = [physics, writer, method].into_iter().flat_map(|name| name.chars());
     if names.chain(texts).any(char::is_control) {
         return Err(("control characters in a name".to_owned(), "text"));
+    }
+    Ok(())
+}
+
+/// Checks that the files that a resumed run reads again have the recorded hashes.
+fn check_input_files(provenance: &[(String, String)], case: &Case) -> Result<(), EngineError> {
+    let inputs = provenance.iter().find(|(name, _)| name == "inputs").map_or("", |(_, text)| text);
+    for path in case.files_of_resumed_run() {
+        let refused = |reason: String| Err(EngineError::ResumeInput { path: path.clone(), reason });
+        // A pipe or a device could be read without end.
+        if path.exists() && !path.is_file() {
+            return refused("not a regular file".to_owned());
+        }
+        match provenance::hash_file(&path) {
+            Err(error) => return refused(error.fault.to_string()),
+            Ok(hash) if provenance::recorded_input_hash(inputs, &path) != Some(&hash) => {
+                return refused("the file has changed".to_owned());
+            }
+            Ok(_) => {}
+        }
     }
     Ok(())
 }

@@ -172,6 +172,14 @@ pub enum EngineError {
         /// Number of checkpoints that could not be read.
         damaged: usize,
     },
+    /// A file that a resumed run reads again is not the one that it started with.
+    #[error("{}: {reason}, expected the file that the run started with, because a resumed run reads it again", path.display())]
+    ResumeInput {
+        /// Path of the file.
+        path: PathBuf,
+        /// The fault, for example "the file has changed".
+        reason: String,
+    },
     /// `run --resume` was given another case than that of the run.
     #[error("{}: the run has {found} but the case has {expected}; orrery resume continues the run as it is, --force replaces it", path.display())]
     CaseDiffers {
@@ -364,6 +372,7 @@ impl EngineError {
             | Self::NotAFolder { .. }
             | Self::Locked { .. }
             | Self::NoCheckpoint { .. }
+            | Self::ResumeInput { .. }
             | Self::CaseDiffers { .. }
             | Self::FixedKey { .. }
             | Self::EditedCaseFile { .. }

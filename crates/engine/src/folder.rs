@@ -47,7 +47,7 @@ pub(crate) const IMAGES: Series = Series { folder: "images", prefix: "image_" };
 /// Checkpoints come first, because they are removed first: a checkpoint needs the files of its run.
 const SERIES: [Series; 3] = [CHECKPOINTS, SNAPSHOTS, IMAGES];
 /// Suffixes of numbered files.
-const SUFFIXES: [&str; 6] = [".orrery", ".orrery.damaged", ".hdf5", ".xyz", ".npz", ".png"];
+const SUFFIXES: [&str; 8] = [".orrery", ".orrery.damaged", ".hdf5", ".xyz", ".npz", ".npy", ".vti", ".png"];
 
 /// Marks the folder as the folder of a run.
 pub(crate) const PROVENANCE: &str = "provenance.txt";
@@ -328,7 +328,7 @@ mod tests {
 
     #[test]
     fn only_names_that_a_run_writes_are_recognised() {
-        for name in ["snapshot_000.hdf5", "snapshot_1234.npz"] {
+        for name in ["snapshot_000.hdf5", "snapshot_1234.npz", "snapshot_000.npy", "snapshot_000.vti"] {
             assert!(SNAPSHOTS.matches_name(name), "{name}");
         }
         assert!(CHECKPOINTS.matches_name("checkpoint_000000008.orrery.damaged"));

@@ -1,5 +1,6 @@
 //! Files that identify a run: its case and its provenance.
 
+use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::Path;
 
@@ -99,24 +100,59 @@ pub fn fixed_difference(run: &Case, given: &Case) -> Option<Difference> {
     first_difference(run, &comparable)
 }
 
-/// Returns the first key in which two cases differ.
+/// Returns the first key in which two cases differ, or their physics.
 fn first_difference(run: &Case, given: &Case) -> Option<Difference> {
-    // Quantities are compared as numbers and reported as the user wrote them. Both texts have the
-    // same lines.
-    let [found_numbers, given_numbers] = [run, given].map(Case::to_plain_toml);
-    let [found, given] = [run, given].map(Case::to_toml);
-    let mut section = String::new();
-    let numbers = found_numbers.lines().zip(given_numbers.lines());
-    for ((found, given), (found_number, given_number)) in found.lines().zip(given.lines()).zip(numbers) {
-        if found_number != given_number {
-            return Some(Difference {
-                found: format!("{section}{found}"),
-                given: format!("{section}{given}"),
-            });
-        }
-        if let Some(name) = found.strip_prefix('[').and_then(|name| name.strip_suffix(']')) {
+    let names = [run, given].map(|case| case.physics.name().as_str());
+    if names[0] != names[1] {
+        let [found, given] = names.map(|name| format!("the physics {name}"));
+        return Some(Difference { found, given });
+    }
+    let [found, given] = [run, given].map(case_lines);
+    let both = found.iter().zip(&given);
+    let same = both.take_while(|(found, given)| found.key == given.key && found.plain == given.plain).count();
+    let key = match (found.get(same), given.get(same)) {
+        // The key of both, or one that only the second case has.
+        (Some(line), Some(other)) if given.iter().any(|given| given.key == line.key) => &other.key,
+        (Some(line), _) | (None, Some(line)) => &line.key,
+        (None, None) => return None,
+    };
+    let text = |lines: &[CaseLine]| {
+        let line = lines.iter().find(|line| line.key == *key);
+        line.map_or_else(|| format!("no {key}"), |line| format!("{key} = {}", line.written))
+    };
+    Some(Difference { found: text(&found), given: text(&given) })
+}
+
+/// Line of a resolved case with a key.
+struct CaseLine {
+    /// The key with its section, for example `time.step` or `heat.region[2].source`.
+    key: String,
+    /// The value, with quantities as numbers.
+    plain: String,
+    /// The value as the user wrote it.
+    written: String,
+}
+
+/// Returns the keys of a case. Quantities are compared as numbers and reported as the user wrote
+/// them.
+fn case_lines(case: &Case) -> Vec<CaseLine> {
+    let (plain, written) = (case.to_plain_toml(), case.to_toml());
+    let (mut section, mut tables) = (String::new(), BTreeMap::<String, usize>::new());
+    let mut lines = Vec::new();
+    // Both texts have the same keys.
+    for (plain, written) in plain.lines().zip(written.lines()) {
+        if let Some(name) = plain.strip_prefix("[[").and_then(|name| name.strip_suffix("]]")) {
+            let number = tables.entry(name.to_owned()).or_default();
+            *number += 1;
+            section = format!("{name}[{number}].");
+        } else if let Some(name) = plain.strip_prefix('[').and_then(|name| name.strip_suffix(']')) {
             section = format!("{name}.");
+        } else if let (Some((key, plain)), Some((_, written))) =
+            (plain.split_once(" = "), written.split_once(" = "))
+        {
+            let (plain, written) = (plain.to_owned(), written.to_owned());
+            lines.push(CaseLine { key: format!("{section}{key}"), plain, written });
         }
     }
-    None
+    lines
 }

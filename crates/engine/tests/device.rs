@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
-use crate::common::{assert_same, case, output_to, temp_folder};
+use crate::common::{assert_same, case, folder_content, output_to, plate, temp_folder};
 use orrery_device::testing::test_devices_with_f64;
 use orrery_device::{Device, DeviceChoice};
 use orrery_engine::case::Case;
@@ -60,16 +60,44 @@ fn check_direct(sets: &[&str], choice: DeviceChoice) {
 }
 
 fn check_solver(sets: &[&str], choice: DeviceChoice, solver: &str) {
+    check_case(&case(sets), choice, solver, &sets.join(" "));
+}
+
+fn check_case(case: &Case, choice: DeviceChoice, solver: &str, label: &str) {
     let dir = temp_folder();
     let [once, again, parts] = ["once", "again", "parts"].map(|name| dir.path().join(name));
-    let case = case(sets);
-    let summary = run_whole(&case, &once, choice);
+    let summary = run_whole(case, &once, choice);
     assert_eq!(summary.method, solver);
-    run_whole(&case, &again, choice);
-    run_until(&case, &parts, choice, 5);
+    run_whole(case, &again, choice);
+    run_until(case, &parts, choice, 5);
     assert_eq!(resume_on(&parts, choice).unwrap_or_else(|e| panic!("{e}")), None);
-    assert_same(&once, &again, &sets.join(" "));
-    assert_same(&once, &parts, &sets.join(" "));
+    assert_same(&once, &again, label);
+    assert_same(&once, &parts, label);
+}
+
+/// The temperatures do not depend on the device. A run can move there and back, and ends with the
+/// snapshots and the pictures of a run on the CPU. The sums of the table have another order there.
+#[test]
+fn fields_repeat_and_move_between_cpu_and_device_without_a_changed_bit() {
+    for (choice, precision) in
+        test_choices().into_iter().flat_map(|choice| ["single", "double"].map(|p| (choice, p)))
+    {
+        let case = plate(&[&format!("heat.precision={precision}")]);
+        check_case(&case, choice, "explicit", precision);
+        let dir = temp_folder();
+        let whole = dir.path().join("whole");
+        run_whole(&case, &whole, DeviceChoice::Cpu);
+        for (first, second) in [(DeviceChoice::Cpu, choice), (choice, DeviceChoice::Cpu), (choice, choice)] {
+            let folder = dir.path().join(format!("{first:?}-{second:?}"));
+            run_until(&case, &folder, first, 5);
+            assert_eq!(resume_on(&folder, second).unwrap().is_some(), first != second);
+            let [expected, found] = [&whole, &folder].map(|folder| folder_content(folder));
+            for (name, bytes) in &expected {
+                let is_same = name.starts_with("snapshots") || name.ends_with("animation.gif");
+                assert!(!is_same || found[name] == *bytes, "{precision}: {} differs", name.display());
+            }
+        }
+    }
 }
 
 #[test]

@@ -1,16 +1,17 @@
 //! A finished run that is extended has the results of a run with the later end from the start.
-//! Tested for each integrator, for fixed and adaptive steps, and for steps that the end cuts.
+//! Tested for each physics and integrator, for fixed and adaptive steps, and for steps that the end
+//! cuts.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
-use crate::common::{case, folder_content, output_to, rewrite_header, temp_folder};
+use crate::common::{CASES, MakeCase, case, folder_content, output_to, plate, rewrite_header, temp_folder};
 use orrery_device::DeviceChoice;
 use orrery_device::testing::test_devices_with_f64;
 use orrery_engine::EngineError;
-use orrery_engine::case::Case;
+use orrery_engine::case::{Case, CaseSource};
 use orrery_engine::compute_device::DeviceRequest;
 use orrery_engine::control::{Control, RunEvent};
 use orrery_engine::run::{Resume, Summary, resume, run, run_or_resume};
@@ -68,9 +69,13 @@ fn assert_same_results(a: &Path, b: &Path, label: &str) {
 /// Compares a run to the last of `ends` with one that ends at the first and is extended to each of
 /// the others.
 fn check_extension(sets: &[&str], ends: &[&str], control: &Control) {
+    check_extension_of(case, sets, ends, control);
+}
+
+fn check_extension_of(make: MakeCase, sets: &[&str], ends: &[&str], control: &Control) {
     let dir = temp_folder();
     let (whole, parts) = (dir.path().join("whole"), dir.path().join("parts"));
-    let case_to = |end: &str| case(&[sets, &[&format!("time.end={end}")]].concat());
+    let case_to = |end: &str| make(&[sets, &[&format!("time.end={end}")]].concat());
     let label = format!("{sets:?} {ends:?}");
     run_whole(&case_to(ends[ends.len() - 1]), &whole, control);
     run_whole(&case_to(ends[0]), &parts, control);
@@ -97,9 +102,13 @@ fn extended_runs_have_the_same_results_for_each_integrator() {
 #[test]
 fn extended_runs_have_the_same_results_when_times_are_rounded() {
     let outputs = ["time.step=0.1", "output.snapshot_every=0", "output.image_every=0"];
-    check_extension(&outputs, &["0.3", "0.6", "0.7", "1.1"], &Control::default());
-    check_extension(&["time.step=0.1", "output.snapshot_every=0.3"], &["0.3", "0.9"], &Control::default());
-    check_extension(&["output.record_every=3 steps"], &["0.125", "0.2", "0.375", "1"], &Control::default());
+    for make in CASES {
+        let check = |sets: &[&str], ends: &[&str]| check_extension_of(make, sets, ends, &Control::default());
+        check(&outputs, &["0.3", "0.6", "0.7", "1.1"]);
+        check(&["time.step=0.1", "output.snapshot_every=0.3"], &["0.3", "0.9"]);
+        check(&["output.record_every=3 steps"], &["0.125", "0.2", "0.375", "1"]);
+        check(&["time.start=0.7", "time.step=0.1"], &["1.5", "2", "2.45", "2.7"]);
+    }
 }
 
 #[test]
@@ -127,6 +136,9 @@ fn extended_runs_have_the_same_results_with_trees_and_density_images() {
 fn extended_runs_have_the_same_results_on_each_device() {
     for device in test_devices_with_f64() {
         let control = on_device(device.label().parse().unwrap());
+        for precision in ["heat.precision=single", "heat.precision=double"] {
+            check_extension_of(plate, &[precision], &["0.4", "0.5", "0.55", "0.7"], &control);
+        }
         for integrator in INTEGRATORS {
             let integrator = format!("time.integrator={integrator}");
             check_extension(&[&integrator], &["0.4", "0.5", "0.55", "0.7"], &control);
@@ -138,24 +150,86 @@ fn extended_runs_have_the_same_results_on_each_device() {
     }
 }
 
+/// The ends of the test for bodies, in each precision and with batches of several lengths.
+#[test]
+fn extended_fields_have_the_same_results() {
+    let quiet = ["output.record_every=0", "output.snapshot_every=0", "output.image_every=0"];
+    for precision in ["heat.precision=single", "heat.precision=double"] {
+        for ends in [["0.5", "0.8", "1.15", "1.3"], ["0.55", "0.56", "0.625", "1.25"]] {
+            for steps_per_batch in [None, Some(1), Some(3)] {
+                let control = Control { steps_per_batch, ..Control::default() };
+                check_extension_of(plate, &[precision], &ends, &control);
+                check_extension_of(plate, &[&quiet[..], &[precision]].concat(), &ends, &control);
+            }
+        }
+    }
+}
+
+/// A plate without sources settles. A run with any later end would settle at the same step, so a
+/// later end changes only the case.
+#[test]
+fn a_settled_run_stays_finished_with_a_later_end() {
+    let text = "grid = { nx = 9, ny = 9, hx = 1 }\nheat = { conductivity = 1, stop_range = 0.25, stop_every = 4 }\n\
+                initial.state = \"hot-spot\"\ntime = { step = 0.2, end = 60 }\n\
+                output = { record_every = 0.7, snapshot_every = 1.5 }\nimage.size = 64\n";
+    let source = CaseSource::Text { label: "case".into(), text: text.into(), folder: PathBuf::new() };
+    let case_to = |end: &str| Case::load(&source, &[format!("time.end={end}")]).unwrap();
+    let dir = temp_folder();
+    let [whole, late, early, cut] = ["whole", "late", "early", "cut"].map(|name| dir.path().join(name));
+    let settled = run_whole(&case_to("80"), &whole, &Control::default());
+    let (step, time) = (settled.step, settled.first_and_last.1.time);
+    assert!(settled.is_settled && settled.stopped.is_none() && step.is_multiple_of(4), "step {step}");
+    assert!(time > 1.0 && time < 60.0, "{time}");
+
+    // Resumed, with the end of the run and with others.
+    run_whole(&case_to("60"), &late, &Control::default());
+    let before = folder_content(&late);
+    let request = Resume { folder: &late, sets: &[], restart_outputs: false };
+    let mut reported = None;
+    let again = resume(&request, &Control::default(), |event| match event {
+        RunEvent::Resumed { is_finished, .. } => reported = Some(is_finished),
+        RunEvent::Step(_) => panic!("a settled run takes no step"),
+        _ => {}
+    });
+    let again = again.unwrap();
+    assert_eq!((again.step, again.is_settled, reported), (step, true, Some(true)));
+    assert_eq!(folder_content(&late), before);
+    for end in ["70", "65", "80"] {
+        let summary = extend(&late, end, &Control::default()).unwrap();
+        assert_eq!((summary.from, summary.step, summary.is_settled), (step, step, true));
+    }
+    assert_same_results(&whole, &late, "settled, then extended");
+    let error = extend(&late, "1", &Control::default()).unwrap_err();
+    assert!(error.to_string().contains("is not after time "), "{error}");
+
+    // Ended before it settled, and by the end within the step after which it settles.
+    for (folder, end) in [(&early, 0.5 * time), (&cut, time - 0.1)] {
+        assert!(!run_whole(&case_to(&end.to_string()), folder, &Control::default()).is_settled);
+        assert!(extend(folder, "80", &Control::default()).unwrap().is_settled);
+        assert_same_results(&whole, folder, &format!("ended at {end}, then settled"));
+    }
+}
+
 /// A run that is stopped before its end can get a later or an earlier end.
 #[test]
 fn the_end_of_an_unfinished_run_can_change() {
-    for end in ["2", "0.9"] {
-        let dir = temp_folder();
-        let (whole, parts) = (dir.path().join("whole"), dir.path().join("parts"));
-        run_whole(&case(&[&format!("time.end={end}")]), &whole, &Control::default());
-        let control = Control::default();
-        let stopped = run(&case(&[]), &output_to(parts.clone()), &control, |event| {
-            if let RunEvent::Step(status) = event
-                && status.step == 6
-            {
-                control.stop.store(true, Ordering::Relaxed);
-            }
-        });
-        assert!(stopped.unwrap().stopped.is_some());
-        extend(&parts, end, &Control::default()).unwrap();
-        assert_same_results(&whole, &parts, end);
+    for make in CASES {
+        for end in ["2", "0.9"] {
+            let dir = temp_folder();
+            let (whole, parts) = (dir.path().join("whole"), dir.path().join("parts"));
+            run_whole(&make(&[&format!("time.end={end}")]), &whole, &Control::default());
+            let control = Control::default();
+            let stopped = run(&make(&[]), &output_to(parts.clone()), &control, |event| {
+                if let RunEvent::Step(status) = event
+                    && status.step == 6
+                {
+                    control.stop.store(true, Ordering::Relaxed);
+                }
+            });
+            assert!(stopped.unwrap().stopped.is_some());
+            extend(&parts, end, &Control::default()).unwrap();
+            assert_same_results(&whole, &parts, end);
+        }
     }
 }
 
@@ -194,66 +268,75 @@ fn the_output_of_the_old_end_is_removed() {
 
 #[test]
 fn a_refused_extension_changes_nothing() {
-    let dir = temp_folder();
-    let folder = dir.path().join("run");
-    run_whole(&case(&["time.end=0.9"]), &folder, &Control::default());
-    let refused = |sets: &[&str], expected: &str| {
-        let before = folder_content(&folder);
-        let sets: Vec<String> = sets.iter().map(|set| (*set).to_owned()).collect();
-        let request = Resume { folder: &folder, sets: &sets, restart_outputs: false };
-        let error = resume(&request, &Control::default(), |_| {}).unwrap_err();
-        assert!(error.is_user_error() && error.to_string().contains(expected), "{error}");
-        assert_eq!(folder_content(&folder), before, "{error}");
-    };
-    refused(&["time.end=0.5"], "time.end = 0.5 is not after time 0.9 of step 8, which the run has reached");
-    refused(
-        &["time.end=1", "time.step=0.25"],
-        "the run has time.step = 0.125 and cannot change to time.step = 0.25",
-    );
-    refused(&["time.end=-1"], "time.end = -1");
+    for make in CASES {
+        let dir = temp_folder();
+        let folder = dir.path().join("run");
+        run_whole(&make(&["time.end=0.9"]), &folder, &Control::default());
+        let refused = |sets: &[&str], expected: &str| {
+            let before = folder_content(&folder);
+            let sets: Vec<String> = sets.iter().map(|set| (*set).to_owned()).collect();
+            let request = Resume { folder: &folder, sets: &sets, restart_outputs: false };
+            let error = resume(&request, &Control::default(), |_| {}).unwrap_err();
+            assert!(error.is_user_error() && error.to_string().contains(expected), "{error}");
+            assert_eq!(folder_content(&folder), before, "{error}");
+        };
+        refused(
+            &["time.end=0.5"],
+            "time.end = 0.5 is not after time 0.9 of step 8, which the run has reached",
+        );
+        refused(
+            &["time.end=1", "time.step=0.25"],
+            "the run has time.step = 0.125 and cannot change to time.step = 0.25",
+        );
+        refused(&["time.end=-1"], "time.end = -1");
 
-    // A changed table: the rows cannot be removed from it.
-    let table = folder.join("conserved.csv");
-    let rows = fs::read_to_string(&table).unwrap();
-    fs::write(&table, rows.replacen("0,0e0", "0,1e0", 1)).unwrap();
-    refused(&["time.end=2"], "conserved.csv: it was changed since the checkpoint");
-    fs::write(&table, rows).unwrap();
+        // A changed table: the rows cannot be removed from it.
+        let table = folder.join("conserved.csv");
+        let rows = fs::read_to_string(&table).unwrap();
+        fs::write(&table, rows.replacen("0,0e0", "0,1e0", 1)).unwrap();
+        refused(&["time.end=2"], "conserved.csv: it was changed since the checkpoint");
+        fs::write(&table, rows).unwrap();
 
-    // A checkpoint from before the state was stored. It still resumes as a finished run.
-    let checkpoint = folder.join("checkpoints/checkpoint_000000008.orrery");
-    rewrite_header(&checkpoint, |header| drop(header.as_object_mut().unwrap().remove("before_end")));
-    refused(&["time.end=2"], "the run cannot be extended: an older version finished it at time 0.9");
-    let request = Resume { folder: &folder, sets: &[], restart_outputs: false };
-    assert_eq!(resume(&request, &Control::default(), |_| {}).unwrap().step, 8);
+        // A checkpoint from before the state was stored. It still resumes as a finished run.
+        let checkpoint = folder.join("checkpoints/checkpoint_000000008.orrery");
+        rewrite_header(&checkpoint, |header| drop(header.as_object_mut().unwrap().remove("before_end")));
+        refused(&["time.end=2"], "the run cannot be extended: an older version finished it at time 0.9");
+        let request = Resume { folder: &folder, sets: &[], restart_outputs: false };
+        assert_eq!(resume(&request, &Control::default(), |_| {}).unwrap().step, 8);
+    }
 }
 
 /// `run --resume` extends a run if only the end of the case has changed.
 #[test]
 fn a_case_with_a_later_end_extends_the_run() {
-    let dir = temp_folder();
-    let (whole, parts) = (dir.path().join("whole"), dir.path().join("parts"));
-    run_whole(&case(&["time.end=1"]), &whole, &Control::default());
-    run_whole(&case(&["time.end=0.6"]), &parts, &Control::default());
-    let mut ends = None;
-    run_or_resume(&case(&["time.end=1"]), &parts, &Control::default(), |event| {
-        if let RunEvent::EndChanged { case, before } = event {
-            ends = Some((before, case.time.end));
-        }
-    })
-    .unwrap();
-    assert_eq!(ends, Some((0.6, 1.0)));
-    assert_same_results(&whole, &parts, "run --resume");
+    for make in CASES {
+        let dir = temp_folder();
+        let (whole, parts) = (dir.path().join("whole"), dir.path().join("parts"));
+        run_whole(&make(&["time.end=1"]), &whole, &Control::default());
+        run_whole(&make(&["time.end=0.6"]), &parts, &Control::default());
+        let mut ends = None;
+        run_or_resume(&make(&["time.end=1"]), &parts, &Control::default(), |event| {
+            if let RunEvent::EndChanged { case, before } = event {
+                ends = Some((before, case.time.end));
+            }
+        })
+        .unwrap();
+        assert_eq!(ends, Some((0.6, 1.0)));
+        assert_same_results(&whole, &parts, "run --resume");
+    }
 }
 
 /// A finished run that is resumed without a new end keeps the state that an extension needs.
 #[test]
 fn a_finished_run_can_be_extended_after_a_resume() {
-    let dir = temp_folder();
-    let (whole, parts) = (dir.path().join("whole"), dir.path().join("parts"));
-    run_whole(&case(&["time.end=1"]), &whole, &Control::default());
-    run_whole(&case(&["time.end=0.6"]), &parts, &Control::default());
-    let request = Resume { folder: &parts, sets: &[], restart_outputs: false };
-    resume(&request, &Control::default(), |_| {}).unwrap();
-    extend(&parts, "1", &Control::default()).unwrap();
-    assert_same_results(&whole, &parts, "resumed, then extended");
+    for make in CASES {
+        let dir = temp_folder();
+        let (whole, parts) = (dir.path().join("whole"), dir.path().join("parts"));
+        run_whole(&make(&["time.end=1"]), &whole, &Control::default());
+        run_whole(&make(&["time.end=0.6"]), &parts, &Control::default());
+        let request = Resume { folder: &parts, sets: &[], restart_outputs: false };
+        resume(&request, &Control::default(), |_| {}).unwrap();
+        extend(&parts, "1", &Control::default()).unwrap();
+        assert_same_results(&whole, &parts, "resumed, then extended");
+    }
 }

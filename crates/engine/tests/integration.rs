@@ -5,6 +5,7 @@ mod cases;
 mod common;
 mod device;
 mod extend;
+mod field_inputs;
 mod golden;
 mod hostile_checkpoints;
 mod initial_conditions;

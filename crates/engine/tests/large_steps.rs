@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
-use crate::common::{output_to, rewrite_header, temp_folder};
+use crate::common::{output_to, plate, rewrite_header, temp_folder};
 use orrery_engine::case::{Case, CaseSource, find_preset};
 use orrery_engine::checkpoint::describe;
 use orrery_engine::control::{Control, RunEvent};
@@ -18,10 +18,10 @@ const OVERFLOW: u64 = 1 << 32;
 /// A power of two, so that all times are exact.
 const DT: f64 = 1.0 / 1024.0;
 
-/// A case that ends at step `OVERFLOW + 10`, with a row and a snapshot due at step `OVERFLOW`.
-fn long_case() -> Case {
+/// Cases that end at step `OVERFLOW + 10`, with a row and a snapshot due at step `OVERFLOW`: one of
+/// bodies, and one of a field.
+fn long_cases() -> [Case; 2] {
     let sets = [
-        "time.integrator=leapfrog".to_owned(),
         format!("time.step={DT}"),
         format!("time.end={}", (OVERFLOW + 10) as f64 * DT),
         "output.record_every=512 steps".to_owned(),
@@ -29,7 +29,9 @@ fn long_case() -> Case {
         "output.image_every=0".to_owned(),
         "image.size=64".to_owned(),
     ];
-    Case::load(&CaseSource::Preset(find_preset("pythagorean").unwrap()), &sets).unwrap()
+    let of_bodies = [&["time.integrator=leapfrog".to_owned()], &sets[..]].concat();
+    let bodies = Case::load(&CaseSource::Preset(find_preset("pythagorean").unwrap()), &of_bodies);
+    [bodies.unwrap(), plate(&sets.each_ref().map(String::as_str))]
 }
 
 fn stop_after(step: u64, control: &Control, event: &RunEvent<'_>) {
@@ -41,7 +43,7 @@ fn stop_after(step: u64, control: &Control, event: &RunEvent<'_>) {
 }
 
 fn resume_until(folder: &Path, stop_step: u64) -> Summary {
-    let control = Control::default();
+    let control = Control { steps_per_batch: Some(1), ..Control::default() };
     let request = Resume { folder, sets: &[], restart_outputs: false };
     resume(&request, &control, |event| stop_after(stop_step, &control, &event))
         .unwrap_or_else(|e| panic!("{e}"))
@@ -60,44 +62,52 @@ fn checkpoint_path(folder: &Path, step: u64) -> PathBuf {
 
 #[test]
 fn a_run_resumes_and_counts_beyond_32_bits() {
-    let dir = temp_folder();
-    let folder = dir.path().join("run");
-    let control = Control::default();
-    let summary =
-        run(&long_case(), &output_to(folder.clone()), &control, |event| stop_after(5, &control, &event));
-    let (_, checkpoint) = summary.unwrap().stopped.unwrap();
+    for case in long_cases() {
+        let dir = temp_folder();
+        let folder = dir.path().join("run");
+        // One step per batch, so that the run stops after exactly five.
+        let control = Control { steps_per_batch: Some(1), ..Control::default() };
+        let summary =
+            run(&case, &output_to(folder.clone()), &control, |event| stop_after(5, &control, &event));
+        let (_, checkpoint) = summary.unwrap().stopped.unwrap();
 
-    let start = OVERFLOW - 4;
-    rewrite_header(&checkpoint, |header| {
-        header["step"] = json!(start);
-        header["time"] = json!(start as f64 * DT);
-        // The next snapshot is due at 1024 x 4096, which is the time of step 2^32.
-        header["observers"]["triggers"][1] = json!(1024);
-    });
-    fs::rename(&checkpoint, checkpoint_path(&folder, start)).unwrap();
+        let start = OVERFLOW - 4;
+        rewrite_header(&checkpoint, |header| {
+            header["step"] = json!(start);
+            header["time"] = json!(start as f64 * DT);
+            // The next snapshot is due at 1024 x 4096, which is the time of step 2^32.
+            header["observers"]["triggers"][1] = json!(1024);
+        });
+        fs::rename(&checkpoint, checkpoint_path(&folder, start)).unwrap();
 
-    let summary = resume_until(&folder, OVERFLOW + 3);
-    assert_eq!((summary.from, summary.step), (start, OVERFLOW + 3));
-    let (_, checkpoint) = summary.stopped.unwrap();
-    assert_eq!(checkpoint, checkpoint_path(&folder, OVERFLOW + 3));
-    let found = describe(&checkpoint, &Limits::default()).unwrap();
-    assert_eq!((found.step, found.time), (OVERFLOW + 3, (OVERFLOW + 3) as f64 * DT));
-    assert_eq!(
-        checkpoint_names(&folder),
-        ["checkpoint_4294967292.orrery", "checkpoint_4294967299.orrery"],
-        "the two newest by step"
-    );
+        let summary = resume_until(&folder, OVERFLOW + 3);
+        assert_eq!((summary.from, summary.step), (start, OVERFLOW + 3));
+        let (_, checkpoint) = summary.stopped.unwrap();
+        assert_eq!(checkpoint, checkpoint_path(&folder, OVERFLOW + 3));
+        let found = describe(&checkpoint, &Limits::default()).unwrap();
+        assert_eq!((found.step, found.time), (OVERFLOW + 3, (OVERFLOW + 3) as f64 * DT));
+        assert_eq!(
+            checkpoint_names(&folder),
+            ["checkpoint_4294967292.orrery", "checkpoint_4294967299.orrery"],
+            "the two newest by step"
+        );
 
-    let summary = resume_until(&folder, u64::MAX);
-    assert_eq!((summary.from, summary.step), (OVERFLOW + 3, OVERFLOW + 10));
-    assert!(summary.stopped.is_none());
-    assert_eq!(checkpoint_names(&folder), ["checkpoint_4294967306.orrery"]);
+        let summary = resume_until(&folder, u64::MAX);
+        assert_eq!((summary.from, summary.step), (OVERFLOW + 3, OVERFLOW + 10));
+        assert!(summary.stopped.is_none());
+        assert_eq!(checkpoint_names(&folder), ["checkpoint_4294967306.orrery"]);
 
-    let table = fs::read_to_string(folder.join("conserved.csv")).unwrap();
-    let steps: Vec<&str> = table.lines().skip(1).map(|row| row.split(',').next().unwrap()).collect();
-    assert_eq!(steps, ["0", "4294967296", "4294967306"]);
-    let snapshot = read_snapshot(&folder.join("snapshots/snapshot_001.hdf5"), &Limits::default()).unwrap();
-    assert_eq!((snapshot.step, snapshot.time), (OVERFLOW, OVERFLOW as f64 * DT));
+        let table = fs::read_to_string(folder.join("conserved.csv")).unwrap();
+        let steps: Vec<&str> = table.lines().skip(1).map(|row| row.split(',').next().unwrap()).collect();
+        assert_eq!(steps, ["0", "4294967296", "4294967306"]);
+        assert_eq!(fs::read_dir(folder.join("snapshots")).unwrap().count(), 3);
+        // The snapshot of a field has no step.
+        if case.gravity().is_some() {
+            let path = folder.join("snapshots/snapshot_001.hdf5");
+            let snapshot = read_snapshot(&path, &Limits::default()).unwrap();
+            assert_eq!((snapshot.step, snapshot.time), (OVERFLOW, OVERFLOW as f64 * DT));
+        }
+    }
 }
 
 /// Runs one step and returns the warnings about the number of steps.

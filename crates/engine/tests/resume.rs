@@ -1,11 +1,11 @@
 //! A run that was stopped and resumed writes the same bytes as one that was never stopped. Tested
-//! for each integrator, precision and solver, with outputs at and between steps.
+//! for each physics, integrator, precision and solver, with outputs at and between steps.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
-use crate::common::{assert_same, case, folder_content, output_to, temp_folder};
+use crate::common::{CASES, assert_same, case, folder_content, output_to, plate, temp_folder};
 use orrery_engine::EngineError;
 use orrery_engine::case::{Case, CaseSource};
 use orrery_engine::control::{Control, RunEvent};
@@ -45,14 +45,37 @@ fn resume_to_end(folder: &Path) -> Summary {
 }
 
 fn check_resume(sets: &[&str], step: u64) {
+    check_case(&case(sets), step, &sets.join(" "));
+}
+
+fn check_case(case: &Case, step: u64, label: &str) {
     let dir = temp_folder();
     let (whole, parts) = (dir.path().join("whole"), dir.path().join("parts"));
-    let case = case(sets);
-    run_whole(&case, whole.clone());
-    run_until(&case, parts.clone(), step);
+    run_whole(case, whole.clone());
+    run_until(case, parts.clone(), step);
     let summary = resume_to_end(&parts);
     assert_eq!((summary.from, summary.stopped.is_none()), (step, true));
-    assert_same(&whole, &parts, &sets.join(" "));
+    assert_same(&whole, &parts, label);
+}
+
+/// Resumed after every step, in each precision and format.
+#[test]
+fn resume_repeats_the_bytes_of_a_field() {
+    for sets in [&["heat.precision=single", "output.format=vti"][..], &["image.low=0", "image.high=2"]] {
+        for step in 1..12 {
+            check_case(&plate(sets), step, &format!("{sets:?} after step {step}"));
+        }
+    }
+    check_case(&plate(&["time.start=0.7", "time.step=0.1", "time.end=2"]), 5, "another start");
+    // Without fluxes and sources, all images have the range of colours of the first one.
+    let text = "grid = { nx = 20, ny = 20, hx = 1 }\nheat.conductivity = 1\ninitial.state = \"hot-spot\"\n\
+                time = { step = 0.2, end = 1.9 }\noutput = { record_every = \"1 step\", image_every = 0.3 }\n\
+                image.size = 64\n";
+    let source = CaseSource::Text { label: "case".into(), text: text.into(), folder: PathBuf::new() };
+    let case = Case::load(&source, &[]).unwrap_or_else(|e| panic!("{e}"));
+    for step in 1..10 {
+        check_case(&case, step, &format!("closed after step {step}"));
+    }
 }
 
 #[test]
@@ -127,120 +150,135 @@ fn checkpoints_do_not_affect_results() {
 /// Stopped and resumed after every step.
 #[test]
 fn a_stop_after_every_step_does_not_affect_results() {
-    let dir = temp_folder();
-    let (whole, parts) = (dir.path().join("whole"), dir.path().join("parts"));
-    let case = case(&["checkpoint.every=5 steps", "checkpoint.keep=1"]);
-    run_whole(&case, whole.clone());
-    for step in 1..=12 {
-        let control = Control::default();
-        let summary = run_or_resume(&case, &parts, &control, |event| {
-            if let RunEvent::Step(_) = event {
-                control.stop.store(true, Ordering::Relaxed);
-            }
+    for make in CASES {
+        let dir = temp_folder();
+        let (whole, parts) = (dir.path().join("whole"), dir.path().join("parts"));
+        let case = make(&["checkpoint.every=5 steps", "checkpoint.keep=1"]);
+        run_whole(&case, whole.clone());
+        for step in 1..=12 {
+            let control = Control::default();
+            let summary = run_or_resume(&case, &parts, &control, |event| {
+                if let RunEvent::Step(_) = event {
+                    control.stop.store(true, Ordering::Relaxed);
+                }
+            });
+            let summary = summary.unwrap_or_else(|e| panic!("{e}"));
+            assert_eq!((summary.step, summary.stopped.is_some()), (step, step < 12));
+            assert_eq!(fs::read_dir(parts.join("checkpoints")).unwrap().count(), 1, "checkpoint.keep = 1");
+        }
+        assert_same(&whole, &parts, "twelve stops");
+        // A finished run has nothing left to do.
+        let again = run_or_resume(&case, &parts, &Control::default(), |event| {
+            assert!(!matches!(event, RunEvent::Step(_)))
         });
-        let summary = summary.unwrap_or_else(|e| panic!("{e}"));
-        assert_eq!((summary.step, summary.stopped.is_some()), (step, step < 12));
-        assert_eq!(fs::read_dir(parts.join("checkpoints")).unwrap().count(), 1, "checkpoint.keep = 1");
+        assert_eq!(again.unwrap().step, 12);
+        assert_same(&whole, &parts, "a resume after the end");
     }
-    assert_same(&whole, &parts, "twelve stops");
-    // A finished run has nothing left to do.
-    let again = run_or_resume(&case, &parts, &Control::default(), |event| {
-        assert!(!matches!(event, RunEvent::Step(_)))
-    });
-    assert_eq!(again.unwrap().step, 12);
-    assert_same(&whole, &parts, "a resume after the end");
 }
 
 #[test]
 fn a_damaged_checkpoint_is_reported_and_skipped() {
-    let dir = temp_folder();
-    let (whole, parts) = (dir.path().join("whole"), dir.path().join("parts"));
-    let case = case(&["checkpoint.every=3 steps"]);
-    run_whole(&case, whole.clone());
-    run_until(&case, parts.clone(), 8);
-    let names = |folder: &Path| {
-        let mut names: Vec<_> = fs::read_dir(folder).unwrap().map(|e| e.unwrap().file_name()).collect();
-        names.sort();
-        names
-    };
-    let folder = parts.join("checkpoints");
-    assert_eq!(names(&folder), ["checkpoint_000000006.orrery", "checkpoint_000000008.orrery"]);
-    let newest = folder.join("checkpoint_000000008.orrery");
-    let mut bytes = fs::read(&newest).unwrap();
-    let middle = bytes.len() / 2;
-    bytes[middle] ^= 0x10;
-    fs::write(&newest, &bytes).unwrap();
+    for make in CASES {
+        let dir = temp_folder();
+        let (whole, parts) = (dir.path().join("whole"), dir.path().join("parts"));
+        let case = make(&["checkpoint.every=3 steps"]);
+        run_whole(&case, whole.clone());
+        run_until(&case, parts.clone(), 8);
+        let names = |folder: &Path| {
+            let mut names: Vec<_> = fs::read_dir(folder).unwrap().map(|e| e.unwrap().file_name()).collect();
+            names.sort();
+            names
+        };
+        let folder = parts.join("checkpoints");
+        assert_eq!(names(&folder), ["checkpoint_000000006.orrery", "checkpoint_000000008.orrery"]);
+        let newest = folder.join("checkpoint_000000008.orrery");
+        let mut bytes = fs::read(&newest).unwrap();
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 0x10;
+        fs::write(&newest, &bytes).unwrap();
 
-    let (mut reports, mut from) = (Vec::new(), None);
-    let summary = resume_run(&parts, false, &Control::default(), |event| match event {
-        RunEvent::DamagedCheckpoint(error) => reports.push(error.to_string()),
-        RunEvent::Resumed { step, .. } => from = Some(step),
-        _ => {}
-    });
-    assert_eq!((summary.unwrap().step, from), (12, Some(6)));
-    assert_eq!(reports.len(), 1);
-    assert!(reports[0].contains("checkpoint_000000008.orrery: block"), "{reports:?}");
-    // Renamed for inspection, and not counted among the checkpoints that are kept.
-    assert_eq!(names(&folder), ["checkpoint_000000008.orrery.damaged", "checkpoint_000000012.orrery"]);
-    fs::remove_file(folder.join("checkpoint_000000008.orrery.damaged")).unwrap();
-    assert_same(&whole, &parts, "after falling back to the older checkpoint");
+        let (mut reports, mut from) = (Vec::new(), None);
+        let summary = resume_run(&parts, false, &Control::default(), |event| match event {
+            RunEvent::DamagedCheckpoint(error) => reports.push(error.to_string()),
+            RunEvent::Resumed { step, .. } => from = Some(step),
+            _ => {}
+        });
+        assert_eq!((summary.unwrap().step, from), (12, Some(6)));
+        assert_eq!(reports.len(), 1);
+        assert!(reports[0].contains("checkpoint_000000008.orrery: block"), "{reports:?}");
+        // Renamed for inspection, and not counted among the checkpoints that are kept.
+        assert_eq!(names(&folder), ["checkpoint_000000008.orrery.damaged", "checkpoint_000000012.orrery"]);
+        fs::remove_file(folder.join("checkpoint_000000008.orrery.damaged")).unwrap();
+        assert_same(&whole, &parts, "after falling back to the older checkpoint");
 
-    // A checkpoint that is too large for the memory limit is not damaged.
-    let small = Control { limits: Limits { memory: 1000 }, ..Control::default() };
-    let error = resume_run(&parts, false, &small, |_| {}).unwrap_err().to_string();
-    assert!(error.ends_with(" KiB long, the memory limit is 1000.0 B"), "{error}");
+        // A checkpoint that is too large for the memory limit is not damaged.
+        let small = Control { limits: Limits { memory: 1000 }, ..Control::default() };
+        let error = resume_run(&parts, false, &small, |_| {}).unwrap_err().to_string();
+        assert!(error.ends_with(" KiB long, the memory limit is 1000.0 B"), "{error}");
 
-    // If all checkpoints are damaged, the run cannot be resumed.
-    fs::write(folder.join("checkpoint_000000012.orrery"), b"ORRERYCP").unwrap();
-    let error = resume_run(&parts, false, &Control::default(), |_| {}).unwrap_err();
-    assert!(matches!(error, EngineError::NoCheckpoint { damaged: 1, .. }), "{error}");
-    assert!(error.to_string().ends_with("all checkpoints (1) are damaged, expected a run with a checkpoint"));
+        // If all checkpoints are damaged, the run cannot be resumed.
+        fs::write(folder.join("checkpoint_000000012.orrery"), b"ORRERYCP").unwrap();
+        let error = resume_run(&parts, false, &Control::default(), |_| {}).unwrap_err();
+        assert!(matches!(error, EngineError::NoCheckpoint { damaged: 1, .. }), "{error}");
+        assert!(
+            error.to_string().ends_with("all checkpoints (1) are damaged, expected a run with a checkpoint")
+        );
+    }
 }
 
 #[test]
 fn a_changed_table_is_rejected_or_restarted() {
-    let dir = temp_folder();
-    let folder = dir.path().join("run");
-    run_until(&case(&[]), folder.clone(), 6);
-    let table = folder.join("conserved.csv");
-    let first =
-        fs::read_to_string(&table).unwrap().lines().take(2).map(|l| l.to_owned() + "\n").collect::<String>();
-    fs::write(&table, "opened and saved by a spreadsheet").unwrap();
-    let error = resume_run(&folder, false, &Control::default(), |_| {}).unwrap_err().to_string();
-    assert!(
-        error.contains("conserved.csv: it was shortened since the checkpoint; restore it, or use"),
-        "{error}"
-    );
+    for make in CASES {
+        let dir = temp_folder();
+        let folder = dir.path().join("run");
+        run_until(&make(&[]), folder.clone(), 6);
+        let table = folder.join("conserved.csv");
+        let first = fs::read_to_string(&table)
+            .unwrap()
+            .lines()
+            .take(2)
+            .map(|l| l.to_owned() + "\n")
+            .collect::<String>();
+        fs::write(&table, "opened and saved by a spreadsheet").unwrap();
+        let error = resume_run(&folder, false, &Control::default(), |_| {}).unwrap_err().to_string();
+        assert!(
+            error.contains("conserved.csv: it was shortened since the checkpoint; restore it, or use"),
+            "{error}"
+        );
 
-    let mut restarted = 0;
-    let summary = resume_run(&folder, true, &Control::default(), |event| {
-        restarted += usize::from(matches!(event, RunEvent::OutputRestarted(_)))
-    });
-    assert_eq!((summary.unwrap().step, restarted), (12, 1));
-    let rows = fs::read_to_string(&table).unwrap();
-    assert!(rows.starts_with(&first), "the first row is kept");
-    assert_eq!(rows.lines().count(), 2 + 6);
-    let kept = fs::read_to_string(folder.join("conserved.csv.changed")).unwrap();
-    assert_eq!(kept, "opened and saved by a spreadsheet");
+        let mut restarted = 0;
+        let summary = resume_run(&folder, true, &Control::default(), |event| {
+            restarted += usize::from(matches!(event, RunEvent::OutputRestarted(_)))
+        });
+        assert_eq!((summary.unwrap().step, restarted), (12, 1));
+        let rows = fs::read_to_string(&table).unwrap();
+        assert!(rows.starts_with(&first), "the first row is kept");
+        assert_eq!(rows.lines().count(), 2 + 6);
+        let kept = fs::read_to_string(folder.join("conserved.csv.changed")).unwrap();
+        assert_eq!(kept, "opened and saved by a spreadsheet");
+    }
 }
 
 #[test]
 fn a_run_does_not_resume_with_another_case() {
-    let dir = temp_folder();
-    let folder = dir.path().join("run");
-    run_until(&case(&[]), folder.clone(), 2);
-    let before = folder_content(&folder);
-    let error = run_or_resume(&case(&["time.step=0.25"]), &folder, &Control::default(), |_| {}).unwrap_err();
-    assert!(error.is_user_error());
-    assert!(
-        error.to_string().contains("the run has time.step = 0.125 but the case has time.step = 0.25"),
-        "{error}"
-    );
-    assert_eq!(folder_content(&folder), before);
-    // A folder without a run is rejected too.
-    let error = resume_run(dir.path(), false, &Control::default(), |_| {}).unwrap_err().to_string();
-    assert!(error.ends_with("no checkpoint in it, expected a run with a checkpoint"), "{error}");
-    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "nothing was written there");
+    for make in CASES {
+        let dir = temp_folder();
+        let folder = dir.path().join("run");
+        run_until(&make(&[]), folder.clone(), 2);
+        let before = folder_content(&folder);
+        let error =
+            run_or_resume(&make(&["time.step=0.25"]), &folder, &Control::default(), |_| {}).unwrap_err();
+        assert!(error.is_user_error());
+        assert!(
+            error.to_string().contains("the run has time.step = 0.125 but the case has time.step = 0.25"),
+            "{error}"
+        );
+        assert_eq!(folder_content(&folder), before);
+        // A folder without a run is rejected too.
+        let error = resume_run(dir.path(), false, &Control::default(), |_| {}).unwrap_err().to_string();
+        assert!(error.ends_with("no checkpoint in it, expected a run with a checkpoint"), "{error}");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "nothing was written there");
+    }
 }
 
 /// The file of the initial bodies can be removed, because the checkpoint contains the bodies.
@@ -266,26 +304,30 @@ fn resume_does_not_need_the_file_of_the_initial_bodies() {
 /// restarted.
 #[test]
 fn a_run_without_a_checkpoint_is_not_replaced() {
-    let dir = temp_folder();
-    let folder = dir.path().join("run");
-    let case = case(&["checkpoint.every=0"]);
-    run_whole(&case, folder.clone());
-    fs::remove_dir_all(folder.join("checkpoints")).unwrap();
-    let before = folder_content(&folder);
-    let error = run_or_resume(&case, &folder, &Control::default(), |_| {}).unwrap_err();
-    assert!(
-        error.to_string().ends_with("the directory contains a run without a checkpoint; --force replaces it")
-    );
-    assert!(error.is_user_error() && folder_content(&folder) == before);
+    for make in CASES {
+        let dir = temp_folder();
+        let folder = dir.path().join("run");
+        let case = make(&["checkpoint.every=0"]);
+        run_whole(&case, folder.clone());
+        fs::remove_dir_all(folder.join("checkpoints")).unwrap();
+        let before = folder_content(&folder);
+        let error = run_or_resume(&case, &folder, &Control::default(), |_| {}).unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .ends_with("the directory contains a run without a checkpoint; --force replaces it")
+        );
+        assert!(error.is_user_error() && folder_content(&folder) == before);
 
-    for subfolder in ["snapshots", "images"] {
-        for entry in fs::read_dir(folder.join(subfolder)).unwrap() {
-            fs::remove_file(entry.unwrap().path()).unwrap();
+        for subfolder in ["snapshots", "images"] {
+            for entry in fs::read_dir(folder.join(subfolder)).unwrap() {
+                fs::remove_file(entry.unwrap().path()).unwrap();
+            }
         }
+        fs::write(folder.join("conserved.csv"), "step,time\n").unwrap();
+        let summary = run_or_resume(&case, &folder, &Control::default(), |_| {}).unwrap();
+        assert_eq!((summary.from, summary.step), (0, 12));
     }
-    fs::write(folder.join("conserved.csv"), "step,time\n").unwrap();
-    let summary = run_or_resume(&case, &folder, &Control::default(), |_| {}).unwrap();
-    assert_eq!((summary.from, summary.step), (0, 12));
 }
 
 /// Keys that do not affect results may change at a resume.
@@ -309,99 +351,110 @@ fn keys_that_do_not_affect_results_may_change() {
 /// and reported otherwise.
 #[test]
 fn an_edited_case_file_is_reported() {
-    let dir = temp_folder();
-    let folder = dir.path().join("run");
-    run_until(&case(&[]), folder.clone(), 2);
-    let path = folder.join("case.toml");
-    let text = fs::read_to_string(&path).unwrap();
-    for (from, to, expected) in [
-        (
-            "step = 0.125",
-            "step = 0.25",
-            "the file was edited: it has time.step = 0.25, but the run has time.step = 0.125, which cannot change",
-        ),
-        (
-            "step = 0.125",
-            "step = soon",
-            "the file was edited after the run wrote it: undo the edit, or remove ",
-        ),
-    ] {
-        fs::write(&path, text.replacen(from, to, 1)).unwrap();
-        let before = folder_content(&folder);
-        let error = resume_run(&folder, false, &Control::default(), |_| {}).unwrap_err();
-        assert!(error.is_user_error() && error.to_string().contains(expected), "{error}");
-        assert_eq!(folder_content(&folder), before);
-    }
-
-    fs::write(&path, text.replacen("end = 1.5", "end = 3.0", 1)).unwrap();
-    let mut edits = Vec::new();
-    let summary = resume_run(&folder, false, &Control::default(), |event| {
-        if let RunEvent::CaseFileEdited { found, given, .. } = event {
-            edits.push(format!("{found}, {given}"));
+    for make in CASES {
+        let dir = temp_folder();
+        let folder = dir.path().join("run");
+        run_until(&make(&[]), folder.clone(), 2);
+        let path = folder.join("case.toml");
+        let text = fs::read_to_string(&path).unwrap();
+        for (from, to, expected) in [
+            (
+                "step = 0.125",
+                "step = 0.25",
+                "the file was edited: it has time.step = 0.25, but the run has time.step = 0.125, which cannot change",
+            ),
+            (
+                "step = 0.125",
+                "step = soon",
+                "the file was edited after the run wrote it: undo the edit, or remove ",
+            ),
+        ] {
+            fs::write(&path, text.replacen(from, to, 1)).unwrap();
+            let before = folder_content(&folder);
+            let error = resume_run(&folder, false, &Control::default(), |_| {}).unwrap_err();
+            assert!(error.is_user_error() && error.to_string().contains(expected), "{error}");
+            assert_eq!(folder_content(&folder), before);
         }
-    });
-    assert_eq!((summary.unwrap().step, edits), (12, vec!["time.end = 1.5, time.end = 3.0".to_owned()]));
 
-    // A comment is no change. A removed file is written again.
-    fs::write(&path, format!("# my run\n{text}")).unwrap();
-    let refuse = |event: RunEvent<'_>| assert!(!matches!(event, RunEvent::CaseFileEdited { .. }));
-    resume_run(&folder, false, &Control::default(), refuse).unwrap();
-    fs::remove_file(&path).unwrap();
-    resume_run(&folder, false, &Control::default(), refuse).unwrap();
-    assert_eq!(fs::read_to_string(&path).unwrap(), text);
+        fs::write(&path, text.replacen("end = 1.5", "end = 3.0", 1)).unwrap();
+        let mut edits = Vec::new();
+        let summary = resume_run(&folder, false, &Control::default(), |event| {
+            if let RunEvent::CaseFileEdited { found, given, .. } = event {
+                edits.push(format!("{found}, {given}"));
+            }
+        });
+        assert_eq!((summary.unwrap().step, edits), (12, vec!["time.end = 1.5, time.end = 3.0".to_owned()]));
+
+        // A comment is no change. A removed file is written again.
+        fs::write(&path, format!("# my run\n{text}")).unwrap();
+        let refuse = |event: RunEvent<'_>| assert!(!matches!(event, RunEvent::CaseFileEdited { .. }));
+        resume_run(&folder, false, &Control::default(), refuse).unwrap();
+        fs::remove_file(&path).unwrap();
+        resume_run(&folder, false, &Control::default(), refuse).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), text);
+    }
 }
 
 /// Missing files are reported.
 #[test]
 fn missing_snapshots_are_reported() {
-    let dir = temp_folder();
-    let folder = dir.path().join("run");
-    run_until(&case(&[]), folder.clone(), 8);
-    fs::remove_file(folder.join("snapshots/snapshot_001.hdf5")).unwrap();
-    let mut reports = Vec::new();
-    let outcome = resume_run(&folder, false, &Control::default(), |event| {
-        if let RunEvent::MissingFiles { path, count } = event {
-            reports.push((path.file_name().unwrap().to_owned(), count));
-        }
-    });
-    assert_eq!(outcome.unwrap().step, 12);
-    assert_eq!(reports, [("snapshot_001.hdf5".into(), 1)]);
+    for (make, name) in CASES.into_iter().zip(["snapshot_001.hdf5", "snapshot_001.npy"]) {
+        let dir = temp_folder();
+        let folder = dir.path().join("run");
+        run_until(&make(&[]), folder.clone(), 8);
+        fs::remove_file(folder.join("snapshots").join(name)).unwrap();
+        let mut reports = Vec::new();
+        let outcome = resume_run(&folder, false, &Control::default(), |event| {
+            if let RunEvent::MissingFiles { path, count } = event {
+                reports.push((path.file_name().unwrap().to_owned(), count));
+            }
+        });
+        assert_eq!(outcome.unwrap().step, 12);
+        assert_eq!(reports, [(name.into(), 1)]);
+    }
 }
 
 /// A wall-time limit ends the waiting for storage. A wall time that is too short for one step is an
 /// error and not an orderly stop.
 #[test]
 fn the_wall_time_ends_the_waiting_for_storage() {
-    let dir = temp_folder();
-    let folder = dir.path().join("run");
-    let deadline_in = |seconds| Control {
-        deadline: Some(std::time::Instant::now() + std::time::Duration::from_secs(seconds)),
-        ..Control::default()
-    };
-    let error = run(&case(&[]), &output_to(folder.clone()), &deadline_in(0), |_| {}).unwrap_err();
-    assert!(
-        error.to_string().starts_with("step 0: the wall time is too short for one step, expected at least "),
-        "{error}"
-    );
-    assert!(!error.is_user_error());
+    for make in CASES {
+        let dir = temp_folder();
+        let folder = dir.path().join("run");
+        let deadline_in = |seconds| Control {
+            deadline: Some(std::time::Instant::now() + std::time::Duration::from_secs(seconds)),
+            ..Control::default()
+        };
+        let error = run(&make(&[]), &output_to(folder.clone()), &deadline_in(0), |_| {}).unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .starts_with("step 0: the wall time is too short for one step, expected at least "),
+            "{error}"
+        );
+        assert!(!error.is_user_error());
 
-    // A folder has the name of the next image, so writing it fails until someone moves the folder.
-    fs::create_dir_all(folder.join("images/image_0001.png/x")).unwrap();
-    let sets = ["output.on_error=wait".to_owned()];
-    let mut waits = 0;
-    let outcome = run::resume(
-        &Resume { folder: &folder, sets: &sets, restart_outputs: false },
-        &deadline_in(3),
-        |event| {
-            waits += usize::from(matches!(event, RunEvent::WaitingForStorage { .. }));
-        },
-    );
-    let message = outcome.unwrap_err().to_string();
-    assert!(waits >= 1, "{message}");
-    assert!(message.contains("image_0001.png: could not be renamed after "), "{message}");
-    assert!(
-        message
-            .ends_with(&format!("; step 0 is saved, orrery resume {} continues from it", folder.display())),
-        "{message}"
-    );
+        // A folder has the name of the next image, so writing it fails until someone moves the
+        // folder.
+        fs::create_dir_all(folder.join("images/image_0001.png/x")).unwrap();
+        let sets = ["output.on_error=wait".to_owned()];
+        let mut waits = 0;
+        let outcome = run::resume(
+            &Resume { folder: &folder, sets: &sets, restart_outputs: false },
+            &deadline_in(3),
+            |event| {
+                waits += usize::from(matches!(event, RunEvent::WaitingForStorage { .. }));
+            },
+        );
+        let message = outcome.unwrap_err().to_string();
+        assert!(waits >= 1, "{message}");
+        assert!(message.contains("image_0001.png: could not be renamed after "), "{message}");
+        assert!(
+            message.ends_with(&format!(
+                "; step 0 is saved, orrery resume {} continues from it",
+                folder.display()
+            )),
+            "{message}"
+        );
+    }
 }

@@ -4,18 +4,43 @@
 use std::fs;
 use std::sync::atomic::Ordering;
 
-use crate::common::{assert_same, case, output_to, temp_folder};
-use orrery_engine::case::Every;
+use crate::common::{CASES, MakeCase, assert_same, case, output_to, plate, temp_folder};
+use orrery_engine::case::{Case, Every};
 use orrery_engine::control::{Control, RunEvent};
 use orrery_engine::run::{Resume, Run, run};
-use orrery_engine::{EngineError, Moment, Observer, Trigger};
+use orrery_engine::{EngineError, Moment, Observer, System, Trigger};
 
-/// Outputs at steps, between steps and at multiples of several steps.
-const SETS: [&[&str]; 3] = [
-    &["checkpoint.every=5 steps", "output.record_every=4 steps"],
-    &["bodies.n=100", "output.record_every=0.3", "output.image_every=0", "checkpoint.every=0.55"],
-    &["output.record_every=0", "output.snapshot_every=0", "output.image_every=0", "time.end=1.3"],
+const AT_STEPS: &[&str] = &["checkpoint.every=5 steps", "output.record_every=4 steps"];
+const BETWEEN_STEPS: &[&str] = &["output.record_every=0.3", "output.image_every=0", "checkpoint.every=0.55"];
+const NEVER: &[&str] =
+    &["output.record_every=0", "output.snapshot_every=0", "output.image_every=0", "time.end=1.3"];
+
+/// A case, with batches of up to 1000 steps: the steps after which they end.
+struct Batches {
+    make: MakeCase,
+    sets: &'static [&'static str],
+    ends: &'static [u64],
+}
+
+/// Outputs at steps, between steps and none. 40 bodies are drawn as orbits, which need every step.
+const BATCHES: [Batches; 6] = [
+    Batches { make: case, sets: AT_STEPS, ends: &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12] },
+    Batches { make: many_bodies, sets: BETWEEN_STEPS, ends: &ENDS_BETWEEN_STEPS },
+    Batches { make: case, sets: NEVER, ends: &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11] },
+    // Snapshots are due at 0.4, 0.8 and 1.2, images every 5 steps.
+    Batches { make: plate, sets: AT_STEPS, ends: &[3, 4, 5, 6, 8, 9, 10, 11, 12] },
+    Batches { make: plate, sets: BETWEEN_STEPS, ends: &ENDS_BETWEEN_STEPS },
+    Batches { make: plate, sets: NEVER, ends: &[10, 11] },
 ];
+
+/// Rows at 0.3, 0.6, 0.9, 1.2 and 1.5, snapshots at 0.4, 0.8 and 1.2, checkpoints after 0.55 and
+/// 1.1. A time within a step ends a batch before the step. Steps are 0.125.
+const ENDS_BETWEEN_STEPS: [u64; 10] = [2, 3, 4, 5, 6, 7, 8, 9, 11, 12];
+
+/// Returns a case of bodies that are drawn as a density.
+fn many_bodies(sets: &[&str]) -> Case {
+    case(&[&["bodies.n=100"], sets].concat())
+}
 
 /// Collects at every third step, and counts calls.
 #[derive(Default)]
@@ -46,10 +71,10 @@ impl Observer for &mut Counter {
 
 #[test]
 fn a_run_that_is_stepped_and_observed_writes_the_same_files() {
-    for sets in SETS {
+    for Batches { make, sets, .. } in BATCHES {
         let dir = temp_folder();
         let (whole, stepped) = (dir.path().join("whole"), dir.path().join("stepped"));
-        let case = case(sets);
+        let case = make(sets);
         run(&case, &output_to(whole.clone()), &Control::default(), |_| {}).unwrap();
 
         let control = Control::default();
@@ -58,7 +83,15 @@ fn a_run_that_is_stepped_and_observed_writes_the_same_files() {
         run.observe(
             Trigger::new(Every::Time(0.5)),
             Box::new(|moment: &Moment| {
-                assert_eq!(moment.particles()?.len(), moment.system.size().count as usize);
+                match moment.system {
+                    System::Gravity(_) => {
+                        assert_eq!(moment.particles()?.len(), moment.system.size().count as usize);
+                    }
+                    System::Heat(plate) => {
+                        assert!(moment.particles().is_err());
+                        assert_eq!(plate.column().unwrap().len(), plate.grid().len());
+                    }
+                }
                 times.push(moment.time);
                 Ok(())
             }),
@@ -89,68 +122,72 @@ fn a_run_that_is_stepped_and_observed_writes_the_same_files() {
 /// other observers or none.
 #[test]
 fn observers_do_not_disturb_a_resumed_run() {
-    let dir = temp_folder();
-    let (whole, parts) = (dir.path().join("whole"), dir.path().join("parts"));
-    let case = case(&[]);
-    run(&case, &output_to(whole.clone()), &Control::default(), |_| {}).unwrap();
+    for make in CASES {
+        let dir = temp_folder();
+        let (whole, parts) = (dir.path().join("whole"), dir.path().join("parts"));
+        let case = make(&[]);
+        run(&case, &output_to(whole.clone()), &Control::default(), |_| {}).unwrap();
 
-    let control = Control::default();
-    let mut observed = Vec::new();
-    let mut first = Run::start(&case, &output_to(parts.clone()), &control, |_| {}).unwrap();
-    first.observe(Trigger::new(Every::Time(0.3)), Box::new(|_: &Moment| Ok(())));
-    while first.step().unwrap() {
-        if first.moment().step == 4 {
-            control.stop.store(true, Ordering::Relaxed);
+        let control = Control::default();
+        let mut observed = Vec::new();
+        let mut first = Run::start(&case, &output_to(parts.clone()), &control, |_| {}).unwrap();
+        first.observe(Trigger::new(Every::Time(0.3)), Box::new(|_: &Moment| Ok(())));
+        while first.step().unwrap() {
+            if first.moment().step == 4 {
+                control.stop.store(true, Ordering::Relaxed);
+            }
         }
+        assert_eq!(first.moment().step, 4);
+        let summary = first.finish().unwrap();
+        assert!(summary.stopped.is_some() && summary.step == 4);
+
+        // Dropped after a step, without a further checkpoint.
+        let control = Control::default();
+        let request = Resume { folder: &parts, sets: &[], restart_outputs: false };
+        let mut second = Run::resume(&request, &control, |_| {}).unwrap();
+        assert!(second.step().unwrap() && second.moment().step == 5);
+        drop(second);
+
+        let mut third = Run::resume(&request, &control, |_| {}).unwrap();
+        third.observe(
+            Trigger::new(Every::Time(0.4)),
+            Box::new(|moment: &Moment| {
+                observed.push((moment.step, moment.time));
+                Ok(())
+            }),
+        );
+        while third.step().unwrap() {}
+        assert_eq!(third.finish().unwrap().step, 12);
+        // From step 4 at 0.5: no call at the start of the resumed run. Step 6 starts at 0.75.
+        assert_eq!(observed, [(6, 2.0 * 0.4), (9, 3.0 * 0.4), (12, 1.5)]);
+        assert_same(&whole, &parts, "stepped, stopped, dropped and resumed");
     }
-    assert_eq!(first.moment().step, 4);
-    let summary = first.finish().unwrap();
-    assert!(summary.stopped.is_some() && summary.step == 4);
-
-    // Dropped after a step, without a further checkpoint.
-    let control = Control::default();
-    let request = Resume { folder: &parts, sets: &[], restart_outputs: false };
-    let mut second = Run::resume(&request, &control, |_| {}).unwrap();
-    assert!(second.step().unwrap() && second.moment().step == 5);
-    drop(second);
-
-    let mut third = Run::resume(&request, &control, |_| {}).unwrap();
-    third.observe(
-        Trigger::new(Every::Time(0.4)),
-        Box::new(|moment: &Moment| {
-            observed.push((moment.step, moment.time));
-            Ok(())
-        }),
-    );
-    while third.step().unwrap() {}
-    assert_eq!(third.finish().unwrap().step, 12);
-    // From step 4 at 0.5: no call at the start of the resumed run. Step 6 starts at 0.75.
-    assert_eq!(observed, [(6, 2.0 * 0.4), (9, 3.0 * 0.4), (12, 1.5)]);
-    assert_same(&whole, &parts, "stepped, stopped, dropped and resumed");
 }
 
 #[test]
 fn an_error_of_an_observer_ends_the_run() {
-    let dir = temp_folder();
-    let control = Control::default();
-    let mut run = Run::start(&case(&[]), &output_to(dir.path().join("run")), &control, |_| {}).unwrap();
-    run.observe(
-        Trigger::new(Every::Steps(2)),
-        Box::new(|moment: &Moment| match moment.step {
-            0 => Ok(()),
-            step => Err(EngineError::DifferentSnapshots(format!("refused at step {step}"))),
-        }),
-    );
-    assert!(run.step().unwrap());
-    assert_eq!(run.step().unwrap_err().to_string(), "refused at step 2");
+    for make in CASES {
+        let dir = temp_folder();
+        let control = Control::default();
+        let mut run = Run::start(&make(&[]), &output_to(dir.path().join("run")), &control, |_| {}).unwrap();
+        run.observe(
+            Trigger::new(Every::Steps(2)),
+            Box::new(|moment: &Moment| match moment.step {
+                0 => Ok(()),
+                step => Err(EngineError::DifferentSnapshots(format!("refused at step {step}"))),
+            }),
+        );
+        assert!(run.step().unwrap());
+        assert_eq!(run.step().unwrap_err().to_string(), "refused at step 2");
+    }
 }
 
 #[test]
 fn results_do_not_depend_on_the_number_of_steps_per_batch() {
-    for sets in SETS {
+    for Batches { make, sets, ends } in BATCHES {
         let dir = temp_folder();
         let whole = dir.path().join("whole");
-        let case = case(sets);
+        let case = make(sets);
         run(&case, &output_to(whole.clone()), &Control::default(), |_| {}).unwrap();
         for steps in [0, 1, 2, 5, 1000] {
             let folder = dir.path().join(steps.to_string());
@@ -166,15 +203,8 @@ fn results_do_not_depend_on_the_number_of_steps_per_batch() {
             assert_eq!(reported.last(), Some(&last));
             let longest = reported.iter().zip(std::iter::once(&0).chain(&reported)).map(|(b, a)| b - a).max();
             assert!(longest.unwrap() <= steps.max(1), "{reported:?}");
-            if steps == 1000 && sets.contains(&"time.end=1.3") {
-                // 40 bodies are drawn as orbits, which need every step.
-                assert_eq!(reported.len(), 11, "{reported:?}");
-            }
-            if steps == 1000 && sets.contains(&"bodies.n=100") {
-                // Rows at 0.3, 0.6, 0.9, 1.2 and 1.5, snapshots at 0.4, 0.8 and 1.2, checkpoints
-                // after 0.55 and 1.1. A time within a step ends a batch before the step. Steps are
-                // 0.125.
-                assert_eq!(reported, [2, 3, 4, 5, 6, 7, 8, 9, 11, 12], "{reported:?}");
+            if steps == 1000 {
+                assert_eq!(reported, ends, "{}", sets.join(" "));
             }
         }
     }
@@ -184,22 +214,42 @@ fn results_do_not_depend_on_the_number_of_steps_per_batch() {
 /// step.
 #[test]
 fn a_stop_between_batches_resumes_to_the_same_files() {
-    let dir = temp_folder();
-    let (whole, parts) = (dir.path().join("whole"), dir.path().join("parts"));
-    let quiet = ["output.record_every=0", "output.snapshot_every=0", "output.image_every=0"];
-    let case = case(&[&["bodies.n=100"], &quiet[..]].concat());
-    run(&case, &output_to(whole.clone()), &Control::default(), |_| {}).unwrap();
-    let control = Control { steps_per_batch: Some(5), ..Control::default() };
-    let stopped = run(&case, &output_to(parts.clone()), &control, |event| {
-        if let RunEvent::Step(status) = event {
-            control.stop.store(status.step >= 3, Ordering::Relaxed);
+    for make in [many_bodies, plate] {
+        let dir = temp_folder();
+        let (whole, parts) = (dir.path().join("whole"), dir.path().join("parts"));
+        let case = make(&["output.record_every=0", "output.snapshot_every=0", "output.image_every=0"]);
+        run(&case, &output_to(whole.clone()), &Control::default(), |_| {}).unwrap();
+        let control = Control { steps_per_batch: Some(5), ..Control::default() };
+        let stopped = run(&case, &output_to(parts.clone()), &control, |event| {
+            if let RunEvent::Step(status) = event {
+                control.stop.store(status.step >= 3, Ordering::Relaxed);
+            }
+        });
+        assert_eq!(stopped.unwrap().step, 5);
+        assert!(parts.join("checkpoints/checkpoint_000000005.orrery").exists());
+        let control = Control { steps_per_batch: Some(4), ..Control::default() };
+        let request = Resume { folder: &parts, sets: &[], restart_outputs: false };
+        Run::resume(&request, &control, |_| {}).unwrap().finish().unwrap();
+        assert_same(&whole, &parts, "stopped and resumed with batches");
+        assert_eq!(fs::read_dir(parts.join("checkpoints")).unwrap().count(), 1);
+    }
+}
+
+/// With 1, 2, 3 and 8 threads. The grid has several blocks of rows for each thread.
+#[test]
+fn the_number_of_threads_changes_no_byte_of_a_field() {
+    for precision in ["heat.precision=single", "heat.precision=double"] {
+        let dir = temp_folder();
+        let case = plate(&[precision, "grid.nx=300", "grid.ny=201"]);
+        let folder_with = |threads: usize| {
+            let folder = dir.path().join(threads.to_string());
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+            pool.install(|| run(&case, &output_to(folder.clone()), &Control::default(), |_| {})).unwrap();
+            folder
+        };
+        let one = folder_with(1);
+        for threads in [2, 3, 8] {
+            assert_same(&one, &folder_with(threads), &format!("{precision} with {threads} threads"));
         }
-    });
-    assert_eq!(stopped.unwrap().step, 5);
-    assert!(parts.join("checkpoints/checkpoint_000000005.orrery").exists());
-    let control = Control { steps_per_batch: Some(4), ..Control::default() };
-    let request = Resume { folder: &parts, sets: &[], restart_outputs: false };
-    Run::resume(&request, &control, |_| {}).unwrap().finish().unwrap();
-    assert_same(&whole, &parts, "stopped and resumed with batches");
-    assert_eq!(fs::read_dir(parts.join("checkpoints")).unwrap().count(), 1);
+    }
 }

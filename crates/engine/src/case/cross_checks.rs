@@ -72,18 +72,25 @@ impl Sections<'_> {
         }
     }
 
-    /// Sets the step to 0.9 times the stability limit, rounded down to three digits.
+    /// Sets the step to 0.9 times the stability limit, rounded down to three digits. A shorter run
+    /// gets one step.
     pub fn set_step(&self, case: &mut Case, run_start: RunStart) {
         let (PhysicsSections::Heat { heat, .. }, Physics::Heat(given)) = (&self.physics, &case.physics)
         else {
             return;
         };
-        let memory = match run_start {
-            RunStart::New { available: Some(memory) } => memory,
-            _ => u64::MAX,
+        let RunStart::New { available } = run_start else {
+            // A run writes its step to the case. To compute it could need any amount of memory.
+            self.time.report_missing("step", "the step of the run");
+            return;
         };
+        let memory = available.unwrap_or(u64::MAX);
         match max_stable_step(case, given, &Limits { memory }) {
-            Ok(limit) => case.time.step = StepChoice::Fixed(round_down(0.9 * limit)),
+            Ok(limit) => {
+                let (stable, length) = (round_down(0.9 * limit), case.time.end - case.time.known_start());
+                let is_shorter = length > 0.0 && length < stable;
+                case.time.step = StepChoice::Fixed(if is_shorter { length } else { stable });
+            }
             Err(error) => {
                 heat.heat.add_problem(heat.heat.location_of("conductivity_file"), error.to_string())
             }

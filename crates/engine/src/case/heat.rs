@@ -129,8 +129,9 @@ impl HeatCase {
         !has_fixed || !(has_flux || self.has_source())
     }
 
-    /// Returns the paths in the case, which may be relative to its folder.
-    pub(super) fn paths_mut(&mut self) -> Vec<&mut PathBuf> {
+    /// Returns the paths in the case, which may be relative to its folder. The flag is true for
+    /// files that a resumed run reads again. The initial state is in its checkpoint.
+    pub(super) fn paths_mut(&mut self) -> Vec<(&mut PathBuf, bool)> {
         let edges = self.edges.iter_mut().filter_map(|edge| match edge {
             EdgeCondition::Fixed(EdgeProfile::File(path)) | EdgeCondition::Flux(EdgeProfile::File(path)) => {
                 Some(path)
@@ -146,6 +147,7 @@ impl HeatCase {
             InitialState::File(path) | InitialState::Image { path, .. } => Some(path),
             InitialState::Formula(_) => None,
         };
-        edges.chain(nodes).chain(initial).collect()
+        let properties = edges.chain(nodes).map(|path| (path, true));
+        properties.chain(initial.map(|path| (path, false))).collect()
     }
 }

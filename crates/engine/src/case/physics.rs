@@ -129,10 +129,13 @@ impl Physics {
         }
     }
 
-    /// Returns the paths in the case, which may be relative to its folder.
-    fn paths_mut(&mut self) -> Vec<&mut PathBuf> {
+    /// Returns the paths in the case, which may be relative to its folder. The flag is true for
+    /// files that a resumed run reads again.
+    fn paths_mut(&mut self) -> Vec<(&mut PathBuf, bool)> {
         match self {
-            Self::Gravity(GravityCase { bodies: BodiesSource::File(file), .. }) => vec![&mut file.path],
+            Self::Gravity(GravityCase { bodies: BodiesSource::File(file), .. }) => {
+                vec![(&mut file.path, false)]
+            }
             Self::Gravity(GravityCase { bodies: BodiesSource::Model(_), .. }) => Vec::new(),
             Self::Heat(heat) => heat.paths_mut(),
         }
@@ -169,13 +172,21 @@ impl Case {
 
     /// Returns the full paths of the files that the run starts from.
     pub fn input_files(&self) -> Vec<PathBuf> {
-        self.physics.clone().paths_mut().into_iter().map(|path| self.folder.join(path)).collect()
+        self.physics.clone().paths_mut().into_iter().map(|(path, _)| self.folder.join(path)).collect()
+    }
+
+    /// Returns the full paths of the files that a resumed run reads again, for example those of
+    /// conductivities. Their values are not in its checkpoint.
+    pub fn files_of_resumed_run(&self) -> Vec<PathBuf> {
+        let mut physics = self.physics.clone();
+        let needed = physics.paths_mut().into_iter().filter(|(_, is_needed)| *is_needed);
+        needed.map(|(path, _)| self.folder.join(path)).collect()
     }
 
     /// Returns the case with absolute paths. A copy of it in another folder then means the same.
     pub fn with_absolute_paths(&self) -> Self {
         let mut case = self.clone();
-        for path in case.physics.paths_mut() {
+        for (path, _) in case.physics.paths_mut() {
             if let Ok(absolute) = std::path::absolute(self.folder.join(&*path)) {
                 *path = absolute;
             }

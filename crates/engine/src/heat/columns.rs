@@ -2,7 +2,7 @@
 
 use orrery_fields::heat::{FieldColumn, HeatField};
 use orrery_io::{Fault, IoError, format_bytes};
-use orrery_model::Precision;
+use orrery_model::{Precision, format_count};
 
 use super::start::build_problem;
 use super::system::{COLUMN, HeatSystem, PlateFacts};
@@ -47,6 +47,11 @@ impl HeatSystem {
             Precision::Single => FieldColumn::Single(columns.take_singles(COLUMN)?),
             _ => FieldColumn::Double(columns.take_reals(COLUMN)?),
         };
+        // Before memory is allocated for the properties of the nodes.
+        if column.len() != count {
+            let found = format_count(column.len() as u64, "value", "values");
+            return Err(malformed(COLUMN, found, "one value per node"));
+        }
         let problem = build_problem(case, heat, limits)?;
         let field = HeatField::restore(&problem, column, None)
             .map_err(|error| malformed("a column", error.to_string(), "one value per node"))?;

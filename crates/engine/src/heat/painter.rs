@@ -68,6 +68,9 @@ impl FieldPainter {
         if !sizes.contains(&width) || !sizes.contains(&height) {
             return Err(malformed(format!("{width} x {height} pixels"), "at most image.size"));
         }
+        if low >= high {
+            return Err(malformed(format!("colours from {low:e} to {high:e}"), "an increasing range"));
+        }
         let picture = FieldPicture { pixels: (width, height), ..picture(case, system) };
         Ok(Self::from_parts(case, system, picture, ValueRange { low, high }))
     }

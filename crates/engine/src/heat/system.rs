@@ -326,7 +326,7 @@ impl Dynamics for HeatSystem {
     fn listed_files(&self) -> &'static [(&'static str, &'static str)] {
         const { assert!(matches!(PLOT.as_bytes(), b"temperature")) };
         &[
-            ("temperature.svg", "temperatures over time; all values in conserved.csv"),
+            ("temperature.svg", "temperatures over time; values in conserved.csv"),
             ("snapshots", "temperatures of all nodes, for numpy or ParaView"),
         ]
     }

@@ -1,4 +1,4 @@
-//! A small case, and comparison of the files of runs.
+//! A small case of each physics, and comparison of the files of runs.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -30,8 +30,60 @@ record_every = "1 step"
 size = 64
 "#;
 
+/// Twelve steps of a plate, with the schedule of [`CASE`]. The step is three quarters of the
+/// longest stable one.
+const PLATE: &str = r#"
+name = "plate"
+[grid]
+nx = 24
+ny = 16
+hx = 1.0
+[heat]
+conductivity = 1.0
+[heat.west]
+condition = "fixed"
+profile = [0, 2, 1]
+[heat.north]
+condition = "flux"
+value = -0.1
+[[heat.region]]
+shape = "disc"
+x = 12
+y = 8
+radius = 4
+conductivity = 0.2
+source = 0.3
+[initial]
+state = "hot-spot"
+[time]
+step = 0.125
+end = 1.5
+[output]
+snapshot_every = 0.4
+image_every = "5 steps"
+record_every = "1 step"
+[image]
+size = 64
+"#;
+
+/// Creates a small case with settings `KEY=VALUE`.
+pub type MakeCase = fn(&[&str]) -> Case;
+
+/// A small case of each physics, all with twelve steps and the same schedule of outputs.
+pub const CASES: [MakeCase; 2] = [case, plate];
+
+/// Returns a case of 40 bodies.
 pub fn case(sets: &[&str]) -> Case {
-    let source = CaseSource::Text { label: "case".into(), text: CASE.into(), folder: PathBuf::new() };
+    case_of(CASE, sets)
+}
+
+/// Returns a case of a plate that conducts heat.
+pub fn plate(sets: &[&str]) -> Case {
+    case_of(PLATE, sets)
+}
+
+fn case_of(text: &str, sets: &[&str]) -> Case {
+    let source = CaseSource::Text { label: "case".into(), text: text.into(), folder: PathBuf::new() };
     let sets: Vec<String> = sets.iter().map(|set| (*set).to_owned()).collect();
     Case::load(&source, &sets).unwrap_or_else(|e| panic!("{e}"))
 }

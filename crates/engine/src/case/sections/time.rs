@@ -36,7 +36,7 @@ pub(in crate::case) const SPEC: &SectionSpec = &SectionSpec {
             key(
                 "step",
                 quantity(Dimension::Time, Range::Positive)
-                    .or("auto", "0.9 times the longest stable step, rounded down to three digits"),
+                    .or("auto", "0.9 times the longest stable step, rounded down to three digits. A shorter run has one step"),
                 "auto",
                 "Time step. A step beyond the stability limit is an error.",
             )
