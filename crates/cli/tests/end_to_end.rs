@@ -28,7 +28,17 @@ fn presets_are_listed_with_a_description() {
     let names: Vec<_> = listed.lines().map(|line| line.split_once("  ").expect("a description").0).collect();
     assert_eq!(
         names.iter().map(|name| name.trim()).collect::<Vec<_>>(),
-        ["galaxy-collision", "plummer", "cold-collapse", "solar-system", "figure-eight", "pythagorean"]
+        [
+            "galaxy-collision",
+            "plummer",
+            "cold-collapse",
+            "solar-system",
+            "figure-eight",
+            "pythagorean",
+            "hot-plate",
+            "sine-decay",
+            "chip"
+        ]
     );
 }
 

@@ -5,6 +5,7 @@ mod devices;
 mod end_to_end;
 mod fault;
 mod field_files;
+mod heat_runs;
 mod help;
 mod limits;
 mod log;

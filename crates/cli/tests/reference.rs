@@ -4,9 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use orrery_engine::gravity::schema;
 use orrery_io::{FieldValues, Limits, read_checkpoint, write_field_vti};
-use orrery_model::Units;
 use orrery_model::grid::Grid;
 use serde_json::Value;
 
@@ -14,6 +12,10 @@ use crate::common::TestDir;
 
 /// 32 steps of 200 bodies.
 const SMALL: [&str; 4] = ["bodies.n=200", "time.step=0.0078125", "time.end=0.25", "image.size=64"];
+
+/// 4 steps of a plate.
+const SMALL_PLATE: [&str; 5] =
+    ["grid.nx=17", "grid.ny=17", "time.step=1e-4", "time.end=4e-4", "image.size=64"];
 
 const GRID: Grid = Grid { nx: 3, ny: 3, hx: 1.0, hy: 1.0 };
 
@@ -56,24 +58,31 @@ fn files_and_columns_are_in_the_reference() {
     let names = quoted_names(&page);
     let dir = TestDir::new();
     dir.run("plummer", "out", &[&SMALL[..], &["time.integrator=hermite4"]].concat());
-    for name in dir.list("out") {
-        let is_listed = |listed: &&str| *listed == name || listed.starts_with(&format!("{name}/"));
-        assert!(names.iter().any(is_listed), "{name} is not in docs/reference/files.md");
-    }
-    let columns = schema(&Units::NBody).csv_header();
-    assert!(page.contains(&format!("\n{columns}\n")), "{columns}");
+    dir.run("sine-decay", "plate", &SMALL_PLATE);
+    for out in ["out", "plate"] {
+        for name in dir.list(out) {
+            let is_listed = |listed: &&str| *listed == name || listed.starts_with(&format!("{name}/"));
+            assert!(names.iter().any(is_listed), "{name} is not in docs/reference/files.md");
+        }
+        let table = dir.text(&format!("{out}/conserved.csv"));
+        let columns = table.lines().next().unwrap();
+        assert!(page.contains(&format!("\n{columns}\n")), "{columns}");
 
-    let checkpoints = dir.list("out/checkpoints");
-    let path = dir.path("out/checkpoints").join(&checkpoints[0]);
-    let checkpoint = read_checkpoint(&path, &Limits::default()).unwrap();
-    let header: Value = serde_json::from_str(&checkpoint.header).unwrap();
-    let fields = header.as_object().unwrap().keys().cloned();
-    let columns = checkpoint.blocks.iter().map(|(name, _)| {
-        let name = name.strip_prefix("b.").unwrap_or(name);
-        name.split('.').next().unwrap_or(name).to_owned()
-    });
-    for name in fields.chain(columns) {
-        assert!(names.contains(name.as_str()), "'{name}' of checkpoints is not in docs/reference/files.md");
+        let checkpoints = dir.list(&format!("{out}/checkpoints"));
+        let path = dir.path(out).join("checkpoints").join(&checkpoints[0]);
+        let checkpoint = read_checkpoint(&path, &Limits::default()).unwrap();
+        let header: Value = serde_json::from_str(&checkpoint.header).unwrap();
+        let fields = header.as_object().unwrap().keys().cloned();
+        let columns = checkpoint.blocks.iter().map(|(name, _)| {
+            let name = name.strip_prefix("b.").unwrap_or(name);
+            name.split('.').next().unwrap_or(name).to_owned()
+        });
+        for name in fields.chain(columns) {
+            assert!(
+                names.contains(name.as_str()),
+                "'{name}' of checkpoints is not in docs/reference/files.md"
+            );
+        }
     }
 
     dir.stdout_of(&["convert", "out/snapshots/snapshot_000.hdf5", "start.npz"]);
@@ -104,10 +113,13 @@ fn keys_of_json_are_in_the_reference() {
     let dir = TestDir::new();
     let mut arguments = vec!["run", "plummer", "--out", "out", "--json", "-"];
     SMALL.iter().for_each(|set| arguments.extend(["--set", set]));
+    let mut plate = vec!["run", "sine-decay", "--out", "plate", "--json", "-"];
+    SMALL_PLATE.iter().for_each(|set| plate.extend(["--set", set]));
     let snapshot = "out/snapshots/snapshot_000.hdf5";
     let checkpoint = "out/checkpoints/checkpoint_000000032.orrery";
     for command in [
         &arguments[..],
+        &plate,
         &["info", snapshot, checkpoint, "--json", "-"],
         &["analyze", snapshot, "--json", "-"],
         &["accuracy", snapshot, "--json", "-"],

@@ -137,19 +137,23 @@ fn init_writes_a_case_that_runs() {
     assert!(dir.text("mine.toml").contains("3-4-5"));
 }
 
-/// Runs all presets, with fewer bodies and steps.
+/// Runs all presets, with fewer bodies and steps. The grids are whole: the step of a large field is
+/// computed on several threads, before the run starts its threads.
 #[test]
 fn every_preset_runs() {
     let dir = TestDir::new();
     let listed = dir.stdout_of(&["presets"]);
     let names: Vec<_> = listed.lines().map(|line| line.split_whitespace().next().unwrap()).collect();
-    assert_eq!(names.len(), 6);
+    assert_eq!(names.len(), 9);
     for name in names {
         let mut sets = vec!["image.size=64", "output.image_every=0", "output.snapshot_every=0"];
         sets.extend(match name {
             "galaxy-collision" => ["bodies.n=2000", "time.end=5 Myr"].as_slice(),
             "solar-system" => &["time.end=1 yr"],
             "figure-eight" | "pythagorean" => &["time.end=0.5"],
+            "hot-plate" => &["time.end=5 ms"],
+            "sine-decay" => &["time.end=1e-4"],
+            "chip" => &["time.end=20 us"],
             _ => &["bodies.n=500", "time.end=0.05"],
         });
         dir.run(name, name, &sets);
@@ -324,15 +328,17 @@ fn the_progress_line_fits_a_terminal() {
     }
     let dir = TestDir::new();
     let orrery = env!("CARGO_BIN_EXE_orrery");
-    let run = "run plummer --set bodies.n=300 --set time.end=0.5 --set image.size=64";
-    for columns in [80, 44] {
-        let line = format!("stty cols {columns} rows 24; '{orrery}' {run} --out out{columns}");
+    let bodies = ("run plummer --set bodies.n=300 --set time.end=0.5 --set image.size=64", "dE/E");
+    let plate =
+        ("run hot-plate --set grid.nx=64 --set grid.ny=64 --set time.end=5s --set image.size=64", "excess");
+    for ((run, symbol), columns) in [(bodies, 80), (bodies, 44), (plate, 80)] {
+        let line = format!("stty cols {columns} rows 24; '{orrery}' {run} --out out{columns} --force");
         let mut command = assert_cmd::Command::new("script");
         let output = command.current_dir(dir.path("")).args(["-qec", &line, "/dev/null"]).output().unwrap();
         let stdout = text(&output.stdout);
         let drawn: Vec<String> =
             stdout.split(['\r', '\n']).map(without_escapes).filter(|line| line.contains('%')).collect();
-        assert!(drawn.iter().any(|line| line.contains("left") && line.contains("dE/E")), "{stdout:?}");
+        assert!(drawn.iter().any(|line| line.contains("left") && line.contains(symbol)), "{stdout:?}");
         for line in drawn {
             assert!(line.trim_end().chars().count() <= columns, "{columns} columns: {line:?}");
         }

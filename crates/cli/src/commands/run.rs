@@ -38,7 +38,10 @@ pub fn run(arguments: &RunArgs) -> Result<Ending, Failure> {
     }
     // The longest stable step of a field is computed when the case is loaded.
     super::use_threads(common.threads)?;
-    let case = Case::load_within(&source, &sets, Some(limits.memory))?;
+    let case = Case::load_within(&source, &sets, Some(limits.memory)).map_err(|error| {
+        let flag = arguments.precision.map(|flag| format!("--precision {}", flag.0.as_str()));
+        name_flag(error, arguments.set.len(), flag)
+    })?;
     let folder = arguments.out.clone().unwrap_or_else(|| PathBuf::from("out").join(&case.name));
     if arguments.dry_run {
         print_dry_run(&case, &folder, common.device, &limits)?;
@@ -76,21 +79,28 @@ pub fn resume(arguments: &ResumeArgs) -> Result<Ending, Failure> {
         super::add_flag(&mut sets, "--end", "time.end", end)?;
     }
     let run = engine_run::Resume { folder, sets: &sets, restart_outputs: arguments.force };
-    let outcome = engine_run::resume(&run, &control, |event| progress.print_event(&event))
-        .map_err(|error| name_end_flag(error, arguments));
+    let outcome =
+        engine_run::resume(&run, &control, |event| progress.print_event(&event)).map_err(
+            |error| match error {
+                EngineError::Case(error) => {
+                    let flag = arguments.end.as_ref().map(|end| format!("--end {end}"));
+                    EngineError::Case(name_flag(error, arguments.set.len(), flag))
+                }
+                error => error,
+            },
+        );
     progress.finish();
     print_end(&outcome?, folder, json)
 }
 
-/// Names the flag `--end` in an error about its value, which is the last of the settings.
-fn name_end_flag(error: EngineError, arguments: &ResumeArgs) -> EngineError {
-    match (error, &arguments.end) {
-        (
-            EngineError::Case(CaseError { label, location: Location::Set { index, .. }, message }),
-            Some(end),
-        ) if index == arguments.set.len() => {
-            let location = Location::Set { index, text: format!("--end {end}") };
-            EngineError::Case(CaseError { label, location, message })
+/// Names the flag with its value in an error about this value. It is the setting after the
+/// `set_count` settings of `--set`.
+fn name_flag(error: CaseError, set_count: usize, flag: Option<String>) -> CaseError {
+    match (error, flag) {
+        (CaseError { label, location: Location::Set { index, .. }, message }, Some(text))
+            if index == set_count =>
+        {
+            CaseError { label, location: Location::Set { index, text }, message }
         }
         (error, _) => error,
     }
@@ -173,6 +183,7 @@ fn summary_json(summary: &Summary, folder: &Path) -> Value {
             "waiting": summary.times.waiting.as_secs_f64(),
         },
         "stopped": stopped,
+        "settled": summary.is_settled,
     });
     if let Value::Object(fields) = &mut value {
         if !summary.solution_errors.is_empty() {
@@ -188,6 +199,11 @@ fn print_summary(summary: &Summary, folder: &Path) {
     let steps = summary.step - summary.from;
     if steps == 0 {
         let (name, step) = (folder.display(), summary.step);
+        if summary.is_settled {
+            let end = "it has settled, and a later end does not continue it";
+            print_line!("{name}: already finished at step {step}, nothing to do; {end}");
+            return;
+        }
         let extend = format!("orrery resume {} --end TIME", shell_quoted(folder));
         print_line!("{name}: already finished at step {step}, nothing to do; {extend} extends it");
         return;
@@ -204,6 +220,10 @@ fn print_summary(summary: &Summary, folder: &Path) {
         summary.size.count as f64 * steps as f64 / seconds,
         summary.size.one
     );
+    if summary.is_settled {
+        let end = summary.case.units.format_time(summary.case.time.end);
+        print_line!("settled: the run ends before t = {end}");
+    }
     print_times(summary);
     print_line!("");
     print_quantities(summary);
