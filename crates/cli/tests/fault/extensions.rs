@@ -4,15 +4,14 @@ use std::process::Command;
 
 use rayon::prelude::*;
 
-use super::scenario::{Content, Fault, FaultScenario, Trial, first_difference, run_to_end};
+use super::scenario::{
+    Content, Fault, FaultScenario, SMALL_CASES, SmallCase, Trial, first_difference, run_to_end,
+};
 use crate::common::text;
 
-/// End of the run before the extension. The last step is cut, and no output is due there.
-const FIRST_END: &str = "time.end=0.035";
-
-/// Runs to the first end. The end of the scenario is later.
-fn run_to_first_end(trial: &Trial<'_>) {
-    let run = trial.run(&["--quiet", "--set", FIRST_END], Fault::default());
+/// Runs to the early end. The end of the scenario is later.
+fn run_to_early_end(case: &SmallCase, trial: &Trial<'_>) {
+    let run = trial.run(&["--quiet", "--set", case.early_end], Fault::default());
     assert!(run.status.success(), "{}", text(&run.stderr));
 }
 
@@ -25,10 +24,10 @@ fn without_provenance(content: &Content) -> Content {
 
 /// Kills the extension in one storage call and extends again. With an odd number, the run is
 /// resumed without an end first: it must then be finished at one of the two ends.
-fn check_killed_extension(scenario: &FaultScenario, at: usize) -> Result<(), String> {
+fn check_killed_extension(case: &SmallCase, scenario: &FaultScenario, at: usize) -> Result<(), String> {
     let name = format!("extension-{at}");
     let trial = scenario.trial(&name);
-    run_to_first_end(&trial);
+    run_to_early_end(case, &trial);
     trial.run(&["--resume"], Fault { action: "KILL", at, times: 1, kind: None });
     let mut resume = Command::new(env!("CARGO_BIN_EXE_orrery"));
     resume.arg("resume").arg(trial.out()).args(["--threads", "1"]);
@@ -46,14 +45,18 @@ fn check_killed_extension(scenario: &FaultScenario, at: usize) -> Result<(), Str
 
 #[test]
 fn a_kill_during_an_extension_does_not_affect_results() {
-    let scenario = FaultScenario::small(&[]);
-    let trial = scenario.trial("recorded extension");
-    run_to_first_end(&trial);
-    let (run, calls) = trial.run_recorded(&["--resume"], Fault::default());
-    assert!(run.status.success(), "{}", text(&run.stderr));
-    let count = calls.iter().filter(|call| call.number > 0).count();
-    assert!(count > 20, "{count} storage calls");
-    let errors: Vec<String> =
-        (1..=count).into_par_iter().filter_map(|at| check_killed_extension(&scenario, at).err()).collect();
-    assert!(errors.is_empty(), "{} of {count}:\n{}", errors.len(), errors.join("\n"));
+    for case in &SMALL_CASES {
+        let scenario = FaultScenario::small(case, &[]);
+        let trial = scenario.trial("recorded extension");
+        run_to_early_end(case, &trial);
+        let (run, calls) = trial.run_recorded(&["--resume"], Fault::default());
+        assert!(run.status.success(), "{}", text(&run.stderr));
+        let count = calls.iter().filter(|call| call.number > 0).count();
+        assert!(count > 20, "{count} storage calls");
+        let errors: Vec<String> = (1..=count)
+            .into_par_iter()
+            .filter_map(|at| check_killed_extension(case, &scenario, at).err())
+            .collect();
+        assert!(errors.is_empty(), "{} of {count}:\n{}", errors.len(), errors.join("\n"));
+    }
 }

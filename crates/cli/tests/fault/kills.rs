@@ -29,6 +29,8 @@ fn scenarios() -> Vec<FaultScenario> {
             ["time.step=0.01", "time.end=0.12", "output.snapshot_every=0.035", "output.image_every=4 steps"];
         FaultScenario::new("plummer", &[&common[..], &every, more].concat())
     };
+    let plate = ["grid.nx=12", "grid.ny=16", "time.step=0.25 s", "time.end=3 s", "heat.precision=single"];
+    let of_plate = ["output.snapshot_every=0.6 s", "output.image_every=0.7 s"];
     let planets = ["time.end=48 days", "output.snapshot_every=20 days", "output.image_every=10 days"];
     vec![
         plummer(&["bodies.n=100"]),
@@ -36,6 +38,7 @@ fn scenarios() -> Vec<FaultScenario> {
         plummer(&["bodies.n=30", "time.integrator=hermite4"]),
         plummer(&["bodies.n=30", "time.step=adaptive", "time.end=0.04", "output.format=xyz"]),
         FaultScenario::new("solar-system", &[&common[..], &planets].concat()),
+        FaultScenario::new("hot-plate", &[&common[..], &plate, &of_plate].concat()),
     ]
 }
 

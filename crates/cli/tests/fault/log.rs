@@ -3,7 +3,7 @@
 
 use rayon::prelude::*;
 
-use super::scenario::{Fault, FaultScenario, Trial, first_difference};
+use super::scenario::{Fault, FaultScenario, SMALL_CASES, SmallCase, Trial, first_difference};
 use crate::common::text;
 
 /// Number of calls on the log that are disturbed. A run opens it and then writes about 15 times.
@@ -41,50 +41,56 @@ fn check_each(
 
 #[test]
 fn a_log_that_cannot_be_written_does_not_end_the_run() {
-    let scenario = FaultScenario::small(&[]);
-    let warned = std::sync::atomic::AtomicUsize::new(0);
-    check_each(&scenario, "ENOSPC", 0, |trial, stderr| {
-        let path = trial.out().join("run.log").display().to_string();
-        if stderr.is_empty() {
-            return;
-        }
-        warned.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        assert!(stderr.starts_with(&format!("warning: {path}: ")), "{stderr}");
-        assert!(
-            stderr.ends_with("could not be written: No space left on device (os error 28)\n"),
-            "{stderr}"
-        );
-        assert_eq!(stderr.lines().count(), 1, "{stderr}");
-    });
-    // The last of the numbers are beyond the last call of some runs.
-    assert!(warned.into_inner() > CALLS / 2);
+    for scenario in FaultScenario::each_small(&[]) {
+        let warned = std::sync::atomic::AtomicUsize::new(0);
+        check_each(&scenario, "ENOSPC", 0, |trial, stderr| {
+            let path = trial.out().join("run.log").display().to_string();
+            if stderr.is_empty() {
+                return;
+            }
+            warned.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            assert!(stderr.starts_with(&format!("warning: {path}: ")), "{stderr}");
+            assert!(
+                stderr.ends_with("could not be written: No space left on device (os error 28)\n"),
+                "{stderr}"
+            );
+            assert_eq!(stderr.lines().count(), 1, "{stderr}");
+        });
+        // The last of the numbers are beyond the last call of some runs.
+        assert!(warned.into_inner() > CALLS / 2);
+    }
 }
 
 /// The lines of a failed or short write are written with the next line.
 #[test]
 fn a_single_failure_loses_no_line_of_the_log() {
-    let scenario = FaultScenario::small(&[]);
-    for action in ["ENOSPC", "SHORT"] {
-        check_each(&scenario, action, 1, |trial, stderr| {
-            assert_eq!(stderr, "");
-            let lines = log_lines(trial);
-            assert!(lines[0].contains(": orrery run plummer --set "), "{lines:#?}");
-            let is_there = |start: &str| lines.iter().any(|line| line.starts_with(start));
-            for start in ["device: ", "solver: ", "checkpoint after step 0: ", "checkpoint after step 6: "] {
-                assert!(is_there(start), "{start} in {lines:#?}");
-            }
-            assert!(is_there("30 bodies, 6 steps (direct forces) to t = 0.06 in "), "{lines:#?}");
-        });
+    for case in &SMALL_CASES {
+        let SmallCase { setup, summary, .. } = case;
+        let scenario = FaultScenario::small(case, &[]);
+        for action in ["ENOSPC", "SHORT"] {
+            check_each(&scenario, action, 1, |trial, stderr| {
+                assert_eq!(stderr, "");
+                let lines = log_lines(trial);
+                assert!(lines[0].contains(": orrery run "), "{lines:#?}");
+                let is_there = |start: &str| lines.iter().any(|line| line.starts_with(start));
+                for start in
+                    ["device: ", setup, "checkpoint after step 0: ", "checkpoint after step 6: ", summary]
+                {
+                    assert!(is_there(start), "{start} in {lines:#?}");
+                }
+            });
+        }
     }
 }
 
 #[test]
 fn a_run_that_was_killed_inside_its_log_is_resumed() {
-    let scenario = FaultScenario::small(&[]);
-    (1..=CALLS).into_par_iter().for_each(|at| {
-        let name = format!("log-kill-{at}");
-        let trial = scenario.trial(&name);
-        trial.run(&["--quiet"], Fault { action: "KILL", at, times: 1, kind: Some("log") });
-        trial.resume_and_compare().unwrap();
-    });
+    for scenario in FaultScenario::each_small(&[]) {
+        (1..=CALLS).into_par_iter().for_each(|at| {
+            let name = format!("log-kill-{at}");
+            let trial = scenario.trial(&name);
+            trial.run(&["--quiet"], Fault { action: "KILL", at, times: 1, kind: Some("log") });
+            trial.resume_and_compare().unwrap();
+        });
+    }
 }

@@ -128,39 +128,46 @@ fn finished_run(scenario: &FaultScenario) -> Files {
 
 #[test]
 fn a_power_cut_loses_no_checkpoint() {
-    let scenario = FaultScenario::small(&[]);
-    let cuts = possible_cuts(&recorded_folder(&scenario), Disk::default(), &scenario.calls, 0);
-    check_cuts(&scenario, "run", &cuts);
+    for scenario in FaultScenario::each_small(&[]) {
+        let cuts = possible_cuts(&recorded_folder(&scenario), Disk::default(), &scenario.calls, 0);
+        check_cuts(&scenario, "run", &cuts);
+    }
 }
 
 #[test]
 fn a_power_cut_while_replacing_or_resuming_loses_no_checkpoint() {
-    let scenario = FaultScenario::small(&[]);
-    check_cuts(
-        &scenario,
-        "force",
-        &cuts_of_run(&scenario, "forced", &finished_run(&scenario), &["--force"], 0),
-    );
-    // A run that was cut after its checkpoint of step 2.
-    let first = possible_cuts(&recorded_folder(&scenario), Disk::default(), &scenario.calls, 0);
-    let half_way = first.iter().find(|cut| cut.saved == 2).expect("a checkpoint after step 2");
-    check_cuts(&scenario, "resume", &cuts_of_run(&scenario, "resumed", &half_way.files, &["--resume"], 0));
+    for scenario in FaultScenario::each_small(&[]) {
+        check_cuts(
+            &scenario,
+            "force",
+            &cuts_of_run(&scenario, "forced", &finished_run(&scenario), &["--force"], 0),
+        );
+        // A run that was cut after its checkpoint of step 2.
+        let first = possible_cuts(&recorded_folder(&scenario), Disk::default(), &scenario.calls, 0);
+        let half_way = first.iter().find(|cut| cut.saved == 2).expect("a checkpoint after step 2");
+        check_cuts(
+            &scenario,
+            "resume",
+            &cuts_of_run(&scenario, "resumed", &half_way.files, &["--resume"], 0),
+        );
+    }
 }
 
 #[test]
 #[ignore = "takes minutes: all cuts of resumed runs, with random combinations of names"]
 fn two_power_cuts_lose_no_checkpoint() {
-    let scenario = FaultScenario::small(&[]);
-    let first = possible_cuts(&recorded_folder(&scenario), Disk::default(), &scenario.calls, 4);
-    check_cuts(&scenario, "run", &first);
-    check_cuts(
-        &scenario,
-        "force",
-        &cuts_of_run(&scenario, "forced", &finished_run(&scenario), &["--force"], 4),
-    );
-    for (k, cut) in first.iter().enumerate().step_by(10) {
-        let second = cuts_of_run(&scenario, "resumed", &cut.files, &["--resume"], 1);
-        check_cuts(&scenario, &format!("resume {k}"), &second);
+    for scenario in FaultScenario::each_small(&[]) {
+        let first = possible_cuts(&recorded_folder(&scenario), Disk::default(), &scenario.calls, 4);
+        check_cuts(&scenario, "run", &first);
+        check_cuts(
+            &scenario,
+            "force",
+            &cuts_of_run(&scenario, "forced", &finished_run(&scenario), &["--force"], 4),
+        );
+        for (k, cut) in first.iter().enumerate().step_by(10) {
+            let second = cuts_of_run(&scenario, "resumed", &cut.files, &["--resume"], 1);
+            check_cuts(&scenario, &format!("resume {k}"), &second);
+        }
     }
 }
 
@@ -168,13 +175,14 @@ fn two_power_cuts_lose_no_checkpoint() {
 #[test]
 fn a_finished_run_is_synced_to_the_disk() {
     for every in ["checkpoint.every=2 steps", "checkpoint.every=0"] {
-        let scenario = FaultScenario::small(&[every]);
-        let folder = recorded_folder(&scenario);
-        let mut disk = Disk::default();
-        scenario.calls.iter().for_each(|call| disk.apply(call));
-        let found = disk.content_after_cut(&folder, Unsynced::Nothing);
-        for (name, bytes) in finished_run(&scenario) {
-            assert!(found.get(&name) == Some(&bytes), "{every}: {} is not on the disk", name.display());
+        for scenario in FaultScenario::each_small(&[every]) {
+            let folder = recorded_folder(&scenario);
+            let mut disk = Disk::default();
+            scenario.calls.iter().for_each(|call| disk.apply(call));
+            let found = disk.content_after_cut(&folder, Unsynced::Nothing);
+            for (name, bytes) in finished_run(&scenario) {
+                assert!(found.get(&name) == Some(&bytes), "{every}: {} is not on the disk", name.display());
+            }
         }
     }
 }

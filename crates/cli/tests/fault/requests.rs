@@ -61,24 +61,29 @@ fn row_count(trial: &Trial<'_>) -> usize {
         .map_or(0, |table| table.lines().count().saturating_sub(1))
 }
 
-/// Returns a case of 2000 steps: long enough to be interrupted, short enough to finish.
-fn long_scenario() -> FaultScenario {
-    let sets = [
-        "bodies.n=100",
-        "time.step=0.001",
-        "time.end=2",
+/// Returns cases of 2000 steps: long enough to be interrupted, short enough to finish.
+fn long_scenarios() -> impl Iterator<Item = FaultScenario> {
+    let cases: [(&str, &[&str]); 2] = [
+        ("plummer", &["bodies.n=100", "time.step=0.001", "time.end=2"]),
+        ("sine-decay", &["grid.nx=200", "grid.ny=200", "time.step=6e-6", "time.end=0.012"]),
+    ];
+    cases.into_iter().map(|(case, sets)| long_scenario(case, sets))
+}
+
+fn long_scenario(case: &str, sets: &[&str]) -> FaultScenario {
+    let outputs = [
         "output.snapshot_every=0",
         "output.image_every=0",
         "output.record_every=1 step",
         "checkpoint.every=500 steps",
         "image.size=64",
     ];
-    FaultScenario::new("plummer", &sets)
+    FaultScenario::new(case, &[sets, &outputs].concat())
 }
 
 #[test]
 fn a_second_run_in_the_folder_is_refused() {
-    let scenario = long_scenario();
+    let scenario = long_scenarios().next().expect("a case");
     let trial = scenario.trial("shared");
     let first = BackgroundRun::start(&mut trial.command(&["--quiet"], Fault::default()));
     wait_until("the first rows", || row_count(&trial) > 2);
@@ -103,48 +108,50 @@ fn a_second_run_in_the_folder_is_refused() {
 
 #[test]
 fn a_signal_ends_the_run_with_a_checkpoint() {
-    let scenario = long_scenario();
-    for signal in ["INT", "TERM"] {
-        let trial = scenario.trial(signal);
-        let run = BackgroundRun::start(&mut trial.command(&["--quiet"], Fault::default()));
-        wait_until("the first rows", || row_count(&trial) > 20);
-        run.send_signal(signal);
-        let ended = run.wait_for_end();
-        let stderr = text(&ended.stderr);
-        assert_eq!(ended.status.code(), Some(3), "{signal}: {stderr}");
-        let step: u64 = stderr
-            .split_whitespace()
-            .nth(3)
-            .and_then(|word| word.trim_end_matches(',').parse().ok())
-            .unwrap();
-        assert!(
-            stderr.starts_with("stopped after step ") && stderr.contains("by a signal; checkpoint: "),
-            "{stderr}"
-        );
-        assert!(
-            stderr.ends_with(&format!("resume with: orrery resume {}\n", trial.out().display())),
-            "{stderr}"
-        );
-        assert_eq!(row_count(&trial) as u64, step + 1, "{signal}: rows are missing");
-        assert_eq!(trial.resume_and_compare(), Ok(step), "{signal}");
+    for scenario in long_scenarios() {
+        for signal in ["INT", "TERM"] {
+            let trial = scenario.trial(signal);
+            let run = BackgroundRun::start(&mut trial.command(&["--quiet"], Fault::default()));
+            wait_until("the first rows", || row_count(&trial) > 20);
+            run.send_signal(signal);
+            let ended = run.wait_for_end();
+            let stderr = text(&ended.stderr);
+            assert_eq!(ended.status.code(), Some(3), "{signal}: {stderr}");
+            let step: u64 = stderr
+                .split_whitespace()
+                .nth(3)
+                .and_then(|word| word.trim_end_matches(',').parse().ok())
+                .unwrap();
+            assert!(
+                stderr.starts_with("stopped after step ") && stderr.contains("by a signal; checkpoint: "),
+                "{stderr}"
+            );
+            assert!(
+                stderr.ends_with(&format!("resume with: orrery resume {}\n", trial.out().display())),
+                "{stderr}"
+            );
+            assert_eq!(row_count(&trial) as u64, step + 1, "{signal}: rows are missing");
+            assert_eq!(trial.resume_and_compare(), Ok(step), "{signal}");
+        }
     }
 }
 
 #[test]
 fn a_checkpoint_on_request_does_not_end_the_run() {
-    let scenario = long_scenario();
-    let trial = scenario.trial("requested");
-    let run = BackgroundRun::start(&mut trial.command(&[], Fault::default()));
-    wait_until("the first rows", || row_count(&trial) > 20);
-    run.send_signal("USR1");
-    let ended = run.wait_for_end();
-    let stderr = text(&ended.stderr);
-    assert_eq!(ended.status.code(), Some(0), "{stderr}");
-    assert!(
-        stderr.contains("checkpoint after step ") && stderr.contains("checkpoints/checkpoint_"),
-        "{stderr}"
-    );
-    assert_eq!(first_difference(&trial.content(), &scenario.expected), None);
+    for scenario in long_scenarios() {
+        let trial = scenario.trial("requested");
+        let run = BackgroundRun::start(&mut trial.command(&[], Fault::default()));
+        wait_until("the first rows", || row_count(&trial) > 20);
+        run.send_signal("USR1");
+        let ended = run.wait_for_end();
+        let stderr = text(&ended.stderr);
+        assert_eq!(ended.status.code(), Some(0), "{stderr}");
+        assert!(
+            stderr.contains("checkpoint after step ") && stderr.contains("checkpoints/checkpoint_"),
+            "{stderr}"
+        );
+        assert_eq!(first_difference(&trial.content(), &scenario.expected), None);
+    }
 }
 
 /// The second SIGINT does not wait for the end of the step.
@@ -169,13 +176,36 @@ fn a_second_interrupt_ends_at_once() {
     assert!(stderr.contains("resuming after step 0") && resumed_step(&stderr) == 0, "{stderr}");
 }
 
+/// Without output, a field takes many steps per batch. A batch takes about 50 ms, so the run ends
+/// soon after the signal.
+#[test]
+fn a_signal_ends_a_batch_of_steps() {
+    let sets = ["time.step=6e-6", "time.end=1000", "image.size=64", "grid.nx=200", "grid.ny=200"];
+    let none = ["output.record_every=0", "output.snapshot_every=0", "output.image_every=0"];
+    let scenario = FaultScenario::without_reference("sine-decay", &[&sets[..], &none].concat());
+    let trial = scenario.trial("batches");
+    let run = BackgroundRun::start(&mut trial.command(&["--quiet"], Fault::default()));
+    wait_until("the first image", || trial.out().join("images/image_0000.png").exists());
+    std::thread::sleep(Duration::from_millis(300));
+    let sent = Instant::now();
+    run.send_signal("INT");
+    let ended = run.wait_for_end();
+    let (stderr, pause) = (text(&ended.stderr), sent.elapsed());
+    assert_eq!(ended.status.code(), Some(3), "{stderr}");
+    // Other processes of the test machine can take the CPU for some time.
+    assert!(pause < Duration::from_secs(5), "the run ended {pause:?} after the signal");
+    let resumed = trial.run(&["--resume", "--wall-time", "3s"], Fault::default());
+    let resumed = text(&resumed.stderr);
+    let step = resumed_step(&resumed);
+    assert!(step > 0 && stderr.starts_with(&format!("stopped after step {step}, ")), "{stderr}{resumed}");
+}
+
 #[test]
 fn a_run_stops_before_its_wall_time_limit() {
-    let scenario = FaultScenario::without_reference(
-        "plummer",
-        &["bodies.n=500", "time.step=0.001", "time.end=100", "image.size=64"],
-    );
-    for limit in [2, 4] {
+    let bodies = ("plummer", ["bodies.n=500", "time.step=0.001", "time.end=100", "image.size=64"]);
+    let plate = ("sine-decay", ["grid.nx=200", "time.step=6e-6", "time.end=1000", "image.size=64"]);
+    for ((case, sets), limit) in [(bodies, 2), (bodies, 4), (plate, 3)] {
+        let scenario = FaultScenario::without_reference(case, &sets);
         let trial = scenario.trial(&format!("limit-{limit}"));
         let start = Instant::now();
         let run = trial.run(&["--quiet", "--wall-time", &format!("{limit}s")], Fault::default());

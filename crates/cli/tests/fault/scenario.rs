@@ -25,6 +25,36 @@ pub struct Fault {
     pub kind: Option<&'static str>,
 }
 
+/// A case of six steps with all kinds of output.
+pub struct SmallCase {
+    preset: &'static str,
+    sets: &'static [&'static str],
+    /// Setting of an end that cuts the last step, and at which no output is due.
+    pub early_end: &'static str,
+    /// Start of the line of `run.log` that describes the method.
+    pub setup: &'static str,
+    /// Start of the summary.
+    pub summary: &'static str,
+}
+
+/// One case of each physics.
+pub const SMALL_CASES: [SmallCase; 2] = [
+    SmallCase {
+        preset: "plummer",
+        sets: &["bodies.n=30", "time.step=0.01", "time.end=0.06"],
+        early_end: "time.end=0.035",
+        setup: "solver: ",
+        summary: "30 bodies, 6 steps (direct forces) to t = 0.06 in ",
+    },
+    SmallCase {
+        preset: "hot-plate",
+        sets: &["grid.nx=12", "grid.ny=16", "time.step=0.25 s", "time.end=1.5 s"],
+        early_end: "time.end=0.875 s",
+        setup: "heat: 12 x 16 nodes, ",
+        summary: "192 nodes, 6 steps (explicit five-point scheme) to t = 1.5 s in ",
+    },
+];
+
 /// A case and its undisturbed run.
 pub struct FaultScenario {
     dir: TestDir,
@@ -43,19 +73,21 @@ pub struct Trial<'a> {
 }
 
 impl FaultScenario {
-    /// Returns a case of 30 bodies and six steps, with all kinds of output.
-    pub fn small(more: &[&str]) -> Self {
+    /// Returns a scenario of a small case, with more settings.
+    pub fn small(case: &SmallCase, more: &[&str]) -> Self {
         let sets = [
-            "bodies.n=30",
-            "time.step=0.01",
-            "time.end=0.06",
             "output.snapshot_every=3 steps",
             "output.image_every=2 steps",
             "output.record_every=1 step",
             "checkpoint.every=2 steps",
             "image.size=64",
         ];
-        Self::new("plummer", &[&sets[..], more].concat())
+        Self::new(case.preset, &[case.sets, &sets, more].concat())
+    }
+
+    /// Returns a scenario of each small case, one after the other.
+    pub fn each_small(more: &[&str]) -> impl Iterator<Item = Self> {
+        SMALL_CASES.iter().map(move |case| Self::small(case, more))
     }
 
     pub fn new(case: &str, sets: &[&str]) -> Self {

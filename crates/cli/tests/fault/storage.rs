@@ -87,11 +87,15 @@ fn check_complete(content: &Content) -> Result<(), String> {
         let is_complete = match name.rsplit('.').next() {
             Some("png") => bytes.starts_with(b"\x89PNG\r\n\x1a\n") && bytes.ends_with(b"IEND\xaeB`\x82"),
             Some("svg") => bytes.ends_with(b"</svg>\n") || bytes.ends_with(b"</svg>"),
-            Some("hdf5") => {
+            Some(extension @ ("hdf5" | "npy")) => {
                 let folder = tempfile::tempdir().expect("a temporary folder");
-                let copy = folder.path().join("snapshot.hdf5");
+                let copy = folder.path().join("snapshot").with_extension(extension);
                 std::fs::write(&copy, bytes).expect("a copy");
-                orrery_io::read_snapshot(&copy, &orrery_io::Limits::default()).is_ok()
+                let limits = orrery_io::Limits::default();
+                match extension {
+                    "npy" => orrery_io::read_field_npy(&copy, &limits).is_ok(),
+                    _ => orrery_io::read_snapshot(&copy, &limits).is_ok(),
+                }
             }
             // These files grow during the run. They are empty if the run ended while it created
             // them.
@@ -118,80 +122,86 @@ fn faults_at_each_call(
 
 #[test]
 fn a_failing_disk_ends_the_run_with_complete_files() {
-    let scenario = FaultScenario::small(&[]);
-    println!(
-        "{} storage calls, {} of them writes",
-        scenario.call_count(None),
-        scenario.call_count(Some("write"))
-    );
-    // One failure per call, in turn. All three failures at each call take three times as long.
-    let faults = faults_at_each_call(&scenario, 0, |at| vec![FAILURES[at % 3]]);
-    check_all(faults, |fault| check_failed_run(&scenario, fault));
+    for scenario in FaultScenario::each_small(&[]) {
+        println!(
+            "{} storage calls, {} of them writes",
+            scenario.call_count(None),
+            scenario.call_count(Some("write"))
+        );
+        // One failure per call, in turn. All three failures at each call take three times as long.
+        let faults = faults_at_each_call(&scenario, 0, |at| vec![FAILURES[at % 3]]);
+        check_all(faults, |fault| check_failed_run(&scenario, fault));
+    }
 }
 
 /// With a full disk or an exceeded quota, writes fail and all other calls succeed.
 #[test]
 fn a_full_disk_leaves_complete_files() {
-    let scenario = FaultScenario::small(&[]);
-    let faults = (1..=scenario.call_count(Some("write")))
-        .map(|at| Fault { action: FAILURES[at % 2], at, times: 0, kind: Some("write") })
-        .collect();
-    check_all(faults, |fault| check_failed_run(&scenario, fault));
+    for scenario in FaultScenario::each_small(&[]) {
+        let faults = (1..=scenario.call_count(Some("write")))
+            .map(|at| Fault { action: FAILURES[at % 2], at, times: 0, kind: Some("write") })
+            .collect();
+        check_all(faults, |fault| check_failed_run(&scenario, fault));
+    }
 }
 
 #[test]
 #[ignore = "takes a minute"]
 fn each_failure_at_each_call_ends_the_run_with_complete_files() {
-    let scenario = FaultScenario::small(&[]);
-    let faults = faults_at_each_call(&scenario, 0, |_| FAILURES.to_vec());
-    check_all(faults, |fault| check_failed_run(&scenario, fault));
+    for scenario in FaultScenario::each_small(&[]) {
+        let faults = faults_at_each_call(&scenario, 0, |_| FAILURES.to_vec());
+        check_all(faults, |fault| check_failed_run(&scenario, fault));
+    }
 }
 
 /// After a single failed call, the run either finishes with the correct files or ends with an error
 /// and can be resumed.
 #[test]
 fn a_single_failure_is_never_ignored() {
-    let scenario = FaultScenario::small(&[]);
-    let faults = faults_at_each_call(&scenario, 1, |at| vec![FAILURES[(at + 1) % 3]]);
-    check_all(faults, |fault| {
-        let name = format!("once-{}", fault.at);
-        let trial = scenario.trial(&name);
-        let run = trial.run(&["--quiet"], fault);
-        check_complete(&trial.content())?;
-        let stderr = text(&run.stderr);
-        if !run.status.success() {
-            let is_expected =
-                run.status.code() == Some(1) && stderr.starts_with("error: ") && stderr.lines().count() == 1;
-            if !is_expected || !stderr.contains(system_message(fault.action)) {
-                return Err(format!("{}: {stderr}", run.status));
+    for scenario in FaultScenario::each_small(&[]) {
+        let faults = faults_at_each_call(&scenario, 1, |at| vec![FAILURES[(at + 1) % 3]]);
+        check_all(faults, |fault| {
+            let name = format!("once-{}", fault.at);
+            let trial = scenario.trial(&name);
+            let run = trial.run(&["--quiet"], fault);
+            check_complete(&trial.content())?;
+            let stderr = text(&run.stderr);
+            if !run.status.success() {
+                let is_expected = run.status.code() == Some(1)
+                    && stderr.starts_with("error: ")
+                    && stderr.lines().count() == 1;
+                if !is_expected || !stderr.contains(system_message(fault.action)) {
+                    return Err(format!("{}: {stderr}", run.status));
+                }
+            } else {
+                // A file that could not be removed does not matter until the run is resumed.
+                let found = trial.content();
+                let expected_files: Content =
+                    found.into_iter().filter(|(name, _)| scenario.expected.contains_key(name)).collect();
+                first_difference(&expected_files, &scenario.expected).map_or(Ok(()), Err)?;
             }
-        } else {
-            // A file that could not be removed does not matter until the run is resumed.
-            let found = trial.content();
-            let expected_files: Content =
-                found.into_iter().filter(|(name, _)| scenario.expected.contains_key(name)).collect();
-            first_difference(&expected_files, &scenario.expected).map_or(Ok(()), Err)?;
-        }
-        trial.resume_and_compare().map(drop)
-    });
+            trial.resume_and_compare().map(drop)
+        });
+    }
 }
 
 #[test]
 fn a_short_write_has_no_effect() {
-    let scenario = FaultScenario::small(&[]);
-    let mut faults: Vec<Fault> = (1..=scenario.call_count(Some("write")))
-        .map(|at| Fault { action: "SHORT", at, times: 1, kind: Some("write") })
-        .collect();
-    faults.push(Fault { action: "SHORT", at: 1, times: 0, kind: None });
-    check_all(faults, |fault| {
-        let name = format!("short-{}-{}", fault.at, fault.times);
-        let trial = scenario.trial(&name);
-        let run = trial.run(&["--quiet"], fault);
-        if !run.status.success() || !run.stderr.is_empty() {
-            return Err(format!("{}: {}", run.status, text(&run.stderr)));
-        }
-        first_difference(&trial.content(), &scenario.expected).map_or(Ok(()), Err)
-    });
+    for scenario in FaultScenario::each_small(&[]) {
+        let mut faults: Vec<Fault> = (1..=scenario.call_count(Some("write")))
+            .map(|at| Fault { action: "SHORT", at, times: 1, kind: Some("write") })
+            .collect();
+        faults.push(Fault { action: "SHORT", at: 1, times: 0, kind: None });
+        check_all(faults, |fault| {
+            let name = format!("short-{}-{}", fault.at, fault.times);
+            let trial = scenario.trial(&name);
+            let run = trial.run(&["--quiet"], fault);
+            if !run.status.success() || !run.stderr.is_empty() {
+                return Err(format!("{}: {}", run.status, text(&run.stderr)));
+            }
+            first_difference(&trial.content(), &scenario.expected).map_or(Ok(()), Err)
+        });
+    }
 }
 
 /// Runs that wait sleep for seconds, so many of them run at a time.
@@ -202,73 +212,78 @@ fn with_many_threads<T: Send>(work: impl FnOnce() -> T + Send) -> T {
 /// One to three consecutive failures, at calls spread over the run.
 #[test]
 fn a_waiting_run_finishes_after_the_failure() {
-    let scenario = FaultScenario::small(&["output.on_error=wait"]);
-    let stride = 5;
-    println!("every {stride}th of {} calls", call_numbers(&scenario).end());
-    let faults = call_numbers(&scenario).step_by(stride).enumerate().map(|(k, at)| {
-        let (what, times) = (FAILURES[k % 3], 1 + k / 3 % 3);
-        Fault { action: what, at, times, kind: None }
-    });
-    let faults: Vec<Fault> = faults.collect();
-    let waiting_count = Mutex::new(0);
-    with_many_threads(|| {
-        check_all(faults, |fault| {
-            let name = format!("wait-{}", fault.at);
-            let trial = scenario.trial(&name);
-            let (run, calls) = trial.run_recorded(&["--quiet"], fault);
-            let stderr = text(&run.stderr);
-            if !run.status.success() {
-                return Err(format!("{}: {stderr}", run.status));
-            }
-            let out = trial.out().display().to_string();
-            let is_expected = |line: &str| {
-                line == "storage works again, the run continues"
-                    || line.starts_with(&format!("waiting: {out}"))
-                        && line.contains(system_message(fault.action))
-                        && line.contains("; next attempt in ")
-            };
-            if !stderr.lines().all(is_expected) {
-                return Err(format!("expected the cause of waiting: {stderr}"));
-            }
-            *waiting_count.lock().expect("no panic") += usize::from(!stderr.is_empty());
-            check_syncs(&calls);
-            first_difference(&trial.content(), &scenario.expected).map_or(Ok(()), Err)
+    for scenario in FaultScenario::each_small(&["output.on_error=wait"]) {
+        let stride = 5;
+        println!("every {stride}th of {} calls", call_numbers(&scenario).end());
+        let faults = call_numbers(&scenario).step_by(stride).enumerate().map(|(k, at)| {
+            let (what, times) = (FAILURES[k % 3], 1 + k / 3 % 3);
+            Fault { action: what, at, times, kind: None }
         });
-    });
-    let waiting_count = waiting_count.into_inner().expect("no panic");
-    println!("{waiting_count} runs had to wait");
-    // Failed searches for missing files are harmless. Most other calls are not.
-    assert!(2 * waiting_count > call_numbers(&scenario).end() / stride, "only {waiting_count} runs waited");
+        let faults: Vec<Fault> = faults.collect();
+        let waiting_count = Mutex::new(0);
+        with_many_threads(|| {
+            check_all(faults, |fault| {
+                let name = format!("wait-{}", fault.at);
+                let trial = scenario.trial(&name);
+                let (run, calls) = trial.run_recorded(&["--quiet"], fault);
+                let stderr = text(&run.stderr);
+                if !run.status.success() {
+                    return Err(format!("{}: {stderr}", run.status));
+                }
+                let out = trial.out().display().to_string();
+                let is_expected = |line: &str| {
+                    line == "storage works again, the run continues"
+                        || line.starts_with(&format!("waiting: {out}"))
+                            && line.contains(system_message(fault.action))
+                            && line.contains("; next attempt in ")
+                };
+                if !stderr.lines().all(is_expected) {
+                    return Err(format!("expected the cause of waiting: {stderr}"));
+                }
+                *waiting_count.lock().expect("no panic") += usize::from(!stderr.is_empty());
+                check_syncs(&calls);
+                first_difference(&trial.content(), &scenario.expected).map_or(Ok(()), Err)
+            });
+        });
+        let waiting_count = waiting_count.into_inner().expect("no panic");
+        println!("{waiting_count} runs had to wait");
+        // Failed searches for missing files are harmless. Most other calls are not.
+        assert!(
+            2 * waiting_count > call_numbers(&scenario).end() / stride,
+            "only {waiting_count} runs waited"
+        );
+    }
 }
 
 /// After a failed sync the system may have dropped the bytes, so the file is written again and not
 /// only synced again.
 #[test]
 fn a_file_is_written_again_after_a_failed_sync() {
-    let scenario = FaultScenario::small(&["output.on_error=wait"]);
-    let faults = (1..=scenario.call_count(Some("sync"))).map(|at| Fault {
-        action: "EIO",
-        at,
-        times: 1,
-        kind: Some("sync"),
-    });
-    let faults: Vec<Fault> = faults.collect();
-    with_many_threads(|| {
-        check_all(faults, |fault| {
-            let name = format!("sync-{}", fault.at);
-            let trial = scenario.trial(&name);
-            let (run, calls) = trial.run_recorded(&[], fault);
-            let stderr = text(&run.stderr);
-            if !run.status.success()
-                || !stderr.contains("waiting: ")
-                || !stderr.contains("storage works again")
-            {
-                return Err(format!("{}: {stderr}", run.status));
-            }
-            check_syncs(&calls);
-            first_difference(&trial.content(), &scenario.expected).map_or(Ok(()), Err)
+    for scenario in FaultScenario::each_small(&["output.on_error=wait"]) {
+        let faults = (1..=scenario.call_count(Some("sync"))).map(|at| Fault {
+            action: "EIO",
+            at,
+            times: 1,
+            kind: Some("sync"),
         });
-    });
+        let faults: Vec<Fault> = faults.collect();
+        with_many_threads(|| {
+            check_all(faults, |fault| {
+                let name = format!("sync-{}", fault.at);
+                let trial = scenario.trial(&name);
+                let (run, calls) = trial.run_recorded(&[], fault);
+                let stderr = text(&run.stderr);
+                if !run.status.success()
+                    || !stderr.contains("waiting: ")
+                    || !stderr.contains("storage works again")
+                {
+                    return Err(format!("{}: {stderr}", run.status));
+                }
+                check_syncs(&calls);
+                first_difference(&trial.content(), &scenario.expected).map_or(Ok(()), Err)
+            });
+        });
+    }
 }
 
 /// Panics if a file is synced again after a failed sync.
