@@ -31,7 +31,7 @@ pub use error::{Fault, IoError};
 pub use field::{
     FieldData, FieldFile, FieldFormat, FieldFrame, FieldLabels, FieldValues, read_field, read_field_npy,
     read_field_png, read_field_vti, read_profile_npy, render_field_file, write_field, write_field_npy,
-    write_field_vti,
+    write_field_vti, write_labelled_vti,
 };
 pub use limits::{Limits, format_bytes};
 pub use npz::{NpzArray, write_npz_arrays};

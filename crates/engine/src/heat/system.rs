@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use orrery_device::Device;
 use orrery_fields::heat::{Conductivity, FieldColumn, FieldView, HeatError, HeatField, HeatProblem};
-use orrery_io::{Block, FieldValues, IoError, write_field_npy, write_field_vti};
+use orrery_io::{Block, FieldFrame, FieldLabels, FieldValues, IoError, write_field_npy, write_labelled_vti};
 use orrery_model::Units;
 use orrery_model::grid::{Boundary, Edge, Grid};
 use serde_json::{Map, Value};
@@ -181,6 +181,17 @@ impl HeatSystem {
         if self.shows_ahead { self.field.last_ahead() } else { self.field.now() }
     }
 
+    fn vti_labels(&self, time: f64) -> FieldLabels {
+        let Grid { hx, hy, .. } = *self.grid();
+        FieldLabels {
+            name: Some(COLUMN.to_owned()),
+            unit: Some(self.facts.unit.clone()).filter(|unit| !unit.is_empty()),
+            time: Some(time),
+            frame: Some(FieldFrame { origin: [0.0; 2], spacing: [hx, hy] }),
+            ..FieldLabels::default()
+        }
+    }
+
     fn write_column(
         &self,
         path: &Path,
@@ -191,9 +202,10 @@ impl HeatSystem {
             FieldColumn::Single(values) => FieldValues::Single(values),
             FieldColumn::Double(values) => FieldValues::Double(values),
         };
+        let grid = self.grid();
         match path.extension().is_some_and(|extension| extension == "vti") {
-            true => write_field_vti(path, self.grid(), COLUMN, labels.time, values),
-            false => write_field_npy(path, self.grid(), values),
+            true => write_labelled_vti(path, [grid.nx, grid.ny], &self.vti_labels(labels.time), values),
+            false => write_field_npy(path, grid, values),
         }
     }
 }

@@ -25,7 +25,7 @@ use orrery_model::Precision;
 pub use array::{read_field_npy, read_profile_npy, write_field_npy};
 pub use file::{FieldFile, FieldFormat, read_field, render_field_file, write_field};
 pub use image::read_field_png;
-pub use vti::{read_field_vti, write_field_vti};
+pub use vti::{read_field_vti, write_field_vti, write_labelled_vti};
 
 use crate::error::Fault;
 use crate::limits::Limits;

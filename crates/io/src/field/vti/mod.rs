@@ -51,7 +51,7 @@ pub fn write_field_vti(
 ///
 /// A field without a name is called `value`, and one without a frame has its first node at 0 and a
 /// spacing of 1. Name and unit must not contain control characters.
-pub(super) fn write_labelled_vti(
+pub fn write_labelled_vti(
     path: &Path,
     nodes: [usize; 2],
     labels: &FieldLabels,
