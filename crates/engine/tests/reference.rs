@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use orrery_engine::case::{Case, CaseSource, json_schema, model_names, presets, reference_page};
+use orrery_io::{FieldValues, write_field_npy};
+use orrery_model::grid::Grid;
 use serde_json::Value;
 
 fn project_root() -> PathBuf {
@@ -53,9 +55,11 @@ fn resolved_keys(text: &str) -> BTreeSet<String> {
 
 /// Returns cases of heat that together have all keys.
 fn plates(folder: &Path) -> Vec<String> {
-    for name in ["k.npy", "start.png", "edge.npy"] {
+    for name in ["start.png", "edge.npy"] {
         fs::write(folder.join(name), "").unwrap();
     }
+    let grid = Grid { nx: 9, ny: 9, hx: 1.0, hy: 1.0 };
+    write_field_npy(&folder.join("k.npy"), &grid, FieldValues::Double(&[1.0; 81])).unwrap();
     let edges = |west: &str| {
         let names = ["west", "east", "south", "north"];
         names.map(|name| format!("heat.{name} = {{ condition = \"fixed\", {west} }}\n")).concat()
@@ -189,6 +193,42 @@ fn bad_cases_are_invalid_in_the_schema() {
         "encounter-misspelt",
         "end-missing",
         "eta-with-fixed-step",
+        "gravity-format-vti",
+        "gravity-grid",
+        "gravity-heat-error",
+        "gravity-step-auto",
+        "heat-and-bodies",
+        "heat-and-gravity",
+        "heat-conductivity-huge",
+        "heat-conductivity-zero",
+        "heat-edge-condition-unknown",
+        "heat-edge-misspelt-key",
+        "heat-edge-profile-one",
+        "heat-edge-profile-strings",
+        "heat-eta",
+        "heat-format-hdf5",
+        "heat-grid-missing",
+        "heat-initial-empty",
+        "heat-initial-key-of-another",
+        "heat-initial-missing",
+        "heat-initial-two",
+        "heat-initial-unknown",
+        "heat-integrator",
+        "heat-misspelt-edge",
+        "heat-nx-large",
+        "heat-nx-missing",
+        "heat-nx-small",
+        "heat-precision-mixed",
+        "heat-region-disc-width",
+        "heat-region-is-table",
+        "heat-region-radius-zero",
+        "heat-region-shape-unknown",
+        "heat-region-without-shape",
+        "heat-spacing-huge",
+        "heat-step-adaptive",
+        "heat-stop-range-zero",
+        "heat-units-galactic",
+        "heat-without-section-heat",
         "kepler-eccentricity",
         "limits-energy-error-word",
         "missing-bodies",

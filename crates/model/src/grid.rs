@@ -45,8 +45,9 @@ pub const MIN_NODES: usize = 3;
 /// Most nodes along a direction. Kernels count rows and columns in 32 bits with a sign.
 pub const MAX_NODES: usize = 1 << 30;
 
-/// Range of spacings. Within it, squares and inverse squares of a spacing are normal f64 numbers.
-const SPACINGS: std::ops::RangeInclusive<f64> = 1e-100..=1e100;
+/// Accepted spacings. Within this range, squares and inverse squares of a spacing are normal f64
+/// numbers.
+pub const SPACINGS: std::ops::RangeInclusive<f64> = 1e-100..=1e100;
 
 impl Grid {
     /// Number of nodes.

@@ -50,18 +50,6 @@ impl Dimension {
             Self::Velocity => "a velocity",
         }
     }
-
-    /// Examples of quantities of this dimension, for error messages.
-    pub fn example(self) -> &'static str {
-        match self {
-            Self::None => "a plain number",
-            Self::Angle => "\"30 deg\" or \"0.5 rad\"",
-            Self::Length => "\"1 kpc\", \"1 pc\", \"1 au\", \"1 km\"",
-            Self::Mass => "\"1e10 Msun\", \"1 Mearth\", \"1 kg\"",
-            Self::Time => "\"10 Myr\", \"1 Gyr\", \"1 yr\", \"1 day\", \"1 s\"",
-            Self::Velocity => "\"220 km/s\", \"1 m/s\", \"1 au/yr\"",
-        }
-    }
 }
 
 impl fmt::Display for Dimension {
@@ -112,23 +100,25 @@ pub enum UnitError {
     #[error("unknown unit system '{0}', expected nbody, galactic, solar, si or none")]
     UnknownSystem(String),
     /// The text is not of the form `NUMBER UNIT`.
-    #[error("'{text}' is not a quantity, expected a number and a unit such as {}", dimension.example())]
+    #[error("'{text}' is not a quantity, expected a number and a unit such as {examples}")]
     Malformed {
         /// Text given.
         text: String,
-        /// Expected dimension.
-        dimension: Dimension,
+        /// Examples of quantities.
+        examples: &'static str,
     },
     /// The unit is unknown.
-    #[error("unknown unit '{unit}', expected {} such as {}", dimension.with_article(), dimension.example())]
+    #[error("unknown unit '{unit}', expected {} such as {examples}", dimension.with_article())]
     UnknownUnit {
         /// Unit given.
         unit: String,
         /// Expected dimension.
         dimension: Dimension,
+        /// Examples of quantities.
+        examples: &'static str,
     },
     /// The unit has another dimension.
-    #[error("'{unit}' is a unit of {got}, expected {} such as {}", expected.with_article(), expected.example())]
+    #[error("'{unit}' is a unit of {got}, expected {} such as {examples}", expected.with_article())]
     WrongDimension {
         /// Unit given.
         unit: String,
@@ -136,6 +126,8 @@ pub enum UnitError {
         got: Dimension,
         /// Expected dimension.
         expected: Dimension,
+        /// Examples of quantities.
+        examples: &'static str,
     },
     /// A physical unit in the nbody system, which has no physical scale.
     #[error(
@@ -245,22 +237,43 @@ impl Units {
     /// ```
     pub fn parse(&self, text: &str, dimension: Dimension) -> Result<f64, UnitError> {
         let text = text.trim();
-        let malformed = || UnitError::Malformed { text: text.to_owned(), dimension };
+        let examples = self.examples(dimension);
+        let malformed = || UnitError::Malformed { text: text.to_owned(), examples };
         let (number, unit) = split_quantity(text).ok_or_else(malformed)?;
         let value: f64 = number.parse().map_err(|_| malformed())?;
         if unit.is_empty() {
             return Ok(value);
         }
-        let (got, si_value) =
-            unit_in_si(unit).ok_or_else(|| UnitError::UnknownUnit { unit: unit.to_owned(), dimension })?;
+        let unknown = || UnitError::UnknownUnit { unit: unit.to_owned(), dimension, examples };
+        let (got, si_value) = unit_in_si(unit).ok_or_else(unknown)?;
         if got != dimension {
-            return Err(UnitError::WrongDimension { unit: unit.to_owned(), got, expected: dimension });
+            return Err(UnitError::WrongDimension {
+                unit: unit.to_owned(),
+                got,
+                expected: dimension,
+                examples,
+            });
         }
         let one = self.si_value(dimension).ok_or_else(|| match self {
             Self::Dimensionless => UnitError::NoUnits { unit: unit.to_owned() },
             _ => UnitError::NoScale { unit: unit.to_owned() },
         })?;
         Ok(value * (si_value / one))
+    }
+
+    /// Returns examples of quantities of this dimension, for error messages.
+    pub fn examples(&self, dimension: Dimension) -> &'static str {
+        let is_of_plates = matches!(self, Self::Si | Self::Dimensionless);
+        match dimension {
+            Dimension::None => "a plain number",
+            Dimension::Angle => "\"30 deg\" or \"0.5 rad\"",
+            Dimension::Length if is_of_plates => "\"1 m\", \"20 cm\", \"5 mm\"",
+            Dimension::Length => "\"1 kpc\", \"1 pc\", \"1 au\", \"1 km\"",
+            Dimension::Mass => "\"1e10 Msun\", \"1 Mearth\", \"1 kg\"",
+            Dimension::Time if is_of_plates => "\"1 h\", \"40 s\", \"5 ms\"",
+            Dimension::Time => "\"10 Myr\", \"1 Gyr\", \"1 yr\", \"1 day\", \"1 s\"",
+            Dimension::Velocity => "\"220 km/s\", \"1 m/s\", \"1 au/yr\"",
+        }
     }
 
     /// Formats a time for output, for example `"1.23 Gyr"` or `"4 yr"`. In nbody units the result

@@ -72,28 +72,38 @@ impl Sections<'_> {
         }
     }
 
-    /// Sets the step to 0.9 times the stability limit, rounded down to three digits. A shorter run
-    /// gets one step.
-    pub fn set_step(&self, case: &mut Case, run_start: RunStart) {
+    /// Reports a step of a field beyond the stability limit. An automatic step becomes 0.9 times
+    /// the limit, rounded down to three digits. A shorter run gets one step.
+    pub fn check_stability(&self, case: &mut Case, is_step_auto: bool, run_start: RunStart) {
         let (PhysicsSections::Heat { heat, .. }, Physics::Heat(given)) = (&self.physics, &case.physics)
         else {
             return;
         };
         let RunStart::New { available } = run_start else {
             // A run writes its step to the case. To compute it could need any amount of memory.
-            self.time.report_missing("step", "the step of the run");
+            match (is_step_auto, self.time.has_key("step")) {
+                (false, _) => {}
+                (true, false) => self.time.report_missing("step", "the step of the run"),
+                (true, true) => self.time.reject("step", " is for a new run, expected the step of the run"),
+            }
             return;
         };
         let memory = available.unwrap_or(u64::MAX);
-        match max_stable_step(case, given, &Limits { memory }) {
-            Ok(limit) => {
+        match (max_stable_step(case, given, &Limits { memory }), case.time.step) {
+            (Err(error), _) => {
+                heat.heat.add_problem(heat.heat.location_of("conductivity_file"), error.to_string());
+            }
+            (Ok(limit), _) if is_step_auto => {
                 let (stable, length) = (round_down(0.9 * limit), case.time.end - case.time.known_start());
                 let is_shorter = length > 0.0 && length < stable;
                 case.time.step = StepChoice::Fixed(if is_shorter { length } else { stable });
             }
-            Err(error) => {
-                heat.heat.add_problem(heat.heat.location_of("conductivity_file"), error.to_string())
+            (Ok(limit), StepChoice::Fixed(dt)) if dt > limit => {
+                let limit = short_number(limit);
+                let fault = format!(" is unstable on this grid, expected at most {limit}, or \"auto\"");
+                self.time.reject("step", &fault);
             }
+            _ => {}
         }
     }
 
@@ -260,6 +270,6 @@ fn check_bodies(case: &Case, bodies: &Section<'_>, given: &GravityCase, availabl
 
 /// Returns the location to report of two that contradict each other: the first, unless a setting at
 /// the other one replaced a value of the file.
-fn conflict_location<'a>(first: &'a Location, other: &'a Location) -> &'a Location {
+pub(super) fn conflict_location<'a>(first: &'a Location, other: &'a Location) -> &'a Location {
     if matches!(other, Location::Set { .. }) { first.max(other) } else { first }
 }

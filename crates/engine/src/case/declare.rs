@@ -12,6 +12,7 @@
 use orrery_model::Dimension;
 
 use super::physics::PhysicsName;
+use super::reader::join_with_or;
 
 /// A key of a section.
 #[derive(Clone, Copy)]
@@ -94,6 +95,11 @@ impl KeySpec {
     /// Returns true if cases of this physics have the key.
     pub fn applies_to(&self, physics: PhysicsName) -> bool {
         self.only_for.is_empty() || self.only_for.contains(&physics)
+    }
+
+    /// Returns the names of the physics that have this key, such as `heat`. Empty for a key of all.
+    pub fn owner_names(&self) -> String {
+        join_with_or(self.only_for.iter().map(|physics| physics.as_str()))
     }
 
     /// Restricts the key to cases in which the key `other` has the value `word`.
@@ -207,6 +213,11 @@ pub(super) enum Range {
     UpTo(f64),
     /// 0 <= x < 1
     BelowOne,
+    /// least <= x <= most, of which both are far from usual values.
+    Between {
+        least: f64,
+        most: f64,
+    },
 }
 
 impl Range {
@@ -217,6 +228,7 @@ impl Range {
             Self::NotNegative => x >= 0.0,
             Self::UpTo(max) => 0.0 < x && x <= max,
             Self::BelowOne => (0.0..1.0).contains(&x),
+            Self::Between { least, most } => (least..=most).contains(&x),
         }
     }
 
@@ -227,6 +239,7 @@ impl Range {
             Self::NotNegative => format!("{name} >= 0"),
             Self::UpTo(max) => format!("0 < {name} <= {max}"),
             Self::BelowOne => format!("0 <= {name} < 1"),
+            Self::Between { least, most } => format!("{least:e} <= {name} <= {most:e}"),
         }
     }
 }

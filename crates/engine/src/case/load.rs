@@ -189,10 +189,8 @@ impl Case {
 
         sections.check_initial_state(&case, run_start);
         findings.check_no_problems(&label)?;
-        if is_step_auto {
-            sections.set_step(&mut case, run_start);
-            findings.check_no_problems(&label)?;
-        }
+        sections.check_stability(&mut case, is_step_auto, run_start);
+        findings.check_no_problems(&label)?;
         sections.check_settings(&case);
         findings.check_no_problems(&label)?;
         Ok(case)

@@ -241,7 +241,8 @@ impl<'a> PhysicsSections<'a> {
             Self::Heat { grid, heat, initial } => {
                 let (time, step) = time::read_field_time(time);
                 let edges = heat.read_edges();
-                let is_periodic = [&edges[0], &edges[2]].map(|edge| *edge == EdgeCondition::Periodic);
+                let is_periodic = [[0, 1], [2, 3]]
+                    .map(|pair| pair.iter().all(|&edge: &usize| edges[edge] == EdgeCondition::Periodic));
                 let grid = grid::read_grid(grid, is_periodic);
                 let heat_case = HeatCase {
                     conductivity: heat.read_nodes(["conductivity", "conductivity_file"]),
@@ -250,7 +251,7 @@ impl<'a> PhysicsSections<'a> {
                     precision: heat.read_precision(),
                     unit: heat.read_unit(),
                     stop: heat.read_stop(),
-                    initial: initial::read_initial(initial, extents(&grid, is_periodic)),
+                    initial: initial::read_initial(initial, extents(&grid, is_periodic), is_periodic),
                     view: image::read_field_view(image),
                     grid,
                     edges,

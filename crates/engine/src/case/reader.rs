@@ -13,7 +13,7 @@ use std::cell::RefCell;
 use orrery_model::Units;
 
 use super::declare::{KeySpec, Kind, SectionSpec, Variant};
-use super::document::{CaseError, Entry, Location, Value, one_line};
+use super::document::{CaseError, Entry, Location, Value, one_line, setting_value};
 use super::physics::PhysicsName;
 use super::quantities::WrittenQuantities;
 use super::suggest::did_you_mean;
@@ -67,6 +67,8 @@ pub(super) struct Section<'a> {
     location: Location,
     spec: &'static SectionSpec,
     physics: PhysicsName,
+    /// True if the case has the section of its physics, which is otherwise the default one.
+    is_physics_written: bool,
     entries: &'a [Entry],
     /// Entries of the section that has the values of missing keys.
     fallback: &'a [Entry],
@@ -90,6 +92,7 @@ impl<'a> Section<'a> {
             location: Location::File { line: 1, column: 1 },
             spec,
             physics,
+            is_physics_written: entries.iter().any(|entry| entry.key == physics.as_str()),
             entries,
             fallback: &[],
             units: Units::NBody,
@@ -147,8 +150,10 @@ impl<'a> Section<'a> {
             Value::Table(entries) => {
                 Some(self.below(item_path(&path, index), spec, item.location.clone(), entries))
             }
-            _ => {
-                self.reject_type(entry, &expected);
+            value => {
+                let (item_path, kind) = (item_path(&path, index), value.kind());
+                let message = format!("{item_path} is {kind}, expected a section [[{path}]]");
+                self.add_problem(&item.location, message);
                 None
             }
         };
@@ -167,6 +172,7 @@ impl<'a> Section<'a> {
             location,
             spec,
             physics: self.physics,
+            is_physics_written: self.is_physics_written,
             entries,
             fallback: &[],
             units: self.units,
@@ -262,7 +268,7 @@ impl<'a> Section<'a> {
     fn default_for_message(&self, key: &str) -> String {
         let declared = self.declared.borrow();
         let default = declared.iter().find(|spec| spec.name == key).and_then(|spec| spec.default_text());
-        default.map_or(String::new(), |text| format!("{text:?} (default)"))
+        default.map_or(String::new(), |text| format!("{} (default)", setting_value(text, &Location::Whole).1))
     }
 
     /// Reports an error at a given location.
@@ -314,14 +320,19 @@ impl<'a> Section<'a> {
             else {
                 continue;
             };
-            let is_overridden = matches!(
-                (self.location_of(spec.name), self.location_of(selector)),
-                (Location::File { .. }, Location::Set { .. })
-            );
-            if !is_overridden {
+            if !self.is_set_after(spec.name, selector) {
                 self.reject(spec.name, &format!(" applies only to {selector} = \"{word}\""));
             }
         }
+    }
+
+    /// Returns true if `key` is in the file and a setting gives `selector` another value than the
+    /// file.
+    pub fn is_set_after(&self, key: &str, selector: &str) -> bool {
+        matches!(
+            (self.location_of(key), self.location_of(selector)),
+            (Location::File { .. }, Location::Set { .. })
+        )
     }
 
     fn report_unknown_keys(&self, explain: impl Fn(&str) -> Option<String>) {
@@ -351,13 +362,28 @@ impl<'a> Section<'a> {
     /// Returns the message for a key that only cases of another physics have.
     fn key_of_other_physics(&self, entry: &Entry) -> Option<String> {
         let of_others = self.spec.common_keys().find(|spec| spec.name == entry.key)?;
-        let owners = join_with_or(of_others.only_for.iter().map(|physics| physics.as_str()));
+        let owners = of_others.owner_names();
         let physics = self.physics.as_str();
         let key = match entry.value {
             Value::Table(_) => format!("[{}]", self.key_path(&entry.key)),
             _ => self.key_path(&entry.key),
         };
-        Some(format!("{key} is for {owners}, and the section [{physics}] selects {physics}"))
+        Some(match self.is_physics_written {
+            true => format!("{key} is for {owners}, and the section [{physics}] selects {physics}"),
+            false => format!("{key} is for {owners}, and the case has no section [{owners}]"),
+        })
+    }
+
+    /// Returns the physics that accept the word `text` for `key`, if this one does not.
+    pub fn owners_of_word(&self, key: &str, text: &str) -> Option<String> {
+        let of_others =
+            self.spec.common_keys().filter(|spec| spec.name == key && !spec.applies_to(self.physics));
+        let accepts = |spec: &&KeySpec| match spec.kind {
+            Kind::Word(list) => list.words().iter().any(|word| word.word == text),
+            Kind::Number { or, .. } | Kind::Quantity { or, .. } => or.is_some_and(|or| or.word == text),
+            _ => false,
+        };
+        of_others.into_iter().find(accepts).map(KeySpec::owner_names)
     }
 
     fn display_name(&self) -> String {

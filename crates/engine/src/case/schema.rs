@@ -18,6 +18,9 @@ use crate::wall_time;
 /// A number at the start of a quantity.
 const NUMBER_PATTERN: &str = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?";
 
+/// A number of steps, such as `1500`, `1_500` or `1.5e3`.
+const COUNT_PATTERN: &str = r"[0-9]+(?:_[0-9]+)*(?:\.(?:[0-9]+(?:_[0-9]+)*)?)?(?:[eE][+-]?[0-9]+)?";
+
 /// Returns the JSON Schema (draft 2020-12) of case files.
 pub fn json_schema() -> Json {
     let mut schema = section_schema(top::SPEC);
@@ -33,18 +36,8 @@ pub fn json_schema() -> Json {
     Json::Object(schema)
 }
 
-/// Returns the schema for the cases of one physics: which sections they must have, and which they
-/// cannot have.
+/// Returns the schema for the cases of one physics.
 fn physics_condition(physics: PhysicsName) -> Json {
-    let required: Vec<&str> = top::SPEC
-        .keys_of(physics)
-        .filter(|key| matches!(key.default, DefaultValue::Required))
-        .map(|key| key.name)
-        .collect();
-    let foreign = top::SPEC.common_keys().filter(|key| {
-        !key.applies_to(physics) && !top::SPEC.keys_of(physics).any(|other| other.name == key.name)
-    });
-    let foreign: Map<String, Json> = foreign.map(|key| (key.name.to_owned(), json!(false))).collect();
     let others = PhysicsName::ALL.iter().filter(|name| !name.is_default()).map(|name| name.as_str());
     let is_selected = match physics.is_default() {
         true => {
@@ -53,7 +46,40 @@ fn physics_condition(physics: PhysicsName) -> Json {
         }
         false => json!({ "required": [physics.as_str()] }),
     };
-    json!({ "if": is_selected, "then": { "required": required, "properties": foreign } })
+    json!({ "if": is_selected, "then": physics_restrictions(top::SPEC, physics) })
+}
+
+/// Returns the schema of a section in the cases of one physics, without the part that is the same
+/// for all: the keys that it must have, those that it cannot have, and those of another type.
+fn physics_restrictions(spec: &'static SectionSpec, physics: PhysicsName) -> Map<String, Json> {
+    let declared: Vec<_> = spec.common_keys().collect();
+    let mut properties = Map::new();
+    let mut required = Vec::new();
+    for key in &declared {
+        let Some(own) = spec.keys_of(physics).find(|own| own.name == key.name) else {
+            properties.insert(key.name.to_owned(), json!(false));
+            continue;
+        };
+        if matches!(own.default, DefaultValue::Required) && !required.contains(&own.name) {
+            required.push(own.name);
+        }
+        let has_namesake = declared.iter().filter(|other| other.name == key.name).count() > 1;
+        let restriction = match own.kind {
+            Kind::Section(below) => Json::Object(physics_restrictions(below, physics)),
+            _ if has_namesake => key_schema(own, spec.defaults_from),
+            _ => json!({}),
+        };
+        if restriction != json!({}) {
+            properties.insert(key.name.to_owned(), restriction);
+        }
+    }
+    let parts = [("properties", json!(properties)), ("required", json!(required))];
+    let parts = parts.into_iter().filter(|(_, part)| *part != json!({}) && *part != json!([]));
+    let mut schema: Map<String, Json> = parts.map(|(name, part)| (name.to_owned(), part)).collect();
+    if !schema.is_empty() {
+        schema.insert("type".to_owned(), json!("object"));
+    }
+    schema
 }
 
 fn section_schema(spec: &'static SectionSpec) -> Map<String, Json> {
@@ -208,6 +234,7 @@ fn range_schema(range: Range) -> Json {
         Range::NotNegative => json!({ "type": "number", "minimum": 0 }),
         Range::UpTo(max) => json!({ "type": "number", "exclusiveMinimum": 0, "maximum": max }),
         Range::BelowOne => json!({ "type": "number", "minimum": 0, "exclusiveMaximum": 1 }),
+        Range::Between { least, most } => json!({ "type": "number", "minimum": least, "maximum": most }),
     }
 }
 
@@ -233,7 +260,7 @@ fn interval_forms() -> Vec<Json> {
     vec![
         range_schema(Range::NotNegative),
         quantity_schema(Dimension::Time),
-        string_schema(r"^\s*\+?[0-9]+\s*steps?\s*$"),
+        string_schema(&format!(r"^\s*{COUNT_PATTERN}\s*steps?\s*$")),
     ]
 }
 

@@ -88,7 +88,11 @@ impl Section<'_> {
             return None;
         };
         let found = names.iter().position(|name| name == text);
-        if found.is_none() {
+        if found.is_none()
+            && let Some(owners) = self.owners_of_word(key, text)
+        {
+            self.reject(key, &format!(" is for {owners}, expected {}", expected()));
+        } else if found.is_none() {
             let hint = did_you_mean(text, names.iter().copied());
             self.reject(key, &format!(" is unknown, expected {}{hint}", expected()));
         }
@@ -150,10 +154,19 @@ impl Section<'_> {
         range: Range,
         or: Option<Word>,
     ) -> Option<Option<f64>> {
+        let is_word = |text: &str| or.is_some_and(|or| or.word == text);
+        if let Value::String(text) = &entry.value
+            && !is_word(text)
+            && let Some(owners) = self.owners_of_word(key, text)
+        {
+            let expected = expected_value(Kind::Quantity { dimension, range, or });
+            self.reject(key, &format!(" is for {owners}, expected {expected}"));
+            return None;
+        }
         let or_word = or.map_or(String::new(), |or| format!(", or \"{}\"", or.word));
         let x = match (&entry.value, number_value(&entry.value)) {
             (_, Some(x)) => x,
-            (Value::String(text), _) if or.is_some_and(|or| or.word == text) => return Some(None),
+            (Value::String(text), _) if is_word(text) => return Some(None),
             (Value::String(text), _) => match self.units().parse(text, dimension) {
                 Ok(x) => {
                     self.record_quantity(key, text);
@@ -166,7 +179,7 @@ impl Section<'_> {
                 }
             },
             _ => {
-                let example = dimension.example();
+                let example = self.units().examples(dimension);
                 let expected = format!("a number or a string with a unit such as {example}{or_word}");
                 self.reject_type(entry, &expected);
                 return None;

@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use orrery_fields::heat::{Conductivity, HeatProblem};
+use orrery_fields::heat::{Conductivity, HeatError, HeatProblem};
 use orrery_io::{FieldData, Limits, read_field_npy, read_field_png, read_profile_npy};
-use orrery_model::grid::{Boundaries, Boundary, Edge, EdgeValues, Grid};
+use orrery_model::grid::{Boundaries, Boundary, Edge, EdgeValues, Grid, GridError};
 use orrery_particles::settings::StepChoice;
 use rayon::prelude::*;
 
@@ -25,27 +25,38 @@ pub fn build_problem(case: &Case, heat: &HeatCase, limits: &Limits) -> Result<He
 /// Builds the problem of a case without its step.
 fn read_problem(case: &Case, heat: &HeatCase, limits: &Limits) -> Result<HeatProblem, EngineError> {
     let inputs = Inputs { folder: &case.folder, grid: &heat.grid, limits };
-    let boundaries = Boundaries {
-        west: inputs.boundary(Edge::West, heat.edge(Edge::West))?,
-        east: inputs.boundary(Edge::East, heat.edge(Edge::East))?,
-        south: inputs.boundary(Edge::South, heat.edge(Edge::South))?,
-        north: inputs.boundary(Edge::North, heat.edge(Edge::North))?,
-    };
-    let conductivity = match &heat.conductivity {
-        NodeValues::Uniform(value) if heat.has_uniform_conductivity() => Conductivity::Uniform(*value),
-        values => Conductivity::Field(inputs.painted(values, &heat.regions, |region| region.conductivity)?),
-    };
+    let boundaries = on_all_edges(|edge| inputs.boundary(edge, heat.edge(edge)))?;
+    let conductivity = inputs.conductivity(heat)?;
     let source = match heat.has_source() {
         true => Some(inputs.painted(&heat.source, &heat.regions, |region| region.source)?),
         false => None,
     };
-    let refused = |source| EngineError::Heat { origin: problem_origin(case, heat), source: Box::new(source) };
-    HeatProblem::new(heat.grid, boundaries, conductivity, source, heat.precision).map_err(refused)
+    HeatProblem::new(heat.grid, boundaries, conductivity, source, heat.precision)
+        .map_err(|error| refused(&inputs, heat, error))
 }
 
-/// Returns the longest stable step of a case, whatever its step is.
+/// Returns the longest stable step of a case, whatever its step is. It depends on the conductivity
+/// and on the kinds of the edges, so no other file is read.
 pub fn max_stable_step(case: &Case, heat: &HeatCase, limits: &Limits) -> Result<f64, EngineError> {
-    Ok(read_problem(case, heat, limits)?.max_stable_step())
+    let inputs = Inputs { folder: &case.folder, grid: &heat.grid, limits };
+    let boundaries = on_all_edges(|edge| {
+        Ok(match heat.edge(edge) {
+            EdgeCondition::Fixed(_) => Boundary::fixed(0.0),
+            EdgeCondition::Flux(_) | EdgeCondition::Insulated => Boundary::INSULATED,
+            EdgeCondition::Periodic => Boundary::Periodic,
+        })
+    })?;
+    let problem = HeatProblem::new(heat.grid, boundaries, inputs.conductivity(heat)?, None, heat.precision);
+    Ok(problem.map_err(|error| refused(&inputs, heat, error))?.max_stable_step())
+}
+
+fn on_all_edges(boundary: impl Fn(Edge) -> Result<Boundary, EngineError>) -> Result<Boundaries, EngineError> {
+    Ok(Boundaries {
+        west: boundary(Edge::West)?,
+        east: boundary(Edge::East)?,
+        south: boundary(Edge::South)?,
+        north: boundary(Edge::North)?,
+    })
 }
 
 /// Returns the initial temperatures of `case`, one per node.
@@ -78,16 +89,25 @@ pub fn initial_values(
     Ok(values)
 }
 
-/// Names the origin of the values of a problem, for messages: its only file, or else the section.
-fn problem_origin(case: &Case, heat: &HeatCase) -> String {
-    let mut files = [&heat.conductivity, &heat.source].into_iter().filter_map(|values| match values {
-        NodeValues::File(path) => Some(case.folder.join(path).display().to_string()),
+/// Returns the error of a problem with its origin: the file of the values, or else the section.
+fn refused(inputs: &Inputs<'_>, heat: &HeatCase, error: HeatError) -> EngineError {
+    let of_nodes = |values: &NodeValues| match values {
+        NodeValues::File(path) => Some(inputs.path(path)),
         NodeValues::Uniform(_) => None,
-    });
-    match (files.next(), files.next()) {
-        (Some(file), None) => file,
-        _ => "[heat]".to_owned(),
-    }
+    };
+    let file = match &error {
+        HeatError::Conductivity { .. } | HeatError::NodeConductivity { .. } => of_nodes(&heat.conductivity),
+        HeatError::NotFinite { field: "source", .. } => of_nodes(&heat.source),
+        HeatError::Grid(GridError::BoundaryNotFinite { edge, .. }) => match heat.edge(*edge) {
+            EdgeCondition::Fixed(EdgeProfile::File(path)) | EdgeCondition::Flux(EdgeProfile::File(path)) => {
+                Some(inputs.path(path))
+            }
+            _ => None,
+        },
+        _ => None,
+    };
+    let origin = file.map_or("[heat]".to_owned(), |path| path.display().to_string());
+    EngineError::Heat { origin, source: Box::new(error) }
 }
 
 /// The files that a case names, and the grid that they must fit.
@@ -149,6 +169,14 @@ impl Inputs<'_> {
                 }
                 EdgeValues::Profile(values)
             }
+        })
+    }
+
+    /// Returns the conductivity of the plate with its regions.
+    fn conductivity(&self, heat: &HeatCase) -> Result<Conductivity, EngineError> {
+        Ok(match &heat.conductivity {
+            NodeValues::Uniform(value) if heat.has_uniform_conductivity() => Conductivity::Uniform(*value),
+            values => Conductivity::Field(self.painted(values, &heat.regions, |region| region.conductivity)?),
         })
     }
 

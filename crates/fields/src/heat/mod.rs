@@ -51,7 +51,7 @@ pub use field::{FieldColumn, FieldView, HeatDeviceSetup, HeatField};
 pub use host::HostHeat;
 pub use host_slabs::HostSlabs;
 pub use plate::{Plate, StepCoefficients};
-pub use problem::{Conductivity, HeatProblem};
+pub use problem::{CONDUCTIVITIES, Conductivity, HeatProblem};
 pub use tile::Rows;
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ pub enum Conductivity {
 
 /// Accepted conductivities. Their inverse and their product with a temperature stay in the range of
 /// f32.
-pub(super) const CONDUCTIVITIES: RangeInclusive<f64> = 1e-20..=1e20;
+pub const CONDUCTIVITIES: RangeInclusive<f64> = 1e-20..=1e20;
 
 /// The equation, the plate and the precision. All values are checked.
 #[derive(Clone, Debug, PartialEq)]

@@ -101,11 +101,8 @@ fn decoding_fault(error: DecodingError) -> Fault {
         }
         error => {
             let text = error.to_string();
-            Fault::malformed(
-                "image",
-                shorten_for_message(&text, MAX_QUOTED_CHARS).to_string(),
-                "an intact PNG image",
-            )
+            let text = shorten_for_message(text.trim_end_matches('.'), MAX_QUOTED_CHARS);
+            Fault::malformed("image", format!("\"{text}\""), "an intact PNG image")
         }
     }
 }

@@ -7,6 +7,7 @@ use std::f64::consts::PI;
 use thiserror::Error;
 
 use super::{Boundaries, Grid};
+use crate::short_number;
 
 /// Initial state of a field.
 ///
@@ -76,7 +77,7 @@ pub enum SpotShape {
 #[derive(Clone, Debug, Error, PartialEq)]
 pub enum InitialFieldError {
     /// A parameter is not a usable number.
-    #[error("{name} is {value}, expected {expected}")]
+    #[error("{name} is {}, expected {expected}", short_number(*value))]
     Parameter {
         /// Name of the parameter, for example "radius".
         name: &'static str,
@@ -156,8 +157,7 @@ impl InitialField {
             Self::HotSpot { centre, radius, value, background, .. } => {
                 check_finite("centre x", centre[0])?;
                 check_finite("centre y", centre[1])?;
-                let is_usable = radius > 0.0 && (1e-100..=1e100).contains(&radius);
-                check("radius", radius, is_usable, "a positive number")?;
+                check("radius", radius, (1e-100..=1e100).contains(&radius), "a number from 1e-100 to 1e100")?;
                 check_finite("value", value)?;
                 check_finite("background", background)
             }
@@ -289,7 +289,8 @@ mod tests {
             value: 1.0,
             background: 0.0,
         };
-        assert_eq!(message(spot(-1.0)), "radius is -1, expected a positive number");
+        assert_eq!(message(spot(-1.0)), "radius is -1, expected a number from 1e-100 to 1e100");
+        assert_eq!(message(spot(1e200)), "radius is 1e200, expected a number from 1e-100 to 1e100");
         assert_eq!(
             message(InitialField::Checkerboard { columns: 0, rows: 1, values: [0.0; 2] }),
             "columns is 0, expected a number of at least 1"

@@ -1,7 +1,7 @@
 //! `[grid]`: the nodes of a field.
 
-use orrery_model::Dimension;
-use orrery_model::grid::{Grid, MAX_NODES, MIN_NODES};
+use orrery_model::grid::{Grid, MAX_NODES, MIN_NODES, SPACINGS};
+use orrery_model::{Dimension, short_number};
 
 use crate::case::declare::{Kind, Range, SectionSpec, derived_key, quantity, required_key};
 use crate::case::reader::Section;
@@ -9,6 +9,8 @@ use crate::case::resolved::SectionWriter;
 
 const NODES: Kind = Kind::Integer { least: MIN_NODES as u64, most: MAX_NODES as u64 };
 const LENGTH: Kind = quantity(Dimension::Length, Range::Positive);
+const SPACING: Kind =
+    quantity(Dimension::Length, Range::Between { least: *SPACINGS.start(), most: *SPACINGS.end() });
 
 pub(in crate::case) const SPEC: &SectionSpec = &SectionSpec {
     required: Some("one with nx = ..., ny = ... and width = ..."),
@@ -21,11 +23,11 @@ pub(in crate::case) const SPEC: &SectionSpec = &SectionSpec {
             required_key("ny", NODES, "Number of nodes along y."),
             derived_key(
                 "hx",
-                LENGTH,
+                SPACING,
                 "`width` / (`nx` - 1), or / `nx` between periodic edges",
                 "Spacing along x.",
             ),
-            derived_key("hy", LENGTH, "as for `hx` with `height`, or else `hx`", "Spacing along y."),
+            derived_key("hy", SPACING, "as for `hx` with `height`, or else `hx`", "Spacing along y."),
             derived_key("width", LENGTH, "none: give `hx` or `width`", "Extent along x."),
             derived_key("height", LENGTH, "follows from `hy`", "Extent along y."),
         ]],
@@ -52,7 +54,12 @@ fn read_spacing(section: &Section<'_>, [h, extent]: [&'static str; 2], spaces: f
     if section.has_key(h) && section.has_key(extent) {
         section.reject(extent, &format!(" conflicts with grid.{h}, expected only one of them"));
     }
-    spacing.or_else(|| length.map(|length| length / spaces))
+    let of_extent = length.map(|length| length / spaces);
+    if let Some(spacing) = of_extent.filter(|spacing| spaces > 0.0 && !SPACINGS.contains(spacing)) {
+        let condition = format!("expected {:e} to {:e}", SPACINGS.start(), SPACINGS.end());
+        section.reject(extent, &format!(" gives {h} = {}, {condition}", short_number(spacing)));
+    }
+    spacing.or(of_extent)
 }
 
 pub(in crate::case) fn write_grid(w: &mut SectionWriter<'_>, grid: &Grid) {

@@ -1,5 +1,6 @@
 //! `[heat]`, its edges `[heat.west]` to `[heat.north]`, and its regions `[[heat.region]]`.
 
+use orrery_fields::heat::CONDUCTIVITIES;
 use orrery_model::grid::{Edge, RegionShape};
 use orrery_model::{Dimension, Precision};
 
@@ -16,6 +17,9 @@ const PRECISIONS: &Words<Precision> = &[
     (Precision::Single.as_str(), Precision::Single, "f32: half of the memory, and twice as fast"),
 ];
 
+const CONDUCTIVITY: Kind =
+    number(Range::Between { least: *CONDUCTIVITIES.start(), most: *CONDUCTIVITIES.end() });
+
 pub(in crate::case) const SPEC: &SectionSpec = &SectionSpec {
     required: Some("one with conductivity = ..."),
     ..SectionSpec::new(
@@ -24,7 +28,7 @@ pub(in crate::case) const SPEC: &SectionSpec = &SectionSpec {
          conductivity k is divided by the heat capacity: length² per time, such as 1.11e-4 m²/s for copper. The \
          source s is a temperature per time.",
         &[&[
-            key("conductivity", number(Range::Positive), "1", "Conductivity of all nodes."),
+            key("conductivity", CONDUCTIVITY, "1", "Conductivity of all nodes."),
             derived_key(
                 "conductivity_file",
                 Kind::File,
@@ -107,7 +111,7 @@ const REGION: &SectionSpec = &SectionSpec {
         "A part of the plate with another conductivity or source. A later region covers an earlier one.",
         &[&[
             required_key("shape", Kind::Word(&SHAPES), "Shape of the region."),
-            derived_key("conductivity", number(Range::Positive), "unchanged", "Conductivity in the region."),
+            derived_key("conductivity", CONDUCTIVITY, "unchanged", "Conductivity in the region."),
             derived_key("source", number(Range::Any), "unchanged", "Heat source in the region."),
         ]],
     )
@@ -225,6 +229,7 @@ fn read_edge(section: &Section<'_>) -> EdgeCondition {
             let path = section.path();
             section.reject(second, &format!(" conflicts with {path}.{first}, expected only one of them"));
         }
+        (false, [key, ..]) if section.is_set_after(key, "condition") => {}
         (false, [key, ..]) => {
             section.reject(key, " applies only to condition = \"fixed\" or \"flux\"");
         }

@@ -1,8 +1,9 @@
 //! `[image]`.
 
 use orrery_io::picture::ColourMap;
-use orrery_model::Dimension;
+use orrery_model::{Dimension, short_number};
 
+use crate::case::cross_checks::conflict_location;
 use crate::case::declare::{Kind, Range, SectionSpec, Words, key, number, quantity};
 use crate::case::physics::{BODIES, FIELDS};
 use crate::case::reader::Section;
@@ -83,7 +84,12 @@ pub(in crate::case) fn read_field_view(section: &Section<'_>) -> FieldView {
     if let (Some(low), Some(high)) = (view.low, view.high)
         && low >= high
     {
-        section.reject("low", &format!(" is not below image.high = {high}, expected low < high"));
+        let location = conflict_location(section.location_of("low"), section.location_of("high"));
+        section.reject_at(
+            location,
+            "low",
+            &format!(" is not below image.high = {}, expected low < high", short_number(high)),
+        );
     }
     view
 }

@@ -55,7 +55,7 @@ const FORMULAS: &[Formula] = &[
             derived_key("y", LENGTH, "the centre of the grid", "y of the centre."),
             derived_key(
                 "radius",
-                quantity(Dimension::Length, Range::Positive),
+                quantity(Dimension::Length, Range::Between { least: 1e-100, most: 1e100 }),
                 "a tenth of the smaller extent of the grid",
                 "Radius of a disc, or standard deviation of a Gaussian.",
             ),
@@ -150,8 +150,12 @@ fn variants() -> Vec<Variant> {
     formulas.chain([file, image]).collect()
 }
 
-/// Reads `[initial]`. `extents` are those of the grid.
-pub(in crate::case) fn read_initial(section: &Section<'_>, extents: [f64; 2]) -> InitialState {
+/// Reads `[initial]`. `extents` are those of the grid, and `is_periodic` is that of x and y.
+pub(in crate::case) fn read_initial(
+    section: &Section<'_>,
+    extents: [f64; 2],
+    is_periodic: [bool; 2],
+) -> InitialState {
     let variants = variants();
     let names: Vec<&'static str> = FORMULAS.iter().map(|formula| formula.name).collect();
     let (file, image) = (section.text("file"), section.text("image"));
@@ -191,6 +195,15 @@ pub(in crate::case) fn read_initial(section: &Section<'_>, extents: [f64; 2]) ->
         let owners = join_with_or(variants.iter().filter(|v| v.has_key(key)).map(|v| v.name));
         (!owners.is_empty()).then(|| format!("key '{key}' is for {owners}, not for {}", variant.name))
     });
+    if let InitialState::Formula(InitialField::SineMode { m, n, .. }) = initial {
+        let of_axes = [("m", m), ("n", n)].into_iter().zip(is_periodic);
+        for ((key, half_waves), _) in of_axes.filter(|(_, is_periodic)| *is_periodic) {
+            if half_waves % 2 == 1 {
+                let fault = " is odd, expected an even number of half waves between periodic edges";
+                section.reject(key, fault);
+            }
+        }
+    }
     initial
 }
 
