@@ -10,11 +10,11 @@ use orrery_engine::case::{
 use orrery_model::Units;
 use orrery_particles::settings::{Acceptance, IntegratorChoice, SolverChoice, StepChoice};
 
-fn source(text: &str) -> CaseSource {
+pub fn source(text: &str) -> CaseSource {
     CaseSource::Text { label: "case.toml".into(), text: text.into(), folder: PathBuf::new() }
 }
 
-fn load(source: &CaseSource, sets: &[&str]) -> Result<Case, CaseError> {
+pub fn load(source: &CaseSource, sets: &[&str]) -> Result<Case, CaseError> {
     let sets: Vec<_> = sets.iter().map(|&set| set.to_owned()).collect();
     Case::load_within(source, &sets, Some(16 << 30))
 }
@@ -24,7 +24,7 @@ fn plummer(sets: &[&str]) -> Result<Case, CaseError> {
 }
 
 /// Checks that the resolved text reads back to the same case and resolves to itself.
-fn assert_round_trip(case: &Case) {
+pub fn assert_round_trip(case: &Case) {
     let resolved = case.to_toml();
     let source =
         CaseSource::Text { label: "resolved".into(), text: resolved.clone(), folder: case.folder.clone() };

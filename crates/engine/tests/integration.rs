@@ -7,6 +7,8 @@ mod device;
 mod extend;
 mod field_inputs;
 mod golden;
+mod heat_cases;
+mod heat_odd_values;
 mod hostile_checkpoints;
 mod initial_conditions;
 mod large_steps;

@@ -39,4 +39,6 @@ pub(crate) fn node_count(count: u64) -> Size {
 }
 
 #[cfg(test)]
+mod start_tests;
+#[cfg(test)]
 mod tests;
