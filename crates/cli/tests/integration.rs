@@ -5,6 +5,8 @@ mod devices;
 mod end_to_end;
 mod fault;
 mod field_files;
+mod heat_mistakes;
+mod heat_results;
 mod heat_runs;
 mod help;
 mod limits;

@@ -51,7 +51,7 @@ fn dir_with_inputs() -> TestDir {
 
 /// Runs each command. Checks its status and its message, and that it changes no file. `...` in an
 /// expected message stands for any text.
-fn check_messages(dir: &TestDir, mistakes: &[(&[&str], &str)]) {
+pub fn check_messages(dir: &TestDir, mistakes: &[(&[&str], &str)]) {
     let mut unexpected = Vec::new();
     let before = dir.content();
     for (arguments, expected) in mistakes {
