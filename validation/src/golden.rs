@@ -1,12 +1,14 @@
 //! Golden hashes: the final states of short runs, as bits.
 //!
-//! A hash covers masses, ids, positions, velocities and accelerations in the last checkpoint of a
-//! whole run. It changes when any of those bits changes. A refactoring must leave all hashes alone,
-//! and an intended change of results is visible as changed lines of `golden.txt`.
+//! A hash covers the bodies (masses, ids, positions, velocities and accelerations) or the field
+//! (temperatures) in the last checkpoint of a whole run. It changes when any of those bits changes.
+//! A refactoring must leave all hashes alone, and an intended change of results is visible as
+//! changed lines of `golden.txt`.
 //!
 //! Bits depend on the hardware and on the compiler of device kernels, so each hash belongs to a
-//! [`Machine`]. A machine without recorded hashes is skipped with a message. This command prints
-//! the lines for all machines found here:
+//! [`Machine`]. A machine without recorded hashes is skipped with a message. The bits of fields are
+//! the same everywhere, so their hashes are those of [`EVERY_MACHINE`]. This command prints the
+//! lines for all machines found here:
 //!
 //! ```text
 //! cargo run --release -p orrery-validation --bin golden
@@ -31,6 +33,17 @@ pub fn recorded_hashes(machine: &str) -> BTreeMap<String, String> {
     let of_machine = lines.filter_map(|line| line.strip_prefix(machine)?.strip_prefix(' ')?.split_once(' '));
     of_machine.map(|(run, hash)| (run.to_owned(), hash.to_owned())).collect()
 }
+
+/// Name in `golden.txt` of the hashes that all machines have.
+pub const EVERY_MACHINE: &str = "every-machine";
+
+/// Runs of fields: name, preset and settings.
+const FIELD_RUNS: [(&str, &str, &[&str]); 4] = [
+    ("sine-decay-double", "sine-decay", &["time.end=0.0005"]),
+    ("sine-decay-single", "sine-decay", &["time.end=0.0005", "heat.precision=single"]),
+    ("chip-double", "chip", &["time.end=\"0.5 ms\""]),
+    ("hot-plate-single", "hot-plate", &["time.end=\"100 ms\"", "heat.precision=single"]),
+];
 
 /// Presets with the settings that make them short. They run on the CPU.
 const PRESETS: [(&str, &[&str]); 6] = [
@@ -62,11 +75,12 @@ enum Target {
 }
 
 impl Machine {
-    /// Lists the CPU with each of its instruction sets, and every device.
+    /// Lists the CPU with each of its instruction sets, and every device with f64.
     pub fn all() -> Vec<Self> {
         let cpus =
             InstructionSet::available().map(|set| Self { name: cpu_name(set), target: Target::Cpu(set) });
-        let devices = Device::list().devices.into_iter().map(|device| {
+        let devices = Device::list().devices.into_iter().filter(|device| device.properties().has_f64);
+        let devices = devices.map(|device| {
             let properties = device.properties();
             let (backend, driver) = (properties.backend, &properties.driver);
             let name = match properties.kind {
@@ -85,7 +99,7 @@ impl Machine {
         cpus.chain(devices).collect()
     }
 
-    /// Runs everything on this machine and returns the hash of each run by its name.
+    /// Runs all bodies on this machine and returns the hash of each run by its name.
     ///
     /// The instruction set is a setting of the whole process, so two machines cannot run at the
     /// same time.
@@ -97,8 +111,7 @@ impl Machine {
             Target::Cpu(set) => {
                 InstructionSet::limit_to(set);
                 let hashes = PRESETS.iter().map(|(preset, sets)| {
-                    let sets: Vec<String> = sets.iter().map(|&set| set.to_owned()).collect();
-                    ((*preset).to_owned(), final_state_hash(preset, &sets, DeviceChoice::Cpu))
+                    ((*preset).to_owned(), final_state_hash(preset, &owned(sets), DeviceChoice::Cpu))
                 });
                 let hashes = hashes.collect();
                 InstructionSet::limit_to(InstructionSet::Avx512);
@@ -122,6 +135,30 @@ impl Machine {
             }
         }
     }
+
+    /// Runs all fields on this machine and returns the hash of each run by its name.
+    ///
+    /// # Panics
+    /// If a run fails.
+    pub fn field_hashes(&self) -> BTreeMap<String, String> {
+        let choice = match self.target {
+            Target::Cpu(set) => {
+                InstructionSet::limit_to(set);
+                DeviceChoice::Cpu
+            }
+            Target::Device(choice) => choice,
+        };
+        let hash = |(name, preset, sets): (&str, &str, &[&str])| {
+            (name.to_owned(), final_state_hash(preset, &owned(sets), choice))
+        };
+        let hashes = FIELD_RUNS.into_iter().map(hash).collect();
+        InstructionSet::limit_to(InstructionSet::Avx512);
+        hashes
+    }
+}
+
+fn owned(sets: &[&str]) -> Vec<String> {
+    sets.iter().map(|&set| set.to_owned()).collect()
 }
 
 /// Returns the name of the CPU with instruction set `set`. Vendors differ in the estimate of the
@@ -142,7 +179,7 @@ fn join_words(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join("-")
 }
 
-/// Runs a case in a temporary folder and hashes the bodies of its last checkpoint.
+/// Runs a case in a temporary folder and hashes the state of its last checkpoint.
 fn final_state_hash(preset: &str, sets: &[String], choice: DeviceChoice) -> String {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let case = CaseSource::from_argument(preset).and_then(|source| Case::load(&source, sets));
@@ -150,33 +187,36 @@ fn final_state_hash(preset: &str, sets: &[String], choice: DeviceChoice) -> Stri
     let output = Output { folder: folder.path().join("run"), replace: Replace::Nothing };
     let control = Control { device: DeviceRequest { choice, tuned: None }, ..Control::default() };
     run(&case, &output, &control, |_| {}).unwrap_or_else(|error| panic!("{preset} {sets:?}: {error}"));
-    hash_bodies(&output.folder.join("checkpoints"))
+    let columns = if case.heat().is_some() { 1 } else { 11 };
+    hash_state(&output.folder.join("checkpoints"), columns)
 }
 
-/// Hashes those columns of the newest checkpoint in `folder` that belong to the bodies, with their
-/// names.
-fn hash_bodies(folder: &Path) -> String {
+/// Hashes those columns of the newest checkpoint in `folder` that belong to the state, with their
+/// names. There must be `expected` of them: the temperature, or mass, id and three vectors.
+fn hash_state(folder: &Path, expected: usize) -> String {
     let files =
         fs::read_dir(folder).expect("a folder of checkpoints").map(|entry| entry.expect("an entry").path());
     let newest = files.max().expect("a checkpoint");
     let checkpoint = read_checkpoint(&newest, &Limits::default()).unwrap_or_else(|error| panic!("{error}"));
-    let is_of_bodies = |name: &str| {
-        ["mass", "id", "position", "velocity", "acceleration"]
+    let is_of_state = |name: &str| {
+        ["mass", "id", "position", "velocity", "acceleration", "temperature"]
             .contains(&name.split('.').next().unwrap_or(name))
     };
     let mut hasher = blake3::Hasher::new();
     let mut columns = 0;
-    for (name, block) in checkpoint.blocks.iter().filter(|(name, _)| is_of_bodies(name)) {
+    for (name, block) in checkpoint.blocks.iter().filter(|(name, _)| is_of_state(name)) {
         columns += 1;
         hasher.update(name.as_bytes());
         match block {
             Block::Reals(numbers) => hasher.update(&bytes_of(numbers.iter().map(|x| x.to_bits()))),
             Block::Integers(numbers) => hasher.update(&bytes_of(numbers.iter().copied())),
             Block::Bytes(bytes) => hasher.update(bytes),
-            Block::Singles(_) => unreachable!("the columns of bodies are f64"),
+            Block::Singles(numbers) => {
+                hasher.update(&bytes_of(numbers.iter().map(|x| u64::from(x.to_bits()))))
+            }
         };
     }
-    assert_eq!(columns, 11, "mass, id and three vectors");
+    assert_eq!(columns, expected);
     hasher.finalize().to_hex()[..16].to_owned()
 }
 

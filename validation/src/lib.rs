@@ -5,6 +5,7 @@
 //! tolerances and measured values. All units have G = 1 unless a test says otherwise.
 
 pub mod golden;
+pub mod plates;
 
 use orrery_model::analysis::{kinetic_energy, max_or_nan, potential_energy_direct};
 use orrery_model::{Particles, Precision};

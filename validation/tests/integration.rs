@@ -8,6 +8,8 @@ mod device;
 mod disc;
 mod equilibrium;
 mod forces;
+mod heat;
+mod heat_steady;
 mod orbits;
 mod solar_system;
 mod spheres;
