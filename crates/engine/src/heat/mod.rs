@@ -28,7 +28,7 @@ pub(crate) const PLOT: &str = "temperature";
 /// Field at which a run failed.
 pub(crate) const POST_MORTEM: &str = "post-mortem.npy";
 
-/// Returns an upper bound of the bytes that a run needs on the host to start, or to resume.
+/// Returns an upper bound of the bytes that a run needs on the host.
 pub(crate) fn host_bytes(heat: &HeatCase, on_device: bool) -> u64 {
     system::PlateFacts::host_bytes(heat, on_device)
 }

@@ -64,7 +64,12 @@ impl SineSolution {
 
     /// Returns the largest differences of `values`, the state at `now`, to the analytic and to the
     /// discrete solution.
-    pub fn errors(&self, grid: &Grid, values: &[f64], now: Stamp) -> Vec<SolutionError> {
+    pub fn errors<R: Copy + Into<f64> + Sync>(
+        &self,
+        grid: &Grid,
+        values: &[R],
+        now: Stamp,
+    ) -> Vec<SolutionError> {
         let elapsed = now.time - self.start;
         let analytic = self.amplitude * (-self.rate * elapsed).exp();
         let discrete = self.amplitude * self.discrete_factor(now.step, elapsed);
@@ -74,8 +79,8 @@ impl SineSolution {
         };
         let (x, y) = (sines(self.mode[0], grid.nx), sines(self.mode[1], grid.ny));
         let largest = |amplitude: f64| {
-            let of_row = |(j, row): (usize, &[f64])| {
-                let difference = |(u, sine): (&f64, &f64)| (u - amplitude * y[j] * sine).abs();
+            let of_row = |(j, row): (usize, &[R])| {
+                let difference = |(&u, sine): (&R, &f64)| (u.into() - amplitude * y[j] * sine).abs();
                 row.iter().zip(&x).map(difference).fold(0.0, f64::max)
             };
             values.par_chunks(grid.nx).enumerate().map(of_row).reduce(|| 0.0, f64::max)

@@ -79,19 +79,16 @@ impl PlateFacts {
         }
     }
 
-    /// Returns an upper bound of the bytes that a run needs on the host to start, or to resume.
+    /// Returns an upper bound of the bytes that a run needs on the host.
     pub fn host_bytes(heat: &HeatCase, on_device: bool) -> u64 {
         let (is_variable, has_source) = (!heat.has_uniform_conductivity(), heat.has_source());
-        let needed = |on_device| {
-            HeatField::needed_bytes(&heat.grid, heat.precision, is_variable, has_source, on_device)
-        };
         let nodes = (heat.grid.nx as u64).saturating_mul(heat.grid.ny as u64);
-        // The problem has its conductivities and sources in f64.
-        let problem =
-            (u64::from(is_variable) + u64::from(has_source)).saturating_mul(nodes.saturating_mul(8));
-        let initial = nodes.saturating_mul(8);
-        let fields = if on_device { 0 } else { needed(false) };
-        fields.saturating_add(problem).saturating_add(initial)
+        let of_run = run_bytes(&heat.grid, heat.precision, is_variable, has_source, on_device);
+        // At the start there are no copies of the temperatures yet. The problem has its
+        // conductivities, sources and initial state in f64.
+        let problem = 8 * (1 + u64::from(is_variable) + u64::from(has_source));
+        let copies = COPIES.saturating_mul(nodes).saturating_mul(precision_bytes(heat.precision));
+        of_run.max(of_run.saturating_sub(copies).saturating_add(problem.saturating_mul(nodes)))
     }
 }
 
@@ -240,12 +237,8 @@ impl Dynamics for HeatSystem {
 
     fn host_bytes(&self) -> u64 {
         let PlateFacts { is_variable, has_source, .. } = self.facts;
-        let (grid, precision) = (self.grid(), self.field.precision());
-        let copies = 2 * precision_bytes(precision) * grid.len() as u64;
-        match self.device() {
-            Some(_) => copies,
-            None => copies + HeatField::needed_bytes(grid, precision, is_variable, has_source, false),
-        }
+        let on_device = self.device().is_some();
+        run_bytes(self.grid(), self.field.precision(), is_variable, has_source, on_device)
     }
 
     fn device_bytes(&self, _device: &Device) -> u64 {
@@ -285,7 +278,10 @@ impl Dynamics for HeatSystem {
 
     fn solution_errors(&self, now: Stamp) -> Result<Vec<SolutionError>, SystemError> {
         match &self.facts.solution {
-            Some(solution) => Ok(solution.errors(self.grid(), &self.view().values()?, now)),
+            Some(solution) => Ok(match self.view().column()? {
+                FieldColumn::Single(values) => solution.errors(self.grid(), &values, now),
+                FieldColumn::Double(values) => solution.errors(self.grid(), &values, now),
+            }),
             None => Ok(Vec::new()),
         }
     }
@@ -354,6 +350,26 @@ impl Dynamics for HeatSystem {
         }
         fields
     }
+}
+
+/// Copies of the temperatures on the host: the state before the last step, and one that is written.
+const COPIES: u64 = 2;
+
+/// Returns an upper bound of the bytes that a run needs on the host after its start.
+fn run_bytes(
+    grid: &Grid,
+    precision: orrery_model::Precision,
+    is_variable: bool,
+    has_source: bool,
+    on_device: bool,
+) -> u64 {
+    let nodes = (grid.nx as u64).saturating_mul(grid.ny as u64).saturating_mul(precision_bytes(precision));
+    let plate = match on_device {
+        // Conductivities and sources, from which fluxes are computed.
+        true => nodes.saturating_mul(u64::from(is_variable) + u64::from(has_source)),
+        false => HeatField::needed_bytes(grid, precision, is_variable, has_source, false),
+    };
+    plate.saturating_add(COPIES.saturating_mul(nodes))
 }
 
 /// Returns the bytes of a number.
