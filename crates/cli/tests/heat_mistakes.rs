@@ -281,10 +281,10 @@ fn settings_of_a_preset() {
             run("image.high=-1"),
             "--set image.high=-1: image.low = 0.0 is not below image.high = -1, expected low < high",
         ),
-        (with_memory("1 MB"), "[grid]: ..."),
+        (with_memory("1.5 MB"), "[grid]: ..."),
         (
             with_memory("100 kB"),
-            "preset sine-decay:10:6: 257 x 257 nodes need 516.0 KiB of memory, 97.7 KiB are available",
+            "preset sine-decay:10:6: 257 x 257 nodes need 1.0 MiB of memory, 97.7 KiB are available",
         ),
     ];
     let mistakes: Vec<(&[&str], &str)> =
