@@ -29,9 +29,10 @@ pub use checkpoint::{Block, Checkpoint, Column, parse_checkpoint, read_checkpoin
 pub use cosmology::Comoving;
 pub use error::{Fault, IoError};
 pub use field::{
-    FieldData, FieldFile, FieldFormat, FieldFrame, FieldLabels, FieldValues, read_field, read_field_npy,
-    read_field_png, read_field_vti, read_profile_npy, render_field_file, write_field, write_field_npy,
-    write_field_vti, write_labelled_vti,
+    FieldData, FieldFile, FieldFormat, FieldFrame, FieldLabels, FieldValues, VolumeData, Window, copy_window,
+    read_field, read_field_npy, read_field_png, read_field_vti, read_profile_npy, read_volume_npy,
+    read_volume_vti, render_field_file, write_field, write_field_npy, write_field_vti, write_labelled_vti,
+    write_volume_npy, write_volume_vti,
 };
 pub use limits::{Limits, format_bytes};
 pub use npz::{NpzArray, write_npz_arrays};

@@ -208,7 +208,7 @@ fn vti_file_has_the_layout_of_vtk() {
     let xml = std::str::from_utf8(&bytes[..start]).unwrap();
     for part in [
         r#"<VTKFile type="ImageData" version="1.0" byte_order="LittleEndian" header_type="UInt64">"#,
-        r#"WholeExtent="0 3 0 2 0 0" Origin="0.0 0.0 0" Spacing="0.5 0.25 1""#,
+        r#"WholeExtent="0 3 0 2 0 0" Origin="0.0 0.0 0.0" Spacing="0.5 0.25 1.0""#,
         r#"<DataArray type="Float32" Name="temperature &lt;K&gt;" format="appended" offset="0"/>"#,
         r#"Name="TimeValue" NumberOfTuples="1" format="ascii">0.125<"#,
     ] {

@@ -11,3 +11,4 @@ mod hostile;
 mod image_data;
 mod python_readers;
 mod round_trip;
+mod volumes;

@@ -1,11 +1,14 @@
-//! Fields and profiles as numpy arrays of f4 or f8, in C or Fortran order and either byte order.
+//! Fields, volumes and profiles as numpy arrays of f4 or f8, in C or Fortran order and either byte
+//! order.
 
+use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
 
+use orrery_model::Precision;
 use orrery_model::grid::Grid;
 
-use super::{FieldData, FieldValues, allocate_values, open_file};
+use super::{FieldData, FieldValues, VolumeData, allocate_values, open_file};
 use crate::error::{Fault, IoError};
 use crate::limits::Limits;
 use crate::npy::{Array, write_header};
@@ -13,27 +16,54 @@ use crate::storage::replace_file;
 
 /// Reads an array of shape (ny, nx).
 pub fn read_field_npy(path: &Path, limits: &Limits) -> Result<FieldData, IoError> {
-    read_field(path, limits).map_err(|fault| fault.in_file(path))
+    let read = || {
+        let array = open_array(path)?;
+        let [ny, nx] = array.shape()[..] else {
+            return Err(array.shape_fault("shape [ny, nx]"));
+        };
+        let (precision, values) = read_reals(array, limits)?;
+        Ok(FieldData { nx: nx as usize, ny: ny as usize, precision, values })
+    };
+    read().map_err(|fault: Fault| fault.in_file(path))
 }
 
-fn read_field(path: &Path, limits: &Limits) -> Result<FieldData, Fault> {
-    let array = open_array(path)?;
-    let [rows, columns] = array.shape()[..] else {
-        return Err(array.shape_fault("shape [ny, nx]"));
+/// Reads an array of shape (nz, ny, nx) or (ny, nx).
+pub fn read_volume_npy(path: &Path, limits: &Limits) -> Result<VolumeData, IoError> {
+    let read = || {
+        let array = open_array(path)?;
+        let nodes = match array.shape()[..] {
+            [ny, nx] => [nx, ny, 1],
+            [nz, ny, nx] => [nx, ny, nz],
+            _ => return Err(array.shape_fault("shape [nz, ny, nx] or [ny, nx]")),
+        };
+        let (precision, values) = read_reals(array, limits)?;
+        Ok(VolumeData { nodes: nodes.map(|count| count as usize), precision, values })
     };
-    let (precision, is_fortran_order) = (array.real_precision()?, array.is_fortran_order());
+    read().map_err(|fault: Fault| fault.in_file(path))
+}
+
+/// Reads the values in C order: the last index varies fastest.
+fn read_reals(array: Array<BufReader<File>>, limits: &Limits) -> Result<(Precision, Vec<f64>), Fault> {
+    let precision = array.real_precision()?;
     let mut values = allocate_values(limits, array.entry_count(), 0)?;
-    if is_fortran_order {
+    if array.is_fortran_order() {
+        let shape: Vec<usize> = array.shape().iter().map(|&extent| extent as usize).collect();
         values.resize(array.entry_count() as usize, 0.0);
-        let (rows, columns, mut k) = (rows as usize, columns as usize, 0);
+        let mut k = 0;
         array.read_reals(|value| {
-            values[k % rows * columns + k / rows] = value;
+            // Divide the first index off first, because it varies fastest in the file.
+            let (mut rest, mut index) = (k, 0);
+            for extent in &shape {
+                index = index * extent + rest % extent;
+                rest /= extent;
+            }
+            values[index] = value;
             k += 1;
         })?;
     } else {
         array.read_reals(|value| values.push(value))?;
     }
-    Ok(FieldData { nx: columns as usize, ny: rows as usize, precision, values })
+    Ok((precision, values))
 }
 
 /// Reads an array of shape (n): values along an edge.
@@ -51,7 +81,7 @@ pub fn read_profile_npy(path: &Path, limits: &Limits) -> Result<Vec<f64>, IoErro
     read().map_err(|fault: Fault| fault.in_file(path))
 }
 
-fn open_array(path: &Path) -> Result<Array<BufReader<std::fs::File>>, Fault> {
+fn open_array(path: &Path) -> Result<Array<BufReader<File>>, Fault> {
     let (file, length) = open_file(path)?;
     let name = path.file_stem().unwrap_or_default().to_string_lossy();
     Array::open(&name, BufReader::new(file), length)
@@ -59,18 +89,33 @@ fn open_array(path: &Path) -> Result<Array<BufReader<std::fs::File>>, Fault> {
 
 /// Writes an array of shape (ny, nx) in C order. The write is atomic.
 pub fn write_field_npy(path: &Path, grid: &Grid, values: FieldValues) -> Result<(), IoError> {
-    write_array(path, [grid.nx, grid.ny], values)
+    write_volume_npy(path, [grid.nx, grid.ny, 1], values)
 }
 
-/// Writes an array of shape (ny, nx) in C order. The write is atomic.
-pub(super) fn write_array(path: &Path, [nx, ny]: [usize; 2], values: FieldValues) -> Result<(), IoError> {
+/// Writes an array of shape (nz, ny, nx) in C order, or (ny, nx) for nz = 1. `nodes` are nx, ny and
+/// nz. The write is atomic.
+pub fn write_volume_npy(path: &Path, nodes: [usize; 3], values: FieldValues) -> Result<(), IoError> {
+    let [nx, ny, nz] = nodes;
+    match nz {
+        1 => write_array(path, "field", &[ny, nx], values),
+        _ => write_array(path, "field", &[nz, ny, nx], values),
+    }
+}
+
+/// Writes an array in C order. `name` is its name in messages. The write is atomic.
+pub(crate) fn write_array(
+    path: &Path,
+    name: &str,
+    shape: &[usize],
+    values: FieldValues,
+) -> Result<(), IoError> {
     replace_file(path, |file| {
-        Fault::check_length("field", values.len() as u64, (nx * ny) as u64)?;
+        Fault::check_length(name, values.len() as u64, shape.iter().product::<usize>() as u64)?;
         let kind = match values {
             FieldValues::Single(_) => "<f4",
             FieldValues::Double(_) => "<f8",
         };
-        write_header(file, kind, &[ny, nx])?;
+        write_header(file, kind, shape)?;
         Ok(values.write_to(file)?)
     })
 }

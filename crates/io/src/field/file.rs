@@ -7,7 +7,7 @@ use std::path::Path;
 use orrery_model::Precision;
 use orrery_model::grid::{Boundaries, Boundary, Grid};
 
-use super::array::write_array;
+use super::array::write_volume_npy;
 use super::vti::{self, write_labelled_vti};
 use super::{
     FieldData, FieldFrame, FieldLabels, FieldValues, read_field_npy, read_field_png, read_field_vti,
@@ -144,7 +144,7 @@ pub fn write_field(path: &Path, field: &FieldFile) -> Result<(), IoError> {
         FieldValues::Double(values)
     };
     match FieldFormat::from_path(path) {
-        Some(FieldFormat::Npy) => write_array(path, [*nx, *ny], values),
+        Some(FieldFormat::Npy) => write_volume_npy(path, [*nx, *ny, 1], values),
         Some(FieldFormat::Vti) => write_labelled_vti(path, [*nx, *ny], &field.labels, values),
         _ => {
             let got = path.extension().map_or("(none)".into(), |e| format!(".{}", e.display()));

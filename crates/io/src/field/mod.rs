@@ -6,26 +6,31 @@
 //! | `.npy`: numpy array of shape (n), values along an edge | [`read_profile_npy`] | |
 //! | `.png`: grey values of an image | [`read_field_png`] | |
 //! | `.vti`: VTK image data, for ParaView | [`read_field_vti`] | [`write_field_vti`] |
+//! | `.npy`: volume of shape (nz, ny, nx) | [`read_volume_npy`] | [`write_volume_npy`] |
+//! | `.vti`: VTK image data of a volume | [`read_volume_vti`] | [`write_volume_vti`] |
 //!
-//! [`read_field`] reads a file in any of these formats.
+//! [`read_field`] reads a plane in any of these formats. The functions for volumes read and write
+//! planes as well: a plane has nz = 1.
 //!
-//! Values are in the order of [`orrery_model::grid`]: x varies fastest, and the first row is the
-//! south edge. An image has its first row on top, which is the north edge.
+//! Values are in the order of [`orrery_model::grid`]: x varies fastest, then y, then z. The first
+//! row of a plane is its south edge. An image has its first row on top, which is the north edge.
 
 mod array;
 mod file;
 mod image;
 mod vti;
+mod window;
 
 use std::fs::{self, File};
 use std::path::Path;
 
 use orrery_model::Precision;
 
-pub use array::{read_field_npy, read_profile_npy, write_field_npy};
+pub use array::{read_field_npy, read_profile_npy, read_volume_npy, write_field_npy, write_volume_npy};
 pub use file::{FieldFile, FieldFormat, read_field, render_field_file, write_field};
 pub use image::read_field_png;
-pub use vti::{read_field_vti, write_field_vti, write_labelled_vti};
+pub use vti::{read_field_vti, read_volume_vti, write_field_vti, write_labelled_vti, write_volume_vti};
+pub use window::{Window, copy_window};
 
 use crate::error::Fault;
 use crate::limits::Limits;
@@ -43,9 +48,20 @@ pub struct FieldData {
     pub values: Vec<f64>,
 }
 
-/// Properties of a field that a file may record, apart from its values.
+/// A field in three dimensions from a file.
+#[derive(Clone, Debug, PartialEq)]
+pub struct VolumeData {
+    /// Nodes along x, y and z. A plane has one node along z.
+    pub nodes: [usize; 3],
+    /// Precision of the values in the file.
+    pub precision: Precision,
+    /// One value per node. x varies fastest, then y.
+    pub values: Vec<f64>,
+}
+
+/// Properties of a field with `D` axes that a file may record, apart from its values.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct FieldLabels {
+pub struct FieldLabels<const D: usize = 2> {
     /// Name, such as "temperature".
     pub name: Option<String>,
     /// Unit of the values.
@@ -53,24 +69,24 @@ pub struct FieldLabels {
     /// Simulated time.
     pub time: Option<f64>,
     /// Coordinates of the nodes.
-    pub frame: Option<FieldFrame>,
+    pub frame: Option<FieldFrame<D>>,
     /// Names of arrays of the file that were not read.
     pub other_arrays: Vec<String>,
 }
 
-/// Coordinates of the nodes of a field.
+/// Coordinates of the nodes of a field with `D` axes.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct FieldFrame {
-    /// x and y of the first node.
-    pub origin: [f64; 2],
-    /// Distances of neighbours along x and y.
-    pub spacing: [f64; 2],
+pub struct FieldFrame<const D: usize = 2> {
+    /// Coordinates of the first node: x, y and, for a volume, z.
+    pub origin: [f64; D],
+    /// Distances of neighbours along each axis.
+    pub spacing: [f64; D],
 }
 
-impl Default for FieldFrame {
+impl<const D: usize> Default for FieldFrame<D> {
     /// Returns the first node at 0 and a spacing of 1.
     fn default() -> Self {
-        Self { origin: [0.0; 2], spacing: [1.0; 2] }
+        Self { origin: [0.0; D], spacing: [1.0; D] }
     }
 }
 
@@ -113,7 +129,7 @@ impl<'a> FieldValues<'a> {
 }
 
 /// Opens a file and returns it with its length.
-fn open_file(path: &Path) -> Result<(File, u64), Fault> {
+pub(crate) fn open_file(path: &Path) -> Result<(File, u64), Fault> {
     // Opening a pipe waits for a writer, and a device has no end.
     let kind = fs::metadata(path)?.file_type();
     if !kind.is_file() {
@@ -128,7 +144,7 @@ fn open_file(path: &Path) -> Result<(File, u64), Fault> {
 /// Returns empty memory for `count` values. `extra_bytes` are needed at the same time.
 ///
 /// The length of the file must have confirmed the count.
-fn allocate_values(limits: &Limits, count: u64, extra_bytes: u64) -> Result<Vec<f64>, Fault> {
+pub(crate) fn allocate_values(limits: &Limits, count: u64, extra_bytes: u64) -> Result<Vec<f64>, Fault> {
     let needed = count.saturating_mul(8).saturating_add(extra_bytes);
     if needed > limits.memory {
         return Err(Fault::ValuesMemory { values: count, needed, limit: limits.memory });

@@ -15,7 +15,7 @@ use std::path::Path;
 
 use orrery_model::grid::Grid;
 
-pub use read::read_field_vti;
+pub use read::{read_field_vti, read_volume_vti};
 
 use super::{FieldFrame, FieldLabels, FieldValues};
 use crate::error::{Fault, IoError};
@@ -53,13 +53,34 @@ pub fn write_field_vti(
 /// spacing of 1. Name and unit must not contain control characters.
 pub fn write_labelled_vti(
     path: &Path,
-    nodes: [usize; 2],
+    [nx, ny]: [usize; 2],
     labels: &FieldLabels,
     values: FieldValues,
 ) -> Result<(), IoError> {
+    let in_volume = |FieldFrame { origin: [x, y], spacing: [hx, hy] }| FieldFrame {
+        origin: [x, y, 0.0],
+        spacing: [hx, hy, 1.0],
+    };
+    let labels = FieldLabels {
+        name: labels.name.clone(),
+        unit: labels.unit.clone(),
+        time: labels.time,
+        frame: labels.frame.map(in_volume),
+        other_arrays: Vec::new(),
+    };
+    write_volume_vti(path, [nx, ny, 1], &labels, values)
+}
+
+/// Writes a field of `nodes` along x, y and z as VTK image data, like [`write_labelled_vti`]. The
+/// write is atomic.
+pub fn write_volume_vti(
+    path: &Path,
+    nodes: [usize; 3],
+    labels: &FieldLabels<3>,
+    values: FieldValues,
+) -> Result<(), IoError> {
     replace_file(path, |file| {
-        let [nx, ny] = nodes.map(|count| count as u64);
-        Fault::check_length("field", values.len() as u64, nx * ny)?;
+        Fault::check_length("field", values.len() as u64, nodes.iter().product::<usize>() as u64)?;
         for (location, text) in [("name", labels.name.as_deref()), ("unit", labels.unit.as_deref())] {
             if let Some(text) = text.filter(|text| text.is_empty() || text.contains(char::is_control)) {
                 let location = format!("{location} of the field");
@@ -74,9 +95,10 @@ pub fn write_labelled_vti(
 }
 
 /// Returns the XML before the values.
-fn header([nx, ny]: [usize; 2], labels: &FieldLabels, values: FieldValues) -> String {
-    let extent = format!("0 {} 0 {} 0 0", nx - 1, ny - 1);
-    let FieldFrame { origin: [x, y], spacing: [hx, hy] } = labels.frame.unwrap_or_default();
+fn header(nodes: [usize; 3], labels: &FieldLabels<3>, values: FieldValues) -> String {
+    let [last_x, last_y, last_z] = nodes.map(|count| count - 1);
+    let extent = format!("0 {last_x} 0 {last_y} 0 {last_z}");
+    let FieldFrame { origin: [x, y, z], spacing: [hx, hy, hz] } = labels.frame.unwrap_or_default();
     let name = escape_xml(labels.name.as_deref().unwrap_or("value"));
     let kind = match values {
         FieldValues::Single(_) => "Float32",
@@ -103,7 +125,7 @@ fn header([nx, ny]: [usize; 2], labels: &FieldLabels, values: FieldValues) -> St
     format!(
         r#"<?xml version="1.0"?>
 <VTKFile type="ImageData" version="1.0" byte_order="LittleEndian" header_type="UInt64">
-  <ImageData WholeExtent="{extent}" Origin="{x:?} {y:?} 0" Spacing="{hx:?} {hy:?} 1">{time}
+  <ImageData WholeExtent="{extent}" Origin="{x:?} {y:?} {z:?}" Spacing="{hx:?} {hy:?} {hz:?}">{time}
     <Piece Extent="{extent}">
       <PointData Scalars="{name}">
         {array}

@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 use orrery_model::Precision;
 
-use super::super::{FieldData, FieldFrame, FieldLabels, open_file};
+use super::super::{FieldData, FieldFrame, FieldLabels, VolumeData, open_file};
 use super::data::{ArrayHead, BinaryForm, Storage, read_values};
 use super::xml::{Element, Scanner};
 use crate::error::{Fault, IoError};
@@ -30,28 +30,56 @@ const TIME: &str = "TimeValue";
 /// The array is the one that the file marks as its scalars, else the first with one Float32 or
 /// Float64 per node. A plane may be normal to any axis, and its axes are then x and y.
 pub fn read_field_vti(path: &Path, limits: &Limits) -> Result<(FieldData, FieldLabels), IoError> {
-    read(path, limits).map_err(|fault| fault.in_file(path))
+    let read = || {
+        let (array, labels) = read(path, limits, Layout::plane)?;
+        let FieldArray { nodes: [nx, ny], precision, values } = array;
+        Ok((FieldData { nx, ny, precision, values }, labels))
+    };
+    read().map_err(|fault: Fault| fault.in_file(path))
 }
 
-fn read(path: &Path, limits: &Limits) -> Result<(FieldData, FieldLabels), Fault> {
+/// Reads a scalar field from VTK image data of any number of nodes along x, y and z. Returns it
+/// with its labels. The array is that of [`read_field_vti`].
+pub fn read_volume_vti(path: &Path, limits: &Limits) -> Result<(VolumeData, FieldLabels<3>), IoError> {
+    let read = || {
+        let (array, labels) = read(path, limits, Layout::volume)?;
+        let FieldArray { nodes, precision, values } = array;
+        Ok((VolumeData { nodes, precision, values }, labels))
+    };
+    read().map_err(|fault: Fault| fault.in_file(path))
+}
+
+/// Values of a field with `D` axes.
+struct FieldArray<const D: usize> {
+    nodes: [usize; D],
+    precision: Precision,
+    values: Vec<f64>,
+}
+
+/// Reads the XML, selects nodes with `select`, and reads their values.
+fn read<const D: usize>(
+    path: &Path,
+    limits: &Limits,
+    select: impl Fn(&Layout) -> Result<Nodes<D>, Fault>,
+) -> Result<(FieldArray<D>, FieldLabels<D>), Fault> {
     let (mut file, file_bytes) = open_file(path)?;
     let layout = Layout::read(&mut file, file_bytes, limits)?;
     let form = layout.binary_form()?;
-    let plane = layout.plane()?;
+    let Nodes { counts, frame } = select(&layout)?;
     let array = layout.select_array()?;
-    let [nx, ny] = plane.nodes;
-    let values = read_values(&file, form, array, nx.saturating_mul(ny), limits)?;
+    let count = counts.iter().fold(1, |product: u64, &count| product.saturating_mul(count));
+    let values = read_values(&file, form, array, count, limits)?;
     let time = layout.time.as_ref().map(|time| read_values(&file, form, time, 1, limits)).transpose()?;
     let others = layout.arrays.iter().filter(|other| !std::ptr::eq(*other, array));
     let labels = FieldLabels {
         name: clean_label(&array.name),
         unit: array.unit.as_deref().and_then(clean_label),
         time: time.map(|time| time[0]),
-        frame: Some(plane.frame),
+        frame: Some(frame),
         other_arrays: others.filter_map(|array| clean_label(&array.name)).collect(),
     };
     let precision = array.precision.unwrap_or(Precision::Double);
-    Ok((FieldData { nx: nx as usize, ny: ny as usize, precision, values }, labels))
+    Ok((FieldArray { nodes: counts.map(|count| count as usize), precision, values }, labels))
 }
 
 /// Content of the XML.
@@ -76,10 +104,10 @@ struct ImageHead {
     spacing: [f64; 3],
 }
 
-/// A plane in which the nodes are.
-struct Plane {
-    nodes: [u64; 2],
-    frame: FieldFrame,
+/// Numbers of nodes along `D` axes and their coordinates.
+struct Nodes<const D: usize> {
+    counts: [u64; D],
+    frame: FieldFrame<D>,
 }
 
 impl Layout {
@@ -151,29 +179,41 @@ impl Layout {
         self.form.as_ref().ok_or_else(|| Fault::malformed("XML", "no element VTKFile", "image data of VTK"))
     }
 
-    /// Returns the plane of the nodes. Its normal is the last axis with one node.
-    fn plane(&self) -> Result<Plane, Fault> {
-        let missing = || Fault::malformed("VTKFile", "no element ImageData", "image data of VTK");
-        let ImageHead { extent, origin, spacing } = self.image.as_ref().ok_or_else(missing)?;
-        let nodes = extent.map(|[first, last]| (last - first + 1) as u64);
-        let axes = match nodes {
-            [_, _, 1] => [0, 1],
-            [_, 1, _] => [0, 2],
-            [1, _, _] => [1, 2],
+    /// Returns the nodes of a plane. Its normal is the last axis with one node.
+    fn plane(&self) -> Result<Nodes<2>, Fault> {
+        match self.image()?.node_counts() {
+            [_, _, 1] => self.nodes_along([0, 1]),
+            [_, 1, _] => self.nodes_along([0, 2]),
+            [1, _, _] => self.nodes_along([1, 2]),
             [nx, ny, nz] => {
                 let got = format!("{nx} x {ny} x {nz} nodes");
-                return Err(Fault::malformed("ImageData WholeExtent", got, "a plane, an axis with one node"));
+                Err(Fault::malformed("ImageData WholeExtent", got, "a plane, an axis with one node"))
             }
-        };
+        }
+    }
+
+    fn volume(&self) -> Result<Nodes<3>, Fault> {
+        self.nodes_along([0, 1, 2])
+    }
+
+    fn image(&self) -> Result<&ImageHead, Fault> {
+        let missing = || Fault::malformed("VTKFile", "no element ImageData", "image data of VTK");
+        self.image.as_ref().ok_or_else(missing)
+    }
+
+    fn nodes_along<const D: usize>(&self, axes: [usize; D]) -> Result<Nodes<D>, Fault> {
+        let image = self.image()?;
+        let ImageHead { extent, origin, spacing } = image;
         let frame = FieldFrame {
             origin: axes.map(|axis| origin[axis] + extent[axis][0] as f64 * spacing[axis]),
             spacing: axes.map(|axis| spacing[axis]),
         };
         if frame.spacing.iter().any(|h| !(h.is_finite() && *h > 0.0)) {
-            let got = format!("{} x {}", frame.spacing[0], frame.spacing[1]);
+            let got = frame.spacing.map(|h| h.to_string()).join(" x ");
             return Err(Fault::malformed("ImageData Spacing", got, "positive numbers"));
         }
-        Ok(Plane { nodes: axes.map(|axis| nodes[axis]), frame })
+        let counts = image.node_counts();
+        Ok(Nodes { counts: axes.map(|axis| counts[axis]), frame })
     }
 
     /// Returns the array to read: the marked one if it is a scalar array, else the first of those.
@@ -195,6 +235,10 @@ impl Layout {
 }
 
 impl ImageHead {
+    fn node_counts(&self) -> [u64; 3] {
+        self.extent.map(|[first, last]| (last - first + 1) as u64)
+    }
+
     fn read(element: &Element) -> Result<Self, Fault> {
         let numbers = |name: &str| match element.attribute(name) {
             None => Ok(None),
