@@ -20,6 +20,8 @@ mod npy;
 mod npz;
 pub mod picture;
 pub mod plot;
+mod segy;
+mod seismogram;
 mod snapshot;
 mod storage;
 mod text;
@@ -36,6 +38,8 @@ pub use field::{
 };
 pub use limits::{Limits, format_bytes};
 pub use npz::{NpzArray, write_npz_arrays};
+pub use segy::{SegyModel, read_model_segy, read_seismograms_segy, write_seismograms_segy};
+pub use seismogram::{Seismogram, write_seismogram_csv, write_seismogram_npy};
 pub use snapshot::{
     Format, Snapshot, SnapshotDescription, describe_snapshot, read_snapshot, read_snapshot_as, write_snapshot,
 };

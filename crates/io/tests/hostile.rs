@@ -6,11 +6,14 @@
 
 mod files;
 mod image_data;
+mod seismic;
 
 use std::path::Path;
 use std::process::Command;
 
-use orrery_io::{Limits, read_field_npy, read_field_vti, read_snapshot};
+use orrery_io::{
+    Limits, read_field_npy, read_field_vti, read_model_segy, read_seismograms_segy, read_snapshot,
+};
 
 const FILE: &str = "ORRERY_HOSTILE_FILE";
 const LIMIT: &str = "ORRERY_HOSTILE_LIMIT";
@@ -47,6 +50,8 @@ fn read_one_file() {
     let outcome = match path.extension().and_then(|extension| extension.to_str()) {
         Some("vti") => read_field_vti(path, &limits).map(drop),
         Some("npy") => read_field_npy(path, &limits).map(drop),
+        Some("sgy") => read_seismograms_segy(path, &limits).map(drop),
+        Some("segy") => read_model_segy(path, &limits).map(drop),
         _ => read_snapshot(path, &limits).map(drop),
     };
     let (took, grown) = (cpu_ms() - start, peak_kib() - before);
@@ -76,7 +81,7 @@ fn read_in_process(path: &Path, limits: Limits) -> (u64, u64, String) {
 fn each_file_is_rejected_quickly() {
     let folder = tempfile::tempdir().unwrap();
     let mut differences = Vec::new();
-    for hostile in files::all().into_iter().chain(image_data::all()) {
+    for hostile in files::all().into_iter().chain(image_data::all()).chain(seismic::all()) {
         let path = folder.path().join(hostile.name);
         (hostile.make)(&path);
         let (took, grown, message) = read_in_process(&path, LIMITS);
@@ -130,6 +135,25 @@ fn peak_memory_of_a_field_is_the_counted_memory() {
         assert!(message.contains("5000000 values need"), "{message}");
         let (_, grown, message) = read_in_process(&path, Limits { memory });
         assert_eq!(message, "accepted");
+        assert!(grown < (memory >> 10) + BUFFERS_KIB, "{name}: {grown} KiB for {memory} bytes");
+    }
+}
+
+/// The counted memory of SEG-Y is 16 bytes per sample and 256 per trace, also for one shot per
+/// trace, and for a model.
+#[test]
+fn peak_memory_of_segy_is_the_counted_memory() {
+    const BUFFERS_KIB: u64 = 8 << 10;
+    let folder = tempfile::tempdir().unwrap();
+    for (name, traces, samples) in [("s.sgy", 200_000, 1), ("s.sgy", 100, 20_000), ("s.segy", 100, 20_000)] {
+        let path = folder.path().join(name);
+        seismic::many_traces(&path, traces, samples);
+        let memory = traces as u64 * (256 + 16 * samples as u64);
+        let (.., message) = read_in_process(&path, Limits { memory: memory - 1 });
+        assert!(message.contains(&format!("{} values need", traces * samples)), "{message}");
+        let (_, grown, message) = read_in_process(&path, Limits { memory });
+        assert_eq!(message, "accepted");
+        println!("{name}: {grown} KiB for {} KiB", memory >> 10);
         assert!(grown < (memory >> 10) + BUFFERS_KIB, "{name}: {grown} KiB for {memory} bytes");
     }
 }

@@ -11,4 +11,5 @@ mod hostile;
 mod image_data;
 mod python_readers;
 mod round_trip;
+mod segy;
 mod volumes;

@@ -26,6 +26,7 @@ use std::path::Path;
 
 use orrery_model::Precision;
 
+pub(crate) use array::write_array;
 pub use array::{read_field_npy, read_profile_npy, read_volume_npy, write_field_npy, write_volume_npy};
 pub use file::{FieldFile, FieldFormat, read_field, render_field_file, write_field};
 pub use image::read_field_png;
@@ -101,7 +102,7 @@ pub enum FieldValues<'a> {
 
 impl<'a> FieldValues<'a> {
     /// Returns the number of values.
-    fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         match self {
             Self::Single(values) => values.len(),
             Self::Double(values) => values.len(),
