@@ -30,12 +30,41 @@ pub(crate) enum Anchor {
     End,
 }
 
+/// Direction in which the values of the vertical axis increase.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum VerticalAxis {
+    Up,
+    Down,
+}
+
 /// One element to draw.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Item {
-    Line { points: Vec<[f64; 2]>, colour: [u8; 3], width: f64, dashed: bool },
-    Marks { points: Vec<[f64; 2]>, colour: [u8; 3], radius: f64 },
-    Text { text: String, at: [f64; 2], size: f64, colour: [u8; 3], anchor: Anchor, upwards: bool, bold: bool },
+    Line {
+        points: Vec<[f64; 2]>,
+        colour: [u8; 3],
+        width: f64,
+        dashed: bool,
+    },
+    Marks {
+        points: Vec<[f64; 2]>,
+        colour: [u8; 3],
+        radius: f64,
+    },
+    /// A polygon without a border.
+    Area {
+        points: Vec<[f64; 2]>,
+        colour: [u8; 3],
+    },
+    Text {
+        text: String,
+        at: [f64; 2],
+        size: f64,
+        colour: [u8; 3],
+        anchor: Anchor,
+        upwards: bool,
+        bold: bool,
+    },
 }
 
 /// Layout of a whole plot. `curves` are drawn last and clipped at the `frame` (left, top, right,
@@ -58,19 +87,7 @@ pub(super) fn compute_layout(plot: &Plot, width: f64, height: f64) -> PlotLayout
     let (x_ticks, y_ticks) = (x.ticks((width / 105.0) as usize), y.ticks((height / 75.0) as usize));
 
     let mut items = Vec::new();
-    let widest = y_ticks.iter().map(|t| text_width(&t.text, SMALL)).fold(0.0, f64::max);
-    let left = 16.0 + if plot.y.label.is_empty() { 0.0 } else { LABEL + 14.0 } + widest + TICK + 8.0;
-    let top = add_heading(plot, &mut items, left, width);
-    let bottom = height - 22.0 - SMALL - if plot.x.label.is_empty() { 0.0 } else { LABEL + 16.0 };
-    // An image too small for its texts still has a frame with a positive size.
-    let frame = [
-        left.min(0.6 * width),
-        top.min(0.6 * height),
-        (width - RIGHT).max(0.7 * width),
-        bottom.max(0.7 * height),
-    ];
-
-    add_axes(plot, [&x_ticks, &y_ticks], [x, y], frame, &mut items);
+    let frame = add_frame(plot, [&x_ticks, &y_ticks], [x, y], VerticalAxis::Up, [width, height], &mut items);
     let to_frame = |p: &(f64, f64)| {
         let (u, v) = (x.position_of(p.0)?, y.position_of(p.1)?);
         Some([frame[0] + u * (frame[2] - frame[0]), frame[3] - v * (frame[3] - frame[1])])
@@ -99,6 +116,30 @@ pub(super) fn compute_layout(plot: &Plot, width: f64, height: f64) -> PlotLayout
     let names = names::place_names(&named, &curves, frame);
     curves.extend(names);
     PlotLayout { width, height, frame, items, curves }
+}
+
+/// Adds heading, legend and axes of a plot with this width and height. Returns the frame.
+pub(super) fn add_frame(
+    plot: &Plot,
+    ticks: [&[Tick]; 2],
+    ranges: [Range; 2],
+    direction: VerticalAxis,
+    [width, height]: [f64; 2],
+    items: &mut Vec<Item>,
+) -> [f64; 4] {
+    let widest = ticks[1].iter().map(|t| text_width(&t.text, SMALL)).fold(0.0, f64::max);
+    let left = 16.0 + if plot.y.label.is_empty() { 0.0 } else { LABEL + 14.0 } + widest + TICK + 8.0;
+    let top = add_heading(plot, items, left, width);
+    let bottom = height - 22.0 - SMALL - if plot.x.label.is_empty() { 0.0 } else { LABEL + 16.0 };
+    // An image too small for its texts still has a frame with a positive size.
+    let frame = [
+        left.min(0.6 * width),
+        top.min(0.6 * height),
+        (width - RIGHT).max(0.7 * width),
+        bottom.max(0.7 * height),
+    ];
+    add_axes(plot, ticks, ranges, direction, frame, items);
+    frame
 }
 
 /// Adds title, subtitle and legend. Returns the top of the frame.
@@ -152,7 +193,14 @@ fn add_heading(plot: &Plot, items: &mut Vec<Item>, left: f64, width: f64) -> f64
 }
 
 /// Adds grid lines, ticks, tick labels, axis lines and axis labels.
-fn add_axes(plot: &Plot, ticks: [&[Tick]; 2], ranges: [Range; 2], frame: [f64; 4], items: &mut Vec<Item>) {
+fn add_axes(
+    plot: &Plot,
+    ticks: [&[Tick]; 2],
+    ranges: [Range; 2],
+    direction: VerticalAxis,
+    frame: [f64; 4],
+    items: &mut Vec<Item>,
+) {
     let [left, top, right, bottom] = frame;
     let line = |from, to, colour, width| Item::Line { points: vec![from, to], colour, width, dashed: false };
     let mut marks = Vec::new();
@@ -165,7 +213,10 @@ fn add_axes(plot: &Plot, ticks: [&[Tick]; 2], ranges: [Range; 2], frame: [f64; 4
                     let x = left + position * (right - left);
                     ([x, top], [x, bottom], [x, bottom + length])
                 } else {
-                    let y = bottom - position * (bottom - top);
+                    let y = match direction {
+                        VerticalAxis::Up => bottom - position * (bottom - top),
+                        VerticalAxis::Down => top + position * (bottom - top),
+                    };
                     ([right, y], [left, y], [left - length, y])
                 };
                 items.push(line(from, to, grid, 1.0));

@@ -1,4 +1,4 @@
-//! Line plots, as SVG and PNG from one description.
+//! Line plots and plots of seismograms, as SVG and PNG from one description.
 //!
 //! A [`Plot`] is converted once into a layout of lines, markers and texts, which is drawn as SVG or
 //! PNG. A plotting crate is not used, because plots must work on machines without fonts, give the
@@ -8,6 +8,7 @@
 mod layout;
 mod names;
 mod raster;
+mod seismogram;
 mod svg;
 mod ticks;
 
@@ -18,6 +19,7 @@ use crate::storage::write_file_atomically;
 
 pub(crate) use layout::{Anchor, INK, Item, LABEL, SMALL, SOFT_INK, TICK};
 pub(crate) use raster::draw_item;
+pub use seismogram::SeismogramPlot;
 pub(crate) use ticks::{Range, format_multiple};
 
 /// Label and scale of an axis.

@@ -36,6 +36,11 @@ pub(crate) fn draw_item(image: &mut Image, item: &Item, zoom: f64, mask: &mut Ma
             image.paint_mask(mask, *colour, 1.0);
             mask.clear();
         }
+        Item::Area { points, colour } => {
+            mask.fill_polygon(&scaled(points));
+            image.paint_mask(mask, *colour, 1.0);
+            mask.clear();
+        }
         Item::Text { text, at, size, colour, anchor, upwards, bold } => {
             let size = size * zoom;
             let shift = text_width(text, size)

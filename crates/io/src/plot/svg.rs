@@ -31,12 +31,19 @@ fn write_item(out: &mut String, item: &Item) {
     match item {
         Item::Line { points, colour, width, dashed } => {
             let dash = if *dashed { " stroke-dasharray=\"6 4\"" } else { "" };
-            let coordinates: Vec<String> = points.iter().map(|[x, y]| format!("{x:.2},{y:.2}")).collect();
             let _ = writeln!(
                 out,
                 "<polyline points=\"{}\" stroke=\"{}\" stroke-width=\"{width}\" stroke-linejoin=\"round\"{dash}/>",
-                coordinates.join(" "),
+                coordinates(points),
                 hex_colour(*colour),
+            );
+        }
+        Item::Area { points, colour } => {
+            let _ = writeln!(
+                out,
+                "<polygon points=\"{}\" fill=\"{}\"/>",
+                coordinates(points),
+                hex_colour(*colour)
             );
         }
         Item::Marks { points, colour, radius } => {
@@ -65,6 +72,11 @@ fn write_item(out: &mut String, item: &Item) {
             );
         }
     }
+}
+
+/// Returns the points of a polyline or polygon.
+fn coordinates(points: &[[f64; 2]]) -> String {
+    points.iter().map(|[x, y]| format!("{x:.2},{y:.2}")).collect::<Vec<_>>().join(" ")
 }
 
 /// Returns the text as spans, with raised and lowered parts.

@@ -1,6 +1,7 @@
 //! Well-formed SVG, degenerate input, and agreement of SVG and image.
 
 use super::*;
+use crate::seismogram::Seismogram;
 
 fn plot(log: bool, series: Vec<Series>) -> Plot {
     let axis = |label: &str| Axis { label: label.to_owned(), log };
@@ -113,4 +114,73 @@ fn svg_and_png_files_are_written() {
     assert_eq!(std::fs::read_to_string(folder.path().join("energy.svg")).unwrap(), plot.to_svg());
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2);
     assert!(plot.write_svg(&folder.path().join("no/such.svg")).unwrap_err().to_string().contains("such.svg"));
+}
+
+/// Returns a shot with a spike of this size at the last receiver and the last but second sample.
+fn spike(receivers: usize, samples: usize, size: f64) -> Seismogram {
+    let mut values = vec![0.0; receivers * samples];
+    let at = values.len() - values.len().min(3);
+    values[at] = size;
+    Seismogram {
+        shot: 1,
+        dt: 0.01,
+        start: -0.1,
+        source: [0.0; 3],
+        receivers: (0..receivers).map(|k| [100.0 * k as f64, 0.0, 0.0]).collect(),
+        precision: orrery_model::Precision::Double,
+        samples: values,
+    }
+}
+
+#[test]
+fn any_seismogram_can_be_drawn() {
+    for (receivers, samples) in [(1, 1), (1, 50), (2, 1), (700, 3), (3, 5000)] {
+        for size in [0.0, -1.0, 1e300, f64::NAN, f64::INFINITY] {
+            let shot = spike(receivers, samples, size);
+            let plot = SeismogramPlot::new(&shot);
+            assert_well_formed(&plot.to_svg());
+            for (width, height) in [(300, 200), (1, 1), (40, 700)] {
+                for image in [plot.to_image(width, height), plot.to_grey_image(width, height)] {
+                    assert_eq!((image.width, image.height), (width, height));
+                }
+            }
+        }
+    }
+}
+
+/// Time increases downwards, offsets to the right. Positive values are dark, negative ones bright.
+#[test]
+fn traces_are_at_their_offset_and_time() {
+    let (shot, negative) = (spike(5, 50, 1.0), spike(5, 50, -1.0));
+    let darkest = |image: &Image, from: [u32; 2], to: [u32; 2]| {
+        let pixels = (from[1]..to[1]).flat_map(|y| (from[0]..to[0]).map(move |x| (x, y)));
+        pixels.min_by_key(|&(x, y)| image.pixel(x, y)[0]).unwrap()
+    };
+    let image = SeismogramPlot::new(&shot).to_grey_image(720, 480);
+    let (x, y) = darkest(&image, [110, 70], [695, 420]);
+    assert!(x > 550 && y > 370, "{x} {y}");
+    assert_eq!(image.pixel(300, 200), [128; 3]);
+    assert!(image.pixel(x, y)[0] < 10);
+    assert_eq!(
+        SeismogramPlot::new(&negative).to_grey_image(720, 480).pixel(x, y)[0],
+        255 - image.pixel(x, y)[0]
+    );
+    // The filled lobe of a positive value is at the right of its trace.
+    let lobes = |shot: &Seismogram| {
+        let svg = SeismogramPlot::new(shot).to_svg();
+        let last = svg.rsplit("<polygon points=\"").next().unwrap().split('"').next().unwrap().to_owned();
+        let x = |point: &str| point.split(',').next().unwrap().parse::<f64>().unwrap();
+        let base = x(last.split(' ').next().unwrap());
+        last.split(' ').map(x).fold(0.0, |most: f64, x| most.max(x - base))
+    };
+    assert!(lobes(&shot) > 50.0 && lobes(&negative) == 0.0, "{} {}", lobes(&shot), lobes(&negative));
+}
+
+#[test]
+fn receivers_without_increasing_offsets_are_numbered() {
+    let mut shot = spike(4, 10, 1.0);
+    assert!(SeismogramPlot::new(&shot).to_svg().contains("offset / m"));
+    shot.receivers = (0..4).map(|k| [200.0, 0.0, 10.0 * f64::from(k)]).collect();
+    let svg = SeismogramPlot::new(&shot).to_svg();
+    assert!(svg.contains("receiver") && !svg.contains("offset"));
 }
