@@ -1,8 +1,10 @@
-"""Opens files written by orrery-io with common programs: h5py, yt, pynbody, numpy and, where it is installed, vtk.
+"""Opens files written by orrery-io with common programs: h5py, yt, pynbody, numpy, segyio and, where they are
+installed, vtk and obspy.
 
 Usage: python readers.py FOLDER. FOLDER contains expected.json with the expected values for each NAME, and the
-files NAME.hdf5, NAME.npz and NAME.xyz. fields.json does the same for NAME.npy and NAME.vti. Exits with 1 and prints
-the difference if a file differs.
+files NAME.hdf5, NAME.npz and NAME.xyz. fields.json does the same for NAME.npy and NAME.vti, and shots.json for
+NAME.sgy and NAME.npy. Exits with 1 and prints the difference if a file differs. Also writes segyio-*.sgy, which the caller
+reads.
 """
 
 import json
@@ -13,6 +15,7 @@ import xml.etree.ElementTree
 import h5py
 import numpy as np
 import pynbody
+import segyio
 import yt
 
 FAMILIES = {"gas": [0], "dm": [1, 2, 3], "star": [4], "bh": [5]}
@@ -142,6 +145,12 @@ def check_field_numpy(path, expected):
     check_equal(values, np.array(expected["values"], expected["type"]), "numpy field")
 
 
+def volume_shape(expected):
+    """Returns the shape (nz, ny, nx). A plane has nz = 1."""
+    shape = np.shape(expected["values"])
+    return shape if len(shape) == 3 else (1, *shape)
+
+
 def check_vti(path, expected):
     # The values follow the first underscore of the appended data, after their length.
     content = path.read_bytes()
@@ -149,13 +158,13 @@ def check_vti(path, expected):
     root = xml.etree.ElementTree.fromstring(head + b"</VTKFile>")
     assert root.get("header_type") == "UInt64" and root.get("byte_order") == "LittleEndian"
     image = root.find("ImageData")
-    ny, nx = np.shape(expected["values"])
-    assert image.get("WholeExtent") == image.find("Piece").get("Extent") == f"0 {nx - 1} 0 {ny - 1} 0 0"
-    check_equal([float(h) for h in image.get("Spacing").split()], [*expected["spacing"], 1.0], "spacing")
+    nz, ny, nx = volume_shape(expected)
+    assert image.get("WholeExtent") == image.find("Piece").get("Extent") == f"0 {nx - 1} 0 {ny - 1} 0 {nz - 1}"
+    check_equal([float(h) for h in image.get("Spacing").split()], [*expected["spacing"], 1.0][:3], "spacing")
     assert image.find("Piece/PointData/DataArray").get("Name") == expected["name"]
     data = data[data.index(b"_") + 1 :]
     length = int.from_bytes(data[:8], "little")
-    values = np.frombuffer(data[8 : 8 + length], expected["type"]).reshape(ny, nx)
+    values = np.frombuffer(data[8 : 8 + length], expected["type"]).reshape(np.shape(expected["values"]))
     check_equal(values, np.array(expected["values"], expected["type"]), "vti values")
     assert data[8 + length :].split() == [b"</AppendedData>", b"</VTKFile>"]
     # vtk takes 565 MB, so it is not among the requirements. meshio does not read image data.
@@ -172,12 +181,12 @@ def check_vtk(reader, vtk_to_numpy, path, expected):
     reader.SetFileName(str(path))
     reader.Update()
     image = reader.GetOutput()
-    ny, nx = np.shape(expected["values"])
-    assert image.GetDimensions() == (nx, ny, 1) and image.GetOrigin() == (0, 0, 0)
-    assert image.GetSpacing() == (*expected["spacing"], 1)
+    assert image.GetDimensions() == volume_shape(expected)[::-1] and image.GetOrigin() == (0, 0, 0)
+    assert image.GetSpacing() == (*expected["spacing"], 1)[:3]
     values = vtk_to_numpy(image.GetPointData().GetArray(expected["name"]))
     assert values.dtype == np.dtype(expected["type"]), values.dtype
-    check_equal(values.reshape(ny, nx), np.array(expected["values"], expected["type"]), "vtk values")
+    expected_values = np.array(expected["values"], expected["type"])
+    check_equal(values.reshape(expected_values.shape), expected_values, "vtk values")
     assert image.GetPointData().GetScalars().GetName() == expected["name"]
     assert vtk_to_numpy(image.GetFieldData().GetArray("TimeValue")) == [expected["time"]]
 
@@ -189,8 +198,99 @@ def check_fields(folder):
             print(f"{name}{suffix}: {check.__name__} agrees")
 
 
+def scaled(header, key, scalar):
+    """Returns a number of a trace header with its scalar applied. A negative scalar divides."""
+    factor = header[scalar]
+    return header[key] / -factor if factor < 0 else header[key] * factor
+
+
+def check_segyio(path, expected):
+    with segyio.open(str(path), ignore_geometry=True) as file:
+        samples = np.array(expected["samples"], "f4")
+        check_equal(file.trace.raw[:], samples, "segyio samples")
+        assert file.bin[segyio.BinField.Format] == 5
+        assert file.bin[segyio.BinField.Traces] == len(expected["receivers"])
+        assert file.bin[segyio.BinField.SEGYRevision] == expected["revision"]
+        assert file.bin[segyio.BinField.MeasurementSystem] == 1
+        # segyio reads the interval in whole microseconds and does not know the exact one of rev 2.
+        interval = round(1e6 * expected["dt"])
+        assert file.bin[segyio.BinField.Interval] == segyio.tools.dt(file) == interval
+        times = 1e3 * expected["start"] + np.arange(samples.shape[1]) * interval / 1e3
+        np.testing.assert_allclose(file.samples, times, rtol=1e-12, atol=1e-9)
+        lines = segyio.tools.wrap(file.text[0]).splitlines()
+        assert len(lines) == 40 and lines[0].startswith("C 1 SEISMOGRAMS"), lines
+        assert lines[14].rstrip() == "C15 CASE two-layer-shot" and "END TEXTUAL HEADER" in lines[39], lines
+        for k, (header, receiver) in enumerate(zip(file.header, expected["receivers"])):
+            check_trace_header(header, k, receiver, expected)
+
+
+def check_trace_header(header, k, receiver, expected):
+    field = segyio.TraceField
+    source = expected["source"]
+    found = [scaled(header, key, field.SourceGroupScalar) for key in (field.SourceX, field.SourceY)]
+    found.append(scaled(header, field.SourceDepth, field.ElevationScalar))
+    check_equal(found, source, "segyio source")
+    found = [scaled(header, key, field.SourceGroupScalar) for key in (field.GroupX, field.GroupY)]
+    found.append(0 - scaled(header, field.ReceiverGroupElevation, field.ElevationScalar))
+    check_equal(found, receiver, "segyio receiver")
+    offset = np.hypot(receiver[0] - source[0], receiver[1] - source[1])
+    assert header[field.offset] == np.floor(offset + 0.5) * (-1 if receiver[0] < source[0] else 1)
+    delay = scaled(header, field.DelayRecordingTime, field.ScalarTraceHeader)
+    check_equal(delay, 1e3 * expected["start"], "segyio delay")
+    assert header[field.TRACE_SEQUENCE_FILE] == header[field.TraceNumber] == k + 1
+    assert header[field.FieldRecord] == header[field.EnergySourcePoint] == expected["shot"]
+    samples = len(expected["samples"][0])
+    # Only the extended field of the binary header has more than 16 bits.
+    assert header[field.TRACE_SAMPLE_COUNT] == (samples if samples < 65536 else 0)
+
+
+def check_obspy(path, expected):
+    # obspy takes long to install, so it is not among the requirements. It does not read the extended fields of rev 2.
+    try:
+        from obspy.io.segy.segy import _read_segy
+    except ImportError:
+        return
+    if len(expected["samples"][0]) > 65535:
+        return
+    file = _read_segy(str(path))
+    check_equal([trace.data for trace in file.traces], np.array(expected["samples"], "f4"), "obspy samples")
+    assert file.binary_file_header.sample_interval_in_microseconds == round(1e6 * expected["dt"])
+
+
+def check_shots(folder):
+    for name, expected in json.loads((folder / "shots.json").read_text()).items():
+        check_segyio(folder / (name + ".sgy"), expected)
+        check_obspy(folder / (name + ".sgy"), expected)
+        found = np.load(folder / (name + ".npy"), allow_pickle=False)
+        check_equal(found, np.array(expected["samples"], "f4"), "numpy seismogram")
+        print(f"{name}.sgy, {name}.npy: check_shots agrees")
+
+
+def write_segyio(path, format, endian, inlines):
+    """Writes a model of 4 crosslines and 5 samples. The value is 1500 + 10 * trace + sample / 4."""
+    spec = segyio.spec()
+    spec.ilines, spec.xlines, spec.samples = np.arange(1, inlines + 1), np.arange(10, 14), np.arange(5) * 12.5
+    spec.format, spec.endian, spec.sorting = format, endian, 2
+    with segyio.create(str(path), spec) as file:
+        for k in range(4 * inlines):
+            inline, crossline = 1 + k // 4, 10 + k % 4
+            file.header[k] = {
+                segyio.TraceField.FieldRecord: 3,
+                segyio.TraceField.CDP_X: 2500 * crossline,
+                segyio.TraceField.CDP_Y: 5000 * inline,
+                segyio.TraceField.SourceGroupScalar: -100,
+                segyio.TraceField.INLINE_3D: inline,
+                segyio.TraceField.CROSSLINE_3D: crossline,
+            }
+            file.trace[k] = (1500 + 10 * k + np.arange(5) / 4).astype("f4")
+
+
 def main(folder):
     check_fields(folder)
+    check_shots(folder)
+    for name, format, endian in [("ibm", 1, "big"), ("ieee", 5, "big"), ("little", 5, "little")]:
+        for inlines in 1, 3:
+            write_segyio(folder / f"segyio-{name}-{inlines}.sgy", format, endian, inlines)
     yt.set_log_level("error")
     cases = json.loads((folder / "expected.json").read_text())
     for name, expected in cases.items():
