@@ -6,13 +6,15 @@ use crate::report::{Report, StageFailure};
 use crate::shell::{CommandLine, Failure};
 
 /// Fuzz targets, each with additional folders of seed inputs.
-const FUZZ_TARGETS: [(&str, &[&str]); 8] = [
+const FUZZ_TARGETS: [(&str, &[&str]); 10] = [
     ("snapshot_hdf5", &["../crates/io/tests/data", "../crates/io/tests/hostile"]),
     ("snapshot_gadget", &[]),
     ("snapshot_xyz", &[]),
     ("snapshot_npz", &[]),
     ("field_npy", &[]),
+    ("field_vti", &[]),
     ("field_png", &[]),
+    ("segy", &[]),
     ("case", &[]),
     ("checkpoint", &[]),
 ];

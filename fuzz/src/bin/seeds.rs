@@ -6,9 +6,12 @@ use std::fs;
 use std::path::Path;
 
 use orrery_io::picture::{Image, write_png};
-use orrery_io::{FieldValues, Snapshot, write_field_npy, write_field_vti};
+use orrery_io::{
+    FieldValues, Seismogram, Snapshot, write_field_npy, write_field_vti, write_seismograms_segy,
+    write_volume_npy,
+};
 use orrery_model::grid::Grid;
-use orrery_model::{Particle, Particles, Species, Units};
+use orrery_model::{Particle, Particles, Precision, Species, Units};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let seeds = Path::new("seeds");
@@ -28,6 +31,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         fs::write(folder.join(if labelled { "format2" } else { "format1" }), gadget_bytes(labelled))?;
     }
     write_field_seeds(seeds)?;
+    write_segy_seeds(seeds)?;
     let folder = seeds.join("case");
     fs::create_dir_all(&folder)?;
     for entry in fs::read_dir("../examples")? {
@@ -45,6 +49,7 @@ fn write_field_seeds(seeds: &Path) -> Result<(), Box<dyn Error>> {
     fs::create_dir_all(&folder)?;
     write_field_npy(&folder.join("single.npy"), &grid, FieldValues::Single(&[0.5; 6]))?;
     write_field_npy(&folder.join("double.npy"), &grid, FieldValues::Double(&[-2.0; 6]))?;
+    write_volume_npy(&folder.join("volume.npy"), [3, 2, 2], FieldValues::Single(&[0.5; 12]))?;
     let folder = seeds.join("field_vti");
     fs::create_dir_all(&folder)?;
     write_field_vti(&folder.join("written.vti"), &grid, "u", 0.5, FieldValues::Single(&[0.5; 6]))?;
@@ -55,6 +60,30 @@ fn write_field_seeds(seeds: &Path) -> Result<(), Box<dyn Error>> {
     let folder = seeds.join("field_png");
     fs::create_dir_all(&folder)?;
     write_png(&folder.join("rgb.png"), &Image::filled(4, 3, [10, 200, 30]), &[("Title", "seed")])?;
+    Ok(())
+}
+
+/// Writes a shot as rev 1 and as rev 2, and the same headers with samples of other formats.
+fn write_segy_seeds(seeds: &Path) -> Result<(), Box<dyn Error>> {
+    let folder = seeds.join("segy");
+    fs::create_dir_all(&folder)?;
+    let shot = |dt| Seismogram {
+        shot: 1,
+        dt,
+        start: 0.01,
+        source: [50.0, 0.0, 2.5],
+        receivers: vec![[0.0; 3], [100.0, 0.0, 0.0]],
+        precision: Precision::Single,
+        samples: vec![0.0, 1.0, -1.0, 0.5, 0.25, 0.0],
+    };
+    for (name, dt) in [("rev1", 0.001), ("rev2", 612.372e-6)] {
+        write_seismograms_segy(&folder.join(name), &[shot(dt)], &[])?;
+    }
+    let mut bytes = fs::read(folder.join("rev1"))?;
+    for (name, code) in [("ibm", 1), ("int32", 2)] {
+        bytes[3225] = code;
+        fs::write(folder.join(name), &bytes)?;
+    }
     Ok(())
 }
 
