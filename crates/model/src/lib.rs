@@ -4,8 +4,8 @@
 //! example as a Plummer sphere or a disc galaxy. [`analysis`] measures energies, momenta,
 //! Lagrangian radii and density profiles. [`units`] converts between unit systems, [`rng`] gives
 //! reproducible random numbers, and [`Precision`] names the arithmetic of a computation. [`grid`]
-//! describes rectangular grids and the conditions on their edges. This crate uses neither devices
-//! nor files.
+//! describes rectangular grids and the conditions on their edges, and [`wave`] grids, velocities and
+//! wavelets of acoustic waves. This crate uses neither devices nor files.
 
 pub mod analysis;
 mod counts;
@@ -15,6 +15,7 @@ pub mod particles;
 mod precision;
 pub mod rng;
 pub mod units;
+pub mod wave;
 
 pub use counts::{format_count, short_number, whole_number};
 pub use particles::{Particle, Particles, Species, Vec3s};
