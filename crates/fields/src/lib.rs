@@ -1,9 +1,11 @@
 //! Partial differential equations on grids.
 //!
-//! [`heat`] solves the heat equation on a rectangle. This crate reads no files and no user input.
+//! [`heat`] solves the heat equation on a rectangle, and [`wave`] the acoustic wave equation in two
+//! and three dimensions. This crate reads no files and no user input.
 
 pub mod heat;
 mod scalar;
 mod search;
+pub mod wave;
 
 pub use scalar::Scalar;

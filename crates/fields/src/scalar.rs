@@ -1,7 +1,7 @@
 //! Numbers of a field.
 
 use std::fmt::{Debug, Display};
-use std::ops::{Add, Div, Mul, Sub};
+use std::ops::{Add, Div, Mul, Neg, Sub};
 
 use orrery_device::{Arg, Element};
 use orrery_model::Precision;
@@ -20,6 +20,7 @@ pub trait Scalar:
     + Sub<Output = Self>
     + Mul<Output = Self>
     + Div<Output = Self>
+    + Neg<Output = Self>
 {
     /// Precision with this arithmetic.
     const PRECISION: Precision;

@@ -12,7 +12,7 @@ mod wavelet;
 
 pub use grid::{WaveGrid, WaveGridError};
 pub use sides::{AbsorbingLayer, Side, SideCondition, Sides};
-pub use velocity::{VelocityError, VelocityLayer, VelocityModel};
+pub use velocity::{VELOCITIES, VelocityError, VelocityLayer, VelocityModel};
 pub use wavelet::{Wavelet, WaveletError};
 
 /// Names of the axes.

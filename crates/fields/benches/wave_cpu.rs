@@ -1,0 +1,2 @@
+//! Speed of the wave solver on the CPU.
+fn main() {}

@@ -1,0 +1,84 @@
+//! The problem in the precision of its arithmetic, as solvers read it.
+
+use orrery_model::wave::{Sides, WaveGrid, Wavelet};
+use rayon::prelude::*;
+
+use super::{LayerCoefficients, ReceiverTable, SourceTable, Stencil, Velocity, WaveProblem};
+use crate::Scalar;
+
+/// Squared Courant numbers v = (c dt/h0)².
+#[derive(Clone, Debug, PartialEq)]
+pub enum SquaredCourant<R> {
+    /// The same everywhere.
+    Uniform(R),
+    /// One value per node.
+    Field(Vec<R>),
+}
+
+impl<R: Scalar> SquaredCourant<R> {
+    /// Returns the value of the node `index`.
+    pub fn at(&self, index: usize) -> R {
+        match self {
+            Self::Uniform(value) => *value,
+            Self::Field(values) => values[index],
+        }
+    }
+}
+
+/// A wave problem without its state, for steps of one length, rounded to the precision `R`.
+#[derive(Clone, Debug)]
+pub struct Medium<R> {
+    /// The grid.
+    pub grid: WaveGrid,
+    /// Conditions on the sides.
+    pub sides: Sides,
+    /// Length of a step.
+    pub dt: f64,
+    /// v at the nodes.
+    pub squared_courant: SquaredCourant<R>,
+    /// Weights of the Laplace operator.
+    pub stencil: Stencil<R>,
+    /// Absorbing layers in the order of [`Side::ALL`](orrery_model::wave::Side::ALL).
+    pub layers: Vec<LayerCoefficients<R>>,
+    /// Nodes that sources act on.
+    pub sources: SourceTable<R>,
+    /// Nodes that receivers read.
+    pub receivers: ReceiverTable<R>,
+    /// Time functions of the sources.
+    pub wavelets: Vec<Wavelet>,
+}
+
+impl<R: Scalar> Medium<R> {
+    /// Rounds `problem`, whose precision must be that of `R`, for steps of length `dt`.
+    pub fn new(problem: &WaveProblem, dt: f64) -> Self {
+        assert_eq!(problem.precision(), R::PRECISION);
+        let (grid, sides) = (*problem.grid(), *problem.sides());
+        let scale = dt / grid.min_spacing();
+        let squared = |velocity: f64| R::from_f64((velocity * scale) * (velocity * scale));
+        let squared_courant = match problem.velocity() {
+            Velocity::Uniform(velocity) => SquaredCourant::Uniform(squared(*velocity)),
+            Velocity::Field(velocities) => {
+                SquaredCourant::Field(velocities.par_iter().map(|&velocity| squared(velocity)).collect())
+            }
+        };
+        let positions: Vec<_> = problem.sources().iter().map(|source| source.position).collect();
+        let layer = |&side| LayerCoefficients::new(problem, side, dt);
+        Self {
+            dt,
+            squared_courant,
+            stencil: Stencil::new(&grid, problem.order()),
+            layers: Sides::used(&grid).iter().filter_map(layer).collect(),
+            sources: SourceTable::new(&grid, &sides, &positions),
+            receivers: ReceiverTable::new(&grid, &sides, problem.receivers()),
+            wavelets: problem.sources().iter().map(|source| source.wavelet.clone()).collect(),
+            grid,
+            sides,
+        }
+    }
+
+    /// Returns the values of all wavelets at the time `step` dt.
+    pub fn amplitudes(&self, step: u64) -> Vec<R> {
+        let time = step as f64 * self.dt;
+        self.wavelets.iter().map(|wavelet| R::from_f64(wavelet.at(time))).collect()
+    }
+}

@@ -1,0 +1,288 @@
+//! Sources and receivers between nodes.
+//!
+//! A point at a position between nodes acts on 8 nodes per axis, with the weights
+//!
+//!   w(d) = sinc(d) I0(b √(1 − (d/4)²))/I0(b),   |d| < 4,   b = 6.31
+//!
+//! where d is the distance in units of the spacing: a sinc function in a Kaiser window (Hicks 2002,
+//! Geophysics 67, 156, table 1). The error is below 1% down to 3 points per wavelength. Linear
+//! interpolation is wrong by (k h)²/8, which is 20% at 5 points per wavelength. On a node, the
+//! weights are exactly 1 and 0.
+//!
+//! Nodes beyond a side are images of nodes inside, with the sign of the side, so their weights are
+//! added to those inside. A source is accompanied by its image, which doubles its weight on a rigid
+//! side. On a free surface u stays zero. Nodes beyond an absorbing side do not exist, and their
+//! weights are dropped.
+
+use std::f64::consts::PI;
+
+use orrery_model::wave::{Side, SideCondition, Sides, WaveGrid};
+
+use crate::Scalar;
+
+/// Half of the nodes per axis that a point acts on.
+const HALF_WIDTH: isize = 4;
+
+/// Shape of the Kaiser window for half width 4 and wavelengths of at least 3 nodes.
+const KAISER_SHAPE: f64 = 6.31;
+
+/// Direction of an interpolation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PointKind {
+    /// A source, which adds to nodes.
+    Source,
+    /// A receiver, which reads nodes.
+    Receiver,
+}
+
+/// Nodes and weights of receivers.
+///
+/// Receiver r has the terms `starts[r]..starts[r + 1]`, which are added in their order.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ReceiverTable<R> {
+    /// First term of each receiver, and the number of all terms. One more than there are receivers.
+    pub starts: Vec<usize>,
+    /// Index of the node of each term. z varies slowest and x fastest.
+    pub nodes: Vec<usize>,
+    /// Weight of each term.
+    pub weights: Vec<R>,
+}
+
+/// Nodes that sources act on, and the terms of each.
+///
+/// Node n has the terms `starts[n]..starts[n + 1]`, in ascending order of their sources.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SourceTable<R> {
+    /// Indices of the nodes in ascending order.
+    pub nodes: Vec<usize>,
+    /// First term of each node, and the number of all terms. One more than there are nodes.
+    pub starts: Vec<usize>,
+    /// Number of the source of each term.
+    pub sources: Vec<u32>,
+    /// Weight of each term: h0²/V times the interpolation weight, where V is the volume of a cell.
+    pub weights: Vec<R>,
+}
+
+impl<R: Scalar> ReceiverTable<R> {
+    /// Returns the terms of receivers at these positions.
+    pub fn new(grid: &WaveGrid, sides: &Sides, receivers: &[[f64; 3]]) -> Self {
+        let mut table = Self { starts: vec![0], nodes: Vec::new(), weights: Vec::new() };
+        for position in receivers {
+            for (node, weight) in node_weights(grid, sides, *position, PointKind::Receiver) {
+                table.nodes.push(node);
+                table.weights.push(R::from_f64(weight));
+            }
+            table.starts.push(table.nodes.len());
+        }
+        table
+    }
+
+    /// Returns the number of receivers.
+    pub fn len(&self) -> usize {
+        self.starts.len() - 1
+    }
+
+    /// Returns true if there are no receivers.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Returns the value at receiver `index`, where `at` returns the value of a node.
+    pub fn value(&self, index: usize, at: impl Fn(usize) -> R) -> R {
+        (self.starts[index]..self.starts[index + 1])
+            .fold(R::default(), |sum, term| self.weights[term].fused_mul_add(at(self.nodes[term]), sum))
+    }
+}
+
+impl<R: Scalar> SourceTable<R> {
+    /// Returns the nodes of sources at these positions.
+    pub fn new(grid: &WaveGrid, sides: &Sides, positions: &[[f64; 3]]) -> Self {
+        let smallest = grid.min_spacing();
+        let scale = smallest * smallest / grid.cell_volume();
+        let mut terms: Vec<(usize, u32, f64)> = Vec::new();
+        for (source, position) in positions.iter().enumerate() {
+            let weights = node_weights(grid, sides, *position, PointKind::Source);
+            terms.extend(weights.into_iter().map(|(node, weight)| (node, source as u32, scale * weight)));
+        }
+        terms.sort_by_key(|&(node, source, _)| (node, source));
+        let mut table =
+            Self { nodes: Vec::new(), starts: Vec::new(), sources: Vec::new(), weights: Vec::new() };
+        for (node, source, weight) in terms {
+            if table.nodes.last() != Some(&node) {
+                table.nodes.push(node);
+                table.starts.push(table.sources.len());
+            }
+            table.sources.push(source);
+            table.weights.push(R::from_f64(weight));
+        }
+        table.starts.push(table.sources.len());
+        table
+    }
+
+    /// Returns Σ weight × amplitude of entry `entry`, where `amplitudes` has one value per source.
+    pub fn sum(&self, entry: usize, amplitudes: &[R]) -> R {
+        (self.starts[entry]..self.starts[entry + 1]).fold(R::default(), |sum, term| {
+            self.weights[term].fused_mul_add(amplitudes[self.sources[term] as usize], sum)
+        })
+    }
+}
+
+/// Returns nodes and weights of a point, in ascending order of the nodes.
+fn node_weights(grid: &WaveGrid, sides: &Sides, position: [f64; 3], kind: PointKind) -> Vec<(usize, f64)> {
+    let axes: [Vec<(usize, f64)>; 3] = std::array::from_fn(|axis| {
+        if axis >= grid.dimensions() {
+            return vec![(0, 1.0)];
+        }
+        let conditions = [2 * axis, 2 * axis + 1].map(|side| *sides.on(Side::ALL[side]));
+        axis_weights(position[axis] / grid.spacing[axis], grid.nodes[axis], conditions, kind)
+    });
+    let mut terms = Vec::new();
+    for &(k, z) in &axes[2] {
+        for &(j, y) in &axes[1] {
+            for &(i, x) in &axes[0] {
+                terms.push((grid.index([i, j, k]), z * y * x));
+            }
+        }
+    }
+    terms
+}
+
+/// Returns nodes and weights along one axis with `n` nodes, in ascending order. `position` is in
+/// units of the spacing, and `conditions` are those of both sides.
+fn axis_weights(
+    position: f64,
+    n: usize,
+    conditions: [SideCondition; 2],
+    kind: PointKind,
+) -> Vec<(usize, f64)> {
+    let last = n as isize - 1;
+    // A coordinate on a node may be rounded.
+    let nearest = libm::round(position);
+    let position = if (position - nearest).abs() < 1e-9 { nearest } else { position };
+    let first = libm::floor(position) as isize - HALF_WIDTH + 1;
+    let mut weights = std::collections::BTreeMap::<usize, f64>::new();
+    for node in first..first + 2 * HALF_WIDTH {
+        let weight = window_weight(position - node as f64);
+        if weight == 0.0 {
+            continue;
+        }
+        let (side, image) = match node {
+            _ if node < 0 => (0, -node),
+            _ if node > last => (1, 2 * last - node),
+            _ => {
+                *weights.entry(node as usize).or_default() += weight;
+                continue;
+            }
+        };
+        if let Some(sign) = conditions[side].image_sign() {
+            *weights.entry(image as usize).or_default() += sign * weight;
+        }
+    }
+    for (node, condition) in [(0, conditions[0]), (last as usize, conditions[1])] {
+        match (condition, kind) {
+            // u is zero there, and must stay so.
+            (SideCondition::Free, _) => drop(weights.remove(&node)),
+            (SideCondition::Rigid, PointKind::Source) => {
+                weights.entry(node).and_modify(|weight| *weight *= 2.0);
+            }
+            _ => {}
+        }
+    }
+    weights.into_iter().collect()
+}
+
+/// Returns w(d).
+fn window_weight(d: f64) -> f64 {
+    if d == 0.0 {
+        return 1.0;
+    }
+    let half_width = HALF_WIDTH as f64;
+    // sin(π d) is exactly zero at other nodes.
+    if d.abs() >= half_width || d == libm::round(d) {
+        return 0.0;
+    }
+    let sinc = libm::sin(PI * d) / (PI * d);
+    let fraction = d / half_width;
+    sinc * bessel_i0(KAISER_SHAPE * (1.0 - fraction * fraction).sqrt()) / bessel_i0(KAISER_SHAPE)
+}
+
+/// Returns the modified Bessel function I0(x) = Σ (x²/4)^k/(k!)², for x up to 10.
+fn bessel_i0(x: f64) -> f64 {
+    let quarter = 0.25 * x * x;
+    let (mut sum, mut term) = (1.0, 1.0);
+    for k in 1..40 {
+        term *= quarter / (k * k) as f64;
+        sum += term;
+    }
+    sum
+}
+
+#[cfg(test)]
+mod tests {
+    use orrery_model::wave::AbsorbingLayer;
+
+    use super::*;
+
+    const OPEN: SideCondition =
+        SideCondition::Absorbing(AbsorbingLayer { thickness: 1, reflection: 1e-4, shift: 0.0 });
+
+    #[test]
+    fn bessel_function_has_its_tabulated_values() {
+        // Abramowitz and Stegun, table 9.8: e^−x I0(x).
+        for (x, scaled) in [(0.0f64, 1.0f64), (1.0, 0.46575_96077), (5.0, 0.18354_08126)] {
+            assert!((bessel_i0(x) * (-x).exp() - scaled).abs() < 1e-10, "{x}");
+        }
+    }
+
+    #[test]
+    fn a_point_on_a_node_acts_on_that_node_alone() {
+        for position in [0.0, 3.0, 12.0, 7.0 + 1e-12] {
+            let weights = axis_weights(position, 13, [OPEN; 2], PointKind::Source);
+            assert_eq!(weights, [(position.round() as usize, 1.0)]);
+        }
+    }
+
+    #[test]
+    fn waves_of_five_points_are_interpolated_within_one_percent() {
+        let mut largest = 0f64;
+        for tenth in 0..10 {
+            let position = 20.0 + 0.1 * f64::from(tenth);
+            let weights = axis_weights(position, 41, [OPEN; 2], PointKind::Receiver);
+            for phase in 0..8 {
+                let wave = |x: f64| (2.0 * PI * x / 5.0 + 0.7 * f64::from(phase)).cos();
+                let found: f64 = weights.iter().map(|&(node, weight)| weight * wave(node as f64)).sum();
+                largest = largest.max((found - wave(position)).abs());
+            }
+        }
+        assert!(largest < 1e-2, "{largest}");
+    }
+
+    #[test]
+    fn images_take_part_with_the_sign_of_the_side() {
+        let plain = |node: f64| window_weight(1.25 - node);
+        let weights = |condition, kind| axis_weights(1.25, 20, [condition, OPEN], kind);
+        let free = weights(SideCondition::Free, PointKind::Source);
+        assert_eq!(free, weights(SideCondition::Free, PointKind::Receiver));
+        assert_eq!(free[0], (1, plain(1.0) - plain(-1.0)));
+        let rigid = weights(SideCondition::Rigid, PointKind::Source);
+        assert_eq!(rigid[..2], [(0, 2.0 * plain(0.0)), (1, plain(1.0) + plain(-1.0))]);
+        let heard = weights(SideCondition::Rigid, PointKind::Receiver);
+        assert_eq!((heard[0], &heard[1..]), ((0, plain(0.0)), &rigid[1..]));
+        assert_eq!(weights(OPEN, PointKind::Source)[0], (0, plain(0.0)));
+        // The other side is the mirror image.
+        let mirrored = axis_weights(17.75, 20, [OPEN, SideCondition::Free], PointKind::Source);
+        let mirrored: Vec<_> = mirrored.into_iter().rev().map(|(node, weight)| (19 - node, weight)).collect();
+        assert_eq!(mirrored, free);
+    }
+
+    #[test]
+    fn sources_are_merged_by_node() {
+        let grid = WaveGrid::plane([12, 10], [2.0, 4.0]);
+        let sides = Sides::uniform(OPEN);
+        let positions = [[6.0, 20.0, 0.0], [2.0, 8.0, 0.0], [6.0, 20.0, 0.0]];
+        let table = SourceTable::<f64>::new(&grid, &sides, &positions);
+        assert_eq!(table.nodes, [grid.index([1, 2, 0]), grid.index([3, 5, 0])]);
+        assert_eq!((table.starts, table.sources), (vec![0, 1, 3], vec![1, 0, 2]));
+        assert_eq!(table.weights, [0.5; 3]);
+    }
+}

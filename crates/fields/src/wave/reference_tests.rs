@@ -1,0 +1,1 @@
+//! Tests of the scheme against exact solutions, with the reference implementation.
