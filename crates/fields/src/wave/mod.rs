@@ -38,16 +38,25 @@
 //! [`mod@reference`] contains plain loops, and [`cpu`] the fast version. [`WaveField`] is the state
 //! with all operations of a run.
 
+pub mod cpu;
+mod energy;
 mod error;
+mod host;
+mod kernels;
 mod layer;
+mod layer_pass;
+mod layout;
 mod medium;
 mod points;
 mod problem;
 pub mod reference;
+mod slab;
 mod state;
 mod stencil;
 
+pub use energy::WaveMeasures;
 pub use error::WaveError;
+pub use host::{HostWave, StoredWave};
 pub use layer::{LayerCoefficients, LayerMemory};
 pub use medium::{Medium, SquaredCourant};
 pub use points::{ReceiverTable, SourceTable};
@@ -55,5 +64,7 @@ pub use problem::{MIN_POINTS_PER_WAVELENGTH, Velocity, WaveProblem, WaveSource};
 pub use state::WaveState;
 pub use stencil::{MAX_RADIUS, SpaceOrder, Stencil};
 
+#[cfg(test)]
+mod cpu_tests;
 #[cfg(test)]
 mod reference_tests;

@@ -1,0 +1,278 @@
+//! State of a wave field in host memory.
+//!
+//! The planes may be divided into slabs, as several ranks would do it. A step first updates the planes
+//! that the neighbours need, then copies them to the neighbours' ghost planes, then updates the
+//! interior. The bits are those of a single slab.
+
+use std::ops::Range;
+
+use orrery_model::wave::{Sides, WaveGrid};
+use orrery_simd::AlignedVec;
+use rayon::prelude::*;
+
+use super::cpu::WaveCpuStrategy;
+use super::energy::{WaveMeasures, max_or_nan, slab_measures};
+use super::layer::layer_nodes;
+use super::layout::Layout;
+use super::slab::{EndImages, Slab, min_end_planes};
+use super::{LayerMemory, MAX_RADIUS, Medium, WaveError, WaveState};
+use crate::Scalar;
+
+/// Field of a state that is measured or read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StoredWave {
+    /// The state.
+    State,
+    /// The result of the last look ahead.
+    Ahead,
+}
+
+/// State of a wave field in host memory: u at two times, v if it is not uniform, and the layers.
+#[derive(Debug)]
+pub struct HostWave<R> {
+    medium: Medium<R>,
+    strategy: WaveCpuStrategy,
+    step: u64,
+    /// Slabs in the order of their planes. Together they own all planes.
+    slabs: Vec<Slab<R>>,
+    samples: Vec<R>,
+    /// Values of all nodes at a time within the next step.
+    ahead: Option<Vec<R>>,
+}
+
+impl<R: Scalar> HostWave<R> {
+    /// Copies a state.
+    pub fn new(medium: Medium<R>, state: &WaveState<R>, strategy: WaveCpuStrategy) -> Self {
+        Self::with_slabs(medium, state, strategy, 1)
+    }
+
+    /// Copies a state into `count` slabs of almost equal size.
+    ///
+    /// # Panics
+    /// If a slab would have fewer than 4 planes, or the first or last one would have less than its
+    /// absorbing layer and 8 planes. In two dimensions there is one slab.
+    pub fn with_slabs(
+        medium: Medium<R>,
+        state: &WaveState<R>,
+        strategy: WaveCpuStrategy,
+        count: usize,
+    ) -> Self {
+        let nz = medium.grid.nodes[2];
+        let first_plane = |slab: usize| slab * nz / count;
+        if count > 1 {
+            assert!(nz / count >= MAX_RADIUS && first_plane(1) >= min_end_planes(&medium.sides));
+        }
+        let slabs = (0..count)
+            .map(|slab| Slab::new(&medium, state, first_plane(slab)..first_plane(slab + 1)))
+            .collect();
+        let samples = state.samples.clone();
+        Self { medium, strategy, step: state.step, slabs, samples, ahead: None }
+    }
+
+    /// Returns an upper bound of the bytes that a field needs, with a look ahead.
+    pub fn needed_bytes(grid: &WaveGrid, sides: &Sides, is_variable: bool) -> u64 {
+        let bytes = size_of::<R>() as u64;
+        let layout = Layout::new(grid, grid.nodes[2]);
+        let layers: usize = Sides::used(grid)
+            .iter()
+            .filter_map(|&side| layer_nodes(grid, sides, side))
+            .map(|nodes| 2 * nodes.iter().product::<usize>())
+            .sum();
+        // u at two times and v with padding, and v without it in the medium.
+        let fields = 2 + u64::from(is_variable);
+        let unpadded = u64::from(is_variable) * grid.len() as u64;
+        bytes * (fields * layout.len() as u64 + unpadded + (layers + layers / 8) as u64)
+    }
+
+    /// Returns the medium.
+    pub fn medium(&self) -> &Medium<R> {
+        &self.medium
+    }
+
+    /// Returns the strategy.
+    pub fn strategy(&self) -> &WaveCpuStrategy {
+        &self.strategy
+    }
+
+    /// Returns the number of steps since time 0.
+    pub fn step(&self) -> u64 {
+        self.step
+    }
+
+    /// Returns the values at the receivers, see [`WaveState::samples`].
+    pub fn samples(&self) -> &[R] {
+        &self.samples
+    }
+
+    /// Computes `steps` steps.
+    pub fn advance(&mut self, steps: u64) {
+        for _ in 0..steps {
+            self.update();
+            for slab in &mut self.slabs {
+                std::mem::swap(&mut slab.now, &mut slab.previous);
+            }
+            self.step += 1;
+            self.record();
+        }
+    }
+
+    /// Computes the new values into the fields of the step before.
+    fn update(&mut self) {
+        let amplitudes = self.medium.amplitudes(self.step);
+        let (medium, strategy) = (&self.medium, &self.strategy);
+        let is_divided = self.slabs.len() > 1;
+        let nz = medium.grid.nodes[2];
+        if is_divided {
+            for slab in &mut self.slabs {
+                let [low, _, high] = split_planes(&slab.owned, nz);
+                slab.update(medium, strategy, &amplitudes, low);
+                slab.update(medium, strategy, &amplitudes, high);
+            }
+            self.copy_ghost_planes();
+        }
+        for slab in &mut self.slabs {
+            let interior = match is_divided {
+                true => split_planes(&slab.owned, nz)[1].clone(),
+                false => 0..slab.owned.len(),
+            };
+            slab.update(&self.medium, &self.strategy, &amplitudes, interior);
+            slab.write_end_images(&self.medium, EndImages::Next);
+        }
+    }
+
+    /// Copies the new values of boundary planes to the ghost planes of the neighbours.
+    fn copy_ghost_planes(&mut self) {
+        let ghosts = MAX_RADIUS as isize;
+        for k in 1..self.slabs.len() {
+            let (lower, upper) = self.slabs.split_at_mut(k);
+            let (lower, upper) = (&mut lower[k - 1], &mut upper[0]);
+            let planes = lower.owned.len() as isize;
+            let (from, to) = (lower.stored_planes(planes - ghosts..planes), upper.stored_planes(-ghosts..0));
+            upper.previous[to].copy_from_slice(&lower.previous[from]);
+            let (from, to) =
+                (upper.stored_planes(0..ghosts), lower.stored_planes(planes..planes + ghosts));
+            lower.previous[to].copy_from_slice(&upper.previous[from]);
+        }
+    }
+
+    /// Appends the values at the receivers.
+    fn record(&mut self) {
+        let receivers = &self.medium.receivers;
+        let at = |node: usize| self.value(node);
+        let values: Vec<R> = (0..receivers.len()).map(|receiver| receivers.value(receiver, at)).collect();
+        self.samples.extend(values);
+    }
+
+    /// Returns u at a node.
+    fn value(&self, node: usize) -> R {
+        let [i, j, k] = self.medium.grid.node(node);
+        let slab = &self.slabs[self.slabs.partition_point(|slab| slab.owned.end <= k)];
+        slab.now[slab.layout.position([i, j, k - slab.owned.start])]
+    }
+
+    /// Computes the values at the time `fraction` of a step after the state, with a parabola through
+    /// u at three times. The state does not change. Panics if there are several slabs.
+    pub fn step_ahead(&mut self, fraction: f64) {
+        assert_eq!(self.slabs.len(), 1);
+        let slab = &mut self.slabs[0];
+        let mut saved = AlignedVec::zeros(slab.previous.len());
+        saved.copy_from_slice(&slab.previous);
+        let layers = slab.layers.clone();
+        self.update();
+        let slab = &mut self.slabs[0];
+        std::mem::swap(&mut slab.previous, &mut saved);
+        slab.layers = layers;
+        let mut next = Vec::with_capacity(self.medium.grid.len());
+        slab.append_to(&saved, &mut next);
+        let nx = slab.layout.nodes[0];
+        let weights = [0.5 * fraction, 0.5 * fraction * fraction].map(R::from_f64);
+        let slab = &self.slabs[0];
+        let positions: Vec<usize> = slab.rows().map(|(position, _)| position).collect();
+        next.par_chunks_mut(nx).zip(positions).for_each(|(row, position)| {
+            for (i, next) in row.iter_mut().enumerate() {
+                *next = interpolated(weights, *next, slab.now[position + i], slab.previous[position + i]);
+            }
+        });
+        self.ahead = Some(next);
+    }
+
+    /// Replaces the state by the result of the last look ahead. There must be one.
+    pub fn end_ahead(&mut self) {
+        let ahead = self.ahead.take().expect("a look ahead came before");
+        let mut state = self.state();
+        state.previous = std::mem::replace(&mut state.now, ahead);
+        self.slabs = vec![Slab::new(&self.medium, &state, 0..self.medium.grid.nodes[2])];
+    }
+
+    /// Returns the values of all nodes.
+    pub fn values(&self, field: StoredWave) -> Vec<R> {
+        match (field, &self.ahead) {
+            (StoredWave::Ahead, Some(ahead)) => ahead.clone(),
+            (StoredWave::Ahead, None) => panic!("no look ahead came before"),
+            (StoredWave::State, _) => self.collected(|slab| &slab.now),
+        }
+    }
+
+    fn collected(&self, field: impl Fn(&Slab<R>) -> &[R]) -> Vec<R> {
+        let mut values = Vec::with_capacity(self.medium.grid.len());
+        self.slabs.iter().for_each(|slab| slab.append_to(field(slab), &mut values));
+        values
+    }
+
+    /// Returns energy and largest amplitude. The energy is always that of the state.
+    pub fn measures(&self, field: StoredWave) -> WaveMeasures {
+        let (mut energy, mut largest) = (0.0, 0.0);
+        for slab in &self.slabs {
+            let (slab_energy, slab_largest) = slab_measures(&self.medium, slab);
+            energy += slab_energy;
+            largest = max_or_nan(largest, slab_largest);
+        }
+        if let (StoredWave::Ahead, Some(ahead)) = (field, &self.ahead) {
+            largest = ahead.par_iter().map(|u| u.to_f64().abs()).reduce(|| 0.0, max_or_nan);
+        }
+        let grid = &self.medium.grid;
+        let scale = grid.cell_volume() / (2.0 * grid.min_spacing() * grid.min_spacing());
+        WaveMeasures { energy: scale * energy, largest }
+    }
+
+    /// Returns the state in the form that all implementations exchange.
+    pub fn state(&self) -> WaveState<R> {
+        let grid = &self.medium.grid;
+        let mut layers = LayerMemory::zeros(grid, &self.medium.sides);
+        for slab in &self.slabs {
+            for layer in &slab.layers {
+                layer.clone().copy_to(grid, &slab.owned, &mut layers[layer.index]);
+            }
+        }
+        WaveState {
+            step: self.step,
+            now: self.collected(|slab| &slab.now),
+            previous: self.collected(|slab| &slab.previous),
+            layers,
+            samples: self.samples.clone(),
+        }
+    }
+}
+
+/// Returns u at a time within a step, from u after, at and before the start of the step.
+fn interpolated<R: Scalar>([linear, square]: [R; 2], next: R, now: R, previous: R) -> R {
+    let curvature = R::from_f64(-2.0).fused_mul_add(now, next + previous);
+    square.fused_mul_add(curvature, linear.fused_mul_add(next - previous, now))
+}
+
+/// Returns the error for the first value that is not finite.
+pub(super) fn check_finite<R: Scalar>(grid: &WaveGrid, values: &[R]) -> Result<(), WaveError> {
+    match values.par_iter().position_first(|u| !u.to_f64().is_finite()) {
+        Some(index) => Err(WaveError::not_finite(grid, index, values[index].to_f64())),
+        None => Ok(()),
+    }
+}
+
+/// Splits the planes of a slab, counted from its first one, into those that the neighbour below
+/// needs, the interior, and those that the neighbour above needs.
+fn split_planes(owned: &Range<usize>, nz: usize) -> [Range<usize>; 3] {
+    let n = owned.len();
+    let low = if owned.start == 0 { 0 } else { MAX_RADIUS.min(n) };
+    let high = if owned.end == nz { n } else { n.saturating_sub(MAX_RADIUS).max(low) };
+    [0..low, low..high, high..n]
+}

@@ -1,0 +1,100 @@
+//! Memory layout of a field in host memory.
+//!
+//! Rows are padded, so that ghost nodes beyond all sides are stored and inner loops need no tests. A
+//! row starts with [`GAP`] values, followed by its nodes, rounded up to a multiple of [`GAP`]. The
+//! ghost nodes after the end of a row and before the start of the next one are in the same gap. A
+//! plane has four ghost rows before and after its rows. In three dimensions four ghost planes come
+//! before and after the planes of the field.
+
+use orrery_model::wave::WaveGrid;
+use orrery_simd::MAX_LANES;
+
+use super::MAX_RADIUS;
+
+/// Values before each row: one register of any type, and a whole cache line.
+pub const GAP: usize = MAX_LANES;
+
+/// Layout of consecutive planes of a grid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Layout {
+    /// Nodes along x, y and z.
+    pub nodes: [usize; 3],
+    /// Values from a row to the next one.
+    pub pitch: usize,
+    /// Values from a plane to the next one.
+    pub plane: usize,
+    /// Ghost planes before and after the planes: 4, or 0 in two dimensions.
+    pub ghost_planes: usize,
+}
+
+impl Layout {
+    /// Returns the layout of `planes` planes of a grid.
+    pub fn new(grid: &WaveGrid, planes: usize) -> Self {
+        let [nx, ny, _] = grid.nodes;
+        let pitch = nx.next_multiple_of(GAP) + GAP;
+        let ghost_planes = if grid.dimensions() == 3 { MAX_RADIUS } else { 0 };
+        Self { nodes: [nx, ny, planes], pitch, plane: pitch * (ny + 2 * MAX_RADIUS), ghost_planes }
+    }
+
+    /// Returns the number of values. The last register of the last row ends within them.
+    pub fn len(&self) -> usize {
+        (self.nodes[2] + 2 * self.ghost_planes) * self.plane + GAP
+    }
+
+    /// Returns the position of node (0, j, k).
+    pub fn row(&self, j: usize, k: usize) -> usize {
+        (k + self.ghost_planes) * self.plane + self.row_in_plane(j)
+    }
+
+    /// Returns the position of node (0, j) relative to the start of its plane.
+    pub fn row_in_plane(&self, j: usize) -> usize {
+        (j + MAX_RADIUS) * self.pitch + GAP
+    }
+
+    /// Returns the position of a node.
+    pub fn position(&self, [i, j, k]: [usize; 3]) -> usize {
+        self.row(j, k) + i
+    }
+
+    /// Returns the distance between neighbours along x, y and z.
+    pub fn strides(&self) -> [usize; 3] {
+        [1, self.pitch, self.plane]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ghost_nodes_are_inside_and_belong_to_one_node() {
+        for (nodes, planes) in [([9, 10, 12], 12), ([16, 9, 30], 5), ([33, 9, 1], 1)] {
+            let grid = WaveGrid::volume(nodes, [1.0; 3]);
+            let layout = Layout::new(&grid, planes);
+            let mut used = vec![0; layout.len()];
+            for k in 0..planes {
+                for j in 0..nodes[1] {
+                    for i in 0..nodes[0] {
+                        used[layout.position([i, j, k])] += 1;
+                    }
+                    // Ghosts along x.
+                    let row = layout.row(j, k);
+                    for r in 1..=MAX_RADIUS {
+                        used[row - r] += 1;
+                        used[row + nodes[0] - 1 + r] += 1;
+                    }
+                    // A register at the end of a row.
+                    assert!(row + nodes[0].next_multiple_of(GAP) + MAX_RADIUS <= layout.len());
+                }
+                for i in 0..nodes[0] {
+                    for r in 1..=MAX_RADIUS {
+                        used[layout.position([i, 0, k]) - r * layout.pitch] += 1;
+                        used[layout.position([i, nodes[1] - 1, k]) + r * layout.pitch] += 1;
+                    }
+                }
+            }
+            assert!(used.iter().all(|count| *count <= 1));
+            assert_eq!(layout.row(0, 0) % GAP, 0);
+        }
+    }
+}

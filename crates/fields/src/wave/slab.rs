@@ -1,0 +1,252 @@
+//! Part of a wave field in host memory: consecutive planes with ghost planes on both sides.
+
+use std::ops::Range;
+
+use orrery_model::wave::{Side, Sides};
+use orrery_simd::AlignedVec;
+use rayon::prelude::*;
+
+use super::cpu::{CourantPlanes, StencilPass, WaveCpuStrategy};
+use super::layer_pass::SlabLayer;
+use super::layout::Layout;
+use super::{MAX_RADIUS, Medium, SquaredCourant, WaveState};
+use crate::Scalar;
+
+/// Planes of a wave field. Positions and planes count from the first owned plane.
+#[derive(Debug)]
+pub struct Slab<R> {
+    /// Planes of the grid that the slab updates.
+    pub owned: Range<usize>,
+    pub layout: Layout,
+    /// u with ghost nodes.
+    pub now: AlignedVec<R>,
+    /// u one step earlier, which becomes u one step later.
+    pub previous: AlignedVec<R>,
+    /// v, zero at ghost nodes. Empty if it is uniform.
+    courant: AlignedVec<R>,
+    pub layers: Vec<SlabLayer<R>>,
+}
+
+impl<R: Scalar> Slab<R> {
+    /// Copies the planes `owned` of a state and of the medium.
+    pub fn new(medium: &Medium<R>, state: &WaveState<R>, owned: Range<usize>) -> Self {
+        let layout = Layout::new(&medium.grid, owned.len());
+        let padded = |values: &[R]| padded(&layout, &owned, values);
+        let courant = match &medium.squared_courant {
+            SquaredCourant::Uniform(_) => AlignedVec::zeros(0),
+            SquaredCourant::Field(values) => padded(values),
+        };
+        let layer = |(index, memory)| SlabLayer::new(&medium.grid, index, memory, &owned);
+        let layers = state.layers.iter().enumerate().filter_map(layer).collect();
+        let mut slab = Self {
+            layout,
+            now: padded(&state.now),
+            previous: padded(&state.previous),
+            courant,
+            layers,
+            owned: owned.clone(),
+        };
+        let planes = 0..owned.len();
+        write_plane_images(medium, &slab.layout, planes, &mut slab.now);
+        slab.write_end_images(medium, EndImages::Now);
+        slab
+    }
+
+    /// Computes the new values of `planes` in `previous`, with absorption, and with the sources whose
+    /// amplitudes are given. Layers along z take part if `planes` contain them.
+    pub fn update(
+        &mut self,
+        medium: &Medium<R>,
+        strategy: &WaveCpuStrategy,
+        amplitudes: &[R],
+        planes: Range<usize>,
+    ) {
+        if planes.is_empty() {
+            return;
+        }
+        let Self { layout, now, previous, courant, layers, owned } = self;
+        let courant = match &medium.squared_courant {
+            SquaredCourant::Uniform(v) => CourantPlanes::Uniform(*v),
+            SquaredCourant::Field(_) => CourantPlanes::Field(&courant[..]),
+        };
+        let pass = StencilPass { layout, stencil: &medium.stencil, courant, u: &now[..] };
+        pass.run(strategy, planes.clone(), previous);
+        let set = strategy.instruction_set;
+        for layer in layers {
+            let coefficients = &medium.layers[layer.index];
+            let reach = coefficients.thickness() + medium.stencil.radius;
+            match coefficients.side {
+                Side::ZMin if planes.start == 0 => {
+                    assert!(planes.end >= reach);
+                    layer.absorb_along_z(set, &pass, coefficients, previous);
+                }
+                Side::ZMax if planes.end == owned.len() => {
+                    assert!(planes.len() >= reach);
+                    layer.absorb_along_z(set, &pass, coefficients, previous);
+                }
+                Side::ZMin | Side::ZMax => {}
+                _ => layer.absorb_in_planes(set, &pass, coefficients, planes.clone(), previous),
+            }
+        }
+        inject(medium, &pass, owned.start, amplitudes, planes.clone(), previous);
+        write_plane_images(medium, layout, planes, previous);
+    }
+
+    /// Writes the images beyond the sides along z. All planes must have been updated.
+    pub fn write_end_images(&mut self, medium: &Medium<R>, field: EndImages) {
+        let values = match field {
+            EndImages::Now => &mut self.now,
+            EndImages::Next => &mut self.previous,
+        };
+        let Layout { plane, ghost_planes, nodes, .. } = self.layout;
+        if ghost_planes == 0 {
+            return;
+        }
+        let start = |k: usize| k * plane;
+        if self.owned.start == 0
+            && let Some(sign) = medium.sides.z_min.image_sign()
+        {
+            for r in 1..=MAX_RADIUS {
+                let [to, from] = [ghost_planes - r, ghost_planes + r].map(start);
+                copy_image(values, from, to, plane, sign);
+            }
+        }
+        if self.owned.end == medium.grid.nodes[2]
+            && let Some(sign) = medium.sides.z_max.image_sign()
+        {
+            let last = ghost_planes + nodes[2] - 1;
+            for r in 1..=MAX_RADIUS {
+                let [to, from] = [last + r, last - r].map(start);
+                copy_image(values, from, to, plane, sign);
+            }
+        }
+    }
+
+    /// Returns the planes of `field` as stored, with their ghost rows. Planes below 0 and above the
+    /// last one are ghost planes.
+    pub fn stored_planes(&self, planes: Range<isize>) -> Range<usize> {
+        let position = |k: isize| (k + self.layout.ghost_planes as isize) as usize * self.layout.plane;
+        position(planes.start)..position(planes.end)
+    }
+
+    /// Calls `visit` for all rows of the owned planes, with their position in the padded field and
+    /// their index in the grid.
+    pub fn rows(&self) -> impl ParallelIterator<Item = (usize, [usize; 2])> + '_ {
+        let [_, ny, planes] = self.layout.nodes;
+        (0..planes * ny).into_par_iter().map(move |row| {
+            let (j, k) = (row % ny, row / ny);
+            (self.layout.row(j, k), [j, k])
+        })
+    }
+
+    /// Appends the values of the owned nodes of a padded field.
+    pub fn append_to(&self, field: &[R], values: &mut Vec<R>) {
+        let [nx, ny, planes] = self.layout.nodes;
+        for k in 0..planes {
+            for j in 0..ny {
+                values.extend_from_slice(&field[self.layout.row(j, k)..][..nx]);
+            }
+        }
+    }
+}
+
+/// Field whose images [`Slab::write_end_images`] writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EndImages {
+    /// u at the time of the step.
+    Now,
+    /// The new values.
+    Next,
+}
+
+/// Copies planes of a grid into a padded field, including those of neighbouring slabs as ghost
+/// planes.
+fn padded<R: Scalar>(layout: &Layout, owned: &Range<usize>, values: &[R]) -> AlignedVec<R> {
+    let [nx, ny, _] = layout.nodes;
+    let mut field = AlignedVec::zeros(layout.len());
+    let first = owned.start.saturating_sub(layout.ghost_planes);
+    let end = (owned.end + layout.ghost_planes).min(values.len() / (nx * ny));
+    for k in first..end {
+        for j in 0..ny {
+            let at = (k + layout.ghost_planes - owned.start) * layout.plane + layout.row_in_plane(j);
+            field[at..][..nx].copy_from_slice(&values[(k * ny + j) * nx..][..nx]);
+        }
+    }
+    field
+}
+
+/// Copies `len` values from one place of a field to another, times `sign`.
+fn copy_image<R: Scalar>(values: &mut [R], from: usize, to: usize, len: usize, sign: f64) {
+    let sign = R::from_f64(sign);
+    for k in 0..len {
+        values[to + k] = sign * values[from + k];
+    }
+}
+
+/// Writes the images beyond the sides along x and y in some planes.
+fn write_plane_images<R: Scalar>(
+    medium: &Medium<R>,
+    layout: &Layout,
+    planes: Range<usize>,
+    field: &mut [R],
+) {
+    let signs = [Side::XMin, Side::XMax, Side::YMin, Side::YMax]
+        .map(|side| medium.sides.on(side).image_sign());
+    if signs == [None; 4] {
+        return;
+    }
+    let [nx, ny, _] = layout.nodes;
+    let storage = (planes.start + layout.ghost_planes) * layout.plane..;
+    field[storage][..planes.len() * layout.plane].par_chunks_mut(layout.plane).for_each(|plane| {
+        for j in 0..ny {
+            let first = layout.row_in_plane(j);
+            for r in 1..=MAX_RADIUS {
+                for (sign, end, outwards) in [(signs[0], first, -1), (signs[1], first + nx - 1, 1)] {
+                    let Some(sign) = sign else { continue };
+                    let offset = outwards * r as isize;
+                    plane[end.wrapping_add_signed(offset)] =
+                        R::from_f64(sign) * plane[end.wrapping_add_signed(-offset)];
+                }
+            }
+        }
+        for r in 1..=MAX_RADIUS {
+            for (sign, end, outwards) in [(signs[2], 0, -1), (signs[3], ny - 1, 1)] {
+                let Some(sign) = sign else { continue };
+                let offset = outwards * (r * layout.pitch) as isize;
+                let end = layout.row_in_plane(end);
+                let (to, from) = (end.wrapping_add_signed(offset), end.wrapping_add_signed(-offset));
+                copy_image(plane, from, to, nx, sign);
+            }
+        }
+    });
+}
+
+/// Adds the sources to the new values of some planes. `first` is the first plane of the slab.
+fn inject<R: Scalar>(
+    medium: &Medium<R>,
+    pass: &StencilPass<R>,
+    first: usize,
+    amplitudes: &[R],
+    planes: Range<usize>,
+    next: &mut [R],
+) {
+    let plane_nodes = medium.grid.nodes[0] * medium.grid.nodes[1];
+    let sources = &medium.sources;
+    let index = |plane: usize| sources.nodes.partition_point(|&node| node < (first + plane) * plane_nodes);
+    for entry in index(planes.start)..index(planes.end) {
+        let [i, j, k] = medium.grid.node(sources.nodes[entry]);
+        let position = pass.layout.position([i, j, k - first]);
+        let v = match pass.courant {
+            CourantPlanes::Uniform(v) => v,
+            CourantPlanes::Field(v) => v[position],
+        };
+        next[position] = v.fused_mul_add(sources.sum(entry, amplitudes), next[position]);
+    }
+}
+
+/// Returns the fewest planes that the first and the last of several slabs must own.
+pub(super) fn min_end_planes(sides: &Sides) -> usize {
+    let thickness = |side| sides.on(side).layer().map_or(0, |layer| layer.thickness);
+    let layer = thickness(Side::ZMin).max(thickness(Side::ZMax));
+    if layer == 0 { 1 } else { layer + 2 * MAX_RADIUS }
+}
