@@ -23,7 +23,8 @@ fn main() {
     let has = |name: &str| arguments.iter().any(|argument| argument == name);
     let n = arguments.iter().find_map(|argument| argument.parse().ok()).unwrap_or(256);
     let grid = WaveGrid::volume([n; 3], [1.0; 3]);
-    let velocity = if has("variable") { Velocity::Field(vec![1.0; grid.len()]) } else { Velocity::Uniform(1.0) };
+    let velocity =
+        if has("variable") { Velocity::Field(vec![1.0; grid.len()]) } else { Velocity::Uniform(1.0) };
     let sides = Sides::uniform(match has("layers") {
         true => SideCondition::Absorbing(AbsorbingLayer::new(10)),
         false => SideCondition::Free,

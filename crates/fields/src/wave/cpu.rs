@@ -12,9 +12,9 @@ use orrery_model::format_count;
 use orrery_simd::{InstructionSet, SimdKernel, Vector, dispatch};
 use rayon::prelude::*;
 
-use super::kernels::{CourantRow, MAX_SWEEP, Strides, update_rows};
-use super::layout::{GAP, Layout};
-use super::{MAX_RADIUS, Stencil};
+use super::Stencil;
+use super::kernels::{CourantRow, Strides, update_row, update_row_pair};
+use super::layout::Layout;
 use crate::Scalar;
 
 /// How the CPU computes steps. It is plain data, so that benchmarks and tests can enumerate
@@ -23,7 +23,7 @@ use crate::Scalar;
 pub struct WaveCpuStrategy {
     /// SIMD instruction set.
     pub instruction_set: InstructionSet,
-    /// Planes that are updated at a time: 1, 2 or 4. They share loads along z.
+    /// Planes that are updated at a time: 1 or 2. Two planes share loads along z.
     pub planes_per_sweep: usize,
     /// Bytes of the second-level cache that the planes of a band may use.
     pub cache_bytes: usize,
@@ -39,7 +39,7 @@ impl WaveCpuStrategy {
     pub fn all() -> Vec<Self> {
         let best = Self::resolve();
         let sets = InstructionSet::available().map(|instruction_set| Self { instruction_set, ..best });
-        let sweeps = [1, 2, 4].map(|planes_per_sweep| Self { planes_per_sweep, ..best });
+        let sweeps = [1, 2].map(|planes_per_sweep| Self { planes_per_sweep, ..best });
         sets.chain(sweeps).collect()
     }
 
@@ -76,6 +76,17 @@ pub enum CourantPlanes<'a, R> {
     Field(&'a [R]),
 }
 
+impl<R: Scalar> CourantPlanes<'_, R> {
+    /// Returns the value at a position of the field.
+    #[inline(always)]
+    pub fn at(&self, position: usize) -> R {
+        match self {
+            Self::Uniform(v) => *v,
+            Self::Field(v) => v[position],
+        }
+    }
+}
+
 /// A step of some planes without absorption and sources.
 #[derive(Clone, Copy, Debug)]
 pub struct StencilPass<'a, R> {
@@ -100,8 +111,8 @@ impl<R: Scalar> StencilPass<'_, R> {
         let bands = ny.div_ceil(band_rows);
         let chunks = (2 * threads).div_ceil(bands);
         let chunk_planes = planes.len().div_ceil(chunks).max(MIN_TASK_PLANES.min(planes.len())).max(1);
-        let storage = &mut next[(planes.start + layout.ghost_planes) * layout.plane..]
-            [..planes.len() * layout.plane];
+        let storage =
+            &mut next[(planes.start + layout.ghost_planes) * layout.plane..][..planes.len() * layout.plane];
         let mut tasks: Vec<BandTask<R>> = Vec::new();
         for (chunk, storage) in storage.chunks_mut(chunk_planes * layout.plane).enumerate() {
             let first_task = tasks.len();
@@ -171,60 +182,74 @@ impl<R: Scalar> SimdKernel for UpdateBand<'_, '_, R> {
 }
 
 impl<R: Scalar> UpdateBand<'_, '_, R> {
-    /// Updates the planes of the band one sweep after the other.
+    /// Updates the planes of the band one or two at a time.
     #[inline(always)]
     fn march<V: Vector<Scalar = R>, const RADIUS: usize, const DIMENSIONS: usize>(mut self) {
         let mut planes = std::mem::take(&mut self.task.planes);
         let mut rest = &mut planes[..];
         let mut k = self.task.first_plane;
-        while DIMENSIONS == 3 && self.sweep == 4 && rest.len() >= 4 {
-            let (sweep, after) = rest.split_at_mut(4);
-            let [a, b, c, d] = sweep else { return };
-            self.sweep_rows::<V, RADIUS, DIMENSIONS, 4>(k, [a, b, c, d]);
-            (k, rest) = (k + 4, after);
-        }
-        while DIMENSIONS == 3 && self.sweep >= 2 && rest.len() >= 2 {
-            let (sweep, after) = rest.split_at_mut(2);
-            let [a, b] = sweep else { return };
-            self.sweep_rows::<V, RADIUS, DIMENSIONS, 2>(k, [a, b]);
+        while DIMENSIONS == 3
+            && self.sweep == 2
+            && let [first, second, after @ ..] = rest
+        {
+            self.update_pair::<V, RADIUS>(k, [first, second]);
             (k, rest) = (k + 2, after);
         }
-        while let [a, after @ ..] = rest {
-            self.sweep_rows::<V, RADIUS, DIMENSIONS, 1>(k, [a]);
+        while let [plane, after @ ..] = rest {
+            self.update_plane::<V, RADIUS, DIMENSIONS>(k, plane);
             (k, rest) = (k + 1, after);
         }
     }
 
-    /// Updates all rows of the band in `PLANES` planes from plane `k` on.
+    /// Returns the rows of the band.
     #[inline(always)]
-    fn sweep_rows<V: Vector<Scalar = R>, const RADIUS: usize, const DIMENSIONS: usize, const PLANES: usize>(
+    fn rows(&self) -> usize {
+        self.band_rows.min(self.pass.layout.nodes[1] - self.task.first_row)
+    }
+
+    /// Updates all rows of the band in plane `k`.
+    #[inline(always)]
+    fn update_plane<V: Vector<Scalar = R>, const RADIUS: usize, const DIMENSIONS: usize>(
         &self,
         k: usize,
-        mut planes: [&mut [R]; PLANES],
+        plane: &mut [R],
     ) {
-        let layout = self.pass.layout;
-        let [nx, ny, _] = layout.nodes;
+        let (pass, layout) = (self.pass, self.pass.layout);
         let strides = Strides { pitch: layout.pitch, plane: layout.plane };
-        let padded = nx.next_multiple_of(GAP);
-        let first_row = self.task.first_row;
-        for row in 0..self.band_rows.min(ny - first_row) {
-            let j = first_row + row;
-            let mut courant = [CourantRow::Uniform(R::default()); PLANES];
-            for p in 0..PLANES {
-                courant[p] = self.pass.courant_row(j, k + p);
-            }
-            let rows = planes.each_mut().map(|plane| &mut plane[row * layout.pitch..][..padded]);
-            update_rows::<V, RADIUS, DIMENSIONS, PLANES>(
-                self.pass.stencil,
-                self.pass.u,
+        for row in 0..self.rows() {
+            let j = self.task.first_row + row;
+            update_row::<V, R, RADIUS, DIMENSIONS>(
+                pass.stencil,
+                pass.u,
                 layout.row(j, k),
                 strides,
-                courant,
-                rows,
-                nx,
+                pass.courant_row(j, k),
+                &mut plane[row * layout.pitch..],
+                layout.nodes[0],
+            );
+        }
+    }
+
+    /// Updates all rows of the band in the planes `k` and `k` + 1.
+    #[inline(always)]
+    fn update_pair<V: Vector<Scalar = R>, const RADIUS: usize>(
+        &self,
+        k: usize,
+        [first, second]: [&mut [R]; 2],
+    ) {
+        let (pass, layout) = (self.pass, self.pass.layout);
+        let strides = Strides { pitch: layout.pitch, plane: layout.plane };
+        for row in 0..self.rows() {
+            let j = self.task.first_row + row;
+            update_row_pair::<V, R, RADIUS>(
+                pass.stencil,
+                pass.u,
+                layout.row(j, k),
+                strides,
+                [pass.courant_row(j, k), pass.courant_row(j, k + 1)],
+                [&mut first[row * layout.pitch..], &mut second[row * layout.pitch..]],
+                layout.nodes[0],
             );
         }
     }
 }
-
-const _: () = assert!(MAX_SWEEP == 4 && MAX_RADIUS == 4);

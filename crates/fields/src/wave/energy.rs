@@ -15,10 +15,12 @@
 //! E belongs to the time halfway between the two levels. Absorbing layers make it smaller.
 
 use orrery_model::wave::SideCondition;
+use orrery_simd::{InstructionSet, SimdKernel, Vector, dispatch};
 use rayon::prelude::*;
 
-use super::slab::Slab;
-use super::{Medium, SquaredCourant};
+use super::Medium;
+use super::cpu::CourantPlanes;
+use super::slab::{Slab, courant_planes};
 use crate::Scalar;
 
 /// Scalars of a wave field.
@@ -30,20 +32,27 @@ pub struct WaveMeasures {
     pub largest: f64,
 }
 
-/// Returns the energy of a slab without the factor V/(2 h0²), and the largest |u|. The sums have a
-/// fixed order.
-pub(super) fn slab_measures<R: Scalar>(medium: &Medium<R>, slab: &Slab<R>) -> (f64, f64) {
-    let rows: Vec<(f64, f64)> = slab
+/// Returns the energy of a slab without the factor V/(2 h0²). The sum has a fixed order.
+pub(super) fn slab_energy<R: Scalar>(medium: &Medium<R>, slab: &Slab<R>) -> f64 {
+    let rows: Vec<f64> = slab
         .rows()
-        .map(|(position, [j, k])| row_measures(medium, slab, position, j, slab.owned.start + k))
+        .map_init(Vec::new, |buffer, (position, [j, k])| {
+            let row = EnergyOfRow { medium, slab, position, buffer };
+            row_weight(medium, j, slab.owned.start + k) * dispatch(InstructionSet::best(), row)
+        })
         .collect();
-    let mut energy = 0.0;
-    let mut largest = 0.0;
-    for (row_energy, row_largest) in rows {
-        energy += row_energy;
-        largest = max_or_nan(largest, row_largest);
-    }
-    (energy, largest)
+    rows.iter().sum()
+}
+
+/// Returns the largest |u| of a slab.
+pub(super) fn slab_largest<R: Scalar>(slab: &Slab<R>) -> f64 {
+    let nx = slab.layout.nodes[0];
+    slab.rows().map(|(position, _)| largest(&slab.now[position..][..nx])).reduce(|| 0.0, max_or_nan)
+}
+
+/// Returns the largest absolute value, or NaN if a value is NaN.
+pub(super) fn largest<R: Scalar>(values: &[R]) -> f64 {
+    values.iter().map(|u| u.to_f64().abs()).fold(0.0, max_or_nan)
 }
 
 /// Returns the larger number, or NaN if one is NaN.
@@ -51,56 +60,104 @@ pub(super) fn max_or_nan(a: f64, b: f64) -> f64 {
     if a.is_nan() || b.is_nan() { f64::NAN } else { a.max(b) }
 }
 
-/// Partial sums of a row, so that the loop can be vectorised.
-const PARTIAL_SUMS: usize = 8;
-
-/// Returns the terms of row (j, k) of the grid, whose first node is at `position`.
-fn row_measures<R: Scalar>(
-    medium: &Medium<R>,
-    slab: &Slab<R>,
-    position: usize,
-    j: usize,
-    k: usize,
-) -> (f64, f64) {
-    let [nx, ny, nz] = medium.grid.nodes;
-    let half = |index: usize, last: usize, conditions: [SideCondition; 2]| {
-        let is_rigid = |condition| condition == SideCondition::Rigid;
-        let is_half = index == 0 && is_rigid(conditions[0]) || index == last && is_rigid(conditions[1]);
-        if is_half { 0.5 } else { 1.0 }
-    };
-    let sides = &medium.sides;
-    let mut row_weight = half(j, ny - 1, [sides.y_min, sides.y_max]);
-    if medium.grid.dimensions() == 3 {
-        row_weight *= half(k, nz - 1, [sides.z_min, sides.z_max]);
-    }
-    let x_sides = [sides.x_min, sides.x_max];
-    let mut sums = [0.0; PARTIAL_SUMS];
-    let mut largest = 0.0;
-    for i in 0..nx {
-        let at = position + i;
-        let v = match &medium.squared_courant {
-            SquaredCourant::Uniform(v) => v.to_f64(),
-            SquaredCourant::Field(values) => values[(k * ny + j) * nx + i].to_f64(),
-        };
-        let (now, previous) = (slab.now[at].to_f64(), slab.previous[at].to_f64());
-        let difference = now - previous;
-        let term = difference * difference / v - previous * applied(medium, slab, at);
-        let end = if i == 0 || i == nx - 1 { half(i, nx - 1, x_sides) } else { 1.0 };
-        sums[i % PARTIAL_SUMS] += end * term;
-        largest = max_or_nan(largest, now.abs());
-    }
-    (row_weight * sums.iter().sum::<f64>(), largest)
+/// Returns 1/2 for a node on a rigid side, and 1 elsewhere.
+fn side_weight(index: usize, last: usize, conditions: [SideCondition; 2]) -> f64 {
+    let is_rigid = |at: usize, condition| index == at && condition == SideCondition::Rigid;
+    if is_rigid(0, conditions[0]) || is_rigid(last, conditions[1]) { 0.5 } else { 1.0 }
 }
 
-/// Returns A u at a position of a slab, in f64.
-fn applied<R: Scalar>(medium: &Medium<R>, slab: &Slab<R>, at: usize) -> f64 {
-    let stencil = &medium.stencil;
-    let mut sum = stencil.centre.to_f64() * slab.now[at].to_f64();
-    for (axis, stride) in slab.layout.strides().into_iter().enumerate().take(medium.grid.dimensions()) {
-        for r in 1..=stencil.radius {
-            let pair = slab.now[at - r * stride].to_f64() + slab.now[at + r * stride].to_f64();
-            sum += stencil.neighbours[axis][r - 1].to_f64() * pair;
+/// Returns the part of ω that all nodes of a row have.
+fn row_weight<R>(medium: &Medium<R>, j: usize, k: usize) -> f64 {
+    let (sides, [_, ny, nz]) = (&medium.sides, medium.grid.nodes);
+    let along_y = side_weight(j, ny - 1, [sides.y_min, sides.y_max]);
+    match medium.grid.dimensions() {
+        2 => along_y,
+        _ => along_y * side_weight(k, nz - 1, [sides.z_min, sides.z_max]),
+    }
+}
+
+/// Partial sums of a row: two registers of eight f64.
+const PARTIAL_SUMS: usize = 16;
+
+/// The sum of a row whose first node is at `position`. `buffer` is overwritten.
+struct EnergyOfRow<'a, R> {
+    medium: &'a Medium<R>,
+    slab: &'a Slab<R>,
+    position: usize,
+    buffer: &'a mut Vec<f64>,
+}
+
+impl<R: Scalar> SimdKernel for EnergyOfRow<'_, R> {
+    type Output = f64;
+
+    // The loops are plain, and are compiled for the instruction set. The terms are f64, whatever the
+    // precision of the field is.
+    #[inline(always)]
+    fn run<S: Vector<Scalar = f32>, D: Vector<Scalar = f64>>(self) -> f64 {
+        let Self { medium, slab, position, buffer } = self;
+        let (stencil, nx) = (&medium.stencil, slab.layout.nodes[0]);
+        let row = |at: usize| &slab.now[at..][..nx];
+        buffer.clear();
+        buffer.resize(nx, 0.0);
+        add_scaled(stencil.centre.to_f64(), row(position), None, buffer);
+        for axis in 0..medium.grid.dimensions() {
+            let stride = slab.layout.strides()[axis];
+            for r in 1..=stencil.radius {
+                let weight = stencil.neighbours[axis][r - 1].to_f64();
+                add_scaled(weight, row(position - r * stride), Some(row(position + r * stride)), buffer);
+            }
+        }
+        let (now, previous) = (row(position), &slab.previous[position..][..nx]);
+        match courant_planes(medium, &slab.courant) {
+            CourantPlanes::Uniform(v) => {
+                let inverse = 1.0 / v.to_f64();
+                for i in 0..nx {
+                    let (now, previous) = (now[i].to_f64(), previous[i].to_f64());
+                    buffer[i] = inverse * (now - previous) * (now - previous) - previous * buffer[i];
+                }
+            }
+            CourantPlanes::Field(v) => {
+                let v = &v[position..][..nx];
+                for i in 0..nx {
+                    let (now, previous) = (now[i].to_f64(), previous[i].to_f64());
+                    buffer[i] = (now - previous) * (now - previous) / v[i].to_f64() - previous * buffer[i];
+                }
+            }
+        }
+        let x_sides = [medium.sides.x_min, medium.sides.x_max];
+        buffer[0] *= side_weight(0, nx - 1, x_sides);
+        buffer[nx - 1] *= side_weight(nx - 1, nx - 1, x_sides);
+        sum_of(buffer)
+    }
+}
+
+/// Adds weight × (a + b) to `sums`.
+#[inline(always)]
+fn add_scaled<R: Scalar>(weight: f64, a: &[R], b: Option<&[R]>, sums: &mut [f64]) {
+    match b {
+        None => {
+            for i in 0..sums.len().min(a.len()) {
+                sums[i] += weight * a[i].to_f64();
+            }
+        }
+        Some(b) => {
+            for i in 0..sums.len().min(a.len()).min(b.len()) {
+                sums[i] += weight * (a[i].to_f64() + b[i].to_f64());
+            }
         }
     }
-    sum
+}
+
+/// Adds numbers in a fixed order.
+#[inline(always)]
+fn sum_of(values: &[f64]) -> f64 {
+    let mut sums = [0.0; PARTIAL_SUMS];
+    let chunks = values.chunks_exact(PARTIAL_SUMS);
+    let rest: f64 = chunks.remainder().iter().sum();
+    for chunk in chunks {
+        for k in 0..PARTIAL_SUMS {
+            sums[k] += chunk[k];
+        }
+    }
+    sums.iter().sum::<f64>() + rest
 }

@@ -11,11 +11,11 @@ use orrery_simd::AlignedVec;
 use rayon::prelude::*;
 
 use super::cpu::WaveCpuStrategy;
-use super::energy::{WaveMeasures, max_or_nan, slab_measures};
+use super::energy::{WaveMeasures, largest, max_or_nan, slab_energy, slab_largest};
 use super::layer::layer_nodes;
 use super::layout::Layout;
 use super::slab::{EndImages, Slab, min_end_planes};
-use super::{LayerMemory, MAX_RADIUS, Medium, WaveError, WaveState};
+use super::{LayerMemory, MAX_RADIUS, Medium, SquaredCourant, WaveError, WaveState};
 use crate::Scalar;
 
 /// Field of a state that is measured or read.
@@ -30,6 +30,7 @@ pub enum StoredWave {
 /// State of a wave field in host memory: u at two times, v if it is not uniform, and the layers.
 #[derive(Debug)]
 pub struct HostWave<R> {
+    /// The medium, where a field of v is empty: the slabs have it.
     medium: Medium<R>,
     strategy: WaveCpuStrategy,
     step: u64,
@@ -52,7 +53,7 @@ impl<R: Scalar> HostWave<R> {
     /// If a slab would have fewer than 4 planes, or the first or last one would have less than its
     /// absorbing layer and 8 planes. In two dimensions there is one slab.
     pub fn with_slabs(
-        medium: Medium<R>,
+        mut medium: Medium<R>,
         state: &WaveState<R>,
         strategy: WaveCpuStrategy,
         count: usize,
@@ -65,11 +66,15 @@ impl<R: Scalar> HostWave<R> {
         let slabs = (0..count)
             .map(|slab| Slab::new(&medium, state, first_plane(slab)..first_plane(slab + 1)))
             .collect();
+        if let SquaredCourant::Field(values) = &mut medium.squared_courant {
+            *values = Vec::new();
+        }
         let samples = state.samples.clone();
         Self { medium, strategy, step: state.step, slabs, samples, ahead: None }
     }
 
-    /// Returns an upper bound of the bytes that a field needs, with a look ahead.
+    /// Returns an upper bound of the bytes that a field needs. A look ahead needs two more fields while
+    /// it is computed.
     pub fn needed_bytes(grid: &WaveGrid, sides: &Sides, is_variable: bool) -> u64 {
         let bytes = size_of::<R>() as u64;
         let layout = Layout::new(grid, grid.nodes[2]);
@@ -78,15 +83,17 @@ impl<R: Scalar> HostWave<R> {
             .filter_map(|&side| layer_nodes(grid, sides, side))
             .map(|nodes| 2 * nodes.iter().product::<usize>())
             .sum();
-        // u at two times and v with padding, and v without it in the medium.
         let fields = 2 + u64::from(is_variable);
-        let unpadded = u64::from(is_variable) * grid.len() as u64;
-        bytes * (fields * layout.len() as u64 + unpadded + (layers + layers / 8) as u64)
+        bytes * (fields * layout.len() as u64 + (layers + layers / 8) as u64)
     }
 
-    /// Returns the medium.
-    pub fn medium(&self) -> &Medium<R> {
-        &self.medium
+    /// Returns the medium and the state.
+    pub fn into_parts(mut self) -> (Medium<R>, WaveState<R>) {
+        let state = self.state();
+        if let SquaredCourant::Field(_) = self.medium.squared_courant {
+            self.medium.squared_courant = SquaredCourant::Field(self.collected(|slab| &slab.courant));
+        }
+        (self.medium, state)
     }
 
     /// Returns the strategy.
@@ -149,8 +156,7 @@ impl<R: Scalar> HostWave<R> {
             let planes = lower.owned.len() as isize;
             let (from, to) = (lower.stored_planes(planes - ghosts..planes), upper.stored_planes(-ghosts..0));
             upper.previous[to].copy_from_slice(&lower.previous[from]);
-            let (from, to) =
-                (upper.stored_planes(0..ghosts), lower.stored_planes(planes..planes + ghosts));
+            let (from, to) = (upper.stored_planes(0..ghosts), lower.stored_planes(planes..planes + ghosts));
             lower.previous[to].copy_from_slice(&upper.previous[from]);
         }
     }
@@ -199,9 +205,14 @@ impl<R: Scalar> HostWave<R> {
     /// Replaces the state by the result of the last look ahead. There must be one.
     pub fn end_ahead(&mut self) {
         let ahead = self.ahead.take().expect("a look ahead came before");
-        let mut state = self.state();
-        state.previous = std::mem::replace(&mut state.now, ahead);
-        self.slabs = vec![Slab::new(&self.medium, &state, 0..self.medium.grid.nodes[2])];
+        let slab = &mut self.slabs[0];
+        let [nx, ny, planes] = slab.layout.nodes;
+        for row in 0..ny * planes {
+            let position = slab.layout.row(row % ny, row / ny);
+            slab.previous[position..][..nx].copy_from_slice(&ahead[row * nx..][..nx]);
+        }
+        std::mem::swap(&mut slab.now, &mut slab.previous);
+        slab.write_images(&self.medium);
     }
 
     /// Returns the values of all nodes.
@@ -221,18 +232,20 @@ impl<R: Scalar> HostWave<R> {
 
     /// Returns energy and largest amplitude. The energy is always that of the state.
     pub fn measures(&self, field: StoredWave) -> WaveMeasures {
-        let (mut energy, mut largest) = (0.0, 0.0);
-        for slab in &self.slabs {
-            let (slab_energy, slab_largest) = slab_measures(&self.medium, slab);
-            energy += slab_energy;
-            largest = max_or_nan(largest, slab_largest);
-        }
-        if let (StoredWave::Ahead, Some(ahead)) = (field, &self.ahead) {
-            largest = ahead.par_iter().map(|u| u.to_f64().abs()).reduce(|| 0.0, max_or_nan);
-        }
+        let energy: f64 = self.slabs.iter().map(|slab| slab_energy(&self.medium, slab)).sum();
         let grid = &self.medium.grid;
         let scale = grid.cell_volume() / (2.0 * grid.min_spacing() * grid.min_spacing());
-        WaveMeasures { energy: scale * energy, largest }
+        WaveMeasures { energy: scale * energy, largest: self.largest(field) }
+    }
+
+    /// Returns the largest |u|, or NaN if a value is NaN.
+    pub fn largest(&self, field: StoredWave) -> f64 {
+        match (field, &self.ahead) {
+            (StoredWave::Ahead, Some(ahead)) => {
+                ahead.par_chunks(self.medium.grid.nodes[0]).map(largest).reduce(|| 0.0, max_or_nan)
+            }
+            _ => self.slabs.iter().map(slab_largest).fold(0.0, max_or_nan),
+        }
     }
 
     /// Returns the state in the form that all implementations exchange.

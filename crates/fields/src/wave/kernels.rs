@@ -1,12 +1,9 @@
 //! Inner loops of the CPU version, in SIMD registers.
 
-use orrery_simd::{Real, Vector};
+use orrery_simd::Vector;
 
 use super::{LayerCoefficients, MAX_RADIUS, Stencil};
 use crate::Scalar;
-
-/// Most planes that [`update_rows`] updates at a time.
-pub const MAX_SWEEP: usize = 4;
 
 /// v of the nodes of a row.
 #[derive(Clone, Copy, Debug)]
@@ -26,101 +23,211 @@ pub struct Strides {
     pub plane: usize,
 }
 
-/// Updates row j of `PLANES` consecutive planes. The planes share loads along z.
-///
-/// `first` is the position of the first node of the row in `u`, in the first plane. `rows` start at
-/// the first node and extend to the end of the last register. Values after node `n` − 1 keep their
-/// values. In two dimensions (`DIMENSIONS` = 2) `PLANES` is 1.
-#[inline(always)]
-pub fn update_rows<V: Vector, const RADIUS: usize, const DIMENSIONS: usize, const PLANES: usize>(
-    stencil: &Stencil<V::Scalar>,
-    u: &[V::Scalar],
-    first: usize,
-    strides: Strides,
-    courant: [CourantRow<V::Scalar>; PLANES],
-    mut rows: [&mut [V::Scalar]; PLANES],
-    n: usize,
-) {
-    let whole = n / V::LANES * V::LANES;
-    let mut x = 0;
-    while x < whole {
-        let next = updated::<V, RADIUS, DIMENSIONS, PLANES>(stencil, u, first + x, strides, &courant, &rows, x);
-        let mut p = 0;
-        while p < PLANES {
-            next[p].store(&mut rows[p][x..]);
-            p += 1;
-        }
-        x += V::LANES;
-    }
-    if whole < n {
-        let next =
-            updated::<V, RADIUS, DIMENSIONS, PLANES>(stencil, u, first + whole, strides, &courant, &rows, whole);
-        let mut p = 0;
-        while p < PLANES {
-            let mut lanes = [V::Scalar::default(); orrery_simd::MAX_LANES];
-            next[p].store(&mut lanes);
-            rows[p][whole..n].copy_from_slice(&lanes[..n - whole]);
-            p += 1;
-        }
-    }
+/// Weights of the stencil in registers.
+#[derive(Clone, Copy)]
+struct Weights<V> {
+    centre: V,
+    x: [V; MAX_RADIUS],
+    y: [V; MAX_RADIUS],
+    z: [V; MAX_RADIUS],
 }
 
-/// Returns the new values of one register of each plane. `at` is its position in `u` in the first
-/// plane, and `x` its position in the rows.
+/// Returns the same weights in all lanes.
 #[inline(always)]
-fn updated<V: Vector, const RADIUS: usize, const DIMENSIONS: usize, const PLANES: usize>(
-    stencil: &Stencil<V::Scalar>,
-    u: &[V::Scalar],
-    at: usize,
-    strides: Strides,
-    courant: &[CourantRow<V::Scalar>; PLANES],
-    rows: &[&mut [V::Scalar]; PLANES],
-    x: usize,
-) -> [V; PLANES] {
-    let zero = V::splat(V::Scalar::default());
-    // The register in planes −RADIUS … PLANES − 1 + RADIUS, or only in the plane itself.
-    let mut column = [zero; MAX_SWEEP + 2 * MAX_RADIUS];
-    let reach = if DIMENSIONS == 3 { RADIUS } else { 0 };
-    let mut k = 0;
-    while k < PLANES + 2 * reach {
-        column[k] = V::load(&u[at + k * strides.plane - reach * strides.plane..]);
-        k += 1;
+fn splat_weights<V: Vector>(weights: &[V::Scalar; MAX_RADIUS]) -> [V; MAX_RADIUS] {
+    [V::splat(weights[0]), V::splat(weights[1]), V::splat(weights[2]), V::splat(weights[3])]
+}
+
+/// Parts of u around a row, all of the same length. Those beyond the radius are the row itself.
+#[derive(Clone, Copy)]
+struct Neighbours<'a, R> {
+    /// Rows 1 … 4 nodes before.
+    before: [&'a [R]; MAX_RADIUS],
+    /// Rows 1 … 4 nodes after.
+    after: [&'a [R]; MAX_RADIUS],
+}
+
+/// Returns the parts of `u` at multiples of `stride` from `first`, with `n` values each.
+#[inline(always)]
+fn neighbours<R, const RADIUS: usize>(u: &[R], first: usize, stride: usize, n: usize) -> Neighbours<'_, R> {
+    let row = &u[first..][..n];
+    let mut rows = Neighbours { before: [row; MAX_RADIUS], after: [row; MAX_RADIUS] };
+    let mut r = 0;
+    while r < RADIUS {
+        rows.before[r] = &u[first - (r + 1) * stride..][..n];
+        rows.after[r] = &u[first + (r + 1) * stride..][..n];
+        r += 1;
     }
-    let centre = V::splat(stencil.centre);
-    let (two, minus_one) = (V::splat(V::Scalar::from_f64(2.0)), V::splat(V::Scalar::from_f64(-1.0)));
-    let mut next = [zero; PLANES];
-    let mut p = 0;
-    while p < PLANES {
-        let own = column[p + reach];
-        let at = at + p * strides.plane;
-        let mut sum = centre.mul(own);
-        let mut r = 1;
-        while r <= reach {
-            let pair = column[p + reach - r].add(column[p + reach + r]);
-            sum = V::splat(stencil.neighbours[2][r - 1]).fused_mul_add(pair, sum);
-            r += 1;
+    rows
+}
+
+/// Returns `sum` + Σ w_r (u_−r + u_r), where `before` and `after` start at the register.
+///
+/// The terms are written out, because the compiler does not unroll a loop over them.
+#[inline(always)]
+fn add_pairs<V: Vector, const RADIUS: usize>(
+    weights: &[V; MAX_RADIUS],
+    rows: &Neighbours<V::Scalar>,
+    x: usize,
+    mut sum: V,
+) -> V {
+    sum = weights[0].fused_mul_add(V::load(&rows.before[0][x..]).add(V::load(&rows.after[0][x..])), sum);
+    if RADIUS >= 2 {
+        sum = weights[1].fused_mul_add(V::load(&rows.before[1][x..]).add(V::load(&rows.after[1][x..])), sum);
+    }
+    if RADIUS >= 3 {
+        sum = weights[2].fused_mul_add(V::load(&rows.before[2][x..]).add(V::load(&rows.after[2][x..])), sum);
+    }
+    if RADIUS >= 4 {
+        sum = weights[3].fused_mul_add(V::load(&rows.before[3][x..]).add(V::load(&rows.after[3][x..])), sum);
+    }
+    sum
+}
+
+/// A row of one plane that is updated.
+struct RowUpdate<'a, R> {
+    /// The row in u.
+    own: &'a [R],
+    along_x: Neighbours<'a, R>,
+    along_y: Neighbours<'a, R>,
+    courant: CourantRow<'a, R>,
+    /// u one step earlier, which becomes u one step later.
+    next: &'a mut [R],
+}
+
+impl<'a, R: Scalar> RowUpdate<'a, R> {
+    /// Collects the parts of `u` around the row that starts at `first` and has `n` values.
+    #[inline(always)]
+    fn new<const RADIUS: usize>(
+        u: &'a [R],
+        first: usize,
+        pitch: usize,
+        n: usize,
+        courant: CourantRow<'a, R>,
+        next: &'a mut [R],
+    ) -> Self {
+        let courant = match courant {
+            CourantRow::Field(row) => CourantRow::Field(&row[..n]),
+            uniform => uniform,
+        };
+        Self {
+            own: &u[first..][..n],
+            along_x: neighbours::<R, RADIUS>(u, first, 1, n),
+            along_y: neighbours::<R, RADIUS>(u, first, pitch, n),
+            courant,
+            next: &mut next[..n],
         }
-        let mut r = 1;
-        while r <= RADIUS {
-            let pair = V::load(&u[at - r * strides.pitch..]).add(V::load(&u[at + r * strides.pitch..]));
-            sum = V::splat(stencil.neighbours[1][r - 1]).fused_mul_add(pair, sum);
-            r += 1;
-        }
-        let mut r = 1;
-        while r <= RADIUS {
-            let pair = V::load(&u[at - r..]).add(V::load(&u[at + r..]));
-            sum = V::splat(stencil.neighbours[0][r - 1]).fused_mul_add(pair, sum);
-            r += 1;
-        }
-        let v = match courant[p] {
+    }
+
+    /// Returns the new values of the register at `x`. `sum` contains the terms of the node and of z.
+    #[inline(always)]
+    fn updated<V: Vector<Scalar = R>, const RADIUS: usize>(
+        &self,
+        weights: &Weights<V>,
+        x: usize,
+        sum: V,
+    ) -> V {
+        let sum = add_pairs::<V, RADIUS>(&weights.y, &self.along_y, x, sum);
+        let sum = add_pairs::<V, RADIUS>(&weights.x, &self.along_x, x, sum);
+        let v = match self.courant {
             CourantRow::Uniform(v) => V::splat(v),
             CourantRow::Field(row) => V::load(&row[x..]),
         };
-        let previous = minus_one.mul(V::load(&rows[p][x..]));
-        next[p] = v.fused_mul_add(sum, two.fused_mul_add(own, previous));
-        p += 1;
+        let two = V::splat(R::from_f64(2.0));
+        let negative = V::splat(R::from_f64(-1.0)).mul(V::load(&self.next[x..]));
+        v.fused_mul_add(sum, two.fused_mul_add(V::load(&self.own[x..]), negative))
     }
-    next
+}
+
+#[inline(always)]
+fn weights_of<V: Vector>(stencil: &Stencil<V::Scalar>) -> Weights<V> {
+    let [x, y, z] = &stencil.neighbours;
+    Weights {
+        centre: V::splat(stencil.centre),
+        x: splat_weights(x),
+        y: splat_weights(y),
+        z: splat_weights(z),
+    }
+}
+
+/// Updates a row of one plane.
+///
+/// `first` is the position of the first node of the row in `u`. `next` starts at the first node and
+/// extends to the end of the last register. Values after node `n` − 1 do not change.
+#[inline(always)]
+pub fn update_row<V: Vector<Scalar = R>, R: Scalar, const RADIUS: usize, const DIMENSIONS: usize>(
+    stencil: &Stencil<R>,
+    u: &[R],
+    first: usize,
+    strides: Strides,
+    courant: CourantRow<R>,
+    next: &mut [R],
+    n: usize,
+) {
+    let padded = n.next_multiple_of(V::LANES);
+    let weights = weights_of::<V>(stencil);
+    let plane = if DIMENSIONS == 3 { strides.plane } else { 0 };
+    let along_z = neighbours::<R, RADIUS>(u, first, plane, padded);
+    let row = RowUpdate::new::<RADIUS>(u, first, strides.pitch, padded, courant, next);
+    let mut x = 0;
+    while x < padded {
+        let mut sum = weights.centre.mul(V::load(&row.own[x..]));
+        if DIMENSIONS == 3 {
+            sum = add_pairs::<V, RADIUS>(&weights.z, &along_z, x, sum);
+        }
+        let value = row.updated::<V, RADIUS>(&weights, x, sum);
+        store_first(value, &mut row.next[x..], n - x);
+        x += V::LANES;
+    }
+}
+
+/// Updates row j of two neighbouring planes, which share the loads along z. `first` is the position of
+/// the row in the first plane. Otherwise like [`update_row`] in three dimensions.
+#[inline(always)]
+pub fn update_row_pair<V: Vector<Scalar = R>, R: Scalar, const RADIUS: usize>(
+    stencil: &Stencil<R>,
+    u: &[R],
+    first: usize,
+    strides: Strides,
+    courant: [CourantRow<R>; 2],
+    [next_0, next_1]: [&mut [R]; 2],
+    n: usize,
+) {
+    let padded = n.next_multiple_of(V::LANES);
+    let weights = weights_of::<V>(stencil);
+    let second = first + strides.plane;
+    let below = neighbours::<R, RADIUS>(u, first, strides.plane, padded).before;
+    let above = neighbours::<R, RADIUS>(u, second, strides.plane, padded).after;
+    let row_0 = RowUpdate::new::<RADIUS>(u, first, strides.pitch, padded, courant[0], next_0);
+    let row_1 = RowUpdate::new::<RADIUS>(u, second, strides.pitch, padded, courant[1], next_1);
+    let mut x = 0;
+    while x < padded {
+        let (own_0, own_1) = (V::load(&row_0.own[x..]), V::load(&row_1.own[x..]));
+        let (below_1, above_1) = (V::load(&below[0][x..]), V::load(&above[0][x..]));
+        let [z_1, z_2, z_3, z_4] = weights.z;
+        let mut sum_0 = z_1.fused_mul_add(below_1.add(own_1), weights.centre.mul(own_0));
+        let mut sum_1 = z_1.fused_mul_add(own_0.add(above_1), weights.centre.mul(own_1));
+        if RADIUS >= 2 {
+            let (below_2, above_2) = (V::load(&below[1][x..]), V::load(&above[1][x..]));
+            sum_0 = z_2.fused_mul_add(below_2.add(above_1), sum_0);
+            sum_1 = z_2.fused_mul_add(below_1.add(above_2), sum_1);
+            if RADIUS >= 3 {
+                let (below_3, above_3) = (V::load(&below[2][x..]), V::load(&above[2][x..]));
+                sum_0 = z_3.fused_mul_add(below_3.add(above_2), sum_0);
+                sum_1 = z_3.fused_mul_add(below_2.add(above_3), sum_1);
+                if RADIUS >= 4 {
+                    let (below_4, above_4) = (V::load(&below[3][x..]), V::load(&above[3][x..]));
+                    sum_0 = z_4.fused_mul_add(below_4.add(above_3), sum_0);
+                    sum_1 = z_4.fused_mul_add(below_3.add(above_4), sum_1);
+                }
+            }
+        }
+        let value_0 = row_0.updated::<V, RADIUS>(&weights, x, sum_0);
+        let value_1 = row_1.updated::<V, RADIUS>(&weights, x, sum_1);
+        store_first(value_0, &mut row_0.next[x..], n - x);
+        store_first(value_1, &mut row_1.next[x..], n - x);
+        x += V::LANES;
+    }
 }
 
 /// A bundle of parallel lines through a layer: where line l has its node n.
@@ -152,11 +259,17 @@ fn derivative<V: Vector, const RADIUS: usize>(
 ) -> V {
     let inside = V::load(&u[lines.at(n + 1)..]);
     let mut sum = V::splat(weights[0]).mul(inside.sub(V::load(&u[lines.at(n - 1)..])));
-    let mut r = 2;
-    while r <= RADIUS as isize {
-        let difference = V::load(&u[lines.at(n + r)..]).sub(V::load(&u[lines.at(n - r)..]));
-        sum = V::splat(weights[r as usize - 1]).fused_mul_add(difference, sum);
-        r += 1;
+    if RADIUS >= 2 {
+        let difference = V::load(&u[lines.at(n + 2)..]).sub(V::load(&u[lines.at(n - 2)..]));
+        sum = V::splat(weights[1]).fused_mul_add(difference, sum);
+    }
+    if RADIUS >= 3 {
+        let difference = V::load(&u[lines.at(n + 3)..]).sub(V::load(&u[lines.at(n - 3)..]));
+        sum = V::splat(weights[2]).fused_mul_add(difference, sum);
+    }
+    if RADIUS >= 4 {
+        let difference = V::load(&u[lines.at(n + 4)..]).sub(V::load(&u[lines.at(n - 4)..]));
+        sum = V::splat(weights[3]).fused_mul_add(difference, sum);
     }
     sum
 }
@@ -183,11 +296,19 @@ fn curvature<V: Vector, const RADIUS: usize>(
     n: isize,
 ) -> V {
     let mut sum = V::splat(layer.second_centre).mul(V::load(&u[lines.at(n)..]));
-    let mut r = 1;
-    while r <= RADIUS as isize {
-        let pair = V::load(&u[lines.at(n - r)..]).add(V::load(&u[lines.at(n + r)..]));
-        sum = V::splat(layer.second[r as usize - 1]).fused_mul_add(pair, sum);
-        r += 1;
+    let pair = V::load(&u[lines.at(n - 1)..]).add(V::load(&u[lines.at(n + 1)..]));
+    sum = V::splat(layer.second[0]).fused_mul_add(pair, sum);
+    if RADIUS >= 2 {
+        let pair = V::load(&u[lines.at(n - 2)..]).add(V::load(&u[lines.at(n + 2)..]));
+        sum = V::splat(layer.second[1]).fused_mul_add(pair, sum);
+    }
+    if RADIUS >= 3 {
+        let pair = V::load(&u[lines.at(n - 3)..]).add(V::load(&u[lines.at(n + 3)..]));
+        sum = V::splat(layer.second[2]).fused_mul_add(pair, sum);
+    }
+    if RADIUS >= 4 {
+        let pair = V::load(&u[lines.at(n - 4)..]).add(V::load(&u[lines.at(n + 4)..]));
+        sum = V::splat(layer.second[3]).fused_mul_add(pair, sum);
     }
     sum
 }
@@ -205,8 +326,8 @@ pub fn update_zeta<V: Vector, const RADIUS: usize>(
 ) -> (V, V) {
     let slope = derivative::<V, RADIUS>(&layer.first, psi, psi_lines, n as isize);
     let curvature = curvature::<V, RADIUS>(layer, u, lines, n as isize);
-    let zeta = V::splat(layer.b[n])
-        .fused_mul_add(V::load(zeta), V::splat(layer.a[n]).mul(curvature.add(slope)));
+    let zeta =
+        V::splat(layer.b[n]).fused_mul_add(V::load(zeta), V::splat(layer.a[n]).mul(curvature.add(slope)));
     (zeta, slope.add(zeta))
 }
 

@@ -251,8 +251,7 @@ impl<R: Scalar> AbsorbPlane<'_, R> {
                 let term = if n < thickness {
                     let at = n * row_len + i;
                     let u_lines = (pass.u, lines);
-                    let (value, term) =
-                        update_zeta::<V, RADIUS>(layer, u_lines, psi_lines, n, &zeta[at..]);
+                    let (value, term) = update_zeta::<V, RADIUS>(layer, u_lines, psi_lines, n, &zeta[at..]);
                     value.store(&mut zeta[at..]);
                     term
                 } else {
@@ -322,10 +321,7 @@ impl<R: Scalar> AbsorbPlane<'_, R> {
                 let row = layout.row(first + lane, plane);
                 for n in 0..thickness + RADIUS {
                     let position = row + column(n as isize) as usize;
-                    let v = match pass.courant {
-                        CourantPlanes::Uniform(v) => v,
-                        CourantPlanes::Field(v) => v[position],
-                    };
+                    let v = pass.courant.at(position);
                     let to = &mut next[position - base];
                     *to = v.fused_mul_add(terms[lines.at(n as isize) + lane], *to);
                 }

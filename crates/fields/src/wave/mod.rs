@@ -41,6 +41,7 @@
 pub mod cpu;
 mod energy;
 mod error;
+mod field;
 mod host;
 mod kernels;
 mod layer;
@@ -56,6 +57,7 @@ mod stencil;
 
 pub use energy::WaveMeasures;
 pub use error::WaveError;
+pub use field::{WaveColumn, WaveField, WaveView};
 pub use host::{HostWave, StoredWave};
 pub use layer::{LayerCoefficients, LayerMemory};
 pub use medium::{Medium, SquaredCourant};
@@ -66,5 +68,9 @@ pub use stencil::{MAX_RADIUS, SpaceOrder, Stencil};
 
 #[cfg(test)]
 mod cpu_tests;
+#[cfg(test)]
+mod field_tests;
+#[cfg(test)]
+mod layer_tests;
 #[cfg(test)]
 mod reference_tests;

@@ -164,11 +164,6 @@ impl WaveProblem {
     pub fn resolved_frequency(&self) -> f64 {
         self.points_per_wavelength(1.0) / MIN_POINTS_PER_WAVELENGTH
     }
-
-    /// Fails if a field does not have one value per node.
-    pub(super) fn check_len(&self, field: &str, found: usize) -> Result<(), WaveError> {
-        check_len(field, found, self.grid.len())
-    }
 }
 
 /// Fails if a field does not have `expected` values.

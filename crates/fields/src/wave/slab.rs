@@ -23,7 +23,7 @@ pub struct Slab<R> {
     /// u one step earlier, which becomes u one step later.
     pub previous: AlignedVec<R>,
     /// v, zero at ghost nodes. Empty if it is uniform.
-    courant: AlignedVec<R>,
+    pub courant: AlignedVec<R>,
     pub layers: Vec<SlabLayer<R>>,
 }
 
@@ -46,10 +46,14 @@ impl<R: Scalar> Slab<R> {
             layers,
             owned: owned.clone(),
         };
-        let planes = 0..owned.len();
-        write_plane_images(medium, &slab.layout, planes, &mut slab.now);
-        slab.write_end_images(medium, EndImages::Now);
+        slab.write_images(medium);
         slab
+    }
+
+    /// Writes the images of u beyond all sides.
+    pub fn write_images(&mut self, medium: &Medium<R>) {
+        write_plane_images(medium, &self.layout, 0..self.owned.len(), &mut self.now);
+        self.write_end_images(medium, EndImages::Now);
     }
 
     /// Computes the new values of `planes` in `previous`, with absorption, and with the sources whose
@@ -65,10 +69,7 @@ impl<R: Scalar> Slab<R> {
             return;
         }
         let Self { layout, now, previous, courant, layers, owned } = self;
-        let courant = match &medium.squared_courant {
-            SquaredCourant::Uniform(v) => CourantPlanes::Uniform(*v),
-            SquaredCourant::Field(_) => CourantPlanes::Field(&courant[..]),
-        };
+        let courant = courant_planes(medium, courant);
         let pass = StencilPass { layout, stencil: &medium.stencil, courant, u: &now[..] };
         pass.run(strategy, planes.clone(), previous);
         let set = strategy.instruction_set;
@@ -150,6 +151,14 @@ impl<R: Scalar> Slab<R> {
     }
 }
 
+/// Returns v of a slab with this field.
+pub(super) fn courant_planes<'a, R: Scalar>(medium: &Medium<R>, field: &'a [R]) -> CourantPlanes<'a, R> {
+    match &medium.squared_courant {
+        SquaredCourant::Uniform(v) => CourantPlanes::Uniform(*v),
+        SquaredCourant::Field(_) => CourantPlanes::Field(field),
+    }
+}
+
 /// Field whose images [`Slab::write_end_images`] writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EndImages {
@@ -184,14 +193,9 @@ fn copy_image<R: Scalar>(values: &mut [R], from: usize, to: usize, len: usize, s
 }
 
 /// Writes the images beyond the sides along x and y in some planes.
-fn write_plane_images<R: Scalar>(
-    medium: &Medium<R>,
-    layout: &Layout,
-    planes: Range<usize>,
-    field: &mut [R],
-) {
-    let signs = [Side::XMin, Side::XMax, Side::YMin, Side::YMax]
-        .map(|side| medium.sides.on(side).image_sign());
+fn write_plane_images<R: Scalar>(medium: &Medium<R>, layout: &Layout, planes: Range<usize>, field: &mut [R]) {
+    let signs =
+        [Side::XMin, Side::XMax, Side::YMin, Side::YMax].map(|side| medium.sides.on(side).image_sign());
     if signs == [None; 4] {
         return;
     }
@@ -236,10 +240,7 @@ fn inject<R: Scalar>(
     for entry in index(planes.start)..index(planes.end) {
         let [i, j, k] = medium.grid.node(sources.nodes[entry]);
         let position = pass.layout.position([i, j, k - first]);
-        let v = match pass.courant {
-            CourantPlanes::Uniform(v) => v,
-            CourantPlanes::Field(v) => v[position],
-        };
+        let v = pass.courant.at(position);
         next[position] = v.fused_mul_add(sources.sum(entry, amplitudes), next[position]);
     }
 }

@@ -212,9 +212,7 @@ mod tests {
 
     #[test]
     fn index_and_node_are_inverse() {
-        for grid in
-            [WaveGrid::volume([9, 10, 11], [0.5, 2.0, 3.0]), WaveGrid::plane([12, 9], [0.5, 2.0])]
-        {
+        for grid in [WaveGrid::volume([9, 10, 11], [0.5, 2.0, 3.0]), WaveGrid::plane([12, 9], [0.5, 2.0])] {
             assert_eq!(grid.validate(), Ok(()));
             for index in 0..grid.len() {
                 assert_eq!(grid.index(grid.node(index)), index);
