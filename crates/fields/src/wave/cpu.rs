@@ -32,7 +32,7 @@ pub struct WaveCpuStrategy {
 impl WaveCpuStrategy {
     /// Returns the strategy for this machine.
     pub fn resolve() -> Self {
-        Self { instruction_set: InstructionSet::best(), planes_per_sweep: 2, cache_bytes: 1 << 20 }
+        Self { instruction_set: InstructionSet::best(), planes_per_sweep: 2, cache_bytes: 1 << 19 }
     }
 
     /// Returns strategies worth comparing, for the ladder and the self-test.
@@ -167,24 +167,34 @@ impl<R: Scalar> SimdKernel for UpdateBand<'_, '_, R> {
 
     #[inline(always)]
     fn run<S: Vector<Scalar = f32>, D: Vector<Scalar = f64>>(self) {
-        let is_volume = self.pass.layout.ghost_planes > 0;
-        match (is_volume, self.pass.stencil.radius) {
-            (false, 1) => self.march::<R::Register<S, D>, 1, 2>(),
-            (false, 2) => self.march::<R::Register<S, D>, 2, 2>(),
-            (false, 3) => self.march::<R::Register<S, D>, 3, 2>(),
-            (false, _) => self.march::<R::Register<S, D>, 4, 2>(),
-            (true, 1) => self.march::<R::Register<S, D>, 1, 3>(),
-            (true, 2) => self.march::<R::Register<S, D>, 2, 3>(),
-            (true, 3) => self.march::<R::Register<S, D>, 3, 3>(),
-            (true, _) => self.march::<R::Register<S, D>, 4, 3>(),
+        match self.pass.courant {
+            CourantPlanes::Uniform(_) => self.march_with_radius::<R::Register<S, D>, false>(),
+            CourantPlanes::Field(_) => self.march_with_radius::<R::Register<S, D>, true>(),
         }
     }
 }
 
 impl<R: Scalar> UpdateBand<'_, '_, R> {
+    #[inline(always)]
+    fn march_with_radius<V: Vector<Scalar = R>, const IS_VARIABLE: bool>(self) {
+        let is_volume = self.pass.layout.ghost_planes > 0;
+        match (is_volume, self.pass.stencil.radius) {
+            (false, 1) => self.march::<V, 1, 2, IS_VARIABLE>(),
+            (false, 2) => self.march::<V, 2, 2, IS_VARIABLE>(),
+            (false, 3) => self.march::<V, 3, 2, IS_VARIABLE>(),
+            (false, _) => self.march::<V, 4, 2, IS_VARIABLE>(),
+            (true, 1) => self.march::<V, 1, 3, IS_VARIABLE>(),
+            (true, 2) => self.march::<V, 2, 3, IS_VARIABLE>(),
+            (true, 3) => self.march::<V, 3, 3, IS_VARIABLE>(),
+            (true, _) => self.march::<V, 4, 3, IS_VARIABLE>(),
+        }
+    }
+
     /// Updates the planes of the band one or two at a time.
     #[inline(always)]
-    fn march<V: Vector<Scalar = R>, const RADIUS: usize, const DIMENSIONS: usize>(mut self) {
+    fn march<V: Vector<Scalar = R>, const RADIUS: usize, const DIMENSIONS: usize, const IS_VARIABLE: bool>(
+        mut self,
+    ) {
         let mut planes = std::mem::take(&mut self.task.planes);
         let mut rest = &mut planes[..];
         let mut k = self.task.first_plane;
@@ -192,11 +202,11 @@ impl<R: Scalar> UpdateBand<'_, '_, R> {
             && self.sweep == 2
             && let [first, second, after @ ..] = rest
         {
-            self.update_pair::<V, RADIUS>(k, [first, second]);
+            self.update_pair::<V, RADIUS, IS_VARIABLE>(k, [first, second]);
             (k, rest) = (k + 2, after);
         }
         while let [plane, after @ ..] = rest {
-            self.update_plane::<V, RADIUS, DIMENSIONS>(k, plane);
+            self.update_plane::<V, RADIUS, DIMENSIONS, IS_VARIABLE>(k, plane);
             (k, rest) = (k + 1, after);
         }
     }
@@ -209,7 +219,12 @@ impl<R: Scalar> UpdateBand<'_, '_, R> {
 
     /// Updates all rows of the band in plane `k`.
     #[inline(always)]
-    fn update_plane<V: Vector<Scalar = R>, const RADIUS: usize, const DIMENSIONS: usize>(
+    fn update_plane<
+        V: Vector<Scalar = R>,
+        const RADIUS: usize,
+        const DIMENSIONS: usize,
+        const IS_VARIABLE: bool,
+    >(
         &self,
         k: usize,
         plane: &mut [R],
@@ -218,7 +233,7 @@ impl<R: Scalar> UpdateBand<'_, '_, R> {
         let strides = Strides { pitch: layout.pitch, plane: layout.plane };
         for row in 0..self.rows() {
             let j = self.task.first_row + row;
-            update_row::<V, R, RADIUS, DIMENSIONS>(
+            update_row::<V, R, RADIUS, DIMENSIONS, IS_VARIABLE>(
                 pass.stencil,
                 pass.u,
                 layout.row(j, k),
@@ -232,7 +247,7 @@ impl<R: Scalar> UpdateBand<'_, '_, R> {
 
     /// Updates all rows of the band in the planes `k` and `k` + 1.
     #[inline(always)]
-    fn update_pair<V: Vector<Scalar = R>, const RADIUS: usize>(
+    fn update_pair<V: Vector<Scalar = R>, const RADIUS: usize, const IS_VARIABLE: bool>(
         &self,
         k: usize,
         [first, second]: [&mut [R]; 2],
@@ -241,7 +256,7 @@ impl<R: Scalar> UpdateBand<'_, '_, R> {
         let strides = Strides { pitch: layout.pitch, plane: layout.plane };
         for row in 0..self.rows() {
             let j = self.task.first_row + row;
-            update_row_pair::<V, R, RADIUS>(
+            update_row_pair::<V, R, RADIUS, IS_VARIABLE>(
                 pass.stencil,
                 pass.u,
                 layout.row(j, k),

@@ -7,13 +7,12 @@
 use std::ops::Range;
 
 use orrery_model::wave::{Sides, WaveGrid};
-use orrery_simd::AlignedVec;
 use rayon::prelude::*;
 
 use super::cpu::WaveCpuStrategy;
 use super::energy::{WaveMeasures, largest, max_or_nan, slab_energy, slab_largest};
 use super::layer::layer_nodes;
-use super::layout::Layout;
+use super::layout::{Layout, PaddedField};
 use super::slab::{EndImages, Slab, min_end_planes};
 use super::{LayerMemory, MAX_RADIUS, Medium, SquaredCourant, WaveError, WaveState};
 use crate::Scalar;
@@ -181,7 +180,7 @@ impl<R: Scalar> HostWave<R> {
     pub fn step_ahead(&mut self, fraction: f64) {
         assert_eq!(self.slabs.len(), 1);
         let slab = &mut self.slabs[0];
-        let mut saved = AlignedVec::zeros(slab.previous.len());
+        let mut saved = PaddedField::zeros(&slab.layout, 3);
         saved.copy_from_slice(&slab.previous);
         let layers = slab.layers.clone();
         self.update();

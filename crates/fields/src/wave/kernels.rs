@@ -90,7 +90,10 @@ struct RowUpdate<'a, R> {
     own: &'a [R],
     along_x: Neighbours<'a, R>,
     along_y: Neighbours<'a, R>,
-    courant: CourantRow<'a, R>,
+    /// v of the nodes if `IS_VARIABLE`, and anything of this length otherwise.
+    courant: &'a [R],
+    /// v if it is uniform.
+    uniform_courant: R,
     /// u one step earlier, which becomes u one step later.
     next: &'a mut [R],
 }
@@ -106,22 +109,24 @@ impl<'a, R: Scalar> RowUpdate<'a, R> {
         courant: CourantRow<'a, R>,
         next: &'a mut [R],
     ) -> Self {
-        let courant = match courant {
-            CourantRow::Field(row) => CourantRow::Field(&row[..n]),
-            uniform => uniform,
+        let own = &u[first..][..n];
+        let (courant, uniform_courant) = match courant {
+            CourantRow::Field(row) => (&row[..n], R::default()),
+            CourantRow::Uniform(v) => (own, v),
         };
         Self {
-            own: &u[first..][..n],
+            own,
             along_x: neighbours::<R, RADIUS>(u, first, 1, n),
             along_y: neighbours::<R, RADIUS>(u, first, pitch, n),
             courant,
+            uniform_courant,
             next: &mut next[..n],
         }
     }
 
     /// Returns the new values of the register at `x`. `sum` contains the terms of the node and of z.
     #[inline(always)]
-    fn updated<V: Vector<Scalar = R>, const RADIUS: usize>(
+    fn updated<V: Vector<Scalar = R>, const RADIUS: usize, const IS_VARIABLE: bool>(
         &self,
         weights: &Weights<V>,
         x: usize,
@@ -129,10 +134,7 @@ impl<'a, R: Scalar> RowUpdate<'a, R> {
     ) -> V {
         let sum = add_pairs::<V, RADIUS>(&weights.y, &self.along_y, x, sum);
         let sum = add_pairs::<V, RADIUS>(&weights.x, &self.along_x, x, sum);
-        let v = match self.courant {
-            CourantRow::Uniform(v) => V::splat(v),
-            CourantRow::Field(row) => V::load(&row[x..]),
-        };
+        let v = if IS_VARIABLE { V::load(&self.courant[x..]) } else { V::splat(self.uniform_courant) };
         let two = V::splat(R::from_f64(2.0));
         let negative = V::splat(R::from_f64(-1.0)).mul(V::load(&self.next[x..]));
         v.fused_mul_add(sum, two.fused_mul_add(V::load(&self.own[x..]), negative))
@@ -155,7 +157,13 @@ fn weights_of<V: Vector>(stencil: &Stencil<V::Scalar>) -> Weights<V> {
 /// `first` is the position of the first node of the row in `u`. `next` starts at the first node and
 /// extends to the end of the last register. Values after node `n` − 1 do not change.
 #[inline(always)]
-pub fn update_row<V: Vector<Scalar = R>, R: Scalar, const RADIUS: usize, const DIMENSIONS: usize>(
+pub fn update_row<
+    V: Vector<Scalar = R>,
+    R: Scalar,
+    const RADIUS: usize,
+    const DIMENSIONS: usize,
+    const IS_VARIABLE: bool,
+>(
     stencil: &Stencil<R>,
     u: &[R],
     first: usize,
@@ -169,22 +177,36 @@ pub fn update_row<V: Vector<Scalar = R>, R: Scalar, const RADIUS: usize, const D
     let plane = if DIMENSIONS == 3 { strides.plane } else { 0 };
     let along_z = neighbours::<R, RADIUS>(u, first, plane, padded);
     let row = RowUpdate::new::<RADIUS>(u, first, strides.pitch, padded, courant, next);
+    let whole = n / V::LANES * V::LANES;
     let mut x = 0;
-    while x < padded {
-        let mut sum = weights.centre.mul(V::load(&row.own[x..]));
-        if DIMENSIONS == 3 {
-            sum = add_pairs::<V, RADIUS>(&weights.z, &along_z, x, sum);
-        }
-        let value = row.updated::<V, RADIUS>(&weights, x, sum);
-        store_first(value, &mut row.next[x..], n - x);
+    while x < whole {
+        let sum = sum_along_z::<V, R, RADIUS, DIMENSIONS>(&weights, &row, &along_z, x);
+        row.updated::<V, RADIUS, IS_VARIABLE>(&weights, x, sum).store(&mut row.next[x..]);
         x += V::LANES;
     }
+    if x < n {
+        let sum = sum_along_z::<V, R, RADIUS, DIMENSIONS>(&weights, &row, &along_z, x);
+        let value = row.updated::<V, RADIUS, IS_VARIABLE>(&weights, x, sum);
+        store_first(value, &mut row.next[x..], n - x);
+    }
+}
+
+/// Returns W u + Σ w_r (u_−r + u_r) along z.
+#[inline(always)]
+fn sum_along_z<V: Vector<Scalar = R>, R: Scalar, const RADIUS: usize, const DIMENSIONS: usize>(
+    weights: &Weights<V>,
+    row: &RowUpdate<R>,
+    along_z: &Neighbours<R>,
+    x: usize,
+) -> V {
+    let sum = weights.centre.mul(V::load(&row.own[x..]));
+    if DIMENSIONS == 3 { add_pairs::<V, RADIUS>(&weights.z, along_z, x, sum) } else { sum }
 }
 
 /// Updates row j of two neighbouring planes, which share the loads along z. `first` is the position of
 /// the row in the first plane. Otherwise like [`update_row`] in three dimensions.
 #[inline(always)]
-pub fn update_row_pair<V: Vector<Scalar = R>, R: Scalar, const RADIUS: usize>(
+pub fn update_row_pair<V: Vector<Scalar = R>, R: Scalar, const RADIUS: usize, const IS_VARIABLE: bool>(
     stencil: &Stencil<R>,
     u: &[R],
     first: usize,
@@ -200,34 +222,57 @@ pub fn update_row_pair<V: Vector<Scalar = R>, R: Scalar, const RADIUS: usize>(
     let above = neighbours::<R, RADIUS>(u, second, strides.plane, padded).after;
     let row_0 = RowUpdate::new::<RADIUS>(u, first, strides.pitch, padded, courant[0], next_0);
     let row_1 = RowUpdate::new::<RADIUS>(u, second, strides.pitch, padded, courant[1], next_1);
+    let whole = n / V::LANES * V::LANES;
     let mut x = 0;
-    while x < padded {
-        let (own_0, own_1) = (V::load(&row_0.own[x..]), V::load(&row_1.own[x..]));
-        let (below_1, above_1) = (V::load(&below[0][x..]), V::load(&above[0][x..]));
-        let [z_1, z_2, z_3, z_4] = weights.z;
-        let mut sum_0 = z_1.fused_mul_add(below_1.add(own_1), weights.centre.mul(own_0));
-        let mut sum_1 = z_1.fused_mul_add(own_0.add(above_1), weights.centre.mul(own_1));
-        if RADIUS >= 2 {
-            let (below_2, above_2) = (V::load(&below[1][x..]), V::load(&above[1][x..]));
-            sum_0 = z_2.fused_mul_add(below_2.add(above_1), sum_0);
-            sum_1 = z_2.fused_mul_add(below_1.add(above_2), sum_1);
-            if RADIUS >= 3 {
-                let (below_3, above_3) = (V::load(&below[2][x..]), V::load(&above[2][x..]));
-                sum_0 = z_3.fused_mul_add(below_3.add(above_2), sum_0);
-                sum_1 = z_3.fused_mul_add(below_2.add(above_3), sum_1);
-                if RADIUS >= 4 {
-                    let (below_4, above_4) = (V::load(&below[3][x..]), V::load(&above[3][x..]));
-                    sum_0 = z_4.fused_mul_add(below_4.add(above_3), sum_0);
-                    sum_1 = z_4.fused_mul_add(below_3.add(above_4), sum_1);
-                }
-            }
-        }
-        let value_0 = row_0.updated::<V, RADIUS>(&weights, x, sum_0);
-        let value_1 = row_1.updated::<V, RADIUS>(&weights, x, sum_1);
-        store_first(value_0, &mut row_0.next[x..], n - x);
-        store_first(value_1, &mut row_1.next[x..], n - x);
+    while x < whole {
+        let [sum_0, sum_1] = pair_sums::<V, R, RADIUS>(&weights, [&row_0, &row_1], &below, &above, x);
+        row_0.updated::<V, RADIUS, IS_VARIABLE>(&weights, x, sum_0).store(&mut row_0.next[x..]);
+        row_1.updated::<V, RADIUS, IS_VARIABLE>(&weights, x, sum_1).store(&mut row_1.next[x..]);
         x += V::LANES;
     }
+    if x < n {
+        let [sum_0, sum_1] = pair_sums::<V, R, RADIUS>(&weights, [&row_0, &row_1], &below, &above, x);
+        let value_0 = row_0.updated::<V, RADIUS, IS_VARIABLE>(&weights, x, sum_0);
+        let value_1 = row_1.updated::<V, RADIUS, IS_VARIABLE>(&weights, x, sum_1);
+        store_first(value_0, &mut row_0.next[x..], n - x);
+        store_first(value_1, &mut row_1.next[x..], n - x);
+    }
+}
+
+/// Returns W u + Σ w_r (u_−r + u_r) along z for two planes. `below` are the planes before the first
+/// one, and `above` those after the second one.
+#[inline(always)]
+fn pair_sums<V: Vector<Scalar = R>, R: Scalar, const RADIUS: usize>(
+    weights: &Weights<V>,
+    rows: [&RowUpdate<R>; 2],
+    below: &[&[R]; MAX_RADIUS],
+    above: &[&[R]; MAX_RADIUS],
+    x: usize,
+) -> [V; 2] {
+    let (own_0, own_1) = (V::load(&rows[0].own[x..]), V::load(&rows[1].own[x..]));
+    let (below_1, above_1) = (V::load(&below[0][x..]), V::load(&above[0][x..]));
+    let [z_1, z_2, z_3, z_4] = weights.z;
+    let mut sum_0 = z_1.fused_mul_add(below_1.add(own_1), weights.centre.mul(own_0));
+    let mut sum_1 = z_1.fused_mul_add(own_0.add(above_1), weights.centre.mul(own_1));
+    if RADIUS == 1 {
+        return [sum_0, sum_1];
+    }
+    let (below_2, above_2) = (V::load(&below[1][x..]), V::load(&above[1][x..]));
+    sum_0 = z_2.fused_mul_add(below_2.add(above_1), sum_0);
+    sum_1 = z_2.fused_mul_add(below_1.add(above_2), sum_1);
+    if RADIUS == 2 {
+        return [sum_0, sum_1];
+    }
+    let (below_3, above_3) = (V::load(&below[2][x..]), V::load(&above[2][x..]));
+    sum_0 = z_3.fused_mul_add(below_3.add(above_2), sum_0);
+    sum_1 = z_3.fused_mul_add(below_2.add(above_3), sum_1);
+    if RADIUS == 3 {
+        return [sum_0, sum_1];
+    }
+    let (below_4, above_4) = (V::load(&below[3][x..]), V::load(&above[3][x..]));
+    sum_0 = z_4.fused_mul_add(below_4.add(above_3), sum_0);
+    sum_1 = z_4.fused_mul_add(below_3.add(above_4), sum_1);
+    [sum_0, sum_1]
 }
 
 /// A bundle of parallel lines through a layer: where line l has its node n.

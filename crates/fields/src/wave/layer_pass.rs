@@ -4,13 +4,14 @@
 //! memory. Lines along x are copied into a transposed buffer, [`LANES`] lines at a time. Their ψ and ζ
 //! are stored in that order: for each plane and each group of lines, the values of node n are together.
 
+use std::ops::Range;
+
 use orrery_model::wave::{Side, WaveGrid};
 use orrery_simd::{InstructionSet, MAX_LANES, SimdKernel, Vector, dispatch};
 use rayon::prelude::*;
 
 use super::cpu::{CourantPlanes, StencilPass};
 use super::kernels::{Lines, inner_term, store_first, update_psi, update_zeta};
-use super::layout::Layout;
 use super::{LayerCoefficients, LayerMemory, MAX_RADIUS};
 use crate::Scalar;
 
@@ -40,7 +41,7 @@ impl<R: Scalar> SlabLayer<R> {
         grid: &WaveGrid,
         index: usize,
         memory: &LayerMemory<R>,
-        planes: &std::ops::Range<usize>,
+        planes: &Range<usize>,
     ) -> Option<Self> {
         let side = memory.side;
         let [nx, ny, nz] = grid.nodes;
@@ -69,7 +70,7 @@ impl<R: Scalar> SlabLayer<R> {
     }
 
     /// Copies the values to the layer of the whole grid.
-    pub fn copy_to(&mut self, grid: &WaveGrid, planes: &std::ops::Range<usize>, memory: &mut LayerMemory<R>) {
+    pub fn copy_to(&mut self, grid: &WaveGrid, planes: &Range<usize>, memory: &mut LayerMemory<R>) {
         self.exchange(grid, planes, |stored, canonical, is_psi| {
             let to = if is_psi { &mut memory.psi } else { &mut memory.zeta };
             to[canonical] = *stored;
@@ -80,7 +81,7 @@ impl<R: Scalar> SlabLayer<R> {
     fn exchange(
         &mut self,
         grid: &WaveGrid,
-        planes: &std::ops::Range<usize>,
+        planes: &Range<usize>,
         mut visit: impl FnMut(&mut R, usize, bool),
     ) {
         let [nx, ny, _] = grid.nodes;
@@ -115,30 +116,60 @@ impl<R: Scalar> SlabLayer<R> {
         }
     }
 
-    /// Updates a layer along x or y in `planes`, and adds its terms to `next`.
-    pub fn absorb_in_planes(
+    /// Updates a layer along x in `planes`, and adds its terms to `next`.
+    pub fn absorb_along_x(
         &mut self,
         set: InstructionSet,
         pass: &StencilPass<R>,
         layer: &LayerCoefficients<R>,
-        planes: std::ops::Range<usize>,
+        planes: Range<usize>,
         next: &mut [R],
     ) {
         let layout = pass.layout;
-        let plane_len = match self.side.axis() {
-            0 => layout.nodes[1].div_ceil(LANES) * self.thickness * self.row_len,
-            _ => self.thickness * self.row_len,
-        };
+        let plane_len = layout.nodes[1].div_ceil(LANES) * self.thickness * self.row_len;
         let memory = planes.start * plane_len..planes.end * plane_len;
-        let storage = (planes.start + layout.ghost_planes) * layout.plane..;
-        let next = next[storage][..planes.len() * layout.plane].par_chunks_mut(layout.plane);
         let psi = self.psi[memory.clone()].par_chunks_mut(plane_len);
         let zeta = self.zeta[memory].par_chunks_mut(plane_len);
-        let row_len = self.row_len;
+        let next = layout.planes_mut(planes.clone(), next).par_chunks_mut(layout.plane);
         next.zip(psi).zip(zeta).enumerate().for_each(|(k, ((next, psi), zeta))| {
-            let plane = planes.start + k;
-            let kernel = AbsorbPlane { pass, layer, plane, next, psi, zeta, row_len };
-            dispatch(set, kernel);
+            dispatch(set, AbsorbPlane { pass, layer, plane: planes.start + k, next, psi, zeta });
+        });
+    }
+
+    /// Updates a layer along y in `planes`, and adds its terms to `next`.
+    pub fn absorb_along_y(
+        &mut self,
+        set: InstructionSet,
+        pass: &StencilPass<R>,
+        layer: &LayerCoefficients<R>,
+        planes: Range<usize>,
+        next: &mut [R],
+    ) {
+        let layout = pass.layout;
+        let (row_len, is_max) = (self.row_len, self.side.is_max());
+        let plane_len = self.thickness * row_len;
+        let count = self.thickness + pass.stencil.radius;
+        let first_row = if is_max { layout.nodes[1] - count } else { 0 };
+        let outer_row = if is_max { layout.nodes[1] - 1 } else { 0 };
+        let memory = planes.start * plane_len..planes.end * plane_len;
+        let psi = self.psi[memory.clone()].par_chunks_mut(plane_len);
+        let zeta = self.zeta[memory].par_chunks_mut(plane_len);
+        let next = layout.planes_mut(planes.clone(), next).par_chunks_mut(layout.plane);
+        next.zip(psi).zip(zeta).enumerate().for_each(|(k, ((next, psi), zeta))| {
+            let rows = next[layout.row_in_plane(first_row)..].chunks_mut(layout.pitch).take(count);
+            let stride = layout.pitch as isize;
+            dispatch(
+                set,
+                AbsorbRows {
+                    pass,
+                    layer,
+                    first: layout.row(outer_row, planes.start + k),
+                    stride: if is_max { -stride } else { stride },
+                    next: from_outside(rows.collect(), is_max),
+                    psi: psi.chunks_mut(row_len).collect(),
+                    zeta: zeta.chunks_mut(row_len).collect(),
+                },
+            );
         });
     }
 
@@ -151,28 +182,45 @@ impl<R: Scalar> SlabLayer<R> {
         next: &mut [R],
     ) {
         let layout = pass.layout;
-        let (thickness, row_len, ny) = (self.thickness, self.row_len, layout.nodes[1]);
-        let node_len = ny * row_len;
-        self.psi.par_chunks_mut(node_len).enumerate().for_each(|(n, psi)| {
-            dispatch(set, UpdatePsiPlane { pass, layer, n, psi, row_len });
-        });
-        let is_max = self.side.is_max();
-        let count = thickness + pass.stencil.radius;
-        let first = if is_max { layout.nodes[2] - count } else { 0 };
-        let storage = (first + layout.ghost_planes) * layout.plane..;
-        // ψ with zeros before the first and after the last node.
-        let psi = &self.psi;
-        let mut zeta: Vec<Option<&mut [R]>> = self.zeta.chunks_mut(node_len).map(Some).collect();
-        zeta.resize_with(count, || None);
-        if is_max {
-            zeta.reverse();
+        let (is_max, [_, ny, nz]) = (self.side.is_max(), layout.nodes);
+        let count = self.thickness + pass.stencil.radius;
+        let (first_plane, outer_plane) = if is_max { (nz - count, nz - 1) } else { (0, 0) };
+        // One task per row of the planes: its values at all nodes of the layer.
+        let mut tasks: Vec<[Vec<&mut [R]>; 3]> = Vec::new();
+        tasks.resize_with(ny, Default::default);
+        for plane in layout.planes_mut(first_plane..first_plane + count, next).chunks_mut(layout.plane) {
+            let rows = plane[layout.row_in_plane(0)..].chunks_mut(layout.pitch);
+            rows.zip(&mut tasks).for_each(|(row, task)| task[0].push(row));
         }
-        let next = next[storage][..count * layout.plane].par_chunks_mut(layout.plane);
-        next.zip(zeta).enumerate().for_each(|(k, (next, zeta))| {
-            let n = if is_max { count - 1 - k } else { k };
-            dispatch(set, AbsorbNode { pass, layer, n, plane: first + k, next, psi, zeta, row_len });
+        for (memory, field) in [(1, &mut self.psi), (2, &mut self.zeta)] {
+            for (k, row) in field.chunks_mut(self.row_len).enumerate() {
+                tasks[k % ny][memory].push(row);
+            }
+        }
+        tasks.into_par_iter().enumerate().for_each(|(j, [next, psi, zeta])| {
+            let stride = layout.plane as isize;
+            dispatch(
+                set,
+                AbsorbRows {
+                    pass,
+                    layer,
+                    first: layout.row(j, outer_plane),
+                    stride: if is_max { -stride } else { stride },
+                    next: from_outside(next, is_max),
+                    psi,
+                    zeta,
+                },
+            );
         });
     }
+}
+
+/// Returns rows in the order from the outside inwards.
+fn from_outside<R>(mut rows: Vec<&mut [R]>, is_max: bool) -> Vec<&mut [R]> {
+    if is_max {
+        rows.reverse();
+    }
+    rows
 }
 
 /// Dispatches on the radius of the stencil, inside of a kernel.
@@ -196,7 +244,67 @@ fn load_courant<V: Vector>(courant: CourantPlanes<V::Scalar>, position: usize) -
     }
 }
 
-/// Update of a layer along x or y in one plane.
+/// Update of a layer along y or z, for one row of lines.
+struct AbsorbRows<'a, 'b, R> {
+    pass: &'a StencilPass<'a, R>,
+    layer: &'a LayerCoefficients<R>,
+    /// Position of the outermost row in u.
+    first: usize,
+    /// Distance from a row to the next one inwards.
+    stride: isize,
+    /// New values at the nodes of the layer, and those that it reaches inside. All rows are from the
+    /// outside inwards.
+    next: Vec<&'b mut [R]>,
+    psi: Vec<&'b mut [R]>,
+    zeta: Vec<&'b mut [R]>,
+}
+
+impl<R: Scalar> SimdKernel for AbsorbRows<'_, '_, R> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Vector<Scalar = f32>, D: Vector<Scalar = f64>>(self) {
+        for_radius!(self.pass.stencil.radius, self.absorb::<R::Register<S, D>>);
+    }
+}
+
+impl<R: Scalar> AbsorbRows<'_, '_, R> {
+    #[inline(always)]
+    fn absorb<V: Vector<Scalar = R>, const RADIUS: usize>(self) {
+        let Self { pass, layer, first, stride, mut next, mut psi, mut zeta } = self;
+        let (nx, thickness) = (pass.layout.nodes[0], layer.thickness());
+        // ψ of one register of lines, with zeros around the layer.
+        let mut buffer = vec![R::default(); (thickness + 3 * MAX_RADIUS) * LANES];
+        let buffer_lines = Lines { first: (MAX_RADIUS * LANES) as isize, stride: LANES as isize };
+        let mut i = 0;
+        while i < nx {
+            let lines = Lines { first: (first + i) as isize, stride };
+            for n in 0..thickness {
+                let value = update_psi::<V, RADIUS>(layer, pass.u, lines, n, &psi[n][i..]);
+                value.store(&mut psi[n][i..]);
+                value.store(&mut buffer[buffer_lines.at(n as isize)..]);
+            }
+            for n in 0..thickness + RADIUS {
+                let psi_lines = (&buffer[..], buffer_lines);
+                let term = if n < thickness {
+                    let (value, term) =
+                        update_zeta::<V, RADIUS>(layer, (pass.u, lines), psi_lines, n, &zeta[n][i..]);
+                    value.store(&mut zeta[n][i..]);
+                    term
+                } else {
+                    inner_term::<V, RADIUS>(layer, psi_lines, n)
+                };
+                let v = load_courant::<V>(pass.courant, lines.at(n as isize));
+                let to = &mut next[n][i..];
+                let value = v.fused_mul_add(term, V::load(to));
+                store_first(value, to, nx - i);
+            }
+            i += V::LANES;
+        }
+    }
+}
+
+/// Update of a layer along x in one plane.
 struct AbsorbPlane<'a, R> {
     pass: &'a StencilPass<'a, R>,
     layer: &'a LayerCoefficients<R>,
@@ -205,7 +313,6 @@ struct AbsorbPlane<'a, R> {
     next: &'a mut [R],
     psi: &'a mut [R],
     zeta: &'a mut [R],
-    row_len: usize,
 }
 
 impl<R: Scalar> SimdKernel for AbsorbPlane<'_, R> {
@@ -213,63 +320,14 @@ impl<R: Scalar> SimdKernel for AbsorbPlane<'_, R> {
 
     #[inline(always)]
     fn run<S: Vector<Scalar = f32>, D: Vector<Scalar = f64>>(self) {
-        let radius = self.pass.stencil.radius;
-        if self.layer.side.axis() == 0 {
-            for_radius!(radius, self.absorb_along_x::<R::Register<S, D>>);
-        } else {
-            for_radius!(radius, self.absorb_along_y::<R::Register<S, D>>);
-        }
+        for_radius!(self.pass.stencil.radius, self.absorb::<R::Register<S, D>>);
     }
 }
 
 impl<R: Scalar> AbsorbPlane<'_, R> {
     #[inline(always)]
-    fn absorb_along_y<V: Vector<Scalar = R>, const RADIUS: usize>(self) {
-        let Self { pass, layer, plane, next, psi, zeta, row_len } = self;
-        let (layout, thickness) = (pass.layout, layer.thickness());
-        let [nx, ny, _] = layout.nodes;
-        let (outer, stride) = match layer.side.is_max() {
-            true => (ny - 1, -(layout.pitch as isize)),
-            false => (0, layout.pitch as isize),
-        };
-        // ψ of one register of lines, with zeros around the layer.
-        let mut buffer = vec![R::default(); (thickness + 3 * MAX_RADIUS) * LANES];
-        let buffer_lines = Lines { first: (MAX_RADIUS * LANES) as isize, stride: LANES as isize };
-        let base = layout.row(0, plane) - layout.row_in_plane(0);
-        let mut i = 0;
-        while i < nx {
-            let lines = Lines { first: (base + layout.row_in_plane(outer) + i) as isize, stride };
-            let valid = (nx - i).min(V::LANES);
-            for n in 0..thickness {
-                let at = n * row_len + i;
-                let value = update_psi::<V, RADIUS>(layer, pass.u, lines, n, &psi[at..]);
-                value.store(&mut psi[at..]);
-                value.store(&mut buffer[buffer_lines.at(n as isize)..]);
-            }
-            for n in 0..thickness + RADIUS {
-                let psi_lines = (&buffer[..], buffer_lines);
-                let term = if n < thickness {
-                    let at = n * row_len + i;
-                    let u_lines = (pass.u, lines);
-                    let (value, term) = update_zeta::<V, RADIUS>(layer, u_lines, psi_lines, n, &zeta[at..]);
-                    value.store(&mut zeta[at..]);
-                    term
-                } else {
-                    inner_term::<V, RADIUS>(layer, psi_lines, n)
-                };
-                let position = lines.at(n as isize);
-                let v = load_courant::<V>(pass.courant, position);
-                let to = &mut next[position - base..];
-                let value = v.fused_mul_add(term, V::load(to));
-                store_first(value, to, valid);
-            }
-            i += V::LANES;
-        }
-    }
-
-    #[inline(always)]
-    fn absorb_along_x<V: Vector<Scalar = R>, const RADIUS: usize>(self) {
-        let Self { pass, layer, plane, next, psi, zeta, .. } = self;
+    fn absorb<V: Vector<Scalar = R>, const RADIUS: usize>(self) {
+        let Self { pass, layer, plane, next, psi, zeta } = self;
         let (layout, thickness) = (pass.layout, layer.thickness());
         let [nx, ny, _] = layout.nodes;
         let is_max = layer.side.is_max();
@@ -325,115 +383,6 @@ impl<R: Scalar> AbsorbPlane<'_, R> {
                     let to = &mut next[position - base];
                     *to = v.fused_mul_add(terms[lines.at(n as isize) + lane], *to);
                 }
-            }
-        }
-    }
-}
-
-/// Update of ψ at node n of a layer along z.
-struct UpdatePsiPlane<'a, R> {
-    pass: &'a StencilPass<'a, R>,
-    layer: &'a LayerCoefficients<R>,
-    n: usize,
-    psi: &'a mut [R],
-    row_len: usize,
-}
-
-/// Returns the lines along z that start in the row j, at column `i`.
-#[inline(always)]
-fn z_lines(layout: &Layout, side: Side, i: usize, j: usize) -> Lines {
-    let plane = layout.plane as isize;
-    match side.is_max() {
-        true => Lines { first: (layout.row(j, layout.nodes[2] - 1) + i) as isize, stride: -plane },
-        false => Lines { first: (layout.row(j, 0) + i) as isize, stride: plane },
-    }
-}
-
-impl<R: Scalar> SimdKernel for UpdatePsiPlane<'_, R> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run<S: Vector<Scalar = f32>, D: Vector<Scalar = f64>>(self) {
-        for_radius!(self.pass.stencil.radius, self.update::<R::Register<S, D>>);
-    }
-}
-
-impl<R: Scalar> UpdatePsiPlane<'_, R> {
-    #[inline(always)]
-    fn update<V: Vector<Scalar = R>, const RADIUS: usize>(self) {
-        let Self { pass, layer, n, psi, row_len } = self;
-        for (j, psi) in psi.chunks_exact_mut(row_len).enumerate() {
-            let mut i = 0;
-            while i < pass.layout.nodes[0] {
-                let lines = z_lines(pass.layout, layer.side, i, j);
-                let value = update_psi::<V, RADIUS>(layer, pass.u, lines, n, &psi[i..]);
-                value.store(&mut psi[i..]);
-                i += V::LANES;
-            }
-        }
-    }
-}
-
-/// Update of ζ and of the new values at node n of a layer along z.
-struct AbsorbNode<'a, R> {
-    pass: &'a StencilPass<'a, R>,
-    layer: &'a LayerCoefficients<R>,
-    n: usize,
-    plane: usize,
-    next: &'a mut [R],
-    psi: &'a [R],
-    zeta: Option<&'a mut [R]>,
-    row_len: usize,
-}
-
-impl<R: Scalar> SimdKernel for AbsorbNode<'_, R> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run<S: Vector<Scalar = f32>, D: Vector<Scalar = f64>>(self) {
-        for_radius!(self.pass.stencil.radius, self.absorb::<R::Register<S, D>>);
-    }
-}
-
-impl<R: Scalar> AbsorbNode<'_, R> {
-    #[inline(always)]
-    fn absorb<V: Vector<Scalar = R>, const RADIUS: usize>(self) {
-        let Self { pass, layer, n, plane, next, psi, mut zeta, row_len } = self;
-        let (layout, thickness) = (pass.layout, layer.thickness());
-        let [nx, ny, _] = layout.nodes;
-        // ψ at nodes n − RADIUS … n + RADIUS of one register of lines.
-        let mut window = [R::default(); (2 * MAX_RADIUS + 1) * LANES];
-        let stride = LANES as isize;
-        let window_lines = Lines { first: (MAX_RADIUS as isize - n as isize) * stride, stride };
-        let base = layout.row(0, plane) - layout.row_in_plane(0);
-        for j in 0..ny {
-            let mut i = 0;
-            while i < nx {
-                for r in 0..2 * RADIUS + 1 {
-                    let to = &mut window[(MAX_RADIUS - RADIUS + r) * LANES..];
-                    match (n + r).checked_sub(RADIUS) {
-                        Some(m) if m < thickness => V::load(&psi[(m * ny + j) * row_len + i..]).store(to),
-                        _ => V::splat(R::default()).store(to),
-                    }
-                }
-                let lines = z_lines(layout, layer.side, i, j);
-                let term = match &mut zeta {
-                    Some(zeta) => {
-                        let at = j * row_len + i;
-                        let u_lines = (pass.u, lines);
-                        let (value, term) =
-                            update_zeta::<V, RADIUS>(layer, u_lines, (&window, window_lines), n, &zeta[at..]);
-                        value.store(&mut zeta[at..]);
-                        term
-                    }
-                    None => inner_term::<V, RADIUS>(layer, (&window, window_lines), n),
-                };
-                let position = layout.row(j, plane) + i;
-                let v = load_courant::<V>(pass.courant, position);
-                let to = &mut next[position - base..];
-                let value = v.fused_mul_add(term, V::load(to));
-                store_first(value, to, (nx - i).min(V::LANES));
-                i += V::LANES;
             }
         }
     }

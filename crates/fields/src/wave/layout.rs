@@ -6,8 +6,10 @@
 //! plane has four ghost rows before and after its rows. In three dimensions four ghost planes come
 //! before and after the planes of the field.
 
+use std::ops::{Deref, DerefMut};
+
 use orrery_model::wave::WaveGrid;
-use orrery_simd::MAX_LANES;
+use orrery_simd::{AlignedVec, MAX_LANES};
 
 use super::MAX_RADIUS;
 
@@ -56,9 +58,53 @@ impl Layout {
         self.row(j, k) + i
     }
 
+    /// Returns the part of a field with these planes and their ghost rows.
+    pub fn planes_mut<'a, R>(&self, planes: std::ops::Range<usize>, field: &'a mut [R]) -> &'a mut [R] {
+        &mut field[(planes.start + self.ghost_planes) * self.plane..][..planes.len() * self.plane]
+    }
+
     /// Returns the distance between neighbours along x, y and z.
     pub fn strides(&self) -> [usize; 3] {
         [1, self.pitch, self.plane]
+    }
+}
+
+/// Distance modulo 4096 bytes between the starts of two fields. A load seems to depend on an earlier
+/// store if their addresses are equal modulo 4096, and waits for it.
+const SKEW_BYTES: usize = 1344;
+
+/// A field in the layout of a [`Layout`].
+#[derive(Debug)]
+pub struct PaddedField<R> {
+    storage: AlignedVec<R>,
+    /// Unused values before the field.
+    skew: usize,
+}
+
+impl<R: Copy + Default> PaddedField<R> {
+    /// Returns zeros. Fields that are used together have different numbers.
+    pub fn zeros(layout: &Layout, number: usize) -> Self {
+        let skew = number * SKEW_BYTES / size_of::<R>();
+        Self { storage: AlignedVec::zeros(layout.len() + skew), skew }
+    }
+
+    /// Returns a field without values.
+    pub fn empty() -> Self {
+        Self { storage: AlignedVec::zeros(0), skew: 0 }
+    }
+}
+
+impl<R> Deref for PaddedField<R> {
+    type Target = [R];
+
+    fn deref(&self) -> &[R] {
+        &self.storage[self.skew..]
+    }
+}
+
+impl<R> DerefMut for PaddedField<R> {
+    fn deref_mut(&mut self) -> &mut [R] {
+        &mut self.storage[self.skew..]
     }
 }
 

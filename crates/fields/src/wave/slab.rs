@@ -3,12 +3,11 @@
 use std::ops::Range;
 
 use orrery_model::wave::{Side, Sides};
-use orrery_simd::AlignedVec;
 use rayon::prelude::*;
 
 use super::cpu::{CourantPlanes, StencilPass, WaveCpuStrategy};
 use super::layer_pass::SlabLayer;
-use super::layout::Layout;
+use super::layout::{Layout, PaddedField};
 use super::{MAX_RADIUS, Medium, SquaredCourant, WaveState};
 use crate::Scalar;
 
@@ -19,11 +18,11 @@ pub struct Slab<R> {
     pub owned: Range<usize>,
     pub layout: Layout,
     /// u with ghost nodes.
-    pub now: AlignedVec<R>,
+    pub now: PaddedField<R>,
     /// u one step earlier, which becomes u one step later.
-    pub previous: AlignedVec<R>,
+    pub previous: PaddedField<R>,
     /// v, zero at ghost nodes. Empty if it is uniform.
-    pub courant: AlignedVec<R>,
+    pub courant: PaddedField<R>,
     pub layers: Vec<SlabLayer<R>>,
 }
 
@@ -31,17 +30,17 @@ impl<R: Scalar> Slab<R> {
     /// Copies the planes `owned` of a state and of the medium.
     pub fn new(medium: &Medium<R>, state: &WaveState<R>, owned: Range<usize>) -> Self {
         let layout = Layout::new(&medium.grid, owned.len());
-        let padded = |values: &[R]| padded(&layout, &owned, values);
+        let padded = |values: &[R], number| padded(&layout, &owned, values, number);
         let courant = match &medium.squared_courant {
-            SquaredCourant::Uniform(_) => AlignedVec::zeros(0),
-            SquaredCourant::Field(values) => padded(values),
+            SquaredCourant::Uniform(_) => PaddedField::empty(),
+            SquaredCourant::Field(values) => padded(values, 2),
         };
         let layer = |(index, memory)| SlabLayer::new(&medium.grid, index, memory, &owned);
         let layers = state.layers.iter().enumerate().filter_map(layer).collect();
         let mut slab = Self {
             layout,
-            now: padded(&state.now),
-            previous: padded(&state.previous),
+            now: padded(&state.now, 0),
+            previous: padded(&state.previous, 1),
             courant,
             layers,
             owned: owned.clone(),
@@ -86,7 +85,12 @@ impl<R: Scalar> Slab<R> {
                     layer.absorb_along_z(set, &pass, coefficients, previous);
                 }
                 Side::ZMin | Side::ZMax => {}
-                _ => layer.absorb_in_planes(set, &pass, coefficients, planes.clone(), previous),
+                Side::XMin | Side::XMax => {
+                    layer.absorb_along_x(set, &pass, coefficients, planes.clone(), previous);
+                }
+                Side::YMin | Side::YMax => {
+                    layer.absorb_along_y(set, &pass, coefficients, planes.clone(), previous);
+                }
             }
         }
         inject(medium, &pass, owned.start, amplitudes, planes.clone(), previous);
@@ -170,9 +174,9 @@ pub enum EndImages {
 
 /// Copies planes of a grid into a padded field, including those of neighbouring slabs as ghost
 /// planes.
-fn padded<R: Scalar>(layout: &Layout, owned: &Range<usize>, values: &[R]) -> AlignedVec<R> {
+fn padded<R: Scalar>(layout: &Layout, owned: &Range<usize>, values: &[R], number: usize) -> PaddedField<R> {
     let [nx, ny, _] = layout.nodes;
-    let mut field = AlignedVec::zeros(layout.len());
+    let mut field = PaddedField::zeros(layout, number);
     let first = owned.start.saturating_sub(layout.ghost_planes);
     let end = (owned.end + layout.ghost_planes).min(values.len() / (nx * ny));
     for k in first..end {
@@ -200,8 +204,7 @@ fn write_plane_images<R: Scalar>(medium: &Medium<R>, layout: &Layout, planes: Ra
         return;
     }
     let [nx, ny, _] = layout.nodes;
-    let storage = (planes.start + layout.ghost_planes) * layout.plane..;
-    field[storage][..planes.len() * layout.plane].par_chunks_mut(layout.plane).for_each(|plane| {
+    layout.planes_mut(planes, field).par_chunks_mut(layout.plane).for_each(|plane| {
         for j in 0..ny {
             let first = layout.row_in_plane(j);
             for r in 1..=MAX_RADIUS {
