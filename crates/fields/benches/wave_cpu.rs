@@ -27,8 +27,23 @@ fn main() {
         if has("variable") { Velocity::Field(vec![1.0; grid.len()]) } else { Velocity::Uniform(1.0) };
     let layer = SideCondition::Absorbing(AbsorbingLayer::new(10));
     let thin = SideCondition::Absorbing(AbsorbingLayer::new(1));
-    let side = |axis: &str| if has("layers") || has(axis) { layer } else if has("thin") { thin } else { SideCondition::Free };
-    let sides = Sides { x_min: side("x"), x_max: side("x"), y_min: side("y"), y_max: side("y"), z_min: side("z"), z_max: side("z") };
+    let side = |axis: &str| {
+        if has("layers") || has(axis) {
+            layer
+        } else if has("thin") {
+            thin
+        } else {
+            SideCondition::Free
+        }
+    };
+    let sides = Sides {
+        x_min: side("x"),
+        x_max: side("x"),
+        y_min: side("y"),
+        y_max: side("y"),
+        z_min: side("z"),
+        z_max: side("z"),
+    };
     let problem = WaveProblem::new(
         grid,
         sides,

@@ -8,13 +8,18 @@
 //! bytes with a velocity per node. The limit is the memory. Results have the same bits for every
 //! strategy, number of threads and division into bands.
 
+use std::ops::Range;
+
 use orrery_model::format_count;
+use orrery_model::wave::Sides;
 use orrery_simd::{InstructionSet, SimdKernel, Vector, dispatch};
 use rayon::prelude::*;
 
-use super::Stencil;
+use super::images::write_images;
 use super::kernels::{CourantRow, Strides, update_row, update_row_pair};
+use super::layer_pass::{self, AbsorbBand, BandOfPlane, LayerPart, SlabLayer};
 use super::layout::Layout;
+use super::{LayerCoefficients, MAX_RADIUS, Stencil};
 use crate::Scalar;
 
 /// How the CPU computes steps. It is plain data, so that benchmarks and tests can enumerate
@@ -49,20 +54,25 @@ impl WaveCpuStrategy {
         format!("{}, {planes} per sweep", self.instruction_set.name())
     }
 
-    /// Returns the rows of a band.
-    fn band_rows<R>(&self, layout: &Layout, radius: usize) -> usize {
-        let planes = 2 * radius + self.planes_per_sweep;
-        let rows = self.cache_bytes / (planes * layout.pitch * size_of::<R>());
+    /// Divides the rows of a plane into bands. Bands start at multiples of [`BAND_UNIT`] rows. The
+    /// first and the last band contain `end_rows` rows at least.
+    fn bands<R>(&self, layout: &Layout, radius: usize, end_rows: usize) -> Vec<Range<usize>> {
         let [_, ny, nz] = layout.nodes;
-        let threads = rayon::current_num_threads();
-        // In two dimensions a band is a task, and in three a band of some planes.
-        let balanced = if nz == 1 { ny.div_ceil(4 * threads) } else { ny };
-        rows.saturating_sub(2 * radius).max(MIN_BAND_ROWS).min(balanced.max(1))
+        let planes = 2 * radius + self.planes_per_sweep;
+        let mut rows = self.cache_bytes / (planes * layout.pitch * size_of::<R>());
+        if nz == 1 {
+            // In two dimensions a band is a task.
+            rows = rows.min(ny.div_ceil(4 * rayon::current_num_threads()));
+        }
+        let rows = rows.saturating_sub(2 * radius).max(end_rows).next_multiple_of(BAND_UNIT);
+        let count = (ny / rows).max(1);
+        let start = |band: usize| if band == count { ny } else { band * rows };
+        (0..count).map(|band| start(band)..start(band + 1)).collect()
     }
 }
 
-/// Fewest rows of a band. Narrower bands would read most rows twice.
-const MIN_BAND_ROWS: usize = 16;
+/// Unit of the rows of a band: the lines of a group in an absorbing layer along x.
+const BAND_UNIT: usize = layer_pass::LANES;
 
 /// Fewest planes of a task in three dimensions. A task reads eight more than it updates.
 const MIN_TASK_PLANES: usize = 64;
@@ -87,7 +97,7 @@ impl<R: Scalar> CourantPlanes<'_, R> {
     }
 }
 
-/// A step of some planes without absorption and sources.
+/// A step of some planes without the layers along z and without sources.
 #[derive(Clone, Copy, Debug)]
 pub struct StencilPass<'a, R> {
     /// Layout of all fields.
@@ -96,42 +106,63 @@ pub struct StencilPass<'a, R> {
     pub stencil: &'a Stencil<R>,
     /// v at the nodes.
     pub courant: CourantPlanes<'a, R>,
+    /// Conditions on the sides.
+    pub sides: &'a Sides,
     /// u, with its ghost nodes.
     pub u: &'a [R],
 }
 
 impl<R: Scalar> StencilPass<'_, R> {
     /// Replaces the values of `planes` in `next`, which are those of the step before, by the new
-    /// ones.
-    pub fn run(&self, strategy: &WaveCpuStrategy, planes: std::ops::Range<usize>, next: &mut [R]) {
+    /// ones. Applies the absorbing layers along x and y, and writes the images in these planes.
+    pub fn run(
+        &self,
+        strategy: &WaveCpuStrategy,
+        planes: Range<usize>,
+        next: &mut [R],
+        layers: &mut [SlabLayer<R>],
+        coefficients: &[LayerCoefficients<R>],
+    ) {
         let layout = self.layout;
-        let [_, ny, _] = layout.nodes;
-        let band_rows = strategy.band_rows::<R>(layout, self.stencil.radius);
-        let threads = rayon::current_num_threads();
-        let bands = ny.div_ceil(band_rows);
-        let chunks = (2 * threads).div_ceil(bands);
+        let along_y = coefficients.iter().filter(|layer| layer.side.axis() == 1);
+        let thickest = along_y.map(|layer| layer.thickness()).max().unwrap_or(0);
+        let bands = strategy.bands::<R>(layout, self.stencil.radius, thickest + MAX_RADIUS + 1);
+        let chunks = (2 * rayon::current_num_threads()).div_ceil(bands.len());
         let chunk_planes = planes.len().div_ceil(chunks).max(MIN_TASK_PLANES.min(planes.len())).max(1);
-        let storage =
-            &mut next[(planes.start + layout.ghost_planes) * layout.plane..][..planes.len() * layout.plane];
         let mut tasks: Vec<BandTask<R>> = Vec::new();
-        for (chunk, storage) in storage.chunks_mut(chunk_planes * layout.plane).enumerate() {
-            let first_task = tasks.len();
-            let first_plane = planes.start + chunk * chunk_planes;
-            tasks.extend((0..bands).map(|band| BandTask {
-                first_plane,
-                first_row: band * band_rows,
-                planes: Vec::with_capacity(chunk_planes),
-            }));
-            for plane in storage.chunks_mut(layout.plane) {
-                let rows = &mut plane[layout.row_in_plane(0)..];
-                for (band, rows) in rows.chunks_mut(band_rows * layout.pitch).take(bands).enumerate() {
-                    tasks[first_task + band].planes.push(rows);
+        for first_plane in planes.clone().step_by(chunk_planes) {
+            let task = |rows: &Range<usize>| BandTask { first_plane, rows: rows.clone(), pieces: Vec::new() };
+            tasks.extend(bands.iter().map(task));
+        }
+        let storage = layout.planes_mut(planes.clone(), next);
+        for (k, plane) in storage.chunks_mut(layout.plane).enumerate() {
+            let mut rest = plane;
+            let tasks = &mut tasks[k / chunk_planes * bands.len()..][..bands.len()];
+            for task in tasks {
+                let (next, after) = rest.split_at_mut(layout.band(&task.rows).len());
+                task.pieces.push(Piece { next, layers: [const { None }; 4] });
+                rest = after;
+            }
+        }
+        for layer in layers {
+            let coefficients = &coefficients[layer.index];
+            for (k, parts) in layer.parts(layout, planes.clone(), &bands, coefficients).enumerate() {
+                for (band, part) in parts {
+                    let task = &mut tasks[k / chunk_planes * bands.len() + band];
+                    task.pieces[k % chunk_planes].layers[coefficients.side as usize] = Some(part);
                 }
             }
         }
         tasks.into_par_iter().for_each(|task| {
-            let kernel = UpdateBand { pass: self, task, band_rows, sweep: strategy.planes_per_sweep };
-            dispatch(strategy.instruction_set, kernel);
+            dispatch(
+                strategy.instruction_set,
+                UpdateBand {
+                    pass: self,
+                    task,
+                    sweep: strategy.planes_per_sweep,
+                    instruction_set: strategy.instruction_set,
+                },
+            );
         });
     }
 
@@ -149,17 +180,25 @@ impl<R: Scalar> StencilPass<'_, R> {
 #[derive(Debug)]
 struct BandTask<'a, R> {
     first_plane: usize,
-    first_row: usize,
-    /// The rows of the band in each plane, with the space between rows. The last row may end with
-    /// the last register of its nodes.
-    planes: Vec<&'a mut [R]>,
+    rows: Range<usize>,
+    /// The band in each plane.
+    pieces: Vec<Piece<'a, R>>,
+}
+
+/// A band in one plane.
+#[derive(Debug)]
+struct Piece<'a, R> {
+    /// New values: the part [`Layout::band`] of the plane.
+    next: &'a mut [R],
+    /// Parts of the absorbing layers along x and y, indexed by [`Side`](orrery_model::wave::Side).
+    layers: [Option<LayerPart<'a, R>>; 4],
 }
 
 struct UpdateBand<'a, 'b, R> {
     pass: &'a StencilPass<'a, R>,
     task: BandTask<'b, R>,
-    band_rows: usize,
     sweep: usize,
+    instruction_set: InstructionSet,
 }
 
 impl<R: Scalar> SimdKernel for UpdateBand<'_, '_, R> {
@@ -195,26 +234,42 @@ impl<R: Scalar> UpdateBand<'_, '_, R> {
     fn march<V: Vector<Scalar = R>, const RADIUS: usize, const DIMENSIONS: usize, const IS_VARIABLE: bool>(
         mut self,
     ) {
-        let mut planes = std::mem::take(&mut self.task.planes);
-        let mut rest = &mut planes[..];
+        let mut pieces = std::mem::take(&mut self.task.pieces);
+        let mut rest = &mut pieces[..];
         let mut k = self.task.first_plane;
         while DIMENSIONS == 3
             && self.sweep == 2
             && let [first, second, after @ ..] = rest
         {
-            self.update_pair::<V, RADIUS, IS_VARIABLE>(k, [first, second]);
+            self.update_pair::<V, RADIUS, IS_VARIABLE>(k, [first.next, second.next]);
+            self.finish_plane(k, first);
+            self.finish_plane(k + 1, second);
             (k, rest) = (k + 2, after);
         }
-        while let [plane, after @ ..] = rest {
-            self.update_plane::<V, RADIUS, DIMENSIONS, IS_VARIABLE>(k, plane);
+        while let [piece, after @ ..] = rest {
+            self.update_plane::<V, RADIUS, DIMENSIONS, IS_VARIABLE>(k, piece.next);
+            self.finish_plane(k, piece);
             (k, rest) = (k + 1, after);
         }
     }
 
-    /// Returns the rows of the band.
+    /// Applies the layers along x and y, and writes images, while the plane is in the cache.
     #[inline(always)]
-    fn rows(&self) -> usize {
-        self.band_rows.min(self.pass.layout.nodes[1] - self.task.first_row)
+    fn finish_plane(&self, k: usize, piece: &mut Piece<R>) {
+        let (pass, rows) = (self.pass, self.task.rows.clone());
+        let base = pass.layout.band(&rows).start;
+        for part in piece.layers.iter_mut().flatten() {
+            let band = BandOfPlane { k, rows: rows.clone(), base, next: piece.next };
+            dispatch(self.instruction_set, AbsorbBand { pass, part, band });
+        }
+        write_images(pass.layout, pass.sides, rows, piece.next, base);
+    }
+
+    /// Returns the position of row `j` in the part of the band.
+    #[inline(always)]
+    fn row_in_band(&self, j: usize) -> usize {
+        let layout = self.pass.layout;
+        layout.row_in_plane(j) - layout.band(&self.task.rows).start
     }
 
     /// Updates all rows of the band in plane `k`.
@@ -227,19 +282,18 @@ impl<R: Scalar> UpdateBand<'_, '_, R> {
     >(
         &self,
         k: usize,
-        plane: &mut [R],
+        next: &mut [R],
     ) {
         let (pass, layout) = (self.pass, self.pass.layout);
         let strides = Strides { pitch: layout.pitch, plane: layout.plane };
-        for row in 0..self.rows() {
-            let j = self.task.first_row + row;
+        for j in self.task.rows.clone() {
             update_row::<V, R, RADIUS, DIMENSIONS, IS_VARIABLE>(
                 pass.stencil,
                 pass.u,
                 layout.row(j, k),
                 strides,
                 pass.courant_row(j, k),
-                &mut plane[row * layout.pitch..],
+                &mut next[self.row_in_band(j)..],
                 layout.nodes[0],
             );
         }
@@ -254,15 +308,15 @@ impl<R: Scalar> UpdateBand<'_, '_, R> {
     ) {
         let (pass, layout) = (self.pass, self.pass.layout);
         let strides = Strides { pitch: layout.pitch, plane: layout.plane };
-        for row in 0..self.rows() {
-            let j = self.task.first_row + row;
+        for j in self.task.rows.clone() {
+            let row = self.row_in_band(j);
             update_row_pair::<V, R, RADIUS, IS_VARIABLE>(
                 pass.stencil,
                 pass.u,
                 layout.row(j, k),
                 strides,
                 [pass.courant_row(j, k), pass.courant_row(j, k + 1)],
-                [&mut first[row * layout.pitch..], &mut second[row * layout.pitch..]],
+                [&mut first[row..], &mut second[row..]],
                 layout.nodes[0],
             );
         }

@@ -296,7 +296,7 @@ impl Lines {
 
 /// Returns the first derivative at node `n`, from the outside inwards.
 #[inline(always)]
-fn derivative<V: Vector, const RADIUS: usize>(
+pub fn derivative<V: Vector, const RADIUS: usize>(
     weights: &[V::Scalar; MAX_RADIUS],
     u: &[V::Scalar],
     lines: Lines,
@@ -358,32 +358,45 @@ fn curvature<V: Vector, const RADIUS: usize>(
     sum
 }
 
-/// Returns ζ of node `n` and the term Dψ + ζ of the new value, for one register of lines.
-///
-/// `psi` has zeros for nodes before the first and after the last node of the layer.
+/// Returns the first derivative at `at`, from rows outside and inside of a node.
+#[inline(always)]
+pub fn derivative_of_rows<V: Vector, const RADIUS: usize>(
+    weights: &[V::Scalar; MAX_RADIUS],
+    outside: &[&[V::Scalar]; MAX_RADIUS],
+    inside: &[&[V::Scalar]; MAX_RADIUS],
+    at: usize,
+) -> V {
+    let mut sum = V::splat(weights[0]).mul(V::load(&inside[0][at..]).sub(V::load(&outside[0][at..])));
+    if RADIUS >= 2 {
+        let difference = V::load(&inside[1][at..]).sub(V::load(&outside[1][at..]));
+        sum = V::splat(weights[1]).fused_mul_add(difference, sum);
+    }
+    if RADIUS >= 3 {
+        let difference = V::load(&inside[2][at..]).sub(V::load(&outside[2][at..]));
+        sum = V::splat(weights[2]).fused_mul_add(difference, sum);
+    }
+    if RADIUS >= 4 {
+        let difference = V::load(&inside[3][at..]).sub(V::load(&outside[3][at..]));
+        sum = V::splat(weights[3]).fused_mul_add(difference, sum);
+    }
+    sum
+}
+
+/// Returns ζ of node `n` and the term Dψ + ζ of the new value, for one register of lines. `slope` is
+/// Dψ, and `zeta` starts at that register.
 #[inline(always)]
 pub fn update_zeta<V: Vector, const RADIUS: usize>(
     layer: &LayerCoefficients<V::Scalar>,
-    (u, lines): (&[V::Scalar], Lines),
-    (psi, psi_lines): (&[V::Scalar], Lines),
+    u: &[V::Scalar],
+    lines: Lines,
     n: usize,
+    slope: V,
     zeta: &[V::Scalar],
 ) -> (V, V) {
-    let slope = derivative::<V, RADIUS>(&layer.first, psi, psi_lines, n as isize);
     let curvature = curvature::<V, RADIUS>(layer, u, lines, n as isize);
     let zeta =
         V::splat(layer.b[n]).fused_mul_add(V::load(zeta), V::splat(layer.a[n]).mul(curvature.add(slope)));
     (zeta, slope.add(zeta))
-}
-
-/// Returns the term Dψ of the new value at node `n` inside of the layer.
-#[inline(always)]
-pub fn inner_term<V: Vector, const RADIUS: usize>(
-    layer: &LayerCoefficients<V::Scalar>,
-    (psi, psi_lines): (&[V::Scalar], Lines),
-    n: usize,
-) -> V {
-    derivative::<V, RADIUS>(&layer.first, psi, psi_lines, n as isize)
 }
 
 /// Stores the first `n` lanes of a register, at most [`Vector::LANES`].

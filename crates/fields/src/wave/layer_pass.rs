@@ -11,12 +11,13 @@ use orrery_simd::{InstructionSet, MAX_LANES, SimdKernel, Vector, dispatch};
 use rayon::prelude::*;
 
 use super::cpu::{CourantPlanes, StencilPass};
-use super::kernels::{Lines, inner_term, store_first, update_psi, update_zeta};
+use super::kernels::{Lines, derivative, derivative_of_rows, store_first, update_psi, update_zeta};
+use super::layout::{GAP, Layout};
 use super::{LayerCoefficients, LayerMemory, MAX_RADIUS};
 use crate::Scalar;
 
 /// Lines of a group along x.
-const LANES: usize = MAX_LANES;
+pub const LANES: usize = MAX_LANES;
 
 /// ψ and ζ of a layer in the planes of one slab.
 ///
@@ -116,61 +117,36 @@ impl<R: Scalar> SlabLayer<R> {
         }
     }
 
-    /// Updates a layer along x in `planes`, and adds its terms to `next`.
-    pub fn absorb_along_x(
-        &mut self,
-        set: InstructionSet,
-        pass: &StencilPass<R>,
-        layer: &LayerCoefficients<R>,
+    /// Returns the parts of a layer along x or y in each of `planes`, with the bands they belong to. A
+    /// layer along z has none.
+    pub fn parts<'a>(
+        &'a mut self,
+        layout: &Layout,
         planes: Range<usize>,
-        next: &mut [R],
-    ) {
-        let layout = pass.layout;
-        let plane_len = layout.nodes[1].div_ceil(LANES) * self.thickness * self.row_len;
-        let memory = planes.start * plane_len..planes.end * plane_len;
-        let psi = self.psi[memory.clone()].par_chunks_mut(plane_len);
-        let zeta = self.zeta[memory].par_chunks_mut(plane_len);
-        let next = layout.planes_mut(planes.clone(), next).par_chunks_mut(layout.plane);
-        next.zip(psi).zip(zeta).enumerate().for_each(|(k, ((next, psi), zeta))| {
-            dispatch(set, AbsorbPlane { pass, layer, plane: planes.start + k, next, psi, zeta });
-        });
-    }
-
-    /// Updates a layer along y in `planes`, and adds its terms to `next`.
-    pub fn absorb_along_y(
-        &mut self,
-        set: InstructionSet,
-        pass: &StencilPass<R>,
-        layer: &LayerCoefficients<R>,
-        planes: Range<usize>,
-        next: &mut [R],
-    ) {
-        let layout = pass.layout;
-        let (row_len, is_max) = (self.row_len, self.side.is_max());
-        let plane_len = self.thickness * row_len;
-        let count = self.thickness + pass.stencil.radius;
-        let first_row = if is_max { layout.nodes[1] - count } else { 0 };
-        let outer_row = if is_max { layout.nodes[1] - 1 } else { 0 };
-        let memory = planes.start * plane_len..planes.end * plane_len;
-        let psi = self.psi[memory.clone()].par_chunks_mut(plane_len);
-        let zeta = self.zeta[memory].par_chunks_mut(plane_len);
-        let next = layout.planes_mut(planes.clone(), next).par_chunks_mut(layout.plane);
-        next.zip(psi).zip(zeta).enumerate().for_each(|(k, ((next, psi), zeta))| {
-            let rows = next[layout.row_in_plane(first_row)..].chunks_mut(layout.pitch).take(count);
-            let stride = layout.pitch as isize;
-            dispatch(
-                set,
-                AbsorbRows {
-                    pass,
-                    layer,
-                    first: layout.row(outer_row, planes.start + k),
-                    stride: if is_max { -stride } else { stride },
-                    next: from_outside(rows.collect(), is_max),
-                    psi: psi.chunks_mut(row_len).collect(),
-                    zeta: zeta.chunks_mut(row_len).collect(),
-                },
-            );
-        });
+        bands: &'a [Range<usize>],
+        coefficients: &'a LayerCoefficients<R>,
+    ) -> impl Iterator<Item = Vec<(usize, LayerPart<'a, R>)>> {
+        let (side, group_len) = (self.side, self.thickness * self.row_len);
+        let groups = if side.axis() == 0 { layout.nodes[1].div_ceil(LANES) } else { 1 };
+        let count = if side.axis() == 2 { 0 } else { planes.len() };
+        let plane_len = groups * group_len;
+        let psi = self.psi.chunks_mut(plane_len).skip(planes.start).take(count);
+        let zeta = self.zeta.chunks_mut(plane_len).skip(planes.start).take(count);
+        psi.zip(zeta).map(move |(mut psi, mut zeta)| {
+            if side.axis() == 1 {
+                let band = if side.is_max() { bands.len() - 1 } else { 0 };
+                return vec![(band, LayerPart { coefficients, psi, zeta })];
+            }
+            let mut parts = Vec::with_capacity(bands.len());
+            for (band, rows) in bands.iter().enumerate() {
+                let len = rows.len().div_ceil(LANES) * group_len;
+                let (band_psi, rest_psi) = psi.split_at_mut(len);
+                let (band_zeta, rest_zeta) = zeta.split_at_mut(len);
+                parts.push((band, LayerPart { coefficients, psi: band_psi, zeta: band_zeta }));
+                (psi, zeta) = (rest_psi, rest_zeta);
+            }
+            parts
+        })
     }
 
     /// Updates a layer along z, and adds its terms to `next`.
@@ -182,37 +158,53 @@ impl<R: Scalar> SlabLayer<R> {
         next: &mut [R],
     ) {
         let layout = pass.layout;
-        let (is_max, [_, ny, nz]) = (self.side.is_max(), layout.nodes);
+        let (is_max, row_len, [_, ny, nz]) = (self.side.is_max(), self.row_len, layout.nodes);
         let count = self.thickness + pass.stencil.radius;
-        let (first_plane, outer_plane) = if is_max { (nz - count, nz - 1) } else { (0, 0) };
-        // One task per row of the planes: its values at all nodes of the layer.
+        let first_plane = if is_max { nz - count } else { 0 };
+        // A task has a block of rows at all nodes of the layer.
         let mut tasks: Vec<[Vec<&mut [R]>; 3]> = Vec::new();
-        tasks.resize_with(ny, Default::default);
+        tasks.resize_with(ny.div_ceil(BLOCK_ROWS), Default::default);
         for plane in layout.planes_mut(first_plane..first_plane + count, next).chunks_mut(layout.plane) {
-            let rows = plane[layout.row_in_plane(0)..].chunks_mut(layout.pitch);
-            rows.zip(&mut tasks).for_each(|(row, task)| task[0].push(row));
+            let rows = &mut plane[MAX_RADIUS * layout.pitch..][..ny * layout.pitch];
+            let blocks = rows.chunks_mut(BLOCK_ROWS * layout.pitch);
+            blocks.zip(&mut tasks).for_each(|(rows, task)| task[0].push(rows));
         }
         for (memory, field) in [(1, &mut self.psi), (2, &mut self.zeta)] {
-            for (k, row) in field.chunks_mut(self.row_len).enumerate() {
-                tasks[k % ny][memory].push(row);
+            for node in field.chunks_mut(ny * row_len) {
+                let blocks = node.chunks_mut(BLOCK_ROWS * row_len);
+                blocks.zip(&mut tasks).for_each(|(rows, task)| task[memory].push(rows));
             }
         }
-        tasks.into_par_iter().enumerate().for_each(|(j, [next, psi, zeta])| {
-            let stride = layout.plane as isize;
-            dispatch(
-                set,
-                AbsorbRows {
-                    pass,
-                    layer,
-                    first: layout.row(j, outer_plane),
-                    stride: if is_max { -stride } else { stride },
-                    next: from_outside(next, is_max),
-                    psi,
-                    zeta,
-                },
-            );
+        tasks.into_par_iter().enumerate().for_each(|(block, [next, psi, zeta])| {
+            let first_row = block * BLOCK_ROWS;
+            let next = from_outside(next, is_max);
+            dispatch(set, AbsorbBlock { pass, layer, first_row, next, psi, zeta, row_len });
         });
     }
+}
+
+/// Rows of a task in a layer along z. Its values of u, ψ and ζ fit in the second-level cache.
+const BLOCK_ROWS: usize = 8;
+
+/// Part of a layer along x or y that belongs to one band in one plane.
+#[derive(Debug)]
+pub struct LayerPart<'a, R> {
+    /// Coefficients.
+    pub coefficients: &'a LayerCoefficients<R>,
+    psi: &'a mut [R],
+    zeta: &'a mut [R],
+}
+
+/// New values of a band in one plane.
+pub struct BandOfPlane<'a, R> {
+    /// The plane.
+    pub k: usize,
+    /// Rows of the band.
+    pub rows: Range<usize>,
+    /// Position of the first value of `next` in the plane.
+    pub base: usize,
+    /// New values: a part of the plane.
+    pub next: &'a mut [R],
 }
 
 /// Returns rows in the order from the outside inwards.
@@ -221,18 +213,6 @@ fn from_outside<R>(mut rows: Vec<&mut [R]>, is_max: bool) -> Vec<&mut [R]> {
         rows.reverse();
     }
     rows
-}
-
-/// Dispatches on the radius of the stencil, inside of a kernel.
-macro_rules! for_radius {
-    ($radius:expr, $self:ident . $method:ident :: <$($register:ty),+>) => {
-        match $radius {
-            1 => $self.$method::<$($register),+, 1>(),
-            2 => $self.$method::<$($register),+, 2>(),
-            3 => $self.$method::<$($register),+, 3>(),
-            _ => $self.$method::<$($register),+, 4>(),
-        }
-    };
 }
 
 /// Returns a register of v at `position`.
@@ -244,145 +224,241 @@ fn load_courant<V: Vector>(courant: CourantPlanes<V::Scalar>, position: usize) -
     }
 }
 
-/// Update of a layer along y or z, for one row of lines.
-struct AbsorbRows<'a, 'b, R> {
-    pass: &'a StencilPass<'a, R>,
-    layer: &'a LayerCoefficients<R>,
-    /// Position of the outermost row in u.
-    first: usize,
-    /// Distance from a row to the next one inwards.
-    stride: isize,
-    /// New values at the nodes of the layer, and those that it reaches inside. All rows are from the
-    /// outside inwards.
-    next: Vec<&'b mut [R]>,
-    psi: Vec<&'b mut [R]>,
-    zeta: Vec<&'b mut [R]>,
+/// Update of a part of a layer along x or y.
+///
+/// It is dispatched for each band, although the caller is compiled for the same instruction set. Inside
+/// of all variants of the caller it would be compiled many times.
+pub struct AbsorbBand<'a, 'b, R> {
+    /// The step.
+    pub pass: &'a StencilPass<'a, R>,
+    /// ψ and ζ.
+    pub part: &'a mut LayerPart<'b, R>,
+    /// New values.
+    pub band: BandOfPlane<'a, R>,
 }
 
-impl<R: Scalar> SimdKernel for AbsorbRows<'_, '_, R> {
+impl<R: Scalar> SimdKernel for AbsorbBand<'_, '_, R> {
     type Output = ();
 
     #[inline(always)]
     fn run<S: Vector<Scalar = f32>, D: Vector<Scalar = f64>>(self) {
-        for_radius!(self.pass.stencil.radius, self.absorb::<R::Register<S, D>>);
-    }
-}
-
-impl<R: Scalar> AbsorbRows<'_, '_, R> {
-    #[inline(always)]
-    fn absorb<V: Vector<Scalar = R>, const RADIUS: usize>(self) {
-        let Self { pass, layer, first, stride, mut next, mut psi, mut zeta } = self;
-        let (nx, thickness) = (pass.layout.nodes[0], layer.thickness());
-        // ψ of one register of lines, with zeros around the layer.
-        let mut buffer = vec![R::default(); (thickness + 3 * MAX_RADIUS) * LANES];
-        let buffer_lines = Lines { first: (MAX_RADIUS * LANES) as isize, stride: LANES as isize };
-        let mut i = 0;
-        while i < nx {
-            let lines = Lines { first: (first + i) as isize, stride };
-            for n in 0..thickness {
-                let value = update_psi::<V, RADIUS>(layer, pass.u, lines, n, &psi[n][i..]);
-                value.store(&mut psi[n][i..]);
-                value.store(&mut buffer[buffer_lines.at(n as isize)..]);
-            }
-            for n in 0..thickness + RADIUS {
-                let psi_lines = (&buffer[..], buffer_lines);
-                let term = if n < thickness {
-                    let (value, term) =
-                        update_zeta::<V, RADIUS>(layer, (pass.u, lines), psi_lines, n, &zeta[n][i..]);
-                    value.store(&mut zeta[n][i..]);
-                    term
-                } else {
-                    inner_term::<V, RADIUS>(layer, psi_lines, n)
-                };
-                let v = load_courant::<V>(pass.courant, lines.at(n as isize));
-                let to = &mut next[n][i..];
-                let value = v.fused_mul_add(term, V::load(to));
-                store_first(value, to, nx - i);
-            }
-            i += V::LANES;
+        match self.pass.stencil.radius {
+            1 => self.absorb::<R::Register<S, D>, 1>(),
+            2 => self.absorb::<R::Register<S, D>, 2>(),
+            3 => self.absorb::<R::Register<S, D>, 3>(),
+            _ => self.absorb::<R::Register<S, D>, 4>(),
         }
     }
 }
 
-/// Update of a layer along x in one plane.
-struct AbsorbPlane<'a, R> {
-    pass: &'a StencilPass<'a, R>,
-    layer: &'a LayerCoefficients<R>,
-    plane: usize,
-    /// New values of the plane with its ghost rows.
-    next: &'a mut [R],
-    psi: &'a mut [R],
-    zeta: &'a mut [R],
+impl<R: Scalar> AbsorbBand<'_, '_, R> {
+    #[inline(always)]
+    fn absorb<V: Vector<Scalar = R>, const RADIUS: usize>(self) {
+        if self.part.coefficients.side.axis() == 0 {
+            absorb_along_x::<V, R, RADIUS>(self.pass, self.part, self.band);
+        } else {
+            absorb_along_y::<V, R, RADIUS>(self.pass, self.part, self.band);
+        }
+    }
 }
 
-impl<R: Scalar> SimdKernel for AbsorbPlane<'_, R> {
+/// Updates a part of a layer along y, and adds its terms to the new values.
+#[inline(always)]
+fn absorb_along_y<V: Vector<Scalar = R>, R: Scalar, const RADIUS: usize>(
+    pass: &StencilPass<R>,
+    part: &mut LayerPart<R>,
+    band: BandOfPlane<R>,
+) {
+    let LayerPart { coefficients: layer, psi, zeta } = part;
+    let (layout, thickness) = (pass.layout, layer.thickness());
+    let [nx, ny, _] = layout.nodes;
+    let row_len = psi.len() / thickness;
+    let pitch = layout.pitch as isize;
+    let (outer, stride) = if layer.side.is_max() { (ny - 1, -pitch) } else { (0, pitch) };
+    // ψ of one register of lines, with zeros around the layer.
+    let mut buffer = vec![R::default(); (thickness + 3 * MAX_RADIUS) * LANES];
+    let buffer_lines = Lines { first: (MAX_RADIUS * LANES) as isize, stride: LANES as isize };
+    let (first, first_in_band) = (layout.row(outer, band.k), layout.row_in_plane(outer) - band.base);
+    let mut i = 0;
+    while i < nx {
+        let lines = Lines { first: (first + i) as isize, stride };
+        let next_lines = Lines { first: (first_in_band + i) as isize, stride };
+        for n in 0..thickness {
+            let at = n * row_len + i;
+            let value = update_psi::<V, RADIUS>(layer, pass.u, lines, n, &psi[at..]);
+            value.store(&mut psi[at..]);
+            value.store(&mut buffer[buffer_lines.at(n as isize)..]);
+        }
+        for n in 0..thickness + RADIUS {
+            let mut term = derivative::<V, RADIUS>(&layer.first, &buffer, buffer_lines, n as isize);
+            if n < thickness {
+                let at = n * row_len + i;
+                let (value, sum) = update_zeta::<V, RADIUS>(layer, pass.u, lines, n, term, &zeta[at..]);
+                value.store(&mut zeta[at..]);
+                term = sum;
+            }
+            let v = load_courant::<V>(pass.courant, lines.at(n as isize));
+            let to = &mut band.next[next_lines.at(n as isize)..];
+            let value = v.fused_mul_add(term, V::load(to));
+            store_first(value, to, nx - i);
+        }
+        i += V::LANES;
+    }
+}
+
+/// Update of a layer along z, for a block of rows.
+struct AbsorbBlock<'a, 'b, R> {
+    pass: &'a StencilPass<'a, R>,
+    layer: &'a LayerCoefficients<R>,
+    first_row: usize,
+    /// Padded rows at the nodes of the layer, and at those that it reaches inside. All are from
+    /// the outside inwards.
+    next: Vec<&'b mut [R]>,
+    psi: Vec<&'b mut [R]>,
+    zeta: Vec<&'b mut [R]>,
+    row_len: usize,
+}
+
+impl<R: Scalar> SimdKernel for AbsorbBlock<'_, '_, R> {
     type Output = ();
 
     #[inline(always)]
     fn run<S: Vector<Scalar = f32>, D: Vector<Scalar = f64>>(self) {
-        for_radius!(self.pass.stencil.radius, self.absorb::<R::Register<S, D>>);
+        match self.pass.stencil.radius {
+            1 => self.absorb::<R::Register<S, D>, 1>(),
+            2 => self.absorb::<R::Register<S, D>, 2>(),
+            3 => self.absorb::<R::Register<S, D>, 3>(),
+            _ => self.absorb::<R::Register<S, D>, 4>(),
+        }
     }
 }
 
-impl<R: Scalar> AbsorbPlane<'_, R> {
+impl<R: Scalar> AbsorbBlock<'_, '_, R> {
+    // Nodes are the outer loop, because their values are in different planes: few streams at a time.
     #[inline(always)]
     fn absorb<V: Vector<Scalar = R>, const RADIUS: usize>(self) {
-        let Self { pass, layer, plane, next, psi, zeta } = self;
+        let Self { pass, layer, first_row, mut next, mut psi, mut zeta, row_len } = self;
         let (layout, thickness) = (pass.layout, layer.thickness());
-        let [nx, ny, _] = layout.nodes;
-        let is_max = layer.side.is_max();
-        let base = layout.row(0, plane) - layout.row_in_plane(0);
-        let zeros = vec![R::default(); (thickness + 3 * MAX_RADIUS) * LANES];
-        let (mut u, mut psi_buffer, mut terms) = (zeros.clone(), zeros.clone(), zeros);
-        let lines = Lines { first: (MAX_RADIUS * LANES) as isize, stride: LANES as isize };
-        let column = |n: isize| if is_max { nx as isize - 1 - n } else { n };
-        let group_len = thickness * LANES;
-        for (group, (psi, zeta)) in
-            psi.chunks_exact_mut(group_len).zip(zeta.chunks_exact_mut(group_len)).enumerate()
-        {
-            let first = group * LANES;
-            let count = LANES.min(ny - first);
-            // Nodes −RADIUS … L − 1 + RADIUS are read.
-            for lane in 0..count {
-                let row = layout.row(first + lane, plane) as isize;
-                let mut n = -(RADIUS as isize);
-                while n < (thickness + RADIUS) as isize {
-                    u[lines.at(n) + lane] = pass.u[(row + column(n)) as usize];
-                    n += 1;
+        let (nx, rows) = (layout.nodes[0], psi[0].len() / row_len);
+        let plane = layout.plane as isize;
+        let (outer, stride) = if layer.side.is_max() { (layout.nodes[2] - 1, -plane) } else { (0, plane) };
+        let zeros = vec![R::default(); rows * row_len];
+        for n in 0..thickness {
+            for row in 0..rows {
+                let first = layout.row(first_row + row, outer);
+                let mut i = 0;
+                while i < nx {
+                    let lines = Lines { first: (first + i) as isize, stride };
+                    let at = row * row_len + i;
+                    let value = update_psi::<V, RADIUS>(layer, pass.u, lines, n, &psi[n][at..]);
+                    value.store(&mut psi[n][at..]);
+                    i += V::LANES;
                 }
             }
-            let mut lane = 0;
-            while lane < LANES {
-                let lines = Lines { first: lines.first + lane as isize, ..lines };
-                for n in 0..thickness {
+        }
+        for n in 0..thickness + RADIUS {
+            let (mut outside, mut inside) = ([&zeros[..]; MAX_RADIUS], [&zeros[..]; MAX_RADIUS]);
+            for r in 1..=RADIUS {
+                if n >= r && n - r < thickness {
+                    outside[r - 1] = &psi[n - r];
+                }
+                if n + r < thickness {
+                    inside[r - 1] = &psi[n + r];
+                }
+            }
+            for row in 0..rows {
+                let first = layout.row(first_row + row, outer);
+                let mut i = 0;
+                while i < nx {
+                    let lines = Lines { first: (first + i) as isize, stride };
+                    let at = row * row_len + i;
+                    let mut term = derivative_of_rows::<V, RADIUS>(&layer.first, &outside, &inside, at);
+                    if n < thickness {
+                        let (value, sum) =
+                            update_zeta::<V, RADIUS>(layer, pass.u, lines, n, term, &zeta[n][at..]);
+                        value.store(&mut zeta[n][at..]);
+                        term = sum;
+                    }
+                    let v = load_courant::<V>(pass.courant, lines.at(n as isize));
+                    let to = &mut next[n][row * layout.pitch + GAP + i..];
+                    let value = v.fused_mul_add(term, V::load(to));
+                    store_first(value, to, nx - i);
+                    i += V::LANES;
+                }
+            }
+        }
+    }
+}
+
+/// Updates a part of a layer along x, and adds its terms to the new values.
+#[inline(always)]
+fn absorb_along_x<V: Vector<Scalar = R>, R: Scalar, const RADIUS: usize>(
+    pass: &StencilPass<R>,
+    part: &mut LayerPart<R>,
+    band: BandOfPlane<R>,
+) {
+    let LayerPart { coefficients: layer, psi, zeta } = part;
+    let (layout, thickness) = (pass.layout, layer.thickness());
+    let nx = layout.nodes[0];
+    let is_max = layer.side.is_max();
+    let zeros = vec![R::default(); (thickness + 3 * MAX_RADIUS) * LANES];
+    let (mut u, mut psi_buffer, mut terms) = (zeros.clone(), zeros.clone(), zeros);
+    let lines = Lines { first: (MAX_RADIUS * LANES) as isize, stride: LANES as isize };
+    // Nodes that get a new value.
+    let reach = thickness + RADIUS;
+    let group_len = thickness * LANES;
+    for (group, (psi, zeta)) in
+        psi.chunks_exact_mut(group_len).zip(zeta.chunks_exact_mut(group_len)).enumerate()
+    {
+        let first = band.rows.start + group * LANES;
+        let count = LANES.min(band.rows.end - first);
+        // Nodes −RADIUS … L − 1 + RADIUS are read.
+        for lane in 0..count {
+            let row = layout.row(first + lane, band.k);
+            let to = &mut u[(MAX_RADIUS - RADIUS) * LANES + lane..];
+            if is_max {
+                let from = &pass.u[row + nx - reach..][..reach + RADIUS];
+                for (n, value) in from.iter().rev().enumerate() {
+                    to[n * LANES] = *value;
+                }
+            } else {
+                let from = &pass.u[row - RADIUS..][..reach + RADIUS];
+                for (n, value) in from.iter().enumerate() {
+                    to[n * LANES] = *value;
+                }
+            }
+        }
+        let mut lane = 0;
+        while lane < LANES {
+            let lines = Lines { first: lines.first + lane as isize, ..lines };
+            for n in 0..thickness {
+                let at = n * LANES + lane;
+                let value = update_psi::<V, RADIUS>(layer, &u, lines, n, &psi[at..]);
+                value.store(&mut psi[at..]);
+                value.store(&mut psi_buffer[lines.at(n as isize)..]);
+            }
+            for n in 0..reach {
+                let mut term = derivative::<V, RADIUS>(&layer.first, &psi_buffer, lines, n as isize);
+                if n < thickness {
                     let at = n * LANES + lane;
-                    let value = update_psi::<V, RADIUS>(layer, &u, lines, n, &psi[at..]);
-                    value.store(&mut psi[at..]);
-                    value.store(&mut psi_buffer[lines.at(n as isize)..]);
+                    let (value, sum) = update_zeta::<V, RADIUS>(layer, &u, lines, n, term, &zeta[at..]);
+                    value.store(&mut zeta[at..]);
+                    term = sum;
                 }
-                for n in 0..thickness + RADIUS {
-                    let psi_lines = (&psi_buffer[..], lines);
-                    let term = if n < thickness {
-                        let at = n * LANES + lane;
-                        let (value, term) =
-                            update_zeta::<V, RADIUS>(layer, (&u, lines), psi_lines, n, &zeta[at..]);
-                        value.store(&mut zeta[at..]);
-                        term
-                    } else {
-                        inner_term::<V, RADIUS>(layer, psi_lines, n)
-                    };
-                    term.store(&mut terms[lines.at(n as isize)..]);
-                }
-                lane += V::LANES;
+                term.store(&mut terms[lines.at(n as isize)..]);
             }
-            for lane in 0..count {
-                let row = layout.row(first + lane, plane);
-                for n in 0..thickness + RADIUS {
-                    let position = row + column(n as isize) as usize;
-                    let v = pass.courant.at(position);
-                    let to = &mut next[position - base];
-                    *to = v.fused_mul_add(terms[lines.at(n as isize) + lane], *to);
-                }
+            lane += V::LANES;
+        }
+        for lane in 0..count {
+            let j = first + lane;
+            let first_column = if is_max { nx - reach } else { 0 };
+            let row = layout.row_in_plane(j) - band.base + first_column;
+            let to = &mut band.next[row..][..reach];
+            let position = layout.row(j, band.k) + first_column;
+            let terms = &terms[MAX_RADIUS * LANES + lane..];
+            for (i, to) in to.iter_mut().enumerate() {
+                let n = if is_max { reach - 1 - i } else { i };
+                *to = pass.courant.at(position + i).fused_mul_add(terms[n * LANES], *to);
             }
         }
     }

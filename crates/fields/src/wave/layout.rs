@@ -2,11 +2,11 @@
 //!
 //! Rows are padded, so that ghost nodes beyond all sides are stored and inner loops need no tests. A
 //! row starts with [`GAP`] values, followed by its nodes, rounded up to a multiple of [`GAP`]. The
-//! ghost nodes after the end of a row and before the start of the next one are in the same gap. A
-//! plane has four ghost rows before and after its rows. In three dimensions four ghost planes come
-//! before and after the planes of the field.
+//! ghost nodes after the end of a row are in the first half of the gap before the next row, and those
+//! before the start of that row in the second half. A plane has four ghost rows before and after its
+//! rows. In three dimensions four ghost planes come before and after the planes of the field.
 
-use std::ops::{Deref, DerefMut};
+use std::ops::{Deref, DerefMut, Range};
 
 use orrery_model::wave::WaveGrid;
 use orrery_simd::{AlignedVec, MAX_LANES};
@@ -58,8 +58,17 @@ impl Layout {
         self.row(j, k) + i
     }
 
+    /// Returns the part of a plane with the rows `rows` and their ghost nodes along x. It includes the
+    /// ghost rows of a side along y that the rows contain.
+    pub fn band(&self, rows: &Range<usize>) -> Range<usize> {
+        let middle_of_gap = |j: usize| (j + MAX_RADIUS) * self.pitch + GAP / 2;
+        let start = if rows.start == 0 { 0 } else { middle_of_gap(rows.start) };
+        let end = if rows.end == self.nodes[1] { self.plane } else { middle_of_gap(rows.end) };
+        start..end
+    }
+
     /// Returns the part of a field with these planes and their ghost rows.
-    pub fn planes_mut<'a, R>(&self, planes: std::ops::Range<usize>, field: &'a mut [R]) -> &'a mut [R] {
+    pub fn planes_mut<'a, R>(&self, planes: Range<usize>, field: &'a mut [R]) -> &'a mut [R] {
         &mut field[(planes.start + self.ghost_planes) * self.plane..][..planes.len() * self.plane]
     }
 

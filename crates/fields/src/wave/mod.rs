@@ -43,6 +43,7 @@ mod energy;
 mod error;
 mod field;
 mod host;
+mod images;
 mod kernels;
 mod layer;
 mod layer_pass;

@@ -6,6 +6,7 @@ use orrery_model::wave::{Side, Sides};
 use rayon::prelude::*;
 
 use super::cpu::{CourantPlanes, StencilPass, WaveCpuStrategy};
+use super::images::{copy_image, write_images};
 use super::layer_pass::SlabLayer;
 use super::layout::{Layout, PaddedField};
 use super::{MAX_RADIUS, Medium, SquaredCourant, WaveState};
@@ -69,32 +70,26 @@ impl<R: Scalar> Slab<R> {
         }
         let Self { layout, now, previous, courant, layers, owned } = self;
         let courant = courant_planes(medium, courant);
-        let pass = StencilPass { layout, stencil: &medium.stencil, courant, u: &now[..] };
-        pass.run(strategy, planes.clone(), previous);
-        let set = strategy.instruction_set;
+        let (stencil, sides) = (&medium.stencil, &medium.sides);
+        let pass = StencilPass { layout, stencil, sides, courant, u: &now[..] };
+        pass.run(strategy, planes.clone(), previous, layers, &medium.layers);
+        let mut changed = Vec::new();
         for layer in layers {
             let coefficients = &medium.layers[layer.index];
-            let reach = coefficients.thickness() + medium.stencil.radius;
-            match coefficients.side {
-                Side::ZMin if planes.start == 0 => {
-                    assert!(planes.end >= reach);
-                    layer.absorb_along_z(set, &pass, coefficients, previous);
-                }
-                Side::ZMax if planes.end == owned.len() => {
-                    assert!(planes.len() >= reach);
-                    layer.absorb_along_z(set, &pass, coefficients, previous);
-                }
-                Side::ZMin | Side::ZMax => {}
-                Side::XMin | Side::XMax => {
-                    layer.absorb_along_x(set, &pass, coefficients, planes.clone(), previous);
-                }
-                Side::YMin | Side::YMax => {
-                    layer.absorb_along_y(set, &pass, coefficients, planes.clone(), previous);
-                }
-            }
+            let reach = coefficients.thickness() + stencil.radius;
+            let here = match coefficients.side {
+                Side::ZMin if planes.start == 0 => 0..reach,
+                Side::ZMax if planes.end == owned.len() => planes.end - reach..planes.end,
+                _ => continue,
+            };
+            assert!(planes.start <= here.start && here.end <= planes.end);
+            layer.absorb_along_z(strategy.instruction_set, &pass, coefficients, previous);
+            changed.push(here);
         }
-        inject(medium, &pass, owned.start, amplitudes, planes.clone(), previous);
-        write_plane_images(medium, layout, planes, previous);
+        changed.extend(inject(medium, &pass, owned.start, amplitudes, planes, previous));
+        for planes in changed {
+            write_plane_images(medium, layout, planes, previous);
+        }
     }
 
     /// Writes the images beyond the sides along z. All planes must have been updated.
@@ -188,47 +183,16 @@ fn padded<R: Scalar>(layout: &Layout, owned: &Range<usize>, values: &[R], number
     field
 }
 
-/// Copies `len` values from one place of a field to another, times `sign`.
-fn copy_image<R: Scalar>(values: &mut [R], from: usize, to: usize, len: usize, sign: f64) {
-    let sign = R::from_f64(sign);
-    for k in 0..len {
-        values[to + k] = sign * values[from + k];
-    }
-}
-
 /// Writes the images beyond the sides along x and y in some planes.
 fn write_plane_images<R: Scalar>(medium: &Medium<R>, layout: &Layout, planes: Range<usize>, field: &mut [R]) {
-    let signs =
-        [Side::XMin, Side::XMax, Side::YMin, Side::YMax].map(|side| medium.sides.on(side).image_sign());
-    if signs == [None; 4] {
-        return;
-    }
-    let [nx, ny, _] = layout.nodes;
+    let ny = layout.nodes[1];
     layout.planes_mut(planes, field).par_chunks_mut(layout.plane).for_each(|plane| {
-        for j in 0..ny {
-            let first = layout.row_in_plane(j);
-            for r in 1..=MAX_RADIUS {
-                for (sign, end, outwards) in [(signs[0], first, -1), (signs[1], first + nx - 1, 1)] {
-                    let Some(sign) = sign else { continue };
-                    let offset = outwards * r as isize;
-                    plane[end.wrapping_add_signed(offset)] =
-                        R::from_f64(sign) * plane[end.wrapping_add_signed(-offset)];
-                }
-            }
-        }
-        for r in 1..=MAX_RADIUS {
-            for (sign, end, outwards) in [(signs[2], 0, -1), (signs[3], ny - 1, 1)] {
-                let Some(sign) = sign else { continue };
-                let offset = outwards * (r * layout.pitch) as isize;
-                let end = layout.row_in_plane(end);
-                let (to, from) = (end.wrapping_add_signed(offset), end.wrapping_add_signed(-offset));
-                copy_image(plane, from, to, nx, sign);
-            }
-        }
+        write_images(layout, &medium.sides, 0..ny, plane, 0);
     });
 }
 
-/// Adds the sources to the new values of some planes. `first` is the first plane of the slab.
+/// Adds the sources to the new values of some planes, and returns the planes with sources. `first` is
+/// the first plane of the slab.
 fn inject<R: Scalar>(
     medium: &Medium<R>,
     pass: &StencilPass<R>,
@@ -236,16 +200,19 @@ fn inject<R: Scalar>(
     amplitudes: &[R],
     planes: Range<usize>,
     next: &mut [R],
-) {
+) -> Option<Range<usize>> {
     let plane_nodes = medium.grid.nodes[0] * medium.grid.nodes[1];
     let sources = &medium.sources;
     let index = |plane: usize| sources.nodes.partition_point(|&node| node < (first + plane) * plane_nodes);
-    for entry in index(planes.start)..index(planes.end) {
+    let entries = index(planes.start)..index(planes.end);
+    let plane_of = |entry: usize| sources.nodes[entry] / plane_nodes - first;
+    for entry in entries.clone() {
         let [i, j, k] = medium.grid.node(sources.nodes[entry]);
         let position = pass.layout.position([i, j, k - first]);
         let v = pass.courant.at(position);
         next[position] = v.fused_mul_add(sources.sum(entry, amplitudes), next[position]);
     }
+    (!entries.is_empty()).then(|| plane_of(entries.start)..plane_of(entries.end - 1) + 1)
 }
 
 /// Returns the fewest planes that the first and the last of several slabs must own.

@@ -1,0 +1,53 @@
+//! Images of nodes beyond free surfaces and rigid sides.
+
+use std::ops::Range;
+
+use orrery_model::wave::{Side, Sides};
+
+use super::MAX_RADIUS;
+use super::layout::Layout;
+use crate::Scalar;
+
+/// Copies `len` values from one place of a field to another, times `sign`.
+pub fn copy_image<R: Scalar>(values: &mut [R], from: usize, to: usize, len: usize, sign: f64) {
+    let sign = R::from_f64(sign);
+    for k in 0..len {
+        values[to + k] = sign * values[from + k];
+    }
+}
+
+/// Writes the images of the rows `rows` of a plane, beyond the sides along x. Writes those beyond a side
+/// along y if the rows contain that side, with at least four more.
+///
+/// `band` is the part of the plane that starts at position `base`.
+pub fn write_images<R: Scalar>(
+    layout: &Layout,
+    sides: &Sides,
+    rows: Range<usize>,
+    band: &mut [R],
+    base: usize,
+) {
+    let [nx, ny, _] = layout.nodes;
+    let node = |j: usize| layout.row_in_plane(j) - base;
+    for (side, end, outwards) in [(Side::XMin, 0, -1), (Side::XMax, nx - 1, 1)] {
+        let Some(sign) = sides.on(side).image_sign() else { continue };
+        for j in rows.clone() {
+            write_line(band, node(j) + end, outwards, 1, sign);
+        }
+    }
+    let pitch = layout.pitch as isize;
+    for (side, end, outwards) in [(Side::YMin, 0, -pitch), (Side::YMax, ny - 1, pitch)] {
+        match sides.on(side).image_sign() {
+            Some(sign) if rows.contains(&end) => write_line(band, node(end), outwards, nx, sign),
+            _ => {}
+        }
+    }
+}
+
+/// Writes the images of `len` lines whose nodes on the side start at `end`.
+fn write_line<R: Scalar>(values: &mut [R], end: usize, outwards: isize, len: usize, sign: f64) {
+    for r in 1..=MAX_RADIUS as isize {
+        let (to, from) = (end.wrapping_add_signed(r * outwards), end.wrapping_add_signed(-r * outwards));
+        copy_image(values, from, to, len, sign);
+    }
+}
