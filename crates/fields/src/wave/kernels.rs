@@ -10,7 +10,7 @@ use crate::Scalar;
 pub enum CourantRow<'a, R> {
     /// The same everywhere.
     Uniform(R),
-    /// One value per node, up to the end of the last register.
+    /// One value per node, up to the end of the last register that is updated.
     Field(&'a [R]),
 }
 
@@ -84,8 +84,8 @@ fn add_pairs<V: Vector, const RADIUS: usize>(
     sum
 }
 
-/// A row of one plane that is updated.
-struct RowUpdate<'a, R> {
+/// Parts of u and v around a row, all of the same length.
+struct RowInput<'a, R> {
     /// The row in u.
     own: &'a [R],
     along_x: Neighbours<'a, R>,
@@ -94,12 +94,10 @@ struct RowUpdate<'a, R> {
     courant: &'a [R],
     /// v if it is uniform.
     uniform_courant: R,
-    /// u one step earlier, which becomes u one step later.
-    next: &'a mut [R],
 }
 
-impl<'a, R: Scalar> RowUpdate<'a, R> {
-    /// Collects the parts of `u` around the row that starts at `first` and has `n` values.
+impl<'a, R: Scalar> RowInput<'a, R> {
+    /// Collects `n` values of `u` around the row that starts at `first`.
     #[inline(always)]
     fn new<const RADIUS: usize>(
         u: &'a [R],
@@ -107,37 +105,33 @@ impl<'a, R: Scalar> RowUpdate<'a, R> {
         pitch: usize,
         n: usize,
         courant: CourantRow<'a, R>,
-        next: &'a mut [R],
     ) -> Self {
         let own = &u[first..][..n];
         let (courant, uniform_courant) = match courant {
             CourantRow::Field(row) => (&row[..n], R::default()),
             CourantRow::Uniform(v) => (own, v),
         };
-        Self {
-            own,
-            along_x: neighbours::<R, RADIUS>(u, first, 1, n),
-            along_y: neighbours::<R, RADIUS>(u, first, pitch, n),
-            courant,
-            uniform_courant,
-            next: &mut next[..n],
-        }
+        let along_x = neighbours::<R, RADIUS>(u, first, 1, n);
+        let along_y = neighbours::<R, RADIUS>(u, first, pitch, n);
+        Self { own, along_x, along_y, courant, uniform_courant }
     }
 
-    /// Returns the new values of the register at `x`. `sum` contains the terms of the node and of z.
+    /// Returns the new values of the register at `at`. `sum` contains the terms of the node and of z,
+    /// and `previous` is u one step earlier.
     #[inline(always)]
     fn updated<V: Vector<Scalar = R>, const RADIUS: usize, const IS_VARIABLE: bool>(
         &self,
         weights: &Weights<V>,
-        x: usize,
+        at: usize,
         sum: V,
+        previous: V,
     ) -> V {
-        let sum = add_pairs::<V, RADIUS>(&weights.y, &self.along_y, x, sum);
-        let sum = add_pairs::<V, RADIUS>(&weights.x, &self.along_x, x, sum);
-        let v = if IS_VARIABLE { V::load(&self.courant[x..]) } else { V::splat(self.uniform_courant) };
+        let sum = add_pairs::<V, RADIUS>(&weights.y, &self.along_y, at, sum);
+        let sum = add_pairs::<V, RADIUS>(&weights.x, &self.along_x, at, sum);
+        let v = if IS_VARIABLE { V::load(&self.courant[at..]) } else { V::splat(self.uniform_courant) };
         let two = V::splat(R::from_f64(2.0));
-        let negative = V::splat(R::from_f64(-1.0)).mul(V::load(&self.next[x..]));
-        v.fused_mul_add(sum, two.fused_mul_add(V::load(&self.own[x..]), negative))
+        let negative = V::splat(R::from_f64(-1.0)).mul(previous);
+        v.fused_mul_add(sum, two.fused_mul_add(V::load(&self.own[at..]), negative))
     }
 }
 
@@ -176,18 +170,20 @@ pub fn update_row<
     let weights = weights_of::<V>(stencil);
     let plane = if DIMENSIONS == 3 { strides.plane } else { 0 };
     let along_z = neighbours::<R, RADIUS>(u, first, plane, padded);
-    let row = RowUpdate::new::<RADIUS>(u, first, strides.pitch, padded, courant, next);
+    let row = RowInput::new::<RADIUS>(u, first, strides.pitch, padded, courant);
+    let next = &mut next[..padded];
     let whole = n / V::LANES * V::LANES;
     let mut x = 0;
     while x < whole {
         let sum = sum_along_z::<V, R, RADIUS, DIMENSIONS>(&weights, &row, &along_z, x);
-        row.updated::<V, RADIUS, IS_VARIABLE>(&weights, x, sum).store(&mut row.next[x..]);
+        let previous = V::load(&next[x..]);
+        row.updated::<V, RADIUS, IS_VARIABLE>(&weights, x, sum, previous).store(&mut next[x..]);
         x += V::LANES;
     }
     if x < n {
         let sum = sum_along_z::<V, R, RADIUS, DIMENSIONS>(&weights, &row, &along_z, x);
-        let value = row.updated::<V, RADIUS, IS_VARIABLE>(&weights, x, sum);
-        store_first(value, &mut row.next[x..], n - x);
+        let value = row.updated::<V, RADIUS, IS_VARIABLE>(&weights, x, sum, V::load(&next[x..]));
+        store_first(value, &mut next[x..], n - x);
     }
 }
 
@@ -195,7 +191,7 @@ pub fn update_row<
 #[inline(always)]
 fn sum_along_z<V: Vector<Scalar = R>, R: Scalar, const RADIUS: usize, const DIMENSIONS: usize>(
     weights: &Weights<V>,
-    row: &RowUpdate<R>,
+    row: &RowInput<R>,
     along_z: &Neighbours<R>,
     x: usize,
 ) -> V {
@@ -211,45 +207,49 @@ pub fn update_row_pair<V: Vector<Scalar = R>, R: Scalar, const RADIUS: usize, co
     u: &[R],
     first: usize,
     strides: Strides,
-    courant: [CourantRow<R>; 2],
+    courant: CourantRow<R>,
     [next_0, next_1]: [&mut [R]; 2],
     n: usize,
 ) {
     let padded = n.next_multiple_of(V::LANES);
     let weights = weights_of::<V>(stencil);
-    let second = first + strides.plane;
-    let below = neighbours::<R, RADIUS>(u, first, strides.plane, padded).before;
-    let above = neighbours::<R, RADIUS>(u, second, strides.plane, padded).after;
-    let row_0 = RowUpdate::new::<RADIUS>(u, first, strides.pitch, padded, courant[0], next_0);
-    let row_1 = RowUpdate::new::<RADIUS>(u, second, strides.pitch, padded, courant[1], next_1);
+    let Strides { pitch, plane } = strides;
+    let below = neighbours::<R, RADIUS>(u, first, plane, padded).before;
+    let above = neighbours::<R, RADIUS>(u, first + plane, plane, padded).after;
+    // The parts extend to the row of the second plane, so both rows need the same few addresses.
+    let rows = RowInput::new::<RADIUS>(u, first, pitch, plane + padded, courant);
+    let (next_0, next_1) = (&mut next_0[..padded], &mut next_1[..padded]);
     let whole = n / V::LANES * V::LANES;
     let mut x = 0;
     while x < whole {
-        let [sum_0, sum_1] = pair_sums::<V, R, RADIUS>(&weights, [&row_0, &row_1], &below, &above, x);
-        row_0.updated::<V, RADIUS, IS_VARIABLE>(&weights, x, sum_0).store(&mut row_0.next[x..]);
-        row_1.updated::<V, RADIUS, IS_VARIABLE>(&weights, x, sum_1).store(&mut row_1.next[x..]);
+        let [sum_0, sum_1] = pair_sums::<V, R, RADIUS>(&weights, rows.own, plane, &below, &above, x);
+        let previous = V::load(&next_0[x..]);
+        rows.updated::<V, RADIUS, IS_VARIABLE>(&weights, x, sum_0, previous).store(&mut next_0[x..]);
+        let previous = V::load(&next_1[x..]);
+        rows.updated::<V, RADIUS, IS_VARIABLE>(&weights, plane + x, sum_1, previous).store(&mut next_1[x..]);
         x += V::LANES;
     }
     if x < n {
-        let [sum_0, sum_1] = pair_sums::<V, R, RADIUS>(&weights, [&row_0, &row_1], &below, &above, x);
-        let value_0 = row_0.updated::<V, RADIUS, IS_VARIABLE>(&weights, x, sum_0);
-        let value_1 = row_1.updated::<V, RADIUS, IS_VARIABLE>(&weights, x, sum_1);
-        store_first(value_0, &mut row_0.next[x..], n - x);
-        store_first(value_1, &mut row_1.next[x..], n - x);
+        let [sum_0, sum_1] = pair_sums::<V, R, RADIUS>(&weights, rows.own, plane, &below, &above, x);
+        let value = rows.updated::<V, RADIUS, IS_VARIABLE>(&weights, x, sum_0, V::load(&next_0[x..]));
+        store_first(value, &mut next_0[x..], n - x);
+        let value = rows.updated::<V, RADIUS, IS_VARIABLE>(&weights, plane + x, sum_1, V::load(&next_1[x..]));
+        store_first(value, &mut next_1[x..], n - x);
     }
 }
 
-/// Returns W u + Σ w_r (u_−r + u_r) along z for two planes. `below` are the planes before the first
-/// one, and `above` those after the second one.
+/// Returns W u + Σ w_r (u_−r + u_r) along z for two planes. `own` starts with the row of the first
+/// plane, `below` are the rows before it, and `above` those after the row of the second plane.
 #[inline(always)]
 fn pair_sums<V: Vector<Scalar = R>, R: Scalar, const RADIUS: usize>(
     weights: &Weights<V>,
-    rows: [&RowUpdate<R>; 2],
+    own: &[R],
+    plane: usize,
     below: &[&[R]; MAX_RADIUS],
     above: &[&[R]; MAX_RADIUS],
     x: usize,
 ) -> [V; 2] {
-    let (own_0, own_1) = (V::load(&rows[0].own[x..]), V::load(&rows[1].own[x..]));
+    let (own_0, own_1) = (V::load(&own[x..]), V::load(&own[plane + x..]));
     let (below_1, above_1) = (V::load(&below[0][x..]), V::load(&above[0][x..]));
     let [z_1, z_2, z_3, z_4] = weights.z;
     let mut sum_0 = z_1.fused_mul_add(below_1.add(own_1), weights.centre.mul(own_0));
