@@ -161,6 +161,13 @@ impl Drop for LoadedModule {
 impl Module {
     /// Returns the kernel with this name.
     pub fn kernel(&self, name: &str) -> Result<Kernel, DeviceError> {
+        self.kernel_with_shared(name, 0)
+    }
+
+    /// Returns the kernel with this name, for launches with `dynamic_shared` bytes of shared memory in
+    /// addition to that of its declarations. Only CUDA has it: `extern __shared__` in the kernel. There
+    /// it may be larger than [`Properties::shared_bytes`](crate::Properties::shared_bytes).
+    pub fn kernel_with_shared(&self, name: &str, dynamic_shared: u32) -> Result<Kernel, DeviceError> {
         let device = &self.code.device;
         let driver = device.driver();
         let call_error = |fault| device.error_from(fault, None);
@@ -178,11 +185,16 @@ impl Module {
             name: name.to_owned(),
             handle,
             resources: Resources::default(),
+            dynamic_shared,
             signature: signature.clone(),
         };
         // SAFETY: the driver just returned the function, and `kernel` keeps its module loaded.
         let parameters = unsafe {
+            if dynamic_shared > 0 {
+                driver.allow_dynamic_shared(handle, dynamic_shared).map_err(call_error)?;
+            }
             kernel.resources = driver.resources(handle).map_err(call_error)?;
+            kernel.resources.shared_bytes += dynamic_shared;
             driver.parameters(handle).map_err(call_error)?
         };
         kernel.check_signature(&parameters).map_err(|message| DeviceError::Build {
@@ -234,6 +246,8 @@ struct Function {
     name: String,
     handle: Handle,
     resources: Resources,
+    /// Bytes of dynamic shared memory per block.
+    dynamic_shared: u32,
     signature: Signature,
 }
 
@@ -288,7 +302,7 @@ impl Kernel {
     /// does not report it.
     pub fn blocks_per_sm(&self, block_size: u32) -> Option<u32> {
         // SAFETY: the kernel is loaded.
-        unsafe { self.device().driver().blocks_per_sm(self.0.handle, block_size) }
+        unsafe { self.device().driver().blocks_per_sm(self.0.handle, block_size, self.0.dynamic_shared) }
     }
 
     /// Returns the number of blocks of this size that the device runs at once. Assumes 4 per SM
@@ -303,6 +317,10 @@ impl Kernel {
 
     pub(crate) fn handle(&self) -> Handle {
         self.0.handle
+    }
+
+    pub(crate) fn dynamic_shared(&self) -> u32 {
+        self.0.dynamic_shared
     }
 
     /// Checks the number and types of arguments. The error is the text for a message.

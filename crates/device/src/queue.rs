@@ -89,11 +89,11 @@ impl Queue {
             }
             arguments[i] = arg.pack();
         }
-        let driver = self.device.driver();
+        let (driver, shared) = (self.device.driver(), kernel.dynamic_shared());
         // SAFETY: queue, kernel and buffers are valid and belong to this driver or a peer. Number,
         // order and types of the arguments are those of the kernel's declaration. A buffer that is
         // dropped before the kernel has run is freed after it.
-        unsafe { driver.launch(self.handle, kernel.handle(), grid, block, &arguments[..args.len()]) }
+        unsafe { driver.launch(self.handle, kernel.handle(), grid, block, shared, &arguments[..args.len()]) }
             .map_err(|fault| launch_error(fault.into_message()))?;
         if waits_after_launch() {
             // SAFETY: the queue is valid.

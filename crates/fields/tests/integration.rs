@@ -2,3 +2,4 @@
 
 mod heat_device;
 mod heat_field;
+mod wave_device;

@@ -175,13 +175,18 @@ pub(crate) trait Driver: Send + Sync {
     unsafe fn free_function(&self, function: Handle);
     unsafe fn parameters(&self, function: Handle) -> Result<Parameters, Fault>;
     unsafe fn resources(&self, function: Handle) -> Result<Resources, Fault>;
-    unsafe fn blocks_per_sm(&self, function: Handle, block_size: u32) -> Option<u32>;
+    /// Allows launches of a kernel with this much dynamic shared memory.
+    unsafe fn allow_dynamic_shared(&self, _function: Handle, _bytes: u32) -> Result<(), Fault> {
+        Err(Fault::new("dynamic shared memory", "this backend has none"))
+    }
+    unsafe fn blocks_per_sm(&self, function: Handle, block_size: u32, dynamic_shared: u32) -> Option<u32>;
     unsafe fn launch(
         &self,
         queue: Handle,
         function: Handle,
         grid: Dim3,
         block: Dim3,
+        dynamic_shared: u32,
         arguments: &[Argument],
     ) -> Result<(), Fault>;
 

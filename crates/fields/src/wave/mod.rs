@@ -39,6 +39,7 @@
 //! with all operations of a run.
 
 pub mod cpu;
+pub mod device;
 mod energy;
 mod error;
 mod field;

@@ -310,7 +310,11 @@ impl Driver for CompileOnly {
         Ok(self.resources_of(&self.kernel_of(function)))
     }
 
-    unsafe fn blocks_per_sm(&self, _function: Handle, _block_size: u32) -> Option<u32> {
+    unsafe fn allow_dynamic_shared(&self, _function: Handle, _bytes: u32) -> Result<(), Fault> {
+        Ok(())
+    }
+
+    unsafe fn blocks_per_sm(&self, _: Handle, _block_size: u32, _dynamic_shared: u32) -> Option<u32> {
         None
     }
 
@@ -320,6 +324,7 @@ impl Driver for CompileOnly {
         _function: Handle,
         _grid: Dim3,
         _block: Dim3,
+        _dynamic_shared: u32,
         _arguments: &[Argument],
     ) -> Result<(), Fault> {
         Ok(())

@@ -396,7 +396,16 @@ impl Driver for Cuda {
         })
     }
 
-    unsafe fn blocks_per_sm(&self, function: Handle, block_size: u32) -> Option<u32> {
+    unsafe fn allow_dynamic_shared(&self, function: Handle, bytes: u32) -> Result<(), Fault> {
+        use sys::CUfunction_attribute as Attribute;
+        self.make_current()?;
+        let attribute = Attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+        // SAFETY: see above.
+        let code = unsafe { sys::cuFuncSetAttribute(function_of(function), attribute, bytes as c_int) };
+        check_result("cuFuncSetAttribute", code)
+    }
+
+    unsafe fn blocks_per_sm(&self, function: Handle, block_size: u32, dynamic_shared: u32) -> Option<u32> {
         self.make_current().ok()?;
         let mut blocks: c_int = 0;
         let block_size = c_int::try_from(block_size).ok()?;
@@ -406,7 +415,7 @@ impl Driver for Cuda {
                 &raw mut blocks,
                 function_of(function),
                 block_size,
-                0,
+                dynamic_shared as usize,
             )
         };
         check_result("cuOccupancyMaxActiveBlocksPerMultiprocessor", code).ok()?;
@@ -419,6 +428,7 @@ impl Driver for Cuda {
         function: Handle,
         grid: Dim3,
         block: Dim3,
+        dynamic_shared: u32,
         arguments: &[Argument],
     ) -> Result<(), Fault> {
         self.make_current()?;
@@ -440,7 +450,7 @@ impl Driver for Cuda {
                 block.x,
                 block.y,
                 block.z,
-                0,
+                dynamic_shared,
                 stream_of(queue),
                 pointers.as_mut_ptr(),
                 ptr::null_mut(),

@@ -459,7 +459,7 @@ impl Driver for OpenCl {
         })
     }
 
-    unsafe fn blocks_per_sm(&self, _function: Handle, _block_size: u32) -> Option<u32> {
+    unsafe fn blocks_per_sm(&self, _: Handle, _block_size: u32, _dynamic_shared: u32) -> Option<u32> {
         None
     }
 
@@ -469,6 +469,7 @@ impl Driver for OpenCl {
         function: Handle,
         grid: Dim3,
         block: Dim3,
+        _dynamic_shared: u32,
         arguments: &[Argument],
     ) -> Result<(), Fault> {
         let kernel = kernel_of(function);

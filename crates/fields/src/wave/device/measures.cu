@@ -1,0 +1,135 @@
+// Energy and largest amplitude of a field.
+//
+// A block reads the rows of one part of a plane, and the host adds the results of the blocks. Parts,
+// and the order within them, depend on the grid only, so a sum has the same bits on every device and
+// for any number of slabs. Sums are in double precision.
+//
+// Defined by the host (measures.rs): BLOCK_SIZE, DIMENSIONS.
+
+// Returns the larger one, or NaN if one of them is NaN.
+FUNCTION REAL larger(REAL a, REAL b)
+{
+    return b > a || b != b ? b : a;
+}
+
+FUNCTION double add_axis(GLOBAL const REAL* u, ulong at, ulong stride, const REAL* weights, double sum)
+{
+    UNROLL_ALL
+    for (int r = 1; r <= RADIUS; r++)
+        sum += (double)weights[r - 1] * ((double)u[at - r * stride] + (double)u[at + r * stride]);
+    return sum;
+}
+
+// Sum of omega ((u - previous)^2/v - previous A u) of each part, where omega is the product of 1/2 for
+// each rigid side that a node is on. rigid has one bit per side, x_min first. Plane k of the slab is
+// plane first_plane + k of `planes` planes of the grid. The result of its part p is number
+// (first_plane + k) * BLOCK_COUNT + p of energies.
+KERNEL(BLOCK_SIZE)
+measure_energy(
+    GLOBAL const REAL* RESTRICT u,
+    GLOBAL const REAL* RESTRICT previous,
+    GLOBAL const REAL* RESTRICT courant,
+    REAL uniform_courant,
+    REAL centre,
+    REAL z1,
+    REAL z2,
+    REAL z3,
+    REAL z4,
+    REAL y1,
+    REAL y2,
+    REAL y3,
+    REAL y4,
+    REAL x1,
+    REAL x2,
+    REAL x3,
+    REAL x4,
+    ulong first,
+    ulong plane,
+    int pitch,
+    int nx,
+    int rows,
+    int owned_planes,
+    int first_plane,
+    int planes,
+    int rigid,
+    GLOBAL double* RESTRICT energies)
+{
+    SHARED double sums[BLOCK_SIZE];
+
+    const REAL z_weights[4] = {z1, z2, z3, z4};
+    const REAL y_weights[4] = {y1, y2, y3, y4};
+    const REAL x_weights[4] = {x1, x2, x3, x4};
+    const int rows_per_part = (rows + BLOCK_COUNT - 1) / BLOCK_COUNT;
+    const int begin = BLOCK_INDEX * rows_per_part;
+    const int end = begin + rows_per_part < rows ? begin + rows_per_part : rows;
+    for (int k = BLOCK_INDEX_Y; k < owned_planes; k += BLOCK_COUNT_Y) {
+        double sum = 0;
+        for (int j = begin; j < end; j++) {
+            double row_weight = (j == 0 && rigid & 4) || (j == rows - 1 && rigid & 8) ? 0.5 : 1.0;
+            const int grid_plane = first_plane + k;
+            if (DIMENSIONS == 3 && ((grid_plane == 0 && rigid & 16) || (grid_plane == planes - 1 && rigid & 32)))
+                row_weight *= 0.5;
+            for (int i = THREAD; i < nx; i += BLOCK_SIZE) {
+                const ulong at = first + (ulong)k * plane + (ulong)j * (uint)pitch + (uint)i;
+                const double now = u[at], before = previous[at];
+                double applied = (double)centre * now;
+                applied = add_axis(u, at, (uint)pitch, y_weights, applied);
+                if (DIMENSIONS == 3)
+                    applied = add_axis(u, at, plane, z_weights, applied);
+                applied = add_axis(u, at, 1, x_weights, applied);
+                const double v = IS_VARIABLE ? courant[at] : uniform_courant;
+                const double change = now - before;
+                const double weight = (i == 0 && rigid & 1) || (i == nx - 1 && rigid & 2) ? 0.5 : 1.0;
+                sum += row_weight * weight * (change * change / v - before * applied);
+            }
+        }
+        sums[THREAD] = sum;
+        BARRIER();
+        for (int offset = BLOCK_SIZE / 2; offset > 0; offset /= 2) {
+            if (THREAD < offset)
+                sums[THREAD] += sums[THREAD + offset];
+            BARRIER();
+        }
+        if (THREAD == 0)
+            energies[(ulong)(uint)(first_plane + k) * BLOCK_COUNT + BLOCK_INDEX] = sums[0];
+        BARRIER();
+    }
+}
+
+// Largest |u| of each part, with the same parts. NaN if a value is NaN.
+KERNEL(BLOCK_SIZE)
+measure_largest(
+    GLOBAL const REAL* RESTRICT u,
+    ulong first,
+    ulong plane,
+    int pitch,
+    int nx,
+    int rows,
+    int owned_planes,
+    int first_plane,
+    GLOBAL REAL* RESTRICT results)
+{
+    SHARED REAL maxima[BLOCK_SIZE];
+
+    const int rows_per_part = (rows + BLOCK_COUNT - 1) / BLOCK_COUNT;
+    const int begin = BLOCK_INDEX * rows_per_part;
+    const int end = begin + rows_per_part < rows ? begin + rows_per_part : rows;
+    for (int k = BLOCK_INDEX_Y; k < owned_planes; k += BLOCK_COUNT_Y) {
+        REAL largest = (REAL)0;
+        for (int j = begin; j < end; j++)
+            for (int i = THREAD; i < nx; i += BLOCK_SIZE) {
+                const REAL value = u[first + (ulong)k * plane + (ulong)j * (uint)pitch + (uint)i];
+                largest = larger(largest, value < (REAL)0 ? -value : value);
+            }
+        maxima[THREAD] = largest;
+        BARRIER();
+        for (int offset = BLOCK_SIZE / 2; offset > 0; offset /= 2) {
+            if (THREAD < offset)
+                maxima[THREAD] = larger(maxima[THREAD], maxima[THREAD + offset]);
+            BARRIER();
+        }
+        if (THREAD == 0)
+            results[(ulong)(uint)(first_plane + k) * BLOCK_COUNT + BLOCK_INDEX] = maxima[0];
+        BARRIER();
+    }
+}

@@ -1,0 +1,134 @@
+//! Energy and largest amplitude of a wave field on a device: launches `measures.cu`.
+
+use orrery_device::{Arg, Buffer, Device, DeviceError, Kernel, KernelFile, Queue};
+use orrery_model::wave::{Side, SideCondition, Sides, WaveGrid};
+
+use super::kernels::{MAX_BLOCKS_Y, build_with, uniform_courant, weight_arguments};
+use super::slab::Slab;
+use crate::Scalar;
+use crate::wave::{Medium, WaveMeasures};
+
+// SAFETY: the kernels read nodes that the slab owns and their neighbours, and write one result per part
+// and plane of the grid, for which `Measures` allocates memory. All loops end.
+const MEASURES: KernelFile = unsafe {
+    KernelFile::new("wave_measures.cu", concat!(include_str!("common.cu"), include_str!("measures.cu")))
+};
+
+/// Threads per block.
+const BLOCK_SIZE: u32 = 256;
+
+/// Parts of a plane, if it has as many rows. Fixed, because they determine the order of a sum.
+const PARTS: usize = 64;
+
+/// The same in two dimensions, where there is one plane.
+const PARTS_OF_ONE_PLANE: usize = 1024;
+
+/// The kernels, and buffers for their results.
+#[derive(Debug)]
+pub(super) struct Measures<R: Scalar> {
+    measure_energy: Kernel,
+    measure_largest: Kernel,
+    /// Parts per plane.
+    parts: usize,
+    /// Results of all parts of all planes of the grid.
+    energies: Buffer<f64>,
+    largest: Buffer<R>,
+}
+
+impl<R: Scalar> Measures<R> {
+    /// Compiles the kernels.
+    pub(super) fn new(device: &Device, medium: &Medium<R>) -> Result<Self, DeviceError> {
+        let module = build_with(device, medium, &MEASURES, &[("BLOCK_SIZE", BLOCK_SIZE)])?;
+        let parts = part_count(&medium.grid);
+        let results = parts * medium.grid.nodes[2];
+        Ok(Self {
+            measure_energy: module.kernel("measure_energy")?,
+            measure_largest: module.kernel("measure_largest")?,
+            parts,
+            energies: device.zeros(results)?,
+            largest: device.zeros(results)?,
+        })
+    }
+
+    /// Returns the bytes of the result buffers.
+    pub(super) fn needed_bytes(grid: &WaveGrid) -> u64 {
+        (part_count(grid) * grid.nodes[2] * (8 + size_of::<R>())) as u64
+    }
+
+    /// Queues the largest amplitude of a field of a slab.
+    pub(super) fn launch_largest(
+        &self,
+        queue: &Queue,
+        slab: &Slab<R>,
+        field: &Buffer<R>,
+    ) -> Result<(), DeviceError> {
+        let mut args: Vec<Arg<'_>> = vec![field.into()];
+        args.extend(self.place_arguments(slab));
+        args.push((&self.largest).into());
+        queue.launch(&self.measure_largest, self.blocks(slab), BLOCK_SIZE, &args)
+    }
+
+    /// Queues the energy of the state of a slab.
+    pub(super) fn launch_energy(
+        &self,
+        queue: &Queue,
+        medium: &Medium<R>,
+        slab: &Slab<R>,
+    ) -> Result<(), DeviceError> {
+        let is_rigid = |side: &&Side| *medium.sides.on(**side) == SideCondition::Rigid;
+        let rigid: i32 =
+            Sides::used(&medium.grid).iter().filter(is_rigid).map(|&side| 1 << side as i32).sum();
+        let mut args: Vec<Arg<'_>> = vec![
+            (&slab.now).into(),
+            (&slab.previous).into(),
+            (&slab.courant).into(),
+            uniform_courant(medium).to_argument(),
+        ];
+        args.extend(weight_arguments(medium, [2, 1, 0]));
+        args.extend(self.place_arguments(slab));
+        args.push((medium.grid.nodes[2] as i32).into());
+        args.push(rigid.into());
+        args.push((&self.energies).into());
+        queue.launch(&self.measure_energy, self.blocks(slab), BLOCK_SIZE, &args)
+    }
+
+    /// Returns the arguments from `first` to `first_plane`.
+    fn place_arguments(&self, slab: &Slab<R>) -> [Arg<'static>; 7] {
+        let layout = &slab.layout;
+        let int = |number: usize| Arg::from(number as i32);
+        [
+            (layout.position([0, 0, 0]) as u64).into(),
+            (layout.plane as u64).into(),
+            int(layout.pitch),
+            int(layout.nodes[0]),
+            int(layout.nodes[1]),
+            int(slab.owned.len()),
+            int(slab.owned.start),
+        ]
+    }
+
+    fn blocks(&self, slab: &Slab<R>) -> [u32; 2] {
+        [self.parts as u32, slab.owned.len().min(MAX_BLOCKS_Y) as u32]
+    }
+
+    /// Waits for the measures of all slabs and combines them in the order of the planes.
+    pub(super) fn read(&self, queue: &Queue, grid: &WaveGrid) -> Result<WaveMeasures, DeviceError> {
+        let mut energies = vec![0.0; self.energies.len()];
+        queue.read(&self.energies, &mut energies)?;
+        let scale = grid.cell_volume() / (2.0 * grid.min_spacing() * grid.min_spacing());
+        Ok(WaveMeasures { energy: scale * energies.iter().sum::<f64>(), largest: self.read_largest(queue)? })
+    }
+
+    /// Waits for the largest amplitudes of all slabs. NaN if a value is NaN.
+    pub(super) fn read_largest(&self, queue: &Queue) -> Result<f64, DeviceError> {
+        let mut largest = vec![R::default(); self.largest.len()];
+        queue.read(&self.largest, &mut largest)?;
+        let larger = |a: f64, b: f64| if b > a || b.is_nan() { b } else { a };
+        Ok(largest.iter().fold(0.0, |largest, value| larger(largest, value.to_f64())))
+    }
+}
+
+fn part_count(grid: &WaveGrid) -> usize {
+    let most = if grid.dimensions() == 3 { PARTS } else { PARTS_OF_ONE_PLANE };
+    most.min(grid.nodes[1])
+}

@@ -1,0 +1,290 @@
+//! Checks of the wave solver on one device, for `orrery selftest` and the tests. Every kernel is
+//! compared with the reference, bit for bit.
+
+use orrery_device::check::Check;
+use orrery_device::testing::SplitMix64;
+use orrery_device::{Device, DeviceError, DeviceKind};
+use orrery_model::wave::{AbsorbingLayer, Side, SideCondition, Sides, WaveGrid, Wavelet};
+
+use super::rungs::rungs;
+use super::{DeviceWave, WaveDeviceStrategy, WaveShape};
+use crate::Scalar;
+use crate::wave::cpu::WaveCpuStrategy;
+use crate::wave::{
+    HostWave, Medium, SpaceOrder, StoredWave, Velocity, WaveProblem, WaveSource, WaveState, reference,
+};
+
+/// Returns all checks of this module.
+pub fn checks() -> Vec<Check> {
+    let check = |name: &str, run| Check { name: format!("fields: waves {name}"), run };
+    vec![
+        check("in single precision equal the reference", every_order::<f32>),
+        check("in double precision equal the reference", |device| {
+            if device.properties().has_f64 { every_order::<f64>(device) } else { Ok(()) }
+        }),
+        check("with thick and thin layers equal the reference", layers),
+        check("by every kind of strategy equal the reference", strategies),
+        check("in several slabs equal the reference", slabs),
+        check("measures and look ahead equal those of the host", measures),
+    ]
+}
+
+fn message(error: DeviceError) -> String {
+    error.to_string()
+}
+
+/// A problem with a state without order.
+struct Case<R> {
+    name: String,
+    medium: Medium<R>,
+    state: WaveState<R>,
+}
+
+impl<R: Scalar> Case<R> {
+    /// Returns a problem with sources and receivers near all sides.
+    fn new(grid: WaveGrid, sides: Sides, order: SpaceOrder, is_variable: bool) -> Self {
+        let mut random = SplitMix64::new(grid.len() as u64);
+        let mut numbers = |low: f64, high: f64| -> Vec<f64> {
+            let fraction = |bits: u64| (bits >> 11) as f64 / (1u64 << 53) as f64;
+            (0..grid.len()).map(|_| low + (high - low) * fraction(random.next_bits())).collect()
+        };
+        let velocity = match is_variable {
+            true => Velocity::Field(numbers(0.5, 2.5)),
+            false => Velocity::Uniform(1.2),
+        };
+        let at = |fractions: [f64; 3]| {
+            let extent = |axis: usize| if axis < grid.dimensions() { grid.extent(axis) } else { 0.0 };
+            std::array::from_fn(|axis| fractions[axis] * extent(axis))
+        };
+        let points = [[0.03, 0.98, 0.5], [0.5, 0.5, 0.5], [0.51, 0.04, 0.97], [1.0, 0.3, 0.02]];
+        // The last source is where another one is.
+        let sources = [0, 1, 2, 3, 1].map(|k| WaveSource {
+            position: at(points[k]),
+            wavelet: Wavelet::Ricker { frequency: 0.3, delay: 0.5 + k as f64, amplitude: 3.0 },
+        });
+        let receivers = points.iter().map(|p| at([p[2], p[0], p[1]])).collect();
+        let problem =
+            WaveProblem::new(grid, sides, order, velocity, sources.to_vec(), receivers, R::PRECISION)
+                .expect("a valid problem");
+        let medium = Medium::<R>::new(&problem, 0.9 * problem.max_stable_step());
+        let mut field = || numbers(-1.0, 1.0).into_iter().map(R::from_f64).collect();
+        let (now, previous) = (field(), field());
+        let name = format!("{:?} nodes, order {}, {sides:?}", grid.nodes, order.number());
+        Self { name, state: WaveState::start(&medium, now, previous), medium }
+    }
+
+    fn default_strategy(&self, device: &Device) -> WaveDeviceStrategy {
+        WaveDeviceStrategy::default_for(device, WaveShape::new(&self.medium))
+    }
+
+    fn expected(&self, steps: u64) -> WaveState<R> {
+        let mut state = self.state.clone();
+        reference::advance(&self.medium, &mut state, steps);
+        state
+    }
+
+    fn upload(
+        &self,
+        device: &Device,
+        strategy: WaveDeviceStrategy,
+        slabs: usize,
+    ) -> Result<DeviceWave<R>, String> {
+        DeviceWave::with_slabs(device, self.medium.clone(), &self.state, strategy, slabs).map_err(message)
+    }
+
+    /// Compares the state after the steps of `expected`.
+    fn compare(
+        &self,
+        device: &Device,
+        strategy: WaveDeviceStrategy,
+        slabs: usize,
+        expected: &WaveState<R>,
+    ) -> Result<(), String> {
+        let mut wave = self.upload(device, strategy, slabs)?;
+        wave.advance(expected.step - self.state.step).map_err(message)?;
+        let found = wave.state().map_err(message)?;
+        let name = format!("{}, {slabs} slabs, {}", self.name, strategy.name());
+        self.compare_values(&format!("{name}: u"), &found.now, &expected.now)?;
+        self.compare_values(&format!("{name}: u before"), &found.previous, &expected.previous)?;
+        for (found, expected) in found.layers.iter().zip(&expected.layers) {
+            let side = expected.side.as_str();
+            compare_bits(&format!("{name}: psi at {side}"), &found.psi, &expected.psi)?;
+            compare_bits(&format!("{name}: zeta at {side}"), &found.zeta, &expected.zeta)?;
+        }
+        compare_bits(&format!("{name}: samples"), &found.samples, &expected.samples)
+    }
+
+    fn compare_values(&self, name: &str, found: &[R], expected: &[R]) -> Result<(), String> {
+        compare_bits(name, found, expected).map_err(|error| {
+            let node = found.iter().zip(expected).position(|(found, expected)| !same_bits(*found, *expected));
+            match node {
+                Some(node) => format!("{error}, node {:?}", self.medium.grid.node(node)),
+                None => error,
+            }
+        })
+    }
+}
+
+fn same_bits<R: Scalar>(a: R, b: R) -> bool {
+    a.to_f64().to_bits() == b.to_f64().to_bits()
+}
+
+fn compare_bits<R: Scalar>(name: &str, found: &[R], expected: &[R]) -> Result<(), String> {
+    if found.len() != expected.len() {
+        return Err(format!("{name}: got {} values, expected {}", found.len(), expected.len()));
+    }
+    let differs = |index: &usize| !same_bits(found[*index], expected[*index]);
+    match (0..expected.len()).find(differs) {
+        Some(index) => Err(format!("{name}: value {index} is {}, expected {}", found[index], expected[index])),
+        None => Ok(()),
+    }
+}
+
+fn layer(thickness: usize) -> SideCondition {
+    SideCondition::Absorbing(AbsorbingLayer::new(thickness))
+}
+
+/// Returns sides of all kinds. `turn` moves the kinds to other sides.
+fn mixed_sides(turn: usize) -> Sides {
+    let shifted = SideCondition::Absorbing(AbsorbingLayer { shift: 2.0, ..AbsorbingLayer::new(5) });
+    let kinds = [SideCondition::Free, layer(10), shifted, SideCondition::Rigid, layer(3), layer(1)];
+    let kind = |side: Side| kinds[(side as usize + turn) % kinds.len()];
+    Sides {
+        x_min: kind(Side::XMin),
+        x_max: kind(Side::XMax),
+        y_min: kind(Side::YMin),
+        y_max: kind(Side::YMax),
+        z_min: kind(Side::ZMin),
+        z_max: kind(Side::ZMax),
+    }
+}
+
+/// Compares the default strategy for all orders, in two and three dimensions, with uniform and with
+/// variable velocity.
+fn every_order<R: Scalar>(device: &Device) -> Result<(), String> {
+    for (turn, order) in SpaceOrder::ALL.into_iter().enumerate() {
+        let is_variable = turn % 2 == 0;
+        for (grid, is_variable) in [
+            (WaveGrid::volume([37, 30, 29], [0.1, 0.13, 0.12]), is_variable),
+            (WaveGrid::plane([141, 61], [0.2, 0.13]), !is_variable),
+        ] {
+            let case = Case::<R>::new(grid, mixed_sides(turn), order, is_variable);
+            case.compare(device, case.default_strategy(device), 1, &case.expected(7))?;
+        }
+    }
+    Ok(())
+}
+
+/// Compares layers on all sides that are thin, thick, and thicker than a warp.
+fn layers(device: &Device) -> Result<(), String> {
+    for (grid, sides, is_variable) in [
+        (WaveGrid::volume([28, 28, 28], [0.1; 3]), Sides::uniform(layer(10)), true),
+        (
+            WaveGrid::volume([70, 9, 10], [0.1, 0.2, 0.3]),
+            Sides { x_max: layer(40), ..Sides::uniform(SideCondition::Rigid) },
+            true,
+        ),
+        (
+            WaveGrid::plane([130, 60], [0.1, 0.1]),
+            Sides { x_min: layer(100), y_max: layer(50), ..Sides::uniform(SideCondition::Free) },
+            false,
+        ),
+    ] {
+        let case = Case::<f32>::new(grid, sides, SpaceOrder::Eighth, is_variable);
+        case.compare(device, case.default_strategy(device), 1, &case.expected(7))?;
+    }
+    Ok(())
+}
+
+/// Compares the rungs of the ladder, and on a GPU the candidates of the tuner. OpenCL on a CPU compiles
+/// slowly, so there is one more strategy.
+fn strategies(device: &Device) -> Result<(), String> {
+    for grid in
+        [WaveGrid::volume([141, 21, 40], [0.1, 0.13, 0.12]), WaveGrid::plane([519, 81], [0.1, 0.13])]
+    {
+        for (order, is_variable) in [(SpaceOrder::Eighth, true), (SpaceOrder::Second, false)] {
+            let sides = Sides { x_min: layer(10), z_max: layer(7), ..Sides::uniform(SideCondition::Free) };
+            let case = Case::<f32>::new(grid, sides, order, is_variable);
+            let (shape, default) = (WaveShape::new(&case.medium), case.default_strategy(device));
+            let mut strategies: Vec<_> =
+                rungs(device, shape, default).iter().map(|rung| rung.strategy).collect();
+            match device.properties().kind {
+                DeviceKind::Gpu => strategies.extend(WaveDeviceStrategy::candidates(device, shape)),
+                _ => strategies.push(WaveDeviceStrategy {
+                    rows_per_thread: if grid.dimensions() == 3 { 2 } else { 1 },
+                    planes_ahead: 3,
+                    planes_per_chunk: 7,
+                    ..default
+                }),
+            }
+            let expected = case.expected(4);
+            for strategy in strategies {
+                case.compare(device, strategy, 1, &expected)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Compares 1, 2, 3 and 7 slabs with the reference. The smallest slabs have 4 planes.
+fn slabs(device: &Device) -> Result<(), String> {
+    let free = Sides::uniform(SideCondition::Free);
+    let ends = |end| Sides { x_max: layer(3), y_min: layer(2), z_min: end, z_max: end, ..free };
+    for (nz, sides) in
+        [(30, ends(SideCondition::Free)), (93, ends(layer(5))), (29, ends(SideCondition::Rigid))]
+    {
+        let grid = WaveGrid::volume([37, 13, nz], [0.1, 0.13, 0.12]);
+        let case = Case::<f32>::new(grid, sides, SpaceOrder::Eighth, true);
+        let expected = case.expected(5);
+        for slabs in [1, 2, 3, 7] {
+            case.compare(device, case.default_strategy(device), slabs, &expected)?;
+        }
+    }
+    Ok(())
+}
+
+/// Compares measures and a look ahead with those of the host, and checks that NaN is found.
+fn measures(device: &Device) -> Result<(), String> {
+    if !device.properties().has_f64 {
+        return Ok(());
+    }
+    for (turn, grid) in
+        [WaveGrid::volume([37, 30, 33], [0.1, 0.13, 0.12]), WaveGrid::plane([141, 61], [0.2, 0.13])]
+            .into_iter()
+            .enumerate()
+    {
+        let mut case = Case::<f32>::new(grid, mixed_sides(turn), SpaceOrder::Eighth, true);
+        let strategy = case.default_strategy(device);
+        let mut host =
+            HostWave::new(case.medium.clone(), &case.state, WaveCpuStrategy::resolve());
+        let mut wave = case.upload(device, strategy, 1)?;
+        host.advance(3);
+        wave.advance(3).map_err(message)?;
+        host.step_ahead(0.3);
+        wave.step_ahead(0.3).map_err(message)?;
+        for field in [StoredWave::State, StoredWave::Ahead] {
+            let (found, expected) = (wave.measures(field).map_err(message)?, host.measures(field));
+            // Both sums round once per node, relative to partial sums of at most the sum of all terms,
+            // which are at most 2 (1/v + |A|) u². v is at least (0.5/2.5)² of its limit.
+            let largest = expected.largest;
+            let limit = 1e3 * grid.len() as f64 * f64::EPSILON * grid.len() as f64 * largest * largest;
+            let error = (found.energy - expected.energy).abs();
+            if found.largest != expected.largest || error.is_nan() || error > limit {
+                return Err(format!("{}: {found:?}, expected {expected:?}", case.name));
+            }
+            let values = wave.values(field).map_err(message)?;
+            case.compare_values(&format!("{} {field:?}", case.name), &values, &host.values(field))?;
+        }
+        wave.advance(2).map_err(message)?;
+        case.compare_values(&case.name, &wave.state().map_err(message)?.now, &case.expected(5).now)?;
+        for node in [0, 1000, case.state.now.len() - 1] {
+            let value = std::mem::replace(&mut case.state.now[node], f32::NAN);
+            let found = case.upload(device, strategy, 1)?.measures(StoredWave::State).map_err(message)?;
+            if !found.largest.is_nan() || !found.energy.is_nan() {
+                return Err(format!("{}: {found:?} with NaN in node {node}, expected NaN", case.name));
+            }
+            case.state.now[node] = value;
+        }
+    }
+    Ok(())
+}
