@@ -101,6 +101,7 @@ impl WaveDeviceStrategy {
             (2, Precision::Double) => Self { planes_per_chunk: chunk(256), ..Self::PLANE_DOUBLE },
             (2, _) => Self { planes_per_chunk: chunk(256), ..Self::PLANE },
             (_, Precision::Double) => Self { planes_per_chunk: chunk(64), ..Self::VOLUME_DOUBLE },
+            _ if Self::has_ring(device) => Self { planes_per_chunk: chunk(256), ..Self::RING },
             _ => Self { planes_per_chunk: chunk(64), ..Self::VOLUME },
         }
     }
