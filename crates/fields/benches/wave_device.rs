@@ -80,7 +80,7 @@ fn upload<R: Scalar>(device: &Device, medium: Medium<R>) -> Result<DeviceWave<R>
         (0..medium.grid.len()).into_par_iter().map(|k| R::from_f64(noise(k ^ shift) - 0.5)).collect()
     };
     let state = WaveState::start(&medium, field(1), field(2));
-    let strategy = WaveDeviceStrategy::default_for(device, WaveShape::new(&medium));
+    let strategy = WaveDeviceStrategy::default_for(device, WaveShape::of_medium(&medium));
     DeviceWave::new(device, medium, &state, strategy)
 }
 
@@ -100,7 +100,7 @@ fn rate<R: Scalar>(wave: &mut DeviceWave<R>) -> Result<f64, DeviceError> {
 fn measure_all(device: &Device, grid: WaveGrid) -> Result<(), DeviceError> {
     println!("{:?} nodes, f32, order 8, velocity per node, free sides", grid.nodes);
     let mut wave = upload(device, medium::<f32>(grid, SpaceOrder::Eighth, true, 0))?;
-    let shape = WaveShape::new(wave.medium());
+    let shape = WaveShape::of_medium(wave.medium());
     let default = *wave.strategy();
     println!("  default: {:.1} Gpoint/s", rate(&mut wave)?);
     for rung in rungs(device, shape, default) {
@@ -134,7 +134,7 @@ fn measure_all(device: &Device, grid: WaveGrid) -> Result<(), DeviceError> {
     }
     let mut wave = upload(device, medium::<f64>(grid, SpaceOrder::Eighth, false, 0))?;
     println!("  {:.1} Gpoint/s, default, uniform velocity, order 8, f64", rate(&mut wave)?);
-    for strategy in WaveDeviceStrategy::candidates(device, WaveShape::new(wave.medium())) {
+    for strategy in WaveDeviceStrategy::candidates(device, WaveShape::of_medium(wave.medium())) {
         if [64, 256].contains(&strategy.planes_per_chunk) {
             wave.set_strategy(strategy)?;
             println!("  {:.1} Gpoint/s, f64, {}", rate(&mut wave)?, strategy.name());
@@ -150,7 +150,7 @@ fn compile() -> Result<(), DeviceError> {
         for order in [SpaceOrder::Second, SpaceOrder::Eighth] {
             let medium = medium::<R>(grid, order, is_variable, 10);
             let state = WaveState::at_rest(&medium);
-            let shape = WaveShape::new(&medium);
+            let shape = WaveShape::of_medium(&medium);
             let default = WaveDeviceStrategy::default_for(device, shape);
             let mut wave = DeviceWave::new(device, medium, &state, default)?;
             let rungs = rungs(device, shape, default).into_iter().map(|rung| rung.strategy);

@@ -1,19 +1,33 @@
 //! The state of a wave problem with all operations of a run.
 
-use std::fmt::Debug;
-
 use orrery_device::Device;
 use orrery_model::Precision;
 use orrery_model::wave::{Sides, WaveGrid};
 use rayon::prelude::*;
 
-use super::cpu::WaveCpuStrategy;
+use super::device::{DeviceWave, WaveDeviceStrategy, WaveShape};
 use super::energy::WaveMeasures;
 use super::host::{HostWave, StoredWave, check_finite};
-use super::problem::check_len;
-use super::{LayerMemory, Medium, WaveError, WaveProblem, WaveState};
-use crate::Scalar;
+use super::worker::{WaveWorker, restored_worker, worker_at_rest};
+use super::{Velocity, WaveError, WaveProblem};
 use crate::heat::FieldColumn;
+
+/// A device, and the strategy that computes steps on it.
+#[derive(Clone, Debug)]
+pub struct WaveDeviceSetup {
+    /// The device.
+    pub device: Device,
+    /// Launch parameters. They do not affect results.
+    pub strategy: WaveDeviceStrategy,
+}
+
+impl WaveDeviceSetup {
+    /// Returns the default strategy for a problem.
+    pub fn new(device: &Device, problem: &WaveProblem) -> Self {
+        let shape = WaveShape::new(problem.grid(), problem.order().radius(), problem.precision());
+        Self { device: device.clone(), strategy: WaveDeviceStrategy::default_for(device, shape) }
+    }
+}
 
 /// A named column of a state, as checkpoints store it.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,7 +38,7 @@ pub struct WaveColumn {
     pub values: FieldColumn,
 }
 
-/// A field of acoustic waves.
+/// A field of acoustic waves, on the host or on a device.
 ///
 /// For example, a source between absorbing layers, and a receiver above it:
 ///
@@ -50,8 +64,9 @@ pub struct WaveColumn {
 /// // 20 Hz has 10 points per wavelength, and 50 Hz has 4.
 /// assert_eq!(problem.resolved_frequency(), 50.0);
 ///
+/// // `None` keeps the field on the CPU.
 /// let dt = 2e-3;
-/// let mut field = WaveField::new(&problem, dt)?;
+/// let mut field = WaveField::new(&problem, dt, None)?;
 /// field.advance(dt, 150)?;
 /// assert!(field.now().measures()?.largest > 0.0);
 ///
@@ -80,18 +95,19 @@ pub struct WaveField {
 }
 
 impl WaveField {
-    /// Creates a field at rest at time 0, for steps of length `dt`.
-    pub fn new(problem: &WaveProblem, dt: f64) -> Result<Self, WaveError> {
+    /// Creates a field at rest at time 0, for steps of length `dt`, on the device of `setup`, or on the
+    /// host if it is `None`.
+    pub fn new(problem: &WaveProblem, dt: f64, setup: Option<&WaveDeviceSetup>) -> Result<Self, WaveError> {
         problem.check_step(dt)?;
-        let worker: Box<dyn WaveWorker> = match problem.precision() {
-            Precision::Single => worker_at_rest::<f32>(problem, dt),
-            _ => worker_at_rest::<f64>(problem, dt),
+        let worker = match problem.precision() {
+            Precision::Single => worker_at_rest::<f32>(problem, dt, setup)?,
+            _ => worker_at_rest::<f64>(problem, dt, setup)?,
         };
         Ok(Self::with_worker(problem, dt, worker))
     }
 
-    /// Continues from a stored state after `step` steps of length `dt`: the result of
-    /// [`WaveField::columns`].
+    /// Continues on the host from a stored state after `step` steps of length `dt`: the result of
+    /// [`WaveField::columns`]. [`WaveField::moved_to`] moves it to a device.
     pub fn restore(
         problem: &WaveProblem,
         dt: f64,
@@ -119,22 +135,46 @@ impl WaveField {
             precision: problem.precision(),
             dt,
             receivers: problem.receivers().len(),
-            is_variable: matches!(problem.velocity(), super::Velocity::Field(_)),
+            is_variable: matches!(problem.velocity(), Velocity::Field(_)),
             is_ended: false,
             worker,
         }
     }
 
-    /// Returns an upper bound of the bytes that a field needs in host memory. The memory of the
-    /// [`WaveProblem`] and of seismograms is not included.
-    pub fn needed_bytes(grid: &WaveGrid, sides: &Sides, precision: Precision, is_variable: bool) -> u64 {
-        match precision {
-            Precision::Single => HostWave::<f32>::needed_bytes(grid, sides, is_variable),
-            _ => HostWave::<f64>::needed_bytes(grid, sides, is_variable),
+    /// Returns an upper bound of the bytes that a field needs, on the host or on a device. The memory
+    /// of the [`WaveProblem`] and of seismograms is not included.
+    pub fn needed_bytes(
+        grid: &WaveGrid,
+        sides: &Sides,
+        precision: Precision,
+        is_variable: bool,
+        is_on_device: bool,
+    ) -> u64 {
+        let needed = match (precision, is_on_device) {
+            (Precision::Single, false) => HostWave::<f32>::needed_bytes,
+            (Precision::Single, true) => DeviceWave::<f32>::needed_bytes,
+            (_, false) => HostWave::<f64>::needed_bytes,
+            (_, true) => DeviceWave::<f64>::needed_bytes,
+        };
+        needed(grid, sides, is_variable)
+    }
+
+    /// Moves the field to a device. Without a strategy, it uses the default one. The result of a look
+    /// ahead is lost.
+    pub fn moved_to(self, device: &Device, strategy: Option<WaveDeviceStrategy>) -> Result<Self, WaveError> {
+        Ok(Self { worker: self.worker.moved_to(device, strategy)?, ..self })
+    }
+
+    /// Waits until the steps on a device are complete.
+    pub fn wait(&self) -> Result<(), WaveError> {
+        match self.device() {
+            Some(device) => Ok(device.queue().finish()?),
+            None => Ok(()),
         }
     }
 
-    /// Computes `steps` steps of length `dt`, which must be the step of the field.
+    /// Computes `steps` steps of length `dt`, which must be the step of the field. On a device the call
+    /// does not wait for them.
     ///
     /// A single step may be shorter. It ends the computation: the state is that of
     /// [`WaveField::ahead`], and no step can follow.
@@ -273,126 +313,4 @@ fn to_f64(column: FieldColumn) -> Vec<f64> {
         FieldColumn::Single(values) => values.into_par_iter().map(f64::from).collect(),
         FieldColumn::Double(values) => values,
     }
-}
-
-/// Operations that the host and devices implement.
-trait WaveWorker: Debug + Send + Sync {
-    fn advance(&mut self, steps: u64) -> Result<(), WaveError>;
-    fn step_ahead(&mut self, fraction: f64) -> Result<(), WaveError>;
-    fn end_ahead(&mut self) -> Result<(), WaveError>;
-    fn step(&self) -> u64;
-    fn measures(&self, field: StoredWave) -> Result<WaveMeasures, WaveError>;
-    fn largest(&self, field: StoredWave) -> Result<f64, WaveError>;
-    fn column(&self, field: StoredWave) -> Result<FieldColumn, WaveError>;
-    fn samples(&self) -> Result<FieldColumn, WaveError>;
-    fn columns(&self) -> Result<Vec<WaveColumn>, WaveError>;
-    fn device(&self) -> Option<&Device>;
-    fn strategy_name(&self) -> String;
-}
-
-impl<R: Scalar> WaveWorker for HostWave<R> {
-    fn advance(&mut self, steps: u64) -> Result<(), WaveError> {
-        HostWave::advance(self, steps);
-        Ok(())
-    }
-
-    fn step_ahead(&mut self, fraction: f64) -> Result<(), WaveError> {
-        HostWave::step_ahead(self, fraction);
-        Ok(())
-    }
-
-    fn end_ahead(&mut self) -> Result<(), WaveError> {
-        HostWave::end_ahead(self);
-        Ok(())
-    }
-
-    fn step(&self) -> u64 {
-        HostWave::step(self)
-    }
-
-    fn measures(&self, field: StoredWave) -> Result<WaveMeasures, WaveError> {
-        Ok(HostWave::measures(self, field))
-    }
-
-    fn largest(&self, field: StoredWave) -> Result<f64, WaveError> {
-        Ok(HostWave::largest(self, field))
-    }
-
-    fn column(&self, field: StoredWave) -> Result<FieldColumn, WaveError> {
-        Ok(R::into_column(self.values(field)))
-    }
-
-    fn samples(&self) -> Result<FieldColumn, WaveError> {
-        Ok(R::into_column(HostWave::samples(self).to_vec()))
-    }
-
-    fn columns(&self) -> Result<Vec<WaveColumn>, WaveError> {
-        Ok(state_columns(self.state()))
-    }
-
-    fn device(&self) -> Option<&Device> {
-        None
-    }
-
-    fn strategy_name(&self) -> String {
-        self.strategy().name()
-    }
-}
-
-/// Names of the columns that every state has.
-const COLUMNS: [&str; 3] = ["u", "u_previous", "samples"];
-
-/// Returns the columns of a state.
-fn state_columns<R: Scalar>(state: WaveState<R>) -> Vec<WaveColumn> {
-    let column =
-        |name: &str, values: Vec<R>| WaveColumn { name: name.into(), values: R::into_column(values) };
-    let mut columns = vec![
-        column(COLUMNS[0], state.now),
-        column(COLUMNS[1], state.previous),
-        column(COLUMNS[2], state.samples),
-    ];
-    for LayerMemory { side, psi, zeta } in state.layers {
-        columns.push(column(&format!("psi_{}", side.as_str()), psi));
-        columns.push(column(&format!("zeta_{}", side.as_str()), zeta));
-    }
-    columns
-}
-
-fn worker_at_rest<R: Scalar>(problem: &WaveProblem, dt: f64) -> Box<dyn WaveWorker> {
-    let medium = Medium::<R>::new(problem, dt);
-    let state = WaveState::at_rest(&medium);
-    Box::new(HostWave::new(medium, &state, WaveCpuStrategy::resolve()))
-}
-
-/// Returns a worker with a stored state. `unwrap` returns the values of a column, or its precision if
-/// that is another one.
-fn restored_worker<R: Scalar>(
-    problem: &WaveProblem,
-    dt: f64,
-    step: u64,
-    mut columns: Vec<WaveColumn>,
-    unwrap: fn(FieldColumn) -> Result<Vec<R>, Precision>,
-) -> Result<Box<dyn WaveWorker>, WaveError> {
-    let mut take = |name: &str, expected: usize| {
-        let position = columns.iter().position(|column| column.name == name);
-        let position = position.ok_or_else(|| WaveError::MissingColumn(name.into()))?;
-        let values = unwrap(columns.swap_remove(position).values).map_err(|found| {
-            WaveError::StoredPrecision { column: name.into(), found, expected: R::PRECISION }
-        })?;
-        check_len(&format!("column {name}"), values.len(), expected)?;
-        Ok::<_, WaveError>(values)
-    };
-    let nodes = problem.grid().len();
-    let (now, previous) = (take(COLUMNS[0], nodes)?, take(COLUMNS[1], nodes)?);
-    let samples = (step as usize).saturating_add(1).saturating_mul(problem.receivers().len());
-    let samples = take(COLUMNS[2], samples)?;
-    let mut layers = LayerMemory::<R>::zeros(problem.grid(), problem.sides());
-    for layer in &mut layers {
-        let side = layer.side.as_str();
-        layer.psi = take(&format!("psi_{side}"), layer.psi.len())?;
-        layer.zeta = take(&format!("zeta_{side}"), layer.zeta.len())?;
-    }
-    let state = WaveState { step, now, previous, layers, samples };
-    let medium = Medium::<R>::new(problem, dt);
-    Ok(Box::new(HostWave::new(medium, &state, WaveCpuStrategy::resolve())))
 }

@@ -34,7 +34,7 @@ fn restored_field_continues_with_the_same_bits() {
     for precision in [Precision::Single, Precision::Double] {
         let problem = field_problem(precision);
         let dt = 0.8 * problem.max_stable_step();
-        let mut field = WaveField::new(&problem, dt).unwrap();
+        let mut field = WaveField::new(&problem, dt, None).unwrap();
         field.advance(dt, 40).unwrap();
         let columns = field.columns().unwrap();
         let mut restored = WaveField::restore(&problem, dt, field.step(), columns).unwrap();
@@ -54,7 +54,7 @@ fn restored_field_continues_with_the_same_bits() {
 fn a_look_ahead_leaves_the_state_alone() {
     let problem = field_problem(Precision::Double);
     let dt = 0.5 * problem.max_stable_step();
-    let mut field = WaveField::new(&problem, dt).unwrap();
+    let mut field = WaveField::new(&problem, dt, None).unwrap();
     field.advance(dt, 60).unwrap();
     let before = field.columns().unwrap();
     let values = field.now().values().unwrap();
@@ -79,7 +79,7 @@ fn a_look_ahead_leaves_the_state_alone() {
 fn a_shortened_step_ends_the_computation() {
     let problem = field_problem(Precision::Single);
     let dt = 0.5 * problem.max_stable_step();
-    let mut field = WaveField::new(&problem, dt).unwrap();
+    let mut field = WaveField::new(&problem, dt, None).unwrap();
     field.advance(dt, 20).unwrap();
     let ahead = field.ahead(0.25 * dt).unwrap().column().unwrap();
     let message = field.advance(0.25 * dt, 2).unwrap_err().to_string();
@@ -101,7 +101,7 @@ fn a_shortened_step_ends_the_computation() {
 fn bad_columns_are_refused() {
     let problem = field_problem(Precision::Single);
     let dt = 0.5 * problem.max_stable_step();
-    let columns = WaveField::new(&problem, dt).unwrap().columns().unwrap();
+    let columns = WaveField::new(&problem, dt, None).unwrap().columns().unwrap();
     let message = |change: &dyn Fn(&mut Vec<WaveColumn>), step| {
         let mut columns = columns.clone();
         change(&mut columns);
@@ -126,7 +126,7 @@ fn bad_columns_are_refused() {
 fn first_value_that_is_not_finite_is_named() {
     let problem = field_problem(Precision::Single);
     let dt = 0.5 * problem.max_stable_step();
-    let field = WaveField::new(&problem, dt).unwrap();
+    let field = WaveField::new(&problem, dt, None).unwrap();
     assert_eq!(field.now().check_finite(), Ok(()));
     for value in [f32::NAN, f32::INFINITY] {
         let mut columns = field.columns().unwrap();
@@ -298,7 +298,7 @@ fn memory_is_that_of_the_fields_and_five_percent() {
     for (grid, bytes) in
         [(WaveGrid::volume([1024; 3], [1.0; 3]), 4), (WaveGrid::plane([16_384; 2], [1.0; 2]), 4)]
     {
-        let needed = WaveField::needed_bytes(&grid, &sides, Precision::Single, false);
+        let needed = WaveField::needed_bytes(&grid, &sides, Precision::Single, false, false);
         let surface: usize = (0..grid.dimensions()).map(|axis| grid.len() / grid.nodes[axis]).sum();
         let values = 2 * grid.len() + 2 * 2 * 10 * surface;
         let expected = (bytes * values) as u64;

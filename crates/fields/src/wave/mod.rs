@@ -35,8 +35,8 @@
 //! Stability: c dt √(Σ 1/h_a²) <= 2/√S at the largest velocity, see [`SpaceOrder::courant_limit`].
 //! Without absorption and sources, the energy of `energy` is constant.
 //!
-//! [`mod@reference`] contains plain loops, and [`cpu`] the fast version. [`WaveField`] is the state
-//! with all operations of a run.
+//! [`mod@reference`] contains plain loops, [`cpu`] the fast version and [`device`] the one for
+//! GPUs. [`WaveField`] is the state with all operations of a run.
 
 pub mod cpu;
 pub mod device;
@@ -56,10 +56,11 @@ pub mod reference;
 mod slab;
 mod state;
 mod stencil;
+mod worker;
 
 pub use energy::WaveMeasures;
 pub use error::WaveError;
-pub use field::{WaveColumn, WaveField, WaveView};
+pub use field::{WaveColumn, WaveDeviceSetup, WaveField, WaveView};
 pub use host::{HostWave, StoredWave};
 pub use layer::{LayerCoefficients, LayerMemory};
 pub use medium::{Medium, SquaredCourant};

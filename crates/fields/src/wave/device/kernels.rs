@@ -60,8 +60,7 @@ pub(super) fn build_advance<R: Scalar>(
         false => &RUNGS,
     };
     let is_variable = matches!(medium.squared_courant, SquaredCourant::Field(_));
-    let shared =
-        strategy.dynamic_shared(medium.stencil.radius as u32, is_variable, size_of::<R>() as u32);
+    let shared = strategy.dynamic_shared(medium.stencil.radius as u32, is_variable, size_of::<R>() as u32);
     let module = device.build(file, &definitions, Math::Precise)?;
     module.kernel_with_shared(strategy.kernel.function(), shared)
 }

@@ -33,13 +33,14 @@ use self::measures::Measures;
 use self::points::Points;
 use self::slab::{Slab, StepLaunch, Target};
 use super::layer::layer_nodes;
-use super::{LayerMemory, MAX_RADIUS, Medium, StoredWave, WaveMeasures, WaveState};
+use super::{LayerMemory, MAX_RADIUS, Medium, SquaredCourant, StoredWave, WaveMeasures, WaveState};
 use crate::Scalar;
 
 /// State of a wave field on a device.
 #[derive(Debug)]
 pub struct DeviceWave<R: Scalar> {
     device: Device,
+    /// The medium, where a field of v is empty: the slabs have it.
     medium: Medium<R>,
     strategy: WaveDeviceStrategy,
     advance: Kernel,
@@ -69,7 +70,7 @@ impl<R: Scalar> DeviceWave<R> {
     /// than its absorbing layer. In two dimensions there is one slab.
     pub fn with_slabs(
         device: &Device,
-        medium: Medium<R>,
+        mut medium: Medium<R>,
         state: &WaveState<R>,
         strategy: WaveDeviceStrategy,
         slab_count: usize,
@@ -88,6 +89,9 @@ impl<R: Scalar> DeviceWave<R> {
         let slabs = (0..slab_count)
             .map(|slab| Slab::new(device, &medium, state, first_plane(slab)..first_plane(slab + 1)))
             .collect::<Result<Vec<_>, _>>()?;
+        if let SquaredCourant::Field(values) = &mut medium.squared_courant {
+            *values = Vec::new();
+        }
         let layers = LayerKernels::new(device, &medium)?;
         for slab in &slabs {
             let planes = 0..slab.owned.len();
@@ -118,9 +122,17 @@ impl<R: Scalar> DeviceWave<R> {
         values * size_of::<R>() as u64 + Measures::<R>::needed_bytes(grid)
     }
 
-    /// Returns the medium.
+    /// Returns the medium. A field of v is empty, because it is on the device.
     pub fn medium(&self) -> &Medium<R> {
         &self.medium
+    }
+
+    /// Returns the medium with v, without the state.
+    pub fn into_medium(mut self) -> Result<Medium<R>, DeviceError> {
+        if let SquaredCourant::Field(_) = self.medium.squared_courant {
+            self.medium.squared_courant = SquaredCourant::Field(self.download(|slab| &slab.courant)?);
+        }
+        Ok(self.medium)
     }
 
     /// Returns the device.
@@ -174,6 +186,18 @@ impl<R: Scalar> DeviceWave<R> {
             let fields = [&slab.now, &slab.previous];
             let ahead = slab.field(StoredWave::Ahead);
             self.points.launch_interpolation(self.device.queue(), fields, ahead, fraction)?;
+        }
+        Ok(())
+    }
+
+    /// Replaces the state by the result of the last look ahead. There must be one. The step, the samples
+    /// and the memory of the layers do not change.
+    pub fn end_ahead(&mut self) -> Result<(), DeviceError> {
+        for slab in &mut self.slabs {
+            slab.end_ahead();
+            let planes = 0..slab.owned.len();
+            let queue = self.device.queue();
+            self.layers.launch_images(queue, &self.medium, &slab.place(), &slab.now, &planes, 0..3)?;
         }
         Ok(())
     }
@@ -297,11 +321,8 @@ impl<R: Scalar> DeviceWave<R> {
 
 impl WaveShape {
     /// Returns the shape of a problem.
-    pub fn new<R: Scalar>(medium: &Medium<R>) -> Self {
-        let [nx, ny, nz] = medium.grid.nodes;
-        let dimensions = medium.grid.dimensions();
-        let (planes, plane_nodes) = if dimensions == 3 { (nz, nx * ny) } else { (ny, nx) };
-        Self { dimensions, planes, plane_nodes, radius: medium.stencil.radius, precision: R::PRECISION }
+    pub fn of_medium<R: Scalar>(medium: &Medium<R>) -> Self {
+        Self::new(&medium.grid, medium.stencil.radius, R::PRECISION)
     }
 }
 

@@ -74,7 +74,7 @@ impl<R: Scalar> Case<R> {
     }
 
     fn default_strategy(&self, device: &Device) -> WaveDeviceStrategy {
-        WaveDeviceStrategy::default_for(device, WaveShape::new(&self.medium))
+        WaveDeviceStrategy::default_for(device, WaveShape::of_medium(&self.medium))
     }
 
     fn expected(&self, steps: u64) -> WaveState<R> {
@@ -135,7 +135,9 @@ fn compare_bits<R: Scalar>(name: &str, found: &[R], expected: &[R]) -> Result<()
     }
     let differs = |index: &usize| !same_bits(found[*index], expected[*index]);
     match (0..expected.len()).find(differs) {
-        Some(index) => Err(format!("{name}: value {index} is {}, expected {}", found[index], expected[index])),
+        Some(index) => {
+            Err(format!("{name}: value {index} is {}, expected {}", found[index], expected[index]))
+        }
         None => Ok(()),
     }
 }
@@ -199,13 +201,12 @@ fn layers(device: &Device) -> Result<(), String> {
 /// Compares the rungs of the ladder, and on a GPU the candidates of the tuner. OpenCL on a CPU compiles
 /// slowly, so there is one more strategy.
 fn strategies(device: &Device) -> Result<(), String> {
-    for grid in
-        [WaveGrid::volume([141, 21, 40], [0.1, 0.13, 0.12]), WaveGrid::plane([519, 81], [0.1, 0.13])]
+    for grid in [WaveGrid::volume([141, 21, 40], [0.1, 0.13, 0.12]), WaveGrid::plane([519, 81], [0.1, 0.13])]
     {
         for (order, is_variable) in [(SpaceOrder::Eighth, true), (SpaceOrder::Second, false)] {
             let sides = Sides { x_min: layer(10), z_max: layer(7), ..Sides::uniform(SideCondition::Free) };
             let case = Case::<f32>::new(grid, sides, order, is_variable);
-            let (shape, default) = (WaveShape::new(&case.medium), case.default_strategy(device));
+            let (shape, default) = (WaveShape::of_medium(&case.medium), case.default_strategy(device));
             let mut strategies: Vec<_> =
                 rungs(device, shape, default).iter().map(|rung| rung.strategy).collect();
             match device.properties().kind {
@@ -255,8 +256,7 @@ fn measures(device: &Device) -> Result<(), String> {
     {
         let mut case = Case::<f32>::new(grid, mixed_sides(turn), SpaceOrder::Eighth, true);
         let strategy = case.default_strategy(device);
-        let mut host =
-            HostWave::new(case.medium.clone(), &case.state, WaveCpuStrategy::resolve());
+        let mut host = HostWave::new(case.medium.clone(), &case.state, WaveCpuStrategy::resolve());
         let mut wave = case.upload(device, strategy, 1)?;
         host.advance(3);
         wave.advance(3).map_err(message)?;

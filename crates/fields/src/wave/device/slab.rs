@@ -108,6 +108,13 @@ impl<R: Scalar> Slab<R> {
         Ok(())
     }
 
+    /// Replaces the state by the result of the last look ahead. The old state becomes that of the step
+    /// before.
+    pub(super) fn end_ahead(&mut self) {
+        let (ahead, _) = self.ahead.take().expect("a look ahead came before");
+        self.previous = std::mem::replace(&mut self.now, ahead);
+    }
+
     /// Queues the new values of `planes` with absorption, sources and images along x and y. Layers along
     /// z take part if `planes` contain them.
     pub(super) fn launch_step(
@@ -167,7 +174,8 @@ impl<R: Scalar> Slab<R> {
             true => (layout.plane, layout.nodes[1], planes.clone(), [2, 1, 0]),
             false => (layout.pitch, 1, 0..layout.nodes[1], [1, 2, 0]),
         };
-        let chunk = (strategy.planes_per_chunk as usize).min(range.len()).max(range.len().div_ceil(MAX_BLOCKS_Y));
+        let chunk =
+            (strategy.planes_per_chunk as usize).min(range.len()).max(range.len().div_ceil(MAX_BLOCKS_Y));
         let mut args: Vec<Arg<'_>> = vec![
             (&self.now).into(),
             next.into(),

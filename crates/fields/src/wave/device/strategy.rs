@@ -1,6 +1,7 @@
 //! Launch parameters of the kernels that advance a wave field.
 
 use orrery_device::{Backend, Device, DeviceKind};
+use orrery_model::wave::WaveGrid;
 use orrery_model::{Precision, format_count};
 use serde::{Deserialize, Serialize};
 
@@ -78,79 +79,46 @@ pub struct WaveShape {
     pub precision: Precision,
 }
 
-/// Chunks that keep a GPU with 132 SMs busy: three blocks of 1024 nodes per plane and SM, twice.
+impl WaveShape {
+    /// Returns the shape of a problem on a grid.
+    pub fn new(grid: &WaveGrid, radius: usize, precision: Precision) -> Self {
+        let ([nx, ny, nz], dimensions) = (grid.nodes, grid.dimensions());
+        let (planes, plane_nodes) = if dimensions == 3 { (nz, nx * ny) } else { (ny, nx) };
+        Self { dimensions, planes, plane_nodes, radius, precision }
+    }
+}
+
+/// Nodes per plane that keep a GPU with 132 SMs busy without several chunks: three blocks of 1024 nodes
+/// per SM, twice.
 const BUSY_PLANE_NODES: usize = 800_000;
 
 impl WaveDeviceStrategy {
-    /// Returns the fastest strategy that was measured for a problem.
-    ///
-    /// Measured on an H200 in single precision with order 8 and a velocity per node, in Gpoint/s.
-    /// 1024³ nodes: 225 with blocks of 32 x 4 threads, 2 rows and chunks of 64 planes, 210 with chunks
-    /// of 512, 212 with blocks of 32 x 8 and 1 row, 183 with 4 rows. 16384² nodes: 245 with 3 rows
-    /// ahead, 227 with 1. `orrery tune wave` repeats the measurement.
+    /// Returns the fastest strategy that was measured for a problem. The constants below have the
+    /// measurements.
     pub fn default_for(device: &Device, shape: WaveShape) -> Self {
         if device.properties().kind != DeviceKind::Gpu {
             return Self::cpu(shape.dimensions);
         }
-        let chunk = |most: usize| {
-            // Small planes need more chunks to keep all SMs busy.
-            let chunks = BUSY_PLANE_NODES.div_ceil(shape.plane_nodes.max(1));
-            (shape.planes / chunks).clamp(8, most) as u32
+        let fastest = match (shape.dimensions, shape.precision) {
+            (2, Precision::Double) => Self::PLANE_DOUBLE,
+            (2, _) => Self::PLANE,
+            (_, Precision::Double) => Self::VOLUME_DOUBLE,
+            _ if Self::has_ring(device) => Self::RING,
+            _ => Self::VOLUME,
         };
-        match (shape.dimensions, shape.precision) {
-            (2, Precision::Double) => Self { planes_per_chunk: chunk(256), ..Self::PLANE_DOUBLE },
-            (2, _) => Self { planes_per_chunk: chunk(256), ..Self::PLANE },
-            (_, Precision::Double) => Self { planes_per_chunk: chunk(64), ..Self::VOLUME_DOUBLE },
-            _ if Self::has_ring(device) => Self { planes_per_chunk: chunk(256), ..Self::RING },
-            _ => Self { planes_per_chunk: chunk(64), ..Self::VOLUME },
-        }
+        // Small planes need more chunks to keep all SMs busy.
+        let chunks = BUSY_PLANE_NODES.div_ceil(shape.plane_nodes.max(1));
+        let planes_per_chunk = (shape.planes / chunks).clamp(8, fastest.planes_per_chunk as usize) as u32;
+        Self { planes_per_chunk, ..fastest }
     }
 
-    /// Default in three dimensions.
-    pub(super) const VOLUME: Self = Self {
-        kernel: WaveKernel::Columns,
-        threads_x: 32,
-        threads_y: 4,
-        rows_per_thread: 2,
-        planes_ahead: 1,
-        unrolled_planes: 1,
-        planes_per_chunk: 64,
-        min_blocks_per_sm: 3,
-    };
-
-    /// A vector has two numbers and needs as many registers as four in single precision.
-    pub(super) const VOLUME_DOUBLE: Self = Self { ..Self::VOLUME };
-
-    /// Default in two dimensions.
-    pub(super) const PLANE: Self = Self {
-        kernel: WaveKernel::Columns,
-        threads_x: 128,
-        threads_y: 1,
-        rows_per_thread: 1,
-        planes_ahead: 3,
-        unrolled_planes: 12,
-        planes_per_chunk: 256,
-        min_blocks_per_sm: 3,
-    };
-
-    /// As [`Self::PLANE`].
-    pub(super) const PLANE_DOUBLE: Self = Self { ..Self::PLANE };
-
-    /// Returns a strategy for OpenCL on a CPU, whose compiler is slow: little is unrolled.
-    fn cpu(dimensions: usize) -> Self {
-        Self {
-            threads_x: 16,
-            threads_y: if dimensions == 3 { 4 } else { 1 },
-            rows_per_thread: 1,
-            planes_ahead: 1,
-            unrolled_planes: 1,
-            planes_per_chunk: 16,
-            min_blocks_per_sm: 1,
-            ..Self::VOLUME
-        }
-    }
-
-    /// Ring in three dimensions, for compute capability 9.0: 191 KiB of shared memory for order 8.
+    /// Default in three dimensions and single precision on compute capability 9.0. The ring of order 8
+    /// has 191 KiB.
+    ///
+    /// Gpoint/s on an H200, 1024³ nodes with a velocity per node, order 8 and free sides: 208. Chunks of
+    /// 64, 128 or 512 planes: 206, 208, 206. Blocks of 16 x 16 threads, two per SM: 205. Columns: at most
+    /// 192. Layers of 10 and 20 nodes on all sides: 192 and 171. Command:
+    /// `cargo bench -p orrery-fields --bench wave_device -- volume`.
     pub(super) const RING: Self = Self {
         kernel: WaveKernel::Ring,
         threads_x: 32,
@@ -162,6 +130,62 @@ impl WaveDeviceStrategy {
         min_blocks_per_sm: 1,
     };
 
+    /// Default in three dimensions and single precision on other GPUs.
+    ///
+    /// Gpoint/s on an H200, measured as for [`Self::RING`]: 190. Blocks of 32 x 4 threads: 190 with chunks
+    /// of 64, 187 with 256. Two rows per thread, 32 x 4: 175. 10 planes unrolled: 162, with spills.
+    pub(super) const VOLUME: Self = Self {
+        kernel: WaveKernel::Columns,
+        threads_x: 32,
+        threads_y: 8,
+        rows_per_thread: 1,
+        planes_ahead: 1,
+        unrolled_planes: 1,
+        planes_per_chunk: 64,
+        min_blocks_per_sm: 2,
+    };
+
+    /// Default in three dimensions and double precision.
+    ///
+    /// Gpoint/s on an H200, 1024³ nodes with uniform velocity, order 8 and free sides: 118. Chunks of 256
+    /// planes: 114. Not unrolled: 114. Ring of 32 x 16 threads: 117. Command as for [`Self::RING`].
+    pub(super) const VOLUME_DOUBLE: Self = Self { unrolled_planes: 10, ..Self::VOLUME };
+
+    /// Default in two dimensions and single precision.
+    ///
+    /// Gpoint/s on an H200, 16384² nodes with a velocity per node, order 8 and free sides: 233. Chunks of
+    /// 128 or 256 rows: 219, 226. One row ahead, 10 unrolled: 220. Three ahead, 12 unrolled: 227, with
+    /// spills. Layers of 10 and 20 nodes on all sides: 226 and 221. Command:
+    /// `cargo bench -p orrery-fields --bench wave_device -- plane`.
+    pub(super) const PLANE: Self = Self {
+        kernel: WaveKernel::Columns,
+        threads_x: 128,
+        threads_y: 1,
+        rows_per_thread: 1,
+        planes_ahead: 3,
+        unrolled_planes: 4,
+        planes_per_chunk: 512,
+        min_blocks_per_sm: 3,
+    };
+
+    /// Default in two dimensions and double precision.
+    ///
+    /// Gpoint/s on an H200, 16384² nodes with uniform velocity, order 8 and free sides: 153. One row
+    /// ahead, 10 unrolled: 148. Three ahead, 4 unrolled: 147. Command as for [`Self::PLANE`].
+    pub(super) const PLANE_DOUBLE: Self =
+        Self { planes_ahead: 2, unrolled_planes: 11, planes_per_chunk: 256, ..Self::PLANE };
+
+    /// Returns a strategy for OpenCL on a CPU, whose compiler is slow: nothing is unrolled.
+    fn cpu(dimensions: usize) -> Self {
+        Self {
+            threads_x: 16,
+            threads_y: if dimensions == 3 { 4 } else { 1 },
+            planes_per_chunk: 16,
+            min_blocks_per_sm: 1,
+            ..Self::VOLUME
+        }
+    }
+
     /// Returns true if a device has [`WaveKernel::Ring`] with the shared memory of [`Self::RING`].
     fn has_ring(device: &Device) -> bool {
         let properties = device.properties();
@@ -170,45 +194,45 @@ impl WaveDeviceStrategy {
 
     /// Returns the strategies that the tuner tries, the default first.
     pub fn candidates(device: &Device, shape: WaveShape) -> Vec<Self> {
-        let default = Self::default_for(device, shape);
-        let mut candidates = vec![default];
+        let mut candidates = vec![Self::default_for(device, shape)];
         if device.properties().kind != DeviceKind::Gpu {
             return candidates;
         }
-        let mut add = |strategy: Self, chunks: &[u32]| {
+        let (fastest, chunks): (Vec<Self>, &[u32]) = match shape.dimensions {
+            2 => (Self::plane_candidates(shape.precision), &[128, 256, 512]),
+            _ => (Self::volume_candidates(device, shape.precision), &[32, 64, 128, 256]),
+        };
+        for strategy in fastest {
             for &planes_per_chunk in chunks {
                 let candidate = Self { planes_per_chunk, ..strategy };
                 if !candidates.contains(&candidate) {
                     candidates.push(candidate);
                 }
             }
+        }
+        candidates
+    }
+
+    fn plane_candidates(precision: Precision) -> Vec<Self> {
+        let short = Self { planes_ahead: 1, unrolled_planes: 10, min_blocks_per_sm: 4, ..Self::PLANE };
+        match precision {
+            Precision::Double => vec![Self::PLANE_DOUBLE, short, Self::PLANE],
+            _ => vec![Self::PLANE, short, Self { threads_x: 64, min_blocks_per_sm: 6, ..Self::PLANE }],
+        }
+    }
+
+    fn volume_candidates(device: &Device, precision: Precision) -> Vec<Self> {
+        let columns = |threads_y, min_blocks_per_sm| Self { threads_y, min_blocks_per_sm, ..Self::VOLUME };
+        let mut candidates = match precision {
+            Precision::Double => vec![Self::VOLUME_DOUBLE, Self::VOLUME, columns(4, 4)],
+            _ => vec![Self::VOLUME, columns(16, 1), columns(4, 4)],
         };
-        if shape.dimensions == 2 {
-            for (threads_x, planes_ahead, unrolled_planes, min_blocks_per_sm) in
-                [(128, 3, 12, 3), (128, 1, 10, 4), (64, 3, 12, 6), (128, 2, 11, 3), (128, 3, 4, 3)]
-            {
-                let plane = Self::PLANE;
-                add(
-                    Self { threads_x, planes_ahead, unrolled_planes, min_blocks_per_sm, ..plane },
-                    &[128, 256, 512],
-                );
-            }
-            return candidates;
-        }
         if Self::has_ring(device) {
-            for (threads_x, threads_y, planes_ahead, min_blocks_per_sm) in ring_shapes(shape.precision) {
-                let ring = Self { threads_x, threads_y, planes_ahead, min_blocks_per_sm, ..Self::RING };
-                add(ring, &[64, 128, 256, 512]);
+            candidates.insert(0, Self::RING);
+            // Two rings of double precision exceed the shared memory of an SM.
+            if precision == Precision::Single {
+                candidates.insert(1, Self { threads_x: 16, min_blocks_per_sm: 2, ..Self::RING });
             }
-        }
-        for (threads_y, rows_per_thread, unrolled_planes, min_blocks_per_sm) in
-            [(4, 2, 1, 3), (8, 1, 1, 2), (8, 1, 10, 2), (16, 1, 1, 1), (4, 1, 1, 4), (2, 2, 1, 6)]
-        {
-            let volume = Self::VOLUME;
-            add(
-                Self { threads_y, rows_per_thread, unrolled_planes, min_blocks_per_sm, ..volume },
-                &[32, 64, 128, 256],
-            );
         }
         candidates
     }
@@ -260,14 +284,5 @@ impl WaveDeviceStrategy {
             true => [self.threads_x * vector_width, self.threads_y * self.rows_per_thread],
             false => [self.threads_x, self.threads_y],
         }
-    }
-}
-
-/// Returns threads along x and y, planes ahead and blocks per SM of rings that fit in 227 KiB of shared
-/// memory for every order.
-fn ring_shapes(precision: Precision) -> Vec<(u32, u32, u32, u32)> {
-    match precision {
-        Precision::Double => vec![(32, 16, 1, 1), (32, 8, 1, 1)],
-        _ => vec![(32, 16, 1, 1), (16, 16, 1, 2)],
     }
 }
