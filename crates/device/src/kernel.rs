@@ -164,9 +164,10 @@ impl Module {
         self.kernel_with_shared(name, 0)
     }
 
-    /// Returns the kernel with this name, for launches with `dynamic_shared` bytes of shared memory in
-    /// addition to that of its declarations. Only CUDA has it: `extern __shared__` in the kernel. There
-    /// it may be larger than [`Properties::shared_bytes`](crate::Properties::shared_bytes).
+    /// Returns the kernel with this name, for launches with `dynamic_shared` bytes of shared memory
+    /// in addition to that of its declarations. Only CUDA has it: `extern __shared__` in the
+    /// kernel. There it may be larger than
+    /// [`Properties::shared_bytes`](crate::Properties::shared_bytes).
     pub fn kernel_with_shared(&self, name: &str, dynamic_shared: u32) -> Result<Kernel, DeviceError> {
         let device = &self.code.device;
         let driver = device.driver();

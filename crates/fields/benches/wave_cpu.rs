@@ -2,8 +2,9 @@
 //!
 //!     cargo bench -p orrery-fields --bench wave_cpu -- [n] [variable] [layers]
 //!
-//! n³ nodes in f32 with order 8, 256 by default. `variable` has a velocity per node, and `layers` has
-//! absorbing layers of 10 nodes on all sides. The figure is that of the fastest of several runs.
+//! n³ nodes in f32 with order 8, 256 by default. `variable` has a velocity per node, and `layers`
+//! has absorbing layers of 10 nodes on all sides. The figure is that of the fastest of several
+//! runs.
 
 use std::time::Instant;
 

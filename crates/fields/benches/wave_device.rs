@@ -1,11 +1,12 @@
 //! Speed of the wave solver on the first GPU for a list of strategies.
 //!
-//!     cargo bench -p orrery-fields --bench wave_device -- [check[=NAME]] [volume] [plane] [n=N] [m=M]
+//!     cargo bench -p orrery-fields --bench wave_device -- [check[=NAME]] [volume] [plane] [n=N]
 //!
-//! `check` compares all kernels with the reference, or runs the checks whose names contain NAME. `volume` measures N³ nodes, 1024 by default, and
-//! `plane` M² nodes, 16384 by default, in f32 with order 8 and a velocity per node, then the default
-//! strategies of other problems. `compile` compiles the candidates for an H200 without running them. The
-//! figure is that of the fastest of several runs.
+//! `check` compares all kernels with the reference, or runs the checks whose names contain NAME.
+//! `volume` measures N³ nodes, 1024 by default, and `plane` M² nodes (m=M), 16384 by default, in
+//! f32 with order 8 and a velocity per node, then the default strategies of other problems.
+//! `compile` compiles the candidates for an H200 without running them. The figure is that of the
+//! fastest of several runs.
 
 use orrery_device::check::Check;
 use orrery_device::testing::compile_only_cuda;

@@ -1,5 +1,5 @@
-//! Compares the wave solver on every device with the reference, and fields on devices with fields on
-//! the host.
+//! Compares the wave solver on every device with the reference, and fields on devices with fields
+//! on the host.
 
 use orrery_device::testing::test_devices;
 use orrery_fields::wave::device::{WaveDeviceStrategy, selftest};

@@ -4,8 +4,8 @@
 //! example as a Plummer sphere or a disc galaxy. [`analysis`] measures energies, momenta,
 //! Lagrangian radii and density profiles. [`units`] converts between unit systems, [`rng`] gives
 //! reproducible random numbers, and [`Precision`] names the arithmetic of a computation. [`grid`]
-//! describes rectangular grids and the conditions on their edges, and [`wave`] grids, velocities and
-//! wavelets of acoustic waves. This crate uses neither devices nor files.
+//! describes rectangular grids and the conditions on their edges, and [`wave`] grids, velocities
+//! and wavelets of acoustic waves. This crate uses neither devices nor files.
 
 pub mod analysis;
 mod counts;

@@ -1,13 +1,13 @@
 //! Steps on all cores of the CPU, with SIMD.
 //!
 //! Planes are divided into bands of rows, and a task marches along z over one band: the nine planes
-//! of u that the stencil reads stay in the second-level cache, so u comes from memory about once per
-//! step. The new values replace those of the step before, in the memory that was just read.
+//! of u that the stencil reads stay in the second-level cache, so u comes from memory about once
+//! per step. The new values replace those of the step before, in the memory that was just read.
 //!
 //! Cost with order 8 in three dimensions and single precision: 40 flops and 12 bytes per node, 16
 //! bytes with a velocity per node. The limit is not the memory but the second-level cache: each row
-//! that the stencil reads along y and z comes from there again. Results have the same bits for every
-//! strategy, number of threads and division into bands.
+//! that the stencil reads along y and z comes from there again. Results have the same bits for
+//! every strategy, number of threads and division into bands.
 
 use std::ops::Range;
 
@@ -39,10 +39,10 @@ impl WaveCpuStrategy {
     /// Returns the strategy for this machine.
     ///
     /// Measured on two AVX-512 cores with 2 MiB of second-level cache each, 256³ nodes in f32 with
-    /// order 8 (`cargo bench -p orrery-fields --bench wave_cpu`), in Gpoint/s: 1.3 to 1.6 with uniform
-    /// velocity, 1.2 to 1.4 with a velocity per node, 0.5 to 0.7 with layers of 10 nodes on all sides.
-    /// Two planes per sweep are about 15% faster than one. Caches of 256 and 512 KiB do not differ
-    /// within the noise, and 1 MiB is slower.
+    /// order 8 (`cargo bench -p orrery-fields --bench wave_cpu`), in Gpoint/s: 1.3 to 1.6 with
+    /// uniform velocity, 1.2 to 1.4 with a velocity per node, 0.5 to 0.7 with layers of 10 nodes on
+    /// all sides. Two planes per sweep are about 15% faster than one. Caches of 256 and 512 KiB do
+    /// not differ within the noise, and 1 MiB is slower.
     pub fn resolve() -> Self {
         Self { instruction_set: InstructionSet::best(), planes_per_sweep: 2, cache_bytes: 1 << 19 }
     }

@@ -6,11 +6,11 @@
 //!
 //! where A is the operator of step 1, A u = W u + Σ w_r (u_−r + u_r), and V the volume of a cell. ω
 //! is 1/2 at a node on a rigid side, 1/4 where two such sides meet, and so on, and 1 elsewhere.
-//! Proof: the scheme is (u^(n+1) − 2 u^n + u^(n−1))/v = A u^n. Multiply by
-//! ω (u^(n+1) − u^(n−1)) and sum. The left side is the change of Σ ω (u^n − u^(n−1))²/v. The right
-//! side is Σ ω u^(n+1) A u^n − Σ ω u^(n−1) A u^n, which is the change of Σ ω u^(n−1) A u^n, because
-//! Σ ω a (A b) is symmetric in a and b: with its images, the field is periodic and even or odd, where
-//! A is symmetric, and ω counts each pair of images once. E is positive below the stability limit.
+//! Proof: the scheme is (u^(n+1) − 2 u^n + u^(n−1))/v = A u^n. Multiply by ω (u^(n+1) − u^(n−1))
+//! and sum. The left side is the change of Σ ω (u^n − u^(n−1))²/v. The right side is Σ ω u^(n+1) A
+//! u^n − Σ ω u^(n−1) A u^n, which is the change of Σ ω u^(n−1) A u^n, because Σ ω a (A b) is
+//! symmetric in a and b: with its images, the field is periodic and even or odd, where A is
+//! symmetric, and ω counts each pair of images once. E is positive below the stability limit.
 //!
 //! E belongs to the time halfway between the two levels. Absorbing layers make it smaller.
 
@@ -90,8 +90,8 @@ struct EnergyOfRow<'a, R> {
 impl<R: Scalar> SimdKernel for EnergyOfRow<'_, R> {
     type Output = f64;
 
-    // The loops are plain, and are compiled for the instruction set. The terms are f64, whatever the
-    // precision of the field is.
+    // The loops are plain, and are compiled for the instruction set. The terms are f64, whatever
+    // the precision of the field is.
     #[inline(always)]
     fn run<S: Vector<Scalar = f32>, D: Vector<Scalar = f64>>(self) -> f64 {
         let Self { medium, slab, position, buffer } = self;

@@ -95,8 +95,8 @@ pub struct WaveField {
 }
 
 impl WaveField {
-    /// Creates a field at rest at time 0, for steps of length `dt`, on the device of `setup`, or on the
-    /// host if it is `None`.
+    /// Creates a field at rest at time 0, for steps of length `dt`, on the device of `setup`, or on
+    /// the host if it is `None`.
     pub fn new(problem: &WaveProblem, dt: f64, setup: Option<&WaveDeviceSetup>) -> Result<Self, WaveError> {
         problem.check_step(dt)?;
         let worker = match problem.precision() {
@@ -141,8 +141,8 @@ impl WaveField {
         }
     }
 
-    /// Returns an upper bound of the bytes that a field needs, on the host or on a device. The memory
-    /// of the [`WaveProblem`] and of seismograms is not included.
+    /// Returns an upper bound of the bytes that a field needs, on the host or on a device. The
+    /// memory of the [`WaveProblem`] and of seismograms is not included.
     pub fn needed_bytes(
         grid: &WaveGrid,
         sides: &Sides,
@@ -159,8 +159,8 @@ impl WaveField {
         needed(grid, sides, is_variable)
     }
 
-    /// Moves the field to a device. Without a strategy, it uses the default one. The result of a look
-    /// ahead is lost.
+    /// Moves the field to a device. Without a strategy, it uses the default one. The result of a
+    /// look ahead is lost.
     pub fn moved_to(self, device: &Device, strategy: Option<WaveDeviceStrategy>) -> Result<Self, WaveError> {
         Ok(Self { worker: self.worker.moved_to(device, strategy)?, ..self })
     }
@@ -173,8 +173,8 @@ impl WaveField {
         }
     }
 
-    /// Computes `steps` steps of length `dt`, which must be the step of the field. On a device the call
-    /// does not wait for them.
+    /// Computes `steps` steps of length `dt`, which must be the step of the field. On a device the
+    /// call does not wait for them.
     ///
     /// A single step may be shorter. It ends the computation: the state is that of
     /// [`WaveField::ahead`], and no step can follow.
@@ -199,8 +199,8 @@ impl WaveField {
         WaveView { field: self, stored: StoredWave::State }
     }
 
-    /// Returns the field at a time `dt` later, at most one step, from a parabola through three times.
-    /// The state does not change.
+    /// Returns the field at a time `dt` later, at most one step, from a parabola through three
+    /// times. The state does not change.
     pub fn ahead(&mut self, dt: f64) -> Result<WaveView<'_>, WaveError> {
         if self.is_ended {
             return Err(WaveError::Ended);
@@ -212,8 +212,8 @@ impl WaveField {
         Ok(self.last_ahead())
     }
 
-    /// Returns the result of the last call of [`WaveField::ahead`]. There must have been one since the
-    /// field was created.
+    /// Returns the result of the last call of [`WaveField::ahead`]. There must have been one since
+    /// the field was created.
     pub fn last_ahead(&self) -> WaveView<'_> {
         WaveView { field: self, stored: StoredWave::Ahead }
     }
@@ -226,7 +226,8 @@ impl WaveField {
         Ok((0..self.receivers).map(trace).collect())
     }
 
-    /// Returns the complete state as columns: u, u_previous, psi and zeta of each layer, and samples.
+    /// Returns the complete state as columns: u, u_previous, psi and zeta of each layer, and
+    /// samples.
     pub fn columns(&self) -> Result<Vec<WaveColumn>, WaveError> {
         self.worker.columns()
     }

@@ -1,8 +1,8 @@
 //! State of a wave field in host memory.
 //!
-//! The planes may be divided into slabs, as several ranks would do it. A step first updates the planes
-//! that the neighbours need, then copies them to the neighbours' ghost planes, then updates the
-//! interior. The bits are those of a single slab.
+//! The planes may be divided into slabs, as several ranks would do it. A step first updates the
+//! planes that the neighbours need, then copies them to the neighbours' ghost planes, then updates
+//! the interior. The bits are those of a single slab.
 
 use std::ops::Range;
 
@@ -72,8 +72,8 @@ impl<R: Scalar> HostWave<R> {
         Self { medium, strategy, step: state.step, slabs, samples, ahead: None }
     }
 
-    /// Returns an upper bound of the bytes that a field needs. A look ahead needs two more fields while
-    /// it is computed.
+    /// Returns an upper bound of the bytes that a field needs. A look ahead needs two more fields
+    /// while it is computed.
     pub fn needed_bytes(grid: &WaveGrid, sides: &Sides, is_variable: bool) -> u64 {
         let bytes = size_of::<R>() as u64;
         let layout = Layout::new(grid, grid.nodes[2]);
@@ -175,8 +175,8 @@ impl<R: Scalar> HostWave<R> {
         slab.now[slab.layout.position([i, j, k - slab.owned.start])]
     }
 
-    /// Computes the values at the time `fraction` of a step after the state, with a parabola through
-    /// u at three times. The state does not change. Panics if there are several slabs.
+    /// Computes the values at the time `fraction` of a step after the state, with a parabola
+    /// through u at three times. The state does not change. Panics if there are several slabs.
     pub fn step_ahead(&mut self, fraction: f64) {
         assert_eq!(self.slabs.len(), 1);
         let slab = &mut self.slabs[0];

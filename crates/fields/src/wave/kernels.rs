@@ -116,8 +116,8 @@ impl<'a, R: Scalar> RowInput<'a, R> {
         Self { own, along_x, along_y, courant, uniform_courant }
     }
 
-    /// Returns the new values of the register at `at`. `sum` contains the terms of the node and of z,
-    /// and `previous` is u one step earlier.
+    /// Returns the new values of the register at `at`. `sum` contains the terms of the node and of
+    /// z, and `previous` is u one step earlier.
     #[inline(always)]
     fn updated<V: Vector<Scalar = R>, const RADIUS: usize, const IS_VARIABLE: bool>(
         &self,
@@ -199,8 +199,8 @@ fn sum_along_z<V: Vector<Scalar = R>, R: Scalar, const RADIUS: usize, const DIME
     if DIMENSIONS == 3 { add_pairs::<V, RADIUS>(&weights.z, along_z, x, sum) } else { sum }
 }
 
-/// Updates row j of two neighbouring planes, which share the loads along z. `first` is the position of
-/// the row in the first plane. Otherwise like [`update_row`] in three dimensions.
+/// Updates row j of two neighbouring planes, which share the loads along z. `first` is the position
+/// of the row in the first plane. Otherwise like [`update_row`] in three dimensions.
 #[inline(always)]
 pub fn update_row_pair<V: Vector<Scalar = R>, R: Scalar, const RADIUS: usize, const IS_VARIABLE: bool>(
     stencil: &Stencil<R>,
@@ -382,8 +382,8 @@ pub fn derivative_of_rows<V: Vector, const RADIUS: usize>(
     sum
 }
 
-/// Returns ζ of node `n` and the term Dψ + ζ of the new value, for one register of lines. `slope` is
-/// Dψ, and `zeta` starts at that register.
+/// Returns ζ of node `n` and the term Dψ + ζ of the new value, for one register of lines. `slope`
+/// is Dψ, and `zeta` starts at that register.
 #[inline(always)]
 pub fn update_zeta<V: Vector, const RADIUS: usize>(
     layer: &LayerCoefficients<V::Scalar>,

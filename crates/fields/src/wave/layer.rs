@@ -55,8 +55,8 @@ impl<R: Scalar> LayerCoefficients<R> {
 
 /// Memory of the layer at one side: ψ and ζ at its nodes.
 ///
-/// The order is that of the grid, with n in place of the index along the normal axis. For example, a
-/// layer at y_max has the index (k L + n) nx + i.
+/// The order is that of the grid, with n in place of the index along the normal axis. For example,
+/// a layer at y_max has the index (k L + n) nx + i.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LayerMemory<R> {
     /// The side.

@@ -1,8 +1,9 @@
 //! Absorbing layers on the CPU.
 //!
-//! Lanes of a register are neighbouring lines through a layer. Lines along y and z are neighbours in
-//! memory. Lines along x are copied into a transposed buffer, [`LANES`] lines at a time. Their ψ and ζ
-//! are stored in that order: for each plane and each group of lines, the values of node n are together.
+//! Lanes of a register are neighbouring lines through a layer. Lines along y and z are neighbours
+//! in memory. Lines along x are copied into a transposed buffer, [`LANES`] lines at a time. Their ψ
+//! and ζ are stored in that order: for each plane and each group of lines, the values of node n are
+//! together.
 
 use std::ops::Range;
 
@@ -21,9 +22,10 @@ pub const LANES: usize = MAX_LANES;
 
 /// ψ and ζ of a layer in the planes of one slab.
 ///
-/// The values of node n are rows of `row_len` values: one row per plane for a layer along y, one row
-/// per row of the plane for a layer along z, and one row per group of lines for a layer along x. All
-/// rows of an outer index follow each other, n by n. Layers along z have all rows of node n together.
+/// The values of node n are rows of `row_len` values: one row per plane for a layer along y, one
+/// row per row of the plane for a layer along z, and one row per group of lines for a layer along
+/// x. All rows of an outer index follow each other, n by n. Layers along z have all rows of node n
+/// together.
 #[derive(Clone, Debug)]
 pub struct SlabLayer<R> {
     /// Index in [`super::Medium::layers`].
@@ -36,8 +38,8 @@ pub struct SlabLayer<R> {
 }
 
 impl<R: Scalar> SlabLayer<R> {
-    /// Copies the part of a layer that belongs to the planes `planes` of the grid, `None` if there is
-    /// none.
+    /// Copies the part of a layer that belongs to the planes `planes` of the grid, `None` if there
+    /// is none.
     pub fn new(
         grid: &WaveGrid,
         index: usize,
@@ -117,8 +119,8 @@ impl<R: Scalar> SlabLayer<R> {
         }
     }
 
-    /// Returns the parts of a layer along x or y in each of `planes`, with the bands they belong to. A
-    /// layer along z has none.
+    /// Returns the parts of a layer along x or y in each of `planes`, with the bands they belong
+    /// to. A layer along z has none.
     pub fn parts<'a>(
         &'a mut self,
         layout: &Layout,
@@ -226,8 +228,8 @@ fn load_courant<V: Vector>(courant: CourantPlanes<V::Scalar>, position: usize) -
 
 /// Update of a part of a layer along x or y.
 ///
-/// It is dispatched for each band, although the caller is compiled for the same instruction set. Inside
-/// of all variants of the caller it would be compiled many times.
+/// It is dispatched for each band, although the caller is compiled for the same instruction set.
+/// Inside of all variants of the caller it would be compiled many times.
 pub struct AbsorbBand<'a, 'b, R> {
     /// The step.
     pub pass: &'a StencilPass<'a, R>,
@@ -334,7 +336,8 @@ impl<R: Scalar> SimdKernel for AbsorbBlock<'_, '_, R> {
 }
 
 impl<R: Scalar> AbsorbBlock<'_, '_, R> {
-    // Nodes are the outer loop, because their values are in different planes: few streams at a time.
+    // Nodes are the outer loop, because their values are in different planes: few streams at a
+    // time.
     #[inline(always)]
     fn absorb<V: Vector<Scalar = R>, const RADIUS: usize>(self) {
         let Self { pass, layer, first_row, mut next, mut psi, mut zeta, row_len } = self;
@@ -360,10 +363,10 @@ impl<R: Scalar> AbsorbBlock<'_, '_, R> {
             let (mut outside, mut inside) = ([&zeros[..]; MAX_RADIUS], [&zeros[..]; MAX_RADIUS]);
             for r in 1..=RADIUS {
                 if n >= r && n - r < thickness {
-                    outside[r - 1] = &psi[n - r];
+                    outside[r - 1] = psi[n - r];
                 }
                 if n + r < thickness {
-                    inside[r - 1] = &psi[n + r];
+                    inside[r - 1] = psi[n + r];
                 }
             }
             for row in 0..rows {

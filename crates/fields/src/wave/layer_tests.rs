@@ -8,9 +8,9 @@ use super::*;
 
 const STEPS: u64 = 700;
 
-/// Returns u along a square 24 nodes inside of a grid of 101² nodes, at all steps. The grid is in the
-/// middle of one of `n`² nodes, which has layers of `thickness` nodes. The source is 30 nodes from the
-/// edge of the smaller grid, with 8 points per wavelength.
+/// Returns u along a square 24 nodes inside of a grid of 101² nodes, at all steps. The grid is in
+/// the middle of one of `n`² nodes, which has layers of `thickness` nodes. The source is 30 nodes
+/// from the edge of the smaller grid, with 8 points per wavelength.
 fn square_traces(n: usize, thickness: usize) -> Vec<f64> {
     let grid = WaveGrid::plane([n, n], [1.0; 2]);
     let sides = Sides::uniform(SideCondition::Absorbing(AbsorbingLayer::new(thickness)));

@@ -1,10 +1,11 @@
 //! Memory layout of a field in host memory.
 //!
-//! Rows are padded, so that ghost nodes beyond all sides are stored and inner loops need no tests. A
-//! row starts with [`GAP`] values, followed by its nodes, rounded up to a multiple of [`GAP`]. The
-//! ghost nodes after the end of a row are in the first half of the gap before the next row, and those
-//! before the start of that row in the second half. A plane has four ghost rows before and after its
-//! rows. In three dimensions four ghost planes come before and after the planes of the field.
+//! Rows are padded, so that ghost nodes beyond all sides are stored and inner loops need no tests.
+//! A row starts with [`GAP`] values, followed by its nodes, rounded up to a multiple of [`GAP`].
+//! The ghost nodes after the end of a row are in the first half of the gap before the next row, and
+//! those before the start of that row in the second half. A plane has four ghost rows before and
+//! after its rows. In three dimensions four ghost planes come before and after the planes of the
+//! field.
 
 use std::ops::{Deref, DerefMut, Range};
 
@@ -58,8 +59,8 @@ impl Layout {
         self.row(j, k) + i
     }
 
-    /// Returns the part of a plane with the rows `rows` and their ghost nodes along x. It includes the
-    /// ghost rows of a side along y that the rows contain.
+    /// Returns the part of a plane with the rows `rows` and their ghost nodes along x. It includes
+    /// the ghost rows of a side along y that the rows contain.
     pub fn band(&self, rows: &Range<usize>) -> Range<usize> {
         let middle_of_gap = |j: usize| (j + MAX_RADIUS) * self.pitch + GAP / 2;
         let start = if rows.start == 0 { 0 } else { middle_of_gap(rows.start) };
@@ -78,8 +79,8 @@ impl Layout {
     }
 }
 
-/// Distance modulo 4096 bytes between the starts of two fields. A load seems to depend on an earlier
-/// store if their addresses are equal modulo 4096, and waits for it.
+/// Distance modulo 4096 bytes between the starts of two fields. A load seems to depend on an
+/// earlier store if their addresses are equal modulo 4096, and waits for it.
 const SKEW_BYTES: usize = 1344;
 
 /// A field in the layout of a [`Layout`].

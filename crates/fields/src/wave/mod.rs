@@ -1,10 +1,10 @@
 //! Acoustic waves  u_tt = c² (∇²u + f)  in two and three dimensions, with finite differences.
 //!
-//! u is a pressure and c a velocity. The sources are points, f = Σ f_s(t) δ(x − x_s), so u =
-//! f(t − r/c)/(4π r) around a source in a uniform medium in three dimensions. Nodes, indices and
-//! sides are those of [`orrery_model::wave`]. The scheme is of second order in time, and of order 2,
-//! 4, 6 or 8 in space (Alford, Kelly, Boore 1974, Geophysics 39, 834; Dablain 1986, Geophysics
-//! 51, 54). h0 is the smallest spacing and v = (c dt/h0)².
+//! u is a pressure and c a velocity. The sources are points, f = Σ f_s(t) δ(x − x_s), so u = f(t −
+//! r/c)/(4π r) around a source in a uniform medium in three dimensions. Nodes, indices and sides
+//! are those of [`orrery_model::wave`]. The scheme is of second order in time, and of order 2, 4, 6
+//! or 8 in space (Alford, Kelly, Boore 1974, Geophysics 39, 834; Dablain 1986, Geophysics 51, 54).
+//! h0 is the smallest spacing and v = (c dt/h0)².
 //!
 //! A step replaces u^(n−1) by u^(n+1), in this order:
 //!
@@ -13,24 +13,26 @@
 //!    acc = W u,  acc = fma(w_r, u_−r + u_r, acc),  u' = fma(v, acc, fma(2, u, −u^(n−1)))
 //!
 //! 2. The absorbing layers, in the order of [`Side::ALL`](orrery_model::wave::Side::ALL). n counts
-//!    nodes from the outside inwards, L is the thickness, D the first derivative and D2 the second one
-//!    along the normal, both times a power of h0. D is one product, for r = 1, and fma for the others:
+//!    nodes from the outside inwards, L is the thickness, D the first derivative and D2 the second
+//!    one along the normal, both times a power of h0. D is one product, for r = 1, and fma for the
+//!    others:
 //!
 //!    ψ = fma(b, ψ, a Du)  for n < L,
 //!    ζ = fma(b, ζ, a (D2u + Dψ))  for n < L,
 //!    u' = fma(v, Dψ + ζ, u')  for n < L + radius, where ψ = ζ = 0 for n >= L.
 //!
 //!    This is a convolutional PML for the wave equation (Pasalic, McGarry 2010, SEG Technical
-//!    Program, 2925). ψ is at the nodes: on half nodes the layer is unstable after thousands of steps.
+//!    Program, 2925). ψ is at the nodes: on half nodes the layer is unstable after thousands of
+//!    steps.
 //!
 //! 3. The sources at the time n dt: u' = fma(v, Σ weight f_s, u'), see `points`.
 //! 4. The values at the receivers at the time (n + 1) dt.
 //!
-//! Beyond a free surface u is the negative image of the nodes inside, and the node on the surface is
-//! zero. Beyond a rigid side it is the image itself. Behind an absorbing layer u is zero. State and
-//! coefficients are rounded to the precision of the problem, and every operation is rounded once in
-//! that precision. fma is a fused multiply-add. All implementations compute exactly this form, so they
-//! give the same bits.
+//! Beyond a free surface u is the negative image of the nodes inside, and the node on the surface
+//! is zero. Beyond a rigid side it is the image itself. Behind an absorbing layer u is zero. State
+//! and coefficients are rounded to the precision of the problem, and every operation is rounded
+//! once in that precision. fma is a fused multiply-add. All implementations compute exactly this
+//! form, so they give the same bits.
 //!
 //! Stability: c dt √(Σ 1/h_a²) <= 2/√S at the largest velocity, see [`SpaceOrder::courant_limit`].
 //! Without absorption and sources, the energy of `energy` is constant.

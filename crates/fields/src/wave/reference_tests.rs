@@ -29,8 +29,8 @@ pub(super) fn problem(
     WaveProblem::new(grid, sides, order, velocity, sources, receivers.to_vec(), Precision::Double).unwrap()
 }
 
-/// Returns a wave sin(2π i/N) between free surfaces at i = 0 and i = 40, for N points per wavelength.
-/// It is an eigenvector of the operator, because its images continue it.
+/// Returns a wave sin(2π i/N) between free surfaces at i = 0 and i = 40, for N points per
+/// wavelength. It is an eigenvector of the operator, because its images continue it.
 fn standing_wave(order: SpaceOrder, points: f64, dt: f64) -> (Medium<f64>, Vec<f64>) {
     let grid = WaveGrid::plane([41, 9], [1.0; 2]);
     let problem = problem(grid, FREE_RIGID, order, Velocity::Uniform(1.0), [&[]], &[]);
@@ -146,9 +146,9 @@ fn largest_difference(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| (a - b).abs()).fold(0.0, energy::max_or_nan)
 }
 
-/// Waves of a scheme with steps of length dt are faster by (ω dt)²/24, so they arrive earlier by that
-/// fraction of the time r/c. The difference from the exact wave u is (r/c) dt²/24 times ∂³u/∂t³. The
-/// other errors are smaller: 20% at 16 points per wavelength.
+/// Waves of a scheme with steps of length dt are faster by (ω dt)²/24, so they arrive earlier by
+/// that fraction of the time r/c. The difference from the exact wave u is (r/c) dt²/24 times
+/// ∂³u/∂t³. The other errors are smaller: 20% at 16 points per wavelength.
 fn compare_with_exact(trace: &[f64], exact: &[f64], travel_time: f64, dt: f64) {
     let expected = travel_time * dt * dt / 24.0 * largest_third_derivative(exact, dt);
     let found = largest_difference(trace, exact);

@@ -56,8 +56,8 @@ impl<R: Scalar> Slab<R> {
         self.write_end_images(medium, EndImages::Now);
     }
 
-    /// Computes the new values of `planes` in `previous`, with absorption, and with the sources whose
-    /// amplitudes are given. Layers along z take part if `planes` contain them.
+    /// Computes the new values of `planes` in `previous`, with absorption, and with the sources
+    /// whose amplitudes are given. Layers along z take part if `planes` contain them.
     pub fn update(
         &mut self,
         medium: &Medium<R>,
@@ -191,8 +191,8 @@ fn write_plane_images<R: Scalar>(medium: &Medium<R>, layout: &Layout, planes: Ra
     });
 }
 
-/// Adds the sources to the new values of some planes, and returns the planes with sources. `first` is
-/// the first plane of the slab.
+/// Adds the sources to the new values of some planes, and returns the planes with sources. `first`
+/// is the first plane of the slab.
 fn inject<R: Scalar>(
     medium: &Medium<R>,
     pass: &StencilPass<R>,

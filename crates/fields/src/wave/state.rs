@@ -12,10 +12,11 @@ pub struct WaveState<R> {
     pub now: Vec<R>,
     /// u one step earlier.
     pub previous: Vec<R>,
-    /// Memory of the absorbing layers, in the order of [`Side::ALL`](orrery_model::wave::Side::ALL).
+    /// Memory of the absorbing layers, in the order of
+    /// [`Side::ALL`](orrery_model::wave::Side::ALL).
     pub layers: Vec<LayerMemory<R>>,
-    /// Values at the receivers at the times 0, dt, …, `step` dt. The index of receiver r at sample s
-    /// is s × receivers + r.
+    /// Values at the receivers at the times 0, dt, …, `step` dt. The index of receiver r at sample
+    /// s is s × receivers + r.
     pub samples: Vec<R>,
 }
 

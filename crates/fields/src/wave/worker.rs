@@ -192,8 +192,8 @@ pub(super) fn worker_at_rest<R: Scalar>(
     }
 }
 
-/// Returns a worker on the host with a stored state. `unwrap` returns the values of a column, or its precision if
-/// that is another one.
+/// Returns a worker on the host with a stored state. `unwrap` returns the values of a column, or
+/// its precision if that is another one.
 pub(super) fn restored_worker<R: Scalar>(
     problem: &WaveProblem,
     dt: f64,

@@ -115,7 +115,8 @@ impl WaveGrid {
     pub fn validate(&self) -> Result<(), WaveGridError> {
         for axis in 0..3 {
             let nodes = self.nodes[axis];
-            if !(MIN_NODES..=MAX_NODES).contains(&nodes) && !(axis == 2 && nodes == 1) {
+            let is_plane = axis == 2 && nodes == 1;
+            if !is_plane && !(MIN_NODES..=MAX_NODES).contains(&nodes) {
                 return Err(WaveGridError::Nodes { axis, nodes });
             }
         }

@@ -1,12 +1,12 @@
-// A thread advances ROWS rows of VECTOR_WIDTH nodes and marches through the planes of a chunk, with a
-// column of 2 RADIUS + 1 planes in registers. Neighbours along y and x come through the cache of the
-// SM. The loads of AHEAD planes are in flight while a plane is computed. There are no barriers.
+// A thread advances ROWS rows of VECTOR_WIDTH nodes and marches through the planes of a chunk, with
+// a column of 2 RADIUS + 1 planes in registers. Neighbours along y and x come through the cache of
+// the SM. The loads of AHEAD planes are in flight while a plane is computed. There are no barriers.
 //
 // u is read once per plane from memory, and its neighbours from the cache. With AHEAD = 1 the limit
 // is the bandwidth of memory: 16 bytes per node with v per node, 12 without, in single precision.
 //
-// Defined by the host (strategy.rs): DIMENSIONS, THREADS_X, THREADS_Y, ROWS, AHEAD, UNROLLED_PLANES,
-// MIN_BLOCKS.
+// Defined by the host (strategy.rs): DIMENSIONS, THREADS_X, THREADS_Y, ROWS, AHEAD,
+// UNROLLED_PLANES, MIN_BLOCKS.
 
 #define BLOCK_SIZE (THREADS_X * THREADS_Y)
 #define WINDOW (2 * RADIUS + 1 + AHEAD)

@@ -3,7 +3,8 @@
 // Fields have the layout of layout.rs: rows start `pitch` values apart and planes `plane` values,
 // and ghost nodes surround them. Every operation is rounded once, in the order of the reference.
 //
-// Defined by the host: REAL, IS_DOUBLE, RADIUS, VECTOR (16 bytes of REAL), VECTOR_WIDTH, IS_VARIABLE.
+// Defined by the host: REAL, IS_DOUBLE, RADIUS, VECTOR (16 bytes of REAL), VECTOR_WIDTH,
+// IS_VARIABLE.
 
 #if defined(ON_OPENCL)
 #pragma OPENCL FP_CONTRACT OFF
@@ -63,8 +64,8 @@ FUNCTION VECTOR pack(const REAL* values)
 #define SIDE_VECTORS ((RADIUS + VECTOR_WIDTH - 1) / VECTOR_WIDTH)
 #define SIDE_WIDTH (SIDE_VECTORS * VECTOR_WIDTH)
 
-// Stores the vector of a thread. Values from column nx on are zero, as beyond an absorbing side. Images
-// are written there later.
+// Stores the vector of a thread. Values from column nx on are zero, as beyond an absorbing side.
+// Images are written there later.
 FUNCTION void store_vector(GLOBAL REAL* to, REAL* values, int columns_left)
 {
     if (columns_left < VECTOR_WIDTH) {

@@ -6,10 +6,11 @@ use super::{WaveDeviceStrategy, WaveKernel};
 use crate::Scalar;
 use crate::wave::{Medium, SquaredCourant};
 
-// SAFETY: the kernels access nodes of the planes `begin` to `end`, and their neighbours at distances up
-// to RADIUS, vectors and rows that end within the gap after a row, and ghost rows. `DeviceLayout` has
-// all of them. Rows and planes start at multiples of 128 bytes and threads at multiples of a vector, so
-// vectors are aligned. `Slab::launch_advance` passes planes that the slab owns. All loops end.
+// SAFETY: the kernels access nodes of the planes `begin` to `end`, and their neighbours at
+// distances up to RADIUS, vectors and rows that end within the gap after a row, and ghost rows.
+// `DeviceLayout` has all of them. Rows and planes start at multiples of 128 bytes and threads at
+// multiples of a vector, so vectors are aligned. `Slab::launch_advance` passes planes that the slab
+// owns. All loops end.
 const COLUMNS: KernelFile =
     unsafe { KernelFile::new("columns.cu", concat!(include_str!("common.cu"), include_str!("columns.cu"))) };
 
@@ -17,8 +18,9 @@ const COLUMNS: KernelFile =
 const RUNGS: KernelFile =
     unsafe { KernelFile::new("rungs.cu", concat!(include_str!("common.cu"), include_str!("rungs.cu"))) };
 
-// SAFETY: as above. Copies are limited to the ghost nodes of the planes that a chunk needs, at multiples
-// of 16 bytes. The launch has the dynamic shared memory of `WaveDeviceStrategy::dynamic_shared`.
+// SAFETY: as above. Copies are limited to the ghost nodes of the planes that a chunk needs, at
+// multiples of 16 bytes. The launch has the dynamic shared memory of
+// `WaveDeviceStrategy::dynamic_shared`.
 const RING: KernelFile =
     unsafe { KernelFile::new("ring.cu", concat!(include_str!("common.cu"), include_str!("ring.cu"))) };
 

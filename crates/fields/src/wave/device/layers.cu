@@ -7,10 +7,11 @@
 //   zeta = fma(b, zeta, a (D2 u + D psi))   n < L
 //   u' = fma(v, D psi + zeta, u')           n < L + RADIUS, where psi = zeta = 0 from L on
 //
-// D psi needs new values of psi at neighbours, so one thread or one block does a whole line. About 32
-// bytes per node of a layer in single precision: bound by memory bandwidth.
+// D psi needs new values of psi at neighbours, so one thread or one block does a whole line. About
+// 32 bytes per node of a layer in single precision: bound by memory bandwidth.
 //
-// Defined by the host (layers.rs): LINE_THREADS and LINES for absorb_rows, BLOCK_SIZE for the others.
+// Defined by the host (layers.rs): LINE_THREADS and LINES for absorb_rows, BLOCK_SIZE for the
+// others.
 
 // Arguments of absorbing kernels. Distances are modulo 2^64.
 //
@@ -44,8 +45,9 @@ FUNCTION REAL second_derivative(const REAL* window, REAL centre, const REAL* wei
     return sum;
 }
 
-// A thread per line along y or z marches inwards. Lines of neighbouring threads are neighbours along
-// x. The window of u covers the nodes n - RADIUS to n + 2 RADIUS, because psi is RADIUS nodes ahead.
+// A thread per line along y or z marches inwards. Lines of neighbouring threads are neighbours
+// along x. The window of u covers the nodes n - RADIUS to n + 2 RADIUS, because psi is RADIUS nodes
+// ahead.
 //
 // columns, lines: lines along x and along the other axis, whose strides are 1 and `other`
 // The memory index of node n of line (i, b) is memory_first + b memory_other + n memory_normal + i.

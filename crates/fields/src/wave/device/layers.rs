@@ -10,9 +10,10 @@ use super::layout::DeviceLayout;
 use crate::Scalar;
 use crate::wave::{LayerCoefficients, LayerMemory, Medium};
 
-// SAFETY: the absorbing kernels access nodes of lines that start on a side, up to n = L + 2 RADIUS, which
-// are inside the grid, and ghost nodes beyond the side. The indices of psi and zeta are those of the
-// layer's nodes in `planes`, which the slab owns. Images are written to ghost nodes. All loops end.
+// SAFETY: the absorbing kernels access nodes of lines that start on a side, up to n = L + 2 RADIUS,
+// which are inside the grid, and ghost nodes beyond the side. The indices of psi and zeta are those
+// of the layer's nodes in `planes`, which the slab owns. Images are written to ghost nodes. All
+// loops end.
 const LAYERS: KernelFile =
     unsafe { KernelFile::new("layers.cu", concat!(include_str!("common.cu"), include_str!("layers.cu"))) };
 
@@ -52,8 +53,9 @@ impl LayerKernels {
         })
     }
 
-    /// Queues the images beyond the sides across `axes` in some planes of a field. Planes count from
-    /// the first one of the slab. Images along z are written if the planes contain an end of the grid.
+    /// Queues the images beyond the sides across `axes` in some planes of a field. Planes count
+    /// from the first one of the slab. Images along z are written if the planes contain an end of
+    /// the grid.
     pub(super) fn launch_images<R: Scalar>(
         &self,
         queue: &Queue,
@@ -160,7 +162,8 @@ pub(super) struct SlabLayer<R: Scalar> {
 }
 
 impl<R: Scalar> SlabLayer<R> {
-    /// Uploads the part of layer `index` that belongs to the planes `owned`, `None` if there is none.
+    /// Uploads the part of layer `index` that belongs to the planes `owned`, `None` if there is
+    /// none.
     pub(super) fn new(
         device: &Device,
         medium: &Medium<R>,
@@ -191,8 +194,8 @@ impl<R: Scalar> SlabLayer<R> {
         queue.read(&self.memory.zeta, &mut target.zeta[self.range.clone()])
     }
 
-    /// Queues the update of the layer's memory and of the new values `next` in some planes. `fields`
-    /// are u and v.
+    /// Queues the update of the layer's memory and of the new values `next` in some planes.
+    /// `fields` are u and v.
     #[expect(clippy::too_many_arguments, reason = "the parts of a slab and of a step")]
     pub(super) fn launch(
         &self,

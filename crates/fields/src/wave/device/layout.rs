@@ -1,9 +1,9 @@
 //! Memory layout of a field on a device.
 //!
-//! Rows start at multiples of 128 bytes and have a gap of at least 8 values after their nodes: ghost
-//! nodes of this row, then those before the next row. A plane has four ghost rows before and after its
-//! rows. In three dimensions, four ghost planes come before and after the planes of a slab. Kernels
-//! therefore load neighbours without a test.
+//! Rows start at multiples of 128 bytes and have a gap of at least 8 values after their nodes:
+//! ghost nodes of this row, then those before the next row. A plane has four ghost rows before and
+//! after its rows. In three dimensions, four ghost planes come before and after the planes of a
+//! slab. Kernels therefore load neighbours without a test.
 
 use orrery_model::wave::WaveGrid;
 

@@ -1,8 +1,8 @@
 // Energy and largest amplitude of a field.
 //
-// A block reads the rows of one part of a plane, and the host adds the results of the blocks. Parts,
-// and the order within them, depend on the grid only, so a sum has the same bits on every device and
-// for any number of slabs. Sums are in double precision.
+// A block reads the rows of one part of a plane, and the host adds the results of the blocks.
+// Parts, and the order within them, depend on the grid only, so a sum has the same bits on every
+// device and for any number of slabs. Sums are in double precision.
 //
 // Defined by the host (measures.rs): BLOCK_SIZE, DIMENSIONS.
 
@@ -20,9 +20,9 @@ FUNCTION double add_axis(GLOBAL const REAL* u, ulong at, ulong stride, const REA
     return sum;
 }
 
-// Sum of omega ((u - previous)^2/v - previous A u) of each part, where omega is the product of 1/2 for
-// each rigid side that a node is on. rigid has one bit per side, x_min first. Plane k of the slab is
-// plane first_plane + k of `planes` planes of the grid. The result of its part p is number
+// Sum of omega ((u - previous)^2/v - previous A u) of each part, where omega is the product of 1/2
+// for each rigid side that a node is on. rigid has one bit per side, x_min first. Plane k of the
+// slab is plane first_plane + k of `planes` planes of the grid. The result of its part p is number
 // (first_plane + k) * BLOCK_COUNT + p of energies.
 KERNEL(BLOCK_SIZE)
 measure_energy(

@@ -8,8 +8,8 @@ use super::slab::Slab;
 use crate::Scalar;
 use crate::wave::{Medium, WaveMeasures};
 
-// SAFETY: the kernels read nodes that the slab owns and their neighbours, and write one result per part
-// and plane of the grid, for which `Measures` allocates memory. All loops end.
+// SAFETY: the kernels read nodes that the slab owns and their neighbours, and write one result per
+// part and plane of the grid, for which `Measures` allocates memory. All loops end.
 const MEASURES: KernelFile = unsafe {
     KernelFile::new("wave_measures.cu", concat!(include_str!("common.cu"), include_str!("measures.cu")))
 };

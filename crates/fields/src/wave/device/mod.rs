@@ -1,13 +1,13 @@
 //! Acoustic waves on a device, through CUDA or OpenCL.
 //!
-//! [`DeviceWave`] is the state of a wave field in the memory of one device. It computes the same bits
-//! as [`super::reference`], for every [`WaveDeviceStrategy`] and any number of slabs. A step is one
-//! launch for all nodes, one per absorbing layer, and small ones for sources, images and receivers.
-//! Samples of the receivers stay on the device until they are read.
+//! [`DeviceWave`] is the state of a wave field in the memory of one device. It computes the same
+//! bits as [`super::reference`], for every [`WaveDeviceStrategy`] and any number of slabs. A step
+//! is one launch for all nodes, one per absorbing layer, and small ones for sources, images and
+//! receivers. Samples of the receivers stay on the device until they are read.
 //!
 //! A slab is a range of planes with ghost planes on both sides. Several slabs on one device are not
-//! faster than one. They test the update that several devices share: boundary planes first, then their
-//! copies to the neighbours, then the interior.
+//! faster than one. They test the update that several devices share: boundary planes first, then
+//! their copies to the neighbours, then the interior.
 
 mod kernels;
 mod layers;
@@ -175,8 +175,9 @@ impl<R: Scalar> DeviceWave<R> {
         Ok(())
     }
 
-    /// Queues the values at the time `fraction` of a step after the state, from a parabola through u at
-    /// three times. The state does not change. The result is [`StoredWave::Ahead`] until the next call.
+    /// Queues the values at the time `fraction` of a step after the state, from a parabola through
+    /// u at three times. The state does not change. The result is [`StoredWave::Ahead`] until the
+    /// next call.
     pub fn step_ahead(&mut self, fraction: f64) -> Result<(), DeviceError> {
         for slab in &mut self.slabs {
             slab.prepare_ahead(&self.device)?;
@@ -190,8 +191,8 @@ impl<R: Scalar> DeviceWave<R> {
         Ok(())
     }
 
-    /// Replaces the state by the result of the last look ahead. There must be one. The step, the samples
-    /// and the memory of the layers do not change.
+    /// Replaces the state by the result of the last look ahead. There must be one. The step, the
+    /// samples and the memory of the layers do not change.
     pub fn end_ahead(&mut self) -> Result<(), DeviceError> {
         for slab in &mut self.slabs {
             slab.end_ahead();
@@ -265,8 +266,8 @@ impl<R: Scalar> DeviceWave<R> {
         self.points.launch_sums(&self.device, self.device.queue(), receivers)
     }
 
-    /// Waits for the queued steps and returns energy and largest amplitude. The energy is always that
-    /// of the state.
+    /// Waits for the queued steps and returns energy and largest amplitude. The energy is always
+    /// that of the state.
     pub fn measures(&self, field: StoredWave) -> Result<WaveMeasures, DeviceError> {
         let queue = self.device.queue();
         for slab in &self.slabs {
@@ -303,7 +304,8 @@ impl<R: Scalar> DeviceWave<R> {
         self.points.download_samples(self.device.queue())
     }
 
-    /// Waits for the queued steps and returns the state in the form that all implementations exchange.
+    /// Waits for the queued steps and returns the state in the form that all implementations
+    /// exchange.
     pub fn state(&self) -> Result<WaveState<R>, DeviceError> {
         let mut layers = LayerMemory::zeros(&self.medium.grid, &self.medium.sides);
         for slab in &self.slabs {
@@ -326,8 +328,8 @@ impl WaveShape {
     }
 }
 
-/// Splits the planes of a slab, counted from its first one, into those that the neighbour below needs,
-/// the interior, and those that the neighbour above needs.
+/// Splits the planes of a slab, counted from its first one, into those that the neighbour below
+/// needs, the interior, and those that the neighbour above needs.
 fn split_planes(owned: &Range<usize>, nz: usize) -> [Range<usize>; 3] {
     let n = owned.len();
     let low = if owned.start == 0 { 0 } else { MAX_RADIUS.min(n) };

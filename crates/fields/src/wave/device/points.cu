@@ -2,8 +2,8 @@
 //
 // Defined by the host (points.rs): BLOCK_SIZE, STAGED_TERMS.
 
-// Adds the sources to nodes begin to end - 1 of the table: u' = fma(v, sum of weight f, u'). The terms
-// of entry e are starts[e] to starts[e + 1] - 1. amplitudes has the values f of this step.
+// Adds the sources to nodes begin to end - 1 of the table: u' = fma(v, sum of weight f, u'). The
+// terms of entry e are starts[e] to starts[e + 1] - 1. amplitudes has the values f of this step.
 KERNEL(BLOCK_SIZE)
 add_sources(
     GLOBAL REAL* RESTRICT next,
@@ -28,8 +28,8 @@ add_sources(
     next[at] = FMA_REAL(IS_VARIABLE ? courant[at] : uniform_courant, sum, next[at]);
 }
 
-// Copies u at the nodes of `count` terms of receivers to `values`, which has one value per term of all
-// slabs. Term t of this slab is at positions[t], and is term terms[t] of all.
+// Copies u at the nodes of `count` terms of receivers to `values`, which has one value per term of
+// all slabs. Term t of this slab is at positions[t], and is term terms[t] of all.
 KERNEL(BLOCK_SIZE)
 gather_terms(
     GLOBAL const REAL* RESTRICT u,

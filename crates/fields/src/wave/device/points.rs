@@ -9,15 +9,17 @@ use super::layout::DeviceLayout;
 use crate::Scalar;
 use crate::wave::Medium;
 
-// SAFETY: positions are those of nodes of the slab, and terms those of the tables. Samples and values
-// have the lengths that `Points` allocates. `interpolate` gets the length of its buffers. All loops end.
+// SAFETY: positions are those of nodes of the slab, and terms those of the tables. Samples and
+// values have the lengths that `Points` allocates. `interpolate` gets the length of its buffers.
+// All loops end.
 const POINTS: KernelFile =
     unsafe { KernelFile::new("points.cu", concat!(include_str!("common.cu"), include_str!("points.cu"))) };
 
 /// Threads per block.
 const BLOCK_SIZE: u32 = 64;
 
-/// Terms of a receiver that are in shared memory at a time: all terms of a point in three dimensions.
+/// Terms of a receiver that are in shared memory at a time: all terms of a point in three
+/// dimensions.
 const STAGED_TERMS: u32 = 512;
 
 /// Steps whose amplitudes are uploaded together.
@@ -92,7 +94,8 @@ impl<R: Scalar> Points<R> {
         Ok(())
     }
 
-    /// Queues the sources at the time of `step` in some planes of a slab, counted from its first one.
+    /// Queues the sources at the time of `step` in some planes of a slab, counted from its first
+    /// one.
     pub(super) fn launch_sources(
         &self,
         queue: &Queue,

@@ -1,10 +1,10 @@
-// As columns.cu, with asynchronous copies into shared memory. Only CUDA, from compute capability 8.0 on,
-// and three dimensions.
+// As columns.cu, with asynchronous copies into shared memory. Only CUDA, from compute capability
+// 8.0 on, and three dimensions.
 //
-// A ring in shared memory contains the tile of the block with its halo in the current plane and in the
-// RADIUS planes after it. AHEAD more planes are being copied. Planes before the current one are in
-// registers, because only the nodes of the thread are needed there. Two smaller rings contain u one
-// step earlier and v. So no register waits for memory, and one barrier per plane suffices.
+// A ring in shared memory contains the tile of the block with its halo in the current plane and in
+// the RADIUS planes after it. AHEAD more planes are being copied. Planes before the current one are
+// in registers, because only the nodes of the thread are needed there. Two smaller rings contain u
+// one step earlier and v. So no register waits for memory, and one barrier per plane suffices.
 //
 // Defined by the host (strategy.rs): THREADS_X, THREADS_Y, ROWS, AHEAD, MIN_BLOCKS.
 
@@ -32,8 +32,8 @@ FUNCTION void close_group()
     asm volatile("cp.async.commit_group;" ::: "memory");
 }
 
-// Part of a plane that a block copies. Coordinates beyond `last_row` and `last_column` are replaced by
-// these, so that copies stay within the plane.
+// Part of a plane that a block copies. Coordinates beyond `last_row` and `last_column` are replaced
+// by these, so that copies stay within the plane.
 typedef struct {
     int pitch;
     int last_row;

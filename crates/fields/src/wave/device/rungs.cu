@@ -1,5 +1,5 @@
-// Steps from a plain kernel to columns.cu. A thread advances one node of a plane. These kernels have
-// the parameters of the production kernels, so a ladder differs in the kernel alone.
+// Steps from a plain kernel to columns.cu. A thread advances one node of a plane. These kernels
+// have the parameters of the production kernels, so a ladder differs in the kernel alone.
 //
 // Defined by the host (strategy.rs): DIMENSIONS, THREADS_X, THREADS_Y.
 
@@ -99,8 +99,8 @@ advance_tiles(ADVANCE_PARAMETERS)
     }
 }
 
-// As advance_tiles, with the planes before and after in registers: each value of u is loaded once per
-// block. For order 2 these are three planes that cycle.
+// As advance_tiles, with the planes before and after in registers: each value of u is loaded once
+// per block. For order 2 these are three planes that cycle.
 KERNEL(BLOCK_SIZE)
 advance_planes(ADVANCE_PARAMETERS)
 {

@@ -198,8 +198,8 @@ fn layers(device: &Device) -> Result<(), String> {
     Ok(())
 }
 
-/// Compares the rungs of the ladder, and on a GPU the candidates of the tuner. OpenCL on a CPU compiles
-/// slowly, so there is one more strategy.
+/// Compares the rungs of the ladder, and on a GPU the candidates of the tuner. OpenCL on a CPU
+/// compiles slowly, so there is one more strategy.
 fn strategies(device: &Device) -> Result<(), String> {
     for grid in [WaveGrid::volume([141, 21, 40], [0.1, 0.13, 0.12]), WaveGrid::plane([519, 81], [0.1, 0.13])]
     {
@@ -264,8 +264,8 @@ fn measures(device: &Device) -> Result<(), String> {
         wave.step_ahead(0.3).map_err(message)?;
         for field in [StoredWave::State, StoredWave::Ahead] {
             let (found, expected) = (wave.measures(field).map_err(message)?, host.measures(field));
-            // Both sums round once per node, relative to partial sums of at most the sum of all terms,
-            // which are at most 2 (1/v + |A|) u². v is at least (0.5/2.5)² of its limit.
+            // Both sums round once per node, relative to partial sums of at most the sum of all
+            // terms, which are at most 2 (1/v + |A|) u². v is at least (0.5/2.5)² of its limit.
             let largest = expected.largest;
             let limit = 1e3 * grid.len() as f64 * f64::EPSILON * grid.len() as f64 * largest * largest;
             let error = (found.energy - expected.energy).abs();

@@ -108,15 +108,15 @@ impl<R: Scalar> Slab<R> {
         Ok(())
     }
 
-    /// Replaces the state by the result of the last look ahead. The old state becomes that of the step
-    /// before.
+    /// Replaces the state by the result of the last look ahead. The old state becomes that of the
+    /// step before.
     pub(super) fn end_ahead(&mut self) {
         let (ahead, _) = self.ahead.take().expect("a look ahead came before");
         self.previous = std::mem::replace(&mut self.now, ahead);
     }
 
-    /// Queues the new values of `planes` with absorption, sources and images along x and y. Layers along
-    /// z take part if `planes` contain them.
+    /// Queues the new values of `planes` with absorption, sources and images along x and y. Layers
+    /// along z take part if `planes` contain them.
     pub(super) fn launch_step(
         &self,
         step: &StepLaunch<'_, R>,
@@ -141,8 +141,8 @@ impl<R: Scalar> Slab<R> {
         layers.launch_images(queue, medium, &self.place(), next, &planes, 0..2)
     }
 
-    /// Queues the images along z of the new values. All planes must have new values, and ghost planes
-    /// those of the neighbours.
+    /// Queues the images along z of the new values. All planes must have new values, and ghost
+    /// planes those of the neighbours.
     pub(super) fn launch_end_images(
         &self,
         step: &StepLaunch<'_, R>,

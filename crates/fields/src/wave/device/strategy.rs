@@ -17,8 +17,8 @@ pub enum WaveKernel {
     Planes,
     /// Vectors and a column of planes in registers, neighbours through the cache (`columns.cu`).
     Columns,
-    /// As `Columns`, with asynchronous copies into a ring of planes in shared memory (`ring.cu`). Only
-    /// for CUDA from compute capability 8.0 on, and in three dimensions.
+    /// As `Columns`, with asynchronous copies into a ring of planes in shared memory (`ring.cu`).
+    /// Only for CUDA from compute capability 8.0 on, and in three dimensions.
     Ring,
 }
 
@@ -88,8 +88,8 @@ impl WaveShape {
     }
 }
 
-/// Nodes per plane that keep a GPU with 132 SMs busy without several chunks: three blocks of 1024 nodes
-/// per SM, twice.
+/// Nodes per plane that keep a GPU with 132 SMs busy without several chunks: three blocks of 1024
+/// nodes per SM, twice.
 const BUSY_PLANE_NODES: usize = 800_000;
 
 impl WaveDeviceStrategy {
@@ -112,11 +112,12 @@ impl WaveDeviceStrategy {
         Self { planes_per_chunk, ..fastest }
     }
 
-    /// Default in three dimensions and single precision on compute capability 9.0. The ring of order 8
-    /// has 191 KiB.
+    /// Default in three dimensions and single precision on compute capability 9.0. The ring of
+    /// order 8 has 191 KiB.
     ///
-    /// Gpoint/s on an H200, 1024³ nodes with a velocity per node, order 8 and free sides: 208. Chunks of
-    /// 64, 128 or 512 planes: 206, 208, 206. Blocks of 16 x 16 threads, two per SM: 205. Columns: at most
+    /// Gpoint/s on an H200, 1024³ nodes with a velocity per node, order 8 and free sides: 208.
+    /// Chunks of 64, 128 or 512 planes: 206, 208, 206. Blocks of 16 x 16 threads, two per SM: 205.
+    /// Columns: at most
     /// 192. Layers of 10 and 20 nodes on all sides: 192 and 171. Command:
     /// `cargo bench -p orrery-fields --bench wave_device -- volume`.
     pub(super) const RING: Self = Self {
@@ -132,8 +133,9 @@ impl WaveDeviceStrategy {
 
     /// Default in three dimensions and single precision on other GPUs.
     ///
-    /// Gpoint/s on an H200, measured as for [`Self::RING`]: 190. Blocks of 32 x 4 threads: 190 with chunks
-    /// of 64, 187 with 256. Two rows per thread, 32 x 4: 175. 10 planes unrolled: 162, with spills.
+    /// Gpoint/s on an H200, measured as for [`Self::RING`]: 190. Blocks of 32 x 4 threads: 190 with
+    /// chunks of 64, 187 with 256. Two rows per thread, 32 x 4: 175. 10 planes unrolled: 162, with
+    /// spills.
     pub(super) const VOLUME: Self = Self {
         kernel: WaveKernel::Columns,
         threads_x: 32,
@@ -147,15 +149,16 @@ impl WaveDeviceStrategy {
 
     /// Default in three dimensions and double precision.
     ///
-    /// Gpoint/s on an H200, 1024³ nodes with uniform velocity, order 8 and free sides: 118. Chunks of 256
-    /// planes: 114. Not unrolled: 114. Ring of 32 x 16 threads: 117. Command as for [`Self::RING`].
+    /// Gpoint/s on an H200, 1024³ nodes with uniform velocity, order 8 and free sides: 118. Chunks
+    /// of 256 planes: 114. Not unrolled: 114. Ring of 32 x 16 threads: 117. Command as for
+    /// [`Self::RING`].
     pub(super) const VOLUME_DOUBLE: Self = Self { unrolled_planes: 10, ..Self::VOLUME };
 
     /// Default in two dimensions and single precision.
     ///
-    /// Gpoint/s on an H200, 16384² nodes with a velocity per node, order 8 and free sides: 233. Chunks of
-    /// 128 or 256 rows: 219, 226. One row ahead, 10 unrolled: 220. Three ahead, 12 unrolled: 227, with
-    /// spills. Layers of 10 and 20 nodes on all sides: 226 and 221. Command:
+    /// Gpoint/s on an H200, 16384² nodes with a velocity per node, order 8 and free sides: 233.
+    /// Chunks of 128 or 256 rows: 219, 226. One row ahead, 10 unrolled: 220. Three ahead, 12
+    /// unrolled: 227, with spills. Layers of 10 and 20 nodes on all sides: 226 and 221. Command:
     /// `cargo bench -p orrery-fields --bench wave_device -- plane`.
     pub(super) const PLANE: Self = Self {
         kernel: WaveKernel::Columns,
@@ -170,8 +173,8 @@ impl WaveDeviceStrategy {
 
     /// Default in two dimensions and double precision.
     ///
-    /// Gpoint/s on an H200, 16384² nodes with uniform velocity, order 8 and free sides: 153. One row
-    /// ahead, 10 unrolled: 148. Three ahead, 4 unrolled: 147. Command as for [`Self::PLANE`].
+    /// Gpoint/s on an H200, 16384² nodes with uniform velocity, order 8 and free sides: 153. One
+    /// row ahead, 10 unrolled: 148. Three ahead, 4 unrolled: 147. Command as for [`Self::PLANE`].
     pub(super) const PLANE_DOUBLE: Self =
         Self { planes_ahead: 2, unrolled_planes: 11, planes_per_chunk: 256, ..Self::PLANE };
 
@@ -237,7 +240,8 @@ impl WaveDeviceStrategy {
         candidates
     }
 
-    /// Returns a name for reports, for example "columns 32 x 4, 2 rows, 1 plane ahead, chunks of 64".
+    /// Returns a name for reports, for example "columns 32 x 4, 2 rows, 1 plane ahead, chunks of
+    /// 64".
     pub fn name(&self) -> String {
         let kernel = match self.kernel {
             WaveKernel::Nodes => "nodes",
