@@ -83,7 +83,7 @@ fn fields_on_devices_have_the_bits_of_the_host() -> Result<(), WaveError> {
             field.advance(dt, 40)?;
             field.wait()?;
             assert_same(&field, &host)?;
-            assert!(field.seismograms()?.iter().all(|trace| trace.iter().any(|u| u.abs() > 1e-6)));
+            assert!(field.seismograms()?.iter().all(|trace| trace.iter().any(|u| *u != 0.0)));
 
             let expected = host.ahead(0.3 * dt)?.column()?;
             assert_eq!(field.ahead(0.3 * dt)?.column()?, expected);
@@ -137,8 +137,10 @@ fn values_that_are_not_finite_are_named_on_devices() -> Result<(), WaveError> {
         let orrery_fields::heat::FieldColumn::Single(values) = &mut columns[0].values else { panic!() };
         values[problem.grid().index([3, 2, 1])] = f32::NAN;
         let damaged = WaveField::restore(problem, dt, 0, columns)?;
-        let expected = damaged.now().check_finite().expect_err("NaN");
-        assert_eq!(damaged.moved_to(&device, None)?.now().check_finite(), Err(expected));
+        // NaN in the error is not equal to itself.
+        let expected = damaged.now().check_finite().expect_err("NaN").to_string();
+        let found = damaged.moved_to(&device, None)?.now().check_finite().expect_err("NaN");
+        assert_eq!(found.to_string(), expected);
         assert_eq!(field.moved_to(&device, None)?.now().check_finite(), Ok(()));
     }
     Ok(())

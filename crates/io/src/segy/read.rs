@@ -148,7 +148,7 @@ fn group_shots(traces: Traces) -> Result<Vec<Seismogram>, Fault> {
         }
         shots.push(Seismogram {
             shot,
-            dt: 1e-6 * layout.interval,
+            dt: layout.interval / 1e6,
             start,
             source,
             receivers: group.iter().map(|head| head.receiver).collect(),
