@@ -1,8 +1,9 @@
 //! Speed of the heat solver on the CPU for a list of strategies.
 //!
-//!     cargo bench -p orrery-fields --bench heat_cpu -- [n] [variable]
+//!     cargo bench -p orrery-fields --bench heat_cpu -- [n] [variable] [cached]
 //!
-//! n x n nodes in f32, 16384 by default. The figure is that of the fastest of several passes.
+//! n x n nodes in f32, 16384 by default. `cached` writes results through the cache. The figure is
+//! that of the fastest of several passes.
 
 use std::time::Instant;
 
@@ -31,7 +32,9 @@ fn main() {
         field.iter_mut().enumerate().for_each(|(k, u)| *u = (k % 97) as f32);
     }
     let [mut from, mut to] = fields;
+    let is_cached = arguments.iter().any(|argument| argument == "cached");
     for strategy in CpuStrategy::all(&plate) {
+        let strategy = CpuStrategy { is_streaming: !is_cached, ..strategy };
         let (mut fastest, start) = (f64::INFINITY, Instant::now());
         while start.elapsed().as_secs_f64() < SECONDS {
             let start = Instant::now();

@@ -55,7 +55,7 @@ mod vector;
 mod x86;
 
 pub use dispatch::{InstructionSet, SimdKernel, dispatch};
-pub use memory::AlignedVec;
+pub use memory::{AlignedVec, prefetch};
 pub use vector::{MAX_LANES, Real, Vector, sum_lanes};
 
 #[cfg(test)]

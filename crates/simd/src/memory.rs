@@ -50,6 +50,20 @@ impl<T> DerefMut for AlignedVec<T> {
     }
 }
 
+/// Starts to load the cache line at `address`, which need not exist. Does nothing where the machine
+/// has no such instruction.
+#[inline(always)]
+pub fn prefetch<T>(address: *const T) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a prefetch changes no memory and never faults. SSE is in the baseline of x86-64.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T0>(address.cast())
+    };
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = address;
+}
+
 /// Asks Linux for huge pages. A refusal only makes the memory slower.
 #[cfg(target_os = "linux")]
 fn request_huge_pages<T>(memory: &mut [T]) {

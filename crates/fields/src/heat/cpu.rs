@@ -37,9 +37,10 @@ impl CpuStrategy {
     /// Returns the strategy for `plate` on this machine.
     ///
     /// Measured on two AVX-512 cores with 2 MiB of second-level cache each, 16384² nodes in f32 and
-    /// uniform conductivity (`cargo bench -p orrery-fields --bench heat_cpu`), in Gpoint/s: 6.2
-    /// with 16 steps per pass and tiles of 1024 columns, 5.3 with 8 steps, 3.6 with 4 steps, 1.8
-    /// with 1 step. Tiles of 512 and of 2048 columns were 10% slower.
+    /// uniform conductivity (`cargo bench -p orrery-fields --bench heat_cpu`), in Gpoint/s: 9.2
+    /// with 16 steps per pass and tiles of 1024 columns, 8.9 with 8 steps, 5.9 with 4 steps, 3.7
+    /// with 1 step. Tiles of 512 and of 2048 columns were 10% slower. Without streaming stores, 1
+    /// step reached 2.7 to 3.2.
     pub fn resolve<R: Scalar>(plate: &Plate<R>) -> Self {
         Self {
             instruction_set: InstructionSet::best(),

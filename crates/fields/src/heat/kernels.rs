@@ -3,7 +3,7 @@
 //! All rows are parts of tile rows of equal length. `first` is the first node that is updated and
 //! `n` the number of nodes, a multiple of the lanes. Nodes `first − 1` and `first + n` exist.
 
-use orrery_simd::{Real, Vector};
+use orrery_simd::{Real, Vector, prefetch};
 
 use super::StepCoefficients;
 
@@ -17,6 +17,11 @@ pub struct FaceRows<'a, R> {
     /// Faces between row j and row j + 1.
     pub north: &'a [R],
 }
+
+/// Distance at which a streaming pass loads the next row ahead of its use, which the hardware does
+/// not do across pages. Measured on two AVX-512 cores, 16384² nodes in f32, one step per pass: 20%
+/// faster than without, and than 8 KiB and more (`cargo bench -p orrery-fields --bench heat_cpu`).
+const PREFETCH_BYTES: usize = 2048;
 
 /// Returns a register with `x` in all lanes.
 #[inline(always)]
@@ -53,7 +58,12 @@ pub fn update_uniform<V: Vector, const STREAMING: bool>(
     let out = out[first..][..n].chunks_exact_mut(V::LANES);
     for (((((w, u), e), s), n), out) in west.zip(centre).zip(east).zip(south).zip(north).zip(out) {
         let new = updated(r, [V::load(w), V::load(e), V::load(s), V::load(n)], V::load(u));
-        if STREAMING { new.store_streaming(out) } else { new.store(out) }
+        if STREAMING {
+            prefetch(n.as_ptr().wrapping_byte_add(PREFETCH_BYTES));
+            new.store_streaming(out);
+        } else {
+            new.store(out);
+        }
     }
 }
 
