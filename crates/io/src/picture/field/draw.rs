@@ -32,7 +32,7 @@ impl<'a> Canvas<'a> {
         if picture.shows_edges {
             marks::draw_edges(self, picture);
         }
-        self.draw_axes();
+        self.draw_axes(picture.is_depth_down);
         if let Some(bar) = &self.layout.bar {
             self.draw_bar(bar, picture, found);
         }
@@ -69,7 +69,7 @@ impl<'a> Canvas<'a> {
     }
 
     /// Draws ticks, tick labels and names of the axes.
-    fn draw_axes(&mut self) {
+    fn draw_axes(&mut self, is_depth_down: bool) {
         let layout = self.layout;
         let [left, top, right, bottom] = self.to_units(layout.plate);
         let start = bottom + EDGE_BAND;
@@ -85,7 +85,8 @@ impl<'a> Canvas<'a> {
         let start = left - EDGE_BAND;
         let mut widest: f64 = 0.0;
         for tick in &layout.ticks[1] {
-            let y = bottom - tick.position * (bottom - top);
+            let along = tick.position * (bottom - top);
+            let y = if is_depth_down { top + along } else { bottom - along };
             widest = widest.max(text_width(&tick.text, SMALL));
             self.draw_line(vec![[start, y], [start - TICK, y]], INK, 1.0, false);
             self.write(&tick.text, [start - TICK - TICK_GAP, y + 0.5 * SMALL], SMALL, Anchor::End, false);

@@ -105,7 +105,7 @@ impl FieldLayout {
             space,
             zoom,
             shape: lengths.map(|length| (length / longest).max(MIN_ASPECT)),
-            axes: [("x", lengths[0]), ("y", lengths[1])]
+            axes: [(picture.axis_names[0], lengths[0]), (picture.axis_names[1], lengths[1])]
                 .map(|(name, length)| AxisScale::for_length(name, length, longest, &picture.length_unit)),
             bar: AxisScale::with_power_of_ten(
                 &picture.quantity,

@@ -98,7 +98,11 @@ pub(super) fn draw_regions(canvas: &mut Canvas<'_>, picture: &FieldPicture) {
     let [left, _, right, bottom] = plate.map(|side| side as f64);
     let lengths = picture.grid.extents(&picture.boundaries);
     let scale = [(right - left) / lengths[0], (bottom - plate[1] as f64) / lengths[1]];
-    let to_pixels = |p: [f64; 2]| [left + p[0] * scale[0], bottom - p[1] * scale[1]];
+    let top = plate[1] as f64;
+    let to_pixels = |p: [f64; 2]| {
+        let y = if picture.is_depth_down { top + p[1] * scale[1] } else { bottom - p[1] * scale[1] };
+        [left + p[0] * scale[0], y]
+    };
     for kind in [RegionKind::Source, RegionKind::Material] {
         for region in picture.regions.iter().filter(|region| region.kind == kind) {
             let points: Vec<[f64; 2]> = outline(region.shape).into_iter().map(to_pixels).collect();

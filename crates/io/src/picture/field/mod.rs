@@ -59,6 +59,10 @@ pub struct FieldPicture {
     pub colours: ColourMap,
     /// Whether the edges have marks. They have none if their conditions are unknown.
     pub shows_edges: bool,
+    /// Whether y points downwards, as a depth does.
+    pub is_depth_down: bool,
+    /// Names of the axes that point right, and up or down.
+    pub axis_names: [&'static str; 2],
     /// Outlines of parts of the plate.
     pub regions: Vec<RegionMark>,
     /// Text above the plate at the right.
@@ -155,6 +159,8 @@ impl FieldPicture {
             pixels,
             colours: ColourMap::inferno(),
             shows_edges: true,
+            is_depth_down: false,
+            axis_names: ["x", "y"],
             regions: Vec::new(),
             title: String::new(),
             length_unit: String::new(),
@@ -262,7 +268,8 @@ fn draw_plate<T: Copy + Into<f64> + Send + Sync>(
         .map_init(
             || vec![0.0; right - left],
             |means, (row, line)| {
-                resampler.compute_row(values, bottom - top - 1 - row, means);
+                let row = if picture.is_depth_down { row } else { bottom - top - 1 - row };
+                resampler.compute_row(values, row, means);
                 let mut found = Found::default();
                 for (&mean, pixel) in means.iter().zip(line[3 * left..3 * right].chunks_exact_mut(3)) {
                     let t = range.position_of(mean);
