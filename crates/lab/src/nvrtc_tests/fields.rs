@@ -1,0 +1,168 @@
+//! Compiles the kernels of heat and waves.
+
+use std::collections::HashSet;
+
+use orrery_device::Device;
+use orrery_device::testing::compile_only_cuda;
+use orrery_fields::Scalar;
+use orrery_fields::heat::device::rungs::{RungHeat, rungs as heat_rungs};
+use orrery_fields::heat::device::{DeviceHeat, HeatDeviceStrategy, StoredField};
+use orrery_fields::heat::{Conductivity, HeatProblem, Plate};
+use orrery_fields::wave::device::rungs::rungs as wave_rungs;
+use orrery_fields::wave::device::{DeviceWave, WaveDeviceStrategy, WaveShape};
+use orrery_fields::wave::{Medium, SpaceOrder, StoredWave, Velocity, WaveProblem, WaveSource, WaveState};
+use orrery_model::Precision;
+use orrery_model::grid::{Boundaries, Boundary, Grid};
+use orrery_model::wave::{AbsorbingLayer, SideCondition, Sides, WaveGrid, Wavelet};
+
+use super::{TestResult, check_kernels};
+
+/// Compiles the solvers of heat and waves that runs use.
+pub fn compile_defaults(device: &Device) -> TestResult {
+    compile_default_heat::<f32>(device, &[(false, false), (true, true)])?;
+    compile_default_heat::<f64>(device, &[(false, true)])?;
+    compile_default_wave::<f32>(device, SpaceOrder::Eighth, true)?;
+    compile_default_wave::<f64>(device, SpaceOrder::Eighth, true)
+}
+
+/// Number of nodes for which strategies have the most steps per pass.
+const LARGE_PLATE: usize = 1 << 28;
+/// Nodes along each side of a plate.
+const PLATE_SIDE: usize = 64;
+
+/// Returns a plate with fixed edges, with or without a conductivity and a source per node.
+fn plate<R: Scalar>(is_variable: bool, has_source: bool) -> Plate<R> {
+    let grid = Grid { nx: PLATE_SIDE, ny: PLATE_SIDE, hx: 1.0, hy: 1.0 };
+    let field = || vec![1.0; grid.len()];
+    let conductivity = if is_variable { Conductivity::Field(field()) } else { Conductivity::Uniform(1.0) };
+    let boundaries = Boundaries::uniform(Boundary::fixed(0.0));
+    let problem = HeatProblem::new(grid, boundaries, conductivity, has_source.then(field), R::PRECISION);
+    Plate::new(&problem.expect("a valid problem"))
+}
+
+/// Compiles the kernels of a strategy, also those for fewer steps than a pass has.
+fn compile_heat_strategy<R: Scalar>(
+    device: &Device,
+    plate: Plate<R>,
+    strategy: HeatDeviceStrategy,
+) -> TestResult {
+    let initial = vec![R::default(); plate.grid.len()];
+    let mut heat = DeviceHeat::new(device, plate, &initial, strategy)?;
+    heat.advance(0.1, u64::from(2 * strategy.steps_per_pass - 1))?;
+    heat.measures(StoredField::State)?;
+    heat.edge_values(StoredField::State).map(drop)
+}
+
+/// Compiles the heat solver that runs use, for each pair of "conductivity per node" and "source".
+fn compile_default_heat<R: Scalar>(device: &Device, variants: &[(bool, bool)]) -> TestResult {
+    for &(is_variable, has_source) in variants {
+        let strategy = HeatDeviceStrategy::default_for(device, LARGE_PLATE, R::PRECISION, is_variable);
+        compile_heat_strategy(device, plate::<R>(is_variable, has_source), strategy)?;
+    }
+    Ok(())
+}
+
+/// Returns a problem in two or three dimensions with layers, images, a source and a receiver.
+fn wave_medium<R: Scalar>(dimensions: usize, order: SpaceOrder, is_variable: bool) -> Medium<R> {
+    let grid = match dimensions {
+        2 => WaveGrid::plane([64; 2], [1.0; 2]),
+        _ => WaveGrid::volume([32; 3], [1.0; 3]),
+    };
+    let layer = SideCondition::Absorbing(AbsorbingLayer::new(10));
+    let sides = Sides { x_min: layer, y_max: layer, z_max: layer, ..Sides::uniform(SideCondition::Free) };
+    let velocity = match is_variable {
+        true => Velocity::Field(vec![1.0; grid.len()]),
+        false => Velocity::Uniform(1.0),
+    };
+    let position = if dimensions == 2 { [9.5, 9.5, 0.0] } else { [9.5; 3] };
+    let sources = vec![WaveSource { position, wavelet: Wavelet::ricker(0.1) }];
+    let problem = WaveProblem::new(grid, sides, order, velocity, sources, vec![position], R::PRECISION)
+        .expect("a valid problem");
+    Medium::new(&problem, problem.max_stable_step())
+}
+
+/// Compiles the kernels of a step, a look ahead and measures with the default strategy. Then
+/// compiles the kernels of the strategies that `others` returns.
+fn compile_wave<R: Scalar>(
+    device: &Device,
+    medium: Medium<R>,
+    others: impl FnOnce(WaveShape, WaveDeviceStrategy) -> Vec<WaveDeviceStrategy>,
+) -> TestResult {
+    let (shape, state) = (WaveShape::of_medium(&medium), WaveState::at_rest(&medium));
+    let default = WaveDeviceStrategy::default_for(device, shape);
+    let mut wave = DeviceWave::new(device, medium, &state, default)?;
+    wave.advance(1)?;
+    wave.step_ahead(0.5)?;
+    wave.measures(StoredWave::Ahead)?;
+    for strategy in others(shape, default) {
+        wave.set_strategy(strategy)?;
+        wave.advance(1)?;
+    }
+    Ok(())
+}
+
+/// Compiles the wave solver that runs use, for one order.
+fn compile_default_wave<R: Scalar>(device: &Device, order: SpaceOrder, is_variable: bool) -> TestResult {
+    for dimensions in [2, 3] {
+        compile_wave(device, wave_medium::<R>(dimensions, order, is_variable), |_, _| Vec::new())?;
+    }
+    Ok(())
+}
+
+/// The strategies of the ladder, and those candidates of the tuner that need the most registers.
+#[test]
+fn heat_strategies_compile_for_hopper() {
+    let Some(cuda) = compile_only_cuda((9, 0)) else { return };
+    let device = &cuda.device;
+    compile_default_heat::<f32>(device, &[(false, false), (false, true), (true, false), (true, true)])
+        .unwrap();
+    compile_default_heat::<f64>(device, &[(false, true), (true, true)]).unwrap();
+    for precision in [Precision::Single, Precision::Double] {
+        for is_variable in [false, true] {
+            let candidates = HeatDeviceStrategy::candidates(device, LARGE_PLATE, precision, is_variable);
+            let size = |strategy: &HeatDeviceStrategy| (strategy.steps_per_pass, strategy.rows_in_flight);
+            let largest = *candidates.iter().max_by_key(|strategy| size(strategy)).expect("a default");
+            match precision {
+                Precision::Double => compile_heat_strategy(device, plate::<f64>(is_variable, false), largest),
+                _ => compile_heat_strategy(device, plate::<f32>(is_variable, false), largest),
+            }
+            .unwrap();
+        }
+    }
+    let (plate, default) = (
+        plate::<f32>(false, false),
+        HeatDeviceStrategy::default_for(device, LARGE_PLATE, Precision::Single, false),
+    );
+    for rung in heat_rungs() {
+        let initial = vec![0.0; plate.grid.len()];
+        RungHeat::new(device, rung.variant, &plate, &initial, default).unwrap().iterate(0.1).unwrap();
+    }
+    check_kernels(&cuda, 35);
+}
+
+/// The defaults for every order, and for orders 2 and 8 the strategies of the ladder and of the
+/// tuner.
+#[test]
+fn wave_strategies_compile_for_hopper() {
+    let Some(cuda) = compile_only_cuda((9, 0)) else { return };
+    let device = &cuda.device;
+    for order in SpaceOrder::ALL {
+        compile_default_wave::<f32>(device, order, false).unwrap();
+        compile_default_wave::<f64>(device, order, true).unwrap();
+    }
+    // The number of planes per chunk does not change the code.
+    let others = |shape, default| {
+        let mut strategies = WaveDeviceStrategy::candidates(device, shape);
+        strategies.extend(wave_rungs(device, shape, default).iter().map(|rung| rung.strategy));
+        let mut known = HashSet::new();
+        strategies.retain(|strategy| known.insert(WaveDeviceStrategy { planes_per_chunk: 1, ..*strategy }));
+        strategies
+    };
+    for dimensions in [2, 3] {
+        for order in [SpaceOrder::Second, SpaceOrder::Eighth] {
+            compile_wave(device, wave_medium::<f32>(dimensions, order, true), others).unwrap();
+        }
+        compile_wave(device, wave_medium::<f64>(dimensions, SpaceOrder::Eighth, true), others).unwrap();
+    }
+    check_kernels(&cuda, 250);
+}
