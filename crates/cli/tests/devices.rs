@@ -13,7 +13,7 @@ fn run_orrery(dir: &TestDir, arguments: &[&str]) -> Output {
 
 /// Returns the standard output of a command. Panics if it fails or writes to standard error.
 #[track_caller]
-fn stdout_of(dir: &TestDir, arguments: &[&str]) -> String {
+pub fn stdout_of(dir: &TestDir, arguments: &[&str]) -> String {
     let output = run_orrery(dir, arguments);
     let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
     assert!(output.status.success(), "orrery {}: {stderr}", arguments.join(" "));
@@ -22,17 +22,17 @@ fn stdout_of(dir: &TestDir, arguments: &[&str]) -> String {
 }
 
 #[track_caller]
-fn check_80_columns(stdout: &str) {
+pub fn check_80_columns(stdout: &str) {
     let widest = stdout.lines().max_by_key(|line| line.chars().count()).unwrap_or_default();
     assert!(widest.chars().count() <= 80, "{} columns: {widest}", widest.chars().count());
 }
 
 /// Whether tests that need a device are skipped. Without this setting they fail if there is none.
-fn has_no_device() -> bool {
+pub fn has_no_device() -> bool {
     std::env::var_os("ORRERY_NO_DEVICE_TESTS").is_some()
 }
 
-fn read_json(dir: &TestDir, name: &str) -> Value {
+pub fn read_json(dir: &TestDir, name: &str) -> Value {
     serde_json::from_str(&dir.text(name)).unwrap_or_else(|e| panic!("{name}: {e}"))
 }
 
@@ -167,7 +167,8 @@ fn every_ladder_is_printed_and_written_as_json_and_svg() {
             let is_on_cpu = rung["name"].as_str().unwrap().starts_with("CPU");
             let has_flops_roof = error_limit.is_some();
             assert_eq!(rung["share_of_roof"].is_f64(), has_flops_roof || !is_on_cpu, "{rung}");
-            assert_eq!(rung["flops"].is_f64(), has_flops_roof || ladder.name == "heat", "{rung}");
+            let is_on_grid = ["heat", "wave"].contains(&ladder.name);
+            assert_eq!(rung["flops"].is_f64(), has_flops_roof || is_on_grid, "{rung}");
         }
     }
 }
@@ -295,39 +296,6 @@ fn bench_direct_runs_on_a_device() {
 }
 
 #[test]
-fn bench_heat_runs_on_a_device_and_on_the_cpu() {
-    if has_no_device() {
-        return;
-    }
-    let dir = TestDir::new();
-    for (device, kind) in [("opencl", "opencl"), ("cpu", "cpu")] {
-        let flags = ["-n", "40", "--precision", "single", "--device", device, "--repeats", "2"];
-        let json = ["--force", "--json", "h.json"];
-        let stdout = stdout_of(&dir, &[&["bench", "heat"][..], &flags, &json].concat());
-        check_80_columns(&stdout);
-        assert!(
-            stdout.lines().any(|line| line.starts_with("    40    single uniform          1 ")),
-            "{stdout}"
-        );
-        let all = read_json(&dir, "h.json");
-        assert_eq!(all["device"]["kind"], kind);
-        let results = all["results"].as_array().unwrap();
-        // Uniform and per node, each with one and with several steps per pass.
-        assert_eq!(results.len(), 4);
-        for line in results {
-            assert_eq!((line["n"].as_u64(), line["unit"].as_str()), (Some(40), Some("points/s")), "{line}");
-            let rate = 1600.0 / line["seconds"].as_f64().unwrap();
-            assert!((line["rate"].as_f64().unwrap() / rate - 1.0).abs() < 1e-12, "{line}");
-        }
-        assert_eq!(
-            (results[0]["steps_per_pass"].as_u64(), &results[2]["conductivity"]),
-            (Some(1), &"per node".into())
-        );
-        assert!(results[1]["steps_per_pass"].as_u64() > Some(1));
-    }
-}
-
-#[test]
 fn bench_primitives_runs_on_a_device_and_on_the_cpu() {
     if has_no_device() {
         return;
@@ -360,7 +328,7 @@ fn invalid_flags_give_one_line_and_write_nothing() {
         return;
     }
     let dir = TestDir::new();
-    let cases: [(&[&str], &str); 27] = [
+    let cases: [(&[&str], &str); 30] = [
         (&["ladder", "cube"], "error: invalid value 'cube' for '<NAME>'"),
         (&["ladder", "direct", "-n", "0"], "error: -n 0 is outside n >= 1"),
         (&["ladder", "direct", "-n", "1000000000000000"], "error: -n 1000000000000000: "),
@@ -402,6 +370,12 @@ fn invalid_flags_give_one_line_and_write_nothing() {
             &["bench", "heat", "-n", "1000000"],
             "error: -n 1000000: 1000000000000 nodes need 29.1 TiB of memory",
         ),
+        (&["bench", "wave", "-n", "47"], "error: -n 47 is outside 48 <= n <= 8192"),
+        (&["bench", "wave", "-n", "8192"], "error: -n 8192: 549755813888 nodes need 32.0 TiB of memory"),
+        (
+            &["bench", "wave", "--precision", "mixed"],
+            "error: --precision mixed: expected single or double for waves",
+        ),
         (&["bench", "heat", "-n", "2"], "error: -n 2 is outside 3 <= n <= 1048576"),
         (
             &["bench", "heat", "--precision", "mixed"],
@@ -410,7 +384,7 @@ fn invalid_flags_give_one_line_and_write_nothing() {
         (&["bench", "primitives", "-n", "1000000000000000"], "error: -n 1000000000000000: "),
         (
             &["ladder", "redcue"],
-            "error: invalid value 'redcue' for '<NAME>' [possible values: direct, tree, reduce, histogram, heat]; \
+            "error: invalid value 'redcue' for '<NAME>' [possible values: direct, tree, reduce, histogram, heat, wave]; \
              tip: a similar value exists: 'reduce'",
         ),
         (&["ladder", "reduce", "-n", "1000000000000000"], "error: -n 1000000000000000: "),

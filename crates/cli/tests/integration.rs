@@ -1,5 +1,6 @@
 //! Tests of the `orrery` command. Every file of this folder is a module.
 
+mod bench_fields;
 mod common;
 mod devices;
 mod end_to_end;

@@ -21,12 +21,12 @@ pub struct BenchArgs {
     /// Case to measure
     #[arg(value_enum)]
     pub case: BenchCase,
-    /// Numbers of bodies, of elements for primitives, of nodes along a side for heat [default: see
-    /// below]
+    /// Numbers of bodies, of elements for primitives, of nodes along a side for heat and wave,
+    /// where wave also has a square with 16 N nodes along a side [default: see below]
     #[arg(short, value_name = "N,...", value_delimiter = ',', allow_hyphen_values = true, value_parser = parse_count::<usize>)]
     pub n: Vec<usize>,
     /// Floating-point precision [default: all for direct, mixed for tree, single and mixed for tree
-    /// on a device, single and double for heat]
+    /// on a device, single and double for heat and wave]
     #[arg(long, value_enum)]
     pub precision: Option<PrecisionFlag>,
     #[command(flatten)]
@@ -81,7 +81,8 @@ Default sizes (-n):
   crossover   1000 to 24000     16384 to 524288
   checkpoint  1000000           -
   primitives  2^20, sort 2^18   2^28, sort 2^20 and 2^24
-  heat        4096              16384";
+  heat        4096              16384
+  wave        256               1024";
 
 /// Cases that `bench` measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -98,6 +99,8 @@ pub enum BenchCase {
     Primitives,
     /// Time steps of the heat equation on a square
     Heat,
+    /// Time steps of the wave equation in a cube and on a square
+    Wave,
 }
 
 /// Distribution of the bodies for `bench tree`.

@@ -15,11 +15,14 @@ pub fn ladder(arguments: &LadderArgs) -> Result<(), Failure> {
     check_flags(arguments)?;
     let json = arguments.json.prepare()?;
     let device = Device::open(arguments.device_args.device)?;
+    let n = arguments.n.unwrap_or_else(|| arguments.entry.sizes.for_device(device.as_ref()));
+    // A default size may exceed the memory, too.
+    check_memory(&[n], arguments.entry.bytes_per_item, arguments.entry.size_unit)?;
     let tuning = device.as_ref().and_then(|device| tune::load_tuning(device, arguments.no_tuned));
     let mut line = TerminalLine::new();
     let request = LadderRequest {
         device: device.as_ref(),
-        n: arguments.n.unwrap_or_else(|| arguments.entry.sizes.for_device(device.as_ref())),
+        n,
         tuning: tuning.as_ref(),
         progress: &mut |rung| line.draw(rung),
     };

@@ -96,7 +96,8 @@ pub fn bench_state<R: Scalar>(n: usize) -> Vec<R> {
     scattered(n * n, 0).into_par_iter().map(R::from_f64).collect()
 }
 
-fn scattered(n: usize, stream: u64) -> Vec<f64> {
+/// Returns `n` numbers between 0 and 1 without order. Each `stream` has others.
+pub(super) fn scattered(n: usize, stream: u64) -> Vec<f64> {
     let number = |k: u64| orrery_device::testing::random_bits(k ^ (stream << 40)) >> 11;
     (0..n as u64).into_par_iter().map(|k| number(k) as f64 / (1u64 << 53) as f64).collect()
 }

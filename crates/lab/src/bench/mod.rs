@@ -5,6 +5,7 @@ pub mod direct;
 pub mod heat;
 pub mod primitives;
 pub mod tree;
+pub mod wave;
 
 use orrery_model::Precision;
 use orrery_particles::accuracy::ForceErrors;

@@ -15,6 +15,7 @@ mod result;
 mod roofs;
 mod table;
 mod tree;
+mod wave;
 
 use orrery_device::{Device, DeviceKind};
 
@@ -26,8 +27,8 @@ pub use roofs::Roofs;
 pub use table::all_tables;
 
 /// All ladders, in the order of the help.
-pub static LADDERS: [&LadderEntry; 5] =
-    [&direct::LADDER, &tree::LADDER, &reduce::LADDER, &histogram::LADDER, &heat::LADDER];
+pub static LADDERS: [&LadderEntry; 6] =
+    [&direct::LADDER, &tree::LADDER, &reduce::LADDER, &histogram::LADDER, &heat::LADDER, &wave::LADDER];
 
 /// Returns the ladder with this name.
 pub fn find_ladder(name: &str) -> Option<&'static LadderEntry> {

@@ -85,7 +85,7 @@ pub struct ReferenceTable {
 pub struct Work {
     /// Floating-point operations. `None` if the computation has no conventional count.
     pub flops: Option<f64>,
-    /// Bytes that threads request from memory.
+    /// Bytes that threads request from memory. For grids, bytes that a step must move.
     pub bytes: Option<f64>,
 }
 
@@ -182,6 +182,11 @@ impl RungResult {
         Some(self.work.flops? * self.rate)
     }
 
+    /// Returns the bytes per second, see [`Work::bytes`].
+    pub fn bytes_per_s(&self) -> Option<f64> {
+        Some(self.work.bytes? * self.rate)
+    }
+
     /// Returns the arithmetic intensity: operations per byte that threads request from memory.
     pub fn intensity(&self) -> Option<f64> {
         Some(self.work.flops? / self.work.bytes?)
@@ -255,6 +260,7 @@ impl Ladder {
             "flops_per_item": rung.work.flops,
             "bytes_per_item": rung.work.bytes,
             "flops": rung.flops(),
+            "bytes_per_s": rung.bytes_per_s(),
             "intensity": rung.intensity(),
             "registers": rung.registers,
             "shared_bytes": rung.shared_bytes,

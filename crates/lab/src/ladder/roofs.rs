@@ -9,6 +9,9 @@ use super::Roof;
 use crate::cpu_peak;
 use crate::format::format_rate;
 
+/// Name of the roof that is the rate of a copy.
+pub(super) const COPY_ROOF: &str = "copy";
+
 /// Roofs of the roofline model: peak rates of the device, measured and from the data sheet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Roofs {
@@ -72,6 +75,6 @@ impl Roofs {
     /// Describes the copy as the roof of a ladder.
     pub(super) fn copy_roof(&self) -> Option<Roof> {
         let description = format!("{}, reads and writes counted", format_rate(self.bandwidth?, "B/s"));
-        Some(Roof { name: "copy", description })
+        Some(Roof { name: COPY_ROOF, description })
     }
 }

@@ -1,6 +1,7 @@
 //! Tables of a ladder, at most 80 columns wide: results, rates by parameter, figures from other
 //! sources, and the hardware resources of each rung.
 
+use super::roofs::COPY_ROOF;
 use super::{Ladder, Parameter, RungResult, ShownValue};
 use crate::format::{
     format_number, format_percent, format_seconds, format_thousands, truncate_text, wrap_text,
@@ -74,6 +75,11 @@ fn results_table(ladder: &Ladder) -> Vec<String> {
     let mut table = Table::new(&ladder.rungs);
     table.add_column("time", |rung| format_seconds(rung.seconds));
     table.add_column(counted.heading, |rung| format_number((counted.to_column)(rung.rate)));
+    if has_bandwidth(ladder) {
+        table.add_column("GB/s", |rung| {
+            format_or_dash(rung.bytes_per_s(), |bytes| format_number(bytes / 1e9))
+        });
+    }
     if let Some(roof) = &ladder.roof {
         table.add_column(&format!("of {}", roof.name), |rung| format_percent(rung.share_of_roof()));
     }
@@ -83,6 +89,14 @@ fn results_table(ladder: &Ladder) -> Vec<String> {
         table.add_column("error", |rung| format_or_dash(rung.error, |error| format!("{error:.1e}")));
     }
     table.lines()
+}
+
+/// Returns whether the table has a column of bytes per second: the memory limits the rungs, and
+/// their rates count something other than bytes.
+fn has_bandwidth(ladder: &Ladder) -> bool {
+    ladder.entry.counted.item != "byte"
+        && ladder.roof.as_ref().is_none_or(|roof| roof.name == COPY_ROOF)
+        && ladder.rungs.iter().any(|rung| rung.work.bytes.is_some())
 }
 
 /// Formats the remarks of the rungs, and the size of rungs that were measured with a smaller

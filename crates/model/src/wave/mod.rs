@@ -10,7 +10,7 @@ mod sides;
 mod velocity;
 mod wavelet;
 
-pub use grid::{WaveGrid, WaveGridError};
+pub use grid::{MIN_NODES, WaveGrid, WaveGridError};
 pub use sides::{AbsorbingLayer, Side, SideCondition, Sides};
 pub use velocity::{VELOCITIES, VelocityError, VelocityLayer, VelocityModel};
 pub use wavelet::{Wavelet, WaveletError};

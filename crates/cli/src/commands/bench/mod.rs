@@ -7,6 +7,7 @@ mod device;
 mod heat;
 mod primitives;
 mod tree;
+mod wave;
 
 pub use heat::check_heat_flags;
 use orrery_device::{Device, DeviceChoice};
@@ -41,6 +42,7 @@ pub fn bench(arguments: &BenchArgs) -> Result<(), Failure> {
         (BenchCase::Crossover, Some(device)) => tree::bench_crossover(arguments, device)?,
         (BenchCase::Primitives, device) => primitives::bench_primitives(arguments, device.as_ref(), set)?,
         (BenchCase::Heat, device) => heat::bench_heat(arguments, device.as_ref(), set)?,
+        (BenchCase::Wave, device) => wave::bench_wave(arguments, device.as_ref(), set)?,
         (_, Some(device)) => device::bench_direct(arguments, device)?,
         (BenchCase::Checkpoint, None) => (about_cpu(set), checkpoint::bench_checkpoint(arguments)?),
         (case, None) => (about_cpu(set), json!(bench_cpu(arguments, case, set))),
@@ -60,6 +62,7 @@ fn check_flags(arguments: &BenchArgs) -> Result<(), Failure> {
     match arguments.case {
         BenchCase::Primitives => primitives::check_sizes(&arguments.n),
         BenchCase::Heat => check_heat_flags(&arguments.n, arguments.precision),
+        BenchCase::Wave => wave::check_wave_flags(&arguments.n, arguments.precision),
         _ => check_body_memory(&arguments.n),
     }
 }
@@ -103,9 +106,11 @@ fn bench_cpu(arguments: &BenchArgs, case: BenchCase, set: InstructionSet) -> Vec
     let results = match case {
         BenchCase::Tree => cpu::bench_tree(arguments, set),
         BenchCase::Crossover => cpu::bench_crossover(arguments, set),
-        BenchCase::Direct | BenchCase::Checkpoint | BenchCase::Primitives | BenchCase::Heat => {
-            cpu::bench_direct(arguments, set)
-        }
+        BenchCase::Direct
+        | BenchCase::Checkpoint
+        | BenchCase::Primitives
+        | BenchCase::Heat
+        | BenchCase::Wave => cpu::bench_direct(arguments, set),
     };
     results.iter().map(Measurement::to_json).collect()
 }
