@@ -59,8 +59,9 @@ pub struct AbsorbingLayer {
     pub thickness: usize,
     /// Reflection coefficient of the continuous equation at normal incidence.
     pub reflection: f64,
-    /// Largest frequency shift α, per time. It grows inwards. Zero is best for most angles. π times
-    /// the dominant frequency helps at grazing incidence.
+    /// Largest frequency shift α, per time. It grows inwards. Zero is best up to 80 degrees of
+    /// incidence. π times the dominant frequency reflects 10% less from 85 degrees on, and 50 times
+    /// more at normal incidence.
     pub shift: f64,
 }
 
