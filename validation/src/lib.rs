@@ -6,6 +6,7 @@
 
 pub mod golden;
 pub mod plates;
+pub mod waves;
 
 use orrery_model::analysis::{kinetic_energy, max_or_nan, potential_energy_direct};
 use orrery_model::{Particles, Precision};

@@ -13,3 +13,6 @@ mod heat_steady;
 mod orbits;
 mod solar_system;
 mod spheres;
+mod wave;
+mod wave_sides;
+mod wave_sources;
