@@ -37,7 +37,11 @@ fn presets_are_listed_with_a_description() {
             "pythagorean",
             "hot-plate",
             "sine-decay",
-            "chip"
+            "chip",
+            "two-layer-shot",
+            "salt-dome",
+            "wave-3d",
+            "ripple-tank"
         ]
     );
 }

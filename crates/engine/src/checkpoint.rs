@@ -26,7 +26,7 @@ use crate::folder::CHECKPOINTS;
 use crate::observers;
 use crate::provenance;
 use crate::simulation::{Moment, Simulation};
-use crate::system::{SavedSystem, Size, System};
+use crate::system::{SavedSystem, Size, Stamp, System};
 use crate::trigger::{Trigger, time_tolerance};
 
 use before_end::Restored;
@@ -376,7 +376,8 @@ fn read_file(path: &Path, limits: &Limits) -> Result<LoadedCheckpoint, EngineErr
     check_input_files(&header.provenance, &case)?;
     let mut blocks = Blocks::new(path, checkpoint.blocks);
     let columns_before_end = blocks.take_prefixed(before_end::PREFIX);
-    let saved = SavedSystem { path, case: &case, count: header.count, method: &header.method, limits };
+    let stamp = Stamp { step: header.step, time: header.time };
+    let saved = SavedSystem { path, case: &case, count: header.count, method: &header.method, limits, stamp };
     let system = System::restore(&saved, &mut blocks)?;
     if system.physics() != header.physics {
         return Err(malformed("physics", header.physics, "that of the case"));

@@ -7,6 +7,7 @@ use thiserror::Error;
 
 use orrery_device::DeviceError;
 use orrery_fields::heat::HeatError;
+use orrery_fields::wave::WaveError;
 use orrery_io::picture::PictureError;
 use orrery_io::{Fault, IoError};
 use orrery_model::grid::InitialFieldError;
@@ -41,6 +42,27 @@ pub enum EngineError {
         origin: String,
         /// The error of the plate. Boxed, because it is larger than all other variants.
         source: Box<HeatError>,
+    },
+    /// The waves cannot be simulated.
+    #[error("{origin}: {source}")]
+    Wave {
+        /// File or section with the values.
+        origin: String,
+        /// The error of the problem. Boxed, because it is larger than all other variants.
+        source: Box<WaveError>,
+    },
+    /// A case has several shots, and a run computes one.
+    #[error("the case has the shots {}, expected one of them in wave.shot", join_numbers(.0))]
+    ShotMissing(Vec<u64>),
+    /// A file has another shape than the grid of a volume.
+    #[error("{}: the file has {} values, expected {} as the grid has nodes", path.display(), extents(found), extents(expected))]
+    VolumeShape {
+        /// Path of the file.
+        path: PathBuf,
+        /// Values along x, y and z.
+        found: [usize; 3],
+        /// Nodes along x, y and z.
+        expected: [usize; 3],
     },
     /// The bodies of a system that has none were requested.
     #[error("the system has no bodies, its physics is {physics}")]
@@ -359,6 +381,8 @@ impl EngineError {
             | Self::NoBodies { .. }
             | Self::InitialState(_)
             | Self::FieldShape { .. }
+            | Self::VolumeShape { .. }
+            | Self::ShotMissing(_)
             | Self::ProfileLength { .. }
             | Self::Input(_)
             | Self::Memory { .. }
@@ -381,6 +405,7 @@ impl EngineError {
             | Self::NotExtendable { .. }
             | Self::OutputFolder { .. } => true,
             Self::Heat { source, .. } => !matches!(**source, HeatError::Device(_)),
+            Self::Wave { source, .. } => !matches!(**source, WaveError::Device(_)),
             Self::Device(error) => is_unknown_device(error),
             Self::Output(_) | Self::Picture(PictureError::Io(_)) => self.is_changed_file(),
             Self::Picture(_)
@@ -424,4 +449,14 @@ pub fn is_unknown_device(error: &DeviceError) -> bool {
 
 fn process_text(owner: &Option<u32>) -> String {
     owner.map_or_else(String::new, |id| format!(" (process {id})"))
+}
+
+/// Returns for example "1, 2, 3".
+fn join_numbers(numbers: &[u64]) -> String {
+    numbers.iter().map(u64::to_string).collect::<Vec<_>>().join(", ")
+}
+
+/// Returns for example "3 x 4 x 5".
+fn extents(counts: &[usize; 3]) -> String {
+    counts.map(|count| count.to_string()).join(" x ")
 }

@@ -13,7 +13,7 @@ use crate::case::Case;
 use crate::error::EngineError;
 use crate::observers;
 use crate::provenance;
-use crate::system::{PLOTS, POST_MORTEMS};
+use crate::system::{PLOTS, POST_MORTEMS, RESULTS};
 
 /// Where a run writes, and which earlier run it may replace there.
 #[derive(Clone, Debug)]
@@ -74,7 +74,8 @@ fn plot_files() -> impl Iterator<Item = String> {
 
 /// Returns the names of the files of a run that are not numbered, without `PROVENANCE`.
 fn run_files() -> impl Iterator<Item = String> {
-    let others = [CASE, TABLE, ANIMATION, LOG_FILE].into_iter().chain(POST_MORTEMS).map(str::to_owned);
+    let others =
+        [CASE, TABLE, ANIMATION, LOG_FILE].into_iter().chain(POST_MORTEMS).chain(RESULTS).map(str::to_owned);
     let start_files = START_FORMATS.map(|format| start_file_name(format).to_owned());
     others.chain(plot_files()).chain(start_files)
 }

@@ -57,6 +57,7 @@ mod simulation;
 pub mod system;
 mod trigger;
 pub mod wall_time;
+pub mod wave;
 
 pub use blocks::Blocks;
 pub use error::EngineError;

@@ -262,7 +262,13 @@ impl<'a> Run<'a> {
             Ok(Some((StopReason::WallTime, _))) => Ok(()),
             // After an error too: the output up to the error is useful. The first error is returned
             // below.
-            _ => self.reporter.write_output(|| self.observers.finish()),
+            _ => {
+                let moment = self.simulation.moment();
+                self.reporter.write_output(|| {
+                    self.observers.finish()?;
+                    moment.system.draw_results(&self.folder, moment.stamp())
+                })
+            }
         };
         let stopped = outcome.map_err(|error| self.add_recovery_info(error))?;
         match finished {

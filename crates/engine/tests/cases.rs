@@ -46,6 +46,10 @@ fn presets_load_and_start_with_an_explanation() {
         "hot-plate",
         "sine-decay",
         "chip",
+        "two-layer-shot",
+        "salt-dome",
+        "wave-3d",
+        "ripple-tank",
     ] {
         assert!(names.contains(&name), "{name}");
     }

@@ -17,4 +17,5 @@ mod reliability;
 mod resume;
 mod start_time;
 mod stepping;
+mod wave_cases;
 mod written_units;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use orrery_engine::case::{Case, CaseSource, json_schema, model_names, presets, reference_page};
-use orrery_io::{FieldValues, write_field_npy};
+use orrery_io::{FieldValues, write_field_npy, write_volume_npy};
 use orrery_model::grid::Grid;
 use serde_json::Value;
 
@@ -85,8 +85,36 @@ fn plates(folder: &Path) -> Vec<String> {
     cases
 }
 
-/// The resolved cases of all models, of a file and of plates together have the keys of the schema,
-/// except those that other keys replace.
+/// Returns cases of waves that together have all keys.
+fn waves(folder: &Path) -> Vec<String> {
+    write_volume_npy(&folder.join("c.npy"), [60, 50, 1], FieldValues::Single(&[1.0; 3000])).unwrap();
+    let header = "{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }";
+    let header = format!("{header:<117}\n");
+    let wavelet = [b"\x93NUMPY\x01\x00\x76\x00", header.as_bytes(), &[0; 8]].concat();
+    fs::write(folder.join("wavelet.npy"), wavelet).unwrap();
+    let medium = |rest: &str| {
+        format!("grid = {{ nx = 60, ny = 50, hx = 1 }}\ntime = {{ step = 0.1, end = 1 }}\n{rest}")
+    };
+    let point = "x = 30, y = 25";
+    let region = "x = 1, y = 1, velocity = \"wall\"";
+    vec![
+        medium(&format!(
+            "wave.velocity = 1\nwave.source = [{{ {point}, frequency = 0.01 }}]\nwave.receivers = [{{ {point} }}]\n\
+             wave.region = [{{ shape = \"box\", width = 3, height = 3, {region} }}]"
+        )),
+        medium(&format!(
+            "wave.layer = [{{ top = 0, velocity = 1 }}]\nwave.source = [{{ {point}, frequency = 0.01 }}]\n\
+             wave.region = [{{ shape = \"ball\", radius = 3, {region} }}]"
+        )),
+        medium(&format!(
+            "wave.velocity_file = \"c.npy\"\n\
+             wave.source = [{{ {point}, file = \"wavelet.npy\", interval = 0.5 }}]"
+        )),
+    ]
+}
+
+/// The resolved cases of all models, of a file, of plates and of waves together have the keys of
+/// the schema, except those that other keys replace.
 #[test]
 fn resolved_cases_have_all_keys_of_the_schema() {
     let mut declared = BTreeSet::new();
@@ -104,13 +132,13 @@ fn resolved_cases_have_all_keys_of_the_schema() {
             written.extend(resolved_keys(&case.to_toml()));
         }
     }
-    for text in plates(folder.path()) {
+    for text in plates(folder.path()).into_iter().chain(waves(folder.path())) {
         let source = CaseSource::Text { label: "case".into(), text, folder: folder.path().to_owned() };
         let case = Case::load_within(&source, &[], None).unwrap_or_else(|e| panic!("{e}"));
         written.extend(resolved_keys(&case.to_toml()));
     }
     let missing: Vec<_> = declared.difference(&written).map(String::as_str).collect();
-    assert_eq!(missing, ["bodies.first.n", "bodies.second.n", "grid.height", "grid.width"]);
+    assert_eq!(missing, ["bodies.first.n", "bodies.second.n", "grid.depth", "grid.height", "grid.width"]);
     assert!(written.is_subset(&declared), "{:?}", written.difference(&declared));
 }
 

@@ -398,7 +398,7 @@ fn an_edited_case_file_is_reported() {
 /// Missing files are reported.
 #[test]
 fn missing_snapshots_are_reported() {
-    for (make, name) in CASES.into_iter().zip(["snapshot_001.hdf5", "snapshot_001.npy"]) {
+    for (make, name) in CASES.into_iter().zip(["snapshot_001.hdf5", "snapshot_001.npy", "snapshot_001.npy"]) {
         let dir = temp_folder();
         let folder = dir.path().join("run");
         run_until(&make(&[]), folder.clone(), 8);

@@ -91,6 +91,10 @@ fn a_run_that_is_stepped_and_observed_writes_the_same_files() {
                         assert!(moment.particles().is_err());
                         assert_eq!(plate.column().unwrap().len(), plate.grid().len());
                     }
+                    System::Wave(waves) => {
+                        assert!(moment.particles().is_err());
+                        assert_eq!(waves.column().unwrap().len(), waves.grid().len());
+                    }
                 }
                 times.push(moment.time);
                 Ok(())

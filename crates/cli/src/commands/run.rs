@@ -43,28 +43,77 @@ pub fn run(arguments: &RunArgs) -> Result<Ending, Failure> {
         name_flag(error, arguments.set.len(), flag)
     })?;
     let folder = arguments.out.clone().unwrap_or_else(|| PathBuf::from("out").join(&case.name));
+    let runs = match selected_shots(&case) {
+        Some(shots) => runs_of_shots(&source, &sets, &shots, &folder, &limits)?,
+        None => vec![(case, folder)],
+    };
     if arguments.dry_run {
-        print_dry_run(&case, &folder, common.device, &limits)?;
+        let (case, folder) = &runs[0];
+        print_dry_run(case, folder, common.device, &limits)?;
+        if runs.len() > 1 {
+            print_line!("# {} shots, one after another; this is the first one", runs.len());
+        }
         return Ok(Ending::Done);
     }
     let json = JsonTarget::prepare(common.json.as_deref(), arguments.force)?;
     let replace = if arguments.force { Replace::Any } else { Replace::Nothing };
-    let output = Output { folder: folder.clone(), replace };
     if !arguments.resume {
-        output.check_usable().map_err(Failure::from)?;
+        for (_, folder) in &runs {
+            Output { folder: folder.clone(), replace }.check_usable().map_err(Failure::from)?;
+        }
     }
     // A missing device is an error in the flags, so it is found before anything is printed.
     Device::open(common.device)?;
     let control = prepare_control(common, limits)?;
-    print_case(&case, &folder);
-    let mut progress = Progress::new(common.quiet).with_units(case.units);
-    let outcome = if arguments.resume {
-        engine_run::run_or_resume(&case, &folder, &control, |event| progress.print_event(&event))
-    } else {
-        engine_run::run(&case, &output, &control, |event| progress.print_event(&event))
+    let mut summaries = Vec::new();
+    let mut ending = Ending::Done;
+    for (case, folder) in &runs {
+        print_case(case, folder);
+        let mut progress = Progress::new(common.quiet).with_units(case.units);
+        let outcome = if arguments.resume {
+            engine_run::run_or_resume(case, folder, &control, |event| progress.print_event(&event))
+        } else {
+            let output = Output { folder: folder.clone(), replace };
+            engine_run::run(case, &output, &control, |event| progress.print_event(&event))
+        };
+        progress.finish();
+        let summary = outcome?;
+        ending = print_end(&summary, folder);
+        summaries.push(summary_json(&summary, folder));
+        if ending == Ending::Stopped {
+            if runs.len() > 1 {
+                eprint_line!("compute the other shots with the same command and --resume");
+            }
+            break;
+        }
+    }
+    json.write(|| match summaries.len() {
+        1 if runs.len() == 1 => summaries.remove(0),
+        _ => json!({ "shots": summaries }),
+    })?;
+    Ok(ending)
+}
+
+/// Returns the shots of a case of waves that has several and selects none of them.
+fn selected_shots(case: &Case) -> Option<Vec<u64>> {
+    let wave = case.wave().filter(|wave| wave.shot.is_none())?;
+    Some(wave.shots())
+}
+
+/// Returns the case of each shot with the folder of its run, which is below `folder`.
+fn runs_of_shots(
+    source: &CaseSource,
+    sets: &[String],
+    shots: &[u64],
+    folder: &Path,
+    limits: &Limits,
+) -> Result<Vec<(Case, PathBuf)>, Failure> {
+    let run_of = |shot: &u64| {
+        let sets = [sets, &[format!("wave.shot={shot}")]].concat();
+        let case = Case::load_within(source, &sets, Some(limits.memory))?;
+        Ok((case, folder.join(format!("shot-{shot}"))))
     };
-    progress.finish();
-    print_end(&outcome?, &folder, json)
+    shots.iter().map(run_of).collect()
 }
 
 /// Resumes a run.
@@ -90,7 +139,9 @@ pub fn resume(arguments: &ResumeArgs) -> Result<Ending, Failure> {
             },
         );
     progress.finish();
-    print_end(&outcome?, folder, json)
+    let summary = outcome?;
+    json.write(|| summary_json(&summary, folder))?;
+    Ok(print_end(&summary, folder))
 }
 
 /// Names the flag with its value in an error about this value. It is the setting after the
@@ -138,12 +189,11 @@ fn print_case(case: &Case, folder: &Path) {
     print_line!("{precision} precision, output in {}", folder.display());
 }
 
-/// Prints the summary of a finished run, or how to resume a stopped one, and writes the JSON.
-fn print_end(summary: &Summary, folder: &Path, json: JsonTarget<'_>) -> Result<Ending, Failure> {
-    json.write(|| summary_json(summary, folder))?;
+/// Prints the summary of a finished run, or how to resume a stopped one.
+fn print_end(summary: &Summary, folder: &Path) -> Ending {
     let Some((reason, checkpoint)) = &summary.stopped else {
         print_summary(summary, folder);
-        return Ok(Ending::Done);
+        return Ending::Done;
     };
     print_times(summary);
     let cause = match reason {
@@ -152,7 +202,7 @@ fn print_end(summary: &Summary, folder: &Path, json: JsonTarget<'_>) -> Result<E
     };
     eprint_line!("stopped after step {}, {cause}; checkpoint: {}", summary.step, checkpoint.display());
     eprint_line!("resume with: orrery resume {}", shell_quoted(folder));
-    Ok(Ending::Stopped)
+    Ending::Stopped
 }
 
 /// Returns the summary of a run as JSON.

@@ -38,7 +38,7 @@ pub struct SmallCase {
 }
 
 /// One case of each physics.
-pub const SMALL_CASES: [SmallCase; 2] = [
+pub const SMALL_CASES: [SmallCase; 3] = [
     SmallCase {
         preset: "plummer",
         sets: &["bodies.n=30", "time.step=0.01", "time.end=0.06"],
@@ -52,6 +52,22 @@ pub const SMALL_CASES: [SmallCase; 2] = [
         early_end: "time.end=0.875 s",
         setup: "heat: 12 x 16 nodes, ",
         summary: "192 nodes, 6 steps (explicit five-point scheme) to t = 1.5 s in ",
+    },
+    SmallCase {
+        preset: "two-layer-shot",
+        sets: &[
+            "grid.nx=24",
+            "grid.ny=20",
+            "wave.layer_nodes=4",
+            "wave.layer=[{ top = 0, velocity = 1500 }, { top = 50, velocity = 2800 }]",
+            "wave.source=[{ x = 40, y = 20, frequency = 50, delay = 0.01 }]",
+            "wave.receivers=[{ x = 50, y = 10, count = 3, dx = 10 }]",
+            "time.step=0.5 ms",
+            "time.end=3 ms",
+        ],
+        early_end: "time.end=1.75 ms",
+        setup: "wave: 24 x 20 nodes, ",
+        summary: "480 nodes, 6 steps (order 8 in space, 2 in time) to t = 3 ms in ",
     },
 ];
 

@@ -13,8 +13,9 @@ use super::load::BYTES_PER_BODY;
 use super::physics::PhysicsSections;
 use super::reader::Section;
 use super::sections::heat::HeatSections;
-use super::{Case, Every, GravityCase, HeatCase, Physics};
-use crate::heat::max_stable_step;
+use super::sections::wave::WaveSections;
+use super::{Case, Every, GravityCase, HeatCase, Physics, WaveCase};
+use crate::{heat, wave};
 
 /// Largest number of files of one kind. More are most likely a typing error.
 const MAX_FILES: f64 = 1e6;
@@ -68,6 +69,10 @@ impl Sections<'_> {
                 check_grid(grid, given, available);
                 check_field_files(case, heat, initial);
             }
+            (PhysicsSections::Wave { grid, wave }, Physics::Wave(given)) => {
+                check_wave_grid(grid, case, given, available);
+                check_wave_files(case, wave);
+            }
             _ => {}
         }
     }
@@ -75,9 +80,10 @@ impl Sections<'_> {
     /// Reports a step of a field beyond the stability limit. An automatic step becomes 0.9 times
     /// the limit, rounded down to three digits. A shorter run gets one step.
     pub fn check_stability(&self, case: &mut Case, is_step_auto: bool, run_start: RunStart) {
-        let (PhysicsSections::Heat { heat, .. }, Physics::Heat(given)) = (&self.physics, &case.physics)
-        else {
-            return;
+        let (section, file_key) = match &self.physics {
+            PhysicsSections::Gravity { .. } => return,
+            PhysicsSections::Heat { heat, .. } => (&heat.heat, "conductivity_file"),
+            PhysicsSections::Wave { wave, .. } => (&wave.wave, "velocity_file"),
         };
         let RunStart::New { available } = run_start else {
             // A run writes its step to the case. To compute it could need any amount of memory.
@@ -88,11 +94,14 @@ impl Sections<'_> {
             }
             return;
         };
-        let memory = available.unwrap_or(u64::MAX);
-        match (max_stable_step(case, given, &Limits { memory }), case.time.step) {
-            (Err(error), _) => {
-                heat.heat.add_problem(heat.heat.location_of("conductivity_file"), error.to_string());
-            }
+        let limits = Limits { memory: available.unwrap_or(u64::MAX) };
+        let max_step = match &case.physics {
+            Physics::Gravity(_) => return,
+            Physics::Heat(given) => heat::max_stable_step(case, given, &limits),
+            Physics::Wave(given) => wave::max_stable_step(case, given, &limits),
+        };
+        match (max_step, case.time.step) {
+            (Err(error), _) => section.add_problem(section.location_of(file_key), error.to_string()),
             (Ok(limit), _) if is_step_auto => {
                 let (stable, length) = (round_down(0.9 * limit), case.time.end - case.time.known_start());
                 let is_shorter = length > 0.0 && length < stable;
@@ -208,13 +217,35 @@ fn round_down(x: f64) -> f64 {
 fn check_grid(grid: &Section<'_>, given: &HeatCase, available: Option<u64>) {
     // A device may have the fields, so only the host memory of a run on a device is known to be
     // needed. The rest is checked when the device is selected.
-    let needed = crate::heat::host_bytes(given, true);
+    let needed = heat::host_bytes(given, true);
     if let Some(available) = available.filter(|&available| needed > available) {
         let (needed, available) = (format_bytes(needed), format_bytes(available));
         let (nx, ny) = (given.grid.nx, given.grid.ny);
         let message = format!("{nx} x {ny} nodes need {needed} of memory, {available} are available");
         let location = grid.location_of("nx").max(grid.location_of("ny"));
         grid.add_problem(location, message);
+    }
+}
+
+/// Reports a grid of waves that needs more memory than there is.
+fn check_wave_grid(grid: &Section<'_>, case: &Case, given: &WaveCase, available: Option<u64>) {
+    let needed = wave::host_bytes(case, given, true);
+    if let Some(available) = available.filter(|&available| needed > available) {
+        let (needed, available) = (format_bytes(needed), format_bytes(available));
+        let [nx, ny, nz] = given.grid.nodes;
+        let message = format!("{nx} x {ny} x {nz} nodes need {needed} of memory, {available} are available");
+        let location = ["nx", "ny", "nz"].into_iter().map(|key| grid.location_of(key)).max();
+        grid.add_problem(location.unwrap_or(grid.location_of("nx")), message);
+    }
+}
+
+/// Reports files of waves that do not exist.
+fn check_wave_files(case: &Case, wave: &WaveSections<'_>) {
+    let sources = wave.sources.iter().map(|source| (source, "file"));
+    for (section, key) in sources.chain([(&wave.wave, "velocity_file")]) {
+        if let Some(Entry { value: Value::String(path), .. }) = section.entry(key) {
+            check_file(section, key, &case.folder.join(path), "an NPY file");
+        }
     }
 }
 

@@ -191,6 +191,7 @@ impl Case {
         findings.check_no_problems(&label)?;
         sections.check_stability(&mut case, is_step_auto, run_start);
         findings.check_no_problems(&label)?;
+        case.complete_last_step();
         sections.check_settings(&case);
         findings.check_no_problems(&label)?;
         Ok(case)

@@ -20,6 +20,7 @@ mod schema;
 mod sections;
 mod suggest;
 mod values;
+mod wave;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -38,6 +39,10 @@ pub use schema::json_schema;
 pub use sections::bodies::{BodiesFile, BodiesSource};
 pub use sections::models::{Model, model_names};
 pub use suggest::nearest_word;
+pub use wave::{
+    ReceiverLine, SliceView, SnapshotWindow, SourceCase, VelocityRegion, VelocityShape, VelocitySource,
+    WaveCase, WaveletSource,
+};
 
 /// A checked case.
 #[derive(Clone, Debug, PartialEq)]

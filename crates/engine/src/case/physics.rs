@@ -11,7 +11,9 @@ use super::heat::{EdgeCondition, HeatCase};
 use super::reader::{Findings, Section};
 use super::sections::bodies::{self, BodiesSource};
 use super::sections::heat::HeatSections;
+use super::sections::wave::WaveSections;
 use super::sections::{gravity, grid, image, initial, time};
+use super::wave::WaveCase;
 use super::{BodyView, Case, TimeSettings};
 
 /// Name of a physics, which is that of its section.
@@ -21,23 +23,27 @@ pub enum PhysicsName {
     Gravity,
     /// A plate that conducts heat.
     Heat,
+    /// Acoustic waves.
+    Wave,
 }
 
 /// Physics of bodies.
 pub(super) const BODIES: &[PhysicsName] = &[PhysicsName::Gravity];
 /// Physics of fields on a grid.
-pub(super) const FIELDS: &[PhysicsName] = &[PhysicsName::Heat];
+pub(super) const FIELDS: &[PhysicsName] = &[PhysicsName::Heat, PhysicsName::Wave];
 pub(super) const HEAT: &[PhysicsName] = &[PhysicsName::Heat];
+pub(super) const WAVE: &[PhysicsName] = &[PhysicsName::Wave];
 
 impl PhysicsName {
     /// All physics.
-    pub const ALL: [Self; 2] = [Self::Gravity, Self::Heat];
+    pub const ALL: [Self; 3] = [Self::Gravity, Self::Heat, Self::Wave];
 
     /// Returns the name of the section.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Gravity => crate::gravity::NAME,
             Self::Heat => crate::heat::NAME,
+            Self::Wave => crate::wave::NAME,
         }
     }
 
@@ -71,6 +77,8 @@ pub enum Physics {
     Gravity(GravityCase),
     /// `[heat]`: a plate that conducts heat.
     Heat(Box<HeatCase>),
+    /// `[wave]`: acoustic waves.
+    Wave(Box<WaveCase>),
 }
 
 /// Settings of gravity: `[bodies]`, `[gravity]` and the integrator.
@@ -102,6 +110,7 @@ impl Physics {
         match self {
             Self::Gravity(_) => PhysicsName::Gravity,
             Self::Heat(_) => PhysicsName::Heat,
+            Self::Wave(_) => PhysicsName::Wave,
         }
     }
 
@@ -110,6 +119,7 @@ impl Physics {
         match self {
             Self::Gravity(_) => true,
             Self::Heat(heat) => heat.is_error_known(),
+            Self::Wave(_) => false,
         }
     }
 
@@ -118,6 +128,7 @@ impl Physics {
         match self {
             Self::Gravity(gravity) => gravity.settings.precision,
             Self::Heat(heat) => heat.precision,
+            Self::Wave(wave) => wave.precision,
         }
     }
 
@@ -125,7 +136,9 @@ impl Physics {
     pub fn seeds(&self) -> Vec<u64> {
         match self {
             Self::Gravity(GravityCase { bodies: BodiesSource::Model(model), .. }) => model.seeds(),
-            Self::Gravity(GravityCase { bodies: BodiesSource::File(_), .. }) | Self::Heat(_) => Vec::new(),
+            Self::Gravity(GravityCase { bodies: BodiesSource::File(_), .. })
+            | Self::Heat(_)
+            | Self::Wave(_) => Vec::new(),
         }
     }
 
@@ -138,6 +151,7 @@ impl Physics {
             }
             Self::Gravity(GravityCase { bodies: BodiesSource::Model(_), .. }) => Vec::new(),
             Self::Heat(heat) => heat.paths_mut(),
+            Self::Wave(wave) => wave.paths_mut(),
         }
     }
 }
@@ -147,15 +161,23 @@ impl Case {
     pub fn gravity(&self) -> Option<&GravityCase> {
         match &self.physics {
             Physics::Gravity(gravity) => Some(gravity),
-            Physics::Heat(_) => None,
+            Physics::Heat(_) | Physics::Wave(_) => None,
         }
     }
 
     /// Returns the settings of heat conduction. `None` for a case of another physics.
     pub fn heat(&self) -> Option<&HeatCase> {
         match &self.physics {
-            Physics::Gravity(_) => None,
             Physics::Heat(heat) => Some(heat),
+            Physics::Gravity(_) | Physics::Wave(_) => None,
+        }
+    }
+
+    /// Returns the settings of waves. `None` for a case of another physics.
+    pub fn wave(&self) -> Option<&WaveCase> {
+        match &self.physics {
+            Physics::Wave(wave) => Some(wave),
+            Physics::Gravity(_) | Physics::Heat(_) => None,
         }
     }
 
@@ -166,7 +188,9 @@ impl Case {
             Physics::Gravity(GravityCase { bodies: BodiesSource::File(file), .. }) => {
                 Some(self.folder.join(&file.path))
             }
-            Physics::Gravity(GravityCase { bodies: BodiesSource::Model(_), .. }) | Physics::Heat(_) => None,
+            Physics::Gravity(GravityCase { bodies: BodiesSource::Model(_), .. })
+            | Physics::Heat(_)
+            | Physics::Wave(_) => None,
         }
     }
 
@@ -202,6 +226,8 @@ pub(super) enum PhysicsSections<'a> {
     Gravity { bodies: Section<'a>, gravity: Section<'a> },
     /// `[grid]`, `[heat]` and `[initial]`.
     Heat { grid: Section<'a>, heat: HeatSections<'a>, initial: Section<'a> },
+    /// `[grid]` and `[wave]`.
+    Wave { grid: Section<'a>, wave: WaveSections<'a> },
 }
 
 /// The physics of a case and the settings of `[time]`, whose keys depend on it.
@@ -224,6 +250,9 @@ impl<'a> PhysicsSections<'a> {
                 heat: HeatSections::new(root.section("heat")),
                 initial: root.section("initial"),
             },
+            PhysicsName::Wave => {
+                Self::Wave { grid: root.section("grid"), wave: WaveSections::new(root.section("wave")) }
+            }
         }
     }
 
@@ -239,7 +268,7 @@ impl<'a> PhysicsSections<'a> {
                 PhysicsAndTime { physics, time, is_step_auto: false }
             }
             Self::Heat { grid, heat, initial } => {
-                let (time, step) = time::read_field_time(time);
+                let (time, step) = time::read_field_time(time, PhysicsName::Heat);
                 let edges = heat.read_edges();
                 let is_periodic = [[0, 1], [2, 3]]
                     .map(|pair| pair.iter().all(|&edge: &usize| edges[edge] == EdgeCondition::Periodic));
@@ -249,7 +278,7 @@ impl<'a> PhysicsSections<'a> {
                     source: heat.read_nodes(["source", "source_file"]),
                     regions: heat.read_regions(),
                     precision: heat.read_precision(),
-                    unit: heat.read_unit(),
+                    unit: heat.heat.label("unit"),
                     stop: heat.read_stop(),
                     initial: initial::read_initial(initial, extents(&grid, is_periodic), is_periodic),
                     view: image::read_field_view(image),
@@ -262,6 +291,12 @@ impl<'a> PhysicsSections<'a> {
                     time,
                     is_step_auto: step.is_none(),
                 }
+            }
+            Self::Wave { grid, wave } => {
+                let (time, step) = time::read_field_time(time, PhysicsName::Wave);
+                let views = (image::read_field_view(image), image::read_slice_view(image));
+                let wave = wave.read(grid::read_wave_grid(grid), views);
+                PhysicsAndTime { physics: Physics::Wave(Box::new(wave)), time, is_step_auto: step.is_none() }
             }
         }
     }

@@ -28,6 +28,10 @@ pub fn presets() -> &'static [Preset] {
             ("hot-plate", include_str!("../../presets/hot-plate.toml")),
             ("sine-decay", include_str!("../../presets/sine-decay.toml")),
             ("chip", include_str!("../../presets/chip.toml")),
+            ("two-layer-shot", include_str!("../../presets/two-layer-shot.toml")),
+            ("salt-dome", include_str!("../../presets/salt-dome.toml")),
+            ("wave-3d", include_str!("../../presets/wave-3d.toml")),
+            ("ripple-tank", include_str!("../../presets/ripple-tank.toml")),
         ];
         texts
             .into_iter()

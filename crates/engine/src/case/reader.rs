@@ -370,7 +370,12 @@ impl<'a> Section<'a> {
         };
         Some(match self.is_physics_written {
             true => format!("{key} is for {owners}, and the section [{physics}] selects {physics}"),
-            false => format!("{key} is for {owners}, and the case has no section [{owners}]"),
+            false => {
+                let sections: Vec<_> =
+                    of_others.only_for.iter().map(|name| format!("[{}]", name.as_str())).collect();
+                let sections = join_with_or(sections.iter().map(String::as_str));
+                format!("{key} is for {owners}, and the case has no section {sections}")
+            }
         })
     }
 

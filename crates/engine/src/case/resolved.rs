@@ -6,7 +6,9 @@ use orrery_model::{Dimension, format_count};
 use super::declare::{KeySpec, Kind, SectionSpec, Variant, Words, word_for};
 use super::quantities::WrittenQuantities;
 use super::reader::item_path;
-use super::sections::{bodies, checkpoint, gravity, grid, heat, image, initial, limits, output, time, top};
+use super::sections::{
+    bodies, checkpoint, gravity, grid, heat, image, initial, limits, output, time, top, wave,
+};
 use super::{Case, Every, GravityCase, Physics};
 
 /// Writer of a section, with one `key = value` per line.
@@ -211,7 +213,12 @@ impl Case {
                 w.section("grid", |w| grid::write_grid(w, &heat.grid));
                 w.section("heat", |w| heat::write_heat(w, heat));
                 w.section("initial", |w| initial::write_initial(w, &heat.initial));
-                w.section("time", |w| time::write_field_time(w, &self.time));
+                w.section("time", |w| time::write_field_time(w, &self.time, self.physics.name()));
+            }
+            Physics::Wave(wave) => {
+                w.section("grid", |w| grid::write_wave_grid(w, &wave.grid));
+                w.section("wave", |w| wave::write_wave(w, wave));
+                w.section("time", |w| time::write_field_time(w, &self.time, self.physics.name()));
             }
         }
         w.section("output", |w| output::write_output(w, &self.output, self.physics.name()));
@@ -219,7 +226,8 @@ impl Case {
         w.section("limits", |w| limits::write_limits(w, &self.limits, self.physics.name()));
         let view = match &self.physics {
             Physics::Gravity(gravity) => image::ImageView::Bodies(&gravity.view),
-            Physics::Heat(heat) => image::ImageView::Field(&heat.view),
+            Physics::Heat(heat) => image::ImageView::Field(&heat.view, None),
+            Physics::Wave(wave) => image::ImageView::Field(&wave.view, Some(&wave.slice)),
         };
         w.section("image", |w| image::write_image(w, &self.image, view));
         w.finish()

@@ -50,6 +50,16 @@ impl Section<'_> {
         })
     }
 
+    /// Reads the label of a unit.
+    pub fn label(&self, key: &'static str) -> String {
+        const MAX_CHARS: usize = 20;
+        let label = self.text(key).unwrap_or_default();
+        if label.contains(char::is_control) || label.chars().count() > MAX_CHARS {
+            self.reject(key, " is not a label, expected up to 20 characters in one line");
+        }
+        label
+    }
+
     /// Reads `true` or `false`.
     pub fn boolean(&self, key: &'static str) -> bool {
         let Kind::Boolean = self.declaration(key).kind else { self.misdeclared(key) };

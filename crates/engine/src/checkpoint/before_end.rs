@@ -92,6 +92,7 @@ impl StateBeforeEnd {
     /// the end of the run.
     fn restore_system(&self, saved: &SavedSystem<'_>, end: &System) -> Result<(System, Blocks), EngineError> {
         let HeaderPart { step, time, .. } = self.header;
+        let saved = &SavedSystem { stamp: Stamp { step, time }, ..*saved };
         let columns = end.columns().map_err(|error| error.at(Stamp { step, time }))?;
         let constant = columns.into_iter().filter(|column| column.is_constant).map(named_block);
         let mut columns = Blocks::new(saved.path, constant.chain(self.blocks.iter().cloned()).collect());
@@ -102,8 +103,9 @@ impl StateBeforeEnd {
     /// columns. `end` is the system at the end of the run, from the checkpoint at `path`.
     pub(super) fn restore(self, path: &Path, case: &Case, end: &System) -> Result<Restored, EngineError> {
         let (count, method) = (end.size().count as usize, end.method());
+        let stamp = Stamp { step: self.header.step, time: self.header.time };
         // The checkpoint has been read within the limits.
-        let saved = SavedSystem { path, case, count, method, limits: &Limits::unbounded() };
+        let saved = SavedSystem { path, case, count, method, limits: &Limits::unbounded(), stamp };
         let (system, blocks) = self.restore_system(&saved, end)?;
         let HeaderPart { step, time, observers } = self.header;
         Ok(Restored { simulation: Simulation::new(case, system, step, time)?, observers, blocks })

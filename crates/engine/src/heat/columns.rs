@@ -19,7 +19,7 @@ impl HeatSystem {
         heat: &HeatCase,
         columns: &mut Blocks,
     ) -> Result<Self, EngineError> {
-        let &SavedSystem { path, case, count, method, limits } = saved;
+        let &SavedSystem { path, case, count, method, limits, .. } = saved;
         let malformed = |context: &str, got: String, expected: &str| {
             EngineError::Input(IoError {
                 path: path.to_owned(),

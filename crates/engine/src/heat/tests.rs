@@ -78,7 +78,7 @@ fn restored(case: &Case, system: &System) -> System {
     let blocks = blocks.map(|column| (column.name.to_owned(), column.values.into_block())).collect();
     let limits = Limits::default();
     let (path, count) = (std::path::Path::new("checkpoint"), system.size().count as usize);
-    let saved = SavedSystem { path, case, count, method: METHOD, limits: &limits };
+    let saved = SavedSystem { path, case, count, method: METHOD, limits: &limits, stamp: stamp(0) };
     System::restore(&saved, &mut Blocks::new(path, blocks)).unwrap()
 }
 
@@ -231,7 +231,7 @@ fn hostile_columns_are_refused() {
     let limits = Limits::default();
     let path = std::path::Path::new("checkpoint");
     let restore = |count: usize, method: &str, block: orrery_io::Block| {
-        let saved = SavedSystem { path, case: &case, count, method, limits: &limits };
+        let saved = SavedSystem { path, case: &case, count, method, limits: &limits, stamp: stamp(0) };
         let mut columns = Blocks::new(path, vec![("temperature".to_owned(), block)]);
         HeatSystem::restore(&saved, &heat, &mut columns).map(|_| ()).map_err(|e| e.to_string())
     };

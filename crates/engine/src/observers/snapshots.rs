@@ -13,6 +13,8 @@ use crate::simulation::Moment;
 use crate::system::SnapshotLabels;
 
 pub struct Snapshots {
+    run_folder: PathBuf,
+    /// Folder of the snapshots.
     folder: PathBuf,
     extension: &'static str,
     units: Units,
@@ -28,6 +30,7 @@ impl Snapshots {
         provenance: &[(String, String)],
         written: usize,
     ) -> Result<Self, EngineError> {
+        let run_folder = folder.to_owned();
         let folder = folder.join(SNAPSHOTS.folder);
         make_folder(&folder).map_err(EngineError::Output)?;
         let extension = match case.output.format {
@@ -37,7 +40,14 @@ impl Snapshots {
             SnapshotFormat::Npy => "npy",
             SnapshotFormat::Vti => "vti",
         };
-        Ok(Self { folder, extension, units: case.units, provenance: provenance.to_vec(), written })
+        Ok(Self {
+            run_folder,
+            folder,
+            extension,
+            units: case.units,
+            provenance: provenance.to_vec(),
+            written,
+        })
     }
 
     fn snapshot_path(&self, number: usize) -> PathBuf {
@@ -60,6 +70,7 @@ impl Observer for Snapshots {
         let (units, provenance) = (self.units, self.provenance.as_slice());
         let labels = SnapshotLabels { step: moment.step, time: moment.time, units, provenance };
         moment.system.write_snapshot(&self.snapshot_path(self.written), &labels)?;
+        moment.system.write_results(&self.run_folder, moment.stamp())?;
         self.written += 1;
         Ok(())
     }

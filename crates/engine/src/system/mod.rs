@@ -29,14 +29,17 @@ use crate::error::EngineError;
 use crate::gravity::{self, GravitySystem};
 use crate::heat::{self, HeatSystem};
 use crate::observers::Painter;
+use crate::wave::{self, WaveSystem};
 
 /// Function that is called on every event of a run.
 pub type ReportFn<'a> = dyn FnMut(RunEvent<'_>) + Send + 'a;
 
 /// Names of the plots that the systems draw at the end of a run, without extension.
-pub(crate) const PLOTS: [&str; 2] = [gravity::PLOT, heat::PLOT];
+pub(crate) const PLOTS: [&str; 3] = [gravity::PLOT, heat::PLOT, wave::PLOT];
 /// Names of the files with the state at which a run failed.
-pub(crate) const POST_MORTEMS: [&str; 2] = [gravity::POST_MORTEM, heat::POST_MORTEM];
+pub(crate) const POST_MORTEMS: [&str; 3] = [gravity::POST_MORTEM, heat::POST_MORTEM, wave::POST_MORTEM];
+/// Names of the other files that the systems write.
+pub(crate) const RESULTS: [&str; 4] = wave::SEISMOGRAMS;
 
 /// A system that is simulated: its state and its method. The operations that all systems have are
 /// those of [`Dynamics`].
@@ -47,6 +50,8 @@ pub enum System {
     Gravity(GravitySystem),
     /// A plate that conducts heat.
     Heat(HeatSystem),
+    /// Acoustic waves.
+    Wave(WaveSystem),
 }
 
 impl Deref for System {
@@ -56,6 +61,7 @@ impl Deref for System {
         match self {
             Self::Gravity(system) => system,
             Self::Heat(system) => system,
+            Self::Wave(system) => system,
         }
     }
 }
@@ -65,6 +71,7 @@ impl DerefMut for System {
         match self {
             Self::Gravity(system) => system,
             Self::Heat(system) => system,
+            Self::Wave(system) => system,
         }
     }
 }
@@ -87,6 +94,10 @@ impl System {
                 let (case, system) = heat::start(case, heat, selected, control, report)?;
                 Ok((case, Self::Heat(system)))
             }
+            Physics::Wave(wave) => {
+                let (case, system) = wave::start(case, wave, selected, control, report)?;
+                Ok((case, Self::Wave(system)))
+            }
         }
     }
 
@@ -96,6 +107,7 @@ impl System {
         match &saved.case.physics {
             Physics::Gravity(gravity) => GravitySystem::restore(saved, gravity, columns).map(Self::Gravity),
             Physics::Heat(heat) => HeatSystem::restore(saved, heat, columns).map(Self::Heat),
+            Physics::Wave(wave) => WaveSystem::restore(saved, wave, columns).map(Self::Wave),
         }
     }
 
@@ -108,6 +120,7 @@ impl System {
         match &case.physics {
             Physics::Gravity(gravity) => gravity::plan(case, gravity, control, warn),
             Physics::Heat(heat) => heat::plan(case, heat, control),
+            Physics::Wave(wave) => wave::plan(case, wave, control),
         }
     }
 
@@ -116,6 +129,7 @@ impl System {
         match self {
             Self::Gravity(_) => gravity::NAME,
             Self::Heat(_) => heat::NAME,
+            Self::Wave(_) => wave::NAME,
         }
     }
 
@@ -131,6 +145,7 @@ impl System {
         match self {
             Self::Gravity(system) => system.moved_to(device, recorded, tuned, report).map(Self::Gravity),
             Self::Heat(system) => system.moved_to(device, tuned).map(Self::Heat),
+            Self::Wave(system) => system.moved_to(device).map(Self::Wave),
         }
     }
 
@@ -149,6 +164,14 @@ impl System {
                 system.show_ahead(dt)?;
                 let observed = observe(self);
                 if let Self::Heat(system) = self {
+                    system.show_now();
+                }
+                Ok(observed)
+            }
+            Self::Wave(system) => {
+                system.show_ahead(dt)?;
+                let observed = observe(self);
+                if let Self::Wave(system) = self {
                     system.show_now();
                 }
                 Ok(observed)
@@ -240,6 +263,17 @@ pub trait Dynamics: Debug + Send {
 
     /// Writes the state to a file. Its extension selects the format.
     fn write_snapshot(&self, path: &Path, labels: &SnapshotLabels<'_>) -> Result<(), EngineError>;
+
+    /// Writes the results that are no snapshot to the folder of a run, for example seismograms.
+    /// Files of an earlier call are replaced. It is called with each snapshot.
+    fn write_results(&self, _folder: &Path, _now: Stamp) -> Result<(), EngineError> {
+        Ok(())
+    }
+
+    /// Draws plots of these results. It is called at the end of a run, or at a stop.
+    fn draw_results(&self, _folder: &Path, _now: Stamp) -> Result<(), EngineError> {
+        Ok(())
+    }
 
     /// Writes a state with non-finite values to the folder of a run. Returns the path, or `None` if
     /// the file could not be written.
@@ -342,6 +376,8 @@ pub struct SavedSystem<'a> {
     pub method: &'a str,
     /// Limits for reading input files.
     pub limits: &'a Limits,
+    /// Step and time of the state.
+    pub stamp: Stamp,
 }
 
 /// Time, units and provenance of a snapshot.

@@ -66,11 +66,51 @@ record_every = "1 step"
 size = 64
 "#;
 
+/// Twelve steps of waves, with the schedule of [`CASE`], layers on two sides, a slow region and two
+/// receivers.
+const TANK: &str = r#"
+name = "tank"
+[grid]
+nx = 24
+ny = 20
+hx = 1.0
+[wave]
+velocity = 1.0
+layer_nodes = 4
+x_min = "rigid"
+y_min = "free"
+[[wave.region]]
+shape = "ball"
+x = 14
+y = 10
+radius = 3
+velocity = 0.5
+[[wave.source]]
+x = 8.5
+y = 9.25
+frequency = 0.5
+delay = 0.5
+[[wave.receivers]]
+x = 5
+y = 6.5
+count = 2
+dx = 3.25
+[time]
+step = 0.125
+end = 1.5
+[output]
+snapshot_every = 0.4
+image_every = "5 steps"
+record_every = "1 step"
+[image]
+size = 64
+"#;
+
 /// Creates a small case with settings `KEY=VALUE`.
 pub type MakeCase = fn(&[&str]) -> Case;
 
 /// A small case of each physics, all with twelve steps and the same schedule of outputs.
-pub const CASES: [MakeCase; 2] = [case, plate];
+pub const CASES: [MakeCase; 3] = [case, plate, tank];
 
 /// Returns a case of 40 bodies.
 pub fn case(sets: &[&str]) -> Case {
@@ -80,6 +120,11 @@ pub fn case(sets: &[&str]) -> Case {
 /// Returns a case of a plate that conducts heat.
 pub fn plate(sets: &[&str]) -> Case {
     case_of(PLATE, sets)
+}
+
+/// Returns a case of waves.
+pub fn tank(sets: &[&str]) -> Case {
+    case_of(TANK, sets)
 }
 
 fn case_of(text: &str, sets: &[&str]) -> Case {

@@ -16,6 +16,16 @@ pub enum Wavelet {
         /// Maximum A.
         amplitude: f64,
     },
+    /// A g sin(2 π f (t − delay)) from `delay` on, a continuous wave. During its first two periods
+    /// g = sin²(π f (t − delay) / 4) grows to 1, so that the spectrum is narrow.
+    Sine {
+        /// Frequency f.
+        frequency: f64,
+        /// Time of the start.
+        delay: f64,
+        /// Amplitude A.
+        amplitude: f64,
+    },
     /// Samples at the times 0, `interval`, 2 `interval`, ... The wavelet is linear between two
     /// samples, and zero before the first and after the last one.
     Sampled {
@@ -67,6 +77,14 @@ impl Wavelet {
                 let q = phase * phase;
                 amplitude * (1.0 - 2.0 * q) * libm::exp(-q)
             }
+            Self::Sine { frequency, delay, amplitude } => {
+                let periods = frequency * (t - delay);
+                if periods <= 0.0 {
+                    return 0.0;
+                }
+                let growth = if periods < 2.0 { libm::sin(0.25 * PI * periods) } else { 1.0 };
+                amplitude * growth * growth * libm::sin(2.0 * PI * periods)
+            }
             Self::Sampled { interval, values } => {
                 let position = t / interval;
                 let last = values.len() - 1;
@@ -82,10 +100,12 @@ impl Wavelet {
     }
 
     /// Returns the largest frequency with a notable amplitude, `None` for samples. The spectrum of
-    /// a Ricker wavelet is at 3% of its maximum there.
+    /// a Ricker wavelet is at 3% of its maximum there. That of a sine has its side bands, from the
+    /// growth at the start.
     pub fn largest_frequency(&self) -> Option<f64> {
         match self {
             Self::Ricker { frequency, .. } => Some(2.5 * frequency),
+            Self::Sine { frequency, .. } => Some(1.5 * frequency),
             Self::Sampled { .. } => None,
         }
     }
@@ -99,7 +119,7 @@ impl Wavelet {
         let is_finite = |value: f64| (value as f32).is_finite();
         let is_positive = |value: f64| value > 0.0 && value.is_finite();
         match self {
-            Self::Ricker { frequency, delay, amplitude } => {
+            Self::Ricker { frequency, delay, amplitude } | Self::Sine { frequency, delay, amplitude } => {
                 parameter("frequency", *frequency, is_positive(*frequency), "a positive number")?;
                 parameter("delay", *delay, delay.is_finite(), "a finite number")?;
                 parameter("amplitude", *amplitude, is_finite(*amplitude), "a finite number")
@@ -121,6 +141,17 @@ impl Wavelet {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_sine_grows_during_two_periods() {
+        let wavelet = Wavelet::Sine { frequency: 2.0, delay: 1.0, amplitude: 3.0 };
+        assert_eq!(wavelet.at(0.9), 0.0);
+        // A quarter of a period after the start: sin²(π/16) sin(π/2).
+        assert!((wavelet.at(1.125) - 3.0 * (PI / 16.0).sin().powi(2)).abs() < 1e-12);
+        assert!((wavelet.at(2.125) - 3.0).abs() < 1e-12);
+        assert!((wavelet.at(7.375) + 3.0).abs() < 1e-12);
+        assert!(Wavelet::Sine { frequency: -1.0, delay: 0.0, amplitude: 1.0 }.validate().is_err());
+    }
 
     #[test]
     fn ricker_has_its_maximum_zeros_and_mean() {

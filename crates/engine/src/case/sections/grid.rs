@@ -1,9 +1,11 @@
 //! `[grid]`: the nodes of a field.
 
 use orrery_model::grid::{Grid, MAX_NODES, MIN_NODES, SPACINGS};
+use orrery_model::wave::WaveGrid;
 use orrery_model::{Dimension, short_number};
 
-use crate::case::declare::{Kind, Range, SectionSpec, derived_key, quantity, required_key};
+use crate::case::declare::{Kind, Range, SectionSpec, derived_key, key, quantity, required_key};
+use crate::case::physics::WAVE;
 use crate::case::reader::Section;
 use crate::case::resolved::SectionWriter;
 
@@ -17,7 +19,8 @@ pub(in crate::case) const SPEC: &SectionSpec = &SectionSpec {
     ..SectionSpec::new(
         "grid",
         "The nodes of a rectangle: `nx` from west to east and `ny` from south to north. The first and the last \
-         node of a row are on the edges. Between periodic edges, the east edge is one space beyond the last node.",
+         node of a row are on the edges. Between periodic edges, the east edge is one space beyond the last node. \
+         Waves can have a third axis z. Their last axis is the depth.",
         &[&[
             required_key("nx", NODES, "Number of nodes along x."),
             required_key("ny", NODES, "Number of nodes along y."),
@@ -30,6 +33,16 @@ pub(in crate::case) const SPEC: &SectionSpec = &SectionSpec {
             derived_key("hy", SPACING, "as for `hx` with `height`, or else `hx`", "Spacing along y."),
             derived_key("width", LENGTH, "none: give `hx` or `width`", "Extent along x."),
             derived_key("height", LENGTH, "follows from `hy`", "Extent along y."),
+            key(
+                "nz",
+                Kind::Integer { least: 1, most: MAX_NODES as u64 },
+                "1",
+                "Number of nodes along z. 1 is two dimensions.",
+            )
+            .only_for(WAVE),
+            derived_key("hz", SPACING, "as for `hx` with `depth`, or else `hx`", "Spacing along z.")
+                .only_for(WAVE),
+            derived_key("depth", LENGTH, "follows from `hz`", "Extent along z.").only_for(WAVE),
         ]],
     )
 };
@@ -46,6 +59,20 @@ pub(in crate::case) fn read_grid(section: &Section<'_>, is_periodic: [bool; 2]) 
     section.finish();
     let hx = hx.unwrap_or(1.0);
     Grid { nx, ny, hx, hy: hy.unwrap_or(hx) }
+}
+
+/// Reads `[grid]` of waves.
+pub(in crate::case) fn read_wave_grid(section: &Section<'_>) -> WaveGrid {
+    let nodes = ["nx", "ny", "nz"].map(|key| section.count(key));
+    let keys = [["hx", "width"], ["hy", "height"], ["hz", "depth"]];
+    let [hx, hy, hz] =
+        [0, 1, 2].map(|axis| read_spacing(section, keys[axis], nodes[axis].saturating_sub(1) as f64));
+    if hx.is_none() && !section.has_key("hx") && !section.has_key("width") {
+        section.report_incomplete("[grid] has neither hx nor width, expected one of them");
+    }
+    section.finish();
+    let hx = hx.unwrap_or(1.0);
+    WaveGrid { nodes, spacing: [hx, hy.unwrap_or(hx), hz.unwrap_or(hx)] }
 }
 
 /// Reads a spacing, or an extent of this number of spaces. Returns `None` if neither is given.
@@ -69,4 +96,10 @@ pub(in crate::case) fn write_grid(w: &mut SectionWriter<'_>, grid: &Grid) {
     w.quantity("hy", grid.hy);
     w.leave_out("width");
     w.leave_out("height");
+}
+
+pub(in crate::case) fn write_wave_grid(w: &mut SectionWriter<'_>, grid: &WaveGrid) {
+    ["nx", "ny", "nz"].into_iter().zip(grid.nodes).for_each(|(key, n)| w.integer(key, n as u64));
+    ["hx", "hy", "hz"].into_iter().zip(grid.spacing).for_each(|(key, h)| w.quantity(key, h));
+    ["width", "height", "depth"].into_iter().for_each(|key| w.leave_out(key));
 }

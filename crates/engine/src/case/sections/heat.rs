@@ -196,16 +196,6 @@ impl<'a> HeatSections<'a> {
         self.heat.word("precision", PRECISIONS)
     }
 
-    /// Reads the label of the temperature.
-    pub fn read_unit(&self) -> String {
-        const MAX_CHARS: usize = 20;
-        let unit = self.heat.text("unit").unwrap_or_default();
-        if unit.contains(char::is_control) || unit.chars().count() > MAX_CHARS {
-            self.heat.reject("unit", " is not a label, expected up to 20 characters in one line");
-        }
-        unit
-    }
-
     pub fn read_stop(&self) -> Option<StopRange> {
         let every = self.heat.integer("stop_every");
         self.heat.number_or_word("stop_range").map(|below| StopRange { below, every })

@@ -5,10 +5,10 @@ use orrery_model::{Dimension, short_number};
 
 use crate::case::cross_checks::conflict_location;
 use crate::case::declare::{Kind, Range, SectionSpec, Words, key, number, quantity};
-use crate::case::physics::{BODIES, FIELDS};
+use crate::case::physics::{BODIES, FIELDS, HEAT, WAVE};
 use crate::case::reader::Section;
 use crate::case::resolved::SectionWriter;
-use crate::case::{BodyView, FieldView, ImageSettings, Plane, Show};
+use crate::case::{BodyView, FieldView, ImageSettings, Plane, Show, SliceView};
 
 const PLANES: &Words<Plane> = &[
     ("xy", Plane::Xy, "seen along z"),
@@ -27,7 +27,14 @@ const COLOUR_MAPS: &Words<&str> = &[
     (ColourMap::NAMES[3], ColourMap::NAMES[3], "blue through white to red"),
 ];
 const RANGE_END: Kind = number(Range::Any)
-    .or("auto", "that of the initial state, or of each image if sources or fluxes heat the plate");
+    .or(
+        "auto",
+        "that of the initial state, or of each image if sources or fluxes heat the plate. For waves, a quarter of \
+         the largest amplitude of each image",
+    );
+
+const POSITION: Kind =
+    quantity(Dimension::Length, Range::NotNegative).or("source", "that of the first source");
 
 pub(in crate::case) const SPEC: &SectionSpec = &SectionSpec::new(
     "image",
@@ -43,8 +50,19 @@ pub(in crate::case) const SPEC: &SectionSpec = &SectionSpec::new(
         .only_for(BODIES),
         key("plane", Kind::Word(&PLANES), "xy", "Plane onto which the bodies are projected.")
             .only_for(BODIES),
+        key("plane", Kind::Word(&PLANES), "xz", "Plane of a volume that images show.").only_for(WAVE),
+        key("position", POSITION, "source", "Position of the plane on the third axis of a volume.")
+            .only_for(WAVE),
+        key(
+            "show_velocity",
+            Kind::Boolean,
+            "true",
+            "Whether the velocity is drawn under the waves, in grey.",
+        )
+        .only_for(WAVE),
         key("show", Kind::Word(&SHOWS), "auto", "Bodies in the images.").only_for(BODIES),
-        key("colormap", Kind::Word(&COLOUR_MAPS), "inferno", "Colours of the values.").only_for(FIELDS),
+        key("colormap", Kind::Word(&COLOUR_MAPS), "inferno", "Colours of the values.").only_for(HEAT),
+        key("colormap", Kind::Word(&COLOUR_MAPS), "diverging", "Colours of the values.").only_for(WAVE),
         key("low", RANGE_END, "auto", "Value of the first colour.").only_for(FIELDS),
         key("high", RANGE_END, "auto", "Value of the last colour.").only_for(FIELDS),
         // GIF delays are multiples of 0.01 s, and viewers slow down delays below 0.02 s.
@@ -75,6 +93,14 @@ pub(in crate::case) fn read_body_view(section: &Section<'_>) -> BodyView {
     }
 }
 
+pub(in crate::case) fn read_slice_view(section: &Section<'_>) -> SliceView {
+    SliceView {
+        plane: section.word("plane", PLANES),
+        position: section.quantity_or_word("position"),
+        shows_velocity: section.boolean("show_velocity"),
+    }
+}
+
 pub(in crate::case) fn read_field_view(section: &Section<'_>) -> FieldView {
     let view = FieldView {
         colour_map: section.word("colormap", COLOUR_MAPS),
@@ -102,7 +128,12 @@ pub(in crate::case) fn write_image(w: &mut SectionWriter<'_>, settings: &ImageSe
             w.word("plane", PLANES, &view.plane);
             w.word("show", SHOWS, &view.show);
         }
-        ImageView::Field(view) => {
+        ImageView::Field(view, slice) => {
+            if let Some(slice) = slice {
+                w.word("plane", PLANES, &slice.plane);
+                w.quantity_or_word("position", slice.position);
+                w.boolean("show_velocity", slice.shows_velocity);
+            }
             w.word("colormap", COLOUR_MAPS, &view.colour_map);
             w.number_or_word("low", view.low);
             w.number_or_word("high", view.high);
@@ -114,5 +145,5 @@ pub(in crate::case) fn write_image(w: &mut SectionWriter<'_>, settings: &ImageSe
 /// The settings of images that a physics has.
 pub(in crate::case) enum ImageView<'a> {
     Bodies(&'a BodyView),
-    Field(&'a FieldView),
+    Field(&'a FieldView, Option<&'a SliceView>),
 }

@@ -36,11 +36,12 @@ pub(in crate::case) const SPEC: &SectionSpec = &SectionSpec::new(
     ]],
 );
 
-/// Returns the names of the keys of a physics: the limit and the reaction.
-fn keys(physics: PhysicsName) -> [&'static str; 2] {
+/// Returns the names of the keys of a physics: the limit and the reaction. `None` if it has none.
+fn keys(physics: PhysicsName) -> Option<[&'static str; 2]> {
     match physics {
-        PhysicsName::Gravity => ["energy_error", "on_energy_error"],
-        PhysicsName::Heat => ["heat_error", "on_heat_error"],
+        PhysicsName::Gravity => Some(["energy_error", "on_energy_error"]),
+        PhysicsName::Heat => Some(["heat_error", "on_heat_error"]),
+        PhysicsName::Wave => None,
     }
 }
 
@@ -50,7 +51,10 @@ pub(in crate::case) fn read_limits(
     physics: PhysicsName,
     is_error_known: bool,
 ) -> LimitSettings {
-    let [limit, reaction] = keys(physics);
+    let Some([limit, reaction]) = keys(physics) else {
+        section.finish();
+        return LimitSettings { drift: None, on_drift: OnDrift::Warn };
+    };
     let drift = section.number_or_word(limit);
     if drift.is_some() && !is_error_known && section.has_key(limit) {
         section.reject(
@@ -69,7 +73,7 @@ pub(in crate::case) fn write_limits(
     settings: &LimitSettings,
     physics: PhysicsName,
 ) {
-    let [limit, reaction] = keys(physics);
+    let Some([limit, reaction]) = keys(physics) else { return };
     w.number_or_word(limit, settings.drift);
     w.word(reaction, ON_ERROR, &settings.on_drift);
 }

@@ -13,3 +13,4 @@ pub mod models;
 pub mod output;
 pub mod time;
 pub mod top;
+pub mod wave;

@@ -7,7 +7,7 @@ use crate::case::TimeSettings;
 use crate::case::declare::{
     Kind, Range, SectionSpec, Words, derived_key, key, number, quantity, required_key,
 };
-use crate::case::physics::{BODIES, FIELDS};
+use crate::case::physics::{BODIES, FIELDS, PhysicsName};
 use crate::case::reader::Section;
 use crate::case::resolved::SectionWriter;
 
@@ -54,7 +54,8 @@ pub(in crate::case) const SPEC: &SectionSpec = &SectionSpec {
                 quantity(Dimension::Time, Range::NotNegative),
                 "the time of the file of bodies, or else 0",
                 "Simulated time at which the run starts.",
-            ),
+            )
+            .only_for(&[PhysicsName::Gravity, PhysicsName::Heat]),
             required_key(
                 "end",
                 quantity(Dimension::Time, Range::Positive),
@@ -101,22 +102,35 @@ pub(in crate::case) fn write_time(
     w.quantity("end", settings.end);
 }
 
-/// Reads `[time]` of a field. `None` for the step "auto", which depends on the field.
-pub(in crate::case) fn read_field_time(section: &Section<'_>) -> (TimeSettings, Option<f64>) {
+/// Reads `[time]` of a field. `None` for the step "auto", which depends on the field. Waves start
+/// at time 0.
+pub(in crate::case) fn read_field_time(
+    section: &Section<'_>,
+    physics: PhysicsName,
+) -> (TimeSettings, Option<f64>) {
     let dt = section.quantity_or_word("step");
     let step = StepChoice::Fixed(dt.unwrap_or_default());
-    let settings =
-        TimeSettings { step, start: section.quantity_if_given("start"), end: section.quantity("end") };
+    let start = match physics {
+        PhysicsName::Wave => Some(0.0),
+        PhysicsName::Gravity | PhysicsName::Heat => section.quantity_if_given("start"),
+    };
+    let settings = TimeSettings { step, start, end: section.quantity("end") };
     section.finish();
     (settings, dt)
 }
 
-pub(in crate::case) fn write_field_time(w: &mut SectionWriter<'_>, settings: &TimeSettings) {
+pub(in crate::case) fn write_field_time(
+    w: &mut SectionWriter<'_>,
+    settings: &TimeSettings,
+    physics: PhysicsName,
+) {
     let dt = match settings.step {
         StepChoice::Fixed(dt) => Some(dt),
         StepChoice::Adaptive { .. } => None,
     };
     w.quantity_or_word("step", dt);
-    w.quantity("start", settings.known_start());
+    if physics != PhysicsName::Wave {
+        w.quantity("start", settings.known_start());
+    }
     w.quantity("end", settings.end);
 }

@@ -2,9 +2,9 @@
 
 use orrery_model::Units;
 
-use super::{bodies, checkpoint, gravity, grid, heat, image, initial, limits, output, time};
+use super::{bodies, checkpoint, gravity, grid, heat, image, initial, limits, output, time, wave};
 use crate::case::declare::{Kind, SectionSpec, Words, derived_key, key, section_key};
-use crate::case::physics::{BODIES, FIELDS, HEAT, PhysicsName};
+use crate::case::physics::{BODIES, FIELDS, HEAT, PhysicsName, WAVE};
 use crate::case::reader::Section;
 
 const UNIT_SYSTEMS: &Words<Units> = &[
@@ -37,7 +37,8 @@ pub(in crate::case) const SPEC: &SectionSpec = &SectionSpec::new(
         section_key(gravity::SPEC).only_for(BODIES),
         section_key(grid::SPEC).only_for(FIELDS),
         section_key(heat::SPEC).only_for(HEAT),
-        section_key(initial::SPEC).only_for(FIELDS),
+        section_key(initial::SPEC).only_for(HEAT),
+        section_key(wave::SPEC).only_for(WAVE),
         section_key(time::SPEC),
         section_key(output::SPEC),
         section_key(checkpoint::SPEC),

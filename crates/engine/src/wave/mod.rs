@@ -1,0 +1,26 @@
+//! Acoustic waves, as a [`System`](crate::System).
+//!
+//! `start` builds the problem of a case and the system that starts with it. `columns` reads it from
+//! checkpoints, `record` describes the table, `painter` draws images of the plane of `slice`, and
+//! `seismograms` writes the values at the receivers.
+
+mod columns;
+mod painter;
+mod record;
+mod seismograms;
+mod slice;
+mod start;
+mod system;
+
+pub(crate) use seismograms::FILES as SEISMOGRAMS;
+pub(crate) use start::{host_bytes, max_stable_step, plan, start};
+pub use system::WaveSystem;
+
+/// Name of this physics.
+pub(crate) const NAME: &str = "wave";
+/// Name of the method in checkpoints and provenance.
+pub(crate) const METHOD: &str = "explicit";
+/// Name of the plot of the energy, without extension.
+pub(crate) const PLOT: &str = "wave-energy";
+/// Field at which a run failed.
+pub(crate) const POST_MORTEM: &str = "post-mortem-wave.npy";

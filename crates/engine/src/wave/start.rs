@@ -1,0 +1,267 @@
+//! The wave problem of a case with the files that the case names, and the system that starts with
+//! it.
+
+use std::path::Path;
+
+use orrery_device::DeviceChoice;
+use orrery_fields::wave::{Velocity, WaveDeviceSetup, WaveField, WaveProblem, WaveSource};
+use orrery_io::{Limits, format_bytes, read_model_segy, read_profile_npy, read_volume_npy};
+use orrery_model::wave::Wavelet;
+use orrery_model::{Precision, short_number};
+use orrery_particles::settings::StepChoice;
+use rayon::prelude::*;
+
+use super::system::WaveSystem;
+use crate::case::{Case, SourceCase, VelocitySource, WaveCase, WaveletSource};
+use crate::compute_device::{self, ComputeDevice, select_device};
+use crate::control::{Control, RunEvent};
+use crate::error::EngineError;
+use crate::heat::node_count;
+use crate::system::{Plan, ReportFn, Size, Stamp, SystemError};
+
+/// Creates the field at rest of `case`. Returns it with the case, which then has the time of the
+/// start.
+pub(crate) fn start(
+    case: &Case,
+    wave: &WaveCase,
+    selected: ComputeDevice,
+    control: &Control,
+    report: &mut ReportFn<'_>,
+) -> Result<(Case, WaveSystem), EngineError> {
+    if wave.shot.is_none() {
+        return Err(EngineError::ShotMissing(wave.shots()));
+    }
+    let selected = ensure_memory(selected, control.device.choice, case, wave)?;
+    check_host_memory(case, wave, &selected, control)?;
+    let problem = build_problem(case, wave, &control.limits)?;
+    let mut case = case.with_absolute_paths();
+    let time = case.time.known_start();
+    case.time.start = Some(time);
+    report(RunEvent::Device(&selected));
+    if let Some(warning) = resolution_warning(&problem, wave.has_walls()) {
+        report(RunEvent::InputWarning(&warning));
+    }
+    let setup = selected.device.as_ref().map(|device| WaveDeviceSetup::new(device, &problem));
+    let field = WaveField::new(&problem, fixed_step(&case), setup.as_ref())
+        .map_err(|error| SystemError::from(error).at(Stamp { step: 0, time }))?;
+    let system = WaveSystem::new(field, &case, wave, &problem);
+    Ok((case, system))
+}
+
+/// Returns what a run of `case` would need. All files of the case are read.
+pub(crate) fn plan(case: &Case, wave: &WaveCase, control: &Control) -> Result<Plan, EngineError> {
+    let choice = control.device.choice;
+    let selected = ensure_memory(select_device(choice)?, choice, case, wave)?;
+    check_host_memory(case, wave, &selected, control)?;
+    build_problem(case, wave, &control.limits)?;
+    let mut case = case.with_absolute_paths();
+    case.time.start = Some(case.time.known_start());
+    let host_bytes = host_bytes(&case, wave, selected.device.is_some());
+    let device_bytes = selected.device.as_ref().map(|_| device_bytes(&case, wave));
+    Ok(Plan { case, size: size_of(wave), host_bytes, selected, device_bytes })
+}
+
+/// Builds the problem of a case: reads the files of velocity and wavelets, and applies the regions
+/// in their order. The step of the case must be stable.
+pub fn build_problem(case: &Case, wave: &WaveCase, limits: &Limits) -> Result<WaveProblem, EngineError> {
+    let problem = read_problem(case, wave, limits)?;
+    let refused = |source| EngineError::Wave { origin: "[time]".to_owned(), source: Box::new(source) };
+    problem.check_step(fixed_step(case)).map_err(refused)?;
+    Ok(problem)
+}
+
+/// Returns the longest stable step of a case, whatever its step is.
+pub(crate) fn max_stable_step(case: &Case, wave: &WaveCase, limits: &Limits) -> Result<f64, EngineError> {
+    Ok(read_problem(case, wave, limits)?.max_stable_step())
+}
+
+/// Returns an upper bound of the bytes that a run needs on the host, also to resume it.
+pub(crate) fn host_bytes(case: &Case, wave: &WaveCase, on_device: bool) -> u64 {
+    let bytes_of = |is_variable, precision| {
+        WaveField::needed_bytes(&wave.grid, &wave.sides, precision, is_variable, false)
+    };
+    let is_variable = !wave.has_uniform_velocity();
+    let fields = if on_device { 0 } else { bytes_of(is_variable, wave.precision) };
+    // A checkpoint and a look ahead copy the state. A start has the velocities in f64 and the
+    // coefficients of all nodes besides it.
+    let state = bytes_of(false, wave.precision);
+    let per_node = if is_variable { 8 + precision_bytes(wave.precision) } else { 0 };
+    let problem = size_of(wave).count.saturating_mul(per_node);
+    let samples = sample_bytes(case, wave).saturating_mul(SAMPLE_COPIES);
+    [fields, state, problem, samples].into_iter().fold(0, u64::saturating_add)
+}
+
+/// Copies of the samples of receivers: those of the state, those of a checkpoint, and those that
+/// are written in f64.
+const SAMPLE_COPIES: u64 = 4;
+
+/// Returns the bytes of the samples of all receivers at the end of a run.
+fn sample_bytes(case: &Case, wave: &WaveCase) -> u64 {
+    let steps = (case.time.end / fixed_step(case)).ceil();
+    // An automatic step is not known before the velocities are.
+    let steps = if steps.is_finite() { steps as u64 } else { 0 };
+    let samples = wave.receiver_count().saturating_mul(steps.saturating_add(1));
+    samples.saturating_mul(precision_bytes(wave.precision))
+}
+
+fn precision_bytes(precision: Precision) -> u64 {
+    if precision == Precision::Single { 4 } else { 8 }
+}
+
+/// Returns an upper bound of the bytes that a run needs on a device.
+pub(super) fn device_bytes(case: &Case, wave: &WaveCase) -> u64 {
+    let is_variable = !wave.has_uniform_velocity();
+    WaveField::needed_bytes(&wave.grid, &wave.sides, wave.precision, is_variable, true)
+        .saturating_add(sample_bytes(case, wave))
+}
+
+/// Returns the fixed step of a case of waves.
+pub(super) fn fixed_step(case: &Case) -> f64 {
+    match case.time.step {
+        StepChoice::Fixed(dt) => dt,
+        StepChoice::Adaptive { .. } => unreachable!("a case of waves has a fixed step"),
+    }
+}
+
+pub(super) fn size_of(wave: &WaveCase) -> Size {
+    node_count(wave.grid.nodes.iter().fold(1, |product, &n| product.saturating_mul(n as u64)))
+}
+
+fn ensure_memory(
+    selected: ComputeDevice,
+    choice: DeviceChoice,
+    case: &Case,
+    wave: &WaveCase,
+) -> Result<ComputeDevice, EngineError> {
+    compute_device::ensure_memory(selected, choice, size_of(wave), |_| device_bytes(case, wave))
+}
+
+/// Fails if the host does not have the memory that a run needs.
+fn check_host_memory(
+    case: &Case,
+    wave: &WaveCase,
+    selected: &ComputeDevice,
+    control: &Control,
+) -> Result<(), EngineError> {
+    let (needed, available) = (host_bytes(case, wave, selected.device.is_some()), control.limits.memory);
+    if needed <= available {
+        return Ok(());
+    }
+    let (needed, available) = (format_bytes(needed), format_bytes(available));
+    Err(EngineError::Memory { path: "[grid]".into(), size: size_of(wave), needed, available })
+}
+
+/// Builds the problem of a case without its step.
+fn read_problem(case: &Case, wave: &WaveCase, limits: &Limits) -> Result<WaveProblem, EngineError> {
+    let refused = |source| EngineError::Wave { origin: problem_origin(case, wave), source: Box::new(source) };
+    let mut velocity = match &wave.velocity {
+        VelocitySource::Model(model) => Velocity::from_model(model, &wave.grid).map_err(refused)?,
+        VelocitySource::File(path) => {
+            Velocity::Field(read_velocity(&case.folder.join(path), wave.grid.nodes, limits)?)
+        }
+    };
+    if !wave.regions.is_empty() {
+        velocity = Velocity::Field(painted(wave, velocity));
+    }
+    let sources = wave.shot_sources().map(|source| read_source(case, source, limits));
+    let sources = sources.collect::<Result<Vec<_>, _>>()?;
+    let receivers = wave.receivers.iter().flat_map(|line| line.positions()).collect();
+    WaveProblem::new(wave.grid, wave.sides, wave.order, velocity, sources, receivers, wave.precision)
+        .map_err(refused)
+}
+
+/// Names the origin of the velocities, for messages.
+fn problem_origin(case: &Case, wave: &WaveCase) -> String {
+    match &wave.velocity {
+        VelocitySource::File(path) => case.folder.join(path).display().to_string(),
+        VelocitySource::Model(_) => "[wave]".to_owned(),
+    }
+}
+
+fn read_velocity(path: &Path, expected: [usize; 3], limits: &Limits) -> Result<Vec<f64>, EngineError> {
+    let is_segy = path
+        .extension()
+        .is_some_and(|extension| ["sgy", "segy"].iter().any(|name| extension.eq_ignore_ascii_case(name)));
+    let data = match is_segy {
+        true => read_model_segy(path, limits).map(|model| model.data),
+        false => read_volume_npy(path, limits),
+    };
+    let data = data.map_err(EngineError::Input)?;
+    if data.nodes != expected {
+        return Err(EngineError::VolumeShape { path: path.to_owned(), found: data.nodes, expected });
+    }
+    Ok(data.values)
+}
+
+/// Velocity in a wall, relative to the smallest velocity elsewhere.
+const WALL_VELOCITY: f64 = 1e-3;
+
+/// Returns the velocity of each node: that of the last region that contains it, or of the medium.
+fn painted(wave: &WaveCase, medium: Velocity) -> Vec<f64> {
+    let grid = &wave.grid;
+    let mut values = match medium {
+        Velocity::Uniform(velocity) => vec![velocity; grid.len()],
+        Velocity::Field(values) => values,
+    };
+    let mut is_wall = vec![false; if wave.has_walls() { grid.len() } else { 0 }];
+    let [nx, ny, _] = grid.nodes;
+    let rows = values.par_chunks_exact_mut(nx).enumerate();
+    if is_wall.is_empty() {
+        rows.for_each(|(row, values)| paint_row(wave, [row % ny, row / ny], values, &mut []));
+        return values;
+    }
+    rows.zip(is_wall.par_chunks_exact_mut(nx))
+        .for_each(|((row, values), is_wall)| paint_row(wave, [row % ny, row / ny], values, is_wall));
+    let outside = values.par_iter().zip(&is_wall).filter(|(_, is_wall)| !**is_wall).map(|(value, _)| *value);
+    let wall = WALL_VELOCITY * outside.reduce(|| f64::INFINITY, f64::min);
+    values.par_iter_mut().zip(&is_wall).filter(|(_, is_wall)| **is_wall).for_each(|(value, _)| *value = wall);
+    values
+}
+
+/// Applies the regions to the row of nodes (j, k). `is_wall` is empty if there are no walls.
+fn paint_row(wave: &WaveCase, [j, k]: [usize; 2], values: &mut [f64], is_wall: &mut [bool]) {
+    let (grid, dimensions) = (&wave.grid, wave.grid.dimensions());
+    for region in &wave.regions {
+        for i in 0..values.len() {
+            if !region.shape.contains(grid.coordinates([i, j, k]), dimensions) {
+                continue;
+            }
+            if let Some(velocity) = region.velocity {
+                values[i] = velocity;
+            }
+            if let Some(is_wall) = is_wall.get_mut(i) {
+                *is_wall = region.velocity.is_none();
+            }
+        }
+    }
+}
+
+fn read_source(case: &Case, source: &SourceCase, limits: &Limits) -> Result<WaveSource, EngineError> {
+    let wavelet = match &source.wavelet {
+        &WaveletSource::Ricker { frequency, delay, amplitude } => {
+            Wavelet::Ricker { frequency, delay, amplitude }
+        }
+        &WaveletSource::Sine { frequency, delay, amplitude } => Wavelet::Sine { frequency, delay, amplitude },
+        WaveletSource::File { path, interval, amplitude } => {
+            let mut values = read_profile_npy(&case.folder.join(path), limits).map_err(EngineError::Input)?;
+            values.iter_mut().for_each(|value| *value *= amplitude);
+            Wavelet::Sampled { interval: *interval, values }
+        }
+    };
+    Ok(WaveSource { position: source.position, wavelet })
+}
+
+/// Returns a warning if the shortest waves have fewer points per wavelength than the scheme needs.
+/// Waves in walls do not count.
+fn resolution_warning(problem: &WaveProblem, has_walls: bool) -> Option<String> {
+    let frequencies = problem.sources().iter().filter_map(|source| source.wavelet.largest_frequency());
+    let highest = frequencies.fold(0.0, f64::max);
+    let resolved = problem.resolved_frequency() / if has_walls { WALL_VELOCITY } else { 1.0 };
+    (highest > resolved).then(|| {
+        format!(
+            "the sources have frequencies up to {}, and the grid resolves up to {} with 4 points per wavelength",
+            short_number(highest),
+            short_number(resolved)
+        )
+    })
+}

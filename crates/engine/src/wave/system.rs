@@ -1,0 +1,320 @@
+//! The waves of a run and their operations.
+
+use std::path::{Path, PathBuf};
+
+use orrery_device::Device;
+use orrery_fields::heat::FieldColumn;
+use orrery_fields::wave::{WaveError, WaveField, WaveProblem, WaveView};
+use orrery_io::{
+    Block, FieldFrame, FieldLabels, FieldValues, IoError, Window, copy_window, write_volume_npy,
+    write_volume_vti,
+};
+use orrery_model::Units;
+use orrery_model::wave::{Side, Sides, WaveGrid};
+use serde_json::{Map, Value};
+
+use super::painter::WavePainter;
+use super::seismograms::Survey;
+use super::slice::Slice;
+use super::start::{device_bytes, host_bytes};
+use super::{PLOT, POST_MORTEM, record};
+use crate::blocks::Blocks;
+use crate::case::{Case, WaveCase};
+use crate::error::EngineError;
+use crate::heat::node_count;
+use crate::observers::Painter;
+use crate::system::{
+    ColumnValues, Dynamics, Row, Schema, Size, SnapshotLabels, Stamp, StateColumn, SystemError,
+};
+
+/// Waves in a medium.
+#[derive(Debug)]
+pub struct WaveSystem {
+    field: WaveField,
+    /// True while observers look at the state a short time later.
+    shows_ahead: bool,
+    /// Label of the field.
+    unit: String,
+    order: u32,
+    column_names: Vec<&'static str>,
+    /// Nodes in snapshots.
+    windows: [Window; 3],
+    survey: Survey,
+    slice: Slice,
+    /// Upper bounds of the memory of a run: on the host, and on a device.
+    host_bytes: u64,
+    device_bytes: u64,
+}
+
+impl WaveSystem {
+    pub(super) fn new(field: WaveField, case: &Case, wave: &WaveCase, problem: &WaveProblem) -> Self {
+        Self {
+            shows_ahead: false,
+            unit: wave.unit.clone(),
+            order: problem.order().number(),
+            column_names: column_names(wave),
+            windows: wave.snapshot.nodes(&wave.grid).unwrap_or(wave.grid.nodes.map(Window::whole)),
+            survey: Survey::new(case, wave, field.dt()),
+            slice: Slice::new(wave, problem),
+            host_bytes: host_bytes(case, wave, field.device().is_some()),
+            device_bytes: device_bytes(case, wave),
+            field,
+        }
+    }
+
+    /// Moves the waves from the host to a device.
+    pub(crate) fn moved_to(self, device: &Device) -> Result<Self, SystemError> {
+        Ok(Self { field: self.field.moved_to(device, None)?, ..self })
+    }
+
+    /// Returns the grid.
+    pub fn grid(&self) -> &WaveGrid {
+        self.field.grid()
+    }
+
+    /// Returns the values of all nodes in their precision. They are finite.
+    pub fn column(&self) -> Result<FieldColumn, SystemError> {
+        self.check_finite()?;
+        Ok(self.view().column()?)
+    }
+
+    /// Returns the values at each receiver at the start and after each step.
+    pub fn seismograms(&self) -> Result<Vec<Vec<f64>>, SystemError> {
+        Ok(self.field.seismograms()?)
+    }
+
+    /// Computes the state a time `dt` later, at most one step, which observers then see until
+    /// [`Self::show_now`].
+    pub(crate) fn show_ahead(&mut self, dt: f64) -> Result<(), SystemError> {
+        self.field.ahead(dt)?;
+        self.shows_ahead = true;
+        Ok(())
+    }
+
+    /// Shows the state at its time again.
+    pub(crate) fn show_now(&mut self) {
+        self.shows_ahead = false;
+    }
+
+    fn view(&self) -> WaveView<'_> {
+        if self.shows_ahead { self.field.last_ahead() } else { self.field.now() }
+    }
+
+    /// Returns the values that snapshots contain.
+    fn windowed<T: Copy + Default>(&self, path: &Path, values: &[T]) -> Result<Vec<T>, IoError> {
+        copy_window(values, self.grid().nodes, &self.windows)
+            .map_err(|fault| IoError { path: path.to_owned(), fault })
+    }
+
+    fn write_column(
+        &self,
+        path: &Path,
+        column: &FieldColumn,
+        labels: &SnapshotLabels<'_>,
+    ) -> Result<(), IoError> {
+        let values = field_values(column);
+        let &WaveGrid { nodes, spacing } = self.grid();
+        let part;
+        let values = match values {
+            _ if self.windows == nodes.map(Window::whole) => values,
+            FieldValues::Single(values) => {
+                part = FieldColumn::Single(self.windowed(path, values)?);
+                field_values(&part)
+            }
+            FieldValues::Double(values) => {
+                part = FieldColumn::Double(self.windowed(path, values)?);
+                field_values(&part)
+            }
+        };
+        let nodes = self.windows.map(|window| window.len());
+        if path.extension().is_none_or(|extension| extension != "vti") {
+            return write_volume_npy(path, nodes, values);
+        }
+        let origin = [0, 1, 2].map(|axis| self.windows[axis].start as f64 * spacing[axis]);
+        let spacing = [0, 1, 2].map(|axis| self.windows[axis].stride as f64 * spacing[axis]);
+        let labels = FieldLabels {
+            name: Some("u".to_owned()),
+            unit: Some(self.unit.clone()).filter(|unit| !unit.is_empty()),
+            time: Some(labels.time),
+            frame: Some(FieldFrame { origin, spacing }),
+            other_arrays: Vec::new(),
+        };
+        write_volume_vti(path, nodes, &labels, values)
+    }
+}
+
+/// Borrows the values of a column.
+fn field_values(column: &FieldColumn) -> FieldValues<'_> {
+    match column {
+        FieldColumn::Single(values) => FieldValues::Single(values),
+        FieldColumn::Double(values) => FieldValues::Double(values),
+    }
+}
+
+/// Returns the names of the columns of the state of a case.
+pub(super) fn column_names(wave: &WaveCase) -> Vec<&'static str> {
+    let layers = Sides::used(&wave.grid).iter().filter(|side| wave.sides.on(**side).layer().is_some());
+    let of_layers = layers.flat_map(|side| match side {
+        Side::XMin => ["psi_x_min", "zeta_x_min"],
+        Side::XMax => ["psi_x_max", "zeta_x_max"],
+        Side::YMin => ["psi_y_min", "zeta_y_min"],
+        Side::YMax => ["psi_y_max", "zeta_y_max"],
+        Side::ZMin => ["psi_z_min", "zeta_z_min"],
+        Side::ZMax => ["psi_z_max", "zeta_z_max"],
+    });
+    let samples = (wave.receiver_count() > 0).then_some("samples");
+    ["u", "u_previous"].into_iter().chain(of_layers).chain(samples).collect()
+}
+
+impl Dynamics for WaveSystem {
+    fn size(&self) -> Size {
+        node_count(self.grid().len() as u64)
+    }
+
+    fn method(&self) -> &'static str {
+        super::METHOD
+    }
+
+    fn method_text(&self) -> String {
+        format!("order {} in space, 2 in time", self.order)
+    }
+
+    fn device(&self) -> Option<&Device> {
+        self.field.device()
+    }
+
+    fn strategy_text(&self) -> Option<String> {
+        self.device().map(|_| serde_json::json!({ "wave": self.field.strategy_name() }).to_string())
+    }
+
+    fn setup_text(&self) -> String {
+        let nodes = self.grid().nodes[..self.grid().dimensions()].iter().map(usize::to_string);
+        let nodes = nodes.collect::<Vec<_>>().join(" x ");
+        let (precision, strategy) = (self.field.precision().as_str(), self.field.strategy_name());
+        let velocity = if self.field.is_variable() { "per node" } else { "uniform" };
+        let order = self.order;
+        format!("wave: {nodes} nodes, order {order}, velocity {velocity}, {precision} precision, {strategy}")
+    }
+
+    fn host_bytes(&self) -> u64 {
+        self.host_bytes
+    }
+
+    fn device_bytes(&self, _device: &Device) -> u64 {
+        self.device_bytes
+    }
+
+    fn adaptive_step(&self, _eta: f64) -> Result<f64, SystemError> {
+        unreachable!("a case of waves has a fixed step")
+    }
+
+    fn steps_per_pass(&self) -> Option<u64> {
+        Some(1)
+    }
+
+    fn advance(&mut self, dt: f64, steps: u64, _: &dyn Fn(u64) -> Stamp) -> Result<(), SystemError> {
+        self.field.advance(dt, steps)?;
+        // The run loop measures the time of several steps.
+        if steps > 1 { Ok(self.field.wait()?) } else { Ok(()) }
+    }
+
+    fn check_finite(&self) -> Result<(), SystemError> {
+        Ok(self.view().check_finite()?)
+    }
+
+    fn schema(&self, _units: &Units) -> Schema {
+        record::schema(&self.unit)
+    }
+
+    fn measure(&self) -> Result<Vec<f64>, SystemError> {
+        self.check_finite()?;
+        let measures = self.view().measures()?;
+        Ok(vec![measures.energy, measures.largest])
+    }
+
+    fn columns(&self) -> Result<Vec<StateColumn<'_>>, SystemError> {
+        self.check_finite()?;
+        let found = self.field.columns()?;
+        let column = |name: &&'static str| {
+            let column = found.iter().find(|column| column.name == **name)?;
+            let block = match column.values.clone() {
+                FieldColumn::Single(values) => Block::Singles(values),
+                FieldColumn::Double(values) => Block::Reals(values),
+            };
+            Some(StateColumn { name, values: ColumnValues::Owned(block), is_constant: false })
+        };
+        Ok(self.column_names.iter().filter_map(column).collect())
+    }
+
+    fn write_snapshot(&self, path: &Path, labels: &SnapshotLabels<'_>) -> Result<(), EngineError> {
+        let now = Stamp { step: labels.step, time: labels.time };
+        let column = self.column().map_err(|error| error.at(now))?;
+        self.write_column(path, &column, labels).map_err(EngineError::Output)
+    }
+
+    fn write_results(&self, folder: &Path, now: Stamp) -> Result<(), EngineError> {
+        if !self.survey.has_receivers() {
+            return Ok(());
+        }
+        let traces = self.seismograms().map_err(|error| error.at(now))?;
+        self.survey.write(folder, &traces)
+    }
+
+    fn draw_results(&self, folder: &Path, now: Stamp) -> Result<(), EngineError> {
+        if !self.survey.has_receivers() {
+            return Ok(());
+        }
+        let traces = self.seismograms().map_err(|error| error.at(now))?;
+        self.survey.draw(folder, &traces)
+    }
+
+    fn write_post_mortem(&self, folder: &Path, labels: &SnapshotLabels<'_>) -> Option<PathBuf> {
+        let path = folder.join(POST_MORTEM);
+        let column = self.view().column().ok()?;
+        self.write_column(&path, &column, labels).ok().map(|()| path)
+    }
+
+    fn new_painter(&self, case: &Case) -> Result<Box<dyn Painter>, EngineError> {
+        Ok(Box::new(WavePainter::new(case, &self.slice)))
+    }
+
+    fn resumed_painter(
+        &self,
+        case: &Case,
+        state: &Map<String, Value>,
+        columns: &mut Blocks,
+    ) -> Result<Box<dyn Painter>, EngineError> {
+        Ok(Box::new(WavePainter::resume(case, &self.slice, state, columns)?))
+    }
+
+    fn listed_files(&self) -> &'static [(&'static str, &'static str)] {
+        const { assert!(matches!(PLOT.as_bytes(), b"wave-energy")) };
+        const FILES: &[(&str, &str)] = &[
+            ("seismograms.png", "values at the receivers over time; also .svg, .npy, and .sgy in SI units"),
+            ("wave-energy.svg", "energy over time; all values in conserved.csv"),
+            ("snapshots", "values of all nodes, for numpy or ParaView"),
+        ];
+        if self.survey.has_receivers() { FILES } else { &FILES[1..] }
+    }
+
+    fn summary_json(&self, first: &Row, last: &Row) -> Map<String, Value> {
+        let mut fields = Map::new();
+        fields.insert("nodes".into(), serde_json::json!(self.grid().nodes));
+        fields.insert("solver".into(), self.method().into());
+        fields.insert("precision".into(), self.field.precision().as_str().into());
+        for (name, row) in [("start", first), ("end", last)] {
+            fields.insert(name.into(), record::row_json(row));
+        }
+        fields
+    }
+}
+
+impl From<WaveError> for SystemError {
+    fn from(error: WaveError) -> Self {
+        match error {
+            WaveError::Device(error) => Self::Device(error),
+            // The case is checked when a run starts, so all others are values that are not finite.
+            other => Self::NotFinite { at: None, found: other.to_string() },
+        }
+    }
+}
