@@ -148,11 +148,11 @@ fn bad_cases_are_refused_with_a_reason() {
         ),
         (
             "wave.layer = [{ top = 5, velocity = 1 }]",
-            "[wave]: layer 0 of the velocity starts at depth 5.0, expected 0",
+            "[wave]: layer 1 of the velocity starts at depth 5.0, expected 0",
         ),
         (
             "wave.velocity = 1\nwave.receivers = [{ x = 70, y = 1 }]",
-            "[wave]: receiver 0 is at x = 70.0, expected a position from 0 to 59.0",
+            "[wave]: receiver 1 is at x = 70.0, expected a position from 0 to 59.0",
         ),
     ] {
         assert_eq!(message(rest), expected, "{rest}");

@@ -50,11 +50,11 @@ pub enum WaveError {
         node: [usize; 3],
     },
     /// A source or a receiver is outside the grid.
-    #[error("{kind} {index} is at {axis} = {value:?}, expected a position from 0 to {extent:?}")]
+    #[error("{kind} {} is at {axis} = {value:?}, expected a position from 0 to {extent:?}", index + 1)]
     Outside {
         /// "source" or "receiver".
         kind: &'static str,
-        /// Number of the source or receiver.
+        /// Index of the source or receiver. Messages count from 1.
         index: usize,
         /// "x", "y" or "z".
         axis: &'static str,
@@ -64,9 +64,9 @@ pub enum WaveError {
         extent: f64,
     },
     /// A wavelet cannot be used.
-    #[error("the wavelet of source {index} cannot be used: {error}")]
+    #[error("the wavelet of source {} cannot be used: {error}", index + 1)]
     Wavelet {
-        /// Number of the source.
+        /// Index of the source. Messages count from 1.
         index: usize,
         /// Reason.
         error: WaveletError,

@@ -265,19 +265,19 @@ fn bad_problems_are_refused_in_one_line() {
     );
     assert_eq!(
         message(uniform(), vec![source([1.0, 2.5, 0.0], 1.0)], vec![], Precision::Single),
-        "source 0 is at y = 2.5, expected a position from 0 to 2.25"
+        "source 1 is at y = 2.5, expected a position from 0 to 2.25"
     );
     assert_eq!(
         message(uniform(), vec![], vec![[0.0; 3], [-0.1, 0.0, 0.0]], Precision::Single),
-        "receiver 1 is at x = -0.1, expected a position from 0 to 5.5"
+        "receiver 2 is at x = -0.1, expected a position from 0 to 5.5"
     );
     assert_eq!(
         message(uniform(), vec![], vec![[f64::NAN, 0.0, 0.0]], Precision::Single),
-        "receiver 0 is at x = NaN, expected a position from 0 to 5.5"
+        "receiver 1 is at x = NaN, expected a position from 0 to 5.5"
     );
     assert_eq!(
         message(uniform(), vec![source([1.0; 3], -2.0)], vec![], Precision::Single),
-        "the wavelet of source 0 cannot be used: frequency is -2.0, expected a positive number"
+        "the wavelet of source 1 cannot be used: frequency is -2.0, expected a positive number"
     );
     let thin = WaveGrid::plane([12, 4], [1.0; 2]);
     let error = WaveProblem::new(

@@ -47,15 +47,15 @@ pub enum VelocityError {
     #[error("the velocity has 0 layers, expected at least 1")]
     NoLayers,
     /// The first layer does not start at the surface.
-    #[error("layer 0 of the velocity starts at depth {top:?}, expected 0")]
+    #[error("layer 1 of the velocity starts at depth {top:?}, expected 0")]
     FirstLayer {
         /// Depth found.
         top: f64,
     },
     /// A layer starts above the one before it, or at no finite depth.
-    #[error("layer {layer} of the velocity starts at depth {top:?}, expected a finite depth below {above:?}")]
+    #[error("layer {} of the velocity starts at depth {top:?}, expected a finite depth below {above:?}", layer + 1)]
     LayerOrder {
-        /// Number of the layer.
+        /// Index of the layer. Messages count from 1.
         layer: usize,
         /// Depth found.
         top: f64,
@@ -170,12 +170,12 @@ mod tests {
         assert_eq!(message(layered(&[])), "the velocity has 0 layers, expected at least 1");
         assert_eq!(
             message(layered(&[(1.0, 1.0)])),
-            "layer 0 of the velocity starts at depth 1.0, expected 0"
+            "layer 1 of the velocity starts at depth 1.0, expected 0"
         );
         for top in [2.0, 1.0, f64::NAN, f64::INFINITY] {
             assert_eq!(
                 message(layered(&[(0.0, 1.0), (2.0, 1.0), (top, 1.0)])),
-                format!("layer 2 of the velocity starts at depth {top:?}, expected a finite depth below 2.0")
+                format!("layer 3 of the velocity starts at depth {top:?}, expected a finite depth below 2.0")
             );
         }
         for velocity in [0.0, -1.0, f64::NAN, f64::INFINITY] {

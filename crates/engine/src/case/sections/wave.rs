@@ -317,6 +317,9 @@ impl<'a> WaveSections<'a> {
             snapshot: self.read_snapshot(&grid),
         };
         wave.finish();
+        if wave.has_key("receivers") && self.receivers.is_empty() {
+            wave.reject("receivers", " is empty, expected at least one line of receivers, or no such key");
+        }
         if let [shot] = case.shots()[..] {
             case.shot = case.shot.or(Some(shot));
         }
