@@ -37,7 +37,9 @@ use crate::error::IoError;
 
 pub use colour::ColourMap;
 pub use density::{Scale, SurfaceDensity, surface_density};
-pub use field::{FieldPicture, RegionKind, RegionMark, ValueRange, render_field};
+pub use field::{
+    FieldPicture, PointKind, PointMark, RegionKind, RegionMark, Underlay, ValueRange, render_field,
+};
 pub use gif::{GifMark, GifWriter};
 pub use image::Image;
 pub use orbits::{body_colour, render_orbits};
@@ -80,6 +82,14 @@ pub enum PictureError {
     /// A field does not fit its grid.
     #[error("the field has {found} values, expected {expected}")]
     FieldLength {
+        /// Values found.
+        found: usize,
+        /// Nodes of the grid.
+        expected: usize,
+    },
+    /// An underlay does not fit the grid of its picture.
+    #[error("the underlay has {found} values, expected {expected}")]
+    UnderlayLength {
         /// Values found.
         found: usize,
         /// Nodes of the grid.

@@ -2,7 +2,9 @@
 //!
 //! Index 255 is reserved for pixels that did not change since the previous frame.
 
-use super::{ColourMap, Image};
+use std::collections::HashMap;
+
+use super::{ColourMap, FieldPicture, Image, Underlay};
 
 /// Colours that all frames of a GIF share.
 #[derive(Clone, Debug, PartialEq)]
@@ -10,6 +12,9 @@ pub struct Palette {
     colours: Vec<[u8; 3]>,
     /// Amplitude of the dither pattern in sRGB steps, about the distance of neighbouring colours.
     dither: f32,
+    /// Whether pixels that have a colour of the palette keep it exactly, without dither. Areas of
+    /// one colour are then even.
+    keeps_own_colours: bool,
 }
 
 /// Index of an unchanged pixel.
@@ -18,6 +23,8 @@ pub(crate) const UNCHANGED: u8 = 255;
 const GREYS: usize = 12;
 /// Number of greys for texts and lines on white.
 const FIELD_GREYS: usize = 18;
+/// Steps of sRGB between neighbouring colours of a field that need no dither.
+const VISIBLE_STEP: f32 = 5.0;
 /// Number of colours without the index of unchanged pixels.
 const USABLE: usize = UNCHANGED as usize;
 
@@ -71,16 +78,34 @@ impl Palette {
     /// The map gets most of the palette. Neighbouring entries then differ by about one step of
     /// sRGB, so these pictures are not dithered, and equal areas compress well.
     pub fn for_field(map: &ColourMap) -> Self {
-        let mut colours: Vec<[u8; 3]> =
-            (0..FIELD_GREYS).map(|k| [(255 * k / (FIELD_GREYS - 1)) as u8; 3]).collect();
-        colours.push(super::field::NAN_COLOUR);
-        for mark in super::field::MARK_COLOURS {
-            // Shades over white, for smooth lines.
-            colours.extend((1..=4).map(|k| mark.map(|c| (255 - (255 - u32::from(c)) * k / 4) as u8)));
-        }
+        let mut colours = field_inks(&super::field::MARK_COLOURS);
         let steps = USABLE - colours.len();
         colours.extend((0..steps).map(|k| map.srgb_colour(k as f32 / (steps - 1) as f32)));
-        Self { colours, dither: 0.0 }
+        Self { colours, dither: 0.0, keeps_own_colours: false }
+    }
+
+    /// Returns colours for pictures of a field with underlay and point marks. Without these it is
+    /// [`Palette::for_field`].
+    ///
+    /// An underlay of a few shades gets the colours of the map in each of them. One with many
+    /// shades is dithered.
+    pub fn for_picture(picture: &FieldPicture) -> Self {
+        if picture.underlay.is_none() && picture.points.is_empty() {
+            return Self::for_field(&picture.colours);
+        }
+        let shades = picture.underlay.as_ref().map_or(vec![0.0], Underlay::palette_shades);
+        let mut colours = field_inks(&[super::field::MARK_COLOURS, super::field::POINT_COLOURS].concat());
+        // An odd number, so that the middle of the map is exact. For waves it is the largest area.
+        let steps = ((USABLE - colours.len()) / shades.len() - 1) | 1;
+        let ramp: Vec<[u8; 3]> =
+            (0..steps).map(|k| picture.colours.srgb_colour(k as f32 / (steps - 1) as f32)).collect();
+        for shade in shades {
+            colours.extend(ramp.iter().map(|&colour| super::field::shaded(colour, shade)));
+        }
+        let path: u32 = ramp.windows(2).map(|pair| u32::from(pair[0][1].abs_diff(pair[1][1]))).sum();
+        let mean_step = path as f32 / (steps - 1) as f32;
+        let dither = if mean_step > VISIBLE_STEP { mean_step } else { 0.0 };
+        Self { colours, dither, keeps_own_colours: true }
     }
 
     /// Divides the palette equally among `ramps`, which give a colour for 0..=1.
@@ -91,7 +116,7 @@ impl Palette {
             colours.extend((0..steps).map(|k| ramp(k as f32 / (steps - 1) as f32)));
         }
         colours.truncate(USABLE);
-        Self { colours, dither: (255.0 / steps as f32).min(10.0) }
+        Self { colours, dither: (255.0 / steps as f32).min(10.0), keeps_own_colours: false }
     }
 
     /// Returns all 256 entries in the layout of GIF.
@@ -111,9 +136,23 @@ impl Palette {
     }
 }
 
+/// Returns the colours of everything but the field: greys, NaN, and shades of `inks` over white for
+/// smooth lines.
+fn field_inks(inks: &[[u8; 3]]) -> Vec<[u8; 3]> {
+    let mut colours: Vec<[u8; 3]> =
+        (0..FIELD_GREYS).map(|k| [(255 * k / (FIELD_GREYS - 1)) as u8; 3]).collect();
+    colours.push(super::field::NAN_COLOUR);
+    for ink in inks {
+        colours.extend((1..=4).map(|k| ink.map(|c| (255 - (255 - u32::from(c)) * k / 4) as u8)));
+    }
+    colours
+}
+
 /// Finds the nearest palette entries and caches them.
 pub(crate) struct Matcher {
     palette: Palette,
+    /// Indices of colours that pixels keep exactly.
+    kept: HashMap<[u8; 3], u8>,
     /// Palette index for each colour with seven bits per channel. `UNCHANGED` marks colours not yet
     /// looked up.
     cache: Vec<u8>,
@@ -121,16 +160,21 @@ pub(crate) struct Matcher {
 
 impl Matcher {
     pub fn new(palette: Palette) -> Self {
-        Self { palette, cache: vec![UNCHANGED; 1 << 21] }
+        let own = if palette.keeps_own_colours { palette.colours.as_slice() } else { &[] };
+        let kept = own.iter().zip(0..).map(|(&colour, index)| (colour, index)).collect();
+        Self { palette, kept, cache: vec![UNCHANGED; 1 << 21] }
     }
 
     /// Converts the image to palette indices, with a dither pattern that does not move between
     /// frames.
     pub fn dithered_indices(&mut self, image: &Image) -> Vec<u8> {
         let width = image.width as usize;
-        let pixels = image.rgb.chunks_exact(3).enumerate();
+        let pixels = image.rgb.as_chunks::<3>().0.iter().enumerate();
         pixels
             .map(|(i, pixel)| {
+                if let Some(&index) = self.kept.get(pixel) {
+                    return index;
+                }
                 let shift = self.palette.dither * bayer_level(i % width, i / width);
                 let colour = [0, 1, 2].map(|c| (f32::from(pixel[c]) + shift).clamp(0.0, 255.0) as u8);
                 let key = colour.iter().fold(0, |key, &c| key << 7 | usize::from(c >> 1));
@@ -154,7 +198,11 @@ fn bayer_level(x: usize, y: usize) -> f32 {
 
 #[cfg(test)]
 mod tests {
+    use orrery_model::grid::{Boundaries, Boundary, Grid};
+
+    use super::super::render_field;
     use super::*;
+    use crate::picture::{PointKind, PointMark, ValueRange};
 
     #[test]
     fn dither_pattern_contains_each_level_once() {
@@ -202,5 +250,75 @@ mod tests {
                 assert!((0..3).all(|c| got[c].abs_diff(pixel[c]) <= 4), "{name}: {got:?} {pixel:?}");
             }
         }
+    }
+
+    const GRID: Grid = Grid { nx: 33, ny: 17, hx: 1.0, hy: 1.0 };
+
+    fn wave_picture(velocity: impl Fn(f64) -> f64) -> FieldPicture {
+        let velocities: Vec<f64> = (0..GRID.len()).map(|i| velocity((i / GRID.nx) as f64)).collect();
+        FieldPicture {
+            colours: ColourMap::diverging(),
+            underlay: Underlay::from_values(&velocities, "velocity", "m/s"),
+            points: vec![PointMark { position: [16.0, 0.0], kind: PointKind::Source }],
+            ..FieldPicture::new(GRID, Boundaries::uniform(Boundary::fixed(0.0)), (320, 240))
+        }
+    }
+
+    /// Returns the picture of a field in the colours of its palette, and the exact picture.
+    fn matched(picture: &FieldPicture, values: &[f64]) -> (Image, Image) {
+        let palette = Palette::for_picture(picture);
+        assert!(palette.colours.len() <= USABLE);
+        let exact = render_field(values, picture, ValueRange { low: -1.0, high: 1.0 }, "").unwrap();
+        let indices = Matcher::new(palette.clone()).dithered_indices(&exact);
+        let rgb = indices.iter().flat_map(|&index| palette.colours[usize::from(index)]).collect();
+        (Image { rgb, ..exact }, exact)
+    }
+
+    #[test]
+    fn pictures_without_underlay_and_points_have_the_palette_of_fields() {
+        let plain = FieldPicture { underlay: None, points: Vec::new(), ..wave_picture(|_| 1.0) };
+        assert_eq!(Palette::for_picture(&plain), Palette::for_field(&plain.colours));
+        // Points alone need their colours.
+        let with_points = FieldPicture { points: wave_picture(|_| 1.0).points, ..plain };
+        let palette = Palette::for_picture(&with_points);
+        assert!(super::super::field::POINT_COLOURS.iter().all(|c| palette.colours.contains(c)));
+    }
+
+    /// A medium at rest has one colour per layer, and white around it.
+    #[test]
+    fn layers_at_rest_are_even() {
+        let picture = wave_picture(|y| if y < 8.0 { 1500.0 } else { 2500.0 + 500.0 * (y / 12.0).floor() });
+        let (got, exact) = matched(&picture, &vec![0.0; GRID.len()]);
+        let rest = ColourMap::diverging().srgb_colour(0.5);
+        for shade in [0.0, 170.0, 255.0] {
+            let colour = super::super::field::shaded(rest, shade);
+            let pixels = exact.rgb.chunks_exact(3).zip(got.rgb.chunks_exact(3));
+            let matched: Vec<&[u8]> = pixels.filter(|(e, _)| *e == colour).map(|(_, g)| g).collect();
+            assert!(matched.len() > 1000, "shade {shade}: {} pixels", matched.len());
+            assert!(matched.iter().all(|g| *g == colour), "shade {shade}");
+        }
+        assert_eq!(got.pixel(0, 0), [255; 3]);
+    }
+
+    /// A gradient with waves is dithered. Means over 8 x 8 pixels, the period of the pattern, are
+    /// within half a step of the palette, and most of them much closer.
+    #[test]
+    fn gradients_are_dithered() {
+        let picture = wave_picture(|y| 1500.0 + 100.0 * y);
+        let dither = Palette::for_picture(&picture).dither;
+        assert!(dither > VISIBLE_STEP);
+        let values: Vec<f64> = (0..GRID.len()).map(|i| 0.1 * (i % GRID.nx) as f64 / 32.0).collect();
+        let (got, exact) = matched(&picture, &values);
+        let mean = |image: &Image, x: u32, y: u32, c: usize| {
+            (0..64).map(|k| f64::from(image.pixel(x + k % 8, y + k / 8)[c])).sum::<f64>() / 64.0
+        };
+        let mut errors: Vec<f64> = (0..20 * 12 * 3)
+            .map(|k| (120 + 4 * (k / 3 % 20), 80 + 4 * (k / 60), k as usize % 3))
+            .map(|(x, y, c)| (mean(&got, x, y, c) - mean(&exact, x, y, c)).abs())
+            .collect();
+        errors.sort_by(f64::total_cmp);
+        let (median, largest) = (errors[errors.len() / 2], errors[errors.len() - 1]);
+        assert!(largest < 0.5 * f64::from(dither), "{largest} of {dither}");
+        assert!(median < 0.15 * f64::from(dither), "{median} of {dither}");
     }
 }

@@ -70,14 +70,17 @@ impl AxisScale {
                 return ticks;
             }
         }
-        // The two ends, with two digits of their difference.
-        let digit = 10f64.powf((self.high - self.low).log10().floor() - 1.0);
-        let ends: Vec<_> = [self.low, self.high]
-            .into_iter()
-            .filter_map(|end| tick(end, format_multiple(end, digit)))
-            .collect();
+        let texts = format_ends(self.low, self.high);
+        let ends: Vec<_> =
+            [self.low, self.high].into_iter().zip(texts).filter_map(|(end, text)| tick(end, text)).collect();
         if fits(&ends) { ends } else { Vec::new() }
     }
+}
+
+/// Formats the ends of a range, with two digits of their difference.
+pub(super) fn format_ends(low: f64, high: f64) -> [String; 2] {
+    let digit = 10f64.powf((high - low).log10().floor() - 1.0);
+    [low, high].map(|end| format_multiple(end, digit))
 }
 
 fn name_with_unit(name: &str, unit: &str) -> String {

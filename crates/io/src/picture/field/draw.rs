@@ -4,7 +4,7 @@ use super::layout::{
     BAR_TICK, BarLayout, EDGE_BAND, FieldLayout, HEADING, HEADING_GAP, LEGEND_ROW, MARGIN, NAME_GAP, TICK_GAP,
 };
 use super::legend::{ENTRY_GAP, LegendEntry, SAMPLE, SAMPLE_GAP, row_width};
-use super::{FieldPicture, Found, NAN_COLOUR, RegionKind, marks};
+use super::{FieldPicture, Found, NAN_COLOUR, PointKind, RegionKind, marks, points, shaded};
 use crate::picture::{Image, Mask, text_width};
 use crate::plot::{Anchor, INK, Item, LABEL, SMALL, TICK, draw_item};
 
@@ -32,6 +32,7 @@ impl<'a> Canvas<'a> {
         if picture.shows_edges {
             marks::draw_edges(self, picture);
         }
+        points::draw_points(self, picture);
         self.draw_axes(picture.is_depth_down);
         if let Some(bar) = &self.layout.bar {
             self.draw_bar(bar, picture, found);
@@ -197,7 +198,7 @@ impl<'a> Canvas<'a> {
         for (k, row) in layout.legend.iter().enumerate() {
             let baseline = layout.legend_baseline + k as f64 * LEGEND_ROW;
             let mut x = middle - 0.5 * row_width(row);
-            for &entry in row {
+            for entry in row {
                 self.draw_sample(entry, x, baseline - 0.5 * SMALL, picture);
                 self.write(entry.text(), [x + SAMPLE + SAMPLE_GAP, baseline], SMALL, Anchor::Start, false);
                 x += entry.width() + ENTRY_GAP;
@@ -206,21 +207,41 @@ impl<'a> Canvas<'a> {
     }
 
     /// Draws the sample of a legend entry from `x`, centred at `y`.
-    fn draw_sample(&mut self, entry: LegendEntry, x: f64, y: f64, picture: &FieldPicture) {
+    fn draw_sample(&mut self, entry: &LegendEntry, x: f64, y: f64, picture: &FieldPicture) {
         let zoom = self.layout.zoom;
         let swatch = [x, y - 5.5, x + SAMPLE, y + 5.5].map(|side| (side * zoom).round() as i64);
         match entry {
             LegendEntry::Nan => fill_rectangle(self.image, swatch, NAN_COLOUR),
             LegendEntry::Source | LegendEntry::Material => {
                 let kind =
-                    if entry == LegendEntry::Source { RegionKind::Source } else { RegionKind::Material };
+                    if *entry == LegendEntry::Source { RegionKind::Source } else { RegionKind::Material };
                 fill_rectangle(self.image, swatch, picture.colours.srgb_colour(0.6));
                 let middle = [[x, y], [x + SAMPLE, y]].map(|p| p.map(|c| c * zoom));
                 marks::draw_outline(self.image, swatch, &middle, kind, zoom);
             }
+            LegendEntry::PointSource => {
+                let centre = [x + 0.5 * SAMPLE, y].map(|c| c * zoom);
+                points::draw_symbols(self.image, &[centre], PointKind::Source, zoom);
+            }
+            LegendEntry::Receiver => {
+                let tip = [x + 0.5 * SAMPLE, y + 3.5].map(|c| c * zoom);
+                points::draw_symbols(self.image, &[tip], PointKind::Receiver, zoom);
+            }
+            LegendEntry::Underlay(_) => self.draw_shades(swatch, picture),
             // The plate would be above the line.
             edge => marks::draw_edge(self, edge, [x, y - 4.0], [x + SAMPLE, y - 4.0], [0.0, 1.0], |_| 1.0),
         }
+    }
+
+    /// Fills a rectangle with the shades of an underlay from light to dark, as they are in the
+    /// middle of the range of colours.
+    fn draw_shades(&mut self, [left, top, right, bottom]: [i64; 4], picture: &FieldPicture) {
+        let unshaded = picture.colours.srgb_colour(0.5);
+        for column in left..right {
+            let shade = 255.0 * (column - left) as f64 / (right - left - 1).max(1) as f64;
+            fill_rectangle(self.image, [column, top, column + 1, bottom], shaded(unshaded, shade));
+        }
+        self.draw_frame([left, top, right, bottom]);
     }
 }
 

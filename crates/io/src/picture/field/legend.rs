@@ -2,7 +2,7 @@
 
 use orrery_model::grid::{Boundary, Edge, EdgeValues};
 
-use super::{FieldPicture, RegionKind};
+use super::{FieldPicture, PointKind, RegionKind};
 use crate::picture::text_width;
 use crate::plot::SMALL;
 
@@ -12,7 +12,7 @@ pub(super) const SAMPLE_GAP: f64 = 6.0;
 pub(super) const ENTRY_GAP: f64 = 18.0;
 
 /// Entry of the legend.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum LegendEntry {
     Fixed,
     Flux,
@@ -20,18 +20,24 @@ pub(super) enum LegendEntry {
     Periodic,
     Source,
     Material,
+    PointSource,
+    Receiver,
+    /// Label of the underlay.
+    Underlay(String),
     Nan,
 }
 
 impl LegendEntry {
-    pub fn text(self) -> &'static str {
+    pub fn text(&self) -> &str {
         match self {
             Self::Fixed => "fixed",
             Self::Flux => "flux",
             Self::Insulated => "insulated",
             Self::Periodic => "periodic",
-            Self::Source => "source",
+            Self::Source | Self::PointSource => "source",
             Self::Material => "material",
+            Self::Receiver => "receiver",
+            Self::Underlay(label) => label,
             Self::Nan => "NaN",
         }
     }
@@ -49,7 +55,7 @@ impl LegendEntry {
         }
     }
 
-    pub fn width(self) -> f64 {
+    pub fn width(&self) -> f64 {
         SAMPLE + SAMPLE_GAP + text_width(self.text(), SMALL)
     }
 
@@ -57,6 +63,8 @@ impl LegendEntry {
     pub fn list(picture: &FieldPicture, has_nan: bool) -> Vec<Self> {
         let edges = Edge::ALL.map(|edge| Self::for_boundary(picture.boundaries.on(edge)));
         let has_region = |kind| picture.regions.iter().any(|region| region.kind == kind);
+        let has_point = |kind| picture.points.iter().any(|point| point.kind == kind);
+        let underlay = picture.underlay.as_ref();
         let all = [
             Self::Fixed,
             Self::Flux,
@@ -64,11 +72,17 @@ impl LegendEntry {
             Self::Periodic,
             Self::Source,
             Self::Material,
+            Self::PointSource,
+            Self::Receiver,
+            Self::Underlay(underlay.map(|underlay| underlay.label().to_owned()).unwrap_or_default()),
             Self::Nan,
         ];
         let is_used = |entry: &Self| match entry {
             Self::Source => has_region(RegionKind::Source),
             Self::Material => has_region(RegionKind::Material),
+            Self::PointSource => has_point(PointKind::Source),
+            Self::Receiver => has_point(PointKind::Receiver),
+            Self::Underlay(_) => underlay.is_some(),
             Self::Nan => has_nan,
             edge => picture.shows_edges && edges.contains(edge),
         };
@@ -79,13 +93,13 @@ impl LegendEntry {
 /// Divides the legend into rows of at most this width. Returns `None` if an entry is too wide.
 pub(super) fn divide_into_rows(entries: &[LegendEntry], width: f64) -> Option<Vec<Vec<LegendEntry>>> {
     let mut rows: Vec<Vec<LegendEntry>> = Vec::new();
-    for &entry in entries {
+    for entry in entries {
         if entry.width() > width {
             return None;
         }
         match rows.last_mut() {
-            Some(row) if row_width(row) + ENTRY_GAP + entry.width() <= width => row.push(entry),
-            _ => rows.push(vec![entry]),
+            Some(row) if row_width(row) + ENTRY_GAP + entry.width() <= width => row.push(entry.clone()),
+            _ => rows.push(vec![entry.clone()]),
         }
     }
     Some(rows)

@@ -5,6 +5,7 @@ use std::f64::consts::TAU;
 use orrery_model::grid::{Boundary, Edge, RegionShape};
 
 use super::draw::Canvas;
+use super::layout::FieldLayout;
 use super::legend::LegendEntry;
 use super::{FieldPicture, RegionKind};
 use crate::picture::{Image, Mask};
@@ -37,14 +38,14 @@ pub(super) fn draw_edges(canvas: &mut Canvas<'_>, picture: &FieldPicture) {
             Boundary::Flux(values) => values.at((s * last).round() as usize),
             _ => 0.0,
         };
-        draw_edge(canvas, LegendEntry::for_boundary(boundary), from, to, outward, flux);
+        draw_edge(canvas, &LegendEntry::for_boundary(boundary), from, to, outward, flux);
     }
 }
 
 /// Draws the mark of one edge. `flux` gives the flux into the plate at a position from 0 to 1.
 pub(super) fn draw_edge(
     canvas: &mut Canvas<'_>,
-    mark: LegendEntry,
+    mark: &LegendEntry,
     from: [f64; 2],
     to: [f64; 2],
     outward: [f64; 2],
@@ -88,26 +89,31 @@ pub(super) fn draw_edge(
             }
         }
         // The other entries are not edges.
-        LegendEntry::Source | LegendEntry::Material | LegendEntry::Nan => {}
+        _ => {}
     }
 }
 
 /// Draws the outlines of all regions, sources first.
 pub(super) fn draw_regions(canvas: &mut Canvas<'_>, picture: &FieldPicture) {
     let (plate, zoom) = (canvas.layout.plate, canvas.layout.zoom);
-    let [left, _, right, bottom] = plate.map(|side| side as f64);
-    let lengths = picture.grid.extents(&picture.boundaries);
-    let scale = [(right - left) / lengths[0], (bottom - plate[1] as f64) / lengths[1]];
-    let top = plate[1] as f64;
-    let to_pixels = |p: [f64; 2]| {
-        let y = if picture.is_depth_down { top + p[1] * scale[1] } else { bottom - p[1] * scale[1] };
-        [left + p[0] * scale[0], y]
-    };
+    let to_pixels = to_pixels_of(canvas.layout, picture);
     for kind in [RegionKind::Source, RegionKind::Material] {
         for region in picture.regions.iter().filter(|region| region.kind == kind) {
-            let points: Vec<[f64; 2]> = outline(region.shape).into_iter().map(to_pixels).collect();
+            let points: Vec<[f64; 2]> = outline(region.shape).into_iter().map(&to_pixels).collect();
             draw_outline(canvas.image, plate, &points, kind, zoom);
         }
+    }
+}
+
+/// Returns the function from positions in the lengths of the grid to pixels.
+pub(super) fn to_pixels_of(layout: &FieldLayout, picture: &FieldPicture) -> impl Fn([f64; 2]) -> [f64; 2] {
+    let [left, top, right, bottom] = layout.plate.map(|side| side as f64);
+    let lengths = picture.grid.extents(&picture.boundaries);
+    let scale = [(right - left) / lengths[0], (bottom - top) / lengths[1]];
+    let is_depth_down = picture.is_depth_down;
+    move |p| {
+        let y = if is_depth_down { top + p[1] * scale[1] } else { bottom - p[1] * scale[1] };
+        [left + p[0] * scale[0], y]
     }
 }
 

@@ -3,14 +3,17 @@
 //! The plate keeps its aspect ratio. Row 0 of the grid is at the bottom and column 0 at the left.
 //! Beside each edge a mark shows its boundary condition: a thick line for fixed values, arrows for
 //! a flux (into or out of the plate), hatching for an insulated edge and dashes for a periodic
-//! edge. Outlines show regions with a source or with another material.
+//! edge. Outlines show regions with a source or with another material, and symbols show point
+//! sources and receivers. An [`Underlay`] shows a second field, such as the velocities of a medium.
 
 mod axis;
 mod draw;
 mod layout;
 mod legend;
 mod marks;
+mod points;
 mod resample;
+mod underlay;
 
 use orrery_model::grid::{Boundaries, Grid, RegionShape};
 use rayon::prelude::*;
@@ -20,7 +23,11 @@ use draw::{Canvas, fill_rectangle};
 use layout::FieldLayout;
 use resample::Resampler;
 
+pub use underlay::Underlay;
+
 pub(super) use marks::MARK_COLOURS;
+pub(super) use points::POINT_COLOURS;
+pub(super) use underlay::shaded;
 
 /// Colour of pixels with a value that is NaN. No colour map is near it.
 pub(super) const NAN_COLOUR: [u8; 3] = [0, 255, 120];
@@ -65,6 +72,10 @@ pub struct FieldPicture {
     pub axis_names: [&'static str; 2],
     /// Outlines of parts of the plate.
     pub regions: Vec<RegionMark>,
+    /// Symbols at points of the plate.
+    pub points: Vec<PointMark>,
+    /// Field under the colours.
+    pub underlay: Option<Underlay>,
     /// Text above the plate at the right.
     pub title: String,
     /// Unit of lengths of the grid. It may be empty. Lengths in `"m"` are shown in a unit from nm
@@ -95,6 +106,24 @@ pub enum RegionKind {
     Material,
 }
 
+/// Symbol at a point of the plate. Points outside the plate are not drawn.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PointMark {
+    /// Position along x and y, in the lengths of the grid.
+    pub position: [f64; 2],
+    /// Meaning of the point.
+    pub kind: PointKind,
+}
+
+/// Meaning of a point. Of symbols that would cover one another, some are omitted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PointKind {
+    /// Source, shown by a star.
+    Source,
+    /// Receiver, shown by a triangle whose lower tip is at its position.
+    Receiver,
+}
+
 /// Range of values that the colours span. Values outside get the colour of the nearer end.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ValueRange {
@@ -109,14 +138,7 @@ impl ValueRange {
     ///
     /// A range narrower than 1e-6 of its values is widened, because it would show round-off.
     pub fn covering<T: Copy + Into<f64> + Sync>(values: &[T]) -> Self {
-        let empty = (f64::INFINITY, f64::NEG_INFINITY);
-        let wider = |a: (f64, f64), b: (f64, f64)| (a.0.min(b.0), a.1.max(b.1));
-        let extend = |range: (f64, f64), value: &T| {
-            let value: f64 = (*value).into();
-            if value.is_finite() { wider(range, (value, value)) } else { range }
-        };
-        let (low, high) =
-            values.par_chunks(1 << 16).map(|chunk| chunk.iter().fold(empty, extend)).reduce(|| empty, wider);
+        let (low, high) = finite_bounds(values);
         if low > high { Self { low: -1.0, high: 1.0 } } else { Self { low, high }.widened(1e-6) }
     }
 
@@ -150,8 +172,19 @@ impl ValueRange {
     }
 }
 
+/// Returns the smallest and the largest finite value. Without finite values these are infinite.
+fn finite_bounds<T: Copy + Into<f64> + Sync>(values: &[T]) -> (f64, f64) {
+    let empty = (f64::INFINITY, f64::NEG_INFINITY);
+    let wider = |a: (f64, f64), b: (f64, f64)| (a.0.min(b.0), a.1.max(b.1));
+    let extend = |range: (f64, f64), value: &T| {
+        let value: f64 = (*value).into();
+        if value.is_finite() { wider(range, (value, value)) } else { range }
+    };
+    values.par_chunks(1 << 16).map(|chunk| chunk.iter().fold(empty, extend)).reduce(|| empty, wider)
+}
+
 impl FieldPicture {
-    /// Returns a picture with the colours [`ColourMap::inferno`], without regions and texts.
+    /// Returns a picture with the colours [`ColourMap::inferno`], without marks and texts.
     pub fn new(grid: Grid, boundaries: Boundaries, pixels: (u32, u32)) -> Self {
         Self {
             grid,
@@ -162,6 +195,8 @@ impl FieldPicture {
             is_depth_down: false,
             axis_names: ["x", "y"],
             regions: Vec::new(),
+            points: Vec::new(),
+            underlay: None,
             title: String::new(),
             length_unit: String::new(),
             quantity: String::new(),
@@ -213,6 +248,14 @@ pub fn render_field<T: Copy + Into<f64> + Send + Sync>(
     picture.boundaries.validate(&picture.grid)?;
     if values.len() != picture.grid.len() {
         return Err(PictureError::FieldLength { found: values.len(), expected: picture.grid.len() });
+    }
+    if let Some(underlay) = &picture.underlay
+        && underlay.shades().len() != picture.grid.len()
+    {
+        return Err(PictureError::UnderlayLength {
+            found: underlay.shades().len(),
+            expected: picture.grid.len(),
+        });
     }
     let range = range.widened(1e-9);
     let mut layout = FieldLayout::new(picture, range, time, false);
@@ -266,16 +309,23 @@ fn draw_plate<T: Copy + Into<f64> + Send + Sync>(
         .par_chunks_exact_mut(bytes_per_row)
         .enumerate()
         .map_init(
-            || vec![0.0; right - left],
-            |means, (row, line)| {
+            || (vec![0.0; right - left], vec![0.0; right - left]),
+            |(means, shades), (row, line)| {
                 let row = if picture.is_depth_down { row } else { bottom - top - 1 - row };
                 resampler.compute_row(values, row, means);
+                if let Some(underlay) = &picture.underlay {
+                    resampler.compute_row(underlay.shades(), row, shades);
+                }
                 let mut found = Found::default();
-                for (&mean, pixel) in means.iter().zip(line[3 * left..3 * right].chunks_exact_mut(3)) {
+                let pixels = line[3 * left..3 * right].chunks_exact_mut(3);
+                for ((&mean, &shade), pixel) in means.iter().zip(shades.iter()).zip(pixels) {
                     let t = range.position_of(mean);
                     found =
                         found.or(Found { below: t < -OUTSIDE, above: t > 1.0 + OUTSIDE, nan: t.is_nan() });
-                    let colour = if t.is_nan() { NAN_COLOUR } else { table[ColourMap::entry_of(t as f32)] };
+                    let colour = match t {
+                        t if t.is_nan() => NAN_COLOUR,
+                        t => shaded(table[ColourMap::entry_of(t as f32)], shade),
+                    };
                     pixel.copy_from_slice(&colour);
                 }
                 found
