@@ -1,12 +1,13 @@
-//! Draws pictures of fields: plates of several shapes and sizes, all marks, and an animation.
-//! Prints the output folder.
+//! Draws pictures of fields: plates of several shapes and sizes, all marks, and animations. Prints
+//! the output folder.
 
 use std::f64::consts::PI;
 use std::path::Path;
 use std::time::Instant;
 
 use orrery_io::picture::{
-    ColourMap, FieldPicture, GifWriter, Palette, RegionKind, RegionMark, ValueRange, render_field, write_png,
+    ColourMap, FieldPicture, GifWriter, Palette, PointKind, PointMark, RegionKind, RegionMark, Underlay,
+    ValueRange, render_field, write_png,
 };
 use orrery_model::grid::{Boundaries, Boundary, EdgeValues, Grid, RegionShape};
 
@@ -166,6 +167,94 @@ fn write_animation(folder: &Path) -> Outcome {
     Ok(())
 }
 
+/// Size of a node of the grid of waves, in metres.
+const WAVE_SPACING: f64 = 10.0;
+
+/// Returns a picture of waves with a source, receivers at the top and the velocities below.
+fn seismic_picture(velocities: &[f64], grid: Grid, receivers: usize, pixels: (u32, u32)) -> FieldPicture {
+    let lengths = grid.extents(&Boundaries::uniform(Boundary::INSULATED));
+    let receiver_at = |k: usize| lengths[0] * (k as f64 + 0.5) / receivers as f64;
+    let mut points: Vec<PointMark> = (0..receivers)
+        .map(|k| PointMark { position: [receiver_at(k), 20.0], kind: PointKind::Receiver })
+        .collect();
+    points.push(PointMark { position: [0.4 * lengths[0], 100.0], kind: PointKind::Source });
+    let disc = RegionShape::Disc { centre: [0.7 * lengths[0], 0.65 * lengths[1]], radius: 300.0 };
+    FieldPicture {
+        colours: ColourMap::diverging(),
+        shows_edges: false,
+        is_depth_down: true,
+        axis_names: ["x", "depth"],
+        regions: vec![RegionMark { shape: disc, kind: RegionKind::Material }],
+        points,
+        underlay: Underlay::from_values(velocities, "velocity", "m/s"),
+        title: "two layers".into(),
+        length_unit: "m".into(),
+        quantity: "pressure".into(),
+        unit: "Pa".into(),
+        ..FieldPicture::new(grid, Boundaries::uniform(Boundary::INSULATED), pixels)
+    }
+}
+
+/// Velocities in m/s: two layers with a disc in the lower one, or a gradient with the same disc.
+fn velocities(grid: &Grid, is_gradient: bool) -> Vec<f64> {
+    let at = |i: usize| {
+        let (x, y) = ((i % grid.nx) as f64, (i / grid.nx) as f64);
+        match (x - 0.7 * grid.nx as f64).hypot(y - 0.65 * grid.ny as f64) * WAVE_SPACING {
+            distance if distance < 300.0 => 4500.0,
+            _ if is_gradient => 1500.0 + 2000.0 * y / grid.ny as f64,
+            _ if y > 0.4 * grid.ny as f64 => 2500.0,
+            _ => 1500.0,
+        }
+    };
+    (0..grid.len()).map(at).collect()
+}
+
+/// Advances the wave equation by one step of second order.
+fn step_wave(now: &[f64], previous: &mut [f64], velocities: &[f64], nx: usize, dt: f64) {
+    for i in nx + 1..now.len() - nx - 1 {
+        if i % nx != 0 && i % nx != nx - 1 {
+            let laplacian = now[i - 1] + now[i + 1] + now[i - nx] + now[i + nx] - 4.0 * now[i];
+            let courant = velocities[i] * dt / WAVE_SPACING;
+            previous[i] = 2.0 * now[i] - previous[i] + courant * courant * laplacian;
+        }
+    }
+}
+
+/// Draws waves over their velocities in several sizes, and writes an animation.
+fn draw_waves(folder: &Path) -> Outcome {
+    let grid = Grid { nx: 401, ny: 201, hx: WAVE_SPACING, hy: WAVE_SPACING };
+    for (name, is_gradient) in [("layers", false), ("gradient", true)] {
+        let velocities = velocities(&grid, is_gradient);
+        let mut picture = seismic_picture(&velocities, grid, 100, (2, 2));
+        let range = ValueRange { low: -0.3, high: 0.3 };
+        picture.pixels = picture.fitted_pixels(640, range);
+        let (mut now, mut previous) = (vec![0.0; grid.len()], vec![0.0; grid.len()]);
+        let palette = Palette::for_picture(&picture);
+        let (width, height) = picture.pixels;
+        let path = folder.join(format!("wave-{name}.gif"));
+        let mut writer = GifWriter::create(&path, width, height, 20.0, &palette)?;
+        let dt = 0.001;
+        for step in 0..700 {
+            if step % 20 == 0 {
+                let time = format!("t = {step} ms");
+                writer.push_frame(&render_field(&now, &picture, range, &time)?)?;
+            }
+            step_wave(&now, &mut previous, &velocities, grid.nx, dt);
+            std::mem::swap(&mut now, &mut previous);
+            let phase = (PI * 12.0 * (f64::from(step) * dt - 0.1)).powi(2);
+            now[10 * grid.nx + 160] += 0.3 * (1.0 - 2.0 * phase) * (-phase).exp();
+        }
+        writer.sync()?;
+        let values: Vec<f32> = now.iter().map(|&value| value as f32).collect();
+        for pixels in [(320, 200), (480, 300), (640, 400), (1280, 800), (800, 300)] {
+            let receivers = if pixels.0 == 480 { 2000 } else { 100 };
+            let picture = seismic_picture(&velocities, grid, receivers, pixels);
+            draw(folder, &format!("wave-{name}-{}x{}", pixels.0, pixels.1), &picture, &values, range)?;
+        }
+    }
+    Ok(())
+}
+
 fn main() -> Outcome {
     let folder = std::env::temp_dir().join("orrery-gallery");
     std::fs::create_dir_all(&folder)?;
@@ -173,6 +262,7 @@ fn main() -> Outcome {
     draw_shapes(&folder)?;
     draw_values(&folder)?;
     write_animation(&folder)?;
+    draw_waves(&folder)?;
     println!("{}", folder.display());
     Ok(())
 }
