@@ -5,7 +5,8 @@
 
 use orrery_fields::heat::FieldColumn;
 use orrery_io::picture::{
-    ColourMap, FieldPicture, Image, Palette, RegionKind, RegionMark, ValueRange, render_field,
+    ColourMap, FieldPicture, Image, Palette, PointKind, PointMark, RegionKind, RegionMark, Underlay,
+    ValueRange, render_field,
 };
 use orrery_io::{Fault, IoError};
 use orrery_model::Units;
@@ -16,7 +17,7 @@ use serde_json::{Map, Value, json};
 
 use super::slice::Slice;
 use crate::blocks::Blocks;
-use crate::case::{Case, FieldView, VelocityShape, WaveCase};
+use crate::case::{Case, FieldView, VelocityRegion, VelocityShape, WaveCase};
 use crate::error::EngineError;
 use crate::observers::Painter;
 use crate::simulation::Moment;
@@ -79,14 +80,16 @@ impl WavePainter {
             shows_edges: false,
             is_depth_down: slice.is_depth_down(),
             axis_names: slice.axes.map(|axis| AXIS_NAMES[axis]),
-            regions: wave.map(|wave| marks(wave, slice)).unwrap_or_default(),
+            regions: wave.map(|wave| walls(wave, slice)).unwrap_or_default(),
+            points: wave.map(|wave| points(wave, slice)).unwrap_or_default(),
+            underlay: wave.and_then(|wave| underlay(wave, slice, case.units)),
             title: case.name.clone(),
             length_unit: if case.units == Units::Si { "m".into() } else { String::new() },
             quantity: "u".into(),
             unit: wave.map(|wave| wave.unit.clone()).unwrap_or_default(),
             ..FieldPicture::new(slice.grid, Boundaries::uniform(Boundary::INSULATED), pixels)
         };
-        let palette = Palette::for_field(&picture.colours);
+        let palette = Palette::for_picture(&picture);
         Self { picture, units: case.units, palette, view, slice: slice.clone() }
     }
 
@@ -104,24 +107,38 @@ impl WavePainter {
     }
 }
 
-/// Returns the outlines of regions and layers, and small discs at sources.
-fn marks(wave: &WaveCase, slice: &Slice) -> Vec<RegionMark> {
-    let flat = |position| slice.project(position);
-    let regions = wave.regions.iter().map(|region| {
+/// Returns the outlines of walls. The velocities of other regions are under the waves.
+fn walls(wave: &WaveCase, slice: &Slice) -> Vec<RegionMark> {
+    let is_outlined = |region: &&VelocityRegion| region.velocity.is_none() || !wave.slice.shows_velocity;
+    let outline = |region: &VelocityRegion| {
         let shape = match region.shape {
             VelocityShape::Box { corner, size } => {
-                RegionShape::Rectangle { corner: flat(corner), size: flat(size) }
+                RegionShape::Rectangle { corner: slice.project(corner), size: slice.project(size) }
             }
-            VelocityShape::Ball { centre, radius } => RegionShape::Disc { centre: flat(centre), radius },
+            VelocityShape::Ball { centre, radius } => {
+                RegionShape::Disc { centre: slice.project(centre), radius }
+            }
         };
         RegionMark { shape, kind: RegionKind::Material }
-    });
-    let radius = 0.006 * wave.grid.extent(slice.axes[0]).max(wave.grid.extent(slice.axes[1]));
-    let sources = wave.shot_sources().map(|source| {
-        let shape = RegionShape::Disc { centre: flat(source.position), radius };
-        RegionMark { shape, kind: RegionKind::Source }
-    });
-    regions.chain(sources).collect()
+    };
+    wave.regions.iter().filter(is_outlined).map(outline).collect()
+}
+
+/// Returns the sources of the shot and the receivers, projected onto the plane.
+fn points(wave: &WaveCase, slice: &Slice) -> Vec<PointMark> {
+    let mark = |kind| move |position| PointMark { position: slice.project(position), kind };
+    let sources = wave.shot_sources().map(|source| source.position).map(mark(PointKind::Source));
+    let receivers = wave.receivers.iter().flat_map(|line| line.positions()).map(mark(PointKind::Receiver));
+    sources.chain(receivers).collect()
+}
+
+/// Returns the velocities of the plane as shades. `None` if they are uniform.
+fn underlay(wave: &WaveCase, slice: &Slice, units: Units) -> Option<Underlay> {
+    let velocity = slice.velocity.as_ref().filter(|_| wave.slice.shows_velocity)?;
+    // Walls have an outline. Their velocity would make all others equal.
+    let shown = |&value: &f64| if value <= slice.wall_velocity { f64::NAN } else { value };
+    let values: Vec<f64> = velocity.iter().map(shown).collect();
+    Underlay::from_values(&values, "velocity", if units == Units::Si { "m/s" } else { "" })
 }
 
 impl Painter for WavePainter {

@@ -18,6 +18,8 @@ pub(super) struct Slice {
     node: usize,
     /// Velocity of each node of the plane. `None` if it is uniform.
     pub velocity: Option<Vec<f64>>,
+    /// Velocity of walls, 0 if there are none.
+    pub wall_velocity: f64,
 }
 
 impl Slice {
@@ -36,9 +38,12 @@ impl Slice {
         let node = (position / spacing[normal]).round().clamp(0.0, (nodes[normal] - 1) as f64) as usize;
         let [right, up] = axes;
         let grid = Grid { nx: nodes[right], ny: nodes[up], hx: spacing[right], hy: spacing[up] };
-        let mut slice = Self { nodes, grid, axes, node, velocity: None };
+        let mut slice = Self { nodes, grid, axes, node, velocity: None, wall_velocity: 0.0 };
         if let Velocity::Field(values) = problem.velocity() {
             slice.velocity = Some(slice.values(values));
+            if wave.has_walls() {
+                slice.wall_velocity = values.iter().copied().fold(f64::INFINITY, f64::min);
+            }
         }
         slice
     }
