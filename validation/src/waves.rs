@@ -83,8 +83,8 @@ impl Waves {
         self.run(dt, steps).seismograms().unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// Computes `steps` steps of a field that is `mode` at time 0 and `before` times `mode` one step
-    /// earlier. Returns the seismograms, whose first samples are 0.
+    /// Computes `steps` steps of a field that is `mode` at time 0 and `before` times `mode` one
+    /// step earlier. Returns the seismograms, whose first samples are 0.
     ///
     /// # Panics
     /// If the run fails.
