@@ -44,6 +44,16 @@ impl FieldStatistics {
             non_finite: values.len() - count,
         }
     }
+
+    /// Returns the root mean square over the nodes, √(mean² + deviation²).
+    pub fn rms(&self) -> f64 {
+        self.mean.hypot(self.deviation)
+    }
+
+    /// Returns the value with the largest size.
+    pub fn largest(&self) -> f64 {
+        if self.max.abs() >= self.min.abs() { self.max } else { self.min }
+    }
 }
 
 /// Returns the integral of a field with rows of `nx` nodes over its rectangle, by the trapezoidal
@@ -111,6 +121,10 @@ mod tests {
         let found = FieldStatistics::measure(&[2.0, f64::INFINITY, 4.0, 4.0, 6.0, f64::NAN]);
         assert_eq!((found.min, found.max, found.mean, found.non_finite), (2.0, 6.0, 4.0, 2));
         assert_eq!(found.deviation, 2f64.sqrt());
+        // The squares are 4, 16, 16 and 36.
+        assert!((found.rms() - 18f64.sqrt()).abs() < 4.0 * f64::EPSILON, "{}", found.rms());
+        assert_eq!(found.largest(), 6.0);
+        assert_eq!(FieldStatistics::measure(&[2.0, -3.0]).largest(), -3.0);
         let found = FieldStatistics::measure(&[f64::NAN]);
         assert!(found.min.is_nan() && found.mean.is_nan() && found.deviation.is_nan());
         assert_eq!(found.non_finite, 1);

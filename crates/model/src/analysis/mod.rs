@@ -10,6 +10,7 @@ pub mod max;
 pub mod momentum;
 pub mod profile;
 pub mod sum;
+pub mod trace;
 
 pub use energy::{kinetic_energy, potential_energy_direct};
 pub use field::{FieldDifference, FieldStatistics, field_integral};
@@ -17,3 +18,4 @@ pub use lagrangian::{lagrangian_radii, shrinking_sphere_centre};
 pub use max::max_or_nan;
 pub use momentum::{angular_momentum, centre_of_mass, centre_of_mass_velocity, momentum};
 pub use profile::{Shell, density_profile, surface_density_profile};
+pub use trace::{FIRST_BREAK_FRACTION, TraceMeasures};
