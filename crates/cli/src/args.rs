@@ -1,10 +1,13 @@
 //! Command-line flags. The help texts, the manual page and the shell completions are generated from
 //! these types.
 
+mod files;
 mod lab;
 mod reference;
 mod values;
+mod window;
 
+pub use files::{ConvertArgs, InfoArgs};
 pub use lab::{BenchArgs, BenchCase, DevicesArgs, LadderArgs, SelftestArgs, TuneArgs, TunedSolver};
 pub use reference::{ENVIRONMENT, EXIT_STATUS, FILES, SIGNALS, Table};
 
@@ -15,7 +18,7 @@ use clap::builder::PossibleValue;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use orrery_device::DeviceChoice;
 use orrery_engine::case::available_memory;
-use orrery_io::{Comoving, Limits};
+use orrery_io::Limits;
 use orrery_model::Precision;
 use orrery_particles::settings::SolverChoice;
 
@@ -56,17 +59,17 @@ pub enum Command {
     Schema,
     /// Generate initial conditions and write them to a file
     Ic(IcArgs),
-    /// Show the contents of snapshots, fields or checkpoints
+    /// Show the contents of snapshots, fields, seismograms or checkpoints
     Info(InfoArgs),
-    /// Convert a snapshot or a field to another file format
+    /// Convert a snapshot, a field or seismograms to another file format
     Convert(ConvertArgs),
     /// Compute accelerations and potentials of the bodies in a snapshot
     Forces(ForcesArgs),
     /// Measure force errors against the f64 sum over all pairs
     Accuracy(AccuracyArgs),
-    /// Compute conserved quantities, radii and profiles, or heat content
+    /// Compute conserved quantities, radii and profiles, heat content, or arrival times
     Analyze(AnalyzeArgs),
-    /// Compare two snapshots, two fields or two runs
+    /// Compare two snapshots, two fields, two seismograms or two runs
     Compare(CompareArgs),
     /// Measure the speed of the solvers on this machine
     Bench(BenchArgs),
@@ -254,55 +257,6 @@ pub struct IcArgs {
     pub force: bool,
 }
 
-/// Flags of `info`.
-#[derive(Debug, Args)]
-pub struct InfoArgs {
-    /// Snapshots (GADGET HDF5 or binary, extended XYZ, NPZ), fields (.npy, .vti, .png) or
-    /// checkpoints (.orrery)
-    #[arg(required = true, value_name = "FILE")]
-    pub files: Vec<PathBuf>,
-    #[command(flatten)]
-    pub json: JsonArgs,
-    #[command(flatten)]
-    pub memory: MemoryArgs,
-}
-
-/// Flags of `convert`.
-#[derive(Debug, Args)]
-pub struct ConvertArgs {
-    /// Snapshot or field to read. An image (.png) is read as a field of grey values from 0 to 1
-    pub input: PathBuf,
-    /// File to write. The extension selects the format: .hdf5, .xyz or .npz for bodies, .npy or
-    /// .vti for a field, .png for a picture of a field
-    pub output: PathBuf,
-    /// Convert a cosmological snapshot, which is refused otherwise
-    #[arg(long, value_enum, value_name = "HOW")]
-    pub cosmological: Option<CosmologicalFlag>,
-    /// Replace an existing file
-    #[arg(long)]
-    pub force: bool,
-    #[command(flatten)]
-    pub memory: MemoryArgs,
-}
-
-/// Treatment of a cosmological snapshot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum CosmologicalFlag {
-    /// Physical coordinates, masses and peculiar velocities at the redshift of the file, time 0
-    Physical,
-    /// The numbers of the file, for example because the header is wrong
-    Unchanged,
-}
-
-impl From<CosmologicalFlag> for Comoving {
-    fn from(flag: CosmologicalFlag) -> Self {
-        match flag {
-            CosmologicalFlag::Physical => Self::ToPhysical,
-            CosmologicalFlag::Unchanged => Self::Unchanged,
-        }
-    }
-}
-
 /// Flags of `forces`.
 #[derive(Debug, Args)]
 pub struct ForcesArgs {
@@ -343,7 +297,7 @@ pub struct AccuracyArgs {
 /// Flags of `analyze`.
 #[derive(Debug, Args)]
 pub struct AnalyzeArgs {
-    /// Output directory of a run, snapshots, or fields (.npy, .vti, .png)
+    /// Output directory of a run, snapshots, fields (.npy, .vti, .png) or SEG-Y files (.sgy)
     #[arg(required = true, value_name = "PATH")]
     pub paths: Vec<PathBuf>,
     /// Directory for CSV and SVG files [default: DIR/analysis for one directory, else none]
@@ -366,17 +320,19 @@ pub struct AnalyzeArgs {
 #[command(after_help = "\
 Bodies are matched by id, so formats and the order of the bodies may differ.
 A relative difference is |a - b| / max(|a|, |b|). For fields (.npy, .vti, .png)
-it is relative to the range of the values, largest minus smallest.
+and SEG-Y (.sgy) it is relative to the range of the values, largest minus
+smallest. Seismograms are matched by the number of their shot. Of two runs,
+snapshots, conserved.csv and seismograms are compared.
 
 Exit status:
   0  equal to the bit
   1  different
   2  invalid flags or input, such as different units")]
 pub struct CompareArgs {
-    /// Snapshot, field, or output directory of a run
+    /// Snapshot, field, SEG-Y file, or output directory of a run
     #[arg(value_name = "A")]
     pub first: PathBuf,
-    /// Snapshot, field or output directory to compare it with
+    /// Snapshot, field, SEG-Y file or output directory to compare it with
     #[arg(value_name = "B")]
     pub second: PathBuf,
     #[command(flatten)]

@@ -4,7 +4,7 @@ use orrery_io::{FieldValues, Limits, read_field, write_field_npy, write_field_vt
 use orrery_model::grid::Grid;
 use serde_json::Value;
 
-use crate::common::{PAIR, TestDir, text};
+use crate::common::{PAIR, TestDir, error_of, json_of, text};
 
 const GRID: Grid = Grid { nx: 4, ny: 3, hx: 0.5, hy: 0.25 };
 
@@ -24,22 +24,6 @@ fn test_dir() -> TestDir {
 
 fn write_vti(dir: &TestDir, name: &str, time: f64, values: &[f64]) {
     write_field_vti(&dir.path(name), &GRID, "temperature", time, FieldValues::Double(values)).unwrap();
-}
-
-/// Returns the message of a command that fails with status 2 and prints nothing else.
-#[track_caller]
-fn error_of(dir: &TestDir, arguments: &[&str]) -> String {
-    let output = dir.orrery(arguments);
-    assert_eq!(output.status.code(), Some(2), "{arguments:?}");
-    assert_eq!(text(&output.stdout), "", "{arguments:?}");
-    let message = text(&output.stderr);
-    assert_eq!(message.lines().count(), 1, "{message}");
-    message.strip_prefix("error: ").expect("an error").trim_end().to_owned()
-}
-
-fn json_of(dir: &TestDir, arguments: &[&str]) -> Value {
-    let output = dir.orrery(&[arguments, &["--json", "-"]].concat());
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{e}: {}", text(&output.stderr)))
 }
 
 #[test]
@@ -147,7 +131,8 @@ fn a_field_is_drawn_and_an_image_is_read_as_grey_values() {
         " to plate.png\n"
     );
     let image = read_field(&dir.path("plate.png"), &Limits::default()).unwrap();
-    assert_eq!(image.data.nx.max(image.data.ny), 1024);
+    let [width, height, _] = image.data.nodes;
+    assert_eq!(width.max(height), 1024);
     // The background is white, and the colour of the smallest value is almost black.
     let darkest = image.data.values.iter().copied().fold(1.0, f64::min);
     assert!(image.data.values.contains(&1.0) && darkest < 0.05);
@@ -309,12 +294,13 @@ fn analyze_measures_fields_in_order_of_time() {
     dir.stdout_of(&["analyze", "a.vti", "plate.vti", "-o", "out"]);
     assert_eq!(dir.list("out"), ["fields.csv", "fields.svg"]);
     let deviation = (143.0f64 / 12.0).sqrt();
+    let rms = 5.5f64.hypot(deviation);
     assert_eq!(
         dir.text("out/fields.csv"),
         format!(
-            "file,time,minimum,maximum,mean,deviation,heat\n\
-             plate.vti,1.25e-1,0e0,1.1e1,5.5e0,{deviation:e},4.125e0\n\
-             a.vti,5e-1,2e0,2e0,2e0,0e0,1.5e0\n"
+            "file,time,minimum,maximum,mean,deviation,heat,rms,largest,i,j,k\n\
+             plate.vti,1.25e-1,0e0,1.1e1,5.5e0,{deviation:e},4.125e0,{rms:e},1.1e1,3,2,0\n\
+             a.vti,5e-1,2e0,2e0,2e0,0e0,1.5e0,2e0,2e0,0,0,0\n"
         )
     );
     assert_eq!(

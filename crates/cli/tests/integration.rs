@@ -20,4 +20,7 @@ mod readme;
 mod reference;
 mod results;
 mod runs;
+mod segy_files;
+mod seismic_python;
 mod start_file;
+mod volume_files;

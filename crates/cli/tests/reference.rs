@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use orrery_io::{FieldValues, Limits, read_checkpoint, write_field_vti};
+use orrery_io::{FieldValues, Limits, Seismogram, read_checkpoint, write_field_vti, write_seismograms_segy};
+use orrery_model::Precision;
 use orrery_model::grid::Grid;
 use serde_json::Value;
 
@@ -106,6 +107,19 @@ fn files_and_columns_are_in_the_reference() {
     }
 }
 
+/// Returns a seismogram with the samples 0 and `value`.
+fn shot(value: f64) -> Seismogram {
+    Seismogram {
+        shot: 1,
+        dt: 0.001,
+        start: 0.0,
+        source: [0.0; 3],
+        receivers: vec![[1.0, 0.0, 0.0]],
+        precision: Precision::Single,
+        samples: vec![0.0, value],
+    }
+}
+
 #[test]
 fn keys_of_json_are_in_the_reference() {
     let page = page("files.md");
@@ -140,8 +154,14 @@ fn keys_of_json_are_in_the_reference() {
         let values = FieldValues::Double(&[value; 9]);
         write_field_vti(&dir.path(name), &GRID, "u", 0.0, values).unwrap();
     }
+    for (name, value) in [("a.sgy", 1.0), ("b.sgy", 2.0)] {
+        write_seismograms_segy(&dir.path(name), &[shot(value)], &[]).unwrap();
+    }
     for command in [
-        &["compare", snapshot, "out/snapshots/snapshot_001.hdf5", "--json", "-"][..],
+        &["info", "a.sgy", "--json", "-"][..],
+        &["analyze", "a.sgy", "--json", "-"],
+        &["compare", "a.sgy", "b.sgy", "--json", "-"],
+        &["compare", snapshot, "out/snapshots/snapshot_001.hdf5", "--json", "-"],
         &["compare", "a.vti", "b.vti", "--json", "-"],
         &["info", "a.vti", "--json", "-"],
         &["analyze", "a.vti", "--json", "-"],

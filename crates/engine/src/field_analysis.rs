@@ -1,7 +1,8 @@
-//! Analysis of files of fields: range, mean, standard deviation and heat content against time.
+//! Analysis of files of fields: range, mean, largest value and heat content against time.
 //!
-//! A file in the folder `snapshots` of a run belongs to the plate of `case.toml` there, which has
-//! the spacing, the unit and the periodic edges that the file does not record.
+//! A file in the folder `snapshots` of a run belongs to the case of `case.toml` there. The plate of
+//! heat has the spacing, the unit and the periodic edges that the file does not record. Fields of
+//! another physics have no heat content.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +12,7 @@ use orrery_io::{
 use orrery_model::analysis::{FieldStatistics, field_integral};
 use orrery_model::grid::{Edge, Grid};
 
-use crate::case::{Case, EdgeCondition};
+use crate::case::{Case, EdgeCondition, HeatCase};
 use crate::error::EngineError;
 use crate::gravity::analysis::snapshots_in;
 
@@ -22,6 +23,8 @@ pub enum SnapshotFiles {
     Bodies(Vec<PathBuf>),
     /// Fields.
     Fields(Vec<PathBuf>),
+    /// SEG-Y files, with seismograms or models.
+    Segy(Vec<PathBuf>),
 }
 
 /// Measurements of one field.
@@ -29,43 +32,60 @@ pub enum SnapshotFiles {
 pub struct FieldRow {
     /// Path of the file.
     pub path: PathBuf,
-    /// Nodes along x and y.
-    pub nodes: [usize; 2],
+    /// Nodes along x and y, and along z for a volume.
+    pub nodes: Vec<usize>,
     /// Properties that the file or its run records.
-    pub labels: FieldLabels,
+    pub labels: FieldLabels<3>,
     /// Range, mean and standard deviation.
     pub statistics: FieldStatistics,
+    /// Node with the value of the largest size, the first one of several: its indices along each
+    /// axis of `nodes`, and its coordinates if they are known.
+    pub largest_node: Vec<usize>,
+    /// Coordinates of `largest_node`, if they are known.
+    pub largest_position: Option<Vec<f64>>,
     /// Integral over the plate. Nodes on an edge count half, unless it is known to be periodic.
-    /// `None` if the spacing is unknown.
+    /// `None` for a volume, for a model, in a run of another physics than heat, and if the spacing
+    /// is unknown.
     pub heat: Option<f64>,
+    /// Whether the field would have a heat content if its spacing were known.
+    pub may_have_heat: bool,
+    /// Whether the file may have a time. Models have none.
+    pub is_snapshot: bool,
 }
 
 /// Lists the files of `paths`, which are files, or folders of runs or of snapshots. All of them
-/// must have bodies, or all must be fields.
+/// must have bodies, or all must be fields, or all SEG-Y.
 pub fn list_snapshots(paths: &[PathBuf]) -> Result<SnapshotFiles, EngineError> {
-    let (mut bodies, mut fields) = (Vec::new(), Vec::new());
+    let (mut bodies, mut fields, mut segy) = (Vec::new(), Vec::new(), Vec::new());
+    let mut add = |path: PathBuf, format: Option<FieldFormat>| match format {
+        None => bodies.push(path),
+        Some(FieldFormat::Segy) => segy.push(path),
+        Some(_) => fields.push(path),
+    };
     for path in paths {
         if path.is_dir() {
-            let found = snapshots_in(path)?;
-            let is_field = |file: &PathBuf| FieldFormat::from_path(file).is_some();
-            let (new_fields, new_bodies) = found.into_iter().partition::<Vec<_>, _>(is_field);
-            bodies.extend(new_bodies);
-            fields.extend(new_fields);
-        } else if FieldFormat::detect(path).is_some() {
-            fields.push(path.clone());
+            for file in snapshots_in(path)? {
+                let format = FieldFormat::from_path(&file);
+                add(file, format);
+            }
         } else {
-            bodies.push(path.clone());
+            add(path.clone(), FieldFormat::detect(path));
         }
     }
-    match (bodies.first(), fields.first()) {
-        (Some(bodies), Some(field)) => Err(EngineError::DifferentSnapshots(format!(
-            "{} is a field, but {} has bodies; expected files of one kind",
-            field.display(),
-            bodies.display()
-        ))),
-        (None, Some(_)) => Ok(SnapshotFiles::Fields(fields)),
-        _ => Ok(SnapshotFiles::Bodies(bodies)),
+    let kinds = [(&fields, "is a field"), (&bodies, "has bodies"), (&segy, "is SEG-Y")];
+    let mut found = kinds.iter().filter_map(|(files, kind)| Some((files.first()?, kind)));
+    if let (Some((first, is_first)), Some((second, is_second))) = (found.next(), found.next()) {
+        return Err(EngineError::DifferentSnapshots(format!(
+            "{} {is_first}, but {} {is_second}; expected files of one kind",
+            first.display(),
+            second.display()
+        )));
     }
+    Ok(match (fields.is_empty(), segy.is_empty()) {
+        (false, _) => SnapshotFiles::Fields(fields),
+        (_, false) => SnapshotFiles::Segy(segy),
+        _ => SnapshotFiles::Bodies(bodies),
+    })
 }
 
 /// Whether a file in the folder of a run is a snapshot. Images are not.
@@ -79,16 +99,14 @@ pub(crate) fn is_snapshot(path: &Path) -> bool {
 /// Refuses values that are NaN or infinite, and fields with different units.
 pub fn analyze_fields(files: &[PathBuf], limits: &Limits) -> Result<Vec<FieldRow>, EngineError> {
     let mut rows: Vec<FieldRow> = Vec::new();
-    let mut run: Option<(PathBuf, Option<RunPlate>)> = None;
+    let mut run: Option<(PathBuf, RunKind)> = None;
     for path in files {
         let field = read_field(path, limits).map_err(EngineError::Input)?;
-        check_finite(path, &field)?;
         let folder = path.parent().unwrap_or(Path::new(""));
         if run.as_ref().is_none_or(|(known, _)| known != folder) {
-            run = Some((folder.to_owned(), RunPlate::find(folder)));
+            run = Some((folder.to_owned(), RunKind::find(folder)));
         }
-        let plate = run.as_ref().and_then(|(_, plate)| plate.as_ref());
-        let row = measure(path, field, plate);
+        let row = measure(path, field, run.as_ref().map_or(&RunKind::Unknown, |(_, kind)| kind))?;
         let other = rows.iter().find(|other| differ(&other.labels.unit, &row.labels.unit));
         if let Some(other) = other {
             return Err(EngineError::DifferentSnapshots(format!(
@@ -107,9 +125,26 @@ pub fn analyze_fields(files: &[PathBuf], limits: &Limits) -> Result<Vec<FieldRow
     Ok(rows)
 }
 
+/// Measures a model.
+///
+/// Refuses values that are NaN or infinite.
+pub fn analyze_model(path: &Path, model: FieldFile) -> Result<FieldRow, EngineError> {
+    measure(path, model, &RunKind::Other)
+}
+
 /// Returns true if both units are known and differ.
 fn differ(a: &Option<String>, b: &Option<String>) -> bool {
     a.is_some() && b.is_some() && a != b
+}
+
+/// The run that a file belongs to.
+enum RunKind {
+    /// No run, or a case that cannot be read.
+    Unknown,
+    /// A run of heat.
+    Heat(RunPlate),
+    /// A run of another physics.
+    Other,
 }
 
 /// The plate of a run.
@@ -120,55 +155,82 @@ struct RunPlate {
     is_periodic: [bool; 2],
 }
 
-impl RunPlate {
-    /// Returns the plate of the run that has this folder of snapshots, if it is one.
-    fn find(snapshots: &Path) -> Option<Self> {
-        if snapshots.file_name()? != "snapshots" {
-            return None;
+impl RunKind {
+    /// Returns the kind of the run that has this folder of snapshots.
+    fn find(snapshots: &Path) -> Self {
+        if snapshots.file_name().is_none_or(|name| name != "snapshots") {
+            return Self::Unknown;
         }
-        let text = std::fs::read_to_string(snapshots.with_file_name("case.toml")).ok()?;
-        let case = Case::load_from_checkpoint(&text, "case.toml", &[]).ok()?;
-        let heat = case.heat()?;
-        let is_periodic = |edge| matches!(heat.edge(edge), EdgeCondition::Periodic);
-        Some(Self {
-            grid: heat.grid,
-            unit: heat.unit.clone(),
-            is_periodic: [is_periodic(Edge::West), is_periodic(Edge::South)],
-        })
+        let text = std::fs::read_to_string(snapshots.with_file_name("case.toml")).ok();
+        let case = text.and_then(|text| Case::load_from_checkpoint(&text, "case.toml", &[]).ok());
+        match case {
+            None => Self::Unknown,
+            Some(case) => case.heat().map_or(Self::Other, |heat| Self::Heat(RunPlate::new(heat))),
+        }
     }
 }
 
-fn measure(path: &Path, field: FieldFile, plate: Option<&RunPlate>) -> FieldRow {
-    let FieldFile { data, mut labels, .. } = field;
-    let plate = plate.filter(|plate| [plate.grid.nx, plate.grid.ny] == [data.nx, data.ny]);
+impl RunPlate {
+    fn new(heat: &HeatCase) -> Self {
+        let is_periodic = |edge| matches!(heat.edge(edge), EdgeCondition::Periodic);
+        Self {
+            grid: heat.grid,
+            unit: heat.unit.clone(),
+            is_periodic: [is_periodic(Edge::West), is_periodic(Edge::South)],
+        }
+    }
+}
+
+fn measure(path: &Path, mut field: FieldFile, run: &RunKind) -> Result<FieldRow, EngineError> {
+    check_finite(path, &field)?;
+    let [nx, ..] = field.data.nodes;
+    let axes = field.axis_count();
+    let plate = match run {
+        RunKind::Heat(plate) => {
+            Some(plate).filter(|plate| [plate.grid.nx, plate.grid.ny, 1] == field.data.nodes)
+        }
+        _ => None,
+    };
+    let labels = &mut field.labels;
     if let Some(RunPlate { grid, unit, .. }) = plate {
-        let frame = FieldFrame { origin: [0.0; 2], spacing: [grid.hx, grid.hy] };
+        let frame = FieldFrame { origin: [0.0; 3], spacing: [grid.hx, grid.hy, 1.0] };
         labels.frame = labels.frame.or(Some(frame));
-        labels.unit = labels.unit.or_else(|| Some(unit.clone()).filter(|unit| !unit.is_empty()));
+        labels.unit = labels.unit.take().or_else(|| Some(unit.clone()).filter(|unit| !unit.is_empty()));
     }
+    let may_have_heat = axes == 2 && !matches!(run, RunKind::Other);
     let is_periodic = plate.map_or([false; 2], |plate| plate.is_periodic);
-    FieldRow {
+    let heat = labels.frame.filter(|_| may_have_heat).map(|FieldFrame { spacing: [hx, hy, _], .. }| {
+        field_integral(&field.data.values, nx, [hx, hy], is_periodic)
+    });
+    let statistics = FieldStatistics::measure(&field.data.values);
+    let largest = statistics.largest().abs();
+    let index = field.data.values.iter().position(|value| value.abs() == largest).unwrap_or(0);
+    let (node, position) = field.node(index);
+    Ok(FieldRow {
         path: path.to_owned(),
-        nodes: [data.nx, data.ny],
-        statistics: FieldStatistics::measure(&data.values),
-        heat: labels.frame.map(|frame| field_integral(&data.values, data.nx, frame.spacing, is_periodic)),
-        labels,
-    }
+        nodes: field.data.nodes[..axes].to_vec(),
+        statistics,
+        largest_node: node[..axes].to_vec(),
+        largest_position: position.map(|position| position[..axes].to_vec()),
+        heat,
+        may_have_heat,
+        is_snapshot: field.format != FieldFormat::Segy,
+        labels: field.labels,
+    })
 }
 
 fn check_finite(path: &Path, field: &FieldFile) -> Result<(), EngineError> {
     let Some(index) = field.data.values.iter().position(|value| !value.is_finite()) else {
         return Ok(());
     };
-    let ([i, j], _) = field.node(index);
     let fault =
-        Fault::malformed(format!("node ({i}, {j})"), field.data.values[index].to_string(), "a finite value");
+        Fault::malformed(field.node_text(index), field.data.values[index].to_string(), "a finite value");
     Err(EngineError::Input(IoError { path: path.to_owned(), fault }))
 }
 
 #[cfg(test)]
 mod tests {
-    use orrery_io::{FieldValues, write_field_npy, write_field_vti};
+    use orrery_io::{FieldValues, write_field_npy, write_field_vti, write_volume_npy};
     use orrery_model::grid::Grid;
 
     use super::*;
@@ -200,6 +262,22 @@ mod tests {
         assert_eq!(error, "a.npy is a field, but b.hdf5 has bodies; expected files of one kind");
         assert_eq!(list_snapshots(&paths[..1]).unwrap(), SnapshotFiles::Fields(paths[..1].to_vec()));
         assert_eq!(list_snapshots(&paths[1..]).unwrap(), SnapshotFiles::Bodies(paths[1..].to_vec()));
+        let paths = ["b.hdf5", "line.sgy"].map(PathBuf::from);
+        let error = list_snapshots(&paths).unwrap_err().to_string();
+        assert_eq!(error, "b.hdf5 has bodies, but line.sgy is SEG-Y; expected files of one kind");
+        assert_eq!(list_snapshots(&paths[1..]).unwrap(), SnapshotFiles::Segy(paths[1..].to_vec()));
+    }
+
+    /// The largest size is that of a negative value.
+    #[test]
+    fn largest_value_of_a_volume_has_its_node() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("volume.npy");
+        let values: Vec<f64> = (0..24).map(|k| if k == 17 { -30.0 } else { f64::from(k) }).collect();
+        write_volume_npy(&path, [4, 3, 2], FieldValues::Double(&values)).unwrap();
+        let row = analyze_fields(&[path], &Limits::unbounded()).unwrap().remove(0);
+        assert_eq!((row.nodes, row.statistics.largest()), (vec![4, 3, 2], -30.0));
+        assert_eq!((row.largest_node, row.largest_position, row.heat), (vec![1, 1, 1], None, None));
     }
 
     #[test]

@@ -53,6 +53,7 @@ mod observers;
 pub mod provenance;
 mod reporter;
 pub mod run;
+pub mod seismogram_analysis;
 mod simulation;
 pub mod system;
 mod trigger;

@@ -38,7 +38,9 @@ pub use field::{
 };
 pub use limits::{Limits, format_bytes};
 pub use npz::{NpzArray, write_npz_arrays};
-pub use segy::{SegyModel, read_model_segy, read_seismograms_segy, write_seismograms_segy};
+pub use segy::{
+    SegyFile, SegyKind, SegyModel, read_model_segy, read_segy, read_seismograms_segy, write_seismograms_segy,
+};
 pub use seismogram::{Seismogram, write_seismogram_csv, write_seismogram_npy};
 pub use snapshot::{
     Format, Snapshot, SnapshotDescription, describe_snapshot, read_snapshot, read_snapshot_as, write_snapshot,

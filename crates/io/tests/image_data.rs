@@ -3,7 +3,9 @@
 use std::fs;
 use std::path::Path;
 
-use orrery_io::{FieldData, FieldFrame, FieldLabels, FieldValues, Limits, read_field_vti, write_field_vti};
+use orrery_io::{
+    FieldData, FieldFrame, FieldLabels, FieldValues, Limits, read_field, read_field_vti, write_field_vti,
+};
 use orrery_model::Precision;
 use orrery_model::grid::Grid;
 use orrery_model::rng::philox4x32_10;
@@ -127,6 +129,28 @@ fn other_layouts_are_read() {
         let whole =
             vti_text(("format=\"ascii\"", "format=\"binary\"")).replace("1 2 3\n          4 5 6", text);
         assert_eq!(read_bytes(whole).unwrap().0.values, [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+    }
+}
+
+/// A plane is a field with one node along z, whatever its normal and the spacing along it are.
+#[test]
+fn planes_of_any_normal_are_fields() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("plane.vti");
+    for (extent, spacing, expected) in [
+        ("0 2 0 1 0 0", "1 2 0", [1.0, 2.0, 1.0]),
+        ("0 2 4 4 0 1", "1 0 3", [1.0, 3.0, 1.0]),
+        ("4 4 0 2 0 1", "-1 2 3", [2.0, 3.0, 1.0]),
+    ] {
+        let text = vti_text(("0 2 0 1 0 0", extent)).replace("1 1 1\"", &format!("{spacing}\""));
+        fs::write(&path, text).unwrap();
+        let field = read_field(&path, &Limits::default()).unwrap();
+        assert_eq!(
+            (field.data.nodes, field.labels.frame.unwrap().spacing),
+            ([3, 2, 1], expected),
+            "{extent}"
+        );
+        assert_eq!(field.data.values, [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
     }
 }
 

@@ -112,8 +112,10 @@ fn print_file_info(path: &Path, limits: &Limits) -> Result<Value, Failure> {
     if path.extension().is_some_and(|extension| extension == "orrery") {
         return print_checkpoint_info(path, limits);
     }
-    if FieldFormat::detect(path).is_some() {
-        return super::fields::print_info(path, limits);
+    match FieldFormat::detect(path) {
+        Some(FieldFormat::Segy) => return super::segy::print_info(path, limits),
+        Some(_) => return super::fields::print_info(path, limits),
+        None => {}
     }
     let found = orrery_io::describe_snapshot(path, limits).map_err(Failure::Input)?;
     super::print_warnings(path, &found.warnings);
@@ -243,13 +245,15 @@ fn format_with_unit(value: f64, units: &orrery_model::Units, dimension: Dimensio
     }
 }
 
-/// Reads a snapshot or a field and writes it in another format.
+/// Reads a snapshot, a field or seismograms and writes them in another format.
 pub fn convert(arguments: &ConvertArgs) -> Result<(), Failure> {
-    let ConvertArgs { input, output, cosmological, force, memory } = arguments;
+    let ConvertArgs { input, output, cosmological, force, memory, .. } = arguments;
     check_input(input)?;
     check_new_output(output, *force)?;
-    if FieldFormat::detect(input).is_some() {
-        return super::fields::convert(arguments);
+    match FieldFormat::detect(input) {
+        Some(FieldFormat::Segy) => return super::segy::convert(arguments),
+        Some(_) => return super::fields::convert(arguments),
+        None => refuse_flags(arguments, "has bodies", &["--cosmological"])?,
     }
     if FieldFormat::from_path(output).is_some() {
         Format::detect(input).map_err(Failure::Input)?;
@@ -267,4 +271,21 @@ pub fn convert(arguments: &ConvertArgs) -> Result<(), Failure> {
     orrery_io::write_snapshot(output, &snapshot).map_err(Failure::Output)?;
     print_line!("wrote {} to {}", bodies_text(snapshot.particles.len()), output.display());
     Ok(())
+}
+
+/// Refuses flags for other kinds of files. `found` describes the input, for example `is a field`.
+pub fn refuse_flags(arguments: &ConvertArgs, found: &str, allowed: &[&str]) -> Result<(), Failure> {
+    let flags = [
+        ("--cosmological", arguments.cosmological.is_some(), "a snapshot of bodies"),
+        ("--window", !arguments.window.is_empty(), "a field"),
+        ("--stride", arguments.stride.is_some(), "a field"),
+        ("--shot", arguments.shot.is_some(), "SEG-Y seismograms"),
+        ("--as", arguments.kind.is_some(), "a SEG-Y file"),
+    ];
+    match flags.iter().find(|(flag, is_given, _)| *is_given && !allowed.contains(flag)) {
+        None => Ok(()),
+        Some((flag, _, expected)) => {
+            Err(Failure::Usage(format!("{flag}: {} {found}, expected {expected}", arguments.input.display())))
+        }
+    }
 }

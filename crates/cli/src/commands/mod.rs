@@ -11,6 +11,7 @@ mod ladder;
 mod man;
 mod presets;
 mod run;
+mod segy;
 mod selftest;
 mod tune;
 
@@ -194,6 +195,12 @@ fn table_number(value: f64) -> String {
     let is_plain = value == 0.0 || (1e-3..1e5).contains(&value.abs());
     // -0 + 0 is 0.
     if is_plain { format!("{:.6}", value + 0.0) } else { format!("{value:.6e}") }
+}
+
+/// Formats a time of a sample. Twelve digits hide the rounding errors of `start + k dt`.
+fn sample_time(time: f64) -> String {
+    let rounded = format!("{time:.11e}").parse().unwrap_or(time);
+    short_number(rounded)
 }
 
 /// Adds `KEY=VALUE` of a flag to the settings of `--set`. Returns an error if they contain the key

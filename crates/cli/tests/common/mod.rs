@@ -7,6 +7,7 @@ use std::process::Output;
 
 use assert_cmd::Command;
 use orrery_io::{Limits, Snapshot};
+use serde_json::Value;
 use tempfile::TempDir;
 
 /// Temporary directory in which commands run. It is removed at the end of the test.
@@ -95,6 +96,23 @@ pub fn run_arguments<'a>(case: &'a str, out: &'a str, sets: &[&'a str]) -> Vec<&
 
 pub fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).expect("UTF-8")
+}
+
+/// Returns the message of a command that fails with status 2 and prints nothing else.
+#[track_caller]
+pub fn error_of(dir: &TestDir, arguments: &[&str]) -> String {
+    let output = dir.orrery(arguments);
+    assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+    assert_eq!(text(&output.stdout), "", "{arguments:?}");
+    let message = text(&output.stderr);
+    assert_eq!(message.lines().count(), 1, "{message}");
+    message.strip_prefix("error: ").expect("an error").trim_end().to_owned()
+}
+
+/// Returns the JSON that a command prints.
+pub fn json_of(dir: &TestDir, arguments: &[&str]) -> Value {
+    let output = dir.orrery(&[arguments, &["--json", "-"]].concat());
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{e}: {}", text(&output.stderr)))
 }
 
 fn gather(folder: &Path, found: &mut BTreeMap<PathBuf, Option<Vec<u8>>>) {

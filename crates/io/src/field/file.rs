@@ -7,14 +7,14 @@ use std::path::Path;
 use orrery_model::Precision;
 use orrery_model::grid::{Boundaries, Boundary, Grid};
 
-use super::array::write_volume_npy;
-use super::vti::{self, write_labelled_vti};
-use super::{
-    FieldData, FieldFrame, FieldLabels, FieldValues, read_field_npy, read_field_png, read_field_vti,
-};
+use super::array::{read_volume_npy, write_volume_npy};
+use super::vti::{self, read_volume_vti, write_volume_vti};
+use super::window::{Window, copy_window};
+use super::{FieldData, FieldFrame, FieldLabels, FieldValues, VolumeData, read_field_png};
 use crate::error::{Fault, IoError};
 use crate::limits::Limits;
 use crate::picture::{FieldPicture, Image, PictureError, ValueRange, render_field};
+use crate::segy::{self, SegyModel, read_model_segy};
 use crate::snapshot::Format;
 
 /// Longer side of a picture in pixels.
@@ -29,6 +29,8 @@ pub enum FieldFormat {
     Vti,
     /// Image: `.png`.
     Png,
+    /// SEG-Y: `.sgy` or `.segy`. It may also have seismograms, see [`crate::read_segy`].
+    Segy,
 }
 
 impl FieldFormat {
@@ -38,6 +40,7 @@ impl FieldFormat {
             "npy" => Some(Self::Npy),
             "vti" => Some(Self::Vti),
             "png" => Some(Self::Png),
+            "sgy" | "segy" => Some(Self::Segy),
             _ => None,
         }
     }
@@ -50,6 +53,8 @@ impl FieldFormat {
             Some(Self::Png)
         } else if vti::looks_like(head) {
             Some(Self::Vti)
+        } else if segy::looks_like(head) {
+            Some(Self::Segy)
         } else {
             None
         }
@@ -76,6 +81,7 @@ impl FieldFormat {
             Self::Npy => "NPY",
             Self::Vti => "VTK image data",
             Self::Png => "PNG image",
+            Self::Segy => "SEG-Y",
         }
     }
 }
@@ -87,30 +93,103 @@ pub struct FieldFile {
     pub format: FieldFormat,
     /// Length of the file.
     pub file_bytes: u64,
-    /// Nodes and values.
-    pub data: FieldData,
-    /// Properties that the file records.
-    pub labels: FieldLabels,
+    /// Nodes and values. A plane has one node along z.
+    pub data: VolumeData,
+    /// Properties that the file records. A plane has coordinates along z as well.
+    pub labels: FieldLabels<3>,
+    /// Whether the field is a plane whose y is a depth.
+    pub is_section: bool,
 }
 
 impl FieldFile {
-    /// Returns the column and the row of the node `index`, and its coordinates if they are known.
-    pub fn node(&self, index: usize) -> ([usize; 2], Option<[f64; 2]>) {
-        let node = [index % self.data.nx, index / self.data.nx];
-        let position = |FieldFrame { origin, spacing }: FieldFrame| {
-            [0, 1].map(|axis| origin[axis] + node[axis] as f64 * spacing[axis])
+    /// Returns the number of axes: 2 for a plane, else 3.
+    pub fn axis_count(&self) -> usize {
+        if self.data.nodes[2] == 1 { 2 } else { 3 }
+    }
+
+    /// Returns the indices of the node `index` along x, y and z, and its coordinates if they are
+    /// known.
+    pub fn node(&self, index: usize) -> ([usize; 3], Option<[f64; 3]>) {
+        let [nx, ny, _] = self.data.nodes;
+        let node = [index % nx, index / nx % ny, index / (nx * ny)];
+        let position = |FieldFrame { origin, spacing }: FieldFrame<3>| {
+            [0, 1, 2].map(|axis| origin[axis] + node[axis] as f64 * spacing[axis])
         };
         (node, self.labels.frame.map(position))
     }
+
+    /// Returns the node `index` for a message, for example `node (2, 1)`.
+    pub fn node_text(&self, index: usize) -> String {
+        let (node, _) = self.node(index);
+        let indices: Vec<String> = node[..self.axis_count()].iter().map(usize::to_string).collect();
+        format!("node ({})", indices.join(", "))
+    }
+
+    /// Returns the numbers of nodes for a message, for example `4 x 3` for a plane.
+    pub fn nodes_text(&self) -> String {
+        let counts: Vec<String> = self.data.nodes[..self.axis_count()].iter().map(usize::to_string).collect();
+        counts.join(" x ")
+    }
+
+    /// Returns the field at the nodes of `windows` along x, y and z.
+    pub fn windowed(self, windows: &[Window; 3]) -> Result<Self, Fault> {
+        let values = copy_window(&self.data.values, self.data.nodes, windows)?;
+        let frame = self.labels.frame.map(|FieldFrame { origin, spacing }| FieldFrame {
+            origin: [0, 1, 2].map(|axis| origin[axis] + windows[axis].start as f64 * spacing[axis]),
+            spacing: [0, 1, 2].map(|axis| spacing[axis] * windows[axis].stride as f64),
+        });
+        Ok(Self {
+            data: VolumeData { nodes: windows.map(|window| window.len()), values, ..self.data },
+            labels: FieldLabels { frame, ..self.labels },
+            ..self
+        })
+    }
+
+    /// Returns a field with one node along x or y as a plane, whose axes become x and y. Other
+    /// fields stay as they are.
+    pub fn as_plane(mut self) -> Self {
+        let axes = match self.data.nodes {
+            [_, _, 1] => return self,
+            [_, 1, _] => [0, 2, 1],
+            [1, _, _] => [1, 2, 0],
+            _ => return self,
+        };
+        self.data.nodes = axes.map(|axis| self.data.nodes[axis]);
+        self.labels.frame = self.labels.frame.map(|frame| FieldFrame {
+            origin: axes.map(|axis| frame.origin[axis]),
+            spacing: axes.map(|axis| frame.spacing[axis]),
+        });
+        // The last axis of a model is the depth.
+        self.is_section = self.format == FieldFormat::Segy;
+        self
+    }
+
+    /// Creates the field of a model. It has coordinates if the spacing along all of its axes is
+    /// known.
+    pub(crate) fn from_model(model: SegyModel, file_bytes: u64) -> Self {
+        let SegyModel { data, spacing } = model;
+        let is_section = data.nodes[2] == 1;
+        let spacing_along = |axis: usize| match data.nodes[axis] {
+            1 => Some(spacing[axis].unwrap_or(1.0)),
+            _ => spacing[axis],
+        };
+        let frame = match [0, 1, 2].map(spacing_along) {
+            [Some(hx), Some(hy), Some(hz)] => Some(FieldFrame { origin: [0.0; 3], spacing: [hx, hy, hz] }),
+            _ => None,
+        };
+        let labels = FieldLabels { frame, ..FieldLabels::default() };
+        Self { format: FieldFormat::Segy, file_bytes, data, labels, is_section }
+    }
 }
 
-/// Reads a field in any supported format.
+/// Reads a field in any supported format, a plane or a volume.
 ///
 /// The format is that of the extension. For an unknown extension, the first bytes of the file
-/// select it. A field has at least one node.
+/// select it. SEG-Y is read as a model. A field has at least one node. A plane of VTK image data
+/// may be normal to any axis, and its axes are then x and y.
 pub fn read_field(path: &Path, limits: &Limits) -> Result<FieldFile, IoError> {
     let format = FieldFormat::detect(path).ok_or_else(|| {
-        let expected = "an NPY file, VTK image data or a PNG image";
+        let expected = "an NPY file, VTK image data, a PNG image or SEG-Y";
         // A path that does not exist has no content.
         let fault = match path.metadata() {
             Err(error) => Fault::System(error),
@@ -119,23 +198,34 @@ pub fn read_field(path: &Path, limits: &Limits) -> Result<FieldFile, IoError> {
         fault.in_file(path)
     })?;
     let (data, labels) = match format {
-        FieldFormat::Npy => (read_field_npy(path, limits)?, FieldLabels::default()),
-        FieldFormat::Png => (read_field_png(path, limits)?, FieldLabels::default()),
-        FieldFormat::Vti => read_field_vti(path, limits)?,
+        FieldFormat::Npy => (read_volume_npy(path, limits)?, FieldLabels::default()),
+        FieldFormat::Png => {
+            let FieldData { nx, ny, precision, values } = read_field_png(path, limits)?;
+            (VolumeData { nodes: [nx, ny, 1], precision, values }, FieldLabels::default())
+        }
+        FieldFormat::Vti => read_volume_vti(path, limits)?,
+        FieldFormat::Segy => {
+            return Ok(FieldFile::from_model(read_model_segy(path, limits)?, length_of(path)?));
+        }
     };
-    if data.values.is_empty() {
-        let got = format!("{} x {} nodes", data.nx, data.ny);
+    let file_bytes = length_of(path)?;
+    let field = FieldFile { format, file_bytes, data, labels, is_section: false };
+    if field.data.values.is_empty() {
+        let got = format!("{} nodes", field.nodes_text());
         return Err(Fault::malformed("field", got, "at least one node").in_file(path));
     }
-    let file_bytes = path.metadata().map_err(|error| IoError::from_system(path, error))?.len();
-    Ok(FieldFile { format, file_bytes, data, labels })
+    Ok(if format == FieldFormat::Vti { field.as_plane() } else { field })
+}
+
+pub(crate) fn length_of(path: &Path) -> Result<u64, IoError> {
+    Ok(path.metadata().map_err(|error| IoError::from_system(path, error))?.len())
 }
 
 /// Writes a field as `.npy` or `.vti`, in its precision. The write is atomic.
 ///
 /// An NPY file has the values alone. [`render_field_file`] makes a picture.
 pub fn write_field(path: &Path, field: &FieldFile) -> Result<(), IoError> {
-    let FieldData { nx, ny, precision, values } = &field.data;
+    let VolumeData { nodes, precision, values } = &field.data;
     let singles: Vec<f32>;
     let values = if *precision == Precision::Single {
         singles = values.iter().map(|&value| value as f32).collect();
@@ -144,8 +234,8 @@ pub fn write_field(path: &Path, field: &FieldFile) -> Result<(), IoError> {
         FieldValues::Double(values)
     };
     match FieldFormat::from_path(path) {
-        Some(FieldFormat::Npy) => write_volume_npy(path, [*nx, *ny, 1], values),
-        Some(FieldFormat::Vti) => write_labelled_vti(path, [*nx, *ny], &field.labels, values),
+        Some(FieldFormat::Npy) => write_volume_npy(path, *nodes, values),
+        Some(FieldFormat::Vti) => write_volume_vti(path, *nodes, &field.labels, values),
         _ => {
             let got = path.extension().map_or("(none)".into(), |e| format!(".{}", e.display()));
             Err(Fault::malformed("extension", got, ".npy or .vti").in_file(path))
@@ -153,19 +243,24 @@ pub fn write_field(path: &Path, field: &FieldFile) -> Result<(), IoError> {
     }
 }
 
-/// Draws a field with axes and a colour bar. Lengths start at the first node.
+/// Draws a plane with axes and a colour bar. Lengths start at the first node. A section has its
+/// depth downwards.
 pub fn render_field_file(field: &FieldFile, title: &str) -> Result<Image, PictureError> {
-    let FieldData { nx, ny, ref values, .. } = field.data;
-    let FieldFrame { spacing: [hx, hy], .. } = field.labels.frame.unwrap_or_default();
+    let VolumeData { nodes: [nx, ny, _], ref values, .. } = field.data;
+    let FieldFrame { spacing: [hx, hy, _], .. } = field.labels.frame.unwrap_or_default();
     // A file does not record the conditions on its edges.
     let boundaries = Boundaries::uniform(Boundary::INSULATED);
     let mut picture = FieldPicture {
         shows_edges: false,
+        is_depth_down: field.is_section,
         title: title.to_owned(),
         quantity: field.labels.name.clone().unwrap_or_default(),
         unit: field.labels.unit.clone().unwrap_or_default(),
         ..FieldPicture::new(Grid { nx, ny, hx, hy }, boundaries, (PICTURE_PIXELS, PICTURE_PIXELS))
     };
+    if field.is_section {
+        picture.axis_names = ["x", "depth"];
+    }
     let range = ValueRange::covering(values);
     picture.pixels = picture.fitted_pixels(PICTURE_PIXELS, range);
     let time =

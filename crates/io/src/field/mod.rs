@@ -9,8 +9,8 @@
 //! | `.npy`: volume of shape (nz, ny, nx) | [`read_volume_npy`] | [`write_volume_npy`] |
 //! | `.vti`: VTK image data of a volume | [`read_volume_vti`] | [`write_volume_vti`] |
 //!
-//! [`read_field`] reads a plane in any of these formats. The functions for volumes read and write
-//! planes as well: a plane has nz = 1.
+//! [`read_field`] reads a plane or a volume in any of these formats, and models in SEG-Y files. The
+//! functions for volumes read and write planes as well: a plane has nz = 1.
 //!
 //! Values are in the order of [`orrery_model::grid`]: x varies fastest, then y, then z. The first
 //! row of a plane is its south edge. An image has its first row on top, which is the north edge.
@@ -28,6 +28,7 @@ use orrery_model::Precision;
 
 pub(crate) use array::write_array;
 pub use array::{read_field_npy, read_profile_npy, read_volume_npy, write_field_npy, write_volume_npy};
+pub(crate) use file::length_of;
 pub use file::{FieldFile, FieldFormat, read_field, render_field_file, write_field};
 pub use image::read_field_png;
 pub use vti::{read_field_vti, read_volume_vti, write_field_vti, write_labelled_vti, write_volume_vti};

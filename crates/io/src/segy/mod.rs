@@ -14,8 +14,9 @@
 //! fields then contain the rounded interval and the counts, or 0 if they are too large.
 //!
 //! A file does not have to say which kind of data it has, so the caller selects the function:
-//! [`read_seismograms_segy`] or [`read_model_segy`].
+//! [`read_seismograms_segy`] or [`read_model_segy`]. [`read_segy`] decides by the samples.
 
+mod file;
 mod header;
 mod model;
 mod read;
@@ -23,6 +24,8 @@ mod sample;
 mod text;
 mod write;
 
+pub(crate) use file::looks_like;
+pub use file::{SegyFile, SegyKind, read_segy};
 pub use model::{SegyModel, read_model_segy};
 pub use read::read_seismograms_segy;
 pub use write::write_seismograms_segy;

@@ -31,7 +31,7 @@ pub fn read_model_segy(path: &Path, limits: &Limits) -> Result<SegyModel, IoErro
     read().map_err(|fault: Fault| fault.in_file(path))
 }
 
-fn build_model(traces: Traces) -> Result<SegyModel, Fault> {
+pub fn build_model(traces: Traces) -> Result<SegyModel, Fault> {
     let Traces { layout, heads, samples } = traces;
     let (order, lines) = arrange(&heads)?;
     let (columns, depths) = (order.len(), layout.samples);

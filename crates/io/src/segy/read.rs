@@ -128,7 +128,7 @@ impl TraceHead {
     }
 }
 
-fn group_shots(traces: Traces) -> Result<Vec<Seismogram>, Fault> {
+pub fn group_shots(traces: Traces) -> Result<Vec<Seismogram>, Fault> {
     let Traces { layout, heads, samples } = traces;
     let groups = heads.chunk_by(|a, b| a.shot == b.shot);
     let mut shots = Vec::with_capacity(groups.clone().count());

@@ -6,9 +6,10 @@ use std::path::Path;
 use orrery_engine::field_analysis::FieldRow;
 use orrery_io::plot::{Axis, Plot, Series};
 use orrery_io::write_file_atomically;
-use orrery_model::format_count;
+use orrery_model::{format_count, short_number};
 use serde_json::{Value, json};
 
+use super::super::fields::AXES;
 use super::table_number;
 use crate::failure::Failure;
 use crate::print::print_line;
@@ -16,37 +17,20 @@ use crate::print::print_line;
 /// Files that `analyze` writes to a folder for fields.
 pub const FILES: [&str; 2] = ["fields.csv", "fields.svg"];
 
-/// Prints a table with one row per file.
+/// Prints a table with one row per file. Planes that may be plates have a heat content, and other
+/// fields have their largest value with its place.
 pub fn print_table(rows: &[FieldRow]) {
     let unit = rows.iter().find_map(|row| row.labels.unit.as_ref());
     let unit = unit.map_or(String::new(), |unit| format!(", unit {unit}"));
     print_line!("{}{unit}", format_count(rows.len() as u64, "field", "fields"));
     print_line!("");
-    print_line!(
-        "{:>12} {:>13} {:>13} {:>13} {:>13} {:>13}  file",
-        "time",
-        "minimum",
-        "maximum",
-        "mean",
-        "deviation",
-        "heat"
-    );
-    let or_dash = |value: Option<f64>, format: fn(f64) -> String| value.map_or("-".to_owned(), format);
-    for row in rows {
-        let s = &row.statistics;
-        print_line!(
-            "{:>12} {:>13.6e} {:>13.6e} {:>13.6e} {:>13.6e} {:>13}  {}",
-            or_dash(row.labels.time, table_number),
-            s.min,
-            s.max,
-            s.mean,
-            s.deviation,
-            or_dash(row.heat, |heat| format!("{heat:.6e}")),
-            row.path.display()
-        );
+    let has_heat = rows.iter().all(|row| row.may_have_heat);
+    match has_heat {
+        true => print_heat_rows(rows),
+        false => print_largest_rows(rows),
     }
-    let lacks_time = rows.iter().any(|row| row.labels.time.is_none());
-    let lacks_heat = rows.iter().any(|row| row.heat.is_none());
+    let lacks_time = rows.iter().any(|row| row.labels.time.is_none() && row.is_snapshot);
+    let lacks_heat = has_heat && rows.iter().any(|row| row.heat.is_none());
     if lacks_time || lacks_heat {
         print_line!("");
     }
@@ -58,14 +42,93 @@ pub fn print_table(rows: &[FieldRow]) {
     }
 }
 
+fn print_heat_rows(rows: &[FieldRow]) {
+    print_line!(
+        "{:>12} {:>13} {:>13} {:>13} {:>13} {:>13}  file",
+        "time",
+        "minimum",
+        "maximum",
+        "mean",
+        "deviation",
+        "heat"
+    );
+    for row in rows {
+        let s = &row.statistics;
+        print_line!(
+            "{:>12} {:>13.6e} {:>13.6e} {:>13.6e} {:>13.6e} {:>13}  {}",
+            time_cell(row),
+            s.min,
+            s.max,
+            s.mean,
+            s.deviation,
+            row.heat.map_or("-".to_owned(), |heat| format!("{heat:.6e}")),
+            row.path.display()
+        );
+    }
+}
+
+fn print_largest_rows(rows: &[FieldRow]) {
+    print_line!(
+        "{:>12} {:>13} {:>13} {:>13} {:>13} {:>13}  file and place of the largest |value|",
+        "time",
+        "minimum",
+        "maximum",
+        "mean",
+        "rms",
+        "largest"
+    );
+    for row in rows {
+        let s = &row.statistics;
+        print_line!(
+            "{:>12} {:>13.6e} {:>13.6e} {:>13.6e} {:>13.6e} {:>13.6e}  {}, {}",
+            time_cell(row),
+            s.min,
+            s.max,
+            s.mean,
+            s.rms(),
+            s.largest(),
+            row.path.display(),
+            largest_text(row)
+        );
+    }
+}
+
+fn time_cell(row: &FieldRow) -> String {
+    row.labels.time.map_or("-".to_owned(), table_number)
+}
+
+/// Returns the coordinates of the largest value, or its node if they are unknown.
+fn largest_text(row: &FieldRow) -> String {
+    match &row.largest_position {
+        Some(position) => {
+            let coordinate = |(axis, x): (&str, &f64)| format!("{axis} = {}", short_number(*x));
+            AXES.into_iter().zip(position).map(coordinate).collect::<Vec<_>>().join(", ")
+        }
+        None => {
+            let node: Vec<String> = row.largest_node.iter().map(usize::to_string).collect();
+            format!("node ({})", node.join(", "))
+        }
+    }
+}
+
 /// Writes the table and the plot to a folder.
 pub fn write_files(rows: &[FieldRow], folder: &Path) -> Result<(), Failure> {
-    let mut table = String::from("file,time,minimum,maximum,mean,deviation,heat\n");
+    let mut table = String::from("file,time,minimum,maximum,mean,deviation,heat,rms,largest,i,j,k\n");
     let cell = |value: Option<f64>| value.map_or(String::new(), |value| format!("{value:e}"));
     for row in rows {
         let s = &row.statistics;
-        let numbers = [row.labels.time, Some(s.min), Some(s.max), Some(s.mean), Some(s.deviation), row.heat];
-        let _ = writeln!(table, "{},{}", csv_text(&row.path), numbers.map(cell).join(","));
+        let numbers = [
+            row.labels.time,
+            Some(s.min),
+            Some(s.max),
+            Some(s.mean),
+            Some(s.deviation),
+            row.heat,
+            Some(s.rms()),
+            Some(s.largest()),
+        ];
+        let node = [0, 1, 2].map(|axis| row.largest_node.get(axis).copied().unwrap_or(0).to_string());
+        let _ = writeln!(table, "{},{},{}", csv_text(&row.path), numbers.map(cell).join(","), node.join(","));
     }
     write_file_atomically(&folder.join("fields.csv"), table.as_bytes()).map_err(Failure::Output)?;
     plot(rows).write_svg(&folder.join("fields.svg"))?;
@@ -75,7 +138,7 @@ pub fn write_files(rows: &[FieldRow], folder: &Path) -> Result<(), Failure> {
 }
 
 /// Returns a path as a cell of a CSV file.
-fn csv_text(path: &Path) -> String {
+pub fn csv_text(path: &Path) -> String {
     let text = path.display().to_string();
     if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text }
 }
@@ -105,7 +168,7 @@ fn plot(rows: &[FieldRow]) -> Plot {
     }
 }
 
-/// Returns all results as JSON.
+/// Returns all results as a JSON array.
 pub fn to_json(rows: &[FieldRow]) -> Value {
     let field = |row: &FieldRow| {
         let s = &row.statistics;
@@ -115,13 +178,17 @@ pub fn to_json(rows: &[FieldRow]) -> Value {
             "name": row.labels.name,
             "unit": row.labels.unit,
             "time": row.labels.time,
-            "spacing": row.labels.frame.map(|frame| frame.spacing),
+            "spacing": row.labels.frame.map(|frame| frame.spacing[..row.nodes.len()].to_vec()),
             "minimum": s.min,
             "maximum": s.max,
             "mean": s.mean,
             "deviation": s.deviation,
             "heat": row.heat,
+            "rms": s.rms(),
+            "largest": s.largest(),
+            "node": row.largest_node,
+            "position": row.largest_position,
         })
     };
-    json!({ "fields": rows.iter().map(field).collect::<Vec<_>>() })
+    rows.iter().map(field).collect()
 }

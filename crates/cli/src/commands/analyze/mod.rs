@@ -1,18 +1,20 @@
 //! `analyze`: tables on the terminal, CSV and SVG in a folder.
 
 mod fields;
+mod seismograms;
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use orrery_engine::compute_device::{self, ComputeDevice};
-use orrery_engine::field_analysis::{SnapshotFiles, analyze_fields, list_snapshots};
+use orrery_engine::field_analysis::{FieldRow, SnapshotFiles, analyze_fields, analyze_model, list_snapshots};
 use orrery_engine::gravity::analysis::{self, Analysis, FRACTIONS, Row, SpeciesRow};
 use orrery_engine::gravity::schema;
 use orrery_engine::provenance::species_name;
+use orrery_engine::seismogram_analysis::{TraceRow, analyze_seismograms};
 use orrery_io::plot::{Axis, Plot, Series};
-use orrery_io::{IoError, write_file_atomically};
-use orrery_model::analysis::Shell;
+use orrery_io::{IoError, Limits, SegyFile, read_segy, write_file_atomically};
+use orrery_model::analysis::{FIRST_BREAK_FRACTION, Shell};
 use orrery_model::{Units, format_count, short_number};
 use serde_json::{Value, json};
 
@@ -21,7 +23,10 @@ use crate::args::AnalyzeArgs;
 use crate::failure::{Failure, check_new_file};
 use crate::print::print_line;
 
-/// Analyzes all snapshots of a run, or the given snapshots or fields.
+/// Seismograms in the folder of a run.
+const RUN_SEISMOGRAMS: &str = "seismograms.sgy";
+
+/// Analyzes all snapshots of a run, or the given snapshots, fields or SEG-Y files.
 pub fn analyze(arguments: &AnalyzeArgs) -> Result<(), Failure> {
     let AnalyzeArgs { paths, output, softening, .. } = arguments;
     softening.map_or(Ok(()), super::check_softening)?;
@@ -38,6 +43,7 @@ pub fn analyze(arguments: &AnalyzeArgs) -> Result<(), Failure> {
     match list_snapshots(paths)? {
         SnapshotFiles::Bodies(files) => analyze_bodies(arguments, &files, folder.as_deref()),
         SnapshotFiles::Fields(files) => analyze_field_files(arguments, &files, folder.as_deref()),
+        SnapshotFiles::Segy(files) => analyze_segy_files(arguments, &files, folder.as_deref()),
     }
 }
 
@@ -71,19 +77,100 @@ fn analyze_field_files(
     files: &[PathBuf],
     folder: Option<&Path>,
 ) -> Result<(), Failure> {
-    if arguments.softening.is_some() {
-        let file = files[0].display();
-        return Err(Failure::Usage(format!("--softening: {file} is a field, expected a snapshot of bodies")));
-    }
+    refuse_softening(arguments, &files[0], "is a field")?;
+    let limits = arguments.memory.limits();
+    // A run of waves has the fields and, in SI units, the seismograms.
+    let seismograms = match arguments.paths.as_slice() {
+        [run] => Some(run.join(RUN_SEISMOGRAMS)).filter(|path| run.is_dir() && path.is_file()),
+        _ => None,
+    };
+    let seismograms: Vec<PathBuf> = seismograms.into_iter().collect();
     check_new_files(folder, &fields::FILES, arguments)?;
-    let json = arguments.json.prepare()?;
-    let rows = analyze_fields(files, &arguments.memory.limits())?;
-    fields::print_table(&rows);
-    if let Some(folder) = folder {
-        create_folder(folder)?;
-        fields::write_files(&rows, folder)?;
+    if !seismograms.is_empty() {
+        check_new_files(folder, &seismograms::FILES, arguments)?;
     }
-    json.write(|| fields::to_json(&rows))
+    let json = arguments.json.prepare()?;
+    let mut segy = read_segy_files(&seismograms, &limits)?;
+    segy.fields = analyze_fields(files, &limits)?;
+    segy.report(folder)?;
+    json.write(|| segy.to_json())
+}
+
+fn analyze_segy_files(
+    arguments: &AnalyzeArgs,
+    files: &[PathBuf],
+    folder: Option<&Path>,
+) -> Result<(), Failure> {
+    refuse_softening(arguments, &files[0], "is SEG-Y")?;
+    let json = arguments.json.prepare()?;
+    let found = read_segy_files(files, &arguments.memory.limits())?;
+    if let (Some(field), Some(trace)) = (found.fields.first(), found.traces.first()) {
+        return Err(Failure::Usage(format!(
+            "{} is a model, but {} has seismograms; expected files of one kind",
+            field.path.display(),
+            trace.path.display()
+        )));
+    }
+    let names = if found.traces.is_empty() { &fields::FILES } else { &seismograms::FILES };
+    check_new_files(folder, names, arguments)?;
+    found.report(folder)?;
+    json.write(|| found.to_json())
+}
+
+/// Measurements of fields and of traces. At least one list has entries.
+struct FieldAnalysis {
+    fields: Vec<FieldRow>,
+    traces: Vec<TraceRow>,
+}
+
+impl FieldAnalysis {
+    /// Prints the tables, and writes them to the folder.
+    fn report(&self, folder: Option<&Path>) -> Result<(), Failure> {
+        folder.map_or(Ok(()), create_folder)?;
+        if !self.fields.is_empty() {
+            fields::print_table(&self.fields);
+            folder.map_or(Ok(()), |folder| fields::write_files(&self.fields, folder))?;
+        }
+        if !self.traces.is_empty() {
+            if !self.fields.is_empty() {
+                print_line!("");
+            }
+            seismograms::print_table(&self.traces);
+            folder.map_or(Ok(()), |folder| seismograms::write_files(&self.traces, folder))?;
+        }
+        Ok(())
+    }
+
+    fn to_json(&self) -> Value {
+        let mut object = json!({});
+        if !self.fields.is_empty() {
+            object["fields"] = fields::to_json(&self.fields);
+        }
+        if !self.traces.is_empty() {
+            object["first_break_fraction"] = json!(FIRST_BREAK_FRACTION);
+            object["traces"] = seismograms::to_json(&self.traces);
+        }
+        object
+    }
+}
+
+fn read_segy_files(files: &[PathBuf], limits: &Limits) -> Result<FieldAnalysis, Failure> {
+    let mut found = FieldAnalysis { fields: Vec::new(), traces: Vec::new() };
+    for path in files {
+        match read_segy(path, limits, None).map_err(Failure::Input)? {
+            SegyFile::Model(model) => found.fields.push(analyze_model(path, model)?),
+            SegyFile::Seismograms(shots) => found.traces.extend(analyze_seismograms(path, &shots)?),
+        }
+    }
+    Ok(found)
+}
+
+fn refuse_softening(arguments: &AnalyzeArgs, file: &Path, found: &str) -> Result<(), Failure> {
+    if arguments.softening.is_none() {
+        return Ok(());
+    }
+    let file = file.display();
+    Err(Failure::Usage(format!("--softening: {file} {found}, expected a snapshot of bodies")))
 }
 
 /// Refuses to replace the files `names` in `folder` without `--force`.

@@ -2,17 +2,19 @@
 
 use std::path::Path;
 
-use orrery_io::{FieldFile, FieldFrame, Limits, read_field};
+use orrery_io::FieldFile;
 use orrery_model::analysis::FieldDifference;
 use orrery_model::{format_count, short_number};
 
-use super::{ColumnDifference, Comparison, FieldDetails};
+use super::super::fields::AXES;
+use super::{ColumnDifference, Comparison, FieldDetails, NodePlace};
 use crate::failure::Failure;
 
-/// Compares two files of fields with the same nodes.
-pub fn compare_fields(a_path: &Path, b_path: &Path, limits: &Limits) -> Result<Comparison, Failure> {
-    let read = |path| read_field(path, limits).map_err(Failure::Input);
-    let (a, b) = (read(a_path)?, read(b_path)?);
+/// Compares two fields with the same nodes.
+pub fn compare_fields(
+    (a_path, a): (&Path, &FieldFile),
+    (b_path, b): (&Path, &FieldFile),
+) -> Result<Comparison, Failure> {
     let differing = |found: String, other: String, expected: &str| {
         Err(Failure::Usage(format!(
             "{}: {found}, but {} has {other}; expected fields with the same {expected}",
@@ -20,9 +22,8 @@ pub fn compare_fields(a_path: &Path, b_path: &Path, limits: &Limits) -> Result<C
             a_path.display()
         )))
     };
-    let nodes = |field: &FieldFile| format!("{} x {}", field.data.nx, field.data.ny);
-    if nodes(&a) != nodes(&b) {
-        return differing(format!("{} nodes", nodes(&b)), nodes(&a), "nodes");
+    if a.data.nodes != b.data.nodes {
+        return differing(format!("{} nodes", b.nodes_text()), a.nodes_text(), "nodes");
     }
     if let (Some(found), Some(other)) = (&b.labels.unit, &a.labels.unit)
         && found != other
@@ -30,11 +31,11 @@ pub fn compare_fields(a_path: &Path, b_path: &Path, limits: &Limits) -> Result<C
         return differing(format!("the unit is {found}"), other.clone(), "unit");
     }
     let difference = FieldDifference::measure(&a.data.values, &b.data.values);
-    let columns = difference.map(|difference| describe(&a, &b, &difference));
+    let columns = difference.map(|difference| describe(a, b, &difference));
     Ok(Comparison {
         title: format!("{} and {}", a_path.display(), b_path.display()),
         compared: format_count(a.data.values.len() as u64, "node", "nodes"),
-        notes: label_notes(&a, &b),
+        notes: label_notes(a, b),
         columns: columns.into_iter().collect(),
     })
 }
@@ -42,13 +43,14 @@ pub fn compare_fields(a_path: &Path, b_path: &Path, limits: &Limits) -> Result<C
 /// Describes the difference of the values as a column.
 fn describe(a: &FieldFile, b: &FieldFile, difference: &FieldDifference) -> ColumnDifference {
     let FieldDifference { count, largest, index, rms, .. } = *difference;
+    let axes = a.axis_count();
     let (node, position) = a.node(index);
-    let position = position.or_else(|| b.node(index).1);
-    let [i, j] = node;
-    let label = match position {
-        Some([x, y]) => format!("node ({i}, {j}) at x = {}, y = {}", short_number(x), short_number(y)),
-        None => format!("node ({i}, {j})"),
-    };
+    let position = position.or_else(|| b.node(index).1).map(|position| position[..axes].to_vec());
+    let coordinate = |(axis, x): (&str, &f64)| format!("{axis} = {}", short_number(*x));
+    let coordinates =
+        position.iter().map(|position| AXES.into_iter().zip(position).map(coordinate).collect::<Vec<_>>());
+    let at = coordinates.map(|coordinates| format!(" at {}", coordinates.join(", "))).collect::<String>();
+    let label = format!("{}{at}", a.node_text(index));
     let name = a.labels.name.as_ref().or(b.labels.name.as_ref());
     ColumnDifference {
         name: name.cloned().unwrap_or_else(|| "value".to_owned()),
@@ -56,7 +58,11 @@ fn describe(a: &FieldFile, b: &FieldFile, difference: &FieldDifference) -> Colum
         relative: difference.relative(),
         absolute: largest,
         worst: (label, a.data.values[index], b.data.values[index]),
-        field: Some(FieldDetails { rms, range: difference.range, node, position }),
+        field: Some(FieldDetails {
+            rms,
+            range: difference.range,
+            node: Some(NodePlace { indices: node[..axes].to_vec(), position }),
+        }),
     }
 }
 
@@ -68,14 +74,18 @@ fn label_notes(a: &FieldFile, b: &FieldFile) -> Vec<String> {
     {
         notes.push(format!("time {a} and {b}"));
     }
-    if let (Some(a), Some(b)) = (a.labels.frame, b.labels.frame) {
-        let spacing = |FieldFrame { spacing: [hx, hy], .. }| format!("{hx} x {hy}");
-        let origin = |FieldFrame { origin: [x, y], .. }| format!("({x}, {y})");
-        if a.spacing != b.spacing {
-            notes.push(format!("spacing {} and {}", spacing(a), spacing(b)));
+    if let (Some(frame), Some(other)) = (a.labels.frame, b.labels.frame) {
+        let axes = a.axis_count();
+        let join = |numbers: &[f64], separator: &str| {
+            numbers.iter().map(f64::to_string).collect::<Vec<_>>().join(separator)
+        };
+        let (h, other_h) = (&frame.spacing[..axes], &other.spacing[..axes]);
+        if h != other_h {
+            notes.push(format!("spacing {} and {}", join(h, " x "), join(other_h, " x ")));
         }
-        if a.origin != b.origin {
-            notes.push(format!("first node at {} and {}", origin(a), origin(b)));
+        let (origin, other_origin) = (&frame.origin[..axes], &other.origin[..axes]);
+        if origin != other_origin {
+            notes.push(format!("first node at ({}) and ({})", join(origin, ", "), join(other_origin, ", ")));
         }
     }
     notes

@@ -1,18 +1,24 @@
-//! `compare`: differences between two snapshots, two fields or two runs.
+//! `compare`: differences between two snapshots, two fields, two seismograms or two runs.
 //!
 //! Bodies are matched by their ids, so their order and the file format do not matter. Snapshots of
-//! two runs are matched by their names without extension, and the rows of `conserved.csv` by their
-//! position. The relative difference of two values a and b is |a - b| / max(|a|, |b|). For fields
-//! it is relative to the range of their values.
+//! two runs are matched by their names without extension, the rows of `conserved.csv` by their
+//! position, and arrays and SEG-Y files in the folder of a run by their names. The relative
+//! difference of two values a and b is |a - b| / max(|a|, |b|). For fields and seismograms it is
+//! relative to the range of their values.
 
 mod fields;
+mod seismograms;
+mod tables;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use orrery_engine::EngineError;
 use orrery_engine::gravity::analysis::snapshots_in;
-use orrery_io::{Comoving, FieldFormat, IoError, Limits, Snapshot, read_snapshot_as};
+use orrery_io::{
+    Comoving, FieldFile, FieldFormat, IoError, Limits, SegyFile, Seismogram, Snapshot, read_field, read_segy,
+    read_snapshot_as,
+};
 use orrery_model::analysis::max_or_nan;
 use orrery_model::format_count;
 use serde_json::{Value, json};
@@ -25,7 +31,7 @@ use crate::print::print_line;
 /// Table of the conserved quantities in the folder of a run.
 const TABLE: &str = "conserved.csv";
 
-/// Compares two snapshots, two fields or two runs.
+/// Compares two snapshots, two fields, two seismograms or two runs.
 pub fn compare(arguments: &CompareArgs) -> Result<Ending, Failure> {
     let (a, b) = (arguments.first.as_path(), arguments.second.as_path());
     let limits = arguments.memory.limits();
@@ -83,19 +89,24 @@ struct ColumnDifference {
     absolute: f64,
     /// Label of the row with the largest relative difference, and both of its values.
     worst: (String, f64, f64),
-    /// More about the difference of two fields.
+    /// More about the difference of two fields or of seismograms.
     field: Option<FieldDetails>,
 }
 
-/// Details of the difference of two fields.
+/// Details of the difference of two fields or of seismograms.
 struct FieldDetails {
-    /// Root mean square of the differences of all nodes.
+    /// Root mean square of the differences of all nodes or samples.
     rms: f64,
-    /// Range of the values of both fields.
+    /// Range of the values of both files.
     range: f64,
-    /// Column and row of the largest difference, and its coordinates if a file has them.
-    node: [usize; 2],
-    position: Option<[f64; 2]>,
+    /// Node of the largest difference. Seismograms have none.
+    node: Option<NodePlace>,
+}
+
+/// A node of a field: its indices along the axes, and its coordinates if a file has them.
+struct NodePlace {
+    indices: Vec<usize>,
+    position: Option<Vec<f64>>,
 }
 
 impl Comparison {
@@ -138,11 +149,13 @@ impl Comparison {
                 "column": column.name, "differing": column.count, "relative": column.relative,
                 "absolute": column.absolute, "largest_at": label, "values": [a, b],
             });
-            if let Some(FieldDetails { rms, range, node, position }) = &column.field {
+            if let Some(FieldDetails { rms, range, node }) = &column.field {
                 object["rms"] = json!(rms);
                 object["range"] = json!(range);
-                object["node"] = json!(node);
-                object["position"] = json!(position);
+                if let Some(NodePlace { indices, position }) = node {
+                    object["node"] = json!(indices);
+                    object["position"] = json!(position);
+                }
             }
             object
         };
@@ -184,18 +197,48 @@ fn compare_column(
     })
 }
 
-/// Compares two snapshots, or two fields.
-fn compare_files(a: &Path, b: &Path, limits: &Limits) -> Result<Comparison, Failure> {
-    let kind = |path| if FieldFormat::detect(path).is_some() { "a field" } else { "a snapshot of bodies" };
-    match (FieldFormat::detect(a).is_some(), FieldFormat::detect(b).is_some()) {
-        (true, true) => fields::compare_fields(a, b, limits),
-        (false, false) => compare_snapshots(a, b, limits),
-        _ => Err(Failure::Usage(format!(
-            "{} is {} but {} is {}, expected two files of the same kind",
-            a.display(),
-            kind(a),
-            b.display(),
-            kind(b)
+/// Content of a file to compare.
+enum Content {
+    Bodies,
+    Field(FieldFile),
+    Seismograms(Vec<Seismogram>),
+}
+
+impl Content {
+    fn read(path: &Path, limits: &Limits) -> Result<Self, Failure> {
+        Ok(match FieldFormat::detect(path) {
+            None => Self::Bodies,
+            Some(FieldFormat::Segy) => match read_segy(path, limits, None).map_err(Failure::Input)? {
+                SegyFile::Seismograms(shots) => Self::Seismograms(shots),
+                SegyFile::Model(field) => Self::Field(field),
+            },
+            Some(_) => Self::Field(read_field(path, limits).map_err(Failure::Input)?),
+        })
+    }
+
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::Bodies => "is a snapshot of bodies",
+            Self::Field(_) => "is a field",
+            Self::Seismograms(_) => "has seismograms",
+        }
+    }
+}
+
+/// Compares two files of the same kind.
+fn compare_files(a_path: &Path, b_path: &Path, limits: &Limits) -> Result<Comparison, Failure> {
+    match (Content::read(a_path, limits)?, Content::read(b_path, limits)?) {
+        (Content::Bodies, Content::Bodies) => compare_snapshots(a_path, b_path, limits),
+        (Content::Field(a), Content::Field(b)) => fields::compare_fields((a_path, &a), (b_path, &b)),
+        (Content::Seismograms(a), Content::Seismograms(b)) => {
+            Ok(seismograms::compare_seismograms((a_path, &a), (b_path, &b)))
+        }
+        (a, b) => Err(Failure::Usage(format!(
+            "{} {} but {} {}, expected two files of the same kind",
+            a_path.display(),
+            a.kind(),
+            b_path.display(),
+            b.kind()
         ))),
     }
 }
@@ -276,7 +319,7 @@ fn index_by_id(snapshot: &Snapshot, path: &Path) -> Result<BTreeMap<u64, usize>,
 }
 
 fn compare_runs(a: &Path, b: &Path, limits: &Limits) -> Result<Vec<Comparison>, Failure> {
-    let (a_files, b_files) = (snapshots_by_name(a)?, snapshots_by_name(b)?);
+    let (a_files, b_files) = (files_by_name(a)?, files_by_name(b)?);
     let mut parts = Vec::new();
     for (name, path) in &a_files {
         match b_files.get(name) {
@@ -288,7 +331,7 @@ fn compare_runs(a: &Path, b: &Path, limits: &Limits) -> Result<Vec<Comparison>, 
     parts.extend(only_b.map(|(_, path)| only_in_one(path, a)));
     let (a_table, b_table) = (a.join(TABLE), b.join(TABLE));
     match (a_table.exists(), b_table.exists()) {
-        (true, true) => parts.push(compare_tables(&a_table, &b_table)?),
+        (true, true) => parts.push(tables::compare_tables(&a_table, &b_table)?),
         (true, false) => parts.push(only_in_one(&a_table, b)),
         (false, true) => parts.push(only_in_one(&b_table, a)),
         (false, false) => {}
@@ -296,15 +339,40 @@ fn compare_runs(a: &Path, b: &Path, limits: &Limits) -> Result<Vec<Comparison>, 
     Ok(parts)
 }
 
-/// Returns the snapshots of a run by their names without extension. A run may have none, but then
-/// it must have a table of conserved quantities.
-fn snapshots_by_name(folder: &Path) -> Result<BTreeMap<String, PathBuf>, Failure> {
-    let files = match snapshots_in(folder) {
+/// Returns the snapshots and the results of a run by their names. Snapshots have their names
+/// without extension, because two runs may have them in different formats.
+fn files_by_name(folder: &Path) -> Result<BTreeMap<String, PathBuf>, Failure> {
+    let results = results_in(folder)?;
+    let snapshots = match snapshots_in(folder) {
         Err(EngineError::NoSnapshots(_)) if folder.join(TABLE).exists() => Vec::new(),
         files => files?,
     };
-    let name = |path: &PathBuf| path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    Ok(files.into_iter().map(|path| (name(&path), path)).collect())
+    let text = |name: Option<&std::ffi::OsStr>| name.unwrap_or_default().to_string_lossy().into_owned();
+    // A folder without the subfolder of snapshots lists its arrays as snapshots.
+    let is_new = |path: &PathBuf| !results.contains(path);
+    let snapshots = snapshots.into_iter().filter(is_new).map(|path| (text(path.file_stem()), path));
+    let mut files: BTreeMap<String, PathBuf> = snapshots.collect();
+    files.extend(results.into_iter().map(|path| (text(path.file_name()), path)));
+    Ok(files)
+}
+
+/// Lists arrays and SEG-Y files in the folder of a run, such as seismograms. The field at the
+/// moment of a failure is not a result. A folder that is not of a run has no results.
+fn results_in(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
+    if !folder.join(TABLE).exists() && !folder.join("snapshots").is_dir() {
+        return Ok(Vec::new());
+    }
+    let failed = |error| Failure::Input(IoError::from_system(folder, error));
+    let mut results = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        let format = FieldFormat::from_path(&path).filter(|format| *format != FieldFormat::Png);
+        let is_post_mortem = path.file_stem().is_some_and(|stem| stem == "post-mortem");
+        if format.is_some() && !is_post_mortem && path.is_file() {
+            results.push(path);
+        }
+    }
+    Ok(results)
 }
 
 fn only_in_one(path: &Path, other: &Path) -> Comparison {
@@ -314,50 +382,4 @@ fn only_in_one(path: &Path, other: &Path) -> Comparison {
         notes: vec![format!("{} has no such file", other.display())],
         columns: Vec::new(),
     }
-}
-
-/// Numbers of a table, whose first line has the names of its columns.
-struct Table {
-    names: Vec<String>,
-    rows: Vec<Vec<f64>>,
-}
-
-fn compare_tables(a_path: &Path, b_path: &Path) -> Result<Comparison, Failure> {
-    let (a, b) = (read_table(a_path)?, read_table(b_path)?);
-    if a.names != b.names {
-        return Err(Failure::Usage(format!(
-            "{}: the columns are {}, expected {} as in {}",
-            b_path.display(),
-            b.names.join(","),
-            a.names.join(","),
-            a_path.display()
-        )));
-    }
-    let rows = a.rows.len().min(b.rows.len());
-    let counts = (a.rows.len() != b.rows.len()).then_some((a.rows.len(), b.rows.len()));
-    let columns = a.names.iter().enumerate().filter_map(|(column, name)| {
-        let pairs = a.rows.iter().zip(&b.rows).map(|(a, b)| (a[column], b[column]));
-        compare_column(name, pairs, |row| format!("row {}", row + 1))
-    });
-    Ok(Comparison {
-        title: format!("{} and {}", a_path.display(), b_path.display()),
-        compared: format_count(rows as u64, "row", "rows"),
-        notes: counts.map(|(a, b)| format!("{a} and {b} rows")).into_iter().collect(),
-        columns: columns.collect(),
-    })
-}
-
-fn read_table(path: &Path) -> Result<Table, Failure> {
-    let text = std::fs::read_to_string(path).map_err(|e| Failure::Input(IoError::from_system(path, e)))?;
-    let header = text.lines().next().unwrap_or_default();
-    let names: Vec<String> = header.split(',').map(str::to_owned).collect();
-    let row = |(i, line): (usize, &str)| {
-        let numbers = line.split(',').map(|number| number.parse().ok()).collect::<Option<Vec<f64>>>();
-        numbers.filter(|numbers| numbers.len() == names.len()).ok_or_else(|| {
-            let (path, line) = (path.display(), i + 1);
-            Failure::Usage(format!("{path}:{line}: not a row of this table, expected {header}"))
-        })
-    };
-    let rows = text.lines().enumerate().skip(1).map(row).collect::<Result<_, _>>()?;
-    Ok(Table { names, rows })
 }

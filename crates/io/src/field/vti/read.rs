@@ -204,15 +204,17 @@ impl Layout {
     fn nodes_along<const D: usize>(&self, axes: [usize; D]) -> Result<Nodes<D>, Fault> {
         let image = self.image()?;
         let ImageHead { extent, origin, spacing } = image;
-        let frame = FieldFrame {
-            origin: axes.map(|axis| origin[axis] + extent[axis][0] as f64 * spacing[axis]),
-            spacing: axes.map(|axis| spacing[axis]),
-        };
-        if frame.spacing.iter().any(|h| !(h.is_finite() && *h > 0.0)) {
-            let got = frame.spacing.map(|h| h.to_string()).join(" x ");
+        let counts = image.node_counts();
+        let is_usable = |h: f64| h.is_finite() && h > 0.0;
+        if axes.iter().any(|&axis| counts[axis] > 1 && !is_usable(spacing[axis])) {
+            let got = axes.map(|axis| spacing[axis].to_string()).join(" x ");
             return Err(Fault::malformed("ImageData Spacing", got, "positive numbers"));
         }
-        let counts = image.node_counts();
+        let frame = FieldFrame {
+            origin: axes.map(|axis| origin[axis] + extent[axis][0] as f64 * spacing[axis]),
+            // An axis with one node has no distances, and some programs write 0 for it.
+            spacing: axes.map(|axis| if is_usable(spacing[axis]) { spacing[axis] } else { 1.0 }),
+        };
         Ok(Nodes { counts: axes.map(|axis| counts[axis]), frame })
     }
 
