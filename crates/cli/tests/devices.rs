@@ -244,6 +244,13 @@ fn tuned_strategies_are_used_and_reported() {
     let file: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
     let counts = ["entries", "heat"].map(|key| file[key].as_array().unwrap().len());
     assert_eq!((counts, file["heat"][1]["is_variable"].as_bool()), ([1, 2], Some(true)));
+    // Results for waves are added as well: a cube and a square, each uniform and per node.
+    let stdout =
+        stdout_of(&dir, &["tune", "wave", "--device", "opencl", "-n", "48", "--precision", "single"]);
+    assert!(stdout.lines().any(|line| line.starts_with("      48³    single  per node ")), "{stdout}");
+    let file: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    let counts = ["entries", "heat", "wave"].map(|key| file[key].as_array().unwrap().len());
+    assert_eq!((counts, file["wave"][0]["side"].as_u64()), ([1, 2, 4], Some(768)));
     // A damaged file causes a warning and is ignored.
     std::fs::write(&path, "{").unwrap();
     let output = run_orrery(&dir, &bench);
@@ -328,7 +335,7 @@ fn invalid_flags_give_one_line_and_write_nothing() {
         return;
     }
     let dir = TestDir::new();
-    let cases: [(&[&str], &str); 30] = [
+    let cases: [(&[&str], &str); 31] = [
         (&["ladder", "cube"], "error: invalid value 'cube' for '<NAME>'"),
         (&["ladder", "direct", "-n", "0"], "error: -n 0 is outside n >= 1"),
         (&["ladder", "direct", "-n", "1000000000000000"], "error: -n 1000000000000000: "),
@@ -346,6 +353,7 @@ fn invalid_flags_give_one_line_and_write_nothing() {
         (&["selftest", "nothing like it"], "error: no check has 'nothing like it' in its name"),
         (&["tune", "-n", "0"], "error: -n 0 is outside n >= 1"),
         (&["tune", "heat", "-n", "2"], "error: -n 2 is outside 3 <= n <= 1048576"),
+        (&["tune", "wave", "-n", "47"], "error: -n 47 is outside 48 <= n <= 8192"),
         (&["tune", "tree"], "error: invalid value 'tree' for '[SOLVER]'"),
         (
             &["bench", "checkpoint", "--device", "opencl"],

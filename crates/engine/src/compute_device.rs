@@ -2,6 +2,7 @@
 
 use orrery_device::{Device, DeviceChoice};
 use orrery_fields::heat::device::HeatDeviceStrategy;
+use orrery_fields::wave::device::{WaveDeviceStrategy, WaveShape};
 use orrery_io::format_bytes;
 use orrery_model::{Precision, format_count};
 use orrery_particles::solver::direct::device::DirectDeviceStrategy;
@@ -19,6 +20,9 @@ pub struct Tuned {
     /// Returns the fastest measured strategy for heat on a grid with this number of nodes, with or
     /// without a conductivity per node. `None` if nothing was measured.
     pub heat: fn(&Device, usize, Precision, bool) -> Option<HeatDeviceStrategy>,
+    /// Returns the fastest measured strategy for waves on a grid of this shape, with or without a
+    /// velocity per node. `None` if nothing was measured.
+    pub wave: fn(&Device, WaveShape, bool) -> Option<WaveDeviceStrategy>,
 }
 
 /// Which device a run should use. The default is the CPU.

@@ -236,16 +236,17 @@ fn ladder_sizes() -> String {
 /// Flags of `tune`.
 #[derive(Debug, Args)]
 pub struct TuneArgs {
-    /// Solver to tune [default: both with their default sizes, direct with -n]
+    /// Solver to tune [default: all with their default sizes, direct with -n]
     #[arg(value_enum)]
     pub solver: Option<TunedSolver>,
     #[command(flatten)]
     pub device_args: DeviceArgs,
-    /// Numbers of bodies, or of nodes along a side for heat [default: powers of 4 from 1024 to
-    /// 1048576, and 1024,4096,16384 for heat on a GPU]
+    /// Numbers of bodies, or of nodes along a side for heat and wave, where wave also has a square
+    /// with 16 N nodes along a side [default: powers of 4 from 1024 to 1048576, on a GPU
+    /// 1024,4096,16384 for heat and 128,256,512,1024 for wave]
     #[arg(short, value_name = "N,...", value_delimiter = ',', allow_hyphen_values = true, value_parser = parse_count::<usize>)]
     pub n: Vec<usize>,
-    /// Floating-point precision [default: all three, single and double for heat]
+    /// Floating-point precision [default: all three, single and double for heat and wave]
     #[arg(long, value_enum)]
     pub precision: Option<PrecisionFlag>,
 }
@@ -257,4 +258,6 @@ pub enum TunedSolver {
     Direct,
     /// Time steps of the heat equation
     Heat,
+    /// Time steps of the wave equation of order 8, in a cube and on a square
+    Wave,
 }

@@ -168,8 +168,11 @@ fn prepare_control(common: &CommonRunArgs, limits: Limits) -> Result<Control, Fa
     }
     // A limit beyond the range of `Instant` is no limit.
     let deadline = common.wall_time.and_then(|wall_time| Instant::now().checked_add(wall_time));
-    let tuned = (!common.no_tuned)
-        .then_some(Tuned { direct: super::tune::tuned_strategy, heat: super::tune::tuned_heat_strategy });
+    let tuned = (!common.no_tuned).then_some(Tuned {
+        direct: super::tune::tuned_strategy,
+        heat: super::tune::tuned_heat_strategy,
+        wave: super::tune::tuned_wave_strategy,
+    });
     let device = DeviceRequest { choice: common.device, tuned };
     let control = Control { deadline, limits, device, ..Control::default() };
     if !common.quiet {

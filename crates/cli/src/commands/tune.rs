@@ -1,10 +1,13 @@
 //! `tune`, and loading its results for other commands.
 
 use orrery_device::Device;
+use orrery_engine::case::available_memory;
 use orrery_fields::heat::device::HeatDeviceStrategy;
+use orrery_fields::wave::device::{WaveDeviceStrategy, WaveShape};
 use orrery_lab::format::format_seconds;
 use orrery_lab::tuning::{
-    DEFAULT_SIZES, HeatOutcome, TuneOutcome, Tuning, default_sides, tune_device, tune_heat,
+    DEFAULT_SIZES, HeatOutcome, TuneOutcome, Tuning, WaveOutcome, default_sides, default_wave_sides,
+    tune_device, tune_heat, tune_wave,
 };
 use orrery_model::Precision;
 use orrery_particles::solver::direct::device::DirectDeviceStrategy;
@@ -18,10 +21,10 @@ pub fn tune(arguments: &TuneArgs) -> Result<(), Failure> {
     if arguments.n.contains(&0) {
         return Err(Failure::Usage("-n 0 is outside n >= 1".to_owned()));
     }
-    if arguments.solver == Some(TunedSolver::Heat) {
-        super::bench::check_heat_flags(&arguments.n, arguments.precision)?;
-    } else {
-        super::bench::check_body_memory(&arguments.n)?;
+    match arguments.solver {
+        Some(TunedSolver::Heat) => super::bench::check_heat_flags(&arguments.n, arguments.precision)?,
+        Some(TunedSolver::Wave) => super::bench::check_wave_flags(&arguments.n, arguments.precision)?,
+        Some(TunedSolver::Direct) | None => super::bench::check_body_memory(&arguments.n)?,
     }
     let choice = arguments.device_args.device;
     let Some(device) = Device::open(choice)? else {
@@ -30,7 +33,7 @@ pub fn tune(arguments: &TuneArgs) -> Result<(), Failure> {
              orrery devices lists the devices of this machine"
         )));
     };
-    // Checked first: tuning takes a minute, and its results need a folder.
+    // Checked first: tuning takes minutes, and its results need a folder.
     let path = Tuning::file_path(&device).ok_or(orrery_lab::LabError::NoCache)?;
     Tuning::check_writable(&device)?;
     // Warns now if the stored file is damaged, because it is about to be replaced.
@@ -38,13 +41,18 @@ pub fn tune(arguments: &TuneArgs) -> Result<(), Failure> {
     print_line!("{}", device.title());
     print_line!("gain: time of the default strategy over the time of the best one");
     print_line!("tried: strategies timed in a few seconds; run orrery tune again to try more");
+    let solvers = match arguments.solver {
+        Some(solver) => vec![solver],
+        None if arguments.n.is_empty() => vec![TunedSolver::Direct, TunedSolver::Heat, TunedSolver::Wave],
+        None => vec![TunedSolver::Direct],
+    };
     let mut is_tuned = false;
-    if arguments.solver != Some(TunedSolver::Heat) {
-        is_tuned |= tune_direct(arguments, &device)?;
-    }
-    let tunes_all = arguments.solver.is_none() && arguments.n.is_empty();
-    if tunes_all || arguments.solver == Some(TunedSolver::Heat) {
-        is_tuned |= tune_heat_solver(arguments, &device)?;
+    for solver in solvers {
+        is_tuned |= match solver {
+            TunedSolver::Direct => tune_direct(arguments, &device)?,
+            TunedSolver::Heat => tune_heat_solver(arguments, &device)?,
+            TunedSolver::Wave => tune_wave_solver(arguments, &device)?,
+        };
     }
     match is_tuned {
         true => print_line!("stored in {}", path.display()),
@@ -66,11 +74,15 @@ fn tune_direct(arguments: &TuneArgs, device: &Device) -> Result<bool, Failure> {
     Ok(true)
 }
 
+/// Returns the precisions to tune for fields, which have no mixed precision.
+fn field_precisions(arguments: &TuneArgs) -> Vec<Precision> {
+    arguments.precision.map_or_else(|| vec![Precision::Single, Precision::Double], |flag| vec![flag.0])
+}
+
 /// Tunes the heat solver and stores the results. Returns whether there are any.
 fn tune_heat_solver(arguments: &TuneArgs, device: &Device) -> Result<bool, Failure> {
     let sides = if arguments.n.is_empty() { default_sides(device).to_vec() } else { arguments.n.clone() };
-    let precisions =
-        arguments.precision.map_or_else(|| vec![Precision::Single, Precision::Double], |flag| vec![flag.0]);
+    let precisions = field_precisions(arguments);
     print_line!("heat: sides of square plates, with uniform conductivity and with one value per node");
     print_line!(
         "{:>9} {:>9} {:>9} {:>9} {:>8} {:>7}  strategy",
@@ -94,6 +106,44 @@ fn print_heat_outcome(outcome: &HeatOutcome) {
     print_line!(
         "{:>9} {:>9} {:>9} {:>9} {:>8} {:>7}  {}",
         entry.side,
+        entry.precision.as_str(),
+        if entry.is_variable { "per node" } else { "uniform" },
+        format_seconds(entry.seconds),
+        format!("{:.2}x", default_seconds / entry.seconds),
+        format!("{tried}/{available}"),
+        entry.strategy.name()
+    );
+}
+
+/// Tunes the wave solver and stores the results. Returns whether there are any.
+fn tune_wave_solver(arguments: &TuneArgs, device: &Device) -> Result<bool, Failure> {
+    let sides = match arguments.n.is_empty() {
+        true => default_wave_sides(device, available_memory())?,
+        false => arguments.n.clone(),
+    };
+    print_line!("waves: order 8 in cubes and squares, with uniform velocity and with one value per node");
+    print_line!(
+        "{:>9} {:>9} {:>9} {:>9} {:>8} {:>7}  strategy",
+        "nodes",
+        "precision",
+        "velocity",
+        "per step",
+        "gain",
+        "tried"
+    );
+    let tuning = tune_wave(device, &sides, &field_precisions(arguments), &mut print_wave_outcome)?;
+    if tuning.wave_entries().is_empty() {
+        return Ok(false);
+    }
+    tuning.save(device)?;
+    Ok(true)
+}
+
+fn print_wave_outcome(outcome: &WaveOutcome) {
+    let WaveOutcome { entry, tried, available, default_seconds } = outcome;
+    print_line!(
+        "{:>9} {:>9} {:>9} {:>9} {:>8} {:>7}  {}",
+        entry.grid_name(),
         entry.precision.as_str(),
         if entry.is_variable { "per node" } else { "uniform" },
         format_seconds(entry.seconds),
@@ -151,4 +201,14 @@ pub fn tuned_heat_strategy(
 ) -> Option<HeatDeviceStrategy> {
     let tuning = load_tuning(device, false)?;
     tuning.nearest_heat_entry(nodes, precision, is_variable).map(|entry| entry.strategy)
+}
+
+/// Returns the tuned strategy for waves on a grid of this shape, if there is one.
+pub fn tuned_wave_strategy(
+    device: &Device,
+    shape: WaveShape,
+    is_variable: bool,
+) -> Option<WaveDeviceStrategy> {
+    let tuning = load_tuning(device, false)?;
+    tuning.nearest_wave_entry(&shape, is_variable).map(|entry| entry.strategy)
 }

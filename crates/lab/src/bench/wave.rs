@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use super::direct::{device_json, repeat_count};
 use super::heat::scattered;
 use crate::timing::{self, Times};
+use crate::tuning::Tuning;
 
 /// Steps that are timed together.
 const STEPS_PER_RUN: u64 = 10;
@@ -191,19 +192,22 @@ pub fn fits_memory(n: usize, device_bytes: Option<u64>, host_bytes: Option<u64>)
 pub struct WaveBench<'a> {
     device: Option<(&'a Device, ceiling::Ceilings)>,
     set: InstructionSet,
+    tuning: Option<Tuning>,
     repeats: Option<usize>,
 }
 
 impl<'a> WaveBench<'a> {
     /// Measures the device's peak rates. Without a device, the CPU uses the instruction set `set`.
-    /// Without `repeats`, the number of timed runs on a device depends on the time of one.
+    /// `tuning` has results of the tuner for the device. Without `repeats`, the number of timed
+    /// runs on a device depends on the time of one.
     pub fn new(
         device: Option<&'a Device>,
         set: InstructionSet,
+        tuning: Option<Tuning>,
         repeats: Option<usize>,
     ) -> Result<Self, DeviceError> {
         let with_peaks = |device| ceiling::measure(device).map(|peaks| (device, peaks));
-        Ok(Self { device: device.map(with_peaks).transpose()?, set, repeats })
+        Ok(Self { device: device.map(with_peaks).transpose()?, set, tuning, repeats })
     }
 
     /// Returns the bytes per second of the device's copy, reads and writes both counted.
@@ -229,7 +233,8 @@ impl<'a> WaveBench<'a> {
         let state = bench_state(&medium);
         let (strategy, times) = match self.device {
             Some((device, _)) => {
-                let strategy = WaveDeviceStrategy::default_for(device, WaveShape::of_medium(&medium));
+                let shape = WaveShape::of_medium(&medium);
+                let strategy = production_strategy(device, self.tuning.as_ref(), shape, workload.is_variable);
                 let mut wave = DeviceWave::new(device, medium, &state, strategy)?;
                 (strategy.name(), time_steps(&mut wave, self.repeats)?)
             }
@@ -241,6 +246,18 @@ impl<'a> WaveBench<'a> {
         };
         Ok(WaveMeasurement { workload, strategy, times, copy: self.copy_bytes_per_s() })
     }
+}
+
+/// Returns the strategy that runs use: the tuned one, or the default.
+pub fn production_strategy(
+    device: &Device,
+    tuning: Option<&Tuning>,
+    shape: WaveShape,
+    is_variable: bool,
+) -> WaveDeviceStrategy {
+    tuning
+        .and_then(|tuning| tuning.nearest_wave_entry(&shape, is_variable))
+        .map_or_else(|| WaveDeviceStrategy::default_for(device, shape), |entry| entry.strategy)
 }
 
 /// Measures the time of one step on all CPU cores.

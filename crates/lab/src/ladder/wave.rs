@@ -4,7 +4,7 @@
 use orrery_device::{Device, DeviceError, Resources};
 use orrery_fields::wave::cpu::WaveCpuStrategy;
 use orrery_fields::wave::device::rungs::{WaveRung, rungs};
-use orrery_fields::wave::device::{DeviceWave, WaveDeviceStrategy, WaveShape};
+use orrery_fields::wave::device::{DeviceWave, WaveShape};
 use orrery_fields::wave::{HostWave, SpaceOrder, reference};
 use orrery_model::Precision;
 use orrery_model::wave::MIN_NODES;
@@ -14,7 +14,7 @@ use super::{
     ShownValue, TimedRuns, Work,
 };
 use crate::LabError;
-use crate::bench::wave::{WaveWorkload, bench_state, time_steps, time_steps_on_host};
+use crate::bench::wave::{WaveWorkload, bench_state, production_strategy, time_steps, time_steps_on_host};
 use crate::timing::{Times, time_on_host};
 
 pub static LADDER: LadderEntry = LadderEntry {
@@ -153,7 +153,7 @@ fn time_rungs(
 ) -> Result<Vec<TimedRung>, DeviceError> {
     let medium = workload.medium::<f32>(order);
     let shape = WaveShape::of_medium(&medium);
-    let production = WaveDeviceStrategy::default_for(device, shape);
+    let production = production_strategy(device, request.tuning, shape, workload.is_variable);
     let state = bench_state(&medium);
     let mut wave = DeviceWave::new(device, medium, &state, production)?;
     drop(state);

@@ -8,17 +8,18 @@ use std::path::{Path, PathBuf};
 
 use orrery_device::{Device, cache_folder};
 use orrery_fields::heat::device::HeatDeviceStrategy;
+use orrery_fields::wave::device::WaveShape;
 use orrery_io::write_file_atomically;
 use orrery_model::Precision;
 use orrery_particles::solver::direct::device::DirectDeviceStrategy;
 use serde::{Deserialize, Serialize};
 
-use super::HeatEntry;
+use super::{HeatEntry, WaveEntry};
 use crate::LabError;
 
 const LAYOUT: u32 = 1;
 const PROGRAM: &str = env!("CARGO_PKG_VERSION");
-/// Largest ratio between the number of bodies of a run and of the entry it uses.
+/// Largest ratio between the number of bodies or nodes of a run and of the entry it uses.
 const MAX_SIZE_RATIO: f64 = 4.0;
 /// Largest accepted file size in bytes. The tuner writes much smaller files.
 const MAX_FILE_SIZE: u64 = 1 << 20;
@@ -48,6 +49,9 @@ pub struct Tuning {
     /// Results for the heat solver. Files of earlier versions have none.
     #[serde(default)]
     heat: Vec<HeatEntry>,
+    /// Results for the wave solver. Files of earlier versions have none.
+    #[serde(default)]
+    wave: Vec<WaveEntry>,
 }
 
 /// Tuning file that cannot be used.
@@ -76,6 +80,7 @@ impl Tuning {
             driver: properties.driver.clone(),
             entries: Vec::new(),
             heat: Vec::new(),
+            wave: Vec::new(),
         }
     }
 
@@ -109,26 +114,34 @@ impl Tuning {
         precision: Precision,
         is_variable: bool,
     ) -> Option<&HeatEntry> {
-        let log_ratio = |entry: &HeatEntry| (nodes.max(1) as f64 / (entry.side as f64).powi(2)).ln().abs();
-        let nearest = self
-            .heat
-            .iter()
-            .filter(|entry| (entry.precision, entry.is_variable) == (precision, is_variable))
-            .min_by(|a, b| log_ratio(a).total_cmp(&log_ratio(b)))?;
-        (log_ratio(nearest) <= MAX_SIZE_RATIO.ln() + 1e-9).then_some(nearest)
+        let matching =
+            self.heat.iter().filter(|entry| (entry.precision, entry.is_variable) == (precision, is_variable));
+        nearest(matching, nodes, |entry| (entry.side as f64).powi(2))
+    }
+
+    /// Returns all entries of the wave solver.
+    pub fn wave_entries(&self) -> &[WaveEntry] {
+        &self.wave
+    }
+
+    /// Adds an entry of the wave solver. It replaces an entry of the same grid.
+    pub(super) fn insert_wave_entry(&mut self, entry: WaveEntry) {
+        self.wave.retain(|other| !other.is_same_grid(&entry));
+        self.wave.push(entry);
+    }
+
+    /// Returns the entry of the wave solver whose number of nodes is nearest to that of `shape` by
+    /// ratio, within a factor of four. There are entries for order 8 only.
+    pub fn nearest_wave_entry(&self, shape: &WaveShape, is_variable: bool) -> Option<&WaveEntry> {
+        let matching = self.wave.iter().filter(|entry| entry.applies_to(shape, is_variable));
+        nearest(matching, shape.planes * shape.plane_nodes, |entry| entry.nodes() as f64)
     }
 
     /// Returns the entry whose size is nearest to `n` by ratio, within a factor of four. For
     /// example, a run of 4,000 bodies uses an entry for 1,024 bodies if there is no nearer one.
     pub fn nearest_entry(&self, n: usize, precision: Precision) -> Option<&Entry> {
-        let log_ratio = |entry: &Entry| (n.max(1) as f64 / entry.n as f64).ln().abs();
-        let nearest = self
-            .entries
-            .iter()
-            .filter(|entry| entry.precision == precision)
-            .min_by(|a, b| log_ratio(a).total_cmp(&log_ratio(b)))?;
-        // The margin covers the rounding error of ln.
-        (log_ratio(nearest) <= MAX_SIZE_RATIO.ln() + 1e-9).then_some(nearest)
+        let matching = self.entries.iter().filter(|entry| entry.precision == precision);
+        nearest(matching, n, |entry| entry.n as f64)
     }
 
     /// Returns the path of the device's tuning file, or `None` if there is no cache folder.
@@ -149,7 +162,7 @@ impl Tuning {
         Ok(path)
     }
 
-    /// Checks that the file can be written. Call it before tuning, which takes about a minute.
+    /// Checks that the file can be written. Call it before tuning, which takes minutes.
     pub fn check_writable(device: &Device) -> Result<(), LabError> {
         let path = Self::file_path(device).ok_or(LabError::NoCache)?;
         let folder = path.parent().unwrap_or(&path);
@@ -166,6 +179,10 @@ impl Tuning {
         merged.entries.sort_by_key(|entry| (entry.precision as u8, entry.n));
         self.heat.iter().for_each(|entry| merged.insert_heat_entry(*entry));
         merged.heat.sort_by_key(|entry| (entry.precision as u8, entry.is_variable, entry.side));
+        self.wave.iter().for_each(|entry| merged.insert_wave_entry(*entry));
+        merged
+            .wave
+            .sort_by_key(|entry| (entry.dimensions, entry.precision as u8, entry.is_variable, entry.side));
         if let Some(folder) = path.parent() {
             std::fs::create_dir_all(folder).map_err(|e| orrery_io::IoError::from_system(folder, e))?;
         }
@@ -229,8 +246,21 @@ impl Tuning {
                 return Err(format!("stale (its strategy for {side} x {side} nodes is not available)"));
             }
         }
-        Ok(())
+        match self.wave.iter().find(|entry| !entry.is_available(device)) {
+            Some(entry) => {
+                Err(format!("stale (its strategy for waves on {} nodes is not available)", entry.grid_name()))
+            }
+            None => Ok(()),
+        }
     }
+}
+
+/// Returns the entry whose size is nearest to `n` by ratio, within [`MAX_SIZE_RATIO`].
+fn nearest<'a, E>(entries: impl Iterator<Item = &'a E>, n: usize, size: impl Fn(&E) -> f64) -> Option<&'a E> {
+    let log_ratio = |entry: &E| (n.max(1) as f64 / size(entry)).ln().abs();
+    let nearest = entries.min_by(|a, b| log_ratio(a).total_cmp(&log_ratio(b)))?;
+    // The margin covers the rounding error of ln.
+    (log_ratio(nearest) <= MAX_SIZE_RATIO.ln() + 1e-9).then_some(nearest)
 }
 
 #[cfg(test)]

@@ -2,8 +2,6 @@
 //!
 //! All strategies give the same bits, so tuning changes the speed only.
 
-use std::time::Instant;
-
 use orrery_device::{Device, DeviceError, DeviceKind};
 use orrery_fields::Scalar;
 use orrery_fields::heat::Plate;
@@ -11,7 +9,8 @@ use orrery_fields::heat::device::{DeviceHeat, HeatDeviceStrategy};
 use orrery_model::Precision;
 use serde::{Deserialize, Serialize};
 
-use super::{FINALISTS, Tuning};
+use super::Tuning;
+use super::candidates::find_fastest;
 use crate::LabError;
 use crate::bench::heat::{bench_problem, bench_state, time_steps};
 
@@ -25,8 +24,6 @@ pub fn default_sides(device: &Device) -> &'static [usize] {
 
 /// Approximate time for one plate, most of which is compilation.
 const SECONDS_PER_PLATE: f64 = 10.0;
-/// Number of timed runs of a finalist.
-const FINALIST_REPEATS: usize = 5;
 
 /// Fastest strategy of the heat solver for a plate.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -97,33 +94,20 @@ fn tune_plate<R: Scalar>(
     side: usize,
     is_variable: bool,
 ) -> Result<HeatOutcome, DeviceError> {
-    let start = Instant::now();
     let candidates = HeatDeviceStrategy::candidates(device, side * side, R::PRECISION, is_variable);
     let problem = bench_problem(side, R::PRECISION, is_variable);
     let dt = problem.max_stable_step();
     // The first candidate is the default.
     let mut heat = DeviceHeat::new(device, Plate::<R>::new(&problem), &bench_state(side), candidates[0])?;
-    let mut timed = Vec::new();
-    for &strategy in &candidates {
-        if !timed.is_empty() && start.elapsed().as_secs_f64() > SECONDS_PER_PLATE {
-            break;
-        }
+    let fastest = find_fastest(&candidates, SECONDS_PER_PLATE, |strategy, repeats| {
         heat.set_strategy(strategy)?;
-        timed.push((strategy, time_steps(&mut heat, dt, Some(1))?.median()));
-    }
-    let tried = timed.len();
-    let mut default_seconds = timed[0].1;
-    timed.sort_by(|a, b| a.1.total_cmp(&b.1));
-    timed.truncate(FINALISTS);
-    for (strategy, seconds) in &mut timed {
-        heat.set_strategy(*strategy)?;
-        *seconds = time_steps(&mut heat, dt, Some(FINALIST_REPEATS))?.median();
-        if *strategy == candidates[0] {
-            default_seconds = *seconds;
-        }
-    }
-    timed.sort_by(|a, b| a.1.total_cmp(&b.1));
-    let (strategy, seconds) = timed[0];
-    let entry = HeatEntry { side, precision: R::PRECISION, is_variable, strategy, seconds };
-    Ok(HeatOutcome { entry, tried, available: candidates.len(), default_seconds })
+        Ok(time_steps(&mut heat, dt, Some(repeats))?.median())
+    })?;
+    let (strategy, seconds) = (fastest.strategy, fastest.seconds);
+    Ok(HeatOutcome {
+        entry: HeatEntry { side, precision: R::PRECISION, is_variable, strategy, seconds },
+        tried: fastest.tried,
+        available: candidates.len(),
+        default_seconds: fastest.default_seconds,
+    })
 }

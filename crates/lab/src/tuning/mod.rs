@@ -4,8 +4,10 @@
 //! Different strategies add the forces in different orders, so results differ in the last bits. A
 //! run therefore prints the strategy it uses and records it in the provenance of its output.
 
+mod candidates;
 mod file;
 mod heat;
+mod wave;
 
 use std::time::Instant;
 
@@ -19,6 +21,7 @@ use crate::workload::DeviceWorkload;
 
 pub use file::{Entry, IgnoredFile, Tuning};
 pub use heat::{HeatEntry, HeatOutcome, default_sides, tune_heat};
+pub use wave::{WaveEntry, WaveOutcome, default_wave_sides, tune_wave};
 
 /// Problem sizes that are tuned by default. A run uses the nearest one within a factor of four.
 pub const DEFAULT_SIZES: [usize; 6] = [1024, 4096, 16_384, 65_536, 262_144, 1_048_576];

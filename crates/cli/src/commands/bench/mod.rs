@@ -20,6 +20,7 @@ use orrery_lab::devices::cpu_name;
 use orrery_model::Precision;
 use orrery_simd::InstructionSet;
 use serde_json::{Value, json};
+pub use wave::check_wave_flags;
 
 use crate::args::{BenchArgs, BenchCase};
 use crate::failure::Failure;
@@ -62,7 +63,7 @@ fn check_flags(arguments: &BenchArgs) -> Result<(), Failure> {
     match arguments.case {
         BenchCase::Primitives => primitives::check_sizes(&arguments.n),
         BenchCase::Heat => check_heat_flags(&arguments.n, arguments.precision),
-        BenchCase::Wave => wave::check_wave_flags(&arguments.n, arguments.precision),
+        BenchCase::Wave => check_wave_flags(&arguments.n, arguments.precision),
         _ => check_body_memory(&arguments.n),
     }
 }

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use super::{about_cpu, check_memory_for, selected_precisions, selected_sizes};
 use crate::args::{BenchArgs, PrecisionFlag};
+use crate::commands::tune::load_tuning;
 use crate::failure::Failure;
 use crate::print::print_line;
 
@@ -40,7 +41,8 @@ pub fn bench_wave(
     set: InstructionSet,
 ) -> Result<(Value, Value), Failure> {
     let sides = selected_sizes(arguments, &[lab::default_side(device, available_memory())?]);
-    let bench = lab::WaveBench::new(device, set, arguments.repeats.map(|k| k as usize))?;
+    let tuning = device.and_then(|device| load_tuning(device, arguments.no_tuned));
+    let bench = lab::WaveBench::new(device, set, tuning, arguments.repeats.map(|k| k as usize))?;
     match device {
         Some(device) => print_line!("{}", device.title()),
         None => print_line!("{}, {}, threads: {}", cpu_name(), set.name(), rayon::current_num_threads()),

@@ -1,3 +1,6 @@
+use orrery_fields::wave::device::WaveDeviceStrategy;
+use orrery_model::wave::WaveGrid;
+
 use super::*;
 use crate::test_device;
 
@@ -104,4 +107,61 @@ fn heat_entries_are_kept_with_others_and_found_by_the_number_of_nodes() {
     std::fs::write(&path, stale).unwrap();
     let reason = Tuning::load_from(&path, &device).unwrap_err().reason;
     assert_eq!(reason, "stale (its strategy for 1024 x 1024 nodes is not available)");
+}
+
+fn wave_entry(device: &Device, dimensions: usize, side: usize, is_variable: bool) -> WaveEntry {
+    let precision = Precision::Single;
+    let strategy = WaveDeviceStrategy::default_for(device, wave_shape(dimensions, side));
+    WaveEntry { dimensions, side, precision, is_variable, strategy, seconds: 1e-3 }
+}
+
+fn wave_shape(dimensions: usize, side: usize) -> WaveShape {
+    let grid = match dimensions {
+        2 => WaveGrid::plane([side; 2], [1.0; 2]),
+        _ => WaveGrid::volume([side; 3], [1.0; 3]),
+    };
+    WaveShape::new(&grid, 4, Precision::Single)
+}
+
+#[test]
+fn wave_entries_are_kept_with_others_and_found_by_shape() {
+    let Some(device) = test_device() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.json");
+    // A file of an earlier version has no entries for waves.
+    let mut old = example_tuning(&device, &[1024]);
+    old.insert_heat_entry(heat_entry(&device, 1024, false));
+    let text = serde_json::to_string(&old).unwrap().replace(",\"wave\":[]", "");
+    assert!(!text.contains("wave\""));
+    std::fs::write(&path, text).unwrap();
+    let mut wave = Tuning::new(&device);
+    for (dimensions, side, is_variable) in
+        [(3, 128, false), (3, 512, false), (3, 128, true), (2, 2048, false), (3, 128, false)]
+    {
+        wave.insert_wave_entry(wave_entry(&device, dimensions, side, is_variable));
+    }
+    wave.save_to(&path, &device).unwrap();
+    let loaded = Tuning::load_from(&path, &device).unwrap().unwrap();
+    let counts = [loaded.entries().len(), loaded.heat_entries().len(), loaded.wave_entries().len()];
+    assert_eq!(counts, [1, 1, 4]);
+    let side = |shape: WaveShape, is_variable| {
+        loaded.nearest_wave_entry(&shape, is_variable).map(|entry| (entry.dimensions, entry.side))
+    };
+    assert_eq!(side(wave_shape(3, 128), false), Some((3, 128)));
+    // 128³ = 2^21 nodes apply from 2^19 to 2^23 nodes, and 80³ < 2^19 < 81³.
+    assert_eq!((side(wave_shape(3, 81), false), side(wave_shape(3, 80), false)), (Some((3, 128)), None));
+    assert_eq!((side(wave_shape(3, 400), false), side(wave_shape(3, 400), true)), (Some((3, 512)), None));
+    assert_eq!((side(wave_shape(2, 1024), false), side(wave_shape(2, 2048), true)), (Some((2, 2048)), None));
+    assert_eq!(side(WaveShape { radius: 3, ..wave_shape(3, 128) }, false), None);
+    assert_eq!(side(WaveShape { precision: Precision::Double, ..wave_shape(3, 128) }, false), None);
+    let valid = std::fs::read_to_string(&path).unwrap();
+    for (from, to, grid) in [
+        ("\"planes_per_chunk\": ", "\"planes_per_chunk\": 9", "2048²"),
+        ("\"side\": 2048", "\"side\": 4294967296", "4294967296²"),
+        ("\"dimensions\": 2", "\"dimensions\": 4", "2048²"),
+    ] {
+        std::fs::write(&path, valid.replace(from, to)).unwrap();
+        let reason = Tuning::load_from(&path, &device).unwrap_err().reason;
+        assert_eq!(reason, format!("stale (its strategy for waves on {grid} nodes is not available)"));
+    }
 }

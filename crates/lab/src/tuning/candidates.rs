@@ -1,0 +1,87 @@
+//! Search for the fastest of several strategies within a time limit.
+
+use std::time::Instant;
+
+use orrery_device::DeviceError;
+
+use super::FINALISTS;
+
+/// Number of timed runs of a finalist.
+const FINALIST_REPEATS: usize = 5;
+
+/// Fastest strategy of a list.
+pub(super) struct FastestCandidate<S> {
+    /// The strategy.
+    pub strategy: S,
+    /// Its time.
+    pub seconds: f64,
+    /// Number of strategies timed before the time limit.
+    pub tried: usize,
+    /// Time of the first strategy of the list.
+    pub default_seconds: f64,
+}
+
+/// Times each candidate once, in order, until `limit_seconds` have passed, then the fastest ones
+/// again. `time` returns the median of a number of runs with a strategy. Leaves out candidates that
+/// the device cannot run. The first one is the default and must run.
+pub(super) fn find_fastest<S: Copy + PartialEq>(
+    candidates: &[S],
+    limit_seconds: f64,
+    mut time: impl FnMut(S, usize) -> Result<f64, DeviceError>,
+) -> Result<FastestCandidate<S>, DeviceError> {
+    let start = Instant::now();
+    let default = candidates[0];
+    let mut timed = vec![(default, time(default, 1)?)];
+    for &strategy in &candidates[1..] {
+        if start.elapsed().as_secs_f64() > limit_seconds {
+            break;
+        }
+        timed.extend(time(strategy, 1).ok().map(|seconds| (strategy, seconds)));
+    }
+    let tried = timed.len();
+    let mut default_seconds = timed[0].1;
+    timed.sort_by(|a, b| a.1.total_cmp(&b.1));
+    timed.truncate(FINALISTS);
+    for (strategy, seconds) in &mut timed {
+        *seconds = time(*strategy, FINALIST_REPEATS)?;
+        if *strategy == default {
+            default_seconds = *seconds;
+        }
+    }
+    timed.sort_by(|a, b| a.1.total_cmp(&b.1));
+    let (strategy, seconds) = timed[0];
+    Ok(FastestCandidate { strategy, seconds, tried, default_seconds })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn finalists_are_timed_again_and_failures_are_left_out() {
+        // Times of one run and of several runs. The fourth one cannot run.
+        let times = [[1.0, 5.0], [2.0, 3.0], [9.0, 0.1], [f64::NAN; 2], [4.0, 2.0]];
+        let mut calls = Vec::new();
+        let fastest = find_fastest(&[0, 1, 2, 3, 4], f64::INFINITY, |strategy, repeats| {
+            calls.push((strategy, repeats));
+            let seconds = times[strategy][usize::from(repeats > 1)];
+            if seconds.is_nan() { Err(DeviceError::BadChoice("x".to_owned())) } else { Ok(seconds) }
+        })
+        .unwrap();
+        assert_eq!((fastest.strategy, fastest.seconds), (4, 2.0));
+        assert_eq!((fastest.tried, fastest.default_seconds), (4, 5.0));
+        let one_run = [0, 1, 2, 3, 4].map(|strategy| (strategy, 1));
+        let again = [0, 1, 4].map(|strategy| (strategy, FINALIST_REPEATS));
+        assert_eq!(calls, [&one_run[..], &again].concat());
+    }
+
+    #[test]
+    fn the_default_is_timed_without_time_and_must_run() {
+        let fastest = find_fastest(&[7, 8], -1.0, |strategy, _| Ok(f64::from(strategy))).unwrap();
+        assert_eq!((fastest.strategy, fastest.tried), (7, 1));
+        let error = || DeviceError::BadChoice("x".to_owned());
+        let failed =
+            find_fastest(&[7, 8], 1.0, |strategy, _| if strategy == 7 { Err(error()) } else { Ok(1.0) });
+        assert_eq!(failed.err(), Some(error()));
+    }
+}
