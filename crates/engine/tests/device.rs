@@ -2,17 +2,18 @@
 //! stopped and resumed. A run that cannot use a device gets a clear error message.
 
 use std::path::Path;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::common::{assert_same, case, folder_content, output_to, plate, temp_folder};
+use crate::common::{assert_same, case, folder_content, output_to, plate, tank, temp_folder};
 use orrery_device::testing::test_devices_with_f64;
 use orrery_device::{Device, DeviceChoice};
 use orrery_engine::case::Case;
 use orrery_engine::checkpoint::describe;
-use orrery_engine::compute_device::{self, ComputeDevice, DeviceRequest};
+use orrery_engine::compute_device::{self, ComputeDevice, DeviceRequest, Tuned};
 use orrery_engine::control::{Control, RunEvent};
 use orrery_engine::run::{Resume, Summary, resume, run};
 use orrery_engine::{EngineError, gravity};
+use orrery_fields::wave::device::{WaveDeviceStrategy, WaveShape};
 use orrery_io::Limits;
 use orrery_particles::settings::IntegratorChoice;
 
@@ -155,6 +156,36 @@ fn a_run_can_move_between_cpu_and_device() {
         let provenance = std::fs::read_to_string(folder.join("provenance.txt")).unwrap();
         assert!(provenance.contains(&format!("device: {name}\n")), "{provenance}");
         assert!(provenance.contains("strategy: {"), "{provenance}");
+    }
+}
+
+/// A tuned strategy computes waves from the start and after a move from the CPU. It does not change
+/// the results.
+#[test]
+fn waves_use_the_tuned_strategy() {
+    static MOVES: AtomicUsize = AtomicUsize::new(0);
+    fn tuned_wave(device: &Device, shape: WaveShape, is_variable: bool) -> Option<WaveDeviceStrategy> {
+        assert!(shape.dimensions == 2 && shape.radius == 4 && is_variable, "{shape:?}");
+        MOVES.fetch_add(1, Ordering::Relaxed);
+        Some(WaveDeviceStrategy { planes_per_chunk: 7, ..WaveDeviceStrategy::default_for(device, shape) })
+    }
+    let tuned = Tuned { direct: |_, _, _| None, heat: |_, _, _, _| None, wave: tuned_wave };
+    for choice in test_choices() {
+        let device = DeviceRequest { choice, tuned: Some(tuned) };
+        let control = Control { device, ..Control::default() };
+        let dir = temp_folder();
+        let [default, started, moved] = ["default", "started", "moved"].map(|name| dir.path().join(name));
+        run_whole(&tank(&[]), &default, choice);
+        let moves_before = MOVES.load(Ordering::Relaxed);
+        run(&tank(&[]), &output_to(started.clone()), &control, |_| {}).unwrap();
+        let provenance = std::fs::read_to_string(started.join("provenance.txt")).unwrap();
+        assert!(provenance.contains("chunks of 7"), "{provenance}");
+        run_until(&tank(&[]), &moved, DeviceChoice::Cpu, 3);
+        resume(&Resume { folder: &moved, sets: &[], restart_outputs: false }, &control, |_| {}).unwrap();
+        assert_eq!(MOVES.load(Ordering::Relaxed), moves_before + 2);
+        let seismograms = |folder: &Path| std::fs::read(folder.join("seismograms.npy")).unwrap();
+        assert_eq!(seismograms(&started), seismograms(&default));
+        assert_eq!(seismograms(&moved), seismograms(&default));
     }
 }
 

@@ -145,7 +145,7 @@ impl System {
         match self {
             Self::Gravity(system) => system.moved_to(device, recorded, tuned, report).map(Self::Gravity),
             Self::Heat(system) => system.moved_to(device, tuned).map(Self::Heat),
-            Self::Wave(system) => system.moved_to(device).map(Self::Wave),
+            Self::Wave(system) => system.moved_to(device, tuned).map(Self::Wave),
         }
     }
 

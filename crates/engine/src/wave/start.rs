@@ -4,6 +4,7 @@
 use std::path::Path;
 
 use orrery_device::DeviceChoice;
+use orrery_fields::wave::device::WaveShape;
 use orrery_fields::wave::{Velocity, WaveDeviceSetup, WaveField, WaveProblem, WaveSource};
 use orrery_io::{Limits, format_bytes, read_model_segy, read_profile_npy, read_volume_npy};
 use orrery_model::wave::Wavelet;
@@ -41,7 +42,15 @@ pub(crate) fn start(
     if let Some(warning) = resolution_warning(&problem, wave.has_walls()) {
         report(RunEvent::InputWarning(&warning));
     }
-    let setup = selected.device.as_ref().map(|device| WaveDeviceSetup::new(device, &problem));
+    let setup = selected.device.as_ref().map(|device| {
+        let is_variable = matches!(problem.velocity(), Velocity::Field(_));
+        let tuned = control
+            .device
+            .tuned
+            .and_then(|tuned| (tuned.wave)(device, WaveShape::of_problem(&problem), is_variable));
+        let default = WaveDeviceSetup::new(device, &problem);
+        WaveDeviceSetup { strategy: tuned.unwrap_or(default.strategy), ..default }
+    });
     let field = WaveField::new(&problem, fixed_step(&case), setup.as_ref())
         .map_err(|error| SystemError::from(error).at(Stamp { step: 0, time }))?;
     let system = WaveSystem::new(field, &case, wave, &problem);

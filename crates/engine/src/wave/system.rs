@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use orrery_device::Device;
 use orrery_fields::heat::FieldColumn;
+use orrery_fields::wave::device::WaveShape;
 use orrery_fields::wave::{WaveError, WaveField, WaveProblem, WaveView};
 use orrery_io::{
     Block, FieldFrame, FieldLabels, FieldValues, IoError, Window, copy_window, write_volume_npy,
@@ -20,6 +21,7 @@ use super::start::{device_bytes, host_bytes};
 use super::{PLOT, POST_MORTEM, record};
 use crate::blocks::Blocks;
 use crate::case::{Case, WaveCase};
+use crate::compute_device::Tuned;
 use crate::error::EngineError;
 use crate::heat::node_count;
 use crate::observers::Painter;
@@ -62,9 +64,11 @@ impl WaveSystem {
         }
     }
 
-    /// Moves the waves from the host to a device.
-    pub(crate) fn moved_to(self, device: &Device) -> Result<Self, SystemError> {
-        Ok(Self { field: self.field.moved_to(device, None)?, ..self })
+    /// Moves the waves from the host to `device`. Results do not depend on the strategy there.
+    pub(crate) fn moved_to(self, device: &Device, tuned: Option<Tuned>) -> Result<Self, SystemError> {
+        let shape = WaveShape::new(self.grid(), self.order as usize / 2, self.field.precision());
+        let strategy = tuned.and_then(|tuned| (tuned.wave)(device, shape, self.field.is_variable()));
+        Ok(Self { field: self.field.moved_to(device, strategy)?, ..self })
     }
 
     /// Returns the grid.

@@ -24,8 +24,8 @@ pub struct WaveDeviceSetup {
 impl WaveDeviceSetup {
     /// Returns the default strategy for a problem.
     pub fn new(device: &Device, problem: &WaveProblem) -> Self {
-        let shape = WaveShape::new(problem.grid(), problem.order().radius(), problem.precision());
-        Self { device: device.clone(), strategy: WaveDeviceStrategy::default_for(device, shape) }
+        let strategy = WaveDeviceStrategy::default_for(device, WaveShape::of_problem(problem));
+        Self { device: device.clone(), strategy }
     }
 }
 

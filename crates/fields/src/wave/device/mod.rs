@@ -33,7 +33,9 @@ use self::measures::Measures;
 use self::points::Points;
 use self::slab::{Slab, StepLaunch, Target};
 use super::layer::layer_nodes;
-use super::{LayerMemory, MAX_RADIUS, Medium, SquaredCourant, StoredWave, WaveMeasures, WaveState};
+use super::{
+    LayerMemory, MAX_RADIUS, Medium, SquaredCourant, StoredWave, WaveMeasures, WaveProblem, WaveState,
+};
 use crate::Scalar;
 
 /// State of a wave field on a device.
@@ -323,6 +325,11 @@ impl<R: Scalar> DeviceWave<R> {
 
 impl WaveShape {
     /// Returns the shape of a problem.
+    pub fn of_problem(problem: &WaveProblem) -> Self {
+        Self::new(problem.grid(), problem.order().radius(), problem.precision())
+    }
+
+    /// Returns the shape of the problem of a medium.
     pub fn of_medium<R: Scalar>(medium: &Medium<R>) -> Self {
         Self::new(&medium.grid, medium.stencil.radius, R::PRECISION)
     }
