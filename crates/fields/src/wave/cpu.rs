@@ -1,13 +1,17 @@
 //! Steps on all cores of the CPU, with SIMD.
 //!
-//! Planes are divided into bands of rows, and a task marches along z over one band: the nine planes
-//! of u that the stencil reads stay in the second-level cache, so u comes from memory about once
-//! per step. The new values replace those of the step before, in the memory that was just read.
+//! Planes are divided into bands of rows, and a task marches along z over one band: the planes of u
+//! that the stencil reads stay in the second-level cache, so u comes from memory about once per
+//! step. The new values replace those of the step before, in the memory that was just read. A task
+//! updates four planes at a time. They share loads along z, and need 4 lines of the second-level
+//! cache per register instead of 10.
 //!
 //! Cost with order 8 in three dimensions and single precision: 40 flops and 12 bytes per node, 16
-//! bytes with a velocity per node. The limit is not the memory but the second-level cache: each row
-//! that the stencil reads along y and z comes from there again. Results have the same bits for
-//! every strategy, number of threads and division into bands.
+//! bytes with a velocity per node. The hardware does not load rows of a band ahead across pages, so
+//! the kernel does it, about one row ahead. Absorbing layers are applied to a plane of the band
+//! while it is in the cache. Their memory adds 16 bytes per node of a layer.
+//!
+//! Results have the same bits for every strategy, number of threads and division into bands.
 
 use std::ops::Range;
 
@@ -16,9 +20,11 @@ use orrery_model::wave::Sides;
 use orrery_simd::{InstructionSet, SimdKernel, Vector, dispatch};
 use rayon::prelude::*;
 
+use super::bands::{BandTask, Piece, Tasks, divided};
+use super::column_pass::{AbsorbColumns, ColumnWindow};
 use super::images::write_images;
-use super::kernels::{CourantRow, Strides, update_row, update_row_pair};
-use super::layer_pass::{self, AbsorbBand, BandOfPlane, LayerPart, SlabLayer};
+use super::kernels::{CourantRow, RowBlock, Strides, update_rows};
+use super::layer_pass::{AbsorbRows, SlabLayer, reached};
 use super::layout::Layout;
 use super::{LayerCoefficients, MAX_RADIUS, Stencil};
 use crate::Scalar;
@@ -29,7 +35,7 @@ use crate::Scalar;
 pub struct WaveCpuStrategy {
     /// SIMD instruction set.
     pub instruction_set: InstructionSet,
-    /// Planes that are updated at a time: 1 or 2. Two planes share loads along z.
+    /// Planes that are updated at a time: 1, 2 or 4. They share loads along z.
     pub planes_per_sweep: usize,
     /// Bytes of the second-level cache that the planes of a band may use.
     pub cache_bytes: usize,
@@ -44,15 +50,15 @@ impl WaveCpuStrategy {
     /// all sides. Two planes per sweep are about 15% faster than one. Caches of 256 and 512 KiB do
     /// not differ within the noise, and 1 MiB is slower.
     pub fn resolve() -> Self {
-        Self { instruction_set: InstructionSet::best(), planes_per_sweep: 2, cache_bytes: 1 << 19 }
+        Self { instruction_set: InstructionSet::best(), planes_per_sweep: 4, cache_bytes: 1 << 19 }
     }
 
     /// Returns strategies worth comparing, for the ladder and the self-test.
     pub fn all() -> Vec<Self> {
         let best = Self::resolve();
-        let one_plane = Self { planes_per_sweep: 1, ..best };
+        let sweeps = [1, 2].map(|planes_per_sweep| Self { planes_per_sweep, ..best });
         let sets = InstructionSet::available().map(|instruction_set| Self { instruction_set, ..best });
-        [one_plane].into_iter().chain(sets).collect()
+        sweeps.into_iter().chain(sets).collect()
     }
 
     /// Returns a name for reports, for example "AVX-512, 2 planes per sweep".
@@ -61,9 +67,8 @@ impl WaveCpuStrategy {
         format!("{}, {planes} per sweep", self.instruction_set.name())
     }
 
-    /// Divides the rows of a plane into bands. Bands start at multiples of [`BAND_UNIT`] rows. The
-    /// first and the last band contain `end_rows` rows at least.
-    fn bands<R>(&self, layout: &Layout, radius: usize, end_rows: usize) -> Vec<Range<usize>> {
+    /// Divides the rows of a plane into bands of almost equal size, with `min_rows` rows at least.
+    fn bands<R>(&self, layout: &Layout, radius: usize, min_rows: usize) -> Vec<Range<usize>> {
         let [_, ny, nz] = layout.nodes;
         let planes = 2 * radius + self.planes_per_sweep;
         let mut rows = self.cache_bytes / (planes * layout.pitch * size_of::<R>());
@@ -71,18 +76,19 @@ impl WaveCpuStrategy {
             // In two dimensions a band is a task.
             rows = rows.min(ny.div_ceil(4 * rayon::current_num_threads()));
         }
-        let rows = rows.saturating_sub(2 * radius).max(end_rows).next_multiple_of(BAND_UNIT);
-        let count = (ny / rows).max(1);
-        let start = |band: usize| if band == count { ny } else { band * rows };
-        (0..count).map(|band| start(band)..start(band + 1)).collect()
+        let rows = rows.saturating_sub(2 * radius).max(MIN_BAND_ROWS);
+        divided(0..ny, ny.div_ceil(rows).min(ny / min_rows))
     }
 }
 
-/// Unit of the rows of a band: the lines of a group in an absorbing layer along x.
-const BAND_UNIT: usize = layer_pass::LANES;
+/// Fewest rows of a band. A band reads eight more than it updates.
+const MIN_BAND_ROWS: usize = 16;
 
 /// Fewest planes of a task in three dimensions. A task reads eight more than it updates.
 const MIN_TASK_PLANES: usize = 64;
+
+/// Tasks per thread in three dimensions, if there are enough planes.
+const TASKS_PER_THREAD: usize = 4;
 
 /// v of the nodes of some planes.
 #[derive(Clone, Copy, Debug)]
@@ -104,7 +110,7 @@ impl<R: Scalar> CourantPlanes<'_, R> {
     }
 }
 
-/// A step of some planes without the layers along z and without sources.
+/// A step of some planes without sources.
 #[derive(Clone, Copy, Debug)]
 pub struct StencilPass<'a, R> {
     /// Layout of all fields.
@@ -121,7 +127,10 @@ pub struct StencilPass<'a, R> {
 
 impl<R: Scalar> StencilPass<'_, R> {
     /// Replaces the values of `planes` in `next`, which are those of the step before, by the new
-    /// ones. Applies the absorbing layers along x and y, and writes the images in these planes.
+    /// ones. Applies the absorbing layers, and writes the images in these planes.
+    ///
+    /// A layer along z takes part if the first or last plane of the slab does. `planes` must
+    /// contain all planes that it reaches.
     pub fn run(
         &self,
         strategy: &WaveCpuStrategy,
@@ -130,75 +139,40 @@ impl<R: Scalar> StencilPass<'_, R> {
         layers: &mut [SlabLayer<R>],
         coefficients: &[LayerCoefficients<R>],
     ) {
-        let layout = self.layout;
-        let along_y = coefficients.iter().filter(|layer| layer.side.axis() == 1);
-        let thickest = along_y.map(|layer| layer.thickness()).max().unwrap_or(0);
-        let bands = strategy.bands::<R>(layout, self.stencil.radius, thickest + MAX_RADIUS + 1);
-        let chunks = (2 * rayon::current_num_threads()).div_ceil(bands.len());
-        let chunk_planes = planes.len().div_ceil(chunks).max(MIN_TASK_PLANES.min(planes.len())).max(1);
-        let mut tasks: Vec<BandTask<R>> = Vec::new();
-        for first_plane in planes.clone().step_by(chunk_planes) {
-            let task = |rows: &Range<usize>| BandTask { first_plane, rows: rows.clone(), pieces: Vec::new() };
-            tasks.extend(bands.iter().map(task));
-        }
-        let storage = layout.planes_mut(planes.clone(), next);
-        for (k, plane) in storage.chunks_mut(layout.plane).enumerate() {
-            let mut rest = plane;
-            let tasks = &mut tasks[k / chunk_planes * bands.len()..][..bands.len()];
-            for task in tasks {
-                let (next, after) = rest.split_at_mut(layout.band(&task.rows).len());
-                task.pieces.push(Piece { next, layers: [const { None }; 4] });
-                rest = after;
-            }
-        }
+        let (layout, radius) = (self.layout, self.stencil.radius);
+        let window = |layer: &LayerCoefficients<R>| {
+            (layer.side.axis() == 0).then(|| ColumnWindow::new(layer, radius, layout.nodes[0]))
+        };
+        let windows: Vec<Option<ColumnWindow<R>>> = coefficients.iter().map(window).collect();
+        let thickest = |axis: usize| {
+            let layers = coefficients.iter().filter(|layer| layer.side.axis() == axis);
+            layers.map(|layer| layer.thickness()).max().unwrap_or(0)
+        };
+        let bands = strategy.bands::<R>(layout, radius, thickest(1) + MAX_RADIUS + 1);
+        // A chunk contains all planes that a layer reaches.
+        let min_planes = MIN_TASK_PLANES.max(thickest(2) + radius);
+        let chunks = (TASKS_PER_THREAD * rayon::current_num_threads()).div_ceil(bands.len());
+        let chunks = divided(planes.clone(), chunks.min(planes.len() / min_planes));
+        let mut tasks = Tasks::new(layout, bands, chunks, layout.planes_mut(planes, next));
         for layer in layers {
-            let coefficients = &coefficients[layer.index];
-            for (k, parts) in layer.parts(layout, planes.clone(), &bands, coefficients).enumerate() {
-                for (band, part) in parts {
-                    let task = &mut tasks[k / chunk_planes * bands.len() + band];
-                    task.pieces[k % chunk_planes].layers[coefficients.side as usize] = Some(part);
-                }
-            }
+            let index = layer.index;
+            tasks.add_layer(layer, &coefficients[index], windows[index].as_ref());
         }
-        tasks.into_par_iter().for_each(|task| {
-            dispatch(
-                strategy.instruction_set,
-                UpdateBand {
-                    pass: self,
-                    task,
-                    sweep: strategy.planes_per_sweep,
-                    instruction_set: strategy.instruction_set,
-                },
-            );
+        let tasks = tasks.into_vec();
+        tasks.into_par_iter().with_max_len(1).for_each(|task| {
+            let (sweep, instruction_set) = (strategy.planes_per_sweep, strategy.instruction_set);
+            dispatch(instruction_set, UpdateBand { pass: self, task, sweep, instruction_set });
         });
     }
 
-    /// Returns v of row j of plane k.
+    /// Returns v of the row that starts at a position of the field.
     #[inline(always)]
-    fn courant_row(&self, j: usize, k: usize) -> CourantRow<'_, R> {
+    pub fn courant_at(&self, position: usize) -> CourantRow<'_, R> {
         match self.courant {
             CourantPlanes::Uniform(v) => CourantRow::Uniform(v),
-            CourantPlanes::Field(v) => CourantRow::Field(&v[self.layout.row(j, k)..]),
+            CourantPlanes::Field(v) => CourantRow::Field(&v[position..]),
         }
     }
-}
-
-/// Rows of one band in consecutive planes.
-#[derive(Debug)]
-struct BandTask<'a, R> {
-    first_plane: usize,
-    rows: Range<usize>,
-    /// The band in each plane.
-    pieces: Vec<Piece<'a, R>>,
-}
-
-/// A band in one plane.
-#[derive(Debug)]
-struct Piece<'a, R> {
-    /// New values: the part [`Layout::band`] of the plane.
-    next: &'a mut [R],
-    /// Parts of the absorbing layers along x and y, indexed by [`Side`](orrery_model::wave::Side).
-    layers: [Option<LayerPart<'a, R>>; 4],
 }
 
 struct UpdateBand<'a, 'b, R> {
@@ -236,7 +210,7 @@ impl<R: Scalar> UpdateBand<'_, '_, R> {
         }
     }
 
-    /// Updates the planes of the band one or two at a time.
+    /// Updates the planes of the band, several at a time.
     #[inline(always)]
     fn march<V: Vector<Scalar = R>, const RADIUS: usize, const DIMENSIONS: usize, const IS_VARIABLE: bool>(
         mut self,
@@ -244,32 +218,52 @@ impl<R: Scalar> UpdateBand<'_, '_, R> {
         let mut pieces = std::mem::take(&mut self.task.pieces);
         let mut rest = &mut pieces[..];
         let mut k = self.task.first_plane;
-        while DIMENSIONS == 3
-            && self.sweep == 2
-            && let [first, second, after @ ..] = rest
-        {
-            self.update_pair::<V, RADIUS, IS_VARIABLE>(k, [first.next, second.next]);
-            self.finish_plane(k, first);
-            self.finish_plane(k + 1, second);
-            (k, rest) = (k + 2, after);
-        }
-        while let [piece, after @ ..] = rest {
-            self.update_plane::<V, RADIUS, DIMENSIONS, IS_VARIABLE>(k, piece.next);
-            self.finish_plane(k, piece);
-            (k, rest) = (k + 1, after);
+        while !rest.is_empty() {
+            let count = if DIMENSIONS == 3 && rest.len() >= self.sweep { self.sweep } else { 1 };
+            let (now, after) = rest.split_at_mut(count);
+            match now {
+                [a, b, c, d] if DIMENSIONS == 3 => {
+                    let next = [&mut *a.next, b.next, c.next, d.next];
+                    self.update_planes::<V, RADIUS, 3, 4, IS_VARIABLE>(k, next);
+                }
+                [a, b] if DIMENSIONS == 3 => {
+                    self.update_planes::<V, RADIUS, 3, 2, IS_VARIABLE>(k, [&mut *a.next, b.next]);
+                }
+                _ => self.update_planes::<V, RADIUS, DIMENSIONS, 1, IS_VARIABLE>(k, [&mut *now[0].next]),
+            }
+            for (p, piece) in now.iter_mut().enumerate() {
+                self.finish_plane(k + p, piece);
+            }
+            (k, rest) = (k + count, after);
         }
     }
 
-    /// Applies the layers along x and y, and writes images, while the plane is in the cache.
+    /// Applies the layers, and writes images, while the plane is in the cache.
     #[inline(always)]
-    fn finish_plane(&self, k: usize, piece: &mut Piece<R>) {
-        let (pass, rows) = (self.pass, self.task.rows.clone());
-        let base = pass.layout.band(&rows).start;
-        for part in piece.layers.iter_mut().flatten() {
-            let band = BandOfPlane { k, rows: rows.clone(), base, next: piece.next };
-            dispatch(self.instruction_set, AbsorbBand { pass, part, band });
+    fn finish_plane(&mut self, k: usize, piece: &mut Piece<R>) {
+        let (pass, set) = (self.pass, self.instruction_set);
+        let (layout, radius) = (pass.layout, pass.stencil.radius);
+        let (first, first_in_band) = (self.task.rows.start, self.row_in_band(self.task.rows.start));
+        for layer in piece.along_x.iter_mut().flatten() {
+            let next = &mut piece.next[first_in_band..];
+            dispatch(set, AbsorbColumns { pass, layer, position: layout.row(first, k), next });
         }
-        write_images(pass.layout, pass.sides, rows, piece.next, base);
+        for layer in piece.along_y.iter_mut().flatten() {
+            let indices = reached(layer.layer, radius, layout.nodes[1]);
+            let next = &mut piece.next[self.row_in_band(indices.start)..];
+            dispatch(set, AbsorbRows { pass, layer, indices, origin: layout.row(0, k), next });
+        }
+        for layer in self.task.along_z.iter_mut().flatten() {
+            if reached(layer.layer, radius, layout.nodes[2]).contains(&k) {
+                let next = &mut piece.next[first_in_band..];
+                dispatch(
+                    set,
+                    AbsorbRows { pass, layer, indices: k..k + 1, origin: layout.row(first, 0), next },
+                );
+            }
+        }
+        let base = layout.band(&self.task.rows).start;
+        write_images(layout, pass.sides, self.task.rows.clone(), piece.next, base);
     }
 
     /// Returns the position of row `j` in the part of the band.
@@ -279,53 +273,28 @@ impl<R: Scalar> UpdateBand<'_, '_, R> {
         layout.row_in_plane(j) - layout.band(&self.task.rows).start
     }
 
-    /// Updates all rows of the band in plane `k`.
+    /// Updates all rows of the band in the planes from `k` on.
     #[inline(always)]
-    fn update_plane<
+    fn update_planes<
         V: Vector<Scalar = R>,
         const RADIUS: usize,
         const DIMENSIONS: usize,
+        const PLANES: usize,
         const IS_VARIABLE: bool,
     >(
         &self,
         k: usize,
-        next: &mut [R],
+        next: [&mut [R]; PLANES],
     ) {
-        let (pass, layout) = (self.pass, self.pass.layout);
-        let strides = Strides { pitch: layout.pitch, plane: layout.plane };
-        for j in self.task.rows.clone() {
-            update_row::<V, R, RADIUS, DIMENSIONS, IS_VARIABLE>(
-                pass.stencil,
-                pass.u,
-                layout.row(j, k),
-                strides,
-                pass.courant_row(j, k),
-                &mut next[self.row_in_band(j)..],
-                layout.nodes[0],
-            );
-        }
-    }
-
-    /// Updates all rows of the band in the planes `k` and `k` + 1.
-    #[inline(always)]
-    fn update_pair<V: Vector<Scalar = R>, const RADIUS: usize, const IS_VARIABLE: bool>(
-        &self,
-        k: usize,
-        [first, second]: [&mut [R]; 2],
-    ) {
-        let (pass, layout) = (self.pass, self.pass.layout);
-        let strides = Strides { pitch: layout.pitch, plane: layout.plane };
-        for j in self.task.rows.clone() {
-            let row = self.row_in_band(j);
-            update_row_pair::<V, R, RADIUS, IS_VARIABLE>(
-                pass.stencil,
-                pass.u,
-                layout.row(j, k),
-                strides,
-                pass.courant_row(j, k),
-                [&mut first[row..], &mut second[row..]],
-                layout.nodes[0],
-            );
-        }
+        let (pass, layout, rows) = (self.pass, self.pass.layout, &self.task.rows);
+        let (first, first_in_band) = (layout.row(rows.start, k), self.row_in_band(rows.start));
+        update_rows::<V, R, RADIUS, DIMENSIONS, PLANES, IS_VARIABLE>(
+            pass.stencil,
+            pass.u,
+            RowBlock { first, nodes: layout.nodes[0], rows: rows.len() },
+            Strides { pitch: layout.pitch, plane: layout.plane },
+            pass.courant_at(first),
+            next.map(|plane| &mut plane[first_in_band..]),
+        );
     }
 }

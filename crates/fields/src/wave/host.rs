@@ -6,12 +6,12 @@
 
 use std::ops::Range;
 
-use orrery_model::wave::{Sides, WaveGrid};
+use orrery_model::wave::{Side, Sides, WaveGrid};
 use rayon::prelude::*;
 
 use super::cpu::WaveCpuStrategy;
 use super::energy::{WaveMeasures, largest, max_or_nan, slab_energy, slab_largest};
-use super::layer::layer_nodes;
+use super::layer_pass::stored_values;
 use super::layout::{Layout, PaddedField};
 use super::slab::{EndImages, Slab, min_end_planes};
 use super::{LayerMemory, MAX_RADIUS, Medium, SquaredCourant, WaveError, WaveState};
@@ -77,13 +77,13 @@ impl<R: Scalar> HostWave<R> {
     pub fn needed_bytes(grid: &WaveGrid, sides: &Sides, is_variable: bool) -> u64 {
         let bytes = size_of::<R>() as u64;
         let layout = Layout::new(grid, grid.nodes[2]);
-        let layers: usize = Sides::used(grid)
-            .iter()
-            .filter_map(|&side| layer_nodes(grid, sides, side))
-            .map(|nodes| 2 * nodes.iter().product::<usize>())
-            .sum();
+        let layer_values = |&side: &Side| {
+            let thickness = sides.on(side).layer()?.thickness;
+            Some(2 * stored_values(grid, side, thickness, grid.nodes[2]))
+        };
+        let layers: usize = Sides::used(grid).iter().filter_map(layer_values).sum();
         let fields = 2 + u64::from(is_variable);
-        bytes * (fields * layout.len() as u64 + (layers + layers / 8) as u64)
+        bytes * (fields * layout.len() as u64 + layers as u64)
     }
 
     /// Returns the medium and the state.

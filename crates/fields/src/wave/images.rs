@@ -29,10 +29,15 @@ pub fn write_images<R: Scalar>(
 ) {
     let [nx, ny, _] = layout.nodes;
     let node = |j: usize| layout.row_in_plane(j) - base;
-    for (side, end, outwards) in [(Side::XMin, 0, -1), (Side::XMax, nx - 1, 1)] {
-        let Some(sign) = sides.on(side).image_sign() else { continue };
+    for (side, end) in [(Side::XMin, 0), (Side::XMax, nx - 1)] {
+        let Some(sign) = sides.on(side).image_sign().map(R::from_f64) else { continue };
         for j in rows.clone() {
-            write_line(band, node(j) + end, outwards, 1, sign);
+            let around = &mut band[node(j) + end - MAX_RADIUS..][..2 * MAX_RADIUS + 1];
+            for r in 1..=MAX_RADIUS {
+                let [low, high] = [MAX_RADIUS - r, MAX_RADIUS + r];
+                let (image, inside) = if side.is_max() { (high, low) } else { (low, high) };
+                around[image] = sign * around[inside];
+            }
         }
     }
     let pitch = layout.pitch as isize;

@@ -1,31 +1,35 @@
-//! Absorbing layers on the CPU.
+//! Absorbing layers on the CPU, and the update of those along y and z.
 //!
-//! Lanes of a register are neighbouring lines through a layer. Lines along y and z are neighbours
-//! in memory. Lines along x are copied into a transposed buffer, [`LANES`] lines at a time. Their ψ
-//! and ζ are stored in that order: for each plane and each group of lines, the values of node n are
-//! together.
+//! They are updated row by row, in the order of the planes and rows of the stencil: ψ is `radius`
+//! rows or planes ahead of the new values, so everything that a node needs is in the cache.
 
 use std::ops::Range;
 
 use orrery_model::wave::{Side, WaveGrid};
-use orrery_simd::{InstructionSet, MAX_LANES, SimdKernel, Vector, dispatch};
-use rayon::prelude::*;
+use orrery_simd::{SimdKernel, Vector};
 
-use super::cpu::{CourantPlanes, StencilPass};
-use super::kernels::{Lines, derivative, derivative_of_rows, store_first, update_psi, update_zeta};
-use super::layout::{GAP, Layout};
+use super::column_pass::window;
+use super::cpu::StencilPass;
+use super::layer_kernels::{LayerRows, add_layer_terms, add_slopes, update_psi};
+use super::layout::GAP;
 use super::{LayerCoefficients, LayerMemory, MAX_RADIUS};
 use crate::Scalar;
 
-/// Lines of a group along x.
-pub const LANES: usize = MAX_LANES;
+/// Returns the number of values of ψ in a layer on `planes` planes.
+pub fn stored_values(grid: &WaveGrid, side: Side, thickness: usize, planes: usize) -> usize {
+    let [nx, ny, _] = grid.nodes;
+    match side.axis() {
+        0 => planes * ny * window(nx, side, thickness).len(),
+        1 => planes * thickness * nx.next_multiple_of(GAP),
+        _ => ny * thickness * nx.next_multiple_of(GAP),
+    }
+}
 
 /// ψ and ζ of a layer in the planes of one slab.
 ///
-/// The values of node n are rows of `row_len` values: one row per plane for a layer along y, one
-/// row per row of the plane for a layer along z, and one row per group of lines for a layer along
-/// x. All rows of an outer index follow each other, n by n. Layers along z have all rows of node n
-/// together.
+/// Layers along x have a row of the width of the window for each row of the slab. Layers along y
+/// have L rows for each plane, from the outside inwards. Layers along z have L rows for each row
+/// of a plane, so the rows of a band are together.
 #[derive(Clone, Debug)]
 pub struct SlabLayer<R> {
     /// Index in [`super::Medium::layers`].
@@ -47,7 +51,7 @@ impl<R: Scalar> SlabLayer<R> {
         planes: &Range<usize>,
     ) -> Option<Self> {
         let side = memory.side;
-        let [nx, ny, nz] = grid.nodes;
+        let [nx, _, nz] = grid.nodes;
         let is_here = match side {
             Side::ZMin => planes.start == 0,
             Side::ZMax => planes.end == nz,
@@ -58,13 +62,11 @@ impl<R: Scalar> SlabLayer<R> {
         }
         let lines = grid.len() / grid.nodes[side.axis()];
         let thickness = memory.psi.len() / lines;
-        let row_len = if side.axis() == 0 { LANES } else { nx.next_multiple_of(MAX_LANES) };
-        let rows = match side.axis() {
-            0 => planes.len() * ny.div_ceil(LANES) * thickness,
-            1 => planes.len() * thickness,
-            _ => thickness * ny,
+        let row_len = match side.axis() {
+            0 => window(nx, side, thickness).len(),
+            _ => nx.next_multiple_of(GAP),
         };
-        let zeros = vec![R::default(); rows * row_len];
+        let zeros = vec![R::default(); stored_values(grid, side, thickness, planes.len())];
         let mut layer = Self { index, side, thickness, row_len, psi: zeros.clone(), zeta: zeros };
         layer.exchange(grid, planes, |stored, canonical, is_psi| {
             *stored = if is_psi { memory.psi[canonical] } else { memory.zeta[canonical] };
@@ -88,20 +90,19 @@ impl<R: Scalar> SlabLayer<R> {
         mut visit: impl FnMut(&mut R, usize, bool),
     ) {
         let [nx, ny, _] = grid.nodes;
-        let (thickness, row_len) = (self.thickness, self.row_len);
-        let groups = ny.div_ceil(LANES);
+        let (side, thickness, row_len) = (self.side, self.thickness, self.row_len);
         let mut both = |position: usize, canonical: usize| {
             visit(&mut self.psi[position], canonical, true);
             visit(&mut self.zeta[position], canonical, false);
         };
-        match self.side.axis() {
+        match side.axis() {
             0 => {
-                for (k, plane) in planes.clone().enumerate() {
-                    for j in 0..ny {
-                        for n in 0..thickness {
-                            let row = (k * groups + j / LANES) * thickness + n;
-                            both(row * row_len + j % LANES, (plane * ny + j) * thickness + n);
-                        }
+                let start = window(nx, side, thickness).start;
+                for row in 0..planes.len() * ny {
+                    for n in 0..thickness {
+                        let column = if side.is_max() { nx - 1 - n } else { n };
+                        let canonical = (planes.start * ny + row) * thickness + n;
+                        both(row * row_len + column - start, canonical);
                     }
                 }
             }
@@ -112,216 +113,94 @@ impl<R: Scalar> SlabLayer<R> {
                 }
             }
             _ => {
-                for row in 0..thickness * ny {
-                    (0..nx).for_each(|i| both(row * row_len + i, row * nx + i));
+                for (row, n) in (0..ny).flat_map(|row| (0..thickness).map(move |n| (row, n))) {
+                    let position = (row * thickness + n) * row_len;
+                    (0..nx).for_each(|i| both(position + i, (n * ny + row) * nx + i));
                 }
             }
         }
     }
 
-    /// Returns the parts of a layer along x or y in each of `planes`, with the bands they belong
-    /// to. A layer along z has none.
-    pub fn parts<'a>(
-        &'a mut self,
-        layout: &Layout,
-        planes: Range<usize>,
-        bands: &'a [Range<usize>],
-        coefficients: &'a LayerCoefficients<R>,
-    ) -> impl Iterator<Item = Vec<(usize, LayerPart<'a, R>)>> {
-        let (side, group_len) = (self.side, self.thickness * self.row_len);
-        let groups = if side.axis() == 0 { layout.nodes[1].div_ceil(LANES) } else { 1 };
-        let count = if side.axis() == 2 { 0 } else { planes.len() };
-        let plane_len = groups * group_len;
-        let psi = self.psi.chunks_mut(plane_len).skip(planes.start).take(count);
-        let zeta = self.zeta.chunks_mut(plane_len).skip(planes.start).take(count);
-        psi.zip(zeta).map(move |(mut psi, mut zeta)| {
-            if side.axis() == 1 {
-                let band = if side.is_max() { bands.len() - 1 } else { 0 };
-                return vec![(band, LayerPart { coefficients, psi, zeta })];
-            }
-            let mut parts = Vec::with_capacity(bands.len());
-            for (band, rows) in bands.iter().enumerate() {
-                let len = rows.len().div_ceil(LANES) * group_len;
-                let (band_psi, rest_psi) = psi.split_at_mut(len);
-                let (band_zeta, rest_zeta) = zeta.split_at_mut(len);
-                parts.push((band, LayerPart { coefficients, psi: band_psi, zeta: band_zeta }));
-                (psi, zeta) = (rest_psi, rest_zeta);
-            }
-            parts
-        })
+    /// Returns the values of `planes` of a layer along x or y, plane by plane.
+    pub fn by_plane(&mut self, planes: Range<usize>, ny: usize) -> impl Iterator<Item = LayerValues<'_, R>> {
+        let rows = if self.side.axis() == 0 { ny } else { self.thickness };
+        let (row_len, plane) = (self.row_len, rows * self.row_len);
+        let psi = self.psi.chunks_mut(plane).skip(planes.start).take(planes.len());
+        let zeta = self.zeta.chunks_mut(plane).skip(planes.start).take(planes.len());
+        psi.zip(zeta).map(move |(psi, zeta)| LayerValues { psi, zeta, row_len })
     }
 
-    /// Updates a layer along z, and adds its terms to `next`.
-    pub fn absorb_along_z(
-        &mut self,
-        set: InstructionSet,
-        pass: &StencilPass<R>,
-        layer: &LayerCoefficients<R>,
-        next: &mut [R],
-    ) {
-        let layout = pass.layout;
-        let (is_max, row_len, [_, ny, nz]) = (self.side.is_max(), self.row_len, layout.nodes);
-        let count = self.thickness + pass.stencil.radius;
-        let first_plane = if is_max { nz - count } else { 0 };
-        // A task has a block of rows at all nodes of the layer.
-        let mut tasks: Vec<[Vec<&mut [R]>; 3]> = Vec::new();
-        tasks.resize_with(ny.div_ceil(BLOCK_ROWS), Default::default);
-        for plane in layout.planes_mut(first_plane..first_plane + count, next).chunks_mut(layout.plane) {
-            let rows = &mut plane[MAX_RADIUS * layout.pitch..][..ny * layout.pitch];
-            let blocks = rows.chunks_mut(BLOCK_ROWS * layout.pitch);
-            blocks.zip(&mut tasks).for_each(|(rows, task)| task[0].push(rows));
-        }
-        for (memory, field) in [(1, &mut self.psi), (2, &mut self.zeta)] {
-            for node in field.chunks_mut(ny * row_len) {
-                let blocks = node.chunks_mut(BLOCK_ROWS * row_len);
-                blocks.zip(&mut tasks).for_each(|(rows, task)| task[memory].push(rows));
-            }
-        }
-        tasks.into_par_iter().enumerate().for_each(|(block, [next, psi, zeta])| {
-            let first_row = block * BLOCK_ROWS;
-            let next = from_outside(next, is_max);
-            dispatch(set, AbsorbBlock { pass, layer, first_row, next, psi, zeta, row_len });
-        });
+    /// Returns all values of a layer along z.
+    pub fn all_rows(&mut self) -> LayerValues<'_, R> {
+        LayerValues { psi: &mut self.psi, zeta: &mut self.zeta, row_len: self.row_len }
     }
 }
 
-/// Rows of a task in a layer along z. Its values of u, ψ and ζ fit in the second-level cache.
-const BLOCK_ROWS: usize = 8;
-
-/// Part of a layer along x or y that belongs to one band in one plane.
+/// ψ and ζ in consecutive rows of a layer.
 #[derive(Debug)]
-pub struct LayerPart<'a, R> {
-    /// Coefficients.
-    pub coefficients: &'a LayerCoefficients<R>,
-    psi: &'a mut [R],
-    zeta: &'a mut [R],
-}
-
-/// New values of a band in one plane.
-pub struct BandOfPlane<'a, R> {
-    /// The plane.
-    pub k: usize,
-    /// Rows of the band.
-    pub rows: Range<usize>,
-    /// Position of the first value of `next` in the plane.
-    pub base: usize,
-    /// New values: a part of the plane.
-    pub next: &'a mut [R],
-}
-
-/// Returns rows in the order from the outside inwards.
-fn from_outside<R>(mut rows: Vec<&mut [R]>, is_max: bool) -> Vec<&mut [R]> {
-    if is_max {
-        rows.reverse();
-    }
-    rows
-}
-
-/// Returns a register of v at `position`.
-#[inline(always)]
-fn load_courant<V: Vector>(courant: CourantPlanes<V::Scalar>, position: usize) -> V {
-    match courant {
-        CourantPlanes::Uniform(v) => V::splat(v),
-        CourantPlanes::Field(v) => V::load(&v[position..]),
-    }
-}
-
-/// Update of a part of a layer along x or y.
-///
-/// It is dispatched for each band, although the caller is compiled for the same instruction set.
-/// Inside of all variants of the caller it would be compiled many times.
-pub struct AbsorbBand<'a, 'b, R> {
-    /// The step.
-    pub pass: &'a StencilPass<'a, R>,
-    /// ψ and ζ.
-    pub part: &'a mut LayerPart<'b, R>,
-    /// New values.
-    pub band: BandOfPlane<'a, R>,
-}
-
-impl<R: Scalar> SimdKernel for AbsorbBand<'_, '_, R> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run<S: Vector<Scalar = f32>, D: Vector<Scalar = f64>>(self) {
-        match self.pass.stencil.radius {
-            1 => self.absorb::<R::Register<S, D>, 1>(),
-            2 => self.absorb::<R::Register<S, D>, 2>(),
-            3 => self.absorb::<R::Register<S, D>, 3>(),
-            _ => self.absorb::<R::Register<S, D>, 4>(),
-        }
-    }
-}
-
-impl<R: Scalar> AbsorbBand<'_, '_, R> {
-    #[inline(always)]
-    fn absorb<V: Vector<Scalar = R>, const RADIUS: usize>(self) {
-        if self.part.coefficients.side.axis() == 0 {
-            absorb_along_x::<V, R, RADIUS>(self.pass, self.part, self.band);
-        } else {
-            absorb_along_y::<V, R, RADIUS>(self.pass, self.part, self.band);
-        }
-    }
-}
-
-/// Updates a part of a layer along y, and adds its terms to the new values.
-#[inline(always)]
-fn absorb_along_y<V: Vector<Scalar = R>, R: Scalar, const RADIUS: usize>(
-    pass: &StencilPass<R>,
-    part: &mut LayerPart<R>,
-    band: BandOfPlane<R>,
-) {
-    let LayerPart { coefficients: layer, psi, zeta } = part;
-    let (layout, thickness) = (pass.layout, layer.thickness());
-    let [nx, ny, _] = layout.nodes;
-    let row_len = psi.len() / thickness;
-    let pitch = layout.pitch as isize;
-    let (outer, stride) = if layer.side.is_max() { (ny - 1, -pitch) } else { (0, pitch) };
-    // ψ of one register of lines, with zeros around the layer.
-    let mut buffer = vec![R::default(); (thickness + 3 * MAX_RADIUS) * LANES];
-    let buffer_lines = Lines { first: (MAX_RADIUS * LANES) as isize, stride: LANES as isize };
-    let (first, first_in_band) = (layout.row(outer, band.k), layout.row_in_plane(outer) - band.base);
-    let mut i = 0;
-    while i < nx {
-        let lines = Lines { first: (first + i) as isize, stride };
-        let next_lines = Lines { first: (first_in_band + i) as isize, stride };
-        for n in 0..thickness {
-            let at = n * row_len + i;
-            let value = update_psi::<V, RADIUS>(layer, pass.u, lines, n, &psi[at..]);
-            value.store(&mut psi[at..]);
-            value.store(&mut buffer[buffer_lines.at(n as isize)..]);
-        }
-        for n in 0..thickness + RADIUS {
-            let mut term = derivative::<V, RADIUS>(&layer.first, &buffer, buffer_lines, n as isize);
-            if n < thickness {
-                let at = n * row_len + i;
-                let (value, sum) = update_zeta::<V, RADIUS>(layer, pass.u, lines, n, term, &zeta[at..]);
-                value.store(&mut zeta[at..]);
-                term = sum;
-            }
-            let v = load_courant::<V>(pass.courant, lines.at(n as isize));
-            let to = &mut band.next[next_lines.at(n as isize)..];
-            let value = v.fused_mul_add(term, V::load(to));
-            store_first(value, to, nx - i);
-        }
-        i += V::LANES;
-    }
-}
-
-/// Update of a layer along z, for a block of rows.
-struct AbsorbBlock<'a, 'b, R> {
-    pass: &'a StencilPass<'a, R>,
-    layer: &'a LayerCoefficients<R>,
-    first_row: usize,
-    /// Padded rows at the nodes of the layer, and at those that it reaches inside. All are from
-    /// the outside inwards.
-    next: Vec<&'b mut [R]>,
-    psi: Vec<&'b mut [R]>,
-    zeta: Vec<&'b mut [R]>,
+pub struct LayerValues<'a, R> {
+    /// ψ.
+    pub psi: &'a mut [R],
+    /// ζ.
+    pub zeta: &'a mut [R],
+    /// Values of a row.
     row_len: usize,
 }
 
-impl<R: Scalar> SimdKernel for AbsorbBlock<'_, '_, R> {
+impl<'a, R> LayerValues<'a, R> {
+    /// Removes the first `rows` rows and returns them.
+    pub fn split_off_rows(&mut self, rows: usize) -> Self {
+        let len = rows * self.row_len;
+        let psi = self.psi.split_off_mut(..len).expect("the rows exist");
+        let zeta = self.zeta.split_off_mut(..len).expect("the rows exist");
+        Self { psi, zeta, row_len: self.row_len }
+    }
+}
+
+/// Returns the indices along the axis of a layer that it reaches, where `extent` is the number of
+/// nodes along the axis.
+pub fn reached<R: Scalar>(layer: &LayerCoefficients<R>, radius: usize, extent: usize) -> Range<usize> {
+    let reach = layer.thickness() + radius;
+    if layer.side.is_max() { extent - reach..extent } else { 0..reach }
+}
+
+/// Update of a layer along y or z, in the order of increasing index along that axis.
+#[derive(Debug)]
+pub struct RowLayer<'a, R> {
+    /// Coefficients.
+    pub layer: &'a LayerCoefficients<R>,
+    /// ψ and ζ: L rows from the outside inwards, for each row at one index of the axis.
+    pub values: LayerValues<'a, R>,
+    /// First index along the axis whose ψ has not been updated.
+    pub first_old_psi: usize,
+}
+
+impl<'a, R: Scalar> RowLayer<'a, R> {
+    /// Returns a layer whose ψ has not been updated yet.
+    pub fn new(layer: &'a LayerCoefficients<R>, values: LayerValues<'a, R>, extent: usize) -> Self {
+        Self { layer, values, first_old_psi: reached(layer, 0, extent).start }
+    }
+}
+
+/// Update of the values at some indices of a layer along y or z.
+///
+/// It is dispatched for each plane, although the caller is compiled for the same instruction set.
+/// Inside of all variants of the caller it would be compiled many times.
+pub struct AbsorbRows<'a, 'b, R> {
+    /// The step.
+    pub pass: &'a StencilPass<'a, R>,
+    /// The layer.
+    pub layer: &'a mut RowLayer<'b, R>,
+    /// Indices along the axis whose new values get their terms.
+    pub indices: Range<usize>,
+    /// Position in u of the first row at index 0.
+    pub origin: usize,
+    /// New values, from the first row at `indices.start` on. They have the strides of u, and rows
+    /// of the same index are neighbours.
+    pub next: &'a mut [R],
+}
+
+impl<R: Scalar> SimdKernel for AbsorbRows<'_, '_, R> {
     type Output = ();
 
     #[inline(always)]
@@ -335,134 +214,107 @@ impl<R: Scalar> SimdKernel for AbsorbBlock<'_, '_, R> {
     }
 }
 
-impl<R: Scalar> AbsorbBlock<'_, '_, R> {
-    // Nodes are the outer loop, because their values are in different planes: few streams at a
-    // time.
+impl<R: Scalar> AbsorbRows<'_, '_, R> {
     #[inline(always)]
-    fn absorb<V: Vector<Scalar = R>, const RADIUS: usize>(self) {
-        let Self { pass, layer, first_row, mut next, mut psi, mut zeta, row_len } = self;
-        let (layout, thickness) = (pass.layout, layer.thickness());
-        let (nx, rows) = (layout.nodes[0], psi[0].len() / row_len);
-        let plane = layout.plane as isize;
-        let (outer, stride) = if layer.side.is_max() { (layout.nodes[2] - 1, -plane) } else { (0, plane) };
-        let zeros = vec![R::default(); rows * row_len];
-        for n in 0..thickness {
-            for row in 0..rows {
-                let first = layout.row(first_row + row, outer);
-                let mut i = 0;
-                while i < nx {
-                    let lines = Lines { first: (first + i) as isize, stride };
-                    let at = row * row_len + i;
-                    let value = update_psi::<V, RADIUS>(layer, pass.u, lines, n, &psi[n][at..]);
-                    value.store(&mut psi[n][at..]);
-                    i += V::LANES;
+    fn absorb<V: Vector<Scalar = R>, const RADIUS: usize>(mut self) {
+        let axis = self.layer.layer.side.axis();
+        let (layout, thickness) = (self.pass.layout, self.layer.layer.thickness());
+        let (extent, stride) = (layout.nodes[axis], layout.strides()[axis]);
+        let zeros = vec![R::default(); self.layer.values.row_len];
+        let rows = self.layer.values.psi.len() / (thickness * zeros.len());
+        let with_psi = reached(self.layer.layer, 0, extent);
+        let first = self.indices.start;
+        for index in self.indices.clone() {
+            let end = (index + RADIUS + 1).min(with_psi.end);
+            for ahead in self.layer.first_old_psi..end {
+                for row in 0..rows {
+                    self.update_psi::<V, RADIUS>(
+                        self.origin + ahead * stride + row * layout.pitch,
+                        ahead,
+                        row,
+                    );
                 }
             }
-        }
-        for n in 0..thickness + RADIUS {
-            let (mut outside, mut inside) = ([&zeros[..]; MAX_RADIUS], [&zeros[..]; MAX_RADIUS]);
-            for r in 1..=RADIUS {
-                if n >= r && n - r < thickness {
-                    outside[r - 1] = psi[n - r];
-                }
-                if n + r < thickness {
-                    inside[r - 1] = psi[n + r];
-                }
-            }
+            self.layer.first_old_psi = self.layer.first_old_psi.max(end);
             for row in 0..rows {
-                let first = layout.row(first_row + row, outer);
-                let mut i = 0;
-                while i < nx {
-                    let lines = Lines { first: (first + i) as isize, stride };
-                    let at = row * row_len + i;
-                    let mut term = derivative_of_rows::<V, RADIUS>(&layer.first, &outside, &inside, at);
-                    if n < thickness {
-                        let (value, sum) =
-                            update_zeta::<V, RADIUS>(layer, pass.u, lines, n, term, &zeta[n][at..]);
-                        value.store(&mut zeta[n][at..]);
-                        term = sum;
-                    }
-                    let v = load_courant::<V>(pass.courant, lines.at(n as isize));
-                    let to = &mut next[n][row * layout.pitch + GAP + i..];
-                    let value = v.fused_mul_add(term, V::load(to));
-                    store_first(value, to, nx - i);
-                    i += V::LANES;
-                }
+                let next = (index - first) * stride + row * layout.pitch;
+                let position = self.origin + index * stride + row * layout.pitch;
+                self.add_terms::<V, RADIUS>(position, index, row, next, &zeros);
             }
         }
     }
-}
 
-/// Updates a part of a layer along x, and adds its terms to the new values.
-#[inline(always)]
-fn absorb_along_x<V: Vector<Scalar = R>, R: Scalar, const RADIUS: usize>(
-    pass: &StencilPass<R>,
-    part: &mut LayerPart<R>,
-    band: BandOfPlane<R>,
-) {
-    let LayerPart { coefficients: layer, psi, zeta } = part;
-    let (layout, thickness) = (pass.layout, layer.thickness());
-    let nx = layout.nodes[0];
-    let is_max = layer.side.is_max();
-    let zeros = vec![R::default(); (thickness + 3 * MAX_RADIUS) * LANES];
-    let (mut u, mut psi_buffer, mut terms) = (zeros.clone(), zeros.clone(), zeros);
-    let lines = Lines { first: (MAX_RADIUS * LANES) as isize, stride: LANES as isize };
-    // Nodes that get a new value.
-    let reach = thickness + RADIUS;
-    let group_len = thickness * LANES;
-    for (group, (psi, zeta)) in
-        psi.chunks_exact_mut(group_len).zip(zeta.chunks_exact_mut(group_len)).enumerate()
-    {
-        let first = band.rows.start + group * LANES;
-        let count = LANES.min(band.rows.end - first);
-        // Nodes −RADIUS … L − 1 + RADIUS are read.
-        for lane in 0..count {
-            let row = layout.row(first + lane, band.k);
-            let to = &mut u[(MAX_RADIUS - RADIUS) * LANES + lane..];
-            if is_max {
-                let from = &pass.u[row + nx - reach..][..reach + RADIUS];
-                for (n, value) in from.iter().rev().enumerate() {
-                    to[n * LANES] = *value;
-                }
-            } else {
-                let from = &pass.u[row - RADIUS..][..reach + RADIUS];
-                for (n, value) in from.iter().enumerate() {
-                    to[n * LANES] = *value;
-                }
+    /// Returns the number of the node at an index, from the outside inwards.
+    #[inline(always)]
+    fn node(&self, index: usize) -> usize {
+        let side = self.layer.layer.side;
+        if side.is_max() { self.pass.layout.nodes[side.axis()] - 1 - index } else { index }
+    }
+
+    /// Returns the distance of the rows of ψ that are updated one after the other.
+    #[inline(always)]
+    fn row_distance(&self) -> usize {
+        let RowLayer { layer, values, .. } = &*self.layer;
+        if layer.side.axis() == 2 { layer.thickness() * values.row_len } else { values.row_len }
+    }
+
+    /// Returns the distance in u from a node to the next one inwards.
+    #[inline(always)]
+    fn inwards(&self) -> isize {
+        let side = self.layer.layer.side;
+        let stride = self.pass.layout.strides()[side.axis()] as isize;
+        if side.is_max() { -stride } else { stride }
+    }
+
+    #[inline(always)]
+    fn update_psi<V: Vector<Scalar = R>, const RADIUS: usize>(
+        &mut self,
+        position: usize,
+        index: usize,
+        row: usize,
+    ) {
+        let (n, inwards, ahead) = (self.node(index), self.inwards(), self.row_distance());
+        let RowLayer { layer, values, .. } = &mut *self.layer;
+        let row_len = values.row_len;
+        let u = LayerRows::around::<RADIUS>(self.pass.u, position, inwards, row_len);
+        let psi = &mut values.psi[(row * layer.thickness() + n) * row_len..][..row_len];
+        update_psi::<V, RADIUS>(layer, n, &u, psi, ahead);
+    }
+
+    #[inline(always)]
+    fn add_terms<V: Vector<Scalar = R>, const RADIUS: usize>(
+        &mut self,
+        position: usize,
+        index: usize,
+        row: usize,
+        next: usize,
+        zeros: &[R],
+    ) {
+        let (n, inwards, nx) = (self.node(index), self.inwards(), self.pass.layout.nodes[0]);
+        let ahead = self.row_distance();
+        let RowLayer { layer, values, .. } = &mut *self.layer;
+        let (thickness, row_len) = (layer.thickness(), values.row_len);
+        let lines = &values.psi[row * thickness * row_len..][..thickness * row_len];
+        let mut psi = LayerRows { outside: [zeros; MAX_RADIUS], inside: [zeros; MAX_RADIUS] };
+        let mut r = 1;
+        while r <= RADIUS {
+            if n >= r && n - r < thickness {
+                psi.outside[r - 1] = &lines[(n - r) * row_len..][..row_len];
             }
+            if n + r < thickness {
+                psi.inside[r - 1] = &lines[(n + r) * row_len..][..row_len];
+            }
+            r += 1;
         }
-        let mut lane = 0;
-        while lane < LANES {
-            let lines = Lines { first: lines.first + lane as isize, ..lines };
-            for n in 0..thickness {
-                let at = n * LANES + lane;
-                let value = update_psi::<V, RADIUS>(layer, &u, lines, n, &psi[at..]);
-                value.store(&mut psi[at..]);
-                value.store(&mut psi_buffer[lines.at(n as isize)..]);
-            }
-            for n in 0..reach {
-                let mut term = derivative::<V, RADIUS>(&layer.first, &psi_buffer, lines, n as isize);
-                if n < thickness {
-                    let at = n * LANES + lane;
-                    let (value, sum) = update_zeta::<V, RADIUS>(layer, &u, lines, n, term, &zeta[at..]);
-                    value.store(&mut zeta[at..]);
-                    term = sum;
-                }
-                term.store(&mut terms[lines.at(n as isize)..]);
-            }
-            lane += V::LANES;
-        }
-        for lane in 0..count {
-            let j = first + lane;
-            let first_column = if is_max { nx - reach } else { 0 };
-            let row = layout.row_in_plane(j) - band.base + first_column;
-            let to = &mut band.next[row..][..reach];
-            let position = layout.row(j, band.k) + first_column;
-            let terms = &terms[MAX_RADIUS * LANES + lane..];
-            for (i, to) in to.iter_mut().enumerate() {
-                let n = if is_max { reach - 1 - i } else { i };
-                *to = pass.courant.at(position + i).fused_mul_add(terms[n * LANES], *to);
-            }
+        let next = &mut self.next[next..];
+        let courant = self.pass.courant_at(position);
+        if n < thickness {
+            let u = LayerRows::around::<RADIUS>(self.pass.u, position, inwards, row_len);
+            let own = &self.pass.u[position..][..row_len];
+            let zeta = &mut values.zeta[(row * thickness + n) * row_len..][..row_len];
+            add_layer_terms::<V, R, RADIUS>(layer, n, &psi, &u, own, zeta, ahead, courant, next, nx);
+        } else {
+            add_slopes::<V, R, RADIUS>(layer, &psi, courant, next, nx);
         }
     }
 }

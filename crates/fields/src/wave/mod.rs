@@ -40,6 +40,8 @@
 //! [`mod@reference`] contains plain loops, [`cpu`] the fast version and [`device`] the one for
 //! GPUs. [`WaveField`] is the state with all operations of a run.
 
+mod bands;
+mod column_pass;
 pub mod cpu;
 pub mod device;
 mod energy;
@@ -49,6 +51,7 @@ mod host;
 mod images;
 mod kernels;
 mod layer;
+mod layer_kernels;
 mod layer_pass;
 mod layout;
 mod medium;

@@ -57,7 +57,7 @@ impl<R: Scalar> Slab<R> {
     }
 
     /// Computes the new values of `planes` in `previous`, with absorption, and with the sources
-    /// whose amplitudes are given. Layers along z take part if `planes` contain them.
+    /// whose amplitudes are given. Layers along z take part if `planes` contain the side.
     pub fn update(
         &mut self,
         medium: &Medium<R>,
@@ -73,21 +73,7 @@ impl<R: Scalar> Slab<R> {
         let (stencil, sides) = (&medium.stencil, &medium.sides);
         let pass = StencilPass { layout, stencil, sides, courant, u: &now[..] };
         pass.run(strategy, planes.clone(), previous, layers, &medium.layers);
-        let mut changed = Vec::new();
-        for layer in layers {
-            let coefficients = &medium.layers[layer.index];
-            let reach = coefficients.thickness() + stencil.radius;
-            let here = match coefficients.side {
-                Side::ZMin if planes.start == 0 => 0..reach,
-                Side::ZMax if planes.end == owned.len() => planes.end - reach..planes.end,
-                _ => continue,
-            };
-            assert!(planes.start <= here.start && here.end <= planes.end);
-            layer.absorb_along_z(strategy.instruction_set, &pass, coefficients, previous);
-            changed.push(here);
-        }
-        changed.extend(inject(medium, &pass, owned.start, amplitudes, planes, previous));
-        for planes in changed {
+        if let Some(planes) = inject(medium, &pass, owned.start, amplitudes, planes, previous) {
             write_plane_images(medium, layout, planes, previous);
         }
     }
