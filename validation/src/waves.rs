@@ -11,9 +11,9 @@
 //! u^(n+1) = 2 cos(θ) u^n − u^(n−1) with 4 sin²(θ/2) = v Λ and Λ = Σ (h0/h_a)² λ(α_a).
 //!
 //! A source with the time function f gives û = f(ω) G(ω'), where G is the Green function of the
-//! equation, up to the error in space. A contribution of age T, which is r/c for a pulse, is
-//! therefore f(t − T) − s f''' + s²/2 f^(6) with s = T dt²/24: waves arrive earlier, and keep their
-//! amplitude.
+//! equation, up to the error in space. ω' is ω − ω³ dt²/24 and terms of higher order, so a
+//! contribution of age T, which is r/c for a pulse, is Σ (−s)^k/k! f^(3k)(t − T) with s = T dt²/24:
+//! waves arrive earlier, and keep their amplitude.
 
 use std::f64::consts::PI;
 
@@ -245,9 +245,13 @@ impl Ricker {
     /// Returns a contribution of this age at time `t`, as the scheme with steps of `dt` delivers
     /// it. Order 0 is the wavelet, and −1 its integral.
     pub fn delivered(&self, order: i32, t: f64, age: f64, dt: f64) -> f64 {
-        let lead = age * dt * dt / 24.0;
-        self.derivative(order, t - age) - lead * self.derivative(order + 3, t - age)
-            + 0.5 * lead * lead * self.derivative(order + 6, t - age)
+        let s = age * dt * dt / 24.0;
+        let (mut sum, mut factor) = (0.0, 1.0);
+        for k in 0..6 {
+            sum += factor * self.derivative(order + 3 * k, t - age);
+            factor *= -s / f64::from(k + 1);
+        }
+        sum
     }
 }
 
