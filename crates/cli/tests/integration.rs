@@ -24,3 +24,4 @@ mod segy_files;
 mod seismic_python;
 mod start_file;
 mod volume_files;
+mod wave_files;

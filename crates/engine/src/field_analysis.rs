@@ -1,8 +1,8 @@
 //! Analysis of files of fields: range, mean, largest value and heat content against time.
 //!
-//! A file in the folder `snapshots` of a run belongs to the case of `case.toml` there. The plate of
-//! heat has the spacing, the unit and the periodic edges that the file does not record. Fields of
-//! another physics have no heat content.
+//! A file in the folder `snapshots` of a run belongs to the case of `case.toml` there, which has the
+//! spacing, the unit and the periodic edges that the file does not record. Fields of another
+//! physics than heat have no heat content.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,7 @@ use orrery_io::{
 use orrery_model::analysis::{FieldStatistics, field_integral};
 use orrery_model::grid::{Edge, Grid};
 
-use crate::case::{Case, EdgeCondition, HeatCase};
+use crate::case::{Case, EdgeCondition, HeatCase, WaveCase};
 use crate::error::EngineError;
 use crate::gravity::analysis::snapshots_in;
 
@@ -99,14 +99,14 @@ pub(crate) fn is_snapshot(path: &Path) -> bool {
 /// Refuses values that are NaN or infinite, and fields with different units.
 pub fn analyze_fields(files: &[PathBuf], limits: &Limits) -> Result<Vec<FieldRow>, EngineError> {
     let mut rows: Vec<FieldRow> = Vec::new();
-    let mut run: Option<(PathBuf, RunKind)> = None;
+    let mut run: Option<(PathBuf, RunFields)> = None;
     for path in files {
         let field = read_field(path, limits).map_err(EngineError::Input)?;
         let folder = path.parent().unwrap_or(Path::new(""));
         if run.as_ref().is_none_or(|(known, _)| known != folder) {
-            run = Some((folder.to_owned(), RunKind::find(folder)));
+            run = Some((folder.to_owned(), RunFields::find(folder)));
         }
-        let row = measure(path, field, run.as_ref().map_or(&RunKind::Unknown, |(_, kind)| kind))?;
+        let row = measure(path, field, run.as_ref().map_or(&RunFields::Unknown, |(_, fields)| fields))?;
         let other = rows.iter().find(|other| differ(&other.labels.unit, &row.labels.unit));
         if let Some(other) = other {
             return Err(EngineError::DifferentSnapshots(format!(
@@ -129,7 +129,7 @@ pub fn analyze_fields(files: &[PathBuf], limits: &Limits) -> Result<Vec<FieldRow
 ///
 /// Refuses values that are NaN or infinite.
 pub fn analyze_model(path: &Path, model: FieldFile) -> Result<FieldRow, EngineError> {
-    measure(path, model, &RunKind::Other)
+    measure(path, model, &RunFields::Other)
 }
 
 /// Returns true if both units are known and differ.
@@ -137,70 +137,88 @@ fn differ(a: &Option<String>, b: &Option<String>) -> bool {
     a.is_some() && b.is_some() && a != b
 }
 
-/// The run that a file belongs to.
-enum RunKind {
+/// The fields of a run.
+enum RunFields {
     /// No run, or a case that cannot be read.
     Unknown,
-    /// A run of heat.
-    Heat(RunPlate),
-    /// A run of another physics.
+    /// A run of heat. The array has whether the edges in x and in y are periodic.
+    Heat(RunGrid, [bool; 2]),
+    /// A run of waves.
+    Wave(RunGrid),
+    /// Another physics, or a model.
     Other,
 }
 
-/// The plate of a run.
-struct RunPlate {
-    grid: Grid,
+/// Nodes of the snapshots of a run.
+struct RunGrid {
+    nodes: [usize; 3],
+    frame: FieldFrame<3>,
     unit: String,
-    /// Whether the edges in x and in y are periodic.
-    is_periodic: [bool; 2],
 }
 
-impl RunKind {
-    /// Returns the kind of the run that has this folder of snapshots.
+impl RunFields {
+    /// Returns the fields of the run that has this folder of snapshots.
     fn find(snapshots: &Path) -> Self {
         if snapshots.file_name().is_none_or(|name| name != "snapshots") {
             return Self::Unknown;
         }
         let text = std::fs::read_to_string(snapshots.with_file_name("case.toml")).ok();
         let case = text.and_then(|text| Case::load_from_checkpoint(&text, "case.toml", &[]).ok());
-        match case {
+        match case.as_ref().map(|case| (case.heat(), case.wave())) {
             None => Self::Unknown,
-            Some(case) => case.heat().map_or(Self::Other, |heat| Self::Heat(RunPlate::new(heat))),
+            Some((Some(heat), _)) => {
+                let is_periodic = |edge| matches!(heat.edge(edge), EdgeCondition::Periodic);
+                Self::Heat(RunGrid::of_heat(heat), [is_periodic(Edge::West), is_periodic(Edge::South)])
+            }
+            Some((_, Some(wave))) => RunGrid::of_wave(wave).map_or(Self::Other, Self::Wave),
+            Some(_) => Self::Other,
+        }
+    }
+
+    /// Returns the grid of the snapshots, if it has these nodes.
+    fn grid(&self, nodes: [usize; 3]) -> Option<&RunGrid> {
+        match self {
+            Self::Heat(grid, _) | Self::Wave(grid) => Some(grid).filter(|grid| grid.nodes == nodes),
+            Self::Unknown | Self::Other => None,
         }
     }
 }
 
-impl RunPlate {
-    fn new(heat: &HeatCase) -> Self {
-        let is_periodic = |edge| matches!(heat.edge(edge), EdgeCondition::Periodic);
-        Self {
-            grid: heat.grid,
-            unit: heat.unit.clone(),
-            is_periodic: [is_periodic(Edge::West), is_periodic(Edge::South)],
-        }
+impl RunGrid {
+    fn of_heat(heat: &HeatCase) -> Self {
+        let Grid { nx, ny, hx, hy } = heat.grid;
+        let frame = FieldFrame { origin: [0.0; 3], spacing: [hx, hy, 1.0] };
+        Self { nodes: [nx, ny, 1], frame, unit: heat.unit.clone() }
+    }
+
+    /// Returns the part of the grid that snapshots have, `None` if it is empty.
+    fn of_wave(wave: &WaveCase) -> Option<Self> {
+        let windows = wave.snapshot.nodes(&wave.grid).ok()?;
+        let spacing = wave.grid.spacing;
+        let frame = FieldFrame {
+            origin: [0, 1, 2].map(|axis| windows[axis].start as f64 * spacing[axis]),
+            spacing: [0, 1, 2].map(|axis| windows[axis].stride as f64 * spacing[axis]),
+        };
+        Some(Self { nodes: windows.map(|window| window.len()), frame, unit: wave.unit.clone() })
     }
 }
 
-fn measure(path: &Path, mut field: FieldFile, run: &RunKind) -> Result<FieldRow, EngineError> {
+fn measure(path: &Path, mut field: FieldFile, run: &RunFields) -> Result<FieldRow, EngineError> {
     check_finite(path, &field)?;
-    let [nx, ..] = field.data.nodes;
     let axes = field.axis_count();
-    let plate = match run {
-        RunKind::Heat(plate) => {
-            Some(plate).filter(|plate| [plate.grid.nx, plate.grid.ny, 1] == field.data.nodes)
-        }
-        _ => None,
-    };
+    let grid = run.grid(field.data.nodes);
     let labels = &mut field.labels;
-    if let Some(RunPlate { grid, unit, .. }) = plate {
-        let frame = FieldFrame { origin: [0.0; 3], spacing: [grid.hx, grid.hy, 1.0] };
-        labels.frame = labels.frame.or(Some(frame));
+    if let Some(RunGrid { frame, unit, .. }) = grid {
+        labels.frame = labels.frame.or(Some(*frame));
         labels.unit = labels.unit.take().or_else(|| Some(unit.clone()).filter(|unit| !unit.is_empty()));
     }
-    let may_have_heat = axes == 2 && !matches!(run, RunKind::Other);
-    let is_periodic = plate.map_or([false; 2], |plate| plate.is_periodic);
+    let may_have_heat = axes == 2 && matches!(run, RunFields::Unknown | RunFields::Heat(..));
+    let is_periodic = match run {
+        RunFields::Heat(_, is_periodic) if grid.is_some() => *is_periodic,
+        _ => [false; 2],
+    };
     let heat = labels.frame.filter(|_| may_have_heat).map(|FieldFrame { spacing: [hx, hy, _], .. }| {
-        field_integral(&field.data.values, nx, [hx, hy], is_periodic)
+        field_integral(&field.data.values, field.data.nodes[0], [hx, hy], is_periodic)
     });
     let statistics = FieldStatistics::measure(&field.data.values);
     let largest = statistics.largest().abs();

@@ -323,7 +323,11 @@ fn compare_runs(a: &Path, b: &Path, limits: &Limits) -> Result<Vec<Comparison>, 
     let mut parts = Vec::new();
     for (name, path) in &a_files {
         match b_files.get(name) {
-            Some(other) => parts.push(compare_files(path, other, limits)?),
+            Some(other) => parts.push(match compare_files(path, other, limits) {
+                // Seismograms of other lengths do not end the comparison of the other files.
+                Err(Failure::Usage(reason)) if path.parent() == Some(a) => not_compared(path, reason),
+                part => part?,
+            }),
             None => parts.push(only_in_one(path, b)),
         }
     }
@@ -376,10 +380,15 @@ fn results_in(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
 }
 
 fn only_in_one(path: &Path, other: &Path) -> Comparison {
+    not_compared(path, format!("{} has no such file", other.display()))
+}
+
+/// Returns the result for a file that differs without a comparison of its values.
+fn not_compared(path: &Path, reason: String) -> Comparison {
     Comparison {
         title: path.display().to_string(),
         compared: "nothing".to_owned(),
-        notes: vec![format!("{} has no such file", other.display())],
+        notes: vec![reason],
         columns: Vec::new(),
     }
 }
