@@ -1,7 +1,7 @@
 //! Analysis of files of fields: range, mean, largest value and heat content against time.
 //!
-//! A file in the folder `snapshots` of a run belongs to the case of `case.toml` there, which has the
-//! spacing, the unit and the periodic edges that the file does not record. Fields of another
+//! A file in the folder `snapshots` of a run belongs to the case of `case.toml` there, which has
+//! the spacing, the unit and the periodic edges that the file does not record. Fields of another
 //! physics than heat have no heat content.
 
 use std::path::{Path, PathBuf};
