@@ -1,11 +1,11 @@
 #!/bin/bash
-# Checks heat on a device with the program alone, for machines without cargo.
+# Checks heat and waves on a device with the program alone, for machines without cargo.
 #
 #   check-device.sh [ORRERY [DEVICE]]     such as: check-device.sh ./orrery cuda
 #
-# Runs the self-test, then the presets of heat on the CPU and on the device in both precisions. A run
-# on the device must have the snapshots of the CPU, byte for byte, so the results of README.md hold
-# there too. sine-decay must follow the solution of its scheme.
+# Runs the self-test, then the presets of heat and waves on the CPU and on the device in both
+# precisions. A run on the device must have the snapshots and seismograms of the CPU, byte for byte, so
+# the results of README.md hold there too. sine-decay must follow the solution of its scheme.
 set -euo pipefail
 orrery=$(realpath "${1:-orrery}")
 device=${2:-auto}
@@ -33,4 +33,19 @@ for run in "sine-decay time.end=0.01" "hot-plate time.end=2" "chip time.end=0.02
             echo "sine-decay, $precision: $error from the solution of the scheme, bound $bound"
         done
     fi
+done
+
+for run in "two-layer-shot time.end=0.4" "wave-3d time.end=0.2" "ripple-tank time.end=0.5" "salt-dome time.end=0.3"; do
+    read -r preset end <<<"$run"
+    for precision in double single; do
+        for target in cpu "$device"; do
+            "$orrery" run "$preset" --quiet --device "$target" --out "$preset-$precision-$target" \
+                --set "$end" --set "wave.precision=$precision"
+        done
+        diff -r "$preset-$precision-cpu/snapshots" "$preset-$precision-$device/snapshots"
+        if [ -e "$preset-$precision-cpu/seismograms.npy" ]; then
+            cmp "$preset-$precision-cpu/seismograms.npy" "$preset-$precision-$device/seismograms.npy"
+        fi
+        echo "$preset, $precision: snapshots and seismograms equal those of the CPU"
+    done
 done

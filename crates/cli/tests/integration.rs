@@ -25,3 +25,4 @@ mod seismic_python;
 mod start_file;
 mod volume_files;
 mod wave_files;
+mod wave_runs;

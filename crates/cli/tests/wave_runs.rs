@@ -1,0 +1,133 @@
+//! Runs of waves: shots, seismograms, parts of the grid in snapshots, slices.
+
+use orrery_io::{Limits, read_model_segy, read_seismograms_segy, read_volume_npy, read_volume_vti};
+use serde_json::Value;
+
+use crate::common::TestDir;
+
+/// Two shots with two receivers each. Both have 20 steps.
+const SHOTS: &str = r#"
+name = "line"
+units = "si"
+[grid]
+nx = 41
+ny = 30
+hx = "5 m"
+[wave]
+velocity = "1500 m/s"
+layer_nodes = 6
+y_min = "free"
+[[wave.source]]
+shot = 7
+x = "50 m"
+y = "10 m"
+frequency = 60.0
+[[wave.source]]
+shot = 9
+x = "150 m"
+y = "10 m"
+frequency = 60.0
+[[wave.receivers]]
+x = "60 m"
+y = "20 m"
+count = 2
+dx = "80 m"
+[time]
+step = "1 ms"
+end = "20 ms"
+[image]
+size = 64
+"#;
+
+#[test]
+fn several_shots_are_computed_one_after_another() {
+    let dir = TestDir::new();
+    dir.write("line.toml", SHOTS);
+    let run = ["run", "line.toml", "--device", "cpu", "--json", "summary.json"];
+    let stdout = dir.stdout_of(&run);
+    assert_eq!(stdout.matches("1230 nodes, 20 steps").count(), 2, "{stdout}");
+    let summary: Value = serde_json::from_str(&dir.text("summary.json")).unwrap();
+    let folders: Vec<_> = summary["shots"].as_array().unwrap().iter().map(|shot| &shot["folder"]).collect();
+    assert_eq!(folders, ["out/line/shot-7", "out/line/shot-9"]);
+    let sample = |shot: usize| {
+        let path = dir.path(&format!("out/line/shot-{shot}/seismograms.sgy"));
+        let read = read_seismograms_segy(&path, &Limits::default()).unwrap();
+        let [seismogram] = &read[..] else { panic!("{} shots in {}", read.len(), path.display()) };
+        assert_eq!((seismogram.shot, seismogram.sample_count()), (shot as i32, 21));
+        assert_eq!(seismogram.receivers, [[60.0, 0.0, 20.0], [140.0, 0.0, 20.0]]);
+        seismogram.clone()
+    };
+    assert_eq!((sample(7).source, sample(9).source), ([50.0, 0.0, 10.0], [150.0, 0.0, 10.0]));
+    // The second shot is the first one, mirrored at the middle of the grid.
+    assert_eq!(sample(7).trace(0), sample(9).trace(1));
+
+    // One of them alone has the same bytes.
+    dir.stdout_of(&["run", "line.toml", "--device", "cpu", "--set", "wave.shot=9", "--out", "alone"]);
+    assert_eq!(dir.bytes("alone/seismograms.npy"), dir.bytes("out/line/shot-9/seismograms.npy"));
+
+    // A second run is refused before anything is computed, and --resume finds both shots finished.
+    let again = dir.orrery(&run[..4]);
+    assert_eq!(again.status.code(), Some(2));
+    let resumed = dir.stdout_of(&["run", "line.toml", "--device", "cpu", "--resume"]);
+    assert_eq!(resumed.matches("1230 nodes").count(), 2, "{resumed}");
+
+    let plan = dir.stdout_of(&["run", "line.toml", "--device", "cpu", "--dry-run", "--out", "plan"]);
+    assert!(
+        plan.contains("shot = 7") && plan.ends_with("# 2 shots, one after another; this is the first one\n")
+    );
+}
+
+#[test]
+fn snapshots_contain_the_nodes_of_the_case() {
+    let dir = TestDir::new();
+    dir.write("line.toml", SHOTS);
+    let part =
+        ["wave.snapshot.stride=3", "wave.snapshot.x_from=50 m", "wave.snapshot.y_to=60 m", "wave.shot=7"];
+    dir.run("line.toml", "whole", &["wave.shot=7"]);
+    dir.run("line.toml", "part", &part);
+    dir.run("line.toml", "vti", &[&part[..], &["output.format=vti"]].concat());
+    let read = |name: &str| read_volume_npy(&dir.path(name), &Limits::default()).unwrap();
+    let (whole, part) = (read("whole/snapshots/snapshot_001.npy"), read("part/snapshots/snapshot_001.npy"));
+    // Nodes 10, 13, ... 40 along x and 0, 3, ... 12 along y.
+    assert_eq!((whole.nodes, part.nodes), ([41, 30, 1], [11, 5, 1]));
+    assert_eq!(part.values[13], whole.values[3 * 41 + 16]);
+    assert!(part.values.iter().any(|&value| value != 0.0));
+    let (data, labels) =
+        read_volume_vti(&dir.path("vti/snapshots/snapshot_001.vti"), &Limits::default()).unwrap();
+    assert_eq!(data.values, part.values);
+    let frame = labels.frame.unwrap();
+    assert_eq!((frame.origin, frame.spacing), ([50.0, 0.0, 0.0], [15.0, 15.0, 5.0]));
+}
+
+#[test]
+fn velocities_are_read_from_segy() {
+    let dir = TestDir::new();
+    dir.write("line.toml", SHOTS);
+    // A seismogram file with a trace per column of nodes, as a model.
+    let seismogram = orrery_io::Seismogram {
+        shot: 1,
+        dt: 0.005,
+        start: 0.0,
+        source: [0.0; 3],
+        receivers: (0..41).map(|i| [5.0 * f64::from(i), 0.0, 0.0]).collect(),
+        precision: orrery_model::Precision::Single,
+        samples: (0..41 * 30).map(|k| if k % 30 < 15 { 1500.0 } else { 2000.0 }).collect(),
+    };
+    orrery_io::write_seismograms_segy(&dir.path("model.sgy"), &[seismogram], &[]).unwrap();
+    assert_eq!(read_model_segy(&dir.path("model.sgy"), &Limits::default()).unwrap().data.nodes, [41, 30, 1]);
+    let text = SHOTS.replace("velocity = \"1500 m/s\"", "velocity_file = \"model.sgy\"");
+    dir.write("model.toml", &text);
+    let layers =
+        "velocity = \"1500 m/s\"\nlayer = [{ top = 0, velocity = 1500 }, { top = 75, velocity = 2000 }]";
+    dir.write("layers.toml", SHOTS.replace("velocity = \"1500 m/s\"", &layers[layers.find('\n').unwrap()..]));
+    dir.run("model.toml", "model", &["wave.shot=7"]);
+    dir.run("layers.toml", "layers", &["wave.shot=7"]);
+    assert_eq!(dir.bytes("model/seismograms.npy"), dir.bytes("layers/seismograms.npy"));
+    // A file with another shape.
+    let output =
+        dir.orrery(&["run", "model.toml", "--set", "grid.nx=42", "--set", "wave.shot=7", "--out", "x"]);
+    let message = String::from_utf8(output.stderr).unwrap();
+    let expected = "model.sgy: the file has 41 x 30 x 1 values, expected 42 x 30 x 1 as the grid has nodes";
+    assert!(message.contains(expected), "{message}");
+    assert!(!dir.path("x").exists());
+}
