@@ -23,6 +23,7 @@ y = "200 m"
 count = 4
 dx = "75 m"
 [time]
+step = "3.125 ms"
 end = "0.4 s"
 [output]
 snapshot_every = "0.1 s"
