@@ -144,7 +144,7 @@ fn every_preset_runs() {
     let dir = TestDir::new();
     let listed = dir.stdout_of(&["presets"]);
     let names: Vec<_> = listed.lines().map(|line| line.split_whitespace().next().unwrap()).collect();
-    assert_eq!(names.len(), 9);
+    assert_eq!(names.len(), 13);
     for name in names {
         let mut sets = vec!["image.size=64", "output.image_every=0", "output.snapshot_every=0"];
         sets.extend(match name {
@@ -154,6 +154,7 @@ fn every_preset_runs() {
             "hot-plate" => &["time.end=5 ms"],
             "sine-decay" => &["time.end=1e-4"],
             "chip" => &["time.end=20 us"],
+            "two-layer-shot" | "salt-dome" | "ripple-tank" | "wave-3d" => &["time.end=10 ms"],
             _ => &["bodies.n=500", "time.end=0.05"],
         });
         dir.run(name, name, &sets);

@@ -21,12 +21,12 @@ y_min = "free"
 shot = 7
 x = "50 m"
 y = "10 m"
-frequency = 60.0
+frequency = 30.0
 [[wave.source]]
 shot = 9
 x = "150 m"
 y = "10 m"
-frequency = 60.0
+frequency = 30.0
 [[wave.receivers]]
 x = "60 m"
 y = "20 m"

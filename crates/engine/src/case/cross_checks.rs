@@ -229,6 +229,10 @@ fn check_grid(grid: &Section<'_>, given: &HeatCase, available: Option<u64>) {
 
 /// Reports a grid of waves that needs more memory than there is.
 fn check_wave_grid(grid: &Section<'_>, case: &Case, given: &WaveCase, available: Option<u64>) {
+    // A grid that no problem accepts is reported with the problem.
+    if given.grid.validate().is_err() || given.sides.validate(&given.grid).is_err() {
+        return;
+    }
     let needed = wave::host_bytes(case, given, true);
     if let Some(available) = available.filter(|&available| needed > available) {
         let (needed, available) = (format_bytes(needed), format_bytes(available));

@@ -19,7 +19,7 @@ use crate::Scalar;
 pub fn window(nx: usize, side: Side, thickness: usize) -> Range<usize> {
     let reach = thickness + MAX_RADIUS;
     match side.is_max() {
-        true => (nx - reach) / BLOCK * BLOCK..nx.next_multiple_of(BLOCK),
+        true => nx.saturating_sub(reach) / BLOCK * BLOCK..nx.next_multiple_of(BLOCK),
         false => 0..reach.next_multiple_of(BLOCK),
     }
 }

@@ -88,7 +88,7 @@ impl WaveGrid {
 
     /// Returns the distance between the first and the last node of an axis.
     pub fn extent(&self, axis: usize) -> f64 {
-        (self.nodes[axis] - 1) as f64 * self.spacing[axis]
+        self.nodes[axis].saturating_sub(1) as f64 * self.spacing[axis]
     }
 
     /// Returns the smallest spacing.
