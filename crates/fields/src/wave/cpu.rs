@@ -45,10 +45,11 @@ impl WaveCpuStrategy {
     /// Returns the strategy for this machine.
     ///
     /// Measured on two AVX-512 cores with 2 MiB of second-level cache each, 256³ nodes in f32 with
-    /// order 8 (`cargo bench -p orrery-fields --bench wave_cpu`), in Gpoint/s: 1.3 to 1.6 with
-    /// uniform velocity, 1.2 to 1.4 with a velocity per node, 0.5 to 0.7 with layers of 10 nodes on
-    /// all sides. Two planes per sweep are about 15% faster than one. Caches of 256 and 512 KiB do
-    /// not differ within the noise, and 1 MiB is slower.
+    /// order 8 (`cargo bench -p orrery-fields --bench wave_cpu`), fastest runs in Gpoint/s. The
+    /// host was busy, so differences below 20% do not count. With 1, 2 and 4 planes per sweep: 1.5,
+    /// 1.8 and 2.0 with uniform velocity, 1.3, 1.5 and 1.5 with a velocity per node. Four planes
+    /// with layers of 10 nodes on all sides: 0.8 to 0.95. Sizes of the cache were compared with the
+    /// same loops in C: bands of 32, 48 and 64 rows do not differ within the noise.
     pub fn resolve() -> Self {
         Self { instruction_set: InstructionSet::best(), planes_per_sweep: 4, cache_bytes: 1 << 19 }
     }
