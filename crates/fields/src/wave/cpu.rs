@@ -6,7 +6,7 @@
 //! updates four planes at a time. They share loads along z, and need 4 lines of the second-level
 //! cache per register instead of 10.
 //!
-//! Cost with order 8 in three dimensions and single precision: 40 flops and 12 bytes per node, 16
+//! Cost with order 8 in three dimensions and single precision: 41 flops and 12 bytes per node, 16
 //! bytes with a velocity per node. The hardware does not load rows of a band ahead across pages, so
 //! the kernel does it, about one row ahead. Absorbing layers are applied to a plane of the band
 //! while it is in the cache. Their memory adds 16 bytes per node of a layer.
@@ -46,10 +46,11 @@ impl WaveCpuStrategy {
     ///
     /// Measured on two AVX-512 cores with 2 MiB of second-level cache each, 256³ nodes in f32 with
     /// order 8 (`cargo bench -p orrery-fields --bench wave_cpu`), fastest runs in Gpoint/s. The
-    /// host was busy, so differences below 20% do not count. With 1, 2 and 4 planes per sweep: 1.5,
-    /// 1.8 and 2.0 with uniform velocity, 1.3, 1.5 and 1.5 with a velocity per node. Four planes
-    /// with layers of 10 nodes on all sides: 0.8 to 0.95. Sizes of the cache were compared with the
-    /// same loops in C: bands of 32, 48 and 64 rows do not differ within the noise.
+    /// host was busy, so differences below 20% do not count. Four planes per sweep: 1.8 with
+    /// uniform velocity, 1.4 with a velocity per node, 0.84 with layers of 10 nodes on all sides.
+    /// An earlier version with 1, 2 and 4 planes: 1.5, 1.8 and 2.0, and 1.3, 1.5 and 1.5 with a
+    /// velocity per node. Sizes of the cache were compared with the same loops in C: bands of 32,
+    /// 48 and 64 rows do not differ within the noise.
     pub fn resolve() -> Self {
         Self { instruction_set: InstructionSet::best(), planes_per_sweep: 4, cache_bytes: 1 << 19 }
     }
