@@ -202,6 +202,59 @@ fn counts_accept_exponents_and_underscores() {
     assert!(error.contains(": 1 body needs 450.0 B of memory, 100.0 B are available"), "{error}");
 }
 
+/// Tables and plots of a run name their units and the run. The unit of time on axes is that of the
+/// printed table.
+#[test]
+fn analysis_names_units_and_run() {
+    let dir = TestDir::new();
+    let sets = ["units=galactic", "bodies.n=400", "bodies.mass=1e10 Msun", "bodies.scale_radius=1 kpc"];
+    let times = ["gravity.softening=0.05 kpc", "time.step=1 Myr", "time.end=40 Myr", "image.size=64"];
+    let output = ["output.image_every=0", "output.snapshot_every=10 Myr", "output.record_every=10 Myr"];
+    dir.run("plummer", "out", &[&sets[..], &times, &output].concat());
+    let stdout = dir.stdout_of(&["analyze", "out"]);
+    for heading in [
+        "conserved quantities: time in Myr, energies in 1e10 Msun km^2/s^2, |p| in 1e10 Msun km/s, \
+         |L| in 1e10 Msun kpc km/s\n",
+        "Lagrangian radii about the density centre: time in Myr, radii in kpc\n",
+        "density profile of the last snapshot: r in kpc, mass in 1e10 Msun, density in 1e10 Msun/kpc^3\n",
+    ] {
+        assert!(stdout.contains(heading), "{heading}{stdout}");
+    }
+    assert!(stdout.lines().any(|line| line.trim_start().starts_with("40.000000 ")), "{stdout}");
+
+    let header = |name: &str| dir.text(name).lines().next().unwrap().to_owned();
+    for table in ["out/conserved.csv", "out/analysis/conserved.csv"] {
+        assert!(header(table).starts_with("step,time [kpc/(km/s)],kinetic [1e10 Msun km^2/s^2],"));
+    }
+    assert!(header("out/analysis/lagrangian.csv").starts_with("time [kpc/(km/s)],r1 [kpc],r10 [kpc],"));
+    assert_eq!(
+        header("out/analysis/profile.csv"),
+        "r_inner [kpc],r_outer [kpc],bodies,mass [1e10 Msun],density [1e10 Msun/kpc^3],r_mean [kpc]"
+    );
+    let species = header("out/analysis/species.csv");
+    assert!(species.contains(",mass [1e10 Msun],kinetic [1e10 Msun km^2/s^2],dispersion [km/s],r1 [kpc]"));
+
+    // In an SVG, a raised part of a label is a span.
+    let texts = |name: &str| -> String {
+        let svg = dir.text(name);
+        let spans = svg.split('<').filter_map(|part| part.strip_prefix("tspan")?.split_once('>'));
+        spans.map(|(_, text)| format!("{text}|")).collect()
+    };
+    assert!(texts("out/energy.svg").contains("time (Myr)|"), "{}", texts("out/energy.svg"));
+    for (name, title, labels) in [
+        ("conserved", "plummer: relative energy error|", ["time (Myr)|", "|E - E|"]),
+        ("lagrangian", "plummer: Lagrangian radii|", ["time (Myr)|", "radius (kpc)|"]),
+        ("profile", "plummer: density profile|", ["radius (kpc)|", "density (10|10| Msun/kpc|3|)|"]),
+    ] {
+        let texts = texts(&format!("out/analysis/{name}.svg"));
+        assert!(texts.contains(title) && labels.iter().all(|label| texts.contains(label)), "{texts}");
+    }
+    // The innermost shell starts at 0 and is drawn at the mean radius of its bodies.
+    let row = dir.text("out/analysis/profile.csv").lines().nth(1).unwrap().to_owned();
+    let row: Vec<f64> = row.split(',').map(|cell| cell.parse().unwrap()).collect();
+    assert!(row[0] == 0.0 && 0.4 * row[1] < row[5] && row[5] < row[1], "{row:?}");
+}
+
 #[test]
 fn analyze_measures_species_and_the_virial_ratio() {
     let dir = TestDir::new();

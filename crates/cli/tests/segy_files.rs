@@ -299,13 +299,16 @@ fn analyze_gives_arrival_times_and_amplitudes() {
     let dir = test_dir();
     let stdout = dir.stdout_of(&["analyze", "shot.sgy", "-o", "out"]);
     assert!(
-        stdout.starts_with("3 traces, first break at 5% of the largest amplitude of a trace\n"),
+        stdout.starts_with("3 traces, times in s, first break at 5% of the largest amplitude of a trace\n"),
         "{stdout}"
     );
     assert_eq!(dir.list("out"), ["traces.csv", "traces.svg"]);
     let table = dir.text("out/traces.csv");
     let rows: Vec<Vec<&str>> = table.lines().map(|line| line.split(',').collect()).collect();
-    assert_eq!(rows[0].join(","), "file,shot,receiver,x,y,depth,offset,first_break,peak_time,peak,rms");
+    assert_eq!(
+        rows[0].join(","),
+        "file,shot,receiver,x,y,depth,offset,first_break [s],peak_time [s],peak,rms"
+    );
     let number = |row: usize, column: usize| rows[row][column].parse::<f64>().unwrap();
     // The first trace reaches 0.5 in the middle of the second interval, the second one reaches 1 in
     // the middle of the first interval.

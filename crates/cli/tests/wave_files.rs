@@ -51,6 +51,15 @@ fn seismograms_of_a_run_have_the_travel_times_of_the_medium() {
         assert!((delay - 0.05).abs() < interval, "{delay}, samples every {interval}");
     }
     assert_eq!(dir.list("a/analysis"), ["fields.csv", "fields.svg", "traces.csv", "traces.svg"]);
+    let header = |name: &str| dir.text(&format!("a/analysis/{name}")).lines().next().unwrap().to_owned();
+    assert!(header("traces.csv").contains(",x [m],y [m],depth [m],offset [m],first_break [s],"));
+    assert!(header("fields.csv").starts_with("file,time [s],minimum"), "{}", header("fields.csv"));
+    let plot = dir.text("a/analysis/traces.svg");
+    for text in ["<title>shot: arrival times</title>", ">offset (m)<", ">time (s)<"] {
+        assert!(plot.contains(text), "{text} in {plot}");
+    }
+    let plot = dir.text("a/analysis/fields.svg");
+    assert!(plot.contains("<title>shot: value of "), "{plot}");
 }
 
 /// An NPY file has no spacing. That of the run is used, also for a part of the grid.

@@ -9,11 +9,13 @@ use std::path::{Path, PathBuf};
 use orrery_io::{
     Fault, FieldFile, FieldFormat, FieldFrame, FieldLabels, Format, IoError, Limits, read_field,
 };
+use orrery_model::Units;
 use orrery_model::analysis::{FieldStatistics, field_integral};
 use orrery_model::grid::{Edge, Grid};
 
 use crate::case::{Case, EdgeCondition, HeatCase, WaveCase};
 use crate::error::EngineError;
+use crate::folder::contains_run;
 use crate::gravity::analysis::snapshots_in;
 
 /// Files to analyse together.
@@ -27,11 +29,37 @@ pub enum SnapshotFiles {
     Segy(Vec<PathBuf>),
 }
 
+/// Name and units of the run that wrote a file.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunLabels {
+    /// Name of the run.
+    pub name: String,
+    /// Units of its times and lengths.
+    pub units: Units,
+}
+
+impl RunLabels {
+    /// Returns the labels of the run in `folder`. `None` if there is no run, or if its case cannot
+    /// be read.
+    pub fn find(folder: &Path) -> Option<Self> {
+        let case = contains_run(folder).then(|| read_case(folder))??;
+        Some(Self { name: case.name, units: case.units })
+    }
+}
+
+/// Reads `case.toml` in the folder of a run.
+fn read_case(folder: &Path) -> Option<Case> {
+    let text = std::fs::read_to_string(folder.join("case.toml")).ok()?;
+    Case::load_from_checkpoint(&text, "case.toml", &[]).ok()
+}
+
 /// Measurements of one field.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FieldRow {
     /// Path of the file.
     pub path: PathBuf,
+    /// The run of the file, if it is known.
+    pub run: Option<RunLabels>,
     /// Nodes along x and y, and along z for a volume.
     pub nodes: Vec<usize>,
     /// Properties that the file or its run records.
@@ -99,14 +127,17 @@ pub(crate) fn is_snapshot(path: &Path) -> bool {
 /// Refuses values that are NaN or infinite, and fields with different units.
 pub fn analyze_fields(files: &[PathBuf], limits: &Limits) -> Result<Vec<FieldRow>, EngineError> {
     let mut rows: Vec<FieldRow> = Vec::new();
-    let mut run: Option<(PathBuf, RunFields)> = None;
+    let mut run: Option<(PathBuf, RunOfFolder)> = None;
     for path in files {
         let field = read_field(path, limits).map_err(EngineError::Input)?;
         let folder = path.parent().unwrap_or(Path::new(""));
         if run.as_ref().is_none_or(|(known, _)| known != folder) {
-            run = Some((folder.to_owned(), RunFields::find(folder)));
+            run = Some((folder.to_owned(), RunOfFolder::find(folder)));
         }
-        let row = measure(path, field, run.as_ref().map_or(&RunFields::Unknown, |(_, fields)| fields))?;
+        let row = match &run {
+            Some((_, run)) => measure(path, field, run)?,
+            None => measure(path, field, &RunOfFolder { labels: None, fields: RunFields::Unknown })?,
+        };
         let other = rows.iter().find(|other| differ(&other.labels.unit, &row.labels.unit));
         if let Some(other) = other {
             return Err(EngineError::DifferentSnapshots(format!(
@@ -129,12 +160,28 @@ pub fn analyze_fields(files: &[PathBuf], limits: &Limits) -> Result<Vec<FieldRow
 ///
 /// Refuses values that are NaN or infinite.
 pub fn analyze_model(path: &Path, model: FieldFile) -> Result<FieldRow, EngineError> {
-    measure(path, model, &RunFields::Other)
+    measure(path, model, &RunOfFolder { labels: None, fields: RunFields::Other })
 }
 
 /// Returns true if both units are known and differ.
 fn differ(a: &Option<String>, b: &Option<String>) -> bool {
     a.is_some() && b.is_some() && a != b
+}
+
+/// The run of a folder of snapshots.
+struct RunOfFolder {
+    labels: Option<RunLabels>,
+    fields: RunFields,
+}
+
+impl RunOfFolder {
+    /// Returns the run that has this folder of snapshots.
+    fn find(snapshots: &Path) -> Self {
+        let is_folder_of_run = snapshots.file_name().is_some_and(|name| name == "snapshots");
+        let case = snapshots.parent().filter(|_| is_folder_of_run).and_then(read_case);
+        let labels = case.as_ref().map(|case| RunLabels { name: case.name.clone(), units: case.units });
+        Self { labels, fields: RunFields::of_case(case.as_ref()) }
+    }
 }
 
 /// The fields of a run.
@@ -157,14 +204,8 @@ struct RunGrid {
 }
 
 impl RunFields {
-    /// Returns the fields of the run that has this folder of snapshots.
-    fn find(snapshots: &Path) -> Self {
-        if snapshots.file_name().is_none_or(|name| name != "snapshots") {
-            return Self::Unknown;
-        }
-        let text = std::fs::read_to_string(snapshots.with_file_name("case.toml")).ok();
-        let case = text.and_then(|text| Case::load_from_checkpoint(&text, "case.toml", &[]).ok());
-        match case.as_ref().map(|case| (case.heat(), case.wave())) {
+    fn of_case(case: Option<&Case>) -> Self {
+        match case.map(|case| (case.heat(), case.wave())) {
             None => Self::Unknown,
             Some((Some(heat), _)) => {
                 let is_periodic = |edge| matches!(heat.edge(edge), EdgeCondition::Periodic);
@@ -203,7 +244,8 @@ impl RunGrid {
     }
 }
 
-fn measure(path: &Path, mut field: FieldFile, run: &RunFields) -> Result<FieldRow, EngineError> {
+fn measure(path: &Path, mut field: FieldFile, run: &RunOfFolder) -> Result<FieldRow, EngineError> {
+    let RunOfFolder { labels: run_labels, fields: run } = run;
     check_finite(path, &field)?;
     let axes = field.axis_count();
     let grid = run.grid(field.data.nodes);
@@ -226,6 +268,7 @@ fn measure(path: &Path, mut field: FieldFile, run: &RunFields) -> Result<FieldRo
     let (node, position) = field.node(index);
     Ok(FieldRow {
         path: path.to_owned(),
+        run: run_labels.clone(),
         nodes: field.data.nodes[..axes].to_vec(),
         statistics,
         largest_node: node[..axes].to_vec(),

@@ -235,7 +235,7 @@ fn folder_error(folder: &Path, error: IoError) -> EngineError {
 
 /// Returns true if a run has written its provenance to `folder`. Only such a folder is ever
 /// replaced.
-fn contains_run(folder: &Path) -> bool {
+pub(crate) fn contains_run(folder: &Path) -> bool {
     fs::read_to_string(folder.join(PROVENANCE)).is_ok_and(|text| text.starts_with(RUN_MARK))
 }
 

@@ -6,12 +6,15 @@ use orrery_io::{Fault, IoError, Seismogram};
 use orrery_model::analysis::TraceMeasures;
 
 use crate::error::EngineError;
+use crate::field_analysis::RunLabels;
 
 /// Measurements of one trace.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TraceRow {
     /// Path of the file.
     pub path: PathBuf,
+    /// The run of the file, if it is known.
+    pub run: Option<RunLabels>,
     /// Number of the shot.
     pub shot: i32,
     /// Number of the receiver in its shot, from 1.
@@ -29,6 +32,7 @@ pub struct TraceRow {
 /// Refuses samples that are NaN or infinite.
 pub fn analyze_seismograms(path: &Path, shots: &[Seismogram]) -> Result<Vec<TraceRow>, EngineError> {
     let mut rows = Vec::new();
+    let run = path.parent().and_then(RunLabels::find);
     for shot in shots {
         for (k, &position) in shot.receivers.iter().enumerate() {
             let samples = shot.trace(k);
@@ -39,6 +43,7 @@ pub fn analyze_seismograms(path: &Path, shots: &[Seismogram]) -> Result<Vec<Trac
             }
             rows.push(TraceRow {
                 path: path.to_owned(),
+                run: run.clone(),
                 shot: shot.shot,
                 receiver: k + 1,
                 position,

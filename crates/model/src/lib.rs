@@ -20,4 +20,4 @@ pub mod wave;
 pub use counts::{format_count, short_number, whole_number};
 pub use particles::{Particle, Particles, Species, Vec3s};
 pub use precision::Precision;
-pub use units::{Dimension, Units};
+pub use units::{Dimension, ShownUnit, UnitNames, Units};

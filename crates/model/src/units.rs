@@ -76,6 +76,37 @@ pub struct Scale {
     pub time: f64,
 }
 
+/// Names of the units of a system for tables, such as `"kpc"`. All are empty in a system without a
+/// physical scale.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnitNames {
+    /// Unit of length.
+    pub length: &'static str,
+    /// Unit of mass.
+    pub mass: &'static str,
+    /// Unit of time.
+    pub time: &'static str,
+    /// Unit of velocity.
+    pub velocity: &'static str,
+    /// Unit of energy.
+    pub energy: &'static str,
+    /// Unit of momentum.
+    pub momentum: &'static str,
+    /// Unit of angular momentum.
+    pub angular_momentum: &'static str,
+    /// Unit of mass per volume.
+    pub density: &'static str,
+}
+
+/// Unit in which tables and axes show a quantity.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ShownUnit {
+    /// Name, for example `"Gyr"`. Empty in a system without a physical scale.
+    pub name: &'static str,
+    /// Size in units of the system.
+    pub size: f64,
+}
+
 /// A system of units.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Units {
@@ -207,6 +238,68 @@ impl Units {
         }
     }
 
+    /// Returns the names of the units.
+    pub fn names(&self) -> UnitNames {
+        match self {
+            Self::NBody | Self::Dimensionless => UnitNames {
+                length: "",
+                mass: "",
+                time: "",
+                velocity: "",
+                energy: "",
+                momentum: "",
+                angular_momentum: "",
+                density: "",
+            },
+            Self::Galactic => UnitNames {
+                length: "kpc",
+                mass: "1e10 Msun",
+                time: "kpc/(km/s)",
+                velocity: "km/s",
+                energy: "1e10 Msun km^2/s^2",
+                momentum: "1e10 Msun km/s",
+                angular_momentum: "1e10 Msun kpc km/s",
+                density: "1e10 Msun/kpc^3",
+            },
+            Self::Solar => UnitNames {
+                length: "au",
+                mass: "Msun",
+                time: "yr",
+                velocity: "au/yr",
+                energy: "Msun au^2/yr^2",
+                momentum: "Msun au/yr",
+                angular_momentum: "Msun au^2/yr",
+                density: "Msun/au^3",
+            },
+            Self::Si => UnitNames {
+                length: "m",
+                mass: "kg",
+                time: "s",
+                velocity: "m/s",
+                energy: "J",
+                momentum: "kg m/s",
+                angular_momentum: "kg m^2/s",
+                density: "kg/m^3",
+            },
+            Self::Custom(_) => UnitNames {
+                length: "L",
+                mass: "M",
+                time: "T",
+                velocity: "L/T",
+                energy: "M L^2/T^2",
+                momentum: "M L/T",
+                angular_momentum: "M L^2/T",
+                density: "M/L^3",
+            },
+        }
+    }
+
+    /// Returns the text for the unit `name` on an axis. In nbody units, which have no names, it is
+    /// `"N-body units"`.
+    pub fn axis_unit<'a>(&self, name: &'a str) -> &'a str {
+        if *self == Self::NBody && name.is_empty() { "N-body units" } else { name }
+    }
+
     /// Gravitational constant in these units.
     pub fn gravitational_constant(&self) -> f64 {
         self.scale().map_or(1.0, |s| G_SI * s.mass * s.time * s.time / (s.length * s.length * s.length))
@@ -279,16 +372,7 @@ impl Units {
     /// Formats a time for output, for example `"1.23 Gyr"` or `"4 yr"`. In nbody units the result
     /// is the bare number.
     pub fn format_time(&self, time: f64) -> String {
-        const OF_PLANETS: &[(&str, f64)] = &[
-            ("Gyr", 1e9 * JULIAN_YEAR),
-            ("Myr", 1e6 * JULIAN_YEAR),
-            ("yr", JULIAN_YEAR),
-            ("d", DAY),
-            ("s", 1.0),
-        ];
-        const OF_PLATES: &[(&str, f64)] = &[("h", 3600.0), ("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)];
-        let units = if *self == Self::Si { OF_PLATES } else { OF_PLANETS };
-        self.format_in_largest_unit(time, Dimension::Time, units)
+        self.format_in(time, self.shown_time(time))
     }
 
     /// Formats a length for output, for example `"50 pc"`.
@@ -303,20 +387,49 @@ impl Units {
         ];
         const OF_PLATES: &[(&str, f64)] = &[("km", 1e3), ("m", 1.0), ("mm", 1e-3), ("µm", 1e-6)];
         let units = if *self == Self::Si { OF_PLATES } else { OF_GALAXIES };
-        self.format_in_largest_unit(length, Dimension::Length, units)
+        self.format_in(length, self.largest_unit(length, Dimension::Length, units))
     }
 
-    /// Formats `value` in the largest of `units` (name and SI size, descending) that it reaches.
-    fn format_in_largest_unit(&self, value: f64, dimension: Dimension, units: &[(&str, f64)]) -> String {
+    /// Returns the unit in which times up to `largest` are shown, for example Gyr or Myr in
+    /// galactic units.
+    ///
+    /// ```
+    /// use orrery_model::Units;
+    /// let unit = Units::Galactic.shown_time(2.0);
+    /// assert_eq!(unit.name, "Gyr");
+    /// assert!((2.0 / unit.size - 1.956).abs() < 1e-3);
+    /// ```
+    pub fn shown_time(&self, largest: f64) -> ShownUnit {
+        const OF_PLANETS: &[(&str, f64)] = &[
+            ("Gyr", 1e9 * JULIAN_YEAR),
+            ("Myr", 1e6 * JULIAN_YEAR),
+            ("yr", JULIAN_YEAR),
+            ("d", DAY),
+            ("s", 1.0),
+        ];
+        const OF_PLATES: &[(&str, f64)] = &[("h", 3600.0), ("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)];
+        let units = if *self == Self::Si { OF_PLATES } else { OF_PLANETS };
+        self.largest_unit(largest, Dimension::Time, units)
+    }
+
+    /// Returns the largest of `units` (name and SI size, descending) that `value` reaches.
+    fn largest_unit(&self, value: f64, dimension: Dimension, units: &[(&'static str, f64)]) -> ShownUnit {
         let Some(one) = self.si_value(dimension) else {
-            return visible_number(value, 4);
+            return ShownUnit { name: "", size: 1.0 };
         };
         let si = value * one;
-        let &(unit, size) = units
+        let &(name, size) = units
             .iter()
             .find(|(_, size)| si.abs() >= 0.9999 * size)
             .unwrap_or(if si == 0.0 { &units[1] } else { &units[units.len() - 1] });
-        format!("{} {unit}", visible_number(si / size, 3))
+        ShownUnit { name, size: size / one }
+    }
+
+    fn format_in(&self, value: f64, unit: ShownUnit) -> String {
+        match self.scale() {
+            None => visible_number(value, 4),
+            Some(_) => format!("{} {}", visible_number(value / unit.size, 3), unit.name),
+        }
     }
 }
 

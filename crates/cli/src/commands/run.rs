@@ -316,12 +316,14 @@ fn print_quantities(summary: &Summary) {
     let [first, last] = [first, last].map(summary.schema.summary);
     for (first, last) in first.iter().zip(last) {
         let (title, a, b) = (first.title, first.value, last.value);
-        if !first.has_change {
-            print_line!("{title:<18} {a:>16.8e} {b:>16.8e}");
-            continue;
-        }
-        let change = if a == 0.0 { "-".to_owned() } else { format!("{:+.2e}", (b - a) / a.abs()) };
-        print_line!("{title:<18} {a:>16.8e} {b:>16.8e} {change:>12}");
+        let change = match first.has_change {
+            true if a == 0.0 => "-".to_owned(),
+            true => format!("{:+.2e}", (b - a) / a.abs()),
+            false => String::new(),
+        };
+        let line =
+            format!("{title:<18} {a:>16.8e} {b:>16.8e} {change:>12}  {}", summary.schema.unit(first.column));
+        print_line!("{}", line.trim_end());
     }
 }
 

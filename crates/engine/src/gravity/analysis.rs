@@ -66,6 +66,8 @@ pub struct SpeciesRow {
 /// Measurements of all snapshots.
 #[derive(Clone, Debug)]
 pub struct Analysis {
+    /// Name of the run that wrote the first snapshot, if it is known.
+    pub run_name: Option<String>,
     /// One row per snapshot, in order of time.
     pub rows: Vec<Row>,
     /// Density profile of the last snapshot.
@@ -90,6 +92,7 @@ pub fn analyze(
     limits: &Limits,
 ) -> Result<Analysis, EngineError> {
     let mut analysis = Analysis {
+        run_name: None,
         rows: Vec::new(),
         profile: Vec::new(),
         units: Units::NBody,
@@ -107,6 +110,7 @@ pub fn analyze(
         match &first {
             None => {
                 (analysis.units, analysis.softening) = (snapshot.units, eps);
+                analysis.run_name = recorded_case(&snapshot).map(|case| case.name);
                 first = Some(file.clone());
             }
             Some(first) => check_same_settings(&analysis, first, &snapshot, eps, file)?,
@@ -229,14 +233,20 @@ pub fn snapshots_in(folder: &Path) -> Result<Vec<PathBuf>, EngineError> {
     Ok(files)
 }
 
-/// Returns the softening length of the run that wrote the snapshot, in units of the snapshot.
-/// `None` if it is not known, such as for initial conditions, which belong to no run.
-pub fn recorded_softening(snapshot: &Snapshot) -> Option<f64> {
+/// Returns the case of the run that wrote the snapshot. `None` if it is not known, such as for
+/// initial conditions, which belong to no run.
+fn recorded_case(snapshot: &Snapshot) -> Option<Case> {
     let text_of = |key: &str| snapshot.provenance.iter().find(|(name, _)| name == key).map(|(_, text)| text);
     if text_of("solver").is_some_and(|solver| solver == NO_SOLVER) {
         return None;
     }
-    let case = Case::load_from_checkpoint(text_of("case")?, "provenance", &[]).ok()?;
+    Case::load_from_checkpoint(text_of("case")?, "provenance", &[]).ok()
+}
+
+/// Returns the softening length of the run that wrote the snapshot, in units of the snapshot.
+/// `None` if the run is not known.
+pub fn recorded_softening(snapshot: &Snapshot) -> Option<f64> {
+    let case = recorded_case(snapshot)?;
     let eps = case.gravity()?.settings.eps;
     match (case.units.scale(), snapshot.units.scale()) {
         (Some(from), Some(to)) if from != to => Some(eps * (from.length / to.length)),

@@ -1,13 +1,13 @@
 //! Energies and momenta of the bodies, which are the columns of `conserved.csv`.
 
-use orrery_io::plot::{Axis, Plot, Series};
-use orrery_model::Units;
+use orrery_io::plot::{Axis, Plot, Series, label_with_unit};
+use orrery_model::{UnitNames, Units};
 use orrery_particles::bodies::{Bodies, BodiesError, Motion};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::PLOT;
-use crate::system::{Drift, NamedPlot, Quantity, Row, Schema, SummaryValue};
+use crate::system::{Drift, NamedPlot, Quantity, Row, Schema, SummaryValue, largest_time};
 
 /// Energies and momenta at one time.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -71,13 +71,7 @@ impl Record {
 
 /// Returns the columns of the table, in the units of a case.
 pub fn schema(units: &Units) -> Schema {
-    let (energy, momentum, angular_momentum) = match units {
-        Units::NBody | Units::Dimensionless => ("", "", ""),
-        Units::Galactic => ("1e10 Msun km^2/s^2", "1e10 Msun km/s", "1e10 Msun kpc km/s"),
-        Units::Solar => ("Msun au^2/yr^2", "Msun au/yr", "Msun au^2/yr"),
-        Units::Custom(_) => ("M L^2/T^2", "M L/T", "M L^2/T"),
-        Units::Si => ("J", "kg m/s", "kg m^2/s"),
-    };
+    let UnitNames { time, energy, momentum, angular_momentum, .. } = units.names();
     let quantities = [
         ("kinetic", "the kinetic energy", energy),
         ("potential", "the potential energy", energy),
@@ -92,6 +86,7 @@ pub fn schema(units: &Units) -> Schema {
     let quantities =
         quantities.into_iter().map(|(name, title, unit)| Quantity { name, title, unit: unit.to_owned() });
     Schema {
+        time_unit: time,
         quantities: quantities.collect(),
         drift: Some(Drift {
             title: "energy error",
@@ -117,14 +112,14 @@ fn energy_error(_: f64, first: &Row, last: &Row) -> f64 {
 fn summary_values(row: &Row) -> Vec<SummaryValue> {
     let record = Record::from_row(row);
     let magnitude = |v: [f64; 3]| v.iter().map(|c| c * c).sum::<f64>().sqrt();
-    let value = |title, value| SummaryValue { title, value, has_change: true };
+    let value = |title, column, value| SummaryValue { title, column, value, has_change: true };
     vec![
-        value("kinetic energy", record.kinetic),
-        value("potential energy", record.potential),
-        value("total energy", record.total_energy()),
-        value("angular momentum", magnitude(record.angular_momentum)),
+        value("kinetic energy", "kinetic", record.kinetic),
+        value("potential energy", "potential", record.potential),
+        value("total energy", "total", record.total_energy()),
+        value("angular momentum", "lx", magnitude(record.angular_momentum)),
         // Its change has no scale where the momentum is about 0.
-        SummaryValue { has_change: false, ..value("momentum", magnitude(record.momentum)) },
+        SummaryValue { has_change: false, ..value("momentum", "px", magnitude(record.momentum)) },
     ]
 }
 
@@ -133,18 +128,15 @@ fn energy_plot(_: &Schema, name: &str, units: &Units, rows: &[Row]) -> Vec<Named
     let Some(first) = rows.first().map(|row| Record::from_row(row).total_energy()) else {
         return Vec::new();
     };
-    let time = match units {
-        Units::NBody | Units::Dimensionless => "time (N-body units)",
-        Units::Si => "time (s)",
-        Units::Galactic => "time (kpc / km/s = 0.978 Gyr)",
-        Units::Solar => "time (years)",
-        Units::Custom(_) => "time",
-    };
-    let errors = rows.iter().skip(1).map(Record::from_row);
-    let errors = errors.map(|record| (record.time, ((record.total_energy() - first) / first).abs()));
+    let unit = units.shown_time(largest_time(rows));
+    let errors = rows
+        .iter()
+        .skip(1)
+        .map(Record::from_row)
+        .map(|record| (record.time / unit.size, ((record.total_energy() - first) / first).abs()));
     let plot = Plot {
         title: format!("{name}: relative energy error"),
-        x: Axis::linear(time),
+        x: Axis::linear(label_with_unit("time", units.axis_unit(unit.name))),
         y: Axis::log("|E - E_{0}| / |E_{0}|"),
         series: vec![Series::line("energy", errors.collect())],
         ..Plot::default()
@@ -168,6 +160,9 @@ mod tests {
         };
         let schema = schema(&Units::NBody);
         assert_eq!(schema.csv_header(), "step,time,kinetic,potential,total,px,py,pz,lx,ly,lz");
+        let header = super::schema(&Units::Solar).csv_header();
+        assert!(header.starts_with("step,time [yr],kinetic [Msun au^2/yr^2],potential ["), "{header}");
+        assert!(header.ends_with("],lz [Msun au^2/yr]"), "{header}");
         let row = schema.parse_row(&record.to_row().csv_line()).unwrap();
         assert_eq!((&row, Record::from_row(&row)), (&record.to_row(), record));
         assert_eq!(schema.value(&row, "potential"), Some(-5e-324));

@@ -1,13 +1,13 @@
 //! Heat content, temperatures and fluxes of a plate, which are the columns of `conserved.csv`.
 
 use orrery_fields::heat::FieldMeasures;
-use orrery_io::plot::{Axis, Plot, Series};
+use orrery_io::plot::{Axis, Plot, Series, label_with_unit};
 use orrery_model::Units;
 use serde_json::{Value, json};
 
 use super::PLOT;
 use super::system::{KnownError, PlateFacts};
-use crate::system::{Drift, NamedPlot, Quantity, Row, Schema, SummaryValue};
+use crate::system::{Drift, NamedPlot, Quantity, Row, Schema, SummaryValue, largest_time};
 
 /// Names of the columns, in their order.
 const NAMES: [&str; 9] =
@@ -80,6 +80,7 @@ pub(super) fn schema(units: &Units, facts: &PlateFacts) -> Schema {
     let quantities =
         NAMES.into_iter().zip(titles).map(|(name, (title, unit))| Quantity { name, title, unit });
     Schema {
+        time_unit: units.names().time,
         quantities: quantities.collect(),
         drift: drift(facts.known),
         overflow_causes: "fluxes or sources heat the plate beyond the range of its precision",
@@ -137,33 +138,28 @@ fn range_excess(_: f64, first: &Row, last: &Row) -> f64 {
 
 fn summary_values(row: &Row) -> Vec<SummaryValue> {
     let HeatMeasures { heat, min, max, fluxes, sources } = HeatMeasures::from_row(row);
-    let value = |title, value| SummaryValue { title, value, has_change: false };
+    let value = |title, column, value| SummaryValue { title, column, value, has_change: false };
     vec![
-        SummaryValue { has_change: true, ..value("heat content", heat) },
-        value("minimum", min),
-        value("maximum", max),
-        value("range", max - min),
-        value("flux into plate", fluxes.iter().sum()),
-        value("heat of sources", sources),
+        SummaryValue { has_change: true, ..value("heat content", "heat", heat) },
+        value("minimum", "minimum", min),
+        value("maximum", "maximum", max),
+        value("range", "range", max - min),
+        value("flux into plate", "flux_west", fluxes.iter().sum()),
+        value("heat of sources", "sources", sources),
     ]
 }
 
 /// Returns the plot of the smallest and the largest temperature over time.
 fn temperature_plot(schema: &Schema, name: &str, units: &Units, rows: &[Row]) -> Vec<NamedPlot> {
-    let unit = schema.quantities.iter().find(|quantity| quantity.name == "minimum");
-    let temperature = match unit.map_or("", |quantity| quantity.unit.as_str()) {
-        "" => "temperature".to_owned(),
-        unit => format!("temperature ({unit})"),
-    };
-    let time = if is_si(units) { "time (s)" } else { "time" };
+    let unit = units.shown_time(largest_time(rows));
     let line = |label: &str, value: fn(&HeatMeasures) -> f64| {
-        let points = rows.iter().map(|row| (row.time, value(&HeatMeasures::from_row(row))));
+        let points = rows.iter().map(|row| (row.time / unit.size, value(&HeatMeasures::from_row(row))));
         Series::line(label, points.collect())
     };
     let plot = Plot {
         title: format!("{name}: temperature"),
-        x: Axis::linear(time),
-        y: Axis::linear(temperature),
+        x: Axis::linear(label_with_unit("time", unit.name)),
+        y: Axis::linear(label_with_unit("temperature", schema.unit("minimum"))),
         series: vec![line("maximum", |measures| measures.max), line("minimum", |measures| measures.min)],
         ..Plot::default()
     };

@@ -19,7 +19,9 @@ use serde_json::{Map, Value};
 
 pub use error::{Stamp, SystemError};
 pub use plan::Plan;
-pub use table::{Drift, NamedPlot, Quantity, Row, Schema, SolutionError, SummaryValue};
+pub use table::{
+    Drift, NamedPlot, Quantity, Row, Schema, SolutionError, SummaryValue, column_header, largest_time,
+};
 
 use crate::blocks::Blocks;
 use crate::case::{Case, Physics};

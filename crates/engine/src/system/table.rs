@@ -67,6 +67,8 @@ pub struct SolutionError {
 pub struct SummaryValue {
     /// Name, for example "total energy".
     pub title: &'static str,
+    /// Column of the table that has the same unit.
+    pub column: &'static str,
     /// The value.
     pub value: f64,
     /// True if the relative change is shown.
@@ -85,6 +87,8 @@ pub struct NamedPlot {
 /// Columns of the table of a system, and the measures that are derived from them.
 #[derive(Clone, Debug)]
 pub struct Schema {
+    /// Unit of the time, for example "yr". Empty for a case without units.
+    pub time_unit: &'static str,
     /// Columns after step and time.
     pub quantities: Vec<Quantity>,
     /// The error that is reported and limited. `None` if no exact value is known.
@@ -98,10 +102,11 @@ pub struct Schema {
 }
 
 impl Schema {
-    /// Returns the header line of the table.
+    /// Returns the header line of the table, with units: `step,time [yr],kinetic [J]`.
     pub fn csv_header(&self) -> String {
-        let names = self.quantities.iter().map(|quantity| quantity.name);
-        ["step", "time"].into_iter().chain(names).collect::<Vec<_>>().join(",")
+        let quantities = self.quantities.iter().map(|quantity| column_header(quantity.name, &quantity.unit));
+        let stamp = ["step".to_owned(), column_header("time", self.time_unit)];
+        stamp.into_iter().chain(quantities).collect::<Vec<_>>().join(",")
     }
 
     /// Parses a line that [`Row::csv_line`] wrote.
@@ -128,10 +133,29 @@ impl Schema {
         }
     }
 
+    /// Returns the unit of the quantity `name`. It may be empty.
+    pub fn unit(&self, name: &str) -> &str {
+        self.quantities.iter().find(|quantity| quantity.name == name).map_or("", |found| &found.unit)
+    }
+
     /// Returns the value of the quantity `name` in `row`.
     pub fn value(&self, row: &Row, name: &str) -> Option<f64> {
         let index = self.quantities.iter().position(|quantity| quantity.name == name)?;
         row.values.get(index).copied()
+    }
+}
+
+/// Returns the largest absolute time of the rows.
+pub fn largest_time(rows: &[Row]) -> f64 {
+    rows.iter().fold(0.0, |largest, row| row.time.abs().max(largest))
+}
+
+/// Returns the header of a column of a CSV file: its name and in brackets its unit, which may be
+/// empty. A comma in the unit, which a user may have given, becomes a blank.
+pub fn column_header(name: &str, unit: &str) -> String {
+    match unit {
+        "" => name.to_owned(),
+        unit => format!("{name} [{}]", unit.replace([',', '"'], " ")),
     }
 }
 

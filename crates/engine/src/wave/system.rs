@@ -226,8 +226,8 @@ impl Dynamics for WaveSystem {
         Ok(self.view().check_finite()?)
     }
 
-    fn schema(&self, _units: &Units) -> Schema {
-        record::schema(&self.unit)
+    fn schema(&self, units: &Units) -> Schema {
+        record::schema(units, &self.unit, self.field.grid().dimensions())
     }
 
     fn measure(&self) -> Result<Vec<f64>, SystemError> {

@@ -43,6 +43,33 @@ impl Axis {
     }
 }
 
+/// Returns a label with a unit in raised powers, for example `density (10^{10} Msun/kpc^{3})` for the
+/// unit `1e10 Msun/kpc^3`. The unit may be empty.
+pub fn label_with_unit(name: &str, unit: &str) -> String {
+    if unit.is_empty() {
+        return name.to_owned();
+    }
+    let words = unit.split(' ').map(|word| match word.strip_prefix("1e") {
+        Some(power) if power.parse::<i32>().is_ok() => format!("10^{{{power}}}"),
+        _ => raise_powers(word),
+    });
+    format!("{name} ({})", words.collect::<Vec<_>>().join(" "))
+}
+
+/// Returns a unit such as `m^2/s` with its powers as raised text: `m^{2}/s`.
+pub(crate) fn raise_powers(unit: &str) -> String {
+    let mut parts = unit.split('^');
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let digits = part.len() - part.trim_start_matches(|c: char| c.is_ascii_digit() || c == '-').len();
+        match digits {
+            0 => text.push_str(&format!("^{part}")),
+            _ => text.push_str(&format!("^{{{}}}{}", &part[..digits], &part[digits..])),
+        }
+    }
+    text
+}
+
 /// Drawing style of a series.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Style {

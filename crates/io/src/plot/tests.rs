@@ -184,3 +184,13 @@ fn receivers_without_increasing_offsets_are_numbered() {
     let svg = SeismogramPlot::new(&shot).to_svg();
     assert!(svg.contains("receiver") && !svg.contains("offset"));
 }
+
+#[test]
+fn units_of_labels_have_raised_powers() {
+    let label = |unit: &str| label_with_unit("u", unit);
+    assert_eq!(label(""), "u");
+    assert_eq!(label("Gyr"), "u (Gyr)");
+    assert_eq!(label("1e10 Msun/kpc^3"), "u (10^{10} Msun/kpc^{3})");
+    assert_eq!(label("K m^2/s"), "u (K m^{2}/s)");
+    assert_eq!(label("a^b^-2 1ex"), "u (a^b^{-2} 1ex)");
+}

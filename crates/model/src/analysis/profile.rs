@@ -16,6 +16,8 @@ pub struct Shell {
     pub r_inner: f64,
     /// Outer radius.
     pub r_outer: f64,
+    /// Mean radius of the bodies. Without bodies, the middle of the shell.
+    pub r_mean: f64,
     /// Number of bodies.
     pub count: usize,
     /// Mass of the bodies.
@@ -60,21 +62,23 @@ pub fn surface_density_profile(bodies: &Particles, centre: [f64; 3], r_max: f64,
 /// Sorts bodies into the shells between consecutive `edges`. Only the last shell includes its outer
 /// edge. `size` gives the volume or area between two radii.
 fn fill_shells(radius: &[f64], mass: &[f64], edges: &[f64], size: impl Fn(f64, f64) -> f64) -> Vec<Shell> {
-    let mut sums = vec![(0, CompensatedSum::default()); edges.len() - 1];
+    let mut sums = vec![(0, CompensatedSum::default(), CompensatedSum::default()); edges.len() - 1];
     let last = edges[edges.len() - 1];
     for (&r, &m) in radius.iter().zip(mass) {
         if r <= last && !sums.is_empty() {
             let shell = edges.partition_point(|&edge| edge <= r).min(sums.len()) - 1;
             sums[shell].0 += 1;
             sums[shell].1.add(m);
+            sums[shell].2.add(r);
         }
     }
     edges
         .windows(2)
         .zip(sums)
-        .map(|(edge, (count, sum))| {
-            let (r_inner, r_outer, mass) = (edge[0], edge[1], sum.value());
-            Shell { r_inner, r_outer, count, mass, density: mass / size(r_inner, r_outer) }
+        .map(|(edge, (count, mass, radii))| {
+            let (r_inner, r_outer, mass) = (edge[0], edge[1], mass.value());
+            let r_mean = if count > 0 { radii.value() / count as f64 } else { 0.5 * (r_inner + r_outer) };
+            Shell { r_inner, r_outer, r_mean, count, mass, density: mass / size(r_inner, r_outer) }
         })
         .collect()
 }
@@ -99,6 +103,18 @@ mod tests {
         }
     }
 
+    /// In a ball of constant density, r has the mean 3/4 and the variance 3/80, relative to the
+    /// radius of the ball and its square.
+    #[test]
+    fn mean_radius_of_the_innermost_shell_is_that_of_a_ball() {
+        let bodies = UniformSphere { n: 50_000, mass: 1.0, radius: 1.0, seed: 2 }.generate(1.0).unwrap();
+        let shells = density_profile(&bodies, [0.0; 3], 20);
+        let ball = shells[0];
+        let four_errors = 4.0 * (3.0f64 / 80.0 / ball.count as f64).sqrt();
+        assert!((ball.r_mean / ball.r_outer - 0.75).abs() < four_errors, "{ball:?}");
+        assert!(shells.iter().all(|shell| shell.r_inner < shell.r_mean && shell.r_mean < shell.r_outer));
+    }
+
     #[test]
     fn uniform_sphere_has_constant_density() {
         let bodies = UniformSphere { n: 50_000, mass: 2.0, radius: 1.5, seed: 1 }.generate(1.0).unwrap();
@@ -116,6 +132,8 @@ mod tests {
         assert_eq!(density_profile(&one, [1.0, 0.0, 0.0], 10).len(), 1);
         assert!(density_profile(&one, [1.0, 0.0, 0.0], 0).is_empty());
         assert!(surface_density_profile(&one, [0.0; 3], 1.0, 0).is_empty());
+        let empty = surface_density_profile(&Particles::default(), [0.0; 3], 4.0, 2);
+        assert_eq!((empty[0].count, empty[0].r_mean, empty[1].r_mean), (0, 1.0, 3.0));
         assert_eq!(surface_density_profile(&one, [0.0; 3], 1.0, 3)[0].count, 1);
     }
 }

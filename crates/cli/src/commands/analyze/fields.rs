@@ -4,13 +4,14 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use orrery_engine::field_analysis::FieldRow;
-use orrery_io::plot::{Axis, Plot, Series};
+use orrery_engine::system::column_header;
+use orrery_io::plot::{Axis, Plot, Series, label_with_unit};
 use orrery_io::write_file_atomically;
-use orrery_model::{format_count, short_number};
+use orrery_model::{ShownUnit, Units, format_count, short_number};
 use serde_json::{Value, json};
 
 use super::super::fields::AXES;
-use super::table_number;
+use super::{plot_title, table_number};
 use crate::failure::Failure;
 use crate::print::print_line;
 
@@ -22,7 +23,11 @@ pub const FILES: [&str; 2] = ["fields.csv", "fields.svg"];
 pub fn print_table(rows: &[FieldRow]) {
     let unit = rows.iter().find_map(|row| row.labels.unit.as_ref());
     let unit = unit.map_or(String::new(), |unit| format!(", unit {unit}"));
-    print_line!("{}{unit}", format_count(rows.len() as u64, "field", "fields"));
+    let time = match shown_time(rows).name {
+        "" => String::new(),
+        name => format!(", time in {name}"),
+    };
+    print_line!("{}{unit}{time}", format_count(rows.len() as u64, "field", "fields"));
     print_line!("");
     let has_heat = rows.iter().all(|row| row.may_have_heat);
     match has_heat {
@@ -42,7 +47,26 @@ pub fn print_table(rows: &[FieldRow]) {
     }
 }
 
+/// Returns the units of the runs of all files, if they are the same.
+fn common_units(rows: &[FieldRow]) -> Option<Units> {
+    let first = rows.first()?.run.as_ref()?.units;
+    rows.iter().all(|row| row.run.as_ref().is_some_and(|run| run.units == first)).then_some(first)
+}
+
+/// Returns the name of the run of all files, if it is the same.
+fn common_run(rows: &[FieldRow]) -> Option<&str> {
+    let first = rows.first()?.run.as_ref()?;
+    rows.iter().all(|row| row.run.as_ref() == Some(first)).then_some(&first.name)
+}
+
+/// Returns the unit in which times are shown. It has no name if the units of the files are unknown.
+fn shown_time(rows: &[FieldRow]) -> ShownUnit {
+    let times = rows.iter().filter_map(|row| row.labels.time).map(f64::abs);
+    common_units(rows).unwrap_or(Units::Dimensionless).shown_time(times.fold(0.0, f64::max))
+}
+
 fn print_heat_rows(rows: &[FieldRow]) {
+    let unit = shown_time(rows);
     print_line!(
         "{:>12} {:>13} {:>13} {:>13} {:>13} {:>13}  file",
         "time",
@@ -56,7 +80,7 @@ fn print_heat_rows(rows: &[FieldRow]) {
         let s = &row.statistics;
         print_line!(
             "{:>12} {:>13.6e} {:>13.6e} {:>13.6e} {:>13.6e} {:>13}  {}",
-            time_cell(row),
+            time_cell(row, unit),
             s.min,
             s.max,
             s.mean,
@@ -68,6 +92,7 @@ fn print_heat_rows(rows: &[FieldRow]) {
 }
 
 fn print_largest_rows(rows: &[FieldRow]) {
+    let unit = shown_time(rows);
     print_line!(
         "{:>12} {:>13} {:>13} {:>13} {:>13} {:>13}  file and place of the largest |value|",
         "time",
@@ -81,7 +106,7 @@ fn print_largest_rows(rows: &[FieldRow]) {
         let s = &row.statistics;
         print_line!(
             "{:>12} {:>13.6e} {:>13.6e} {:>13.6e} {:>13.6e} {:>13.6e}  {}, {}",
-            time_cell(row),
+            time_cell(row, unit),
             s.min,
             s.max,
             s.mean,
@@ -93,8 +118,8 @@ fn print_largest_rows(rows: &[FieldRow]) {
     }
 }
 
-fn time_cell(row: &FieldRow) -> String {
-    row.labels.time.map_or("-".to_owned(), table_number)
+fn time_cell(row: &FieldRow, unit: ShownUnit) -> String {
+    row.labels.time.map_or("-".to_owned(), |time| table_number(time / unit.size))
 }
 
 /// Returns the coordinates of the largest value, or its node if they are unknown.
@@ -113,7 +138,7 @@ fn largest_text(row: &FieldRow) -> String {
 
 /// Writes the table and the plot to a folder.
 pub fn write_files(rows: &[FieldRow], folder: &Path) -> Result<(), Failure> {
-    let mut table = String::from("file,time,minimum,maximum,mean,deviation,heat,rms,largest,i,j,k\n");
+    let mut table = csv_header(rows);
     let cell = |value: Option<f64>| value.map_or(String::new(), |value| format!("{value:e}"));
     for row in rows {
         let s = &row.statistics;
@@ -137,6 +162,21 @@ pub fn write_files(rows: &[FieldRow], folder: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Returns the header line of the table, with the units that are known.
+fn csv_header(rows: &[FieldRow]) -> String {
+    let names = common_units(rows).unwrap_or(Units::Dimensionless).names();
+    let unit = rows.iter().find_map(|row| row.labels.unit.as_deref()).unwrap_or_default();
+    let heat = match (unit, names.length) {
+        (unit, "") => unit.to_owned(),
+        ("", length) => format!("{length}^2"),
+        (unit, length) => format!("{unit} {length}^2"),
+    };
+    let value = |name: &str| column_header(name, unit);
+    let columns = ["minimum", "maximum", "mean", "deviation"].map(value).join(",");
+    let (time, heat) = (column_header("time", names.time), column_header("heat", &heat));
+    format!("file,{time},{columns},{heat},{},{},i,j,k\n", value("rms"), value("largest"))
+}
+
 /// Returns a path as a cell of a CSV file.
 pub fn csv_text(path: &Path) -> String {
     let text = path.display().to_string();
@@ -147,8 +187,12 @@ pub fn csv_text(path: &Path) -> String {
 /// time is unknown.
 fn plot(rows: &[FieldRow]) -> Plot {
     let has_time = rows.iter().all(|row| row.labels.time.is_some());
+    let unit = shown_time(rows);
     let line = |name: &str, value: fn(&FieldRow) -> f64| {
-        let x = |k: usize, row: &FieldRow| row.labels.time.filter(|_| has_time).unwrap_or((k + 1) as f64);
+        let x = |k: usize, row: &FieldRow| match row.labels.time.filter(|_| has_time) {
+            Some(time) => time / unit.size,
+            None => (k + 1) as f64,
+        };
         let points = rows.iter().enumerate().map(|(k, row)| (x(k, row), value(row)));
         Series::line(name, points.collect())
     };
@@ -160,9 +204,12 @@ fn plot(rows: &[FieldRow]) -> Plot {
         line("minimum", |row| row.statistics.min),
     ];
     Plot {
-        title: format!("{name} of {}", format_count(rows.len() as u64, "field", "fields")),
-        x: Axis::linear(if has_time { "time" } else { "file" }),
-        y: Axis::linear(labels.unit.map_or(name.clone(), |unit| format!("{name} ({unit})"))),
+        title: plot_title(
+            common_run(rows),
+            &format!("{name} of {}", format_count(rows.len() as u64, "field", "fields")),
+        ),
+        x: Axis::linear(if has_time { label_with_unit("time", unit.name) } else { "file".to_owned() }),
+        y: Axis::linear(label_with_unit(&name, &labels.unit.unwrap_or_default())),
         series,
         ..Plot::default()
     }

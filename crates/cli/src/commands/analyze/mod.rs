@@ -12,10 +12,11 @@ use orrery_engine::gravity::analysis::{self, Analysis, FRACTIONS, Row, SpeciesRo
 use orrery_engine::gravity::schema;
 use orrery_engine::provenance::species_name;
 use orrery_engine::seismogram_analysis::{TraceRow, analyze_seismograms};
-use orrery_io::plot::{Axis, Plot, Series};
+use orrery_engine::system::column_header;
+use orrery_io::plot::{Axis, Plot, Series, label_with_unit};
 use orrery_io::{IoError, Limits, SegyFile, read_segy, write_file_atomically};
 use orrery_model::analysis::{FIRST_BREAK_FRACTION, Shell};
-use orrery_model::{Units, format_count, short_number};
+use orrery_model::{ShownUnit, UnitNames, format_count, short_number};
 use serde_json::{Value, json};
 
 use super::table_number;
@@ -223,7 +224,8 @@ fn to_json(analysis: &Analysis, device: &ComputeDevice) -> Value {
     };
     let shell = |s: &Shell| {
         json!({
-            "r_inner": s.r_inner, "r_outer": s.r_outer, "bodies": s.count, "mass": s.mass, "density": s.density,
+            "r_inner": s.r_inner, "r_outer": s.r_outer, "r_mean": s.r_mean, "bodies": s.count, "mass": s.mass,
+            "density": s.density,
         })
     };
     json!({
@@ -241,12 +243,33 @@ fn vector_length(v: [f64; 3]) -> f64 {
     v.iter().map(|c| c * c).sum::<f64>().sqrt()
 }
 
+/// Returns the names of columns and their units for the heading of a table, for example
+/// `: time in Gyr, radii in kpc`. It is empty without units.
+fn units_text(units: &[(&str, &str)]) -> String {
+    let named = units.iter().filter(|(_, unit)| !unit.is_empty());
+    let texts: Vec<String> = named.map(|(name, unit)| format!("{name} in {unit}")).collect();
+    if texts.is_empty() { String::new() } else { format!(": {}", texts.join(", ")) }
+}
+
+/// Returns the unit of the times in tables and plots.
+fn time_unit(analysis: &Analysis) -> ShownUnit {
+    let times = analysis.rows.iter().map(|row| row.record.time.abs());
+    analysis.units.shown_time(times.fold(0.0, f64::max))
+}
+
 fn print_tables(analysis: &Analysis) {
     let rows = &analysis.rows;
+    let (time, names) = (time_unit(analysis), analysis.units.names());
     let count = format_count(rows.len() as u64, "snapshot", "snapshots");
     print_line!("{count}, {} units, softening {}", analysis.units.name(), short_number(analysis.softening));
     print_line!("");
-    print_line!("conserved quantities");
+    let units = units_text(&[
+        ("time", time.name),
+        ("energies", names.energy),
+        ("|p|", names.momentum),
+        ("|L|", names.angular_momentum),
+    ]);
+    print_line!("conserved quantities{units}");
     print_line!(
         "{:>12} {:>13} {:>13} {:>13} {:>10} {:>12} {:>8}",
         "time",
@@ -261,7 +284,7 @@ fn print_tables(analysis: &Analysis) {
         let r = &row.record;
         print_line!(
             "{:>12} {:>13.6e} {:>13.6e} {:>13.6e} {:>10.2e} {:>12.5e} {:>8}",
-            table_number(r.time),
+            table_number(r.time / time.size),
             r.kinetic,
             r.potential,
             r.total_energy(),
@@ -271,17 +294,19 @@ fn print_tables(analysis: &Analysis) {
         );
     }
     print_line!("");
-    print_line!("Lagrangian radii about the density centre");
+    let units = units_text(&[("time", time.name), ("radii", names.length)]);
+    print_line!("Lagrangian radii about the density centre{units}");
     let heads: Vec<String> = FRACTIONS.iter().map(|f| format!("{:>12}", format!("{}%", 100.0 * f))).collect();
     print_line!("{:>12} {}", "time", heads.join(" "));
     for row in rows {
-        let numbers = std::iter::once(row.record.time).chain(row.radii.iter().copied());
+        let numbers = std::iter::once(row.record.time / time.size).chain(row.radii.iter().copied());
         let cells: Vec<String> = numbers.map(|x| format!("{:>12}", table_number(x))).collect();
         print_line!("{}", cells.join(" "));
     }
-    print_species(rows);
+    print_species(rows, time, names);
     print_line!("");
-    print_line!("density profile of the last snapshot");
+    let units = units_text(&[("r", names.length), ("mass", names.mass), ("density", names.density)]);
+    print_line!("density profile of the last snapshot{units}");
     print_line!("{:>12} {:>12} {:>8} {:>13} {:>13}", "r from", "to", "bodies", "mass", "density");
     for shell in analysis.profile.iter().filter(|shell| shell.count > 0) {
         print_line!(
@@ -296,13 +321,20 @@ fn print_tables(analysis: &Analysis) {
 }
 
 /// Prints a table of the species, if there are several.
-fn print_species(rows: &[Row]) {
+fn print_species(rows: &[Row], time: ShownUnit, names: UnitNames) {
     if rows.iter().all(|row| row.species.len() <= 1) {
         return;
     }
     print_line!("");
     print_line!(
-        "species: one-dimensional velocity dispersion, and radii about the density centre of all bodies"
+        "species, with one-dimensional velocity dispersion and radii about the density centre of all bodies{}",
+        units_text(&[
+            ("time", time.name),
+            ("mass", names.mass),
+            ("energy", names.energy),
+            ("dispersion", names.velocity),
+            ("radii", names.length),
+        ])
     );
     print_line!(
         "{:>12} {:<8} {:>8} {:>13} {:>13} {:>11} {:>11} {:>11} {:>11}",
@@ -319,7 +351,7 @@ fn print_species(rows: &[Row]) {
     for (row, s) in rows.iter().flat_map(|row| row.species.iter().map(move |s| (row, s))) {
         print_line!(
             "{:>12} {:<8} {:>8} {:>13.6e} {:>13.6e} {:>11.4e} {:>11.4e} {:>11.4e} {:>11.4e}",
-            table_number(row.record.time),
+            table_number(row.record.time / time.size),
             species_name(s.species),
             s.bodies,
             s.mass,
@@ -338,24 +370,41 @@ fn write_tables(analysis: &Analysis, folder: &Path) -> Result<(), Failure> {
         write_file_atomically(&path, text.as_bytes()).map_err(Failure::Output)
     };
     let mut conserved = format!("{}\n", schema(&analysis.units).csv_header());
-    let heads: Vec<String> = FRACTIONS.iter().map(|f| format!("r{}", 100.0 * f)).collect();
-    let mut lagrangian = format!("time,{}\n", heads.join(","));
+    let names = analysis.units.names();
+    let time = column_header("time", names.time);
+    let length = |name: &str| column_header(name, names.length);
+    let heads: Vec<String> = FRACTIONS.iter().map(|f| length(&format!("r{}", 100.0 * f))).collect();
+    let mut lagrangian = format!("{time},{}\n", heads.join(","));
     for row in &analysis.rows {
         let r = &row.record;
         let _ = writeln!(conserved, "{}", r.to_row().csv_line());
         let radii: Vec<String> = row.radii.iter().map(|r| format!("{r:e}")).collect();
         let _ = writeln!(lagrangian, "{:e},{}", r.time, radii.join(","));
     }
-    let mut species = format!("time,species,bodies,mass,kinetic,dispersion,{}\n", heads.join(","));
+    let mut species = format!(
+        "{time},species,bodies,{},{},{},{}\n",
+        column_header("mass", names.mass),
+        column_header("kinetic", names.energy),
+        column_header("dispersion", names.velocity),
+        heads.join(",")
+    );
     for (row, s) in analysis.rows.iter().flat_map(|row| row.species.iter().map(move |s| (row, s))) {
         let numbers: Vec<String> =
             [s.mass, s.kinetic, s.dispersion].iter().chain(&s.radii).map(|x| format!("{x:e}")).collect();
         let (time, name) = (row.record.time, species_name(s.species));
         let _ = writeln!(species, "{time:e},{name},{},{}", s.bodies, numbers.join(","));
     }
-    let mut profile = String::from("r_inner,r_outer,bodies,mass,density\n");
+    let mut profile = format!(
+        "{},{},bodies,{},{},{}\n",
+        length("r_inner"),
+        length("r_outer"),
+        column_header("mass", names.mass),
+        column_header("density", names.density),
+        length("r_mean")
+    );
     for s in &analysis.profile {
-        let _ = writeln!(profile, "{:e},{:e},{},{:e},{:e}", s.r_inner, s.r_outer, s.count, s.mass, s.density);
+        let [inner, outer, mean] = [s.r_inner, s.r_outer, s.r_mean];
+        let _ = writeln!(profile, "{inner:e},{outer:e},{},{:e},{:e},{mean:e}", s.count, s.mass, s.density);
     }
     save("conserved.csv", &conserved)?;
     save("lagrangian.csv", &lagrangian)?;
@@ -363,23 +412,23 @@ fn write_tables(analysis: &Analysis, folder: &Path) -> Result<(), Failure> {
     save("profile.csv", &profile)
 }
 
+/// Returns the title of a plot, with the name of the run if it is known.
+fn plot_title(run: Option<&str>, title: &str) -> String {
+    run.map_or(title.to_owned(), |run| format!("{run}: {title}"))
+}
+
 fn write_plots(analysis: &Analysis, folder: &Path) -> Result<(), Failure> {
-    let (length, time) = match analysis.units {
-        Units::NBody | Units::Dimensionless | Units::Custom(_) => ("radius", "time"),
-        Units::Galactic => ("radius (kpc)", "time (kpc / km/s = 0.978 Gyr)"),
-        Units::Solar => ("radius (au)", "time (years)"),
-        Units::Si => ("radius (m)", "time (s)"),
-    };
+    let (units, names, time) = (&analysis.units, analysis.units.names(), time_unit(analysis));
+    let label = |name: &str, unit: &str| label_with_unit(name, units.axis_unit(unit));
+    let title = |text: &str| plot_title(analysis.run_name.as_deref(), text);
     let first = analysis.rows.first().map_or(1.0, |row| row.record.total_energy());
     let series = |name: String, value: &dyn Fn(usize) -> f64| {
-        Series::line(
-            name,
-            (0..analysis.rows.len()).map(|i| (analysis.rows[i].record.time, value(i))).collect(),
-        )
+        let point = |i: usize| (analysis.rows[i].record.time / time.size, value(i));
+        Series::line(name, (0..analysis.rows.len()).map(point).collect())
     };
     let energy = Plot {
-        title: "relative energy error".to_owned(),
-        x: Axis::linear(time),
+        title: title("relative energy error"),
+        x: Axis::linear(label("time", time.name)),
         y: Axis::log("|E - E_{0}| / |E_{0}|"),
         series: vec![series("energy".to_owned(), &|i| {
             ((analysis.rows[i].record.total_energy() - first) / first).abs()
@@ -388,25 +437,21 @@ fn write_plots(analysis: &Analysis, folder: &Path) -> Result<(), Failure> {
     };
     energy.write_svg(&folder.join("conserved.svg"))?;
     let radii = Plot {
-        title: "Lagrangian radii".to_owned(),
-        x: Axis::linear(time),
-        y: Axis::log(length),
+        title: title("Lagrangian radii"),
+        x: Axis::linear(label("time", time.name)),
+        y: Axis::log(label("radius", names.length)),
         series: (0..FRACTIONS.len())
             .map(|k| series(format!("{}%", 100.0 * FRACTIONS[k]), &|i| analysis.rows[i].radii[k]))
             .collect(),
         ..Plot::default()
     };
     radii.write_svg(&folder.join("lagrangian.svg"))?;
-    // The innermost shell starts at r = 0, so its lower bound is replaced for the geometric mean.
-    let mean_radius = |s: &Shell| (s.r_inner.max(1e-3 * s.r_outer) * s.r_outer).sqrt();
+    let points = analysis.profile.iter().filter(|shell| shell.count > 0);
     let density = Plot {
-        title: "density profile".to_owned(),
-        x: Axis::log(length),
-        y: Axis::log("density"),
-        series: vec![Series::line(
-            "density",
-            analysis.profile.iter().map(|s| (mean_radius(s), s.density)).collect(),
-        )],
+        title: title("density profile"),
+        x: Axis::log(label("radius", names.length)),
+        y: Axis::log(label("density", names.density)),
+        series: vec![Series::line("density", points.map(|shell| (shell.r_mean, shell.density)).collect())],
         ..Plot::default()
     };
     density.write_svg(&folder.join("profile.svg"))?;

@@ -4,14 +4,15 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use orrery_engine::seismogram_analysis::TraceRow;
-use orrery_io::plot::{Axis, Plot, Series, Style};
+use orrery_engine::system::column_header;
+use orrery_io::plot::{Axis, Plot, Series, Style, label_with_unit};
 use orrery_io::write_file_atomically;
 use orrery_model::analysis::FIRST_BREAK_FRACTION;
 use orrery_model::{format_count, short_number};
 use serde_json::{Value, json};
 
 use super::fields::csv_text;
-use super::table_number;
+use super::{plot_title, table_number};
 use crate::failure::Failure;
 use crate::print::print_line;
 
@@ -24,8 +25,9 @@ const MAX_ROWS: usize = 50;
 /// Prints a table with one row per trace.
 pub fn print_table(rows: &[TraceRow]) {
     print_line!(
-        "{}, first break at {}% of the largest amplitude of a trace",
+        "{}, times in s{}, first break at {}% of the largest amplitude of a trace",
         format_count(rows.len() as u64, "trace", "traces"),
+        if length_unit(rows).is_empty() { "" } else { ", offsets in m" },
         100.0 * FIRST_BREAK_FRACTION
     );
     print_line!("");
@@ -56,9 +58,15 @@ pub fn print_table(rows: &[TraceRow]) {
     }
 }
 
+/// Returns the unit of lengths. Those of a run are in m. Other files may have any.
+fn length_unit(rows: &[TraceRow]) -> &'static str {
+    if rows.iter().all(|row| row.run.is_some()) { "m" } else { "" }
+}
+
 /// Writes the table and the plot to a folder.
 pub fn write_files(rows: &[TraceRow], folder: &Path) -> Result<(), Failure> {
-    let mut table = String::from("file,shot,receiver,x,y,depth,offset,first_break,peak_time,peak,rms\n");
+    let lengths = ["x", "y", "depth", "offset"].map(|name| column_header(name, length_unit(rows))).join(",");
+    let mut table = format!("file,shot,receiver,{lengths},first_break [s],peak_time [s],peak,rms\n");
     let cell = |value: Option<f64>| value.map_or(String::new(), |value| format!("{value:e}"));
     for row in rows {
         let [x, y, depth] = row.position;
@@ -83,6 +91,12 @@ pub fn write_files(rows: &[TraceRow], folder: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Returns the name of the run of all traces, if it is the same.
+fn common_run(rows: &[TraceRow]) -> Option<&str> {
+    let first = rows.first()?.run.as_ref()?;
+    rows.iter().all(|row| row.run.as_ref() == Some(first)).then_some(&first.name)
+}
+
 /// Returns the plot of both times over the offset.
 fn plot(rows: &[TraceRow]) -> Plot {
     let series = |name: &str, time: fn(&TraceRow) -> Option<f64>| Series {
@@ -92,10 +106,10 @@ fn plot(rows: &[TraceRow]) -> Plot {
     };
     let fraction = short_number(100.0 * FIRST_BREAK_FRACTION);
     Plot {
-        title: "arrival times".to_owned(),
+        title: plot_title(common_run(rows), "arrival times"),
         subtitle: format!("first break at {fraction}% of the largest amplitude of a trace"),
-        x: Axis::linear("offset"),
-        y: Axis::linear("time"),
+        x: Axis::linear(label_with_unit("offset", length_unit(rows))),
+        y: Axis::linear("time (s)"),
         series: vec![
             series("first break", |row| row.measures.first_break),
             series("peak", |row| row.measures.peak_time),

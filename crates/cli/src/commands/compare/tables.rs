@@ -17,7 +17,7 @@ struct Table {
 /// Compares two tables with the same columns, row by row.
 pub fn compare_tables(a_path: &Path, b_path: &Path) -> Result<Comparison, Failure> {
     let (a, b) = (read_table(a_path)?, read_table(b_path)?);
-    if a.names != b.names {
+    if a.names.len() != b.names.len() || !a.names.iter().zip(&b.names).all(|(a, b)| is_same_column(a, b)) {
         return Err(Failure::Usage(format!(
             "{}: the columns are {}, expected {} as in {}",
             b_path.display(),
@@ -30,7 +30,7 @@ pub fn compare_tables(a_path: &Path, b_path: &Path) -> Result<Comparison, Failur
     let counts = (a.rows.len() != b.rows.len()).then_some((a.rows.len(), b.rows.len()));
     let columns = a.names.iter().enumerate().filter_map(|(column, name)| {
         let pairs = a.rows.iter().zip(&b.rows).map(|(a, b)| (a[column], b[column]));
-        compare_column(name, pairs, |row| format!("row {}", row + 1))
+        compare_column(split_unit(name).0, pairs, |row| format!("row {}", row + 1))
     });
     Ok(Comparison {
         title: format!("{} and {}", a_path.display(), b_path.display()),
@@ -38,6 +38,20 @@ pub fn compare_tables(a_path: &Path, b_path: &Path) -> Result<Comparison, Failur
         notes: counts.map(|(a, b)| format!("{a} and {b} rows")).into_iter().collect(),
         columns: columns.collect(),
     })
+}
+
+/// Splits `kinetic [J]` into the name and the unit. Older tables have no units.
+fn split_unit(column: &str) -> (&str, Option<&str>) {
+    match column.split_once(" [") {
+        Some((name, unit)) => (name, Some(unit)),
+        None => (column, None),
+    }
+}
+
+/// Returns true for columns with the same name whose units do not differ.
+fn is_same_column(a: &str, b: &str) -> bool {
+    let ((a, a_unit), (b, b_unit)) = (split_unit(a), split_unit(b));
+    a == b && (a_unit.is_none() || b_unit.is_none() || a_unit == b_unit)
 }
 
 fn read_table(path: &Path) -> Result<Table, Failure> {
@@ -53,4 +67,17 @@ fn read_table(path: &Path) -> Result<Table, Failure> {
     };
     let rows = text.lines().enumerate().skip(1).map(row).collect::<Result<_, _>>()?;
     Ok(Table { names, rows })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_the_same_unless_their_units_differ() {
+        assert!(is_same_column("step", "step"));
+        assert!(is_same_column("time", "time [yr]") && is_same_column("time [yr]", "time [yr]"));
+        assert!(!is_same_column("time [yr]", "time [s]") && !is_same_column("time", "total"));
+        assert_eq!(split_unit("heat [K m^2]").0, "heat");
+    }
 }
