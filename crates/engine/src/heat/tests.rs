@@ -181,8 +181,9 @@ fn the_heat_of_an_insulated_plate_follows_its_sources() {
     system.advance(DT, 500, &stamp).unwrap();
     let last = row(&system, 500);
     let schema = system.schema(&Units::NBody);
-    let names = "step,time,heat,minimum,maximum,range,flux_west,flux_east,flux_south,flux_north,sources";
-    assert_eq!(schema.csv_header(), names);
+    let header = "step,time,heat [K],minimum [K],maximum [K],range [K],flux_west [K],flux_east [K],\
+                  flux_south [K],flux_north [K],sources [K]";
+    assert_eq!(schema.csv_header(), header);
     let error = schema.drift.unwrap().error(&first, &last);
     assert!(error.abs() < 1e-13, "{error:e}");
     // 17 x 9 nodes of the region are heated.

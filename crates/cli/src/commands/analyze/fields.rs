@@ -24,7 +24,7 @@ pub fn print_table(rows: &[FieldRow]) {
     let unit = rows.iter().find_map(|row| row.labels.unit.as_ref());
     let unit = unit.map_or(String::new(), |unit| format!(", unit {unit}"));
     let time = match shown_time(rows).name {
-        "" => String::new(),
+        name if name.is_empty() || rows.iter().all(|row| row.labels.time.is_none()) => String::new(),
         name => format!(", time in {name}"),
     };
     print_line!("{}{unit}{time}", format_count(rows.len() as u64, "field", "fields"));
