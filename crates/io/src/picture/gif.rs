@@ -5,12 +5,13 @@
 //! be continued from the state stored in a checkpoint.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use gif::{DisposalMethod, Encoder, Frame, Repeat};
 use serde::{Deserialize, Serialize};
 
-use super::palette::{Matcher, UNCHANGED};
-use super::{Image, Palette, PictureError};
+use super::palette::UNCHANGED;
+use super::{Image, Palette, PaletteMatcher, PictureError};
 use crate::storage::{AppendFile, Mark};
 
 /// Last byte of a GIF.
@@ -23,7 +24,7 @@ pub struct GifWriter {
     file: AppendFile,
     path: PathBuf,
     size: (u32, u32),
-    matcher: Matcher,
+    matcher: Arc<PaletteMatcher>,
     /// Last frame, as indices of the palette.
     last_frame: Vec<u8>,
     frames: u64,
@@ -93,21 +94,29 @@ impl GifWriter {
             file,
             path: path.to_owned(),
             size,
-            matcher: Matcher::new(palette.clone()),
+            matcher: Arc::new(PaletteMatcher::new(palette.clone())),
             last_frame: Vec::new(),
             frames: 0,
             frames_per_second: if is_valid { frames_per_second.clamp(0.01, 50.0) } else { 25.0 },
         }
     }
 
+    /// Returns the matcher that converts images to palette indices, for use in other threads.
+    pub fn matcher(&self) -> Arc<PaletteMatcher> {
+        self.matcher.clone()
+    }
+
     /// Appends a frame. A frame that could not be written may be pushed again.
     pub fn push_frame(&mut self, image: &Image) -> Result<(), PictureError> {
-        let got = (image.width, image.height);
-        if got != self.size {
-            return Err(PictureError::SizeMismatch { what: "a frame", expected: self.size, got });
-        }
-        let next = self.matcher.dithered_indices(image);
-        let mut frame = self.difference_frame(&next);
+        self.check_size((image.width, image.height))?;
+        self.push_indices((image.width, image.height), &self.matcher.dithered_indices(image))
+    }
+
+    /// Appends a frame of this size that [`GifWriter::matcher`] has converted to palette indices. A
+    /// frame that could not be written may be pushed again.
+    pub fn push_indices(&mut self, size: (u32, u32), indices: &[u8]) -> Result<(), PictureError> {
+        self.check_size(size)?;
+        let mut frame = self.difference_frame(indices);
         // The delay is a difference of rounded times, so the mean rate is exact.
         let ticks = |frames: u64| (100.0 * frames as f64 / self.frames_per_second).round();
         frame.delay = (ticks(self.frames + 1) - ticks(self.frames)) as u16;
@@ -115,9 +124,19 @@ impl GifWriter {
         let bytes = std::mem::take(self.encoder.get_mut());
         encoded.map_err(PictureError::encoding(&self.path))?;
         self.file.append(&bytes)?;
-        self.last_frame = next;
+        self.last_frame.clear();
+        self.last_frame.extend_from_slice(indices);
         self.frames += 1;
         Ok(())
+    }
+
+    fn check_size(&self, got: (u32, u32)) -> Result<(), PictureError> {
+        let expected = self.size;
+        if got == expected {
+            Ok(())
+        } else {
+            Err(PictureError::SizeMismatch { what: "a frame", expected, got })
+        }
     }
 
     /// Syncs the file to disk and returns the state of the animation.
@@ -133,27 +152,42 @@ impl GifWriter {
     /// Returns the part of the frame that differs from the last frame.
     fn difference_frame(&self, next: &[u8]) -> Frame<'static> {
         let (width, height) = (self.size.0 as usize, self.size.1 as usize);
-        let changed = |i: usize| self.last_frame.is_empty() || self.last_frame[i] != next[i];
-        let (mut left, mut right, mut top, mut bottom) = (width, 0, height, 0);
-        for i in (0..next.len()).filter(|&i| changed(i)) {
-            let (x, y) = (i % width, i / width);
-            (left, right, top, bottom) = (left.min(x), right.max(x), top.min(y), bottom.max(y));
+        let is_first = self.last_frame.is_empty();
+        let (mut columns, mut lines) = (width..0, height..0);
+        for (y, row) in next.chunks_exact(width).enumerate() {
+            let last = if is_first { &[][..] } else { &self.last_frame[y * width..][..width] };
+            if is_first {
+                columns = 0..width;
+            } else if row == last {
+                continue;
+            } else {
+                let differs = |x: &usize| row[*x] != last[*x];
+                columns.start = (0..width).find(differs).unwrap_or(width).min(columns.start);
+                columns.end = (0..width).rev().find(differs).map_or(0, |x| x + 1).max(columns.end);
+            }
+            lines = lines.start.min(y)..y + 1;
         }
-        if left > right {
+        if columns.is_empty() {
             // Nothing changed, but a GIF frame needs at least one pixel.
-            (left, right, top, bottom) = (0, 0, 0, 0);
+            (columns, lines) = (0..1, 0..1);
         }
-        let buffer: Vec<u8> = (top..=bottom)
-            .flat_map(|y| (left..=right).map(move |x| y * width + x))
-            .map(|i| if changed(i) { next[i] } else { UNCHANGED })
-            .collect();
+        let mut buffer = Vec::with_capacity(columns.len() * lines.len());
+        for y in lines.clone() {
+            let row = &next[y * width..][columns.clone()];
+            if is_first {
+                buffer.extend_from_slice(row);
+            } else {
+                let last = &self.last_frame[y * width..][columns.clone()];
+                buffer.extend(row.iter().zip(last).map(|(&a, &b)| if a == b { UNCHANGED } else { a }));
+            }
+        }
         Frame {
             dispose: DisposalMethod::Keep,
             transparent: Some(UNCHANGED),
-            left: left as u16,
-            top: top as u16,
-            width: (right - left + 1) as u16,
-            height: (bottom - top + 1) as u16,
+            left: columns.start as u16,
+            top: lines.start as u16,
+            width: columns.len() as u16,
+            height: lines.len() as u16,
             buffer: buffer.into(),
             ..Frame::default()
         }

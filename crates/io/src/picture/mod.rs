@@ -38,14 +38,15 @@ use crate::error::IoError;
 pub use colour::ColourMap;
 pub use density::{Scale, SurfaceDensity, surface_density};
 pub use field::{
-    FieldPicture, PointKind, PointMark, RegionKind, RegionMark, Underlay, ValueRange, render_field,
+    FieldPicture, FieldSamples, PointKind, PointMark, RegionKind, RegionMark, Underlay, ValueRange,
+    render_field,
 };
 pub use gif::{GifMark, GifWriter};
 pub use image::Image;
 pub use orbits::{body_colour, render_orbits};
 pub use overlay::Labels;
-pub use palette::Palette;
-pub use png::write_png;
+pub use palette::{Palette, PaletteMatcher};
+pub use png::{PngError, encode_png, write_png};
 pub use render::{Layer, render_layers};
 pub use view::{BodySelection, View};
 

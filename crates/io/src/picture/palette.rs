@@ -3,6 +3,7 @@
 //! Index 255 is reserved for pixels that did not change since the previous frame.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use super::{ColourMap, FieldPicture, Image, Underlay};
 
@@ -148,42 +149,55 @@ fn field_inks(inks: &[[u8; 3]]) -> Vec<[u8; 3]> {
     colours
 }
 
-/// Finds the nearest palette entries and caches them.
-pub(crate) struct Matcher {
+/// Finds the nearest palette entries and caches them. Several threads can share it.
+pub struct PaletteMatcher {
     palette: Palette,
     /// Indices of colours that pixels keep exactly.
     kept: HashMap<[u8; 3], u8>,
+    /// Dither pattern in sRGB steps: `shifts[y % 8][x % 8]`.
+    shifts: [[f32; 8]; 8],
     /// Palette index for each colour with seven bits per channel. `UNCHANGED` marks colours not yet
-    /// looked up.
-    cache: Vec<u8>,
+    /// looked up. Two threads that look up the same colour store the same index.
+    cache: Vec<AtomicU8>,
 }
 
-impl Matcher {
-    pub fn new(palette: Palette) -> Self {
+impl PaletteMatcher {
+    pub(crate) fn new(palette: Palette) -> Self {
         let own = if palette.keeps_own_colours { palette.colours.as_slice() } else { &[] };
         let kept = own.iter().zip(0..).map(|(&colour, index)| (colour, index)).collect();
-        Self { palette, kept, cache: vec![UNCHANGED; 1 << 21] }
+        let shifts = std::array::from_fn(|y| std::array::from_fn(|x| palette.dither * bayer_level(x, y)));
+        let cache = (0..1 << 21).map(|_| AtomicU8::new(UNCHANGED)).collect();
+        Self { palette, kept, shifts, cache }
     }
 
     /// Converts the image to palette indices, with a dither pattern that does not move between
     /// frames.
-    pub fn dithered_indices(&mut self, image: &Image) -> Vec<u8> {
+    pub fn dithered_indices(&self, image: &Image) -> Vec<u8> {
         let width = image.width as usize;
-        let pixels = image.rgb.as_chunks::<3>().0.iter().enumerate();
-        pixels
-            .map(|(i, pixel)| {
-                if let Some(&index) = self.kept.get(pixel) {
-                    return index;
-                }
-                let shift = self.palette.dither * bayer_level(i % width, i / width);
-                let colour = [0, 1, 2].map(|c| (f32::from(pixel[c]) + shift).clamp(0.0, 255.0) as u8);
-                let key = colour.iter().fold(0, |key, &c| key << 7 | usize::from(c >> 1));
-                if self.cache[key] == UNCHANGED {
-                    self.cache[key] = self.palette.nearest_index(colour.map(|c| c & !1));
-                }
-                self.cache[key]
-            })
-            .collect()
+        let mut indices = Vec::with_capacity(width * image.height as usize);
+        for (y, row) in image.rgb.as_chunks::<3>().0.chunks_exact(width.max(1)).enumerate() {
+            let shifts = &self.shifts[y % 8];
+            indices.extend(row.iter().enumerate().map(|(x, &pixel)| self.index(pixel, shifts[x % 8])));
+        }
+        indices
+    }
+
+    fn index(&self, pixel: [u8; 3], shift: f32) -> u8 {
+        if !self.kept.is_empty()
+            && let Some(&index) = self.kept.get(&pixel)
+        {
+            return index;
+        }
+        let colour = pixel.map(|c| (f32::from(c) + shift).clamp(0.0, 255.0) as u8);
+        let key = colour.iter().fold(0, |key, &c| key << 7 | usize::from(c >> 1));
+        match self.cache[key].load(Ordering::Relaxed) {
+            UNCHANGED => {
+                let index = self.palette.nearest_index(colour.map(|c| c & !1));
+                self.cache[key].store(index, Ordering::Relaxed);
+                index
+            }
+            index => index,
+        }
     }
 }
 
@@ -243,7 +257,7 @@ mod tests {
             for (i, pixel) in image.rgb.chunks_exact_mut(3).enumerate() {
                 pixel.copy_from_slice(&map.srgb_colour((i % 500) as f32 / 499.0));
             }
-            let indices = Matcher::new(palette.clone()).dithered_indices(&image);
+            let indices = PaletteMatcher::new(palette.clone()).dithered_indices(&image);
             assert!(indices.chunks_exact(500).all(|row| row == &indices[..500]), "{name}");
             for (&index, pixel) in indices.iter().zip(image.rgb.chunks_exact(3)) {
                 let got = palette.colours[usize::from(index)];
@@ -269,7 +283,7 @@ mod tests {
         let palette = Palette::for_picture(picture);
         assert!(palette.colours.len() <= USABLE);
         let exact = render_field(values, picture, ValueRange { low: -1.0, high: 1.0 }, "").unwrap();
-        let indices = Matcher::new(palette.clone()).dithered_indices(&exact);
+        let indices = PaletteMatcher::new(palette.clone()).dithered_indices(&exact);
         let rgb = indices.iter().flat_map(|&index| palette.colours[usize::from(index)]).collect();
         (Image { rgb, ..exact }, exact)
     }

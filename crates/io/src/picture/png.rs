@@ -2,8 +2,13 @@
 
 use std::path::Path;
 
+use thiserror::Error;
+
 use super::{Image, PictureError};
 use crate::storage::write_file_atomically;
+
+/// Compression of all images. A run may write hundreds of them while it computes.
+const COMPRESSION: png::Compression = png::Compression::Fast;
 
 /// Writes the image atomically, with `texts` (keyword and value) as iTXt chunks in UTF-8.
 ///
@@ -11,21 +16,36 @@ use crate::storage::write_file_atomically;
 /// Comment, which are registered by PNG.
 pub fn write_png(path: &Path, image: &Image, texts: &[(&str, &str)]) -> Result<(), PictureError> {
     // Encode in memory first. After that, only the operating system can cause an error.
-    let mut bytes = Vec::new();
-    encode_png(&mut bytes, image, texts).map_err(PictureError::encoding(path))?;
+    let bytes = encode_png(image, texts).map_err(|error| error.in_file(path))?;
     Ok(write_file_atomically(path, &bytes)?)
 }
 
-fn encode_png(sink: &mut Vec<u8>, image: &Image, texts: &[(&str, &str)]) -> Result<(), png::EncodingError> {
-    let mut encoder = png::Encoder::new(sink, image.width, image.height);
+/// Returns the bytes that [`write_png`] writes.
+pub fn encode_png(image: &Image, texts: &[(&str, &str)]) -> Result<Vec<u8>, PngError> {
+    let mut bytes = Vec::new();
+    let mut encoder = png::Encoder::new(&mut bytes, image.width, image.height);
     encoder.set_color(png::ColorType::Rgb);
     encoder.set_depth(png::BitDepth::Eight);
+    encoder.set_compression(COMPRESSION);
     for (keyword, text) in texts {
         encoder.add_itxt_chunk((*keyword).to_owned(), (*text).to_owned())?;
     }
     let mut writer = encoder.write_header()?;
     writer.write_image_data(&image.rgb)?;
-    writer.finish()
+    writer.finish()?;
+    Ok(bytes)
+}
+
+/// Error in encoding a PNG, for example an invalid keyword.
+#[derive(Debug, Error)]
+#[error(transparent)]
+pub struct PngError(#[from] png::EncodingError);
+
+impl PngError {
+    /// Names the file that was to be written.
+    pub fn in_file(self, path: &Path) -> PictureError {
+        PictureError::encoding(path)(self)
+    }
 }
 
 #[cfg(test)]

@@ -18,7 +18,8 @@ pub struct Layer<'a> {
 
 /// Draws the layers with one brightness scale, then the labels.
 ///
-/// Layers of different sizes are an error. Without any layer the picture is black.
+/// Layers of different sizes are an error. All layers have the same mass unit. Without any layer the
+/// picture is black.
 pub fn render_layers(
     layers: &[Layer<'_>],
     scale: Scale,
@@ -37,10 +38,10 @@ pub fn render_layers(
         (0..=CURVE_STEPS).map(|k| encode_srgb((k as f32 / CURVE_STEPS as f32).powi(2))).collect();
     let brightness = scale.brightness_function();
     let sky = layers.first().map_or([0; 3], |layer| layer.colours.srgb_colour(0.0));
-    let rescale = layers.first().map_or(1.0, |layer| 1.0 / layer.map.pixel_area);
+    let density_unit = layers.first().map_or(1.0, |layer| layer.map.density_unit());
     for (i, pixel) in image.rgb.chunks_exact_mut(3).enumerate() {
-        let total: f64 = layers.iter().map(|layer| layer.map.mass[i]).sum();
-        let t = brightness(total * rescale);
+        let total: f32 = layers.iter().map(|layer| layer.map.mass[i]).sum();
+        let t = brightness(f64::from(total) * density_unit);
         if t == 0.0 {
             pixel.copy_from_slice(&sky);
             continue;
@@ -50,7 +51,7 @@ pub fn render_layers(
             let fraction = layer.map.mass[i] / total;
             if fraction > 0.0 {
                 let colour = layer.colours.linear_colour(t);
-                (0..3).for_each(|k| light[k] += fraction as f32 * colour[k]);
+                (0..3).for_each(|k| light[k] += fraction * colour[k]);
             }
         }
         for (byte, v) in pixel.iter_mut().zip(light) {
@@ -69,8 +70,8 @@ const CURVE_STEPS: usize = 2048;
 mod tests {
     use super::*;
 
-    fn map(mass: Vec<f64>) -> SurfaceDensity {
-        SurfaceDensity { width: 2, height: 1, pixel_area: 1.0, mass }
+    fn map(mass: Vec<f32>) -> SurfaceDensity {
+        SurfaceDensity { width: 2, height: 1, pixel_area: 1.0, mass_unit: 1.0, mass }
     }
 
     const VIEW: View = View { centre: [0.0; 3], half_width: 1.0, axes: (0, 1), pixels: (2, 1) };

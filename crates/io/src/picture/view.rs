@@ -1,5 +1,6 @@
 //! The visible rectangle of a picture, projected along the third axis.
 
+use orrery_model::analysis::Projection;
 use orrery_model::{Particles, Vec3s};
 
 /// Selection of the bodies that a picture shows.
@@ -99,14 +100,23 @@ impl View {
         2.0 * self.half_width / f64::from(self.pixels.0.max(1))
     }
 
+    /// Returns the projection of this view. A picture has at least one pixel.
+    pub fn projection(&self) -> Projection {
+        let unit_vector = |axis: usize| [0, 1, 2].map(|k| f64::from(u8::from(k == axis)));
+        Projection {
+            centre: self.centre,
+            right: unit_vector(self.axes.0),
+            up: unit_vector(self.axes.1),
+            pixel_size: self.pixel_size(),
+            width: self.pixels.0.max(1),
+            height: self.pixels.1.max(1),
+        }
+    }
+
     /// Returns the position of a point in pixels from the top left corner. It may be outside the
     /// picture.
     pub fn project(&self, point: [f64; 3]) -> [f64; 2] {
-        let size = self.pixel_size();
-        [
-            0.5 * f64::from(self.pixels.0) + (point[self.axes.0] - self.centre[self.axes.0]) / size,
-            0.5 * f64::from(self.pixels.1) - (point[self.axes.1] - self.centre[self.axes.1]) / size,
-        ]
+        self.projection().pixel_position(point)
     }
 }
 

@@ -3,6 +3,7 @@
 //! Every sum runs over the bodies or nodes in their order and is compensated ([`sum`]). A measured
 //! drift is then an error of the integrator and not of the measurement.
 
+pub mod bins;
 pub mod energy;
 pub mod field;
 pub mod lagrangian;
@@ -12,6 +13,7 @@ pub mod profile;
 pub mod sum;
 pub mod trace;
 
+pub use bins::{BinnedBodies, Bins, Projection};
 pub use energy::{kinetic_energy, potential_energy_direct};
 pub use field::{FieldDifference, FieldStatistics, field_integral};
 pub use lagrangian::{lagrangian_radii, shrinking_sphere_centre};
