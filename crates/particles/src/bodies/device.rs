@@ -4,11 +4,13 @@
 //! the solver's scratch memory.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use orrery_device::{Arg, Buffer, Device, DeviceError, Kernel, KernelFile, Math, NanWatch};
 use orrery_model::{Particles, Vec3s};
 
 use super::device_setup::{DeviceSetup, Solvers};
+use super::force_timer::ForceTimer;
 use super::measure::ReadCache;
 use super::{BodiesError, Field, Stamp, Term};
 use crate::settings::GravitySettings;
@@ -82,6 +84,7 @@ pub struct DeviceBodies {
     /// the kernels do not move the bodies.
     pub(super) failed_check: Buffer<u32>,
     pub(super) watch: Mutex<NanWatch<Stamp>>,
+    force_timer: Mutex<ForceTimer>,
     /// Values read since the last change.
     pub(super) cache: ReadCache,
 }
@@ -150,6 +153,7 @@ impl DeviceBodies {
             start: None,
             failed_check: device.zeros(1)?,
             watch: Mutex::default(),
+            force_timer: Mutex::default(),
             cache: ReadCache::default(),
         })
     }
@@ -170,6 +174,7 @@ impl DeviceBodies {
             start: None,
             failed_check: self.device().zeros(1)?,
             watch: Mutex::default(),
+            force_timer: Mutex::default(),
             cache: ReadCache::default(),
         })
     }
@@ -258,9 +263,18 @@ impl DeviceBodies {
     pub fn update_forces(&mut self, settings: &GravitySettings, is_first: bool) -> Result<(), DeviceError> {
         self.invalidate_cache();
         self.jerk = None;
+        let queue = self.setup.device.queue();
+        // The first evaluation also loads the kernels.
+        let start = if is_first { None } else { lock_mutex(&self.force_timer).start(queue)? };
         let previous = (!is_first).then(|| columns(&self.acceleration));
         let request = self.force_request(settings, previous, columns(&self.acceleration));
-        self.solvers().forces.forces(&request)
+        self.solvers().forces.forces(&request)?;
+        start.map_or(Ok(()), |start| lock_mutex(&self.force_timer).end(queue, start))
+    }
+
+    /// Returns the time of all force evaluations, extrapolated from a sample.
+    pub fn force_time(&self) -> Duration {
+        lock_mutex(&self.force_timer).total()
     }
 
     pub(super) fn force_request<'a>(
@@ -283,6 +297,8 @@ impl DeviceBodies {
         let (position, velocity) = (columns(&self.position), columns(&self.velocity));
         let (acceleration, mass) = (columns(&self.acceleration), &self.mass);
         let GravitySettings { g, eps, .. } = *settings;
+        let queue = self.setup.device.queue();
+        let start = lock_mutex(&self.force_timer).start(queue)?;
         self.solvers().direct_solver(self.device(), self.len())?.forces_and_jerks(
             position,
             velocity,
@@ -293,7 +309,7 @@ impl DeviceBodies {
             columns(&jerk),
         )?;
         self.jerk = Some(jerk);
-        Ok(())
+        start.map_or(Ok(()), |start| lock_mutex(&self.force_timer).end(queue, start))
     }
 
     pub fn knows_jerk(&self) -> bool {

@@ -1,6 +1,7 @@
 //! Bodies in host memory.
 
 use std::ops::Range;
+use std::time::{Duration, Instant};
 
 use rayon::prelude::*;
 
@@ -22,6 +23,8 @@ pub struct HostBodies {
     /// Fields at the start of the step ([`Term::Start`]), indexed by [`Field`].
     start: Option<Box<[Vec3s; 4]>>,
     pub strategy: CpuStrategy,
+    /// Time of all force evaluations that moved the bodies.
+    pub force_time: Duration,
 }
 
 /// Bodies that one thread handles at a time.
@@ -76,7 +79,7 @@ impl HostBodies {
         settings: &GravitySettings,
     ) -> Self {
         let strategy = CpuStrategy::resolve(settings, particles.len());
-        Self { particles, acceleration, jerk, start: None, strategy }
+        Self { particles, acceleration, jerk, start: None, strategy, force_time: Duration::ZERO }
     }
 
     fn problem(&self, settings: &GravitySettings, with_potential: bool) -> Problem<'_> {
@@ -98,15 +101,19 @@ impl HostBodies {
     /// unless `is_first` is set.
     pub fn update_forces(&mut self, settings: &GravitySettings, is_first: bool) {
         self.jerk = None;
+        let started = Instant::now();
         let previous = (!is_first).then_some(&self.acceleration);
         self.acceleration = self.strategy.forces(&self.problem(settings, false), previous).acceleration;
+        self.force_time += started.elapsed();
     }
 
     pub fn update_forces_and_jerks(&mut self, settings: &GravitySettings) {
+        let started = Instant::now();
         let problem = self.problem(settings, false);
         let (acceleration, jerk) = jerk::accelerations_and_jerks(&problem, &self.particles.velocity);
         self.acceleration = acceleration;
         self.jerk = Some(jerk);
+        self.force_time += started.elapsed();
     }
 
     /// Returns the column of a term. Jerks must have been computed, and a start marked, before they

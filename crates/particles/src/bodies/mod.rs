@@ -12,9 +12,12 @@
 mod device;
 mod device_setup;
 mod error;
+mod force_timer;
 mod host;
 mod measure;
 mod static_forces;
+
+use std::time::Duration;
 
 use orrery_device::Device;
 use orrery_model::{Particles, Vec3s};
@@ -246,6 +249,15 @@ impl Bodies {
         match &self.state {
             State::Host(_) => None,
             State::Device(device) => Some(device.strategy()),
+        }
+    }
+
+    /// Returns the time of all force evaluations that moved the bodies. On a device it is
+    /// extrapolated from a sample of them, and the call waits for the device.
+    pub fn force_time(&self) -> Duration {
+        match &self.state {
+            State::Host(host) => host.force_time,
+            State::Device(device) => device.force_time(),
         }
     }
 
