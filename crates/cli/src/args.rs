@@ -165,14 +165,18 @@ pub struct CommonRunArgs {
     /// Print only warnings and errors
     #[arg(short, long)]
     pub quiet: bool,
-    /// Also print solver, memory, limits and every checkpoint, and at the end the time for steps,
-    /// output and checkpoints. run.log in the output directory always has these lines
+    /// Also print solver, memory, limits and every checkpoint. run.log in the output directory
+    /// always has these lines
     #[arg(short, long, conflicts_with = "quiet")]
     pub verbose: bool,
     /// Also write a summary of the run as JSON to this file. With -, print the JSON and no other
     /// text
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
+    /// Also write the times of all activities of the run as JSON to this file. With -, print the
+    /// JSON and no other text
+    #[arg(long, value_name = "FILE")]
+    pub timing: Option<PathBuf>,
     #[command(flatten)]
     pub memory: MemoryArgs,
 }

@@ -50,6 +50,7 @@ pub mod gravity;
 pub mod heat;
 mod identity;
 mod observers;
+mod pipeline;
 pub mod provenance;
 mod reporter;
 pub mod run;
@@ -62,7 +63,7 @@ pub mod wave;
 
 pub use blocks::Blocks;
 pub use error::EngineError;
-pub use observers::{Observer, Painter};
+pub use observers::{Drawing, Observer, Painter};
 pub use simulation::{Moment, Simulation};
 pub use system::System;
 pub use trigger::Trigger;

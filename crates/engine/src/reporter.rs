@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use crate::case::OnError;
 use crate::control::{Control, RunEvent};
 use crate::error::EngineError;
+use crate::pipeline::WorkerTimes;
 use crate::system::ReportFn;
 
 /// Pause before the first retry. Each further pause is twice as long.
@@ -21,23 +22,72 @@ pub struct Reporter<'a> {
     report: Box<ReportFn<'a>>,
     /// Reaction to a storage error.
     on_error: OnError,
+    created: Instant,
     times: RunTimes,
 }
 
 /// Wall time of a run by activity.
 ///
-/// A device computes in the background. Steps that it has not finished when an output needs the
-/// state count as output.
+/// The activities of the run loop, from `steps` to `waiting`, follow one another. A device computes
+/// in the background: steps that it has not finished when an output needs the state count as that
+/// output.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RunTimes {
+    /// Time before the first step: initial state, device, kernels, first files.
+    pub startup: Duration,
     /// Steps.
     pub steps: Duration,
-    /// Images, snapshots, plots and the table.
-    pub output: Duration,
+    /// Force evaluations, `None` for a system that has no separate forces.
+    pub forces: Option<Duration>,
+    /// Whether a device computes. Its forces are in parallel to the run loop. On the CPU they are a
+    /// part of the steps.
+    pub is_on_device: bool,
+    /// Measuring the rows of the table.
+    pub table: Duration,
+    /// Copying the state for snapshots.
+    pub snapshots: Duration,
+    /// Copying the data of images.
+    pub images: Duration,
+    /// Observers of the caller.
+    pub observers: Duration,
+    /// Waiting for the workers that write the output.
+    pub output_wait: Duration,
+    /// Plots at the end of the run.
+    pub plots: Duration,
     /// Checkpoints.
     pub checkpoints: Duration,
     /// Pauses until the storage worked again.
     pub waiting: Duration,
+    /// Time of the workers, in parallel to the run loop.
+    pub workers: WorkerTimes,
+}
+
+impl RunTimes {
+    /// Returns the activities of the run loop with their names. Their sum is the time of the run.
+    pub fn activities(&self) -> Vec<(&'static str, Duration)> {
+        let mut activities = match self.forces {
+            Some(forces) if !self.is_on_device => {
+                vec![("forces", forces), ("integration", self.steps.saturating_sub(forces))]
+            }
+            _ => vec![("steps", self.steps)],
+        };
+        activities.extend([
+            ("table", self.table),
+            ("snapshots", self.snapshots),
+            ("images", self.images),
+            ("observers", self.observers),
+            ("output wait", self.output_wait),
+            ("plots", self.plots),
+            ("checkpoints", self.checkpoints),
+            ("storage wait", self.waiting),
+        ]);
+        activities
+    }
+
+    /// Returns the time that the run loop spent on output.
+    pub fn output(&self) -> Duration {
+        self.table + self.snapshots + self.images + self.observers + self.output_wait + self.plots
+    }
 }
 
 impl<'a> Reporter<'a> {
@@ -46,12 +96,18 @@ impl<'a> Reporter<'a> {
         on_error: OnError,
         report: impl FnMut(RunEvent<'_>) + Send + 'a,
     ) -> Self {
-        Self { control, report: Box::new(report), on_error, times: RunTimes::default() }
+        let (created, times) = (Instant::now(), RunTimes::default());
+        Self { control, report: Box::new(report), on_error, created, times }
     }
 
     /// Returns the requests of the caller.
     pub fn control(&self) -> &'a Control {
         self.control
+    }
+
+    /// Returns the time since the run was set up.
+    pub fn age(&self) -> Duration {
+        self.created.elapsed()
     }
 
     /// Sets the reaction to a storage error, once the case of a resumed run is known.
@@ -86,27 +142,22 @@ impl<'a> Reporter<'a> {
         elapsed
     }
 
-    /// Counts the time since the timer was started as a checkpoint, and returns it.
-    pub fn count_checkpoint(&mut self, timer: (Instant, Duration)) -> Duration {
+    /// Counts the time since the timer was started as a checkpoint, except for the time `waited`
+    /// for workers. Returns all of it.
+    pub fn count_checkpoint(&mut self, timer: (Instant, Duration), waited: Duration) -> Duration {
         let elapsed = self.worked_since(timer);
-        self.times.checkpoints += elapsed;
+        self.times.checkpoints += elapsed.saturating_sub(waited);
         elapsed
     }
 
-    /// Returns the time spent so far.
-    pub fn times(&self) -> RunTimes {
-        self.times
+    /// Counts the time since the timer was started as plots.
+    pub fn count_plots(&mut self, timer: (Instant, Duration)) {
+        self.times.plots += self.worked_since(timer);
     }
 
-    /// Calls `attempt`, which writes output, like [`Reporter::retry`], and counts its time.
-    pub fn write_output<T>(
-        &mut self,
-        mut attempt: impl FnMut() -> Result<T, EngineError>,
-    ) -> Result<T, EngineError> {
-        let timer = self.start_timer();
-        let outcome = self.retry(|_| attempt());
-        self.times.output += self.worked_since(timer);
-        outcome
+    /// Returns the time spent so far. That of the observers is not included.
+    pub fn times(&self) -> RunTimes {
+        self.times
     }
 
     /// Calls `attempt`, which may fail because of the storage. With [`OnError::Wait`], repeats it

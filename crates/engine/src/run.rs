@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Map, Value};
 
 pub use crate::folder::{LOG_FILE, Output, Replace};
+pub use crate::pipeline::WorkerTimes;
 pub use crate::reporter::RunTimes;
 
 use crate::batch::BatchLength;
@@ -178,6 +179,8 @@ pub struct Run<'a> {
     /// Step and simulated time at which this process started.
     from: (u64, f64),
     is_resumed: bool,
+    /// Time before the first step.
+    startup: Duration,
     started: Instant,
     batch_length: BatchLength,
     /// Longest batch of steps so far, including its output.
@@ -197,6 +200,7 @@ impl<'a> Run<'a> {
         let RunParts { case, folder, provenance, simulation, observers, checkpoints, before_end, lock } =
             parts;
         let Moment { step, time, .. } = simulation.moment();
+        let startup = reporter.age();
         Self {
             case,
             folder,
@@ -208,6 +212,7 @@ impl<'a> Run<'a> {
             reporter,
             from: (step, time),
             is_resumed: false,
+            startup,
             started: Instant::now(),
             batch_length: BatchLength::default(),
             longest_batch: Duration::ZERO,
@@ -264,10 +269,15 @@ impl<'a> Run<'a> {
             // below.
             _ => {
                 let moment = self.simulation.moment();
-                self.reporter.write_output(|| {
+                // The time until the workers are done is counted by the pipeline.
+                let drained = self.reporter.retry(|_| self.observers.drain());
+                let timer = self.reporter.start_timer();
+                let finished = self.reporter.retry(|_| {
                     self.observers.finish()?;
                     moment.system.draw_results(&self.folder, moment.stamp())
-                })
+                });
+                self.reporter.count_plots(timer);
+                drained.and(finished)
             }
         };
         let stopped = outcome.map_err(|error| self.add_recovery_info(error))?;
@@ -290,6 +300,12 @@ impl<'a> Run<'a> {
             [first, .., last] | [first @ last] => (first.clone(), last.clone()),
         };
         let system = moment.system;
+        let times = RunTimes {
+            startup: self.startup,
+            forces: system.force_time(),
+            is_on_device: system.device().is_some(),
+            ..self.observers.add_times(self.reporter.times())
+        };
         let solution_errors = match &stopped {
             Some(_) => Vec::new(),
             None => system.solution_errors(moment.stamp()).map_err(|error| error.at(moment.stamp()))?,
@@ -300,7 +316,7 @@ impl<'a> Run<'a> {
             step: moment.step,
             from: self.from.0,
             elapsed: self.started.elapsed(),
-            times: self.reporter.times(),
+            times,
             method: system.method(),
             method_text: system.method_text(),
             schema: table.schema().clone(),
@@ -318,7 +334,7 @@ impl<'a> Run<'a> {
     fn observe_start(&mut self) -> Result<(), EngineError> {
         if self.simulation.moment().step == 0 {
             let timer = self.reporter.start_timer();
-            self.reporter.write_output(|| self.observers.observe_all(&self.simulation.moment()))?;
+            self.reporter.retry(|_| self.observers.observe_all(&self.simulation.moment()))?;
             self.longest_batch = self.longest_batch.max(self.reporter.worked_since(timer));
         }
         Ok(())

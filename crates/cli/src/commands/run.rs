@@ -8,7 +8,7 @@ use orrery_device::{Device, DeviceChoice};
 use orrery_engine::case::{Case, CaseError, CaseSource, Location};
 use orrery_engine::compute_device::{DeviceRequest, Tuned};
 use orrery_engine::control::{Control, StopReason};
-use orrery_engine::run::{Output, Replace, Summary};
+use orrery_engine::run::{Output, Replace, Summary, WorkerTimes};
 use orrery_engine::system::Plan;
 use orrery_engine::{EngineError, System, provenance, run as engine_run};
 use orrery_io::{Limits, format_bytes};
@@ -22,7 +22,7 @@ use crate::args::{CommonRunArgs, ResumeArgs, RunArgs};
 use crate::failure::Failure;
 use crate::json::JsonTarget;
 use crate::log;
-use crate::print::{self, eprint_line, print_detail, print_line};
+use crate::print::{self, eprint_line, print_line};
 use crate::progress::{Progress, format_duration};
 use crate::signals;
 
@@ -56,6 +56,7 @@ pub fn run(arguments: &RunArgs) -> Result<Ending, Failure> {
         return Ok(Ending::Done);
     }
     let json = JsonTarget::prepare(common.json.as_deref(), arguments.force)?;
+    let timing = JsonTarget::prepare(common.timing.as_deref(), arguments.force)?;
     let replace = if arguments.force { Replace::Any } else { Replace::Nothing };
     if !arguments.resume {
         for (_, folder) in &runs {
@@ -65,7 +66,7 @@ pub fn run(arguments: &RunArgs) -> Result<Ending, Failure> {
     // A missing device is an error in the flags, so it is found before anything is printed.
     Device::open(common.device)?;
     let control = prepare_control(common, limits)?;
-    let mut summaries = Vec::new();
+    let (mut summaries, mut timings) = (Vec::new(), Vec::new());
     let mut ending = Ending::Done;
     for (case, folder) in &runs {
         print_case(case, folder);
@@ -80,6 +81,7 @@ pub fn run(arguments: &RunArgs) -> Result<Ending, Failure> {
         let summary = outcome?;
         ending = print_end(&summary, folder);
         summaries.push(summary_json(&summary, folder));
+        timings.push(timing_json(&summary));
         if ending == Ending::Stopped {
             if runs.len() > 1 {
                 eprint_line!("compute the other shots with the same command and --resume");
@@ -87,10 +89,12 @@ pub fn run(arguments: &RunArgs) -> Result<Ending, Failure> {
             break;
         }
     }
-    json.write(|| match summaries.len() {
-        1 if runs.len() == 1 => summaries.remove(0),
-        _ => json!({ "shots": summaries }),
-    })?;
+    let of_runs = |mut values: Vec<Value>| match values.len() {
+        1 if runs.len() == 1 => values.remove(0),
+        _ => json!({ "shots": values }),
+    };
+    json.write(|| of_runs(summaries))?;
+    timing.write(|| of_runs(timings))?;
     Ok(ending)
 }
 
@@ -120,6 +124,7 @@ fn runs_of_shots(
 pub fn resume(arguments: &ResumeArgs) -> Result<Ending, Failure> {
     let (folder, common) = (&arguments.folder, &arguments.common);
     let json = JsonTarget::prepare(common.json.as_deref(), arguments.force)?;
+    let timing = JsonTarget::prepare(common.timing.as_deref(), arguments.force)?;
     super::use_threads(common.threads)?;
     let control = prepare_control(common, common.memory.limits())?;
     let mut progress = Progress::new(common.quiet);
@@ -141,6 +146,7 @@ pub fn resume(arguments: &ResumeArgs) -> Result<Ending, Failure> {
     progress.finish();
     let summary = outcome?;
     json.write(|| summary_json(&summary, folder))?;
+    timing.write(|| timing_json(&summary))?;
     Ok(print_end(&summary, folder))
 }
 
@@ -231,7 +237,7 @@ fn summary_json(summary: &Summary, folder: &Path) -> Value {
         "seconds": summary.elapsed.as_secs_f64(),
         "times": {
             "steps": summary.times.steps.as_secs_f64(),
-            "output": summary.times.output.as_secs_f64(),
+            "output": summary.times.output().as_secs_f64(),
             "checkpoints": summary.times.checkpoints.as_secs_f64(),
             "waiting": summary.times.waiting.as_secs_f64(),
         },
@@ -277,12 +283,12 @@ fn print_summary(summary: &Summary, folder: &Path) {
         let end = summary.case.units.format_time(summary.case.time.end);
         print_line!("settled: the run ends before t = {end}");
     }
-    print_times(summary);
     print_line!("");
     print_quantities(summary);
     for error in &summary.solution_errors {
         print_line!("largest difference to the {} solution: {:.2e}", error.solution, error.max);
     }
+    print_times(summary);
     print_line!("");
     let folder = folder.display().to_string();
     print_line!("{folder}/animation.gif    animation; single images in {folder}/images");
@@ -291,22 +297,55 @@ fn print_summary(summary: &Summary, folder: &Path) {
     }
 }
 
-/// Prints the time that each activity took, as a detail.
+/// Prints the time that each activity took.
 fn print_times(summary: &Summary) {
-    let times = &summary.times;
-    let [steps, output, checkpoints, waiting] =
-        [times.steps, times.output, times.checkpoints, times.waiting].map(|time| time.as_secs_f64());
-    let waiting = if waiting == 0.0 {
-        String::new()
-    } else {
-        format!(", waiting for storage {}", format_seconds(waiting))
+    let (times, wall) = (&summary.times, summary.elapsed.as_secs_f64());
+    let steps = summary.step - summary.from;
+    let row = |name: &str, seconds: f64| {
+        let share = 100.0 * seconds / wall.max(1e-9);
+        print_line!("{name:<18} {:>12} {share:>7.1}%", format_seconds(seconds));
     };
-    print_detail!(
-        "time: steps {}, output {}, checkpoints {}{waiting}",
-        format_seconds(steps),
-        format_seconds(output),
-        format_seconds(checkpoints)
+    print_line!("");
+    print_line!(
+        "time               {:>12}   {:.1} steps/s",
+        format_seconds(wall),
+        steps as f64 / wall.max(1e-9)
     );
+    for (name, time) in times.activities().into_iter().filter(|(_, time)| !time.is_zero()) {
+        row(name, time.as_secs_f64());
+    }
+    if let Some(forces) = times.forces.filter(|_| times.is_on_device) {
+        row("device: forces", forces.as_secs_f64());
+    }
+    let WorkerTimes { prepare, commit } = times.workers;
+    row("workers: drawing", prepare.as_secs_f64());
+    row("workers: writing", commit.as_secs_f64());
+    print_line!("before the run     {:>12}", format_seconds(times.startup.as_secs_f64()));
+}
+
+/// Returns the times of a run for `--timing`.
+fn timing_json(summary: &Summary) -> Value {
+    let (times, wall) = (&summary.times, summary.elapsed.as_secs_f64());
+    let steps = summary.step - summary.from;
+    let run_loop: serde_json::Map<String, Value> = times
+        .activities()
+        .into_iter()
+        .map(|(name, time)| (name.replace(' ', "_"), json!(time.as_secs_f64())))
+        .collect();
+    json!({
+        "name": summary.case.name,
+        "steps": steps,
+        "seconds": wall,
+        "steps_per_second": steps as f64 / wall.max(1e-9),
+        "run_loop": run_loop,
+        "forces": times.forces.map(|time| time.as_secs_f64()),
+        "is_on_device": times.is_on_device,
+        "workers": {
+            "prepare": times.workers.prepare.as_secs_f64(),
+            "commit": times.workers.commit.as_secs_f64(),
+        },
+        "startup": times.startup.as_secs_f64(),
+    })
 }
 
 /// Prints a table of the measured quantities at the start and the end of a run.

@@ -12,6 +12,7 @@ mod record;
 mod start;
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use orrery_device::Device;
 use orrery_io::{Snapshot, write_snapshot};
@@ -32,7 +33,9 @@ use crate::case::{BYTES_PER_BODY, Case, GravityCase};
 use crate::compute_device::Tuned;
 use crate::error::EngineError;
 use crate::observers::Painter;
-use crate::system::{Dynamics, ReportFn, Row, Schema, Size, SnapshotLabels, Stamp, StateColumn, SystemError};
+use crate::system::{
+    Dynamics, ReportFn, Row, Schema, Size, SnapshotLabels, Stamp, StateColumn, SystemError, WriteFn,
+};
 
 /// Name of this physics.
 pub(crate) const NAME: &str = "gravity";
@@ -163,6 +166,10 @@ impl Dynamics for GravitySystem {
         Ok(())
     }
 
+    fn force_time(&self) -> Option<Duration> {
+        Some(self.bodies.force_time())
+    }
+
     fn check_finite(&self) -> Result<(), SystemError> {
         Ok(self.bodies.check_finite()?)
     }
@@ -184,10 +191,16 @@ impl Dynamics for GravitySystem {
         Ok(state_columns(&self.bodies)?)
     }
 
-    fn write_snapshot(&self, path: &Path, labels: &SnapshotLabels<'_>) -> Result<(), EngineError> {
-        let Stamp { step, time } = Stamp { step: labels.step, time: labels.time };
-        let particles = self.particles().map_err(|error| error.at(Stamp { step, time }))?.clone();
-        write_snapshot(path, &self.snapshot(particles, labels)).map_err(EngineError::Output)
+    fn capture_snapshot(&self, labels: &SnapshotLabels<'_>) -> Result<WriteFn, EngineError> {
+        let now = Stamp { step: labels.step, time: labels.time };
+        let particles = self.particles().map_err(|error| error.at(now))?.clone();
+        let snapshot = self.snapshot(particles, labels);
+        Ok(Box::new(move |path| write_snapshot(path, &snapshot).map_err(EngineError::Output)))
+    }
+
+    fn snapshot_bytes(&self) -> u64 {
+        // Six components, mass, id and species.
+        65 * self.size().count
     }
 
     fn write_post_mortem(&self, folder: &Path, labels: &SnapshotLabels<'_>) -> Option<PathBuf> {
@@ -208,7 +221,9 @@ impl Dynamics for GravitySystem {
         state: &Map<String, Value>,
         columns: &mut Blocks,
     ) -> Result<Box<dyn Painter>, EngineError> {
-        Ok(Box::new(painter::BodyPainter::resume(case, self.bodies.len(), state, columns)?))
+        let now = Stamp { step: 0, time: case.time.known_start() };
+        let particles = self.particles().map_err(|error| error.at(now))?;
+        Ok(Box::new(painter::BodyPainter::resume(case, particles, state, columns)?))
     }
 
     fn listed_files(&self) -> &'static [(&'static str, &'static str)] {

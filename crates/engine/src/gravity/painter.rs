@@ -4,21 +4,23 @@
 //! bodies are drawn as orbits with trails. The view does not change during the run, so that images
 //! can be compared.
 
+use std::sync::Arc;
+
 use orrery_io::picture::{
-    BodySelection, ColourMap, Image, Labels, Layer, Palette, Scale, View, render_layers, render_orbits,
-    surface_density,
+    BodySelection, ColourMap, Image, Labels, Layer, Palette, Scale, SurfaceDensity, View, render_layers,
+    render_orbits,
 };
 use orrery_io::{Block, Fault, IoError};
-use orrery_model::analysis::centre_of_mass;
+use orrery_model::analysis::{BinnedBodies, Bins, centre_of_mass};
 use orrery_model::ic::SolarSystem;
-use orrery_model::{Particles, Units};
+use orrery_model::{Particles, Units, Vec3s};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::blocks::Blocks;
 use crate::case::{BodiesSource, BodyView, Case, Model, Plane, Show};
 use crate::error::EngineError;
-use crate::observers::Painter;
+use crate::observers::{Drawing, Painter};
 use crate::simulation::{MAX_STEPS, Moment};
 
 /// Up to this number of bodies are drawn as orbits.
@@ -48,15 +50,16 @@ struct State {
 }
 
 enum Style {
-    /// Surface density, with one colour map per group of bodies.
-    Density { groups: Vec<Group>, show: Show, scale: Option<Scale> },
+    /// Surface density, with one layer of bodies per colour map.
+    Density { bodies: Arc<BinnedBodies>, colours: Arc<Vec<ColourMap>>, scale: Option<Scale> },
     /// Trails: one list of positions per body, with one position every `stride` steps.
     Orbits { trails: Vec<Vec<[f64; 3]>>, names: Vec<&'static str>, stride: u64 },
 }
 
 impl Style {
-    /// Returns the style for this number of bodies before the first image, and its palette.
-    fn for_case(case: &Case, bodies: usize) -> (Self, Palette) {
+    /// Returns the style for these bodies before the first image, and its palette.
+    fn for_case(case: &Case, particles: &Particles) -> (Self, Palette) {
+        let bodies = particles.len();
         if bodies <= MAX_ORBITS {
             let names = match case.gravity().map(|gravity| &gravity.bodies) {
                 Some(BodiesSource::Model(Model::SolarSystem(_))) => SolarSystem::NAMES.to_vec(),
@@ -66,9 +69,17 @@ impl Style {
             (Self::Orbits { trails, names, stride: 1 }, Palette::for_orbits(bodies))
         } else {
             let groups = colour_groups(case);
-            let palette =
-                Palette::from_colour_maps(&groups.iter().map(|group| &group.colours).collect::<Vec<_>>());
-            (Self::Density { groups, show: body_view(case).show, scale: None }, palette)
+            let shown: Box<dyn Fn(usize) -> bool> = match body_view(case).show {
+                Show::All => Box::new(|_| true),
+                Show::Stars => Box::new(|i| particles.species[i].is_luminous()),
+                Show::Auto => Box::new(BodySelection::Luminous.body_filter(particles)),
+            };
+            let group_of = |id: u64| groups.iter().position(|group| id < group.end);
+            let layer_of = |i: usize| group_of(particles.id[i]).filter(|_| shown(i)).map(|group| group as u8);
+            let bodies = Arc::new(BinnedBodies::new(&particles.mass, layer_of));
+            let colours: Vec<ColourMap> = groups.into_iter().map(|group| group.colours).collect();
+            let palette = Palette::from_colour_maps(&colours.iter().collect::<Vec<_>>());
+            (Self::Density { bodies, colours: Arc::new(colours), scale: None }, palette)
         }
     }
 }
@@ -99,18 +110,18 @@ impl BodyPainter {
         if let Some(width) = body_view(case).width {
             view.half_width = 0.5 * width;
         }
-        let (mut style, palette) = Style::for_case(case, start.len());
+        let (mut style, palette) = Style::for_case(case, start);
         if let Style::Orbits { trails, .. } = &mut style {
             trails.iter_mut().zip(start.position.iter()).for_each(|(trail, x)| trail.push(x));
         }
         Self { title: case.name.clone(), units: case.units, view, style, palette }
     }
 
-    /// Creates the painter of a resumed run. Returns an error if no run can have written `state`
-    /// and the column of trails.
+    /// Creates the painter of a resumed run with these bodies. Returns an error if no run can have
+    /// written `state` and the column of trails.
     pub fn resume(
         case: &Case,
-        bodies: usize,
+        particles: &Particles,
         state: &Map<String, Value>,
         columns: &mut Blocks,
     ) -> Result<Self, EngineError> {
@@ -125,7 +136,8 @@ impl BodyPainter {
         }
         let pixels = (case.image.size, case.image.size);
         let view = View { centre: state.centre, half_width: state.half_width, axes: view_axes(case), pixels };
-        let (mut style, palette) = Style::for_case(case, bodies);
+        let bodies = particles.len();
+        let (mut style, palette) = Style::for_case(case, particles);
         match &mut style {
             Style::Density { scale, .. } => *scale = state.scale.map(|[low, high]| Scale { low, high }),
             Style::Orbits { trails, stride, .. } => {
@@ -175,6 +187,49 @@ fn colour_groups(case: &Case) -> Vec<Group> {
     }
 }
 
+/// Returns the surface density of each layer.
+fn density_maps(position: &Vec3s, bodies: &BinnedBodies, layers: usize, view: &View) -> Vec<SurfaceDensity> {
+    let projection = view.projection();
+    let of_layer = |layer: usize| {
+        let bins = Bins::of_layer(position, bodies, layer as u8, &projection);
+        SurfaceDensity::from_bins(&bins, bodies.mass_unit, &projection)
+    };
+    (0..layers).map(of_layer).collect()
+}
+
+/// A captured image of a surface density.
+struct DensityDrawing {
+    position: Vec3s,
+    bodies: Arc<BinnedBodies>,
+    colours: Arc<Vec<ColourMap>>,
+    scale: Scale,
+    view: View,
+    labels: Labels,
+}
+
+impl Drawing for DensityDrawing {
+    fn draw(&self) -> Result<Image, EngineError> {
+        let maps = density_maps(&self.position, &self.bodies, self.colours.len(), &self.view);
+        let layers: Vec<_> =
+            maps.iter().zip(&*self.colours).map(|(map, colours)| Layer { map, colours }).collect();
+        Ok(render_layers(&layers, self.scale, &self.view, &self.labels)?)
+    }
+}
+
+/// A captured image of orbits.
+struct OrbitDrawing {
+    trails: Vec<Vec<[f64; 3]>>,
+    names: Vec<&'static str>,
+    view: View,
+    labels: Labels,
+}
+
+impl Drawing for OrbitDrawing {
+    fn draw(&self) -> Result<Image, EngineError> {
+        Ok(render_orbits(&self.trails, &self.names, &self.view, &self.labels))
+    }
+}
+
 impl Painter for BodyPainter {
     fn pixels(&self) -> (u32, u32) {
         self.view.pixels
@@ -184,47 +239,41 @@ impl Painter for BodyPainter {
         &self.palette
     }
 
-    fn draw(&mut self, moment: &Moment) -> Result<Image, EngineError> {
-        let particles = moment.particles()?;
+    fn capture(&mut self, moment: &Moment) -> Result<Box<dyn Drawing>, EngineError> {
+        let position = &moment.particles()?.position;
         let labels = Labels {
             title: self.title.clone(),
             time: format!("t = {}", self.units.format_time(moment.time)),
             units: Some(self.units),
         };
+        let view = self.view;
         match &mut self.style {
             Style::Orbits { trails, names, .. } => {
                 let mut trails = trails.clone();
-                trails.iter_mut().zip(particles.position.iter()).for_each(|(trail, x)| trail.push(x));
-                Ok(render_orbits(&trails, names, &self.view, &labels))
+                trails.iter_mut().zip(position.iter()).for_each(|(trail, x)| trail.push(x));
+                Ok(Box::new(OrbitDrawing { trails, names: names.clone(), view, labels }))
             }
-            Style::Density { groups, show, scale } => {
-                let shown: Box<dyn Fn(usize) -> bool> = match show {
-                    Show::All => Box::new(|_| true),
-                    Show::Stars => Box::new(|i| particles.species[i].is_luminous()),
-                    Show::Auto => Box::new(BodySelection::Luminous.body_filter(particles)),
-                };
-                let mut first_id = 0;
-                let maps: Vec<_> = groups
-                    .iter()
-                    .map(|group| {
-                        let ids = first_id..group.end;
-                        first_id = group.end;
-                        surface_density(particles, &self.view, |i| shown(i) && ids.contains(&particles.id[i]))
-                    })
-                    .collect();
+            Style::Density { bodies, colours, scale } => {
                 let scale = *scale.get_or_insert_with(|| {
+                    let maps = density_maps(position, bodies, colours.len(), &view);
                     let Scale { low, high } = Scale::from_maps(&maps.iter().collect::<Vec<_>>());
                     // A uniform density, as before a collapse, becomes much brighter later.
                     Scale { low, high: high.max(MIN_CONTRAST * low) }
                 });
-                let layers: Vec<_> = maps
-                    .iter()
-                    .zip(groups)
-                    .map(|(map, group)| Layer { map, colours: &group.colours })
-                    .collect();
-                Ok(render_layers(&layers, scale, &self.view, &labels)?)
+                let (position, bodies, colours) = (position.clone(), bodies.clone(), colours.clone());
+                Ok(Box::new(DensityDrawing { position, bodies, colours, scale, view, labels }))
             }
         }
+    }
+
+    fn captured_bytes(&self) -> u64 {
+        let points = match &self.style {
+            Style::Density { bodies, .. } => bodies.layer.len(),
+            Style::Orbits { trails, .. } => trails.iter().map(Vec::len).sum(),
+        };
+        let (width, height) = self.view.pixels;
+        // Three coordinates per point, and about eight numbers per pixel of the bins.
+        24 * points as u64 + 64 * u64::from(width) * u64::from(height)
     }
 
     fn collect_every(&self) -> Option<u64> {

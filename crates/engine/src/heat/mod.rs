@@ -13,8 +13,10 @@ mod start;
 mod system;
 
 pub(crate) use begin::{plan, start};
+pub(crate) use painter::FieldDrawing;
 pub(crate) use start::max_stable_step;
 pub use system::HeatSystem;
+pub(crate) use system::precision_bytes;
 
 use crate::case::HeatCase;
 use crate::system::Size;

@@ -4,9 +4,11 @@
 //! later temperature can leave it. With fluxes or sources, each image has its own range. `[image]`
 //! can set one or both ends.
 
+use std::sync::Arc;
+
 use orrery_fields::heat::FieldColumn;
 use orrery_io::picture::{
-    ColourMap, FieldPicture, Image, Palette, RegionKind, RegionMark, ValueRange, render_field,
+    ColourMap, FieldPicture, FieldSamples, Image, Palette, RegionKind, RegionMark, ValueRange,
 };
 use orrery_io::{Fault, IoError};
 use orrery_model::Units;
@@ -18,13 +20,13 @@ use super::system::HeatSystem;
 use crate::blocks::Blocks;
 use crate::case::{self, Case, FieldView};
 use crate::error::EngineError;
-use crate::observers::Painter;
+use crate::observers::{Drawing, Painter};
 use crate::simulation::Moment;
 use crate::system::{System, SystemError};
 
 /// Draws the temperatures of a run.
 pub struct FieldPainter {
-    picture: FieldPicture,
+    picture: Arc<FieldPicture>,
     units: Units,
     palette: Palette,
     view: FieldView,
@@ -76,7 +78,7 @@ impl FieldPainter {
     }
 
     fn from_parts(case: &Case, system: &HeatSystem, picture: FieldPicture, range: ValueRange) -> Self {
-        let palette = Palette::for_field(&picture.colours);
+        let (palette, picture) = (Palette::for_field(&picture.colours), Arc::new(picture));
         let view = field_view(case);
         let is_range_auto = !system.keeps_range() && (view.low.is_none() || view.high.is_none());
         Self { picture, units: case.units, palette, view, range, is_range_auto }
@@ -131,6 +133,18 @@ fn range_of(column: &FieldColumn) -> ValueRange {
     }
 }
 
+/// A captured image of a field.
+pub(crate) struct FieldDrawing {
+    pub samples: FieldSamples,
+    pub picture: Arc<FieldPicture>,
+}
+
+impl Drawing for FieldDrawing {
+    fn draw(&self) -> Result<Image, EngineError> {
+        Ok(self.samples.render(&self.picture)?)
+    }
+}
+
 impl Painter for FieldPainter {
     fn pixels(&self) -> (u32, u32) {
         self.picture.pixels
@@ -140,17 +154,23 @@ impl Painter for FieldPainter {
         &self.palette
     }
 
-    fn draw(&mut self, moment: &Moment) -> Result<Image, EngineError> {
+    fn capture(&mut self, moment: &Moment) -> Result<Box<dyn Drawing>, EngineError> {
         let System::Heat(system) = moment.system else {
             unreachable!("the painter of a field draws the system that created it")
         };
         let column = system.column().map_err(|error| error.at(moment.stamp()))?;
         let range = if self.is_range_auto { with_limits(self.view, range_of(&column)) } else { self.range };
         let time = format!("t = {}", self.units.format_time(moment.time));
-        Ok(match &column {
-            FieldColumn::Single(values) => render_field(values, &self.picture, range, &time)?,
-            FieldColumn::Double(values) => render_field(values, &self.picture, range, &time)?,
-        })
+        let samples = match &column {
+            FieldColumn::Single(values) => FieldSamples::new(values, &self.picture, range, &time)?,
+            FieldColumn::Double(values) => FieldSamples::new(values, &self.picture, range, &time)?,
+        };
+        Ok(Box::new(FieldDrawing { samples, picture: self.picture.clone() }))
+    }
+
+    fn captured_bytes(&self) -> u64 {
+        let (width, height) = self.picture.pixels;
+        8 * u64::from(width) * u64::from(height)
     }
 
     fn state(&self) -> Map<String, Value> {

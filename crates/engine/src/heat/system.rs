@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use orrery_device::Device;
 use orrery_fields::heat::{Conductivity, FieldColumn, FieldView, HeatError, HeatField, HeatProblem};
-use orrery_io::{Block, FieldFrame, FieldLabels, FieldValues, IoError, write_field_npy, write_labelled_vti};
+use orrery_io::{Block, FieldFrame, FieldLabels, FieldValues, write_field_npy, write_labelled_vti};
 use orrery_model::Units;
 use orrery_model::grid::{Boundary, Edge, Grid};
 use serde_json::{Map, Value};
@@ -19,7 +19,8 @@ use crate::compute_device::Tuned;
 use crate::error::EngineError;
 use crate::observers::Painter;
 use crate::system::{
-    ColumnValues, Dynamics, Row, Schema, Size, SnapshotLabels, SolutionError, Stamp, StateColumn, SystemError,
+    ColumnValues, Dynamics, Row, Schema, Size, SnapshotLabels, SolutionError, Stamp, StateColumn,
+    SystemError, WriteFn,
 };
 
 /// Name of the column with the temperatures.
@@ -189,21 +190,20 @@ impl HeatSystem {
         }
     }
 
-    fn write_column(
-        &self,
-        path: &Path,
-        column: &FieldColumn,
-        labels: &SnapshotLabels<'_>,
-    ) -> Result<(), IoError> {
-        let values = match column {
-            FieldColumn::Single(values) => FieldValues::Single(values),
-            FieldColumn::Double(values) => FieldValues::Double(values),
-        };
-        let grid = self.grid();
-        match path.extension().is_some_and(|extension| extension == "vti") {
-            true => write_labelled_vti(path, [grid.nx, grid.ny], &self.vti_labels(labels.time), values),
-            false => write_field_npy(path, grid, values),
-        }
+    /// Returns a function that writes `column` at this time.
+    fn column_writer(&self, column: FieldColumn, time: f64) -> WriteFn {
+        let (grid, labels) = (*self.grid(), self.vti_labels(time));
+        Box::new(move |path| {
+            let values = match &column {
+                FieldColumn::Single(values) => FieldValues::Single(values),
+                FieldColumn::Double(values) => FieldValues::Double(values),
+            };
+            let written = match path.extension().is_some_and(|extension| extension == "vti") {
+                true => write_labelled_vti(path, [grid.nx, grid.ny], &labels, values),
+                false => write_field_npy(path, &grid, values),
+            };
+            written.map_err(EngineError::Output)
+        })
     }
 }
 
@@ -305,16 +305,20 @@ impl Dynamics for HeatSystem {
         Ok(vec![StateColumn { name: COLUMN, values: ColumnValues::Owned(block), is_constant: false }])
     }
 
-    fn write_snapshot(&self, path: &Path, labels: &SnapshotLabels<'_>) -> Result<(), EngineError> {
+    fn capture_snapshot(&self, labels: &SnapshotLabels<'_>) -> Result<WriteFn, EngineError> {
         let now = Stamp { step: labels.step, time: labels.time };
         let column = self.column().map_err(|error| error.at(now))?;
-        self.write_column(path, &column, labels).map_err(EngineError::Output)
+        Ok(self.column_writer(column, labels.time))
+    }
+
+    fn snapshot_bytes(&self) -> u64 {
+        self.size().count * precision_bytes(self.field.precision())
     }
 
     fn write_post_mortem(&self, folder: &Path, labels: &SnapshotLabels<'_>) -> Option<PathBuf> {
         let path = folder.join(POST_MORTEM);
         let column = self.view().column().ok()?;
-        self.write_column(&path, &column, labels).ok().map(|()| path)
+        self.column_writer(column, labels.time)(&path).ok().map(|()| path)
     }
 
     fn new_painter(&self, case: &Case) -> Result<Box<dyn Painter>, EngineError> {
@@ -373,7 +377,7 @@ fn run_bytes(
 }
 
 /// Returns the bytes of a number.
-fn precision_bytes(precision: orrery_model::Precision) -> u64 {
+pub(crate) fn precision_bytes(precision: orrery_model::Precision) -> u64 {
     match precision {
         orrery_model::Precision::Single => 4,
         _ => 8,

@@ -1,6 +1,9 @@
 //! Observers write the output of a run: table, snapshots and images, each with its trigger. A
 //! caller can add others.
 //!
+//! The observers of every run copy what they need of the state, and workers write it
+//! ([`Pipeline`]). Those of a caller are called with the state itself.
+//!
 //! Invariant: the observers of a caller affect neither the trajectory nor any file of the run, and
 //! a checkpoint does not contain them.
 
@@ -9,11 +12,13 @@ mod snapshots;
 mod table;
 
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use orrery_io::Block;
 use serde::{Deserialize, Serialize};
 
-pub use pictures::Painter;
+pub use pictures::{Drawing, Painter};
 pub use table::Table;
 
 use crate::blocks::Blocks;
@@ -21,6 +26,8 @@ use crate::case::{Case, Every};
 use crate::control::RunEvent;
 use crate::error::EngineError;
 use crate::folder::{ANIMATION, IMAGES, SNAPSHOTS, TABLE};
+use crate::pipeline::{Job, Pipeline};
+use crate::reporter::RunTimes;
 use crate::simulation::{MAX_STEPS, Moment, Simulation};
 use crate::system::System;
 use crate::trigger::Trigger;
@@ -59,6 +66,21 @@ impl<F: FnMut(&Moment) -> Result<(), EngineError> + Send> Observer for F {
     }
 }
 
+/// An observer that every run has.
+trait Recorder {
+    /// Returns about the bytes of a captured output and of its encoded form.
+    fn needed_bytes(&self, moment: &Moment) -> u64;
+
+    /// Copies the data of an output. The job writes it.
+    fn capture(&mut self, moment: &Moment) -> Result<Box<dyn Job>, EngineError>;
+}
+
+/// Locks a file that workers write. A worker that panicked ends the run, so its file is not used
+/// again.
+fn lock_file<T>(file: &Mutex<T>) -> MutexGuard<'_, T> {
+    file.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// When an observer is called.
 #[derive(Clone, Copy, Debug)]
 struct Schedule {
@@ -76,6 +98,10 @@ pub struct Observers<'a> {
     added: Vec<Box<dyn Observer + 'a>>,
     /// Schedules of table, snapshots, pictures and then of the added observers.
     schedules: Vec<Schedule>,
+    /// Jobs of the built-in observers.
+    pipeline: Pipeline,
+    /// Time in which table, snapshots, images and the added observers read the state.
+    read_times: [Duration; BUILT_IN + 1],
 }
 
 /// Number of observers that every run has.
@@ -127,6 +153,11 @@ fn set_aside_changed(path: &Path, report: &mut dyn FnMut(RunEvent<'_>)) {
     report(RunEvent::OutputRestarted(path));
 }
 
+/// Returns a pipeline with as many workers as the run has threads.
+fn new_pipeline() -> Pipeline {
+    Pipeline::new(rayon::current_num_threads())
+}
+
 /// Returns when the built-in observers are called.
 fn built_in_schedules(case: &Case) -> [Every; BUILT_IN] {
     [case.output.record_every, case.output.snapshot_every, case.output.image_every]
@@ -151,6 +182,8 @@ impl<'a> Observers<'a> {
             pictures: pictures::Pictures::create(case, system, folder, provenance)?,
             added: Vec::new(),
             schedules: built_in_schedules(case).map(schedule).into(),
+            pipeline: new_pipeline(),
+            read_times: [Duration::ZERO; BUILT_IN + 1],
         })
     }
 
@@ -192,7 +225,15 @@ impl<'a> Observers<'a> {
         let schedules = positions.zip(state.last_observed).map(|((every, position), last_observed)| {
             Schedule { trigger: Trigger::at_position(every, position), last_observed }
         });
-        Ok(Self { table, snapshots, pictures, added: Vec::new(), schedules: schedules.collect() })
+        Ok(Self {
+            table,
+            snapshots,
+            pictures,
+            added: Vec::new(),
+            schedules: schedules.collect(),
+            pipeline: new_pipeline(),
+            read_times: [Duration::ZERO; BUILT_IN + 1],
+        })
     }
 
     /// Adds an observer of the caller to a run that is at `time`.
@@ -202,36 +243,23 @@ impl<'a> Observers<'a> {
         self.schedules.push(Schedule { trigger, last_observed: None });
     }
 
-    /// Writes all buffered output to the disk and returns the state for a checkpoint.
+    /// Waits for the workers, writes all output to the disk and returns the state for a checkpoint.
     pub fn sync(&mut self) -> Result<State, EngineError> {
+        self.pipeline.drain()?;
         let built_in = [0, 1, 2].map(|index| self.schedules[index]);
         Ok(State {
             triggers: built_in.map(|schedule| schedule.trigger.position()),
             last_observed: built_in.map(|schedule| schedule.last_observed),
             table: self.table.sync()?,
-            snapshots: self.snapshots.written_count(),
+            snapshots: self.snapshots.captured_count(),
             pictures: self.pictures.sync()?,
         })
     }
 
-    /// Returns the part of the state that is too large for the header of a checkpoint.
+    /// Returns the part of the state that is too large for the header of a checkpoint. Called after
+    /// [`Observers::sync`].
     pub fn checkpoint_blocks(&self) -> Vec<(String, Block)> {
         self.pictures.checkpoint_blocks()
-    }
-
-    /// Returns the observer with the schedule `index`.
-    fn observer_mut(&mut self, index: usize) -> &mut (dyn Observer + 'a) {
-        match index {
-            0 => &mut self.table,
-            1 => &mut self.snapshots,
-            2 => &mut self.pictures,
-            _ => self.added[index - BUILT_IN].as_mut(),
-        }
-    }
-
-    fn observers(&self) -> impl Iterator<Item = &(dyn Observer + 'a)> {
-        let built_in: [&(dyn Observer + 'a); BUILT_IN] = [&self.table, &self.snapshots, &self.pictures];
-        built_in.into_iter().chain(self.added.iter().map(|observer| observer.as_ref()))
     }
 
     /// Returns the earliest due time of all triggers in simulated time.
@@ -243,7 +271,8 @@ impl<'a> Observers<'a> {
     /// observer must see its state. No output is due within the first step.
     pub fn steps_until_due(&self, simulation: &Simulation, most: u64) -> u64 {
         let step = simulation.moment().step;
-        let collected = self.observers().filter_map(Observer::collect_every).filter(|&every| every > 0);
+        let of_added = self.added.iter().filter_map(|observer| observer.collect_every());
+        let collected = of_added.chain(self.pictures.collect_every()).filter(|&every| every > 0);
         let most = collected.map(|every| every - step % every).fold(most, u64::min);
         self.schedules.iter().fold(most, |most, schedule| simulation.steps_until(&schedule.trigger, most))
     }
@@ -277,7 +306,7 @@ impl<'a> Observers<'a> {
             // No observer gets the same time twice. The end of the run is also the end of the last
             // step.
             if last_observed != Some(moment.time) {
-                self.observer_mut(index).observe(moment)?;
+                self.observe(index, moment)?;
                 self.schedules[index].last_observed = Some(moment.time);
             }
             self.schedules[index].trigger.advance_past(moment.time, dt);
@@ -285,19 +314,64 @@ impl<'a> Observers<'a> {
         Ok(())
     }
 
+    /// Calls the observer with the schedule `index`.
+    fn observe(&mut self, index: usize, moment: &Moment) -> Result<(), EngineError> {
+        let recorder: &mut dyn Recorder = match index {
+            0 => &mut self.table,
+            1 => &mut self.snapshots,
+            2 => &mut self.pictures,
+            _ => {
+                let started = Instant::now();
+                let outcome = self.added[index - BUILT_IN].observe(moment);
+                self.read_times[BUILT_IN] += started.elapsed();
+                return outcome;
+            }
+        };
+        let bytes = recorder.needed_bytes(moment);
+        self.pipeline.make_room(bytes)?;
+        let started = Instant::now();
+        let captured = recorder.capture(moment);
+        self.read_times[index] += started.elapsed();
+        self.pipeline.submit(bytes, captured?);
+        Ok(())
+    }
+
+    /// Returns the time that the run loop has waited for the workers.
+    pub fn waited(&self) -> Duration {
+        self.pipeline.waited()
+    }
+
+    /// Adds the times of the observers to those of the run.
+    pub fn add_times(&self, times: RunTimes) -> RunTimes {
+        let [table, snapshots, images, observers] = self.read_times;
+        let (output_wait, workers) = (self.pipeline.waited(), self.pipeline.worker_times());
+        RunTimes { table, snapshots, images, observers, output_wait, workers, ..times }
+    }
+
+    /// Returns the error of an output that a worker could not write. The next call tries it again.
+    pub fn check_written(&mut self) -> Result<(), EngineError> {
+        self.pipeline.check()
+    }
+
     /// Calls `collect` of the observers that collect data at this step.
     pub fn collect(&mut self, moment: &Moment) -> Result<(), EngineError> {
-        (0..self.schedules.len()).try_for_each(|index| {
-            let observer = self.observer_mut(index);
-            match observer.collect_every() {
-                Some(every) if moment.step.is_multiple_of(every) => observer.collect(moment),
-                _ => Ok(()),
-            }
-        })
+        let is_due = |every: Option<u64>| every.is_some_and(|every| moment.step.is_multiple_of(every));
+        if is_due(self.pictures.collect_every()) {
+            self.pictures.collect(moment)?;
+        }
+        let mut added = self.added.iter_mut().filter(|observer| is_due(observer.collect_every()));
+        added.try_for_each(|observer| observer.collect(moment))
+    }
+
+    /// Waits until the workers have written all output.
+    pub fn drain(&mut self) -> Result<(), EngineError> {
+        self.pipeline.drain()
     }
 
     /// Completes all files.
     pub fn finish(&mut self) -> Result<(), EngineError> {
-        (0..self.schedules.len()).try_for_each(|index| self.observer_mut(index).finish())
+        self.table.finish()?;
+        self.pictures.finish()?;
+        self.added.iter_mut().try_for_each(|observer| observer.finish())
     }
 }

@@ -5,12 +5,13 @@ use std::path::{Path, PathBuf};
 use orrery_io::make_folder;
 use orrery_model::Units;
 
-use super::Observer;
+use super::Recorder;
 use crate::case::{Case, SnapshotFormat};
 use crate::error::EngineError;
 use crate::folder::SNAPSHOTS;
+use crate::pipeline::Job;
 use crate::simulation::Moment;
-use crate::system::SnapshotLabels;
+use crate::system::{SnapshotLabels, WriteFn};
 
 pub struct Snapshots {
     run_folder: PathBuf,
@@ -19,7 +20,8 @@ pub struct Snapshots {
     extension: &'static str,
     units: Units,
     provenance: Vec<(String, String)>,
-    written: usize,
+    /// Snapshots captured since the start of the run.
+    captured: usize,
 }
 
 impl Snapshots {
@@ -46,7 +48,7 @@ impl Snapshots {
             extension,
             units: case.units,
             provenance: provenance.to_vec(),
-            written,
+            captured: written,
         })
     }
 
@@ -56,22 +58,46 @@ impl Snapshots {
 
     /// Lists the snapshots that were written and no longer exist.
     pub fn missing_files(&self) -> Vec<PathBuf> {
-        (0..self.written).map(|number| self.snapshot_path(number)).filter(|path| !path.exists()).collect()
+        (0..self.captured).map(|number| self.snapshot_path(number)).filter(|path| !path.exists()).collect()
     }
 
-    /// Returns the number of snapshots written since the start of the run.
-    pub fn written_count(&self) -> usize {
-        self.written
+    /// Returns the number of snapshots captured since the start of the run.
+    pub fn captured_count(&self) -> usize {
+        self.captured
     }
 }
 
-impl Observer for Snapshots {
-    fn observe(&mut self, moment: &Moment) -> Result<(), EngineError> {
+impl Recorder for Snapshots {
+    fn needed_bytes(&self, moment: &Moment) -> u64 {
+        moment.system.snapshot_bytes()
+    }
+
+    fn capture(&mut self, moment: &Moment) -> Result<Box<dyn Job>, EngineError> {
         let (units, provenance) = (self.units, self.provenance.as_slice());
         let labels = SnapshotLabels { step: moment.step, time: moment.time, units, provenance };
-        moment.system.write_snapshot(&self.snapshot_path(self.written), &labels)?;
-        moment.system.write_results(&self.run_folder, moment.stamp())?;
-        self.written += 1;
-        Ok(())
+        let snapshot = moment.system.capture_snapshot(&labels)?;
+        let results = moment.system.capture_results(moment.stamp())?;
+        let (path, folder) = (self.snapshot_path(self.captured), self.run_folder.clone());
+        self.captured += 1;
+        Ok(Box::new(SnapshotJob { snapshot: Some(snapshot), path, results, folder }))
+    }
+}
+
+/// Writes a snapshot, and then the other results of the system.
+struct SnapshotJob {
+    /// `None` once it is written.
+    snapshot: Option<WriteFn>,
+    path: PathBuf,
+    results: Option<WriteFn>,
+    folder: PathBuf,
+}
+
+impl Job for SnapshotJob {
+    fn commit(&mut self) -> Result<(), EngineError> {
+        if let Some(write) = &self.snapshot {
+            write(&self.path)?;
+            self.snapshot = None;
+        }
+        self.results.as_ref().map_or(Ok(()), |write| write(&self.folder))
     }
 }

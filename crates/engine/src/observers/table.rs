@@ -1,22 +1,24 @@
 //! The table of the measured quantities, `conserved.csv`, and the plots of its rows.
 
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 
 use orrery_io::{AppendFile, Mark};
 use orrery_model::Units;
 use serde::{Deserialize, Serialize};
 
-use super::Observer;
+use super::{Recorder, lock_file};
 use crate::case::Case;
 use crate::error::EngineError;
 use crate::folder::TABLE;
 use crate::gravity::Record;
+use crate::pipeline::Job;
 use crate::simulation::Moment;
 use crate::system::{NamedPlot, Row, Schema, System};
 
 pub struct Table {
     folder: PathBuf,
-    file: AppendFile,
+    file: Arc<Mutex<AppendFile>>,
     /// Name of the case.
     name: String,
     units: Units,
@@ -66,7 +68,8 @@ impl Table {
     }
 
     fn from_parts(case: &Case, folder: &Path, file: AppendFile, schema: Schema, rows: Vec<Row>) -> Self {
-        Self { folder: folder.to_owned(), file, name: case.name.clone(), units: case.units, schema, rows }
+        let (folder, file) = (folder.to_owned(), Arc::new(Mutex::new(file)));
+        Self { folder, file, name: case.name.clone(), units: case.units, schema, rows }
     }
 
     /// Continues the table from the state in a checkpoint.
@@ -85,9 +88,9 @@ impl Table {
         Self::create_with(case, system, folder, state.first.iter().map(FirstRow::to_row).collect())
     }
 
-    /// Writes the table to the disk and returns its state.
+    /// Writes the table to the disk and returns its state. All rows must be written.
     pub fn sync(&mut self) -> Result<State, EngineError> {
-        let file = self.file.sync().map_err(EngineError::Output)?;
+        let file = lock_file(&self.file).sync().map_err(EngineError::Output)?;
         Ok(State { file, first: self.rows.first().cloned().map(FirstRow::Row) })
     }
 
@@ -110,6 +113,17 @@ impl Table {
             _ => 0.0,
         })
     }
+
+    /// Writes the table to the disk and draws the plots of its rows.
+    pub fn finish(&mut self) -> Result<(), EngineError> {
+        self.sync()?;
+        for NamedPlot { name, plot } in (self.schema.plots)(&self.schema, &self.name, &self.units, &self.rows)
+        {
+            plot.write_svg(&self.folder.join(format!("{name}.svg")))?;
+            plot.write_png(&self.folder.join(format!("{name}.png")), 960, 640)?;
+        }
+        Ok(())
+    }
 }
 
 impl State {
@@ -119,21 +133,31 @@ impl State {
     }
 }
 
-impl Observer for Table {
-    fn observe(&mut self, moment: &Moment) -> Result<(), EngineError> {
-        let row = moment.measure(&self.schema)?;
-        self.file.append(format!("{}\n", row.csv_line()).as_bytes()).map_err(EngineError::Output)?;
-        self.rows.push(row);
-        Ok(())
+impl Recorder for Table {
+    fn needed_bytes(&self, _moment: &Moment) -> u64 {
+        32 * (2 + self.schema.quantities.len() as u64)
     }
 
-    fn finish(&mut self) -> Result<(), EngineError> {
-        self.sync()?;
-        for NamedPlot { name, plot } in (self.schema.plots)(&self.schema, &self.name, &self.units, &self.rows)
-        {
-            plot.write_svg(&self.folder.join(format!("{name}.svg")))?;
-            plot.write_png(&self.folder.join(format!("{name}.png")), 960, 640)?;
-        }
-        Ok(())
+    fn capture(&mut self, moment: &Moment) -> Result<Box<dyn Job>, EngineError> {
+        let row = moment.measure(&self.schema)?;
+        let line = format!("{}\n", row.csv_line());
+        self.rows.push(row);
+        Ok(Box::new(RowJob { file: self.file.clone(), line }))
+    }
+}
+
+/// Appends a row to the table.
+struct RowJob {
+    file: Arc<Mutex<AppendFile>>,
+    line: String,
+}
+
+impl Job for RowJob {
+    fn commit(&mut self) -> Result<(), EngineError> {
+        lock_file(&self.file).append(self.line.as_bytes()).map_err(EngineError::Output)
+    }
+
+    fn is_short(&self) -> bool {
+        true
     }
 }

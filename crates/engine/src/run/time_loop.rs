@@ -37,7 +37,7 @@ impl Run<'_> {
             }
             self.take_batch_and_report(u64::MAX)?;
         }
-        self.reporter.write_output(|| self.observers.observe_all(&self.simulation.moment()))?;
+        self.reporter.retry(|_| self.observers.observe_all(&self.simulation.moment()))?;
         if self.simulation.moment().step > self.from.0 {
             self.check_limit()?;
         }
@@ -94,10 +94,12 @@ impl Run<'_> {
         let Moment { step, time: now, .. } = self.simulation.moment();
         let (end, dt) = (self.case.time.end, next - now);
         if next >= end {
+            let (timer, waited) = (self.reporter.start_timer(), self.observers.waited());
             let state = self
                 .reporter
                 .retry(|_| StateBeforeEnd::capture(&self.simulation.moment(), &mut self.observers))?;
             self.before_end = Some(state);
+            self.reporter.count_checkpoint(timer, self.observers.waited() - waited);
         }
         let steps = (end - now) / dt;
         if step == self.from.0 && steps > MANY_STEPS {
@@ -110,7 +112,7 @@ impl Run<'_> {
             let timer = reporter.start_timer();
             simulation.look_ahead(time, &mut |moment| {
                 reporter.count_steps(timer);
-                reporter.write_output(|| observers.observe_between_steps(moment))
+                reporter.retry(|_| observers.observe_between_steps(moment))
             })?;
         }
         let steps = self.batch_steps(most);
@@ -118,7 +120,10 @@ impl Run<'_> {
         let dt = self.simulation.advance(next, steps)?;
         self.batch_length.record(steps, self.reporter.count_steps(timer));
         self.observers.collect(&self.simulation.moment())?;
-        self.reporter.write_output(|| self.observers.observe_step(&self.simulation.moment(), dt))?;
+        self.reporter.retry(|_| {
+            self.observers.check_written()?;
+            self.observers.observe_step(&self.simulation.moment(), dt)
+        })?;
         Ok(dt)
     }
 
@@ -139,7 +144,7 @@ impl Run<'_> {
 
     /// Writes a checkpoint after a step of length `dt` and returns its path.
     pub(super) fn save_checkpoint(&mut self, dt: f64) -> Result<PathBuf, EngineError> {
-        let timer = self.reporter.start_timer();
+        let (timer, waited) = (self.reporter.start_timer(), self.observers.waited());
         // Taken before the state is saved: a request during the save asks for a later state.
         let is_requested = self.reporter.control().take_checkpoint_request();
         let Self { case, provenance, simulation, observers, checkpoints, before_end, reporter, .. } = self;
@@ -149,7 +154,7 @@ impl Run<'_> {
             let state = RunState { case, provenance, moment, observers: state, blocks, before_end };
             checkpoints.save(&state, dt)
         })?;
-        let elapsed = self.reporter.count_checkpoint(timer);
+        let elapsed = self.reporter.count_checkpoint(timer, self.observers.waited() - waited);
         self.longest_save = self.longest_save.max(elapsed);
         let step = self.simulation.moment().step;
         self.reporter.report(RunEvent::CheckpointWritten { path: &path, step, elapsed, is_requested });

@@ -11,6 +11,7 @@ mod table;
 use std::fmt::Debug;
 use std::ops::{Deref, DerefMut};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use orrery_device::Device;
 use orrery_io::{Block, Column, Limits};
@@ -228,6 +229,12 @@ pub trait Dynamics: Debug + Send {
     /// measures its time. A non-finite result is an error, now or in a later call of any function.
     fn advance(&mut self, dt: f64, steps: u64, end_of: &dyn Fn(u64) -> Stamp) -> Result<(), SystemError>;
 
+    /// Returns the time of all force evaluations since the start of this process. `None` for a
+    /// system that has no separate forces.
+    fn force_time(&self) -> Option<Duration> {
+        None
+    }
+
     /// Returns an error that describes the first value of the state that is not finite.
     fn check_finite(&self) -> Result<(), SystemError>;
 
@@ -263,13 +270,17 @@ pub trait Dynamics: Debug + Send {
     /// Returns all columns of the state, for a checkpoint. Their names have at most 14 bytes.
     fn columns(&self) -> Result<Vec<StateColumn<'_>>, SystemError>;
 
-    /// Writes the state to a file. Its extension selects the format.
-    fn write_snapshot(&self, path: &Path, labels: &SnapshotLabels<'_>) -> Result<(), EngineError>;
+    /// Copies the state for a snapshot. The function writes it to a file, whose extension selects
+    /// the format.
+    fn capture_snapshot(&self, labels: &SnapshotLabels<'_>) -> Result<WriteFn, EngineError>;
 
-    /// Writes the results that are no snapshot to the folder of a run, for example seismograms.
-    /// Files of an earlier call are replaced. It is called with each snapshot.
-    fn write_results(&self, _folder: &Path, _now: Stamp) -> Result<(), EngineError> {
-        Ok(())
+    /// Returns about the bytes of a captured snapshot.
+    fn snapshot_bytes(&self) -> u64;
+
+    /// Copies the results that are no snapshot, for example seismograms. The function writes them
+    /// to the folder of a run and replaces earlier files. It is called with each snapshot.
+    fn capture_results(&self, _now: Stamp) -> Result<Option<WriteFn>, EngineError> {
+        Ok(None)
     }
 
     /// Draws plots of these results. It is called at the end of a run, or at a stop.
@@ -301,6 +312,9 @@ pub trait Dynamics: Debug + Send {
     /// last row of the table.
     fn summary_json(&self, first: &Row, last: &Row) -> Map<String, Value>;
 }
+
+/// Writes captured data to a path, in any thread. After an error it may be called again.
+pub type WriteFn = Box<dyn Fn(&Path) -> Result<(), EngineError> + Send>;
 
 /// Number of elements of a system, with their name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,10 +3,12 @@
 //! Waves become weaker as they spread. Each image therefore has its own range of colours, a quarter
 //! of the largest amplitude, unless `[image]` sets it.
 
+use std::sync::Arc;
+
 use orrery_fields::heat::FieldColumn;
 use orrery_io::picture::{
-    ColourMap, FieldPicture, Image, Palette, PointKind, PointMark, RegionKind, RegionMark, Underlay,
-    ValueRange, render_field,
+    ColourMap, FieldPicture, FieldSamples, Palette, PointKind, PointMark, RegionKind, RegionMark, Underlay,
+    ValueRange,
 };
 use orrery_io::{Fault, IoError};
 use orrery_model::Units;
@@ -19,7 +21,8 @@ use super::slice::Slice;
 use crate::blocks::Blocks;
 use crate::case::{Case, FieldView, VelocityRegion, VelocityShape, WaveCase};
 use crate::error::EngineError;
-use crate::observers::Painter;
+use crate::heat::FieldDrawing;
+use crate::observers::{Drawing, Painter};
 use crate::simulation::Moment;
 use crate::system::System;
 
@@ -28,7 +31,7 @@ const CLIP: f64 = 0.25;
 
 /// Draws the waves of a run.
 pub struct WavePainter {
-    picture: FieldPicture,
+    picture: Arc<FieldPicture>,
     units: Units,
     palette: Palette,
     view: FieldView,
@@ -44,10 +47,10 @@ struct State {
 impl WavePainter {
     /// Creates the painter of a run.
     pub fn new(case: &Case, slice: &Slice) -> Self {
-        let mut painter = Self::with_pixels(case, slice, (case.image.size, case.image.size));
+        let mut picture = picture(case, slice, (case.image.size, case.image.size));
         let range = ValueRange { low: -1.0, high: 1.0 };
-        painter.picture.pixels = painter.picture.fitted_pixels(case.image.size, range);
-        painter
+        picture.pixels = picture.fitted_pixels(case.image.size, range);
+        Self::from_picture(case, slice, picture)
     }
 
     /// Creates the painter of a resumed run. Returns an error if no run can have written `state`.
@@ -67,43 +70,51 @@ impl WavePainter {
         if !sizes.contains(&width) || !sizes.contains(&height) {
             return Err(malformed(format!("{width} x {height} pixels"), "at most image.size"));
         }
-        Ok(Self::with_pixels(case, slice, (width, height)))
+        Ok(Self::from_picture(case, slice, picture(case, slice, (width, height))))
     }
 
-    fn with_pixels(case: &Case, slice: &Slice, pixels: (u32, u32)) -> Self {
-        let default = FieldView { colour_map: "diverging", low: None, high: None };
-        let wave = case.wave();
-        let view = wave.map_or(default, |wave| wave.view);
-        let colours = ColourMap::from_name(view.colour_map).unwrap_or_else(ColourMap::diverging);
-        let picture = FieldPicture {
-            colours,
-            shows_edges: false,
-            is_depth_down: slice.is_depth_down(),
-            axis_names: slice.axes.map(|axis| AXIS_NAMES[axis]),
-            regions: wave.map(|wave| walls(wave, slice)).unwrap_or_default(),
-            points: wave.map(|wave| points(wave, slice)).unwrap_or_default(),
-            underlay: wave.and_then(|wave| underlay(wave, slice, case.units)),
-            title: case.name.clone(),
-            length_unit: if case.units == Units::Si { "m".into() } else { String::new() },
-            quantity: "u".into(),
-            unit: wave.map(|wave| wave.unit.clone()).unwrap_or_default(),
-            ..FieldPicture::new(slice.grid, Boundaries::uniform(Boundary::INSULATED), pixels)
-        };
-        let palette = Palette::for_picture(&picture);
-        Self { picture, units: case.units, palette, view, slice: slice.clone() }
+    fn from_picture(case: &Case, slice: &Slice, picture: FieldPicture) -> Self {
+        let (palette, picture) = (Palette::for_picture(&picture), Arc::new(picture));
+        Self { picture, units: case.units, palette, view: field_view(case), slice: slice.clone() }
     }
 
-    fn render<T: Copy + Into<f64> + Send + Sync>(
+    fn samples<T: Copy + Into<f64> + Send + Sync>(
         &self,
         values: &[T],
         time: &str,
-    ) -> Result<Image, EngineError> {
+    ) -> Result<FieldSamples, EngineError> {
         let values = self.slice.values(values);
         let largest = values.iter().fold(0.0, |largest: f64, &value| largest.max(value.into().abs()));
         let end = if largest > 0.0 { CLIP * largest } else { 1.0 };
         let (low, high) = (self.view.low.unwrap_or(-end), self.view.high.unwrap_or(end));
         let range = if low < high { ValueRange { low, high } } else { ValueRange { low: -end, high: end } };
-        Ok(render_field(&values, &self.picture, range, time)?)
+        Ok(FieldSamples::new(&values, &self.picture, range, time)?)
+    }
+}
+
+/// Returns the settings of images of a case.
+fn field_view(case: &Case) -> FieldView {
+    let default = FieldView { colour_map: "diverging", low: None, high: None };
+    case.wave().map_or(default, |wave| wave.view)
+}
+
+/// Returns the picture of a plane with this size.
+fn picture(case: &Case, slice: &Slice, pixels: (u32, u32)) -> FieldPicture {
+    let wave = case.wave();
+    let colours = ColourMap::from_name(field_view(case).colour_map).unwrap_or_else(ColourMap::diverging);
+    FieldPicture {
+        colours,
+        shows_edges: false,
+        is_depth_down: slice.is_depth_down(),
+        axis_names: slice.axes.map(|axis| AXIS_NAMES[axis]),
+        regions: wave.map(|wave| walls(wave, slice)).unwrap_or_default(),
+        points: wave.map(|wave| points(wave, slice)).unwrap_or_default(),
+        underlay: wave.and_then(|wave| underlay(wave, slice, case.units)),
+        title: case.name.clone(),
+        length_unit: if case.units == Units::Si { "m".into() } else { String::new() },
+        quantity: "u".into(),
+        unit: wave.map(|wave| wave.unit.clone()).unwrap_or_default(),
+        ..FieldPicture::new(slice.grid, Boundaries::uniform(Boundary::INSULATED), pixels)
     }
 }
 
@@ -150,16 +161,22 @@ impl Painter for WavePainter {
         &self.palette
     }
 
-    fn draw(&mut self, moment: &Moment) -> Result<Image, EngineError> {
+    fn capture(&mut self, moment: &Moment) -> Result<Box<dyn Drawing>, EngineError> {
         let System::Wave(system) = moment.system else {
             unreachable!("the painter of waves draws the system that created it")
         };
         let column = system.column().map_err(|error| error.at(moment.stamp()))?;
         let time = format!("t = {}", self.units.format_time(moment.time));
-        match &column {
-            FieldColumn::Single(values) => self.render(values, &time),
-            FieldColumn::Double(values) => self.render(values, &time),
-        }
+        let samples = match &column {
+            FieldColumn::Single(values) => self.samples(values, &time)?,
+            FieldColumn::Double(values) => self.samples(values, &time)?,
+        };
+        Ok(Box::new(FieldDrawing { samples, picture: self.picture.clone() }))
+    }
+
+    fn captured_bytes(&self) -> u64 {
+        let (width, height) = self.picture.pixels;
+        8 * u64::from(width) * u64::from(height)
     }
 
     fn state(&self) -> Map<String, Value> {

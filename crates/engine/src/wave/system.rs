@@ -7,8 +7,7 @@ use orrery_fields::heat::FieldColumn;
 use orrery_fields::wave::device::WaveShape;
 use orrery_fields::wave::{WaveError, WaveField, WaveProblem, WaveView};
 use orrery_io::{
-    Block, FieldFrame, FieldLabels, FieldValues, IoError, Window, copy_window, write_volume_npy,
-    write_volume_vti,
+    Block, FieldFrame, FieldLabels, FieldValues, Window, copy_window, write_volume_npy, write_volume_vti,
 };
 use orrery_model::Units;
 use orrery_model::wave::{Side, Sides, WaveGrid};
@@ -23,10 +22,10 @@ use crate::blocks::Blocks;
 use crate::case::{Case, WaveCase};
 use crate::compute_device::Tuned;
 use crate::error::EngineError;
-use crate::heat::node_count;
+use crate::heat::{node_count, precision_bytes};
 use crate::observers::Painter;
 use crate::system::{
-    ColumnValues, Dynamics, Row, Schema, Size, SnapshotLabels, Stamp, StateColumn, SystemError,
+    ColumnValues, Dynamics, Row, Schema, Size, SnapshotLabels, Stamp, StateColumn, SystemError, WriteFn,
 };
 
 /// Waves in a medium.
@@ -104,46 +103,43 @@ impl WaveSystem {
         if self.shows_ahead { self.field.last_ahead() } else { self.field.now() }
     }
 
-    /// Returns the values that snapshots contain.
-    fn windowed<T: Copy + Default>(&self, path: &Path, values: &[T]) -> Result<Vec<T>, IoError> {
-        copy_window(values, self.grid().nodes, &self.windows)
-            .map_err(|fault| IoError { path: path.to_owned(), fault })
+    /// Returns the part of a column that snapshots contain.
+    fn windowed(&self, column: FieldColumn) -> FieldColumn {
+        let nodes = self.grid().nodes;
+        if self.windows == nodes.map(Window::whole) {
+            return column;
+        }
+        // The case has checked the windows.
+        match column {
+            FieldColumn::Single(values) => {
+                FieldColumn::Single(copy_window(&values, nodes, &self.windows).unwrap_or_default())
+            }
+            FieldColumn::Double(values) => {
+                FieldColumn::Double(copy_window(&values, nodes, &self.windows).unwrap_or_default())
+            }
+        }
     }
 
-    fn write_column(
-        &self,
-        path: &Path,
-        column: &FieldColumn,
-        labels: &SnapshotLabels<'_>,
-    ) -> Result<(), IoError> {
-        let values = field_values(column);
-        let &WaveGrid { nodes, spacing } = self.grid();
-        let part;
-        let values = match values {
-            _ if self.windows == nodes.map(Window::whole) => values,
-            FieldValues::Single(values) => {
-                part = FieldColumn::Single(self.windowed(path, values)?);
-                field_values(&part)
-            }
-            FieldValues::Double(values) => {
-                part = FieldColumn::Double(self.windowed(path, values)?);
-                field_values(&part)
-            }
-        };
+    /// Returns a function that writes `column`, which is that of [`Self::windowed`], at this time.
+    fn column_writer(&self, column: FieldColumn, time: f64) -> WriteFn {
         let nodes = self.windows.map(|window| window.len());
-        if path.extension().is_none_or(|extension| extension != "vti") {
-            return write_volume_npy(path, nodes, values);
-        }
+        let spacing = self.grid().spacing;
         let origin = [0, 1, 2].map(|axis| self.windows[axis].start as f64 * spacing[axis]);
         let spacing = [0, 1, 2].map(|axis| self.windows[axis].stride as f64 * spacing[axis]);
         let labels = FieldLabels {
             name: Some("u".to_owned()),
             unit: Some(self.unit.clone()).filter(|unit| !unit.is_empty()),
-            time: Some(labels.time),
+            time: Some(time),
             frame: Some(FieldFrame { origin, spacing }),
             other_arrays: Vec::new(),
         };
-        write_volume_vti(path, nodes, &labels, values)
+        Box::new(move |path| {
+            let written = match path.extension().is_some_and(|extension| extension == "vti") {
+                true => write_volume_vti(path, nodes, &labels, field_values(&column)),
+                false => write_volume_npy(path, nodes, field_values(&column)),
+            };
+            written.map_err(EngineError::Output)
+        })
     }
 }
 
@@ -250,18 +246,24 @@ impl Dynamics for WaveSystem {
         Ok(self.column_names.iter().filter_map(column).collect())
     }
 
-    fn write_snapshot(&self, path: &Path, labels: &SnapshotLabels<'_>) -> Result<(), EngineError> {
+    fn capture_snapshot(&self, labels: &SnapshotLabels<'_>) -> Result<WriteFn, EngineError> {
         let now = Stamp { step: labels.step, time: labels.time };
         let column = self.column().map_err(|error| error.at(now))?;
-        self.write_column(path, &column, labels).map_err(EngineError::Output)
+        Ok(self.column_writer(self.windowed(column), labels.time))
     }
 
-    fn write_results(&self, folder: &Path, now: Stamp) -> Result<(), EngineError> {
+    fn snapshot_bytes(&self) -> u64 {
+        let nodes: u64 = self.windows.iter().map(|window| window.len() as u64).product();
+        nodes * precision_bytes(self.field.precision())
+    }
+
+    fn capture_results(&self, now: Stamp) -> Result<Option<WriteFn>, EngineError> {
         if !self.survey.has_receivers() {
-            return Ok(());
+            return Ok(None);
         }
         let traces = self.seismograms().map_err(|error| error.at(now))?;
-        self.survey.write(folder, &traces)
+        let survey = self.survey.clone();
+        Ok(Some(Box::new(move |folder| survey.write(folder, &traces))))
     }
 
     fn draw_results(&self, folder: &Path, now: Stamp) -> Result<(), EngineError> {
@@ -275,7 +277,7 @@ impl Dynamics for WaveSystem {
     fn write_post_mortem(&self, folder: &Path, labels: &SnapshotLabels<'_>) -> Option<PathBuf> {
         let path = folder.join(POST_MORTEM);
         let column = self.view().column().ok()?;
-        self.write_column(&path, &column, labels).ok().map(|()| path)
+        self.column_writer(self.windowed(column), labels.time)(&path).ok().map(|()| path)
     }
 
     fn new_painter(&self, case: &Case) -> Result<Box<dyn Painter>, EngineError> {

@@ -1,0 +1,532 @@
+//! Output in worker threads, while the run computes further steps.
+//!
+//! The run loop submits jobs, which contain copies of the state. A job is prepared by any worker,
+//! several jobs at a time: this renders and encodes. Then it is committed: this writes files.
+//!
+//! Invariants: jobs are committed one after another, in the order in which they were submitted. So
+//! at any time the files are those of a run without workers, at an earlier step. After
+//! [`Pipeline::drain`] all jobs are committed. The jobs that wait have at most [`CAPACITY`] bytes, or
+//! there is only one of them. A job that failed stays first in the queue until a later attempt
+//! succeeds.
+
+use std::any::Any;
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use crate::error::EngineError;
+
+/// Largest number of workers. Each of them may need the memory of one image.
+const MAX_WORKERS: usize = 16;
+/// Largest number of jobs that wait for one worker.
+const JOBS_PER_WORKER: usize = 4;
+/// Largest number of bytes of all jobs that wait. A single job may have more.
+const CAPACITY: u64 = 512 << 20;
+
+/// Work that writes output.
+pub trait Job: Send {
+    /// Computes what does not depend on earlier jobs. After an error it may be called again.
+    fn prepare(&mut self) -> Result<(), EngineError> {
+        Ok(())
+    }
+
+    /// Writes the files. After an error it may be called again.
+    fn commit(&mut self) -> Result<(), EngineError>;
+
+    /// Returns true if the job takes less time than waking a worker, for example for one row of a
+    /// table. It then runs in the calling thread if no other job waits.
+    fn is_short(&self) -> bool {
+        false
+    }
+}
+
+/// Queue of jobs with its workers. Without workers, jobs run at once in the calling thread.
+pub struct Pipeline {
+    shared: Arc<Shared>,
+    workers: Vec<JoinHandle<()>>,
+    /// Time that the calling thread has waited for workers.
+    waited: Duration,
+}
+
+/// Time that the jobs took in all workers, which may be longer than the run.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct WorkerTimes {
+    /// Time in [`Job::prepare`].
+    pub prepare: Duration,
+    /// Time in [`Job::commit`].
+    pub commit: Duration,
+}
+
+struct Shared {
+    queue: Mutex<Queue>,
+    /// Notified when a worker may have work.
+    has_work: Condvar,
+    /// Notified when a job was committed or failed.
+    has_result: Condvar,
+}
+
+#[derive(Default)]
+struct Queue {
+    /// Jobs in the order of submission.
+    entries: VecDeque<Entry>,
+    /// Number of the first entry.
+    first: u64,
+    bytes: u64,
+    is_committing: bool,
+    /// Error of the first entry, until the caller takes it.
+    failure: Option<EngineError>,
+    /// True from a failure until the caller tries again. No job is committed meanwhile.
+    is_halted: bool,
+    is_closed: bool,
+    /// Payload of a panic in a job, which ends the run.
+    panic: Option<Box<dyn Any + Send>>,
+    times: WorkerTimes,
+}
+
+struct Entry {
+    bytes: u64,
+    stage: Stage,
+}
+
+enum Stage {
+    Submitted(Box<dyn Job>),
+    /// A worker has the job.
+    InWork,
+    Prepared(Box<dyn Job>),
+    /// [`Job::prepare`] failed.
+    Failed(Box<dyn Job>, EngineError),
+}
+
+impl Pipeline {
+    /// Creates a pipeline with a worker per thread of the run. A run with one thread gets none.
+    pub fn new(threads: usize) -> Self {
+        let shared = Arc::new(Shared {
+            queue: Mutex::default(),
+            has_work: Condvar::new(),
+            has_result: Condvar::new(),
+        });
+        let count = if threads > 1 { threads.min(MAX_WORKERS) } else { 0 };
+        let start = |index: usize| {
+            let shared = shared.clone();
+            std::thread::Builder::new().name(format!("output-{index}")).spawn(move || shared.work())
+        };
+        // A system that allows no further thread still gets its output, in the calling thread.
+        let workers = (0..count).map_while(|index| start(index).ok()).collect();
+        Self { shared, workers, waited: Duration::ZERO }
+    }
+
+    /// Adds a job that holds `bytes` bytes of data. It must be possible: see
+    /// [`Pipeline::make_room`].
+    pub fn submit(&mut self, bytes: u64, job: Box<dyn Job>) {
+        let mut queue = self.shared.lock();
+        let runs_here = self.workers.is_empty() || (job.is_short() && queue.entries.is_empty());
+        queue.entries.push_back(Entry { bytes, stage: Stage::Submitted(job) });
+        queue.bytes += bytes;
+        if !runs_here {
+            drop(queue);
+            self.shared.has_work.notify_one();
+            return;
+        }
+        let started = Instant::now();
+        let mut has_worked = true;
+        while has_worked && !queue.entries.is_empty() {
+            (queue, has_worked) = self.shared.work_once(queue);
+        }
+        drop(queue);
+        self.waited += started.elapsed();
+    }
+
+    /// Waits until a job with `bytes` bytes may be submitted. An error is that of an earlier job,
+    /// which the next call tries again.
+    pub fn make_room(&mut self, bytes: u64) -> Result<(), EngineError> {
+        let most = JOBS_PER_WORKER * self.workers.len().max(1);
+        self.settle(|queue| {
+            queue.entries.is_empty()
+                || (queue.bytes.saturating_add(bytes) <= CAPACITY && queue.entries.len() < most)
+        })
+    }
+
+    /// Waits until all jobs are committed. An error is that of the first remaining job, which the
+    /// next call tries again.
+    pub fn drain(&mut self) -> Result<(), EngineError> {
+        self.settle(|queue| queue.entries.is_empty())
+    }
+
+    /// Returns the error of a job that failed since the last call, without waiting for others. If
+    /// the last call returned an error, waits for the result of another attempt.
+    pub fn check(&mut self) -> Result<(), EngineError> {
+        let halted_at = {
+            let queue = self.shared.lock();
+            (queue.is_halted && queue.failure.is_none()).then_some(queue.first)
+        };
+        self.settle(|queue| halted_at.is_none_or(|first| queue.first > first))
+    }
+
+    /// Returns the time that the calling thread has waited for workers, or has worked itself.
+    pub fn waited(&self) -> Duration {
+        self.waited
+    }
+
+    /// Returns the time that the jobs took.
+    pub fn worker_times(&self) -> WorkerTimes {
+        self.shared.lock().times
+    }
+
+    /// Waits until `is_done` holds or a job fails. Halted jobs are tried again.
+    fn settle(&mut self, is_done: impl Fn(&Queue) -> bool) -> Result<(), EngineError> {
+        let started = Instant::now();
+        let mut queue = self.shared.lock();
+        if queue.is_halted && queue.failure.is_none() {
+            queue.is_halted = false;
+            self.shared.has_work.notify_all();
+        }
+        let outcome = loop {
+            if let Some(payload) = queue.panic.take() {
+                drop(queue);
+                resume_unwind(payload);
+            }
+            if let Some(error) = queue.failure.take() {
+                break Err(error);
+            }
+            if is_done(&queue) {
+                break Ok(());
+            }
+            if self.workers.is_empty() {
+                queue = self.shared.work_once(queue).0;
+                continue;
+            }
+            queue = self.shared.has_result.wait(queue).unwrap_or_else(PoisonError::into_inner);
+        };
+        drop(queue);
+        self.waited += started.elapsed();
+        outcome
+    }
+}
+
+impl Drop for Pipeline {
+    /// Ends the workers. Jobs that were not committed are dropped: the run was stopped by an error.
+    fn drop(&mut self) {
+        let mut queue = self.shared.lock();
+        queue.is_closed = true;
+        drop(queue);
+        self.shared.has_work.notify_all();
+        for worker in self.workers.drain(..) {
+            // A worker that panicked has already printed its message.
+            let _ = worker.join();
+        }
+    }
+}
+
+impl Shared {
+    /// Locks the queue. No thread panics while it holds the lock.
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Works until the pipeline is closed.
+    fn work(&self) {
+        let mut queue = self.lock();
+        while !queue.is_closed {
+            let has_worked;
+            (queue, has_worked) = self.work_once(queue);
+            if !has_worked && !queue.is_closed {
+                queue = self.has_work.wait(queue).unwrap_or_else(PoisonError::into_inner);
+            }
+        }
+    }
+
+    /// Commits the first job if it is prepared, or else prepares a job. Returns false if there is
+    /// nothing to do.
+    fn work_once<'a>(&'a self, mut queue: MutexGuard<'a, Queue>) -> (MutexGuard<'a, Queue>, bool) {
+        if let Some(job) = queue.take_first_to_commit() {
+            drop(queue);
+            return (self.commit(job), true);
+        }
+        if queue.failure.is_some() {
+            self.has_result.notify_all();
+        }
+        if let Some((number, job)) = queue.take_next_to_prepare() {
+            drop(queue);
+            return (self.prepare(number, job), true);
+        }
+        (queue, false)
+    }
+
+    /// Calls a function of a job. A panic is an error that no attempt can repair, and the calling
+    /// thread of the run panics with it.
+    fn catch_panic(&self, call: impl FnOnce() -> Result<(), EngineError>) -> Option<Result<(), EngineError>> {
+        match catch_unwind(AssertUnwindSafe(call)) {
+            Ok(outcome) => Some(outcome),
+            Err(payload) => {
+                let mut queue = self.lock();
+                queue.panic = Some(payload);
+                queue.is_halted = true;
+                self.has_result.notify_all();
+                None
+            }
+        }
+    }
+
+    fn commit(&self, mut job: Box<dyn Job>) -> MutexGuard<'_, Queue> {
+        let started = Instant::now();
+        let Some(outcome) = self.catch_panic(|| job.commit()) else { return self.lock() };
+        let elapsed = started.elapsed();
+        let mut queue = self.lock();
+        queue.times.commit += elapsed;
+        queue.is_committing = false;
+        match outcome {
+            Ok(()) => {
+                if let Some(entry) = queue.entries.pop_front() {
+                    queue.bytes -= entry.bytes;
+                }
+                queue.first += 1;
+            }
+            Err(error) => {
+                queue.entries[0].stage = Stage::Prepared(job);
+                queue.fail(error);
+            }
+        }
+        self.has_result.notify_all();
+        self.has_work.notify_one();
+        queue
+    }
+
+    fn prepare(&self, number: u64, mut job: Box<dyn Job>) -> MutexGuard<'_, Queue> {
+        let started = Instant::now();
+        let Some(outcome) = self.catch_panic(|| job.prepare()) else { return self.lock() };
+        let elapsed = started.elapsed();
+        let mut queue = self.lock();
+        queue.times.prepare += elapsed;
+        let index = (number - queue.first) as usize;
+        queue.entries[index].stage = match outcome {
+            Ok(()) => Stage::Prepared(job),
+            Err(error) => Stage::Failed(job, error),
+        };
+        queue
+    }
+}
+
+impl Queue {
+    fn fail(&mut self, error: EngineError) {
+        self.failure = Some(error);
+        self.is_halted = true;
+    }
+
+    /// Takes the first job if it can be committed now. The error of a job that could not be
+    /// prepared is reported when the job is the first one, and it is then prepared again.
+    fn take_first_to_commit(&mut self) -> Option<Box<dyn Job>> {
+        if self.is_halted || self.is_committing {
+            return None;
+        }
+        let entry = self.entries.front_mut()?;
+        match std::mem::replace(&mut entry.stage, Stage::InWork) {
+            Stage::Prepared(job) => {
+                self.is_committing = true;
+                Some(job)
+            }
+            Stage::Failed(job, error) => {
+                entry.stage = Stage::Submitted(job);
+                self.fail(error);
+                None
+            }
+            other => {
+                entry.stage = other;
+                None
+            }
+        }
+    }
+
+    /// Takes the first job that is not prepared, with its number.
+    fn take_next_to_prepare(&mut self) -> Option<(u64, Box<dyn Job>)> {
+        if self.is_halted {
+            return None;
+        }
+        let (first, entries) = (self.first, &mut self.entries);
+        let index = entries.iter().position(|entry| matches!(entry.stage, Stage::Submitted(_)))?;
+        match std::mem::replace(&mut entries[index].stage, Stage::InWork) {
+            Stage::Submitted(job) => Some((first + index as u64, job)),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use orrery_io::{Fault, IoError};
+
+    use super::*;
+
+    /// Numbers of the committed jobs.
+    type Committed = Arc<Mutex<Vec<usize>>>;
+
+    /// A job that takes some time and fails as often as it is told.
+    struct TestJob {
+        number: usize,
+        pause: Duration,
+        prepare_failures: usize,
+        commit_failures: usize,
+        committed: Committed,
+    }
+
+    impl TestJob {
+        fn new(number: usize, committed: &Committed) -> Self {
+            let (pause, committed) = (Duration::ZERO, committed.clone());
+            Self { number, pause, prepare_failures: 0, commit_failures: 0, committed }
+        }
+    }
+
+    fn storage_error() -> EngineError {
+        let fault = Fault::malformed("test", "no space", "space");
+        EngineError::Output(IoError { path: "file".into(), fault })
+    }
+
+    fn fail_if_counted(count: &mut usize) -> Result<(), EngineError> {
+        if *count == 0 {
+            return Ok(());
+        }
+        *count -= 1;
+        Err(storage_error())
+    }
+
+    impl Job for TestJob {
+        fn prepare(&mut self) -> Result<(), EngineError> {
+            std::thread::sleep(self.pause);
+            fail_if_counted(&mut self.prepare_failures)
+        }
+
+        fn commit(&mut self) -> Result<(), EngineError> {
+            fail_if_counted(&mut self.commit_failures)?;
+            self.committed.lock().unwrap().push(self.number);
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn jobs_are_committed_in_their_order() {
+        for threads in [1, 2, 3, 8] {
+            let (mut pipeline, committed) = (Pipeline::new(threads), Committed::default());
+            for number in 0..50 {
+                let pause = Duration::from_micros((number as u64 * 7919) % 500);
+                pipeline.make_room(1).unwrap();
+                pipeline.submit(1, Box::new(TestJob { pause, ..TestJob::new(number, &committed) }));
+                pipeline.check().unwrap();
+            }
+            pipeline.drain().unwrap();
+            assert_eq!(*committed.lock().unwrap(), (0..50).collect::<Vec<_>>(), "{threads} threads");
+        }
+    }
+
+    /// Each attempt reports one failure. Later jobs wait for the failed one.
+    #[test]
+    fn a_failed_job_is_tried_again_before_later_ones() {
+        for threads in [1, 4] {
+            for (prepare_failures, commit_failures) in [(0, 3), (3, 0), (1, 2)] {
+                let (mut pipeline, committed) = (Pipeline::new(threads), Committed::default());
+                let mut failures = 0;
+                for number in 0..6 {
+                    let job = TestJob::new(number, &committed);
+                    let job = match number {
+                        2 => TestJob { prepare_failures, commit_failures, ..job },
+                        _ => job,
+                    };
+                    while pipeline.make_room(1).is_err() {
+                        failures += 1;
+                        assert_eq!(*committed.lock().unwrap(), [0, 1]);
+                    }
+                    pipeline.submit(1, Box::new(job));
+                }
+                while pipeline.drain().is_err() {
+                    failures += 1;
+                    assert_eq!(*committed.lock().unwrap(), [0, 1]);
+                }
+                assert_eq!((failures, &*committed.lock().unwrap()), (3, &vec![0, 1, 2, 3, 4, 5]));
+            }
+        }
+    }
+
+    #[test]
+    fn a_check_reports_a_failure_once_per_attempt() {
+        let (mut pipeline, committed) = (Pipeline::new(2), Committed::default());
+        pipeline.submit(1, Box::new(TestJob { commit_failures: 2, ..TestJob::new(0, &committed) }));
+        let mut failures = 0;
+        while committed.lock().unwrap().is_empty() {
+            failures += usize::from(pipeline.check().is_err());
+        }
+        assert_eq!(failures, 2);
+        pipeline.check().unwrap();
+    }
+
+    /// The disk is slow: a commit waits until the test allows it.
+    #[test]
+    fn the_run_waits_while_the_queue_is_full() {
+        struct SlowJob(Arc<Mutex<()>>, Arc<AtomicUsize>);
+        impl Job for SlowJob {
+            fn commit(&mut self) -> Result<(), EngineError> {
+                drop(self.0.lock().unwrap());
+                self.1.fetch_add(1, Ordering::SeqCst);
+                Ok(())
+            }
+        }
+        for (bytes, most) in [(CAPACITY / 3, 3), (CAPACITY, 1), (2 * CAPACITY, 1), (1, 2 * JOBS_PER_WORKER)] {
+            let (disk, count) = (Arc::new(Mutex::new(())), Arc::new(AtomicUsize::new(0)));
+            let mut pipeline = Pipeline::new(2);
+            let blocked = disk.lock().unwrap();
+            for _ in 0..most {
+                pipeline.make_room(bytes).unwrap();
+                pipeline.submit(bytes, Box::new(SlowJob(disk.clone(), count.clone())));
+            }
+            std::thread::scope(|scope| {
+                let waiting = scope.spawn(|| {
+                    pipeline.make_room(bytes).unwrap();
+                    count.load(Ordering::SeqCst)
+                });
+                std::thread::sleep(Duration::from_millis(20));
+                assert!(!waiting.is_finished(), "{most} jobs of {bytes} bytes fill the queue");
+                assert_eq!(count.load(Ordering::SeqCst), 0);
+                drop(blocked);
+                assert!(waiting.join().unwrap() >= 1);
+            });
+            pipeline.drain().unwrap();
+            assert_eq!(count.load(Ordering::SeqCst), most);
+        }
+    }
+
+    #[test]
+    fn short_jobs_run_in_the_calling_thread() {
+        struct ShortJob(Arc<Mutex<Option<std::thread::ThreadId>>>);
+        impl Job for ShortJob {
+            fn commit(&mut self) -> Result<(), EngineError> {
+                *self.0.lock().unwrap() = Some(std::thread::current().id());
+                Ok(())
+            }
+            fn is_short(&self) -> bool {
+                true
+            }
+        }
+        let (mut pipeline, thread) = (Pipeline::new(2), Arc::default());
+        pipeline.submit(1, Box::new(ShortJob(Arc::clone(&thread))));
+        assert_eq!(*thread.lock().unwrap(), Some(std::thread::current().id()));
+    }
+
+    #[test]
+    fn a_panic_of_a_job_reaches_the_caller() {
+        struct PanickingJob;
+        impl Job for PanickingJob {
+            fn commit(&mut self) -> Result<(), EngineError> {
+                panic!("a bug in a job")
+            }
+        }
+        for threads in [1, 2] {
+            let mut pipeline = Pipeline::new(threads);
+            let caught = catch_unwind(AssertUnwindSafe(|| {
+                pipeline.submit(1, Box::new(PanickingJob));
+                pipeline.drain()
+            }));
+            assert_eq!(caught.unwrap_err().downcast_ref(), Some(&"a bug in a job"), "{threads} threads");
+        }
+    }
+}
