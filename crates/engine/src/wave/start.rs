@@ -91,15 +91,17 @@ pub(crate) fn host_bytes(case: &Case, wave: &WaveCase, on_device: bool) -> u64 {
     };
     let is_variable = !wave.has_uniform_velocity();
     let fields = if on_device { 0 } else { bytes_of(is_variable, wave.precision) };
-    // A checkpoint and a look ahead copy the state. A start has the velocities in f64 and the
-    // coefficients of all nodes besides it.
-    let state = bytes_of(false, wave.precision);
+    // The last checkpoint has copies of the state and of the one before it. A start has the
+    // velocities in f64 and the coefficients of all nodes besides it.
+    let state = bytes_of(false, wave.precision).saturating_mul(STATE_COPIES);
     let per_node = if is_variable { 8 + precision_bytes(wave.precision) } else { 0 };
     let problem = size_of(wave).count.saturating_mul(per_node);
     let samples = sample_bytes(case, wave).saturating_mul(SAMPLE_COPIES);
     [fields, state, problem, samples].into_iter().fold(0, u64::saturating_add)
 }
 
+/// Copies of the state in a checkpoint.
+const STATE_COPIES: u64 = 2;
 /// Copies of the samples of receivers: those of the state, those of a checkpoint, and those that
 /// are written in f64.
 const SAMPLE_COPIES: u64 = 4;

@@ -234,10 +234,10 @@ impl Dynamics for WaveSystem {
 
     fn columns(&self) -> Result<Vec<StateColumn<'_>>, SystemError> {
         self.check_finite()?;
-        let found = self.field.columns()?;
+        let mut found = self.field.columns()?;
         let column = |name: &&'static str| {
-            let column = found.iter().find(|column| column.name == **name)?;
-            let block = match column.values.clone() {
+            let index = found.iter().position(|column| column.name == **name)?;
+            let block = match found.swap_remove(index).values {
                 FieldColumn::Single(values) => Block::Singles(values),
                 FieldColumn::Double(values) => Block::Reals(values),
             };
