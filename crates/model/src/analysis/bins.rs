@@ -295,7 +295,7 @@ mod tests {
         assert_eq!(size_of(28), 0, "9 pixels of level 0 have enough bodies");
         // Four bodies per pixel of level 0 are 36 in 9 pixels. One per pixel is reached on level 1.
         let spread: Vec<([u32; 2], u64)> =
-            (0..100 * 100).map(|i| ([i % 100 << 8, i / 100 << 8], 1)).collect();
+            (0..100 * 100).map(|i| ([(i % 100) << 8, (i / 100) << 8], 1)).collect();
         let counts = count_pyramid(&spread, &projection);
         let size = patch_size(&counts, &step_thresholds(counts.len()), [50 << 8, 50 << 8]);
         // 36 bodies in 9 pixels of side 2: log2(2) - log4(36 / 28) = 0.82 octaves, rounded up.
