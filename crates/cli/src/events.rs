@@ -91,6 +91,9 @@ fn warning_text(event: &RunEvent<'_>) -> Option<String> {
             }
         }
         RunEvent::OutputFailed(error) => error.to_string(),
+        RunEvent::NoFfmpeg => "ffmpeg is not in PATH: the run writes animation.gif and no animation.mp4; \
+                               install ffmpeg, or set image.animation = \"gif\""
+            .to_owned(),
         RunEvent::NoFileLocks => {
             "this file system has no locks: a second run in this directory is not detected".to_owned()
         }

@@ -16,6 +16,7 @@ mod mistakes;
 mod no_panic;
 mod odd_values;
 mod on_device;
+mod pictures;
 mod readme;
 mod reference;
 mod results;

@@ -178,6 +178,8 @@ pub enum RunEvent<'a> {
         /// Program and device of this process.
         now: &'a str,
     },
+    /// The case asks for an MP4, and ffmpeg is not in `PATH`. The run writes the GIF only.
+    NoFfmpeg,
     /// The file system has no locks, so a second run in the same folder is not prevented.
     NoFileLocks,
     /// Files that the run wrote earlier are missing.

@@ -54,6 +54,8 @@ pub(crate) const PROVENANCE: &str = "provenance.txt";
 pub(crate) const CASE: &str = "case.toml";
 pub(crate) const TABLE: &str = "conserved.csv";
 pub(crate) const ANIMATION: &str = "animation.gif";
+/// Film of the images, which a run writes at its end.
+pub(crate) const FILM: &str = "animation.mp4";
 /// Messages of the commands that simulated the run. The commands write it, a run only removes it.
 pub const LOG_FILE: &str = "run.log";
 /// Formats of the file of bodies.
@@ -74,8 +76,11 @@ fn plot_files() -> impl Iterator<Item = String> {
 
 /// Returns the names of the files of a run that are not numbered, without `PROVENANCE`.
 fn run_files() -> impl Iterator<Item = String> {
-    let others =
-        [CASE, TABLE, ANIMATION, LOG_FILE].into_iter().chain(POST_MORTEMS).chain(RESULTS).map(str::to_owned);
+    let others = [CASE, TABLE, ANIMATION, FILM, LOG_FILE]
+        .into_iter()
+        .chain(POST_MORTEMS)
+        .chain(RESULTS)
+        .map(str::to_owned);
     let start_files = START_FORMATS.map(|format| start_file_name(format).to_owned());
     others.chain(plot_files()).chain(start_files)
 }
@@ -289,7 +294,7 @@ pub(crate) fn lock_folder(folder: &Path) -> Result<Lock, EngineError> {
 /// the observers before the last step.
 pub(crate) fn remove_output_of_end(folder: &Path, state: &observers::State) -> Result<(), EngineError> {
     let mut files = state.later_files(folder);
-    files.extend(plot_files().map(|name| folder.join(name)));
+    files.extend(plot_files().chain([FILM.to_owned()]).map(|name| folder.join(name)));
     remove_files(&files).map_err(EngineError::Output)
 }
 

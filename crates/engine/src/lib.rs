@@ -45,6 +45,7 @@ pub mod compute_device;
 pub mod control;
 pub mod error;
 pub mod field_analysis;
+mod film;
 mod folder;
 pub mod gravity;
 pub mod heat;

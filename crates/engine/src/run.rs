@@ -21,6 +21,7 @@ use crate::case::Case;
 use crate::checkpoint::{self, Checkpoints, StateBeforeEnd};
 use crate::control::{Control, RunEvent, StopReason};
 use crate::error::EngineError;
+use crate::film;
 use crate::folder::Lock;
 use crate::observers::{Observer, Observers};
 use crate::reporter::Reporter;
@@ -286,6 +287,12 @@ impl<'a> Run<'a> {
             // warning.
             Err(error) if stopped.is_some() => self.reporter.report(RunEvent::OutputFailed(&error)),
             finished => finished.map_err(|error| self.add_recovery_info(error))?,
+        }
+        if stopped.is_none() {
+            // The run is complete without the film, and its images exist.
+            if let Err(error) = film::write_film(&self.case, &self.folder) {
+                self.reporter.report(RunEvent::OutputFailed(&error));
+            }
         }
         self.summary(stopped)
     }

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use orrery_engine::case::{
-    BodiesSource, Case, CaseError, CaseSource, Every, Model, find_preset, model_names, presets,
+    BodiesSource, Case, CaseError, CaseSource, Every, ImageSize, Model, find_preset, model_names, presets,
 };
 use orrery_model::Units;
 use orrery_particles::settings::{Acceptance, IntegratorChoice, SolverChoice, StepChoice};
@@ -203,7 +203,7 @@ fn settings_replace_keys_of_the_file() {
     assert!((solar.time.end - 1e4).abs() < 1e-6);
     // A section that is not in the file, and an inline table in place of a section of the file.
     let case = source("bodies.model = \"plummer\"\ntime = { step = 0.5, end = 2 }");
-    assert_eq!(load(&case, &["image.size=99"]).unwrap().image.size, 99);
+    assert_eq!(load(&case, &["image.size=99"]).unwrap().image.size, ImageSize::Longer(99));
     assert_eq!(load(&case, &["time={ step = 1, end = 3 }"]).unwrap().time.end, 3.0);
     // `eta` belongs to the adaptive step that the setting replaces.
     let pythagorean = load(&CaseSource::from_argument("pythagorean").unwrap(), &["time.step=1e-3"]).unwrap();

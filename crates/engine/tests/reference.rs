@@ -124,7 +124,7 @@ fn resolved_cases_have_all_keys_of_the_schema() {
     fs::write(folder.path().join("start.hdf5"), "").unwrap();
     let bodies = model_names().map(|model| format!("model = \"{model}\""));
     for bodies in bodies.chain(["file = \"start.hdf5\"".to_owned()]) {
-        for sets in ["time.step=adaptive", "gravity.acceptance=relative"] {
+        for sets in ["time.step=adaptive", "gravity.acceptance=relative", "image.azimuth=1 deg"] {
             let text = format!("units = \"solar\"\ntime = {{ step = 1, end = 2 }}\nbodies.{bodies}");
             let source = CaseSource::Text { label: "case".into(), text, folder: folder.path().to_owned() };
             let sets = [sets.to_owned(), "gravity.softening=1".to_owned()];
@@ -182,7 +182,8 @@ fn presets_examples_and_resolved_cases_are_valid_in_the_schema() {
         "units = \"galactic\"\nbodies = { model = \"kepler\", primary_mass = \"1e10Msun\", node = \"-.5e1 deg\" }\n\
          time = { step = \"adaptive\", eta = 0.1, end = \"1.\" }\n\
          output = { snapshot_every = \"1 step\", image_every = \" 20 Myr \" }\n\
-         checkpoint.every = \"1 h 30 min\"\nlimits.energy_error = \"none\"\nimage.width = \"auto\"\n",
+         checkpoint.every = \"1 h 30 min\"\nlimits.energy_error = \"none\"\n\
+         image = { width = \"auto\", size = \"1920x1080\", center = [\"1 kpc\", 2, \"-3pc\"], azimuth = \"1 rad\" }\n",
     );
     add(
         "file.toml".to_owned(),
@@ -236,6 +237,7 @@ fn bad_cases_are_invalid_in_the_schema() {
         "heat-eta",
         "heat-format-hdf5",
         "heat-grid-missing",
+        "heat-image-center",
         "heat-initial-empty",
         "heat-initial-key-of-another",
         "heat-initial-missing",
@@ -257,6 +259,17 @@ fn bad_cases_are_invalid_in_the_schema() {
         "heat-stop-range-zero",
         "heat-units-galactic",
         "heat-without-section-heat",
+        "image-animation-unknown",
+        "image-center-boolean",
+        "image-center-number",
+        "image-center-two",
+        "image-center-unit",
+        "image-center-unknown",
+        "image-colormap-diverging",
+        "image-colormap-unknown",
+        "image-size-boolean",
+        "image-size-one-side",
+        "image-size-word",
         "kepler-eccentricity",
         "limits-energy-error-word",
         "missing-bodies",

@@ -6,8 +6,8 @@ use std::path::Path;
 use std::time::Instant;
 
 use orrery_io::picture::{
-    BodySelection, ColourMap, GifWriter, Labels, Layer, Palette, Scale, View, render_layers, render_orbits,
-    surface_density, write_png,
+    BodySelection, ColourMap, GifWriter, Labels, Layer, Orientation, Palette, Scale, View, render_layers,
+    render_orbits, surface_density, write_png,
 };
 use orrery_io::plot::{Axis, Plot, Series, Style};
 use orrery_model::{Particle, Particles, Species, Units, rng::Draws};
@@ -104,7 +104,7 @@ fn draw_galaxies(folder: &Path) -> Outcome {
         add_galaxy(&mut pair, BODIES, [-9.0, 4.0, 0.0], 0.5, 0.0, 1);
         add_galaxy(&mut pair, BODIES, [8.0, -4.0, 3.0], 1.1, 1.0, 2);
         let selected = BodySelection::Luminous.body_filter(&pair);
-        let view = View::around_bodies(&pair, &selected, (0, 1), pixels);
+        let view = View::around_bodies(&pair, &selected, Orientation::XY, pixels);
         let start = Instant::now();
         let a = surface_density(&pair, &view, |i| i < BODIES as usize);
         let b = surface_density(&pair, &view, |i| i >= BODIES as usize);
@@ -134,7 +134,7 @@ fn draw_cluster(folder: &Path) -> Outcome {
         let position = draws.direction().map(|d| r * d);
         cluster.push(Particle { position, velocity: [0.0; 3], mass: 5e-5, id: i, species: Species::Halo });
     }
-    let view = View::around_bodies(&cluster, |_| true, (0, 1), (640, 640));
+    let view = View::around_bodies(&cluster, |_| true, Orientation::XY, (640, 640));
     let map = surface_density(&cluster, &view, |_| true);
     let labels = Labels { title: "plummer".into(), time: "t = 10".into(), units: Some(Units::NBody) };
     let layers = [Layer { map: &map, colours: &ember }];
@@ -157,7 +157,8 @@ fn write_animation(folder: &Path) -> Outcome {
         let mut pair = Particles::default();
         add_galaxy(&mut pair, BODIES, [-12.0 + 12.0 * s, 5.0, 0.0], 0.5, 2.0 * s, 1);
         add_galaxy(&mut pair, BODIES, [12.0 - 12.0 * s, -5.0, 3.0], 1.1, 1.0 + 2.0 * s, 2);
-        let view = View { centre: [0.0; 3], half_width: 30.0, axes: (0, 1), pixels: (480, 480) };
+        let view =
+            View { centre: [0.0; 3], half_width: 30.0, orientation: Orientation::XY, pixels: (480, 480) };
         let a = surface_density(&pair, &view, |i| i < BODIES as usize);
         let b = surface_density(&pair, &view, |i| i >= BODIES as usize);
         let scale = *fixed.get_or_insert_with(|| Scale::from_maps(&[&a, &b]));
@@ -189,7 +190,7 @@ fn draw_orbits(folder: &Path) -> Outcome {
         })
         .collect();
     let names: Vec<&str> = planets.iter().map(|p| p.0).collect();
-    let view = View::enclosing_points(history.iter().flatten().copied(), (0, 1), (640, 640));
+    let view = View::enclosing_points(history.iter().flatten().copied(), Orientation::XY, (640, 640));
     let labels =
         Labels { title: "solar-system".into(), time: "t = 100 yr".into(), units: Some(Units::Solar) };
     write_png(&folder.join("orbits.png"), &render_orbits(&history, &names, &view, &labels), &TEXTS)?;

@@ -412,6 +412,23 @@ impl Units {
         self.largest_unit(largest, Dimension::Time, units)
     }
 
+    /// Returns the unit in which masses per area are shown: Msun/kpc^2, Msun/au^2 or kg/m^2,
+    /// depending on the unit of length.
+    pub fn shown_surface_density(&self) -> ShownUnit {
+        let Some(Scale { length, mass, .. }) = self.scale() else {
+            return ShownUnit { name: "", size: 1.0 };
+        };
+        let kpc = 1e3 * PARSEC;
+        let (name, si) = match length {
+            _ if length >= PARSEC => ("Msun/kpc^2", SOLAR_MASS / (kpc * kpc)),
+            _ if length >= 1e-3 * ASTRONOMICAL_UNIT => {
+                ("Msun/au^2", SOLAR_MASS / (ASTRONOMICAL_UNIT * ASTRONOMICAL_UNIT))
+            }
+            _ => ("kg/m^2", 1.0),
+        };
+        ShownUnit { name, size: si / (mass / (length * length)) }
+    }
+
     /// Returns the largest of `units` (name and SI size, descending) that `value` reaches.
     fn largest_unit(&self, value: f64, dimension: Dimension, units: &[(&'static str, f64)]) -> ShownUnit {
         let Some(one) = self.si_value(dimension) else {
@@ -592,6 +609,17 @@ mod tests {
             Dimension::Length,
             "expected a plain number; or set units",
         );
+    }
+
+    /// Sizes have a few roundings.
+    #[test]
+    fn surface_densities_have_units_of_their_lengths() {
+        let shown = |units: Units| units.shown_surface_density();
+        assert_eq!((shown(Units::Galactic).name, shown(Units::Solar).name), ("Msun/kpc^2", "Msun/au^2"));
+        assert!((shown(Units::Galactic).size / 1e-10 - 1.0).abs() < 1e-14);
+        assert!((shown(Units::Solar).size - 1.0).abs() < 1e-14);
+        assert_eq!(shown(Units::Si), ShownUnit { name: "kg/m^2", size: 1.0 });
+        assert_eq!(shown(Units::NBody), ShownUnit { name: "", size: 1.0 });
     }
 
     #[test]

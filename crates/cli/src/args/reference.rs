@@ -40,6 +40,7 @@ pub const FILES: Table = &[
     ("out/NAME/conserved.csv", "energies, momentum and angular momentum over time"),
     ("out/NAME/energy.svg, energy.png", "plot of the energy error"),
     ("out/NAME/animation.gif, images/", "images of the run"),
+    ("out/NAME/animation.mp4", "film of the images, with image.animation = \"mp4\" and ffmpeg in PATH"),
     ("out/NAME/snapshots/", "all bodies at the output times"),
     ("out/NAME/checkpoints/", "checkpoints for orrery resume"),
     ("out/NAME/post-mortem.hdf5", "all bodies at the moment of a numerical failure"),

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use orrery_device::{Device, DeviceChoice};
-use orrery_engine::case::{Case, CaseError, CaseSource, Location};
+use orrery_engine::case::{AnimationFormat, Case, CaseError, CaseSource, Location};
 use orrery_engine::compute_device::{DeviceRequest, Tuned};
 use orrery_engine::control::{Control, StopReason};
 use orrery_engine::run::{Output, Replace, Summary, WorkerTimes};
@@ -25,6 +25,9 @@ use crate::log;
 use crate::print::{self, eprint_line, print_line};
 use crate::progress::{Progress, format_duration};
 use crate::signals;
+
+/// Film of a run, with `image.animation = "mp4"`.
+const FILM: &str = "animation.mp4";
 
 /// Simulates a case.
 pub fn run(arguments: &RunArgs) -> Result<Ending, Failure> {
@@ -292,6 +295,9 @@ fn print_summary(summary: &Summary, folder: &Path) {
     print_line!("");
     let folder = folder.display().to_string();
     print_line!("{folder}/animation.gif    animation; single images in {folder}/images");
+    if summary.case.image.animation == AnimationFormat::Mp4 && Path::new(&folder).join(FILM).exists() {
+        print_line!("{folder}/{FILM}    the same as a film");
+    }
     for (name, description) in summary.files {
         print_line!("{folder}/{name:<16} {}", description.replace("FOLDER", &folder));
     }

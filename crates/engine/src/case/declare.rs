@@ -129,6 +129,11 @@ pub(super) enum Kind {
     Word(&'static dyn WordList),
     /// An integer from `least` to `most`.
     Integer { least: u64, most: u64 },
+    /// A number of pixels, or a width and a height such as `"1920x1080"`, each from `least` to
+    /// `most`.
+    PixelSize { least: u64, most: u64 },
+    /// Three lengths, or one of several words.
+    Point(&'static dyn WordList),
     /// A number without a unit, or a word.
     Number { range: Range, or: Option<Word> },
     /// A number in the units of the case, a string with a unit, or a word.

@@ -25,7 +25,8 @@ mod wave;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use orrery_model::Units;
+use orrery_io::picture::{FieldPicture, ValueRange};
+use orrery_model::{Species, Units};
 use orrery_particles::settings::StepChoice;
 
 pub use document::{CaseError, Location};
@@ -223,15 +224,49 @@ pub enum Show {
     Stars,
 }
 
+/// Point in the middle of images of bodies.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum ViewCentre {
+    /// Centre of mass of the shown bodies at the start. It does not move.
+    #[default]
+    Start,
+    /// A fixed point.
+    Point([f64; 3]),
+    /// Centre of mass of all bodies, at the time of each image.
+    CentreOfMass,
+    /// Centre of mass of a species, at the time of each image.
+    Species(Species),
+}
+
+/// Direction of view of images of bodies.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum ViewDirection {
+    /// Along the axis that is not in the plane.
+    Plane(Plane),
+    /// From the direction of these angles, in radians.
+    Angles {
+        /// Angle of the viewer about the z axis, from x towards y.
+        azimuth: f64,
+        /// Angle of the viewer above the x-y plane.
+        elevation: f64,
+    },
+}
+
 /// Settings of `[image]` for bodies.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BodyView {
     /// Width of the view. `None` fits it to the initial bodies.
     pub width: Option<f64>,
-    /// Projection plane.
-    pub plane: Plane,
+    /// Point in the middle.
+    pub centre: ViewCentre,
+    /// Direction of view.
+    pub direction: ViewDirection,
     /// Bodies shown.
     pub show: Show,
+    /// Name of the colour map, one of
+    /// [`ColourMap::DENSITY_NAMES`](orrery_io::picture::ColourMap::DENSITY_NAMES). `None` is one
+    /// colour per galaxy.
+    pub colour_map: Option<&'static str>,
 }
 
 /// Settings of `[image]` for fields.
@@ -248,8 +283,56 @@ pub struct FieldView {
 /// Settings of `[image]` for every physics.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ImageSettings {
-    /// Larger of width and height in pixels.
-    pub size: u32,
+    /// Width and height.
+    pub size: ImageSize,
+    /// Format of the animation.
+    pub animation: AnimationFormat,
     /// Speed of the animation, in frames per second.
     pub frames_per_second: u32,
+}
+
+/// Width and height of images.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ImageSize {
+    /// The larger one in pixels. Images of bodies are squares, and the other side of images of
+    /// fields fits the field.
+    Longer(u32),
+    /// Width and height in pixels.
+    Exact(u32, u32),
+}
+
+impl ImageSize {
+    /// Returns width and height of images of bodies.
+    pub fn body_pixels(self) -> (u32, u32) {
+        match self {
+            Self::Longer(side) => (side, side),
+            Self::Exact(width, height) => (width, height),
+        }
+    }
+
+    /// Returns width and height of images of a field with the range `range`.
+    pub(crate) fn field_pixels(self, picture: &FieldPicture, range: ValueRange) -> (u32, u32) {
+        match self {
+            Self::Longer(side) => picture.fitted_pixels(side, range),
+            Self::Exact(width, height) => (width, height),
+        }
+    }
+
+    /// Returns true if images of a field can have this width and height.
+    pub(crate) fn allows(self, (width, height): (u32, u32)) -> bool {
+        match self {
+            Self::Longer(side) => [width, height].iter().all(|found| (1..=side.max(2)).contains(found)),
+            exact => exact == Self::Exact(width, height),
+        }
+    }
+}
+
+/// Format of the animation. Every run writes a GIF, which is complete after each image.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AnimationFormat {
+    /// Only the GIF.
+    #[default]
+    Gif,
+    /// At the end of the run also an MP4, if ffmpeg is installed.
+    Mp4,
 }

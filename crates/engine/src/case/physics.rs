@@ -91,7 +91,7 @@ pub struct GravityCase {
     /// Integration method, `time.integrator`.
     pub integrator: IntegratorChoice,
     /// Appearance of images.
-    pub view: BodyView,
+    pub view: Box<BodyView>,
 }
 
 impl GravityCase {
@@ -263,7 +263,7 @@ impl<'a> PhysicsSections<'a> {
                 let (time, integrator) = time::read_time(time);
                 let settings = gravity::read_gravity(gravity);
                 let bodies = bodies::read_bodies(bodies, settings.eps);
-                let view = image::read_body_view(image);
+                let view = Box::new(image::read_body_view(image));
                 let physics = Physics::Gravity(GravityCase { bodies, settings, integrator, view });
                 PhysicsAndTime { physics, time, is_step_auto: false }
             }

@@ -384,7 +384,7 @@ impl<'a> Section<'a> {
         let of_others =
             self.spec.common_keys().filter(|spec| spec.name == key && !spec.applies_to(self.physics));
         let accepts = |spec: &&KeySpec| match spec.kind {
-            Kind::Word(list) => list.words().iter().any(|word| word.word == text),
+            Kind::Word(list) | Kind::Point(list) => list.words().iter().any(|word| word.word == text),
             Kind::Number { or, .. } | Kind::Quantity { or, .. } => or.is_some_and(|or| or.word == text),
             _ => false,
         };

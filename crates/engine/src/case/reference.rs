@@ -151,7 +151,7 @@ fn write_keys(page: &mut String, keys: &[&'static KeySpec], defaults_from: Optio
     }
     for key in keys {
         let words = match key.kind {
-            Kind::Word(list) => list.words(),
+            Kind::Word(list) | Kind::Point(list) => list.words(),
             Kind::Number { or: Some(word), .. } | Kind::Quantity { or: Some(word), .. } => vec![word],
             _ => continue,
         };
@@ -177,6 +177,8 @@ fn type_name(kind: Kind) -> Option<String> {
         Kind::Boolean => "boolean".to_owned(),
         Kind::Word(_) => "word".to_owned(),
         Kind::Integer { .. } => "integer".to_owned(),
+        Kind::PixelSize { .. } => "integer or string such as `\"1920x1080\"`".to_owned(),
+        Kind::Point(_) => "list of three quantities, or word".to_owned(),
         Kind::Number { or, .. } => format!("number{}", or_word(or)),
         Kind::Quantity { or, .. } => format!("quantity{}", or_word(or)),
         Kind::Interval => "interval".to_owned(),
@@ -190,6 +192,7 @@ fn unit_name(kind: Kind) -> String {
     match kind {
         Kind::Quantity { dimension, .. } => dimension.to_string(),
         Kind::Interval | Kind::CheckpointInterval => Dimension::Time.to_string(),
+        Kind::Point(_) => Dimension::Length.to_string(),
         _ => "-".to_owned(),
     }
 }
@@ -202,7 +205,8 @@ fn range_text(key: &KeySpec) -> String {
         Kind::Interval | Kind::CheckpointInterval => code(Range::NotNegative.condition_on(key.name)),
         Kind::Integer { least, most: MAX_INTEGER } => code(format!("{} >= {least}", key.name)),
         Kind::Integer { least, most } => code(format!("{least} <= {} <= {most}", key.name)),
-        Kind::Word(list) => {
+        Kind::PixelSize { least, most } => code(format!("{least} <= pixels <= {most}")),
+        Kind::Word(list) | Kind::Point(list) => {
             let words: Vec<String> = list.words().iter().map(|word| format!("`\"{}\"`", word.word)).collect();
             words.join(", ")
         }

@@ -9,7 +9,7 @@ use super::reader::item_path;
 use super::sections::{
     bodies, checkpoint, gravity, grid, heat, image, initial, limits, output, time, top, wave,
 };
-use super::{Case, Every, GravityCase, Physics};
+use super::{Case, Every, GravityCase, ImageSize, Physics};
 
 /// Writer of a section, with one `key = value` per line.
 ///
@@ -116,6 +116,28 @@ impl<'a> SectionWriter<'a> {
     pub fn integer(&mut self, key: &'static str, value: u64) {
         let Kind::Integer { .. } = self.declaration(key).kind else { self.misdeclared(key) };
         self.write_line(key, value.to_string());
+    }
+
+    pub fn pixel_size(&mut self, key: &'static str, size: ImageSize) {
+        let Kind::PixelSize { .. } = self.declaration(key).kind else { self.misdeclared(key) };
+        let text = match size {
+            ImageSize::Longer(pixels) => pixels.to_string(),
+            ImageSize::Exact(width, height) => quoted(&format!("{width}x{height}")),
+        };
+        self.write_line(key, text);
+    }
+
+    /// Writes one of the words.
+    pub fn point_word<T: PartialEq>(&mut self, key: &'static str, words: &Words<T>, value: &T) {
+        let Kind::Point(_) = self.declaration(key).kind else { self.misdeclared(key) };
+        self.write_line(key, quoted(word_for(words, value)));
+    }
+
+    pub fn point(&mut self, key: &'static str, point: [f64; 3]) {
+        let Kind::Point(_) = self.declaration(key).kind else { self.misdeclared(key) };
+        let text = |(index, x)| self.quantity_text(&item_path(key, index), x, Dimension::Length);
+        let texts: Vec<String> = point.into_iter().enumerate().map(text).collect();
+        self.write_line(key, format!("[{}]", texts.join(", ")));
     }
 
     pub fn number(&mut self, key: &'static str, value: f64) {

@@ -207,6 +207,15 @@ fn kind_schema(kind: Kind) -> Json {
         }
         Kind::Integer { least, most: MAX_INTEGER } => json!({ "type": "integer", "minimum": least }),
         Kind::Integer { least, most } => json!({ "type": "integer", "minimum": least, "maximum": most }),
+        Kind::PixelSize { least, most } => any_of([
+            json!({ "type": "integer", "minimum": least, "maximum": most }),
+            string_schema(&format!(r"^\s*{COUNT_PATTERN}\s*x\s*{COUNT_PATTERN}\s*$")),
+        ]),
+        Kind::Point(list) => {
+            let length = any_of([range_schema(Range::Any), quantity_schema(Dimension::Length)]);
+            let point = json!({ "type": "array", "items": length, "minItems": 3, "maxItems": 3 });
+            any_of([point, kind_schema(Kind::Word(list))])
+        }
         Kind::Number { range, or: None } => range_schema(range),
         Kind::Number { range, or } => any_of([range_schema(range)].into_iter().chain(or.map(word_schema))),
         Kind::Quantity { dimension, range, or } => {

@@ -4,13 +4,13 @@
 //! the default of the declaration. The methods `..._if_given` return only values of the case.
 
 use orrery_model::units::UnitError;
-use orrery_model::{Dimension, whole_number};
+use orrery_model::{Dimension, format_count, whole_number};
 
-use super::Every;
 use super::declare::{DefaultValue, KeySpec, Kind, MAX_INTEGER, Range, Word, Words};
 use super::document::{Entry, Location, Value, one_line, setting_value};
-use super::reader::{Section, join_with_or};
+use super::reader::{Section, item_path, join_with_or};
 use super::suggest::did_you_mean;
+use super::{Every, ImageSize};
 
 impl Section<'_> {
     /// Reads a value with `parse`, which reports errors and returns `None` for them. A value with
@@ -231,10 +231,111 @@ impl Section<'_> {
         usize::try_from(self.integer(key)).unwrap_or(usize::MAX)
     }
 
+    /// Reads a number of pixels, or a width and a height.
+    pub fn pixel_size(&self, key: &'static str) -> ImageSize {
+        let Kind::PixelSize { least, most } = self.declaration(key).kind else { self.misdeclared(key) };
+        let parse = |entry: &Entry| match &entry.value {
+            Value::String(text) => {
+                let sides = text.split_once('x').map(|(a, b)| [a, b].map(|side| whole_number(side.trim())));
+                let Some([Some(width), Some(height)]) = sides else {
+                    let expected = "expected a number of pixels or a string such as \"1920x1080\"";
+                    self.reject(key, &format!(" is not a size, {expected}"));
+                    return None;
+                };
+                if ![width, height].iter().all(|side| (least..=most).contains(side)) {
+                    self.reject(key, &format!(" is outside {least} <= width, height <= {most}"));
+                    return None;
+                }
+                Some(ImageSize::Exact(small_side(width), small_side(height)))
+            }
+            Value::Integer(_) | Value::Float(_) => {
+                let pixels = self.parse_integer_within(key, entry, least, most)?;
+                Some(ImageSize::Longer(small_side(pixels)))
+            }
+            _ => {
+                self.reject_type(entry, "an integer or a string such as \"1920x1080\"");
+                None
+            }
+        };
+        self.read(key, parse).unwrap_or(ImageSize::Longer(small_side(least)))
+    }
+
+    /// Reads three lengths, which become a `T` by `from_point`, or one of the words in `words`.
+    pub fn point_or_word<T: Copy + Sync>(
+        &self,
+        key: &'static str,
+        words: &'static Words<T>,
+        from_point: impl Fn([f64; 3]) -> T,
+    ) -> T {
+        let Kind::Point(list) = self.declaration(key).kind else { self.misdeclared(key) };
+        debug_assert!(list.words().iter().map(|word| word.word).eq(words.iter().map(|word| word.0)), "{key}");
+        let names = || words.iter().map(|&(word, _, _)| word);
+        let expected = || format!("three lengths such as [1, 0, 0], or a string: {}", join_with_or(names()));
+        let parse = |entry: &Entry| match &entry.value {
+            Value::String(text) => {
+                let found = words.iter().find(|(word, _, _)| word == text);
+                if found.is_none() {
+                    let hint = did_you_mean(text, names());
+                    self.reject(key, &format!(" is unknown, expected {}{hint}", expected()));
+                }
+                found.map(|&(_, value, _)| value)
+            }
+            Value::Array(items) if items.len() == 3 => {
+                let mut coordinates =
+                    items.iter().enumerate().map(|(k, item)| self.parse_coordinate(key, k, item));
+                let point = [coordinates.next()??, coordinates.next()??, coordinates.next()??];
+                Some(from_point(point))
+            }
+            Value::Array(items) => {
+                let found = format_count(items.len() as u64, "value", "values");
+                self.reject(key, &format!(" has {found}, expected {}", expected()));
+                None
+            }
+            _ => {
+                self.reject_type(entry, &expected());
+                None
+            }
+        };
+        self.read(key, parse).unwrap_or(words[0].1)
+    }
+
+    /// Parses one of the lengths of a point.
+    fn parse_coordinate(&self, key: &'static str, index: usize, item: &Entry) -> Option<f64> {
+        let x = match (&item.value, number_value(&item.value)) {
+            (_, Some(x)) => x,
+            (Value::String(text), _) => match self.units().parse(text, Dimension::Length) {
+                Ok(x) => {
+                    self.record_quantity(&item_path(key, index), text);
+                    x
+                }
+                Err(e) => {
+                    self.reject(key, &format!(": {}", one_line(&e.to_string())));
+                    return None;
+                }
+            },
+            _ => {
+                let examples = self.units().examples(Dimension::Length);
+                self.reject(
+                    key,
+                    &format!(" has {}, expected three lengths such as {examples}", item.value.kind()),
+                );
+                return None;
+            }
+        };
+        if !x.is_finite() {
+            self.reject(key, " has a number that is not finite");
+        }
+        x.is_finite().then_some(x)
+    }
+
     /// A float such as `1e6` is accepted if it is a whole number that f64 represents exactly.
     fn parse_integer(&self, key: &'static str, entry: &Entry) -> Option<u64> {
-        const LARGEST_EXACT: f64 = (1u64 << 53) as f64;
         let Kind::Integer { least, most } = self.declaration(key).kind else { self.misdeclared(key) };
+        self.parse_integer_within(key, entry, least, most)
+    }
+
+    fn parse_integer_within(&self, key: &str, entry: &Entry, least: u64, most: u64) -> Option<u64> {
+        const LARGEST_EXACT: f64 = (1u64 << 53) as f64;
         let i = match entry.value {
             Value::Integer(i) => i,
             Value::Float(x) if x.fract() == 0.0 && x.abs() <= LARGEST_EXACT => x as i128,
@@ -332,6 +433,11 @@ impl Section<'_> {
     }
 }
 
+/// Converts a side of an image, which is at most 4096 pixels.
+fn small_side(pixels: u64) -> u32 {
+    u32::try_from(pixels).unwrap_or(u32::MAX)
+}
+
 /// Returns the number in a value.
 pub(super) fn number_value(value: &Value) -> Option<f64> {
     match *value {
@@ -356,6 +462,10 @@ fn expected_value(kind: Kind) -> String {
         Kind::Boolean => "true or false".to_owned(),
         Kind::Word(list) => join_with_or(list.words().iter().map(|word| word.word)),
         Kind::Integer { .. } => "an integer".to_owned(),
+        Kind::PixelSize { .. } => "a number of pixels or a string such as \"1920x1080\"".to_owned(),
+        Kind::Point(list) => {
+            format!("three lengths, {}", join_with_or(list.words().iter().map(|word| word.word)))
+        }
         Kind::Number { range, or } => format!("{}{}", range.condition_on("a number"), or_word(or)),
         Kind::Quantity { dimension, range, or } => {
             format!("{}{}", range.condition_on(dimension.with_article()), or_word(or))

@@ -1,26 +1,29 @@
 //! Images of bodies.
 //!
 //! Many bodies are drawn as surface density, with the brightness scale of the first image. Few
-//! bodies are drawn as orbits with trails. The view does not change during the run, so that images
-//! can be compared.
+//! bodies are drawn as orbits with trails. Width and direction of the view do not change during the
+//! run, so that images can be compared. Its centre can follow the centre of mass or a species.
 
 use std::sync::Arc;
 
 use orrery_io::picture::{
-    BodySelection, ColourMap, Image, Labels, Layer, Palette, Scale, SurfaceDensity, View, render_layers,
-    render_orbits,
+    BodySelection, ColourMap, Image, Labels, Layer, Orientation, Palette, Scale, SurfaceDensity, View,
+    render_layers, render_orbits,
 };
 use orrery_io::{Block, Fault, IoError};
 use orrery_model::analysis::{BinnedBodies, Bins, centre_of_mass};
 use orrery_model::ic::SolarSystem;
-use orrery_model::{Particles, Units, Vec3s};
+use orrery_model::{Particles, Species, Units, Vec3s};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::blocks::Blocks;
-use crate::case::{BodiesSource, BodyView, Case, Model, Plane, Show};
+use crate::case::{
+    BodiesSource, BodyView, Case, CaseError, Location, Model, Plane, Show, ViewCentre, ViewDirection,
+};
 use crate::error::EngineError;
 use crate::observers::{Drawing, Painter};
+use crate::provenance::species_name;
 use crate::simulation::{MAX_STEPS, Moment};
 
 /// Up to this number of bodies are drawn as orbits.
@@ -34,7 +37,9 @@ const MAX_TRAIL_POINTS: usize = 20_000;
 pub struct BodyPainter {
     title: String,
     units: Units,
+    /// View of the first image.
     view: View,
+    centre: ViewCentre,
     style: Style,
     palette: Palette,
 }
@@ -93,28 +98,19 @@ struct Group {
 impl BodyPainter {
     /// Creates the painter of a run that starts with the bodies `start`.
     pub fn new(case: &Case, start: &Particles) -> Self {
-        let (axes, pixels) = (view_axes(case), (case.image.size, case.image.size));
-        let mut view = if start.len() <= MAX_ORBITS {
-            // Centred on the centre of mass. Orbits extend beyond their initial positions.
-            let centre = centre_of_mass(start);
-            let from_centre =
-                start.position.iter().flat_map(|x| [x, [0, 1, 2].map(|c| 2.0 * centre[c] - x[c])]);
-            let mut view = View::enclosing_points(from_centre, axes, pixels);
-            view.half_width *= 1.3;
-            view
-        } else {
-            let shown =
-                if body_view(case).show == Show::All { BodySelection::All } else { BodySelection::Luminous };
-            View::around_bodies(start, shown.body_filter(start), axes, pixels)
-        };
-        if let Some(width) = body_view(case).width {
-            view.half_width = 0.5 * width;
-        }
+        let view = first_view(case, start);
         let (mut style, palette) = Style::for_case(case, start);
         if let Style::Orbits { trails, .. } = &mut style {
             trails.iter_mut().zip(start.position.iter()).for_each(|(trail, x)| trail.push(x));
         }
-        Self { title: case.name.clone(), units: case.units, view, style, palette }
+        Self {
+            title: case.name.clone(),
+            units: case.units,
+            view,
+            centre: body_view(case).centre,
+            style,
+            palette,
+        }
     }
 
     /// Creates the painter of a resumed run with these bodies. Returns an error if no run can have
@@ -134,8 +130,8 @@ impl BodyPainter {
         if !state.stride.is_power_of_two() || state.stride > MAX_STEPS {
             return Err(malformed(format!("stride {}", state.stride), "a power of two"));
         }
-        let pixels = (case.image.size, case.image.size);
-        let view = View { centre: state.centre, half_width: state.half_width, axes: view_axes(case), pixels };
+        let (orientation, pixels) = (orientation(case), case.image.size.body_pixels());
+        let view = View { centre: state.centre, half_width: state.half_width, orientation, pixels };
         let bodies = particles.len();
         let (mut style, palette) = Style::for_case(case, particles);
         match &mut style {
@@ -152,27 +148,128 @@ impl BodyPainter {
                 *stride = state.stride;
             }
         }
-        Ok(Self { title: case.name.clone(), units: case.units, view, style, palette })
+        Ok(Self {
+            title: case.name.clone(),
+            units: case.units,
+            view,
+            centre: body_view(case).centre,
+            style,
+            palette,
+        })
     }
+}
+
+impl BodyPainter {
+    /// Returns the view of an image of these bodies.
+    fn view_at(&self, particles: &Particles) -> View {
+        let centre = moving_centre(self.centre, particles, self.view.centre);
+        View { centre: centre.unwrap_or(self.view.centre), ..self.view }
+    }
+}
+
+/// Returns the view of the first image, which shows the bodies `start`.
+fn first_view(case: &Case, start: &Particles) -> View {
+    let (orientation, pixels) = (orientation(case), case.image.size.body_pixels());
+    let BodyView { width, centre, show, .. } = body_view(case);
+    let given = match centre {
+        ViewCentre::Start => None,
+        ViewCentre::Point(point) => Some(point),
+        moving => moving_centre(moving, start, [0.0; 3]),
+    };
+    let mut view = if start.len() <= MAX_ORBITS {
+        // Centred on the centre of mass. Orbits extend beyond their initial positions.
+        let centre = given.unwrap_or_else(|| centre_of_mass(start));
+        let from_centre = start.position.iter().flat_map(|x| [x, [0, 1, 2].map(|c| 2.0 * centre[c] - x[c])]);
+        let mut view = View::enclosing_points(from_centre, orientation, pixels);
+        view.half_width *= 1.3;
+        view
+    } else {
+        let shown = if show == Show::All { BodySelection::All } else { BodySelection::Luminous };
+        let filter = shown.body_filter(start);
+        match given {
+            Some(centre) => View::around_point(centre, start, filter, orientation, pixels),
+            None => View::around_bodies(start, filter, orientation, pixels),
+        }
+    };
+    if let Some(centre) = given {
+        view.centre = centre;
+    }
+    if let Some(width) = width {
+        view.half_width = 0.5 * width;
+    }
+    view
+}
+
+/// Returns the centre that a view follows, or `None` for a view that does not move, or without
+/// bodies. Sums are relative to `origin`, which reduces round-off far from 0.
+fn moving_centre(centre: ViewCentre, particles: &Particles, origin: [f64; 3]) -> Option<[f64; 3]> {
+    let follows = |species: Species| match centre {
+        ViewCentre::CentreOfMass => true,
+        ViewCentre::Species(followed) => species == followed,
+        ViewCentre::Start | ViewCentre::Point(_) => false,
+    };
+    let (mut mass, mut weighted, mut count, mut plain) = (0.0, [0.0; 3], 0.0, [0.0; 3]);
+    for body in particles.iter().filter(|body| follows(body.species)) {
+        mass += body.mass;
+        count += 1.0;
+        for k in 0..3 {
+            weighted[k] += body.mass * (body.position[k] - origin[k]);
+            plain[k] += body.position[k] - origin[k];
+        }
+    }
+    // Bodies without mass have a mean position.
+    let (sum, total) = if mass > 0.0 { (weighted, mass) } else { (plain, count) };
+    (total > 0.0).then(|| [0, 1, 2].map(|k| origin[k] + sum[k] / total))
+}
+
+/// Refuses a case whose images follow a species that has no bodies.
+pub(super) fn check_view(case: &Case, start: &Particles) -> Result<(), CaseError> {
+    let ViewCentre::Species(species) = body_view(case).centre else { return Ok(()) };
+    if start.species.contains(&species) {
+        return Ok(());
+    }
+    let names: Vec<&str> = Species::ALL
+        .into_iter()
+        .filter(|species| start.species.contains(species))
+        .map(species_name)
+        .chain(["centre of mass"])
+        .collect();
+    let name = species_name(species);
+    let message = format!(
+        "image.center = \"{name}\": there are no bodies of this species, expected {}",
+        names.join(" or ")
+    );
+    Err(CaseError { label: case.name.clone(), location: Location::Whole, message })
 }
 
 /// Returns the settings of images of a case.
 fn body_view(case: &Case) -> BodyView {
-    let default = BodyView { width: None, plane: Plane::Xy, show: Show::Auto };
-    case.gravity().map_or(default, |gravity| gravity.view)
+    let default = BodyView {
+        width: None,
+        centre: ViewCentre::Start,
+        direction: ViewDirection::Plane(Plane::Xy),
+        show: Show::Auto,
+        colour_map: None,
+    };
+    case.gravity().map_or(default, |gravity| *gravity.view)
 }
 
-/// Returns the axes that point right and up.
-fn view_axes(case: &Case) -> (usize, usize) {
-    match body_view(case).plane {
-        Plane::Xy => (0, 1),
-        Plane::Xz => (0, 2),
-        Plane::Yz => (1, 2),
+/// Returns the directions to the right and up.
+fn orientation(case: &Case) -> Orientation {
+    match body_view(case).direction {
+        ViewDirection::Plane(Plane::Xy) => Orientation::XY,
+        ViewDirection::Plane(Plane::Xz) => Orientation::XZ,
+        ViewDirection::Plane(Plane::Yz) => Orientation::YZ,
+        ViewDirection::Angles { azimuth, elevation } => Orientation::from_angles(azimuth, elevation),
     }
 }
 
-/// One colour per galaxy of an encounter. All other models have one colour.
+/// Returns one group with the colours of the case. Without these, each galaxy of an encounter has
+/// its colours, and all other models have one group.
 fn colour_groups(case: &Case) -> Vec<Group> {
+    if let Some(colours) = body_view(case).colour_map.and_then(ColourMap::from_name) {
+        return vec![Group { end: u64::MAX, colours }];
+    }
     match case.gravity().map(|gravity| &gravity.bodies) {
         Some(BodiesSource::Model(Model::Encounter(pair))) => {
             let first =
@@ -240,13 +337,13 @@ impl Painter for BodyPainter {
     }
 
     fn capture(&mut self, moment: &Moment) -> Result<Box<dyn Drawing>, EngineError> {
-        let position = &moment.particles()?.position;
+        let particles = moment.particles()?;
+        let (position, view) = (&particles.position, self.view_at(particles));
         let labels = Labels {
             title: self.title.clone(),
             time: format!("t = {}", self.units.format_time(moment.time)),
             units: Some(self.units),
         };
-        let view = self.view;
         match &mut self.style {
             Style::Orbits { trails, names, .. } => {
                 let mut trails = trails.clone();
@@ -315,5 +412,86 @@ impl Painter for BodyPainter {
         let Style::Orbits { trails, .. } = &self.style else { return Vec::new() };
         let coordinates = trails.iter().flatten().flatten().copied().collect();
         vec![("trails".to_owned(), Block::Reals(coordinates))]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use orrery_model::Particle;
+
+    use super::*;
+    use crate::case::CaseSource;
+
+    fn case(image: &str) -> Case {
+        let text = format!(
+            "units = \"galactic\"\nbodies.model = \"plummer\"\ntime = {{ step = 0.01, end = 1 }}\n[image]\n{image}"
+        );
+        Case::load(&CaseSource::Text { label: "case".into(), text, folder: "".into() }, &[]).unwrap()
+    }
+
+    /// 100 disc bodies of mass 1 at x = 1 and 100 halo bodies of mass 3 at x = -1, all moved by
+    /// `shift` along y.
+    fn bodies(shift: f64) -> Particles {
+        let mut particles = Particles::default();
+        for id in 0..200 {
+            let is_disc = id < 100;
+            let (x, mass) = if is_disc { (1.0, 1.0) } else { (-1.0, 3.0) };
+            let species = if is_disc { Species::Disc } else { Species::Halo };
+            particles.push(Particle { position: [x, shift, 0.0], velocity: [0.0; 3], mass, id, species });
+        }
+        particles
+    }
+
+    #[test]
+    fn view_follows_the_centre_that_the_case_names() {
+        for (center, first, later) in [
+            ("\"start\"", [1.0, 0.0, 0.0], [1.0, 0.0, 0.0]),
+            ("[\"500 pc\", 2, -1.0]", [0.5, 2.0, -1.0], [0.5, 2.0, -1.0]),
+            ("\"centre of mass\"", [-0.5, 0.0, 0.0], [-0.5, 4.0, 0.0]),
+            ("\"center of mass\"", [-0.5, 0.0, 0.0], [-0.5, 4.0, 0.0]),
+            ("\"halo\"", [-1.0, 0.0, 0.0], [-1.0, 4.0, 0.0]),
+        ] {
+            let case = case(&format!("center = {center}"));
+            check_view(&case, &bodies(0.0)).unwrap();
+            let painter = BodyPainter::new(&case, &bodies(0.0));
+            assert_eq!(painter.view_at(&bodies(0.0)).centre, first, "{center}");
+            assert_eq!(painter.view_at(&bodies(4.0)).centre, later, "{center}");
+        }
+    }
+
+    #[test]
+    fn a_species_without_bodies_is_refused() {
+        let error = check_view(&case("center = \"bulge\""), &bodies(0.0)).unwrap_err().to_string();
+        let expected = "expected halo or disc or centre of mass";
+        assert_eq!(
+            error,
+            format!("case: image.center = \"bulge\": there are no bodies of this species, {expected}")
+        );
+    }
+
+    #[test]
+    fn angles_and_size_of_the_case_select_the_view() {
+        let pair = bodies(0.0);
+        let painter = BodyPainter::new(&case("size = \"1920x1080\"\nelevation = \"0 deg\""), &pair);
+        assert_eq!((painter.pixels(), painter.view.orientation), ((1920, 1080), Orientation::XZ));
+        let painter =
+            BodyPainter::new(&case("azimuth = \"30 deg\"\nelevation = \"20 deg\"\nsize = 128"), &pair);
+        let angles = [30f64, 20.0].map(f64::to_radians);
+        assert_eq!(
+            (painter.pixels(), painter.view.orientation),
+            ((128, 128), Orientation::from_angles(angles[0], angles[1]))
+        );
+    }
+
+    #[test]
+    fn a_colour_map_of_the_case_is_for_all_bodies() {
+        let groups = |text: &str| {
+            let text = format!("bodies.model = \"encounter\"\ntime = {{ step = 0.01, end = 1 }}\n{text}");
+            let source = CaseSource::Text { label: "case".into(), text, folder: "".into() };
+            let groups = colour_groups(&Case::load(&source, &[]).unwrap());
+            groups.into_iter().map(|group| group.colours).collect::<Vec<_>>()
+        };
+        assert_eq!(groups(""), [ColourMap::blue(), ColourMap::orange()]);
+        assert_eq!(groups("image.colormap = \"viridis\""), [ColourMap::viridis()]);
     }
 }

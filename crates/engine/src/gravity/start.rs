@@ -8,6 +8,7 @@ use orrery_particles::bodies::{Bodies, needed_bytes};
 use orrery_particles::resolution::{MAX_SINGLE_ROUNDING, single_rounding};
 use orrery_particles::settings::GravitySettings;
 
+use super::painter::check_view;
 use super::{GravitySystem, body_count, device, settings};
 use crate::case::{BYTES_PER_BODY, BodiesSource, Case, GravityCase};
 use crate::compute_device::{ComputeDevice, select_device};
@@ -29,6 +30,7 @@ pub(crate) fn start(
         report(RunEvent::InputWarning(warning));
     })?;
     let Start { particles, time, file_time } = start;
+    check_view(case, &particles)?;
     let mut case = case.with_absolute_paths();
     case.time.start = Some(time);
     if let Some(file_time) = file_time {

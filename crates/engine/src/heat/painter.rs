@@ -48,7 +48,7 @@ impl FieldPainter {
     pub fn new(case: &Case, system: &HeatSystem) -> Result<Self, SystemError> {
         let range = with_limits(field_view(case), range_of(&system.column()?));
         let mut picture = picture(case, system);
-        picture.pixels = picture.fitted_pixels(case.image.size, range);
+        picture.pixels = case.image.size.field_pixels(&picture, range);
         Ok(Self::from_parts(case, system, picture, range))
     }
 
@@ -66,9 +66,8 @@ impl FieldPainter {
         let State { pixels: [width, height], range: [low, high] } =
             serde_json::from_value(Value::Object(state.clone()))
                 .map_err(|e| malformed(e.to_string(), "the state of images of a field"))?;
-        let sizes = 1..=case.image.size.max(2);
-        if !sizes.contains(&width) || !sizes.contains(&height) {
-            return Err(malformed(format!("{width} x {height} pixels"), "at most image.size"));
+        if !case.image.size.allows((width, height)) {
+            return Err(malformed(format!("{width} x {height} pixels"), "those of image.size"));
         }
         if low >= high {
             return Err(malformed(format!("colours from {low:e} to {high:e}"), "an increasing range"));
@@ -87,7 +86,7 @@ impl FieldPainter {
 
 /// Returns the picture of a case, with a size that fits no plate yet.
 fn picture(case: &Case, system: &HeatSystem) -> FieldPicture {
-    let pixels = (case.image.size, case.image.size);
+    let pixels = case.image.size.body_pixels();
     let heat = case.heat();
     let colours = ColourMap::from_name(field_view(case).colour_map);
     FieldPicture {

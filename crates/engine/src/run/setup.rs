@@ -8,6 +8,7 @@ use crate::checkpoint::{self, Checkpoints, LoadedCheckpoint, RunState};
 use crate::compute_device::{self, ComputeDevice};
 use crate::control::{Control, RunEvent};
 use crate::error::EngineError;
+use crate::film;
 use crate::folder;
 use crate::identity::{Difference, check_case_file, fixed_difference, keep_start_file, write_run_info};
 use crate::observers::Observers;
@@ -53,6 +54,9 @@ impl<'a> Run<'a> {
         reporter.report(RunEvent::Ready { case: &case, folder: &folder, system: moment.system });
         if !lock.is_enforced() {
             reporter.report(RunEvent::NoFileLocks);
+        }
+        if film::lacks_ffmpeg(&case) {
+            reporter.report(RunEvent::NoFfmpeg);
         }
         let before_end = None;
         let parts =
@@ -162,6 +166,9 @@ impl<'a> Run<'a> {
             Ok((observers, checkpoints))
         })?;
         reporter.report(RunEvent::Ready { case: &case, folder, system });
+        if film::lacks_ffmpeg(&case) {
+            reporter.report(RunEvent::NoFfmpeg);
+        }
         let folder = folder.to_owned();
         let parts =
             RunParts { case, folder, provenance, simulation, observers, checkpoints, before_end, lock };

@@ -47,9 +47,9 @@ struct State {
 impl WavePainter {
     /// Creates the painter of a run.
     pub fn new(case: &Case, slice: &Slice) -> Self {
-        let mut picture = picture(case, slice, (case.image.size, case.image.size));
+        let mut picture = picture(case, slice, case.image.size.body_pixels());
         let range = ValueRange { low: -1.0, high: 1.0 };
-        picture.pixels = picture.fitted_pixels(case.image.size, range);
+        picture.pixels = case.image.size.field_pixels(&picture, range);
         Self::from_picture(case, slice, picture)
     }
 
@@ -66,9 +66,8 @@ impl WavePainter {
         };
         let State { pixels: [width, height] } = serde_json::from_value(Value::Object(state.clone()))
             .map_err(|e| malformed(e.to_string(), "the state of images of waves"))?;
-        let sizes = 1..=case.image.size.max(2);
-        if !sizes.contains(&width) || !sizes.contains(&height) {
-            return Err(malformed(format!("{width} x {height} pixels"), "at most image.size"));
+        if !case.image.size.allows((width, height)) {
+            return Err(malformed(format!("{width} x {height} pixels"), "those of image.size"));
         }
         Ok(Self::from_picture(case, slice, picture(case, slice, (width, height))))
     }

@@ -35,9 +35,18 @@ impl ColourMap {
     /// Names of the maps for fields.
     pub const NAMES: [&str; 4] = ["inferno", "viridis", "grey", "diverging"];
 
-    /// Returns the map with a name of [`ColourMap::NAMES`].
+    /// Names of the maps for surface densities. All are dark at 0, because that is the sky.
+    pub const DENSITY_NAMES: [&str; 8] =
+        ["ember", "inferno", "viridis", "grey", "blue", "orange", "green", "rose"];
+
+    /// Returns the map with a name of [`ColourMap::NAMES`] or [`ColourMap::DENSITY_NAMES`].
     pub fn from_name(name: &str) -> Option<Self> {
         Some(match name {
+            "ember" => Self::ember(),
+            "blue" => Self::blue(),
+            "orange" => Self::orange(),
+            "green" => Self::green(),
+            "rose" => Self::rose(),
             "inferno" => Self::inferno(),
             "viridis" => Self::viridis(),
             "grey" => Self::grey(),
@@ -270,6 +279,10 @@ mod tests {
             ColourMap::NAMES.into_iter().map(|name| ColourMap::from_name(name).unwrap()).collect();
         for (k, map) in maps.iter().enumerate() {
             assert!(maps[..k].iter().all(|other| other != map), "{}", ColourMap::NAMES[k]);
+        }
+        for name in ColourMap::DENSITY_NAMES {
+            let sky = ColourMap::from_name(name).unwrap().linear_colour(0.0);
+            assert!(lightness(sky) < 16.0, "{name}");
         }
         assert_eq!(ColourMap::from_name("Inferno"), None);
     }

@@ -196,6 +196,7 @@ mod tests {
     use orrery_model::{Particle, Species, rng::Draws};
 
     use super::*;
+    use crate::picture::Orientation;
 
     fn bodies(places: impl Iterator<Item = [f64; 3]>) -> Particles {
         let mut particles = Particles::default();
@@ -207,7 +208,7 @@ mod tests {
     }
 
     fn view(pixels: (u32, u32)) -> View {
-        View { centre: [0.0; 3], half_width: 1.0, axes: (0, 1), pixels }
+        View { centre: [0.0; 3], half_width: 1.0, orientation: Orientation::XY, pixels }
     }
 
     /// All terms are positive, so each rounding to f32 changes the sum by at most 6e-8 of it. The

@@ -25,6 +25,27 @@ impl Image {
         [self.rgb[at], self.rgb[at + 1], self.rgb[at + 2]]
     }
 
+    /// Fills the part of a rectangle (left, top, right, bottom) inside the image.
+    pub(crate) fn fill_rectangle(&mut self, [left, top, right, bottom]: [i64; 4], colour: [u8; 3]) {
+        let (width, height) = (i64::from(self.width), i64::from(self.height));
+        let (left, right) = (left.clamp(0, width), right.clamp(0, width));
+        for y in top.clamp(0, height)..bottom.clamp(0, height) {
+            for x in left..right {
+                let at = 3 * (y * width + x) as usize;
+                self.rgb[at..at + 3].copy_from_slice(&colour);
+            }
+        }
+    }
+
+    /// Draws a frame of `line` pixels around a rectangle. It covers no pixel of the rectangle.
+    pub(crate) fn draw_frame(&mut self, [left, top, right, bottom]: [i64; 4], line: i64, colour: [u8; 3]) {
+        let (outer_left, outer_right) = (left - line, right + line);
+        self.fill_rectangle([outer_left, top - line, outer_right, top], colour);
+        self.fill_rectangle([outer_left, bottom, outer_right, bottom + line], colour);
+        self.fill_rectangle([outer_left, top, left, bottom], colour);
+        self.fill_rectangle([right, top, outer_right, bottom], colour);
+    }
+
     /// Paints `colour` through the mask. `opacity` is the opacity at full coverage.
     pub(crate) fn paint_mask(&mut self, mask: &Mask, colour: [u8; 3], opacity: f32) {
         let (width, height) = (i64::from(self.width), i64::from(self.height));

@@ -7,15 +7,18 @@
 //! 2. [`surface_density`] projects bodies onto it.
 //! 3. A [`Scale`] maps densities to brightness. In an animation the first frame sets it for all
 //!    frames.
-//! 4. [`render_layers`] turns one or several density maps into an [`Image`] with [`Labels`].
-//! 5. [`write_png`] or a [`GifWriter`] writes the file.
+//! 4. [`render_layers`] turns one or several density maps into an [`Image`] with [`Labels`] and a
+//!    colour bar.
+//! 5. [`write_png`] or a [`GifWriter`] writes the file. [`write_mp4`] makes a film of PNG files.
 //!
 //! A picture of a field is described by a [`FieldPicture`] and drawn by [`render_field`].
 //!
 //! Text is drawn with a built-in stroke font, so no font needs to be installed.
 
 mod colour;
+mod colour_bar;
 mod density;
+mod density_bar;
 mod field;
 mod font;
 mod gif;
@@ -26,6 +29,7 @@ mod palette;
 mod png;
 mod render;
 mod stroke;
+mod video;
 mod view;
 
 use std::path::{Path, PathBuf};
@@ -48,7 +52,8 @@ pub use overlay::Labels;
 pub use palette::{Palette, PaletteMatcher};
 pub use png::{PngError, encode_png, write_png};
 pub use render::{Layer, render_layers};
-pub use view::{BodySelection, View};
+pub use video::{find_ffmpeg, write_mp4};
+pub use view::{BodySelection, Orientation, View};
 
 pub(crate) use font::{Level, text_parts, text_width, write_text};
 pub(crate) use stroke::Mask;

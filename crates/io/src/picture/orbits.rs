@@ -104,8 +104,10 @@ fn is_near(p: [f64; 2], q: [f64; 2]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::picture::Orientation;
 
-    const VIEW: View = View { centre: [0.0; 3], half_width: 1.0, axes: (0, 1), pixels: (200, 200) };
+    const VIEW: View =
+        View { centre: [0.0; 3], half_width: 1.0, orientation: Orientation::XY, pixels: (200, 200) };
 
     #[test]
     fn present_is_brighter_than_the_past() {

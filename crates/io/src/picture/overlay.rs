@@ -1,4 +1,4 @@
-//! Labels of a picture: title, time, and a scale bar of a round length.
+//! Labels of a picture: title, time, a scale bar of a round length, and the directions of the axes.
 
 use orrery_model::{Dimension, Units};
 
@@ -6,8 +6,8 @@ use super::font::{text_width, write_text};
 use super::stroke::Mask;
 use super::{Image, View};
 
-const INK: [u8; 3] = [240, 240, 244];
-const RIM: [u8; 3] = [4, 4, 10];
+pub(super) const INK: [u8; 3] = [240, 240, 244];
+pub(super) const RIM: [u8; 3] = [4, 4, 10];
 
 /// Labels of a picture. Empty texts are not drawn.
 #[derive(Clone, Debug, PartialEq)]
@@ -16,7 +16,7 @@ pub struct Labels {
     pub title: String,
     /// Text at the top left, such as `"t = 1.25 Gyr"`.
     pub time: String,
-    /// Units of the bodies, for the scale bar. `None` draws no bar.
+    /// Units of the bodies, for scale bar and colour bar. `None` draws no bars.
     pub units: Option<Units>,
 }
 
@@ -26,7 +26,9 @@ impl Labels {
         Self { title: String::new(), time: String::new(), units: None }
     }
 
-    pub(crate) fn draw_labels(&self, image: &mut Image, view: &View) {
+    /// Draws the labels. A view that is not along an axis also gets the directions of the axes.
+    /// Returns the right end of everything at the bottom.
+    pub(crate) fn draw_labels(&self, image: &mut Image, view: &View) -> f64 {
         let size = text_size(image);
         let margin = 2.0 * size;
         let (width, height) = (f64::from(image.width), f64::from(image.height));
@@ -37,23 +39,60 @@ impl Labels {
         write_at(&self.title, width - margin - text_width(&self.title, size), margin + size);
         let Some(bar) = self.units.and_then(|units| ScaleBar::longest_within(&units, 0.4 * view.half_width))
         else {
-            return;
+            return 0.0;
         };
         let length = bar.length / view.pixel_size();
         let (left, y) = (margin, height - margin);
-        let (w, h) = (image.width, image.height);
-        for (grow, colour, opacity) in [(0.1 * size, RIM, 0.6), (0.0, INK, 1.0)] {
-            let mut mask = Mask::for_image(w, h);
-            let pen = (0.075 * size).max(0.6) + grow;
-            let tick = 0.3 * size;
-            mask.draw_polyline(
-                &[[left, y - tick], [left, y], [left + length, y], [left + length, y - tick]],
-                pen,
-            );
-            image.paint_mask(&mask, colour, opacity);
+        let tick = 0.3 * size;
+        draw_line(image, &[[left, y - tick], [left, y], [left + length, y], [left + length, y - tick]]);
+        let x = (left + 0.5 * (length - text_width(&bar.text, size))).max(left);
+        write_text(image, &bar.text, [x, y - 0.75 * size], size, INK, Some(RIM), false);
+        if !view.orientation.is_along_axes() {
+            draw_axis_directions(image, view);
         }
-        let x = left + 0.5 * (length - text_width(&bar.text, size));
-        write_text(image, &bar.text, [x.max(left), y - 0.75 * size], size, INK, Some(RIM), false);
+        (left + length).max(x + text_width(&bar.text, size))
+    }
+}
+
+/// Draws a line with a rim.
+fn draw_line(image: &mut Image, points: &[[f64; 2]]) {
+    let size = text_size(image);
+    for (grow, colour, opacity) in [(0.1 * size, RIM, 0.6), (0.0, INK, 1.0)] {
+        let mut mask = Mask::for_image(image.width, image.height);
+        mask.draw_polyline(points, (0.075 * size).max(0.6) + grow);
+        image.paint_mask(&mask, colour, opacity);
+    }
+}
+
+/// Draws the projected unit vectors of x, y and z above the scale bar. A small image has none.
+fn draw_axis_directions(image: &mut Image, view: &View) {
+    let size = text_size(image);
+    let (length, small) = (3.0 * size, 0.85 * size);
+    let centre = [2.0 * size + 1.4 * length, f64::from(image.height) - 5.0 * size - 1.4 * length];
+    if centre[1] < 0.5 * f64::from(image.height) {
+        return;
+    }
+    let axes =
+        [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]].map(|axis| view.orientation.components(axis));
+    for ([right, up], name) in axes.into_iter().zip(["x", "y", "z"]) {
+        let at = |distance: f64| [centre[0] + distance * right, centre[1] - distance * up];
+        draw_line(image, &[centre, at(length)]);
+        // A short axis points to the viewer. Its name is not written over the others.
+        let shown = right.hypot(up);
+        if shown < 0.15 {
+            continue;
+        }
+        // The name is beyond the tip, or beside it if a longer axis has the same direction.
+        let is_covered =
+            axes.iter().any(|&[r, u]| r.hypot(u) > shown && right * r + up * u > 0.97 * shown * r.hypot(u));
+        let [x, y] = if is_covered {
+            let [x, y] = at(length);
+            [x + 0.9 * size, y]
+        } else {
+            at(length + 0.8 * size / shown)
+        };
+        let start = [x - 0.5 * text_width(name, small), y + 0.4 * small];
+        write_text(image, name, start, small, INK, Some(RIM), false);
     }
 }
 
@@ -125,6 +164,7 @@ fn round_down(value: f64) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::picture::Orientation;
 
     #[test]
     fn bars_have_round_lengths_below_the_limit() {
@@ -149,5 +189,23 @@ mod tests {
         assert_eq!(text(Units::NBody, 3e7), "2\u{b7}10^{7}");
         assert_eq!(ScaleBar::longest_within(&Units::NBody, 0.0), None);
         assert_eq!(ScaleBar::longest_within(&Units::NBody, f64::NAN), None);
+    }
+
+    /// A view along an axis has no directions. Otherwise they are above the scale bar at the left.
+    #[test]
+    fn rotated_views_show_the_directions_of_the_axes() {
+        let drawn_pixels = |orientation, pixels: (u32, u32)| {
+            let view = View { centre: [0.0; 3], half_width: 1.0, orientation, pixels };
+            let mut image = Image::filled(pixels.0, pixels.1, [0; 3]);
+            let labels = Labels { units: Some(Units::NBody), ..Labels::none() };
+            let end = labels.draw_labels(&mut image, &view);
+            assert!(end > 0.0 && end < 0.5 * f64::from(pixels.0), "{end}");
+            image.rgb.chunks_exact(3).filter(|pixel| **pixel == INK).count()
+        };
+        let tilted = Orientation::from_angles(0.5, 0.4);
+        for pixels in [(320, 320), (640, 640), (1920, 1080)] {
+            assert!(drawn_pixels(tilted, pixels) > drawn_pixels(Orientation::XY, pixels) + 20, "{pixels:?}");
+        }
+        assert_eq!(drawn_pixels(tilted, (64, 64)), drawn_pixels(Orientation::XY, (64, 64)));
     }
 }

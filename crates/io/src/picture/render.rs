@@ -5,6 +5,7 @@
 //! one layer, and the hue shows which layer the bodies belong to.
 
 use super::colour::encode_srgb;
+use super::density_bar::draw_density_bar;
 use super::{ColourMap, Image, Labels, PictureError, Scale, SurfaceDensity, View};
 
 /// A group of bodies and its colours.
@@ -16,7 +17,8 @@ pub struct Layer<'a> {
     pub colours: &'a ColourMap,
 }
 
-/// Draws the layers with one brightness scale, then the labels.
+/// Draws the layers with one brightness scale, then the labels, and a colour bar if the labels have
+/// units.
 ///
 /// Layers of different sizes are an error. All layers have the same mass unit. Without any layer the
 /// picture is black.
@@ -39,9 +41,12 @@ pub fn render_layers(
     let brightness = scale.brightness_function();
     let sky = layers.first().map_or([0; 3], |layer| layer.colours.srgb_colour(0.0));
     let density_unit = layers.first().map_or(1.0, |layer| layer.map.density_unit());
+    let mut is_exceeded = false;
     for (i, pixel) in image.rgb.chunks_exact_mut(3).enumerate() {
         let total: f32 = layers.iter().map(|layer| layer.map.mass[i]).sum();
-        let t = brightness(f64::from(total) * density_unit);
+        let density = f64::from(total) * density_unit;
+        is_exceeded |= density > scale.high;
+        let t = brightness(density);
         if t == 0.0 {
             pixel.copy_from_slice(&sky);
             continue;
@@ -58,7 +63,11 @@ pub fn render_layers(
             *byte = bytes[(v.clamp(0.0, 1.0).sqrt() * CURVE_STEPS as f32 + 0.5) as usize];
         }
     }
-    labels.draw_labels(&mut image, view);
+    let left_end = labels.draw_labels(&mut image, view);
+    if let Some(units) = &labels.units {
+        let maps: Vec<&ColourMap> = layers.iter().map(|layer| layer.colours).collect();
+        draw_density_bar(&mut image, &maps, scale, units, left_end, is_exceeded);
+    }
     Ok(image)
 }
 
@@ -69,12 +78,14 @@ const CURVE_STEPS: usize = 2048;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::picture::Orientation;
 
     fn map(mass: Vec<f32>) -> SurfaceDensity {
         SurfaceDensity { width: 2, height: 1, pixel_area: 1.0, mass_unit: 1.0, mass }
     }
 
-    const VIEW: View = View { centre: [0.0; 3], half_width: 1.0, axes: (0, 1), pixels: (2, 1) };
+    const VIEW: View =
+        View { centre: [0.0; 3], half_width: 1.0, orientation: Orientation::XY, pixels: (2, 1) };
 
     #[test]
     fn overlap_mixes_hues_and_keeps_brightness() {

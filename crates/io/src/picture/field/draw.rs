@@ -5,6 +5,7 @@ use super::layout::{
 };
 use super::legend::{ENTRY_GAP, LegendEntry, SAMPLE, SAMPLE_GAP, row_width};
 use super::{FieldPicture, Found, NAN_COLOUR, PointKind, RegionKind, marks, points, shaded};
+use crate::picture::colour_bar::ColourBar;
 use crate::picture::{Image, Mask, text_width};
 use crate::plot::{Anchor, INK, Item, LABEL, SMALL, TICK, draw_item};
 
@@ -28,7 +29,7 @@ impl<'a> Canvas<'a> {
     /// Draws everything but the field.
     pub fn draw_all(&mut self, picture: &FieldPicture, time: &str, found: Found) {
         marks::draw_regions(self, picture);
-        self.draw_frame(self.layout.plate);
+        self.image.draw_frame(self.layout.plate, self.line(), INK);
         if picture.shows_edges {
             marks::draw_edges(self, picture);
         }
@@ -59,14 +60,9 @@ impl<'a> Canvas<'a> {
         area.map(|side| side as f64 / self.layout.zoom)
     }
 
-    /// Draws a frame around a rectangle of pixels. It covers no pixel of the rectangle.
-    fn draw_frame(&mut self, [left, top, right, bottom]: [i64; 4]) {
-        let line = (self.layout.zoom.round() as i64).max(1);
-        let (outer_left, outer_right) = (left - line, right + line);
-        fill_rectangle(self.image, [outer_left, top - line, outer_right, top], INK);
-        fill_rectangle(self.image, [outer_left, bottom, outer_right, bottom + line], INK);
-        fill_rectangle(self.image, [outer_left, top, left, bottom], INK);
-        fill_rectangle(self.image, [right, top, outer_right, bottom], INK);
+    /// Returns the width of the lines of a frame in pixels.
+    fn line(&self) -> i64 {
+        (self.layout.zoom.round() as i64).max(1)
     }
 
     /// Draws ticks, tick labels and names of the axes.
@@ -100,49 +96,16 @@ impl<'a> Canvas<'a> {
 
     /// Draws the colour bar. An end is pointed where values are beyond it.
     fn draw_bar(&mut self, bar: &BarLayout, picture: &FieldPicture, found: Found) {
-        let table = picture.colours.srgb_table();
-        let [left, top, right, bottom] = bar.area;
-        let length = if bar.is_horizontal { right - left } else { bottom - top };
-        for k in 0..length {
-            // Both ends of the bar have the colours of the ends of the range.
-            let entry = k as f64 / (length - 1).max(1) as f64 * (table.len() - 1) as f64;
-            let stripe = if bar.is_horizontal {
-                [left + k, top, left + k + 1, bottom]
-            } else {
-                [left, bottom - 1 - k, right, bottom - k]
-            };
-            fill_rectangle(self.image, stripe, table[entry.round() as usize]);
-        }
-        self.draw_frame(bar.area);
+        let stripes =
+            ColourBar { area: bar.area, is_horizontal: bar.is_horizontal, line: self.line(), ink: INK };
+        stripes.draw(self.image, &[&picture.colours]);
         if found.above {
-            self.draw_point(bar, true, table[table.len() - 1]);
+            stripes.draw_point(self.image, true, picture.colours.srgb_colour(1.0));
         }
         if found.below {
-            self.draw_point(bar, false, table[0]);
+            stripes.draw_point(self.image, false, picture.colours.srgb_colour(0.0));
         }
         self.draw_bar_labels(bar);
-    }
-
-    /// Draws a triangle at an end of the bar, for values beyond it.
-    fn draw_point(&mut self, bar: &BarLayout, at_high_end: bool, colour: [u8; 3]) {
-        let [left, top, right, bottom] = bar.area;
-        let line = (self.layout.zoom.round() as i64).max(1);
-        let thick = if bar.is_horizontal { bottom - top } else { right - left };
-        // One row of pixels after the other, beyond the frame.
-        let depth = (thick / 2).max(1);
-        for k in 0..depth {
-            let inset = k * thick / (2 * depth);
-            let stripe = |inset: i64| match (bar.is_horizontal, at_high_end) {
-                (true, true) => [right + line + k, top + inset, right + line + k + 1, bottom - inset],
-                (true, false) => [left - line - k - 1, top + inset, left - line - k, bottom - inset],
-                (false, true) => [left + inset, top - line - k - 1, right - inset, top - line - k],
-                (false, false) => [left + inset, bottom + line + k, right - inset, bottom + line + k + 1],
-            };
-            fill_rectangle(self.image, stripe(inset - line), INK);
-            if k < depth - line {
-                fill_rectangle(self.image, stripe(inset), colour);
-            }
-        }
     }
 
     fn draw_bar_labels(&mut self, bar: &BarLayout) {
@@ -211,11 +174,11 @@ impl<'a> Canvas<'a> {
         let zoom = self.layout.zoom;
         let swatch = [x, y - 5.5, x + SAMPLE, y + 5.5].map(|side| (side * zoom).round() as i64);
         match entry {
-            LegendEntry::Nan => fill_rectangle(self.image, swatch, NAN_COLOUR),
+            LegendEntry::Nan => self.image.fill_rectangle(swatch, NAN_COLOUR),
             LegendEntry::Source | LegendEntry::Material => {
                 let kind =
                     if *entry == LegendEntry::Source { RegionKind::Source } else { RegionKind::Material };
-                fill_rectangle(self.image, swatch, picture.colours.srgb_colour(0.6));
+                self.image.fill_rectangle(swatch, picture.colours.srgb_colour(0.6));
                 let middle = [[x, y], [x + SAMPLE, y]].map(|p| p.map(|c| c * zoom));
                 marks::draw_outline(self.image, swatch, &middle, kind, zoom);
             }
@@ -239,9 +202,9 @@ impl<'a> Canvas<'a> {
         let unshaded = picture.colours.srgb_colour(0.5);
         for column in left..right {
             let shade = 255.0 * (column - left) as f64 / (right - left - 1).max(1) as f64;
-            fill_rectangle(self.image, [column, top, column + 1, bottom], shaded(unshaded, shade));
+            self.image.fill_rectangle([column, top, column + 1, bottom], shaded(unshaded, shade));
         }
-        self.draw_frame([left, top, right, bottom]);
+        self.image.draw_frame([left, top, right, bottom], self.line(), INK);
     }
 }
 
@@ -258,16 +221,4 @@ fn shortened(text: &str, width: f64) -> String {
         }
     }
     String::new()
-}
-
-/// Fills the part of a rectangle (left, top, right, bottom) inside the image.
-pub(super) fn fill_rectangle(image: &mut Image, [left, top, right, bottom]: [i64; 4], colour: [u8; 3]) {
-    let (width, height) = (i64::from(image.width), i64::from(image.height));
-    let (left, right) = (left.clamp(0, width), right.clamp(0, width));
-    for y in top.clamp(0, height)..bottom.clamp(0, height) {
-        for x in left..right {
-            let at = 3 * (y * width + x) as usize;
-            image.rgb[at..at + 3].copy_from_slice(&colour);
-        }
-    }
 }

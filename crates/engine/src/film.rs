@@ -1,0 +1,25 @@
+//! `animation.mp4` of the images of a run, see `image.animation`.
+
+use std::path::Path;
+
+use orrery_io::picture::{find_ffmpeg, write_mp4};
+
+use crate::case::{AnimationFormat, Case};
+use crate::error::EngineError;
+use crate::folder::{FILM, IMAGES};
+
+/// Returns true if the case asks for a film that cannot be made, because ffmpeg is not in `PATH`.
+pub(crate) fn lacks_ffmpeg(case: &Case) -> bool {
+    case.image.animation == AnimationFormat::Mp4 && find_ffmpeg().is_none()
+}
+
+/// Writes the film of a finished run, if the case asks for it and ffmpeg is installed.
+pub(crate) fn write_film(case: &Case, folder: &Path) -> Result<(), EngineError> {
+    if case.image.animation != AnimationFormat::Mp4 {
+        return Ok(());
+    }
+    let Some(ffmpeg) = find_ffmpeg() else { return Ok(()) };
+    let frames = IMAGES.list_files(folder).len();
+    let pattern = format!("{}/{}%04d.png", IMAGES.folder, IMAGES.prefix);
+    Ok(write_mp4(&ffmpeg, folder, &pattern, frames, case.image.frames_per_second, FILM)?)
+}
