@@ -2,3 +2,4 @@
 
 mod degenerate;
 mod device;
+mod threads;

@@ -20,6 +20,13 @@ impl CompensatedSum {
         self.sum = sum;
     }
 
+    /// Adds the terms of another sum. With the same terms in the same blocks, the result has the
+    /// same bits, whichever thread sums a block.
+    pub fn merge(&mut self, other: &Self) {
+        self.add(other.sum);
+        self.correction += other.correction;
+    }
+
     /// Sum so far.
     pub fn value(&self) -> f64 {
         self.sum + self.correction
@@ -58,6 +65,19 @@ mod tests {
         assert_eq!(terms.iter().sum::<f64>(), 0.0);
         assert_eq!(compensated_sum(terms), 2.0);
         assert_eq!(compensated_vector_sum(terms.map(|t| [t, 0.0, -t])), [2.0, 0.0, -2.0]);
+    }
+
+    #[test]
+    fn merged_sums_keep_small_terms() {
+        let sum_of = |terms: [f64; 2]| terms.into_iter().collect::<CompensatedSum>();
+        let mut sum = sum_of([1.0, 1e100]);
+        sum.merge(&sum_of([1.0, -1e100]));
+        assert_eq!(sum.value(), 2.0);
+        let mut sum = CompensatedSum::default();
+        for _ in 0..1000 {
+            sum.merge(&std::iter::repeat_n(0.1, 1000).collect());
+        }
+        assert_eq!(sum.value(), 100_000.0);
     }
 
     #[test]

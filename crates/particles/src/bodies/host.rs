@@ -5,13 +5,13 @@ use std::time::{Duration, Instant};
 
 use rayon::prelude::*;
 
-use orrery_model::analysis::{angular_momentum, kinetic_energy, momentum};
+use orrery_model::analysis::sum::CompensatedSum;
 use orrery_model::{Particles, Precision, Vec3s};
 
 use super::{Field, Motion, NotFinite, Term};
 use crate::settings::GravitySettings;
 use crate::solver::jerk;
-use crate::solver::{CpuStrategy, Problem};
+use crate::solver::{CpuMemory, CpuStrategy, Forces, Problem};
 
 #[derive(Clone, Debug)]
 pub struct HostBodies {
@@ -25,16 +25,39 @@ pub struct HostBodies {
     pub strategy: CpuStrategy,
     /// Time of all force evaluations that moved the bodies.
     pub force_time: Duration,
+    memory: CpuMemory,
+    /// Memory for the results of the next force evaluation.
+    next_forces: Forces,
 }
 
-/// Bodies that one thread handles at a time.
-const CHUNK: usize = 4096;
+/// Bodies that one thread handles at a time. With 40,000 bodies, 16 threads have enough chunks.
+const CHUNK: usize = 1024;
 
-/// Calls `update` with each component of `to` and the same component of `from`, on all threads.
-fn zip_columns(to: &mut Vec3s, from: &Vec3s, update: impl Fn(&mut f64, f64) + Sync) {
-    for (to, from) in [(&mut to.x, &from.x), (&mut to.y, &from.y), (&mut to.z, &from.z)] {
-        to.par_iter_mut().zip(from).with_min_len(CHUNK).for_each(|(a, &b)| update(a, b));
-    }
+/// Bodies of a block of a sum. It is part of the definition of the sums: blocks are summed one by
+/// one, then their sums in order. The number of threads does not affect the bits.
+const SUM_BLOCK: usize = 4096;
+
+/// Returns the three columns in an array.
+fn columns(vectors: &Vec3s) -> [&Vec<f64>; 3] {
+    [&vectors.x, &vectors.y, &vectors.z]
+}
+
+/// Returns the three columns in an array.
+fn columns_mut(vectors: &mut Vec3s) -> [&mut Vec<f64>; 3] {
+    [&mut vectors.x, &mut vectors.y, &mut vectors.z]
+}
+
+/// Computes `to` += `weight` × `from`.
+fn add_scaled(to: &mut [f64], weight: f64, from: &[f64]) {
+    to.iter_mut().zip(from).for_each(|(to, from)| *to += weight * from);
+}
+
+/// Computes `to` += `weight` × `from` for all vectors, on all threads.
+fn add_scaled_vectors(to: &mut Vec3s, weight: f64, from: &Vec3s) {
+    columns_mut(to).into_par_iter().zip(columns(from)).for_each(|(to, from)| {
+        let chunks = to.par_chunks_mut(CHUNK).zip(from.par_chunks(CHUNK));
+        chunks.for_each(|(to, from)| add_scaled(to, weight, from));
+    });
 }
 
 /// Returns true only if all values of all columns are finite. Chunks are spread over all threads.
@@ -46,6 +69,25 @@ fn pass_quick_finite_check(columns: [&Vec3s; 3]) -> bool {
         return is_chunk_finite(0..n);
     }
     (0..n.div_ceil(CHUNK)).into_par_iter().all(|k| is_chunk_finite(k * CHUNK..((k + 1) * CHUNK).min(n)))
+}
+
+/// Returns the compensated sums over all bodies of the `K` values that `terms` returns for a body.
+fn sum_blocks<const K: usize>(n: usize, terms: impl Fn(usize) -> [f64; K] + Sync) -> [f64; K] {
+    let block_sums: Vec<_> = (0..n.div_ceil(SUM_BLOCK))
+        .into_par_iter()
+        .map(|block| {
+            let mut sums = [CompensatedSum::default(); K];
+            for i in block * SUM_BLOCK..((block + 1) * SUM_BLOCK).min(n) {
+                sums.iter_mut().zip(terms(i)).for_each(|(sum, term)| sum.add(term));
+            }
+            sums
+        })
+        .collect();
+    let mut totals = [CompensatedSum::default(); K];
+    for sums in &block_sums {
+        totals.iter_mut().zip(sums).for_each(|(total, sum)| total.merge(sum));
+    }
+    totals.map(|total| total.value())
 }
 
 /// Finds the first component that is not finite.
@@ -79,7 +121,17 @@ impl HostBodies {
         settings: &GravitySettings,
     ) -> Self {
         let strategy = CpuStrategy::resolve(settings, particles.len());
-        Self { particles, acceleration, jerk, start: None, strategy, force_time: Duration::ZERO }
+        let (memory, next_forces) = (CpuMemory::default(), Forces::default());
+        Self {
+            particles,
+            acceleration,
+            jerk,
+            start: None,
+            strategy,
+            force_time: Duration::ZERO,
+            memory,
+            next_forces,
+        }
     }
 
     fn problem(&self, settings: &GravitySettings, with_potential: bool) -> Problem<'_> {
@@ -89,12 +141,26 @@ impl HostBodies {
 
     pub fn kick(&mut self, dt: f64) {
         self.jerk = None;
-        zip_columns(&mut self.particles.velocity, &self.acceleration, |v, a| *v += dt * a);
+        add_scaled_vectors(&mut self.particles.velocity, dt, &self.acceleration);
     }
 
     pub fn drift(&mut self, dt: f64) {
         self.jerk = None;
-        zip_columns(&mut self.particles.position, &self.particles.velocity, |x, v| *x += dt * v);
+        add_scaled_vectors(&mut self.particles.position, dt, &self.particles.velocity);
+    }
+
+    /// Kicks, then drifts, in one pass over the bodies.
+    pub fn kick_and_drift(&mut self, kick_dt: f64, drift_dt: f64) {
+        self.jerk = None;
+        let Particles { position, velocity, .. } = &mut self.particles;
+        let axes = columns_mut(position).into_par_iter().zip(columns_mut(velocity));
+        axes.zip(columns(&self.acceleration)).for_each(|((x, v), a)| {
+            let chunks = x.par_chunks_mut(CHUNK).zip(v.par_chunks_mut(CHUNK)).zip(a.par_chunks(CHUNK));
+            chunks.for_each(|((x, v), a)| {
+                add_scaled(v, kick_dt, a);
+                add_scaled(x, drift_dt, v);
+            });
+        });
     }
 
     /// Computes the accelerations. The tree's relative acceptance reads those of the previous step,
@@ -102,8 +168,11 @@ impl HostBodies {
     pub fn update_forces(&mut self, settings: &GravitySettings, is_first: bool) {
         self.jerk = None;
         let started = Instant::now();
+        let Self { particles: Particles { position, mass, .. }, strategy, memory, next_forces, .. } = self;
+        let problem = Problem { position, mass, g: settings.g, eps: settings.eps, with_potential: false };
         let previous = (!is_first).then_some(&self.acceleration);
-        self.acceleration = self.strategy.forces(&self.problem(settings, false), previous).acceleration;
+        strategy.forces_into(&problem, previous, memory, next_forces);
+        std::mem::swap(&mut self.acceleration, &mut next_forces.acceleration);
         self.force_time += started.elapsed();
     }
 
@@ -152,11 +221,14 @@ impl HostBodies {
     }
 
     pub fn motion(&self) -> Motion {
-        Motion {
-            kinetic_energy: kinetic_energy(&self.particles),
-            momentum: momentum(&self.particles),
-            angular_momentum: angular_momentum(&self.particles),
-        }
+        let Particles { position, velocity, mass, .. } = &self.particles;
+        let sums = sum_blocks(mass.len(), |i| {
+            let ([x, y, z], [u, v, w], m) = (position.get(i), velocity.get(i), mass[i]);
+            let [lx, ly, lz] = [m * (y * w - z * v), m * (z * u - x * w), m * (x * v - y * u)];
+            [m * (u * u + v * v + w * w), m * u, m * v, m * w, lx, ly, lz]
+        });
+        let [m_v2, px, py, pz, lx, ly, lz] = sums;
+        Motion { kinetic_energy: 0.5 * m_v2, momentum: [px, py, pz], angular_momentum: [lx, ly, lz] }
     }
 
     pub fn potential_energy(&self, settings: &GravitySettings) -> f64 {
@@ -166,7 +238,9 @@ impl HostBodies {
         };
         let problem = self.problem(settings, true);
         let potential = strategy.forces(&problem, Some(&self.acceleration)).potential.unwrap_or_default();
-        0.5 * potential.iter().zip(&self.particles.mass).map(|(phi, m)| phi * m).sum::<f64>()
+        let mass = &self.particles.mass;
+        let [sum] = sum_blocks(mass.len(), |i| [potential[i] * mass[i]]);
+        0.5 * sum
     }
 
     pub fn check_finite(&self) -> Result<(), NotFinite> {
@@ -179,7 +253,9 @@ impl HostBodies {
 
     /// Returns the largest |a|² (see `integrator::adaptive`).
     pub fn largest_acceleration2(&self) -> f64 {
-        self.acceleration.iter().map(|a| a.iter().map(|c| c * c).sum()).fold(0.0, f64::max)
+        let Vec3s { x, y, z } = &self.acceleration;
+        let squares = x.par_iter().zip(y).zip(z).map(|((x, y), z)| [x, y, z].iter().map(|&c| c * c).sum());
+        squares.with_min_len(CHUNK).reduce(|| 0.0, f64::max)
     }
 
     /// Returns the shortest time of a pair, squared (see `integrator::adaptive`).

@@ -294,13 +294,10 @@ impl Bodies {
         Ok(())
     }
 
-    /// Kicks, then drifts. On a device this is one pass over the bodies.
+    /// Kicks, then drifts, in one pass over the bodies.
     pub fn kick_and_drift(&mut self, kick_dt: f64, drift_dt: f64) -> Result<(), BodiesError> {
         match &mut self.state {
-            State::Host(host) => {
-                host.kick(kick_dt);
-                host.drift(drift_dt);
-            }
+            State::Host(host) => host.kick_and_drift(kick_dt, drift_dt),
             State::Device(device) => device.kick_and_drift(kick_dt, drift_dt)?,
         }
         Ok(())

@@ -5,6 +5,7 @@
 
 use orrery_model::{Precision, Vec3s};
 use orrery_simd::Real;
+use rayon::prelude::*;
 
 use super::kernels::BodyList;
 use super::{Forces, Problem};
@@ -84,29 +85,44 @@ impl Scaling {
     }
 }
 
-/// Converts results to the user's units and order.
+/// Bodies whose results one thread converts at a time.
+const CONVERSION_CHUNK: usize = 1024;
+
+/// Converts results to the user's units and order, and writes them to `forces`. The memory of
+/// `forces` is reused.
 ///
-/// `results` contains ax, ay, az and φ of each body in solver order. `order` gives the user's index
-/// of each.
+/// `results` contains ax, ay, az and φ of each body in solver order. `solver_index` returns the
+/// index in that order of a body, given the user's index.
 pub fn collect_forces(
     problem: &Problem,
     scaling: &Scaling,
     results: &[[f64; 4]],
-    order: impl Iterator<Item = u32>,
-) -> Forces {
+    solver_index: impl Fn(usize) -> usize + Sync,
+    forces: &mut Forces,
+) {
     let n = results.len();
     // The division comes first: the square of an inverse length may overflow where the product does
     // not.
     let potential_unit = problem.g * (scaling.length / scaling.mass);
     let acceleration_unit = potential_unit * scaling.length;
-    let mut forces =
-        Forces { acceleration: Vec3s::zeros(n), potential: problem.with_potential.then(|| vec![0.0; n]) };
-    for (result, i) in results.iter().zip(order) {
-        let i = i as usize;
-        forces.acceleration.set(i, [0, 1, 2].map(|c| acceleration_unit * result[c]));
-        if let Some(potentials) = &mut forces.potential {
-            potentials[i] = potential_unit * result[3];
+    let Vec3s { x, y, z } = &mut forces.acceleration;
+    let potential = forces.potential.take().unwrap_or_default();
+    let mut potential = if problem.with_potential { potential } else { Vec::new() };
+    [&mut *x, &mut *y, &mut *z].into_iter().for_each(|column| column.resize(n, 0.0));
+    potential.resize(if problem.with_potential { n } else { 0 }, 0.0);
+    // Without potentials there is an empty chunk of them for each chunk of bodies.
+    let mut potential_chunks: Vec<&mut [f64]> = potential.chunks_mut(CONVERSION_CHUNK).collect();
+    potential_chunks.resize_with(n.div_ceil(CONVERSION_CHUNK), Default::default);
+    let chunks = x.par_chunks_mut(CONVERSION_CHUNK).zip(y.par_chunks_mut(CONVERSION_CHUNK));
+    let chunks = chunks.zip(z.par_chunks_mut(CONVERSION_CHUNK)).zip(potential_chunks).enumerate();
+    chunks.for_each(|(chunk, (((x, y), z), potential))| {
+        for k in 0..x.len() {
+            let result = &results[solver_index(chunk * CONVERSION_CHUNK + k)];
+            [x[k], y[k], z[k]] = [0, 1, 2].map(|c| acceleration_unit * result[c]);
+            if let Some(potential) = potential.get_mut(k) {
+                *potential = potential_unit * result[3];
+            }
         }
-    }
-    forces
+    });
+    forces.potential = problem.with_potential.then_some(potential);
 }

@@ -8,9 +8,12 @@ pub mod direct;
 mod frame;
 pub mod jerk;
 mod kernels;
+mod memory;
 pub mod reference;
 pub mod rungs;
 pub mod tree;
+
+pub use memory::CpuMemory;
 
 use orrery_model::{Precision, Vec3s};
 use orrery_simd::InstructionSet;
@@ -97,30 +100,46 @@ impl CpuStrategy {
     /// `previous` contains the accelerations of the previous step, which the relative acceptance
     /// needs. Without them it uses its opening angle.
     pub fn forces(&self, problem: &Problem, previous: Option<&Vec3s>) -> Forces {
+        let mut forces = Forces::default();
+        self.forces_into(problem, previous, &mut CpuMemory::default(), &mut forces);
+        forces
+    }
+
+    /// Writes the result of [`CpuStrategy::forces`] to `forces`.
+    ///
+    /// A caller that keeps `memory` and `forces` for the next evaluation saves the time that the
+    /// operating system needs to provide fresh memory. Their contents do not affect the result.
+    pub fn forces_into(
+        &self,
+        problem: &Problem,
+        previous: Option<&Vec3s>,
+        memory: &mut CpuMemory,
+        forces: &mut Forces,
+    ) {
         if problem.mass.is_empty() {
-            return Forces { potential: problem.with_potential.then(Vec::new), ..Forces::default() };
+            *forces = Forces { potential: problem.with_potential.then(Vec::new), ..Forces::default() };
+            return;
         }
         match self {
-            Self::Direct(strategy) => direct::forces(problem, strategy),
-            Self::Tree(strategy) => tree::forces(problem, strategy, previous).0,
+            Self::Direct(strategy) => direct::forces_into(problem, strategy, memory, forces),
+            Self::Tree(strategy) => {
+                tree::forces_into(problem, strategy, previous, memory, forces);
+            }
         }
     }
 }
 
 /// Splits `results` among the items of `work`, in order. Each item gets `length(item)` entries.
-fn split_results<W>(
-    results: &mut [[f64; 4]],
+fn split_results<'a, W>(
+    results: &'a mut [[f64; 4]],
     work: impl IntoIterator<Item = W>,
     length: impl Fn(&W) -> usize,
-) -> Vec<(W, &mut [[f64; 4]])> {
+) -> impl Iterator<Item = (W, &'a mut [[f64; 4]])> {
     let mut rest = results;
-    let mut shares = Vec::new();
-    for item in work {
-        let (share, others) = rest.split_at_mut(length(&item));
-        rest = others;
-        shares.push((item, share));
-    }
-    shares
+    work.into_iter().map(move |item| {
+        let share = rest.split_off_mut(..length(&item)).expect("one entry per target");
+        (item, share)
+    })
 }
 
 impl Default for Acceptance {

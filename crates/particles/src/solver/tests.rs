@@ -258,17 +258,73 @@ fn degenerate_bodies_give_finite_forces() {
     }
 }
 
-/// The number of threads affects only which thread computes a target.
+/// The number of threads affects only which thread computes a target. The memory of an earlier
+/// evaluation of other bodies has no effect either.
 #[test]
-fn bits_do_not_depend_on_the_number_of_threads() {
-    let (position, mass) = cluster(3000, 1);
-    let problem = Problem { position: &position, mass: &mass, g: 1.0, eps: 0.01, with_potential: true };
-    for strategy in Precision::ALL.into_iter().flat_map(both_strategies) {
-        let forces_on = |threads| {
-            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-            pool.install(|| strategy.forces(&problem, None))
-        };
-        let one = forces_on(1);
-        assert!(one == forces_on(2) && one == forces_on(7), "{strategy:?}");
+fn bits_depend_neither_on_the_number_of_threads_nor_on_the_memory() {
+    let relative = Acceptance::Relative { alpha: 0.01, theta: 0.6 };
+    for n in [0, 1, 2, 1000, 5000] {
+        let (clustered, mass) = cluster(n, 1);
+        let mut with_equal = clustered.clone();
+        (0..n).step_by(2).for_each(|i| with_equal.set(i, clustered.get(i % 7)));
+        for (position, strategy) in [&clustered, &with_equal].into_iter().flat_map(|position| {
+            let strategies = Precision::ALL.into_iter().flat_map(both_strategies);
+            strategies.map(move |strategy| (position, strategy))
+        }) {
+            let strategy = match strategy {
+                CpuStrategy::Tree(tree) if n == 5000 => {
+                    CpuStrategy::Tree(tree::TreeCpuStrategy { acceptance: relative, ..tree })
+                }
+                other => other,
+            };
+            let problem = Problem { position, mass: &mass, g: 1.0, eps: 0.01, with_potential: true };
+            let mut memory = CpuMemory::default();
+            let mut forces_on = |threads| {
+                let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+                let mut second = Forces::default();
+                pool.install(|| {
+                    let first = strategy.forces(&problem, None);
+                    let previous = Some(&first.acceleration);
+                    strategy.forces_into(&problem, previous, &mut memory, &mut second);
+                    // Other bodies leave their values in the memory.
+                    let others = Problem { position: &clustered, eps: 0.5, with_potential: false, ..problem };
+                    strategy.forces_into(&others, previous, &mut memory, &mut Forces::default());
+                    (first, second)
+                })
+            };
+            let one = forces_on(1);
+            for threads in [2, 3, 7, 16] {
+                assert!(forces_on(threads) == one, "{n} bodies, {threads} threads, {strategy:?}");
+            }
+        }
+    }
+}
+
+/// Accelerations do not depend on whether potentials are computed as well.
+#[test]
+fn potentials_do_not_change_the_bits_of_accelerations() {
+    for n in [3, 700, 3000] {
+        let (position, mass) = cluster(n, 4);
+        for set in InstructionSet::available() {
+            for precision in Precision::ALL {
+                let acceptance = Acceptance::Relative { alpha: 0.01, theta: 0.6 };
+                let tree = tree::TreeCpuStrategy::new(precision, set);
+                let strategies = [
+                    CpuStrategy::Direct(direct::DirectCpuStrategy::new(precision, set)),
+                    CpuStrategy::Tree(tree),
+                    CpuStrategy::Tree(tree::TreeCpuStrategy { acceptance, ..tree }),
+                ];
+                for strategy in strategies {
+                    let problem =
+                        Problem { position: &position, mass: &mass, g: 1.0, eps: 0.01, with_potential: true };
+                    let first = strategy.forces(&problem, None);
+                    let with = strategy.forces(&problem, Some(&first.acceleration));
+                    let problem = Problem { with_potential: false, ..problem };
+                    let without = strategy.forces(&problem, Some(&first.acceleration));
+                    assert!(with.potential.is_some() && without.potential.is_none());
+                    assert!(with.acceleration == without.acceleration, "{n} bodies, {strategy:?}");
+                }
+            }
+        }
     }
 }

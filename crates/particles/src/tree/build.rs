@@ -1,17 +1,20 @@
-//! Build of the octree: keys, sort, then one generation of cells after the other.
+//! Build of the octree: cube, sorted bodies (`curve`), cells (`subtrees`) and their moments.
+//!
+//! All stages run on all threads. Memory is kept from build to build, because first use of fresh
+//! memory takes time in the operating system, which several threads cannot share.
 
 use std::ops::Range;
-
-use rayon::prelude::*;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use orrery_model::Vec3s;
-use orrery_primitives::sort;
 
-use super::moments::{self, Moments};
-use super::morton::{self, COORDINATE_BITS, Cube};
+use super::curve::{self, CurveBuffers};
+use super::moments::Moments;
+use super::morton::Cube;
+use super::subtrees::CellBuffers;
 
 /// Cell of the tree.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Cell {
     /// First sorted body.
     pub begin: u32,
@@ -65,8 +68,9 @@ impl Cell {
 /// let tree = Octree::build(&position, &[1.0; 100], 16);
 /// assert_eq!(tree.cells[0].bodies(), 0..100);
 /// assert_eq!(tree.moments[0].mass, 100.0);
+/// assert_eq!(tree.order[tree.rank(42)], 42);
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Debug, Default)]
 pub struct Octree {
     /// Cube around all bodies.
     pub cube: Cube,
@@ -83,6 +87,11 @@ pub struct Octree {
     pub moments: Vec<Moments>,
     /// Keys in sorted order.
     pub keys: Vec<u64>,
+    /// Sorted index of each body, in the user's order: the inverse of `order`. Atomic, because the
+    /// sort writes it from several threads.
+    pub(super) rank: Vec<AtomicU32>,
+    curve_buffers: CurveBuffers,
+    cell_buffers: CellBuffers,
 }
 
 impl Octree {
@@ -90,15 +99,28 @@ impl Octree {
     ///
     /// At least 1 and at most 2³² − 1 bodies. All positions must be finite.
     pub fn build(position: &Vec3s, mass: &[f64], leaf_size: usize) -> Self {
+        let mut tree = Self::default();
+        tree.rebuild(position, mass, leaf_size);
+        tree
+    }
+
+    /// Replaces the tree by that of other bodies, with the result of [`Octree::build`]. The memory
+    /// is reused.
+    pub fn rebuild(&mut self, position: &Vec3s, mass: &[f64], leaf_size: usize) {
         assert!(!mass.is_empty() && u32::try_from(mass.len()).is_ok(), "1 to 2^32 - 1 bodies");
-        let cube = Cube::around(position);
-        let (keys, order) = sorted_keys(position, &cube);
-        let gather = |column: &[f64]| order.par_iter().map(|&i| column[i as usize]).collect::<Vec<_>>();
-        let position = Vec3s { x: gather(&position.x), y: gather(&position.y), z: gather(&position.z) };
-        let mass = gather(mass);
-        let (cells, generations) = divide_cells(&keys, leaf_size.max(1));
-        let moments = moments::find_moments(&cells, &generations, &cube, &keys, &position, &mass);
-        Self { cube, order, position, mass, cells, moments, keys }
+        self.cube = Cube::around(position);
+        let mut buffers = std::mem::take(&mut self.curve_buffers);
+        curve::sort_bodies(self, &mut buffers, position, mass);
+        self.curve_buffers = buffers;
+        let mut buffers = std::mem::take(&mut self.cell_buffers);
+        buffers.divide_bodies(self, leaf_size.max(1));
+        self.cell_buffers = buffers;
+    }
+
+    /// Returns the sorted index of a body, for example 0 for the first one along the curve. `body`
+    /// is the user's index.
+    pub fn rank(&self, body: usize) -> usize {
+        self.rank[body].load(Relaxed) as usize
     }
 
     /// Returns the geometric centre and the side of a cell.
@@ -106,64 +128,12 @@ impl Octree {
         let cell = &self.cells[cell];
         self.cube.cell_geometry(self.keys[cell.begin as usize], u32::from(cell.level))
     }
-}
 
-/// Returns the sorted keys and the index of the body of each key.
-fn sorted_keys(position: &Vec3s, cube: &Cube) -> (Vec<u64>, Vec<u32>) {
-    let pairs: Vec<_> =
-        (0..position.len() as u32).into_par_iter().map(|i| (cube.key(position.get(i as usize)), i)).collect();
-    sort::sort_pairs_on_cpu(pairs).into_par_iter().unzip()
-}
-
-/// Returns the level of the smallest cell that contains both keys.
-fn common_level(a: u64, b: u64) -> u32 {
-    (((a ^ b) << 1).leading_zeros() / 3).min(COORDINATE_BITS)
-}
-
-/// Returns all cells in breadth-first order, and the first cell of each generation followed by the
-/// number of cells.
-fn divide_cells(keys: &[u64], leaf_size: usize) -> (Vec<Cell>, Vec<usize>) {
-    let new_cell = |bodies: Range<usize>| Cell {
-        begin: bodies.start as u32,
-        end: bodies.end as u32,
-        first_child: 0,
-        children: 0,
-        level: common_level(keys[bodies.start], keys[bodies.end - 1]) as u8,
-    };
-    let mut cells = vec![new_cell(0..keys.len())];
-    let mut generations = vec![0, 1];
-    loop {
-        let start = generations[generations.len() - 2];
-        let octants: Vec<_> =
-            cells[start..].par_iter().map(|parent| find_octants(parent, keys, leaf_size)).collect();
-        let next = cells.len();
-        for (parent, (bounds, count)) in (start..next).zip(octants) {
-            if count > 0 {
-                cells[parent].first_child = cells.len() as u32;
-                cells[parent].children = count as u8;
-                cells.extend(bounds.windows(2).take(count).map(|w| new_cell(w[0] as usize..w[1] as usize)));
-            }
-        }
-        if cells.len() == next {
-            return (cells, generations);
-        }
-        generations.push(cells.len());
+    /// Returns the memory in bytes, with that of the build.
+    pub fn bytes(&self) -> usize {
+        let per_body = size_of::<(u64, u32, AtomicU32)>() + 4 * size_of::<f64>();
+        let per_cell = size_of::<Cell>() + size_of::<Moments>();
+        let in_buffers = self.curve_buffers.bytes() + self.cells.len() * per_cell;
+        self.order.len() * per_body + self.cells.len() * per_cell + in_buffers
     }
-}
-
-/// Returns the bounds of the occupied octants of a cell and their number, which is 0 for a leaf.
-fn find_octants(parent: &Cell, keys: &[u64], leaf_size: usize) -> ([u32; 9], usize) {
-    let level = u32::from(parent.level);
-    let (mut bounds, mut count) = ([parent.begin; 9], 0);
-    if parent.len() <= leaf_size || level == COORDINATE_BITS {
-        return (bounds, 0);
-    }
-    let mut from = parent.begin as usize;
-    while from < parent.end as usize {
-        let octant = morton::octant(keys[from], level);
-        from += keys[from..parent.end as usize].partition_point(|&key| morton::octant(key, level) == octant);
-        count += 1;
-        bounds[count] = from as u32;
-    }
-    (bounds, count)
 }

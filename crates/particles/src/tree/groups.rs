@@ -22,6 +22,20 @@ pub struct Group {
     pub half: [f64; 3],
 }
 
+/// Number of parts into which uniform bodies are divided among threads, at least.
+const MIN_PARTS: usize = 128;
+
+/// The groups of a cell with at most this many bodies are found by one thread.
+const MIN_SHARE: usize = 512;
+
+/// Part of the bodies, in curve order.
+enum Part {
+    /// The bodies of one group.
+    Group(Range<usize>),
+    /// A cell with more bodies than fit in a group.
+    Cell(usize),
+}
+
 impl Group {
     fn new(tree: &Octree, bodies: Range<usize>) -> Self {
         let mut group = Self { bodies, centre: [0.0; 3], half: [0.0; 3] };
@@ -41,11 +55,42 @@ impl Group {
 impl Octree {
     /// Returns groups of at most `size` bodies in curve order. Every body is in exactly one group.
     pub fn groups(&self, size: usize) -> Vec<Group> {
+        let mut groups = Vec::new();
+        self.find_groups(size, &mut groups);
+        groups
+    }
+
+    /// Replaces `groups` by the result of [`Octree::groups`].
+    ///
+    /// The bodies of a cell with more than `size` bodies are in groups of that cell alone. Such
+    /// cells are therefore independent, and threads share them.
+    pub fn find_groups(&self, size: usize, groups: &mut Vec<Group>) {
         let size = size.max(1);
-        let mut ranges: Vec<Range<usize>> = Vec::new();
+        let max_share = (self.mass.len() / MIN_PARTS).max(MIN_SHARE).max(size);
+        let mut parts = Vec::new();
+        self.visit_ranges(0, size, max_share, &mut |part| parts.push(part));
+        groups.clear();
+        groups.par_extend(parts.into_par_iter().flat_map_iter(|part| {
+            let mut ranges = Vec::new();
+            match part {
+                Part::Group(bodies) => ranges.push(bodies),
+                Part::Cell(cell) => {
+                    self.visit_ranges(cell, size, size, &mut |part| match part {
+                        Part::Group(bodies) => ranges.push(bodies),
+                        Part::Cell(_) => unreachable!("cells of at most `size` bodies are not parts"),
+                    });
+                }
+            }
+            ranges.into_iter().map(|bodies| Group::new(self, bodies))
+        }));
+    }
+
+    /// Calls `visit` with the groups of the bodies of a cell, in curve order. Descendants with more
+    /// than `size` and at most `max_share` bodies are not divided into groups but visited as cells.
+    fn visit_ranges(&self, cell: usize, size: usize, max_share: usize, visit: &mut impl FnMut(Part)) {
         // A group that may still grow: its range, and the parent of its cells.
         let mut open: Option<(Range<usize>, usize)> = None;
-        let mut stack = vec![(0usize, usize::MAX)];
+        let mut stack = vec![(cell, usize::MAX)];
         while let Some((index, parent)) = stack.pop() {
             let cell = &self.cells[index];
             let bodies = cell.bodies();
@@ -55,20 +100,51 @@ impl Octree {
                         run.end = bodies.end
                     }
                     _ => {
-                        ranges.extend(open.take().map(|(run, _)| run));
-                        open = Some((bodies, parent));
+                        open.replace((bodies, parent))
+                            .into_iter()
+                            .for_each(|(run, _)| visit(Part::Group(run)));
                     }
                 }
                 continue;
             }
-            ranges.extend(open.take().map(|(run, _)| run));
-            if cell.is_leaf() {
-                ranges
-                    .extend(bodies.clone().step_by(size).map(|begin| begin..(begin + size).min(bodies.end)));
+            open.take().into_iter().for_each(|(run, _)| visit(Part::Group(run)));
+            if cell.len() <= max_share {
+                visit(Part::Cell(index));
+            } else if cell.is_leaf() {
+                let starts = bodies.clone().step_by(size);
+                starts.for_each(|begin| visit(Part::Group(begin..(begin + size).min(bodies.end))));
+            } else {
+                stack.extend(cell.child_range().rev().map(|child| (child, index)));
             }
-            stack.extend(cell.child_range().rev().map(|child| (child, index)));
         }
-        ranges.extend(open.take().map(|(run, _)| run));
-        ranges.into_par_iter().with_min_len(64).map(|bodies| Group::new(self, bodies)).collect()
+        open.into_iter().for_each(|(run, _)| visit(Part::Group(run)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use orrery_model::Vec3s;
+    use orrery_model::rng::Draws;
+
+    use super::*;
+
+    /// Groups that are found in parts, by several threads, are those of one pass over the tree.
+    #[test]
+    fn groups_of_parts_are_those_of_the_whole_tree() {
+        for (n, size) in [(1, 1), (40, 48), (511, 48), (513, 48), (6000, 48), (6000, 1), (6000, 700)] {
+            let mut position = Vec3s::default();
+            for i in 0..n {
+                let mut draws = Draws::new(3, 0, i);
+                let r = draws.uniform().powi(4);
+                position.push(draws.direction().map(|c| r * c));
+            }
+            let tree = Octree::build(&position, &vec![1.0; n as usize], 16);
+            let mut expected = Vec::new();
+            tree.visit_ranges(0, size, size, &mut |part| match part {
+                Part::Group(bodies) => expected.push(Group::new(&tree, bodies)),
+                Part::Cell(cell) => panic!("cell {cell} is not divided"),
+            });
+            assert_eq!(tree.groups(size), expected, "{n} bodies, groups of {size}");
+        }
     }
 }

@@ -13,10 +13,12 @@
 //!   bodies.
 
 mod build;
+mod curve;
 pub mod device;
 mod groups;
 mod moments;
 mod morton;
+mod subtrees;
 
 pub use build::{Cell, Octree};
 pub use groups::Group;

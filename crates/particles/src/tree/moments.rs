@@ -5,12 +5,7 @@
 //!   M_ij = Σ_k m_k s_ki s_kj,            s_k = x_k − X
 //!   M_ij = Σ_c (M_ij + m S_i S_j)_c,     S_c = X_c − X
 
-use rayon::prelude::*;
-
-use orrery_model::Vec3s;
-
-use super::build::Cell;
-use super::morton::Cube;
+use super::build::{Cell, Octree};
 
 /// Multipole moments of a cell.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -48,34 +43,19 @@ impl Moments {
         }
         whole
     }
+
+    /// Returns the moments of a cell without children.
+    pub fn of_leaf(cell: &Cell, tree: &Octree) -> Self {
+        let body = |i| Self { mass: tree.mass[i], centre: tree.position.get(i), second: [0.0; 6] };
+        Self::from_parts(cell.bodies().map(body), geometric_centre(cell, tree))
+    }
+
+    /// Returns the moments of a cell from those of its children.
+    pub fn of_children(cell: &Cell, children: &[Self], tree: &Octree) -> Self {
+        Self::from_parts(children.iter().copied(), geometric_centre(cell, tree))
+    }
 }
 
-/// Returns the moments of all cells. `generations` contains the first cell of each generation and,
-/// at the end, the number of cells.
-pub fn find_moments(
-    cells: &[Cell],
-    generations: &[usize],
-    cube: &Cube,
-    keys: &[u64],
-    position: &Vec3s,
-    mass: &[f64],
-) -> Vec<Moments> {
-    let mut moments = vec![Moments::default(); cells.len()];
-    for bounds in generations.windows(2).rev() {
-        let (head, later) = moments.split_at_mut(bounds[1]);
-        head[bounds[0]..].par_iter_mut().zip(&cells[bounds[0]..bounds[1]]).with_min_len(64).for_each(
-            |(whole, cell)| {
-                let (centre, _) = cube.cell_geometry(keys[cell.begin as usize], u32::from(cell.level));
-                *whole = if cell.is_leaf() {
-                    let body = |i| Moments { mass: mass[i], centre: position.get(i), second: [0.0; 6] };
-                    Moments::from_parts(cell.bodies().map(body), centre)
-                } else {
-                    let children = cell.child_range();
-                    let children = children.start - bounds[1]..children.end - bounds[1];
-                    Moments::from_parts(later[children].iter().copied(), centre)
-                };
-            },
-        );
-    }
-    moments
+fn geometric_centre(cell: &Cell, tree: &Octree) -> [f64; 3] {
+    tree.cube.cell_geometry(tree.keys[cell.begin as usize], u32::from(cell.level)).0
 }

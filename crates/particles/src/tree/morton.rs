@@ -19,20 +19,51 @@ pub struct Cube {
     pub side: f64,
 }
 
+impl Default for Cube {
+    /// Returns the cube of side 1 at the origin.
+    fn default() -> Self {
+        Self { corner: [0.0; 3], side: 1.0 }
+    }
+}
+
+/// Bodies whose extent one thread finds at a time.
+const EXTENT_CHUNK: usize = 2048;
+
+/// Smallest and largest of no values.
+const EMPTY_EXTENT: (f64, f64) = (f64::INFINITY, f64::NEG_INFINITY);
+
+/// Returns the smallest and the largest of `values`. NaN is ignored.
+fn extent(values: &[f64]) -> (f64, f64) {
+    // Eight independent minima and maxima compile to SIMD. One of each would be a chain of
+    // dependent instructions.
+    let mut low = [EMPTY_EXTENT.0; 8];
+    let mut high = [EMPTY_EXTENT.1; 8];
+    let (chunks, rest) = values.as_chunks::<8>();
+    for chunk in chunks {
+        for lane in 0..8 {
+            low[lane] = if chunk[lane] < low[lane] { chunk[lane] } else { low[lane] };
+            high[lane] = if chunk[lane] > high[lane] { chunk[lane] } else { high[lane] };
+        }
+    }
+    let low = low.iter().chain(rest).copied().fold(f64::INFINITY, f64::min);
+    let high = high.iter().chain(rest).copied().fold(f64::NEG_INFINITY, f64::max);
+    (low, high)
+}
+
 impl Cube {
     /// Returns the smallest cube around all `positions`, or one with side 1 if they coincide. All
     /// positions must be finite.
     pub fn around(positions: &Vec3s) -> Self {
-        let extent = |column: &[f64]| {
-            let (low, high) = column
-                .par_iter()
-                .fold(|| (f64::INFINITY, f64::NEG_INFINITY), |(low, high), &x| (low.min(x), high.max(x)))
-                .reduce(|| (f64::INFINITY, f64::NEG_INFINITY), |a, b| (a.0.min(b.0), a.1.max(b.1)));
-            (low, high - low)
-        };
-        let extents = [extent(&positions.x), extent(&positions.y), extent(&positions.z)];
-        let side = extents.iter().fold(0.0, |side: f64, (_, width)| side.max(*width));
-        Self { corner: extents.map(|(low, _)| low), side: if side > 0.0 { side } else { 1.0 } }
+        let Vec3s { x, y, z } = positions;
+        let chunks =
+            x.par_chunks(EXTENT_CHUNK).zip(y.par_chunks(EXTENT_CHUNK)).zip(z.par_chunks(EXTENT_CHUNK));
+        let extents = chunks.map(|((x, y), z)| [x, y, z].map(extent));
+        let [x, y, z] = extents.reduce(
+            || [EMPTY_EXTENT; 3],
+            |a, b| std::array::from_fn(|axis| (a[axis].0.min(b[axis].0), a[axis].1.max(b[axis].1))),
+        );
+        let side = [x, y, z].iter().fold(0.0, |side: f64, (low, high)| side.max(high - low));
+        Self { corner: [x.0, y.0, z.0], side: if side > 0.0 { side } else { 1.0 } }
     }
 
     /// Returns the key of the finest cell that contains `position`.

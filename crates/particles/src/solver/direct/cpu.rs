@@ -16,8 +16,8 @@ use rayon::prelude::*;
 
 use crate::solver::frame::{Scaling, collect_forces};
 use crate::solver::kernels::{BodyList, LaneSums, ZERO_SUMS, add_bodies};
-use crate::solver::{Forces, Problem, split_results};
-use crate::tree::{Cube, Octree};
+use crate::solver::{CpuMemory, Forces, Problem, split_results};
+use crate::tree::Cube;
 
 /// Arithmetic, instruction set and tuning parameters of the CPU solver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -52,14 +52,27 @@ impl DirectCpuStrategy {
 
 /// Computes the forces of all pairs.
 pub fn forces(problem: &Problem, strategy: &DirectCpuStrategy) -> Forces {
+    let mut forces = Forces::default();
+    forces_into(problem, strategy, &mut CpuMemory::default(), &mut forces);
+    forces
+}
+
+/// Writes the result of [`forces`] to `forces`. The contents of `memory` and `forces` do not affect
+/// the result, and their memory is reused.
+pub fn forces_into(
+    problem: &Problem,
+    strategy: &DirectCpuStrategy,
+    memory: &mut CpuMemory,
+    forces: &mut Forces,
+) {
     let n = problem.mass.len();
     match strategy.precision {
-        Precision::Single => sum_in_user_order::<f32>(problem, strategy),
-        Precision::Mixed if n >= MIXED_MIN_BODIES => sum_in_curve_order(problem, strategy),
-        Precision::Mixed | Precision::Double => sum_in_user_order::<f64>(
-            problem,
-            &DirectCpuStrategy { precision: Precision::Double, ..*strategy },
-        ),
+        Precision::Single => sum_in_user_order::<f32>(problem, strategy, memory, forces),
+        Precision::Mixed if n >= MIXED_MIN_BODIES => sum_in_curve_order(problem, strategy, memory, forces),
+        Precision::Mixed | Precision::Double => {
+            let strategy = DirectCpuStrategy { precision: Precision::Double, ..*strategy };
+            sum_in_user_order::<f64>(problem, &strategy, memory, forces);
+        }
     }
 }
 
@@ -70,54 +83,63 @@ struct Block {
 }
 
 /// Sums with blocks of bodies that are consecutive in the user's order.
-fn sum_in_user_order<R: Real>(problem: &Problem, strategy: &DirectCpuStrategy) -> Forces {
+fn sum_in_user_order<R: Real>(
+    problem: &Problem,
+    strategy: &DirectCpuStrategy,
+    memory: &mut CpuMemory,
+    forces: &mut Forces,
+) {
     let n = problem.mass.len();
     let cube = Cube::around(problem.position);
     // Smaller blocks for few targets, so that all threads have work.
     let block = strategy.block.min(n.div_ceil(4 * rayon::current_num_threads())).next_multiple_of(8);
     let scaling = Scaling::new(&cube, problem.mass.iter().sum(), problem.eps);
     let centre = scaling.frame_centre(strategy.precision, [0.0; 3]);
-    let blocks = (0..n).step_by(block).map(|b| Block { targets: b..(b + block).min(n), centre }).collect();
-    let results = sum_blocks::<R>(problem, strategy, &scaling, blocks);
-    collect_forces(problem, &scaling, &results, 0..n as u32)
+    let blocks = (0..n).step_by(block).map(|b| Block { targets: b..(b + block).min(n), centre });
+    sum_blocks::<R>(problem, strategy, &scaling, blocks, &mut memory.results);
+    collect_forces(problem, &scaling, &memory.results, |body| body, forces);
 }
 
 /// Sums with compact blocks of bodies that are consecutive along the Morton curve.
-fn sum_in_curve_order(problem: &Problem, strategy: &DirectCpuStrategy) -> Forces {
-    let tree = Octree::build(problem.position, problem.mass, strategy.block);
+fn sum_in_curve_order(
+    problem: &Problem,
+    strategy: &DirectCpuStrategy,
+    memory: &mut CpuMemory,
+    forces: &mut Forces,
+) {
+    let CpuMemory { tree, groups, results, .. } = memory;
+    tree.rebuild(problem.position, problem.mass, strategy.block);
+    tree.find_groups(strategy.block, groups);
     let scaling = Scaling::new(&tree.cube, problem.mass.iter().sum(), problem.eps);
-    let blocks = tree
-        .groups(strategy.block)
-        .into_iter()
-        .map(|group| Block {
-            targets: group.bodies,
-            centre: scaling.frame_centre(strategy.precision, group.centre),
-        })
-        .collect();
+    let blocks = groups.iter().map(|group| Block {
+        targets: group.bodies.clone(),
+        centre: scaling.frame_centre(strategy.precision, group.centre),
+    });
     let sorted = Problem { position: &tree.position, mass: &tree.mass, ..*problem };
-    let results = sum_blocks::<f32>(&sorted, strategy, &scaling, blocks);
-    collect_forces(problem, &scaling, &results, tree.order.iter().copied())
+    sum_blocks::<f32>(&sorted, strategy, &scaling, blocks, results);
+    collect_forces(problem, &scaling, results, |body| tree.rank(body), forces);
 }
 
-/// Returns the scaled sums (acceleration and potential) of every target, in the order of `problem`.
+/// Computes the scaled sums (acceleration and potential) of every target, in the order of
+/// `problem`.
 fn sum_blocks<R: Real>(
     problem: &Problem,
     strategy: &DirectCpuStrategy,
     scaling: &Scaling,
-    blocks: Vec<Block>,
-) -> Vec<[f64; 4]> {
-    let mut results = vec![[0.0; 4]; problem.mass.len()];
-    let work = split_results(&mut results, blocks, |block| block.targets.len());
+    blocks: impl Iterator<Item = Block>,
+    results: &mut Vec<[f64; 4]>,
+) {
+    results.resize(problem.mass.len(), [0.0; 4]);
+    let work = split_results(results, blocks, |block| block.targets.len());
     let sum_block = |scratch: &mut Scratch<R>, (block, results)| {
         dispatch(strategy.set, BlockSum { problem, tile: strategy.tile, scaling, block, scratch, results });
     };
     if problem.mass.len() < PARALLEL_MIN_BODIES {
         let mut scratch = Scratch::default();
-        work.into_iter().for_each(|item| sum_block(&mut scratch, item));
+        work.for_each(|item| sum_block(&mut scratch, item));
     } else {
-        work.into_par_iter().for_each_init(Scratch::default, sum_block);
+        work.collect::<Vec<_>>().into_par_iter().for_each_init(Scratch::default, sum_block);
     }
-    results
 }
 
 /// Buffers of a thread, reused from block to block.

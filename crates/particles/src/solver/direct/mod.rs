@@ -13,4 +13,4 @@ pub mod device;
 pub mod rungs;
 pub mod selftest;
 
-pub use cpu::{DirectCpuStrategy, MIXED_MIN_BODIES, forces};
+pub use cpu::{DirectCpuStrategy, MIXED_MIN_BODIES, forces, forces_into};

@@ -26,8 +26,8 @@ use rayon::prelude::*;
 use crate::settings::{Acceptance, MAX_THETA};
 use crate::solver::direct::MIXED_MIN_BODIES;
 use crate::solver::frame::{Scaling, collect_forces};
-use crate::solver::kernels::{BodyList, CellList, LaneSums, ZERO_SUMS, add_bodies, add_cells};
-use crate::solver::{Forces, Problem, split_results};
+use crate::solver::kernels::{BodyList, CellList, ZERO_SUMS, add_bodies, add_cells};
+use crate::solver::{CpuMemory, Forces, Problem, split_results};
 use crate::tree::{Group, Octree};
 
 /// Strategy of the tree on the CPU.
@@ -74,20 +74,36 @@ pub fn forces(
     strategy: &TreeCpuStrategy,
     previous: Option<&Vec3s>,
 ) -> (Forces, CpuTreeReport) {
+    let mut forces = Forces::default();
+    let report = forces_into(problem, strategy, previous, &mut CpuMemory::default(), &mut forces);
+    (forces, report)
+}
+
+/// Writes the result of [`forces`] to `forces`. The contents of `memory` and `forces` do not affect
+/// the result, and their memory is reused.
+pub fn forces_into(
+    problem: &Problem,
+    strategy: &TreeCpuStrategy,
+    previous: Option<&Vec3s>,
+    memory: &mut CpuMemory,
+    forces: &mut Forces,
+) -> CpuTreeReport {
     match strategy.precision {
         // As in `direct`: a group may contain all bodies, and one body far away would cost the
         // others digits.
         Precision::Mixed if problem.mass.len() < MIXED_MIN_BODIES => {
-            sum_tree::<f64>(problem, &TreeCpuStrategy { precision: Precision::Double, ..*strategy }, previous)
+            let strategy = TreeCpuStrategy { precision: Precision::Double, ..*strategy };
+            sum_tree::<f64>(problem, &strategy, previous, memory, forces)
         }
-        Precision::Double => sum_tree::<f64>(problem, strategy, previous),
-        Precision::Single | Precision::Mixed => sum_tree::<f32>(problem, strategy, previous),
+        Precision::Double => sum_tree::<f64>(problem, strategy, previous, memory, forces),
+        Precision::Single | Precision::Mixed => sum_tree::<f32>(problem, strategy, previous, memory, forces),
     }
 }
 
 /// Data of the cells for the opening test, one column per quantity, one entry per cell. Columns are
 /// padded so that a register can be loaded from any cell on.
-struct OpeningData {
+#[derive(Debug, Default)]
+pub struct OpeningData {
     centre: [Vec<f64>; 3],
     /// Squared distance within which the cell is always opened.
     opening2: Vec<f64>,
@@ -104,85 +120,107 @@ impl OpeningData {
         if self.relative2.is_empty() { 4 } else { 5 }
     }
 
-    fn new(tree: &Octree, scaling: &Scaling, acceptance: &Acceptance, relative: bool) -> Self {
+    /// Sets the data of all cells of `tree`. `relative` is set if the relative acceptance has
+    /// accelerations of a previous step.
+    fn update(&mut self, tree: &Octree, scaling: &Scaling, acceptance: &Acceptance, relative: bool) {
         let theta = match *acceptance {
             // Squared distances and moments would overflow, so accept no cell.
             _ if !scaling.squares_in_range() => 0.0,
             Acceptance::Relative { .. } if relative => MAX_THETA,
             Acceptance::Relative { theta, .. } | Acceptance::Geometric { theta } => theta,
         };
-        let padded = tree.cells.len() + MAX_LANES;
-        let column = |value: &(dyn Fn(usize) -> f64 + Sync)| {
-            let mut column: Vec<f64> = (0..tree.cells.len()).into_par_iter().map(value).collect();
-            column.resize(padded, 0.0);
-            column
-        };
-        let opening2 = |cell: usize| {
-            let ((centre, side), moments) = (tree.cell_geometry(cell), &tree.moments[cell]);
-            let offset2: f64 = (0..3).map(|axis| (moments.centre[axis] - centre[axis]).powi(2)).sum();
-            (side / theta + offset2.sqrt()).powi(2)
-        };
-        let relative2 =
-            |cell: usize| (tree.moments[cell].mass * tree.cell_geometry(cell).1.powi(3)).powf(0.4);
-        Self {
-            centre: [0, 1, 2].map(|axis| column(&|cell| tree.moments[cell].centre[axis])),
-            opening2: column(&opening2),
-            relative2: if relative { column(&relative2) } else { Vec::new() },
+        let Self { centre: [x, y, z], opening2, relative2 } = self;
+        let n = tree.cells.len();
+        for column in [&mut *x, &mut *y, &mut *z, &mut *opening2] {
+            column.resize(n + MAX_LANES, 0.0);
+            column[n..].fill(0.0);
         }
+        relative2.resize(if relative { n + MAX_LANES } else { 0 }, 0.0);
+        let set_opening = || {
+            let columns = x[..n].par_iter_mut().zip(&mut y[..n]).zip(&mut z[..n]).zip(&mut opening2[..n]);
+            columns.enumerate().with_min_len(MIN_CELLS).for_each(|(cell, (((x, y), z), opening2))| {
+                let ((centre, side), moments) = (tree.cell_geometry(cell), &tree.moments[cell]);
+                let offset2: f64 = (0..3).map(|axis| (moments.centre[axis] - centre[axis]).powi(2)).sum();
+                [*x, *y, *z] = moments.centre;
+                *opening2 = (side / theta + offset2.sqrt()).powi(2);
+            });
+        };
+        let set_relative = || {
+            relative2.par_iter_mut().take(n).enumerate().with_min_len(MIN_CELLS).for_each(|(cell, value)| {
+                *value = (tree.moments[cell].mass * tree.cell_geometry(cell).1.powi(3)).powf(0.4);
+            });
+        };
+        rayon::join(set_opening, set_relative);
     }
+}
+
+/// Cells whose opening data one thread computes at a time, at least.
+const MIN_CELLS: usize = 128;
+
+/// Returns the number of consecutive groups that a thread takes at a time. Neighbouring groups open
+/// the same cells, which are then in the cache. Groups take different times, so every thread must
+/// take many batches.
+fn batch_size(groups: usize) -> usize {
+    (groups / (64 * rayon::current_num_threads())).clamp(1, 16)
 }
 
 fn sum_tree<R: Real>(
     problem: &Problem,
     strategy: &TreeCpuStrategy,
     previous: Option<&Vec3s>,
-) -> (Forces, CpuTreeReport) {
+    memory: &mut CpuMemory,
+    forces: &mut Forces,
+) -> CpuTreeReport {
     let start = Instant::now();
-    let tree = Octree::build(problem.position, problem.mass, strategy.leaf_size);
-    let groups = tree.groups(strategy.group_size);
+    let CpuMemory { tree, groups, opening, results } = memory;
+    tree.rebuild(problem.position, problem.mass, strategy.leaf_size);
+    tree.find_groups(strategy.group_size, groups);
     let relative = match strategy.acceptance {
         Acceptance::Relative { alpha, .. } => previous.map(|previous| (alpha, previous)),
         Acceptance::Geometric { .. } => None,
     };
     let scaling = Scaling::new(&tree.cube, tree.moments[0].mass, problem.eps);
-    let opening = OpeningData::new(&tree, &scaling, &strategy.acceptance, relative.is_some());
+    opening.update(tree, &scaling, &strategy.acceptance, relative.is_some());
     let build_secs = start.elapsed().as_secs_f64();
 
-    let mut results = vec![[0.0; 4]; problem.mass.len()];
-    let work = split_results(&mut results, groups.iter(), |group| group.bodies.len());
-    let (body_terms, cell_terms) = work
-        .into_par_iter()
-        .map_init(Scratch::<R>::default, |scratch, (group, results)| {
-            let stretch2 = relative.map_or(0.0, |(alpha, previous)| {
-                let square = |i: u32| previous.get(i as usize).iter().map(|a| a * a).sum::<f64>();
-                let min2 =
-                    tree.order[group.bodies.clone()].iter().map(|&i| square(i)).fold(f64::INFINITY, f64::min);
-                (problem.g / (alpha * min2.sqrt())).powf(0.4)
-            });
-            let centre = scaling.frame_centre(strategy.precision, group.centre);
-            let walk = GroupSum {
-                problem,
-                tree: &tree,
-                opening: &opening,
-                scaling: &scaling,
-                group,
-                centre,
-                stretch2,
-                scratch,
-                results,
-            };
-            dispatch(strategy.set, walk)
+    results.resize(problem.mass.len(), [0.0; 4]);
+    let (tree, opening) = (&*tree, &*opening);
+    let sum_group = |scratch: &mut Scratch<R>, group: &Group, results: &mut [[f64; 4]]| {
+        let stretch2 = relative.map_or(0.0, |(alpha, previous)| {
+            let square = |i: u32| previous.get(i as usize).iter().map(|a| a * a).sum::<f64>();
+            let min2 =
+                tree.order[group.bodies.clone()].iter().map(|&i| square(i)).fold(f64::INFINITY, f64::min);
+            (problem.g / (alpha * min2.sqrt())).powf(0.4)
+        });
+        let centre = scaling.frame_centre(strategy.precision, group.centre);
+        let scaling = &scaling;
+        let walk = GroupSum { problem, tree, opening, scaling, group, centre, stretch2, scratch, results };
+        dispatch(strategy.set, walk)
+    };
+    let batches = groups.chunks(batch_size(groups.len()));
+    let batch_len = |batch: &&[Group]| batch.iter().map(|group| group.bodies.len()).sum();
+    // Threads take the next batch when they have finished one.
+    let (body_terms, cell_terms) = split_results(results, batches, batch_len)
+        .par_bridge()
+        .map_init(Scratch::<R>::default, |scratch, (batch, results)| {
+            let mut terms = (0, 0);
+            for (group, results) in split_results(results, batch, |group| group.bodies.len()) {
+                let (body_terms, cell_terms) = sum_group(scratch, group, results);
+                terms = (terms.0 + body_terms, terms.1 + cell_terms);
+            }
+            terms
         })
         .reduce(|| (0, 0), |a, b| (a.0 + b.0, a.1 + b.1));
 
-    // Key, index, sorted position and mass, sum in curve order, and the returned forces.
-    let per_body = 8 + 4 + 32 + 32 + if problem.with_potential { 32 } else { 24 };
-    let per_cell = size_of_val(&tree.cells[0]) + size_of_val(&tree.moments[0]) + 8 * opening.column_count();
-    let bytes =
-        problem.mass.len() * per_body + tree.cells.len() * per_cell + groups.len() * size_of::<Group>();
-    let forces = collect_forces(problem, &scaling, &results, tree.order.iter().copied());
+    collect_forces(problem, &scaling, results, |body| tree.rank(body), forces);
+    let per_body = size_of_val(&results[0]) + if problem.with_potential { 32 } else { 24 };
+    let per_cell = 8 * opening.column_count();
+    let bytes = tree.bytes()
+        + problem.mass.len() * per_body
+        + tree.cells.len() * per_cell
+        + groups.len() * size_of::<Group>();
     let walk_secs = start.elapsed().as_secs_f64() - build_secs;
-    (forces, CpuTreeReport { build_secs, walk_secs, body_terms, cell_terms, bytes })
+    CpuTreeReport { build_secs, walk_secs, body_terms, cell_terms, bytes }
 }
 
 /// Memory that a thread reuses from group to group.
@@ -199,7 +237,6 @@ struct Scratch<R> {
     /// Bodies of the group as sources.
     own: BodyList<R>,
     targets: Vec<[R; 3]>,
-    sums: Vec<LaneSums>,
 }
 
 /// Walk and sum of one group.
@@ -336,26 +373,26 @@ impl<R: Real> GroupSum<'_, R> {
     /// Sums over the lists and returns the numbers of body terms and cell terms.
     #[inline(always)]
     fn sum<V: Vector<Scalar = R>, const T: usize, const POTENTIAL: bool>(self) -> (u64, u64) {
-        let Scratch { accepted, opened, cells, bodies, own, targets, sums, .. } = self.scratch;
+        let Scratch { accepted, opened, cells, bodies, own, targets, .. } = self.scratch;
         let eps = self.problem.eps * self.scaling.length;
         let eps2 = R::from_f64(eps * eps);
         let n = targets.len();
         // The last chunk is filled up with copies of the last target, whose sums are not used.
         targets.resize(n.next_multiple_of(T), targets[n - 1]);
-        sums.clear();
-        sums.resize(targets.len(), ZERO_SUMS);
-        for (k, (targets, sums)) in targets.chunks_exact(T).zip(sums.chunks_exact_mut(T)).enumerate() {
+        let chunks = targets.chunks_exact(T).zip(self.results.chunks_mut(T));
+        for (k, (targets, results)) in chunks.enumerate() {
+            let mut sums = [ZERO_SUMS; T];
             // A cell takes ten registers, which leaves registers for two targets only.
             for (targets, sums) in targets.chunks_exact(2).zip(sums.chunks_exact_mut(2)) {
                 let targets: &[[R; 3]; 2] = targets.try_into().expect("chunks of 2");
                 add_cells::<V, 2, POTENTIAL>(targets, cells, eps2, sums);
             }
             let targets: &[[R; 3]; T] = targets.try_into().expect("chunks of T");
-            add_bodies::<V, T, POTENTIAL, false>(targets, bodies, eps2, 0, sums);
-            add_bodies::<V, T, POTENTIAL, true>(targets, own, eps2, (k * T) as isize, sums);
-        }
-        for (result, sums) in self.results.iter_mut().zip(sums) {
-            *result = sums.map(sum_lanes);
+            add_bodies::<V, T, POTENTIAL, false>(targets, bodies, eps2, 0, &mut sums);
+            add_bodies::<V, T, POTENTIAL, true>(targets, own, eps2, (k * T) as isize, &mut sums);
+            for (result, sums) in results.iter_mut().zip(sums) {
+                *result = sums.map(sum_lanes);
+            }
         }
         let opened_bodies: usize = opened.iter().map(Range::len).sum();
         ((n * (opened_bodies + n - 1)) as u64, (n * accepted.len()) as u64)

@@ -11,4 +11,5 @@ pub mod rungs;
 pub mod selftest;
 pub(crate) mod test_systems;
 
-pub use cpu::{CpuTreeReport, TreeCpuStrategy, forces};
+pub(super) use cpu::OpeningData;
+pub use cpu::{CpuTreeReport, TreeCpuStrategy, forces, forces_into};
