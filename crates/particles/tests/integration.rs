@@ -2,4 +2,5 @@
 
 mod degenerate;
 mod device;
+mod potential;
 mod threads;

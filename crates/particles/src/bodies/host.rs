@@ -28,6 +28,10 @@ pub struct HostBodies {
     memory: CpuMemory,
     /// Memory for the results of the next force evaluation.
     next_forces: Forces,
+    /// Force evaluations up to the one that also computes potentials. `None` if none is requested.
+    evaluations_to_potential: Option<u32>,
+    /// Potential energy at the current positions, if a force evaluation has computed it.
+    known_potential_energy: Option<f64>,
 }
 
 /// Bodies that one thread handles at a time. With 40,000 bodies, 16 threads have enough chunks.
@@ -90,6 +94,12 @@ fn sum_blocks<const K: usize>(n: usize, terms: impl Fn(usize) -> [f64; K] + Sync
     totals.map(|total| total.value())
 }
 
+/// Returns ½ Σ m φ.
+fn half_sum_of_products(mass: &[f64], potential: &[f64]) -> f64 {
+    let [sum] = sum_blocks(mass.len(), |i| [potential[i] * mass[i]]);
+    0.5 * sum
+}
+
 /// Finds the first component that is not finite.
 ///
 /// Positions are searched first, then accelerations, then velocities: a non-finite position makes
@@ -131,6 +141,8 @@ impl HostBodies {
             force_time: Duration::ZERO,
             memory,
             next_forces,
+            evaluations_to_potential: None,
+            known_potential_energy: None,
         }
     }
 
@@ -146,12 +158,14 @@ impl HostBodies {
 
     pub fn drift(&mut self, dt: f64) {
         self.jerk = None;
+        self.known_potential_energy = None;
         add_scaled_vectors(&mut self.particles.position, dt, &self.particles.velocity);
     }
 
     /// Kicks, then drifts, in one pass over the bodies.
     pub fn kick_and_drift(&mut self, kick_dt: f64, drift_dt: f64) {
         self.jerk = None;
+        self.known_potential_energy = None;
         let Particles { position, velocity, .. } = &mut self.particles;
         let axes = columns_mut(position).into_par_iter().zip(columns_mut(velocity));
         axes.zip(columns(&self.acceleration)).for_each(|((x, v), a)| {
@@ -163,16 +177,42 @@ impl HostBodies {
         });
     }
 
+    pub fn set_phase_space(&mut self, position: Vec3s, velocity: Vec3s) {
+        self.known_potential_energy = None;
+        self.particles.position = position;
+        self.particles.velocity = velocity;
+    }
+
+    /// See [`Bodies::request_potential`](super::Bodies::request_potential).
+    pub fn request_potential(&mut self, evaluation: u32) {
+        self.evaluations_to_potential = Some(evaluation);
+    }
+
+    /// Returns true if potentials from a force evaluation are as accurate as a potential energy must
+    /// be: f64 for a direct sum, the arithmetic of the forces for the tree.
+    fn forces_give_potentials(&self) -> bool {
+        match self.strategy {
+            CpuStrategy::Direct(strategy) => strategy.computes_in_f64(self.particles.len()),
+            CpuStrategy::Tree(_) => true,
+        }
+    }
+
     /// Computes the accelerations. The tree's relative acceptance reads those of the previous step,
     /// unless `is_first` is set.
     pub fn update_forces(&mut self, settings: &GravitySettings, is_first: bool) {
         self.jerk = None;
         let started = Instant::now();
+        let remaining = self.evaluations_to_potential.take().map(|count| count.saturating_sub(1));
+        self.evaluations_to_potential = remaining.filter(|&count| count > 0);
+        let with_potential = remaining == Some(0) && self.forces_give_potentials();
         let Self { particles: Particles { position, mass, .. }, strategy, memory, next_forces, .. } = self;
-        let problem = Problem { position, mass, g: settings.g, eps: settings.eps, with_potential: false };
+        let problem = Problem { position, mass, g: settings.g, eps: settings.eps, with_potential };
         let previous = (!is_first).then_some(&self.acceleration);
         strategy.forces_into(&problem, previous, memory, next_forces);
         std::mem::swap(&mut self.acceleration, &mut next_forces.acceleration);
+        if let Some(potential) = &next_forces.potential {
+            self.known_potential_energy = Some(half_sum_of_products(mass, potential));
+        }
         self.force_time += started.elapsed();
     }
 
@@ -213,7 +253,10 @@ impl HostBodies {
             }
         }
         match field {
-            Field::Position => self.particles.position = sum,
+            Field::Position => {
+                self.known_potential_energy = None;
+                self.particles.position = sum;
+            }
             Field::Velocity => self.particles.velocity = sum,
             Field::Acceleration => self.acceleration = sum,
             Field::Jerk => self.jerk = Some(sum),
@@ -232,15 +275,16 @@ impl HostBodies {
     }
 
     pub fn potential_energy(&self, settings: &GravitySettings) -> f64 {
+        if let Some(known) = self.known_potential_energy {
+            return known;
+        }
         let strategy = match self.strategy {
             CpuStrategy::Direct(_) => self.strategy.with_precision(Precision::Double),
             CpuStrategy::Tree(_) => self.strategy,
         };
         let problem = self.problem(settings, true);
         let potential = strategy.forces(&problem, Some(&self.acceleration)).potential.unwrap_or_default();
-        let mass = &self.particles.mass;
-        let [sum] = sum_blocks(mass.len(), |i| [potential[i] * mass[i]]);
-        0.5 * sum
+        half_sum_of_products(&self.particles.mass, &potential)
     }
 
     pub fn check_finite(&self) -> Result<(), NotFinite> {

@@ -312,6 +312,22 @@ impl Bodies {
         Ok(())
     }
 
+    /// Lets a later [`update_forces`](Self::update_forces) compute potentials as well, so that
+    /// [`potential_energy`](Self::potential_energy) needs no force evaluation until the positions
+    /// change. The accelerations have the same bits.
+    ///
+    /// `evaluation` counts the calls of `update_forces` from now on: 1 is the next one. For example,
+    /// `IntegratorChoice::step_with_potential` requests potentials of the last one of a step.
+    ///
+    /// Some solvers ignore the request, and `potential_energy` then computes the potentials: a
+    /// device, and a direct sum in f32, whose potential energy must be computed in f64.
+    pub fn request_potential(&mut self, evaluation: u32) {
+        match &mut self.state {
+            State::Host(host) => host.request_potential(evaluation),
+            State::Device(_) => {}
+        }
+    }
+
     /// Computes accelerations and their time derivatives at the current positions and velocities,
     /// as a direct sum in f64.
     pub fn update_forces_and_jerks(&mut self) -> Result<(), BodiesError> {
@@ -357,10 +373,7 @@ impl Bodies {
     pub fn set_phase_space(&mut self, position: Vec3s, velocity: Vec3s) -> Result<(), BodiesError> {
         debug_assert!(position.len() == self.len() && velocity.len() == self.len());
         match &mut self.state {
-            State::Host(host) => {
-                host.particles.position = position;
-                host.particles.velocity = velocity;
-            }
+            State::Host(host) => host.set_phase_space(position, velocity),
             State::Device(device) => device.set_phase_space(&position, &velocity)?,
         }
         Ok(())
@@ -383,6 +396,11 @@ impl Bodies {
     ///
     /// A direct sum is done in f64. The tree uses the arithmetic of the forces, because its error
     /// is larger than that of f32.
+    ///
+    /// The tree's relative acceptance reads the current accelerations. After a
+    /// [`request_potential`](Self::request_potential) it has read those of the previous step, as for
+    /// the forces. The two results differ by less than the error of the tree. With the geometric
+    /// acceptance and the direct sum, they have the same bits.
     pub fn potential_energy(&self) -> Result<f64, BodiesError> {
         match &self.state {
             State::Host(host) => Ok(host.potential_energy(&self.settings)),

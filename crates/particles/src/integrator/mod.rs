@@ -31,6 +31,28 @@ impl IntegratorChoice {
         }
     }
 
+    /// Advances `bodies` like [`step`](Self::step), with the same bits. The last force evaluation also
+    /// computes the potentials for [`Bodies::potential_energy`], where the solver allows it.
+    ///
+    /// Hermite's method ignores this: its final positions differ from those of its last evaluation.
+    pub fn step_with_potential(self, bodies: &mut Bodies, dt: f64) -> Result<(), BodiesError> {
+        if self != Self::Hermite4 {
+            bodies.request_potential(self.force_evaluations());
+        }
+        self.step(bodies, dt)
+    }
+
+    /// Returns the number of force evaluations per step.
+    pub fn force_evaluations(self) -> u32 {
+        match self {
+            Self::Leapfrog => 1,
+            Self::Hermite4 => 2,
+            Self::Yoshida4 => 3,
+            Self::BlanesMoan4 => 6,
+            Self::Yoshida6 => 7,
+        }
+    }
+
     /// Returns the order p of the method: the error after a fixed time is proportional to dt^p.
     pub fn order(self) -> i32 {
         match self {

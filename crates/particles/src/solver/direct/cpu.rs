@@ -48,6 +48,15 @@ impl DirectCpuStrategy {
         let block = if precision == Precision::Mixed { 48 } else { 128 };
         Self { precision, set, block, tile: 2048 }
     }
+
+    /// Returns true if the forces of `n` bodies are computed in f64.
+    pub fn computes_in_f64(&self, n: usize) -> bool {
+        match self.precision {
+            Precision::Single => false,
+            Precision::Mixed => n < MIXED_MIN_BODIES,
+            Precision::Double => true,
+        }
+    }
 }
 
 /// Computes the forces of all pairs.
