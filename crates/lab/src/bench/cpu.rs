@@ -2,7 +2,7 @@
 
 use orrery_model::{Precision, Vec3s};
 use orrery_particles::settings::Acceptance;
-use orrery_particles::solver::{Problem, direct, tree};
+use orrery_particles::solver::{CpuMemory, Forces, Problem, direct, tree};
 use orrery_simd::InstructionSet;
 use serde_json::json;
 
@@ -56,8 +56,11 @@ pub fn bench_tree(
     let strategy = tree::TreeCpuStrategy { acceptance, ..tree::TreeCpuStrategy::new(precision, set) };
     // As in a run, the relative criterion uses the accelerations of the previous step.
     let previous = tree::forces(problem, &strategy, None).0.acceleration;
-    let (forces, mut report) = tree::forces(problem, &strategy, Some(&previous));
-    let times = time_on_host(repeats, || report = tree::forces(problem, &strategy, Some(&previous)).1);
+    // As in a run, evaluations reuse their memory.
+    let (mut memory, mut forces) = (CpuMemory::default(), Forces::default());
+    let mut evaluate = || tree::forces_into(problem, &strategy, Some(&previous), &mut memory, &mut forces);
+    let mut report = evaluate();
+    let times = time_on_host(repeats, || report = evaluate());
     let flop_count = FLOPS_PER_PAIR * report.body_terms as f64 + FLOPS_PER_CELL * report.cell_terms as f64;
     Measurement {
         case: "tree",

@@ -17,8 +17,9 @@ use super::build::{Cell, Octree};
 use super::moments::Moments;
 use super::morton::{self, COORDINATE_BITS};
 
-/// Number of subtrees into which uniform bodies are divided, at least: several per thread.
-const MIN_SUBTREES: usize = 128;
+/// Number of subtrees per thread into which uniform bodies are divided, at least. More subtrees
+/// balance the threads better, and their roots are found by one thread.
+const SUBTREES_PER_THREAD: usize = 4;
 
 /// A cell with at most this many bodies is not divided further among threads.
 const MIN_SHARE: usize = 256;
@@ -81,7 +82,8 @@ impl CellBuffers {
     /// Divides the cells near the root and lists them and the roots of subtrees. Returns the number
     /// of subtrees.
     fn cut_into_pieces(&mut self, keys: &[u64], leaf_size: usize) -> usize {
-        let max_share = (keys.len() / MIN_SUBTREES).max(MIN_SHARE);
+        let subtrees = SUBTREES_PER_THREAD * rayon::current_num_threads();
+        let max_share = (keys.len() / subtrees).max(MIN_SHARE);
         let mut subtree_count = 0;
         let mut stack = vec![(new_cell(keys, 0..keys.len()), 0)];
         self.pieces.clear();

@@ -16,13 +16,8 @@ const MAX_SINGLE_SORT: usize = 1 << 14;
 pub fn sort_on_cpu<K: Key>(keys: &mut [K], values: &mut [u32]) {
     assert_eq!(keys.len(), values.len(), "one value per key");
     let all = keys.par_iter().copied().zip(values.par_iter().copied()).collect();
-    let sorted = sort_pairs_on_cpu(all);
+    let sorted = sort_pairs_above(all, MAX_SINGLE_SORT);
     keys.par_iter_mut().zip(values).zip(sorted).for_each(|((key, value), pair)| (*key, *value) = pair);
-}
-
-/// Sorts pairs by their keys on all CPU cores.
-pub fn sort_pairs_on_cpu<K: Key>(pairs: Vec<(K, u32)>) -> Vec<(K, u32)> {
-    sort_pairs_above(pairs, MAX_SINGLE_SORT)
 }
 
 /// Sorts pairs. More than `max_single_sort` of them are distributed over buckets first.

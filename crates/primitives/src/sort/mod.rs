@@ -16,7 +16,7 @@ use std::ops::Range;
 
 use orrery_device::Element;
 
-pub use cpu::{sort_on_cpu, sort_pairs_on_cpu};
+pub use cpu::sort_on_cpu;
 pub use device::{Sort, SortStrategy};
 
 /// Type of a sort key: u32 or u64.
