@@ -130,11 +130,11 @@ impl CpuStrategy {
 }
 
 /// Splits `results` among the items of `work`, in order. Each item gets `length(item)` entries.
-fn split_results<'a, W>(
-    results: &'a mut [[f64; 4]],
+fn split_results<W>(
+    results: &mut [[f64; 4]],
     work: impl IntoIterator<Item = W>,
     length: impl Fn(&W) -> usize,
-) -> impl Iterator<Item = (W, &'a mut [[f64; 4]])> {
+) -> impl Iterator<Item = (W, &mut [[f64; 4]])> {
     let mut rest = results;
     work.into_iter().map(move |item| {
         let share = rest.split_off_mut(..length(&item)).expect("one entry per target");
