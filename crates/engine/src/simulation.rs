@@ -4,7 +4,7 @@
 //! system after a shorter step, which does not change the simulation. Several steps at once give
 //! the same bits as one after the other.
 
-use orrery_model::Particles;
+use orrery_model::{Particles, Vec3s};
 use orrery_particles::settings::StepChoice;
 
 use crate::case::Case;
@@ -50,6 +50,15 @@ impl Moment<'_> {
     pub fn particles(&self) -> Result<&Particles, EngineError> {
         match self.system {
             System::Gravity(system) => system.particles().map_err(|error| error.at(self.stamp())),
+            other => Err(EngineError::NoBodies { physics: other.physics() }),
+        }
+    }
+
+    /// Returns the positions of the bodies on the host. From a device only these are copied. A system
+    /// without bodies is an error.
+    pub fn positions(&self) -> Result<&Vec3s, EngineError> {
+        match self.system {
+            System::Gravity(system) => system.positions().map_err(|error| error.at(self.stamp())),
             other => Err(EngineError::NoBodies { physics: other.physics() }),
         }
     }

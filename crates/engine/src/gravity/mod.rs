@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use orrery_device::Device;
 use orrery_io::{Snapshot, write_snapshot};
-use orrery_model::{Particles, Units, short_number};
+use orrery_model::{Particles, Units, Vec3s, short_number};
 use orrery_particles::bodies::{self, Bodies, BodiesError, needed_bytes};
 use orrery_particles::integrator::adaptive;
 use orrery_particles::settings::{Acceptance, GravitySettings, IntegratorChoice, SolverChoice, StepChoice};
@@ -75,6 +75,11 @@ impl GravitySystem {
     /// Returns the bodies on the host. Bodies on a device are copied first.
     pub fn particles(&self) -> Result<&Particles, SystemError> {
         Ok(self.bodies.particles()?)
+    }
+
+    /// Returns the positions on the host. From a device only these are copied.
+    pub fn positions(&self) -> Result<&Vec3s, SystemError> {
+        Ok(self.bodies.positions()?)
     }
 
     /// Moves the bodies from the host to `device`, with the `recorded` strategy if it is for this

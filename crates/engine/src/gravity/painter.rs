@@ -337,8 +337,12 @@ impl Painter for BodyPainter {
     }
 
     fn capture(&mut self, moment: &Moment) -> Result<Box<dyn Drawing>, EngineError> {
-        let particles = moment.particles()?;
-        let (position, view) = (&particles.position, self.view_at(particles));
+        // Only a view that follows the bodies needs their masses and species.
+        let view = match self.centre {
+            ViewCentre::Start | ViewCentre::Point(_) => self.view,
+            _ => self.view_at(moment.particles()?),
+        };
+        let position = moment.positions()?;
         let labels = Labels {
             title: self.title.clone(),
             time: format!("t = {}", self.units.format_time(moment.time)),
@@ -382,7 +386,7 @@ impl Painter for BodyPainter {
 
     fn collect(&mut self, moment: &Moment) -> Result<(), EngineError> {
         let Style::Orbits { trails, stride, .. } = &mut self.style else { return Ok(()) };
-        for (trail, x) in trails.iter_mut().zip(moment.particles()?.position.iter()) {
+        for (trail, x) in trails.iter_mut().zip(moment.positions()?.iter()) {
             trail.push(x);
         }
         if trails.first().is_some_and(|trail| trail.len() > MAX_TRAIL_POINTS) {

@@ -11,7 +11,7 @@ use orrery_model::{Particles, Vec3s};
 
 use super::device_setup::{DeviceSetup, Solvers};
 use super::force_timer::ForceTimer;
-use super::measure::ReadCache;
+use super::measure::{MAX_BLOCK_RESULTS, ReadCache};
 use super::{BodiesError, Field, Stamp, Term};
 use crate::settings::GravitySettings;
 use crate::solver::device::{DeviceStrategy, ForceRequest};
@@ -85,6 +85,9 @@ pub struct DeviceBodies {
     pub(super) failed_check: Buffer<u32>,
     pub(super) watch: Mutex<NanWatch<Stamp>>,
     force_timer: Mutex<ForceTimer>,
+    /// Memory for the results of sums. Copies of the bodies share it, because they use one queue
+    /// and read the results before the next sum.
+    pub(super) block_results: Arc<Buffer<f64>>,
     /// Values read since the last change.
     pub(super) cache: ReadCache,
 }
@@ -154,6 +157,7 @@ impl DeviceBodies {
             failed_check: device.zeros(1)?,
             watch: Mutex::default(),
             force_timer: Mutex::default(),
+            block_results: Arc::new(device.zeros(MAX_BLOCK_RESULTS)?),
             cache: ReadCache::default(),
         })
     }
@@ -175,6 +179,7 @@ impl DeviceBodies {
             failed_check: self.device().zeros(1)?,
             watch: Mutex::default(),
             force_timer: Mutex::default(),
+            block_results: self.block_results.clone(),
             cache: ReadCache::default(),
         })
     }

@@ -15,6 +15,8 @@ use crate::solver::device::ForceRequest;
 
 /// Largest number of blocks of a sum: enough to fill a device, few enough to add on the host.
 const MAX_SUM_BLOCKS: u32 = 512;
+/// Largest number of results of a kernel that reduces: one per row and block.
+pub(super) const MAX_BLOCK_RESULTS: usize = MOTION_ROWS * MAX_SUM_BLOCKS as usize;
 
 /// Rows that the kernel `sum_motion` writes: m v², and three components each of m v and m x × v.
 const MOTION_ROWS: usize = 7;
@@ -23,6 +25,7 @@ const MOTION_ROWS: usize = 7;
 #[derive(Default)]
 pub struct ReadCache {
     particles: OnceLock<Particles>,
+    positions: OnceLock<Vec3s>,
     acceleration: OnceLock<Vec3s>,
     jerk: OnceLock<Vec3s>,
     motion: OnceLock<Motion>,
@@ -45,6 +48,16 @@ impl DeviceBodies {
         get_or_compute(&self.cache.particles, || {
             self.resolve_checks()?;
             Ok(self.particles_unchecked()?)
+        })
+    }
+
+    pub fn positions(&self) -> Result<&Vec3s, BodiesError> {
+        if let Some(particles) = self.cache.particles.get() {
+            return Ok(&particles.position);
+        }
+        get_or_compute(&self.cache.positions, || {
+            self.resolve_checks()?;
+            Ok(download(&self.position)?)
         })
     }
 
@@ -113,12 +126,15 @@ impl DeviceBodies {
     ) -> Result<Vec<f64>, BodiesError> {
         self.resolve_checks()?;
         let blocks = self.sum_blocks();
-        let block_results: Buffer<f64> = self.device().zeros(rows * blocks as usize)?;
+        // Allocating and freeing a buffer would wait for the device.
+        let block_results = &*self.block_results;
         let mut args = before.to_vec();
-        args.push((&block_results).into());
+        args.push(block_results.into());
         args.extend_from_slice(after);
         self.launch_blocks(kernel, blocks, &args)?;
-        Ok(block_results.to_vec()?)
+        let mut results = vec![0.0; rows * blocks as usize];
+        self.device().queue().read(block_results.range(0..results.len())?, &mut results)?;
+        Ok(results)
     }
 
     pub fn motion(&self) -> Result<Motion, BodiesError> {
