@@ -50,6 +50,31 @@ fn forces_and_accuracy_use_the_softening_of_the_run() {
     assert!(dir.bytes("recorded.npz") != dir.bytes("none.npz"));
 }
 
+/// The activities of the run loop follow one another, so their times add up to that of the run. The
+/// run takes about a second, of which messages and checks between the activities take little.
+#[test]
+fn times_of_a_run_add_up() {
+    let dir = TestDir::new();
+    for (case, sets) in [
+        ("plummer", &["bodies.n=3000", "time.step=0.01", "time.end=0.4", "output.image_every=0.02"][..]),
+        ("hot-plate", &["grid.nx=600", "grid.ny=800", "time.end=20 s", "output.image_every=1 s"]),
+    ] {
+        let mut arguments = vec!["run", case, "--quiet", "--device", "cpu", "--timing", "-", "--out", case];
+        arguments.extend(sets.iter().flat_map(|set| ["--set", set]));
+        let stdout = dir.stdout_of(&arguments);
+        let timing: Value = serde_json::from_str(&stdout).unwrap_or_else(|e| panic!("{e}: {stdout}"));
+        let seconds = timing["seconds"].as_f64().unwrap();
+        let run_loop = timing["run_loop"].as_object().unwrap();
+        let sum: f64 = run_loop.values().map(|time| time.as_f64().unwrap()).sum();
+        assert!((sum / seconds - 1.0).abs() < 0.02, "{case}: {sum} of {seconds} s in {timing:#}");
+        let expected = if case == "plummer" { "forces" } else { "steps" };
+        assert!(run_loop[expected].as_f64().unwrap() > 0.0 && timing["startup"].as_f64().unwrap() > 0.0);
+        assert!(timing["workers"]["prepare"].as_f64().unwrap() > 0.0, "{timing:#}");
+        let rate = timing["steps"].as_f64().unwrap() / seconds;
+        assert!((timing["steps_per_second"].as_f64().unwrap() / rate - 1.0).abs() < 1e-9);
+    }
+}
+
 /// Returns the one-line error of a command that must fail with status 2.
 #[track_caller]
 fn error_of(dir: &TestDir, arguments: &[&str]) -> String {

@@ -213,6 +213,23 @@ impl Simulation {
         Ok(self.time - end_of(steps - 1).time)
     }
 
+    /// Announces that the state after the next call of [`Simulation::advance`] will be measured.
+    pub fn request_measure(&mut self) {
+        self.system.request_measure();
+    }
+
+    /// Returns the end of the last of `steps` steps and its length. `next` is the value from
+    /// [`Simulation::next_time`].
+    pub fn end_of_batch(&self, next: f64, steps: u64) -> (Stamp, f64) {
+        let time_after = |count: u64| match (count, self.choice) {
+            (0, _) => self.time,
+            (1, _) | (_, StepChoice::Adaptive { .. }) => next,
+            (_, StepChoice::Fixed(dt)) => self.fixed_time(count, dt),
+        };
+        let time = time_after(steps);
+        (Stamp { step: self.step + steps, time }, time - time_after(steps - 1))
+    }
+
     /// Checks whether the system has settled, if this is the time of such a check.
     fn check_settled(&mut self) -> Result<(), EngineError> {
         if let Some(every) = self.system.settling_check_every()

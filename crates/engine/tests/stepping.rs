@@ -257,3 +257,22 @@ fn the_number_of_threads_changes_no_byte_of_a_field() {
         }
     }
 }
+
+/// A run has as many workers for its output as threads. With one thread it writes itself.
+#[test]
+fn the_number_of_workers_changes_no_byte() {
+    let often = ["output.image_every=1 step", "output.snapshot_every=2 steps", "checkpoint.every=5 steps"];
+    for make in CASES.into_iter().chain([many_bodies as MakeCase]) {
+        let (dir, case) = (temp_folder(), make(&often));
+        let folder_with = |threads: usize| {
+            let folder = dir.path().join(threads.to_string());
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+            pool.install(|| run(&case, &output_to(folder.clone()), &Control::default(), |_| {})).unwrap();
+            folder
+        };
+        let one = folder_with(1);
+        for threads in [2, 8] {
+            assert_same(&one, &folder_with(threads), &format!("{} with {threads} workers", case.name));
+        }
+    }
+}

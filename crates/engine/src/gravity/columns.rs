@@ -92,6 +92,6 @@ impl GravitySystem {
         let settings = GravitySettings { solver, ..gravity.settings };
         let bodies = Bodies::restore(particles, acceleration, jerk, &settings);
         bodies.check_finite().map_err(|e| malformed("bodies", e.to_string(), "finite numbers"))?;
-        Ok(Self { bodies, integrator: gravity.integrator })
+        Ok(Self::new(bodies, gravity.integrator))
     }
 }

@@ -49,6 +49,8 @@ pub(crate) const POST_MORTEM: &str = "post-mortem.hdf5";
 pub struct GravitySystem {
     bodies: Bodies,
     integrator: IntegratorChoice,
+    /// True if the state after the next call of `advance` will be measured.
+    is_measure_requested: bool,
 }
 
 /// Returns the settings of the forces for a run with this `step`. Some integrators and steps need
@@ -67,6 +69,10 @@ pub(crate) fn body_count(count: u64) -> Size {
 }
 
 impl GravitySystem {
+    fn new(bodies: Bodies, integrator: IntegratorChoice) -> Self {
+        Self { bodies, integrator, is_measure_requested: false }
+    }
+
     /// Returns the bodies.
     pub fn bodies(&self) -> &Bodies {
         &self.bodies
@@ -104,7 +110,7 @@ impl GravitySystem {
     pub(crate) fn ahead(&self, dt: f64) -> Result<Self, SystemError> {
         let mut bodies = self.bodies.try_clone()?;
         self.integrator.step(&mut bodies, dt)?;
-        Ok(Self { bodies, integrator: self.integrator })
+        Ok(Self::new(bodies, self.integrator))
     }
 
     fn snapshot(&self, particles: Particles, labels: &SnapshotLabels<'_>) -> Snapshot {
@@ -163,12 +169,21 @@ impl Dynamics for GravitySystem {
     }
 
     fn advance(&mut self, dt: f64, steps: u64, end_of: &dyn Fn(u64) -> Stamp) -> Result<(), SystemError> {
+        let is_measured = std::mem::take(&mut self.is_measure_requested);
         for index in 1..=steps {
-            self.integrator.step(&mut self.bodies, dt)?;
+            if is_measured && index == steps {
+                self.integrator.step_with_potential(&mut self.bodies, dt)?;
+            } else {
+                self.integrator.step(&mut self.bodies, dt)?;
+            }
             let Stamp { step, time } = end_of(index);
             self.bodies.check_step(bodies::Stamp { step, time })?;
         }
         Ok(())
+    }
+
+    fn request_measure(&mut self) {
+        self.is_measure_requested = true;
     }
 
     fn force_time(&self) -> Option<Duration> {

@@ -53,7 +53,7 @@ pub(crate) fn start(
     let bodies = Bodies::new(particles, &settings, setup.as_ref())
         .and_then(|bodies| bodies.check_finite().map(|()| bodies))
         .map_err(|error| SystemError::from(error).at(Stamp { step: 0, time }))?;
-    Ok((case, GravitySystem { bodies, integrator }))
+    Ok((case, GravitySystem::new(bodies, integrator)))
 }
 
 /// Returns what a run of `case` would need. Bodies from a file are counted and checked by reading

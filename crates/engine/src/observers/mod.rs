@@ -29,7 +29,7 @@ use crate::folder::{ANIMATION, IMAGES, SNAPSHOTS, TABLE};
 use crate::pipeline::{Job, Pipeline};
 use crate::reporter::RunTimes;
 use crate::simulation::{MAX_STEPS, Moment, Simulation};
-use crate::system::System;
+use crate::system::{Stamp, System};
 use crate::trigger::Trigger;
 
 /// Largest plausible number of files of one kind in a checkpoint. A case allows fewer.
@@ -275,6 +275,11 @@ impl<'a> Observers<'a> {
         let collected = of_added.chain(self.pictures.collect_every()).filter(|&every| every > 0);
         let most = collected.map(|every| every - step % every).fold(most, u64::min);
         self.schedules.iter().fold(most, |most, schedule| simulation.steps_until(&schedule.trigger, most))
+    }
+
+    /// Returns true if a row of the table is due at the end of a step of length `dt`.
+    pub fn is_row_due(&self, end: Stamp, dt: f64) -> bool {
+        self.schedules[0].trigger.is_due(end.step, end.time, dt)
     }
 
     /// Calls the observers whose trigger fires at the end of a step of length `dt`.

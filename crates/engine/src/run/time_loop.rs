@@ -116,6 +116,10 @@ impl Run<'_> {
             })?;
         }
         let steps = self.batch_steps(most);
+        let (end_of_batch, last_dt) = self.simulation.end_of_batch(next, steps);
+        if end_of_batch.time >= end || self.observers.is_row_due(end_of_batch, last_dt) {
+            self.simulation.request_measure();
+        }
         let timer = self.reporter.start_timer();
         let dt = self.simulation.advance(next, steps)?;
         self.batch_length.record(steps, self.reporter.count_steps(timer));

@@ -229,6 +229,10 @@ pub trait Dynamics: Debug + Send {
     /// measures its time. A non-finite result is an error, now or in a later call of any function.
     fn advance(&mut self, dt: f64, steps: u64, end_of: &dyn Fn(u64) -> Stamp) -> Result<(), SystemError>;
 
+    /// Announces that the state at the end of the next call of [`advance`](Self::advance) will be
+    /// measured. The last step may then compute what [`measure`](Self::measure) needs.
+    fn request_measure(&mut self) {}
+
     /// Returns the time of all force evaluations since the start of this process. `None` for a
     /// system that has no separate forces.
     fn force_time(&self) -> Option<Duration> {
