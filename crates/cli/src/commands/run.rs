@@ -317,8 +317,11 @@ fn print_times(summary: &Summary) {
         format_seconds(wall),
         steps as f64 / wall.max(1e-9)
     );
-    for (name, time) in times.activities().into_iter().filter(|(_, time)| !time.is_zero()) {
-        row(name, time.as_secs_f64());
+    let is_rare = |name: &str| name == "observers" || name == "storage wait";
+    for (name, time) in times.activities() {
+        if !time.is_zero() || !is_rare(name) {
+            row(name, time.as_secs_f64());
+        }
     }
     if let Some(forces) = times.forces.filter(|_| times.is_on_device) {
         row("device: forces", forces.as_secs_f64());

@@ -213,7 +213,10 @@ impl HostBodies {
         if let Some(potential) = &next_forces.potential {
             self.known_potential_energy = Some(half_sum_of_products(mass, potential));
         }
-        self.force_time += started.elapsed();
+        // The first evaluation belongs to the start of a run.
+        if !is_first {
+            self.force_time += started.elapsed();
+        }
     }
 
     pub fn update_forces_and_jerks(&mut self, settings: &GravitySettings) {
