@@ -5,8 +5,8 @@
 //!
 //! Invariants: jobs are committed one after another, in the order in which they were submitted. So
 //! at any time the files are those of a run without workers, at an earlier step. After
-//! [`Pipeline::drain`] all jobs are committed. The jobs that wait have at most [`CAPACITY`] bytes, or
-//! there is only one of them. A job that failed stays first in the queue until a later attempt
+//! [`Pipeline::drain`] all jobs are committed. The jobs that wait have at most [`CAPACITY`] bytes,
+//! or there is only one of them. A job that failed stays first in the queue until a later attempt
 //! succeeds.
 
 use std::any::Any;
@@ -167,6 +167,15 @@ impl Pipeline {
     /// Returns the time that the calling thread has waited for workers, or has worked itself.
     pub fn waited(&self) -> Duration {
         self.waited
+    }
+
+    /// Returns about the time until all jobs are committed, from the mean time of the jobs so far.
+    pub fn backlog(&self) -> Duration {
+        let queue = self.shared.lock();
+        let WorkerTimes { prepare, commit } = queue.times;
+        let mean = (prepare + commit).as_secs_f64() / queue.first.max(1) as f64;
+        let rounds = queue.entries.len().div_ceil(self.workers.len().max(1));
+        Duration::try_from_secs_f64(mean * rounds as f64).unwrap_or_default()
     }
 
     /// Returns the time that the jobs took.

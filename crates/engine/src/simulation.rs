@@ -54,8 +54,8 @@ impl Moment<'_> {
         }
     }
 
-    /// Returns the positions of the bodies on the host. From a device only these are copied. A system
-    /// without bodies is an error.
+    /// Returns the positions of the bodies on the host. From a device only these are copied. A
+    /// system without bodies is an error.
     pub fn positions(&self) -> Result<&Vec3s, EngineError> {
         match self.system {
             System::Gravity(system) => system.positions().map_err(|error| error.at(self.stamp())),

@@ -80,8 +80,8 @@ fn assert_same_end(path: &Path, sets: &[String], resumed: &Path) -> Option<tempf
     Some(dir)
 }
 
-/// Compares two tables. Rows of an earlier version are sums in another order. They have few terms of
-/// at most 13, each with a rounding error of 1e-15.
+/// Compares two tables. Rows of an earlier version are sums in another order. They have few terms
+/// of at most 13, each with a rounding error of 1e-15.
 fn assert_same_rows(a: &str, b: &str) {
     assert_eq!(a.lines().count(), b.lines().count());
     for (a, b) in a.lines().zip(b.lines()).skip(1) {

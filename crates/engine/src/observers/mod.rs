@@ -341,6 +341,11 @@ impl<'a> Observers<'a> {
         Ok(())
     }
 
+    /// Returns about the time until the workers have written all output.
+    pub fn backlog(&self) -> Duration {
+        self.pipeline.backlog()
+    }
+
     /// Returns the time that the run loop has waited for the workers.
     pub fn waited(&self) -> Duration {
         self.pipeline.waited()

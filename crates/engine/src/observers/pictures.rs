@@ -32,8 +32,8 @@ pub trait Painter: Send {
     /// Returns the colours of the animation.
     fn palette(&self) -> &Palette;
 
-    /// Copies the data of an image of the state at `moment`. The first call may set the scale of all
-    /// later images.
+    /// Copies the data of an image of the state at `moment`. The first call may set the scale of
+    /// all later images.
     fn capture(&mut self, moment: &Moment) -> Result<Box<dyn Drawing>, EngineError>;
 
     /// Returns about the bytes of a captured image.

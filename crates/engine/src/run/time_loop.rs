@@ -17,9 +17,10 @@ const MANY_STEPS: f64 = 1e9;
 
 impl Run<'_> {
     /// Returns the time that one more batch of steps and its checkpoint may take: twice the longest
-    /// times so far, because the next step may take longer.
+    /// times so far, because the next step may take longer. A checkpoint waits for the output that
+    /// workers have not written yet.
     fn needed_time(&self) -> Duration {
-        2 * (self.longest_batch + self.longest_save) + RESERVE
+        2 * (self.longest_batch + self.longest_save + self.observers.backlog()) + RESERVE
     }
 
     /// Returns why the run must stop now, if it must.

@@ -20,8 +20,8 @@ pub struct Layer<'a> {
 /// Draws the layers with one brightness scale, then the labels, and a colour bar if the labels have
 /// units.
 ///
-/// Layers of different sizes are an error. All layers have the same mass unit. Without any layer the
-/// picture is black.
+/// Layers of different sizes are an error. All layers have the same mass unit. Without any layer
+/// the picture is black.
 pub fn render_layers(
     layers: &[Layer<'_>],
     scale: Scale,

@@ -43,8 +43,8 @@ impl Axis {
     }
 }
 
-/// Returns a label with a unit in raised powers, for example `density (10^{10} Msun/kpc^{3})` for the
-/// unit `1e10 Msun/kpc^3`. The unit may be empty.
+/// Returns a label with a unit in raised powers, for example `density (10^{10} Msun/kpc^{3})` for
+/// the unit `1e10 Msun/kpc^3`. The unit may be empty.
 pub fn label_with_unit(name: &str, unit: &str) -> String {
     if unit.is_empty() {
         return name.to_owned();

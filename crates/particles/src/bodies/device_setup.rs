@@ -31,9 +31,9 @@ const MAX_DOUBLE_ENERGY: usize = 8192;
 
 /// Returns the strategy for potential energies, if it differs from the `strategy` of the forces.
 ///
-/// A direct sum of few bodies is done in f64. With more bodies it is done in mixed precision, at the
-/// cost of a force evaluation: its relative error is below 1e-7, as that of the forces. The tree
-/// keeps its arithmetic, because its error is larger than that of f32.
+/// A direct sum of few bodies is done in f64. With more bodies it is done in mixed precision, at
+/// the cost of a force evaluation: its relative error is below 1e-7, as that of the forces. The
+/// tree keeps its arithmetic, because its error is larger than that of f32.
 fn energy_strategy(device: &Device, n: usize, strategy: &DeviceStrategy) -> Option<DeviceStrategy> {
     let DeviceStrategy::Direct(direct) = strategy else { return None };
     let precision = match direct.precision {

@@ -188,8 +188,8 @@ impl HostBodies {
         self.evaluations_to_potential = Some(evaluation);
     }
 
-    /// Returns true if potentials from a force evaluation are as accurate as a potential energy must
-    /// be: f64 for a direct sum, the arithmetic of the forces for the tree.
+    /// Returns true if potentials from a force evaluation are as accurate as a potential energy
+    /// must be: f64 for a direct sum, the arithmetic of the forces for the tree.
     fn forces_give_potentials(&self) -> bool {
         match self.strategy {
             CpuStrategy::Direct(strategy) => strategy.computes_in_f64(self.particles.len()),

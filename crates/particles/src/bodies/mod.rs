@@ -325,8 +325,9 @@ impl Bodies {
     /// [`potential_energy`](Self::potential_energy) needs no force evaluation until the positions
     /// change. The accelerations have the same bits.
     ///
-    /// `evaluation` counts the calls of `update_forces` from now on: 1 is the next one. For example,
-    /// `IntegratorChoice::step_with_potential` requests potentials of the last one of a step.
+    /// `evaluation` counts the calls of `update_forces` from now on: 1 is the next one. For
+    /// example, `IntegratorChoice::step_with_potential` requests potentials of the last one of a
+    /// step.
     ///
     /// Some solvers ignore the request, and `potential_energy` then computes the potentials: a
     /// device, and a direct sum in f32, whose potential energy must be computed in f64.
@@ -408,9 +409,9 @@ impl Bodies {
     /// error is larger than that of f32.
     ///
     /// The tree's relative acceptance reads the current accelerations. After a
-    /// [`request_potential`](Self::request_potential) it has read those of the previous step, as for
-    /// the forces. The two results differ by less than the error of the tree. With the geometric
-    /// acceptance and the direct sum, they have the same bits.
+    /// [`request_potential`](Self::request_potential) it has read those of the previous step, as
+    /// for the forces. The two results differ by less than the error of the tree. With the
+    /// geometric acceptance and the direct sum, they have the same bits.
     pub fn potential_energy(&self) -> Result<f64, BodiesError> {
         match &self.state {
             State::Host(host) => Ok(host.potential_energy(&self.settings)),

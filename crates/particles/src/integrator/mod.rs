@@ -31,8 +31,8 @@ impl IntegratorChoice {
         }
     }
 
-    /// Advances `bodies` like [`step`](Self::step), with the same bits. The last force evaluation also
-    /// computes the potentials for [`Bodies::potential_energy`], where the solver allows it.
+    /// Advances `bodies` like [`step`](Self::step), with the same bits. The last force evaluation
+    /// also computes the potentials for [`Bodies::potential_energy`], where the solver allows it.
     ///
     /// Hermite's method ignores this: its final positions differ from those of its last evaluation.
     pub fn step_with_potential(self, bodies: &mut Bodies, dt: f64) -> Result<(), BodiesError> {
