@@ -53,9 +53,9 @@ pub struct Pipeline {
 /// Time that the jobs took in all workers, which may be longer than the run.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct WorkerTimes {
-    /// Time in [`Job::prepare`].
+    /// Drawing and encoding.
     pub prepare: Duration,
-    /// Time in [`Job::commit`].
+    /// Writing files.
     pub commit: Duration,
 }
 
