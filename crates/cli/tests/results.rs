@@ -50,8 +50,9 @@ fn forces_and_accuracy_use_the_softening_of_the_run() {
     assert!(dir.bytes("recorded.npz") != dir.bytes("none.npz"));
 }
 
-/// The activities of the run loop follow one another, so their times add up to that of the run. The
-/// run takes about a second, of which messages and checks between the activities take little.
+/// The activities of the run loop follow one another, so their times add up to that of the run
+/// within 2%. Between two of them the process may have to wait for a busy machine, for which there
+/// are another 50 ms. The runs take about a second, and their longest activities much more.
 #[test]
 fn times_of_a_run_add_up() {
     let dir = TestDir::new();
@@ -66,7 +67,7 @@ fn times_of_a_run_add_up() {
         let seconds = timing["seconds"].as_f64().unwrap();
         let run_loop = timing["run_loop"].as_object().unwrap();
         let sum: f64 = run_loop.values().map(|time| time.as_f64().unwrap()).sum();
-        assert!((sum / seconds - 1.0).abs() < 0.02, "{case}: {sum} of {seconds} s in {timing:#}");
+        assert!((sum - seconds).abs() < 0.02 * seconds + 0.05, "{case}: {sum} of {seconds} s in {timing:#}");
         let expected = if case == "plummer" { "forces" } else { "steps" };
         assert!(run_loop[expected].as_f64().unwrap() > 0.0 && timing["startup"].as_f64().unwrap() > 0.0);
         assert!(timing["workers"]["prepare"].as_f64().unwrap() > 0.0, "{timing:#}");
