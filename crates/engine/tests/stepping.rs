@@ -2,6 +2,7 @@
 //! the same bytes as those of a run that is left alone.
 
 use std::fs;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
 use crate::common::{CASES, MakeCase, assert_same, case, output_to, plate, temp_folder};
@@ -239,18 +240,21 @@ fn a_stop_between_batches_resumes_to_the_same_files() {
     }
 }
 
+/// Runs the case in a pool of threads and returns its folder, which is below `parent`.
+fn run_with_threads(case: &Case, parent: &Path, threads: usize) -> PathBuf {
+    let folder = parent.join(threads.to_string());
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+    pool.install(|| run(case, &output_to(folder.clone()), &Control::default(), |_| {})).unwrap();
+    folder
+}
+
 /// With 1, 2, 3 and 8 threads. The grid has several blocks of rows for each thread.
 #[test]
 fn the_number_of_threads_changes_no_byte_of_a_field() {
     for precision in ["heat.precision=single", "heat.precision=double"] {
         let dir = temp_folder();
         let case = plate(&[precision, "grid.nx=300", "grid.ny=201"]);
-        let folder_with = |threads: usize| {
-            let folder = dir.path().join(threads.to_string());
-            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-            pool.install(|| run(&case, &output_to(folder.clone()), &Control::default(), |_| {})).unwrap();
-            folder
-        };
+        let folder_with = |threads: usize| run_with_threads(&case, dir.path(), threads);
         let one = folder_with(1);
         for threads in [2, 3, 8] {
             assert_same(&one, &folder_with(threads), &format!("{precision} with {threads} threads"));
@@ -264,12 +268,7 @@ fn the_number_of_workers_changes_no_byte() {
     let often = ["output.image_every=1 step", "output.snapshot_every=2 steps", "checkpoint.every=5 steps"];
     for make in CASES.into_iter().chain([many_bodies as MakeCase]) {
         let (dir, case) = (temp_folder(), make(&often));
-        let folder_with = |threads: usize| {
-            let folder = dir.path().join(threads.to_string());
-            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-            pool.install(|| run(&case, &output_to(folder.clone()), &Control::default(), |_| {})).unwrap();
-            folder
-        };
+        let folder_with = |threads: usize| run_with_threads(&case, dir.path(), threads);
         let one = folder_with(1);
         for threads in [2, 8] {
             assert_same(&one, &folder_with(threads), &format!("{} with {threads} workers", case.name));

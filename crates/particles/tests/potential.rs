@@ -35,7 +35,7 @@ fn random_cloud(n: usize, settings: &GravitySettings) -> Bodies {
 }
 
 /// Returns two copies of the same bodies after a step, the second one with potentials.
-fn after_a_step(n: usize, settings: &GravitySettings, integrator: IntegratorChoice) -> [Bodies; 2] {
+fn bodies_after_step(n: usize, settings: &GravitySettings, integrator: IntegratorChoice) -> [Bodies; 2] {
     let [mut plain, mut requested] = [0; 2].map(|_| random_cloud(n, settings));
     integrator.step(&mut plain, 0.1).unwrap();
     integrator.step_with_potential(&mut requested, 0.1).unwrap();
@@ -53,7 +53,7 @@ fn requested_potential_energy_has_the_bits_of_a_separate_evaluation() {
     {
         let settings = settings(solver, Acceptance::Geometric { theta: 0.6 }, precision);
         for (n, integrator) in [9, 700].into_iter().flat_map(|n| INTEGRATORS.map(|choice| (n, choice))) {
-            let [plain, requested] = after_a_step(n, &settings, integrator);
+            let [plain, requested] = bodies_after_step(n, &settings, integrator);
             let energies = [&plain, &requested].map(|bodies| bodies.potential_energy().unwrap());
             assert_eq!(energies[0], energies[1], "{n} bodies, {integrator:?}, {settings:?}");
         }
@@ -67,7 +67,7 @@ fn requested_potential_energy_has_the_bits_of_a_separate_evaluation() {
 fn requested_potentials_are_used_until_the_positions_change() {
     let settings = settings(SolverChoice::Tree, RELATIVE, Precision::Mixed);
     for integrator in INTEGRATORS {
-        let [mut plain, mut requested] = after_a_step(3000, &settings, integrator);
+        let [mut plain, mut requested] = bodies_after_step(3000, &settings, integrator);
         let [separate, known] = [&plain, &requested].map(|bodies| bodies.potential_energy().unwrap());
         if integrator == IntegratorChoice::Hermite4 {
             assert_eq!(separate, known, "no potentials at the corrected positions");
@@ -95,7 +95,7 @@ fn requested_potentials_are_used_until_the_positions_change() {
 #[test]
 fn new_positions_have_their_own_potential_energy() {
     let settings = settings(SolverChoice::Tree, Acceptance::default(), Precision::Double);
-    let [plain, mut requested] = after_a_step(700, &settings, IntegratorChoice::Leapfrog);
+    let [plain, mut requested] = bodies_after_step(700, &settings, IntegratorChoice::Leapfrog);
     let others = random_cloud(700, &settings);
     let Particles { position, velocity, .. } = others.particles().unwrap().clone();
     assert_ne!(plain.potential_energy().unwrap(), others.potential_energy().unwrap());

@@ -25,15 +25,15 @@ impl DeviceSetup {
     }
 }
 
-/// Largest number of bodies whose direct potential energy is summed in f64. The sum then takes less
-/// than 0.1 ms on an H200.
+/// Largest number of bodies whose direct potential energy is summed in f64. On an H200 a row of the
+/// table took 2.3 ms with 40,000 bodies in f64, so that of 8192 bodies takes about 0.1 ms.
 const MAX_DOUBLE_ENERGY: usize = 8192;
 
 /// Returns the strategy for potential energies, if it differs from the `strategy` of the forces.
 ///
-/// A direct sum of few bodies is done in f64. With more bodies it is done in mixed precision, at
-/// the cost of a force evaluation: its relative error is below 1e-7, as that of the forces. The
-/// tree keeps its arithmetic, because its error is larger than that of f32.
+/// A direct sum of few bodies is done in f64. With more bodies it is done in mixed precision: the
+/// terms have the rounding errors of f32, and the sum over tiles is in f64. The tree keeps its
+/// arithmetic, because its error is larger than that of f32.
 fn energy_strategy(device: &Device, n: usize, strategy: &DeviceStrategy) -> Option<DeviceStrategy> {
     let DeviceStrategy::Direct(direct) = strategy else { return None };
     let precision = match direct.precision {

@@ -405,8 +405,8 @@ impl Bodies {
     /// Returns ½ Σ m φ.
     ///
     /// A direct sum is done in f64, and on a device with more than 8192 bodies in mixed precision,
-    /// with a relative error below 1e-7. The tree uses the arithmetic of the forces, because its
-    /// error is larger than that of f32.
+    /// whose terms have the rounding errors of f32. The tree uses the arithmetic of the forces,
+    /// because its error is larger than that of f32.
     ///
     /// The tree's relative acceptance reads the current accelerations. After a
     /// [`request_potential`](Self::request_potential) it has read those of the previous step, as
