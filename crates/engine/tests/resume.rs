@@ -5,12 +5,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
-use crate::common::{CASES, assert_same, case, folder_content, output_to, plate, temp_folder};
+use crate::common::{
+    CASES, assert_same, case, folder_content, output_to, plate, rewrite_header, temp_folder,
+};
 use orrery_engine::EngineError;
 use orrery_engine::case::{Case, CaseSource};
 use orrery_engine::control::{Control, RunEvent};
 use orrery_engine::run::{self, Resume, Summary, run, run_or_resume};
-use orrery_io::Limits;
+use orrery_io::{AppendFile, Limits};
 
 fn run_whole(case: &Case, folder: PathBuf) -> Summary {
     run(case, &output_to(folder), &Control::default(), |_| {}).unwrap_or_else(|e| panic!("{e}"))
@@ -256,6 +258,45 @@ fn a_changed_table_is_rejected_or_restarted() {
         assert_eq!(rows.lines().count(), 2 + 6);
         let kept = fs::read_to_string(folder.join("conserved.csv.changed")).unwrap();
         assert_eq!(kept, "opened and saved by a spreadsheet");
+    }
+}
+
+/// Tables of versions before headers had units continue with the header that they have. Their
+/// columns are the same, and a file with two headers or a replaced one would surprise its readers.
+#[test]
+fn a_table_without_units_keeps_its_header() {
+    let bodies =
+        ["units=galactic", "time.step=0.001", "time.end=0.012", "output.snapshot_every=0.0032"].as_slice();
+    for (make, sets) in CASES.into_iter().zip([bodies, &["units=si"], &["units=si"]]) {
+        let dir = temp_folder();
+        let (whole, parts) = (dir.path().join("whole"), dir.path().join("parts"));
+        let case = make(sets);
+        let expected = run_whole(&case, whole.clone());
+        let (_, checkpoint) = run_until(&case, parts.clone(), 6).stopped.unwrap();
+        let table = |folder: &Path| fs::read_to_string(folder.join("conserved.csv")).unwrap();
+        let without_units = |text: String| {
+            let (header, rows) = text.split_once('\n').unwrap();
+            let names: Vec<_> = header.split(',').map(|column| column.split(" [").next().unwrap()).collect();
+            assert!(header.contains("time ["), "{header}");
+            format!("{}\n{rows}", names.join(","))
+        };
+        // The older version wrote this table, and its length and hash in the checkpoint.
+        let old = without_units(table(&parts));
+        let mut file = AppendFile::create(&parts.join("conserved.csv"), b"", old.as_bytes()).unwrap();
+        let mark = serde_json::to_value(file.sync().unwrap()).unwrap();
+        rewrite_header(&checkpoint, |header| header["observers"]["conserved"]["file"] = mark.clone());
+
+        let summary = resume_to_end(&parts);
+        assert_eq!(table(&parts), without_units(table(&whole)));
+        // Errors are relative to the first row, which is read from the old table.
+        assert_eq!(summary.first_and_last, expected.first_and_last);
+        // The checkpoint of the resumed run has the old header, too.
+        let summary = run::resume(
+            &Resume { folder: &parts, sets: &[], restart_outputs: false },
+            &Control::default(),
+            |event| assert!(!matches!(event, RunEvent::OutputRestarted(_))),
+        );
+        assert_eq!(summary.unwrap().step, 12);
     }
 }
 
