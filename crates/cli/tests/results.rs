@@ -76,6 +76,29 @@ fn times_of_a_run_add_up() {
     }
 }
 
+/// Standard output has one JSON object, and a file is not written twice.
+#[test]
+fn summary_and_times_have_different_targets() {
+    let dir = TestDir::new();
+    dir.run("figure-eight", "out", &["time.end=0.1", "image.size=64"]);
+    let before = dir.content();
+    let standard_output = "error: --json - --timing -: standard output has one JSON object, expected a file for one of \
+                           them\n";
+    let file = "error: --json x.json --timing x.json: expected two different files\n";
+    for command in [&["run", "figure-eight", "--out", "new"][..], &["resume", "out", "--end", "0.2"]] {
+        for (target, message) in [("-", standard_output), ("x.json", file)] {
+            let flags = ["--json", target, "--timing", target];
+            assert_eq!(error_of(&dir, &[command, &flags].concat()), message);
+        }
+    }
+    assert_eq!(dir.content(), before);
+    let flags = ["--json", "-", "--timing", "times.json", "--quiet"];
+    let summary = dir.stdout_of(&[&["resume", "out", "--end", "0.2"][..], &flags].concat());
+    let summary: Value = serde_json::from_str(&summary).unwrap_or_else(|e| panic!("{e}: {summary}"));
+    let times: Value = serde_json::from_str(&dir.text("times.json")).unwrap();
+    assert_eq!((summary["name"].as_str(), &summary["seconds"]), (Some("figure-eight"), &times["seconds"]));
+}
+
 /// Returns the one-line error of a command that must fail with status 2.
 #[track_caller]
 fn error_of(dir: &TestDir, arguments: &[&str]) -> String {

@@ -13,6 +13,7 @@ mod presets;
 mod run;
 mod segy;
 mod selftest;
+mod timing;
 mod tune;
 
 use std::path::Path;

@@ -6,17 +6,17 @@ use std::time::Instant;
 
 use orrery_device::{Device, DeviceChoice};
 use orrery_engine::case::{AnimationFormat, Case, CaseError, CaseSource, Location};
-use orrery_engine::compute_device::{DeviceRequest, Tuned};
+use orrery_engine::compute_device::DeviceRequest;
 use orrery_engine::control::{Control, StopReason};
-use orrery_engine::run::{Output, Replace, Summary, WorkerTimes};
+use orrery_engine::run::{Output, Replace, Summary};
 use orrery_engine::system::Plan;
 use orrery_engine::{EngineError, System, provenance, run as engine_run};
 use orrery_io::{Limits, format_bytes};
-use orrery_lab::format::format_seconds;
 use orrery_model::format_count;
 use orrery_particles::settings::StepChoice;
 use serde_json::{Value, json};
 
+use super::timing::{print_times, timing_json};
 use super::{Ending, shell_quoted};
 use crate::args::{CommonRunArgs, ResumeArgs, RunArgs};
 use crate::failure::Failure;
@@ -58,8 +58,7 @@ pub fn run(arguments: &RunArgs) -> Result<Ending, Failure> {
         }
         return Ok(Ending::Done);
     }
-    let json = JsonTarget::prepare(common.json.as_deref(), arguments.force)?;
-    let timing = JsonTarget::prepare(common.timing.as_deref(), arguments.force)?;
+    let [json, timing] = prepare_json(common, arguments.force)?;
     let replace = if arguments.force { Replace::Any } else { Replace::Nothing };
     if !arguments.resume {
         for (_, folder) in &runs {
@@ -126,8 +125,7 @@ fn runs_of_shots(
 /// Resumes a run.
 pub fn resume(arguments: &ResumeArgs) -> Result<Ending, Failure> {
     let (folder, common) = (&arguments.folder, &arguments.common);
-    let json = JsonTarget::prepare(common.json.as_deref(), arguments.force)?;
-    let timing = JsonTarget::prepare(common.timing.as_deref(), arguments.force)?;
+    let [json, timing] = prepare_json(common, arguments.force)?;
     super::use_threads(common.threads)?;
     let control = prepare_control(common, common.memory.limits())?;
     let mut progress = Progress::new(common.quiet);
@@ -151,6 +149,21 @@ pub fn resume(arguments: &ResumeArgs) -> Result<Ending, Failure> {
     json.write(|| summary_json(&summary, folder))?;
     timing.write(|| timing_json(&summary))?;
     Ok(print_end(&summary, folder))
+}
+
+/// Checks the targets of `--json` and `--timing`, see [`JsonTarget::prepare`]. Refuses the same
+/// target for both: a reader expects one JSON object, and a second file would replace the first.
+fn prepare_json(common: &CommonRunArgs, force: bool) -> Result<[JsonTarget<'_>; 2], Failure> {
+    let (json, timing) = (common.json.as_deref(), common.timing.as_deref());
+    if let Some(path) = json.filter(|_| json == timing) {
+        let path = path.display();
+        let expected = match path.to_string().as_str() {
+            "-" => "standard output has one JSON object, expected a file for one of them",
+            _ => "expected two different files",
+        };
+        return Err(Failure::Usage(format!("--json {path} --timing {path}: {expected}")));
+    }
+    Ok([JsonTarget::prepare(json, force)?, JsonTarget::prepare(timing, force)?])
 }
 
 /// Names the flag with its value in an error about this value. It is the setting after the
@@ -177,12 +190,7 @@ fn prepare_control(common: &CommonRunArgs, limits: Limits) -> Result<Control, Fa
     }
     // A limit beyond the range of `Instant` is no limit.
     let deadline = common.wall_time.and_then(|wall_time| Instant::now().checked_add(wall_time));
-    let tuned = (!common.no_tuned).then_some(Tuned {
-        direct: super::tune::tuned_strategy,
-        heat: super::tune::tuned_heat_strategy,
-        wave: super::tune::tuned_wave_strategy,
-    });
-    let device = DeviceRequest { choice: common.device, tuned };
+    let device = super::tune::device_request(common.device, common.no_tuned);
     let control = Control { deadline, limits, device, ..Control::default() };
     if !common.quiet {
         signals::announce_stop(&control);
@@ -301,60 +309,6 @@ fn print_summary(summary: &Summary, folder: &Path) {
     for (name, description) in summary.files {
         print_line!("{folder}/{name:<16} {}", description.replace("FOLDER", &folder));
     }
-}
-
-/// Prints the time that each activity took.
-fn print_times(summary: &Summary) {
-    let (times, wall) = (&summary.times, summary.elapsed.as_secs_f64());
-    let steps = summary.step - summary.from;
-    let row = |name: &str, seconds: f64| {
-        let share = 100.0 * seconds / wall.max(1e-9);
-        print_line!("{name:<18} {:>12} {share:>7.1}%", format_seconds(seconds));
-    };
-    print_line!("");
-    print_line!(
-        "time               {:>12}   {:.1} steps/s",
-        format_seconds(wall),
-        steps as f64 / wall.max(1e-9)
-    );
-    let is_rare = |name: &str| name == "observers" || name == "storage wait";
-    for (name, time) in times.activities() {
-        if !time.is_zero() || !is_rare(name) {
-            row(name, time.as_secs_f64());
-        }
-    }
-    if let Some(forces) = times.forces.filter(|_| times.is_on_device) {
-        row("device: forces", forces.as_secs_f64());
-    }
-    let WorkerTimes { prepare, commit } = times.workers;
-    row("workers: drawing", prepare.as_secs_f64());
-    row("workers: writing", commit.as_secs_f64());
-    print_line!("before the run     {:>12}", format_seconds(times.startup.as_secs_f64()));
-}
-
-/// Returns the times of a run for `--timing`.
-fn timing_json(summary: &Summary) -> Value {
-    let (times, wall) = (&summary.times, summary.elapsed.as_secs_f64());
-    let steps = summary.step - summary.from;
-    let run_loop: serde_json::Map<String, Value> = times
-        .activities()
-        .into_iter()
-        .map(|(name, time)| (name.replace(' ', "_"), json!(time.as_secs_f64())))
-        .collect();
-    json!({
-        "name": summary.case.name,
-        "steps": steps,
-        "seconds": wall,
-        "steps_per_second": steps as f64 / wall.max(1e-9),
-        "run_loop": run_loop,
-        "forces": times.forces.map(|time| time.as_secs_f64()),
-        "is_on_device": times.is_on_device,
-        "workers": {
-            "prepare": times.workers.prepare.as_secs_f64(),
-            "commit": times.workers.commit.as_secs_f64(),
-        },
-        "startup": times.startup.as_secs_f64(),
-    })
 }
 
 /// Prints a table of the measured quantities at the start and the end of a run.

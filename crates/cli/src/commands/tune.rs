@@ -1,7 +1,8 @@
 //! `tune`, and loading its results for other commands.
 
-use orrery_device::Device;
+use orrery_device::{Device, DeviceChoice};
 use orrery_engine::case::available_memory;
+use orrery_engine::compute_device::{DeviceRequest, Tuned};
 use orrery_fields::heat::device::HeatDeviceStrategy;
 use orrery_fields::wave::device::{WaveDeviceStrategy, WaveShape};
 use orrery_lab::format::format_seconds;
@@ -187,13 +188,19 @@ pub fn load_tuning(device: &Device, no_tuned: bool) -> Option<Tuning> {
     })
 }
 
+/// Returns the device of a run, with the tuned strategies unless `no_tuned` is set.
+pub fn device_request(choice: DeviceChoice, no_tuned: bool) -> DeviceRequest {
+    let tuned = Tuned { direct: tuned_strategy, heat: tuned_heat_strategy, wave: tuned_wave_strategy };
+    DeviceRequest { choice, tuned: (!no_tuned).then_some(tuned) }
+}
+
 /// Returns the tuned strategy for a run of `n` bodies, if there is one.
-pub fn tuned_strategy(device: &Device, n: usize, precision: Precision) -> Option<DirectDeviceStrategy> {
+fn tuned_strategy(device: &Device, n: usize, precision: Precision) -> Option<DirectDeviceStrategy> {
     load_tuning(device, false)?.nearest_entry(n, precision).map(|entry| entry.strategy)
 }
 
 /// Returns the tuned strategy for heat on a grid with this number of nodes, if there is one.
-pub fn tuned_heat_strategy(
+fn tuned_heat_strategy(
     device: &Device,
     nodes: usize,
     precision: Precision,
@@ -204,11 +211,7 @@ pub fn tuned_heat_strategy(
 }
 
 /// Returns the tuned strategy for waves on a grid of this shape, if there is one.
-pub fn tuned_wave_strategy(
-    device: &Device,
-    shape: WaveShape,
-    is_variable: bool,
-) -> Option<WaveDeviceStrategy> {
+fn tuned_wave_strategy(device: &Device, shape: WaveShape, is_variable: bool) -> Option<WaveDeviceStrategy> {
     let tuning = load_tuning(device, false)?;
     tuning.nearest_wave_entry(&shape, is_variable).map(|entry| entry.strategy)
 }
