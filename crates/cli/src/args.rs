@@ -8,7 +8,7 @@ mod values;
 mod window;
 
 pub use files::{ConvertArgs, InfoArgs};
-pub use lab::{BenchArgs, BenchCase, DevicesArgs, LadderArgs, SelftestArgs, TuneArgs, TunedSolver};
+pub use lab::{BenchArgs, BenchCase, DevicesArgs, LadderArgs, RunCase, SelftestArgs, TuneArgs, TunedSolver};
 pub use reference::{ENVIRONMENT, EXIT_STATUS, FILES, SIGNALS, Table};
 
 use std::path::PathBuf;

@@ -1,17 +1,18 @@
-//! Signal handlers of `run` and `resume`.
+//! Signal handlers of `run`, `resume` and `bench run`.
 //!
 //! SIGINT, SIGTERM, SIGHUP and SIGXCPU request a stop: the run finishes its step, writes a
 //! checkpoint and exits. SIGUSR1 requests a checkpoint only. A second SIGINT ends the process at
-//! once.
+//! once. `bench run` removes its files after the stop and then ends by the signal, as commands
+//! without handlers do.
 
 use std::io::{self, IsTerminal};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use orrery_engine::control::Control;
 use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::flag;
+use signal_hook::{flag, low_level};
 
 use crate::print::eprint_line;
 
@@ -23,10 +24,34 @@ pub fn install_handlers(control: &Control) -> io::Result<()> {
     // The order matters. The shutdown handler runs first and exits only if the flag is already set,
     // so the first SIGINT sets the flag and the second one exits.
     flag::register_conditional_shutdown(SIGINT, SIGINT_EXIT_STATUS, control.stop.clone())?;
-    for signal in [SIGINT, SIGTERM] {
+    for signal in stop_signals() {
         flag::register(signal, control.stop.clone())?;
     }
     install_unix_handlers(control)
+}
+
+/// The signal that requested a stop, for a command that removes its files before it ends.
+pub struct StopSignal(Arc<AtomicUsize>);
+
+impl StopSignal {
+    /// Installs the handlers of [`install_handlers`] and records which signal arrives.
+    pub fn install_handlers(control: &Control) -> io::Result<Self> {
+        let received = Arc::new(AtomicUsize::new(0));
+        for signal in stop_signals() {
+            flag::register_usize(signal, received.clone(), signal as usize)?;
+        }
+        install_handlers(control)?;
+        Ok(Self(received))
+    }
+
+    /// Ends the process by the signal, if one has arrived, as if it had no handler.
+    pub fn end_process(&self) {
+        match self.0.load(Ordering::Relaxed) {
+            0 => {}
+            // An error means that the signal is unknown. The command then fails by itself.
+            signal => drop(low_level::emulate_default_handler(signal as i32)),
+        }
+    }
 }
 
 /// On a terminal, prints a message when a stop is requested, because the current step may take
@@ -44,18 +69,27 @@ pub fn announce_stop(control: &Control) {
     });
 }
 
+/// Returns the signals that request a stop.
+#[cfg(unix)]
+fn stop_signals() -> Vec<i32> {
+    use signal_hook::consts::{SIGHUP, SIGXCPU};
+    // Under nohup, SIGHUP is ignored and the run continues after its terminal is closed.
+    let hangup = Some(SIGHUP).filter(|&signal| !is_ignored(signal));
+    [SIGINT, SIGTERM, SIGXCPU].into_iter().chain(hangup).collect()
+}
+
+#[cfg(not(unix))]
+fn stop_signals() -> Vec<i32> {
+    vec![SIGINT, SIGTERM]
+}
+
 #[cfg(unix)]
 fn install_unix_handlers(control: &Control) -> io::Result<()> {
-    use signal_hook::consts::{SIGHUP, SIGUSR1, SIGXCPU, SIGXFSZ};
+    use signal_hook::consts::{SIGUSR1, SIGXFSZ};
     flag::register(SIGUSR1, control.checkpoint.clone())?;
-    flag::register(SIGXCPU, control.stop.clone())?;
     // Caught and ignored: a write beyond the file size limit then fails with an error and does not
     // end the process.
     flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)))?;
-    // Under nohup, SIGHUP is ignored and the run continues after its terminal is closed.
-    if !is_ignored(SIGHUP) {
-        flag::register(SIGHUP, control.stop.clone())?;
-    }
     Ok(())
 }
 

@@ -22,11 +22,13 @@ pub struct BenchArgs {
     #[arg(value_enum)]
     pub case: BenchCase,
     /// Numbers of bodies, of elements for primitives, of nodes along a side for heat and wave,
-    /// where wave also has a square with 16 N nodes along a side [default: see below]
+    /// where wave also has a square with 16 N nodes along a side. For run, sizes of the one case
+    /// that --case gives [default: see below]
     #[arg(short, value_name = "N,...", value_delimiter = ',', allow_hyphen_values = true, value_parser = parse_count::<usize>)]
     pub n: Vec<usize>,
     /// Floating-point precision [default: all for direct, mixed for tree, single and mixed for tree
-    /// on a device, single and double for heat and wave]
+    /// on a device, single and double for heat and wave, for run mixed for bodies and single for
+    /// heat and wave]
     #[arg(long, value_enum)]
     pub precision: Option<PrecisionFlag>,
     #[command(flatten)]
@@ -40,7 +42,8 @@ pub struct BenchArgs {
     /// Limit SIMD to this instruction set [default: the best of this CPU]
     #[arg(long, value_enum)]
     pub simd: Option<SimdFlag>,
-    /// Number of timed repetitions, after one untimed [default: 5, on a device at least 20]
+    /// Number of timed repetitions, after one untimed [default: 5, on a device at least 20, for run
+    /// 1]
     #[arg(long, value_name = "K", allow_hyphen_values = true, value_parser = |n: &str| parse_count_in::<u32>(n, 1..=1000))]
     pub repeats: Option<u32>,
     #[command(flatten)]
@@ -65,6 +68,12 @@ pub struct BenchArgs {
     /// for experiments
     #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = |n: &str| parse_count_in::<u32>(n, 1..=32), help_heading = TREE_OPTIONS)]
     pub group: Option<u32>,
+    /// Runs to measure, such as heat,wave [default: all, threads only on the CPU]
+    #[arg(long = "case", value_enum, value_name = "NAME,...", value_delimiter = ',', help_heading = RUN_OPTIONS)]
+    pub run_cases: Vec<RunCase>,
+    /// Number of steps of every run, for a shorter measurement [default: see below]
+    #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = |n: &str| parse_count_in::<u64>(n, 1..=1_000_000_000), help_heading = RUN_OPTIONS)]
+    pub steps: Option<u64>,
     /// Only build the kernels, first compiled and then from the cache, and print the times as JSON
     #[arg(long, hide = true)]
     pub builds: bool,
@@ -73,6 +82,10 @@ pub struct BenchArgs {
 /// Heading of the flags that only `bench tree` uses.
 const TREE_OPTIONS: &str = "Options of bench tree";
 
+/// Heading of the flags that only `bench run` uses.
+const RUN_OPTIONS: &str = "Options of bench run";
+
+/// Default sizes of all cases.
 const BENCH_SIZES: &str = "\
 Default sizes (-n):
   case        CPU               GPU
@@ -82,7 +95,16 @@ Default sizes (-n):
   checkpoint  1000000           -
   primitives  2^20, sort 2^18   2^28, sort 2^20 and 2^24
   heat        4096              16384
-  wave        256               1024";
+  wave        256               1024
+
+Runs of bench run (--case), with their default sizes (-n) and steps:
+  run               CPU    GPU      steps  output
+  galaxy-collision  40000  40000     1200  that of the preset
+  threads           40000  -         1200  galaxy-collision with 1 and all threads
+  plummer           10000  1000000   1000  that of the preset
+  few-bodies        1024   4096     10000  none
+  heat              2048   16384     2000  an image every 20 steps
+  wave              128    512       2000  an image every 20 steps";
 
 /// Cases that `bench` measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -100,6 +122,25 @@ pub enum BenchCase {
     /// Time steps of the heat equation on a square
     Heat,
     /// Time steps of the wave equation in a cube and on a square
+    Wave,
+    /// Whole runs with their output, compared with the time of their forces or field updates
+    Run,
+}
+
+/// Runs that `bench run` measures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum RunCase {
+    /// Preset galaxy-collision with its output
+    GalaxyCollision,
+    /// Preset galaxy-collision with one thread and with all threads, on the CPU
+    Threads,
+    /// Preset plummer with steps of 0.001 and its output
+    Plummer,
+    /// Preset plummer with few bodies and steps of 0.001, without output
+    FewBodies,
+    /// Preset sine-decay with an image every 20 steps
+    Heat,
+    /// Preset wave-3d with an image every 20 steps
     Wave,
 }
 

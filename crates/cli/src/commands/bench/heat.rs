@@ -16,7 +16,7 @@ use crate::failure::Failure;
 use crate::print::print_line;
 
 /// Host memory per node, in bytes: conductivity, state, and both rounded and padded.
-const BYTES_PER_NODE: u64 = 32;
+pub(super) const BYTES_PER_NODE: u64 = 32;
 /// Maximum number of nodes along a side.
 const MAX_SIDE: usize = 1 << 20;
 

@@ -1,11 +1,12 @@
-//! `bench`: speed of the solvers and primitives compared with the peak of the machine, and cost of
-//! a checkpoint.
+//! `bench`: speed of the solvers and primitives compared with the peak of the machine, cost of a
+//! checkpoint, and whole runs compared with their forces.
 
 mod checkpoint;
 mod cpu;
 mod device;
 mod heat;
 mod primitives;
+mod run;
 mod tree;
 mod wave;
 
@@ -44,6 +45,7 @@ pub fn bench(arguments: &BenchArgs) -> Result<(), Failure> {
         (BenchCase::Primitives, device) => primitives::bench_primitives(arguments, device.as_ref(), set)?,
         (BenchCase::Heat, device) => heat::bench_heat(arguments, device.as_ref(), set)?,
         (BenchCase::Wave, device) => wave::bench_wave(arguments, device.as_ref(), set)?,
+        (BenchCase::Run, device) => run::bench_run(arguments, device.as_ref(), set)?,
         (_, Some(device)) => device::bench_direct(arguments, device)?,
         (BenchCase::Checkpoint, None) => (about_cpu(set), checkpoint::bench_checkpoint(arguments)?),
         (case, None) => (about_cpu(set), json!(bench_cpu(arguments, case, set))),
@@ -56,6 +58,10 @@ fn check_flags(arguments: &BenchArgs) -> Result<(), Failure> {
     if arguments.n.contains(&0) {
         return Err(Failure::Usage("-n 0 is outside n >= 1".to_owned()));
     }
+    let of_run = [("--case", !arguments.run_cases.is_empty()), ("--steps", arguments.steps.is_some())];
+    if let Some((flag, _)) = of_run.iter().find(|(_, given)| *given && arguments.case != BenchCase::Run) {
+        return Err(Failure::Usage(format!("{flag} is for bench run, expected orrery bench run")));
+    }
     arguments.theta.map_or(Ok(()), super::check_theta)?;
     if let Some(rms) = arguments.rms.filter(|rms| !(*rms > 1e-6 && *rms < 0.1)) {
         return Err(Failure::Usage(format!("--rms {rms} is outside 1e-6 < rms < 0.1")));
@@ -64,6 +70,7 @@ fn check_flags(arguments: &BenchArgs) -> Result<(), Failure> {
         BenchCase::Primitives => primitives::check_sizes(&arguments.n),
         BenchCase::Heat => check_heat_flags(&arguments.n, arguments.precision),
         BenchCase::Wave => check_wave_flags(&arguments.n, arguments.precision),
+        BenchCase::Run => run::check_run_flags(arguments),
         _ => check_body_memory(&arguments.n),
     }
 }
@@ -111,7 +118,8 @@ fn bench_cpu(arguments: &BenchArgs, case: BenchCase, set: InstructionSet) -> Vec
         | BenchCase::Checkpoint
         | BenchCase::Primitives
         | BenchCase::Heat
-        | BenchCase::Wave => cpu::bench_direct(arguments, set),
+        | BenchCase::Wave
+        | BenchCase::Run => cpu::bench_direct(arguments, set),
     };
     results.iter().map(Measurement::to_json).collect()
 }
