@@ -412,8 +412,8 @@ mod tests {
         }
     }
 
-    /// A checkpoint of 100 bodies, for example, has at most 45,000 bytes. Two are kept while a third
-    /// is written.
+    /// A checkpoint of 100 bodies, for example, has at most 45,000 bytes. Two are kept while a
+    /// third is written.
     #[test]
     fn disk_space_is_that_of_checkpoints_snapshots_and_images() {
         let workload = Workload {

@@ -25,7 +25,8 @@ impl ScratchFolder {
         &self.0
     }
 
-    /// Returns the bytes that can be written to its disk. `None` if the system does not report them.
+    /// Returns the bytes that can be written to its disk. `None` if the system does not report
+    /// them.
     pub fn free_bytes(&self) -> Option<u64> {
         free_bytes(&self.0)
     }
