@@ -71,6 +71,28 @@ fn selftest_prints_the_number_of_passed_checks() {
     assert!(stdout_of(&dir, &["selftest", "--device", "opencl", "atomics"]).contains("1 of 1 passed"));
 }
 
+/// The first image shows the same bodies, so it has the same bytes: bins are sums of integers.
+/// Both kinds of images are compared, with bins of the device and with positions.
+#[test]
+fn images_of_a_device_and_of_the_cpu_agree() {
+    if has_no_device() {
+        return;
+    }
+    let dir = TestDir::new();
+    for (name, size) in [("bins", "200"), ("positions", "1920x1080")] {
+        let images = ["opencl", "cpu"].map(|device| {
+            let out = format!("{name}-{device}");
+            let case = ["run", "plummer", "--quiet", "--device", device, "--out", &out];
+            let size = format!("image.size=\"{size}\"");
+            let settings =
+                ["--set", "bodies.n=3000", "--set", "time.end=0.01", "--set", "image.azimuth=0.4", "--set"];
+            stdout_of(&dir, &[&case[..], &settings[..], &[&size[..]]].concat());
+            dir.bytes(&format!("{out}/images/image_0000.png"))
+        });
+        assert!(images[0] == images[1], "{name}: images differ");
+    }
+}
+
 /// Without any device, `selftest` fails and the other commands say that there is none.
 #[test]
 fn a_machine_without_devices_gets_clear_messages() {

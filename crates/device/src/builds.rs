@@ -60,7 +60,7 @@ fn load_or_compile(
     if let Some(handle) = cache::read_binary(key).and_then(|binary| driver.load_module(&binary).ok()) {
         return Ok((handle, Origin::Disk));
     }
-    match driver.compile_module(source.name(), text, source.math) {
+    match driver.compile_module(source.name(), text, source.compile_options()) {
         Ok((handle, binary)) => {
             if !binary.is_empty() {
                 cache::write_binary(key, &binary);

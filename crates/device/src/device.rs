@@ -219,6 +219,9 @@ impl Device {
     /// Compiles a kernel file. `definitions` are macros that are defined before its text: name and
     /// value, such as `("BLOCK_SIZE", "256")`. If the same was compiled before, takes it from
     /// memory or from the cache on disk.
+    ///
+    /// A definition of `MAX_REGISTERS` also limits the registers per thread with NVIDIA's OpenCL
+    /// driver. Other compilers ignore it. With CUDA, `KERNEL_MIN_BLOCKS` of the dialect limits them.
     pub fn build(
         &self,
         file: &KernelFile<'_>,

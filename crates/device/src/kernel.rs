@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::choice::Backend;
 use crate::device::Device;
-use crate::driver::{Handle, MAX_ARGUMENTS, Parameters};
+use crate::driver::{CompileOptions, Handle, MAX_ARGUMENTS, Parameters};
 use crate::error::DeviceError;
 use crate::launch::Arg;
 use crate::signature::{Signature, find_signatures};
@@ -99,6 +99,13 @@ impl Source<'_> {
         }
         full_text.push_str(&format!("#line 1 \"{}\"\n{}\n", self.file.name, self.file.text));
         full_text
+    }
+
+    /// Returns the options of the compiler. A definition of `MAX_REGISTERS` limits the registers
+    /// per thread of all kernels of the file.
+    pub(crate) fn compile_options(&self) -> CompileOptions {
+        let limit = self.definitions.iter().find(|(name, _)| *name == "MAX_REGISTERS");
+        CompileOptions { math: self.math, max_registers: limit.and_then(|(_, value)| value.parse().ok()) }
     }
 
     /// Returns the name of the file.

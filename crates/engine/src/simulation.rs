@@ -4,7 +4,11 @@
 //! system after a shorter step, which does not change the simulation. Several steps at once give
 //! the same bits as one after the other.
 
+use std::sync::Arc;
+
+use orrery_model::analysis::{BinnedBodies, Projection};
 use orrery_model::{Particles, Vec3s};
+use orrery_particles::bodies::PendingBins;
 use orrery_particles::settings::StepChoice;
 
 use crate::case::Case;
@@ -59,6 +63,23 @@ impl Moment<'_> {
     pub fn positions(&self) -> Result<&Vec3s, EngineError> {
         match self.system {
             System::Gravity(system) => system.positions().map_err(|error| error.at(self.stamp())),
+            other => Err(EngineError::NoBodies { physics: other.physics() }),
+        }
+    }
+
+    /// Bins the bodies for a picture, on their device. Returns `None` if they are on the host. A
+    /// system without bodies is an error.
+    pub(crate) fn bins_on_device(
+        &self,
+        bodies: &Arc<BinnedBodies>,
+        layers: usize,
+        projection: &Projection,
+    ) -> Result<Option<PendingBins>, EngineError> {
+        match self.system {
+            System::Gravity(system) => system
+                .bodies()
+                .bins_on_device(bodies, layers, projection)
+                .map_err(|error| SystemError::from(error).at(self.stamp())),
             other => Err(EngineError::NoBodies { physics: other.physics() }),
         }
     }

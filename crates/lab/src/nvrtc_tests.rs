@@ -9,9 +9,12 @@
 
 mod fields;
 
+use std::sync::Arc;
+
 use orrery_device::testing::{CompileOnlyCuda, CompiledKernel, compile_only_cuda};
 use orrery_device::{Buffer, Device, DeviceError, ceiling};
 use orrery_model::Precision;
+use orrery_model::analysis::{BinnedBodies, Projection};
 use orrery_model::ic::Plummer;
 use orrery_particles::bodies::{Bodies, BodiesError, DeviceSetup};
 use orrery_particles::settings::{Acceptance, GravitySettings, IntegratorChoice, SolverChoice};
@@ -242,7 +245,7 @@ fn compile_default_tree(workload: &Workload) -> TestResult {
     Ok(())
 }
 
-/// Compiles the kernels that move bodies, and those of the Hermite integrator.
+/// Compiles the kernels that move and bin bodies, and those of the Hermite integrator.
 fn compile_bodies(device: &Device) -> Result<(), BodiesError> {
     let settings = GravitySettings {
         g: 1.0,
@@ -261,6 +264,10 @@ fn compile_bodies(device: &Device) -> Result<(), BodiesError> {
     bodies.potential_energy()?;
     bodies.largest_acceleration2()?;
     bodies.shortest_pair_time2()?;
+    let shown = Arc::new(BinnedBodies::new(&[1.0; BODIES], |_| Some(0)));
+    let (right, up) = ([1.0, 0.0, 0.0], [0.0, 1.0, 0.0]);
+    let projection = Projection { centre: [0.0; 3], right, up, pixel_size: 0.1, width: 40, height: 30 };
+    bodies.bins_on_device(&shown, 1, &projection)?;
     bodies.check_finite()
 }
 

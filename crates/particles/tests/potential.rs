@@ -1,8 +1,9 @@
 //! Potentials that a step computes along with its forces.
 
+use orrery_device::testing::test_devices_with_f64;
 use orrery_model::rng::Draws;
 use orrery_model::{Particle, Particles, Precision, Species};
-use orrery_particles::bodies::Bodies;
+use orrery_particles::bodies::{Bodies, DeviceSetup};
 use orrery_particles::settings::{Acceptance, GravitySettings, IntegratorChoice, SolverChoice};
 
 const INTEGRATORS: [IntegratorChoice; 5] = [
@@ -20,6 +21,10 @@ fn settings(solver: SolverChoice, acceptance: Acceptance, precision: Precision) 
 }
 
 fn random_cloud(n: usize, settings: &GravitySettings) -> Bodies {
+    random_cloud_on(n, settings, None)
+}
+
+fn random_cloud_on(n: usize, settings: &GravitySettings, setup: Option<&DeviceSetup>) -> Bodies {
     let mut bodies = Particles::with_capacity(n);
     for i in 0..n {
         let mut draws = Draws::new(6, 0, i as u64);
@@ -31,12 +36,21 @@ fn random_cloud(n: usize, settings: &GravitySettings) -> Bodies {
             species: Species::Halo,
         });
     }
-    Bodies::new(bodies, settings, None).unwrap()
+    Bodies::new(bodies, settings, setup).unwrap()
 }
 
 /// Returns two copies of the same bodies after a step, the second one with potentials.
 fn bodies_after_step(n: usize, settings: &GravitySettings, integrator: IntegratorChoice) -> [Bodies; 2] {
-    let [mut plain, mut requested] = [0; 2].map(|_| random_cloud(n, settings));
+    bodies_after_step_on(n, settings, integrator, None)
+}
+
+fn bodies_after_step_on(
+    n: usize,
+    settings: &GravitySettings,
+    integrator: IntegratorChoice,
+    setup: Option<&DeviceSetup>,
+) -> [Bodies; 2] {
+    let [mut plain, mut requested] = [0; 2].map(|_| random_cloud_on(n, settings, setup));
     integrator.step(&mut plain, 0.1).unwrap();
     integrator.step_with_potential(&mut requested, 0.1).unwrap();
     assert_eq!(plain.particles().unwrap(), requested.particles().unwrap(), "{integrator:?}, {settings:?}");
@@ -101,4 +115,43 @@ fn new_positions_have_their_own_potential_energy() {
     assert_ne!(plain.potential_energy().unwrap(), others.potential_energy().unwrap());
     requested.set_phase_space(position, velocity).unwrap();
     assert_eq!(requested.potential_energy().unwrap(), others.potential_energy().unwrap());
+}
+
+/// The tree of a device computes potentials along with the forces. The direct sum ignores the
+/// request. A self-test compares all orders.
+#[test]
+fn requested_potentials_of_a_device_change_no_bit_of_the_motion() {
+    for device in test_devices_with_f64() {
+        let geometric = Acceptance::Geometric { theta: 0.6 };
+        for (solver, integrator) in [
+            (SolverChoice::Tree, IntegratorChoice::Leapfrog),
+            (SolverChoice::Direct, IntegratorChoice::Yoshida4),
+        ] {
+            let settings = settings(solver, geometric, Precision::Mixed);
+            let setup = DeviceSetup::new(&device, 900, &settings);
+            let [plain, requested] = bodies_after_step_on(900, &settings, integrator, Some(&setup));
+            assert_eq!(plain.potential_energy().unwrap(), requested.potential_energy().unwrap());
+        }
+    }
+}
+
+/// As on the host: known potentials are used until a body moves.
+#[test]
+fn requested_potentials_of_a_device_are_used_until_the_positions_change() {
+    let settings = settings(SolverChoice::Tree, RELATIVE, Precision::Mixed);
+    for device in test_devices_with_f64() {
+        let setup = DeviceSetup::new(&device, 2000, &settings);
+        for integrator in [IntegratorChoice::Leapfrog, IntegratorChoice::Yoshida4] {
+            let [plain, mut requested] = bodies_after_step_on(2000, &settings, integrator, Some(&setup));
+            let [separate, known] = [&plain, &requested].map(|bodies| bodies.potential_energy().unwrap());
+            assert_ne!(separate, known, "{integrator:?}");
+            requested.kick(0.1).unwrap();
+            assert_eq!(requested.potential_energy().unwrap(), known);
+            requested.drift(0.1).unwrap();
+            let moved = requested.potential_energy().unwrap();
+            assert_ne!(moved, known);
+            requested.drift(-0.1).unwrap();
+            assert_ne!(requested.potential_energy().unwrap(), moved);
+        }
+    }
 }

@@ -120,6 +120,14 @@ pub(crate) struct Parameters {
 /// Largest number of arguments of a kernel. A launch keeps them on the stack.
 pub(crate) const MAX_ARGUMENTS: usize = 64;
 
+/// Options of a compilation.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CompileOptions {
+    pub math: Math,
+    /// Largest number of registers per thread, for NVIDIA's OpenCL compiler. Others ignore it.
+    pub max_registers: Option<u32>,
+}
+
 /// A driver for one device. The module documentation has the contract of the unsafe functions.
 #[allow(clippy::missing_safety_doc, reason = "one contract, stated above")]
 pub(crate) trait Driver: Send + Sync {
@@ -167,7 +175,12 @@ pub(crate) trait Driver: Send + Sync {
 
     /// Compiles a text with its prelude. Returns the module and the binary for `load_module`. The
     /// binary is empty if it should not be cached, because the driver has its own cache.
-    fn compile_module(&self, name: &str, text: &str, math: Math) -> Result<(Handle, Vec<u8>), BuildFault>;
+    fn compile_module(
+        &self,
+        name: &str,
+        text: &str,
+        options: CompileOptions,
+    ) -> Result<(Handle, Vec<u8>), BuildFault>;
     fn load_module(&self, binary: &[u8]) -> Result<Handle, Fault>;
     unsafe fn unload_module(&self, module: Handle);
     /// Returns the kernel with this name, or None if there is none.

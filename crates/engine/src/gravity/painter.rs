@@ -14,6 +14,7 @@ use orrery_io::{Block, Fault, IoError};
 use orrery_model::analysis::{BinnedBodies, Bins, centre_of_mass};
 use orrery_model::ic::SolarSystem;
 use orrery_model::{Particles, Species, Units, Vec3s};
+use orrery_particles::bodies::PendingBins;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -284,19 +285,54 @@ fn colour_groups(case: &Case) -> Vec<Group> {
     }
 }
 
-/// Returns the surface density of each layer.
-fn density_maps(position: &Vec3s, bodies: &BinnedBodies, layers: usize, view: &View) -> Vec<SurfaceDensity> {
-    let projection = view.projection();
-    let of_layer = |layer: usize| {
-        let bins = Bins::of_layer(position, bodies, layer as u8, &projection);
-        SurfaceDensity::from_bins(&bins, bodies.mass_unit, &projection)
-    };
-    (0..layers).map(of_layer).collect()
+/// Bodies of an image of their surface density.
+enum BinSource {
+    /// Positions, which a worker bins.
+    Positions(Vec3s),
+    /// Bins of a device.
+    Device(PendingBins),
+}
+
+impl BinSource {
+    /// Largest number of bytes of bins that are copied from a device instead of the positions of
+    /// fewer bytes. Binning on the device costs the CPU nothing.
+    const MAX_SMALL_BINS: u64 = 16 << 20;
+
+    /// Captures the bodies. On a device they are binned there, unless bins would be much larger
+    /// than positions.
+    fn capture(
+        moment: &Moment,
+        bodies: &Arc<BinnedBodies>,
+        layers: usize,
+        view: &View,
+    ) -> Result<Self, EngineError> {
+        let projection = view.projection();
+        let bin_bytes = 8 * (layers * projection.pyramid_pixels()) as u64;
+        if bin_bytes <= Self::MAX_SMALL_BINS.max(24 * bodies.layer.len() as u64)
+            && let Some(bins) = moment.bins_on_device(bodies, layers, &projection)?
+        {
+            return Ok(Self::Device(bins));
+        }
+        Ok(Self::Positions(moment.positions()?.clone()))
+    }
+
+    /// Returns the surface density of each layer.
+    fn density_maps(&self, bodies: &BinnedBodies, layers: usize, view: &View) -> Vec<SurfaceDensity> {
+        let projection = view.projection();
+        let of_layer = |layer: usize| {
+            let bins = match self {
+                Self::Positions(position) => Bins::of_layer(position, bodies, layer as u8, &projection),
+                Self::Device(bins) => bins.of_layer(layer),
+            };
+            SurfaceDensity::from_bins(&bins, bodies.mass_unit, &projection)
+        };
+        (0..layers).map(of_layer).collect()
+    }
 }
 
 /// A captured image of a surface density.
 struct DensityDrawing {
-    position: Vec3s,
+    source: BinSource,
     bodies: Arc<BinnedBodies>,
     colours: Arc<Vec<ColourMap>>,
     scale: Scale,
@@ -306,7 +342,7 @@ struct DensityDrawing {
 
 impl Drawing for DensityDrawing {
     fn draw(&self) -> Result<Image, EngineError> {
-        let maps = density_maps(&self.position, &self.bodies, self.colours.len(), &self.view);
+        let maps = self.source.density_maps(&self.bodies, self.colours.len(), &self.view);
         let layers: Vec<_> =
             maps.iter().zip(&*self.colours).map(|(map, colours)| Layer { map, colours }).collect();
         Ok(render_layers(&layers, self.scale, &self.view, &self.labels)?)
@@ -342,7 +378,6 @@ impl Painter for BodyPainter {
             ViewCentre::Start | ViewCentre::Point(_) => self.view,
             _ => self.view_at(moment.particles()?),
         };
-        let position = moment.positions()?;
         let labels = Labels {
             title: self.title.clone(),
             time: format!("t = {}", self.units.format_time(moment.time)),
@@ -351,18 +386,19 @@ impl Painter for BodyPainter {
         match &mut self.style {
             Style::Orbits { trails, names, .. } => {
                 let mut trails = trails.clone();
-                trails.iter_mut().zip(position.iter()).for_each(|(trail, x)| trail.push(x));
+                trails.iter_mut().zip(moment.positions()?.iter()).for_each(|(trail, x)| trail.push(x));
                 Ok(Box::new(OrbitDrawing { trails, names: names.clone(), view, labels }))
             }
             Style::Density { bodies, colours, scale } => {
+                let source = BinSource::capture(moment, bodies, colours.len(), &view)?;
                 let scale = *scale.get_or_insert_with(|| {
-                    let maps = density_maps(position, bodies, colours.len(), &view);
+                    let maps = source.density_maps(bodies, colours.len(), &view);
                     let Scale { low, high } = Scale::from_maps(&maps.iter().collect::<Vec<_>>());
                     // A uniform density, as before a collapse, becomes much brighter later.
                     Scale { low, high: high.max(MIN_CONTRAST * low) }
                 });
-                let (position, bodies, colours) = (position.clone(), bodies.clone(), colours.clone());
-                Ok(Box::new(DensityDrawing { position, bodies, colours, scale, view, labels }))
+                let (bodies, colours) = (bodies.clone(), colours.clone());
+                Ok(Box::new(DensityDrawing { source, bodies, colours, scale, view, labels }))
             }
         }
     }

@@ -13,13 +13,13 @@
 use crate::Vec3s;
 
 /// Number of bodies in a patch: few enough to resolve spiral arms, enough to hide single bodies.
-const NEIGHBOURS: u32 = 28;
+pub const NEIGHBOURS: u32 = 28;
 /// Largest level of the pyramid for a picture 640 pixels wide. Patches are at most 2^5 pixels wide.
 const COARSEST_LEVEL: u32 = 5;
 /// Bits of a position below one pixel.
-const POSITION_BITS: u32 = 8;
+pub const POSITION_BITS: u32 = 8;
 /// Steps of the patch size per level.
-const STEPS_PER_LEVEL: u32 = 64;
+pub const STEPS_PER_LEVEL: u32 = 64;
 /// Mass units of the whole system, as a power of two.
 const MASS_BITS: i32 = 36;
 /// Layer of bodies that are not shown.
@@ -47,7 +47,8 @@ impl Projection {
     /// picture.
     pub fn pixel_position(&self, point: [f64; 3]) -> [f64; 2] {
         let [x, y, z] = [0, 1, 2].map(|k| point[k] - self.centre[k]);
-        let along = |axis: [f64; 3]| x * axis[0] + y * axis[1] + z * axis[2];
+        // Fused explicitly, because the compilers of kernels fuse products and sums too.
+        let along = |axis: [f64; 3]| z.mul_add(axis[2], y.mul_add(axis[1], x * axis[0]));
         let (half_width, half_height) = (0.5 * f64::from(self.width), 0.5 * f64::from(self.height));
         [half_width + along(self.right) / self.pixel_size, half_height - along(self.up) / self.pixel_size]
     }
@@ -69,6 +70,11 @@ impl Projection {
     /// Returns width and height of a level.
     pub fn level_size(&self, level: usize) -> [usize; 2] {
         [self.width, self.height].map(|side| (side as usize).div_ceil(1 << level))
+    }
+
+    /// Returns the number of pixels of all levels.
+    pub fn pyramid_pixels(&self) -> usize {
+        (0..self.level_count()).map(|level| self.level_size(level).into_iter().product::<usize>()).sum()
     }
 }
 
@@ -134,6 +140,18 @@ impl Bins {
             }
         }
         Self { levels }
+    }
+
+    /// Returns the bins with these sums: those of all pixels of level 0, then of level 1, and so
+    /// on. There must be one per pixel of the pyramid.
+    pub fn from_sums(mut sums: &[u64], projection: &Projection) -> Self {
+        let next_level = |level: usize| {
+            let [width, height] = projection.level_size(level);
+            let (first, rest) = sums.split_at(width * height);
+            sums = rest;
+            first.to_vec()
+        };
+        Self { levels: (0..projection.level_count()).map(next_level).collect() }
     }
 }
 

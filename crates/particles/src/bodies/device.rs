@@ -7,8 +7,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use orrery_device::{Arg, Buffer, Device, DeviceError, Kernel, KernelFile, Math, NanWatch};
+use orrery_model::analysis::{BinnedBodies, Projection};
 use orrery_model::{Particles, Vec3s};
 
+use super::bins::{DeviceBinner, PendingBins};
 use super::device_setup::{DeviceSetup, Solvers};
 use super::force_timer::ForceTimer;
 use super::measure::{MAX_BLOCK_RESULTS, ReadCache};
@@ -90,6 +92,14 @@ pub struct DeviceBodies {
     pub(super) block_results: Arc<Buffer<f64>>,
     /// Values read since the last change.
     pub(super) cache: ReadCache,
+    /// Force evaluations up to the one that also computes potentials. `None` if none is requested.
+    evaluations_to_potential: Option<u32>,
+    /// Memory for potentials of a force evaluation, allocated at the first request.
+    pub(super) potential: Option<Buffer<f64>>,
+    /// True if `potential` belongs to the current positions.
+    pub(super) knows_potential: bool,
+    /// Bins of pictures, shared by copies of the bodies.
+    binner: Arc<Mutex<Option<DeviceBinner>>>,
 }
 
 impl std::fmt::Debug for DeviceBodies {
@@ -159,6 +169,10 @@ impl DeviceBodies {
             force_timer: Mutex::default(),
             block_results: Arc::new(device.zeros(MAX_BLOCK_RESULTS)?),
             cache: ReadCache::default(),
+            evaluations_to_potential: None,
+            potential: None,
+            knows_potential: false,
+            binner: Arc::default(),
         })
     }
 
@@ -181,6 +195,10 @@ impl DeviceBodies {
             force_timer: Mutex::default(),
             block_results: self.block_results.clone(),
             cache: ReadCache::default(),
+            evaluations_to_potential: None,
+            potential: None,
+            knows_potential: false,
+            binner: self.binner.clone(),
         })
     }
 
@@ -238,6 +256,7 @@ impl DeviceBodies {
 
     pub fn drift(&mut self, dt: f64) -> Result<(), DeviceError> {
         self.invalidate_cache();
+        self.knows_potential = false;
         self.jerk = None;
         let ([x, y, z], [vx, vy, vz]) = (&self.position, &self.velocity);
         let args = [
@@ -255,6 +274,7 @@ impl DeviceBodies {
 
     pub fn kick_and_drift(&mut self, kick_dt: f64, drift_dt: f64) -> Result<(), DeviceError> {
         self.invalidate_cache();
+        self.knows_potential = false;
         self.jerk = None;
         let mut args: Vec<Arg> = vec![kick_dt.into(), drift_dt.into(), (&self.failed_check).into()];
         args.extend(
@@ -268,13 +288,53 @@ impl DeviceBodies {
     pub fn update_forces(&mut self, settings: &GravitySettings, is_first: bool) -> Result<(), DeviceError> {
         self.invalidate_cache();
         self.jerk = None;
+        let with_potential = self.is_potential_due();
+        if with_potential && self.potential.is_none() {
+            self.potential = Some(self.device().zeros(self.len())?);
+        }
         let queue = self.setup.device.queue();
         // The first evaluation also loads the kernels.
         let start = if is_first { None } else { lock_mutex(&self.force_timer).start(queue)? };
         let previous = (!is_first).then(|| columns(&self.acceleration));
         let request = self.force_request(settings, previous, columns(&self.acceleration));
-        self.solvers().forces.forces(&request)?;
+        let potential = self.potential.as_ref().filter(|_| with_potential);
+        self.solvers().forces.forces(&ForceRequest { potential, ..request })?;
+        self.knows_potential = with_potential;
         start.map_or(Ok(()), |start| lock_mutex(&self.force_timer).end(queue, start))
+    }
+
+    /// See [`Bodies::request_potential`](super::Bodies::request_potential).
+    pub fn request_potential(&mut self, evaluation: u32) {
+        self.evaluations_to_potential = Some(evaluation);
+    }
+
+    /// Counts a force evaluation. Returns true if it must compute potentials too.
+    ///
+    /// Only the tree does: its walk gives accelerations of the same bits with and without
+    /// potentials. The direct sum computes potentials with another kernel.
+    fn is_potential_due(&mut self) -> bool {
+        let remaining = self.evaluations_to_potential.take().map(|count| count.saturating_sub(1));
+        self.evaluations_to_potential = remaining.filter(|&count| count > 0);
+        remaining == Some(0) && matches!(self.setup.strategy, DeviceStrategy::Tree(_))
+    }
+
+    /// Queues the bins of a picture and their copy to the host. See
+    /// [`Bodies::bins_on_device`](super::Bodies::bins_on_device).
+    pub fn queue_bins(
+        &self,
+        bodies: &Arc<BinnedBodies>,
+        layers: usize,
+        projection: &Projection,
+    ) -> Result<PendingBins, BodiesError> {
+        self.resolve_checks()?;
+        let mut binner = lock_mutex(&self.binner);
+        if !binner.as_ref().is_some_and(|known| known.is_for(bodies, layers, projection)) {
+            *binner = Some(DeviceBinner::new(self.device(), bodies, layers, projection)?);
+        }
+        match &*binner {
+            Some(binner) => Ok(binner.queue_bins(&self.position, projection)?),
+            None => unreachable!("created above"),
+        }
     }
 
     /// Returns the time of all force evaluations, extrapolated from a sample.
@@ -347,6 +407,7 @@ impl DeviceBodies {
 
     pub fn set_from_start(&mut self, field: Field, terms: &[(f64, Term)]) -> Result<(), DeviceError> {
         self.invalidate_cache();
+        self.knows_potential &= field != Field::Position;
         for component in 0..3 {
             let start = &self.column(Term::Start(field))[component];
             let mut args: Vec<Arg> = vec![
@@ -370,6 +431,7 @@ impl DeviceBodies {
 
     pub fn set_phase_space(&mut self, position: &Vec3s, velocity: &Vec3s) -> Result<(), DeviceError> {
         self.invalidate_cache();
+        self.knows_potential = false;
         let queue = self.setup.device.queue();
         for (to, from) in [(&self.position, position), (&self.velocity, velocity)] {
             let [x, y, z] = to;

@@ -4,6 +4,7 @@
 use orrery_device::{Buffer, Device, DeviceError};
 use orrery_model::Precision;
 
+use super::bins;
 use super::device::{Vectors, zeros};
 use crate::settings::{GravitySettings, IntegratorChoice};
 use crate::solver::device::{DeviceSolver, DeviceStrategy};
@@ -45,18 +46,18 @@ fn energy_strategy(device: &Device, n: usize, strategy: &DeviceStrategy) -> Opti
 
 /// Returns an upper bound of the bytes that a run of `n` bodies needs on `device`.
 ///
-/// They are for the state, a copy of it for output between two steps, energies, and the scratch
-/// memory of the solvers.
+/// They are for the state, a copy of it for output between two steps, energies, bins of pictures,
+/// and the scratch memory of the solvers.
 pub fn needed_bytes(
     device: &Device,
     n: u64,
     settings: &GravitySettings,
     integrator: IntegratorChoice,
 ) -> u64 {
-    // Columns of f64: the mass and three vectors, three vectors, one vector and the potential.
-    // Hermite's method adds the jerk and four vectors at the start of the step, for the state and
+    // Columns of f64: the mass, the potential and three vectors, three vectors, one vector and the
+    // potential. Hermite's method adds the jerk and four vectors at the start of the step, for the state and
     // for the copy.
-    const STATE_COLUMNS: u64 = 10;
+    const STATE_COLUMNS: u64 = 11;
     const COPY_COLUMNS: u64 = 9;
     const ENERGY_COLUMNS: u64 = 4;
     let jerk_columns = if integrator == IntegratorChoice::Hermite4 { 2 * (3 + 12) } else { 0 };
@@ -65,7 +66,9 @@ pub fn needed_bytes(
     let forces = DeviceStrategy::resolve(device, bounded, settings);
     let solvers = [Some(forces), energy_strategy(device, bounded, &forces)];
     solvers.into_iter().flatten().map(|strategy| strategy.scratch_bytes(device, bounded)).fold(
-        n.saturating_mul(8 * (STATE_COLUMNS + COPY_COLUMNS + ENERGY_COLUMNS + jerk_columns)),
+        n.saturating_mul(
+            8 * (STATE_COLUMNS + COPY_COLUMNS + ENERGY_COLUMNS + jerk_columns) + bins::BYTES_PER_BODY,
+        ),
         u64::saturating_add,
     )
 }
@@ -73,8 +76,7 @@ pub fn needed_bytes(
 /// Solvers, shared by copies of the bodies.
 pub struct Solvers {
     pub forces: DeviceSolver,
-    /// For potential energies, created on first use.
-    pub energies: Option<Energies>,
+    pub energies: Energies,
     /// For jerks where the forces come from a tree, created on first use.
     jerks: Option<DeviceDirect>,
 }
@@ -82,7 +84,7 @@ pub struct Solvers {
 impl Solvers {
     pub fn new(setup: &DeviceSetup, n: usize) -> Result<Self, DeviceError> {
         let forces = DeviceSolver::new(&setup.device, n, &setup.strategy)?;
-        Ok(Self { forces, energies: None, jerks: None })
+        Ok(Self { forces, energies: Energies::new(setup, n)?, jerks: None })
     }
 
     /// Returns a direct solver, which computes the jerks.
@@ -107,7 +109,7 @@ pub struct Energies {
 }
 
 impl Energies {
-    pub fn new(setup: &DeviceSetup, n: usize) -> Result<Self, DeviceError> {
+    fn new(setup: &DeviceSetup, n: usize) -> Result<Self, DeviceError> {
         let device = &setup.device;
         let strategy = energy_strategy(device, n, &setup.strategy);
         let solver = strategy.map(|strategy| DeviceSolver::new(device, n, &strategy)).transpose()?;

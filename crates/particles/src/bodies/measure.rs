@@ -29,6 +29,7 @@ pub struct ReadCache {
     acceleration: OnceLock<Vec3s>,
     jerk: OnceLock<Vec3s>,
     motion: OnceLock<Motion>,
+    potential_energy: OnceLock<f64>,
 }
 
 /// Returns the value in `cell`, or computes and stores it.
@@ -156,23 +157,39 @@ impl DeviceBodies {
     }
 
     pub fn potential_energy(&self, settings: &GravitySettings) -> Result<f64, BodiesError> {
+        let measure = || match self.potential.as_ref().filter(|_| self.knows_potential) {
+            Some(potential) => self.energy_of_potential(potential),
+            None => self.evaluate_potential_energy(settings),
+        };
+        get_or_compute(&self.cache.potential_energy, measure).copied()
+    }
+
+    /// Computes the potential energy once, so that its kernels are built and loaded before the run.
+    /// A value that is not finite is found by the checks of the run.
+    pub fn prepare_energies(&self, settings: &GravitySettings) -> Result<(), DeviceError> {
+        match self.potential_energy(settings) {
+            Err(BodiesError::Device(error)) => Err(error),
+            Ok(_) | Err(BodiesError::NotFinite { .. }) => Ok(()),
+        }
+    }
+
+    /// Computes potentials and returns their energy.
+    fn evaluate_potential_energy(&self, settings: &GravitySettings) -> Result<f64, BodiesError> {
         self.resolve_checks()?;
         let mut solvers = self.solvers();
         let Solvers { forces, energies, .. } = &mut *solvers;
-        let Energies { solver, acceleration, potential } = match energies {
-            Some(known) => known,
-            none => none.insert(Energies::new(&self.setup, self.len())?),
-        };
+        let Energies { solver, acceleration, potential } = energies;
         let (previous, potential) = (columns(&self.acceleration), &*potential);
         let request = self.force_request(settings, Some(previous), columns(acceleration));
         solver.as_mut().unwrap_or(forces).forces(&ForceRequest { potential: Some(potential), ..request })?;
+        self.energy_of_potential(potential)
+    }
+
+    /// Returns ½ Σ m φ.
+    fn energy_of_potential(&self, potential: &Buffer<f64>) -> Result<f64, BodiesError> {
         let mass: &Buffer<f64> = &self.mass;
-        let block_results = self.reduce_on_device(
-            &self.kernels.sum_mass_potential,
-            1,
-            &[],
-            &[mass.into(), potential.into()],
-        )?;
+        let args = [mass.into(), potential.into()];
+        let block_results = self.reduce_on_device(&self.kernels.sum_mass_potential, 1, &[], &args)?;
         Ok(0.5 * compensated_sum(block_results))
     }
 

@@ -9,19 +9,24 @@
 //! two changes. Reading waits for the checks that [`Bodies::check_step`] queued, so a value that is
 //! read never comes from a step with a non-finite result.
 
+mod bins;
 mod device;
 mod device_setup;
 mod error;
 mod force_timer;
 mod host;
 mod measure;
+pub mod selftest;
 mod static_forces;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use orrery_device::Device;
+use orrery_model::analysis::{BinnedBodies, Projection};
 use orrery_model::{Particles, Vec3s};
 
+pub use bins::PendingBins;
 pub use device_setup::{DeviceSetup, needed_bytes};
 pub use error::{BodiesError, NotFinite, Stamp};
 pub use static_forces::forces_on_device;
@@ -135,6 +140,7 @@ impl Bodies {
             Some(setup) if !host.particles.is_empty() => {
                 let mut device = DeviceBodies::new(host.particles, &host.acceleration, None, setup)?;
                 device.update_forces(settings, true)?;
+                device.prepare_energies(settings)?;
                 State::Device(Box::new(device))
             }
             _ => {
@@ -165,6 +171,7 @@ impl Bodies {
             State::Host(host) if !host.particles.is_empty() => {
                 let HostBodies { particles, acceleration, jerk, .. } = *host;
                 let device = DeviceBodies::new(particles, &acceleration, jerk.as_ref(), setup)?;
+                device.prepare_energies(&self.settings)?;
                 State::Device(Box::new(device))
             }
             state => state,
@@ -216,6 +223,24 @@ impl Bodies {
         match &self.state {
             State::Host(host) => Ok(&host.particles.position),
             State::Device(device) => device.positions(),
+        }
+    }
+
+    /// Bins the bodies for a picture, on their device. Returns `None` if they are on the host.
+    ///
+    /// `bodies` has the layer and mass of each body, with layers below `layers`. The call waits for
+    /// queued steps, but neither for the bins nor for their copy to the host. Fails if a checked
+    /// step left a non-finite value.
+    pub fn bins_on_device(
+        &self,
+        bodies: &Arc<BinnedBodies>,
+        layers: usize,
+        projection: &Projection,
+    ) -> Result<Option<PendingBins>, BodiesError> {
+        debug_assert_eq!(bodies.layer.len(), self.len());
+        match &self.state {
+            State::Host(_) => Ok(None),
+            State::Device(device) => device.queue_bins(bodies, layers, projection).map(Some),
         }
     }
 
@@ -329,12 +354,13 @@ impl Bodies {
     /// example, `IntegratorChoice::step_with_potential` requests potentials of the last one of a
     /// step.
     ///
-    /// Some solvers ignore the request, and `potential_energy` then computes the potentials: a
-    /// device, and a direct sum in f32, whose potential energy must be computed in f64.
+    /// Some solvers ignore the request, and `potential_energy` then computes the potentials: the
+    /// direct sum of a device, and a direct sum in f32, whose potential energy must be computed in
+    /// f64.
     pub fn request_potential(&mut self, evaluation: u32) {
         match &mut self.state {
             State::Host(host) => host.request_potential(evaluation),
-            State::Device(_) => {}
+            State::Device(device) => device.request_potential(evaluation),
         }
     }
 

@@ -13,8 +13,10 @@ use super::cubin::{self, CubinKernel};
 use super::nvrtc::Nvrtc;
 use crate::choice::Backend;
 use crate::device::Device;
-use crate::driver::{Argument, BuildFault, Driver, Fault, Handle, MemorySlice, Opened, Parameters, Pin};
-use crate::kernel::{Math, Resources};
+use crate::driver::{
+    Argument, BuildFault, CompileOptions, Driver, Fault, Handle, MemorySlice, Opened, Parameters, Pin,
+};
+use crate::kernel::Resources;
 use crate::launch::Dim3;
 use crate::peaks;
 use crate::properties::{DeviceKind, Memory, Properties};
@@ -272,8 +274,13 @@ impl Driver for CompileOnly {
 
     /// The binary starts with two lines, the file's name and the definitions, because a module that
     /// is loaded from the cache has to report them too. The cubin follows.
-    fn compile_module(&self, name: &str, text: &str, math: Math) -> Result<(Handle, Vec<u8>), BuildFault> {
-        let code = self.compiler.compile(name, text, math, self.capability)?.code;
+    fn compile_module(
+        &self,
+        name: &str,
+        text: &str,
+        options: CompileOptions,
+    ) -> Result<(Handle, Vec<u8>), BuildFault> {
+        let code = self.compiler.compile(name, text, options.math, self.capability)?.code;
         let mut binary = format!("{name}\n{}\n", definitions_in(text)).into_bytes();
         binary.extend(code);
         Ok((self.load_module(&binary)?, binary))
@@ -335,7 +342,7 @@ impl Driver for CompileOnly {
 mod tests {
     use super::*;
     use crate::error::DeviceError;
-    use crate::kernel::{Kernel, KernelFile};
+    use crate::kernel::{Kernel, KernelFile, Math};
     use crate::testing::compile_only_cuda;
 
     const TEXT: &str = "

@@ -15,8 +15,10 @@ use std::sync::OnceLock;
 
 use cudarc::driver::sys::{self, CUresult};
 
-use super::{Argument, BuildFault, Driver, Fault, Handle, MAX_ARGUMENTS, MemorySlice, Parameters, Pin};
-use crate::kernel::{Math, Resources};
+use super::{
+    Argument, BuildFault, CompileOptions, Driver, Fault, Handle, MAX_ARGUMENTS, MemorySlice, Parameters, Pin,
+};
+use crate::kernel::Resources;
 use crate::launch::Dim3;
 use crate::properties::Memory;
 pub(crate) use find::{device_count, open};
@@ -318,8 +320,13 @@ impl Driver for Cuda {
         }
     }
 
-    fn compile_module(&self, name: &str, text: &str, math: Math) -> Result<(Handle, Vec<u8>), BuildFault> {
-        let code = self.compiler.compile(name, text, math, self.capability)?.code;
+    fn compile_module(
+        &self,
+        name: &str,
+        text: &str,
+        options: CompileOptions,
+    ) -> Result<(Handle, Vec<u8>), BuildFault> {
+        let code = self.compiler.compile(name, text, options.math, self.capability)?.code;
         Ok((self.load_module(&code)?, code))
     }
 

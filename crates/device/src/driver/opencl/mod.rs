@@ -28,7 +28,7 @@ use opencl3::types::{
     cl_buffer_region, cl_command_queue, cl_context, cl_event, cl_int, cl_kernel, cl_mem, cl_program,
 };
 
-use super::{Argument, BuildFault, Driver, Fault, Handle, MemorySlice, Parameters, Pin};
+use super::{Argument, BuildFault, CompileOptions, Driver, Fault, Handle, MemorySlice, Parameters, Pin};
 use crate::kernel::{Math, Resources};
 use crate::launch::Dim3;
 use crate::properties::Memory;
@@ -42,6 +42,8 @@ struct OpenCl {
     map_queue: cl_command_queue,
     /// Compiler options that are the same for all kernels.
     options: String,
+    /// Whether the compiler has an option that limits registers.
+    limits_registers: bool,
     /// Whether the compiler has an option for IEEE division and square root.
     has_exact_division: bool,
     memory: u64,
@@ -120,16 +122,13 @@ impl OpenCl {
         // it compile every kernel twice: for any block size, and at the first launch for the actual
         // one.
         let has_kernel_cache = is_pocl && std::env::var_os("POCL_KERNEL_CACHE").is_none_or(|on| on != "0");
-        // OpenCL has no equivalent of KERNEL_MIN_BLOCKS. With 128 registers per thread, an NVIDIA
-        // SM can run 16 warps.
         let extensions = device.extensions().map_err(info_error)?;
-        let register_limit =
-            if extensions.contains("cl_nv_compiler_options") { " -cl-nv-maxrregcount=128" } else { "" };
         Ok(Self {
             device,
             context,
             map_queue: create_queue(context, device)?,
-            options: format!("{language} -cl-mad-enable{register_limit}"),
+            options: format!("{language} -cl-mad-enable"),
+            limits_registers: extensions.contains("cl_nv_compiler_options"),
             has_exact_division: config & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT != 0,
             memory,
             largest_buffer: device.max_mem_alloc_size().map_err(info_error)?,
@@ -140,9 +139,14 @@ impl OpenCl {
     }
 
     /// Returns the compiler options for a kernel.
-    fn build_options(&self, math: Math) -> String {
+    fn build_options(&self, CompileOptions { math, max_registers }: CompileOptions) -> String {
+        // OpenCL has no equivalent of KERNEL_MIN_BLOCKS. With 128 registers per thread, an NVIDIA
+        // SM can run 16 warps.
+        let limit = max_registers.unwrap_or(128);
+        let registers =
+            if self.limits_registers { format!(" -cl-nv-maxrregcount={limit}") } else { String::new() };
         let exact = if self.has_exact_division { " -cl-fp32-correctly-rounded-divide-sqrt" } else { "" };
-        let options = &self.options;
+        let options = format!("{}{registers}", self.options);
         match math {
             Math::Precise => format!("{options}{exact}"),
             Math::FlushToZero => format!("{options}{exact} -cl-denorms-are-zero"),
@@ -375,10 +379,15 @@ impl Driver for OpenCl {
         let _ = unsafe { events::release_event(event_of(event)) };
     }
 
-    fn compile_module(&self, _name: &str, text: &str, math: Math) -> Result<(Handle, Vec<u8>), BuildFault> {
+    fn compile_module(
+        &self,
+        _name: &str,
+        text: &str,
+        options: CompileOptions,
+    ) -> Result<(Handle, Vec<u8>), BuildFault> {
         let program = programs::create_program_with_source(self.context, &[text])
             .map_err(|code| new_fault("clCreateProgramWithSource", code))?;
-        let built = self.build_program(program, &self.build_options(math)).and_then(|()| {
+        let built = self.build_program(program, &self.build_options(options)).and_then(|()| {
             if self.has_kernel_cache {
                 return Ok(Vec::new());
             }

@@ -27,6 +27,7 @@ pub fn checks() -> Vec<Check> {
         check("walk, unequal masses and massless bodies", unequal_masses),
         check("walk, other sizes of leaves and groups", leaf_and_group_sizes),
         check("walk, potentials", potentials_of_all_orders),
+        check("walk, the same accelerations with potentials", accelerations_with_potentials),
         check("walk, relative acceptance", relative_acceptance),
         check("walk, smallest acceleration of a group", smallest_acceleration_decides),
         check("walk, scales of metres and parsecs", length_scales),
@@ -245,6 +246,27 @@ fn potentials_of_all_orders(device: &Device) -> CheckResult {
         let bound = if order == Order::Monopole { 1e-2 } else { 1e-3 };
         compare_potentials(&found, &expected, bound)
             .map_err(|message| format!("{order:?}, {precision:?}: {message}"))?;
+    }
+    Ok(())
+}
+
+/// A run computes potentials in some of its steps, which must not change the motion.
+fn accelerations_with_potentials(device: &Device) -> CheckResult {
+    let system = TestSystem::cluster(2000);
+    let previous = system.reference_forces().acceleration;
+    let relative = Acceptance::Relative { alpha: 1e-3, theta: 0.6 };
+    let default = default_strategy(device, Precision::Mixed);
+    // The kernels of the geometric acceptance are those of other checks.
+    let mut cases = vec![(default, relative)];
+    cases.extend(Order::ALL.map(|order| (TreeDeviceStrategy { order, ..default }, geometric(0.6))));
+    for (strategy, acceptance) in cases {
+        let forces = |with_potential: bool| {
+            let found = system.forces_on(device, &strategy, acceptance, with_potential, Some(&previous));
+            found.map(|(forces, _)| forces.acceleration).map_err(error_message)
+        };
+        if forces(false)? != forces(true)? {
+            return Err(format!("{:?}, {acceptance:?}: other bits with potentials", strategy.order));
+        }
     }
     Ok(())
 }

@@ -17,6 +17,9 @@
 //   a = u³ (x (m + u² (-h + u² (5/2 xQx + 5 tx - 7/3 u² Oxxx))) - u² (Qx + t - u² Oxx))
 //
 // A body costs 13 operations per target, a cell with its quadrupole about 32.
+//
+// Products and sums are fused explicitly wherever they could be. The accelerations therefore have
+// the same bits with and without potentials.
 
 #define STACK_SIZE 768
 #define STACK_RESERVE (8 * GENERATIONS)
@@ -254,16 +257,16 @@ FUNCTION void add_octupole(Multipole* sum, SHARED_POINTER const REAL4* entry, RE
                yy = REAL_FMA(Oxyy, x, REAL_FMA(Oyyy, y, Oyyz * z)),
                yz = REAL_FMA(Oxyz, x, REAL_FMA(Oyyz, y, Oyzz * z)),
                zz = REAL_FMA(Oxzz, x, REAL_FMA(Oyzz, y, Ozzz * z));
-    // u² Oxx, u⁴ Oxxx and u² tx.
-    const REAL oxx_x = u2 * REAL_FMA(xx, x, REAL_FMA(xy, y, xz * z)),
-               oxx_y = u2 * REAL_FMA(xy, x, REAL_FMA(yy, y, yz * z)),
-               oxx_z = u2 * REAL_FMA(xz, x, REAL_FMA(yz, y, zz * z));
-    const REAL oxxx = u2 * REAL_FMA(oxx_x, x, REAL_FMA(oxx_y, y, oxx_z * z)),
+    // Oxx, u⁴ Oxxx and u² tx.
+    const REAL oxx_x = REAL_FMA(xx, x, REAL_FMA(xy, y, xz * z)),
+               oxx_y = REAL_FMA(xy, x, REAL_FMA(yy, y, yz * z)),
+               oxx_z = REAL_FMA(xz, x, REAL_FMA(yz, y, zz * z));
+    const REAL oxxx = u2 * (u2 * REAL_FMA(oxx_x, x, REAL_FMA(oxx_y, y, oxx_z * z))),
                t_dot_x = u2 * REAL_FMA(tx, x, REAL_FMA(ty, y, tz * z));
     sum->radial += REAL_FMA((REAL)5, t_dot_x, (REAL)(-7.0 / 3.0) * oxxx);
-    sum->x += tx - oxx_x;
-    sum->y += ty - oxx_y;
-    sum->z += tz - oxx_z;
+    sum->x += REAL_FMA(-u2, oxx_x, tx);
+    sum->y += REAL_FMA(-u2, oxx_y, ty);
+    sum->z += REAL_FMA(-u2, oxx_z, tz);
 #if POTENTIAL
     sum->potential += REAL_FMA((REAL)(-1.0 / 3.0), oxxx, t_dot_x);
 #endif

@@ -1,7 +1,8 @@
 //! Tree walk on a device, one warp per group of neighbouring bodies. `walk.cu` describes it.
 
 use orrery_device::{
-    Arg, Buffer, Device, DeviceError, DeviceKind, Kernel, KernelBuilder, KernelFile, Math, kernel_source,
+    Arg, Backend, Buffer, Device, DeviceError, DeviceKind, Kernel, KernelBuilder, KernelFile, Math,
+    kernel_source,
 };
 use orrery_model::Precision;
 
@@ -13,6 +14,8 @@ use crate::tree::device::{BodyColumns, DeviceOctree, TreePlan};
 pub(super) const BLOCK_SIZE: u32 = 32;
 /// Numbers that each warp writes in `walk.cu`: body terms, cell terms, most terms of one body.
 const STATISTICS: usize = 3;
+/// 32-bit registers of an SM of all GPUs of NVIDIA since 2014.
+const REGISTERS_PER_SM: u32 = 65_536;
 /// Largest opening angle. With a larger angle, bodies could accept a cell that contains them: they
 /// are nearer to its centre of mass than 0.87 of its side plus the offset of the centre of mass.
 const MAX_SAFE_THETA: f64 = 1.0 / 0.88;
@@ -63,12 +66,7 @@ const WALK: KernelFile =
 /// Returns the definitions of the kernel with this index in [`TreeWalk::kernels`].
 fn definitions(device: &Device, plan: &TreePlan, index: usize) -> Vec<(&'static str, String)> {
     let mut definitions = plan.layout_definitions();
-    // Limits the registers so that this many warps fit on an SM. The fastest values on an H200.
-    let min_blocks_per_sm = match (plan.precision, plan.order) {
-        (Precision::Double, _) => 16,
-        (_, Order::Octupole) => 20,
-        _ => 32,
-    };
+    let min_blocks_per_sm = min_blocks_per_sm(plan);
     let flag = |yes: bool| u32::from(yes).to_string();
     // PoCL takes long to compile unrolled loops.
     let is_gpu = device.properties().kind == DeviceKind::Gpu;
@@ -81,7 +79,22 @@ fn definitions(device: &Device, plan: &TreePlan, index: usize) -> Vec<(&'static 
         ("POTENTIAL", flag(index & 1 != 0)),
         ("RELATIVE", flag(index & 2 != 0)),
     ]);
+    if device.properties().backend == Backend::OpenCl {
+        // The limit that CUDA derives from MIN_BLOCKS_PER_SM, in steps of 8.
+        let max_registers = REGISTERS_PER_SM / (BLOCK_SIZE * min_blocks_per_sm) / 8 * 8;
+        definitions.push(("MAX_REGISTERS", max_registers.to_string()));
+    }
     definitions
+}
+
+/// Returns the number of warps that must fit on an SM, which limits the registers. These are the
+/// fastest values on an H200.
+fn min_blocks_per_sm(plan: &TreePlan) -> u32 {
+    match (plan.precision, plan.order) {
+        (Precision::Double, _) => 16,
+        (_, Order::Octupole) => 20,
+        _ => 32,
+    }
 }
 
 impl TreeWalk {
@@ -113,7 +126,14 @@ impl TreeWalk {
         let definitions = definitions(builder.device(), &self.plan, index);
         let math = if self.plan.precision == Precision::Double { Math::Precise } else { Math::FlushToZero };
         let kernel = builder.build(&WALK, &definitions, math)?.kernel("walk")?;
-        let blocks = kernel.resident_blocks(BLOCK_SIZE);
+        let properties = builder.device().properties();
+        let blocks = match kernel.blocks_per_sm(BLOCK_SIZE) {
+            // OpenCL does not report how many blocks fit. On an H200, the 4 blocks that are assumed
+            // elsewhere made the walk take three times as long as these. Blocks that do not fit
+            // start late and find few groups left.
+            None if properties.kind == DeviceKind::Gpu => properties.sm_count * min_blocks_per_sm(&self.plan),
+            _ => kernel.resident_blocks(BLOCK_SIZE),
+        };
         Ok(WalkKernel { kernel, blocks })
     }
 
