@@ -79,11 +79,11 @@ fn images_of_a_device_and_of_the_cpu_agree() {
         return;
     }
     let dir = TestDir::new();
-    for (name, size) in [("bins", "200"), ("positions", "1920x1080")] {
+    for (name, size) in [("bins", "200"), ("positions", "\"1920x1080\"")] {
         let images = ["opencl", "cpu"].map(|device| {
             let out = format!("{name}-{device}");
             let case = ["run", "plummer", "--quiet", "--device", device, "--out", &out];
-            let size = format!("image.size=\"{size}\"");
+            let size = format!("image.size={size}");
             let settings =
                 ["--set", "bodies.n=3000", "--set", "time.end=0.01", "--set", "image.azimuth=0.4", "--set"];
             stdout_of(&dir, &[&case[..], &settings[..], &[&size[..]]].concat());
