@@ -221,7 +221,8 @@ impl Device {
     /// memory or from the cache on disk.
     ///
     /// A definition of `MAX_REGISTERS` also limits the registers per thread with NVIDIA's OpenCL
-    /// driver. Other compilers ignore it. With CUDA, `KERNEL_MIN_BLOCKS` of the dialect limits them.
+    /// driver. Other compilers ignore it. With CUDA, `KERNEL_MIN_BLOCKS` of the dialect limits
+    /// them.
     pub fn build(
         &self,
         file: &KernelFile<'_>,

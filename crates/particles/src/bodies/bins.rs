@@ -13,9 +13,9 @@ use super::device::{Vectors, lock_mutex};
 const BLOCK_SIZE: u32 = 128;
 
 // SAFETY: kernels with one thread per body access the first `body_count` elements of columns of
-// this length. The others access the `pixels_per_layer` pixels of each layer, for which `DeviceBinner::new`
-// allocates memory. The layer of a body is HIDDEN or below the number of layers, which
-// it checks. All loops end.
+// this length. The others access the `pixels_per_layer` pixels of each layer, for which
+// `DeviceBinner::new` allocates memory. The layer of a body is HIDDEN or below the number of
+// layers, which it checks. All loops end.
 const BINS: KernelFile = unsafe { KernelFile::new("bins.cu", include_str!("bins.cu")) };
 
 /// Bytes per body that a [`DeviceBinner`] needs on the device: layer, mass and position in pixels.

@@ -55,8 +55,8 @@ pub fn needed_bytes(
     integrator: IntegratorChoice,
 ) -> u64 {
     // Columns of f64: the mass, the potential and three vectors, three vectors, one vector and the
-    // potential. Hermite's method adds the jerk and four vectors at the start of the step, for the state and
-    // for the copy.
+    // potential. Hermite's method adds the jerk and four vectors at the start of the step, for the
+    // state and for the copy.
     const STATE_COLUMNS: u64 = 11;
     const COPY_COLUMNS: u64 = 9;
     const ENERGY_COLUMNS: u64 = 4;
