@@ -42,8 +42,8 @@ use crate::error::IoError;
 pub use colour::ColourMap;
 pub use density::{Scale, SurfaceDensity, surface_density};
 pub use field::{
-    FieldPicture, FieldSamples, PointKind, PointMark, RegionKind, RegionMark, Underlay, ValueRange,
-    render_field,
+    FieldPicture, FieldSampler, FieldSamples, PointKind, PointMark, RegionKind, RegionMark, TakenMeans,
+    Underlay, ValueRange, render_field,
 };
 pub use gif::{GifMark, GifWriter};
 pub use image::Image;

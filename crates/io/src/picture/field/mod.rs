@@ -12,17 +12,16 @@ mod layout;
 mod legend;
 mod marks;
 mod points;
-mod resample;
+mod samples;
 mod underlay;
 
 use orrery_model::grid::{Boundaries, Grid, RegionShape};
 use rayon::prelude::*;
 
 use super::{ColourMap, Image, PictureError};
-use draw::Canvas;
 use layout::FieldLayout;
-use resample::Resampler;
 
+pub use samples::{FieldSampler, FieldSamples, TakenMeans};
 pub use underlay::Underlay;
 
 pub(super) use marks::MARK_COLOURS;
@@ -134,12 +133,17 @@ pub struct ValueRange {
 }
 
 impl ValueRange {
-    /// Returns the range from the smallest to the largest finite value.
-    ///
-    /// A range narrower than 1e-6 of its values is widened, because it would show round-off.
+    /// Returns the range from the smallest to the largest finite value, see [`Self::spanning`].
     pub fn covering<T: Copy + Into<f64> + Sync>(values: &[T]) -> Self {
         let (low, high) = finite_bounds(values);
-        if low > high { Self { low: -1.0, high: 1.0 } } else { Self { low, high }.widened(1e-6) }
+        if low > high { Self { low: -1.0, high: 1.0 } } else { Self::spanning(low, high) }
+    }
+
+    /// Returns the range from `low` to `high`, the smallest and the largest value of a field.
+    ///
+    /// A range narrower than 1e-6 of its values is widened, because it would show round-off.
+    pub fn spanning(low: f64, high: f64) -> Self {
+        Self { low, high }.widened(1e-6)
     }
 
     /// Returns the smallest range that contains this one and has 0 in its middle. With it,
@@ -245,105 +249,6 @@ pub fn render_field<T: Copy + Into<f64> + Send + Sync>(
     time: &str,
 ) -> Result<Image, PictureError> {
     FieldSamples::new(values, picture, range, time)?.render(picture)
-}
-
-/// Means of a field over the pixels of a picture. They are much smaller than a large field, so that
-/// the picture can be drawn later, in another thread.
-#[derive(Clone, Debug, PartialEq)]
-pub struct FieldSamples {
-    /// Mean of each pixel of the plate. Rows start at the first row of the grid.
-    means: Vec<f64>,
-    range: ValueRange,
-    time: String,
-    has_nan: bool,
-}
-
-impl FieldSamples {
-    /// Computes the means of `values`, which are those of [`render_field`]. The picture will have
-    /// this `range` and `time`.
-    pub fn new<T: Copy + Into<f64> + Send + Sync>(
-        values: &[T],
-        picture: &FieldPicture,
-        range: ValueRange,
-        time: &str,
-    ) -> Result<Self, PictureError> {
-        picture.grid.validate()?;
-        picture.boundaries.validate(&picture.grid)?;
-        if values.len() != picture.grid.len() {
-            return Err(PictureError::FieldLength { found: values.len(), expected: picture.grid.len() });
-        }
-        let range = range.widened(1e-9);
-        let means_with_legend = |has_nan: bool| {
-            let plate = FieldLayout::new(picture, range, time, has_nan).plate;
-            let (resampler, width) = plate_resampler(picture, plate);
-            let mut means = vec![0.0; width * (plate[3] - plate[1]) as usize];
-            means
-                .par_chunks_exact_mut(width)
-                .enumerate()
-                .for_each(|(row, line)| resampler.compute_row(values, row, line));
-            means
-        };
-        let mut means = means_with_legend(false);
-        let has_nan = means.iter().any(|mean| mean.is_nan());
-        if has_nan {
-            // The legend gets another entry, which can move the plate.
-            means = means_with_legend(true);
-        }
-        Ok(Self { means, range, time: time.to_owned(), has_nan })
-    }
-
-    /// Draws the picture, which is that of [`FieldSamples::new`].
-    pub fn render(&self, picture: &FieldPicture) -> Result<Image, PictureError> {
-        if let Some(underlay) = &picture.underlay
-            && underlay.shades().len() != picture.grid.len()
-        {
-            return Err(PictureError::UnderlayLength {
-                found: underlay.shades().len(),
-                expected: picture.grid.len(),
-            });
-        }
-        let layout = FieldLayout::new(picture, self.range, &self.time, self.has_nan);
-        let (width, height) = (picture.pixels.0.max(1), picture.pixels.1.max(1));
-        let mut image = Image::filled(width, height, draw::BACKGROUND);
-        let found = self.draw_plate(&mut image, picture, layout.plate);
-        Canvas::new(&mut image, &layout).draw_all(picture, &self.time, found);
-        Ok(image)
-    }
-
-    /// Draws the field into the rectangle `plate` (left, top, right, bottom) of the image.
-    fn draw_plate(&self, image: &mut Image, picture: &FieldPicture, plate: [i64; 4]) -> Found {
-        let [left, top, right, bottom] = plate.map(|side| side as usize);
-        let resampler = picture.underlay.as_ref().map(|_| plate_resampler(picture, plate).0);
-        let table = picture.colours.srgb_table();
-        let bytes_per_row = 3 * image.width as usize;
-        let mut shades = vec![0.0; right - left];
-        let mut found = Found::default();
-        let lines = image.rgb[top * bytes_per_row..bottom * bytes_per_row].chunks_exact_mut(bytes_per_row);
-        for (row, line) in lines.enumerate() {
-            let row = if picture.is_depth_down { row } else { bottom - top - 1 - row };
-            if let (Some(resampler), Some(underlay)) = (&resampler, &picture.underlay) {
-                resampler.compute_row(underlay.shades(), row, &mut shades);
-            }
-            let means = &self.means[row * (right - left)..][..right - left];
-            let pixels = line[3 * left..3 * right].chunks_exact_mut(3);
-            for ((&mean, &shade), pixel) in means.iter().zip(shades.iter()).zip(pixels) {
-                let t = self.range.position_of(mean);
-                found = found.or(Found { below: t < -OUTSIDE, above: t > 1.0 + OUTSIDE, nan: t.is_nan() });
-                let colour = match t {
-                    t if t.is_nan() => NAN_COLOUR,
-                    t => shaded(table[ColourMap::entry_of(t as f32)], shade),
-                };
-                pixel.copy_from_slice(&colour);
-            }
-        }
-        found
-    }
-}
-
-/// Returns the resampler of the rectangle `plate` (left, top, right, bottom) and its width.
-fn plate_resampler(picture: &FieldPicture, [left, top, right, bottom]: [i64; 4]) -> (Resampler, usize) {
-    let (width, height) = ((right - left) as usize, (bottom - top) as usize);
-    (Resampler::new(&picture.grid, &picture.boundaries, width, height), width)
 }
 
 /// Values that the colour bar and the legend must explain.
