@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::common::{assert_same, case, folder_content, output_to, plate, tank, temp_folder};
+use crate::common::{assert_same, case, case_of, folder_content, output_to, plate, tank, temp_folder};
 use orrery_device::testing::test_devices_with_f64;
 use orrery_device::{Device, DeviceChoice};
 use orrery_engine::case::Case;
@@ -96,6 +96,84 @@ fn fields_repeat_and_move_between_cpu_and_device_without_a_changed_bit() {
             for (name, bytes) in &expected {
                 let is_same = name.starts_with("snapshots") || name.ends_with("animation.gif");
                 assert!(!is_same || found[name] == *bytes, "{precision}: {} differs", name.display());
+            }
+        }
+    }
+}
+
+/// Twelve steps of waves in a volume.
+const VOLUME: &str = r#"
+name = "volume"
+[grid]
+nx = 24
+ny = 20
+nz = 18
+hx = 1.0
+[wave]
+velocity = 1.0
+velocity_gradient = 0.05
+layer_nodes = 3
+[[wave.source]]
+x = 8.5
+y = 9.25
+z = 7.75
+frequency = 0.5
+delay = 0.5
+[time]
+step = 0.125
+end = 1.5
+[output]
+image_every = "4 steps"
+[image]
+size = 80
+"#;
+
+/// Returns the chunks of a PNG file with the size and the pixels. Other chunks name the device.
+fn pixel_chunks(png: &[u8]) -> Vec<&[u8]> {
+    let mut rest = &png[8..];
+    let mut chunks = Vec::new();
+    while let [a, b, c, d, ..] = *rest {
+        let (chunk, after) = rest.split_at(12 + u32::from_be_bytes([a, b, c, d]) as usize);
+        if [b"IHDR", b"IDAT"].iter().any(|kind| chunk[4..8] == **kind) {
+            chunks.push(chunk);
+        }
+        rest = after;
+    }
+    assert!(chunks.len() >= 2);
+    chunks
+}
+
+/// Images with the colours of each image and with given ones, at steps and between them, finer and
+/// coarser than the grid, and of planes of a volume have the same bytes on the CPU and on a device.
+#[test]
+fn images_of_fields_do_not_depend_on_the_device() {
+    let cases = [
+        plate(&["image.size=120"]),
+        plate(&["image.low=0", "image.high=3", "heat.precision=double", "output.image_every=0.31"]),
+        plate(&["grid.nx=700", "grid.ny=500", "output.image_every=\"2 steps\""]),
+        tank(&["image.size=120", "output.image_every=0.31"]),
+        tank(&["grid.nx=500", "grid.ny=300", "wave.precision=double", "output.image_every=\"2 steps\""]),
+        case_of(VOLUME, &["image.plane=xy"]),
+        case_of(VOLUME, &["image.plane=xz", "output.image_every=0.31"]),
+        case_of(VOLUME, &["image.plane=yz", "wave.precision=double", "image.low=-0.1"]),
+    ];
+    for (number, case) in cases.iter().enumerate() {
+        let dir = temp_folder();
+        let on_cpu = dir.path().join("cpu");
+        run_whole(case, &on_cpu, DeviceChoice::Cpu);
+        let expected = folder_content(&on_cpu.join("images"));
+        assert!(expected.len() >= 4, "case {number}: {} images", expected.len());
+        for choice in test_choices() {
+            let on_device = dir.path().join(choice.to_string());
+            run_whole(case, &on_device, choice);
+            let found = folder_content(&on_device.join("images"));
+            assert_eq!(found.keys().collect::<Vec<_>>(), expected.keys().collect::<Vec<_>>());
+            for (name, png) in &expected {
+                let name_text = name.display();
+                assert!(
+                    pixel_chunks(&found[name]) == pixel_chunks(png),
+                    "case {number}: {name_text} differs"
+                );
             }
         }
     }

@@ -4,8 +4,10 @@
 //! and three dimensions. This crate reads no files and no user input.
 
 pub mod heat;
+mod pixels;
 mod scalar;
 mod search;
 pub mod wave;
 
+pub use pixels::pixel_mean_bytes;
 pub use scalar::Scalar;

@@ -21,6 +21,7 @@ pub trait Scalar:
     + Mul<Output = Self>
     + Div<Output = Self>
     + Neg<Output = Self>
+    + Into<f64>
 {
     /// Precision with this arithmetic.
     const PRECISION: Precision;

@@ -6,7 +6,7 @@ use orrery_io::format_bytes;
 
 use super::node_count;
 use super::start::{build_problem, initial_values};
-use super::system::{HeatSystem, PlateFacts};
+use super::system::{HeatSystem, PlateFacts, device_bytes};
 use crate::case::{Case, HeatCase};
 use crate::compute_device::{self, ComputeDevice, select_device};
 use crate::control::{Control, RunEvent};
@@ -22,7 +22,7 @@ pub(crate) fn start(
     control: &Control,
     report: &mut ReportFn<'_>,
 ) -> Result<(Case, HeatSystem), EngineError> {
-    let selected = ensure_memory(selected, control.device.choice, heat)?;
+    let selected = ensure_memory(selected, control.device.choice, case, heat)?;
     check_host_memory(heat, &selected, control)?;
     let problem = build_problem(case, heat, &control.limits)?;
     let initial = initial_values(case, heat, &problem, &control.limits)?;
@@ -49,14 +49,14 @@ pub(crate) fn start(
 /// Returns what a run of `case` would need. All files of the case are read.
 pub(crate) fn plan(case: &Case, heat: &HeatCase, control: &Control) -> Result<Plan, EngineError> {
     let choice = control.device.choice;
-    let selected = ensure_memory(select_device(choice)?, choice, heat)?;
+    let selected = ensure_memory(select_device(choice)?, choice, case, heat)?;
     check_host_memory(heat, &selected, control)?;
     let problem = build_problem(case, heat, &control.limits)?;
     initial_values(case, heat, &problem, &control.limits)?;
     let mut case = case.with_absolute_paths();
     case.time.start = Some(case.time.known_start());
     let host_bytes = PlateFacts::host_bytes(heat, selected.device.is_some());
-    let device_bytes = selected.device.as_ref().map(|_| device_bytes(heat));
+    let device_bytes = selected.device.as_ref().map(|_| device_bytes(&case, heat));
     Ok(Plan { case, size: size_of_plate(heat), host_bytes, selected, device_bytes })
 }
 
@@ -64,17 +64,13 @@ fn size_of_plate(heat: &HeatCase) -> Size {
     node_count((heat.grid.nx as u64).saturating_mul(heat.grid.ny as u64))
 }
 
-fn device_bytes(heat: &HeatCase) -> u64 {
-    let (is_variable, has_source) = (!heat.has_uniform_conductivity(), heat.has_source());
-    HeatField::needed_bytes(&heat.grid, heat.precision, is_variable, has_source, true)
-}
-
 fn ensure_memory(
     selected: ComputeDevice,
     choice: DeviceChoice,
+    case: &Case,
     heat: &HeatCase,
 ) -> Result<ComputeDevice, EngineError> {
-    compute_device::ensure_memory(selected, choice, size_of_plate(heat), |_| device_bytes(heat))
+    compute_device::ensure_memory(selected, choice, size_of_plate(heat), |_| device_bytes(case, heat))
 }
 
 /// Fails if the host does not have the memory that the plate needs.

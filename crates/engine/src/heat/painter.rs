@@ -6,9 +6,9 @@
 
 use std::sync::Arc;
 
-use orrery_fields::heat::FieldColumn;
 use orrery_io::picture::{
-    ColourMap, FieldPicture, FieldSamples, Image, Palette, RegionKind, RegionMark, ValueRange,
+    ColourMap, FieldPicture, FieldSampler, FieldSamples, Image, Palette, RegionKind, RegionMark, TakenMeans,
+    ValueRange,
 };
 use orrery_io::{Fault, IoError};
 use orrery_model::Units;
@@ -26,7 +26,7 @@ use crate::system::{System, SystemError};
 
 /// Draws the temperatures of a run.
 pub struct FieldPainter {
-    picture: Arc<FieldPicture>,
+    sampler: FieldSampler,
     units: Units,
     palette: Palette,
     view: FieldView,
@@ -46,7 +46,8 @@ struct State {
 impl FieldPainter {
     /// Creates the painter of a run that starts with the state of `system`.
     pub fn new(case: &Case, system: &HeatSystem) -> Result<Self, SystemError> {
-        let range = with_limits(field_view(case), range_of(&system.column()?));
+        let (low, high) = system.range()?;
+        let range = with_limits(field_view(case), ValueRange::spanning(low, high));
         let mut picture = picture(case, system);
         picture.pixels = case.image.size.field_pixels(&picture, range);
         Ok(Self::from_parts(case, system, picture, range))
@@ -77,10 +78,11 @@ impl FieldPainter {
     }
 
     fn from_parts(case: &Case, system: &HeatSystem, picture: FieldPicture, range: ValueRange) -> Self {
-        let (palette, picture) = (Palette::for_field(&picture.colours), Arc::new(picture));
+        let palette = Palette::for_field(&picture.colours);
+        let sampler = FieldSampler::new(Arc::new(picture), range);
         let view = field_view(case);
         let is_range_auto = !system.keeps_range() && (view.low.is_none() || view.high.is_none());
-        Self { picture, units: case.units, palette, view, range, is_range_auto }
+        Self { sampler, units: case.units, palette, view, range, is_range_auto }
     }
 }
 
@@ -125,13 +127,6 @@ fn with_limits(view: FieldView, range: ValueRange) -> ValueRange {
     if low < high { ValueRange { low, high } } else { range }
 }
 
-fn range_of(column: &FieldColumn) -> ValueRange {
-    match column {
-        FieldColumn::Single(values) => ValueRange::covering(values),
-        FieldColumn::Double(values) => ValueRange::covering(values),
-    }
-}
-
 /// A captured image of a field.
 pub(crate) struct FieldDrawing {
     pub samples: FieldSamples,
@@ -146,7 +141,7 @@ impl Drawing for FieldDrawing {
 
 impl Painter for FieldPainter {
     fn pixels(&self) -> (u32, u32) {
-        self.picture.pixels
+        self.sampler.picture().pixels
     }
 
     fn palette(&self) -> &Palette {
@@ -157,23 +152,25 @@ impl Painter for FieldPainter {
         let System::Heat(system) = moment.system else {
             unreachable!("the painter of a field draws the system that created it")
         };
-        let column = system.column().map_err(|error| error.at(moment.stamp()))?;
-        let range = if self.is_range_auto { with_limits(self.view, range_of(&column)) } else { self.range };
         let time = format!("t = {}", self.units.format_time(moment.time));
-        let samples = match &column {
-            FieldColumn::Single(values) => FieldSamples::new(values, &self.picture, range, &time)?,
-            FieldColumn::Double(values) => FieldSamples::new(values, &self.picture, range, &time)?,
-        };
-        Ok(Box::new(FieldDrawing { samples, picture: self.picture.clone() }))
+        let samples = self.sampler.sample(&time, |weights| {
+            let found = system.pixel_means(weights).map_err(|error| error.at(moment.stamp()))?;
+            let range = match self.is_range_auto {
+                true => with_limits(self.view, ValueRange::spanning(found.min, found.max)),
+                false => self.range,
+            };
+            Ok::<_, EngineError>(TakenMeans { has_nan: found.has_nan(), means: found.means, range })
+        })?;
+        Ok(Box::new(FieldDrawing { samples, picture: self.sampler.picture().clone() }))
     }
 
     fn captured_bytes(&self) -> u64 {
-        let (width, height) = self.picture.pixels;
+        let (width, height) = self.pixels();
         8 * u64::from(width) * u64::from(height)
     }
 
     fn state(&self) -> Map<String, Value> {
-        let (width, height) = self.picture.pixels;
+        let (width, height) = self.pixels();
         let state = json!(State { pixels: [width, height], range: [self.range.low, self.range.high] });
         state.as_object().cloned().unwrap_or_default()
     }

@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 
 use orrery_device::Device;
 use orrery_fields::heat::{Conductivity, FieldColumn, FieldView, HeatError, HeatField, HeatProblem};
+use orrery_fields::pixel_mean_bytes;
 use orrery_io::{Block, FieldFrame, FieldLabels, FieldValues, write_field_npy, write_labelled_vti};
 use orrery_model::Units;
-use orrery_model::grid::{Boundary, Edge, Grid};
+use orrery_model::grid::{Boundary, Edge, Grid, PixelMeans, PixelWeights};
 use serde_json::{Map, Value};
 
 use super::painter::FieldPainter;
@@ -43,6 +44,8 @@ pub(super) struct PlateFacts {
     pub stop: Option<StopRange>,
     pub is_variable: bool,
     pub has_source: bool,
+    /// Bytes that images need on a device.
+    pub image_bytes: u64,
     /// Heat per time from the sources of all nodes that are not fixed.
     pub source_rate: f64,
     /// True if no temperature leaves the range of the initial state: there is no flux and no
@@ -73,6 +76,7 @@ impl PlateFacts {
             stop: heat.stop,
             is_variable: matches!(problem.conductivity(), Conductivity::Field(_)),
             has_source: problem.source().is_some(),
+            image_bytes: image_bytes(case, heat),
             source_rate: source_rate(problem),
             keeps_range: keeps_range(problem),
             known: KnownError::of(problem),
@@ -152,6 +156,22 @@ impl HeatSystem {
     pub fn column(&self) -> Result<FieldColumn, SystemError> {
         self.check_finite()?;
         Ok(self.view().column()?)
+    }
+
+    /// Returns the smallest and the largest temperature. All are finite.
+    pub(super) fn range(&self) -> Result<(f64, f64), SystemError> {
+        self.check_finite()?;
+        Ok(self.view().range()?)
+    }
+
+    /// Returns the means of the temperatures over the pixels of an image. All temperatures are
+    /// finite.
+    pub(super) fn pixel_means(&self, weights: &PixelWeights) -> Result<PixelMeans, SystemError> {
+        let found = self.view().pixel_means(weights)?;
+        if !(found.min.is_finite() && found.max.is_finite()) {
+            self.check_finite()?;
+        }
+        Ok(found)
     }
 
     /// Moves the field to `device`. Results do not depend on the strategy there.
@@ -242,8 +262,9 @@ impl Dynamics for HeatSystem {
     }
 
     fn device_bytes(&self, _device: &Device) -> u64 {
-        let PlateFacts { is_variable, has_source, .. } = self.facts;
+        let PlateFacts { is_variable, has_source, image_bytes, .. } = self.facts;
         HeatField::needed_bytes(self.grid(), self.field.precision(), is_variable, has_source, true)
+            .saturating_add(image_bytes)
     }
 
     fn adaptive_step(&self, _eta: f64) -> Result<f64, SystemError> {
@@ -374,6 +395,18 @@ fn run_bytes(
         false => HeatField::needed_bytes(grid, precision, is_variable, has_source, false),
     };
     plate.saturating_add(COPIES.saturating_mul(nodes))
+}
+
+/// Returns an upper bound of the bytes that a run needs on a device.
+pub(super) fn device_bytes(case: &Case, heat: &HeatCase) -> u64 {
+    let (is_variable, has_source) = (!heat.has_uniform_conductivity(), heat.has_source());
+    HeatField::needed_bytes(&heat.grid, heat.precision, is_variable, has_source, true)
+        .saturating_add(image_bytes(case, heat))
+}
+
+/// Returns an upper bound of the bytes that images need on a device.
+fn image_bytes(case: &Case, heat: &HeatCase) -> u64 {
+    pixel_mean_bytes(heat.grid.nx, case.image.size.body_pixels())
 }
 
 /// Returns the bytes of a number.

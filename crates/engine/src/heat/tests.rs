@@ -1,6 +1,7 @@
 //! A plate as a system of the engine, on the CPU and on every available device.
 
 use orrery_device::testing::test_devices_with_f64;
+use orrery_fields::heat::HeatField;
 use orrery_io::Limits;
 use orrery_model::grid::{Grid, InitialField, RegionShape};
 use orrery_model::{Precision, Units};
@@ -156,6 +157,20 @@ fn the_memory_of_a_run_is_bounded_before_its_start() {
             let (_, system) = start(heat, device);
             assert!(super::host_bytes(heat, false) >= system.host_bytes());
         }
+    }
+}
+
+/// An image has 8 bytes per pixel on the device, and a little more.
+#[test]
+fn the_memory_of_images_on_a_device_is_part_of_the_need() {
+    let heat = sine_plate(Precision::Single);
+    for device in test_devices_with_f64() {
+        let (case, system) = start(&heat, Some(device.clone()));
+        let needed = system.device_bytes(&device);
+        assert_eq!(needed, super::system::device_bytes(&case, &heat));
+        let field = HeatField::needed_bytes(&heat.grid, heat.precision, false, false, true);
+        let pixels = 8 * 96 * 96;
+        assert!((pixels..2 * pixels).contains(&(needed - field)), "{needed} {field}");
     }
 }
 

@@ -5,10 +5,9 @@
 
 use std::sync::Arc;
 
-use orrery_fields::heat::FieldColumn;
 use orrery_io::picture::{
-    ColourMap, FieldPicture, FieldSamples, Palette, PointKind, PointMark, RegionKind, RegionMark, Underlay,
-    ValueRange,
+    ColourMap, FieldPicture, FieldSampler, Palette, PointKind, PointMark, RegionKind, RegionMark, TakenMeans,
+    Underlay, ValueRange,
 };
 use orrery_io::{Fault, IoError};
 use orrery_model::Units;
@@ -28,10 +27,12 @@ use crate::system::System;
 
 /// Share of the largest amplitude at which the colours end.
 const CLIP: f64 = 0.25;
+/// Range of colours of a field that is zero everywhere.
+const RANGE_AT_REST: ValueRange = ValueRange { low: -1.0, high: 1.0 };
 
 /// Draws the waves of a run.
 pub struct WavePainter {
-    picture: Arc<FieldPicture>,
+    sampler: FieldSampler,
     units: Units,
     palette: Palette,
     view: FieldView,
@@ -48,8 +49,7 @@ impl WavePainter {
     /// Creates the painter of a run.
     pub fn new(case: &Case, slice: &Slice) -> Self {
         let mut picture = picture(case, slice, case.image.size.body_pixels());
-        let range = ValueRange { low: -1.0, high: 1.0 };
-        picture.pixels = case.image.size.field_pixels(&picture, range);
+        picture.pixels = case.image.size.field_pixels(&picture, RANGE_AT_REST);
         Self::from_picture(case, slice, picture)
     }
 
@@ -73,22 +73,17 @@ impl WavePainter {
     }
 
     fn from_picture(case: &Case, slice: &Slice, picture: FieldPicture) -> Self {
-        let (palette, picture) = (Palette::for_picture(&picture), Arc::new(picture));
-        Self { picture, units: case.units, palette, view: field_view(case), slice: slice.clone() }
+        let palette = Palette::for_picture(&picture);
+        let sampler = FieldSampler::new(Arc::new(picture), RANGE_AT_REST);
+        Self { sampler, units: case.units, palette, view: field_view(case), slice: slice.clone() }
     }
+}
 
-    fn samples<T: Copy + Into<f64> + Send + Sync>(
-        &self,
-        values: &[T],
-        time: &str,
-    ) -> Result<FieldSamples, EngineError> {
-        let values = self.slice.values(values);
-        let largest = values.iter().fold(0.0, |largest: f64, &value| largest.max(value.into().abs()));
-        let end = if largest > 0.0 { CLIP * largest } else { 1.0 };
-        let (low, high) = (self.view.low.unwrap_or(-end), self.view.high.unwrap_or(end));
-        let range = if low < high { ValueRange { low, high } } else { ValueRange { low: -end, high: end } };
-        Ok(FieldSamples::new(&values, &self.picture, range, time)?)
-    }
+/// Returns the range of colours of a field with this largest amplitude.
+fn colour_range(view: FieldView, largest: f64) -> ValueRange {
+    let end = if largest > 0.0 { CLIP * largest } else { 1.0 };
+    let (low, high) = (view.low.unwrap_or(-end), view.high.unwrap_or(end));
+    if low < high { ValueRange { low, high } } else { ValueRange { low: -end, high: end } }
 }
 
 /// Returns the settings of images of a case.
@@ -153,7 +148,7 @@ fn underlay(wave: &WaveCase, slice: &Slice, units: Units) -> Option<Underlay> {
 
 impl Painter for WavePainter {
     fn pixels(&self) -> (u32, u32) {
-        self.picture.pixels
+        self.sampler.picture().pixels
     }
 
     fn palette(&self) -> &Palette {
@@ -164,22 +159,22 @@ impl Painter for WavePainter {
         let System::Wave(system) = moment.system else {
             unreachable!("the painter of waves draws the system that created it")
         };
-        let column = system.column().map_err(|error| error.at(moment.stamp()))?;
-        let time = format!("t = {}", self.units.format_time(moment.time));
-        let samples = match &column {
-            FieldColumn::Single(values) => self.samples(values, &time)?,
-            FieldColumn::Double(values) => self.samples(values, &time)?,
-        };
-        Ok(Box::new(FieldDrawing { samples, picture: self.picture.clone() }))
+        let (time, plane) = (format!("t = {}", self.units.format_time(moment.time)), self.slice.plane());
+        let samples = self.sampler.sample(&time, |weights| {
+            let found = system.pixel_means(plane, weights).map_err(|error| error.at(moment.stamp()))?;
+            let range = colour_range(self.view, found.min.abs().max(found.max.abs()));
+            Ok::<_, EngineError>(TakenMeans { has_nan: found.has_nan(), means: found.means, range })
+        })?;
+        Ok(Box::new(FieldDrawing { samples, picture: self.sampler.picture().clone() }))
     }
 
     fn captured_bytes(&self) -> u64 {
-        let (width, height) = self.picture.pixels;
+        let (width, height) = self.pixels();
         8 * u64::from(width) * u64::from(height)
     }
 
     fn state(&self) -> Map<String, Value> {
-        let (width, height) = self.picture.pixels;
+        let (width, height) = self.pixels();
         json!(State { pixels: [width, height] }).as_object().cloned().unwrap_or_default()
     }
 }

@@ -1,6 +1,6 @@
 //! The plane of a grid that images show, with its velocities.
 
-use orrery_fields::wave::{Velocity, WaveProblem};
+use orrery_fields::wave::{GridPlane, Velocity, WaveProblem};
 use orrery_model::grid::Grid;
 use orrery_model::wave::WaveGrid;
 
@@ -40,7 +40,7 @@ impl Slice {
         let grid = Grid { nx: nodes[right], ny: nodes[up], hx: spacing[right], hy: spacing[up] };
         let mut slice = Self { nodes, grid, axes, node, velocity: None, wall_velocity: 0.0 };
         if let Velocity::Field(values) = problem.velocity() {
-            slice.velocity = Some(slice.values(values));
+            slice.velocity = Some(slice.plane().values_of(nodes, values));
             if wave.has_walls() {
                 slice.wall_velocity = values.iter().copied().fold(f64::INFINITY, f64::min);
             }
@@ -48,14 +48,9 @@ impl Slice {
         slice
     }
 
-    /// Returns the values of the plane from those of all nodes.
-    pub fn values<T: Copy>(&self, values: &[T]) -> Vec<T> {
-        let [nx, ny, _] = self.nodes;
-        let strides = [1, nx, nx * ny];
-        let [right, up] = self.axes.map(|axis| strides[axis]);
-        let first = self.node * strides[3 - self.axes[0] - self.axes[1]];
-        let row = |j: usize| (0..self.grid.nx).map(move |i| values[first + j * up + i * right]);
-        (0..self.grid.ny).flat_map(row).collect()
+    /// Returns the plane of the grid.
+    pub fn plane(&self) -> GridPlane {
+        GridPlane { normal: 3 - self.axes[0] - self.axes[1], node: self.node }
     }
 
     /// Returns the coordinates of a position in the plane.

@@ -4,6 +4,7 @@
 use std::path::Path;
 
 use orrery_device::DeviceChoice;
+use orrery_fields::pixel_mean_bytes;
 use orrery_fields::wave::device::WaveShape;
 use orrery_fields::wave::{Velocity, WaveDeviceSetup, WaveField, WaveProblem, WaveSource};
 use orrery_io::{Limits, format_bytes, read_model_segy, read_profile_npy, read_volume_npy};
@@ -122,8 +123,11 @@ fn precision_bytes(precision: Precision) -> u64 {
 /// Returns an upper bound of the bytes that a run needs on a device.
 pub(super) fn device_bytes(case: &Case, wave: &WaveCase) -> u64 {
     let is_variable = !wave.has_uniform_velocity();
+    // The first axis of an image is x or y.
+    let nodes_along_x = wave.grid.nodes[0].max(wave.grid.nodes[1]);
     WaveField::needed_bytes(&wave.grid, &wave.sides, wave.precision, is_variable, true)
         .saturating_add(sample_bytes(case, wave))
+        .saturating_add(pixel_mean_bytes(nodes_along_x, case.image.size.body_pixels()))
 }
 
 /// Returns the fixed step of a case of waves.

@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 use orrery_device::Device;
 use orrery_fields::heat::FieldColumn;
 use orrery_fields::wave::device::WaveShape;
-use orrery_fields::wave::{WaveError, WaveField, WaveProblem, WaveView};
+use orrery_fields::wave::{GridPlane, WaveError, WaveField, WaveProblem, WaveView};
 use orrery_io::{
     Block, FieldFrame, FieldLabels, FieldValues, Window, copy_window, write_volume_npy, write_volume_vti,
 };
 use orrery_model::Units;
+use orrery_model::grid::{PixelMeans, PixelWeights};
 use orrery_model::wave::{Side, Sides, WaveGrid};
 use serde_json::{Map, Value};
 
@@ -79,6 +80,22 @@ impl WaveSystem {
     pub fn column(&self) -> Result<FieldColumn, SystemError> {
         self.check_finite()?;
         Ok(self.view().column()?)
+    }
+
+    /// Returns the means of a plane over the pixels of an image. All values of the field are
+    /// finite.
+    pub(super) fn pixel_means(
+        &self,
+        plane: GridPlane,
+        weights: &PixelWeights,
+    ) -> Result<PixelMeans, SystemError> {
+        let found = self.view().pixel_means(plane, weights)?;
+        // In two dimensions the plane has all nodes.
+        let is_checked = self.grid().dimensions() == 2 && found.min.is_finite() && found.max.is_finite();
+        if !is_checked {
+            self.check_finite()?;
+        }
+        Ok(found)
     }
 
     /// Returns the values at each receiver at the start and after each step.

@@ -127,7 +127,8 @@ pub fn tank(sets: &[&str]) -> Case {
     case_of(TANK, sets)
 }
 
-fn case_of(text: &str, sets: &[&str]) -> Case {
+/// Returns the case of a text with settings `KEY=VALUE`.
+pub fn case_of(text: &str, sets: &[&str]) -> Case {
     let source = CaseSource::Text { label: "case".into(), text: text.into(), folder: PathBuf::new() };
     let sets: Vec<String> = sets.iter().map(|set| (*set).to_owned()).collect();
     Case::load(&source, &sets).unwrap_or_else(|e| panic!("{e}"))

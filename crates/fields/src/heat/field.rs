@@ -4,7 +4,7 @@ use std::fmt::Debug;
 
 use orrery_device::Device;
 use orrery_model::Precision;
-use orrery_model::grid::{Boundaries, Grid};
+use orrery_model::grid::{Boundaries, Grid, PixelMeans, PixelWeights};
 use rayon::prelude::*;
 
 use super::cpu::CpuStrategy;
@@ -13,6 +13,7 @@ use super::edge_flux::edge_fluxes;
 use super::host::{HostHeat, check_finite};
 use super::{Conductivity, HeatError, HeatProblem, Plate};
 use crate::Scalar;
+use crate::pixels::means_of_values;
 
 /// A device, and the strategy that computes steps on it.
 #[derive(Clone, Debug)]
@@ -145,7 +146,7 @@ impl HeatField {
     }
 
     /// Returns an upper bound of the bytes that a field needs, on the host or on a device. The
-    /// memory of the [`HeatProblem`] is not included.
+    /// memory of the [`HeatProblem`] and of [`FieldView::pixel_means`] is not included.
     pub fn needed_bytes(
         grid: &Grid,
         precision: Precision,
@@ -271,6 +272,12 @@ impl FieldView<'_> {
         self.state.column(self.stored)
     }
 
+    /// Returns the means over the pixels of a picture of the plate, and the range of the values.
+    /// From a device only the means are copied.
+    pub fn pixel_means(&self, weights: &PixelWeights) -> Result<PixelMeans, HeatError> {
+        self.state.pixel_means(self.stored, weights)
+    }
+
     /// Returns the values of all nodes in f64.
     pub fn values(&self) -> Result<Vec<f64>, HeatError> {
         Ok(match self.column()? {
@@ -293,6 +300,7 @@ trait HeatState: Debug + Send + Sync {
     fn measures(&self, field: StoredField) -> Result<FieldMeasures, HeatError>;
     fn edge_fluxes(&self, field: StoredField) -> Result<[f64; 4], HeatError>;
     fn column(&self, field: StoredField) -> Result<FieldColumn, HeatError>;
+    fn pixel_means(&self, field: StoredField, weights: &PixelWeights) -> Result<PixelMeans, HeatError>;
     fn check_finite(&self, field: StoredField) -> Result<(), HeatError>;
     fn device(&self) -> Option<&Device>;
     fn strategy_name(&self) -> String;
@@ -327,6 +335,11 @@ impl<R: Scalar> HeatState for HostHeat<R> {
 
     fn column(&self, field: StoredField) -> Result<FieldColumn, HeatError> {
         Ok(R::into_column(self.values(field).to_vec()))
+    }
+
+    fn pixel_means(&self, field: StoredField, weights: &PixelWeights) -> Result<PixelMeans, HeatError> {
+        let FieldMeasures { min, max, .. } = HostHeat::measures(self, field);
+        Ok(PixelMeans { means: means_of_values(self.values(field), weights), min, max })
     }
 
     fn check_finite(&self, field: StoredField) -> Result<(), HeatError> {
@@ -379,6 +392,10 @@ impl<R: Scalar> HeatState for DeviceHeat<R> {
 
     fn column(&self, field: StoredField) -> Result<FieldColumn, HeatError> {
         Ok(R::into_column(self.values(field)?))
+    }
+
+    fn pixel_means(&self, field: StoredField, weights: &PixelWeights) -> Result<PixelMeans, HeatError> {
+        Ok(DeviceHeat::pixel_means(self, field, weights)?)
     }
 
     fn check_finite(&self, field: StoredField) -> Result<(), HeatError> {

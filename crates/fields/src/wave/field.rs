@@ -1,7 +1,10 @@
 //! The state of a wave problem with all operations of a run.
 
+use std::ops::Range;
+
 use orrery_device::Device;
 use orrery_model::Precision;
+use orrery_model::grid::{PixelMeans, PixelWeights};
 use orrery_model::wave::{Sides, WaveGrid};
 use rayon::prelude::*;
 
@@ -142,7 +145,8 @@ impl WaveField {
     }
 
     /// Returns an upper bound of the bytes that a field needs, on the host or on a device. The
-    /// memory of the [`WaveProblem`] and of seismograms is not included.
+    /// memory of the [`WaveProblem`], of seismograms and of [`WaveView::pixel_means`] is not
+    /// included.
     pub fn needed_bytes(
         grid: &WaveGrid,
         sides: &Sides,
@@ -273,6 +277,65 @@ impl WaveField {
     }
 }
 
+/// A plane of nodes of a grid. Its nodes are in the order of the axes: x before y before z.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GridPlane {
+    /// Axis that is perpendicular to the plane: 0 for x, 1 for y, 2 for z.
+    pub normal: usize,
+    /// Node of the plane along this axis.
+    pub node: usize,
+}
+
+impl GridPlane {
+    /// Returns the axes of the plane. The first one is the faster one.
+    pub fn axes(&self) -> [usize; 2] {
+        match self.normal {
+            0 => [1, 2],
+            1 => [0, 2],
+            _ => [0, 1],
+        }
+    }
+
+    /// Returns the values of the plane from those of all nodes of a grid.
+    pub fn values_of<T: Copy>(&self, nodes: [usize; 3], values: &[T]) -> Vec<T> {
+        let strides = [1, nodes[0], nodes[0] * nodes[1]];
+        let [right, up] = self.axes();
+        let first = self.node * strides[self.normal];
+        let row =
+            |j: usize| (0..nodes[right]).map(move |i| values[first + j * strides[up] + i * strides[right]]);
+        (0..nodes[up]).flat_map(row).collect()
+    }
+
+    /// Returns the part of the plane in the planes `owned` of the grid along z.
+    pub(super) fn part_in(&self, nodes: [usize; 3], owned: &Range<usize>) -> Option<PartOfPlane> {
+        let [right, up] = self.axes();
+        let mut first = [0; 3];
+        first[self.normal] = self.node;
+        match self.normal {
+            2 => owned.contains(&self.node).then(|| {
+                first[2] -= owned.start;
+                PartOfPlane { first, size: [nodes[right], nodes[up]], target: 0 }
+            }),
+            _ => Some(PartOfPlane {
+                first,
+                size: [nodes[right], owned.len()],
+                target: owned.start * nodes[right],
+            }),
+        }
+    }
+}
+
+/// Nodes of a [`GridPlane`] in a slab.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct PartOfPlane {
+    /// First node. k counts from the first plane of the slab.
+    pub first: [usize; 3],
+    /// Nodes along both axes of the plane.
+    pub size: [usize; 2],
+    /// Index of the first node in the plane.
+    pub target: usize,
+}
+
 /// The state of a [`WaveField`], or the state a short time later.
 #[derive(Clone, Copy, Debug)]
 pub struct WaveView<'a> {
@@ -289,6 +352,18 @@ impl WaveView<'_> {
     /// Returns the values of all nodes in their precision.
     pub fn column(&self) -> Result<FieldColumn, WaveError> {
         self.field.worker.column(self.stored)
+    }
+
+    /// Returns the values of a plane of the grid in their precision. From a device only these are
+    /// copied.
+    pub fn plane(&self, plane: GridPlane) -> Result<FieldColumn, WaveError> {
+        self.field.worker.plane(self.stored, plane)
+    }
+
+    /// Returns the means of a plane of the grid over the pixels of a picture of it, and the range
+    /// of its values. From a device only the means are copied.
+    pub fn pixel_means(&self, plane: GridPlane, weights: &PixelWeights) -> Result<PixelMeans, WaveError> {
+        self.field.worker.pixel_means(self.stored, plane, weights)
     }
 
     /// Returns the values of all nodes in f64.

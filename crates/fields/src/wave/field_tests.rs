@@ -3,7 +3,10 @@
 use orrery_model::Precision;
 use orrery_model::wave::{SideCondition, Sides, VelocityLayer, VelocityModel, WaveGrid, Wavelet};
 
+use super::cpu::WaveCpuStrategy;
 use super::cpu_tests::{scattered, sides_of};
+use super::device::DeviceWave;
+use super::host::{HostWave, StoredWave};
 use super::*;
 use crate::heat::FieldColumn;
 
@@ -73,6 +76,68 @@ fn a_look_ahead_leaves_the_state_alone() {
         assert!((half[k] - middle).abs() <= 8.0 * f64::EPSILON * size);
     }
     assert_ne!(half, values);
+}
+
+/// Compares planes of all directions with those of all values.
+fn check_planes(values: &[f64], plane: impl Fn(GridPlane) -> FieldColumn) {
+    let strides = [1, NODES[0], NODES[0] * NODES[1]];
+    for normal in 0..3 {
+        for node in [0, 7, 13, 14, NODES[normal] - 1] {
+            let plane_of_grid = GridPlane { normal, node };
+            let [right, up] = plane_of_grid.axes();
+            let at =
+                |i: usize, j: usize| values[node * strides[normal] + j * strides[up] + i * strides[right]];
+            let expected: Vec<f64> = (0..NODES[up])
+                .flat_map(|j| (0..NODES[right]).map(move |i| (i, j)))
+                .map(|(i, j)| at(i, j))
+                .collect();
+            let got = match plane(plane_of_grid) {
+                FieldColumn::Single(values) => values.into_iter().map(f64::from).collect(),
+                FieldColumn::Double(values) => values,
+            };
+            assert_eq!(got, expected, "{plane_of_grid:?}");
+        }
+    }
+}
+
+/// On the host and on all devices, now and a short time later.
+#[test]
+fn planes_are_those_of_all_values() {
+    for precision in [Precision::Single, Precision::Double] {
+        let problem = field_problem(precision);
+        let dt = 0.5 * problem.max_stable_step();
+        let devices = orrery_device::testing::test_devices_with_f64();
+        let setups = devices.iter().map(|device| Some(WaveDeviceSetup::new(device, &problem)));
+        for setup in std::iter::once(None).chain(setups) {
+            let mut field = WaveField::new(&problem, dt, setup.as_ref()).unwrap();
+            field.advance(dt, 40).unwrap();
+            let values = field.now().values().unwrap();
+            assert!(values.iter().any(|u| u.abs() > 1e-5));
+            check_planes(&values, |plane| field.now().plane(plane).unwrap());
+            let ahead = field.ahead(0.3 * dt).unwrap();
+            let later = ahead.values().unwrap();
+            assert_ne!(later, values);
+            check_planes(&later, |plane| ahead.plane(plane).unwrap());
+        }
+    }
+}
+
+#[test]
+fn planes_of_several_slabs_are_those_of_all_values() {
+    let (sides, order) = (Sides::uniform(SideCondition::Free), SpaceOrder::Eighth);
+    let velocity = Velocity::Uniform(2.0);
+    let problem =
+        WaveProblem::new(grid(), sides, order, velocity, vec![], vec![], Precision::Double).unwrap();
+    let medium = Medium::<f64>::new(&problem, problem.max_stable_step());
+    let values = scattered(grid().len(), 5);
+    let state = WaveState { now: values.clone(), ..WaveState::at_rest(&medium) };
+    let host = HostWave::with_slabs(medium.clone(), &state, WaveCpuStrategy::resolve(), 2);
+    check_planes(&values, |plane| FieldColumn::Double(host.plane(StoredWave::State, plane)));
+    for device in orrery_device::testing::test_devices_with_f64() {
+        let strategy = WaveDeviceSetup::new(&device, &problem).strategy;
+        let wave = DeviceWave::with_slabs(&device, medium.clone(), &state, strategy, 2).unwrap();
+        check_planes(&values, |plane| FieldColumn::Double(wave.plane(StoredWave::State, plane).unwrap()));
+    }
 }
 
 #[test]
@@ -194,7 +259,7 @@ fn scheme_is_stable_at_the_limit_and_not_above() {
                     (*a, *b) = (0.0, 0.0);
                 }
             });
-            let mut host = HostWave::new(medium, &state, cpu::WaveCpuStrategy::resolve());
+            let mut host = HostWave::new(medium, &state, WaveCpuStrategy::resolve());
             host.advance(2000);
             host.measures(StoredWave::State).largest
         };

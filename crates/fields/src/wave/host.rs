@@ -11,10 +11,11 @@ use rayon::prelude::*;
 
 use super::cpu::WaveCpuStrategy;
 use super::energy::{WaveMeasures, largest, max_or_nan, slab_energy, slab_largest};
+use super::field::PartOfPlane;
 use super::layer_pass::stored_values;
 use super::layout::{Layout, PaddedField};
 use super::slab::{EndImages, Slab, min_end_planes};
-use super::{LayerMemory, MAX_RADIUS, Medium, SquaredCourant, WaveError, WaveState};
+use super::{GridPlane, LayerMemory, MAX_RADIUS, Medium, SquaredCourant, WaveError, WaveState};
 use crate::Scalar;
 
 /// Field of a state that is measured or read.
@@ -221,6 +222,32 @@ impl<R: Scalar> HostWave<R> {
             (StoredWave::Ahead, None) => panic!("no look ahead came before"),
             (StoredWave::State, _) => self.collected(|slab| &slab.now),
         }
+    }
+
+    /// Returns the values of a plane of the grid.
+    pub fn plane(&self, field: StoredWave, plane: GridPlane) -> Vec<R> {
+        let nodes = self.medium.grid.nodes;
+        match (field, &self.ahead) {
+            (StoredWave::Ahead, Some(ahead)) => return plane.values_of(nodes, ahead),
+            (StoredWave::Ahead, None) => panic!("no look ahead came before"),
+            (StoredWave::State, _) => {}
+        }
+        let axes = plane.axes();
+        let mut values = vec![R::default(); axes.map(|axis| nodes[axis]).into_iter().product()];
+        for slab in &self.slabs {
+            let Some(PartOfPlane { first, size, target }) = plane.part_in(nodes, &slab.owned) else {
+                continue;
+            };
+            let strides = [1, slab.layout.pitch, slab.layout.plane];
+            let [right, up] = axes.map(|axis| strides[axis]);
+            let first = slab.layout.position(first);
+            for (j, row) in values[target..].chunks_exact_mut(size[0]).take(size[1]).enumerate() {
+                for (i, value) in row.iter_mut().enumerate() {
+                    *value = slab.now[first + j * up + i * right];
+                }
+            }
+        }
+        values
     }
 
     fn collected(&self, field: impl Fn(&Slab<R>) -> &[R]) -> Vec<R> {

@@ -65,7 +65,7 @@ mod worker;
 
 pub use energy::WaveMeasures;
 pub use error::WaveError;
-pub use field::{WaveColumn, WaveDeviceSetup, WaveField, WaveView};
+pub use field::{GridPlane, WaveColumn, WaveDeviceSetup, WaveField, WaveView};
 pub use host::{HostWave, StoredWave};
 pub use layer::{LayerCoefficients, LayerMemory};
 pub use medium::{Medium, SquaredCourant};

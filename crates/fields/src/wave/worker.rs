@@ -4,15 +4,17 @@ use std::fmt::Debug;
 
 use orrery_device::Device;
 use orrery_model::Precision;
+use orrery_model::grid::{PixelMeans, PixelWeights};
 
 use super::cpu::WaveCpuStrategy;
 use super::device::{DeviceWave, WaveDeviceStrategy, WaveShape};
-use super::field::{WaveColumn, WaveDeviceSetup};
+use super::field::{GridPlane, WaveColumn, WaveDeviceSetup};
 use super::host::{HostWave, StoredWave};
 use super::problem::check_len;
 use super::{LayerMemory, Medium, WaveError, WaveMeasures, WaveProblem, WaveState};
 use crate::Scalar;
 use crate::heat::FieldColumn;
+use crate::pixels::pixel_means_of;
 
 /// Operations that the host and devices implement.
 pub(super) trait WaveWorker: Debug + Send + Sync {
@@ -23,6 +25,13 @@ pub(super) trait WaveWorker: Debug + Send + Sync {
     fn measures(&self, field: StoredWave) -> Result<WaveMeasures, WaveError>;
     fn largest(&self, field: StoredWave) -> Result<f64, WaveError>;
     fn column(&self, field: StoredWave) -> Result<FieldColumn, WaveError>;
+    fn plane(&self, field: StoredWave, plane: GridPlane) -> Result<FieldColumn, WaveError>;
+    fn pixel_means(
+        &self,
+        field: StoredWave,
+        plane: GridPlane,
+        weights: &PixelWeights,
+    ) -> Result<PixelMeans, WaveError>;
     fn samples(&self) -> Result<FieldColumn, WaveError>;
     fn columns(&self) -> Result<Vec<WaveColumn>, WaveError>;
     fn device(&self) -> Option<&Device>;
@@ -64,6 +73,19 @@ impl<R: Scalar> WaveWorker for HostWave<R> {
 
     fn column(&self, field: StoredWave) -> Result<FieldColumn, WaveError> {
         Ok(R::into_column(self.values(field)))
+    }
+
+    fn plane(&self, field: StoredWave, plane: GridPlane) -> Result<FieldColumn, WaveError> {
+        Ok(R::into_column(HostWave::plane(self, field, plane)))
+    }
+
+    fn pixel_means(
+        &self,
+        field: StoredWave,
+        plane: GridPlane,
+        weights: &PixelWeights,
+    ) -> Result<PixelMeans, WaveError> {
+        Ok(pixel_means_of(&HostWave::plane(self, field, plane), weights))
     }
 
     fn samples(&self) -> Result<FieldColumn, WaveError> {
@@ -119,6 +141,19 @@ impl<R: Scalar> WaveWorker for DeviceWave<R> {
 
     fn column(&self, field: StoredWave) -> Result<FieldColumn, WaveError> {
         Ok(R::into_column(self.values(field)?))
+    }
+
+    fn plane(&self, field: StoredWave, plane: GridPlane) -> Result<FieldColumn, WaveError> {
+        Ok(R::into_column(DeviceWave::plane(self, field, plane)?))
+    }
+
+    fn pixel_means(
+        &self,
+        field: StoredWave,
+        plane: GridPlane,
+        weights: &PixelWeights,
+    ) -> Result<PixelMeans, WaveError> {
+        Ok(DeviceWave::pixel_means(self, field, plane, weights)?)
     }
 
     fn samples(&self) -> Result<FieldColumn, WaveError> {

@@ -10,9 +10,11 @@ use orrery_fields::heat::device::{DeviceHeat, HeatDeviceStrategy, StoredField};
 use orrery_fields::heat::{Conductivity, HeatProblem, Plate};
 use orrery_fields::wave::device::rungs::rungs as wave_rungs;
 use orrery_fields::wave::device::{DeviceWave, WaveDeviceStrategy, WaveShape};
-use orrery_fields::wave::{Medium, SpaceOrder, StoredWave, Velocity, WaveProblem, WaveSource, WaveState};
+use orrery_fields::wave::{
+    GridPlane, Medium, SpaceOrder, StoredWave, Velocity, WaveProblem, WaveSource, WaveState,
+};
 use orrery_model::Precision;
-use orrery_model::grid::{Boundaries, Boundary, Grid};
+use orrery_model::grid::{Boundaries, Boundary, Grid, PixelWeights};
 use orrery_model::wave::{AbsorbingLayer, SideCondition, Sides, WaveGrid, Wavelet};
 
 use super::{TestResult, check_kernels};
@@ -50,6 +52,8 @@ fn compile_heat_strategy<R: Scalar>(
     let mut heat = DeviceHeat::new(device, plate, &initial, strategy)?;
     heat.advance(0.1, u64::from(2 * strategy.steps_per_pass - 1))?;
     heat.measures(StoredField::State)?;
+    let (grid, boundaries) = (heat.plate().grid, heat.plate().boundaries.clone());
+    heat.pixel_means(StoredField::State, &PixelWeights::new(&grid, &boundaries, (20, 20)))?;
     heat.edge_values(StoredField::State).map(drop)
 }
 
@@ -94,6 +98,12 @@ fn compile_wave<R: Scalar>(
     wave.advance(1)?;
     wave.step_ahead(0.5)?;
     wave.measures(StoredWave::Ahead)?;
+    let plane = GridPlane { normal: 2, node: 0 };
+    let [nx, ny, _] = wave.medium().grid.nodes;
+    let grid = Grid { nx, ny, hx: 1.0, hy: 1.0 };
+    let weights = PixelWeights::new(&grid, &Boundaries::uniform(Boundary::INSULATED), (20, 20));
+    wave.pixel_means(StoredWave::State, plane, &weights)?;
+    wave.plane(StoredWave::State, plane)?;
     for strategy in others(shape, default) {
         wave.set_strategy(strategy)?;
         wave.advance(1)?;

@@ -16,7 +16,8 @@ mod strategy;
 
 use std::ops::Range;
 
-use orrery_device::{Device, DeviceError, Kernel, Queue};
+use orrery_device::{Buffer, Device, DeviceError, Kernel, Queue};
+use orrery_model::grid::{PixelMeans, PixelWeights};
 
 pub use measures::FieldMeasures;
 pub use strategy::{HeatDeviceStrategy, MAX_STEPS_PER_PASS, MAX_VARIABLE_STEPS_PER_PASS};
@@ -25,6 +26,7 @@ use self::measures::Measures;
 use self::slab::{HeatKernels, KernelVariant, Slab, row_pitch};
 use super::Plate;
 use crate::Scalar;
+use crate::pixels::{DeviceMeans, StridedNodes, pixel_means_of};
 
 /// Field of a [`DeviceHeat`] that is measured or downloaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +45,7 @@ pub struct DeviceHeat<R: Scalar> {
     strategy: HeatDeviceStrategy,
     kernels: HeatKernels,
     measures: Measures<R>,
+    pixel_means: DeviceMeans<R>,
     /// Slabs in the order of their rows. Together they own all rows.
     slabs: Vec<Slab<R>>,
 }
@@ -84,6 +87,7 @@ impl<R: Scalar> DeviceHeat<R> {
         Ok(Self {
             kernels: HeatKernels::new::<R>(device, strategy, variant)?,
             measures: Measures::new(device, &plate)?,
+            pixel_means: DeviceMeans::new(device)?,
             device: device.clone(),
             plate,
             strategy,
@@ -91,7 +95,8 @@ impl<R: Scalar> DeviceHeat<R> {
         })
     }
 
-    /// Returns the bytes of device memory that a plate needs.
+    /// Returns the bytes of device memory that a plate needs, without those of
+    /// [`pixel_mean_bytes`](crate::pixel_mean_bytes).
     pub fn needed_bytes(nx: usize, ny: usize, is_variable: bool, has_source: bool) -> u64 {
         let fields = 2 + u64::from(is_variable) + u64::from(has_source);
         let field_bytes = (row_pitch::<R>(nx) * size_of::<R>()) as u64 * ny as u64;
@@ -202,6 +207,35 @@ impl<R: Scalar> DeviceHeat<R> {
         self.slabs.iter().try_for_each(|slab| {
             self.measures.launch(self.device.queue(), &self.plate, slab, slab.field(field))
         })
+    }
+
+    /// Waits for the queued steps and returns the means of a field over the pixels of a picture of
+    /// the plate. Without memory for them on the device, they are computed on the host.
+    pub fn pixel_means(&self, field: StoredField, weights: &PixelWeights) -> Result<PixelMeans, DeviceError> {
+        let pitch = row_pitch::<R>(self.plate.grid.nx);
+        let joined;
+        let (buffer, first) = match &self.slabs[..] {
+            [slab] => (slab.field(field), (slab.owned.start - slab.stored.start) as usize * pitch),
+            _ => {
+                joined = self.joined_rows(field, pitch)?;
+                (&joined, 0)
+            }
+        };
+        let nodes = StridedNodes { buffer, first, strides: [1, pitch] };
+        match self.pixel_means.compute(self.device.queue(), nodes, weights)? {
+            Some(means) => Ok(means),
+            None => Ok(pixel_means_of(&self.values(field)?, weights)),
+        }
+    }
+
+    /// Queues copies of the rows of all slabs to one buffer.
+    fn joined_rows(&self, field: StoredField, pitch: usize) -> Result<Buffer<R>, DeviceError> {
+        let joined = self.device.zeros(self.plate.grid.ny * pitch)?;
+        for slab in &self.slabs {
+            let to = slab.owned.start as usize * pitch..slab.owned.end as usize * pitch;
+            self.device.queue().copy(slab.rows(slab.field(field), slab.owned.clone())?, joined.range(to)?)?;
+        }
+        Ok(joined)
     }
 
     /// Waits for the queued steps and returns the values of all nodes.

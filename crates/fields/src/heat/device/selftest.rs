@@ -4,12 +4,13 @@
 use orrery_device::check::Check;
 use orrery_device::testing::SplitMix64;
 use orrery_device::{Device, DeviceKind};
-use orrery_model::grid::{Boundaries, Boundary, Edge, EdgeValues, Grid};
+use orrery_model::grid::{Boundaries, Boundary, Edge, EdgeValues, Grid, PixelWeights};
 
 use super::rungs::{RungHeat, rungs};
 use super::{DeviceHeat, HeatDeviceStrategy, StoredField};
 use crate::Scalar;
 use crate::heat::{Conductivity, HeatProblem, Plate, reference};
+use crate::pixels::{compare_means, pixel_means_of};
 
 /// Returns all checks of this module.
 pub fn checks() -> Vec<Check> {
@@ -25,6 +26,9 @@ pub fn checks() -> Vec<Check> {
         check("by every kind of strategy equals the reference", other_strategies),
         check("in several slabs equals one", slabs),
         check("measures equal those of the host", measures),
+        check("means over pixels equal those of the host", |device| {
+            with_f64(device, |device| pixel_means::<f32>(device).and_then(|()| pixel_means::<f64>(device)))
+        }),
         check("by every rung of its ladder", every_rung),
     ]
 }
@@ -310,6 +314,38 @@ fn compare_measures(case: &Case<f32>, heat: &DeviceHeat<f32>, expected: &[f32]) 
         let is_outer = i < 2 || j < 2 || i + 2 >= grid.nx || j + 2 >= grid.ny;
         if is_outer && edges.at(i, j) != u {
             return Err(format!("{}: edge node ({i}, {j}) is {}, expected {u}", case.name, edges.at(i, j)));
+        }
+    }
+    Ok(())
+}
+
+/// Compares means over pixels, bit for bit: finer and coarser grids than the picture, pixels with
+/// more columns than a block sums at a time, several slabs, all kinds of edges, and NaN.
+fn pixel_means<R: Scalar>(device: &Device) -> Result<(), String> {
+    let message = |error: orrery_device::DeviceError| error.to_string();
+    let strategy = default_strategy::<R>(device, false);
+    for size in [(3, 3), (33, 12), (397, 61), (2600, 9)] {
+        for (name, boundaries) in edge_kinds(size) {
+            let mut case = Case::<R>::new(size, name, &boundaries, UNIFORM);
+            let middle = case.initial.len() / 2;
+            for (slabs, value) in [(1, None), (3, None), (1, Some(f64::NAN))] {
+                if let Some(value) = value {
+                    case.initial[middle] = R::from_f64(value);
+                }
+                let mut heat = case.upload(device, strategy, slabs)?;
+                heat.step_ahead(0.5 * case.dt).map_err(message)?;
+                let fields = [StoredField::State, StoredField::Ahead];
+                for (pixels, field) in
+                    [(1, 1), (7, 5), (50, 41), (301, 6)].into_iter().zip(fields.into_iter().cycle())
+                {
+                    let weights = PixelWeights::new(&case.plate.grid, &boundaries, pixels);
+                    let found = heat.pixel_means(field, &weights).map_err(message)?;
+                    let values = heat.values(field).map_err(message)?;
+                    compare_means(&found, &pixel_means_of(&values, &weights)).map_err(|error| {
+                        format!("{}, {slabs} slabs, {pixels:?} pixels: {error}", case.name)
+                    })?;
+                }
+            }
         }
     }
     Ok(())

@@ -1,4 +1,4 @@
-// Energy and largest amplitude of a field.
+// Energy and largest amplitude of a field, and a plane of it.
 //
 // A block reads the rows of one part of a plane, and the host adds the results of the blocks.
 // Parts, and the order within them, depend on the grid only, so a sum has the same bits on every
@@ -132,4 +132,24 @@ measure_largest(
             results[(ulong)(uint)(first_plane + k) * BLOCK_COUNT + BLOCK_INDEX] = maxima[0];
         BARRIER();
     }
+}
+
+// Copies a plane of nodes. Node (i, j) of the plane is at first + i * right + j * up of u, and
+// becomes number target + j * width + i of values.
+KERNEL(BLOCK_SIZE)
+gather_plane(
+    GLOBAL const REAL* RESTRICT u,
+    ulong first,
+    ulong right,
+    ulong up,
+    int width,
+    int height,
+    ulong target,
+    GLOBAL REAL* RESTRICT values)
+{
+    const int i = BLOCK_INDEX * BLOCK_SIZE + THREAD;
+    if (i >= width)
+        return;
+    for (int j = BLOCK_INDEX_Y; j < height; j += BLOCK_COUNT_Y)
+        values[target + (ulong)j * (uint)width + (uint)i] = u[first + (ulong)i * right + (ulong)j * up];
 }

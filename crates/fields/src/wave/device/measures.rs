@@ -9,7 +9,8 @@ use crate::Scalar;
 use crate::wave::{Medium, WaveMeasures};
 
 // SAFETY: the kernels read nodes that the slab owns and their neighbours, and write one result per
-// part and plane of the grid, for which `Measures` allocates memory. All loops end.
+// part and plane of the grid, for which `Measures` allocates memory. `gather_plane` reads nodes of
+// a plane and writes as many values, for which its caller allocates memory. All loops end.
 const MEASURES: KernelFile = unsafe {
     KernelFile::new("wave_measures.cu", concat!(include_str!("common.cu"), include_str!("measures.cu")))
 };
@@ -23,11 +24,25 @@ const PARTS: usize = 64;
 /// The same in two dimensions, where there is one plane.
 const PARTS_OF_ONE_PLANE: usize = 1024;
 
+/// Part of a plane of nodes in the memory of a slab.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PlanePart {
+    /// Position of the first node.
+    pub(super) first: usize,
+    /// Distances between neighbours along both axes of the plane.
+    pub(super) strides: [usize; 2],
+    /// Nodes along both axes.
+    pub(super) size: [usize; 2],
+    /// Position of the first node in the values of the plane.
+    pub(super) target: usize,
+}
+
 /// The kernels, and buffers for their results.
 #[derive(Debug)]
 pub(super) struct Measures<R: Scalar> {
     measure_energy: Kernel,
     measure_largest: Kernel,
+    gather_plane: Kernel,
     /// Parts per plane.
     parts: usize,
     /// Results of all parts of all planes of the grid.
@@ -44,6 +59,7 @@ impl<R: Scalar> Measures<R> {
         Ok(Self {
             measure_energy: module.kernel("measure_energy")?,
             measure_largest: module.kernel("measure_largest")?,
+            gather_plane: module.kernel("gather_plane")?,
             parts,
             energies: device.zeros(results)?,
             largest: device.zeros(results)?,
@@ -90,6 +106,29 @@ impl<R: Scalar> Measures<R> {
         args.push(rigid.into());
         args.push((&self.energies).into());
         queue.launch(&self.measure_energy, self.blocks(slab), BLOCK_SIZE, &args)
+    }
+
+    /// Queues the copy of a part of a plane to `target`.
+    pub(super) fn launch_gather(
+        &self,
+        queue: &Queue,
+        field: &Buffer<R>,
+        part: &PlanePart,
+        target: &Buffer<R>,
+    ) -> Result<(), DeviceError> {
+        let PlanePart { first, strides: [right, up], size: [width, height], target: offset } = *part;
+        let args = [
+            field.into(),
+            (first as u64).into(),
+            (right as u64).into(),
+            (up as u64).into(),
+            (width as i32).into(),
+            (height as i32).into(),
+            (offset as u64).into(),
+            target.into(),
+        ];
+        let grid = [(width as u32).div_ceil(BLOCK_SIZE), height.min(MAX_BLOCKS_Y) as u32];
+        queue.launch(&self.gather_plane, grid, BLOCK_SIZE, &args)
     }
 
     /// Returns the arguments from `first` to `first_plane`.

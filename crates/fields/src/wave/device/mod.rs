@@ -22,6 +22,7 @@ mod strategy;
 use std::ops::Range;
 
 use orrery_device::{Buffer, Device, DeviceError, Kernel};
+use orrery_model::grid::{PixelMeans, PixelWeights};
 use orrery_model::wave::{Side, Sides, WaveGrid};
 
 pub use strategy::{WaveDeviceStrategy, WaveKernel, WaveShape};
@@ -29,14 +30,16 @@ pub use strategy::{WaveDeviceStrategy, WaveKernel, WaveShape};
 use self::kernels::build_advance;
 use self::layers::LayerKernels;
 use self::layout::DeviceLayout;
-use self::measures::Measures;
+use self::measures::{Measures, PlanePart};
 use self::points::Points;
 use self::slab::{Slab, StepLaunch, Target};
 use super::layer::layer_nodes;
 use super::{
-    LayerMemory, MAX_RADIUS, Medium, SquaredCourant, StoredWave, WaveMeasures, WaveProblem, WaveState,
+    GridPlane, LayerMemory, MAX_RADIUS, Medium, SquaredCourant, StoredWave, WaveMeasures, WaveProblem,
+    WaveState,
 };
 use crate::Scalar;
+use crate::pixels::{DeviceMeans, StridedNodes, pixel_means_of};
 
 /// State of a wave field on a device.
 #[derive(Debug)]
@@ -49,6 +52,7 @@ pub struct DeviceWave<R: Scalar> {
     layers: LayerKernels,
     points: Points<R>,
     measures: Measures<R>,
+    pixel_means: DeviceMeans<R>,
     step: u64,
     /// Slabs in the order of their planes. Together they own all planes.
     slabs: Vec<Slab<R>>,
@@ -103,6 +107,7 @@ impl<R: Scalar> DeviceWave<R> {
             advance: build_advance(device, &medium, &strategy)?,
             points: Points::new(device, &medium, state.samples.clone())?,
             measures: Measures::new(device, &medium)?,
+            pixel_means: DeviceMeans::new(device)?,
             device: device.clone(),
             medium,
             strategy,
@@ -112,7 +117,8 @@ impl<R: Scalar> DeviceWave<R> {
         })
     }
 
-    /// Returns the bytes of device memory that a field needs, with a look ahead.
+    /// Returns the bytes of device memory that a field needs, with a look ahead, and without those
+    /// of [`pixel_mean_bytes`](crate::pixel_mean_bytes).
     pub fn needed_bytes(grid: &WaveGrid, sides: &Sides, is_variable: bool) -> u64 {
         let field = DeviceLayout::new::<R>(grid, grid.nodes[2]).len() as u64;
         let layers: usize = Sides::used(grid)
@@ -291,6 +297,71 @@ impl<R: Scalar> DeviceWave<R> {
     /// Waits for the queued steps and returns the values of all nodes.
     pub fn values(&self, field: StoredWave) -> Result<Vec<R>, DeviceError> {
         self.download(|slab| slab.field(field))
+    }
+
+    /// Waits for the queued steps and returns the values of a plane of the grid.
+    pub fn plane(&self, field: StoredWave, plane: GridPlane) -> Result<Vec<R>, DeviceError> {
+        let nodes = self.medium.grid.nodes;
+        // The only plane of a two-dimensional grid needs no copy on the device.
+        if nodes[plane.normal] == 1 {
+            return self.values(field);
+        }
+        match self.gathered_plane(field, plane) {
+            Ok(values) => values.to_vec(),
+            Err(DeviceError::OutOfMemory { .. }) => Ok(plane.values_of(nodes, &self.values(field)?)),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Waits for the queued steps and returns the means of a plane over the pixels of a picture of
+    /// it. Without memory for them on the device, they are computed on the host.
+    pub fn pixel_means(
+        &self,
+        field: StoredWave,
+        plane: GridPlane,
+        weights: &PixelWeights,
+    ) -> Result<PixelMeans, DeviceError> {
+        let axes = plane.axes();
+        let gathered;
+        let nodes = match &self.slabs[..] {
+            [slab] => {
+                let (mut node, strides) = ([0; 3], slab.layout.strides());
+                node[plane.normal] = plane.node;
+                StridedNodes {
+                    buffer: slab.field(field),
+                    first: slab.layout.position(node),
+                    strides: axes.map(|axis| strides[axis]),
+                }
+            }
+            _ => {
+                gathered = self.gathered_plane(field, plane)?;
+                let width = self.medium.grid.nodes[axes[0]];
+                StridedNodes { buffer: &gathered, first: 0, strides: [1, width] }
+            }
+        };
+        match self.pixel_means.compute(self.device.queue(), nodes, weights)? {
+            Some(means) => Ok(means),
+            None => Ok(pixel_means_of(&self.plane(field, plane)?, weights)),
+        }
+    }
+
+    /// Queues copies of the values of a plane to a buffer without ghost nodes.
+    fn gathered_plane(&self, field: StoredWave, plane: GridPlane) -> Result<Buffer<R>, DeviceError> {
+        let nodes = self.medium.grid.nodes;
+        let [right, up] = plane.axes();
+        let values = self.device.zeros(nodes[right] * nodes[up])?;
+        for slab in &self.slabs {
+            let Some(part) = plane.part_in(nodes, &slab.owned) else { continue };
+            let strides = slab.layout.strides();
+            let part = PlanePart {
+                first: slab.layout.position(part.first),
+                strides: [strides[right], strides[up]],
+                size: part.size,
+                target: part.target,
+            };
+            self.measures.launch_gather(self.device.queue(), slab.field(field), &part, &values)?;
+        }
+        Ok(values)
     }
 
     fn download(&self, field: impl Fn(&Slab<R>) -> &Buffer<R>) -> Result<Vec<R>, DeviceError> {

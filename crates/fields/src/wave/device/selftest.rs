@@ -4,14 +4,17 @@
 use orrery_device::check::Check;
 use orrery_device::testing::SplitMix64;
 use orrery_device::{Device, DeviceError, DeviceKind};
+use orrery_model::grid::{Boundaries, Boundary, Grid, PixelWeights};
 use orrery_model::wave::{AbsorbingLayer, Side, SideCondition, Sides, WaveGrid, Wavelet};
 
 use super::rungs::rungs;
 use super::{DeviceWave, WaveDeviceStrategy, WaveShape};
 use crate::Scalar;
+use crate::pixels::{compare_means, pixel_means_of};
 use crate::wave::cpu::WaveCpuStrategy;
 use crate::wave::{
-    HostWave, Medium, SpaceOrder, StoredWave, Velocity, WaveProblem, WaveSource, WaveState, reference,
+    GridPlane, HostWave, Medium, SpaceOrder, StoredWave, Velocity, WaveProblem, WaveSource, WaveState,
+    reference,
 };
 
 /// Returns all checks of this module.
@@ -26,6 +29,14 @@ pub fn checks() -> Vec<Check> {
         check("by every kind of strategy equal the reference", strategies),
         check("in several slabs equal the reference", slabs),
         check("measures and look ahead equal those of the host", measures),
+        check("means over pixels equal those of the host", |device| {
+            let has_f64 = device.properties().has_f64;
+            if has_f64 {
+                pixel_means::<f32>(device).and_then(|()| pixel_means::<f64>(device))
+            } else {
+                Ok(())
+            }
+        }),
     ]
 }
 
@@ -284,6 +295,36 @@ fn measures(device: &Device) -> Result<(), String> {
                 return Err(format!("{}: {found:?} with NaN in node {node}, expected NaN", case.name));
             }
             case.state.now[node] = value;
+        }
+    }
+    Ok(())
+}
+
+/// Compares means over the pixels of planes, bit for bit: planes of all directions in one and in
+/// several slabs, of the state and of a look ahead, and a grid of two dimensions.
+fn pixel_means<R: Scalar>(device: &Device) -> Result<(), String> {
+    let volume = WaveGrid::volume([37, 30, 29], [0.1, 0.13, 0.12]);
+    let of_volume =
+        [(0, 0), (0, 36), (1, 14), (2, 13), (2, 14)].map(|(normal, node)| GridPlane { normal, node });
+    let flat = WaveGrid::plane([1100, 61], [0.2, 0.13]);
+    let of_flat = [GridPlane { normal: 2, node: 0 }];
+    for (grid, planes, slabs) in [(volume, &of_volume[..], 1), (volume, &of_volume, 2), (flat, &of_flat, 1)] {
+        let case = Case::<R>::new(grid, Sides::uniform(SideCondition::Free), SpaceOrder::Eighth, true);
+        let mut wave = case.upload(device, case.default_strategy(device), slabs)?;
+        wave.step_ahead(0.3).map_err(message)?;
+        for &plane in planes {
+            let [nx, ny] = plane.axes().map(|axis| grid.nodes[axis]);
+            let grid_of_plane = Grid { nx, ny, hx: 1.0, hy: 1.0 };
+            let boundaries = Boundaries::uniform(Boundary::INSULATED);
+            let fields = [StoredWave::State, StoredWave::Ahead];
+            for (pixels, field) in [(1, 1), (64, 48)].into_iter().zip(fields) {
+                let weights = PixelWeights::new(&grid_of_plane, &boundaries, pixels);
+                let found = wave.pixel_means(field, plane, &weights).map_err(message)?;
+                let values = plane.values_of(grid.nodes, &wave.values(field).map_err(message)?);
+                compare_means(&found, &pixel_means_of(&values, &weights)).map_err(|error| {
+                    format!("{}, {slabs} slabs, {plane:?}, {pixels:?}: {error}", case.name)
+                })?;
+            }
         }
     }
     Ok(())
