@@ -155,7 +155,7 @@ impl OpeningData {
 }
 
 /// Cells whose opening data one thread computes at a time, at least.
-const MIN_CELLS: usize = 128;
+const MIN_CELLS: usize = 512;
 
 /// Returns the number of consecutive groups that a thread takes at a time. Neighbouring groups open
 /// the same cells, which are then in the cache. Groups take different times, so every thread must
