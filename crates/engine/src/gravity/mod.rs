@@ -83,6 +83,12 @@ impl GravitySystem {
         Ok(self.bodies.particles()?)
     }
 
+    /// Returns the bodies for a new painter, and prepares the device for its images.
+    fn painted_particles(&self) -> Result<&Particles, SystemError> {
+        self.bodies.prepare_bins()?;
+        self.particles()
+    }
+
     /// Returns the positions on the host. From a device only these are copied.
     pub fn positions(&self) -> Result<&Vec3s, SystemError> {
         Ok(self.bodies.positions()?)
@@ -231,7 +237,7 @@ impl Dynamics for GravitySystem {
 
     fn new_painter(&self, case: &Case) -> Result<Box<dyn Painter>, EngineError> {
         let now = Stamp { step: 0, time: case.time.known_start() };
-        let particles = self.particles().map_err(|error| error.at(now))?;
+        let particles = self.painted_particles().map_err(|error| error.at(now))?;
         Ok(Box::new(painter::BodyPainter::new(case, particles)))
     }
 
@@ -242,7 +248,7 @@ impl Dynamics for GravitySystem {
         columns: &mut Blocks,
     ) -> Result<Box<dyn Painter>, EngineError> {
         let now = Stamp { step: 0, time: case.time.known_start() };
-        let particles = self.particles().map_err(|error| error.at(now))?;
+        let particles = self.painted_particles().map_err(|error| error.at(now))?;
         Ok(Box::new(painter::BodyPainter::resume(case, particles, state, columns)?))
     }
 

@@ -51,7 +51,7 @@ impl Drop for PendingBins {
     }
 }
 
-struct Kernels {
+pub(super) struct Kernels {
     clear_bins: Kernel,
     project_bodies: Kernel,
     coarsen_counts: Kernel,
@@ -59,7 +59,7 @@ struct Kernels {
 }
 
 impl Kernels {
-    fn new(device: &Device) -> Result<Self, DeviceError> {
+    pub(super) fn new(device: &Device) -> Result<Self, DeviceError> {
         let definitions = [
             ("BLOCK_SIZE", BLOCK_SIZE.to_string()),
             ("POSITION_BITS", POSITION_BITS.to_string()),

@@ -226,6 +226,15 @@ impl Bodies {
         }
     }
 
+    /// Builds the kernels of [`bins_on_device`](Self::bins_on_device), so that the first picture of
+    /// a run does not wait for the compiler.
+    pub fn prepare_bins(&self) -> Result<(), BodiesError> {
+        match &self.state {
+            State::Host(_) => Ok(()),
+            State::Device(device) => Ok(bins::Kernels::new(device.device()).map(drop)?),
+        }
+    }
+
     /// Bins the bodies for a picture, on their device. Returns `None` if they are on the host.
     ///
     /// `bodies` has the layer and mass of each body, with layers below `layers`. The call waits for
