@@ -37,8 +37,8 @@ pub struct HostBodies {
 /// Bodies that one thread checks at a time. With 40,000 bodies, 16 threads have enough chunks.
 const CHUNK: usize = 1024;
 
-/// Components that one thread moves at a time, which takes a few microseconds. Waking a thread takes
-/// longer than moving fewer.
+/// Components that one thread moves at a time, which takes a few microseconds. Waking a thread
+/// takes longer than moving fewer.
 const MOVE_CHUNK: usize = 8192;
 
 /// Bodies of a block of a sum. It is part of the definition of the sums: blocks are summed one by
