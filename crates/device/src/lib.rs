@@ -50,6 +50,7 @@ pub use builder::{BuildTime, KernelBuilder};
 pub use cache::cache_folder;
 pub use choice::{Backend, DeviceChoice};
 pub use device::{Device, DeviceList};
+pub use driver::opencl::child_environment;
 pub use element::{Element, ElementType};
 pub use error::DeviceError;
 pub use event::Event;

@@ -153,6 +153,7 @@ fn bench_builds(device: &Device) -> Result<Value, Failure> {
         .env("CUDA_CACHE_DISABLE", "1")
         .env("POCL_KERNEL_CACHE", "0")
         .env("POCL_CACHE_DIR", &folder)
+        .envs(orrery_device::child_environment())
         .output();
     let _ = std::fs::remove_dir_all(&folder);
     let output = output.map_err(|e| Failure::Machine(format!("building kernels: {e}")))?;

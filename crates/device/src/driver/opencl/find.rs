@@ -1,6 +1,7 @@
 //! Search for OpenCL devices, and their properties. Devices of all platforms are numbered together,
 //! in the order of the loader.
 
+use std::ffi::OsString;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
@@ -51,7 +52,26 @@ fn devices() -> Result<&'static [PlatformDevice], String> {
     DEVICES.get_or_init(find_devices).as_deref().map_err(Clone::clone)
 }
 
+/// Variable with a list of drivers for the loader.
+const DRIVER_LIST: &str = "OCL_ICD_FILENAMES";
+
+/// Returns the variable with the list of drivers as it was before the loader read it.
+///
+/// The Khronos loader splits the list in place: it writes NUL characters into the environment of the
+/// process. A child process would then see the first driver only.
+fn driver_list() -> Option<&'static OsString> {
+    static LIST: OnceLock<Option<OsString>> = OnceLock::new();
+    LIST.get_or_init(|| std::env::var_os(DRIVER_LIST)).as_ref()
+}
+
+/// Returns the variables that a child process needs to find the same devices as this process.
+pub fn child_environment() -> Option<(&'static str, OsString)> {
+    driver_list().map(|list| (DRIVER_LIST, list.clone()))
+}
+
 fn find_devices() -> Result<Vec<PlatformDevice>, String> {
+    // Before the first call of the loader.
+    driver_list();
     /// Error of the loader if no driver is registered.
     const CL_PLATFORM_NOT_FOUND_KHR: i32 = -1001;
     let platforms = match get_platforms() {

@@ -32,6 +32,7 @@ use super::{Argument, BuildFault, CompileOptions, Driver, Fault, Handle, MemoryS
 use crate::kernel::{Math, Resources};
 use crate::launch::Dim3;
 use crate::properties::Memory;
+pub use find::child_environment;
 pub(crate) use find::{device_count, gpu_indices, open};
 
 /// A device with its context.
