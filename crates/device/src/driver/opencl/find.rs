@@ -57,8 +57,8 @@ const DRIVER_LIST: &str = "OCL_ICD_FILENAMES";
 
 /// Returns the variable with the list of drivers as it was before the loader read it.
 ///
-/// The Khronos loader splits the list in place: it writes NUL characters into the environment of the
-/// process. A child process would then see the first driver only.
+/// The Khronos loader splits the list in place: it writes NUL characters into the environment of
+/// the process. A child process would then see the first driver only.
 fn driver_list() -> Option<&'static OsString> {
     static LIST: OnceLock<Option<OsString>> = OnceLock::new();
     LIST.get_or_init(|| std::env::var_os(DRIVER_LIST)).as_ref()
