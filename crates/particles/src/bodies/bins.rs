@@ -30,7 +30,7 @@ pub struct PendingBins {
     pool: Arc<Pool>,
 }
 
-/// Page-locked memory for copies of bins. Allocating it takes milliseconds, so it is used again.
+/// Page-locked memory for copies of bins. Allocating it is slow, so it is used again.
 type Pool = Mutex<Vec<Pinned<u64>>>;
 
 impl PendingBins {
