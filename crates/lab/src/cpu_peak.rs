@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use orrery_model::Precision;
-use orrery_simd::{InstructionSet, MAX_LANES, Real, SimdKernel, Vector, dispatch};
+use orrery_simd::{InstructionSet, MAX_LANES, Real, SimdKernel, SingleVector, Vector, dispatch};
 use rayon::prelude::*;
 
 /// Independent chains of multiply-adds. 12 exceed latency times ports of all cores known to us.
@@ -19,7 +19,7 @@ impl SimdKernel for FmaChains {
     type Output = (f64, f64);
 
     #[inline(always)]
-    fn run<S: Vector<Scalar = f32>, D: Vector<Scalar = f64>>(self) -> (f64, f64) {
+    fn run<S: SingleVector, D: Vector<Scalar = f64>>(self) -> (f64, f64) {
         if self.is_double { run_chains::<D>(self.rounds) } else { run_chains::<S>(self.rounds) }
     }
 }

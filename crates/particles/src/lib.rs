@@ -10,6 +10,7 @@ pub mod accuracy;
 pub mod bodies;
 pub mod integrator;
 pub mod law;
+pub mod lennard_jones;
 pub mod resolution;
 pub mod settings;
 pub mod solver;

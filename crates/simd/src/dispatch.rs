@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 #[cfg(target_arch = "x86_64")]
 use crate::x86;
-use crate::{Vector, portable};
+use crate::{SingleVector, Vector, portable};
 
 /// A computation that is compiled for every instruction set.
 pub trait SimdKernel {
@@ -13,7 +13,7 @@ pub trait SimdKernel {
     type Output;
     /// Runs the computation with registers `S` (f32) and `D` (f64). Implementations must be
     /// `#[inline(always)]`, or they are compiled without the instruction set.
-    fn run<S: Vector<Scalar = f32>, D: Vector<Scalar = f64>>(self) -> Self::Output;
+    fn run<S: SingleVector, D: Vector<Scalar = f64>>(self) -> Self::Output;
 }
 
 /// A SIMD instruction set. Wider sets compare greater.

@@ -14,7 +14,7 @@
 //! For example, y ← a x + y for f32 and for f64:
 //!
 //! ```
-//! use orrery_simd::{InstructionSet, MAX_LANES, Real, SimdKernel, Vector, dispatch};
+//! use orrery_simd::{InstructionSet, MAX_LANES, Real, SimdKernel, SingleVector, Vector, dispatch};
 //!
 //! struct Axpy<'a, T> {
 //!     a: T,
@@ -26,7 +26,7 @@
 //!     type Output = ();
 //!
 //!     #[inline(always)]
-//!     fn run<S: Vector<Scalar = f32>, D: Vector<Scalar = f64>>(self) {
+//!     fn run<S: SingleVector, D: Vector<Scalar = f64>>(self) {
 //!         axpy::<T::Register<S, D>>(self.a, self.x, self.y);
 //!     }
 //! }
@@ -56,7 +56,7 @@ mod x86;
 
 pub use dispatch::{InstructionSet, SimdKernel, dispatch};
 pub use memory::{AlignedVec, prefetch};
-pub use vector::{MAX_LANES, Real, Vector, sum_lanes};
+pub use vector::{MAX_LANES, Real, SingleVector, Vector, sum_lanes};
 
 #[cfg(test)]
 mod tests {
@@ -114,12 +114,46 @@ mod tests {
         }
     }
 
+    fn check_integers<S: SingleVector>() {
+        let n = S::LANES;
+        let lanes = |v: S| {
+            let mut to = vec![0.0; 16];
+            v.store(&mut to);
+            to.truncate(n);
+            to
+        };
+        // Differences wrap around: the largest minus the smallest number is -1.
+        let mut others: Vec<i32> = (0..40).map(|k| 1000 * k - 7).collect();
+        others[3] = i32::MIN;
+        let expected = |own: i32, index: usize| own.wrapping_sub(others[index]) as f32;
+        let found = lanes(S::difference(i32::MAX, &others));
+        assert_eq!(found, (0..n).map(|k| expected(i32::MAX, k)).collect::<Vec<_>>());
+        assert_eq!(found[3], -1.0);
+        let indices: Vec<u32> = (0..16).map(|k| (7 * k + 3) % 40).collect();
+        // SAFETY: all indices are below 40.
+        let found = lanes(unsafe { S::gathered_difference(5, &others, &indices) });
+        assert_eq!(found, (0..n).map(|k| expected(5, indices[k] as usize)).collect::<Vec<_>>());
+        // Halves are rounded to even numbers, for both signs.
+        let halves: Vec<f32> = (0..16).map(|k| k as f32 - 7.5).collect();
+        let rounded: i32 = halves[..n].iter().map(|x| x.round_ties_even() as i32).sum();
+        let halves = S::load(&halves);
+        let sums = halves.add_rounded(halves.add_rounded(S::no_integers()));
+        assert_eq!(S::sum_integers(sums), 2 * rounded);
+        let column: Vec<f32> = (0..16).map(|k| (k * k) as f32 + 0.25).collect();
+        let values = S::load(&column);
+        let kept = lanes(values.keep_lanes(0b1010_0110_1100_0101));
+        assert!(kept.iter().enumerate().all(|(k, &x)| x == f32::from(0xa6c5u16 >> k & 1) * column[k]));
+        let roots = lanes(values.sqrt());
+        assert!(roots.iter().zip(&column).all(|(root, x)| *root == x.sqrt()));
+    }
+
     impl SimdKernel for EveryOperation {
         type Output = ();
         #[inline(always)]
-        fn run<S: Vector<Scalar = f32>, D: Vector<Scalar = f64>>(self) {
+        fn run<S: SingleVector, D: Vector<Scalar = f64>>(self) {
             check_operations::<S>();
             check_operations::<D>();
+            check_integers::<S>();
         }
     }
 

@@ -1,6 +1,6 @@
 //! Registers as plain arrays, which the compiler vectorises for the baseline of the target.
 
-use crate::Vector;
+use crate::{SingleVector, Vector};
 
 /// Eight f32.
 #[derive(Clone, Copy)]
@@ -93,3 +93,39 @@ macro_rules! portable {
 
 portable!(F32s, f32);
 portable!(F64s, f64);
+
+// SAFETY: the methods use plain arithmetic and no instruction set.
+unsafe impl SingleVector for F32s {
+    type Integers = [i32; 8];
+
+    #[inline(always)]
+    fn no_integers() -> Self::Integers {
+        [0; 8]
+    }
+    #[inline(always)]
+    fn difference(own: i32, others: &[i32]) -> Self {
+        let others = &others[..8];
+        Self(std::array::from_fn(|k| own.wrapping_sub(others[k]) as f32))
+    }
+    #[inline(always)]
+    unsafe fn gathered_difference(own: i32, others: &[i32], indices: &[u32]) -> Self {
+        let indices = &indices[..8];
+        Self(std::array::from_fn(|k| own.wrapping_sub(others[indices[k] as usize]) as f32))
+    }
+    #[inline(always)]
+    fn add_rounded(self, sums: Self::Integers) -> Self::Integers {
+        std::array::from_fn(|k| sums[k].wrapping_add(self.0[k].round_ties_even() as i32))
+    }
+    #[inline(always)]
+    fn sum_integers(sums: Self::Integers) -> i32 {
+        sums.into_iter().fold(0, i32::wrapping_add)
+    }
+    #[inline(always)]
+    fn keep_lanes(self, mask: u32) -> Self {
+        Self(std::array::from_fn(|k| if mask >> k & 1 == 1 { self.0[k] } else { 0.0 }))
+    }
+    #[inline(always)]
+    fn sqrt(self) -> Self {
+        Self(self.0.map(f32::sqrt))
+    }
+}

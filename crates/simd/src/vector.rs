@@ -101,6 +101,36 @@ pub unsafe trait Vector: Copy {
     }
 }
 
+/// A register of f32 with operations on 32-bit integers of as many lanes, for sums in fixed point.
+///
+/// # Safety
+/// As for [`Vector`].
+pub unsafe trait SingleVector: Vector<Scalar = f32> {
+    /// A register of as many i32.
+    type Integers: Copy;
+
+    /// Returns integers that are all 0.
+    fn no_integers() -> Self::Integers;
+    /// Returns `own` minus the first `LANES` numbers of `others`, as f32. The differences wrap around
+    /// and are then rounded. Panics if there are fewer numbers.
+    fn difference(own: i32, others: &[i32]) -> Self;
+    /// Returns `own` minus `others[indices[k]]` in lane k, like [`difference`](Self::difference).
+    /// Panics if there are fewer than `LANES` indices.
+    ///
+    /// # Safety
+    /// The first `LANES` indices must be below `others.len()`, which must be below 2³¹.
+    unsafe fn gathered_difference(own: i32, others: &[i32], indices: &[u32]) -> Self;
+    /// Adds `self`, rounded to the nearest integers and halves to even ones. The sums wrap around.
+    /// All lanes must be between -2³¹ and 2³¹.
+    fn add_rounded(self, sums: Self::Integers) -> Self::Integers;
+    /// Returns the sum of all lanes, which wraps around.
+    fn sum_integers(sums: Self::Integers) -> i32;
+    /// Returns `self` with zero in the lanes k whose bit k of `mask` is not set.
+    fn keep_lanes(self, mask: u32) -> Self;
+    /// Returns the square root, rounded correctly.
+    fn sqrt(self) -> Self;
+}
+
 /// Adds the lane sums pairwise, always in the same order.
 #[inline(always)]
 pub fn sum_lanes(mut sums: [f64; MAX_LANES]) -> f64 {

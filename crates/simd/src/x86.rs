@@ -3,7 +3,7 @@
 
 use std::arch::x86_64::*;
 
-use crate::{SimdKernel, Vector};
+use crate::{SimdKernel, SingleVector, Vector};
 
 /// Eight f32.
 #[derive(Clone, Copy)]
@@ -183,3 +183,111 @@ vector!(
     zero_where_equal |v, a, b| _mm512_maskz_mov_pd(_mm512_cmp_pd_mask::<_CMP_NEQ_UQ>(a, b), v),
     greater_mask |p, q| u32::from(_mm512_cmp_pd_mask::<_CMP_GT_OQ>(p, q))
 );
+
+// SAFETY: here and in each method, a value exists only inside `run_with_avx2`, so the machine has
+// AVX2. Slices are checked for their length.
+unsafe impl SingleVector for Avx2F32 {
+    type Integers = __m256i;
+
+    #[inline(always)]
+    fn no_integers() -> __m256i {
+        // SAFETY: see above.
+        unsafe { _mm256_setzero_si256() }
+    }
+    #[inline(always)]
+    fn difference(own: i32, others: &[i32]) -> Self {
+        assert!(others.len() >= 8);
+        // SAFETY: see above.
+        unsafe {
+            let others = _mm256_loadu_si256(others.as_ptr().cast());
+            Self(_mm256_cvtepi32_ps(_mm256_sub_epi32(_mm256_set1_epi32(own), others)))
+        }
+    }
+    #[inline(always)]
+    unsafe fn gathered_difference(own: i32, others: &[i32], indices: &[u32]) -> Self {
+        assert!(indices.len() >= 8);
+        // SAFETY: see above. The caller guarantees that all indices are within `others`.
+        unsafe {
+            let indices = _mm256_loadu_si256(indices.as_ptr().cast());
+            let others = _mm256_i32gather_epi32::<4>(others.as_ptr(), indices);
+            Self(_mm256_cvtepi32_ps(_mm256_sub_epi32(_mm256_set1_epi32(own), others)))
+        }
+    }
+    #[inline(always)]
+    fn add_rounded(self, sums: __m256i) -> __m256i {
+        // SAFETY: see above.
+        unsafe { _mm256_add_epi32(sums, _mm256_cvtps_epi32(self.0)) }
+    }
+    #[inline(always)]
+    fn sum_integers(sums: __m256i) -> i32 {
+        let mut lanes = [0i32; 8];
+        // SAFETY: see above.
+        unsafe { _mm256_storeu_si256(lanes.as_mut_ptr().cast(), sums) };
+        lanes.into_iter().fold(0, i32::wrapping_add)
+    }
+    #[inline(always)]
+    fn keep_lanes(self, mask: u32) -> Self {
+        // SAFETY: see above.
+        unsafe {
+            let bits = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
+            let found = _mm256_and_si256(_mm256_set1_epi32(mask as i32), bits);
+            Self(_mm256_and_ps(self.0, _mm256_castsi256_ps(_mm256_cmpeq_epi32(found, bits))))
+        }
+    }
+    #[inline(always)]
+    fn sqrt(self) -> Self {
+        // SAFETY: see above.
+        Self(unsafe { _mm256_sqrt_ps(self.0) })
+    }
+}
+
+// SAFETY: here and in each method, a value exists only inside `run_with_avx512`, so the machine has
+// AVX-512 F. Slices are checked for their length.
+unsafe impl SingleVector for Avx512F32 {
+    type Integers = __m512i;
+
+    #[inline(always)]
+    fn no_integers() -> __m512i {
+        // SAFETY: see above.
+        unsafe { _mm512_setzero_si512() }
+    }
+    #[inline(always)]
+    fn difference(own: i32, others: &[i32]) -> Self {
+        assert!(others.len() >= 16);
+        // SAFETY: see above.
+        unsafe {
+            let others = _mm512_loadu_si512(others.as_ptr().cast());
+            Self(_mm512_cvtepi32_ps(_mm512_sub_epi32(_mm512_set1_epi32(own), others)))
+        }
+    }
+    #[inline(always)]
+    unsafe fn gathered_difference(own: i32, others: &[i32], indices: &[u32]) -> Self {
+        assert!(indices.len() >= 16);
+        // SAFETY: see above. The caller guarantees that all indices are within `others`.
+        unsafe {
+            let indices = _mm512_loadu_si512(indices.as_ptr().cast());
+            let others = _mm512_i32gather_epi32::<4>(indices, others.as_ptr());
+            Self(_mm512_cvtepi32_ps(_mm512_sub_epi32(_mm512_set1_epi32(own), others)))
+        }
+    }
+    #[inline(always)]
+    fn add_rounded(self, sums: __m512i) -> __m512i {
+        // SAFETY: see above.
+        unsafe { _mm512_add_epi32(sums, _mm512_cvtps_epi32(self.0)) }
+    }
+    #[inline(always)]
+    fn sum_integers(sums: __m512i) -> i32 {
+        // SAFETY: see above.
+        unsafe { _mm512_reduce_add_epi32(sums) }
+    }
+    #[inline(always)]
+    fn keep_lanes(self, mask: u32) -> Self {
+        // SAFETY: see above.
+        Self(unsafe { _mm512_maskz_mov_ps(mask as u16, self.0) })
+    }
+    #[inline(always)]
+    fn sqrt(self) -> Self {
+        // SAFETY: see above.
+        Self(unsafe { _mm512_sqrt_ps(self.0) })
+    }
+}

@@ -8,7 +8,7 @@
 
 use std::ops::Range;
 
-use orrery_simd::{InstructionSet, SimdKernel, Vector, dispatch};
+use orrery_simd::{InstructionSet, SimdKernel, SingleVector, Vector, dispatch};
 use rayon::prelude::*;
 
 use super::tile::{MAX_STEPS_PER_PASS, Pass, Rows, Workspace};
@@ -135,7 +135,7 @@ impl<R: Scalar> SimdKernel for UpdateBand<'_, R> {
     type Output = ();
 
     #[inline(always)]
-    fn run<S: Vector<Scalar = f32>, D: Vector<Scalar = f64>>(self) {
+    fn run<S: SingleVector, D: Vector<Scalar = f64>>(self) {
         let plate = self.pass.plate;
         if self.pass.steps == 1 && plate.resistivity.is_none() && plate.source.is_none() {
             let ghost = &mut Vec::new();

@@ -17,7 +17,7 @@ use std::ops::Range;
 
 use orrery_model::format_count;
 use orrery_model::wave::Sides;
-use orrery_simd::{InstructionSet, SimdKernel, Vector, dispatch};
+use orrery_simd::{InstructionSet, SimdKernel, SingleVector, Vector, dispatch};
 use rayon::prelude::*;
 
 use super::bands::{BandTask, Piece, Tasks, divided};
@@ -188,7 +188,7 @@ impl<R: Scalar> SimdKernel for UpdateBand<'_, '_, R> {
     type Output = ();
 
     #[inline(always)]
-    fn run<S: Vector<Scalar = f32>, D: Vector<Scalar = f64>>(self) {
+    fn run<S: SingleVector, D: Vector<Scalar = f64>>(self) {
         match self.pass.courant {
             CourantPlanes::Uniform(_) => self.march_with_radius::<R::Register<S, D>, false>(),
             CourantPlanes::Field(_) => self.march_with_radius::<R::Register<S, D>, true>(),

@@ -15,7 +15,7 @@
 //! E belongs to the time halfway between the two levels. Absorbing layers make it smaller.
 
 use orrery_model::wave::SideCondition;
-use orrery_simd::{InstructionSet, SimdKernel, Vector, dispatch};
+use orrery_simd::{InstructionSet, SimdKernel, SingleVector, Vector, dispatch};
 use rayon::prelude::*;
 
 use super::Medium;
@@ -93,7 +93,7 @@ impl<R: Scalar> SimdKernel for EnergyOfRow<'_, R> {
     // The loops are plain, and are compiled for the instruction set. The terms are f64, whatever
     // the precision of the field is.
     #[inline(always)]
-    fn run<S: Vector<Scalar = f32>, D: Vector<Scalar = f64>>(self) -> f64 {
+    fn run<S: SingleVector, D: Vector<Scalar = f64>>(self) -> f64 {
         let Self { medium, slab, position, buffer } = self;
         let (stencil, nx) = (&medium.stencil, slab.layout.nodes[0]);
         let row = |at: usize| &slab.now[at..][..nx];

@@ -6,7 +6,7 @@
 use std::ops::Range;
 
 use orrery_model::wave::{Side, WaveGrid};
-use orrery_simd::{SimdKernel, Vector};
+use orrery_simd::{SimdKernel, SingleVector, Vector};
 
 use super::column_pass::window;
 use super::cpu::StencilPass;
@@ -204,7 +204,7 @@ impl<R: Scalar> SimdKernel for AbsorbRows<'_, '_, R> {
     type Output = ();
 
     #[inline(always)]
-    fn run<S: Vector<Scalar = f32>, D: Vector<Scalar = f64>>(self) {
+    fn run<S: SingleVector, D: Vector<Scalar = f64>>(self) {
         match self.pass.stencil.radius {
             1 => self.absorb::<R::Register<S, D>, 1>(),
             2 => self.absorb::<R::Register<S, D>, 2>(),

@@ -16,6 +16,7 @@ mod figure_eight;
 mod galaxy;
 mod hernquist;
 mod kepler;
+pub mod lattice;
 mod plummer;
 mod pythagorean;
 mod solar_system;

@@ -11,7 +11,7 @@
 use std::ops::Range;
 
 use orrery_model::Precision;
-use orrery_simd::{InstructionSet, Real, SimdKernel, Vector, dispatch, sum_lanes};
+use orrery_simd::{InstructionSet, Real, SimdKernel, SingleVector, Vector, dispatch, sum_lanes};
 use rayon::prelude::*;
 
 use crate::solver::frame::{Scaling, collect_forces};
@@ -173,7 +173,7 @@ impl<R: Real> SimdKernel for BlockSum<'_, R> {
     type Output = ();
 
     #[inline(always)]
-    fn run<S: Vector<Scalar = f32>, D: Vector<Scalar = f64>>(self) {
+    fn run<S: SingleVector, D: Vector<Scalar = f64>>(self) {
         // Four targets fit in 32 registers, two in 16.
         match (S::LANES == 16, self.problem.with_potential) {
             (true, false) => self.sum_targets::<R::Register<S, D>, 4, false>(),

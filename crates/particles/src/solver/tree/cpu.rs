@@ -20,7 +20,7 @@ use std::ops::Range;
 use std::time::Instant;
 
 use orrery_model::{Precision, Vec3s};
-use orrery_simd::{InstructionSet, MAX_LANES, Real, SimdKernel, Vector, dispatch, sum_lanes};
+use orrery_simd::{InstructionSet, MAX_LANES, Real, SimdKernel, SingleVector, Vector, dispatch, sum_lanes};
 use rayon::prelude::*;
 
 use crate::settings::{Acceptance, MAX_THETA};
@@ -259,7 +259,7 @@ impl<R: Real> SimdKernel for GroupSum<'_, R> {
     type Output = (u64, u64);
 
     #[inline(always)]
-    fn run<S: Vector<Scalar = f32>, D: Vector<Scalar = f64>>(mut self) -> (u64, u64) {
+    fn run<S: SingleVector, D: Vector<Scalar = f64>>(mut self) -> (u64, u64) {
         if self.opening.relative2.is_empty() {
             self.walk::<D, false>();
         } else {

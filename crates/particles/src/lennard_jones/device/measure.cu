@@ -1,0 +1,144 @@
+// Energy, virial, kinetic energy and momentum of all particles, as sums of integers.
+//
+// Defined by the host: ENERGY_BITS, IS_ALL_PAIRS.
+
+// Numbers of a pair of species in `energy_pairs`, in f64.
+#define ENERGY_CUTOFF2 0
+#define ENERGY_DAMPING2 1
+#define ENERGY_FORCE_REPULSION 2
+#define ENERGY_FORCE_ATTRACTION 3
+#define ENERGY_SWITCH_START 4
+#define ENERGY_SWITCH_A 5
+#define ENERGY_SWITCH_B 6
+#define ENERGY_REPULSION 7
+#define ENERGY_ATTRACTION 8
+#define ENERGY_SHIFT 9
+#define ENERGY_SWITCH_A3 10
+#define ENERGY_SWITCH_B4 11
+#define ENERGY_SLOTS 12
+
+#define SUM_POTENTIAL 0
+#define SUM_VIRIAL 1
+#define SUM_KINETIC 2
+#define SUM_MOMENTUM 3
+#define SUM_COUNT 6
+
+// Adds to an integer of 64 bits. Without an atomic addition of this width, the halves are added one
+// after the other: each overflow of the lower half is carried once, in any order of additions.
+FUNCTION void add_u64(GLOBAL ulong* sum, ulong value)
+{
+#if defined(ON_CUDA)
+    atomicAdd(sum, value);
+#else
+    GLOBAL uint* halves = (GLOBAL uint*)sum;
+    const uint low = (uint)value;
+    const uint before = ATOMIC_ADD_U32(halves, low);
+    const uint carry = before + low < low ? 1 : 0;
+    ATOMIC_ADD_U32(halves + 1, (uint)(value >> 32) + carry);
+#endif
+}
+
+// Adds the sum of a value over the block. All threads must call it.
+FUNCTION void add_block_sum(GLOBAL ulong* sum, i64 value, SHARED_POINTER ulong* scratch)
+{
+    BARRIER();
+    scratch[THREAD] = (ulong)value;
+    BARRIER();
+    for (int distance = BLOCK_SIZE / 2; distance > 0; distance /= 2) {
+        if (THREAD < distance)
+            scratch[THREAD] += scratch[THREAD + distance];
+        BARRIER();
+    }
+    if (THREAD == 0)
+        add_u64(sum, scratch[0]);
+}
+
+// Returns the force divided by the distance in f64, scaled as in the reference.
+FUNCTION double pair_term64(GLOBAL const double* pair, double r2)
+{
+    const double inv_r2 = 1.0 / (r2 + pair[ENERGY_DAMPING2]);
+    const double inv_r6 = PRODUCT64(PRODUCT64(inv_r2, inv_r2), inv_r2);
+    const double bracket = FMA64(pair[ENERGY_FORCE_REPULSION], inv_r6, -pair[ENERGY_FORCE_ATTRACTION]);
+    const double plain = PRODUCT64(PRODUCT64(inv_r2, inv_r6), bracket);
+#if IS_SWITCHED
+    const double r = SQRT64(r2), beyond = r - pair[ENERGY_SWITCH_START];
+    if (beyond <= 0.0)
+        return plain;
+    const double polynomial = FMA64(pair[ENERGY_SWITCH_B], beyond, pair[ENERGY_SWITCH_A]);
+    return plain + PRODUCT64(PRODUCT64(beyond, beyond), polynomial) / r;
+#else
+    return plain;
+#endif
+}
+
+// Returns the energy of a pair in units of energy.
+FUNCTION double pair_energy(GLOBAL const double* pair, double r2)
+{
+    const double inv_r2 = 1.0 / (r2 + pair[ENERGY_DAMPING2]);
+    const double inv_r6 = PRODUCT64(PRODUCT64(inv_r2, inv_r2), inv_r2);
+    double energy =
+        FMA64(inv_r6, FMA64(pair[ENERGY_REPULSION], inv_r6, -pair[ENERGY_ATTRACTION]), pair[ENERGY_SHIFT]);
+#if IS_SWITCHED
+    const double beyond = SQRT64(r2) - pair[ENERGY_SWITCH_START];
+    if (beyond > 0.0) {
+        const double polynomial = FMA64(pair[ENERGY_SWITCH_B4], beyond, pair[ENERGY_SWITCH_A3]);
+        energy -= PRODUCT64(PRODUCT64(PRODUCT64(beyond, beyond), beyond), polynomial);
+    }
+#endif
+    return energy;
+}
+
+// Adds energy and virial of the pairs of each particle, and its motion, to `sums`. Pairs count twice.
+KERNEL(BLOCK_SIZE)
+measure(GLOBAL const uint* RESTRICT control, uint n, GLOBAL const ulong* RESTRICT x,
+    GLOBAL const ulong* RESTRICT y, GLOBAL const ulong* RESTRICT z, GLOBAL const uint* RESTRICT species,
+    GLOBAL const double* RESTRICT vx, GLOBAL const double* RESTRICT vy, GLOBAL const double* RESTRICT vz,
+    GLOBAL const uint* RESTRICT counts, GLOBAL const uint* RESTRICT lists, uint capacity,
+    GLOBAL const double* RESTRICT energy_pairs, GLOBAL const double* RESTRICT mass, double scale_x, double scale_y,
+    double scale_z, double energy_scale, double virial_scale, double kinetic_scale, double momentum_scale,
+    GLOBAL ulong* sums)
+{
+    SHARED ulong scratch[BLOCK_SIZE];
+    const uint side = control[CONTROL_SIDE] * n, particle = GRID_THREAD;
+    i64 potential = 0, virial = 0, kinetic = 0, momentum_x = 0, momentum_y = 0, momentum_z = 0;
+    if (particle < n) {
+        const uint at = side + particle;
+        const ulong own_x = x[at], own_y = y[at], own_z = z[at];
+#if IS_ALL_PAIRS
+        const uint count = n;
+#else
+        const uint count = counts[particle];
+#endif
+        for (uint k = 0; k < count; k++) {
+#if IS_ALL_PAIRS
+            const uint other = k;
+            if (other == particle)
+                continue;
+#else
+            const uint other = lists[list_position(particle, k, capacity)];
+#endif
+            const double dx = PRODUCT64((double)(i64)(own_x - x[side + other]), scale_x),
+                         dy = PRODUCT64((double)(i64)(own_y - y[side + other]), scale_y),
+                         dz = PRODUCT64((double)(i64)(own_z - z[side + other]), scale_z);
+            const double r2 = FMA64(dx, dx, FMA64(dy, dy, PRODUCT64(dz, dz)));
+            GLOBAL const double* pair =
+                energy_pairs + (species[at] * SPECIES + species[side + other]) * ENERGY_SLOTS;
+            if (r2 < pair[ENERGY_CUTOFF2]) {
+                potential += ROUND_DOUBLE_TO_LONG(PRODUCT64(pair_energy(pair, r2), energy_scale));
+                virial += ROUND_DOUBLE_TO_LONG(PRODUCT64(PRODUCT64(pair_term64(pair, r2), r2), virial_scale));
+            }
+        }
+        const double m = mass[species[at]];
+        const double v2 = FMA64(vx[at], vx[at], FMA64(vy[at], vy[at], PRODUCT64(vz[at], vz[at])));
+        kinetic = ROUND_DOUBLE_TO_LONG(PRODUCT64(PRODUCT64(PRODUCT64(0.5, m), v2), kinetic_scale));
+        momentum_x = ROUND_DOUBLE_TO_LONG(PRODUCT64(m, vx[at]) / momentum_scale);
+        momentum_y = ROUND_DOUBLE_TO_LONG(PRODUCT64(m, vy[at]) / momentum_scale);
+        momentum_z = ROUND_DOUBLE_TO_LONG(PRODUCT64(m, vz[at]) / momentum_scale);
+    }
+    add_block_sum(sums + SUM_POTENTIAL, potential, scratch);
+    add_block_sum(sums + SUM_VIRIAL, virial, scratch);
+    add_block_sum(sums + SUM_KINETIC, kinetic, scratch);
+    add_block_sum(sums + SUM_MOMENTUM, momentum_x, scratch);
+    add_block_sum(sums + SUM_MOMENTUM + 1, momentum_y, scratch);
+    add_block_sum(sums + SUM_MOMENTUM + 2, momentum_z, scratch);
+}

@@ -1,0 +1,132 @@
+// Particles of a fluid on a device: arithmetic and memory that the kernels share. Other files follow
+// this one. lennard_jones/arithmetic.rs is the reference: every operation is rounded once, in the
+// same order, and forces are sums of integers, so the bits are those of the CPU.
+//
+// The state has two sides of n particles each. Sorting copies the particles from one side to the
+// other, and CONTROL_SIDE tells which one is current. Particles are in the order of their cells.
+//
+// Upper halves of the fractions are in `upper`, as bits of float4 (x, y, z, species). It has two
+// sides as well: a step reads those of CONTROL_STEP % 2 and writes the others, because other threads
+// still read the old ones.
+//
+// Kernels take the next step only if they may: the lists must be valid, and the target must not be
+// reached. Otherwise they return at once. So the host queues steps and builds of lists without
+// knowing when lists become invalid.
+//
+// Defined by the host: BLOCK_SIZE, LANES (threads per particle), SPECIES, IS_SWITCHED, IS_PERIODIC,
+// DIMENSIONS, FORCE_SCALE_BITS.
+
+#if defined(ON_OPENCL)
+#pragma OPENCL FP_CONTRACT OFF
+#endif
+
+#define GRID_THREAD ((uint)BLOCK_INDEX * BLOCK_SIZE + (uint)THREAD)
+
+// Words of `control`.
+#define CONTROL_STEP 0         // steps done, modulo 2^32
+#define CONTROL_TARGET 1       // value of CONTROL_STEP at the end of the batch
+#define CONTROL_REBUILD 2      // 1 if the lists are not valid
+#define CONTROL_REBUILD_NEXT 3 // becomes CONTROL_REBUILD when all blocks are done
+#define CONTROL_SIDE 4         // current side of the state
+#define CONTROL_TICKET 5       // blocks that are done
+#define CONTROL_OVERFLOW 6     // most neighbours of a particle, if they do not fit into its list
+#define CONTROL_FAILED 7       // 1 + index of a particle that would move too far, 0 if none would
+#define CONTROL_FAILED_NEXT 10 // becomes CONTROL_FAILED when all blocks are done
+#define CONTROL_OVERFLOW_NEXT 11 // becomes CONTROL_OVERFLOW when all blocks are done
+#define CONTROL_START 12       // value of CONTROL_STEP at the start of the batch
+#define CONTROL_IS_FINAL 8     // 1 if the last half kick of the batch is done
+#define CONTROL_REBUILDS 9     // builds of the lists
+
+// Numbers of a pair of species in `pairs`.
+#define PAIR_CUTOFF2 0
+#define PAIR_NEAR2 1
+#define PAIR_DAMPING2 2
+#define PAIR_REPULSION 3
+#define PAIR_ATTRACTION 4
+#define PAIR_SWITCH_START 5
+#define PAIR_SWITCH_A 6
+#define PAIR_SWITCH_B 7
+#define PAIR_SLOTS 8
+
+// Product and sum that the compiler must not fuse.
+#if defined(ON_CUDA)
+#define PRODUCT(a, b) __fmul_rn(a, b)
+#define ROUND_TO_INT(x) __float2int_rn(x)
+#define ROUND_TO_LONG(x) __float2ll_rn(x)
+#define ROUND_DOUBLE_TO_LONG(x) __double2ll_rn(x)
+#define PRODUCT64(a, b) __dmul_rn(a, b)
+typedef long long i64;
+#else
+#define PRODUCT(a, b) ((a) * (b))
+#define ROUND_TO_INT(x) convert_int_sat_rte(x)
+#define ROUND_TO_LONG(x) convert_long_sat_rte(x)
+#define ROUND_DOUBLE_TO_LONG(x) convert_long_sat_rte(x)
+#define PRODUCT64(a, b) ((a) * (b))
+typedef long i64;
+#endif
+
+// Vector between two particles and its squared length, in units of length.
+typedef struct {
+    float x, y, z, r2;
+} Separation;
+
+FUNCTION Separation separation(float4 a, float4 b, float scale_x, float scale_y, float scale_z)
+{
+    Separation d;
+    // Differences wrap around, which gives the nearest image.
+    d.x = PRODUCT((float)(int)(FLOAT_AS_UINT(a.x) - FLOAT_AS_UINT(b.x)), scale_x);
+    d.y = PRODUCT((float)(int)(FLOAT_AS_UINT(a.y) - FLOAT_AS_UINT(b.y)), scale_y);
+#if DIMENSIONS == 3
+    d.z = PRODUCT((float)(int)(FLOAT_AS_UINT(a.z) - FLOAT_AS_UINT(b.z)), scale_z);
+    d.r2 = FMA(d.x, d.x, FMA(d.y, d.y, PRODUCT(d.z, d.z)));
+#else
+    d.z = 0.0f;
+    d.r2 = FMA(d.x, d.x, PRODUCT(d.y, d.y));
+#endif
+    return d;
+}
+
+// Returns the force divided by the distance, scaled by 2^FORCE_SCALE_BITS.
+FUNCTION float pair_term(GLOBAL const float* pair, float r2)
+{
+    const float inv_r2 = 1.0f / (r2 + pair[PAIR_DAMPING2]);
+    const float inv_r6 = PRODUCT(PRODUCT(inv_r2, inv_r2), inv_r2);
+    const float bracket = FMA(pair[PAIR_REPULSION], inv_r6, -pair[PAIR_ATTRACTION]);
+    const float plain = PRODUCT(PRODUCT(inv_r2, inv_r6), bracket);
+#if IS_SWITCHED
+    const float r = SQRT(r2), beyond = r - pair[PAIR_SWITCH_START];
+    if (beyond <= 0.0f)
+        return plain;
+    const float polynomial = FMA(pair[PAIR_SWITCH_B], beyond, pair[PAIR_SWITCH_A]);
+    return plain + PRODUCT(PRODUCT(beyond, beyond), polynomial) / r;
+#else
+    return plain;
+#endif
+}
+
+// Returns the constants of a pair of species.
+FUNCTION GLOBAL const float* pair_constants(GLOBAL const float* pairs, uint a, uint b)
+{
+    return pairs + (a * SPECIES + b) * PAIR_SLOTS;
+}
+
+// Position of neighbour number k of a particle in the lists. Threads of a warp that work on
+// neighbouring particles, LANES of them on each, read neighbouring entries.
+FUNCTION ulong list_position(uint particle, uint k, uint capacity)
+{
+    const uint particles_per_warp = 32 / LANES;
+    const uint warp = particle / particles_per_warp, row = k / LANES;
+    const uint lane = particle % particles_per_warp * LANES + k % LANES;
+    return ((ulong)warp * (capacity / LANES) + row) * 32 + lane;
+}
+
+// Marks this block as done. Returns true in all threads of the last block.
+FUNCTION int is_last_block(GLOBAL uint* control, SHARED_POINTER uint* scratch)
+{
+    DEVICE_FENCE();
+    BARRIER();
+    if (THREAD == 0)
+        scratch[0] = ATOMIC_ADD_U32(control + CONTROL_TICKET, 1) == (uint)BLOCK_COUNT - 1 ? 1 : 0;
+    BARRIER();
+    return scratch[0] != 0;
+}

@@ -1,0 +1,346 @@
+//! The pair potential, its truncations, and the corrections for pairs beyond the cutoff.
+//!
+//! With s² = r² + δ² (δ = 0 unless the potential is damped),
+//!
+//!   u(r) = C₁₂ / s¹² − C₆ / s⁶   and   −u'(r) / r = (12 C₁₂ / s¹² − 6 C₆ / s⁶) / s²
+//!
+//! where C₁₂ = 4 ε σ¹² and C₆ = 4 ε σ⁶. A switched force subtracts a polynomial of r − r₁ between
+//! r₁ and the cutoff, after which force and potential end smoothly (van der Spoel & van Maaren 2006,
+//! eq. 8).
+
+use std::f64::consts::PI;
+
+use thiserror::Error;
+
+/// End of the potential at the cutoff.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Truncation {
+    /// There is no cutoff.
+    None,
+    /// Potential and force jump to 0 at the cutoff.
+    Truncated,
+    /// The potential is shifted such that it is 0 at the cutoff. The force jumps.
+    Shifted,
+    /// Force and potential go to 0 between the distance `start`, as a fraction of the cutoff, and the
+    /// cutoff.
+    Switched {
+        /// Start of the switch, between 0 and 1.
+        start: f64,
+    },
+}
+
+/// Parameters of the potential between two species.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PairParameters {
+    /// Distance at which the potential is 0.
+    pub sigma: f64,
+    /// Depth of the potential.
+    pub epsilon: f64,
+    /// Cutoff. Unused without truncation.
+    pub cutoff: f64,
+}
+
+/// The potential between all pairs of species.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Potential {
+    species: usize,
+    /// Parameters of species (a, b) at a × species + b. Symmetric.
+    pairs: Vec<PairParameters>,
+    /// End of the potential.
+    pub truncation: Truncation,
+    /// δ of the damped form, 0 for the potential itself.
+    pub damping: f64,
+}
+
+/// Energy and force of one pair.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct PairTerm {
+    /// Potential energy.
+    pub energy: f64,
+    /// Force divided by the distance. Positive if the particles repel each other.
+    pub force_over_r: f64,
+}
+
+impl Potential {
+    /// Combines the parameters of each species by the rules of Lorentz and Berthelot:
+    /// σ = (σ_a + σ_b) / 2 and ε = √(ε_a ε_b). The cutoff of a pair is `cutoff` times its σ.
+    pub fn mixed(species: &[(f64, f64)], cutoff: f64, truncation: Truncation) -> Self {
+        let pair = |a: (f64, f64), b: (f64, f64)| {
+            let sigma = 0.5 * (a.0 + b.0);
+            PairParameters { sigma, epsilon: (a.1 * b.1).sqrt(), cutoff: cutoff * sigma }
+        };
+        let pairs = species.iter().flat_map(|&a| species.iter().map(move |&b| pair(a, b))).collect();
+        Self { species: species.len(), pairs, truncation, damping: 0.0 }
+    }
+
+    /// Returns this potential with the damping δ.
+    pub fn damped(self, damping: f64) -> Self {
+        Self { damping, ..self }
+    }
+
+    /// Sets the parameters between species `a` and `b`.
+    pub fn set_pair(&mut self, a: usize, b: usize, parameters: PairParameters) {
+        self.pairs[a * self.species + b] = parameters;
+        self.pairs[b * self.species + a] = parameters;
+    }
+
+    /// Returns the number of species.
+    pub fn species_count(&self) -> usize {
+        self.species
+    }
+
+    /// Returns the parameters between species `a` and `b`.
+    pub fn pair(&self, a: usize, b: usize) -> PairParameters {
+        self.pairs[a * self.species + b]
+    }
+
+    /// Returns the largest cutoff of all pairs, `None` without truncation.
+    pub fn largest_cutoff(&self) -> Option<f64> {
+        (self.truncation != Truncation::None)
+            .then(|| self.pairs.iter().map(|pair| pair.cutoff).fold(0.0, f64::max))
+    }
+
+    /// Returns the unit of length of the pair arithmetic: the largest σ.
+    pub fn length_unit(&self) -> f64 {
+        self.pairs.iter().map(|pair| pair.sigma).fold(0.0, f64::max)
+    }
+
+    /// Returns the unit of energy of the pair arithmetic: the largest ε.
+    pub fn energy_unit(&self) -> f64 {
+        self.pairs.iter().map(|pair| pair.epsilon).fold(0.0, f64::max)
+    }
+
+    /// Returns energy and force of a pair at the squared distance `r2`, in f64. This is the reference
+    /// of all solvers.
+    pub fn pair_term(&self, a: usize, b: usize, r2: f64) -> PairTerm {
+        let PairParameters { sigma, epsilon, cutoff } = self.pair(a, b);
+        if self.truncation != Truncation::None && r2 >= cutoff * cutoff {
+            return PairTerm::default();
+        }
+        let s2 = r2 + self.damping * self.damping;
+        let plain = plain_term(sigma, epsilon, s2);
+        match self.truncation {
+            Truncation::None | Truncation::Truncated => plain,
+            Truncation::Shifted => {
+                let at_cutoff = plain_term(sigma, epsilon, cutoff * cutoff + self.damping * self.damping);
+                PairTerm { energy: plain.energy - at_cutoff.energy, ..plain }
+            }
+            Truncation::Switched { start } => {
+                let switch = SwitchPolynomial::new(sigma, epsilon, start * cutoff, cutoff);
+                let r = r2.sqrt();
+                let beyond = (r - start * cutoff).max(0.0);
+                PairTerm {
+                    energy: plain.energy + switch.energy(beyond),
+                    force_over_r: plain.force_over_r + switch.force(beyond) / r,
+                }
+            }
+        }
+    }
+
+    /// Returns the mean energy per particle of pairs beyond the cutoff, with uniform `density` (number
+    /// per volume or area) there. `fractions` has the fraction of each species.
+    pub fn tail_energy(&self, density: f64, fractions: &[f64], dimensions: usize) -> f64 {
+        self.sum_of_tails(fractions, |PairParameters { sigma, epsilon, cutoff }| {
+            let (x3, x4) = ((sigma / cutoff).powi(3), (sigma / cutoff).powi(4));
+            match dimensions {
+                2 => 4.0 * PI * epsilon * sigma.powi(2) * density * (x4 * x3 * x3 / 10.0 - x4 / 4.0),
+                _ => 8.0 / 3.0 * PI * epsilon * sigma.powi(3) * density * (x3.powi(3) / 3.0 - x3),
+            }
+        })
+    }
+
+    /// Returns the pressure of pairs beyond the cutoff, as for [`Potential::tail_energy`].
+    pub fn tail_pressure(&self, density: f64, fractions: &[f64], dimensions: usize) -> f64 {
+        self.sum_of_tails(fractions, |PairParameters { sigma, epsilon, cutoff }| {
+            let (x3, x4) = ((sigma / cutoff).powi(3), (sigma / cutoff).powi(4));
+            let density2 = density * density;
+            match dimensions {
+                2 => 2.0 * PI * epsilon * sigma.powi(2) * density2 * (1.2 * x4 * x3 * x3 - 1.5 * x4),
+                _ => 16.0 / 3.0 * PI * epsilon * sigma.powi(3) * density2 * (2.0 / 3.0 * x3.powi(3) - x3),
+            }
+        })
+    }
+
+    fn sum_of_tails(&self, fractions: &[f64], tail: impl Fn(PairParameters) -> f64) -> f64 {
+        let pairs = (0..self.species).flat_map(|a| (0..self.species).map(move |b| (a, b)));
+        pairs.map(|(a, b)| fractions[a] * fractions[b] * tail(self.pair(a, b))).sum()
+    }
+
+    /// Checks all parameters.
+    pub fn validate(&self) -> Result<(), PotentialError> {
+        let is_positive = |x: f64| x > 0.0 && x.is_finite();
+        for (index, pair) in self.pairs.iter().enumerate() {
+            let (a, b) = (index / self.species, index % self.species);
+            for (name, value) in [("sigma", pair.sigma), ("epsilon", pair.epsilon), ("cutoff", pair.cutoff)] {
+                if !is_positive(value) {
+                    return Err(PotentialError { name, a, b, value });
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Returns the potential and its force without truncation.
+fn plain_term(sigma: f64, epsilon: f64, s2: f64) -> PairTerm {
+    let x6 = (sigma * sigma / s2).powi(3);
+    PairTerm {
+        energy: 4.0 * epsilon * (x6 * x6 - x6),
+        force_over_r: 24.0 * epsilon * (2.0 * x6 * x6 - x6) / s2,
+    }
+}
+
+/// Polynomial that ends the force at the cutoff: with x = r − r₁, the force gets A x² + B x³ and the
+/// energy −A x³ / 3 − B x⁴ / 4 − C. Force and its derivative are 0 at the cutoff.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SwitchPolynomial {
+    a: f64,
+    b: f64,
+    c: f64,
+}
+
+impl SwitchPolynomial {
+    /// Returns the polynomial for a switch from `start` to `cutoff`.
+    pub fn new(sigma: f64, epsilon: f64, start: f64, cutoff: f64) -> Self {
+        let width = cutoff - start;
+        let coefficient = |power: i32| {
+            let p = f64::from(power);
+            let scale = p / cutoff.powi(power + 2);
+            let a = -scale * ((p + 4.0) * cutoff - (p + 1.0) * start) / width.powi(2);
+            let b = scale * ((p + 3.0) * cutoff - (p + 1.0) * start) / width.powi(3);
+            let c = cutoff.powi(-power) - a / 3.0 * width.powi(3) - b / 4.0 * width.powi(4);
+            [a, b, c]
+        };
+        let (c12, c6) = (4.0 * epsilon * sigma.powi(12), 4.0 * epsilon * sigma.powi(6));
+        let [repulsion, attraction] = [coefficient(12), coefficient(6)];
+        let [a, b, c] = [0, 1, 2].map(|k| c12 * repulsion[k] - c6 * attraction[k]);
+        Self { a, b, c }
+    }
+
+    /// Returns the coefficients A, B and C.
+    pub fn coefficients(&self) -> [f64; 3] {
+        [self.a, self.b, self.c]
+    }
+
+    fn force(&self, x: f64) -> f64 {
+        x * x * (self.a + self.b * x)
+    }
+
+    fn energy(&self, x: f64) -> f64 {
+        -x.powi(3) * (self.a / 3.0 + self.b / 4.0 * x) - self.c
+    }
+}
+
+/// A parameter that no pair can have.
+#[derive(Clone, Debug, Error, PartialEq)]
+#[error("{name} of species {a} and {b} is {value:e}, expected a positive number")]
+pub struct PotentialError {
+    /// sigma, epsilon or cutoff.
+    pub name: &'static str,
+    /// First species.
+    pub a: usize,
+    /// Second species.
+    pub b: usize,
+    /// Value found.
+    pub value: f64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TRUNCATIONS: [Truncation; 4] =
+        [Truncation::None, Truncation::Truncated, Truncation::Shifted, Truncation::Switched { start: 0.8 }];
+
+    fn argon(truncation: Truncation) -> Potential {
+        Potential::mixed(&[(1.0, 1.0)], 2.5, truncation)
+    }
+
+    #[test]
+    fn minimum_and_zero_are_where_they_belong() {
+        let potential = argon(Truncation::None);
+        assert!(potential.pair_term(0, 0, 1.0).energy.abs() < 1e-15);
+        let minimum = potential.pair_term(0, 0, 2f64.powf(1.0 / 3.0));
+        assert!((minimum.energy + 1.0).abs() < 1e-14 && minimum.force_over_r.abs() < 1e-13);
+    }
+
+    /// The force is the derivative of the energy, by central differences with an error of h².
+    #[test]
+    fn forces_are_derivatives_of_energies() {
+        let h = 1e-5;
+        for truncation in TRUNCATIONS {
+            for damping in [0.0, 0.3] {
+                let potential = Potential { damping, ..argon(truncation) };
+                for r in [0.9, 1.0, 1.2, 1.7, 2.1, 2.3, 2.49] {
+                    let energy = |r: f64| potential.pair_term(0, 0, r * r).energy;
+                    let slope = (energy(r + h) - energy(r - h)) / (2.0 * h);
+                    let force = r * potential.pair_term(0, 0, r * r).force_over_r;
+                    assert!((slope + force).abs() < 1e-7 * (1.0 + force.abs()), "{truncation:?}, {r}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn shifted_and_switched_potentials_end_at_the_cutoff() {
+        let just_inside = (2.5f64 - 1e-9).powi(2);
+        for truncation in [Truncation::Shifted, Truncation::Switched { start: 0.8 }] {
+            assert!(argon(truncation).pair_term(0, 0, just_inside).energy.abs() < 1e-9);
+        }
+        assert!(
+            argon(Truncation::Switched { start: 0.8 }).pair_term(0, 0, just_inside).force_over_r.abs() < 1e-9
+        );
+        assert!(argon(Truncation::Shifted).pair_term(0, 0, just_inside).force_over_r.abs() > 1e-3);
+        for truncation in &TRUNCATIONS[1..] {
+            assert_eq!(argon(*truncation).pair_term(0, 0, 6.2500001), PairTerm::default());
+        }
+        assert!(argon(Truncation::None).pair_term(0, 0, 6.2500001).energy < 0.0);
+    }
+
+    #[test]
+    fn species_are_mixed_by_lorentz_and_berthelot() {
+        let mut potential = Potential::mixed(&[(1.0, 1.0), (0.5, 4.0)], 2.5, Truncation::Shifted);
+        assert_eq!(potential.pair(0, 1), PairParameters { sigma: 0.75, epsilon: 2.0, cutoff: 1.875 });
+        assert_eq!(potential.pair(1, 0), potential.pair(0, 1));
+        let other = PairParameters { sigma: 0.8, epsilon: 1.5, cutoff: 2.0 };
+        potential.set_pair(0, 1, other);
+        assert_eq!((potential.pair(0, 1), potential.pair(1, 0)), (other, other));
+        assert_eq!(potential.largest_cutoff(), Some(2.5));
+        assert_eq!((potential.length_unit(), potential.energy_unit()), (1.0, 4.0));
+    }
+
+    /// Against numerical integrals over shells beyond the cutoff.
+    #[test]
+    fn tails_are_the_integrals_beyond_the_cutoff() {
+        let (potential, density) = (argon(Truncation::Truncated), 0.8);
+        let full = argon(Truncation::None);
+        for dimensions in [2, 3] {
+            let (mut energy, mut pressure) = (0.0, 0.0);
+            let h = 1e-3;
+            // Beyond 200 the integrand is below 1e-11 of that at the cutoff.
+            for k in 0..197_500 {
+                let r = 2.5 + (k as f64 + 0.5) * h;
+                let shell = if dimensions == 2 { 2.0 * PI * r } else { 4.0 * PI * r * r };
+                let term = full.pair_term(0, 0, r * r);
+                energy += 0.5 * density * term.energy * shell * h;
+                pressure +=
+                    0.5 * density * density / dimensions as f64 * r * r * term.force_over_r * shell * h;
+            }
+            assert!(
+                (potential.tail_energy(density, &[1.0], dimensions) - energy).abs() < 1e-4 * energy.abs()
+            );
+            assert!(
+                (potential.tail_pressure(density, &[1.0], dimensions) - pressure).abs()
+                    < 1e-4 * pressure.abs()
+            );
+        }
+    }
+
+    #[test]
+    fn parameters_must_be_positive() {
+        let error = Potential::mixed(&[(1.0, 1.0), (0.0, 1.0)], 2.5, Truncation::Shifted).validate();
+        let expected = "sigma of species 1 and 1 is 0e0, expected a positive number";
+        assert_eq!(error.unwrap_err().to_string(), expected);
+        assert!(argon(Truncation::Shifted).validate().is_ok());
+    }
+}
