@@ -107,7 +107,12 @@ FUNCTION float pair_term(GLOBAL const float* pair, float r2)
 // Returns the constants of a pair of species.
 FUNCTION GLOBAL const float* pair_constants(GLOBAL const float* pairs, uint a, uint b)
 {
+#if SPECIES == 1
+    // The same for all pairs, so that the compiler keeps the constants in registers.
+    return pairs;
+#else
     return pairs + (a * SPECIES + b) * PAIR_SLOTS;
+#endif
 }
 
 // Position of neighbour number k of a particle in the lists. Threads of a warp that work on
