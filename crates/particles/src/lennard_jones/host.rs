@@ -81,6 +81,11 @@ impl HostFluid {
         self.id.len()
     }
 
+    /// Returns true if there are no particles.
+    pub fn is_empty(&self) -> bool {
+        self.id.is_empty()
+    }
+
     /// Returns the settings.
     pub fn settings(&self) -> &FluidSettings {
         &self.settings
