@@ -256,12 +256,15 @@ impl HostFluid {
         }
     }
 
-    /// Changes positions: x ← x + dt v. Fails if a particle moves by more than the largest step.
+    /// Changes positions: x ← x + dt v. Fails if a particle moves by more than the largest step. The
+    /// error names the first such particle in the user's order, and step 0.
     pub fn drift(&mut self, dt: f64) -> Result<(), Exploded> {
         let largest = self.settings.largest_move(&self.bounds);
+        let mut first_failed: Option<(u32, usize, usize)> = None;
         for axis in 0..self.bounds.dimensions {
             let factor = dt / self.bounds.lengths[axis] * 2f64.powi(64);
             let limit = largest / self.bounds.lengths[axis] * 2f64.powi(64);
+            let order = &self.order;
             let (position, image) = (&mut self.position[axis], &mut self.image[axis]);
             let failed = position
                 .par_iter_mut()
@@ -275,12 +278,13 @@ impl HostFluid {
                         move_fraction(position, image, step.round_ties_even() as i64);
                         return None;
                     }
-                    Some(index)
+                    Some((order[index], axis, index))
                 })
                 .min();
-            if let Some(index) = failed {
-                return Err(Exploded { id: self.id[index], velocity: self.velocity[axis][index], axis });
-            }
+            first_failed = first_failed.into_iter().chain(failed).min();
+        }
+        if let Some((_, axis, index)) = first_failed {
+            return Err(Exploded { id: self.id[index], velocity: self.velocity[axis][index], axis, step: 0 });
         }
         self.widen_open_box();
         Ok(())

@@ -60,7 +60,7 @@ impl HostFluid {
             }
             self.kick(0.5 * step);
             self.limit_velocities(LONGEST_WAY * self.settings().potential.length_unit() / step);
-            self.drift(step)?;
+            self.drift(step).map_err(|error| Exploded { step: u64::from(steps), ..error })?;
             self.update_forces();
             self.kick(0.5 * step);
             steps += 1;

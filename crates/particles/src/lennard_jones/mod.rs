@@ -21,7 +21,7 @@ pub mod structure;
 
 use thiserror::Error;
 
-pub use device::DeviceFluid;
+pub use device::{DeviceFluid, DeviceFluidError, FluidStrategy};
 pub use host::HostFluid;
 pub use minimise::Minimised;
 
@@ -43,8 +43,8 @@ pub struct FluidMeasures {
 /// A particle that would move much farther in a step than its neighbours are away.
 #[derive(Clone, Debug, Error, PartialEq)]
 #[error(
-    "particle {id} has the velocity {velocity:e} along {}, and would move beyond its neighbours in one step; the \
-     step may be too long, or particles may overlap at the start",
+    "particle {id} has the velocity {velocity:e} along {} after step {step}, and would move beyond its neighbours \
+     in one step; the step may be too long, or particles may overlap at the start",
     ["x", "y", "z"][*axis]
 )]
 pub struct Exploded {
@@ -54,6 +54,8 @@ pub struct Exploded {
     pub velocity: f64,
     /// Axis: 0 for x, 1 for y, 2 for z.
     pub axis: usize,
+    /// Number of steps before the one that failed.
+    pub step: u64,
 }
 
 impl HostFluid {
@@ -61,22 +63,27 @@ impl HostFluid {
     /// random numbers of a thermostat.
     pub fn advance(&mut self, dt: f64, first: u64, steps: u64) -> Result<(), Exploded> {
         for step in first..first + steps {
-            match self.settings().ensemble {
-                Ensemble::Nve => self.take_verlet_step(dt)?,
-                Ensemble::Langevin { kt, friction, seed } => {
-                    self.kick(0.5 * dt);
-                    self.drift(0.5 * dt)?;
-                    self.add_friction_and_noise(libm::exp(-friction * dt), kt, seed, step);
-                    self.drift(0.5 * dt)?;
-                    self.update_forces();
-                    self.kick(0.5 * dt);
-                }
-                Ensemble::Rescaling { kt, time, seed } => {
-                    self.take_verlet_step(dt)?;
-                    let freedom = self.degrees_of_freedom();
-                    let kinetic = self.motion().0;
-                    self.scale_velocities(rescaling_factor(kinetic, kt, freedom, dt / time, seed, step));
-                }
+            self.take_step(dt, step).map_err(|error| Exploded { step, ..error })?;
+        }
+        Ok(())
+    }
+
+    fn take_step(&mut self, dt: f64, step: u64) -> Result<(), Exploded> {
+        match self.settings().ensemble {
+            Ensemble::Nve => self.take_verlet_step(dt)?,
+            Ensemble::Langevin { kt, friction, seed } => {
+                self.kick(0.5 * dt);
+                self.drift(0.5 * dt)?;
+                self.add_friction_and_noise(libm::exp(-friction * dt), kt, seed, step);
+                self.drift(0.5 * dt)?;
+                self.update_forces();
+                self.kick(0.5 * dt);
+            }
+            Ensemble::Rescaling { kt, time, seed } => {
+                self.take_verlet_step(dt)?;
+                let freedom = self.degrees_of_freedom();
+                let kinetic = self.motion().0;
+                self.scale_velocities(rescaling_factor(kinetic, kt, freedom, dt / time, seed, step));
             }
         }
         Ok(())

@@ -7,6 +7,7 @@ use orrery_model::simulation_box::SimulationBox;
 use orrery_simd::InstructionSet;
 
 use super::arithmetic::{PairArithmetic, PairReal};
+use super::device::{DeviceFluidError, FluidStrategy};
 use super::potential::{Potential, Truncation};
 use super::settings::{FluidSettings, PairPrecision, PairSearch};
 use super::*;
@@ -221,11 +222,14 @@ fn an_exploding_system_names_the_particle() {
     let mut particles = FluidParticles::at_rest(bounds, &coordinates);
     particles.id = vec![7, 8, 9];
     let mut fluid = HostFluid::new(particles, &plain_settings(Truncation::Truncated));
-    let error = fluid.advance(0.005, 0, 10).unwrap_err();
-    assert!([7, 8].contains(&error.id) && error.axis == 0, "{error}");
+    let error = fluid.advance(0.005, 40, 10).unwrap_err();
+    assert!(error.id == 7 && error.axis == 0 && error.step == 40, "{error}");
     let text = error.to_string();
     assert!(text.starts_with(&format!("particle {} has the velocity ", error.id)), "{text}");
-    assert!(text.contains(" along x, and would move beyond its neighbours in one step"), "{text}");
+    assert!(
+        text.contains(" along x after step 40, and would move beyond its neighbours in one step"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -275,8 +279,8 @@ fn a_device_has_the_trajectory_of_the_cpu() {
             let mut fluid = DeviceFluid::new(&device, &particles, &settings).unwrap();
             assert_eq!(fluid.measure().unwrap(), host.measure(), "case {case}");
             for steps in [1, 2, 40, 7] {
-                host.advance(0.004, 0, u64::from(steps)).unwrap();
-                fluid.advance(0.004, steps).unwrap();
+                host.advance(0.004, 0, steps).unwrap();
+                fluid.advance(0.004, 0, steps).unwrap();
                 assert!(fluid.particles().unwrap() == host.particles(), "case {case}, {steps} steps");
                 assert_eq!(fluid.measure().unwrap(), host.measure(), "case {case}, {steps} steps");
             }
@@ -294,8 +298,54 @@ fn a_device_reports_an_exploding_system() {
     for device in orrery_device::testing::test_devices_with_f64() {
         let settings = plain_settings(Truncation::Truncated);
         let mut fluid = DeviceFluid::new(&device, &particles, &settings).unwrap();
-        let error = fluid.advance(0.005, 10).unwrap_err().to_string();
-        assert!(error.starts_with("particle 7 has") || error.starts_with("particle 8 has"), "{error}");
+        let error = fluid.advance(0.005, 40, 10).unwrap_err();
+        let expected = HostFluid::new(particles.clone(), &settings).advance(0.005, 40, 10).unwrap_err();
+        assert_eq!(error, DeviceFluidError::Exploded(expected));
+    }
+}
+
+/// Forces are not saved: a fluid that is made of the particles of another continues bit for bit, with
+/// any strategy.
+#[test]
+fn a_device_continues_from_its_particles() {
+    let mut particles = Lattice::Fcc.fill([5, 4, 4], 0.75);
+    set_maxwell_velocities(&mut particles, &[1.0], 1.3, 3);
+    let settings = plain_settings(Truncation::Truncated);
+    for device in orrery_device::testing::test_devices_with_f64() {
+        let mut whole = DeviceFluid::new(&device, &particles, &settings).unwrap();
+        whole.advance(0.004, 0, 30).unwrap();
+        let mut first = DeviceFluid::new(&device, &particles, &settings).unwrap();
+        first.advance(0.004, 0, 13).unwrap();
+        let strategy = FluidStrategy { skin: 0.45, ..*first.strategy() };
+        let middle = first.particles().unwrap();
+        let mut second = DeviceFluid::with_strategy(&device, &middle, &settings, &strategy).unwrap();
+        second.advance(0.004, 13, 17).unwrap();
+        assert!(second.particles().unwrap() == whole.particles().unwrap());
+        assert_eq!(second.measure().unwrap(), whole.measure().unwrap());
+    }
+}
+
+#[test]
+fn a_device_refuses_what_it_does_not_support() {
+    let particles = Lattice::Fcc.fill([4, 4, 4], 0.75);
+    let mut settings = plain_settings(Truncation::Truncated);
+    settings.precision = PairPrecision::Double;
+    for device in orrery_device::testing::test_devices_with_f64() {
+        let error = DeviceFluid::new(&device, &particles, &settings).unwrap_err().to_string();
+        assert_eq!(error, "forces in double precision need the CPU; on devices they have mixed precision");
+    }
+}
+
+/// The estimate is an upper one, and not ten times too high.
+#[test]
+fn the_memory_of_a_device_fluid_is_estimated() {
+    let particles = Lattice::Fcc.fill([12, 12, 12], 0.75);
+    let settings = plain_settings(Truncation::Truncated);
+    let estimate = DeviceFluid::device_bytes(particles.len(), &settings, &particles.bounds);
+    for device in orrery_device::testing::test_devices_with_f64() {
+        let fluid = DeviceFluid::new(&device, &particles, &settings).unwrap();
+        let bytes = fluid.allocated_bytes();
+        assert!(bytes <= estimate && estimate < 2 * bytes + (2 << 20), "{bytes} {estimate}");
     }
 }
 
@@ -375,11 +425,11 @@ fn speed_of_the_melt_on_devices() {
                 let n = particles.len();
                 let settings = FluidSettings { skin, ..plain_settings(Truncation::Truncated) };
                 let mut fluid = DeviceFluid::new(&device, &particles, &settings).unwrap();
-                fluid.advance(0.005, 300).unwrap();
+                fluid.advance(0.005, 0, 300).unwrap();
                 let steps = if n > 500_000 { 300 } else { 3000 };
                 let (before, start) = (fluid.rebuilds(), std::time::Instant::now());
                 for _ in 0..steps / 100 {
-                    fluid.advance(0.005, 100).unwrap();
+                    fluid.advance(0.005, 0, 100).unwrap();
                 }
                 let seconds = start.elapsed().as_secs_f64();
                 let t = std::time::Instant::now();
@@ -389,7 +439,7 @@ fn speed_of_the_melt_on_devices() {
                     device.title(),
                     f64::from(steps) / seconds,
                     f64::from(steps) * n as f64 / seconds,
-                    f64::from(steps) / f64::from(fluid.rebuilds() - before),
+                    f64::from(steps) / (fluid.rebuilds() - before) as f64,
                     t.elapsed(),
                     (measures.kinetic + measures.potential) / n as f64,
                 );

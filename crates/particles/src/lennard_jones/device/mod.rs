@@ -5,9 +5,11 @@
 //! in the next round. The host reads the number of steps done one round later, so it never waits for
 //! a single step.
 
-use orrery_device::{
-    Arg, Buffer, Device, DeviceError, DeviceKind, Kernel, KernelFile, Math, Pinned, kernel_source,
-};
+mod strategy;
+
+pub use strategy::FluidStrategy;
+
+use orrery_device::{Arg, Buffer, Device, DeviceError, Kernel, KernelFile, Math, Pinned, kernel_source};
 use orrery_model::Vec3s;
 use orrery_model::fluid::FluidParticles;
 use orrery_model::simulation_box::{BoxSides, SimulationBox};
@@ -18,21 +20,16 @@ use super::arithmetic::{
     ENERGY_BITS, EnergyArithmetic, EnergyConstants, PairArithmetic, PairConstants, PairReal,
 };
 use super::cells::CellGrid;
-use super::settings::FluidSettings;
+use super::ensemble::Ensemble;
+use super::settings::{FluidSettings, PairPrecision};
 use super::{Exploded, FluidMeasures};
 
-/// Threads per block.
-const BLOCK_SIZE: u32 = 128;
 /// Number of words of `control`.
 const CONTROL_WORDS: usize = 13;
 /// Number of sums of `measure`.
 const SUM_COUNT: usize = 6;
-/// Threads that keep a GPU busy. With fewer particles, more than two threads share one.
-///
-/// On an H200 with skin 0.3 and 0.4, steps per second with 1, 2, 4 and 8 threads per particle:
-/// 1,048,576 particles 1300, 1388, 1251, 1081, and 65,536 particles 13,400, 18,300, 16,400, 16,500. With
-/// 4,096 particles 32 threads are the fastest (`speed_of_the_melt_on_devices` in the tests).
-const WANTED_THREADS: usize = 1 << 17;
+/// Most steps of one batch, because steps are counted in 32 bits.
+const MAX_BATCH: u64 = 1 << 20;
 
 // SAFETY: kernels with one thread per particle access the first n particles of a side of the state,
 // and entries of lists below the capacity, for which `Lists::new` allocates memory. Indices in lists
@@ -48,6 +45,7 @@ enum Word {
     Step = 0,
     Target = 1,
     Rebuild = 2,
+    Side = 4,
     Overflow = 6,
     Failed = 7,
     IsFinal = 8,
@@ -67,6 +65,9 @@ enum StepKind {
 /// Reason why a fluid on a device cannot be moved.
 #[derive(Clone, Debug, Error, PartialEq)]
 pub enum DeviceFluidError {
+    /// The settings need the CPU.
+    #[error(transparent)]
+    Unsupported(#[from] UnsupportedFluid),
     /// A particle moves too fast.
     #[error(transparent)]
     Exploded(#[from] Exploded),
@@ -74,6 +75,35 @@ pub enum DeviceFluidError {
     #[error(transparent)]
     Device(#[from] DeviceError),
 }
+
+/// Reason why a fluid cannot be on a device.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum UnsupportedFluid {
+    /// Forces in f64.
+    #[error("forces in double precision need the CPU; on devices they have mixed precision")]
+    DoublePrecision,
+    /// A thermostat.
+    #[error("thermostats need the CPU; on devices a fluid has constant energy")]
+    Thermostat,
+    /// An open box.
+    #[error("open boxes need the CPU; on devices a box is periodic")]
+    OpenBox,
+    /// The device has no f64.
+    #[error("{device} has no double precision, which velocities and energies need")]
+    NoDoubles {
+        /// Title of the device.
+        device: String,
+    },
+    /// Too many particles.
+    #[error("{n} particles are too many for a device, expected at most {MAX_PARTICLES}")]
+    TooMany {
+        /// Number found.
+        n: usize,
+    },
+}
+
+/// Most particles: two sides of the state are indexed with 32 bits, and so are 32 threads of each.
+pub const MAX_PARTICLES: usize = 1 << 26;
 
 struct Kernels {
     take_step: Kernel,
@@ -110,8 +140,7 @@ pub struct DeviceFluid {
     n: usize,
     id: Vec<u64>,
     kernels: Kernels,
-    /// Threads per particle.
-    lanes: u32,
+    strategy: FluidStrategy,
     control: Buffer<u32>,
     position: [Buffer<u64>; 3],
     image: [Buffer<i32>; 3],
@@ -140,22 +169,73 @@ impl std::fmt::Debug for DeviceFluid {
 }
 
 impl DeviceFluid {
-    /// Copies the particles to `device`, builds their lists and computes their forces.
+    /// Returns an error with the reason if a fluid with these settings needs the CPU.
+    pub fn check_support(
+        device: &Device,
+        n: usize,
+        settings: &FluidSettings,
+        bounds: &SimulationBox,
+    ) -> Result<(), UnsupportedFluid> {
+        if settings.precision == PairPrecision::Double {
+            return Err(UnsupportedFluid::DoublePrecision);
+        }
+        if settings.ensemble != Ensemble::Nve {
+            return Err(UnsupportedFluid::Thermostat);
+        }
+        if bounds.sides != BoxSides::Periodic {
+            return Err(UnsupportedFluid::OpenBox);
+        }
+        if !device.properties().has_f64 {
+            return Err(UnsupportedFluid::NoDoubles { device: device.title() });
+        }
+        if n > MAX_PARTICLES {
+            return Err(UnsupportedFluid::TooMany { n });
+        }
+        Ok(())
+    }
+
+    /// Returns the memory that a fluid of `n` particles needs on a device, in bytes. Lists have room
+    /// for half as many neighbours again as in a uniform fluid. They grow where a particle has more.
+    pub fn device_bytes(n: usize, settings: &FluidSettings, bounds: &SimulationBox) -> u64 {
+        // Positions, images, velocities, species and order on two sides, forces, and the positions
+        // that lists use.
+        let state = 2 * (24 + 12 + 24 + 4 + 4) + 24 + 32 + 16;
+        let lists = match settings.uses_lists(n, bounds) {
+            true => Lists::bytes(n, settings, bounds),
+            false => 0,
+        };
+        state * n as u64 + lists + (1 << 20)
+    }
+
+    /// Copies the particles to `device`, builds their lists and computes their forces. Forces are not
+    /// part of a saved state: the same particles have the same forces.
     pub fn new(
         device: &Device,
         particles: &FluidParticles,
         settings: &FluidSettings,
     ) -> Result<Self, DeviceFluidError> {
+        let strategy = FluidStrategy::default_for(device, particles.len(), settings);
+        Self::with_strategy(device, particles, settings, &strategy)
+    }
+
+    /// As [`DeviceFluid::new`], with a strategy. The skin is the one of the strategy. The default
+    /// strategy replaces one that does not fit the device.
+    pub fn with_strategy(
+        device: &Device,
+        particles: &FluidParticles,
+        settings: &FluidSettings,
+        strategy: &FluidStrategy,
+    ) -> Result<Self, DeviceFluidError> {
         let (n, bounds) = (particles.len(), particles.bounds);
+        Self::check_support(device, n, settings, &bounds)?;
+        let strategy = match strategy.fits(device) {
+            true => *strategy,
+            false => FluidStrategy::default_for(device, n, settings),
+        };
+        let settings = &FluidSettings { skin: strategy.skin, ..settings.clone() };
         let single = PairArithmetic::<f32>::new(&settings.potential, &bounds);
         let energies = EnergyArithmetic::new(&settings.potential, &bounds);
         let uses_lists = settings.uses_lists(n, &bounds);
-        let lanes = match device.properties().kind {
-            DeviceKind::Gpu if device.properties().has_warp_shuffle => {
-                ((WANTED_THREADS / n.max(1)) as u32).next_power_of_two().clamp(2, 32)
-            }
-            _ => 1,
-        };
         let mut words = [0; CONTROL_WORDS];
         words[Word::Rebuild as usize] = u32::from(uses_lists);
         // Both sides of the state start with the particles in the user's order.
@@ -172,7 +252,7 @@ impl DeviceFluid {
         let [px, py, pz] = &particles.position;
         let [ix, iy, iz] = &particles.image;
         let mut fluid = Self {
-            kernels: Kernels::new(device, settings, &bounds, lanes, uses_lists)?,
+            kernels: Kernels::new(device, settings, &bounds, &strategy, uses_lists)?,
             lists: uses_lists.then(|| Lists::new(device, n, settings, &bounds)).transpose()?,
             control: device.upload(&words)?,
             position: [twice_u64(px)?, twice_u64(py)?, twice_u64(pz)?],
@@ -201,18 +281,29 @@ impl DeviceFluid {
             energies,
             n,
             id: particles.id.clone(),
-            lanes,
+            strategy,
             words,
             pinned: [device.pinned(CONTROL_WORDS)?, device.pinned(CONTROL_WORDS)?],
             steps_per_build: 8.0,
         };
         // A batch of no steps builds the lists and computes the forces.
-        fluid.advance(0.0, 0)?;
+        fluid.advance_batch(0.0, 0, 0)?;
         Ok(fluid)
     }
 
-    /// Takes `steps` steps of length `dt` with velocity Verlet.
-    pub fn advance(&mut self, dt: f64, steps: u32) -> Result<(), DeviceFluidError> {
+    /// Takes `steps` steps of length `dt`. `first` is the number of steps before.
+    pub fn advance(&mut self, dt: f64, first: u64, steps: u64) -> Result<(), DeviceFluidError> {
+        let mut done = 0;
+        while done < steps {
+            let batch = (steps - done).min(MAX_BATCH);
+            self.advance_batch(dt, first + done, batch as u32)?;
+            done += batch;
+        }
+        Ok(())
+    }
+
+    /// Takes `steps` steps. With none, computes the forces.
+    fn advance_batch(&mut self, dt: f64, first: u64, steps: u32) -> Result<(), DeviceFluidError> {
         let start = self.words[Word::Step as usize];
         self.words[Word::Start as usize] = start;
         self.words[Word::Target as usize] = start.wrapping_add(steps);
@@ -237,7 +328,7 @@ impl DeviceFluid {
             self.words.copy_from_slice(&self.pinned[1]);
             if self.words[Word::Failed as usize] > 0 || self.words[Word::Overflow as usize] > 0 {
                 self.words.copy_from_slice(&self.pinned[0]);
-                self.resolve_failures()?;
+                self.resolve_failures(dt, first)?;
                 is_pending = false;
             }
             if self.words[Word::IsFinal as usize] > 0 {
@@ -268,23 +359,9 @@ impl DeviceFluid {
     }
 
     /// Grows lists that were too short. Returns an error if a particle moves too fast.
-    fn resolve_failures(&mut self) -> Result<(), DeviceFluidError> {
-        let failed = self.words[Word::Failed as usize];
-        if failed > 0 {
-            let particle = failed as usize - 1;
-            let side = self.side() * self.n;
-            let rank = side + particle;
-            let user = self.order.to_vec()?[rank] as usize;
-            let velocity = [0, 1, 2].map(|axis| Ok(self.velocity[axis].to_vec()?[rank]));
-            let velocity: [Result<f64, DeviceError>; 3] = velocity;
-            let mut fastest = (0, 0.0f64);
-            for (axis, velocity) in velocity.into_iter().enumerate() {
-                let velocity = velocity?;
-                if velocity.is_nan() || velocity.abs() > fastest.1.abs() {
-                    fastest = (axis, velocity);
-                }
-            }
-            return Err(Exploded { id: self.id[user], velocity: fastest.1, axis: fastest.0 }.into());
+    fn resolve_failures(&mut self, dt: f64, first: u64) -> Result<(), DeviceFluidError> {
+        if self.words[Word::Failed as usize] > 0 {
+            return Err(self.find_exploded(dt, first)?.into());
         }
         let overflow = self.words[Word::Overflow as usize];
         if overflow > 0 {
@@ -298,8 +375,26 @@ impl DeviceFluid {
         Ok(())
     }
 
+    /// Returns the error of the particle that would move too far.
+    fn find_exploded(&self, dt: f64, first: u64) -> Result<Exploded, DeviceError> {
+        let user = self.n - self.words[Word::Failed as usize] as usize;
+        let [x, y, z] = self.particles()?.velocity.get(user);
+        let largest = self.settings.largest_move(&self.bounds);
+        // As in `take_step`. NaN moves too far.
+        let is_too_far = |axis: usize, v: f64| {
+            let to_fraction = |distance: f64| distance / self.bounds.lengths[axis] * 2f64.powi(64);
+            let step = v * to_fraction(dt);
+            step.is_nan() || step.abs() >= to_fraction(largest)
+        };
+        let failed = [x, y, z].into_iter().enumerate().find(|&(axis, v)| is_too_far(axis, v));
+        let (axis, velocity) = failed.unwrap_or((0, x));
+        // The step that failed was counted.
+        let done = self.words[Word::Step as usize].wrapping_sub(self.words[Word::Start as usize]) - 1;
+        Ok(Exploded { id: self.id[user], velocity, axis, step: first + u64::from(done) })
+    }
+
     fn side(&self) -> usize {
-        self.words[4] as usize
+        self.words[Word::Side as usize] as usize
     }
 
     /// Returns the force of one integer unit, in the units of the case.
@@ -309,7 +404,7 @@ impl DeviceFluid {
     }
 
     fn blocks(&self, threads_per_particle: u32) -> u32 {
-        (self.n as u32 * threads_per_particle).div_ceil(BLOCK_SIZE)
+        (self.n as u32 * threads_per_particle).div_ceil(self.strategy.block_size)
     }
 
     fn queue_step(&self, kind: StepKind, arguments: &StepArguments<'_>) -> Result<(), DeviceError> {
@@ -341,24 +436,30 @@ impl DeviceFluid {
         args.extend(self.image.iter().map(Arg::from));
         args.extend(self.velocity.iter().map(Arg::from));
         args.extend(self.force.iter().map(Arg::from));
-        self.device.queue().launch(&self.kernels.take_step, self.blocks(self.lanes), BLOCK_SIZE, &args)
+        args.push((&self.order).into());
+        self.device.queue().launch(
+            &self.kernels.take_step,
+            self.blocks(self.strategy.lanes),
+            self.strategy.block_size,
+            &args,
+        )
     }
 
     /// Queues the kernels that build lists. They return at once if the lists are valid.
     fn queue_build(&mut self) -> Result<(), DeviceError> {
-        let (blocks, n) = (self.blocks(1), self.n as u32);
+        let (blocks, block_size, n) = (self.blocks(1), self.strategy.block_size, self.n as u32);
         let Some(lists) = &mut self.lists else { return Ok(()) };
         let (queue, kernels, control) = (self.device.queue(), &self.kernels, &self.control);
         let cells = lists.cells.map(Arg::from);
         let cell_count = lists.cell_counts.len() as u32;
         let args = [control.into(), cell_count.into(), (&lists.cell_counts).into()];
-        queue.launch(&kernels.clear_cells, cell_count.div_ceil(BLOCK_SIZE), BLOCK_SIZE, &args)?;
+        queue.launch(&kernels.clear_cells, cell_count.div_ceil(block_size), block_size, &args)?;
 
         let mut args: Vec<Arg> = vec![control.into(), n.into()];
         args.extend(cells);
         args.extend(self.position.iter().map(Arg::from));
         args.extend([&lists.cell_counts, &lists.cell_of, &lists.rank_of].map(Arg::from));
-        queue.launch(&kernels.assign_cells, blocks, BLOCK_SIZE, &args)?;
+        queue.launch(&kernels.assign_cells, blocks, block_size, &args)?;
 
         lists.scan.launch(queue, &lists.cell_counts, &lists.cell_starts)?;
 
@@ -369,7 +470,7 @@ impl DeviceFluid {
         args.extend(self.velocity.iter().map(Arg::from));
         args.extend([&self.species, &self.order].map(Arg::from));
         args.extend([&self.upper, &self.listed].map(Arg::from));
-        queue.launch(&kernels.sort_particles, blocks, BLOCK_SIZE, &args)?;
+        queue.launch(&kernels.sort_particles, blocks, block_size, &args)?;
 
         let mut args: Vec<Arg> = vec![control.into(), n.into()];
         args.extend(cells);
@@ -377,7 +478,7 @@ impl DeviceFluid {
         args.extend([Arg::from(&self.listed), lists.radius2.into()]);
         args.extend(self.single.scale.map(Arg::from));
         args.extend([Arg::from(&lists.counts), (&lists.entries).into(), lists.capacity.into()]);
-        queue.launch(&kernels.build_lists, blocks, BLOCK_SIZE, &args)
+        queue.launch(&kernels.build_lists, blocks, block_size, &args)
     }
 
     /// Measures energies, momentum and virial.
@@ -405,7 +506,7 @@ impl DeviceFluid {
             .map(Arg::from),
         );
         args.push((&sums).into());
-        self.device.queue().launch(&self.kernels.measure, self.blocks(1), BLOCK_SIZE, &args)?;
+        self.device.queue().launch(&self.kernels.measure, self.blocks(1), self.strategy.block_size, &args)?;
         let sums: Vec<f64> = sums.to_vec()?.into_iter().map(|sum| sum as i64 as f64).collect();
         let energy = unit * 2f64.powi(-ENERGY_BITS);
         let momentum = self.settings.momentum_unit();
@@ -455,8 +556,53 @@ impl DeviceFluid {
     }
 
     /// Returns the number of builds of the neighbour lists.
-    pub fn rebuilds(&self) -> u32 {
-        self.words[Word::Rebuilds as usize]
+    pub fn rebuilds(&self) -> u64 {
+        self.words[Word::Rebuilds as usize].into()
+    }
+
+    /// Returns the bytes of the buffers that depend on the number of particles.
+    #[cfg(test)]
+    pub(super) fn allocated_bytes(&self) -> u64 {
+        let columns = 8 * (self.position[0].len() + self.velocity[0].len() + self.force[0].len())
+            + 4 * self.image[0].len();
+        let others =
+            4 * (self.species.len() + self.order.len()) + 16 * (self.upper.len() + self.listed.len());
+        let lists = self.lists.as_ref().map_or(0, |lists| {
+            let buffers = [&lists.cell_counts, &lists.cell_starts, &lists.cell_of, &lists.rank_of];
+            let cells: usize = buffers.iter().map(|buffer| buffer.len()).sum();
+            4 * (cells + lists.counts.len() + lists.entries.len())
+        });
+        (3 * columns + others + lists) as u64
+    }
+
+    /// Returns the number of particles.
+    pub fn len(&self) -> usize {
+        self.n
+    }
+
+    /// Returns true if there are no particles.
+    pub fn is_empty(&self) -> bool {
+        self.n == 0
+    }
+
+    /// Returns the settings, with the skin of the strategy.
+    pub fn settings(&self) -> &FluidSettings {
+        &self.settings
+    }
+
+    /// Returns the strategy in use.
+    pub fn strategy(&self) -> &FluidStrategy {
+        &self.strategy
+    }
+
+    /// Returns the box.
+    pub fn bounds(&self) -> &SimulationBox {
+        &self.bounds
+    }
+
+    /// Returns the number of degrees of freedom, for the temperature.
+    pub fn degrees_of_freedom(&self) -> f64 {
+        self.settings.ensemble.degrees_of_freedom(self.n, self.bounds.dimensions)
     }
 }
 
@@ -471,15 +617,15 @@ impl Kernels {
         device: &Device,
         settings: &FluidSettings,
         bounds: &SimulationBox,
-        lanes: u32,
+        strategy: &FluidStrategy,
         uses_lists: bool,
     ) -> Result<Self, DeviceError> {
         let flag = |yes: bool| u8::from(yes).to_string();
         let is_switched =
             matches!(settings.potential.truncation, super::potential::Truncation::Switched { .. });
         let definitions = [
-            ("BLOCK_SIZE", BLOCK_SIZE.to_string()),
-            ("LANES", lanes.to_string()),
+            ("BLOCK_SIZE", strategy.block_size.to_string()),
+            ("LANES", strategy.lanes.to_string()),
             ("SPECIES", settings.potential.species_count().to_string()),
             ("IS_SWITCHED", flag(is_switched)),
             ("IS_PERIODIC", flag(bounds.sides == BoxSides::Periodic)),
@@ -509,16 +655,9 @@ impl Lists {
         bounds: &SimulationBox,
     ) -> Result<Self, DeviceError> {
         let unit = settings.potential.length_unit();
-        let radius = settings.potential.largest_cutoff().unwrap_or_default() + settings.skin;
+        let radius = list_radius(settings);
         let grid = CellGrid::new(bounds, radius, [0; 3], [u32::MAX; 3], n);
-        // The neighbours in a uniform fluid, and half as many again.
-        let density = n as f64 / bounds.volume();
-        let volume = match bounds.dimensions {
-            2 => std::f64::consts::PI * radius.powi(2),
-            _ => 4.0 / 3.0 * std::f64::consts::PI * radius.powi(3),
-        };
-        let expected = (1.5 * density * volume).min(n as f64) as u32;
-        let capacity = (expected + 16).next_multiple_of(CAPACITY_STEP);
+        let capacity = Self::first_capacity(n, settings, bounds);
         let cells = grid.counts.map(|count| count as u32);
         let half_skin = 0.5 * settings.skin / unit;
         Ok(Self {
@@ -536,6 +675,24 @@ impl Lists {
         })
     }
 
+    /// Returns the first length of a list: the neighbours in a uniform fluid, and half as many again.
+    fn first_capacity(n: usize, settings: &FluidSettings, bounds: &SimulationBox) -> u32 {
+        let radius = list_radius(settings);
+        let density = n as f64 / bounds.volume();
+        let volume = match bounds.dimensions {
+            2 => std::f64::consts::PI * radius.powi(2),
+            _ => 4.0 / 3.0 * std::f64::consts::PI * radius.powi(3),
+        };
+        let expected = (1.5 * density * volume).min(n as f64) as u32;
+        (expected + 16).next_multiple_of(CAPACITY_STEP)
+    }
+
+    /// Returns the memory of new lists in bytes. There are at most two cells per particle.
+    fn bytes(n: usize, settings: &FluidSettings, bounds: &SimulationBox) -> u64 {
+        let entries = list_entries(n, Self::first_capacity(n, settings, bounds));
+        4 * (entries as u64 + 3 * n as u64 + 4 * n.max(8) as u64)
+    }
+
     /// Makes room for `count` neighbours of a particle.
     fn grow(&mut self, device: &Device, n: usize, count: u32) -> Result<(), DeviceError> {
         self.capacity = (count + count / 8).next_multiple_of(CAPACITY_STEP);
@@ -544,6 +701,11 @@ impl Lists {
         self.entries = device.zeros(list_entries(n, self.capacity))?;
         Ok(())
     }
+}
+
+/// Returns the largest cutoff with the skin.
+fn list_radius(settings: &FluidSettings) -> f64 {
+    settings.potential.largest_cutoff().unwrap_or_default() + settings.skin
 }
 
 /// Returns the number of entries of all lists, with those of warps that are not full.

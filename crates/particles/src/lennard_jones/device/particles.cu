@@ -30,7 +30,7 @@
 #define CONTROL_SIDE 4         // current side of the state
 #define CONTROL_TICKET 5       // blocks that are done
 #define CONTROL_OVERFLOW 6     // most neighbours of a particle, if they do not fit into its list
-#define CONTROL_FAILED 7       // 1 + index of a particle that would move too far, 0 if none would
+#define CONTROL_FAILED 7       // n - user's index of the first particle that would move too far, 0 if none would
 #define CONTROL_FAILED_NEXT 10 // becomes CONTROL_FAILED when all blocks are done
 #define CONTROL_OVERFLOW_NEXT 11 // becomes CONTROL_OVERFLOW when all blocks are done
 #define CONTROL_START 12       // value of CONTROL_STEP at the start of the batch

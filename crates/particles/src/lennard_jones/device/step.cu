@@ -154,7 +154,8 @@ take_step(int kind, uint n, GLOBAL uint* control, GLOBAL float4* upper_sides, GL
     GLOBAL const double* RESTRICT kick, double drift_x, double drift_y, double drift_z, double limit_x,
     double limit_y, double limit_z, float half_skin2, GLOBAL ulong* x, GLOBAL ulong* y, GLOBAL ulong* z,
     GLOBAL int* image_x, GLOBAL int* image_y, GLOBAL int* image_z, GLOBAL double* vx, GLOBAL double* vy,
-    GLOBAL double* vz, GLOBAL ulong* force_x, GLOBAL ulong* force_y, GLOBAL ulong* force_z)
+    GLOBAL double* vz, GLOBAL ulong* force_x, GLOBAL ulong* force_y, GLOBAL ulong* force_z,
+    GLOBAL const uint* order)
 {
     SHARED uint scratch[BLOCK_SIZE];
     if (!may_step(control, kind))
@@ -201,7 +202,7 @@ take_step(int kind, uint n, GLOBAL uint* control, GLOBAL float4* upper_sides, GL
                 control[CONTROL_REBUILD_NEXT] = 1;
 #endif
             if (is_too_far)
-                ATOMIC_MAX_U32(control + CONTROL_FAILED_NEXT, particle + 1);
+                ATOMIC_MAX_U32(control + CONTROL_FAILED_NEXT, n - order[at]);
         }
     }
     if (is_last_block(control, scratch) && THREAD == 0) {

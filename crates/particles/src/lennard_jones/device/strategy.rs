@@ -1,0 +1,74 @@
+//! Strategies of a fluid on a device as plain data, so that the ladder and the tuner can enumerate
+//! them. No result depends on the strategy.
+
+use orrery_device::{Device, DeviceKind};
+use serde::{Deserialize, Serialize};
+
+use crate::lennard_jones::settings::FluidSettings;
+
+/// Tuning parameters of a fluid on a device.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FluidStrategy {
+    /// Threads per particle, a power of two up to 32. More threads keep a device busy with fewer
+    /// particles.
+    pub lanes: u32,
+    /// Threads per block, a multiple of 32.
+    pub block_size: u32,
+    /// Distance beyond the cutoff up to which lists contain particles, in the units of the case. A
+    /// longer one gives longer lists and fewer builds.
+    pub skin: f64,
+}
+
+/// Threads that keep a GPU busy. With fewer particles, more than two threads share one.
+///
+/// On an H200 with skin 0.3 and 0.4, steps per second with 1, 2, 4 and 8 threads per particle:
+/// 1,048,576 particles 1300, 1388, 1251, 1081, and 65,536 particles 13,400, 18,300, 16,400, 16,500. With
+/// 4,096 particles 32 threads are the fastest (`speed_of_the_melt_on_devices` in the tests).
+const WANTED_THREADS: usize = 1 << 17;
+
+impl FluidStrategy {
+    /// Returns the strategy for `n` particles without tuning. Its skin is the one of `settings`.
+    pub fn default_for(device: &Device, n: usize, settings: &FluidSettings) -> Self {
+        let lanes = match device.properties().kind {
+            DeviceKind::Gpu if device.properties().has_warp_shuffle => {
+                (WANTED_THREADS / n.max(1)).next_power_of_two().clamp(2, 32) as u32
+            }
+            _ => 1,
+        };
+        Self { lanes, block_size: 128, skin: settings.skin }
+    }
+
+    /// Returns the strategies that the tuner measures. The default is the first.
+    pub fn candidates(device: &Device, n: usize, settings: &FluidSettings) -> Vec<Self> {
+        let default = Self::default_for(device, n, settings);
+        let unit = settings.potential.length_unit();
+        let mut candidates = vec![default];
+        for skin in [0.2, 0.3, 0.4, 0.5, 0.6] {
+            for lanes in [default.lanes / 2, default.lanes, 2 * default.lanes] {
+                let candidate = Self { lanes, skin: skin * unit, ..default };
+                if candidate.fits(device) && !candidates.contains(&candidate) {
+                    candidates.push(candidate);
+                }
+            }
+        }
+        candidates
+    }
+
+    /// Returns whether the device can run this strategy.
+    pub fn fits(&self, device: &Device) -> bool {
+        let properties = device.properties();
+        (1..=32).contains(&self.lanes)
+            && self.lanes.is_power_of_two()
+            && self.block_size.is_multiple_of(32)
+            && (32..=properties.max_block_size.min(1024)).contains(&self.block_size)
+            && self.block_size.is_power_of_two()
+            && self.skin > 0.0
+            && self.skin.is_finite()
+    }
+
+    /// Returns a short description, for example "lanes 2, block 128, skin 0.3".
+    pub fn describe(&self) -> String {
+        let Self { lanes, block_size, skin } = self;
+        format!("lanes {lanes}, block {block_size}, skin {skin:.3}")
+    }
+}
