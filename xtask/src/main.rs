@@ -24,7 +24,7 @@ usage: cargo xtask COMMAND
 
   test         install missing packages; check format, style, lints, tests, docs, examples
   validate     run the long physics tests in release mode
-  reliability  run the full fault tests of docs/reliability.md (fuzzing takes 6 min)
+  reliability  run the full fault tests of docs/reliability.md (fuzzing takes 13 min)
   reference    write docs/reference/case.md from the declarations of the keys
   style [DIR]  check names, phrases and comments, and print style figures";
 

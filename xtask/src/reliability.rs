@@ -6,7 +6,7 @@ use crate::report::{Report, StageFailure};
 use crate::shell::{CommandLine, Failure};
 
 /// Fuzz targets, each with additional folders of seed inputs.
-const FUZZ_TARGETS: [(&str, &[&str]); 10] = [
+const FUZZ_TARGETS: [(&str, &[&str]); 13] = [
     ("snapshot_hdf5", &["../crates/io/tests/data", "../crates/io/tests/hostile"]),
     ("snapshot_gadget", &[]),
     ("snapshot_xyz", &[]),
@@ -15,6 +15,9 @@ const FUZZ_TARGETS: [(&str, &[&str]); 10] = [
     ("field_vti", &[]),
     ("field_png", &[]),
     ("segy", &[]),
+    ("fluid_gsd", &[]),
+    ("fluid_xyz", &[]),
+    ("fluid_lammps", &[]),
     ("case", &[]),
     ("checkpoint", &[]),
 ];

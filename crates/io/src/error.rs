@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use orrery_model::format_count;
+use orrery_model::simulation_box::BoxError;
 use thiserror::Error;
 
 use crate::limits::format_bytes;
@@ -107,6 +108,9 @@ pub enum Fault {
         /// Limit in bytes.
         limit: u64,
     },
+    /// The box of a fluid cannot be used.
+    #[error(transparent)]
+    Box(BoxError),
     /// Any other violation of the format.
     #[error("{location}: got {got}, expected {expected}")]
     Malformed {

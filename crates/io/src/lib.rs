@@ -1,5 +1,5 @@
-//! Files of Orrery: snapshots and fields in formats that other programs read, checkpoints, pictures
-//! and plots.
+//! Files of Orrery: snapshots, fields and fluids in formats that other programs read, checkpoints,
+//! pictures and plots.
 //!
 //! [`write_snapshot`] selects the format by the extension, for example `.hdf5`. [`read_snapshot`]
 //! selects it by the extension or, for an unknown one, by the first bytes. A file may be damaged or
@@ -7,11 +7,15 @@
 //! Memory is limited by the length of the file and by the [`Limits`] of the caller, never by a
 //! count in a header. Names inside a file are compared and stored as text, and none is used as a
 //! path. This crate does not use devices.
+//!
+//! [`append_fluid_frame`] adds a frame to a trajectory of a fluid, in GSD or extended XYZ.
+//! [`read_fluid`] reads the last frame of one, or a data file of LAMMPS.
 
 mod checkpoint;
 mod cosmology;
 mod error;
 mod field;
+mod fluid;
 mod gadget;
 mod hdf5;
 mod limits;
@@ -36,6 +40,7 @@ pub use field::{
     read_volume_vti, render_field_file, write_field, write_field_npy, write_field_vti, write_labelled_vti,
     write_volume_npy, write_volume_vti,
 };
+pub use fluid::{FluidFile, FluidFrame, FluidSpecies, append_fluid_frame, read_fluid};
 pub use limits::{Limits, format_bytes};
 pub use npz::{NpzArray, write_npz_arrays};
 pub use segy::{

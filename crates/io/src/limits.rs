@@ -58,12 +58,23 @@ impl Limits {
         bytes_per_body: u64,
         extra_bytes: u64,
     ) -> Result<Particles, Fault> {
+        let n = self.check_bodies(bodies, bytes_per_body, extra_bytes)?;
+        reserve_columns(n).map_err(out_of_memory)
+    }
+
+    /// Returns the number of bodies as an index, if they fit the limit. Each takes `bytes_per_body`,
+    /// and all together `extra_bytes` in addition.
+    pub(crate) fn check_bodies(
+        &self,
+        bodies: u64,
+        bytes_per_body: u64,
+        extra_bytes: u64,
+    ) -> Result<usize, Fault> {
         let needed = bodies.saturating_mul(bytes_per_body).saturating_add(extra_bytes);
         if needed > self.memory {
             return Err(Fault::Memory { bodies, needed, limit: self.memory });
         }
-        let reserved = usize::try_from(bodies).ok().map(reserve_columns).and_then(Result::ok);
-        reserved.ok_or_else(|| Fault::System(io::ErrorKind::OutOfMemory.into()))
+        usize::try_from(bodies).map_err(out_of_memory)
     }
 }
 
@@ -71,6 +82,17 @@ impl Default for Limits {
     fn default() -> Self {
         Self::unbounded()
     }
+}
+
+/// Returns an empty column with memory for `n` values, or an error if the system has no memory left.
+pub(crate) fn reserve_column<T>(n: usize) -> Result<Vec<T>, Fault> {
+    let mut column = Vec::new();
+    column.try_reserve_exact(n).map_err(out_of_memory)?;
+    Ok(column)
+}
+
+fn out_of_memory<E>(_: E) -> Fault {
+    Fault::System(io::ErrorKind::OutOfMemory.into())
 }
 
 /// Reserves memory for `n` bodies. Unlike [`Particles::with_capacity`], it returns an error if the

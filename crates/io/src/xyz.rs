@@ -46,13 +46,13 @@ use crate::text::{self, MAX_QUOTED_CHARS, byte_count, shorten_for_message};
 /// Columns of written files.
 const PROPERTIES: &str = "species:S:1:pos:R:3:vel:R:3:mass:R:1:id:I:1:Z:I:1";
 /// Prefix of provenance keys in line 2.
-const PREFIX: &str = "orrery_";
+pub const PREFIX: &str = "orrery_";
 /// Largest length of a line in bytes, including the newline. Line 2 contains all provenance.
 const MAX_LINE_BYTES: u64 = MAX_PROVENANCE_BYTES + 4096;
 /// First character of a text file that some editors write.
-const BYTE_ORDER_MARK: &str = "\u{feff}";
+pub const BYTE_ORDER_MARK: &str = "\u{feff}";
 /// Largest number of columns.
-const MAX_COLUMNS: usize = 1000;
+pub const MAX_COLUMNS: usize = 1000;
 
 /// Returns true if `head` can be the start of an XYZ file: a first line with a number and nothing
 /// else.
@@ -95,7 +95,7 @@ pub fn write(sink: &mut impl Write, snapshot: &Snapshot) -> Result<(), Fault> {
 
 /// A number written as the shortest decimal that gives the same f64. Very small and very large
 /// numbers get an exponent, for example `1e-7`.
-struct Number(f64);
+pub struct Number(pub f64);
 
 impl std::fmt::Display for Number {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -110,7 +110,7 @@ impl std::fmt::Display for Number {
 
 /// Returns `text` unchanged if it is a plain word. Otherwise puts it in quotes, with the escapes
 /// `\n`, `\r`, `\"` and `\\`.
-fn quote_if_needed(text: &str) -> String {
+pub fn quote_if_needed(text: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-.:+/".contains(c);
     if !text.is_empty() && text.chars().all(is_plain) {
         return text.to_owned();
@@ -132,7 +132,7 @@ fn quote_if_needed(text: &str) -> String {
 pub fn read(path: &Path, limits: &Limits) -> Result<Snapshot, Fault> {
     let file = File::open(path)?;
     let file_bytes = file.metadata()?.len();
-    let mut lines = Lines { source: BufReader::with_capacity(1 << 20, file), number: 0, line: Vec::new() };
+    let mut lines = Lines::after_line(0, BufReader::with_capacity(1 << 20, file));
 
     let count = lines.next_whole_line("the number of bodies")?.trim_start_matches(BYTE_ORDER_MARK).trim();
     let n: u64 = count.parse().map_err(|_| {
@@ -167,17 +167,27 @@ pub fn read(path: &Path, limits: &Limits) -> Result<Snapshot, Fault> {
 }
 
 /// Reader of lines with a limited length.
-struct Lines<R> {
+pub struct Lines<R> {
     source: R,
     /// Number of the current line, from 1.
-    number: u64,
+    pub number: u64,
     line: Vec<u8>,
 }
 
 impl<R: BufRead> Lines<R> {
+    /// Returns a reader of the lines after line `number` of a file.
+    pub fn after_line(number: u64, source: R) -> Self {
+        Self { source, number, line: Vec::new() }
+    }
+
+    /// Returns the current line with its newline.
+    pub fn bytes(&self) -> &[u8] {
+        &self.line
+    }
+
     /// Returns the next line without its newline. `expected` describes the line for the error at
     /// the end of the file.
-    fn next_line(&mut self, expected: &str) -> Result<&str, Fault> {
+    pub fn next_line(&mut self, expected: &str) -> Result<&str, Fault> {
         if !self.read_line()? {
             return Err(self.fault("end of file", expected));
         }
@@ -186,7 +196,7 @@ impl<R: BufRead> Lines<R> {
 
     /// Does the same as [`Lines::next_line`] and also refuses a line without a newline, which is
     /// truncated.
-    fn next_whole_line(&mut self, expected: &str) -> Result<&str, Fault> {
+    pub fn next_whole_line(&mut self, expected: &str) -> Result<&str, Fault> {
         if !self.read_line()? {
             return Err(self.fault("end of file", expected));
         }
@@ -197,12 +207,13 @@ impl<R: BufRead> Lines<R> {
     }
 
     /// Returns the current line without its newline.
-    fn text(&self, expected: &str) -> Result<&str, Fault> {
+    pub fn text(&self, expected: &str) -> Result<&str, Fault> {
         let line = self.line.strip_suffix(b"\n").unwrap_or(&self.line);
         std::str::from_utf8(line).map_err(|_| self.fault("bytes that are not UTF-8", expected))
     }
 
-    fn fault(&self, got: &str, expected: &str) -> Fault {
+    /// Returns the error for the current line.
+    pub fn fault(&self, got: &str, expected: &str) -> Fault {
         Fault::malformed(format!("line {}", self.number), got, expected)
     }
 
@@ -225,7 +236,7 @@ impl<R: BufRead> Lines<R> {
 
     /// Reads the next line with its newline into `self.line`. Returns `false` at the end of the
     /// file.
-    fn read_line(&mut self) -> Result<bool, Fault> {
+    pub fn read_line(&mut self) -> Result<bool, Fault> {
         self.number += 1;
         self.line.clear();
         self.source.by_ref().take(MAX_LINE_BYTES + 1).read_until(b'\n', &mut self.line)?;
@@ -270,7 +281,7 @@ impl CommentLine {
         let mut columns = None;
         let (mut time, mut step, mut units, mut provenance) = (0.0, 0, None, Vec::new());
         let mut periodic = None;
-        for (key, value) in parse_pairs(line)? {
+        for (key, value) in parse_pairs(line, 2)? {
             match key.as_str() {
                 "Properties" => columns = Some(parse_properties(&value)?),
                 "Time" | "time" => time = value.parse().map_err(|_| fault(&key, &value, "a number"))?,
@@ -334,8 +345,8 @@ fn parse_properties(value: &str) -> Result<Vec<Column>, Fault> {
 }
 
 /// Splits a comment line into pairs `key=value`. A key without a value has the value `T`, as in
-/// ASE.
-fn parse_pairs(line: &str) -> Result<Vec<(String, String)>, Fault> {
+/// ASE. `number` is the number of the line.
+pub fn parse_pairs(line: &str, number: u64) -> Result<Vec<(String, String)>, Fault> {
     let mut pairs: Vec<(String, Option<String>)> = Vec::new();
     let mut chars = line.chars().peekable();
     while let Some(&c) = chars.peek() {
@@ -355,7 +366,7 @@ fn parse_pairs(line: &str) -> Result<Vec<(String, String)>, Fault> {
             if pairs.len() > MAX_PROVENANCE_NAMES + 24 {
                 let (got, expected) =
                     (format!("{} names", pairs.len()), format!("at most {MAX_PROVENANCE_NAMES}"));
-                return Err(Fault::malformed("line 2", got, expected));
+                return Err(Fault::malformed(format!("line {number}"), got, expected));
             }
         }
     }
@@ -416,6 +427,7 @@ fn parse_body(line: &str, columns: &[Column], index: u64) -> Result<Particle, (S
     }
 }
 
-fn columns_text(count: usize) -> String {
+/// Returns `1 column`, `2 columns` and so on.
+pub fn columns_text(count: usize) -> String {
     format_count(count as u64, "column", "columns")
 }

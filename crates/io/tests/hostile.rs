@@ -5,6 +5,7 @@
 #![cfg(target_os = "linux")]
 
 mod files;
+mod fluids;
 mod image_data;
 mod seismic;
 
@@ -12,7 +13,7 @@ use std::path::Path;
 use std::process::Command;
 
 use orrery_io::{
-    Limits, read_field_npy, read_field_vti, read_model_segy, read_seismograms_segy, read_snapshot,
+    Limits, read_field_npy, read_field_vti, read_fluid, read_model_segy, read_seismograms_segy, read_snapshot,
 };
 
 const FILE: &str = "ORRERY_HOSTILE_FILE";
@@ -52,6 +53,7 @@ fn read_one_file() {
         Some("npy") => read_field_npy(path, &limits).map(drop),
         Some("sgy") => read_seismograms_segy(path, &limits).map(drop),
         Some("segy") => read_model_segy(path, &limits).map(drop),
+        Some("gsd" | "extxyz" | "data") => read_fluid(path, &limits).map(drop),
         _ => read_snapshot(path, &limits).map(drop),
     };
     let (took, grown) = (cpu_ms() - start, peak_kib() - before);
@@ -81,7 +83,7 @@ fn read_in_process(path: &Path, limits: Limits) -> (u64, u64, String) {
 fn each_file_is_rejected_quickly() {
     let folder = tempfile::tempdir().unwrap();
     let mut differences = Vec::new();
-    for hostile in files::all().into_iter().chain(image_data::all()).chain(seismic::all()) {
+    for hostile in [files::all(), image_data::all(), seismic::all(), fluids::all()].into_iter().flatten() {
         let path = folder.path().join(hostile.name);
         (hostile.make)(&path);
         let (took, grown, message) = read_in_process(&path, LIMITS);
@@ -174,6 +176,26 @@ fn peak_memory_is_the_counted_memory() {
         let (_, grown, message) = read_in_process(&path, Limits { memory });
         assert_eq!(message, "accepted");
         println!("{name}: {grown} KiB for {} KiB of bodies", memory >> 10);
+        assert!(grown < (memory >> 10) + BUFFERS_KIB, "{name}: {grown} KiB for {memory} bytes");
+        std::fs::remove_file(&path).unwrap();
+    }
+}
+
+/// The counted memory of fluids is 86 bytes per particle.
+#[test]
+fn peak_memory_of_fluids_is_the_counted_memory() {
+    const PARTICLES: usize = 300_000;
+    const BUFFERS_KIB: u64 = 12 << 10;
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["s.gsd", "s.extxyz", "s.data"] {
+        let path = folder.path().join(name);
+        fluids::many_particles(&path, PARTICLES);
+        let memory = 86 * PARTICLES as u64;
+        let (.., message) = read_in_process(&path, Limits { memory: memory - 1 });
+        assert!(message.contains("300000 bodies need"), "{message}");
+        let (_, grown, message) = read_in_process(&path, Limits { memory });
+        assert_eq!(message, "accepted");
+        println!("{name}: {grown} KiB for {} KiB", memory >> 10);
         assert!(grown < (memory >> 10) + BUFFERS_KIB, "{name}: {grown} KiB for {memory} bytes");
         std::fs::remove_file(&path).unwrap();
     }

@@ -4,6 +4,7 @@ mod bad_snapshots;
 mod common;
 mod damage;
 mod fields;
+mod fluids;
 mod foreign_headers;
 mod gadget_binary;
 mod hdf5_files;

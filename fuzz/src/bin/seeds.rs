@@ -32,6 +32,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     write_field_seeds(seeds)?;
     write_segy_seeds(seeds)?;
+    write_fluid_seeds(seeds)?;
     let folder = seeds.join("case");
     fs::create_dir_all(&folder)?;
     for entry in fs::read_dir("../examples")? {
@@ -83,6 +84,33 @@ fn write_segy_seeds(seeds: &Path) -> Result<(), Box<dyn Error>> {
     for (name, code) in [("ibm", 1), ("int32", 2)] {
         bytes[3225] = code;
         fs::write(folder.join(name), &bytes)?;
+    }
+    Ok(())
+}
+
+/// Writes trajectories of one and two frames, and data files of LAMMPS.
+fn write_fluid_seeds(seeds: &Path) -> Result<(), Box<dyn Error>> {
+    for (target, extension) in [("fluid_gsd", "gsd"), ("fluid_xyz", "extxyz")] {
+        let folder = seeds.join(target);
+        fs::create_dir_all(&folder)?;
+        for frames in [1, 2] {
+            let path = folder.join(format!("{frames}.{extension}"));
+            (0..frames).try_for_each(|step| orrery_fuzz::append_fluid_frame(&path, step))?;
+        }
+    }
+    fs::write(seeds.join("fluid_xyz/plain.extxyz"), "1\n\nAr 1 2 3\n")?;
+    let folder = seeds.join("fluid_lammps");
+    fs::create_dir_all(&folder)?;
+    let header = "title, timestep = 7\n\n2 atoms\n1 atom types\n0 4 xlo xhi\n0 5 ylo yhi\n0 6 zlo zhi\n\n";
+    for (name, sections) in [
+        ("atomic.data", "Atoms # atomic\n\n1 1 1 2 3\n2 1 1 2 5\n"),
+        (
+            "full.data",
+            "Atom Type Labels\n\n1 Ar\n\nMasses\n\n1 1.5 # Ar\n\nPair Coeffs\n\n1 1 1\n\nAtoms # full\n\n\
+             7 1 Ar 0.5 1 2 3 0 0 -1\n3 1 1 0.5 1 2 5 0 0 0\n\nVelocities\n\n3 0 0.5 0\n7 0 -0.5 0\n",
+        ),
+    ] {
+        fs::write(folder.join(name), format!("{header}{sections}"))?;
     }
     Ok(())
 }

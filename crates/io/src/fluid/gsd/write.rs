@@ -1,0 +1,461 @@
+//! Appending of frames to GSD files.
+
+use std::io::{self, Read, Write};
+use std::path::Path;
+
+use orrery_model::simulation_box::{BoxSides, SimulationBox};
+use serde_json::{Map, Value};
+
+use super::{
+    CHUNK_NAMES, ENTRY_BYTES, Entry, HEADER_BYTES, Header, NAME_UNIT_BYTES, SCHEMA, ValueType, read_u64,
+};
+use crate::error::{Fault, IoError};
+use crate::fluid::trajectory::TrajectoryFile;
+use crate::fluid::{FluidFrame, quoted};
+use crate::storage::replace_file;
+
+const APPLICATION: &str = "Orrery";
+/// 1.4: major version in the upper 16 bits.
+const SCHEMA_VERSION: u32 = 1 << 16 | 4;
+/// 2.0, which programs with an older library read as well.
+const LAYER_VERSION: u32 = 2 << 16;
+const NAMES_BYTES: u64 = 1024;
+const RECORD_BYTES: u64 = 32;
+const RECORD_MAGIC: [u8; 8] = *b"ORRERYIX";
+/// Number of entries in the first index. A frame takes about six.
+const FIRST_CAPACITY: u64 = 256;
+
+/// Lengths of a box for which lengths and positions are normal numbers of f32.
+const F32_LENGTHS: std::ops::RangeInclusive<f64> = 1e-30..=1e30;
+
+/// Returns the number of the chunk with this name.
+fn name_id(name: &str) -> u16 {
+    CHUNK_NAMES.iter().position(|&known| known == name).expect("the name is in the table") as u16
+}
+
+/// Appends a frame.
+pub(in crate::fluid) fn append(path: &Path, frame: &FluidFrame<'_>) -> Result<(), IoError> {
+    let in_file = |fault: Fault| fault.in_file(path);
+    let chunks = frame_chunks(frame).map_err(in_file)?;
+    let opened = TrajectoryFile::open(path).and_then(|file| file.map(Appender::open).transpose());
+    let appender = match opened.map_err(in_file)? {
+        Some(appender) => appender.remove_frames_from(frame.step).map_err(in_file)?,
+        None => None,
+    };
+    match appender {
+        Some(mut appender) => appender.append_frame(chunks).map_err(in_file),
+        None => replace_file(path, |sink| write_first_frame(sink, &chunks)),
+    }
+}
+
+/// Data of one chunk. They are generated when they are written, because they may be large.
+struct Chunk<'a> {
+    name: u16,
+    kind: ValueType,
+    rows: u64,
+    columns: u32,
+    write: Box<dyn Fn(&mut dyn Write) -> io::Result<()> + 'a>,
+}
+
+impl<'a> Chunk<'a> {
+    /// Returns a chunk with one value of `N` bytes per row and column.
+    fn values<const N: usize>(
+        (name, kind): (&str, ValueType),
+        rows: usize,
+        columns: u32,
+        value: impl Fn(usize, usize) -> [u8; N] + 'a,
+    ) -> Self {
+        debug_assert_eq!(kind.bytes(), N as u64);
+        let write = move |sink: &mut dyn Write| {
+            for row in 0..rows {
+                for column in 0..columns as usize {
+                    sink.write_all(&value(row, column))?;
+                }
+            }
+            Ok(())
+        };
+        Self { name: name_id(name), kind, rows: rows as u64, columns, write: Box::new(write) }
+    }
+
+    /// Returns a chunk with a text as bytes.
+    fn text(name: &str, text: String) -> Self {
+        Self::values((name, ValueType::U8), text.len(), 1, move |row, _| [text.as_bytes()[row]])
+    }
+
+    /// Returns the entry of the chunk at `location`.
+    fn entry(&self, frame: u64, location: u64) -> Entry {
+        let Self { name, kind, rows, columns, .. } = *self;
+        Entry { frame, rows, location, columns, name, kind }
+    }
+}
+
+/// Returns all chunks of a frame, sorted by name.
+fn frame_chunks<'a>(frame: &FluidFrame<'a>) -> Result<Vec<Chunk<'a>>, Fault> {
+    use ValueType::{F32, F64, I8, I32, U8, U32, U64};
+    let (particles, species, bounds) = (frame.particles, frame.species, frame.particles.bounds);
+    let n = particles.len();
+    let n_u32 = u32::try_from(n)
+        .map_err(|_| Fault::malformed("particles", n.to_string(), "at most 4294967295 in a GSD file"))?;
+    if let Some(&length) = bounds.lengths.iter().find(|&&length| !F32_LENGTHS.contains(&length)) {
+        let expected = "1e-30 to 1e30 in a GSD file, whose numbers are f32";
+        return Err(Fault::malformed("length of the box", format!("{length:e}"), expected));
+    }
+    let (step, time) = (frame.step, frame.time);
+    let velocity = [&particles.velocity.x, &particles.velocity.y, &particles.velocity.z];
+    let type_of = |row: usize| usize::from(particles.species[row]);
+    // Each name is a row that ends in NUL.
+    let width = species.iter().map(|species| species.name.len()).max().unwrap_or(0) + 1;
+    let letter = |row: usize, column: usize| species[row].name.as_bytes().get(column).copied().unwrap_or(0);
+    let is_periodic = move |axis: usize| bounds.sides == BoxSides::Periodic && axis < bounds.dimensions;
+    let box_value = move |row: usize| bounds.lengths.get(row).map_or(0.0, |&length| length as f32);
+    let bytes = |value: f64| value.to_le_bytes();
+    let single = |value: f64| (value as f32).to_le_bytes();
+    Ok(vec![
+        Chunk::values(("configuration/step", U64), 1, 1, move |_, _| step.to_le_bytes()),
+        Chunk::values(("configuration/dimensions", U8), 1, 1, move |_, _| [bounds.dimensions as u8]),
+        Chunk::values(("configuration/box", F32), 6, 1, move |row, _| box_value(row).to_le_bytes()),
+        Chunk::values(("particles/N", U32), 1, 1, move |_, _| n_u32.to_le_bytes()),
+        Chunk::values(("particles/types", I8), species.len(), width as u32, move |row, k| [letter(row, k)]),
+        Chunk::values(("particles/typeid", U32), n, 1, move |row, _| (type_of(row) as u32).to_le_bytes()),
+        Chunk::values(("particles/mass", F32), n, 1, move |row, _| single(species[type_of(row)].mass)),
+        Chunk::values(("particles/diameter", F32), n, 1, move |row, _| single(species[type_of(row)].sigma)),
+        Chunk::values(("particles/position", F32), n, 3, move |row, axis| {
+            centred_position(&bounds, axis, particles.position[axis][row]).to_le_bytes()
+        }),
+        Chunk::values(("particles/velocity", F32), n, 3, move |row, axis| single(velocity[axis][row])),
+        Chunk::values(("particles/image", I32), n, 3, move |row, axis| {
+            particles.image[axis][row].to_le_bytes()
+        }),
+        Chunk::values(("log/particles/orrery/id", U64), n, 1, move |row, _| particles.id[row].to_le_bytes()),
+        Chunk::values(("log/orrery/time", F64), 1, 1, move |_, _| bytes(time)),
+        Chunk::values(("log/orrery/origin", F64), 3, 1, move |axis, _| bytes(bounds.origin[axis])),
+        Chunk::values(("log/orrery/lengths", F64), 3, 1, move |axis, _| bytes(bounds.lengths[axis])),
+        Chunk::values(("log/orrery/periodic", U8), 3, 1, move |axis, _| [u8::from(is_periodic(axis))]),
+        Chunk::values(("log/orrery/species_mass", F64), species.len(), 1, move |row, _| {
+            bytes(species[row].mass)
+        }),
+        Chunk::values(("log/orrery/species_sigma", F64), species.len(), 1, move |row, _| {
+            bytes(species[row].sigma)
+        }),
+        Chunk::text("log/orrery/units", units_text(frame)),
+        Chunk::text("log/orrery/provenance", provenance_text(frame)),
+    ])
+}
+
+/// Returns the position relative to the centre of the box, in [-L/2, L/2).
+fn centred_position(bounds: &SimulationBox, axis: usize, fraction: u64) -> f32 {
+    if axis >= bounds.dimensions {
+        return 0.0;
+    }
+    // The difference to the centre, read as a signed number, is in [-1/2, 1/2).
+    let position = bounds.separation([fraction; 3], [1 << 63; 3])[axis] as f32;
+    let half = 0.5 * bounds.lengths[axis] as f32;
+    // Rounding may give L/2, and -L/2 may round to a number below.
+    position.clamp(-half, half.next_down())
+}
+
+/// Returns the units as JSON, for example `{"system":"lj","length":"sigma"}`.
+fn units_text(frame: &FluidFrame<'_>) -> String {
+    let mut units = Map::new();
+    units.insert("system".to_owned(), Value::from(frame.units));
+    for (quantity, unit) in frame.unit_names {
+        units.insert((*quantity).to_owned(), Value::from(unit.as_str()));
+    }
+    Value::Object(units).to_string()
+}
+
+/// Returns the provenance as JSON: `[[name, text], ...]`, as in NPZ files.
+fn provenance_text(frame: &FluidFrame<'_>) -> String {
+    let pair = |(name, text): &(String, String)| Value::from(vec![name.as_str(), text.as_str()]);
+    Value::Array(frame.provenance.iter().map(pair).collect()).to_string()
+}
+
+/// Writes a file with one frame.
+fn write_first_frame(sink: &mut impl Write, chunks: &[Chunk<'_>]) -> Result<(), Fault> {
+    let block = IndexBlock {
+        location: HEADER_BYTES + NAMES_BYTES + RECORD_BYTES,
+        capacity: FIRST_CAPACITY,
+        previous: 0,
+    };
+    let header = Header {
+        index_location: block.location,
+        index_entries: chunks.len() as u64,
+        names_location: HEADER_BYTES,
+        names_units: NAMES_BYTES / NAME_UNIT_BYTES,
+        schema_version: SCHEMA_VERSION,
+        layer_version: LAYER_VERSION,
+        application: APPLICATION.to_owned(),
+        schema: SCHEMA.to_owned(),
+    };
+    sink.write_all(&header.to_bytes())?;
+    sink.write_all(&names_bytes())?;
+    let entries = place_chunks(chunks, 0, block.end());
+    write_block(sink, &block, &entries)?;
+    write_chunks(sink, chunks)
+}
+
+/// Returns the list of names, each with a NUL at its end, filled up with NUL.
+fn names_bytes() -> Vec<u8> {
+    let mut bytes: Vec<u8> = CHUNK_NAMES.iter().flat_map(|name| name.bytes().chain([0])).collect();
+    assert!(bytes.len() < NAMES_BYTES as usize, "the names must fit into their block");
+    bytes.resize(NAMES_BYTES as usize, 0);
+    bytes
+}
+
+/// Returns the entries of chunks that follow each other from `location` on.
+fn place_chunks(chunks: &[Chunk<'_>], frame: u64, mut location: u64) -> Vec<Entry> {
+    let place = |chunk: &Chunk<'_>| {
+        let entry = chunk.entry(frame, location);
+        location = entry.end();
+        entry
+    };
+    chunks.iter().map(place).collect()
+}
+
+fn write_chunks(sink: &mut impl Write, chunks: &[Chunk<'_>]) -> Result<(), Fault> {
+    chunks.iter().try_for_each(|chunk| Ok((chunk.write)(sink)?))
+}
+
+/// Writes the record of an index, its entries, and zeros up to its capacity.
+fn write_block(sink: &mut impl Write, block: &IndexBlock, entries: &[Entry]) -> Result<(), Fault> {
+    sink.write_all(&block.record_bytes())?;
+    for entry in entries {
+        sink.write_all(&entry.to_bytes())?;
+    }
+    for _ in entries.len() as u64..block.capacity {
+        sink.write_all(&[0; ENTRY_BYTES as usize])?;
+    }
+    Ok(())
+}
+
+/// Position of an index, and its number of entries in use and free ones.
+#[derive(Clone, Copy)]
+struct IndexBlock {
+    location: u64,
+    capacity: u64,
+    /// Position of the index before this one, or 0.
+    previous: u64,
+}
+
+impl IndexBlock {
+    fn end(&self) -> u64 {
+        self.location + self.capacity * ENTRY_BYTES
+    }
+
+    /// Returns the record before the index: signature, position of the index before, capacity, zero.
+    fn record_bytes(&self) -> [u8; RECORD_BYTES as usize] {
+        let mut bytes = [0; RECORD_BYTES as usize];
+        bytes[..8].copy_from_slice(&RECORD_MAGIC);
+        bytes[8..16].copy_from_slice(&self.previous.to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.capacity.to_le_bytes());
+        bytes
+    }
+
+    /// Reads the record of the index at `location`.
+    fn read(file: &mut TrajectoryFile, location: u64) -> Result<Self, Fault> {
+        let mut bytes = [0; RECORD_BYTES as usize];
+        let record = location.checked_sub(RECORD_BYTES).filter(|_| location <= file.length());
+        let is_read = record.map(|record| file.read_at(record, &mut bytes)).transpose()?.is_some();
+        let (previous, capacity) = (read_u64(&bytes, 8), read_u64(&bytes, 16));
+        let is_possible = capacity.checked_mul(ENTRY_BYTES).and_then(|length| length.checked_add(location));
+        // An index comes after the one before, so a chain of them ends.
+        if !is_read
+            || bytes[..8] != RECORD_MAGIC
+            || previous >= location
+            || is_possible.is_none_or(|end| end > file.length())
+        {
+            return Err(foreign_file("an index of another program"));
+        }
+        Ok(Self { location, capacity, previous })
+    }
+}
+
+fn foreign_file(got: &str) -> Fault {
+    Fault::malformed("content", got, "a GSD file that orrery has written")
+}
+
+/// Trajectory that is open for appending, with at least one frame.
+struct Appender {
+    file: TrajectoryFile,
+    header: Header,
+    block: IndexBlock,
+    /// Entries in use.
+    entries: Vec<Entry>,
+}
+
+impl Appender {
+    /// Reads the index of a file.
+    fn open(mut file: TrajectoryFile) -> Result<Self, Fault> {
+        let file_bytes = file.length();
+        if file_bytes < HEADER_BYTES {
+            return Err(foreign_file("a shorter file"));
+        }
+        let mut bytes = [0; HEADER_BYTES as usize];
+        file.read_at(0, &mut bytes)?;
+        let header = Header::parse(&bytes, file_bytes)?;
+        if header.application != APPLICATION || header.schema != SCHEMA {
+            return Err(foreign_file(&format!("the application {}", quoted(&header.application))));
+        }
+        let mut names = vec![0; NAMES_BYTES as usize];
+        file.read_at(header.names_location, &mut names)?;
+        if names != names_bytes() {
+            return Err(foreign_file("other names of chunks"));
+        }
+        let block = IndexBlock::read(&mut file, header.index_location)?;
+        if header.index_entries == 0 || header.index_entries > block.capacity {
+            return Err(foreign_file(&format!("{} entries", header.index_entries)));
+        }
+        // The header has checked that the index is within the file.
+        let mut bytes = vec![0; (header.index_entries * ENTRY_BYTES) as usize];
+        file.read_at(block.location, &mut bytes)?;
+        let mut entries: Vec<Entry> = Vec::new();
+        for (number, bytes) in bytes.chunks_exact(ENTRY_BYTES as usize).enumerate() {
+            let entry = Entry::parse(bytes, number as u64, file_bytes)?;
+            let last = entries.last().map_or((0, None), |last| (last.frame, Some(last.name)));
+            match entry {
+                Some(entry) if (entry.frame, Some(entry.name)) > last => entries.push(entry),
+                _ => return Err(foreign_file("an index that is not sorted")),
+            }
+        }
+        Ok(Self { file, header, block, entries })
+    }
+
+    /// Removes all frames at `step` or later, and the remains of an interrupted call. Returns `None`
+    /// if no frame is left.
+    fn remove_frames_from(mut self, step: u64) -> Result<Option<Self>, Fault> {
+        let in_use = self.entries.len();
+        while let Some(last) = self.entries.last() {
+            let frame = last.frame;
+            if self.step_of_frame(frame)? < step {
+                break;
+            }
+            self.entries.truncate(self.entries.partition_point(|entry| entry.frame < frame));
+        }
+        let Some(end) = self.entries.last().map(Entry::end) else { return Ok(None) };
+        if self.entries.len() < in_use {
+            // A file that had never had the frames would still use a smaller index.
+            while self.block.previous > 0 {
+                let previous = IndexBlock::read(&mut self.file, self.block.previous)?;
+                if previous.capacity < self.entries.len() as u64 {
+                    break;
+                }
+                self.block = previous;
+            }
+            self.commit()?;
+        }
+        let used_end = self.block.location + self.entries.len() as u64 * ENTRY_BYTES;
+        if self.entries.len() < in_use || self.file.length() != end || self.has_remains(used_end)? {
+            self.file.overwrite(used_end, &vec![0; (self.block.end() - used_end) as usize])?;
+            self.file.sync()?;
+            // The length comes last. As long as it differs from the end, the next call repeats this.
+            self.file.truncate(end)?;
+        }
+        Ok(Some(self))
+    }
+
+    /// Returns true if the entries behind those in use are not zero. An interrupted call has written
+    /// at most one per name.
+    fn has_remains(&mut self, used_end: u64) -> Result<bool, Fault> {
+        let length = (self.block.end() - used_end).min(CHUNK_NAMES.len() as u64 * ENTRY_BYTES);
+        let mut bytes = vec![0; length as usize];
+        self.file.read_at(used_end, &mut bytes)?;
+        Ok(bytes.iter().any(|&byte| byte != 0))
+    }
+
+    /// Returns the step of a frame.
+    fn step_of_frame(&mut self, frame: u64) -> Result<u64, Fault> {
+        let name = name_id("configuration/step");
+        let entry = self.entries.iter().rev().find(|entry| entry.frame == frame && entry.name == name);
+        let entry = entry.filter(|entry| entry.kind == ValueType::U64 && entry.rows == 1);
+        let location = entry.ok_or_else(|| foreign_file(&format!("no step of frame {frame}")))?.location;
+        let mut bytes = [0; 8];
+        self.file.read_at(location, &mut bytes)?;
+        Ok(u64::from_le_bytes(bytes))
+    }
+
+    /// Writes the position of the index and the number of entries in use, and syncs them to disk.
+    fn commit(&mut self) -> Result<(), Fault> {
+        self.header.index_location = self.block.location;
+        self.header.index_entries = self.entries.len() as u64;
+        self.file.overwrite(8, &self.header.index_bytes())?;
+        self.file.sync()
+    }
+
+    /// Appends a frame after the last one.
+    fn append_frame(&mut self, mut chunks: Vec<Chunk<'_>>) -> Result<(), Fault> {
+        let mut is_new = Vec::new();
+        for chunk in &chunks {
+            is_new.push(self.is_new(chunk)?);
+        }
+        let mut is_new = is_new.into_iter();
+        chunks.retain(|_| is_new.next().unwrap_or(true));
+        let (end, in_use) = (self.file.length(), self.entries.len());
+        let frame = self.entries.last().map_or(0, |last| last.frame + 1);
+        let needed = (in_use + chunks.len()) as u64;
+        if needed <= self.block.capacity {
+            let new = place_chunks(&chunks, frame, end);
+            self.file.append(|sink| write_chunks(sink, &chunks))?;
+            let bytes: Vec<u8> = new.iter().flat_map(|entry| entry.to_bytes()).collect();
+            self.file.overwrite(self.block.location + in_use as u64 * ENTRY_BYTES, &bytes)?;
+            self.entries.extend(new);
+        } else {
+            // Entries are aligned, so none crosses the border of a sector.
+            let padding = end.next_multiple_of(RECORD_BYTES) - end;
+            let mut capacity = self.block.capacity;
+            while capacity < needed {
+                capacity *= 2;
+            }
+            let (location, previous) = (end + padding + RECORD_BYTES, self.block.location);
+            let block = IndexBlock { location, capacity, previous };
+            let mut entries = self.entries.clone();
+            entries.extend(place_chunks(&chunks, frame, block.end()));
+            self.file.append(|sink| {
+                sink.write_all(&[0; RECORD_BYTES as usize][..padding as usize])?;
+                write_block(sink, &block, &entries)?;
+                write_chunks(sink, &chunks)
+            })?;
+            (self.block, self.entries) = (block, entries);
+        }
+        // The data must be on the disk before the header counts them.
+        self.file.sync()?;
+        self.commit()
+    }
+
+    /// Returns true if a chunk has to be written: if it differs from that of frame 0. The provenance
+    /// is in frame 0 only.
+    fn is_new(&mut self, chunk: &Chunk<'_>) -> Result<bool, Fault> {
+        if chunk.name == name_id("log/orrery/provenance") {
+            return Ok(false);
+        }
+        let first = self.entries.iter().find(|entry| entry.frame == 0 && entry.name == chunk.name);
+        let Some(first) = first.copied().filter(|first| *first == chunk.entry(0, first.location)) else {
+            return Ok(true);
+        };
+        let source = self.file.reader_at(first.location)?.take(first.end() - first.location);
+        let mut comparison = Comparison { source, buffer: Vec::new() };
+        match (chunk.write)(&mut comparison) {
+            Ok(()) => Ok(false),
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => Ok(true),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// Sink that compares the bytes written to it with those of a source. It fails with `InvalidData` at
+/// the first difference.
+struct Comparison<R> {
+    source: R,
+    buffer: Vec<u8>,
+}
+
+impl<R: Read> Write for Comparison<R> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.buffer.resize(bytes.len(), 0);
+        self.source.read_exact(&mut self.buffer)?;
+        if self.buffer == bytes { Ok(bytes.len()) } else { Err(io::ErrorKind::InvalidData.into()) }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

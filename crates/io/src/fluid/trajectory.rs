@@ -1,0 +1,100 @@
+//! A trajectory that is open for a change at its end.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
+use std::path::Path;
+
+use crate::error::Fault;
+use crate::storage::{StorageError, WriteStage};
+
+/// File with at least one byte, open for reading and writing.
+pub(super) struct TrajectoryFile {
+    file: File,
+    length: u64,
+}
+
+impl TrajectoryFile {
+    /// Opens a file. Returns `None` if it does not exist or is empty. A link is not followed.
+    pub fn open(path: &Path) -> Result<Option<Self>, Fault> {
+        let found = match fs::symlink_metadata(path) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+            found => found?,
+        };
+        if !found.is_file() {
+            return Err(Fault::malformed("path", "something that is not a file", "a trajectory or nothing"));
+        }
+        if found.len() == 0 {
+            return Ok(None);
+        }
+        let file = OpenOptions::new().read(true).write(true).open(path)?;
+        Ok(Some(Self { file, length: found.len() }))
+    }
+
+    /// Returns the length in bytes.
+    pub fn length(&self) -> u64 {
+        self.length
+    }
+
+    /// Fills `buffer` with the bytes from `offset` on.
+    pub fn read_at(&mut self, offset: u64, buffer: &mut [u8]) -> Result<(), Fault> {
+        self.file.seek(SeekFrom::Start(offset))?;
+        Ok(self.file.read_exact(buffer)?)
+    }
+
+    /// Returns a reader of the bytes from `offset` on.
+    pub fn reader_at(&mut self, offset: u64) -> Result<io::BufReader<&File>, Fault> {
+        self.file.seek(SeekFrom::Start(offset))?;
+        Ok(io::BufReader::with_capacity(1 << 18, &self.file))
+    }
+
+    /// Overwrites bytes within the file.
+    pub fn overwrite(&mut self, offset: u64, bytes: &[u8]) -> Result<(), Fault> {
+        let written = self.file.seek(SeekFrom::Start(offset)).and_then(|_| self.file.write_all(bytes));
+        written.map_err(|cause| self.fault(WriteStage::Write, cause))
+    }
+
+    /// Writes at the end of the file. If this fails, the file is truncated to its length before.
+    pub fn append(
+        &mut self,
+        write: impl FnOnce(&mut BufWriter<&File>) -> Result<(), Fault>,
+    ) -> Result<(), Fault> {
+        let end = self.file.seek(SeekFrom::End(0))?;
+        let mut sink = BufWriter::with_capacity(1 << 18, &self.file);
+        let written = write(&mut sink).and_then(|()| Ok(sink.flush()?));
+        // Without this, dropping the buffer would write the rest of it.
+        drop(sink.into_parts());
+        match written {
+            Ok(()) => {
+                self.length = self.file.stream_position()?;
+                Ok(())
+            }
+            Err(fault) => {
+                let bytes = self.file.stream_position().unwrap_or(end);
+                // If this fails too, the next call for this file truncates it.
+                let _ = self.file.set_len(end);
+                match fault {
+                    Fault::System(cause) => {
+                        Err(Fault::Storage(StorageError { stage: WriteStage::Write, bytes, cause }))
+                    }
+                    other => Err(other),
+                }
+            }
+        }
+    }
+
+    /// Truncates the file.
+    pub fn truncate(&mut self, length: u64) -> Result<(), Fault> {
+        self.file.set_len(length).map_err(|cause| self.fault(WriteStage::Truncate, cause))?;
+        self.length = length;
+        Ok(())
+    }
+
+    /// Syncs the file to disk.
+    pub fn sync(&mut self) -> Result<(), Fault> {
+        self.file.sync_all().map_err(|cause| self.fault(WriteStage::Sync, cause))
+    }
+
+    fn fault(&self, stage: WriteStage, cause: io::Error) -> Fault {
+        Fault::Storage(StorageError { stage, bytes: self.length, cause })
+    }
+}

@@ -1,0 +1,483 @@
+//! Trajectories as extended XYZ: text that ASE, OVITO and MDAnalysis read. [`crate::xyz`] describes
+//! the format.
+//!
+//! # Layout of a frame
+//!
+//! ```text
+//! 2
+//! Properties=species:S:1:pos:R:3:velo:R:3:masses:R:1:id:I:1:image:I:3:Z:I:1 Lattice="4 0 0 0 5 0 0 0 6"
+//!     Origin="0 0 0" pbc="T T T" dimensions=3 Time=0.5 Step=10 units=lj ...     (one line)
+//! A 1 2.5 3 0.5 0 0 1 0 0 0 0 1
+//! A 3.5 0.25 1 -0.5 0 0 1 1 0 -1 0 1
+//! ```
+//!
+//! - `pos` is within the box. `image` is the number of box lengths to add for unwrapped coordinates.
+//! - An open box has `pbc="F F F"`. Its `Lattice` is the box of the fractions, which is several times
+//!   larger than the fluid. In two dimensions `pbc` is `"T T F"`, and z and its length are 0 and 1.
+//! - `units` names the system of units, and keys such as `unit_length` the unit of each quantity.
+//! - `species_names`, `species_masses` and `species_diameters` list all species.
+//! - `Z` is the atomic number, for ASE, see [`atomic_numbers`].
+//! - The first frame contains the provenance.
+//!
+//! Numbers read back to the same bits. The end of the frames that remain is found from the end of the
+//! file, so an append does not read the whole file.
+//!
+//! # Reading
+//!
+//! Only `pos` is required. A file without `Properties` has the columns `species:S:1:pos:R:3`. The box
+//! is open if there is no `Lattice`.
+
+use std::fs::File;
+use std::io::{BufReader, Read, Seek, SeekFrom, Write};
+use std::path::Path;
+
+use orrery_model::format_count;
+use orrery_model::simulation_box::{BoxSides, SimulationBox};
+
+use super::builder::{Builder, open_box};
+use super::elements::atomic_numbers;
+use super::trajectory::TrajectoryFile;
+use super::{FluidFile, FluidFrame, FluidSpecies, quoted};
+use crate::error::{Fault, IoError};
+use crate::limits::{Limits, check_provenance};
+use crate::storage::replace_file;
+use crate::text::byte_count;
+use crate::xyz::{
+    BYTE_ORDER_MARK, Lines, MAX_COLUMNS, Number, PREFIX, columns_text, parse_pairs, quote_if_needed,
+};
+
+/// Columns of written files.
+const PROPERTIES: &str = "species:S:1:pos:R:3:velo:R:3:masses:R:1:id:I:1:image:I:3:Z:I:1";
+/// Columns of a file that does not list them.
+const DEFAULT_PROPERTIES: &str = "species:S:1:pos:R:3";
+/// Start of line 2 of written frames, by which they are found.
+const COMMENT_START: &[u8] = b"Properties=";
+
+/// Appends a frame.
+pub(super) fn append(path: &Path, frame: &FluidFrame<'_>) -> Result<(), IoError> {
+    let create = || replace_file(path, |sink| write_frame(sink, frame, true));
+    let append = |mut file: TrajectoryFile, end: u64| {
+        if file.length() != end {
+            file.truncate(end)?;
+        }
+        file.append(|sink| write_frame(sink, frame, false))?;
+        file.sync()
+    };
+    let in_file = |fault: Fault| fault.in_file(path);
+    let Some(mut file) = TrajectoryFile::open(path).map_err(in_file)? else { return create() };
+    match end_before_step(&mut file, frame.step).map_err(in_file)? {
+        0 => create(),
+        end => append(file, end).map_err(in_file),
+    }
+}
+
+fn write_frame(sink: &mut impl Write, frame: &FluidFrame<'_>, is_first: bool) -> Result<(), Fault> {
+    let particles = frame.particles;
+    writeln!(sink, "{}", particles.len())?;
+    write_comment(sink, frame, is_first)?;
+    let bounds = &particles.bounds;
+    let numbers = atomic_numbers(frame.species);
+    for k in 0..particles.len() {
+        let coordinate = |axis: usize| {
+            let is_used = axis < bounds.dimensions;
+            Number(if is_used { bounds.coordinate(axis, particles.position[axis][k]) } else { 0.0 })
+        };
+        let [x, y, z] = [0, 1, 2].map(coordinate);
+        let [vx, vy, vz] = particles.velocity.get(k).map(Number);
+        let [ix, iy, iz] = [0, 1, 2].map(|axis: usize| particles.image[axis][k]);
+        let index = usize::from(particles.species[k]);
+        let FluidSpecies { name, mass, .. } = &frame.species[index];
+        let (mass, id, number) = (Number(*mass), particles.id[k], numbers[index]);
+        writeln!(sink, "{name} {x} {y} {z} {vx} {vy} {vz} {mass} {id} {ix} {iy} {iz} {number}")?;
+    }
+    Ok(())
+}
+
+fn write_comment(sink: &mut impl Write, frame: &FluidFrame<'_>, is_first: bool) -> Result<(), Fault> {
+    let bounds = &frame.particles.bounds;
+    let [a, b, c] = bounds.lengths.map(Number);
+    let [x, y, z] = bounds.origin.map(Number);
+    let pbc = match (bounds.sides, bounds.dimensions) {
+        (BoxSides::Open, _) => "F F F",
+        (BoxSides::Periodic, 2) => "T T F",
+        (BoxSides::Periodic, _) => "T T T",
+    };
+    let list = |value: fn(&FluidSpecies) -> String| {
+        quote_if_needed(&frame.species.iter().map(value).collect::<Vec<_>>().join(" "))
+    };
+    let mut pairs = format!(
+        " Lattice=\"{a} 0 0 0 {b} 0 0 0 {c}\" Origin=\"{x} {y} {z}\" pbc=\"{pbc}\" dimensions={} Time={} Step={}",
+        bounds.dimensions,
+        Number(frame.time),
+        frame.step
+    );
+    let mut add = |key: &str, value: String| pairs.push_str(&format!(" {key}={value}"));
+    add("units", quote_if_needed(frame.units));
+    for (quantity, unit) in frame.unit_names {
+        add(&format!("unit_{quantity}"), quote_if_needed(unit));
+    }
+    add("species_names", list(|species| species.name.clone()));
+    add("species_masses", list(|species| Number(species.mass).to_string()));
+    add("species_diameters", list(|species| Number(species.sigma).to_string()));
+    if is_first {
+        for (key, value) in frame.provenance {
+            add(&quote_if_needed(&format!("{PREFIX}{key}")), quote_if_needed(value));
+        }
+    }
+    check_provenance(pairs.len() as u64, frame.provenance.len())?;
+    Ok(writeln!(sink, "Properties={PROPERTIES}{pairs}")?)
+}
+
+/// Returns the end of the last complete frame before `step`, or 0 if there is none.
+fn end_before_step(file: &mut TrajectoryFile, step: u64) -> Result<u64, Fault> {
+    let mut end = file.length();
+    while end > 0 {
+        let (start, count) = find_last_header(file, end)?;
+        let comment_start = start + count.len() as u64 + 1;
+        match read_frame_end(file, comment_start, end, &count)? {
+            Some((frame_step, frame_end)) if frame_step < step => return Ok(frame_end),
+            _ => end = start,
+        }
+    }
+    Ok(0)
+}
+
+/// Finds the last header of a frame that starts before `end`: a line with a number, and the start of
+/// a comment line. Returns the position and the number.
+fn find_last_header(file: &mut TrajectoryFile, end: u64) -> Result<(u64, String), Fault> {
+    const BLOCK: u64 = 1 << 16;
+    const MAX_DIGITS: u64 = 20;
+    let pattern = [b"\n", COMMENT_START].concat();
+    let not_found =
+        || Fault::malformed("content", "no frame of Orrery", "a trajectory that orrery has written");
+    let mut block_end = end;
+    while block_end > 0 {
+        let block_start = block_end.saturating_sub(BLOCK);
+        // The blocks overlap by the length of the pattern.
+        let length = (end - block_start).min(BLOCK + pattern.len() as u64);
+        let mut block = vec![0; length as usize];
+        file.read_at(block_start, &mut block)?;
+        if let Some(offset) = block.windows(pattern.len()).rposition(|window| window == pattern) {
+            let newline = block_start + offset as u64;
+            let mut before = vec![0; newline.min(MAX_DIGITS) as usize];
+            file.read_at(newline - before.len() as u64, &mut before)?;
+            let digits = before.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
+            let count = String::from_utf8_lossy(&before[before.len() - digits..]).into_owned();
+            let is_whole_line = match before.len() - digits {
+                0 => newline == digits as u64,
+                others => before[others - 1] == b'\n',
+            };
+            return if digits > 0 && is_whole_line {
+                Ok((newline - digits as u64, count))
+            } else {
+                Err(not_found())
+            };
+        }
+        block_end = block_start;
+    }
+    Err(not_found())
+}
+
+/// Reads the frame whose comment line starts at `comment_start`. Returns its step and its end, or
+/// `None` if it is not complete before `end`.
+fn read_frame_end(
+    file: &mut TrajectoryFile,
+    comment_start: u64,
+    end: u64,
+    count: &str,
+) -> Result<Option<(u64, u64)>, Fault> {
+    let Ok(n) = count.parse::<u64>() else { return Ok(None) };
+    let source = file.reader_at(comment_start)?.take(end - comment_start);
+    let mut lines = Lines::after_line(0, source);
+    let (mut step, mut frame_end) = (None, comment_start);
+    for line in 0..=n {
+        // A loss of power can leave zeros at the end of a file.
+        if !lines.read_line()? || !lines.bytes().ends_with(b"\n") || lines.bytes().contains(&0) {
+            return Ok(None);
+        }
+        frame_end += lines.bytes().len() as u64;
+        if line == 0 {
+            let pairs = parse_pairs(lines.text("UTF-8")?, 2)?;
+            step = pairs.iter().find(|(key, _)| key == "Step").and_then(|(_, value)| value.parse().ok());
+        }
+    }
+    let step = step.ok_or_else(|| {
+        let location = format!("frame at byte {comment_start}");
+        Fault::malformed(location, "no Step", "a trajectory that orrery has written")
+    })?;
+    Ok(Some((step, frame_end)))
+}
+
+/// Reads the last frame.
+pub(super) fn read(path: &Path, limits: &Limits) -> Result<FluidFile, Fault> {
+    let file = File::open(path)?;
+    let file_bytes = file.metadata()?.len();
+    let (offset, line_number) = find_last_frame(&file)?;
+    (&file).seek(SeekFrom::Start(offset))?;
+    let mut lines = Lines::after_line(line_number, BufReader::with_capacity(1 << 20, &file));
+    let n = next_count(&mut lines)?;
+    let comment = lines.next_whole_line("a comment line")?.to_owned();
+    let comment = CommentLine::parse(&comment, lines.number)?;
+    // Each column takes at least one character and a separator.
+    if n.saturating_mul(2 * comment.columns.len() as u64) > file_bytes {
+        let expected = format!("no more than fit into a file of {}", byte_count(file_bytes));
+        let got = format_count(n, "particle", "particles");
+        return Err(Fault::malformed(format!("line {}", line_number + 1), got, expected));
+    }
+    let mut builder = Builder::new(limits, n, comment.species_names.clone())?;
+    let has = |column: Column| comment.columns.contains(&column);
+    builder.reserve(has(Column::Velocity(0)), has(Column::Image(0)))?;
+    for index in 0..n {
+        let number = lines.number + 1;
+        let line =
+            lines.next_line(&format!("{}, found {index}", format_count(n, "particle", "particles")))?;
+        parse_particle(line, &comment.columns, index, &mut builder)
+            .map_err(|(got, expected)| Fault::malformed(format!("line {number}"), got, expected))?;
+    }
+    let bounds = match comment.bounds {
+        Some(bounds) if bounds.sides == BoxSides::Periodic => bounds,
+        given => open_box(given, comment.dimensions, &builder.coordinates),
+    };
+    Ok(builder.finish(bounds, comment.species_masses, comment.step, comment.time))
+}
+
+/// Returns the byte and the number of lines before the last frame. At most 1000 empty lines may
+/// follow it.
+fn find_last_frame(file: &File) -> Result<(u64, u64), Fault> {
+    let mut lines = Lines::after_line(0, BufReader::with_capacity(1 << 20, file));
+    let (mut offset, mut last) = (0, None);
+    let mut empty = 0;
+    while lines.read_line()? {
+        let start = (offset, lines.number - 1);
+        offset += lines.bytes().len() as u64;
+        if last.is_some() && lines.bytes().trim_ascii().is_empty() {
+            empty += 1;
+            if empty > 1000 {
+                return Err(lines.fault("more than 1000 empty lines", "the end of the file"));
+            }
+            continue;
+        }
+        let n = parse_count(&lines)?;
+        if empty > 0 {
+            return Err(lines.fault("a frame after an empty line", "the end of the file"));
+        }
+        for line in 0..=n {
+            if !lines.read_line()? {
+                let expected = match line {
+                    0 => "a comment line".to_owned(),
+                    _ => format!("{}, found {}", format_count(n, "particle", "particles"), line - 1),
+                };
+                return Err(lines.fault("end of file", &expected));
+            }
+            offset += lines.bytes().len() as u64;
+        }
+        last = Some(start);
+    }
+    last.ok_or_else(|| lines.fault("end of file", "the number of particles"))
+}
+
+fn next_count(lines: &mut Lines<BufReader<&File>>) -> Result<u64, Fault> {
+    lines.next_whole_line("the number of particles")?;
+    parse_count(lines)
+}
+
+/// Parses the current line as the number of particles.
+fn parse_count(lines: &Lines<BufReader<&File>>) -> Result<u64, Fault> {
+    let expected = "the number of particles";
+    if !lines.bytes().ends_with(b"\n") {
+        return Err(lines.fault("no newline at its end", "a whole line"));
+    }
+    let text = lines.text(expected)?.trim_start_matches(BYTE_ORDER_MARK).trim();
+    text.parse().map_err(|_| lines.fault(&quoted(text), expected))
+}
+
+/// Content of a column.
+#[derive(Clone, Copy, PartialEq)]
+enum Column {
+    Species,
+    Position(usize),
+    Velocity(usize),
+    Mass,
+    Id,
+    Image(usize),
+    Ignored,
+}
+
+/// Content of a comment line.
+struct CommentLine {
+    columns: Vec<Column>,
+    bounds: Option<SimulationBox>,
+    dimensions: usize,
+    time: Option<f64>,
+    step: Option<u64>,
+    species_names: Vec<String>,
+    species_masses: Option<Vec<f64>>,
+}
+
+impl CommentLine {
+    fn parse(line: &str, number: u64) -> Result<Self, Fault> {
+        let pairs = parse_pairs(line, number)?;
+        let value = |names: &[&str]| {
+            pairs.iter().find(|(key, _)| names.contains(&key.as_str())).map(|(_, value)| value.as_str())
+        };
+        let fault = |key: &str, got: &str, expected: &str| {
+            Fault::malformed(format!("line {number}, {key}"), quoted(got), expected)
+        };
+        let parsed = |key: &str, expected: &str| {
+            let parse = |text: &str| numbers_of(text).ok_or_else(|| fault(key, text, expected));
+            value(&[key]).map(parse).transpose()
+        };
+        let columns = parse_properties(value(&["Properties"]).unwrap_or(DEFAULT_PROPERTIES), number)?;
+        let dimensions = match value(&["dimensions"]) {
+            None | Some("3") => 3,
+            Some("2") => 2,
+            Some(other) => return Err(fault("dimensions", other, "2 or 3")),
+        };
+        let lattice = match parsed("Lattice", "nine numbers")? {
+            None => None,
+            Some(numbers) => {
+                let all: [f64; 9] = numbers
+                    .try_into()
+                    .map_err(|_| fault("Lattice", value(&["Lattice"]).unwrap_or_default(), "nine numbers"))?;
+                if [1, 2, 3, 5, 6, 7].iter().any(|&k| all[k] != 0.0) {
+                    let expected = "a box with right angles: numbers 2, 3, 4, 6, 7 and 8 are 0";
+                    return Err(fault("Lattice", value(&["Lattice"]).unwrap_or_default(), expected));
+                }
+                Some([all[0], all[4], all[8]])
+            }
+        };
+        let origin = match parsed("Origin", "three numbers")?.map(<[f64; 3]>::try_from) {
+            None => [0.0; 3],
+            Some(Ok(origin)) => origin,
+            Some(Err(_)) => {
+                return Err(fault("Origin", value(&["Origin"]).unwrap_or_default(), "three numbers"));
+            }
+        };
+        let sides = parse_pbc(value(&["pbc"]), lattice.is_some(), dimensions)
+            .ok_or_else(|| fault("pbc", value(&["pbc"]).unwrap_or_default(), PBC_EXPECTED))?;
+        if sides == BoxSides::Periodic && lattice.is_none() {
+            return Err(fault("Lattice", "nothing", "nine numbers, since the box is periodic"));
+        }
+        let time = value(&["Time", "time"])
+            .map(|text| text.parse().map_err(|_| fault("Time", text, "a number")))
+            .transpose()?;
+        let step = value(&["Step", "step"])
+            .map(|text| text.parse().map_err(|_| fault("Step", text, "an integer >= 0")))
+            .transpose()?;
+        let names = value(&["species_names"]).unwrap_or_default();
+        Ok(Self {
+            columns,
+            bounds: lattice.map(|lengths| SimulationBox { origin, lengths, sides, dimensions }),
+            dimensions,
+            time,
+            step,
+            species_names: names.split_whitespace().map(str::to_owned).collect(),
+            species_masses: parsed("species_masses", "numbers")?,
+        })
+    }
+}
+
+/// Values of `pbc` that are accepted, for messages.
+const PBC_EXPECTED: &str = "\"T T T\", \"F F F\", or \"T T F\" with dimensions=2";
+
+/// Returns the sides of the box. A lattice is periodic unless `pbc` says otherwise.
+fn parse_pbc(value: Option<&str>, has_lattice: bool, dimensions: usize) -> Option<BoxSides> {
+    let Some(value) = value else {
+        return Some(if has_lattice { BoxSides::Periodic } else { BoxSides::Open });
+    };
+    let axes: Option<Vec<bool>> = value
+        .split_whitespace()
+        .map(|axis| match axis {
+            "T" | "1" | "True" | "true" => Some(true),
+            "F" | "0" | "False" | "false" => Some(false),
+            _ => None,
+        })
+        .collect();
+    match axes?[..] {
+        [false, false, false] => Some(BoxSides::Open),
+        [true, true, true] => Some(BoxSides::Periodic),
+        [true, true, false] if dimensions == 2 => Some(BoxSides::Periodic),
+        _ => None,
+    }
+}
+
+/// Parses finite numbers between blanks.
+fn numbers_of(text: &str) -> Option<Vec<f64>> {
+    let number = |word: &str| word.parse().ok().filter(|value: &f64| value.is_finite());
+    text.split_whitespace().map(number).collect()
+}
+
+/// Parses a list of `name:type:count` into one entry per column.
+fn parse_properties(value: &str, line: u64) -> Result<Vec<Column>, Fault> {
+    let fault = |got: String, expected: &str| {
+        Err(Fault::malformed(format!("line {line}, Properties"), got, expected))
+    };
+    let mut fields = value.split(':');
+    let mut columns = Vec::new();
+    while let Some(name) = fields.next() {
+        let (kind, count) = (fields.next(), fields.next().and_then(|count| count.parse().ok()));
+        let (Some(kind), Some(count)) = (kind, count.filter(|&c| c > 0 && c <= MAX_COLUMNS - columns.len()))
+        else {
+            return fault(quoted(value), PROPERTIES);
+        };
+        match (name, kind, count) {
+            ("species", "S", 1) => columns.push(Column::Species),
+            ("pos", "R", 3) => columns.extend((0..3).map(Column::Position)),
+            ("velo" | "vel" | "velocity" | "velocities", "R", 3) => {
+                columns.extend((0..3).map(Column::Velocity));
+            }
+            ("mass" | "masses", "R", 1) => columns.push(Column::Mass),
+            ("id", "I", 1) => columns.push(Column::Id),
+            ("image", "I", 3) => columns.extend((0..3).map(Column::Image)),
+            _ => columns.extend(std::iter::repeat_n(Column::Ignored, count)),
+        }
+    }
+    let count = |column: Column| columns.iter().filter(|&&c| c == column).count();
+    if count(Column::Position(0)) != 1 {
+        return fault(format!("{} without one 'pos'", quoted(value)), PROPERTIES);
+    }
+    let others = [Column::Species, Column::Velocity(0), Column::Mass, Column::Id, Column::Image(0)];
+    if others.into_iter().any(|column| count(column) > 1) {
+        return fault(quoted(value), "each property once");
+    }
+    Ok(columns)
+}
+
+/// Parses the line of one particle. The error contains what was found and what was expected.
+fn parse_particle(
+    line: &str,
+    columns: &[Column],
+    index: u64,
+    builder: &mut Builder,
+) -> Result<(), (String, String)> {
+    let (mut position, mut velocity, mut image) = ([0.0; 3], [0.0; 3], [0; 3]);
+    let (mut id, mut mass, mut name) = (index, None, "A");
+    let mut words = line.split_ascii_whitespace();
+    for (k, column) in columns.iter().enumerate() {
+        let word = words.next().ok_or_else(|| (columns_text(k), columns.len().to_string()))?;
+        let fault = |expected: &str| (format!("{} in column {}", quoted(word), k + 1), expected.to_owned());
+        let number = || {
+            let finite = word.parse().ok().filter(|value: &f64| value.is_finite());
+            finite.ok_or_else(|| fault("a finite number"))
+        };
+        match *column {
+            Column::Species => name = word,
+            Column::Position(axis) => position[axis] = number()?,
+            Column::Velocity(axis) => velocity[axis] = number()?,
+            Column::Mass => mass = Some(number()?),
+            Column::Id => id = word.parse().map_err(|_| fault("an integer >= 0"))?,
+            Column::Image(axis) => image[axis] = word.parse().map_err(|_| fault("an integer of 32 bits"))?,
+            Column::Ignored => {}
+        }
+    }
+    let more = words.count();
+    if more > 0 {
+        return Err((columns_text(columns.len() + more), columns.len().to_string()));
+    }
+    let species = builder.species_index(name)?;
+    if let Some(mass) = mass {
+        builder.set_mass(species, mass)?;
+    }
+    builder.push(position, velocity, image, species, id);
+    Ok(())
+}

@@ -1,0 +1,162 @@
+//! Frames that are written and read back, and appended again.
+
+use std::fs;
+
+use orrery_io::append_fluid_frame;
+use orrery_model::simulation_box::{BoxSides, SimulationBox};
+
+use super::{EXTENSIONS, Trajectory, boxes, periodic_box, read_unlimited};
+
+/// Extended XYZ keeps all bits. GSD keeps those of the box, and f32 numbers of the particles.
+#[test]
+fn last_frame_is_read_back() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, bounds) in boxes() {
+        let trajectory = Trajectory::new(bounds, 50, 3);
+        let last = &trajectory.frames[2];
+        for extension in EXTENSIONS {
+            let path = folder.path().join(name).with_extension(extension);
+            trajectory.append(&path, 0..3);
+            let read = read_unlimited(&path).unwrap();
+            assert_eq!(read.bounds, bounds, "{name}.{extension}");
+            assert_eq!(read.image.as_ref(), Some(&last.image), "{name}.{extension}");
+            assert_eq!((&read.species, &read.id), (&last.species, &last.id), "{name}.{extension}");
+            assert_eq!((read.step, read.time), (Some(200), Some(0.2)), "{name}.{extension}");
+            assert_eq!(read.species_names, ["A", "B"]);
+            assert_eq!(read.mass.as_deref(), Some(&[1.0 / 3.0, 2.5][..]));
+            let velocity = read.velocity.unwrap();
+            if extension == "xyz" {
+                assert_eq!(read.coordinates, last.coordinates());
+                assert_eq!(velocity, last.velocity);
+            } else {
+                check_single_precision(&read.coordinates, &last.coordinates(), &bounds);
+                let single = |v: [f64; 3]| v.map(|x| f64::from(x as f32));
+                assert!(velocity.iter().zip(last.velocity.iter()).all(|(got, v)| got == single(v)));
+            }
+        }
+    }
+}
+
+/// Checks positions relative to the centre of the box. They are rounded once to f32. The sum with the
+/// centre has an error of a few f64 units in the last place.
+fn check_single_precision(got: &orrery_model::Vec3s, expected: &orrery_model::Vec3s, bounds: &SimulationBox) {
+    for (got, expected) in got.iter().zip(expected.iter()) {
+        for axis in 0..bounds.dimensions {
+            let centre = bounds.origin[axis] + 0.5 * bounds.lengths[axis];
+            let size = expected[axis].abs() + centre.abs() + bounds.lengths[axis];
+            let tolerance = (expected[axis] - centre).abs() / f64::from(1 << 24) + 4.0 * f64::EPSILON * size;
+            let error = (got[axis] - expected[axis]).abs();
+            assert!(error <= tolerance, "{error:e} > {tolerance:e}");
+        }
+        assert!(bounds.dimensions == 3 || got[2] == 0.0);
+    }
+}
+
+/// Particles of an open box that another program moved out of its middle get a new box.
+#[test]
+fn open_box_contains_its_particles() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("s.xyz");
+    let text = "2\nLattice=\"4 0 0 0 4 0 0 0 4\" pbc=\"F F F\"\nAr 0 0 0\nAr 1 2 3\n";
+    fs::write(&path, text).unwrap();
+    let bounds = read_unlimited(&path).unwrap().bounds;
+    assert_eq!(bounds, SimulationBox::open([0.0; 3], [1.0, 2.0, 3.0], 3));
+    // One particle has no extent.
+    fs::write(&path, "1\n\nAr 1 2 3\n").unwrap();
+    let bounds = read_unlimited(&path).unwrap().bounds;
+    assert_eq!((bounds.sides, bounds.lengths), (BoxSides::Open, [8.0; 3]));
+    assert!(bounds.validate().is_ok());
+}
+
+/// The bytes depend on the frames only. A resumed run writes some frames again, and may start in the
+/// middle of the trajectory. 120 frames need several indices of a GSD file.
+#[test]
+fn repeated_frames_give_the_same_bytes() {
+    let folder = tempfile::tempdir().unwrap();
+    let trajectory = Trajectory::new(periodic_box(), 3, 120);
+    for extension in EXTENSIONS {
+        let path = |name: &str| folder.path().join(name).with_extension(extension);
+        // Bytes after each frame.
+        let mut after = Vec::new();
+        for index in 0..120 {
+            trajectory.append(&path("whole"), index..index + 1);
+            after.push(fs::read(path("whole")).unwrap());
+        }
+        assert_eq!(read_unlimited(&path("whole")).unwrap().step, Some(11_900));
+        for (first, second) in [(0, 0), (1, 0), (5, 5), (5, 3), (40, 2), (119, 30), (119, 60), (119, 119)] {
+            fs::write(path("part"), &after[first]).unwrap();
+            trajectory.append(&path("part"), second..second + 1);
+            assert!(fs::read(path("part")).unwrap() == after[second], "{extension}: {first}, {second}");
+        }
+        trajectory.append(&path("part"), 120 - 1..120);
+        trajectory.append(&path("part"), 0..120);
+        assert!(fs::read(path("part")).unwrap() == after[119], "{extension}");
+    }
+}
+
+/// Steps need not be equidistant, and a frame with an earlier step replaces later ones.
+#[test]
+fn frames_at_or_after_the_step_are_removed() {
+    let folder = tempfile::tempdir().unwrap();
+    let trajectory = Trajectory::new(periodic_box(), 5, 4);
+    for extension in EXTENSIONS {
+        let path = folder.path().join("t").with_extension(extension);
+        trajectory.append(&path, 0..4);
+        let between = orrery_io::FluidFrame { step: 150, ..trajectory.frame(3) };
+        append_fluid_frame(&path, &between).unwrap();
+        let read = read_unlimited(&path).unwrap();
+        assert_eq!(read.step, Some(150));
+        let expected = folder.path().join("expected").with_extension(extension);
+        trajectory.append(&expected, 0..2);
+        append_fluid_frame(&expected, &between).unwrap();
+        assert!(fs::read(&path).unwrap() == fs::read(&expected).unwrap());
+    }
+}
+
+/// An open box is doubled when a particle leaves its middle, and a fluid may change its size.
+#[test]
+fn box_and_number_of_particles_may_change() {
+    let folder = tempfile::tempdir().unwrap();
+    let bounds = SimulationBox::open([-1.0; 3], [1.0; 3], 3);
+    let (small, large) = (Trajectory::new(bounds, 7, 2), Trajectory::new(bounds.doubled(), 9, 3));
+    for extension in EXTENSIONS {
+        let path = folder.path().join("t").with_extension(extension);
+        small.append(&path, 0..2);
+        large.append(&path, 2..3);
+        let read = read_unlimited(&path).unwrap();
+        assert_eq!((read.bounds, read.id.len()), (bounds.doubled(), 9));
+        assert_eq!(read.species, large.frames[2].species);
+    }
+}
+
+#[test]
+fn frames_that_cannot_be_written_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let trajectory = Trajectory::new(periodic_box(), 4, 1);
+    let error = |name: &str, frame: &orrery_io::FluidFrame<'_>| {
+        let path = folder.path().join(name);
+        let error = append_fluid_frame(&path, frame).unwrap_err().to_string();
+        assert!(!path.exists());
+        error
+    };
+    let frame = trajectory.frame(0);
+    assert!(error("t.dat", &frame).ends_with("extension: got .dat, expected .gsd, .xyz or .extxyz"));
+    assert!(error("t.data", &frame).contains("extension: got .data, expected .gsd"));
+    assert!(error("t", &frame).contains("extension: got (none), expected .gsd"));
+    let mut short = trajectory.frames[0].clone();
+    short.image[1].pop();
+    let bad = orrery_io::FluidFrame { particles: &short, ..frame };
+    assert!(error("t.gsd", &bad).ends_with("image has 3 entries, expected 4"));
+    let one = [super::species("A", 1.0, 1.0)];
+    let bad = orrery_io::FluidFrame { species: &one, ..frame };
+    assert!(error("t.xyz", &bad).ends_with("species: got 1, expected an index below 1"));
+    let blank = [super::species("A b", 1.0, 1.0), super::species("B", 1.0, 1.0)];
+    let bad = orrery_io::FluidFrame { species: &blank, ..frame };
+    assert!(error("t.xyz", &bad).ends_with("species: got \"A b\", expected a name without blanks"));
+    let mut wide = trajectory.frames[0].clone();
+    wide.bounds.lengths[0] = 1e60;
+    let bad = orrery_io::FluidFrame { particles: &wide, ..frame };
+    assert!(
+        error("t.gsd", &bad).contains("length of the box: got 1e60, expected 1e-30 to 1e30 in a GSD file")
+    );
+}
