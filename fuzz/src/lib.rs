@@ -69,8 +69,8 @@ pub fn read_segy(bytes: &[u8]) {
     }
 }
 
-/// Reads `bytes` as a fluid and checks the result. Then appends a frame, which must succeed or give an
-/// error too.
+/// Reads `bytes` as a fluid and checks the result. Then appends a frame, which must succeed or give
+/// an error too.
 pub fn read_fluid(bytes: &[u8], extension: &str) {
     let path = scratch_file(extension);
     fs::write(&path, bytes).expect("the scratch folder is writable");

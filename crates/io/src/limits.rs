@@ -62,8 +62,8 @@ impl Limits {
         reserve_columns(n).map_err(out_of_memory)
     }
 
-    /// Returns the number of bodies as an index, if they fit the limit. Each takes `bytes_per_body`,
-    /// and all together `extra_bytes` in addition.
+    /// Returns the number of bodies as an index, if they fit the limit. Each takes
+    /// `bytes_per_body`, and all together `extra_bytes` in addition.
     pub(crate) fn check_bodies(
         &self,
         bodies: u64,
@@ -84,7 +84,8 @@ impl Default for Limits {
     }
 }
 
-/// Returns an empty column with memory for `n` values, or an error if the system has no memory left.
+/// Returns an empty column with memory for `n` values, or an error if the system has no memory
+/// left.
 pub(crate) fn reserve_column<T>(n: usize) -> Result<Vec<T>, Fault> {
     let mut column = Vec::new();
     column.try_reserve_exact(n).map_err(out_of_memory)?;

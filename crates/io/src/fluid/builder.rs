@@ -29,8 +29,8 @@ pub(super) struct Builder {
 }
 
 impl Builder {
-    /// Returns columns with memory for `n` particles, if they fit the limits. The length of the file
-    /// must have confirmed `n`.
+    /// Returns columns with memory for `n` particles, if they fit the limits. The length of the
+    /// file must have confirmed `n`.
     pub fn new(limits: &Limits, n: u64, species_names: Vec<String>) -> Result<Self, Fault> {
         let n = limits.check_bodies(n, PARTICLE_BYTES, 0)?;
         if species_names.len() > MAX_SPECIES {

@@ -28,10 +28,10 @@
 //!   Without a style, lines of 5 or 8 columns are `atomic`. Charges, molecules and diameters are
 //!   ignored. Three more columns are the image of the box.
 //! - `Atom Type Labels` name the species. Otherwise their names are `1`, `2` and so on.
-//! - Coefficients of potentials are skipped. Bonds, angles and dihedrals are refused, and so are boxes
-//!   without right angles.
-//! - The file does not say whether the box is periodic, so it is. A system in two dimensions is read
-//!   with its thin z axis. The caller may change both.
+//! - Coefficients of potentials are skipped. Bonds, angles and dihedrals are refused, and so are
+//!   boxes without right angles.
+//! - The file does not say whether the box is periodic, so it is. A system in two dimensions is
+//!   read with its thin z axis. The caller may change both.
 
 use std::fs::File;
 use std::io::BufReader;
@@ -241,7 +241,8 @@ fn finite(word: &str) -> Option<f64> {
     word.parse().ok().filter(|value: &f64| value.is_finite())
 }
 
-/// Columns of an atom's line before the image: number of columns, and positions of the type and of x.
+/// Columns of an atom's line before the image: number of columns, and positions of the type and of
+/// x.
 #[derive(Clone, Copy)]
 struct AtomStyle {
     columns: usize,

@@ -6,9 +6,9 @@
 //! # Appending
 //!
 //! The content of a trajectory depends on its frames only, not on the calls that wrote them. A
-//! resumed run therefore gives the same bytes as a run that was not interrupted. Each call syncs the
-//! file to disk. If it is interrupted or fails, the earlier frames are intact, and the next call
-//! removes the remains.
+//! resumed run therefore gives the same bytes as a run that was not interrupted. Each call syncs
+//! the file to disk. If it is interrupted or fails, the earlier frames are intact, and the next
+//! call removes the remains.
 
 mod builder;
 mod elements;
@@ -56,8 +56,8 @@ pub struct FluidFrame<'a> {
     pub time: f64,
     /// Name of the system of units, for example `lj`.
     pub units: &'a str,
-    /// Unit of each quantity, for example `("length", "nm")`. Names are words of letters, digits and
-    /// underscores.
+    /// Unit of each quantity, for example `("length", "nm")`. Names are words of letters, digits
+    /// and underscores.
     pub unit_names: &'a [(&'static str, String)],
     /// Origin of the data, as names and texts. Only the first frame of a file contains it.
     pub provenance: &'a [(String, String)],
@@ -166,8 +166,8 @@ fn check_frame(frame: &FluidFrame<'_>) -> Result<(), Fault> {
 
 /// Reads particles to start from. Of a trajectory it reads the last frame.
 ///
-/// The format is that of the extension: `.gsd`, `.xyz`, `.extxyz`, and `.data` or `.lmp` for the data
-/// files of LAMMPS. For another extension, the first bytes of the file select it.
+/// The format is that of the extension: `.gsd`, `.xyz`, `.extxyz`, and `.data` or `.lmp` for the
+/// data files of LAMMPS. For another extension, the first bytes of the file select it.
 pub fn read_fluid(path: &Path, limits: &Limits) -> Result<FluidFile, IoError> {
     let read = || {
         let fluid = match detect_format(path)? {

@@ -5,27 +5,29 @@
 //!
 //! ```text
 //! 2
-//! Properties=species:S:1:pos:R:3:velo:R:3:masses:R:1:id:I:1:image:I:3:Z:I:1 Lattice="4 0 0 0 5 0 0 0 6"
-//!     Origin="0 0 0" pbc="T T T" dimensions=3 Time=0.5 Step=10 units=lj ...     (one line)
+//! Properties=species:S:1:pos:R:3:velo:R:3:masses:R:1:id:I:1:image:I:3:Z:I:1
+//!     Lattice="4 0 0 0 5 0 0 0 6" Origin="0 0 0" pbc="T T T" dimensions=3 Time=0.5 Step=10 units=lj ...     (one line)
 //! A 1 2.5 3 0.5 0 0 1 0 0 0 0 1
 //! A 3.5 0.25 1 -0.5 0 0 1 1 0 -1 0 1
 //! ```
 //!
-//! - `pos` is within the box. `image` is the number of box lengths to add for unwrapped coordinates.
-//! - An open box has `pbc="F F F"`. Its `Lattice` is the box of the fractions, which is several times
-//!   larger than the fluid. In two dimensions `pbc` is `"T T F"`, and z and its length are 0 and 1.
+//! - `pos` is within the box. `image` is the number of box lengths to add for unwrapped
+//!   coordinates.
+//! - An open box has `pbc="F F F"`. Its `Lattice` is the box of the fractions, which is several
+//!   times larger than the fluid. In two dimensions `pbc` is `"T T F"`, and z and its length are 0
+//!   and 1.
 //! - `units` names the system of units, and keys such as `unit_length` the unit of each quantity.
 //! - `species_names`, `species_masses` and `species_diameters` list all species.
 //! - `Z` is the atomic number, for ASE, see [`atomic_numbers`].
 //! - The first frame contains the provenance.
 //!
-//! Numbers read back to the same bits. The end of the frames that remain is found from the end of the
-//! file, so an append does not read the whole file.
+//! Numbers read back to the same bits. The end of the frames that remain is found from the end of
+//! the file, so an append does not read the whole file.
 //!
 //! # Reading
 //!
-//! Only `pos` is required. A file without `Properties` has the columns `species:S:1:pos:R:3`. The box
-//! is open if there is no `Lattice`.
+//! Only `pos` is required. A file without `Properties` has the columns `species:S:1:pos:R:3`. The
+//! box is open if there is no `Lattice`.
 
 use std::fs::File;
 use std::io::{BufReader, Read, Seek, SeekFrom, Write};
@@ -142,8 +144,8 @@ fn end_before_step(file: &mut TrajectoryFile, step: u64) -> Result<u64, Fault> {
     Ok(0)
 }
 
-/// Finds the last header of a frame that starts before `end`: a line with a number, and the start of
-/// a comment line. Returns the position and the number.
+/// Finds the last header of a frame that starts before `end`: a line with a number, and the start
+/// of a comment line. Returns the position and the number.
 fn find_last_header(file: &mut TrajectoryFile, end: u64) -> Result<(u64, String), Fault> {
     const BLOCK: u64 = 1 << 16;
     const MAX_DIGITS: u64 = 20;

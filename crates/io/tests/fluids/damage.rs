@@ -121,7 +121,8 @@ fn truncated_files_are_errors() {
     }
 }
 
-/// Changes every byte of each file in turn. Any result is accepted except a panic or an endless read.
+/// Changes every byte of each file in turn. Any result is accepted except a panic or an endless
+/// read.
 #[test]
 fn changed_bytes_do_not_panic() {
     let folder = tempfile::tempdir().unwrap();

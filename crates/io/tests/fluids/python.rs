@@ -1,5 +1,5 @@
-//! Trajectories open in gsd, ase and MDAnalysis, which fluid_readers.py checks. Files of gsd and ase
-//! are read.
+//! Trajectories open in gsd, ase and MDAnalysis, which fluid_readers.py checks. Files of gsd and
+//! ase are read.
 
 use std::path::Path;
 use std::process::Command;

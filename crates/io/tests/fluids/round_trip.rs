@@ -37,8 +37,8 @@ fn last_frame_is_read_back() {
     }
 }
 
-/// Checks positions relative to the centre of the box. They are rounded once to f32. The sum with the
-/// centre has an error of a few f64 units in the last place.
+/// Checks positions relative to the centre of the box. They are rounded once to f32. The sum with
+/// the centre has an error of a few f64 units in the last place.
 fn check_single_precision(got: &orrery_model::Vec3s, expected: &orrery_model::Vec3s, bounds: &SimulationBox) {
     for (got, expected) in got.iter().zip(expected.iter()) {
         for axis in 0..bounds.dimensions {
@@ -68,8 +68,8 @@ fn open_box_contains_its_particles() {
     assert!(bounds.validate().is_ok());
 }
 
-/// The bytes depend on the frames only. A resumed run writes some frames again, and may start in the
-/// middle of the trajectory. 120 frames need several indices of a GSD file.
+/// The bytes depend on the frames only. A resumed run writes some frames again, and may start in
+/// the middle of the trajectory. 120 frames need several indices of a GSD file.
 #[test]
 fn repeated_frames_give_the_same_bytes() {
     let folder = tempfile::tempdir().unwrap();

@@ -5,30 +5,30 @@
 //!
 //! All numbers are little-endian. A file is a header of 256 bytes, a list of names, an index, and
 //! chunks of data. An entry of the index has 32 bytes: frame, rows, position of the data, columns,
-//! name, type. Entries are sorted by frame and name. The header has the positions of names and index,
-//! and the number of entries in the index.
+//! name, type. Entries are sorted by frame and name. The header has the positions of names and
+//! index, and the number of entries in the index.
 //!
 //! # Layout of written files
 //!
 //! ```text
-//! header | names | record, index of 256 entries | frame 0 | frame 1 | ... | record, index of 512 | ...
+//! header | names | record, index of 256 entries | frame 0 | ... | record, index of 512 | ...
 //! ```
 //!
 //! - A list of names never changes, because the first frame defines all of them.
 //! - The number of entries in the header is the number in use. A frame is complete when the header
-//!   counts its entries. Its data and its entries are on the disk before. The 16 bytes of the header
-//!   that change are in one sector of the disk, so they are written at once.
-//! - A full index is copied to the end of the file, with twice the capacity. The old one remains, and
-//!   the record of 32 bytes before the new one contains its position. If frames are removed, the
-//!   header refers to the old one again.
+//!   counts its entries. Its data and its entries are on the disk before. The 16 bytes of the
+//!   header that change are in one sector of the disk, so they are written at once.
+//! - A full index is copied to the end of the file, with twice the capacity. The old one remains,
+//!   and the record of 32 bytes before the new one contains its position. If frames are removed,
+//!   the header refers to the old one again.
 //! - Behind the entries in use, an index is zero.
 //!
 //! # Chunks
 //!
 //! The schema is `hoomd` 1.4. Its box is centred at the origin, and its numbers are f32. Positions
 //! are those relative to the centre of the box, in [-L/2, L/2). Other data are below `log/`, the
-//! schema's place for them. [`CHUNK_NAMES`] lists all chunks. A chunk that equals that of frame 0 is
-//! not repeated.
+//! schema's place for them. [`CHUNK_NAMES`] lists all chunks. A chunk that equals that of frame 0
+//! is not repeated.
 
 mod read;
 mod write;

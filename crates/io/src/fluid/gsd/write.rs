@@ -242,7 +242,8 @@ impl IndexBlock {
         self.location + self.capacity * ENTRY_BYTES
     }
 
-    /// Returns the record before the index: signature, position of the index before, capacity, zero.
+    /// Returns the record before the index: signature, position of the index before, capacity,
+    /// zero.
     fn record_bytes(&self) -> [u8; RECORD_BYTES as usize] {
         let mut bytes = [0; RECORD_BYTES as usize];
         bytes[..8].copy_from_slice(&RECORD_MAGIC);
@@ -320,8 +321,8 @@ impl Appender {
         Ok(Self { file, header, block, entries })
     }
 
-    /// Removes all frames at `step` or later, and the remains of an interrupted call. Returns `None`
-    /// if no frame is left.
+    /// Removes all frames at `step` or later, and the remains of an interrupted call. Returns
+    /// `None` if no frame is left.
     fn remove_frames_from(mut self, step: u64) -> Result<Option<Self>, Fault> {
         let in_use = self.entries.len();
         while let Some(last) = self.entries.last() {
@@ -347,14 +348,15 @@ impl Appender {
         if self.entries.len() < in_use || self.file.length() != end || self.has_remains(used_end)? {
             self.file.overwrite(used_end, &vec![0; (self.block.end() - used_end) as usize])?;
             self.file.sync()?;
-            // The length comes last. As long as it differs from the end, the next call repeats this.
+            // The length comes last. As long as it differs from the end, the next call repeats
+            // this.
             self.file.truncate(end)?;
         }
         Ok(Some(self))
     }
 
-    /// Returns true if the entries behind those in use are not zero. An interrupted call has written
-    /// at most one per name.
+    /// Returns true if the entries behind those in use are not zero. An interrupted call has
+    /// written at most one per name.
     fn has_remains(&mut self, used_end: u64) -> Result<bool, Fault> {
         let length = (self.block.end() - used_end).min(CHUNK_NAMES.len() as u64 * ENTRY_BYTES);
         let mut bytes = vec![0; length as usize];
@@ -421,8 +423,8 @@ impl Appender {
         self.commit()
     }
 
-    /// Returns true if a chunk has to be written: if it differs from that of frame 0. The provenance
-    /// is in frame 0 only.
+    /// Returns true if a chunk has to be written: if it differs from that of frame 0. The
+    /// provenance is in frame 0 only.
     fn is_new(&mut self, chunk: &Chunk<'_>) -> Result<bool, Fault> {
         if chunk.name == name_id("log/orrery/provenance") {
             return Ok(false);
@@ -441,8 +443,8 @@ impl Appender {
     }
 }
 
-/// Sink that compares the bytes written to it with those of a source. It fails with `InvalidData` at
-/// the first difference.
+/// Sink that compares the bytes written to it with those of a source. It fails with `InvalidData`
+/// at the first difference.
 struct Comparison<R> {
     source: R,
     buffer: Vec<u8>,
