@@ -6,7 +6,7 @@
 //! ```text
 //! 2
 //! Properties=species:S:1:pos:R:3:velo:R:3:masses:R:1:id:I:1:image:I:3:Z:I:1
-//!     Lattice="4 0 0 0 5 0 0 0 6" Origin="0 0 0" pbc="T T T" dimensions=3 Time=0.5 Step=10 units=lj ...     (one line)
+//!     Lattice="4 0 0 0 5 0 0 0 6" Origin="0 0 0" pbc="T T T" dimensions=3 Time=0.5 Step=10 ...
 //! A 1 2.5 3 0.5 0 0 1 0 0 0 0 1
 //! A 3.5 0.25 1 -0.5 0 0 1 1 0 -1 0 1
 //! ```

@@ -1,5 +1,6 @@
 //! GSD, the format of HOOMD-blue's trajectories, which OVITO and the Python package `gsd` read
-//! (<https://gsd.readthedocs.io>). No Rust crate for it exists.
+//! (<https://gsd.readthedocs.io>). docs/decisions/2026-11-17-gsd-by-hand.md compares with the crate
+//! `hoomd-gsd`.
 //!
 //! # File layer
 //!
@@ -14,7 +15,7 @@
 //! header | names | record, index of 256 entries | frame 0 | ... | record, index of 512 | ...
 //! ```
 //!
-//! - A list of names never changes, because the first frame defines all of them.
+//! - The list of names never changes, because the first frame defines all of them.
 //! - The number of entries in the header is the number in use. A frame is complete when the header
 //!   counts its entries. Its data and its entries are on the disk before. The 16 bytes of the
 //!   header that change are in one sector of the disk, so they are written at once.
