@@ -48,13 +48,16 @@ pub(in crate::fluid) fn append(path: &Path, frame: &FluidFrame<'_>) -> Result<()
     }
 }
 
+/// Function that writes the data of a chunk.
+type WriteData<'a> = dyn Fn(&mut dyn Write) -> io::Result<()> + 'a;
+
 /// Data of one chunk. They are generated when they are written, because they may be large.
 struct Chunk<'a> {
     name: u16,
     kind: ValueType,
     rows: u64,
     columns: u32,
-    write: Box<dyn Fn(&mut dyn Write) -> io::Result<()> + 'a>,
+    write: Box<WriteData<'a>>,
 }
 
 impl<'a> Chunk<'a> {
