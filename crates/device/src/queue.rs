@@ -41,7 +41,20 @@ impl Queue {
         block: impl Into<Dim3>,
         args: &[Arg<'_>],
     ) -> Result<(), DeviceError> {
-        self.launch_packed(kernel, grid.into(), block.into(), args)
+        self.launch_packed(kernel, grid.into(), block.into(), args, false)
+    }
+
+    /// As [`Queue::launch`], for a kernel whose blocks wait for one another. All of them run at the
+    /// same time. Returns an error if the device cannot run so many
+    /// ([`Kernel::blocks_per_sm`]). With OpenCL there may be only one block.
+    pub fn launch_cooperative(
+        &self,
+        kernel: &Kernel,
+        grid: impl Into<Dim3>,
+        block: impl Into<Dim3>,
+        args: &[Arg<'_>],
+    ) -> Result<(), DeviceError> {
+        self.launch_packed(kernel, grid.into(), block.into(), args, true)
     }
 
     fn launch_packed(
@@ -50,6 +63,7 @@ impl Queue {
         grid: Dim3,
         block: Dim3,
         args: &[Arg<'_>],
+        is_cooperative: bool,
     ) -> Result<(), DeviceError> {
         if grid.count() == 0 {
             return Ok(());
@@ -93,8 +107,15 @@ impl Queue {
         // SAFETY: queue, kernel and buffers are valid and belong to this driver or a peer. Number,
         // order and types of the arguments are those of the kernel's declaration. A buffer that is
         // dropped before the kernel has run is freed after it.
-        unsafe { driver.launch(self.handle, kernel.handle(), grid, block, shared, &arguments[..args.len()]) }
-            .map_err(|fault| launch_error(fault.into_message()))?;
+        let launched = unsafe {
+            let (handle, arguments) = (kernel.handle(), &arguments[..args.len()]);
+            if is_cooperative {
+                driver.launch_cooperative(self.handle, handle, grid, block, shared, arguments)
+            } else {
+                driver.launch(self.handle, handle, grid, block, shared, arguments)
+            }
+        };
+        launched.map_err(|fault| launch_error(fault.into_message()))?;
         if waits_after_launch() {
             // SAFETY: the queue is valid.
             unsafe { driver.finish(self.handle) }.map_err(|fault| launch_error(fault.into_message()))?;

@@ -202,6 +202,23 @@ pub(crate) trait Driver: Send + Sync {
         dynamic_shared: u32,
         arguments: &[Argument],
     ) -> Result<(), Fault>;
+    /// As `launch`, with blocks that are resident together and may wait for one another. One block
+    /// always may.
+    unsafe fn launch_cooperative(
+        &self,
+        queue: Handle,
+        function: Handle,
+        grid: Dim3,
+        block: Dim3,
+        dynamic_shared: u32,
+        arguments: &[Argument],
+    ) -> Result<(), Fault> {
+        if grid.count() > 1 {
+            return Err(Fault::new("cooperative launch", "this backend runs only one block that way"));
+        }
+        // SAFETY: guaranteed by the caller.
+        unsafe { self.launch(queue, function, grid, block, dynamic_shared, arguments) }
+    }
 
     /// Returns the CUDA context, for operations on two devices.
     fn context(&self) -> Option<Handle> {

@@ -53,17 +53,103 @@ const NOISE_KEY: u32 = 0x4c4a_4e56;
 const RESCALING_STREAM: u32 = 42;
 
 /// Returns three standard normal numbers of a particle at a step (Box-Muller).
+///
+/// `noise.cu` has the same operations, each of which is rounded once. So the bits are the same on
+/// every device, which those of the functions of a library are not.
+#[inline(always)]
 pub fn noise(seed: u64, step: u64, id: u64) -> [f64; 3] {
     let counter = [step as u32, (step >> 32) as u32, id as u32, (id >> 32) as u32];
     let bits = philox4x32_10(counter, [seed as u32 ^ NOISE_KEY, (seed >> 32) as u32]);
-    let unit = |word: u32| (f64::from(word) + 0.5) * 2f64.powi(-32);
-    let pair = |a: u32, b: u32| {
-        let radius = libm::sqrt(-2.0 * libm::log(unit(a)));
-        let angle = std::f64::consts::TAU * unit(b);
-        [radius * libm::cos(angle), radius * libm::sin(angle)]
-    };
-    let ([x, y], [z, _]) = (pair(bits[0], bits[1]), pair(bits[2], bits[3]));
-    [x, y, z]
+    let radius = (-2.0 * log_of_unit(bits[0])).sqrt();
+    let [cosine, sine] = cosine_and_sine(bits[1]);
+    let second_radius = (-2.0 * log_of_unit(bits[2])).sqrt();
+    [radius * cosine, radius * sine, second_radius * cosine_and_sine(bits[3])[0]]
+}
+
+/// Returns Σ cₖ xᵏ for coefficients from the highest power down.
+#[inline(always)]
+fn polynomial<const N: usize>(x: f64, coefficients: [f64; N]) -> f64 {
+    let mut sum = coefficients[0];
+    for &coefficient in &coefficients[1..] {
+        sum = sum.mul_add(x, coefficient);
+    }
+    sum
+}
+
+/// Returns log((word + ½) / 2³²), as e log 2 + log f with √½ < f ≤ √2. With s = (f − 1) / (f + 1),
+/// log f = 2 (s + s³ / 3 + s⁵ / 5 + …), and s² is below 0.03.
+#[inline(always)]
+fn log_of_unit(word: u32) -> f64 {
+    let odd = 2 * u64::from(word) + 1;
+    let shift = odd.leading_zeros();
+    let mut fraction = (odd << shift) as f64 * (1.0 / 9_223_372_036_854_775_808.0);
+    let mut exponent = 30 - shift as i32;
+    if fraction > std::f64::consts::SQRT_2 {
+        fraction *= 0.5;
+        exponent += 1;
+    }
+    let s = (fraction - 1.0) / (fraction + 1.0);
+    let s2 = s * s;
+    let sum = polynomial(
+        s2,
+        [
+            1.0 / 21.0,
+            1.0 / 19.0,
+            1.0 / 17.0,
+            1.0 / 15.0,
+            1.0 / 13.0,
+            1.0 / 11.0,
+            1.0 / 9.0,
+            1.0 / 7.0,
+            1.0 / 5.0,
+            1.0 / 3.0,
+        ],
+    );
+    let twice = 2.0 * s;
+    f64::from(exponent).mul_add(std::f64::consts::LN_2, twice.mul_add(s2 * sum, twice))
+}
+
+/// Returns cosine and sine of 2π (word + ½) / 2³²: Taylor series around the nearest quarter of a turn.
+#[inline(always)]
+fn cosine_and_sine(word: u32) -> [f64; 2] {
+    let odd = 2 * u64::from(word) + 1;
+    // A quarter has 2³¹ units.
+    let quarter = (odd + (1 << 30)) >> 31;
+    let rest = odd as i64 - (quarter << 31) as i64;
+    let x = rest as f64 * (std::f64::consts::PI / 4_294_967_296.0);
+    let x2 = x * x;
+    let sum = polynomial(
+        x2,
+        [
+            -1.0 / 1_307_674_368_000.0,
+            1.0 / 6_227_020_800.0,
+            -1.0 / 39_916_800.0,
+            1.0 / 362_880.0,
+            -1.0 / 5040.0,
+            1.0 / 120.0,
+            -1.0 / 6.0,
+        ],
+    );
+    let s = x.mul_add(x2 * sum, x);
+    let c = polynomial(
+        x2,
+        [
+            1.0 / 20_922_789_888_000.0,
+            -1.0 / 87_178_291_200.0,
+            1.0 / 479_001_600.0,
+            -1.0 / 3_628_800.0,
+            1.0 / 40_320.0,
+            -1.0 / 720.0,
+            1.0 / 24.0,
+            -0.5,
+            1.0,
+        ],
+    );
+    let [first, second] = if quarter & 1 == 1 { [s, c] } else { [c, s] };
+    let turn = quarter & 3;
+    let cosine = if turn == 1 || turn == 2 { -first } else { first };
+    let sine = if turn == 2 || turn == 3 { -second } else { second };
+    [cosine, sine]
 }
 
 /// Returns the factor α of all velocities for a kinetic energy `kinetic` with `freedom` degrees of
@@ -76,13 +162,26 @@ pub fn rescaling_factor(
     seed: u64,
     step: u64,
 ) -> f64 {
-    if kinetic <= 0.0 || freedom < 1.0 {
+    if freedom < 1.0 {
         return 1.0;
     }
-    let mut draws = Draws::new(seed, RESCALING_STREAM, step);
     let decay = libm::exp(-steps_per_time);
+    rescaling_factor_with(kinetic, kt, decay, rescaling_numbers(freedom, seed, step))
+}
+
+/// Returns the random numbers of a step: R₁, and Σ R² over the other degrees of freedom. They do not
+/// depend on the state.
+pub fn rescaling_numbers(freedom: f64, seed: u64, step: u64) -> [f64; 2] {
+    let mut draws = Draws::new(seed, RESCALING_STREAM, step);
     let first = draws.normal();
-    let others = 2.0 * gamma(0.5 * (freedom - 1.0), &mut draws);
+    [first, 2.0 * gamma(0.5 * (freedom - 1.0), &mut draws)]
+}
+
+/// Returns the factor α for the random numbers of a step. `step.cu` has the same operations.
+fn rescaling_factor_with(kinetic: f64, kt: f64, decay: f64, [first, others]: [f64; 2]) -> f64 {
+    if kinetic <= 0.0 {
+        return 1.0;
+    }
     let share = (1.0 - decay) * 0.5 * kt / kinetic;
     let factor2 = decay + share * (first * first + others) + 2.0 * first * (decay * share).sqrt();
     // The sign of α: with a strong thermostat, velocities may change their direction.
@@ -141,6 +240,34 @@ mod tests {
         assert!((sums[2] / count - 3.0).abs() < 5.0 * (96.0 / count).sqrt());
         assert!((sums[3] / count).abs() < 5.0 / count.sqrt());
         assert!((sums[4] / n as f64).abs() < 5.0 / (n as f64).sqrt());
+    }
+
+    /// The library has an error of less than 1 ulp, and its angle one of 2π 2⁻⁵³. The logarithm near 1
+    /// has a small relative error too.
+    #[test]
+    fn logarithms_and_angles_agree_with_the_library() {
+        let mut words: Vec<u32> = (0..20_000).map(|k| philox4x32_10([k, 0, 0, 0], [1, 2])[0]).collect();
+        words.extend([
+            0,
+            1,
+            2,
+            u32::MAX,
+            u32::MAX - 1,
+            1 << 31,
+            (1 << 31) - 1,
+            1 << 30,
+            (1 << 29) - 1,
+            3 << 29,
+        ]);
+        for word in words {
+            let unit = (f64::from(word) + 0.5) * 2f64.powi(-32);
+            let (found, expected) = (log_of_unit(word), libm::log(unit));
+            assert!((found - expected).abs() <= 1e-15 * expected.abs(), "{word}: {found} {expected}");
+            let angle = std::f64::consts::TAU * unit;
+            let [cosine, sine] = cosine_and_sine(word);
+            assert!((cosine - libm::cos(angle)).abs() < 1e-15, "{word}");
+            assert!((sine - libm::sin(angle)).abs() < 1e-15, "{word}");
+        }
     }
 
     #[test]

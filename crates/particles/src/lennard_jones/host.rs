@@ -7,7 +7,7 @@
 use orrery_model::Vec3s;
 use orrery_model::fluid::FluidParticles;
 use orrery_model::simulation_box::{BoxSides, SimulationBox, move_fraction};
-use orrery_simd::{InstructionSet, MAX_LANES};
+use orrery_simd::{InstructionSet, MAX_LANES, SimdKernel, SingleVector, Vector, dispatch};
 use rayon::prelude::*;
 
 use super::arithmetic::{ENERGY_BITS, EnergyArithmetic, PairArithmetic, PairReal, upper_half};
@@ -226,6 +226,7 @@ impl HostFluid {
 
     /// Computes the forces at the current positions.
     pub fn update_forces(&mut self) {
+        self.widen_open_box();
         self.update_upper();
         if self.must_rebuild() {
             self.rebuild_lists();
@@ -286,7 +287,6 @@ impl HostFluid {
         if let Some((_, axis, index)) = first_failed {
             return Err(Exploded { id: self.id[index], velocity: self.velocity[axis][index], axis, step: 0 });
         }
-        self.widen_open_box();
         Ok(())
     }
 
@@ -388,16 +388,20 @@ impl HostFluid {
     pub(super) fn add_friction_and_noise(&mut self, decay: f64, kt: f64, seed: u64, step: u64) {
         let width: Vec<f64> =
             self.settings.mass.iter().map(|mass| ((1.0 - decay * decay) * kt / mass).sqrt()).collect();
-        let dimensions = self.bounds.dimensions;
+        let (dimensions, set) = (self.bounds.dimensions, self.set);
         let [x, y, z] = &mut self.velocity;
-        let components = x.par_iter_mut().zip(y).zip(z).zip(&self.species).zip(&self.id);
-        components.with_min_len(CHUNK).for_each(|((((x, y), z), &species), &id)| {
-            let width = width[usize::from(species)];
-            let noise = noise(seed, step, id);
-            for (axis, v) in [x, y, z].into_iter().enumerate().take(dimensions) {
-                *v = width.mul_add(noise[axis], decay * *v);
-            }
-        });
+        x.par_chunks_mut(CHUNK)
+            .zip(y.par_chunks_mut(CHUNK))
+            .zip(z.par_chunks_mut(CHUNK))
+            .zip(self.species.par_chunks(CHUNK))
+            .zip(self.id.par_chunks(CHUNK))
+            .for_each(|((((x, y), z), species), id)| {
+                let velocity = [x, y, z];
+                dispatch(
+                    set,
+                    NoiseChunk { velocity, species, id, width: &width, decay, seed, step, dimensions },
+                );
+            });
     }
 
     /// Returns energy and virial of all pairs of a particle, as integers.
@@ -416,6 +420,37 @@ impl HostFluid {
             None => (0..self.len()).filter(|&other| other != particle).for_each(add),
         }
         sums
+    }
+}
+
+/// Friction and noise of consecutive particles, compiled for each instruction set because a fused
+/// product without an instruction for it is slow.
+struct NoiseChunk<'a> {
+    velocity: [&'a mut [f64]; 3],
+    species: &'a [u8],
+    id: &'a [u64],
+    /// Width of the noise of each species.
+    width: &'a [f64],
+    decay: f64,
+    seed: u64,
+    step: u64,
+    dimensions: usize,
+}
+
+impl SimdKernel for NoiseChunk<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: SingleVector, D: Vector<Scalar = f64>>(self) {
+        let Self { velocity, species, id, width, decay, seed, step, dimensions } = self;
+        for (index, &id) in id.iter().enumerate() {
+            let width = width[usize::from(species[index])];
+            let noise = noise(seed, step, id);
+            for axis in 0..dimensions {
+                let v = &mut velocity[axis][index];
+                *v = width.mul_add(noise[axis], decay * *v);
+            }
+        }
     }
 }
 

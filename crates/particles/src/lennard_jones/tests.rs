@@ -254,37 +254,132 @@ fn speed_of_the_melt() {
     }
 }
 
+/// Particles of one or two species on a lattice that moves, in two or three dimensions.
+fn moving_lattice(dimensions: usize, species: usize, seed: u64) -> FluidParticles {
+    let mut particles = match dimensions {
+        2 => Lattice::Square.fill([18, 16, 1], 0.75),
+        _ => Lattice::Fcc.fill([5, 4, 4], 0.75),
+    };
+    particles.species.iter_mut().enumerate().for_each(|(k, s)| *s = (k % species) as u8);
+    set_maxwell_velocities(&mut particles, &[1.0, 2.0], 1.3, seed);
+    particles
+}
+
+/// Settings of one or two species, the second with another size, depth and mass.
+fn settings_of_species(species: usize, truncation: Truncation) -> FluidSettings {
+    let parameters = [(1.0, 1.0), (0.9, 0.7)];
+    let mut settings = settings(Potential::mixed(&parameters[..species], 2.5, truncation));
+    settings.mass = [1.0, 2.0][..species].to_vec();
+    settings
+}
+
+/// Advances on the CPU and on the device, and compares all bits of particles and measures after each
+/// number of steps. Returns the fluid.
+fn assert_same_trajectory(
+    device: &orrery_device::Device,
+    particles: &FluidParticles,
+    settings: &FluidSettings,
+    strategy: &FluidStrategy,
+    batches: &[u64],
+) -> DeviceFluid {
+    let label = format!("{}, {settings:?}, {strategy:?}", device.title());
+    let mut host = HostFluid::new(particles.clone(), settings);
+    let mut fluid = DeviceFluid::with_strategy(device, particles, settings, strategy).unwrap();
+    assert_eq!(fluid.measure().unwrap(), host.measure(), "{label}");
+    let mut done = 0;
+    for &steps in batches {
+        host.advance(0.004, done, steps).unwrap();
+        fluid.advance(0.004, done, steps).unwrap();
+        done += steps;
+        assert!(fluid.particles().unwrap() == host.particles(), "{label}, {done} steps");
+        assert_eq!(fluid.measure().unwrap(), host.measure(), "{label}, {done} steps");
+    }
+    fluid
+}
+
 /// The same bits as on the CPU, for lists and all pairs, one and two species, all dimensions and
 /// truncations, and with lists that are too short at first.
 #[test]
 fn a_device_has_the_trajectory_of_the_cpu() {
     for device in orrery_device::testing::test_devices_with_f64() {
         for case in 0..6 {
-            let lattice = if case % 2 == 0 { Lattice::Fcc } else { Lattice::Square };
-            let cells = if case % 2 == 0 { [5, 4, 4] } else { [18, 16, 1] };
-            let mut particles = lattice.fill(cells, 0.75);
-            let species: &[(f64, f64)] = if case >= 3 { &[(1.0, 1.0), (0.9, 0.7)] } else { &[(1.0, 1.0)] };
-            particles.species.iter_mut().enumerate().for_each(|(k, s)| *s = (k % species.len()) as u8);
-            let mass = [1.0, 2.0];
-            set_maxwell_velocities(&mut particles, &mass, 1.3, case);
+            let (dimensions, species) = (3 - case % 2, 1 + case / 3);
+            let particles = moving_lattice(dimensions, species, case as u64);
             let truncation =
-                [Truncation::Truncated, Truncation::Shifted, Truncation::Switched { start: 0.8 }]
-                    [case as usize % 3];
-            let mut settings = settings(Potential::mixed(species, 2.5, truncation));
-            settings.mass = mass[..species.len()].to_vec();
+                [Truncation::Truncated, Truncation::Shifted, Truncation::Switched { start: 0.8 }][case % 3];
+            let mut settings = settings_of_species(species, truncation);
             if case == 5 {
                 settings.search = PairSearch::AllPairs;
             }
-            let mut host = HostFluid::new(particles.clone(), &settings);
-            let mut fluid = DeviceFluid::new(&device, &particles, &settings).unwrap();
-            assert_eq!(fluid.measure().unwrap(), host.measure(), "case {case}");
-            for steps in [1, 2, 40, 7] {
-                host.advance(0.004, 0, steps).unwrap();
-                fluid.advance(0.004, 0, steps).unwrap();
-                assert!(fluid.particles().unwrap() == host.particles(), "case {case}, {steps} steps");
-                assert_eq!(fluid.measure().unwrap(), host.measure(), "case {case}, {steps} steps");
-            }
+            let strategy = FluidStrategy::default_for(&device, particles.len(), &settings);
+            let fluid = assert_same_trajectory(&device, &particles, &settings, &strategy, &[1, 2, 40, 7]);
             assert!(case == 5 || fluid.rebuilds() > 2, "{}", fluid.rebuilds());
+        }
+    }
+}
+
+/// Thermostats, one step and several steps per launch, one and several threads per particle.
+#[test]
+fn strategies_and_thermostats_have_the_trajectory_of_the_cpu() {
+    let ensembles = [
+        Ensemble::Nve,
+        Ensemble::Langevin { kt: 1.1, friction: 3.0, seed: 1 << 40 | 7 },
+        Ensemble::Rescaling { kt: 1.1, time: 0.05, seed: 1 << 40 | 7 },
+    ];
+    for device in orrery_device::testing::test_devices_with_f64() {
+        for (case, ensemble) in ensembles.into_iter().enumerate() {
+            let mut particles = moving_lattice(3 - case % 2, 2, case as u64);
+            particles.id.iter_mut().for_each(|id| *id += 1 << 33);
+            let settings = FluidSettings { ensemble, ..settings_of_species(2, Truncation::Truncated) };
+            let default = FluidStrategy::default_for(&device, particles.len(), &settings);
+            for (lanes, steps_per_launch) in [(1, 1), (4, 64)] {
+                let strategy = FluidStrategy { lanes, steps_per_launch, ..default };
+                let fluid = assert_same_trajectory(&device, &particles, &settings, &strategy, &[1, 2, 40, 7]);
+                assert!(fluid.rebuilds() > 2, "{}", fluid.rebuilds());
+            }
+        }
+    }
+}
+
+/// Particles fly away, and the box is doubled at the same step as on the CPU: with lists, and with
+/// all pairs without a cutoff, of the damped form.
+#[test]
+fn open_boxes_on_devices_have_the_trajectory_of_the_cpu() {
+    for device in orrery_device::testing::test_devices_with_f64() {
+        for (dimensions, ensemble) in [
+            (3, Ensemble::Nve),
+            (2, Ensemble::Nve),
+            (3, Ensemble::Langevin { kt: 4.0, friction: 0.1, seed: 3 }),
+        ] {
+            let filled = moving_lattice(dimensions, 1, 8);
+            let bounds = SimulationBox::open([0.0; 3], filled.bounds.lengths, dimensions);
+            let mut particles = FluidParticles::at_rest(bounds, &filled.coordinates());
+            particles.velocity = filled.velocity;
+            // One particle leaves the middle half during the first steps.
+            particles.velocity.x[0] = -60.0;
+            let mut settings = FluidSettings { ensemble, ..settings_of_species(1, Truncation::Shifted) };
+            if dimensions == 2 {
+                settings.potential = Potential::mixed(&[(1.0, 1.0)], 2.5, Truncation::None).damped(0.2);
+            }
+            let strategy = FluidStrategy::default_for(&device, particles.len(), &settings);
+            let fluid = assert_same_trajectory(&device, &particles, &settings, &strategy, &[3, 60, 250]);
+            assert!(fluid.bounds().lengths[0] > bounds.lengths[0]);
+        }
+    }
+}
+
+/// Boxes that are fewer than three cells wide, long and flat ones, and few particles in a large box:
+/// lists contain all neighbours.
+#[test]
+fn lists_on_devices_are_complete() {
+    for device in orrery_device::testing::test_devices_with_f64() {
+        for lengths in [[5.7, 6.0, 5.8], [5.9, 30.0, 6.5], [60.0, 6.0, 9.0], [9.0, 12.0, 40.0], [80.0; 3]] {
+            let particles = random_positions(SimulationBox::periodic(lengths, 3), 700, 3);
+            let mut settings = settings_of_species(1, Truncation::Truncated);
+            // Energies of random particles are finite with the damped form.
+            settings.potential = settings.potential.damped(0.8);
+            let strategy = FluidStrategy::default_for(&device, particles.len(), &settings);
+            assert_same_trajectory(&device, &particles, &settings, &strategy, &[5]);
         }
     }
 }

@@ -336,6 +336,18 @@ impl Driver for CompileOnly {
     ) -> Result<(), Fault> {
         Ok(())
     }
+
+    unsafe fn launch_cooperative(
+        &self,
+        _queue: Handle,
+        _function: Handle,
+        _grid: Dim3,
+        _block: Dim3,
+        _dynamic_shared: u32,
+        _arguments: &[Argument],
+    ) -> Result<(), Fault> {
+        Ok(())
+    }
 }
 
 #[cfg(test)]

@@ -140,6 +140,18 @@ fn optional_functions() -> &'static OptionalFunctions {
 
 // SAFETY of the blocks below: `make_current` was called, handles are valid CUDA handles (the
 // contract in driver/mod.rs), and every out-pointer points to a local.
+/// Returns the values of arguments in words that CUDA reads through pointers.
+fn argument_words(arguments: &[Argument]) -> [u64; MAX_ARGUMENTS] {
+    let mut words = [0u64; MAX_ARGUMENTS];
+    for (word, argument) in words.iter_mut().zip(arguments) {
+        *word = match argument {
+            Argument::Scalar { bytes, .. } => u64::from_ne_bytes(*bytes),
+            Argument::Memory(slice) => address_of(*slice),
+        };
+    }
+    words
+}
+
 impl Driver for Cuda {
     fn memory(&self, _held_bytes: u64) -> Result<Memory, Fault> {
         self.make_current()?;
@@ -439,13 +451,7 @@ impl Driver for Cuda {
         arguments: &[Argument],
     ) -> Result<(), Fault> {
         self.make_current()?;
-        let mut words = [0u64; MAX_ARGUMENTS];
-        for (word, argument) in words.iter_mut().zip(arguments) {
-            *word = match argument {
-                Argument::Scalar { bytes, .. } => u64::from_ne_bytes(*bytes),
-                Argument::Memory(slice) => address_of(*slice),
-            };
-        }
+        let mut words = argument_words(arguments);
         let mut pointers = words.each_mut().map(|word| ptr::from_mut(word).cast::<c_void>());
         // SAFETY: see above. CUDA copies the arguments before it returns.
         let code = unsafe {
@@ -464,6 +470,36 @@ impl Driver for Cuda {
             )
         };
         check_result("cuLaunchKernel", code)
+    }
+
+    unsafe fn launch_cooperative(
+        &self,
+        queue: Handle,
+        function: Handle,
+        grid: Dim3,
+        block: Dim3,
+        dynamic_shared: u32,
+        arguments: &[Argument],
+    ) -> Result<(), Fault> {
+        self.make_current()?;
+        let mut words = argument_words(arguments);
+        let mut pointers = words.each_mut().map(|word| ptr::from_mut(word).cast::<c_void>());
+        // SAFETY: see above. CUDA copies the arguments before it returns.
+        let code = unsafe {
+            sys::cuLaunchCooperativeKernel(
+                function_of(function),
+                grid.x,
+                grid.y,
+                grid.z,
+                block.x,
+                block.y,
+                block.z,
+                dynamic_shared,
+                stream_of(queue),
+                pointers.as_mut_ptr(),
+            )
+        };
+        check_result("cuLaunchCooperativeKernel", code)
     }
 
     fn context(&self) -> Option<Handle> {

@@ -1,27 +1,60 @@
 // Builds of the neighbour lists: particles are sorted by cell, and each finds its neighbours in the
-// cells next to its own. cells.rs describes the cells. All kernels return at once if the lists are
-// valid (CONTROL_REBUILD is 0).
+// rows of cells next to its own. All kernels return at once if the lists are valid (CONTROL_REBUILD
+// is 0).
+//
+// Cells are at least as wide as the radius of the lists along y and z, and narrower along x. Those
+// with the same y and z form a row, whose particles follow one another. A particle looks at nine rows
+// (three in two dimensions), in each of them at the cells along x that its sphere can reach.
 //
 // The order of particles within a cell depends on the order of atomic additions. It affects no result,
 // because forces are sums of integers.
+//
+// Limited by the tests of distances: about four particles are tested for each one in a list.
+//
+// Defined by the host: BUILD_LANES, threads per particle of build_lists: 1, or 32 on devices with
+// warps.
+
+#if DIMENSIONS == 3
+#define ROWS 9
+#else
+#define ROWS 3
+#endif
+
+// Cells cover all fractions of a periodic box, and the middle half of an open one. In 32 bits.
+#if IS_PERIODIC
+#define CELLS_LOW 0u
+#define CELLS_BITS 32
+#else
+#define CELLS_LOW 0x40000000u
+#define CELLS_BITS 31
+#endif
 
 FUNCTION int must_build(GLOBAL const uint* control)
 {
-    return control[CONTROL_REBUILD] && !control[CONTROL_FAILED] && !control[CONTROL_OVERFLOW];
+    return control[CONTROL_REBUILD] && !control[CONTROL_FAILED] && !control[CONTROL_OVERFLOW]
+        && !control[CONTROL_WIDEN];
 }
 
-// Returns the cell of a coordinate along an axis with `count` cells.
-FUNCTION uint axis_cell(ulong fraction, uint count)
+// Returns the position of a coordinate along an axis with `count` cells, in units of
+// 2^-CELLS_BITS of a cell.
+FUNCTION ulong axis_position(uint upper_half, uint count)
 {
-    return (uint)((fraction >> 32) * count >> 32);
+    return (ulong)(upper_half - CELLS_LOW) * count;
 }
 
-KERNEL(BLOCK_SIZE)
-clear_cells(GLOBAL const uint* RESTRICT control, uint cell_count, GLOBAL uint* RESTRICT cell_counts)
+FUNCTION uint axis_cell(uint upper_half, uint count)
 {
-    const uint cell = GRID_THREAD;
-    if (must_build(control) && cell < cell_count)
-        cell_counts[cell] = 0;
+    return (uint)(axis_position(upper_half, count) >> CELLS_BITS);
+}
+
+// Returns the cell of a coordinate along z.
+FUNCTION uint z_cell(uint upper_half, uint count)
+{
+#if DIMENSIONS == 3
+    return axis_cell(upper_half, count);
+#else
+    return 0;
+#endif
 }
 
 // Finds the cell of each particle, and its rank among the particles of the cell.
@@ -34,27 +67,29 @@ assign_cells(GLOBAL const uint* RESTRICT control, uint n, uint cells_x, uint cel
     if (!must_build(control) || particle >= n)
         return;
     const uint at = control[CONTROL_SIDE] * n + particle;
-    const uint cell_x = axis_cell(x[at], cells_x), cell_y = axis_cell(y[at], cells_y),
-               cell_z = axis_cell(z[at], cells_z);
+    const uint cell_x = axis_cell((uint)(x[at] >> 32), cells_x), cell_y = axis_cell((uint)(y[at] >> 32), cells_y),
+               cell_z = z_cell((uint)(z[at] >> 32), cells_z);
     const uint cell = (cell_z * cells_y + cell_y) * cells_x + cell_x;
     cell_of[particle] = cell;
     rank_of[particle] = ATOMIC_ADD_U32(cell_counts + cell, 1);
 }
 
 // Copies the particles to the other side of the state, in the order of their cells. Their positions
-// become those of the lists.
+// become those of the lists. Clears the counts for the next build.
 KERNEL(BLOCK_SIZE)
-sort_particles(GLOBAL uint* control, uint n, GLOBAL const uint* RESTRICT cell_starts,
-    GLOBAL const uint* RESTRICT cell_of, GLOBAL const uint* RESTRICT rank_of, GLOBAL ulong* x, GLOBAL ulong* y,
-    GLOBAL ulong* z, GLOBAL int* image_x, GLOBAL int* image_y, GLOBAL int* image_z, GLOBAL double* vx,
-    GLOBAL double* vy, GLOBAL double* vz, GLOBAL uint* species, GLOBAL uint* order, GLOBAL float4* upper_sides,
-    GLOBAL float4* RESTRICT listed)
+sort_particles(GLOBAL uint* control, uint n, uint cell_count, GLOBAL uint* RESTRICT cell_counts,
+    GLOBAL const uint* RESTRICT cell_starts, GLOBAL const uint* RESTRICT cell_of,
+    GLOBAL const uint* RESTRICT rank_of, GLOBAL ulong* x, GLOBAL ulong* y, GLOBAL ulong* z, GLOBAL int* image_x,
+    GLOBAL int* image_y, GLOBAL int* image_z, GLOBAL double* vx, GLOBAL double* vy, GLOBAL double* vz,
+    GLOBAL uint* species, GLOBAL uint* order, GLOBAL float4* upper_sides, GLOBAL float4* RESTRICT listed)
 {
     SHARED uint scratch[1];
     if (!must_build(control))
         return;
     const uint side = control[CONTROL_SIDE];
     const uint particle = GRID_THREAD;
+    for (uint cell = GRID_THREAD; cell < cell_count; cell += (uint)BLOCK_COUNT * BLOCK_SIZE)
+        cell_counts[cell] = 0;
     if (particle < n) {
         const uint sorted = cell_starts[cell_of[particle]] + rank_of[particle];
         const uint from = side * n + particle, to = (1 - side) * n + sorted;
@@ -80,77 +115,180 @@ sort_particles(GLOBAL uint* control, uint n, GLOBAL const uint* RESTRICT cell_st
     }
 }
 
-// Returns the number of cells next to `cell` along an axis with `count` cells, with the cell itself.
-FUNCTION uint neighbour_count(uint cell, uint count)
+// A row of cells along y or z next to a particle.
+typedef struct {
+    uint cell;
+    // Shortest distance between the particle and the row, in units of length.
+    float gap;
+    int exists;
+} AxisNeighbour;
+
+// Returns number k of up to three rows along an axis with `count` cells. Each comes once.
+FUNCTION AxisNeighbour axis_neighbour(uint upper_half, uint count, uint k, float scale)
 {
+    const ulong position = axis_position(upper_half, count);
+    const uint cell = (uint)(position >> CELLS_BITS);
+    AxisNeighbour neighbour = { cell + k - 1, 0.0f, 1 };
 #if IS_PERIODIC
-    return count < 3 ? count : 3;
+    if (count < 3) {
+        neighbour.cell = k;
+        neighbour.exists = k < count;
+        return neighbour;
+    }
+    neighbour.cell = cell + k == 0 ? count - 1 : cell + k - 1 == count ? 0 : cell + k - 1;
 #else
-    return 1 + (cell > 0) + (cell + 1 < count);
+    neighbour.exists = cell + k > 0 && cell + k - 1 < count;
 #endif
+    const float unit = 1.0f / (float)(1ul << CELLS_BITS);
+    const float within = (float)(uint)(position & ((1ul << CELLS_BITS) - 1)) * unit;
+    const float height = scale * (float)(1ul << CELLS_BITS) / (float)count;
+    // Rounding errors must not make the gap longer.
+    const float share = k == 1 ? 0.0f : k == 0 ? within - 1e-5f : 1.0f - within - 1e-5f;
+    neighbour.gap = share > 0.0f ? share * height : 0.0f;
+    return neighbour;
 }
 
-// Returns number k of these cells. Each cell comes once.
-FUNCTION uint neighbour_cell(uint cell, uint count, uint k)
+// Ranges of sorted particles in a row that a particle can reach. The second one is not empty if the
+// first one ends at the end of the box.
+typedef struct {
+    uint first, end, second_first, second_end;
+} RowRanges;
+
+// Returns the ranges of row number `row` for a particle at `own`.
+FUNCTION RowRanges row_ranges(uint row, float4 own, uint cells_x, uint cells_y, uint cells_z,
+    GLOBAL const uint* cell_starts, float radius2, float scale_x, float scale_y, float scale_z)
 {
-#if IS_PERIODIC
-    if (count < 3)
-        return k;
-    const uint shifted = cell + k + count - 1;
-    return shifted >= 2 * count ? shifted - 2 * count : shifted >= count ? shifted - count : shifted;
+    RowRanges ranges = { 0, 0, 0, 0 };
+    const AxisNeighbour y = axis_neighbour(FLOAT_AS_UINT(own.y), cells_y, row % 3, scale_y);
+#if DIMENSIONS == 3
+    const AxisNeighbour z = axis_neighbour(FLOAT_AS_UINT(own.z), cells_z, row / 3, scale_z);
 #else
-    return (cell > 0 ? cell - 1 : 0) + k;
+    const AxisNeighbour z = { 0, 0.0f, 1 };
 #endif
+    const float reach2 = radius2 - (y.gap * y.gap + z.gap * z.gap);
+    if (!y.exists || !z.exists || !(reach2 > 0.0f))
+        return ranges;
+    // Farthest fraction along x, with room for rounding errors.
+    const float reach = SQRT(reach2) * 1.0001f / scale_x;
+    const uint at = FLOAT_AS_UINT(own.x);
+    const uint start = (z.cell * cells_y + y.cell) * cells_x;
+    uint first = 0, last = cells_x - 1;
+    // The sphere reaches around the box where it comes nearer to itself than two cells.
+    if (reach < 2147483648.0f - (float)(1ul << CELLS_BITS) / (float)cells_x - 1000.0f) {
+        const uint way = (uint)reach + 2;
+#if IS_PERIODIC
+        first = axis_cell(at - way, cells_x);
+        last = axis_cell(at + way, cells_x);
+#else
+        if (at - CELLS_LOW > way)
+            first = axis_cell(at - way, cells_x);
+        if (3 * CELLS_LOW - at > way)
+            last = axis_cell(at + way, cells_x);
+#endif
+    }
+    ranges.first = cell_starts[start + first];
+    ranges.end = cell_starts[start + (first <= last ? last + 1 : cells_x)];
+    if (first > last) {
+        ranges.second_first = cell_starts[start];
+        ranges.second_end = cell_starts[start + last + 1];
+    }
+    return ranges;
 }
 
-// Adds the particles of a cell that are within the radius to the list of a particle. Returns the
-// number of its neighbours, which may exceed the capacity.
-FUNCTION uint add_cell(uint particle, float4 own, uint first, uint end, uint count, GLOBAL const float4* listed,
-    float radius2, float scale_x, float scale_y, float scale_z, GLOBAL uint* lists, uint capacity)
+// Adds the particles of a range that are within the radius to the list of a particle. Returns the
+// number of its neighbours, which may exceed the capacity. With 32 lanes all of them call it with
+// the same arguments.
+FUNCTION uint add_range(uint particle, float4 own, uint first, uint end, uint count, GLOBAL const float4* listed,
+    float radius2, float scale_x, float scale_y, float scale_z, GLOBAL uint* lists, uint capacity,
+    SHARED_POINTER uint* scratch)
 {
-    for (uint other = first; other < end; other++) {
-        const Separation d = separation(own, listed[other], scale_x, scale_y, scale_z);
-        if (d.r2 < radius2 && other != particle) {
-            if (count < capacity)
-                lists[list_position(particle, count, capacity)] = other;
-            count++;
+#if BUILD_LANES == 32
+    for (uint start = first; start < end; start += 32) {
+        const uint other = start + (uint)LANE;
+        const Separation d = separation(own, listed[other < end ? other : first], scale_x, scale_y, scale_z);
+        const int is_near = d.r2 < radius2 && other < end && other != particle;
+        const uint found = BALLOT(is_near, scratch);
+        const uint k = count + (uint)POPCOUNT(found & ((1u << LANE) - 1u));
+        if (is_near && k < capacity)
+            lists[list_position(particle, k, capacity)] = other;
+        count += (uint)POPCOUNT(found);
+    }
+#else
+    // Four loads are under way together.
+    for (uint start = first; start < end; start += 4) {
+        float4 others[4];
+        UNROLL_ALL
+        for (uint j = 0; j < 4; j++)
+            others[j] = listed[start + j < end ? start + j : start];
+        UNROLL_ALL
+        for (uint j = 0; j < 4; j++) {
+            const Separation d = separation(own, others[j], scale_x, scale_y, scale_z);
+            if (d.r2 < radius2 && start + j < end && start + j != particle) {
+                if (count < capacity)
+                    lists[list_position(particle, count, capacity)] = start + j;
+                count++;
+            }
         }
     }
+#endif
     return count;
 }
 
-// Finds all particles within the radius of the lists. One thread per particle.
+// Finds the neighbours of a particle and returns their number.
+FUNCTION uint find_neighbours(uint particle, uint cells_x, uint cells_y, uint cells_z,
+    GLOBAL const uint* cell_starts, GLOBAL const float4* listed, float radius2, float scale_x, float scale_y,
+    float scale_z, GLOBAL uint* lists, uint capacity, SHARED_POINTER uint* scratch)
+{
+    const float4 own = listed[particle];
+    uint count = 0;
+#if BUILD_LANES == 32
+    // Each of the first lanes finds the ranges of one row.
+    RowRanges mine = { 0, 0, 0, 0 };
+    if (LANE < ROWS)
+        mine = row_ranges(
+            (uint)LANE, own, cells_x, cells_y, cells_z, cell_starts, radius2, scale_x, scale_y, scale_z);
+    const int has_second = ANY(mine.second_first < mine.second_end, scratch);
+    for (int row = 0; row < ROWS; row++) {
+        const uint first = SHUFFLE(mine.first, row, scratch), end = SHUFFLE(mine.end, row, scratch);
+        count = add_range(particle, own, first, end, count, listed, radius2, scale_x, scale_y, scale_z, lists,
+            capacity, scratch);
+    }
+    for (int row = 0; has_second && row < ROWS; row++) {
+        const uint first = SHUFFLE(mine.second_first, row, scratch), end = SHUFFLE(mine.second_end, row, scratch);
+        count = add_range(particle, own, first, end, count, listed, radius2, scale_x, scale_y, scale_z, lists,
+            capacity, scratch);
+    }
+#else
+    for (uint row = 0; row < ROWS; row++) {
+        const RowRanges ranges = row_ranges(
+            row, own, cells_x, cells_y, cells_z, cell_starts, radius2, scale_x, scale_y, scale_z);
+        count = add_range(particle, own, ranges.first, ranges.end, count, listed, radius2, scale_x, scale_y, scale_z,
+            lists, capacity, scratch);
+        count = add_range(particle, own, ranges.second_first, ranges.second_end, count, listed, radius2, scale_x,
+            scale_y, scale_z, lists, capacity, scratch);
+    }
+#endif
+    return count;
+}
+
+// Finds all particles within the radius of the lists. BUILD_LANES threads per particle.
 KERNEL(BLOCK_SIZE)
 build_lists(GLOBAL uint* control, uint n, uint cells_x, uint cells_y, uint cells_z,
-    GLOBAL const uint* RESTRICT cell_starts, GLOBAL const uint* RESTRICT cell_counts,
-    GLOBAL const float4* RESTRICT listed, float radius2, float scale_x, float scale_y, float scale_z,
-    GLOBAL uint* RESTRICT counts, GLOBAL uint* RESTRICT lists, uint capacity)
+    GLOBAL const uint* RESTRICT cell_starts, GLOBAL const float4* RESTRICT listed, float radius2, float scale_x,
+    float scale_y, float scale_z, GLOBAL uint* RESTRICT counts, GLOBAL uint* RESTRICT lists, uint capacity)
 {
-    SHARED uint scratch[1];
+    SHARED uint scratch[BLOCK_SIZE];
     if (!must_build(control))
         return;
-    const uint particle = GRID_THREAD;
+    const uint particle = GRID_THREAD / BUILD_LANES;
     if (particle < n) {
-        const float4 own = listed[particle];
-        const uint own_x = axis_cell((ulong)FLOAT_AS_UINT(own.x) << 32, cells_x),
-                   own_y = axis_cell((ulong)FLOAT_AS_UINT(own.y) << 32, cells_y),
-                   own_z = axis_cell((ulong)FLOAT_AS_UINT(own.z) << 32, cells_z);
-        uint count = 0;
-        for (uint k = 0; k < neighbour_count(own_z, cells_z); k++) {
-            const uint cell_z = neighbour_cell(own_z, cells_z, k);
-            for (uint j = 0; j < neighbour_count(own_y, cells_y); j++) {
-                const uint cell_y = neighbour_cell(own_y, cells_y, j);
-                for (uint i = 0; i < neighbour_count(own_x, cells_x); i++) {
-                    const uint cell = (cell_z * cells_y + cell_y) * cells_x + neighbour_cell(own_x, cells_x, i);
-                    const uint first = cell_starts[cell];
-                    count = add_cell(particle, own, first, first + cell_counts[cell], count, listed, radius2,
-                        scale_x, scale_y, scale_z, lists, capacity);
-                }
-            }
+        const uint count = find_neighbours(particle, cells_x, cells_y, cells_z, cell_starts, listed, radius2,
+            scale_x, scale_y, scale_z, lists, capacity, scratch);
+        if ((uint)THREAD % BUILD_LANES == 0) {
+            counts[particle] = count;
+            if (count > capacity)
+                ATOMIC_MAX_U32(control + CONTROL_OVERFLOW_NEXT, count);
         }
-        counts[particle] = count;
-        if (count > capacity)
-            ATOMIC_MAX_U32(control + CONTROL_OVERFLOW_NEXT, count);
     }
     if (is_last_block(control, scratch) && THREAD == 0) {
         control[CONTROL_TICKET] = 0;
@@ -163,4 +301,28 @@ build_lists(GLOBAL uint* control, uint n, uint cells_x, uint cells_y, uint cells
             control[CONTROL_REBUILDS] += 1;
         }
     }
+}
+
+// Returns the fraction in an open box of twice the size.
+FUNCTION ulong halved(ulong fraction)
+{
+    return (fraction >> 1) + (1ul << 62);
+}
+
+// Moves the particles into an open box of twice the size.
+KERNEL(BLOCK_SIZE)
+widen_box(GLOBAL const uint* RESTRICT control, uint n, GLOBAL ulong* x, GLOBAL ulong* y, GLOBAL ulong* z,
+    GLOBAL const uint* RESTRICT species, GLOBAL float4* upper_sides)
+{
+    const uint particle = GRID_THREAD;
+    if (particle >= n)
+        return;
+    const uint at = control[CONTROL_SIDE] * n + particle;
+    x[at] = halved(x[at]);
+    y[at] = halved(y[at]);
+#if DIMENSIONS == 3
+    z[at] = halved(z[at]);
+#endif
+    upper_sides[(control[CONTROL_STEP] & 1) * n + particle] = FLOAT4(UINT_AS_FLOAT((uint)(x[at] >> 32)),
+        UINT_AS_FLOAT((uint)(y[at] >> 32)), UINT_AS_FLOAT((uint)(z[at] >> 32)), UINT_AS_FLOAT(species[at]));
 }

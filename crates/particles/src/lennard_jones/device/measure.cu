@@ -1,6 +1,6 @@
 // Energy, virial, kinetic energy and momentum of all particles, as sums of integers.
 //
-// Defined by the host: ENERGY_BITS, IS_ALL_PAIRS.
+// LANES threads per particle share its neighbours.
 
 // Numbers of a pair of species in `energy_pairs`, in f64.
 #define ENERGY_CUTOFF2 0
@@ -22,36 +22,6 @@
 #define SUM_KINETIC 2
 #define SUM_MOMENTUM 3
 #define SUM_COUNT 6
-
-// Adds to an integer of 64 bits. Without an atomic addition of this width, the halves are added one
-// after the other: each overflow of the lower half is carried once, in any order of additions.
-FUNCTION void add_u64(GLOBAL ulong* sum, ulong value)
-{
-#if defined(ON_CUDA)
-    atomicAdd(sum, value);
-#else
-    GLOBAL uint* halves = (GLOBAL uint*)sum;
-    const uint low = (uint)value;
-    const uint before = ATOMIC_ADD_U32(halves, low);
-    const uint carry = before + low < low ? 1 : 0;
-    ATOMIC_ADD_U32(halves + 1, (uint)(value >> 32) + carry);
-#endif
-}
-
-// Adds the sum of a value over the block. All threads must call it.
-FUNCTION void add_block_sum(GLOBAL ulong* sum, i64 value, SHARED_POINTER ulong* scratch)
-{
-    BARRIER();
-    scratch[THREAD] = (ulong)value;
-    BARRIER();
-    for (int distance = BLOCK_SIZE / 2; distance > 0; distance /= 2) {
-        if (THREAD < distance)
-            scratch[THREAD] += scratch[THREAD + distance];
-        BARRIER();
-    }
-    if (THREAD == 0)
-        add_u64(sum, scratch[0]);
-}
 
 // Returns the force divided by the distance in f64, scaled as in the reference.
 FUNCTION double pair_term64(GLOBAL const double* pair, double r2)
@@ -88,6 +58,16 @@ FUNCTION double pair_energy(GLOBAL const double* pair, double r2)
     return energy;
 }
 
+// Adds energy and virial of one pair.
+FUNCTION void add_energy(i64* potential, i64* virial, GLOBAL const double* pair, double r2, double energy_scale,
+    double virial_scale)
+{
+    if (!(r2 < pair[ENERGY_CUTOFF2]))
+        return;
+    *potential += ROUND_DOUBLE_TO_LONG(PRODUCT64(pair_energy(pair, r2), energy_scale));
+    *virial += ROUND_DOUBLE_TO_LONG(PRODUCT64(PRODUCT64(pair_term64(pair, r2), r2), virial_scale));
+}
+
 // Adds energy and virial of the pairs of each particle, and its motion, to `sums`. Pairs count twice.
 KERNEL(BLOCK_SIZE)
 measure(GLOBAL const uint* RESTRICT control, uint n, GLOBAL const ulong* RESTRICT x,
@@ -99,41 +79,28 @@ measure(GLOBAL const uint* RESTRICT control, uint n, GLOBAL const ulong* RESTRIC
     GLOBAL ulong* sums)
 {
     SHARED ulong scratch[BLOCK_SIZE];
-    const uint side = control[CONTROL_SIDE] * n, particle = GRID_THREAD;
+    const uint side = control[CONTROL_SIDE] * n, particle = GRID_THREAD / LANES, lane = (uint)THREAD % LANES;
     i64 potential = 0, virial = 0, kinetic = 0, momentum_x = 0, momentum_y = 0, momentum_z = 0;
     if (particle < n) {
-        const uint at = side + particle;
-        const ulong own_x = x[at], own_y = y[at], own_z = z[at];
-#if IS_ALL_PAIRS
-        const uint count = n;
-#else
-        const uint count = counts[particle];
-#endif
-        for (uint k = 0; k < count; k++) {
-#if IS_ALL_PAIRS
-            const uint other = k;
+        const uint at = side + particle, count = neighbour_total(particle, n, counts);
+        for (uint k = lane; k < count; k += LANES) {
+            const uint other = neighbour(particle, k, lists, capacity);
             if (other == particle)
                 continue;
-#else
-            const uint other = lists[list_position(particle, k, capacity)];
-#endif
-            const double dx = PRODUCT64((double)(i64)(own_x - x[side + other]), scale_x),
-                         dy = PRODUCT64((double)(i64)(own_y - y[side + other]), scale_y),
-                         dz = PRODUCT64((double)(i64)(own_z - z[side + other]), scale_z);
+            const double dx = PRODUCT64((double)(i64)(x[at] - x[side + other]), scale_x),
+                         dy = PRODUCT64((double)(i64)(y[at] - y[side + other]), scale_y),
+                         dz = PRODUCT64((double)(i64)(z[at] - z[side + other]), scale_z);
             const double r2 = FMA64(dx, dx, FMA64(dy, dy, PRODUCT64(dz, dz)));
-            GLOBAL const double* pair =
-                energy_pairs + (species[at] * SPECIES + species[side + other]) * ENERGY_SLOTS;
-            if (r2 < pair[ENERGY_CUTOFF2]) {
-                potential += ROUND_DOUBLE_TO_LONG(PRODUCT64(pair_energy(pair, r2), energy_scale));
-                virial += ROUND_DOUBLE_TO_LONG(PRODUCT64(PRODUCT64(pair_term64(pair, r2), r2), virial_scale));
-            }
+            const uint pair = species[at] * SPECIES + species[side + other];
+            add_energy(&potential, &virial, energy_pairs + pair * ENERGY_SLOTS, r2, energy_scale, virial_scale);
         }
-        const double m = mass[species[at]];
-        const double v2 = FMA64(vx[at], vx[at], FMA64(vy[at], vy[at], PRODUCT64(vz[at], vz[at])));
-        kinetic = ROUND_DOUBLE_TO_LONG(PRODUCT64(PRODUCT64(PRODUCT64(0.5, m), v2), kinetic_scale));
-        momentum_x = ROUND_DOUBLE_TO_LONG(PRODUCT64(m, vx[at]) / momentum_scale);
-        momentum_y = ROUND_DOUBLE_TO_LONG(PRODUCT64(m, vy[at]) / momentum_scale);
-        momentum_z = ROUND_DOUBLE_TO_LONG(PRODUCT64(m, vz[at]) / momentum_scale);
+        if (lane == 0) {
+            const double m = mass[species[at]];
+            kinetic = kinetic_integer(m, vx[at], vy[at], vz[at], kinetic_scale);
+            momentum_x = ROUND_DOUBLE_TO_LONG(PRODUCT64(m, vx[at]) / momentum_scale);
+            momentum_y = ROUND_DOUBLE_TO_LONG(PRODUCT64(m, vy[at]) / momentum_scale);
+            momentum_z = ROUND_DOUBLE_TO_LONG(PRODUCT64(m, vz[at]) / momentum_scale);
+        }
     }
     add_block_sum(sums + SUM_POTENTIAL, potential, scratch);
     add_block_sum(sums + SUM_VIRIAL, virial, scratch);

@@ -14,7 +14,7 @@
 // knowing when lists become invalid.
 //
 // Defined by the host: BLOCK_SIZE, LANES (threads per particle), SPECIES, IS_SWITCHED, IS_PERIODIC,
-// DIMENSIONS, FORCE_SCALE_BITS.
+// DIMENSIONS, IS_ALL_PAIRS.
 
 #if defined(ON_OPENCL)
 #pragma OPENCL FP_CONTRACT OFF
@@ -22,20 +22,26 @@
 
 #define GRID_THREAD ((uint)BLOCK_INDEX * BLOCK_SIZE + (uint)THREAD)
 
-// Words of `control`.
-#define CONTROL_STEP 0         // steps done, modulo 2^32
-#define CONTROL_TARGET 1       // value of CONTROL_STEP at the end of the batch
-#define CONTROL_REBUILD 2      // 1 if the lists are not valid
-#define CONTROL_REBUILD_NEXT 3 // becomes CONTROL_REBUILD when all blocks are done
-#define CONTROL_SIDE 4         // current side of the state
-#define CONTROL_TICKET 5       // blocks that are done
-#define CONTROL_OVERFLOW 6     // most neighbours of a particle, if they do not fit into its list
-#define CONTROL_FAILED 7       // n - user's index of the first particle that would move too far, 0 if none would
-#define CONTROL_FAILED_NEXT 10 // becomes CONTROL_FAILED when all blocks are done
-#define CONTROL_OVERFLOW_NEXT 11 // becomes CONTROL_OVERFLOW when all blocks are done
-#define CONTROL_START 12       // value of CONTROL_STEP at the start of the batch
-#define CONTROL_IS_FINAL 8     // 1 if the last half kick of the batch is done
-#define CONTROL_REBUILDS 9     // builds of the lists
+// Words of `control`. Blocks set words with the suffix NEXT. The last block of a kernel copies them
+// to the words without it, so all blocks of a kernel read the same ones.
+#define CONTROL_STEP 0           // steps done, modulo 2^32
+#define CONTROL_TARGET 1         // value of CONTROL_STEP at the end of the batch
+#define CONTROL_REBUILD 2        // 1 if the lists are not valid
+#define CONTROL_REBUILD_NEXT 3
+#define CONTROL_SIDE 4           // current side of the state
+#define CONTROL_TICKET 5         // blocks that are done
+#define CONTROL_OVERFLOW 6       // most neighbours of a particle, if they do not fit into its list
+#define CONTROL_FAILED 7         // n - user's index of the first particle that would move too far, or 0
+#define CONTROL_IS_FINAL 8       // 1 if the last half kick of the batch is done
+#define CONTROL_REBUILDS 9       // builds of the lists
+#define CONTROL_FAILED_NEXT 10
+#define CONTROL_OVERFLOW_NEXT 11
+#define CONTROL_START 12         // value of CONTROL_STEP at the start of the batch
+#define CONTROL_IS_KICKED 13     // rescaling: 1 between the end of a step and the start of the next one
+#define CONTROL_WIDEN 14         // 1 if a particle has left the middle half of an open box
+#define CONTROL_WIDEN_NEXT 15
+#define CONTROL_GENERATION 16    // grid barriers passed
+#define CONTROL_WORDS 17
 
 // Numbers of a pair of species in `pairs`.
 #define PAIR_CUTOFF2 0
@@ -64,6 +70,10 @@ typedef long long i64;
 #define PRODUCT64(a, b) ((a) * (b))
 typedef long i64;
 #endif
+
+// Loads of numbers that another block has written in the same launch.
+#define LOAD_U64(p) (*(const volatile GLOBAL ulong*)(p))
+#define LOAD_F64(p) (*(const volatile GLOBAL double*)(p))
 
 // Vector between two particles and its squared length, in units of length.
 typedef struct {
@@ -134,4 +144,42 @@ FUNCTION int is_last_block(GLOBAL uint* control, SHARED_POINTER uint* scratch)
         scratch[0] = ATOMIC_ADD_U32(control + CONTROL_TICKET, 1) == (uint)BLOCK_COUNT - 1 ? 1 : 0;
     BARRIER();
     return scratch[0] != 0;
+}
+
+// Adds to an integer of 64 bits. Without an atomic addition of this width, the halves are added one
+// after the other: each overflow of the lower half is carried once, in any order of additions.
+FUNCTION void add_u64(GLOBAL ulong* sum, ulong value)
+{
+#if defined(ON_CUDA)
+    atomicAdd(sum, value);
+#else
+    GLOBAL uint* halves = (GLOBAL uint*)sum;
+    const uint low = (uint)value;
+    const uint before = ATOMIC_ADD_U32(halves, low);
+    const uint carry = before + low < low ? 1 : 0;
+    ATOMIC_ADD_U32(halves + 1, (uint)(value >> 32) + carry);
+#endif
+}
+
+// Adds the sum of a value over the block. All threads must call it.
+FUNCTION void add_block_sum(GLOBAL ulong* sum, i64 value, SHARED_POINTER ulong* scratch)
+{
+    BARRIER();
+    scratch[THREAD] = (ulong)value;
+    BARRIER();
+    for (int distance = BLOCK_SIZE / 2; distance > 0; distance /= 2) {
+        if (THREAD < distance)
+            scratch[THREAD] += scratch[THREAD + distance];
+        BARRIER();
+    }
+    if (THREAD == 0)
+        add_u64(sum, scratch[0]);
+}
+
+// Returns the kinetic energy of a particle as an integer, with the operations of
+// `HostFluid::motion`.
+FUNCTION i64 kinetic_integer(double mass, double vx, double vy, double vz, double to_integer)
+{
+    const double v2 = FMA64(vx, vx, FMA64(vy, vy, PRODUCT64(vz, vz)));
+    return ROUND_DOUBLE_TO_LONG(PRODUCT64(PRODUCT64(PRODUCT64(0.5, mass), v2), to_integer));
 }

@@ -1,218 +1,334 @@
-// Time steps: forces over the neighbour lists or over all pairs, kicks and drifts.
+// Time steps: forces, kicks and drifts, and the two thermostats. ensemble.rs has the equations.
 //
 // Velocity Verlet with dt: v += dt/2 a, x += dt v, v += dt/2 a. Two half kicks follow one another at
 // the same force, so a kernel does both and the drift after them. The first half kick of a batch uses
-// the stored forces, and the last one stores them.
+// the stored forces, and the last one stores them. Langevin dynamics has two drifts of dt/2 with the
+// noise between them.
 //
-// Defined by the host: IS_ALL_PAIRS.
+// Stochastic rescaling needs the kinetic energy after a step before the next one starts. Its steps
+// have two parts: forces, the second half kick and the sum, and then the scaling and the first half
+// of the next step.
+//
+// A launch takes one step, or several with a barrier of all blocks after each. The blocks must then
+// be resident together.
+//
+// Defined by the host: ENSEMBLE.
 
-#define FIRST_STEP 0
-#define MIDDLE_STEP 1
-#define LAST_KICK 2
+#define ENSEMBLE_NVE 0
+#define ENSEMBLE_LANGEVIN 1
+#define ENSEMBLE_RESCALING 2
 
-// Sums of the force on a particle, in 32 and in 64 bits.
+// Kinds of steps.
+#define FIRST_STEP 0      // half kick with the stored forces, drift
+#define MIDDLE_STEP 1     // forces, two half kicks, drift
+#define LAST_KICK 2       // forces, half kick
+#define KICK_AND_SUM 3    // rescaling: forces, half kick, kinetic energy
+#define SCALE_AND_DRIFT 4 // rescaling: scaling, half kick with the stored forces, drift
+
+// Numbers of `motion`.
+#define MOTION_DRIFT 0          // fractions of the box per velocity, three axes
+#define MOTION_LIMIT 3          // longest drift in fractions, three axes
+#define MOTION_DECAY 6          // factor of velocities (Langevin) or of the kinetic energy (rescaling)
+#define MOTION_SHARE 7          // rescaling: (1 - decay) kT / 2
+#define MOTION_TO_INTEGER 8     // kinetic energy to integers
+#define MOTION_FROM_INTEGER 9
+#define MOTION_SPECIES 10       // then MOTION_SPECIES_SLOTS numbers per species
+#define MOTION_SPECIES_SLOTS 3
+#define MOTION_KICK 0           // dt / 2m, for forces as integers
+#define MOTION_WIDTH 1          // width of the noise
+#define MOTION_MASS 2
+
+// Columns of the state, at the current side.
 typedef struct {
-    int x, y, z;
-    int is_near;
-} NarrowSum;
+    GLOBAL ulong *x, *y, *z;
+    GLOBAL int *image_x, *image_y, *image_z;
+    GLOBAL double *vx, *vy, *vz;
+    GLOBAL ulong *force_x, *force_y, *force_z;
+} State;
 
+// One coordinate of a particle.
 typedef struct {
-    i64 x, y, z;
-} Force;
+    ulong fraction;
+    double v;
+    int image_change;
+    int is_too_far;
+} Coordinate;
 
-FUNCTION void add_pair(NarrowSum* sum, float4 own, float4 other, GLOBAL const float* pairs, float scale_x,
-    float scale_y, float scale_z)
+// Moves a coordinate, and counts the image if it leaves the box.
+FUNCTION void drift(Coordinate* c, double factor, double limit)
 {
-    const Separation d = separation(own, other, scale_x, scale_y, scale_z);
-    GLOBAL const float* pair = pair_constants(pairs, FLOAT_AS_UINT(own.w), FLOAT_AS_UINT(other.w));
-    if (!(d.r2 < pair[PAIR_CUTOFF2]))
+    const double step = PRODUCT64(c->v, factor);
+    if (!(fabs(step) < limit)) {
+        c->is_too_far = 1;
         return;
-    const float weight = pair_term(pair, d.r2);
-    sum->is_near |= d.r2 < pair[PAIR_NEAR2];
-    sum->x += ROUND_TO_INT(PRODUCT(weight, d.x));
-    sum->y += ROUND_TO_INT(PRODUCT(weight, d.y));
-#if DIMENSIONS == 3
-    sum->z += ROUND_TO_INT(PRODUCT(weight, d.z));
-#endif
-}
-
-// As add_pair, with sums of 64 bits.
-FUNCTION void add_pair_wide(Force* sum, float4 own, float4 other, GLOBAL const float* pairs, float scale_x,
-    float scale_y, float scale_z)
-{
-    const Separation d = separation(own, other, scale_x, scale_y, scale_z);
-    GLOBAL const float* pair = pair_constants(pairs, FLOAT_AS_UINT(own.w), FLOAT_AS_UINT(other.w));
-    if (!(d.r2 < pair[PAIR_CUTOFF2]))
-        return;
-    const float weight = pair_term(pair, d.r2);
-    sum->x += ROUND_TO_LONG(PRODUCT(weight, d.x));
-    sum->y += ROUND_TO_LONG(PRODUCT(weight, d.y));
-    sum->z += ROUND_TO_LONG(PRODUCT(weight, d.z));
-}
-
-// Returns the force on a particle. With several lanes per particle, all of them get it.
-FUNCTION Force sum_forces(uint particle, uint n, GLOBAL const float4* upper, GLOBAL const uint* counts,
-    GLOBAL const uint* lists, uint capacity, GLOBAL const float* pairs, float scale_x, float scale_y,
-    float scale_z, SHARED_POINTER uint* scratch)
-{
-    const uint lane = (uint)THREAD % LANES;
-    const float4 own = upper[particle];
-    NarrowSum sum = { 0, 0, 0, 0 };
-#if IS_ALL_PAIRS
-    const uint count = n;
-#else
-    const uint count = counts[particle];
-#endif
-    for (uint k = lane; k < count; k += LANES) {
-#if IS_ALL_PAIRS
-        const uint other = k;
-        if (other == particle)
-            continue;
-#else
-        const uint other = lists[list_position(particle, k, capacity)];
-#endif
-        add_pair(&sum, own, upper[other], pairs, scale_x, scale_y, scale_z);
     }
-#if LANES > 1
-    UNROLL_ALL
-    for (uint distance = LANES / 2; distance > 0; distance /= 2) {
-        const int from = LANE ^ (int)distance;
-        sum.x += (int)SHUFFLE((uint)sum.x, from, scratch);
-        sum.y += (int)SHUFFLE((uint)sum.y, from, scratch);
-        sum.z += (int)SHUFFLE((uint)sum.z, from, scratch);
-        sum.is_near |= (int)SHUFFLE((uint)sum.is_near, from, scratch);
-    }
-#endif
-    Force force = { sum.x, sum.y, sum.z };
-    if (sum.is_near) {
-        // A large force may not fit into 32 bits. This is rare, so every lane sums all pairs.
-        force.x = force.y = force.z = 0;
-        for (uint k = 0; k < count; k++) {
-#if IS_ALL_PAIRS
-            const uint other = k;
-            if (other == particle)
-                continue;
-#else
-            const uint other = lists[list_position(particle, k, capacity)];
-#endif
-            add_pair_wide(&force, own, upper[other], pairs, scale_x, scale_y, scale_z);
-        }
-    }
-    return force;
+    const i64 way = ROUND_DOUBLE_TO_LONG(step);
+    const ulong after = c->fraction + (ulong)way;
+    if (way >= 0 && after < c->fraction)
+        c->image_change += 1;
+    else if (way < 0 && after > c->fraction)
+        c->image_change -= 1;
+    c->fraction = after;
 }
 
-// Moves a fraction by `step` and counts the image if it leaves the box.
-FUNCTION void move_fraction(GLOBAL ulong* fraction, GLOBAL int* image, i64 step)
+// Returns a coordinate after the kicks and drifts of a step. `has_drift` is 0 if the step ends with
+// a kick, and `factor` multiplies the velocity first.
+FUNCTION Coordinate move_coordinate(int kind, int has_drift, ulong fraction, double v, i64 force, double factor,
+    GLOBAL const double* motion, int axis, uint species, double noise_number)
 {
-    const ulong before = *fraction, after = before + (ulong)step;
-    if (step >= 0 && after < before)
-        *image += 1;
-    else if (step < 0 && after > before)
-        *image -= 1;
-    *fraction = after;
-}
-
-// One coordinate of a particle: kicks and drifts. Returns the upper half of the new fraction, and
-// sets `is_too_far` if the particle would move by more than `limit`.
-FUNCTION uint kick_and_drift(int kind, i64 force, double kick, double drift, double limit,
-    GLOBAL double* velocity, GLOBAL ulong* fraction, GLOBAL int* image, int* is_too_far)
-{
-    double v = FMA64(kick, (double)force, *velocity);
+    GLOBAL const double* of_species = motion + MOTION_SPECIES + species * MOTION_SPECIES_SLOTS;
+    const double kick = of_species[MOTION_KICK];
+    const double drift_factor = motion[MOTION_DRIFT + axis], limit = motion[MOTION_LIMIT + axis];
+    Coordinate c = { fraction, v, 0, 0 };
+    if (kind == SCALE_AND_DRIFT)
+        c.v = PRODUCT64(c.v, factor);
+    if (kind != SCALE_AND_DRIFT || has_drift)
+        c.v = FMA64(kick, (double)force, c.v);
     if (kind == MIDDLE_STEP)
-        v = FMA64(kick, (double)force, v);
-    *velocity = v;
-    if (kind != LAST_KICK) {
-        const double step = PRODUCT64(v, drift);
-        if (fabs(step) < limit)
-            move_fraction(fraction, image, ROUND_DOUBLE_TO_LONG(step));
-        else
-            *is_too_far = 1;
+        c.v = FMA64(kick, (double)force, c.v);
+    if (!has_drift)
+        return c;
+    drift(&c, drift_factor, limit);
+#if ENSEMBLE == ENSEMBLE_LANGEVIN
+    if (!c.is_too_far) {
+        c.v = FMA64(of_species[MOTION_WIDTH], noise_number, PRODUCT64(motion[MOTION_DECAY], c.v));
+        drift(&c, drift_factor, limit);
     }
-    return (uint)(*fraction >> 32);
+#endif
+    return c;
 }
 
-// Returns true if the kernel may do its work. All blocks get the same answer, because only the last
-// block of a kernel changes what it depends on.
-FUNCTION int may_step(GLOBAL const uint* control, int kind)
+// Writes a coordinate. Returns 1 if it is outside the middle half of the box.
+FUNCTION int store_coordinate(Coordinate c, int has_drift, GLOBAL ulong* fraction, GLOBAL int* image,
+    GLOBAL double* velocity)
 {
-    if (control[CONTROL_REBUILD] || control[CONTROL_FAILED] || control[CONTROL_OVERFLOW])
+    *velocity = c.v;
+    if (has_drift)
+        *fraction = c.fraction;
+    if (c.image_change != 0)
+        *image += c.image_change;
+    const ulong top = c.fraction >> 62;
+    return top == 0 || top == 3;
+}
+
+// Takes a particle through a step and stores it. Returns its kinetic energy as an integer where the
+// step needs it.
+FUNCTION i64 move_particle(int kind, int has_drift, uint particle, uint n, Force force, double scaling, float4 own,
+    const State* state, GLOBAL uint* control, GLOBAL float4* next_upper, GLOBAL const float4* listed,
+    GLOBAL const double* motion, float scale_x, float scale_y, float scale_z, float half_skin2,
+    GLOBAL const uint* order, GLOBAL const ulong* ids, ulong seed, ulong step)
+{
+    const uint species = FLOAT_AS_UINT(own.w);
+    if (kind == FIRST_STEP || kind == SCALE_AND_DRIFT) {
+        force.x = (i64)state->force_x[particle];
+        force.y = (i64)state->force_y[particle];
+        force.z = (i64)state->force_z[particle];
+    }
+#if ENSEMBLE == ENSEMBLE_LANGEVIN
+    Noise numbers = { 0.0, 0.0, 0.0 };
+    if (has_drift)
+        numbers = noise(seed, step, ids[order[particle]]);
+#else
+    const Noise numbers = { 0.0, 0.0, 0.0 };
+#endif
+    const Coordinate new_x = move_coordinate(kind, has_drift, state->x[particle], state->vx[particle], force.x,
+                         scaling, motion, 0, species, numbers.x),
+                     new_y = move_coordinate(kind, has_drift, state->y[particle], state->vy[particle], force.y,
+                         scaling, motion, 1, species, numbers.y);
+    int is_outside = store_coordinate(new_x, has_drift, state->x + particle, state->image_x + particle,
+        state->vx + particle);
+    is_outside |= store_coordinate(new_y, has_drift, state->y + particle, state->image_y + particle,
+        state->vy + particle);
+    int is_too_far = new_x.is_too_far | new_y.is_too_far;
+#if DIMENSIONS == 3
+    const Coordinate new_z = move_coordinate(kind, has_drift, state->z[particle], state->vz[particle], force.z,
+        scaling, motion, 2, species, numbers.z);
+    is_outside |= store_coordinate(new_z, has_drift, state->z + particle, state->image_z + particle,
+        state->vz + particle);
+    is_too_far |= new_z.is_too_far;
+    const uint upper_z = (uint)(new_z.fraction >> 32);
+    const double vz = new_z.v;
+#else
+    const uint upper_z = 0;
+    const double vz = PRODUCT64(state->vz[particle], scaling);
+    state->vz[particle] = vz;
+#endif
+    if (kind == LAST_KICK || kind == KICK_AND_SUM) {
+        state->force_x[particle] = (ulong)force.x;
+        state->force_y[particle] = (ulong)force.y;
+        state->force_z[particle] = (ulong)force.z;
+    }
+    if (has_drift) {
+        const float4 moved = FLOAT4(UINT_AS_FLOAT((uint)(new_x.fraction >> 32)),
+            UINT_AS_FLOAT((uint)(new_y.fraction >> 32)), UINT_AS_FLOAT(upper_z), own.w);
+        next_upper[particle] = moved;
+        if (is_too_far)
+            ATOMIC_MAX_U32(control + CONTROL_FAILED_NEXT, n - order[particle]);
+#if !IS_PERIODIC
+        if (is_outside)
+            STORE_U32(control + CONTROL_WIDEN_NEXT, 1);
+#endif
+#if !IS_ALL_PAIRS
+        const Separation way = separation(moved, listed[particle], scale_x, scale_y, scale_z);
+        if (!(way.r2 <= half_skin2))
+            STORE_U32(control + CONTROL_REBUILD_NEXT, 1);
+#endif
+    }
+#if ENSEMBLE == ENSEMBLE_RESCALING
+    if (kind == KICK_AND_SUM)
+        return kinetic_integer(motion[MOTION_SPECIES + species * MOTION_SPECIES_SLOTS + MOTION_MASS], new_x.v,
+            new_y.v, vz, motion[MOTION_TO_INTEGER]);
+#endif
+    return 0;
+}
+
+// Returns true if a kernel may take a step of this kind. All blocks get the same answer.
+FUNCTION int may_step(SHARED_POINTER const uint* words, int kind)
+{
+    if (words[CONTROL_REBUILD] || words[CONTROL_FAILED] || words[CONTROL_OVERFLOW] || words[CONTROL_WIDEN])
         return 0;
-    const uint step = control[CONTROL_STEP], target = control[CONTROL_TARGET], start = control[CONTROL_START];
+    const uint step = words[CONTROL_STEP], target = words[CONTROL_TARGET], start = words[CONTROL_START];
     if (kind == FIRST_STEP)
         return step == start && target != start;
     if (kind == MIDDLE_STEP)
         return step != start && step != target;
-    return step == target && !control[CONTROL_IS_FINAL];
+    if (kind == LAST_KICK)
+        return step == target && !words[CONTROL_IS_FINAL];
+    if (kind == KICK_AND_SUM)
+        return step != start && !words[CONTROL_IS_KICKED] && !words[CONTROL_IS_FINAL];
+    return words[CONTROL_IS_KICKED] != 0;
 }
 
-// Takes one step, or the first or last half of one (`kind`). `state` arrays have two sides. `kick` has
-// dt / 2m per species, for forces as integers. One particle per LANES threads.
+// Returns the factor of all velocities, with the operations of `rescaling_factor_with`. `numbers` has
+// two random numbers per step of the batch.
+FUNCTION double rescaling_factor(i64 kinetic_sum, uint step_in_batch, GLOBAL const double* motion,
+    GLOBAL const double* numbers)
+{
+    const double kinetic = PRODUCT64((double)kinetic_sum, motion[MOTION_FROM_INTEGER]);
+    if (kinetic <= 0.0)
+        return 1.0;
+    const double decay = motion[MOTION_DECAY], first = numbers[2 * step_in_batch],
+                 others = numbers[2 * step_in_batch + 1];
+    const double share = motion[MOTION_SHARE] / kinetic;
+    const double squares = PRODUCT64(first, first) + others;
+    const double mixed = PRODUCT64(2.0 * first, SQRT64(PRODUCT64(decay, share)));
+    const double factor2 = (decay + PRODUCT64(share, squares)) + mixed;
+    const double factor = SQRT64(factor2 > 0.0 ? factor2 : 0.0);
+    return first + SQRT64(decay / share) > 0.0 ? factor : -factor;
+}
+
+// Ends a step in one thread of the last block: updates the words of `control` for the next kernel.
+FUNCTION void finish_step(int kind, int has_drift, SHARED_POINTER const uint* words, GLOBAL uint* control,
+    GLOBAL ulong* kinetic_sum, GLOBAL double* factor, GLOBAL const double* motion, GLOBAL const double* numbers)
+{
+    control[CONTROL_TICKET] = 0;
+    const uint step = words[CONTROL_STEP];
+#if ENSEMBLE == ENSEMBLE_RESCALING
+    if (kind == KICK_AND_SUM) {
+        DEVICE_FENCE();
+        const uint step_in_batch = step - words[CONTROL_START] - 1;
+        *factor = rescaling_factor((i64)LOAD_U64(kinetic_sum), step_in_batch, motion, numbers);
+        *kinetic_sum = 0;
+        control[CONTROL_IS_KICKED] = 1;
+        return;
+    }
+    control[CONTROL_IS_KICKED] = 0;
+#endif
+    if (!has_drift) {
+        control[CONTROL_IS_FINAL] = 1;
+        return;
+    }
+    control[CONTROL_STEP] = step + 1;
+    control[CONTROL_REBUILD] = LOAD_U32(control + CONTROL_REBUILD_NEXT);
+    control[CONTROL_FAILED] = LOAD_U32(control + CONTROL_FAILED_NEXT);
+    control[CONTROL_WIDEN] = LOAD_U32(control + CONTROL_WIDEN_NEXT);
+}
+
+// Copies the words of `control` to shared memory.
+FUNCTION void load_words(GLOBAL const uint* control, SHARED_POINTER uint* words)
+{
+    BARRIER();
+    if (THREAD < CONTROL_WORDS)
+        words[THREAD] = LOAD_U32(control + THREAD);
+    BARRIER();
+}
+
+// Waits until all blocks have finished the step. `generation` is CONTROL_GENERATION before it.
+FUNCTION void wait_for_blocks(GLOBAL uint* control, uint generation, int is_last)
+{
+    if (THREAD == 0) {
+        DEVICE_FENCE();
+        if (is_last)
+            STORE_U32(control + CONTROL_GENERATION, generation + 1);
+        while (LOAD_U32(control + CONTROL_GENERATION) == generation) {
+        }
+        DEVICE_FENCE();
+    }
+    BARRIER();
+}
+
+// Takes up to `steps` steps of one kind (`kind`), or with rescaling of the kinds KICK_AND_SUM and
+// SCALE_AND_DRIFT in turn if it is the former and there are several. LANES threads per particle, and
+// if there are fewer threads each of them takes several particles. `first_step` is the number of
+// steps before the batch.
 KERNEL(BLOCK_SIZE)
-take_step(int kind, uint n, GLOBAL uint* control, GLOBAL float4* upper_sides, GLOBAL const float4* RESTRICT listed,
-    GLOBAL const uint* RESTRICT counts, GLOBAL const uint* RESTRICT lists, uint capacity,
-    GLOBAL const float* RESTRICT pairs, float scale_x, float scale_y, float scale_z,
-    GLOBAL const double* RESTRICT kick, double drift_x, double drift_y, double drift_z, double limit_x,
-    double limit_y, double limit_z, float half_skin2, GLOBAL ulong* x, GLOBAL ulong* y, GLOBAL ulong* z,
+take_steps(int kind, uint steps, uint n, GLOBAL uint* control, GLOBAL float4* upper_sides,
+    GLOBAL const float4* RESTRICT listed, GLOBAL const uint* RESTRICT counts, GLOBAL const uint* RESTRICT lists,
+    uint capacity, GLOBAL const float* RESTRICT pairs, float scale_x, float scale_y, float scale_z,
+    GLOBAL const double* RESTRICT motion, float half_skin2, GLOBAL ulong* x, GLOBAL ulong* y, GLOBAL ulong* z,
     GLOBAL int* image_x, GLOBAL int* image_y, GLOBAL int* image_z, GLOBAL double* vx, GLOBAL double* vy,
     GLOBAL double* vz, GLOBAL ulong* force_x, GLOBAL ulong* force_y, GLOBAL ulong* force_z,
-    GLOBAL const uint* order)
+    GLOBAL const uint* RESTRICT order, GLOBAL const ulong* RESTRICT ids, ulong seed, ulong first_step,
+    GLOBAL ulong* kinetic_sum, GLOBAL double* factor, GLOBAL const double* RESTRICT numbers)
 {
     SHARED uint scratch[BLOCK_SIZE];
-    if (!may_step(control, kind))
-        return;
-    const uint step = control[CONTROL_STEP], side = control[CONTROL_SIDE] * n;
-    GLOBAL const float4* upper = upper_sides + (step & 1) * n;
-    GLOBAL float4* next_upper = upper_sides + (1 - (step & 1)) * n;
-    const uint wanted = GRID_THREAD / LANES;
-    // Threads past the last particle repeat it and write nothing.
-    const uint particle = wanted < n ? wanted : n - 1;
-    Force force;
-    if (kind == FIRST_STEP) {
-        force.x = (i64)force_x[particle];
-        force.y = (i64)force_y[particle];
-        force.z = (i64)force_z[particle];
-    } else
-        force = sum_forces(
-            particle, n, upper, counts, lists, capacity, pairs, scale_x, scale_y, scale_z, scratch);
-    if (wanted < n && (uint)THREAD % LANES == 0) {
-        const uint at = side + particle;
-        const float4 own = upper[particle];
-        const double half_kick = kick[FLOAT_AS_UINT(own.w)];
-        int is_too_far = 0;
-        const uint new_x = kick_and_drift(
-            kind, force.x, half_kick, drift_x, limit_x, vx + at, x + at, image_x + at, &is_too_far);
-        const uint new_y = kick_and_drift(
-            kind, force.y, half_kick, drift_y, limit_y, vy + at, y + at, image_y + at, &is_too_far);
-#if DIMENSIONS == 3
-        const uint new_z = kick_and_drift(
-            kind, force.z, half_kick, drift_z, limit_z, vz + at, z + at, image_z + at, &is_too_far);
+    SHARED ulong sums[BLOCK_SIZE];
+    SHARED uint words[CONTROL_WORDS];
+#if IS_ALL_PAIRS
+    SHARED float4 tile[BLOCK_SIZE];
 #else
-        const uint new_z = 0;
+    SHARED float4 tile[1];
 #endif
-        if (kind == LAST_KICK) {
-            force_x[particle] = (ulong)force.x;
-            force_y[particle] = (ulong)force.y;
-            force_z[particle] = (ulong)force.z;
-        } else {
-            const float4 moved = FLOAT4(UINT_AS_FLOAT(new_x), UINT_AS_FLOAT(new_y), UINT_AS_FLOAT(new_z), own.w);
-            next_upper[particle] = moved;
-#if !IS_ALL_PAIRS
-            const Separation way = separation(moved, listed[particle], scale_x, scale_y, scale_z);
-            if (!(way.r2 <= half_skin2))
-                control[CONTROL_REBUILD_NEXT] = 1;
+    const uint groups = (uint)BLOCK_COUNT * (BLOCK_SIZE / LANES);
+    for (uint done = 0; done < steps; done++) {
+        load_words(control, words);
+        if (!may_step(words, kind))
+            return;
+        const uint step = words[CONTROL_STEP], side = words[CONTROL_SIDE] * n;
+        const int has_drift = kind != LAST_KICK && kind != KICK_AND_SUM
+            && (kind != SCALE_AND_DRIFT || step != words[CONTROL_TARGET]);
+        const State state = { x + side, y + side, z + side, image_x + side, image_y + side, image_z + side,
+            vx + side, vy + side, vz + side, force_x, force_y, force_z };
+        const double scaling = kind == SCALE_AND_DRIFT ? LOAD_F64(factor) : 1.0;
+        const ulong noise_step = first_step + (step - words[CONTROL_START]);
+        GLOBAL const float4* upper = upper_sides + (step & 1) * n;
+        GLOBAL float4* next_upper = upper_sides + (1 - (step & 1)) * n;
+        i64 kinetic = 0;
+        for (uint first = 0; first < n; first += groups) {
+            const uint wanted = first + GRID_THREAD / LANES;
+            // Threads past the last particle repeat it and write nothing.
+            const uint particle = wanted < n ? wanted : n - 1;
+            Force force = { 0, 0, 0 };
+            if (kind != FIRST_STEP && kind != SCALE_AND_DRIFT)
+                force = sum_forces(particle, n, upper, counts, lists, capacity, pairs, scale_x, scale_y, scale_z,
+                    scratch, tile);
+            if (wanted < n && (uint)THREAD % LANES == 0)
+                kinetic += move_particle(kind, has_drift, particle, n, force, scaling, upper[particle], &state,
+                    control, next_upper, listed, motion, scale_x, scale_y, scale_z, half_skin2, order + side, ids,
+                    seed, noise_step);
+        }
+#if ENSEMBLE == ENSEMBLE_RESCALING
+        if (kind == KICK_AND_SUM)
+            add_block_sum(kinetic_sum, kinetic, sums);
 #endif
-            if (is_too_far)
-                ATOMIC_MAX_U32(control + CONTROL_FAILED_NEXT, n - order[at]);
-        }
-    }
-    if (is_last_block(control, scratch) && THREAD == 0) {
-        control[CONTROL_TICKET] = 0;
-        if (kind == LAST_KICK)
-            control[CONTROL_IS_FINAL] = 1;
-        else {
-            control[CONTROL_STEP] = step + 1;
-            control[CONTROL_REBUILD] = LOAD_U32(control + CONTROL_REBUILD_NEXT);
-            control[CONTROL_FAILED] = LOAD_U32(control + CONTROL_FAILED_NEXT);
-        }
+        const int is_last = is_last_block(control, scratch);
+        if (is_last && THREAD == 0)
+            finish_step(kind, has_drift, words, control, kinetic_sum, factor, motion, numbers);
+        if (steps > 1)
+            wait_for_blocks(control, words[CONTROL_GENERATION], is_last);
+#if ENSEMBLE == ENSEMBLE_RESCALING
+        if (steps > 1)
+            kind = kind == KICK_AND_SUM ? SCALE_AND_DRIFT : KICK_AND_SUM;
+#endif
     }
 }

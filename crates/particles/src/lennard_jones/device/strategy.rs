@@ -12,8 +12,14 @@ pub struct FluidStrategy {
     /// Threads per particle, a power of two up to 32. More threads keep a device busy with fewer
     /// particles.
     pub lanes: u32,
-    /// Threads per block, a multiple of 32.
+    /// Threads per particle when lists are built: 1, or 32 on a device with warps.
+    pub build_lanes: u32,
+    /// Threads per block, a power of two from 32 on.
     pub block_size: u32,
+    /// Most steps per launch. With more than one, the blocks of a launch wait for one another after
+    /// each step. Then they are as many as the device runs at the same time, and on a device without
+    /// such launches there is only one.
+    pub steps_per_launch: u32,
     /// Distance beyond the cutoff up to which lists contain particles, in the units of the case. A
     /// longer one gives longer lists and fewer builds.
     pub skin: f64,
@@ -26,16 +32,21 @@ pub struct FluidStrategy {
 /// 4,096 particles 32 threads are the fastest (`speed_of_the_melt_on_devices` in the tests).
 const WANTED_THREADS: usize = 1 << 17;
 
+/// Steps per launch of strategies with several: more than lists allow, so that a launch ends when
+/// they become invalid.
+const LAUNCH_STEPS: u32 = 64;
+
 impl FluidStrategy {
     /// Returns the strategy for `n` particles without tuning. Its skin is the one of `settings`.
     pub fn default_for(device: &Device, n: usize, settings: &FluidSettings) -> Self {
-        let lanes = match device.properties().kind {
-            DeviceKind::Gpu if device.properties().has_warp_shuffle => {
-                (WANTED_THREADS / n.max(1)).next_power_of_two().clamp(2, 32) as u32
-            }
-            _ => 1,
-        };
-        Self { lanes, block_size: 128, skin: settings.skin }
+        let skin = settings.skin;
+        let properties = device.properties();
+        if properties.kind != DeviceKind::Gpu || !properties.has_warp_shuffle {
+            return Self { lanes: 1, build_lanes: 1, block_size: 128, steps_per_launch: 1, skin };
+        }
+        let lanes = (WANTED_THREADS / n.max(1)).next_power_of_two().clamp(2, 32) as u32;
+        let build_lanes = if n < 500_000 { 32 } else { 1 };
+        Self { lanes, build_lanes, block_size: 128, steps_per_launch: 1, skin }
     }
 
     /// Returns the strategies that the tuner measures. The default is the first.
@@ -45,9 +56,11 @@ impl FluidStrategy {
         let mut candidates = vec![default];
         for skin in [0.2, 0.3, 0.4, 0.5, 0.6] {
             for lanes in [default.lanes / 2, default.lanes, 2 * default.lanes] {
-                let candidate = Self { lanes, skin: skin * unit, ..default };
-                if candidate.fits(device) && !candidates.contains(&candidate) {
-                    candidates.push(candidate);
+                for steps_per_launch in [1, LAUNCH_STEPS] {
+                    let candidate = Self { lanes, steps_per_launch, skin: skin * unit, ..default };
+                    if candidate.fits(device) && !candidates.contains(&candidate) {
+                        candidates.push(candidate);
+                    }
                 }
             }
         }
@@ -59,16 +72,19 @@ impl FluidStrategy {
         let properties = device.properties();
         (1..=32).contains(&self.lanes)
             && self.lanes.is_power_of_two()
-            && self.block_size.is_multiple_of(32)
+            && (self.build_lanes == 1 || self.build_lanes == 32 && properties.has_warp_shuffle)
             && (32..=properties.max_block_size.min(1024)).contains(&self.block_size)
             && self.block_size.is_power_of_two()
+            && self.steps_per_launch >= 1
             && self.skin > 0.0
             && self.skin.is_finite()
     }
 
-    /// Returns a short description, for example "lanes 2, block 128, skin 0.3".
+    /// Returns a short description, for example "lanes 2, build lanes 1, block 128, steps 1, skin 0.3".
     pub fn describe(&self) -> String {
-        let Self { lanes, block_size, skin } = self;
-        format!("lanes {lanes}, block {block_size}, skin {skin:.3}")
+        let Self { lanes, build_lanes, block_size, steps_per_launch, skin } = self;
+        format!(
+            "lanes {lanes}, build lanes {build_lanes}, block {block_size}, steps {steps_per_launch}, skin {skin:.3}"
+        )
     }
 }

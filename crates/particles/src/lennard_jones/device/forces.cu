@@ -1,0 +1,122 @@
+// Forces on particles: over the neighbour lists, or over all pairs with tiles in shared memory.
+
+// Sums of the force on a particle, in 32 and in 64 bits.
+typedef struct {
+    int x, y, z;
+    int is_near;
+} NarrowSum;
+
+typedef struct {
+    i64 x, y, z;
+} Force;
+
+// Adds the force of a pair within the cutoff.
+FUNCTION void add_pair(NarrowSum* sum, float4 own, float4 other, GLOBAL const float* pairs, float scale_x,
+    float scale_y, float scale_z)
+{
+    const Separation d = separation(own, other, scale_x, scale_y, scale_z);
+    GLOBAL const float* pair = pair_constants(pairs, FLOAT_AS_UINT(own.w), FLOAT_AS_UINT(other.w));
+    if (!(d.r2 < pair[PAIR_CUTOFF2]))
+        return;
+    const float weight = pair_term(pair, d.r2);
+    sum->is_near |= d.r2 < pair[PAIR_NEAR2];
+    sum->x += ROUND_TO_INT(PRODUCT(weight, d.x));
+    sum->y += ROUND_TO_INT(PRODUCT(weight, d.y));
+#if DIMENSIONS == 3
+    sum->z += ROUND_TO_INT(PRODUCT(weight, d.z));
+#endif
+}
+
+// As add_pair, with sums of 64 bits.
+FUNCTION void add_pair_wide(Force* sum, float4 own, float4 other, GLOBAL const float* pairs, float scale_x,
+    float scale_y, float scale_z)
+{
+    const Separation d = separation(own, other, scale_x, scale_y, scale_z);
+    GLOBAL const float* pair = pair_constants(pairs, FLOAT_AS_UINT(own.w), FLOAT_AS_UINT(other.w));
+    if (!(d.r2 < pair[PAIR_CUTOFF2]))
+        return;
+    const float weight = pair_term(pair, d.r2);
+    sum->x += ROUND_TO_LONG(PRODUCT(weight, d.x));
+    sum->y += ROUND_TO_LONG(PRODUCT(weight, d.y));
+    sum->z += ROUND_TO_LONG(PRODUCT(weight, d.z));
+}
+
+// Returns the number of particles that `neighbour` enumerates.
+FUNCTION uint neighbour_total(uint particle, uint n, GLOBAL const uint* counts)
+{
+#if IS_ALL_PAIRS
+    return n;
+#else
+    return counts[particle];
+#endif
+}
+
+// Returns neighbour number k of a particle. With all pairs, one of them is the particle itself.
+FUNCTION uint neighbour(uint particle, uint k, GLOBAL const uint* lists, uint capacity)
+{
+#if IS_ALL_PAIRS
+    return k;
+#else
+    return lists[list_position(particle, k, capacity)];
+#endif
+}
+
+// Adds the forces of every LANES-th neighbour. With all pairs, blocks load tiles of particles, and
+// all threads of the block must call this.
+FUNCTION NarrowSum sum_narrow(uint particle, float4 own, uint n, GLOBAL const float4* upper,
+    GLOBAL const uint* counts, GLOBAL const uint* lists, uint capacity, GLOBAL const float* pairs, float scale_x,
+    float scale_y, float scale_z, SHARED_POINTER float4* tile)
+{
+    NarrowSum sum = { 0, 0, 0, 0 };
+    const uint lane = (uint)THREAD % LANES;
+#if IS_ALL_PAIRS
+    for (uint first = 0; first < n; first += BLOCK_SIZE) {
+        const uint loaded = first + (uint)THREAD;
+        BARRIER();
+        if (loaded < n)
+            tile[THREAD] = upper[loaded];
+        BARRIER();
+        const uint end = n - first < BLOCK_SIZE ? n - first : BLOCK_SIZE;
+        for (uint k = lane; k < end; k += LANES)
+            if (first + k != particle)
+                add_pair(&sum, own, tile[k], pairs, scale_x, scale_y, scale_z);
+    }
+#else
+    const uint count = counts[particle];
+    for (uint k = lane; k < count; k += LANES)
+        add_pair(&sum, own, upper[lists[list_position(particle, k, capacity)]], pairs, scale_x, scale_y, scale_z);
+#endif
+    return sum;
+}
+
+// Returns the force on a particle. With several lanes per particle, all of them get it.
+FUNCTION Force sum_forces(uint particle, uint n, GLOBAL const float4* upper, GLOBAL const uint* counts,
+    GLOBAL const uint* lists, uint capacity, GLOBAL const float* pairs, float scale_x, float scale_y,
+    float scale_z, SHARED_POINTER uint* scratch, SHARED_POINTER float4* tile)
+{
+    const float4 own = upper[particle];
+    NarrowSum sum = sum_narrow(
+        particle, own, n, upper, counts, lists, capacity, pairs, scale_x, scale_y, scale_z, tile);
+#if LANES > 1
+    UNROLL_ALL
+    for (uint distance = LANES / 2; distance > 0; distance /= 2) {
+        const int from = LANE ^ (int)distance;
+        sum.x += (int)SHUFFLE((uint)sum.x, from, scratch);
+        sum.y += (int)SHUFFLE((uint)sum.y, from, scratch);
+        sum.z += (int)SHUFFLE((uint)sum.z, from, scratch);
+        sum.is_near |= (int)SHUFFLE((uint)sum.is_near, from, scratch);
+    }
+#endif
+    Force force = { sum.x, sum.y, sum.z };
+    if (sum.is_near) {
+        // A large force may not fit into 32 bits. This is rare, so every lane sums all pairs.
+        force.x = force.y = force.z = 0;
+        const uint count = neighbour_total(particle, n, counts);
+        for (uint k = 0; k < count; k++) {
+            const uint other = neighbour(particle, k, lists, capacity);
+            if (other != particle)
+                add_pair_wide(&force, own, upper[other], pairs, scale_x, scale_y, scale_z);
+        }
+    }
+    return force;
+}

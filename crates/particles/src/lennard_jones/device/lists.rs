@@ -1,0 +1,154 @@
+//! Neighbour lists on a device. `lists.cu` describes the cells that they are built from.
+
+use orrery_device::{Arg, Buffer, Device, DeviceError};
+use orrery_model::simulation_box::{BoxSides, SimulationBox};
+use orrery_primitives::scan::{Scan, ScanKind};
+
+use super::DeviceFluid;
+use crate::lennard_jones::cells::CellGrid;
+use crate::lennard_jones::settings::FluidSettings;
+
+/// Most cells along x per radius of the lists. More cells exclude more particles that are too far
+/// away, but make more cells to count and scan.
+const CELLS_PER_RADIUS: usize = 4;
+
+/// Entries of lists come in rows of this many, for any number of threads per particle.
+const CAPACITY_STEP: u32 = 32;
+
+/// Neighbour lists and the cells that they are built from.
+pub(super) struct Lists {
+    /// Number of cells along each axis.
+    cells: [u32; 3],
+    /// Particles in each cell, and one number more that stays 0. All are 0 between builds.
+    pub(super) cell_counts: Buffer<u32>,
+    /// First particle of each cell, followed by the number of particles.
+    pub(super) cell_starts: Buffer<u32>,
+    scan: Scan<u32>,
+    pub(super) cell_of: Buffer<u32>,
+    pub(super) rank_of: Buffer<u32>,
+    pub(super) counts: Buffer<u32>,
+    pub(super) entries: Buffer<u32>,
+    /// Most neighbours of a particle.
+    pub(super) capacity: u32,
+    radius2: f32,
+    pub(super) half_skin2: f32,
+}
+
+impl Lists {
+    pub(super) fn new(
+        device: &Device,
+        n: usize,
+        settings: &FluidSettings,
+        bounds: &SimulationBox,
+    ) -> Result<Self, DeviceError> {
+        let unit = settings.potential.length_unit();
+        let cells = cell_counts(n, settings, bounds);
+        let cell_count = cells.iter().product::<usize>();
+        let capacity = first_capacity(n, settings, bounds);
+        let half_skin = 0.5 * settings.skin / unit;
+        Ok(Self {
+            cells: cells.map(|count| count as u32),
+            cell_counts: device.zeros(cell_count + 1)?,
+            cell_starts: device.zeros(cell_count + 1)?,
+            scan: Scan::new(device, ScanKind::Exclusive)?,
+            cell_of: device.zeros(n)?,
+            rank_of: device.zeros(n)?,
+            counts: device.zeros(n)?,
+            entries: device.zeros(list_entries(n, capacity))?,
+            capacity,
+            // Rounding errors of f32 must not lose a pair at the radius, and must not hide a move.
+            radius2: ((list_radius(settings) / unit).powi(2) * (1.0 + 1e-5)) as f32,
+            half_skin2: (half_skin * half_skin * (1.0 - 1e-5)) as f32,
+        })
+    }
+
+    /// Returns an upper bound of the memory of new lists, in bytes.
+    pub(super) fn device_bytes(n: usize, settings: &FluidSettings, bounds: &SimulationBox) -> u64 {
+        let entries = list_entries(n, first_capacity(n, settings, bounds));
+        let cells = 2 * (most_cells(n) + 1);
+        4 * (entries + cells + 3 * n) as u64 + Scan::<u32>::device_bytes(most_cells(n) + 1)
+    }
+
+    /// Makes room for `count` neighbours of a particle.
+    pub(super) fn grow(&mut self, device: &Device, n: usize, count: u32) -> Result<(), DeviceError> {
+        self.capacity = (count + count / 8).next_multiple_of(CAPACITY_STEP);
+        // The old lists are freed first.
+        self.entries = device.zeros(0)?;
+        self.entries = device.zeros(list_entries(n, self.capacity))?;
+        Ok(())
+    }
+}
+
+/// Returns the largest number of cells.
+fn most_cells(n: usize) -> usize {
+    2 * n.max(8)
+}
+
+/// Returns the number of cells along each axis.
+fn cell_counts(n: usize, settings: &FluidSettings, bounds: &SimulationBox) -> [usize; 3] {
+    // Cells cover the middle half of an open box.
+    let (low, high) = match bounds.sides {
+        BoxSides::Periodic => ([0; 3], [u32::MAX; 3]),
+        BoxSides::Open => ([1 << 30; 3], [(3 << 30) - 1; 3]),
+    };
+    let [x, y, z] = CellGrid::new(bounds, list_radius(settings), low, high, n).counts;
+    let split = (1..=CELLS_PER_RADIUS).rev().find(|split| split * x * y * z <= most_cells(n)).unwrap_or(1);
+    [split * x, y, z]
+}
+
+/// Returns the largest cutoff with the skin.
+fn list_radius(settings: &FluidSettings) -> f64 {
+    settings.potential.largest_cutoff().unwrap_or_default() + settings.skin
+}
+
+/// Returns the first length of a list: the neighbours in a uniform fluid, and half as many again.
+fn first_capacity(n: usize, settings: &FluidSettings, bounds: &SimulationBox) -> u32 {
+    let radius = list_radius(settings);
+    let density = n as f64 / bounds.volume();
+    let volume = match bounds.dimensions {
+        2 => std::f64::consts::PI * radius.powi(2),
+        _ => 4.0 / 3.0 * std::f64::consts::PI * radius.powi(3),
+    };
+    let expected = (1.5 * density * volume).min(n as f64) as u32;
+    (expected + 16).next_multiple_of(CAPACITY_STEP)
+}
+
+/// Returns the number of entries of all lists, with those of warps that are not full.
+fn list_entries(n: usize, capacity: u32) -> usize {
+    n.next_multiple_of(32) * capacity as usize
+}
+
+impl DeviceFluid {
+    /// Queues the kernels that build lists. They return at once if the lists are valid.
+    pub(super) fn queue_build(&mut self) -> Result<(), DeviceError> {
+        let (blocks, block_size, n) = (self.blocks(1), self.strategy.block_size, self.n as u32);
+        let build_blocks = self.blocks(self.strategy.build_lanes);
+        let Some(lists) = &mut self.lists else { return Ok(()) };
+        let (queue, kernels, control) = (self.device.queue(), &self.kernels, &self.control);
+        let cells = lists.cells.map(Arg::from);
+
+        let mut args: Vec<Arg> = vec![control.into(), n.into()];
+        args.extend(cells);
+        args.extend(self.position.iter().map(Arg::from));
+        args.extend([&lists.cell_counts, &lists.cell_of, &lists.rank_of].map(Arg::from));
+        queue.launch(&kernels.assign_cells, blocks, block_size, &args)?;
+
+        lists.scan.launch(queue, &lists.cell_counts, &lists.cell_starts)?;
+
+        let mut args: Vec<Arg> = vec![control.into(), n.into(), (lists.cell_counts.len() as u32).into()];
+        args.extend([&lists.cell_counts, &lists.cell_starts, &lists.cell_of, &lists.rank_of].map(Arg::from));
+        args.extend(self.position.iter().map(Arg::from));
+        args.extend(self.image.iter().map(Arg::from));
+        args.extend(self.velocity.iter().map(Arg::from));
+        args.extend([&self.species, &self.order].map(Arg::from));
+        args.extend([&self.upper, &self.listed].map(Arg::from));
+        queue.launch(&kernels.sort_particles, blocks, block_size, &args)?;
+
+        let mut args: Vec<Arg> = vec![control.into(), n.into()];
+        args.extend(cells);
+        args.extend([Arg::from(&lists.cell_starts), (&self.listed).into(), lists.radius2.into()]);
+        args.extend(self.single.scale.map(Arg::from));
+        args.extend([Arg::from(&lists.counts), (&lists.entries).into(), lists.capacity.into()]);
+        queue.launch(&kernels.build_lists, build_blocks, block_size, &args)
+    }
+}
