@@ -332,10 +332,13 @@ fn strategies_and_thermostats_have_the_trajectory_of_the_cpu() {
             particles.id.iter_mut().for_each(|id| *id += 1 << 33);
             let settings = FluidSettings { ensemble, ..settings_of_species(2, Truncation::Truncated) };
             let default = FluidStrategy::default_for(&device, particles.len(), &settings);
-            for (lanes, steps_per_launch) in [(1, 1), (4, 64)] {
+            for (search, lanes, steps_per_launch) in
+                [(PairSearch::Lists, 1, 1), (PairSearch::Lists, 4, 64), (PairSearch::AllPairs, 2, 64)]
+            {
+                let settings = FluidSettings { search, ..settings.clone() };
                 let strategy = FluidStrategy { lanes, steps_per_launch, ..default };
                 let fluid = assert_same_trajectory(&device, &particles, &settings, &strategy, &[1, 2, 40, 7]);
-                assert!(fluid.rebuilds() > 2, "{}", fluid.rebuilds());
+                assert!(search == PairSearch::AllPairs || fluid.rebuilds() > 2, "{}", fluid.rebuilds());
             }
         }
     }
@@ -506,6 +509,7 @@ fn thermostats_continue_where_they_stopped() {
     }
 }
 
+/// Prints the speed of all strategies that the tuner measures, with measures every 100 steps.
 #[test]
 #[ignore = "prints times"]
 fn speed_of_the_melt_on_devices() {
@@ -513,34 +517,51 @@ fn speed_of_the_melt_on_devices() {
         if device.properties().backend != orrery_device::Backend::Cuda {
             continue;
         }
-        for cells in [[16, 8, 8], [32, 32, 16], [64, 64, 64]] {
-            for skin in [0.3, 0.4, 0.5] {
-                let mut particles = Lattice::Fcc.fill(cells, 0.8442);
-                set_maxwell_velocities(&mut particles, &[1.0], 1.44, 5);
-                let n = particles.len();
-                let settings = FluidSettings { skin, ..plain_settings(Truncation::Truncated) };
-                let mut fluid = DeviceFluid::new(&device, &particles, &settings).unwrap();
-                fluid.advance(0.005, 0, 300).unwrap();
-                let steps = if n > 500_000 { 300 } else { 3000 };
-                let (before, start) = (fluid.rebuilds(), std::time::Instant::now());
-                for _ in 0..steps / 100 {
-                    fluid.advance(0.005, 0, 100).unwrap();
-                }
-                let seconds = start.elapsed().as_secs_f64();
-                let t = std::time::Instant::now();
-                let measures = fluid.measure().unwrap();
-                println!(
-                    "{} n {n} skin {skin}: {:.0} steps/s, {:.3e} particle-steps/s, {:.1} steps per build, measure {:?}, E {:.6}",
-                    device.title(),
-                    f64::from(steps) / seconds,
-                    f64::from(steps) * n as f64 / seconds,
-                    f64::from(steps) / (fluid.rebuilds() - before) as f64,
-                    t.elapsed(),
-                    (measures.kinetic + measures.potential) / n as f64,
-                );
+        for (cells, steps) in [([16, 8, 8], 4000), ([32, 32, 16], 2000), ([64, 64, 64], 200), ([160; 3], 100)]
+        {
+            let mut particles = Lattice::Fcc.fill(cells, 0.8442);
+            set_maxwell_velocities(&mut particles, &[1.0], 1.44, 5);
+            let settings = plain_settings(Truncation::Truncated);
+            let mut melted = DeviceFluid::new(&device, &particles, &settings).unwrap();
+            melted.advance(0.005, 0, 400).unwrap();
+            particles = melted.particles().unwrap();
+            drop(melted);
+            let mut strategies = FluidStrategy::candidates(&device, particles.len(), &settings);
+            if cells == [160; 3] {
+                strategies.truncate(1);
+            }
+            for strategy in strategies {
+                print_speed(&device, &particles, &settings, &strategy, steps);
             }
         }
     }
+}
+
+fn print_speed(
+    device: &orrery_device::Device,
+    particles: &FluidParticles,
+    settings: &FluidSettings,
+    strategy: &FluidStrategy,
+    steps: u64,
+) {
+    let n = particles.len();
+    let mut fluid = DeviceFluid::with_strategy(device, particles, settings, strategy).unwrap();
+    fluid.advance(0.005, 0, 100).unwrap();
+    let (before, start) = (fluid.rebuilds(), std::time::Instant::now());
+    let mut energy = 0.0;
+    for _ in 0..steps / 100 {
+        fluid.advance(0.005, 0, 100).unwrap();
+        let measures = fluid.measure().unwrap();
+        energy = (measures.kinetic + measures.potential) / n as f64;
+    }
+    let seconds = start.elapsed().as_secs_f64();
+    println!(
+        "n {n}, {}: {:.0} steps/s, {:.3e} particle-steps/s, {:.1} steps per build, E {energy:.6}",
+        strategy.describe(),
+        steps as f64 / seconds,
+        steps as f64 * n as f64 / seconds,
+        steps as f64 / (fluid.rebuilds() - before) as f64,
+    );
 }
 
 /// Random particles overlap. At the minimum no force is larger than the tolerance, and the energy is

@@ -3,7 +3,7 @@
 //! A batch is queued in rounds: some steps, and then the kernels that build lists if a particle has
 //! moved too far. Steps that come too late for the lists return at once and are taken in the next
 //! round. The host reads the number of steps done one round later, so it never waits for a single
-//! step.
+//! step. With several steps per launch, the steps of a round are one launch.
 
 use orrery_device::{Arg, DeviceError};
 use orrery_model::simulation_box::SimulationBox;
@@ -20,13 +20,11 @@ const MAX_BATCH: u64 = 1 << 16;
 /// Most steps of a round. More steps may come too late for the lists.
 const MAX_ROUND: u32 = 64;
 
-/// Kinds of steps, as in `step.cu`.
+/// Kinds of `take_step`, as in `step.cu`.
 #[derive(Clone, Copy, Debug)]
 enum StepKind {
     First = 0,
-    Middle = 1,
     LastKick = 2,
-    KickAndSum = 3,
     ScaleAndDrift = 4,
 }
 
@@ -66,7 +64,7 @@ impl DeviceFluid {
         self.device.queue().write(&self.control, &self.words)?;
         self.write_motion(&batch)?;
         self.write_rescaling_numbers(&batch)?;
-        self.queue_steps(StepKind::First, 1, &batch)?;
+        self.queue_step(StepKind::First, &batch)?;
         let mut left = batch.steps;
         // The words are read one round later, so that the device always has a round to work on.
         let mut is_pending = false;
@@ -109,31 +107,36 @@ impl DeviceFluid {
         };
         let is_rescaling = matches!(self.settings.ensemble, Ensemble::Rescaling { .. });
         if self.strategy.steps_per_launch > 1 {
-            let steps = steps.min(self.strategy.steps_per_launch);
-            match is_rescaling {
-                true => self.queue_steps(StepKind::KickAndSum, 2 * steps, batch)?,
-                false => self.queue_steps(StepKind::Middle, steps, batch)?,
-            }
+            let mut args = self.step_arguments(batch);
+            args[0] = steps.min(self.strategy.steps_per_launch).into();
+            let (kernel, block_size) = (&self.kernels.take_steps, self.strategy.block_size);
+            let blocks = self.blocks(self.strategy.lanes).min(self.resident_blocks);
+            self.device.queue().launch_cooperative(kernel, blocks, block_size, &args)?;
         } else {
             for _ in 0..steps {
-                self.queue_one_step(batch)?;
+                self.queue_middle_step(batch)?;
             }
         }
         self.queue_build()?;
         if is_rescaling && batch.steps > 0 {
-            return self.queue_one_step(batch);
+            return self.queue_middle_step(batch);
         }
-        self.queue_steps(StepKind::LastKick, 1, batch)
+        self.queue_step(StepKind::LastKick, batch)
     }
 
     /// Queues the kernels of one step in the middle of a batch.
-    fn queue_one_step(&self, batch: &Batch) -> Result<(), DeviceError> {
+    fn queue_middle_step(&self, batch: &Batch) -> Result<(), DeviceError> {
+        let args = self.step_arguments(batch);
+        let blocks = self.blocks(self.strategy.lanes);
+        self.device.queue().launch(
+            &self.kernels.take_force_step,
+            blocks,
+            self.strategy.block_size,
+            &args[1..],
+        )?;
         match self.settings.ensemble {
-            Ensemble::Rescaling { .. } => {
-                self.queue_steps(StepKind::KickAndSum, 1, batch)?;
-                self.queue_steps(StepKind::ScaleAndDrift, 1, batch)
-            }
-            Ensemble::Nve | Ensemble::Langevin { .. } => self.queue_steps(StepKind::Middle, 1, batch),
+            Ensemble::Rescaling { .. } => self.queue_step(StepKind::ScaleAndDrift, batch),
+            Ensemble::Nve | Ensemble::Langevin { .. } => Ok(()),
         }
     }
 
@@ -252,8 +255,17 @@ impl DeviceFluid {
         Ok(())
     }
 
-    /// Queues one launch of up to `steps` steps. Several steps need blocks that are resident together.
-    fn queue_steps(&self, kind: StepKind, steps: u32, batch: &Batch) -> Result<(), DeviceError> {
+    /// Queues one step.
+    fn queue_step(&self, kind: StepKind, batch: &Batch) -> Result<(), DeviceError> {
+        let mut args = self.step_arguments(batch);
+        args[0] = (kind as i32).into();
+        let blocks = self.blocks(self.strategy.lanes);
+        self.device.queue().launch(&self.kernels.take_step, blocks, self.strategy.block_size, &args)
+    }
+
+    /// Returns the arguments of kernels that take steps. The first one is different for each kernel and
+    /// set by the caller.
+    fn step_arguments<'a>(&'a self, batch: &Batch) -> Vec<Arg<'a>> {
         let (counts, entries, capacity, half_skin2) = match &self.lists {
             Some(lists) => (&lists.counts, &lists.entries, lists.capacity, lists.half_skin2),
             // The kernel does not read them.
@@ -264,7 +276,7 @@ impl DeviceFluid {
             Ensemble::Nve | Ensemble::Rescaling { .. } => 0,
         };
         let mut args: Vec<Arg> = Vec::with_capacity(40);
-        args.extend([Arg::from(kind as i32), steps.into(), (self.n as u32).into(), (&self.control).into()]);
+        args.extend([Arg::from(0u32), (self.n as u32).into(), (&self.control).into()]);
         args.extend([Arg::from(&self.upper), (&self.listed).into()]);
         args.extend([Arg::from(counts), entries.into(), capacity.into(), (&self.pairs).into()]);
         args.extend(self.single.scale.map(Arg::from));
@@ -275,13 +287,7 @@ impl DeviceFluid {
         args.extend(self.force.iter().map(Arg::from));
         args.extend([Arg::from(&self.order), (&self.noise_ids).into(), seed.into(), batch.first.into()]);
         args.extend([Arg::from(&self.kinetic_sum), (&self.factor).into(), (&self.rescaling_numbers).into()]);
-        let (kernel, block_size) = (&self.kernels.take_steps, self.strategy.block_size);
-        let blocks = self.blocks(self.strategy.lanes);
-        if steps > 1 {
-            let blocks = blocks.min(self.resident_blocks);
-            return self.device.queue().launch_cooperative(kernel, blocks, block_size, &args);
-        }
-        self.device.queue().launch(kernel, blocks, block_size, &args)
+        args
     }
 }
 

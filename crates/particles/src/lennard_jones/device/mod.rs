@@ -107,6 +107,8 @@ pub enum UnsupportedFluid {
 pub const MAX_PARTICLES: usize = 1 << 26;
 
 struct Kernels {
+    take_step: Kernel,
+    take_force_step: Kernel,
     take_steps: Kernel,
     assign_cells: Kernel,
     sort_particles: Kernel,
@@ -445,16 +447,18 @@ impl Kernels {
     ) -> Result<Self, DeviceError> {
         let flag = |yes: bool| u8::from(yes).to_string();
         let is_switched = matches!(settings.potential.truncation, Truncation::Switched { .. });
-        let ensemble = match settings.ensemble {
-            Ensemble::Nve => 0,
-            Ensemble::Langevin { .. } => 1,
-            Ensemble::Rescaling { .. } => 2,
+        // Noise needs more registers, which leaves room for fewer threads.
+        let (ensemble, threads_per_sm) = match settings.ensemble {
+            Ensemble::Nve => (0, 1536),
+            Ensemble::Langevin { .. } => (1, 1024),
+            Ensemble::Rescaling { .. } => (2, 1536),
         };
         let definitions = [
             ("BLOCK_SIZE", strategy.block_size.to_string()),
             ("LANES", strategy.lanes.to_string()),
             ("BUILD_LANES", strategy.build_lanes.to_string()),
             ("ENSEMBLE", ensemble.to_string()),
+            ("STEP_THREADS_PER_SM", threads_per_sm.to_string()),
             ("SPECIES", settings.potential.species_count().to_string()),
             ("IS_SWITCHED", flag(is_switched)),
             ("IS_PERIODIC", flag(bounds.sides == BoxSides::Periodic)),
@@ -463,6 +467,8 @@ impl Kernels {
         ];
         let module = device.build(&KERNELS, &definitions, Math::Precise)?;
         Ok(Self {
+            take_step: module.kernel("take_step")?,
+            take_force_step: module.kernel("take_force_step")?,
             take_steps: module.kernel("take_steps")?,
             assign_cells: module.kernel("assign_cells")?,
             sort_particles: module.kernel("sort_particles")?,

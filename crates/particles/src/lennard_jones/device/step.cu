@@ -12,7 +12,7 @@
 // A launch takes one step, or several with a barrier of all blocks after each. The blocks must then
 // be resident together.
 //
-// Defined by the host: ENSEMBLE.
+// Defined by the host: ENSEMBLE, STEP_THREADS_PER_SM (threads of take_force_step that fit on an SM).
 
 #define ENSEMBLE_NVE 0
 #define ENSEMBLE_LANGEVIN 1
@@ -267,68 +267,136 @@ FUNCTION void wait_for_blocks(GLOBAL uint* control, uint generation, int is_last
     BARRIER();
 }
 
-// Takes up to `steps` steps of one kind (`kind`), or with rescaling of the kinds KICK_AND_SUM and
-// SCALE_AND_DRIFT in turn if it is the former and there are several. LANES threads per particle, and
-// if there are fewer threads each of them takes several particles. `first_step` is the number of
-// steps before the batch.
-KERNEL(BLOCK_SIZE)
-take_steps(int kind, uint steps, uint n, GLOBAL uint* control, GLOBAL float4* upper_sides,
-    GLOBAL const float4* RESTRICT listed, GLOBAL const uint* RESTRICT counts, GLOBAL const uint* RESTRICT lists,
-    uint capacity, GLOBAL const float* RESTRICT pairs, float scale_x, float scale_y, float scale_z,
-    GLOBAL const double* RESTRICT motion, float half_skin2, GLOBAL ulong* x, GLOBAL ulong* y, GLOBAL ulong* z,
-    GLOBAL int* image_x, GLOBAL int* image_y, GLOBAL int* image_z, GLOBAL double* vx, GLOBAL double* vy,
-    GLOBAL double* vz, GLOBAL ulong* force_x, GLOBAL ulong* force_y, GLOBAL ulong* force_z,
-    GLOBAL const uint* RESTRICT order, GLOBAL const ulong* RESTRICT ids, ulong seed, ulong first_step,
-    GLOBAL ulong* kinetic_sum, GLOBAL double* factor, GLOBAL const double* RESTRICT numbers)
-{
-    SHARED uint scratch[BLOCK_SIZE];
-    SHARED ulong sums[BLOCK_SIZE];
-    SHARED uint words[CONTROL_WORDS];
+// Parameters of the kernels, and the arguments that pass them on. `first_step` is the number of steps
+// before the batch.
+#define STEP_PARAMETERS                                                                                       \
+    uint n, GLOBAL uint *control, GLOBAL float4 *upper_sides, GLOBAL const float4 *RESTRICT listed,           \
+        GLOBAL const uint *RESTRICT counts, GLOBAL const uint *RESTRICT lists, uint capacity,                 \
+        GLOBAL const float *RESTRICT pairs, float scale_x, float scale_y, float scale_z,                      \
+        GLOBAL const double *RESTRICT motion, float half_skin2, GLOBAL ulong *x, GLOBAL ulong *y,             \
+        GLOBAL ulong *z, GLOBAL int *image_x, GLOBAL int *image_y, GLOBAL int *image_z, GLOBAL double *vx,    \
+        GLOBAL double *vy, GLOBAL double *vz, GLOBAL ulong *force_x, GLOBAL ulong *force_y,                   \
+        GLOBAL ulong *force_z, GLOBAL const uint *RESTRICT order, GLOBAL const ulong *RESTRICT ids,           \
+        ulong seed, ulong first_step, GLOBAL ulong *kinetic_sum, GLOBAL double *factor,                       \
+        GLOBAL const double *RESTRICT numbers
+#define STEP_ARGUMENTS                                                                                        \
+    n, control, upper_sides, listed, counts, lists, capacity, pairs, scale_x, scale_y, scale_z, motion,       \
+        half_skin2, x, y, z, image_x, image_y, image_z, vx, vy, vz, force_x, force_y, force_z, order, ids,    \
+        seed, first_step, kinetic_sum, factor, numbers
+
+// Shared memory of the kernels.
 #if IS_ALL_PAIRS
-    SHARED float4 tile[BLOCK_SIZE];
+#define TILE_SIZE BLOCK_SIZE
 #else
-    SHARED float4 tile[1];
+#define TILE_SIZE 1
 #endif
-    const uint groups = (uint)BLOCK_COUNT * (BLOCK_SIZE / LANES);
+#define STEP_SHARED                                                                                           \
+    SHARED uint scratch[BLOCK_SIZE];                                                                          \
+    SHARED ulong sums[BLOCK_SIZE];                                                                            \
+    SHARED uint words[CONTROL_WORDS];                                                                         \
+    SHARED float4 tile[TILE_SIZE];
+
+// Returns whether a step of this kind moves the particles.
+FUNCTION int has_drift(int kind, SHARED_POINTER const uint* words)
+{
+    return kind != LAST_KICK && kind != KICK_AND_SUM
+        && (kind != SCALE_AND_DRIFT || words[CONTROL_STEP] != words[CONTROL_TARGET]);
+}
+
+// Takes one particle per LANES threads through a step, from particle `first` on in the first block.
+// Returns kinetic energies as `move_particle` does.
+FUNCTION i64 step_particles(int kind, uint first, SHARED_POINTER uint* scratch, SHARED_POINTER const uint* words,
+    SHARED_POINTER float4* tile, STEP_PARAMETERS)
+{
+    const uint step = words[CONTROL_STEP];
+    GLOBAL const float4* upper = upper_sides + (step & 1) * n;
+    const uint wanted = first + GRID_THREAD / LANES;
+    // Threads past the last particle repeat it and write nothing.
+    const uint particle = wanted < n ? wanted : n - 1;
+    Force force = { 0, 0, 0 };
+    if (kind != FIRST_STEP && kind != SCALE_AND_DRIFT)
+        force = sum_forces(
+            particle, n, upper, counts, lists, capacity, pairs, scale_x, scale_y, scale_z, scratch, tile);
+    if (wanted >= n || (uint)THREAD % LANES != 0)
+        return 0;
+    const uint side = words[CONTROL_SIDE] * n;
+    const State state = { x + side, y + side, z + side, image_x + side, image_y + side, image_z + side, vx + side,
+        vy + side, vz + side, force_x, force_y, force_z };
+    const double scaling = kind == SCALE_AND_DRIFT ? LOAD_F64(factor) : 1.0;
+    return move_particle(kind, has_drift(kind, words), particle, n, force, scaling, upper[particle], &state, control,
+        upper_sides + (1 - (step & 1)) * n, listed, motion, scale_x, scale_y, scale_z, half_skin2, order + side, ids,
+        seed, first_step + (step - words[CONTROL_START]));
+}
+
+// Ends a step. Returns true in all threads of the last block.
+FUNCTION int end_step(int kind, i64 kinetic, SHARED_POINTER uint* scratch, SHARED_POINTER ulong* sums,
+    SHARED_POINTER const uint* words, STEP_PARAMETERS)
+{
+#if ENSEMBLE == ENSEMBLE_RESCALING
+    if (kind == KICK_AND_SUM)
+        add_block_sum(kinetic_sum, kinetic, sums);
+#endif
+    const int is_last = is_last_block(control, scratch);
+    if (is_last && THREAD == 0)
+        finish_step(kind, has_drift(kind, words), words, control, kinetic_sum, factor, motion, numbers);
+    return is_last;
+}
+
+// Takes one step of a kind without the sum of forces, or the last kick. LANES threads per particle.
+KERNEL(BLOCK_SIZE)
+take_step(int kind, STEP_PARAMETERS)
+{
+    STEP_SHARED
+    load_words(control, words);
+    if (!may_step(words, kind))
+        return;
+    const i64 kinetic = step_particles(kind, 0, scratch, words, tile, STEP_ARGUMENTS);
+    end_step(kind, kinetic, scratch, sums, words, STEP_ARGUMENTS);
+}
+
+// The kind of a step in the middle of a batch that sums forces.
+#if ENSEMBLE == ENSEMBLE_RESCALING
+#define FORCE_STEP KICK_AND_SUM
+#else
+#define FORCE_STEP MIDDLE_STEP
+#endif
+
+// Takes one step in the middle of a batch, as `take_step` does. With a constant kind it has fewer
+// registers, and more threads wait for memory together.
+KERNEL_MIN_BLOCKS(BLOCK_SIZE, STEP_THREADS_PER_SM / BLOCK_SIZE)
+take_force_step(STEP_PARAMETERS)
+{
+    STEP_SHARED
+    load_words(control, words);
+    if (!may_step(words, FORCE_STEP))
+        return;
+    const i64 kinetic = step_particles(FORCE_STEP, 0, scratch, words, tile, STEP_ARGUMENTS);
+    end_step(FORCE_STEP, kinetic, scratch, sums, words, STEP_ARGUMENTS);
+}
+
+// Takes up to `steps` steps in the middle of a batch. Ends when the lists become invalid. Any number
+// of blocks that are resident together.
+KERNEL(BLOCK_SIZE)
+take_steps(uint steps, STEP_PARAMETERS)
+{
+    STEP_SHARED
     for (uint done = 0; done < steps; done++) {
-        load_words(control, words);
-        if (!may_step(words, kind))
-            return;
-        const uint step = words[CONTROL_STEP], side = words[CONTROL_SIDE] * n;
-        const int has_drift = kind != LAST_KICK && kind != KICK_AND_SUM
-            && (kind != SCALE_AND_DRIFT || step != words[CONTROL_TARGET]);
-        const State state = { x + side, y + side, z + side, image_x + side, image_y + side, image_z + side,
-            vx + side, vy + side, vz + side, force_x, force_y, force_z };
-        const double scaling = kind == SCALE_AND_DRIFT ? LOAD_F64(factor) : 1.0;
-        const ulong noise_step = first_step + (step - words[CONTROL_START]);
-        GLOBAL const float4* upper = upper_sides + (step & 1) * n;
-        GLOBAL float4* next_upper = upper_sides + (1 - (step & 1)) * n;
-        i64 kinetic = 0;
-        for (uint first = 0; first < n; first += groups) {
-            const uint wanted = first + GRID_THREAD / LANES;
-            // Threads past the last particle repeat it and write nothing.
-            const uint particle = wanted < n ? wanted : n - 1;
-            Force force = { 0, 0, 0 };
-            if (kind != FIRST_STEP && kind != SCALE_AND_DRIFT)
-                force = sum_forces(particle, n, upper, counts, lists, capacity, pairs, scale_x, scale_y, scale_z,
-                    scratch, tile);
-            if (wanted < n && (uint)THREAD % LANES == 0)
-                kinetic += move_particle(kind, has_drift, particle, n, force, scaling, upper[particle], &state,
-                    control, next_upper, listed, motion, scale_x, scale_y, scale_z, half_skin2, order + side, ids,
-                    seed, noise_step);
-        }
 #if ENSEMBLE == ENSEMBLE_RESCALING
-        if (kind == KICK_AND_SUM)
-            add_block_sum(kinetic_sum, kinetic, sums);
+        UNROLL_ALL
+        for (int part = 0; part < 2; part++) {
+            const int kind = part == 0 ? FORCE_STEP : SCALE_AND_DRIFT;
+#else
+        {
+            const int kind = FORCE_STEP;
 #endif
-        const int is_last = is_last_block(control, scratch);
-        if (is_last && THREAD == 0)
-            finish_step(kind, has_drift, words, control, kinetic_sum, factor, motion, numbers);
-        if (steps > 1)
+            load_words(control, words);
+            if (!may_step(words, kind))
+                return;
+            i64 kinetic = 0;
+            for (uint first = 0; first < n; first += (uint)BLOCK_COUNT * (BLOCK_SIZE / LANES))
+                kinetic += step_particles(kind, first, scratch, words, tile, STEP_ARGUMENTS);
+            const int is_last = end_step(kind, kinetic, scratch, sums, words, STEP_ARGUMENTS);
             wait_for_blocks(control, words[CONTROL_GENERATION], is_last);
-#if ENSEMBLE == ENSEMBLE_RESCALING
-        if (steps > 1)
-            kind = kind == KICK_AND_SUM ? SCALE_AND_DRIFT : KICK_AND_SUM;
-#endif
+        }
     }
 }

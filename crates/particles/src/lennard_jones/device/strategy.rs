@@ -27,10 +27,17 @@ pub struct FluidStrategy {
 
 /// Threads that keep a GPU busy. With fewer particles, more than two threads share one.
 ///
-/// On an H200 with skin 0.3 and 0.4, steps per second with 1, 2, 4 and 8 threads per particle:
-/// 1,048,576 particles 1300, 1388, 1251, 1081, and 65,536 particles 13,400, 18,300, 16,400, 16,500. With
-/// 4,096 particles 32 threads are the fastest (`speed_of_the_melt_on_devices` in the tests).
+/// On an H200, melt of `speed_of_the_melt_on_devices` with measures every 100 steps, steps per second
+/// for the best skin: 4,096 particles with 16 and 32 threads per particle 85,500 and 86,300. 65,536
+/// particles with 1, 2 and 4 threads 14,200, 19,800 and 19,000.
 const WANTED_THREADS: usize = 1 << 17;
+
+/// Up to this number of particles 32 threads build a list, and launches take several steps.
+///
+/// On an H200 as above, 4,096 particles: 86,300 steps per second against 77,900 with one step per
+/// launch, and 58,000 with one thread per list. 65,536 particles: 19,800, 19,400 and 18,900. With
+/// 1,048,576 particles one thread per list and one step per launch are as fast or faster.
+const MAX_SMALL: usize = 1 << 18;
 
 /// Steps per launch of strategies with several: more than lists allow, so that a launch ends when
 /// they become invalid.
@@ -45,8 +52,8 @@ impl FluidStrategy {
             return Self { lanes: 1, build_lanes: 1, block_size: 128, steps_per_launch: 1, skin };
         }
         let lanes = (WANTED_THREADS / n.max(1)).next_power_of_two().clamp(2, 32) as u32;
-        let build_lanes = if n < 500_000 { 32 } else { 1 };
-        Self { lanes, build_lanes, block_size: 128, steps_per_launch: 1, skin }
+        let (build_lanes, steps_per_launch) = if n <= MAX_SMALL { (32, LAUNCH_STEPS) } else { (1, 1) };
+        Self { lanes, build_lanes, block_size: 128, steps_per_launch, skin }
     }
 
     /// Returns the strategies that the tuner measures. The default is the first.
@@ -54,16 +61,18 @@ impl FluidStrategy {
         let default = Self::default_for(device, n, settings);
         let unit = settings.potential.length_unit();
         let mut candidates = vec![default];
-        for skin in [0.2, 0.3, 0.4, 0.5, 0.6] {
+        for skin in [0.3, 0.4, 0.5, 0.6] {
             for lanes in [default.lanes / 2, default.lanes, 2 * default.lanes] {
-                for steps_per_launch in [1, LAUNCH_STEPS] {
-                    let candidate = Self { lanes, steps_per_launch, skin: skin * unit, ..default };
-                    if candidate.fits(device) && !candidates.contains(&candidate) {
-                        candidates.push(candidate);
-                    }
+                for (build_lanes, steps_per_launch) in
+                    [(1, 1), (32, 1), (1, LAUNCH_STEPS), (32, LAUNCH_STEPS)]
+                {
+                    let skin = skin * unit;
+                    candidates.push(Self { lanes, build_lanes, steps_per_launch, skin, ..default });
                 }
             }
         }
+        candidates.retain(|candidate| candidate.fits(device));
+        candidates.dedup();
         candidates
     }
 
