@@ -134,7 +134,7 @@ pub struct ResumeArgs {
     /// checkpoint.every="1 h". Can be repeated
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
-    /// Restart conserved.csv or animation.gif if they were changed since the checkpoint, and
+    /// Restart tables or animation.gif if they were changed since the checkpoint, and
     /// replace the file of --json
     #[arg(long)]
     pub force: bool,
@@ -326,7 +326,7 @@ Bodies are matched by id, so formats and the order of the bodies may differ.
 A relative difference is |a - b| / max(|a|, |b|). For fields (.npy, .vti, .png)
 and SEG-Y (.sgy) it is relative to the range of the values, largest minus
 smallest. Seismograms are matched by the number of their shot. Of two runs,
-snapshots, conserved.csv and seismograms are compared.
+snapshots, tables, trajectories and seismograms are compared.
 
 Exit status:
   0  equal to the bit

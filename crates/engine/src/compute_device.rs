@@ -75,6 +75,21 @@ pub fn select_device(choice: DeviceChoice) -> Result<ComputeDevice, EngineError>
     Ok(ComputeDevice { device: Device::open(choice)?, reason: None })
 }
 
+/// Checks that the selected device can compute a system. `reason` returns why it cannot. Then
+/// [`DeviceChoice::Auto`] falls back to the CPU and any other choice is an error.
+pub fn ensure_support(
+    selected: ComputeDevice,
+    choice: DeviceChoice,
+    reason: impl FnOnce(&Device) -> Option<String>,
+) -> Result<ComputeDevice, EngineError> {
+    let Some(device) = &selected.device else { return Ok(selected) };
+    match reason(device) {
+        None => Ok(selected),
+        Some(reason) if choice == DeviceChoice::Auto => Ok(ComputeDevice::cpu_fallback(reason)),
+        Some(reason) => Err(EngineError::DeviceUnsupported { device: device.title(), reason }),
+    }
+}
+
 /// Checks that the selected device has the memory that a system of this size needs there. If it has
 /// not, [`DeviceChoice::Auto`] falls back to the CPU and any other choice is an error.
 pub fn ensure_memory(

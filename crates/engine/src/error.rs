@@ -16,6 +16,7 @@ use orrery_model::particles::ParticlesError;
 use orrery_model::{format_count, short_number};
 
 use crate::case::CaseError;
+use crate::fluid::FluidError;
 use crate::system::Size;
 
 /// Error that prevents a run from starting or continuing. The message is one line.
@@ -50,6 +51,22 @@ pub enum EngineError {
         origin: String,
         /// The error of the problem. Boxed, because it is larger than all other variants.
         source: Box<WaveError>,
+    },
+    /// The particles cannot be simulated.
+    #[error("{origin}: {source}")]
+    Fluid {
+        /// File or section with the particles.
+        origin: String,
+        /// The error of the particles. Boxed, because it is larger than all other variants.
+        source: Box<FluidError>,
+    },
+    /// The device cannot compute this system.
+    #[error("{device}: {reason}")]
+    DeviceUnsupported {
+        /// Label and name of the device.
+        device: String,
+        /// What the device cannot do.
+        reason: String,
     },
     /// A case has several shots, and a run computes one.
     #[error("the case has the shots {}, expected one of them in wave.shot", join_numbers(.0))]
@@ -379,6 +396,8 @@ impl EngineError {
             | Self::Model(_)
             | Self::Bodies { .. }
             | Self::NoBodies { .. }
+            | Self::Fluid { .. }
+            | Self::DeviceUnsupported { .. }
             | Self::InitialState(_)
             | Self::FieldShape { .. }
             | Self::VolumeShape { .. }

@@ -6,6 +6,7 @@
 use std::fs::{self, File, TryLockError};
 use std::io::{ErrorKind, Read, Seek, Write};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use orrery_io::{Format, IoError, make_folder, remove_files, write_file_atomically};
 
@@ -13,7 +14,7 @@ use crate::case::Case;
 use crate::error::EngineError;
 use crate::observers;
 use crate::provenance;
-use crate::system::{PLOTS, POST_MORTEMS, RESULTS};
+use crate::system::{PLOTS, POST_MORTEMS, RESULTS, TABLES};
 
 /// Where a run writes, and which earlier run it may replace there.
 #[derive(Clone, Debug)]
@@ -52,7 +53,6 @@ const SUFFIXES: [&str; 8] = [".orrery", ".orrery.damaged", ".hdf5", ".xyz", ".np
 /// Marks the folder as the folder of a run.
 pub(crate) const PROVENANCE: &str = "provenance.txt";
 pub(crate) const CASE: &str = "case.toml";
-pub(crate) const TABLE: &str = "conserved.csv";
 pub(crate) const ANIMATION: &str = "animation.gif";
 /// Film of the images, which a run writes at its end.
 pub(crate) const FILM: &str = "animation.mp4";
@@ -68,6 +68,9 @@ const BEING_REPLACED: &str = "replaced: what is left of this run is about to go"
 /// Locked while a run writes to the folder. It is never removed: after a removal, two runs could
 /// lock two different files.
 const LOCK: &str = ".lock";
+/// Attempts to get a lock that this process itself seems to have, and the pause between two of them.
+const OWN_LOCK_ATTEMPTS: u32 = 10;
+const OWN_LOCK_PAUSE: Duration = Duration::from_millis(20);
 
 /// Returns the names of the plots that a run draws at its end.
 fn plot_files() -> impl Iterator<Item = String> {
@@ -76,8 +79,9 @@ fn plot_files() -> impl Iterator<Item = String> {
 
 /// Returns the names of the files of a run that are not numbered, without `PROVENANCE`.
 fn run_files() -> impl Iterator<Item = String> {
-    let others = [CASE, TABLE, ANIMATION, FILM, LOG_FILE]
+    let others = [CASE, ANIMATION, FILM, LOG_FILE]
         .into_iter()
+        .chain(TABLES)
         .chain(POST_MORTEMS)
         .chain(RESULTS)
         .map(str::to_owned);
@@ -258,7 +262,9 @@ fn has_no_progress(folder: &Path) -> bool {
     {
         return true;
     }
-    let rows = fs::read_to_string(folder.join(TABLE)).map_or(0, |table| table.lines().skip(1).count());
+    let rows_of =
+        |name| fs::read_to_string(folder.join(name)).map_or(0, |table| table.lines().skip(1).count());
+    let rows = TABLES.into_iter().map(rows_of).max().unwrap_or(0);
     let largest_series = SERIES.iter().map(|series| series.list_files(folder).len()).max().unwrap_or(0);
     rows <= 1 && largest_series <= 1 && CHECKPOINTS.list_files(folder).is_empty()
 }
@@ -273,20 +279,30 @@ pub(crate) fn lock_folder(folder: &Path) -> Result<Lock, EngineError> {
     }
     let opened = File::options().read(true).write(true).create(true).truncate(false).open(&path);
     let mut file = opened.map_err(failed)?;
-    match file.try_lock() {
-        Ok(()) => {
-            // The process id is for the error message of a second run. The lock itself needs no
-            // content.
-            let _ = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
-            Ok(Lock(Some(file)))
+    let mut attempts = 0;
+    loop {
+        match file.try_lock() {
+            Ok(()) => {
+                // The process id is for the error message of a second run. The lock itself needs no
+                // content.
+                let _ = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
+                return Ok(Lock(Some(file)));
+            }
+            Err(TryLockError::WouldBlock) => {
+                let mut owner = String::new();
+                let _ = file.rewind().and_then(|()| (&file).take(32).read_to_string(&mut owner));
+                let owner = owner.trim().parse().ok();
+                // A child process that has just been started has the open files of this process until
+                // it runs its program, and with them a lock that was given up.
+                if owner != Some(std::process::id()) || attempts == OWN_LOCK_ATTEMPTS {
+                    return Err(EngineError::Locked { path: folder.to_owned(), owner });
+                }
+                attempts += 1;
+                std::thread::sleep(OWN_LOCK_PAUSE);
+            }
+            // The file system has no locks. The run is allowed all the same, with a warning.
+            Err(TryLockError::Error(_)) => return Ok(Lock(None)),
         }
-        Err(TryLockError::WouldBlock) => {
-            let mut owner = String::new();
-            let _ = file.rewind().and_then(|()| file.take(32).read_to_string(&mut owner));
-            Err(EngineError::Locked { path: folder.to_owned(), owner: owner.trim().parse().ok() })
-        }
-        // The file system has no locks. The run is allowed all the same, with a warning.
-        Err(TryLockError::Error(_)) => Ok(Lock(None)),
     }
 }
 

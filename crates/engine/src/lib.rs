@@ -46,6 +46,7 @@ pub mod control;
 pub mod error;
 pub mod field_analysis;
 mod film;
+pub mod fluid;
 mod folder;
 pub mod gravity;
 pub mod heat;

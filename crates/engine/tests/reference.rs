@@ -132,7 +132,7 @@ fn resolved_cases_have_all_keys_of_the_schema() {
             written.extend(resolved_keys(&case.to_toml()));
         }
     }
-    for text in plates(folder.path()).into_iter().chain(waves(folder.path())) {
+    for text in plates(folder.path()).into_iter().chain(waves(folder.path())).chain(fluids(folder.path())) {
         let source = CaseSource::Text { label: "case".into(), text, folder: folder.path().to_owned() };
         let case = Case::load_within(&source, &[], None).unwrap_or_else(|e| panic!("{e}"));
         written.extend(resolved_keys(&case.to_toml()));
@@ -140,6 +140,30 @@ fn resolved_cases_have_all_keys_of_the_schema() {
     let missing: Vec<_> = declared.difference(&written).map(String::as_str).collect();
     assert_eq!(missing, ["bodies.first.n", "bodies.second.n", "grid.depth", "grid.height", "grid.width"]);
     assert!(written.is_subset(&declared), "{:?}", written.difference(&declared));
+}
+
+/// Returns cases of fluids that together have all keys.
+fn fluids(folder: &Path) -> Vec<String> {
+    fs::write(folder.join("start.data"), "").unwrap();
+    let densities = ["density = 0.8", "mass_density = 0.8"];
+    let starts = [
+        "start = \"fcc\"\ncells = 4",
+        "start = \"square\"\ncells = 4",
+        "start = \"droplet\"\nn = 100\nlength = 20",
+        "start = \"random\"\nn = 100",
+    ];
+    let generated = starts.iter().flat_map(|start| densities.map(|density| format!("{start}\n{density}")));
+    let forces = "truncation = \"switched\"\n[[lennard_jones.species]]\n[[lennard_jones.species]]\n\
+                  [[lennard_jones.pair]]\nfirst = \"A\"\nsecond = \"B\"\nsigma = 0.9\nepsilon = 1.5";
+    generated
+        .chain(["file = \"start.data\"".to_owned()])
+        .map(|start| {
+            format!(
+                "[particles]\n{start}\ntemperature = 1\n[lennard_jones]\n{forces}\n[thermostat]\n\
+                 method = \"langevin\"\n[time]\nstep = 0.1\nend = 1\n"
+            )
+        })
+        .collect()
 }
 
 /// Validates files with the Python package jsonschema. Returns the lines that the script prints, or

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
 use crate::common::{
-    CASES, assert_same, case, folder_content, output_to, plate, rewrite_header, temp_folder,
+    CASES, assert_same, case, folder_content, output_to, plate, rewrite_header, table_of, temp_folder,
 };
 use orrery_engine::EngineError;
 use orrery_engine::case::{Case, CaseSource};
@@ -234,7 +234,7 @@ fn a_changed_table_is_rejected_or_restarted() {
         let dir = temp_folder();
         let folder = dir.path().join("run");
         run_until(&make(&[]), folder.clone(), 6);
-        let table = folder.join("conserved.csv");
+        let table = table_of(&folder);
         let first = fs::read_to_string(&table)
             .unwrap()
             .lines()
@@ -243,10 +243,7 @@ fn a_changed_table_is_rejected_or_restarted() {
             .collect::<String>();
         fs::write(&table, "opened and saved by a spreadsheet").unwrap();
         let error = resume_run(&folder, false, &Control::default(), |_| {}).unwrap_err().to_string();
-        assert!(
-            error.contains("conserved.csv: it was shortened since the checkpoint; restore it, or use"),
-            "{error}"
-        );
+        assert!(error.contains(".csv: it was shortened since the checkpoint; restore it, or use"), "{error}");
 
         let mut restarted = 0;
         let summary = resume_run(&folder, true, &Control::default(), |event| {
@@ -256,7 +253,7 @@ fn a_changed_table_is_rejected_or_restarted() {
         let rows = fs::read_to_string(&table).unwrap();
         assert!(rows.starts_with(&first), "the first row is kept");
         assert_eq!(rows.lines().count(), 2 + 6);
-        let kept = fs::read_to_string(folder.join("conserved.csv.changed")).unwrap();
+        let kept = fs::read_to_string(table.with_extension("csv.changed")).unwrap();
         assert_eq!(kept, "opened and saved by a spreadsheet");
     }
 }
@@ -361,11 +358,11 @@ fn a_run_without_a_checkpoint_is_not_replaced() {
         assert!(error.is_user_error() && folder_content(&folder) == before);
 
         for subfolder in ["snapshots", "images"] {
-            for entry in fs::read_dir(folder.join(subfolder)).unwrap() {
+            for entry in fs::read_dir(folder.join(subfolder)).into_iter().flatten() {
                 fs::remove_file(entry.unwrap().path()).unwrap();
             }
         }
-        fs::write(folder.join("conserved.csv"), "step,time\n").unwrap();
+        fs::write(table_of(&folder), "step,time\n").unwrap();
         let summary = run_or_resume(&case, &folder, &Control::default(), |_| {}).unwrap();
         assert_eq!((summary.from, summary.step), (0, 12));
     }
@@ -439,11 +436,13 @@ fn an_edited_case_file_is_reported() {
 /// Missing files are reported.
 #[test]
 fn missing_snapshots_are_reported() {
-    for (make, name) in CASES.into_iter().zip(["snapshot_001.hdf5", "snapshot_001.npy", "snapshot_001.npy"]) {
+    let names = ["snapshot_001.hdf5", "snapshot_001.npy", "snapshot_001.npy", "trajectory.xyz"];
+    for (make, name) in CASES.into_iter().zip(names) {
         let dir = temp_folder();
         let folder = dir.path().join("run");
         run_until(&make(&[]), folder.clone(), 8);
-        fs::remove_file(folder.join("snapshots").join(name)).unwrap();
+        let parent = if name.starts_with("snapshot") { folder.join("snapshots") } else { folder.clone() };
+        fs::remove_file(parent.join(name)).unwrap();
         let mut reports = Vec::new();
         let outcome = resume_run(&folder, false, &Control::default(), |event| {
             if let RunEvent::MissingFiles { path, count } = event {

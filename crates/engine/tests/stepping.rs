@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
-use crate::common::{CASES, MakeCase, assert_same, case, output_to, plate, temp_folder};
+use crate::common::{CASES, MakeCase, assert_same, case, fluid, output_to, plate, temp_folder};
 use orrery_engine::case::{Case, Every};
 use orrery_engine::control::{Control, RunEvent};
 use orrery_engine::run::{Resume, Run, run};
@@ -41,6 +41,11 @@ const ENDS_BETWEEN_STEPS: [u64; 10] = [2, 3, 4, 5, 6, 7, 8, 9, 11, 12];
 /// Returns a case of bodies that are drawn as a density.
 fn many_bodies(sets: &[&str]) -> Case {
     case(&[&["bodies.n=100"], sets].concat())
+}
+
+/// Returns a fluid whose structure is not measured.
+fn unmeasured_fluid(sets: &[&str]) -> Case {
+    fluid(&[&["structure.every=0"], sets].concat())
 }
 
 /// Collects at every third step, and counts calls.
@@ -95,6 +100,10 @@ fn a_run_that_is_stepped_and_observed_writes_the_same_files() {
                     System::Wave(waves) => {
                         assert!(moment.particles().is_err());
                         assert_eq!(waves.column().unwrap().len(), waves.grid().len());
+                    }
+                    System::Fluid(fluid) => {
+                        assert!(moment.particles().is_err());
+                        assert_eq!(fluid.particles().unwrap().len(), 108);
                     }
                 }
                 times.push(moment.time);
@@ -219,7 +228,7 @@ fn results_do_not_depend_on_the_number_of_steps_per_batch() {
 /// step.
 #[test]
 fn a_stop_between_batches_resumes_to_the_same_files() {
-    for make in [many_bodies, plate] {
+    for make in [many_bodies, plate, unmeasured_fluid] {
         let dir = temp_folder();
         let (whole, parts) = (dir.path().join("whole"), dir.path().join("parts"));
         let case = make(&["output.record_every=0", "output.snapshot_every=0", "output.image_every=0"]);

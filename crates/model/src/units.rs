@@ -1,8 +1,8 @@
 //! Unit systems, and quantities with a unit such as `"1 kpc"`, `"10 Myr"` or `"220 km/s"`.
 //!
 //! A unit system defines units of length L, mass M and time T. The gravitational constant follows
-//! as G = G_SI M T² / L³. The systems `nbody`, in which G = 1, and `none` have no physical scale.
-//! A quantity with an explicit unit is an error there.
+//! as G = G_SI M T² / L³. The systems `nbody`, in which G = 1, `lj`, in which σ = ε = m = k_B = 1,
+//! and `none` have no physical scale. A quantity with an explicit unit is an error there.
 //!
 //! The solar mass is GM_sun / G. The product GM_sun is known to ten digits, but G and the mass only
 //! to five. With this choice the planets have the correct periods.
@@ -13,6 +13,13 @@ use thiserror::Error;
 
 /// Newton's constant, m³ kg⁻¹ s⁻² (CODATA 2018).
 pub const G_SI: f64 = 6.674_30e-11;
+/// Boltzmann's constant, J/K (SI 2019).
+pub const BOLTZMANN_SI: f64 = 1.380_649e-23;
+/// Avogadro's constant, 1/mol (SI 2019).
+const AVOGADRO: f64 = 6.022_140_76e23;
+/// Unified atomic mass unit, kg (CODATA 2018).
+const ATOMIC_MASS: f64 = 1.660_539_066_60e-27;
+const ELECTRONVOLT: f64 = 1.602_176_634e-19;
 const GM_SUN: f64 = 1.327_124_400_18e20;
 const PARSEC: f64 = 3.085_677_581_491_367e16;
 const ASTRONOMICAL_UNIT: f64 = 1.495_978_707e11;
@@ -36,6 +43,12 @@ pub enum Dimension {
     Time,
     /// Length per time.
     Velocity,
+    /// Energy. A temperature is accepted too, and multiplied by Boltzmann's constant.
+    Energy,
+    /// Temperature.
+    Temperature,
+    /// Mass per volume.
+    Density,
 }
 
 impl Dimension {
@@ -48,6 +61,9 @@ impl Dimension {
             Self::Mass => "a mass",
             Self::Time => "a time",
             Self::Velocity => "a velocity",
+            Self::Energy => "an energy",
+            Self::Temperature => "a temperature",
+            Self::Density => "a density",
         }
     }
 }
@@ -61,6 +77,9 @@ impl fmt::Display for Dimension {
             Self::Mass => "mass",
             Self::Time => "time",
             Self::Velocity => "velocity",
+            Self::Energy => "energy",
+            Self::Temperature => "temperature",
+            Self::Density => "density",
         })
     }
 }
@@ -120,6 +139,10 @@ pub enum Units {
     Si,
     /// No physical scale, for fields.
     Dimensionless,
+    /// No physical scale, for fluids: σ = ε = m = k_B = 1 for a fluid of one species.
+    LennardJones,
+    /// Ångström, atomic mass units, picoseconds and kelvin. The unit of energy is 0.01 kJ/mol.
+    Real,
     /// A scale read from a file.
     Custom(Scale),
 }
@@ -128,7 +151,7 @@ pub enum Units {
 #[derive(Clone, Debug, Error, PartialEq)]
 pub enum UnitError {
     /// The unit system is unknown.
-    #[error("unknown unit system '{0}', expected nbody, galactic, solar, si or none")]
+    #[error("unknown unit system '{0}', expected nbody, galactic, solar, si, none, lj or real")]
     UnknownSystem(String),
     /// The text is not of the form `NUMBER UNIT`.
     #[error("'{text}' is not a quantity, expected a number and a unit such as {examples}")]
@@ -168,6 +191,12 @@ pub enum UnitError {
         /// Unit given.
         unit: String,
     },
+    /// A physical unit in reduced units of Lennard-Jones, which have no physical scale.
+    #[error("'{unit}' has no meaning in lj units, expected a plain number; or set units = \"real\"")]
+    ReducedUnits {
+        /// Unit given.
+        unit: String,
+    },
     /// A physical unit in a case without units.
     #[error(
         "'{unit}' has no meaning in a case without units, expected a plain number; or set units = \"si\""
@@ -187,6 +216,8 @@ impl Units {
             "solar" => Ok(Self::Solar),
             "si" => Ok(Self::Si),
             "none" => Ok(Self::Dimensionless),
+            "lj" => Ok(Self::LennardJones),
+            "real" => Ok(Self::Real),
             _ => Err(UnitError::UnknownSystem(name.to_owned())),
         }
     }
@@ -199,6 +230,8 @@ impl Units {
             Self::Solar => "solar",
             Self::Si => "si",
             Self::Dimensionless => "none",
+            Self::LennardJones => "lj",
+            Self::Real => "real",
             Self::Custom(_) => "custom",
         }
     }
@@ -206,7 +239,8 @@ impl Units {
     /// Sizes of the units in SI. `None` for a system without a physical scale.
     pub fn scale(&self) -> Option<Scale> {
         match self {
-            Self::NBody | Self::Dimensionless => None,
+            Self::NBody | Self::Dimensionless | Self::LennardJones => None,
+            Self::Real => Some(Scale { length: 1e-10, mass: ATOMIC_MASS, time: 1e-12 }),
             Self::Si => Some(Scale { length: 1.0, mass: 1.0, time: 1.0 }),
             Self::Galactic => {
                 let length = 1e3 * PARSEC;
@@ -241,7 +275,7 @@ impl Units {
     /// Returns the names of the units.
     pub fn names(&self) -> UnitNames {
         match self {
-            Self::NBody | Self::Dimensionless => UnitNames {
+            Self::NBody | Self::Dimensionless | Self::LennardJones => UnitNames {
                 length: "",
                 mass: "",
                 time: "",
@@ -281,6 +315,16 @@ impl Units {
                 angular_momentum: "kg m^2/s",
                 density: "kg/m^3",
             },
+            Self::Real => UnitNames {
+                length: "Å",
+                mass: "u",
+                time: "ps",
+                velocity: "Å/ps",
+                energy: "u Å^2/ps^2",
+                momentum: "u Å/ps",
+                angular_momentum: "u Å^2/ps",
+                density: "u/Å^3",
+            },
             Self::Custom(_) => UnitNames {
                 length: "L",
                 mass: "M",
@@ -305,6 +349,11 @@ impl Units {
         self.scale().map_or(1.0, |s| G_SI * s.mass * s.time * s.time / (s.length * s.length * s.length))
     }
 
+    /// Boltzmann's constant in these units, per kelvin. It is 1 in a system without a physical scale.
+    pub fn boltzmann_constant(&self) -> f64 {
+        self.si_value(Dimension::Energy).map_or(1.0, |energy| BOLTZMANN_SI / energy)
+    }
+
     /// SI value of one unit of `dimension`, or `None` if the system has no scale.
     fn si_value(&self, dimension: Dimension) -> Option<f64> {
         if matches!(dimension, Dimension::None | Dimension::Angle) {
@@ -315,6 +364,9 @@ impl Units {
             Dimension::Mass => s.mass,
             Dimension::Time => s.time,
             Dimension::Velocity => s.length / s.time,
+            Dimension::Energy => s.mass * (s.length / s.time).powi(2),
+            Dimension::Temperature => 1.0,
+            Dimension::Density => s.mass / s.length.powi(3),
             Dimension::None | Dimension::Angle => 1.0,
         })
     }
@@ -338,7 +390,10 @@ impl Units {
             return Ok(value);
         }
         let unknown = || UnitError::UnknownUnit { unit: unit.to_owned(), dimension, examples };
-        let (got, si_value) = unit_in_si(unit).ok_or_else(unknown)?;
+        let (mut got, mut si_value) = unit_in_si(unit).ok_or_else(unknown)?;
+        if (got, dimension) == (Dimension::Temperature, Dimension::Energy) {
+            (got, si_value) = (Dimension::Energy, BOLTZMANN_SI);
+        }
         if got != dimension {
             return Err(UnitError::WrongDimension {
                 unit: unit.to_owned(),
@@ -349,6 +404,7 @@ impl Units {
         }
         let one = self.si_value(dimension).ok_or_else(|| match self {
             Self::Dimensionless => UnitError::NoUnits { unit: unit.to_owned() },
+            Self::LennardJones => UnitError::ReducedUnits { unit: unit.to_owned() },
             _ => UnitError::NoScale { unit: unit.to_owned() },
         })?;
         Ok(value * (si_value / one))
@@ -357,8 +413,15 @@ impl Units {
     /// Returns examples of quantities of this dimension, for error messages.
     pub fn examples(&self, dimension: Dimension) -> &'static str {
         let is_of_plates = matches!(self, Self::Si | Self::Dimensionless);
+        let is_of_atoms = matches!(self, Self::LennardJones | Self::Real);
         match dimension {
             Dimension::None => "a plain number",
+            Dimension::Length if is_of_atoms => "\"3.4 Å\", \"3.4 angstrom\", \"0.34 nm\"",
+            Dimension::Mass if is_of_atoms => "\"39.95 u\"",
+            Dimension::Time if is_of_atoms => "\"10 fs\", \"2 ps\", \"1 ns\"",
+            Dimension::Energy => "\"0.998 kJ/mol\", \"10.3 meV\", \"120 K\"",
+            Dimension::Temperature => "\"94.4 K\"",
+            Dimension::Density => "\"1.374 g/cm^3\", \"1374 kg/m^3\"",
             Dimension::Angle => "\"30 deg\" or \"0.5 rad\"",
             Dimension::Length if is_of_plates => "\"1 m\", \"20 cm\", \"5 mm\"",
             Dimension::Length => "\"1 kpc\", \"1 pc\", \"1 au\", \"1 km\"",
@@ -386,7 +449,12 @@ impl Units {
             ("m", 1.0),
         ];
         const OF_PLATES: &[(&str, f64)] = &[("km", 1e3), ("m", 1.0), ("mm", 1e-3), ("µm", 1e-6)];
-        let units = if *self == Self::Si { OF_PLATES } else { OF_GALAXIES };
+        const OF_ATOMS: &[(&str, f64)] = &[("µm", 1e-6), ("nm", 1e-9), ("Å", 1e-10)];
+        let units = match self {
+            Self::Si => OF_PLATES,
+            Self::Real => OF_ATOMS,
+            _ => OF_GALAXIES,
+        };
         self.format_in(length, self.largest_unit(length, Dimension::Length, units))
     }
 
@@ -408,7 +476,12 @@ impl Units {
             ("s", 1.0),
         ];
         const OF_PLATES: &[(&str, f64)] = &[("h", 3600.0), ("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)];
-        let units = if *self == Self::Si { OF_PLATES } else { OF_PLANETS };
+        const OF_ATOMS: &[(&str, f64)] = &[("ns", 1e-9), ("ps", 1e-12), ("fs", 1e-15)];
+        let units = match self {
+            Self::Si => OF_PLATES,
+            Self::Real => OF_ATOMS,
+            _ => OF_PLANETS,
+        };
         self.largest_unit(largest, Dimension::Time, units)
     }
 
@@ -504,6 +577,8 @@ pub const NAMED_UNITS: &[NamedUnit] = &[
     unit(&["cm"], Dimension::Length, 1e-2),
     unit(&["mm"], Dimension::Length, 1e-3),
     unit(&["um", "µm"], Dimension::Length, 1e-6),
+    unit(&["nm"], Dimension::Length, 1e-9),
+    unit(&["angstrom", "Å"], Dimension::Length, 1e-10),
     unit(&["au", "AU"], Dimension::Length, ASTRONOMICAL_UNIT),
     unit(&["pc"], Dimension::Length, PARSEC),
     unit(&["kpc"], Dimension::Length, 1e3 * PARSEC),
@@ -511,6 +586,9 @@ pub const NAMED_UNITS: &[NamedUnit] = &[
     unit(&["s"], Dimension::Time, 1.0),
     unit(&["ms"], Dimension::Time, 1e-3),
     unit(&["us", "µs"], Dimension::Time, 1e-6),
+    unit(&["ns"], Dimension::Time, 1e-9),
+    unit(&["ps"], Dimension::Time, 1e-12),
+    unit(&["fs"], Dimension::Time, 1e-15),
     unit(&["min"], Dimension::Time, 60.0),
     unit(&["h", "hour", "hours"], Dimension::Time, 3600.0),
     unit(&["d", "day", "days"], Dimension::Time, DAY),
@@ -520,23 +598,34 @@ pub const NAMED_UNITS: &[NamedUnit] = &[
     unit(&["Gyr"], Dimension::Time, 1e9 * JULIAN_YEAR),
     unit(&["kg"], Dimension::Mass, 1.0),
     unit(&["g"], Dimension::Mass, 1e-3),
+    unit(&["u", "amu", "Da"], Dimension::Mass, ATOMIC_MASS),
     unit(&["Msun"], Dimension::Mass, SOLAR_MASS),
     unit(&["Mjup"], Dimension::Mass, SOLAR_MASS / 1_047.348_6),
     unit(&["Mearth"], Dimension::Mass, SOLAR_MASS / 332_946.05),
+    unit(&["J"], Dimension::Energy, 1.0),
+    unit(&["kJ/mol"], Dimension::Energy, 1e3 / AVOGADRO),
+    unit(&["kcal/mol"], Dimension::Energy, 4184.0 / AVOGADRO),
+    unit(&["eV"], Dimension::Energy, ELECTRONVOLT),
+    unit(&["meV"], Dimension::Energy, 1e-3 * ELECTRONVOLT),
+    unit(&["K"], Dimension::Temperature, 1.0),
+    unit(&["kg/m^3"], Dimension::Density, 1.0),
+    unit(&["g/cm^3"], Dimension::Density, 1e3),
     unit(&["deg"], Dimension::Angle, std::f64::consts::PI / 180.0),
     unit(&["rad"], Dimension::Angle, 1.0),
 ];
 
 /// Returns the dimension of a unit and its value in SI.
 fn unit_in_si(unit: &str) -> Option<(Dimension, f64)> {
-    if let Some((length, time)) = unit.split_once('/') {
+    let found = NAMED_UNITS.iter().find(|known| known.names.contains(&unit));
+    if found.is_none()
+        && let Some((length, time)) = unit.split_once('/')
+    {
         return match (unit_in_si(length.trim())?, unit_in_si(time.trim())?) {
             ((Dimension::Length, l), (Dimension::Time, t)) => Some((Dimension::Velocity, l / t)),
             _ => None,
         };
     }
-    let found = NAMED_UNITS.iter().find(|known| known.names.contains(&unit))?;
-    Some((found.dimension, found.si_value))
+    found.map(|found| (found.dimension, found.si_value))
 }
 
 #[cfg(test)]
@@ -567,6 +656,19 @@ mod tests {
         assert_eq!(galactic("3.", Dimension::Time), 3.0);
         assert_eq!(Units::Si.parse("20 mm", Dimension::Length), Ok(0.02));
         assert_eq!(Units::Si.parse("2 min", Dimension::Time), Ok(120.0));
+        let real = |text, dimension| Units::Real.parse(text, dimension).unwrap();
+        assert!((real("3.4 Å", Dimension::Length) - 3.4).abs() < 1e-14);
+        assert!((real("0.34 nm", Dimension::Length) - 3.4).abs() < 1e-14);
+        assert_eq!(real("39.948 u", Dimension::Mass), 39.948);
+        assert!((real("10 fs", Dimension::Time) - 0.01).abs() < 1e-17);
+        assert!((real("1 kJ/mol", Dimension::Energy) - 100.0).abs() < 1e-6);
+        assert_eq!(real("94.4 K", Dimension::Temperature), 94.4);
+        // 0.8314 = R / 10 in kJ/(mol K) per 0.01 kJ/mol.
+        assert!((real("120 K", Dimension::Energy) - 120.0 * 0.831_446_26).abs() < 1e-5);
+        assert_eq!(real("120 K", Dimension::Energy), 120.0 * Units::Real.boltzmann_constant());
+        assert!((real("1.374 g/cm^3", Dimension::Density) - 0.827_442).abs() < 1e-6);
+        assert_eq!(Units::LennardJones.parse("0.85", Dimension::Temperature), Ok(0.85));
+        assert_eq!(Units::LennardJones.boltzmann_constant(), 1.0);
     }
 
     #[test]
@@ -603,6 +705,14 @@ mod tests {
             "is a unit of length, expected an angle such",
         );
         assert_error(Units::NBody, "1 kpc", Dimension::Length, "no meaning in nbody units");
+        assert_error(Units::LennardJones, "94 K", Dimension::Temperature, "has no meaning in lj units");
+        assert_error(
+            Units::Real,
+            "1 K",
+            Dimension::Length,
+            "'K' is a unit of temperature, expected a length",
+        );
+        assert_error(Units::Real, "1 u", Dimension::Temperature, "expected a temperature such as \"94.4 K\"");
         assert_error(
             Units::Dimensionless,
             "1 mm",
@@ -649,5 +759,10 @@ mod tests {
         assert_eq!([0.0, 0.25, 7200.0].map(|time| Units::Si.format_time(time)), ["0 s", "250 ms", "2 h"]);
         assert_eq!([0.0, 0.02].map(|length| Units::Si.format_length(length)), ["0 m", "20 mm"]);
         assert_eq!(Units::Dimensionless.format_time(0.25), "0.25");
+        assert_eq!(
+            [0.0, 0.004, 2500.0].map(|time| Units::Real.format_time(time)),
+            ["0 ps", "4 fs", "2.5 ns"]
+        );
+        assert_eq!([3.4, 36.0].map(|length| Units::Real.format_length(length)), ["3.4 Å", "3.6 nm"]);
     }
 }

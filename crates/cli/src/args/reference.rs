@@ -38,10 +38,13 @@ pub const FILES: Table = &[
     ("out/NAME/provenance.txt", "version, commit, seed, device and precision of the run"),
     ("out/NAME/run.log", "all messages of orrery run and orrery resume, with UTC time stamps"),
     ("out/NAME/conserved.csv", "energies, momentum and angular momentum over time"),
+    ("out/NAME/thermo.csv", "temperature, energies and pressure of a fluid over time"),
     ("out/NAME/energy.svg, energy.png", "plot of the energy error"),
     ("out/NAME/animation.gif, images/", "images of the run"),
     ("out/NAME/animation.mp4", "film of the images, with image.animation = \"mp4\" and ffmpeg in PATH"),
     ("out/NAME/snapshots/", "all bodies at the output times"),
+    ("out/NAME/trajectory.gsd, .xyz", "the particles of a fluid at the output times"),
+    ("out/NAME/rdf.csv, msd.csv", "pair distribution function and mean square displacement of a fluid"),
     ("out/NAME/checkpoints/", "checkpoints for orrery resume"),
     ("out/NAME/post-mortem.hdf5", "all bodies at the moment of a numerical failure"),
     (

@@ -306,7 +306,8 @@ fn print_summary(summary: &Summary, folder: &Path) {
     if summary.case.image.animation == AnimationFormat::Mp4 && Path::new(&folder).join(FILM).exists() {
         print_line!("{folder}/{FILM}    the same as a film");
     }
-    for (name, description) in summary.files {
+    for (name, description) in summary.files.iter().filter(|(name, _)| Path::new(&folder).join(name).exists())
+    {
         print_line!("{folder}/{name:<16} {}", description.replace("FOLDER", &folder));
     }
 }

@@ -14,8 +14,8 @@ use super::physics::PhysicsSections;
 use super::reader::Section;
 use super::sections::heat::HeatSections;
 use super::sections::wave::WaveSections;
-use super::{Case, Every, GravityCase, HeatCase, Physics, WaveCase};
-use crate::{heat, wave};
+use super::{Case, Every, FluidCase, GravityCase, HeatCase, Physics, WaveCase};
+use crate::{fluid, heat, wave};
 
 /// Largest number of files of one kind. More are most likely a typing error.
 const MAX_FILES: f64 = 1e6;
@@ -73,6 +73,9 @@ impl Sections<'_> {
                 check_wave_grid(grid, case, given, available);
                 check_wave_files(case, wave);
             }
+            (PhysicsSections::LennardJones { particles, .. }, Physics::LennardJones(given)) => {
+                check_particles(case, particles, given, available);
+            }
             _ => {}
         }
     }
@@ -81,7 +84,7 @@ impl Sections<'_> {
     /// the limit, rounded down to three digits. A shorter run gets one step.
     pub fn check_stability(&self, case: &mut Case, is_step_auto: bool, run_start: RunStart) {
         let (section, file_key) = match &self.physics {
-            PhysicsSections::Gravity { .. } => return,
+            PhysicsSections::Gravity { .. } | PhysicsSections::LennardJones { .. } => return,
             PhysicsSections::Heat { heat, .. } => (&heat.heat, "conductivity_file"),
             PhysicsSections::Wave { wave, .. } => (&wave.wave, "velocity_file"),
         };
@@ -96,7 +99,7 @@ impl Sections<'_> {
         };
         let limits = Limits { memory: available.unwrap_or(u64::MAX) };
         let max_step = match &case.physics {
-            Physics::Gravity(_) => return,
+            Physics::Gravity(_) | Physics::LennardJones(_) => return,
             Physics::Heat(given) => heat::max_stable_step(case, given, &limits),
             Physics::Wave(given) => wave::max_stable_step(case, given, &limits),
         };
@@ -300,6 +303,26 @@ fn check_bodies(case: &Case, bodies: &Section<'_>, given: &GravityCase, availabl
             let location = counts.map(|key| bodies.location_of(key)).max();
             bodies.add_problem(location.unwrap_or(bodies.location_of("model")), message);
         }
+    }
+}
+
+/// Reports a file of particles that does not exist, and particles that do not fit into memory.
+fn check_particles(case: &Case, particles: &Section<'_>, given: &FluidCase, available: Option<u64>) {
+    for path in case.input_files() {
+        check_file(particles, "file", &path, "a file of particles");
+    }
+    let Some(count) = given.particle_count() else { return };
+    let location = particles.location_of(if particles.has_key("cells") { "cells" } else { "n" });
+    if count > u64::from(u32::MAX) {
+        let message = format!("{count} particles, expected at most {}", u32::MAX);
+        particles.add_problem(location, message);
+        return;
+    }
+    let needed = fluid::host_bytes(count);
+    if let Some(available) = available.filter(|&available| needed > available) {
+        let (needed, available) = (format_bytes(needed), format_bytes(available));
+        let message = format!("{count} particles need {needed} of memory, {available} are available");
+        particles.add_problem(location, message);
     }
 }
 

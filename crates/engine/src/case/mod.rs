@@ -8,6 +8,7 @@
 mod cross_checks;
 mod declare;
 mod document;
+mod fluid;
 mod heat;
 mod load;
 mod physics;
@@ -30,6 +31,10 @@ use orrery_model::{Species, Units};
 use orrery_particles::settings::StepChoice;
 
 pub use document::{CaseError, Location};
+pub use fluid::{
+    FluidCase, FluidColour, FluidDensity, FluidStart, FluidView, PairCase, SpeciesCase, StructureCase,
+    ThermostatCase, ThermostatMethod,
+};
 pub use heat::{EdgeCondition, EdgeProfile, HeatCase, InitialState, NodeValues, Region, StopRange};
 pub use load::{BYTES_PER_BODY, CaseSource, available_memory};
 pub use physics::{GravityCase, Physics, PhysicsName};
@@ -108,7 +113,7 @@ pub enum SnapshotFormat {
     /// HDF5 in the layout of GADGET.
     #[default]
     Hdf5,
-    /// Extended XYZ.
+    /// Extended XYZ. Of a fluid it is a trajectory.
     Xyz,
     /// NumPy arrays.
     Npz,
@@ -116,6 +121,8 @@ pub enum SnapshotFormat {
     Npy,
     /// A field as VTK image data.
     Vti,
+    /// A trajectory in the GSD format of HOOMD.
+    Gsd,
 }
 
 /// `[output]`.
@@ -125,7 +132,7 @@ pub struct OutputSettings {
     pub snapshot_every: Every,
     /// Schedule of images.
     pub image_every: Every,
-    /// Schedule of rows of `conserved.csv`.
+    /// Schedule of rows of the table, `conserved.csv` or `thermo.csv`.
     pub record_every: Every,
     /// Format of snapshots.
     pub format: SnapshotFormat,

@@ -7,12 +7,15 @@ use orrery_model::grid::Grid;
 use orrery_particles::settings::{GravitySettings, IntegratorChoice};
 
 use super::document::Entry;
+use super::fluid::FluidCase;
 use super::heat::{EdgeCondition, HeatCase};
 use super::reader::{Findings, Section};
 use super::sections::bodies::{self, BodiesSource};
 use super::sections::heat::HeatSections;
+use super::sections::lennard_jones::{LennardJonesSections, LennardJonesSettings};
+use super::sections::particles::{self, ParticlesSettings};
 use super::sections::wave::WaveSections;
-use super::sections::{gravity, grid, image, initial, time};
+use super::sections::{gravity, grid, image, initial, thermostat, time};
 use super::wave::WaveCase;
 use super::{BodyView, Case, TimeSettings};
 
@@ -25,6 +28,8 @@ pub enum PhysicsName {
     Heat,
     /// Acoustic waves.
     Wave,
+    /// Particles with Lennard-Jones forces.
+    LennardJones,
 }
 
 /// Physics of bodies.
@@ -33,10 +38,12 @@ pub(super) const BODIES: &[PhysicsName] = &[PhysicsName::Gravity];
 pub(super) const FIELDS: &[PhysicsName] = &[PhysicsName::Heat, PhysicsName::Wave];
 pub(super) const HEAT: &[PhysicsName] = &[PhysicsName::Heat];
 pub(super) const WAVE: &[PhysicsName] = &[PhysicsName::Wave];
+pub(super) const FLUIDS: &[PhysicsName] = &[PhysicsName::LennardJones];
+pub(super) const NOT_FLUIDS: &[PhysicsName] = &[PhysicsName::Gravity, PhysicsName::Heat, PhysicsName::Wave];
 
 impl PhysicsName {
     /// All physics.
-    pub const ALL: [Self; 3] = [Self::Gravity, Self::Heat, Self::Wave];
+    pub const ALL: [Self; 4] = [Self::Gravity, Self::Heat, Self::Wave, Self::LennardJones];
 
     /// Returns the name of the section.
     pub const fn as_str(self) -> &'static str {
@@ -44,6 +51,7 @@ impl PhysicsName {
             Self::Gravity => crate::gravity::NAME,
             Self::Heat => crate::heat::NAME,
             Self::Wave => crate::wave::NAME,
+            Self::LennardJones => crate::fluid::NAME,
         }
     }
 
@@ -79,6 +87,8 @@ pub enum Physics {
     Heat(Box<HeatCase>),
     /// `[wave]`: acoustic waves.
     Wave(Box<WaveCase>),
+    /// `[lennard_jones]`: a fluid.
+    LennardJones(Box<FluidCase>),
 }
 
 /// Settings of gravity: `[bodies]`, `[gravity]` and the integrator.
@@ -111,6 +121,7 @@ impl Physics {
             Self::Gravity(_) => PhysicsName::Gravity,
             Self::Heat(_) => PhysicsName::Heat,
             Self::Wave(_) => PhysicsName::Wave,
+            Self::LennardJones(_) => PhysicsName::LennardJones,
         }
     }
 
@@ -120,6 +131,7 @@ impl Physics {
             Self::Gravity(_) => true,
             Self::Heat(heat) => heat.is_error_known(),
             Self::Wave(_) => false,
+            Self::LennardJones(fluid) => fluid.thermostat.is_none(),
         }
     }
 
@@ -129,6 +141,7 @@ impl Physics {
             Self::Gravity(gravity) => gravity.settings.precision,
             Self::Heat(heat) => heat.precision,
             Self::Wave(wave) => wave.precision,
+            Self::LennardJones(fluid) => fluid.model_precision(),
         }
     }
 
@@ -139,6 +152,9 @@ impl Physics {
             Self::Gravity(GravityCase { bodies: BodiesSource::File(_), .. })
             | Self::Heat(_)
             | Self::Wave(_) => Vec::new(),
+            Self::LennardJones(fluid) => std::iter::once(fluid.seed)
+                .chain(fluid.thermostat.map(|thermostat| thermostat.seed))
+                .collect(),
         }
     }
 
@@ -152,6 +168,7 @@ impl Physics {
             Self::Gravity(GravityCase { bodies: BodiesSource::Model(_), .. }) => Vec::new(),
             Self::Heat(heat) => heat.paths_mut(),
             Self::Wave(wave) => wave.paths_mut(),
+            Self::LennardJones(fluid) => fluid.paths_mut(),
         }
     }
 }
@@ -161,7 +178,7 @@ impl Case {
     pub fn gravity(&self) -> Option<&GravityCase> {
         match &self.physics {
             Physics::Gravity(gravity) => Some(gravity),
-            Physics::Heat(_) | Physics::Wave(_) => None,
+            Physics::Heat(_) | Physics::Wave(_) | Physics::LennardJones(_) => None,
         }
     }
 
@@ -169,7 +186,7 @@ impl Case {
     pub fn heat(&self) -> Option<&HeatCase> {
         match &self.physics {
             Physics::Heat(heat) => Some(heat),
-            Physics::Gravity(_) | Physics::Wave(_) => None,
+            Physics::Gravity(_) | Physics::Wave(_) | Physics::LennardJones(_) => None,
         }
     }
 
@@ -177,7 +194,15 @@ impl Case {
     pub fn wave(&self) -> Option<&WaveCase> {
         match &self.physics {
             Physics::Wave(wave) => Some(wave),
-            Physics::Gravity(_) | Physics::Heat(_) => None,
+            Physics::Gravity(_) | Physics::Heat(_) | Physics::LennardJones(_) => None,
+        }
+    }
+
+    /// Returns the settings of a fluid. `None` for a case of another physics.
+    pub fn fluid(&self) -> Option<&FluidCase> {
+        match &self.physics {
+            Physics::LennardJones(fluid) => Some(fluid),
+            Physics::Gravity(_) | Physics::Heat(_) | Physics::Wave(_) => None,
         }
     }
 
@@ -190,7 +215,8 @@ impl Case {
             }
             Physics::Gravity(GravityCase { bodies: BodiesSource::Model(_), .. })
             | Physics::Heat(_)
-            | Physics::Wave(_) => None,
+            | Physics::Wave(_)
+            | Physics::LennardJones(_) => None,
         }
     }
 
@@ -228,6 +254,13 @@ pub(super) enum PhysicsSections<'a> {
     Heat { grid: Section<'a>, heat: HeatSections<'a>, initial: Section<'a> },
     /// `[grid]` and `[wave]`.
     Wave { grid: Section<'a>, wave: WaveSections<'a> },
+    /// `[particles]`, `[lennard_jones]`, `[thermostat]` and `[structure]`.
+    LennardJones {
+        particles: Section<'a>,
+        lennard_jones: LennardJonesSections<'a>,
+        thermostat: Section<'a>,
+        structure: Section<'a>,
+    },
 }
 
 /// The physics of a case and the settings of `[time]`, whose keys depend on it.
@@ -253,6 +286,12 @@ impl<'a> PhysicsSections<'a> {
             PhysicsName::Wave => {
                 Self::Wave { grid: root.section("grid"), wave: WaveSections::new(root.section("wave")) }
             }
+            PhysicsName::LennardJones => Self::LennardJones {
+                particles: root.section("particles"),
+                lennard_jones: LennardJonesSections::new(root.section("lennard_jones")),
+                thermostat: root.section("thermostat"),
+                structure: root.section("structure"),
+            },
         }
     }
 
@@ -298,7 +337,48 @@ impl<'a> PhysicsSections<'a> {
                 let wave = wave.read(grid::read_wave_grid(grid), views);
                 PhysicsAndTime { physics: Physics::Wave(Box::new(wave)), time, is_step_auto: step.is_none() }
             }
+            Self::LennardJones { particles, lennard_jones, thermostat, structure } => {
+                let (time, _) = time::read_field_time(time, PhysicsName::LennardJones);
+                let fluid = read_fluid(
+                    lennard_jones.read(),
+                    particles::read_particles(particles),
+                    thermostat,
+                    structure,
+                    image,
+                );
+                let physics = Physics::LennardJones(Box::new(fluid));
+                PhysicsAndTime { physics, time, is_step_auto: false }
+            }
         }
+    }
+}
+
+/// Combines the settings of a fluid, and reads its other sections.
+fn read_fluid(
+    forces: LennardJonesSettings,
+    initial: ParticlesSettings,
+    thermostat: &Section<'_>,
+    structure: &Section<'_>,
+    image: &Section<'_>,
+) -> FluidCase {
+    FluidCase {
+        thermostat: thermostat::read_thermostat(thermostat, initial.temperature),
+        structure: thermostat::read_structure(structure),
+        view: image::read_fluid_view(image),
+        species: forces.species,
+        pairs: forces.pairs,
+        truncation: forces.truncation,
+        cutoff: forces.cutoff,
+        damping: forces.damping,
+        has_tail_corrections: forces.has_tail_corrections,
+        precision: forces.precision,
+        search: forces.search,
+        skin: forces.skin,
+        start: initial.start,
+        temperature: initial.temperature,
+        seed: initial.seed,
+        minimises: initial.minimises,
+        removes_drift: initial.removes_drift,
     }
 }
 

@@ -32,6 +32,11 @@ pub fn presets() -> &'static [Preset] {
             ("salt-dome", include_str!("../../presets/salt-dome.toml")),
             ("wave-3d", include_str!("../../presets/wave-3d.toml")),
             ("ripple-tank", include_str!("../../presets/ripple-tank.toml")),
+            ("lj-melt", include_str!("../../presets/lj-melt.toml")),
+            ("argon", include_str!("../../presets/argon.toml")),
+            ("droplet", include_str!("../../presets/droplet.toml")),
+            ("lj-2d", include_str!("../../presets/lj-2d.toml")),
+            ("kob-andersen", include_str!("../../presets/kob-andersen.toml")),
         ];
         texts
             .into_iter()

@@ -7,7 +7,8 @@ use super::declare::{KeySpec, Kind, SectionSpec, Variant, Words, word_for};
 use super::quantities::WrittenQuantities;
 use super::reader::item_path;
 use super::sections::{
-    bodies, checkpoint, gravity, grid, heat, image, initial, limits, output, time, top, wave,
+    bodies, checkpoint, gravity, grid, heat, image, initial, lennard_jones, limits, output, particles,
+    thermostat, time, top, wave,
 };
 use super::{Case, Every, GravityCase, ImageSize, Physics};
 
@@ -242,6 +243,13 @@ impl Case {
                 w.section("wave", |w| wave::write_wave(w, wave));
                 w.section("time", |w| time::write_field_time(w, &self.time, self.physics.name()));
             }
+            Physics::LennardJones(fluid) => {
+                w.section("particles", |w| particles::write_particles(w, fluid));
+                w.section("lennard_jones", |w| lennard_jones::write_lennard_jones(w, fluid));
+                w.section("thermostat", |w| thermostat::write_thermostat(w, fluid.thermostat.as_ref()));
+                w.section("structure", |w| thermostat::write_structure(w, &fluid.structure));
+                w.section("time", |w| time::write_field_time(w, &self.time, self.physics.name()));
+            }
         }
         w.section("output", |w| output::write_output(w, &self.output, self.physics.name()));
         w.section("checkpoint", |w| checkpoint::write_checkpoint(w, &self.checkpoint));
@@ -250,6 +258,7 @@ impl Case {
             Physics::Gravity(gravity) => image::ImageView::Bodies(&gravity.view),
             Physics::Heat(heat) => image::ImageView::Field(&heat.view, None),
             Physics::Wave(wave) => image::ImageView::Field(&wave.view, Some(&wave.slice)),
+            Physics::LennardJones(fluid) => image::ImageView::Fluid(&fluid.view),
         };
         w.section("image", |w| image::write_image(w, &self.image, view));
         w.finish()

@@ -254,12 +254,15 @@ fn word_schema(word: Word) -> Json {
 fn quantity_schema(dimension: Dimension) -> Json {
     let names = |dimension| {
         let units = NAMED_UNITS.iter().filter(move |unit| unit.dimension == dimension);
-        units.flat_map(|unit| unit.names.iter().copied()).collect::<Vec<_>>().join("|")
+        // A caret such as that of "g/cm^3" has a meaning in patterns.
+        let texts = units.flat_map(|unit| unit.names.iter().map(|name| name.replace('^', r"\^")));
+        texts.collect::<Vec<_>>().join("|")
     };
     let unit = match dimension {
         Dimension::Velocity => {
             format!(r"(?:{})\s*/\s*(?:{})", names(Dimension::Length), names(Dimension::Time))
         }
+        Dimension::Energy => format!("{}|{}", names(Dimension::Energy), names(Dimension::Temperature)),
         dimension => names(dimension),
     };
     string_schema(&format!(r"^\s*{NUMBER_PATTERN}\s*(?:{unit})?\s*$"))

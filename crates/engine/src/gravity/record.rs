@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::PLOT;
-use crate::system::{Drift, NamedPlot, Quantity, Row, Schema, SummaryValue, largest_time};
+use crate::system::{CONSERVED, Drift, NamedPlot, Quantity, Row, Schema, SummaryValue, largest_time};
 
 /// Energies and momenta at one time.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -86,6 +86,7 @@ pub fn schema(units: &Units) -> Schema {
     let quantities =
         quantities.into_iter().map(|(name, title, unit)| Quantity { name, title, unit: unit.to_owned() });
     Schema {
+        file: CONSERVED,
         time_unit: time,
         quantities: quantities.collect(),
         drift: Some(Drift {

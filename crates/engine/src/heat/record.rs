@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::PLOT;
 use super::system::{KnownError, PlateFacts};
-use crate::system::{Drift, NamedPlot, Quantity, Row, Schema, SummaryValue, largest_time};
+use crate::system::{CONSERVED, Drift, NamedPlot, Quantity, Row, Schema, SummaryValue, largest_time};
 
 /// Names of the columns, in their order.
 const NAMES: [&str; 9] =
@@ -80,6 +80,7 @@ pub(super) fn schema(units: &Units, facts: &PlateFacts) -> Schema {
     let quantities =
         NAMES.into_iter().zip(titles).map(|(name, (title, unit))| Quantity { name, title, unit });
     Schema {
+        file: CONSERVED,
         time_unit: units.names().time,
         quantities: quantities.collect(),
         drift: drift(facts.known),

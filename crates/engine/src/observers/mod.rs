@@ -1,5 +1,5 @@
-//! Observers write the output of a run: table, snapshots and images, each with its trigger. A
-//! caller can add others.
+//! Observers write the output of a run: table, snapshots and images, and the structure of a fluid,
+//! each with its trigger. A caller can add others.
 //!
 //! The observers of every run copy what they need of the state, and workers write it
 //! ([`Pipeline`]). Those of a caller are called with the state itself.
@@ -9,6 +9,7 @@
 
 mod pictures;
 mod snapshots;
+mod structure;
 mod table;
 
 use std::path::{Path, PathBuf};
@@ -19,17 +20,18 @@ use orrery_io::Block;
 use serde::{Deserialize, Serialize};
 
 pub use pictures::{Drawing, Painter};
+pub(crate) use structure::{STRUCTURE_PLOTS, STRUCTURE_TABLES};
 pub use table::Table;
 
 use crate::blocks::Blocks;
 use crate::case::{Case, Every};
 use crate::control::RunEvent;
 use crate::error::EngineError;
-use crate::folder::{ANIMATION, IMAGES, SNAPSHOTS, TABLE};
+use crate::folder::{ANIMATION, IMAGES, SNAPSHOTS};
 use crate::pipeline::{Job, Pipeline};
 use crate::reporter::RunTimes;
 use crate::simulation::{MAX_STEPS, Moment, Simulation};
-use crate::system::{Stamp, System};
+use crate::system::{Schema, Stamp, System};
 use crate::trigger::Trigger;
 
 /// Largest plausible number of files of one kind in a checkpoint. A case allows fewer.
@@ -94,13 +96,16 @@ pub struct Observers<'a> {
     pub table: Table,
     snapshots: snapshots::Snapshots,
     pictures: pictures::Pictures,
+    /// Only fluids have it.
+    structure: Option<structure::Structure>,
     /// Observers of the caller.
     added: Vec<Box<dyn Observer + 'a>>,
-    /// Schedules of table, snapshots, pictures and then of the added observers.
+    /// Schedules of table, snapshots, pictures, structure if there is one, and then of the added
+    /// observers.
     schedules: Vec<Schedule>,
     /// Jobs of the built-in observers.
     pipeline: Pipeline,
-    /// Time in which table, snapshots, images and the added observers read the state.
+    /// Time in which table, snapshots, images and all other observers read the state.
     read_times: [Duration; BUILT_IN + 1],
 }
 
@@ -118,12 +123,18 @@ pub struct State {
     table: table::State,
     snapshots: usize,
     pictures: pictures::State,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    structure: Option<structure::State>,
 }
 
 impl State {
-    /// Returns an error if the table or the animation was changed after this state was stored.
-    pub fn check_files(&self, folder: &Path) -> Result<(), EngineError> {
-        self.table.file.check_file(&folder.join(TABLE)).map_err(EngineError::Output)?;
+    /// Returns an error if the table of the schema, the displacements or the animation were changed
+    /// after this state was stored.
+    pub fn check_files(&self, folder: &Path, schema: &Schema) -> Result<(), EngineError> {
+        self.table.file.check_file(&folder.join(schema.file)).map_err(EngineError::Output)?;
+        if let Some(structure) = &self.structure {
+            structure.file.check_file(&folder.join(structure::MSD)).map_err(EngineError::Output)?;
+        }
         self.pictures.animation.file.check_file(&folder.join(ANIMATION)).map_err(EngineError::Output)
     }
 
@@ -141,6 +152,7 @@ impl State {
         counts.iter().all(|&count| count <= MAX_FILES)
             && self.triggers.iter().all(|&position| (1..=MAX_STEPS).contains(&position))
             && self.table.matches(&system.schema(&case.units))
+            && self.structure.as_ref().is_none_or(|structure| structure.is_valid(case, system, columns))
             && system.resumed_painter(case, &pictures.painter, &mut columns.clone()).is_ok()
     }
 }
@@ -180,8 +192,13 @@ impl<'a> Observers<'a> {
             table: Table::create(case, system, folder)?,
             snapshots: snapshots::Snapshots::create(case, folder, provenance, 0)?,
             pictures: pictures::Pictures::create(case, system, folder, provenance)?,
+            structure: structure::Structure::create(case, system, folder)?,
             added: Vec::new(),
-            schedules: built_in_schedules(case).map(schedule).into(),
+            schedules: built_in_schedules(case)
+                .into_iter()
+                .chain(structure::Structure::schedule(case))
+                .map(schedule)
+                .collect(),
             pipeline: new_pipeline(),
             read_times: [Duration::ZERO; BUILT_IN + 1],
         })
@@ -200,7 +217,7 @@ impl<'a> Observers<'a> {
     ) -> Result<Self, EngineError> {
         let table = match Table::resume(case, system, folder, &state.table) {
             Err(error) if restart_outputs && error.is_changed_file() => {
-                set_aside_changed(&folder.join(TABLE), report);
+                set_aside_changed(&folder.join(system.schema(&case.units).file), report);
                 Table::restart(case, system, folder, &state.table)?
             }
             outcome => outcome?,
@@ -215,20 +232,38 @@ impl<'a> Observers<'a> {
             }
             outcome => outcome?,
         };
+        let resume_structure = |blocks: &mut Blocks, restart| {
+            structure::Structure::resume(case, system, folder, state.structure.as_ref(), blocks, restart)
+        };
+        let structure = match resume_structure(&mut blocks.clone(), false) {
+            Err(error) if restart_outputs && error.is_changed_file() => {
+                set_aside_changed(&folder.join(structure::MSD), report);
+                resume_structure(blocks, true)?
+            }
+            outcome => outcome?,
+        };
         let snapshots = snapshots::Snapshots::create(case, folder, provenance, state.snapshots)?;
+        snapshots.remove_later_frames(state.last_observed[1])?;
         for missing in [snapshots.missing_files(), pictures.missing_files()] {
             if let Some(path) = missing.first() {
                 report(RunEvent::MissingFiles { path, count: missing.len() });
             }
         }
         let positions = built_in_schedules(case).into_iter().zip(state.triggers);
-        let schedules = positions.zip(state.last_observed).map(|((every, position), last_observed)| {
-            Schedule { trigger: Trigger::at_position(every, position), last_observed }
-        });
+        let schedule = |every, position, last_observed| Schedule {
+            trigger: Trigger::at_position(every, position),
+            last_observed,
+        };
+        let of_structure = structure::Structure::schedule(case).zip(state.structure.as_ref());
+        let schedules = positions
+            .zip(state.last_observed)
+            .map(|((every, position), last_observed)| schedule(every, position, last_observed))
+            .chain(of_structure.map(|(every, state)| schedule(every, state.trigger, state.last_observed)));
         Ok(Self {
             table,
             snapshots,
             pictures,
+            structure,
             added: Vec::new(),
             schedules: schedules.collect(),
             pipeline: new_pipeline(),
@@ -253,13 +288,27 @@ impl<'a> Observers<'a> {
             table: self.table.sync()?,
             snapshots: self.snapshots.captured_count(),
             pictures: self.pictures.sync()?,
+            structure: match &mut self.structure {
+                Some(structure) => {
+                    let Schedule { trigger, last_observed } = self.schedules[BUILT_IN];
+                    Some(structure.sync(trigger.position(), last_observed)?)
+                }
+                None => None,
+            },
         })
+    }
+
+    /// Returns the number of observers before those of the caller.
+    fn own_count(&self) -> usize {
+        BUILT_IN + usize::from(self.structure.is_some())
     }
 
     /// Returns the part of the state that is too large for the header of a checkpoint. Called after
     /// [`Observers::sync`].
     pub fn checkpoint_blocks(&self) -> Vec<(String, Block)> {
-        self.pictures.checkpoint_blocks()
+        let mut blocks = self.pictures.checkpoint_blocks();
+        blocks.extend(self.structure.iter().flat_map(|structure| structure.checkpoint_blocks()));
+        blocks
     }
 
     /// Returns the earliest due time of all triggers in simulated time.
@@ -321,13 +370,15 @@ impl<'a> Observers<'a> {
 
     /// Calls the observer with the schedule `index`.
     fn observe(&mut self, index: usize, moment: &Moment) -> Result<(), EngineError> {
-        let recorder: &mut dyn Recorder = match index {
-            0 => &mut self.table,
-            1 => &mut self.snapshots,
-            2 => &mut self.pictures,
+        let first_added = self.own_count();
+        let recorder: &mut dyn Recorder = match (index, &mut self.structure) {
+            (0, _) => &mut self.table,
+            (1, _) => &mut self.snapshots,
+            (2, _) => &mut self.pictures,
+            (BUILT_IN, Some(structure)) => structure,
             _ => {
                 let started = Instant::now();
-                let outcome = self.added[index - BUILT_IN].observe(moment);
+                let outcome = self.added[index - first_added].observe(moment);
                 self.read_times[BUILT_IN] += started.elapsed();
                 return outcome;
             }
@@ -336,7 +387,7 @@ impl<'a> Observers<'a> {
         self.pipeline.make_room(bytes)?;
         let started = Instant::now();
         let captured = recorder.capture(moment);
-        self.read_times[index] += started.elapsed();
+        self.read_times[index.min(BUILT_IN)] += started.elapsed();
         self.pipeline.submit(bytes, captured?);
         Ok(())
     }
@@ -382,6 +433,9 @@ impl<'a> Observers<'a> {
     pub fn finish(&mut self) -> Result<(), EngineError> {
         self.table.finish()?;
         self.pictures.finish()?;
+        if let Some(structure) = &mut self.structure {
+            structure.finish()?;
+        }
         self.added.iter_mut().try_for_each(|observer| observer.finish())
     }
 }

@@ -1,8 +1,9 @@
-//! Snapshots of the whole state: `snapshots/snapshot_000.hdf5` and so on.
+//! Snapshots of the whole state: `snapshots/snapshot_000.hdf5` and so on. Those of a fluid are the
+//! frames of one file, `trajectory.gsd` or `trajectory.xyz`.
 
 use std::path::{Path, PathBuf};
 
-use orrery_io::make_folder;
+use orrery_io::{make_folder, remove_fluid_frames};
 use orrery_model::Units;
 
 use super::Recorder;
@@ -18,6 +19,8 @@ pub struct Snapshots {
     /// Folder of the snapshots.
     folder: PathBuf,
     extension: &'static str,
+    /// True if all snapshots are frames of one file.
+    is_trajectory: bool,
     units: Units,
     provenance: Vec<(String, String)>,
     /// Snapshots captured since the start of the run.
@@ -34,18 +37,23 @@ impl Snapshots {
     ) -> Result<Self, EngineError> {
         let run_folder = folder.to_owned();
         let folder = folder.join(SNAPSHOTS.folder);
-        make_folder(&folder).map_err(EngineError::Output)?;
+        let is_trajectory = case.fluid().is_some();
+        if !is_trajectory {
+            make_folder(&folder).map_err(EngineError::Output)?;
+        }
         let extension = match case.output.format {
             SnapshotFormat::Hdf5 => "hdf5",
             SnapshotFormat::Xyz => "xyz",
             SnapshotFormat::Npz => "npz",
             SnapshotFormat::Npy => "npy",
             SnapshotFormat::Vti => "vti",
+            SnapshotFormat::Gsd => "gsd",
         };
         Ok(Self {
             run_folder,
             folder,
             extension,
+            is_trajectory,
             units: case.units,
             provenance: provenance.to_vec(),
             captured: written,
@@ -53,12 +61,25 @@ impl Snapshots {
     }
 
     fn snapshot_path(&self, number: usize) -> PathBuf {
+        if self.is_trajectory {
+            return self.run_folder.join(format!("trajectory.{}", self.extension));
+        }
         self.folder.join(format!("{}{number:03}.{}", SNAPSHOTS.prefix, self.extension))
+    }
+
+    /// Removes frames of a trajectory that were written after `last`, the time of the last snapshot.
+    pub fn remove_later_frames(&self, last: Option<f64>) -> Result<(), EngineError> {
+        if !self.is_trajectory {
+            return Ok(());
+        }
+        let from = last.map_or(f64::NEG_INFINITY, f64::next_up);
+        remove_fluid_frames(&self.snapshot_path(0), from).map_err(EngineError::Output)
     }
 
     /// Lists the snapshots that were written and no longer exist.
     pub fn missing_files(&self) -> Vec<PathBuf> {
-        (0..self.captured).map(|number| self.snapshot_path(number)).filter(|path| !path.exists()).collect()
+        let files = if self.is_trajectory { self.captured.min(1) } else { self.captured };
+        (0..files).map(|number| self.snapshot_path(number)).filter(|path| !path.exists()).collect()
     }
 
     /// Returns the number of snapshots captured since the start of the run.
@@ -83,7 +104,7 @@ impl Recorder for Snapshots {
     }
 }
 
-/// Writes a snapshot, and then the other results of the system.
+/// Writes a snapshot, or a frame of the trajectory, and then the other results of the system.
 struct SnapshotJob {
     /// `None` once it is written.
     snapshot: Option<WriteFn>,

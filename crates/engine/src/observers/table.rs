@@ -1,4 +1,4 @@
-//! The table of the measured quantities, `conserved.csv`, and the plots of its rows.
+//! The table of the measured quantities, such as `conserved.csv`, and the plots of its rows.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -10,7 +10,6 @@ use serde::{Deserialize, Serialize};
 use super::{Recorder, lock_file};
 use crate::case::Case;
 use crate::error::EngineError;
-use crate::folder::TABLE;
 use crate::gravity::Record;
 use crate::pipeline::Job;
 use crate::simulation::Moment;
@@ -62,8 +61,8 @@ impl Table {
         let schema = system.schema(&case.units);
         let lines = std::iter::once(schema.csv_header()).chain(rows.iter().map(Row::csv_line));
         let lines: String = lines.map(|line| line + "\n").collect();
-        let file =
-            AppendFile::create(&folder.join(TABLE), b"", lines.as_bytes()).map_err(EngineError::Output)?;
+        let file = AppendFile::create(&folder.join(schema.file), b"", lines.as_bytes())
+            .map_err(EngineError::Output)?;
         Ok(Self::from_parts(case, folder, file, schema, rows))
     }
 
@@ -74,7 +73,8 @@ impl Table {
 
     /// Continues the table from the state in a checkpoint.
     pub fn resume(case: &Case, system: &System, folder: &Path, state: &State) -> Result<Self, EngineError> {
-        let (path, schema) = (folder.join(TABLE), system.schema(&case.units));
+        let schema = system.schema(&case.units);
+        let path = folder.join(schema.file);
         let mut file = AppendFile::reopen(&path, b"", &state.file).map_err(EngineError::Output)?;
         let content = file.read_content().map_err(EngineError::Output)?;
         // These are the bytes that were written: `reopen` has checked their hash.

@@ -106,7 +106,8 @@ impl<'a> Run<'a> {
         let rewinds = is_new_end && loaded.simulation.has_reached_end();
         let loaded = if is_new_end { loaded.with_end_of(folder, &case)? } else { loaded };
         if rewinds && !resume.restart_outputs {
-            loaded.observers.check_files(folder)?;
+            let schema = loaded.simulation.moment().system.schema(&case.units);
+            loaded.observers.check_files(folder, &schema)?;
         }
         let selected = device_for_resume(&loaded, control)?;
         loaded.rename_damaged();
@@ -225,6 +226,8 @@ fn device_for_resume(loaded: &LoadedCheckpoint, control: &Control) -> Result<Com
     let system = loaded.simulation.moment().system;
     let choice = loaded.resumed_device_choice(control.device.choice);
     let selected = compute_device::select_device(choice)?;
+    let selected =
+        compute_device::ensure_support(selected, choice, |device| system.unsupported_reason(device))?;
     compute_device::ensure_memory(selected, choice, system.size(), |device| system.device_bytes(device))
 }
 

@@ -25,6 +25,12 @@ pub enum SystemError {
         /// The value and where it is, with possible causes.
         found: String,
     },
+    /// Kernels were queued on a device and nothing happened.
+    #[error("{device}: kernels have no effect")]
+    Stalled {
+        /// Title of the device.
+        device: String,
+    },
     /// The device failed.
     #[error(transparent)]
     Device(#[from] DeviceError),
@@ -38,6 +44,9 @@ impl SystemError {
             Self::NotFinite { at, found } => {
                 let Stamp { step, time } = at.unwrap_or(now);
                 EngineError::NotFinite { step, time, found }
+            }
+            Self::Stalled { device } => {
+                EngineError::DeviceUnsupported { device, reason: "kernels have no effect".to_owned() }
             }
             Self::Device(error) => error.into(),
         }

@@ -29,20 +29,38 @@ use crate::case::{Case, Physics};
 use crate::compute_device::{ComputeDevice, Tuned};
 use crate::control::{Control, RunEvent};
 use crate::error::EngineError;
+use crate::fluid::{self, FluidSystem};
 use crate::gravity::{self, GravitySystem};
 use crate::heat::{self, HeatSystem};
-use crate::observers::Painter;
+use crate::observers::{Painter, STRUCTURE_PLOTS, STRUCTURE_TABLES};
 use crate::wave::{self, WaveSystem};
+
+/// Name of the table of conserved quantities.
+pub(crate) const CONSERVED: &str = "conserved.csv";
+/// Names of the trajectories of fluids, one per format.
+pub(crate) const TRAJECTORIES: [&str; 2] = ["trajectory.gsd", "trajectory.xyz"];
 
 /// Function that is called on every event of a run.
 pub type ReportFn<'a> = dyn FnMut(RunEvent<'_>) + Send + 'a;
 
 /// Names of the plots that the systems draw at the end of a run, without extension.
-pub(crate) const PLOTS: [&str; 3] = [gravity::PLOT, heat::PLOT, wave::PLOT];
+pub(crate) const PLOTS: [&str; 8] = {
+    let [temperature, energy, pressure] = fluid::PLOTS;
+    let [distribution, displacement] = STRUCTURE_PLOTS;
+    [gravity::PLOT, heat::PLOT, wave::PLOT, temperature, energy, pressure, distribution, displacement]
+};
+/// Names of the tables of the systems.
+pub(crate) const TABLES: [&str; 2] = [CONSERVED, fluid::TABLE];
 /// Names of the files with the state at which a run failed.
-pub(crate) const POST_MORTEMS: [&str; 3] = [gravity::POST_MORTEM, heat::POST_MORTEM, wave::POST_MORTEM];
+pub(crate) const POST_MORTEMS: [&str; 4] =
+    [gravity::POST_MORTEM, heat::POST_MORTEM, wave::POST_MORTEM, fluid::POST_MORTEM];
 /// Names of the other files that the systems write.
-pub(crate) const RESULTS: [&str; 4] = wave::SEISMOGRAMS;
+pub(crate) const RESULTS: [&str; 9] = {
+    let [npy, segy, wiggles, grey] = wave::SEISMOGRAMS;
+    let [distribution, displacement, diffusion] = STRUCTURE_TABLES;
+    let [gsd, xyz] = TRAJECTORIES;
+    [npy, segy, wiggles, grey, distribution, displacement, diffusion, gsd, xyz]
+};
 
 /// A system that is simulated: its state and its method. The operations that all systems have are
 /// those of [`Dynamics`].
@@ -55,6 +73,8 @@ pub enum System {
     Heat(HeatSystem),
     /// Acoustic waves.
     Wave(WaveSystem),
+    /// Particles with Lennard-Jones forces.
+    Fluid(FluidSystem),
 }
 
 impl Deref for System {
@@ -65,6 +85,7 @@ impl Deref for System {
             Self::Gravity(system) => system,
             Self::Heat(system) => system,
             Self::Wave(system) => system,
+            Self::Fluid(system) => system,
         }
     }
 }
@@ -75,6 +96,7 @@ impl DerefMut for System {
             Self::Gravity(system) => system,
             Self::Heat(system) => system,
             Self::Wave(system) => system,
+            Self::Fluid(system) => system,
         }
     }
 }
@@ -101,6 +123,10 @@ impl System {
                 let (case, system) = wave::start(case, wave, selected, control, report)?;
                 Ok((case, Self::Wave(system)))
             }
+            Physics::LennardJones(fluid) => {
+                let (case, system) = fluid::start(case, fluid, selected, control, report)?;
+                Ok((case, Self::Fluid(system)))
+            }
         }
     }
 
@@ -111,6 +137,7 @@ impl System {
             Physics::Gravity(gravity) => GravitySystem::restore(saved, gravity, columns).map(Self::Gravity),
             Physics::Heat(heat) => HeatSystem::restore(saved, heat, columns).map(Self::Heat),
             Physics::Wave(wave) => WaveSystem::restore(saved, wave, columns).map(Self::Wave),
+            Physics::LennardJones(fluid) => FluidSystem::restore(saved, fluid, columns).map(Self::Fluid),
         }
     }
 
@@ -124,6 +151,7 @@ impl System {
             Physics::Gravity(gravity) => gravity::plan(case, gravity, control, warn),
             Physics::Heat(heat) => heat::plan(case, heat, control),
             Physics::Wave(wave) => wave::plan(case, wave, control),
+            Physics::LennardJones(fluid) => fluid::plan(case, fluid, control),
         }
     }
 
@@ -133,6 +161,7 @@ impl System {
             Self::Gravity(_) => gravity::NAME,
             Self::Heat(_) => heat::NAME,
             Self::Wave(_) => wave::NAME,
+            Self::Fluid(_) => fluid::NAME,
         }
     }
 
@@ -149,6 +178,7 @@ impl System {
             Self::Gravity(system) => system.moved_to(device, recorded, tuned, report).map(Self::Gravity),
             Self::Heat(system) => system.moved_to(device, tuned).map(Self::Heat),
             Self::Wave(system) => system.moved_to(device, tuned).map(Self::Wave),
+            Self::Fluid(system) => system.moved_to(device).map(Self::Fluid),
         }
     }
 
@@ -162,6 +192,7 @@ impl System {
         match self {
             // A copy takes the step.
             Self::Gravity(system) => Ok(observe(&Self::Gravity(system.ahead(dt)?))),
+            Self::Fluid(system) => Ok(observe(&Self::Fluid(system.ahead(dt)?))),
             // The second buffer has the result.
             Self::Heat(system) => {
                 system.show_ahead(dt)?;
@@ -212,6 +243,11 @@ pub trait Dynamics: Debug + Send {
 
     /// Returns an upper bound of the bytes that a run of this system needs on `device`.
     fn device_bytes(&self, device: &Device) -> u64;
+
+    /// Returns why `device` cannot compute this system, `None` if it can.
+    fn unsupported_reason(&self, _device: &Device) -> Option<String> {
+        None
+    }
 
     /// Returns the length of the next adaptive step, with the accuracy parameter `eta`.
     fn adaptive_step(&self, eta: f64) -> Result<f64, SystemError>;

@@ -87,6 +87,8 @@ pub struct NamedPlot {
 /// Columns of the table of a system, and the measures that are derived from them.
 #[derive(Clone, Debug)]
 pub struct Schema {
+    /// Name of the file with the table, for example `conserved.csv`.
+    pub file: &'static str,
     /// Unit of the time, for example "yr". Empty for a case without units.
     pub time_unit: &'static str,
     /// Columns after step and time.

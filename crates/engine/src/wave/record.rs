@@ -5,7 +5,7 @@ use orrery_model::Units;
 use serde_json::{Value, json};
 
 use super::PLOT;
-use crate::system::{NamedPlot, Quantity, Row, Schema, SummaryValue, largest_time};
+use crate::system::{CONSERVED, NamedPlot, Quantity, Row, Schema, SummaryValue, largest_time};
 
 /// Names of the columns, in their order.
 const NAMES: [&str; 2] = ["energy", "amplitude"];
@@ -30,6 +30,7 @@ pub(super) fn schema(units: &Units, unit: &str, dimensions: usize) -> Schema {
     let quantities =
         NAMES.into_iter().zip(titles).map(|(name, (title, unit))| Quantity { name, title, unit });
     Schema {
+        file: CONSERVED,
         time_unit: units.names().time,
         quantities: quantities.collect(),
         drift: None,

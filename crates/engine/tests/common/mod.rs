@@ -106,11 +106,50 @@ record_every = "1 step"
 size = 64
 "#;
 
+/// Twelve steps of a fluid, with the schedule of [`CASE`], a thermostat that is switched off, and
+/// measures of its structure. Particles are heavy, so a step is 0.004 units of their time.
+const FLUID: &str = r#"
+name = "fluid"
+[particles]
+start = "fcc"
+cells = 3
+density = 0.8
+temperature = 0.9
+[lennard_jones]
+cutoff = 2.0
+search = "lists"
+[[lennard_jones.species]]
+mass = 1000
+fraction = 0.75
+[[lennard_jones.species]]
+mass = 500
+sigma = 0.9
+fraction = 0.25
+[thermostat]
+method = "langevin"
+time = 20
+until = 0.9
+[structure]
+every = "2 steps"
+from = 0.3
+bins = 20
+[time]
+step = 0.125
+end = 1.5
+[output]
+format = "xyz"
+snapshot_every = 0.4
+image_every = "5 steps"
+record_every = "1 step"
+[image]
+size = 64
+"#;
+
 /// Creates a small case with settings `KEY=VALUE`.
 pub type MakeCase = fn(&[&str]) -> Case;
 
 /// A small case of each physics, all with twelve steps and the same schedule of outputs.
-pub const CASES: [MakeCase; 3] = [case, plate, tank];
+pub const CASES: [MakeCase; 4] = [case, plate, tank, fluid];
 
 /// Returns a case of 40 bodies.
 pub fn case(sets: &[&str]) -> Case {
@@ -125,6 +164,17 @@ pub fn plate(sets: &[&str]) -> Case {
 /// Returns a case of waves.
 pub fn tank(sets: &[&str]) -> Case {
     case_of(TANK, sets)
+}
+
+/// Returns a case of a Lennard-Jones fluid.
+pub fn fluid(sets: &[&str]) -> Case {
+    case_of(FLUID, sets)
+}
+
+/// Returns the table of the run in `folder`.
+pub fn table_of(folder: &Path) -> PathBuf {
+    let thermo = folder.join("thermo.csv");
+    if thermo.exists() { thermo } else { folder.join("conserved.csv") }
 }
 
 /// Returns the case of a text with settings `KEY=VALUE`.

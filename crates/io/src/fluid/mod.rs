@@ -126,7 +126,7 @@ impl FluidFormat {
 /// Appends a frame to a trajectory, in the format of the extension: `.gsd`, `.xyz` or `.extxyz`. A
 /// missing file is created.
 ///
-/// Frames of the file at this step or a later one are removed first, so a call may be repeated. The
+/// Frames of the file at this time or a later one are removed first, so a call may be repeated. The
 /// file and its name are on the disk when the call has returned without an error.
 pub fn append_fluid_frame(path: &Path, frame: &FluidFrame<'_>) -> Result<(), IoError> {
     check_frame(frame).map_err(|fault| fault.in_file(path))?;
@@ -137,6 +137,21 @@ pub fn append_fluid_frame(path: &Path, frame: &FluidFrame<'_>) -> Result<(), IoE
             let got = path.extension().map_or("(none)".into(), |e| format!(".{}", e.display()));
             Err(Fault::malformed("extension", got, ".gsd, .xyz or .extxyz").in_file(path))
         }
+    }
+}
+
+/// Removes the frames of a trajectory at `time` or later, for example before a run is repeated from
+/// there. A file without other frames is removed. A missing file has none.
+pub fn remove_fluid_frames(path: &Path, time: f64) -> Result<(), IoError> {
+    let in_file = |fault: Fault| fault.in_file(path);
+    let Some(file) = trajectory::TrajectoryFile::open(path).map_err(in_file)? else { return Ok(()) };
+    let has_frames = match FluidFormat::from_path(path) {
+        Some(FluidFormat::Gsd) => gsd::remove_frames_from(file, time),
+        _ => xyz::remove_frames_from(file, time),
+    };
+    match has_frames.map_err(in_file)? {
+        true => Ok(()),
+        false => crate::storage::remove_files(&[path.to_owned()]),
     }
 }
 

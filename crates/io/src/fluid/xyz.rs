@@ -67,7 +67,7 @@ pub(super) fn append(path: &Path, frame: &FluidFrame<'_>) -> Result<(), IoError>
     };
     let in_file = |fault: Fault| fault.in_file(path);
     let Some(mut file) = TrajectoryFile::open(path).map_err(in_file)? else { return create() };
-    match end_before_step(&mut file, frame.step).map_err(in_file)? {
+    match end_before_time(&mut file, frame.time).map_err(in_file)? {
         0 => create(),
         end => append(file, end).map_err(in_file),
     }
@@ -130,14 +130,25 @@ fn write_comment(sink: &mut impl Write, frame: &FluidFrame<'_>, is_first: bool) 
     Ok(writeln!(sink, "Properties={PROPERTIES}{pairs}")?)
 }
 
-/// Returns the end of the last complete frame before `step`, or 0 if there is none.
-fn end_before_step(file: &mut TrajectoryFile, step: u64) -> Result<u64, Fault> {
+/// Removes all frames at `time` or later. Returns false if no frame is left. The file is then
+/// unchanged.
+pub(super) fn remove_frames_from(mut file: TrajectoryFile, time: f64) -> Result<bool, Fault> {
+    let end = end_before_time(&mut file, time)?;
+    if end > 0 && end < file.length() {
+        file.truncate(end)?;
+        file.sync()?;
+    }
+    Ok(end > 0)
+}
+
+/// Returns the end of the last complete frame before `time`, or 0 if there is none.
+fn end_before_time(file: &mut TrajectoryFile, time: f64) -> Result<u64, Fault> {
     let mut end = file.length();
     while end > 0 {
         let (start, count) = find_last_header(file, end)?;
         let comment_start = start + count.len() as u64 + 1;
         match read_frame_end(file, comment_start, end, &count)? {
-            Some((frame_step, frame_end)) if frame_step < step => return Ok(frame_end),
+            Some((frame_time, frame_end)) if frame_time < time => return Ok(frame_end),
             _ => end = start,
         }
     }
@@ -180,18 +191,18 @@ fn find_last_header(file: &mut TrajectoryFile, end: u64) -> Result<(u64, String)
     Err(not_found())
 }
 
-/// Reads the frame whose comment line starts at `comment_start`. Returns its step and its end, or
+/// Reads the frame whose comment line starts at `comment_start`. Returns its time and its end, or
 /// `None` if it is not complete before `end`.
 fn read_frame_end(
     file: &mut TrajectoryFile,
     comment_start: u64,
     end: u64,
     count: &str,
-) -> Result<Option<(u64, u64)>, Fault> {
+) -> Result<Option<(f64, u64)>, Fault> {
     let Ok(n) = count.parse::<u64>() else { return Ok(None) };
     let source = file.reader_at(comment_start)?.take(end - comment_start);
     let mut lines = Lines::after_line(0, source);
-    let (mut step, mut frame_end) = (None, comment_start);
+    let (mut time, mut frame_end) = (None, comment_start);
     for line in 0..=n {
         // A loss of power can leave zeros at the end of a file.
         if !lines.read_line()? || !lines.bytes().ends_with(b"\n") || lines.bytes().contains(&0) {
@@ -200,14 +211,14 @@ fn read_frame_end(
         frame_end += lines.bytes().len() as u64;
         if line == 0 {
             let pairs = parse_pairs(lines.text("UTF-8")?, 2)?;
-            step = pairs.iter().find(|(key, _)| key == "Step").and_then(|(_, value)| value.parse().ok());
+            time = pairs.iter().find(|(key, _)| key == "Time").and_then(|(_, value)| value.parse().ok());
         }
     }
-    let step = step.ok_or_else(|| {
+    let time = time.ok_or_else(|| {
         let location = format!("frame at byte {comment_start}");
-        Fault::malformed(location, "no Step", "a trajectory that orrery has written")
+        Fault::malformed(location, "no Time", "a trajectory that orrery has written")
     })?;
-    Ok(Some((step, frame_end)))
+    Ok(Some((time, frame_end)))
 }
 
 /// Reads the last frame.

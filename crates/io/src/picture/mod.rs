@@ -11,7 +11,7 @@
 //!    colour bar.
 //! 5. [`write_png`] or a [`GifWriter`] writes the file. [`write_mp4`] makes a film of PNG files.
 //!
-//! A picture of a field is described by a [`FieldPicture`] and drawn by [`render_field`].
+//! Particles of a fluid are drawn by [`render_spheres`]. A picture of a field is described by a [`FieldPicture`] and drawn by [`render_field`].
 //!
 //! Text is drawn with a built-in stroke font, so no font needs to be installed.
 
@@ -28,6 +28,7 @@ mod overlay;
 mod palette;
 mod png;
 mod render;
+mod spheres;
 mod stroke;
 mod video;
 mod view;
@@ -52,6 +53,7 @@ pub use overlay::Labels;
 pub use palette::{Palette, PaletteMatcher};
 pub use png::{PngError, encode_png, write_png};
 pub use render::{Layer, render_layers};
+pub use spheres::{Cuboid, Sphere, SphereLegend, render_spheres};
 pub use video::{find_ffmpeg, write_mp4};
 pub use view::{BodySelection, Orientation, View};
 

@@ -138,9 +138,13 @@ fn format_scientific(value: f64) -> String {
 /// Returns the size and name of the unit in which a length is easiest to read. Parsecs are used
 /// down to 0.05, because an astronomical unit is 200,000 times smaller.
 fn readable_unit(units: &Units, length: f64) -> (f64, &'static str) {
-    let candidates = [("Mpc", 1.0), ("kpc", 1.0), ("pc", 0.05), ("au", 0.01), ("km", 0.0)];
+    const OF_GALAXIES: &[(&str, f64)] =
+        &[("Mpc", 1.0), ("kpc", 1.0), ("pc", 0.05), ("au", 0.01), ("km", 0.0)];
+    const OF_ATOMS: &[(&str, f64)] = &[("µm", 1.0), ("nm", 1.0), ("Å", 0.0)];
+    let candidates = if *units == Units::Real { OF_ATOMS } else { OF_GALAXIES };
     candidates
-        .into_iter()
+        .iter()
+        .copied()
         .find_map(|(name, smallest)| {
             let one = units.parse(&format!("1 {name}"), Dimension::Length).ok()?;
             (length >= smallest * one).then_some((one, name))
@@ -185,6 +189,8 @@ mod tests {
         assert_eq!(text(Units::Galactic, 0.03), "20 pc");
         assert_eq!(text(Units::Galactic, 3000.0), "2 Mpc");
         assert_eq!(text(Units::Solar, 0.6), "0.5 au");
+        assert_eq!(text(Units::Real, 30.0), "2 nm");
+        assert_eq!(text(Units::Real, 6.0), "5 Å");
         assert_eq!(text(Units::NBody, 0.3), "0.2");
         assert_eq!(text(Units::NBody, 3e7), "2\u{b7}10^{7}");
         assert_eq!(ScaleBar::longest_within(&Units::NBody, 0.0), None);

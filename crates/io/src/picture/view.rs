@@ -65,6 +65,12 @@ impl Orientation {
         [self.right, self.up].map(|d| d[0] * v[0] + d[1] * v[1] + d[2] * v[2])
     }
 
+    /// Returns the direction to the viewer.
+    pub(crate) fn toward_viewer(&self) -> [f64; 3] {
+        let ([a, b, c], [d, e, f]) = (self.right, self.up);
+        [b * f - c * e, c * d - a * f, a * e - b * d]
+    }
+
     /// Returns true if a coordinate axis points to the right and another one up.
     pub(crate) fn is_along_axes(&self) -> bool {
         [self.right, self.up].iter().all(|d| d.contains(&1.0))

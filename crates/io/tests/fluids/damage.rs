@@ -180,7 +180,7 @@ fn foreign_files_are_not_extended() {
         (
             "t.xyz",
             b"1\nProperties=species:S:1:pos:R:3\nH 1 2 3\n".to_vec(),
-            "frame at byte 2: got no Step, expected a trajectory that orrery has written",
+            "frame at byte 2: got no Time, expected a trajectory that orrery has written",
         ),
         (
             "t.xyz",

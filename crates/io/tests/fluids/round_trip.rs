@@ -94,22 +94,43 @@ fn repeated_frames_give_the_same_bytes() {
     }
 }
 
-/// Steps need not be equidistant, and a frame with an earlier step replaces later ones.
+/// Times need not be equidistant, and a frame with an earlier time replaces later ones. Two frames may
+/// have the same step, because outputs can be due between two steps.
 #[test]
-fn frames_at_or_after_the_step_are_removed() {
+fn frames_at_or_after_the_time_are_removed() {
     let folder = tempfile::tempdir().unwrap();
     let trajectory = Trajectory::new(periodic_box(), 5, 4);
     for extension in EXTENSIONS {
         let path = folder.path().join("t").with_extension(extension);
         trajectory.append(&path, 0..4);
-        let between = orrery_io::FluidFrame { step: 150, ..trajectory.frame(3) };
+        let between = orrery_io::FluidFrame { step: 100, time: 0.15, ..trajectory.frame(3) };
         append_fluid_frame(&path, &between).unwrap();
         let read = read_unlimited(&path).unwrap();
-        assert_eq!(read.step, Some(150));
+        assert_eq!((read.step, read.time), (Some(100), Some(0.15)));
         let expected = folder.path().join("expected").with_extension(extension);
         trajectory.append(&expected, 0..2);
         append_fluid_frame(&expected, &between).unwrap();
         assert!(fs::read(&path).unwrap() == fs::read(&expected).unwrap());
+    }
+}
+
+#[test]
+fn frames_are_removed_as_if_they_had_never_been_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let trajectory = Trajectory::new(periodic_box(), 5, 30);
+    for extension in EXTENSIONS {
+        let path = folder.path().join("t").with_extension(extension);
+        let expected = folder.path().join("expected").with_extension(extension);
+        trajectory.append(&path, 0..30);
+        for count in [29, 28, 3, 1] {
+            orrery_io::remove_fluid_frames(&path, trajectory.frame(count).time).unwrap();
+            trajectory.append(&expected, 0..count);
+            assert!(fs::read(&path).unwrap() == fs::read(&expected).unwrap(), "{count}");
+            fs::remove_file(&expected).unwrap();
+        }
+        orrery_io::remove_fluid_frames(&path, 0.0).unwrap();
+        assert!(!path.exists());
+        orrery_io::remove_fluid_frames(&path, 0.0).unwrap();
     }
 }
 

@@ -28,6 +28,7 @@ impl ForceProblem<'_> {
     }
 
     /// Returns the force on one particle with sums of 64 bits, one pair after another.
+    #[inline(always)]
     fn plain_force<R: PairReal>(&self, arithmetic: &PairArithmetic<R>, particle: usize) -> [i64; 3] {
         let (at, species) = (self.fractions(particle), self.species[particle]);
         let mut sum = [0i64; 3];
@@ -59,16 +60,35 @@ pub fn single_forces(
 
 /// Computes the forces in f64, as integers.
 pub fn double_forces(
+    set: InstructionSet,
     problem: &ForceProblem<'_>,
     arithmetic: &PairArithmetic<f64>,
     force: &mut [Vec<i64>; 3],
 ) {
     for_each_chunk(force, |first, force| {
-        for index in 0..force[0].len() {
-            let sum = problem.plain_force(arithmetic, first + index);
-            (0..3).for_each(|axis| force[axis][index] = sum[axis]);
-        }
+        dispatch(set, DoubleChunk { problem, arithmetic, first, force });
     });
+}
+
+/// Forces on consecutive particles, one pair after another. It runs within [`dispatch`], because
+/// without its instruction sets a fused multiply-add is a function call.
+struct DoubleChunk<'a> {
+    problem: &'a ForceProblem<'a>,
+    arithmetic: &'a PairArithmetic<f64>,
+    first: usize,
+    force: [&'a mut [i64]; 3],
+}
+
+impl SimdKernel for DoubleChunk<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: SingleVector, D: Vector<Scalar = f64>>(self) {
+        let Self { problem, arithmetic, first, force: [x, y, z] } = self;
+        for index in 0..x.len() {
+            [x[index], y[index], z[index]] = problem.plain_force(arithmetic, first + index);
+        }
+    }
 }
 
 /// Calls `compute` with the first particle and the forces of each chunk, in parallel.

@@ -4,20 +4,23 @@
 //! cells (`cells`), and `order` has the user's index of each sorted particle. The order changes when
 //! lists are built. It affects no result.
 
+mod energies;
+mod motion;
+
 use orrery_model::Vec3s;
 use orrery_model::fluid::FluidParticles;
-use orrery_model::simulation_box::{BoxSides, SimulationBox, move_fraction};
-use orrery_simd::{InstructionSet, MAX_LANES, SimdKernel, SingleVector, Vector, dispatch};
+use orrery_model::simulation_box::{BoxSides, SimulationBox};
+use orrery_simd::{InstructionSet, MAX_LANES};
 use rayon::prelude::*;
 
-use super::arithmetic::{ENERGY_BITS, EnergyArithmetic, PairArithmetic, PairReal, upper_half};
+use super::arithmetic::{EnergyArithmetic, PairArithmetic, PairReal, upper_half};
 use super::cells::{CellGrid, sort_by_cell};
-use super::ensemble::noise;
 use super::forces::{ForceProblem, double_forces, single_forces};
 use super::minimise::ForceSums;
 use super::neighbours::{NeighbourLists, SortedParticles};
 use super::settings::{FluidSettings, PairPrecision};
-use super::{Exploded, FluidMeasures};
+
+pub(super) use motion::Motion;
 
 /// Particles that one task moves or measures.
 const CHUNK: usize = 1024;
@@ -43,6 +46,8 @@ pub struct HostFluid {
     /// Those at the last build of the lists.
     listed: [Vec<i32>; 3],
     lists: Option<NeighbourLists>,
+    /// True if a particle has moved by more than half the skin since the lists were built.
+    must_rebuild: bool,
     /// Number of builds of the lists.
     rebuilds: u64,
 }
@@ -68,6 +73,7 @@ impl HostFluid {
             upper: [(); 3].map(|()| vec![0; n + MAX_LANES]),
             listed: [(); 3].map(|()| vec![0; n]),
             lists: settings.uses_lists(n, &bounds).then(NeighbourLists::default),
+            must_rebuild: false,
             rebuilds: 0,
         };
         fluid.update_upper();
@@ -210,25 +216,10 @@ impl HostFluid {
         self.update_upper();
     }
 
-    /// Returns true if a particle has moved by half the skin since the lists were built.
-    fn must_rebuild(&self) -> bool {
-        let limit = 0.5 * self.settings.skin / self.settings.potential.length_unit();
-        // Rounding errors of f32 must not hide a move.
-        let limit2 = (limit * limit * (1.0 - 1e-5)) as f32;
-        let scale = self.single.scale;
-        self.lists.is_some()
-            && (0..self.len()).into_par_iter().with_min_len(CHUNK).any(|k| {
-                let moved = [0, 1, 2]
-                    .map(|axis| self.upper[axis][k].wrapping_sub(self.listed[axis][k]) as f32 * scale[axis]);
-                moved.iter().map(|d| d * d).sum::<f32>() > limit2
-            })
-    }
-
     /// Computes the forces at the current positions.
     pub fn update_forces(&mut self) {
         self.widen_open_box();
-        self.update_upper();
-        if self.must_rebuild() {
+        if std::mem::take(&mut self.must_rebuild) {
             self.rebuild_lists();
         }
         let problem = ForceProblem {
@@ -239,55 +230,10 @@ impl HostFluid {
         };
         match self.settings.precision {
             PairPrecision::Mixed => single_forces(self.set, &problem, &self.single, &mut self.force),
-            PairPrecision::Double => double_forces(&problem, &self.energies.forces, &mut self.force),
+            PairPrecision::Double => {
+                double_forces(self.set, &problem, &self.energies.forces, &mut self.force)
+            }
         }
-    }
-
-    /// Changes velocities: v ← v + dt f / m.
-    pub fn kick(&mut self, dt: f64) {
-        let unit = self.force_unit();
-        let factor: Vec<f64> = self.settings.mass.iter().map(|mass| dt * unit / mass).collect();
-        for (velocity, force) in self.velocity.iter_mut().zip(&self.force) {
-            let species = &self.species;
-            velocity.par_iter_mut().zip(force).zip(species).with_min_len(CHUNK).for_each(
-                |((velocity, &force), &species)| {
-                    *velocity = factor[usize::from(species)].mul_add(force as f64, *velocity);
-                },
-            );
-        }
-    }
-
-    /// Changes positions: x ← x + dt v. Fails if a particle moves by more than the largest step. The
-    /// error names the first such particle in the user's order, and step 0.
-    pub fn drift(&mut self, dt: f64) -> Result<(), Exploded> {
-        let largest = self.settings.largest_move(&self.bounds);
-        let mut first_failed: Option<(u32, usize, usize)> = None;
-        for axis in 0..self.bounds.dimensions {
-            let factor = dt / self.bounds.lengths[axis] * 2f64.powi(64);
-            let limit = largest / self.bounds.lengths[axis] * 2f64.powi(64);
-            let order = &self.order;
-            let (position, image) = (&mut self.position[axis], &mut self.image[axis]);
-            let failed = position
-                .par_iter_mut()
-                .zip(image)
-                .zip(&self.velocity[axis])
-                .with_min_len(CHUNK)
-                .enumerate()
-                .filter_map(|(index, ((position, image), &velocity))| {
-                    let step = velocity * factor;
-                    if step.abs() < limit {
-                        move_fraction(position, image, step.round_ties_even() as i64);
-                        return None;
-                    }
-                    Some((order[index], axis, index))
-                })
-                .min();
-            first_failed = first_failed.into_iter().chain(failed).min();
-        }
-        if let Some((_, axis, index)) = first_failed {
-            return Err(Exploded { id: self.id[index], velocity: self.velocity[axis][index], axis, step: 0 });
-        }
-        Ok(())
     }
 
     /// Doubles an open box until all particles are in its middle half.
@@ -307,41 +253,6 @@ impl HostFluid {
             self.update_upper();
             self.rebuild_lists();
         }
-    }
-
-    /// Measures energies, momentum and virial. All sums are sums of integers.
-    pub fn measure(&self) -> FluidMeasures {
-        let pairs = (0..self.len())
-            .into_par_iter()
-            .with_min_len(CHUNK / 16)
-            .map(|k| self.pair_energies(k))
-            .reduce(|| [0i64; 2], |a, b| [a[0].wrapping_add(b[0]), a[1].wrapping_add(b[1])]);
-        let energy = self.settings.potential.energy_unit() * 2f64.powi(-ENERGY_BITS);
-        // Each pair was counted twice.
-        let [potential, virial] = pairs.map(|sum| 0.5 * sum as f64 * energy);
-        let (kinetic, momentum) = self.motion();
-        FluidMeasures { potential, virial, kinetic, momentum }
-    }
-
-    /// Returns the kinetic energy and the momentum of all particles.
-    pub fn motion(&self) -> (f64, [f64; 3]) {
-        let unit = self.settings.potential.energy_unit();
-        let to_integer = 2f64.powi(ENERGY_BITS) / unit;
-        let momentum_unit = self.settings.momentum_unit();
-        let sums = (0..self.len())
-            .into_par_iter()
-            .with_min_len(CHUNK)
-            .map(|k| {
-                let mass = self.settings.mass[usize::from(self.species[k])];
-                let v = [0, 1, 2].map(|axis| self.velocity[axis][k]);
-                let v2 = v[0].mul_add(v[0], v[1].mul_add(v[1], v[2] * v[2]));
-                let kinetic = (0.5 * mass * v2 * to_integer).round_ties_even() as i64;
-                let momentum = v.map(|v| (mass * v / momentum_unit).round_ties_even() as i64);
-                [kinetic, momentum[0], momentum[1], momentum[2]]
-            })
-            .reduce(|| [0i64; 4], |a, b| [0, 1, 2, 3].map(|k| a[k].wrapping_add(b[k])));
-        let kinetic = sums[0] as f64 * (unit * 2f64.powi(-ENERGY_BITS));
-        (kinetic, [1, 2, 3].map(|k| sums[k] as f64 * momentum_unit))
     }
 
     /// Returns sums over the forces, one particle after another.
@@ -374,82 +285,6 @@ impl HostFluid {
     pub(super) fn limit_velocities(&mut self, largest: f64) {
         for velocity in &mut self.velocity {
             velocity.par_iter_mut().with_min_len(CHUNK).for_each(|v| *v = v.clamp(-largest, largest));
-        }
-    }
-
-    /// Multiplies all velocities by a factor.
-    pub(super) fn scale_velocities(&mut self, factor: f64) {
-        for velocity in &mut self.velocity {
-            velocity.par_iter_mut().with_min_len(CHUNK).for_each(|v| *v *= factor);
-        }
-    }
-
-    /// Friction and noise of Langevin dynamics: v ← c v + √((1 − c²) kT / m) ξ.
-    pub(super) fn add_friction_and_noise(&mut self, decay: f64, kt: f64, seed: u64, step: u64) {
-        let width: Vec<f64> =
-            self.settings.mass.iter().map(|mass| ((1.0 - decay * decay) * kt / mass).sqrt()).collect();
-        let (dimensions, set) = (self.bounds.dimensions, self.set);
-        let [x, y, z] = &mut self.velocity;
-        x.par_chunks_mut(CHUNK)
-            .zip(y.par_chunks_mut(CHUNK))
-            .zip(z.par_chunks_mut(CHUNK))
-            .zip(self.species.par_chunks(CHUNK))
-            .zip(self.id.par_chunks(CHUNK))
-            .for_each(|((((x, y), z), species), id)| {
-                let velocity = [x, y, z];
-                dispatch(
-                    set,
-                    NoiseChunk { velocity, species, id, width: &width, decay, seed, step, dimensions },
-                );
-            });
-    }
-
-    /// Returns energy and virial of all pairs of a particle, as integers.
-    fn pair_energies(&self, particle: usize) -> [i64; 2] {
-        let at = |k: usize| [0, 1, 2].map(|axis| self.position[axis][k]);
-        let (own, species) = (at(particle), self.species[particle]);
-        let mut sums = [0i64; 2];
-        let mut add = |other: usize| {
-            let [energy, virial] = self.energies.pair_energy(own, species, at(other), self.species[other]);
-            sums = [sums[0].wrapping_add(energy), sums[1].wrapping_add(virial)];
-        };
-        match &self.lists {
-            Some(lists) => (0..self.single.species)
-                .flat_map(|species| lists.of(particle, species))
-                .for_each(|&other| add(other as usize)),
-            None => (0..self.len()).filter(|&other| other != particle).for_each(add),
-        }
-        sums
-    }
-}
-
-/// Friction and noise of consecutive particles, compiled for each instruction set because a fused
-/// product without an instruction for it is slow.
-struct NoiseChunk<'a> {
-    velocity: [&'a mut [f64]; 3],
-    species: &'a [u8],
-    id: &'a [u64],
-    /// Width of the noise of each species.
-    width: &'a [f64],
-    decay: f64,
-    seed: u64,
-    step: u64,
-    dimensions: usize,
-}
-
-impl SimdKernel for NoiseChunk<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run<S: SingleVector, D: Vector<Scalar = f64>>(self) {
-        let Self { velocity, species, id, width, decay, seed, step, dimensions } = self;
-        for (index, &id) in id.iter().enumerate() {
-            let width = width[usize::from(species[index])];
-            let noise = noise(seed, step, id);
-            for axis in 0..dimensions {
-                let v = &mut velocity[axis][index];
-                *v = width.mul_add(noise[axis], decay * *v);
-            }
         }
     }
 }

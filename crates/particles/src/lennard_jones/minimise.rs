@@ -5,6 +5,7 @@
 //! the step shrinks. No particle moves farther than a tenth of σ in a step, because forces between
 //! overlapping particles are huge.
 
+use super::host::Motion;
 use super::{Exploded, HostFluid};
 
 /// Parameters of Bitzek et al.
@@ -34,12 +35,12 @@ impl HostFluid {
     /// `tolerance` or `most` steps were taken. `dt` is the first step. Velocities are 0 afterwards.
     pub fn minimise(&mut self, dt: f64, tolerance: f64, most: u32) -> Result<Minimised, Exploded> {
         let (mut step, mut mixing, mut downhill) = (dt, FIRST_MIXING, 0);
-        self.scale_velocities(0.0);
+        self.apply(&[Motion::Scale(0.0)])?;
         let mut steps = 0;
         loop {
             let ForceSums { largest, power, force2, velocity2 } = self.force_sums();
             if largest <= tolerance || steps == most {
-                self.scale_velocities(0.0);
+                self.apply(&[Motion::Scale(0.0)])?;
                 return Ok(Minimised { steps, largest_force: largest, has_converged: largest <= tolerance });
             }
             if power > 0.0 {
@@ -51,18 +52,19 @@ impl HostFluid {
                     mixing *= MIXING_DECAY;
                 }
             } else {
-                self.scale_velocities(0.0);
+                self.apply(&[Motion::Scale(0.0)])?;
                 // The first step has no velocities either.
                 if steps > 0 {
                     step *= SHRINKAGE;
                 }
                 (mixing, downhill) = (FIRST_MIXING, 0);
             }
-            self.kick(0.5 * step);
+            self.apply(&[Motion::Kick(0.5 * step)])?;
             self.limit_velocities(LONGEST_WAY * self.settings().potential.length_unit() / step);
-            self.drift(step).map_err(|error| Exploded { step: u64::from(steps), ..error })?;
+            let moved = self.apply(&[Motion::Drift(step)]);
+            moved.map_err(|error| Exploded { step: u64::from(steps), ..error })?;
             self.update_forces();
-            self.kick(0.5 * step);
+            self.apply(&[Motion::Kick(0.5 * step)])?;
             steps += 1;
         }
     }

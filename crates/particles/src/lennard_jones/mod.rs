@@ -11,6 +11,7 @@ pub mod arithmetic;
 mod cells;
 pub mod device;
 pub mod ensemble;
+mod fluid;
 mod forces;
 mod host;
 mod minimise;
@@ -22,7 +23,9 @@ pub mod structure;
 use thiserror::Error;
 
 pub use device::{DeviceFluid, DeviceFluidError, FluidStrategy};
+pub use fluid::{Fluid, minimised};
 pub use host::HostFluid;
+use host::Motion;
 pub use minimise::Minimised;
 
 use ensemble::{Ensemble, rescaling_factor};
@@ -69,32 +72,29 @@ impl HostFluid {
     }
 
     fn take_step(&mut self, dt: f64, step: u64) -> Result<(), Exploded> {
+        let h = 0.5 * dt;
         match self.settings().ensemble {
-            Ensemble::Nve => self.take_verlet_step(dt)?,
+            Ensemble::Nve => self.take_verlet_step(dt),
             Ensemble::Langevin { kt, friction, seed } => {
-                self.kick(0.5 * dt);
-                self.drift(0.5 * dt)?;
-                self.add_friction_and_noise(libm::exp(-friction * dt), kt, seed, step);
-                self.drift(0.5 * dt)?;
+                let friction = Motion::Friction { decay: libm::exp(-friction * dt), kt, seed, step };
+                self.apply(&[Motion::Kick(h), Motion::Drift(h), friction, Motion::Drift(h)])?;
                 self.update_forces();
-                self.kick(0.5 * dt);
+                self.apply(&[Motion::Kick(h)])
             }
             Ensemble::Rescaling { kt, time, seed } => {
                 self.take_verlet_step(dt)?;
                 let freedom = self.degrees_of_freedom();
                 let kinetic = self.motion().0;
-                self.scale_velocities(rescaling_factor(kinetic, kt, freedom, dt / time, seed, step));
+                let factor = rescaling_factor(kinetic, kt, freedom, dt / time, seed, step);
+                self.apply(&[Motion::Scale(factor)])
             }
         }
-        Ok(())
     }
 
     fn take_verlet_step(&mut self, dt: f64) -> Result<(), Exploded> {
-        self.kick(0.5 * dt);
-        self.drift(dt)?;
+        self.apply(&[Motion::Kick(0.5 * dt), Motion::Drift(dt)])?;
         self.update_forces();
-        self.kick(0.5 * dt);
-        Ok(())
+        self.apply(&[Motion::Kick(0.5 * dt)])
     }
 
     /// Returns the number of degrees of freedom, for the temperature.

@@ -10,6 +10,7 @@ use rayon::prelude::*;
 
 use super::arithmetic::upper_half;
 use super::cells::{CellGrid, sort_by_cell};
+use super::potential::Potential;
 
 /// Pair distribution function in bins of equal width from 0 on.
 #[derive(Clone, Debug, PartialEq)]
@@ -20,34 +21,109 @@ pub struct PairDistribution {
     pub values: Vec<f64>,
 }
 
+/// Particles sorted into cells, for searches of all particles near another one.
+struct NearParticles<'a> {
+    particles: &'a FluidParticles,
+    grid: CellGrid,
+    starts: Vec<u32>,
+    order: Vec<u32>,
+}
+
+impl<'a> NearParticles<'a> {
+    /// Prepares searches up to the distance `radius`.
+    fn new(particles: &'a FluidParticles, radius: f64) -> Self {
+        let n = particles.len();
+        let bound = |axis: usize, pick: fn(u32, u32) -> u32, start: u32| {
+            (0..n).fold(start, |found, k| pick(found, upper_half(particles.position[axis][k]) as u32))
+        };
+        let low = [0, 1, 2].map(|axis| bound(axis, u32::min, u32::MAX));
+        let high = [0, 1, 2].map(|axis| bound(axis, u32::max, 0));
+        let grid = CellGrid::new(&particles.bounds, radius, low, high, n);
+        let cells: Vec<u32> = (0..n).map(|k| grid.cell(particles.fractions(k)) as u32).collect();
+        let (starts, order) = sort_by_cell(&cells, grid.len());
+        Self { particles, grid, starts, order }
+    }
+
+    /// Calls `visit` with each other particle that may be within the radius, and its squared distance.
+    fn for_each(&self, k: usize, mut visit: impl FnMut(usize, f64)) {
+        let own = self.particles.fractions(k);
+        let upper = |axis: usize| upper_half(self.particles.position[axis][k]) as u32;
+        let cell = [0, 1, 2].map(|axis| self.grid.axis_cell(axis, upper(axis)));
+        self.grid.for_each_neighbour_range(cell, |first, end| {
+            for &other in &self.order[self.starts[first] as usize..self.starts[end] as usize] {
+                if other as usize != k {
+                    let d = self.particles.bounds.separation(own, self.particles.fractions(other as usize));
+                    visit(other as usize, d.iter().map(|x| x * x).sum::<f64>());
+                }
+            }
+        });
+    }
+}
+
+/// Particles of a task.
+const MIN_PARTICLES: usize = 256;
+
+/// Two particles that are much closer than the σ of their pair.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Overlap {
+    /// Indices of the particles.
+    pub particles: [usize; 2],
+    /// Their distance.
+    pub distance: f64,
+    /// σ of the pair.
+    pub sigma: f64,
+}
+
+/// Returns the pair with the smallest distance in units of σ, if it is below `fraction`.
+pub fn closest_overlap(particles: &FluidParticles, potential: &Potential, fraction: f64) -> Option<Overlap> {
+    let radius = fraction * potential.length_unit();
+    let near = NearParticles::new(particles, radius);
+    let closest_of = |k: usize| {
+        let mut closest: Option<Overlap> = None;
+        near.for_each(k, |other, r2| {
+            let [a, b] = [k, other].map(|k| usize::from(particles.species[k]));
+            let (distance, sigma) = (r2.sqrt(), potential.pair(a, b).sigma);
+            let limit = closest.map_or(fraction, |found| found.distance / found.sigma);
+            if other > k && distance / sigma < limit {
+                closest = Some(Overlap { particles: [k, other], distance, sigma });
+            }
+        });
+        closest
+    };
+    let ratio = |found: &Overlap| found.distance / found.sigma;
+    (0..particles.len())
+        .into_par_iter()
+        .with_min_len(MIN_PARTICLES)
+        .filter_map(closest_of)
+        .min_by(|a, b| ratio(a).total_cmp(&ratio(b)).then(a.particles.cmp(&b.particles)))
+}
+
+/// Returns the number of other particles within `radius` of each particle. `radius` is at most half
+/// the box.
+pub fn neighbour_counts(particles: &FluidParticles, radius: f64) -> Vec<u32> {
+    let near = NearParticles::new(particles, radius);
+    let count = |k: usize| {
+        let mut count = 0;
+        near.for_each(k, |_, r2| count += u32::from(r2 < radius * radius));
+        count
+    };
+    (0..particles.len()).into_par_iter().with_min_len(MIN_PARTICLES).map(count).collect()
+}
+
 impl PairDistribution {
     /// Counts the pairs up to the distance `radius`, which is at most half the box. Needs two
     /// particles and one bin.
     pub fn measure(particles: &FluidParticles, radius: f64, bins: usize) -> Self {
         let (n, bounds) = (particles.len(), &particles.bounds);
-        let upper = |axis: usize, k: usize| upper_half(particles.position[axis][k]) as u32;
-        let bound = |axis: usize, pick: fn(u32, u32) -> u32, start: u32| {
-            (0..n).fold(start, |found, k| pick(found, upper(axis, k)))
-        };
-        let low = [0, 1, 2].map(|axis| bound(axis, u32::min, u32::MAX));
-        let high = [0, 1, 2].map(|axis| bound(axis, u32::max, 0));
-        let grid = CellGrid::new(bounds, radius, low, high, n);
-        let cells: Vec<u32> = (0..n).map(|k| grid.cell(particles.fractions(k)) as u32).collect();
-        let (starts, order) = sort_by_cell(&cells, grid.len());
+        let near = NearParticles::new(particles, radius);
         let bins_per_length = bins as f64 / radius;
         let count_pairs = |mut counts: Vec<u64>, k: usize| {
-            let own = particles.fractions(k);
-            let cell = [0, 1, 2].map(|axis| grid.axis_cell(axis, upper(axis, k)));
-            grid.for_each_neighbour_range(cell, |first, end| {
-                for &other in &order[starts[first] as usize..starts[end] as usize] {
-                    // Each pair once.
-                    if other as usize > k {
-                        let d = bounds.separation(own, particles.fractions(other as usize));
-                        let r = d.iter().map(|x| x * x).sum::<f64>().sqrt();
-                        if let Some(count) = counts.get_mut((r * bins_per_length) as usize) {
-                            *count += 1;
-                        }
-                    }
+            near.for_each(k, |other, r2| {
+                // Each pair once.
+                if other > k
+                    && let Some(count) = counts.get_mut((r2.sqrt() * bins_per_length) as usize)
+                {
+                    *count += 1;
                 }
             });
             counts
@@ -58,7 +134,7 @@ impl PairDistribution {
         };
         let counts = (0..n)
             .into_par_iter()
-            .with_min_len(256)
+            .with_min_len(MIN_PARTICLES)
             .fold(|| vec![0; bins], count_pairs)
             .reduce(|| vec![0; bins], add);
         let bin_width = radius / bins as f64;
@@ -100,6 +176,23 @@ mod tests {
     use orrery_model::simulation_box::SimulationBox;
 
     use super::*;
+    use crate::lennard_jones::potential::Truncation;
+
+    #[test]
+    fn the_closest_pair_in_units_of_sigma_is_found() {
+        let bounds = SimulationBox::periodic([10.0; 3], 3);
+        // Particles 1 and 2 touch through the side of the box. 3 and 4 are closer, but smaller.
+        let x = vec![5.0, 9.9, 0.2, 3.0, 3.25];
+        let coordinates = Vec3s { y: vec![1.0; 5], z: vec![2.0; 5], x };
+        let mut particles = FluidParticles::at_rest(bounds, &coordinates);
+        particles.species = vec![0, 0, 0, 1, 1];
+        let potential = Potential::mixed(&[(1.0, 1.0), (0.5, 1.0)], 2.5, Truncation::Truncated);
+        let found = closest_overlap(&particles, &potential, 0.6).unwrap();
+        assert_eq!((found.particles, found.sigma), ([1, 2], 1.0));
+        assert!((found.distance - 0.3).abs() < 1e-12);
+        assert_eq!(closest_overlap(&particles, &potential, 0.2), None);
+        assert_eq!(neighbour_counts(&particles, 1.0), [0, 1, 1, 1, 1]);
+    }
 
     /// The ideal gas has g = 1. A bin with k pairs has the relative error 1/√k.
     #[test]

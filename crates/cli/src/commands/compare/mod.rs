@@ -1,12 +1,13 @@
-//! `compare`: differences between two snapshots, two fields, two seismograms or two runs.
+//! `compare`: differences between two snapshots, two trajectories, two fields, two seismograms or
+//! two runs.
 //!
 //! Bodies are matched by their ids, so their order and the file format do not matter. Snapshots of
-//! two runs are matched by their names without extension, the rows of `conserved.csv` by their
-//! position, and arrays and SEG-Y files in the folder of a run by their names. The relative
+//! two runs are matched by their names without extension, the rows of tables by their position, and arrays and SEG-Y files in the folder of a run by their names. The relative
 //! difference of two values a and b is |a - b| / max(|a|, |b|). For fields and seismograms it is
 //! relative to the range of their values.
 
 mod fields;
+mod fluids;
 mod seismograms;
 mod tables;
 
@@ -28,8 +29,13 @@ use crate::args::CompareArgs;
 use crate::failure::Failure;
 use crate::print::print_line;
 
-/// Table of the conserved quantities in the folder of a run.
-const TABLE: &str = "conserved.csv";
+/// Tables in the folder of a run. Each run has one of the first two.
+const TABLES: [&str; 5] = ["conserved.csv", "thermo.csv", "rdf.csv", "msd.csv", "diffusion.csv"];
+
+/// Returns true if the folder has the table of a run.
+fn has_table(folder: &Path) -> bool {
+    TABLES[..2].iter().any(|table| folder.join(table).exists())
+}
 
 /// Compares two snapshots, two fields, two seismograms or two runs.
 pub fn compare(arguments: &CompareArgs) -> Result<Ending, Failure> {
@@ -227,6 +233,9 @@ impl Content {
 
 /// Compares two files of the same kind.
 fn compare_files(a_path: &Path, b_path: &Path, limits: &Limits) -> Result<Comparison, Failure> {
+    if fluids::is_trajectory(a_path) && fluids::is_trajectory(b_path) {
+        return fluids::compare_trajectories(a_path, b_path, limits);
+    }
     match (Content::read(a_path, limits)?, Content::read(b_path, limits)?) {
         (Content::Bodies, Content::Bodies) => compare_snapshots(a_path, b_path, limits),
         (Content::Field(a), Content::Field(b)) => fields::compare_fields((a_path, &a), (b_path, &b)),
@@ -333,12 +342,16 @@ fn compare_runs(a: &Path, b: &Path, limits: &Limits) -> Result<Vec<Comparison>, 
     }
     let only_b = b_files.iter().filter(|(name, _)| !a_files.contains_key(*name));
     parts.extend(only_b.map(|(_, path)| only_in_one(path, a)));
-    let (a_table, b_table) = (a.join(TABLE), b.join(TABLE));
-    match (a_table.exists(), b_table.exists()) {
-        (true, true) => parts.push(tables::compare_tables(&a_table, &b_table)?),
-        (true, false) => parts.push(only_in_one(&a_table, b)),
-        (false, true) => parts.push(only_in_one(&b_table, a)),
-        (false, false) => {}
+    let trajectories = fluids::TRAJECTORIES.into_iter();
+    for name in TABLES.into_iter().chain(trajectories) {
+        let (a_file, b_file) = (a.join(name), b.join(name));
+        match (a_file.exists(), b_file.exists()) {
+            (true, true) if TABLES.contains(&name) => parts.push(tables::compare_tables(&a_file, &b_file)?),
+            (true, true) => parts.push(fluids::compare_trajectories(&a_file, &b_file, limits)?),
+            (true, false) => parts.push(only_in_one(&a_file, b)),
+            (false, true) => parts.push(only_in_one(&b_file, a)),
+            (false, false) => {}
+        }
     }
     Ok(parts)
 }
@@ -348,7 +361,7 @@ fn compare_runs(a: &Path, b: &Path, limits: &Limits) -> Result<Vec<Comparison>, 
 fn files_by_name(folder: &Path) -> Result<BTreeMap<String, PathBuf>, Failure> {
     let results = results_in(folder)?;
     let snapshots = match snapshots_in(folder) {
-        Err(EngineError::NoSnapshots(_)) if folder.join(TABLE).exists() => Vec::new(),
+        Err(EngineError::NoSnapshots(_)) if has_table(folder) => Vec::new(),
         files => files?,
     };
     let text = |name: Option<&std::ffi::OsStr>| name.unwrap_or_default().to_string_lossy().into_owned();
@@ -363,7 +376,7 @@ fn files_by_name(folder: &Path) -> Result<BTreeMap<String, PathBuf>, Failure> {
 /// Lists arrays and SEG-Y files in the folder of a run, such as seismograms. The field at the
 /// moment of a failure is not a result. A folder that is not of a run has no results.
 fn results_in(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
-    if !folder.join(TABLE).exists() && !folder.join("snapshots").is_dir() {
+    if !has_table(folder) && !folder.join("snapshots").is_dir() {
         return Ok(Vec::new());
     }
     let failed = |error| Failure::Input(IoError::from_system(folder, error));

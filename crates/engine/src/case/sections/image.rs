@@ -5,11 +5,12 @@ use orrery_model::{Dimension, Species, short_number};
 
 use crate::case::cross_checks::conflict_location;
 use crate::case::declare::{Kind, Range, SectionSpec, Words, key, number, quantity};
-use crate::case::physics::{BODIES, FIELDS, HEAT, WAVE};
+use crate::case::physics::{BODIES, FIELDS, FLUIDS, HEAT, WAVE};
 use crate::case::reader::Section;
 use crate::case::resolved::SectionWriter;
 use crate::case::{
-    AnimationFormat, BodyView, FieldView, ImageSettings, Plane, Show, SliceView, ViewCentre, ViewDirection,
+    AnimationFormat, BodyView, FieldView, FluidColour, FluidView, ImageSettings, Plane, Show, SliceView,
+    ViewCentre, ViewDirection,
 };
 
 const PLANES: &Words<Plane> = &[
@@ -63,6 +64,11 @@ const COLOUR_MAPS: &Words<&str> = &[
     (ColourMap::NAMES[2], ColourMap::NAMES[2], "black to white"),
     (ColourMap::NAMES[3], ColourMap::NAMES[3], "blue through white to red"),
 ];
+const FLUID_COLOURS: &Words<FluidColour> = &[
+    ("species", FluidColour::Species, "one colour per species"),
+    ("speed", FluidColour::Speed, "slow to fast particles"),
+    ("density", FluidColour::Density, "few to many neighbours"),
+];
 const RANGE_END: Kind = number(Range::Any)
     .or(
         "auto",
@@ -109,6 +115,23 @@ pub(in crate::case) const SPEC: &SectionSpec = &SectionSpec::new(
             "Angle of the viewer above the x-y plane, from -90 to 90 degrees. The z axis points up.",
         )
         .only_for(BODIES),
+        key(
+            "azimuth",
+            quantity(Dimension::Angle, Range::Any),
+            "-60 deg",
+            "Angle of the viewer about the z axis, from x towards y, from -360 to 360 degrees.",
+        )
+        .only_for(FLUIDS),
+        key(
+            "elevation",
+            quantity(Dimension::Angle, Range::Any),
+            "20 deg",
+            "Angle of the viewer above the x-y plane, from -90 to 90 degrees. Particles in a plane are seen from \
+             above.",
+        )
+        .only_for(FLUIDS),
+        key("color", Kind::Word(&FLUID_COLOURS), "species", "Meaning of the colours of particles.")
+            .only_for(FLUIDS),
         key("plane", Kind::Word(&PLANES), "xz", "Plane of a volume that images show.").only_for(WAVE),
         key("position", POSITION, "source", "Position of the plane on the third axis of a volume.")
             .only_for(WAVE),
@@ -202,6 +225,11 @@ pub(in crate::case) fn read_slice_view(section: &Section<'_>) -> SliceView {
     }
 }
 
+pub(in crate::case) fn read_fluid_view(section: &Section<'_>) -> FluidView {
+    let [azimuth, elevation] = ANGLES.map(|(key, most)| read_angle(section, key, most));
+    FluidView { colour: section.word("color", FLUID_COLOURS), azimuth, elevation }
+}
+
 pub(in crate::case) fn read_field_view(section: &Section<'_>) -> FieldView {
     let view = FieldView {
         colour_map: section.word("colormap", COLOUR_MAPS),
@@ -254,6 +282,11 @@ pub(in crate::case) fn write_image(w: &mut SectionWriter<'_>, settings: &ImageSe
             w.number_or_word("low", view.low);
             w.number_or_word("high", view.high);
         }
+        ImageView::Fluid(view) => {
+            w.quantity("azimuth", view.azimuth);
+            w.quantity("elevation", view.elevation);
+            w.word("color", FLUID_COLOURS, &view.colour);
+        }
     }
     w.word("animation", ANIMATIONS, &settings.animation);
     w.integer("frames_per_second", settings.frames_per_second.into());
@@ -263,4 +296,5 @@ pub(in crate::case) fn write_image(w: &mut SectionWriter<'_>, settings: &ImageSe
 pub(in crate::case) enum ImageView<'a> {
     Bodies(&'a BodyView),
     Field(&'a FieldView, Option<&'a SliceView>),
+    Fluid(&'a FluidView),
 }

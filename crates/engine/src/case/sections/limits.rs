@@ -1,7 +1,7 @@
 //! `[limits]`.
 
 use crate::case::declare::{Kind, Range, SectionSpec, Words, key, number};
-use crate::case::physics::{BODIES, HEAT, PhysicsName};
+use crate::case::physics::{BODIES, FLUIDS, HEAT, PhysicsName};
 use crate::case::reader::Section;
 use crate::case::resolved::SectionWriter;
 use crate::case::{LimitSettings, OnDrift};
@@ -32,6 +32,15 @@ pub(in crate::case) const SPEC: &SectionSpec = &SectionSpec::new(
              temperatures, relative to the largest. In other plates the error is not known and there is no limit.",
         )
         .only_for(HEAT),
+        key(
+            "energy_error",
+            number(Range::Positive).or("none", "no limit"),
+            "0.05",
+            "Largest change of the total energy per particle without a thermostat, in units of the largest epsilon. \
+             With a thermostat there is no limit.",
+        )
+        .only_for(FLUIDS),
+        key("on_energy_error", Kind::Word(&ON_ERROR), "warn", "Reaction to a larger change.").only_for(FLUIDS),
         key("on_heat_error", Kind::Word(&ON_ERROR), "warn", "Reaction to a larger error.").only_for(HEAT),
     ]],
 );
@@ -39,7 +48,7 @@ pub(in crate::case) const SPEC: &SectionSpec = &SectionSpec::new(
 /// Returns the names of the keys of a physics: the limit and the reaction. `None` if it has none.
 fn keys(physics: PhysicsName) -> Option<[&'static str; 2]> {
     match physics {
-        PhysicsName::Gravity => Some(["energy_error", "on_energy_error"]),
+        PhysicsName::Gravity | PhysicsName::LennardJones => Some(["energy_error", "on_energy_error"]),
         PhysicsName::Heat => Some(["heat_error", "on_heat_error"]),
         PhysicsName::Wave => None,
     }
@@ -59,8 +68,15 @@ pub(in crate::case) fn read_limits(
     if drift.is_some() && !is_error_known && section.has_key(limit) {
         section.reject(
             limit,
-            " has no meaning for this plate, expected \"none\": with fixed edges and sources or fluxes, the error is \
-             not known",
+            match physics {
+                PhysicsName::LennardJones => {
+                    " has no meaning with a thermostat, expected \"none\": it changes the energy"
+                }
+                _ => {
+                    " has no meaning for this plate, expected \"none\": with fixed edges and sources or fluxes, the \
+                     error is not known"
+                }
+            },
         );
     }
     let on_drift = section.word(reaction, ON_ERROR);

@@ -1,7 +1,7 @@
 //! `[output]`.
 
 use crate::case::declare::{Kind, SectionSpec, Words, key};
-use crate::case::physics::{BODIES, FIELDS, PhysicsName};
+use crate::case::physics::{BODIES, FIELDS, FLUIDS, NOT_FLUIDS, PhysicsName};
 use crate::case::reader::Section;
 use crate::case::resolved::SectionWriter;
 use crate::case::{OnError, OutputSettings, SnapshotFormat};
@@ -14,6 +14,10 @@ const FORMATS: &Words<SnapshotFormat> = &[
 const FIELD_FORMATS: &Words<SnapshotFormat> = &[
     ("npy", SnapshotFormat::Npy, "a NumPy array"),
     ("vti", SnapshotFormat::Vti, "VTK image data, for ParaView"),
+];
+const FLUID_FORMATS: &Words<SnapshotFormat> = &[
+    ("gsd", SnapshotFormat::Gsd, "`trajectory.gsd` in the schema of HOOMD, for OVITO and Python"),
+    ("xyz", SnapshotFormat::Xyz, "`trajectory.xyz`, extended XYZ, a text file"),
 ];
 const ON_ERROR: &Words<OnError> = &[
     ("stop", OnError::Stop, "ends the run with exit status 1"),
@@ -30,9 +34,18 @@ pub(in crate::case) const SPEC: &SectionSpec = &SectionSpec::new(
             Kind::Interval,
             "10 steps",
             "Interval of rows of `conserved.csv`. 0 is none between start and end.",
-        ),
+        )
+        .only_for(NOT_FLUIDS),
+        key(
+            "record_every",
+            Kind::Interval,
+            "100 steps",
+            "Interval of rows of `thermo.csv`. 0 is none between start and end.",
+        )
+        .only_for(FLUIDS),
         key("format", Kind::Word(&FORMATS), "hdf5", "File format of snapshots.").only_for(BODIES),
         key("format", Kind::Word(&FIELD_FORMATS), "npy", "File format of snapshots.").only_for(FIELDS),
+        key("format", Kind::Word(&FLUID_FORMATS), "gsd", "File format of the trajectory.").only_for(FLUIDS),
         key(
             "keep_start",
             Kind::Boolean,
@@ -46,13 +59,12 @@ pub(in crate::case) const SPEC: &SectionSpec = &SectionSpec::new(
 );
 
 pub(in crate::case) fn read_output(section: &Section<'_>, physics: PhysicsName) -> OutputSettings {
-    let is_field = FIELDS.contains(&physics);
     let settings = OutputSettings {
         snapshot_every: section.interval("snapshot_every"),
         image_every: section.interval("image_every"),
         record_every: section.interval("record_every"),
         format: section.word("format", formats(physics)),
-        keep_start: !is_field && section.boolean("keep_start"),
+        keep_start: BODIES.contains(&physics) && section.boolean("keep_start"),
         on_error: section.word("on_error", ON_ERROR),
     };
     section.finish();
@@ -68,7 +80,7 @@ pub(in crate::case) fn write_output(
     w.interval("image_every", settings.image_every);
     w.interval("record_every", settings.record_every);
     w.word("format", formats(physics), &settings.format);
-    if !FIELDS.contains(&physics) {
+    if BODIES.contains(&physics) {
         w.boolean("keep_start", settings.keep_start);
     }
     w.word("on_error", ON_ERROR, &settings.on_error);
@@ -76,5 +88,9 @@ pub(in crate::case) fn write_output(
 
 /// Returns the formats of a physics.
 fn formats(physics: PhysicsName) -> &'static Words<SnapshotFormat> {
-    if FIELDS.contains(&physics) { FIELD_FORMATS } else { FORMATS }
+    match physics {
+        PhysicsName::Gravity => FORMATS,
+        PhysicsName::Heat | PhysicsName::Wave => FIELD_FORMATS,
+        PhysicsName::LennardJones => FLUID_FORMATS,
+    }
 }

@@ -7,7 +7,7 @@ use crate::case::TimeSettings;
 use crate::case::declare::{
     Kind, Range, SectionSpec, Words, derived_key, key, number, quantity, required_key,
 };
-use crate::case::physics::{BODIES, FIELDS, PhysicsName};
+use crate::case::physics::{BODIES, FIELDS, FLUIDS, PhysicsName};
 use crate::case::reader::Section;
 use crate::case::resolved::SectionWriter;
 
@@ -41,6 +41,7 @@ pub(in crate::case) const SPEC: &SectionSpec = &SectionSpec {
                 "Time step. A step beyond the stability limit is an error.",
             )
             .only_for(FIELDS),
+            required_key("step", quantity(Dimension::Time, Range::Positive), "Time step.").only_for(FLUIDS),
             key(
                 "eta",
                 number(Range::UpTo(1.0)),
@@ -102,8 +103,8 @@ pub(in crate::case) fn write_time(
     w.quantity("end", settings.end);
 }
 
-/// Reads `[time]` of a field. `None` for the step "auto", which depends on the field. Waves start
-/// at time 0.
+/// Reads `[time]` of a field or a fluid. `None` for the step "auto" of a field. Waves and fluids
+/// start at time 0.
 pub(in crate::case) fn read_field_time(
     section: &Section<'_>,
     physics: PhysicsName,
@@ -111,7 +112,7 @@ pub(in crate::case) fn read_field_time(
     let dt = section.quantity_or_word("step");
     let step = StepChoice::Fixed(dt.unwrap_or_default());
     let start = match physics {
-        PhysicsName::Wave => Some(0.0),
+        PhysicsName::Wave | PhysicsName::LennardJones => Some(0.0),
         PhysicsName::Gravity | PhysicsName::Heat => section.quantity_if_given("start"),
     };
     let settings = TimeSettings { step, start, end: section.quantity("end") };
@@ -129,7 +130,7 @@ pub(in crate::case) fn write_field_time(
         StepChoice::Adaptive { .. } => None,
     };
     w.quantity_or_word("step", dt);
-    if physics != PhysicsName::Wave {
+    if !matches!(physics, PhysicsName::Wave | PhysicsName::LennardJones) {
         w.quantity("start", settings.known_start());
     }
     w.quantity("end", settings.end);

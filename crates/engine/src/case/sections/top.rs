@@ -2,9 +2,12 @@
 
 use orrery_model::Units;
 
-use super::{bodies, checkpoint, gravity, grid, heat, image, initial, limits, output, time, wave};
+use super::{
+    bodies, checkpoint, gravity, grid, heat, image, initial, lennard_jones, limits, output, particles,
+    thermostat, time, wave,
+};
 use crate::case::declare::{Kind, SectionSpec, Words, derived_key, key, section_key};
-use crate::case::physics::{BODIES, FIELDS, HEAT, PhysicsName, WAVE};
+use crate::case::physics::{BODIES, FIELDS, FLUIDS, HEAT, PhysicsName, WAVE};
 use crate::case::reader::Section;
 
 const UNIT_SYSTEMS: &Words<Units> = &[
@@ -15,6 +18,18 @@ const UNIT_SYSTEMS: &Words<Units> = &[
 const FIELD_UNIT_SYSTEMS: &Words<Units> = &[
     ("none", Units::Dimensionless, "plain numbers, without a physical scale"),
     ("si", Units::Si, "metres, kilograms, seconds"),
+];
+const FLUID_UNIT_SYSTEMS: &Words<Units> = &[
+    (
+        "lj",
+        Units::LennardJones,
+        "reduced units: sigma, epsilon, mass and k_B are 1 for a fluid of one species",
+    ),
+    (
+        "real",
+        Units::Real,
+        "angstrom, atomic mass units, picoseconds, kelvin; the unit of energy is 0.01 kJ/mol",
+    ),
 ];
 
 pub(in crate::case) const SPEC: &SectionSpec = &SectionSpec::new(
@@ -33,12 +48,18 @@ pub(in crate::case) const SPEC: &SectionSpec = &SectionSpec::new(
             .only_for(BODIES),
         key("units", Kind::Word(&FIELD_UNIT_SYSTEMS), "none", "Units of all plain numbers in the case.")
             .only_for(FIELDS),
+        key("units", Kind::Word(&FLUID_UNIT_SYSTEMS), "lj", "Units of all plain numbers in the case.")
+            .only_for(FLUIDS),
         section_key(bodies::SPEC).only_for(BODIES),
         section_key(gravity::SPEC).only_for(BODIES),
         section_key(grid::SPEC).only_for(FIELDS),
         section_key(heat::SPEC).only_for(HEAT),
         section_key(initial::SPEC).only_for(HEAT),
         section_key(wave::SPEC).only_for(WAVE),
+        section_key(particles::SPEC).only_for(FLUIDS),
+        section_key(lennard_jones::SPEC).only_for(FLUIDS),
+        section_key(thermostat::SPEC).only_for(FLUIDS),
+        section_key(thermostat::STRUCTURE_SPEC).only_for(FLUIDS),
         section_key(time::SPEC),
         section_key(output::SPEC),
         section_key(checkpoint::SPEC),
@@ -49,5 +70,10 @@ pub(in crate::case) const SPEC: &SectionSpec = &SectionSpec::new(
 
 /// Reads the units of a case.
 pub(in crate::case) fn read_units(root: &Section<'_>, physics: PhysicsName) -> Units {
-    root.word("units", if FIELDS.contains(&physics) { FIELD_UNIT_SYSTEMS } else { UNIT_SYSTEMS })
+    let systems = match physics {
+        PhysicsName::Gravity => UNIT_SYSTEMS,
+        PhysicsName::Heat | PhysicsName::Wave => FIELD_UNIT_SYSTEMS,
+        PhysicsName::LennardJones => FLUID_UNIT_SYSTEMS,
+    };
+    root.word("units", systems)
 }

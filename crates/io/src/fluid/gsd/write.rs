@@ -39,13 +39,19 @@ pub(in crate::fluid) fn append(path: &Path, frame: &FluidFrame<'_>) -> Result<()
     let chunks = frame_chunks(frame).map_err(in_file)?;
     let opened = TrajectoryFile::open(path).and_then(|file| file.map(Appender::open).transpose());
     let appender = match opened.map_err(in_file)? {
-        Some(appender) => appender.remove_frames_from(frame.step).map_err(in_file)?,
+        Some(appender) => appender.remove_frames_from(frame.time).map_err(in_file)?,
         None => None,
     };
     match appender {
         Some(mut appender) => appender.append_frame(chunks).map_err(in_file),
         None => replace_file(path, |sink| write_first_frame(sink, &chunks)),
     }
+}
+
+/// Removes all frames at `time` or later. Returns false if no frame is left. The file is then
+/// unchanged.
+pub(in crate::fluid) fn remove_frames_from(file: TrajectoryFile, time: f64) -> Result<bool, Fault> {
+    Ok(Appender::open(file)?.remove_frames_from(time)?.is_some())
 }
 
 /// Function that writes the data of a chunk.
@@ -324,13 +330,13 @@ impl Appender {
         Ok(Self { file, header, block, entries })
     }
 
-    /// Removes all frames at `step` or later, and the remains of an interrupted call. Returns
+    /// Removes all frames at `time` or later, and the remains of an interrupted call. Returns
     /// `None` if no frame is left.
-    fn remove_frames_from(mut self, step: u64) -> Result<Option<Self>, Fault> {
+    fn remove_frames_from(mut self, time: f64) -> Result<Option<Self>, Fault> {
         let in_use = self.entries.len();
         while let Some(last) = self.entries.last() {
             let frame = last.frame;
-            if self.step_of_frame(frame)? < step {
+            if self.time_of_frame(frame)? < time {
                 break;
             }
             self.entries.truncate(self.entries.partition_point(|entry| entry.frame < frame));
@@ -367,15 +373,15 @@ impl Appender {
         Ok(bytes.iter().any(|&byte| byte != 0))
     }
 
-    /// Returns the step of a frame.
-    fn step_of_frame(&mut self, frame: u64) -> Result<u64, Fault> {
-        let name = name_id("configuration/step");
+    /// Returns the time of a frame.
+    fn time_of_frame(&mut self, frame: u64) -> Result<f64, Fault> {
+        let name = name_id("log/orrery/time");
         let entry = self.entries.iter().rev().find(|entry| entry.frame == frame && entry.name == name);
-        let entry = entry.filter(|entry| entry.kind == ValueType::U64 && entry.rows == 1);
-        let location = entry.ok_or_else(|| foreign_file(&format!("no step of frame {frame}")))?.location;
+        let entry = entry.filter(|entry| entry.kind == ValueType::F64 && entry.rows == 1);
+        let location = entry.ok_or_else(|| foreign_file(&format!("no time of frame {frame}")))?.location;
         let mut bytes = [0; 8];
         self.file.read_at(location, &mut bytes)?;
-        Ok(u64::from_le_bytes(bytes))
+        Ok(f64::from_le_bytes(bytes))
     }
 
     /// Writes the position of the index and the number of entries in use, and syncs them to disk.

@@ -406,6 +406,11 @@ impl DeviceFluid {
         (3 * columns + others + lists) as u64
     }
 
+    /// Returns the device.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
     /// Returns the number of particles.
     pub fn len(&self) -> usize {
         self.n

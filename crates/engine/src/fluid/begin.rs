@@ -1,0 +1,77 @@
+//! The system that starts with the particles of a case.
+
+use orrery_io::format_bytes;
+use orrery_model::fluid::FluidParticles;
+use orrery_particles::lennard_jones::settings::FluidSettings;
+use orrery_particles::lennard_jones::{DeviceFluid, Fluid};
+
+use super::start::start_particles;
+use super::system::{FluidFacts, FluidSystem, system_error};
+use super::{host_bytes, particle_count};
+use crate::case::{Case, FluidCase};
+use crate::compute_device::{self, ComputeDevice, select_device};
+use crate::control::{Control, RunEvent};
+use crate::error::EngineError;
+use crate::system::{Plan, ReportFn, Stamp};
+
+/// Creates the fluid of `case` on the selected device, or on the CPU if `auto` selected a device
+/// that cannot compute it. Returns it with the case, which then has absolute paths.
+pub(crate) fn start(
+    case: &Case,
+    fluid: &FluidCase,
+    selected: ComputeDevice,
+    control: &Control,
+    report: &mut ReportFn<'_>,
+) -> Result<(Case, FluidSystem), EngineError> {
+    let (case, particles, settings, selected) = prepare(case, fluid, selected, control)?;
+    report(RunEvent::Device(&selected));
+    let now = Stamp { step: 0, time: case.time.known_start() };
+    let facts = FluidFacts::new(&case, fluid, &particles);
+    let n = particles.len();
+    let strategy = selected.device.as_ref().map(|device| facts.strategy(device, n, &settings));
+    let fluid = Fluid::new(particles, &settings, selected.device.as_ref().zip(strategy.as_ref()))
+        .map_err(|error| system_error(error, None).at(now))?;
+    Ok((case, FluidSystem::new(fluid, facts, now)))
+}
+
+/// Returns what a run of `case` would need. Its particles are generated or read.
+pub(crate) fn plan(case: &Case, fluid: &FluidCase, control: &Control) -> Result<Plan, EngineError> {
+    let selected = select_device(control.device.choice)?;
+    let (case, particles, settings, selected) = prepare(case, fluid, selected, control)?;
+    let (n, bounds) = (particles.len(), particles.bounds);
+    let device_bytes = selected.device.as_ref().map(|_| DeviceFluid::device_bytes(n, &settings, &bounds));
+    Ok(Plan {
+        case,
+        size: particle_count(n as u64),
+        host_bytes: host_bytes(n as u64),
+        selected,
+        device_bytes,
+    })
+}
+
+fn prepare(
+    case: &Case,
+    fluid: &FluidCase,
+    selected: ComputeDevice,
+    control: &Control,
+) -> Result<(Case, FluidParticles, FluidSettings, ComputeDevice), EngineError> {
+    let settings = fluid.settings(fluid.ensemble(case.units.boltzmann_constant()));
+    let particles = start_particles(case, fluid, &settings, &control.limits)?;
+    let (n, bounds) = (particles.len(), particles.bounds);
+    let (needed, available) = (host_bytes(n as u64), control.limits.memory);
+    if needed > available {
+        let (needed, available) = (format_bytes(needed), format_bytes(available));
+        let size = particle_count(n as u64);
+        return Err(EngineError::Memory { path: "[particles]".into(), size, needed, available });
+    }
+    let selected = compute_device::ensure_support(selected, control.device.choice, |device| {
+        DeviceFluid::check_support(device, n, &settings).err().map(|reason| reason.to_string())
+    })?;
+    let selected =
+        compute_device::ensure_memory(selected, control.device.choice, particle_count(n as u64), |_| {
+            DeviceFluid::device_bytes(n, &settings, &bounds)
+        })?;
+    let mut case = case.with_absolute_paths();
+    case.time.start = Some(case.time.known_start());
+    Ok((case, particles, settings, selected))
+}

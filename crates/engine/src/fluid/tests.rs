@@ -1,0 +1,1 @@
+//! Tests of fluids as a system.

@@ -1,0 +1,153 @@
+//! A fluid on the CPU or on a device. Both give the same bits.
+
+use orrery_device::Device;
+use orrery_model::fluid::FluidParticles;
+use orrery_model::simulation_box::SimulationBox;
+
+use super::device::{DeviceFluid, DeviceFluidError, FluidStrategy};
+use super::ensemble::Ensemble;
+use super::host::HostFluid;
+use super::settings::FluidSettings;
+use super::{FluidMeasures, Minimised};
+
+/// Particles with their forces, on the CPU or on a device.
+///
+/// Results depend on the particles, the settings and the sequence of steps, and not on where they are
+/// computed.
+#[derive(Debug)]
+pub struct Fluid {
+    settings: FluidSettings,
+    place: Place,
+}
+
+#[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "a run has one fluid, so its size does not matter")]
+enum Place {
+    Host(HostFluid),
+    Device(DeviceFluid),
+}
+
+impl Fluid {
+    /// Creates a fluid on a device with a strategy, or on the CPU. The settings must be valid for the
+    /// box.
+    pub fn new(
+        particles: FluidParticles,
+        settings: &FluidSettings,
+        device: Option<(&Device, &FluidStrategy)>,
+    ) -> Result<Self, DeviceFluidError> {
+        let place = match device {
+            Some((device, strategy)) => {
+                Place::Device(DeviceFluid::with_strategy(device, &particles, settings, strategy)?)
+            }
+            None => Place::Host(HostFluid::new(particles, settings)),
+        };
+        Ok(Self { settings: settings.clone(), place })
+    }
+
+    /// Returns the number of particles.
+    pub fn len(&self) -> usize {
+        match &self.place {
+            Place::Host(fluid) => fluid.len(),
+            Place::Device(fluid) => fluid.len(),
+        }
+    }
+
+    /// Returns true if there are no particles.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Returns the settings.
+    pub fn settings(&self) -> &FluidSettings {
+        &self.settings
+    }
+
+    /// Returns the box. An open box may grow.
+    pub fn bounds(&self) -> &SimulationBox {
+        match &self.place {
+            Place::Host(fluid) => fluid.bounds(),
+            Place::Device(fluid) => fluid.bounds(),
+        }
+    }
+
+    /// Returns the device, `None` for the CPU.
+    pub fn device(&self) -> Option<&Device> {
+        match &self.place {
+            Place::Host(_) => None,
+            Place::Device(fluid) => Some(fluid.device()),
+        }
+    }
+
+    /// Takes `steps` steps of length `dt`. `first` is the number of steps before, which selects the
+    /// random numbers of a thermostat.
+    pub fn advance(&mut self, dt: f64, first: u64, steps: u64) -> Result<(), DeviceFluidError> {
+        match &mut self.place {
+            Place::Host(fluid) => Ok(fluid.advance(dt, first, steps)?),
+            Place::Device(fluid) => fluid.advance(dt, first, steps),
+        }
+    }
+
+    /// Returns the particles in the user's order.
+    pub fn particles(&self) -> Result<FluidParticles, DeviceFluidError> {
+        match &self.place {
+            Place::Host(fluid) => Ok(fluid.particles()),
+            Place::Device(fluid) => Ok(fluid.particles()?),
+        }
+    }
+
+    /// Measures energies, momentum and virial.
+    pub fn measure(&self) -> Result<FluidMeasures, DeviceFluidError> {
+        match &self.place {
+            Place::Host(fluid) => Ok(fluid.measure()),
+            Place::Device(fluid) => Ok(fluid.measure()?),
+        }
+    }
+
+    /// Returns true if pairs are found with neighbour lists.
+    pub fn uses_lists(&self) -> bool {
+        self.settings.uses_lists(self.len(), self.bounds())
+    }
+
+    /// Returns the strategy of the device, `None` on the CPU.
+    pub fn strategy(&self) -> Option<&FluidStrategy> {
+        match &self.place {
+            Place::Host(_) => None,
+            Place::Device(fluid) => Some(fluid.strategy()),
+        }
+    }
+
+    /// Continues with these particles in another ensemble.
+    pub fn restart(&mut self, particles: FluidParticles, ensemble: Ensemble) -> Result<(), DeviceFluidError> {
+        let settings = FluidSettings { ensemble, ..self.settings.clone() };
+        *self = Self::new(particles, &settings, self.device().zip(self.strategy()))?;
+        Ok(())
+    }
+
+    /// Returns a copy on the same device.
+    pub fn try_clone(&self) -> Result<Self, DeviceFluidError> {
+        Self::new(self.particles()?, &self.settings, self.device().zip(self.strategy()))
+    }
+
+    /// Returns the same fluid on `device`.
+    pub fn moved_to(self, device: &Device, strategy: &FluidStrategy) -> Result<Self, DeviceFluidError> {
+        Self::new(self.particles()?, &self.settings, Some((device, strategy)))
+    }
+}
+
+/// Moves particles to a minimum of the energy on the CPU, with FIRE. See [`HostFluid::minimise`].
+pub fn minimised(
+    particles: FluidParticles,
+    settings: &FluidSettings,
+) -> Result<(FluidParticles, Minimised), super::Exploded> {
+    let potential = &settings.potential;
+    let lightest = settings.mass.iter().copied().fold(f64::INFINITY, f64::min);
+    // A fraction of the time unit of the lightest species.
+    let dt = 0.002 * potential.length_unit() * (lightest / potential.energy_unit()).sqrt();
+    let tolerance = potential.energy_unit() / potential.length_unit();
+    let mut fluid = HostFluid::new(particles, settings);
+    let outcome = fluid.minimise(dt, tolerance, MAX_MINIMISATION_STEPS)?;
+    Ok((fluid.particles(), outcome))
+}
+
+/// Steps after which a minimisation ends. Random liquids need a few hundred.
+const MAX_MINIMISATION_STEPS: u32 = 20_000;
