@@ -8,6 +8,7 @@
 //! on threads, on the instruction set, or on when lists are built.
 
 pub mod arithmetic;
+pub mod brute_force;
 mod cells;
 pub mod device;
 pub mod ensemble;
@@ -17,6 +18,9 @@ mod host;
 mod minimise;
 mod neighbours;
 pub mod potential;
+pub mod rungs;
+pub mod sample;
+pub mod selftest;
 pub mod settings;
 pub mod structure;
 

@@ -1,0 +1,126 @@
+//! Checks of Lennard-Jones fluids on one device, for `orrery selftest` and the tests. The CPU is
+//! compared with brute force, devices with the CPU bit for bit, and rungs of the ladder with brute
+//! force in f64.
+
+use orrery_device::Device;
+use orrery_device::check::Check;
+use orrery_model::fluid::FluidParticles;
+use orrery_model::ic::lattice::{Lattice, set_maxwell_velocities};
+
+use super::brute_force::{check_forces, forces_with_bounds};
+use super::potential::{Potential, Truncation};
+use super::rungs::{RungFluid, rungs};
+use super::sample::{MELT_CUTOFF, MELT_DT, displaced_melt, melt, melt_settings};
+use super::settings::{FluidSettings, PairPrecision, PairSearch};
+use super::{DeviceFluid, HostFluid};
+
+/// Returns all checks of this module.
+pub fn checks() -> Vec<Check> {
+    let check = |name: &str, run| Check { name: format!("lj: {name}"), run };
+    vec![
+        check("forces of the CPU equal brute force", host_forces),
+        check("the melt equals that of the CPU", melt_trajectory),
+        check("all pairs equal those of the CPU", all_pairs),
+        check("two species in a plane with a switch equal those of the CPU", switched_plane),
+        check("every rung of the ladder equals brute force", every_rung),
+    ]
+}
+
+/// Numbers of particles: boxes of two and of three cells along an axis, and more blocks of threads.
+const SIZES: [usize; 3] = [256, 1000, 2048];
+
+/// Compares all forces of the CPU with brute force in f64, in both precisions and searches.
+fn host_forces(_: &Device) -> Result<(), String> {
+    for n in SIZES {
+        let particles = displaced_melt(n);
+        let sample: Vec<usize> = (0..particles.len()).collect();
+        let expected = forces_with_bounds(&particles, &melt_settings().potential, &sample);
+        for search in [PairSearch::Lists, PairSearch::AllPairs] {
+            for precision in [PairPrecision::Mixed, PairPrecision::Double] {
+                let settings = FluidSettings { search, precision, ..melt_settings() };
+                let found = HostFluid::new(particles.clone(), &settings).forces();
+                check_forces(&found, &sample, &expected)
+                    .map_err(|message| format!("{n} particles, {search:?}, {precision:?}: {message}"))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Moves a fluid on the CPU and on the device, and compares all bits.
+fn compare_trajectories(
+    device: &Device,
+    particles: &FluidParticles,
+    settings: &FluidSettings,
+) -> Result<(), String> {
+    if !device.properties().has_f64 {
+        return Ok(());
+    }
+    let mut host = HostFluid::new(particles.clone(), settings);
+    let mut fluid = DeviceFluid::new(device, particles, settings).map_err(|error| error.to_string())?;
+    let mut first = 0;
+    for steps in [1, 30, 9] {
+        host.advance(MELT_DT, first, steps).map_err(|error| error.to_string())?;
+        fluid.advance(MELT_DT, steps as u32).map_err(|error| error.to_string())?;
+        first += steps;
+        let found = fluid.particles().map_err(|error| error.to_string())?;
+        let (expected, n) = (host.particles(), particles.len());
+        if let Some(k) = (0..n).find(|&k| found.fractions(k) != expected.fractions(k)) {
+            let [found, expected] = [&found, &expected].map(|particles| particles.fractions(k));
+            return Err(format!(
+                "{n} particles, step {first}: particle {k} is at {found:?}, expected {expected:?}"
+            ));
+        }
+        if found != expected {
+            return Err(format!("{n} particles, step {first}: velocities or images differ from the CPU"));
+        }
+        let (found, expected) = (fluid.measure().map_err(|error| error.to_string())?, host.measure());
+        if found != expected {
+            return Err(format!("{n} particles, step {first}: {found:?}, expected {expected:?}"));
+        }
+    }
+    Ok(())
+}
+
+fn melt_trajectory(device: &Device) -> Result<(), String> {
+    let settings = FluidSettings { search: PairSearch::Lists, ..melt_settings() };
+    SIZES.into_iter().try_for_each(|n| compare_trajectories(device, &melt(n), &settings))
+}
+
+fn all_pairs(device: &Device) -> Result<(), String> {
+    let settings = FluidSettings { search: PairSearch::AllPairs, ..melt_settings() };
+    compare_trajectories(device, &melt(500), &settings)
+}
+
+fn switched_plane(device: &Device) -> Result<(), String> {
+    let mut particles = Lattice::Square.fill([18, 16, 1], 0.75);
+    particles.species.iter_mut().enumerate().for_each(|(k, species)| *species = (k % 2) as u8);
+    let mass = vec![1.0, 2.0];
+    set_maxwell_velocities(&mut particles, &mass, 1.3, 1);
+    let potential =
+        Potential::mixed(&[(1.0, 1.0), (0.9, 0.7)], MELT_CUTOFF, Truncation::Switched { start: 0.8 });
+    let settings = FluidSettings { potential, mass, search: PairSearch::Lists, ..melt_settings() };
+    compare_trajectories(device, &particles, &settings)
+}
+
+/// Computes the forces of every rung twice, because later calls must not depend on earlier ones.
+fn every_rung(device: &Device) -> Result<(), String> {
+    for n in SIZES {
+        let particles = displaced_melt(n);
+        let sample: Vec<usize> = (0..particles.len()).collect();
+        for rung in rungs() {
+            let potential = melt_settings().potential.damped(rung.variant.damping());
+            let expected = forces_with_bounds(&particles, &potential, &sample);
+            let run = || {
+                let mut fluid = RungFluid::new(device, rung.variant, &particles, MELT_CUTOFF)?;
+                fluid.compute_forces()?;
+                fluid.compute_forces()?;
+                fluid.forces()
+            };
+            let found = run().map_err(|error| error.to_string())?;
+            check_forces(&found, &sample, &expected)
+                .map_err(|message| format!("{}, {n} particles: {message}", rung.name))?;
+        }
+    }
+    Ok(())
+}
