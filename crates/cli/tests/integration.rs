@@ -1,6 +1,7 @@
 //! Tests of the `orrery` command. Every file of this folder is a module.
 
 mod bench_fields;
+mod bench_fluids;
 mod bench_runs;
 mod common;
 mod devices;

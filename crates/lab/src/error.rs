@@ -3,6 +3,7 @@
 use orrery_device::DeviceError;
 use orrery_io::IoError;
 use orrery_model::format_count;
+use orrery_particles::lennard_jones::{DeviceFluidError, Exploded};
 use thiserror::Error;
 
 /// Error of a measurement. Its message is one line.
@@ -22,7 +23,33 @@ pub enum LabError {
         /// Message of the thread pool.
         cause: String,
     },
+    /// A fluid could not be moved.
+    #[error(transparent)]
+    Fluid(DeviceFluidError),
+    /// The forces of a rung are outside their bounds.
+    #[error("wrong result of the rung '{rung}': {message}")]
+    WrongForces {
+        /// Name of the rung.
+        rung: String,
+        /// The first wrong force.
+        message: String,
+    },
     /// There is no folder for the tuning file.
     #[error("no cache folder: expected ORRERY_CACHE_DIR, XDG_CACHE_HOME or HOME to name one")]
     NoCache,
+}
+
+impl From<DeviceFluidError> for LabError {
+    fn from(error: DeviceFluidError) -> Self {
+        match error {
+            DeviceFluidError::Device(error) => Self::Device(error),
+            error => Self::Fluid(error),
+        }
+    }
+}
+
+impl From<Exploded> for LabError {
+    fn from(error: Exploded) -> Self {
+        Self::Fluid(error.into())
+    }
 }

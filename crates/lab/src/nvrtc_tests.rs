@@ -8,6 +8,7 @@
 //! if a kernel uses local memory without being in [`ALLOWED_LOCAL_MEMORY`].
 
 mod fields;
+mod fluids;
 
 use std::sync::Arc;
 

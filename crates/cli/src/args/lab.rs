@@ -22,13 +22,13 @@ pub struct BenchArgs {
     #[arg(value_enum)]
     pub case: BenchCase,
     /// Numbers of bodies, of elements for primitives, of nodes along a side for heat and wave,
-    /// where wave also has a square with 16 N nodes along a side. For run, sizes of the one case
-    /// that --case gives [default: see below]
+    /// where wave also has a square with 16 N nodes along a side, of particles for lj. For run, sizes
+    /// of the one case that --case gives [default: see below]
     #[arg(short, value_name = "N,...", value_delimiter = ',', allow_hyphen_values = true, value_parser = parse_count::<usize>)]
     pub n: Vec<usize>,
     /// Floating-point precision [default: all for direct, mixed for tree, single and mixed for tree
-    /// on a device, single and double for heat and wave, for run mixed for bodies and single for
-    /// heat and wave]
+    /// on a device, single and double for heat and wave, mixed for lj, for run mixed for bodies and
+    /// single for heat and wave]
     #[arg(long, value_enum)]
     pub precision: Option<PrecisionFlag>,
     #[command(flatten)]
@@ -96,6 +96,7 @@ Default sizes (-n):
   primitives  2^20, sort 2^18   2^28, sort 2^20 and 2^24
   heat        4096              16384
   wave        256               1024
+  lj          32000             4096,65536,1048576,16777216
 
 Runs of bench run (--case), with their default sizes (-n) and steps:
   run               CPU    GPU      steps  output
@@ -123,6 +124,8 @@ pub enum BenchCase {
     Heat,
     /// Time steps of the wave equation in a cube and on a square
     Wave,
+    /// Time steps of a Lennard-Jones melt, with energies every 100 steps
+    Lj,
     /// Whole runs with their output, compared with the time of their forces or field updates
     Run,
 }
@@ -282,12 +285,14 @@ pub struct TuneArgs {
     pub solver: Option<TunedSolver>,
     #[command(flatten)]
     pub device_args: DeviceArgs,
-    /// Numbers of bodies, or of nodes along a side for heat and wave, where wave also has a square
-    /// with 16 N nodes along a side [default: powers of 4 from 1024 to 1048576, on a GPU
-    /// 1024,4096,16384 for heat and 128,256,512,1024 for wave]
+    /// Numbers of bodies, of particles for lj, or of nodes along a side for heat and wave, where wave
+    /// also has a square with 16 N nodes along a side [default: powers of 4 from 1024 to 1048576, on
+    /// a GPU 1024,4096,16384 for heat, 128,256,512,1024 for wave and powers of 4 from 4096 to
+    /// 4194304 for lj]
     #[arg(short, value_name = "N,...", value_delimiter = ',', allow_hyphen_values = true, value_parser = parse_count::<usize>)]
     pub n: Vec<usize>,
-    /// Floating-point precision [default: all three, single and double for heat and wave]
+    /// Floating-point precision [default: all three, single and double for heat and wave, mixed for
+    /// lj]
     #[arg(long, value_enum)]
     pub precision: Option<PrecisionFlag>,
 }
@@ -301,4 +306,6 @@ pub enum TunedSolver {
     Heat,
     /// Time steps of the wave equation of order 8, in a cube and on a square
     Wave,
+    /// Time steps of a Lennard-Jones melt
+    Lj,
 }

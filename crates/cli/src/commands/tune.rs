@@ -7,8 +7,8 @@ use orrery_fields::heat::device::HeatDeviceStrategy;
 use orrery_fields::wave::device::{WaveDeviceStrategy, WaveShape};
 use orrery_lab::format::format_seconds;
 use orrery_lab::tuning::{
-    DEFAULT_SIZES, HeatOutcome, TuneOutcome, Tuning, WaveOutcome, default_sides, default_wave_sides,
-    tune_device, tune_heat, tune_wave,
+    DEFAULT_SIZES, FluidOutcome, HeatOutcome, TuneOutcome, Tuning, WaveOutcome, default_fluid_sizes,
+    default_sides, default_wave_sides, tune_device, tune_fluid, tune_heat, tune_wave,
 };
 use orrery_model::Precision;
 use orrery_particles::solver::direct::device::DirectDeviceStrategy;
@@ -25,6 +25,7 @@ pub fn tune(arguments: &TuneArgs) -> Result<(), Failure> {
     match arguments.solver {
         Some(TunedSolver::Heat) => super::bench::check_heat_flags(&arguments.n, arguments.precision)?,
         Some(TunedSolver::Wave) => super::bench::check_wave_flags(&arguments.n, arguments.precision)?,
+        Some(TunedSolver::Lj) => check_tuned_fluids(arguments)?,
         Some(TunedSolver::Direct) | None => super::bench::check_body_memory(&arguments.n)?,
     }
     let choice = arguments.device_args.device;
@@ -44,7 +45,9 @@ pub fn tune(arguments: &TuneArgs) -> Result<(), Failure> {
     print_line!("tried: strategies timed in a few seconds; run orrery tune again to try more");
     let solvers = match arguments.solver {
         Some(solver) => vec![solver],
-        None if arguments.n.is_empty() => vec![TunedSolver::Direct, TunedSolver::Heat, TunedSolver::Wave],
+        None if arguments.n.is_empty() => {
+            vec![TunedSolver::Direct, TunedSolver::Heat, TunedSolver::Wave, TunedSolver::Lj]
+        }
         None => vec![TunedSolver::Direct],
     };
     let mut is_tuned = false;
@@ -53,6 +56,7 @@ pub fn tune(arguments: &TuneArgs) -> Result<(), Failure> {
             TunedSolver::Direct => tune_direct(arguments, &device)?,
             TunedSolver::Heat => tune_heat_solver(arguments, &device)?,
             TunedSolver::Wave => tune_wave_solver(arguments, &device)?,
+            TunedSolver::Lj => tune_fluids(arguments, &device)?,
         };
     }
     match is_tuned {
@@ -151,6 +155,46 @@ fn print_wave_outcome(outcome: &WaveOutcome) {
         format!("{:.2}x", default_seconds / entry.seconds),
         format!("{tried}/{available}"),
         entry.strategy.name()
+    );
+}
+
+/// Refuses sizes and precisions that fluids on a device do not have.
+fn check_tuned_fluids(arguments: &TuneArgs) -> Result<(), Failure> {
+    if let Some(flag) = arguments.precision.filter(|flag| flag.0 != Precision::Mixed) {
+        let precision = flag.0.as_str();
+        return Err(Failure::Usage(format!("--precision {precision}: expected mixed for lj on a device")));
+    }
+    super::bench::check_lj_flags(&arguments.n, arguments.precision)
+}
+
+/// Tunes fluids and stores the results. Returns whether there are any. Without f64, a device has no
+/// fluids.
+fn tune_fluids(arguments: &TuneArgs, device: &Device) -> Result<bool, Failure> {
+    let is_wanted = arguments.precision.is_none_or(|flag| flag.0 == Precision::Mixed);
+    if !device.properties().has_f64 || !is_wanted {
+        return Ok(false);
+    }
+    let sizes =
+        if arguments.n.is_empty() { default_fluid_sizes(device).to_vec() } else { arguments.n.clone() };
+    print_line!("lj: Lennard-Jones melts, mixed precision");
+    print_line!("{:>9} {:>9} {:>8} {:>7}  strategy", "particles", "per step", "gain", "tried");
+    let tuning = tune_fluid(device, &sizes, &mut print_fluid_outcome)?;
+    if tuning.fluid_entries().is_empty() {
+        return Ok(false);
+    }
+    tuning.save(device)?;
+    Ok(true)
+}
+
+fn print_fluid_outcome(outcome: &FluidOutcome) {
+    let FluidOutcome { entry, tried, available, default_seconds } = outcome;
+    print_line!(
+        "{:>9} {:>9} {:>8} {:>7}  {}",
+        entry.n,
+        format_seconds(entry.seconds),
+        format!("{:.2}x", default_seconds / entry.seconds),
+        format!("{tried}/{available}"),
+        entry.strategy.describe()
     );
 }
 

@@ -2,6 +2,7 @@
 
 pub mod cpu;
 pub mod direct;
+pub mod fluid;
 pub mod heat;
 pub mod primitives;
 pub mod tree;

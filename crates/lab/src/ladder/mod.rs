@@ -8,6 +8,7 @@ mod direct;
 mod gravity;
 mod heat;
 mod histogram;
+mod lj;
 mod plot;
 mod reduce;
 mod repeats;
@@ -27,8 +28,15 @@ pub use roofs::Roofs;
 pub use table::all_tables;
 
 /// All ladders, in the order of the help.
-pub static LADDERS: [&LadderEntry; 6] =
-    [&direct::LADDER, &tree::LADDER, &reduce::LADDER, &histogram::LADDER, &heat::LADDER, &wave::LADDER];
+pub static LADDERS: [&LadderEntry; 7] = [
+    &direct::LADDER,
+    &tree::LADDER,
+    &reduce::LADDER,
+    &histogram::LADDER,
+    &heat::LADDER,
+    &wave::LADDER,
+    &lj::LADDER,
+];
 
 /// Returns the ladder with this name.
 pub fn find_ladder(name: &str) -> Option<&'static LadderEntry> {

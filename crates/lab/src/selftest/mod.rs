@@ -9,8 +9,8 @@ mod device;
 use orrery_device::Device;
 use orrery_device::check::Check;
 use orrery_fields::{heat, wave};
-use orrery_particles::bodies;
 use orrery_particles::solver::{direct, tree};
+use orrery_particles::{bodies, lennard_jones};
 use orrery_primitives::{histogram, reduce, scan, sort};
 
 /// Returns all checks, module by module.
@@ -23,6 +23,7 @@ pub fn all_checks() -> Vec<Check> {
     checks.extend(direct::selftest::checks());
     checks.extend(tree::selftest::checks());
     checks.extend(bodies::selftest::checks());
+    checks.extend(lennard_jones::selftest::checks());
     checks.extend(heat::device::selftest::checks());
     checks.extend(wave::device::selftest::checks());
     checks

@@ -2,8 +2,6 @@
 
 use std::time::Instant;
 
-use orrery_device::DeviceError;
-
 use super::FINALISTS;
 
 /// Number of timed runs of a finalist.
@@ -24,11 +22,11 @@ pub(super) struct FastestCandidate<S> {
 /// Times each candidate once, in order, until `limit_seconds` have passed, then the fastest ones
 /// again. `time` returns the median of a number of runs with a strategy. Leaves out candidates that
 /// the device cannot run. The first one is the default and must run.
-pub(super) fn find_fastest<S: Copy + PartialEq>(
+pub(super) fn find_fastest<S: Copy + PartialEq, E>(
     candidates: &[S],
     limit_seconds: f64,
-    mut time: impl FnMut(S, usize) -> Result<f64, DeviceError>,
-) -> Result<FastestCandidate<S>, DeviceError> {
+    mut time: impl FnMut(S, usize) -> Result<f64, E>,
+) -> Result<FastestCandidate<S>, E> {
     let start = Instant::now();
     let default = candidates[0];
     let mut timed = vec![(default, time(default, 1)?)];
@@ -55,6 +53,8 @@ pub(super) fn find_fastest<S: Copy + PartialEq>(
 
 #[cfg(test)]
 mod tests {
+    use orrery_device::DeviceError;
+
     use super::*;
 
     #[test]
@@ -77,7 +77,8 @@ mod tests {
 
     #[test]
     fn the_default_is_timed_without_time_and_must_run() {
-        let fastest = find_fastest(&[7, 8], -1.0, |strategy, _| Ok(f64::from(strategy))).unwrap();
+        let fastest =
+            find_fastest(&[7, 8], -1.0, |strategy, _| Ok::<_, DeviceError>(f64::from(strategy))).unwrap();
         assert_eq!((fastest.strategy, fastest.tried), (7, 1));
         let error = || DeviceError::BadChoice("x".to_owned());
         let failed =

@@ -14,7 +14,7 @@ use orrery_model::Precision;
 use orrery_particles::solver::direct::device::DirectDeviceStrategy;
 use serde::{Deserialize, Serialize};
 
-use super::{HeatEntry, WaveEntry};
+use super::{FluidEntry, HeatEntry, WaveEntry};
 use crate::LabError;
 
 const LAYOUT: u32 = 1;
@@ -52,6 +52,9 @@ pub struct Tuning {
     /// Results for the wave solver. Files of earlier versions have none.
     #[serde(default)]
     wave: Vec<WaveEntry>,
+    /// Results for fluids. Files of earlier versions have none.
+    #[serde(default)]
+    fluid: Vec<FluidEntry>,
 }
 
 /// Tuning file that cannot be used.
@@ -81,6 +84,7 @@ impl Tuning {
             entries: Vec::new(),
             heat: Vec::new(),
             wave: Vec::new(),
+            fluid: Vec::new(),
         }
     }
 
@@ -137,6 +141,23 @@ impl Tuning {
         nearest(matching, shape.planes * shape.plane_nodes, |entry| entry.nodes() as f64)
     }
 
+    /// Returns all entries of fluids.
+    pub fn fluid_entries(&self) -> &[FluidEntry] {
+        &self.fluid
+    }
+
+    /// Adds an entry of fluids. It replaces an entry of the same number of particles.
+    pub(super) fn insert_fluid_entry(&mut self, entry: FluidEntry) {
+        self.fluid.retain(|other| other.n != entry.n);
+        self.fluid.push(entry);
+    }
+
+    /// Returns the entry of fluids whose number of particles is nearest to `n` by ratio, within a
+    /// factor of four.
+    pub fn nearest_fluid_entry(&self, n: usize) -> Option<&FluidEntry> {
+        nearest(self.fluid.iter(), n, |entry| entry.n as f64)
+    }
+
     /// Returns the entry whose size is nearest to `n` by ratio, within a factor of four. For
     /// example, a run of 4,000 bodies uses an entry for 1,024 bodies if there is no nearer one.
     pub fn nearest_entry(&self, n: usize, precision: Precision) -> Option<&Entry> {
@@ -183,6 +204,8 @@ impl Tuning {
         merged
             .wave
             .sort_by_key(|entry| (entry.dimensions, entry.precision as u8, entry.is_variable, entry.side));
+        self.fluid.iter().for_each(|entry| merged.insert_fluid_entry(*entry));
+        merged.fluid.sort_by_key(|entry| entry.n);
         if let Some(folder) = path.parent() {
             std::fs::create_dir_all(folder).map_err(|e| orrery_io::IoError::from_system(folder, e))?;
         }
@@ -246,9 +269,13 @@ impl Tuning {
                 return Err(format!("stale (its strategy for {side} x {side} nodes is not available)"));
             }
         }
-        match self.wave.iter().find(|entry| !entry.is_available(device)) {
+        if let Some(entry) = self.wave.iter().find(|entry| !entry.is_available(device)) {
+            let grid = entry.grid_name();
+            return Err(format!("stale (its strategy for waves on {grid} nodes is not available)"));
+        }
+        match self.fluid.iter().find(|entry| !entry.is_available(device)) {
             Some(entry) => {
-                Err(format!("stale (its strategy for waves on {} nodes is not available)", entry.grid_name()))
+                Err(format!("stale (its strategy for a fluid of {} particles is not available)", entry.n))
             }
             None => Ok(()),
         }

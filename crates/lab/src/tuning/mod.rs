@@ -6,6 +6,7 @@
 
 mod candidates;
 mod file;
+mod fluid;
 mod heat;
 mod wave;
 
@@ -20,6 +21,7 @@ use crate::timing::largest_affordable_size;
 use crate::workload::DeviceWorkload;
 
 pub use file::{Entry, IgnoredFile, Tuning};
+pub use fluid::{FluidEntry, FluidOutcome, default_fluid_sizes, tune_fluid};
 pub use heat::{HeatEntry, HeatOutcome, default_sides, tune_heat};
 pub use wave::{WaveEntry, WaveOutcome, default_wave_sides, tune_wave};
 

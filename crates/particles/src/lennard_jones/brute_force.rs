@@ -88,8 +88,7 @@ pub fn check_forces(found: &Vec3s, sample: &[usize], expected: &[BoundedForce]) 
     for (&particle, BoundedForce { force, bound }) in sample.iter().zip(expected) {
         let here = found.get(particle);
         let error = (0..3).map(|axis| (here[axis] - force[axis]).powi(2)).sum::<f64>().sqrt();
-        // A NaN fails.
-        if !(error <= *bound) {
+        if error.is_nan() || error > *bound {
             return Err(format!(
                 "force on particle {particle} is {here:?}, expected {force:?} within {bound:.1e}"
             ));

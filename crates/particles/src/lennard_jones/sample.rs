@@ -30,13 +30,13 @@ const DISPLACEMENT: f64 = 0.1;
 /// Stream of the displacements.
 const DISPLACEMENT_STREAM: u32 = 42;
 
-/// Returns the settings of the melt: NVE, truncated potential, mixed precision.
+/// Returns the settings of the melt: NVE, truncated potential, mixed precision, neighbour lists.
 pub fn melt_settings() -> FluidSettings {
     FluidSettings {
         potential: Potential::mixed(&[(1.0, 1.0)], MELT_CUTOFF, Truncation::Truncated),
         mass: vec![1.0],
         precision: PairPrecision::Mixed,
-        search: PairSearch::Auto,
+        search: PairSearch::Lists,
         skin: MELT_SKIN,
         ensemble: Ensemble::Nve,
     }

@@ -61,7 +61,7 @@ fn compare_trajectories(
     let mut first = 0;
     for steps in [1, 30, 9] {
         host.advance(MELT_DT, first, steps).map_err(|error| error.to_string())?;
-        fluid.advance(MELT_DT, steps as u32).map_err(|error| error.to_string())?;
+        fluid.advance(MELT_DT, first, steps).map_err(|error| error.to_string())?;
         first += steps;
         let found = fluid.particles().map_err(|error| error.to_string())?;
         let (expected, n) = (host.particles(), particles.len());
@@ -83,8 +83,7 @@ fn compare_trajectories(
 }
 
 fn melt_trajectory(device: &Device) -> Result<(), String> {
-    let settings = FluidSettings { search: PairSearch::Lists, ..melt_settings() };
-    SIZES.into_iter().try_for_each(|n| compare_trajectories(device, &melt(n), &settings))
+    SIZES.into_iter().try_for_each(|n| compare_trajectories(device, &melt(n), &melt_settings()))
 }
 
 fn all_pairs(device: &Device) -> Result<(), String> {
@@ -99,7 +98,7 @@ fn switched_plane(device: &Device) -> Result<(), String> {
     set_maxwell_velocities(&mut particles, &mass, 1.3, 1);
     let potential =
         Potential::mixed(&[(1.0, 1.0), (0.9, 0.7)], MELT_CUTOFF, Truncation::Switched { start: 0.8 });
-    let settings = FluidSettings { potential, mass, search: PairSearch::Lists, ..melt_settings() };
+    let settings = FluidSettings { potential, mass, ..melt_settings() };
     compare_trajectories(device, &particles, &settings)
 }
 

@@ -5,12 +5,14 @@ mod checkpoint;
 mod cpu;
 mod device;
 mod heat;
+mod lj;
 mod primitives;
 mod run;
 mod tree;
 mod wave;
 
 pub use heat::check_heat_flags;
+pub use lj::check_lj_flags;
 use orrery_device::{Device, DeviceChoice};
 use orrery_engine::case::{BYTES_PER_BODY, available_memory};
 use orrery_engine::provenance;
@@ -45,6 +47,7 @@ pub fn bench(arguments: &BenchArgs) -> Result<(), Failure> {
         (BenchCase::Primitives, device) => primitives::bench_primitives(arguments, device.as_ref(), set)?,
         (BenchCase::Heat, device) => heat::bench_heat(arguments, device.as_ref(), set)?,
         (BenchCase::Wave, device) => wave::bench_wave(arguments, device.as_ref(), set)?,
+        (BenchCase::Lj, device) => lj::bench_lj(arguments, device.as_ref(), set)?,
         (BenchCase::Run, device) => run::bench_run(arguments, device.as_ref(), set)?,
         (_, Some(device)) => device::bench_direct(arguments, device)?,
         (BenchCase::Checkpoint, None) => (about_cpu(set), checkpoint::bench_checkpoint(arguments)?),
@@ -70,6 +73,7 @@ fn check_flags(arguments: &BenchArgs) -> Result<(), Failure> {
         BenchCase::Primitives => primitives::check_sizes(&arguments.n),
         BenchCase::Heat => check_heat_flags(&arguments.n, arguments.precision),
         BenchCase::Wave => check_wave_flags(&arguments.n, arguments.precision),
+        BenchCase::Lj => lj::check_bench_flags(arguments),
         BenchCase::Run => run::check_run_flags(arguments),
         _ => check_body_memory(&arguments.n),
     }
@@ -119,6 +123,7 @@ fn bench_cpu(arguments: &BenchArgs, case: BenchCase, set: InstructionSet) -> Vec
         | BenchCase::Primitives
         | BenchCase::Heat
         | BenchCase::Wave
+        | BenchCase::Lj
         | BenchCase::Run => cpu::bench_direct(arguments, set),
     };
     results.iter().map(Measurement::to_json).collect()

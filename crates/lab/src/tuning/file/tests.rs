@@ -1,5 +1,7 @@
 use orrery_fields::wave::device::WaveDeviceStrategy;
 use orrery_model::wave::WaveGrid;
+use orrery_particles::lennard_jones::FluidStrategy;
+use orrery_particles::lennard_jones::sample::melt_settings;
 
 use super::*;
 use crate::test_device;
@@ -164,4 +166,34 @@ fn wave_entries_are_kept_with_others_and_found_by_shape() {
         let reason = Tuning::load_from(&path, &device).unwrap_err().reason;
         assert_eq!(reason, format!("stale (its strategy for waves on {grid} nodes is not available)"));
     }
+}
+
+#[test]
+fn fluid_entries_are_kept_with_others_and_found_by_the_number_of_particles() {
+    let Some(device) = test_device() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.json");
+    // A file of an earlier version has no entries for fluids.
+    let text = serde_json::to_string(&example_tuning(&device, &[1024])).unwrap();
+    std::fs::write(&path, text.replace(",\"fluid\":[]", "")).unwrap();
+    assert!(!std::fs::read_to_string(&path).unwrap().contains("fluid"));
+    let mut fluid = Tuning::new(&device);
+    for n in [65_536, 4096, 4096] {
+        // The last candidate has another skin than the default.
+        let strategy = *FluidStrategy::candidates(&device, n, &melt_settings()).last().unwrap();
+        fluid.insert_fluid_entry(FluidEntry { n, strategy, seconds: 1e-3 });
+    }
+    fluid.save_to(&path, &device).unwrap();
+    let loaded = Tuning::load_from(&path, &device).unwrap().unwrap();
+    assert_eq!((loaded.entries().len(), loaded.fluid_entries().len()), (1, 2));
+    let nearest_size = |n| loaded.nearest_fluid_entry(n).map(|entry| entry.n);
+    assert_eq!(
+        (nearest_size(1023), nearest_size(1024), nearest_size(10_000)),
+        (None, Some(4096), Some(4096))
+    );
+    assert_eq!((nearest_size(30_000), nearest_size(300_000)), (Some(65_536), None));
+    let stale = std::fs::read_to_string(&path).unwrap().replace("\"lanes\": ", "\"lanes\": 9");
+    std::fs::write(&path, stale).unwrap();
+    let reason = Tuning::load_from(&path, &device).unwrap_err().reason;
+    assert_eq!(reason, "stale (its strategy for a fluid of 4096 particles is not available)");
 }

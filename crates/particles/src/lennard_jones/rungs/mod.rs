@@ -22,8 +22,10 @@ use super::cells::CellGrid;
 // because the counts of all cells add up to n.
 const RUNGS: KernelFile = unsafe { KernelFile::new("fluid_rungs.cu", include_str!("fluid_rungs.cu")) };
 
-/// Threads per block, and sources of a tile.
-const BLOCK_SIZE: u32 = 256;
+/// Sources of a tile. Tiles have one source per thread of a block.
+pub const TILE: u32 = 256;
+/// Threads per block.
+const BLOCK_SIZE: u32 = TILE;
 /// Words of a particle in an array of structures.
 const STRUCT_WORDS: usize = 10;
 /// Word of its first component of the force.
@@ -73,6 +75,11 @@ impl FluidVariant {
     /// Returns true if all pairs are computed.
     pub fn has_all_pairs(self) -> bool {
         self != Self::Cells
+    }
+
+    /// Returns true if tiles of sources are in shared memory.
+    pub fn has_tiles(self) -> bool {
+        matches!(self, Self::Tiles | Self::OneDivision)
     }
 
     fn kernel_name(self) -> &'static str {

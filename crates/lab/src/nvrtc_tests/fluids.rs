@@ -1,0 +1,20 @@
+//! Compiles the rungs of the Lennard-Jones ladder.
+
+use orrery_device::testing::compile_only_cuda;
+use orrery_particles::lennard_jones::rungs::{RungFluid, rungs};
+use orrery_particles::lennard_jones::sample::{MELT_CUTOFF, displaced_melt};
+
+use super::check_kernels;
+
+#[test]
+fn fluid_rungs_compile_for_hopper() {
+    let Some(cuda) = compile_only_cuda((9, 0)) else { return };
+    let particles = displaced_melt(1000);
+    for rung in rungs() {
+        let mut fluid = RungFluid::new(&cuda.device, rung.variant, &particles, MELT_CUTOFF).unwrap();
+        fluid.compute_forces().unwrap();
+        fluid.forces().unwrap();
+    }
+    // Six that sum forces, three that sort particles by cell, and those of the scan.
+    check_kernels(&cuda, 10);
+}
