@@ -28,7 +28,8 @@ fn bench_lj_runs_on_a_device_and_on_the_cpu() {
             let seconds = line["seconds"].as_f64().unwrap();
             assert!((line["rate"].as_f64().unwrap() * seconds / n as f64 - 1.0).abs() < 1e-12, "{line}");
             assert!((line["steps_per_s"].as_f64().unwrap() * seconds - 1.0).abs() < 1e-12, "{line}");
-            // -6.773 for the lattice and 1.5 kT (1 - 1 / n). Pairs that cross the cutoff change the sum.
+            // -6.773 for the lattice and 1.5 kT (1 - 1 / n). Pairs that cross the cutoff change the
+            // sum.
             let energy = line["energy_per_particle"].as_f64().unwrap();
             assert!((energy + 6.773 - 1.5 * 1.44).abs() < 0.1, "{line}");
         }

@@ -445,7 +445,7 @@ fn invalid_flags_give_one_line_and_write_nothing() {
         (&["bench", "primitives", "-n", "1000000000000000"], "error: -n 1000000000000000: "),
         (
             &["ladder", "redcue"],
-            "error: invalid value 'redcue' for '<NAME>' [possible values: direct, tree, reduce, histogram, heat, wave]; \
+            "error: invalid value 'redcue' for '<NAME>' [possible values: direct, tree, reduce, histogram, heat, wave, lj]; \
              tip: a similar value exists: 'reduce'",
         ),
         (&["ladder", "reduce", "-n", "1000000000000000"], "error: -n 1000000000000000: "),

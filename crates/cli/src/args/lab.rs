@@ -22,8 +22,8 @@ pub struct BenchArgs {
     #[arg(value_enum)]
     pub case: BenchCase,
     /// Numbers of bodies, of elements for primitives, of nodes along a side for heat and wave,
-    /// where wave also has a square with 16 N nodes along a side, of particles for lj. For run, sizes
-    /// of the one case that --case gives [default: see below]
+    /// where wave also has a square with 16 N nodes along a side, of particles for lj. For run,
+    /// sizes of the one case that --case gives [default: see below]
     #[arg(short, value_name = "N,...", value_delimiter = ',', allow_hyphen_values = true, value_parser = parse_count::<usize>)]
     pub n: Vec<usize>,
     /// Floating-point precision [default: all for direct, mixed for tree, single and mixed for tree
@@ -285,10 +285,10 @@ pub struct TuneArgs {
     pub solver: Option<TunedSolver>,
     #[command(flatten)]
     pub device_args: DeviceArgs,
-    /// Numbers of bodies, of particles for lj, or of nodes along a side for heat and wave, where wave
-    /// also has a square with 16 N nodes along a side [default: powers of 4 from 1024 to 1048576, on
-    /// a GPU 1024,4096,16384 for heat, 128,256,512,1024 for wave and powers of 4 from 4096 to
-    /// 4194304 for lj]
+    /// Numbers of bodies, of particles for lj, or of nodes along a side for heat and wave, where
+    /// wave also has a square with 16 N nodes along a side [default: powers of 4 from 1024 to
+    /// 1048576, on a GPU 1024,4096,16384 for heat, 128,256,512,1024 for wave and powers of 4 from
+    /// 4096 to 4194304 for lj]
     #[arg(short, value_name = "N,...", value_delimiter = ',', allow_hyphen_values = true, value_parser = parse_count::<usize>)]
     pub n: Vec<usize>,
     /// Floating-point precision [default: all three, single and double for heat and wave, mixed for

@@ -146,7 +146,8 @@ pub struct FluidMeasurement {
     pub times: Times,
     /// Time of one measurement of the energies.
     pub measure_secs: f64,
-    /// Steps for which a build of the lists lasts, on average. `None` without builds and on devices.
+    /// Steps for which a build of the lists lasts, on average. `None` without builds and on
+    /// devices.
     pub steps_per_build: Option<f64>,
     /// Total energy per particle at the end.
     pub energy: f64,
@@ -254,8 +255,8 @@ mod tests {
         let measured = [None, Some(&device)].map(|device| bench(device).measure(256, PairPrecision::Mixed));
         let [host, device] = measured.map(Result::unwrap);
         assert_eq!((host.n, host.energy), (device.n, device.energy));
-        // The lattice at kT = 1.44 has the energy −6.773 + 1.5 x 1.44 (1 − 1 / n), which is conserved up to
-        // jumps of pairs at the cutoff.
+        // The lattice at kT = 1.44 has the energy −6.773 + 1.5 x 1.44 (1 − 1 / n), which is
+        // conserved up to jumps of pairs at the cutoff.
         let start = -6.773_368 + 1.5 * 1.44 * (255.0 / 256.0);
         assert!((host.energy - start).abs() < 0.05, "{} {start}", host.energy);
         // A particle moves by half the skin within 0.1 units of time, which are 20 steps.

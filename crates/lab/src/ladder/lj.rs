@@ -49,8 +49,8 @@ pub static LADDER: LadderEntry = LadderEntry {
 };
 
 /// Operations per pair, counted as in the course: every operation of its force function is one. 3
-/// differences, 5 for r², 4 for r⁴, r⁸ and r¹⁴, 3 for two quotients and their difference, 3 products
-/// and 3 sums. In the course's plane they are 16. The form with one division has as many.
+/// differences, 5 for r², 4 for r⁴, r⁸ and r¹⁴, 3 for two quotients and their difference, 3
+/// products and 3 sums. In the course's plane they are 16. The form with one division has as many.
 const FLOPS_PER_PAIR: f64 = 21.0;
 /// The same with r² + δ².
 const FLOPS_PER_DAMPED_PAIR: f64 = 22.0;
@@ -63,7 +63,8 @@ const DEVICE_NEIGHBOUR_BYTES: f64 = 20.0;
 /// The same on the CPU, where positions have three arrays.
 const HOST_NEIGHBOUR_BYTES: f64 = 16.0;
 
-/// Longest time of a single evaluation of all pairs. Slower rungs are measured with fewer particles.
+/// Longest time of a single evaluation of all pairs. Slower rungs are measured with fewer
+/// particles.
 const MAX_RUN_SECONDS: f64 = 0.5;
 /// Most particles whose forces are compared, and fewest, which millions of particles have.
 const SAMPLE: [usize; 2] = [1000, 100];
@@ -445,8 +446,8 @@ mod tests {
         );
     }
 
-    /// A particle moves by dt² f / 2, about 1e-8 for the largest forces of 200. Their derivatives are
-    /// below 1e4, so forces change by less than 1e-3.
+    /// A particle moves by dt² f / 2, about 1e-8 for the largest forces of 200. Their derivatives
+    /// are below 1e4, so forces change by less than 1e-3.
     #[test]
     fn probed_forces_are_those_of_the_fluid() {
         let particles = displaced_melt(256);

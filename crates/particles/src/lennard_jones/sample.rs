@@ -50,8 +50,8 @@ pub fn melt(n: usize) -> FluidParticles {
     particles
 }
 
-/// Returns about `n` particles at rest near the sites of the melt's lattice. On the sites all forces
-/// would be 0.
+/// Returns about `n` particles at rest near the sites of the melt's lattice. On the sites all
+/// forces would be 0.
 pub fn displaced_melt(n: usize) -> FluidParticles {
     let mut particles = Lattice::Fcc.fill(lattice_cells(n), MELT_DENSITY);
     let bounds = particles.bounds;

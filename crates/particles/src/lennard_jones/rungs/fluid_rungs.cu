@@ -12,7 +12,8 @@
 
 #define GRID_THREAD ((uint)BLOCK_INDEX * BLOCK_SIZE + (uint)THREAD)
 
-// A particle of the course, with the fractions in place of the coordinates. The host writes 10 words.
+// A particle of the course, with the fractions in place of the coordinates. The host writes 10
+// words.
 typedef struct {
     uint x, y, z;
     float vx, vy, vz, fx, fy, fz, mass;
@@ -67,9 +68,9 @@ FUNCTION void add_term(Force* sum, Separation d, float term, Box box)
     sum->z += weight * d.z;
 }
 
-// Adds the force of a pair where a particle may meet itself. Damping keeps that term finite, and its
-// vector is 0. With one division there is no damping, and the term of the particle itself, which is
-// not finite, is replaced by 0.
+// Adds the force of a pair where a particle may meet itself. Damping keeps that term finite, and
+// its vector is 0. With one division there is no damping, and the term of the particle itself,
+// which is not finite, is replaced by 0.
 FUNCTION void add_pair(Force* sum, Separation d, int is_self, float damping2, Box box)
 {
 #if ONE_DIVISION
@@ -185,8 +186,8 @@ sum_tiles(GLOBAL const uint* RESTRICT x, GLOBAL const uint* RESTRICT y, GLOBAL c
 // ---- Cells ----
 //
 // Cells have sides of at least the cutoff, so all neighbours of a particle are in its cell and in
-// those next to it. Particles are sorted by cell in every evaluation. Their order within a cell, and
-// with it the last bits of the sums, depends on the order of atomic additions.
+// those next to it. Particles are sorted by cell in every evaluation. Their order within a cell,
+// and with it the last bits of the sums, depends on the order of atomic additions.
 
 // Returns the cell of a fraction along an axis with `count` cells.
 FUNCTION uint axis_cell(uint fraction, uint count)

@@ -2,9 +2,9 @@
 //! then cells. The later rungs of the ladder, with neighbour lists, are strategies of
 //! [`DeviceFluid`](super::DeviceFluid).
 //!
-//! Course: K. Ljungkvist, "CUDA exercises" (2016). Its particles are in a plane without a cutoff. Here
-//! they are in a periodic box with a cutoff, in three dimensions, so that all rungs of the ladder
-//! compute the same forces. [`serial`] lists the errors of the course's code.
+//! Course: K. Ljungkvist, "CUDA exercises" (2016). Its particles are in a plane without a cutoff.
+//! Here they are in a periodic box with a cutoff, in three dimensions, so that all rungs of the
+//! ladder compute the same forces. [`serial`] lists the errors of the course's code.
 
 pub mod serial;
 
@@ -16,10 +16,10 @@ use orrery_primitives::scan::{Scan, ScanKind};
 
 use super::cells::CellGrid;
 
-// SAFETY: kernels access the first n particles, n words of each array and 10 n of the structures, and
-// the cells up to their number. `RungFluid::new` and `Cells::new` allocate them, and the launches pass
-// these numbers. Fractions are below 1, so cells are below their number. Sources in cells are below n,
-// because the counts of all cells add up to n.
+// SAFETY: kernels access the first n particles, n words of each array and 10 n of the structures,
+// and the cells up to their number. `RungFluid::new` and `Cells::new` allocate them, and the
+// launches pass these numbers. Fractions are below 1, so cells are below their number. Sources in
+// cells are below n, because the counts of all cells add up to n.
 const RUNGS: KernelFile = unsafe { KernelFile::new("fluid_rungs.cu", include_str!("fluid_rungs.cu")) };
 
 /// Sources of a tile. Tiles have one source per thread of a block.
@@ -35,8 +35,9 @@ const ATTRACTION: f32 = 24.0;
 /// B = 48 ε σ¹² of the force.
 const REPULSION: f32 = 48.0;
 
-/// δ of the damped rungs, in units of σ. The course does not give its value. Forces at the distances
-/// of a liquid change by about 2%, and a particle's term with itself stays far below the largest f32.
+/// δ of the damped rungs, in units of σ. The course does not give its value. Forces at the
+/// distances of a liquid change by about 2%, and a particle's term with itself stays far below the
+/// largest f32.
 pub const RUNG_DAMPING: f64 = 0.05;
 
 /// Algorithm of a rung.

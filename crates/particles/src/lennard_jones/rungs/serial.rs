@@ -2,12 +2,12 @@
 //!
 //! The course's code has three errors, which are corrected here:
 //!
-//! - Its force (A / r⁸ − B / r¹⁴) (x_i − x_j) has the wrong sign: it attracts where it should repel.
-//!   The force on i is (B / r¹⁴ − A / r⁸) (x_i − x_j), with A = 24 ε σ⁶ and B = 48 ε σ¹².
+//! - Its force (A / r⁸ − B / r¹⁴) (x_i − x_j) has the wrong sign: it attracts where it should
+//!   repel. The force on i is (B / r¹⁴ − A / r⁸) (x_i − x_j), with A = 24 ε σ⁶ and B = 48 ε σ¹².
 //! - After the inner loop it assigns the sum to particle i. That overwrites the reactions of all
 //!   pairs with lower indices. The sum must be added.
-//! - Its integrator adds a half step of the velocity before the drift and another one after it, both
-//!   with the old force, and the drift adds dt² a / 2 once more, which the first half step already
+//! - Its integrator adds a half step of the velocity before the drift and another one after it,
+//!   both with the old force. The drift adds dt² a / 2 once more, which the first half step already
 //!   contains. Velocity Verlet computes new forces before the second half step ([`super::super`]).
 
 use orrery_model::Vec3s;
