@@ -9,7 +9,9 @@ fn bench_lj_runs_on_a_device_and_on_the_cpu() {
         return;
     }
     let dir = TestDir::new();
-    for (device, strategy) in [("opencl", "lanes 1, block 128, skin 0.300"), ("cpu", "skin 0.300")] {
+    for (device, strategy) in
+        [("opencl", "lanes 1, build lanes 1, block 128, steps 1, skin 0.300"), ("cpu", "skin 0.300")]
+    {
         let flags = ["-n", "256,500", "--device", device, "--repeats", "2", "--force", "--json", "f.json"];
         let stdout = stdout_of(&dir, &[&["bench", "lj"][..], &flags].concat());
         check_80_columns(&stdout);
@@ -67,7 +69,14 @@ fn ladder_lj_has_the_gains_and_the_errors_of_the_course() {
         assert_eq!(rung(name)["flops_per_item"], flops, "{name}");
     }
     // 21 for each of 55.25 neighbours.
-    for name in ["cells", "neighbour lists", "several threads per particle", "tuned default"] {
+    for name in [
+        "cells",
+        "neighbour lists",
+        "several threads per particle",
+        "tuned default",
+        "small system",
+        "several steps per launch",
+    ] {
         let flops = rung(name)["flops_per_item"].as_f64().unwrap();
         assert!((flops / (21.0 * 55.25) - 1.0).abs() < 1e-3, "{name}: {flops}");
     }

@@ -40,7 +40,7 @@ fn every_device_passes_the_checks_of_bodies() {
 
 #[test]
 fn every_device_passes_the_checks_of_fluids() {
-    run_module("lj", 5);
+    run_module("lj", 6);
 }
 
 #[test]

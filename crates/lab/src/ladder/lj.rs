@@ -77,6 +77,10 @@ const MAX_HOST_PARTICLES: usize = 65_536;
 const STEPS: u64 = 100;
 /// Steps of a timed run on the CPU.
 const STEPS_ON_CPU: u64 = 20;
+/// Number of particles of the rungs for small systems.
+const SMALL_SYSTEM: usize = 4096;
+/// Steps per launch of the last rung: more than lists allow, so that a launch ends with its lists.
+const STEPS_PER_LAUNCH: u32 = 64;
 /// Step with which forces of a moving fluid are measured. Particles move by about 1e-9 in it.
 const PROBE_DT: f64 = 1e-5;
 
@@ -358,17 +362,15 @@ struct ListRung {
 /// Returns the rungs with neighbour lists for `n` particles.
 fn list_rungs(device: &Device, request: &LadderRequest, n: usize) -> Vec<ListRung> {
     let default = FluidStrategy::default_for(device, n, &melt_settings());
+    let plain = FluidStrategy { lanes: 1, build_lanes: 1, steps_per_launch: 1, ..default };
+    let small = melt(n.min(SMALL_SYSTEM)).len();
+    let of_small = FluidStrategy::default_for(device, small, &melt_settings());
     vec![
-        ListRung {
-            name: "neighbour lists",
-            n,
-            strategy: FluidStrategy { lanes: 1, ..default },
-            note: "one thread per particle",
-        },
+        ListRung { name: "neighbour lists", n, strategy: plain, note: "one thread per particle" },
         ListRung {
             name: "several threads per particle",
             n,
-            strategy: FluidStrategy { lanes: default.lanes.max(2), ..default },
+            strategy: FluidStrategy { lanes: default.lanes.max(2), ..plain },
             note: "",
         },
         ListRung {
@@ -376,6 +378,18 @@ fn list_rungs(device: &Device, request: &LadderRequest, n: usize) -> Vec<ListRun
             n,
             strategy: production_strategy(device, request.tuning, n),
             note: "",
+        },
+        ListRung {
+            name: "small system",
+            n: small,
+            strategy: FluidStrategy { steps_per_launch: 1, ..of_small },
+            note: "the start for the next rung; launches take a large part of a step",
+        },
+        ListRung {
+            name: "several steps per launch",
+            n: small,
+            strategy: FluidStrategy { steps_per_launch: STEPS_PER_LAUNCH, ..of_small },
+            note: "blocks wait for one another after each step",
         },
     ]
 }

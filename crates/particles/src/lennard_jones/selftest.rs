@@ -12,7 +12,7 @@ use super::potential::{Potential, Truncation};
 use super::rungs::{RungFluid, rungs};
 use super::sample::{MELT_CUTOFF, MELT_DT, displaced_melt, melt, melt_settings};
 use super::settings::{FluidSettings, PairPrecision, PairSearch};
-use super::{DeviceFluid, HostFluid};
+use super::{DeviceFluid, FluidStrategy, HostFluid};
 
 /// Returns all checks of this module.
 pub fn checks() -> Vec<Check> {
@@ -20,6 +20,7 @@ pub fn checks() -> Vec<Check> {
     vec![
         check("forces of the CPU equal brute force", host_forces),
         check("the melt equals that of the CPU", melt_trajectory),
+        check("several threads and several steps per launch equal the CPU", other_strategy),
         check("all pairs equal those of the CPU", all_pairs),
         check("two species in a plane with a switch equal those of the CPU", switched_plane),
         check("every rung of the ladder equals brute force", every_rung),
@@ -52,12 +53,14 @@ fn compare_trajectories(
     device: &Device,
     particles: &FluidParticles,
     settings: &FluidSettings,
+    strategy: &FluidStrategy,
 ) -> Result<(), String> {
     if !device.properties().has_f64 {
         return Ok(());
     }
     let mut host = HostFluid::new(particles.clone(), settings);
-    let mut fluid = DeviceFluid::new(device, particles, settings).map_err(|error| error.to_string())?;
+    let mut fluid = DeviceFluid::with_strategy(device, particles, settings, strategy)
+        .map_err(|error| error.to_string())?;
     let mut first = 0;
     for steps in [1, 30, 9] {
         host.advance(MELT_DT, first, steps).map_err(|error| error.to_string())?;
@@ -83,12 +86,30 @@ fn compare_trajectories(
 }
 
 fn melt_trajectory(device: &Device) -> Result<(), String> {
-    SIZES.into_iter().try_for_each(|n| compare_trajectories(device, &melt(n), &melt_settings()))
+    SIZES.into_iter().try_for_each(|n| compare_with_default(device, &melt(n), &melt_settings()))
+}
+
+/// Compares trajectories of the strategy that a run uses without tuning.
+fn compare_with_default(
+    device: &Device,
+    particles: &FluidParticles,
+    settings: &FluidSettings,
+) -> Result<(), String> {
+    let strategy = FluidStrategy::default_for(device, particles.len(), settings);
+    compare_trajectories(device, particles, settings, &strategy)
+}
+
+/// Two threads per particle, and more steps per launch than lists allow.
+fn other_strategy(device: &Device) -> Result<(), String> {
+    let settings = melt_settings();
+    let default = FluidStrategy::default_for(device, 1000, &settings);
+    let strategy = FluidStrategy { lanes: 2, steps_per_launch: 64, ..default };
+    compare_trajectories(device, &melt(1000), &settings, &strategy)
 }
 
 fn all_pairs(device: &Device) -> Result<(), String> {
     let settings = FluidSettings { search: PairSearch::AllPairs, ..melt_settings() };
-    compare_trajectories(device, &melt(500), &settings)
+    compare_with_default(device, &melt(500), &settings)
 }
 
 fn switched_plane(device: &Device) -> Result<(), String> {
@@ -99,7 +120,7 @@ fn switched_plane(device: &Device) -> Result<(), String> {
     let potential =
         Potential::mixed(&[(1.0, 1.0), (0.9, 0.7)], MELT_CUTOFF, Truncation::Switched { start: 0.8 });
     let settings = FluidSettings { potential, mass, ..melt_settings() };
-    compare_trajectories(device, &particles, &settings)
+    compare_with_default(device, &particles, &settings)
 }
 
 /// Computes the forces of every rung twice, because later calls must not depend on earlier ones.
