@@ -46,7 +46,7 @@ pub fn read_field(bytes: &[u8], extension: &str, read: fn(&Path, &Limits) -> Res
 /// Reads the file that [`read_field`] has written as a volume and checks the result.
 pub fn read_volume(extension: &str, read: fn(&Path, &Limits) -> Result<VolumeData, IoError>) {
     match read(&scratch_file(extension), &LIMITS) {
-        Ok(volume) => assert_eq!(volume.values.len(), volume.nodes.iter().product()),
+        Ok(volume) => assert_eq!(volume.values.len(), volume.nodes.iter().product::<usize>()),
         Err(error) => check_message(&error),
     }
 }
@@ -64,7 +64,7 @@ pub fn read_segy(bytes: &[u8]) {
         Err(error) => check_message(&error),
     }
     match orrery_io::read_model_segy(&path, &LIMITS) {
-        Ok(model) => assert_eq!(model.data.values.len(), model.data.nodes.iter().product()),
+        Ok(model) => assert_eq!(model.data.values.len(), model.data.nodes.iter().product::<usize>()),
         Err(error) => check_message(&error),
     }
 }

@@ -31,6 +31,7 @@
 //! schema's place for them. [`CHUNK_NAMES`] lists all chunks. A chunk that equals that of frame 0
 //! is not repeated.
 
+mod chunks;
 mod read;
 mod write;
 
