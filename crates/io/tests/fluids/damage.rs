@@ -69,7 +69,7 @@ fn torn_gsd_is_readable_and_repaired() {
     assert!(moved.len() >= 2, "the index was never moved");
     for index in [1, moved[0], moved[1], 119] {
         let (before, whole) = (&after[index - 1], &after[index]);
-        for length in (before.len()..=whole.len()).rev().step_by(7) {
+        for length in (before.len()..=whole.len()).rev().step_by(61) {
             for has_entries in [false, true] {
                 let start = if has_entries { whole } else { before };
                 let mut torn = [&start[..before.len()], &whole[before.len()..length]].concat();
@@ -152,7 +152,7 @@ fn changed_bytes_do_not_panic() {
                     assert_eq!([read.coordinates.len(), read.species.len()], [n; 2], "byte {offset}");
                     assert!(read.species.iter().all(|&s| usize::from(s) < read.species_names.len()));
                 }
-                if extension != "data" && offset % 5 == 0 {
+                if extension != "data" && offset % 25 == 0 {
                     let _ = append_fluid_frame(&path, &trajectory.frame(2));
                 }
             }
