@@ -178,7 +178,7 @@ impl DeviceFluid {
             // The old lists are freed first.
             let capacity = lists.capacity;
             drop(lists);
-            let mut lists = Lists::new(&self.device, self.n, &self.settings, &self.bounds)?;
+            let mut lists = Lists::new(&self.device, self.n, &self.settings, &self.bounds, &self.strategy)?;
             if lists.capacity < capacity {
                 lists.grow(&self.device, self.n, capacity)?;
             }
@@ -269,7 +269,7 @@ impl DeviceFluid {
         let (counts, entries, capacity, half_skin2) = match &self.lists {
             Some(lists) => (&lists.counts, &lists.entries, lists.capacity, lists.half_skin2),
             // The kernel does not read them.
-            None => (&self.order, &self.order, 1, 0.0),
+            None => (&self.order, &self.listed, 1, 0.0),
         };
         let seed = match self.settings.ensemble {
             Ensemble::Langevin { seed, .. } => seed,

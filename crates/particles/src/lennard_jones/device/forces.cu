@@ -52,19 +52,19 @@ FUNCTION uint neighbour_total(uint particle, uint n, GLOBAL const uint* counts)
 }
 
 // Returns neighbour number k of a particle. With all pairs, one of them is the particle itself.
-FUNCTION uint neighbour(uint particle, uint k, GLOBAL const uint* lists, uint capacity)
+FUNCTION uint neighbour(uint particle, uint k, GLOBAL const float4* lists, uint capacity)
 {
 #if IS_ALL_PAIRS
     return k;
 #else
-    return lists[list_position(particle, k, capacity)];
+    return ((GLOBAL const uint*)lists)[list_position(particle, k, capacity)];
 #endif
 }
 
-// Adds the forces of every LANES-th neighbour. With all pairs, blocks load tiles of particles, and
+// Adds the forces of every LANES-th quad of neighbours. With all pairs, blocks load tiles of particles, and
 // all threads of the block must call this.
 FUNCTION NarrowSum sum_narrow(uint particle, float4 own, uint n, GLOBAL const float4* upper,
-    GLOBAL const uint* counts, GLOBAL const uint* lists, uint capacity, GLOBAL const float* pairs, float scale_x,
+    GLOBAL const uint* counts, GLOBAL const float4* lists, uint capacity, GLOBAL const float* pairs, float scale_x,
     float scale_y, float scale_z, SHARED_POINTER float4* tile)
 {
     NarrowSum sum = { 0, 0, 0, 0 };
@@ -83,15 +83,29 @@ FUNCTION NarrowSum sum_narrow(uint particle, float4 own, uint n, GLOBAL const fl
     }
 #else
     const uint count = counts[particle];
-    for (uint k = lane; k < count; k += LANES)
-        add_pair(&sum, own, upper[lists[list_position(particle, k, capacity)]], pairs, scale_x, scale_y, scale_z);
+    for (uint quad = lane; 4 * quad < count; quad += LANES) {
+        const float4 entries = lists[quad_position(particle, quad, capacity)];
+        const uint left = count - 4 * quad;
+        // Four loads are under way together. Those past the end load the particle itself.
+        const float4 a = upper[FLOAT_AS_UINT(entries.x)],
+                     b = upper[left > 1 ? FLOAT_AS_UINT(entries.y) : particle],
+                     c = upper[left > 2 ? FLOAT_AS_UINT(entries.z) : particle],
+                     d = upper[left > 3 ? FLOAT_AS_UINT(entries.w) : particle];
+        add_pair(&sum, own, a, pairs, scale_x, scale_y, scale_z);
+        if (left > 1)
+            add_pair(&sum, own, b, pairs, scale_x, scale_y, scale_z);
+        if (left > 2)
+            add_pair(&sum, own, c, pairs, scale_x, scale_y, scale_z);
+        if (left > 3)
+            add_pair(&sum, own, d, pairs, scale_x, scale_y, scale_z);
+    }
 #endif
     return sum;
 }
 
 // Returns the force on a particle. With several lanes per particle, all of them get it.
 FUNCTION Force sum_forces(uint particle, uint n, GLOBAL const float4* upper, GLOBAL const uint* counts,
-    GLOBAL const uint* lists, uint capacity, GLOBAL const float* pairs, float scale_x, float scale_y,
+    GLOBAL const float4* lists, uint capacity, GLOBAL const float* pairs, float scale_x, float scale_y,
     float scale_z, SHARED_POINTER uint* scratch, SHARED_POINTER float4* tile)
 {
     const float4 own = upper[particle];

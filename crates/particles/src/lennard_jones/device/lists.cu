@@ -9,7 +9,7 @@
 // The order of particles within a cell depends on the order of atomic additions. It affects no result,
 // because forces are sums of integers.
 //
-// Limited by the tests of distances: about four particles are tested for each one in a list.
+// Limited by the tests of distances: four to eight particles are tested for each one in a list.
 //
 // Defined by the host: BUILD_LANES, threads per particle of build_lists: 1, or 32 on devices with
 // warps.
@@ -195,14 +195,51 @@ FUNCTION RowRanges row_ranges(uint row, float4 own, uint cells_x, uint cells_y, 
     return ranges;
 }
 
-// Adds the particles of a range that are within the radius to the list of a particle. Returns the
-// number of its neighbours, which may exceed the capacity. With 32 lanes all of them call it with
-// the same arguments.
-FUNCTION uint add_range(uint particle, float4 own, uint first, uint end, uint count, GLOBAL const float4* listed,
-    float radius2, float scale_x, float scale_y, float scale_z, GLOBAL uint* lists, uint capacity,
-    SHARED_POINTER uint* scratch)
+// The end of a list that one thread writes: the number of neighbours, which may exceed the capacity,
+// and those of the last quad.
+typedef struct {
+    uint count;
+    float4 quad;
+} ListEnd;
+
+// Adds a neighbour. Writes the quad when it is full.
+FUNCTION void append(ListEnd* list, uint other, uint particle, GLOBAL float4* lists, uint capacity)
 {
-#if BUILD_LANES == 32
+    const uint slot = list->count % 4;
+    const float bits = UINT_AS_FLOAT(other);
+    list->quad.x = slot == 0 ? bits : list->quad.x;
+    list->quad.y = slot == 1 ? bits : list->quad.y;
+    list->quad.z = slot == 2 ? bits : list->quad.z;
+    list->quad.w = bits;
+    if (slot == 3 && list->count < capacity)
+        lists[quad_position(particle, list->count / 4, capacity)] = list->quad;
+    list->count++;
+}
+
+// Adds the particles of a range that are within the radius to the list of a particle. One thread.
+FUNCTION void add_range(ListEnd* list, uint particle, float4 own, uint first, uint end, GLOBAL const float4* listed,
+    float radius2, float scale_x, float scale_y, float scale_z, GLOBAL float4* lists, uint capacity)
+{
+    // Four loads are under way together.
+    for (uint start = first; start < end; start += 4) {
+        float4 others[4];
+        UNROLL_ALL
+        for (uint j = 0; j < 4; j++)
+            others[j] = listed[start + j < end ? start + j : start];
+        UNROLL_ALL
+        for (uint j = 0; j < 4; j++) {
+            const Separation d = separation(own, others[j], scale_x, scale_y, scale_z);
+            if (d.r2 < radius2 && start + j < end && start + j != particle)
+                append(list, start + j, particle, lists, capacity);
+        }
+    }
+}
+
+// As add_range, with 32 threads that all have the same arguments. Returns the number of neighbours.
+FUNCTION uint add_range_together(uint count, uint particle, float4 own, uint first, uint end,
+    GLOBAL const float4* listed, float radius2, float scale_x, float scale_y, float scale_z, GLOBAL uint* lists,
+    uint capacity, SHARED_POINTER uint* scratch)
+{
     for (uint start = first; start < end; start += 32) {
         const uint other = start + (uint)LANE;
         const Separation d = separation(own, listed[other < end ? other : first], scale_x, scale_y, scale_z);
@@ -213,35 +250,20 @@ FUNCTION uint add_range(uint particle, float4 own, uint first, uint end, uint co
             lists[list_position(particle, k, capacity)] = other;
         count += (uint)POPCOUNT(found);
     }
-#else
-    // Four loads are under way together.
-    for (uint start = first; start < end; start += 4) {
-        float4 others[4];
-        UNROLL_ALL
-        for (uint j = 0; j < 4; j++)
-            others[j] = listed[start + j < end ? start + j : start];
-        UNROLL_ALL
-        for (uint j = 0; j < 4; j++) {
-            const Separation d = separation(own, others[j], scale_x, scale_y, scale_z);
-            if (d.r2 < radius2 && start + j < end && start + j != particle) {
-                if (count < capacity)
-                    lists[list_position(particle, count, capacity)] = start + j;
-                count++;
-            }
-        }
-    }
-#endif
     return count;
 }
 
-// Finds the neighbours of a particle and returns their number.
-FUNCTION uint find_neighbours(uint particle, uint cells_x, uint cells_y, uint cells_z,
+#if BUILD_LANES == 32
+// Finds the neighbours of a particle with 32 threads and returns their number.
+FUNCTION uint find_neighbours(uint particle, uint n, uint cells_x, uint cells_y, uint cells_z,
     GLOBAL const uint* cell_starts, GLOBAL const float4* listed, float radius2, float scale_x, float scale_y,
-    float scale_z, GLOBAL uint* lists, uint capacity, SHARED_POINTER uint* scratch)
+    float scale_z, GLOBAL float4* lists, uint capacity, SHARED_POINTER uint* scratch)
 {
+    if (particle >= n)
+        return 0;
+    GLOBAL uint* entries = (GLOBAL uint*)lists;
     const float4 own = listed[particle];
     uint count = 0;
-#if BUILD_LANES == 32
     // Each of the first lanes finds the ranges of one row.
     RowRanges mine = { 0, 0, 0, 0 };
     if (LANE < ROWS)
@@ -250,45 +272,82 @@ FUNCTION uint find_neighbours(uint particle, uint cells_x, uint cells_y, uint ce
     const int has_second = ANY(mine.second_first < mine.second_end, scratch);
     for (int row = 0; row < ROWS; row++) {
         const uint first = SHUFFLE(mine.first, row, scratch), end = SHUFFLE(mine.end, row, scratch);
-        count = add_range(particle, own, first, end, count, listed, radius2, scale_x, scale_y, scale_z, lists,
-            capacity, scratch);
+        count = add_range_together(count, particle, own, first, end, listed, radius2, scale_x, scale_y, scale_z,
+            entries, capacity, scratch);
     }
     for (int row = 0; has_second && row < ROWS; row++) {
         const uint first = SHUFFLE(mine.second_first, row, scratch), end = SHUFFLE(mine.second_end, row, scratch);
-        count = add_range(particle, own, first, end, count, listed, radius2, scale_x, scale_y, scale_z, lists,
-            capacity, scratch);
+        count = add_range_together(count, particle, own, first, end, listed, radius2, scale_x, scale_y, scale_z,
+            entries, capacity, scratch);
     }
-#else
-    for (uint row = 0; row < ROWS; row++) {
-        const RowRanges ranges = row_ranges(
-            row, own, cells_x, cells_y, cells_z, cell_starts, radius2, scale_x, scale_y, scale_z);
-        count = add_range(particle, own, ranges.first, ranges.end, count, listed, radius2, scale_x, scale_y, scale_z,
-            lists, capacity, scratch);
-        count = add_range(particle, own, ranges.second_first, ranges.second_end, count, listed, radius2, scale_x,
-            scale_y, scale_z, lists, capacity, scratch);
-    }
-#endif
     return count;
 }
+#else
+// Widens the first ranges of a warp to one range for all its lanes, so that they load the same particles
+// at the same time. Not where lanes have different rows, or a second range: they would find a particle
+// twice. All lanes must call it.
+FUNCTION void unite_ranges(RowRanges* ranges, uint row_start, SHARED_POINTER uint* scratch)
+{
+#if HAS_WARPS
+    const uint row_of_first = SHUFFLE(row_start, 0, scratch);
+    if (ANY(row_start != row_of_first || ranges->second_first < ranges->second_end, scratch))
+        return;
+    const int is_empty = ranges->first >= ranges->end;
+    uint first = is_empty ? 0xffffffffu : ranges->first, end = is_empty ? 0 : ranges->end;
+    UNROLL_ALL
+    for (int distance = 16; distance > 0; distance /= 2) {
+        const uint other_first = SHUFFLE(first, LANE ^ distance, scratch),
+                   other_end = SHUFFLE(end, LANE ^ distance, scratch);
+        first = other_first < first ? other_first : first;
+        end = other_end > end ? other_end : end;
+    }
+    ranges->first = first;
+    ranges->end = end;
+#endif
+}
+
+// Finds the neighbours of a particle with one thread and returns their number.
+FUNCTION uint find_neighbours(uint particle, uint n, uint cells_x, uint cells_y, uint cells_z,
+    GLOBAL const uint* cell_starts, GLOBAL const float4* listed, float radius2, float scale_x, float scale_y,
+    float scale_z, GLOBAL float4* lists, uint capacity, SHARED_POINTER uint* scratch)
+{
+    // Threads past the last particle look for neighbours of it and find none.
+    const float4 own = listed[particle < n ? particle : n - 1];
+    const float own_radius2 = particle < n ? radius2 : -1.0f;
+    const uint row_start =
+        z_cell(FLOAT_AS_UINT(own.z), cells_z) * cells_y + axis_cell(FLOAT_AS_UINT(own.y), cells_y);
+    ListEnd list = { 0, own };
+    for (uint row = 0; row < ROWS; row++) {
+        RowRanges ranges = row_ranges(
+            row, own, cells_x, cells_y, cells_z, cell_starts, radius2, scale_x, scale_y, scale_z);
+        unite_ranges(&ranges, row_start, scratch);
+        add_range(&list, particle, own, ranges.first, ranges.end, listed, own_radius2, scale_x, scale_y, scale_z,
+            lists, capacity);
+        add_range(&list, particle, own, ranges.second_first, ranges.second_end, listed, own_radius2, scale_x,
+            scale_y, scale_z, lists, capacity);
+    }
+    if (list.count % 4 != 0 && list.count < capacity)
+        lists[quad_position(particle, list.count / 4, capacity)] = list.quad;
+    return list.count;
+}
+#endif
 
 // Finds all particles within the radius of the lists. BUILD_LANES threads per particle.
 KERNEL(BLOCK_SIZE)
 build_lists(GLOBAL uint* control, uint n, uint cells_x, uint cells_y, uint cells_z,
     GLOBAL const uint* RESTRICT cell_starts, GLOBAL const float4* RESTRICT listed, float radius2, float scale_x,
-    float scale_y, float scale_z, GLOBAL uint* RESTRICT counts, GLOBAL uint* RESTRICT lists, uint capacity)
+    float scale_y, float scale_z, GLOBAL uint* RESTRICT counts, GLOBAL float4* RESTRICT lists, uint capacity)
 {
     SHARED uint scratch[BLOCK_SIZE];
     if (!must_build(control))
         return;
     const uint particle = GRID_THREAD / BUILD_LANES;
-    if (particle < n) {
-        const uint count = find_neighbours(particle, cells_x, cells_y, cells_z, cell_starts, listed, radius2,
-            scale_x, scale_y, scale_z, lists, capacity, scratch);
-        if ((uint)THREAD % BUILD_LANES == 0) {
-            counts[particle] = count;
-            if (count > capacity)
-                ATOMIC_MAX_U32(control + CONTROL_OVERFLOW_NEXT, count);
-        }
+    const uint count = find_neighbours(particle, n, cells_x, cells_y, cells_z, cell_starts, listed, radius2, scale_x,
+        scale_y, scale_z, lists, capacity, scratch);
+    if (particle < n && (uint)THREAD % BUILD_LANES == 0) {
+        counts[particle] = count;
+        if (count > capacity)
+            ATOMIC_MAX_U32(control + CONTROL_OVERFLOW_NEXT, count);
     }
     if (is_last_block(control, scratch) && THREAD == 0) {
         control[CONTROL_TICKET] = 0;

@@ -5,15 +5,13 @@ use orrery_model::simulation_box::{BoxSides, SimulationBox};
 use orrery_primitives::scan::{Scan, ScanKind};
 
 use super::DeviceFluid;
+use super::strategy::{FluidStrategy, default_lanes};
 use crate::lennard_jones::cells::CellGrid;
 use crate::lennard_jones::settings::FluidSettings;
 
 /// Most cells along x per radius of the lists. More cells exclude more particles that are too far
 /// away, but make more cells to count and scan.
 const CELLS_PER_RADIUS: usize = 4;
-
-/// Entries of lists come in rows of this many, for any number of threads per particle.
-const CAPACITY_STEP: u32 = 32;
 
 /// Neighbour lists and the cells that they are built from.
 pub(super) struct Lists {
@@ -27,9 +25,12 @@ pub(super) struct Lists {
     pub(super) cell_of: Buffer<u32>,
     pub(super) rank_of: Buffer<u32>,
     pub(super) counts: Buffer<u32>,
-    pub(super) entries: Buffer<u32>,
+    /// Neighbours in quads (`quad_position` in `particles.cu`).
+    pub(super) entries: Buffer<[f32; 4]>,
     /// Most neighbours of a particle.
     pub(super) capacity: u32,
+    /// Threads per particle.
+    lanes: u32,
     radius2: f32,
     pub(super) half_skin2: f32,
 }
@@ -40,11 +41,13 @@ impl Lists {
         n: usize,
         settings: &FluidSettings,
         bounds: &SimulationBox,
+        strategy: &FluidStrategy,
     ) -> Result<Self, DeviceError> {
         let unit = settings.potential.length_unit();
         let cells = cell_counts(n, settings, bounds);
         let cell_count = cells.iter().product::<usize>();
-        let capacity = first_capacity(n, settings, bounds);
+        let lanes = strategy.lanes;
+        let capacity = whole_rows(first_capacity(n, settings, bounds), lanes);
         let half_skin = 0.5 * settings.skin / unit;
         Ok(Self {
             cells: cells.map(|count| count as u32),
@@ -54,8 +57,9 @@ impl Lists {
             cell_of: device.zeros(n)?,
             rank_of: device.zeros(n)?,
             counts: device.zeros(n)?,
-            entries: device.zeros(list_entries(n, capacity))?,
+            entries: device.zeros(list_quads(n, capacity))?,
             capacity,
+            lanes,
             // Rounding errors of f32 must not lose a pair at the radius, and must not hide a move.
             radius2: ((list_radius(settings) / unit).powi(2) * (1.0 + 1e-5)) as f32,
             half_skin2: (half_skin * half_skin * (1.0 - 1e-5)) as f32,
@@ -64,17 +68,17 @@ impl Lists {
 
     /// Returns an upper bound of the memory of new lists, in bytes.
     pub(super) fn device_bytes(n: usize, settings: &FluidSettings, bounds: &SimulationBox) -> u64 {
-        let entries = list_entries(n, first_capacity(n, settings, bounds));
+        let quads = list_quads(n, whole_rows(first_capacity(n, settings, bounds), default_lanes(n)));
         let cells = 2 * (most_cells(n) + 1);
-        4 * (entries + cells + 3 * n) as u64 + Scan::<u32>::device_bytes(most_cells(n) + 1)
+        4 * (4 * quads + cells + 3 * n) as u64 + Scan::<u32>::device_bytes(most_cells(n) + 1)
     }
 
     /// Makes room for `count` neighbours of a particle.
     pub(super) fn grow(&mut self, device: &Device, n: usize, count: u32) -> Result<(), DeviceError> {
-        self.capacity = (count + count / 8).next_multiple_of(CAPACITY_STEP);
+        self.capacity = whole_rows(count + count / 8, self.lanes);
         // The old lists are freed first.
         self.entries = device.zeros(0)?;
-        self.entries = device.zeros(list_entries(n, self.capacity))?;
+        self.entries = device.zeros(list_quads(n, self.capacity))?;
         Ok(())
     }
 }
@@ -109,13 +113,17 @@ fn first_capacity(n: usize, settings: &FluidSettings, bounds: &SimulationBox) ->
         2 => std::f64::consts::PI * radius.powi(2),
         _ => 4.0 / 3.0 * std::f64::consts::PI * radius.powi(3),
     };
-    let expected = (1.5 * density * volume).min(n as f64) as u32;
-    (expected + 16).next_multiple_of(CAPACITY_STEP)
+    (1.5 * density * volume).min(n as f64) as u32 + 16
 }
 
-/// Returns the number of entries of all lists, with those of warps that are not full.
-fn list_entries(n: usize, capacity: u32) -> usize {
-    n.next_multiple_of(32) * capacity as usize
+/// Returns a length of lists that is at least `count` and fills rows of quads.
+fn whole_rows(count: u32, lanes: u32) -> u32 {
+    count.next_multiple_of(4 * lanes)
+}
+
+/// Returns the number of quads of all lists, with those of warps that are not full.
+fn list_quads(n: usize, capacity: u32) -> usize {
+    n.next_multiple_of(32) * capacity as usize / 4
 }
 
 impl DeviceFluid {

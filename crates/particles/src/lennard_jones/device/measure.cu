@@ -73,7 +73,7 @@ KERNEL(BLOCK_SIZE)
 measure(GLOBAL const uint* RESTRICT control, uint n, GLOBAL const ulong* RESTRICT x,
     GLOBAL const ulong* RESTRICT y, GLOBAL const ulong* RESTRICT z, GLOBAL const uint* RESTRICT species,
     GLOBAL const double* RESTRICT vx, GLOBAL const double* RESTRICT vy, GLOBAL const double* RESTRICT vz,
-    GLOBAL const uint* RESTRICT counts, GLOBAL const uint* RESTRICT lists, uint capacity,
+    GLOBAL const uint* RESTRICT counts, GLOBAL const float4* RESTRICT lists, uint capacity,
     GLOBAL const double* RESTRICT energy_pairs, GLOBAL const double* RESTRICT mass, double scale_x, double scale_y,
     double scale_z, double energy_scale, double virial_scale, double kinetic_scale, double momentum_scale,
     GLOBAL ulong* sums)

@@ -125,14 +125,21 @@ FUNCTION GLOBAL const float* pair_constants(GLOBAL const float* pairs, uint a, u
 #endif
 }
 
-// Position of neighbour number k of a particle in the lists. Threads of a warp that work on
-// neighbouring particles, LANES of them on each, read neighbouring entries.
-FUNCTION ulong list_position(uint particle, uint k, uint capacity)
+// Position of quad number `quad` of a particle in the lists. A quad has four neighbours, as bits of
+// float4. Threads of a warp that work on neighbouring particles, LANES of them on each, read
+// neighbouring quads.
+FUNCTION ulong quad_position(uint particle, uint quad, uint capacity)
 {
     const uint particles_per_warp = 32 / LANES;
-    const uint warp = particle / particles_per_warp, row = k / LANES;
-    const uint lane = particle % particles_per_warp * LANES + k % LANES;
-    return ((ulong)warp * (capacity / LANES) + row) * 32 + lane;
+    const uint warp = particle / particles_per_warp, row = quad / LANES;
+    const uint lane = particle % particles_per_warp * LANES + quad % LANES;
+    return ((ulong)warp * (capacity / (4 * LANES)) + row) * 32 + lane;
+}
+
+// Position of neighbour number k of a particle in the lists, as an array of uint.
+FUNCTION ulong list_position(uint particle, uint k, uint capacity)
+{
+    return 4 * quad_position(particle, k / 4, capacity) + k % 4;
 }
 
 // Marks this block as done. Returns true in all threads of the last block.

@@ -111,6 +111,24 @@ FUNCTION int store_coordinate(Coordinate c, int has_drift, GLOBAL ulong* fractio
     return top == 0 || top == 3;
 }
 
+// Reports a particle that has moved too far for the lists, the step or an open box. `rank` is the value
+// of CONTROL_FAILED for it.
+FUNCTION void check_move(float4 moved, GLOBAL const float4* listed, int is_too_far, int is_outside, uint rank,
+    GLOBAL uint* control, float scale_x, float scale_y, float scale_z, float half_skin2)
+{
+    if (is_too_far)
+        ATOMIC_MAX_U32(control + CONTROL_FAILED_NEXT, rank);
+#if !IS_PERIODIC
+    if (is_outside)
+        STORE_U32(control + CONTROL_WIDEN_NEXT, 1);
+#endif
+#if !IS_ALL_PAIRS
+    const Separation way = separation(moved, *listed, scale_x, scale_y, scale_z);
+    if (!(way.r2 <= half_skin2))
+        STORE_U32(control + CONTROL_REBUILD_NEXT, 1);
+#endif
+}
+
 // Takes a particle through a step and stores it. Returns its kinetic energy as an integer where the
 // step needs it.
 FUNCTION i64 move_particle(int kind, int has_drift, uint particle, uint n, Force force, double scaling, float4 own,
@@ -162,17 +180,8 @@ FUNCTION i64 move_particle(int kind, int has_drift, uint particle, uint n, Force
         const float4 moved = FLOAT4(UINT_AS_FLOAT((uint)(new_x.fraction >> 32)),
             UINT_AS_FLOAT((uint)(new_y.fraction >> 32)), UINT_AS_FLOAT(upper_z), own.w);
         next_upper[particle] = moved;
-        if (is_too_far)
-            ATOMIC_MAX_U32(control + CONTROL_FAILED_NEXT, n - order[particle]);
-#if !IS_PERIODIC
-        if (is_outside)
-            STORE_U32(control + CONTROL_WIDEN_NEXT, 1);
-#endif
-#if !IS_ALL_PAIRS
-        const Separation way = separation(moved, listed[particle], scale_x, scale_y, scale_z);
-        if (!(way.r2 <= half_skin2))
-            STORE_U32(control + CONTROL_REBUILD_NEXT, 1);
-#endif
+        check_move(moved, listed + particle, is_too_far, is_outside, n - order[particle], control, scale_x, scale_y,
+            scale_z, half_skin2);
     }
 #if ENSEMBLE == ENSEMBLE_RESCALING
     if (kind == KICK_AND_SUM)
@@ -271,7 +280,7 @@ FUNCTION void wait_for_blocks(GLOBAL uint* control, uint generation, int is_last
 // before the batch.
 #define STEP_PARAMETERS                                                                                       \
     uint n, GLOBAL uint *control, GLOBAL float4 *upper_sides, GLOBAL const float4 *RESTRICT listed,           \
-        GLOBAL const uint *RESTRICT counts, GLOBAL const uint *RESTRICT lists, uint capacity,                 \
+        GLOBAL const uint *RESTRICT counts, GLOBAL const float4 *RESTRICT lists, uint capacity,               \
         GLOBAL const float *RESTRICT pairs, float scale_x, float scale_y, float scale_z,                      \
         GLOBAL const double *RESTRICT motion, float half_skin2, GLOBAL ulong *x, GLOBAL ulong *y,             \
         GLOBAL ulong *z, GLOBAL int *image_x, GLOBAL int *image_y, GLOBAL int *image_z, GLOBAL double *vx,    \

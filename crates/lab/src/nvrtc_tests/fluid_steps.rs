@@ -1,0 +1,103 @@
+//! Compiles the kernels of Lennard-Jones fluids.
+
+use orrery_device::Device;
+use orrery_device::testing::compile_only_cuda;
+use orrery_model::fluid::FluidParticles;
+use orrery_model::ic::lattice::Lattice;
+use orrery_model::simulation_box::SimulationBox;
+use orrery_particles::lennard_jones::ensemble::Ensemble;
+use orrery_particles::lennard_jones::potential::{Potential, Truncation};
+use orrery_particles::lennard_jones::settings::{FluidSettings, PairPrecision, PairSearch};
+use orrery_particles::lennard_jones::{DeviceFluid, DeviceFluidError, FluidStrategy};
+
+use super::check_kernels;
+
+/// A fluid whose kernels are compiled.
+#[derive(Clone, Copy)]
+struct Variant {
+    dimensions: usize,
+    species: usize,
+    truncation: Truncation,
+    is_open: bool,
+    lanes: u32,
+    build_lanes: u32,
+}
+
+const VARIANTS: [Variant; 4] = [
+    Variant {
+        dimensions: 3,
+        species: 1,
+        truncation: Truncation::Truncated,
+        is_open: false,
+        lanes: 2,
+        build_lanes: 1,
+    },
+    Variant {
+        dimensions: 3,
+        species: 2,
+        truncation: Truncation::Switched { start: 0.8 },
+        is_open: false,
+        lanes: 32,
+        build_lanes: 32,
+    },
+    // All pairs, because there is no cutoff.
+    Variant {
+        dimensions: 2,
+        species: 1,
+        truncation: Truncation::None,
+        is_open: true,
+        lanes: 8,
+        build_lanes: 1,
+    },
+    Variant {
+        dimensions: 3,
+        species: 1,
+        truncation: Truncation::Shifted,
+        is_open: true,
+        lanes: 1,
+        build_lanes: 32,
+    },
+];
+
+/// Compiles the kernels of a variant in an ensemble.
+fn compile_variant(device: &Device, variant: Variant, ensemble: Ensemble) {
+    let Variant { dimensions, species, truncation, is_open, lanes, build_lanes } = variant;
+    let mut particles = match dimensions {
+        2 => Lattice::Square.fill([18, 16, 1], 0.75),
+        _ => Lattice::Fcc.fill([5, 5, 5], 0.75),
+    };
+    if is_open {
+        let bounds = SimulationBox::open([0.0; 3], particles.bounds.lengths, dimensions);
+        particles = FluidParticles::at_rest(bounds, &particles.coordinates());
+    }
+    let settings = FluidSettings {
+        potential: Potential::mixed(&[(1.0, 1.0), (0.9, 0.7)][..species], 2.5, truncation),
+        mass: vec![1.0; species],
+        precision: PairPrecision::Mixed,
+        search: PairSearch::Lists,
+        skin: 0.3,
+        ensemble,
+    };
+    let strategy = FluidStrategy { lanes, build_lanes, block_size: 128, steps_per_launch: 64, skin: 0.3 };
+    // The kernels do not run, so the fluid finds that nothing has happened.
+    match DeviceFluid::with_strategy(device, &particles, &settings, &strategy) {
+        Err(DeviceFluidError::Stalled { .. }) => {}
+        other => panic!("expected a stalled fluid, got {other:?}"),
+    }
+}
+
+#[test]
+fn fluids_compile_for_cuda() {
+    let Some(cuda) = compile_only_cuda((9, 0)) else { return };
+    for ensemble in [
+        Ensemble::Nve,
+        Ensemble::Langevin { kt: 1.0, friction: 1.0, seed: 1 },
+        Ensemble::Rescaling { kt: 1.0, time: 1.0, seed: 1 },
+    ] {
+        for variant in VARIANTS {
+            compile_variant(&cuda.device, variant, ensemble);
+        }
+    }
+    // Eight kernels for each, and the scan.
+    check_kernels(&cuda, 8 * 3 * VARIANTS.len());
+}

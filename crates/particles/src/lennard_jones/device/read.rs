@@ -1,0 +1,86 @@
+//! Measures and downloads of a fluid on a device.
+
+use orrery_device::{Arg, DeviceError};
+use orrery_model::Vec3s;
+use orrery_model::fluid::FluidParticles;
+
+use super::{DeviceFluid, SUM_COUNT};
+use crate::lennard_jones::FluidMeasures;
+use crate::lennard_jones::arithmetic::{ENERGY_BITS, PairReal};
+
+impl DeviceFluid {
+    /// Measures energies, momentum and virial.
+    pub fn measure(&self) -> Result<FluidMeasures, DeviceError> {
+        let (counts, entries, capacity) = match &self.lists {
+            Some(lists) => (&lists.counts, &lists.entries, lists.capacity),
+            None => (&self.order, &self.listed, 1),
+        };
+        self.device.queue().write(&self.sums, &[0; SUM_COUNT])?;
+        let unit = self.settings.potential.energy_unit();
+        let mut args: Vec<Arg> = vec![(&self.control).into(), (self.n as u32).into()];
+        args.extend(self.position.iter().map(Arg::from));
+        args.push((&self.species).into());
+        args.extend(self.velocity.iter().map(Arg::from));
+        args.extend([Arg::from(counts), entries.into(), capacity.into()]);
+        args.extend([&self.energy_pairs, &self.mass].map(Arg::from));
+        args.extend(self.energies.forces.scale.map(Arg::from));
+        args.extend(
+            [
+                2f64.powi(ENERGY_BITS),
+                2f64.powi(ENERGY_BITS - f64::FORCE_BITS),
+                2f64.powi(ENERGY_BITS) / unit,
+                self.settings.momentum_unit(),
+            ]
+            .map(Arg::from),
+        );
+        args.push((&self.sums).into());
+        let blocks = self.blocks(self.strategy.lanes);
+        self.device.queue().launch(&self.kernels.measure, blocks, self.strategy.block_size, &args)?;
+        let sums: Vec<f64> = self.sums.to_vec()?.into_iter().map(|sum| sum as i64 as f64).collect();
+        let energy = unit * 2f64.powi(-ENERGY_BITS);
+        let momentum = self.settings.momentum_unit();
+        Ok(FluidMeasures {
+            potential: 0.5 * sums[0] * energy,
+            virial: 0.5 * sums[1] * energy,
+            kinetic: sums[2] * energy,
+            momentum: [3, 4, 5].map(|k| sums[k] * momentum),
+        })
+    }
+
+    /// Returns the particles in the user's order.
+    pub fn particles(&self) -> Result<FluidParticles, DeviceError> {
+        let side = self.side() * self.n;
+        let order = self.order.to_vec()?;
+        let mut ranks = vec![0; self.n];
+        for (rank, &user) in order[side..side + self.n].iter().enumerate() {
+            ranks[user as usize] = side + rank;
+        }
+        fn gathered<T: Copy>(values: &[T], ranks: &[usize]) -> Vec<T> {
+            ranks.iter().map(|&rank| values[rank]).collect()
+        }
+        let [px, py, pz] = &self.position;
+        let [ix, iy, iz] = &self.image;
+        let [vx, vy, vz] = &self.velocity;
+        let species = gathered(&self.species.to_vec()?, &ranks);
+        Ok(FluidParticles {
+            bounds: self.bounds,
+            position: [
+                gathered(&px.to_vec()?, &ranks),
+                gathered(&py.to_vec()?, &ranks),
+                gathered(&pz.to_vec()?, &ranks),
+            ],
+            image: [
+                gathered(&ix.to_vec()?, &ranks),
+                gathered(&iy.to_vec()?, &ranks),
+                gathered(&iz.to_vec()?, &ranks),
+            ],
+            velocity: Vec3s {
+                x: gathered(&vx.to_vec()?, &ranks),
+                y: gathered(&vy.to_vec()?, &ranks),
+                z: gathered(&vz.to_vec()?, &ranks),
+            },
+            species: species.into_iter().map(|species| species as u8).collect(),
+            id: self.id.clone(),
+        })
+    }
+}
