@@ -8,6 +8,8 @@ mod devices;
 mod end_to_end;
 mod fault;
 mod field_files;
+mod fluid_mistakes;
+mod fluid_runs;
 mod heat_mistakes;
 mod heat_results;
 mod heat_runs;

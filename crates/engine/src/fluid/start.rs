@@ -20,6 +20,11 @@ const OVERLAP: f64 = 0.5;
 /// Coordinates of a file may be outside of its box by this fraction, because some formats have f32.
 const BOX_TOLERANCE: f64 = 1e-5;
 
+/// Returns a number with up to five digits.
+fn rounded(x: f64) -> String {
+    short_number(format!("{x:.4e}").parse().unwrap_or(x))
+}
+
 /// Reason why particles cannot be simulated.
 #[derive(Clone, Debug, Error, PartialEq)]
 pub enum FluidError {
@@ -33,7 +38,7 @@ pub enum FluidError {
     #[error(
         "the cutoff is {}, and half of the box is {} along {axis}, expected a larger box or a smaller \
          lennard_jones.cutoff",
-        short_number(*cutoff), short_number(*half)
+        rounded(*cutoff), rounded(*half)
     )]
     Cutoff {
         /// Largest cutoff.
@@ -47,7 +52,7 @@ pub enum FluidError {
     #[error(
         "particles {} and {} overlap: their distance is {} and sigma is {}, expected at least half of sigma; \
          particles.minimise = true moves them apart",
-        ids[0], ids[1], short_number(*distance), short_number(*sigma)
+        ids[0], ids[1], rounded(*distance), rounded(*sigma)
     )]
     Overlap {
         /// Identifiers of the particles.
@@ -74,7 +79,7 @@ pub enum FluidError {
     /// Masses of a species in the file and in the case differ.
     #[error(
         "species {name} has the mass {} in the file and {} in the case, expected the same",
-        short_number(*in_file), short_number(*in_case)
+        rounded(*in_file), rounded(*in_case)
     )]
     Mass {
         /// Name of the species.
@@ -87,7 +92,7 @@ pub enum FluidError {
     /// A particle of a file is not in its box.
     #[error(
         "particle {id} has {axis} = {}, outside of the box from {} to {}",
-        short_number(*coordinate), short_number(*low), short_number(*high)
+        rounded(*coordinate), rounded(*low), rounded(*high)
     )]
     Outside {
         /// Identifier of the particle.

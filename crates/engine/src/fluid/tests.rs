@@ -1,1 +1,145 @@
-//! Tests of fluids as a system.
+//! A fluid as a system of the engine, on the CPU and on every available device.
+
+use orrery_device::Device;
+use orrery_device::testing::test_devices_with_f64;
+use orrery_io::Limits;
+
+use crate::blocks::Blocks;
+use crate::case::{Case, CaseSource};
+use crate::compute_device::ComputeDevice;
+use crate::control::Control;
+use crate::system::{SavedSystem, Stamp, System};
+
+const DT: f64 = 0.004;
+
+fn load(text: &str, sets: &[&str]) -> Case {
+    let source = CaseSource::Text { label: "fluid".into(), text: text.into(), folder: Default::default() };
+    let sets: Vec<String> = sets.iter().map(|set| (*set).to_owned()).collect();
+    Case::load(&source, &sets).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn start(case: &Case, device: Option<Device>) -> System {
+    let selected = ComputeDevice { device, reason: None };
+    System::start(case, selected, &Control::default(), &mut |_| {})
+        .unwrap_or_else(|error| panic!("{error}"))
+        .1
+}
+
+fn stamp(step: u64) -> Stamp {
+    Stamp { step, time: step as f64 * DT }
+}
+
+/// Takes steps from `first` to `last`.
+fn advance(system: &mut System, first: u64, last: u64) {
+    system.advance(DT, last - first, &|k| stamp(first + k)).unwrap();
+}
+
+fn bits(system: &System) -> Vec<Vec<u8>> {
+    let columns = system.columns().unwrap();
+    columns.into_iter().map(|column| format!("{:?}", column.values.into_block()).into_bytes()).collect()
+}
+
+fn restored(case: &Case, system: &System, step: u64) -> System {
+    let blocks = system.columns().unwrap().into_iter();
+    let blocks = blocks.map(|column| (column.name.to_owned(), column.values.into_block())).collect();
+    let (path, count, limits) =
+        (std::path::Path::new("checkpoint"), system.size().count as usize, Limits::default());
+    let method = system.method();
+    let saved = SavedSystem { path, case, count, method, limits: &limits, stamp: stamp(step) };
+    System::restore(&saved, &mut Blocks::new(path, blocks)).unwrap()
+}
+
+const MIXTURE: &str = "[particles]\nstart = \"fcc\"\ncells = 5\ndensity = 0.8\ntemperature = 1.0\n[lennard_jones]\n\
+                       cutoff = 2.2\n[[lennard_jones.species]]\nfraction = 0.8\n[[lennard_jones.species]]\n\
+                       sigma = 0.9\nepsilon = 0.5\nmass = 2\nfraction = 0.2\n[time]\nstep = 0.004\nend = 1\n";
+
+/// The thermostats are switched off in the middle of a batch.
+#[test]
+fn batches_restored_states_and_devices_give_the_same_bits_in_each_ensemble() {
+    for method in ["none", "langevin", "rescaling"] {
+        let method = format!("thermostat.method={method}");
+        let until = if method.ends_with("none") { "time.end=1" } else { "thermostat.until=0.1" };
+        let case = load(MIXTURE, &[&method, until]);
+        let mut single = start(&case, None);
+        (0..40).for_each(|step| advance(&mut single, step, step + 1));
+        let expected = (bits(&single), single.measure().unwrap());
+
+        let mut batched = start(&case, None);
+        advance(&mut batched, 0, 17);
+        let mut parts = restored(&case, &batched, 17);
+        assert_eq!(bits(&parts), bits(&batched));
+        advance(&mut batched, 17, 40);
+        advance(&mut parts, 17, 40);
+        for system in [&batched, &parts] {
+            assert_eq!((bits(system), system.measure().unwrap()), expected, "{method}");
+        }
+        for device in test_devices_with_f64() {
+            let mut whole = start(&case, Some(device.clone()));
+            advance(&mut whole, 0, 40);
+            let mut host = start(&case, None);
+            advance(&mut host, 0, 9);
+            let mut moved = host.moved_to(&device, None, None, &mut |_| {}).unwrap();
+            advance(&mut moved, 9, 40);
+            for system in [&whole, &moved] {
+                assert_eq!(
+                    (bits(system), system.measure().unwrap()),
+                    expected,
+                    "{method} on {}",
+                    device.label()
+                );
+                assert!(system.device().is_some());
+            }
+        }
+    }
+}
+
+#[test]
+fn a_look_ahead_shows_a_shorter_step_and_changes_nothing() {
+    let case = load(MIXTURE, &["thermostat.method=langevin"]);
+    let mut system = start(&case, None);
+    advance(&mut system, 0, 5);
+    let before = bits(&system);
+    let mut shorter = start(&case, None);
+    advance(&mut shorter, 0, 5);
+    let later = Stamp { step: 6, time: 5.3 * DT };
+    shorter.advance(0.3 * DT, 1, &|k| if k == 0 { stamp(5) } else { later }).unwrap();
+    let mut seen = None;
+    let observed = system.look_ahead(0.3 * DT, &mut |ahead| {
+        seen = Some((bits(ahead), ahead.measure().unwrap()));
+        Ok(())
+    });
+    observed.unwrap().unwrap();
+    assert_eq!(seen, Some((bits(&shorter), shorter.measure().unwrap())));
+    assert_eq!(bits(&system), before);
+}
+
+/// LAMMPS prints these numbers for its benchmark at step 0.
+#[test]
+fn the_melt_has_the_energies_of_lammps() {
+    let text = crate::case::find_preset("lj-melt").unwrap().text;
+    let values = start(&load(text, &[]), None).measure().unwrap();
+    for (found, expected) in values.iter().zip([1.44, -6.773_368_1, 2.159_932_5, -4.613_435_6, -5.019_707_3])
+    {
+        assert!((found - expected).abs() < 6e-8, "{found} {expected}");
+    }
+}
+
+/// 864 atoms of argon in real units are 864 atoms in reduced units.
+#[test]
+fn real_units_are_reduced_units_times_their_scale() {
+    let real = load(crate::case::find_preset("argon").unwrap().text, &[]);
+    let density = 1.374e-24 * 3.4f64.powi(3) / (39.948 * 1.660_539_066_60e-24);
+    let text = format!(
+        "[particles]\nstart = \"fcc\"\ncells = 6\ndensity = {density:?}\ntemperature = {:?}\n[lennard_jones]\n\
+         cutoff = 2.25\n[time]\nstep = 0.004\nend = 1\n",
+        94.4 / 120.0
+    );
+    let [real, reduced] = [real, load(&text, &[])].map(|case| start(&case, None).measure().unwrap());
+    // ε is 120 K k_B N_A = 0.99774 kJ/mol, and ε/σ³ is 42.153 MPa.
+    let epsilon = 120.0 * 8.314_462_618e-3;
+    let pressure = 120.0 * 1.380_649e-23 / 3.4e-10f64.powi(3) * 1e-6;
+    let scales = [120.0, epsilon, epsilon, epsilon, pressure];
+    for ((real, reduced), scale) in real.iter().zip(reduced).zip(scales) {
+        assert!((real / (reduced * scale) - 1.0).abs() < 1e-8, "{real} {}", reduced * scale);
+    }
+}

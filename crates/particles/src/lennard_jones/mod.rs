@@ -50,7 +50,7 @@ pub struct FluidMeasures {
 /// A particle that would move much farther in a step than its neighbours are away.
 #[derive(Clone, Debug, Error, PartialEq)]
 #[error(
-    "particle {id} has the velocity {velocity:e} along {} after step {step}, and would move beyond its neighbours \
+    "particle {id} has the velocity {velocity:.3e} along {} after step {step}, and would move beyond its neighbours \
      in one step; the step may be too long, or particles may overlap at the start",
     ["x", "y", "z"][*axis]
 )]
