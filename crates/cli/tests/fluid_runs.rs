@@ -93,7 +93,7 @@ fn the_json_of_a_fluid_has_its_quantities() {
     let dir = TestDir::new();
     let sets = [
         "particles.cells=4",
-        "lennard_jones.cutoff=2",
+        "lennard_jones.truncation=switched",
         "time.end=0.05",
         "output.image_every=0",
         "image.size=64",
