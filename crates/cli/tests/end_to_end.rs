@@ -41,7 +41,12 @@ fn presets_are_listed_with_a_description() {
             "two-layer-shot",
             "salt-dome",
             "wave-3d",
-            "ripple-tank"
+            "ripple-tank",
+            "lj-melt",
+            "argon",
+            "droplet",
+            "lj-2d",
+            "kob-andersen"
         ]
     );
 }

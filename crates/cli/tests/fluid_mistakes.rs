@@ -1,5 +1,5 @@
-//! Errors in cases of fluids and in their files. Each gives one line with the location, the value found
-//! and the expected value, exit status 2, and no files.
+//! Errors in cases of fluids and in their files. Each gives one line with the location, the value
+//! found and the expected value, exit status 2, and no files.
 
 use crate::common::{TestDir, text};
 use crate::mistakes::check_messages;

@@ -144,7 +144,7 @@ fn every_preset_runs() {
     let dir = TestDir::new();
     let listed = dir.stdout_of(&["presets"]);
     let names: Vec<_> = listed.lines().map(|line| line.split_whitespace().next().unwrap()).collect();
-    assert_eq!(names.len(), 13);
+    assert_eq!(names.len(), 18);
     for name in names {
         let mut sets = vec!["image.size=64", "output.image_every=0", "output.snapshot_every=0"];
         sets.extend(match name {
@@ -155,10 +155,15 @@ fn every_preset_runs() {
             "sine-decay" => &["time.end=1e-4"],
             "chip" => &["time.end=20 us"],
             "two-layer-shot" | "salt-dome" | "ripple-tank" | "wave-3d" => &["time.end=10 ms"],
+            "lj-melt" | "lj-2d" | "droplet" | "kob-andersen" => &["time.end=0.05"],
+            "argon" => &["time.end=50 fs"],
             _ => &["bodies.n=500", "time.end=0.05"],
         });
         dir.run(name, name, &sets);
-        assert_eq!(dir.list(&format!("{name}/snapshots")).len(), 2, "{name}");
+        match dir.path(&format!("{name}/thermo.csv")).exists() {
+            true => assert!(dir.path(&format!("{name}/trajectory.gsd")).exists(), "{name}"),
+            false => assert_eq!(dir.list(&format!("{name}/snapshots")).len(), 2, "{name}"),
+        }
     }
 }
 

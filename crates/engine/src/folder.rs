@@ -68,7 +68,8 @@ const BEING_REPLACED: &str = "replaced: what is left of this run is about to go"
 /// Locked while a run writes to the folder. It is never removed: after a removal, two runs could
 /// lock two different files.
 const LOCK: &str = ".lock";
-/// Attempts to get a lock that this process itself seems to have, and the pause between two of them.
+/// Attempts to get a lock that this process itself seems to have, and the pause between two of
+/// them.
 const OWN_LOCK_ATTEMPTS: u32 = 10;
 const OWN_LOCK_PAUSE: Duration = Duration::from_millis(20);
 
@@ -292,8 +293,8 @@ pub(crate) fn lock_folder(folder: &Path) -> Result<Lock, EngineError> {
                 let mut owner = String::new();
                 let _ = file.rewind().and_then(|()| (&file).take(32).read_to_string(&mut owner));
                 let owner = owner.trim().parse().ok();
-                // A child process that has just been started has the open files of this process until
-                // it runs its program, and with them a lock that was given up.
+                // A child process that has just been started has the open files of this process
+                // until it runs its program, and with them a lock that was given up.
                 if owner != Some(std::process::id()) || attempts == OWN_LOCK_ATTEMPTS {
                     return Err(EngineError::Locked { path: folder.to_owned(), owner });
                 }

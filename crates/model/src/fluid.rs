@@ -21,8 +21,8 @@ pub struct FluidParticles {
 }
 
 impl FluidParticles {
-    /// Returns particles at rest at these coordinates. They have the species 0, and identifiers from
-    /// 0 on. Coordinates outside a periodic box are moved into it.
+    /// Returns particles at rest at these coordinates. They have the species 0, and identifiers
+    /// from 0 on. Coordinates outside a periodic box are moved into it.
     pub fn at_rest(bounds: SimulationBox, coordinates: &Vec3s) -> Self {
         let n = coordinates.len();
         let mut particles = Self {

@@ -5,8 +5,8 @@
 //! Lagrangian radii and density profiles. [`units`] converts between unit systems, [`rng`] gives
 //! reproducible random numbers, and [`Precision`] names the arithmetic of a computation. [`grid`]
 //! describes rectangular grids and the conditions on their edges, and [`wave`] grids, velocities
-//! and wavelets of acoustic waves. [`fluid`] has particles in a box ([`simulation_box`]). This crate
-//! uses neither devices nor files.
+//! and wavelets of acoustic waves. [`fluid`] has particles in a box ([`simulation_box`]). This
+//! crate uses neither devices nor files.
 
 pub mod analysis;
 mod counts;

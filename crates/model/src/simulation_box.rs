@@ -1,9 +1,9 @@
 //! The box of a fluid, and positions as fractions of it.
 //!
-//! A coordinate is x = origin + L f / 2⁶⁴ with an unsigned 64-bit fraction f. Sums of fractions wrap
-//! around, as positions in a periodic box do. The difference of two fractions, read as a signed
-//! number, is the distance to the nearest image. It is exact, so the force between two particles
-//! does not depend on where in the box they are.
+//! A coordinate is x = origin + L f / 2⁶⁴ with an unsigned 64-bit fraction f. Sums of fractions
+//! wrap around, as positions in a periodic box do. The difference of two fractions, read as a
+//! signed number, is the distance to the nearest image. It is exact, so the force between two
+//! particles does not depend on where in the box they are.
 //!
 //! An open box has no images. All particles stay in its middle half along each axis, so that
 //! differences do not wrap. If a particle leaves the middle half, the box is doubled.
@@ -87,7 +87,8 @@ impl SimulationBox {
     pub fn fraction(&self, axis: usize, coordinate: f64) -> (u64, i32) {
         let in_boxes = (coordinate - self.origin[axis]) / self.lengths[axis];
         let image = in_boxes.floor();
-        // The conversion saturates, so a value that is rounded up to 1 becomes the largest fraction.
+        // The conversion saturates, so a value that is rounded up to 1 becomes the largest
+        // fraction.
         (((in_boxes - image) * FRACTIONS) as u64, image as i32)
     }
 
@@ -108,8 +109,8 @@ impl SimulationBox {
         (in_boxes.abs() < 0.5).then(|| (in_boxes * FRACTIONS).round_ties_even() as i64)
     }
 
-    /// Returns the box of twice the size around the same centre. [`SimulationBox::halved`] gives the
-    /// fractions in it.
+    /// Returns the box of twice the size around the same centre. [`SimulationBox::halved`] gives
+    /// the fractions in it.
     pub fn doubled(&self) -> Self {
         let mut bounds = *self;
         for axis in 0..self.dimensions {

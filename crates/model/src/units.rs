@@ -349,7 +349,8 @@ impl Units {
         self.scale().map_or(1.0, |s| G_SI * s.mass * s.time * s.time / (s.length * s.length * s.length))
     }
 
-    /// Boltzmann's constant in these units, per kelvin. It is 1 in a system without a physical scale.
+    /// Boltzmann's constant in these units, per kelvin. It is 1 in a system without a physical
+    /// scale.
     pub fn boltzmann_constant(&self) -> f64 {
         self.si_value(Dimension::Energy).map_or(1.0, |energy| BOLTZMANN_SI / energy)
     }

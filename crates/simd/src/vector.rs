@@ -111,8 +111,8 @@ pub unsafe trait SingleVector: Vector<Scalar = f32> {
 
     /// Returns integers that are all 0.
     fn no_integers() -> Self::Integers;
-    /// Returns `own` minus the first `LANES` numbers of `others`, as f32. The differences wrap around
-    /// and are then rounded. Panics if there are fewer numbers.
+    /// Returns `own` minus the first `LANES` numbers of `others`, as f32. The differences wrap
+    /// around and are then rounded. Panics if there are fewer numbers.
     fn difference(own: i32, others: &[i32]) -> Self;
     /// Returns `own` minus `others[indices[k]]` in lane k, like [`difference`](Self::difference).
     /// Panics if there are fewer than `LANES` indices.

@@ -191,8 +191,8 @@ pub struct FluidView {
     pub elevation: f64,
 }
 
-/// Skin of neighbour lists in units of σ, if the case gives none. On two cores with AVX-512 the melt
-/// of 32,000 particles is as fast with 0.4 as with any other skin (`speed_of_the_melt`).
+/// Skin of neighbour lists in units of σ, if the case gives none. On two cores with AVX-512 the
+/// melt of 32,000 particles is as fast with 0.4 as with any other skin (`speed_of_the_melt`).
 const DEFAULT_SKIN: f64 = 0.4;
 
 impl FluidCase {

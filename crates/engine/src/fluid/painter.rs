@@ -1,6 +1,7 @@
 //! Images of a fluid: its box, and the particles as shaded spheres.
 //!
-//! The view and the scale of the colours do not change during a run, so that images can be compared.
+//! The view and the scale of the colours do not change during a run, so that images can be
+//! compared.
 
 use std::sync::Arc;
 
@@ -147,7 +148,8 @@ fn two_digits(x: f64) -> f64 {
     format!("{x:.1e}").parse().unwrap_or(x)
 }
 
-/// Returns the speed √(d kT / m) of the lightest species at the temperature of the thermostat, or 0.
+/// Returns the speed √(d kT / m) of the lightest species at the temperature of the thermostat, or
+/// 0.
 fn thermal_speed(case: &Case) -> f64 {
     let Some(fluid) = case.fluid() else { return 0.0 };
     let temperature = fluid.thermostat.map_or(0.0, |thermostat| thermostat.temperature);

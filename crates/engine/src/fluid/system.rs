@@ -34,8 +34,8 @@ pub struct FluidSystem {
     now: Stamp,
 }
 
-/// Skin of neighbour lists on devices in units of σ, up to these numbers of particles. It is 0.3 for
-/// more. With few particles, a build of the lists costs more than longer lists.
+/// Skin of neighbour lists on devices in units of σ, up to these numbers of particles. It is 0.3
+/// for more. With few particles, a build of the lists costs more than longer lists.
 const DEVICE_SKINS: [(usize, f64); 2] = [(1 << 14, 0.5), (1 << 18, 0.4)];
 
 /// Properties of a fluid that do not change during a run.
@@ -155,8 +155,8 @@ impl FluidSystem {
         self.fluid.restart(particles, ensemble)
     }
 
-    /// Returns temperature, potential and kinetic energy per particle, and pressure, in the units of
-    /// the case.
+    /// Returns temperature, potential and kinetic energy per particle, and pressure, in the units
+    /// of the case.
     fn thermodynamics(&self, measures: &FluidMeasures) -> [f64; 4] {
         let (n, bounds) = (self.fluid.len(), self.fluid.bounds());
         let FluidMeasures { potential, virial, kinetic, .. } = *measures;

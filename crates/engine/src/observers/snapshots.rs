@@ -67,7 +67,8 @@ impl Snapshots {
         self.folder.join(format!("{}{number:03}.{}", SNAPSHOTS.prefix, self.extension))
     }
 
-    /// Removes frames of a trajectory that were written after `last`, the time of the last snapshot.
+    /// Removes frames of a trajectory that were written after `last`, the time of the last
+    /// snapshot.
     pub fn remove_later_frames(&self, last: Option<f64>) -> Result<(), EngineError> {
         if !self.is_trajectory {
             return Ok(());

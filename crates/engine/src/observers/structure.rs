@@ -1,6 +1,6 @@
-//! Structure and diffusion of a fluid: `rdf.csv` with the mean pair distribution function, `msd.csv`
-//! with the mean square displacement over time, `diffusion.csv` with the diffusion coefficient, and
-//! their plots.
+//! Structure and diffusion of a fluid: `rdf.csv` with the mean pair distribution function,
+//! `msd.csv` with the mean square displacement over time, `diffusion.csv` with the diffusion
+//! coefficient, and their plots.
 //!
 //! A measurement copies the particles. Workers count pairs and displacements while the run
 //! continues. Means are sums in the order of the measurements, so a resumed run has the same bits.

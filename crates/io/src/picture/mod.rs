@@ -11,7 +11,8 @@
 //!    colour bar.
 //! 5. [`write_png`] or a [`GifWriter`] writes the file. [`write_mp4`] makes a film of PNG files.
 //!
-//! Particles of a fluid are drawn by [`render_spheres`]. A picture of a field is described by a [`FieldPicture`] and drawn by [`render_field`].
+//! Particles of a fluid are drawn by [`render_spheres`]. A picture of a field is described by a
+//! [`FieldPicture`] and drawn by [`render_field`].
 //!
 //! Text is drawn with a built-in stroke font, so no font needs to be installed.
 

@@ -1,7 +1,7 @@
 //! Particles of a fluid as shaded spheres in their box.
 //!
-//! The projection is parallel. Each pixel shows the sphere that is nearest to the viewer, found with
-//! a depth buffer, so the order of the spheres does not matter. Far spheres are darker.
+//! The projection is parallel. Each pixel shows the sphere that is nearest to the viewer, found
+//! with a depth buffer, so the order of the spheres does not matter. Far spheres are darker.
 
 use super::colour_bar::ColourBar;
 use super::font::{text_width, write_text};
@@ -127,8 +127,8 @@ impl SphereBuffer {
             let rows = ((y - radius).round() as i64).max(0)..=((y + radius).round() as i64).min(height - 1);
             for row in rows {
                 for column in columns.clone() {
-                    // Unit vector of the surface at the centre of the pixel. A sphere that is smaller
-                    // than a pixel shows its front.
+                    // Unit vector of the surface at the centre of the pixel. A sphere that is
+                    // smaller than a pixel shows its front.
                     let (dx, dy) = ((column as f32 + 0.5 - x) / radius, (row as f32 + 0.5 - y) / radius);
                     let distance2 = dx * dx + dy * dy;
                     let (right, up, front) = match distance2 <= 1.0 {

@@ -94,8 +94,8 @@ fn repeated_frames_give_the_same_bytes() {
     }
 }
 
-/// Times need not be equidistant, and a frame with an earlier time replaces later ones. Two frames may
-/// have the same step, because outputs can be due between two steps.
+/// Times need not be equidistant, and a frame with an earlier time replaces later ones. Two frames
+/// may have the same step, because outputs can be due between two steps.
 #[test]
 fn frames_at_or_after_the_time_are_removed() {
     let folder = tempfile::tempdir().unwrap();

@@ -43,8 +43,8 @@ impl Lattice {
         self.basis().len()
     }
 
-    /// Returns particles at rest on this lattice, in a periodic box of `cells` cells along each axis.
-    /// `density` is the number of particles per volume, or per area in two dimensions.
+    /// Returns particles at rest on this lattice, in a periodic box of `cells` cells along each
+    /// axis. `density` is the number of particles per volume, or per area in two dimensions.
     pub fn fill(self, cells: [usize; 3], density: f64) -> FluidParticles {
         let dimensions = self.dimensions();
         let side = (self.particles_per_cell() as f64 / density).powf(1.0 / dimensions as f64);
@@ -115,8 +115,8 @@ pub fn droplet(n: usize, density: f64, vapour_density: f64, length: f64) -> Opti
     Some(FluidParticles::at_rest(SimulationBox::periodic([length; 3], 3), &coordinates))
 }
 
-/// Assigns species at random, such that their numbers are the nearest to `fractions`, which have the
-/// sum 1.
+/// Assigns species at random, such that their numbers are the nearest to `fractions`, which have
+/// the sum 1.
 pub fn assign_species(particles: &mut FluidParticles, fractions: &[f64], seed: u64) {
     let n = particles.len();
     let mut end = 0.0;

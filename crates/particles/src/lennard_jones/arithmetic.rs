@@ -1,10 +1,10 @@
 //! Arithmetic of pair terms: floating-point terms, and sums in fixed point.
 //!
 //! A term depends only on the two stored positions, the box and the species. Every operation is
-//! rounded once, in the order of [`PairConstants::term`], on every processor. Terms are then rounded
-//! to multiples of 2^-[`FORCE_BITS`](PairReal::FORCE_BITS) and summed as integers. A sum of integers
-//! does not depend on its order. So forces have the same bits for any number of threads, any
-//! instruction set, any device and any order of neighbours, and opposite forces cancel exactly.
+//! rounded once, in the order of [`PairConstants::term`], on every processor. Terms are then
+//! rounded to multiples of 2^-[`FORCE_BITS`](PairReal::FORCE_BITS) and summed as integers. A sum of
+//! integers does not depend on its order. So forces have the same bits for any number of threads,
+//! any instruction set, any device and any order of neighbours, and opposite forces cancel exactly.
 //!
 //! Lengths are in units of the largest σ, and energies in units of the largest ε.
 
@@ -112,8 +112,8 @@ pub fn upper_half(fraction: u64) -> i32 {
     (fraction >> 32) as i32
 }
 
-/// Largest force of a pair, in units of force, that sums of 32 bits accept. A particle with a larger
-/// one gets sums of 64 bits. 32 such forces fit into the range, and no particle has as many
+/// Largest force of a pair, in units of force, that sums of 32 bits accept. A particle with a
+/// larger one gets sums of 64 bits. 32 such forces fit into the range, and no particle has as many
 /// neighbours at such a distance without two of them being nearer to each other.
 pub const LARGEST_NARROW_FORCE: f64 = 1024.0;
 

@@ -2,12 +2,12 @@
 //!
 //! The box is divided into cells whose sides are at least the radius of the neighbour lists. So all
 //! neighbours of a particle are in its cell and in those next to it. Cells are numbered row by row,
-//! x fastest, and particles are sorted by the number of their cell. Those of neighbouring cells along
-//! x are then next to one another in memory.
+//! x fastest, and particles are sorted by the number of their cell. Those of neighbouring cells
+//! along x are then next to one another in memory.
 //!
-//! With three or more cells along an axis of a periodic box, a cell has two neighbours along it. With
-//! one or two cells, all of them are neighbours, each once. An open box has no cells beyond its ends:
-//! the cells cover the part of the box with particles.
+//! With three or more cells along an axis of a periodic box, a cell has two neighbours along it.
+//! With one or two cells, all of them are neighbours, each once. An open box has no cells beyond
+//! its ends: the cells cover the part of the box with particles.
 
 use orrery_model::simulation_box::{BoxSides, SimulationBox};
 
@@ -44,7 +44,8 @@ impl AxisNeighbours {
 
 impl CellGrid {
     /// Divides `bounds` into cells with sides of at least `radius`. `low` and `high` are the lowest
-    /// and highest fractions of the particles, in 32 bits. There are at most two cells per particle.
+    /// and highest fractions of the particles, in 32 bits. There are at most two cells per
+    /// particle.
     pub fn new(bounds: &SimulationBox, radius: f64, low: [u32; 3], high: [u32; 3], n: usize) -> Self {
         let is_periodic = bounds.sides == BoxSides::Periodic;
         let (low, span) = if is_periodic {

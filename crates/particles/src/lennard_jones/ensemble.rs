@@ -1,10 +1,11 @@
 //! Ensembles: constant energy, and two thermostats.
 //!
 //! - Langevin dynamics with the splitting BAOAB (Leimkuhler & Matthews 2013): half a kick, half a
-//!   drift, v ← c v + √((1 − c²) kT / m) ξ with c = exp(−γ dt), half a drift, half a kick. The normal
+//! drift, v ← c v + √((1 − c²) kT / m) ξ with c = exp(−γ dt), half a drift, half a kick. The normal
 //!   numbers ξ are functions of seed, step and identifier of the particle.
-//! - Stochastic velocity rescaling (Bussi, Donadio & Parrinello 2007): velocity Verlet, after which all
-//!   velocities are multiplied by α, such that the kinetic energy has its canonical distribution. With
+//! - Stochastic velocity rescaling (Bussi, Donadio & Parrinello 2007): velocity Verlet, after which
+//! all velocities are multiplied by α, such that the kinetic energy has its canonical distribution.
+//! With
 //!   K̄ = N_f kT / 2 and c = exp(−dt / τ),
 //!   α² = c + (1 − c) K̄ / (N_f K) (R₁² + Σ R²) + 2 R₁ √(c (1 − c) K̄ / (N_f K)).
 
@@ -109,7 +110,8 @@ fn log_of_unit(word: u32) -> f64 {
     f64::from(exponent).mul_add(std::f64::consts::LN_2, twice.mul_add(s2 * sum, twice))
 }
 
-/// Returns cosine and sine of 2π (word + ½) / 2³²: Taylor series around the nearest quarter of a turn.
+/// Returns cosine and sine of 2π (word + ½) / 2³²: Taylor series around the nearest quarter of a
+/// turn.
 #[inline(always)]
 fn cosine_and_sine(word: u32) -> [f64; 2] {
     let odd = 2 * u64::from(word) + 1;
@@ -169,8 +171,8 @@ pub fn rescaling_factor(
     rescaling_factor_with(kinetic, kt, decay, rescaling_numbers(freedom, seed, step))
 }
 
-/// Returns the random numbers of a step: R₁, and Σ R² over the other degrees of freedom. They do not
-/// depend on the state.
+/// Returns the random numbers of a step: R₁, and Σ R² over the other degrees of freedom. They do
+/// not depend on the state.
 pub fn rescaling_numbers(freedom: f64, seed: u64, step: u64) -> [f64; 2] {
     let mut draws = Draws::new(seed, RESCALING_STREAM, step);
     let first = draws.normal();
@@ -242,8 +244,8 @@ mod tests {
         assert!((sums[4] / n as f64).abs() < 5.0 / (n as f64).sqrt());
     }
 
-    /// The library has an error of less than 1 ulp, and its angle one of 2π 2⁻⁵³. The logarithm near 1
-    /// has a small relative error too.
+    /// The library has an error of less than 1 ulp, and its angle one of 2π 2⁻⁵³. The logarithm
+    /// near 1 has a small relative error too.
     #[test]
     fn logarithms_and_angles_agree_with_the_library() {
         let mut words: Vec<u32> = (0..20_000).map(|k| philox4x32_10([k, 0, 0, 0], [1, 2])[0]).collect();

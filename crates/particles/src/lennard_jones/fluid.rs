@@ -12,43 +12,43 @@ use super::{FluidMeasures, Minimised};
 
 /// Particles with their forces, on the CPU or on a device.
 ///
-/// Results depend on the particles, the settings and the sequence of steps, and not on where they are
-/// computed.
+/// Results depend on the particles, the settings and the sequence of steps, and not on where they
+/// are computed.
 #[derive(Debug)]
 pub struct Fluid {
     settings: FluidSettings,
-    place: Place,
+    backend: Backend,
 }
 
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "a run has one fluid, so its size does not matter")]
-enum Place {
+enum Backend {
     Host(HostFluid),
     Device(DeviceFluid),
 }
 
 impl Fluid {
-    /// Creates a fluid on a device with a strategy, or on the CPU. The settings must be valid for the
-    /// box.
+    /// Creates a fluid on a device with a strategy, or on the CPU. The settings must be valid for
+    /// the box.
     pub fn new(
         particles: FluidParticles,
         settings: &FluidSettings,
         device: Option<(&Device, &FluidStrategy)>,
     ) -> Result<Self, DeviceFluidError> {
-        let place = match device {
+        let backend = match device {
             Some((device, strategy)) => {
-                Place::Device(DeviceFluid::with_strategy(device, &particles, settings, strategy)?)
+                Backend::Device(DeviceFluid::with_strategy(device, &particles, settings, strategy)?)
             }
-            None => Place::Host(HostFluid::new(particles, settings)),
+            None => Backend::Host(HostFluid::new(particles, settings)),
         };
-        Ok(Self { settings: settings.clone(), place })
+        Ok(Self { settings: settings.clone(), backend })
     }
 
     /// Returns the number of particles.
     pub fn len(&self) -> usize {
-        match &self.place {
-            Place::Host(fluid) => fluid.len(),
-            Place::Device(fluid) => fluid.len(),
+        match &self.backend {
+            Backend::Host(fluid) => fluid.len(),
+            Backend::Device(fluid) => fluid.len(),
         }
     }
 
@@ -64,42 +64,42 @@ impl Fluid {
 
     /// Returns the box. An open box may grow.
     pub fn bounds(&self) -> &SimulationBox {
-        match &self.place {
-            Place::Host(fluid) => fluid.bounds(),
-            Place::Device(fluid) => fluid.bounds(),
+        match &self.backend {
+            Backend::Host(fluid) => fluid.bounds(),
+            Backend::Device(fluid) => fluid.bounds(),
         }
     }
 
     /// Returns the device, `None` for the CPU.
     pub fn device(&self) -> Option<&Device> {
-        match &self.place {
-            Place::Host(_) => None,
-            Place::Device(fluid) => Some(fluid.device()),
+        match &self.backend {
+            Backend::Host(_) => None,
+            Backend::Device(fluid) => Some(fluid.device()),
         }
     }
 
     /// Takes `steps` steps of length `dt`. `first` is the number of steps before, which selects the
     /// random numbers of a thermostat.
     pub fn advance(&mut self, dt: f64, first: u64, steps: u64) -> Result<(), DeviceFluidError> {
-        match &mut self.place {
-            Place::Host(fluid) => Ok(fluid.advance(dt, first, steps)?),
-            Place::Device(fluid) => fluid.advance(dt, first, steps),
+        match &mut self.backend {
+            Backend::Host(fluid) => Ok(fluid.advance(dt, first, steps)?),
+            Backend::Device(fluid) => fluid.advance(dt, first, steps),
         }
     }
 
     /// Returns the particles in the user's order.
     pub fn particles(&self) -> Result<FluidParticles, DeviceFluidError> {
-        match &self.place {
-            Place::Host(fluid) => Ok(fluid.particles()),
-            Place::Device(fluid) => Ok(fluid.particles()?),
+        match &self.backend {
+            Backend::Host(fluid) => Ok(fluid.particles()),
+            Backend::Device(fluid) => Ok(fluid.particles()?),
         }
     }
 
     /// Measures energies, momentum and virial.
     pub fn measure(&self) -> Result<FluidMeasures, DeviceFluidError> {
-        match &self.place {
-            Place::Host(fluid) => Ok(fluid.measure()),
-            Place::Device(fluid) => Ok(fluid.measure()?),
+        match &self.backend {
+            Backend::Host(fluid) => Ok(fluid.measure()),
+            Backend::Device(fluid) => Ok(fluid.measure()?),
         }
     }
 
@@ -110,9 +110,9 @@ impl Fluid {
 
     /// Returns the strategy of the device, `None` on the CPU.
     pub fn strategy(&self) -> Option<&FluidStrategy> {
-        match &self.place {
-            Place::Host(_) => None,
-            Place::Device(fluid) => Some(fluid.strategy()),
+        match &self.backend {
+            Backend::Host(_) => None,
+            Backend::Device(fluid) => Some(fluid.strategy()),
         }
     }
 

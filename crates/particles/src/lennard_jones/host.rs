@@ -1,8 +1,8 @@
 //! A fluid on the CPU: sorted particles, their neighbour lists and forces.
 //!
 //! Invariant: the forces belong to the current positions. Particles are kept in the order of their
-//! cells (`cells`), and `order` has the user's index of each sorted particle. The order changes when
-//! lists are built. It affects no result.
+//! cells (`cells`), and `order` has the user's index of each sorted particle. The order changes
+//! when lists are built. It affects no result.
 
 mod energies;
 mod motion;

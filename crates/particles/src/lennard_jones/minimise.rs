@@ -1,9 +1,9 @@
 //! Energy minimisation for starts in which particles overlap: FIRE (Bitzek et al. 2006).
 //!
-//! The particles move with velocity Verlet. With P = Σ f · v, velocities are turned towards the forces
-//! while P > 0, v ← (1 − α) v + α |v| f / |f|, and the step grows. When P ≤ 0 all particles stop and
-//! the step shrinks. No particle moves farther than a tenth of σ in a step, because forces between
-//! overlapping particles are huge.
+//! The particles move with velocity Verlet. With P = Σ f · v, velocities are turned towards the
+//! forces while P > 0, v ← (1 − α) v + α |v| f / |f|, and the step grows. When P ≤ 0 all particles
+//! stop and the step shrinks. No particle moves farther than a tenth of σ in a step, because forces
+//! between overlapping particles are huge.
 
 use super::host::Motion;
 use super::{Exploded, HostFluid};

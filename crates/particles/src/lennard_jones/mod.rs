@@ -4,8 +4,8 @@
 //! come from neighbour lists (Verlet 1967) that are built from cells.
 //!
 //! Positions are fractions of the box in fixed point ([`orrery_model::simulation_box`]), and forces
-//! are sums of integers ([`arithmetic`]). Results therefore do not depend on the order of neighbours,
-//! on threads, on the instruction set, or on when lists are built.
+//! are sums of integers ([`arithmetic`]). Results therefore do not depend on the order of
+//! neighbours, on threads, on the instruction set, or on when lists are built.
 
 pub mod arithmetic;
 pub mod brute_force;

@@ -1,11 +1,11 @@
 //! Neighbour lists on the CPU.
 //!
 //! The list of a particle contains all particles within the largest cutoff plus a skin. It stays
-//! complete until a particle has moved by half the skin. Lists are full: each pair is in the lists of
-//! both particles, so every thread writes the forces of its particles only.
+//! complete until a particle has moved by half the skin. Lists are full: each pair is in the lists
+//! of both particles, so every thread writes the forces of its particles only.
 //!
-//! Neighbours are grouped by species, so that a SIMD loop over a group has the same constants in all
-//! lanes. Their order within a group does not matter, because forces are sums of integers.
+//! Neighbours are grouped by species, so that a SIMD loop over a group has the same constants in
+//! all lanes. Their order within a group does not matter, because forces are sums of integers.
 
 use orrery_simd::{InstructionSet, MAX_LANES, SimdKernel, SingleVector, Vector, dispatch};
 use rayon::prelude::*;

@@ -5,8 +5,8 @@
 //!   u(r) = C₁₂ / s¹² − C₆ / s⁶   and   −u'(r) / r = (12 C₁₂ / s¹² − 6 C₆ / s⁶) / s²
 //!
 //! where C₁₂ = 4 ε σ¹² and C₆ = 4 ε σ⁶. A switched force subtracts a polynomial of r − r₁ between
-//! r₁ and the cutoff, after which force and potential end smoothly (van der Spoel & van Maaren 2006,
-//! eq. 8).
+//! r₁ and the cutoff, after which force and potential end smoothly (van der Spoel & van Maaren
+//! 2006, eq. 8).
 
 use std::f64::consts::PI;
 
@@ -21,8 +21,8 @@ pub enum Truncation {
     Truncated,
     /// The potential is shifted such that it is 0 at the cutoff. The force jumps.
     Shifted,
-    /// Force and potential go to 0 between the distance `start`, as a fraction of the cutoff, and the
-    /// cutoff.
+    /// Force and potential go to 0 between the distance `start`, as a fraction of the cutoff, and
+    /// the cutoff.
     Switched {
         /// Start of the switch, between 0 and 1.
         start: f64,
@@ -110,8 +110,8 @@ impl Potential {
         self.pairs.iter().map(|pair| pair.epsilon).fold(0.0, f64::max)
     }
 
-    /// Returns energy and force of a pair at the squared distance `r2`, in f64. This is the reference
-    /// of all solvers.
+    /// Returns energy and force of a pair at the squared distance `r2`, in f64. This is the
+    /// reference of all solvers.
     pub fn pair_term(&self, a: usize, b: usize, r2: f64) -> PairTerm {
         let PairParameters { sigma, epsilon, cutoff } = self.pair(a, b);
         if self.truncation != Truncation::None && r2 >= cutoff * cutoff {
@@ -137,8 +137,8 @@ impl Potential {
         }
     }
 
-    /// Returns the mean energy per particle of pairs beyond the cutoff, with uniform `density` (number
-    /// per volume or area) there. `fractions` has the fraction of each species.
+    /// Returns the mean energy per particle of pairs beyond the cutoff, with uniform `density`
+    /// (number per volume or area) there. `fractions` has the fraction of each species.
     pub fn tail_energy(&self, density: f64, fractions: &[f64], dimensions: usize) -> f64 {
         self.sum_of_tails(fractions, |PairParameters { sigma, epsilon, cutoff }| {
             let (x3, x4) = ((sigma / cutoff).powi(3), (sigma / cutoff).powi(4));
@@ -190,8 +190,8 @@ fn plain_term(sigma: f64, epsilon: f64, s2: f64) -> PairTerm {
     }
 }
 
-/// Polynomial that ends the force at the cutoff: with x = r − r₁, the force gets A x² + B x³ and the
-/// energy −A x³ / 3 − B x⁴ / 4 − C. Force and its derivative are 0 at the cutoff.
+/// Polynomial that ends the force at the cutoff: with x = r − r₁, the force gets A x² + B x³ and
+/// the energy −A x³ / 3 − B x⁴ / 4 − C. Force and its derivative are 0 at the cutoff.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SwitchPolynomial {
     a: f64,

@@ -56,8 +56,8 @@ impl FluidSettings {
         }
     }
 
-    /// Returns the longest distance that a particle may move in one step. A longer one means that the
-    /// system explodes.
+    /// Returns the longest distance that a particle may move in one step. A longer one means that
+    /// the system explodes.
     pub fn largest_move(&self, bounds: &SimulationBox) -> f64 {
         let lengths = &bounds.lengths[..bounds.dimensions];
         let quarter = 0.25 * lengths.iter().copied().fold(f64::INFINITY, f64::min);

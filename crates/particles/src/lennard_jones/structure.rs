@@ -1,8 +1,8 @@
 //! Structure and motion of a fluid: pair distribution function and mean square displacement.
 //!
-//! g(r) is the number of particles at distance r of a particle, divided by that of an ideal gas of the
-//! same density. ⟨|r(t) − r(0)|²⟩ grows as 2 d D t in a fluid of d dimensions with the diffusion
-//! coefficient D (Einstein 1905).
+//! g(r) is the number of particles at distance r of a particle, divided by that of an ideal gas of
+//! the same density. ⟨|r(t) − r(0)|²⟩ grows as 2 d D t in a fluid of d dimensions with the
+//! diffusion coefficient D (Einstein 1905).
 
 use orrery_model::Vec3s;
 use orrery_model::fluid::FluidParticles;
@@ -44,7 +44,8 @@ impl<'a> NearParticles<'a> {
         Self { particles, grid, starts, order }
     }
 
-    /// Calls `visit` with each other particle that may be within the radius, and its squared distance.
+    /// Calls `visit` with each other particle that may be within the radius, and its squared
+    /// distance.
     fn for_each(&self, k: usize, mut visit: impl FnMut(usize, f64)) {
         let own = self.particles.fractions(k);
         let upper = |axis: usize| upper_half(self.particles.position[axis][k]) as u32;

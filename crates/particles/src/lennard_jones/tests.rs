@@ -53,8 +53,8 @@ fn integer_forces(fluid: &HostFluid, bits: i32) -> Vec<[i64; 3]> {
 }
 
 /// Random boxes, densities and cutoffs, with boxes fewer than three cells wide, in two and three
-/// dimensions, with one and two species: the same integers as brute force. Random particles overlap,
-/// so large forces occur too.
+/// dimensions, with one and two species: the same integers as brute force. Random particles
+/// overlap, so large forces occur too.
 #[test]
 fn forces_have_the_bits_of_brute_force() {
     let mut draws = Draws::new(11, 0, 0);
@@ -283,8 +283,8 @@ fn thermostats_give_the_canonical_distribution_of_velocities() {
         }
         let (mean, square) = (mean / count, square / count);
         let (expected, variance) = (0.5 * freedom * kt, 0.5 * freedom * kt * kt);
-        // Samples are 0.125 apart, about the time in which both thermostats forget the energy: at least
-        // a quarter of them are independent.
+        // Samples are 0.125 apart, about the time in which both thermostats forget the energy: at
+        // least a quarter of them are independent.
         let error = (variance * 4.0 / count).sqrt();
         assert!((mean - expected).abs() < 5.0 * error, "{ensemble:?}: {mean} {expected} {error}");
         let found = square - mean * mean;

@@ -2,9 +2,10 @@
 //! two runs.
 //!
 //! Bodies are matched by their ids, so their order and the file format do not matter. Snapshots of
-//! two runs are matched by their names without extension, the rows of tables by their position, and arrays and SEG-Y files in the folder of a run by their names. The relative
-//! difference of two values a and b is |a - b| / max(|a|, |b|). For fields and seismograms it is
-//! relative to the range of their values.
+//! two runs are matched by their names without extension, the rows of tables by their position, and
+//! arrays and SEG-Y files in the folder of a run by their names. The relative difference of two
+//! values a and b is |a - b| / max(|a|, |b|). For fields and seismograms it is relative to the
+//! range of their values.
 
 mod fields;
 mod fluids;

@@ -1,4 +1,5 @@
-//! `[particles]`: the initial particles of a fluid, on a lattice, as a drop, at random or from a file.
+//! `[particles]`: the initial particles of a fluid, on a lattice, as a drop, at random or from a
+//! file.
 
 use orrery_model::Dimension;
 use orrery_model::ic::lattice::Lattice;

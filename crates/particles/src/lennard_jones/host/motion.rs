@@ -1,9 +1,9 @@
 //! Motion of the particles: kicks, drifts, friction and noise.
 //!
-//! A pass applies several operations to a chunk of particles before it continues with the next chunk,
-//! so each number is loaded from memory once. Operations of particles do not depend on one another.
-//! All code runs within [`dispatch`], because without its instruction sets a fused multiply-add is a
-//! function call.
+//! A pass applies several operations to a chunk of particles before it continues with the next
+//! chunk, so each number is loaded from memory once. Operations of particles do not depend on one
+//! another. All code runs within [`dispatch`], because without its instruction sets a fused
+//! multiply-add is a function call.
 
 use orrery_model::simulation_box::move_fraction;
 use orrery_simd::{SimdKernel, SingleVector, Vector, dispatch};
@@ -67,7 +67,7 @@ impl Outcome {
     }
 }
 
-/// What all chunks share.
+/// Operations and constants that all chunks share.
 struct Pass<'a> {
     motions: &'a [PreparedMotion],
     dimensions: usize,
@@ -81,8 +81,8 @@ struct Pass<'a> {
 }
 
 impl HostFluid {
-    /// Applies operations to all particles, in this order. Fails if a particle moves by more than the
-    /// largest step. The error names the first such particle in the user's order, and step 0.
+    /// Applies operations to all particles, in this order. Fails if a particle moves by more than
+    /// the largest step. The error names the first such particle in the user's order, and step 0.
     pub(in crate::lennard_jones) fn apply(&mut self, motions: &[Motion]) -> Result<(), Exploded> {
         let prepared: Vec<PreparedMotion> = motions.iter().map(|motion| self.prepare(*motion)).collect();
         let largest = self.settings.largest_move(&self.bounds);
