@@ -65,7 +65,7 @@ pub enum EngineError {
     DeviceUnsupported {
         /// Label and name of the device.
         device: String,
-        /// What the device cannot do.
+        /// Property that the device lacks.
         reason: String,
     },
     /// A case has several shots, and a run computes one.
