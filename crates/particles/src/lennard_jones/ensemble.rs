@@ -1,12 +1,11 @@
 //! Ensembles: constant energy, and two thermostats.
 //!
 //! - Langevin dynamics with the splitting BAOAB (Leimkuhler & Matthews 2013): half a kick, half a
-//! drift, v ← c v + √((1 − c²) kT / m) ξ with c = exp(−γ dt), half a drift, half a kick. The normal
-//!   numbers ξ are functions of seed, step and identifier of the particle.
+//!   drift, v ← c v + √((1 − c²) kT / m) ξ with c = exp(−γ dt), half a drift, half a kick. The
+//!   normal numbers ξ are functions of seed, step and identifier of the particle.
 //! - Stochastic velocity rescaling (Bussi, Donadio & Parrinello 2007): velocity Verlet, after which
-//! all velocities are multiplied by α, such that the kinetic energy has its canonical distribution.
-//! With
-//!   K̄ = N_f kT / 2 and c = exp(−dt / τ),
+//!   all velocities are multiplied by α, such that the kinetic energy has its canonical
+//!   distribution. With K̄ = N_f kT / 2 and c = exp(−dt / τ),
 //!   α² = c + (1 − c) K̄ / (N_f K) (R₁² + Σ R²) + 2 R₁ √(c (1 − c) K̄ / (N_f K)).
 
 use orrery_model::rng::{Draws, philox4x32_10};
