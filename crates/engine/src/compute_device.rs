@@ -5,6 +5,7 @@ use orrery_fields::heat::device::HeatDeviceStrategy;
 use orrery_fields::wave::device::{WaveDeviceStrategy, WaveShape};
 use orrery_io::format_bytes;
 use orrery_model::{Precision, format_count};
+use orrery_particles::lennard_jones::FluidStrategy;
 use orrery_particles::solver::direct::device::DirectDeviceStrategy;
 use orrery_simd::InstructionSet;
 
@@ -23,6 +24,9 @@ pub struct Tuned {
     /// Returns the fastest measured strategy for waves on a grid of this shape, with or without a
     /// velocity per node. `None` if nothing was measured.
     pub wave: fn(&Device, WaveShape, bool) -> Option<WaveDeviceStrategy>,
+    /// Returns the fastest measured strategy for a melt with this number of particles, whose skin
+    /// is in units of σ. `None` if nothing was measured.
+    pub fluid: fn(&Device, usize) -> Option<FluidStrategy>,
 }
 
 /// Which device a run should use. The default is the CPU.

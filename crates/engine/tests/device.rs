@@ -247,7 +247,8 @@ fn waves_use_the_tuned_strategy() {
         MOVES.fetch_add(1, Ordering::Relaxed);
         Some(WaveDeviceStrategy { planes_per_chunk: 7, ..WaveDeviceStrategy::default_for(device, shape) })
     }
-    let tuned = Tuned { direct: |_, _, _| None, heat: |_, _, _, _| None, wave: tuned_wave };
+    let tuned =
+        Tuned { direct: |_, _, _| None, heat: |_, _, _, _| None, wave: tuned_wave, fluid: |_, _| None };
     for choice in test_choices() {
         let device = DeviceRequest { choice, tuned: Some(tuned) };
         let control = Control { device, ..Control::default() };

@@ -11,6 +11,7 @@ use orrery_lab::tuning::{
     default_sides, default_wave_sides, tune_device, tune_fluid, tune_heat, tune_wave,
 };
 use orrery_model::Precision;
+use orrery_particles::lennard_jones::FluidStrategy;
 use orrery_particles::solver::direct::device::DirectDeviceStrategy;
 
 use crate::args::{TuneArgs, TunedSolver};
@@ -234,7 +235,12 @@ pub fn load_tuning(device: &Device, no_tuned: bool) -> Option<Tuning> {
 
 /// Returns the device of a run, with the tuned strategies unless `no_tuned` is set.
 pub fn device_request(choice: DeviceChoice, no_tuned: bool) -> DeviceRequest {
-    let tuned = Tuned { direct: tuned_strategy, heat: tuned_heat_strategy, wave: tuned_wave_strategy };
+    let tuned = Tuned {
+        direct: tuned_strategy,
+        heat: tuned_heat_strategy,
+        wave: tuned_wave_strategy,
+        fluid: tuned_fluid_strategy,
+    };
     DeviceRequest { choice, tuned: (!no_tuned).then_some(tuned) }
 }
 
@@ -252,6 +258,11 @@ fn tuned_heat_strategy(
 ) -> Option<HeatDeviceStrategy> {
     let tuning = load_tuning(device, false)?;
     tuning.nearest_heat_entry(nodes, precision, is_variable).map(|entry| entry.strategy)
+}
+
+/// Returns the tuned strategy for a fluid of `n` particles, if there is one.
+fn tuned_fluid_strategy(device: &Device, n: usize) -> Option<FluidStrategy> {
+    load_tuning(device, false)?.nearest_fluid_entry(n).map(|entry| entry.strategy)
 }
 
 /// Returns the tuned strategy for waves on a grid of this shape, if there is one.

@@ -28,7 +28,8 @@ pub(crate) fn start(
     let now = Stamp { step: 0, time: case.time.known_start() };
     let facts = FluidFacts::new(&case, fluid, &particles);
     let n = particles.len();
-    let strategy = selected.device.as_ref().map(|device| facts.strategy(device, n, &settings));
+    let strategy =
+        selected.device.as_ref().map(|device| facts.strategy(device, n, &settings, control.device.tuned));
     let fluid = Fluid::new(particles, &settings, selected.device.as_ref().zip(strategy.as_ref()))
         .map_err(|error| system_error(error, None).at(now))?;
     Ok((case, FluidSystem::new(fluid, facts, now)))

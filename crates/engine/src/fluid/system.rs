@@ -19,6 +19,7 @@ use super::record::{self, TableUnits};
 use super::{POST_MORTEM, host_bytes, particle_count};
 use crate::blocks::Blocks;
 use crate::case::{Case, FluidCase};
+use crate::compute_device::Tuned;
 use crate::error::EngineError;
 use crate::observers::Painter;
 use crate::system::{
@@ -33,10 +34,6 @@ pub struct FluidSystem {
     /// Step and time of the state.
     now: Stamp,
 }
-
-/// Skin of neighbour lists on devices in units of σ, up to these numbers of particles. It is 0.3
-/// for more. With few particles, a build of the lists costs more than longer lists.
-const DEVICE_SKINS: [(usize, f64); 2] = [(1 << 14, 0.5), (1 << 18, 0.4)];
 
 /// Properties of a fluid that do not change during a run.
 #[derive(Clone, Debug)]
@@ -73,11 +70,25 @@ impl FluidFacts {
         }
     }
 
-    /// Returns the strategy of a fluid of `n` particles on `device`.
-    pub fn strategy(&self, device: &Device, n: usize, settings: &FluidSettings) -> FluidStrategy {
-        let default = FluidStrategy::default_for(device, n, settings);
-        let skin = DEVICE_SKINS.iter().find(|(most, _)| n <= *most).map_or(0.3, |(_, skin)| *skin);
-        FluidStrategy { skin: self.skin.unwrap_or(skin * settings.potential.length_unit()), ..default }
+    /// Returns the strategy of a fluid of `n` particles on `device`: a tuned one, or the default. A
+    /// skin in the case replaces that of the strategy.
+    pub fn strategy(
+        &self,
+        device: &Device,
+        n: usize,
+        settings: &FluidSettings,
+        tuned: Option<Tuned>,
+    ) -> FluidStrategy {
+        let unit = settings.potential.length_unit();
+        let strategy = match tuned.and_then(|tuned| (tuned.fluid)(device, n)) {
+            // The melt that was measured has σ = 1.
+            Some(tuned) => FluidStrategy { skin: tuned.skin * unit, ..tuned },
+            None => FluidStrategy {
+                skin: FluidStrategy::default_skin(n, settings),
+                ..FluidStrategy::default_for(device, n, settings)
+            },
+        };
+        FluidStrategy { skin: self.skin.unwrap_or(strategy.skin), ..strategy }
     }
 
     /// Returns the ensemble of a step that ends at `time`.
@@ -129,8 +140,8 @@ impl FluidSystem {
     }
 
     /// Moves the fluid to `device`. Results do not change.
-    pub(crate) fn moved_to(self, device: &Device) -> Result<Self, SystemError> {
-        let strategy = self.facts.strategy(device, self.fluid.len(), self.fluid.settings());
+    pub(crate) fn moved_to(self, device: &Device, tuned: Option<Tuned>) -> Result<Self, SystemError> {
+        let strategy = self.facts.strategy(device, self.fluid.len(), self.fluid.settings(), tuned);
         let fluid =
             self.fluid.moved_to(device, &strategy).map_err(|error| system_error(error, Some(self.now)))?;
         Ok(Self { fluid, ..self })

@@ -178,7 +178,7 @@ impl System {
             Self::Gravity(system) => system.moved_to(device, recorded, tuned, report).map(Self::Gravity),
             Self::Heat(system) => system.moved_to(device, tuned).map(Self::Heat),
             Self::Wave(system) => system.moved_to(device, tuned).map(Self::Wave),
-            Self::Fluid(system) => system.moved_to(device).map(Self::Fluid),
+            Self::Fluid(system) => system.moved_to(device, tuned).map(Self::Fluid),
         }
     }
 

@@ -315,8 +315,8 @@ fn thermostats_continue_where_they_stopped() {
     }
 }
 
-/// Random particles overlap. At the minimum no force is larger than the tolerance, and the energy is
-/// that of a dense fluid.
+/// Random particles overlap. At the minimum no force is larger than the tolerance, and the energy
+/// is that of a dense fluid.
 #[test]
 fn minimisation_separates_overlapping_particles() {
     for dimensions in [2, 3] {

@@ -98,8 +98,8 @@ impl DeviceFluid {
         Ok(())
     }
 
-    /// Queues steps, up to the number that the lists will allow, a build of the lists, and the end of
-    /// the batch.
+    /// Queues steps, up to the number that the lists will allow, a build of the lists, and the end
+    /// of the batch.
     fn queue_round(&mut self, left: u32, batch: &Batch) -> Result<(), DeviceError> {
         let steps = match self.lists {
             Some(_) => (self.steps_per_build as u32 + 1).clamp(1, MAX_ROUND).min(left.max(1)),
@@ -263,8 +263,8 @@ impl DeviceFluid {
         self.device.queue().launch(&self.kernels.take_step, blocks, self.strategy.block_size, &args)
     }
 
-    /// Returns the arguments of kernels that take steps. The first one is different for each kernel and
-    /// set by the caller.
+    /// Returns the arguments of kernels that take steps. The first one is different for each kernel
+    /// and set by the caller.
     fn step_arguments<'a>(&'a self, batch: &Batch) -> Vec<Arg<'a>> {
         let (counts, entries, capacity, half_skin2) = match &self.lists {
             Some(lists) => (&lists.counts, &lists.entries, lists.capacity, lists.half_skin2),

@@ -61,8 +61,8 @@ FUNCTION uint neighbour(uint particle, uint k, GLOBAL const float4* lists, uint 
 #endif
 }
 
-// Adds the forces of every LANES-th quad of neighbours. With all pairs, blocks load tiles of particles, and
-// all threads of the block must call this.
+// Adds the forces of every LANES-th quad of neighbours. With all pairs, blocks load tiles of
+// particles, and all threads of the block must call this.
 FUNCTION NarrowSum sum_narrow(uint particle, float4 own, uint n, GLOBAL const float4* upper,
     GLOBAL const uint* counts, GLOBAL const float4* lists, uint capacity, GLOBAL const float* pairs, float scale_x,
     float scale_y, float scale_z, SHARED_POINTER float4* tile)

@@ -3,11 +3,11 @@
 // is 0).
 //
 // Cells are at least as wide as the radius of the lists along y and z, and narrower along x. Those
-// with the same y and z form a row, whose particles follow one another. A particle looks at nine rows
-// (three in two dimensions), in each of them at the cells along x that its sphere can reach.
+// with the same y and z form a row, whose particles follow one another. A particle looks at nine
+// rows (three in two dimensions), in each of them at the cells along x that its sphere can reach.
 //
-// The order of particles within a cell depends on the order of atomic additions. It affects no result,
-// because forces are sums of integers.
+// The order of particles within a cell depends on the order of atomic additions. It affects no
+// result, because forces are sums of integers.
 //
 // Limited by the tests of distances: four to eight particles are tested for each one in a list.
 //
@@ -195,8 +195,8 @@ FUNCTION RowRanges row_ranges(uint row, float4 own, uint cells_x, uint cells_y, 
     return ranges;
 }
 
-// The end of a list that one thread writes: the number of neighbours, which may exceed the capacity,
-// and those of the last quad.
+// The end of a list that one thread writes: the number of neighbours, which may exceed the
+// capacity, and those of the last quad.
 typedef struct {
     uint count;
     float4 quad;
@@ -283,9 +283,9 @@ FUNCTION uint find_neighbours(uint particle, uint n, uint cells_x, uint cells_y,
     return count;
 }
 #else
-// Widens the first ranges of a warp to one range for all its lanes, so that they load the same particles
-// at the same time. Not where lanes have different rows, or a second range: they would find a particle
-// twice. All lanes must call it.
+// Widens the first ranges of a warp to one range for all its lanes, so that they load the same
+// particles at the same time. Not where lanes have different rows, or a second range: they would
+// find a particle twice. All lanes must call it.
 FUNCTION void unite_ranges(RowRanges* ranges, uint row_start, SHARED_POINTER uint* scratch)
 {
 #if HAS_WARPS
@@ -341,6 +341,9 @@ build_lists(GLOBAL uint* control, uint n, uint cells_x, uint cells_y, uint cells
     SHARED uint scratch[BLOCK_SIZE];
     if (!must_build(control))
         return;
+    // All threads of PoCL enter the block below, because a return before a barrier makes it follow
+    // the first thread. So its assignments may be repeated.
+    const uint rebuilds = control[CONTROL_REBUILDS];
     const uint particle = GRID_THREAD / BUILD_LANES;
     const uint count = find_neighbours(particle, n, cells_x, cells_y, cells_z, cell_starts, listed, radius2, scale_x,
         scale_y, scale_z, lists, capacity, scratch);
@@ -357,7 +360,7 @@ build_lists(GLOBAL uint* control, uint n, uint cells_x, uint cells_y, uint cells
         // Lists that are too short are built again when they have grown.
         if (overflow == 0) {
             control[CONTROL_REBUILD] = 0;
-            control[CONTROL_REBUILDS] += 1;
+            control[CONTROL_REBUILDS] = rebuilds + 1;
         }
     }
 }

@@ -68,7 +68,8 @@ FUNCTION void add_energy(i64* potential, i64* virial, GLOBAL const double* pair,
     *virial += ROUND_DOUBLE_TO_LONG(PRODUCT64(PRODUCT64(pair_term64(pair, r2), r2), virial_scale));
 }
 
-// Adds energy and virial of the pairs of each particle, and its motion, to `sums`. Pairs count twice.
+// Adds energy and virial of the pairs of each particle, and its motion, to `sums`. Pairs count
+// twice.
 KERNEL(BLOCK_SIZE)
 measure(GLOBAL const uint* RESTRICT control, uint n, GLOBAL const ulong* RESTRICT x,
     GLOBAL const ulong* RESTRICT y, GLOBAL const ulong* RESTRICT z, GLOBAL const uint* RESTRICT species,

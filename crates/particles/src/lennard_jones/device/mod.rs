@@ -35,11 +35,11 @@ const MOTION_SLOTS: usize = 10;
 const MOTION_SPECIES_SLOTS: usize = 3;
 
 // SAFETY: kernels with one thread per particle access the first n particles of a side of the state,
-// and entries of lists below the capacity, for which `Lists::new` allocates memory. Indices in lists
-// are those of particles, and cells are below the number of cells, because fractions are below 1, and
-// those in an open box are in its middle half (`in_middle_of_box`, CONTROL_WIDEN). `batch.rs` writes two
-// random numbers per step of a batch. All loops end: blocks that wait for one another are launched
-// together.
+// and entries of lists below the capacity, for which `Lists::new` allocates memory. Indices in
+// lists are those of particles, and cells are below the number of cells, because fractions are
+// below 1, and those in an open box are in its middle half (`in_middle_of_box`, CONTROL_WIDEN).
+// `batch.rs` writes two random numbers per step of a batch. All loops end: blocks that wait for one
+// another are launched together.
 const KERNELS: KernelFile = unsafe {
     KernelFile::new(
         "fluid.cu",
@@ -193,8 +193,9 @@ impl DeviceFluid {
         Ok(())
     }
 
-    /// Returns the memory that a fluid of `n` particles needs on a device, in bytes. Lists have room
-    /// for half as many neighbours again as in a uniform fluid. They grow where a particle has more.
+    /// Returns the memory that a fluid of `n` particles needs on a device, in bytes. Lists have
+    /// room for half as many neighbours again as in a uniform fluid. They grow where a particle has
+    /// more.
     pub fn device_bytes(n: usize, settings: &FluidSettings, bounds: &SimulationBox) -> u64 {
         // Positions, images, velocities, species and order on two sides, forces, the positions that
         // lists use, and identifiers.
@@ -206,8 +207,8 @@ impl DeviceFluid {
         state * n as u64 + lists + (1 << 20)
     }
 
-    /// Copies the particles to `device`, builds their lists and computes their forces. Forces are not
-    /// part of a saved state: the same particles have the same forces.
+    /// Copies the particles to `device`, builds their lists and computes their forces. Forces are
+    /// not part of a saved state: the same particles have the same forces.
     pub fn new(
         device: &Device,
         particles: &FluidParticles,
@@ -384,9 +385,9 @@ impl Kernels {
     ) -> Result<Self, DeviceError> {
         let flag = |yes: bool| u8::from(yes).to_string();
         let is_switched = matches!(settings.potential.truncation, Truncation::Switched { .. });
-        // Threads that an SM must have room for, which limits their registers. On an H200 with 1,048,576
-        // particles and 1536, 1280 and 1024 threads: 2183, 2154 and 2155 steps per second. Noise needs
-        // more registers.
+        // Threads that an SM must have room for, which limits their registers. On an H200 with
+        // 1,048,576 particles and 1536, 1280 and 1024 threads: 2183, 2154 and 2155 steps per
+        // second. Noise needs more registers.
         let (ensemble, threads_per_sm) = match settings.ensemble {
             Ensemble::Nve => (0, 1536),
             Ensemble::Langevin { .. } => (1, 1024),

@@ -1,13 +1,13 @@
-// Particles of a fluid on a device: arithmetic and memory that the kernels share. Other files follow
-// this one. lennard_jones/arithmetic.rs is the reference: every operation is rounded once, in the
-// same order, and forces are sums of integers, so the bits are those of the CPU.
+// Particles of a fluid on a device: arithmetic and memory that the kernels share. Other files
+// follow this one. lennard_jones/arithmetic.rs is the reference: every operation is rounded once,
+// in the same order, and forces are sums of integers, so the bits are those of the CPU.
 //
 // The state has two sides of n particles each. Sorting copies the particles from one side to the
 // other, and CONTROL_SIDE tells which one is current. Particles are in the order of their cells.
 //
 // Upper halves of the fractions are in `upper`, as bits of float4 (x, y, z, species). It has two
-// sides as well: a step reads those of CONTROL_STEP % 2 and writes the others, because other threads
-// still read the old ones.
+// sides as well: a step reads those of CONTROL_STEP % 2 and writes the others, because other
+// threads still read the old ones.
 //
 // Kernels take the next step only if they may: the lists must be valid, and the target must not be
 // reached. Otherwise they return at once. So the host queues steps and builds of lists without

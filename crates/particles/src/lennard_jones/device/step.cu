@@ -1,9 +1,9 @@
 // Time steps: forces, kicks and drifts, and the two thermostats. ensemble.rs has the equations.
 //
-// Velocity Verlet with dt: v += dt/2 a, x += dt v, v += dt/2 a. Two half kicks follow one another at
-// the same force, so a kernel does both and the drift after them. The first half kick of a batch uses
-// the stored forces, and the last one stores them. Langevin dynamics has two drifts of dt/2 with the
-// noise between them.
+// Velocity Verlet with dt: v += dt/2 a, x += dt v, v += dt/2 a. Two half kicks follow one another
+// at the same force, so a kernel does both and the drift after them. The first half kick of a batch
+// uses the stored forces, and the last one stores them. Langevin dynamics has two drifts of dt/2
+// with the noise between them.
 //
 // Stochastic rescaling needs the kinetic energy after a step before the next one starts. Its steps
 // have two parts: forces, the second half kick and the sum, and then the scaling and the first half
@@ -12,7 +12,8 @@
 // A launch takes one step, or several with a barrier of all blocks after each. The blocks must then
 // be resident together.
 //
-// Defined by the host: ENSEMBLE, STEP_THREADS_PER_SM (threads of take_force_step that fit on an SM).
+// Defined by the host: ENSEMBLE, STEP_THREADS_PER_SM (threads of take_force_step that fit on an
+// SM).
 
 #define ENSEMBLE_NVE 0
 #define ENSEMBLE_LANGEVIN 1
@@ -111,8 +112,8 @@ FUNCTION int store_coordinate(Coordinate c, int has_drift, GLOBAL ulong* fractio
     return top == 0 || top == 3;
 }
 
-// Reports a particle that has moved too far for the lists, the step or an open box. `rank` is the value
-// of CONTROL_FAILED for it.
+// Reports a particle that has moved too far for the lists, the step or an open box. `rank` is the
+// value of CONTROL_FAILED for it.
 FUNCTION void check_move(float4 moved, GLOBAL const float4* listed, int is_too_far, int is_outside, uint rank,
     GLOBAL uint* control, float scale_x, float scale_y, float scale_z, float half_skin2)
 {
@@ -208,8 +209,8 @@ FUNCTION int may_step(SHARED_POINTER const uint* words, int kind)
     return words[CONTROL_IS_KICKED] != 0;
 }
 
-// Returns the factor of all velocities, with the operations of `rescaling_factor_with`. `numbers` has
-// two random numbers per step of the batch.
+// Returns the factor of all velocities, with the operations of `rescaling_factor_with`. `numbers`
+// has two random numbers per step of the batch.
 FUNCTION double rescaling_factor(i64 kinetic_sum, uint step_in_batch, GLOBAL const double* motion,
     GLOBAL const double* numbers)
 {
@@ -276,8 +277,8 @@ FUNCTION void wait_for_blocks(GLOBAL uint* control, uint generation, int is_last
     BARRIER();
 }
 
-// Parameters of the kernels, and the arguments that pass them on. `first_step` is the number of steps
-// before the batch.
+// Parameters of the kernels, and the arguments that pass them on. `first_step` is the number of
+// steps before the batch.
 #define STEP_PARAMETERS                                                                                       \
     uint n, GLOBAL uint *control, GLOBAL float4 *upper_sides, GLOBAL const float4 *RESTRICT listed,           \
         GLOBAL const uint *RESTRICT counts, GLOBAL const float4 *RESTRICT lists, uint capacity,               \
@@ -383,8 +384,8 @@ take_force_step(STEP_PARAMETERS)
     end_step(FORCE_STEP, kinetic, scratch, sums, words, STEP_ARGUMENTS);
 }
 
-// Takes up to `steps` steps in the middle of a batch. Ends when the lists become invalid. Any number
-// of blocks that are resident together.
+// Takes up to `steps` steps in the middle of a batch. Ends when the lists become invalid. Any
+// number of blocks that are resident together.
 KERNEL(BLOCK_SIZE)
 take_steps(uint steps, STEP_PARAMETERS)
 {

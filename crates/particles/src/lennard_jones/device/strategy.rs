@@ -17,8 +17,8 @@ pub struct FluidStrategy {
     /// Threads per block, a power of two from 32 on.
     pub block_size: u32,
     /// Most steps per launch. With more than one, the blocks of a launch wait for one another after
-    /// each step. Then they are as many as the device runs at the same time, and on a device without
-    /// such launches there is only one.
+    /// each step. Then they are as many as the device runs at the same time, and on a device
+    /// without such launches there is only one.
     pub steps_per_launch: u32,
     /// Distance beyond the cutoff up to which lists contain particles, in the units of the case. A
     /// longer one gives longer lists and fewer builds.
@@ -27,24 +27,25 @@ pub struct FluidStrategy {
 
 /// Threads that keep a GPU busy. With fewer particles, several threads share one.
 ///
-/// On an H200, melt of `speed_of_the_melt_on_devices` with measures every 100 steps, steps per second
-/// for the best skin: 4,096 particles with 16 and 32 threads per particle 90,400 and 80,800. 65,536
-/// particles with 1, 2 and 4 threads 20,500, 24,200 and 20,500.
+/// On an H200, melt of `speed_of_the_melt_on_devices` with measures every 100 steps, steps per
+/// second for the best skin: 4,096 particles with 16 and 32 threads per particle 90,400 and 80,800.
+/// 65,536 particles with 1, 2 and 4 threads 20,500, 24,200 and 20,500.
 const WANTED_THREADS: usize = 1 << 16;
 
-/// Up to this number of particles at least two threads share one, 32 threads build a list, and launches
-/// take several steps.
+/// Up to this number of particles at least two threads share one, 32 threads build a list, and
+/// launches take several steps.
 ///
-/// On an H200 as above, steps per second. 4,096 particles: 90,400, 79,100 with one step per launch, and
-/// 57,600 with one thread per list. 65,536 particles: 24,200, 23,300 and 23,400.
-/// 1,048,576 particles: 2183 with one thread per particle and per list and one step per launch, 2092
-/// with two threads per particle.
+/// On an H200 as above, steps per second. 4,096 particles: 90,400, 79,100 with one step per launch,
+/// and 57,600 with one thread per list. 65,536 particles: 24,200, 23,300 and 23,400. 1,048,576
+/// particles: 2183 with one thread per particle and per list and one step per launch, 2092 with two
+/// threads per particle.
 const MAX_SMALL: usize = 1 << 18;
 
 /// Up to this number of particles a skin of 0.5 is faster than one of 0.4, in units of σ.
 ///
-/// On an H200 as above, steps per second with skins of 0.3, 0.4 and 0.5: 4,096 particles 78,200, 85,900
-/// and 90,400. 65,536 particles 23,400, 24,200 and 24,100. 1,048,576 particles 2168, 2183 and 2119.
+/// On an H200 as above, steps per second with skins of 0.3, 0.4 and 0.5: 4,096 particles 78,200,
+/// 85,900 and 90,400. 65,536 particles 23,400, 24,200 and 24,100. 1,048,576 particles 2168, 2183
+/// and 2119.
 const MAX_LONG_SKIN: usize = 1 << 14;
 
 /// Steps per launch of strategies with several: more than lists allow, so that a launch ends when
@@ -70,8 +71,8 @@ impl FluidStrategy {
         Self { lanes, build_lanes, block_size: 128, steps_per_launch, skin }
     }
 
-    /// Returns the skin that is fastest on an H200 for a dense fluid of `n` particles, in the units of
-    /// the case.
+    /// Returns the skin that is fastest on an H200 for a dense fluid of `n` particles, in the units
+    /// of the case.
     pub fn default_skin(n: usize, settings: &FluidSettings) -> f64 {
         let skin = if n <= MAX_LONG_SKIN { 0.5 } else { 0.4 };
         skin * settings.potential.length_unit()
@@ -92,8 +93,12 @@ impl FluidStrategy {
                 }
             }
         }
-        candidates.retain(|candidate| candidate.fits(device));
-        candidates.dedup();
+        let mut known = Vec::new();
+        candidates.retain(|candidate| {
+            let is_new = candidate.fits(device) && !known.contains(candidate);
+            known.push(*candidate);
+            is_new
+        });
         candidates
     }
 
@@ -110,7 +115,8 @@ impl FluidStrategy {
             && self.skin.is_finite()
     }
 
-    /// Returns a short description, for example "lanes 2, build lanes 1, block 128, steps 1, skin 0.3".
+    /// Returns a short description, for example "lanes 2, build lanes 1, block 128, steps 1, skin
+    /// 0.3".
     pub fn describe(&self) -> String {
         let Self { lanes, build_lanes, block_size, steps_per_launch, skin } = self;
         format!(

@@ -30,8 +30,8 @@ fn settings_of_species(species: usize, truncation: Truncation) -> FluidSettings 
     settings
 }
 
-/// Advances on the CPU and on the device, and compares all bits of particles and measures after each
-/// number of steps. Returns the fluid.
+/// Advances on the CPU and on the device, and compares all bits of particles and measures after
+/// each number of steps. Returns the fluid.
 fn assert_same_trajectory(
     device: &orrery_device::Device,
     particles: &FluidParticles,
@@ -50,6 +50,11 @@ fn assert_same_trajectory(
         done += steps;
         assert!(fluid.particles().unwrap() == host.particles(), "{label}, {done} steps");
         assert_eq!(fluid.measure().unwrap(), host.measure(), "{label}, {done} steps");
+    }
+    if strategy.skin == settings.skin {
+        // Rounding may delay the build of a list by a step, and an open box that grows builds lists.
+        let (found, expected) = (fluid.rebuilds(), host.rebuilds());
+        assert!(found.abs_diff(expected) <= 1 + expected / 50, "{label}: {found} {expected}");
     }
     fluid
 }
@@ -128,8 +133,8 @@ fn open_boxes_on_devices_have_the_trajectory_of_the_cpu() {
     }
 }
 
-/// Boxes that are fewer than three cells wide, long and flat ones, and few particles in a large box:
-/// lists contain all neighbours.
+/// Boxes that are fewer than three cells wide, long and flat ones, and few particles in a large
+/// box: lists contain all neighbours.
 #[test]
 fn lists_on_devices_are_complete() {
     for device in orrery_device::testing::test_devices_with_f64() {
@@ -159,8 +164,8 @@ fn a_device_reports_an_exploding_system() {
     }
 }
 
-/// Forces are not saved: a fluid that is made of the particles of another continues bit for bit, with
-/// any strategy.
+/// Forces are not saved: a fluid that is made of the particles of another continues bit for bit,
+/// with any strategy.
 #[test]
 fn a_device_continues_from_its_particles() {
     let mut particles = Lattice::Fcc.fill([5, 4, 4], 0.75);
