@@ -77,6 +77,8 @@ fn written_cases_and_trajectories_start_new_runs() {
         assert!(dir.bytes(&format!("second/{name}")) == dir.bytes(&format!("first/{name}")), "{name}");
     }
     assert!(dir.stdout_of(&["compare", "first", "second"]).ends_with("the runs are equal to the bit\n"));
+    let info = dir.stdout_of(&["info", "first/trajectory.xyz"]);
+    assert!(info.contains("particles  256 (256 Ar)\n") && info.contains("periodic, 3 dimensions"), "{info}");
     let case = dir.text("first/case.toml");
     let particles = case.split("[particles]\n").nth(1).unwrap().split("\n[").next().unwrap();
     let other = "file = \"first/trajectory.xyz\"\n";

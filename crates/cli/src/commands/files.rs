@@ -112,6 +112,9 @@ fn print_file_info(path: &Path, limits: &Limits) -> Result<Value, Failure> {
     if path.extension().is_some_and(|extension| extension == "orrery") {
         return print_checkpoint_info(path, limits);
     }
+    if super::fluids::is_fluid_file(path) {
+        return super::fluids::print_info(path, limits);
+    }
     match FieldFormat::detect(path) {
         Some(FieldFormat::Segy) => return super::segy::print_info(path, limits),
         Some(_) => return super::fields::print_info(path, limits),

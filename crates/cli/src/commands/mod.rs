@@ -7,6 +7,7 @@ mod compare;
 mod devices;
 mod fields;
 mod files;
+mod fluids;
 mod ladder;
 mod man;
 mod presets;
