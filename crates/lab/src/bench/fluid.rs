@@ -130,7 +130,12 @@ impl MovingMelt {
 /// Returns the strategy that a run of `n` particles uses: the tuned one if there is one.
 pub fn production_strategy(device: &Device, tuning: Option<&Tuning>, n: usize) -> FluidStrategy {
     let tuned = tuning.and_then(|tuning| tuning.nearest_fluid_entry(n));
-    tuned.map_or_else(|| FluidStrategy::default_for(device, n, &melt_settings()), |entry| entry.strategy)
+    let settings = melt_settings();
+    let default = || FluidStrategy {
+        skin: FluidStrategy::default_skin(n, &settings),
+        ..FluidStrategy::default_for(device, n, &settings)
+    };
+    tuned.map_or_else(default, |entry| entry.strategy)
 }
 
 /// Benchmark result for one number of particles.

@@ -250,7 +250,10 @@ impl<R: PairReal> PairArithmetic<R> {
     /// Returns the vector from `b` to `a` and its squared length.
     #[inline(always)]
     pub fn separation(&self, a: [u64; 3], b: [u64; 3]) -> ([R; 3], R) {
-        let [x, y, z] = [0, 1, 2].map(|axis| R::difference(a[axis], b[axis]) * self.scale[axis]);
+        // Closures would be compiled without the instruction set of the caller.
+        let x = R::difference(a[0], b[0]) * self.scale[0];
+        let y = R::difference(a[1], b[1]) * self.scale[1];
+        let z = R::difference(a[2], b[2]) * self.scale[2];
         ([x, y, z], x.fused_mul_add(x, y.fused_mul_add(y, z * z)))
     }
 
@@ -268,7 +271,7 @@ impl<R: PairReal> PairArithmetic<R> {
         let pair = self.pair(species_a, species_b);
         if r2 < pair.cutoff2 {
             let weight = pair.term(r2, self.is_switched);
-            d.map(|component| (weight * component).round_to_i64())
+            [(weight * d[0]).round_to_i64(), (weight * d[1]).round_to_i64(), (weight * d[2]).round_to_i64()]
         } else {
             [0; 3]
         }

@@ -23,27 +23,46 @@ pub struct ForceProblem<'a> {
 }
 
 impl ForceProblem<'_> {
+    #[inline(always)]
     fn fractions(&self, particle: usize) -> [u64; 3] {
-        self.position.map(|column| column[particle])
+        let [x, y, z] = self.position;
+        [x[particle], y[particle], z[particle]]
     }
 
     /// Returns the force on one particle with sums of 64 bits, one pair after another.
     #[inline(always)]
     fn plain_force<R: PairReal>(&self, arithmetic: &PairArithmetic<R>, particle: usize) -> [i64; 3] {
+        // Closures would be compiled without the instruction set of the caller.
         let (at, species) = (self.fractions(particle), self.species[particle]);
         let mut sum = [0i64; 3];
-        let mut add = |other: usize| {
-            let force = arithmetic.pair_force(at, species, self.fractions(other), self.species[other]);
-            (0..3).for_each(|axis| sum[axis] = sum[axis].wrapping_add(force[axis]));
-        };
         match self.lists {
-            Some(lists) => (0..arithmetic.species)
-                .flat_map(|species| lists.of(particle, species))
-                .for_each(|&other| add(other as usize)),
-            None => (0..self.species.len()).filter(|&other| other != particle).for_each(add),
+            Some(lists) => {
+                for group in 0..arithmetic.species {
+                    for &other in lists.of(particle, group) {
+                        let other = other as usize;
+                        let force =
+                            arithmetic.pair_force(at, species, self.fractions(other), self.species[other]);
+                        add_force(&mut sum, force);
+                    }
+                }
+            }
+            None => {
+                for other in 0..self.species.len() {
+                    if other != particle {
+                        let force =
+                            arithmetic.pair_force(at, species, self.fractions(other), self.species[other]);
+                        add_force(&mut sum, force);
+                    }
+                }
+            }
         }
         sum
     }
+}
+
+#[inline(always)]
+fn add_force(sum: &mut [i64; 3], force: [i64; 3]) {
+    *sum = [sum[0].wrapping_add(force[0]), sum[1].wrapping_add(force[1]), sum[2].wrapping_add(force[2])];
 }
 
 /// Computes the forces in f32, as integers.

@@ -46,25 +46,29 @@ impl SimdKernel for EnergyChunk<'_> {
     #[inline(always)]
     fn run<S: SingleVector, D: Vector<Scalar = f64>>(self) -> [i64; 2] {
         let Self { fluid, particles } = self;
-        let [x, y, z] = fluid.position.each_ref().map(Vec::as_slice);
+        let [x, y, z] = &fluid.position;
         let mut sums = [0i64; 2];
+        // Closures would be compiled without the instruction set.
         for particle in particles {
-            let at = |k: usize| [x[k], y[k], z[k]];
-            let (own, species) = (at(particle), fluid.species[particle]);
-            let pair_energy =
-                |other: usize| fluid.energies.pair_energy(own, species, at(other), fluid.species[other]);
+            let (own, species) = ([x[particle], y[particle], z[particle]], fluid.species[particle]);
             match &fluid.lists {
                 Some(lists) => {
                     for group in 0..fluid.single.species {
-                        // Each pair once. Its lists contain it twice.
-                        for &other in lists.of(particle, group).iter().filter(|&&k| k as usize > particle) {
-                            sums = add(sums, pair_energy(other as usize));
+                        for &other in lists.of(particle, group) {
+                            let k = other as usize;
+                            // Each pair once. The lists contain it twice.
+                            if k > particle {
+                                let pair = [x[k], y[k], z[k]];
+                                let energy = fluid.energies.pair_energy(own, species, pair, fluid.species[k]);
+                                sums = add(sums, energy);
+                            }
                         }
                     }
                 }
                 None => {
-                    for other in particle + 1..x.len() {
-                        sums = add(sums, pair_energy(other));
+                    for k in particle + 1..x.len() {
+                        let pair = [x[k], y[k], z[k]];
+                        sums = add(sums, fluid.energies.pair_energy(own, species, pair, fluid.species[k]));
                     }
                 }
             }
