@@ -141,6 +141,13 @@ mod tests {
         assert_eq!(S::sum_integers(sums), 2 * rounded);
         let column: Vec<f32> = (0..16).map(|k| (k * k) as f32 + 0.25).collect();
         let values = S::load(&column);
+        for mask in [0, 1, 0b1010_0110_1100_0101, u32::MAX] {
+            let mask = mask & (u32::MAX >> (32 - S::LANES));
+            let mut found = [0; MAX_LANES];
+            let count = S::store_indices(7, mask, &mut found);
+            let expected: Vec<u32> = (0..32).filter(|k| mask >> k & 1 == 1).map(|k| 7 + k).collect();
+            assert_eq!(found[..count], expected, "{mask:b}");
+        }
         let kept = lanes(values.keep_lanes(0b1010_0110_1100_0101));
         assert!(kept.iter().enumerate().all(|(k, &x)| x == f32::from(0xa6c5u16 >> k & 1) * column[k]));
         let roots = lanes(values.sqrt());

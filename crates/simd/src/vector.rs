@@ -129,6 +129,18 @@ pub unsafe trait SingleVector: Vector<Scalar = f32> {
     fn keep_lanes(self, mask: u32) -> Self;
     /// Returns the square root, rounded correctly.
     fn sqrt(self) -> Self;
+
+    /// Stores `first` + k for each set bit k of `mask` to the start of `to`, in increasing order.
+    /// Returns their number. Other elements of `to` may change. `mask` has bits of lanes only.
+    #[inline(always)]
+    fn store_indices(first: u32, mut mask: u32, to: &mut [u32; MAX_LANES]) -> usize {
+        let count = mask.count_ones() as usize;
+        for slot in to.iter_mut().take(count) {
+            *slot = first + mask.trailing_zeros();
+            mask &= mask - 1;
+        }
+        count
+    }
 }
 
 /// Adds the lane sums pairwise, always in the same order.

@@ -3,7 +3,7 @@
 
 use std::arch::x86_64::*;
 
-use crate::{SimdKernel, SingleVector, Vector};
+use crate::{MAX_LANES, SimdKernel, SingleVector, Vector};
 
 /// Eight f32.
 #[derive(Clone, Copy)]
@@ -289,5 +289,16 @@ unsafe impl SingleVector for Avx512F32 {
     fn sqrt(self) -> Self {
         // SAFETY: see above.
         Self(unsafe { _mm512_sqrt_ps(self.0) })
+    }
+    #[inline(always)]
+    fn store_indices(first: u32, mask: u32, to: &mut [u32; MAX_LANES]) -> usize {
+        // SAFETY: see above. `to` has room for all lanes.
+        unsafe {
+            let lanes = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+            let indices = _mm512_add_epi32(_mm512_set1_epi32(first as i32), lanes);
+            let found = _mm512_maskz_compress_epi32(mask as u16, indices);
+            _mm512_storeu_si512(to.as_mut_ptr().cast(), found);
+        }
+        mask.count_ones() as usize
     }
 }

@@ -83,6 +83,9 @@ impl NeighbourLists {
 struct Scratch {
     /// Neighbours of one particle, by species.
     by_species: Vec<Vec<u32>>,
+    /// Neighbours of one particle, if there is one species. It has room for those of a register
+    /// behind the last one.
+    found: Vec<u32>,
     /// Ranges of particles in neighbouring cells.
     ranges: Vec<(usize, usize)>,
 }
@@ -104,7 +107,7 @@ impl SimdKernel for Search<'_> {
     #[inline(always)]
     fn run<S: SingleVector, D: Vector<Scalar = f64>>(self) {
         let Self { particles, scale, radius2, species, members, scratch, chunk } = self;
-        let Scratch { by_species, ranges } = scratch;
+        let Scratch { by_species, found, ranges } = scratch;
         by_species.resize_with(species, Vec::new);
         let mut known_cell = None;
         for particle in members {
@@ -118,8 +121,18 @@ impl SimdKernel for Search<'_> {
                     ranges.push((starts[first] as usize, starts[end] as usize));
                 });
             }
-            for &(first, end) in ranges.iter() {
-                find_in_range::<S>(particles, scale, radius2, particle, (first, end), by_species);
+            if species == 1 {
+                let mut count = 0;
+                for &range in ranges.iter() {
+                    count =
+                        find_of_one_species::<S>(particles, scale, radius2, particle, range, found, count);
+                }
+                chunk.neighbours.extend_from_slice(&found[..count]);
+                chunk.ends.push(chunk.neighbours.len() as u32);
+                continue;
+            }
+            for &range in ranges.iter() {
+                find_in_range::<S>(particles, scale, radius2, particle, range, by_species);
             }
             for group in by_species.iter_mut() {
                 chunk.neighbours.append(group);
@@ -127,6 +140,56 @@ impl SimdKernel for Search<'_> {
             }
         }
     }
+}
+
+/// Returns the lanes of the register of particles from `start` on that are neighbours of `particle`, as
+/// a mask. Particles from `end` on do not count.
+#[inline(always)]
+fn neighbour_mask<S: SingleVector>(
+    particles: &SortedParticles<'_>,
+    scale: [f32; 3],
+    radius2: f32,
+    particle: usize,
+    (start, end): (usize, usize),
+) -> u32 {
+    let [px, py, pz] = particles.position;
+    let x = S::difference(px[particle], &px[start..start + MAX_LANES]).mul(S::splat(scale[0]));
+    let y = S::difference(py[particle], &py[start..start + MAX_LANES]).mul(S::splat(scale[1]));
+    let z = S::difference(pz[particle], &pz[start..start + MAX_LANES]).mul(S::splat(scale[2]));
+    let r2 = x.mul_add(x, y.mul_add(y, z.mul(z)));
+    let lanes = S::LANES.min(end - start);
+    let found = S::splat(radius2).greater_mask(r2) & (u32::MAX >> (32 - lanes));
+    match particle.wrapping_sub(start) < lanes {
+        true => found & !(1 << (particle - start)),
+        false => found,
+    }
+}
+
+/// Adds the neighbours of `particle` between `first` and `end` to `found` behind the first `count`.
+/// Returns the number of all.
+#[inline(always)]
+fn find_of_one_species<S: SingleVector>(
+    particles: &SortedParticles<'_>,
+    scale: [f32; 3],
+    radius2: f32,
+    particle: usize,
+    (first, end): (usize, usize),
+    found: &mut Vec<u32>,
+    mut count: usize,
+) -> usize {
+    let most = count + (end - first) + MAX_LANES;
+    if found.len() < most {
+        found.resize(most, 0);
+    }
+    let mut start = first;
+    while start < end {
+        let mask = neighbour_mask::<S>(particles, scale, radius2, particle, (start, end));
+        if let Some(slots) = found[count..].first_chunk_mut() {
+            count += S::store_indices(start as u32, mask, slots);
+        }
+        start += S::LANES;
+    }
+    count
 }
 
 /// Adds the neighbours of `particle` between `first` and `end` to the lists of their species.
@@ -139,19 +202,9 @@ fn find_in_range<S: SingleVector>(
     (first, end): (usize, usize),
     by_species: &mut [Vec<u32>],
 ) {
-    let [px, py, pz] = particles.position;
-    let limit = S::splat(radius2);
     let mut start = first;
     while start < end {
-        let x = S::difference(px[particle], &px[start..start + MAX_LANES]).mul(S::splat(scale[0]));
-        let y = S::difference(py[particle], &py[start..start + MAX_LANES]).mul(S::splat(scale[1]));
-        let z = S::difference(pz[particle], &pz[start..start + MAX_LANES]).mul(S::splat(scale[2]));
-        let r2 = x.mul_add(x, y.mul_add(y, z.mul(z)));
-        let lanes = S::LANES.min(end - start);
-        let mut found = limit.greater_mask(r2) & (u32::MAX >> (32 - lanes));
-        if (start..start + lanes).contains(&particle) {
-            found &= !(1 << (particle - start));
-        }
+        let mut found = neighbour_mask::<S>(particles, scale, radius2, particle, (start, end));
         while found != 0 {
             let other = start + found.trailing_zeros() as usize;
             by_species[usize::from(particles.species[other])].push(other as u32);

@@ -83,7 +83,8 @@ pub(in crate::case) const SPEC: &SectionSpec = &SectionSpec::new(
         key("search", Kind::Word(&SEARCHES), "auto", "How pairs within the cutoff are found."),
         key(
             "skin",
-            quantity(Dimension::Length, Range::Positive).or("auto", "0.4 times the largest sigma"),
+            quantity(Dimension::Length, Range::Positive)
+                .or("auto", "0.4 or 0.5 times the largest sigma, for the size and the device"),
             "auto",
             "Distance beyond the cutoff up to which neighbour lists reach. It affects the speed, not the results.",
         ),

@@ -52,7 +52,8 @@ fn assert_same_trajectory(
         assert_eq!(fluid.measure().unwrap(), host.measure(), "{label}, {done} steps");
     }
     if strategy.skin == settings.skin {
-        // Rounding may delay the build of a list by a step, and an open box that grows builds lists.
+        // Rounding may delay the build of a list by a step, and an open box that grows builds
+        // lists.
         let (found, expected) = (fluid.rebuilds(), host.rebuilds());
         assert!(found.abs_diff(expected) <= 1 + expected / 50, "{label}: {found} {expected}");
     }
