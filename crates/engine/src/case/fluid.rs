@@ -191,9 +191,9 @@ pub struct FluidView {
     pub elevation: f64,
 }
 
-/// Skin of neighbour lists on the CPU in units of σ, if the case gives none. On two cores with AVX-512
-/// the melt of 32,000 particles takes 9.2e6, 10.5e6, 10.7e6 and 11.7e6 particle-steps per second with
-/// 0.2, 0.3, 0.4 and 0.5 (`speed_of_the_melt`).
+/// Skin of neighbour lists on the CPU in units of σ, if the case gives none. On two cores with
+/// AVX-512 the melt of 32,000 particles takes 9.2e6, 10.5e6, 10.7e6 and 11.7e6 particle-steps per
+/// second with 0.2, 0.3, 0.4 and 0.5 (`speed_of_the_melt`).
 const DEFAULT_SKIN: f64 = 0.5;
 
 impl FluidCase {

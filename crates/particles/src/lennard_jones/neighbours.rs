@@ -142,8 +142,8 @@ impl SimdKernel for Search<'_> {
     }
 }
 
-/// Returns the lanes of the register of particles from `start` on that are neighbours of `particle`, as
-/// a mask. Particles from `end` on do not count.
+/// Returns the lanes of the register of particles from `start` on that are neighbours of
+/// `particle`, as a mask. Particles from `end` on do not count.
 #[inline(always)]
 fn neighbour_mask<S: SingleVector>(
     particles: &SortedParticles<'_>,
