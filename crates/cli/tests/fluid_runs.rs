@@ -59,9 +59,9 @@ fn a_preset_of_a_fluid_writes_all_output_files() {
     assert_eq!((table.lines().next(), table.lines().count()), (Some(header), 6));
     let rdf = dir.text("out/rdf.csv");
     assert_eq!((rdf.lines().next(), rdf.lines().count()), (Some("r [Å],g"), 201));
-    // At 20 fs, 30 fs and so on.
+    // Eight lags between nine measurements, at 20 fs, 30 fs and so on.
     let msd = dir.text("out/msd.csv");
-    assert_eq!((msd.lines().next(), msd.lines().count()), (Some("time [ps],msd [Å^2]"), 10));
+    assert_eq!((msd.lines().next(), msd.lines().count()), (Some("time [ps],msd [Å^2],origins"), 9));
     assert!(dir.text("out/diffusion.csv").starts_with("diffusion [cm^2/s],from [ps],to [ps]\n"));
     let last = read_fluid(&dir.path("out/trajectory.gsd"), &Limits::default()).unwrap();
     assert_eq!((last.id.len(), last.step, &last.species_names[..]), (256, Some(20), &["Ar".to_owned()][..]));

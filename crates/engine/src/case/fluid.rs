@@ -161,7 +161,7 @@ pub struct ThermostatCase {
 pub struct StructureCase {
     /// When they are measured.
     pub every: Every,
-    /// Time of the first measurement. Displacements are relative to it.
+    /// Time of the first measurement.
     pub from: f64,
     /// Largest distance of the pair distribution function. `None` fits the box.
     pub radius: Option<f64>,

@@ -7,6 +7,7 @@
 //! Invariant: the observers of a caller affect neither the trajectory nor any file of the run, and
 //! a checkpoint does not contain them.
 
+mod displacements;
 mod pictures;
 mod snapshots;
 mod structure;
@@ -128,13 +129,10 @@ pub struct State {
 }
 
 impl State {
-    /// Returns an error if the table of the schema, the displacements or the animation were changed
-    /// after this state was stored.
+    /// Returns an error if the table of the schema or the animation were changed after this state was
+    /// stored.
     pub fn check_files(&self, folder: &Path, schema: &Schema) -> Result<(), EngineError> {
         self.table.file.check_file(&folder.join(schema.file)).map_err(EngineError::Output)?;
-        if let Some(structure) = &self.structure {
-            structure.file.check_file(&folder.join(structure::MSD)).map_err(EngineError::Output)?;
-        }
         self.pictures.animation.file.check_file(&folder.join(ANIMATION)).map_err(EngineError::Output)
     }
 
@@ -192,7 +190,7 @@ impl<'a> Observers<'a> {
             table: Table::create(case, system, folder)?,
             snapshots: snapshots::Snapshots::create(case, folder, provenance, 0)?,
             pictures: pictures::Pictures::create(case, system, folder, provenance)?,
-            structure: structure::Structure::create(case, system, folder)?,
+            structure: structure::Structure::create(case, system, folder),
             added: Vec::new(),
             schedules: built_in_schedules(case)
                 .into_iter()
@@ -232,16 +230,7 @@ impl<'a> Observers<'a> {
             }
             outcome => outcome?,
         };
-        let resume_structure = |blocks: &mut Blocks, restart| {
-            structure::Structure::resume(case, system, folder, state.structure.as_ref(), blocks, restart)
-        };
-        let structure = match resume_structure(&mut blocks.clone(), false) {
-            Err(error) if restart_outputs && error.is_changed_file() => {
-                set_aside_changed(&folder.join(structure::MSD), report);
-                resume_structure(blocks, true)?
-            }
-            outcome => outcome?,
-        };
+        let structure = structure::Structure::resume(case, system, folder, state.structure.as_ref(), blocks)?;
         let snapshots = snapshots::Snapshots::create(case, folder, provenance, state.snapshots)?;
         snapshots.remove_later_frames(state.last_observed[1])?;
         for missing in [snapshots.missing_files(), pictures.missing_files()] {

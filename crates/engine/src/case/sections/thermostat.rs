@@ -51,14 +51,15 @@ pub(in crate::case) const SPEC: &SectionSpec = &SectionSpec::new(
 pub(in crate::case) const STRUCTURE_SPEC: &SectionSpec = &SectionSpec::new(
     "structure",
     "Measures of the structure and the diffusion: the pair distribution function in `rdf.csv`, a mean over all \
-     measurements, and the mean square displacement in `msd.csv`.",
+     measurements, the mean square displacement over the lag in `msd.csv`, a mean over up to 16 origins, and the \
+     diffusion coefficient in `diffusion.csv`, from the slope between a tenth and half of the longest lag.",
     &[&[
         key("every", Kind::Interval, "0", "Interval of the measurements. 0 is none."),
         key(
             "from",
             quantity(Dimension::Time, Range::NotNegative),
             "0",
-            "Time of the first measurement. Displacements are relative to it.",
+            "Time of the first measurement. For example, the time at which the fluid is in equilibrium.",
         ),
         key(
             "radius",
