@@ -1,11 +1,12 @@
 #!/bin/bash
-# Checks heat and waves on a device with the program alone, for machines without cargo.
+# Checks heat, waves and fluids on a device with the program alone, for machines without cargo.
 #
 #   check-device.sh [ORRERY [DEVICE]]     such as: check-device.sh ./orrery cuda
 #
 # Runs the self-test, then the presets of heat and waves on the CPU and on the device in both
 # precisions. A run on the device must have the snapshots and seismograms of the CPU, byte for byte, so
-# the results of README.md hold there too. sine-decay must follow the solution of its scheme.
+# the results of README.md hold there too. sine-decay must follow the solution of its scheme. Runs of
+# fluids must have the tables and trajectories of the CPU, to the bit, in every ensemble.
 set -euo pipefail
 orrery=$(realpath "${1:-orrery}")
 device=${2:-auto}
@@ -47,5 +48,17 @@ for run in "two-layer-shot time.end=0.4" "wave-3d time.end=0.2" "ripple-tank tim
             cmp "$preset-$precision-cpu/seismograms.npy" "$preset-$precision-$device/seismograms.npy"
         fi
         echo "$preset, $precision: snapshots and seismograms equal those of the CPU"
+    done
+done
+
+for run in "lj-melt time.end=0.5" "argon time.end=22" "droplet time.end=2" "lj-2d time.end=2" "kob-andersen time.end=2"; do
+    read -r preset end <<<"$run"
+    for method in none langevin rescaling; do
+        for target in cpu "$device"; do
+            "$orrery" run "$preset" --quiet --device "$target" --out "$preset-$method-$target" \
+                --set "$end" --set "thermostat={method = \"$method\"}" --set output.image_every=0
+        done
+        "$orrery" compare "$preset-$method-cpu" "$preset-$method-$device" >/dev/null
+        echo "$preset, $method: tables and trajectory equal those of the CPU"
     done
 done

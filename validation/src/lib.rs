@@ -4,6 +4,7 @@
 //! The tests are in `tests/`, one file per subject. README.md lists what is checked, with
 //! tolerances and measured values. All units have G = 1 unless a test says otherwise.
 
+pub mod fluids;
 pub mod golden;
 pub mod plates;
 pub mod waves;

@@ -7,6 +7,7 @@ mod determinism;
 mod device;
 mod disc;
 mod equilibrium;
+mod fluid;
 mod forces;
 mod heat;
 mod heat_steady;

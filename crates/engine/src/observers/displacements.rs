@@ -1,6 +1,6 @@
 //! Mean square displacement over the lag t: ⟨|r(t₀ + t) − r(t₀)|²⟩, a mean over particles and over
-//! several origins t₀. In runs of liquid argon (864 atoms, 50 ps, six seeds), the diffusion coefficient
-//! scatters by 3%. With one origin and a fit to the second half of the run, it was 12%.
+//! several origins t₀. In runs of liquid argon (864 atoms, 50 ps, six seeds), the diffusion
+//! coefficient scatters by 3%. With one origin and a fit to the second half of the run, it was 12%.
 //!
 //! Every `stride`-th measurement is an origin. When there is no room for another one, every second
 //! origin is dropped and the stride is doubled. So memory is bounded, and the origins cover the
@@ -185,8 +185,8 @@ impl Lags {
         ]
     }
 
-    /// Returns the lags of a checkpoint, `None` if this number of measurements cannot have them. The
-    /// columns may be hostile.
+    /// Returns the lags of a checkpoint, `None` if this number of measurements cannot have them.
+    /// The columns may be hostile.
     pub fn restore(measurements: u64, blocks: &mut Blocks) -> Result<Option<Self>, EngineError> {
         let (times, squares) = (blocks.take_reals(LAG_TIMES)?, blocks.take_reals(SQUARES)?);
         let counts = blocks.take_integers(COUNTS)?;
@@ -252,8 +252,8 @@ mod tests {
         Vec3s { x: vec![x; n], y: vec![2.0 * x; n], z: vec![-x; n] }
     }
 
-    /// After any number of measurements the origins are the multiples of the stride. At least half of
-    /// the room is used, and with room for one, it is the first measurement.
+    /// After any number of measurements the origins are the multiples of the stride. At least half
+    /// of the room is used, and with room for one, it is the first measurement.
     #[test]
     fn origins_are_multiples_of_the_stride() {
         for (particles, most) in [(1, 16), (65_536, 16), (100_000, 10), (400_000, 2), (2_000_000, 1)] {
