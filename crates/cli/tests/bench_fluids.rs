@@ -10,7 +10,7 @@ fn bench_lj_runs_on_a_device_and_on_the_cpu() {
     }
     let dir = TestDir::new();
     for (device, strategy) in
-        [("opencl", "lanes 1, build lanes 1, block 128, steps 1, skin 0.300"), ("cpu", "skin 0.300")]
+        [("opencl", "lanes 1, build lanes 1, block 128, steps 1, skin 0.500"), ("cpu", "skin 0.300")]
     {
         let flags = ["-n", "256,500", "--device", device, "--repeats", "2", "--force", "--json", "f.json"];
         let stdout = stdout_of(&dir, &[&["bench", "lj"][..], &flags].concat());
