@@ -129,8 +129,8 @@ pub struct State {
 }
 
 impl State {
-    /// Returns an error if the table of the schema or the animation were changed after this state was
-    /// stored.
+    /// Returns an error if the table of the schema or the animation were changed after this state
+    /// was stored.
     pub fn check_files(&self, folder: &Path, schema: &Schema) -> Result<(), EngineError> {
         self.table.file.check_file(&folder.join(schema.file)).map_err(EngineError::Output)?;
         self.pictures.animation.file.check_file(&folder.join(ANIMATION)).map_err(EngineError::Output)
