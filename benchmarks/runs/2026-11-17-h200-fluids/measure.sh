@@ -1,5 +1,5 @@
 #!/bin/bash
-# Whole runs and benchmarks of Lennard-Jones fluids: fluids.sh ORRERY
+# Whole runs and benchmarks of Lennard-Jones fluids: measure.sh ORRERY
 set -u
 o=$(realpath "$1"); f=$(mktemp -d); cd "$f"; export ORRERY_CACHE_DIR=$f/cache
 quiet="--set output.snapshot_every=0 --set output.image_every=0 --set image.size=64 --set checkpoint.every=0"
