@@ -87,6 +87,8 @@ fn a_second_run_in_the_folder_is_refused() {
     let trial = scenario.trial("shared");
     let first = BackgroundRun::start(&mut trial.command(&["--quiet"], Fault::default()));
     wait_until("the first rows", || row_count(&trial) > 2);
+    // A stopped process keeps its lock, and the run cannot end before the three commands.
+    first.send_signal("STOP");
     let resume = vec!["resume".to_owned(), trial.out().display().to_string()];
     for arguments in [trial.arguments(&["--force"]), trial.arguments(&["--resume"]), resume] {
         let second = run_to_end(Command::new(env!("CARGO_BIN_EXE_orrery")).args(&arguments));
