@@ -10,6 +10,7 @@
 mod fields;
 mod fluid_steps;
 mod fluids;
+mod matmul;
 
 use std::sync::Arc;
 

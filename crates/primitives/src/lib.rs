@@ -1,4 +1,5 @@
-//! Parallel building blocks: reduction, prefix sums (scan), sort and histogram. Each module has a
+//! Parallel building blocks: reduction, prefix sums (scan), sort, histogram
+//! and matrix product. Each module has a
 //! definition, a sequential reference implementation, a version for all CPU cores and one for
 //! devices (for example [`reduce::reduce_reference`], [`reduce::reduce_on_cpu`] and
 //! [`reduce::Reduce`]). All are deterministic: the order in which floats are added depends only on
@@ -6,6 +7,7 @@
 //! therefore gives the same bits in every run.
 
 pub mod histogram;
+pub mod matmul;
 mod number;
 pub mod reduce;
 pub mod scan;

@@ -2,6 +2,7 @@
 
 mod common;
 mod histogram;
+mod matmul;
 mod reduce;
 mod scan;
 mod sort;

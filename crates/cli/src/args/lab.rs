@@ -249,7 +249,8 @@ pub struct LadderArgs {
     pub no_tuned: bool,
     #[command(flatten)]
     pub json: JsonArgs,
-    /// Draw a roofline plot of the rungs, or their rates if operations or bytes are not counted
+    /// Draw a roofline plot of the rungs, or their rates if operations or bytes are not counted.
+    /// Measurements over a parameter go to FILE-1.svg and so on
     #[arg(long, value_name = "FILE.svg")]
     pub plot: Option<PathBuf>,
 }

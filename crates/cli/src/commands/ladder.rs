@@ -1,5 +1,7 @@
 //! `ladder`.
 
+use std::path::{Path, PathBuf};
+
 use orrery_device::Device;
 use orrery_lab::ladder::{LadderRequest, all_tables};
 
@@ -36,9 +38,24 @@ pub fn ladder(arguments: &LadderArgs) -> Result<(), Failure> {
     }
     json.write(|| ladder.to_json())?;
     if let Some(path) = &arguments.plot {
-        ladder.plot().write_svg(path)?;
+        for (index, plot) in ladder.plots().iter().enumerate() {
+            plot.write_svg(&plot_path(path, index))?;
+        }
     }
     Ok(())
+}
+
+/// Largest number of plots of a ladder: the rungs and its sweeps.
+const MAX_PLOTS: usize = 4;
+
+/// Returns the path of a plot, for example `copy.svg` for the rungs and `copy-1.svg` for the first
+/// sweep.
+fn plot_path(path: &Path, index: usize) -> PathBuf {
+    if index == 0 {
+        return path.to_owned();
+    }
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    path.with_file_name(format!("{stem}-{index}.svg"))
 }
 
 /// Refuses invalid flags before anything is measured.
@@ -47,7 +64,9 @@ fn check_flags(arguments: &LadderArgs) -> Result<(), Failure> {
         return Err(Failure::Usage("-n 0 is outside n >= 1".to_owned()));
     }
     if let Some(path) = &arguments.plot {
-        check_new_output(path, arguments.json.force)?;
+        for index in 0..MAX_PLOTS {
+            check_new_output(&plot_path(path, index), arguments.json.force)?;
+        }
         if path.extension() != Some("svg".as_ref()) {
             return Err(Failure::Usage(format!("{}: expected a name ending in .svg", path.display())));
         }

@@ -9,12 +9,16 @@ mod gravity;
 mod heat;
 mod histogram;
 mod lj;
+mod matmul;
 mod plot;
 mod reduce;
 mod repeats;
 mod result;
 mod roofs;
+mod sweep;
 mod table;
+mod text_table;
+mod timeline;
 mod tree;
 mod wave;
 
@@ -25,14 +29,17 @@ use crate::tuning::Tuning;
 
 pub use result::{Ladder, Parameter, ReferenceTable, Roof, RungResult, ShownValue, TimedRuns, Work};
 pub use roofs::Roofs;
+pub use sweep::{Scale, Sweep, SweepSeries};
 pub use table::all_tables;
+pub use timeline::{Timeline, TimelineLane, TimelineSpan};
 
 /// All ladders, in the order of the help.
-pub static LADDERS: [&LadderEntry; 7] = [
+pub static LADDERS: [&LadderEntry; 8] = [
     &direct::LADDER,
     &tree::LADDER,
     &reduce::LADDER,
     &histogram::LADDER,
+    &matmul::LADDER,
     &heat::LADDER,
     &wave::LADDER,
     &lj::LADDER,

@@ -19,6 +19,11 @@ struct RungPoint<'a> {
 }
 
 impl Ladder {
+    /// Draws all plots: the rungs, then each sweep.
+    pub fn plots(&self) -> Vec<Plot> {
+        std::iter::once(self.plot()).chain(self.sweeps.iter().map(|sweep| sweep.plot(&self.device))).collect()
+    }
+
     /// Draws the rungs: the roofline if operations and bytes are counted, else the rates over a
     /// parameter with numeric values, else the rates from the first to the last rung.
     pub fn plot(&self) -> Plot {
@@ -46,6 +51,7 @@ impl Ladder {
             (x, Axis::log("GFLOP/s"), self.roofline(&points))
         };
         let flops_per_item = common_flops_per_item(self)
+            .filter(|_| self.entry.counted.item != "flop")
             .map_or_else(String::new, |flops| format!(", {flops} flops per {}", self.entry.counted.item));
         Plot {
             title: format!("{}, {} {}", self.entry.title, format_thousands(self.n), self.entry.size_unit),

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{LadderEntry, Roofs};
+use super::{LadderEntry, Roofs, Sweep, Timeline};
 use crate::timing::Times;
 
 /// Results of all rungs of a computation on one device, in order.
@@ -38,6 +38,10 @@ pub struct Ladder {
     pub reference: Option<ReferenceTable>,
     /// Results of the rungs.
     pub rungs: Vec<RungResult>,
+    /// Further measurements over a parameter, for example the bandwidth over the offset of a copy.
+    pub sweeps: Vec<Sweep>,
+    /// Intervals of calls and device work, for ladders about overlap.
+    pub timelines: Vec<Timeline>,
 }
 
 /// Hardware limit that rungs are compared with. Each rung contains its value.
@@ -212,6 +216,8 @@ impl Ladder {
             parameter: None,
             reference: None,
             rungs: Vec::new(),
+            sweeps: Vec::new(),
+            timelines: Vec::new(),
         }
     }
 
@@ -240,6 +246,8 @@ impl Ladder {
             "parameter": parameter.map(|parameter| json!({ "name": parameter.name, "values": parameter.values })),
             "reference": reference.map(|table| json!({ "caption": table.caption, "columns": table.columns })),
             "rungs": self.rungs.iter().map(|rung| self.rung_json(rung)).collect::<Vec<_>>(),
+            "sweeps": self.sweeps,
+            "timelines": self.timelines,
         })
     }
 

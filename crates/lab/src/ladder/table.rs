@@ -2,15 +2,9 @@
 //! sources, and the hardware resources of each rung.
 
 use super::roofs::COPY_ROOF;
-use super::{Ladder, Parameter, RungResult, ShownValue};
-use crate::format::{
-    format_number, format_percent, format_seconds, format_thousands, truncate_text, wrap_text,
-};
-
-/// Width of all tables.
-const WIDTH: usize = 80;
-/// Width of the column of names that is kept free if there are many other columns.
-const MIN_NAME_WIDTH: usize = 27;
+use super::text_table::{TextTable, WIDTH, format_or_dash};
+use super::{Ladder, Parameter, RungResult, ShownValue, Sweep, Timeline};
+use crate::format::{format_number, format_percent, format_seconds, format_thousands, wrap_text};
 
 /// Formats all tables of a ladder, separated by empty lines.
 pub fn all_tables(ladder: &Ladder) -> Vec<String> {
@@ -18,11 +12,14 @@ pub fn all_tables(ladder: &Ladder) -> Vec<String> {
     let tables = [
         results_table(ladder),
         note_lines(ladder),
-        sweep_table(ladder),
+        parameter_table(ladder),
         reference_table(ladder),
         hardware_table(ladder),
     ];
-    for table in tables.into_iter().filter(|table| !table.is_empty()) {
+    let sweeps = ladder.sweeps.iter().map(Sweep::lines);
+    let timelines = ladder.timelines.iter().map(Timeline::lines);
+    let all = tables.into_iter().chain(sweeps).chain(timelines);
+    for table in all.filter(|table| !table.is_empty()) {
         lines.push(String::new());
         lines.extend(table);
     }
@@ -35,6 +32,7 @@ fn heading_lines(ladder: &Ladder) -> Vec<String> {
         ladder.device.clone(),
     ];
     let flops = common_flops_per_item(ladder)
+        .filter(|_| ladder.entry.counted.item != "flop")
         .map(|flops| format!("{} flops per {}, ", format_number(flops), ladder.entry.counted.item));
     lines.push(format!("{}{}", flops.unwrap_or_default(), describe_repeats(ladder)));
     lines.extend(ladder.roof.iter().map(|roof| format!("of {}: {}", roof.name, roof.description)));
@@ -72,7 +70,7 @@ fn describe_shown_value(parameter: &Parameter) -> String {
 /// Formats the time, rate, share of the roof, gains and error of each rung.
 fn results_table(ladder: &Ladder) -> Vec<String> {
     let counted = &ladder.entry.counted;
-    let mut table = Table::new(&ladder.rungs);
+    let mut table = RungTable::new(&ladder.rungs);
     table.add_column("time", |rung| format_seconds(rung.seconds));
     table.add_column(counted.heading, |rung| format_number((counted.to_column)(rung.rate)));
     if has_bandwidth(ladder) {
@@ -113,10 +111,10 @@ fn note_lines(ladder: &Ladder) -> Vec<String> {
 }
 
 /// Formats the rate of each rung for each value of the parameter.
-fn sweep_table(ladder: &Ladder) -> Vec<String> {
+fn parameter_table(ladder: &Ladder) -> Vec<String> {
     let Some(parameter) = &ladder.parameter else { return Vec::new() };
     let counted = &ladder.entry.counted;
-    let mut table = Table::new(ladder.rungs.iter().filter(|rung| !rung.rates.is_empty()));
+    let mut table = RungTable::new(ladder.rungs.iter().filter(|rung| !rung.rates.is_empty()));
     for (index, value) in parameter.values.iter().enumerate() {
         table.add_column(value, |rung| {
             let is_marked = parameter.shown == ShownValue::Fastest && rung.value == Some(index);
@@ -132,7 +130,7 @@ fn sweep_table(ladder: &Ladder) -> Vec<String> {
 /// Formats the figures from another source.
 fn reference_table(ladder: &Ladder) -> Vec<String> {
     let Some(reference) = &ladder.reference else { return Vec::new() };
-    let mut table = Table::new(ladder.rungs.iter().filter(|rung| !rung.reference.is_empty()));
+    let mut table = RungTable::new(ladder.rungs.iter().filter(|rung| !rung.reference.is_empty()));
     for (index, column) in reference.columns.iter().enumerate() {
         table.add_column(column, |rung| format_number(rung.reference[index]));
     }
@@ -147,14 +145,15 @@ fn reference_table(ladder: &Ladder) -> Vec<String> {
 fn hardware_table(ladder: &Ladder) -> Vec<String> {
     let rungs = &ladder.rungs;
     let has_resources = rungs.iter().any(|rung| rung.registers.is_some() || rung.shared_bytes.is_some());
-    let mut table = Table::new(rungs);
+    let mut table = RungTable::new(rungs);
     if has_resources {
         let format_u32 = |value: u32| format_thousands(value as usize);
         table.add_column("regs", |rung| format_or_dash(rung.registers, format_u32));
         table.add_column("shared", |rung| format_or_dash(rung.shared_bytes, format_u32));
         table.add_column("occup.", |rung| format_percent(rung.occupancy));
     }
-    if rungs.iter().any(|rung| rung.work.flops.is_some()) {
+    // A ladder that counts operations shows them as its rate.
+    if ladder.entry.counted.item != "flop" && rungs.iter().any(|rung| rung.work.flops.is_some()) {
         table.add_column("GFLOP/s", |rung| format_or_dash(rung.flops(), |flops| format_number(flops / 1e9)));
     }
     let mut lines = table.lines();
@@ -165,80 +164,30 @@ fn hardware_table(ladder: &Ladder) -> Vec<String> {
     lines
 }
 
-/// Table with the names of rungs on the left and right-aligned columns.
-struct Table<'a> {
+/// Table with one row per rung.
+struct RungTable<'a> {
     rungs: Vec<&'a RungResult>,
-    /// Heading and one cell per rung.
-    columns: Vec<Vec<String>>,
+    table: TextTable,
 }
 
-impl<'a> Table<'a> {
-    /// Creates a table with one row per rung.
+impl<'a> RungTable<'a> {
     fn new(rungs: impl IntoIterator<Item = &'a RungResult>) -> Self {
-        Self { rungs: rungs.into_iter().collect(), columns: Vec::new() }
+        let rungs: Vec<&RungResult> = rungs.into_iter().collect();
+        let names = rungs.iter().map(|rung| rung.name.clone()).collect();
+        Self { rungs, table: TextTable::new("rung", names) }
     }
 
     fn add_column(&mut self, heading: &str, format_cell: impl Fn(&RungResult) -> String) {
-        let cells = self.rungs.iter().map(|rung| format_cell(rung));
-        self.columns.push(std::iter::once(heading.to_owned()).chain(cells).collect());
+        self.table.add_column(heading, self.rungs.iter().map(|rung| format_cell(rung)).collect());
     }
 
-    /// Formats the table. Columns that do not fit next to each other are in several parts. Empty if
-    /// there are no rungs or no columns.
     fn lines(&self) -> Vec<String> {
-        if self.rungs.is_empty() || self.columns.is_empty() {
-            return Vec::new();
-        }
-        let widest = |cells: &Vec<String>| cells.iter().map(|cell| text_width(cell)).max().unwrap_or(0);
-        let cell_width: usize = self.columns.iter().map(widest).sum();
-        let longest_name = self.rungs.iter().map(|rung| text_width(&rung.name)).max().unwrap_or(0);
-        let has_wide_gaps = 2 + longest_name + cell_width + 2 * self.columns.len() <= WIDTH;
-        let gap = if has_wide_gaps { 2 } else { 1 };
-        let column_widths: Vec<usize> = self.columns.iter().map(|cells| gap + widest(cells)).collect();
-        let free_width = (WIDTH - 2).saturating_sub(column_widths.iter().sum());
-        let name_width = longest_name.min(free_width.max(MIN_NAME_WIDTH));
-        let mut lines = Vec::new();
-        let mut first = 0;
-        while first < self.columns.len() {
-            let mut width = 2 + name_width;
-            let fitting = column_widths[first..].iter().take_while(|column_width| {
-                width += **column_width;
-                width <= WIDTH
-            });
-            let part = first..first + fitting.count().max(1);
-            if first > 0 {
-                lines.push(String::new());
-            }
-            for row in 0..=self.rungs.len() {
-                let name = if row == 0 { "rung" } else { &self.rungs[row - 1].name };
-                let mut line = format!("  {:<name_width$}", truncate_text(name, name_width));
-                for column in part.clone() {
-                    line.push_str(&format!(
-                        "{:>width$}",
-                        self.columns[column][row],
-                        width = column_widths[column]
-                    ));
-                }
-                lines.push(line);
-            }
-            first = part.end;
-        }
-        lines
+        self.table.lines()
     }
 
-    /// Formats the table with a line above it. Empty if the table is empty.
     fn lines_with_caption(&self, caption: &str) -> Vec<String> {
-        let lines = self.lines();
-        if lines.is_empty() { lines } else { std::iter::once(caption.to_owned()).chain(lines).collect() }
+        self.table.lines_with_caption(caption)
     }
-}
-
-fn text_width(text: &str) -> usize {
-    text.chars().count()
-}
-
-fn format_or_dash<T>(value: Option<T>, format_value: impl Fn(T) -> String) -> String {
-    value.map_or_else(|| "-".to_owned(), format_value)
 }
 
 /// Formats a gain in at most six characters, for example `1.25x`.
