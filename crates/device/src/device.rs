@@ -18,6 +18,7 @@ use crate::kernel::{KernelFile, Math, Module, Source};
 use crate::pinned::Pinned;
 use crate::properties::{Memory, Properties};
 use crate::queue::Queue;
+use crate::texture::{Texture, TextureSettings};
 
 /// A handle to a GPU, or to another device that runs kernels. Cheap to clone. Equal handles are the
 /// same hardware through the same driver.
@@ -214,6 +215,21 @@ impl Device {
     /// Allocates page-locked host memory, initialised to zero. Asynchronous copies need it.
     pub fn pinned<T: Element>(&self, len: usize) -> Result<Pinned<T>, DeviceError> {
         Pinned::new(self, len)
+    }
+
+    /// Creates a 1-D texture of these texels, which kernels read by index.
+    pub fn texture_1d(&self, texels: &[f32]) -> Result<Texture, DeviceError> {
+        Texture::new_1d(self, texels)
+    }
+
+    /// Creates a 2-D texture of `size` = [width, height] texels, given row by row.
+    pub fn texture_2d(
+        &self,
+        size: [usize; 2],
+        texels: &[f32],
+        settings: TextureSettings,
+    ) -> Result<Texture, DeviceError> {
+        Texture::new_2d(self, size, texels, settings)
     }
 
     /// Compiles a kernel file. `definitions` are macros that are defined before its text: name and

@@ -264,12 +264,15 @@ impl Function {
     /// declaration was not understood. The error is the text for a message.
     fn check_signature(&self, reported: &Parameters) -> Result<(), String> {
         let declared = self.signature.len();
+        let backend = self.code.device.properties().backend;
         let error = |message: String| Err(format!("kernel {}: {message}", self.name));
         if declared > MAX_ARGUMENTS {
             return error(format!("{declared} parameters, expected at most {MAX_ARGUMENTS}"));
         }
-        if let Some(count) = reported.count.filter(|&count| count != declared) {
-            return error(format!("{declared} parameters are declared, the driver reports {count}"));
+        let counted: usize =
+            self.signature.iter().map(|(_, parameter)| parameter.driver_parameters(backend)).sum();
+        if let Some(count) = reported.count.filter(|&count| count != counted) {
+            return error(format!("{counted} parameters are declared, the driver reports {count}"));
         }
         for ((name, parameter), &bytes) in self.signature.iter().zip(&reported.bytes) {
             if parameter.size() != bytes {

@@ -3,10 +3,11 @@
 use std::fmt;
 
 use crate::buffer::{Buffer, BufferRange};
-use crate::driver::{Argument, MemorySlice};
+use crate::driver::{Argument, MemorySlice, TextureObject};
 use crate::element::{Element, ElementType};
 use crate::memory::Memory;
 use crate::signature::ParameterType;
+use crate::texture::Texture;
 
 /// Number of blocks of a grid, or of threads of a block, in up to three dimensions.
 ///
@@ -63,11 +64,13 @@ impl fmt::Display for Dim3 {
     }
 }
 
-/// An argument of a kernel launch: a number, a buffer or a range of a buffer.
+/// An argument of a kernel launch: a number, a buffer, a range of a buffer or a texture.
 #[derive(Clone, Copy)]
 pub enum Arg<'a> {
     /// A pointer to device memory.
     Buffer(BufferArg<'a>),
+    /// `TEXTURE_1D` or `TEXTURE_2D`
+    Texture(&'a Texture),
     /// `int`
     I32(i32),
     /// `uint`
@@ -115,11 +118,18 @@ impl<'a, T: Element> From<BufferRange<'a, T>> for Arg<'a> {
     }
 }
 
+impl<'a> From<&'a Texture> for Arg<'a> {
+    fn from(texture: &'a Texture) -> Self {
+        Self::Texture(texture)
+    }
+}
+
 impl Arg<'_> {
     /// Returns the type that the parameter must have.
     pub(crate) fn parameter_type(&self) -> ParameterType {
         match self {
             Self::Buffer(buffer) => ParameterType::Buffer(buffer.element),
+            Self::Texture(texture) => ParameterType::Texture(texture.dimensions()),
             Self::I32(_) => ParameterType::Scalar(ElementType::I32),
             Self::U32(_) => ParameterType::Scalar(ElementType::U32),
             Self::U64(_) => ParameterType::Scalar(ElementType::U64),
@@ -137,6 +147,10 @@ impl Arg<'_> {
         }
         match self {
             Self::Buffer(buffer) => Argument::Memory(buffer.slice),
+            Self::Texture(texture) => {
+                let TextureObject { object, sampler, .. } = texture.object();
+                Argument::Texture { object, sampler }
+            }
             Self::I32(value) => scalar(value.to_ne_bytes()),
             Self::U32(value) => scalar(value.to_ne_bytes()),
             Self::U64(value) => scalar(value.to_ne_bytes()),

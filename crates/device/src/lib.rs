@@ -44,6 +44,7 @@ mod properties;
 mod queue;
 mod signature;
 pub mod testing;
+mod texture;
 
 pub use buffer::{Buffer, BufferRange};
 pub use builder::{BuildTime, KernelBuilder};
@@ -60,3 +61,4 @@ pub use nan_watch::{FailedCheck, NanWatch};
 pub use pinned::Pinned;
 pub use properties::{DeviceKind, Memory, Properties};
 pub use queue::Queue;
+pub use texture::{AddressMode, Texture, TextureFilter, TextureSettings};

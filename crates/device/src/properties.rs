@@ -69,6 +69,8 @@ pub struct Properties {
     pub has_warp_shuffle: bool,
     /// Whether the device has double precision.
     pub has_f64: bool,
+    /// Whether kernels can read a [`crate::Texture`]. An OpenCL device may lack images.
+    pub has_textures: bool,
     /// 32-bit registers per SM. None if the driver does not report them.
     pub registers_per_sm: Option<u32>,
     /// Largest number of resident threads per SM. None if the driver does not report it.

@@ -85,11 +85,8 @@ impl Queue {
         kernel.check_arguments(args).map_err(launch_error)?;
         let mut arguments = [Argument::default(); MAX_ARGUMENTS];
         for (i, arg) in args.iter().enumerate() {
+            self.expect_usable(kernel, i, arg)?;
             if let Arg::Buffer(buffer) = arg {
-                if !self.device.accepts_buffers_of(buffer.memory.device()) {
-                    let what = format!("argument {} of kernel {}", i + 1, kernel.name());
-                    return Err(self.wrong_device(what, buffer.memory.device()));
-                }
                 let alignment = self.device.properties().range_alignment;
                 if !buffer.slice.offset.is_multiple_of(alignment) {
                     let start = buffer.slice.offset;
@@ -104,9 +101,9 @@ impl Queue {
             arguments[i] = arg.pack();
         }
         let (driver, shared) = (self.device.driver(), kernel.dynamic_shared());
-        // SAFETY: queue, kernel and buffers are valid and belong to this driver or a peer. Number,
-        // order and types of the arguments are those of the kernel's declaration. A buffer that is
-        // dropped before the kernel has run is freed after it.
+        // SAFETY: queue, kernel, buffers and textures are valid and belong to this driver or a
+        // peer. Number, order and types of the arguments are those of the kernel's declaration. A
+        // buffer or texture that is dropped before the kernel has run is freed after it.
         let launched = unsafe {
             let (handle, arguments) = (kernel.handle(), &arguments[..args.len()]);
             if is_cooperative {
@@ -121,6 +118,18 @@ impl Queue {
             unsafe { driver.finish(self.handle) }.map_err(|fault| launch_error(fault.into_message()))?;
         }
         Ok(())
+    }
+
+    /// Checks that this device can use the memory of the argument with this index.
+    fn expect_usable(&self, kernel: &Kernel, index: usize, arg: &Arg<'_>) -> Result<(), DeviceError> {
+        let owner = match arg {
+            Arg::Buffer(buffer) if !self.device.accepts_buffers_of(buffer.memory.device()) => {
+                buffer.memory.device()
+            }
+            Arg::Texture(texture) if *texture.device() != self.device => texture.device(),
+            _ => return Ok(()),
+        };
+        Err(self.wrong_device(format!("argument {} of kernel {}", index + 1, kernel.name()), owner))
     }
 
     /// Copies `from` to a buffer or range of the same length. Returns when `from` may be reused.

@@ -11,6 +11,7 @@
 use std::collections::HashMap;
 use std::fmt;
 
+use crate::choice::Backend;
 use crate::element::ElementType;
 use crate::preprocess::{Macros, expand, preprocess};
 
@@ -21,6 +22,8 @@ pub(crate) enum ParameterType {
     Scalar(ElementType),
     /// A pointer to device memory.
     Buffer(ElementType),
+    /// A texture with this number of dimensions.
+    Texture(u32),
 }
 
 impl ParameterType {
@@ -37,8 +40,14 @@ impl ParameterType {
     pub(crate) fn size(self) -> usize {
         match self {
             Self::Scalar(element) => element.size(),
-            Self::Buffer(_) => 8,
+            Self::Buffer(_) | Self::Texture(_) => 8,
         }
+    }
+
+    /// Returns the number of parameters that the driver counts for this one. On OpenCL, a 2-D
+    /// texture is an image and a sampler.
+    pub(crate) fn driver_parameters(self, backend: Backend) -> usize {
+        if self == Self::Texture(2) && backend == Backend::OpenCl { 2 } else { 1 }
     }
 }
 
@@ -47,6 +56,7 @@ impl fmt::Display for ParameterType {
         match self {
             Self::Scalar(element) => write!(f, "{element}"),
             Self::Buffer(element) => write!(f, "a buffer of {element}"),
+            Self::Texture(dimensions) => write!(f, "a {dimensions}-D texture"),
         }
     }
 }
@@ -56,6 +66,8 @@ pub(crate) type Signature = Vec<(String, ParameterType)>;
 
 /// Macros that declare a kernel.
 const KERNEL_MACROS: [&str; 4] = ["KERNEL", "KERNEL_2D", "KERNEL_3D", "KERNEL_MIN_BLOCKS"];
+/// Macros that declare a parameter with one or two dimensions.
+const TEXTURE_MACROS: [&str; 2] = ["TEXTURE_1D", "TEXTURE_2D"];
 /// Words of a parameter that do not change its type.
 const QUALIFIERS: [&str; 5] = ["GLOBAL", "CONSTANT_POINTER", "RESTRICT", "const", "volatile"];
 
@@ -126,6 +138,12 @@ fn parse_parameter(
     parameter: &[String],
     typedefs: &HashMap<String, ElementType>,
 ) -> Option<(String, ParameterType)> {
+    if let [texture, open, name, close] = parameter
+        && [open.as_str(), close.as_str()] == ["(", ")"]
+    {
+        let dimensions = TEXTURE_MACROS.iter().position(|known| known == texture)? as u32 + 1;
+        return Some((name.clone(), ParameterType::Texture(dimensions)));
+    }
     let (name, words) = parameter.split_last()?;
     let mut words: Vec<&str> =
         words.iter().map(String::as_str).filter(|word| !QUALIFIERS.contains(word)).collect();
@@ -183,7 +201,8 @@ mod tests {
             )
             { helper(1); }
             KERNEL(32) second() {}
-            KERNEL_2D(16, 16) third(long a, ulong b, GLOBAL uchar* c) {}";
+            KERNEL_2D(16, 16) third(long a, ulong b, GLOBAL uchar* c) {}
+            KERNEL(32) fourth(TEXTURE_1D(line), TEXTURE_2D(plane), float x) {}";
         let define = |potential: u32| {
             [("DOUBLE", "1".to_owned()), ("POTENTIAL", potential.to_string()), ("KEY", "ulong".to_owned())]
         };
@@ -193,12 +212,16 @@ mod tests {
         assert_eq!(describe(text, &define(1), "first"), format!("{first}, potential: a buffer of ulong"));
         assert_eq!(describe(text, &define(1), "second"), "");
         assert_eq!(describe(text, &define(1), "third"), "a: long, b: ulong, c: a buffer of uchar");
+        let fourth = "line: a 1-D texture, plane: a 2-D texture, x: float";
+        assert_eq!(describe(text, &define(1), "fourth"), fourth);
     }
 
     #[test]
     fn a_parameter_of_unknown_type_gives_an_error() {
         let error = find_signatures("KERNEL(32) f(int n, GLOBAL Body* bodies) {}", &[]).unwrap_err();
         assert_eq!(error, "kernel f: the type of `GLOBAL Body * bodies` is unknown");
+        let error = find_signatures("KERNEL(32) f(TEXTURE_3D(t)) {}", &[]).unwrap_err();
+        assert_eq!(error, "kernel f: the type of `TEXTURE_3D ( t )` is unknown");
         let error = find_signatures("KERNEL(32) f", &[]).unwrap_err();
         assert_eq!(error, "a KERNEL without a parameter list");
     }

@@ -6,3 +6,4 @@ mod choices;
 mod common;
 mod kernels;
 mod prelude;
+mod textures;

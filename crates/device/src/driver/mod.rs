@@ -17,6 +17,9 @@ use crate::properties::{Memory, Properties};
 
 pub(crate) mod cuda;
 pub(crate) mod opencl;
+mod textures;
+
+pub(crate) use textures::{TextureDriver, TextureLimits, TextureObject};
 
 /// Identifier of an object of the driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -101,6 +104,8 @@ pub(crate) enum Argument {
     Scalar { bytes: [u8; 8], len: usize },
     /// A pointer to this memory.
     Memory(MemorySlice),
+    /// A texture, with its sampler if the driver has one.
+    Texture { object: Handle, sampler: Option<Handle> },
 }
 
 impl Default for Argument {
@@ -128,9 +133,10 @@ pub(crate) struct CompileOptions {
     pub max_registers: Option<u32>,
 }
 
-/// A driver for one device. The module documentation has the contract of the unsafe functions.
+/// A driver for one device. The module documentation has the contract of the unsafe functions, also
+/// for the traits of textures.
 #[allow(clippy::missing_safety_doc, reason = "one contract, stated above")]
-pub(crate) trait Driver: Send + Sync {
+pub(crate) trait Driver: TextureDriver + Send + Sync {
     /// Returns free and total memory. `held_bytes` is the size of all existing buffers, for drivers
     /// that do not report free memory.
     fn memory(&self, held_bytes: u64) -> Result<Memory, Fault>;

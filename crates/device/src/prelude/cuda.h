@@ -36,6 +36,17 @@ typedef unsigned long long ulong;
 #define CONSTANT_POINTER
 #define RESTRICT __restrict__
 
+// ---- Textures ----
+//
+// TEXTURE_1D(t), TEXTURE_2D(t)    parameters of a kernel: textures of floats
+// READ_TEXTURE_1D(t, i)           texel i, for 0 <= i < length
+// READ_TEXTURE_2D(t, u, v)        the value at float coordinates. Texel i covers i to i + 1, or the
+//                                 whole width 0 to 1 if the texture has normalised coordinates.
+#define TEXTURE_1D(t) cudaTextureObject_t t
+#define TEXTURE_2D(t) cudaTextureObject_t t
+#define READ_TEXTURE_1D(t, i) tex1Dfetch<float>(t, i)
+#define READ_TEXTURE_2D(t, u, v) tex2D<float>(t, u, v)
+
 // ---- Indices ----
 //
 // Of type int, along x, y (suffix _Y) and z (suffix _Z). The host defines BLOCK_SIZE where a kernel

@@ -23,6 +23,11 @@
 #define CONSTANT_POINTER __constant
 #define RESTRICT restrict
 
+#define TEXTURE_1D(t) __read_only image1d_buffer_t t
+#define TEXTURE_2D(t) __read_only image2d_t t, sampler_t t##_sampler
+#define READ_TEXTURE_1D(t, i) (read_imagef(t, (int)(i)).x)
+#define READ_TEXTURE_2D(t, u, v) (read_imagef(t, t##_sampler, (float2)(u, v)).x)
+
 #define BLOCK_INDEX ((int)get_group_id(0))
 #define BLOCK_INDEX_Y ((int)get_group_id(1))
 #define BLOCK_INDEX_Z ((int)get_group_id(2))

@@ -15,11 +15,13 @@ use crate::choice::Backend;
 use crate::device::Device;
 use crate::driver::{
     Argument, BuildFault, CompileOptions, Driver, Fault, Handle, MemorySlice, Opened, Parameters, Pin,
+    TextureDriver, TextureLimits, TextureObject,
 };
 use crate::kernel::Resources;
 use crate::launch::Dim3;
 use crate::peaks;
 use crate::properties::{DeviceKind, Memory, Properties};
+use crate::texture::TextureSettings;
 
 /// A CUDA device that compiles kernels and does not run them.
 pub struct CompileOnlyCuda {
@@ -103,6 +105,7 @@ fn card_properties(capability: (u32, u32), compiler: String) -> Properties {
         warp_size: 32,
         has_warp_shuffle: true,
         has_f64: true,
+        has_textures: true,
         registers_per_sm: Some(65_536),
         threads_per_sm: Some(threads_per_sm),
         peak_f32,
@@ -348,6 +351,29 @@ impl Driver for CompileOnly {
     ) -> Result<(), Fault> {
         Ok(())
     }
+}
+
+/// Textures without texels, because no kernel reads them.
+impl TextureDriver for CompileOnly {
+    fn texture_limits(&self) -> Option<TextureLimits> {
+        Some(TextureLimits { len: 1 << 27, size: [1 << 17, 1 << 16] })
+    }
+
+    unsafe fn create_texture_1d(&self, _memory: Handle, _len: usize) -> Result<TextureObject, Fault> {
+        Ok(TextureObject { object: Handle(0), array: None, sampler: None })
+    }
+
+    unsafe fn create_texture_2d(
+        &self,
+        _queue: Handle,
+        _size: [usize; 2],
+        _texels: *const f32,
+        _settings: TextureSettings,
+    ) -> Result<TextureObject, Fault> {
+        Ok(TextureObject { object: Handle(0), array: None, sampler: None })
+    }
+
+    unsafe fn free_texture(&self, _texture: TextureObject) {}
 }
 
 #[cfg(test)]

@@ -114,6 +114,7 @@ fn read_properties(index: usize, device: sys::CUdevice, installed: &Installed) -
         warp_size: attribute(Attribute::CU_DEVICE_ATTRIBUTE_WARP_SIZE)?,
         has_warp_shuffle: true,
         has_f64: true,
+        has_textures: true,
         registers_per_sm: Some(attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR)?),
         threads_per_sm: Some(attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR)?),
         peak_f32,

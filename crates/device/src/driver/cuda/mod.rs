@@ -8,6 +8,7 @@ pub(crate) mod compile_only;
 mod cubin;
 mod find;
 mod nvrtc;
+mod textures;
 
 use std::ffi::{CStr, CString, c_int, c_uint, c_void};
 use std::ptr;
@@ -117,12 +118,15 @@ fn is_kernel_failure(code: CUresult) -> bool {
 }
 
 type Elapsed = unsafe extern "C" fn(*mut f32, sys::CUevent, sys::CUevent) -> CUresult;
+type Texture1dLimit =
+    unsafe extern "C" fn(*mut usize, sys::CUarray_format, c_uint, sys::CUdevice) -> CUresult;
 type ParameterInfo = unsafe extern "C" fn(sys::CUfunction, usize, *mut usize, *mut usize) -> CUresult;
 
 /// Functions that not every driver has. cudarc would panic if one is missing.
 struct OptionalFunctions {
     elapsed: Option<Elapsed>,
     parameter: Option<ParameterInfo>,
+    texture_1d_limit: Option<Texture1dLimit>,
 }
 
 fn optional_functions() -> &'static OptionalFunctions {
@@ -134,6 +138,10 @@ fn optional_functions() -> &'static OptionalFunctions {
         OptionalFunctions {
             elapsed: get(b"cuEventElapsedTime_v2\0").or_else(|| get(b"cuEventElapsedTime\0")),
             parameter: library.get::<ParameterInfo>(b"cuFuncGetParamInfo\0").ok().map(|function| *function),
+            texture_1d_limit: library
+                .get::<Texture1dLimit>(b"cuDeviceGetTexture1DLinearMaxWidth\0")
+                .ok()
+                .map(|function| *function),
         }
     })
 }
@@ -147,6 +155,7 @@ fn argument_words(arguments: &[Argument]) -> [u64; MAX_ARGUMENTS] {
         *word = match argument {
             Argument::Scalar { bytes, .. } => u64::from_ne_bytes(*bytes),
             Argument::Memory(slice) => address_of(*slice),
+            Argument::Texture { object, .. } => object.0,
         };
     }
     words

@@ -320,6 +320,7 @@ mod tests {
     fn prelude_compiles_without_warnings() {
         let Some(nvrtc) = installed_compiler() else { return };
         let every_macro = include_str!("../../../tests/dialect.cu");
+        let textures = include_str!("../../../tests/textures.cu");
         let ceiling = include_str!("../../kernels/ceiling.cu");
         let values = |pairs: &[(&'static str, &str)]| -> Vec<(&'static str, String)> {
             pairs.iter().map(|&(name, value)| (name, value.to_owned())).collect()
@@ -327,8 +328,13 @@ mod tests {
         let sizes = [("BLOCK_SIZE", "256"), ("CHAINS", "8"), ("STEPS", "16"), ("AFTER_ROUND", "")];
         let f32_values = values(&[&sizes[..], &[("REAL", "float"), ("MULTIPLY_ADD", "FMA")]].concat());
         let f64_values = values(&[&sizes[..], &[("REAL", "double"), ("MULTIPLY_ADD", "FMA64")]].concat());
-        let cases =
-            [(every_macro, values(&[("BLOCK_SIZE", "64")])), (ceiling, f32_values), (ceiling, f64_values)];
+        let block_size = values(&[("BLOCK_SIZE", "64")]);
+        let cases = [
+            (every_macro, block_size.clone()),
+            (textures, block_size),
+            (ceiling, f32_values),
+            (ceiling, f64_values),
+        ];
         for (text, definitions) in &cases {
             for math in [Math::Precise, Math::FlushToZero, Math::Fast] {
                 let known = &nvrtc.architectures;

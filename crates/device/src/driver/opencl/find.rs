@@ -11,7 +11,7 @@ use opencl3::platform::{Platform, get_platforms};
 
 use super::OpenCl;
 use crate::choice::Backend;
-use crate::driver::{Fault, Opened};
+use crate::driver::{Fault, Opened, TextureDriver};
 use crate::peaks;
 use crate::properties::{DeviceKind, Properties};
 
@@ -116,9 +116,10 @@ pub(crate) fn open(index: usize) -> Result<Opened, Fault> {
     let PlatformDevice { platform, device } = *devices
         .get(index)
         .ok_or_else(|| Fault::new("clGetDeviceIDs", format!("no device with index {index}")))?;
-    let properties = read_properties(index, platform, device)
+    let mut properties = read_properties(index, platform, device)
         .map_err(|error| Fault::new("clGetDeviceInfo", error.to_string()))?;
     let driver = OpenCl::new(device, language_option(device), properties.memory)?;
+    properties.has_textures = driver.texture_limits().is_some();
     Ok(Opened { properties, driver: Arc::new(driver) })
 }
 
@@ -163,6 +164,8 @@ fn read_properties(index: usize, platform: Platform, device: Device) -> Result<P
         // The condition of the prelude, __NV_CL_C_VERSION, is set by NVIDIA's compiler.
         has_warp_shuffle: is_nvidia && trimmed(platform.vendor()?).starts_with("NVIDIA"),
         has_f64: device.double_fp_config().unwrap_or(0) != 0,
+        // Known when the context exists.
+        has_textures: false,
         registers_per_sm: None,
         threads_per_sm: None,
         peak_f32,

@@ -1,8 +1,10 @@
 //! OpenCL, through any installed driver. Each device has one context. Queues run in order and
 //! record times.
 
+mod arguments;
 mod find;
 mod log;
+mod textures;
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ffi::{CString, c_void};
@@ -20,18 +22,19 @@ use opencl3::error_codes::{
 use opencl3::event as events;
 use opencl3::kernel as kernels;
 use opencl3::memory::{
-    CL_BUFFER_CREATE_TYPE_REGION, CL_MAP_READ, CL_MAP_WRITE, CL_MEM_ALLOC_HOST_PTR, CL_MEM_READ_WRITE,
-    create_buffer, create_sub_buffer, release_mem_object,
+    CL_MAP_READ, CL_MAP_WRITE, CL_MEM_ALLOC_HOST_PTR, CL_MEM_READ_WRITE, Sampler, create_buffer,
+    release_mem_object,
 };
 use opencl3::program as programs;
-use opencl3::types::{
-    cl_buffer_region, cl_command_queue, cl_context, cl_event, cl_int, cl_kernel, cl_mem, cl_program,
-};
+use opencl3::types::{cl_command_queue, cl_context, cl_event, cl_int, cl_kernel, cl_mem, cl_program};
 
-use super::{Argument, BuildFault, CompileOptions, Driver, Fault, Handle, MemorySlice, Parameters, Pin};
+use super::{
+    Argument, BuildFault, CompileOptions, Driver, Fault, Handle, MemorySlice, Parameters, Pin, TextureLimits,
+};
 use crate::kernel::{Math, Resources};
 use crate::launch::Dim3;
 use crate::properties::Memory;
+use crate::texture::TextureSettings;
 pub use find::child_environment;
 pub(crate) use find::{device_count, gpu_indices, open};
 
@@ -55,6 +58,11 @@ struct OpenCl {
     waits_after_launch: bool,
     /// Whether the driver caches compiled kernels on disk. Then this crate does not.
     has_kernel_cache: bool,
+    /// None if the device has no images.
+    texture_limits: Option<TextureLimits>,
+    /// One for each combination of settings in use. Never released, because OpenCL does not say
+    /// whether a queued launch has a reference to its samplers.
+    samplers: Mutex<Vec<(TextureSettings, Sampler)>>,
 }
 
 // SAFETY: OpenCL functions may be called from any thread, except for setting the arguments of a
@@ -89,7 +97,7 @@ fn kernel_of(function: Handle) -> cl_kernel {
 
 #[cold]
 fn new_fault(call: &'static str, code: cl_int) -> Fault {
-    let is_allocation = ["clCreateBuffer", "clEnqueueFillBuffer"].contains(&call);
+    let is_allocation = ["clCreateBuffer", "clCreateImage", "clEnqueueFillBuffer"].contains(&call);
     // NVIDIA's driver also reports CL_OUT_OF_RESOURCES if a kernel accessed memory outside its
     // buffers.
     let is_out_of_resources = code == CL_OUT_OF_RESOURCES;
@@ -136,6 +144,8 @@ impl OpenCl {
             launch_lock: Mutex::new(()),
             waits_after_launch,
             has_kernel_cache,
+            texture_limits: textures::read_limits(device, context),
+            samplers: Mutex::default(),
         })
     }
 
@@ -487,12 +497,9 @@ impl Driver for OpenCl {
         let blocks = [grid.x, grid.y, grid.z];
         let threads: [usize; 3] = std::array::from_fn(|axis| blocks[axis] as usize * block_size[axis]);
         let _lock = self.launch_lock.lock().unwrap_or_else(PoisonError::into_inner);
-        // Released after the launch, which then has its own references.
-        let mut ranges = SubBuffers(Vec::new());
-        for (i, argument) in arguments.iter().enumerate() {
-            // SAFETY: see above. OpenCL copies the argument.
-            unsafe { ranges.set_argument(kernel, i, argument) }?;
-        }
+        // Dropped after the launch, which then has its own references.
+        // SAFETY: see above. OpenCL copies the arguments.
+        let _ranges = unsafe { arguments::set_arguments(kernel, arguments) }?;
         let dimensions = if grid.z > 1 || block.z > 1 { 3 } else { 1 + u32::from(grid.y > 1 || block.y > 1) };
         // SAFETY: see above.
         let launched = unsafe {
@@ -512,70 +519,6 @@ impl Driver for OpenCl {
             queues::finish(queue_of(queue)).map_err(|code| new_fault("clFinish", code))?;
         }
         Ok(())
-    }
-}
-
-/// Memory objects for ranges of buffers, released when dropped.
-struct SubBuffers(Vec<cl_mem>);
-
-impl SubBuffers {
-    /// Sets one argument of a kernel.
-    ///
-    /// # Safety
-    /// As for `Driver::launch`.
-    unsafe fn set_argument(
-        &mut self,
-        kernel: cl_kernel,
-        index: usize,
-        argument: &Argument,
-    ) -> Result<(), Fault> {
-        let (bytes, len) = match argument {
-            Argument::Scalar { bytes, len } => (*bytes, *len),
-            Argument::Memory(slice) => {
-                // A range that starts with its buffer needs no memory object of its own.
-                let memory = match slice.offset {
-                    0 => memory_of(slice.memory),
-                    _ => self.create(*slice)?,
-                };
-                ((memory as usize as u64).to_ne_bytes(), size_of::<cl_mem>())
-            }
-        };
-        // SAFETY: the caller guarantees that the kernel is valid.
-        unsafe { kernels::set_kernel_arg(kernel, index as u32, len, bytes.as_ptr().cast()) }.map_err(|code| {
-            let fault = new_fault("clSetKernelArg", code);
-            let message = format!("argument {} of {len} bytes: {}", index + 1, fault.message);
-            Fault { message, ..fault }
-        })
-    }
-
-    fn create(&mut self, slice: MemorySlice) -> Result<cl_mem, Fault> {
-        // OpenCL has no empty sub-buffers. A kernel does not access an empty range, so any memory
-        // will do.
-        if slice.bytes == 0 {
-            return Ok(memory_of(slice.memory));
-        }
-        let region = cl_buffer_region { origin: slice.offset, size: slice.bytes };
-        // SAFETY: the memory is valid, and the region is within it.
-        let range = unsafe {
-            create_sub_buffer(
-                memory_of(slice.memory),
-                CL_MEM_READ_WRITE,
-                CL_BUFFER_CREATE_TYPE_REGION,
-                (&raw const region).cast(),
-            )
-        }
-        .map_err(|code| new_fault("clCreateSubBuffer", code))?;
-        self.0.push(range);
-        Ok(range)
-    }
-}
-
-impl Drop for SubBuffers {
-    fn drop(&mut self) {
-        for &range in &self.0 {
-            // SAFETY: `create` created it. A queued launch has its own reference.
-            let _ = unsafe { release_mem_object(range) };
-        }
     }
 }
 
