@@ -1,13 +1,16 @@
 //! Numbers of a field.
 
 use std::fmt::{Debug, Display};
-use std::ops::{Add, Div, Mul, Neg, Sub};
+use std::ops::{Add, Div, Mul, Neg, Range, Sub};
 
 use orrery_device::{Arg, Element};
 use orrery_model::Precision;
 use orrery_simd::Real;
 
-use crate::heat::FieldColumn;
+use crate::heat::cpu::CpuStrategy as HeatCpuStrategy;
+use crate::heat::{FieldColumn, Plate, Rows, StepCoefficients};
+use crate::wave::cpu::{StencilPass, WaveCpuStrategy};
+use crate::wave::{LayerCoefficients, Medium, Slab, SlabLayer, sum_energy};
 
 /// A number of a field: f32 or f64.
 pub trait Scalar:
@@ -22,6 +25,7 @@ pub trait Scalar:
     + Div<Output = Self>
     + Neg<Output = Self>
     + Into<f64>
+    + NodeLoops
 {
     /// Precision with this arithmetic.
     const PRECISION: Precision;
@@ -73,3 +77,68 @@ impl Scalar for f64 {
         self.mul_add(a, b)
     }
 }
+
+/// Loops over all nodes, as methods of the number type.
+///
+/// A generic function is compiled in every crate that calls it. The loops are compiled for all
+/// instruction sets, orders and dimensions, which takes minutes. As methods of f32 and f64 they are
+/// compiled once, in this crate.
+pub trait NodeLoops: Sized {
+    /// [`StencilPass::run`].
+    fn run_wave_pass(
+        pass: &StencilPass<'_, Self>,
+        strategy: &WaveCpuStrategy,
+        planes: Range<usize>,
+        next: &mut [Self],
+        layers: &mut [SlabLayer<Self>],
+        coefficients: &[LayerCoefficients<Self>],
+    );
+
+    /// Returns the energy of a slab of a wave field without the factor of its unit.
+    fn wave_energy(medium: &Medium<Self>, slab: &Slab<Self>) -> f64;
+
+    /// [`HeatCpuStrategy::update_rows`].
+    fn update_heat_rows(
+        strategy: &HeatCpuStrategy,
+        plate: &Plate<Self>,
+        coefficients: StepCoefficients<Self>,
+        steps: usize,
+        from: Rows<'_, Self>,
+        rows: Range<usize>,
+        to: &mut [Self],
+    );
+}
+
+macro_rules! impl_node_loops {
+    ($($kind:ty),*) => { $(
+        impl NodeLoops for $kind {
+            fn run_wave_pass(
+                pass: &StencilPass<'_, Self>,
+                strategy: &WaveCpuStrategy,
+                planes: Range<usize>,
+                next: &mut [Self],
+                layers: &mut [SlabLayer<Self>],
+                coefficients: &[LayerCoefficients<Self>],
+            ) {
+                pass.run_loops(strategy, planes, next, layers, coefficients);
+            }
+
+            fn wave_energy(medium: &Medium<Self>, slab: &Slab<Self>) -> f64 {
+                sum_energy(medium, slab)
+            }
+
+            fn update_heat_rows(
+                strategy: &HeatCpuStrategy,
+                plate: &Plate<Self>,
+                coefficients: StepCoefficients<Self>,
+                steps: usize,
+                from: Rows<'_, Self>,
+                rows: Range<usize>,
+                to: &mut [Self],
+            ) {
+                strategy.run_loops(plate, coefficients, steps, from, rows, to);
+            }
+        }
+    )* };
+}
+impl_node_loops!(f32, f64);

@@ -97,6 +97,19 @@ impl CpuStrategy {
         to: &mut [R],
     ) {
         assert!((1..=self.steps_per_pass).contains(&steps) && steps <= MAX_STEPS_PER_PASS);
+        R::update_heat_rows(self, plate, coefficients, steps, from, rows, to);
+    }
+
+    /// The loops of [`Self::update_rows`].
+    pub(crate) fn run_loops<R: Scalar>(
+        &self,
+        plate: &Plate<R>,
+        coefficients: StepCoefficients<R>,
+        steps: usize,
+        from: Rows<R>,
+        rows: Range<usize>,
+        to: &mut [R],
+    ) {
         let nx = plate.grid.nx;
         let pass = Pass { plate, coefficients, steps, from, is_streaming: self.is_streaming };
         let band_rows = band_rows(rows.len(), steps);

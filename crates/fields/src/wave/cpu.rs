@@ -141,6 +141,18 @@ impl<R: Scalar> StencilPass<'_, R> {
         layers: &mut [SlabLayer<R>],
         coefficients: &[LayerCoefficients<R>],
     ) {
+        R::run_wave_pass(self, strategy, planes, next, layers, coefficients);
+    }
+
+    /// The loops of [`Self::run`].
+    pub(crate) fn run_loops(
+        &self,
+        strategy: &WaveCpuStrategy,
+        planes: Range<usize>,
+        next: &mut [R],
+        layers: &mut [SlabLayer<R>],
+        coefficients: &[LayerCoefficients<R>],
+    ) {
         let (layout, radius) = (self.layout, self.stencil.radius);
         let window = |layer: &LayerCoefficients<R>| {
             (layer.side.axis() == 0).then(|| ColumnWindow::new(layer, radius, layout.nodes[0]))

@@ -64,13 +64,16 @@ mod stencil;
 mod worker;
 
 pub use energy::WaveMeasures;
+pub(crate) use energy::sum_energy;
 pub use error::WaveError;
 pub use field::{GridPlane, WaveColumn, WaveDeviceSetup, WaveField, WaveView};
 pub use host::{HostWave, StoredWave};
 pub use layer::{LayerCoefficients, LayerMemory};
+pub(crate) use layer_pass::SlabLayer;
 pub use medium::{Medium, SquaredCourant};
 pub use points::{ReceiverTable, SourceTable};
 pub use problem::{MIN_POINTS_PER_WAVELENGTH, Velocity, WaveProblem, WaveSource};
+pub(crate) use slab::Slab;
 pub use state::WaveState;
 pub use stencil::{MAX_RADIUS, SpaceOrder, Stencil};
 

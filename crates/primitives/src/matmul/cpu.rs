@@ -1,12 +1,12 @@
 //! Matrix product on all CPU cores (Goto & van de Geijn 2008, ACM TOMS 34, 12).
 //!
-//! op(B) is packed once into panels of two registers of columns, op(A) block by block into panels of
-//! a few rows, so that the inner loop reads both in order. The inner loop keeps a tile of C in
+//! op(B) is packed once into panels of two registers of columns, op(A) block by block into panels
+//! of a few rows, so that the inner loop reads both in order. The inner loop keeps a tile of C in
 //! registers: 12 rows of two AVX-512 registers use 24 of 32, and 6 rows of two AVX2 registers 12 of
 //! 16. A step along k costs one load per register of columns and one broadcast per row.
 //!
-//! Blocks along k keep a panel of B in the L1 cache and the block of A in L2. The sums of a block of
-//! rows are kept between them, so that each sum has the order of the definition.
+//! Blocks along k keep a panel of B in the L1 cache and the block of A in L2. The sums of a block
+//! of rows are kept between them, so that each sum has the order of the definition.
 
 use orrery_simd::{AlignedVec, InstructionSet, SimdKernel, SingleVector, Vector, dispatch};
 use rayon::prelude::*;
@@ -180,8 +180,8 @@ impl<T: MatrixNumber> MultiplyRows<'_, T> {
     }
 }
 
-/// Adds the product of a packed strip of A and a packed panel of B to a tile of sums, whose rows are
-/// [`BLOCK_COLUMNS`] numbers apart.
+/// Adds the product of a packed strip of A and a packed panel of B to a tile of sums, whose rows
+/// are [`BLOCK_COLUMNS`] numbers apart.
 #[inline(always)]
 fn multiply_tile<V: Vector, const ROWS: usize>(a: &[V::Scalar], b: &[V::Scalar], sums: &mut [V::Scalar]) {
     let width = 2 * V::LANES;

@@ -7,8 +7,8 @@
 // a_tile[k][row] and b_tile[k][column]. There are two pairs of tiles, so that a thread stores the
 // next tiles while others still read the current ones: one barrier per tile.
 //
-// A thread computes ROWS x COLUMNS numbers of C in registers. A step along k costs it ROWS + COLUMNS
-// numbers from shared memory and ROWS * COLUMNS multiply-adds.
+// A thread computes ROWS x COLUMNS numbers of C in registers. A step along k costs it ROWS +
+// COLUMNS numbers from shared memory and ROWS * COLUMNS multiply-adds.
 //
 // A warp is 4 x 8 threads. The numbers of a thread are groups of WIDTH neighbours (16 bytes) in
 // steps of 4 or 8 groups, so that 8 lanes read 128 neighbouring bytes of b_tile and one address of

@@ -3,15 +3,15 @@
 //!
 //! [`matmul_reference`] is the definition. Each number of C is a sum s over p = 0 … k−1 that starts
 //! at 0 and adds op(A)ᵢₚ op(B)ₚⱼ by fused multiply-adds, and then fma(β, Cᵢⱼ, α s). If β is 0, C is
-//! not read. [`matmul_on_cpu`] and [`Matmul`] keep this order, so the CPU with any number of threads
-//! and every device give the same bits.
+//! not read. [`matmul_on_cpu`] and [`Matmul`] keep this order, so the CPU with any number of
+//! threads and every device give the same bits.
 //!
 //! Rounding (Higham 2002, section 3.1): a sum of k products has an error of at most
 //! γₖ Σₚ |op(A)ᵢₚ op(B)ₚⱼ| with γₖ = k u / (1 − k u), where u is half a unit in the last place.
 //!
 //! Cost: 2 m n k operations on at least m k + k n + m n numbers. For large matrices arithmetic is
-//! the limit, if each number that is loaded is used often: from the cache or shared memory, and then
-//! from registers. [`rungs`] measures the steps that lead to it.
+//! the limit, if each number that is loaded is used often: from the cache or shared memory, and
+//! then from registers. [`rungs`] measures the steps that lead to it.
 
 mod cpu;
 mod device;

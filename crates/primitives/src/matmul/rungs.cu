@@ -1,6 +1,6 @@
 // Steps of a course from the naive matrix product C = A B to register tiles. A has m x k, B k x n
-// and C m x n numbers, stored row by row. Neighbouring threads compute neighbouring columns of C, so
-// that loads of B and stores of C are coalesced.
+// and C m x n numbers, stored row by row. Neighbouring threads compute neighbouring columns of C,
+// so that loads of B and stores of C are coalesced.
 
 // Warm-up: the sum C = A + B, one thread per number. Two loads and a store per operation.
 KERNEL_2D(16, 16) add(GLOBAL const float* a, GLOBAL const float* b, GLOBAL float* c, int m, int n, int k)

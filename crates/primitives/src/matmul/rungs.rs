@@ -1,5 +1,5 @@
-//! Ladder of matrix products: the steps of a course (notes on GPU computing) from three loops on the
-//! CPU to tiles in shared memory, and the steps from there to the production kernel. Every rung
+//! Ladder of matrix products: the steps of a course (notes on GPU computing) from three loops on
+//! the CPU to tiles in shared memory, and the steps from there to the production kernel. Every rung
 //! computes C = A B of f32 for m × k and k × n numbers.
 
 use orrery_device::{Buffer, Device, DeviceError, Dim3, Kernel, KernelFile, Math, Queue};
@@ -8,8 +8,8 @@ use super::device::check_shapes;
 use super::{Matmul, MatmulStrategy, MatrixNumber, Product, TensorMatmul};
 
 // SAFETY: every access is within the m x k, k x n and m x n numbers of the matrices. The launch
-// checks these lengths, that `one_block` has at most 32 x 32 numbers, and that the matrices of `add`
-// have the same shape.
+// checks these lengths, that `one_block` has at most 32 x 32 numbers, and that the matrices of
+// `add` have the same shape.
 const RUNGS: KernelFile = unsafe { KernelFile::new("rungs.cu", include_str!("rungs.cu")) };
 
 /// Order of the three loops over rows i, columns j and terms p, outermost first.

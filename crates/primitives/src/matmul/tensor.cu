@@ -1,6 +1,6 @@
 // Matrix product C = A B with tensor cores, for CUDA devices only. TF32 (compute capability 8.0 and
-// higher): f32 numbers are rounded to 10 bits after the binary point, and products are added in f32.
-// F64 (capability 9.0 and higher): IEEE products and sums.
+// higher): f32 numbers are rounded to 10 bits after the binary point, and products are added in
+// f32. F64 (capability 9.0 and higher): IEEE products and sums.
 //
 // The instruction mma multiplies a 16 x 8 fragment of A with an 8 x 8 fragment of B. The lanes of a
 // warp hold the fragments: with g = lane / 4 and t = lane % 4, a lane holds A(g, t), A(g + 8, t),
