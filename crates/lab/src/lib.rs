@@ -10,6 +10,7 @@ pub mod bench;
 mod cpu_peak;
 pub mod devices;
 mod error;
+pub mod experiments;
 pub mod format;
 pub mod ladder;
 #[cfg(test)]

@@ -11,6 +11,7 @@ mod fields;
 mod fluid_steps;
 mod fluids;
 mod matmul;
+mod memory;
 
 use std::sync::Arc;
 

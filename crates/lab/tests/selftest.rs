@@ -44,10 +44,15 @@ fn every_device_passes_the_checks_of_fluids() {
 }
 
 #[test]
+fn every_device_passes_the_checks_of_the_lab() {
+    run_module("lab", 5);
+}
+
+#[test]
 fn every_module_has_a_test() {
     let checks = selftest::all_checks();
     let mut modules: Vec<&str> =
         checks.iter().filter_map(|check| Some(check.name.split_once(':')?.0)).collect();
     modules.dedup();
-    assert_eq!(modules, ["device", "primitives", "direct", "tree", "bodies", "lj", "fields"]);
+    assert_eq!(modules, ["device", "primitives", "direct", "tree", "bodies", "lj", "fields", "lab"]);
 }

@@ -4,6 +4,8 @@
 //! entries. Every rung is a strategy that the tests cover. A ladder only times them, so a ladder is
 //! one file with its [`LadderEntry`], for example `reduce.rs`.
 
+mod banks;
+mod copy;
 mod direct;
 mod gravity;
 mod heat;
@@ -34,7 +36,7 @@ pub use table::all_tables;
 pub use timeline::{Timeline, TimelineLane, TimelineSpan};
 
 /// All ladders, in the order of the help.
-pub static LADDERS: [&LadderEntry; 8] = [
+pub static LADDERS: [&LadderEntry; 10] = [
     &direct::LADDER,
     &tree::LADDER,
     &reduce::LADDER,
@@ -43,6 +45,8 @@ pub static LADDERS: [&LadderEntry; 8] = [
     &heat::LADDER,
     &wave::LADDER,
     &lj::LADDER,
+    &copy::LADDER,
+    &banks::LADDER,
 ];
 
 /// Returns the ladder with this name.

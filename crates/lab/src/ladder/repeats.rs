@@ -24,8 +24,8 @@ pub fn time_rung_on_device(
 }
 
 /// Measures `work` on the CPU.
-pub fn time_rung_on_cpu<T>(work: impl Fn() -> T) -> Times {
-    let run = || drop(std::hint::black_box(work()));
-    let run_seconds = timing::time_on_host(1, run).median();
+pub fn time_rung_on_cpu<T>(mut work: impl FnMut() -> T) -> Times {
+    let mut run = || drop(std::hint::black_box(work()));
+    let run_seconds = timing::time_on_host(1, &mut run).median();
     timing::time_on_host(repeat_count(run_seconds), run)
 }

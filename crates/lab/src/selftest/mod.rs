@@ -27,6 +27,7 @@ pub fn all_checks() -> Vec<Check> {
     checks.extend(lennard_jones::selftest::checks());
     checks.extend(heat::device::selftest::checks());
     checks.extend(wave::device::selftest::checks());
+    checks.extend(crate::experiments::checks());
     checks
 }
 

@@ -1,0 +1,15 @@
+//! Experiments of ladders that no solver needs: kernels that show one property of the hardware, for
+//! example the banks of shared memory. Each has a plain reference implementation, and its self-test
+//! compares the two. The ladder of the same name times them.
+
+pub mod banks;
+pub mod copy;
+
+use orrery_device::check::Check;
+
+/// Returns the checks of all experiments.
+pub fn checks() -> Vec<Check> {
+    let mut checks = copy::selftest::checks();
+    checks.extend(banks::selftest::checks());
+    checks
+}
