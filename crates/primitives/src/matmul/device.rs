@@ -43,7 +43,7 @@ impl MatmulStrategy {
         }
         match size_of::<T>() {
             4 => Self { tile_m: 128, tile_n: 128, tile_k: 8, rows: 8, columns: 8, ..small },
-            _ => Self { tile_m: 128, tile_n: 64, tile_k: 8, rows: 8, columns: 4, ..small },
+            _ => Self { tile_m: 128, tile_n: 64, tile_k: 8, rows: 8, columns: 4, min_blocks: 1 },
         }
     }
 

@@ -24,7 +24,7 @@ pub use device::{Matmul, MatmulStrategy};
 pub use tensor::TensorMatmul;
 
 use orrery_device::Arg;
-use orrery_simd::Real;
+use orrery_simd::{InstructionSet, Real};
 
 use crate::Number;
 
@@ -38,6 +38,9 @@ pub trait MatrixNumber: Number + Real + Into<Arg<'static>> {
     fn fused_mul_add(self, b: Self, c: Self) -> Self;
     /// Returns self × b.
     fn times(self, b: Self) -> Self;
+    /// [`matmul_on_cpu`]. It is a method, so that its SIMD loops are compiled once, in this crate.
+    #[doc(hidden)]
+    fn multiply_on_cpu(product: &Product<Self>, a: &[Self], b: &[Self], c: &mut [Self]);
 }
 
 macro_rules! impl_matrix_number {
@@ -52,6 +55,9 @@ macro_rules! impl_matrix_number {
             #[inline(always)]
             fn times(self, b: Self) -> Self {
                 self * b
+            }
+            fn multiply_on_cpu(product: &Product<Self>, a: &[Self], b: &[Self], c: &mut [Self]) {
+                cpu::multiply_with(InstructionSet::best(), product, a, b, c);
             }
         }
     )* };

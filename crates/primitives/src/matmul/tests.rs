@@ -1,5 +1,3 @@
-use orrery_simd::InstructionSet;
-
 use super::rungs::{LoopOrder, expected_with_bound, multiply_in_order};
 use super::selftest::{SHAPES, random_matrices};
 use super::*;
