@@ -1,5 +1,10 @@
 //! Measured ceilings: the copy bandwidth and FMA rates that a device reaches. They are compared
 //! with the theoretical rates, and the speed of every other kernel is compared with them.
+//! [`measure_caches`] measures the levels between the SMs and the memory.
+
+mod caches;
+
+pub use caches::{CacheCeilings, ReadRate, measure_caches};
 
 use crate::device::Device;
 use crate::element::{Element, ElementType};

@@ -4,9 +4,13 @@
 //! copy. The elements are read or written, another copy is started and the memory is freed only
 //! after that event, so no access ever races with the device. Memory whose copy cannot be waited
 //! for is never freed.
+//!
+//! The pieces of [`Pinned::into_pieces`] do not overlap and share one allocation. Each has its own
+//! `pending`. The allocation is freed with its last piece.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
 
 use crate::device::Device;
 use crate::driver::Pin;
@@ -17,8 +21,9 @@ use crate::event::Event;
 /// `len` elements of page-locked host memory, used as a slice. Access waits for a running copy. An
 /// error of that copy is reported by its event.
 pub struct Pinned<T: Element> {
-    device: Device,
-    pin: Pin,
+    allocation: Arc<PinnedAllocation>,
+    /// First element.
+    pointer: *mut u8,
     len: usize,
     pending: Option<Event>,
     /// Whether a wait for a copy failed, so that the device may access the memory at any time.
@@ -26,8 +31,28 @@ pub struct Pinned<T: Element> {
     element: std::marker::PhantomData<T>,
 }
 
-// SAFETY: this value owns the memory, the elements are plain numbers, and drivers accept calls from
-// any thread.
+/// Page-locked memory of the driver, freed when dropped.
+struct PinnedAllocation {
+    device: Device,
+    pin: Pin,
+    bytes: usize,
+}
+
+// SAFETY: the address is only used to free the memory, and drivers accept calls from any thread.
+unsafe impl Send for PinnedAllocation {}
+// SAFETY: as above.
+unsafe impl Sync for PinnedAllocation {}
+
+impl Drop for PinnedAllocation {
+    fn drop(&mut self) {
+        // SAFETY: `Pinned::new` allocated this many bytes. All pieces are dropped, and each of them
+        // has waited for its copy.
+        unsafe { self.device.driver().free_pinned(self.pin, self.bytes) };
+    }
+}
+
+// SAFETY: this value owns its elements, the elements are plain numbers, and drivers accept calls
+// from any thread.
 unsafe impl<T: Element> Send for Pinned<T> {}
 // SAFETY: a shared reference only reads, after it has waited for a running copy.
 unsafe impl<T: Element> Sync for Pinned<T> {}
@@ -46,8 +71,8 @@ impl<T: Element> Pinned<T> {
         // memory here.
         let pin = device.driver().allocate_pinned(size).map_err(|fault| call_error(&fault.message))?;
         Ok(Self {
-            device: device.clone(),
-            pin,
+            allocation: Arc::new(PinnedAllocation { device: device.clone(), pin, bytes: size }),
+            pointer: pin.pointer,
             len,
             pending: None,
             may_be_in_use: false,
@@ -55,10 +80,31 @@ impl<T: Element> Pinned<T> {
         })
     }
 
+    /// Waits for a running copy and divides the memory into pieces of `piece_len` elements. The last
+    /// piece may be shorter. Copies of different pieces may run at the same time, for example in
+    /// several queues.
+    ///
+    /// # Panics
+    /// If `piece_len` is 0.
+    pub fn into_pieces(mut self, piece_len: usize) -> Vec<Self> {
+        assert!(piece_len > 0, "a piece has at least one element");
+        self.wait_for_copy();
+        let piece_at = |first: usize| Self {
+            allocation: Arc::clone(&self.allocation),
+            // SAFETY: `first` is below the number of elements.
+            pointer: unsafe { self.pointer.add(first * size_of::<T>()) },
+            len: piece_len.min(self.len - first),
+            pending: None,
+            may_be_in_use: self.may_be_in_use,
+            element: std::marker::PhantomData,
+        };
+        (0..self.len).step_by(piece_len).map(piece_at).collect()
+    }
+
     /// Waits for a running copy and returns the address for the next one.
     pub(crate) fn copy_address(&mut self) -> *mut u8 {
         self.wait_for_copy();
-        self.pin.pointer
+        self.pointer
     }
 
     /// Stores the event after the copy that was just queued.
@@ -90,7 +136,7 @@ impl<T: Element> Deref for Pinned<T> {
         }
         // SAFETY: the memory has `len` elements and was zeroed, every bit pattern is a valid
         // element (`Element` is sealed), and no copy is running.
-        unsafe { std::slice::from_raw_parts(self.pin.pointer.cast(), self.len) }
+        unsafe { std::slice::from_raw_parts(self.pointer.cast(), self.len) }
     }
 }
 
@@ -98,7 +144,7 @@ impl<T: Element> DerefMut for Pinned<T> {
     fn deref_mut(&mut self) -> &mut [T] {
         self.wait_for_copy();
         // SAFETY: as above, and `self` is borrowed mutably.
-        unsafe { std::slice::from_raw_parts_mut(self.pin.pointer.cast(), self.len) }
+        unsafe { std::slice::from_raw_parts_mut(self.pointer.cast(), self.len) }
     }
 }
 
@@ -108,17 +154,15 @@ impl<T: Element> Drop for Pinned<T> {
         if self.may_be_in_use {
             // Leak the memory. A failed wait does not prove that the copy has ended, and the
             // allocator could give freed memory to someone else while the device writes to it.
-            return;
+            std::mem::forget(Arc::clone(&self.allocation));
         }
-        let bytes = self.len.max(1) * size_of::<T>();
-        // SAFETY: `new` allocated this many bytes, and no copy is running.
-        unsafe { self.device.driver().free_pinned(self.pin, bytes) };
     }
 }
 
 impl<T: Element> fmt::Debug for Pinned<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Pinned<{}>({} for {})", std::any::type_name::<T>(), self.len, self.device.label())
+        let label = self.allocation.device.label();
+        write!(f, "Pinned<{}>({} for {label})", std::any::type_name::<T>(), self.len)
     }
 }
 
@@ -148,7 +192,7 @@ mod tests {
     /// not. None if the driver has no page-locked memory.
     fn is_freed(device: &Device, failed: bool, accessed: bool) -> Option<bool> {
         let mut pinned = Pinned::<u32>::new(device, 4).unwrap();
-        let memory = pinned.pin.handle.0 as usize as cl_mem;
+        let memory = pinned.allocation.pin.handle.0 as usize as cl_mem;
         if memory.is_null() {
             return None;
         }

@@ -92,6 +92,44 @@ fn pinned_memory_waits_for_its_copy() {
     }
 }
 
+/// Pieces of one allocation are copied by two queues at the same time, and each waits for its copy.
+#[test]
+fn pieces_of_pinned_memory_are_copied_independently() {
+    for device in test_devices() {
+        let queues = [device.new_queue().unwrap(), device.new_queue().unwrap()];
+        for (len, piece_len, expected) in [
+            (100_000, 30_000, &[30_000, 30_000, 30_000, 10_000][..]),
+            (7, 7, &[7]),
+            (7, 100, &[7]),
+            (0, 1, &[]),
+        ] {
+            let data: Vec<u64> = (0..len as u64).map(random_bits).collect();
+            let buffer = device.zeros::<u64>(len).unwrap();
+            let mut pinned = device.pinned::<u64>(len).unwrap();
+            pinned.copy_from_slice(&data);
+            let mut pieces = pinned.into_pieces(piece_len);
+            assert_eq!(pieces.iter().map(|piece| piece.len()).collect::<Vec<_>>(), expected);
+            let range_of = |i: usize, n: usize| buffer.range(i * piece_len..i * piece_len + n).unwrap();
+            for (i, piece) in pieces.iter_mut().enumerate() {
+                queues[i % 2].write_async(range_of(i, piece.len()), piece).unwrap();
+            }
+            queues.iter().for_each(|queue| queue.finish().unwrap());
+            assert!(buffer.to_vec().unwrap() == data, "{len} in pieces of {piece_len}");
+            for (i, piece) in pieces.iter_mut().enumerate() {
+                piece.fill(0);
+                queues[i % 2].read_async(range_of(i, piece.len()), piece).unwrap();
+            }
+            // The first piece is dropped while the others are in use.
+            let rest = pieces.split_off(pieces.len().min(1));
+            drop(pieces);
+            for (i, piece) in rest.iter().enumerate() {
+                let first = (i + 1) * piece_len;
+                assert!(**piece == data[first..first + piece.len()], "piece {i}");
+            }
+        }
+    }
+}
+
 /// Sizes that no machine has are rejected before anything is allocated.
 #[test]
 fn out_of_memory_error_has_needed_and_free_bytes() {

@@ -41,7 +41,7 @@ pub use field::{
     write_volume_npy, write_volume_vti,
 };
 pub use fluid::{FluidFile, FluidFrame, FluidSpecies, append_fluid_frame, read_fluid, remove_fluid_frames};
-pub use limits::{Limits, format_bytes};
+pub use limits::{Limits, available_memory, format_bytes};
 pub use npz::{NpzArray, write_npz_arrays};
 pub use segy::{
     SegyFile, SegyKind, SegyModel, read_model_segy, read_segy, read_seismograms_segy, write_seismograms_segy,

@@ -4,6 +4,8 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use orrery_io::available_memory;
+
 use super::Case;
 use super::cross_checks::{RunStart, Sections};
 use super::document::{self, CaseError, Location, one_line};
@@ -196,17 +198,6 @@ impl Case {
         findings.check_no_problems(&label)?;
         Ok(case)
     }
-}
-
-/// Returns the memory in bytes that can be used without swapping. `None` except on Linux.
-pub fn available_memory() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    // A container may have less memory than the machine. "max" means no limit.
-    let limit = std::fs::read_to_string("/sys/fs/cgroup/memory.max").ok();
-    let limit = limit.and_then(|text| text.trim().parse().ok()).unwrap_or(u64::MAX);
-    Some((1024 * kibibytes).min(limit))
 }
 
 fn is_valid_name(name: &str) -> bool {

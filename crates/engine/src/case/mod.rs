@@ -36,7 +36,8 @@ pub use fluid::{
     ThermostatCase, ThermostatMethod,
 };
 pub use heat::{EdgeCondition, EdgeProfile, HeatCase, InitialState, NodeValues, Region, StopRange};
-pub use load::{BYTES_PER_BODY, CaseSource, available_memory};
+pub use load::{BYTES_PER_BODY, CaseSource};
+pub use orrery_io::available_memory;
 pub use physics::{GravityCase, Physics, PhysicsName};
 pub use presets::{Preset, find_preset, presets};
 pub use quantities::WrittenQuantities;

@@ -1,8 +1,12 @@
-// Sum of floats, one layer per launch: the rungs of the course's ladder of reductions (rungs.rs).
+// Sum of numbers, one layer per launch: the rungs of the course's ladder of reductions (rungs.rs).
 //
 // Each block sums NUMBERS_PER_BLOCK numbers to one. The host launches layers until one number is
 // left. RUNG selects how the block sums, from 1 (slowest) to 6. From rung 4 on each thread adds a
 // pair of numbers as it loads them, so no thread only loads.
+//
+// Defined by the host (rungs.rs): RUNG, BLOCK_SIZE, NUMBER, which is float, or uint for integers:
+// signed overflow is undefined in C, and unsigned sums have the same bits. SHUFFLE_NUMBER is the
+// shuffle of a NUMBER.
 
 #define RUNG_DIVERGENT 1
 #define RUNG_INTERLEAVED 2
@@ -19,17 +23,17 @@
 
 #if RUNG == RUNG_SHUFFLES
 // Returns the sum of `value` over the warp, in every lane.
-FUNCTION float sum_warp(float value, SHARED_POINTER uint* scratch)
+FUNCTION NUMBER sum_warp(NUMBER value, SHARED_POINTER uint* scratch)
 {
     UNROLL_ALL
     for (uint offset = WARP_SIZE / 2; offset > 0; offset /= 2)
-        value += SHUFFLE_F(value, (LANE + offset) % WARP_SIZE, scratch);
+        value += SHUFFLE_NUMBER(value, (LANE + offset) % WARP_SIZE, scratch);
     return value;
 }
 #else
 
 // Replaces partial[0] by the sum of all BLOCK_SIZE partial sums.
-FUNCTION void sum_block(SHARED_POINTER float* partial)
+FUNCTION void sum_block(SHARED_POINTER NUMBER* partial)
 {
 #if RUNG == RUNG_DIVERGENT
     for (uint stride = 1; stride < BLOCK_SIZE; stride *= 2) {
@@ -68,11 +72,11 @@ FUNCTION void sum_block(SHARED_POINTER float* partial)
 #endif
 
 // from: n numbers. to: one number per block.
-KERNEL(BLOCK_SIZE) sum_layer(GLOBAL const float* RESTRICT from, ulong n, GLOBAL float* to)
+KERNEL(BLOCK_SIZE) sum_layer(GLOBAL const NUMBER* RESTRICT from, ulong n, GLOBAL NUMBER* to)
 {
-    SHARED float partial[BLOCK_SIZE];
+    SHARED NUMBER partial[BLOCK_SIZE];
     const ulong index = (ulong)BLOCK_INDEX * NUMBERS_PER_BLOCK + THREAD;
-    float sum = index < n ? from[index] : 0;
+    NUMBER sum = index < n ? from[index] : 0;
 #if RUNG >= RUNG_FIRST_ADD
     sum += index + BLOCK_SIZE < n ? from[index + BLOCK_SIZE] : 0;
 #endif

@@ -1,14 +1,30 @@
 //! Ladder of reductions: the steps of a course (notes on GPU computing), with the bandwidths that
-//! the course reports for its GPU, and two more steps. Every rung sums f32 to one number.
+//! the course reports for its GPU, and two more steps. Every rung sums numbers of 32 bits to one.
+//! The course sums `int` and times only the first layer, which leaves one sum per block.
 
 use orrery_device::{Buffer, Device, DeviceError, Kernel, KernelFile, Math, Queue};
 
 use super::device::LaunchConfig;
 use super::{Operation, Reduce};
+use crate::Number;
 
 // SAFETY: a block reads its share of n elements and writes one. The launches pass the length of the
 // input as n, and an output with one element per block.
 const RUNGS: KernelFile = unsafe { KernelFile::new("rungs.cu", include_str!("rungs.cu")) };
+
+/// Number types of the ladder: f32 and i32.
+pub trait RungNumber: Number {
+    /// Type in which a kernel adds, and its shuffle.
+    const NUMBER_AND_SHUFFLE: [&'static str; 2];
+}
+
+impl RungNumber for f32 {
+    const NUMBER_AND_SHUFFLE: [&'static str; 2] = ["float", "SHUFFLE_F"];
+}
+
+impl RungNumber for i32 {
+    const NUMBER_AND_SHUFFLE: [&'static str; 2] = ["uint", "SHUFFLE"];
+}
 
 /// Block sizes (threads per block) in the course's table.
 pub const BLOCK_SIZES: [u32; 6] = [32, 64, 128, 256, 512, 1024];
@@ -93,26 +109,26 @@ pub fn rungs() -> Vec<Rung> {
 
 /// Sum on a device with the algorithm of one rung.
 #[derive(Debug)]
-pub struct RungSum {
+pub struct RungSum<T: RungNumber> {
     device: Device,
     block_size: u32,
-    method: Method,
+    method: Method<T>,
 }
 
 #[derive(Debug)]
-enum Method {
+enum Method<T: RungNumber> {
     Layers {
         kernel: Kernel,
         /// Numbers that a block sums.
         numbers_per_block: usize,
         /// Results of the layers before the last, used alternately. As long as the longest sum so
         /// far needed.
-        layer_results: [Buffer<f32>; 2],
+        layer_results: [Buffer<T>; 2],
     },
-    Production(Reduce<f32>),
+    Production(Reduce<T>),
 }
 
-impl RungSum {
+impl<T: RungNumber> RungSum<T> {
     /// Compiles the rung for `block_size` threads per block, one of [`BLOCK_SIZES`].
     pub fn new(device: &Device, variant: ReductionVariant, block_size: u32) -> Result<Self, DeviceError> {
         // The numbers of RUNG in rungs.cu.
@@ -129,7 +145,13 @@ impl RungSum {
                 return Ok(Self { device: device.clone(), block_size, method });
             }
         };
-        let definitions = [("RUNG", rung.to_string()), ("BLOCK_SIZE", block_size.to_string())];
+        let [number, shuffle] = T::NUMBER_AND_SHUFFLE.map(str::to_owned);
+        let definitions = [
+            ("RUNG", rung.to_string()),
+            ("BLOCK_SIZE", block_size.to_string()),
+            ("NUMBER", number),
+            ("SHUFFLE_NUMBER", shuffle),
+        ];
         let method = Method::Layers {
             kernel: device.build(&RUNGS, &definitions, Math::Precise)?.kernel("sum_layer")?,
             numbers_per_block: block_size as usize * if rung >= 4 { 2 } else { 1 },
@@ -138,9 +160,45 @@ impl RungSum {
         Ok(Self { device: device.clone(), block_size, method })
     }
 
+    /// Returns the numbers that each block of the first layer sums. `None` for the production kernel,
+    /// which has no layers.
+    pub fn numbers_per_block(&self) -> Option<usize> {
+        match &self.method {
+            Method::Production(_) => None,
+            Method::Layers { numbers_per_block, .. } => Some(*numbers_per_block),
+        }
+    }
+
+    /// Returns the length of the first layer's output for `n` numbers: one sum per block.
+    pub fn first_layer_len(&self, n: usize) -> usize {
+        self.numbers_per_block().map_or(1, |numbers| n.div_ceil(numbers).max(1))
+    }
+
+    /// Queues the first layer only, as the course times it: the sum of each block of `from` into
+    /// `to`, which has [`Self::first_layer_len`] elements. The production kernel queues its whole
+    /// sum.
+    pub fn launch_first_layer(
+        &self,
+        queue: &Queue,
+        from: &Buffer<T>,
+        to: &Buffer<T>,
+    ) -> Result<(), DeviceError> {
+        let expected = self.first_layer_len(from.len());
+        if to.len() != expected {
+            return Err(DeviceError::Length { device: to.device().title(), expected, got: to.len() });
+        }
+        match &self.method {
+            Method::Production(reduce) => reduce.launch(queue, from, to),
+            Method::Layers { kernel, .. } => {
+                let args = [from.into(), (from.len() as u64).into(), to.into()];
+                queue.launch(kernel, to.len() as u32, self.block_size, &args)
+            }
+        }
+    }
+
     /// Queues the sum of all elements of `from` into `to`, which has one element. Allocates memory
     /// for the layers if `from` is longer than in all calls before.
-    pub fn launch(&mut self, queue: &Queue, from: &Buffer<f32>, to: &Buffer<f32>) -> Result<(), DeviceError> {
+    pub fn launch(&mut self, queue: &Queue, from: &Buffer<T>, to: &Buffer<T>) -> Result<(), DeviceError> {
         let (kernel, numbers_per_block, layer_results) = match &mut self.method {
             Method::Production(reduce) => return reduce.launch(queue, from, to),
             Method::Layers { kernel, numbers_per_block, layer_results } => {

@@ -3,9 +3,9 @@
 
 use orrery_device::check::Check;
 use orrery_device::testing::random_bits;
-use orrery_device::{Device, DeviceError, DeviceKind};
+use orrery_device::{Buffer, Device, DeviceError, DeviceKind};
 
-use super::rungs::{BLOCK_SIZES, ReductionVariant, RungSum, rungs};
+use super::rungs::{BLOCK_SIZES, ReductionVariant, RungNumber, RungSum, rungs};
 use super::{Operation, Reduce, reduce_reference};
 use crate::Number;
 
@@ -21,7 +21,8 @@ pub fn checks() -> Vec<Check> {
         check("rounds within its error bound", rounding_error),
         check("infinities and NaN", infinities_and_nan),
         check("gives the same bits twice", gives_same_bits),
-        check("by every rung of its ladder", every_rung),
+        check("by every rung of its ladder", every_rung::<f32>),
+        check("by every rung of its ladder, in integers", every_rung::<i32>),
     ]
 }
 
@@ -182,32 +183,60 @@ fn gives_same_bits(device: &Device) -> Result<(), String> {
     Err(format!("the same sum three times: {:?}", bits.map(f32::from_bits)))
 }
 
-fn every_rung(device: &Device) -> Result<(), String> {
+fn every_rung<T: Sample + RungNumber>(device: &Device) -> Result<(), String> {
     // OpenCL on a CPU compiles slowly. There, one block size of two warps represents all.
     let block_sizes = if device.properties().kind == DeviceKind::Gpu { &BLOCK_SIZES[..] } else { &[64] };
     for rung in rungs() {
         for &block_size in block_sizes.iter().filter(|size| **size <= device.properties().max_block_size) {
-            compare_rung(device, rung.variant, block_size)
+            compare_rung::<T>(device, rung.variant, block_size)
                 .map_err(|error| format!("{}, {block_size} threads: {error}", rung.name))?;
         }
     }
     Ok(())
 }
 
-fn compare_rung(device: &Device, variant: ReductionVariant, block_size: u32) -> Result<(), String> {
+fn compare_rung<T: Sample + RungNumber>(
+    device: &Device,
+    variant: ReductionVariant,
+    block_size: u32,
+) -> Result<(), String> {
     let message = |error: DeviceError| error.to_string();
-    let mut sum = RungSum::new(device, variant, block_size).map_err(message)?;
-    let to = device.upload(&[f32::NAN]).map_err(message)?;
+    let mut sum = RungSum::<T>::new(device, variant, block_size).map_err(message)?;
+    let to = device.upload(&[T::HIGHEST]).map_err(message)?;
     // Long enough for three layers. Not longer, because PoCL compiles a kernel again for 2^16
     // threads or more.
     for n in test_lengths().into_iter().filter(|n| *n < 50_000) {
-        let data: Vec<f32> = (0..n as u64).map(|i| sample_for(Operation::Sum, i)).collect();
+        let data: Vec<T> = (0..n as u64).map(|i| sample_for(Operation::Sum, i)).collect();
         let from = device.upload(&data).map_err(message)?;
         sum.launch(device.queue(), &from, &to).map_err(message)?;
         let found = to.to_vec().map_err(message)?[0];
         let expected = reduce_reference(Operation::Sum, &data);
         if found != expected {
-            return Err(format!("sum of {n}: found {found}, expected {expected}"));
+            return Err(format!("sum of {n}: found {found:?}, expected {expected:?}"));
+        }
+        compare_first_layer(device, &sum, &from, &data)?;
+    }
+    Ok(())
+}
+
+/// Compares the first layer with the sums of the numbers of each block.
+fn compare_first_layer<T: RungNumber>(
+    device: &Device,
+    sum: &RungSum<T>,
+    from: &Buffer<T>,
+    data: &[T],
+) -> Result<(), String> {
+    let message = |error: DeviceError| error.to_string();
+    let Some(numbers_per_block) = sum.numbers_per_block() else { return Ok(()) };
+    let to = device.upload(&vec![T::HIGHEST; sum.first_layer_len(data.len())]).map_err(message)?;
+    sum.launch_first_layer(device.queue(), from, &to).map_err(message)?;
+    for (block, found) in to.to_vec().map_err(message)?.into_iter().enumerate() {
+        let first = block * numbers_per_block;
+        let numbers = &data[first.min(data.len())..(first + numbers_per_block).min(data.len())];
+        let expected = reduce_reference(Operation::Sum, numbers);
+        if found != expected {
+            let n = data.len();
+            return Err(format!("block {block} of {n}: found {found:?}, expected {expected:?}"));
         }
     }
     Ok(())
