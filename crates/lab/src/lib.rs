@@ -7,6 +7,7 @@
 //! to time a closure.
 
 pub mod bench;
+mod cpu_bandwidth;
 mod cpu_peak;
 pub mod devices;
 mod error;
@@ -15,6 +16,7 @@ pub mod format;
 pub mod ladder;
 #[cfg(test)]
 mod nvrtc_tests;
+pub mod roofline;
 pub mod sample;
 pub mod selftest;
 pub mod timing;

@@ -452,6 +452,7 @@ fn all_primitives_compile_for_hopper() {
     }
     compile_primitive_rungs(device).unwrap();
     ceiling::measure(device).unwrap();
+    ceiling::measure_caches(device).unwrap();
     let summary = selftest::run_checks(device, "device: ", &mut |_| ());
     for (name, message) in &summary.failures {
         assert!(!message.contains("compile"), "{name}: {message}");
@@ -461,14 +462,20 @@ fn all_primitives_compile_for_hopper() {
 
 fn compile_primitive_rungs(device: &Device) -> TestResult {
     let (numbers, sum) = (device.zeros(ELEMENTS)?, device.zeros(1)?);
+    let (integers, integer_sum) = (device.zeros::<i32>(ELEMENTS)?, device.zeros(1)?);
     for rung in reduce::rungs::rungs() {
         for block_size in reduce::rungs::BLOCK_SIZES {
-            reduce::rungs::RungSum::new(device, rung.variant, block_size)?.launch(
+            reduce::rungs::RungSum::<f32>::new(device, rung.variant, block_size)?.launch(
                 device.queue(),
                 &numbers,
                 &sum,
             )?;
         }
+        reduce::rungs::RungSum::<i32>::new(device, rung.variant, 256)?.launch(
+            device.queue(),
+            &integers,
+            &integer_sum,
+        )?;
     }
     let (bytes, counts) = (device.zeros(ELEMENTS)?, device.zeros(histogram::BYTE_BINS)?);
     for rung in histogram::rungs::rungs() {

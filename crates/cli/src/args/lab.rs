@@ -210,6 +210,13 @@ impl From<SimdFlag> for InstructionSet {
 /// Flags of `devices`.
 #[derive(Debug, Args)]
 pub struct DevicesArgs {
+    /// Measure the roofs of every device: f32, f64, and all levels of its memory
+    #[arg(long)]
+    pub roofline: bool,
+    /// With --roofline: draw the roofs of all devices, and those of each device in FILE-cpu.svg,
+    /// FILE-cuda-0.svg and so on
+    #[arg(long, value_name = "FILE.svg", requires = "roofline")]
+    pub plot: Option<PathBuf>,
     #[command(flatten)]
     pub json: JsonArgs,
 }

@@ -54,7 +54,7 @@ impl GravityLadder {
     /// Measures all rungs and adds them to `ladder`.
     pub fn measure(&self, request: &mut LadderRequest, ladder: &mut Ladder) -> Result<(), LabError> {
         let (device, n) = (request.device, request.n);
-        let host_roofs = Roofs::of_host();
+        let host_roofs = ladder.host_roofs;
         ladder.roofs = device.map_or(Ok(host_roofs), Roofs::of_device)?;
         ladder.roof = ladder.roofs.peak_roof();
         let mut references = HashMap::new();

@@ -47,8 +47,11 @@ fn measure(request: &mut LadderRequest, ladder: &mut Ladder) -> Result<(), LabEr
         |steps: f64| Work { flops: Some(FLOPS_PER_POINT), bytes: Some(BYTES_PER_POINT / steps) };
     let serial_side = side.min(MAX_SERIAL_NODES.isqrt());
     (request.progress)("CPU, one thread");
+    ladder.roof = ladder.host_roofs.copy_roof();
+    let host_roof = ladder.host_roofs.bandwidth_roof(BYTES_PER_POINT);
     ladder.add_rung(RungResult {
         work: update_work(1.0),
+        roof: host_roof,
         ..RungResult::new("CPU, one thread", &time_reference(serial_side))
     });
     let problem = bench_problem(side, Precision::Single, false);
@@ -58,6 +61,7 @@ fn measure(request: &mut LadderRequest, ladder: &mut Ladder) -> Result<(), LabEr
     let times = time_passes(&plate, dt, strategy, Some(CPU_REPEATS));
     ladder.add_rung(RungResult {
         work: update_work(1.0),
+        roof: host_roof,
         ..RungResult::new("CPU, all cores, SIMD", &timed(side, 1.0, times))
     });
 

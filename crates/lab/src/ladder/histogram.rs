@@ -35,10 +35,12 @@ fn measure(request: &mut LadderRequest, ladder: &mut Ladder) -> Result<(), LabEr
     let n = request.n;
     let timed = |times: Times| TimedRuns { n, items: n as f64, times };
     let random: Vec<u8> = (0..n as u64).into_par_iter().map(|index| random_bits(index) as u8).collect();
+    ladder.roof = ladder.host_roofs.copy_roof();
+    let host_roof = ladder.host_roofs.bandwidth;
     let mut add_on_cpu = |name, count: fn(&[u8]) -> [u64; BYTE_BINS]| {
         (request.progress)(name);
         let times = time_rung_on_cpu(|| count(&random));
-        ladder.add_rung(RungResult { work: WORK, ..RungResult::new(name, &timed(times)) });
+        ladder.add_rung(RungResult { work: WORK, roof: host_roof, ..RungResult::new(name, &timed(times)) });
     };
     add_on_cpu("CPU, one thread", histogram_reference);
     add_on_cpu("CPU, all cores", histogram_on_cpu);

@@ -102,7 +102,7 @@ const COURSE_LEGEND: &[&str] = &[
 ];
 
 fn measure(request: &mut LadderRequest, ladder: &mut Ladder) -> Result<(), LabError> {
-    let host_roofs = Roofs::of_host();
+    let host_roofs = ladder.host_roofs;
     ladder.roofs = request.device.map_or(Ok(host_roofs), Roofs::of_device)?;
     ladder.roof = ladder.roofs.peak_roof();
     ladder.remarks = REMARKS.map(str::to_owned).to_vec();

@@ -79,7 +79,7 @@ impl LadderEntry {
     /// Measures the ladder.
     pub fn run(&'static self, mut request: LadderRequest) -> Result<Ladder, LabError> {
         let device = request.device.map_or_else(crate::devices::cpu_name, Device::title);
-        let mut ladder = Ladder::new(self, device, request.n);
+        let mut ladder = Ladder { host_roofs: Roofs::of_host(), ..Ladder::new(self, device, request.n) };
         (self.measure)(&mut request, &mut ladder)?;
         Ok(ladder)
     }

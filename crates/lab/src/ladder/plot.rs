@@ -63,8 +63,11 @@ impl Ladder {
     }
 
     fn roofline(&self, points: &[RungPoint]) -> Vec<Series> {
-        let (low, high) = intensity_range(points, &self.roofs);
-        let mut series = roof_lines(&self.roofs, low, high);
+        let (low, high) = intensity_range(points, &[self.roofs, self.host_roofs]);
+        let mut series = roof_lines("measured", &self.roofs, low, high);
+        if self.host_roofs != self.roofs {
+            series.extend(roof_lines("CPU", &self.host_roofs, low, high));
+        }
         series.extend(points.iter().map(|point| Series {
             name: point.name.to_owned(),
             points: vec![(point.intensity, point.gflops)],
@@ -118,16 +121,19 @@ impl Ladder {
 }
 
 /// Returns the range of the x axis. It contains all rungs and ridges, with a margin on both sides.
-fn intensity_range(points: &[RungPoint], roofs: &Roofs) -> (f64, f64) {
+fn intensity_range(points: &[RungPoint], roofs: &[Roofs]) -> (f64, f64) {
     let ridge = |flops: Option<f64>, bytes: Option<f64>| Some(flops? / bytes?);
-    let ridges =
-        [ridge(roofs.flops, roofs.bandwidth), ridge(roofs.theoretical_flops, roofs.theoretical_bandwidth)];
-    let all = points.iter().map(|point| point.intensity).chain(ridges.into_iter().flatten());
+    let ridges_of = |roofs: &Roofs| {
+        [ridge(roofs.flops, roofs.bandwidth), ridge(roofs.theoretical_flops, roofs.theoretical_bandwidth)]
+    };
+    let ridges = roofs.iter().flat_map(ridges_of).flatten();
+    let all = points.iter().map(|point| point.intensity).chain(ridges);
     let (low, high) = all.fold((f64::INFINITY, 0.0), |(low, high), x| (x.min(low), x.max(high)));
     (low / 8.0, high * 30.0)
 }
 
-fn roof_lines(roofs: &Roofs, low: f64, high: f64) -> Vec<Series> {
+/// Returns the lines of the measured roof, which has the given name, and of the theoretical one.
+fn roof_lines(measured_name: &str, roofs: &Roofs, low: f64, high: f64) -> Vec<Series> {
     let roof_line = |name: &str, bandwidth: Option<f64>, flops: Option<f64>, style| {
         let (bandwidth, flops) = (bandwidth?, flops?);
         let ridge = (flops / bandwidth).clamp(low, high);
@@ -135,7 +141,7 @@ fn roof_lines(roofs: &Roofs, low: f64, high: f64) -> Vec<Series> {
         let name = format!("{name}: {}, {}", format_rate(bandwidth, "B/s"), format_rate(flops, "FLOP/s"));
         Some(Series { name, points: vec![point(low), point(ridge), point(high)], style })
     };
-    let measured = roof_line("measured", roofs.bandwidth, roofs.flops, Style::Line);
+    let measured = roof_line(measured_name, roofs.bandwidth, roofs.flops, Style::Line);
     let theoretical =
         roof_line("theoretical", roofs.theoretical_bandwidth, roofs.theoretical_flops, Style::Dashed);
     measured.into_iter().chain(theoretical).collect()

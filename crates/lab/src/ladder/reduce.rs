@@ -31,10 +31,12 @@ fn measure(request: &mut LadderRequest, ladder: &mut Ladder) -> Result<(), LabEr
     let n = request.n;
     let timed = |times: Times| TimedRuns { n, items: 4.0 * n as f64, times };
     let numbers: Vec<f32> = (0..n).into_par_iter().map(|i| (i % 1024) as f32 / 1024.0).collect();
+    ladder.roof = ladder.host_roofs.copy_roof();
+    let host_roof = ladder.host_roofs.bandwidth;
     let mut add_on_cpu = |name, sum: fn(Operation, &[f32]) -> f32| {
         (request.progress)(name);
         let times = time_rung_on_cpu(|| sum(Operation::Sum, &numbers));
-        ladder.add_rung(RungResult { work: WORK, ..RungResult::new(name, &timed(times)) });
+        ladder.add_rung(RungResult { work: WORK, roof: host_roof, ..RungResult::new(name, &timed(times)) });
     };
     add_on_cpu("CPU, one thread", reduce_reference);
     add_on_cpu("CPU, all cores", reduce_on_cpu);

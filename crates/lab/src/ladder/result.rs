@@ -28,6 +28,8 @@ pub struct Ladder {
     pub n: usize,
     /// Peak rates of the device, for the roofline plot.
     pub roofs: Roofs,
+    /// Peak rates of the host's CPU, for its rungs and for the roofline plot.
+    pub host_roofs: Roofs,
     /// Roof that the rungs are compared with, if there is one.
     pub roof: Option<Roof>,
     /// Remarks printed below the table's heading, one line each.
@@ -211,6 +213,7 @@ impl Ladder {
             device,
             n,
             roofs: Roofs::default(),
+            host_roofs: Roofs::default(),
             roof: None,
             remarks: Vec::new(),
             parameter: None,
@@ -242,6 +245,7 @@ impl Ladder {
             "unit": self.entry.counted.rate_unit,
             "roof": self.roof.as_ref().map(|roof| json!({ "name": roof.name, "description": roof.description })),
             "roofs": self.roofs,
+            "host_roofs": self.host_roofs,
             "remarks": self.remarks,
             "parameter": parameter.map(|parameter| json!({ "name": parameter.name, "values": parameter.values })),
             "reference": reference.map(|table| json!({ "caption": table.caption, "columns": table.columns })),

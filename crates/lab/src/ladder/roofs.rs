@@ -6,8 +6,8 @@ use orrery_simd::InstructionSet;
 use serde::Serialize;
 
 use super::Roof;
-use crate::cpu_peak;
 use crate::format::format_rate;
+use crate::{cpu_bandwidth, cpu_peak};
 
 /// Name of the roof that is the rate of a copy.
 pub(super) const COPY_ROOF: &str = "copy";
@@ -15,7 +15,8 @@ pub(super) const COPY_ROOF: &str = "copy";
 /// Roofs of the roofline model: peak rates of the device, measured and from the data sheet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Roofs {
-    /// Measured bytes per second of a copy, reads and writes both counted.
+    /// Measured bytes per second of a copy, reads and writes both counted. For the CPU, of a copy or
+    /// of reads, whichever is faster.
     pub bandwidth: Option<f64>,
     /// Measured f32 operations per second.
     pub flops: Option<f64>,
@@ -46,7 +47,12 @@ impl Roofs {
     /// Measures the peak rates of all cores of the host's CPU.
     pub(super) fn of_host() -> Self {
         let measure = |precision| Some(cpu_peak::flops_per_second(InstructionSet::best(), precision));
-        Self { flops: measure(Precision::Single), f64_flops: measure(Precision::Double), ..Self::default() }
+        Self {
+            bandwidth: Some(cpu_bandwidth::memory_bytes_per_second()),
+            flops: measure(Precision::Single),
+            f64_flops: measure(Precision::Double),
+            ..Self::default()
+        }
     }
 
     /// Returns the theoretical peak of a precision, or the measured one if the theoretical is
@@ -70,6 +76,11 @@ impl Roofs {
             (None, None) => return None,
         };
         Some(Roof { name: "peak", description: format!("f32 {peak}; CPU and f64 peaks differ") })
+    }
+
+    /// Returns the highest rate of items that need `bytes` each from memory.
+    pub(super) fn bandwidth_roof(&self, bytes: f64) -> Option<f64> {
+        Some(self.bandwidth? / bytes)
     }
 
     /// Describes the copy as the roof of a ladder.

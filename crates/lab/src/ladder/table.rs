@@ -4,7 +4,9 @@
 use super::roofs::COPY_ROOF;
 use super::text_table::{TextTable, WIDTH, format_or_dash};
 use super::{Ladder, Parameter, RungResult, ShownValue, Sweep, Timeline};
-use crate::format::{format_number, format_percent, format_seconds, format_thousands, wrap_text};
+use crate::format::{
+    format_number, format_percent, format_rate, format_seconds, format_thousands, wrap_text,
+};
 
 /// Formats all tables of a ladder, separated by empty lines.
 pub fn all_tables(ladder: &Ladder) -> Vec<String> {
@@ -36,6 +38,7 @@ fn heading_lines(ladder: &Ladder) -> Vec<String> {
         .map(|flops| format!("{} flops per {}, ", format_number(flops), ladder.entry.counted.item));
     lines.push(format!("{}{}", flops.unwrap_or_default(), describe_repeats(ladder)));
     lines.extend(ladder.roof.iter().map(|roof| format!("of {}: {}", roof.name, roof.description)));
+    lines.extend(describe_host_roof(ladder));
     lines.extend(ladder.parameter.iter().map(describe_shown_value));
     lines.extend(ladder.remarks.iter().flat_map(|remark| wrap_text(remark, WIDTH)));
     lines
@@ -55,6 +58,16 @@ fn describe_repeats(ladder: &Ladder) -> String {
         (Some(repeats), _) => format!("median of {repeats} runs"),
         _ => "nothing measured".to_owned(),
     }
+}
+
+/// Describes the roof of the CPU's rungs if it is the memory and the ladder's roof is that of a
+/// device.
+fn describe_host_roof(ladder: &Ladder) -> Option<String> {
+    let has_share = ladder.rungs.iter().any(|rung| rung.name.starts_with("CPU") && rung.roof.is_some());
+    let is_other_memory = ladder.roofs.bandwidth.is_some() && ladder.roofs != ladder.host_roofs;
+    let is_copy = ladder.roof.as_ref().is_some_and(|roof| roof.name == COPY_ROOF);
+    let bandwidth = ladder.host_roofs.bandwidth.filter(|_| has_share && is_other_memory && is_copy)?;
+    Some(format!("of copy for CPU rungs: {}", format_rate(bandwidth, "B/s")))
 }
 
 fn describe_shown_value(parameter: &Parameter) -> String {

@@ -82,12 +82,17 @@ fn measure(request: &mut LadderRequest, ladder: &mut Ladder) -> Result<(), LabEr
     let add = |ladder: &mut Ladder, result: RungResult| {
         ladder.add_rung(RungResult { work, reference: vec![result.rate / COURSE_RATE], ..result });
     };
+    ladder.roof = ladder.host_roofs.copy_roof();
+    let host_roof = ladder.host_roofs.bandwidth_roof(bytes);
+    let add_on_cpu = |ladder: &mut Ladder, name: &str, runs: &TimedRuns| {
+        add(ladder, RungResult { roof: host_roof, ..RungResult::new(name, runs) });
+    };
     (request.progress)("CPU, one thread");
     let serial = cube(request.n.min(MAX_SERIAL_NODES));
-    add(ladder, RungResult::new("CPU, one thread", &timed(serial, time_reference(serial))));
+    add_on_cpu(ladder, "CPU, one thread", &timed(serial, time_reference(serial)));
     (request.progress)("CPU, all cores, SIMD");
     let parallel = cube(request.n.min(MAX_CPU_NODES));
-    add(ladder, RungResult::new("CPU, all cores, SIMD", &timed(parallel, time_all_cores(parallel))));
+    add_on_cpu(ladder, "CPU, all cores, SIMD", &timed(parallel, time_all_cores(parallel)));
 
     let Some(device) = request.device else { return Ok(()) };
     ladder.roofs = Roofs::of_device(device)?;
