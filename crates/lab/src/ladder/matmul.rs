@@ -38,7 +38,7 @@ const BYTES_PER_FLOP_OF_BLOCKS: f64 = 44.0 * 4.0 / (2.0 * 12.0 * 32.0);
 const CHECKED_NUMBERS: usize = 16;
 
 fn measure(request: &mut LadderRequest, ladder: &mut Ladder) -> Result<(), LabError> {
-    let host_roofs = Roofs::of_host();
+    let host_roofs = ladder.host_roofs;
     ladder.roofs = request.device.map_or(Ok(host_roofs), Roofs::of_device)?;
     ladder.roof = ladder.roofs.peak_roof();
     ladder.remarks =
@@ -79,13 +79,15 @@ fn describe_access(flops_per_access: f64, note: impl Display) -> String {
 }
 
 fn measure_on_cpu(request: &mut LadderRequest, ladder: &mut Ladder, roofs: &Roofs) -> Result<(), LabError> {
+    let roof = roofs.peak_flops(Precision::Single);
     for order in LoopOrder::ALL {
         (request.progress)(order.name());
         let multiply = |n: usize, [a, b]: [&[f32]; 2], c: &mut [f32]| {
             multiply_in_order(order, &Product::new(n, n, n), a, b, c);
         };
         let rung = measure_cpu_rung(request.n, BYTES_PER_FLOP_OF_LOOPS, multiply)?;
-        ladder.add_rung(RungResult { name: order.name().to_owned(), note: order.note().to_owned(), ..rung });
+        let (name, note) = (order.name().to_owned(), order.note().to_owned());
+        ladder.add_rung(RungResult { name, note, roof, ..rung });
     }
     let blocked = |n: usize, [a, b]: [&[f32]; 2], c: &mut [f32]| {
         matmul_on_cpu(&Product::new(n, n, n), a, b, c);
@@ -96,10 +98,9 @@ fn measure_on_cpu(request: &mut LadderRequest, ladder: &mut Ladder, roofs: &Roof
     (request.progress)("CPU, blocks and SIMD");
     let rung = one_thread.install(|| measure_cpu_rung(request.n, BYTES_PER_FLOP_OF_BLOCKS, blocked))?;
     let note = "one thread; tiles of C in registers, packed blocks of A and B in caches".to_owned();
-    ladder.add_rung(RungResult { name: "CPU, blocks and SIMD".to_owned(), note, ..rung });
+    ladder.add_rung(RungResult { name: "CPU, blocks and SIMD".to_owned(), note, roof, ..rung });
     (request.progress)("CPU, all cores");
     let rung = measure_cpu_rung(request.n, BYTES_PER_FLOP_OF_BLOCKS, blocked)?;
-    let roof = roofs.peak_flops(Precision::Single);
     ladder.add_rung(RungResult { name: "CPU, all cores".to_owned(), roof, ..rung });
     Ok(())
 }
