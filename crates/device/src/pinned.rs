@@ -80,9 +80,9 @@ impl<T: Element> Pinned<T> {
         })
     }
 
-    /// Waits for a running copy and divides the memory into pieces of `piece_len` elements. The last
-    /// piece may be shorter. Copies of different pieces may run at the same time, for example in
-    /// several queues.
+    /// Waits for a running copy and divides the memory into pieces of `piece_len` elements. The
+    /// last piece may be shorter. Copies of different pieces may run at the same time, for example
+    /// in several queues.
     ///
     /// # Panics
     /// If `piece_len` is 0.

@@ -1,8 +1,9 @@
 //! Measured bandwidth of the CPU, by the size of the working set.
 //!
-//! Every thread reads its own numbers again and again with SIMD loads and adds them up. Numbers that
-//! fit into a cache are read from it after the first pass. The rate is that of all threads together.
-//! For the memory, a copy with streaming stores is measured as well, reads and writes both counted.
+//! Every thread reads its own numbers again and again with SIMD loads and adds them up. Numbers
+//! that fit into a cache are read from it after the first pass. The rate is that of all threads
+//! together. For the memory, a copy with streaming stores is measured as well, reads and writes
+//! both counted.
 
 use std::sync::{Barrier, OnceLock};
 use std::time::Instant;
@@ -67,8 +68,8 @@ pub fn measure_bandwidths() -> CpuBandwidths {
     CpuBandwidths { levels, reads }
 }
 
-/// Returns the highest rate of the memory, from reads and copies, in bytes per second. Measured once
-/// per process.
+/// Returns the highest rate of the memory, from reads and copies, in bytes per second. Measured
+/// once per process.
 pub fn memory_bytes_per_second() -> f64 {
     static RATE: OnceLock<f64> = OnceLock::new();
     *RATE.get_or_init(|| {

@@ -1,9 +1,9 @@
 //! Measured roofs of a machine, for the CPU and every device.
 //!
 //! The roofline model (Williams, Waterman & Patterson 2009): a computation with I operations per
-//! byte reaches at most min(P, I B) operations per second, where P is the peak of the arithmetic and
-//! B the bandwidth of the level of the memory that the bytes come from. Both roofs meet at the ridge
-//! I = P / B. A computation with a smaller intensity is limited by that level.
+//! byte reaches at most min(P, I B) operations per second, where P is the peak of the arithmetic
+//! and B the bandwidth of the level of the memory that the bytes come from. Both roofs meet at the
+//! ridge I = P / B. A computation with a smaller intensity is limited by that level.
 
 use orrery_device::{Device, DeviceError, DeviceList, ceiling};
 use orrery_io::format_bytes;

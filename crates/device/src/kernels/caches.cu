@@ -36,7 +36,7 @@ FUNCTION float sum_components(float4 sums[LOADS])
     return total;
 }
 
-// out: one number per thread. It has rounds * LOADS times the sum of the components of (1, 2, 3, 4).
+// out: one number per thread, 10 * rounds * LOADS.
 KERNEL(BLOCK_SIZE) read_shared(GLOBAL float* out, int rounds, int step)
 {
     SHARED float4 tile[TILE_LENGTH];

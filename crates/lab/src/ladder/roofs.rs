@@ -15,8 +15,8 @@ pub(super) const COPY_ROOF: &str = "copy";
 /// Roofs of the roofline model: peak rates of the device, measured and from the data sheet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Roofs {
-    /// Measured bytes per second of a copy, reads and writes both counted. For the CPU, of a copy or
-    /// of reads, whichever is faster.
+    /// Measured bytes per second of a copy, reads and writes both counted. For the CPU, of a copy
+    /// or of reads, whichever is faster.
     pub bandwidth: Option<f64>,
     /// Measured f32 operations per second.
     pub flops: Option<f64>,

@@ -160,8 +160,8 @@ impl<T: RungNumber> RungSum<T> {
         Ok(Self { device: device.clone(), block_size, method })
     }
 
-    /// Returns the numbers that each block of the first layer sums. `None` for the production kernel,
-    /// which has no layers.
+    /// Returns the numbers that each block of the first layer sums. `None` for the production
+    /// kernel, which has no layers.
     pub fn numbers_per_block(&self) -> Option<usize> {
         match &self.method {
             Method::Production(_) => None,
