@@ -41,10 +41,16 @@ fn measure(request: &mut LadderRequest, ladder: &mut Ladder) -> Result<(), LabEr
     let n = request.n;
     let numbers: Vec<f32> = (0..n).into_par_iter().map(|i| (i % 1024) as f32).collect();
     let mut target = vec![0.0; n];
+    ladder.roof = ladder.host_roofs.copy_roof();
+    let host_roof = ladder.host_roofs.bandwidth;
     let mut add_on_cpu = |name, copy: fn(&[f32], &mut [f32])| {
         (request.progress)(name);
         let times = time_rung_on_cpu(|| copy(&numbers, &mut target));
-        ladder.add_rung(RungResult { work: WORK, ..RungResult::new(name, &timed(n, times)) });
+        ladder.add_rung(RungResult {
+            work: WORK,
+            roof: host_roof,
+            ..RungResult::new(name, &timed(n, times))
+        });
     };
     add_on_cpu("CPU, one thread", copy_reference);
     add_on_cpu("CPU, all cores", copy_on_cpu);
