@@ -75,7 +75,8 @@ fn measure(request: &mut LadderRequest, ladder: &mut Ladder) -> Result<(), LabEr
 
 /// Returns a note that starts with the operations per number from device memory.
 fn describe_access(flops_per_access: f64, note: impl Display) -> String {
-    format!("{} flops per number loaded or stored; {note}", format_number(flops_per_access))
+    let unit = if flops_per_access == 1.0 { "flop" } else { "flops" };
+    format!("{} {unit} per number loaded or stored; {note}", format_number(flops_per_access))
 }
 
 fn measure_on_cpu(request: &mut LadderRequest, ladder: &mut Ladder, roofs: &Roofs) -> Result<(), LabError> {

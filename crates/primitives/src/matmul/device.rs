@@ -33,12 +33,9 @@ impl MatmulStrategy {
     /// 50.8. `orrery ladder matmul` repeats the measurement of the first.
     pub fn default_for<T: MatrixNumber>(device: &Device, product: &Product<T>) -> Self {
         let small = Self { tile_m: 64, tile_n: 64, tile_k: 16, rows: 4, columns: 4, min_blocks: 2 };
-        if device.properties().kind != DeviceKind::Gpu {
-            return Self { tile_m: 32, tile_n: 32, ..small };
-        }
-        // The large tiles would leave SMs without work.
+        // With few tiles, the large ones would leave SMs without work.
         let tiles = product.m.div_ceil(128) * product.n.div_ceil(128);
-        if tiles < device.properties().sm_count as usize {
+        if device.properties().kind != DeviceKind::Gpu || tiles < device.properties().sm_count as usize {
             return small;
         }
         match size_of::<T>() {
