@@ -18,6 +18,8 @@ pub enum ElementType {
     F64,
     /// `uchar`
     U8,
+    /// `ushort`
+    U16,
     /// `int`
     I32,
     /// `uint`
@@ -51,6 +53,7 @@ impl ElementType {
     pub fn size(self) -> usize {
         match self {
             Self::U8 => 1,
+            Self::U16 => 2,
             Self::F32 | Self::I32 | Self::U32 => 4,
             Self::F64 | Self::I64 | Self::U64 => 8,
             Self::F32x4 => 16,
@@ -66,6 +69,7 @@ impl fmt::Display for ElementType {
             Self::F32 => "float",
             Self::F64 => "double",
             Self::U8 => "uchar",
+            Self::U16 => "ushort",
             Self::I32 => "int",
             Self::U32 => "uint",
             Self::I64 => "long",
@@ -91,7 +95,7 @@ pub(crate) mod sealed {
         )* };
     }
     impl_plain!(
-        f32 => F32, f64 => F64, u8 => U8, u32 => U32, i32 => I32, u64 => U64, i64 => I64,
+        f32 => F32, f64 => F64, u8 => U8, u16 => U16, u32 => U32, i32 => I32, u64 => U64, i64 => I64,
         [f32; 4] => F32x4, [f64; 4] => F64x4
     );
 }

@@ -161,6 +161,7 @@ fn element_type(words: &[&str], typedefs: &HashMap<String, ElementType>) -> Opti
         ["float"] => ElementType::F32,
         ["double"] => ElementType::F64,
         ["uchar"] | ["unsigned", "char"] => ElementType::U8,
+        ["ushort"] | ["unsigned", "short"] => ElementType::U16,
         ["int"] => ElementType::I32,
         ["uint" | "unsigned"] | ["unsigned", "int"] => ElementType::U32,
         ["long"] => ElementType::I64,
@@ -201,7 +202,7 @@ mod tests {
             )
             { helper(1); }
             KERNEL(32) second() {}
-            KERNEL_2D(16, 16) third(long a, ulong b, GLOBAL uchar* c) {}
+            KERNEL_2D(16, 16) third(long a, ulong b, GLOBAL uchar* c, GLOBAL ushort* d) {}
             KERNEL(32) fourth(TEXTURE_1D(line), TEXTURE_2D(plane), float x) {}";
         let define = |potential: u32| {
             [("DOUBLE", "1".to_owned()), ("POTENTIAL", potential.to_string()), ("KEY", "ulong".to_owned())]
@@ -211,7 +212,10 @@ mod tests {
         assert_eq!(describe(text, &define(0), "first"), first);
         assert_eq!(describe(text, &define(1), "first"), format!("{first}, potential: a buffer of ulong"));
         assert_eq!(describe(text, &define(1), "second"), "");
-        assert_eq!(describe(text, &define(1), "third"), "a: long, b: ulong, c: a buffer of uchar");
+        assert_eq!(
+            describe(text, &define(1), "third"),
+            "a: long, b: ulong, c: a buffer of uchar, d: a buffer of ushort"
+        );
         let fourth = "line: a 1-D texture, plane: a 2-D texture, x: float";
         assert_eq!(describe(text, &define(1), "fourth"), fourth);
     }

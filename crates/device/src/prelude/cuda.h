@@ -5,6 +5,7 @@
 #define ON_CUDA 1
 
 typedef unsigned char uchar;
+typedef unsigned short ushort;
 typedef unsigned int uint;
 typedef unsigned long long ulong;
 
