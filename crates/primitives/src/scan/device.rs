@@ -15,31 +15,83 @@ const SCAN: KernelFile = unsafe { KernelFile::new("scan.cu", include_str!("scan.
 /// Tiles per row and rows per page, as in `scan.cu`.
 const SPAN: u64 = 32;
 
-/// Launch parameters of a scan. They determine where tiles begin, and with it the order of
-/// additions.
+/// Launch parameters of a scan. Block size and loads determine where tiles begin, and with it the
+/// order of additions. The other fields do not change a bit of the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ScanStrategy {
     /// Threads per block: a multiple of 32, at least 64.
     pub block_size: u32,
     /// Loads of 16 bytes per thread.
     pub loads_per_thread: u32,
+    /// Whether a block holds its tile in shared memory, not in registers, while it waits for the sum
+    /// of the earlier tiles. A device with too little shared memory uses registers.
+    pub has_tile_in_shared: bool,
+    /// Blocks per SM that the compiler leaves enough registers for.
+    pub min_blocks_per_sm: u32,
+    /// Nanoseconds between two looks at a sum that is not published yet. Only with CUDA.
+    pub poll_delay_ns: u32,
 }
 
 impl Default for ScanStrategy {
-    /// The best of eight on an H200: 2^28 f32 reach 2.64 TB/s, 62% of the copy (75% was the aim),
-    /// and f64 49%. The device runs 396 blocks at a time and finishes a tile every 25 ns, so a
-    /// block lives for 10 µs. Its loads are done before it knows the sum of the earlier tiles, and
-    /// its stores start after. Three blocks per SM (40 registers per thread) do not fill the time
-    /// in between.
+    /// The best of eight with tiles in registers on an H200: 2^28 f32 reach 2.64 TB/s, 62% of the
+    /// copy, and f64 49%. `scan.cu` explains the limit.
     fn default() -> Self {
-        Self { block_size: 512, loads_per_thread: 4 }
+        Self::CANDIDATES[0]
     }
 }
 
 impl ScanStrategy {
+    /// Strategies that `orrery bench primitives --candidates` measures. The first two have the same
+    /// order of additions.
+    pub const CANDIDATES: [Self; 5] = [
+        Self {
+            block_size: 512,
+            loads_per_thread: 4,
+            has_tile_in_shared: false,
+            min_blocks_per_sm: 3,
+            poll_delay_ns: 0,
+        },
+        Self::in_shared(512, 4, 4),
+        Self::in_shared(256, 8, 6),
+        Self::in_shared(128, 8, 12),
+        Self { poll_delay_ns: 100, ..Self::in_shared(256, 8, 6) },
+    ];
+
+    /// Returns a strategy that holds tiles in shared memory.
+    const fn in_shared(block_size: u32, loads_per_thread: u32, min_blocks_per_sm: u32) -> Self {
+        Self { block_size, loads_per_thread, has_tile_in_shared: true, min_blocks_per_sm, poll_delay_ns: 0 }
+    }
+
+    /// Returns a short name, for example `256 x 8, shared`: threads per block, loads per thread, and
+    /// where a tile is held.
+    pub fn name(&self) -> String {
+        let place = if self.has_tile_in_shared { "shared" } else { "registers" };
+        let delay = match self.poll_delay_ns {
+            0 => String::new(),
+            delay => format!(", {delay} ns"),
+        };
+        format!("{} x {}, {place}{delay}", self.block_size, self.loads_per_thread)
+    }
+
+    /// Returns the strategy with the tile in registers if the shared memory of a block, which has
+    /// `shared_bytes`, is too small for it.
+    fn limited_to(self, shared_bytes: u64) -> Self {
+        let tile_bytes = 16 * u64::from(self.block_size) * u64::from(self.loads_per_thread);
+        // One word per thread for shuffles, and at most 36 sums of 8 bytes.
+        let needed = tile_bytes + 4 * u64::from(self.block_size) + 8 * 36;
+        Self { has_tile_in_shared: self.has_tile_in_shared && needed <= shared_bytes, ..self }
+    }
+
     /// Returns the numbers per tile. A block scans one tile.
     pub fn tile_len<T: Number>(&self) -> u64 {
         u64::from(self.block_size) * u64::from(self.loads_per_thread) * (16 / size_of::<T>() as u64)
+    }
+
+    /// Returns the number of blocks per SM that the compiler leaves enough registers for. Sums of 8
+    /// bytes take two registers each: with a tile in registers there are enough for one block less.
+    fn min_blocks<T: Number>(&self) -> u32 {
+        let is_tight = !self.has_tile_in_shared && size_of::<T>() == 8;
+        self.min_blocks_per_sm.saturating_sub(u32::from(is_tight)).max(1)
     }
 
     /// Returns the number of 64-bit words for the published sums of tiles, rows and pages. Each
@@ -83,11 +135,15 @@ impl<T: Number> Scan<T> {
         kind: ScanKind,
         strategy: ScanStrategy,
     ) -> Result<Self, DeviceError> {
+        let strategy = strategy.limited_to(device.properties().shared_bytes);
         let definitions = [
             // Signed overflow is undefined in C. Unsigned sums have the same bits.
             ("NUMBER", if T::NAME == "int" { "uint" } else { T::NAME }.to_owned()),
             ("BLOCK_SIZE", format!("{}u", strategy.block_size)),
             ("LOADS_PER_THREAD", format!("{}u", strategy.loads_per_thread)),
+            ("TILE_IN_SHARED", u32::from(strategy.has_tile_in_shared).to_string()),
+            ("MIN_BLOCKS_PER_SM", strategy.min_blocks::<T>().to_string()),
+            ("POLL_DELAY_NS", strategy.poll_delay_ns.to_string()),
         ];
         Ok(Self {
             kernel: device.build(&SCAN, &definitions, Math::Precise)?.kernel("scan")?,
@@ -151,11 +207,22 @@ mod tests {
 
     #[test]
     fn published_words_cover_tiles_rows_and_pages() {
-        let strategy = ScanStrategy { block_size: 64, loads_per_thread: 1 };
+        let strategy = ScanStrategy { block_size: 64, loads_per_thread: 1, ..ScanStrategy::default() };
         assert_eq!((strategy.tile_len::<f32>(), strategy.tile_len::<f64>()), (256, 128));
         assert_eq!(strategy.published_words::<f32>(0), 0);
         assert_eq!(strategy.published_words::<f32>(1), 3);
         assert_eq!(strategy.published_words::<f32>(256 * 1024 + 1), 1025 + 33 + 2);
         assert_eq!(strategy.published_words::<u64>(128 * 1024), 2 * (1024 + 32 + 1));
+    }
+
+    #[test]
+    fn a_tile_that_exceeds_shared_memory_is_held_in_registers() {
+        let strategy = ScanStrategy::in_shared(256, 8, 6);
+        let needed = 32 * 1024 + 1024 + 288;
+        assert_eq!(strategy.limited_to(needed), strategy);
+        let limited = strategy.limited_to(needed - 1);
+        assert_eq!(limited, ScanStrategy { has_tile_in_shared: false, ..strategy });
+        assert_eq!([strategy.name(), limited.name()], ["256 x 8, shared", "256 x 8, registers"]);
+        assert_eq!(limited.limited_to(u64::MAX), limited);
     }
 }

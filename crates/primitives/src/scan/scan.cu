@@ -14,7 +14,22 @@
 // Tiles are numbered by tickets, so a block only waits for blocks that have started. `from` and
 // `to` may be the same buffer, because a block loads its whole tile before it writes.
 //
-// Defined by the host (device.rs): NUMBER, BLOCK_SIZE, LOADS_PER_THREAD (loads of 16 bytes).
+// Speed: every number is read and written once, so memory bandwidth is the limit if enough bytes are
+// in flight. A block holds its tile from the first load to the last store. With a lifetime of
+// t seconds per block, a device that holds h bytes of tiles moves 2 h / t bytes per second. An H200
+// took t = 9.8 us at 2.64 TB/s, with 3 blocks of 32 KiB on each of 132 SMs: h = 13 MB. Most of the
+// lifetime is latency: the ticket, the loads, the wait for the slowest of the earlier tiles, and two
+// or three round trips through the L2 cache for published sums (tile, row, page). More tiles per SM
+// hide it. Registers limit their number to 3, because a tile takes 16 of about 40 registers per
+// thread. With TILE_IN_SHARED = 1 the tile waits in shared memory, of which an H200 has 227 KB per
+// SM: 6 tiles of 32 KiB. Every thread reads only what it loaded itself, so this needs no barrier, and
+// 32 lanes access 32 neighbouring vectors, so there are no bank conflicts. From compute capability
+// 8.0 on the loads go to shared memory without passing through registers (cp.async).
+//
+// Where the tile waits does not change a bit of the result.
+//
+// Defined by the host (device.rs): NUMBER, BLOCK_SIZE, LOADS_PER_THREAD (loads of 16 bytes),
+// TILE_IN_SHARED, MIN_BLOCKS_PER_SM, POLL_DELAY_NS (pause between two looks at a published sum).
 //
 // Invariants: *tickets is 0 between launches. No word of `published` has the stamp of this launch
 // at its start.
@@ -41,6 +56,11 @@
 #define LOAD_STREAMING(p) (*(p))
 #define STORE_STREAMING(p, v) (*(p) = (v))
 #endif
+#if defined(ON_CUDA) && POLL_DELAY_NS > 0
+#define PAUSE() __nanosleep(POLL_DELAY_NS)
+#else
+#define PAUSE()
+#endif
 #if defined(ON_CUDA) || defined(__NV_CL_C_VERSION)
 #define UNROLL_LOADS UNROLL_ALL
 #else
@@ -57,6 +77,16 @@ typedef union {
     uint4 vector;
     NUMBER number[VECTOR_WIDTH];
 } Load;
+
+// The thread's numbers of the tile: LOADS_PER_THREAD vectors in shared memory or in registers. The
+// vectors of load k of all lanes are neighbours in shared memory, as in the tile.
+#if TILE_IN_SHARED
+typedef SHARED_POINTER uint4* Held;
+#define HELD_VECTOR(held, k) ((held)[(k) * 32u])
+#else
+typedef uint4* Held;
+#define HELD_VECTOR(held, k) ((held)[k])
+#endif
 
 // Where a tile is, and where the sums of the rows and pages begin in `published`.
 typedef struct {
@@ -93,65 +123,67 @@ FUNCTION NUMBER wait_for_sum(GLOBAL ulong* published, uint index, uint stamp)
     UNROLL_ALL
     for (uint k = 0; k < WORDS_PER_NUMBER; k++) {
         ulong word = LOAD_U64(&published[(ulong)index * WORDS_PER_NUMBER + k]);
-        while ((uint)(word >> 32) != stamp)
+        while ((uint)(word >> 32) != stamp) {
+            PAUSE();
             word = LOAD_U64(&published[(ulong)index * WORDS_PER_NUMBER + k]);
+        }
         bits.word[k] = (uint)word;
     }
     return bits.number;
 }
 
-// Loads the thread's numbers of the tile at `from`. `first` is the index of the first. Numbers
-// beyond the end of the tile are 0.
-FUNCTION void load_numbers(Load load[LOADS_PER_THREAD], GLOBAL const NUMBER* from, uint first, uint length)
+#if TILE_IN_SHARED && defined(ON_CUDA) && __CUDA_ARCH__ >= 800
+// Starts copying a vector to shared memory.
+FUNCTION void load_vector(Held held, uint k, GLOBAL const uint4* from)
 {
-    if (length == TILE_SIZE) {
-        UNROLL_LOADS
-        for (uint k = 0; k < LOADS_PER_THREAD; k++)
-            load[k].vector = LOAD_STREAMING((GLOBAL const uint4*)(from + first + k * ROW_OF_LANES));
-    } else {
-        UNROLL_LOADS
-        for (uint k = 0; k < LOADS_PER_THREAD; k++) {
-            UNROLL_ALL
-            for (uint j = 0; j < VECTOR_WIDTH; j++) {
-                const uint index = first + k * ROW_OF_LANES + j;
-                load[k].number[j] = index < length ? from[index] : (NUMBER)0;
-            }
-        }
-    }
+    const uint target = (uint)__cvta_generic_to_shared(&HELD_VECTOR(held, k));
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(target), "l"(from) : "memory");
 }
 
-// Writes the thread's sums, the inverse of load_numbers.
-FUNCTION void store_sums(GLOBAL NUMBER* to, const Load load[LOADS_PER_THREAD], uint first, uint length)
+// Waits for the vectors that this thread has started to copy.
+#define WAIT_FOR_LOADS() asm volatile("cp.async.wait_all;" ::: "memory")
+#else
+#define load_vector(held, k, from) (HELD_VECTOR(held, k) = LOAD_STREAMING(from))
+#define WAIT_FOR_LOADS()
+#endif
+
+// Loads the thread's numbers of the tile at `from`. `first` is the index of the first. Numbers
+// beyond the end of the tile are 0.
+FUNCTION void load_numbers(Held held, GLOBAL const NUMBER* from, uint first, uint length)
 {
     if (length == TILE_SIZE) {
         UNROLL_LOADS
         for (uint k = 0; k < LOADS_PER_THREAD; k++)
-            STORE_STREAMING((GLOBAL uint4*)(to + first + k * ROW_OF_LANES), load[k].vector);
+            load_vector(held, k, (GLOBAL const uint4*)(from + first + k * ROW_OF_LANES));
+        WAIT_FOR_LOADS();
     } else {
         UNROLL_LOADS
         for (uint k = 0; k < LOADS_PER_THREAD; k++) {
+            Load load;
             UNROLL_ALL
             for (uint j = 0; j < VECTOR_WIDTH; j++) {
                 const uint index = first + k * ROW_OF_LANES + j;
-                if (index < length)
-                    to[index] = load[k].number[j];
+                load.number[j] = index < length ? from[index] : (NUMBER)0;
             }
+            HELD_VECTOR(held, k) = load.vector;
         }
     }
 }
 
 // Writes the sum of all numbers of the warp before each of this lane's loads to `before`. Returns
 // the sum of the warp.
-FUNCTION NUMBER scan_warp(NUMBER before[LOADS_PER_THREAD], const Load load[LOADS_PER_THREAD], SHARED_POINTER uint* scratch)
+FUNCTION NUMBER scan_warp(NUMBER before[LOADS_PER_THREAD], Held held, SHARED_POINTER uint* scratch)
 {
     const uint lane = (uint)THREAD % 32u;
     NUMBER warp_sum = 0;
     UNROLL_LOADS
     for (uint k = 0; k < LOADS_PER_THREAD; k++) {
-        NUMBER sum = load[k].number[0];
+        Load load;
+        load.vector = HELD_VECTOR(held, k);
+        NUMBER sum = load.number[0];
         UNROLL_ALL
         for (uint j = 1; j < VECTOR_WIDTH; j++)
-            sum += load[k].number[j];
+            sum += load.number[j];
         for (uint offset = 1; offset < 32u; offset *= 2u) {
             const NUMBER below = shuffle_number(sum, lane >= offset ? lane - offset : lane, scratch);
             sum = lane >= offset ? below + sum : sum;
@@ -163,18 +195,36 @@ FUNCTION NUMBER scan_warp(NUMBER before[LOADS_PER_THREAD], const Load load[LOADS
     return warp_sum;
 }
 
-// Replaces the thread's numbers by their sums. `before` is the sum of everything before the warp's
-// part of the tile, and before_load[k] the sum within that part before load k.
-FUNCTION void add_sums(Load load[LOADS_PER_THREAD], NUMBER before, const NUMBER before_load[LOADS_PER_THREAD], uint is_inclusive)
+// Returns the sums of one load. `sum` is the sum of everything before it.
+FUNCTION Load sums_of_load(Load load, NUMBER sum, uint is_inclusive)
+{
+    UNROLL_ALL
+    for (uint j = 0; j < VECTOR_WIDTH; j++) {
+        const NUMBER next = sum + load.number[j];
+        load.number[j] = is_inclusive != 0u ? next : sum;
+        sum = next;
+    }
+    return load;
+}
+
+// Writes the sums of the thread's numbers to the tile at `to`. `before` is the sum of everything
+// before the warp's part of the tile, and before_load[k] the sum within that part before load k.
+FUNCTION void store_sums(GLOBAL NUMBER* to, Held held, NUMBER before, const NUMBER before_load[LOADS_PER_THREAD],
+                         uint is_inclusive, uint first, uint length)
 {
     UNROLL_LOADS
     for (uint k = 0; k < LOADS_PER_THREAD; k++) {
-        NUMBER sum = before + before_load[k];
-        UNROLL_ALL
-        for (uint j = 0; j < VECTOR_WIDTH; j++) {
-            const NUMBER next = sum + load[k].number[j];
-            load[k].number[j] = is_inclusive != 0u ? next : sum;
-            sum = next;
+        Load load;
+        load.vector = HELD_VECTOR(held, k);
+        load = sums_of_load(load, before + before_load[k], is_inclusive);
+        const uint index = first + k * ROW_OF_LANES;
+        if (length == TILE_SIZE) {
+            STORE_STREAMING((GLOBAL uint4*)(to + index), load.vector);
+        } else {
+            UNROLL_ALL
+            for (uint j = 0; j < VECTOR_WIDTH; j++)
+                if (index + j < length)
+                    to[index + j] = load.number[j];
         }
     }
 }
@@ -217,10 +267,13 @@ FUNCTION NUMBER sum_of_earlier_tiles(GLOBAL ulong* published, TilePosition at, N
 
 // from, to: n numbers each, aligned to 16 bytes. published: WORDS_PER_NUMBER words for each tile,
 // then for each row, then for each page.
-KERNEL(BLOCK_SIZE)
+KERNEL_MIN_BLOCKS(BLOCK_SIZE, MIN_BLOCKS_PER_SM)
 scan(GLOBAL const NUMBER* from, GLOBAL NUMBER* to, ulong n, uint is_inclusive, GLOBAL uint* tickets,
      GLOBAL ulong* published, uint stamp)
 {
+#if TILE_IN_SHARED
+    SHARED uint4 tile[BLOCK_SIZE * LOADS_PER_THREAD];
+#endif
     SHARED uint scratch[BLOCK_SIZE];
     SHARED NUMBER warp_sums[WARPS];
     SHARED NUMBER earlier_pages, earlier_rows, earlier_tiles;
@@ -244,10 +297,14 @@ scan(GLOBAL const NUMBER* from, GLOBAL NUMBER* to, ulong n, uint is_inclusive, G
     // A warp has neighbouring rows of lanes, one per load.
     const uint first = (warp * LOADS_PER_THREAD * 32u + lane) * VECTOR_WIDTH;
 
-    Load load[LOADS_PER_THREAD];
-    load_numbers(load, from + begin, first, length);
+#if TILE_IN_SHARED
+    const Held held = tile + warp * LOADS_PER_THREAD * 32u + lane;
+#else
+    uint4 held[LOADS_PER_THREAD];
+#endif
+    load_numbers(held, from + begin, first, length);
     NUMBER before_load[LOADS_PER_THREAD];
-    const NUMBER warp_sum = scan_warp(before_load, load, scratch);
+    const NUMBER warp_sum = scan_warp(before_load, held, scratch);
     if (lane == 0u)
         warp_sums[warp] = warp_sum;
     BARRIER();
@@ -259,6 +316,5 @@ scan(GLOBAL const NUMBER* from, GLOBAL NUMBER* to, ulong n, uint is_inclusive, G
 
     const NUMBER before_tile = sum_of_earlier_tiles(
         published, at, tile_sum, stamp, &earlier_pages, &earlier_rows, &earlier_tiles, scratch);
-    add_sums(load, before_tile + before_warp, before_load, is_inclusive);
-    store_sums(to + begin, load, first, length);
+    store_sums(to + begin, held, before_tile + before_warp, before_load, is_inclusive, first, length);
 }

@@ -3,13 +3,14 @@
 
 use orrery_device::check::Check;
 use orrery_device::testing::random_bits;
-use orrery_device::{Buffer, Device, DeviceError};
+use orrery_device::{Buffer, Device, DeviceError, DeviceKind};
 
 use super::{Scan, ScanKind, ScanStrategy, scan_reference};
 use crate::Number;
 
 /// Strategy with the shortest tiles, so that few numbers already fill rows and pages.
-pub const SHORT_TILES: ScanStrategy = ScanStrategy { block_size: 64, loads_per_thread: 1 };
+pub const SHORT_TILES: ScanStrategy =
+    ScanStrategy { block_size: 64, loads_per_thread: 1, ..ScanStrategy::CANDIDATES[0] };
 
 /// Returns all checks of this module.
 pub fn checks() -> Vec<Check> {
@@ -25,6 +26,8 @@ pub fn checks() -> Vec<Check> {
         check("infinities and NaN", infinities_and_nan),
         check("gives the same bits twice", gives_same_bits),
         check("in place, many times", in_place_many_times),
+        check("with tiles in shared memory", tiles_in_shared_memory),
+        check("gives the same bits with tiles in shared memory", same_bits_in_shared_memory),
     ]
 }
 
@@ -188,4 +191,49 @@ fn in_place_many_times(device: &Device) -> Result<(), String> {
         compare(ScanKind::Inclusive, &once, &got)?;
     }
     Ok(())
+}
+
+/// Lengths around the borders of tiles and rows, also in place.
+fn tiles_in_shared_memory(device: &Device) -> Result<(), String> {
+    // OpenCL on a CPU compiles slowly. There, the shortest tiles represent all.
+    let all = ScanStrategy::CANDIDATES.into_iter().filter(|strategy| strategy.has_tile_in_shared);
+    let strategies: Vec<_> = match device.properties().kind {
+        DeviceKind::Gpu => all.collect(),
+        DeviceKind::Cpu | DeviceKind::Other => {
+            all.min_by_key(ScanStrategy::tile_len::<u32>).into_iter().collect()
+        }
+    };
+    for strategy in strategies {
+        let tile = strategy.tile_len::<u32>() as usize;
+        let mut scan = Scan::with_strategy(device, ScanKind::Exclusive, strategy).map_err(message)?;
+        for n in [1, 2, 31, tile - 1, tile, tile + 1, 3 * tile, 33 * tile + 5] {
+            let numbers = samples::<u32>(n);
+            compare(ScanKind::Exclusive, &numbers, &scan_on_device(&mut scan, device, &numbers)?)
+                .map_err(|error| format!("{}: {error}", strategy.name()))?;
+            let mut in_place = || -> Result<_, DeviceError> {
+                let buffer = device.upload(&numbers)?;
+                scan.launch(device.queue(), &buffer, &buffer)?;
+                buffer.to_vec()
+            };
+            let found = in_place().map_err(message)?;
+            compare(ScanKind::Exclusive, &numbers, &found)
+                .map_err(|error| format!("{}, in place: {error}", strategy.name()))?;
+        }
+    }
+    Ok(())
+}
+
+/// The order of additions depends only on the tiles, not on where a block holds its tile.
+fn same_bits_in_shared_memory(device: &Device) -> Result<(), String> {
+    let numbers: Vec<f32> = (0..300_001).map(|i| (random_bits(i) >> 40) as f32 * 1e-3 - 5e3).collect();
+    let [in_registers, in_shared, ..] = ScanStrategy::CANDIDATES;
+    let scan_with = |strategy| {
+        let mut scan = Scan::with_strategy(device, ScanKind::Inclusive, strategy).map_err(message)?;
+        scan_on_device(&mut scan, device, &numbers)
+    };
+    let (expected, found) = (scan_with(in_registers)?, scan_with(in_shared)?);
+    match (0..found.len()).find(|&i| found[i].to_bits() != expected[i].to_bits()) {
+        None => Ok(()),
+        Some(i) => Err(format!("sum {i} is {:?}, in registers {:?}", found[i], expected[i])),
+    }
 }
