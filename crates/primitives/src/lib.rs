@@ -1,7 +1,7 @@
-//! Parallel building blocks: reduction, prefix sums (scan), sort, histogram
-//! and matrix product. Each module has a
-//! definition, a sequential reference implementation, a version for all CPU cores and one for
-//! devices (for example [`reduce::reduce_reference`], [`reduce::reduce_on_cpu`] and
+//! Parallel building blocks: reduction, prefix sums (scan), sort, histogram, transpose and matrix
+//! product. Each module has a definition, a sequential reference implementation, a version for all
+//! CPU cores and one for devices (for example [`reduce::reduce_reference`],
+//! [`reduce::reduce_on_cpu`] and
 //! [`reduce::Reduce`]). All are deterministic: the order in which floats are added depends only on
 //! the number of elements and, on a device, on the device and the strategy. The same input
 //! therefore gives the same bits in every run.
@@ -12,5 +12,6 @@ mod number;
 pub mod reduce;
 pub mod scan;
 pub mod sort;
+pub mod transpose;
 
 pub use number::Number;

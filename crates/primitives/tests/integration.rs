@@ -6,3 +6,4 @@ mod matmul;
 mod reduce;
 mod scan;
 mod sort;
+mod transpose;
