@@ -384,11 +384,14 @@ fn bench_primitives_runs_on_a_device_and_on_the_cpu() {
         let all = read_json(&dir, "p.json");
         assert_eq!(all["device"]["kind"], kind);
         let results = all["results"].as_array().unwrap();
-        assert_eq!(results.len(), 7);
+        assert_eq!(results.len(), 8);
         for line in results {
             assert!(line["fastest"].as_f64() <= line["seconds"].as_f64(), "{line}");
             assert!(line["seconds"].as_f64() <= line["slowest"].as_f64(), "{line}");
-            assert_eq!((line["n"].as_u64(), line["repeats"].as_u64()), (Some(20_000), Some(3)), "{line}");
+            // A transpose has the largest square: 141 x 141.
+            let n = if line["case"] == "transpose" { 19_881 } else { 20_000 };
+            assert_eq!((line["n"].as_u64(), line["repeats"].as_u64()), (Some(n), Some(3)), "{line}");
+            assert!(line["strategy"].is_null(), "{line}");
             assert!(line["rate"].as_f64().unwrap() > 0.0, "{line}");
             let is_sort = line["case"] == "sort";
             assert_eq!(line["unit"] == "keys/s", is_sort, "{line}");
@@ -407,7 +410,7 @@ fn invalid_flags_give_one_line_and_write_nothing() {
     let unknown_ladder = format!(
         "error: invalid value 'redcue' for '<NAME>' [possible values: {ladders}]; tip: a similar value exists: 'reduce'"
     );
-    let cases: [(&[&str], &str); 38] = [
+    let cases: [(&[&str], &str); 41] = [
         (&["ladder", "cube"], "error: invalid value 'cube' for '<NAME>'"),
         (&["ladder", "direct", "-n", "0"], "error: -n 0 is outside n >= 1"),
         (&["ladder", "direct", "-n", "1000000000000000"], "error: -n 1000000000000000: "),
@@ -482,6 +485,12 @@ fn invalid_flags_give_one_line_and_write_nothing() {
         (&["ladder", "redcue"], &unknown_ladder),
         (&["ladder", "reduce", "-n", "1000000000000000"], "error: -n 1000000000000000: "),
         (&["ladder", "histogram", "-n", "0"], "error: -n 0 is outside n >= 1"),
+        (&["ladder", "transpose", "-n", "0"], "error: -n 0 is outside n >= 1"),
+        (&["bench", "heat", "--candidates"], "error: --candidates is for bench primitives"),
+        (
+            &["bench", "primitives", "--candidates", "--device", "cpu"],
+            "error: --candidates needs a device, expected --device",
+        ),
         (&["devices", "--json", "no/x.json"], "error: no/x.json: the folder no does not exist"),
         (&["devices", "--roofline", "--plot", "x.png"], "error: x.png: expected a name ending in .svg"),
         (&["devices", "--plot", "x.svg"], "error: the following required arguments were not provided"),

@@ -12,6 +12,7 @@ mod fluid_steps;
 mod fluids;
 mod matmul;
 mod memory;
+mod transpose;
 
 use std::sync::Arc;
 
@@ -337,6 +338,7 @@ fn compile_default_primitives(device: &Device) -> TestResult {
         compile_sort::<u32>(device, strategy)?;
         compile_sort::<u64>(device, strategy)?;
     }
+    transpose::compile_defaults(device)?;
     compile_histograms(device)
 }
 
@@ -445,12 +447,17 @@ fn all_primitives_compile_for_hopper() {
     compile_reductions::<i32>(device).unwrap();
     compile_scans(device, ScanStrategy::default()).unwrap();
     compile_scans(device, SHORT_TILES).unwrap();
+    for strategy in ScanStrategy::CANDIDATES {
+        compile_scan::<f32>(device, strategy).unwrap();
+        compile_scan::<u64>(device, strategy).unwrap();
+    }
     for strategy in [SortStrategy::SMALL, SortStrategy::LARGE] {
         let wide = SortStrategy { has_wide_offsets: true, ..strategy };
         compile_sort::<u32>(device, wide).unwrap();
         compile_sort::<u64>(device, wide).unwrap();
     }
     compile_primitive_rungs(device).unwrap();
+    transpose::compile_candidates_and_rungs(device).unwrap();
     ceiling::measure(device).unwrap();
     ceiling::measure_caches(device).unwrap();
     let summary = selftest::run_checks(device, "device: ", &mut |_| ());

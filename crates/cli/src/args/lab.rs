@@ -68,6 +68,10 @@ pub struct BenchArgs {
     /// for experiments
     #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = |n: &str| parse_count_in::<u32>(n, 1..=32), help_heading = TREE_OPTIONS)]
     pub group: Option<u32>,
+    /// On a device: also measure scan and transpose with every strategy that was considered, for
+    /// experiments
+    #[arg(long, help_heading = PRIMITIVES_OPTIONS)]
+    pub candidates: bool,
     /// Runs to measure, such as heat,wave [default: all, threads only on the CPU]
     #[arg(long = "case", value_enum, value_name = "NAME,...", value_delimiter = ',', help_heading = RUN_OPTIONS)]
     pub run_cases: Vec<RunCase>,
@@ -82,6 +86,9 @@ pub struct BenchArgs {
 /// Heading of the flags that only `bench tree` uses.
 const TREE_OPTIONS: &str = "Options of bench tree";
 
+/// Heading of the flags that only `bench primitives` uses.
+const PRIMITIVES_OPTIONS: &str = "Options of bench primitives";
+
 /// Heading of the flags that only `bench run` uses.
 const RUN_OPTIONS: &str = "Options of bench run";
 
@@ -93,7 +100,7 @@ Default sizes (-n):
   tree        100000,1000000    1048576,8388608
   crossover   1000 to 24000     16384 to 524288
   checkpoint  1000000           -
-  primitives  2^20, sort 2^18   2^28, sort 2^20 and 2^24
+  primitives  2^20, sort 2^18   2^28, sort 2^20 and 2^24, transpose also 2^26
   heat        4096              16384
   wave        256               1024
   lj          32000             4096,65536,1048576,16777216
@@ -118,7 +125,7 @@ pub enum BenchCase {
     Crossover,
     /// Writing a checkpoint, compared with a plain write of the same bytes
     Checkpoint,
-    /// Sum, scan, sort and histogram, with checked results
+    /// Sum, scan, sort, histogram and transpose, with checked results
     Primitives,
     /// Time steps of the heat equation on a square
     Heat,

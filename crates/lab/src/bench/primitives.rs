@@ -1,22 +1,24 @@
-//! Benchmarks of the primitives (sum, scan, sort and histogram), compared with the bandwidth of a
-//! copy.
+//! Benchmarks of the primitives (sum, scan, sort, histogram and transpose), compared with the
+//! bandwidth of a copy.
 //!
 //! Every result is compared with the reference implementation. The floats are random whole numbers
 //! from -8 to 8, whose sums stay far below 2^24. Every order of additions is therefore exact, and a
 //! single number that is lost or added twice is found.
 
+mod primitive;
 mod verify;
 
 use std::fmt::Display;
 use std::time::Instant;
 
 use orrery_device::testing::random_bits;
-use orrery_device::{Device, DeviceError, DeviceKind, ceiling};
+use orrery_device::{Device, DeviceError, ceiling};
 use orrery_primitives::Number;
 use orrery_primitives::histogram::{self, BYTE_BINS, Histogram};
 use orrery_primitives::reduce::{self, Operation, Reduce};
-use orrery_primitives::scan::{self, Scan};
+use orrery_primitives::scan::{self, Scan, ScanStrategy};
 use orrery_primitives::sort::{self, Key, Sort};
+use orrery_primitives::transpose::{MatrixShape, Transpose, TransposeStrategy, transpose_on_cpu};
 use rayon::prelude::*;
 use serde_json::{Value, json};
 use thiserror::Error;
@@ -24,77 +26,11 @@ use thiserror::Error;
 use super::direct::{device_json, repeat_count};
 use crate::devices::cpu_name;
 use crate::timing::{self, Times};
-use verify::{first_difference, first_unsorted};
+pub use primitive::Primitive;
+use verify::{first_difference, first_not_transposed, first_unsorted};
 
 /// Number of timed runs on the CPU, unless given.
 const REPEATS_ON_CPU: usize = 5;
-
-/// Primitive and its input.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Primitive {
-    /// Sum of f32.
-    SumF32,
-    /// Inclusive scan (prefix sum) of f32.
-    ScanF32,
-    /// Inclusive scan (prefix sum) of u32.
-    ScanU32,
-    /// Sort of pairs of a u64 key and a u32 value.
-    SortU64,
-    /// Sort of pairs of a u32 key and a u32 value.
-    SortU32,
-    /// Histogram of random bytes.
-    HistogramRandom,
-    /// Histogram of equal bytes, which all increment the same counter.
-    HistogramEqual,
-}
-
-impl Primitive {
-    /// All primitives, in the order of the table.
-    pub const ALL: [Self; 7] = [
-        Self::SumF32,
-        Self::ScanF32,
-        Self::ScanU32,
-        Self::SortU64,
-        Self::SortU32,
-        Self::HistogramRandom,
-        Self::HistogramEqual,
-    ];
-
-    /// Returns the names of the primitive and of its input, for example `("sort", "u64 + u32")`.
-    pub fn name_and_input(self) -> (&'static str, &'static str) {
-        match self {
-            Self::SumF32 => ("sum", "f32"),
-            Self::ScanF32 => ("scan", "f32"),
-            Self::ScanU32 => ("scan", "u32"),
-            Self::SortU64 => ("sort", "u64 + u32"),
-            Self::SortU32 => ("sort", "u32 + u32"),
-            Self::HistogramRandom => ("histogram", "random"),
-            Self::HistogramEqual => ("histogram", "equal"),
-        }
-    }
-
-    /// Returns the default problem sizes for a device, or for the CPU.
-    pub fn default_sizes(self, device: Option<&Device>) -> Vec<usize> {
-        let is_gpu = device.is_some_and(|device| device.properties().kind == DeviceKind::Gpu);
-        match (self, is_gpu) {
-            (Self::SortU64 | Self::SortU32, true) => vec![1 << 20, 1 << 24],
-            (Self::SortU64 | Self::SortU32, false) => vec![1 << 18],
-            (_, true) => vec![1 << 28],
-            (_, false) => vec![1 << 20],
-        }
-    }
-
-    /// Returns the bytes per element that every implementation must move. A sort has no such
-    /// number.
-    fn bytes_per_element(self) -> Option<f64> {
-        match self {
-            Self::SumF32 => Some(4.0),
-            Self::ScanF32 | Self::ScanU32 => Some(8.0),
-            Self::SortU64 | Self::SortU32 => None,
-            Self::HistogramRandom | Self::HistogramEqual => Some(1.0),
-        }
-    }
-}
 
 /// Error of a measurement. Its message is one line.
 #[derive(Debug, Error)]
@@ -123,6 +59,8 @@ pub enum PrimitiveError {
 pub struct PrimitiveMeasurement {
     /// The primitive.
     pub primitive: Primitive,
+    /// Name of the strategy, if it is one of the candidates.
+    pub strategy: Option<String>,
     /// Number of elements: numbers, bytes or pairs.
     pub n: usize,
     /// Times of one run.
@@ -155,7 +93,7 @@ impl PrimitiveMeasurement {
             None => (self.elements_per_s(), "keys/s"),
         };
         json!({
-            "case": name, "input": input, "n": self.n, "seconds": self.times.median(),
+            "case": name, "input": input, "strategy": self.strategy, "n": self.n, "seconds": self.times.median(),
             "fastest": self.times.fastest(), "slowest": self.times.slowest(),
             "repeats": self.times.count(), "rate": rate, "unit": unit,
             "share_of_copy": self.share_of_copy(),
@@ -190,23 +128,57 @@ impl<'a> PrimitivesBench<'a> {
         self.device.map(|(device, peaks)| device_json(device, &peaks))
     }
 
-    /// Measures one primitive on `n` elements and checks its result.
+    /// Measures one primitive on `n` elements, or a few less ([`Primitive::measured_size`]), and
+    /// checks its result.
     pub fn measure_primitive(
         &self,
         primitive: Primitive,
         n: usize,
     ) -> Result<PrimitiveMeasurement, PrimitiveError> {
+        self.measure_strategy(primitive, n, None)
+    }
+
+    /// As [`Self::measure_primitive`], with every strategy of [`Primitive::candidate_names`].
+    pub fn measure_candidates(
+        &self,
+        primitive: Primitive,
+        n: usize,
+    ) -> Result<Vec<PrimitiveMeasurement>, PrimitiveError> {
+        let candidates = primitive.candidate_names().into_iter().enumerate();
+        let measure = |(candidate, name)| {
+            let measurement = self.measure_strategy(primitive, n, Some(candidate))?;
+            Ok(PrimitiveMeasurement { strategy: Some(name), ..measurement })
+        };
+        candidates.map(measure).collect()
+    }
+
+    /// Measures the default strategy or a candidate, which is given by its index.
+    fn measure_strategy(
+        &self,
+        primitive: Primitive,
+        n: usize,
+        candidate: Option<usize>,
+    ) -> Result<PrimitiveMeasurement, PrimitiveError> {
+        let n = primitive.measured_size(n);
+        let scan_strategy = || candidate.map_or_else(ScanStrategy::default, |i| ScanStrategy::CANDIDATES[i]);
         let (times, difference) = match primitive {
             Primitive::SumF32 => self.measure_sum(&random_elements(n, small_whole_number)),
-            Primitive::ScanF32 => self.measure_scan(&random_elements(n, small_whole_number)),
-            Primitive::ScanU32 => self.measure_scan(&random_elements(n, |bits| bits as u32)),
+            Primitive::ScanF32 => self.measure_scan(&random_elements(n, small_whole_number), scan_strategy()),
+            Primitive::ScanU32 => self.measure_scan(&random_elements(n, |bits| bits as u32), scan_strategy()),
             Primitive::SortU64 => self.measure_sort(&random_elements(n, |bits| bits)),
             Primitive::SortU32 => self.measure_sort(&random_elements(n, |bits| bits as u32)),
             Primitive::HistogramRandom => self.measure_histogram(&random_elements(n, |bits| bits as u8)),
             Primitive::HistogramEqual => self.measure_histogram(&vec![7; n]),
+            Primitive::TransposeF32 => {
+                let strategy = candidate.map(|i| TransposeStrategy::CANDIDATES[i]);
+                self.measure_transpose(&random_elements(n, |bits| (bits >> 40) as f32), strategy)
+            }
         }?;
         match difference {
-            None => Ok(PrimitiveMeasurement { primitive, n, times, copy: self.copy_bytes_per_s() }),
+            None => {
+                let copy = self.copy_bytes_per_s();
+                Ok(PrimitiveMeasurement { primitive, strategy: None, n, times, copy })
+            }
             Some(difference) => {
                 let (name, input) = primitive.name_and_input();
                 let device = self.device.map_or_else(cpu_name, |(device, _)| device.title());
@@ -228,7 +200,11 @@ impl<'a> PrimitivesBench<'a> {
         Ok((times, first_difference(&[sum], &[reduce::reduce_reference(Operation::Sum, numbers)])))
     }
 
-    fn measure_scan<T: Number + Display>(&self, numbers: &[T]) -> Result<Checked, DeviceError> {
+    fn measure_scan<T: Number + Display>(
+        &self,
+        numbers: &[T],
+        strategy: ScanStrategy,
+    ) -> Result<Checked, DeviceError> {
         let kind = scan::ScanKind::Inclusive;
         let scan_on_cpu = |mut sums: Vec<T>| {
             scan::scan_on_cpu(kind, &mut sums);
@@ -238,7 +214,7 @@ impl<'a> PrimitivesBench<'a> {
             None => self.time_on_host(|| numbers.to_vec(), scan_on_cpu),
             Some((device, _)) => {
                 let (input, output) = (device.upload(numbers)?, device.zeros(numbers.len())?);
-                let mut scan = Scan::new(device, kind)?;
+                let mut scan = Scan::with_strategy(device, kind, strategy)?;
                 let times = self.time_on_device(device, || scan.launch(device.queue(), &input, &output))?;
                 (times, output.to_vec()?)
             }
@@ -284,6 +260,29 @@ impl<'a> PrimitivesBench<'a> {
             }
         };
         Ok((times, first_difference(&counts, &histogram::histogram_reference(bytes))))
+    }
+
+    fn measure_transpose(
+        &self,
+        numbers: &[f32],
+        strategy: Option<TransposeStrategy>,
+    ) -> Result<Checked, DeviceError> {
+        let shape = MatrixShape::square(numbers.len().isqrt());
+        let transpose_on_host = |mut to: Vec<f32>| {
+            transpose_on_cpu(shape, numbers, &mut to);
+            to
+        };
+        let (times, transposed) = match self.device {
+            None => self.time_on_host(|| vec![1.0; numbers.len()], transpose_on_host),
+            Some((device, _)) => {
+                let strategy = strategy.unwrap_or_else(|| TransposeStrategy::default_for(shape, 4));
+                let (from, to) = (device.upload(numbers)?, device.zeros(numbers.len())?);
+                let transpose = Transpose::with_strategy(device, shape, strategy)?;
+                let times = self.time_on_device(device, || transpose.launch(device.queue(), &from, &to))?;
+                (times, to.to_vec()?)
+            }
+        };
+        Ok((times, first_not_transposed(shape, numbers, &transposed)))
     }
 
     /// Measures work that does not change its input.

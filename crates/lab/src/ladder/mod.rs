@@ -21,6 +21,7 @@ mod sweep;
 mod table;
 mod text_table;
 mod timeline;
+mod transpose;
 mod tree;
 mod wave;
 
@@ -36,11 +37,12 @@ pub use table::all_tables;
 pub use timeline::{Timeline, TimelineLane, TimelineSpan};
 
 /// All ladders, in the order of the help.
-pub static LADDERS: [&LadderEntry; 10] = [
+pub static LADDERS: [&LadderEntry; 11] = [
     &direct::LADDER,
     &tree::LADDER,
     &reduce::LADDER,
     &histogram::LADDER,
+    &transpose::LADDER,
     &matmul::LADDER,
     &heat::LADDER,
     &wave::LADDER,

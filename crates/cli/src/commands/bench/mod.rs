@@ -65,6 +65,10 @@ fn check_flags(arguments: &BenchArgs) -> Result<(), Failure> {
     if let Some((flag, _)) = of_run.iter().find(|(_, given)| *given && arguments.case != BenchCase::Run) {
         return Err(Failure::Usage(format!("{flag} is for bench run, expected orrery bench run")));
     }
+    if arguments.candidates && arguments.case != BenchCase::Primitives {
+        let message = "--candidates is for bench primitives, expected orrery bench primitives";
+        return Err(Failure::Usage(message.to_owned()));
+    }
     arguments.theta.map_or(Ok(()), super::check_theta)?;
     if let Some(rms) = arguments.rms.filter(|rms| !(*rms > 1e-6 && *rms < 0.1)) {
         return Err(Failure::Usage(format!("--rms {rms} is outside 1e-6 < rms < 0.1")));

@@ -32,6 +32,9 @@ pub fn bench_primitives(
     device: Option<&Device>,
     set: InstructionSet,
 ) -> Result<(Value, Value), Failure> {
+    if arguments.candidates && device.is_none() {
+        return Err(Failure::Usage("--candidates needs a device, expected --device".to_owned()));
+    }
     let bench = lab::PrimitivesBench::new(device, arguments.repeats.map(|k| k as usize))?;
     match device {
         Some(device) => print_line!("{}", device.title()),
@@ -58,6 +61,11 @@ pub fn bench_primitives(
             let line = bench.measure_primitive(primitive, n).map_err(to_failure)?;
             print_row(&line);
             results.push(line.to_json());
+            if arguments.candidates {
+                let candidates = bench.measure_candidates(primitive, n).map_err(to_failure)?;
+                candidates.iter().for_each(print_candidate);
+                results.extend(candidates.iter().map(PrimitiveMeasurement::to_json));
+            }
         }
     }
     Ok((bench.device_json().unwrap_or_else(|| about_cpu(set)), json!(results)))
@@ -82,4 +90,12 @@ fn print_row(line: &PrimitiveMeasurement) {
         line.n
     );
     print_line!("{}", row.trim_end());
+}
+
+/// Prints a candidate below the row of its primitive: strategy, time and rate.
+fn print_candidate(line: &PrimitiveMeasurement) {
+    let name = line.strategy.as_deref().unwrap_or_default();
+    let (time, rate) = (format_seconds(line.times.median()), line.bytes_per_s().unwrap_or_default());
+    let (rate, share) = (format_number(rate / 1e9), format_percent(line.share_of_copy()));
+    print_line!("  {name:<53} {time:>8} {rate:>6} {share:>7}");
 }

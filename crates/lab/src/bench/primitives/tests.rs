@@ -17,16 +17,31 @@ fn every_primitive_is_correct_and_timed_on_a_device() {
     for (primitive, n) in Primitive::ALL.into_iter().flat_map(|primitive| [(primitive, 1), (primitive, 5001)])
     {
         let result = bench.measure_primitive(primitive, n).unwrap();
-        assert_eq!((result.n, result.times.count()), (n, 2));
+        assert_eq!((result.n, result.times.count()), (primitive.measured_size(n), 2));
         assert_eq!(result.share_of_copy().is_some(), result.to_json()["unit"] == "bytes/s", "{result:?}");
     }
 }
 
 #[test]
+fn every_candidate_is_measured_and_named() {
+    let bench = PrimitivesBench::new(None, Some(1)).unwrap();
+    for primitive in Primitive::ALL {
+        let results = bench.measure_candidates(primitive, 1000).unwrap();
+        let names: Vec<String> = results.iter().filter_map(|result| result.strategy.clone()).collect();
+        assert_eq!(names, primitive.candidate_names(), "{primitive:?}");
+        let has_candidates = matches!(primitive, Primitive::ScanF32 | Primitive::TransposeF32);
+        assert_eq!(names.is_empty(), !has_candidates, "{primitive:?}");
+    }
+    assert_eq!(Primitive::TransposeF32.measured_size(1000), 961);
+}
+
+#[test]
 fn rates_count_the_bytes_that_must_move() {
     let times = Times::from_seconds(vec![3.0, 2.0, 1.0]);
-    let result =
-        |primitive| PrimitiveMeasurement { primitive, n: 100, times: times.clone(), copy: Some(1000.0) };
+    let result = |primitive| {
+        let (times, copy) = (times.clone(), Some(1000.0));
+        PrimitiveMeasurement { primitive, strategy: None, n: 100, times, copy }
+    };
     assert_eq!(result(Primitive::SumF32).bytes_per_s(), Some(200.0));
     assert_eq!(result(Primitive::ScanU32).share_of_copy(), Some(0.4));
     assert_eq!(result(Primitive::HistogramEqual).bytes_per_s(), Some(50.0));

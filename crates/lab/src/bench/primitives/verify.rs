@@ -3,6 +3,8 @@
 use std::fmt::Display;
 
 use orrery_primitives::sort::Key;
+use orrery_primitives::transpose::MatrixShape;
+use rayon::prelude::*;
 
 /// Describes the first element where `actual` differs from `expected`. Both have the same length.
 pub(super) fn first_difference<T: PartialEq + Display>(actual: &[T], expected: &[T]) -> Option<String> {
@@ -27,6 +29,18 @@ pub(super) fn first_unsorted<K: Key + Display>(
     Some(format!("pair {index} is ({}, {}), {expected}", sorted_keys[index], values[index]))
 }
 
+/// Describes the first element of `to` that is not the element of `from`, a matrix of this shape, with
+/// row and column exchanged. Tests all elements in parallel, because matrices have up to 2^28.
+pub(super) fn first_not_transposed<T: PartialEq + Display + Sync>(
+    shape: MatrixShape,
+    from: &[T],
+    to: &[T],
+) -> Option<String> {
+    let expected = |i: usize| &from[i % shape.rows * shape.columns + i / shape.rows];
+    let index = (0..to.len()).into_par_iter().find_first(|&i| to[i] != *expected(i))?;
+    Some(format!("result {index} is {}, expected {}", to[index], expected(index)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -35,6 +49,15 @@ mod tests {
     fn first_difference_gives_index_and_values() {
         assert_eq!(first_difference(&[1, 2, 3], &[1, 2, 3]), None);
         assert_eq!(first_difference(&[1, 5, 3], &[1, 2, 3]).unwrap(), "result 1 is 5, expected 2");
+    }
+
+    #[test]
+    fn wrong_transposes_are_detected() {
+        let shape = MatrixShape { rows: 2, columns: 3 };
+        let from = [1, 2, 3, 4, 5, 6];
+        assert_eq!(first_not_transposed(shape, &from, &[1, 4, 2, 5, 3, 6]), None);
+        let difference = first_not_transposed(shape, &from, &[1, 4, 2, 5, 6, 3]).unwrap();
+        assert_eq!(difference, "result 4 is 6, expected 3");
     }
 
     #[test]
