@@ -167,7 +167,8 @@ fn sweep_sides(device: &Device, side: usize) -> Result<Sweep, DeviceError> {
     })
 }
 
-/// Measures the production kernels for matrices of about `bytes` bytes with elements of 1 to 16 bytes.
+/// Measures the production kernels for matrices of about `bytes` bytes with elements of 1 to 16
+/// bytes.
 fn sweep_element_sizes(device: &Device, bytes: usize) -> Result<Sweep, DeviceError> {
     let rates = [
         element_rates::<u8>(device, bytes)?,

@@ -23,8 +23,8 @@ pub struct ScanStrategy {
     pub block_size: u32,
     /// Loads of 16 bytes per thread.
     pub loads_per_thread: u32,
-    /// Whether a block holds its tile in shared memory, not in registers, while it waits for the sum
-    /// of the earlier tiles. A device with too little shared memory uses registers.
+    /// Whether a block holds its tile in shared memory, not in registers, while it waits for the
+    /// sum of the earlier tiles. A device with too little shared memory uses registers.
     pub has_tile_in_shared: bool,
     /// Blocks per SM that the compiler leaves enough registers for.
     pub min_blocks_per_sm: u32,
@@ -62,8 +62,8 @@ impl ScanStrategy {
         Self { block_size, loads_per_thread, has_tile_in_shared: true, min_blocks_per_sm, poll_delay_ns: 0 }
     }
 
-    /// Returns a short name, for example `256 x 8, shared`: threads per block, loads per thread, and
-    /// where a tile is held.
+    /// Returns a short name, for example `256 x 8, shared`: threads per block, loads per thread,
+    /// and where a tile is held.
     pub fn name(&self) -> String {
         let place = if self.has_tile_in_shared { "shared" } else { "registers" };
         let delay = match self.poll_delay_ns {

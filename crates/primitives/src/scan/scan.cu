@@ -14,17 +14,18 @@
 // Tiles are numbered by tickets, so a block only waits for blocks that have started. `from` and
 // `to` may be the same buffer, because a block loads its whole tile before it writes.
 //
-// Speed: every number is read and written once, so memory bandwidth is the limit if enough bytes are
-// in flight. A block holds its tile from the first load to the last store. With a lifetime of
-// t seconds per block, a device that holds h bytes of tiles moves 2 h / t bytes per second. An H200
+// Speed: every number is read and written once, so memory bandwidth is the limit if enough bytes
+// are in flight. A block holds its tile from the first load to the last store. With a lifetime of t
+// seconds per block, a device that holds h bytes of tiles moves 2 h / t bytes per second. An H200
 // took t = 9.8 us at 2.64 TB/s, with 3 blocks of 32 KiB on each of 132 SMs: h = 13 MB. Most of the
-// lifetime is latency: the ticket, the loads, the wait for the slowest of the earlier tiles, and two
-// or three round trips through the L2 cache for published sums (tile, row, page). More tiles per SM
-// hide it. Registers limit their number to 3, because a tile takes 16 of about 40 registers per
-// thread. With TILE_IN_SHARED = 1 the tile waits in shared memory, of which an H200 has 227 KB per
-// SM: 6 tiles of 32 KiB. Every thread reads only what it loaded itself, so this needs no barrier, and
-// 32 lanes access 32 neighbouring vectors, so there are no bank conflicts. From compute capability
-// 8.0 on the loads go to shared memory without passing through registers (cp.async).
+// lifetime is latency: the ticket, the loads, the wait for the slowest of the earlier tiles, and
+// two or three round trips through the L2 cache for published sums (tile, row, page). More tiles
+// per SM hide it. Registers limit their number to 3, because a tile takes 16 of about 40 registers
+// per thread. With TILE_IN_SHARED = 1 the tile waits in shared memory, of which an H200 has 227 KB
+// per SM: 6 tiles of 32 KiB. Every thread reads only what it loaded itself, so this needs no
+// barrier, and 32 lanes access 32 neighbouring vectors, so there are no bank conflicts. From
+// compute capability 8.0 on the loads go to shared memory without passing through registers
+// (cp.async).
 //
 // Where the tile waits does not change a bit of the result.
 //

@@ -6,9 +6,9 @@ use orrery_device::{Buffer, BufferRange, Device, DeviceError, Element, Kernel, K
 
 use super::MatrixShape;
 
-// SAFETY: the kernels access rows * columns elements of each matrix, and vectors only where rows and
-// columns are multiples of their width. `VectorLayout::of` chooses the width, and the launches check the
-// lengths. Loads and stores beyond the end of the matrix are skipped.
+// SAFETY: the kernels access rows * columns elements of each matrix, and vectors only where rows
+// and columns are multiples of their width. `VectorLayout::of` chooses the width, and the launches
+// check the lengths. Loads and stores beyond the end of the matrix are skipped.
 const TRANSPOSE: KernelFile = unsafe { KernelFile::new("transpose.cu", include_str!("transpose.cu")) };
 
 /// Bytes of the widest load and store.

@@ -4,15 +4,15 @@
 //! second matrix. [`transpose_square_on_cpu`] and [`TransposeInPlace`] transpose a square in its
 //! memory.
 //!
-//! Cost: each element is read once and written once, so memory bandwidth is the limit, as in a copy.
-//! Rows of the input are neighbours in memory and columns are not, or the other way round for the
-//! output. A direct loop therefore uses one element of each cache line that it fetches. All fast
-//! versions move tiles whose rows fill whole cache lines on both sides. `transpose.cu` explains how a
-//! tile passes through shared memory without bank conflicts, and [`rungs`] measures the steps that
-//! lead to it.
+//! Cost: each element is read once and written once, so memory bandwidth is the limit, as in a
+//! copy. Rows of the input are neighbours in memory and columns are not, or the other way round for
+//! the output. A direct loop therefore uses one element of each cache line that it fetches. All
+//! fast versions move tiles whose rows fill whole cache lines on both sides. `transpose.cu`
+//! explains how a tile passes through shared memory without bank conflicts, and [`rungs`] measures
+//! the steps that lead to it.
 //!
-//! Not for matrices with fewer rows or columns than a tile (32 to 128): most threads of a block then
-//! have no element. A single row or column is copied.
+//! Not for matrices with fewer rows or columns than a tile (32 to 128): most threads of a block
+//! then have no element. A single row or column is copied.
 
 mod cpu;
 mod device;
@@ -46,8 +46,8 @@ impl MatrixShape {
     }
 }
 
-/// Reference implementation: copies one element after the other. `from` has `shape`, and `to` as many
-/// columns as `from` has rows.
+/// Reference implementation: copies one element after the other. `from` has `shape`, and `to` as
+/// many columns as `from` has rows.
 ///
 /// ```
 /// use orrery_primitives::transpose::{MatrixShape, transpose_reference};

@@ -52,8 +52,8 @@ fn message(error: DeviceError) -> String {
     error.to_string()
 }
 
-/// Requires the result of [`transpose_reference`] from `transpose`. The output contains other random
-/// elements before.
+/// Requires the result of [`transpose_reference`] from `transpose`. The output contains other
+/// random elements before.
 fn compare<T: Sample>(
     device: &Device,
     shape: MatrixShape,

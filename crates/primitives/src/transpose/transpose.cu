@@ -13,8 +13,8 @@
 // floats are runs of 256 bytes. Blocks that run at the same time extend them (tile_of_block).
 //
 // Bank conflicts: shared memory has 32 banks of 4 bytes. A warp's access to vectors of 16 bytes is
-// served in 4 phases of 8 lanes (PHASE_LANES), which are free of conflicts if the 8 vectors lie in 8
-// different columns of banks, which are their slots modulo 8. Column x of the tile has SLOTS
+// served in 4 phases of 8 lanes (PHASE_LANES). A vector takes 4 banks: those with the number of its
+// slot modulo 8. A phase has no conflict if these 8 numbers differ. Column x of the tile has SLOTS
 // vectors, a multiple of 8. For 64 x 64 floats, where SLOTS = 16:
 //
 //   without swizzle, slot = 16 x + group of rows
@@ -26,8 +26,9 @@
 //             with the same s for all: all differ
 //
 // The same holds for vectors of 8 bytes (phases of 16 lanes) and 4 bytes (32 lanes). Elements of 1
-// and 2 bytes that are accessed one by one share a bank with their neighbours, so the swizzle counts
-// in banks (SWIZZLE_UNIT).
+// and 2 bytes that are accessed one by one share a bank with their neighbours, so the swizzle
+// counts in banks (SWIZZLE_UNIT). Single bytes have tiles of 64 x 64, whose columns have 16 banks:
+// there a conflict of 2 lanes remains.
 //
 // Defined by the host (device.rs): ELEMENT, VECTOR (VECTOR_WIDTH elements), VECTOR_WIDTH,
 // VECTOR_BYTES, TILE, BLOCK_SIZE, MIN_BLOCKS_PER_SM, STRIP, STREAMING_STORES.
@@ -180,10 +181,10 @@ transpose(GLOBAL const uchar* RESTRICT from, GLOBAL uchar* RESTRICT to, ulong ro
     store_columns((GLOBAL VECTOR*)to, tile_columns, tile, size);
 }
 
-// Returns the pair of tiles that a block exchanges, by the one with row <= column. Row r of the tiles
-// has tiles - r such pairs. Two rows together have the same number for all lines of blocks: rows r
-// and tiles - 1 - r have tiles + 1 if `tiles` is even, and rows r and tiles - r have `tiles` if it
-// is odd, where row 0 is alone.
+// Returns the pair of tiles that a block exchanges, by the one with row <= column. Row r of the
+// tiles has tiles - r such pairs. Two rows together have the same number for all lines of blocks:
+// rows r and tiles - 1 - r have tiles + 1 if `tiles` is even, and rows r and tiles - r have `tiles`
+// if it is odd, where row 0 is alone.
 FUNCTION TileIndex pair_of_block(uint tiles)
 {
     const uint is_even = 1u - tiles % 2u;
@@ -201,8 +202,8 @@ FUNCTION TileIndex pair_of_block(uint tiles)
 }
 
 // matrix: side x side elements, aligned to 16 bytes. There are tiles * (tiles + 1) / 2 blocks for
-// tiles * tiles tiles. A block loads a pair of tiles before it writes either. A tile on the diagonal
-// is both tiles of its pair: it is loaded twice, and the same values are written twice.
+// tiles * tiles tiles. A block loads a pair of tiles before it writes either. A tile on the
+// diagonal is both tiles of its pair: it is loaded twice, and the same values are written twice.
 KERNEL_MIN_BLOCKS(BLOCK_SIZE, 2)
 transpose_in_place(GLOBAL uchar* matrix, ulong side)
 {

@@ -29,8 +29,8 @@ pub(super) fn first_unsorted<K: Key + Display>(
     Some(format!("pair {index} is ({}, {}), {expected}", sorted_keys[index], values[index]))
 }
 
-/// Describes the first element of `to` that is not the element of `from`, a matrix of this shape, with
-/// row and column exchanged. Tests all elements in parallel, because matrices have up to 2^28.
+/// Describes the first element of `to` that is not the element of `from`, a matrix of this shape,
+/// with row and column exchanged. Tests all elements in parallel, because matrices have up to 2^28.
 pub(super) fn first_not_transposed<T: PartialEq + Display + Sync>(
     shape: MatrixShape,
     from: &[T],
