@@ -47,11 +47,17 @@ fn measure(request: &mut LadderRequest, ladder: &mut Ladder) -> Result<(), LabEr
     let shape = square_of(request.n);
     let numbers: Vec<f32> = (0..shape.element_count()).into_par_iter().map(|i| i as f32).collect();
     let mut result = vec![0.0; numbers.len()];
+    ladder.roof = ladder.host_roofs.copy_roof();
+    let host_roof = ladder.host_roofs.bandwidth;
     let mut add_on_cpu = |name, shape: MatrixShape, transpose: fn(MatrixShape, &[f32], &mut [f32])| {
         (request.progress)(name);
         let n = shape.element_count();
         let times = time_rung_on_cpu(|| transpose(shape, &numbers[..n], &mut result[..n]));
-        ladder.add_rung(RungResult { work: WORK, ..RungResult::new(name, &timed(shape, times)) });
+        ladder.add_rung(RungResult {
+            work: WORK,
+            roof: host_roof,
+            ..RungResult::new(name, &timed(shape, times))
+        });
     };
     add_on_cpu("CPU, one thread", square_of(request.n.min(MAX_SERIAL_NUMBERS)), transpose_reference);
     add_on_cpu("CPU, all cores", shape, transpose_on_cpu);
