@@ -14,6 +14,7 @@ use crate::choice::{Backend, DeviceChoice};
 use crate::driver::{Driver, Fault, Handle, Opened, cuda, opencl};
 use crate::element::Element;
 use crate::error::DeviceError;
+use crate::host_access::{Managed, Mapped};
 use crate::kernel::{KernelFile, Math, Module, Source};
 use crate::pinned::Pinned;
 use crate::properties::{Memory, Properties};
@@ -52,6 +53,8 @@ pub(crate) struct OpenDevice {
     driver: Arc<dyn Driver>,
     /// Bytes in existing buffers.
     held_bytes: AtomicU64,
+    /// Bytes in existing managed memory, which are also in `held_bytes`.
+    managed_bytes: AtomicU64,
     builds: Builds,
     /// Queue that clears or fills new buffers, so that they do not wait for work in other queues.
     init_queue: Handle,
@@ -167,6 +170,7 @@ impl Device {
             properties,
             driver,
             held_bytes: AtomicU64::new(0),
+            managed_bytes: AtomicU64::new(0),
             builds: Builds::default(),
             init_queue,
             queue: OnceLock::new(),
@@ -215,6 +219,18 @@ impl Device {
     /// Allocates page-locked host memory, initialised to zero. Asynchronous copies need it.
     pub fn pinned<T: Element>(&self, len: usize) -> Result<Pinned<T>, DeviceError> {
         Pinned::new(self, len)
+    }
+
+    /// Allocates host memory that kernels access over the bus, initialised to zero.
+    pub fn mapped<T: Element>(&self, len: usize) -> Result<Mapped<T>, DeviceError> {
+        Mapped::new(self, len)
+    }
+
+    /// Allocates memory whose pages move between host and device, initialised to zero. Returns an
+    /// error if the device has none ([`Properties::has_managed_memory`]), or if all managed memory
+    /// of this process would exceed the free memory of the device.
+    pub fn managed<T: Element>(&self, len: usize) -> Result<Managed<T>, DeviceError> {
+        Managed::new(self, len)
     }
 
     /// Creates a 1-D texture of these texels, which kernels read by index.
@@ -306,6 +322,10 @@ impl Device {
 
     pub(crate) fn held_byte_counter(&self) -> &AtomicU64 {
         &self.0.held_bytes
+    }
+
+    pub(crate) fn managed_byte_counter(&self) -> &AtomicU64 {
+        &self.0.managed_bytes
     }
 
     /// Converts a failed driver call to an error of this device. `size` is the size in bytes of the

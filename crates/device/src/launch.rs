@@ -5,6 +5,7 @@ use std::fmt;
 use crate::buffer::{Buffer, BufferRange};
 use crate::driver::{Argument, MemorySlice, TextureObject};
 use crate::element::{Element, ElementType};
+use crate::host_access::{Managed, Mapped};
 use crate::memory::Memory;
 use crate::signature::ParameterType;
 use crate::texture::Texture;
@@ -64,10 +65,11 @@ impl fmt::Display for Dim3 {
     }
 }
 
-/// An argument of a kernel launch: a number, a buffer, a range of a buffer or a texture.
+/// An argument of a kernel launch: a number, a buffer or a range of a buffer, mapped or managed
+/// memory, or a texture.
 #[derive(Clone, Copy)]
 pub enum Arg<'a> {
-    /// A pointer to device memory.
+    /// A pointer to memory.
     Buffer(BufferArg<'a>),
     /// `TEXTURE_1D` or `TEXTURE_2D`
     Texture(&'a Texture),
@@ -83,7 +85,7 @@ pub enum Arg<'a> {
     F64(f64),
 }
 
-/// A buffer or a range of a buffer of any element type.
+/// Memory of any element type.
 #[derive(Clone, Copy)]
 pub struct BufferArg<'a> {
     pub(crate) memory: &'a Memory,
@@ -113,6 +115,26 @@ impl<'a, T: Element> From<BufferRange<'a, T>> for Arg<'a> {
         Self::Buffer(BufferArg {
             memory: range.memory(),
             slice: range.slice(),
+            element: ElementType::of::<T>(),
+        })
+    }
+}
+
+impl<'a, T: Element> From<&'a Mapped<T>> for Arg<'a> {
+    fn from(mapped: &'a Mapped<T>) -> Self {
+        Self::Buffer(BufferArg {
+            memory: mapped.memory(),
+            slice: mapped.slice(),
+            element: ElementType::of::<T>(),
+        })
+    }
+}
+
+impl<'a, T: Element> From<&'a Managed<T>> for Arg<'a> {
+    fn from(managed: &'a Managed<T>) -> Self {
+        Self::Buffer(BufferArg {
+            memory: managed.memory(),
+            slice: managed.slice(),
             element: ElementType::of::<T>(),
         })
     }

@@ -71,6 +71,21 @@ pub struct Properties {
     pub has_f64: bool,
     /// Whether kernels can read a [`crate::Texture`]. An OpenCL device may lack images.
     pub has_textures: bool,
+    /// Number of engines that copy between host and device while kernels run. With two, copies in
+    /// both directions overlap. None if the driver does not report it.
+    pub copy_engines: Option<u32>,
+    /// Whether kernels can access [`crate::Mapped`] host memory.
+    pub can_map_host_memory: bool,
+    /// Whether the device uses the memory of the host.
+    pub is_integrated: bool,
+    /// Whether host and device have one address space: CUDA's unified addressing, or shared virtual
+    /// memory of OpenCL.
+    pub has_unified_addressing: bool,
+    /// Whether the device has [`crate::Managed`] memory that the host may access while kernels run.
+    /// Only CUDA, on GPUs with page faults (compute capability 6.0 and later, on Linux).
+    pub has_managed_memory: bool,
+    /// CUDA's compute mode, "default", "exclusive process" or "prohibited". None on OpenCL.
+    pub compute_mode: Option<&'static str>,
     /// 32-bit registers per SM. None if the driver does not report them.
     pub registers_per_sm: Option<u32>,
     /// Largest number of resident threads per SM. None if the driver does not report it.

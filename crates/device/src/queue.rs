@@ -4,10 +4,13 @@ use std::fmt;
 
 use crate::buffer::BufferRange;
 use crate::device::Device;
-use crate::driver::{Argument, Fault, Handle, MAX_ARGUMENTS, MemorySlice, waits_after_launch};
+use crate::driver::{
+    Argument, Fault, Handle, MAX_ARGUMENTS, MemorySlice, PrefetchTarget, waits_after_launch,
+};
 use crate::element::Element;
 use crate::error::DeviceError;
 use crate::event::Event;
+use crate::host_access::Managed;
 use crate::kernel::Kernel;
 use crate::launch::{Arg, Dim3};
 use crate::pinned::Pinned;
@@ -273,6 +276,27 @@ impl Queue {
             unsafe { driver.copy_across(self.handle, (source, source_context), (target, target_context)) }
         };
         result.map_err(|fault| self.copy_error(fault, source))
+    }
+
+    /// Queues moving all pages of managed memory to the device. Does not wait.
+    pub fn prefetch_to_device<T: Element>(&self, managed: &Managed<T>) -> Result<(), DeviceError> {
+        self.prefetch(managed, PrefetchTarget::Device)
+    }
+
+    /// Queues moving all pages of managed memory to the host. Does not wait.
+    pub fn prefetch_to_host<T: Element>(&self, managed: &Managed<T>) -> Result<(), DeviceError> {
+        self.prefetch(managed, PrefetchTarget::Host)
+    }
+
+    fn prefetch<T: Element>(&self, managed: &Managed<T>, target: PrefetchTarget) -> Result<(), DeviceError> {
+        self.expect_same_device("managed memory", managed.device())?;
+        if managed.is_empty() {
+            return Ok(());
+        }
+        let slice = managed.slice();
+        // SAFETY: the memory is managed and valid. Dropping it waits for all queued work.
+        unsafe { self.device.driver().prefetch(self.handle, slice, target) }
+            .map_err(|fault| self.copy_error(fault, slice))
     }
 
     /// Queues an event and returns it. It is done after all work queued so far.

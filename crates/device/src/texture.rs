@@ -51,7 +51,8 @@ pub struct TextureSettings {
 /// A texture of f32, freed when dropped. It does not change.
 ///
 /// ```
-/// use orrery_device::{AddressMode, Device, DeviceChoice, KernelFile, Math, TextureFilter, TextureSettings};
+/// use orrery_device::{AddressMode, TextureFilter, TextureSettings};
+/// use orrery_device::{Device, DeviceChoice, KernelFile, Math};
 ///
 /// # fn main() -> Result<(), orrery_device::DeviceError> {
 /// // Without an OpenCL device there is nothing to run on.

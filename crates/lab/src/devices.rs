@@ -1,6 +1,6 @@
-//! DeviceList of devices with the figures that their drivers report and with measured peak rates.
+//! List of devices with the figures that their drivers report and with measured peak rates.
 
-use orrery_device::{Device, DeviceChoice, DeviceKind, DeviceList, ceiling};
+use orrery_device::{Device, DeviceChoice, DeviceKind, DeviceList, Properties, ceiling};
 use orrery_model::Precision;
 use orrery_simd::InstructionSet;
 use serde::Serialize;
@@ -15,6 +15,59 @@ pub struct PeakRate {
     pub measured: Option<f64>,
     /// Rate computed from clock, bus width and number of units.
     pub theoretical: Option<f64>,
+}
+
+/// Abilities of a device, as its driver reports them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct DeviceFeatures {
+    /// Number of engines that copy between host and device while kernels run.
+    pub copy_engines: Option<u32>,
+    /// Whether kernels can access host memory over the bus.
+    pub can_map_host_memory: bool,
+    /// Whether the device has memory whose pages move between host and device.
+    pub has_managed_memory: bool,
+    /// Whether host and device have one address space.
+    pub has_unified_addressing: bool,
+    /// Whether the device uses the memory of the host.
+    pub is_integrated: bool,
+    /// Whether kernels can read textures.
+    pub has_textures: bool,
+    /// CUDA's compute mode.
+    pub compute_mode: Option<&'static str>,
+}
+
+impl DeviceFeatures {
+    fn new(properties: &Properties) -> Self {
+        Self {
+            copy_engines: properties.copy_engines,
+            can_map_host_memory: properties.can_map_host_memory,
+            has_managed_memory: properties.has_managed_memory,
+            has_unified_addressing: properties.has_unified_addressing,
+            is_integrated: properties.is_integrated,
+            has_textures: properties.has_textures,
+            compute_mode: properties.compute_mode,
+        }
+    }
+
+    /// Returns the names and values of the rows of the listing.
+    fn rows(&self) -> Vec<(&'static str, String)> {
+        let host_access = [
+            (self.can_map_host_memory, "mapped memory"),
+            (self.has_managed_memory, "managed memory"),
+            (self.has_unified_addressing, "unified addressing"),
+            (self.is_integrated, "integrated"),
+        ];
+        let host_access: Vec<_> =
+            host_access.into_iter().filter(|(has, _)| *has).map(|(_, name)| name).collect();
+        let mut rows = Vec::new();
+        rows.extend(self.copy_engines.map(|count| ("copy engines", count.to_string())));
+        if !host_access.is_empty() {
+            rows.push(("host access", host_access.join(", ")));
+        }
+        rows.push(("textures", if self.has_textures { "yes" } else { "no" }.to_owned()));
+        rows.extend(self.compute_mode.map(|mode| ("compute mode", mode.to_owned())));
+        rows
+    }
 }
 
 /// Properties and peak rates of one device or of the CPU.
@@ -36,6 +89,8 @@ pub struct DeviceReport {
     pub version: String,
     /// Driver version.
     pub driver: Option<String>,
+    /// Abilities of a device. None for the CPU.
+    pub features: Option<DeviceFeatures>,
     /// Bytes per second of a copy, reads and writes both counted.
     pub copy: PeakRate,
     /// f32 operations per second.
@@ -82,6 +137,7 @@ fn report_cpu(memory: Option<u64>) -> DeviceReport {
         clock_hz: None,
         version: set.name().to_owned(),
         driver: None,
+        features: None,
         copy: PeakRate::default(),
         f32_flops: measured(Precision::Single),
         f64_flops: measured(Precision::Double),
@@ -109,6 +165,7 @@ fn report_device(device: &Device) -> DeviceReport {
         clock_hz: Some(properties.clock_hz).filter(|clock| *clock > 0.0),
         version: properties.version.clone(),
         driver: Some(properties.driver.clone()),
+        features: Some(DeviceFeatures::new(properties)),
         copy: peak(measured.as_ref().map(|rates| rates.copy_bytes_per_s), properties.peak_bandwidth),
         f32_flops: peak(measured.as_ref().map(|rates| rates.f32_flops), properties.peak_f32),
         f64_flops: peak(measured.as_ref().and_then(|rates| rates.f64_flops), properties.peak_f64),
@@ -147,6 +204,9 @@ impl DeviceReport {
         add_row("memory", self.memory.map_or_else(|| "-".to_owned(), orrery_io::format_bytes));
         let clock = self.clock_hz.map_or_else(String::new, |hz| format!(" at {:.0} MHz", hz / 1e6));
         add_row(self.unit_name(), format!("{}{clock}", self.sm_count));
+        for (name, value) in self.features.iter().flat_map(DeviceFeatures::rows) {
+            add_row(name, value);
+        }
         match &self.error {
             Some(error) => add_row("not measured", error.clone()),
             None => {
@@ -202,6 +262,15 @@ mod tests {
             clock_hz: Some(1.98e9),
             version: "compute capability 9.0".into(),
             driver: Some("580.65".into()),
+            features: Some(DeviceFeatures {
+                copy_engines: Some(3),
+                can_map_host_memory: true,
+                has_managed_memory: true,
+                has_unified_addressing: true,
+                is_integrated: true,
+                has_textures: true,
+                compute_mode: Some("exclusive process"),
+            }),
             copy: PeakRate { measured: Some(4.09e12), theoretical: Some(4.81e12) },
             f32_flops: PeakRate { measured: Some(60.2e12), theoretical: None },
             f64_flops: PeakRate::default(),
@@ -216,6 +285,10 @@ mod tests {
                 "  driver          580.65",
                 "  memory          139.8 GiB",
                 "  SMs             132 at 1980 MHz",
+                "  copy engines    3",
+                "  host access     mapped memory, managed memory, unified addressing, integrated",
+                "  textures        yes",
+                "  compute mode    exclusive process",
                 "  copy            4.09 TB/s measured, 85% of the theoretical 4.81 TB/s",
                 "  f32             60.2 TFLOP/s measured",
                 "  f64             -",

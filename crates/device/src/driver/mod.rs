@@ -13,24 +13,19 @@ use std::sync::{Arc, OnceLock};
 
 use crate::kernel::{Math, Resources};
 use crate::launch::Dim3;
-use crate::properties::{Memory, Properties};
+use crate::properties::Properties;
 
 pub(crate) mod cuda;
+mod memory;
 pub(crate) mod opencl;
 mod textures;
 
+pub(crate) use memory::{MappedMemory, MemoryDriver, Pin, PrefetchTarget};
 pub(crate) use textures::{TextureDriver, TextureLimits, TextureObject};
 
 /// Identifier of an object of the driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Handle(pub(crate) u64);
-
-/// Page-locked host memory, zeroed, with the alignment of every element type.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Pin {
-    pub(crate) pointer: *mut u8,
-    pub(crate) handle: Handle,
-}
 
 /// A failed call to the driver.
 #[derive(Clone, Debug)]
@@ -134,40 +129,14 @@ pub(crate) struct CompileOptions {
 }
 
 /// A driver for one device. The module documentation has the contract of the unsafe functions, also
-/// for the traits of textures.
+/// for the traits of memory and textures.
 #[allow(clippy::missing_safety_doc, reason = "one contract, stated above")]
-pub(crate) trait Driver: TextureDriver + Send + Sync {
-    /// Returns free and total memory. `held_bytes` is the size of all existing buffers, for drivers
-    /// that do not report free memory.
-    fn memory(&self, held_bytes: u64) -> Result<Memory, Fault>;
-    /// Returns the largest size of a further buffer in bytes. For drivers that accept any size and
-    /// fail at the first use.
-    fn largest_buffer(&self, held_bytes: u64) -> u64;
-    fn allocate_memory(&self, bytes: u64) -> Result<Handle, Fault>;
-    unsafe fn free_memory(&self, memory: Handle);
-    fn allocate_pinned(&self, bytes: usize) -> Result<Pin, Fault>;
-    unsafe fn free_pinned(&self, pin: Pin, bytes: usize);
-
+pub(crate) trait Driver: MemoryDriver + TextureDriver + Send + Sync {
     fn new_queue(&self) -> Result<Handle, Fault>;
     unsafe fn free_queue(&self, queue: Handle);
     unsafe fn finish(&self, queue: Handle) -> Result<(), Fault>;
-    /// Waits for the work of all queues of the device. Only drivers with peer access need it.
-    fn finish_all(&self) -> Result<(), Fault> {
-        Ok(())
-    }
-    /// Queues setting the bytes to zero.
-    unsafe fn clear_memory(&self, queue: Handle, memory: Handle, bytes: usize) -> Result<(), Fault>;
-    /// Copies to the device and returns after `from` was read.
-    unsafe fn write(&self, queue: Handle, to: MemorySlice, from: *const u8) -> Result<(), Fault>;
-    /// Copies to the host and returns after `to` was written.
-    unsafe fn read(&self, queue: Handle, from: MemorySlice, to: *mut u8) -> Result<(), Fault>;
-    /// Queues a copy to the device.
-    unsafe fn write_async(&self, queue: Handle, to: MemorySlice, from: *const u8) -> Result<(), Fault>;
-    /// Queues a copy to the host.
-    unsafe fn read_async(&self, queue: Handle, from: MemorySlice, to: *mut u8) -> Result<(), Fault>;
-    /// Queues a copy between slices of the same size that do not overlap.
-    unsafe fn copy(&self, queue: Handle, from: MemorySlice, to: MemorySlice) -> Result<(), Fault>;
-
+    /// Waits for the work of all queues of the device.
+    fn finish_all(&self) -> Result<(), Fault>;
     /// Queues an event.
     unsafe fn record(&self, queue: Handle) -> Result<Handle, Fault>;
     /// Makes the queue wait for an event.

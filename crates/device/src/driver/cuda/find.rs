@@ -79,6 +79,7 @@ fn read_properties(index: usize, device: sys::CUdevice, installed: &Installed) -
             .map(|value| value.max(0) as u32)
             .map_err(|error| super::new_fault("cuDeviceGetAttribute", error.0))
     };
+    let has = |name| attribute(name).map(|value| value != 0);
     let name = ask::get_name(device).map_err(|error| super::new_fault("cuDeviceGetName", error.0))?;
     // SAFETY: as above.
     let memory = unsafe { ask::total_mem(device) };
@@ -115,12 +116,31 @@ fn read_properties(index: usize, device: sys::CUdevice, installed: &Installed) -
         has_warp_shuffle: true,
         has_f64: true,
         has_textures: true,
+        copy_engines: Some(attribute(Attribute::CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT)?),
+        can_map_host_memory: has(Attribute::CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY)?,
+        is_integrated: has(Attribute::CU_DEVICE_ATTRIBUTE_INTEGRATED)?,
+        has_unified_addressing: has(Attribute::CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING)?,
+        // Without concurrent access, the host crashes if it accesses managed memory while any
+        // kernel runs.
+        has_managed_memory: has(Attribute::CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY)?
+            && has(Attribute::CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS)?,
+        compute_mode: compute_mode(attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_MODE)?),
         registers_per_sm: Some(attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR)?),
         threads_per_sm: Some(attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR)?),
         peak_f32,
         peak_f64,
         peak_bandwidth: (bandwidth > 0.0).then_some(bandwidth),
     })
+}
+
+/// Returns the name of a CUcomputemode.
+fn compute_mode(mode: u32) -> Option<&'static str> {
+    match mode {
+        0 => Some("default"),
+        2 => Some("prohibited"),
+        3 => Some("exclusive process"),
+        _ => None,
+    }
 }
 
 /// Returns for example "580.65.06 (CUDA 13.0)". The driver API reports only the second number.

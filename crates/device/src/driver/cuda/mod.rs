@@ -7,23 +7,24 @@
 pub(crate) mod compile_only;
 mod cubin;
 mod find;
+mod memory;
 mod nvrtc;
+mod optional;
 mod textures;
 
 use std::ffi::{CStr, CString, c_int, c_uint, c_void};
 use std::ptr;
-use std::sync::OnceLock;
 
 use cudarc::driver::sys::{self, CUresult};
 
 use super::{
-    Argument, BuildFault, CompileOptions, Driver, Fault, Handle, MAX_ARGUMENTS, MemorySlice, Parameters, Pin,
+    Argument, BuildFault, CompileOptions, Driver, Fault, Handle, MAX_ARGUMENTS, MemorySlice, Parameters,
 };
 use crate::kernel::Resources;
 use crate::launch::Dim3;
-use crate::properties::Memory;
 pub(crate) use find::{device_count, open};
 use nvrtc::Nvrtc;
+use optional::optional_functions;
 
 /// A device with its context.
 struct Cuda {
@@ -117,35 +118,6 @@ fn is_kernel_failure(code: CUresult) -> bool {
     )
 }
 
-type Elapsed = unsafe extern "C" fn(*mut f32, sys::CUevent, sys::CUevent) -> CUresult;
-type Texture1dLimit =
-    unsafe extern "C" fn(*mut usize, sys::CUarray_format, c_uint, sys::CUdevice) -> CUresult;
-type ParameterInfo = unsafe extern "C" fn(sys::CUfunction, usize, *mut usize, *mut usize) -> CUresult;
-
-/// Functions that not every driver has. cudarc would panic if one is missing.
-struct OptionalFunctions {
-    elapsed: Option<Elapsed>,
-    parameter: Option<ParameterInfo>,
-    texture_1d_limit: Option<Texture1dLimit>,
-}
-
-fn optional_functions() -> &'static OptionalFunctions {
-    static OPTIONAL: OnceLock<OptionalFunctions> = OnceLock::new();
-    // SAFETY: a device was opened, so the library is loaded. The types are those of cuda.h.
-    OPTIONAL.get_or_init(|| unsafe {
-        let library = sys::culib();
-        let get = |name: &[u8]| library.get::<Elapsed>(name).ok().map(|function| *function);
-        OptionalFunctions {
-            elapsed: get(b"cuEventElapsedTime_v2\0").or_else(|| get(b"cuEventElapsedTime\0")),
-            parameter: library.get::<ParameterInfo>(b"cuFuncGetParamInfo\0").ok().map(|function| *function),
-            texture_1d_limit: library
-                .get::<Texture1dLimit>(b"cuDeviceGetTexture1DLinearMaxWidth\0")
-                .ok()
-                .map(|function| *function),
-        }
-    })
-}
-
 // SAFETY of the blocks below: `make_current` was called, handles are valid CUDA handles (the
 // contract in driver/mod.rs), and every out-pointer points to a local.
 /// Returns the values of arguments in words that CUDA reads through pointers.
@@ -162,51 +134,6 @@ fn argument_words(arguments: &[Argument]) -> [u64; MAX_ARGUMENTS] {
 }
 
 impl Driver for Cuda {
-    fn memory(&self, _held_bytes: u64) -> Result<Memory, Fault> {
-        self.make_current()?;
-        let (mut free, mut total) = (0, 0);
-        // SAFETY: see above.
-        check_result("cuMemGetInfo", unsafe { sys::cuMemGetInfo_v2(&raw mut free, &raw mut total) })?;
-        Ok(Memory { free: free as u64, total: total as u64 })
-    }
-
-    fn largest_buffer(&self, _held_bytes: u64) -> u64 {
-        u64::MAX
-    }
-
-    fn allocate_memory(&self, bytes: u64) -> Result<Handle, Fault> {
-        self.make_current()?;
-        let mut address = 0;
-        // SAFETY: see above.
-        check_result("cuMemAlloc", unsafe { sys::cuMemAlloc_v2(&raw mut address, bytes as usize) })?;
-        Ok(Handle(address))
-    }
-
-    unsafe fn free_memory(&self, memory: Handle) {
-        if self.make_current().is_ok() {
-            // SAFETY: see above. cuMemFree waits for the device.
-            unsafe { sys::cuMemFree_v2(memory.0) };
-        }
-    }
-
-    fn allocate_pinned(&self, bytes: usize) -> Result<Pin, Fault> {
-        self.make_current()?;
-        let mut pointer: *mut c_void = ptr::null_mut();
-        // SAFETY: see above. The memory has `bytes` bytes.
-        unsafe {
-            check_result("cuMemHostAlloc", sys::cuMemHostAlloc(&raw mut pointer, bytes, 0))?;
-            ptr::write_bytes(pointer.cast::<u8>(), 0, bytes);
-        }
-        Ok(Pin { pointer: pointer.cast(), handle: to_handle(pointer) })
-    }
-
-    unsafe fn free_pinned(&self, pin: Pin, _bytes: usize) {
-        if self.make_current().is_ok() {
-            // SAFETY: see above.
-            unsafe { sys::cuMemFreeHost(pin.pointer.cast()) };
-        }
-    }
-
     fn new_queue(&self) -> Result<Handle, Fault> {
         self.make_current()?;
         let mut stream = ptr::null_mut();
@@ -233,57 +160,6 @@ impl Driver for Cuda {
         self.make_current()?;
         // SAFETY: see above.
         check_result("cuCtxSynchronize", unsafe { sys::cuCtxSynchronize() })
-    }
-
-    unsafe fn clear_memory(&self, queue: Handle, memory: Handle, bytes: usize) -> Result<(), Fault> {
-        self.make_current()?;
-        // SAFETY: see above.
-        check_result("cuMemsetD8Async", unsafe { sys::cuMemsetD8Async(memory.0, 0, bytes, stream_of(queue)) })
-    }
-
-    unsafe fn write(&self, queue: Handle, to: MemorySlice, from: *const u8) -> Result<(), Fault> {
-        // SAFETY: see above. If `from` is page-locked, it is in use until the wait ends.
-        unsafe {
-            let queued = self.write_async(queue, to, from);
-            // Waits even if the call failed, so that `from` is never still in use.
-            let finished = self.finish(queue);
-            queued.and(finished)
-        }
-    }
-
-    unsafe fn read(&self, queue: Handle, from: MemorySlice, to: *mut u8) -> Result<(), Fault> {
-        // SAFETY: see above.
-        unsafe {
-            let queued = self.read_async(queue, from, to);
-            // Waits even if the call failed, so that `to` is never still in use.
-            let finished = self.finish(queue);
-            queued.and(finished)
-        }
-    }
-
-    unsafe fn write_async(&self, queue: Handle, to: MemorySlice, from: *const u8) -> Result<(), Fault> {
-        self.make_current()?;
-        // SAFETY: see above.
-        let code =
-            unsafe { sys::cuMemcpyHtoDAsync_v2(address_of(to), from.cast(), to.bytes, stream_of(queue)) };
-        check_result("cuMemcpyHtoDAsync", code)
-    }
-
-    unsafe fn read_async(&self, queue: Handle, from: MemorySlice, to: *mut u8) -> Result<(), Fault> {
-        self.make_current()?;
-        // SAFETY: see above.
-        let code =
-            unsafe { sys::cuMemcpyDtoHAsync_v2(to.cast(), address_of(from), from.bytes, stream_of(queue)) };
-        check_result("cuMemcpyDtoHAsync", code)
-    }
-
-    unsafe fn copy(&self, queue: Handle, from: MemorySlice, to: MemorySlice) -> Result<(), Fault> {
-        self.make_current()?;
-        // SAFETY: see above.
-        let code = unsafe {
-            sys::cuMemcpyDtoDAsync_v2(address_of(to), address_of(from), from.bytes, stream_of(queue))
-        };
-        check_result("cuMemcpyDtoDAsync", code)
     }
 
     unsafe fn record(&self, queue: Handle) -> Result<Handle, Fault> {

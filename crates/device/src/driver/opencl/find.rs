@@ -166,6 +166,12 @@ fn read_properties(index: usize, platform: Platform, device: Device) -> Result<P
         has_f64: device.double_fp_config().unwrap_or(0) != 0,
         // Known when the context exists.
         has_textures: false,
+        copy_engines: None,
+        can_map_host_memory: true,
+        is_integrated: device.host_unified_memory().unwrap_or(false),
+        has_unified_addressing: device.svm_capabilities().unwrap_or(0) != 0,
+        has_managed_memory: false,
+        compute_mode: None,
         registers_per_sm: None,
         threads_per_sm: None,
         peak_f32,

@@ -4,15 +4,15 @@
 mod arguments;
 mod find;
 mod log;
+mod memory;
 mod textures;
 
-use std::alloc::{Layout, alloc_zeroed, dealloc};
-use std::ffi::{CString, c_void};
+use std::ffi::CString;
 use std::ptr;
 use std::sync::{Mutex, PoisonError};
 
 use opencl3::command_queue as queues;
-use opencl3::command_queue::{CL_BLOCKING, CL_NON_BLOCKING, CL_QUEUE_PROFILING_ENABLE};
+use opencl3::command_queue::CL_QUEUE_PROFILING_ENABLE;
 use opencl3::context::context::create_context;
 use opencl3::device::{CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT, Device};
 use opencl3::error_codes::{
@@ -21,19 +21,13 @@ use opencl3::error_codes::{
 };
 use opencl3::event as events;
 use opencl3::kernel as kernels;
-use opencl3::memory::{
-    CL_MAP_READ, CL_MAP_WRITE, CL_MEM_ALLOC_HOST_PTR, CL_MEM_READ_WRITE, Sampler, create_buffer,
-    release_mem_object,
-};
+use opencl3::memory::Sampler;
 use opencl3::program as programs;
 use opencl3::types::{cl_command_queue, cl_context, cl_event, cl_int, cl_kernel, cl_mem, cl_program};
 
-use super::{
-    Argument, BuildFault, CompileOptions, Driver, Fault, Handle, MemorySlice, Parameters, Pin, TextureLimits,
-};
+use super::{Argument, BuildFault, CompileOptions, Driver, Fault, Handle, Parameters, TextureLimits};
 use crate::kernel::{Math, Resources};
 use crate::launch::Dim3;
-use crate::properties::Memory;
 use crate::texture::TextureSettings;
 pub use find::child_environment;
 pub(crate) use find::{device_count, gpu_indices, open};
@@ -42,8 +36,10 @@ pub(crate) use find::{device_count, gpu_indices, open};
 struct OpenCl {
     device: Device,
     context: cl_context,
-    /// Queue that maps page-locked memory.
+    /// Queue that maps host memory.
     map_queue: cl_command_queue,
+    /// All queues of `new_queue` that exist.
+    queues: Mutex<Vec<cl_command_queue>>,
     /// Compiler options that are the same for all kernels.
     options: String,
     /// Whether the compiler has an option that limits registers.
@@ -136,6 +132,7 @@ impl OpenCl {
             device,
             context,
             map_queue: create_queue(context, device)?,
+            queues: Mutex::default(),
             options: format!("{language} -cl-mad-enable"),
             limits_registers: extensions.contains("cl_nv_compiler_options"),
             has_exact_division: config & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT != 0,
@@ -199,154 +196,35 @@ fn create_queue(context: cl_context, device: Device) -> Result<cl_command_queue,
         .map_err(|code| new_fault("clCreateCommandQueue", code))
 }
 
-/// Returns the layout of host memory, for the case that the driver cannot allocate page-locked
-/// memory.
-fn host_layout(bytes: usize) -> Option<Layout> {
-    Layout::from_size_align(bytes, 64).ok()
-}
-
 // SAFETY of the blocks below: handles are valid OpenCL objects, sizes and host pointers are correct
 // (the contract in driver/mod.rs), and wait lists are empty or contain one valid event.
 impl Driver for OpenCl {
-    fn memory(&self, held_bytes: u64) -> Result<Memory, Fault> {
-        Ok(Memory { free: self.memory.saturating_sub(held_bytes), total: self.memory })
-    }
-
-    fn largest_buffer(&self, held_bytes: u64) -> u64 {
-        self.largest_buffer.min(self.memory.saturating_sub(held_bytes))
-    }
-
-    fn allocate_memory(&self, bytes: u64) -> Result<Handle, Fault> {
-        // SAFETY: see above.
-        unsafe { create_buffer(self.context, CL_MEM_READ_WRITE, bytes as usize, ptr::null_mut()) }
-            .map(to_handle)
-            .map_err(|code| new_fault("clCreateBuffer", code))
-    }
-
-    unsafe fn free_memory(&self, memory: Handle) {
-        // SAFETY: see above. Queued commands have their own reference.
-        let _ = unsafe { release_mem_object(memory_of(memory)) };
-    }
-
-    fn allocate_pinned(&self, bytes: usize) -> Result<Pin, Fault> {
-        let flags = CL_MEM_READ_WRITE | CL_MEM_ALLOC_HOST_PTR;
-        // SAFETY: see above. The mapping and the ordinary allocation both have `bytes` bytes.
-        unsafe {
-            if let Ok(memory) = create_buffer(self.context, flags, bytes, ptr::null_mut()) {
-                let mut pointer: *mut c_void = ptr::null_mut();
-                let map = CL_MAP_READ | CL_MAP_WRITE;
-                let (none, at) = (ptr::null(), &mut pointer);
-                let mapped = queues::enqueue_map_buffer(
-                    self.map_queue,
-                    memory,
-                    CL_BLOCKING,
-                    map,
-                    0,
-                    bytes,
-                    at,
-                    0,
-                    none,
-                );
-                if check_queued("clEnqueueMapBuffer", mapped).is_ok() && !pointer.is_null() {
-                    ptr::write_bytes(pointer.cast::<u8>(), 0, bytes);
-                    return Ok(Pin { pointer: pointer.cast(), handle: to_handle(memory) });
-                }
-                let _ = release_mem_object(memory);
-            }
-            let pointer = host_layout(bytes).map_or(ptr::null_mut(), |layout| alloc_zeroed(layout));
-            if pointer.is_null() {
-                return Err(Fault::new("clCreateBuffer", "the host is out of memory"));
-            }
-            Ok(Pin { pointer, handle: to_handle::<c_void>(ptr::null_mut()) })
-        }
-    }
-
-    unsafe fn free_pinned(&self, pin: Pin, bytes: usize) {
-        // SAFETY: see above. `pin` was returned by `allocate_pinned` for the same number of bytes.
-        unsafe {
-            if pin.handle == to_handle::<c_void>(ptr::null_mut()) {
-                if let Some(layout) = host_layout(bytes) {
-                    dealloc(pin.pointer, layout);
-                }
-                return;
-            }
-            let memory = memory_of(pin.handle);
-            let unmapped =
-                queues::enqueue_unmap_mem_object(self.map_queue, memory, pin.pointer.cast(), 0, ptr::null());
-            let _ = check_queued("clEnqueueUnmapMemObject", unmapped);
-            let _ = queues::finish(self.map_queue);
-            let _ = release_mem_object(memory);
-        }
-    }
-
     fn new_queue(&self) -> Result<Handle, Fault> {
-        create_queue(self.context, self.device).map(to_handle)
+        let queue = create_queue(self.context, self.device)?;
+        self.queues.lock().unwrap_or_else(PoisonError::into_inner).push(queue);
+        Ok(to_handle(queue))
     }
 
     unsafe fn free_queue(&self, queue: Handle) {
-        // SAFETY: see above. OpenCL destroys the queue when its work is done.
-        let _ = unsafe { queues::release_command_queue(queue_of(queue)) };
+        let queue = queue_of(queue);
+        // Wait here, because `finish_all` cannot wait for a queue that was released.
+        let _ = queues::finish(queue);
+        self.queues.lock().unwrap_or_else(PoisonError::into_inner).retain(|known| *known != queue);
+        // SAFETY: see above.
+        let _ = unsafe { queues::release_command_queue(queue) };
     }
 
     unsafe fn finish(&self, queue: Handle) -> Result<(), Fault> {
         queues::finish(queue_of(queue)).map_err(|code| new_fault("clFinish", code))
     }
 
-    unsafe fn clear_memory(&self, queue: Handle, memory: Handle, bytes: usize) -> Result<(), Fault> {
-        // The widest pattern that divides the size, because drivers fill pattern by pattern.
-        let width = 1 << bytes.trailing_zeros().min(4);
-        let zeros = [0u8; 16];
-        // SAFETY: see above.
-        let filled = unsafe {
-            queues::enqueue_fill_buffer(
-                queue_of(queue),
-                memory_of(memory),
-                zeros.as_ptr().cast(),
-                width,
-                0,
-                bytes,
-                0,
-                ptr::null(),
-            )
-        };
-        check_queued("clEnqueueFillBuffer", filled)
-    }
-
-    unsafe fn write(&self, queue: Handle, to: MemorySlice, from: *const u8) -> Result<(), Fault> {
-        // SAFETY: see above.
-        unsafe { write_buffer(CL_BLOCKING, queue, to, from) }
-    }
-
-    unsafe fn read(&self, queue: Handle, from: MemorySlice, to: *mut u8) -> Result<(), Fault> {
-        // SAFETY: see above.
-        unsafe { read_buffer(CL_BLOCKING, queue, from, to) }
-    }
-
-    unsafe fn write_async(&self, queue: Handle, to: MemorySlice, from: *const u8) -> Result<(), Fault> {
-        // SAFETY: see above.
-        unsafe { write_buffer(CL_NON_BLOCKING, queue, to, from) }
-    }
-
-    unsafe fn read_async(&self, queue: Handle, from: MemorySlice, to: *mut u8) -> Result<(), Fault> {
-        // SAFETY: see above.
-        unsafe { read_buffer(CL_NON_BLOCKING, queue, from, to) }
-    }
-
-    unsafe fn copy(&self, queue: Handle, from: MemorySlice, to: MemorySlice) -> Result<(), Fault> {
-        // SAFETY: see above.
-        let copied = unsafe {
-            queues::enqueue_copy_buffer(
-                queue_of(queue),
-                memory_of(from.memory),
-                memory_of(to.memory),
-                from.offset,
-                to.offset,
-                from.bytes,
-                0,
-                ptr::null(),
-            )
-        };
-        check_queued("clEnqueueCopyBuffer", copied)
+    fn finish_all(&self) -> Result<(), Fault> {
+        // Locked while waiting, so that no queue is released.
+        let queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
+        for &queue in queues.iter() {
+            queues::finish(queue).map_err(|code| new_fault("clFinish", code))?;
+        }
+        Ok(())
     }
 
     unsafe fn record(&self, queue: Handle) -> Result<Handle, Fault> {
@@ -520,46 +398,4 @@ impl Driver for OpenCl {
         }
         Ok(())
     }
-}
-
-/// Queues a copy to the device and, if `blocking` is CL_BLOCKING, waits for it.
-///
-/// # Safety
-/// As for `Driver::write`.
-unsafe fn write_buffer(blocking: u32, queue: Handle, to: MemorySlice, from: *const u8) -> Result<(), Fault> {
-    // SAFETY: the caller guarantees it.
-    let done = unsafe {
-        queues::enqueue_write_buffer(
-            queue_of(queue),
-            memory_of(to.memory),
-            blocking,
-            to.offset,
-            to.bytes,
-            from.cast(),
-            0,
-            ptr::null(),
-        )
-    };
-    check_queued("clEnqueueWriteBuffer", done)
-}
-
-/// Queues a copy to the host and, if `blocking` is CL_BLOCKING, waits for it.
-///
-/// # Safety
-/// As for `Driver::read`.
-unsafe fn read_buffer(blocking: u32, queue: Handle, from: MemorySlice, to: *mut u8) -> Result<(), Fault> {
-    // SAFETY: the caller guarantees it.
-    let done = unsafe {
-        queues::enqueue_read_buffer(
-            queue_of(queue),
-            memory_of(from.memory),
-            blocking,
-            from.offset,
-            from.bytes,
-            to.cast(),
-            0,
-            ptr::null(),
-        )
-    };
-    check_queued("clEnqueueReadBuffer", done)
 }

@@ -5,23 +5,20 @@
 //! nothing. Code that launches kernels therefore compiles the same kernels as on the real device
 //! and checks their arguments, and its results are meaningless.
 
+mod memory;
+
 use std::collections::HashMap;
-use std::ptr;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
 use super::cubin::{self, CubinKernel};
 use super::nvrtc::Nvrtc;
 use crate::choice::Backend;
 use crate::device::Device;
-use crate::driver::{
-    Argument, BuildFault, CompileOptions, Driver, Fault, Handle, MemorySlice, Opened, Parameters, Pin,
-    TextureDriver, TextureLimits, TextureObject,
-};
+use crate::driver::{Argument, BuildFault, CompileOptions, Driver, Fault, Handle, Opened, Parameters};
 use crate::kernel::Resources;
 use crate::launch::Dim3;
 use crate::peaks;
-use crate::properties::{DeviceKind, Memory, Properties};
-use crate::texture::TextureSettings;
+use crate::properties::{DeviceKind, Properties};
 
 /// A CUDA device that compiles kernels and does not run them.
 pub struct CompileOnlyCuda {
@@ -106,6 +103,12 @@ fn card_properties(capability: (u32, u32), compiler: String) -> Properties {
         has_warp_shuffle: true,
         has_f64: true,
         has_textures: true,
+        copy_engines: Some(3),
+        can_map_host_memory: true,
+        is_integrated: false,
+        has_unified_addressing: true,
+        has_managed_memory: true,
+        compute_mode: Some("default"),
         registers_per_sm: Some(65_536),
         threads_per_sm: Some(threads_per_sm),
         peak_f32,
@@ -132,9 +135,6 @@ struct LoadedCubin {
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
-
-/// Bytes that [`Driver::memory`] reports. Benchmarks choose the sizes of their buffers from it.
-const MEMORY: Memory = Memory { free: 64 << 20, total: 64 << 20 };
 
 /// Time between any two events. Not 0, because callers divide by it.
 const SECONDS_BETWEEN_EVENTS: f64 = 1e-3;
@@ -168,47 +168,12 @@ impl CompileOnly {
 
 /// Returns the definitions in front of a kernel file: "BLOCK_SIZE=256 TARGETS=4".
 fn definitions_in(text: &str) -> String {
-    let text = text.strip_prefix(include_str!("../../prelude/cuda.h")).unwrap_or_default();
+    let text = text.strip_prefix(include_str!("../../../prelude/cuda.h")).unwrap_or_default();
     let definitions = text.lines().map_while(|line| line.strip_prefix("#define "));
     definitions.map(|definition| definition.replacen(' ', "=", 1)).collect::<Vec<_>>().join(" ")
 }
 
-fn pointer_of(memory: Handle) -> *mut u8 {
-    memory.0 as usize as *mut u8
-}
-
-fn address_of(slice: MemorySlice) -> *mut u8 {
-    pointer_of(slice.memory).wrapping_add(slice.offset)
-}
-
-// SAFETY of the blocks below: memory handles are addresses of `allocate`, and byte counts are
-// within both ends of a copy (the contract in driver/mod.rs).
 impl Driver for CompileOnly {
-    fn memory(&self, _held_bytes: u64) -> Result<Memory, Fault> {
-        Ok(MEMORY)
-    }
-
-    fn largest_buffer(&self, _held_bytes: u64) -> u64 {
-        u64::MAX
-    }
-
-    fn allocate_memory(&self, bytes: u64) -> Result<Handle, Fault> {
-        Ok(Handle(self.allocate(bytes as usize) as usize as u64))
-    }
-
-    unsafe fn free_memory(&self, memory: Handle) {
-        lock(&self.memory).remove(&memory.0);
-    }
-
-    fn allocate_pinned(&self, bytes: usize) -> Result<Pin, Fault> {
-        let pointer = self.allocate(bytes);
-        Ok(Pin { pointer, handle: Handle(pointer as usize as u64) })
-    }
-
-    unsafe fn free_pinned(&self, pin: Pin, _bytes: usize) {
-        lock(&self.memory).remove(&pin.handle.0);
-    }
-
     fn new_queue(&self) -> Result<Handle, Fault> {
         Ok(DONE)
     }
@@ -219,37 +184,7 @@ impl Driver for CompileOnly {
         Ok(())
     }
 
-    unsafe fn clear_memory(&self, _queue: Handle, memory: Handle, bytes: usize) -> Result<(), Fault> {
-        // SAFETY: see above.
-        unsafe { ptr::write_bytes(pointer_of(memory), 0, bytes) };
-        Ok(())
-    }
-
-    unsafe fn write(&self, _queue: Handle, to: MemorySlice, from: *const u8) -> Result<(), Fault> {
-        // SAFETY: see above.
-        unsafe { ptr::copy(from, address_of(to), to.bytes) };
-        Ok(())
-    }
-
-    unsafe fn read(&self, _queue: Handle, from: MemorySlice, to: *mut u8) -> Result<(), Fault> {
-        // SAFETY: see above.
-        unsafe { ptr::copy(address_of(from), to, from.bytes) };
-        Ok(())
-    }
-
-    unsafe fn write_async(&self, queue: Handle, to: MemorySlice, from: *const u8) -> Result<(), Fault> {
-        // SAFETY: see above.
-        unsafe { self.write(queue, to, from) }
-    }
-
-    unsafe fn read_async(&self, queue: Handle, from: MemorySlice, to: *mut u8) -> Result<(), Fault> {
-        // SAFETY: see above.
-        unsafe { self.read(queue, from, to) }
-    }
-
-    unsafe fn copy(&self, _queue: Handle, from: MemorySlice, to: MemorySlice) -> Result<(), Fault> {
-        // SAFETY: see above.
-        unsafe { ptr::copy(address_of(from), address_of(to), from.bytes) };
+    fn finish_all(&self) -> Result<(), Fault> {
         Ok(())
     }
 
@@ -353,29 +288,6 @@ impl Driver for CompileOnly {
     }
 }
 
-/// Textures without texels, because no kernel reads them.
-impl TextureDriver for CompileOnly {
-    fn texture_limits(&self) -> Option<TextureLimits> {
-        Some(TextureLimits { len: 1 << 27, size: [1 << 17, 1 << 16] })
-    }
-
-    unsafe fn create_texture_1d(&self, _memory: Handle, _len: usize) -> Result<TextureObject, Fault> {
-        Ok(TextureObject { object: Handle(0), array: None, sampler: None })
-    }
-
-    unsafe fn create_texture_2d(
-        &self,
-        _queue: Handle,
-        _size: [usize; 2],
-        _texels: *const f32,
-        _settings: TextureSettings,
-    ) -> Result<TextureObject, Fault> {
-        Ok(TextureObject { object: Handle(0), array: None, sampler: None })
-    }
-
-    unsafe fn free_texture(&self, _texture: TextureObject) {}
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -458,10 +370,32 @@ KERNEL(128) with_local_array(GLOBAL float* x, double factor, ulong count, int n)
         assert!(matches!(with_large_block, Err(DeviceError::Launch { .. })), "{with_large_block:?}");
     }
 
+    /// The device reports 64 MiB of free memory.
+    #[test]
+    fn managed_memory_does_not_exceed_free_memory() {
+        let Some(cuda) = compile_only_cuda((9, 0)) else { return };
+        let device = &cuda.device;
+        let mut first = device.managed::<f32>(10 << 20).unwrap();
+        first.with_host(|elements| elements.fill(1.0)).unwrap();
+        device.queue().prefetch_to_device(&first).unwrap();
+        device.queue().prefetch_to_host(&first).unwrap();
+        assert_eq!(first.with_host(|elements| elements.iter().sum::<f32>()).unwrap(), (10 << 20) as f32);
+        let error = device.managed::<u8>((24 << 20) + 1).unwrap_err();
+        let expected =
+            DeviceError::OutOfMemory { device: device.title(), needed: (24 << 20) + 1, free: 24 << 20 };
+        assert_eq!(error, expected);
+        let second = device.managed::<u8>(24 << 20).unwrap();
+        assert_eq!(device.held_bytes(), 64 << 20);
+        drop((first, second));
+        assert_eq!(device.held_bytes(), 0);
+        assert!(device.managed::<u64>(usize::MAX).is_err());
+        device.managed::<u8>(64 << 20).unwrap();
+    }
+
     #[test]
     fn a_damaged_cubin_is_rejected_or_read_without_panic() {
         let Some(cuda) = compile_only_cuda((9, 0)) else { return };
-        let text = format!("{}#define SIZE 50\n{TEXT}", include_str!("../../prelude/cuda.h"));
+        let text = format!("{}#define SIZE 50\n{TEXT}", include_str!("../../../prelude/cuda.h"));
         let compiled = cuda.driver.compiler.compile("test.cu", &text, Math::Precise, (9, 0));
         let Ok(compiled) = compiled else { panic!("does not compile") };
         let mut cubin = compiled.code;

@@ -1,0 +1,78 @@
+//! The part of a driver that allocates and copies memory. The safety contract is that of
+//! `driver/mod.rs`.
+
+use super::{Fault, Handle, MemorySlice};
+use crate::properties::Memory;
+
+/// Page-locked host memory, zeroed, with the alignment of every element type.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pin {
+    pub(crate) pointer: *mut u8,
+    pub(crate) handle: Handle,
+}
+
+/// Host memory that kernels access directly.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct MappedMemory {
+    /// Memory for kernels: a CUdeviceptr or a cl_mem.
+    pub(crate) memory: Handle,
+    /// Address for the host. None if every access of the host maps the memory.
+    pub(crate) host: Option<Handle>,
+}
+
+/// Memory that managed memory moves to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PrefetchTarget {
+    Device,
+    Host,
+}
+
+#[allow(clippy::missing_safety_doc, reason = "one contract, stated in driver/mod.rs")]
+pub(crate) trait MemoryDriver {
+    /// Returns free and total memory. `held_bytes` is the size of all existing buffers, for drivers
+    /// that do not report free memory.
+    fn memory(&self, held_bytes: u64) -> Result<Memory, Fault>;
+    /// Returns the largest size of a further buffer in bytes. For drivers that accept any size and
+    /// fail at the first use.
+    fn largest_buffer(&self, held_bytes: u64) -> u64;
+    fn allocate_memory(&self, bytes: u64) -> Result<Handle, Fault>;
+    unsafe fn free_memory(&self, memory: Handle);
+    fn allocate_pinned(&self, bytes: usize) -> Result<Pin, Fault>;
+    unsafe fn free_pinned(&self, pin: Pin, bytes: usize);
+
+    /// Queues setting the bytes to zero.
+    unsafe fn clear_memory(&self, queue: Handle, memory: Handle, bytes: usize) -> Result<(), Fault>;
+    /// Copies to the device and returns after `from` was read.
+    unsafe fn write(&self, queue: Handle, to: MemorySlice, from: *const u8) -> Result<(), Fault>;
+    /// Copies to the host and returns after `to` was written.
+    unsafe fn read(&self, queue: Handle, from: MemorySlice, to: *mut u8) -> Result<(), Fault>;
+    /// Queues a copy to the device.
+    unsafe fn write_async(&self, queue: Handle, to: MemorySlice, from: *const u8) -> Result<(), Fault>;
+    /// Queues a copy to the host.
+    unsafe fn read_async(&self, queue: Handle, from: MemorySlice, to: *mut u8) -> Result<(), Fault>;
+    /// Queues a copy between slices of the same size that do not overlap.
+    unsafe fn copy(&self, queue: Handle, from: MemorySlice, to: MemorySlice) -> Result<(), Fault>;
+
+    /// Allocates host memory that kernels access over the bus.
+    fn allocate_mapped(&self, bytes: usize) -> Result<MappedMemory, Fault>;
+    /// Frees mapped memory. No kernel may use it.
+    unsafe fn free_mapped(&self, mapped: MappedMemory);
+    /// Returns the address for the host, which is valid until `unmap`. No kernel may use the memory
+    /// in between. The memory has `bytes` bytes.
+    unsafe fn map(&self, mapped: MappedMemory, bytes: usize) -> Result<*mut u8, Fault>;
+    unsafe fn unmap(&self, mapped: MappedMemory, pointer: *mut u8) -> Result<(), Fault>;
+    /// Allocates memory whose pages move between host and device. The handle is its address on
+    /// both. `free_memory` frees it.
+    fn allocate_managed(&self, _bytes: u64) -> Result<Handle, Fault> {
+        Err(Fault::new("managed memory", "not supported by this driver"))
+    }
+    /// Queues moving the pages of managed memory.
+    unsafe fn prefetch(
+        &self,
+        _queue: Handle,
+        _memory: MemorySlice,
+        _target: PrefetchTarget,
+    ) -> Result<(), Fault> {
+        Err(Fault::new("managed memory", "not supported by this driver"))
+    }
+}
