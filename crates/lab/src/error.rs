@@ -26,12 +26,12 @@ pub enum LabError {
     /// A fluid could not be moved.
     #[error(transparent)]
     Fluid(DeviceFluidError),
-    /// The forces of a rung are outside their bounds.
+    /// The result of a rung is wrong, for example forces outside their bounds.
     #[error("wrong result of the rung '{rung}': {message}")]
-    WrongForces {
+    WrongResult {
         /// Name of the rung.
         rung: String,
-        /// The first wrong force.
+        /// The first wrong force or number.
         message: String,
     },
     /// There is no folder for the tuning file.

@@ -12,6 +12,7 @@ mod fluid_steps;
 mod fluids;
 mod matmul;
 mod memory;
+mod transfers;
 mod transpose;
 
 use std::sync::Arc;

@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use orrery_device::Device;
-use orrery_lab::ladder::{LadderRequest, all_tables};
+use orrery_engine::case::available_memory;
+use orrery_lab::ladder::{LadderEntry, LadderRequest, all_tables};
 
 use super::bench::check_memory;
 use super::tune;
@@ -17,8 +18,9 @@ pub fn ladder(arguments: &LadderArgs) -> Result<(), Failure> {
     check_flags(arguments)?;
     let json = arguments.json.prepare()?;
     let device = Device::open(arguments.device_args.device)?;
-    let n = arguments.n.unwrap_or_else(|| arguments.entry.sizes.for_device(device.as_ref()));
-    // A default size may exceed the memory, too.
+    let n = arguments.n.unwrap_or_else(|| {
+        largest_fitting_size(arguments.entry, device.as_ref(), available_memory().unwrap_or(u64::MAX))
+    });
     check_memory(&[n], arguments.entry.bytes_per_item, arguments.entry.size_unit)?;
     let tuning = device.as_ref().and_then(|device| tune::load_tuning(device, arguments.no_tuned));
     let mut line = TerminalLine::new();
@@ -45,8 +47,18 @@ pub fn ladder(arguments: &LadderArgs) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Returns the default size of a ladder, or the largest of its half, quarter and so on that needs
+/// at most `memory` bytes of the host.
+fn largest_fitting_size(entry: &LadderEntry, device: Option<&Device>, memory: u64) -> usize {
+    let mut n = entry.sizes.for_device(device);
+    while n > 1 && (n as u64).saturating_mul(entry.bytes_per_item) > memory {
+        n /= 2;
+    }
+    n
+}
+
 /// Largest number of plots of a ladder: the rungs and its sweeps.
-const MAX_PLOTS: usize = 4;
+const MAX_PLOTS: usize = 6;
 
 /// Returns the path of a plot, for example `copy.svg` for the rungs and `copy-1.svg` for the first
 /// sweep.
@@ -80,5 +92,22 @@ fn device_hint() -> String {
     match labels.is_empty() {
         true => "this machine has no device".to_owned(),
         false => format!("select a device with --device {}", labels.join(" or ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use orrery_lab::ladder::find_ladder;
+
+    use super::*;
+
+    #[test]
+    fn default_sizes_are_halved_until_they_fit_into_the_memory() {
+        let entry = find_ladder("transfer").unwrap();
+        let (n, bytes) = (entry.sizes.host, entry.bytes_per_item);
+        assert_eq!(largest_fitting_size(entry, None, u64::MAX), n);
+        assert_eq!(largest_fitting_size(entry, None, n as u64 * bytes), n);
+        assert_eq!(largest_fitting_size(entry, None, n as u64 * bytes - 1), n / 2);
+        assert_eq!(largest_fitting_size(entry, None, 0), 1);
     }
 }

@@ -4,6 +4,8 @@
 
 pub mod banks;
 pub mod copy;
+pub mod saxpy;
+pub mod transfer;
 
 use orrery_device::check::Check;
 
@@ -11,5 +13,7 @@ use orrery_device::check::Check;
 pub fn checks() -> Vec<Check> {
     let mut checks = copy::selftest::checks();
     checks.extend(banks::selftest::checks());
+    checks.extend(transfer::selftest::checks());
+    checks.extend(saxpy::selftest::checks());
     checks
 }

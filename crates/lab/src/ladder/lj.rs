@@ -178,7 +178,7 @@ impl MeltReferences {
             MeltReference { sample, expected }
         });
         check_forces(found, sample, expected)
-            .map_err(|message| LabError::WrongForces { rung: rung.to_owned(), message })?;
+            .map_err(|message| LabError::WrongResult { rung: rung.to_owned(), message })?;
         let mut forces = Vec3s::default();
         expected.iter().for_each(|bounded| forces.push(bounded.force));
         Ok(ForceErrors::measure(found, sample, &forces).median)

@@ -17,10 +17,12 @@ mod reduce;
 mod repeats;
 mod result;
 mod roofs;
+mod saxpy;
 mod sweep;
 mod table;
 mod text_table;
 mod timeline;
+mod transfer;
 mod transpose;
 mod tree;
 mod wave;
@@ -37,7 +39,7 @@ pub use table::all_tables;
 pub use timeline::{Timeline, TimelineLane, TimelineSpan};
 
 /// All ladders, in the order of the help.
-pub static LADDERS: [&LadderEntry; 11] = [
+pub static LADDERS: [&LadderEntry; 13] = [
     &direct::LADDER,
     &tree::LADDER,
     &reduce::LADDER,
@@ -47,6 +49,8 @@ pub static LADDERS: [&LadderEntry; 11] = [
     &heat::LADDER,
     &wave::LADDER,
     &lj::LADDER,
+    &transfer::LADDER,
+    &saxpy::LADDER,
     &copy::LADDER,
     &banks::LADDER,
 ];

@@ -1,14 +1,15 @@
-//! Ladder of reductions: sums of f32 for several block sizes.
+//! Ladder of reductions: sums of f32 for several block sizes. Sweeps below the rungs have the sums
+//! of the course, which are of `int` and of which the course times the first layer only.
 
-use orrery_device::DeviceError;
-use orrery_primitives::reduce::rungs::{BLOCK_SIZES, RungSum, rungs};
+use orrery_device::{Buffer, Device, DeviceError, DeviceKind};
+use orrery_primitives::reduce::rungs::{BLOCK_SIZES, ReductionVariant, Rung, RungNumber, RungSum, rungs};
 use orrery_primitives::reduce::{Operation, reduce_on_cpu, reduce_reference};
 use rayon::prelude::*;
 
 use super::repeats::{time_rung_on_cpu, time_rung_on_device};
 use super::{
     BYTES, DefaultSizes, Ladder, LadderEntry, LadderRequest, Parameter, ReferenceTable, Roofs, RungResult,
-    ShownValue, TimedRuns, Work,
+    Scale, ShownValue, Sweep, SweepSeries, TimedRuns, Work,
 };
 use crate::LabError;
 use crate::timing::Times;
@@ -26,6 +27,9 @@ pub static LADDER: LadderEntry = LadderEntry {
 
 /// Each number is read once. Additions are not counted, because memory limits all rungs.
 const WORK: Work = Work { flops: None, bytes: Some(1.0) };
+
+/// Block size of sums of integers on a CPU through OpenCL, which takes long to compile a kernel.
+const CPU_BLOCK_SIZE: u32 = 256;
 
 fn measure(request: &mut LadderRequest, ladder: &mut Ladder) -> Result<(), LabError> {
     let n = request.n;
@@ -48,18 +52,19 @@ fn measure(request: &mut LadderRequest, ladder: &mut Ladder) -> Result<(), LabEr
     ladder.reference = Some(ReferenceTable {
         caption: "GB/s reported in the course, for its GPU, by threads per block".to_owned(),
         columns: block_sizes.clone(),
-        legend: &[],
+        legend: &["int, first layer only: to be compared with that table below"],
     });
     ladder.parameter =
         Some(Parameter { name: "threads per block", values: block_sizes, shown: ShownValue::Fastest });
     let (input, output) = (device.upload(&numbers)?, device.zeros(1)?);
+    drop(numbers);
     for rung in rungs() {
         (request.progress)(rung.name);
         let time_block_size = |block: u32| -> Result<Option<TimedRuns>, DeviceError> {
             if block > device.properties().max_block_size {
                 return Ok(None);
             }
-            let mut sum = RungSum::new(device, rung.variant, block)?;
+            let mut sum = RungSum::<f32>::new(device, rung.variant, block)?;
             let times = time_rung_on_device(device, || sum.launch(device.queue(), &input, &output))?;
             Ok(Some(timed(times)))
         };
@@ -73,5 +78,95 @@ fn measure(request: &mut LadderRequest, ladder: &mut Ladder) -> Result<(), LabEr
             ..result
         });
     }
+    let is_gpu = device.properties().kind == DeviceKind::Gpu;
+    let has_integer_kernel = |block: u32| is_gpu || block == CPU_BLOCK_SIZE;
+    let first_layer = sweep_of(request, "f32, first layer only", &input, Layers::First, |_| true)?;
+    drop(input);
+    // The sum wraps around, which does not change the time of an addition.
+    let integers: Vec<i32> = (0..n).into_par_iter().map(|i| i as i32).collect();
+    let input = device.upload(&integers)?;
+    drop(integers);
+    let all_layers = sweep_of(request, "int, all layers", &input, Layers::All, has_integer_kernel)?;
+    let course = sweep_of(request, "int, first layer only", &input, Layers::First, has_integer_kernel)?;
+    ladder.sweeps.extend([first_layer, all_layers, course]);
     Ok(())
+}
+
+/// Layers of a reduction that are timed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Layers {
+    All,
+    /// One sum per block remains, as in the course.
+    First,
+}
+
+/// Times the rungs for all block sizes that `is_measured` selects. The production kernel has no
+/// layers, so it is not in a sweep of first layers.
+fn sweep_of<T: RungNumber>(
+    request: &mut LadderRequest,
+    title: &str,
+    input: &Buffer<T>,
+    layers: Layers,
+    is_measured: impl Fn(u32) -> bool,
+) -> Result<Sweep, DeviceError> {
+    let device = input.device();
+    let mut series = Vec::new();
+    for rung in rungs() {
+        (request.progress)(&format!("{title}: {}", rung.name));
+        let time_block_size = |block: u32| -> Result<Option<f64>, DeviceError> {
+            if block > device.properties().max_block_size || !is_measured(block) {
+                return Ok(None);
+            }
+            let seconds = time_sum(device, &rung, block, input, layers)?;
+            Ok(seconds.map(|seconds| 4e-9 * input.len() as f64 / seconds))
+        };
+        let points = BLOCK_SIZES.into_iter().map(time_block_size).collect::<Result<Vec<_>, _>>()?;
+        if points.iter().any(Option::is_some) {
+            series.push(SweepSeries { name: short_name(rung.variant).to_owned(), points });
+        }
+    }
+    Ok(Sweep {
+        title: format!("sum of {title}"),
+        parameter: "threads per block",
+        unit: "GB/s",
+        x_scale: Scale::Log,
+        y_scale: Scale::Log,
+        values: BLOCK_SIZES.map(f64::from).to_vec(),
+        series,
+    })
+}
+
+/// Returns a name for the column of a table.
+fn short_name(variant: ReductionVariant) -> &'static str {
+    match variant {
+        ReductionVariant::Divergent => "divergent",
+        ReductionVariant::Addresses => "addresses",
+        ReductionVariant::Banks => "banks",
+        ReductionVariant::FirstAdd => "first add",
+        ReductionVariant::LastWarp => "last warp",
+        ReductionVariant::Shuffles => "shuffles",
+        ReductionVariant::Production => "vector loads",
+    }
+}
+
+/// Returns the median time of a sum, or `None` for the first layer of a kernel without layers.
+fn time_sum<T: RungNumber>(
+    device: &Device,
+    rung: &Rung,
+    block: u32,
+    input: &Buffer<T>,
+    layers: Layers,
+) -> Result<Option<f64>, DeviceError> {
+    let mut sum = RungSum::<T>::new(device, rung.variant, block)?;
+    if layers == Layers::All {
+        let output = device.zeros(1)?;
+        let times = time_rung_on_device(device, || sum.launch(device.queue(), input, &output))?;
+        return Ok(Some(times.median()));
+    }
+    if sum.numbers_per_block().is_none() {
+        return Ok(None);
+    }
+    let output = device.zeros(sum.first_layer_len(input.len()))?;
+    let times = time_rung_on_device(device, || sum.launch_first_layer(device.queue(), input, &output))?;
+    Ok(Some(times.median()))
 }

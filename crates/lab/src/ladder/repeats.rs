@@ -1,5 +1,7 @@
 //! Time budget of a rung: its number of timed runs.
 
+use std::time::Instant;
+
 use orrery_device::{Device, DeviceError};
 
 use crate::timing::{self, Times};
@@ -21,6 +23,33 @@ pub fn time_rung_on_device(
 ) -> Result<Times, DeviceError> {
     let run_seconds = timing::time_once(device, &mut queue_work)?;
     timing::time_on_device(device, repeat_count(run_seconds), run_seconds, queue_work)
+}
+
+/// Measures work that waits for the device, with the clock of the host. The first run is not timed.
+pub fn time_waiting_rung<E>(mut work: impl FnMut() -> Result<(), E>) -> Result<Times, E> {
+    time_prepared_rung(&mut (), |_| Ok(()), |_| work())
+}
+
+/// Does the same with a preparation of `state` before each run, which is not timed.
+pub fn time_prepared_rung<S, E>(
+    state: &mut S,
+    mut prepare: impl FnMut(&mut S) -> Result<(), E>,
+    mut work: impl FnMut(&mut S) -> Result<(), E>,
+) -> Result<Times, E> {
+    prepare(state)?;
+    work(state)?;
+    let mut time_run = || {
+        prepare(state)?;
+        let start = Instant::now();
+        work(state)?;
+        Ok(start.elapsed().as_secs_f64())
+    };
+    let first = time_run()?;
+    let mut seconds = vec![first];
+    for _ in 1..repeat_count(first) {
+        seconds.push(time_run()?);
+    }
+    Ok(Times::from_seconds(seconds))
 }
 
 /// Measures `work` on the CPU.
