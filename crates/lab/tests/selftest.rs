@@ -45,7 +45,7 @@ fn every_device_passes_the_checks_of_fluids() {
 
 #[test]
 fn every_device_passes_the_checks_of_the_lab() {
-    run_module("lab", 5);
+    run_module("lab", 9);
 }
 
 #[test]

@@ -5,6 +5,7 @@
 pub mod banks;
 pub mod copy;
 pub mod saxpy;
+pub mod texture;
 pub mod transfer;
 
 use orrery_device::check::Check;
@@ -15,5 +16,6 @@ pub fn checks() -> Vec<Check> {
     checks.extend(banks::selftest::checks());
     checks.extend(transfer::selftest::checks());
     checks.extend(saxpy::selftest::checks());
+    checks.extend(texture::selftest::checks());
     checks
 }

@@ -10,7 +10,7 @@ use super::{
     Sweep, SweepSeries, TimedRuns, Work,
 };
 use crate::LabError;
-use crate::experiments::copy::patterns::{OFFSETS, PatternCopy, STRIDES};
+use crate::experiments::copy::patterns::{OFFSETS, PatternCopy, STRIDES, TextureCopy};
 use crate::experiments::copy::{BLOCK_SIZES, CopyMethod, Rung, RungCopy, copy_on_cpu, copy_reference, rungs};
 use crate::format::format_rate;
 use crate::timing::{Times, time_on_device, time_once};
@@ -73,7 +73,8 @@ fn measure(request: &mut LadderRequest, ladder: &mut Ladder) -> Result<(), LabEr
         ladder.add_rung(RungResult { note, work: WORK, roof, ..result });
     }
     (request.progress)("offsets");
-    ladder.sweeps.push(sweep_offsets(device, n)?);
+    let offsets = sweep_offsets(device, n, &mut ladder.remarks)?;
+    ladder.sweeps.push(offsets);
     (request.progress)("strides");
     ladder.sweeps.push(sweep_strides(device, &from, &to)?);
     Ok(())
@@ -134,20 +135,24 @@ fn is_measured(device: &Device, block: u32) -> bool {
 }
 
 /// Measures to_i = from_(i + offset) for the offsets of the course, in at most
-/// [`MAX_SHIFTED_LEN`] numbers.
-fn sweep_offsets(device: &Device, n: usize) -> Result<Sweep, DeviceError> {
+/// [`MAX_SHIFTED_LEN`] numbers. Adds a remark if the device cannot copy them through a texture.
+fn sweep_offsets(device: &Device, n: usize, remarks: &mut Vec<String>) -> Result<Sweep, DeviceError> {
     let len = n.min(MAX_SHIFTED_LEN);
     let source: Vec<f32> = (0..len + OFFSETS.end()).into_par_iter().map(|i| (i % 1024) as f32).collect();
-    let (from, to) = (device.upload(&source)?, device.zeros::<f32>(len)?);
-    let copy = PatternCopy::new(device)?;
-    let from_memory = OFFSETS.map(|offset| {
-        let launch = || copy.launch_shifted(device.queue(), &from, offset, &to);
-        effective_bandwidth(device, len, launch).map(Some)
-    });
-    let series = vec![SweepSeries {
-        name: "global memory".to_owned(),
-        points: from_memory.collect::<Result<_, _>>()?,
-    }];
+    let to = device.zeros::<f32>(len)?;
+    let series_of = |name: &str, launch: &dyn Fn(usize) -> Result<(), DeviceError>| {
+        let points = OFFSETS.map(|offset| effective_bandwidth(device, len, || launch(offset)).map(Some));
+        Ok(SweepSeries { name: name.to_owned(), points: points.collect::<Result<_, DeviceError>>()? })
+    };
+    let (copy, from) = (PatternCopy::new(device)?, device.upload(&source)?);
+    let mut series =
+        vec![series_of("global memory", &|offset| copy.launch_shifted(device.queue(), &from, offset, &to))?];
+    match TextureCopy::new(device, &source) {
+        Ok(copy) => {
+            series.push(series_of("1-D texture", &|offset| copy.launch(device.queue(), offset, &to))?)
+        }
+        Err(error) => remarks.push(format!("No copy through a texture: {error}.")),
+    }
     Ok(Sweep {
         title: "copy with an offset, useful bytes".to_owned(),
         parameter: "offset, floats",

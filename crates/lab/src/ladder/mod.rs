@@ -21,6 +21,7 @@ mod saxpy;
 mod sweep;
 mod table;
 mod text_table;
+mod texture;
 mod timeline;
 mod transfer;
 mod transpose;
@@ -39,7 +40,7 @@ pub use table::all_tables;
 pub use timeline::{Timeline, TimelineLane, TimelineSpan};
 
 /// All ladders, in the order of the help.
-pub static LADDERS: [&LadderEntry; 13] = [
+pub static LADDERS: [&LadderEntry; 14] = [
     &direct::LADDER,
     &tree::LADDER,
     &reduce::LADDER,
@@ -53,6 +54,7 @@ pub static LADDERS: [&LadderEntry; 13] = [
     &saxpy::LADDER,
     &copy::LADDER,
     &banks::LADDER,
+    &texture::LADDER,
 ];
 
 /// Returns the ladder with this name.
