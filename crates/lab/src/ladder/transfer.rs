@@ -22,6 +22,9 @@ use crate::experiments::transfer::{Direction, HostMemory, TransferArrays, Transf
 use crate::format::format_rate;
 use crate::timing::Times;
 
+/// Function that times runs of the work it is given.
+type TimeRuns = fn(&mut dyn FnMut() -> Result<(), DeviceError>) -> Result<Times, DeviceError>;
+
 pub static LADDER: LadderEntry = LadderEntry {
     name: "transfer",
     description: "Transfers between host and device: pageable, pinned, both ways, overlapped",
@@ -263,14 +266,14 @@ impl Measurement<'_, '_> {
         Ok(())
     }
 
-    /// Times SAXPY in segments and checks the result.
+    /// Times SAXPY in segments with `time` and checks the result.
     fn time_segments(
         &self,
         name: &str,
         arrays: &mut SegmentedArrays,
         queue_count: usize,
         order: SegmentOrder,
-        time: fn(&mut dyn FnMut() -> Result<(), DeviceError>) -> Result<Times, DeviceError>,
+        time: TimeRuns,
     ) -> Result<Times, LabError> {
         let queues = SegmentQueues::new(self.device, queue_count, arrays)?;
         arrays.clear_output();
