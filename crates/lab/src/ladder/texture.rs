@@ -73,7 +73,7 @@ fn measure(request: &mut LadderRequest, ladder: &mut Ladder) -> Result<(), LabEr
         ladder.add_rung(RungResult {
             note: rung.note.to_owned(),
             work: Work { flops: None, bytes: Some(bytes) },
-            roof: ladder.roofs.bandwidth.map(|copy| copy / bytes),
+            roof: ladder.roofs.bandwidth_roof(bytes),
             registers: kernel.registers,
             shared_bytes: Some(kernel.shared_bytes),
             occupancy,
@@ -102,11 +102,15 @@ fn add_cpu_rungs(request: &mut LadderRequest, ladder: &mut Ladder, side: usize) 
     let side = side.min(MAX_CPU_PIXELS.isqrt());
     let image = Image::random(side, side);
     let raster = Raster::new(side, side, DEGREES);
+    let bytes = bytes_per_pixel(GatherMethod::GlobalNearest);
+    ladder.roof = ladder.host_roofs.copy_roof();
+    let roof = ladder.host_roofs.bandwidth_roof(bytes);
     let mut add_on_cpu = |name, nearest: fn(&Raster, &Image) -> Vec<f32>| {
         (request.progress)(name);
         let runs = timed(side, time_rung_on_cpu(|| nearest(&raster, &image)));
         ladder.add_rung(RungResult {
-            work: Work { flops: None, bytes: Some(bytes_per_pixel(GatherMethod::GlobalNearest)) },
+            work: Work { flops: None, bytes: Some(bytes) },
+            roof,
             error: Some(0.0),
             ..RungResult::new(name, &runs)
         });

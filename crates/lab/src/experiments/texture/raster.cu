@@ -3,8 +3,8 @@
 //   x = width / 2  + cosine * u - sine * v,   u = column - (width - 1) / 2,
 //   y = height / 2 + sine * u + cosine * v,   v = row - (height - 1) / 2.
 //
-// Texel (i, j) covers [i, i + 1) x [j, j + 1), so its centre is at (i + 0.5, j + 0.5). An angle of 0
-// reads the centres of all texels. Each operation is rounded once, as in mod.rs, so coordinates
+// Texel (i, j) covers [i, i + 1) x [j, j + 1), so its centre is at (i + 0.5, j + 0.5). An angle of
+// 0 reads the centres of all texels. Each operation is rounded once, as in mod.rs, so coordinates
 // have the same bits on the CPU and on every device.
 
 typedef struct {
