@@ -108,8 +108,8 @@ fn energies_and_momenta_agree_with_the_host() {
     for device in test_devices_with_f64() {
         // 70,000 bodies are more than one per thread: 512 blocks of 128 threads.
         for n in SIZES.into_iter().chain([70_000]) {
-            // The device computes the potential energy at the start. A direct sum of so many bodies
-            // takes minutes on a CPU.
+            // The device computes the potential energy at the start. A direct sum would
+            // take minutes on a CPU.
             let settings = if n > 1000 {
                 tree_settings(ACCEPTANCES[0], Precision::Single)
             } else {
