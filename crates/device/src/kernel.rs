@@ -172,8 +172,8 @@ impl Module {
     }
 
     /// Returns the kernel with this name, for launches with `dynamic_shared` bytes of shared memory
-    /// in addition to that of its declarations. Only CUDA has it: `extern __shared__` in the
-    /// kernel. There it may be larger than
+    /// in addition to that of its declarations. The kernel declares it with `DYNAMIC_SHARED`, or
+    /// on CUDA with `extern __shared__`. On CUDA it may be larger than
     /// [`Properties::shared_bytes`](crate::Properties::shared_bytes).
     pub fn kernel_with_shared(&self, name: &str, dynamic_shared: u32) -> Result<Kernel, DeviceError> {
         let device = &self.code.device;
@@ -185,6 +185,15 @@ impl Module {
             name: name.to_owned(),
         };
         let signature = self.code.signatures.get(name).ok_or_else(missing)?;
+        let build_error = |message| DeviceError::Build {
+            device: device.title(),
+            name: self.code.name.clone(),
+            definitions: String::new(),
+            log: message,
+        };
+        signature
+            .check_dynamic_shared(dynamic_shared, device.properties().backend)
+            .map_err(|why| build_error(format!("kernel {name}: {why}")))?;
         // SAFETY: the module is loaded.
         let found = unsafe { driver.find_function(self.code.handle, name) }.map_err(call_error)?;
         let handle = found.ok_or_else(missing)?;
@@ -205,12 +214,7 @@ impl Module {
             kernel.resources.shared_bytes += dynamic_shared;
             driver.parameters(handle).map_err(call_error)?
         };
-        kernel.check_signature(&parameters).map_err(|message| DeviceError::Build {
-            device: device.title(),
-            name: self.code.name.clone(),
-            definitions: String::new(),
-            log: message,
-        })?;
+        kernel.check_signature(&parameters).map_err(build_error)?;
         Ok(Kernel(Arc::new(kernel)))
     }
 
@@ -263,18 +267,17 @@ impl Function {
     /// Compares the signature with the parameters that the driver reports. They differ only if the
     /// declaration was not understood. The error is the text for a message.
     fn check_signature(&self, reported: &Parameters) -> Result<(), String> {
-        let declared = self.signature.len();
+        let declared = self.signature.parameters.len();
         let backend = self.code.device.properties().backend;
         let error = |message: String| Err(format!("kernel {}: {message}", self.name));
         if declared > MAX_ARGUMENTS {
             return error(format!("{declared} parameters, expected at most {MAX_ARGUMENTS}"));
         }
-        let counted: usize =
-            self.signature.iter().map(|(_, parameter)| parameter.driver_parameters(backend)).sum();
+        let counted = self.signature.driver_parameters(backend);
         if let Some(count) = reported.count.filter(|&count| count != counted) {
             return error(format!("{counted} parameters are declared, the driver reports {count}"));
         }
-        for ((name, parameter), &bytes) in self.signature.iter().zip(&reported.bytes) {
+        for ((name, parameter), &bytes) in self.signature.parameters.iter().zip(&reported.bytes) {
             if parameter.size() != bytes {
                 return error(format!("{name} is declared as {parameter}, the driver reports {bytes} bytes"));
             }
@@ -336,7 +339,7 @@ impl Kernel {
 
     /// Checks the number and types of arguments. The error is the text for a message.
     pub(crate) fn check_arguments(&self, args: &[Arg<'_>]) -> Result<(), String> {
-        let signature = &self.0.signature;
+        let signature = &self.0.signature.parameters;
         if args.len() != signature.len() {
             return Err(format!("expected {} arguments, got {}", signature.len(), args.len()));
         }

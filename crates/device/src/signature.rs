@@ -46,7 +46,7 @@ impl ParameterType {
 
     /// Returns the number of parameters that the driver counts for this one. On OpenCL, a 2-D
     /// texture is an image and a sampler.
-    pub(crate) fn driver_parameters(self, backend: Backend) -> usize {
+    fn driver_parameters(self, backend: Backend) -> usize {
         if self == Self::Texture(2) && backend == Backend::OpenCl { 2 } else { 1 }
     }
 }
@@ -61,13 +61,40 @@ impl fmt::Display for ParameterType {
     }
 }
 
-/// Parameters of a kernel: name and type, in order.
-pub(crate) type Signature = Vec<(String, ParameterType)>;
+/// Declaration of a kernel.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Signature {
+    /// Name and type of each argument of a launch, in order.
+    pub(crate) parameters: Vec<(String, ParameterType)>,
+    /// Whether the declaration ends with DYNAMIC_SHARED. On OpenCL this is a parameter too, whose
+    /// argument is the size of the memory.
+    pub(crate) has_dynamic_shared: bool,
+}
+
+impl Signature {
+    /// Returns the number of parameters that the driver counts.
+    pub(crate) fn driver_parameters(&self, backend: Backend) -> usize {
+        let parameters = self.parameters.iter().map(|(_, parameter)| parameter.driver_parameters(backend));
+        parameters.sum::<usize>() + usize::from(self.has_dynamic_shared && backend == Backend::OpenCl)
+    }
+
+    /// Checks that launches may have this many bytes of dynamic shared memory. On CUDA, a kernel
+    /// may also declare it with `extern __shared__`. The error is the text for a message.
+    pub(crate) fn check_dynamic_shared(&self, bytes: u32, backend: Backend) -> Result<(), &'static str> {
+        match (bytes, self.has_dynamic_shared) {
+            (0, true) => Err("expected a size of its dynamic shared memory"),
+            (1.., false) if backend == Backend::OpenCl => Err("no DYNAMIC_SHARED in its declaration"),
+            _ => Ok(()),
+        }
+    }
+}
 
 /// Macros that declare a kernel.
 const KERNEL_MACROS: [&str; 4] = ["KERNEL", "KERNEL_2D", "KERNEL_3D", "KERNEL_MIN_BLOCKS"];
 /// Macros that declare a parameter with one or two dimensions.
 const TEXTURE_MACROS: [&str; 2] = ["TEXTURE_1D", "TEXTURE_2D"];
+/// Macro that declares shared memory whose size the host sets.
+const DYNAMIC_SHARED_MACRO: &str = "DYNAMIC_SHARED";
 /// Words of a parameter that do not change its type.
 const QUALIFIERS: [&str; 5] = ["GLOBAL", "CONSTANT_POINTER", "RESTRICT", "const", "volatile"];
 
@@ -91,16 +118,35 @@ pub(crate) fn find_signatures(
             Some((name, &tokens[end + 3..parameters_end]))
         });
         let (name, parameters) = declaration.ok_or("a KERNEL without a parameter list")?;
-        let parameters = expand(parameters, &macros);
-        let mut signature = Signature::new();
-        for parameter in parameters.split(|token| token == ",").filter(|parameter| !parameter.is_empty()) {
-            let parsed = parse_parameter(parameter, &typedefs);
-            let unknown = || format!("kernel {name}: the type of `{}` is unknown", parameter.join(" "));
-            signature.push(parsed.ok_or_else(unknown)?);
-        }
-        signatures.insert(name.clone(), signature);
+        let signature = parse_parameters(&expand(parameters, &macros), &typedefs);
+        signatures.insert(name.clone(), signature.map_err(|why| format!("kernel {name}: {why}"))?);
     }
     Ok(signatures)
+}
+
+/// Parses the parameters of a kernel.
+fn parse_parameters(
+    mut tokens: &[String],
+    typedefs: &HashMap<String, ElementType>,
+) -> Result<Signature, String> {
+    let mut signature = Signature::default();
+    if let Some(start) = tokens.iter().position(|token| token == DYNAMIC_SHARED_MACRO) {
+        // DYNAMIC_SHARED ( type , name ), after a parameter without a comma.
+        let is_last = matching_parenthesis(tokens, start + 1) == Some(tokens.len() - 1);
+        if !is_last || start == 0 || tokens[start - 1] == "," {
+            return Err(format!(
+                "{DYNAMIC_SHARED_MACRO}(type, name) must follow the last parameter, without a comma"
+            ));
+        }
+        signature.has_dynamic_shared = true;
+        tokens = &tokens[..start];
+    }
+    for parameter in tokens.split(|token| token == ",").filter(|parameter| !parameter.is_empty()) {
+        let parsed = parse_parameter(parameter, typedefs);
+        let unknown = || format!("the type of `{}` is unknown", parameter.join(" "));
+        signature.parameters.push(parsed.ok_or_else(unknown)?);
+    }
+    Ok(signature)
 }
 
 /// Returns the index of the parenthesis that closes the one at `open`.
@@ -179,8 +225,10 @@ mod tests {
 
     fn describe(text: &str, definitions: &[(&str, String)], kernel: &str) -> String {
         let signatures = find_signatures(text, definitions).unwrap();
-        let parameters = signatures[kernel].iter().map(|(name, kind)| format!("{name}: {kind}"));
-        parameters.collect::<Vec<_>>().join(", ")
+        let Signature { parameters, has_dynamic_shared } = &signatures[kernel];
+        let mut texts: Vec<_> = parameters.iter().map(|(name, kind)| format!("{name}: {kind}")).collect();
+        texts.extend(has_dynamic_shared.then(|| "shared".to_owned()));
+        texts.join(", ")
     }
 
     #[test]
@@ -203,7 +251,8 @@ mod tests {
             { helper(1); }
             KERNEL(32) second() {}
             KERNEL_2D(16, 16) third(long a, ulong b, GLOBAL uchar* c, GLOBAL ushort* d) {}
-            KERNEL(32) fourth(TEXTURE_1D(line), TEXTURE_2D(plane), float x) {}";
+            KERNEL(32) fourth(TEXTURE_1D(line), TEXTURE_2D(plane), float x) {}
+            KERNEL(32) fifth(TEXTURE_2D(plane), int n DYNAMIC_SHARED(REAL, tile)) {}";
         let define = |potential: u32| {
             [("DOUBLE", "1".to_owned()), ("POTENTIAL", potential.to_string()), ("KEY", "ulong".to_owned())]
         };
@@ -218,6 +267,10 @@ mod tests {
         );
         let fourth = "line: a 1-D texture, plane: a 2-D texture, x: float";
         assert_eq!(describe(text, &define(1), "fourth"), fourth);
+        assert_eq!(describe(text, &define(1), "fifth"), "plane: a 2-D texture, n: int, shared");
+        let fifth = &find_signatures(text, &define(1)).unwrap()["fifth"];
+        let counts = [Backend::Cuda, Backend::OpenCl].map(|backend| fifth.driver_parameters(backend));
+        assert_eq!(counts, [2, 4]);
     }
 
     #[test]
@@ -226,6 +279,16 @@ mod tests {
         assert_eq!(error, "kernel f: the type of `GLOBAL Body * bodies` is unknown");
         let error = find_signatures("KERNEL(32) f(TEXTURE_3D(t)) {}", &[]).unwrap_err();
         assert_eq!(error, "kernel f: the type of `TEXTURE_3D ( t )` is unknown");
+        for parameters in [
+            "DYNAMIC_SHARED(float, t)",
+            "int n, DYNAMIC_SHARED(float, t)",
+            "int n DYNAMIC_SHARED(float, t), int m",
+        ] {
+            let error = find_signatures(&format!("KERNEL(32) f({parameters}) {{}}"), &[]).unwrap_err();
+            let expected =
+                "kernel f: DYNAMIC_SHARED(type, name) must follow the last parameter, without a comma";
+            assert_eq!(error, expected, "{parameters}");
+        }
         let error = find_signatures("KERNEL(32) f", &[]).unwrap_err();
         assert_eq!(error, "a KERNEL without a parameter list");
     }

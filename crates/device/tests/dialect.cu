@@ -28,6 +28,45 @@ KERNEL(BLOCK_SIZE) mirror(GLOBAL const float* RESTRICT in, GLOBAL float* RESTRIC
         out[i] = mirrored(tile);
 }
 
+// As `mirror`, with a tile whose size the host sets.
+KERNEL(BLOCK_SIZE)
+mirror_dynamic(GLOBAL const float* RESTRICT in, GLOBAL float* RESTRICT out, int n DYNAMIC_SHARED(float, tile))
+{
+    USE_DYNAMIC_SHARED(float, tile);
+    const int i = BLOCK_INDEX * BLOCK_SIZE + THREAD;
+    tile[THREAD] = i < n ? in[i] : -1.0f;
+    BARRIER();
+    if (i < n)
+        out[i] = mirrored(tile);
+}
+
+// Computes the mean of each block. Numbers and counts are two arrays in shared memory of a size
+// that the host sets, and `offset` has a fixed size.
+KERNEL(BLOCK_SIZE)
+mean_dynamic(GLOBAL const float* RESTRICT in, GLOBAL float* RESTRICT out, int n DYNAMIC_SHARED(uchar, memory))
+{
+    USE_DYNAMIC_SHARED(uchar, memory);
+    SHARED uint offset;
+    SHARED_POINTER uint* counts = (SHARED_POINTER uint*)memory;
+    SHARED_POINTER float* numbers = (SHARED_POINTER float*)memory + BLOCK_SIZE;
+    const int i = BLOCK_INDEX * BLOCK_SIZE + THREAD;
+    if (THREAD == 0)
+        offset = 1u;
+    BARRIER();
+    counts[THREAD] = i < n ? offset : 0u;
+    numbers[THREAD] = i < n ? in[i] : 0.0f;
+    BARRIER();
+    if (THREAD == 0) {
+        float sum = 0.0f;
+        uint count = 0u;
+        for (int thread = 0; thread < BLOCK_SIZE; thread++) {
+            sum += numbers[thread];
+            count += counts[thread];
+        }
+        out[BLOCK_INDEX] = sum / (float)count;
+    }
+}
+
 KERNEL_MIN_BLOCKS(BLOCK_SIZE, 2)
 functions(GLOBAL const float* RESTRICT in, GLOBAL float4* RESTRICT four, GLOBAL uint* RESTRICT bits, int n)
 {

@@ -49,6 +49,49 @@ fn shared_memory_is_visible_after_a_barrier() {
     }
 }
 
+#[test]
+fn shared_memory_can_have_a_size_that_the_host_sets() {
+    for device in test_devices() {
+        let definitions = [("BLOCK_SIZE", BLOCK_SIZE.to_string())];
+        let module = device.build(&DIALECT, &definitions, Math::Precise).unwrap();
+        let bytes = 4 * BLOCK_SIZE as u32;
+        let mirror = module.kernel_with_shared("mirror_dynamic", bytes).unwrap();
+        let mean = module.kernel_with_shared("mean_dynamic", 2 * bytes).unwrap();
+        assert!(mirror.resources().shared_bytes >= bytes, "{:?}", mirror.resources());
+        for n in LENGTHS {
+            let data: Vec<f32> = (0..n).map(|i| random_number(i) as f32).collect();
+            let (buffer, out) = (device.upload(&data).unwrap(), device.zeros::<f32>(n).unwrap());
+            let args = [Arg::from(&buffer), (&out).into(), (n as i32).into()];
+            launch_for(&mirror, &device, n, &args);
+            let mirrored = |i| i / BLOCK_SIZE * BLOCK_SIZE + BLOCK_SIZE - 1 - i % BLOCK_SIZE;
+            let expected: Vec<f32> = (0..n).map(|i| data.get(mirrored(i)).copied().unwrap_or(-1.0)).collect();
+            assert_eq!(out.to_vec().unwrap(), expected, "n = {n}");
+            launch_for(&mean, &device, n, &args);
+            let means: Vec<f32> = data
+                .chunks(BLOCK_SIZE)
+                .map(|block| block.iter().fold(0.0, |sum, x| sum + x) / block.len() as f32)
+                .collect();
+            assert_eq!(out.to_vec().unwrap()[..means.len()], means, "n = {n}");
+        }
+    }
+}
+
+#[test]
+fn a_wrong_size_of_dynamic_shared_memory_gives_an_error() {
+    for device in test_devices() {
+        let definitions = [("BLOCK_SIZE", BLOCK_SIZE.to_string())];
+        let module = device.build(&DIALECT, &definitions, Math::Precise).unwrap();
+        let message = module.kernel("mirror_dynamic").unwrap_err().to_string();
+        let expected = "kernel mirror_dynamic: expected a size of its dynamic shared memory";
+        assert!(message.ends_with(expected), "{message}");
+        assert!(module.kernel_with_shared("mirror_dynamic", 1 << 30).is_err());
+        if !is_cuda(&device) {
+            let message = module.kernel_with_shared("mirror", 64).unwrap_err().to_string();
+            assert!(message.ends_with("kernel mirror: no DYNAMIC_SHARED in its declaration"), "{message}");
+        }
+    }
+}
+
 /// Returns the error in units in the last place of `expected`.
 fn error_in_ulps(got: f32, expected: f64) -> f64 {
     (f64::from(got) - expected).abs() / (f64::from(f32::EPSILON) * expected.abs())

@@ -164,9 +164,7 @@ pub(crate) trait Driver: MemoryDriver + TextureDriver + Send + Sync {
     unsafe fn parameters(&self, function: Handle) -> Result<Parameters, Fault>;
     unsafe fn resources(&self, function: Handle) -> Result<Resources, Fault>;
     /// Allows launches of a kernel with this much dynamic shared memory.
-    unsafe fn allow_dynamic_shared(&self, _function: Handle, _bytes: u32) -> Result<(), Fault> {
-        Err(Fault::new("dynamic shared memory", "this backend has none"))
-    }
+    unsafe fn allow_dynamic_shared(&self, function: Handle, bytes: u32) -> Result<(), Fault>;
     unsafe fn blocks_per_sm(&self, function: Handle, block_size: u32, dynamic_shared: u32) -> Option<u32>;
     unsafe fn launch(
         &self,

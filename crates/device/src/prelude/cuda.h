@@ -27,12 +27,20 @@ typedef unsigned long long ulong;
 // SHARED float tile[64];          an array in shared memory. Only at the outer scope of a kernel.
 // CONSTANT const float table[4] = {...};
 //                                 a table in constant memory. Only at file scope.
+// f(int n DYNAMIC_SHARED(float, tile)) { USE_DYNAMIC_SHARED(float, tile); ... }
+//                                 an array in shared memory whose size the host sets. It follows
+//                                 the last parameter, without a comma. The kernel starts with its
+//                                 use.
 // GLOBAL, SHARED_POINTER, CONSTANT_POINTER
 //                                 the memory that a pointer points to, such as `GLOBAL float* from`
 // RESTRICT                        no other pointer of the kernel points to the same memory
 #define GLOBAL
 #define SHARED __shared__
 #define SHARED_POINTER
+#define DYNAMIC_SHARED(T, a)
+#define USE_DYNAMIC_SHARED(T, a)                                                                   \
+    extern __shared__ double2 dynamic_shared_memory[];                                             \
+    T* const a = (T*)dynamic_shared_memory
 #define CONSTANT __constant__
 #define CONSTANT_POINTER
 #define RESTRICT __restrict__

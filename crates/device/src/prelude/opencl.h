@@ -19,6 +19,8 @@
 #define GLOBAL __global
 #define SHARED __local
 #define SHARED_POINTER __local
+#define DYNAMIC_SHARED(T, a) , __local T* a
+#define USE_DYNAMIC_SHARED(T, a)
 #define CONSTANT __constant
 #define CONSTANT_POINTER __constant
 #define RESTRICT restrict

@@ -1,6 +1,8 @@
-//! Arguments of a launch. A texture with a sampler is two arguments of OpenCL.
+//! Arguments of a launch. A texture with a sampler is two arguments of OpenCL. Dynamic shared
+//! memory is the last argument, of which only the size is set.
 
 use std::ffi::c_void;
+use std::ptr;
 
 use opencl3::kernel as kernels;
 use opencl3::memory::{
@@ -15,7 +17,11 @@ use crate::driver::{Argument, Fault, Handle, MemorySlice};
 ///
 /// # Safety
 /// As for `Driver::launch`.
-pub(super) unsafe fn set_arguments(kernel: cl_kernel, arguments: &[Argument]) -> Result<SubBuffers, Fault> {
+pub(super) unsafe fn set_arguments(
+    kernel: cl_kernel,
+    arguments: &[Argument],
+    dynamic_shared: u32,
+) -> Result<SubBuffers, Fault> {
     let mut setter = Setter { kernel, next: 0 };
     let mut ranges = SubBuffers(Vec::new());
     for argument in arguments {
@@ -31,6 +37,10 @@ pub(super) unsafe fn set_arguments(kernel: cl_kernel, arguments: &[Argument]) ->
             }
         }
     }
+    if dynamic_shared > 0 {
+        // SAFETY: the last parameter is a pointer to shared memory.
+        unsafe { setter.set(dynamic_shared as usize, ptr::null()) }?;
+    }
     Ok(ranges)
 }
 
@@ -44,7 +54,7 @@ impl Setter {
     /// Sets the next argument to the `len` bytes at `value`.
     ///
     /// # Safety
-    /// The kernel is valid, and so are the bytes.
+    /// The kernel is valid, and so are the bytes, or `value` is null for shared memory.
     unsafe fn set(&mut self, len: usize, value: *const c_void) -> Result<(), Fault> {
         self.next += 1;
         // SAFETY: the caller guarantees it.

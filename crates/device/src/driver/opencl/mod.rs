@@ -357,6 +357,19 @@ impl Driver for OpenCl {
         })
     }
 
+    unsafe fn allow_dynamic_shared(&self, function: Handle, bytes: u32) -> Result<(), Fault> {
+        const CALL: &str = "dynamic shared memory";
+        // SAFETY: see above.
+        let declared = unsafe { self.resources(function) }?.shared_bytes;
+        let limit = self.device.local_mem_size().map_err(|error| new_fault(CALL, error.0))?;
+        if u64::from(declared) + u64::from(bytes) > limit {
+            let message =
+                format!("{declared} bytes declared and {bytes} requested, expected at most {limit}");
+            return Err(Fault::new(CALL, message));
+        }
+        Ok(())
+    }
+
     unsafe fn blocks_per_sm(&self, _: Handle, _block_size: u32, _dynamic_shared: u32) -> Option<u32> {
         None
     }
@@ -367,7 +380,7 @@ impl Driver for OpenCl {
         function: Handle,
         grid: Dim3,
         block: Dim3,
-        _dynamic_shared: u32,
+        dynamic_shared: u32,
         arguments: &[Argument],
     ) -> Result<(), Fault> {
         let kernel = kernel_of(function);
@@ -377,7 +390,7 @@ impl Driver for OpenCl {
         let _lock = self.launch_lock.lock().unwrap_or_else(PoisonError::into_inner);
         // Dropped after the launch, which then has its own references.
         // SAFETY: see above. OpenCL copies the arguments.
-        let _ranges = unsafe { arguments::set_arguments(kernel, arguments) }?;
+        let _ranges = unsafe { arguments::set_arguments(kernel, arguments, dynamic_shared) }?;
         let dimensions = if grid.z > 1 || block.z > 1 { 3 } else { 1 + u32::from(grid.y > 1 || block.y > 1) };
         // SAFETY: see above.
         let launched = unsafe {
