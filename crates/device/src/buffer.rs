@@ -4,6 +4,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Bound, RangeBounds};
 
+use crate::choice::Backend;
 use crate::device::Device;
 use crate::driver::{Handle, MemorySlice};
 use crate::element::Element;
@@ -80,6 +81,13 @@ impl<T: Element> Buffer<T> {
         Ok(host)
     }
 
+    /// Returns the address of the first element, with which kernels access the buffer through a
+    /// pointer in constant memory. None on OpenCL, where memory has no fixed address. The buffer
+    /// must exist until such a kernel has been launched.
+    pub fn address(&self) -> Option<u64> {
+        (self.device().properties().backend == Backend::Cuda).then(|| self.handle().0)
+    }
+
     pub(crate) fn handle(&self) -> Handle {
         self.memory.handle()
     }
@@ -126,6 +134,11 @@ impl<T: Element> Clone for BufferRange<'_, T> {
 impl<T: Element> Copy for BufferRange<'_, T> {}
 
 impl<'a, T: Element> BufferRange<'a, T> {
+    /// Returns the first `len` elements of memory.
+    pub(crate) fn whole(memory: &'a Memory, len: usize) -> Self {
+        Self { memory, offset: 0, len, element: PhantomData }
+    }
+
     /// Returns the number of elements.
     pub fn len(&self) -> usize {
         self.len
@@ -195,7 +208,7 @@ impl<'a, T: Element> BufferRange<'a, T> {
 
 impl<'a, T: Element> From<&'a Buffer<T>> for BufferRange<'a, T> {
     fn from(buffer: &'a Buffer<T>) -> Self {
-        Self { memory: &buffer.memory, offset: 0, len: buffer.len, element: PhantomData }
+        Self::whole(&buffer.memory, buffer.len)
     }
 }
 

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use crate::cache::{self, Key};
+use crate::choice::Backend;
 use crate::device::Device;
 use crate::driver::{BuildFault, Handle};
 use crate::error::DeviceError;
@@ -16,36 +17,69 @@ use crate::kernel::{LoadedModule, Module, Origin, Source};
 
 /// Modules that this process has built on one device, by key.
 #[derive(Default)]
-pub(crate) struct Builds(Mutex<HashMap<Key, Arc<LoadedModule>>>);
+pub(crate) struct Builds(Mutex<KnownBuilds>);
+
+#[derive(Default)]
+struct KnownBuilds {
+    modules: HashMap<Key, Arc<LoadedModule>>,
+    /// Binaries of modules with variables in constant memory. Every build loads such a module
+    /// again, because its variables belong to one user.
+    binaries: HashMap<Key, Vec<u8>>,
+}
 
 impl Builds {
     /// Returns the module of a source, and compiles it if necessary.
     pub(crate) fn get_or_build(&self, device: &Device, source: &Source<'_>) -> Result<Module, DeviceError> {
         let start = Instant::now();
-        let text = source.with_prelude(device.properties().backend);
+        let backend = device.properties().backend;
+        let text = source.with_prelude(backend);
         let key = build_key(device, source, &text);
         // Locked while compiling, so that two threads that need the same kernel compile it once.
-        let mut builds = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let (code, origin) = match builds.get(&key) {
-            Some(code) => (Arc::clone(code), Origin::Memory),
-            None => {
-                let (handle, origin) = load_or_compile(device, source, &text, &key)?;
-                // After the compiler, whose messages about a wrong declaration are better.
-                let signatures = source
-                    .signatures(device.properties().backend)
-                    .map_err(|message| build_error(device, source, message))?;
-                let name = source.name().to_owned();
-                let code = Arc::new(LoadedModule { device: device.clone(), name, handle, signatures });
-                builds.insert(key, Arc::clone(&code));
-                (code, origin)
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(code) = known.modules.get(&key) {
+            let (code, origin) = (Arc::clone(code), Origin::Memory);
+            return Ok(Module::new(code, origin, start.elapsed()));
+        }
+        let loaded = match known.binaries.get(&key) {
+            Some(binary) => {
+                let handle = device.driver().load_module(binary);
+                LoadedBuild {
+                    handle: handle.map_err(|fault| device.error_from(fault, None))?,
+                    origin: Origin::Memory,
+                    binary: Vec::new(),
+                }
             }
+            None => load_or_compile(device, source, &text, &key)?,
         };
-        Ok(Module { code, origin, build_time: start.elapsed() })
+        let LoadedBuild { handle, origin, binary } = loaded;
+        // After the compiler, whose messages about a wrong declaration are better.
+        let declarations =
+            source.declarations(backend).map_err(|message| build_error(device, source, message))?;
+        let has_variables = backend == Backend::Cuda && !declarations.constants.is_empty();
+        let code = Arc::new(LoadedModule {
+            device: device.clone(),
+            name: source.name().to_owned(),
+            handle,
+            declarations,
+        });
+        if has_variables {
+            known.binaries.entry(key).or_insert(binary);
+        } else {
+            known.modules.insert(key, Arc::clone(&code));
+        }
+        Ok(Module::new(code, origin, start.elapsed()))
     }
 
     pub(crate) fn clear(&self) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = KnownBuilds::default();
     }
+}
+
+/// A module of the driver and its binary.
+struct LoadedBuild {
+    handle: Handle,
+    origin: Origin,
+    binary: Vec<u8>,
 }
 
 fn load_or_compile(
@@ -53,19 +87,21 @@ fn load_or_compile(
     source: &Source<'_>,
     text: &str,
     key: &Key,
-) -> Result<(Handle, Origin), DeviceError> {
+) -> Result<LoadedBuild, DeviceError> {
     let driver = device.driver();
     // A binary that the driver rejects is treated as damaged: the kernel is compiled again and the
     // entry replaced.
-    if let Some(handle) = cache::read_binary(key).and_then(|binary| driver.load_module(&binary).ok()) {
-        return Ok((handle, Origin::Disk));
+    if let Some(binary) = cache::read_binary(key)
+        && let Ok(handle) = driver.load_module(&binary)
+    {
+        return Ok(LoadedBuild { handle, origin: Origin::Disk, binary });
     }
     match driver.compile_module(source.name(), text, source.compile_options()) {
         Ok((handle, binary)) => {
             if !binary.is_empty() {
                 cache::write_binary(key, &binary);
             }
-            Ok((handle, Origin::Compiled))
+            Ok(LoadedBuild { handle, origin: Origin::Compiled, binary })
         }
         Err(BuildFault::Fault(fault)) => Err(device.error_from(fault, None)),
         Err(BuildFault::Log(log)) => Err(build_error(device, source, log)),

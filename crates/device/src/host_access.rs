@@ -7,8 +7,9 @@
 use std::fmt;
 use std::marker::PhantomData;
 
+use crate::buffer::BufferRange;
 use crate::device::Device;
-use crate::driver::{MappedMemory, MemorySlice};
+use crate::driver::MappedMemory;
 use crate::element::Element;
 use crate::error::DeviceError;
 use crate::memory::Memory;
@@ -62,10 +63,6 @@ impl<T: Element> HostVisible<T> {
     ) -> Result<Self, DeviceError> {
         let bytes = (len.max(1) as u64).saturating_mul(size_of::<T>() as u64);
         Ok(Self { memory: allocate(bytes)?, len, element: PhantomData })
-    }
-
-    fn slice(&self) -> MemorySlice {
-        MemorySlice { memory: self.memory.handle(), offset: 0, bytes: self.len * size_of::<T>() }
     }
 
     fn with_host<R>(&mut self, access: impl FnOnce(&mut [T]) -> R) -> Result<R, DeviceError> {
@@ -153,13 +150,9 @@ macro_rules! impl_host_visible {
                 self.0.with_host(access)
             }
 
-            pub(crate) fn memory(&self) -> &Memory {
-                &self.0.memory
-            }
-
-            /// Returns the bytes of all elements, for the driver.
-            pub(crate) fn slice(&self) -> MemorySlice {
-                self.0.slice()
+            /// Returns all elements, as the argument of a kernel.
+            pub(crate) fn range(&self) -> BufferRange<'_, T> {
+                BufferRange::whole(&self.0.memory, self.0.len)
             }
         }
 

@@ -1,9 +1,9 @@
 //! Kernels: a source with its compile-time values, the module that it compiles to, and the kernels
 //! of the module.
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::choice::Backend;
@@ -11,7 +11,7 @@ use crate::device::Device;
 use crate::driver::{CompileOptions, Handle, MAX_ARGUMENTS, Parameters};
 use crate::error::DeviceError;
 use crate::launch::Arg;
-use crate::signature::{Signature, find_signatures};
+use crate::signature::{Declarations, Signature, find_declarations};
 
 /// Precision of a kernel's arithmetic. FMA contraction is on in all three.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -53,7 +53,8 @@ impl<'a> KernelFile<'a> {
     ///
     /// # Safety
     /// For all definitions that the file is built with and all launches of its kernels:
-    /// - A kernel accesses only elements of the buffers that it is given, at their alignment.
+    /// - A kernel accesses only elements of the buffers that it is given, at their alignment, and
+    ///   of existing buffers whose addresses its constant arrays contain.
     /// - It ends.
     /// - The declaration of a kernel does not depend on macros of the prelude or the compiler, such
     ///   as `__CUDA_ARCH__`, except for ON_CUDA and ON_OPENCL.
@@ -113,14 +114,14 @@ impl Source<'_> {
         self.file.name
     }
 
-    /// Returns the signatures of the kernels.
-    pub(crate) fn signatures(&self, backend: Backend) -> Result<HashMap<String, Signature>, String> {
+    /// Returns the kernels and constant arrays that the file declares.
+    pub(crate) fn declarations(&self, backend: Backend) -> Result<Declarations, String> {
         let compiler = match backend {
             Backend::Cuda => "ON_CUDA",
             Backend::OpenCl => "ON_OPENCL",
         };
         let definitions = [&[(compiler, "1".to_owned())], self.definitions].concat();
-        find_signatures(self.file.text, &definitions)
+        find_declarations(self.file.text, &definitions)
     }
 
     /// Returns the definitions for messages: "BLOCK_SIZE=256 TARGETS=4".
@@ -145,6 +146,8 @@ pub enum Origin {
 #[derive(Clone)]
 pub struct Module {
     pub(crate) code: Arc<LoadedModule>,
+    /// Names of the constant arrays of this build that a [`crate::Constant`] exists of.
+    pub(crate) constants_in_use: Arc<Mutex<HashSet<String>>>,
     pub(crate) origin: Origin,
     pub(crate) build_time: Duration,
 }
@@ -154,7 +157,7 @@ pub(crate) struct LoadedModule {
     pub(crate) device: Device,
     pub(crate) name: String,
     pub(crate) handle: Handle,
-    pub(crate) signatures: HashMap<String, Signature>,
+    pub(crate) declarations: Declarations,
 }
 
 impl Drop for LoadedModule {
@@ -166,6 +169,10 @@ impl Drop for LoadedModule {
 }
 
 impl Module {
+    pub(crate) fn new(code: Arc<LoadedModule>, origin: Origin, build_time: Duration) -> Self {
+        Self { code, constants_in_use: Arc::default(), origin, build_time }
+    }
+
     /// Returns the kernel with this name.
     pub fn kernel(&self, name: &str) -> Result<Kernel, DeviceError> {
         self.kernel_with_shared(name, 0)
@@ -184,7 +191,7 @@ impl Module {
             module: self.code.name.clone(),
             name: name.to_owned(),
         };
-        let signature = self.code.signatures.get(name).ok_or_else(missing)?;
+        let signature = self.code.declarations.kernels.get(name).ok_or_else(missing)?;
         let build_error = |message| DeviceError::Build {
             device: device.title(),
             name: self.code.name.clone(),

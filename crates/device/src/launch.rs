@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::buffer::{Buffer, BufferRange};
+use crate::constant::Constant;
 use crate::driver::{Argument, MemorySlice, TextureObject};
 use crate::element::{Element, ElementType};
 use crate::host_access::{Managed, Mapped};
@@ -65,8 +66,8 @@ impl fmt::Display for Dim3 {
     }
 }
 
-/// An argument of a kernel launch: a number, a buffer or a range of a buffer, mapped or managed
-/// memory, or a texture.
+/// An argument of a kernel launch: a number, a buffer or a range of a buffer, a constant array,
+/// mapped or managed memory, or a texture.
 #[derive(Clone, Copy)]
 pub enum Arg<'a> {
     /// A pointer to memory.
@@ -122,21 +123,19 @@ impl<'a, T: Element> From<BufferRange<'a, T>> for Arg<'a> {
 
 impl<'a, T: Element> From<&'a Mapped<T>> for Arg<'a> {
     fn from(mapped: &'a Mapped<T>) -> Self {
-        Self::Buffer(BufferArg {
-            memory: mapped.memory(),
-            slice: mapped.slice(),
-            element: ElementType::of::<T>(),
-        })
+        mapped.range().into()
     }
 }
 
 impl<'a, T: Element> From<&'a Managed<T>> for Arg<'a> {
     fn from(managed: &'a Managed<T>) -> Self {
-        Self::Buffer(BufferArg {
-            memory: managed.memory(),
-            slice: managed.slice(),
-            element: ElementType::of::<T>(),
-        })
+        managed.range().into()
+    }
+}
+
+impl<'a, T: Element> From<&'a Constant<T>> for Arg<'a> {
+    fn from(constant: &'a Constant<T>) -> Self {
+        constant.range().into()
     }
 }
 

@@ -34,6 +34,19 @@ enum MemoryKind {
     Mapped(Option<NonZeroU64>),
     /// Memory whose pages move between host and device.
     Managed,
+    /// Constant memory, which a module owns.
+    OfModule,
+}
+
+impl MemoryKind {
+    /// Returns whether the memory counts as held memory of the device.
+    fn is_counted(self) -> bool {
+        matches!(self, Self::Device | Self::Managed)
+    }
+
+    fn is_seen_by_host(self) -> bool {
+        matches!(self, Self::Mapped(_) | Self::Managed)
+    }
 }
 
 impl Memory {
@@ -92,8 +105,13 @@ impl Memory {
         Ok(Self::new(device, handle, bytes, MemoryKind::Managed))
     }
 
+    /// Returns constant memory of a module. The module must stay loaded.
+    pub(crate) fn of_module(device: &Device, handle: Handle, bytes: u64) -> Self {
+        Self::new(device, handle, bytes, MemoryKind::OfModule)
+    }
+
     fn new(device: &Device, handle: Handle, bytes: u64, kind: MemoryKind) -> Self {
-        if !matches!(kind, MemoryKind::Mapped(_)) {
+        if kind.is_counted() {
             device.held_byte_counter().fetch_add(bytes, Ordering::Relaxed);
         }
         Self { device: device.clone(), handle, bytes, kind, peers: Mutex::default() }
@@ -119,7 +137,7 @@ impl Memory {
             MemoryKind::Mapped(host) => {
                 Some(MappedMemory { memory: self.handle, host: host.map(|host| Handle(host.get())) })
             }
-            MemoryKind::Device | MemoryKind::Managed => None,
+            MemoryKind::Device | MemoryKind::Managed | MemoryKind::OfModule => None,
         }
     }
 
@@ -154,14 +172,17 @@ fn call_error(device: &Device, call: &'static str, bytes: u64, message: String) 
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        if !matches!(self.kind, MemoryKind::Mapped(_)) {
+        if self.kind.is_counted() {
             self.device.held_byte_counter().fetch_sub(self.bytes, Ordering::Relaxed);
         }
         let peers = self.peers.get_mut().unwrap_or_else(PoisonError::into_inner);
         let is_finished = peers.iter().all(|peer| peer.driver().finish_all().is_ok())
-            && (matches!(self.kind, MemoryKind::Device) || self.device.driver().finish_all().is_ok());
+            && (!self.kind.is_seen_by_host() || self.device.driver().finish_all().is_ok());
         if !is_finished {
             // Leak the memory: a failed wait does not prove that the work has ended.
+            return;
+        }
+        if matches!(self.kind, MemoryKind::OfModule) {
             return;
         }
         let driver = self.device.driver();

@@ -155,12 +155,15 @@ fn evaluate(condition: &[String], macros: &Macros) -> Result<bool, String> {
             i += 1;
         }
     }
-    let mut expression = Expression { tokens: &expand(&resolved, macros), next: 0 };
-    let value = expression.binary(0);
-    match value {
-        Some(value) if expression.next == expression.tokens.len() => Ok(value != 0),
-        _ => Err(format!("#if {}: unknown expression", condition.join(" "))),
-    }
+    let value = constant_value(&resolved, macros);
+    value.map(|value| value != 0).ok_or_else(|| format!("#if {}: unknown expression", condition.join(" ")))
+}
+
+/// Returns the value of a constant expression, or None if it is not understood.
+pub(crate) fn constant_value(tokens: &[String], macros: &Macros) -> Option<i64> {
+    let mut expression = Expression { tokens: &expand(tokens, macros), next: 0 };
+    let value = expression.binary(0)?;
+    (expression.next == expression.tokens.len()).then_some(value)
 }
 
 /// A recursive-descent parser of integer expressions.

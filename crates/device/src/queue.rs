@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::buffer::BufferRange;
+use crate::constant::Constant;
 use crate::device::Device;
 use crate::driver::{
     Argument, Fault, Handle, MAX_ARGUMENTS, MemorySlice, PrefetchTarget, waits_after_launch,
@@ -153,6 +154,12 @@ impl Queue {
             .map_err(|fault| self.copy_error(fault, to.slice()))
     }
 
+    /// Copies `values` to a constant array of the same length, after all work queued before.
+    /// Kernels of other queues must not be running. Returns when `values` may be reused.
+    pub fn write_constant<T: Element>(&self, to: &Constant<T>, values: &[T]) -> Result<(), DeviceError> {
+        self.write(to.range(), values)
+    }
+
     /// Copies a buffer or range to `to` of the same length, after all work queued before. Waits for
     /// it.
     pub fn read<'a, T: Element>(
@@ -293,7 +300,7 @@ impl Queue {
         if managed.is_empty() {
             return Ok(());
         }
-        let slice = managed.slice();
+        let slice = managed.range().slice();
         // SAFETY: the memory is managed and valid. Dropping it waits for all queued work.
         unsafe { self.device.driver().prefetch(self.handle, slice, target) }
             .map_err(|fault| self.copy_error(fault, slice))

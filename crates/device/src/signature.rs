@@ -1,4 +1,4 @@
-//! Signatures of kernels, read from their declarations in the source.
+//! Signatures of kernels and arrays in constant memory, read from their declarations in the source.
 //!
 //! A launch passes untyped words to the driver. On OpenCL, a number in place of a pointer would be
 //! used as the address of a memory object. Drivers report the number of parameters and sometimes
@@ -13,7 +13,7 @@ use std::fmt;
 
 use crate::choice::Backend;
 use crate::element::ElementType;
-use crate::preprocess::{Macros, expand, preprocess};
+use crate::preprocess::{Macros, constant_value, expand, preprocess};
 
 /// Type of a parameter or argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,21 +93,46 @@ impl Signature {
 const KERNEL_MACROS: [&str; 4] = ["KERNEL", "KERNEL_2D", "KERNEL_3D", "KERNEL_MIN_BLOCKS"];
 /// Macros that declare a parameter with one or two dimensions.
 const TEXTURE_MACROS: [&str; 2] = ["TEXTURE_1D", "TEXTURE_2D"];
+/// Macro that declares an array in constant memory.
+const CONSTANT_ARRAY_MACRO: &str = "CONSTANT_ARRAY";
 /// Macro that declares shared memory whose size the host sets.
 const DYNAMIC_SHARED_MACRO: &str = "DYNAMIC_SHARED";
 /// Words of a parameter that do not change its type.
 const QUALIFIERS: [&str; 5] = ["GLOBAL", "CONSTANT_POINTER", "RESTRICT", "const", "volatile"];
 
-/// Returns the signatures of all kernels of a source. The error says which parameter of which
-/// kernel has an unknown type.
-pub(crate) fn find_signatures(
-    text: &str,
-    definitions: &[(&str, String)],
-) -> Result<HashMap<String, Signature>, String> {
+/// Declarations of a kernel file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Declarations {
+    /// Kernels by name.
+    pub(crate) kernels: HashMap<String, Signature>,
+    /// Arrays in constant memory by name.
+    pub(crate) constants: HashMap<String, ConstantArray>,
+}
+
+/// Declaration of an array in constant memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ConstantArray {
+    pub(crate) element: ElementType,
+    /// Number of elements.
+    pub(crate) len: usize,
+}
+
+/// Returns the declarations of a source. The error says which parameter of which kernel has an
+/// unknown type.
+pub(crate) fn find_declarations(text: &str, definitions: &[(&str, String)]) -> Result<Declarations, String> {
     let (tokens, macros) = preprocess(text, definitions)?;
     let typedefs = find_typedefs(&tokens, &macros);
-    let mut signatures = HashMap::new();
+    let mut declarations = Declarations::default();
     for start in 0..tokens.len() {
+        if tokens[start] == CONSTANT_ARRAY_MACRO {
+            let end = matching_parenthesis(&tokens, start + 1);
+            let array = end.and_then(|end| parse_constant(&tokens[start + 2..end], &macros, &typedefs));
+            let (name, array) = array.ok_or_else(|| {
+                let text = tokens[start..].iter().take(12).map(String::as_str).collect::<Vec<_>>();
+                format!("`{} ...`: expected a number type, a name and a length", text.join(" "))
+            })?;
+            declarations.constants.insert(name, array);
+        }
         if !KERNEL_MACROS.contains(&tokens[start].as_str()) {
             continue;
         }
@@ -119,9 +144,25 @@ pub(crate) fn find_signatures(
         });
         let (name, parameters) = declaration.ok_or("a KERNEL without a parameter list")?;
         let signature = parse_parameters(&expand(parameters, &macros), &typedefs);
-        signatures.insert(name.clone(), signature.map_err(|why| format!("kernel {name}: {why}"))?);
+        let signature = signature.map_err(|why| format!("kernel {name}: {why}"))?;
+        declarations.kernels.insert(name.clone(), signature);
     }
-    Ok(signatures)
+    Ok(declarations)
+}
+
+/// Parses `type, name, length` of an array in constant memory.
+fn parse_constant(
+    tokens: &[String],
+    macros: &Macros,
+    typedefs: &HashMap<String, ElementType>,
+) -> Option<(String, ConstantArray)> {
+    let expanded = expand(tokens, macros);
+    let mut parts = expanded.splitn(3, |token| token == ",");
+    let (words, name, len) = (parts.next()?, parts.next()?, parts.next()?);
+    let words: Vec<_> = words.iter().map(String::as_str).collect();
+    let [name] = name else { return None };
+    let len = usize::try_from(constant_value(len, macros)?).ok().filter(|len| *len > 0)?;
+    Some((name.clone(), ConstantArray { element: element_type(&words, typedefs)?, len }))
 }
 
 /// Parses the parameters of a kernel.
@@ -224,7 +265,7 @@ mod tests {
     use super::*;
 
     fn describe(text: &str, definitions: &[(&str, String)], kernel: &str) -> String {
-        let signatures = find_signatures(text, definitions).unwrap();
+        let signatures = find_declarations(text, definitions).unwrap().kernels;
         let Signature { parameters, has_dynamic_shared } = &signatures[kernel];
         let mut texts: Vec<_> = parameters.iter().map(|(name, kind)| format!("{name}: {kind}")).collect();
         texts.extend(has_dynamic_shared.then(|| "shared".to_owned()));
@@ -268,28 +309,51 @@ mod tests {
         let fourth = "line: a 1-D texture, plane: a 2-D texture, x: float";
         assert_eq!(describe(text, &define(1), "fourth"), fourth);
         assert_eq!(describe(text, &define(1), "fifth"), "plane: a 2-D texture, n: int, shared");
-        let fifth = &find_signatures(text, &define(1)).unwrap()["fifth"];
+        let fifth = &find_declarations(text, &define(1)).unwrap().kernels["fifth"];
         let counts = [Backend::Cuda, Backend::OpenCl].map(|backend| fifth.driver_parameters(backend));
         assert_eq!(counts, [2, 4]);
     }
 
     #[test]
+    fn constant_arrays_have_a_type_and_a_length() {
+        let text = "typedef float4 REAL4;
+            #if MANY
+            CONSTANT_ARRAY(REAL4, sources, TILE * (2 + 1));
+            #else
+            CONSTANT_ARRAY(uint, sources, 7u);
+            #endif
+            CONSTANT const float table[4] = {1.0f};";
+        let constants = |many: &str| {
+            let definitions = [("MANY", many.to_owned()), ("TILE", "8".to_owned())];
+            find_declarations(text, &definitions).unwrap().constants
+        };
+        assert_eq!(constants("1")["sources"], ConstantArray { element: ElementType::F32x4, len: 24 });
+        assert_eq!(constants("0")["sources"], ConstantArray { element: ElementType::U32, len: 7 });
+        assert_eq!(constants("0").len(), 1);
+        for wrong in ["Body, b, 4", "float, b", "float, b, N", "float, b, 0", "float, b, -1", "float, b c, 4"]
+        {
+            let error = find_declarations(&format!("CONSTANT_ARRAY({wrong});"), &[]).unwrap_err();
+            assert!(error.ends_with("expected a number type, a name and a length"), "{wrong}: {error}");
+        }
+    }
+
+    #[test]
     fn a_parameter_of_unknown_type_gives_an_error() {
-        let error = find_signatures("KERNEL(32) f(int n, GLOBAL Body* bodies) {}", &[]).unwrap_err();
+        let error = find_declarations("KERNEL(32) f(int n, GLOBAL Body* bodies) {}", &[]).unwrap_err();
         assert_eq!(error, "kernel f: the type of `GLOBAL Body * bodies` is unknown");
-        let error = find_signatures("KERNEL(32) f(TEXTURE_3D(t)) {}", &[]).unwrap_err();
+        let error = find_declarations("KERNEL(32) f(TEXTURE_3D(t)) {}", &[]).unwrap_err();
         assert_eq!(error, "kernel f: the type of `TEXTURE_3D ( t )` is unknown");
         for parameters in [
             "DYNAMIC_SHARED(float, t)",
             "int n, DYNAMIC_SHARED(float, t)",
             "int n DYNAMIC_SHARED(float, t), int m",
         ] {
-            let error = find_signatures(&format!("KERNEL(32) f({parameters}) {{}}"), &[]).unwrap_err();
+            let error = find_declarations(&format!("KERNEL(32) f({parameters}) {{}}"), &[]).unwrap_err();
             let expected =
                 "kernel f: DYNAMIC_SHARED(type, name) must follow the last parameter, without a comma";
             assert_eq!(error, expected, "{parameters}");
         }
-        let error = find_signatures("KERNEL(32) f", &[]).unwrap_err();
+        let error = find_declarations("KERNEL(32) f", &[]).unwrap_err();
         assert_eq!(error, "a KERNEL without a parameter list");
     }
 }

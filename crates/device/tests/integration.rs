@@ -4,6 +4,7 @@ mod buffers;
 mod cache;
 mod choices;
 mod common;
+mod constants;
 mod host_access;
 mod kernels;
 mod prelude;

@@ -161,6 +161,11 @@ pub(crate) trait Driver: MemoryDriver + TextureDriver + Send + Sync {
     /// Returns the kernel with this name, or None if there is none.
     unsafe fn find_function(&self, module: Handle, name: &str) -> Result<Option<Handle>, Fault>;
     unsafe fn free_function(&self, function: Handle);
+    /// Returns the variable in constant memory with this name. None on a backend without such
+    /// variables, where they are arguments of kernels.
+    unsafe fn find_constant(&self, _module: Handle, _name: &str) -> Result<Option<MemorySlice>, Fault> {
+        Ok(None)
+    }
     unsafe fn parameters(&self, function: Handle) -> Result<Parameters, Fault>;
     unsafe fn resources(&self, function: Handle) -> Result<Resources, Fault>;
     /// Allows launches of a kernel with this much dynamic shared memory.

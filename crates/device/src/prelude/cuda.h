@@ -31,6 +31,11 @@ typedef unsigned long long ulong;
 //                                 an array in shared memory whose size the host sets. It follows
 //                                 the last parameter, without a comma. The kernel starts with its
 //                                 use.
+// CONSTANT_ARRAY(float4, sources, 1024);
+//                                 an array in constant memory that the host writes. Only at file
+//                                 scope. Kernels that use it have a parameter for it:
+//                                 f(CONSTANT_POINTER const float4* sources_argument)
+// CONSTANT_VALUES(sources)[i]     an element of such an array, in the kernel itself
 // GLOBAL, SHARED_POINTER, CONSTANT_POINTER
 //                                 the memory that a pointer points to, such as `GLOBAL float* from`
 // RESTRICT                        no other pointer of the kernel points to the same memory
@@ -43,6 +48,11 @@ typedef unsigned long long ulong;
     T* const a = (T*)dynamic_shared_memory
 #define CONSTANT __constant__
 #define CONSTANT_POINTER
+#define CONSTANT_ARRAY(T, a, n)                                                                    \
+    extern "C" {                                                                                   \
+    __constant__ T a[n];                                                                           \
+    }
+#define CONSTANT_VALUES(a) a
 #define RESTRICT __restrict__
 
 // ---- Textures ----

@@ -23,6 +23,8 @@
 #define USE_DYNAMIC_SHARED(T, a)
 #define CONSTANT __constant
 #define CONSTANT_POINTER __constant
+#define CONSTANT_ARRAY(T, a, n)
+#define CONSTANT_VALUES(a) a##_argument
 #define RESTRICT restrict
 
 #define TEXTURE_1D(t) __read_only image1d_buffer_t t

@@ -2,7 +2,8 @@
 //!
 //! The driver reports the same values for a loaded module, but it needs a GPU. Layout: section
 //! `.text.NAME` has the code of kernel NAME, `.nv.shared.NAME` its shared memory, `.nv.info.NAME`
-//! its attributes, and `.nv.info` attributes that name their kernel by its index in `.symtab`. An
+//! its attributes, and `.nv.info` attributes that name their kernel by its index in `.symtab`.
+//! Section `.nv.constant3` has the variables in constant memory, which are symbols too. An
 //! attribute starts with a byte for its format, a byte for its kind and 16 bits. For format 4 these
 //! bits are the size of the value that follows. `cuobjdump -elf` prints all of this.
 
@@ -50,7 +51,7 @@ pub(super) fn read_kernels(cubin: &[u8]) -> Option<Vec<CubinKernel>> {
         if name == ".nv.info" {
             for attribute in read_attributes(bytes()?)? {
                 let symbol = u32_at(attribute.value, 0).and_then(|index| symbols.get(index as usize));
-                if let Some(kernel) = symbol.and_then(|name| find_kernel(&mut kernels, name)) {
+                if let Some(kernel) = symbol.and_then(|symbol| find_kernel(&mut kernels, &symbol.name)) {
                     kernel.add_attribute(&attribute, 4)?;
                 }
             }
@@ -67,6 +68,22 @@ pub(super) fn read_kernels(cubin: &[u8]) -> Option<Vec<CubinKernel>> {
         }
     }
     Some(kernels)
+}
+
+/// Returns the names and sizes in bytes of the variables in constant memory, or None if it is not a
+/// valid cubin.
+pub(super) fn read_constants(cubin: &[u8]) -> Option<Vec<(String, usize)>> {
+    let sections = read_sections(cubin)?;
+    let Some(constants) = sections.iter().position(|(name, _)| name == ".nv.constant3") else {
+        return Some(Vec::new());
+    };
+    let mut found = Vec::new();
+    for symbol in read_symbols(cubin, &sections)? {
+        if symbol.section == constants && symbol.bytes > 0 {
+            found.push((symbol.name, symbol.bytes));
+        }
+    }
+    Some(found)
 }
 
 fn find_kernel<'a>(kernels: &'a mut [CubinKernel], name: &str) -> Option<&'a mut CubinKernel> {
@@ -142,13 +159,25 @@ fn read_sections(elf: &[u8]) -> Option<Vec<(String, Section)>> {
     headers.into_iter().map(|(name, section)| Some((string_at(names, name)?, section))).collect()
 }
 
-/// Returns the names of the symbols, in the order of `.symtab`.
-fn read_symbols(elf: &[u8], sections: &[(String, Section)]) -> Option<Vec<String>> {
+struct Symbol {
+    name: String,
+    /// Index of the section that contains it.
+    section: usize,
+    bytes: usize,
+}
+
+/// Returns the symbols, in the order of `.symtab`.
+fn read_symbols(elf: &[u8], sections: &[(String, Section)]) -> Option<Vec<Symbol>> {
     const SYMBOL_BYTES: usize = 24;
     let (_, table) = sections.iter().find(|(name, _)| name == ".symtab")?;
     let names = elf.get(sections.get(table.link)?.1.range.clone())?;
     let symbols = elf.get(table.range.clone())?.chunks_exact(SYMBOL_BYTES);
-    symbols.map(|symbol| string_at(names, u32_at(symbol, 0)?)).collect()
+    symbols
+        .map(|symbol| {
+            let (section, bytes) = (usize::from(u16_at(symbol, 6)?), usize::try_from(u64_at(symbol, 16)?));
+            Some(Symbol { name: string_at(names, u32_at(symbol, 0)?)?, section, bytes: bytes.ok()? })
+        })
+        .collect()
 }
 
 fn string_at(bytes: &[u8], offset: u32) -> Option<String> {

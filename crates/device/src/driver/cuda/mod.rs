@@ -266,6 +266,20 @@ impl Driver for Cuda {
 
     unsafe fn free_function(&self, _function: Handle) {}
 
+    unsafe fn find_constant(&self, module: Handle, name: &str) -> Result<Option<MemorySlice>, Fault> {
+        const CALL: &str = "cuModuleGetGlobal";
+        self.make_current()?;
+        let name = CString::new(name).map_err(|_| Fault::new(CALL, "the name contains a NUL byte"))?;
+        let (mut address, mut bytes) = (0, 0);
+        // SAFETY: see above.
+        let code = unsafe {
+            let module = module.0 as usize as sys::CUmodule;
+            sys::cuModuleGetGlobal_v2(&raw mut address, &raw mut bytes, module, name.as_ptr())
+        };
+        check_result(CALL, code)?;
+        Ok(Some(MemorySlice { memory: Handle(address), offset: 0, bytes }))
+    }
+
     unsafe fn parameters(&self, function: Handle) -> Result<Parameters, Fault> {
         self.make_current()?;
         let Some(parameter_info) = optional_functions().parameter else { return Ok(Parameters::default()) };

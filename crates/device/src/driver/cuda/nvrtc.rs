@@ -321,6 +321,7 @@ mod tests {
         let Some(nvrtc) = installed_compiler() else { return };
         let every_macro = include_str!("../../../tests/dialect.cu");
         let textures = include_str!("../../../tests/textures.cu");
+        let constants = include_str!("../../../tests/constants.cu");
         let ceiling = include_str!("../../kernels/ceiling.cu");
         let values = |pairs: &[(&'static str, &str)]| -> Vec<(&'static str, String)> {
             pairs.iter().map(|&(name, value)| (name, value.to_owned())).collect()
@@ -332,6 +333,7 @@ mod tests {
         let cases = [
             (every_macro, block_size.clone()),
             (textures, block_size),
+            (constants, values(&[("BLOCK_SIZE", "64"), ("COUNT", "8")])),
             (ceiling, f32_values),
             (ceiling, f64_values),
         ];

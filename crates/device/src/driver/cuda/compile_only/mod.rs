@@ -14,7 +14,9 @@ use super::cubin::{self, CubinKernel};
 use super::nvrtc::Nvrtc;
 use crate::choice::Backend;
 use crate::device::Device;
-use crate::driver::{Argument, BuildFault, CompileOptions, Driver, Fault, Handle, Opened, Parameters};
+use crate::driver::{
+    Argument, BuildFault, CompileOptions, Driver, Fault, Handle, MemorySlice, Opened, Parameters,
+};
 use crate::kernel::Resources;
 use crate::launch::Dim3;
 use crate::peaks;
@@ -130,6 +132,8 @@ struct LoadedCubin {
     file: String,
     definitions: String,
     kernels: Vec<CubinKernel>,
+    /// Names and sizes in bytes of variables in constant memory.
+    constants: Vec<(String, usize)>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -229,11 +233,12 @@ impl Driver for CompileOnly {
         let (Some(file), Some(definitions), Some(cubin)) = (parts.next(), parts.next(), parts.next()) else {
             return Err(Fault::new("load_module", "the binary does not start with two lines"));
         };
-        let kernels = cubin::read_kernels(cubin)
-            .ok_or_else(|| Fault::new("load_module", "the compiler's output is not a cubin"))?;
+        let no_cubin = || Fault::new("load_module", "the compiler's output is not a cubin");
+        let kernels = cubin::read_kernels(cubin).ok_or_else(no_cubin)?;
+        let constants = cubin::read_constants(cubin).ok_or_else(no_cubin)?;
         let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
         let mut modules = lock(&self.modules);
-        modules.push(LoadedCubin { file: text(file), definitions: text(definitions), kernels });
+        modules.push(LoadedCubin { file: text(file), definitions: text(definitions), kernels, constants });
         Ok(Handle(modules.len() as u64 - 1))
     }
 
@@ -245,6 +250,16 @@ impl Driver for CompileOnly {
     }
 
     unsafe fn free_function(&self, _function: Handle) {}
+
+    unsafe fn find_constant(&self, module: Handle, name: &str) -> Result<Option<MemorySlice>, Fault> {
+        let constants = &lock(&self.modules)[module.0 as usize].constants;
+        let (_, bytes) = constants
+            .iter()
+            .find(|(known, _)| known == name)
+            .ok_or_else(|| Fault::new("find_constant", format!("no variable {name} in constant memory")))?;
+        let memory = Handle(self.allocate(*bytes) as usize as u64);
+        Ok(Some(MemorySlice { memory, offset: 0, bytes: *bytes }))
+    }
 
     unsafe fn parameters(&self, function: Handle) -> Result<Parameters, Fault> {
         let bytes = self.kernel_of(function).parameter_bytes;
@@ -403,7 +418,7 @@ KERNEL(128) with_local_array(GLOBAL float* x, double factor, ulong count, int n)
         assert_eq!(cubin::read_kernels(&cubin[..cubin.len() / 2]), None);
         for position in (0..cubin.len()).step_by(3) {
             cubin[position] ^= 0xff;
-            let _ = cubin::read_kernels(&cubin);
+            let _ = (cubin::read_kernels(&cubin), cubin::read_constants(&cubin));
             cubin[position] ^= 0xff;
         }
     }
