@@ -102,7 +102,7 @@ fn random_coordinate(numbers: &mut SplitMix64, len: usize) -> f64 {
 ///
 /// A coordinate is rounded to f32 before and after it is scaled by the width. It is below 3 widths,
 /// so the position between two texels has an error of up to 2 * 3 * 2^-24 widths. NVIDIA's texture
-/// units round each of the two weights to 8 fractional bits, with an error of up to 2^-9. An error
+/// units keep 8 fractional bits of each of the two weights, with an error of up to 2^-8. An error
 /// of a weight counts in proportion to the difference between two texels. Each of the four terms
 /// has four roundings of f32: two weights, their product, and the sum.
 fn tolerance(device: &Device, image: &Image, settings: TextureSettings) -> f64 {
@@ -114,7 +114,7 @@ fn tolerance(device: &Device, image: &Image, settings: TextureSettings) -> f64 {
     let [width, height] = image.size;
     let rounding = 2f64.powi(-24);
     let weight_error =
-        6.0 * rounding * (width + height) as f64 + if is_cuda(device) { 2.0 * 2f64.powi(-9) } else { 0.0 };
+        6.0 * rounding * (width + height) as f64 + if is_cuda(device) { 2.0 * 2f64.powi(-8) } else { 0.0 };
     weight_error * (f64::from(largest) - f64::from(smallest))
         + 16.0 * rounding * f64::from(largest.abs().max(smallest.abs()))
 }

@@ -21,7 +21,7 @@ pub fn ladder(arguments: &LadderArgs) -> Result<(), Failure> {
     let n = arguments.n.unwrap_or_else(|| {
         largest_fitting_size(arguments.entry, device.as_ref(), available_memory().unwrap_or(u64::MAX))
     });
-    check_memory(&[n], arguments.entry.bytes_per_item, arguments.entry.size_unit)?;
+    check_size(arguments.entry, n)?;
     let tuning = device.as_ref().and_then(|device| tune::load_tuning(device, arguments.no_tuned));
     let mut line = TerminalLine::new();
     let request = LadderRequest {
@@ -51,7 +51,7 @@ pub fn ladder(arguments: &LadderArgs) -> Result<(), Failure> {
 /// at most `memory` bytes of the host.
 fn largest_fitting_size(entry: &LadderEntry, device: Option<&Device>, memory: u64) -> usize {
     let mut n = entry.sizes.for_device(device);
-    while n > 1 && (n as u64).saturating_mul(entry.bytes_per_item) > memory {
+    while n > 1 && (entry.host_bytes)(n) > memory {
         n /= 2;
     }
     n
@@ -83,7 +83,12 @@ fn check_flags(arguments: &LadderArgs) -> Result<(), Failure> {
             return Err(Failure::Usage(format!("{}: expected a name ending in .svg", path.display())));
         }
     }
-    check_memory(arguments.n.as_slice(), arguments.entry.bytes_per_item, arguments.entry.size_unit)
+    arguments.n.map_or(Ok(()), |n| check_size(arguments.entry, n))
+}
+
+/// Refuses a size that does not fit into the host's memory.
+fn check_size(entry: &LadderEntry, n: usize) -> Result<(), Failure> {
+    check_memory(&[n], (entry.host_bytes)(n).div_ceil(n as u64), entry.size_unit)
 }
 
 /// Explains how to measure the device rungs if `auto` selects the CPU.
@@ -104,10 +109,11 @@ mod tests {
     #[test]
     fn default_sizes_are_halved_until_they_fit_into_the_memory() {
         let entry = find_ladder("transfer").unwrap();
-        let (n, bytes) = (entry.sizes.host, entry.bytes_per_item);
+        let n = entry.sizes.host;
+        let bytes = (entry.host_bytes)(n);
         assert_eq!(largest_fitting_size(entry, None, u64::MAX), n);
-        assert_eq!(largest_fitting_size(entry, None, n as u64 * bytes), n);
-        assert_eq!(largest_fitting_size(entry, None, n as u64 * bytes - 1), n / 2);
+        assert_eq!(largest_fitting_size(entry, None, bytes), n);
+        assert_eq!(largest_fitting_size(entry, None, bytes - 1), n / 2);
         assert_eq!(largest_fitting_size(entry, None, 0), 1);
     }
 }

@@ -21,7 +21,7 @@ pub static LADDER: LadderEntry = LadderEntry {
     description: "Reads of shared memory with and without bank conflicts",
     title: "reads of shared memory",
     size_unit: "reads per thread",
-    bytes_per_item: 1,
+    host_bytes: |n| n as u64,
     sizes: DefaultSizes { gpu: 1 << 16, opencl_cpu: 1 << 12, host: 1 << 20 },
     counted: BYTES,
     measure,

@@ -20,7 +20,7 @@ pub static LADDER: LadderEntry = LadderEntry {
     description: "Copy of an array, and its bandwidth with offsets and strides",
     title: "copy of f32",
     size_unit: "numbers",
-    bytes_per_item: 8,
+    host_bytes: |n| (n as u64).saturating_mul(8),
     sizes: DefaultSizes { gpu: 1 << 28, opencl_cpu: 1 << 24, host: 1 << 26 },
     counted: BYTES,
     measure,

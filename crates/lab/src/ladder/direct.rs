@@ -16,7 +16,7 @@ pub static LADDER: LadderEntry = LadderEntry {
     description: "Gravity by the sum over all pairs",
     title: "all-pairs gravity",
     size_unit: "bodies",
-    bytes_per_item: BYTES_PER_BODY,
+    host_bytes: |n| (n as u64).saturating_mul(BYTES_PER_BODY),
     sizes: DefaultSizes { gpu: 65_536, opencl_cpu: 4096, host: 16_384 },
     counted: Counted {
         item: "pair",

@@ -22,7 +22,7 @@ pub static LADDER: LadderEntry = LadderEntry {
     description: "Heat equation on a square, with update, range and transfer timed separately",
     title: "heat equation, f32",
     size_unit: "nodes",
-    bytes_per_item: 32,
+    host_bytes: |n| (n as u64).saturating_mul(32),
     sizes: DefaultSizes { gpu: 1 << 28, opencl_cpu: 1 << 18, host: 1 << 22 },
     counted: Counted { item: "point", rate_unit: "points/s", heading: "Gpt/s", to_column: |rate| rate / 1e9 },
     measure,

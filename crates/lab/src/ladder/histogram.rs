@@ -19,7 +19,7 @@ pub static LADDER: LadderEntry = LadderEntry {
     description: "Histogram of bytes in 256 bins, for random and for equal bytes",
     title: "histogram of 256 bins",
     size_unit: "bytes",
-    bytes_per_item: 1,
+    host_bytes: |n| n as u64,
     sizes: DefaultSizes { gpu: 1 << 28, opencl_cpu: 1 << 20, host: 1 << 26 },
     counted: BYTES,
     measure,

@@ -37,7 +37,7 @@ pub static LADDER: LadderEntry = LadderEntry {
     description: "Lennard-Jones forces in a liquid, from all pairs to neighbour lists",
     title: "Lennard-Jones melt",
     size_unit: "particles",
-    bytes_per_item: BYTES_PER_PARTICLE,
+    host_bytes: |n| (n as u64).saturating_mul(BYTES_PER_PARTICLE),
     sizes: DefaultSizes { gpu: 65_536, opencl_cpu: 16_384, host: 32_000 },
     counted: Counted {
         item: "particle",

@@ -19,8 +19,8 @@ pub static LADDER: LadderEntry = LadderEntry {
     description: "Product of two matrices, from three loops to tiles in registers",
     title: "matrix product of f32",
     size_unit: "rows and columns",
-    // Memory grows as n², so this is an estimate for the largest size that is usual.
-    bytes_per_item: 3 * 8 * 4096,
+    // A, B and C in f64.
+    host_bytes: |n| (n as u64).saturating_mul(n as u64).saturating_mul(3 * 8),
     sizes: DefaultSizes { gpu: 4096, opencl_cpu: 256, host: 1024 },
     counted: Counted { item: "flop", rate_unit: "flops/s", heading: "GFLOP/s", to_column: |rate| rate / 1e9 },
     measure,

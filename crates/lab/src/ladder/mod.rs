@@ -73,8 +73,8 @@ pub struct LadderEntry {
     pub title: &'static str,
     /// Plural noun for the items that the problem size counts, for example `bodies`.
     pub size_unit: &'static str,
-    /// Host memory per item of the problem size, in bytes.
-    pub bytes_per_item: u64,
+    /// Returns the host memory for a problem size, in bytes.
+    pub host_bytes: fn(usize) -> u64,
     /// Default problem sizes.
     pub sizes: DefaultSizes,
     /// Items whose number per second is the rate of a rung.

@@ -19,7 +19,7 @@ pub static LADDER: LadderEntry = LadderEntry {
     description: "Sum of an array, for several block sizes",
     title: "sum of f32",
     size_unit: "numbers",
-    bytes_per_item: 4,
+    host_bytes: |n| (n as u64).saturating_mul(4),
     sizes: DefaultSizes { gpu: 1 << 28, opencl_cpu: 1 << 20, host: 1 << 26 },
     counted: BYTES,
     measure,

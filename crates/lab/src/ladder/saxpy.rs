@@ -22,7 +22,7 @@ pub static LADDER: LadderEntry = LadderEntry {
     title: "SAXPY twice, f32",
     size_unit: "numbers",
     // Ordinary and page-locked memory for x and y.
-    bytes_per_item: 16,
+    host_bytes: |n| (n as u64).saturating_mul(16),
     sizes: DefaultSizes { gpu: 1 << 28, opencl_cpu: 1 << 20, host: 1 << 26 },
     counted: Counted {
         item: "update",

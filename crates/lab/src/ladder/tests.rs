@@ -103,7 +103,7 @@ fn registry_entries_have_what_the_command_line_needs() {
         assert!(entry.counted.heading.len() <= 7, "{}", entry.counted.heading);
         assert!(entry.counted.rate_unit.ends_with("/s"), "{}", entry.counted.rate_unit);
         let DefaultSizes { gpu, opencl_cpu, host } = entry.sizes;
-        assert!(gpu > 0 && opencl_cpu > 0 && host > 0 && entry.bytes_per_item > 0, "{}", entry.name);
+        assert!(gpu > 0 && opencl_cpu > 0 && host > 0 && (entry.host_bytes)(1) > 0, "{}", entry.name);
         assert_eq!(entry.sizes.for_device(None), host);
     }
     assert!(find_ladder("cube").is_none());

@@ -31,7 +31,7 @@ pub static LADDER: LadderEntry = LadderEntry {
     title: "transfers between host and device",
     size_unit: "bytes",
     // Three arrays for single transfers, or three shorter ones in segments.
-    bytes_per_item: 4,
+    host_bytes: |n| (n as u64).saturating_mul(4),
     sizes: DefaultSizes { gpu: 1 << 30, opencl_cpu: 1 << 24, host: 1 << 28 },
     counted: BYTES,
     measure,

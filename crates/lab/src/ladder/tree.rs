@@ -16,7 +16,7 @@ pub static LADDER: LadderEntry = LadderEntry {
     description: "Gravity by the Barnes-Hut tree, including the tree build",
     title: "Barnes-Hut, Plummer sphere",
     size_unit: "bodies",
-    bytes_per_item: BYTES_PER_BODY,
+    host_bytes: |n| (n as u64).saturating_mul(BYTES_PER_BODY),
     sizes: DefaultSizes { gpu: 1_048_576, opencl_cpu: 16_384, host: 131_072 },
     counted: Counted {
         item: "body",

@@ -22,7 +22,7 @@ pub static LADDER: LadderEntry = LadderEntry {
     description: "Acoustic waves in a cube, of order 8 and 2 in space",
     title: "wave equation, f32",
     size_unit: "nodes",
-    bytes_per_item: 40,
+    host_bytes: |n| (n as u64).saturating_mul(40),
     sizes: DefaultSizes { gpu: 1 << 30, opencl_cpu: 1 << 18, host: 1 << 24 },
     counted: Counted { item: "point", rate_unit: "points/s", heading: "Mpt/s", to_column: |rate| rate / 1e6 },
     measure,

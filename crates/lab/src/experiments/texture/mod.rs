@@ -13,10 +13,11 @@
 //!
 //! Error: coordinates have the same bits in all implementations ([`Raster::position`]), so nearest
 //! samples are equal to the bit. Linear interpolation by hand rounds four times in sequence, an
-//! error of at most 2^-22 of the range. The texture units of NVIDIA round a and b to 8 fractional
-//! bits (CUDA C++ Programming Guide, "Linear Filtering"), an error of 2^-9 of the range per axis.
+//! error of at most 2^-22 of the range. The texture units of NVIDIA keep 8 fractional bits of a and b
+//! (CUDA C++ Programming Guide, "Linear Filtering"), an error of up to 2^-8 of the range per axis.
+//! Rounding to nearest would give half of that, but an H200 has larger errors.
 //!
-//! When not to use the texture unit for interpolation: if 2^-8 of the range is too large an error.
+//! When not to use the texture unit for interpolation: if 2^-7 of the range is too large an error.
 
 mod gather;
 pub mod selftest;
@@ -35,8 +36,8 @@ pub const TABLE_SIDE: usize = 64;
 /// a line. Weighted sums of them add up to at most four roundings of 2^-24.
 pub const HAND_ERROR_BOUND: f64 = 4.0 / (1 << 24) as f64;
 /// Largest error of the linear interpolation by a texture unit whose weights have 8 fractional
-/// bits, for values between 0 and 1: 2^-9 per axis, and their product.
-pub const UNIT_ERROR_BOUND: f64 = 2.0 / 512.0 + 2.0 / (512.0 * 512.0);
+/// bits, for values between 0 and 1: 2^-8 per axis, and their product.
+pub const UNIT_ERROR_BOUND: f64 = 2.0 / 256.0 + 2.0 / (256.0 * 256.0);
 
 /// Row-major image with values from 0 to 1. Texel (i, j) is at i + j * width.
 #[derive(Clone, Debug, PartialEq)]
