@@ -62,8 +62,8 @@ enum ConstantValues<T: Element> {
 
 impl Module {
     /// Returns the constant array with this name, which the file declares with `len` elements of
-    /// this type. Every build has its own arrays. There may be one [`Constant`] of a name and a build
-    /// at a time.
+    /// this type. Every build has its own arrays. There may be one [`Constant`] of a name and a
+    /// build at a time.
     pub fn constant<T: Element>(&self, name: &str, len: usize) -> Result<Constant<T>, DeviceError> {
         let (module, device) = (&self.code, &self.code.device);
         let call_error = |message: String| DeviceError::Call {

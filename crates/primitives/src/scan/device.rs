@@ -33,11 +33,12 @@ pub struct ScanStrategy {
 }
 
 impl Default for ScanStrategy {
-    /// The best of 45 that were measured for 2^28 f32 on an H200: 3.47 TB/s, 82% of the copy.
-    /// Without a pause between two looks 3.45 TB/s, with 10 loads per thread 3.32, with 8 loads
-    /// 3.21, and with tiles in registers (512 threads, 4 loads) 2.62. `scan.cu` explains the limit.
+    /// The best of 55 that were measured for 2^28 f32 on an H200: 3.62 TB/s, 85% of the copy. With
+    /// 9 loads per thread 3.59 TB/s, with 8 loads 3.51, without the prefetch of tiles 3.45, and
+    /// with tiles in registers (512 threads, 4 loads, no prefetch) 2.62. `scan.cu` explains the
+    /// limit.
     fn default() -> Self {
-        Self { poll_delay_ns: 20, ..Self::in_shared(256, 11, 5) }
+        Self::in_shared(256, 11, 5)
     }
 }
 
@@ -55,7 +56,7 @@ impl ScanStrategy {
         Self::in_shared(512, 4, 4),
         Self::in_shared(256, 8, 6),
         Self::in_shared(128, 8, 12),
-        Self { poll_delay_ns: 20, ..Self::in_shared(256, 11, 5) },
+        Self::in_shared(256, 11, 5),
         Self { poll_delay_ns: 100, ..Self::in_shared(256, 8, 6) },
     ];
 

@@ -148,6 +148,22 @@ FUNCTION void load_vector(Held held, uint k, GLOBAL const uint4* from)
 #define WAIT_FOR_LOADS()
 #endif
 
+// Requests the cache lines of the tile that has the number of this block from memory, into the L2
+// cache. Blocks start almost in the order of their numbers, so some block is about to load it. The
+// loads then do not wait for the ticket, whose atomic takes about as long as a load from memory.
+// Any other order costs time but changes no result.
+FUNCTION void prefetch_tile(GLOBAL const NUMBER* from, ulong n)
+{
+#if defined(ON_CUDA)
+    const uint line = 128u / (uint)sizeof(NUMBER);
+    const ulong begin = (ulong)BLOCK_INDEX * TILE_SIZE;
+    for (uint i = (uint)THREAD; i < TILE_SIZE / line; i += BLOCK_SIZE) {
+        if (begin + i * line < n)
+            asm volatile("prefetch.global.L2 [%0];" ::"l"(from + begin + i * line));
+    }
+#endif
+}
+
 // Loads the thread's numbers of the tile at `from`. `first` is the index of the first. Numbers
 // beyond the end of the tile are 0.
 FUNCTION void load_numbers(Held held, GLOBAL const NUMBER* from, uint first, uint length)
@@ -286,6 +302,7 @@ scan(GLOBAL const NUMBER* from, GLOBAL NUMBER* to, ulong n, uint is_inclusive, G
         if (ticket == (uint)BLOCK_COUNT - 1u)
             *tickets = 0u;
     }
+    prefetch_tile(from, n);
     BARRIER();
     TilePosition at;
     at.tile = ticket;

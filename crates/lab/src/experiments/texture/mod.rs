@@ -13,9 +13,9 @@
 //!
 //! Error: coordinates have the same bits in all implementations ([`Raster::position`]), so nearest
 //! samples are equal to the bit. Linear interpolation by hand rounds four times in sequence, an
-//! error of at most 2^-22 of the range. The texture units of NVIDIA keep 8 fractional bits of a and b
-//! (CUDA C++ Programming Guide, "Linear Filtering"), an error of up to 2^-8 of the range per axis.
-//! Rounding to nearest would give half of that, but an H200 has larger errors.
+//! error of at most 2^-22 of the range. The texture units of NVIDIA keep 8 fractional bits of a and
+//! b (CUDA C++ Programming Guide, "Linear Filtering"), an error of up to 2^-8 of the range per
+//! axis. Rounding to nearest would give half of that, but an H200 has larger errors.
 //!
 //! When not to use the texture unit for interpolation: if 2^-7 of the range is too large an error.
 
