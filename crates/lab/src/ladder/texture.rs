@@ -1,4 +1,5 @@
-//! Ladder of textures: an image sampled along a rotated raster, from global memory and textures.
+//! Ladder of textures: an image sampled along a rotated raster, from global memory, constant memory
+//! and textures.
 
 use orrery_device::{Buffer, Device, DeviceError};
 

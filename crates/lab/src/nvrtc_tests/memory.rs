@@ -31,6 +31,6 @@ fn memory_experiments_compile_for_hopper() {
         Gather::new(device, rung.method, &image).unwrap().launch(queue, &raster, &out).unwrap();
     }
     // Two kernels of copies for five sets of definitions and four block sizes, three with offsets
-    // and strides, one for the banks, and five samples of images.
-    check_kernels(&cuda, 49);
+    // and strides, one for the banks, and six samples of images.
+    check_kernels(&cuda, 50);
 }

@@ -1,8 +1,8 @@
 //! Samples on a device: launches the kernels of this experiment.
 
 use orrery_device::{
-    AddressMode, Arg, Buffer, Device, DeviceError, Kernel, KernelFile, Math, Queue, Resources, Texture,
-    TextureFilter, TextureSettings, kernel_source,
+    AddressMode, Arg, Buffer, Constant, Device, DeviceError, Kernel, KernelFile, Math, Queue, Resources,
+    Texture, TextureFilter, TextureSettings, kernel_source,
 };
 
 use super::{HAND_ERROR_BOUND, Image, Raster, TABLE_SIDE, UNIT_ERROR_BOUND};
@@ -11,6 +11,8 @@ use super::{HAND_ERROR_BOUND, Image, Raster, TABLE_SIDE, UNIT_ERROR_BOUND};
 // the side of the table. `Gather` passes the size of the image that it uploaded, and the launch
 // checks that the output has as many elements.
 const GATHER: KernelFile = unsafe { KernelFile::new("gather.cu", kernel_source!("raster.cu", "gather.cu")) };
+// SAFETY: as above. The table in constant memory has TABLE_LEN elements.
+const TABLE: KernelFile = unsafe { KernelFile::new("table.cu", kernel_source!("raster.cu", "table.cu")) };
 // SAFETY: as above. Textures clamp their coordinates.
 const TEXTURE: KernelFile =
     unsafe { KernelFile::new("texture.cu", kernel_source!("raster.cu", "texture.cu")) };
@@ -31,6 +33,8 @@ pub enum GatherMethod {
     TextureLinear,
     /// Nearest value of a small table in global memory.
     GlobalTable,
+    /// Nearest value of a small table in constant memory.
+    ConstantTable,
 }
 
 impl GatherMethod {
@@ -44,7 +48,7 @@ impl GatherMethod {
         match self {
             Self::GlobalLinear | Self::TextureLinear => raster.linear_at(image, column, row),
             Self::GlobalNearest | Self::TextureNearest => f64::from(raster.nearest_at(image, column, row)),
-            Self::GlobalTable => f64::from(raster.table_value_at(image, column, row)),
+            Self::GlobalTable | Self::ConstantTable => f64::from(raster.table_value_at(image, column, row)),
         }
     }
 
@@ -60,7 +64,7 @@ impl GatherMethod {
     /// Returns whether the method reads a table of [`TABLE_SIDE`] x [`TABLE_SIDE`] values in place
     /// of the image.
     pub fn reads_table(self) -> bool {
-        matches!(self, Self::GlobalTable)
+        matches!(self, Self::GlobalTable | Self::ConstantTable)
     }
 }
 
@@ -112,6 +116,12 @@ pub fn rungs() -> Vec<Rung> {
             GatherMethod::GlobalTable,
             "nearest value of 64 x 64, which fit into the L1 cache",
         ),
+        rung(
+            "table in constant memory",
+            None,
+            GatherMethod::ConstantTable,
+            "the same table; lanes that read different words are served one after another",
+        ),
     ]
 }
 
@@ -120,6 +130,7 @@ pub fn rungs() -> Vec<Rung> {
 enum Texels {
     Global(Buffer<f32>),
     Texture(Texture),
+    Constant(Constant<f32>),
 }
 
 /// Samples of one image on a device.
@@ -141,6 +152,7 @@ impl Gather {
             ("BLOCK_WIDTH", BLOCK[0].to_string()),
             ("BLOCK_HEIGHT", BLOCK[1].to_string()),
             ("TABLE_SIDE", TABLE_SIDE.to_string()),
+            ("TABLE_LEN", table_len.to_string()),
         ];
         if method.reads_table() && (image.width, image.height) != (TABLE_SIDE, TABLE_SIDE) {
             let got = image.texels.len();
@@ -162,6 +174,12 @@ impl Gather {
             }
             GatherMethod::TextureLinear => {
                 (build(&TEXTURE)?.kernel("fetch_linear")?, texture(TextureFilter::Linear)?)
+            }
+            GatherMethod::ConstantTable => {
+                let module = build(&TABLE)?;
+                let constant = module.constant::<f32>("table", table_len)?;
+                device.queue().write_constant(&constant, &image.texels)?;
+                (module.kernel("gather_constant")?, Texels::Constant(constant))
             }
         };
         let size = (!method.reads_table()).then_some([image.width, image.height]);
@@ -185,6 +203,7 @@ impl Gather {
         let texels: Arg = match &self.texels {
             Texels::Global(buffer) => buffer.into(),
             Texels::Texture(texture) => texture.into(),
+            Texels::Constant(constant) => constant.into(),
         };
         let (width, height) = (raster.width as u32, raster.height as u32);
         let grid = [width.div_ceil(BLOCK[0]), height.div_ceil(BLOCK[1])];

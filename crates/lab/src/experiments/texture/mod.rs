@@ -1,4 +1,4 @@
-//! Samples of an image along a rotated raster, from global memory and textures.
+//! Samples of an image along a rotated raster, from global memory, constant memory and textures.
 //!
 //! Pixel (column, row) of the output is the image at the position that a rotation about the centre
 //! of the image maps it to: the nearest texel, or the linear interpolation
