@@ -252,3 +252,19 @@ fn a_queued_launch_reads_textures_that_were_dropped() {
         }
     }
 }
+
+/// The texels of a 1-D texture are a buffer, which is dropped with it.
+#[test]
+fn a_queued_launch_reads_a_1d_texture_that_was_dropped() {
+    for device in devices_with_textures() {
+        let read_line = build(&device, "read_line");
+        for n in [1, 40].into_iter().cycle().take(400) {
+            let line = device.texture_1d(&vec![2.5; n]).unwrap();
+            let out = device.zeros::<f32>(n).unwrap();
+            let args = [Arg::from(&line), (&out).into(), (n as i32).into()];
+            device.queue().launch(&read_line, 1, BLOCK_SIZE as u32, &args).unwrap();
+            drop(line);
+            assert_eq!(out.to_vec().unwrap(), vec![2.5; n]);
+        }
+    }
+}

@@ -16,7 +16,7 @@ use opencl3::memory::{
 use opencl3::types::{cl_context, cl_mem, cl_mem_object_type, cl_sampler, cl_uint};
 
 use super::{OpenCl, memory_of, new_fault, to_handle};
-use crate::driver::{Fault, Handle, TextureDriver, TextureLimits, TextureObject};
+use crate::driver::{Driver, Fault, Handle, TextureDriver, TextureLimits, TextureObject};
 use crate::texture::{AddressMode, TextureFilter, TextureSettings};
 
 static FORMAT: cl_image_format =
@@ -98,8 +98,13 @@ impl TextureDriver for OpenCl {
     }
 
     unsafe fn free_texture(&self, texture: TextureObject) {
-        // SAFETY: see above. Queued commands have their own reference to the image. The sampler is
-        // never released.
+        // Commands should have their own references. But with PoCL 3.1, a queued kernel read freed
+        // memory if a 1-D texture and its buffer were dropped after the launch. If the wait fails, a
+        // kernel may still run, so the image is leaked.
+        if self.finish_all().is_err() {
+            return;
+        }
+        // SAFETY: see above. No kernel runs. The sampler is never released.
         let _ = unsafe { release_mem_object(memory_of(texture.object)) };
     }
 }
