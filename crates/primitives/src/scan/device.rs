@@ -91,9 +91,10 @@ impl ScanStrategy {
     }
 
     /// Returns the number of blocks per SM that the compiler leaves enough registers for. Sums of 8
-    /// bytes take two registers each: with a tile in registers there are enough for one block less.
+    /// bytes take two registers each: with a tile in registers, or with more than 8 loads per
+    /// thread, there are enough for one block less.
     fn min_blocks<T: Number>(&self) -> u32 {
-        let is_tight = !self.has_tile_in_shared && size_of::<T>() == 8;
+        let is_tight = size_of::<T>() == 8 && (!self.has_tile_in_shared || self.loads_per_thread > 8);
         self.min_blocks_per_sm.saturating_sub(u32::from(is_tight)).max(1)
     }
 
