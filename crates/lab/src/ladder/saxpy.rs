@@ -18,7 +18,7 @@ use crate::timing::{Times, time_on_device, time_once};
 
 pub static LADDER: LadderEntry = LadderEntry {
     name: "saxpy",
-    description: "y = a x + y twice, with copies around the loops and with data on the device",
+    description: "SAXPY twice, with copies around the loops and with data on the device",
     title: "SAXPY twice, f32",
     size_unit: "numbers",
     // Ordinary and page-locked memory for x and y.
