@@ -53,17 +53,13 @@ pub struct CpuBandwidths {
 /// Measures reads of all sizes and the levels of the memory. Takes a second or two.
 pub fn measure_bandwidths() -> CpuBandwidths {
     let caches = CacheSizes::detect();
-    let (threads, largest) = (rayon::current_num_threads(), memory_bytes_per_thread(&caches));
+    let largest = memory_bytes_per_thread(&caches);
     let sizes = std::iter::successors(Some(SMALLEST_BYTES), |bytes| Some(2 * bytes));
     let reads: Vec<CpuReadRate> = sizes
         .take_while(|bytes| *bytes <= largest)
         .map(|bytes| CpuReadRate { bytes_per_thread: bytes as u64, bytes_per_s: read_rate(bytes) })
         .collect();
-    let mut levels: Vec<CpuLevel> = caches
-        .levels_of(threads)
-        .into_iter()
-        .map(|(name, bytes)| CpuLevel { name, bytes_per_s: read_rate(bytes) })
-        .collect();
+    let mut levels = caches.levels_of(&reads, rayon::current_num_threads());
     levels.push(CpuLevel { name: "memory", bytes_per_s: memory_bytes_per_second() });
     CpuBandwidths { levels, reads }
 }
@@ -120,18 +116,18 @@ impl CacheSizes {
         sizes
     }
 
-    /// Returns the caches and a working set per thread that fits into each, but not into the one
-    /// before. A core may run two threads, so a quarter of its caches is used.
-    fn levels_of(&self, threads: usize) -> Vec<(&'static str, usize)> {
-        let levels = [("L1", self.l1 / 4), ("L2", self.l2 / 4), ("L3", self.l3 / (2 * threads as u64))];
-        let mut used: Vec<(&'static str, usize)> = Vec::new();
-        for (name, bytes) in levels {
-            let size = 1usize << bytes.max(1).ilog2();
-            if size >= SMALLEST_BYTES && used.last().is_none_or(|(_, smaller)| size > 4 * smaller) {
-                used.push((name, size));
-            }
-        }
-        used
+    /// Returns the caches with the highest rate of the working sets that fit into half of a cache,
+    /// but not into the cache before. A cache that no working set fits into has no level.
+    fn levels_of(&self, reads: &[CpuReadRate], threads: usize) -> Vec<CpuLevel> {
+        let shared = self.l3 / threads as u64;
+        let caches = [("L1", 0, self.l1), ("L2", self.l1, self.l2), ("L3", self.l2, shared)];
+        let level = |(name, smaller, size): (&'static str, u64, u64)| {
+            let fitting =
+                |read: &&CpuReadRate| read.bytes_per_thread > smaller && read.bytes_per_thread <= size / 2;
+            let rates = reads.iter().filter(fitting).map(|read| read.bytes_per_s);
+            Some(CpuLevel { name, bytes_per_s: rates.max_by(f64::total_cmp)? })
+        };
+        caches.into_iter().filter_map(level).collect()
     }
 }
 
@@ -282,14 +278,15 @@ mod tests {
     fn levels_are_the_caches_that_differ() {
         let sizes = |l1: u64, l2: u64, l3: u64| CacheSizes { l1: l1 << 10, l2: l2 << 10, l3: l3 << 10 };
         let server = sizes(48, 2048, 105 << 10);
-        let kibibytes = |bytes: usize| bytes << 10;
-        assert_eq!(
-            server.levels_of(2),
-            [("L1", kibibytes(8)), ("L2", kibibytes(512)), ("L3", kibibytes(16 << 10))]
-        );
+        let reads: Vec<CpuReadRate> = (13..28)
+            .map(|power| CpuReadRate { bytes_per_thread: 1 << power, bytes_per_s: f64::from(100 - power) })
+            .collect();
+        let level = |name, bytes_per_s| CpuLevel { name, bytes_per_s };
+        // The fastest fitting working sets are 8 KiB, 64 KiB and 4 MiB.
+        assert_eq!(server.levels_of(&reads, 2), [level("L1", 87.0), level("L2", 84.0), level("L3", 78.0)]);
         // The share of 112 threads in the L3 cache is not larger than the L2 cache.
-        assert_eq!(server.levels_of(112), [("L1", kibibytes(8)), ("L2", kibibytes(512))]);
-        assert_eq!(CacheSizes::default().levels_of(2), []);
+        assert_eq!(server.levels_of(&reads, 112), [level("L1", 87.0), level("L2", 84.0)]);
+        assert_eq!(CacheSizes::default().levels_of(&reads, 2), []);
         assert_eq!(["48K", "2M", "x"].map(parse_cache_size), [Some(48 << 10), Some(2 << 20), None]);
     }
 }

@@ -52,7 +52,7 @@ fn measure(request: &mut LadderRequest, ladder: &mut Ladder) -> Result<(), LabEr
     ladder.reference = Some(ReferenceTable {
         caption: "GB/s reported in the course, for its GPU, by threads per block".to_owned(),
         columns: block_sizes.clone(),
-        legend: &["int, first layer only: to be compared with that table below"],
+        legend: &["The course sums int and times the first layer only, as the last table below."],
     });
     ladder.parameter =
         Some(Parameter { name: "threads per block", values: block_sizes, shown: ShownValue::Fastest });
@@ -110,17 +110,16 @@ fn sweep_of<T: RungNumber>(
     is_measured: impl Fn(u32) -> bool,
 ) -> Result<Sweep, DeviceError> {
     let device = input.device();
+    let is_supported = |block: &u32| *block <= device.properties().max_block_size && is_measured(*block);
+    let blocks: Vec<u32> = BLOCK_SIZES.into_iter().filter(is_supported).collect();
     let mut series = Vec::new();
     for rung in rungs() {
         (request.progress)(&format!("{title}: {}", rung.name));
-        let time_block_size = |block: u32| -> Result<Option<f64>, DeviceError> {
-            if block > device.properties().max_block_size || !is_measured(block) {
-                return Ok(None);
-            }
+        let time_block_size = |&block: &u32| -> Result<Option<f64>, DeviceError> {
             let seconds = time_sum(device, &rung, block, input, layers)?;
             Ok(seconds.map(|seconds| 4e-9 * input.len() as f64 / seconds))
         };
-        let points = BLOCK_SIZES.into_iter().map(time_block_size).collect::<Result<Vec<_>, _>>()?;
+        let points = blocks.iter().map(time_block_size).collect::<Result<Vec<_>, _>>()?;
         if points.iter().any(Option::is_some) {
             series.push(SweepSeries { name: short_name(rung.variant).to_owned(), points });
         }
@@ -131,7 +130,7 @@ fn sweep_of<T: RungNumber>(
         unit: "GB/s",
         x_scale: Scale::Log,
         y_scale: Scale::Log,
-        values: BLOCK_SIZES.map(f64::from).to_vec(),
+        values: blocks.iter().map(|block| f64::from(*block)).collect(),
         series,
     })
 }

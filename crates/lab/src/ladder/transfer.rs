@@ -149,6 +149,10 @@ impl Measurement<'_, '_> {
             [self.link.to_device, self.link.from_device].map(|rate| format_rate(rate, "B/s"));
         let description = format!("{to_device} to the device, {from_device} back, the fastest pinned copies");
         self.ladder.roof = Some(Roof { name: "link", description });
+        let host_copy = self.ladder.host_roofs.bandwidth_roof(2.0);
+        self.ladder.remarks.extend(host_copy.map(|rate| {
+            format!("CPU rungs are compared with copies in the CPU's memory: {}.", format_rate(rate, "B/s"))
+        }));
         for (kind, times) in TransferKind::ALL.into_iter().zip(measured) {
             let directions = match kind.direction {
                 Direction::ToDevice => [bytes, 0.0],
@@ -362,9 +366,7 @@ impl Measurement<'_, '_> {
         let names: Vec<&str> =
             calls.iter().filter(|call| call.has_waited()).map(|call| call.call.name()).collect();
         let waited = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
-        self.ladder
-            .remarks
-            .push(format!("Calls that waited for a kernel in another queue, or in theirs: {waited}."));
+        self.ladder.remarks.push(format!("Calls that waited for the kernel: {waited}."));
         let title = "calls of the host during a kernel".to_owned();
         self.ladder.timelines.push(Timeline { title, lanes: lanes_of(&calls) });
         Ok(())

@@ -68,11 +68,11 @@ pub struct CallDuringKernel {
 }
 
 impl CallDuringKernel {
-    /// Returns whether the call ended with the kernel or later. Half of the kernel's time separates
-    /// calls that waited from others: those end within microseconds of their start.
+    /// Returns whether the call ended with the kernel or later. A twentieth of the kernel's time is
+    /// allowed for the difference of the clocks.
     pub fn has_waited(&self) -> bool {
         let [start, end] = self.kernel;
-        self.host[1] > 0.5 * (start + end)
+        self.host[1] > end - 0.05 * (end - start)
     }
 
     /// Returns a lane for the host and one for the device.
