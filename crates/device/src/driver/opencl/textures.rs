@@ -99,8 +99,8 @@ impl TextureDriver for OpenCl {
 
     unsafe fn free_texture(&self, texture: TextureObject) {
         // Commands should have their own references. But with PoCL 3.1, a queued kernel read freed
-        // memory if a 1-D texture and its buffer were dropped after the launch. If the wait fails, a
-        // kernel may still run, so the image is leaked.
+        // memory if a 1-D texture and its buffer were dropped after the launch. If the wait fails,
+        // a kernel may still run, so the image is leaked.
         if self.finish_all().is_err() {
             return;
         }
