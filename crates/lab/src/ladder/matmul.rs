@@ -96,10 +96,10 @@ fn measure_on_cpu(request: &mut LadderRequest, ladder: &mut Ladder, roofs: &Roof
     let one_thread = rayon::ThreadPoolBuilder::new().num_threads(1).build();
     let one_thread =
         one_thread.map_err(|error| LabError::Threads { threads: 1, cause: error.to_string() })?;
-    (request.progress)("CPU, blocks and SIMD");
+    (request.progress)("CPU, one thread, SIMD");
     let rung = one_thread.install(|| measure_cpu_rung(request.n, BYTES_PER_FLOP_OF_BLOCKS, blocked))?;
-    let note = "one thread; tiles of C in registers, packed blocks of A and B in caches".to_owned();
-    ladder.add_rung(RungResult { name: "CPU, blocks and SIMD".to_owned(), note, roof, ..rung });
+    let note = "tiles of C in registers, packed blocks of A and B in caches".to_owned();
+    ladder.add_rung(RungResult { name: "CPU, one thread, SIMD".to_owned(), note, roof, ..rung });
     (request.progress)("CPU, all cores");
     let rung = measure_cpu_rung(request.n, BYTES_PER_FLOP_OF_BLOCKS, blocked)?;
     ladder.add_rung(RungResult { name: "CPU, all cores".to_owned(), roof, ..rung });
