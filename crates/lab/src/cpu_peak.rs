@@ -41,22 +41,39 @@ fn run_chains<V: Vector>(rounds: usize) -> (f64, f64) {
     ((2 * rounds * CHAINS * V::LANES) as f64, lanes[0])
 }
 
+/// Multiply-adds per chain of the first, short measurement.
+const FIRST_ROUNDS: usize = 50_000;
+/// Multiply-adds per chain of the longest measurement. They take about 10 ms.
+const MAX_ROUNDS: usize = 3_000_000;
+/// Approximate time of one measurement. Unoptimised builds, which are slower by two orders of
+/// magnitude, do fewer rounds.
+const MEASUREMENT_SECONDS: f64 = 0.01;
+
 /// Measures the floating-point operations per second of all threads together, in f64 for `Double`
 /// and in f32 otherwise. Returns the best of five measurements.
 pub fn flops_per_second(set: InstructionSet, precision: Precision) -> f64 {
-    let (threads, rounds) = (rayon::current_num_threads(), 3_000_000);
-    let measure_once = || {
+    let is_double = precision == Precision::Double;
+    let threads = rayon::current_num_threads();
+    // Returns the operations and the time.
+    let measure_once = |rounds: usize| {
         let start = Instant::now();
         let done: f64 = (0..threads)
             .into_par_iter()
             .map(|_| {
-                let (operations, value) =
-                    dispatch(set, FmaChains { rounds, is_double: precision == Precision::Double });
+                let (operations, value) = dispatch(set, FmaChains { rounds, is_double });
                 std::hint::black_box(value);
                 operations
             })
             .sum();
-        done / start.elapsed().as_secs_f64()
+        (done, start.elapsed().as_secs_f64())
     };
-    (0..5).map(|_| measure_once()).fold(0.0, f64::max)
+    let (_, first_seconds) = measure_once(FIRST_ROUNDS);
+    let factor = MEASUREMENT_SECONDS / first_seconds;
+    let rounds = ((FIRST_ROUNDS as f64 * factor) as usize).clamp(FIRST_ROUNDS, MAX_ROUNDS);
+    (0..5)
+        .map(|_| {
+            let (done, seconds) = measure_once(rounds);
+            done / seconds
+        })
+        .fold(0.0, f64::max)
 }
