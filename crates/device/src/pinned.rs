@@ -80,6 +80,17 @@ impl<T: Element> Pinned<T> {
         })
     }
 
+    /// Returns the number of elements. Does not wait for a running copy, as the length of the slice
+    /// would.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Returns whether there are no elements. Does not wait either.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
     /// Waits for a running copy and divides the memory into pieces of `piece_len` elements. The
     /// last piece may be shorter. Copies of different pieces may run at the same time, for example
     /// in several queues.
@@ -168,24 +179,59 @@ impl<T: Element> fmt::Debug for Pinned<T> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::mpsc;
+    use std::thread;
+    use std::time::Duration;
+
     use opencl3::command_queue::{CL_QUEUE_CONTEXT, get_command_queue_info};
     use opencl3::event::{create_user_event, set_user_event_status};
     use opencl3::memory::{
         CL_MEM_REFERENCE_COUNT, get_mem_object_info, release_mem_object, retain_mem_object,
     };
-    use opencl3::types::{cl_command_queue, cl_context, cl_mem};
+    use opencl3::types::{cl_command_queue, cl_context, cl_event, cl_mem};
 
     use super::*;
     use crate::choice::Backend;
     use crate::driver::Handle;
 
-    /// Returns an event of an OpenCL device that is done, or that failed.
-    fn finished_event(device: &Device, failed: bool) -> Event {
+    /// Returns an event of an OpenCL device that is not done.
+    fn new_user_event(device: &Device) -> cl_event {
         let queue = device.init_queue().0 as usize as cl_command_queue;
         let context = isize::from(get_command_queue_info(queue, CL_QUEUE_CONTEXT).unwrap()) as cl_context;
-        let event = create_user_event(context).unwrap();
+        create_user_event(context).unwrap()
+    }
+
+    /// Returns an event of an OpenCL device that is done, or that failed.
+    fn finished_event(device: &Device, failed: bool) -> Event {
+        let event = new_user_event(device);
         set_user_event_status(event, if failed { -1 } else { 0 }).unwrap();
         Event::new(device.clone(), Handle(event as usize as u64))
+    }
+
+    /// The host asks for the length between copies that it queues. A wait there would separate
+    /// them.
+    #[test]
+    fn the_length_does_not_wait_for_a_copy() {
+        for device in Device::list().devices {
+            if device.properties().backend != Backend::OpenCl {
+                continue;
+            }
+            let mut pinned = Pinned::<u32>::new(&device, 4).unwrap();
+            let event = new_user_event(&device) as usize;
+            pinned.set_pending(Event::new(device.clone(), Handle(event as u64)));
+            // The copy ends when the length is known, or after ten seconds, so that a wait for it
+            // does not block the test.
+            let (end, ended) = mpsc::channel::<()>();
+            let copy = thread::spawn(move || {
+                let _ = ended.recv_timeout(Duration::from_secs(10));
+                set_user_event_status(event as cl_event, 0).unwrap();
+            });
+            let found =
+                (pinned.len(), pinned.is_empty(), pinned.pending.as_ref().unwrap().is_done().unwrap());
+            drop(end);
+            copy.join().unwrap();
+            assert_eq!(found, (4, false, false), "{device:?}");
+        }
     }
 
     /// Returns whether dropping page-locked memory frees it, if the wait for its last copy fails or
