@@ -252,9 +252,9 @@ impl Device {
     /// value, such as `("BLOCK_SIZE", "256")`. If the same was compiled before, takes it from
     /// memory or from the cache on disk.
     ///
-    /// A definition of `MAX_REGISTERS` also limits the registers per thread with NVIDIA's OpenCL
-    /// driver. Other compilers ignore it. With CUDA, `KERNEL_MIN_BLOCKS` of the dialect limits
-    /// them.
+    /// A definition of `MAX_REGISTERS` limits the registers per thread with CUDA and with NVIDIA's
+    /// OpenCL driver. Other compilers ignore it. With CUDA, it does not apply to kernels that are
+    /// declared with `KERNEL_MIN_BLOCKS`.
     pub fn build(
         &self,
         file: &KernelFile<'_>,

@@ -98,6 +98,9 @@ impl Source<'_> {
         for (name, value) in self.definitions {
             full_text.push_str(&format!("#define {name} {value}\n"));
         }
+        if backend == Backend::Cuda && self.compile_options().max_registers.is_some() {
+            full_text.push_str("#undef LAUNCH_BOUNDS\n#define LAUNCH_BOUNDS(T)\n");
+        }
         full_text.push_str(&format!("#line 1 \"{}\"\n{}\n", self.file.name, self.file.text));
         full_text
     }
@@ -219,6 +222,10 @@ impl Module {
             }
             kernel.resources = driver.resources(handle).map_err(call_error)?;
             kernel.resources.shared_bytes += dynamic_shared;
+            // A CUDA kernel with a limit of registers has no bounds that the driver could report.
+            if let Some(declared) = signature.block_size {
+                kernel.resources.max_block_size = kernel.resources.max_block_size.min(declared);
+            }
             driver.parameters(handle).map_err(call_error)?
         };
         kernel.check_signature(&parameters).map_err(build_error)?;

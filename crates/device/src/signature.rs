@@ -69,6 +69,8 @@ pub(crate) struct Signature {
     /// Whether the declaration ends with DYNAMIC_SHARED. On OpenCL this is a parameter too, whose
     /// argument is the size of the memory.
     pub(crate) has_dynamic_shared: bool,
+    /// Threads per block. None if the expression is not understood.
+    pub(crate) block_size: Option<u32>,
 }
 
 impl Signature {
@@ -140,14 +142,29 @@ pub(crate) fn find_declarations(text: &str, definitions: &[(&str, String)]) -> R
         let declaration = matching_parenthesis(&tokens, start + 1).and_then(|end| {
             let name = tokens.get(end + 1)?;
             let parameters_end = matching_parenthesis(&tokens, end + 2)?;
-            Some((name, &tokens[end + 3..parameters_end]))
+            Some((&tokens[start + 2..end], name, &tokens[end + 3..parameters_end]))
         });
-        let (name, parameters) = declaration.ok_or("a KERNEL without a parameter list")?;
+        let (threads, name, parameters) = declaration.ok_or("a KERNEL without a parameter list")?;
         let signature = parse_parameters(&expand(parameters, &macros), &typedefs);
-        let signature = signature.map_err(|why| format!("kernel {name}: {why}"))?;
+        let mut signature = signature.map_err(|why| format!("kernel {name}: {why}"))?;
+        // The second argument of KERNEL_MIN_BLOCKS is a number of blocks.
+        let has_blocks = tokens[start] == "KERNEL_MIN_BLOCKS";
+        signature.block_size = block_size(threads, if has_blocks { 1 } else { 3 }, &macros);
         declarations.kernels.insert(name.clone(), signature);
     }
     Ok(declarations)
+}
+
+/// Returns the product of the first `count` arguments of a macro that declares a kernel.
+fn block_size(tokens: &[String], count: usize, macros: &Macros) -> Option<u32> {
+    let mut depth = 0;
+    let is_separator = |token: &String| {
+        depth += i32::from(token == "(") - i32::from(token == ")");
+        depth == 0 && token == ","
+    };
+    let extents = tokens.split(is_separator).take(count);
+    let size = extents.map(|extent| constant_value(extent, macros)).product::<Option<i64>>()?;
+    u32::try_from(size).ok().filter(|size| *size > 0)
 }
 
 /// Parses `type, name, length` of an array in constant memory.
@@ -266,7 +283,7 @@ mod tests {
 
     fn describe(text: &str, definitions: &[(&str, String)], kernel: &str) -> String {
         let signatures = find_declarations(text, definitions).unwrap().kernels;
-        let Signature { parameters, has_dynamic_shared } = &signatures[kernel];
+        let Signature { parameters, has_dynamic_shared, .. } = &signatures[kernel];
         let mut texts: Vec<_> = parameters.iter().map(|(name, kind)| format!("{name}: {kind}")).collect();
         texts.extend(has_dynamic_shared.then(|| "shared".to_owned()));
         texts.join(", ")
@@ -312,6 +329,13 @@ mod tests {
         let fifth = &find_declarations(text, &define(1)).unwrap().kernels["fifth"];
         let counts = [Backend::Cuda, Backend::OpenCl].map(|backend| fifth.driver_parameters(backend));
         assert_eq!(counts, [2, 4]);
+        let kernels = find_declarations(text, &define(1)).unwrap().kernels;
+        let sizes = ["first", "second", "third"].map(|name| kernels[name].block_size);
+        assert_eq!(sizes, [None, Some(32), Some(256)]);
+        let sized = [&define(1)[..], &[("BLOCK_SIZE", "(2 * (60 + 4))".to_owned())]].concat();
+        assert_eq!(find_declarations(text, &sized).unwrap().kernels["first"].block_size, Some(128));
+        let kernels = find_declarations("KERNEL_3D(4, (2 + 1), 5) f() {}", &[]).unwrap().kernels;
+        assert_eq!(kernels["f"].block_size, Some(60));
     }
 
     #[test]

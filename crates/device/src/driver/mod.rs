@@ -124,7 +124,7 @@ pub(crate) const MAX_ARGUMENTS: usize = 64;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CompileOptions {
     pub math: Math,
-    /// Largest number of registers per thread, for NVIDIA's OpenCL compiler. Others ignore it.
+    /// Largest number of registers per thread, for NVIDIA's compilers. Others ignore it.
     pub max_registers: Option<u32>,
 }
 

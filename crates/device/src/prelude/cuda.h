@@ -16,11 +16,16 @@ typedef unsigned long long ulong;
 // KERNEL_3D(X, Y, Z) f(...)       a kernel with blocks of X * Y * Z threads
 // KERNEL_MIN_BLOCKS(T, B) f(...)  as KERNEL(T), with so few registers that an SM can run B blocks
 // FUNCTION int f(...)             a function that kernels call, always inlined
-#define KERNEL(T) extern "C" __global__ __launch_bounds__(T) void
+//
+// If the host defines MAX_REGISTERS, it limits the registers per thread of all kernels of the file,
+// except for those with KERNEL_MIN_BLOCKS, which have their own limit.
+#define KERNEL(T) extern "C" __global__ LAUNCH_BOUNDS(T) void
 #define KERNEL_2D(X, Y) KERNEL((X) * (Y))
 #define KERNEL_3D(X, Y, Z) KERNEL((X) * (Y) * (Z))
 #define KERNEL_MIN_BLOCKS(T, B) extern "C" __global__ __launch_bounds__(T, B) void
 #define FUNCTION static __device__ __forceinline__
+// Empty if the host defines MAX_REGISTERS: the compiler ignores that limit for a kernel with bounds.
+#define LAUNCH_BOUNDS(T) __launch_bounds__(T)
 
 // ---- Memory ----
 //

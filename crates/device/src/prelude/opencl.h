@@ -11,7 +11,7 @@
 #define KERNEL_2D(X, Y) KERNEL_3D(X, Y, 1)
 #define KERNEL_3D(X, Y, Z) __kernel __attribute__((reqd_work_group_size(X, Y, Z))) void
 // OpenCL cannot limit registers per kernel. If the host defines MAX_REGISTERS, NVIDIA's driver
-// limits those of all kernels of the file.
+// limits those of all kernels of the file, and other drivers ignore it.
 #define KERNEL_MIN_BLOCKS(T, B) KERNEL(T)
 // Always inlined, because PoCL ignores barriers in functions that are not.
 #define FUNCTION static inline __attribute__((always_inline))

@@ -223,7 +223,7 @@ impl Driver for Cuda {
         text: &str,
         options: CompileOptions,
     ) -> Result<(Handle, Vec<u8>), BuildFault> {
-        let code = self.compiler.compile(name, text, options.math, self.capability)?.code;
+        let code = self.compiler.compile(name, text, options, self.capability)?.code;
         Ok((self.load_module(&code)?, code))
     }
 

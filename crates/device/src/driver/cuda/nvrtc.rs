@@ -10,7 +10,7 @@ use std::ptr;
 
 use libloading::Library;
 
-use crate::driver::{BuildFault, Fault};
+use crate::driver::{BuildFault, CompileOptions, Fault};
 use crate::kernel::Math;
 
 type Program = *mut std::ffi::c_void;
@@ -159,7 +159,7 @@ impl Nvrtc {
         &self,
         name: &str,
         text: &str,
-        math: Math,
+        CompileOptions { math, max_registers }: CompileOptions,
         capability: (u32, u32),
     ) -> Result<Compiled, BuildFault> {
         let architecture = 10 * capability.0 + capability.1;
@@ -176,6 +176,7 @@ impl Nvrtc {
             Math::FlushToZero => options.push("--ftz=true".to_owned()),
             Math::Fast => options.push("--use_fast_math".to_owned()),
         }
+        options.extend(max_registers.map(|limit| format!("--maxrregcount={limit}")));
         let text = to_c_string(text)?;
         let name = to_c_string(name)?;
         let options = options.iter().map(|option| to_c_string(option)).collect::<Result<Vec<_>, _>>()?;
@@ -343,7 +344,8 @@ mod tests {
                 for architecture in [known.first(), Some(&90), known.last()].into_iter().flatten() {
                     let (full_text, source) = source(text, definitions, math);
                     let capability = (architecture / 10, architecture % 10);
-                    let compiled = nvrtc.compile(source.name(), &full_text, math, capability);
+                    let compiled =
+                        nvrtc.compile(source.name(), &full_text, source.compile_options(), capability);
                     match compiled {
                         Ok(compiled) => {
                             assert!(compiled.log.trim().is_empty(), "{}", compiled.log);
@@ -362,7 +364,7 @@ mod tests {
         let Some(nvrtc) = installed_compiler() else { return };
         let (full_text, source) =
             source("KERNEL(32) f()\n{\n    no_such_thing = 1;\n}\n", &[], Math::Precise);
-        match nvrtc.compile(source.name(), &full_text, Math::Precise, (9, 0)) {
+        match nvrtc.compile(source.name(), &full_text, source.compile_options(), (9, 0)) {
             Err(BuildFault::Log(log)) => assert!(log.contains("test.cu(3): error"), "{log}"),
             other => panic!("{:?}", other.map(|compiled| compiled.log)),
         }
@@ -372,7 +374,7 @@ mod tests {
     fn code_for_an_unknown_architecture_is_ptx() {
         let Some(nvrtc) = installed_compiler() else { return };
         let (full_text, source) = source("KERNEL(32) f()\n{\n}\n", &[], Math::Precise);
-        match nvrtc.compile(source.name(), &full_text, Math::Precise, (99, 0)) {
+        match nvrtc.compile(source.name(), &full_text, source.compile_options(), (99, 0)) {
             Ok(compiled) => assert!(String::from_utf8_lossy(&compiled.code).contains(".entry f")),
             Err(fault) => panic!("{fault:?}"),
         }
