@@ -17,6 +17,7 @@ use crate::error::DeviceError;
 use crate::host_access::{Managed, Mapped};
 use crate::kernel::{KernelFile, Math, Module, Source};
 use crate::pinned::Pinned;
+use crate::pitched::Pitched;
 use crate::properties::{Memory, Properties};
 use crate::queue::Queue;
 use crate::texture::{Texture, TextureSettings};
@@ -219,6 +220,11 @@ impl Device {
     /// Allocates page-locked host memory, initialised to zero. Asynchronous copies need it.
     pub fn pinned<T: Element>(&self, len: usize) -> Result<Pinned<T>, DeviceError> {
         Pinned::new(self, len)
+    }
+
+    /// Allocates `height` rows of `width` zeros, which start at aligned addresses.
+    pub fn pitched<T: Element>(&self, width: usize, height: usize) -> Result<Pitched<T>, DeviceError> {
+        Pitched::zeros(self, width, height)
     }
 
     /// Allocates host memory that kernels access over the bus, initialised to zero.

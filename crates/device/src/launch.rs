@@ -8,6 +8,7 @@ use crate::driver::{Argument, MemorySlice, TextureObject};
 use crate::element::{Element, ElementType};
 use crate::host_access::{Managed, Mapped};
 use crate::memory::Memory;
+use crate::pitched::Pitched;
 use crate::signature::ParameterType;
 use crate::texture::Texture;
 
@@ -66,8 +67,8 @@ impl fmt::Display for Dim3 {
     }
 }
 
-/// An argument of a kernel launch: a number, a buffer or a range of a buffer, a constant array,
-/// mapped or managed memory, or a texture.
+/// An argument of a kernel launch: a number, a buffer or a range of a buffer, a pitched or constant
+/// array, mapped or managed memory, or a texture.
 #[derive(Clone, Copy)]
 pub enum Arg<'a> {
     /// A pointer to memory.
@@ -118,6 +119,12 @@ impl<'a, T: Element> From<BufferRange<'a, T>> for Arg<'a> {
             slice: range.slice(),
             element: ElementType::of::<T>(),
         })
+    }
+}
+
+impl<'a, T: Element> From<&'a Pitched<T>> for Arg<'a> {
+    fn from(pitched: &'a Pitched<T>) -> Self {
+        pitched.range().into()
     }
 }
 

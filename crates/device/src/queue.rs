@@ -336,7 +336,11 @@ impl Queue {
         self.device.error_from(fault, Some(slice.bytes as u64))
     }
 
-    fn expect_same_device(&self, what: &str, owner: &Device) -> Result<(), DeviceError> {
+    pub(crate) fn handle(&self) -> Handle {
+        self.handle
+    }
+
+    pub(crate) fn expect_same_device(&self, what: &str, owner: &Device) -> Result<(), DeviceError> {
         if *owner == self.device { Ok(()) } else { Err(self.wrong_device(what.to_owned(), owner)) }
     }
 

@@ -7,5 +7,6 @@ mod common;
 mod constants;
 mod host_access;
 mod kernels;
+mod pitched;
 mod prelude;
 mod textures;

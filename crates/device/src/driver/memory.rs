@@ -27,6 +27,16 @@ pub(crate) enum PrefetchTarget {
     Host,
 }
 
+/// Rows of device memory whose starts are `pitch` bytes apart.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PitchedRows {
+    pub(crate) memory: Handle,
+    pub(crate) pitch: usize,
+    /// Number of bytes of a row, at most the pitch.
+    pub(crate) row_bytes: usize,
+    pub(crate) rows: usize,
+}
+
 #[allow(clippy::missing_safety_doc, reason = "one contract, stated in driver/mod.rs")]
 pub(crate) trait MemoryDriver {
     /// Returns free and total memory. `held_bytes` is the size of all existing buffers, for drivers
@@ -52,6 +62,13 @@ pub(crate) trait MemoryDriver {
     unsafe fn read_async(&self, queue: Handle, from: MemorySlice, to: *mut u8) -> Result<(), Fault>;
     /// Queues a copy between slices of the same size that do not overlap.
     unsafe fn copy(&self, queue: Handle, from: MemorySlice, to: MemorySlice) -> Result<(), Fault>;
+
+    /// Copies rows from neighbouring rows on the host and returns after `from` was read.
+    unsafe fn write_rows(&self, queue: Handle, to: PitchedRows, from: *const u8) -> Result<(), Fault>;
+    /// Copies rows to neighbouring rows on the host and returns after `to` was written.
+    unsafe fn read_rows(&self, queue: Handle, from: PitchedRows, to: *mut u8) -> Result<(), Fault>;
+    /// Queues a copy between rows of the same number and length that do not overlap.
+    unsafe fn copy_rows(&self, queue: Handle, from: PitchedRows, to: PitchedRows) -> Result<(), Fault>;
 
     /// Allocates host memory that kernels access over the bus.
     fn allocate_mapped(&self, bytes: usize) -> Result<MappedMemory, Fault>;

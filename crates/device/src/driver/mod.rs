@@ -20,7 +20,7 @@ mod memory;
 pub(crate) mod opencl;
 mod textures;
 
-pub(crate) use memory::{MappedMemory, MemoryDriver, Pin, PrefetchTarget};
+pub(crate) use memory::{MappedMemory, MemoryDriver, Pin, PitchedRows, PrefetchTarget};
 pub(crate) use textures::{TextureDriver, TextureLimits, TextureObject};
 
 /// Identifier of an object of the driver.

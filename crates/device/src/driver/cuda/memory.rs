@@ -3,10 +3,12 @@
 use std::ffi::{c_int, c_uint, c_void};
 use std::ptr;
 
-use cudarc::driver::sys;
+use cudarc::driver::sys::{self, CUmemorytype};
 
 use super::{Cuda, address_of, check_result, optional_functions, stream_of, to_handle};
-use crate::driver::{Driver, Fault, Handle, MappedMemory, MemoryDriver, MemorySlice, Pin, PrefetchTarget};
+use crate::driver::{
+    Driver, Fault, Handle, MappedMemory, MemoryDriver, MemorySlice, Pin, PitchedRows, PrefetchTarget,
+};
 use crate::properties::Memory;
 
 // SAFETY of the blocks below: `make_current` was called, handles are valid CUDA handles (the
@@ -108,6 +110,39 @@ impl MemoryDriver for Cuda {
         check_result("cuMemcpyDtoDAsync", code)
     }
 
+    unsafe fn write_rows(&self, queue: Handle, to: PitchedRows, from: *const u8) -> Result<(), Fault> {
+        let mut copy = new_copy_2d(to);
+        copy.srcMemoryType = CUmemorytype::CU_MEMORYTYPE_HOST;
+        copy.srcHost = from.cast();
+        copy.srcPitch = to.row_bytes;
+        copy.dstDevice = to.memory.0;
+        copy.dstPitch = to.pitch;
+        // SAFETY: see above.
+        unsafe { self.copy_2d_and_wait(queue, &copy) }
+    }
+
+    unsafe fn read_rows(&self, queue: Handle, from: PitchedRows, to: *mut u8) -> Result<(), Fault> {
+        let mut copy = new_copy_2d(from);
+        copy.srcDevice = from.memory.0;
+        copy.srcPitch = from.pitch;
+        copy.dstMemoryType = CUmemorytype::CU_MEMORYTYPE_HOST;
+        copy.dstHost = to.cast();
+        copy.dstPitch = from.row_bytes;
+        // SAFETY: see above.
+        unsafe { self.copy_2d_and_wait(queue, &copy) }
+    }
+
+    unsafe fn copy_rows(&self, queue: Handle, from: PitchedRows, to: PitchedRows) -> Result<(), Fault> {
+        self.make_current()?;
+        let mut copy = new_copy_2d(from);
+        copy.srcDevice = from.memory.0;
+        copy.srcPitch = from.pitch;
+        copy.dstDevice = to.memory.0;
+        copy.dstPitch = to.pitch;
+        // SAFETY: see above.
+        check_result("cuMemcpy2DAsync", unsafe { sys::cuMemcpy2DAsync_v2(&raw const copy, stream_of(queue)) })
+    }
+
     fn allocate_mapped(&self, bytes: usize) -> Result<MappedMemory, Fault> {
         self.make_current()?;
         let (mut host, mut address): (*mut c_void, _) = (ptr::null_mut(), 0);
@@ -183,6 +218,49 @@ impl MemoryDriver for Cuda {
             }
         };
         check_result(CALL, code)
+    }
+}
+
+impl Cuda {
+    /// Copies between the host and the device, and waits for the copy.
+    ///
+    /// # Safety
+    /// Both ends have as many rows and bytes as the copy.
+    pub(super) unsafe fn copy_2d_and_wait(
+        &self,
+        queue: Handle,
+        copy: &sys::CUDA_MEMCPY2D,
+    ) -> Result<(), Fault> {
+        self.make_current()?;
+        // SAFETY: the caller guarantees the sizes.
+        unsafe {
+            let queued = check_result("cuMemcpy2DAsync", sys::cuMemcpy2DAsync_v2(copy, stream_of(queue)));
+            // Waits even if the call failed, so that host memory is never still in use.
+            let finished = self.finish(queue);
+            queued.and(finished)
+        }
+    }
+}
+
+/// Returns a copy of rows within device memory, without addresses and pitches.
+pub(super) fn new_copy_2d(rows: PitchedRows) -> sys::CUDA_MEMCPY2D {
+    sys::CUDA_MEMCPY2D {
+        srcXInBytes: 0,
+        srcY: 0,
+        srcMemoryType: CUmemorytype::CU_MEMORYTYPE_DEVICE,
+        srcHost: ptr::null(),
+        srcDevice: 0,
+        srcArray: ptr::null_mut(),
+        srcPitch: 0,
+        dstXInBytes: 0,
+        dstY: 0,
+        dstMemoryType: CUmemorytype::CU_MEMORYTYPE_DEVICE,
+        dstHost: ptr::null_mut(),
+        dstDevice: 0,
+        dstArray: ptr::null_mut(),
+        dstPitch: 0,
+        WidthInBytes: rows.row_bytes,
+        Height: rows.rows,
     }
 }
 

@@ -10,8 +10,9 @@ use cudarc::driver::sys::{
     CUresourcetype, CUresult,
 };
 
-use super::{Cuda, check_result, optional_functions, stream_of, to_handle};
-use crate::driver::{Driver, Fault, Handle, TextureDriver, TextureLimits, TextureObject};
+use super::memory::new_copy_2d;
+use super::{Cuda, check_result, optional_functions, to_handle};
+use crate::driver::{Driver, Fault, Handle, PitchedRows, TextureDriver, TextureLimits, TextureObject};
 use crate::texture::{AddressMode, TextureFilter, TextureSettings};
 
 const FLOAT: CUarray_format = CUarray_format::CU_AD_FORMAT_FLOAT;
@@ -74,8 +75,16 @@ impl TextureDriver for Cuda {
         check_result("cuArrayCreate", unsafe {
             sys::cuArrayCreate_v2(&raw mut array, &raw const descriptor)
         })?;
+        let row_bytes = width * size_of::<f32>();
+        let rows = PitchedRows { memory: to_handle(array), pitch: row_bytes, row_bytes, rows: height };
+        let mut copy = new_copy_2d(rows);
+        copy.srcMemoryType = CUmemorytype::CU_MEMORYTYPE_HOST;
+        copy.srcHost = texels.cast();
+        copy.srcPitch = row_bytes;
+        copy.dstMemoryType = CUmemorytype::CU_MEMORYTYPE_ARRAY;
+        copy.dstArray = array;
         // SAFETY: the array has this size, and the caller guarantees that `texels` has too.
-        let filled = unsafe { self.fill_array(queue, array, size, texels) };
+        let filled = unsafe { self.copy_2d_and_wait(queue, &copy) };
         let mut resource = empty_resource(CUresourcetype::CU_RESOURCE_TYPE_ARRAY);
         resource.res.array = sys::CUDA_RESOURCE_DESC_st__bindgen_ty_1__bindgen_ty_1 { hArray: array };
         match filled.and_then(|()| create_object(&resource, &describe(settings))) {
@@ -100,48 +109,6 @@ impl TextureDriver for Cuda {
             if let Some(array) = texture.array {
                 sys::cuArrayDestroy(array_of(array));
             }
-        }
-    }
-}
-
-impl Cuda {
-    /// Copies rows of texels to an array and waits for the copy.
-    ///
-    /// # Safety
-    /// The context is current, and `texels` has as many elements as the array.
-    unsafe fn fill_array(
-        &self,
-        queue: Handle,
-        array: sys::CUarray,
-        [width, height]: [usize; 2],
-        texels: *const f32,
-    ) -> Result<(), Fault> {
-        let row_bytes = width * size_of::<f32>();
-        let copy = sys::CUDA_MEMCPY2D {
-            srcXInBytes: 0,
-            srcY: 0,
-            srcMemoryType: CUmemorytype::CU_MEMORYTYPE_HOST,
-            srcHost: texels.cast(),
-            srcDevice: 0,
-            srcArray: ptr::null_mut(),
-            srcPitch: row_bytes,
-            dstXInBytes: 0,
-            dstY: 0,
-            dstMemoryType: CUmemorytype::CU_MEMORYTYPE_ARRAY,
-            dstHost: ptr::null_mut(),
-            dstDevice: 0,
-            dstArray: array,
-            dstPitch: 0,
-            WidthInBytes: row_bytes,
-            Height: height,
-        };
-        // SAFETY: the caller guarantees the sizes. The wait follows even if the call failed, so
-        // that `texels` is never still in use.
-        unsafe {
-            let queued =
-                check_result("cuMemcpy2DAsync", sys::cuMemcpy2DAsync_v2(&raw const copy, stream_of(queue)));
-            let finished = self.finish(queue);
-            queued.and(finished)
         }
     }
 }

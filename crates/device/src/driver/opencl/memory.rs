@@ -12,8 +12,11 @@ use opencl3::memory::{
 use opencl3::types::cl_mem;
 
 use super::{OpenCl, check_queued, memory_of, new_fault, queue_of, to_handle};
-use crate::driver::{Fault, Handle, MappedMemory, MemoryDriver, MemorySlice, Pin};
+use crate::driver::{Fault, Handle, MappedMemory, MemoryDriver, MemorySlice, Pin, PitchedRows};
 use crate::properties::Memory;
+
+/// Start of a copy of rows. A slice pitch of 0 below means that there is one slice.
+const ORIGIN: [usize; 3] = [0; 3];
 
 /// Returns the layout of host memory, for the case that the driver cannot allocate page-locked
 /// memory.
@@ -132,6 +135,74 @@ impl MemoryDriver for OpenCl {
             )
         };
         check_queued("clEnqueueCopyBuffer", copied)
+    }
+
+    unsafe fn write_rows(&self, queue: Handle, to: PitchedRows, from: *const u8) -> Result<(), Fault> {
+        let region = [to.row_bytes, to.rows, 1];
+        // SAFETY: see above.
+        let written = unsafe {
+            queues::enqueue_write_buffer_rect(
+                queue_of(queue),
+                memory_of(to.memory),
+                CL_BLOCKING,
+                ORIGIN.as_ptr(),
+                ORIGIN.as_ptr(),
+                region.as_ptr(),
+                to.pitch,
+                0,
+                to.row_bytes,
+                0,
+                from.cast(),
+                0,
+                ptr::null(),
+            )
+        };
+        check_queued("clEnqueueWriteBufferRect", written)
+    }
+
+    unsafe fn read_rows(&self, queue: Handle, from: PitchedRows, to: *mut u8) -> Result<(), Fault> {
+        let region = [from.row_bytes, from.rows, 1];
+        // SAFETY: see above.
+        let read = unsafe {
+            queues::enqueue_read_buffer_rect(
+                queue_of(queue),
+                memory_of(from.memory),
+                CL_BLOCKING,
+                ORIGIN.as_ptr(),
+                ORIGIN.as_ptr(),
+                region.as_ptr(),
+                from.pitch,
+                0,
+                from.row_bytes,
+                0,
+                to.cast(),
+                0,
+                ptr::null(),
+            )
+        };
+        check_queued("clEnqueueReadBufferRect", read)
+    }
+
+    unsafe fn copy_rows(&self, queue: Handle, from: PitchedRows, to: PitchedRows) -> Result<(), Fault> {
+        let region = [from.row_bytes, from.rows, 1];
+        // SAFETY: see above.
+        let copied = unsafe {
+            queues::enqueue_copy_buffer_rect(
+                queue_of(queue),
+                memory_of(from.memory),
+                memory_of(to.memory),
+                ORIGIN.as_ptr(),
+                ORIGIN.as_ptr(),
+                region.as_ptr(),
+                from.pitch,
+                0,
+                to.pitch,
+                0,
+                0,
+                ptr::null(),
+            )
+        };
+        check_queued("clEnqueueCopyBufferRect", copied)
     }
 
     fn allocate_mapped(&self, bytes: usize) -> Result<MappedMemory, Fault> {

@@ -4,7 +4,7 @@ use std::ptr;
 
 use super::{CompileOnly, lock};
 use crate::driver::{
-    Fault, Handle, MappedMemory, MemoryDriver, MemorySlice, Pin, PrefetchTarget, TextureDriver,
+    Fault, Handle, MappedMemory, MemoryDriver, MemorySlice, Pin, PitchedRows, PrefetchTarget, TextureDriver,
     TextureLimits, TextureObject,
 };
 use crate::properties::Memory;
@@ -81,6 +81,42 @@ impl MemoryDriver for CompileOnly {
     unsafe fn copy(&self, _queue: Handle, from: MemorySlice, to: MemorySlice) -> Result<(), Fault> {
         // SAFETY: see above.
         unsafe { ptr::copy(address_of(from), address_of(to), from.bytes) };
+        Ok(())
+    }
+
+    unsafe fn write_rows(&self, _queue: Handle, to: PitchedRows, from: *const u8) -> Result<(), Fault> {
+        for row in 0..to.rows {
+            // SAFETY: see above.
+            unsafe {
+                ptr::copy(
+                    from.add(row * to.row_bytes),
+                    pointer_of(to.memory).add(row * to.pitch),
+                    to.row_bytes,
+                );
+            }
+        }
+        Ok(())
+    }
+
+    unsafe fn read_rows(&self, _queue: Handle, from: PitchedRows, to: *mut u8) -> Result<(), Fault> {
+        for row in 0..from.rows {
+            // SAFETY: see above.
+            unsafe {
+                let source = pointer_of(from.memory).add(row * from.pitch);
+                ptr::copy(source, to.add(row * from.row_bytes), from.row_bytes);
+            }
+        }
+        Ok(())
+    }
+
+    unsafe fn copy_rows(&self, _queue: Handle, from: PitchedRows, to: PitchedRows) -> Result<(), Fault> {
+        for row in 0..from.rows {
+            // SAFETY: see above.
+            unsafe {
+                let source = pointer_of(from.memory).add(row * from.pitch);
+                ptr::copy(source, pointer_of(to.memory).add(row * to.pitch), from.row_bytes);
+            }
+        }
         Ok(())
     }
 
