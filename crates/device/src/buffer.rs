@@ -24,16 +24,7 @@ pub struct Buffer<T: Element> {
 impl<T: Element> Buffer<T> {
     pub(crate) fn zeros(device: &Device, len: usize) -> Result<Self, DeviceError> {
         let buffer = Self::allocate(device, len)?;
-        let queue = device.init_queue();
-        // SAFETY: the buffer was allocated with this many bytes, and `finish` waits before it can
-        // be dropped.
-        unsafe {
-            device
-                .driver()
-                .clear_memory(queue, buffer.handle(), buffer.memory.bytes() as usize)
-                .and_then(|()| device.driver().finish(queue))
-        }
-        .map_err(|fault| device.error_from(fault, Some(buffer.memory.bytes())))?;
+        buffer.memory.clear()?;
         Ok(buffer)
     }
 

@@ -42,7 +42,7 @@ pub struct Mapped<T: Element>(HostVisible<T>);
 
 /// Memory of `len` elements whose pages move to the host or the device that accesses them (CUDA's
 /// unified memory). Freed when dropped, after all queued work of the device. Its pages start as
-/// zeros in host memory.
+/// zeros in device memory.
 ///
 /// [`Queue::prefetch_to_device`](crate::Queue::prefetch_to_device) moves all pages at once, without
 /// a page fault for each.
@@ -68,7 +68,7 @@ impl<T: Element> HostVisible<T> {
     fn with_host<R>(&mut self, access: impl FnOnce(&mut [T]) -> R) -> Result<R, DeviceError> {
         self.memory.finish_uses()?;
         let mapping = Mapping::start(&self.memory)?;
-        // SAFETY: the memory has `len` elements and started as zeros, every bit pattern is a valid
+        // SAFETY: the memory has `len` elements and was set to zero, every bit pattern is a valid
         // element (`Element` is sealed), and no device uses it: see the invariant.
         let elements = unsafe { std::slice::from_raw_parts_mut(mapping.pointer.cast(), self.len) };
         let result = access(elements);

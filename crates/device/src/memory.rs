@@ -83,7 +83,17 @@ impl Memory {
         Ok(Self::new(device, mapped.memory, bytes, MemoryKind::Mapped(host)))
     }
 
-    /// Allocates managed memory. All managed memory of the process together must fit into the free
+    /// Sets device or managed memory to zero, and waits for it.
+    pub(crate) fn clear(&self) -> Result<(), DeviceError> {
+        let (driver, queue) = (self.device.driver(), self.device.init_queue());
+        // SAFETY: the memory has this many bytes, and `finish` waits before it can be dropped.
+        unsafe {
+            driver.clear_memory(queue, self.handle, self.bytes as usize).and_then(|()| driver.finish(queue))
+        }
+        .map_err(|fault| self.device.error_from(fault, Some(self.bytes)))
+    }
+
+    /// Allocates managed memory, set to zero. All managed memory of the process together must fit into the free
     /// memory of the device, because all its pages may move there.
     pub(crate) fn allocate_managed(device: &Device, bytes: u64) -> Result<Self, DeviceError> {
         if !device.properties().has_managed_memory {
@@ -102,7 +112,9 @@ impl Memory {
             counter.fetch_sub(bytes, Ordering::Relaxed);
             device.error_from(fault, Some(bytes))
         })?;
-        Ok(Self::new(device, handle, bytes, MemoryKind::Managed))
+        let memory = Self::new(device, handle, bytes, MemoryKind::Managed);
+        memory.clear()?;
+        Ok(memory)
     }
 
     /// Returns constant memory of a module. The module must stay loaded.

@@ -135,6 +135,15 @@ fn child_uses_two_devices() {
     print_error(second.queue().record().unwrap().seconds_since(&event).map(|_| ()));
     print_error(first.enable_peer(second));
     assert!(!first.can_access(second));
+    let mapped = second.mapped::<i32>(3).unwrap();
+    print_error(first.queue().launch(&kernel, 1, 32, &[(&mapped).into()]));
+    let rows = second.pitched::<i32>(3, 1).unwrap();
+    print_error(first.queue().write_2d(&rows, &[0; 3]));
+    print_error(second.queue().copy_2d(&rows, &first.pitched(3, 1).unwrap()));
+    let text = "KERNEL(32) g(TEXTURE_1D(t))\n{\n}\n";
+    let module = first.build(&common::test_file(text), &[], orrery_device::Math::Precise).unwrap();
+    let texture = second.texture_1d(&[1.0]).unwrap();
+    print_error(first.queue().launch(&module.kernel("g").unwrap(), 1, 32, &[(&texture).into()]));
     // Both devices still work, also at the same time.
     let results: Vec<Vec<i32>> = std::thread::scope(|scope| {
         let run = |device: &Device| {
@@ -173,6 +182,10 @@ fn objects_cannot_be_used_on_another_device() {
         "an event of opencl:0 (",
         "an event of opencl:0 (",
         "a buffer of opencl:1 (",
+        "argument 1 of kernel f of opencl:1 (",
+        "an array of opencl:1 (",
+        "an array of opencl:0 (",
+        "argument 1 of kernel g of opencl:1 (",
     ];
     assert_eq!(lines.len(), starts.len(), "{lines:?}");
     for (line, start) in lines.iter().zip(starts) {

@@ -19,13 +19,15 @@ use std::sync::Arc;
 
 use orrery_device::testing::{CompileOnlyCuda, CompiledKernel, compile_only_cuda};
 use orrery_device::{Buffer, Device, DeviceError, ceiling};
-use orrery_model::Precision;
 use orrery_model::analysis::{BinnedBodies, Projection};
 use orrery_model::ic::Plummer;
+use orrery_model::{Precision, Vec3s};
 use orrery_particles::bodies::{Bodies, BodiesError, DeviceSetup};
 use orrery_particles::settings::{Acceptance, GravitySettings, IntegratorChoice, SolverChoice};
 use orrery_particles::solver::device::{DeviceSolver, DeviceStrategy, ForceRequest};
-use orrery_particles::solver::direct::device::{Columns, DirectDeviceStrategy};
+use orrery_particles::solver::direct::device::{
+    Columns, CourseParameters, CourseSteps, DirectDeviceStrategy,
+};
 use orrery_particles::solver::direct::rungs as direct_rungs;
 use orrery_particles::solver::rungs::RungKind;
 use orrery_particles::solver::tree::device::{Order, TreeAlgorithm, TreeDeviceStrategy};
@@ -387,6 +389,11 @@ fn direct_strategies_compile_for_hopper() {
         if let RungKind::Device(strategy) = rung.kind {
             workload.run(strategy).unwrap();
         }
+    }
+    for parameters in [CourseParameters::Arguments, CourseParameters::ConstantMemory] {
+        let position = Vec3s { x: vec![0.0; 2], y: vec![0.0; 2], z: vec![0.0; 2] };
+        let steps = CourseSteps::new(device, parameters, &position, &[1.0; 2], 0.1, 0.1).unwrap();
+        steps.queue_step().unwrap();
     }
     for precision in Precision::ALL {
         let candidates = DirectDeviceStrategy::candidates(device, TUNED_SIZE, precision);

@@ -1,13 +1,20 @@
 //! Ladder of all-pairs gravity.
 
+use orrery_device::{Device, DeviceError};
 use orrery_model::Precision;
-use orrery_particles::solver::CpuStrategy;
 use orrery_particles::solver::device::DeviceStrategy;
-use orrery_particles::solver::direct::device::{DirectDeviceStrategy, DirectKernel};
+use orrery_particles::solver::direct::device::{
+    CourseParameters, CourseSteps, DirectDeviceStrategy, DirectKernel,
+};
 use orrery_particles::solver::direct::rungs::{COURSE_GPUS, rungs};
+use orrery_particles::solver::{CpuStrategy, Problem};
 
 use super::gravity::{BYTES_PER_BODY, ERROR_REMARK, EvaluatedStrategy, Evaluation, GravityLadder};
-use super::{Counted, DefaultSizes, Ladder, LadderEntry, LadderRequest, ReferenceTable, Work};
+use super::repeats::time_rung_on_device;
+use super::{
+    Counted, DefaultSizes, Ladder, LadderEntry, LadderRequest, ReferenceTable, Scale, Sweep, SweepSeries,
+    Work,
+};
 use crate::workload::Workload;
 use crate::{FLOPS_PER_PAIR, LabError};
 
@@ -49,7 +56,48 @@ fn measure(request: &mut LadderRequest, ladder: &mut Ladder) -> Result<(), LabEr
         },
         count_work,
     };
-    gravity.measure(request, ladder)
+    gravity.measure(request, ladder)?;
+    let sizes: Vec<usize> = STEP_SIZES.into_iter().filter(|size| *size <= request.n).collect();
+    if let (Some(device), false) = (request.device, sizes.is_empty()) {
+        (request.progress)("steps of few bodies");
+        ladder.sweeps.push(sweep_parameters(device, &sizes)?);
+        ladder.remarks.push(STEPS_REMARK.to_owned());
+    }
+    Ok(())
+}
+
+/// Numbers of bodies of the steps below. The course measures 1,000.
+const STEP_SIZES: [usize; 5] = [250, 500, 1000, 2000, 4000];
+/// Step so short that bodies at rest do not move noticeably during a measurement.
+const STEP_DT: f64 = 1e-9;
+const STEPS_REMARK: &str = "steps below: forces and motion in two launches, in microseconds";
+
+/// Measures the time of a step of the course's program with its parameters as arguments and in
+/// constant memory.
+fn sweep_parameters(device: &Device, sizes: &[usize]) -> Result<Sweep, DeviceError> {
+    let time_step = |parameters, n: usize| -> Result<Option<f64>, DeviceError> {
+        let workload = Workload::for_direct(n);
+        let Problem { position, mass, eps, .. } = workload.problem();
+        let steps = CourseSteps::new(device, parameters, position, mass, eps, STEP_DT)?;
+        let times = time_rung_on_device(device, || steps.queue_step())?;
+        Ok(Some(1e6 * times.median()))
+    };
+    let places =
+        [("as arguments", CourseParameters::Arguments), ("in constant", CourseParameters::ConstantMemory)];
+    let mut series = Vec::new();
+    for (name, parameters) in places {
+        let points = sizes.iter().map(|n| time_step(parameters, *n)).collect::<Result<_, _>>()?;
+        series.push(SweepSeries { name: name.to_owned(), points });
+    }
+    Ok(Sweep {
+        title: "time of a step, kernel parameters as arguments and in constant memory".to_owned(),
+        parameter: "bodies",
+        unit: "us",
+        x_scale: Scale::Log,
+        y_scale: Scale::Log,
+        values: sizes.iter().map(|n| *n as f64).collect(),
+        series,
+    })
 }
 
 /// Counts pairs, with a body's interaction with itself.

@@ -6,12 +6,12 @@ use orrery_device::{Device, DeviceError, Element, Kernel, KernelFile, Math};
 // SAFETY: each kernel takes the length of its buffers, and the checks below pass it.
 const CHECKS: KernelFile = unsafe { KernelFile::new("checks.cu", include_str!("checks.cu")) };
 /// Threads per block.
-const BLOCK_SIZE: u32 = 64;
+pub(super) const BLOCK_SIZE: u32 = 64;
 /// Array lengths around multiples of the block size, and a long one that is not a multiple.
-const LENGTHS: [usize; 7] = [1, 2, 31, 63, 64, 65, 4099];
+pub(super) const LENGTHS: [usize; 7] = [1, 2, 31, 63, 64, 65, 4099];
 
-type CheckResult = Result<(), String>;
-type NamedCheck = (&'static str, fn(&Device) -> CheckResult);
+pub(super) type CheckResult = Result<(), String>;
+pub(super) type NamedCheck = (&'static str, fn(&Device) -> CheckResult);
 
 /// Returns the checks of this module.
 pub fn checks() -> Vec<Check> {
@@ -29,7 +29,7 @@ pub fn checks() -> Vec<Check> {
     list.map(|(name, run)| Check { name: format!("device: {name}"), run }).into()
 }
 
-fn message_of(error: DeviceError) -> String {
+pub(super) fn message_of(error: DeviceError) -> String {
     error.to_string()
 }
 
@@ -41,12 +41,12 @@ fn build_kernel(device: &Device, name: &str) -> Result<Kernel, String> {
         .map_err(message_of)
 }
 
-fn block_count(n: usize) -> u32 {
+pub(super) fn block_count(n: usize) -> u32 {
     (n as u32).div_ceil(BLOCK_SIZE)
 }
 
 /// Checks that `actual` has `n` elements and that each equals `expected(index)`.
-fn check_equal<T: PartialEq + std::fmt::Debug>(
+pub(super) fn check_equal<T: PartialEq + std::fmt::Debug>(
     n: usize,
     actual: &[T],
     expected: impl Fn(usize) -> T,

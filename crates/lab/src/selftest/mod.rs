@@ -5,6 +5,7 @@
 //! returns a one-line message on failure.
 
 mod device;
+mod memory;
 
 use orrery_device::Device;
 use orrery_device::check::Check;
@@ -16,6 +17,7 @@ use orrery_primitives::{histogram, matmul, reduce, scan, sort, transpose};
 /// Returns all checks, module by module.
 pub fn all_checks() -> Vec<Check> {
     let mut checks = device::checks();
+    checks.extend(memory::checks());
     checks.extend(reduce::selftest::checks());
     checks.extend(scan::selftest::checks());
     checks.extend(sort::selftest::checks());

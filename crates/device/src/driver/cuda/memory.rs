@@ -111,7 +111,7 @@ impl MemoryDriver for Cuda {
     }
 
     unsafe fn write_rows(&self, queue: Handle, to: PitchedRows, from: *const u8) -> Result<(), Fault> {
-        let mut copy = new_copy_2d(to);
+        let mut copy = new_copy_2d(to.row_bytes, to.rows);
         copy.srcMemoryType = CUmemorytype::CU_MEMORYTYPE_HOST;
         copy.srcHost = from.cast();
         copy.srcPitch = to.row_bytes;
@@ -122,7 +122,7 @@ impl MemoryDriver for Cuda {
     }
 
     unsafe fn read_rows(&self, queue: Handle, from: PitchedRows, to: *mut u8) -> Result<(), Fault> {
-        let mut copy = new_copy_2d(from);
+        let mut copy = new_copy_2d(from.row_bytes, from.rows);
         copy.srcDevice = from.memory.0;
         copy.srcPitch = from.pitch;
         copy.dstMemoryType = CUmemorytype::CU_MEMORYTYPE_HOST;
@@ -134,7 +134,7 @@ impl MemoryDriver for Cuda {
 
     unsafe fn copy_rows(&self, queue: Handle, from: PitchedRows, to: PitchedRows) -> Result<(), Fault> {
         self.make_current()?;
-        let mut copy = new_copy_2d(from);
+        let mut copy = new_copy_2d(from.row_bytes, from.rows);
         copy.srcDevice = from.memory.0;
         copy.srcPitch = from.pitch;
         copy.dstDevice = to.memory.0;
@@ -179,13 +179,9 @@ impl MemoryDriver for Cuda {
         self.make_current()?;
         let mut address = 0;
         let flags = sys::CUmemAttach_flags::CU_MEM_ATTACH_GLOBAL as c_uint;
-        // SAFETY: see above. The host writes `bytes` bytes, which it may do at any time, because
-        // the device has concurrent managed access (`Properties::has_managed_memory`).
-        unsafe {
-            let code = sys::cuMemAllocManaged(&raw mut address, bytes as usize, flags);
-            check_result("cuMemAllocManaged", code)?;
-            ptr::write_bytes(address as usize as *mut u8, 0, bytes as usize);
-        }
+        // SAFETY: see above.
+        let code = unsafe { sys::cuMemAllocManaged(&raw mut address, bytes as usize, flags) };
+        check_result("cuMemAllocManaged", code)?;
         Ok(Handle(address))
     }
 
@@ -243,7 +239,7 @@ impl Cuda {
 }
 
 /// Returns a copy of rows within device memory, without addresses and pitches.
-pub(super) fn new_copy_2d(rows: PitchedRows) -> sys::CUDA_MEMCPY2D {
+pub(super) fn new_copy_2d(row_bytes: usize, rows: usize) -> sys::CUDA_MEMCPY2D {
     sys::CUDA_MEMCPY2D {
         srcXInBytes: 0,
         srcY: 0,
@@ -259,8 +255,8 @@ pub(super) fn new_copy_2d(rows: PitchedRows) -> sys::CUDA_MEMCPY2D {
         dstDevice: 0,
         dstArray: ptr::null_mut(),
         dstPitch: 0,
-        WidthInBytes: rows.row_bytes,
-        Height: rows.rows,
+        WidthInBytes: row_bytes,
+        Height: rows,
     }
 }
 

@@ -12,7 +12,7 @@ use cudarc::driver::sys::{
 
 use super::memory::new_copy_2d;
 use super::{Cuda, check_result, optional_functions, to_handle};
-use crate::driver::{Driver, Fault, Handle, PitchedRows, TextureDriver, TextureLimits, TextureObject};
+use crate::driver::{Driver, Fault, Handle, TextureDriver, TextureLimits, TextureObject};
 use crate::texture::{AddressMode, TextureFilter, TextureSettings};
 
 const FLOAT: CUarray_format = CUarray_format::CU_AD_FORMAT_FLOAT;
@@ -76,8 +76,7 @@ impl TextureDriver for Cuda {
             sys::cuArrayCreate_v2(&raw mut array, &raw const descriptor)
         })?;
         let row_bytes = width * size_of::<f32>();
-        let rows = PitchedRows { memory: to_handle(array), pitch: row_bytes, row_bytes, rows: height };
-        let mut copy = new_copy_2d(rows);
+        let mut copy = new_copy_2d(row_bytes, height);
         copy.srcMemoryType = CUmemorytype::CU_MEMORYTYPE_HOST;
         copy.srcHost = texels.cast();
         copy.srcPitch = row_bytes;

@@ -6,7 +6,9 @@ use orrery_device::{Device, DeviceKind};
 use orrery_model::rng::Draws;
 use orrery_model::{Precision, Vec3s};
 
-use super::device::{Columns, DeviceDirect, DirectDeviceStrategy, DirectKernel};
+use super::device::{
+    Columns, CourseParameters, DeviceDirect, DirectDeviceStrategy, DirectKernel, check_steps,
+};
 use super::rungs::rungs;
 use crate::accuracy::{ForceErrors, largest_relative_error};
 use crate::solver::device::DeviceStrategy;
@@ -26,6 +28,12 @@ pub fn checks() -> Vec<Check> {
         check("every pair once, single", |device| check_pairs_once(device, Precision::Single)),
         check("every pair once, mixed", |device| check_pairs_once(device, Precision::Mixed)),
         check("the ladder's rungs", check_ladder),
+        check("steps with parameters as arguments", |device| {
+            check_steps(device, CourseParameters::Arguments)
+        }),
+        check("steps with parameters in constant memory", |device| {
+            check_steps(device, CourseParameters::ConstantMemory)
+        }),
         check("unequal masses and massless bodies", check_unequal_masses),
         check("without softening", check_without_softening),
         check("a close pair keeps its digits in mixed precision", check_close_pair),

@@ -10,6 +10,8 @@ mod pairs_once;
 mod strategy;
 mod tiled;
 
+pub(super) use course::selftest::check_steps;
+pub use course::{CourseParameters, CourseSteps};
 pub use strategy::{DirectDeviceStrategy, DirectKernel};
 
 use orrery_device::{

@@ -1,14 +1,24 @@
 //! The optimisation steps of the course on GPU programming that this project started from. They are
 //! rungs of the ladder. See `course.cu`.
 
-use orrery_device::{Buffer, Device, DeviceError, Kernel, KernelBuilder, KernelFile, Math, kernel_source};
+mod columns;
+pub(in crate::solver::direct) mod selftest;
+mod steps;
+
+pub use steps::{CourseParameters, CourseSteps};
+
+use orrery_device::{
+    Arg, Buffer, Device, DeviceError, Kernel, KernelBuilder, KernelFile, Math, kernel_source,
+};
 
 use super::{DirectDeviceStrategy, DirectKernel, FRAME_EPS2, Frame, PairSumRequest};
+use columns::{AX, AY, AZ, CourseColumns, MASS, X, Y, Z};
 
-// SAFETY: the kernels access n elements of the columns, 10 n of the bodies and 3 n of the sums.
-// `CourseKernels::new` allocates as many, and the launches pass columns of length n.
+// SAFETY: the kernels access n elements of the columns and 10 n of the structures. `CourseKernels`
+// and `CourseSteps` allocate as many. They write n and the addresses of these columns to constant
+// memory, and keep the columns with the kernels.
 const COURSE: KernelFile =
-    unsafe { KernelFile::new("course.cu", kernel_source!("frame_slots.cu", "course.cu")) };
+    unsafe { KernelFile::new("course.cu", kernel_source!("../frame_slots.cu", "course.cu")) };
 
 /// Block size of the kernels that convert bodies and sums.
 const CONVERT_BLOCK_SIZE: u32 = 128;
@@ -21,21 +31,17 @@ pub(super) struct CourseKernels {
     scale_sums: Kernel,
     pub(super) block_size: u32,
     rung: u32,
+    /// Bodies as structures of 10 numbers, for the first rungs. Empty for the others.
     bodies: Buffer<f32>,
-    sums: Buffer<f32>,
-    parameters: KernelParameters,
-}
-
-/// Squared softening in scaled units, which the course's kernels take as a parameter, and the
-/// parameter block of the kernels that read it from constant memory. Both come from the frame of
-/// the first evaluation: bodies do not move in a ladder.
-#[derive(Default)]
-struct KernelParameters {
+    /// The first rungs only use the columns of accelerations.
+    columns: CourseColumns,
+    /// Squared softening in scaled units, from the frame of the first evaluation: bodies do not
+    /// move in a ladder.
     eps2: Option<f32>,
-    block: Option<Buffer<f32>>,
 }
 
-/// Returns the bytes of scratch memory on the device: ten numbers per body, three sums.
+/// Returns the bytes of scratch memory on the device: structures or columns of ten numbers, and
+/// three sums.
 pub(super) fn scratch_bytes(n: usize) -> u64 {
     52 * n as u64
 }
@@ -59,6 +65,11 @@ fn rung_and_math(kernel: DirectKernel) -> (u32, Math) {
     }
 }
 
+/// Returns the definitions of `course.cu`.
+fn definitions(rung: u32, block_size: u32, unroll: u32) -> [(&'static str, String); 3] {
+    [("RUNG", rung.to_string()), ("BLOCK_SIZE", block_size.to_string()), ("UNROLL_BY", unroll.to_string())]
+}
+
 impl CourseKernels {
     pub(super) fn new(
         builder: &mut KernelBuilder,
@@ -67,13 +78,13 @@ impl CourseKernels {
     ) -> Result<Self, DeviceError> {
         let (rung, math) = rung_and_math(strategy.kernel);
         let block_size = if rung == 0 { 32 } else { strategy.block };
-        let definitions = [
-            ("RUNG", rung.to_string()),
-            ("BLOCK_SIZE", block_size.to_string()),
-            ("UNROLL_BY", strategy.unroll.to_string()),
-        ];
-        let module = builder.build(&COURSE, &definitions, math)?;
+        let module = builder.build(&COURSE, &definitions(rung, block_size, strategy.unroll), math)?;
         let device = builder.device().clone();
+        let columns = match rung {
+            0 | 1 => CourseColumns::accelerations(&device, n)?,
+            2 => CourseColumns::with_arguments(&device, n)?,
+            _ => CourseColumns::with_constants(&device, n, &module)?,
+        };
         Ok(Self {
             frame: Frame::new(builder)?,
             convert_bodies: module.kernel("convert_bodies")?,
@@ -81,9 +92,9 @@ impl CourseKernels {
             scale_sums: module.kernel("scale_sums")?,
             block_size,
             rung,
-            bodies: device.zeros(10 * n)?,
-            sums: device.zeros(3 * n)?,
-            parameters: KernelParameters::default(),
+            bodies: device.zeros(if rung < 2 { 10 * n } else { 0 })?,
+            columns,
+            eps2: None,
             device,
         })
     }
@@ -94,28 +105,34 @@ impl CourseKernels {
         let (queue, n) = (self.device.queue(), mass.len());
         let convert_blocks = (n as u32).div_ceil(CONVERT_BLOCK_SIZE);
         let [x, y, z] = position.args();
-        let args = [x, y, z, mass.into(), frame.into(), (n as i32).into(), (&self.bodies).into()];
+        let mut args = vec![x, y, z, mass.into(), frame.into(), (n as i32).into()];
+        match self.rung {
+            0 | 1 => args.push((&self.bodies).into()),
+            _ => args.extend([X, Y, Z, MASS].map(|column| Arg::from(self.columns.get(column)))),
+        }
         queue.launch(&self.convert_bodies, convert_blocks, CONVERT_BLOCK_SIZE, &args)?;
 
-        let eps2 = match self.parameters.eps2 {
+        let eps2 = match self.eps2 {
             Some(eps2) => eps2,
-            None => *self.parameters.eps2.insert(frame.to_vec()?[FRAME_EPS2] as f32),
+            None => {
+                let eps2 = frame.to_vec()?[FRAME_EPS2] as f32;
+                self.columns.write_constants(queue, eps2, 0.0)?;
+                *self.eps2.insert(eps2)
+            }
         };
-        let (bodies, sums) = ((&self.bodies).into(), (&self.sums).into());
+        let sums = [AX, AY, AZ].map(|column| Arg::from(self.columns.get(column)));
         let blocks = if self.rung == 0 { 1 } else { (n as u32).div_ceil(self.block_size) };
-        if self.rung < 3 {
-            let args = [bodies, eps2.into(), (n as i32).into(), sums];
-            queue.launch(&self.kernel, blocks, self.block_size, &args)?;
-        } else {
-            let parameters = match self.parameters.block.take() {
-                Some(parameters) => parameters,
-                None => self.device.upload(&[eps2, f32::from_bits(n as u32)])?,
-            };
-            let parameters = self.parameters.block.insert(parameters);
-            queue.launch(&self.kernel, blocks, self.block_size, &[bodies, (&*parameters).into(), sums])?;
-        }
-        let [ax, ay, az] = acceleration.args();
-        let args = [sums, frame.into(), (n as i32).into(), ax, ay, az];
+        let args = match self.rung {
+            0 | 1 => {
+                let [ax, ay, az] = sums;
+                vec![(&self.bodies).into(), ax, ay, az, eps2.into(), (n as i32).into()]
+            }
+            _ => self.columns.sum_args(eps2),
+        };
+        queue.launch(&self.kernel, blocks, self.block_size, &args)?;
+
+        let ([sum_x, sum_y, sum_z], [ax, ay, az]) = (sums, acceleration.args());
+        let args = [sum_x, sum_y, sum_z, frame.into(), (n as i32).into(), ax, ay, az];
         queue.launch(&self.scale_sums, convert_blocks, CONVERT_BLOCK_SIZE, &args)
     }
 }
