@@ -133,7 +133,8 @@ impl OpenCl {
             context,
             map_queue: create_queue(context, device)?,
             queues: Mutex::default(),
-            options: format!("{language} -cl-mad-enable"),
+            // Without -w, PoCL prints the number of warnings to the standard error of the program.
+            options: format!("{language} -cl-mad-enable -w"),
             limits_registers: extensions.contains("cl_nv_compiler_options"),
             has_exact_division: config & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT != 0,
             memory,
