@@ -93,8 +93,8 @@ impl Memory {
         .map_err(|fault| self.device.error_from(fault, Some(self.bytes)))
     }
 
-    /// Allocates managed memory, set to zero. All managed memory of the process together must fit into the free
-    /// memory of the device, because all its pages may move there.
+    /// Allocates managed memory, set to zero. All managed memory of the process together must fit
+    /// into the free memory of the device, because all its pages may move there.
     pub(crate) fn allocate_managed(device: &Device, bytes: u64) -> Result<Self, DeviceError> {
         if !device.properties().has_managed_memory {
             return Err(call_error(device, "managed memory", bytes, "this device has none".to_owned()));

@@ -1,7 +1,7 @@
 //! Two-dimensional arrays whose rows start at aligned addresses.
 //!
-//! Element (x, y) is element y * pitch + x of the memory, with a pitch of at least the width. Copies
-//! skip the padding at the end of each row.
+//! Element (x, y) is element y * pitch + x of the memory, with a pitch of at least the width.
+//! Copies skip the padding at the end of each row.
 
 use std::fmt;
 

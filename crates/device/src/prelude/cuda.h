@@ -24,7 +24,8 @@ typedef unsigned long long ulong;
 #define KERNEL_3D(X, Y, Z) KERNEL((X) * (Y) * (Z))
 #define KERNEL_MIN_BLOCKS(T, B) extern "C" __global__ __launch_bounds__(T, B) void
 #define FUNCTION static __device__ __forceinline__
-// Empty if the host defines MAX_REGISTERS: the compiler ignores that limit for a kernel with bounds.
+// Empty if the host defines MAX_REGISTERS: the compiler ignores that limit for a kernel with
+// bounds.
 #define LAUNCH_BOUNDS(T) __launch_bounds__(T)
 
 // ---- Memory ----

@@ -1,5 +1,5 @@
-//! Checks of the kinds of memory: constant, shared, pitched, mapped and managed memory, textures and
-//! registers. A device that lacks one of them passes.
+//! Checks of the kinds of memory: constant, shared, pitched, mapped and managed memory, textures
+//! and registers. A device that lacks one of them passes.
 
 use orrery_device::check::Check;
 use orrery_device::{
@@ -8,8 +8,8 @@ use orrery_device::{
 
 use super::device::{BLOCK_SIZE, CheckResult, LENGTHS, NamedCheck, block_count, check_equal, message_of};
 
-// SAFETY: each kernel takes the length of its buffers, and the checks below pass it. `sum_registers`
-// reads 64 elements and writes BLOCK_SIZE, which is 64 too.
+// SAFETY: each kernel takes the length of its buffers, and the checks below pass it.
+// `sum_registers` reads 64 elements and writes BLOCK_SIZE, which is 64 too.
 const MEMORY: KernelFile = unsafe { KernelFile::new("memory.cu", include_str!("memory.cu")) };
 // SAFETY: each kernel takes the length of its buffers and textures, and the checks below pass it.
 const TEXTURES: KernelFile = unsafe { KernelFile::new("textures.cu", include_str!("textures.cu")) };

@@ -1,7 +1,7 @@
 //! Columns of bodies in f32, and the parameters of the kernels of the course that use them.
 //!
-//! The parameters are the columns, eps², dt and n. They are arguments of the kernels, or they are in
-//! constant memory. On CUDA that includes the addresses of the columns, and the kernels have no
+//! The parameters are the columns, eps², dt and n. They are arguments of the kernels, or they are
+//! in constant memory. On CUDA that includes the addresses of the columns, and the kernels have no
 //! arguments. OpenCL has no pointers in constant memory, so there the columns stay arguments.
 
 use orrery_device::{Arg, Backend, Buffer, Constant, Device, DeviceError, Module, Queue};
