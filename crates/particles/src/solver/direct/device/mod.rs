@@ -107,8 +107,8 @@ impl Frame {
 /// The kernels that compute the sum, with their buffers.
 enum PairSum {
     Tiled(Tiled),
-    PairsOnce(PairsOnce),
-    Course(CourseKernels),
+    PairsOnce(Box<PairsOnce>),
+    Course(Box<CourseKernels>),
 }
 
 /// Solver of all pairs of `n` bodies on a device, with the buffers it needs between evaluations.
@@ -203,9 +203,9 @@ impl DeviceDirect {
         Ok(match strategy.kernel {
             DirectKernel::Tiled => PairSum::Tiled(Tiled::new(builder, n, strategy, false)?),
             DirectKernel::PairsOnce => {
-                PairSum::PairsOnce(PairsOnce::new(builder, n, strategy, masses.are_equal)?)
+                PairSum::PairsOnce(Box::new(PairsOnce::new(builder, n, strategy, masses.are_equal)?))
             }
-            _ => PairSum::Course(CourseKernels::new(builder, n, strategy)?),
+            _ => PairSum::Course(Box::new(CourseKernels::new(builder, n, strategy)?)),
         })
     }
 
