@@ -10,6 +10,7 @@
 mod fields;
 mod fluid_steps;
 mod fluids;
+mod histogram;
 mod matmul;
 mod memory;
 mod transfers;
@@ -33,8 +34,8 @@ use orrery_particles::solver::rungs::RungKind;
 use orrery_particles::solver::tree::device::{Order, TreeAlgorithm, TreeDeviceStrategy};
 use orrery_particles::solver::tree::rungs as tree_rungs;
 use orrery_primitives::Number;
+use orrery_primitives::histogram::Histogram;
 use orrery_primitives::histogram::binned::{BinnedHistogram, Bins, MAX_BINS};
-use orrery_primitives::histogram::{self, Histogram};
 use orrery_primitives::reduce::{self, Operation, Reduce};
 use orrery_primitives::scan::selftest::SHORT_TILES;
 use orrery_primitives::scan::{Scan, ScanKind, ScanStrategy};
@@ -499,13 +500,5 @@ fn compile_primitive_rungs(device: &Device) -> TestResult {
             &integer_sum,
         )?;
     }
-    let (bytes, counts) = (device.zeros(ELEMENTS)?, device.zeros(histogram::BYTE_BINS)?);
-    for rung in histogram::rungs::rungs() {
-        histogram::rungs::RungHistogram::new(device, rung.variant)?.launch(
-            device.queue(),
-            &bytes,
-            &counts,
-        )?;
-    }
-    Ok(())
+    histogram::compile_rungs(device)
 }

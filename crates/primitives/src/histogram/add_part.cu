@@ -1,7 +1,10 @@
-// Adds the 32-bit counts of one launch of the ladder's count kernel to the 64-bit totals, and
-// clears them.
-KERNEL(256) add_part(GLOBAL uint* counts, int is_first, GLOBAL ulong* to)
+// Adds the 32-bit counts of one launch of a rung to the 64-bit totals, and clears them. Both have
+// one element per bin.
+KERNEL(256) add_part(GLOBAL uint* counts, uint bins, int is_first, GLOBAL ulong* to)
 {
-    to[THREAD] = (is_first ? 0 : to[THREAD]) + counts[THREAD];
-    counts[THREAD] = 0;
+    const uint bin = (uint)BLOCK_INDEX * 256u + THREAD;
+    if (bin < bins) {
+        to[bin] = (is_first ? 0 : to[bin]) + counts[bin];
+        counts[bin] = 0;
+    }
 }

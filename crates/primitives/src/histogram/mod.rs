@@ -1,5 +1,7 @@
 //! Histograms:  h(b) = #{i : xᵢ = b}  for bytes, or the number of floats in each of several equal
 //! bins ([`binned`]). Counts are u64 and exact, so every order of counting gives the same result.
+//! [`letters`] and [`wide`] are for the ladder: the course's histogram of letters, and one with too
+//! many bins for shared memory.
 //!
 //! Bytes arrive at memory bandwidth, and each increments a counter. On a device, speed is limited
 //! by the counters: where they are stored, and whether two threads increment the same one
@@ -9,8 +11,11 @@
 
 pub mod binned;
 mod device;
+pub mod letters;
+mod part_counts;
 pub mod rungs;
 pub mod selftest;
+pub mod wide;
 
 pub use device::Histogram;
 

@@ -1,17 +1,14 @@
-//! Ladder of histograms: the steps of a course (slides on CUDA), for bytes in 256 bins, and the
-//! production kernel. The course's first two steps have a race, and its third adds atomics. Here
-//! all rungs use atomics, so all are correct.
+//! Ladder of histograms of bytes in 256 bins: the exact steps of the course, and the production
+//! kernel. [`super::letters`] has the course's case, with its races.
 
 use orrery_device::{Buffer, Device, DeviceError, Kernel, KernelFile, Math, Queue};
 
-use super::device::expect_bins;
+use super::part_counts::{Part, PartCounts, rung_block_count};
 use super::{BYTE_BINS, Histogram};
 
 // SAFETY: the kernel reads n bytes from `first` on and writes 256 counts. The launches pass parts
 // of the input that lie within it.
 const RUNGS: KernelFile = unsafe { KernelFile::new("rungs.cu", include_str!("rungs.cu")) };
-// SAFETY: the kernel accesses 256 counts, and both buffers have as many.
-const ADD_PART: KernelFile = unsafe { KernelFile::new("add_part.cu", include_str!("add_part.cu")) };
 
 /// Algorithm of a rung.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -45,21 +42,13 @@ pub struct Rung {
 pub fn rungs() -> Vec<Rung> {
     let rung = |name, variant, note| Rung { name, variant, note };
     vec![
+        rung("bytes: sections", HistogramVariant::Blocked, "256 bins, with global atomics"),
+        rung("bytes: interleaved", HistogramVariant::Interleaved, "byte by byte, with global atomics"),
+        rung("bytes: 16 per load", HistogramVariant::WideLoads, "still global atomics"),
+        rung("bytes: privatised", HistogramVariant::Private, "one table per block"),
+        rung("bytes: privatised per warp", HistogramVariant::PrivateToWarps, ""),
         rung(
-            "blocked partition",
-            HistogramVariant::Blocked,
-            "with global atomics; without them, as in the course's first two steps, there is a race",
-        ),
-        rung(
-            "interleaved partition",
-            HistogramVariant::Interleaved,
-            "byte by byte, with global atomics: the course's third step",
-        ),
-        rung("16 bytes per load", HistogramVariant::WideLoads, "still global atomics"),
-        rung("privatised in shared memory", HistogramVariant::Private, "one table per block"),
-        rung("privatised per warp", HistogramVariant::PrivateToWarps, ""),
-        rung(
-            "privatised per lane",
+            "bytes: privatised per lane",
             HistogramVariant::Production,
             "the production kernel `Histogram`: interleaved tables that warps share, no bank conflicts",
         ),
@@ -68,10 +57,6 @@ pub fn rungs() -> Vec<Rung> {
 
 /// Threads per block.
 const BLOCK_SIZE: u32 = 256;
-/// Threads per SM.
-const THREADS_PER_SM: u32 = 2048;
-/// Largest number of bytes per launch: the rungs have 32-bit counters. A multiple of 16.
-const BYTES_PER_LAUNCH: u64 = 1 << 31;
 
 /// Histogram on a device with the algorithm of one rung.
 #[derive(Debug)]
@@ -82,7 +67,7 @@ pub struct RungHistogram {
 
 #[derive(Debug)]
 enum Method {
-    Launches { count: Kernel, add_part: Kernel, counts: Buffer<u32> },
+    Launches { kernel: Kernel, counts: PartCounts },
     Production(Histogram),
 }
 
@@ -103,28 +88,21 @@ impl RungHistogram {
         };
         let definitions = [("RUNG", rung.to_string()), ("BLOCK_SIZE", BLOCK_SIZE.to_string())];
         let method = Method::Launches {
-            count: device.build(&RUNGS, &definitions, Math::Precise)?.kernel("count")?,
-            add_part: device.build(&ADD_PART, &[], Math::Precise)?.kernel("add_part")?,
-            counts: device.zeros(BYTE_BINS)?,
+            kernel: device.build(&RUNGS, &definitions, Math::Precise)?.kernel("count")?,
+            counts: PartCounts::new(device, BYTE_BINS)?,
         };
         Ok(Self { device: device.clone(), method })
     }
 
     /// Queues the counting of all bytes of `from` into `to`, which has 256 elements. Does not wait.
     pub fn launch(&self, queue: &Queue, from: &Buffer<u8>, to: &Buffer<u64>) -> Result<(), DeviceError> {
-        expect_bins(to, BYTE_BINS)?;
-        let (count, add_part, counts) = match &self.method {
+        let (kernel, counts) = match &self.method {
             Method::Production(histogram) => return histogram.launch(queue, from, to),
-            Method::Launches { count, add_part, counts } => (count, add_part, counts),
+            Method::Launches { kernel, counts } => (kernel, counts),
         };
-        let total = from.len() as u64;
-        let resident = u64::from(self.device.properties().sm_count.max(1) * THREADS_PER_SM / BLOCK_SIZE);
-        for first in (0..total.max(1)).step_by(BYTES_PER_LAUNCH as usize) {
-            let n = (total - first).min(BYTES_PER_LAUNCH);
-            let blocks = n.div_ceil(u64::from(BLOCK_SIZE)).clamp(1, resident) as u32;
-            queue.launch(count, blocks, BLOCK_SIZE, &[from.into(), first.into(), n.into(), counts.into()])?;
-            queue.launch(add_part, 1, 256, &[counts.into(), i32::from(first == 0).into(), to.into()])?;
-        }
-        Ok(())
+        counts.count_parts(queue, from.len() as u64, to, |Part { first, n }, counts| {
+            let blocks = rung_block_count(&self.device, BLOCK_SIZE, n);
+            queue.launch(kernel, blocks, BLOCK_SIZE, &[from.into(), first.into(), n.into(), counts.into()])
+        })
     }
 }

@@ -6,7 +6,9 @@ use orrery_device::testing::random_bits;
 use orrery_device::{Device, DeviceError, DeviceKind};
 
 use super::binned::{self, BinnedHistogram, Bins};
+use super::letters::{self, COURSE_TEXT, LETTER_BINS, LetterCounting, LetterHistogram, letters_reference};
 use super::rungs::{RungHistogram, rungs};
+use super::wide::{WIDE_BINS, WideHistogram, wide_reference};
 use super::{Histogram, histogram_reference};
 use crate::reduce::selftest::test_lengths;
 
@@ -22,6 +24,8 @@ pub fn checks() -> Vec<Check> {
         check("beyond 2^32", carry_into_high_word),
         check("of floats in equal bins", compare_floats),
         check("by every rung of its ladder", every_rung),
+        check("of letters by every rung", every_letter_rung),
+        check("of 65,536 bins", compare_wide),
     ]
 }
 
@@ -149,6 +153,63 @@ fn every_rung(device: &Device) -> Result<(), String> {
                 histogram.launch(device.queue(), &from, &to).map_err(message)?;
                 compare(n, &to.to_vec().map_err(message)?, &histogram_reference(&data)).map_err(with_name)?;
             }
+        }
+    }
+    Ok(())
+}
+
+/// Returns an error that names the first bin that no order of racing reads and writes can give. Each
+/// write stores one more than a value that was read, so a count is at most the number of increments,
+/// and at least 1 after the first.
+fn check_racy(n: usize, found: &[u64], exact: &[u64]) -> Result<(), String> {
+    let is_possible = |bin: &usize| (exact[*bin].min(1)..=exact[*bin]).contains(&found[*bin]);
+    match (0..exact.len()).find(|bin| !is_possible(bin)) {
+        None => Ok(()),
+        Some(bin) => {
+            let (found, exact) = (found[bin], exact[bin]);
+            Err(format!("{n} letters, bin {bin}: found {found}, expected at most {exact}, at least 1 if any"))
+        }
+    }
+}
+
+/// Counts the sentence of the course, texts of random bytes and equal letters.
+fn every_letter_rung(device: &Device) -> Result<(), String> {
+    let mut texts = vec![COURSE_TEXT.to_vec()];
+    for n in [0, 1, 2, 255, 256, 257, 65_537] {
+        texts.push((0..n).map(|i| random_bits(i) as u8).collect());
+        texts.push((0..n).map(|i| b'a' + (random_bits(i) % 26) as u8).collect());
+        texts.push(vec![b'z'; n as usize]);
+    }
+    let to = device.upload(&[1; LETTER_BINS]).map_err(message)?;
+    for rung in letters::rungs() {
+        let histogram = LetterHistogram::new(device, rung.partition, rung.counting).map_err(message)?;
+        for text in &texts {
+            let from = device.upload(text).map_err(message)?;
+            histogram.launch(device.queue(), &from, &to).map_err(message)?;
+            let (found, exact) = (to.to_vec().map_err(message)?, letters_reference(text));
+            // A single letter has no one to race with.
+            let result = if rung.counting == LetterCounting::Racy && text.len() > 1 {
+                check_racy(text.len(), &found, &exact)
+            } else {
+                compare(text.len(), &found, &exact)
+            };
+            result.map_err(|error| format!("{}: {error}", rung.name))?;
+        }
+    }
+    Ok(())
+}
+
+/// Values on both sides of the limit of private bins, and all of them on either side.
+fn compare_wide(device: &Device) -> Result<(), String> {
+    let to = device.upload(&vec![1; WIDE_BINS]).map_err(message)?;
+    for private_bins in [0, 1, 1000] {
+        let histogram = WideHistogram::new(device, private_bins).map_err(message)?;
+        for (n, bits) in [(0, 16), (1, 16), (1023, 11), (1025, 11), (100_001, 16), (100_001, 9)] {
+            let data: Vec<u16> = (0..n).map(|i| (random_bits(i) % (1 << bits)) as u16).collect();
+            let from = device.upload(&data).map_err(message)?;
+            histogram.launch(device.queue(), &from, &to).map_err(message)?;
+            compare(data.len(), &to.to_vec().map_err(message)?, &wide_reference(&data))
+                .map_err(|error| format!("{private_bins} private bins: {error}"))?;
         }
     }
     Ok(())

@@ -1,0 +1,71 @@
+// Histogram of letters in groups of four: the kernels of the course, from a race to private
+// counters (letters.rs).
+//
+// Counts n bytes from `first` on. n is below 2^32. Cost: one load and one increment per letter.
+// Limit: increments of the same counter, which the memory executes one after the other.
+//
+// Defined by the host: BLOCK_SIZE, BINS (7) and
+//   HAS_SECTIONS  1: each thread counts a section of neighbouring bytes
+//                 0: neighbouring threads count neighbouring bytes (interleaved)
+//   COUNTING      how a counter is incremented, see below
+//
+// Invariant: `counts` is 0 before the first launch. add_part.cu clears it after each.
+
+// Reads, adds and writes in three steps. Other threads write in between, and their counts are lost.
+#define COUNTING_RACY 1
+// One atomic operation on a counter in global memory.
+#define COUNTING_ATOMIC 2
+// One atomic operation on a counter of the block in shared memory.
+#define COUNTING_PRIVATE 3
+
+#if COUNTING == COUNTING_PRIVATE
+#define COUNTERS SHARED_POINTER uint*
+#define INCREMENT(counter) SHARED_ATOMIC_ADD_U32(counter, 1)
+#elif COUNTING == COUNTING_ATOMIC
+#define COUNTERS GLOBAL uint*
+#define INCREMENT(counter) ATOMIC_ADD_U32(counter, 1)
+#else
+#define COUNTERS GLOBAL uint*
+#define INCREMENT(counter) STORE_U32(counter, LOAD_U32(counter) + 1u)
+#endif
+
+// Counts a byte if it is one of the letters a to z.
+FUNCTION void count_letter(COUNTERS counters, uint byte)
+{
+    const int position = (int)byte - 'a';
+    if (position >= 0 && position < 26)
+        INCREMENT(counters + position / 4);
+}
+
+// Counts the thread's share of the n bytes.
+FUNCTION void count_share(COUNTERS counters, GLOBAL const uchar* RESTRICT from, ulong n)
+{
+    const ulong thread = (ulong)BLOCK_INDEX * BLOCK_SIZE + THREAD;
+    const ulong thread_count = (ulong)BLOCK_COUNT * BLOCK_SIZE;
+#if HAS_SECTIONS
+    const ulong section = (n + thread_count - 1) / thread_count;
+    const ulong begin = thread * section;
+    const ulong end = begin + section < n ? begin + section : n;
+    for (ulong i = begin; i < end; i++)
+        count_letter(counters, from[i]);
+#else
+    for (ulong i = thread; i < n; i += thread_count)
+        count_letter(counters, from[i]);
+#endif
+}
+
+KERNEL(BLOCK_SIZE) count_letters(GLOBAL const uchar* RESTRICT all, ulong first, ulong n, GLOBAL uint* counts)
+{
+#if COUNTING == COUNTING_PRIVATE
+    SHARED uint table[BINS];
+    if (THREAD < BINS)
+        table[THREAD] = 0;
+    BARRIER();
+    count_share(table, all + first, n);
+    BARRIER();
+    if (THREAD < BINS)
+        ATOMIC_ADD_U32(counts + THREAD, table[THREAD]);
+#else
+    count_share(counts, all + first, n);
+#endif
+}
