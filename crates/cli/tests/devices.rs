@@ -216,6 +216,8 @@ fn every_ladder_is_printed_and_written_as_json_and_svg() {
                 "lj" => Some(1e-4),
                 // Sums of 16 products of f32.
                 "matmul" => Some(1e-6),
+                // Sums of 64 terms of f32, relative to the sum of their magnitudes.
+                "coulomb" => Some(1e-5),
                 // Weights of the interpolation may have 8 fractional bits: 2^-8 per axis.
                 "texture" => Some(8e-3),
                 _ => None,

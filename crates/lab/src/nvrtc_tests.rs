@@ -7,6 +7,7 @@
 //! no meaning. A test fails if a kernel does not compile, if a launch does not match a kernel, and
 //! if a kernel uses local memory without being in [`ALLOWED_LOCAL_MEMORY`].
 
+mod coulomb;
 mod fields;
 mod fluid_steps;
 mod fluids;

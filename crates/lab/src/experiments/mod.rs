@@ -1,9 +1,10 @@
 //! Experiments of ladders that no solver needs: kernels that show one property of the hardware, for
-//! example the banks of shared memory. Each has a plain reference implementation, and its self-test
-//! compares the two. The ladder of the same name times them.
+//! example the banks of shared memory, and examples of the course. Each has a plain reference
+//! implementation, and its self-test compares the two. The ladder of the same name times them.
 
 pub mod banks;
 pub mod copy;
+pub mod coulomb;
 pub mod saxpy;
 pub mod texture;
 pub mod transfer;
@@ -17,5 +18,6 @@ pub fn checks() -> Vec<Check> {
     checks.extend(transfer::selftest::checks());
     checks.extend(saxpy::selftest::checks());
     checks.extend(texture::selftest::checks());
+    checks.extend(coulomb::selftest::checks());
     checks
 }

@@ -6,6 +6,7 @@
 
 mod banks;
 mod copy;
+mod coulomb;
 mod direct;
 mod gravity;
 mod heat;
@@ -40,7 +41,7 @@ pub use table::all_tables;
 pub use timeline::{Timeline, TimelineLane, TimelineSpan};
 
 /// All ladders, in the order of the help.
-pub static LADDERS: [&LadderEntry; 14] = [
+pub static LADDERS: [&LadderEntry; 15] = [
     &direct::LADDER,
     &tree::LADDER,
     &reduce::LADDER,
@@ -55,6 +56,7 @@ pub static LADDERS: [&LadderEntry; 14] = [
     &copy::LADDER,
     &banks::LADDER,
     &texture::LADDER,
+    &coulomb::LADDER,
 ];
 
 /// Returns the ladder with this name.
