@@ -13,7 +13,6 @@ use crate::experiments::coulomb::{
     Charge, CoulombMap, CoulombMethod, DeviceCharges, PointGrid, TiledStrategy, gather_on_cpu, largest_error,
     potential_on_all_cores, random_charges, rsqrt_rate, rungs, scatter_on_cpu,
 };
-use crate::format::format_rate;
 use crate::sample::evenly_spaced_indices;
 use crate::timing::{largest_affordable_size, time_on_device, time_on_host, time_once};
 
@@ -110,7 +109,7 @@ fn measure(request: &mut LadderRequest, ladder: &mut Ladder) -> Result<(), LabEr
     let rate = rsqrt_rate(device)?;
     ladder.roof = Some(Roof {
         name: "rsq",
-        description: format!("{} measured, reciprocal square roots", format_rate(rate, "1/s")),
+        description: format!("{rate:.2e} reciprocal square roots per second, measured"),
     });
     ladder.remarks.push("of rsq for CPU rungs: of the f32 peak at 12 flops per term".to_owned());
     for rung in rungs() {

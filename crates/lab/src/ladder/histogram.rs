@@ -224,6 +224,9 @@ fn letter_note(rung: &LetterRung, exact: &[u64; LETTER_BINS], found: &[u64]) -> 
     }
     let (exact, found): (u64, u64) = (exact.iter().sum(), found.iter().sum());
     let lost = exact.saturating_sub(found);
+    if lost == 0 {
+        return format!("{}; lost no counts this time", rung.note);
+    }
     let share = format_percent(Some(lost as f64 / exact.max(1) as f64));
     let [lost, exact] = [lost, exact].map(|count| format_thousands(count as usize));
     format!("{}; lost {lost} of {exact} counts ({share})", rung.note)
@@ -240,6 +243,8 @@ mod tests {
             let note = letter_note(&rung, &exact, &[1, 1, 1, 0, 0, 0, 7]);
             let lost = "; lost 990 of 1,000 counts (99%)";
             assert_eq!(note.ends_with(lost), rung.counting == LetterCounting::Racy, "{note}");
+            let note = letter_note(&rung, &exact, &exact);
+            assert_eq!(note.ends_with("; lost no counts this time"), rung.counting == LetterCounting::Racy);
         }
     }
 
