@@ -26,8 +26,8 @@ const VOLT_ANGSTROM: f64 = 14.399_645;
 const SIDE: f64 = 11.0;
 const POINTS: usize = 400;
 
-/// Returns the atoms of the ring: x, y and charge. Each molecule has one hydrogen on the line to the
-/// next oxygen, which is a hydrogen bond, and one that points away from the ring.
+/// Returns the atoms of the ring: x, y and charge. Each molecule has one hydrogen on the line to
+/// the next oxygen, which is a hydrogen bond, and one that points away from the ring.
 fn water_ring() -> Vec<[f64; 3]> {
     let oxygen_at = |molecule: usize| {
         let angle = molecule as f64 * PI / 3.0;

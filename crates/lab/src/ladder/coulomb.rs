@@ -1,5 +1,5 @@
-//! Ladder of the electrostatic map: the potential of point charges on a grid, from a loop to kernels
-//! that the special function units limit.
+//! Ladder of the electrostatic map: the potential of point charges on a grid, from a loop to
+//! kernels that the special function units limit.
 
 use orrery_device::{Buffer, Device, DeviceError, DeviceKind};
 

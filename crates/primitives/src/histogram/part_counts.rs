@@ -59,8 +59,8 @@ impl PartCounts {
     }
 }
 
-/// Returns the number of blocks of a rung for `n` values: one value per thread, but not more threads
-/// than the device can hold.
+/// Returns the number of blocks of a rung for `n` values: one value per thread, but not more
+/// threads than the device can hold.
 pub(super) fn rung_block_count(device: &Device, block_size: u32, n: u64) -> u32 {
     let resident = u64::from((device.properties().sm_count.max(1) * THREADS_PER_SM).div_ceil(block_size));
     n.div_ceil(u64::from(block_size)).clamp(1, resident) as u32

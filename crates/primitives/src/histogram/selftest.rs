@@ -158,9 +158,9 @@ fn every_rung(device: &Device) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns an error that names the first bin that no order of racing reads and writes can give. Each
-/// write stores one more than a value that was read, so a count is at most the number of increments,
-/// and at least 1 after the first.
+/// Returns an error that names the first bin that no order of racing reads and writes can give.
+/// Each write stores one more than a value that was read, so a count is at most the number of
+/// increments, and at least 1 after the first.
 fn check_racy(n: usize, found: &[u64], exact: &[u64]) -> Result<(), String> {
     let is_possible = |bin: &usize| (exact[*bin].min(1)..=exact[*bin]).contains(&found[*bin]);
     match (0..exact.len()).find(|bin| !is_possible(bin)) {

@@ -1,9 +1,9 @@
 //! Potential on the CPU: both orders of the loops with one thread, and registers of points on all
 //! cores.
 //!
-//! With AVX-512, a register of 16 terms takes a difference, two multiply-adds for r² and the sum, an
-//! estimate of the reciprocal square root and its correction by four operations. Charges are read
-//! from the cache and copied to all lanes, once for [`REGISTERS`] registers of points.
+//! With AVX-512, a register of 16 terms takes a difference, two multiply-adds for r² and the sum,
+//! an estimate of the reciprocal square root and its correction by four operations. Charges are
+//! read from the cache and copied to all lanes, once for [`REGISTERS`] registers of points.
 
 use orrery_particles::law::gravity::refined_inv_rho;
 use orrery_simd::{InstructionSet, MAX_LANES, SimdKernel, SingleVector, Vector, dispatch};
@@ -44,8 +44,8 @@ pub fn scatter_on_cpu(charges: &[Charge], grid: &PointGrid) -> Vec<f32> {
     potential
 }
 
-/// Sums the terms of all charges for one point after the other, in one thread. Returns one potential
-/// per point.
+/// Sums the terms of all charges for one point after the other, in one thread. Returns one
+/// potential per point.
 pub fn gather_on_cpu(charges: &[Charge], grid: &PointGrid) -> Vec<f32> {
     let x = row_coordinates(grid);
     let mut potential = vec![0.0; grid.point_count()];

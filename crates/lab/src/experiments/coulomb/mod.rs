@@ -7,9 +7,9 @@
 //! unit of charge over length. eps² = 1e-20 only keeps the term finite if a charge is exactly at a
 //! point, where the potential has no meaning. Charges should not be there.
 //!
-//! Cost: one term per point and charge. Two loops can be exchanged: *scatter* takes one charge after
-//! the other and adds its term to all points, *gather* takes one point after the other and sums its
-//! terms. Threads that scatter must add atomically, threads that gather need not.
+//! Cost: one term per point and charge. Two loops can be exchanged: *scatter* takes one charge
+//! after the other and adds its term to all points, *gather* takes one point after the other and
+//! sums its terms. Threads that scatter must add atomically, threads that gather need not.
 //!
 //! Limit of the fastest kernel: reciprocal square roots, of which an SM of current GPUs computes 16
 //! per cycle ([`rsqrt_rate`] measures it).
@@ -17,8 +17,8 @@
 //! Error, with u = 2^-24: the three differences have a relative error of u each, their squares 2 u.
 //! Each of three multiply-adds or additions adds u, and all terms are positive, so r² has an error
 //! of at most 5 u, and 6 u if products are rounded. 1/r has half of it, and 4 u from the reciprocal
-//! square root (2 ulp). The product adds u. A sum that adds k times adds k u relative to Σ |qᵢ| / rᵢ.
-//! So |V − exact V| ≤ (k + 8) u Σ |qᵢ| / rᵢ to first order in u ([`error_bound`]).
+//! square root (2 ulp). The product adds u. A sum that adds k times adds k u relative to Σ |qᵢ| /
+//! rᵢ. So |V − exact V| ≤ (k + 8) u Σ |qᵢ| / rᵢ to first order in u ([`error_bound`]).
 //!
 //! When not to use it: for many charges. A tree or a multigrid needs less than one term per point
 //! and charge.
@@ -138,7 +138,8 @@ pub fn potential_at(charges: &[Charge], position: [f32; 3]) -> PointPotential {
     potential
 }
 
-/// Returns the largest error relative to Σ |q| / r of a sum that adds `additions` times in sequence.
+/// Returns the largest error relative to Σ |q| / r of a sum that adds `additions` times in
+/// sequence.
 pub fn error_bound(additions: usize) -> f64 {
     // The factor covers terms of higher order, which are below 1e-3 of the first one for up to
     // 16,000 additions.

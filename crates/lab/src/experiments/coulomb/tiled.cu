@@ -1,4 +1,5 @@
-// Potential of point charges on a grid: tiles of charges in shared memory, POINTS points per thread.
+// Potential of point charges on a grid: tiles of charges in shared memory, POINTS points per
+// thread.
 //
 // The points of a thread are in one row, a row length divided by POINTS apart, so that neighbouring
 // threads write neighbouring points. dy² + dz² of a charge is computed once for all of them. A tile
