@@ -2,6 +2,7 @@
 
 mod common;
 mod histogram;
+mod label;
 mod matmul;
 mod reduce;
 mod scan;

@@ -149,9 +149,11 @@ struct __align__(16) Double4 {
 #define ATOMIC_ADD_U32(p, v) atomicAdd((uint*)(p), (uint)(v))
 #define ATOMIC_MIN_U32(p, v) atomicMin((uint*)(p), (uint)(v))
 #define ATOMIC_MAX_U32(p, v) atomicMax((uint*)(p), (uint)(v))
+#define ATOMIC_AND_U32(p, v) atomicAnd((uint*)(p), (uint)(v))
 #define ATOMIC_CAS_U32(p, e, w) atomicCAS((uint*)(p), (uint)(e), (uint)(w))
 // On a uint in shared memory.
 #define SHARED_ATOMIC_ADD_U32(p, v) atomicAdd((uint*)(p), (uint)(v))
+#define SHARED_ATOMIC_CAS_U32(p, e, w) atomicCAS((uint*)(p), (uint)(e), (uint)(w))
 // Loads and stores of a uint that blocks share: never served from a register or a stale cache line.
 #define LOAD_U32(p) (*(const volatile uint*)(p))
 #define STORE_U32(p, v) (*(volatile uint*)(p) = (uint)(v))

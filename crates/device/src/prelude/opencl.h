@@ -79,8 +79,10 @@
 #define ATOMIC_ADD_U32(p, v) atomic_add((volatile __global uint*)(p), (uint)(v))
 #define ATOMIC_MIN_U32(p, v) atomic_min((volatile __global uint*)(p), (uint)(v))
 #define ATOMIC_MAX_U32(p, v) atomic_max((volatile __global uint*)(p), (uint)(v))
+#define ATOMIC_AND_U32(p, v) atomic_and((volatile __global uint*)(p), (uint)(v))
 #define ATOMIC_CAS_U32(p, e, w) atomic_cmpxchg((volatile __global uint*)(p), (uint)(e), (uint)(w))
 #define SHARED_ATOMIC_ADD_U32(p, v) atomic_add((volatile __local uint*)(p), (uint)(v))
+#define SHARED_ATOMIC_CAS_U32(p, e, w) atomic_cmpxchg((volatile __local uint*)(p), (uint)(e), (uint)(w))
 #define LOAD_U32(p) (*(const volatile __global uint*)(p))
 #define STORE_U32(p, v) (*(volatile __global uint*)(p) = (uint)(v))
 
