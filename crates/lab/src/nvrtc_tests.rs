@@ -12,6 +12,7 @@ mod fields;
 mod fluid_steps;
 mod fluids;
 mod histogram;
+mod label;
 mod matmul;
 mod memory;
 mod transfers;
@@ -351,6 +352,7 @@ fn compile_default_primitives(device: &Device) -> TestResult {
         compile_sort::<u64>(device, strategy)?;
     }
     transpose::compile_defaults(device)?;
+    label::compile_defaults(device)?;
     compile_histograms(device)
 }
 
@@ -475,6 +477,7 @@ fn all_primitives_compile_for_hopper() {
     }
     compile_primitive_rungs(device).unwrap();
     transpose::compile_candidates_and_rungs(device).unwrap();
+    label::compile_candidates_and_rungs(device).unwrap();
     ceiling::measure(device).unwrap();
     ceiling::measure_caches(device).unwrap();
     let summary = selftest::run_checks(device, "device: ", &mut |_| ());

@@ -11,6 +11,7 @@ mod direct;
 mod gravity;
 mod heat;
 mod histogram;
+mod label;
 mod lj;
 mod matmul;
 mod plot;
@@ -41,13 +42,14 @@ pub use table::all_tables;
 pub use timeline::{Timeline, TimelineLane, TimelineSpan};
 
 /// All ladders, in the order of the help.
-pub static LADDERS: [&LadderEntry; 15] = [
+pub static LADDERS: [&LadderEntry; 16] = [
     &direct::LADDER,
     &tree::LADDER,
     &reduce::LADDER,
     &histogram::LADDER,
     &transpose::LADDER,
     &matmul::LADDER,
+    &label::LADDER,
     &heat::LADDER,
     &wave::LADDER,
     &lj::LADDER,

@@ -12,7 +12,7 @@ use orrery_device::check::Check;
 use orrery_fields::{heat, wave};
 use orrery_particles::solver::{direct, tree};
 use orrery_particles::{bodies, lennard_jones};
-use orrery_primitives::{histogram, matmul, reduce, scan, sort, transpose};
+use orrery_primitives::{histogram, label, matmul, reduce, scan, sort, transpose};
 
 /// Returns all checks, module by module.
 pub fn all_checks() -> Vec<Check> {
@@ -24,6 +24,7 @@ pub fn all_checks() -> Vec<Check> {
     checks.extend(histogram::selftest::checks());
     checks.extend(transpose::selftest::checks());
     checks.extend(matmul::selftest::checks());
+    checks.extend(label::selftest::checks());
     checks.extend(direct::selftest::checks());
     checks.extend(tree::selftest::checks());
     checks.extend(bodies::selftest::checks());

@@ -17,14 +17,14 @@
 // the first pixel of its component, and the result does not depend on the order of merges.
 //
 // Bytes per pixel for tiles of 64 x 64 and a random image with half of its pixels set (r is the
-// number of runs per pixel, 1/4, and c the number of nodes per pixel, about 1/50):
+// number of runs per pixel, 1/4, and c the number of nodes per pixel, about 1/80):
 //
 //   step 1   reads 1       writes 1/8 (bits) + 2 r (runs) + 1/16 (borders) + 8 c (nodes) + 1/8 (roots)
-//   step 2   reads 1/8, and a few words per node at random positions
-//   step 3   reads 3/8     writes 1/4
+//   step 2   reads 1/16, and a few words per node at random positions
+//   step 3   reads 1/4     writes 1/4
 //   step 4   reads 1/8 + 2 r + 1/4 + 8 c     writes 4
 //
-// Together about 7.6, of which 5 are the mask and the labels. All random accesses are to the nodes
+// Together about 7.4, of which 5 are the mask and the labels. All random accesses are to the nodes
 // and the roots, which fit in the L2 cache of a large GPU for 10^8 pixels. Steps 1 and 4 are bound
 // by instructions and by the latency of shared memory, which many blocks per SM hide.
 //
