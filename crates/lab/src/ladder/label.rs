@@ -24,7 +24,7 @@ pub static LADDER: LadderEntry = LadderEntry {
     title: "connected components",
     size_unit: "pixels",
     host_bytes: |n| (n as u64).saturating_mul(9),
-    sizes: DefaultSizes { gpu: 1 << 26, opencl_cpu: 1 << 20, host: 1 << 24 },
+    sizes: DefaultSizes { gpu: 1 << 26, opencl_cpu: 1 << 18, host: 1 << 24 },
     counted: Counted {
         item: "pixel",
         rate_unit: "pixels/s",

@@ -1,19 +1,19 @@
-//! Labels on all CPU cores: two passes with union-find, by strips of rows.
+//! Labels on all CPU cores: runs of set pixels and union-find, by strips of rows.
 //!
-//! A strip has neighbouring rows, of one or of several planes. Invariant: provisional labels and
-//! the components of strips are numbered in the order of their first pixel, and a parent is never
-//! larger than its child. So the root of a tree is the component with the first pixel, and counting
-//! roots in order gives the final labels.
+//! A strip has neighbouring rows, of one or of several planes. Invariant: runs are numbered in
+//! raster order, sets of runs and the components of strips in the order of their first pixel, and a
+//! parent is never larger than its child. So the root of a tree is the component with the first
+//! pixel, and counting roots in order gives the final labels.
 //!
-//!   1. Each strip labels its pixels: runs of set pixels get the label of a neighbour above, and
-//!      further neighbours are merged. A second pass replaces provisional labels by the numbers of
-//!      the strip's components.
+//!   1. Each strip turns its bytes into bits, finds the runs of each row, and merges those that
+//!      touch: two neighbouring rows are walked at the same time.
 //!   2. Components that touch across the border of two strips are merged, on one core.
-//!   3. Each strip replaces the numbers of its components by the final labels.
+//!   3. Each strip writes the labels of its runs.
 //!
-//! Cost: both passes of step 1 and step 3 read or write 4 bytes per pixel, and step 1 reads 1 byte
-//! of the mask. Step 2 visits the first row of each strip, or its first plane. The number of strips
-//! follows from the number of threads. It does not change the result.
+//! Cost: one byte is read and 4 bytes are written per pixel, and 12 bytes per run, of which a
+//! random image has one per 4 pixels. Branches that depend on the pixels are the limit. Step 2
+//! visits the first row of each strip, or its first plane. The number of strips follows from the
+//! number of threads. It does not change the result.
 
 use rayon::prelude::*;
 
@@ -50,24 +50,25 @@ fn label_by_strips(
         return 0;
     }
     let strip_len = rows_per_strip * shape.columns;
-    let neighbours = RowNeighbours { shape, connectivity, rows_per_strip };
-    let strips = mask.par_chunks(strip_len).zip(labels.par_chunks_mut(strip_len)).enumerate();
-    let counts: Vec<u32> = strips
-        .map(|(strip, (mask, labels))| neighbours.label_strip(strip * rows_per_strip, mask, labels))
-        .collect();
-    let first_nodes: Vec<u32> = counts
-        .iter()
-        .scan(0, |sum, count| {
-            *sum += count;
-            Some(*sum - count)
-        })
-        .collect();
-    let mut components = DisjointSets::with_len(counts.iter().sum());
-    neighbours.merge_strips(labels, &first_nodes, &mut components);
-    let (numbers, count) = components.into_numbers();
-    labels.par_chunks_mut(strip_len).zip(&first_nodes).for_each(|(labels, first)| {
-        for label in labels.iter_mut().filter(|label| **label != 0) {
-            *label = numbers[(*first + *label - 1) as usize];
+    let neighbours = RowNeighbours { shape, connectivity };
+    let chunks = mask.par_chunks(strip_len).enumerate();
+    let mut strips: Vec<Strip> =
+        chunks.map(|(strip, mask)| Strip::label(&neighbours, strip * rows_per_strip, mask)).collect();
+    let mut components = 0;
+    for strip in &mut strips {
+        strip.first_component = components;
+        components += strip.component_count;
+    }
+    let mut sets = DisjointSets { parents: (0..components).collect() };
+    merge_strips(&neighbours, &strips, &mut sets);
+    let (numbers, count) = sets.into_numbers();
+    labels.par_chunks_mut(strip_len).zip(&strips).for_each(|(labels, strip)| {
+        for (row, labels) in labels.chunks_mut(shape.columns).enumerate() {
+            labels.fill(0);
+            for run in strip.row(row) {
+                let number = numbers[(strip.first_component + run.set) as usize];
+                labels[run.start as usize..run.end as usize].fill(number);
+            }
         }
     });
     count
@@ -81,11 +82,6 @@ struct DisjointSets {
 }
 
 impl DisjointSets {
-    /// Returns sets of one element each.
-    fn with_len(len: u32) -> Self {
-        Self { parents: (0..len).collect() }
-    }
-
     /// Adds a set with a new element and returns the element.
     fn push(&mut self) -> u32 {
         let element = self.parents.len() as u32;
@@ -130,17 +126,16 @@ impl DisjointSets {
     }
 }
 
-/// Finds the rows that contain neighbours of a row.
+/// Finds the rows that contain neighbours of a row, and the runs that touch.
 #[derive(Clone, Copy)]
 struct RowNeighbours {
     shape: MaskShape,
     connectivity: Connectivity,
-    rows_per_strip: usize,
 }
 
 impl RowNeighbours {
     /// Returns the distances to the earlier rows that are neighbours of `row`, which counts the
-    /// rows of all planes. Those of an image are at most 1 long.
+    /// rows of all planes.
     fn earlier_rows(&self, row: usize) -> impl Iterator<Item = usize> {
         let (rows, is_wide) = (self.shape.rows, self.connectivity == Connectivity::Corners);
         let (plane, in_plane) = (row / rows, row % rows);
@@ -155,95 +150,140 @@ impl RowNeighbours {
         .filter_map(|(is_neighbour, distance)| is_neighbour.then_some(distance))
     }
 
-    /// Returns the columns of an earlier row that are neighbours of the run from `start` to before
-    /// `end`.
-    fn columns_beside(&self, start: usize, end: usize) -> std::ops::Range<usize> {
-        match self.connectivity {
-            Connectivity::Faces => start..end,
-            Connectivity::Corners => start.saturating_sub(1)..(end + 1).min(self.shape.columns),
+    /// Calls `touch` for each pair of a run of `row` and a run of an earlier row that touch, by
+    /// their indices.
+    fn for_touching_runs(&self, row: &[Run], earlier: &[Run], mut touch: impl FnMut(usize, usize)) {
+        let reach = u32::from(self.connectivity == Connectivity::Corners);
+        let mut first = 0;
+        for (index, run) in row.iter().enumerate() {
+            while first < earlier.len() && earlier[first].end + reach <= run.start {
+                first += 1;
+            }
+            let mut other = first;
+            while other < earlier.len() && earlier[other].start < run.end + reach {
+                touch(index, other);
+                other += 1;
+            }
         }
     }
+}
 
-    /// Labels a strip by its components, which are numbered from 1. Returns their number.
-    /// `first_row` is the number of rows before the strip.
-    fn label_strip(&self, first_row: usize, mask: &[u8], labels: &mut [u32]) -> u32 {
-        let columns = self.shape.columns;
-        let mut sets = DisjointSets::default();
-        for (in_strip, mask) in mask.chunks(columns).enumerate() {
-            let (earlier, rest) = labels.split_at_mut(in_strip * columns);
-            let row = &mut rest[..columns];
-            let distances = self.earlier_rows(first_row + in_strip).filter(|distance| *distance <= in_strip);
-            let above: Vec<&[u32]> =
-                distances.map(|distance| &earlier[(in_strip - distance) * columns..][..columns]).collect();
-            for run in runs_of(mask) {
-                let mut label = 0;
-                for above in &above {
-                    for other in distinct_labels(&above[self.columns_beside(run.start, run.end)]) {
-                        match label {
-                            0 => label = other,
-                            _ => sets.unite(label - 1, other - 1),
-                        }
+/// Maximal row of set pixels: columns from `start` to before `end`.
+#[derive(Clone, Copy)]
+struct Run {
+    start: u32,
+    end: u32,
+    /// Component within the strip. While a strip is labelled, an element of its sets.
+    set: u32,
+}
+
+/// Runs of all rows of a strip.
+struct Strip {
+    runs: Vec<Run>,
+    /// Index of the first run of each row, and the number of runs.
+    row_starts: Vec<usize>,
+    component_count: u32,
+    /// Number of the components of all strips before.
+    first_component: u32,
+}
+
+impl Strip {
+    /// Returns the runs of a row, which is counted within the strip.
+    fn row(&self, row: usize) -> &[Run] {
+        &self.runs[self.row_starts[row]..self.row_starts[row + 1]]
+    }
+
+    /// Labels the runs of a strip by its components. `first_row` is the number of rows before it.
+    fn label(neighbours: &RowNeighbours, first_row: usize, mask: &[u8]) -> Self {
+        /// Element of a run that touches no earlier one yet.
+        const NO_SET: u32 = u32::MAX;
+        let mut strip =
+            Self { runs: Vec::new(), row_starts: vec![0], component_count: 0, first_component: 0 };
+        let (mut sets, mut touching) = (DisjointSets::default(), Vec::new());
+        for (row, mask) in mask.chunks(neighbours.shape.columns).enumerate() {
+            let begin = strip.runs.len();
+            push_runs(mask, |start, end| strip.runs.push(Run { start, end, set: NO_SET }));
+            strip.row_starts.push(strip.runs.len());
+            let (earlier, runs) = strip.runs.split_at_mut(begin);
+            let distances = neighbours.earlier_rows(first_row + row).filter(|distance| *distance <= row);
+            for above in distances.map(|distance| row - distance) {
+                let above = &earlier[strip.row_starts[above]..strip.row_starts[above + 1]];
+                neighbours
+                    .for_touching_runs(runs, above, |run, other| touching.push((run, above[other].set)));
+                for (run, other) in touching.drain(..) {
+                    match &mut runs[run].set {
+                        set @ &mut NO_SET => *set = other,
+                        set => sets.unite(*set, other),
                     }
                 }
-                row[run.clone()].fill(if label == 0 { sets.push() + 1 } else { label });
             }
-            fill_gaps(mask, row);
+            runs.iter_mut().filter(|run| run.set == NO_SET).for_each(|run| run.set = sets.push());
         }
         let (numbers, count) = sets.into_numbers();
-        for label in labels.iter_mut().filter(|label| **label != 0) {
-            *label = numbers[(*label - 1) as usize];
-        }
-        count
+        strip.runs.iter_mut().for_each(|run| run.set = numbers[run.set as usize] - 1);
+        strip.component_count = count;
+        strip
     }
+}
 
-    /// Merges components of different strips that have neighbouring pixels. Component c of strip s
-    /// is the element first_nodes[s] + c - 1 of `components`.
-    fn merge_strips(&self, labels: &[u32], first_nodes: &[u32], components: &mut DisjointSets) {
-        let columns = self.shape.columns;
-        let strip_of = |row: usize| row / self.rows_per_strip;
-        let row_labels = |row: usize| &labels[row * columns..][..columns];
-        for row in 0..labels.len() / columns {
-            let distances = self.earlier_rows(row);
-            for above in
-                distances.map(|distance| row - distance).filter(|above| strip_of(*above) != strip_of(row))
-            {
-                let (first, first_above) = (first_nodes[strip_of(row)], first_nodes[strip_of(above)]);
-                for (column, &label) in row_labels(row).iter().enumerate().filter(|(_, label)| **label != 0) {
-                    let beside = &row_labels(above)[self.columns_beside(column, column + 1)];
-                    for other in distinct_labels(beside) {
-                        components.unite(first + label - 1, first_above + other - 1);
-                    }
-                }
+/// Merges components of different strips that touch. All strips but the last have the same number
+/// of rows.
+fn merge_strips(neighbours: &RowNeighbours, strips: &[Strip], sets: &mut DisjointSets) {
+    let rows_per_strip = strips[0].row_starts.len() - 1;
+    for (index, strip) in strips.iter().enumerate() {
+        for row in 0..strip.row_starts.len() - 1 {
+            let of_image = index * rows_per_strip + row;
+            for distance in neighbours.earlier_rows(of_image).filter(|distance| *distance > row) {
+                let other = &strips[(of_image - distance) / rows_per_strip];
+                let earlier = other.row((of_image - distance) % rows_per_strip);
+                let runs = strip.row(row);
+                neighbours.for_touching_runs(runs, earlier, |run, touching| {
+                    let [a, b] = [
+                        strip.first_component + runs[run].set,
+                        other.first_component + earlier[touching].set,
+                    ];
+                    sets.unite(a, b);
+                });
             }
         }
     }
 }
 
-/// Returns the runs of pixels that are set.
-fn runs_of(mask: &[u8]) -> impl Iterator<Item = std::ops::Range<usize>> {
-    let mut at = 0;
-    std::iter::from_fn(move || {
-        let start = at + mask[at..].iter().position(|pixel| *pixel != 0)?;
-        at = mask[start..].iter().position(|pixel| *pixel == 0).map_or(mask.len(), |len| start + len);
-        Some(start..at)
-    })
-}
-
-/// Returns the labels of pixels that are set, without repetitions of neighbours.
-fn distinct_labels(labels: &[u32]) -> impl Iterator<Item = u32> {
-    let mut previous = 0;
-    labels.iter().copied().filter(move |label| {
-        let is_new = *label != 0 && *label != previous;
-        previous = *label;
-        is_new
-    })
-}
-
-/// Sets the labels of pixels that are not set to 0.
-fn fill_gaps(mask: &[u8], labels: &mut [u32]) {
-    for (label, _) in labels.iter_mut().zip(mask).filter(|(_, pixel)| **pixel == 0) {
-        *label = 0;
+/// Calls `push` with start and end of each run of a row.
+fn push_runs(mask: &[u8], mut push: impl FnMut(u32, u32)) {
+    let mut start = None;
+    for (word, bytes) in mask.chunks(64).enumerate() {
+        let bits = bits_of(bytes);
+        // A run starts or ends wherever a pixel differs from the one before.
+        let mut changes = bits ^ (bits << 1 | u64::from(start.is_some()));
+        while changes != 0 {
+            let column = (64 * word) as u32 + changes.trailing_zeros();
+            match start.take() {
+                None => start = Some(column),
+                Some(start) => push(start, column),
+            }
+            changes &= changes - 1;
+        }
     }
+    if let Some(start) = start {
+        push(start, mask.len() as u32);
+    }
+}
+
+/// Returns one bit for each of at most 64 bytes, set where the byte is not 0.
+fn bits_of(bytes: &[u8]) -> u64 {
+    const LOW_BITS: u64 = 0x7f7f_7f7f_7f7f_7f7f;
+    let mut bits = 0;
+    for (eighth, bytes) in bytes.chunks(8).enumerate() {
+        let mut word = [0; 8];
+        word[..bytes.len()].copy_from_slice(bytes);
+        let word = u64::from_le_bytes(word);
+        let high_bits = (((word & LOW_BITS) + LOW_BITS) | word) & !LOW_BITS;
+        // Moves bits 0, 8, ... 56 to 56 ... 63. No two products meet in a bit.
+        let gathered = (high_bits >> 7).wrapping_mul(0x0102_0408_1020_4080) >> 56;
+        bits |= gathered << (8 * eighth);
+    }
+    bits
 }
 
 #[cfg(test)]
@@ -251,6 +291,16 @@ mod tests {
     use super::*;
     use crate::label::label_reference;
     use crate::label::selftest::{example_masks, random_mask};
+
+    #[test]
+    fn bits_are_set_where_bytes_are_not_zero() {
+        for len in [0, 1, 7, 8, 9, 63, 64] {
+            let bytes: Vec<u8> = (0..len).map(|i: u8| if i % 3 == 1 { 1 << (i % 8) } else { 0 }).collect();
+            let expected = (0..len).filter(|i| i % 3 == 1).map(|i| 1u64 << i).sum();
+            assert_eq!(bits_of(&bytes), expected, "{len}");
+            assert_eq!(bits_of(&vec![255; len.into()]), if len == 64 { u64::MAX } else { (1 << len) - 1 });
+        }
+    }
 
     /// Strips of one row, of a few rows and of the whole mask.
     #[test]
