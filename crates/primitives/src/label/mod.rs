@@ -3,8 +3,8 @@
 //! With N(i) the neighbours of pixel i, and i ~ j if both are set and j ∈ N(i), the components are
 //! the classes of the transitive closure of ~. Labels are
 //!
-//!   lᵢ = 0                                                     where the mask is 0,
-//!   lᵢ = 1 + number of components whose first pixel comes before that of i's component   elsewhere.
+//!   lᵢ = 0 where the mask is 0, else
+//!   lᵢ = 1 + number of components whose first pixel comes before that of i's component.
 //!
 //! The first pixel of a component is the one with the lowest index. So the labels 1 ... k are
 //! unique: every version has the same bits, however its threads race. `scipy.ndimage.label` numbers

@@ -7,7 +7,8 @@ use super::{Connectivity, MaskShape};
 
 // SAFETY: the kernels access the pixels of mask and labels, whose number is their argument or the
 // product of the extents. `Label::launch` checks both lengths. Labels are indices of pixels or the
-// background, which no kernel uses as an index. A pixel's parent has a lower index, so searches end.
+// background, which no kernel uses as an index. The parent of a pixel has a lower index, so
+// searches end.
 const PIXELS: KernelFile = unsafe { KernelFile::new("pixels.cu", kernel_source!("forest.cu", "pixels.cu")) };
 
 // SAFETY: a block accesses the pixels of its tile and those around it that are within the image.

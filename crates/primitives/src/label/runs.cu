@@ -19,7 +19,7 @@
 // Bytes per pixel for tiles of 64 x 64 and a random image with half of its pixels set (r is the
 // number of runs per pixel, 1/4, and c the number of nodes per pixel, about 1/80):
 //
-//   step 1   reads 1       writes 1/8 (bits) + 2 r (runs) + 1/16 (borders) + 8 c (nodes) + 1/8 (roots)
+//   step 1   reads 1       writes 1/4 (bits, roots) + 2 r (runs) + 1/16 (borders) + 8 c (nodes)
 //   step 2   reads 1/16, and a few words per node at random positions
 //   step 3   reads 1/4     writes 1/4
 //   step 4   reads 1/8 + 2 r + 1/4 + 8 c     writes 4
@@ -31,7 +31,7 @@
 // Layout: pixel (row, column) has bit column % 32 of word row * row_words + column / 32, where rows
 // are padded to whole tiles. A first pixel is given by this position: 32 * word + bit.
 //
-// Defined by the host (runs.rs): WORDS, TILE_ROWS, BLOCK_SIZE = WORDS * TILE_ROWS (a multiple of 32),
+// Defined by the host (runs.rs): WORDS, TILE_ROWS, BLOCK_SIZE = WORDS * TILE_ROWS (whole warps),
 // MIN_BLOCKS_PER_SM, HAS_CORNERS, HAS_VECTORS (columns is a multiple of 16).
 //
 // Invariants: TILE_COLUMNS + TILE_ROWS <= 256. Positions are below 2^32. The number of components
@@ -59,7 +59,7 @@
 #define UNNUMBERED_NODE (0xffffu << 16)
 // A run in global memory: its root, or this bit and its node for the root of a node.
 #define IS_NODE 0x8000u
-// A run in number_tiles that has no number yet: this bit and its root.
+// A run in number_tiles whose number is not known yet: this bit and its root.
 #define IS_POINTER 0x80000000u
 
 // Each byte of the mask is read once and each label is written once.
@@ -342,9 +342,9 @@ FUNCTION uint find_roots(TileWords tile, SHARED_POINTER const uint* parents, Wor
     return roots;
 }
 
-// mask: rows * columns bytes, aligned to 16 bytes. Per tile: tile_bits BLOCK_SIZE words, runs MAX_RUNS,
-// borders BORDER, node_counts 1, node_parents and node_pixels NODES. roots: rows of row_words words
-// (see Layout). There is one block per tile.
+// mask: rows * columns bytes, aligned to 16 bytes. Elements per tile: BLOCK_SIZE of tile_bits,
+// MAX_RUNS of runs, BORDER of borders, 1 of node_counts, NODES of node_parents and node_pixels.
+// roots: rows of row_words words (see Layout). There is one block per tile.
 KERNEL_MIN_BLOCKS(BLOCK_SIZE, MIN_BLOCKS_PER_SM)
 label_tiles(GLOBAL const uchar* RESTRICT mask, uint rows, uint columns, uint tiles_along, GLOBAL uint* RESTRICT tile_bits,
             GLOBAL ushort* RESTRICT runs, GLOBAL uchar* RESTRICT borders, GLOBAL uint* RESTRICT node_counts,
