@@ -71,8 +71,8 @@ pub struct Label {
 
 #[derive(Debug)]
 enum Method {
-    Pixels(PixelLabels),
-    Runs(RunLabels),
+    Pixels(Box<PixelLabels>),
+    Runs(Box<RunLabels>),
 }
 
 impl Label {
@@ -93,14 +93,14 @@ impl Label {
             return Err(DeviceError::Call { device: device.title(), call: "label", size: None, message });
         }
         let by_pixels =
-            |algorithm| PixelLabels::new(device, shape, connectivity, algorithm).map(Method::Pixels);
+            |algorithm| Ok(Method::Pixels(PixelLabels::new(device, shape, connectivity, algorithm)?.into()));
         let method = match strategy {
             LabelStrategy::Propagation => by_pixels(PixelAlgorithm::Propagation),
             LabelStrategy::Wavefront => by_pixels(PixelAlgorithm::Wavefront),
             LabelStrategy::TileMerge => by_pixels(PixelAlgorithm::TileMerge),
             LabelStrategy::UnionFind => by_pixels(PixelAlgorithm::UnionFind),
             LabelStrategy::Runs(tiles) => {
-                RunLabels::new(device, shape, connectivity, tiles).map(Method::Runs)
+                Ok(Method::Runs(RunLabels::new(device, shape, connectivity, tiles)?.into()))
             }
         };
         Ok(Self { shape, method: method?, count: device.zeros(1)? })
