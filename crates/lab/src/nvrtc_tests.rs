@@ -28,9 +28,7 @@ use orrery_model::{Precision, Vec3s};
 use orrery_particles::bodies::{Bodies, BodiesError, DeviceSetup};
 use orrery_particles::settings::{Acceptance, GravitySettings, IntegratorChoice, SolverChoice};
 use orrery_particles::solver::device::{DeviceSolver, DeviceStrategy, ForceRequest};
-use orrery_particles::solver::direct::device::{
-    Columns, CourseParameters, CourseSteps, DirectDeviceStrategy,
-};
+use orrery_particles::solver::direct::device::{Columns, CourseProgram, CourseSteps, DirectDeviceStrategy};
 use orrery_particles::solver::direct::rungs as direct_rungs;
 use orrery_particles::solver::rungs::RungKind;
 use orrery_particles::solver::tree::device::{Order, TreeAlgorithm, TreeDeviceStrategy};
@@ -401,9 +399,9 @@ fn direct_strategies_compile_for_hopper() {
             workload.run(strategy).unwrap();
         }
     }
-    for parameters in [CourseParameters::Arguments, CourseParameters::ConstantMemory] {
+    for program in [CourseProgram::Arguments, CourseProgram::ConstantMemory, CourseProgram::Final] {
         let position = Vec3s { x: vec![0.0; 2], y: vec![0.0; 2], z: vec![0.0; 2] };
-        let steps = CourseSteps::new(device, parameters, &position, &[1.0; 2], 0.1, 0.1).unwrap();
+        let steps = CourseSteps::new(device, program, &position, &[1.0; 2], 0.1, 0.1).unwrap();
         steps.queue_step().unwrap();
     }
     for precision in Precision::ALL {

@@ -3,13 +3,14 @@
 
 use std::collections::HashMap;
 
-use orrery_device::Device;
+use orrery_device::{Device, Kernel};
 use orrery_model::{Precision, Vec3s};
 use orrery_particles::solver::device::{DeviceSolver, DeviceStrategy};
+use orrery_particles::solver::direct::device::{CourseProgram, CourseSteps};
 use orrery_particles::solver::rungs::{Rung, RungKind, Threads};
 use orrery_particles::solver::{CpuStrategy, Problem, direct, tree};
 
-use super::repeats::repeat_count;
+use super::repeats::{repeat_count, time_rung_on_device};
 use super::{Ladder, LadderRequest, Roofs, RungResult, TimedRuns, Work};
 use crate::LabError;
 use crate::sample::ReferenceForces;
@@ -23,6 +24,8 @@ pub const BYTES_PER_BODY: u64 = 450;
 pub const ERROR_REMARK: &str = "error: median relative error of the accelerations";
 /// Longest time of a single evaluation. Slower rungs are measured with fewer bodies.
 const MAX_RUN_SECONDS: f64 = 0.5;
+/// Step so short that bodies at rest do not move noticeably during a measurement.
+pub const STEP_DT: f64 = 1e-9;
 
 /// Differences between the ladders of the direct sum and of the tree.
 pub struct GravityLadder {
@@ -47,7 +50,9 @@ pub struct Evaluation {
 /// Strategy of a force evaluation.
 pub enum EvaluatedStrategy {
     Cpu(CpuStrategy),
+    PlainCpu,
     Device(DeviceStrategy),
+    CourseStep,
 }
 
 impl GravityLadder {
@@ -60,19 +65,25 @@ impl GravityLadder {
         let mut references = HashMap::new();
         for rung in (self.rungs)(device) {
             (request.progress)(rung.name);
-            let (measured, roofs, note) = match (rung.kind, device) {
+            let (measured, note) = match (rung.kind, device) {
                 (RungKind::Cpu(strategy, threads), _) => {
-                    (self.measure_on_cpu(&strategy, threads, n)?, &host_roofs, rung.note.to_owned())
+                    (self.measure_on_cpu(&strategy, threads, n)?, rung.note.to_owned())
                 }
+                (RungKind::PlainCpu, _) => (self.measure_plain(n)?, rung.note.to_owned()),
                 (RungKind::Device(strategy), Some(device)) => {
-                    (self.measure_on_device(device, &strategy, n)?, &ladder.roofs, rung.note.to_owned())
+                    (self.measure_on_device(device, &strategy, n)?, rung.note.to_owned())
+                }
+                (RungKind::CourseStep, Some(device)) => {
+                    (self.measure_course_step(device, n)?, rung.note.to_owned())
                 }
                 (RungKind::Default, Some(device)) => {
                     let strategy = (self.default_strategy)(device, n, rung.precision, request.tuning);
-                    (self.measure_on_device(device, &strategy, n)?, &ladder.roofs, strategy.describe())
+                    (self.measure_on_device(device, &strategy, n)?, strategy.describe())
                 }
-                (RungKind::Device(_) | RungKind::Default, None) => continue,
+                (RungKind::Device(_) | RungKind::CourseStep | RungKind::Default, None) => continue,
             };
+            let is_cpu = matches!(rung.kind, RungKind::Cpu(..) | RungKind::PlainCpu);
+            let roofs = if is_cpu { &host_roofs } else { &ladder.roofs };
             let error = self.median_error(&mut references, &measured);
             let peak = roofs.peak_flops(rung.precision);
             let flops = measured.result.work.flops;
@@ -94,10 +105,29 @@ impl GravityLadder {
         threads: Threads,
         n: usize,
     ) -> Result<MeasuredForces, LabError> {
+        let evaluated = EvaluatedStrategy::Cpu(*strategy);
+        self.measure_on_host(evaluated, threads, n, |problem| forces_on_cpu(problem, strategy))
+    }
+
+    fn measure_plain(&self, n: usize) -> Result<MeasuredForces, LabError> {
+        self.measure_on_host(EvaluatedStrategy::PlainCpu, Threads::One, n, |problem| {
+            (direct::plain::accelerations(problem), all_pairs(problem.mass.len()))
+        })
+    }
+
+    /// Measures `compute`, which returns the accelerations and the numbers of body-body and
+    /// cell-body terms.
+    fn measure_on_host(
+        &self,
+        strategy: EvaluatedStrategy,
+        threads: Threads,
+        n: usize,
+        compute: impl Fn(&Problem) -> (Vec3s, [u64; 2]) + Sync,
+    ) -> Result<MeasuredForces, LabError> {
         let pool = build_thread_pool(threads)?;
         let time_size = |n: usize| {
             let workload = (self.new_workload)(n);
-            let run = || drop(forces_on_cpu(&workload.problem(), strategy));
+            let run = || drop(compute(&workload.problem()));
             Ok::<_, LabError>(pool.install(|| timing::time_on_host(1, run)).median())
         };
         let (n, run_seconds) = largest_affordable_size(n, MAX_RUN_SECONDS, time_size)?;
@@ -105,11 +135,10 @@ impl GravityLadder {
         let mut last = None;
         let times = pool.install(|| {
             timing::time_on_host(repeat_count(run_seconds), || {
-                last = Some(forces_on_cpu(&workload.problem(), strategy));
+                last = Some(compute(&workload.problem()));
             })
         });
         let (accelerations, [body_terms, cell_terms]) = last.expect("the solver has run");
-        let strategy = EvaluatedStrategy::Cpu(*strategy);
         let (items, work) = (self.count_work)(&Evaluation { n, strategy, body_terms, cell_terms });
         let result = RungResult { work, ..RungResult::new("", &TimedRuns { n, items, times }) };
         Ok(MeasuredForces { result, accelerations })
@@ -139,14 +168,35 @@ impl GravityLadder {
         };
         let strategy = EvaluatedStrategy::Device(*strategy);
         let (items, work) = (self.count_work)(&Evaluation { n, strategy, body_terms, cell_terms });
-        let mut result = RungResult { work, ..RungResult::new("", &TimedRuns { n, items, times }) };
-        if let Some((kernel, block)) = solver.main_kernel() {
-            let resources = kernel.resources();
-            result.registers = resources.registers;
-            result.shared_bytes = Some(resources.shared_bytes);
-            result.occupancy = kernel.occupancy(block);
-        }
+        let result = RungResult { work, ..RungResult::new("", &TimedRuns { n, items, times }) };
+        let result = match solver.main_kernel() {
+            Some((kernel, block_size)) => with_resources(result, kernel, block_size),
+            None => result,
+        };
         Ok(MeasuredForces { result, accelerations: workload.accelerations()? })
+    }
+
+    /// Measures a step of the last program of the course.
+    fn measure_course_step(&self, device: &Device, n: usize) -> Result<MeasuredForces, LabError> {
+        let new_steps = |n: usize| {
+            let workload = (self.new_workload)(n);
+            let Problem { position, mass, eps, .. } = workload.problem();
+            CourseSteps::new(device, CourseProgram::Final, position, mass, eps, STEP_DT)
+        };
+        let time_size = |n: usize| {
+            let steps = new_steps(n)?;
+            Ok::<_, LabError>(timing::time_once(device, || steps.queue_step())?)
+        };
+        let (n, _) = largest_affordable_size(n, MAX_RUN_SECONDS, time_size)?;
+        let steps = new_steps(n)?;
+        let times = time_rung_on_device(device, || steps.queue_step())?;
+        let [body_terms, cell_terms] = all_pairs(n);
+        let strategy = EvaluatedStrategy::CourseStep;
+        let (items, work) = (self.count_work)(&Evaluation { n, strategy, body_terms, cell_terms });
+        let result = RungResult { work, ..RungResult::new("", &TimedRuns { n, items, times }) };
+        let (kernel, block_size) = steps.main_kernel();
+        let result = with_resources(result, kernel, block_size);
+        Ok(MeasuredForces { result, accelerations: steps.accelerations()? })
     }
 
     /// Returns the median relative error of the accelerations, or `None` for a single body.
@@ -167,6 +217,17 @@ impl GravityLadder {
 struct MeasuredForces {
     result: RungResult,
     accelerations: Vec3s,
+}
+
+/// Adds the resources of the kernel that takes most of the time.
+fn with_resources(result: RungResult, kernel: &Kernel, block_size: u32) -> RungResult {
+    let resources = kernel.resources();
+    RungResult {
+        registers: resources.registers,
+        shared_bytes: Some(resources.shared_bytes),
+        occupancy: kernel.occupancy(block_size),
+        ..result
+    }
 }
 
 /// Returns the accelerations, and the numbers of body-body and cell-body terms.

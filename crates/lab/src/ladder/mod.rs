@@ -8,6 +8,7 @@ mod banks;
 mod copy;
 mod coulomb;
 mod direct;
+mod figures;
 mod gravity;
 mod heat;
 mod histogram;
@@ -35,6 +36,7 @@ use orrery_device::{Device, DeviceKind};
 use crate::LabError;
 use crate::tuning::Tuning;
 
+pub use figures::{FigureRow, FigureTable};
 pub use result::{Ladder, Parameter, ReferenceTable, Roof, RungResult, ShownValue, TimedRuns, Work};
 pub use roofs::Roofs;
 pub use sweep::{Scale, Sweep, SweepSeries};

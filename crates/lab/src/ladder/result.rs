@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{LadderEntry, Roofs, Sweep, Timeline};
+use super::{FigureTable, LadderEntry, Roofs, Sweep, Timeline};
 use crate::timing::Times;
 
 /// Results of all rungs of a computation on one device, in order.
@@ -38,6 +38,8 @@ pub struct Ladder {
     pub parameter: Option<Parameter>,
     /// Figures from another source, if there are any.
     pub reference: Option<ReferenceTable>,
+    /// Further tables of figures from another source.
+    pub figures: Vec<FigureTable>,
     /// Results of the rungs.
     pub rungs: Vec<RungResult>,
     /// Further measurements over a parameter, for example the bandwidth over the offset of a copy.
@@ -91,7 +93,8 @@ pub struct ReferenceTable {
 pub struct Work {
     /// Floating-point operations. `None` if the computation has no conventional count.
     pub flops: Option<f64>,
-    /// Bytes that threads request from memory. For grids, bytes that a step must move.
+    /// Bytes that threads request from memory. For grids, bytes that a step must move. For the
+    /// direct sum, bytes that warps or blocks request.
     pub bytes: Option<f64>,
 }
 
@@ -218,6 +221,7 @@ impl Ladder {
             remarks: Vec::new(),
             parameter: None,
             reference: None,
+            figures: Vec::new(),
             rungs: Vec::new(),
             sweeps: Vec::new(),
             timelines: Vec::new(),
@@ -249,6 +253,7 @@ impl Ladder {
             "remarks": self.remarks,
             "parameter": parameter.map(|parameter| json!({ "name": parameter.name, "values": parameter.values })),
             "reference": reference.map(|table| json!({ "caption": table.caption, "columns": table.columns })),
+            "figures": self.figures,
             "rungs": self.rungs.iter().map(|rung| self.rung_json(rung)).collect::<Vec<_>>(),
             "sweeps": self.sweeps,
             "timelines": self.timelines,

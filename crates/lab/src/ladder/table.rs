@@ -3,7 +3,7 @@
 
 use super::roofs::COPY_ROOF;
 use super::text_table::{TextTable, WIDTH, format_or_dash};
-use super::{Ladder, Parameter, RungResult, ShownValue, Sweep, Timeline};
+use super::{FigureTable, Ladder, Parameter, RungResult, ShownValue, Sweep, Timeline};
 use crate::format::{
     format_number, format_percent, format_rate, format_seconds, format_thousands, wrap_text,
 };
@@ -11,16 +11,13 @@ use crate::format::{
 /// Formats all tables of a ladder, separated by empty lines.
 pub fn all_tables(ladder: &Ladder) -> Vec<String> {
     let mut lines = heading_lines(ladder);
-    let tables = [
-        results_table(ladder),
-        note_lines(ladder),
-        parameter_table(ladder),
-        reference_table(ladder),
-        hardware_table(ladder),
-    ];
+    let tables =
+        [results_table(ladder), note_lines(ladder), parameter_table(ladder), reference_table(ladder)];
+    let figures = ladder.figures.iter().map(FigureTable::lines);
     let sweeps = ladder.sweeps.iter().map(Sweep::lines);
     let timelines = ladder.timelines.iter().map(Timeline::lines);
-    let all = tables.into_iter().chain(sweeps).chain(timelines);
+    let all =
+        tables.into_iter().chain(figures).chain([hardware_table(ladder)]).chain(sweeps).chain(timelines);
     for table in all.filter(|table| !table.is_empty()) {
         lines.push(String::new());
         lines.extend(table);
@@ -154,7 +151,7 @@ fn reference_table(ladder: &Ladder) -> Vec<String> {
     lines
 }
 
-/// Formats the registers, shared memory, occupancy and GFLOP/s of the rungs.
+/// Formats the registers, shared memory, occupancy, GFLOP/s and GB/s of the rungs.
 fn hardware_table(ladder: &Ladder) -> Vec<String> {
     let rungs = &ladder.rungs;
     let has_resources = rungs.iter().any(|rung| rung.registers.is_some() || rung.shared_bytes.is_some());
@@ -168,6 +165,12 @@ fn hardware_table(ladder: &Ladder) -> Vec<String> {
     // A ladder that counts operations shows them as its rate.
     if ladder.entry.counted.item != "flop" && rungs.iter().any(|rung| rung.work.flops.is_some()) {
         table.add_column("GFLOP/s", |rung| format_or_dash(rung.flops(), |flops| format_number(flops / 1e9)));
+    }
+    let has_bytes = rungs.iter().any(|rung| rung.work.bytes.is_some());
+    if has_bytes && has_resources && ladder.entry.counted.item != "byte" && !has_bandwidth(ladder) {
+        table.add_column("GB/s", |rung| {
+            format_or_dash(rung.bytes_per_s(), |bytes| format_number(bytes / 1e9))
+        });
     }
     let mut lines = table.lines();
     if has_resources {

@@ -124,7 +124,7 @@ fn tables_fit_80_columns_and_are_aligned() {
             "gain in the course",
             "  rung 12 with a name that is long  7781  0.960",
             "  1.3: Quadro FX 5800",
-            "  rung 12 with a name that is long    32   4,096     75%    34000",
+            "  rung 12 with a name that is long    32   4,096     75%    34000    106",
         ],
     );
 }

@@ -48,7 +48,7 @@ fn measure(request: &mut LadderRequest, ladder: &mut Ladder) -> Result<(), LabEr
 fn count_work(evaluation: &Evaluation) -> (f64, Work) {
     let order = match evaluation.strategy {
         EvaluatedStrategy::Device(DeviceStrategy::Tree(strategy)) => strategy.order,
-        EvaluatedStrategy::Device(DeviceStrategy::Direct(_)) | EvaluatedStrategy::Cpu(_) => Order::Quadrupole,
+        _ => Order::Quadrupole,
     };
     let bodies = evaluation.n as f64;
     let flops = evaluation_flops(order, evaluation.body_terms, evaluation.cell_terms) / bodies;

@@ -19,8 +19,12 @@ pub enum Threads {
 pub enum RungKind {
     /// CPU.
     Cpu(CpuStrategy, Threads),
+    /// One CPU thread, with the loops of [`super::direct::plain`].
+    PlainCpu,
     /// Device, with this strategy.
     Device(DeviceStrategy),
+    /// Device, with a whole step of the last program of the course: forces and motion.
+    CourseStep,
     /// Device, with the strategy that a run uses: the tuned one if there is a tuning file, else the
     /// default for the device and the number of bodies.
     Default,

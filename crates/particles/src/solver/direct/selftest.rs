@@ -6,9 +6,7 @@ use orrery_device::{Device, DeviceKind};
 use orrery_model::rng::Draws;
 use orrery_model::{Precision, Vec3s};
 
-use super::device::{
-    Columns, CourseParameters, DeviceDirect, DirectDeviceStrategy, DirectKernel, check_steps,
-};
+use super::device::{Columns, CourseProgram, DeviceDirect, DirectDeviceStrategy, DirectKernel, check_steps};
 use super::rungs::rungs;
 use crate::accuracy::{ForceErrors, largest_relative_error};
 use crate::solver::device::DeviceStrategy;
@@ -28,12 +26,11 @@ pub fn checks() -> Vec<Check> {
         check("every pair once, single", |device| check_pairs_once(device, Precision::Single)),
         check("every pair once, mixed", |device| check_pairs_once(device, Precision::Mixed)),
         check("the ladder's rungs", check_ladder),
-        check("steps with parameters as arguments", |device| {
-            check_steps(device, CourseParameters::Arguments)
-        }),
+        check("steps with parameters as arguments", |device| check_steps(device, CourseProgram::Arguments)),
         check("steps with parameters in constant memory", |device| {
-            check_steps(device, CourseParameters::ConstantMemory)
+            check_steps(device, CourseProgram::ConstantMemory)
         }),
+        check("steps with the last kernel of the course", |device| check_steps(device, CourseProgram::Final)),
         check("unequal masses and massless bodies", check_unequal_masses),
         check("without softening", check_without_softening),
         check("a close pair keeps its digits in mixed precision", check_close_pair),
@@ -253,7 +250,11 @@ fn check_pairs_once(device: &Device, precision: Precision) -> Result<(), String>
 fn check_ladder(device: &Device) -> Result<(), String> {
     for rung in rungs(Some(device)) {
         let strategy = match rung.kind {
-            RungKind::Cpu(..) | RungKind::Device(DeviceStrategy::Tree(_)) => continue,
+            // `check_steps` checks the steps.
+            RungKind::Cpu(..)
+            | RungKind::PlainCpu
+            | RungKind::CourseStep
+            | RungKind::Device(DeviceStrategy::Tree(_)) => continue,
             RungKind::Device(DeviceStrategy::Direct(strategy)) => strategy,
             RungKind::Default => DirectDeviceStrategy::default_for(device, 1000, rung.precision),
         };

@@ -11,14 +11,15 @@ mod strategy;
 mod tiled;
 
 pub(super) use course::selftest::check_steps;
-pub use course::{CourseParameters, CourseSteps};
+pub use course::{CourseProgram, CourseSteps};
 pub use strategy::{DirectDeviceStrategy, DirectKernel};
 
 use orrery_device::{
     Arg, Buffer, BuildTime, Device, DeviceError, Kernel, KernelBuilder, KernelFile, Math, kernel_source,
 };
+use orrery_model::Precision;
 
-use course::CourseKernels;
+use course::{CourseKernels, VectorKernels};
 use jerks::JerkKernel;
 use pairs_once::PairsOnce;
 use tiled::Tiled;
@@ -108,7 +109,9 @@ impl Frame {
 enum PairSum {
     Tiled(Tiled),
     PairsOnce(Box<PairsOnce>),
-    Course(Box<CourseKernels>),
+    Course(Box<CourseKernels<f32>>),
+    CourseDouble(Box<CourseKernels<f64>>),
+    Vectors(Box<VectorKernels>),
 }
 
 /// Solver of all pairs of `n` bodies on a device, with the buffers it needs between evaluations.
@@ -152,7 +155,7 @@ impl DeviceDirect {
         match strategy.kernel {
             DirectKernel::Tiled => tiled::scratch_bytes(device, n, strategy),
             DirectKernel::PairsOnce => pairs_once::scratch_bytes(device, n, strategy),
-            _ => course::scratch_bytes(n),
+            _ => course::scratch_bytes(n, strategy.precision),
         }
     }
 
@@ -194,6 +197,8 @@ impl DeviceDirect {
             Some(PairSum::Tiled(tiled)) => tiled.queue_sum(&request, None),
             Some(PairSum::PairsOnce(pairs_once)) => pairs_once.queue_sum(&request),
             Some(PairSum::Course(course)) => course.queue_sum(&request),
+            Some(PairSum::CourseDouble(course)) => course.queue_sum(&request),
+            Some(PairSum::Vectors(vectors)) => vectors.queue_sum(&request),
             None => Ok(()),
         }
     }
@@ -204,6 +209,12 @@ impl DeviceDirect {
             DirectKernel::Tiled => PairSum::Tiled(Tiled::new(builder, n, strategy, false)?),
             DirectKernel::PairsOnce => {
                 PairSum::PairsOnce(Box::new(PairsOnce::new(builder, n, strategy, masses.are_equal)?))
+            }
+            kernel if kernel.is_of_second_course() => {
+                PairSum::Vectors(Box::new(VectorKernels::new(builder, n, strategy)?))
+            }
+            _ if strategy.precision == Precision::Double => {
+                PairSum::CourseDouble(Box::new(CourseKernels::new(builder, n, strategy)?))
             }
             _ => PairSum::Course(Box::new(CourseKernels::new(builder, n, strategy)?)),
         })
@@ -255,6 +266,8 @@ impl DeviceDirect {
             PairSum::Tiled(tiled) => (&tiled.kernel, self.strategy.block),
             PairSum::PairsOnce(pairs_once) => (&pairs_once.kernel, self.strategy.block),
             PairSum::Course(course) => (&course.kernel, course.block_size),
+            PairSum::CourseDouble(course) => (&course.kernel, course.block_size),
+            PairSum::Vectors(vectors) => (&vectors.kernel, self.strategy.block),
         })
     }
 

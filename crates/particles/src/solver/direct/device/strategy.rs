@@ -6,7 +6,8 @@ use orrery_model::Precision;
 use serde::{Deserialize, Serialize};
 
 /// Kernel of the device solver. The first thirteen are the optimisation steps of a course on GPU
-/// programming (the course's ladder). Each includes the steps before it, and all compute in f32.
+/// programming (the course's ladder). Each includes the steps before it. They compute in f32, and
+/// those without special compiler flags also in f64.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DirectKernel {
@@ -36,11 +37,69 @@ pub enum DirectKernel {
     FlushToZero,
     /// All fast-math flags.
     FastMath,
+    /// Second course: bodies as an array of structures of seven floats.
+    BodyStructs,
+    /// Second course: bodies as a structure of arrays.
+    BodyArrays,
+    /// Second course: bodies as float4.
+    BodyFloat4,
+    /// Second course: a loop with the stride of the grid over the targets of a thread.
+    GridStride,
+    /// Second course: tiles of float4 in shared memory.
+    TileFloat4,
     /// Several targets per thread, sources split over blocks. Any precision, correct without
     /// softening.
     Tiled,
     /// Each pair evaluated once for both bodies.
     PairsOnce,
+}
+
+impl DirectKernel {
+    /// Returns whether it is one of the kernels of the second course.
+    pub(super) fn is_of_second_course(self) -> bool {
+        matches!(
+            self,
+            Self::BodyStructs | Self::BodyArrays | Self::BodyFloat4 | Self::GridStride | Self::TileFloat4
+        )
+    }
+
+    /// Returns whether blocks load tiles of sources into shared memory.
+    pub fn has_tiles(self) -> bool {
+        match self {
+            Self::OneThread
+            | Self::Structs
+            | Self::Arrays
+            | Self::Constant
+            | Self::Rsqrt
+            | Self::TwoLoops
+            | Self::BodyStructs
+            | Self::BodyArrays
+            | Self::BodyFloat4
+            | Self::GridStride => false,
+            Self::Tile
+            | Self::Unrolled
+            | Self::NoIf
+            | Self::Fma
+            | Self::MoreUnrolled
+            | Self::FlushToZero
+            | Self::FastMath
+            | Self::TileFloat4
+            | Self::Tiled
+            | Self::PairsOnce => true,
+        }
+    }
+
+    /// Returns whether there is a version for a precision. For example, flags of f32 arithmetic have
+    /// no effect on f64.
+    fn supports(self, precision: Precision) -> bool {
+        match self {
+            Self::Tiled => true,
+            Self::PairsOnce => precision != Precision::Double,
+            Self::FlushToZero | Self::FastMath => precision == Precision::Single,
+            _ if self.is_of_second_course() => precision == Precision::Single,
+            _ => precision != Precision::Mixed,
+        }
+    }
 }
 
 /// Kernel, arithmetic and tuning parameters of the device solver.
@@ -133,12 +192,7 @@ impl DirectDeviceStrategy {
     /// supports the precision. For example, `PairsOnce` has no f64 version.
     pub fn fits(&self, device: &Device) -> bool {
         let properties = device.properties();
-        let precision_fits = match self.kernel {
-            DirectKernel::Tiled => true,
-            DirectKernel::PairsOnce => self.precision != Precision::Double,
-            _ => self.precision == Precision::Single,
-        };
-        precision_fits
+        self.kernel.supports(self.precision)
             && self.block.is_multiple_of(32)
             && (32..=properties.max_block_size.min(1024)).contains(&self.block)
             && (1..=16).contains(&self.targets)

@@ -1,17 +1,22 @@
-//! The optimisation steps of the course on GPU programming that this project started from. They are
-//! rungs of the ladder. See `course.cu`.
+//! The optimisation steps of the course on GPU programming that this project started from, in f32
+//! and f64. They are rungs of the ladder. See `course.cu`. `vectors` has the kernels of the second
+//! course.
 
 mod columns;
 pub(in crate::solver::direct) mod selftest;
 mod steps;
+mod vectors;
 
-pub use steps::{CourseParameters, CourseSteps};
+pub use steps::{CourseProgram, CourseSteps};
+pub(super) use vectors::VectorKernels;
 
 use orrery_device::{
     Arg, Buffer, Device, DeviceError, Kernel, KernelBuilder, KernelFile, Math, kernel_source,
 };
+use orrery_model::Precision;
 
 use super::{DirectDeviceStrategy, DirectKernel, FRAME_EPS2, Frame, PairSumRequest};
+pub(super) use columns::CourseReal;
 use columns::{AX, AY, AZ, CourseColumns, MASS, X, Y, Z};
 
 // SAFETY: the kernels access n elements of the columns and 10 n of the structures. `CourseKernels`
@@ -23,7 +28,7 @@ const COURSE: KernelFile =
 /// Block size of the kernels that convert bodies and sums.
 const CONVERT_BLOCK_SIZE: u32 = 128;
 
-pub(super) struct CourseKernels {
+pub(super) struct CourseKernels<R: CourseReal> {
     device: Device,
     frame: Frame,
     convert_bodies: Kernel,
@@ -32,21 +37,23 @@ pub(super) struct CourseKernels {
     pub(super) block_size: u32,
     rung: u32,
     /// Bodies as structures of 10 numbers, for the first rungs. Empty for the others.
-    bodies: Buffer<f32>,
+    bodies: Buffer<R>,
     /// The first rungs only use the columns of accelerations.
-    columns: CourseColumns,
+    columns: CourseColumns<R>,
     /// Squared softening in scaled units, from the frame of the first evaluation: bodies do not
     /// move in a ladder.
-    eps2: Option<f32>,
+    eps2: Option<R>,
 }
 
 /// Returns the bytes of scratch memory on the device: structures or columns of ten numbers, and
 /// three sums.
-pub(super) fn scratch_bytes(n: usize) -> u64 {
-    52 * n as u64
+pub(super) fn scratch_bytes(n: usize, precision: Precision) -> u64 {
+    let bytes_per_number = if precision == Precision::Double { 8 } else { 4 };
+    13 * bytes_per_number * n as u64
 }
 
-/// Returns the value of `RUNG` in `course.cu` and the compiler flags.
+/// Returns the value of `RUNG` in `course.cu` and the compiler flags. Kernels of other files count
+/// as the last rung.
 fn rung_and_math(kernel: DirectKernel) -> (u32, Math) {
     match kernel {
         DirectKernel::OneThread => (0, Math::Precise),
@@ -61,24 +68,30 @@ fn rung_and_math(kernel: DirectKernel) -> (u32, Math) {
         DirectKernel::Fma => (9, Math::Precise),
         DirectKernel::MoreUnrolled => (10, Math::Precise),
         DirectKernel::FlushToZero => (11, Math::FlushToZero),
-        DirectKernel::FastMath | DirectKernel::Tiled | DirectKernel::PairsOnce => (12, Math::Fast),
+        _ => (12, Math::Fast),
     }
 }
 
 /// Returns the definitions of `course.cu`.
-fn definitions(rung: u32, block_size: u32, unroll: u32) -> [(&'static str, String); 3] {
-    [("RUNG", rung.to_string()), ("BLOCK_SIZE", block_size.to_string()), ("UNROLL_BY", unroll.to_string())]
+fn definitions<R: CourseReal>(rung: u32, block_size: u32, unroll: u32) -> [(&'static str, String); 4] {
+    [
+        ("RUNG", rung.to_string()),
+        ("BLOCK_SIZE", block_size.to_string()),
+        ("UNROLL_BY", unroll.to_string()),
+        ("DOUBLE", u8::from(R::IS_DOUBLE).to_string()),
+    ]
 }
 
-impl CourseKernels {
+impl<R: CourseReal> CourseKernels<R> {
     pub(super) fn new(
         builder: &mut KernelBuilder,
         n: usize,
         strategy: &DirectDeviceStrategy,
     ) -> Result<Self, DeviceError> {
         let (rung, math) = rung_and_math(strategy.kernel);
-        let block_size = if rung == 0 { 32 } else { strategy.block };
-        let module = builder.build(&COURSE, &definitions(rung, block_size, strategy.unroll), math)?;
+        let block_size = if rung == 0 { 1 } else { strategy.block };
+        let values = definitions::<R>(rung, block_size, strategy.unroll);
+        let module = builder.build(&COURSE, &values, math)?;
         let device = builder.device().clone();
         let columns = match rung {
             0 | 1 => CourseColumns::accelerations(&device, n)?,
@@ -115,8 +128,8 @@ impl CourseKernels {
         let eps2 = match self.eps2 {
             Some(eps2) => eps2,
             None => {
-                let eps2 = frame.to_vec()?[FRAME_EPS2] as f32;
-                self.columns.write_constants(queue, eps2, 0.0)?;
+                let eps2 = R::from_f64(frame.to_vec()?[FRAME_EPS2]);
+                self.columns.write_constants(queue, eps2, R::default())?;
                 *self.eps2.insert(eps2)
             }
         };

@@ -4,7 +4,7 @@ use orrery_device::Device;
 use orrery_model::Vec3s;
 use orrery_model::rng::Draws;
 
-use super::{CourseParameters, CourseSteps};
+use super::{CourseProgram, CourseSteps};
 use crate::solver::{Problem, reference};
 
 const STEPS: usize = 10;
@@ -20,14 +20,11 @@ const EPS: f64 = 0.1;
 const TOLERANCE: f64 = STEPS as f64 * 2.0 / (1 << 24) as f64 + 55.0 * DT * DT * 38.5 * 1e-5;
 
 /// Compares the positions after a few steps.
-pub(in crate::solver::direct) fn check_steps(
-    device: &Device,
-    parameters: CourseParameters,
-) -> Result<(), String> {
+pub(in crate::solver::direct) fn check_steps(device: &Device, program: CourseProgram) -> Result<(), String> {
     for n in [1, 33, 256, 500] {
         let position = random_positions(n);
         let mass = vec![1.0 / n as f64; n];
-        let found = CourseSteps::new(device, parameters, &position, &mass, EPS, DT).and_then(|steps| {
+        let found = CourseSteps::new(device, program, &position, &mass, EPS, DT).and_then(|steps| {
             (0..STEPS).try_for_each(|_| steps.queue_step())?;
             steps.positions()
         });

@@ -4,24 +4,36 @@
 //!
 //! Each step is two launches with nine to eleven arguments. The course moves all parameters to
 //! constant memory and measures the gain for 1,000 bodies, where a launch takes longest in relation
-//! to the kernels. With many bodies, the time of a step is that of the pairs.
+//! to the kernels. With many bodies, the time of a step is that of the pairs. All times of the
+//! course are times of steps.
 
-use orrery_device::{Device, DeviceError, Kernel, Math};
+use orrery_device::{Device, DeviceError, Kernel};
 use orrery_model::Vec3s;
 
-use super::columns::{CourseColumns, MASS, X, Y, Z};
-use super::{COURSE, definitions};
+use super::columns::{AX, AY, AZ, CourseColumns, MASS, X, Y, Z};
+use super::{COURSE, DirectKernel, definitions, rung_and_math};
 
-/// Threads per block, as in the course.
-const BLOCK_SIZE: u32 = 256;
-
-/// Where the kernels of a step find their parameters.
+/// Stage of the program of the course whose steps are timed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CourseParameters {
-    /// Arguments of every launch.
+pub enum CourseProgram {
+    /// Columns. Parameters are arguments of every launch.
     Arguments,
-    /// Constant memory, written once. On OpenCL, without the addresses of the columns.
+    /// Parameters in constant memory, written once. On OpenCL, without the addresses of the
+    /// columns.
     ConstantMemory,
+    /// The last rung of the course: tiles, unrolled 128 times, fast math.
+    Final,
+}
+
+impl CourseProgram {
+    /// Returns the kernel of the forces and its unroll factor.
+    fn force_kernel(self) -> (DirectKernel, u32) {
+        match self {
+            Self::Arguments => (DirectKernel::Arrays, 1),
+            Self::ConstantMemory => (DirectKernel::Constant, 1),
+            Self::Final => (DirectKernel::FastMath, 128),
+        }
+    }
 }
 
 /// Bodies on a device with the kernels of a step.
@@ -29,31 +41,34 @@ pub struct CourseSteps {
     device: Device,
     sum_pairs: Kernel,
     advance_bodies: Kernel,
-    columns: CourseColumns,
+    columns: CourseColumns<f32>,
     n: usize,
     eps2: f32,
     dt: f32,
 }
 
 impl CourseSteps {
+    /// Threads per block, as in the course.
+    pub const BLOCK_SIZE: u32 = 256;
+
     /// Uploads bodies at rest. `position` and `mass` have one element per body, at least one.
     pub fn new(
         device: &Device,
-        parameters: CourseParameters,
+        program: CourseProgram,
         position: &Vec3s,
         mass: &[f64],
         eps: f64,
         dt: f64,
     ) -> Result<Self, DeviceError> {
         let n = mass.len();
-        let rung = match parameters {
-            CourseParameters::Arguments => 2,
-            CourseParameters::ConstantMemory => 3,
-        };
-        let module = device.build(&COURSE, &definitions(rung, BLOCK_SIZE, 1), Math::Precise)?;
-        let columns = match parameters {
-            CourseParameters::Arguments => CourseColumns::with_arguments(device, n)?,
-            CourseParameters::ConstantMemory => CourseColumns::with_constants(device, n, &module)?,
+        let (kernel, unroll) = program.force_kernel();
+        let (rung, math) = rung_and_math(kernel);
+        let module = device.build(&COURSE, &definitions::<f32>(rung, Self::BLOCK_SIZE, unroll), math)?;
+        let columns = match program {
+            CourseProgram::Arguments => CourseColumns::with_arguments(device, n)?,
+            CourseProgram::ConstantMemory | CourseProgram::Final => {
+                CourseColumns::with_constants(device, n, &module)?
+            }
         };
         let queue = device.queue();
         let sources = [(MASS, mass), (X, &position.x[..]), (Y, &position.y[..]), (Z, &position.z[..])];
@@ -69,16 +84,31 @@ impl CourseSteps {
 
     /// Queues one step on the default queue. Does not wait.
     pub fn queue_step(&self) -> Result<(), DeviceError> {
-        let (queue, blocks) = (self.device.queue(), (self.n as u32).div_ceil(BLOCK_SIZE));
-        queue.launch(&self.sum_pairs, blocks, BLOCK_SIZE, &self.columns.sum_args(self.eps2))?;
-        queue.launch(&self.advance_bodies, blocks, BLOCK_SIZE, &self.columns.advance_args(self.dt))
+        let (queue, blocks) = (self.device.queue(), (self.n as u32).div_ceil(Self::BLOCK_SIZE));
+        queue.launch(&self.sum_pairs, blocks, Self::BLOCK_SIZE, &self.columns.sum_args(self.eps2))?;
+        queue.launch(&self.advance_bodies, blocks, Self::BLOCK_SIZE, &self.columns.advance_args(self.dt))
     }
 
     /// Waits for all steps and returns the positions.
     pub fn positions(&self) -> Result<Vec3s, DeviceError> {
+        self.read([X, Y, Z])
+    }
+
+    /// Waits for all steps and returns the accelerations at the start of the last one.
+    pub fn accelerations(&self) -> Result<Vec3s, DeviceError> {
+        self.read([AX, AY, AZ])
+    }
+
+    fn read(&self, columns: [usize; 3]) -> Result<Vec3s, DeviceError> {
         let read = |column| -> Result<Vec<f64>, DeviceError> {
             Ok(self.columns.get(column).to_vec()?.into_iter().map(f64::from).collect())
         };
-        Ok(Vec3s { x: read(X)?, y: read(Y)?, z: read(Z)? })
+        let [x, y, z] = columns;
+        Ok(Vec3s { x: read(x)?, y: read(y)?, z: read(z)? })
+    }
+
+    /// Returns the kernel of the forces and its block size.
+    pub fn main_kernel(&self) -> (&Kernel, u32) {
+        (&self.sum_pairs, Self::BLOCK_SIZE)
     }
 }
