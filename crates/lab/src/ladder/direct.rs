@@ -124,7 +124,10 @@ fn course_figures(ladder: &Ladder) -> FigureTable {
         title: "absolute figures of the course and of the same rungs here".to_owned(),
         columns: ["bodies", "ms", "GFLOP/s", "GB/s", "here", "GB/s"].map(str::to_owned).to_vec(),
         rows: COURSE_FIGURES.iter().map(row).collect(),
-        legend: &["here: GFLOP/s of this device; 2.0: the slide of the last figures names a GTX 480"],
+        legend: &[
+            "here: GFLOP/s and GB/s of this device, with its number of bodies",
+            "2.0: a Tesla C2050, and for the last figures a GTX 480",
+        ],
     }
 }
 

@@ -195,8 +195,8 @@ fn course_rungs_in_double() -> Vec<Rung> {
     ]
 }
 
-/// Returns the rungs of the second course. They have no `if` and use the reciprocal square root from
-/// the start.
+/// Returns the rungs of the second course. They have no `if` and use the reciprocal square root
+/// from the start.
 fn second_course_rungs() -> Vec<Rung> {
     let rung = |name, kernel, unroll, note| course_rung(name, kernel, Precision::Single, unroll, &[], note);
     vec![

@@ -89,8 +89,8 @@ impl DirectKernel {
         }
     }
 
-    /// Returns whether there is a version for a precision. For example, flags of f32 arithmetic have
-    /// no effect on f64.
+    /// Returns whether there is a version for a precision. For example, flags of f32 arithmetic
+    /// have no effect on f64.
     fn supports(self, precision: Precision) -> bool {
         match self {
             Self::Tiled => true,
