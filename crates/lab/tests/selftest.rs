@@ -6,8 +6,13 @@ use orrery_lab::selftest;
 
 /// Runs the checks of a module, which has at least `least` of them.
 fn run_module(module: &str, least: usize) {
+    run_filtered(&format!("{module}: "), least);
+}
+
+/// Runs the checks whose name contains `filter`, which are at least `least`.
+fn run_filtered(filter: &str, least: usize) {
     for device in &test_devices() {
-        let summary = selftest::run_checks(device, &format!("{module}: "), &mut |_| ());
+        let summary = selftest::run_checks(device, filter, &mut |_| ());
         assert!(summary.failures.is_empty(), "{}: {:#?}", device.label(), summary.failures);
         assert!(summary.passed_and_total().0 >= least, "{summary:?}");
     }
@@ -26,6 +31,13 @@ fn every_device_passes_the_checks_of_the_direct_sum() {
 #[test]
 fn every_device_passes_the_checks_of_the_device_layer() {
     run_module("device", 9);
+}
+
+/// On CUDA, the check starts this program again with the filter `selftest`, so that the child runs
+/// only this test.
+#[test]
+fn selftest_names_a_faulting_kernel() {
+    run_filtered("device: the error of a faulting kernel names it", 1);
 }
 
 #[test]

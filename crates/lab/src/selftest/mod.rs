@@ -5,6 +5,7 @@
 //! returns a one-line message on failure.
 
 mod device;
+mod fault;
 mod memory;
 
 use orrery_device::Device;
@@ -17,6 +18,7 @@ use orrery_primitives::{histogram, label, matmul, reduce, scan, sort, transpose}
 /// Returns all checks, module by module.
 pub fn all_checks() -> Vec<Check> {
     let mut checks = device::checks();
+    checks.extend(fault::checks());
     checks.extend(memory::checks());
     checks.extend(reduce::selftest::checks());
     checks.extend(scan::selftest::checks());
