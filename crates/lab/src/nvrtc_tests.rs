@@ -15,6 +15,7 @@ mod histogram;
 mod label;
 mod matmul;
 mod memory;
+mod ordering;
 mod transfers;
 mod transpose;
 

@@ -95,9 +95,12 @@ typedef unsigned long long ulong;
 // BLOCK_FENCE()   orders the writes of this thread for all threads of its block: those before the
 //                 fence become visible before those after it.
 // DEVICE_FENCE()  the same for all threads of the device
+// SYSTEM_FENCE()  the same for all threads of all devices and of the host. On an OpenCL device
+//                 without such a fence it is DEVICE_FENCE.
 #define BARRIER() __syncthreads()
 #define BLOCK_FENCE() __threadfence_block()
 #define DEVICE_FENCE() __threadfence()
+#define SYSTEM_FENCE() __threadfence_system()
 
 // ---- Loops ----
 //

@@ -54,6 +54,14 @@
 #else
 #define DEVICE_FENCE() mem_fence(CLK_GLOBAL_MEM_FENCE)
 #endif
+#if defined(__NV_CL_C_VERSION)
+#define SYSTEM_FENCE() asm volatile("membar.sys;" ::: "memory")
+#elif defined(__opencl_c_atomic_scope_all_devices)
+#define SYSTEM_FENCE()                                                                             \
+    atomic_work_item_fence(CLK_GLOBAL_MEM_FENCE, memory_order_acq_rel, memory_scope_all_svm_devices)
+#else
+#define SYSTEM_FENCE() DEVICE_FENCE()
+#endif
 
 #define PRAGMA_OF(text) _Pragma(#text)
 #define UNROLL(n) PRAGMA_OF(unroll n)

@@ -5,6 +5,7 @@
 pub mod banks;
 pub mod copy;
 pub mod coulomb;
+pub mod fences;
 pub mod saxpy;
 pub mod texture;
 pub mod transfer;
@@ -19,5 +20,6 @@ pub fn checks() -> Vec<Check> {
     checks.extend(saxpy::selftest::checks());
     checks.extend(texture::selftest::checks());
     checks.extend(coulomb::selftest::checks());
+    checks.extend(fences::selftest::checks());
     checks
 }

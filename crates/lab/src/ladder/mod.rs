@@ -7,7 +7,9 @@
 mod banks;
 mod copy;
 mod coulomb;
+mod data_table;
 mod direct;
+mod fences;
 mod figures;
 mod gravity;
 mod heat;
@@ -36,6 +38,7 @@ use orrery_device::{Device, DeviceKind};
 use crate::LabError;
 use crate::tuning::Tuning;
 
+pub use data_table::{DataCell, DataRow, DataTable};
 pub use figures::{FigureRow, FigureTable};
 pub use result::{Ladder, Parameter, ReferenceTable, Roof, RungResult, ShownValue, TimedRuns, Work};
 pub use roofs::Roofs;
@@ -44,7 +47,7 @@ pub use table::all_tables;
 pub use timeline::{Timeline, TimelineLane, TimelineSpan};
 
 /// All ladders, in the order of the help.
-pub static LADDERS: [&LadderEntry; 16] = [
+pub static LADDERS: [&LadderEntry; 17] = [
     &direct::LADDER,
     &tree::LADDER,
     &reduce::LADDER,
@@ -61,6 +64,7 @@ pub static LADDERS: [&LadderEntry; 16] = [
     &banks::LADDER,
     &texture::LADDER,
     &coulomb::LADDER,
+    &fences::LADDER,
 ];
 
 /// Returns the ladder with this name.

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{FigureTable, LadderEntry, Roofs, Sweep, Timeline};
+use super::{DataTable, FigureTable, LadderEntry, Roofs, Sweep, Timeline};
 use crate::timing::Times;
 
 /// Results of all rungs of a computation on one device, in order.
@@ -44,6 +44,8 @@ pub struct Ladder {
     pub rungs: Vec<RungResult>,
     /// Further measurements over a parameter, for example the bandwidth over the offset of a copy.
     pub sweeps: Vec<Sweep>,
+    /// Results that are not rates, for example counted outcomes.
+    pub tables: Vec<DataTable>,
     /// Intervals of calls and device work, for ladders about overlap.
     pub timelines: Vec<Timeline>,
 }
@@ -224,6 +226,7 @@ impl Ladder {
             figures: Vec::new(),
             rungs: Vec::new(),
             sweeps: Vec::new(),
+            tables: Vec::new(),
             timelines: Vec::new(),
         }
     }
@@ -256,6 +259,7 @@ impl Ladder {
             "figures": self.figures,
             "rungs": self.rungs.iter().map(|rung| self.rung_json(rung)).collect::<Vec<_>>(),
             "sweeps": self.sweeps,
+            "tables": self.tables,
             "timelines": self.timelines,
         })
     }

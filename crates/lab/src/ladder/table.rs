@@ -3,7 +3,7 @@
 
 use super::roofs::COPY_ROOF;
 use super::text_table::{TextTable, WIDTH, format_or_dash};
-use super::{FigureTable, Ladder, Parameter, RungResult, ShownValue, Sweep, Timeline};
+use super::{DataTable, FigureTable, Ladder, Parameter, RungResult, ShownValue, Sweep, Timeline};
 use crate::format::{
     format_number, format_percent, format_rate, format_seconds, format_thousands, wrap_text,
 };
@@ -15,9 +15,10 @@ pub fn all_tables(ladder: &Ladder) -> Vec<String> {
         [results_table(ladder), note_lines(ladder), parameter_table(ladder), reference_table(ladder)];
     let figures = ladder.figures.iter().map(FigureTable::lines);
     let sweeps = ladder.sweeps.iter().map(Sweep::lines);
+    let data_tables = ladder.tables.iter().map(DataTable::lines);
     let timelines = ladder.timelines.iter().map(Timeline::lines);
-    let all =
-        tables.into_iter().chain(figures).chain([hardware_table(ladder)]).chain(sweeps).chain(timelines);
+    let all = tables.into_iter().chain(figures).chain([hardware_table(ladder)]);
+    let all = all.chain(sweeps).chain(data_tables).chain(timelines);
     for table in all.filter(|table| !table.is_empty()) {
         lines.push(String::new());
         lines.extend(table);
