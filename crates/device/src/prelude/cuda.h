@@ -147,16 +147,51 @@ struct __align__(16) Double4 {
 
 // ---- Atomics ----
 //
-// On a uint in global memory. Each returns the value before.
-// ATOMIC_CAS_U32(p, expected, desired) stores `desired` if the value is `expected`.
+// On a number in global memory: U32 is a uint, U64 a ulong, F32 a float, F64 a double. Each returns
+// the value before. ATOMIC_CAS_U32(p, expected, desired) stores `desired` if the value is
+// `expected`. The others, ATOMIC_ADD_U32(p, v) and so on, store
+// ADD, SUB       old + v, old - v
+// EXCHANGE       v
+// MIN, MAX       the smaller and the larger one of old and v
+// AND, OR, XOR   the bits of old and v combined
+// INC            old >= v ? 0 : old + 1
+// DEC            old == 0 || old > v ? v : old - 1
+// HAS_ATOMICS_U64, HAS_ATOMIC_ADD_F32 and HAS_ATOMIC_ADD_F64 are 1 or 0: an OpenCL device may lack
+// these types. Their macros are then not defined.
 #define ATOMIC_ADD_U32(p, v) atomicAdd((uint*)(p), (uint)(v))
+#define ATOMIC_SUB_U32(p, v) atomicSub((uint*)(p), (uint)(v))
+#define ATOMIC_EXCHANGE_U32(p, v) atomicExch((uint*)(p), (uint)(v))
 #define ATOMIC_MIN_U32(p, v) atomicMin((uint*)(p), (uint)(v))
 #define ATOMIC_MAX_U32(p, v) atomicMax((uint*)(p), (uint)(v))
 #define ATOMIC_AND_U32(p, v) atomicAnd((uint*)(p), (uint)(v))
+#define ATOMIC_OR_U32(p, v) atomicOr((uint*)(p), (uint)(v))
+#define ATOMIC_XOR_U32(p, v) atomicXor((uint*)(p), (uint)(v))
+#define ATOMIC_INC_U32(p, v) atomicInc((uint*)(p), (uint)(v))
+#define ATOMIC_DEC_U32(p, v) atomicDec((uint*)(p), (uint)(v))
 #define ATOMIC_CAS_U32(p, e, w) atomicCAS((uint*)(p), (uint)(e), (uint)(w))
-// On a uint in shared memory.
+#define HAS_ATOMICS_U64 1
+#define ATOMIC_ADD_U64(p, v) atomicAdd((ulong*)(p), (ulong)(v))
+#define ATOMIC_SUB_U64(p, v) atomicAdd((ulong*)(p), 0ull - (ulong)(v))
+#define ATOMIC_EXCHANGE_U64(p, v) atomicExch((ulong*)(p), (ulong)(v))
+#define ATOMIC_MIN_U64(p, v) atomicMin((ulong*)(p), (ulong)(v))
+#define ATOMIC_MAX_U64(p, v) atomicMax((ulong*)(p), (ulong)(v))
+#define ATOMIC_AND_U64(p, v) atomicAnd((ulong*)(p), (ulong)(v))
+#define ATOMIC_OR_U64(p, v) atomicOr((ulong*)(p), (ulong)(v))
+#define ATOMIC_XOR_U64(p, v) atomicXor((ulong*)(p), (ulong)(v))
+#define ATOMIC_CAS_U64(p, e, w) atomicCAS((ulong*)(p), (ulong)(e), (ulong)(w))
+#define HAS_ATOMIC_ADD_F32 1
+#define HAS_ATOMIC_ADD_F64 1
+#define ATOMIC_ADD_F32(p, v) atomicAdd((float*)(p), (float)(v))
+#define ATOMIC_ADD_F64(p, v) atomicAdd((double*)(p), (double)(v))
+// Atomic for the threads of the block, and for all devices and the host. HAS_ATOMIC_SCOPES is 0 on
+// OpenCL, where both are atomic for the device.
+#define HAS_ATOMIC_SCOPES 1
+#define ATOMIC_ADD_BLOCK_U32(p, v) atomicAdd_block((uint*)(p), (uint)(v))
+#define ATOMIC_ADD_SYSTEM_U32(p, v) atomicAdd_system((uint*)(p), (uint)(v))
+// On a number in shared memory.
 #define SHARED_ATOMIC_ADD_U32(p, v) atomicAdd((uint*)(p), (uint)(v))
 #define SHARED_ATOMIC_CAS_U32(p, e, w) atomicCAS((uint*)(p), (uint)(e), (uint)(w))
+#define SHARED_ATOMIC_ADD_U64(p, v) atomicAdd((ulong*)(p), (ulong)(v))
 // Loads and stores of a uint that blocks share: never served from a register or a stale cache line.
 #define LOAD_U32(p) (*(const volatile uint*)(p))
 #define STORE_U32(p, v) (*(volatile uint*)(p) = (uint)(v))
@@ -174,6 +209,8 @@ struct __align__(16) Double4 {
 // BALLOT(condition, scratch)       a mask with one bit per lane, set where the condition is true
 // SHUFFLE(value, lane, scratch)    the value of another lane, of type uint
 // SHUFFLE_F(value, lane, scratch)  the same for float
+// MATCH_ANY(value, scratch)        a mask of the lanes with the same uint as this one
+// MATCH_ALL(value, scratch)        a mask of all lanes if their uints are equal, else 0
 // WARP_BARRIER()                   waits for the lanes of the warp. Each then sees what the others
 //                                  wrote to shared memory before.
 #define WARP_SIZE 32
@@ -184,4 +221,12 @@ struct __align__(16) Double4 {
 #define BALLOT(condition, scratch) __ballot_sync(0xffffffffu, condition)
 #define SHUFFLE(value, lane, scratch) __shfl_sync(0xffffffffu, (uint)(value), lane)
 #define SHUFFLE_F(value, lane, scratch) __shfl_sync(0xffffffffu, (float)(value), lane)
+// Not static, so that the compiler does not warn where it is not used.
+inline __device__ uint warp_match_all(uint value)
+{
+    int is_equal;
+    return __match_all_sync(0xffffffffu, value, &is_equal);
+}
+#define MATCH_ANY(value, scratch) __match_any_sync(0xffffffffu, (uint)(value))
+#define MATCH_ALL(value, scratch) warp_match_all((uint)(value))
 #define WARP_BARRIER() __syncwarp()

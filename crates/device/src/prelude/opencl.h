@@ -85,10 +85,70 @@
 #define UINT_AS_FLOAT(u) as_float((uint)(u))
 
 #define ATOMIC_ADD_U32(p, v) atomic_add((volatile __global uint*)(p), (uint)(v))
+#define ATOMIC_SUB_U32(p, v) atomic_sub((volatile __global uint*)(p), (uint)(v))
+#define ATOMIC_EXCHANGE_U32(p, v) atomic_xchg((volatile __global uint*)(p), (uint)(v))
 #define ATOMIC_MIN_U32(p, v) atomic_min((volatile __global uint*)(p), (uint)(v))
 #define ATOMIC_MAX_U32(p, v) atomic_max((volatile __global uint*)(p), (uint)(v))
 #define ATOMIC_AND_U32(p, v) atomic_and((volatile __global uint*)(p), (uint)(v))
+#define ATOMIC_OR_U32(p, v) atomic_or((volatile __global uint*)(p), (uint)(v))
+#define ATOMIC_XOR_U32(p, v) atomic_xor((volatile __global uint*)(p), (uint)(v))
 #define ATOMIC_CAS_U32(p, e, w) atomic_cmpxchg((volatile __global uint*)(p), (uint)(e), (uint)(w))
+// OpenCL's increment and decrement have no limit at which they wrap.
+FUNCTION uint atomic_inc_to(volatile __global uint* p, uint limit)
+{
+    uint old = *p;
+    for (;;) {
+        const uint seen = atomic_cmpxchg(p, old, old >= limit ? 0u : old + 1u);
+        if (seen == old)
+            return old;
+        old = seen;
+    }
+}
+FUNCTION uint atomic_dec_from(volatile __global uint* p, uint limit)
+{
+    uint old = *p;
+    for (;;) {
+        const uint seen = atomic_cmpxchg(p, old, old == 0u || old > limit ? limit : old - 1u);
+        if (seen == old)
+            return old;
+        old = seen;
+    }
+}
+#define ATOMIC_INC_U32(p, v) atomic_inc_to((volatile __global uint*)(p), (uint)(v))
+#define ATOMIC_DEC_U32(p, v) atomic_dec_from((volatile __global uint*)(p), (uint)(v))
+#if defined(cl_khr_int64_base_atomics) && defined(cl_khr_int64_extended_atomics)
+#pragma OPENCL EXTENSION cl_khr_int64_base_atomics : enable
+#pragma OPENCL EXTENSION cl_khr_int64_extended_atomics : enable
+#define HAS_ATOMICS_U64 1
+#define ATOMIC_ADD_U64(p, v) atom_add((volatile __global ulong*)(p), (ulong)(v))
+#define ATOMIC_SUB_U64(p, v) atom_sub((volatile __global ulong*)(p), (ulong)(v))
+#define ATOMIC_EXCHANGE_U64(p, v) atom_xchg((volatile __global ulong*)(p), (ulong)(v))
+#define ATOMIC_MIN_U64(p, v) atom_min((volatile __global ulong*)(p), (ulong)(v))
+#define ATOMIC_MAX_U64(p, v) atom_max((volatile __global ulong*)(p), (ulong)(v))
+#define ATOMIC_AND_U64(p, v) atom_and((volatile __global ulong*)(p), (ulong)(v))
+#define ATOMIC_OR_U64(p, v) atom_or((volatile __global ulong*)(p), (ulong)(v))
+#define ATOMIC_XOR_U64(p, v) atom_xor((volatile __global ulong*)(p), (ulong)(v))
+#define ATOMIC_CAS_U64(p, e, w) atom_cmpxchg((volatile __global ulong*)(p), (ulong)(e), (ulong)(w))
+#define SHARED_ATOMIC_ADD_U64(p, v) atom_add((volatile __local ulong*)(p), (ulong)(v))
+#else
+#define HAS_ATOMICS_U64 0
+#endif
+#if defined(__NV_CL_C_VERSION)
+FUNCTION float atomic_add_float(volatile __global float* p, float v)
+{
+    float old;
+    asm volatile("atom.global.add.f32 %0, [%1], %2;" : "=f"(old) : "l"(p), "f"(v) : "memory");
+    return old;
+}
+#define HAS_ATOMIC_ADD_F32 1
+#define ATOMIC_ADD_F32(p, v) atomic_add_float((volatile __global float*)(p), (float)(v))
+#else
+#define HAS_ATOMIC_ADD_F32 0
+#endif
+#define HAS_ATOMIC_ADD_F64 0
+#define HAS_ATOMIC_SCOPES 0
+#define ATOMIC_ADD_BLOCK_U32(p, v) ATOMIC_ADD_U32(p, v)
+#define ATOMIC_ADD_SYSTEM_U32(p, v) ATOMIC_ADD_U32(p, v)
 #define SHARED_ATOMIC_ADD_U32(p, v) atomic_add((volatile __local uint*)(p), (uint)(v))
 #define SHARED_ATOMIC_CAS_U32(p, e, w) atomic_cmpxchg((volatile __local uint*)(p), (uint)(e), (uint)(w))
 #define LOAD_U32(p) (*(const volatile __global uint*)(p))
@@ -120,7 +180,15 @@ FUNCTION uint warp_shuffle(uint value, int lane)
     asm volatile("shfl.sync.idx.b32 %0, %1, %2, 31, 0xffffffff;" : "=r"(result) : "r"(value), "r"(lane));
     return result;
 }
+FUNCTION uint warp_match(uint value)
+{
+    uint mask;
+    asm volatile("match.any.sync.b32 %0, %1, 0xffffffff;" : "=r"(mask) : "r"(value));
+    return mask;
+}
 #define HAS_WARPS 1
+#define MATCH_ANY(value, scratch) warp_match((uint)(value))
+#define MATCH_ALL(value, scratch) (warp_match((uint)(value)) == 0xffffffffu ? 0xffffffffu : 0u)
 #define ANY(condition, scratch) warp_any((condition) ? 1 : 0)
 #define ALL(condition, scratch) (!warp_any((condition) ? 0 : 1))
 #define BALLOT(condition, scratch) warp_ballot((condition) ? 1 : 0)
@@ -145,7 +213,19 @@ FUNCTION uint warp_shuffle(uint value, int lane, __local uint* scratch)
     BARRIER();
     return scratch[THREAD - LANE + lane];
 }
+FUNCTION uint warp_match(uint value, __local uint* scratch)
+{
+    BARRIER();
+    scratch[THREAD] = value;
+    BARRIER();
+    uint mask = 0;
+    for (int lane = 0; lane < WARP_SIZE; lane++)
+        mask |= (scratch[THREAD - LANE + lane] == value ? 1u : 0u) << lane;
+    return mask;
+}
 #define HAS_WARPS 0
+#define MATCH_ANY(value, scratch) warp_match((uint)(value), scratch)
+#define MATCH_ALL(value, scratch) (MATCH_ANY(value, scratch) == 0xffffffffu ? 0xffffffffu : 0u)
 #define ANY(condition, scratch) (BALLOT(condition, scratch) != 0u)
 #define ALL(condition, scratch) (BALLOT(condition, scratch) == 0xffffffffu)
 #define BALLOT(condition, scratch) warp_ballot((condition) ? 1 : 0, scratch)

@@ -2,6 +2,7 @@
 //! example the banks of shared memory, and examples of the course. Each has a plain reference
 //! implementation, and its self-test compares the two. The ladder of the same name times them.
 
+pub mod atomics;
 pub mod banks;
 pub mod copy;
 pub mod coulomb;
@@ -21,5 +22,6 @@ pub fn checks() -> Vec<Check> {
     checks.extend(texture::selftest::checks());
     checks.extend(coulomb::selftest::checks());
     checks.extend(fences::selftest::checks());
+    checks.extend(atomics::selftest::checks());
     checks
 }

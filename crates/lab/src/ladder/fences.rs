@@ -128,8 +128,8 @@ fn count_outcomes(
     Ok(counts)
 }
 
-/// Adds one rung per test and fence, with volatile accesses of threads of different blocks. The roof
-/// of a test is its rate without a fence.
+/// Adds one rung per test and fence, with volatile accesses of threads of different blocks. The
+/// roof of a test is its rate without a fence.
 fn add_device_rungs(
     request: &mut LadderRequest,
     ladder: &mut Ladder,
@@ -188,7 +188,9 @@ fn add_cpu_rungs(request: &mut LadderRequest, ladder: &mut Ladder) {
         (request.progress)(&name);
         rows.push(outcome_row(name.trim_start_matches("CPU, ").to_owned(), &run(), forbidden));
         if has_rung {
-            let times = time_on_host(CPU_REPEATS, || drop(std::hint::black_box(run())));
+            let times = time_on_host(CPU_REPEATS, || {
+                std::hint::black_box(run());
+            });
             ladder.add_rung(RungResult::new(&name, &TimedRuns { n, items: n as f64, times }));
         }
     };

@@ -4,6 +4,7 @@
 //! entries. Every rung is a strategy that the tests cover. A ladder only times them, so a ladder is
 //! one file with its [`LadderEntry`], for example `reduce.rs`.
 
+mod atomics;
 mod banks;
 mod copy;
 mod coulomb;
@@ -47,7 +48,7 @@ pub use table::all_tables;
 pub use timeline::{Timeline, TimelineLane, TimelineSpan};
 
 /// All ladders, in the order of the help.
-pub static LADDERS: [&LadderEntry; 17] = [
+pub static LADDERS: [&LadderEntry; 18] = [
     &direct::LADDER,
     &tree::LADDER,
     &reduce::LADDER,
@@ -65,6 +66,7 @@ pub static LADDERS: [&LadderEntry; 17] = [
     &texture::LADDER,
     &coulomb::LADDER,
     &fences::LADDER,
+    &atomics::LADDER,
 ];
 
 /// Returns the ladder with this name.

@@ -1,14 +1,14 @@
-//! Litmus tests on the CPU: in one thread, where everything is in order, and in two threads with the
-//! orderings of Rust's atomics.
+//! Litmus tests on the CPU: in one thread, where everything is in order, and in two threads with
+//! the orderings of Rust's atomics.
 //!
 //! x86 has total store order (Sewell et al. 2010, "x86-TSO"): a core sees the writes of another in
-//! their order, but its own writes wait in a store buffer while later reads go to the cache. Message
-//! passing therefore works in hardware, also with relaxed atomics, whose accesses only the compiler
-//! may reorder. Store buffering shows with all orderings but SeqCst, which makes the write a locked
-//! instruction that empties the store buffer.
+//! their order, but its own writes wait in a store buffer while later reads go to the cache.
+//! Message passing therefore works in hardware, also with relaxed atomics, whose accesses only the
+//! compiler may reorder. Store buffering shows with all orderings but SeqCst, which makes the write
+//! a locked instruction that empties the store buffer.
 //!
-//! Cost: the two threads meet before every trial, which takes a few transfers of a cache line between
-//! the cores.
+//! Cost: the two threads meet before every trial, which takes a few transfers of a cache line
+//! between the cores.
 
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 

@@ -43,8 +43,8 @@
 
 // IS_ORDERED: whether the memory model orders accesses of this kind by fences. IS_FULL_FENCE:
 // whether the fences are sequentially consistent, so that they also order a write before a read.
-// Accesses that are neither atomic nor volatile race, and no model orders them. For CUDA this is the
-// memory consistency model of PTX, in which a volatile access is a relaxed one of system scope.
+// Accesses that are neither atomic nor volatile race, and no model orders them. For CUDA this is
+// the memory consistency model of PTX, in which a volatile access is a relaxed one of system scope.
 #if defined(ON_CUDA)
 #define IS_ORDERED (ACCESS >= 1)
 #define IS_FULL_FENCE 1
@@ -188,9 +188,9 @@ FUNCTION void load_memory(GLOBAL uint* stress, uint random)
 }
 
 // Runs `rounds` trials per thread of the first `test_blocks` blocks. If block_shift is not 0, it is
-// half of test_blocks, and the first thread of a trial is thread t of block b, the second one thread
-// t of block (b + block_shift) mod test_blocks. If it is 0, the second one is thread
-// (t + BLOCK_SIZE / 2) mod BLOCK_SIZE of block b. Blocks from test_blocks on load the memory system.
+// half of test_blocks, and the first thread of a trial is thread t of block b, the second one
+// thread t of block (b + block_shift) mod test_blocks. If it is 0, the second one is thread (t +
+// BLOCK_SIZE / 2) mod BLOCK_SIZE of block b. Blocks from test_blocks on load the memory system.
 //
 // cells: 2 LINE_WORDS words per trial. x_read, y_read: one word per trial. meeting: a line, and one
 // per block with trials. stress: STRESS_WORDS words. launch: number of launches with this one.
@@ -208,8 +208,8 @@ run_trials(GLOBAL uint* cells, GLOBAL uint* x_read, GLOBAL uint* y_read, GLOBAL 
         const int thread_shift = block_shift > 0 ? 0 : BLOCK_SIZE / 2;
         const int partner_block = (BLOCK_INDEX + test_blocks - block_shift) % test_blocks;
         const int partner_thread = (THREAD + BLOCK_SIZE - thread_shift) % BLOCK_SIZE;
-        // A thread of the second half does the trial of its partner first, so that both threads of a
-        // trial have the same turn.
+        // A thread of the second half does the trial of its partner first, so that both threads of
+        // a trial have the same turn.
         const int own_turn = block_shift > 0 ? BLOCK_INDEX >= block_shift : THREAD >= thread_shift;
         for (int round = 0; round < rounds; round++) {
             const uint own = (uint)((round * test_blocks + BLOCK_INDEX) * BLOCK_SIZE + THREAD);
@@ -245,8 +245,8 @@ reset_trials(GLOBAL uint* cells, GLOBAL uint* x_read, GLOBAL uint* y_read, int t
     }
 }
 
-// Adds the outcomes of `trials` trials to counts[0 ... 4]. Bit 0 of the index: A is the new X. Bit 1:
-// B is the new Y. Index 4: A or B is neither old nor new.
+// Adds the outcomes of `trials` trials to counts[0 ... 4]. Bit 0 of the index: A is the new X. Bit
+// 1: B is the new Y. Index 4: A or B is neither old nor new.
 KERNEL(BLOCK_SIZE)
 count_outcomes(GLOBAL const uint* x_read, GLOBAL const uint* y_read, int trials, GLOBAL uint* counts)
 {

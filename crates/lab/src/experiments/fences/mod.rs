@@ -273,8 +273,8 @@ impl LaunchShape {
     fn for_device(device: &Device) -> Self {
         let sm_count = device.properties().sm_count.max(1);
         match device.properties().kind {
-            // All blocks are resident, so that they meet at the start. One trial per thread, because
-            // threads that have just met run at the same time.
+            // All blocks are resident, so that they meet at the start. One trial per thread,
+            // because threads that have just met run at the same time.
             DeviceKind::Gpu => Self {
                 block_size: 128,
                 test_blocks: 4 * sm_count,
@@ -291,7 +291,7 @@ impl LaunchShape {
                 test_blocks: 2,
                 stress_blocks: 0,
                 rounds: 64,
-                max_waits: 200_000,
+                max_waits: 2_000_000,
                 max_trial_waits: 500,
                 max_delay: 15,
             },

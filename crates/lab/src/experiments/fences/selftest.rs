@@ -1,5 +1,5 @@
-//! Checks of the litmus tests on one device, for `orrery selftest` and the tests. A check fails only
-//! if an outcome occurs that the memory model forbids, or if a trial was not run.
+//! Checks of the litmus tests on one device, for `orrery selftest` and the tests. A check fails
+//! only if an outcome occurs that the memory model forbids, or if a trial was not run.
 
 use orrery_device::check::Check;
 use orrery_device::{Device, DeviceError, DeviceKind};
@@ -15,8 +15,8 @@ pub fn checks() -> Vec<Check> {
 /// Launches per test: 1.1e6 trials on an H200, 1.3e5 on a CPU.
 const LAUNCHES: usize = 16;
 
-/// Returns the accesses and fences that are tested. OpenCL on a CPU compiles slowly and has no fence
-/// between devices.
+/// Returns the accesses and fences that are tested. OpenCL on a CPU compiles slowly and has no
+/// fence between devices.
 fn variants(device: &Device) -> Vec<(Access, Fence)> {
     if device.properties().kind != DeviceKind::Gpu {
         return vec![(Access::Volatile, Fence::None), (Access::Atomic, Fence::Device)];
