@@ -59,8 +59,10 @@ impl Builds {
         let code = Arc::new(LoadedModule {
             device: device.clone(),
             name: source.name().to_owned(),
+            definitions: source.definition_list(),
             handle,
             declarations,
+            requested: Mutex::default(),
         });
         if has_variables {
             known.binaries.entry(key).or_insert(binary);
@@ -68,6 +70,14 @@ impl Builds {
             known.modules.insert(key, Arc::clone(&code));
         }
         Ok(Module::new(code, origin, start.elapsed()))
+    }
+
+    /// Returns the modules in memory, sorted by file and definitions.
+    pub(crate) fn modules(&self) -> Vec<Arc<LoadedModule>> {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut modules: Vec<_> = known.modules.values().cloned().collect();
+        modules.sort_by(|a, b| (&a.name, &a.definitions).cmp(&(&b.name, &b.definitions)));
+        modules
     }
 
     pub(crate) fn clear(&self) {

@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
 
 use crate::buffer::Buffer;
 use crate::builds::Builds;
@@ -15,7 +16,7 @@ use crate::driver::{Driver, Fault, Handle, Opened, cuda, opencl};
 use crate::element::Element;
 use crate::error::DeviceError;
 use crate::host_access::{Managed, Mapped};
-use crate::kernel::{KernelFile, Math, Module, Source};
+use crate::kernel::{Kernel, KernelFile, Math, Module, Origin, Source};
 use crate::pinned::Pinned;
 use crate::pitched::Pitched;
 use crate::properties::{Memory, Properties};
@@ -268,6 +269,21 @@ impl Device {
         math: Math,
     ) -> Result<Module, DeviceError> {
         self.0.builds.get_or_build(self, &Source { file: *file, definitions, math })
+    }
+
+    /// Returns the kernels that this process has built on the device, sorted by file, definitions
+    /// and name. Kernels of files with constant arrays are missing, because each module of such a
+    /// file belongs to one user.
+    pub fn kernels(&self) -> Result<Vec<Kernel>, DeviceError> {
+        let mut kernels = Vec::new();
+        for code in self.0.builds.modules() {
+            let requested = code.requested.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            let module = Module::new(code, Origin::Memory, Duration::ZERO);
+            for (name, dynamic_shared) in requested {
+                kernels.push(module.kernel_with_shared(&name, dynamic_shared)?);
+            }
+        }
+        Ok(kernels)
     }
 
     /// Removes all builds from memory, as in a new process: the next build reads the cache on disk.

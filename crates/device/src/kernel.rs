@@ -1,9 +1,9 @@
 //! Kernels: a source with its compile-time values, the module that it compiles to, and the kernels
 //! of the module.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::fmt;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::choice::Backend;
@@ -11,6 +11,7 @@ use crate::device::Device;
 use crate::driver::{CompileOptions, Handle, MAX_ARGUMENTS, Parameters};
 use crate::error::DeviceError;
 use crate::launch::Arg;
+use crate::occupancy::BlockNeeds;
 use crate::signature::{Declarations, Signature, find_declarations};
 
 /// Precision of a kernel's arithmetic. FMA contraction is on in all three.
@@ -159,8 +160,12 @@ pub struct Module {
 pub(crate) struct LoadedModule {
     pub(crate) device: Device,
     pub(crate) name: String,
+    /// Compile-time definitions, for example "BLOCK_SIZE=256 TARGETS=4".
+    pub(crate) definitions: String,
     pub(crate) handle: Handle,
     pub(crate) declarations: Declarations,
+    /// Kernels that were requested: name and bytes of dynamic shared memory.
+    pub(crate) requested: Mutex<BTreeSet<(String, u32)>>,
 }
 
 impl Drop for LoadedModule {
@@ -229,6 +234,8 @@ impl Module {
             driver.parameters(handle).map_err(call_error)?
         };
         kernel.check_signature(&parameters).map_err(build_error)?;
+        let mut requested = self.code.requested.lock().unwrap_or_else(PoisonError::into_inner);
+        requested.insert((name.to_owned(), dynamic_shared));
         Ok(Kernel(Arc::new(kernel)))
     }
 
@@ -313,9 +320,26 @@ impl Kernel {
         &self.0.name
     }
 
+    /// Returns the name of the kernel file.
+    pub fn file(&self) -> &str {
+        &self.0.code.name
+    }
+
+    /// Returns the compile-time definitions of the file, for example "BLOCK_SIZE=256 TARGETS=4".
+    pub fn definitions(&self) -> &str {
+        &self.0.code.definitions
+    }
+
     /// Returns the resources that the kernel uses.
     pub fn resources(&self) -> Resources {
         self.0.resources
+    }
+
+    /// Returns the resources that blocks of this size need. None if the driver does not report
+    /// registers.
+    pub fn block_needs(&self, block_size: u32) -> Option<BlockNeeds> {
+        let Resources { registers, shared_bytes, .. } = self.0.resources;
+        Some(BlockNeeds { threads: block_size, registers: registers?, shared_bytes })
     }
 
     /// Returns the occupancy for this block size: the fraction of an SM's threads that can be

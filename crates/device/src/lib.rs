@@ -39,6 +39,7 @@ mod kernel;
 mod launch;
 mod memory;
 mod nan_watch;
+pub mod occupancy;
 mod peaks;
 mod pinned;
 mod pitched;

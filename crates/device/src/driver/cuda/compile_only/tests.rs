@@ -63,6 +63,14 @@ fn kernels_are_listed_with_their_definitions() {
         assert_eq!(kernels[0].file, "test.cu");
         assert_eq!(kernels[0].definitions, "SIZE=50 UNUSED=(1 + 2)");
         assert!(build(&cuda.device, "missing").is_err());
+        // The device lists what was requested, with its resources.
+        let requested = cuda.device.kernels().unwrap();
+        assert_eq!(requested.iter().map(Kernel::name).collect::<Vec<_>>(), ["shared_only"]);
+        assert_eq!((requested[0].file(), requested[0].definitions()), ("test.cu", "SIZE=50 UNUSED=(1 + 2)"));
+        let needs = requested[0].block_needs(64).unwrap();
+        assert_eq!((needs.threads, needs.shared_bytes), (64, 256));
+        cuda.device.forget_builds();
+        assert!(cuda.device.kernels().unwrap().is_empty());
     }
 }
 
