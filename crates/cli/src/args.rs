@@ -8,7 +8,10 @@ mod values;
 mod window;
 
 pub use files::{ConvertArgs, InfoArgs};
-pub use lab::{BenchArgs, BenchCase, DevicesArgs, LadderArgs, RunCase, SelftestArgs, TuneArgs, TunedSolver};
+pub use lab::{
+    BenchArgs, BenchCase, DevicesArgs, LadderArgs, OccupancyArgs, RunCase, SelftestArgs, TuneArgs,
+    TunedSolver,
+};
 pub use reference::{ENVIRONMENT, EXIT_STATUS, FILES, SIGNALS, Table};
 
 use std::path::PathBuf;
@@ -79,6 +82,8 @@ pub enum Command {
     Selftest(SelftestArgs),
     /// Time the optimisation steps of a computation, naive to default
     Ladder(LadderArgs),
+    /// Calculate the blocks and warps of a kernel that an SM can hold
+    Occupancy(OccupancyArgs),
     /// Find the fastest strategies of a device and store them
     Tune(TuneArgs),
     /// Print a shell completion script

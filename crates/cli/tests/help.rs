@@ -2,7 +2,7 @@
 
 use crate::common::{TestDir, text};
 
-const COMMANDS: [&str; 19] = [
+const COMMANDS: [&str; 20] = [
     "run",
     "resume",
     "presets",
@@ -19,6 +19,7 @@ const COMMANDS: [&str; 19] = [
     "devices",
     "selftest",
     "ladder",
+    "occupancy",
     "tune",
     "completions",
     "man",

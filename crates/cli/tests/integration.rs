@@ -18,6 +18,7 @@ mod limits;
 mod log;
 mod mistakes;
 mod no_panic;
+mod occupancy;
 mod odd_values;
 mod on_device;
 mod pictures;

@@ -16,6 +16,7 @@ pub mod format;
 pub mod ladder;
 #[cfg(test)]
 mod nvrtc_tests;
+pub mod occupancy;
 pub mod roofline;
 pub mod sample;
 pub mod selftest;

@@ -1,5 +1,5 @@
 //! Flags of the commands that measure and check devices: `bench`, `devices`, `selftest`, `ladder`,
-//! `tune`.
+//! `occupancy`, `tune`.
 
 use std::path::PathBuf;
 
@@ -11,7 +11,7 @@ use orrery_lab::sample::Shape;
 use orrery_particles::solver::tree::device::Order;
 use orrery_simd::InstructionSet;
 
-use super::values::{parse_count, parse_count_in, parse_device};
+use super::values::{parse_capability, parse_count, parse_count_in, parse_device};
 use super::{DeviceArgs, JsonArgs, PrecisionFlag};
 
 /// Flags of `bench`.
@@ -290,6 +290,41 @@ fn ladder_sizes() -> String {
         format!("  {:<10} {host:>8} {gpu:>8} {opencl_cpu:>14} {}", entry.name, entry.size_unit)
     }));
     lines.join("\n")
+}
+
+/// Flags of `occupancy`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  orrery occupancy --block 256 --registers 64 --shared 16384 --arch 9.0
+  orrery occupancy reduce                  all kernels of the ladder reduce
+  orrery occupancy matmul/TILE=32          those with this text in their name,
+                                           file or definitions")]
+pub struct OccupancyArgs {
+    /// Kernels of a ladder, on a CUDA device: name of the ladder, or name/text for those that contain
+    /// the text
+    #[arg(value_name = "KERNEL", conflicts_with_all = ["registers", "shared", "arch", "block"])]
+    pub kernel: Option<String>,
+    /// Threads per block
+    #[arg(long, value_name = "N", default_value_t = 256, allow_hyphen_values = true, value_parser = parse_count::<u32>)]
+    pub block: u32,
+    /// Registers per thread, as ptxas -v reports them
+    #[arg(long, value_name = "N", required_unless_present = "kernel", allow_hyphen_values = true, value_parser = parse_count::<u32>)]
+    pub registers: Option<u32>,
+    /// Bytes of shared memory per block
+    #[arg(long, value_name = "N", default_value_t = 0, allow_hyphen_values = true, value_parser = parse_count::<u32>)]
+    pub shared: u32,
+    /// Compute capability, such as 9.0 [default: that of the device]
+    #[arg(long, value_name = "X.Y", value_parser = parse_capability, conflicts_with = "device")]
+    pub arch: Option<(u32, u32)>,
+    /// CUDA device, such as cuda or cuda:1
+    #[arg(long, value_name = "DEVICE", default_value = "cuda", value_parser = parse_device)]
+    pub device: DeviceChoice,
+    #[command(flatten)]
+    pub json: JsonArgs,
+    /// Draw the occupancy over the block size
+    #[arg(long, value_name = "FILE.svg")]
+    pub plot: Option<PathBuf>,
 }
 
 /// Flags of `tune`.

@@ -57,6 +57,14 @@ pub fn parse_device(text: &str) -> Result<DeviceChoice, String> {
     text.parse().map_err(|_| "expected auto, cpu, cuda, cuda:0, opencl or opencl:0".to_owned())
 }
 
+/// Parses a compute capability, such as `9.0`.
+pub fn parse_capability(text: &str) -> Result<(u32, u32), String> {
+    let is_number = |part: &str| (1..=2).contains(&part.len()) && part.bytes().all(|b| b.is_ascii_digit());
+    let parts = text.split_once('.').filter(|(major, minor)| is_number(major) && is_number(minor));
+    let capability = parts.and_then(|(major, minor)| Some((major.parse().ok()?, minor.parse().ok()?)));
+    capability.ok_or_else(|| "expected a compute capability such as 9.0".to_owned())
+}
+
 /// Parses a wall-clock limit above zero, such as `90min`, `2h`, `23:59:00` or `1-12:00:00`.
 pub fn parse_wall_time(text: &str) -> Result<Duration, String> {
     let expected = || "expected a time > 0 such as 90min, 2h, 23:59:00 or 1-12:00:00".to_owned();
@@ -220,6 +228,17 @@ mod tests {
         ] {
             let expected = "expected auto, cpu, cuda, cuda:0, opencl or opencl:0".to_owned();
             assert_eq!(parse_device(text), Err(expected), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn compute_capabilities_have_two_numbers() {
+        for (text, capability) in [("9.0", (9, 0)), ("1.3", (1, 3)), ("12.1", (12, 1))] {
+            assert_eq!(parse_capability(text), Ok(capability), "{text:?}");
+        }
+        for text in ["", "9", "90", "sm_90", "9.", ".0", "9.0.1", "-9.0", "9,0", "+9.0", "900.0", " 9.0"] {
+            let expected = "expected a compute capability such as 9.0".to_owned();
+            assert_eq!(parse_capability(text), Err(expected), "{text:?}");
         }
     }
 

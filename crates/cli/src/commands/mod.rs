@@ -10,6 +10,7 @@ mod files;
 mod fluids;
 mod ladder;
 mod man;
+mod occupancy;
 mod presets;
 mod run;
 mod segy;
@@ -66,6 +67,7 @@ pub fn execute(arguments: &Arguments) -> Result<Ending, Failure> {
         Command::Devices(arguments) => devices::list_devices(arguments),
         Command::Selftest(arguments) => selftest::selftest(arguments),
         Command::Ladder(arguments) => ladder::ladder(arguments),
+        Command::Occupancy(arguments) => occupancy::occupancy(arguments),
         Command::Tune(arguments) => tune::tune(arguments),
         Command::Completions { shell } => {
             print_completions(*shell);

@@ -7,6 +7,7 @@ pub mod banks;
 pub mod copy;
 pub mod coulomb;
 pub mod fences;
+pub mod occupancy;
 pub mod saxpy;
 pub mod texture;
 pub mod transfer;
@@ -23,5 +24,6 @@ pub fn checks() -> Vec<Check> {
     checks.extend(coulomb::selftest::checks());
     checks.extend(fences::selftest::checks());
     checks.extend(atomics::selftest::checks());
+    checks.extend(occupancy::selftest::checks());
     checks
 }

@@ -26,7 +26,7 @@ mod roofs;
 mod saxpy;
 mod sweep;
 mod table;
-mod text_table;
+pub(crate) mod text_table;
 mod texture;
 mod timeline;
 mod transfer;
