@@ -297,12 +297,11 @@ fn ladder_sizes() -> String {
 #[command(after_help = "\
 Examples:
   orrery occupancy --block 256 --registers 64 --shared 16384 --arch 9.0
-  orrery occupancy reduce                  all kernels of the ladder reduce
-  orrery occupancy matmul/TILE=32          those with this text in their name,
-                                           file or definitions")]
+  orrery occupancy reduce             All kernels of the ladder
+  orrery occupancy matmul/TILE=32     Those with this text in name or definitions")]
 pub struct OccupancyArgs {
-    /// Kernels of a ladder, on a CUDA device: name of the ladder, or name/text for those that contain
-    /// the text
+    /// Kernels of a ladder, on a CUDA device: name of the ladder, or name/text for those that
+    /// contain the text
     #[arg(value_name = "KERNEL", conflicts_with_all = ["registers", "shared", "arch", "block"])]
     pub kernel: Option<String>,
     /// Threads per block

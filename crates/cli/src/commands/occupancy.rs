@@ -77,7 +77,8 @@ fn find_entry(name: &str) -> Result<&'static LadderEntry, Failure> {
     })
 }
 
-/// Opens the CUDA device and returns the limits of its SMs. `hint` ends the message if there is none.
+/// Opens the CUDA device and returns the limits of its SMs. `hint` ends the message if there is
+/// none.
 fn open_cuda(arguments: &OccupancyArgs, hint: &str) -> Result<(Device, &'static SmLimits), Failure> {
     let choice = arguments.device;
     let other = || Failure::Usage(format!("--device {choice}: expected a CUDA device; {hint}"));

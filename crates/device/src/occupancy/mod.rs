@@ -236,8 +236,8 @@ impl SmLimits {
         let (per_warp, allocated, checked) = match self.register_owner {
             RegisterOwner::Warp => {
                 let per_warp = (needs.registers * WARP_SIZE).next_multiple_of(unit);
-                // The hardware checks a block as if it had as many warps in all partitions. A GPU of
-                // compute capability 6.0 has 2 partitions and still refuses what 4 would refuse.
+                // The hardware checks a block as if it had as many warps in all partitions. A GPU
+                // of compute capability 6.0 has 2 partitions and still refuses what 4 would refuse.
                 let multiple = if self.capability.0 == 6 { 4 } else { self.partitions };
                 (per_warp, per_warp * warps, per_warp * warps.next_multiple_of(multiple))
             }

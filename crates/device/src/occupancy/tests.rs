@@ -13,8 +13,8 @@ fn check(capability: (u32, u32), threads: u32, registers: u32, blocks: u32, perc
     assert_eq!((occupancy.blocks_per_sm, found), (blocks, percent), "{occupancy:?}");
 }
 
-/// CUDA C++ Best Practices Guide, "Calculating Occupancy": on a device of compute capability 7.0, 37
-/// registers per thread give 75% with 12 blocks of 128 threads and 63% with 4 blocks of 320.
+/// CUDA C++ Best Practices Guide, "Calculating Occupancy": on a device of compute capability 7.0,
+/// 37 registers per thread give 75% with 12 blocks of 128 threads and 63% with 4 blocks of 320.
 #[test]
 fn volta_has_the_occupancy_of_the_best_practices_guide() {
     check((7, 0), 128, 37, 12, 75.0);

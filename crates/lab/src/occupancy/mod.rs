@@ -1,5 +1,5 @@
-//! Occupancy of kernels, for `orrery occupancy`: of resources given by hand, and of the kernels of a
-//! ladder with the resources that the driver reports. [`orrery_device::occupancy`] has the
+//! Occupancy of kernels, for `orrery occupancy`: of resources given by hand, and of the kernels of
+//! a ladder with the resources that the driver reports. [`orrery_device::occupancy`] has the
 //! calculation.
 
 mod kernels;

@@ -71,7 +71,8 @@ fn kernels_of_a_ladder_have_their_occupancy() {
     let found = kernels_of_ladder(&cuda.device, limits, entry, "read", &mut |_| ()).unwrap();
     assert_eq!(found.kernels.len(), 1, "{found:?}");
     let kernel = &found.kernels[0];
-    // Blocks of 1,024 threads, two of which are resident unless a thread has more than 32 registers.
+    // Blocks of 1,024 threads, two of which are resident unless a thread has more than 32
+    // registers.
     assert_eq!((kernel.needs.threads, kernel.needs.shared_bytes), (1024, 8192));
     let expected = if kernel.needs.registers <= 32 { 2 } else { 1 };
     assert_eq!(kernel.occupancy.blocks_per_sm, expected, "{kernel:?}");

@@ -1,5 +1,5 @@
-//! Register pressure: x ← a x + b for 112 numbers per thread that are all in registers, or partly in
-//! local memory if the compiler may use fewer registers.
+//! Register pressure: x ← a x + b for 112 numbers per thread that are all in registers, or partly
+//! in local memory if the compiler may use fewer registers.
 //!
 //! Cost: 112 FMAs per thread and round. Fewer registers per thread mean more warps per SM, and
 //! spilled numbers that are loaded and stored in every round. The FMA units are the limit without
