@@ -393,18 +393,23 @@ fn bench_primitives_runs_on_a_device_and_on_the_cpu() {
         let all = read_json(&dir, "p.json");
         assert_eq!(all["device"]["kind"], kind);
         let results = all["results"].as_array().unwrap();
-        assert_eq!(results.len(), 8);
+        assert_eq!(results.len(), 10);
         for line in results {
             assert!(line["fastest"].as_f64() <= line["seconds"].as_f64(), "{line}");
             assert!(line["seconds"].as_f64() <= line["slowest"].as_f64(), "{line}");
-            // A transpose has the largest square: 141 x 141.
-            let n = if line["case"] == "transpose" { 19_881 } else { 20_000 };
+            // Matrices and images are the largest square: 141 x 141.
+            let is_square = ["transpose", "matmul", "label"].contains(&line["case"].as_str().unwrap());
+            let n = if is_square { 19_881 } else { 20_000 };
             assert_eq!((line["n"].as_u64(), line["repeats"].as_u64()), (Some(n), Some(3)), "{line}");
             assert!(line["strategy"].is_null(), "{line}");
             assert!(line["rate"].as_f64().unwrap() > 0.0, "{line}");
-            let is_sort = line["case"] == "sort";
-            assert_eq!(line["unit"] == "keys/s", is_sort, "{line}");
-            assert_eq!(line["share_of_copy"].is_f64(), !is_sort && kind != "cpu", "{line}");
+            let unit = match line["case"].as_str().unwrap() {
+                "sort" => "keys/s",
+                "matmul" => "flops/s",
+                _ => "bytes/s",
+            };
+            assert_eq!(line["unit"], unit, "{line}");
+            assert_eq!(line["share_of_copy"].is_f64(), unit == "bytes/s" && kind != "cpu", "{line}");
         }
     }
 }
@@ -419,7 +424,7 @@ fn invalid_flags_give_one_line_and_write_nothing() {
     let unknown_ladder = format!(
         "error: invalid value 'redcue' for '<NAME>' [possible values: {ladders}]; tip: a similar value exists: 'reduce'"
     );
-    let cases: [(&[&str], &str); 41] = [
+    let cases: [(&[&str], &str); 42] = [
         (&["ladder", "cube"], "error: invalid value 'cube' for '<NAME>'"),
         (&["ladder", "direct", "-n", "0"], "error: -n 0 is outside n >= 1"),
         (&["ladder", "direct", "-n", "1000000000000000"], "error: -n 1000000000000000: "),
@@ -439,6 +444,10 @@ fn invalid_flags_give_one_line_and_write_nothing() {
         (&["tune", "heat", "-n", "2"], "error: -n 2 is outside 3 <= n <= 1048576"),
         (&["tune", "wave", "-n", "47"], "error: -n 47 is outside 48 <= n <= 8192"),
         (&["tune", "tree"], "error: invalid value 'tree' for '[SOLVER]'"),
+        (
+            &["tune", "primitives", "--precision", "double"],
+            "error: --precision double: expected no precision for primitives",
+        ),
         (
             &["tune", "lj", "--precision", "double"],
             "error: --precision double: expected mixed for lj on a device",

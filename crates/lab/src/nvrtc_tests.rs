@@ -36,9 +36,9 @@ use orrery_particles::solver::rungs::RungKind;
 use orrery_particles::solver::tree::device::{Order, TreeAlgorithm, TreeDeviceStrategy};
 use orrery_particles::solver::tree::rungs as tree_rungs;
 use orrery_primitives::Number;
-use orrery_primitives::histogram::Histogram;
 use orrery_primitives::histogram::binned::{BinnedHistogram, Bins, MAX_BINS};
-use orrery_primitives::reduce::{self, Operation, Reduce};
+use orrery_primitives::histogram::{Histogram, HistogramStrategy};
+use orrery_primitives::reduce::{self, Operation, Reduce, ReduceStrategy};
 use orrery_primitives::scan::selftest::SHORT_TILES;
 use orrery_primitives::scan::{Scan, ScanKind, ScanStrategy};
 use orrery_primitives::sort::{Key, Sort, SortStrategy};
@@ -476,6 +476,16 @@ fn all_primitives_compile_for_hopper() {
     for strategy in ScanStrategy::CANDIDATES {
         compile_scan::<f32>(device, strategy).unwrap();
         compile_scan::<u64>(device, strategy).unwrap();
+    }
+    for strategy in SortStrategy::CANDIDATES {
+        compile_sort::<u32>(device, strategy).unwrap();
+        compile_sort::<u64>(device, strategy).unwrap();
+    }
+    for strategy in ReduceStrategy::CANDIDATES {
+        Reduce::<f32>::with_strategy(device, Operation::Sum, strategy).unwrap();
+    }
+    for strategy in HistogramStrategy::CANDIDATES {
+        Histogram::with_strategy(device, strategy).unwrap();
     }
     for strategy in [SortStrategy::SMALL, SortStrategy::LARGE] {
         let wide = SortStrategy { has_wide_offsets: true, ..strategy };

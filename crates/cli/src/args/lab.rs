@@ -68,8 +68,7 @@ pub struct BenchArgs {
     /// for experiments
     #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = |n: &str| parse_count_in::<u32>(n, 1..=32), help_heading = TREE_OPTIONS)]
     pub group: Option<u32>,
-    /// On a device: also measure scan and transpose with every strategy that was considered, for
-    /// experiments
+    /// On a device: also measure every strategy that was considered, for experiments
     #[arg(long, help_heading = PRIMITIVES_OPTIONS)]
     pub candidates: bool,
     /// Runs to measure, such as heat,wave [default: all, threads only on the CPU]
@@ -100,7 +99,8 @@ Default sizes (-n):
   tree        100000,1000000    1048576,8388608
   crossover   1000 to 24000     16384 to 524288
   checkpoint  1000000           -
-  primitives  2^20, sort 2^18   2^28, sort 2^20 and 2^24, transpose also 2^26
+  primitives  2^20, sort 2^18,  2^28, sort 2^20 and 2^24, transpose also 2^26,
+              matmul 2^16       matmul 2^24, label 2^26
   heat        4096              16384
   wave        256               1024
   lj          32000             4096,65536,1048576,16777216
@@ -125,7 +125,8 @@ pub enum BenchCase {
     Crossover,
     /// Writing a checkpoint, compared with a plain write of the same bytes
     Checkpoint,
-    /// Sum, scan, sort, histogram and transpose, with checked results
+    /// Sum, scan, sort, histogram, transpose, matrix product and connected components, with checked
+    /// results
     Primitives,
     /// Time steps of the heat equation on a square
     Heat,
@@ -334,10 +335,10 @@ pub struct TuneArgs {
     pub solver: Option<TunedSolver>,
     #[command(flatten)]
     pub device_args: DeviceArgs,
-    /// Numbers of bodies, of particles for lj, or of nodes along a side for heat and wave, where
-    /// wave also has a square with 16 N nodes along a side [default: powers of 4 from 1024 to
-    /// 1048576, on a GPU 1024,4096,16384 for heat, 128,256,512,1024 for wave and powers of 4 from
-    /// 4096 to 4194304 for lj]
+    /// Numbers of bodies, of particles for lj, of elements for primitives, or of nodes along a side
+    /// for heat and wave, where wave also has a square with 16 N nodes along a side [default:
+    /// powers of 4 from 1024 to 1048576, on a GPU 1024,4096,16384 for heat, 128,256,512,1024 for
+    /// wave, powers of 4 from 4096 to 4194304 for lj, and as for bench for primitives]
     #[arg(short, value_name = "N,...", value_delimiter = ',', allow_hyphen_values = true, value_parser = parse_count::<usize>)]
     pub n: Vec<usize>,
     /// Floating-point precision [default: all three, single and double for heat and wave, mixed for
@@ -357,4 +358,7 @@ pub enum TunedSolver {
     Wave,
     /// Time steps of a Lennard-Jones melt
     Lj,
+    /// Sum, scan, sort, histogram, transpose, matrix product and connected components, for bench
+    /// and ladder
+    Primitives,
 }

@@ -5,10 +5,12 @@ use orrery_engine::case::available_memory;
 use orrery_engine::compute_device::{DeviceRequest, Tuned};
 use orrery_fields::heat::device::HeatDeviceStrategy;
 use orrery_fields::wave::device::{WaveDeviceStrategy, WaveShape};
+use orrery_lab::bench::primitives::Primitive;
 use orrery_lab::format::format_seconds;
 use orrery_lab::tuning::{
-    DEFAULT_SIZES, FluidOutcome, HeatOutcome, TuneOutcome, Tuning, WaveOutcome, default_fluid_sizes,
-    default_sides, default_wave_sides, tune_device, tune_fluid, tune_heat, tune_wave,
+    DEFAULT_SIZES, FluidOutcome, HeatOutcome, PrimitiveOutcome, TuneOutcome, Tuning, WaveOutcome,
+    default_fluid_sizes, default_sides, default_wave_sides, tune_device, tune_fluid, tune_heat,
+    tune_primitives, tune_wave,
 };
 use orrery_model::Precision;
 use orrery_particles::lennard_jones::FluidStrategy;
@@ -27,6 +29,7 @@ pub fn tune(arguments: &TuneArgs) -> Result<(), Failure> {
         Some(TunedSolver::Heat) => super::bench::check_heat_flags(&arguments.n, arguments.precision)?,
         Some(TunedSolver::Wave) => super::bench::check_wave_flags(&arguments.n, arguments.precision)?,
         Some(TunedSolver::Lj) => check_tuned_fluids(arguments)?,
+        Some(TunedSolver::Primitives) => check_tuned_primitives(arguments)?,
         Some(TunedSolver::Direct) | None => super::bench::check_body_memory(&arguments.n)?,
     }
     let choice = arguments.device_args.device;
@@ -47,7 +50,13 @@ pub fn tune(arguments: &TuneArgs) -> Result<(), Failure> {
     let solvers = match arguments.solver {
         Some(solver) => vec![solver],
         None if arguments.n.is_empty() => {
-            vec![TunedSolver::Direct, TunedSolver::Heat, TunedSolver::Wave, TunedSolver::Lj]
+            vec![
+                TunedSolver::Direct,
+                TunedSolver::Heat,
+                TunedSolver::Wave,
+                TunedSolver::Lj,
+                TunedSolver::Primitives,
+            ]
         }
         None => vec![TunedSolver::Direct],
     };
@@ -58,6 +67,7 @@ pub fn tune(arguments: &TuneArgs) -> Result<(), Failure> {
             TunedSolver::Heat => tune_heat_solver(arguments, &device)?,
             TunedSolver::Wave => tune_wave_solver(arguments, &device)?,
             TunedSolver::Lj => tune_fluids(arguments, &device)?,
+            TunedSolver::Primitives => tune_all_primitives(arguments, &device)?,
         };
     }
     match is_tuned {
@@ -196,6 +206,41 @@ fn print_fluid_outcome(outcome: &FluidOutcome) {
         format!("{:.2}x", default_seconds / entry.seconds),
         format!("{tried}/{available}"),
         entry.strategy.describe()
+    );
+}
+
+/// Refuses a precision and sizes that `bench primitives` refuses.
+fn check_tuned_primitives(arguments: &TuneArgs) -> Result<(), Failure> {
+    if let Some(flag) = arguments.precision {
+        let precision = flag.0.as_str();
+        return Err(Failure::Usage(format!("--precision {precision}: expected no precision for primitives")));
+    }
+    super::bench::check_primitive_sizes(&arguments.n)
+}
+
+/// Tunes the primitives and stores the results. Returns whether there are any. With a precision,
+/// only solvers are tuned.
+fn tune_all_primitives(arguments: &TuneArgs, device: &Device) -> Result<bool, Failure> {
+    if arguments.precision.is_some() {
+        return Ok(false);
+    }
+    print_line!("primitives: for bench and ladder; results are checked");
+    print_line!("{:<16} {:>10} {:>9} {:>8} {:>5}  strategy", "", "elements", "time", "gain", "tried");
+    let tuning = tune_primitives(device, &Primitive::ALL, &arguments.n, &mut print_primitive_outcome)?;
+    tuning.save(device)?;
+    Ok(true)
+}
+
+fn print_primitive_outcome(outcome: &PrimitiveOutcome) {
+    let PrimitiveOutcome { entry, tried, available, default_seconds } = outcome;
+    print_line!(
+        "{:<16} {:>10} {:>9} {:>8} {:>5}  {}",
+        entry.primitive,
+        entry.n,
+        format_seconds(entry.seconds),
+        format!("{:.2}x", default_seconds / entry.seconds),
+        format!("{tried}/{available}"),
+        entry.strategy
     );
 }
 

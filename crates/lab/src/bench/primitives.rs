@@ -1,24 +1,18 @@
-//! Benchmarks of the primitives (sum, scan, sort, histogram and transpose), compared with the
-//! bandwidth of a copy.
+//! Benchmarks of the primitives (sum, scan, sort, histogram, transpose, matrix product and labels),
+//! compared with the bandwidth of a copy.
 //!
 //! Every result is compared with the reference implementation. The floats are random whole numbers
 //! from -8 to 8, whose sums stay far below 2^24. Every order of additions is therefore exact, and a
 //! single number that is lost or added twice is found.
 
+mod cases;
 mod primitive;
 mod verify;
 
-use std::fmt::Display;
 use std::time::Instant;
 
 use orrery_device::testing::random_bits;
 use orrery_device::{Device, DeviceError, ceiling};
-use orrery_primitives::Number;
-use orrery_primitives::histogram::{self, BYTE_BINS, Histogram};
-use orrery_primitives::reduce::{self, Operation, Reduce};
-use orrery_primitives::scan::{self, Scan, ScanStrategy};
-use orrery_primitives::sort::{self, Key, Sort};
-use orrery_primitives::transpose::{MatrixShape, Transpose, TransposeStrategy, transpose_on_cpu};
 use rayon::prelude::*;
 use serde_json::{Value, json};
 use thiserror::Error;
@@ -26,8 +20,8 @@ use thiserror::Error;
 use super::direct::{device_json, repeat_count};
 use crate::devices::cpu_name;
 use crate::timing::{self, Times};
+use crate::tuning::Tuning;
 pub use primitive::Primitive;
-use verify::{first_difference, first_not_transposed, first_unsorted};
 
 /// Number of timed runs on the CPU, unless given.
 const REPEATS_ON_CPU: usize = 5;
@@ -59,7 +53,7 @@ pub enum PrimitiveError {
 pub struct PrimitiveMeasurement {
     /// The primitive.
     pub primitive: Primitive,
-    /// Name of the strategy, if it is one of the candidates.
+    /// Name of the strategy, if it is not the default: a candidate, or the result of the tuner.
     pub strategy: Option<String>,
     /// Number of elements: numbers, bytes or pairs.
     pub n: usize,
@@ -70,7 +64,8 @@ pub struct PrimitiveMeasurement {
 }
 
 impl PrimitiveMeasurement {
-    /// Returns the bytes per second that must move, at the median time. `None` for a sort.
+    /// Returns the bytes per second that must move, at the median time. `None` for a sort and a
+    /// matrix product.
     pub fn bytes_per_s(&self) -> Option<f64> {
         Some(self.primitive.bytes_per_element()? * self.elements_per_s())
     }
@@ -80,7 +75,14 @@ impl PrimitiveMeasurement {
         self.n as f64 / self.times.median()
     }
 
-    /// Returns the rate relative to a copy. `None` for a sort, and if no copy was measured.
+    /// Returns the keys of a sort or the floating-point operations of a matrix product, per second.
+    /// `None` for others.
+    pub fn operations_per_s(&self) -> Option<f64> {
+        Some(self.primitive.operations(self.n)? / self.times.median())
+    }
+
+    /// Returns the rate relative to a copy. `None` without [`Self::bytes_per_s`], and if no copy
+    /// was measured.
     pub fn share_of_copy(&self) -> Option<f64> {
         Some(self.bytes_per_s()? / self.copy?)
     }
@@ -88,9 +90,10 @@ impl PrimitiveMeasurement {
     /// Returns the result as a JSON object.
     pub fn to_json(&self) -> Value {
         let (name, input) = self.primitive.name_and_input();
-        let (rate, unit) = match self.bytes_per_s() {
-            Some(rate) => (rate, "bytes/s"),
-            None => (self.elements_per_s(), "keys/s"),
+        let (rate, unit) = match (self.bytes_per_s(), self.operations_per_s()) {
+            (Some(rate), _) => (rate, "bytes/s"),
+            (None, Some(rate)) if self.primitive == Primitive::MatmulF32 => (rate, "flops/s"),
+            (None, _) => (self.elements_per_s(), "keys/s"),
         };
         json!({
             "case": name, "input": input, "strategy": self.strategy, "n": self.n, "seconds": self.times.median(),
@@ -108,6 +111,7 @@ type Checked = (Times, Option<String>);
 pub struct PrimitivesBench<'a> {
     device: Option<(&'a Device, ceiling::Ceilings)>,
     repeats: Option<usize>,
+    tuning: Option<&'a Tuning>,
 }
 
 impl<'a> PrimitivesBench<'a> {
@@ -115,7 +119,12 @@ impl<'a> PrimitivesBench<'a> {
     /// time of one.
     pub fn new(device: Option<&'a Device>, repeats: Option<usize>) -> Result<Self, DeviceError> {
         let with_peaks = |device| ceiling::measure(device).map(|peaks| (device, peaks));
-        Ok(Self { device: device.map(with_peaks).transpose()?, repeats })
+        Ok(Self { device: device.map(with_peaks).transpose()?, repeats, tuning: None })
+    }
+
+    /// Uses the results of the tuner where there are any.
+    pub fn with_tuning(self, tuning: Option<&'a Tuning>) -> Self {
+        Self { tuning, ..self }
     }
 
     /// Returns the bytes per second of the device's copy, reads and writes both counted.
@@ -135,7 +144,9 @@ impl<'a> PrimitivesBench<'a> {
         primitive: Primitive,
         n: usize,
     ) -> Result<PrimitiveMeasurement, PrimitiveError> {
-        self.measure_strategy(primitive, n, None)
+        let measured = primitive.measured_size(n);
+        let tuned = self.tuning.and_then(|tuning| tuning.tuned_candidate(primitive, measured));
+        self.measure_strategy(primitive, n, tuned)
     }
 
     /// As [`Self::measure_primitive`], with every strategy of [`Primitive::candidate_names`].
@@ -144,145 +155,26 @@ impl<'a> PrimitivesBench<'a> {
         primitive: Primitive,
         n: usize,
     ) -> Result<Vec<PrimitiveMeasurement>, PrimitiveError> {
-        let candidates = primitive.candidate_names().into_iter().enumerate();
-        let measure = |(candidate, name)| {
-            let measurement = self.measure_strategy(primitive, n, Some(candidate))?;
-            Ok(PrimitiveMeasurement { strategy: Some(name), ..measurement })
-        };
-        candidates.map(measure).collect()
+        let candidates = 0..primitive.candidate_names().len();
+        candidates.map(|candidate| self.measure_strategy(primitive, n, Some(candidate))).collect()
     }
 
     /// Measures the default strategy or a candidate, which is given by its index.
-    fn measure_strategy(
+    pub fn measure_strategy(
         &self,
         primitive: Primitive,
         n: usize,
         candidate: Option<usize>,
     ) -> Result<PrimitiveMeasurement, PrimitiveError> {
         let n = primitive.measured_size(n);
-        let scan_strategy = || candidate.map_or_else(ScanStrategy::default, |i| ScanStrategy::CANDIDATES[i]);
-        let (times, difference) = match primitive {
-            Primitive::SumF32 => self.measure_sum(&random_elements(n, small_whole_number)),
-            Primitive::ScanF32 => self.measure_scan(&random_elements(n, small_whole_number), scan_strategy()),
-            Primitive::ScanU32 => self.measure_scan(&random_elements(n, |bits| bits as u32), scan_strategy()),
-            Primitive::SortU64 => self.measure_sort(&random_elements(n, |bits| bits)),
-            Primitive::SortU32 => self.measure_sort(&random_elements(n, |bits| bits as u32)),
-            Primitive::HistogramRandom => self.measure_histogram(&random_elements(n, |bits| bits as u8)),
-            Primitive::HistogramEqual => self.measure_histogram(&vec![7; n]),
-            Primitive::TransposeF32 => {
-                let strategy = candidate.map(|i| TransposeStrategy::CANDIDATES[i]);
-                self.measure_transpose(&random_elements(n, |bits| (bits >> 40) as f32), strategy)
-            }
-        }?;
-        match difference {
-            None => {
-                let copy = self.copy_bytes_per_s();
-                Ok(PrimitiveMeasurement { primitive, strategy: None, n, times, copy })
-            }
-            Some(difference) => {
-                let (name, input) = primitive.name_and_input();
-                let device = self.device.map_or_else(cpu_name, |(device, _)| device.title());
-                Err(PrimitiveError::WrongResult { device, name, input, n, difference })
-            }
-        }
-    }
-
-    fn measure_sum(&self, numbers: &[f32]) -> Result<Checked, DeviceError> {
-        let (times, sum) = match self.device {
-            None => self.time_on_host(|| (), |()| reduce::reduce_on_cpu(Operation::Sum, numbers)),
-            Some((device, _)) => {
-                let (input, output) = (device.upload(numbers)?, device.zeros(1)?);
-                let reduce = Reduce::new(device, Operation::Sum)?;
-                let times = self.time_on_device(device, || reduce.launch(device.queue(), &input, &output))?;
-                (times, output.to_vec()?[0])
-            }
+        let (times, difference) = self.run_case(primitive, n, candidate)?;
+        let Some(difference) = difference else {
+            let strategy = candidate.map(|candidate| primitive.candidate_names().swap_remove(candidate));
+            return Ok(PrimitiveMeasurement { primitive, strategy, n, times, copy: self.copy_bytes_per_s() });
         };
-        Ok((times, first_difference(&[sum], &[reduce::reduce_reference(Operation::Sum, numbers)])))
-    }
-
-    fn measure_scan<T: Number + Display>(
-        &self,
-        numbers: &[T],
-        strategy: ScanStrategy,
-    ) -> Result<Checked, DeviceError> {
-        let kind = scan::ScanKind::Inclusive;
-        let scan_on_cpu = |mut sums: Vec<T>| {
-            scan::scan_on_cpu(kind, &mut sums);
-            sums
-        };
-        let (times, sums) = match self.device {
-            None => self.time_on_host(|| numbers.to_vec(), scan_on_cpu),
-            Some((device, _)) => {
-                let (input, output) = (device.upload(numbers)?, device.zeros(numbers.len())?);
-                let mut scan = Scan::with_strategy(device, kind, strategy)?;
-                let times = self.time_on_device(device, || scan.launch(device.queue(), &input, &output))?;
-                (times, output.to_vec()?)
-            }
-        };
-        let mut expected = numbers.to_vec();
-        scan::scan_reference(kind, &mut expected);
-        Ok((times, first_difference(&sums, &expected)))
-    }
-
-    fn measure_sort<K: Key + Display>(&self, keys: &[K]) -> Result<Checked, DeviceError> {
-        let values: Vec<u32> = (0..keys.len()).into_par_iter().map(|i| i as u32).collect();
-        let sort_on_cpu = |(mut keys, mut values): (Vec<K>, Vec<u32>)| {
-            sort::sort_on_cpu(&mut keys, &mut values);
-            (keys, values)
-        };
-        let (times, sorted) = match self.device {
-            None => self.time_on_host(|| (keys.to_vec(), values.clone()), sort_on_cpu),
-            Some((device, _)) => {
-                let unsorted = (device.upload(keys)?, device.upload(&values)?);
-                let (keys, values) = (device.zeros(keys.len())?, device.zeros(keys.len())?);
-                let mut sort = Sort::new(device, keys.len())?;
-                let restore = || {
-                    device.queue().copy(&unsorted.0, &keys)?;
-                    device.queue().copy(&unsorted.1, &values)
-                };
-                let times =
-                    self.time_with_restore(device, restore, || sort.launch(device.queue(), &keys, &values))?;
-                (times, (keys.to_vec()?, values.to_vec()?))
-            }
-        };
-        Ok((times, first_unsorted(keys, &sorted.0, &sorted.1)))
-    }
-
-    fn measure_histogram(&self, bytes: &[u8]) -> Result<Checked, DeviceError> {
-        let (times, counts) = match self.device {
-            None => self.time_on_host(|| (), |()| histogram::histogram_on_cpu(bytes).to_vec()),
-            Some((device, _)) => {
-                let (input, output) = (device.upload(bytes)?, device.zeros(BYTE_BINS)?);
-                let histogram = Histogram::new(device)?;
-                let times =
-                    self.time_on_device(device, || histogram.launch(device.queue(), &input, &output))?;
-                (times, output.to_vec()?)
-            }
-        };
-        Ok((times, first_difference(&counts, &histogram::histogram_reference(bytes))))
-    }
-
-    fn measure_transpose(
-        &self,
-        numbers: &[f32],
-        strategy: Option<TransposeStrategy>,
-    ) -> Result<Checked, DeviceError> {
-        let shape = MatrixShape::square(numbers.len().isqrt());
-        let transpose_on_host = |mut to: Vec<f32>| {
-            transpose_on_cpu(shape, numbers, &mut to);
-            to
-        };
-        let (times, transposed) = match self.device {
-            None => self.time_on_host(|| vec![1.0; numbers.len()], transpose_on_host),
-            Some((device, _)) => {
-                let strategy = strategy.unwrap_or_else(|| TransposeStrategy::default_for(shape, 4));
-                let (from, to) = (device.upload(numbers)?, device.zeros(numbers.len())?);
-                let transpose = Transpose::with_strategy(device, shape, strategy)?;
-                let times = self.time_on_device(device, || transpose.launch(device.queue(), &from, &to))?;
-                (times, to.to_vec()?)
-            }
-        };
-        Ok((times, first_not_transposed(shape, numbers, &transposed)))
+        let (name, input) = primitive.name_and_input();
+        let device = self.device.map_or_else(cpu_name, |(device, _)| device.title());
+        Err(PrimitiveError::WrongResult { device, name, input, n, difference })
     }
 
     /// Measures work that does not change its input.

@@ -15,6 +15,7 @@ use super::{
     TimedRuns, Work,
 };
 use crate::LabError;
+use crate::bench::primitives::Primitive;
 use crate::format::format_rate;
 use crate::timing::{Times, largest_affordable_size, time_once};
 
@@ -113,7 +114,8 @@ fn measure_on_device(
     image: &[f32],
 ) -> Result<(), LabError> {
     let shape = square_of(request.n);
-    let tiles = RunTiles::default();
+    let tuned = request.tuning.and_then(|tuning| tuning.tuned_candidate(Primitive::LabelImage, image.len()));
+    let tiles = tuned.map_or_else(RunTiles::default, |candidate| RunTiles::CANDIDATES[candidate]);
     let images = Images::new(device, image)?;
     let threshold_times = images.time_threshold(1.0 - CRITICAL_FRACTION)?;
     let threshold_rate = BYTES_PER_PIXEL * image.len() as f64 / threshold_times.median();
@@ -121,6 +123,7 @@ fn measure_on_device(
         format!("{0} x {0} pixels, {CRITICAL_FRACTION} of them set, neighbours share a side", shape.rows),
         "5 bytes per pixel: one of the mask is read, four of the label are written".to_owned(),
         format!("threshold of the image, not counted: {}", format_rate(threshold_rate, "B/s")),
+        format!("runs in tiles of {}{}", tiles.name(), if tuned.is_some() { " (tuned)" } else { "" }),
     ]);
     let roof = ladder.roofs.bandwidth_roof(BYTES_PER_PIXEL);
     for rung in rungs(tiles) {

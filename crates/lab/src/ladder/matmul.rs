@@ -6,11 +6,12 @@ use orrery_device::{Buffer, Device, DeviceError, Kernel};
 use orrery_model::Precision;
 use orrery_primitives::matmul::rungs::{LoopOrder, MatmulVariant, RungMatmul, multiply_in_order, rungs};
 use orrery_primitives::matmul::selftest::random_matrix;
-use orrery_primitives::matmul::{Matmul, MatrixNumber, Product, TensorMatmul, matmul_on_cpu};
+use orrery_primitives::matmul::{Matmul, MatmulStrategy, MatrixNumber, Product, TensorMatmul, matmul_on_cpu};
 
 use super::repeats::{time_rung_on_cpu, time_rung_on_device};
 use super::{Counted, DefaultSizes, Ladder, LadderEntry, LadderRequest, Roofs, RungResult, TimedRuns, Work};
 use crate::LabError;
+use crate::bench::primitives::Primitive;
 use crate::format::format_number;
 use crate::timing::{Times, largest_affordable_size};
 
@@ -49,7 +50,17 @@ fn measure(request: &mut LadderRequest, ladder: &mut Ladder) -> Result<(), LabEr
         (request.progress)(rung.name);
         let n = if rung.variant == MatmulVariant::OneBlock { request.n.min(ONE_BLOCK) } else { request.n };
         let product = Product::<f32>::new(n, n, n);
-        let Some(matmul) = RungMatmul::new(device, rung.variant, product)? else {
+        let tuned = request.tuning.and_then(|tuning| tuning.tuned_candidate(Primitive::MatmulF32, n * n));
+        let compiled = match (rung.variant, tuned) {
+            (MatmulVariant::Production, Some(candidate)) => {
+                let strategy = MatmulStrategy::CANDIDATES[candidate];
+                ladder.remarks.push(format!("tuned: {}", strategy.name()));
+                let matmul = Matmul::with_strategy(device, &product, strategy)?;
+                Some(RungMatmul::production(product, matmul))
+            }
+            _ => RungMatmul::new(device, rung.variant, product)?,
+        };
+        let Some(matmul) = compiled else {
             ladder.remarks.push(format!("{}: not on this device, or not for this size", rung.name));
             continue;
         };

@@ -3,7 +3,7 @@
 use orrery_device::{Buffer, Device, DeviceError, Element};
 use orrery_primitives::transpose::rungs::{Rung, RungTranspose, TILES, TransposeVariant, rungs};
 use orrery_primitives::transpose::{
-    MatrixShape, Transpose, TransposeInPlace, transpose_on_cpu, transpose_reference,
+    MatrixShape, Transpose, TransposeInPlace, TransposeStrategy, transpose_on_cpu, transpose_reference,
 };
 use rayon::prelude::*;
 
@@ -13,6 +13,7 @@ use super::{
     Sweep, SweepSeries, TimedRuns, Work,
 };
 use crate::LabError;
+use crate::bench::primitives::Primitive;
 use crate::timing::Times;
 
 pub static LADDER: LadderEntry = LadderEntry {
@@ -69,9 +70,15 @@ fn measure(request: &mut LadderRequest, ladder: &mut Ladder) -> Result<(), LabEr
     let values = TILES.map(|tile| tile.to_string()).to_vec();
     ladder.parameter = Some(Parameter { name: "tile", values, shown: ShownValue::Fastest });
     let matrices = Matrices { shape, from: device.upload(&numbers)?, to: device.zeros(numbers.len())? };
+    let tuned =
+        request.tuning.and_then(|tuning| tuning.tuned_candidate(Primitive::TransposeF32, numbers.len()));
+    let tuned = tuned.map(|candidate| TransposeStrategy::CANDIDATES[candidate]);
+    if let Some(strategy) = tuned {
+        ladder.remarks.push(format!("tuned: {}", strategy.name()));
+    }
     for rung in rungs() {
         (request.progress)(rung.name);
-        let Some(result) = matrices.time_rung(device, rung)? else { continue };
+        let Some(result) = matrices.time_rung(device, rung, tuned)? else { continue };
         let (note, roof) = (rung.note.to_owned(), ladder.roofs.bandwidth);
         ladder.add_rung(RungResult { note, work: WORK, roof, ..result });
     }
@@ -91,15 +98,25 @@ struct Matrices {
 }
 
 impl Matrices {
-    /// Times a rung for all tiles. Returns `None` if the device supports none of them.
-    fn time_rung(&self, device: &Device, rung: Rung) -> Result<Option<RungResult>, DeviceError> {
+    /// Times a rung for all tiles. Returns `None` if the device supports none of them. The
+    /// production kernel has the strategy `tuned`, if there is one.
+    fn time_rung(
+        &self,
+        device: &Device,
+        rung: Rung,
+        tuned: Option<TransposeStrategy>,
+    ) -> Result<Option<RungResult>, DeviceError> {
+        let compile = |tile| match (rung.variant, tuned) {
+            (TransposeVariant::Production, Some(strategy)) => {
+                Ok(RungTranspose::production(Transpose::with_strategy(device, self.shape, strategy)?))
+            }
+            _ => RungTranspose::new(device, rung.variant, tile, self.shape),
+        };
         let has_tile = rung.variant.has_tile_parameter();
         let (mut transposes, mut runs) = (Vec::new(), Vec::new());
         for tile in if has_tile { &TILES[..] } else { &TILES[..1] } {
             let is_supported = !has_tile || tile * tile <= device.properties().max_block_size;
-            let transpose = is_supported
-                .then(|| RungTranspose::new(device, rung.variant, *tile, self.shape))
-                .transpose()?;
+            let transpose = is_supported.then(|| compile(*tile)).transpose()?;
             runs.push(transpose.as_ref().map(|transpose| self.time(device, transpose)).transpose()?);
             transposes.push(transpose);
         }

@@ -3,7 +3,7 @@
 use orrery_device::testing::compile_only_cuda;
 use orrery_device::{Device, DeviceError};
 use orrery_primitives::matmul::rungs::{RungMatmul, rungs};
-use orrery_primitives::matmul::{Matmul, MatrixNumber, Product, TensorMatmul};
+use orrery_primitives::matmul::{Matmul, MatmulStrategy, MatrixNumber, Product, TensorMatmul};
 
 use super::check_kernels;
 
@@ -25,6 +25,9 @@ fn matrix_products_compile_for_hopper() {
                 .unwrap();
         }
         compile::<f64>(device, &Product::new(n, n, 16)).unwrap();
+    }
+    for strategy in MatmulStrategy::CANDIDATES {
+        Matmul::with_strategy(device, &Product::<f32>::new(256, 256, 16), strategy).unwrap();
     }
     for n in [32, 256] {
         let product = Product::new(n, n, n);

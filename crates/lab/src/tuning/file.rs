@@ -14,7 +14,7 @@ use orrery_model::Precision;
 use orrery_particles::solver::direct::device::DirectDeviceStrategy;
 use serde::{Deserialize, Serialize};
 
-use super::{FluidEntry, HeatEntry, WaveEntry};
+use super::{FluidEntry, HeatEntry, PrimitiveEntry, WaveEntry};
 use crate::LabError;
 
 const LAYOUT: u32 = 1;
@@ -55,6 +55,9 @@ pub struct Tuning {
     /// Results for fluids. Files of earlier versions have none.
     #[serde(default)]
     fluid: Vec<FluidEntry>,
+    /// Results for primitives. Files of earlier versions have none.
+    #[serde(default)]
+    primitives: Vec<PrimitiveEntry>,
 }
 
 /// Tuning file that cannot be used.
@@ -85,6 +88,7 @@ impl Tuning {
             heat: Vec::new(),
             wave: Vec::new(),
             fluid: Vec::new(),
+            primitives: Vec::new(),
         }
     }
 
@@ -158,6 +162,24 @@ impl Tuning {
         nearest(self.fluid.iter(), n, |entry| entry.n as f64)
     }
 
+    /// Returns all entries of primitives.
+    pub fn primitive_entries(&self) -> &[PrimitiveEntry] {
+        &self.primitives
+    }
+
+    /// Adds an entry of a primitive. It replaces an entry of the same number of elements.
+    pub(super) fn insert_primitive_entry(&mut self, entry: PrimitiveEntry) {
+        self.primitives.retain(|other| !other.is_same_problem(&entry));
+        self.primitives.push(entry);
+    }
+
+    /// Returns the entry of a primitive whose number of elements is nearest to `n` by ratio, within
+    /// a factor of four.
+    pub(super) fn nearest_primitive_entry(&self, primitive: &str, n: usize) -> Option<&PrimitiveEntry> {
+        let matching = self.primitives.iter().filter(|entry| entry.primitive == primitive);
+        nearest(matching, n, |entry| entry.n as f64)
+    }
+
     /// Returns the entry whose size is nearest to `n` by ratio, within a factor of four. For
     /// example, a run of 4,000 bodies uses an entry for 1,024 bodies if there is no nearer one.
     pub fn nearest_entry(&self, n: usize, precision: Precision) -> Option<&Entry> {
@@ -206,6 +228,8 @@ impl Tuning {
             .sort_by_key(|entry| (entry.dimensions, entry.precision as u8, entry.is_variable, entry.side));
         self.fluid.iter().for_each(|entry| merged.insert_fluid_entry(*entry));
         merged.fluid.sort_by_key(|entry| entry.n);
+        self.primitives.iter().for_each(|entry| merged.insert_primitive_entry(entry.clone()));
+        merged.primitives.sort_by(|a, b| (&a.primitive, a.n).cmp(&(&b.primitive, b.n)));
         if let Some(folder) = path.parent() {
             std::fs::create_dir_all(folder).map_err(|e| orrery_io::IoError::from_system(folder, e))?;
         }
@@ -273,9 +297,13 @@ impl Tuning {
             let grid = entry.grid_name();
             return Err(format!("stale (its strategy for waves on {grid} nodes is not available)"));
         }
-        match self.fluid.iter().find(|entry| !entry.is_available(device)) {
-            Some(entry) => {
-                Err(format!("stale (its strategy for a fluid of {} particles is not available)", entry.n))
+        if let Some(entry) = self.fluid.iter().find(|entry| !entry.is_available(device)) {
+            let n = entry.n;
+            return Err(format!("stale (its strategy for a fluid of {n} particles is not available)"));
+        }
+        match self.primitives.iter().find(|entry| !entry.is_available()) {
+            Some(PrimitiveEntry { primitive, n, .. }) => {
+                Err(format!("stale (its strategy for {primitive}, {n} elements, is not available)"))
             }
             None => Ok(()),
         }

@@ -8,6 +8,7 @@ mod candidates;
 mod file;
 mod fluid;
 mod heat;
+mod primitives;
 mod wave;
 
 use std::time::Instant;
@@ -23,6 +24,7 @@ use crate::workload::DeviceWorkload;
 pub use file::{Entry, IgnoredFile, Tuning};
 pub use fluid::{FluidEntry, FluidOutcome, default_fluid_sizes, tune_fluid};
 pub use heat::{HeatEntry, HeatOutcome, default_sides, tune_heat};
+pub use primitives::{PrimitiveEntry, PrimitiveOutcome, tune_primitives};
 pub use wave::{WaveEntry, WaveOutcome, default_wave_sides, tune_wave};
 
 /// Problem sizes that are tuned by default. A run uses the nearest one within a factor of four.

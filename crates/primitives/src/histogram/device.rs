@@ -70,6 +70,25 @@ const LOADS_IN_FLIGHT: u32 = 4;
 /// Tables per block: one per lane of a warp.
 const MAX_TABLES: u32 = 32;
 
+/// Launch parameters of a histogram of bytes. They do not change the result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct HistogramStrategy {
+    /// Tables of counters per block, a power of two up to 32. A device with too little shared
+    /// memory has fewer.
+    pub tables: u32,
+}
+
+impl HistogramStrategy {
+    /// Strategies that `orrery bench primitives --candidates` measures. The first one is the
+    /// default.
+    pub const CANDIDATES: [Self; 3] = [Self { tables: MAX_TABLES }, Self { tables: 16 }, Self { tables: 8 }];
+
+    /// Returns a short name, for example `32 tables`.
+    pub fn name(&self) -> String {
+        format!("{} tables", self.tables)
+    }
+}
+
 /// Returns the number of tables that fit in shared memory next to a few other words. It is a power
 /// of two, to avoid bank conflicts. `shared_bytes` = 0 means that the size of shared memory is
 /// unknown.
@@ -91,10 +110,12 @@ fn useful_block_count(n: u64, sm_count: u32) -> u64 {
 impl Histogram {
     /// Compiles the kernel.
     pub fn new(device: &Device) -> Result<Self, DeviceError> {
-        Self::with_tables(device, table_count(device.properties().shared_bytes))
+        Self::with_strategy(device, HistogramStrategy::CANDIDATES[0])
     }
 
-    pub(super) fn with_tables(device: &Device, tables: u32) -> Result<Self, DeviceError> {
+    /// Compiles the kernel for the given strategy.
+    pub fn with_strategy(device: &Device, strategy: HistogramStrategy) -> Result<Self, DeviceError> {
+        let tables = strategy.tables.min(table_count(device.properties().shared_bytes));
         let definitions = [
             ("BINS", BYTE_BINS.to_string()),
             ("BLOCK_SIZE", BLOCK_SIZE.to_string()),

@@ -17,7 +17,7 @@ pub mod rungs;
 pub mod selftest;
 pub mod wide;
 
-pub use device::Histogram;
+pub use device::{Histogram, HistogramStrategy};
 
 use rayon::prelude::*;
 

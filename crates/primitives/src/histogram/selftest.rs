@@ -9,7 +9,7 @@ use super::binned::{self, BinnedHistogram, Bins};
 use super::letters::{self, COURSE_TEXT, LETTER_BINS, LetterCounting, LetterHistogram, letters_reference};
 use super::rungs::{RungHistogram, rungs};
 use super::wide::{WIDE_BINS, WideHistogram, wide_reference};
-use super::{Histogram, histogram_reference};
+use super::{Histogram, HistogramStrategy, histogram_reference};
 use crate::reduce::selftest::test_lengths;
 
 /// Returns all checks of this module.
@@ -71,7 +71,7 @@ fn equal_bytes(device: &Device) -> Result<(), String> {
 
 /// Four tables, as on a device with little shared memory: several lanes share a table.
 fn few_tables(device: &Device) -> Result<(), String> {
-    let histogram = Histogram::with_tables(device, 4).map_err(message)?;
+    let histogram = Histogram::with_strategy(device, HistogramStrategy { tables: 4 }).map_err(message)?;
     let n = 50_001;
     for value in [|_| 200, |i| random_bits(i) as u8] {
         let data: Vec<u8> = (0..n).map(value).collect();

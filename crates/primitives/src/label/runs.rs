@@ -48,9 +48,9 @@ impl RunTiles {
         Self { columns: 64, rows: 128, min_blocks_per_sm: 8 },
     ];
 
-    /// Returns a short name, for example `64 x 64`: columns and rows.
+    /// Returns a short name, for example `64 x 64, 16 blocks per SM`: columns and rows of a tile.
     pub fn name(&self) -> String {
-        format!("{} x {}", self.columns, self.rows)
+        format!("{} x {}, {} blocks per SM", self.columns, self.rows, self.min_blocks_per_sm)
     }
 
     /// Returns the threads per block.

@@ -26,6 +26,22 @@ pub struct MatmulStrategy {
 }
 
 impl MatmulStrategy {
+    /// Strategies for f32 that `orrery bench primitives --candidates` measures. The first one is
+    /// the default for large products on a GPU.
+    pub const CANDIDATES: [Self; 5] = [
+        Self { tile_m: 128, tile_n: 128, tile_k: 8, rows: 8, columns: 8, min_blocks: 2 },
+        Self { tile_m: 128, tile_n: 128, tile_k: 16, rows: 8, columns: 8, min_blocks: 2 },
+        Self { tile_m: 128, tile_n: 64, tile_k: 16, rows: 8, columns: 4, min_blocks: 2 },
+        Self { tile_m: 64, tile_n: 64, tile_k: 16, rows: 4, columns: 4, min_blocks: 2 },
+        Self { tile_m: 256, tile_n: 128, tile_k: 8, rows: 16, columns: 8, min_blocks: 1 },
+    ];
+
+    /// Returns a short name, for example `128 x 128 x 8, 8 x 8 per thread`.
+    pub fn name(&self) -> String {
+        let Self { tile_m, tile_n, tile_k, rows, columns, .. } = self;
+        format!("{tile_m} x {tile_n} x {tile_k}, {rows} x {columns} per thread")
+    }
+
     /// Returns the strategy for a device and a product.
     ///
     /// Measured on an H200 for f32 and 4096² numbers: 128 × 128 × 8 with 8 × 8 per thread 46.1

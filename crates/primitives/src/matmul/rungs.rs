@@ -182,6 +182,11 @@ enum Method {
 }
 
 impl RungMatmul {
+    /// Returns the production rung with the strategy of `matmul`.
+    pub fn production(product: Product<f32>, matmul: Matmul<f32>) -> Self {
+        Self { variant: MatmulVariant::Production, product, method: Method::Production(matmul) }
+    }
+
     /// Compiles the rung. Returns `None` if the device or the dimensions do not allow it: one block
     /// is limited to 32 × 32 numbers, and tensor cores to multiples of their tiles.
     pub fn new(

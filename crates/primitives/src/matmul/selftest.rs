@@ -106,11 +106,14 @@ fn coefficients(device: &Device) -> Result<(), String> {
     if found == [1.0; 4] { Ok(()) } else { Err(format!("NaN in C: found {found:?}, expected 1")) }
 }
 
-/// The strategies that a GPU uses by default. A CPU has its own, which the other checks cover.
+/// The strategies that a GPU uses by default, and there all candidates. A CPU has its own, which
+/// the other checks cover.
 fn every_strategy(device: &Device) -> Result<(), String> {
     let small = MatmulStrategy { tile_m: 64, tile_n: 64, tile_k: 16, rows: 4, columns: 4, min_blocks: 2 };
     let large = MatmulStrategy { tile_m: 128, tile_n: 128, tile_k: 8, rows: 8, columns: 8, ..small };
-    for strategy in [small, large] {
+    let is_gpu = device.properties().kind == DeviceKind::Gpu;
+    let candidates = MatmulStrategy::CANDIDATES.into_iter().filter(|_| is_gpu);
+    for strategy in [small, large].into_iter().chain(candidates) {
         for [m, n, k] in [[130, 129, 9], [128, 136, 20]] {
             compare::<f32>(device, &Product::new(m, n, k), Some(strategy))?;
         }

@@ -32,7 +32,7 @@ const REDUCE: KernelFile = unsafe { KernelFile::new("reduce.cu", include_str!("r
 pub struct Reduce<T: Number> {
     device: Device,
     kernel: Kernel,
-    config: LaunchConfig,
+    strategy: ReduceStrategy,
     /// Result of each block.
     block_results: Buffer<T>,
     /// Number of blocks that have written their result. 0 between launches.
@@ -41,27 +41,44 @@ pub struct Reduce<T: Number> {
     result: Buffer<T>,
 }
 
-/// Launch parameters.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct LaunchConfig {
-    /// Threads per block.
-    pub(super) block_size: u32,
+/// Launch parameters of a reduction. They determine the order in which floats are added, and with
+/// it the last bits of a sum.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ReduceStrategy {
+    /// Threads per block: a multiple of 32.
+    pub block_size: u32,
     /// Loads of 16 bytes that a thread issues before it uses the first.
-    pub(super) loads_in_flight: u32,
-    /// Threads per SM at full occupancy. Limits the number of blocks.
-    pub(super) threads_per_sm: u32,
+    pub loads_in_flight: u32,
+    /// Threads per SM. Limits the number of blocks.
+    pub threads_per_sm: u32,
 }
 
-impl Default for LaunchConfig {
+impl Default for ReduceStrategy {
     /// On an H200, 2^28 f32 reach 4.29 TB/s (copy: 4.23 TB/s). With eight times as many threads
     /// they reach 4.36 TB/s, but short sums become slower, because the last block waits for more
     /// results. `orrery ladder reduce` repeats the measurement.
     fn default() -> Self {
-        Self { block_size: 512, loads_in_flight: 4, threads_per_sm: 2048 }
+        Self::CANDIDATES[0]
     }
 }
 
-impl LaunchConfig {
+impl ReduceStrategy {
+    /// Strategies that `orrery bench primitives --candidates` measures. The first one is the
+    /// default.
+    pub const CANDIDATES: [Self; 5] = [
+        Self { block_size: 512, loads_in_flight: 4, threads_per_sm: 2048 },
+        Self { block_size: 256, loads_in_flight: 4, threads_per_sm: 2048 },
+        Self { block_size: 1024, loads_in_flight: 4, threads_per_sm: 2048 },
+        Self { block_size: 512, loads_in_flight: 8, threads_per_sm: 2048 },
+        Self { block_size: 512, loads_in_flight: 4, threads_per_sm: 16_384 },
+    ];
+
+    /// Returns a short name, for example `512 x 4, 2048 per SM`: threads per block, loads per
+    /// thread, and threads per SM.
+    pub fn name(&self) -> String {
+        format!("{} x {}, {} per SM", self.block_size, self.loads_in_flight, self.threads_per_sm)
+    }
+
     /// Returns the number of blocks for `vectors` loads of 16 bytes. It depends only on the length
     /// and the device, because it determines the order of a sum. Every block has at least one full
     /// round of loads. A block with less would only add a result to wait for.
@@ -83,13 +100,14 @@ const fn vector_width<T>() -> usize {
 impl<T: Number> Reduce<T> {
     /// Compiles the kernel. A reduction of f64 needs a device with f64 support.
     pub fn new(device: &Device, operation: Operation) -> Result<Self, DeviceError> {
-        Self::with_config(device, operation, LaunchConfig::default())
+        Self::with_strategy(device, operation, ReduceStrategy::default())
     }
 
-    pub(super) fn with_config(
+    /// Compiles the kernel for the given strategy.
+    pub fn with_strategy(
         device: &Device,
         operation: Operation,
-        config: LaunchConfig,
+        strategy: ReduceStrategy,
     ) -> Result<Self, DeviceError> {
         let [lowest, highest] = T::LIMITS;
         // The numbers are OPERATION_SUM, OPERATION_MIN and OPERATION_MAX in reduce.cu.
@@ -106,15 +124,15 @@ impl<T: Number> Reduce<T> {
             ("SUM_TYPE", if T::NAME == "int" { "uint" } else { T::NAME }.to_owned()),
             ("OPERATION", operation_number.to_string()),
             ("IDENTITY", identity.to_owned()),
-            ("BLOCK_SIZE", config.block_size.to_string()),
-            ("LOADS_IN_FLIGHT", config.loads_in_flight.to_string()),
+            ("BLOCK_SIZE", strategy.block_size.to_string()),
+            ("LOADS_IN_FLIGHT", strategy.loads_in_flight.to_string()),
         ];
         Ok(Self {
             kernel: device.build(&REDUCE, &definitions, Math::Precise)?.kernel("reduce")?,
-            block_results: device.zeros(config.max_block_count(device) as usize)?,
+            block_results: device.zeros(strategy.max_block_count(device) as usize)?,
             arrived: device.zeros(1)?,
             result: device.zeros(1)?,
-            config,
+            strategy,
             device: device.clone(),
         })
     }
@@ -126,9 +144,9 @@ impl<T: Number> Reduce<T> {
             return Err(DeviceError::Length { device: to.device().title(), expected: 1, got: to.len() });
         }
         let n = from.len() as u64;
-        let blocks = self.config.block_count(&self.device, n / vector_width::<T>() as u64);
+        let blocks = self.strategy.block_count(&self.device, n / vector_width::<T>() as u64);
         let args = [from.into(), n.into(), (&self.block_results).into(), (&self.arrived).into(), to.into()];
-        queue.launch(&self.kernel, blocks, self.config.block_size, &args)
+        queue.launch(&self.kernel, blocks, self.strategy.block_size, &args)
     }
 
     /// Reduces all elements of `from`, waits for the result and returns it.

@@ -20,7 +20,7 @@ mod device;
 pub mod rungs;
 pub mod selftest;
 
-pub use device::Reduce;
+pub use device::{Reduce, ReduceStrategy};
 
 use rayon::prelude::*;
 

@@ -4,8 +4,7 @@
 
 use orrery_device::{Buffer, Device, DeviceError, Kernel, KernelFile, Math, Queue};
 
-use super::device::LaunchConfig;
-use super::{Operation, Reduce};
+use super::{Operation, Reduce, ReduceStrategy};
 use crate::Number;
 
 // SAFETY: a block reads its share of n elements and writes one. The launches pass the length of the
@@ -140,8 +139,8 @@ impl<T: RungNumber> RungSum<T> {
             ReductionVariant::LastWarp => 5,
             ReductionVariant::Shuffles => 6,
             ReductionVariant::Production => {
-                let config = LaunchConfig { block_size, ..LaunchConfig::default() };
-                let method = Method::Production(Reduce::with_config(device, Operation::Sum, config)?);
+                let strategy = ReduceStrategy { block_size, ..ReduceStrategy::default() };
+                let method = Method::Production(Reduce::with_strategy(device, Operation::Sum, strategy)?);
                 return Ok(Self { device: device.clone(), block_size, method });
             }
         };

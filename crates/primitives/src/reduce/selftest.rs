@@ -6,7 +6,7 @@ use orrery_device::testing::random_bits;
 use orrery_device::{Buffer, Device, DeviceError, DeviceKind};
 
 use super::rungs::{BLOCK_SIZES, ReductionVariant, RungNumber, RungSum, rungs};
-use super::{Operation, Reduce, reduce_reference};
+use super::{Operation, Reduce, ReduceStrategy, reduce_reference};
 use crate::Number;
 
 /// Returns all checks of this module.
@@ -21,6 +21,7 @@ pub fn checks() -> Vec<Check> {
         check("rounds within its error bound", rounding_error),
         check("infinities and NaN", infinities_and_nan),
         check("gives the same bits twice", gives_same_bits),
+        check("by every candidate strategy", every_candidate),
         check("by every rung of its ladder", every_rung::<f32>),
         check("by every rung of its ladder, in integers", every_rung::<i32>),
     ]
@@ -181,6 +182,24 @@ fn gives_same_bits(device: &Device) -> Result<(), String> {
         return Ok(());
     }
     Err(format!("the same sum three times: {:?}", bits.map(f32::from_bits)))
+}
+
+fn every_candidate(device: &Device) -> Result<(), String> {
+    // OpenCL on a CPU compiles slowly. There, the one with the smallest blocks represents all.
+    let candidates = match device.properties().kind {
+        DeviceKind::Gpu => &ReduceStrategy::CANDIDATES[..],
+        DeviceKind::Cpu | DeviceKind::Other => &ReduceStrategy::CANDIDATES[1..2],
+    };
+    for strategy in candidates {
+        let reduce = Reduce::<u32>::with_strategy(device, Operation::Sum, *strategy);
+        let reduce = reduce.map_err(|error| error.to_string())?;
+        for n in [0, 1, 16_383, 16_385, 100_000] {
+            let data: Vec<u32> = (0..n).map(|i| sample_for(Operation::Sum, i)).collect();
+            compare(device, &reduce, Operation::Sum, &data)
+                .map_err(|error| format!("{}: {error}", strategy.name()))?;
+        }
+    }
+    Ok(())
 }
 
 fn every_rung<T: Sample + RungNumber>(device: &Device) -> Result<(), String> {

@@ -68,6 +68,20 @@ impl SortStrategy {
         has_wide_offsets: false,
     };
 
+    /// Strategies that `orrery bench primitives --candidates` measures. Without one, the default is
+    /// the first or the second, depending on the number of pairs.
+    pub const CANDIDATES: [Self; 4] = [
+        Self::SMALL,
+        Self::LARGE,
+        Self { items_per_thread: 4, ..Self::SMALL },
+        Self { items_per_thread: 12, ..Self::LARGE },
+    ];
+
+    /// Returns a short name, for example `256 x 8`: threads per block and pairs per thread.
+    pub fn name(&self) -> String {
+        format!("{} x {}", self.block_size, self.items_per_thread)
+    }
+
     /// Returns the pairs per tile. A block sorts one tile.
     pub fn tile_len(&self) -> u64 {
         u64::from(self.block_size) * u64::from(self.items_per_thread)

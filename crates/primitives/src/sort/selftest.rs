@@ -91,7 +91,7 @@ fn all_lengths<K: FromBits>(device: &Device) -> Result<(), String> {
 }
 
 fn around_tiles(device: &Device) -> Result<(), String> {
-    for strategy in [SortStrategy::SMALL, SortStrategy::LARGE] {
+    for strategy in SortStrategy::CANDIDATES {
         let tile = strategy.tile_len() as usize;
         let mut sort = sort_of::<u64>(device, 1 << 17, strategy)?;
         for n in [tile - 1, tile, tile + 1, 3 * tile, 9 * tile + 5, 1 << 17] {

@@ -201,6 +201,11 @@ impl<T: Element> Transpose<T> {
         self.strategy
     }
 
+    /// Returns the shape of the input.
+    pub fn shape(&self) -> MatrixShape {
+        self.shape
+    }
+
     /// Queues the transpose of `from` into `to`, another buffer of the same length. Does not wait.
     pub fn launch(&self, queue: &Queue, from: &Buffer<T>, to: &Buffer<T>) -> Result<(), DeviceError> {
         let MatrixShape { rows, columns } = self.shape;

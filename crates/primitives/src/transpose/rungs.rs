@@ -107,6 +107,11 @@ impl RungTranspose {
         Ok(Self { shape, method: Method::Tiles { kernel, tile, thread_rows } })
     }
 
+    /// Returns the production rung with the strategy of `transpose`.
+    pub fn production(transpose: Transpose<f32>) -> Self {
+        Self { shape: transpose.shape(), method: Method::Production(transpose) }
+    }
+
     /// Returns the kernel, for its resources.
     pub fn kernel(&self) -> &Kernel {
         match &self.method {

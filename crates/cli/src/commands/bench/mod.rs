@@ -22,6 +22,7 @@ use orrery_lab::bench::{FLOPS_PER_CELL, Measurement};
 use orrery_lab::devices::cpu_name;
 use orrery_model::Precision;
 use orrery_simd::InstructionSet;
+pub use primitives::check_sizes as check_primitive_sizes;
 use serde_json::{Value, json};
 pub use wave::check_wave_flags;
 

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::{about_cpu, check_memory, selected_sizes};
 use crate::args::BenchArgs;
+use crate::commands::tune::load_tuning;
 use crate::failure::Failure;
 use crate::print::print_line;
 
@@ -35,7 +36,9 @@ pub fn bench_primitives(
     if arguments.candidates && device.is_none() {
         return Err(Failure::Usage("--candidates needs a device, expected --device".to_owned()));
     }
-    let bench = lab::PrimitivesBench::new(device, arguments.repeats.map(|k| k as usize))?;
+    let tuning = device.and_then(|device| load_tuning(device, arguments.no_tuned));
+    let bench = lab::PrimitivesBench::new(device, arguments.repeats.map(|k| k as usize))?
+        .with_tuning(tuning.as_ref());
     match device {
         Some(device) => print_line!("{}", device.title()),
         None => print_line!("{}, threads: {}", cpu_name(), rayon::current_num_threads()),
@@ -43,6 +46,7 @@ pub fn bench_primitives(
     let copy = bench.copy_bytes_per_s().map(|copy| format_rate(copy, "B/s"));
     let copy = copy.map_or_else(String::new, |rate| format!("; of copy: share of {rate} for a copy"));
     print_line!("GB/s: minimum bytes moved, over time{copy}");
+    print_line!("Gop/s: keys that are sorted, or floating-point operations of a matrix product");
     print_line!("");
     print_line!(
         "{:<19} {:>10} {:>8} {:>8} {:>8} {:>7} {:>6} {:>7}",
@@ -52,7 +56,7 @@ pub fn bench_primitives(
         "fastest",
         "slowest",
         "GB/s",
-        "Gkey/s",
+        "Gop/s",
         "of copy"
     );
     let mut results = Vec::new();
@@ -81,21 +85,24 @@ fn to_failure(error: PrimitiveError) -> Failure {
 fn print_row(line: &PrimitiveMeasurement) {
     let ((case, input), times) = (line.primitive.name_and_input(), &line.times);
     let [time, fastest, slowest] = [times.median(), times.fastest(), times.slowest()].map(format_seconds);
-    let (bytes, keys, share) = match line.bytes_per_s() {
-        Some(rate) => (format_number(rate / 1e9), String::new(), format_percent(line.share_of_copy())),
-        None => (String::new(), format_number(line.elements_per_s() / 1e9), String::new()),
-    };
+    let format_giga = |rate: Option<f64>| rate.map_or_else(String::new, |rate| format_number(rate / 1e9));
+    let [bytes, operations] = [line.bytes_per_s(), line.operations_per_s()].map(format_giga);
+    let share = line.bytes_per_s().map_or_else(String::new, |_| format_percent(line.share_of_copy()));
     let row = format!(
-        "{case:<9} {input:<9} {:>10} {time:>8} {fastest:>8} {slowest:>8} {bytes:>7} {keys:>6} {share:>7}",
+        "{case:<9} {input:<9} {:>10} {time:>8} {fastest:>8} {slowest:>8} {bytes:>7} {operations:>6} {share:>7}",
         line.n
     );
     print_line!("{}", row.trim_end());
+    if let Some(strategy) = &line.strategy {
+        print_line!("  tuned: {strategy}");
+    }
 }
 
 /// Prints a candidate below the row of its primitive: strategy, time and rate.
 fn print_candidate(line: &PrimitiveMeasurement) {
     let name = line.strategy.as_deref().unwrap_or_default();
-    let (time, rate) = (format_seconds(line.times.median()), line.bytes_per_s().unwrap_or_default());
+    let rate = line.bytes_per_s().or(line.operations_per_s()).unwrap_or_default();
+    let time = format_seconds(line.times.median());
     let (rate, share) = (format_number(rate / 1e9), format_percent(line.share_of_copy()));
     print_line!("  {name:<53} {time:>8} {rate:>6} {share:>7}");
 }

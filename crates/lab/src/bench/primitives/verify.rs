@@ -41,6 +41,27 @@ pub(super) fn first_not_transposed<T: PartialEq + Display + Sync>(
     Some(format!("result {index} is {}, expected {}", to[index], expected(index)))
 }
 
+/// Number of rows of a product that are checked.
+const CHECKED_ROWS: usize = 16;
+
+/// Describes the first wrong number among those in some rows of `c`, the product of two squares of
+/// `side` x `side` whole numbers. All sums are exact.
+pub(super) fn first_wrong_product(side: usize, a: &[f32], b: &[f32], c: &[f32]) -> Option<String> {
+    let rows = (0..CHECKED_ROWS.min(side)).map(|row| row * side / CHECKED_ROWS.min(side));
+    for row in rows {
+        let mut expected = vec![0.0; side];
+        for (factor, b) in a[row * side..][..side].iter().zip(b.chunks(side)) {
+            expected.iter_mut().zip(b).for_each(|(sum, b)| *sum += factor * b);
+        }
+        let column = (0..side).find(|&column| c[row * side + column] != expected[column]);
+        if let Some(column) = column {
+            let (found, expected) = (c[row * side + column], expected[column]);
+            return Some(format!("row {row}, column {column} is {found}, expected {expected}"));
+        }
+    }
+    None
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -58,6 +79,15 @@ mod tests {
         assert_eq!(first_not_transposed(shape, &from, &[1, 4, 2, 5, 3, 6]), None);
         let difference = first_not_transposed(shape, &from, &[1, 4, 2, 5, 6, 3]).unwrap();
         assert_eq!(difference, "result 4 is 6, expected 3");
+    }
+
+    #[test]
+    fn wrong_products_are_detected() {
+        let (a, b) = ([1.0, 2.0, 3.0, 4.0], [5.0, 6.0, 7.0, 8.0]);
+        assert_eq!(first_wrong_product(2, &a, &b, &[19.0, 22.0, 43.0, 50.0]), None);
+        let difference = first_wrong_product(2, &a, &b, &[19.0, 22.0, 43.0, f32::NAN]).unwrap();
+        assert_eq!(difference, "row 1, column 1 is NaN, expected 50");
+        assert_eq!(first_wrong_product(0, &[], &[], &[]), None);
     }
 
     #[test]

@@ -4,6 +4,7 @@ use orrery_particles::lennard_jones::FluidStrategy;
 use orrery_particles::lennard_jones::sample::melt_settings;
 
 use super::*;
+use crate::bench::primitives::Primitive;
 use crate::test_device;
 
 fn example_tuning(device: &Device, sizes: &[usize]) -> Tuning {
@@ -196,4 +197,39 @@ fn fluid_entries_are_kept_with_others_and_found_by_the_number_of_particles() {
     std::fs::write(&path, stale).unwrap();
     let reason = Tuning::load_from(&path, &device).unwrap_err().reason;
     assert_eq!(reason, "stale (its strategy for a fluid of 4096 particles is not available)");
+}
+
+#[test]
+fn primitive_entries_are_kept_with_others_and_found_by_name_and_size() {
+    let Some(device) = test_device() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.json");
+    // A file of an earlier version has no entries for primitives.
+    let text = serde_json::to_string(&example_tuning(&device, &[1024])).unwrap();
+    std::fs::write(&path, text.replace(",\"primitives\":[]", "")).unwrap();
+    assert!(!std::fs::read_to_string(&path).unwrap().contains("primitives"));
+    let mut primitives = Tuning::new(&device);
+    for (primitive, n, strategy) in [
+        ("scan f32", 4096, "256 x 8, shared"),
+        ("scan f32", 65_536, "128 x 8, shared"),
+        ("label image", 4096, "32 x 32, 32 blocks per SM"),
+        ("scan f32", 4096, "512 x 4, shared"),
+    ] {
+        let (primitive, strategy) = (primitive.to_owned(), strategy.to_owned());
+        primitives.insert_primitive_entry(PrimitiveEntry { primitive, n, strategy, seconds: 1e-3 });
+    }
+    primitives.save_to(&path, &device).unwrap();
+    let loaded = Tuning::load_from(&path, &device).unwrap().unwrap();
+    assert_eq!((loaded.entries().len(), loaded.primitive_entries().len()), (1, 3));
+    let tuned = |primitive: Primitive, n| {
+        loaded.tuned_candidate(primitive, n).map(|index| primitive.candidate_names().swap_remove(index))
+    };
+    assert_eq!(tuned(Primitive::ScanF32, 1024).as_deref(), Some("512 x 4, shared"));
+    assert_eq!(tuned(Primitive::ScanF32, 20_000).as_deref(), Some("128 x 8, shared"));
+    assert_eq!(tuned(Primitive::LabelImage, 4096).as_deref(), Some("32 x 32, 32 blocks per SM"));
+    assert_eq!((tuned(Primitive::ScanF32, 1023), tuned(Primitive::ScanU32, 4096)), (None, None));
+    let stale = std::fs::read_to_string(&path).unwrap().replace("128 x 8", "128 x 9");
+    std::fs::write(&path, stale).unwrap();
+    let reason = Tuning::load_from(&path, &device).unwrap_err().reason;
+    assert_eq!(reason, "stale (its strategy for scan f32, 65536 elements, is not available)");
 }
