@@ -30,7 +30,7 @@ impl MatmulStrategy {
     /// the default for large products on a GPU.
     pub const CANDIDATES: [Self; 5] = [
         Self { tile_m: 128, tile_n: 128, tile_k: 8, rows: 8, columns: 8, min_blocks: 2 },
-        Self { tile_m: 128, tile_n: 128, tile_k: 16, rows: 8, columns: 8, min_blocks: 2 },
+        Self { tile_m: 128, tile_n: 128, tile_k: 16, rows: 8, columns: 8, min_blocks: 1 },
         Self { tile_m: 128, tile_n: 64, tile_k: 16, rows: 8, columns: 4, min_blocks: 2 },
         Self { tile_m: 64, tile_n: 64, tile_k: 16, rows: 4, columns: 4, min_blocks: 2 },
         Self { tile_m: 256, tile_n: 128, tile_k: 8, rows: 16, columns: 8, min_blocks: 1 },
