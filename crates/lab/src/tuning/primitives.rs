@@ -12,6 +12,9 @@ use super::Tuning;
 use crate::LabError;
 use crate::bench::primitives::{Primitive, PrimitiveError, PrimitiveMeasurement, PrimitivesBench};
 
+/// Name of the strategy in an entry if no candidate was faster than the default.
+const DEFAULT: &str = "default";
+
 /// Fastest strategy of a primitive.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -20,7 +23,7 @@ pub struct PrimitiveEntry {
     pub primitive: String,
     /// Number of elements of the measurement.
     pub n: usize,
-    /// Name of the strategy, one of [`Primitive::candidate_names`].
+    /// Name of the strategy: one of [`Primitive::candidate_names`], or `default`.
     pub strategy: String,
     /// Time of one run.
     pub seconds: f64,
@@ -35,20 +38,23 @@ impl PrimitiveEntry {
     /// Returns whether the tuner can choose this strategy.
     pub(super) fn is_available(&self) -> bool {
         let primitive = Primitive::ALL.into_iter().find(|primitive| primitive.key() == self.primitive);
-        self.n > 0 && self.seconds > 0.0 && self.seconds.is_finite() && self.index_in(primitive).is_some()
+        let is_known = |primitive| self.strategy == DEFAULT || self.index_in(primitive).is_some();
+        self.n > 0 && self.seconds > 0.0 && self.seconds.is_finite() && primitive.is_some_and(is_known)
     }
 
-    /// Returns the index of the strategy among the candidates of the primitive.
-    fn index_in(&self, primitive: Option<Primitive>) -> Option<usize> {
-        primitive?.candidate_names().iter().position(|name| *name == self.strategy)
+    /// Returns the index of the strategy among the candidates of the primitive. `None` for the
+    /// default.
+    fn index_in(&self, primitive: Primitive) -> Option<usize> {
+        primitive.candidate_names().iter().position(|name| *name == self.strategy)
     }
 }
 
 impl Tuning {
     /// Returns the index of the fastest candidate for a primitive, measured with the number of
-    /// elements that is nearest to `n` by ratio, within a factor of four.
+    /// elements that is nearest to `n` by ratio, within a factor of four. `None` if the default was
+    /// faster.
     pub fn tuned_candidate(&self, primitive: Primitive, n: usize) -> Option<usize> {
-        self.nearest_primitive_entry(&primitive.key(), n)?.index_in(Some(primitive))
+        self.nearest_primitive_entry(&primitive.key(), n)?.index_in(primitive)
     }
 }
 
@@ -107,12 +113,11 @@ fn tune_primitive(
     let Some(fastest) = measured.iter().min_by(|a, b| median(a).total_cmp(&median(b))) else {
         return Err(last_error.expect("every primitive has candidates").into());
     };
-    let entry = PrimitiveEntry {
-        primitive: primitive.key(),
-        n: fastest.n,
-        strategy: fastest.strategy.clone().unwrap_or_default(),
-        seconds: median(fastest),
+    let (strategy, seconds) = match &fastest.strategy {
+        Some(name) if median(fastest) < default_seconds => (name.clone(), median(fastest)),
+        _ => (DEFAULT.to_owned(), default_seconds),
     };
+    let entry = PrimitiveEntry { primitive: primitive.key(), n: fastest.n, strategy, seconds };
     Ok(PrimitiveOutcome { entry, tried: measured.len(), available, default_seconds })
 }
 
@@ -143,13 +148,16 @@ mod tests {
         };
         assert_eq!((*tried, *available, entry.n), (3, 3, 5000));
         assert!(*default_seconds > 0.0 && entry.is_available(), "{entry:?}");
-        let index = tuning.tuned_candidate(primitive, 4000).unwrap();
-        assert_eq!(primitive.candidate_names()[index], entry.strategy);
+        // The default is the first candidate, so either of them may be the fastest.
+        let expected = (entry.strategy != DEFAULT).then(|| entry.strategy.clone());
+        assert!(*default_seconds >= entry.seconds);
+        let index = tuning.tuned_candidate(primitive, 4000);
+        assert_eq!(index.map(|index| primitive.candidate_names()[index].clone()), expected);
         assert_eq!(tuning.tuned_candidate(primitive, 100), None);
         assert_eq!(tuning.tuned_candidate(Primitive::HistogramEqual, 5000), None);
         let bench = PrimitivesBench::new(Some(&device), Some(1)).unwrap().with_tuning(Some(&tuning));
         let strategy = |primitive| bench.measure_primitive(primitive, 5000).unwrap().strategy;
-        assert_eq!(strategy(primitive).as_ref(), Some(&entry.strategy));
+        assert_eq!(strategy(primitive), expected);
         assert_eq!(strategy(Primitive::HistogramEqual), None);
     }
 
@@ -162,6 +170,7 @@ mod tests {
             seconds: 1e-3,
         };
         assert!(entry.is_available());
+        assert!(PrimitiveEntry { strategy: DEFAULT.to_owned(), ..entry.clone() }.is_available());
         for wrong in [
             PrimitiveEntry { primitive: "histogram".to_owned(), ..entry.clone() },
             PrimitiveEntry { strategy: "17 tables".to_owned(), ..entry.clone() },
