@@ -300,6 +300,28 @@ fn bits_depend_neither_on_the_number_of_threads_nor_on_the_memory() {
     }
 }
 
+/// Another program can compute the forces on the other targets, for example a device.
+#[test]
+fn forces_on_a_range_of_targets_have_the_bits_of_those_on_all() {
+    let n = 700;
+    let (position, mass) = cluster(n, 5);
+    for (precision, with_potential) in [(Precision::Single, false), (Precision::Double, true)] {
+        let strategy = direct::DirectCpuStrategy::new(precision, InstructionSet::best());
+        let problem = Problem { position: &position, mass: &mass, g: 1.0, eps: 0.01, with_potential };
+        let (all, mut memory) = (direct::forces(&problem, &strategy), CpuMemory::default());
+        for targets in [0..n, 0..1, n - 1..n, 300..301, 17..555, 40..40] {
+            let mut found = Forces::default();
+            direct::forces_on_range(&problem, &strategy, targets.clone(), &mut memory, &mut found);
+            assert_eq!(found.acceleration.len(), targets.len());
+            for (k, target) in targets.clone().enumerate() {
+                assert_eq!(found.acceleration.get(k), all.acceleration.get(target), "{targets:?}");
+            }
+            let potential = all.potential.as_ref().map(|potential| potential[targets].to_vec());
+            assert_eq!(found.potential, potential);
+        }
+    }
+}
+
 /// Accelerations do not depend on whether potentials are computed as well.
 #[test]
 fn potentials_do_not_change_the_bits_of_accelerations() {

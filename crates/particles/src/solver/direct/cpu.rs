@@ -76,11 +76,39 @@ pub fn forces_into(
 ) {
     let n = problem.mass.len();
     match strategy.precision {
-        Precision::Single => sum_in_user_order::<f32>(problem, strategy, memory, forces),
+        Precision::Single => sum_in_user_order::<f32>(problem, strategy, 0..n, memory, forces),
         Precision::Mixed if n >= MIXED_MIN_BODIES => sum_in_curve_order(problem, strategy, memory, forces),
         Precision::Mixed | Precision::Double => {
             let strategy = DirectCpuStrategy { precision: Precision::Double, ..*strategy };
-            sum_in_user_order::<f64>(problem, &strategy, memory, forces);
+            sum_in_user_order::<f64>(problem, &strategy, 0..n, memory, forces);
+        }
+    }
+}
+
+/// Computes the forces of all bodies on those with indices in `targets`, in user order. `forces`
+/// gets one entry per target. Each has the same bits as in the forces on all bodies. In mixed
+/// precision the sums are in f64: the targets are not compact (see `frame`).
+///
+/// # Panics
+/// If `targets` does not lie within the bodies.
+pub fn forces_on_range(
+    problem: &Problem,
+    strategy: &DirectCpuStrategy,
+    targets: Range<usize>,
+    memory: &mut CpuMemory,
+    forces: &mut Forces,
+) {
+    let n = problem.mass.len();
+    assert!(targets.start <= targets.end && targets.end <= n, "targets {targets:?} of {n} bodies");
+    if targets.is_empty() {
+        *forces = Forces { potential: problem.with_potential.then(Vec::new), ..Forces::default() };
+        return;
+    }
+    match strategy.precision {
+        Precision::Single => sum_in_user_order::<f32>(problem, strategy, targets, memory, forces),
+        Precision::Mixed | Precision::Double => {
+            let strategy = DirectCpuStrategy { precision: Precision::Double, ..*strategy };
+            sum_in_user_order::<f64>(problem, &strategy, targets, memory, forces);
         }
     }
 }
@@ -91,20 +119,23 @@ struct Block {
     centre: [f64; 3],
 }
 
-/// Sums with blocks of bodies that are consecutive in the user's order.
+/// Sums the forces on `targets` with blocks of bodies that are consecutive in the user's order.
 fn sum_in_user_order<R: Real>(
     problem: &Problem,
     strategy: &DirectCpuStrategy,
+    targets: Range<usize>,
     memory: &mut CpuMemory,
     forces: &mut Forces,
 ) {
-    let n = problem.mass.len();
     let cube = Cube::around(problem.position);
     // Smaller blocks for few targets, so that all threads have work.
-    let block = strategy.block.min(n.div_ceil(4 * rayon::current_num_threads())).next_multiple_of(8);
+    let share = targets.len().div_ceil(4 * rayon::current_num_threads());
+    let block = strategy.block.min(share).next_multiple_of(8);
     let scaling = Scaling::new(&cube, problem.mass.iter().sum(), problem.eps);
     let centre = scaling.frame_centre(strategy.precision, [0.0; 3]);
-    let blocks = (0..n).step_by(block).map(|b| Block { targets: b..(b + block).min(n), centre });
+    let (count, end) = (targets.len(), targets.end);
+    let blocks = targets.step_by(block).map(|b| Block { targets: b..(b + block).min(end), centre });
+    memory.results.resize(count, [0.0; 4]);
     sum_blocks::<R>(problem, strategy, &scaling, blocks, &mut memory.results);
     collect_forces(problem, &scaling, &memory.results, |body| body, forces);
 }
@@ -125,20 +156,20 @@ fn sum_in_curve_order(
         centre: scaling.frame_centre(strategy.precision, group.centre),
     });
     let sorted = Problem { position: &tree.position, mass: &tree.mass, ..*problem };
+    results.resize(problem.mass.len(), [0.0; 4]);
     sum_blocks::<f32>(&sorted, strategy, &scaling, blocks, results);
     collect_forces(problem, &scaling, results, |body| tree.rank(body), forces);
 }
 
-/// Computes the scaled sums (acceleration and potential) of every target, in the order of
-/// `problem`.
+/// Computes the scaled sums (acceleration and potential) of the targets of all blocks, in the order
+/// of the blocks. `results` has one element per target.
 fn sum_blocks<R: Real>(
     problem: &Problem,
     strategy: &DirectCpuStrategy,
     scaling: &Scaling,
     blocks: impl Iterator<Item = Block>,
-    results: &mut Vec<[f64; 4]>,
+    results: &mut [[f64; 4]],
 ) {
-    results.resize(problem.mass.len(), [0.0; 4]);
     let work = split_results(results, blocks, |block| block.targets.len());
     let sum_block = |scratch: &mut Scratch<R>, (block, results)| {
         dispatch(strategy.set, BlockSum { problem, tile: strategy.tile, scaling, block, scratch, results });

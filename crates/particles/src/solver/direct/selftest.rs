@@ -1,6 +1,8 @@
 //! Checks of every kernel and strategy against the reference implementation, on one device. They
 //! run in `orrery selftest` and in the tests.
 
+mod target_range;
+
 use orrery_device::check::Check;
 use orrery_device::{Device, DeviceKind};
 use orrery_model::rng::Draws;
@@ -38,6 +40,7 @@ pub fn checks() -> Vec<Check> {
         check("far bodies and heavy ones", check_far_body),
         check("potentials", check_potentials),
         check("jerks", check_jerks),
+        check("forces on a range of targets", target_range::check_target_ranges),
         check("the same bits twice", check_same_bits),
     ]
 }

@@ -8,11 +8,13 @@ mod course;
 mod jerks;
 mod pairs_once;
 mod strategy;
+mod target_range;
 mod tiled;
 
 pub(super) use course::selftest::check_steps;
 pub use course::{CourseProgram, CourseSteps};
 pub use strategy::{DirectDeviceStrategy, DirectKernel};
+pub use target_range::DeviceTargetSum;
 
 use orrery_device::{
     Arg, Buffer, BuildTime, Device, DeviceError, Kernel, KernelBuilder, KernelFile, Math, kernel_source,
@@ -173,7 +175,7 @@ impl DeviceDirect {
         if self.n == 0 {
             return Ok(());
         }
-        self.check_lengths(&[position, acceleration], potential.into_iter().chain([mass]))?;
+        expect_lengths(self.n, &[position, acceleration], potential.into_iter().chain([mass]))?;
         let masses = match self.masses {
             Some(masses) => masses,
             None => *self.masses.insert(MassSummary::new(&mass.to_vec()?)),
@@ -235,28 +237,12 @@ impl DeviceDirect {
         if self.n == 0 {
             return Ok(());
         }
-        self.check_lengths(&[position, velocity, acceleration, jerk], [mass])?;
+        expect_lengths(self.n, &[position, velocity, acceleration, jerk], [mass])?;
         let jerks = match self.jerks.take() {
             Some(jerks) => jerks,
             None => JerkKernel::new(&mut self.builder)?,
         };
         self.jerks.insert(jerks).queue_sum(position, velocity, mass, g, eps, acceleration, jerk)
-    }
-
-    fn check_lengths<'a>(
-        &self,
-        columns: &[Columns<'a>],
-        others: impl IntoIterator<Item = &'a Buffer<f64>>,
-    ) -> Result<(), DeviceError> {
-        let columns = columns.iter().flat_map(|columns| [columns.x, columns.y, columns.z]);
-        match columns.chain(others).find(|buffer| buffer.len() != self.n) {
-            None => Ok(()),
-            Some(buffer) => Err(DeviceError::Length {
-                device: self.builder.device().title(),
-                expected: self.n,
-                got: buffer.len(),
-            }),
-        }
     }
 
     /// Returns the kernel that takes most of the time and its block size. `None` before the first
@@ -274,5 +260,20 @@ impl DeviceDirect {
     /// Returns the build time of each module built so far.
     pub fn build_times(&self) -> &[BuildTime] {
         self.builder.times()
+    }
+}
+
+/// Checks that all buffers have `n` elements.
+fn expect_lengths<'a>(
+    n: usize,
+    columns: &[Columns<'a>],
+    others: impl IntoIterator<Item = &'a Buffer<f64>>,
+) -> Result<(), DeviceError> {
+    let columns = columns.iter().flat_map(|columns| [columns.x, columns.y, columns.z]);
+    match columns.chain(others).find(|buffer| buffer.len() != n) {
+        None => Ok(()),
+        Some(buffer) => {
+            Err(DeviceError::Length { device: buffer.device().title(), expected: n, got: buffer.len() })
+        }
     }
 }

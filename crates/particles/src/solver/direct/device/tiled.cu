@@ -49,6 +49,15 @@ typedef double4 partial4;
 
 #define TARGETS_PER_BLOCK (BLOCK_SIZE * TARGETS_PER_THREAD)
 
+// The targets are all bodies, or with TARGET_RANGE those from targets_begin to targets_end - 1.
+#if TARGET_RANGE
+#define TARGETS_BEGIN targets_begin
+#define TARGETS_END targets_end
+#else
+#define TARGETS_BEGIN 0
+#define TARGETS_END n
+#endif
+
 // PoCL 5.0 miscompiles a choice between two loops inside a loop with barriers. Whether it does
 // changes at random from build to build. It therefore gets only one loop.
 #if defined(POCL_DEVICE_ADDRESS_BITS)
@@ -82,7 +91,7 @@ FUNCTION void scale_position(double* position, GLOBAL const double* RESTRICT x,
 }
 
 // Loads this thread's targets. Threads past the last body load the last body, and do not write
-// results.
+// results. Those past the last target load other bodies and do not write results either.
 FUNCTION void load_targets(Target* targets, GLOBAL const double* RESTRICT x, GLOBAL const double* RESTRICT y,
     GLOBAL const double* RESTRICT z, int n, int first_target, BodyScale scale)
 {
@@ -225,15 +234,15 @@ FUNCTION void write_partial_sums(const Target* targets, GLOBAL partial4* partial
     }
 }
 
-// Adds the partial sums of one body over all ranges, in order. `partial_sums` is [split][body].
+// Adds the partial sums of one target over all ranges, in order. `partial_sums` is [split][target].
 FUNCTION void add_partial_sums(
-    double* sum, GLOBAL const partial4* partial_sums, int splits, size_t padded_count, int body)
+    double* sum, GLOBAL const partial4* partial_sums, int splits, size_t padded_count, int target)
 {
     UNROLL(4)
     for (int split = 0; split < splits; split++) {
         // Volatile, because other thread blocks wrote it: it must not come from this SM's cache.
         GLOBAL const volatile partial* part
-            = (GLOBAL const volatile partial*)(partial_sums + (split * padded_count + body));
+            = (GLOBAL const volatile partial*)(partial_sums + (split * padded_count + target));
         sum[0] += part[0];
         sum[1] += part[1];
         sum[2] += part[2];
@@ -271,17 +280,17 @@ FUNCTION void add_range(Target* targets, GLOBAL const double* RESTRICT x, GLOBAL
     }
 }
 
-// Adds the partial sums of this thread's targets and writes them in the user's units. `potential`
-// is not used if POTENTIAL is 0.
+// Adds the partial sums of this thread's targets and writes them in the user's units. `begin` and
+// `end` are the range of all targets. `potential` is not used if POTENTIAL is 0.
 FUNCTION void write_results(GLOBAL const partial4* partial_sums, int splits, size_t padded_count,
-    int first_target, int n, SHARED_POINTER const double* frame, GLOBAL double* RESTRICT ax,
+    int first_target, int begin, int end, SHARED_POINTER const double* frame, GLOBAL double* RESTRICT ax,
     GLOBAL double* RESTRICT ay, GLOBAL double* RESTRICT az, GLOBAL double* RESTRICT potential)
 {
     for (int t = 0; t < TARGETS_PER_THREAD; t++) {
         const int body = first_target + t * BLOCK_SIZE + THREAD;
-        if (body < n) {
+        if (body < end) {
             double sum[4] = { 0, 0, 0, 0 };
-            add_partial_sums(sum, partial_sums, splits, padded_count, body);
+            add_partial_sums(sum, partial_sums, splits, padded_count, body - begin);
             ax[body] = frame[FRAME_ACCELERATION_UNIT] * sum[0];
             ay[body] = frame[FRAME_ACCELERATION_UNIT] * sum[1];
             az[body] = frame[FRAME_ACCELERATION_UNIT] * sum[2];
@@ -308,6 +317,9 @@ tiled(GLOBAL const double* RESTRICT x, GLOBAL const double* RESTRICT y, GLOBAL c
 #if POTENTIAL
     , GLOBAL double* RESTRICT potential
 #endif
+#if TARGET_RANGE
+    , int targets_begin, int targets_end
+#endif
 )
 {
     SHARED real4 tile[BLOCK_SIZE];
@@ -323,7 +335,7 @@ tiled(GLOBAL const double* RESTRICT x, GLOBAL const double* RESTRICT y, GLOBAL c
     // launch that all of them wait for.
     find_frame_in_block(x, y, z, n, g, eps, total_mass, PRECISION != PRECISION_DOUBLE, scratch, frame);
     const int target_block = BLOCK_INDEX % target_blocks;
-    const int first_target = target_block * TARGETS_PER_BLOCK;
+    const int first_target = TARGETS_BEGIN + target_block * TARGETS_PER_BLOCK;
     // Unsigned divisions: see pairs_once.cu.
     const int split = (int)((uint)BLOCK_INDEX / (uint)target_blocks);
     const BodyScale scale = { { frame[FRAME_ORIGIN], frame[FRAME_ORIGIN + 1], frame[FRAME_ORIGIN + 2] },
@@ -337,7 +349,7 @@ tiled(GLOBAL const double* RESTRICT x, GLOBAL const double* RESTRICT y, GLOBAL c
     add_range(targets, x, y, z, mass, begin, end, first_target, scale, eps2, tile, tile_low);
 
     const size_t padded_count = (size_t)target_blocks * TARGETS_PER_BLOCK;
-    write_partial_sums(targets, partial_sums, split * padded_count + first_target + THREAD);
+    write_partial_sums(targets, partial_sums, split * padded_count + (first_target - TARGETS_BEGIN) + THREAD);
     DEVICE_FENCE();
     BARRIER();
     const int splits = (int)((uint)BLOCK_COUNT / (uint)target_blocks);
@@ -348,6 +360,7 @@ tiled(GLOBAL const double* RESTRICT x, GLOBAL const double* RESTRICT y, GLOBAL c
         DEVICE_FENCE();
         if (THREAD == 0)
             blocks_done[target_block] = 0;
-        write_results(partial_sums, splits, padded_count, first_target, n, frame, ax, ay, az, POTENTIAL_OUTPUT);
+        write_results(partial_sums, splits, padded_count, first_target, TARGETS_BEGIN, TARGETS_END, frame, ax, ay,
+            az, POTENTIAL_OUTPUT);
     }
 }

@@ -1,5 +1,7 @@
 //! Tiles of sources in shared memory, several targets per thread. See `tiled.cu`.
 
+use std::ops::Range;
+
 use orrery_device::{
     Arg, Buffer, Device, DeviceError, Kernel, KernelBuilder, KernelFile, Math, kernel_source,
 };
@@ -7,9 +9,9 @@ use orrery_model::Precision;
 
 use super::{DirectDeviceStrategy, PairSumRequest};
 
-// SAFETY: the kernel reads the first n elements of the columns, writes as many of the results, one
-// partial sum per split and padded target, and one counter per target block. `Tiled::new` allocates
-// as many, and the launch passes columns of length n.
+// SAFETY: the kernel reads the first n elements of the columns, writes as many of the results or
+// those of a range, one partial sum per split and padded target, and one counter per target block.
+// `Tiled::build` allocates as many and checks the range, and the launch passes columns of length n.
 const TILED: KernelFile = unsafe {
     KernelFile::new("tiled.cu", kernel_source!("frame_slots.cu", "frame.cu", "pair.cu", "tiled.cu"))
 };
@@ -25,6 +27,8 @@ pub(super) struct Tiled {
     pub(super) kernel: Kernel,
     block_size: u32,
     plan: SplitPlan,
+    /// Bodies whose forces are computed. None for all bodies.
+    targets: Option<Range<usize>>,
     partial_sums: PartialSums,
     /// Number of thread blocks that have finished each target block. All 0 between launches.
     blocks_done: Buffer<u32>,
@@ -42,9 +46,10 @@ struct SplitPlan {
 const MAX_PARTIAL_SUMS: u64 = 1 << 25;
 
 impl SplitPlan {
-    fn new(n: usize, strategy: &DirectDeviceStrategy, resident_blocks: u64) -> Self {
+    /// Divides the forces of `n` bodies on `targets` of them.
+    fn new(n: usize, targets: usize, strategy: &DirectDeviceStrategy, resident_blocks: u64) -> Self {
         let (n, block) = (n as u64, u64::from(strategy.block));
-        let target_blocks = n.div_ceil(block * u64::from(strategy.targets)).max(1);
+        let target_blocks = (targets as u64).div_ceil(block * u64::from(strategy.targets)).max(1);
         // Four times as many thread blocks as run at once: they finish at about the same time.
         let wanted = match strategy.splits {
             0 => (4 * resident_blocks).div_ceil(target_blocks),
@@ -65,7 +70,7 @@ impl SplitPlan {
 pub(super) fn scratch_bytes(device: &Device, n: usize, strategy: &DirectDeviceStrategy) -> u64 {
     let bytes_per_sum = if strategy.precision == Precision::Single { 16 } else { 32 };
     let resident_blocks = u64::from(device.properties().sm_count) * 16;
-    let plan = SplitPlan::new(n, strategy, resident_blocks);
+    let plan = SplitPlan::new(n, n, strategy, resident_blocks);
     let padded = u64::from(plan.target_blocks) * u64::from(strategy.block) * u64::from(strategy.targets);
     bytes_per_sum * padded * u64::from(plan.splits)
 }
@@ -76,6 +81,30 @@ impl Tiled {
         n: usize,
         strategy: &DirectDeviceStrategy,
         with_potential: bool,
+    ) -> Result<Self, DeviceError> {
+        Self::build(builder, n, strategy, with_potential, None)
+    }
+
+    /// Creates a sum of the forces of `n` bodies on those with indices in `targets`.
+    ///
+    /// # Panics
+    /// If the range does not lie within the bodies.
+    pub(super) fn for_targets(
+        builder: &mut KernelBuilder,
+        n: usize,
+        strategy: &DirectDeviceStrategy,
+        targets: Range<usize>,
+    ) -> Result<Self, DeviceError> {
+        assert!(targets.start <= targets.end && targets.end <= n, "targets {targets:?} of {n} bodies");
+        Self::build(builder, n, strategy, false, Some(targets))
+    }
+
+    fn build(
+        builder: &mut KernelBuilder,
+        n: usize,
+        strategy: &DirectDeviceStrategy,
+        with_potential: bool,
+        targets_range: Option<Range<usize>>,
     ) -> Result<Self, DeviceError> {
         let DirectDeviceStrategy { precision, block, targets, unroll, .. } = *strategy;
         // PRECISION_SINGLE, PRECISION_MIXED and PRECISION_DOUBLE in the kernel.
@@ -90,20 +119,23 @@ impl Tiled {
             ("TARGETS_PER_THREAD", targets.to_string()),
             ("UNROLL_BY", unroll.to_string()),
             ("POTENTIAL", u8::from(with_potential).to_string()),
+            ("TARGET_RANGE", u8::from(targets_range.is_some()).to_string()),
             // At least 16 warps per SM: registers for more targets than that slow the rest down.
             ("MIN_BLOCKS_PER_SM", (512 / block).max(1).to_string()),
         ];
         let module = builder.build(&TILED, &definitions, Math::FlushToZero)?;
         let kernel = module.kernel("tiled")?;
         let device = builder.device().clone();
-        let plan = SplitPlan::new(n, strategy, u64::from(kernel.resident_blocks(block)));
+        let target_count = targets_range.as_ref().map_or(n, Range::len);
+        let plan = SplitPlan::new(n, target_count, strategy, u64::from(kernel.resident_blocks(block)));
         let length = plan.target_blocks as usize * (block * targets) as usize * plan.splits as usize;
         let partial_sums = match precision {
             Precision::Single => PartialSums::Single(device.zeros(length)?),
             Precision::Mixed | Precision::Double => PartialSums::Double(device.zeros(length)?),
         };
         let blocks_done = device.zeros(plan.target_blocks as usize)?;
-        Ok(Self { kernel, device, block_size: block, plan, partial_sums, blocks_done })
+        let targets = targets_range;
+        Ok(Self { kernel, device, block_size: block, plan, targets, partial_sums, blocks_done })
     }
 
     pub(super) fn queue_sum(
@@ -136,6 +168,9 @@ impl Tiled {
             az,
         ];
         args.extend(potential.map(Arg::from));
+        if let Some(Range { start, end }) = self.targets {
+            args.extend([Arg::from(start as i32), (end as i32).into()]);
+        }
         self.device.queue().launch(&self.kernel, target_blocks * splits, self.block_size, &args)
     }
 }
