@@ -51,6 +51,7 @@ pub fn format_percent(fraction: Option<f64>) -> String {
     fraction.map_or_else(
         || "-".to_owned(),
         |fraction| match 100.0 * fraction {
+            0.0 => "0%".to_owned(),
             percent if percent < 0.005 => format!("{percent:.0e}%"),
             percent if percent < 0.995 => format!("{percent:.2}%"),
             percent => format!("{percent:.0}%"),
@@ -120,8 +121,8 @@ mod tests {
         assert_eq!(format_rate(4.09e12, "B/s"), "4.09 TB/s");
         assert_eq!(format_rate(66.9e12, "FLOP/s"), "66.9 TFLOP/s");
         assert_eq!([0, 999, 1000, 1_048_576].map(format_thousands), ["0", "999", "1,000", "1,048,576"]);
-        let fractions = [Some(0.134), Some(0.0021), Some(2.4e-5), None];
-        assert_eq!(fractions.map(format_percent), ["13%", "0.21%", "2e-3%", "-"]);
+        let fractions = [Some(0.134), Some(0.0021), Some(2.4e-5), Some(0.0), None];
+        assert_eq!(fractions.map(format_percent), ["13%", "0.21%", "2e-3%", "0%", "-"]);
     }
 
     #[test]

@@ -13,6 +13,7 @@ mod fields;
 mod fluid_steps;
 mod fluids;
 mod histogram;
+mod hybrid;
 mod label;
 mod matmul;
 mod memory;

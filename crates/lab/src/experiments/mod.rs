@@ -7,6 +7,7 @@ pub mod banks;
 pub mod copy;
 pub mod coulomb;
 pub mod fences;
+pub mod hybrid;
 pub mod occupancy;
 pub mod saxpy;
 pub mod texture;
@@ -25,5 +26,6 @@ pub fn checks() -> Vec<Check> {
     checks.extend(fences::selftest::checks());
     checks.extend(atomics::selftest::checks());
     checks.extend(occupancy::selftest::checks());
+    checks.extend(hybrid::selftest::checks());
     checks
 }

@@ -249,7 +249,7 @@ fn all_pairs(n: usize) -> [u64; 2] {
 }
 
 /// Builds a pool of one thread or of as many threads as the current pool has.
-fn build_thread_pool(threads: Threads) -> Result<rayon::ThreadPool, LabError> {
+pub fn build_thread_pool(threads: Threads) -> Result<rayon::ThreadPool, LabError> {
     let threads = match threads {
         Threads::One => 1,
         Threads::All => rayon::current_num_threads(),

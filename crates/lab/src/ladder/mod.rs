@@ -15,6 +15,7 @@ mod figures;
 mod gravity;
 mod heat;
 mod histogram;
+mod hybrid;
 mod label;
 mod lj;
 mod matmul;
@@ -48,7 +49,7 @@ pub use table::all_tables;
 pub use timeline::{Timeline, TimelineLane, TimelineSpan};
 
 /// All ladders, in the order of the help.
-pub static LADDERS: [&LadderEntry; 18] = [
+pub static LADDERS: [&LadderEntry; 19] = [
     &direct::LADDER,
     &tree::LADDER,
     &reduce::LADDER,
@@ -67,6 +68,7 @@ pub static LADDERS: [&LadderEntry; 18] = [
     &coulomb::LADDER,
     &fences::LADDER,
     &atomics::LADDER,
+    &hybrid::LADDER,
 ];
 
 /// Returns the ladder with this name.

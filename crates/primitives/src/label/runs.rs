@@ -39,6 +39,8 @@ impl Default for RunTiles {
 
 impl RunTiles {
     /// Tiles that `orrery bench primitives --candidates` measures. The first ones are the default.
+    /// For 8192² pixels on an H200 they label 144e9 and 104e9 pixels per second, of which 0.5 and
+    /// 0.593 are set. 128 x 32 has 144e9 and 107e9, 32 x 32 has 108e9 and 84e9.
     pub const CANDIDATES: [Self; 6] = [
         Self { columns: 64, rows: 64, min_blocks_per_sm: 16 },
         Self { columns: 64, rows: 32, min_blocks_per_sm: 32 },

@@ -44,10 +44,12 @@ impl TiledStrategy {
         Self { block_size: 256, points: 1, tile: 256, unroll: 4, newton_points: 0, flushes_denormals: false };
     /// Several points per thread.
     pub const SEVERAL_POINTS: Self = Self { points: 8, ..Self::ONE_POINT };
-    /// The fastest kernel with special functions only.
+    /// The fastest kernel on an H200: 3.87e12 terms/s for 128³ points and 32,768 charges. Unrolled
+    /// by 4 it has 3.72e12, with 16 points per thread 3.77e12.
     pub const TUNED: Self =
-        Self { block_size: 128, tile: 128, flushes_denormals: true, ..Self::SEVERAL_POINTS };
-    /// The fastest kernel.
+        Self { block_size: 128, unroll: 8, flushes_denormals: true, ..Self::SEVERAL_POINTS };
+    /// The tuned kernel with fewer special functions. It needs more instructions than it saves time
+    /// on an H200: 3.65e12 terms/s.
     pub const WITH_NEWTON: Self = Self { newton_points: 1, ..Self::TUNED };
 }
 

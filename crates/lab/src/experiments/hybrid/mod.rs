@@ -1,0 +1,149 @@
+//! One direct sum of gravity that the CPU and a device share:
+//!
+//!   a_i = G Σ_j m_j (x_j − x_i) / (|x_j − x_i|² + eps²)^{3/2}
+//!
+//! The device computes the accelerations of the first bodies, the CPU at the same time those of the
+//! others. Both need the positions of all bodies. Let the CPU alone take T_c and the device alone
+//! T_d. If the CPU has the share s of the targets, the time is
+//!
+//!   T(s) = max(s T_c, (1 − s) T_d)
+//!
+//! It is shortest for s = T_d / (T_c + T_d), where both finish at once. The gain over the device
+//! alone is then 1 + T_d / T_c. For a device that is ten times as fast as the CPU that is 10%.
+//!
+//! Cost: 20 flops per pair. Copies of 24 bytes per body to the device and of 24 bytes per target of
+//! the device back. Limit: arithmetic, and for few bodies the copies.
+//!
+//! When not to use it: if another algorithm gains more. A device that computes each pair once for
+//! both bodies is faster than a device and a CPU that compute it twice.
+
+mod alone;
+mod device_part;
+pub mod selftest;
+
+pub use alone::DeviceAlone;
+pub use device_part::{CopyMode, LANE_NAMES};
+
+use std::time::Instant;
+
+use orrery_device::{Device, DeviceError, DeviceKind};
+use orrery_model::{Precision, Vec3s};
+use orrery_particles::solver::direct::device::{DirectDeviceStrategy, DirectKernel};
+use orrery_particles::solver::direct::{DirectCpuStrategy, forces_on_range};
+use orrery_particles::solver::{CpuMemory, Forces, Problem};
+use orrery_simd::InstructionSet;
+
+use super::transfer::clock::SpanRecorder;
+use device_part::DevicePart;
+
+/// Returns the strategy of the device. Its kernel computes any range of targets.
+pub fn device_strategy(device: &Device) -> DirectDeviceStrategy {
+    let (kernel, precision) = (DirectKernel::Tiled, Precision::Single);
+    // The rung of the direct ladder with several targets per thread.
+    let several_targets =
+        DirectDeviceStrategy { kernel, precision, block: 256, targets: 4, unroll: 32, splits: 0 };
+    if device.properties().kind == DeviceKind::Gpu && several_targets.fits(device) {
+        return several_targets;
+    }
+    DirectDeviceStrategy::default_for(device, 0, precision)
+}
+
+/// Returns the strategy of the CPU.
+pub fn cpu_strategy() -> DirectCpuStrategy {
+    DirectCpuStrategy::new(Precision::Single, InstructionSet::best())
+}
+
+/// Times of both parts of a sum, in seconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PartTimes {
+    /// Time of the CPU's share.
+    pub cpu: f64,
+    /// Time in which the device works at the same time: its kernels, and the copies if they
+    /// overlap.
+    pub device: f64,
+}
+
+/// Returns the share of the CPU for which both parts would take the same time, from their times
+/// with `share`. Both rates are assumed not to depend on it. `share` is between 0 and 1, exclusive.
+///
+/// ```
+/// use orrery_lab::experiments::hybrid::{PartTimes, balanced_share};
+///
+/// // The CPU needs 8 ms for a tenth, so 80 ms for all. The device needs 18 ms for nine tenths.
+/// assert_eq!(balanced_share(0.1, PartTimes { cpu: 8e-3, device: 18e-3 }), 0.2);
+/// ```
+pub fn balanced_share(share: f64, times: PartTimes) -> f64 {
+    let (cpu, device) = (times.cpu / share, times.device / (1.0 - share));
+    device / (cpu + device)
+}
+
+/// Returns the number of targets of the CPU for a share of `n` bodies.
+pub fn cpu_target_count(n: usize, share: f64) -> usize {
+    ((share * n as f64).round() as usize).min(n)
+}
+
+/// A sum that the CPU and a device share.
+pub struct HybridSum<'a> {
+    problem: Problem<'a>,
+    device_part: DevicePart<'a>,
+    memory: CpuMemory,
+    cpu_forces: Forces,
+}
+
+impl<'a> HybridSum<'a> {
+    /// Prepares the sum. The CPU computes the last `cpu_targets` bodies, at most all. The masses
+    /// are copied to the device here, the positions in every [`HybridSum::run`].
+    pub fn new(
+        device: &'a Device,
+        problem: Problem<'a>,
+        cpu_targets: usize,
+        copies: CopyMode,
+    ) -> Result<Self, DeviceError> {
+        let device_targets = problem.mass.len() - cpu_targets;
+        let device_part = DevicePart::new(device, problem, device_targets, copies)?;
+        Ok(Self { problem, device_part, memory: CpuMemory::default(), cpu_forces: Forces::default() })
+    }
+
+    /// Computes all accelerations and waits for them. Returns the times of both parts.
+    pub fn run(&mut self, recorder: &mut SpanRecorder) -> Result<PartTimes, DeviceError> {
+        self.device_part.queue_work(recorder)?;
+        let (n, first) = (self.problem.mass.len(), self.device_part.target_count());
+        let start = Instant::now();
+        recorder.record_call("CPU's share", || {
+            let Self { problem, memory, cpu_forces, .. } = self;
+            forces_on_range(problem, &cpu_strategy(), first..n, memory, cpu_forces);
+        });
+        let cpu = start.elapsed().as_secs_f64();
+        Ok(PartTimes { cpu, device: self.device_part.finish(recorder)? })
+    }
+
+    /// Returns the accelerations of the last run, one per body.
+    pub fn accelerations(&self) -> Vec3s {
+        let mut all = self.device_part.accelerations();
+        self.cpu_forces.acceleration.iter().for_each(|acceleration| all.push(acceleration));
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_balanced_share_makes_both_parts_equally_long() {
+        // 70 ms for the CPU alone and 2 ms for the device alone.
+        let times_of = |share: f64| PartTimes { cpu: 70e-3 * share, device: 2e-3 * (1.0 - share) };
+        for share in [0.001, 0.1, 0.5, 0.9] {
+            let balanced = balanced_share(share, times_of(share));
+            assert!((balanced - 2.0 / 72.0).abs() < 1e-12, "{balanced}");
+            let times = times_of(balanced);
+            assert!((times.cpu / times.device - 1.0).abs() < 1e-12, "{times:?}");
+        }
+    }
+
+    #[test]
+    fn shares_are_rounded_to_whole_targets() {
+        let counts = [0.0, 0.1, 0.96, 1.0, 1.5].map(|share| cpu_target_count(5, share));
+        assert_eq!(counts, [0, 1, 5, 5, 5]);
+    }
+}
