@@ -109,7 +109,7 @@ impl Frame {
 
 /// The kernels that compute the sum, with their buffers.
 enum PairSum {
-    Tiled(Tiled),
+    Tiled(Box<Tiled>),
     PairsOnce(Box<PairsOnce>),
     Course(Box<CourseKernels<f32>>),
     CourseDouble(Box<CourseKernels<f64>>),
@@ -208,7 +208,7 @@ impl DeviceDirect {
     fn build_pair_sum(&mut self, masses: MassSummary) -> Result<PairSum, DeviceError> {
         let (builder, n, strategy) = (&mut self.builder, self.n, &self.strategy);
         Ok(match strategy.kernel {
-            DirectKernel::Tiled => PairSum::Tiled(Tiled::new(builder, n, strategy, false)?),
+            DirectKernel::Tiled => PairSum::Tiled(Box::new(Tiled::new(builder, n, strategy, false)?)),
             DirectKernel::PairsOnce => {
                 PairSum::PairsOnce(Box::new(PairsOnce::new(builder, n, strategy, masses.are_equal)?))
             }
