@@ -158,8 +158,9 @@ fn a_machine_without_devices_gets_clear_messages() {
         stdout.contains("no OpenCL device") && stdout.ends_with("--device auto selects cpu\n"),
         "{stdout}"
     );
-    for ladder in LADDERS {
-        let (status, stdout, stderr) = run_without_devices(&["ladder", ladder.name, "-n", "100"]);
+    // A test of the lab crate runs the CPU rungs of all ladders.
+    for ladder in ["direct", "reduce", "transfer"] {
+        let (status, stdout, stderr) = run_without_devices(&["ladder", ladder, "-n", "100"]);
         assert!(status == Some(0) && stdout.contains("this machine has no device"), "{stdout}{stderr}");
         assert!(stdout.contains("  CPU, one thread"), "{stdout}");
     }

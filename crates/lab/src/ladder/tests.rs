@@ -268,3 +268,15 @@ fn unknown_values_are_left_out() {
     assert_eq!(lines.len(), 6, "{lines:#?}");
     assert!(!bare.plot().to_svg().contains("NaN"));
 }
+
+#[test]
+fn every_ladder_has_rungs_of_the_cpu_without_a_device() {
+    for entry in LADDERS {
+        let mut ladder = Ladder::new(entry, "cpu".into(), 100);
+        let mut request = LadderRequest { device: None, n: 100, tuning: None, progress: &mut |_| {} };
+        (entry.measure)(&mut request, &mut ladder).unwrap();
+        assert!(ladder.rungs[0].name.starts_with("CPU, "), "{}", entry.name);
+        assert!(ladder.rungs.iter().any(|rung| rung.name.starts_with("CPU, one thread")), "{}", entry.name);
+        assert!(ladder.rungs.iter().all(|rung| rung.name.starts_with("CPU")), "{}", entry.name);
+    }
+}

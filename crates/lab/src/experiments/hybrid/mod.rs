@@ -70,7 +70,8 @@ pub struct PartTimes {
 /// use orrery_lab::experiments::hybrid::{PartTimes, balanced_share};
 ///
 /// // The CPU needs 8 ms for a tenth, so 80 ms for all. The device needs 18 ms for nine tenths.
-/// assert_eq!(balanced_share(0.1, PartTimes { cpu: 8e-3, device: 18e-3 }), 0.2);
+/// let share = balanced_share(0.1, PartTimes { cpu: 8e-3, device: 18e-3 });
+/// assert!((share - 0.2).abs() < 1e-12);
 /// ```
 pub fn balanced_share(share: f64, times: PartTimes) -> f64 {
     let (cpu, device) = (times.cpu / share, times.device / (1.0 - share));
