@@ -6,6 +6,7 @@ pub mod atomics;
 pub mod banks;
 pub mod copy;
 pub mod coulomb;
+pub mod divergence;
 pub mod fences;
 pub mod hybrid;
 pub mod occupancy;
@@ -27,5 +28,6 @@ pub fn checks() -> Vec<Check> {
     checks.extend(atomics::selftest::checks());
     checks.extend(occupancy::selftest::checks());
     checks.extend(hybrid::selftest::checks());
+    checks.extend(divergence::selftest::checks());
     checks
 }

@@ -10,6 +10,7 @@ mod copy;
 mod coulomb;
 mod data_table;
 mod direct;
+mod divergence;
 mod fences;
 mod figures;
 mod gravity;
@@ -49,7 +50,7 @@ pub use table::all_tables;
 pub use timeline::{Timeline, TimelineLane, TimelineSpan};
 
 /// All ladders, in the order of the help.
-pub static LADDERS: [&LadderEntry; 19] = [
+pub static LADDERS: [&LadderEntry; 20] = [
     &direct::LADDER,
     &tree::LADDER,
     &reduce::LADDER,
@@ -69,6 +70,7 @@ pub static LADDERS: [&LadderEntry; 19] = [
     &fences::LADDER,
     &atomics::LADDER,
     &hybrid::LADDER,
+    &divergence::LADDER,
 ];
 
 /// Returns the ladder with this name.

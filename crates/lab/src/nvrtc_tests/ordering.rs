@@ -1,4 +1,4 @@
-//! Compiles the experiments on fences, atomics and votes.
+//! Compiles the experiments on fences, atomics, votes and divergence.
 
 use orrery_device::testing::compile_only_cuda;
 
@@ -9,6 +9,8 @@ use crate::experiments::atomics::device::{
 use crate::experiments::atomics::shared::{SharedAddition, SharedAdditions, SharedPattern};
 use crate::experiments::atomics::votes::{Vote, Votes};
 use crate::experiments::atomics::{AtomicOperation, Pattern, Workload};
+use crate::experiments::divergence::predication::{BODIES, Choices};
+use crate::experiments::divergence::{DivergencePattern, DivergentWork};
 use crate::experiments::fences::{Access, Fence, LitmusTest, LitmusTrials, Placement};
 
 #[test]
@@ -44,4 +46,18 @@ fn atomics_compile_for_hopper() {
     // Integers of two widths with three uses of results, two kinds of floats, scopes, shared,
     // votes.
     check_kernels(&cuda, 11);
+}
+
+#[test]
+fn divergent_kernels_compile_for_hopper() {
+    let Some(cuda) = compile_only_cuda((9, 0)) else { return };
+    let (device, queue) = (&cuda.device, cuda.device.queue());
+    let divergent = DivergentWork::new(device, &DivergencePattern::Parity.work(100, 3)).unwrap();
+    divergent.launch(queue).unwrap();
+    divergent.count_steps().unwrap();
+    for body in BODIES {
+        Choices::new(device, body, &[1; 100]).unwrap().launch(queue, 1).unwrap();
+    }
+    // Two kernels for paths, one of which counts active lanes, and one for each body.
+    check_kernels(&cuda, 8);
 }
