@@ -14,7 +14,8 @@ use crate::launch::Arg;
 use crate::occupancy::BlockNeeds;
 use crate::signature::{Declarations, Signature, find_declarations};
 
-/// Precision of a kernel's arithmetic. FMA contraction is on in all three.
+/// Precision of a kernel's arithmetic. The first three contract a multiplication and an addition to
+/// an FMA.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Math {
     /// IEEE division and square root, with denormals.
@@ -24,6 +25,34 @@ pub enum Math {
     FlushToZero,
     /// Denormals flushed to zero, and approximate division, square root and functions.
     Fast,
+    /// As `Precise`, with some of its guarantees removed.
+    Flags(MathFlags),
+}
+
+impl Math {
+    /// Returns the flags, or None for `Fast`, which has an option of its own.
+    pub(crate) fn flags(self) -> Option<MathFlags> {
+        match self {
+            Self::Precise => Some(MathFlags::default()),
+            Self::FlushToZero => Some(MathFlags { flush_to_zero: true, ..MathFlags::default() }),
+            Self::Fast => None,
+            Self::Flags(flags) => Some(flags),
+        }
+    }
+}
+
+/// Flags of a compiler that change the arithmetic of f32, one by one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct MathFlags {
+    /// Denormal f32 are flushed to zero (CUDA's `--ftz=true`).
+    pub flush_to_zero: bool,
+    /// Division of f32 has an error of up to 2 ulp (`--prec-div=false`).
+    pub approximate_division: bool,
+    /// The square root of f32 has an error of up to 3 ulp (`--prec-sqrt=false`). OpenCL has one
+    /// option for division and square root.
+    pub approximate_sqrt: bool,
+    /// A product is rounded before it is added (`--fmad=false`).
+    pub no_contraction: bool,
 }
 
 /// A kernel file in the dialect: its name in messages and its text.
@@ -101,6 +130,9 @@ impl Source<'_> {
         }
         if backend == Backend::Cuda && self.compile_options().max_registers.is_some() {
             full_text.push_str("#undef LAUNCH_BOUNDS\n#define LAUNCH_BOUNDS(T)\n");
+        }
+        if backend == Backend::OpenCl && self.math.flags().is_some_and(|flags| flags.no_contraction) {
+            full_text.push_str("#pragma OPENCL FP_CONTRACT OFF\n");
         }
         full_text.push_str(&format!("#line 1 \"{}\"\n{}\n", self.file.name, self.file.text));
         full_text

@@ -69,6 +69,8 @@ pub struct Properties {
     pub has_warp_shuffle: bool,
     /// Whether the device has double precision.
     pub has_f64: bool,
+    /// Whether the device computes in half precision.
+    pub has_f16: bool,
     /// Whether kernels can read a [`crate::Texture`]. An OpenCL device may lack images.
     pub has_textures: bool,
     /// Number of engines that copy between host and device while kernels run. With two, copies in

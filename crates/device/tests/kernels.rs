@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 
 use crate::common::{self, test_file};
 use orrery_device::testing::test_devices;
-use orrery_device::{Arg, Device, DeviceError, Kernel, KernelFile, Math, Origin, ceiling};
+use orrery_device::{
+    Arg, Backend, Device, DeviceError, Kernel, KernelFile, Math, MathFlags, Origin, ceiling,
+};
 
 const FILL: &str = "KERNEL(BLOCK_SIZE) fill(GLOBAL int* x, int value, int n)\n{\n    int i = BLOCK_INDEX * BLOCK_SIZE + THREAD;\n    \
                     if (i < n)\n        x[i] = value + OFFSET;\n}\n";
@@ -29,6 +31,39 @@ fn an_error_in_the_source_names_file_and_line() {
         let DeviceError::Build { log, .. } = error else { panic!("{error:?}") };
         assert!(log.contains("wrong.cu:4") || log.contains("wrong.cu(4)"), "{log}");
         assert!(log.contains("no_such_thing"), "{log}");
+    }
+}
+
+/// (1 + 2^-12)^2 is 1 + 2^-11 + 2^-24, which f32 rounds to 1 + 2^-11. Without contraction, the
+/// difference to 1 + 2^-11 is therefore 0. Products of 2^-130 are denormal.
+#[test]
+fn flags_change_the_arithmetic() {
+    let text = "KERNEL(1) f(GLOBAL float* out, float x, float y, float small)
+{
+    out[0] = x * x - y;
+    out[1] = FMA(x, x, -y);
+    out[2] = small * 0.5f;
+}
+";
+    let (x, y, small) = (1.0 + 2.0f32.powi(-12), 1.0 + 2.0f32.powi(-11), 2.0f32.powi(-126));
+    for device in test_devices() {
+        let run = |flags: MathFlags| {
+            let kernel =
+                device.build(&test_file(text), &[], Math::Flags(flags)).unwrap().kernel("f").unwrap();
+            let out = device.zeros::<f32>(3).unwrap();
+            let args = [Arg::from(&out), x.into(), y.into(), small.into()];
+            device.queue().launch(&kernel, 1, 1, &args).unwrap();
+            out.to_vec().unwrap()
+        };
+        let precise = run(MathFlags::default());
+        assert!([0.0, 2.0f32.powi(-24)].contains(&precise[0]), "{precise:?}");
+        assert_eq!(precise[1..], [2.0f32.powi(-24), 2.0f32.powi(-127)]);
+        let separate = run(MathFlags { no_contraction: true, ..MathFlags::default() });
+        assert_eq!(separate, [0.0, 2.0f32.powi(-24), 2.0f32.powi(-127)]);
+        // OpenCL may keep denormals in spite of the flag, and CUDA may not.
+        let flushed = run(MathFlags { flush_to_zero: true, ..MathFlags::default() });
+        let may_keep = device.properties().backend == Backend::OpenCl;
+        assert!(flushed[2] == 0.0 || may_keep && flushed[2] == small * 0.5, "{flushed:?}");
     }
 }
 

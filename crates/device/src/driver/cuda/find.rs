@@ -115,6 +115,7 @@ fn read_properties(index: usize, device: sys::CUdevice, installed: &Installed) -
         warp_size: attribute(Attribute::CU_DEVICE_ATTRIBUTE_WARP_SIZE)?,
         has_warp_shuffle: true,
         has_f64: true,
+        has_f16: capability >= (5, 3),
         has_textures: true,
         copy_engines: Some(attribute(Attribute::CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT)?),
         can_map_host_memory: has(Attribute::CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY)?,

@@ -169,13 +169,8 @@ impl Nvrtc {
             (false, Some(nearest)) => format!("compute_{nearest}"),
             _ => format!("sm_{architecture}"),
         };
-        let mut options =
-            vec![format!("--gpu-architecture={target}"), "--std=c++17".to_owned(), "--fmad=true".to_owned()];
-        match math {
-            Math::Precise => {}
-            Math::FlushToZero => options.push("--ftz=true".to_owned()),
-            Math::Fast => options.push("--use_fast_math".to_owned()),
-        }
+        let mut options = vec![format!("--gpu-architecture={target}"), "--std=c++17".to_owned()];
+        options.extend(math_options(math).into_iter().map(str::to_owned));
         options.extend(max_registers.map(|limit| format!("--maxrregcount={limit}")));
         let text = to_c_string(text)?;
         let name = to_c_string(name)?;
@@ -260,6 +255,19 @@ impl Nvrtc {
     }
 }
 
+/// Returns the options for the arithmetic.
+fn math_options(math: Math) -> Vec<&'static str> {
+    let Some(flags) = math.flags() else { return vec!["--fmad=true", "--use_fast_math"] };
+    let mut options = vec![if flags.no_contraction { "--fmad=false" } else { "--fmad=true" }];
+    let optional = [
+        (flags.flush_to_zero, "--ftz=true"),
+        (flags.approximate_division, "--prec-div=false"),
+        (flags.approximate_sqrt, "--prec-sqrt=false"),
+    ];
+    options.extend(optional.iter().filter(|(is_set, _)| *is_set).map(|(_, option)| option));
+    options
+}
+
 fn to_c_string(text: &str) -> Result<CString, Fault> {
     CString::new(text).map_err(|_| Fault::new("nvrtcCreateProgram", "the source contains a NUL byte"))
 }
@@ -297,7 +305,7 @@ fn library_folders() -> Vec<PathBuf> {
 mod tests {
     use super::*;
     use crate::choice::Backend;
-    use crate::kernel::{KernelFile, Source};
+    use crate::kernel::{KernelFile, MathFlags, Source};
 
     fn installed_compiler() -> Option<Nvrtc> {
         match Nvrtc::load_for_tests() {
@@ -357,6 +365,27 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn every_flag_has_its_option() {
+        let none = MathFlags::default();
+        assert_eq!(math_options(Math::Precise), math_options(Math::Flags(none)));
+        assert_eq!(math_options(Math::Precise), ["--fmad=true"]);
+        assert_eq!(math_options(Math::FlushToZero), ["--fmad=true", "--ftz=true"]);
+        assert_eq!(math_options(Math::Fast), ["--fmad=true", "--use_fast_math"]);
+        let all = MathFlags {
+            flush_to_zero: true,
+            approximate_division: true,
+            approximate_sqrt: true,
+            no_contraction: true,
+        };
+        let options = ["--fmad=false", "--ftz=true", "--prec-div=false", "--prec-sqrt=false"];
+        assert_eq!(math_options(Math::Flags(all)), options);
+        let Some(nvrtc) = installed_compiler() else { return };
+        let (full_text, source) = source("KERNEL(32) f()\n{\n}\n", &[], Math::Flags(all));
+        let compiled = nvrtc.compile(source.name(), &full_text, source.compile_options(), (9, 0));
+        assert!(compiled.is_ok_and(|compiled| compiled.log.trim().is_empty()));
     }
 
     #[test]

@@ -164,6 +164,7 @@ fn read_properties(index: usize, platform: Platform, device: Device) -> Result<P
         // The condition of the prelude, __NV_CL_C_VERSION, is set by NVIDIA's compiler.
         has_warp_shuffle: is_nvidia && trimmed(platform.vendor()?).starts_with("NVIDIA"),
         has_f64: device.double_fp_config().unwrap_or(0) != 0,
+        has_f16: has_extension("cl_khr_fp16"),
         // Known when the context exists.
         has_textures: false,
         copy_engines: None,

@@ -26,11 +26,14 @@ use opencl3::program as programs;
 use opencl3::types::{cl_command_queue, cl_context, cl_event, cl_int, cl_kernel, cl_mem, cl_program};
 
 use super::{Argument, BuildFault, CompileOptions, Driver, Fault, Handle, Parameters, TextureLimits};
-use crate::kernel::{Math, Resources};
+use crate::kernel::Resources;
 use crate::launch::Dim3;
 use crate::texture::TextureSettings;
 pub use find::child_environment;
 pub(crate) use find::{device_count, gpu_indices, open};
+
+/// Option that allows a multiplication and an addition to be contracted.
+const CONTRACTION: &str = " -cl-mad-enable";
 
 /// A device with its context.
 struct OpenCl {
@@ -134,7 +137,7 @@ impl OpenCl {
             map_queue: create_queue(context, device)?,
             queues: Mutex::default(),
             // Without -w, PoCL prints the number of warnings to the standard error of the program.
-            options: format!("{language} -cl-mad-enable -w"),
+            options: format!("{language}{CONTRACTION} -w"),
             limits_registers: extensions.contains("cl_nv_compiler_options"),
             has_exact_division: config & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT != 0,
             memory,
@@ -154,13 +157,15 @@ impl OpenCl {
         let limit = max_registers.unwrap_or(128);
         let registers =
             if self.limits_registers { format!(" -cl-nv-maxrregcount={limit}") } else { String::new() };
-        let exact = if self.has_exact_division { " -cl-fp32-correctly-rounded-divide-sqrt" } else { "" };
         let options = format!("{}{registers}", self.options);
-        match math {
-            Math::Precise => format!("{options}{exact}"),
-            Math::FlushToZero => format!("{options}{exact} -cl-denorms-are-zero"),
-            Math::Fast => format!("{options} -cl-denorms-are-zero -cl-fast-relaxed-math"),
-        }
+        let Some(flags) = math.flags() else {
+            return format!("{options} -cl-denorms-are-zero -cl-fast-relaxed-math");
+        };
+        let options = if flags.no_contraction { options.replace(CONTRACTION, "") } else { options };
+        let is_exact = self.has_exact_division && !flags.approximate_division && !flags.approximate_sqrt;
+        let exact = if is_exact { " -cl-fp32-correctly-rounded-divide-sqrt" } else { "" };
+        let denormals = if flags.flush_to_zero { " -cl-denorms-are-zero" } else { "" };
+        format!("{options}{exact}{denormals}")
     }
 
     fn build_program(&self, program: cl_program, options: &str) -> Result<(), BuildFault> {

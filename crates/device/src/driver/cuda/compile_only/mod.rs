@@ -104,6 +104,7 @@ fn card_properties(capability: (u32, u32), compiler: String) -> Properties {
         warp_size: 32,
         has_warp_shuffle: true,
         has_f64: true,
+        has_f16: true,
         has_textures: true,
         copy_engines: Some(3),
         can_map_host_memory: true,
