@@ -41,6 +41,55 @@ fn run_chains<V: Vector>(rounds: usize) -> (f64, f64) {
     ((2 * rounds * CHAINS * V::LANES) as f64, lanes[0])
 }
 
+/// Independent chains of f32 multiply-adds in one thread.
+struct CountedChains {
+    chains: usize,
+    operations: usize,
+}
+
+impl SimdKernel for CountedChains {
+    /// Number of multiply-adds.
+    type Output = f64;
+
+    #[inline(always)]
+    fn run<S: SingleVector, D: Vector<Scalar = f64>>(self) -> f64 {
+        let rounds = self.operations.div_ceil(self.chains * S::LANES);
+        match self.chains {
+            1 => run_counted::<S, 1>(rounds),
+            2 => run_counted::<S, 2>(rounds),
+            4 => run_counted::<S, 4>(rounds),
+            8 => run_counted::<S, 8>(rounds),
+            12 => run_counted::<S, 12>(rounds),
+            _ => run_counted::<S, 16>(rounds),
+        }
+        (rounds * self.chains * S::LANES) as f64
+    }
+}
+
+#[inline(always)]
+fn run_counted<V: Vector, const N: usize>(rounds: usize) {
+    let near_one = V::splat(V::Scalar::from_f64(std::hint::black_box(0.999_99)));
+    let small = V::splat(V::Scalar::from_f64(std::hint::black_box(1e-5)));
+    let mut x = [near_one; N];
+    for _ in 0..rounds {
+        for k in 0..N {
+            x[k] = x[k].mul_add(near_one, small);
+        }
+    }
+    let mut lanes = [0.0; MAX_LANES];
+    for k in 0..N {
+        x[k].add_to_lane_sums(&mut lanes, 1.0);
+    }
+    std::hint::black_box(lanes);
+}
+
+/// Runs at least `operations` f32 multiply-adds in this thread, in 1, 2, 4, 8, 12 or 16 independent
+/// chains of SIMD registers. Returns the number of multiply-adds, each lane counted.
+pub fn run_fma_chains(chains: usize, operations: usize) -> f64 {
+    assert!([1, 2, 4, 8, 12, 16].contains(&chains), "{chains} chains");
+    dispatch(InstructionSet::best(), CountedChains { chains, operations })
+}
+
 /// Multiply-adds per chain of the first, short measurement.
 const FIRST_ROUNDS: usize = 50_000;
 /// Multiply-adds per chain of the longest measurement. They take about 10 ms.

@@ -2,6 +2,7 @@
 //! example the banks of shared memory, and examples of the course. Each has a plain reference
 //! implementation, and its self-test compares the two. The ladder of the same name times them.
 
+pub mod arithmetic;
 pub mod atomics;
 pub mod banks;
 pub mod copy;
@@ -26,6 +27,7 @@ pub fn checks() -> Vec<Check> {
     checks.extend(coulomb::selftest::checks());
     checks.extend(fences::selftest::checks());
     checks.extend(atomics::selftest::checks());
+    checks.extend(arithmetic::selftest::checks());
     checks.extend(occupancy::selftest::checks());
     checks.extend(hybrid::selftest::checks());
     checks.extend(divergence::selftest::checks());

@@ -39,6 +39,13 @@ pub enum DataCell {
     Text(String),
 }
 
+impl From<Option<f64>> for DataCell {
+    /// Returns a number, or NaN, which is shown as a dash and null in JSON.
+    fn from(number: Option<f64>) -> Self {
+        Self::Number(number.unwrap_or(f64::NAN))
+    }
+}
+
 impl DataCell {
     fn text(&self) -> String {
         match self {
@@ -89,6 +96,13 @@ mod tests {
                 "  device           3  0.250    not 1",
             ]
         );
+    }
+
+    #[test]
+    fn a_missing_number_is_a_dash() {
+        assert_eq!(DataCell::from(Some(2.0)), DataCell::Number(2.0));
+        assert_eq!(DataCell::from(None).text(), "-");
+        assert!(serde_json::to_value(DataCell::from(None)).unwrap().is_null());
     }
 
     #[test]

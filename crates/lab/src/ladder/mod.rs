@@ -4,6 +4,7 @@
 //! entries. Every rung is a strategy that the tests cover. A ladder only times them, so a ladder is
 //! one file with its [`LadderEntry`], for example `reduce.rs`.
 
+mod arithmetic;
 mod atomics;
 mod banks;
 mod copy;
@@ -50,7 +51,7 @@ pub use table::all_tables;
 pub use timeline::{Timeline, TimelineLane, TimelineSpan};
 
 /// All ladders, in the order of the help.
-pub static LADDERS: [&LadderEntry; 20] = [
+pub static LADDERS: [&LadderEntry; 21] = [
     &direct::LADDER,
     &tree::LADDER,
     &reduce::LADDER,
@@ -71,6 +72,7 @@ pub static LADDERS: [&LadderEntry; 20] = [
     &atomics::LADDER,
     &hybrid::LADDER,
     &divergence::LADDER,
+    &arithmetic::LADDER,
 ];
 
 /// Returns the ladder with this name.

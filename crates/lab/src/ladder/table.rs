@@ -154,9 +154,12 @@ fn reference_table(ladder: &Ladder) -> Vec<String> {
 
 /// Formats the registers, shared memory, occupancy, GFLOP/s and GB/s of the rungs.
 fn hardware_table(ladder: &Ladder) -> Vec<String> {
-    let rungs = &ladder.rungs;
+    let has_figures = |rung: &&RungResult| {
+        rung.registers.is_some() || rung.shared_bytes.is_some() || rung.work.flops.is_some()
+    };
+    let rungs: Vec<&RungResult> = ladder.rungs.iter().filter(has_figures).collect();
     let has_resources = rungs.iter().any(|rung| rung.registers.is_some() || rung.shared_bytes.is_some());
-    let mut table = RungTable::new(rungs);
+    let mut table = RungTable::new(rungs.iter().copied());
     if has_resources {
         let format_u32 = |value: u32| format_thousands(value as usize);
         table.add_column("regs", |rung| format_or_dash(rung.registers, format_u32));

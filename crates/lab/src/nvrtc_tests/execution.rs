@@ -1,8 +1,10 @@
-//! Compiles the experiments on the execution of instructions: occupancy.
+//! Compiles the experiments on the execution of instructions: arithmetic and occupancy.
 
 use orrery_device::testing::compile_only_cuda;
 
 use super::check_kernels;
+use crate::experiments::arithmetic::sums::OrderedSums;
+use crate::experiments::arithmetic::{Chains, CodeSize, Shape, all_operations, for_number};
 use crate::experiments::occupancy::pressure::{Pressure, VALUES};
 
 #[test]
@@ -19,4 +21,27 @@ fn occupancy_experiments_compile_for_hopper() {
     assert!((VALUES as u32..=144).contains(&free.0) && free.1 == Some(0), "{free:?}");
     assert!(limited.0 <= 32 && limited.1 >= Some(4 * (VALUES as u32 - 32)), "{limited:?}");
     check_kernels(&cuda, 2);
+}
+
+#[test]
+fn arithmetic_compiles_for_hopper() {
+    let Some(cuda) = compile_only_cuda((9, 0)) else { return };
+    let device = &cuda.device;
+    let operations = all_operations();
+    for any in &operations {
+        for_number!(any, operation => {
+            let mut shapes = vec![Shape::for_throughput(device, operation.size)];
+            // The other ones have the same code with other constants.
+            if operation.name.ends_with("FMA") {
+                shapes.push(Shape::for_latency(CodeSize::Small));
+            }
+            for shape in shapes {
+                let chains = Chains::new(device, operation, shape, 1).unwrap();
+                chains.launch(device.queue(), 1, 1).unwrap();
+            }
+        });
+    }
+    OrderedSums::single_on_device(device).unwrap();
+    OrderedSums::double_on_device(device).unwrap();
+    check_kernels(&cuda, operations.len() + 4);
 }
