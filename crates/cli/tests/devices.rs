@@ -242,7 +242,7 @@ fn every_ladder_is_printed_and_written_as_json_and_svg() {
                 && rung["name"].as_str().unwrap().starts_with("CPU");
             assert_eq!(rung["share_of_roof"].is_f64(), !has_no_roof, "{rung}");
             let counts_flops =
-                has_flops_roof || ["heat", "wave", "saxpy", "divergence"].contains(&ladder.name);
+                has_flops_roof || ["heat", "wave", "saxpy", "divergence", "occupancy"].contains(&ladder.name);
             assert_eq!(rung["flops"].is_f64(), counts_flops, "{rung}");
         }
     }

@@ -21,6 +21,7 @@ mod hybrid;
 mod label;
 mod lj;
 mod matmul;
+mod occupancy;
 mod plot;
 mod reduce;
 mod repeats;
@@ -51,7 +52,7 @@ pub use table::all_tables;
 pub use timeline::{Timeline, TimelineLane, TimelineSpan};
 
 /// All ladders, in the order of the help.
-pub static LADDERS: [&LadderEntry; 21] = [
+pub static LADDERS: [&LadderEntry; 22] = [
     &direct::LADDER,
     &tree::LADDER,
     &reduce::LADDER,
@@ -73,6 +74,7 @@ pub static LADDERS: [&LadderEntry; 21] = [
     &hybrid::LADDER,
     &divergence::LADDER,
     &arithmetic::LADDER,
+    &occupancy::LADDER,
 ];
 
 /// Returns the ladder with this name.

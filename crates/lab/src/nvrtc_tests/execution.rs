@@ -4,7 +4,8 @@ use orrery_device::testing::compile_only_cuda;
 
 use super::check_kernels;
 use crate::experiments::arithmetic::sums::OrderedSums;
-use crate::experiments::arithmetic::{Chains, CodeSize, Shape, all_operations, for_number};
+use crate::experiments::arithmetic::{Chains, CodeSize, Shape, all_operations, fma_operation, for_number};
+use crate::experiments::occupancy::loads::{LoadShape, Loads};
 use crate::experiments::occupancy::pressure::{Pressure, VALUES};
 
 #[test]
@@ -20,7 +21,21 @@ fn occupancy_experiments_compile_for_hopper() {
     // All numbers of a thread are in registers, or those that the limit allows.
     assert!((VALUES as u32..=144).contains(&free.0) && free.1 == Some(0), "{free:?}");
     assert!(limited.0 <= 32 && limited.1 >= Some(4 * (VALUES as u32 - 32)), "{limited:?}");
-    check_kernels(&cuda, 2);
+    let from = device.zeros(5000).unwrap();
+    for (width, loads) in [(1, 1), (2, 1), (4, 4)] {
+        for block_size in [32, 1024] {
+            let shape = LoadShape { width, loads, block_size, dynamic_shared: 1000 };
+            let kernel = Loads::new(device, shape, 1).unwrap();
+            kernel.launch(device.queue(), &from).unwrap();
+            // 64 warps fit on an SM.
+            assert!(kernel.resources().0.registers.unwrap() <= if loads == 1 { 32 } else { 64 });
+        }
+    }
+    // Nor do registers limit the warps of one chain of FMAs.
+    let shape = Shape::with_chains(device, 1, 1024);
+    let chains = Chains::new(device, &fma_operation(), shape, 1).unwrap();
+    assert!(chains.resources().0.registers.unwrap() <= 32);
+    check_kernels(&cuda, 9);
 }
 
 #[test]

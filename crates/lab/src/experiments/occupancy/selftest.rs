@@ -5,7 +5,9 @@ use orrery_device::occupancy::{BlockNeeds, SmLimits, WARP_SIZE};
 use orrery_device::{Backend, Device, DeviceError, Kernel};
 use orrery_primitives::reduce;
 
-use super::pressure::{self, BLOCK_SIZE, Pressure, reference_sum};
+use super::loads::{LoadShape, Loads, whole_numbers};
+use super::pressure::{self, BLOCK_SIZE, Pressure};
+use super::{loads, shared_for_blocks};
 
 /// Returns all checks of this module.
 pub fn checks() -> Vec<Check> {
@@ -13,6 +15,7 @@ pub fn checks() -> Vec<Check> {
     vec![
         check("as the driver reports it", compare_with_driver),
         check("with a limit of registers", every_register_limit),
+        check("with loads in flight", every_load_shape),
     ]
 }
 
@@ -26,7 +29,7 @@ fn every_register_limit(device: &Device) -> Result<(), String> {
             };
             let found = run().map_err(|error| error.to_string())?;
             for (index, sum) in found.iter().enumerate() {
-                let expected = reference_sum(index % BLOCK_SIZE as usize, rounds as usize);
+                let expected = pressure::reference_sum(index % BLOCK_SIZE as usize, rounds as usize);
                 // Both do the same roundings in the same order.
                 if *sum != expected {
                     return Err(format!(
@@ -37,6 +40,52 @@ fn every_register_limit(device: &Device) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// Arrays shorter than the threads, of whole tiles, and with rests.
+const LENGTHS: [usize; 7] = [1, 3, 64, 512, 1000, 1024, 5003];
+
+fn every_load_shape(device: &Device) -> Result<(), String> {
+    let from = whole_numbers(5003);
+    for (width, count) in [(1, 1), (2, 1), (4, 4)] {
+        let shape = LoadShape { width, loads: count, block_size: 32, dynamic_shared: 0 };
+        let run = |len: usize| -> Result<Vec<f32>, DeviceError> {
+            let sums = Loads::new(device, shape, 2)?;
+            sums.launch(device.queue(), &device.upload(&from[..len])?)?;
+            sums.sums()
+        };
+        for len in LENGTHS {
+            let found = run(len).map_err(|error| error.to_string())?;
+            for (thread, sum) in found.iter().enumerate() {
+                let expected = loads::reference_sum(&from[..len], width, thread, found.len());
+                if *sum != expected {
+                    return Err(format!(
+                        "{shape:?}, {len} floats, thread {thread}: got {sum}, expected {expected}"
+                    ));
+                }
+            }
+        }
+    }
+    limited_blocks(device).map_err(|error| error.to_string())?
+}
+
+/// Checks with the driver that dynamic shared memory limits the blocks per SM.
+fn limited_blocks(device: &Device) -> Result<Result<(), String>, DeviceError> {
+    let properties = device.properties();
+    let limits = properties.capability.and_then(SmLimits::of);
+    let Some(limits) = limits.filter(|_| properties.backend == Backend::Cuda) else { return Ok(Ok(())) };
+    for blocks in [1, 2, 4] {
+        let dynamic_shared = shared_for_blocks(limits, blocks);
+        let shape = LoadShape { width: 4, loads: 1, block_size: 256, dynamic_shared };
+        let (_, occupancy) = Loads::new(device, shape, 1)?.resources();
+        let expected = f64::from(256 * blocks) / f64::from(limits.threads_per_sm);
+        if occupancy.is_some_and(|occupancy| occupancy != expected) {
+            return Ok(Err(format!(
+                "{blocks} blocks per SM: got occupancy {occupancy:?}, expected {expected}"
+            )));
+        }
+    }
+    Ok(Ok(()))
 }
 
 /// Limits of registers of the kernels that are compared. Without bounds of the block size, the
