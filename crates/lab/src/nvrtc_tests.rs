@@ -30,11 +30,14 @@ use orrery_model::ic::Plummer;
 use orrery_model::{Precision, Vec3s};
 use orrery_particles::bodies::{Bodies, BodiesError, DeviceSetup};
 use orrery_particles::settings::{Acceptance, GravitySettings, IntegratorChoice, SolverChoice};
+use orrery_particles::solver::Problem;
 use orrery_particles::solver::device::{DeviceSolver, DeviceStrategy, ForceRequest};
 use orrery_particles::solver::direct::device::{Columns, CourseProgram, CourseSteps, DirectDeviceStrategy};
 use orrery_particles::solver::direct::rungs as direct_rungs;
 use orrery_particles::solver::rungs::RungKind;
-use orrery_particles::solver::tree::device::{Order, TreeAlgorithm, TreeDeviceStrategy};
+use orrery_particles::solver::tree::device::{
+    BLOCKS_PER_SM, InsertionSteps, Order, TreeAlgorithm, TreeDeviceStrategy,
+};
 use orrery_particles::solver::tree::rungs as tree_rungs;
 use orrery_primitives::Number;
 use orrery_primitives::histogram::binned::{BinnedHistogram, Bins, MAX_BINS};
@@ -60,7 +63,7 @@ struct LocalMemory {
     reason: &'static str,
 }
 
-const ALLOWED_LOCAL_MEMORY: [LocalMemory; 16] = [
+const ALLOWED_LOCAL_MEMORY: [LocalMemory; 17] = [
     LocalMemory {
         file: "arithmetic.cu",
         kernel: "run_chains",
@@ -134,16 +137,23 @@ const ALLOWED_LOCAL_MEMORY: [LocalMemory; 16] = [
     LocalMemory {
         file: "walk.cu",
         kernel: "walk",
-        definitions: &["SORTED=0", "VOTE=0"],
+        definitions: &["WALK=0"],
         max_bytes: 1344,
         reason: "rung of the course: the stack of a thread that walks alone",
     },
     LocalMemory {
         file: "walk.cu",
         kernel: "walk",
-        definitions: &["SORTED=1", "VOTE=0"],
+        definitions: &["WALK=1"],
         max_bytes: 1344,
-        reason: "rung of the course: the stack of a thread that walks alone",
+        reason: "rung of the course: each lane has its own copy of the warp's stack",
+    },
+    LocalMemory {
+        file: "walk.cu",
+        kernel: "walk",
+        definitions: &["WALK=2"],
+        max_bytes: 1344,
+        reason: "as with one reader",
     },
     LocalMemory {
         file: "pass.cu",
@@ -468,11 +478,19 @@ fn all_trees_compile_for_hopper() {
             workload.run_tree_variants(TreeDeviceStrategy { order, ..default }).unwrap();
         }
     }
+    let position = Vec3s::zeros(2);
     for rung in tree_rungs::rungs(Some(device)) {
         if let RungKind::Device(DeviceStrategy::Tree(strategy)) = rung.kind
             && strategy.algorithm != TreeAlgorithm::Groups
         {
             workload.run(strategy).unwrap();
+        }
+        if let RungKind::InsertionStep(options) = rung.kind {
+            let problem =
+                Problem { position: &position, mass: &[1.0; 2], g: 1.0, eps: 0.1, with_potential: false };
+            InsertionSteps::new(device, options, BLOCKS_PER_SM, &problem, 0.5, 0.1)
+                .and_then(|mut steps| steps.queue_step())
+                .unwrap();
         }
     }
     check_kernels(&cuda, 100);

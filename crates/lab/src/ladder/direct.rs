@@ -154,9 +154,9 @@ fn count_work(evaluation: &Evaluation) -> (f64, Work) {
             let sources = 16.0 / f64::from(CourseSteps::BLOCK_SIZE);
             Some(sources + (BYTES_PER_TARGET + BYTES_PER_ADVANCE) / n)
         }
-        EvaluatedStrategy::Cpu(CpuStrategy::Tree(_)) | EvaluatedStrategy::Device(DeviceStrategy::Tree(_)) => {
-            None
-        }
+        EvaluatedStrategy::Cpu(CpuStrategy::Tree(_))
+        | EvaluatedStrategy::Device(DeviceStrategy::Tree(_))
+        | EvaluatedStrategy::InsertionStep => None,
     };
     (evaluation.body_terms as f64, Work { flops: Some(FLOPS_PER_PAIR), bytes })
 }

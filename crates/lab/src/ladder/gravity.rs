@@ -3,11 +3,13 @@
 
 use std::collections::HashMap;
 
-use orrery_device::{Device, Kernel};
+use orrery_device::{Device, DeviceError, Kernel};
 use orrery_model::{Precision, Vec3s};
 use orrery_particles::solver::device::{DeviceSolver, DeviceStrategy};
 use orrery_particles::solver::direct::device::{CourseProgram, CourseSteps};
 use orrery_particles::solver::rungs::{Rung, RungKind, Threads};
+use orrery_particles::solver::tree::device::{BLOCKS_PER_SM, InsertionSteps};
+use orrery_particles::solver::tree::rungs::THETA;
 use orrery_particles::solver::{CpuStrategy, Problem, direct, tree};
 
 use super::repeats::{repeat_count, time_rung_on_device};
@@ -53,6 +55,7 @@ pub enum EvaluatedStrategy {
     PlainCpu,
     Device(DeviceStrategy),
     CourseStep,
+    InsertionStep,
 }
 
 impl GravityLadder {
@@ -74,13 +77,30 @@ impl GravityLadder {
                     (self.measure_on_device(device, &strategy, n)?, rung.note.to_owned())
                 }
                 (RungKind::CourseStep, Some(device)) => {
-                    (self.measure_course_step(device, n)?, rung.note.to_owned())
+                    let measured = self.measure_steps(device, n, EvaluatedStrategy::CourseStep, |problem| {
+                        let Problem { position, mass, eps, .. } = *problem;
+                        CourseSteps::new(device, CourseProgram::Final, position, mass, eps, STEP_DT)
+                    });
+                    (measured?, rung.note.to_owned())
+                }
+                (RungKind::InsertionStep(options), Some(device)) => {
+                    let measured =
+                        self.measure_steps(device, n, EvaluatedStrategy::InsertionStep, |problem| {
+                            InsertionSteps::new(device, options, BLOCKS_PER_SM, problem, THETA, STEP_DT)
+                        });
+                    (measured?, rung.note.to_owned())
                 }
                 (RungKind::Default, Some(device)) => {
                     let strategy = (self.default_strategy)(device, n, rung.precision, request.tuning);
                     (self.measure_on_device(device, &strategy, n)?, strategy.describe())
                 }
-                (RungKind::Device(_) | RungKind::CourseStep | RungKind::Default, None) => continue,
+                (
+                    RungKind::Device(_)
+                    | RungKind::CourseStep
+                    | RungKind::InsertionStep(_)
+                    | RungKind::Default,
+                    None,
+                ) => continue,
             };
             let is_cpu = matches!(rung.kind, RungKind::Cpu(..) | RungKind::PlainCpu);
             let roofs = if is_cpu { &host_roofs } else { &ladder.roofs };
@@ -176,22 +196,22 @@ impl GravityLadder {
         Ok(MeasuredForces { result, accelerations: workload.accelerations()? })
     }
 
-    /// Measures a step of the last program of the course.
-    fn measure_course_step(&self, device: &Device, n: usize) -> Result<MeasuredForces, LabError> {
-        let new_steps = |n: usize| {
-            let workload = (self.new_workload)(n);
-            let Problem { position, mass, eps, .. } = workload.problem();
-            CourseSteps::new(device, CourseProgram::Final, position, mass, eps, STEP_DT)
-        };
+    /// Measures steps, which move the bodies after each force evaluation.
+    fn measure_steps<S: TimedSteps>(
+        &self,
+        device: &Device,
+        n: usize,
+        strategy: EvaluatedStrategy,
+        new_steps: impl Fn(&Problem) -> Result<S, DeviceError>,
+    ) -> Result<MeasuredForces, LabError> {
         let time_size = |n: usize| {
-            let steps = new_steps(n)?;
+            let mut steps = new_steps(&(self.new_workload)(n).problem())?;
             Ok::<_, LabError>(timing::time_once(device, || steps.queue_step())?)
         };
         let (n, _) = largest_affordable_size(n, MAX_RUN_SECONDS, time_size)?;
-        let steps = new_steps(n)?;
+        let mut steps = new_steps(&(self.new_workload)(n).problem())?;
         let times = time_rung_on_device(device, || steps.queue_step())?;
-        let [body_terms, cell_terms] = all_pairs(n);
-        let strategy = EvaluatedStrategy::CourseStep;
+        let [body_terms, cell_terms] = steps.count_terms(n)?;
         let (items, work) = (self.count_work)(&Evaluation { n, strategy, body_terms, cell_terms });
         let result = RungResult { work, ..RungResult::new("", &TimedRuns { n, items, times }) };
         let (kernel, block_size) = steps.main_kernel();
@@ -217,6 +237,55 @@ impl GravityLadder {
 struct MeasuredForces {
     result: RungResult,
     accelerations: Vec3s,
+}
+
+/// Program whose steps are timed.
+trait TimedSteps {
+    /// Queues one step.
+    fn queue_step(&mut self) -> Result<(), DeviceError>;
+    /// Returns the numbers of body-body and cell-body terms of the last step of `n` bodies.
+    fn count_terms(&self, n: usize) -> Result<[u64; 2], DeviceError>;
+    /// Returns the accelerations of the last step.
+    fn accelerations(&self) -> Result<Vec3s, DeviceError>;
+    /// Returns the kernel that takes most of the time and its block size.
+    fn main_kernel(&self) -> (&Kernel, u32);
+}
+
+impl TimedSteps for CourseSteps {
+    fn queue_step(&mut self) -> Result<(), DeviceError> {
+        Self::queue_step(self)
+    }
+
+    fn count_terms(&self, n: usize) -> Result<[u64; 2], DeviceError> {
+        Ok(all_pairs(n))
+    }
+
+    fn accelerations(&self) -> Result<Vec3s, DeviceError> {
+        Self::accelerations(self)
+    }
+
+    fn main_kernel(&self) -> (&Kernel, u32) {
+        Self::main_kernel(self)
+    }
+}
+
+impl TimedSteps for InsertionSteps {
+    fn queue_step(&mut self) -> Result<(), DeviceError> {
+        Self::queue_step(self)
+    }
+
+    fn count_terms(&self, _n: usize) -> Result<[u64; 2], DeviceError> {
+        let report = self.report()?;
+        Ok([report.body_terms, report.cell_terms])
+    }
+
+    fn accelerations(&self) -> Result<Vec3s, DeviceError> {
+        Self::accelerations(self)
+    }
+
+    fn main_kernel(&self) -> (&Kernel, u32) {
+        Self::main_kernel(self)
+    }
 }
 
 /// Adds the resources of the kernel that takes most of the time.

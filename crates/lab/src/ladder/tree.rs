@@ -1,14 +1,22 @@
 //! Ladder of the Barnes-Hut tree.
 
+use orrery_device::{Device, DeviceError};
 use orrery_particles::solver::device::DeviceStrategy;
-use orrery_particles::solver::tree::device::{Order, TreeDeviceStrategy};
-use orrery_particles::solver::tree::rungs::{THETA, rungs};
+use orrery_particles::solver::tree::device::{
+    BLOCKS_PER_SM, INSERTION_KERNELS, InsertionOptions, InsertionSteps, Order, TreeDeviceStrategy,
+};
+use orrery_particles::solver::tree::rungs::{THETA, insertion_rungs, rungs};
 
-use super::gravity::{BYTES_PER_BODY, ERROR_REMARK, EvaluatedStrategy, Evaluation, GravityLadder};
-use super::{Counted, DefaultSizes, Ladder, LadderEntry, LadderRequest, Work};
+use super::gravity::{BYTES_PER_BODY, ERROR_REMARK, EvaluatedStrategy, Evaluation, GravityLadder, STEP_DT};
+use super::{
+    Counted, DefaultSizes, FigureRow, FigureTable, Ladder, LadderEntry, LadderRequest, Scale, Sweep,
+    SweepSeries, Work,
+};
 use crate::LabError;
 use crate::bench::tree::evaluation_flops;
+use crate::format::format_thousands;
 use crate::sample::Shape;
+use crate::timing::Times;
 use crate::workload::Workload;
 
 pub static LADDER: LadderEntry = LadderEntry {
@@ -37,17 +45,94 @@ fn measure(request: &mut LadderRequest, ladder: &mut Ladder) -> Result<(), LabEr
     ladder.remarks = REMARKS.map(str::to_owned).to_vec();
     let gravity = GravityLadder {
         rungs,
-        new_workload: |n| Workload::for_tree(Shape::Plummer, n, THETA),
+        new_workload,
         default_strategy: |device, _, precision, _| TreeDeviceStrategy::default_for(device, precision).into(),
         count_work,
     };
-    gravity.measure(request, ladder)
+    gravity.measure(request, ladder)?;
+    if let Some(device) = request.device {
+        (request.progress)("the six kernels one by one");
+        let n = kernel_times_size(ladder);
+        ladder.figures.push(kernel_times_by_rung(device, n)?);
+        ladder.sweeps.push(kernel_times_by_blocks(device, n)?);
+    }
+    Ok(())
+}
+
+fn new_workload(n: usize) -> Workload {
+    Workload::for_tree(Shape::Plummer, n, THETA)
+}
+
+/// Numbers of blocks per SM of the sweep. A block has 256 threads, so an SM of NVIDIA runs at most
+/// 8.
+const BLOCKS_PER_SM_SWEEP: [u32; 5] = [1, 2, 4, 8, 16];
+/// Steps whose kernels are timed one by one.
+const TIMED_STEPS: usize = 3;
+
+/// Returns the smallest number of bodies with which a rung of the six kernels was measured.
+fn kernel_times_size(ladder: &Ladder) -> usize {
+    let names: Vec<&str> = insertion_rungs().iter().map(|(name, ..)| *name).collect();
+    let measured = ladder.rungs.iter().filter(|rung| names.contains(&rung.name.as_str()));
+    measured.map(|rung| rung.n).min().unwrap_or(ladder.n)
+}
+
+/// Returns the median times of the six kernels in seconds, after one untimed step.
+fn time_kernels(
+    device: &Device,
+    options: InsertionOptions,
+    blocks_per_sm: [u32; 6],
+    n: usize,
+) -> Result<[f64; 6], DeviceError> {
+    let workload = new_workload(n);
+    let mut steps = InsertionSteps::new(device, options, blocks_per_sm, &workload.problem(), THETA, STEP_DT)?;
+    steps.queue_step()?;
+    let times = (0..TIMED_STEPS).map(|_| steps.time_kernels()).collect::<Result<Vec<_>, _>>()?;
+    let median =
+        |kernel: usize| Times::from_seconds(times.iter().map(|step| step[kernel]).collect()).median();
+    Ok(std::array::from_fn(median))
+}
+
+/// Times the kernels of each rung by insertion.
+fn kernel_times_by_rung(device: &Device, n: usize) -> Result<FigureTable, DeviceError> {
+    let mut rows = Vec::new();
+    for (name, options, _) in insertion_rungs() {
+        let times = time_kernels(device, options, BLOCKS_PER_SM, n)?;
+        rows.push(FigureRow { name: name.to_owned(), values: times.map(|time| Some(1e3 * time)).to_vec() });
+    }
+    Ok(FigureTable {
+        title: format!("times of the six kernels in ms, {} bodies", format_thousands(n)),
+        columns: INSERTION_KERNELS.map(str::to_owned).to_vec(),
+        rows,
+        legend: &["rungs without 'sort' have no kernel 4; on OpenCL, kernels that wait have one block"],
+    })
+}
+
+/// Times the kernels of the complete program for several numbers of blocks.
+fn kernel_times_by_blocks(device: &Device, n: usize) -> Result<Sweep, DeviceError> {
+    let mut times = Vec::new();
+    for blocks_per_sm in BLOCKS_PER_SM_SWEEP {
+        times.push(time_kernels(device, InsertionOptions::COURSE, [blocks_per_sm; 6], n)?);
+    }
+    let series = INSERTION_KERNELS.iter().enumerate().map(|(kernel, name)| SweepSeries {
+        name: (*name).to_owned(),
+        points: times.iter().map(|step| Some(1e6 * step[kernel])).collect(),
+    });
+    Ok(Sweep {
+        title: "times of the six kernels by their blocks per SM".to_owned(),
+        parameter: "blocks per SM",
+        unit: "us",
+        x_scale: Scale::Log,
+        y_scale: Scale::Log,
+        values: BLOCKS_PER_SM_SWEEP.map(f64::from).to_vec(),
+        series: series.collect(),
+    })
 }
 
 /// Counts bodies. Their operations follow from the terms of this evaluation.
 fn count_work(evaluation: &Evaluation) -> (f64, Work) {
     let order = match evaluation.strategy {
         EvaluatedStrategy::Device(DeviceStrategy::Tree(strategy)) => strategy.order,
+        EvaluatedStrategy::InsertionStep => Order::Monopole,
         _ => Order::Quadrupole,
     };
     let bodies = evaluation.n as f64;

@@ -21,7 +21,8 @@ use super::direct::selftest::{is_slow, pairs_once_strategies, production_strateg
 use super::direct::{DirectCpuStrategy, MIXED_MIN_BODIES};
 use super::rungs::RungKind;
 use super::tree::TreeCpuStrategy;
-use super::tree::device::{Order, TreeAlgorithm, TreeDeviceStrategy, insertion_selftest};
+use super::tree::device::{Order, TreeAlgorithm, TreeDeviceStrategy};
+use super::tree::rungs::insertion_rungs;
 use super::tree::selftest::LEAF_AND_GROUP_SIZES;
 use super::tree::test_systems::{TestSystem, truncation_error};
 use super::*;
@@ -83,7 +84,7 @@ impl ForcePath {
             Self::Cpu(CpuStrategy::Tree(tree)) => Some((Order::Quadrupole, tree.acceptance)),
             Self::DeviceTree(_, tree, acceptance) => match tree.algorithm {
                 TreeAlgorithm::Groups => Some((tree.order, *acceptance)),
-                TreeAlgorithm::Insertion { .. } => Some((Order::Monopole, *acceptance)),
+                TreeAlgorithm::Insertion(_) => Some((Order::Monopole, *acceptance)),
             },
             _ => None,
         }
@@ -271,8 +272,9 @@ fn device_tree_paths(device: &Device, draws: &mut SplitMix64) -> Vec<ForcePath> 
         };
         paths.push(ForcePath::DeviceTree(device.clone(), strategy, acceptance));
     }
+    let (_, options, _) = choose(draws, &insertion_rungs());
     let insertion = TreeDeviceStrategy {
-        algorithm: choose(draws, &insertion_selftest::all_variants()),
+        algorithm: TreeAlgorithm::Insertion(options),
         order: Order::Monopole,
         ..TreeDeviceStrategy::default_for(device, Precision::Single)
     };

@@ -4,6 +4,7 @@ use orrery_model::Precision;
 
 use super::CpuStrategy;
 use super::device::DeviceStrategy;
+use super::tree::device::InsertionOptions;
 
 /// Number of CPU threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +26,8 @@ pub enum RungKind {
     Device(DeviceStrategy),
     /// Device, with a whole step of the last program of the course: forces and motion.
     CourseStep,
+    /// Device, with a whole step of the six kernels that insert bodies into a tree.
+    InsertionStep(InsertionOptions),
     /// Device, with the strategy that a run uses: the tuned one if there is a tuning file, else the
     /// default for the device and the number of bodies.
     Default,

@@ -257,6 +257,7 @@ fn check_ladder(device: &Device) -> Result<(), String> {
             RungKind::Cpu(..)
             | RungKind::PlainCpu
             | RungKind::CourseStep
+            | RungKind::InsertionStep(_)
             | RungKind::Device(DeviceStrategy::Tree(_)) => continue,
             RungKind::Device(DeviceStrategy::Direct(strategy)) => strategy,
             RungKind::Default => DirectDeviceStrategy::default_for(device, 1000, rung.precision),

@@ -1,14 +1,15 @@
 //! Ladder of the tree, from one CPU thread to the default of a GPU.
 //!
 //! The rungs by insertion are the six kernels of a course (slides on Barnes-Hut in CUDA after
-//! Burtscher & Pingali 2011). Each adds one optimisation of the course, so the last one is the
-//! course's complete program. The other GPU rungs walk in groups.
+//! Burtscher & Pingali 2011). Each adds one optimisation of the course up to its complete program,
+//! of which a step with all six kernels is measured too. The next rung has kernels in which no
+//! thread waits for another. The other GPU rungs walk in groups.
 
 use orrery_device::Device;
 use orrery_model::Precision;
 use orrery_simd::InstructionSet;
 
-use super::device::{self, Order, TreeAlgorithm};
+use super::device::{self, InsertionOptions, Order, TreeAlgorithm, Waiting, WarpWalk};
 use crate::settings::Acceptance;
 use crate::solver::CpuStrategy;
 use crate::solver::rungs::{Rung, RungKind, Threads};
@@ -38,15 +39,14 @@ pub fn rungs(device: Option<&Device>) -> Vec<Rung> {
         Rung { name, kind, precision: single, course: &[], note }
     };
 
-    for (name, throttled, sorted, vote, note) in [
-        ("six kernels, one thread per body", false, false, false, "bodies inserted one by one, under locks"),
-        ("throttled by barriers", true, false, false, ""),
-        ("walked in the tree's order", true, true, false, "a warp's bodies are neighbours"),
-        ("opened by vote of a warp", true, true, true, "the complete program of the course"),
-    ] {
-        let algorithm = TreeAlgorithm::Insertion { sorted, vote, throttled };
+    for (name, options, note) in insertion_rungs() {
+        let algorithm = TreeAlgorithm::Insertion(options);
         let strategy = device::TreeDeviceStrategy { algorithm, order: Order::Monopole, ..default };
         rungs.push(on_device(name, strategy, note));
+        if options == InsertionOptions::COURSE {
+            let (name, kind) = ("with the integration kernel", RungKind::InsertionStep(options));
+            rungs.push(Rung { name, kind, precision: single, course: &[], note: "a whole step" });
+        }
     }
     let monopoles = device::TreeDeviceStrategy { order: Order::Monopole, ..default };
     let octupoles = device::TreeDeviceStrategy { order: Order::Octupole, ..default };
@@ -62,23 +62,46 @@ pub fn rungs(device: Option<&Device>) -> Vec<Rung> {
     rungs
 }
 
+/// Returns the rungs by insertion: name, options and remark.
+pub fn insertion_rungs() -> Vec<(&'static str, InsertionOptions, &'static str)> {
+    let plain = InsertionOptions::PLAIN;
+    let throttled = InsertionOptions { throttled: true, ..plain };
+    let missing = InsertionOptions { waiting: Waiting::PollMissing, ..throttled };
+    let sorted = InsertionOptions { sorted: true, ..missing };
+    let with_walk = |walk| InsertionOptions { walk, ..sorted };
+    vec![
+        ("six kernels, one thread per body", plain, "bodies inserted one by one, under locks"),
+        ("throttled by barriers", throttled, "kernel 2"),
+        ("only missing children polled", missing, "kernel 3, with their indices in shared memory"),
+        ("walked in the tree's order", sorted, "kernel 4: a warp's bodies are neighbours"),
+        ("one lane reads for the warp", with_walk(WarpWalk::OneReader), "kernel 5: a warp walks together"),
+        ("nodes cached in shared memory", with_walk(WarpWalk::CachedNodes), "kernel 5"),
+        ("one stack per warp", with_walk(WarpWalk::SharedStack), "kernel 5, in shared memory"),
+        ("opened by vote of a warp", with_walk(WarpWalk::Vote), "the complete program of the course"),
+        (
+            "no thread waits for another",
+            InsertionOptions { waiting: Waiting::None, ..InsertionOptions::COURSE },
+            "kernels 3 and 4",
+        ),
+    ]
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::solver::device::DeviceStrategy;
 
-    /// Each rung of the course adds one optimisation to the previous one.
+    /// Each rung differs from the previous one in one option.
     #[test]
     fn each_rung_of_the_course_adds_one_optimisation() {
-        let Some(device) = Device::list().devices.into_iter().next() else { return };
-        let mut added = Vec::new();
-        for rung in rungs(Some(&device)) {
-            if let RungKind::Device(DeviceStrategy::Tree(strategy)) = rung.kind
-                && let TreeAlgorithm::Insertion { sorted, vote, throttled } = strategy.algorithm
-            {
-                added.push(u32::from(sorted) + u32::from(vote) + u32::from(throttled));
-            }
+        let rungs = insertion_rungs();
+        for pair in rungs.windows(2) {
+            let (a, b) = (pair[0].1, pair[1].1);
+            let changes =
+                [a.throttled != b.throttled, a.waiting != b.waiting, a.sorted != b.sorted, a.walk != b.walk];
+            assert_eq!(changes.iter().filter(|changed| **changed).count(), 1, "{}", pair[1].0);
+            assert!(a.walk <= b.walk, "{}", pair[1].0);
         }
-        assert_eq!(added, [0, 1, 2, 3]);
+        assert_eq!(rungs[0].1, InsertionOptions::PLAIN);
+        assert_eq!(rungs[rungs.len() - 2].1, InsertionOptions::COURSE);
     }
 }

@@ -6,7 +6,7 @@ use orrery_model::{Precision, Vec3s};
 use orrery_simd::InstructionSet;
 
 use super::cpu;
-use super::device::{Order, TreeAlgorithm, TreeDeviceStrategy, insertion_selftest};
+use super::device::{InsertionOptions, Order, TreeAlgorithm, TreeDeviceStrategy, insertion_selftest};
 use super::test_systems::{TestSystem, truncation_error};
 use crate::accuracy::{ErrorBounds, ForceErrors, largest_relative_error};
 use crate::settings::Acceptance;
@@ -442,7 +442,7 @@ fn same_bits_twice(device: &Device) -> CheckResult {
 fn algorithms_agree(device: &Device) -> CheckResult {
     let (system, theta) = (TestSystem::cube(2000), 0.25);
     let groups = TreeDeviceStrategy { order: Order::Monopole, ..default_strategy(device, Precision::Single) };
-    let algorithm = TreeAlgorithm::Insertion { sorted: true, vote: true, throttled: true };
+    let algorithm = TreeAlgorithm::Insertion(InsertionOptions::COURSE);
     let insertion = TreeDeviceStrategy { algorithm, ..groups };
     let accelerations = |strategy| {
         Ok::<_, String>(

@@ -10,7 +10,8 @@ mod walk;
 
 pub use crate::tree::device::Order;
 pub use insertion::selftest as insertion_selftest;
-pub use strategy::{TreeAlgorithm, TreeDeviceStrategy};
+pub use insertion::{BLOCKS_PER_SM, INSERTION_KERNELS, InsertionSteps};
+pub use strategy::{InsertionOptions, TreeAlgorithm, TreeDeviceStrategy, Waiting, WarpWalk};
 
 use orrery_device::{Buffer, BuildTime, Device, DeviceError, Kernel, KernelBuilder};
 
@@ -101,8 +102,8 @@ impl DeviceTree {
         let kernels = match strategy.algorithm {
             _ if n == 0 => None,
             TreeAlgorithm::Groups => Some(Kernels::Groups(TreeWalk::new(&mut builder, n, strategy)?)),
-            TreeAlgorithm::Insertion { .. } => {
-                Some(Kernels::Insertion(Insertion::new(&mut builder, n, strategy)?))
+            TreeAlgorithm::Insertion(options) => {
+                Some(Kernels::Insertion(Insertion::new(&mut builder, n, options, BLOCKS_PER_SM)?))
             }
         };
         Ok(Self { builder, n, strategy: *strategy, total_mass: None, kernels })
@@ -117,7 +118,7 @@ impl DeviceTree {
     pub fn scratch_bytes(_device: &Device, n: usize, strategy: &TreeDeviceStrategy) -> u64 {
         match strategy.algorithm {
             TreeAlgorithm::Groups => walk::plan_tree(n, strategy).device_bytes(n),
-            TreeAlgorithm::Insertion { .. } => insertion::device_bytes(n),
+            TreeAlgorithm::Insertion(_) => insertion::device_bytes(n),
         }
     }
 
@@ -189,7 +190,7 @@ impl DeviceTree {
     pub fn main_kernel(&self) -> Option<(&Kernel, u32)> {
         match self.kernels.as_ref()? {
             Kernels::Groups(walk) => Some((walk.main_kernel()?, walk::BLOCK_SIZE)),
-            Kernels::Insertion(insertion) => insertion.main_kernel(),
+            Kernels::Insertion(insertion) => Some(insertion.main_kernel()),
         }
     }
 

@@ -16,14 +16,61 @@ pub enum TreeAlgorithm {
     /// Six kernels after Burtscher & Pingali (2011): bodies are inserted one by one under locks,
     /// and one thread per body walks. f32, monopoles and the geometric acceptance only. For rungs
     /// of the ladder.
-    Insertion {
-        /// Bodies walk in the order of the tree, so the bodies of a warp are neighbours.
-        sorted: bool,
-        /// A warp walks together and opens a cell if at least one of its bodies has to.
-        vote: bool,
-        /// Threads that fail to insert a body wait at a barrier before they retry.
-        throttled: bool,
-    },
+    Insertion(InsertionOptions),
+}
+
+/// Optimisations of the kernels that insert bodies one by one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct InsertionOptions {
+    /// Threads that fail to insert a body wait at a barrier before they retry.
+    pub throttled: bool,
+    /// Treatment of cells that depend on cells of other threads.
+    pub waiting: Waiting,
+    /// Bodies walk in the order of the tree, so the bodies of a warp are neighbours.
+    pub sorted: bool,
+    /// Walk of the force kernel.
+    pub walk: WarpWalk,
+}
+
+impl InsertionOptions {
+    /// The first version: no optimisation.
+    pub const PLAIN: Self =
+        Self { throttled: false, waiting: Waiting::PollAll, sorted: false, walk: WarpWalk::Alone };
+    /// The complete program of the course.
+    pub const COURSE: Self =
+        Self { throttled: true, waiting: Waiting::PollMissing, sorted: true, walk: WarpWalk::Vote };
+}
+
+/// How the sums over cells, bottom-up, and the order of bodies, top-down, treat a cell that depends
+/// on cells of other threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Waiting {
+    /// A thread polls all children of its cell until they are summed. Top-down, it polls the start
+    /// of its cell.
+    PollAll,
+    /// As above, but it remembers which children are missing and polls only these.
+    PollMissing,
+    /// No thread waits: the one that finishes the last child of a cell continues with the cell.
+    /// Top-down, each cell adds up its start on the path to the root.
+    None,
+}
+
+/// Walk of the force kernel. Each version keeps the changes before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum WarpWalk {
+    /// Each thread walks for its body.
+    Alone,
+    /// The lanes of a warp walk together, and open a cell if at least one of them has to. One lane
+    /// reads each node for all of them.
+    OneReader,
+    /// The children of a cell are read at once and cached in shared memory.
+    CachedNodes,
+    /// A warp has one stack, in shared memory.
+    SharedStack,
+    /// The lanes vote whether they open a cell.
+    Vote,
 }
 
 /// Strategy of the tree on a device.
@@ -74,10 +121,10 @@ impl TreeDeviceStrategy {
                 let order = format!("{order:?}").to_lowercase();
                 format!("groups of {group_size}, leaves of {leaf_size}, {order}")
             }
-            TreeAlgorithm::Insertion { sorted, vote, throttled } => {
-                let flags = [(*sorted, "sorted"), (*vote, "vote"), (*throttled, "throttled")];
-                let named = flags.iter().filter(|(set, _)| *set).map(|(_, name)| format!(", {name}"));
-                format!("insertion{}", named.collect::<String>())
+            TreeAlgorithm::Insertion(InsertionOptions { throttled, waiting, sorted, walk }) => {
+                let flags = [(*throttled, ", throttled"), (*sorted, ", sorted")];
+                let named: String = flags.iter().filter(|(set, _)| *set).map(|(_, name)| *name).collect();
+                format!("insertion{named}, waiting {waiting:?}, walk {walk:?}")
             }
         }
     }

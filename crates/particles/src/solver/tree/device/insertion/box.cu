@@ -94,7 +94,7 @@ KERNEL(BLOCK_SIZE)
 find_box(GLOBAL const double* RESTRICT x, GLOBAL const double* RESTRICT y, GLOBAL const double* RESTRICT z,
     GLOBAL const double* RESTRICT mass, uint n, uint chunk, double g, double eps, GLOBAL double* block_boxes,
     GLOBAL uint* arrived_blocks, GLOBAL double* RESTRICT frame, GLOBAL uint* RESTRICT node,
-    GLOBAL uint* RESTRICT child, GLOBAL uint* RESTRICT child_cells, GLOBAL uint* RESTRICT summed_children,
+    GLOBAL uint* RESTRICT child, GLOBAL uint* RESTRICT child_cells, GLOBAL uint* RESTRICT finished,
     GLOBAL uint* RESTRICT cell_count)
 {
     SHARED double fields[BOX_FIELDS * BLOCK_SIZE];
@@ -119,14 +119,14 @@ find_box(GLOBAL const double* RESTRICT x, GLOBAL const double* RESTRICT y, GLOBA
     if (is_last && THREAD < 3)
         frame[FRAME_CORNER + THREAD] = joined[THREAD];
     if (is_last && THREAD < 8)
-        child[THREAD] = (uint)EMPTY;
+        child[8 * (size_t)(n - 1) + THREAD] = (uint)EMPTY;
     if (is_last && THREAD == 0) {
         const double side = MAX64(joined[3] - joined[0], MAX64(joined[4] - joined[1], joined[5] - joined[2]));
         frame[FRAME_SIDE] = side;
         frame[FRAME_GRID_SCALE] = side > 0.0 ? 4294967296.0 / side : 0.0;
-        node[4 * (size_t)n + 3] = 0;
-        child_cells[0] = 0;
-        summed_children[0] = 0;
+        node[4 * (2 * (size_t)n - 1) + 3] = 0; // level of the root
+        child_cells[n - 1] = 0;
+        finished[n - 1] = 0;
         *cell_count = 1;
         *arrived_blocks = 0;
     }

@@ -1,24 +1,5 @@
 // Kernel 2: the octree, built by inserting bodies one by one.
 
-// BLOCK_ANY: nonzero if the condition holds for any thread of the block. It is also a barrier.
-// `flag` points to a SHARED uint.
-#if defined(ON_CUDA)
-#define BLOCK_ANY(condition, flag) __syncthreads_or(condition)
-#else
-FUNCTION int block_any(int condition, __local uint* flag)
-{
-    BARRIER();
-    if (THREAD == 0)
-        *flag = 0;
-    BARRIER();
-    if (condition)
-        *flag = 1;
-    BARRIER();
-    return *flag != 0;
-}
-#define BLOCK_ANY(condition, flag) block_any(condition, flag)
-#endif
-
 // Position of a body in the tree: its grid coordinates and, among bodies that share them, its
 // index.
 typedef struct {
@@ -31,7 +12,7 @@ typedef struct {
     GLOBAL uint* child;
     GLOBAL uint* parent;
     GLOBAL uint* child_cells;
-    GLOBAL uint* summed_children;
+    GLOBAL uint* finished;
     GLOBAL uint* representative;
     GLOBAL uint* cell_count;
 } Tree;
@@ -88,7 +69,7 @@ FUNCTION uint octant(Key key, uint level)
 // Makes a cell below `parent` that contains a body and the node `old_node`, and returns its number.
 FUNCTION uint make_cell(Tree tree, uint n, uint parent, Key key, int old_node, Key old_key)
 {
-    const uint cell = ATOMIC_ADD_U32(tree.cell_count, 1), level = splitting_level(key, old_key);
+    const uint cell = n - 1 - ATOMIC_ADD_U32(tree.cell_count, 1), level = splitting_level(key, old_key);
     GLOBAL uint* header = tree.node + 4 * ((size_t)n + cell);
     header[0] = key.x;
     header[1] = key.y;
@@ -100,7 +81,7 @@ FUNCTION uint make_cell(Tree tree, uint n, uint parent, Key key, int old_node, K
         tree.child[8 * (size_t)cell + k] =
             k == body_octant ? key.i : k == old_octant ? (uint)old_node : (uint)EMPTY;
     tree.parent[cell] = parent;
-    tree.summed_children[cell] = 0;
+    tree.finished[cell] = 0;
     if (old_node < (int)n) {
         tree.child_cells[cell] = 0;
         ATOMIC_ADD_U32(tree.child_cells + parent, 1);
@@ -186,18 +167,18 @@ KERNEL(BLOCK_SIZE)
 insert_bodies(GLOBAL const double* RESTRICT x, GLOBAL const double* RESTRICT y,
     GLOBAL const double* RESTRICT z, GLOBAL const double* RESTRICT mass, GLOBAL const double* RESTRICT frame,
     uint n, GLOBAL uint* node, GLOBAL uint* child, GLOBAL uint* parent, GLOBAL uint* child_cells,
-    GLOBAL uint* summed_children, GLOBAL uint* representative, GLOBAL uint* cell_count)
+    GLOBAL uint* finished, GLOBAL uint* representative, GLOBAL uint* cell_count)
 {
     Tree tree;
     tree.node = node;
     tree.child = child;
     tree.parent = parent;
     tree.child_cells = child_cells;
-    tree.summed_children = summed_children;
+    tree.finished = finished;
     tree.representative = representative;
     tree.cell_count = cell_count;
     SHARED uint flag;
-    uint body = BLOCK_INDEX * BLOCK_SIZE + THREAD, cell = 0, level = 0;
+    uint body = BLOCK_INDEX * BLOCK_SIZE + THREAD, cell = n - 1, level = 0;
     int is_new = 1, is_unfinished;
     Key key;
     key.x = key.y = key.z = key.i = 0;
@@ -206,7 +187,8 @@ insert_bodies(GLOBAL const double* RESTRICT x, GLOBAL const double* RESTRICT y,
             if (is_new) {
                 write_body(x, y, z, mass, frame, node, body);
                 key = body_key(x, y, z, frame, body);
-                cell = level = 0;
+                cell = n - 1;
+                level = 0;
             }
             is_new = try_insert(tree, x, y, z, frame, n, key, &cell, &level);
             if (is_new)

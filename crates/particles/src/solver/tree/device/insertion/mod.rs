@@ -4,10 +4,10 @@
 //! 1. `find_box` (`box.cu`): the cube around all bodies by reduction, and the frame.
 //! 2. `insert_bodies` (`insert.cu`): the octree, with locks in its child pointers.
 //! 3. `sum_cells` (`cells.cu`): masses and centres of mass, bottom-up.
-//! 4. `order_bodies` (`cells.cu`): bodies in the order of the tree.
-//! 5. `walk` (`walk.cu`): forces.
-//! 6. Integration. The integrators kick and drift all bodies, so the only part of kernel 6 left
-//!    here is the conversion of accelerations to the user's units, at the end of kernel 5.
+//! 4. `order_bodies` (`cells.cu`): bodies in the order of the tree, top-down.
+//! 5. `walk` (`walk.cu`): forces, in the user's units.
+//! 6. `integrate` (`integrate.cu`): motion. Only steps have it, because the integrators of a run
+//!    kick and drift the bodies.
 //!
 //! f32, monopoles, no potentials. Only the geometric acceptance: the relative one uses its opening
 //! angle. Equal bodies give equal bits although threads race, because the tree depends only on the
@@ -18,16 +18,32 @@
 //!   instruction.
 //! - Parameters are not copied to constant memory. CUDA puts kernel arguments there.
 //! - There are no cells with one child.
-//! - No kernel polls (`cells.cu` explains why).
+//! - A thread that polls gives up after a while and continues with another cell (`cells.cu`
+//!   explains why).
+//! - Children are added when all of them are summed and not one by one, so that sums have one order.
 
+mod kernels;
 pub mod selftest;
+mod steps;
 
-use orrery_device::{
-    Arg, Buffer, Device, DeviceError, Event, Kernel, KernelBuilder, KernelFile, Math, kernel_source,
-};
+pub use steps::InsertionSteps;
 
-use super::{DeviceTreeReport, ForceRequest, TreeAlgorithm, TreeDeviceStrategy, TreeStageTimes};
+use orrery_device::{Arg, Buffer, Device, DeviceError, Event, Kernel, KernelBuilder};
+
+use super::{DeviceTreeReport, ForceRequest, InsertionOptions, TreeStageTimes, WarpWalk};
 use crate::settings::Acceptance;
+use crate::solver::direct::device::Columns;
+use kernels::Kernels;
+
+/// Names of the six kernels in reports, in order.
+pub const INSERTION_KERNELS: [&str; 6] = ["box", "build", "summarise", "sort", "force", "integrate"];
+
+/// Blocks per SM of the six kernels. The number of blocks of a kernel is a multiple of the number of
+/// SMs, as in the course, unless the bodies need fewer.
+///
+/// Blocks have 256 threads, so 8 blocks are all threads of an SM. More blocks than run at once wait
+/// for their turn. Kernels whose threads wait for others run at most as many as fit.
+pub const BLOCKS_PER_SM: [u32; 6] = [4, 8, 8, 8, 8, 8];
 
 /// Largest number of bodies. A node number is an `int`, and there are at most as many cells as
 /// bodies.
@@ -37,66 +53,17 @@ const MAX_BODIES: usize = 1 << 30;
 /// accepts the cell that contains it.
 const MAX_SAFE_THETA: f64 = 1.15;
 
-/// Threads per block of the kernels that build the tree.
-const BLOCK_SIZE: u32 = 256;
-
 // The same values as in `box.cu` and `walk.cu`. FRAME_SLOTS is enough for the slots of `nodes.cu`.
 const BOX_FIELDS: usize = 7;
 const FRAME_SLOTS: usize = 16;
 const TOTALS: usize = 3;
 
-// SAFETY: for all four files, the kernels access n elements of the columns, 2 n nodes, 8 n children
-// and n elements of the other arrays of cells. `Insertion::new` allocates as many, and the launches
-// pass columns of length n. A thread that waits for a lock waits for a thread that does not wait.
-const BOX: KernelFile = unsafe {
-    KernelFile::new(
-        "box.cu",
-        kernel_source!(
-            "nodes.cu",
-            "../../../direct/device/frame_slots.cu",
-            "../../../direct/device/frame.cu",
-            "box.cu"
-        ),
-    )
-};
-// SAFETY: as above.
-const INSERT: KernelFile = unsafe {
-    KernelFile::new(
-        "insert.cu",
-        kernel_source!("nodes.cu", "../../../direct/device/frame_slots.cu", "insert.cu"),
-    )
-};
-// SAFETY: as above.
-const CELLS: KernelFile = unsafe {
-    KernelFile::new(
-        "cells.cu",
-        kernel_source!("nodes.cu", "../../../direct/device/frame_slots.cu", "cells.cu"),
-    )
-};
-// SAFETY: as above.
-const WALK: KernelFile = unsafe {
-    KernelFile::new(
-        "walk.cu",
-        kernel_source!(
-            "nodes.cu",
-            "../../../direct/device/frame_slots.cu",
-            "../../../direct/device/pair.cu",
-            "walk.cu"
-        ),
-    )
-};
-
 /// Tree of `n` bodies and its kernels. `nodes.cu` and `cells.cu` describe the arrays.
 pub struct Insertion {
     device: Device,
     n: usize,
-    is_sorted: bool,
-    votes: bool,
+    options: InsertionOptions,
     kernels: Kernels,
-    /// Blocks of the kernels that build the tree.
-    build_blocks: u32,
-    /// Threads per block of the walk.
-    walk_block_size: u32,
     block_boxes: Buffer<f64>,
     arrived_blocks: Buffer<u32>,
     frame: Buffer<f64>,
@@ -106,21 +73,13 @@ pub struct Insertion {
     child: Buffer<u32>,
     parent: Buffer<u32>,
     child_cells: Buffer<u32>,
-    summed_children: Buffer<u32>,
+    finished: Buffer<u32>,
     /// Representatives of the cells during the insertion, afterwards their numbers of bodies.
     body_count: Buffer<u32>,
-    bodies_before: Buffer<u32>,
+    start: Buffer<u32>,
     opening2: Buffer<f32>,
     order: Buffer<u32>,
     totals: Buffer<u64>,
-}
-
-struct Kernels {
-    find_box: Kernel,
-    insert_bodies: Kernel,
-    sum_cells: Kernel,
-    order_bodies: Kernel,
-    walk: Kernel,
 }
 
 /// Returns the device memory for `n` bodies, in bytes.
@@ -131,51 +90,22 @@ pub fn device_bytes(n: usize) -> u64 {
 }
 
 impl Insertion {
-    /// Builds the kernels and buffers for `n` bodies. A strategy with another algorithm than
-    /// [`TreeAlgorithm::Insertion`] counts as insertion with all flags set.
+    /// Builds the kernels and buffers for `n` bodies. [`BLOCKS_PER_SM`] describes `blocks_per_sm`.
     pub fn new(
         builder: &mut KernelBuilder,
         n: usize,
-        strategy: &TreeDeviceStrategy,
+        options: InsertionOptions,
+        blocks_per_sm: [u32; 6],
     ) -> Result<Self, DeviceError> {
         let device = &builder.device().clone();
         if n > MAX_BODIES {
             return Err(DeviceError::Length { device: device.title(), expected: MAX_BODIES, got: n });
         }
-        let (is_sorted, votes, throttled) = match strategy.algorithm {
-            TreeAlgorithm::Insertion { sorted, vote, throttled } => (sorted, vote, throttled),
-            TreeAlgorithm::Groups => (true, true, true),
-        };
-        // Without warp votes the lanes of a warp synchronise at block barriers, so a block must be
-        // one warp.
-        let walk_block_size = if votes && !device.properties().has_warp_shuffle { 32 } else { 256 };
-        let mut build = |file: &KernelFile<'_>, values: &[(&str, u32)]| {
-            let definitions: Vec<_> = values.iter().map(|(name, value)| (*name, value.to_string())).collect();
-            builder.build(file, &definitions, Math::FlushToZero)
-        };
-        let find_box = build(&BOX, &[("BLOCK_SIZE", BLOCK_SIZE)])?;
-        let values = [("BLOCK_SIZE", BLOCK_SIZE), ("THROTTLED", throttled.into())];
-        let insert = build(&INSERT, &values)?;
-        let cells = build(&CELLS, &[("BLOCK_SIZE", BLOCK_SIZE)])?;
-        let values = [("BLOCK_SIZE", walk_block_size), ("SORTED", is_sorted.into()), ("VOTE", votes.into())];
-        let walk = build(&WALK, &values)?;
-        let kernels = Kernels {
-            find_box: find_box.kernel("find_box")?,
-            insert_bodies: insert.kernel("insert_bodies")?,
-            sum_cells: cells.kernel("sum_cells")?,
-            order_bodies: cells.kernel("order_bodies")?,
-            walk: walk.kernel("walk")?,
-        };
-        // As many blocks as are resident at the same time.
-        let fitting = kernels.insert_bodies.resident_blocks(BLOCK_SIZE);
-        let build_blocks = fitting.min((n as u32).div_ceil(BLOCK_SIZE)).max(1);
+        let kernels = Kernels::build(builder, n, options, blocks_per_sm)?;
         Ok(Self {
             n,
-            is_sorted,
-            votes,
-            build_blocks,
-            walk_block_size,
-            block_boxes: device.zeros(build_blocks as usize * BOX_FIELDS)?,
+            options,
+            block_boxes: device.zeros(kernels.find_box.blocks as usize * BOX_FIELDS)?,
             arrived_blocks: device.zeros(1)?,
             frame: device.zeros(FRAME_SLOTS)?,
             cell_count: device.zeros(1)?,
@@ -183,12 +113,12 @@ impl Insertion {
             child: device.zeros(8 * n)?,
             parent: device.zeros(n)?,
             child_cells: device.zeros(n)?,
-            summed_children: device.zeros(n)?,
+            finished: device.zeros(n)?,
             body_count: device.zeros(n)?,
-            bodies_before: device.zeros(n)?,
+            start: device.zeros(n)?,
             opening2: device.zeros(n)?,
-            order: device.zeros(if is_sorted { n } else { 1 })?,
-            totals: device.zeros(n.div_ceil(walk_block_size as usize) * TOTALS)?,
+            order: device.zeros(if options.sorted { n } else { 1 })?,
+            totals: device.zeros(kernels.walk.blocks as usize * TOTALS)?,
             kernels,
             device: device.clone(),
         })
@@ -207,18 +137,14 @@ impl Insertion {
             events.push(device.queue().record()?);
             Ok(())
         })?;
-        let [start, built, summed, ordered, walked] = events.as_slice() else {
+        let times = times_between(&events)?;
+        let [find_box, insert, sum, order, walk] = times[..] else {
             return Ok(TreeStageTimes::default());
         };
-        Ok(TreeStageTimes {
-            build: built.seconds_since(start)? + ordered.seconds_since(summed)?,
-            moments: summed.seconds_since(built)?,
-            walk: walked.seconds_since(ordered)?,
-        })
+        Ok(TreeStageTimes { build: find_box + insert + order, moments: sum, walk })
     }
 
-    /// Queues the kernels. Calls `mark` before the first and after the second, third, fourth and
-    /// fifth.
+    /// Queues kernels 1 to 5. Calls `mark` before the first and after each of them.
     fn queue_kernels(
         &mut self,
         request: &ForceRequest,
@@ -229,21 +155,14 @@ impl Insertion {
             return Ok(());
         }
         mark()?;
-        self.queue_build(request)?;
+        self.queue_box(request)?;
+        mark()?;
+        self.queue_insertion(request)?;
         mark()?;
         self.queue_sums(request)?;
         mark()?;
-        if self.is_sorted {
-            let args = [
-                self.n_arg(),
-                (&self.child).into(),
-                (&self.parent).into(),
-                (&self.body_count).into(),
-                (&self.bodies_before).into(),
-                (&self.order).into(),
-                (&self.cell_count).into(),
-            ];
-            self.launch_build(&self.kernels.order_bodies, &args)?;
+        if self.options.sorted {
+            self.queue_order()?;
         }
         mark()?;
         self.queue_walk(request)?;
@@ -259,15 +178,12 @@ impl Insertion {
         Ok(self.node.range(..)?.reinterpret::<u32>()?.into())
     }
 
-    fn launch_build(&self, kernel: &Kernel, args: &[Arg]) -> Result<(), DeviceError> {
-        self.device.queue().launch(kernel, self.build_blocks, BLOCK_SIZE, args)
-    }
-
-    /// Kernels 1 and 2.
-    fn queue_build(&self, request: &ForceRequest) -> Result<(), DeviceError> {
+    /// Kernel 1.
+    fn queue_box(&self, request: &ForceRequest) -> Result<(), DeviceError> {
         let ForceRequest { position, mass, g, eps, .. } = *request;
         let [x, y, z] = position.args();
-        let chunk = (self.n as u32).div_ceil(self.build_blocks);
+        let launch = &self.kernels.find_box;
+        let chunk = (self.n as u32).div_ceil(launch.blocks);
         let args = [
             x,
             y,
@@ -283,26 +199,31 @@ impl Insertion {
             self.node_words()?,
             (&self.child).into(),
             (&self.child_cells).into(),
-            (&self.summed_children).into(),
+            (&self.finished).into(),
             (&self.cell_count).into(),
         ];
-        self.launch_build(&self.kernels.find_box, &args)?;
+        launch.queue(&self.device, &args)
+    }
+
+    /// Kernel 2.
+    fn queue_insertion(&self, request: &ForceRequest) -> Result<(), DeviceError> {
+        let [x, y, z] = request.position.args();
         let args = [
             x,
             y,
             z,
-            mass.into(),
+            request.mass.into(),
             (&self.frame).into(),
             self.n_arg(),
             self.node_words()?,
             (&self.child).into(),
             (&self.parent).into(),
             (&self.child_cells).into(),
-            (&self.summed_children).into(),
+            (&self.finished).into(),
             (&self.body_count).into(),
             (&self.cell_count).into(),
         ];
-        self.launch_build(&self.kernels.insert_bodies, &args)
+        self.kernels.insert_bodies.queue(&self.device, &args)
     }
 
     /// Kernel 3.
@@ -316,13 +237,27 @@ impl Insertion {
             (&self.child).into(),
             (&self.parent).into(),
             (&self.child_cells).into(),
-            (&self.summed_children).into(),
+            (&self.finished).into(),
             (&self.body_count).into(),
-            (&self.bodies_before).into(),
+            (&self.start).into(),
             (&self.opening2).into(),
             (&self.cell_count).into(),
         ];
-        self.launch_build(&self.kernels.sum_cells, &args)
+        self.kernels.sum_cells.queue(&self.device, &args)
+    }
+
+    /// Kernel 4.
+    fn queue_order(&self) -> Result<(), DeviceError> {
+        let args = [
+            self.n_arg(),
+            (&self.child).into(),
+            (&self.parent).into(),
+            (&self.body_count).into(),
+            (&self.start).into(),
+            (&self.order).into(),
+            (&self.cell_count).into(),
+        ];
+        self.kernels.order_bodies.queue(&self.device, &args)
     }
 
     /// Kernel 5.
@@ -340,8 +275,20 @@ impl Insertion {
             ay,
             az,
         ];
-        let blocks = (self.n as u32).div_ceil(self.walk_block_size);
-        self.device.queue().launch(&self.kernels.walk, blocks, self.walk_block_size, &args)
+        self.kernels.walk.queue(&self.device, &args)
+    }
+
+    /// Kernel 6. All columns have n elements.
+    fn queue_motion(
+        &self,
+        position: Columns,
+        velocity: Columns,
+        acceleration: Columns,
+        dt: f64,
+    ) -> Result<(), DeviceError> {
+        let ([x, y, z], [u, v, w], [ax, ay, az]) = (position.args(), velocity.args(), acceleration.args());
+        let args = [x, y, z, u, v, w, ax, ay, az, dt.into(), self.n_arg()];
+        self.kernels.integrate.queue(&self.device, &args)
     }
 
     fn check_request(&self, request: &ForceRequest) -> Result<(), DeviceError> {
@@ -367,7 +314,7 @@ impl Insertion {
     pub fn report(&self) -> Result<DeviceTreeReport, DeviceError> {
         let (cells, totals) = (self.cell_count.to_vec()?, self.totals.to_vec()?);
         let mut report = DeviceTreeReport { cells: u64::from(cells[0]), ..DeviceTreeReport::default() };
-        if self.votes {
+        if self.options.walk != WarpWalk::Alone {
             report.groups = (self.n as u64).div_ceil(32);
         }
         for block in totals.chunks_exact(TOTALS) {
@@ -379,23 +326,15 @@ impl Insertion {
     }
 
     /// Returns the kernel that takes most of the time and its block size.
-    pub fn main_kernel(&self) -> Option<(&Kernel, u32)> {
-        Some((&self.kernels.walk, self.walk_block_size))
+    pub fn main_kernel(&self) -> (&Kernel, u32) {
+        (&self.kernels.walk.kernel, self.kernels.walk.block_size)
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::tree::device::tests::check_reported_line;
-
-    #[test]
-    fn compile_errors_name_the_file_and_line() {
-        let definitions = [("BLOCK_SIZE", "32"), ("THROTTLED", "1"), ("SORTED", "1"), ("VOTE", "1")]
-            .map(|(name, value)| (name, value.to_owned()));
-        check_reported_line(BOX.text(), &definitions, "box.cu", 3);
-        check_reported_line(INSERT.text(), &definitions, "insert.cu", 3);
-        check_reported_line(CELLS.text(), &definitions, "cells.cu", 3);
-        check_reported_line(WALK.text(), &definitions, "walk.cu", 3);
+/// Returns the seconds between successive events. Waits for the last one.
+fn times_between(events: &[Event]) -> Result<Vec<f64>, DeviceError> {
+    if let Some(last) = events.last() {
+        last.wait()?;
     }
+    events.windows(2).map(|pair| pair[1].seconds_since(&pair[0])).collect()
 }

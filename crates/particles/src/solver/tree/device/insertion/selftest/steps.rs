@@ -1,0 +1,58 @@
+//! Checks of whole steps and of their numbers of blocks.
+
+use orrery_device::Device;
+use orrery_model::Vec3s;
+
+use super::{ALL, error_message, is_slow};
+use crate::solver::tree::device::{BLOCKS_PER_SM, InsertionSteps};
+use crate::solver::tree::test_systems::TestSystem;
+
+/// Numbers of blocks that do not divide the bodies evenly, down to one per SM, do not change a bit.
+pub(super) fn block_counts(device: &Device) -> Result<(), String> {
+    let system = TestSystem::cluster(if is_slow(device) { 3000 } else { 200_000 });
+    let expected = system.insertion_forces(device, ALL, 0.6)?.0;
+    for blocks_per_sm in [[1; 6], [3, 1, 2, 1, 5, 1]] {
+        let mut steps = InsertionSteps::new(device, ALL, blocks_per_sm, &system.problem(), 0.6, 0.0)
+            .map_err(error_message)?;
+        let found = steps.queue_step().and_then(|()| steps.accelerations()).map_err(error_message)?;
+        if found != expected {
+            return Err(format!("blocks per SM {blocks_per_sm:?}: results differ"));
+        }
+    }
+    Ok(())
+}
+
+/// Checks that a step moves bodies by v += a dt, x += v dt, with the accelerations that it computed.
+pub(super) fn check_steps(device: &Device) -> Result<(), String> {
+    let dt = 1e-3;
+    for n in [1, 33, 1000] {
+        let system = TestSystem::cluster(n);
+        let mut steps = InsertionSteps::new(device, ALL, BLOCKS_PER_SM, &system.problem(), 0.5, dt)
+            .map_err(error_message)?;
+        let (mut position, mut velocity) = (system.position.clone(), Vec3s::zeros(n));
+        for step in 0..3 {
+            let times = steps.time_kernels().map_err(error_message)?;
+            if !times.iter().all(|time| *time >= 0.0) {
+                return Err(format!("n = {n}: times {times:?} of the kernels"));
+            }
+            let acceleration = steps.accelerations().map_err(error_message)?;
+            let found = steps.positions().map_err(error_message)?;
+            for i in 0..n {
+                let (v, a, x) = (velocity.get(i), acceleration.get(i), position.get(i));
+                velocity.set(i, std::array::from_fn(|c| v[c] + a[c] * dt));
+                position.set(i, std::array::from_fn(|c| x[c] + velocity.get(i)[c] * dt));
+                // A device may fuse the products and sums: two roundings of 2^-53 per step of
+                // coordinates below 2.
+                let is_close = (0..3).all(|c| (found.get(i)[c] - position.get(i)[c]).abs() <= 2e-15);
+                if !is_close {
+                    return Err(format!(
+                        "n = {n}, step {step}: body {i} is at {:?}, expected {:?}",
+                        found.get(i),
+                        position.get(i)
+                    ));
+                }
+            }
+        }
+    }
+    Ok(())
+}
