@@ -65,7 +65,9 @@ fn new_workload(n: usize) -> Workload {
 
 /// Numbers of blocks per SM of the sweep. A block has 256 threads, so an SM of NVIDIA runs at most
 /// 8.
-const BLOCKS_PER_SM_SWEEP: [u32; 5] = [1, 2, 4, 8, 16];
+const BLOCKS_PER_SM_SWEEP: [u32; 6] = [1, 2, 4, 8, 16, 32];
+/// Index of the kernel that orders the bodies, which the first rungs do not have.
+const SORT_KERNEL: usize = 3;
 /// Steps whose kernels are timed one by one.
 const TIMED_STEPS: usize = 3;
 
@@ -76,7 +78,7 @@ fn kernel_times_size(ladder: &Ladder) -> usize {
     measured.map(|rung| rung.n).min().unwrap_or(ladder.n)
 }
 
-/// Returns the median times of the six kernels in seconds, after one untimed step.
+/// Returns the median times of the six kernels in seconds.
 fn time_kernels(
     device: &Device,
     options: InsertionOptions,
@@ -85,8 +87,12 @@ fn time_kernels(
 ) -> Result<[f64; 6], DeviceError> {
     let workload = new_workload(n);
     let mut steps = InsertionSteps::new(device, options, blocks_per_sm, &workload.problem(), THETA, STEP_DT)?;
-    steps.queue_step()?;
-    let times = (0..TIMED_STEPS).map(|_| steps.time_kernels()).collect::<Result<Vec<_>, _>>()?;
+    let mut times = Vec::new();
+    for _ in 0..TIMED_STEPS {
+        // Keeps the device busy while the host queues the timed step.
+        steps.queue_step()?;
+        times.push(steps.time_kernels()?);
+    }
     let median =
         |kernel: usize| Times::from_seconds(times.iter().map(|step| step[kernel]).collect()).median();
     Ok(std::array::from_fn(median))
@@ -97,13 +103,17 @@ fn kernel_times_by_rung(device: &Device, n: usize) -> Result<FigureTable, Device
     let mut rows = Vec::new();
     for (name, options, _) in insertion_rungs() {
         let times = time_kernels(device, options, BLOCKS_PER_SM, n)?;
-        rows.push(FigureRow { name: name.to_owned(), values: times.map(|time| Some(1e3 * time)).to_vec() });
+        let mut values = times.map(|time| Some(1e3 * time)).to_vec();
+        if !options.sorted {
+            values[SORT_KERNEL] = None;
+        }
+        rows.push(FigureRow { name: name.to_owned(), values });
     }
     Ok(FigureTable {
         title: format!("times of the six kernels in ms, {} bodies", format_thousands(n)),
         columns: INSERTION_KERNELS.map(str::to_owned).to_vec(),
         rows,
-        legend: &["rungs without 'sort' have no kernel 4; on OpenCL, kernels that wait have one block"],
+        legend: &["on OpenCL, kernels whose threads wait for others have one block"],
     })
 }
 

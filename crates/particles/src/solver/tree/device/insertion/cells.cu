@@ -16,8 +16,8 @@
 //
 // Kernel 4 polls its own cell, so the first two differ only in kernel 3. A thread polls a cell at
 // most MAX_POLLS times and then continues with its next cell. Of the cells that are left, at least
-// one has no unfinished cell below it (kernel 3) or above it (kernel 4), and its thread comes to it.
-// So no thread waits for ever, whatever the numbers of the cells, if all blocks run at the same
+// one has no unfinished cell below it (kernel 3) or above it (kernel 4), and its thread comes to
+// it. So no thread waits for ever, whatever the numbers of the cells, if all blocks run at the same
 // time: the launches are cooperative. On OpenCL, the threads of a block may run one after the
 // other. There is one block, and all its threads poll once before any thread polls again.
 
@@ -245,8 +245,7 @@ sum_cells(GLOBAL const double* RESTRICT frame, double theta, uint n, GLOBAL uint
     } while (is_unfinished);
 }
 
-// Writes the bodies of a cell to the order, from `position` on, and tells its child cells where
-// theirs start.
+// Writes the bodies of a cell to the order, from `position` on, and the starts of its child cells.
 FUNCTION void order_cell(uint n, uint cell, uint position, GLOBAL const uint* RESTRICT child,
     GLOBAL const uint* RESTRICT body_count, GLOBAL uint* start, GLOBAL uint* RESTRICT order)
 {
@@ -261,8 +260,8 @@ FUNCTION void order_cell(uint n, uint cell, uint position, GLOBAL const uint* RE
     }
 }
 
-// Kernel 4. Threads start from the root, which is the oldest cell. A cell waits until the cell above
-// has written its start.
+// Kernel 4. Threads start from the root, which is the oldest cell. A cell waits until the cell
+// above has written its start.
 KERNEL(BLOCK_SIZE)
 order_bodies(uint n, GLOBAL const uint* RESTRICT child, GLOBAL const uint* RESTRICT parent,
     GLOBAL const uint* RESTRICT body_count, GLOBAL uint* start, GLOBAL uint* RESTRICT order,

@@ -20,7 +20,8 @@
 //! - There are no cells with one child.
 //! - A thread that polls gives up after a while and continues with another cell (`cells.cu`
 //!   explains why).
-//! - Children are added when all of them are summed and not one by one, so that sums have one order.
+//! - Children are added when all of them are summed and not one by one, so that sums have one
+//!   order.
 
 mod kernels;
 pub mod selftest;
@@ -38,8 +39,8 @@ use kernels::Kernels;
 /// Names of the six kernels in reports, in order.
 pub const INSERTION_KERNELS: [&str; 6] = ["box", "build", "summarise", "sort", "force", "integrate"];
 
-/// Blocks per SM of the six kernels. The number of blocks of a kernel is a multiple of the number of
-/// SMs, as in the course, unless the bodies need fewer.
+/// Blocks per SM of the six kernels. The number of blocks of a kernel is a multiple of the number
+/// of SMs, as in the course, unless the bodies need fewer.
 ///
 /// Blocks have 256 threads, so 8 blocks are all threads of an SM. More blocks than run at once wait
 /// for their turn. Kernels whose threads wait for others run at most as many as fit.

@@ -301,8 +301,8 @@ fn unequal_masses(device: &Device) -> Result<(), String> {
     Ok(())
 }
 
-/// Neither throttling nor waiting changes a bit, nor does sorting if bodies walk alone. All walks of
-/// whole warps visit the same nodes. Walking together can only open more cells.
+/// Neither throttling nor waiting changes a bit, nor does sorting if bodies walk alone. All walks
+/// of whole warps visit the same nodes. Walking together can only open more cells.
 fn variants_agree(device: &Device) -> Result<(), String> {
     let system = TestSystem::cluster(if is_slow(device) { 1000 } else { 20_000 });
     let found = |options| system.insertion_forces(device, options, 0.6).map(|(found, _)| found);

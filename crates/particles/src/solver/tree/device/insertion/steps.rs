@@ -1,5 +1,5 @@
-//! Time steps of the program of the course: all six kernels, v += a dt and x += v dt. The bodies stay
-//! on the device.
+//! Time steps of the program of the course: all six kernels, v += a dt and x += v dt. The bodies
+//! stay on the device.
 
 use orrery_device::{Buffer, Device, DeviceError, Event, Kernel, KernelBuilder};
 use orrery_model::Vec3s;
@@ -23,8 +23,8 @@ pub struct InsertionSteps {
 }
 
 impl InsertionSteps {
-    /// Uploads the bodies of a problem, at least one. `blocks_per_sm` has the number of blocks per SM
-    /// of each kernel, for example [`super::BLOCKS_PER_SM`].
+    /// Uploads the bodies of a problem, at least one. `blocks_per_sm` has the number of blocks per
+    /// SM of each kernel, for example [`super::BLOCKS_PER_SM`].
     pub fn new(
         device: &Device,
         options: InsertionOptions,
@@ -54,8 +54,8 @@ impl InsertionSteps {
         self.queue_marked(&mut || Ok(()))
     }
 
-    /// Makes one step, waits for it, and returns the seconds of each of the six kernels, in the order
-    /// of [`super::INSERTION_KERNELS`].
+    /// Makes one step, waits for it, and returns the seconds of each of the six kernels, in the
+    /// order of [`super::INSERTION_KERNELS`].
     pub fn time_kernels(&mut self) -> Result<[f64; 6], DeviceError> {
         let device = self.mass.device().clone();
         let mut events: Vec<Event> = Vec::new();

@@ -6,10 +6,11 @@
 //
 // WALK: each step keeps those before it.
 //   WALK_ALONE         Each thread walks for its own body.
-//   WALK_ONE_READER    The lanes of a warp walk together and open a cell if at least one of them has
-//                      to. Lane 0 reads each node for all of them. A flag in SHARED memory says
-//                      whether a lane has to open a cell.
-//   WALK_CACHED        When a cell is opened, eight lanes read its children to SHARED memory at once.
+//   WALK_ONE_READER    The lanes of a warp walk together and open a cell if at least one of them
+//                      has to. Lane 0 reads each node for all of them. A flag in SHARED memory
+//                      shows whether a lane has to open a cell.
+//   WALK_CACHED        When a cell is opened, eight lanes read its children to SHARED memory at
+//                      once.
 //   WALK_SHARED_STACK  A warp has one stack in SHARED memory instead of one per thread.
 //   WALK_VOTE          A vote of the warp replaces the flag.
 //
@@ -152,8 +153,11 @@ FUNCTION void open_cell(uint cell, const Tree* tree, const Target* target, Sums*
                 add_accepted(sums, child_node, source, target, tree->n, dx, dy, dz, r2);
             }
         }
-        WARP_BARRIER();
+#if WALK < WALK_VOTE
+        WARP_BARRIER(); // before the next child uses the flag
+#endif
     }
+    WARP_BARRIER(); // before the next cell uses the memory of the warp
 }
 
 #endif

@@ -22,7 +22,8 @@ pub(super) fn block_counts(device: &Device) -> Result<(), String> {
     Ok(())
 }
 
-/// Checks that a step moves bodies by v += a dt, x += v dt, with the accelerations that it computed.
+/// Checks that a step moves bodies by v += a dt, x += v dt, with the accelerations that it
+/// computed.
 pub(super) fn check_steps(device: &Device) -> Result<(), String> {
     let dt = 1e-3;
     for n in [1, 33, 1000] {
