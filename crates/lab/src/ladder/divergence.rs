@@ -170,14 +170,16 @@ impl Measurement<'_, '_> {
     /// Measures the time for 1 to 32 different paths, by lane and by warp, relative to one path.
     fn sweep_paths(&mut self) -> Result<(), DeviceError> {
         let counts: &[u32] = if self.is_gpu() { &PATH_COUNTS } else { &CPU_PATH_COUNTS };
-        let kinds: [(&str, fn(u32) -> DivergencePattern); 2] =
-            [("by lane", DivergencePattern::PathsByLane), ("by warp", DivergencePattern::PathsByWarp)];
         let mut series = Vec::new();
-        for (name, pattern) in kinds {
+        for name in ["by lane", "by warp"] {
             let mut seconds = Vec::new();
             for &count in counts {
                 (self.request.progress)(&format!("{count} paths {name}"));
-                let divergent = DivergentWork::new(self.device, &pattern(count).work(self.n, STEPS))?;
+                let pattern = match name {
+                    "by lane" => DivergencePattern::PathsByLane(count),
+                    _ => DivergencePattern::PathsByWarp(count),
+                };
+                let divergent = DivergentWork::new(self.device, &pattern.work(self.n, STEPS))?;
                 seconds.push(self.median_seconds(|| divergent.launch(self.device.queue()))?);
             }
             let points = seconds.iter().map(|time| Some(time / seconds[0])).collect();

@@ -9,8 +9,7 @@
 //! exact result, the largest one over many random arguments. An operation that is rounded correctly
 //! has at most 0.5 ulp.
 //!
-//! - [`Operation`]: one operation, with its reference implementation. [`all_operations`] lists
-//! them.
+//! - [`Operation`]: one operation, with its reference. [`all_operations`] lists them.
 //! - [`Chains`]: the kernel of an operation on a device.
 //! - [`sums`]: sums of the same terms in different orders.
 
@@ -40,15 +39,16 @@ pub trait Number: Element {
 impl Number for f32 {
     const NAME: &'static str = "float";
     fn differs(self, expected: Self, limit: f64) -> bool {
-        // Written so that NaN differs.
-        !(ulp::error_of_f32(self, f64::from(expected)) <= limit)
+        let error = ulp::error_of_f32(self, f64::from(expected));
+        error.is_nan() || error > limit
     }
 }
 
 impl Number for f64 {
     const NAME: &'static str = "double";
     fn differs(self, expected: Self, limit: f64) -> bool {
-        !((self - expected).abs() <= limit * ulp::ulp_of_f64(expected))
+        let error = (self - expected).abs();
+        error.is_nan() || error > limit * ulp::ulp_of_f64(expected)
     }
 }
 

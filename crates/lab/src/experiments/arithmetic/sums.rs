@@ -56,7 +56,7 @@ impl OrderedSums {
         let term = |i: usize| 1.0f32 / i as f32;
         let large = LARGE as f32;
         Self::from_array([
-            (large - large) + 1.0,
+            (large + -large) + 1.0,
             large + (-large + 1.0),
             (1..=TERMS).map(term).fold(0.0, |sum, term| sum + term),
             (1..=TERMS).rev().map(term).fold(0.0, |sum, term| sum + term),
@@ -67,7 +67,7 @@ impl OrderedSums {
     pub fn double_on_cpu() -> Self {
         let term = |i: usize| 1.0 / i as f64;
         Self::from_array([
-            (LARGE - LARGE) + 1.0,
+            (LARGE + -LARGE) + 1.0,
             LARGE + (-LARGE + 1.0),
             (1..=TERMS).map(term).fold(0.0, |sum, term| sum + term),
             (1..=TERMS).rev().map(term).fold(0.0, |sum, term| sum + term),

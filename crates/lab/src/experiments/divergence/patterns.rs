@@ -80,7 +80,7 @@ impl DivergencePattern {
             // (31 + 31) / 32 is nearly 2.
             Self::OneLongLane => {
                 let short = mean_steps.div_ceil(2);
-                if thread % LANES == 0 { short * (LANES as u32 - 1) } else { short }
+                if thread.is_multiple_of(LANES) { short * (LANES as u32 - 1) } else { short }
             }
             _ => mean_steps,
         }

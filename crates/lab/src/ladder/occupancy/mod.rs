@@ -141,7 +141,7 @@ impl Laboratory<'_> {
         let threads = 32 * warps;
         let blocks_per_sm = threads.div_ceil(properties.max_block_size.min(1024));
         let fits = self.sm_limits().is_none_or(|limits| threads <= limits.threads_per_sm);
-        (fits && threads % (32 * blocks_per_sm) == 0).then(|| Residents {
+        (fits && threads.is_multiple_of(32 * blocks_per_sm)).then(|| Residents {
             block_size: threads / blocks_per_sm,
             block_count: properties.sm_count.max(1) * blocks_per_sm,
             dynamic_shared: self.sm_limits().map_or(0, |limits| shared_for_blocks(limits, blocks_per_sm)),

@@ -88,11 +88,11 @@ fn check_structure(tree: &Insertion) -> Result<(), String> {
         return Err(format!("{cells} cells of {n} bodies, {visited} reached from the root"));
     }
     if host.visited_bodies != order {
-        return Err(format!("bodies are not in the order of the tree"));
+        return Err("bodies are not in the order of the tree".to_owned());
     }
     host.visited_bodies.sort_unstable();
     if !host.visited_bodies.iter().copied().eq(0..n as u32) {
-        return Err(format!("a body is not in exactly one cell"));
+        return Err("a body is not in exactly one cell".to_owned());
     }
     Ok(())
 }
