@@ -93,14 +93,21 @@ fn run_tests(root: &Path, report: &mut Report) -> Result<(), StageFailure> {
         report.run_stage("build", || cargo("cargo build --workspace --bins --tests --examples").run())?;
         report.run_stage("python", || environment.join().unwrap_or_else(|_| Err(Failure::new("panicked"))))
     })?;
-    report.run_stage("tests", || {
-        cargo("cargo test --workspace")
+    let with_python = |text: &str| {
+        cargo(text)
             .with_env("ORRERY_PYTHON", python::interpreter_path(root))
             .with_env("ORRERY_NVRTC_DIR", python::nvrtc_folder(root))
-            .run()
-    })?;
-    report.run_stage("docs", || {
-        cargo("cargo doc --no-deps --workspace").with_env("RUSTDOCFLAGS", "-D warnings").run()
+    };
+    // Cargo runs one test program after the other, and most of them use less than two cores. The
+    // tests of the command line run beside the others.
+    report.run_stage("tests and docs", || {
+        std::thread::scope(|scope| {
+            let others = with_python("cargo test --workspace --exclude orrery");
+            let others = scope.spawn(move || others.run_and_print_later());
+            with_python("cargo test -p orrery").run()?;
+            cargo("cargo doc --no-deps --workspace").with_env("RUSTDOCFLAGS", "-D warnings").run()?;
+            others.join().unwrap_or_else(|_| Err(Failure::new("panicked")))
+        })
     })?;
     report.run_stage("examples", || examples::run_examples(root))
 }

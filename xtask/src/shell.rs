@@ -68,6 +68,24 @@ impl CommandLine {
         Err(Failure { message, rerun: Some(self.to_string()) })
     }
 
+    /// Runs the command and prints the command line and its output when it has ended.
+    pub fn run_and_print_later(&self) -> Result<(), Failure> {
+        let output = self.to_command().stdin(Stdio::null()).output();
+        println!("$ {self}");
+        let message = match output {
+            Ok(output) => {
+                print!("{}", String::from_utf8_lossy(&output.stdout));
+                eprint!("{}", String::from_utf8_lossy(&output.stderr));
+                if output.status.success() {
+                    return Ok(());
+                }
+                format!("{}: {}", self.words[0], output.status)
+            }
+            Err(error) => format!("{}: {error}", self.words[0]),
+        };
+        Err(Failure { message, rerun: Some(self.to_string()) })
+    }
+
     /// Runs the command without output and returns whether it succeeded.
     pub fn succeeds(&self) -> bool {
         let status =
@@ -121,6 +139,7 @@ mod tests {
         let failure = CommandLine::new("sh -c").arg("exit 3").run().unwrap_err();
         assert_eq!(failure.message, "sh: exit status: 3");
         assert_eq!(failure.rerun.as_deref(), Some("sh -c 'exit 3'"));
+        assert_eq!(CommandLine::new("sh -c").arg("exit 3").run_and_print_later().unwrap_err(), failure);
 
         let failure = CommandLine::new("no-such-program-here").run().unwrap_err();
         assert!(failure.message.starts_with("no-such-program-here: No such file"), "{}", failure.message);
