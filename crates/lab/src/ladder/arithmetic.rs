@@ -9,10 +9,11 @@ use super::{
 };
 use crate::LabError;
 use crate::experiments::arithmetic::sums::{OrderedSums, TERMS};
+use crate::experiments::arithmetic::ulp::larger_error;
 use crate::experiments::arithmetic::{
-    Chains, Number, Operation, Shape, all_operations, flag_operations, for_number, host,
+    Chains, Number, Operation, Shape, all_operations, flag_operations, fma_operation, for_number, host,
 };
-use crate::format::{format_number, format_thousands};
+use crate::format::{format_number, format_rate, format_thousands};
 use crate::timing::{time_on_device, time_once};
 
 pub static LADDER: LadderEntry = LadderEntry {
@@ -21,7 +22,7 @@ pub static LADDER: LadderEntry = LadderEntry {
     title: "arithmetic operations",
     size_unit: "operations per thread",
     host_bytes: |_| 256 << 20,
-    sizes: DefaultSizes { gpu: 1 << 16, opencl_cpu: 1 << 10, host: 1 << 24 },
+    sizes: DefaultSizes { gpu: 1 << 17, opencl_cpu: 1 << 10, host: 1 << 24 },
     counted: Counted {
         item: "operation",
         rate_unit: "operations/s",
@@ -61,6 +62,7 @@ fn measure(request: &mut LadderRequest, ladder: &mut Ladder) -> Result<(), LabEr
         ladder.roof = Some(Roof { name: "peak", description });
     }
     if device.properties().kind == DeviceKind::Gpu {
+        ladder.remarks.extend(clock_remark(device)?);
         ladder.tables.push(operation_table(rows));
     }
     (request.progress)("flags of the compiler");
@@ -99,7 +101,36 @@ fn throughput_chains<T: Number>(device: &Device, operation: &Operation<T>) -> Re
     Chains::new(device, operation, shape, properties.sm_count.max(1) * per_sm)
 }
 
-/// Returns the number of sets of random arguments. One set of a GPU has a million.
+/// Measures the clock rate of the first SM while all SMs compute FMAs: cycles per second, from the
+/// difference of two launches. So the time of loads and launches cancels. None if kernels cannot
+/// read a clock.
+fn clock_under_load(device: &Device) -> Result<Option<f64>, DeviceError> {
+    let operation = fma_operation();
+    let shape = Shape::for_throughput(device, operation.size);
+    // All blocks run at once, so each of them runs as long as the kernel.
+    let block_count = Chains::new(device, &operation, shape, 1)?.resident_blocks();
+    let chains = Chains::new(device, &operation, shape, block_count)?;
+    let measure = |rounds| -> Result<Option<(f64, f64)>, DeviceError> {
+        let mut launch = || chains.launch(device.queue(), rounds, 0);
+        let run_seconds = time_once(device, &mut launch)?;
+        let times = time_on_device(device, 5, run_seconds, launch)?;
+        Ok(chains.cycles()?.map(|cycles| (cycles as f64, times.median())))
+    };
+    let rounds = chains.rounds_for(CLOCK_OPERATIONS);
+    let (once, twice) = (measure(rounds)?, measure(2 * rounds)?);
+    Ok(once.zip(twice).map(|(once, twice)| (twice.0 - once.0) / (twice.1 - once.1)))
+}
+
+/// FMAs per thread in the shorter measurement of the clock rate: 1 ms on an H200.
+const CLOCK_OPERATIONS: usize = 1 << 17;
+
+fn clock_remark(device: &Device) -> Result<Option<String>, DeviceError> {
+    let highest = format_rate(device.properties().clock_hz, "Hz");
+    let remark = |clock| format!("clock during FMAs: {}, highest {highest}", format_rate(clock, "Hz"));
+    Ok(clock_under_load(device)?.map(remark))
+}
+
+/// Returns the number of sets of random arguments. One set of an H200 has at least a million.
 fn error_passes(device: &Device) -> usize {
     if device.properties().kind == DeviceKind::Gpu { 1 } else { 8 }
 }
@@ -123,7 +154,11 @@ fn measure_operation<T: Number>(
     };
     let row = DataRow {
         name: operation.name.to_owned(),
-        cells: [Some(runs.rate() / cycles_per_s), listed, latency, error].map(DataCell::from).to_vec(),
+        cells: [Some(runs.rate() / cycles_per_s), listed, latency]
+            .map(DataCell::from)
+            .into_iter()
+            .chain([error_cell(error)])
+            .collect(),
     };
     let rung = RungResult {
         note: match operation.has_other_operations {
@@ -136,6 +171,14 @@ fn measure_operation<T: Number>(
         ..RungResult::new(operation.name, &runs)
     };
     Ok((rung, row))
+}
+
+/// Returns the cell of an error. A result that is not finite is no dash.
+fn error_cell(error: Option<f64>) -> DataCell {
+    match error {
+        Some(error) if !error.is_finite() => DataCell::Text(error.to_string()),
+        _ => DataCell::from(error),
+    }
 }
 
 /// Steps of the shorter of two measurements of a latency.
@@ -193,12 +236,15 @@ fn flag_table(device: &Device, ladder: &Ladder) -> Result<DataTable, DeviceError
         let mut denormal = 0.0f64;
         if let Some(error) = operation.error {
             for (arguments, found) in chains.evaluate(device, 0, denormal_arguments)? {
-                denormal = denormal.max(error(arguments, found));
+                denormal = larger_error(denormal, error(arguments, found));
             }
         }
         let time = rate_of(operation.name).zip(precise_rate).map(|(own, precise)| precise / own);
         let name = operation.name.strip_prefix("expression, ").unwrap_or(operation.name).to_owned();
-        rows.push(DataRow { name, cells: [time, normal, Some(denormal)].map(DataCell::from).to_vec() });
+        rows.push(DataRow {
+            name,
+            cells: vec![DataCell::from(time), error_cell(normal), error_cell(Some(denormal))],
+        });
     }
     Ok(DataTable {
         title: "flags of the compiler: sqrt(x x + b) / (x + c); time relative to precise, largest error in ulp, and \

@@ -146,7 +146,10 @@ FUNCTION uint add_f16x2(uint x, uint b)
 #define SHIFT_XOR(x, b, c) (((x) << (b)) ^ (c))
 #define MIN_XOR(x, b, c) (MIN_U32(x, b) ^ (c))
 #define MULTIPLY_ADD_U32(x, b, c) ((x) * (b) + (c))
-#define MULTIPLY_24_ADD(x, b, c) (MULTIPLY_24(x, b) + (c))
+// The shift makes the next product depend on the upper bits of this one. Without it, 24-bit
+// products need only the lower 24 bits of their factors, and the compiler drops their masks.
+#define MULTIPLY_SHIFT(x, b, c) (((x) * (b) >> 8) + (c))
+#define MULTIPLY_24_SHIFT(x, b, c) ((MULTIPLY_24(x, b) >> 8) + (c))
 #define DIVIDE_BY_VARIABLE(x, b, c) ((c) / ((x) | 1u) + (b))
 #define DIVIDE_BY_7(x, b, c) ((x) / 7u + (c))
 #define DIVIDE_BY_16(x, b, c) ((x) / 16u + (c))

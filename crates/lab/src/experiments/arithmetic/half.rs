@@ -4,12 +4,14 @@
 
 use orrery_device::Math;
 
+use super::ulp::larger_error;
 use super::{CodeSize, ExecutionUnit, Operation};
 
-/// Bits of 0.5, 1 and 2^-6 as f16.
-const HALF: u16 = 0x3800;
+/// Bits of 1 and 2^-6 as f16.
 const ONE: u16 = 0x3c00;
 const SMALL: u16 = 0x2400;
+/// Bits of 1 - 2^-6 and 2^-5. With them, x b + c approaches 2 slowly, so that a missing step shows.
+const SLOW_FMA: [u16; 2] = [0x3be0, 0x2800];
 
 /// Returns the value of an f16. Infinities and NaN do not occur in chains and have no meaning.
 pub fn to_f64(bits: u16) -> f64 {
@@ -37,6 +39,29 @@ pub fn from_f64(value: f64) -> u16 {
 /// Returns x b + c, rounded once: products of f16 and such sums are exact in f64.
 fn fma(x: u16, b: u16, c: u16) -> u16 {
     from_f64(to_f64(x) * to_f64(b) + to_f64(c))
+}
+
+/// Returns the error of an f16 in units of the last place of the exact result.
+fn error_of_f16(found: u16, exact: f64) -> f64 {
+    let exponent = ((exact.to_bits() >> 52 & 0x7ff) as i32 - 1023).max(-14);
+    (to_f64(found) - exact).abs() / 2.0f64.powi(exponent - 10)
+}
+
+fn fma_error(x: u16, b: u16, c: u16, found: u16) -> f64 {
+    error_of_f16(found, to_f64(x) * to_f64(b) + to_f64(c))
+}
+
+fn sum_error(x: u16, b: u16, _: u16, found: u16) -> f64 {
+    error_of_f16(found, to_f64(x) + to_f64(b))
+}
+
+/// Returns the larger one of the errors of both f16 of a result.
+fn error_of_pair(numbers: [u32; 3], found: u32, error: fn(u16, u16, u16, u16) -> f64) -> f64 {
+    let [low, high] = [0, 16].map(|shift| {
+        let [x, b, c] = numbers.map(|number| (number >> shift) as u16);
+        error(x, b, c, (found >> shift) as u16)
+    });
+    larger_error(low, high)
 }
 
 /// Applies `apply` to both f16 of each number.
@@ -71,12 +96,12 @@ pub fn scalar() -> Operation<u16> {
         size: CodeSize::Small,
         unit: Some(ExecutionUnit::Half),
         uses_f16: true,
-        operands: [HALF, ONE],
+        operands: SLOW_FMA,
         start: random_f16,
         apply: fma,
         limits: [0.0; 2],
         arguments: |u| u.map(random_f16),
-        error: None,
+        error: Some(|[x, b, c], found| fma_error(x, b, c, found)),
     }
 }
 
@@ -93,13 +118,13 @@ pub fn pairs() -> [Operation<u32>; 2] {
         size: CodeSize::Small,
         unit: Some(ExecutionUnit::Half),
         uses_f16: true,
-        operands: [pair(HALF), pair(ONE)],
+        operands: SLOW_FMA.map(pair),
         // Different numbers in both halves, so that exchanged halves are found.
         start: |u| pair(random_f16(u)) ^ 0x0155,
         apply: |x, b, c| apply_to_pairs([x, b, c], fma),
         limits: [0.0; 2],
         arguments: |u| u.map(|u| pair(random_f16(u)) ^ 0x02aa),
-        error: None,
+        error: Some(|numbers, found| error_of_pair(numbers, found, fma_error)),
     };
     let add = Operation {
         name: "two f16 add",
@@ -108,6 +133,7 @@ pub fn pairs() -> [Operation<u32>; 2] {
         flops: Some(1.0),
         operands: [pair(SMALL), 0],
         apply: |x, b, c| apply_to_pairs([x, b, c], |x, b, _| from_f64(to_f64(x) + to_f64(b))),
+        error: Some(|numbers, found| error_of_pair(numbers, found, sum_error)),
         ..multiply_add
     };
     [multiply_add, add]
@@ -125,7 +151,9 @@ mod tests {
             (0x0001, 2.0f64.powi(-24)),
             (0x03ff, 1023.0 * 2.0f64.powi(-24)),
             (0x0400, 2.0f64.powi(-14)),
-            (HALF, 0.5),
+            (0x3800, 0.5),
+            (SLOW_FMA[0], 1.0 - 1.0 / 64.0),
+            (SLOW_FMA[1], 1.0 / 32.0),
             (ONE, 1.0),
             (SMALL, 2.0f64.powi(-6)),
             (0x3555, 0.333_251_953_125),
@@ -135,6 +163,18 @@ mod tests {
             assert_eq!(to_f64(bits), value, "{bits:#x}");
             assert_eq!(from_f64(value), bits, "{value}");
         }
+    }
+
+    /// Neighbours of 1 + 2^-11, between which the exact sum is in the middle.
+    #[test]
+    fn errors_are_in_units_of_the_last_place() {
+        let exact = 1.0 + 2.0f64.powi(-11);
+        assert_eq!([ONE, ONE + 1, ONE + 2].map(|found| error_of_f16(found, exact)), [0.5, 0.5, 1.5]);
+        assert_eq!(fma_error(ONE, ONE, ONE, 0x4000), 0.0);
+        assert_eq!(sum_error(ONE, SMALL, 0, ONE), 16.0);
+        // The upper half of the sum is 1 + 2^-6, the lower one 1.
+        let numbers = [pair(ONE), u32::from(SMALL) << 16, 0];
+        assert_eq!(error_of_pair(numbers, pair(ONE), sum_error), 16.0);
     }
 
     #[test]

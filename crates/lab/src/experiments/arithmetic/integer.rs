@@ -38,7 +38,7 @@ fn operation(
 }
 
 /// Returns sums, shifts, minima and products.
-fn instructions() -> [Operation<u32>; 5] {
+fn instructions() -> [Operation<u32>; 6] {
     let in_integer_unit = |operation: Operation<u32>| Operation {
         count: 2.0,
         unit: Some(ExecutionUnit::Integer),
@@ -79,14 +79,21 @@ fn instructions() -> [Operation<u32>; 5] {
             [1_664_525, 1_013_904_223],
             |x, b, c| x.wrapping_mul(b).wrapping_add(c),
         )),
+        in_multiplier(operation(
+            "u32 multiply, shift",
+            "(x b >> 8) + c",
+            "MULTIPLY_SHIFT",
+            [0x5b_d1e9, BITS[1]],
+            |x, b, c| (x.wrapping_mul(b) >> 8).wrapping_add(c),
+        )),
         in_multiplier(Operation {
             arguments: |u| u.map(|u| (u * 16_777_216.0) as u32),
             ..operation(
-                "u24 multiply, add",
-                "mul24(x, b) + c",
-                "MULTIPLY_24_ADD",
-                [0x5b_d1e9, 12_345],
-                |x, b, c| (x & 0xff_ffff).wrapping_mul(b).wrapping_add(c),
+                "u24 multiply, shift",
+                "(mul24(x, b) >> 8) + c",
+                "MULTIPLY_24_SHIFT",
+                [0x5b_d1e9, BITS[1]],
+                |x, b, c| ((x & 0xff_ffff).wrapping_mul(b) >> 8).wrapping_add(c),
             )
         }),
     ]

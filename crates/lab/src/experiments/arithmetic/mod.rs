@@ -21,7 +21,7 @@ mod integer;
 pub mod selftest;
 mod single;
 pub mod sums;
-mod ulp;
+pub mod ulp;
 
 use orrery_device::{Backend, Element, Math, Properties};
 
@@ -159,7 +159,7 @@ pub struct Operation<T> {
     /// Returns x, b and c for three random numbers from 0 to 1, for the measurement of errors.
     arguments: fn([f64; 3]) -> [T; 3],
     /// Returns the error in ulp of a result for x, b and c. None if there is no more precise
-    /// reference, or if the result is exact.
+    /// reference, or if the result must have the same bits.
     pub error: Option<fn([T; 3], T) -> f64>,
 }
 

@@ -19,6 +19,9 @@ pub fn checks() -> Vec<Check> {
     ]
 }
 
+/// Steps of a short round.
+const SHORT_ROUND: usize = 3;
+
 fn check_all(device: &Device, is_selected: fn(&AnyOperation) -> bool) -> Result<(), String> {
     for any in all_operations().iter().filter(|any| is_selected(any)) {
         for_number!(any, operation => check_operation(device, operation))?;
@@ -26,15 +29,16 @@ fn check_all(device: &Device, is_selected: fn(&AnyOperation) -> bool) -> Result<
     Ok(())
 }
 
-/// Compares chains of several lengths with the reference implementation, which shows that the
-/// compiler removed no step, and single results with the limit of the error.
+/// Compares chains of several lengths with the reference implementation, and single results with
+/// the limit of the error. Many chains converge, such as that of √x to 1. Their short rounds on a
+/// GPU end before that, so a missing step shows in all of them.
 fn check_operation<T: Number>(device: &Device, operation: &Operation<T>) -> Result<(), String> {
     if !operation.is_supported(device.properties()) {
         return Ok(());
     }
     let mut shapes = vec![Shape::for_throughput(device, operation.size)];
     if device.properties().kind == DeviceKind::Gpu {
-        shapes.push(Shape::for_latency(operation.size));
+        shapes.push(Shape { steps: SHORT_ROUND, ..Shape::for_latency(operation.size) });
     }
     for shape in shapes {
         let chains = Chains::new(device, operation, shape, 2).map_err(|error| error.to_string())?;

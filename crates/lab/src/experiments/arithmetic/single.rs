@@ -9,6 +9,10 @@ use orrery_device::{Math, MathFlags};
 use super::ulp::error_of_f32;
 use super::{CodeSize, ExecutionUnit, Operation};
 
+/// Factor and term with which x b + c approaches 2 slowly. A chain with b = 0.5 would be at 2 after
+/// 24 steps, and a missing step would not show.
+const SLOW_FMA: [f32; 2] = [1.0 - 1.0 / 1024.0, 2.0 / 1024.0];
+
 /// Limit of OpenCL's native functions: 10 of 23 bits are correct.
 const NATIVE_LIMIT: f64 = 8192.0;
 
@@ -60,6 +64,7 @@ pub fn basic() -> [Operation<f32>; 4] {
         },
         Operation {
             flops: Some(2.0),
+            operands: SLOW_FMA,
             // With arguments from 1 to 2, the product and the sum are exact in f64.
             error: Some(|[x, b, c], found| error_of_f32(found, f64::from(x) * f64::from(b) + f64::from(c))),
             ..operation("f32 FMA", "x b + c", "MULTIPLY_ADD_F32", |x, b, c| x.mul_add(b, c))

@@ -21,6 +21,11 @@ pub fn error_of_f32(found: f32, exact: f64) -> f64 {
     }
 }
 
+/// Returns the larger one of two errors. NaN is the largest.
+pub fn larger_error(one: f64, other: f64) -> f64 {
+    if one.is_nan() || one > other { one } else { other }
+}
+
 /// Returns the exponent of the largest power of two that is at most `value`, which is normal.
 fn exponent(value: f64) -> i32 {
     ((value.to_bits() >> 52) & 0x7ff) as i32 - 1023
@@ -42,5 +47,8 @@ mod tests {
         assert_eq!(error_of_f32(f32::INFINITY, f64::INFINITY), 0.0);
         assert_eq!(error_of_f32(f32::NAN, 1.0), f64::INFINITY);
         assert_eq!(error_of_f32(f32::INFINITY, 1.0), f64::INFINITY);
+        assert_eq!(larger_error(1.0, 2.0), 2.0);
+        assert_eq!(larger_error(f64::INFINITY, 2.0), f64::INFINITY);
+        assert!(larger_error(f64::NAN, 2.0).is_nan() && larger_error(2.0, f64::NAN).is_nan());
     }
 }

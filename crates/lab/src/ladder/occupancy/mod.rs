@@ -23,14 +23,14 @@ pub static LADDER: LadderEntry = LadderEntry {
     title: "FMAs in flight",
     size_unit: "FMAs per thread",
     host_bytes: |n| 3 * 4 * (FLOATS_PER_FMA * n) as u64,
-    sizes: DefaultSizes { gpu: 1 << 16, opencl_cpu: 1 << 10, host: 1 << 24 },
+    sizes: DefaultSizes { gpu: 1 << 18, opencl_cpu: 1 << 10, host: 1 << 24 },
     counted: Counted { item: "FMA", rate_unit: "FMA/s", heading: "GFMA/s", to_column: |rate| rate / 1e9 },
     measure,
 };
 
 /// Floats of the array that is read, per FMA of a thread: 512 MiB for the default size on a GPU,
 /// more than its caches.
-const FLOATS_PER_FMA: usize = 2048;
+const FLOATS_PER_FMA: usize = 512;
 /// Work of an FMA, which accesses no memory.
 const WORK: Work = Work { flops: Some(2.0), bytes: None };
 /// Numbers of independent chains on the CPU.
