@@ -71,10 +71,10 @@ fn measure(request: &mut LadderRequest, ladder: &mut Ladder) -> Result<(), LabEr
 }
 
 fn measure_host(request: &mut LadderRequest, ladder: &mut Ladder) {
-    let n = request.n;
     let threads = rayon::current_num_threads() as f64;
     for operation in host::operations() {
         (request.progress)(operation.name);
+        let n = request.n.max(operation.least);
         let mut items = 0.0;
         let times = time_rung_on_cpu(|| items = (operation.run)(n));
         let runs = TimedRuns { n, items, times };

@@ -2,10 +2,12 @@
 
 use rayon::prelude::*;
 
-use crate::cpu_peak::run_fma_chains;
+use crate::cpu_peak::{LEAST_FMAS, run_fma_chains};
 
 /// Independent numbers of the scalar operations. Eight divisions hide the latency of one.
 const CHAINS: usize = 8;
+/// Scalar operations of a measurement, at least: about 1 ms.
+const LEAST_SCALARS: usize = 1 << 20;
 /// Independent SIMD registers of the FMAs.
 const FMA_CHAINS: usize = 12;
 
@@ -18,24 +20,29 @@ pub struct HostOperation {
     pub flops: Option<f64>,
     /// Whether all cores take part.
     pub is_parallel: bool,
+    /// Operations per thread of a measurement, at least. Fewer take too little time.
+    pub least: usize,
     /// Runs at least n operations per thread and returns the number of operations of all threads.
     pub run: fn(usize) -> f64,
 }
 
 /// Returns the operations, in the order of the table.
 pub fn operations() -> [HostOperation; 6] {
-    let scalar = |name, run| HostOperation { name, flops: None, is_parallel: false, run };
+    let scalar =
+        |name, run| HostOperation { name, flops: None, is_parallel: false, least: LEAST_SCALARS, run };
     [
         HostOperation {
             name: "CPU, one thread, f32 FMA",
             flops: Some(2.0),
             is_parallel: false,
+            least: LEAST_FMAS,
             run: |n| run_fma_chains(FMA_CHAINS, n),
         },
         HostOperation {
             name: "CPU, all cores, f32 FMA",
             flops: Some(2.0),
             is_parallel: true,
+            least: LEAST_FMAS,
             run: |n| {
                 let tasks = (0..rayon::current_num_threads()).into_par_iter();
                 tasks.map(|_| run_fma_chains(FMA_CHAINS, n)).sum()

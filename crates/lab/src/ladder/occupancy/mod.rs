@@ -11,7 +11,7 @@ use super::arithmetic::latency_cycles;
 use super::repeats::{time_rung_on_cpu, time_rung_on_device};
 use super::{Counted, DefaultSizes, Ladder, LadderEntry, LadderRequest, Roofs, RungResult, TimedRuns, Work};
 use crate::LabError;
-use crate::cpu_peak::run_fma_chains;
+use crate::cpu_peak::{LEAST_FMAS, run_fma_chains};
 use crate::experiments::arithmetic::{Chains, Shape, fma_operation};
 use crate::experiments::occupancy::shared_for_blocks;
 use crate::format::format_number;
@@ -75,7 +75,7 @@ fn measure(request: &mut LadderRequest, ladder: &mut Ladder) -> Result<(), LabEr
 }
 
 fn measure_cpu(request: &mut LadderRequest, ladder: &mut Ladder) {
-    let n = request.n;
+    let n = request.n.max(LEAST_FMAS);
     let roof = ladder.host_roofs.flops.map(|flops| 0.5 * flops / rayon::current_num_threads() as f64);
     for chains in CPU_CHAINS {
         let name = format!("CPU, one thread, {}", count_chains(chains));
