@@ -83,9 +83,8 @@ fn run_counted<V: Vector, const N: usize>(rounds: usize) {
     std::hint::black_box(lanes);
 }
 
-/// Multiply-adds of a measurement of [`run_fma_chains`], at least: about 0.2 ms of a fast core. The
-/// choice of the instruction set takes about a microsecond.
-pub const LEAST_FMAS: usize = 1 << 24;
+/// Multiply-adds of a measurement of [`run_fma_chains`], at least: about 50 µs of a fast core.
+pub const LEAST_FMAS: usize = 1 << 22;
 
 /// Runs at least `operations` f32 multiply-adds in this thread, in 1, 2, 4, 8, 12 or 16 independent
 /// chains of SIMD registers. Returns the number of multiply-adds, each lane counted.
