@@ -184,7 +184,7 @@ fn against_direct_summation(device: &Device) -> Result<(), String> {
 /// With an opening angle so small that no cell is accepted, every variant computes the direct sum.
 fn all_cells_opened(device: &Device) -> Result<(), String> {
     for (_, options, _) in insertion_rungs() {
-        for n in if is_slow(device) { [33, 300] } else { [33, 2000] } {
+        for n in [1, 32, 33, 256, if is_slow(device) { 300 } else { 2000 }] {
             TestSystem::cluster(n).check_errors(device, options, 1e-9, Limits::ROUNDING)?;
         }
     }

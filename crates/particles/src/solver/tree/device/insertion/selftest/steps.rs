@@ -1,9 +1,9 @@
 //! Checks of whole steps and of their numbers of blocks.
 
-use orrery_device::Device;
+use orrery_device::{Device, KernelBuilder};
 use orrery_model::Vec3s;
 
-use super::{ALL, error_message, is_slow};
+use super::{ALL, Insertion, error_message, is_slow};
 use crate::solver::tree::device::{BLOCKS_PER_SM, InsertionSteps};
 use crate::solver::tree::test_systems::TestSystem;
 
@@ -22,37 +22,45 @@ pub(super) fn block_counts(device: &Device) -> Result<(), String> {
     Ok(())
 }
 
-/// Checks that a step moves bodies by v += a dt, x += v dt, with the accelerations that it
-/// computed.
+/// Checks that each step computes the accelerations of the bodies where they are, and then moves
+/// them by v += a dt, x += v dt.
 pub(super) fn check_steps(device: &Device) -> Result<(), String> {
     let dt = 1e-3;
     for n in [1, 33, 1000] {
-        let system = TestSystem::cluster(n);
+        let mut system = TestSystem::cluster(n);
         let mut steps = InsertionSteps::new(device, ALL, BLOCKS_PER_SM, &system.problem(), 0.5, dt)
             .map_err(error_message)?;
-        let (mut position, mut velocity) = (system.position.clone(), Vec3s::zeros(n));
+        let mut forces =
+            Insertion::new(&mut KernelBuilder::new(device), n, ALL, BLOCKS_PER_SM).map_err(error_message)?;
+        let mut velocity = Vec3s::zeros(n);
         for step in 0..3 {
             let times = steps.time_kernels().map_err(error_message)?;
-            if !times.iter().all(|time| *time >= 0.0) {
+            let are_valid = times.iter().all(|time| *time >= 0.0) && times.iter().sum::<f64>() > 0.0;
+            if !are_valid {
                 return Err(format!("n = {n}: times {times:?} of the kernels"));
             }
             let acceleration = steps.accelerations().map_err(error_message)?;
+            let expected = system.evaluate(&mut forces, 0.5, Insertion::queue).map_err(error_message)?;
+            if acceleration != expected {
+                return Err(format!("n = {n}, step {step}: accelerations differ from those without steps"));
+            }
             let found = steps.positions().map_err(error_message)?;
             for i in 0..n {
-                let (v, a, x) = (velocity.get(i), acceleration.get(i), position.get(i));
-                velocity.set(i, std::array::from_fn(|c| v[c] + a[c] * dt));
-                position.set(i, std::array::from_fn(|c| x[c] + velocity.get(i)[c] * dt));
-                // A device may fuse the products and sums: two roundings of 2^-53 per step of
-                // coordinates below 2.
-                let is_close = (0..3).all(|c| (found.get(i)[c] - position.get(i)[c]).abs() <= 2e-15);
+                let (v, a, x) = (velocity.get(i), acceleration.get(i), system.position.get(i));
+                let v: [f64; 3] = std::array::from_fn(|c| v[c] + a[c] * dt);
+                let expected: [f64; 3] = std::array::from_fn(|c| x[c] + v[c] * dt);
+                velocity.set(i, v);
+                // A device may fuse the products and sums. Both results are rounded to 2^-53, for
+                // coordinates below 2. Errors of velocities are smaller by dt.
+                let is_close = (0..3).all(|c| (found.get(i)[c] - expected[c]).abs() <= 3e-16);
                 if !is_close {
+                    let found = found.get(i);
                     return Err(format!(
-                        "n = {n}, step {step}: body {i} is at {:?}, expected {:?}",
-                        found.get(i),
-                        position.get(i)
+                        "n = {n}, step {step}: body {i} is at {found:?}, expected {expected:?}"
                     ));
                 }
             }
+            system.position = found;
         }
     }
     Ok(())
