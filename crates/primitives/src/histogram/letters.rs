@@ -71,6 +71,9 @@ pub enum LetterCounting {
     Atomic,
     /// Atomic operations on counters of the block in shared memory.
     Private,
+    /// Counters of each thread in shared memory, which need no atomic operations. Several loads are
+    /// in flight, so that the loads and not the increments are the limit.
+    PrivateToThreads,
 }
 
 /// One rung of the ladder.
@@ -89,7 +92,7 @@ pub struct LetterRung {
 /// Returns the rungs in the order of the course.
 pub fn rungs() -> Vec<LetterRung> {
     let rung = |name, partition, counting, note| LetterRung { name, partition, counting, note };
-    use LetterCounting::{Atomic, Private, Racy};
+    use LetterCounting::{Atomic, Private, PrivateToThreads, Racy};
     use LetterPartition::{Interleaved, Sections};
     vec![
         rung("letters: sections, racy", Sections, Racy, "implementation 1 of the course"),
@@ -97,11 +100,21 @@ pub fn rungs() -> Vec<LetterRung> {
         rung("letters: sections, atomics", Sections, Atomic, "exact, but loads are not coalesced"),
         rung("letters: interleaved, atomics", Interleaved, Atomic, "implementation 3"),
         rung("letters: privatised", Interleaved, Private, "seven counters per block in shared memory"),
+        rung(
+            "letters: sections, per thread",
+            Sections,
+            PrivateToThreads,
+            "seven counters per thread, 8 loads in flight, not coalesced",
+        ),
+        rung("letters: interleaved, per thread", Interleaved, PrivateToThreads, "the same, coalesced"),
     ]
 }
 
 /// Threads per block.
 const BLOCK_SIZE: u32 = 256;
+/// Loads of a byte that a thread with its own counters issues before it counts the first. With one,
+/// both partitions would wait for the latency of memory. All other rungs have one, as the course.
+const LOADS_IN_FLIGHT: u32 = 8;
 
 /// Histogram of letters on a device with the algorithm of one rung.
 #[derive(Debug)]
@@ -119,10 +132,11 @@ impl LetterHistogram {
         counting: LetterCounting,
     ) -> Result<Self, DeviceError> {
         // The numbers of COUNTING in letters.cu.
-        let counting = match counting {
-            LetterCounting::Racy => 1,
-            LetterCounting::Atomic => 2,
-            LetterCounting::Private => 3,
+        let (counting, loads_in_flight) = match counting {
+            LetterCounting::Racy => (1, 1),
+            LetterCounting::Atomic => (2, 1),
+            LetterCounting::Private => (3, 1),
+            LetterCounting::PrivateToThreads => (4, LOADS_IN_FLIGHT),
         };
         let has_sections = partition == LetterPartition::Sections;
         let definitions = [
@@ -130,6 +144,7 @@ impl LetterHistogram {
             ("BINS", LETTER_BINS.to_string()),
             ("HAS_SECTIONS", u8::from(has_sections).to_string()),
             ("COUNTING", counting.to_string()),
+            ("LOADS_IN_FLIGHT", loads_in_flight.to_string()),
         ];
         Ok(Self {
             kernel: device.build(&LETTERS, &definitions, Math::Precise)?.kernel("count_letters")?,
