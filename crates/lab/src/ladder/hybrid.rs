@@ -13,8 +13,8 @@ use super::{
     TimedRuns, Timeline, Work,
 };
 use crate::experiments::hybrid::{
-    CopyMode, DeviceAlone, HybridSum, LANE_NAMES, balanced_share, cpu_strategy, cpu_target_count,
-    device_strategy,
+    CopyMode, DeviceAlone, HybridSum, LANE_NAMES, MeasuredSum, cpu_strategy, cpu_target_count,
+    device_strategy, find_share,
 };
 use crate::experiments::transfer::clock::SpanRecorder;
 use crate::format::{format_number, format_percent, format_seconds};
@@ -45,8 +45,6 @@ const COURSE_SHARE: f64 = 0.1;
 const SWEPT_PERCENT: [f64; 12] = [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 7.0, 10.0, 15.0, 20.0, 30.0, 50.0];
 /// Number of timed runs of each point of the sweep, after one that is not timed.
 const SWEEP_REPEATS: usize = 3;
-/// Number of corrections of the share.
-const CORRECTIONS: usize = 3;
 /// Longest time of a run of one thread. It is measured with fewer bodies otherwise.
 const MAX_RUN_SECONDS: f64 = 0.5;
 
@@ -256,17 +254,9 @@ impl Measurement<'_, '_> {
         HybridSum::new(device, self.workload.problem(), cpu_target_count(self.n(), share), copies)
     }
 
-    /// Finds the share of the CPU for which both parts take the same time: from the times of both
-    /// alone, then from the times of both parts of a shared sum. Returns the share of the fastest
-    /// sum.
+    /// Finds the share of the CPU with the shortest time, starting from the times of both alone.
     fn find_share(&self, device: &Device, alone: AloneTimes, copies: CopyMode) -> Result<f64, DeviceError> {
-        let (least, most) = (1.0 / self.n() as f64, 1.0 - 1.0 / self.n() as f64);
-        let mut share = alone.best_share();
-        let mut fastest = (f64::INFINITY, share);
-        for _ in 0..CORRECTIONS {
-            if !(least..=most).contains(&share) {
-                break;
-            }
+        find_share(self.n(), alone.best_share(), |share| {
             let mut sum = self.new_sum(device, share, copies)?;
             let mut parts = sum.run(&mut SpanRecorder::default())?;
             let run = || {
@@ -274,12 +264,8 @@ impl Measurement<'_, '_> {
                 Ok::<_, DeviceError>(())
             };
             let seconds = time_waiting_rung(run)?.median();
-            if seconds < fastest.0 {
-                fastest = (seconds, share);
-            }
-            share = balanced_share(share, parts);
-        }
-        Ok(fastest.1)
+            Ok(MeasuredSum { seconds, parts })
+        })
     }
 
     /// Draws the time line of one run.

@@ -20,9 +20,11 @@
 mod alone;
 mod device_part;
 pub mod selftest;
+mod share;
 
 pub use alone::DeviceAlone;
 pub use device_part::{CopyMode, LANE_NAMES};
+pub use share::{MeasuredSum, balanced_share, cpu_target_count, find_share};
 
 use std::time::Instant;
 
@@ -61,26 +63,6 @@ pub struct PartTimes {
     /// Time in which the device works at the same time: its kernels, and the copies if they
     /// overlap.
     pub device: f64,
-}
-
-/// Returns the share of the CPU for which both parts would take the same time, from their times
-/// with `share`. Both rates are assumed not to depend on it. `share` is between 0 and 1, exclusive.
-///
-/// ```
-/// use orrery_lab::experiments::hybrid::{PartTimes, balanced_share};
-///
-/// // The CPU needs 8 ms for a tenth, so 80 ms for all. The device needs 18 ms for nine tenths.
-/// let share = balanced_share(0.1, PartTimes { cpu: 8e-3, device: 18e-3 });
-/// assert!((share - 0.2).abs() < 1e-12);
-/// ```
-pub fn balanced_share(share: f64, times: PartTimes) -> f64 {
-    let (cpu, device) = (times.cpu / share, times.device / (1.0 - share));
-    device / (cpu + device)
-}
-
-/// Returns the number of targets of the CPU for a share of `n` bodies.
-pub fn cpu_target_count(n: usize, share: f64) -> usize {
-    ((share * n as f64).round() as usize).min(n)
 }
 
 /// A sum that the CPU and a device share.
@@ -123,28 +105,5 @@ impl<'a> HybridSum<'a> {
         let mut all = self.device_part.accelerations();
         self.cpu_forces.acceleration.iter().for_each(|acceleration| all.push(acceleration));
         all
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_balanced_share_makes_both_parts_equally_long() {
-        // 70 ms for the CPU alone and 2 ms for the device alone.
-        let times_of = |share: f64| PartTimes { cpu: 70e-3 * share, device: 2e-3 * (1.0 - share) };
-        for share in [0.001, 0.1, 0.5, 0.9] {
-            let balanced = balanced_share(share, times_of(share));
-            assert!((balanced - 2.0 / 72.0).abs() < 1e-12, "{balanced}");
-            let times = times_of(balanced);
-            assert!((times.cpu / times.device - 1.0).abs() < 1e-12, "{times:?}");
-        }
-    }
-
-    #[test]
-    fn shares_are_rounded_to_whole_targets() {
-        let counts = [0.0, 0.1, 0.96, 1.0, 1.5].map(|share| cpu_target_count(5, share));
-        assert_eq!(counts, [0, 1, 5, 5, 5]);
     }
 }
