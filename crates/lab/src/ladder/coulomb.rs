@@ -10,8 +10,8 @@ use super::{
 };
 use crate::LabError;
 use crate::experiments::coulomb::{
-    Charge, CoulombMap, CoulombMethod, DeviceCharges, PointGrid, TiledStrategy, gather_on_cpu, largest_error,
-    potential_on_all_cores, random_charges, rsqrt_rate, rungs, scatter_on_cpu,
+    CHUNK, Charge, CoulombMap, CoulombMethod, DeviceCharges, PointGrid, TiledStrategy, gather_on_cpu,
+    largest_error, potential_on_all_cores, random_charges, rsqrt_rate, rungs, scatter_on_cpu,
 };
 use crate::sample::evenly_spaced_indices;
 use crate::timing::{largest_affordable_size, time_on_device, time_on_host, time_once};
@@ -47,6 +47,10 @@ const SAMPLE: usize = 200;
 const SWEPT_POINTS: [u32; 5] = [1, 2, 4, 8, 16];
 /// Points per thread on a CPU through OpenCL, which takes long to compile a kernel.
 const SWEPT_POINTS_CPU: [u32; 2] = [1, 8];
+/// Charges per launch of the sweep over their bytes: 256 bytes to all of constant memory.
+const SWEPT_CHARGES: [usize; 9] = [16, 32, 64, 128, 256, 512, 1024, 2048, CHUNK];
+/// Number of timed runs of each point of this sweep.
+const SWEEP_REPEATS: usize = 3;
 
 /// A version on the CPU.
 type CpuVersion = fn(&[Charge], &PointGrid) -> Vec<f32>;
@@ -122,6 +126,8 @@ fn measure(request: &mut LadderRequest, ladder: &mut Ladder) -> Result<(), LabEr
     }
     (request.progress)("points per thread");
     ladder.sweeps.push(sweep_points(device, n)?);
+    (request.progress)("bytes of charges per launch");
+    ladder.sweeps.extend(sweep_charges(device, n)?);
     Ok(())
 }
 
@@ -214,6 +220,46 @@ fn sweep_points(device: &Device, n: usize) -> Result<Sweep, DeviceError> {
     })
 }
 
+/// Measures one launch of `gather` and of its version with constant memory over the bytes of its
+/// charges, which stay in memory from launch to launch. `None` for fewer charges than the smallest
+/// launch has.
+fn sweep_charges(device: &Device, n: usize) -> Result<Option<Sweep>, DeviceError> {
+    let counts: Vec<usize> = SWEPT_CHARGES.into_iter().filter(|count| *count <= n).collect();
+    if counts.is_empty() {
+        return Ok(None);
+    }
+    let map = DeviceMap::upload(device, n)?;
+    let points = map.host.grid.point_count() as f64;
+    let measure_memory = |name: &str, method| -> Result<SweepSeries, DeviceError> {
+        let coulomb = CoulombMap::new(device, method)?;
+        coulomb.write_chunk(device.queue(), &map.charges)?;
+        let rate = |&count: &usize| {
+            let launch = || {
+                let DeviceMap { host, charges, potential, .. } = &map;
+                coulomb.launch_chunk(device.queue(), charges, count, &host.grid, potential)
+            };
+            let run_seconds = time_once(device, launch)?;
+            let times = time_on_device(device, SWEEP_REPEATS, run_seconds, launch)?;
+            Ok(Some(count as f64 * points / times.median() / 1e9))
+        };
+        let points = counts.iter().map(rate).collect::<Result<_, DeviceError>>()?;
+        Ok(SweepSeries { name: name.to_owned(), points })
+    };
+    let series = vec![
+        measure_memory("constant", CoulombMethod::Constant)?,
+        measure_memory("global", CoulombMethod::Gather)?,
+    ];
+    Ok(Some(Sweep {
+        title: "one thread per point, by bytes of charges per launch".to_owned(),
+        parameter: "bytes",
+        unit: "Gterm/s",
+        x_scale: Scale::Log,
+        y_scale: Scale::Log,
+        values: counts.iter().map(|count| (count * size_of::<Charge>()) as f64).collect(),
+        series,
+    }))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -222,5 +268,16 @@ mod tests {
     fn grids_have_about_64_points_per_charge() {
         assert_eq!([1, 64, 1024, 32_768, MAX_CHARGES].map(grid_side), [8, 16, 40, 128, MAX_SIDE]);
         assert_eq!(ChargedGrid::new(64).term_count(), 64.0 * 4096.0);
+    }
+
+    #[test]
+    fn launches_of_up_to_n_charges_are_measured() {
+        let Some(device) = crate::test_device() else { return };
+        assert_eq!(sweep_charges(&device, 15).unwrap(), None);
+        let sweep = sweep_charges(&device, 40).unwrap().unwrap();
+        assert_eq!(sweep.values, [256.0, 512.0]);
+        for series in &sweep.series {
+            assert!(series.points.iter().all(|rate| rate.is_some_and(|rate| rate > 0.0)), "{series:?}");
+        }
     }
 }

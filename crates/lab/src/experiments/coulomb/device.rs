@@ -8,15 +8,15 @@ use orrery_device::{
 use super::{Charge, EPS2, PointGrid};
 
 // SAFETY: the kernels read `charge_count` charges and access nx ny nz potentials. `launch` passes
-// the length of the charges, and `queue_kernel` checks the potentials. The constant array has
-// CHUNK elements, and a launch uses at most as many.
+// the length of the charges, `launch_chunk` at most that, and `queue_kernel` checks the potentials.
+// The constant array has CHUNK elements, and a launch uses at most as many.
 const SCATTER_GATHER: KernelFile =
     unsafe { KernelFile::new("scatter_gather.cu", kernel_source!("point_grid.cu", "scatter_gather.cu")) };
 // SAFETY: as above. Shared memory has TILE elements, the length of a tile.
 const TILED: KernelFile = unsafe { KernelFile::new("tiled.cu", kernel_source!("point_grid.cu", "tiled.cu")) };
 
 /// Charges in constant memory: all of its 64 KiB.
-pub(super) const CHUNK: usize = 4096;
+pub const CHUNK: usize = 4096;
 /// Threads per block of the kernels without tiles.
 const BLOCK_SIZE: u32 = 256;
 
@@ -221,27 +221,76 @@ impl CoulombMap {
         potential: &Buffer<f32>,
     ) -> Result<(), DeviceError> {
         let target = MapTarget { queue, grid, potential };
-        let (points, charge_args) = (grid.point_count(), [(&charges.buffer).into(), charges.count().into()]);
+        let MapParts::Constant { chunk } = &self.parts else {
+            return self.queue_terms(&target, charges, charges.count());
+        };
+        for (index, values) in charges.padded.chunks_exact(CHUNK).enumerate() {
+            queue.write_constant(chunk, values)?;
+            let count = (charges.count() - (index * CHUNK) as i32).clamp(0, CHUNK as i32);
+            self.queue_chunk(&target, chunk, count, index == 0)?;
+        }
+        Ok(())
+    }
+
+    /// Copies the first [`CHUNK`] charges, or all if there are fewer, to constant memory and waits.
+    /// Does nothing if the kernel does not read constant memory.
+    pub fn write_chunk(&self, queue: &Queue, charges: &DeviceCharges) -> Result<(), DeviceError> {
+        let MapParts::Constant { chunk } = &self.parts else { return Ok(()) };
+        queue.write_constant(chunk, &charges.padded[..CHUNK])
+    }
+
+    /// Queues the computation of the potential of the first `count` charges, at most [`CHUNK`]. A
+    /// kernel that reads constant memory uses the charges of the last [`Self::write_chunk`], so
+    /// that repeated launches need no copies. `potential` has one element per point. Does not wait.
+    pub fn launch_chunk(
+        &self,
+        queue: &Queue,
+        charges: &DeviceCharges,
+        count: usize,
+        grid: &PointGrid,
+        potential: &Buffer<f32>,
+    ) -> Result<(), DeviceError> {
+        let limit = charges.buffer.len().min(CHUNK);
+        if count > limit {
+            let device = potential.device().title();
+            return Err(DeviceError::Length { device, expected: limit, got: count });
+        }
+        self.queue_terms(&MapTarget { queue, grid, potential }, charges, count as i32)
+    }
+
+    /// Queues the kernel for the first `count` charges. For constant memory they are those of the
+    /// chunk.
+    fn queue_terms(
+        &self,
+        target: &MapTarget,
+        charges: &DeviceCharges,
+        count: i32,
+    ) -> Result<(), DeviceError> {
+        let (points, charge_args) = (target.grid.point_count(), [(&charges.buffer).into(), count.into()]);
         match &self.parts {
             MapParts::Scatter { clear } => {
                 target.queue_kernel(clear, BLOCK_SIZE, points, &[])?;
-                target.queue_kernel(&self.kernel, self.block_size, charges.buffer.len(), &charge_args)
+                target.queue_kernel(&self.kernel, self.block_size, count as usize, &charge_args)
             }
             MapParts::Gather => target.queue_kernel(&self.kernel, self.block_size, points, &charge_args),
-            MapParts::Constant { chunk } => {
-                for (index, values) in charges.padded.chunks_exact(CHUNK).enumerate() {
-                    queue.write_constant(chunk, values)?;
-                    let count = (charges.count() - (index * CHUNK) as i32).clamp(0, CHUNK as i32);
-                    let args = [chunk.into(), count.into(), i32::from(index == 0).into()];
-                    target.queue_kernel(&self.kernel, self.block_size, points, &args)?;
-                }
-                Ok(())
-            }
+            MapParts::Constant { chunk } => self.queue_chunk(target, chunk, count, true),
             MapParts::Tiled { points } => {
-                let threads = grid.counts()[0].div_ceil(*points) * grid.row_count();
+                let threads = target.grid.counts()[0].div_ceil(*points) * target.grid.row_count();
                 target.queue_kernel(&self.kernel, self.block_size, threads, &charge_args)
             }
         }
+    }
+
+    /// Queues the kernel for `count` charges in constant memory.
+    fn queue_chunk(
+        &self,
+        target: &MapTarget,
+        chunk: &Constant<Charge>,
+        count: i32,
+        is_first: bool,
+    ) -> Result<(), DeviceError> {
+        let args = [chunk.into(), count.into(), i32::from(is_first).into()];
+        target.queue_kernel(&self.kernel, self.block_size, target.grid.point_count(), &args)
     }
 
     /// Returns the resources of the kernel and its occupancy.

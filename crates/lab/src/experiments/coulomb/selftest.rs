@@ -5,8 +5,8 @@ use orrery_device::check::Check;
 use orrery_device::{Device, DeviceError};
 
 use super::{
-    Charge, CoulombMap, CoulombMethod, DeviceCharges, PointGrid, TiledStrategy, error_bound, gather_on_cpu,
-    largest_error, potential_on_all_cores, random_charges, rsqrt_rate, rungs, scatter_on_cpu,
+    CHUNK, Charge, CoulombMap, CoulombMethod, DeviceCharges, PointGrid, TiledStrategy, error_bound,
+    gather_on_cpu, largest_error, potential_on_all_cores, random_charges, rsqrt_rate, rungs, scatter_on_cpu,
 };
 
 /// Grids and numbers of charges: a single point, rows that are no multiple of the points per thread
@@ -28,6 +28,7 @@ pub fn checks() -> Vec<Check> {
     vec![
         check("by every rung", every_rung),
         check("of several chunks", several_chunks),
+        check("of charges that stay in memory", resident_charges),
         check("with any number of points per thread", points_per_thread),
         check("rate of reciprocal square roots", positive_rate),
     ]
@@ -104,7 +105,7 @@ fn every_rung(device: &Device) -> Result<(), String> {
 
 /// More charges than constant memory, a tile of the CPU or a tile of the device contain.
 fn several_chunks(device: &Device) -> Result<(), String> {
-    let (grid, n) = (grid_of([5, 3, 2]), 2 * super::device::CHUNK + 1);
+    let (grid, n) = (grid_of([5, 3, 2]), 2 * CHUNK + 1);
     let charges = random_charges(&grid, n);
     for method in [CoulombMethod::Constant, CoulombMethod::Tiled(TiledStrategy::ONE_POINT)] {
         let map = CoulombMap::new(device, method).map_err(message_of)?;
@@ -114,6 +115,29 @@ fn several_chunks(device: &Device) -> Result<(), String> {
     let tile = super::cpu::TILE;
     let additions = tile + n.div_ceil(tile);
     compare("CPU, all cores", &charges, &grid, additions, &potential_on_all_cores(&charges, &grid))
+}
+
+/// Repeated launches with parts of the charges that were copied once. More charges than a chunk
+/// has, or than there are, are refused.
+fn resident_charges(device: &Device) -> Result<(), String> {
+    let (grid, n) = (grid_of([5, 3, 2]), CHUNK + 5);
+    let charges = random_charges(&grid, n);
+    let on_device = DeviceCharges::upload(device, &charges).map_err(message_of)?;
+    let potential = device.upload(&vec![7.0; grid.point_count()]).map_err(message_of)?;
+    for method in [CoulombMethod::Constant, CoulombMethod::Gather, CoulombMethod::Scatter] {
+        let map = CoulombMap::new(device, method).map_err(message_of)?;
+        map.write_chunk(device.queue(), &on_device).map_err(message_of)?;
+        let launch = |count| map.launch_chunk(device.queue(), &on_device, count, &grid, &potential);
+        for count in [1, 32, 33, CHUNK, 16, 0] {
+            launch(count).map_err(message_of)?;
+            let found = potential.to_vec().map_err(message_of)?;
+            compare(&format!("{method:?}"), &charges[..count], &grid, method.additions(count), &found)?;
+        }
+        if launch(CHUNK + 1).is_ok() {
+            return Err(format!("{method:?}: {} charges are accepted", CHUNK + 1));
+        }
+    }
+    Ok(())
 }
 
 /// Numbers of points that do not divide the row.
