@@ -8,7 +8,9 @@ use orrery_primitives::histogram::letters::{
 };
 use orrery_primitives::histogram::rungs::{RungHistogram, rungs};
 use orrery_primitives::histogram::wide::{self, WIDE_BINS, WideHistogram};
-use orrery_primitives::histogram::{BYTE_BINS, histogram_on_cpu, histogram_reference};
+use orrery_primitives::histogram::{
+    BYTE_BINS, Histogram, HistogramStrategy, histogram_on_cpu, histogram_reference,
+};
 use rayon::prelude::*;
 
 use super::repeats::{time_rung_on_cpu, time_rung_on_device};
@@ -17,6 +19,7 @@ use super::{
     Sweep, SweepSeries, TimedRuns, Work,
 };
 use crate::LabError;
+use crate::bench::primitives::Primitive;
 use crate::format::{format_percent, format_thousands};
 use crate::timing::{Times, time_on_device, time_once};
 
@@ -172,7 +175,21 @@ impl Measurement<'_, '_> {
             let launch = |input: &Buffer<u8>| histogram.launch(device.queue(), input, &counts);
             self.add_rung(rung.name, rung.note.to_owned(), &inputs, launch)?;
         }
-        Ok(())
+        self.add_tuned_bytes(&inputs, &counts)
+    }
+
+    /// Adds a rung for the strategy that the tuner found to be faster than the default for random
+    /// bytes, which represent the rungs, if there is one.
+    fn add_tuned_bytes(&mut self, inputs: &[Buffer<u8>; 2], counts: &Buffer<u64>) -> Result<(), DeviceError> {
+        let (device, n) = (self.device, self.request.n);
+        let tuned =
+            self.request.tuning.and_then(|tuning| tuning.tuned_candidate(Primitive::HistogramRandom, n));
+        let Some(candidate) = tuned else { return Ok(()) };
+        let (name, strategy) = ("bytes: tuned", HistogramStrategy::CANDIDATES[candidate]);
+        (self.request.progress)(name);
+        let histogram = Histogram::with_strategy(device, strategy)?;
+        let launch = |input: &Buffer<u8>| histogram.launch(device.queue(), input, counts);
+        self.add_rung(name, strategy.name(), inputs, launch)
     }
 
     /// Returns the number of 16-bit values in as many bytes as the other inputs have.
@@ -235,6 +252,7 @@ fn letter_note(rung: &LetterRung, exact: &[u64; LETTER_BINS], found: &[u64]) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tuning::Tuning;
 
     #[test]
     fn the_note_of_a_race_has_the_lost_counts() {
@@ -246,6 +264,29 @@ mod tests {
             let note = letter_note(&rung, &exact, &exact);
             assert_eq!(note.ends_with("; lost no counts this time"), rung.counting == LetterCounting::Racy);
         }
+    }
+
+    #[test]
+    fn a_strategy_of_the_tuner_is_a_rung() {
+        let Some(device) = crate::test_device() else { return };
+        let n = 1000;
+        let inputs = [device.upload(&random(n, random_byte)).unwrap(), device.zeros(n).unwrap()];
+        let counts = device.zeros(BYTE_BINS).unwrap();
+        let tuning = Tuning::of_candidate(&device, Primitive::HistogramRandom, 1, n);
+        let rungs_with = |tuning| {
+            let mut ladder = Ladder::new(&LADDER, device.title(), n);
+            let mut request = LadderRequest { device: Some(&device), n, tuning, progress: &mut |_| {} };
+            let mut measurement = Measurement { device: &device, request: &mut request, ladder: &mut ladder };
+            measurement.add_tuned_bytes(&inputs, &counts).unwrap();
+            ladder.rungs
+        };
+        assert_eq!(rungs_with(None), []);
+        let rungs = rungs_with(Some(&tuning));
+        let names: Vec<[&str; 2]> = rungs.iter().map(|rung| [&*rung.name, &*rung.note]).collect();
+        assert_eq!(names, [["bytes: tuned", "16 tables"]]);
+        assert!(rungs[0].rates.iter().all(|rate| rate.is_some_and(|rate| rate > 0.0)), "{rungs:?}");
+        // The last run counted the second input, all bytes of which are 0.
+        assert_eq!(counts.to_vec().unwrap()[..2], [n as u64, 0]);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use orrery_device::{Buffer, Device, DeviceError, DeviceKind};
 use orrery_primitives::reduce::rungs::{BLOCK_SIZES, ReductionVariant, Rung, RungNumber, RungSum, rungs};
-use orrery_primitives::reduce::{Operation, reduce_on_cpu, reduce_reference};
+use orrery_primitives::reduce::{Operation, Reduce, ReduceStrategy, reduce_on_cpu, reduce_reference};
 use rayon::prelude::*;
 
 use super::repeats::{time_rung_on_cpu, time_rung_on_device};
@@ -12,6 +12,7 @@ use super::{
     Scale, ShownValue, Sweep, SweepSeries, TimedRuns, Work,
 };
 use crate::LabError;
+use crate::bench::primitives::Primitive;
 use crate::timing::Times;
 
 pub static LADDER: LadderEntry = LadderEntry {
@@ -31,16 +32,23 @@ const WORK: Work = Work { flops: None, bytes: Some(1.0) };
 /// Block size of sums of integers on a CPU through OpenCL, which takes long to compile a kernel.
 const CPU_BLOCK_SIZE: u32 = 256;
 
+fn timed(n: usize, times: Times) -> TimedRuns {
+    TimedRuns { n, items: 4.0 * n as f64, times }
+}
+
 fn measure(request: &mut LadderRequest, ladder: &mut Ladder) -> Result<(), LabError> {
     let n = request.n;
-    let timed = |times: Times| TimedRuns { n, items: 4.0 * n as f64, times };
     let numbers: Vec<f32> = (0..n).into_par_iter().map(|i| (i % 1024) as f32 / 1024.0).collect();
     ladder.roof = ladder.host_roofs.copy_roof();
     let host_roof = ladder.host_roofs.bandwidth;
     let mut add_on_cpu = |name, sum: fn(Operation, &[f32]) -> f32| {
         (request.progress)(name);
         let times = time_rung_on_cpu(|| sum(Operation::Sum, &numbers));
-        ladder.add_rung(RungResult { work: WORK, roof: host_roof, ..RungResult::new(name, &timed(times)) });
+        ladder.add_rung(RungResult {
+            work: WORK,
+            roof: host_roof,
+            ..RungResult::new(name, &timed(n, times))
+        });
     };
     add_on_cpu("CPU, one thread", reduce_reference);
     add_on_cpu("CPU, all cores", reduce_on_cpu);
@@ -66,7 +74,7 @@ fn measure(request: &mut LadderRequest, ladder: &mut Ladder) -> Result<(), LabEr
             }
             let mut sum = RungSum::<f32>::new(device, rung.variant, block)?;
             let times = time_rung_on_device(device, || sum.launch(device.queue(), &input, &output))?;
-            Ok(Some(timed(times)))
+            Ok(Some(timed(n, times)))
         };
         let runs = BLOCK_SIZES.into_iter().map(time_block_size).collect::<Result<Vec<_>, _>>()?;
         let Some(result) = RungResult::with_sweep(rung.name, &runs, ShownValue::Fastest) else { continue };
@@ -78,6 +86,7 @@ fn measure(request: &mut LadderRequest, ladder: &mut Ladder) -> Result<(), LabEr
             ..result
         });
     }
+    add_tuned(request, ladder, &input)?;
     let is_gpu = device.properties().kind == DeviceKind::Gpu;
     let has_integer_kernel = |block: u32| is_gpu || block == CPU_BLOCK_SIZE;
     let first_layer = sweep_of(request, "f32, first layer only", &input, Layers::First, |_| true)?;
@@ -89,6 +98,30 @@ fn measure(request: &mut LadderRequest, ladder: &mut Ladder) -> Result<(), LabEr
     let all_layers = sweep_of(request, "int, all layers", &input, Layers::All, has_integer_kernel)?;
     let course = sweep_of(request, "int, first layer only", &input, Layers::First, has_integer_kernel)?;
     ladder.sweeps.extend([first_layer, all_layers, course]);
+    Ok(())
+}
+
+/// Adds a rung for the strategy that the tuner found to be faster than the default, if there is
+/// one.
+fn add_tuned(
+    request: &mut LadderRequest,
+    ladder: &mut Ladder,
+    input: &Buffer<f32>,
+) -> Result<(), DeviceError> {
+    let (device, n) = (input.device(), input.len());
+    let tuned = request.tuning.and_then(|tuning| tuning.tuned_candidate(Primitive::SumF32, n));
+    let Some(candidate) = tuned else { return Ok(()) };
+    let (name, strategy) = ("tuned", ReduceStrategy::CANDIDATES[candidate]);
+    (request.progress)(name);
+    let sum = Reduce::with_strategy(device, Operation::Sum, strategy)?;
+    let output = device.zeros(1)?;
+    let times = time_rung_on_device(device, || sum.launch(device.queue(), input, &output))?;
+    ladder.add_rung(RungResult {
+        note: strategy.name(),
+        work: WORK,
+        roof: ladder.roofs.bandwidth,
+        ..RungResult::new(name, &timed(n, times))
+    });
     Ok(())
 }
 
@@ -168,4 +201,30 @@ fn time_sum<T: RungNumber>(
     let output = device.zeros(sum.first_layer_len(input.len()))?;
     let times = time_rung_on_device(device, || sum.launch_first_layer(device.queue(), input, &output))?;
     Ok(Some(times.median()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tuning::Tuning;
+
+    /// The candidate whose kernel a check of the primitives also compiles.
+    #[test]
+    fn a_strategy_of_the_tuner_is_a_rung() {
+        let Some(device) = crate::test_device() else { return };
+        let input = device.upload(&[1.0; 1000]).unwrap();
+        let tuning = Tuning::of_candidate(&device, Primitive::SumF32, 1, 2000);
+        let rungs_with = |tuning| {
+            let mut ladder = Ladder::new(&LADDER, device.title(), input.len());
+            let mut request =
+                LadderRequest { device: Some(&device), n: input.len(), tuning, progress: &mut |_| {} };
+            add_tuned(&mut request, &mut ladder, &input).unwrap();
+            ladder.rungs
+        };
+        assert_eq!(rungs_with(None), []);
+        let rungs = rungs_with(Some(&tuning));
+        let names: Vec<[&str; 2]> = rungs.iter().map(|rung| [&*rung.name, &*rung.note]).collect();
+        assert_eq!(names, [["tuned", "256 x 4, 2048 per SM"]]);
+        assert!(rungs[0].rate > 0.0, "{rungs:?}");
+    }
 }

@@ -58,6 +58,23 @@ impl Tuning {
     }
 }
 
+#[cfg(test)]
+impl Tuning {
+    /// Returns a tuning with one result: a candidate of a primitive, given by its index, for `n`
+    /// elements.
+    pub(crate) fn of_candidate(device: &Device, primitive: Primitive, candidate: usize, n: usize) -> Self {
+        let strategy = primitive.candidate_names().swap_remove(candidate);
+        let mut tuning = Self::new(device);
+        tuning.insert_primitive_entry(PrimitiveEntry {
+            primitive: primitive.key(),
+            n,
+            strategy,
+            seconds: 1e-3,
+        });
+        tuning
+    }
+}
+
 /// Result of tuning one primitive for one number of elements.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PrimitiveOutcome {
