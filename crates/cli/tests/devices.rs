@@ -335,6 +335,24 @@ fn tuned_strategies_are_used_and_reported() {
     let file: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
     let counts = ["entries", "heat", "wave", "fluid"].map(|key| file[key].as_array().unwrap().len());
     assert_eq!((counts, file["fluid"][0]["n"].as_u64()), ([1, 2, 4, 1], Some(256)));
+    // And results for the tree, which `bench tree` uses unless a flag selects another strategy.
+    let tune =
+        ["tune", "tree", "--device", "opencl", "-n", "1000", "--precision", "single", "--theta", "0.7"];
+    let stdout = stdout_of(&dir, &tune);
+    assert!(
+        stdout.lines().any(|line| line.starts_with("     1000    single ") && line.contains("leaves of ")),
+        "{stdout}"
+    );
+    let file: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    let counts = ["entries", "tree", "fluid"].map(|key| file[key].as_array().unwrap().len());
+    assert_eq!((counts, file["tree"][0]["theta"].as_f64()), ([1, 1, 1], Some(0.7)));
+    let bench_tree = ["bench", "tree", "--device", "opencl", "-n", "1000", "--precision", "single"];
+    let bench_tree = [&bench_tree[..], &["--bodies", "cube", "--repeats", "1"]].concat();
+    let cases: [(&[&str], bool); 3] = [(&[], true), (&["--no-tuned"], false), (&["--leaf", "16"], false)];
+    for (flags, is_tuned) in cases {
+        let stdout = stdout_of(&dir, &[&bench_tree[..], flags].concat());
+        assert_eq!(stdout.contains(", cube, single: tuned: groups of 32"), is_tuned, "{flags:?}: {stdout}");
+    }
     // A damaged file causes a warning and is ignored.
     std::fs::write(&path, "{").unwrap();
     let output = run_orrery(&dir, &bench);
@@ -431,7 +449,7 @@ fn invalid_flags_give_one_line_and_write_nothing() {
     let unknown_ladder = format!(
         "error: invalid value 'redcue' for '<NAME>' [possible values: {ladders}]; tip: a similar value exists: 'reduce'"
     );
-    let cases: [(&[&str], &str); 42] = [
+    let cases: [(&[&str], &str); 45] = [
         (&["ladder", "cube"], "error: invalid value 'cube' for '<NAME>'"),
         (&["ladder", "direct", "-n", "0"], "error: -n 0 is outside n >= 1"),
         (&["ladder", "direct", "-n", "1000000000000000"], "error: -n 1000000000000000: "),
@@ -450,7 +468,10 @@ fn invalid_flags_give_one_line_and_write_nothing() {
         (&["tune", "-n", "0"], "error: -n 0 is outside n >= 1"),
         (&["tune", "heat", "-n", "2"], "error: -n 2 is outside 3 <= n <= 1048576"),
         (&["tune", "wave", "-n", "47"], "error: -n 47 is outside 48 <= n <= 8192"),
-        (&["tune", "tree"], "error: invalid value 'tree' for '[SOLVER]'"),
+        (&["tune", "sort"], "error: invalid value 'sort' for '[SOLVER]'"),
+        (&["tune", "tree", "-n", "1000000000000000"], "error: -n 1000000000000000: "),
+        (&["tune", "tree", "--theta", "1.3"], "error: --theta 1.3 is outside 0 < theta <= 1.2"),
+        (&["tune", "--theta", "0.5"], "error: --theta is for tune tree"),
         (
             &["tune", "primitives", "--precision", "double"],
             "error: --precision double: expected no precision for primitives",

@@ -7,6 +7,7 @@ use orrery_io::format_bytes;
 use orrery_model::{Precision, format_count};
 use orrery_particles::lennard_jones::FluidStrategy;
 use orrery_particles::solver::direct::device::DirectDeviceStrategy;
+use orrery_particles::solver::tree::device::TreeDeviceStrategy;
 use orrery_simd::InstructionSet;
 
 use crate::error::EngineError;
@@ -18,6 +19,9 @@ pub struct Tuned {
     /// Returns the fastest measured strategy for the direct sum with this number of bodies on a
     /// device. `None` if nothing was measured.
     pub direct: fn(&Device, usize, Precision) -> Option<DirectDeviceStrategy>,
+    /// Returns the fastest measured strategy for the tree with this number of bodies on a device.
+    /// `None` if nothing was measured.
+    pub tree: fn(&Device, usize, Precision) -> Option<TreeDeviceStrategy>,
     /// Returns the fastest measured strategy for heat on a grid with this number of nodes, with or
     /// without a conductivity per node. `None` if nothing was measured.
     pub heat: fn(&Device, usize, Precision, bool) -> Option<HeatDeviceStrategy>,

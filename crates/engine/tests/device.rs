@@ -15,7 +15,9 @@ use orrery_engine::run::{Resume, Summary, resume, run};
 use orrery_engine::{EngineError, gravity};
 use orrery_fields::wave::device::{WaveDeviceStrategy, WaveShape};
 use orrery_io::Limits;
+use orrery_model::Precision;
 use orrery_particles::settings::IntegratorChoice;
+use orrery_particles::solver::tree::device::TreeDeviceStrategy;
 
 /// Returns the choice of each device that has f64.
 fn test_choices() -> Vec<DeviceChoice> {
@@ -237,6 +239,15 @@ fn a_run_can_move_between_cpu_and_device() {
     }
 }
 
+/// Sources without measured strategies.
+const NOTHING_TUNED: Tuned = Tuned {
+    direct: |_, _, _| None,
+    tree: |_, _, _| None,
+    heat: |_, _, _, _| None,
+    wave: |_, _, _| None,
+    fluid: |_, _| None,
+};
+
 /// A tuned strategy computes waves from the start and after a move from the CPU. It does not change
 /// the results.
 #[test]
@@ -247,8 +258,7 @@ fn waves_use_the_tuned_strategy() {
         MOVES.fetch_add(1, Ordering::Relaxed);
         Some(WaveDeviceStrategy { planes_per_chunk: 7, ..WaveDeviceStrategy::default_for(device, shape) })
     }
-    let tuned =
-        Tuned { direct: |_, _, _| None, heat: |_, _, _, _| None, wave: tuned_wave, fluid: |_, _| None };
+    let tuned = Tuned { wave: tuned_wave, ..NOTHING_TUNED };
     for choice in test_choices() {
         let device = DeviceRequest { choice, tuned: Some(tuned) };
         let control = Control { device, ..Control::default() };
@@ -265,6 +275,55 @@ fn waves_use_the_tuned_strategy() {
         let seismograms = |folder: &Path| std::fs::read(folder.join("seismograms.npy")).unwrap();
         assert_eq!(seismograms(&started), seismograms(&default));
         assert_eq!(seismograms(&moved), seismograms(&default));
+    }
+}
+
+/// A tuned tree has larger leaves and other bits. It is reported and recorded, and a resumed run
+/// keeps the strategy with which it started.
+#[test]
+fn trees_use_the_tuned_strategy_and_keep_the_recorded_one() {
+    fn tuned_tree(device: &Device, n: usize, precision: Precision) -> Option<TreeDeviceStrategy> {
+        assert_eq!((n, precision), (300, Precision::Single));
+        let default = TreeDeviceStrategy::default_for(device, precision);
+        Some(TreeDeviceStrategy { leaf_size: 48, ..default })
+    }
+    let case = case(&["gravity.solver=tree", "gravity.precision=single", "bodies.n=300"]);
+    for choice in test_choices() {
+        let control_with =
+            |tuned: Option<Tuned>| Control { device: DeviceRequest { choice, tuned }, ..Control::default() };
+        let tuned = Some(Tuned { tree: tuned_tree, ..NOTHING_TUNED });
+        let dir = temp_folder();
+        let folder_of = |name: &str, is_tuned: bool| dir.path().join(format!("{name}-{is_tuned}"));
+        for is_tuned in [false, true] {
+            let mut reported = Vec::new();
+            let start_control = control_with(tuned.filter(|_| is_tuned));
+            let whole = folder_of("whole", is_tuned);
+            run(&case, &output_to(whole.clone()), &start_control, |event| {
+                if let RunEvent::TunedStrategy(text) = event {
+                    reported.push(text.to_owned());
+                }
+            })
+            .unwrap();
+            let expected: &[&str] = if is_tuned { &["groups of 32, leaves of 48, quadrupole"] } else { &[] };
+            assert_eq!(reported, expected);
+            let provenance = std::fs::read_to_string(whole.join("provenance.txt")).unwrap();
+            let leaf_size = if is_tuned { "\"leaf_size\":48," } else { "\"leaf_size\":16," };
+            assert!(provenance.contains(leaf_size), "{provenance}");
+            // The other part of the run has the other tuning.
+            let parts = folder_of("parts", is_tuned);
+            let outcome = run(&case, &output_to(parts.clone()), &start_control, |event| {
+                if matches!(event, RunEvent::Step(status) if status.step == 5) {
+                    start_control.stop.store(true, Ordering::Relaxed);
+                }
+            });
+            assert!(outcome.unwrap().stopped.is_some());
+            let resume_control = control_with(tuned.filter(|_| !is_tuned));
+            let request = Resume { folder: &parts, sets: &[], restart_outputs: false };
+            resume(&request, &resume_control, |_| {}).unwrap();
+            assert_same(&whole, &parts, leaf_size);
+        }
+        let table = |is_tuned| std::fs::read(folder_of("whole", is_tuned).join("conserved.csv")).unwrap();
+        assert_ne!(table(false), table(true));
     }
 }
 

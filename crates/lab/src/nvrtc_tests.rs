@@ -463,8 +463,11 @@ fn all_candidates_of_the_tuner_compile_for_hopper() {
         for strategy in DirectDeviceStrategy::candidates(&cuda.device, TUNED_SIZE, precision) {
             workload.run(strategy).unwrap();
         }
+        for strategy in TreeDeviceStrategy::candidates(&cuda.device, precision) {
+            workload.run(strategy).unwrap();
+        }
     }
-    check_kernels(&cuda, 250);
+    check_kernels(&cuda, 300);
 }
 
 #[test]
@@ -477,6 +480,9 @@ fn all_trees_compile_for_hopper() {
             let default = TreeDeviceStrategy::default_for(device, precision);
             workload.run_tree_variants(TreeDeviceStrategy { order, ..default }).unwrap();
         }
+        // The last one has the fewest registers and unrolls most.
+        let candidates = TreeDeviceStrategy::candidates(device, precision);
+        workload.run_tree_variants(*candidates.last().expect("at least the default")).unwrap();
     }
     let position = Vec3s::zeros(2);
     for rung in tree_rungs::rungs(Some(device)) {

@@ -337,14 +337,18 @@ pub struct TuneArgs {
     pub device_args: DeviceArgs,
     /// Numbers of bodies, of particles for lj, of elements for primitives, or of nodes along a side
     /// for heat and wave, where wave also has a square with 16 N nodes along a side [default:
-    /// powers of 4 from 1024 to 1048576, on a GPU 1024,4096,16384 for heat, 128,256,512,1024 for
-    /// wave, powers of 4 from 4096 to 4194304 for lj, and as for bench for primitives]
+    /// powers of 4 from 1024 to 1048576, on a GPU powers of 4 from 65536 to 4194304 for tree,
+    /// 1024,4096,16384 for heat, 128,256,512,1024 for wave, powers of 4 from 4096 to 4194304 for
+    /// lj, and as for bench for primitives]
     #[arg(short, value_name = "N,...", value_delimiter = ',', allow_hyphen_values = true, value_parser = parse_count::<usize>)]
     pub n: Vec<usize>,
     /// Floating-point precision [default: all three, single and double for heat and wave, mixed for
     /// lj]
     #[arg(long, value_enum)]
     pub precision: Option<PrecisionFlag>,
+    /// Opening angle of tree, 0 < theta <= 1.2 [default: 0.6]
+    #[arg(long, allow_hyphen_values = true)]
+    pub theta: Option<f64>,
 }
 
 /// Solver that `tune` tunes.
@@ -352,6 +356,8 @@ pub struct TuneArgs {
 pub enum TunedSolver {
     /// Forces by the sum over all pairs
     Direct,
+    /// Forces by the Barnes-Hut tree, including the tree build
+    Tree,
     /// Time steps of the heat equation
     Heat,
     /// Time steps of the wave equation of order 8, in a cube and on a square

@@ -8,13 +8,14 @@ use orrery_fields::wave::device::{WaveDeviceStrategy, WaveShape};
 use orrery_lab::bench::primitives::Primitive;
 use orrery_lab::format::format_seconds;
 use orrery_lab::tuning::{
-    DEFAULT_SIZES, FluidOutcome, HeatOutcome, PrimitiveOutcome, TuneOutcome, Tuning, WaveOutcome,
-    default_fluid_sizes, default_sides, default_wave_sides, tune_device, tune_fluid, tune_heat,
-    tune_primitives, tune_wave,
+    DEFAULT_SIZES, DEFAULT_TREE_THETA, FluidOutcome, HeatOutcome, PrimitiveOutcome, TreeOutcome, TuneOutcome,
+    Tuning, WaveOutcome, default_fluid_sizes, default_sides, default_tree_sizes, default_wave_sides,
+    tune_device, tune_fluid, tune_heat, tune_primitives, tune_tree, tune_wave,
 };
 use orrery_model::Precision;
 use orrery_particles::lennard_jones::FluidStrategy;
 use orrery_particles::solver::direct::device::DirectDeviceStrategy;
+use orrery_particles::solver::tree::device::TreeDeviceStrategy;
 
 use crate::args::{TuneArgs, TunedSolver};
 use crate::failure::Failure;
@@ -25,12 +26,20 @@ pub fn tune(arguments: &TuneArgs) -> Result<(), Failure> {
     if arguments.n.contains(&0) {
         return Err(Failure::Usage("-n 0 is outside n >= 1".to_owned()));
     }
+    if let Some(theta) = arguments.theta {
+        if arguments.solver != Some(TunedSolver::Tree) {
+            return Err(Failure::Usage("--theta is for tune tree, expected orrery tune tree".to_owned()));
+        }
+        super::check_theta(theta)?;
+    }
     match arguments.solver {
         Some(TunedSolver::Heat) => super::bench::check_heat_flags(&arguments.n, arguments.precision)?,
         Some(TunedSolver::Wave) => super::bench::check_wave_flags(&arguments.n, arguments.precision)?,
         Some(TunedSolver::Lj) => check_tuned_fluids(arguments)?,
         Some(TunedSolver::Primitives) => check_tuned_primitives(arguments)?,
-        Some(TunedSolver::Direct) | None => super::bench::check_body_memory(&arguments.n)?,
+        Some(TunedSolver::Direct | TunedSolver::Tree) | None => {
+            super::bench::check_body_memory(&arguments.n)?
+        }
     }
     let choice = arguments.device_args.device;
     let Some(device) = Device::open(choice)? else {
@@ -52,6 +61,7 @@ pub fn tune(arguments: &TuneArgs) -> Result<(), Failure> {
         None if arguments.n.is_empty() => {
             vec![
                 TunedSolver::Direct,
+                TunedSolver::Tree,
                 TunedSolver::Heat,
                 TunedSolver::Wave,
                 TunedSolver::Lj,
@@ -64,6 +74,7 @@ pub fn tune(arguments: &TuneArgs) -> Result<(), Failure> {
     for solver in solvers {
         is_tuned |= match solver {
             TunedSolver::Direct => tune_direct(arguments, &device)?,
+            TunedSolver::Tree => tune_tree_solver(arguments, &device)?,
             TunedSolver::Heat => tune_heat_solver(arguments, &device)?,
             TunedSolver::Wave => tune_wave_solver(arguments, &device)?,
             TunedSolver::Lj => tune_fluids(arguments, &device)?,
@@ -77,17 +88,55 @@ pub fn tune(arguments: &TuneArgs) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Returns the precisions to tune for bodies.
+fn body_precisions(arguments: &TuneArgs) -> Vec<Precision> {
+    arguments.precision.map_or_else(|| Precision::ALL.to_vec(), |flag| vec![flag.0])
+}
+
+fn print_body_heading() {
+    print_line!("{:>9} {:>9} {:>9} {:>8} {:>7}  strategy", "bodies", "precision", "time", "gain", "tried");
+}
+
 /// Tunes the direct sum and stores the results. Returns whether there are any.
 fn tune_direct(arguments: &TuneArgs, device: &Device) -> Result<bool, Failure> {
     let sizes = if arguments.n.is_empty() { DEFAULT_SIZES.to_vec() } else { arguments.n.clone() };
-    let precisions = arguments.precision.map_or_else(|| Precision::ALL.to_vec(), |flag| vec![flag.0]);
-    print_line!("{:>9} {:>9} {:>9} {:>8} {:>7}  strategy", "bodies", "precision", "time", "gain", "tried");
+    let precisions = body_precisions(arguments);
+    print_body_heading();
     let tuning = tune_device(device, &sizes, &precisions, &mut print_outcome)?;
     if tuning.entries().is_empty() {
         return Ok(false);
     }
     tuning.save(device)?;
     Ok(true)
+}
+
+/// Tunes the tree and stores the results. Returns whether there are any. Without f64, a device has
+/// no bodies.
+fn tune_tree_solver(arguments: &TuneArgs, device: &Device) -> Result<bool, Failure> {
+    if !device.properties().has_f64 {
+        return Ok(false);
+    }
+    let sizes =
+        if arguments.n.is_empty() { default_tree_sizes(device).to_vec() } else { arguments.n.clone() };
+    let theta = arguments.theta.unwrap_or(DEFAULT_TREE_THETA);
+    print_line!("tree: Plummer spheres, theta {theta}; at least as accurate as the default");
+    print_body_heading();
+    let tuning = tune_tree(device, &sizes, &body_precisions(arguments), theta, &mut print_tree_outcome)?;
+    tuning.save(device)?;
+    Ok(true)
+}
+
+fn print_tree_outcome(outcome: &TreeOutcome) {
+    let TreeOutcome { entry, tried, available, default_seconds } = outcome;
+    print_line!(
+        "{:>9} {:>9} {:>9} {:>8} {:>7}  {}",
+        entry.n,
+        entry.precision.as_str(),
+        format_seconds(entry.seconds),
+        format!("{:.2}x", default_seconds / entry.seconds),
+        format!("{tried}/{available}"),
+        entry.strategy.describe()
+    );
 }
 
 /// Returns the precisions to tune for fields, which have no mixed precision.
@@ -282,6 +331,7 @@ pub fn load_tuning(device: &Device, no_tuned: bool) -> Option<Tuning> {
 pub fn device_request(choice: DeviceChoice, no_tuned: bool) -> DeviceRequest {
     let tuned = Tuned {
         direct: tuned_strategy,
+        tree: tuned_tree_strategy,
         heat: tuned_heat_strategy,
         wave: tuned_wave_strategy,
         fluid: tuned_fluid_strategy,
@@ -289,9 +339,14 @@ pub fn device_request(choice: DeviceChoice, no_tuned: bool) -> DeviceRequest {
     DeviceRequest { choice, tuned: (!no_tuned).then_some(tuned) }
 }
 
-/// Returns the tuned strategy for a run of `n` bodies, if there is one.
+/// Returns the tuned strategy for the direct sum of `n` bodies, if there is one.
 fn tuned_strategy(device: &Device, n: usize, precision: Precision) -> Option<DirectDeviceStrategy> {
     load_tuning(device, false)?.nearest_entry(n, precision).map(|entry| entry.strategy)
+}
+
+/// Returns the tuned strategy for the tree of `n` bodies, if there is one.
+fn tuned_tree_strategy(device: &Device, n: usize, precision: Precision) -> Option<TreeDeviceStrategy> {
+    load_tuning(device, false)?.nearest_tree_entry(n, precision).map(|entry| entry.strategy)
 }
 
 /// Returns the tuned strategy for heat on a grid with this number of nodes, if there is one.

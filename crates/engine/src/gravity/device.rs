@@ -36,14 +36,15 @@ pub fn device_setup(
     tuned: Option<Tuned>,
 ) -> DeviceSetup {
     let setup = DeviceSetup::new(device, n, settings);
-    let tuned = || match setup.strategy {
-        DeviceStrategy::Direct(_) => tuned.and_then(|tuned| (tuned.direct)(device, n, settings.precision)),
-        DeviceStrategy::Tree(_) => None,
+    let tuned = || {
+        let (tuned, precision) = (tuned?, settings.precision);
+        match setup.strategy {
+            DeviceStrategy::Direct(_) => (tuned.direct)(device, n, precision).map(DeviceStrategy::Direct),
+            DeviceStrategy::Tree(_) => (tuned.tree)(device, n, precision).map(DeviceStrategy::Tree),
+        }
     };
-    match recorded.or_else(|| tuned().map(DeviceStrategy::Direct)) {
-        Some(strategy) => DeviceSetup { strategy, ..setup },
-        None => setup,
-    }
+    let strategy = recorded.or_else(tuned).unwrap_or(setup.strategy);
+    DeviceSetup { strategy, ..setup }
 }
 
 /// Reports a strategy that is not the default for `n` bodies.

@@ -14,6 +14,7 @@ use super::cpu::describe_acceptance;
 use super::direct::{device_json, peak_flops, repeat_count};
 use super::{FLOPS_PER_CELL, Measurement, TreeFigures};
 use crate::sample::{ReferenceForces, Shape};
+use crate::tuning::Tuning;
 use crate::workload::DeviceWorkload;
 use crate::{FLOPS_PER_PAIR, LabError};
 
@@ -45,6 +46,17 @@ pub fn flops_per_cell(order: Order) -> f64 {
 /// Returns the floating-point operations of a force evaluation.
 pub fn evaluation_flops(order: Order, body_terms: u64, cell_terms: u64) -> f64 {
     FLOPS_PER_PAIR * body_terms as f64 + flops_per_cell(order) * cell_terms as f64
+}
+
+/// Returns the strategy that a run of `n` bodies uses: the tuned one if there is one.
+pub fn production_strategy(
+    device: &Device,
+    tuning: Option<&Tuning>,
+    n: usize,
+    precision: Precision,
+) -> TreeDeviceStrategy {
+    let tuned = tuning.and_then(|tuning| tuning.nearest_tree_entry(n, precision));
+    tuned.map_or_else(|| TreeDeviceStrategy::default_for(device, precision), |entry| entry.strategy)
 }
 
 /// Benchmark of the tree on one device.

@@ -3,7 +3,7 @@
 use orrery_device::{Device, DeviceError};
 use orrery_particles::solver::device::DeviceStrategy;
 use orrery_particles::solver::tree::device::{
-    BLOCKS_PER_SM, INSERTION_KERNELS, InsertionOptions, InsertionSteps, Order, TreeDeviceStrategy,
+    BLOCKS_PER_SM, INSERTION_KERNELS, InsertionOptions, InsertionSteps, Order,
 };
 use orrery_particles::solver::tree::rungs::{THETA, insertion_rungs, rungs};
 
@@ -13,7 +13,7 @@ use super::{
     SweepSeries, Work,
 };
 use crate::LabError;
-use crate::bench::tree::evaluation_flops;
+use crate::bench::tree::{evaluation_flops, production_strategy};
 use crate::format::format_thousands;
 use crate::sample::Shape;
 use crate::timing::Times;
@@ -46,7 +46,9 @@ fn measure(request: &mut LadderRequest, ladder: &mut Ladder) -> Result<(), LabEr
     let gravity = GravityLadder {
         rungs,
         new_workload,
-        default_strategy: |device, _, precision, _| TreeDeviceStrategy::default_for(device, precision).into(),
+        default_strategy: |device, n, precision, tuning| {
+            production_strategy(device, tuning, n, precision).into()
+        },
         count_work,
     };
     gravity.measure(request, ladder)?;

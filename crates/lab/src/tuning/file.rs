@@ -14,7 +14,7 @@ use orrery_model::Precision;
 use orrery_particles::solver::direct::device::DirectDeviceStrategy;
 use serde::{Deserialize, Serialize};
 
-use super::{FluidEntry, HeatEntry, PrimitiveEntry, WaveEntry};
+use super::{FluidEntry, HeatEntry, PrimitiveEntry, TreeEntry, WaveEntry};
 use crate::LabError;
 
 const LAYOUT: u32 = 1;
@@ -46,6 +46,9 @@ pub struct Tuning {
     device: String,
     driver: String,
     entries: Vec<Entry>,
+    /// Results for the tree. Files of earlier versions have none.
+    #[serde(default)]
+    tree: Vec<TreeEntry>,
     /// Results for the heat solver. Files of earlier versions have none.
     #[serde(default)]
     heat: Vec<HeatEntry>,
@@ -85,6 +88,7 @@ impl Tuning {
             device: properties.name.clone(),
             driver: properties.driver.clone(),
             entries: Vec::new(),
+            tree: Vec::new(),
             heat: Vec::new(),
             wave: Vec::new(),
             fluid: Vec::new(),
@@ -101,6 +105,24 @@ impl Tuning {
     pub(super) fn insert_entry(&mut self, entry: Entry) {
         self.entries.retain(|other| (other.n, other.precision) != (entry.n, entry.precision));
         self.entries.push(entry);
+    }
+
+    /// Returns all entries of the tree.
+    pub fn tree_entries(&self) -> &[TreeEntry] {
+        &self.tree
+    }
+
+    /// Adds an entry of the tree. It replaces an entry of the same size and precision.
+    pub(super) fn insert_tree_entry(&mut self, entry: TreeEntry) {
+        self.tree.retain(|other| !other.is_same_problem(&entry));
+        self.tree.push(entry);
+    }
+
+    /// Returns the entry of the tree whose number of bodies is nearest to `n` by ratio, within a
+    /// factor of four.
+    pub fn nearest_tree_entry(&self, n: usize, precision: Precision) -> Option<&TreeEntry> {
+        let matching = self.tree.iter().filter(|entry| entry.precision == precision);
+        nearest(matching, n, |entry| entry.n as f64)
     }
 
     /// Returns all entries of the heat solver.
@@ -220,6 +242,8 @@ impl Tuning {
         let mut merged = Self::load_from(path, device).ok().flatten().unwrap_or_else(|| Self::new(device));
         self.entries.iter().for_each(|entry| merged.insert_entry(*entry));
         merged.entries.sort_by_key(|entry| (entry.precision as u8, entry.n));
+        self.tree.iter().for_each(|entry| merged.insert_tree_entry(*entry));
+        merged.tree.sort_by_key(|entry| (entry.precision as u8, entry.n));
         self.heat.iter().for_each(|entry| merged.insert_heat_entry(*entry));
         merged.heat.sort_by_key(|entry| (entry.precision as u8, entry.is_variable, entry.side));
         self.wave.iter().for_each(|entry| merged.insert_wave_entry(*entry));
@@ -283,6 +307,10 @@ impl Tuning {
             if n == 0 || !is_known || strategy.precision != precision || seconds.is_nan() || seconds <= 0.0 {
                 return Err(format!("stale (its strategy for {n} bodies is not available)"));
             }
+        }
+        if let Some(entry) = self.tree.iter().find(|entry| !entry.is_available(device)) {
+            let n = entry.n;
+            return Err(format!("stale (its strategy for the tree of {n} bodies is not available)"));
         }
         for entry in &self.heat {
             let HeatEntry { side, precision, is_variable, strategy, seconds } = *entry;

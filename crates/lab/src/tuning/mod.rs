@@ -9,6 +9,7 @@ mod file;
 mod fluid;
 mod heat;
 mod primitives;
+mod tree;
 mod wave;
 
 use std::time::Instant;
@@ -25,6 +26,7 @@ pub use file::{Entry, IgnoredFile, Tuning};
 pub use fluid::{FluidEntry, FluidOutcome, default_fluid_sizes, tune_fluid};
 pub use heat::{HeatEntry, HeatOutcome, default_sides, tune_heat};
 pub use primitives::{PrimitiveEntry, PrimitiveOutcome, tune_primitives};
+pub use tree::{DEFAULT_TREE_THETA, TreeEntry, TreeOutcome, default_tree_sizes, tune_tree};
 pub use wave::{WaveEntry, WaveOutcome, default_wave_sides, tune_wave};
 
 /// Problem sizes that are tuned by default. A run uses the nearest one within a factor of four.

@@ -179,6 +179,7 @@ mod tests {
             order: Order::Octupole,
             leaf_size: 24,
             group_size: 16,
+            walk_options: None,
         };
         for (strategy, json) in [
             (DeviceStrategy::from(direct), direct_json.to_owned()),

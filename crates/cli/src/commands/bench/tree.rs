@@ -7,6 +7,7 @@ use orrery_lab::bench::tree::{self as lab, flops_per_cell};
 use orrery_lab::bench::{Measurement, TreeFigures};
 use orrery_lab::format::{format_number, format_percent, format_rate, format_seconds, format_thousands};
 use orrery_lab::sample::Shape;
+use orrery_lab::tuning::Tuning;
 use orrery_model::Precision;
 use orrery_particles::accuracy::ForceErrors;
 use orrery_particles::solver::direct::device::DirectDeviceStrategy;
@@ -15,6 +16,7 @@ use serde_json::{Value, json};
 
 use super::{selected_precisions, selected_sizes};
 use crate::args::BenchArgs;
+use crate::commands::tune::load_tuning;
 use crate::failure::Failure;
 use crate::print::print_line;
 
@@ -26,8 +28,9 @@ const CROSSOVER_THETA: f64 = 0.6;
 /// Measures and prints. Returns the device with its measured peaks, and the results.
 pub fn bench_tree(arguments: &BenchArgs, device: &Device) -> Result<(Value, Value), Failure> {
     let bench = lab::TreeBench::new(device)?;
+    let tuning = load_tuning(device, arguments.no_tuned);
     let theta = arguments.theta.unwrap_or(DEFAULT_THETA);
-    let order = arguments.order.map_or(Order::Quadrupole, Into::into);
+    let order = selected_order(arguments);
     print_line!("{}", device.title());
     print_line!("theta {theta}, geometric; time from unsorted positions, tree build included");
     print_line!(
@@ -40,21 +43,46 @@ pub fn bench_tree(arguments: &BenchArgs, device: &Device) -> Result<(Value, Valu
         for &shape in &shapes {
             let workload = bench.prepare_workload(shape, n, theta)?;
             for precision in selected_precisions(arguments, &lab::DEFAULT_PRECISIONS) {
-                let default = TreeDeviceStrategy::default_for(device, precision);
-                let strategy = TreeDeviceStrategy {
-                    order,
-                    leaf_size: arguments.leaf.unwrap_or(default.leaf_size),
-                    group_size: arguments.group.unwrap_or(default.group_size),
-                    ..default
-                };
+                let tuned = tuned_strategy(arguments, tuning.as_ref(), n, precision);
+                let strategy = tuned.unwrap_or_else(|| default_strategy(arguments, device, precision));
                 let measured =
                     bench.measure_strategy(&workload, &strategy, arguments.repeats.map(|k| k as usize))?;
-                print_measurement(&measured, shape, &strategy);
-                results.push(measured.to_json());
+                print_measurement(&measured, shape, &strategy, tuned.is_some());
+                let mut line = measured.to_json();
+                line["tuned"] = json!(tuned.is_some());
+                results.push(line);
             }
         }
     }
     Ok((bench.device_json(), json!(results)))
+}
+
+fn selected_order(arguments: &BenchArgs) -> Order {
+    arguments.order.map_or(Order::Quadrupole, Into::into)
+}
+
+/// Returns the strategy that the tuner found, unless a flag selects another one.
+fn tuned_strategy(
+    arguments: &BenchArgs,
+    tuning: Option<&Tuning>,
+    n: usize,
+    precision: Precision,
+) -> Option<TreeDeviceStrategy> {
+    let strategy = tuning?.nearest_tree_entry(n, precision)?.strategy;
+    let is_selected =
+        strategy.order == selected_order(arguments) && arguments.leaf.is_none() && arguments.group.is_none();
+    is_selected.then_some(strategy)
+}
+
+/// Returns the default strategy with the changes of the flags.
+fn default_strategy(arguments: &BenchArgs, device: &Device, precision: Precision) -> TreeDeviceStrategy {
+    let default = TreeDeviceStrategy::default_for(device, precision);
+    TreeDeviceStrategy {
+        order: selected_order(arguments),
+        leaf_size: arguments.leaf.unwrap_or(default.leaf_size),
+        group_size: arguments.group.unwrap_or(default.group_size),
+        ..default
+    }
 }
 
 /// Measures direct and tree from few to many bodies, to find where `solver = "auto"` should switch
@@ -90,7 +118,7 @@ pub fn bench_crossover(arguments: &BenchArgs, device: &Device) -> Result<(Value,
     Ok((trees.device_json(), json!(results)))
 }
 
-fn print_measurement(measured: &Measurement, shape: Shape, strategy: &TreeDeviceStrategy) {
+fn print_measurement(measured: &Measurement, shape: Shape, strategy: &TreeDeviceStrategy, is_tuned: bool) {
     let (n, times) = (measured.n as f64, &measured.times);
     let tree = measured.tree.unwrap_or_default();
     let TreeFigures { body_terms, cell_terms, .. } = tree;
@@ -98,11 +126,12 @@ fn print_measurement(measured: &Measurement, shape: Shape, strategy: &TreeDevice
     let all = |value: Option<u64>| format_thousands(value.unwrap_or_default() as usize);
     print_line!("");
     print_line!(
-        "{} {}, {}, {}: {}",
+        "{} {}, {}, {}: {}{}",
         format_thousands(measured.n),
         if measured.n == 1 { "body" } else { "bodies" },
         shape.name(),
         measured.precision.as_str(),
+        if is_tuned { "tuned: " } else { "" },
         strategy.describe()
     );
     print_line!(

@@ -2,6 +2,7 @@ use orrery_fields::wave::device::WaveDeviceStrategy;
 use orrery_model::wave::WaveGrid;
 use orrery_particles::lennard_jones::FluidStrategy;
 use orrery_particles::lennard_jones::sample::melt_settings;
+use orrery_particles::solver::tree::device::TreeDeviceStrategy;
 
 use super::*;
 use crate::bench::primitives::Primitive;
@@ -72,6 +73,51 @@ fn damaged_and_stale_files_are_ignored_with_a_one_line_reason() {
         // Saving replaces the unusable file.
         example_tuning(&device, &[1024]).save_to(&path, &device).unwrap();
         assert!(Tuning::load_from(&path, &device).unwrap().is_some());
+    }
+}
+
+#[test]
+fn tree_entries_are_kept_with_others_and_found_by_the_number_of_bodies() {
+    let Some(device) = test_device() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.json");
+    // A file of an earlier version has no entries for the tree.
+    let text = serde_json::to_string(&example_tuning(&device, &[1024])).unwrap();
+    std::fs::write(&path, text.replace(",\"tree\":[]", "")).unwrap();
+    assert!(!std::fs::read_to_string(&path).unwrap().contains("tree"));
+    let mut tree = Tuning::new(&device);
+    for (n, precision) in [
+        (65_536, Precision::Single),
+        (4096, Precision::Single),
+        (4096, Precision::Mixed),
+        (4096, Precision::Single),
+    ] {
+        // The last candidate has other leaves than the default.
+        let strategy = *TreeDeviceStrategy::candidates(&device, precision).last().unwrap();
+        tree.insert_tree_entry(TreeEntry { n, precision, theta: 0.6, strategy, seconds: 1e-3 });
+    }
+    tree.save_to(&path, &device).unwrap();
+    let loaded = Tuning::load_from(&path, &device).unwrap().unwrap();
+    assert_eq!((loaded.entries().len(), loaded.tree_entries().len()), (1, 3));
+    let nearest_size = |n, precision| loaded.nearest_tree_entry(n, precision).map(|entry| entry.n);
+    assert_eq!(
+        [1023, 1024, 30_000, 300_000].map(|n| nearest_size(n, Precision::Single)),
+        [None, Some(4096), Some(65_536), None]
+    );
+    assert_eq!(nearest_size(30_000, Precision::Mixed), None);
+    assert_eq!(nearest_size(4096, Precision::Double), None);
+    let valid = std::fs::read_to_string(&path).unwrap();
+    for (from, to) in [
+        ("\"leaf_size\": ", "\"leaf_size\": 9"),
+        ("\"group_size\": 32", "\"group_size\": 16"),
+        ("\"order\": \"quadrupole\"", "\"order\": \"monopole\""),
+        ("\"theta\": 0.6", "\"theta\": 2.0"),
+    ] {
+        let stale = valid.replace(from, to);
+        assert_ne!(stale, valid);
+        std::fs::write(&path, stale).unwrap();
+        let reason = Tuning::load_from(&path, &device).unwrap_err().reason;
+        assert_eq!(reason, "stale (its strategy for the tree of 4096 bodies is not available)");
     }
 }
 

@@ -1,12 +1,14 @@
 //! Checks of the device tree against direct summation, for `orrery selftest` and the tests.
 
 use orrery_device::check::Check;
-use orrery_device::{Device, DeviceError};
+use orrery_device::{Device, DeviceError, DeviceKind};
 use orrery_model::{Precision, Vec3s};
 use orrery_simd::InstructionSet;
 
 use super::cpu;
-use super::device::{InsertionOptions, Order, TreeAlgorithm, TreeDeviceStrategy, insertion_selftest};
+use super::device::{
+    InsertionOptions, Order, TreeAlgorithm, TreeDeviceStrategy, WalkOptions, insertion_selftest,
+};
 use super::test_systems::{TestSystem, truncation_error};
 use crate::accuracy::{ErrorBounds, ForceErrors, largest_relative_error};
 use crate::settings::Acceptance;
@@ -35,6 +37,7 @@ pub fn checks() -> Vec<Check> {
         check("walk, mixed precision resolves a close pair", close_pair),
         check("walk, terms are counted", counted_terms),
         check("walk, the same bits twice", same_bits_twice),
+        check("walk, the same bits with other options", same_bits_with_other_options),
         check("groups and insertion agree", algorithms_agree),
     ]);
     checks.extend(insertion_selftest::checks());
@@ -433,6 +436,35 @@ fn same_bits_twice(device: &Device) -> CheckResult {
         let (first, second) = (evaluate()?, evaluate()?);
         if first != second {
             return Err(format!("{precision:?}: two evaluations of the same bodies differ"));
+        }
+    }
+    Ok(())
+}
+
+/// Registers and unrolled loops of the walk do not change results, so the tuner may choose them.
+fn same_bits_with_other_options(device: &Device) -> CheckResult {
+    let system = TestSystem::cluster(2000).with_unequal_masses();
+    let is_gpu = device.properties().kind == DeviceKind::Gpu;
+    // PoCL takes long to compile unrolled loops.
+    let precisions = if is_gpu { &Precision::ALL[..] } else { &[Precision::Mixed] };
+    for &precision in precisions {
+        let default = default_strategy(device, precision);
+        let forces = |walk_options| {
+            let strategy = TreeDeviceStrategy { walk_options, ..default };
+            let found = system.forces_on(device, &strategy, geometric(0.6), true, None);
+            found.map(|(forces, _)| forces).map_err(error_message)
+        };
+        let expected = forces(None)?;
+        // The fewest warps and the most, with the most unrolled iterations.
+        let candidates = WalkOptions::candidates(device, precision);
+        let mut options: Vec<_> = candidates.first().into_iter().chain(candidates.last()).copied().collect();
+        if !is_gpu {
+            options.push(WalkOptions { warps_per_sm: 16, unroll_bodies: 2, unroll_cells: 2 });
+        }
+        for options in options {
+            if forces(Some(options))? != expected {
+                return Err(format!("{precision:?}: other bits with {options:?}"));
+            }
         }
     }
     Ok(())

@@ -11,7 +11,7 @@ mod walk;
 pub use crate::tree::device::Order;
 pub use insertion::selftest as insertion_selftest;
 pub use insertion::{BLOCKS_PER_SM, INSERTION_KERNELS, InsertionSteps};
-pub use strategy::{InsertionOptions, TreeAlgorithm, TreeDeviceStrategy, Waiting, WarpWalk};
+pub use strategy::{InsertionOptions, TreeAlgorithm, TreeDeviceStrategy, Waiting, WalkOptions, WarpWalk};
 
 use orrery_device::{Buffer, BuildTime, Device, DeviceError, Kernel, KernelBuilder};
 

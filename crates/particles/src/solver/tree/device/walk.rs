@@ -6,7 +6,7 @@ use orrery_device::{
 };
 use orrery_model::Precision;
 
-use super::{DeviceTreeReport, ForceRequest, Order, TreeDeviceStrategy};
+use super::{DeviceTreeReport, ForceRequest, TreeDeviceStrategy, WalkOptions};
 use crate::settings::{Acceptance, MAX_THETA};
 use crate::tree::device::{BodyColumns, DeviceOctree, TreePlan};
 
@@ -30,6 +30,7 @@ struct WalkKernel {
 /// A tree and the kernels that walk it.
 pub(super) struct TreeWalk {
     plan: TreePlan,
+    options: WalkOptions,
     tree: DeviceOctree,
     /// Index: 1 if potentials are computed, plus 2 for the relative acceptance. Built when first
     /// used.
@@ -64,15 +65,17 @@ const WALK: KernelFile =
     unsafe { KernelFile::new("walk.cu", kernel_source!("../../../tree/device/layout.cu", "walk.cu")) };
 
 /// Returns the definitions of the kernel with this index in [`TreeWalk::kernels`].
-fn definitions(device: &Device, plan: &TreePlan, index: usize) -> Vec<(&'static str, String)> {
+fn definitions(
+    device: &Device,
+    plan: &TreePlan,
+    options: &WalkOptions,
+    index: usize,
+) -> Vec<(&'static str, String)> {
+    let WalkOptions { warps_per_sm, unroll_bodies, unroll_cells } = options;
     let mut definitions = plan.layout_definitions();
-    let min_blocks_per_sm = min_blocks_per_sm(plan);
     let flag = |yes: bool| u32::from(yes).to_string();
-    // PoCL takes long to compile unrolled loops.
-    let is_gpu = device.properties().kind == DeviceKind::Gpu;
-    let (unroll_bodies, unroll_cells) = if is_gpu { (8, 4) } else { (1, 1) };
     definitions.extend([
-        ("MIN_BLOCKS_PER_SM", min_blocks_per_sm.to_string()),
+        ("MIN_BLOCKS_PER_SM", warps_per_sm.to_string()),
         ("UNROLL_BODIES", unroll_bodies.to_string()),
         ("UNROLL_CELLS", unroll_cells.to_string()),
         ("HAS_WARP_SHUFFLE", flag(device.properties().has_warp_shuffle)),
@@ -81,20 +84,10 @@ fn definitions(device: &Device, plan: &TreePlan, index: usize) -> Vec<(&'static 
     ]);
     if device.properties().backend == Backend::OpenCl {
         // The limit that CUDA derives from MIN_BLOCKS_PER_SM, in steps of 8.
-        let max_registers = REGISTERS_PER_SM / (BLOCK_SIZE * min_blocks_per_sm) / 8 * 8;
+        let max_registers = REGISTERS_PER_SM / (BLOCK_SIZE * warps_per_sm) / 8 * 8;
         definitions.push(("MAX_REGISTERS", max_registers.to_string()));
     }
     definitions
-}
-
-/// Returns the number of warps that must fit on an SM, which limits the registers. These are the
-/// fastest values on an H200.
-fn min_blocks_per_sm(plan: &TreePlan) -> u32 {
-    match (plan.precision, plan.order) {
-        (Precision::Double, _) => 16,
-        (_, Order::Octupole) => 20,
-        _ => 32,
-    }
 }
 
 impl TreeWalk {
@@ -104,9 +97,11 @@ impl TreeWalk {
         strategy: &TreeDeviceStrategy,
     ) -> Result<Self, DeviceError> {
         let plan = plan_tree(n, strategy);
+        let default = || WalkOptions::default_for(builder.device(), plan.precision, plan.order);
+        let options = strategy.walk_options.unwrap_or_else(default);
         let tree = DeviceOctree::new(builder, n, plan)?;
         let statistics = builder.device().zeros(0)?;
-        Ok(Self { plan, tree, kernels: [const { None }; 4], statistics, last: None })
+        Ok(Self { plan, options, tree, kernels: [const { None }; 4], statistics, last: None })
     }
 
     /// Returns a kernel, and builds it if this is its first use.
@@ -123,7 +118,7 @@ impl TreeWalk {
     }
 
     fn build_kernel(&self, builder: &mut KernelBuilder, index: usize) -> Result<WalkKernel, DeviceError> {
-        let definitions = definitions(builder.device(), &self.plan, index);
+        let definitions = definitions(builder.device(), &self.plan, &self.options, index);
         let math = if self.plan.precision == Precision::Double { Math::Precise } else { Math::FlushToZero };
         let kernel = builder.build(&WALK, &definitions, math)?.kernel("walk")?;
         let properties = builder.device().properties();
@@ -131,7 +126,7 @@ impl TreeWalk {
             // OpenCL does not report how many blocks fit. On an H200, the 4 blocks that are assumed
             // elsewhere made the walk take three times as long as these. Blocks that do not fit
             // start late and find few groups left.
-            None if properties.kind == DeviceKind::Gpu => properties.sm_count * min_blocks_per_sm(&self.plan),
+            None if properties.kind == DeviceKind::Gpu => properties.sm_count * self.options.warps_per_sm,
             _ => kernel.resident_blocks(BLOCK_SIZE),
         };
         Ok(WalkKernel { kernel, blocks })
@@ -206,6 +201,7 @@ impl TreeWalk {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tree::device::Order;
     use crate::tree::device::tests::check_reported_line;
 
     #[test]
@@ -213,7 +209,8 @@ mod tests {
         let plan =
             TreePlan { precision: Precision::Mixed, order: Order::Quadrupole, leaf_size: 16, group_size: 32 };
         for device in Device::list().devices {
-            let definitions = definitions(&device, &plan, 0);
+            let options = WalkOptions::default_for(&device, plan.precision, plan.order);
+            let definitions = definitions(&device, &plan, &options, 0);
             check_reported_line(WALK.text(), &definitions, "../../../tree/device/layout.cu", 3);
             check_reported_line(WALK.text(), &definitions, "walk.cu", 3);
         }
