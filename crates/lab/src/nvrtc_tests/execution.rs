@@ -4,7 +4,7 @@ use orrery_device::testing::compile_only_cuda;
 
 use super::check_kernels;
 use crate::experiments::arithmetic::sums::OrderedSums;
-use crate::experiments::arithmetic::{Chains, CodeSize, Shape, all_operations, fma_operation, for_number};
+use crate::experiments::arithmetic::{Chains, CodeSize, Shape, all_operations, for_number, one_register_fma};
 use crate::experiments::occupancy::loads::{LoadShape, Loads};
 use crate::experiments::occupancy::pressure::{Pressure, VALUES};
 
@@ -33,7 +33,7 @@ fn occupancy_experiments_compile_for_hopper() {
     }
     // Nor do registers limit the warps of one chain of FMAs.
     let shape = Shape::with_chains(device, 1, 1024);
-    let chains = Chains::new(device, &fma_operation(), shape, 1).unwrap();
+    let chains = Chains::new(device, &one_register_fma(), shape, 1).unwrap();
     assert!(chains.resources().0.registers.unwrap() <= 32);
     check_kernels(&cuda, 9);
 }

@@ -110,6 +110,8 @@ FUNCTION uint add_f16x2(uint x, uint b)
 #define ADD(x, b, c) ((x) + (b))
 #define MULTIPLY(x, b, c) ((x) * (b))
 #define MULTIPLY_ADD_F32(x, b, c) FMA(x, b, c)
+// Reads one register, so that the banks of the register file do not limit a single chain.
+#define MULTIPLY_ADD_ITSELF(x, b, c) FMA(x, 1e-7f, x)
 #define NEGATED_MIN(x, b, c) (-MIN(x, b))
 #define RECIPROCAL(x, b, c) (1.0f / (x))
 #define DIVIDE(x, b, c) ((b) / (x))

@@ -233,6 +233,11 @@ pub fn fma_operation() -> Operation<f32> {
     single::basic()[2]
 }
 
+/// Returns the FMA of f32 that reads one register.
+pub fn one_register_fma() -> Operation<f32> {
+    single::basic()[3]
+}
+
 /// Returns √(x² + b) / (x + c) with each flag of fast math. The first one has none, the last one
 /// all of them.
 pub fn flag_operations() -> Vec<Operation<f32>> {

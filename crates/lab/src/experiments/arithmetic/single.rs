@@ -49,8 +49,8 @@ fn power_of_two(low: f64, high: f64, u: f64) -> f32 {
     (low + (high - low) * u).exp2() as f32
 }
 
-/// Returns sum, product, FMA and minimum.
-pub fn basic() -> [Operation<f32>; 4] {
+/// Returns sum, product, FMA, FMA of one register and minimum.
+pub fn basic() -> [Operation<f32>; 5] {
     [
         Operation {
             operands: [1e-3, 0.0],
@@ -68,6 +68,15 @@ pub fn basic() -> [Operation<f32>; 4] {
             // With arguments from 1 to 2, the product and the sum are exact in f64.
             error: Some(|[x, b, c], found| error_of_f32(found, f64::from(x) * f64::from(b) + f64::from(c))),
             ..operation("f32 FMA", "x b + c", "MULTIPLY_ADD_F32", |x, b, c| x.mul_add(b, c))
+        },
+        Operation {
+            flops: Some(2.0),
+            error: Some(|[x, ..], found| {
+                error_of_f32(found, f64::from(x) * f64::from(1e-7f32) + f64::from(x))
+            }),
+            ..operation("f32 FMA of one register", "1e-7 x + x", "MULTIPLY_ADD_ITSELF", |x, _, _| {
+                x.mul_add(1e-7, x)
+            })
         },
         Operation {
             flops: None,

@@ -12,7 +12,7 @@ use super::repeats::{time_rung_on_cpu, time_rung_on_device};
 use super::{Counted, DefaultSizes, Ladder, LadderEntry, LadderRequest, Roofs, RungResult, TimedRuns, Work};
 use crate::LabError;
 use crate::cpu_peak::{LEAST_FMAS, run_fma_chains};
-use crate::experiments::arithmetic::{Chains, Shape, fma_operation};
+use crate::experiments::arithmetic::{Chains, Shape, one_register_fma};
 use crate::experiments::occupancy::shared_for_blocks;
 use crate::format::format_number;
 use crate::timing::{time_on_device, time_once};
@@ -152,7 +152,7 @@ impl Laboratory<'_> {
     fn chains(&self, chains: usize, residents: Residents) -> Result<Chains<f32>, DeviceError> {
         let Residents { block_size, block_count, dynamic_shared } = residents;
         let shape = Shape { dynamic_shared, ..Shape::with_chains(self.device, chains, block_size) };
-        Chains::new(self.device, &fma_operation(), shape, block_count)
+        Chains::new(self.device, &one_register_fma(), shape, block_count)
     }
 
     fn measure_rung(
@@ -214,6 +214,6 @@ impl Laboratory<'_> {
 
     /// Measures the cycles of an FMA that waits for the one before. None on a CPU.
     fn fma_latency(&self) -> Result<Option<f64>, DeviceError> {
-        if self.is_gpu() { latency_cycles(self.device, &fma_operation()) } else { Ok(None) }
+        if self.is_gpu() { latency_cycles(self.device, &one_register_fma()) } else { Ok(None) }
     }
 }
