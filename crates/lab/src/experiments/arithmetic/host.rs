@@ -42,7 +42,7 @@ pub fn operations() -> [HostOperation; 6] {
             name: "CPU, all cores, f32 FMA",
             flops: Some(2.0),
             is_parallel: true,
-            // The start of all threads takes 10 µs.
+            // The start of all threads takes about 10 µs.
             least: 4 * LEAST_FMAS,
             run: |n| {
                 let tasks = (0..rayon::current_num_threads()).into_par_iter();
