@@ -348,7 +348,7 @@ fn tuned_strategies_are_used_and_reported() {
     assert_eq!((counts, file["tree"][0]["theta"].as_f64()), ([1, 1, 1], Some(0.7)));
     let bench_tree = ["bench", "tree", "--device", "opencl", "-n", "1000", "--precision", "single"];
     let bench_tree = [&bench_tree[..], &["--bodies", "cube", "--repeats", "1"]].concat();
-    let cases: [(&[&str], bool); 3] = [(&[], true), (&["--no-tuned"], false), (&["--leaf", "16"], false)];
+    let cases: [(&[&str], bool); 2] = [(&[], true), (&["--leaf", "16"], false)];
     for (flags, is_tuned) in cases {
         let stdout = stdout_of(&dir, &[&bench_tree[..], flags].concat());
         assert_eq!(stdout.contains(", cube, single: tuned: groups of 32"), is_tuned, "{flags:?}: {stdout}");

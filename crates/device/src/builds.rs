@@ -128,7 +128,7 @@ fn build_error(device: &Device, source: &Source<'_>, log: String) -> DeviceError
 }
 
 /// Version of the compiler options in `driver/`. Increase it with every change of them.
-const OPTIONS_VERSION: &str = "options 3";
+const OPTIONS_VERSION: &str = "options 4";
 
 fn build_key(device: &Device, source: &Source<'_>, text: &str) -> Key {
     let properties = device.properties();

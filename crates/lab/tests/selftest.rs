@@ -30,7 +30,7 @@ fn every_device_passes_the_checks_of_the_direct_sum() {
 
 #[test]
 fn every_device_passes_the_checks_of_the_device_layer() {
-    run_module("device", 9);
+    run_module("device", 10);
 }
 
 /// On CUDA, the check starts this program again with the filter `selftest`, so that the child runs

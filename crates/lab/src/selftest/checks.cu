@@ -59,3 +59,11 @@ KERNEL(BLOCK_SIZE) rotate_components(int n, GLOBAL float4* data)
     float4 v = data[i];
     data[i] = FLOAT4(v.y, v.z, v.w, v.x);
 }
+
+// Halves each number.
+KERNEL(BLOCK_SIZE) halve(int n, GLOBAL float* data)
+{
+    int i = BLOCK_INDEX * BLOCK_SIZE + THREAD;
+    if (i >= n) return;
+    data[i] *= 0.5f;
+}

@@ -1,7 +1,7 @@
 //! Checks of the device layer: memory, kernels in the dialect, queue order and event times.
 
 use orrery_device::check::Check;
-use orrery_device::{Device, DeviceError, Element, Kernel, KernelFile, Math};
+use orrery_device::{Backend, Device, DeviceError, Element, Kernel, KernelFile, Math};
 
 // SAFETY: each kernel takes the length of its buffers, and the checks below pass it.
 const CHECKS: KernelFile = unsafe { KernelFile::new("checks.cu", include_str!("checks.cu")) };
@@ -15,7 +15,7 @@ pub(super) type NamedCheck = (&'static str, fn(&Device) -> CheckResult);
 
 /// Returns the checks of this module.
 pub fn checks() -> Vec<Check> {
-    let list: [NamedCheck; 9] = [
+    let list: [NamedCheck; 10] = [
         ("buffers round-trip unchanged", check_buffers),
         ("copies run in queue order", check_copy_order),
         ("blocks and threads cover every element", check_indices),
@@ -23,6 +23,7 @@ pub fn checks() -> Vec<Check> {
         ("atomics lose no update", check_atomics),
         ("float functions match the host", check_float_functions),
         ("double functions match the host", check_double_functions),
+        ("kernels have the arithmetic of their flags", check_arithmetic_flags),
         ("vector components keep their order", check_vectors),
         ("events are ordered and times are positive", check_events),
     ];
@@ -34,11 +35,12 @@ pub(super) fn message_of(error: DeviceError) -> String {
 }
 
 fn build_kernel(device: &Device, name: &str) -> Result<Kernel, String> {
+    build_kernel_with(device, name, Math::Precise)
+}
+
+fn build_kernel_with(device: &Device, name: &str, math: Math) -> Result<Kernel, String> {
     let definitions = [("BLOCK_SIZE", BLOCK_SIZE.to_string())];
-    device
-        .build(&CHECKS, &definitions, Math::Precise)
-        .and_then(|module| module.kernel(name))
-        .map_err(message_of)
+    device.build(&CHECKS, &definitions, math).and_then(|module| module.kernel(name)).map_err(message_of)
 }
 
 pub(super) fn block_count(n: usize) -> u32 {
@@ -79,6 +81,26 @@ fn check_buffers(device: &Device) -> CheckResult {
         check_equal(n, &downloaded, |i| bytes[i])?;
         let zeros = device.zeros::<f32>(n).and_then(|buffer| buffer.to_vec()).map_err(message_of)?;
         check_equal(n, &zeros, |_| 0.0)?;
+    }
+    Ok(())
+}
+
+/// Builds one kernel with and without denormals. A compiler that returns an earlier build for other
+/// flags fails. OpenCL may keep denormals in spite of the flag.
+fn check_arithmetic_flags(device: &Device) -> CheckResult {
+    let smallest = f32::MIN_POSITIVE;
+    let may_keep = device.properties().backend == Backend::OpenCl;
+    for (math, expected) in [(Math::Precise, 0.5 * smallest), (Math::FlushToZero, 0.0)] {
+        let kernel = build_kernel_with(device, "halve", math)?;
+        let number = device.upload(&[smallest]).map_err(message_of)?;
+        device
+            .queue()
+            .launch(&kernel, 1, BLOCK_SIZE, &[1i32.into(), (&number).into()])
+            .map_err(message_of)?;
+        let found = number.to_vec().map_err(message_of)?[0];
+        if found != expected && !(may_keep && found == 0.5 * smallest) {
+            return Err(format!("{math:?}: half of {smallest:e} is {found:e}, expected {expected:e}"));
+        }
     }
     Ok(())
 }

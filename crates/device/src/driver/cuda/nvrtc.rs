@@ -171,6 +171,9 @@ impl Nvrtc {
         };
         let mut options = vec![format!("--gpu-architecture={target}"), "--std=c++17".to_owned()];
         options.extend(math_options(math).into_iter().map(str::to_owned));
+        if self.version >= FIRST_VERSION_WITH_CACHE {
+            options.push("--no-cache".to_owned());
+        }
         options.extend(max_registers.map(|limit| format!("--maxrregcount={limit}")));
         let text = to_c_string(text)?;
         let name = to_c_string(name)?;
@@ -254,6 +257,13 @@ impl Nvrtc {
         Err(Fault::new(call, message.to_string_lossy()))
     }
 }
+
+/// First version that keeps machine code in a cache of its own.
+///
+/// That of NVRTC 13.0.88 ignores `--ftz`, `--prec-div` and `--prec-sqrt`: a kernel that was compiled
+/// with other ones before, in any process, comes back with their arithmetic. The crate has its own
+/// cache, so that of the compiler is switched off.
+const FIRST_VERSION_WITH_CACHE: (u32, u32) = (12, 9);
 
 /// Returns the options for the arithmetic.
 fn math_options(math: Math) -> Vec<&'static str> {
