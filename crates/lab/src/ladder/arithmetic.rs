@@ -107,7 +107,7 @@ fn throughput_chains<T: Number>(device: &Device, operation: &Operation<T>) -> Re
 fn clock_under_load(device: &Device) -> Result<Option<f64>, DeviceError> {
     let operation = fma_operation();
     let shape = Shape::for_throughput(device, operation.size);
-    // All blocks run at once, so each of them runs as long as the kernel.
+    // All blocks run at once, so the slowest of them runs as long as the kernel.
     let block_count = Chains::new(device, &operation, shape, 1)?.resident_blocks();
     let chains = Chains::new(device, &operation, shape, block_count)?;
     let measure = |rounds| -> Result<Option<(f64, f64)>, DeviceError> {

@@ -192,10 +192,10 @@ impl<T: Number> Chains<T> {
         self.out.len() as f64 * self.steps(rounds, 0) as f64 * self.operation.count
     }
 
-    /// Returns the cycles of the first block in the last launch. None if kernels cannot read a
-    /// clock.
+    /// Returns the cycles of the slowest block in the last launch. None if kernels cannot read a
+    /// clock. Schedulers prefer some warps, so blocks that start together end at different times.
     pub fn cycles(&self) -> Result<Option<u64>, DeviceError> {
-        Ok(self.cycles.to_vec()?.first().copied().filter(|cycles| *cycles > 0))
+        Ok(self.cycles.to_vec()?.into_iter().max().filter(|cycles| *cycles > 0))
     }
 
     /// Applies the operation once to random arguments of the operation. `pass` selects other random
