@@ -171,9 +171,7 @@ impl Nvrtc {
         };
         let mut options = vec![format!("--gpu-architecture={target}"), "--std=c++17".to_owned()];
         options.extend(math_options(math).into_iter().map(str::to_owned));
-        if self.version >= FIRST_VERSION_WITH_CACHE {
-            options.push("--no-cache".to_owned());
-        }
+        options.extend(cache_options(self.version).iter().map(|option| (*option).to_owned()));
         options.extend(max_registers.map(|limit| format!("--maxrregcount={limit}")));
         let text = to_c_string(text)?;
         let name = to_c_string(name)?;
@@ -258,13 +256,6 @@ impl Nvrtc {
     }
 }
 
-/// First version that keeps machine code in a cache of its own.
-///
-/// That of NVRTC 13.0.88 ignores `--ftz`, `--prec-div` and `--prec-sqrt`: a kernel that was compiled
-/// with other ones before, in any process, comes back with their arithmetic. The crate has its own
-/// cache, so that of the compiler is switched off.
-const FIRST_VERSION_WITH_CACHE: (u32, u32) = (12, 9);
-
 /// Returns the options for the arithmetic.
 fn math_options(math: Math) -> Vec<&'static str> {
     let Some(flags) = math.flags() else { return vec!["--fmad=true", "--use_fast_math"] };
@@ -276,6 +267,15 @@ fn math_options(math: Math) -> Vec<&'static str> {
     ];
     options.extend(optional.iter().filter(|(is_set, _)| *is_set).map(|(_, option)| option));
     options
+}
+
+/// Returns the options that disable the cache of the compiler, which exists since version 12.9.
+///
+/// That of NVRTC 13.0.88 ignores `--ftz`, `--prec-div` and `--prec-sqrt`: a kernel that was
+/// compiled with other ones before, in any process, comes back with their arithmetic. `Builds` has
+/// a cache that knows all options.
+fn cache_options(version: (u32, u32)) -> &'static [&'static str] {
+    if version >= (12, 9) { &["--no-cache"] } else { &[] }
 }
 
 fn to_c_string(text: &str) -> Result<CString, Fault> {
@@ -392,10 +392,35 @@ mod tests {
         };
         let options = ["--fmad=false", "--ftz=true", "--prec-div=false", "--prec-sqrt=false"];
         assert_eq!(math_options(Math::Flags(all)), options);
+    }
+
+    #[test]
+    fn newer_compilers_do_not_use_their_cache() {
+        assert!([(11, 8), (12, 8)].into_iter().all(|version| cache_options(version).is_empty()));
+        assert!([(12, 9), (13, 0)].into_iter().all(|version| cache_options(version) == ["--no-cache"]));
+    }
+
+    #[test]
+    fn every_flag_changes_the_code() {
         let Some(nvrtc) = installed_compiler() else { return };
-        let (full_text, source) = source("KERNEL(32) f()\n{\n}\n", &[], Math::Flags(all));
-        let compiled = nvrtc.compile(source.name(), &full_text, source.compile_options(), (9, 0));
-        assert!(compiled.is_ok_and(|compiled| compiled.log.trim().is_empty()));
+        let text = "KERNEL(32) f(GLOBAL float* x)\n{\n    x[0] = SQRT(x[1] * x[2] + x[3]) / x[4];\n}\n";
+        let none = MathFlags::default();
+        let flags = [
+            none,
+            MathFlags { flush_to_zero: true, ..none },
+            MathFlags { approximate_division: true, ..none },
+            MathFlags { approximate_sqrt: true, ..none },
+            MathFlags { no_contraction: true, ..none },
+        ];
+        let codes = flags.map(|flags| {
+            let (full_text, source) = source(text, &[], Math::Flags(flags));
+            match nvrtc.compile(source.name(), &full_text, source.compile_options(), (9, 0)) {
+                Ok(compiled) if compiled.log.trim().is_empty() => compiled.code,
+                other => panic!("{flags:?}: {:?}", other.map(|compiled| compiled.log)),
+            }
+        });
+        let different: std::collections::HashSet<_> = codes.iter().collect();
+        assert_eq!(different.len(), flags.len());
     }
 
     #[test]

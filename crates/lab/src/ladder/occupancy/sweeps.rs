@@ -10,8 +10,21 @@ use crate::format::{format_number, format_rate};
 /// Numbers of independent chains per thread.
 const CHAINS: [usize; 4] = [1, 2, 4, 8];
 
-/// Measures the share of the peak for several numbers of warps per SM and chains per thread. The
-/// law predicts warps × 32 × chains / (latency × lanes), at most 1.
+/// Partitions of an SM, each with a scheduler and a quarter of the lanes. SMs have four since
+/// compute capability 5.0, apart from 6.0 with two.
+const PARTITIONS: u32 = 4;
+
+/// Returns the share of the peak that Little's law predicts. A partition with w warps reaches w ×
+/// 32 × chains / (latency × lanes / 4) of its peak, at most 1. The partition with the most warps
+/// takes the longest, and others wait for it.
+fn predicted_share(warps: u32, chains: usize, latency: f64, lanes: f64) -> f64 {
+    let most_warps = warps.div_ceil(PARTITIONS);
+    let in_flight = f64::from(32 * most_warps) * chains as f64;
+    let of_partition = in_flight / (latency * lanes / f64::from(PARTITIONS));
+    of_partition.min(1.0) * f64::from(warps) / f64::from(PARTITIONS * most_warps)
+}
+
+/// Measures the share of the peak for several numbers of warps per SM and chains per thread.
 pub fn chains_and_warps(lab: &Laboratory) -> Result<Sweep, DeviceError> {
     let (warps, chains): (&[u32], &[usize]) = match lab.is_gpu() {
         true => (&[1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64], &CHAINS),
@@ -28,8 +41,7 @@ pub fn chains_and_warps(lab: &Laboratory) -> Result<Sweep, DeviceError> {
         let points = warps.iter().map(share).collect::<Result<_, _>>()?;
         series.push(SweepSeries { name: super::count_chains(chains), points });
         if let Some(latency) = latency {
-            let in_flight = |warps: &u32| f64::from(32 * warps) * chains as f64;
-            let law = |warps: &u32| Some((100.0 * in_flight(warps) / (latency * lab.lanes())).min(100.0));
+            let law = |warps: &u32| Some(100.0 * predicted_share(*warps, chains, latency, lab.lanes()));
             series.push(SweepSeries {
                 name: format!("law, {chains}"),
                 points: warps.iter().map(law).collect(),
@@ -143,5 +155,23 @@ fn bytes_sweep(lab: &Laboratory, measured: &[(String, Vec<LoadPoint>)]) -> Sweep
         y_scale: Scale::Log,
         values,
         series,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// With 4 cycles and 128 lanes, a partition needs 128 operations in flight: 4 warps with one
+    /// chain each.
+    #[test]
+    fn the_law_applies_to_each_partition() {
+        let share = |warps, chains| predicted_share(warps, chains, 4.0, 128.0);
+        assert_eq!([share(1, 1), share(4, 1), share(16, 1)], [1.0 / 16.0, 0.25, 1.0]);
+        assert_eq!([share(8, 2), share(4, 4), share(64, 8)], [1.0; 3]);
+        // One warp fills one partition at most.
+        assert_eq!([share(1, 4), share(1, 8), share(3, 8)], [0.25, 0.25, 0.75]);
+        // Two partitions have two warps and take twice as long as the others.
+        assert_eq!(share(6, 8), 0.75);
     }
 }
