@@ -99,14 +99,16 @@ fn run_tests(root: &Path, report: &mut Report) -> Result<(), StageFailure> {
             .with_env("ORRERY_NVRTC_DIR", python::nvrtc_folder(root))
     };
     // Cargo runs one test program after the other, and most of them use less than two cores. The
-    // tests of the command line run beside the others.
+    // integration tests run beside the others. All commands have the whole workspace, because
+    // features of dependencies, and with them builds, depend on the selected packages.
     report.run_stage("tests and docs", || {
         std::thread::scope(|scope| {
-            let others = with_python("cargo test --workspace --exclude orrery");
-            let others = scope.spawn(move || others.run_and_print_later());
-            with_python("cargo test -p orrery").run()?;
+            let integration = with_python("cargo test --workspace --test integration");
+            let integration = scope.spawn(move || integration.run_and_print_later());
+            with_python("cargo test --workspace --lib --bins").arg("--test").arg("[!i]*").run()?;
+            with_python("cargo test --workspace --doc").run()?;
             cargo("cargo doc --no-deps --workspace").with_env("RUSTDOCFLAGS", "-D warnings").run()?;
-            others.join().unwrap_or_else(|_| Err(Failure::new("panicked")))
+            integration.join().unwrap_or_else(|_| Err(Failure::new("panicked")))
         })
     })?;
     report.run_stage("examples", || examples::run_examples(root))
