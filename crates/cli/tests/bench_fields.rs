@@ -1,4 +1,4 @@
-//! Tests of the benchmarks and ladders of heat and waves, on an OpenCL device such as PoCL.
+//! Tests of the benchmarks of heat and waves, on an OpenCL device such as PoCL.
 
 use crate::common::TestDir;
 use crate::devices::{check_80_columns, has_no_device, read_json, stdout_of};
@@ -77,35 +77,4 @@ fn bench_wave_runs_on_a_device_and_on_the_cpu() {
             assert_eq!(line["share_of_copy"].is_f64(), kind == "opencl", "{line}");
         }
     }
-}
-
-/// The figures of the ladder that other ladders do not have.
-#[test]
-fn ladder_wave_compares_two_orders_with_the_course() {
-    if has_no_device() {
-        return;
-    }
-    let dir = TestDir::new();
-    let stdout =
-        stdout_of(&dir, &["ladder", "wave", "-n", "32768", "--device", "opencl", "--json", "l.json"]);
-    for text in
-        ["41 flops per point", "Order 2 has 14 flops per point", "GB/s", "3,000 Mpt/s", "5/8 of the bytes"]
-    {
-        assert!(stdout.contains(text), "{text}: {stdout}");
-    }
-    let json = read_json(&dir, "l.json");
-    assert_eq!(json["parameter"]["values"], serde_json::json!(["8", "2"]));
-    let rungs = json["rungs"].as_array().unwrap();
-    // Two on the CPU, five on the device.
-    assert_eq!(rungs.len(), 7);
-    for rung in rungs {
-        let rate = rung["rate"].as_f64().unwrap();
-        assert!((rung["bytes_per_s"].as_f64().unwrap() / (16.0 * rate) - 1.0).abs() < 1e-12, "{rung}");
-        assert!((rung["reference"][0].as_f64().unwrap() / (rate / 3e9) - 1.0).abs() < 1e-12, "{rung}");
-    }
-    let marching = rungs.iter().find(|rung| rung["name"] == "marching planes").unwrap();
-    assert_eq!(
-        marching["note"],
-        "a column of planes in registers; order 2: three planes cycle through registers"
-    );
 }

@@ -1,4 +1,4 @@
-//! Tests of the benchmark and the ladder of Lennard-Jones fluids, on an OpenCL device such as PoCL.
+//! Tests of the benchmark of Lennard-Jones fluids, on an OpenCL device such as PoCL.
 
 use crate::common::TestDir;
 use crate::devices::{check_80_columns, has_no_device, read_json, stdout_of};
@@ -35,49 +35,5 @@ fn bench_lj_runs_on_a_device_and_on_the_cpu() {
             let energy = line["energy_per_particle"].as_f64().unwrap();
             assert!((energy + 6.773 - 1.5 * 1.44).abs() < 0.1, "{line}");
         }
-    }
-}
-
-/// The figures of the ladder that other ladders do not have.
-#[test]
-fn ladder_lj_has_the_gains_and_the_errors_of_the_course() {
-    if has_no_device() {
-        return;
-    }
-    let dir = TestDir::new();
-    let stdout = stdout_of(&dir, &["ladder", "lj", "-n", "256", "--device", "opencl", "--json", "l.json"]);
-    check_80_columns(&stdout);
-    for text in ["21 per pair, 22 damped", "37 GFLOP/s", "422 GFLOP/s", "87%", "three errors", "dt² a / 2"] {
-        assert!(stdout.contains(text), "{text}: {stdout}");
-    }
-    let json = read_json(&dir, "l.json");
-    let rungs = json["rungs"].as_array().unwrap();
-    let rung = |name: &str| rungs.iter().find(|rung| rung["name"] == name).unwrap();
-    for (name, course) in [
-        ("CPU, one thread, third law", 1.0),
-        ("one thread per particle, if", 5.5),
-        ("damped, without the if", 10.0),
-    ] {
-        assert_eq!(rung(name)["reference"], serde_json::json!([course]), "{name}");
-    }
-    // Operations per particle: n times those of a pair, or half of them with the third law.
-    for (name, flops) in [
-        ("CPU, one thread, third law", 12.0 * 256.0),
-        ("damped, without the if", 22.0 * 256.0),
-        ("one division per pair", 21.0 * 256.0),
-    ] {
-        assert_eq!(rung(name)["flops_per_item"], flops, "{name}");
-    }
-    // 21 for each of 55.25 neighbours.
-    for name in [
-        "cells",
-        "neighbour lists",
-        "several threads per particle",
-        "tuned default",
-        "small system",
-        "several steps per launch",
-    ] {
-        let flops = rung(name)["flops_per_item"].as_f64().unwrap();
-        assert!((flops / (21.0 * 55.25) - 1.0).abs() < 1e-3, "{name}: {flops}");
     }
 }

@@ -158,7 +158,10 @@ fn read_rate(bytes: usize) -> f64 {
         (bytes * passes * rayon::current_num_threads()) as f64 / seconds
     };
     let first_passes = (1usize << 20).div_ceil(bytes);
-    rate(passes_for(SECONDS, rate(first_passes), bytes))
+    let first_rate = rate(first_passes);
+    let passes = passes_for(SECONDS, first_rate, bytes);
+    // One pass over a large working set takes long enough.
+    if passes <= first_passes { first_rate } else { rate(passes) }
 }
 
 /// Measures copies between two halves of `bytes` per thread, reads and writes counted.

@@ -1,5 +1,6 @@
 //! Runs the checks of `orrery selftest` on every device of this machine: one test per module, so
-//! that they run in parallel. The checks of the primitives run in the tests of their crate.
+//! that they run in parallel. The checks of primitives, fields and fluids run in the tests of their
+//! crates.
 
 use orrery_device::testing::test_devices;
 use orrery_lab::selftest;
@@ -41,18 +42,8 @@ fn selftest_names_a_faulting_kernel() {
 }
 
 #[test]
-fn every_device_passes_the_checks_of_the_fields() {
-    run_module("fields", 9);
-}
-
-#[test]
 fn every_device_passes_the_checks_of_bodies() {
     run_module("bodies", 1);
-}
-
-#[test]
-fn every_device_passes_the_checks_of_fluids() {
-    run_module("lj", 6);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Tests of a kill while a finished run is extended.
 
+use std::fs;
 use std::process::Command;
 
 use rayon::prelude::*;
@@ -22,12 +23,25 @@ fn without_provenance(content: &Content) -> Content {
     content.iter().map(|(name, bytes)| (name.clone(), bytes.clone().filter(|_| !is_labelled(name)))).collect()
 }
 
-/// Kills the extension in one storage call and extends again. With an odd number, the run is
-/// resumed without an end first: it must then be finished at one of the two ends.
-fn check_killed_extension(case: &SmallCase, scenario: &FaultScenario, at: usize) -> Result<(), String> {
+/// Writes the files of a run to the output folder of a trial.
+fn write_run(finished: &Content, trial: &Trial<'_>) {
+    fs::create_dir(trial.out()).expect("a new folder");
+    for (name, bytes) in finished {
+        let path = trial.out().join(name);
+        match bytes {
+            None => fs::create_dir(path).expect("a new folder"),
+            Some(bytes) => fs::write(path, bytes).expect("a new file"),
+        }
+    }
+}
+
+/// Kills the extension of the run `finished` in one storage call and extends again. With an odd
+/// number, the run is resumed without an end first: it must then be finished at one of the two
+/// ends.
+fn check_killed_extension(scenario: &FaultScenario, finished: &Content, at: usize) -> Result<(), String> {
     let name = format!("extension-{at}");
     let trial = scenario.trial(&name);
-    run_to_early_end(case, &trial);
+    write_run(finished, &trial);
     trial.run(&["--resume"], Fault { action: "KILL", at, times: 1, kind: None });
     let mut resume = Command::new(env!("CARGO_BIN_EXE_orrery"));
     resume.arg("resume").arg(trial.out()).args(["--threads", "1"]);
@@ -49,13 +63,14 @@ fn a_kill_during_an_extension_does_not_affect_results() {
         let scenario = FaultScenario::small(case, &[]);
         let trial = scenario.trial("recorded extension");
         run_to_early_end(case, &trial);
+        let finished = trial.content();
         let (run, calls) = trial.run_recorded(&["--resume"], Fault::default());
         assert!(run.status.success(), "{}", text(&run.stderr));
         let count = calls.iter().filter(|call| call.number > 0).count();
         assert!(count > 20, "{count} storage calls");
         let errors: Vec<String> = (1..=count)
             .into_par_iter()
-            .filter_map(|at| check_killed_extension(case, &scenario, at).err())
+            .filter_map(|at| check_killed_extension(&scenario, &finished, at).err())
             .collect();
         assert!(errors.is_empty(), "{} of {count}:\n{}", errors.len(), errors.join("\n"));
     }

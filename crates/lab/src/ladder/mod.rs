@@ -166,4 +166,6 @@ pub struct LadderRequest<'a> {
 }
 
 #[cfg(test)]
+mod device_tests;
+#[cfg(test)]
 mod tests;

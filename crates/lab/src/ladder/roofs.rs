@@ -1,5 +1,7 @@
 //! Peak rates that rungs are compared with.
 
+use std::sync::{Mutex, OnceLock, PoisonError};
+
 use orrery_device::{Device, DeviceError, ceiling};
 use orrery_model::Precision;
 use orrery_simd::InstructionSet;
@@ -31,8 +33,19 @@ pub struct Roofs {
 }
 
 impl Roofs {
-    /// Measures the peak rates of a device.
+    /// Returns the peak rates of a device. Measures them at the first call of the process.
     pub(super) fn of_device(device: &Device) -> Result<Self, DeviceError> {
+        static MEASURED: Mutex<Vec<(Device, Roofs)>> = Mutex::new(Vec::new());
+        let mut measured = MEASURED.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, roofs)) = measured.iter().find(|(known, _)| known == device) {
+            return Ok(*roofs);
+        }
+        let roofs = Self::measure_device(device)?;
+        measured.push((device.clone(), roofs));
+        Ok(roofs)
+    }
+
+    fn measure_device(device: &Device) -> Result<Self, DeviceError> {
         let (measured, properties) = (ceiling::measure(device)?, device.properties());
         Ok(Self {
             bandwidth: Some(measured.copy_bytes_per_s),
@@ -44,15 +57,17 @@ impl Roofs {
         })
     }
 
-    /// Measures the peak rates of all cores of the host's CPU.
+    /// Returns the peak rates of all cores of the host's CPU. Measures them at the first call of the
+    /// process.
     pub(super) fn of_host() -> Self {
+        static MEASURED: OnceLock<Roofs> = OnceLock::new();
         let measure = |precision| Some(cpu_peak::flops_per_second(InstructionSet::best(), precision));
-        Self {
+        *MEASURED.get_or_init(|| Self {
             bandwidth: Some(cpu_bandwidth::memory_bytes_per_second()),
             flops: measure(Precision::Single),
             f64_flops: measure(Precision::Double),
             ..Self::default()
-        }
+        })
     }
 
     /// Returns the theoretical peak of a precision, or the measured one if the theoretical is
