@@ -1,8 +1,8 @@
 //! Tuning of the tree: times the strategies that a device can use for a Plummer sphere.
 //!
-//! Options of the walk kernel keep all bits. Larger leaves change the forces by less than their
-//! errors and make these smaller. A run therefore prints a tuned strategy and records it, as for
-//! the direct sum.
+//! Options of the walk kernel keep all bits. Larger leaves change the forces by about their errors,
+//! which become smaller or stay the same. A run therefore prints a tuned strategy and records it,
+//! as for the direct sum.
 
 use orrery_device::{Device, DeviceError, DeviceKind};
 use orrery_model::Precision;
@@ -173,7 +173,7 @@ mod tests {
     fn candidates_with_larger_leaves_have_no_larger_errors() {
         let Some(device) = crate::test_device() else { return };
         for shape in [Shape::Plummer, Shape::Cube] {
-            let workload = DeviceWorkload::for_tree(&device, shape, 4000, 0.6).unwrap();
+            let workload = DeviceWorkload::for_tree(&device, shape, 2000, 0.6).unwrap();
             let reference = ReferenceForces::compute(&workload.problem());
             let mut candidates = TreeDeviceStrategy::candidates(&device, Precision::Single);
             candidates.retain(|candidate| candidate.walk_options.is_none());

@@ -147,8 +147,9 @@ pub struct TreeDeviceStrategy {
 }
 
 /// Sizes of leaves that the tuner measures. The first is the default. Opened leaves are summed body
-/// by body, and larger leaves allow wider groups, which open more cells. So each size has smaller
-/// errors of the forces than the one before it.
+/// by body, and larger leaves allow wider groups, which open more cells. So the errors of the
+/// forces are at most those of the default. Leaves of 8 bodies had up to 29% larger ones
+/// (`orrery bench tree --leaf 8 --theta 0.6`, 2,000 bodies).
 const LEAF_SIZES: [u32; 4] = [16, 24, 32, 48];
 
 impl TreeDeviceStrategy {
