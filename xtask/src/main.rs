@@ -121,8 +121,8 @@ fn run_tests(root: &Path, report: &mut Report) -> Result<(), StageFailure> {
 /// Free memory that a folder in memory needs, in KiB. The tests write less than 1 GiB.
 const MIN_FREE_KIB: u64 = 4 << 20;
 
-/// Returns `folder` if it is in memory and has enough space for the files of the tests. There, syncs
-/// do not wait for a disk.
+/// Returns `folder` if it is in memory and has enough space for the files of the tests. There,
+/// syncs do not wait for a disk.
 fn memory_folder(folder: &Path) -> Option<&Path> {
     let table = CommandLine::new("df --output=fstype,avail").arg(folder).output()?;
     let mut cells = table.lines().last()?.split_whitespace();

@@ -1,6 +1,6 @@
 //! Compiles the kernels with NVRTC, without a GPU: all kernels and strategies for compute
-//! capability 9.0, and the default ones for 7.5. Those with code for 8.0 and later are also compiled
-//! for 8.0.
+//! capability 9.0, and the default ones for 7.5. Those with code for 8.0 and later are also
+//! compiled for 8.0.
 //!
 //! PoCL, on which the other tests run on a machine without a GPU, takes other branches than CUDA
 //! for shuffles, votes and tickets. Each test builds solvers and primitives on a device that

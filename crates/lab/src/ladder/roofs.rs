@@ -57,8 +57,8 @@ impl Roofs {
         })
     }
 
-    /// Returns the peak rates of all cores of the host's CPU. Measures them at the first call of the
-    /// process.
+    /// Returns the peak rates of all cores of the host's CPU. Measures them at the first call of
+    /// the process.
     pub(super) fn of_host() -> Self {
         static MEASURED: OnceLock<Roofs> = OnceLock::new();
         let measure = |precision| Some(cpu_peak::flops_per_second(InstructionSet::best(), precision));
