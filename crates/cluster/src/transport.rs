@@ -1,0 +1,281 @@
+//! The connection of a rank to the other ranks of its group.
+
+use std::fmt::{self, Display};
+use std::sync::Arc;
+
+use bytemuck::Pod;
+
+use crate::counters::{Counters, Traffic};
+use crate::error::ClusterError;
+use crate::mpi::{Mpi, PendingMessages, Transfer};
+use crate::request::{ReceiveRequest, ReceiveState, SendRequest};
+use crate::tag::Tag;
+use crate::threads::{Member, PendingReceives, into_value};
+
+/// A rank of a group, connected to the others. Clones are the same rank. One thread at a time uses
+/// it.
+///
+/// Messages with the same sender, receiver and tag arrive in the order in which they were sent, and
+/// the receives are served in the order in which they were started. A rank may send to itself. A send
+/// can wait for its receiver, so two ranks that first send and then receive must use requests or an
+/// exchange. All ranks call collective operations ([`Transport::barrier`], [`Transport::broadcast`],
+/// ...) in the same order.
+#[derive(Clone)]
+pub struct Transport {
+    link: Link,
+    counters: Arc<Counters>,
+    /// Number of lower ranks on the same computer.
+    local_rank: usize,
+}
+
+#[derive(Clone)]
+enum Link {
+    Threads(Arc<Member>),
+    Mpi(Arc<Mpi>),
+}
+
+impl Transport {
+    /// Returns the only rank of a group.
+    pub fn alone() -> Self {
+        Self::from_member(Member::alone())
+    }
+
+    pub(crate) fn from_member(member: Member) -> Self {
+        let local_rank = member.rank();
+        Self { link: Link::Threads(Arc::new(member)), counters: Arc::default(), local_rank }
+    }
+
+    /// Connects a rank of MPI. All ranks must call it.
+    pub(crate) fn from_mpi(mpi: Mpi) -> Result<Self, ClusterError> {
+        let mut transport = Self { link: Link::Mpi(Arc::new(mpi)), counters: Arc::default(), local_rank: 0 };
+        let computers = transport.all_gather(&computer_name())?;
+        let rank = transport.rank();
+        transport.local_rank = computers[..rank].iter().filter(|name| **name == computers[rank]).count();
+        transport.counters = Arc::default();
+        Ok(transport)
+    }
+
+    /// Returns the number of this rank, from 0.
+    pub fn rank(&self) -> usize {
+        match &self.link {
+            Link::Threads(member) => member.rank(),
+            Link::Mpi(mpi) => mpi.rank(),
+        }
+    }
+
+    /// Returns the number of ranks.
+    pub fn size(&self) -> usize {
+        match &self.link {
+            Link::Threads(member) => member.size(),
+            Link::Mpi(mpi) => mpi.size(),
+        }
+    }
+
+    /// Returns the number of this rank among those on the same computer, from 0. It selects a GPU.
+    pub fn local_rank(&self) -> usize {
+        self.local_rank
+    }
+
+    /// Returns whether the ranks are MPI processes.
+    pub fn is_mpi(&self) -> bool {
+        matches!(self.link, Link::Mpi(_))
+    }
+
+    /// Returns whether MPI accepts addresses of CUDA devices, as far as the library reports it.
+    pub fn is_cuda_aware(&self) -> bool {
+        matches!(&self.link, Link::Mpi(mpi) if mpi.is_cuda_aware())
+    }
+
+    /// Returns the kind of transport, for example "Open MPI v4.1.4 (libmpi.so.40)" or "threads".
+    pub fn description(&self) -> String {
+        match &self.link {
+            Link::Threads(_) => "threads".to_owned(),
+            Link::Mpi(mpi) => mpi.description(),
+        }
+    }
+
+    /// Returns times and amounts of the communication of this rank since its start.
+    pub fn traffic(&self) -> Traffic {
+        self.counters.traffic()
+    }
+
+    /// Starts to send a message, which moves into the request.
+    pub fn start_send(&self, to: usize, tag: Tag, message: Vec<u8>) -> Result<SendRequest, ClusterError> {
+        self.check_rank(to)?;
+        self.counters.count_sent(message.len());
+        let transfer = self.counters.time(|_| match &self.link {
+            Link::Threads(member) => member.send(to, tag, Box::new(message)).map(|()| None),
+            Link::Mpi(mpi) => Ok(Some((Arc::clone(mpi), Transfer::send(mpi, to, tag, message)?))),
+        })?;
+        Ok(SendRequest { counters: Arc::clone(&self.counters), transfer })
+    }
+
+    /// Starts to receive a message of `length` bytes.
+    pub fn start_receive(
+        &self,
+        from: usize,
+        tag: Tag,
+        length: usize,
+    ) -> Result<ReceiveRequest, ClusterError> {
+        self.check_rank(from)?;
+        let state = self.counters.time(|_| match &self.link {
+            Link::Threads(member) => {
+                Ok(ReceiveState::Waiting(Arc::clone(member), member.start_receive(from, tag)))
+            }
+            Link::Mpi(mpi) => {
+                Ok(ReceiveState::Mpi(Arc::clone(mpi), Transfer::receive(mpi, from, tag, length)?))
+            }
+        })?;
+        Ok(ReceiveRequest { counters: Arc::clone(&self.counters), length, state: Some(state) })
+    }
+
+    /// Waits for a message of any length and returns it.
+    pub fn receive(&self, from: usize, tag: Tag) -> Result<Vec<u8>, ClusterError> {
+        self.check_rank(from)?;
+        let message = self.counters.time(|waited| match &self.link {
+            Link::Threads(member) => {
+                let ticket = member.start_receive(from, tag);
+                into_value::<Vec<u8>>(member.take(&ticket, waited)?, &ticket)
+            }
+            Link::Mpi(mpi) => mpi.receive(from, tag, waited),
+        })?;
+        self.counters.count_received(message.len());
+        Ok(message)
+    }
+
+    /// Calls `body`, which starts messages with borrowed buffers, and waits until they are complete.
+    /// Work that `body` does after it has started the messages overlaps with them.
+    ///
+    /// If `body` fails while messages are incomplete, it is an error of this rank only, and the
+    /// messages still get one second. If they do not complete, MPI ends all ranks.
+    pub fn exchange<'b, R, E: Display + From<ClusterError>>(
+        &self,
+        body: impl FnOnce(&Exchange<'_, 'b>) -> Result<R, E>,
+    ) -> Result<R, E> {
+        match &self.link {
+            Link::Threads(member) => {
+                let pending = PendingReceives::new(member);
+                let link = ExchangeLink::Threads(&pending);
+                let value = body(&Exchange { transport: self, link })?;
+                self.counters.time(|waited| pending.wait(waited))?;
+                Ok(value)
+            }
+            Link::Mpi(mpi) => PendingMessages::run(
+                mpi,
+                |pending| body(&Exchange { transport: self, link: ExchangeLink::Mpi(pending) }),
+                |pending| self.counters.time(|waited| pending.wait(waited)),
+            ),
+        }
+    }
+
+    /// Sends a value of any type to another thread, for example a handle of a buffer. Only threads
+    /// share memory: MPI returns [`ClusterError::SeparateMemory`].
+    pub fn send_value<T: Send + 'static>(&self, to: usize, tag: Tag, value: T) -> Result<(), ClusterError> {
+        self.check_rank(to)?;
+        let Link::Threads(member) = &self.link else { return Err(ClusterError::SeparateMemory) };
+        self.counters.count_sent(0);
+        self.counters.time(|_| member.send(to, tag, Box::new(value)))
+    }
+
+    /// Waits for a value of [`Transport::send_value`] and returns it.
+    pub fn receive_value<T: Send + 'static>(&self, from: usize, tag: Tag) -> Result<T, ClusterError> {
+        self.check_rank(from)?;
+        let Link::Threads(member) = &self.link else { return Err(ClusterError::SeparateMemory) };
+        self.counters.count_received(0);
+        self.counters.time(|waited| {
+            let ticket = member.start_receive(from, tag);
+            into_value(member.take(&ticket, waited)?, &ticket)
+        })
+    }
+
+    /// Ends all ranks because this one failed. Threads: later calls of all ranks return the returned
+    /// error. MPI: prints the message, ends all processes with status 1 and does not return.
+    #[must_use = "the caller returns this error"]
+    pub fn abort(&self, message: &str) -> ClusterError {
+        self.abort_with_status(message, 1)
+    }
+
+    /// Is [`Transport::abort`] with an exit status for MPI.
+    #[must_use = "the caller returns this error"]
+    pub fn abort_with_status(&self, message: &str, exit_status: u8) -> ClusterError {
+        match &self.link {
+            Link::Threads(member) => member.abort(message),
+            Link::Mpi(mpi) => mpi.abort(message, exit_status),
+        }
+    }
+
+    /// Waits for all ranks and ends the use of MPI. Does nothing for threads.
+    pub(crate) fn finalize(&self) -> Result<(), ClusterError> {
+        let Link::Mpi(mpi) = &self.link else { return Ok(()) };
+        // MPI_Finalize waits in a busy loop. This barrier sleeps.
+        self.barrier()?;
+        mpi.finalize()
+    }
+
+    pub(crate) fn check_rank(&self, rank: usize) -> Result<(), ClusterError> {
+        let size = self.size();
+        if rank < size { Ok(()) } else { Err(ClusterError::Rank { rank, size }) }
+    }
+}
+
+impl fmt::Debug for Transport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Transport(rank {} of {}, {})", self.rank(), self.size(), self.description())
+    }
+}
+
+/// Returns bytes that are equal for ranks on the same computer: the kernel's number of its start,
+/// which containers on one computer share, or the name of the computer.
+fn computer_name() -> Vec<u8> {
+    let boot = std::fs::read("/proc/sys/kernel/random/boot_id");
+    boot.ok()
+        .or_else(|| std::process::Command::new("hostname").output().ok().map(|o| o.stdout))
+        .unwrap_or_default()
+}
+
+/// Messages with borrowed buffers. [`Transport::exchange`] waits for their end.
+pub struct Exchange<'x, 'b> {
+    transport: &'x Transport,
+    link: ExchangeLink<'x, 'b>,
+}
+
+enum ExchangeLink<'x, 'b> {
+    Threads(&'x PendingReceives<'x, 'b>),
+    Mpi(&'x PendingMessages<'x, 'b>),
+}
+
+impl<'b> Exchange<'_, 'b> {
+    /// Starts to send `values`.
+    pub fn send<T: Pod>(&self, to: usize, tag: Tag, values: &'b [T]) -> Result<(), ClusterError> {
+        self.transport.check_rank(to)?;
+        let bytes: &'b [u8] = bytemuck::cast_slice(values);
+        self.transport.counters.count_sent(bytes.len());
+        self.transport.counters.time(|_| match &self.link {
+            ExchangeLink::Threads(pending) => pending.send(to, tag, bytes),
+            ExchangeLink::Mpi(pending) => pending.send(to, tag, bytes),
+        })
+    }
+
+    /// Starts to receive a message that fills `values`.
+    pub fn receive<T: Pod>(&self, from: usize, tag: Tag, values: &'b mut [T]) -> Result<(), ClusterError> {
+        self.transport.check_rank(from)?;
+        let buffer: &'b mut [u8] = bytemuck::cast_slice_mut(values);
+        self.transport.counters.count_received(buffer.len());
+        self.transport.counters.time(|_| match &self.link {
+            ExchangeLink::Threads(pending) => {
+                pending.receive(from, tag, buffer);
+                Ok(())
+            }
+            ExchangeLink::Mpi(pending) => pending.receive(from, tag, buffer),
+        })
+    }
+
+    /// Returns whether all messages are complete. Does not wait. MPI may move long messages only
+    /// during calls, so a long computation within an exchange should call this now and then.
+    pub fn poll(&self) -> Result<bool, ClusterError> {
+        self.transport.counters.time(|_| match &self.link {
+            ExchangeLink::Threads(pending) => pending.poll(),
+            ExchangeLink::Mpi(pending) => pending.poll(),
+        })
+    }
+}
