@@ -28,9 +28,9 @@ pub struct MpiOptions {
 /// Runs `body` with the transport of this process: MPI if a launcher such as mpirun or srun started
 /// several processes, and a group of one otherwise. Without a launcher, MPI is not loaded.
 ///
-/// Under MPI, an error or a panic of one rank ends all of them with the exit status that `status`
+/// With several ranks, an error or a panic of one of them ends all with the exit status that `status`
 /// gives for the error, and 101 for a panic. Its message is printed once, and this function does
-/// not return. Without MPI, the error is returned and a panic is not caught. Call this function at
+/// not return. With one rank, the error is returned and a panic is not caught. Call this function at
 /// most once per process, from the main thread.
 pub fn run<T, E: Display + From<ClusterError>>(
     options: MpiOptions,
@@ -43,8 +43,10 @@ pub fn run<T, E: Display + From<ClusterError>>(
             std::thread::sleep(DELAY_OF_OTHERS);
         }
     })?;
-    if !transport.is_mpi() {
-        return body(&transport);
+    if transport.size() == 1 {
+        let result = body(&transport);
+        transport.finalize()?;
+        return result;
     }
     record_panics();
     match catch_unwind(AssertUnwindSafe(|| body(&transport))) {

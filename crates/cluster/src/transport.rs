@@ -2,6 +2,7 @@
 
 use std::fmt::{self, Display};
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytemuck::Pod;
 
@@ -143,11 +144,23 @@ impl Transport {
         Ok(message)
     }
 
+    /// Waits at most `limit` for the next message, and returns whether it is there. Does not receive
+    /// it. Receives that were started must be complete before.
+    ///
+    /// A rank that waits for a message and also for a signal calls this in a loop.
+    pub fn wait_for_message(&self, from: usize, tag: Tag, limit: Duration) -> Result<bool, ClusterError> {
+        self.check_rank(from)?;
+        self.counters.time(|waited| match &self.link {
+            Link::Threads(member) => member.wait_for_message(from, tag, limit, waited),
+            Link::Mpi(mpi) => mpi.wait_for_message(from, tag, limit, waited),
+        })
+    }
+
     /// Calls `body`, which starts messages with borrowed buffers, and waits until they are complete.
     /// Work that `body` does after it has started the messages overlaps with them.
     ///
     /// If `body` fails while messages are incomplete, it is an error of this rank only, and the
-    /// messages still get one second. If they do not complete, MPI ends all ranks.
+    /// messages still get half a second. If they do not complete, MPI ends all ranks.
     pub fn exchange<'b, R, E: Display + From<ClusterError>>(
         &self,
         body: impl FnOnce(&Exchange<'_, 'b>) -> Result<R, E>,

@@ -274,6 +274,18 @@ impl Mpi {
         }
     }
 
+    /// Waits at most `limit` for the next message, and returns whether it is there.
+    pub(crate) fn wait_for_message(
+        &self,
+        from: usize,
+        tag: Tag,
+        limit: Duration,
+        waited: &mut Duration,
+    ) -> Result<bool, ClusterError> {
+        let probe = || Ok(self.calls()?.probe(Some(from), tag)?.map(|_| ()));
+        Ok(wait::repeat_until(Some(limit), waited, probe)?.is_some())
+    }
+
     /// Keeps a send until it is complete.
     pub(crate) fn detach(&self, transfer: Transfer) {
         self.detached.lock().unwrap_or_else(PoisonError::into_inner).push(transfer);

@@ -13,7 +13,7 @@ use crate::tag::Tag;
 
 /// Time in which the messages of an exchange that failed may still arrive. Other ranks usually do
 /// not know about the failure and complete them.
-const LAST_MESSAGES: Duration = Duration::from_secs(1);
+const LAST_MESSAGES: Duration = Duration::from_millis(500);
 
 /// A message with its buffer. MPI uses the buffer until `requests` is empty. A transfer that is
 /// dropped before leaks the buffer.

@@ -20,7 +20,7 @@ impl<'m, 'b> PendingReceives<'m, 'b> {
     }
 
     pub(crate) fn send(&self, to: usize, tag: Tag, bytes: &[u8]) -> Result<(), ClusterError> {
-        self.member.send(to, tag, Box::new(bytes.to_vec()))
+        self.member.send(to, tag, Box::new(self.member.copy_message(bytes)))
     }
 
     pub(crate) fn receive(&self, from: usize, tag: Tag, buffer: &'b mut [u8]) {
@@ -35,7 +35,7 @@ impl<'m, 'b> PendingReceives<'m, 'b> {
             match self.member.try_take(&list[index].0)? {
                 Some(message) => {
                     let (ticket, buffer) = list.swap_remove(index);
-                    copy_message(message, &ticket, buffer)?;
+                    self.complete(message, &ticket, buffer)?;
                 }
                 None => index += 1,
             }
@@ -45,8 +45,17 @@ impl<'m, 'b> PendingReceives<'m, 'b> {
 
     pub(crate) fn wait(&self, waited: &mut Duration) -> Result<(), ClusterError> {
         while let Some((ticket, buffer)) = self.list.borrow_mut().pop() {
-            copy_message(self.member.take(&ticket, waited)?, &ticket, buffer)?;
+            self.complete(self.member.take(&ticket, waited)?, &ticket, buffer)?;
         }
+        Ok(())
+    }
+
+    /// Copies a message into the buffer of its receive.
+    fn complete(&self, message: Message, ticket: &Ticket, buffer: &mut [u8]) -> Result<(), ClusterError> {
+        let bytes: Vec<u8> = into_value(message, ticket)?;
+        ClusterError::check_length(ticket.from, ticket.tag, bytes.len(), buffer.len())?;
+        buffer.copy_from_slice(&bytes);
+        self.member.recycle_message(bytes);
         Ok(())
     }
 }
@@ -57,11 +66,4 @@ impl Drop for PendingReceives<'_, '_> {
             self.member.cancel(&ticket);
         }
     }
-}
-
-fn copy_message(message: Message, ticket: &Ticket, buffer: &mut [u8]) -> Result<(), ClusterError> {
-    let bytes: Vec<u8> = into_value(message, ticket)?;
-    ClusterError::check_length(ticket.from, ticket.tag, bytes.len(), buffer.len())?;
-    buffer.copy_from_slice(&bytes);
-    Ok(())
 }

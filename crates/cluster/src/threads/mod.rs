@@ -94,7 +94,15 @@ pub(crate) fn panic_text(payload: &(dyn Any + Send)) -> String {
 struct Group {
     mailboxes: Vec<Mailbox>,
     abort: OnceLock<Abort>,
+    /// Memory of long messages that were received.
+    spare: Mutex<Vec<Vec<u8>>>,
 }
+
+/// Bytes from which the memory of a message is used again. The allocator returns longer blocks to
+/// the system, and new pages take longer than the copy.
+const LONG_MESSAGE: usize = 1 << 17;
+/// Number of spare buffers per member: one for each of two neighbours.
+const SPARE_PER_MEMBER: usize = 2;
 
 /// First failure of a member.
 struct Abort {
@@ -136,7 +144,8 @@ impl Mailbox {
 
 impl Group {
     fn new(size: usize) -> Self {
-        Self { mailboxes: (0..size).map(|_| Mailbox::default()).collect(), abort: OnceLock::new() }
+        let mailboxes = (0..size).map(|_| Mailbox::default()).collect();
+        Self { mailboxes, abort: OnceLock::new(), spare: Mutex::default() }
     }
 }
 
@@ -217,6 +226,27 @@ impl Member {
         result
     }
 
+    /// Waits at most `limit` for the message of the next receive, and returns whether it is there.
+    pub(crate) fn wait_for_message(
+        &self,
+        from: usize,
+        tag: Tag,
+        limit: Duration,
+        waited: &mut Duration,
+    ) -> Result<bool, ClusterError> {
+        let mailbox = self.mailbox();
+        let is_missing = |queues: &mut HashMap<QueueKey, Queue>| {
+            self.check_abort().is_ok()
+                && queues.get(&(from, tag)).is_none_or(|queue| queue.arrived <= queue.started)
+        };
+        let start = Instant::now();
+        let wait = mailbox.changed.wait_timeout_while(mailbox.lock(), limit, is_missing);
+        let (_queues, timeout) = wait.unwrap_or_else(PoisonError::into_inner);
+        *waited += start.elapsed();
+        self.check_abort()?;
+        Ok(!timeout.timed_out())
+    }
+
     /// Ends a receive without its message.
     pub(crate) fn cancel(&self, ticket: &Ticket) {
         let mut queues = self.mailbox().lock();
@@ -234,6 +264,30 @@ impl Member {
             mailbox.changed.notify_all();
         }
         first.error()
+    }
+
+    /// Returns a copy of `bytes`, in memory of an earlier message where possible.
+    fn copy_message(&self, bytes: &[u8]) -> Vec<u8> {
+        let mut spare = self.group.spare.lock().unwrap_or_else(PoisonError::into_inner);
+        let fits =
+            |buffer: &Vec<u8>| buffer.capacity() >= bytes.len() && buffer.capacity() / 2 <= bytes.len();
+        let reused = spare.iter().position(fits).map(|index| spare.swap_remove(index));
+        drop(spare);
+        let mut message = reused.unwrap_or_default();
+        message.clear();
+        message.extend_from_slice(bytes);
+        message
+    }
+
+    /// Keeps the memory of a message for later ones.
+    fn recycle_message(&self, message: Vec<u8>) {
+        if message.capacity() >= LONG_MESSAGE {
+            let mut spare = self.group.spare.lock().unwrap_or_else(PoisonError::into_inner);
+            if spare.len() >= SPARE_PER_MEMBER * self.size() {
+                spare.remove(0);
+            }
+            spare.push(message);
+        }
     }
 
     fn check_abort(&self) -> Result<(), ClusterError> {
