@@ -35,6 +35,8 @@ const PREREQUISITES: &[Prerequisite] = &[
         is_installed: |_| has_opencl_loader(),
     },
     Prerequisite { package: "pocl-opencl-icd", installer: Installer::Apt, is_installed: |_| has_pocl() },
+    // Launcher and library of Open MPI. The program itself builds and runs without them.
+    Prerequisite { package: "openmpi-bin", installer: Installer::Apt, is_installed: |_| has_open_mpi() },
     // A minimal Rust installation does not contain rustfmt and clippy.
     Prerequisite {
         package: "rustfmt",
@@ -77,6 +79,15 @@ fn lists_pocl(vendors: &Path) -> bool {
         path.extension().is_some_and(|extension| extension == "icd")
             && std::fs::read_to_string(&path).is_ok_and(|library| library.contains("libpocl"))
     })
+}
+
+/// Returns whether the launcher of Open MPI is in the PATH. Debian has several MPI packages, and
+/// `mpirun` is the one that the administrator selected.
+fn has_open_mpi() -> bool {
+    let is_open_mpi = |launcher: &str| {
+        CommandLine::new(launcher).arg("--version").output().is_some_and(|text| text.contains("Open MPI"))
+    };
+    ["mpirun.openmpi", "mpirun"].into_iter().any(is_open_mpi)
 }
 
 /// Installs missing packages. If that is not possible, the error contains the command to run.

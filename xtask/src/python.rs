@@ -1,5 +1,5 @@
-//! Python environment with the readers that the tests use to open Orrery's files, and with NVRTC,
-//! which compiles kernels for CUDA without a GPU.
+//! Python environment with the readers that the tests use to open Orrery's files, with NVRTC, which
+//! compiles kernels for CUDA without a GPU, and with MPICH, whose launcher is in its folder `bin`.
 //!
 //! The environment is in target/python. It contains a copy of the requirements that were installed
 //! last. If that copy equals the current requirements, there is nothing to install.
