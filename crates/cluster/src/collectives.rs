@@ -4,14 +4,14 @@
 //! |---|---|---|
 //! | barrier | dissemination: step k notifies the rank at distance 2^k | ceil(log2 p) |
 //! | broadcast | binomial tree | ceil(log2 p) |
-//! | gather, reduce | every rank sends to one, which receives in rank order | 1, with p - 1 messages |
-//! | all-gather, short | Bruck et al. (1997): step k doubles the number of known parts | ceil(log2 p) |
+//! | gather, reduce | all send to one, which receives in rank order | p - 1 |
+//! | all-gather, short | Bruck et al. (1997): each step doubles the known parts | ceil(log2 p) |
 //! | all-gather, long | ring: each rank passes the part on that it received last | p - 1 |
 //! | all-reduce, short | all-gather, then each rank computes the same sum | ceil(log2 p) |
 //! | all-reduce, long | each rank reduces one part of the values, then all-gather | p |
 //!
-//! Reductions combine the values of ranks 0, 1, 2, ... in this order, ((v0 + v1) + v2) + ..., so the
-//! bits depend neither on timing nor on the algorithm.
+//! Reductions combine the values of ranks 0, 1, 2, ... in this order, ((v0 + v1) + v2) + ..., so
+//! the bits depend neither on timing nor on the algorithm.
 
 use std::ops::Range;
 
@@ -197,8 +197,8 @@ impl Transport {
         Ok(Some(result))
     }
 
-    /// Combines the values of all ranks element by element, in rank order, and returns the result on
-    /// all ranks. All ranks have the same number of values.
+    /// Combines the values of all ranks element by element, in rank order, and returns the result
+    /// on all ranks. All ranks have the same number of values.
     ///
     /// `transport.all_reduce(&[energy], |a, b| a + b)`
     pub fn all_reduce<T: Pod>(

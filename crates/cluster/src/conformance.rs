@@ -212,8 +212,8 @@ fn check_lengths(transport: &Transport) -> Result<(), String> {
     Ok(())
 }
 
-/// Messages that are longer than the buffers of a library, in both directions at the same time, with
-/// work between start and end.
+/// Messages that are longer than the buffers of a library, in both directions at the same time,
+/// with work between start and end.
 fn check_long_messages(transport: &Transport) -> Result<(), String> {
     let (rank, size) = (transport.rank(), transport.size());
     const COUNT: usize = 1 << 18;

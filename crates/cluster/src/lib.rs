@@ -1,7 +1,7 @@
 //! Messages between the ranks of a run. A rank is one member of a group that computes together, and
 //! a [`Transport`] is its connection to the others. The ranks are either threads of one process
-//! ([`threads::run`]) or processes that an MPI launcher started ([`process::run`]). MPI is loaded at
-//! run time: the program builds without it, and one binary works with Open MPI, MPICH and the
+//! ([`threads::run`]) or processes that an MPI launcher started ([`process::run`]). MPI is loaded
+//! at run time: the program builds without it, and one binary works with Open MPI, MPICH and the
 //! standard ABI of MPI 5. This crate does not know what is computed.
 //!
 //! All `unsafe` code is in `mpi`.

@@ -28,10 +28,10 @@ pub struct MpiOptions {
 /// Runs `body` with the transport of this process: MPI if a launcher such as mpirun or srun started
 /// several processes, and a group of one otherwise. Without a launcher, MPI is not loaded.
 ///
-/// With several ranks, an error or a panic of one of them ends all with the exit status that `status`
-/// gives for the error, and 101 for a panic. Its message is printed once, and this function does
-/// not return. With one rank, the error is returned and a panic is not caught. Call this function at
-/// most once per process, from the main thread.
+/// With several ranks, an error or a panic of one of them ends all with the exit status that
+/// `status` gives for the error, and 101 for a panic. Its message is printed once, and this
+/// function does not return. With one rank, the error is returned and a panic is not caught. Call
+/// this function at most once per process, from the main thread.
 pub fn run<T, E: Display + From<ClusterError>>(
     options: MpiOptions,
     status: impl FnOnce(&E) -> u8,

@@ -17,10 +17,10 @@ use crate::threads::{Member, PendingReceives, into_value};
 /// it.
 ///
 /// Messages with the same sender, receiver and tag arrive in the order in which they were sent, and
-/// the receives are served in the order in which they were started. A rank may send to itself. A send
-/// can wait for its receiver, so two ranks that first send and then receive must use requests or an
-/// exchange. All ranks call collective operations ([`Transport::barrier`], [`Transport::broadcast`],
-/// ...) in the same order.
+/// the receives are served in the order in which they were started. A rank may send to itself. A
+/// send can wait for its receiver, so two ranks that first send and then receive must use requests
+/// or an exchange. All ranks call collective operations ([`Transport::barrier`],
+/// [`Transport::broadcast`], ...) in the same order.
 #[derive(Clone)]
 pub struct Transport {
     link: Link,
@@ -144,8 +144,8 @@ impl Transport {
         Ok(message)
     }
 
-    /// Waits at most `limit` for the next message, and returns whether it is there. Does not receive
-    /// it. Receives that were started must be complete before.
+    /// Waits at most `limit` for the next message, and returns whether it is there. Does not
+    /// receive it. Receives that were started must be complete before.
     ///
     /// A rank that waits for a message and also for a signal calls this in a loop.
     pub fn wait_for_message(&self, from: usize, tag: Tag, limit: Duration) -> Result<bool, ClusterError> {
@@ -156,8 +156,8 @@ impl Transport {
         })
     }
 
-    /// Calls `body`, which starts messages with borrowed buffers, and waits until they are complete.
-    /// Work that `body` does after it has started the messages overlaps with them.
+    /// Calls `body`, which starts messages with borrowed buffers, and waits until they are
+    /// complete. Work that `body` does after it has started the messages overlaps with them.
     ///
     /// If `body` fails while messages are incomplete, it is an error of this rank only, and the
     /// messages still get half a second. If they do not complete, MPI ends all ranks.
@@ -201,8 +201,9 @@ impl Transport {
         })
     }
 
-    /// Ends all ranks because this one failed. Threads: later calls of all ranks return the returned
-    /// error. MPI: prints the message, ends all processes with status 1 and does not return.
+    /// Ends all ranks because this one failed. Threads: later calls of all ranks return the
+    /// returned error. MPI: prints the message, ends all processes with status 1 and does not
+    /// return.
     #[must_use = "the caller returns this error"]
     pub fn abort(&self, message: &str) -> ClusterError {
         self.abort_with_status(message, 1)

@@ -70,7 +70,8 @@ impl Status {
 /// `MPI_COMM_WORLD`. Counts are at most 2^31 - 1. The caller makes sure that calls come from one
 /// thread at a time and after [`Calls::initialize`].
 pub(super) trait Calls: Send {
-    /// Initialises MPI. Returns whether any thread may call, as long as there is one call at a time.
+    /// Initialises MPI. Returns whether any thread may call, as long as there is one call at a
+    /// time.
     fn initialize(&self) -> Result<bool, ClusterError>;
 
     /// Returns rank and size.

@@ -1,7 +1,7 @@
 //! Division of long messages. Counts of MPI are 32-bit integers.
 //!
-//! A message of n bytes is sent as floor(n / chunk) messages of `chunk` bytes and a last one of
-//! n mod chunk bytes, which may be empty. Only the last one is shorter than `chunk`, so the receiver
+//! A message of n bytes is sent as floor(n / chunk) messages of `chunk` bytes and a last one of n
+//! mod chunk bytes, which may be empty. Only the last one is shorter than `chunk`, so the receiver
 //! finds the end of a message whose length it does not know, and notices any other length than the
 //! expected one. An empty message is one empty chunk.
 

@@ -6,7 +6,8 @@
 //! 2. the folder `lib` beside the folder of the launcher, which is a parent of this process. The
 //!    package `mpich` of PyPI needs this: it is in a virtual environment, and its mpiexec does not
 //!    set `LD_LIBRARY_PATH`.
-//! 3. the folder `lib` beside the folder of `mpiexec` or `mpirun` in `PATH`. With srun the parent is
+//! 3. the folder `lib` beside the folder of `mpiexec` or `mpirun` in `PATH`. With srun the parent
+//! is
 //!    a daemon of Slurm.
 //! 4. the search path of the dynamic linker
 //!

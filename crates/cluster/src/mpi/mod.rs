@@ -2,8 +2,8 @@
 //!
 //! Only messages between two ranks are used, and they never block: `MPI_Isend`, `MPI_Irecv`,
 //! `MPI_Test` and `MPI_Iprobe`. Collective operations are built on them in `collectives`, once for
-//! all transports. So few functions depend on an ABI, a waiting rank can sleep, and the order of sums
-//! is known.
+//! all transports. So few functions depend on an ABI, a waiting rank can sleep, and the order of
+//! sums is known.
 //!
 //! Invariant: memory that MPI reads or writes belongs to a [`Transfer`] or is borrowed by a
 //! [`PendingMessages`]. Neither gives the memory back before its requests are complete.
@@ -73,9 +73,9 @@ pub(crate) struct Request {
 }
 
 impl Mpi {
-    /// Loads the library of the launcher and initialises MPI. Messages are divided into chunks of at
-    /// most `chunk` bytes. Returns `None` if the launcher started only this process and there is no
-    /// library: MPI is not needed then.
+    /// Loads the library of the launcher and initialises MPI. Messages are divided into chunks of
+    /// at most `chunk` bytes. Returns `None` if the launcher started only this process and there is
+    /// no library: MPI is not needed then.
     pub(crate) fn connect(launcher: &Launcher, chunk: Option<usize>) -> Result<Option<Self>, ClusterError> {
         let library = match library::load_library(launcher) {
             Err(ClusterError::NoLibrary { size: Some(1), .. }) => return Ok(None),
@@ -302,7 +302,8 @@ impl Mpi {
 
     /// Prints the message of this rank and ends all ranks. If several ranks fail at the same time,
     /// for example because all of them read the same file, only the lowest one prints: each rank
-    /// that failed notifies all higher ranks, and prints its message if it has got no notice itself.
+    /// that failed notifies all higher ranks, and prints its message if it has got no notice
+    /// itself.
     pub(crate) fn abort(&self, message: &str, exit_status: u8) -> ! {
         // Without MPI nobody knows about the others.
         if self.is_lowest_failure().unwrap_or(true) {

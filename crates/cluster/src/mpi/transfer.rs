@@ -129,8 +129,8 @@ impl<'m, 'b> PendingMessages<'m, 'b> {
         self.mpi.wait(&mut self.requests.borrow_mut(), None, waited).map(|_| ())
     }
 
-    /// Waits a limited time for all messages, and ignores errors of single ones. Returns whether all
-    /// are complete.
+    /// Waits a limited time for all messages, and ignores errors of single ones. Returns whether
+    /// all are complete.
     fn is_complete_soon(&self) -> bool {
         let requests = &mut self.requests.borrow_mut();
         loop {

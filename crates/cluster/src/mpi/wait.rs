@@ -1,8 +1,8 @@
 //! Waiting for messages without taking a core from ranks that compute.
 //!
 //! MPI libraries wait in a busy loop. With more ranks than cores that delays the ranks for which
-//! the others wait. Here a wait is a series of tests: without a pause at first, then with a yield to
-//! other threads, then with short sleeps.
+//! the others wait. Here a wait is a series of tests: without a pause at first, then with a yield
+//! to other threads, then with short sleeps.
 
 use std::time::{Duration, Instant};
 
