@@ -7,8 +7,7 @@
 //!    package `mpich` of PyPI needs this: it is in a virtual environment, and its mpiexec does not
 //!    set `LD_LIBRARY_PATH`.
 //! 3. the folder `lib` beside the folder of `mpiexec` or `mpirun` in `PATH`. With srun the parent
-//! is
-//!    a daemon of Slurm.
+//!    is a daemon of Slurm.
 //! 4. the search path of the dynamic linker
 //!
 //! In each folder the names of the launcher's kind are tried. The ABI does not follow from the
