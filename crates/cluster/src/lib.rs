@@ -32,6 +32,7 @@ mod collectives;
 pub mod conformance;
 mod counters;
 mod error;
+mod location;
 mod mpi;
 pub mod process;
 mod request;

@@ -8,6 +8,7 @@ use bytemuck::Pod;
 
 use crate::counters::{Counters, Traffic};
 use crate::error::ClusterError;
+use crate::location::Location;
 use crate::mpi::{Mpi, PendingMessages, Transfer};
 use crate::request::{ReceiveRequest, ReceiveState, SendRequest};
 use crate::tag::Tag;
@@ -48,10 +49,17 @@ impl Transport {
 
     /// Connects a rank of MPI. All ranks must call it.
     pub(crate) fn from_mpi(mpi: Mpi) -> Result<Self, ClusterError> {
-        let mut transport = Self { link: Link::Mpi(Arc::new(mpi)), counters: Arc::default(), local_rank: 0 };
-        let computers = transport.all_gather(&computer_name())?;
-        let rank = transport.rank();
-        transport.local_rank = computers[..rank].iter().filter(|name| **name == computers[rank]).count();
+        let mpi = Arc::new(mpi);
+        let mut transport =
+            Self { link: Link::Mpi(Arc::clone(&mpi)), counters: Arc::default(), local_rank: 0 };
+        let locations = transport.all_gather(&Location::of_process().to_bytes())?;
+        let locations: Vec<_> = locations.iter().map(|bytes| Location::from_bytes(bytes)).collect();
+        let (lower, own) = (&locations[..mpi.rank()], &locations[mpi.rank()]);
+        transport.local_rank = lower.iter().filter(|other| other.computer == own.computer).count();
+        let ranks_on_cores = locations.iter().filter(|other| *other == own).count();
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        mpi.set_has_core(ranks_on_cores <= cores);
+        // The table of times starts here.
         transport.counters = Arc::default();
         Ok(transport)
     }
@@ -236,15 +244,6 @@ impl fmt::Debug for Transport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Transport(rank {} of {}, {})", self.rank(), self.size(), self.description())
     }
-}
-
-/// Returns bytes that are equal for ranks on the same computer: the kernel's number of its start,
-/// which containers on one computer share, or the name of the computer.
-fn computer_name() -> Vec<u8> {
-    let boot = std::fs::read("/proc/sys/kernel/random/boot_id");
-    boot.ok()
-        .or_else(|| std::process::Command::new("hostname").output().ok().map(|o| o.stdout))
-        .unwrap_or_default()
 }
 
 /// Messages with borrowed buffers. [`Transport::exchange`] waits for their end.

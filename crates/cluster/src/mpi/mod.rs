@@ -61,6 +61,8 @@ pub(crate) struct Mpi {
     /// The only thread that may call, if the library does not support several.
     only_thread: Option<ThreadId>,
     is_finalized: AtomicBool,
+    /// Whether this rank has a core that no other rank uses. See `wait`.
+    has_core: AtomicBool,
     /// Sends whose requests were dropped. Their buffers are freed when they are complete.
     detached: Mutex<Vec<Transfer>>,
 }
@@ -118,6 +120,7 @@ impl Mpi {
             chunk: chunk.unwrap_or(chunks::MAX_CHUNK).clamp(1, chunks::MAX_CHUNK),
             only_thread: (!is_serialized).then(|| std::thread::current().id()),
             is_finalized: AtomicBool::new(false),
+            has_core: AtomicBool::new(false),
             detached: Mutex::default(),
         }))
     }
@@ -137,6 +140,15 @@ impl Mpi {
 
     pub(crate) fn is_cuda_aware(&self) -> bool {
         self.is_cuda_aware
+    }
+
+    /// Sets whether this rank has a core that no other rank uses.
+    pub(crate) fn set_has_core(&self, has_core: bool) {
+        self.has_core.store(has_core, Ordering::Relaxed);
+    }
+
+    fn busy_time(&self) -> Duration {
+        wait::busy_time(self.has_core.load(Ordering::Relaxed))
     }
 
     /// Locks the functions of MPI.
@@ -243,7 +255,8 @@ impl Mpi {
         limit: Option<Duration>,
         waited: &mut Duration,
     ) -> Result<bool, ClusterError> {
-        let outcome = wait::repeat_until(limit, waited, || Ok(self.test(requests)?.then_some(())))?;
+        let outcome =
+            wait::repeat_until(self.busy_time(), limit, waited, || Ok(self.test(requests)?.then_some(())))?;
         Ok(outcome.is_some())
     }
 
@@ -261,7 +274,8 @@ impl Mpi {
                 let status = calls.probe(Some(from), tag)?;
                 status.map(|status| calls.count(&status)).transpose()
             };
-            let length = wait::repeat_until(None, waited, next_length)?.expect("there is no limit");
+            let length =
+                wait::repeat_until(self.busy_time(), None, waited, next_length)?.expect("there is no limit");
             let chunk = Transfer::receive_chunk(self, from, tag, length)?.wait(self, waited)?;
             if message.is_empty() {
                 message = chunk;
@@ -283,7 +297,7 @@ impl Mpi {
         waited: &mut Duration,
     ) -> Result<bool, ClusterError> {
         let probe = || Ok(self.calls()?.probe(Some(from), tag)?.map(|_| ()));
-        Ok(wait::repeat_until(Some(limit), waited, probe)?.is_some())
+        Ok(wait::repeat_until(self.busy_time(), Some(limit), waited, probe)?.is_some())
     }
 
     /// Keeps a send until it is complete.
@@ -335,14 +349,21 @@ impl Mpi {
             let _ = self.test(&mut notices)?;
             Ok(self.calls()?.probe(None, Tag::FAILURE)?.map(|_| ()))
         };
-        let notice = wait::repeat_until(Some(ELECTION), &mut Duration::default(), notice_of_lower_rank)?;
+        let notice = wait::repeat_until(
+            self.busy_time(),
+            Some(ELECTION),
+            &mut Duration::default(),
+            notice_of_lower_rank,
+        )?;
         Ok(notice.is_none())
     }
 
     /// Waits for detached sends and ends the use of MPI. All ranks must call it.
     pub(crate) fn finalize(&self) -> Result<(), ClusterError> {
         let all_sent = || Ok::<_, ClusterError>(self.free_detached().then_some(()));
-        if wait::repeat_until(Some(LAST_MESSAGES), &mut Duration::default(), all_sent)?.is_none() {
+        if wait::repeat_until(self.busy_time(), Some(LAST_MESSAGES), &mut Duration::default(), all_sent)?
+            .is_none()
+        {
             self.abort("a message that was sent is not received by its rank", 1);
         }
         let calls = self.calls()?;
