@@ -54,6 +54,13 @@ pub enum ClusterError {
     #[error("values without a fixed layout can only be sent between threads of one process")]
     SeparateMemory,
 
+    /// A command of the leader could not be sent or read.
+    #[error("a command of the leader cannot be used: {message}")]
+    Command {
+        /// Reason.
+        message: String,
+    },
+
     /// A function of MPI failed.
     #[error("{call}: {message}")]
     Call {

@@ -37,6 +37,7 @@ mod mpi;
 pub mod process;
 mod request;
 mod tag;
+mod team;
 pub mod threads;
 mod transport;
 
@@ -45,4 +46,5 @@ pub use counters::Traffic;
 pub use error::ClusterError;
 pub use request::{ReceiveRequest, SendRequest};
 pub use tag::Tag;
+pub use team::Team;
 pub use transport::{Exchange, Transport};
