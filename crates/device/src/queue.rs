@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::buffer::BufferRange;
+use crate::choice::Backend;
 use crate::constant::Constant;
 use crate::device::Device;
 use crate::driver::{
@@ -314,10 +315,15 @@ impl Queue {
         Ok(Event::new(self.device.clone(), handle))
     }
 
-    /// Makes the queue, not the host, wait for an event of the same device.
+    /// Makes the queue, not the host, wait for an event of the same device. A queue of a CUDA device
+    /// also waits for events of other CUDA devices.
     pub fn wait_for(&self, event: &Event) -> Result<(), DeviceError> {
-        self.expect_same_device("an event", event.device())?;
-        // SAFETY: queue and event are valid and belong to this driver.
+        let is_cuda = |device: &Device| device.properties().backend == Backend::Cuda;
+        if !is_cuda(&self.device) || !is_cuda(event.device()) {
+            self.expect_same_device("an event", event.device())?;
+        }
+        // SAFETY: queue and event are valid. They belong to this driver, or both to CUDA, whose
+        // events are valid in all contexts of the process.
         unsafe { self.device.driver().wait_for(self.handle, event.handle()) }
             .map_err(|fault| self.call_error(fault))
     }

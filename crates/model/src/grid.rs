@@ -14,7 +14,7 @@ use thiserror::Error;
 use crate::format_count;
 
 pub use initial::{InitialField, InitialFieldError, SpotShape};
-pub use pixels::{AxisWeights, MAX_PARTIAL, PixelMeans, PixelNodes, PixelWeights};
+pub use pixels::{AxisWeights, MAX_PARTIAL, PixelDivision, PixelMeans, PixelNodes, PixelWeights};
 pub use region::RegionShape;
 
 /// A rectangular grid. Public fields are checked by [`Grid::validate`].

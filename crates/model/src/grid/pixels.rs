@@ -16,6 +16,8 @@
 
 use std::ops::Range;
 
+use serde::{Deserialize, Serialize};
+
 use super::{Boundaries, Grid};
 
 /// Most nodes of a pixel that have only a part of their hat in it: two at each end.
@@ -50,7 +52,19 @@ pub struct PixelWeights {
 #[derive(Clone, Debug, PartialEq)]
 pub struct AxisWeights {
     nodes: usize,
+    is_periodic: bool,
     pixels: Vec<PixelNodes>,
+}
+
+/// Numbers from which [`PixelWeights`] follow, along x and y.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PixelDivision {
+    /// Nodes of the grid.
+    pub nodes: [usize; 2],
+    /// Whether the edges are periodic.
+    pub is_periodic: [bool; 2],
+    /// Pixels of the picture.
+    pub pixels: [usize; 2],
 }
 
 /// Nodes whose hats overlap the interval of one pixel. They are at consecutive positions from
@@ -97,10 +111,43 @@ impl PixelMeans {
 impl PixelWeights {
     /// Divides the plate into (width, height) pixels.
     pub fn new(grid: &Grid, boundaries: &Boundaries, (width, height): (usize, usize)) -> Self {
-        Self {
-            columns: AxisWeights::new(grid.nx, boundaries.is_periodic_in_x(), width),
-            rows: AxisWeights::new(grid.ny, boundaries.is_periodic_in_y(), height),
+        Self::from_division(PixelDivision {
+            nodes: [grid.nx, grid.ny],
+            is_periodic: [boundaries.is_periodic_in_x(), boundaries.is_periodic_in_y()],
+            pixels: [width, height],
+        })
+    }
+
+    /// Returns the weights of a division.
+    pub fn from_division(division: PixelDivision) -> Self {
+        let PixelDivision { nodes, is_periodic, pixels } = division;
+        let [columns, rows] =
+            [0, 1].map(|axis| AxisWeights::new(nodes[axis], is_periodic[axis], pixels[axis]));
+        Self { columns, rows }
+    }
+
+    /// Returns the numbers from which the weights follow.
+    pub fn division(&self) -> PixelDivision {
+        let axes = [&self.columns, &self.rows];
+        PixelDivision {
+            nodes: axes.map(|axis| axis.nodes),
+            is_periodic: axes.map(|axis| axis.is_periodic),
+            pixels: axes.map(|axis| axis.pixels.len()),
         }
+    }
+
+    /// Returns the weights of some rows of pixels for a part of the rows of nodes: those at `nodes`
+    /// positions from `first` on. All nodes of these pixels must be there.
+    ///
+    /// # Panics
+    /// If they are not.
+    pub fn part(&self, rows: Range<usize>, first: usize, nodes: usize) -> Self {
+        let shifted = |pixel: &PixelNodes| {
+            assert!(pixel.first >= first && pixel.end() <= first + nodes, "nodes of another part");
+            PixelNodes { first: pixel.first - first, ..*pixel }
+        };
+        let pixels = self.rows.pixels[rows].iter().map(shifted).collect();
+        Self { columns: self.columns.clone(), rows: AxisWeights { nodes, is_periodic: false, pixels } }
     }
 
     /// Returns the weights of the columns of pixels.
@@ -163,7 +210,8 @@ impl PixelWeights {
 impl AxisWeights {
     fn new(nodes: usize, is_periodic: bool, pixels: usize) -> Self {
         let cells = if is_periodic { nodes } else { nodes - 1 };
-        Self { nodes, pixels: (0..pixels).map(|pixel| PixelNodes::new(pixel, pixels, cells)).collect() }
+        let pixels = (0..pixels).map(|pixel| PixelNodes::new(pixel, pixels, cells)).collect();
+        Self { nodes, is_periodic, pixels }
     }
 
     /// Returns the number of nodes.
@@ -340,6 +388,29 @@ mod tests {
             let is_near = (2..6).contains(&(p % 8)) && (2..6).contains(&(p / 8));
             assert_eq!(mean.is_nan(), is_near, "pixel {p}: {mean}");
             assert!(is_near || *mean == 1.0, "pixel {p}: {mean}");
+        }
+    }
+
+    /// A part of the rows of nodes gives the same bits. The last position of a periodic grid is row
+    /// 0.
+    #[test]
+    fn parts_of_a_picture_have_the_means_of_the_whole() {
+        let (nx, ny, width) = (13, 11, 4);
+        let values: Vec<f64> = (0..nx * ny).map(|i| ((i * 7919) % 1013) as f64 - 300.0).collect();
+        for boundary in [Boundary::INSULATED, Boundary::Periodic] {
+            let grid = Grid { nx, ny, hx: 1.0, hy: 1.0 };
+            let weights = PixelWeights::new(&grid, &Boundaries::uniform(boundary), (width, 6));
+            assert_eq!(PixelWeights::from_division(weights.division()), weights);
+            let repeated = [&values[..], &values[..nx]].concat();
+            let (mut whole, mut part, mut scratch) = (vec![0.0; width], vec![0.0; width], Vec::new());
+            for row in 0..6 {
+                weights.compute_row(&values, row, &mut scratch, &mut whole);
+                let PixelNodes { first, .. } = weights.rows.pixels[row];
+                let nodes = weights.rows.pixels[row].end() - first;
+                let of_row = weights.part(row..row + 1, first, nodes);
+                of_row.compute_row(&repeated[first * nx..][..nodes * nx], 0, &mut scratch, &mut part);
+                assert_eq!(part, whole, "row {row}");
+            }
         }
     }
 
