@@ -3,6 +3,7 @@
 use std::fmt::{Debug, Display};
 use std::ops::{Add, Div, Mul, Neg, Range, Sub};
 
+use orrery_cluster::Pod;
 use orrery_device::{Arg, Element};
 use orrery_model::Precision;
 use orrery_simd::Real;
@@ -10,12 +11,13 @@ use orrery_simd::Real;
 use crate::heat::cpu::CpuStrategy as HeatCpuStrategy;
 use crate::heat::{FieldColumn, Plate, Rows, StepCoefficients};
 use crate::wave::cpu::{StencilPass, WaveCpuStrategy};
-use crate::wave::{LayerCoefficients, Medium, Slab, SlabLayer, sum_energy};
+use crate::wave::{LayerCoefficients, Medium, Slab, SlabLayer, sum_rows};
 
 /// A number of a field: f32 or f64.
 pub trait Scalar:
     Real
     + Element
+    + Pod
     + Debug
     + Display
     + PartialOrd
@@ -88,14 +90,14 @@ pub trait NodeLoops: Sized {
     fn run_wave_pass(
         pass: &StencilPass<'_, Self>,
         strategy: &WaveCpuStrategy,
-        planes: Range<usize>,
+        slices: Range<usize>,
         next: &mut [Self],
         layers: &mut [SlabLayer<Self>],
         coefficients: &[LayerCoefficients<Self>],
     );
 
-    /// Returns the energy of a slab of a wave field without the factor of its unit.
-    fn wave_energy(medium: &Medium<Self>, slab: &Slab<Self>) -> f64;
+    /// Returns the energies of the rows of a slab of a wave field without the factor of their unit.
+    fn wave_energies(medium: &Medium<Self>, slab: &Slab<Self>) -> Vec<f64>;
 
     /// [`HeatCpuStrategy::update_rows`].
     fn update_heat_rows(
@@ -115,16 +117,16 @@ macro_rules! impl_node_loops {
             fn run_wave_pass(
                 pass: &StencilPass<'_, Self>,
                 strategy: &WaveCpuStrategy,
-                planes: Range<usize>,
+                slices: Range<usize>,
                 next: &mut [Self],
                 layers: &mut [SlabLayer<Self>],
                 coefficients: &[LayerCoefficients<Self>],
             ) {
-                pass.run_loops(strategy, planes, next, layers, coefficients);
+                pass.run_loops(strategy, slices, next, layers, coefficients);
             }
 
-            fn wave_energy(medium: &Medium<Self>, slab: &Slab<Self>) -> f64 {
-                sum_energy(medium, slab)
+            fn wave_energies(medium: &Medium<Self>, slab: &Slab<Self>) -> Vec<f64> {
+                sum_rows(medium, slab)
             }
 
             fn update_heat_rows(

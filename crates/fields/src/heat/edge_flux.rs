@@ -56,3 +56,42 @@ fn face_conductivity<R: Scalar>(plate: &Plate<R>, a: usize, b: usize) -> f64 {
         Some(rho) => 2.0 / (rho[a].to_f64() + rho[b].to_f64()),
     }
 }
+
+/// The two outer columns and rows on each side of a field.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EdgeStrips<R> {
+    nx: usize,
+    ny: usize,
+    /// Columns 0, 1, nx - 2 and nx - 1.
+    columns: Vec<R>,
+    /// Rows 0, 1, ny - 2 and ny - 1.
+    rows: Vec<R>,
+}
+
+impl<R: Scalar> EdgeStrips<R> {
+    /// Returns the strips of a plate with nx and ny nodes. `columns` has columns 0, 1, nx − 2 and
+    /// nx − 1, each with ny values, and `rows` the rows of [`Self::rows`].
+    pub(super) fn new([nx, ny]: [usize; 2], columns: Vec<R>, rows: Vec<R>) -> Self {
+        assert!(columns.len() == 4 * ny && rows.len() == 4 * nx);
+        Self { nx, ny, columns, rows }
+    }
+
+    /// Returns the outer rows of a plate with `ny` rows.
+    pub(super) fn rows(ny: usize) -> [usize; 4] {
+        [0, 1, ny - 2, ny - 1]
+    }
+
+    /// Returns the value of node (i, j), which must be in one of the outer two columns or rows.
+    pub fn at(&self, i: usize, j: usize) -> R {
+        let strip = |k: usize, n: usize| match k {
+            0 | 1 => Some(k),
+            _ if k + 2 >= n => Some(k + 4 - n),
+            _ => None,
+        };
+        match (strip(i, self.nx), strip(j, self.ny)) {
+            (Some(column), _) => self.columns[column * self.ny + j],
+            (None, Some(row)) => self.rows[row * self.nx + i],
+            (None, None) => panic!("node ({i}, {j}) is not near an edge"),
+        }
+    }
+}

@@ -1,11 +1,13 @@
 //! Errors of heat problems.
 
+use orrery_cluster::ClusterError;
 use orrery_device::DeviceError;
 use orrery_model::grid::{Grid, GridError};
 use orrery_model::{Precision, format_count};
 use thiserror::Error;
 
 use super::problem::CONDUCTIVITIES;
+use crate::team::{LinkError, place};
 
 /// Reason why a heat problem cannot be set up or advanced.
 #[derive(Clone, Debug, Error, PartialEq)]
@@ -86,9 +88,43 @@ pub enum HeatError {
         /// Largest stable step.
         max: f64,
     },
+    /// The grid has too few rows for so many ranks.
+    #[error(
+        "the grid has {found} nodes along y, expected at least {needed} for {ranks} ranks: {fewest} per rank"
+    )]
+    TooManyRanks {
+        /// Number of ranks.
+        ranks: usize,
+        /// Nodes along y.
+        found: usize,
+        /// Nodes that so many ranks need.
+        needed: usize,
+        /// Fewest rows per rank.
+        fewest: usize,
+    },
+    /// Some ranks compute on the CPU and others on devices.
+    #[error("rank {rank} computes on {}, expected {}, as on rank 0", place(*is_on_device), place(!*is_on_device))]
+    MixedRanks {
+        /// The rank.
+        rank: usize,
+        /// Whether it computes on a device.
+        is_on_device: bool,
+    },
     /// The device failed.
     #[error(transparent)]
     Device(#[from] DeviceError),
+    /// Another rank failed, or the connection to it.
+    #[error(transparent)]
+    Cluster(#[from] ClusterError),
+}
+
+impl From<LinkError> for HeatError {
+    fn from(error: LinkError) -> Self {
+        match error {
+            LinkError::Device(error) => Self::Device(error),
+            LinkError::Cluster(error) => Self::Cluster(error),
+        }
+    }
 }
 
 impl HeatError {

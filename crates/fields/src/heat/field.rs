@@ -2,6 +2,7 @@
 
 use std::fmt::Debug;
 
+use orrery_cluster::Team;
 use orrery_device::Device;
 use orrery_model::Precision;
 use orrery_model::grid::{Boundaries, Grid, PixelMeans, PixelWeights};
@@ -9,11 +10,10 @@ use rayon::prelude::*;
 
 use super::cpu::CpuStrategy;
 use super::device::{DeviceHeat, FieldMeasures, HeatDeviceStrategy, StoredField};
-use super::edge_flux::edge_fluxes;
-use super::host::{HostHeat, check_finite};
+use super::host::HostHeat;
+use super::team::{TeamHeat, divided_rows};
 use super::{Conductivity, HeatError, HeatProblem, Plate};
 use crate::Scalar;
-use crate::pixels::means_of_values;
 
 /// A device, and the strategy that computes steps on it.
 #[derive(Clone, Debug)]
@@ -114,12 +114,24 @@ impl HeatField {
         initial: &[f64],
         setup: Option<&HeatDeviceSetup>,
     ) -> Result<Self, HeatError> {
+        Self::new_in_team(&Team::alone(), problem, initial, setup)
+    }
+
+    /// As [`HeatField::new`], computed by all ranks of a team. This rank is the leader, and the
+    /// others call [`follow`](super::follow) until the field is dropped. `setup` is the device of
+    /// this rank. All results have the bits of a field on one rank.
+    pub fn new_in_team(
+        team: &Team,
+        problem: &HeatProblem,
+        initial: &[f64],
+        setup: Option<&HeatDeviceSetup>,
+    ) -> Result<Self, HeatError> {
         problem.check_initial(initial)?;
         let column = match problem.precision() {
             Precision::Single => FieldColumn::Single(rounded(problem, initial)),
             _ => FieldColumn::Double(rounded(problem, initial)),
         };
-        Self::restore(problem, column, setup)
+        Self::restore_in_team(team, problem, column, setup)
     }
 
     /// Continues from a stored state, the result of [`FieldView::column`].
@@ -128,10 +140,25 @@ impl HeatField {
         column: FieldColumn,
         setup: Option<&HeatDeviceSetup>,
     ) -> Result<Self, HeatError> {
+        Self::restore_in_team(&Team::alone(), problem, column, setup)
+    }
+
+    /// As [`HeatField::restore`], computed by all ranks of a team, whose leader this rank is.
+    pub fn restore_in_team(
+        team: &Team,
+        problem: &HeatProblem,
+        column: FieldColumn,
+        setup: Option<&HeatDeviceSetup>,
+    ) -> Result<Self, HeatError> {
         problem.check_len("stored state", column.len())?;
+        let device = setup.map(|setup| (&setup.device, Some(setup.strategy)));
         let state: Box<dyn HeatState> = match (column, problem.precision()) {
-            (FieldColumn::Single(values), Precision::Single) => state_of(problem, &values, setup)?,
-            (FieldColumn::Double(values), Precision::Double) => state_of(problem, &values, setup)?,
+            (FieldColumn::Single(values), Precision::Single) => {
+                Box::new(TeamHeat::start(team, Plate::<f32>::new(problem), values, device)?)
+            }
+            (FieldColumn::Double(values), Precision::Double) => {
+                Box::new(TeamHeat::start(team, Plate::<f64>::new(problem), values, device)?)
+            }
             (column, expected) => {
                 return Err(HeatError::StoredPrecision { found: column.precision(), expected });
             }
@@ -189,17 +216,40 @@ impl HeatField {
         FieldView { state: &*self.state, stored: StoredField::Ahead }
     }
 
-    /// Waits until the steps on a device are complete.
+    /// Waits until the steps on a device are complete, as far as this rank computes them.
     pub fn wait(&self) -> Result<(), HeatError> {
-        match self.device() {
-            Some(device) => Ok(device.queue().finish()?),
-            None => Ok(()),
-        }
+        self.state.wait()
     }
 
     /// Moves the field to a device. Without a strategy, it uses the default one.
+    ///
+    /// # Panics
+    /// If several ranks compute the field.
     pub fn moved_to(self, device: &Device, strategy: Option<HeatDeviceStrategy>) -> Result<Self, HeatError> {
-        Ok(Self { state: self.state.moved_to(device, strategy)?, ..self })
+        self.moved_to_team(&Team::alone(), Some((device, strategy)))
+    }
+
+    /// Divides the field among the ranks of a team. This rank is the leader, and the others call
+    /// [`follow`](super::follow) until the field is dropped. `device` is that of this rank with its
+    /// strategy, `None` for the CPU. Without a strategy, it uses the default one.
+    ///
+    /// # Panics
+    /// If several ranks compute the field already.
+    pub fn moved_to_team(
+        self,
+        team: &Team,
+        device: Option<(&Device, Option<HeatDeviceStrategy>)>,
+    ) -> Result<Self, HeatError> {
+        Ok(Self { state: self.state.moved_to(team, device)?, ..self })
+    }
+
+    /// Returns the grid of the largest of the slabs into which `ranks` ranks divide a grid, with
+    /// its ghost rows, for [`HeatField::needed_bytes`]. Fails if there are too many ranks.
+    pub fn largest_slab(grid: &Grid, ranks: usize) -> Result<Grid, HeatError> {
+        let slabs = divided_rows(grid.ny, ranks)?;
+        let ghosts = if ranks > 1 { 2 * CpuStrategy::MAX_STEPS_PER_PASS } else { 0 };
+        let rows = slabs.iter().map(|slab| slab.len()).max().unwrap_or(0);
+        Ok(Grid { ny: rows + ghosts, ..*grid })
     }
 
     /// Returns true if the conductivity differs between nodes.
@@ -293,10 +343,11 @@ impl FieldView<'_> {
     }
 }
 
-/// Operations that the host and devices implement.
-trait HeatState: Debug + Send + Sync {
+/// Operations of a field of f32 or f64.
+pub(super) trait HeatState: Debug + Send + Sync {
     fn advance(&mut self, dt: f64, steps: u64) -> Result<(), HeatError>;
     fn step_ahead(&mut self, dt: f64) -> Result<(), HeatError>;
+    fn wait(&self) -> Result<(), HeatError>;
     fn measures(&self, field: StoredField) -> Result<FieldMeasures, HeatError>;
     fn edge_fluxes(&self, field: StoredField) -> Result<[f64; 4], HeatError>;
     fn column(&self, field: StoredField) -> Result<FieldColumn, HeatError>;
@@ -308,136 +359,9 @@ trait HeatState: Debug + Send + Sync {
     fn is_variable(&self) -> bool;
     fn moved_to(
         self: Box<Self>,
-        device: &Device,
-        strategy: Option<HeatDeviceStrategy>,
+        team: &Team,
+        device: Option<(&Device, Option<HeatDeviceStrategy>)>,
     ) -> Result<Box<dyn HeatState>, HeatError>;
-}
-
-impl<R: Scalar> HeatState for HostHeat<R> {
-    fn advance(&mut self, dt: f64, steps: u64) -> Result<(), HeatError> {
-        HostHeat::advance(self, dt, steps);
-        Ok(())
-    }
-
-    fn step_ahead(&mut self, dt: f64) -> Result<(), HeatError> {
-        HostHeat::step_ahead(self, dt);
-        Ok(())
-    }
-
-    fn measures(&self, field: StoredField) -> Result<FieldMeasures, HeatError> {
-        Ok(HostHeat::measures(self, field))
-    }
-
-    fn edge_fluxes(&self, field: StoredField) -> Result<[f64; 4], HeatError> {
-        let (nx, values) = (self.plate().grid.nx, self.values(field));
-        Ok(edge_fluxes(self.plate(), |i, j| values[j * nx + i]))
-    }
-
-    fn column(&self, field: StoredField) -> Result<FieldColumn, HeatError> {
-        Ok(R::into_column(self.values(field).to_vec()))
-    }
-
-    fn pixel_means(&self, field: StoredField, weights: &PixelWeights) -> Result<PixelMeans, HeatError> {
-        let FieldMeasures { min, max, .. } = HostHeat::measures(self, field);
-        Ok(PixelMeans { means: means_of_values(self.values(field), weights), min, max })
-    }
-
-    fn check_finite(&self, field: StoredField) -> Result<(), HeatError> {
-        check_finite(self.plate(), self.values(field))
-    }
-
-    fn device(&self) -> Option<&Device> {
-        None
-    }
-
-    fn strategy_name(&self) -> String {
-        self.strategy().name()
-    }
-
-    fn steps_per_pass(&self) -> u64 {
-        self.strategy().steps_per_pass as u64
-    }
-
-    fn is_variable(&self) -> bool {
-        self.plate().resistivity.is_some()
-    }
-
-    fn moved_to(
-        self: Box<Self>,
-        device: &Device,
-        strategy: Option<HeatDeviceStrategy>,
-    ) -> Result<Box<dyn HeatState>, HeatError> {
-        let (plate, state) = self.into_parts();
-        Ok(Box::new(moved(device, plate, &state, strategy)?))
-    }
-}
-
-impl<R: Scalar> HeatState for DeviceHeat<R> {
-    fn advance(&mut self, dt: f64, steps: u64) -> Result<(), HeatError> {
-        Ok(DeviceHeat::advance(self, dt, steps)?)
-    }
-
-    fn step_ahead(&mut self, dt: f64) -> Result<(), HeatError> {
-        Ok(DeviceHeat::step_ahead(self, dt)?)
-    }
-
-    fn measures(&self, field: StoredField) -> Result<FieldMeasures, HeatError> {
-        Ok(DeviceHeat::measures(self, field)?)
-    }
-
-    fn edge_fluxes(&self, field: StoredField) -> Result<[f64; 4], HeatError> {
-        let strips = self.edge_values(field)?;
-        Ok(edge_fluxes(self.plate(), |i, j| strips.at(i, j)))
-    }
-
-    fn column(&self, field: StoredField) -> Result<FieldColumn, HeatError> {
-        Ok(R::into_column(self.values(field)?))
-    }
-
-    fn pixel_means(&self, field: StoredField, weights: &PixelWeights) -> Result<PixelMeans, HeatError> {
-        Ok(DeviceHeat::pixel_means(self, field, weights)?)
-    }
-
-    fn check_finite(&self, field: StoredField) -> Result<(), HeatError> {
-        check_finite(self.plate(), &self.values(field)?)
-    }
-
-    fn device(&self) -> Option<&Device> {
-        Some(DeviceHeat::device(self))
-    }
-
-    fn strategy_name(&self) -> String {
-        self.strategy().name()
-    }
-
-    fn steps_per_pass(&self) -> u64 {
-        u64::from(self.strategy().steps_per_pass)
-    }
-
-    fn is_variable(&self) -> bool {
-        self.plate().resistivity.is_some()
-    }
-
-    fn moved_to(
-        self: Box<Self>,
-        device: &Device,
-        strategy: Option<HeatDeviceStrategy>,
-    ) -> Result<Box<dyn HeatState>, HeatError> {
-        let values = self.values(StoredField::State)?;
-        Ok(Box::new(moved(device, self.plate().clone(), &values, strategy)?))
-    }
-}
-
-/// Uploads a plate and its state. Without a strategy, the default one is used.
-fn moved<R: Scalar>(
-    device: &Device,
-    plate: Plate<R>,
-    values: &[R],
-    strategy: Option<HeatDeviceStrategy>,
-) -> Result<DeviceHeat<R>, HeatError> {
-    let (nodes, is_variable) = (plate.grid.len(), plate.resistivity.is_some());
-    let default = || HeatDeviceStrategy::default_for(device, nodes, R::PRECISION, is_variable);
-    Ok(DeviceHeat::new(device, plate, values, strategy.unwrap_or_else(default))?)
 }
 
 /// Rounds an initial state and sets the values of fixed nodes.
@@ -447,22 +371,4 @@ fn rounded<R: Scalar>(problem: &HeatProblem, initial: &[f64]) -> Vec<R> {
         state[index] = R::from_f64(value);
     }
     state
-}
-
-/// Returns the state on the device of `setup`, or on the host.
-fn state_of<R: Scalar>(
-    problem: &HeatProblem,
-    values: &[R],
-    setup: Option<&HeatDeviceSetup>,
-) -> Result<Box<dyn HeatState>, HeatError> {
-    let plate = Plate::<R>::new(problem);
-    Ok(match setup {
-        Some(HeatDeviceSetup { device, strategy }) => {
-            Box::new(DeviceHeat::new(device, plate, values, *strategy)?)
-        }
-        None => {
-            let strategy = CpuStrategy::resolve(&plate);
-            Box::new(HostHeat::new(plate, values, strategy))
-        }
-    })
 }

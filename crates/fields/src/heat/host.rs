@@ -1,30 +1,82 @@
 //! State of a plate in host memory.
+//!
+//! The state is that of all rows, or of the rows that one rank of a team owns. A rank stores T more
+//! rows on either side, for passes of up to T steps. A pass first updates the T rows that each
+//! neighbour needs, then sends them while it updates the interior. The bits are those of a single
+//! plate.
 
+use std::ops::Range;
+
+use orrery_cluster::ClusterError;
+use orrery_model::grid::Grid;
 use orrery_simd::AlignedVec;
 use rayon::prelude::*;
 
 use super::cpu::CpuStrategy;
 use super::device::{FieldMeasures, StoredField};
-use super::{HeatError, Plate};
+use super::{HeatError, Plate, Rows, StepCoefficients};
 use crate::Scalar;
 use crate::search::first_rejected;
+use crate::team::Neighbours;
 
 /// State of a plate in host memory: two fields, and those that the problem has.
 #[derive(Debug)]
 pub struct HostHeat<R> {
     plate: Plate<R>,
     strategy: CpuStrategy,
+    /// Rows that are updated here.
+    owned: Range<usize>,
+    /// Rows that are stored. Those below 0 or above the last row belong to a periodic plate.
+    stored: Range<isize>,
     state: AlignedVec<R>,
     next: AlignedVec<R>,
 }
 
+/// Most parts of the interior, after each of which messages are polled. A long message moves after
+/// its receiver has called the transport once.
+const MAX_PARTS: usize = 2;
+
+/// Fewest rows of a part, for each step of a pass. A part computes up to two more rows per
+/// step than it stores.
+const MIN_POLLED_ROWS_PER_STEP: usize = 32;
+
 impl<R: Scalar> HostHeat<R> {
     /// Copies a state, which has one value per node, including the values of fixed nodes.
     pub fn new(plate: Plate<R>, initial: &[R], strategy: CpuStrategy) -> Self {
-        assert_eq!(initial.len(), plate.grid.len());
-        let [mut state, next] = [AlignedVec::zeros(initial.len()), AlignedVec::zeros(initial.len())];
-        state.copy_from_slice(initial);
-        Self { plate, strategy, state, next }
+        let owned = 0..plate.grid.ny;
+        let stored = 0..owned.len() as isize;
+        Self::with_rows(plate, initial, strategy, owned, stored)
+    }
+
+    /// Copies the state of the rows `owned`. There are ghost rows for the passes of the strategy
+    /// beyond ends with a neighbour. They are zero.
+    pub(super) fn of_rows(
+        plate: Plate<R>,
+        initial: &[R],
+        strategy: CpuStrategy,
+        owned: Range<usize>,
+        neighbours: &Neighbours,
+    ) -> Self {
+        let [low, _, high] = neighbours.split(owned.len(), strategy.steps_per_pass);
+        let stored = owned.start as isize - low.len() as isize..(owned.end + high.len()) as isize;
+        Self::with_rows(plate, initial, strategy, owned, stored)
+    }
+
+    fn with_rows(
+        plate: Plate<R>,
+        initial: &[R],
+        strategy: CpuStrategy,
+        owned: Range<usize>,
+        stored: Range<isize>,
+    ) -> Self {
+        let nx = plate.grid.nx;
+        assert_eq!(initial.len(), owned.len() * nx);
+        let len = stored.len() * nx;
+        let (state, next) = (AlignedVec::zeros(len), AlignedVec::zeros(len));
+        let mut heat = Self { plate, strategy, owned, stored, state, next };
+        let range = heat.owned_range();
+        heat.state[range].copy_from_slice(initial);
+        heat
     }
 
     /// Returns an upper bound of the bytes that a plate needs, with the rows that each thread
@@ -36,9 +88,10 @@ impl<R: Scalar> HostHeat<R> {
         fields.saturating_mul(field_bytes).saturating_add(workspaces)
     }
 
-    /// Returns the plate and the state.
-    pub fn into_parts(self) -> (Plate<R>, AlignedVec<R>) {
-        (self.plate, self.state)
+    /// Returns the plate and the state of the rows.
+    pub fn into_parts(self) -> (Plate<R>, Vec<R>) {
+        let values = self.values(StoredField::State).to_vec();
+        (self.plate, values)
     }
 
     /// Returns the strategy.
@@ -57,45 +110,152 @@ impl<R: Scalar> HostHeat<R> {
         let mut remaining = steps;
         while remaining > 0 {
             let steps = remaining.min(self.strategy.steps_per_pass as u64);
-            self.strategy.pass(&self.plate, coefficients, steps as usize, &self.state, &mut self.next);
+            self.pass(coefficients, steps as usize);
             std::mem::swap(&mut self.state, &mut self.next);
             remaining -= steps;
         }
     }
 
+    /// Computes `steps` steps of length `dt` together with the neighbours.
+    pub(super) fn advance_with(
+        &mut self,
+        neighbours: &Neighbours,
+        dt: f64,
+        steps: u64,
+    ) -> Result<(), ClusterError> {
+        let coefficients = self.plate.step_coefficients(dt);
+        let mut remaining = steps;
+        while remaining > 0 {
+            let steps = remaining.min(self.strategy.steps_per_pass as u64);
+            self.pass_with(neighbours, coefficients, steps as usize)?;
+            std::mem::swap(&mut self.state, &mut self.next);
+            remaining -= steps;
+        }
+        Ok(())
+    }
+
     /// Computes one step of length `dt` into the second field. The state does not change. The
     /// result is [`StoredField::Ahead`] until the next call of [`Self::advance`].
     pub fn step_ahead(&mut self, dt: f64) {
-        let coefficients = self.plate.step_coefficients(dt);
-        self.strategy.pass(&self.plate, coefficients, 1, &self.state, &mut self.next);
+        self.pass(self.plate.step_coefficients(dt), 1);
     }
 
-    /// Returns the values of all nodes.
+    /// Computes a pass of all rows into the second field. Its ghost rows keep their values.
+    fn pass(&mut self, coefficients: StepCoefficients<R>, steps: usize) {
+        let (rows, to) = (self.owned.clone(), self.owned_range());
+        let from = Rows { values: &self.state, first: self.stored.start };
+        self.strategy.update_rows(&self.plate, coefficients, steps, from, rows, &mut self.next[to]);
+    }
+
+    /// Computes a pass into the second field, with the ghost rows of the neighbours.
+    fn pass_with(
+        &mut self,
+        neighbours: &Neighbours,
+        coefficients: StepCoefficients<R>,
+        steps: usize,
+    ) -> Result<(), ClusterError> {
+        let Self { plate, strategy, owned, stored, state, next } = self;
+        let [low, interior, high] = neighbours.split(owned.len(), strategy.steps_per_pass);
+        let ghosts = (owned.start as isize - stored.start) as usize;
+        let from = Rows { values: state, first: stored.start };
+        let update = |rows: Range<usize>, to: &mut [R]| {
+            if !rows.is_empty() {
+                let rows = owned.start + rows.start..owned.start + rows.end;
+                strategy.update_rows(plate, coefficients, steps, from, rows, to);
+            }
+        };
+        let nx = plate.grid.nx;
+        let RowParts { ghosts, borders: [low_next, high_next], interior: mut rest } =
+            split_rows(next, nx, ghosts, &interior, owned.len());
+        update(low, low_next);
+        update(high, high_next);
+        let parts = match neighbours.needs_polls() {
+            true => {
+                MAX_PARTS.min(interior.len() / (MIN_POLLED_ROWS_PER_STEP * strategy.steps_per_pass)).max(1)
+            }
+            false => 1,
+        };
+        neighbours.exchange([low_next, high_next], ghosts, |exchange| {
+            let start = |part: usize| interior.start + part * interior.len() / parts;
+            for rows in (0..parts).map(|part| start(part)..start(part + 1)) {
+                let (to, later) = std::mem::take(&mut rest).split_at_mut(rows.len() * nx);
+                update(rows, to);
+                exchange.poll()?;
+                rest = later;
+            }
+            Ok(())
+        })
+    }
+
+    /// Replaces the ghost rows of the state by the rows of the neighbours.
+    pub(super) fn exchange_ghosts(&mut self, neighbours: &Neighbours) -> Result<(), ClusterError> {
+        let [_, interior, _] = neighbours.split(self.owned.len(), self.strategy.steps_per_pass);
+        let ghosts = (self.owned.start as isize - self.stored.start) as usize;
+        let RowParts { ghosts, borders: [low, high], .. } =
+            split_rows(&mut self.state, self.plate.grid.nx, ghosts, &interior, self.owned.len());
+        neighbours.exchange([low, high], ghosts, |_| Ok(()))
+    }
+
+    /// Returns the positions of the values of the rows that are updated here.
+    fn owned_range(&self) -> Range<usize> {
+        let (nx, ghosts) = (self.plate.grid.nx, (self.owned.start as isize - self.stored.start) as usize);
+        ghosts * nx..(ghosts + self.owned.len()) * nx
+    }
+
+    /// Returns the values of all nodes of the rows.
     pub fn values(&self, field: StoredField) -> &[R] {
         match field {
-            StoredField::State => &self.state,
-            StoredField::Ahead => &self.next,
+            StoredField::State => &self.state[self.owned_range()],
+            StoredField::Ahead => &self.next[self.owned_range()],
         }
     }
 
     /// Returns minimum, maximum and heat content. The sum has a fixed order.
     pub fn measures(&self, field: StoredField) -> FieldMeasures {
+        self.added_measures(FieldMeasures::NONE, &self.row_measures(field)).scaled(&self.plate)
+    }
+
+    /// Returns the measures of each row. Their heat content is without its factor.
+    pub(super) fn row_measures(&self, field: StoredField) -> Vec<FieldMeasures> {
+        let is_periodic = self.plate.boundaries.is_periodic_in_x();
+        let rows = self.values(field).par_chunks(self.plate.grid.nx);
+        rows.map(|row| measures_of_row(row, is_periodic)).collect()
+    }
+
+    /// Adds the measures of the rows to those of earlier rows.
+    pub(super) fn added_measures(&self, earlier: FieldMeasures, rows: &[FieldMeasures]) -> FieldMeasures {
         let (grid, boundaries) = (&self.plate.grid, &self.plate.boundaries);
-        let rows: Vec<FieldMeasures> = self
-            .values(field)
-            .par_chunks(grid.nx)
-            .map(|row| measures_of_row(row, boundaries.is_periodic_in_x()))
-            .collect();
-        let mut all = FieldMeasures { min: f64::INFINITY, max: f64::NEG_INFINITY, heat_content: 0.0 };
-        for (j, row) in rows.iter().enumerate() {
+        let mut all = earlier;
+        for (j, row) in self.owned.clone().zip(rows) {
             let is_edge = !boundaries.is_periodic_in_y() && (j == 0 || j == grid.ny - 1);
             all.min = propagate_nan(all.min, row.min, f64::min);
             all.max = propagate_nan(all.max, row.max, f64::max);
             all.heat_content += if is_edge { 0.5 } else { 1.0 } * row.heat_content;
         }
-        all.heat_content *= grid.hx * grid.hy;
         all
     }
+}
+
+/// Parts of a field: ghost rows below and above, the borders of the neighbours, and the interior.
+struct RowParts<'a, R> {
+    ghosts: [&'a mut [R]; 2],
+    borders: [&'a mut [R]; 2],
+    interior: &'a mut [R],
+}
+
+/// Splits a field with `ghosts` ghost rows before `rows` rows.
+fn split_rows<'a, R>(
+    field: &'a mut [R],
+    nx: usize,
+    ghosts: usize,
+    interior: &Range<usize>,
+    rows: usize,
+) -> RowParts<'a, R> {
+    let (below, rest) = field.split_at_mut(ghosts * nx);
+    let (low, rest) = rest.split_at_mut(interior.start * nx);
+    let (middle, rest) = rest.split_at_mut(interior.len() * nx);
+    let (high, above) = rest.split_at_mut((rows - interior.end) * nx);
+    RowParts { ghosts: [below, above], borders: [low, high], interior: middle }
 }
 
 /// Upper bound of the memory of a thread: rows of 17 levels, and of conductivities and sources.
@@ -140,11 +300,11 @@ fn propagate_nan(a: f64, b: f64, combine: fn(f64, f64) -> f64) -> f64 {
 }
 
 /// Returns the error for the first value that is not finite.
-pub(super) fn check_finite<R: Scalar>(plate: &Plate<R>, values: &[R]) -> Result<(), HeatError> {
+pub(super) fn check_finite<R: Scalar>(grid: &Grid, values: &[R]) -> Result<(), HeatError> {
     match first_rejected(values, |u| u.to_f64().is_finite()) {
         Some(index) => {
             let value = values[index].to_f64();
-            Err(HeatError::not_finite("temperature", &plate.grid, index, value, R::PRECISION))
+            Err(HeatError::not_finite("temperature", grid, index, value, R::PRECISION))
         }
         None => Ok(()),
     }

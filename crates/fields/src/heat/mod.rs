@@ -30,6 +30,8 @@
 //!
 //! [`mod@reference`] contains plain loops, [`cpu`] the fast version
 //! and [`mod@device`] the one for devices. [`HeatField`] is the state with all operations of a run.
+//! Several ranks compute a field together if their leader creates it with
+//! [`HeatField::new_in_team`] and the others call [`follow`].
 
 pub mod cpu;
 pub mod device;
@@ -37,21 +39,22 @@ mod edge_flux;
 mod error;
 mod field;
 mod host;
-mod host_slabs;
 mod kernels;
 mod plate;
 mod problem;
 pub mod reference;
 mod single_step;
+mod team;
 mod tile;
 
 pub use device::FieldMeasures;
+pub use edge_flux::EdgeStrips;
 pub use error::HeatError;
 pub use field::{FieldColumn, FieldView, HeatDeviceSetup, HeatField};
 pub use host::HostHeat;
-pub use host_slabs::HostSlabs;
 pub use plate::{Plate, StepCoefficients};
 pub use problem::{CONDUCTIVITIES, Conductivity, HeatProblem};
+pub use team::follow;
 pub use tile::Rows;
 
 #[cfg(test)]

@@ -60,11 +60,11 @@ pub(crate) fn compare_means(found: &PixelMeans, expected: &PixelMeans) -> Result
 }
 
 /// Returns the smaller number, or NaN if one of them is NaN.
-fn smaller(a: f64, b: f64) -> f64 {
+pub(crate) fn smaller(a: f64, b: f64) -> f64 {
     if b < a || b.is_nan() { b } else { a }
 }
 
 /// Returns the larger number, or NaN if one of them is NaN.
-fn larger(a: f64, b: f64) -> f64 {
+pub(crate) fn larger(a: f64, b: f64) -> f64 {
     if b > a || b.is_nan() { b } else { a }
 }

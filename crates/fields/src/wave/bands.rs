@@ -15,6 +15,11 @@ pub fn divided(range: Range<usize>, count: usize) -> Vec<Range<usize>> {
     (0..count).map(|part| start(part)..start(part + 1)).collect()
 }
 
+/// Returns the range of parts that follow one another.
+fn joined(parts: &[Range<usize>]) -> Range<usize> {
+    parts[0].start..parts[parts.len() - 1].end
+}
+
 /// Rows of one band in consecutive planes.
 #[derive(Debug)]
 pub struct BandTask<'a, R> {
@@ -49,8 +54,7 @@ pub struct Tasks<'a, R> {
 }
 
 impl<'a, R: Scalar> Tasks<'a, R> {
-    /// Returns tasks without layers. `next` are the new values of the planes of all chunks, with
-    /// their ghost rows.
+    /// Returns tasks without layers. `next` are the new values of all bands in all chunks.
     pub fn new(
         layout: &'a Layout,
         bands: Vec<Range<usize>>,
@@ -89,12 +93,16 @@ impl<'a, R: Scalar> Tasks<'a, R> {
         let [_, ny, nz] = self.layout.nodes;
         let side = coefficients.side;
         let end = usize::from(side.is_max());
-        let planes = self.chunks[0].start..self.chunks[self.chunks.len() - 1].end;
+        let (rows, planes) = (joined(&self.bands), joined(&self.chunks));
+        let slices = if self.layout.is_volume() { &planes } else { &rows };
+        let is_at_end = if side.is_max() { slices.end == self.layout.slices() } else { slices.start == 0 };
+        if side.axis() == self.layout.slow_axis() && !is_at_end {
+            return;
+        }
         if side.axis() == 2 {
-            let is_here = if side.is_max() { planes.end == nz } else { planes.start == 0 };
             let first = if side.is_max() { self.tasks.len() - self.bands.len() } else { 0 };
             let mut values = layer.all_rows();
-            for task in self.tasks[first..].iter_mut().take(self.bands.len()).filter(|_| is_here) {
+            for task in self.tasks[first..].iter_mut().take(self.bands.len()) {
                 let rows = values.split_off_rows(task.rows.len() * coefficients.thickness());
                 task.along_z[end] = Some(RowLayer::new(coefficients, rows, nz));
             }
@@ -105,6 +113,8 @@ impl<'a, R: Scalar> Tasks<'a, R> {
         for (chunk, tasks) in self.chunks.iter().zip(self.tasks.chunks_mut(band_count)) {
             for (k, mut values) in values.by_ref().take(chunk.len()).enumerate() {
                 if let Some(window) = window {
+                    // In two dimensions the bands may start after the first row.
+                    values.split_off_rows(rows.start);
                     for task in &mut *tasks {
                         let values = values.split_off_rows(task.rows.len());
                         task.pieces[k].along_x[end] =

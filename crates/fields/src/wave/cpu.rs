@@ -69,17 +69,23 @@ impl WaveCpuStrategy {
         format!("{}, {planes} per sweep", self.instruction_set.name())
     }
 
-    /// Divides the rows of a plane into bands of almost equal size, with `min_rows` rows at least.
-    fn bands<R>(&self, layout: &Layout, radius: usize, min_rows: usize) -> Vec<Range<usize>> {
-        let [_, ny, nz] = layout.nodes;
+    /// Divides rows of a plane into bands of almost equal size, with `min_rows` rows at least.
+    fn bands<R>(
+        &self,
+        layout: &Layout,
+        rows: Range<usize>,
+        radius: usize,
+        min_rows: usize,
+    ) -> Vec<Range<usize>> {
         let planes = 2 * radius + self.planes_per_sweep;
-        let mut rows = self.cache_bytes / (planes * layout.pitch * size_of::<R>());
-        if nz == 1 {
+        let mut band_rows = self.cache_bytes / (planes * layout.pitch * size_of::<R>());
+        if !layout.is_volume() {
             // In two dimensions a band is a task.
-            rows = rows.min(ny.div_ceil(4 * rayon::current_num_threads()));
+            band_rows = band_rows.min(rows.len().div_ceil(4 * rayon::current_num_threads()));
         }
-        let rows = rows.saturating_sub(2 * radius).max(MIN_BAND_ROWS);
-        divided(0..ny, ny.div_ceil(rows).min(ny / min_rows))
+        let band_rows = band_rows.saturating_sub(2 * radius).max(MIN_BAND_ROWS);
+        let count = rows.len().div_ceil(band_rows).min(rows.len() / min_rows);
+        divided(rows, count)
     }
 }
 
@@ -128,27 +134,28 @@ pub struct StencilPass<'a, R> {
 }
 
 impl<R: Scalar> StencilPass<'_, R> {
-    /// Replaces the values of `planes` in `next`, which are those of the step before, by the new
-    /// ones. Applies the absorbing layers, and writes the images in these planes.
+    /// Replaces the values of `slices`, which are those of the step before, by the new ones. `next`
+    /// has these slices and nothing else. Applies the absorbing layers, and writes the images beyond
+    /// the sides that are not at the ends of the slices' axis.
     ///
-    /// A layer along z takes part if the first or last plane of the slab does. `planes` must
-    /// contain all planes that it reaches.
+    /// A layer at an end of that axis takes part if the first or last slice of the slab does.
+    /// `slices` must contain all slices that it reaches.
     pub fn run(
         &self,
         strategy: &WaveCpuStrategy,
-        planes: Range<usize>,
+        slices: Range<usize>,
         next: &mut [R],
         layers: &mut [SlabLayer<R>],
         coefficients: &[LayerCoefficients<R>],
     ) {
-        R::run_wave_pass(self, strategy, planes, next, layers, coefficients);
+        R::run_wave_pass(self, strategy, slices, next, layers, coefficients);
     }
 
     /// The loops of [`Self::run`].
     pub(crate) fn run_loops(
         &self,
         strategy: &WaveCpuStrategy,
-        planes: Range<usize>,
+        slices: Range<usize>,
         next: &mut [R],
         layers: &mut [SlabLayer<R>],
         coefficients: &[LayerCoefficients<R>],
@@ -162,12 +169,13 @@ impl<R: Scalar> StencilPass<'_, R> {
             let layers = coefficients.iter().filter(|layer| layer.side.axis() == axis);
             layers.map(|layer| layer.thickness()).max().unwrap_or(0)
         };
-        let bands = strategy.bands::<R>(layout, radius, thickest(1) + MAX_RADIUS + 1);
+        let (rows, planes) = layout.rows_and_planes(&slices);
+        let bands = strategy.bands::<R>(layout, rows, radius, thickest(1) + MAX_RADIUS + 1);
         // A chunk contains all planes that a layer reaches.
         let min_planes = MIN_TASK_PLANES.max(thickest(2) + radius);
         let chunks = (TASKS_PER_THREAD * rayon::current_num_threads()).div_ceil(bands.len());
-        let chunks = divided(planes.clone(), chunks.min(planes.len() / min_planes));
-        let mut tasks = Tasks::new(layout, bands, chunks, layout.planes_mut(planes, next));
+        let count = chunks.min(planes.len() / min_planes);
+        let mut tasks = Tasks::new(layout, bands, divided(planes, count), next);
         for layer in layers {
             let index = layer.index;
             tasks.add_layer(layer, &coefficients[index], windows[index].as_ref());
@@ -211,8 +219,7 @@ impl<R: Scalar> SimdKernel for UpdateBand<'_, '_, R> {
 impl<R: Scalar> UpdateBand<'_, '_, R> {
     #[inline(always)]
     fn march_with_radius<V: Vector<Scalar = R>, const IS_VARIABLE: bool>(self) {
-        let is_volume = self.pass.layout.ghost_planes > 0;
-        match (is_volume, self.pass.stencil.radius) {
+        match (self.pass.layout.is_volume(), self.pass.stencil.radius) {
             (false, 1) => self.march::<V, 1, 2, IS_VARIABLE>(),
             (false, 2) => self.march::<V, 2, 2, IS_VARIABLE>(),
             (false, 3) => self.march::<V, 3, 2, IS_VARIABLE>(),

@@ -1,4 +1,4 @@
-//! The CPU version gives the bits of the reference, for every strategy and number of slabs.
+//! The CPU version gives the bits of the reference, for every strategy.
 
 use orrery_model::wave::{AbsorbingLayer, SideCondition, Sides, WaveGrid, Wavelet};
 use orrery_simd::InstructionSet;
@@ -83,17 +83,12 @@ pub(super) fn assert_same_bits<R: Scalar>(found: &WaveState<R>, expected: &WaveS
 }
 
 /// Requires the bits of the reference after some steps.
-fn compare<R: Scalar>(
-    (medium, state): (Medium<R>, WaveState<R>),
-    strategy: WaveCpuStrategy,
-    slabs: usize,
-    steps: u64,
-) {
+fn compare<R: Scalar>((medium, state): (Medium<R>, WaveState<R>), strategy: WaveCpuStrategy, steps: u64) {
     let mut expected = state.clone();
     reference::advance(&medium, &mut expected, steps);
     assert!(expected.now.iter().all(|u| u.to_f64().abs() < 1e3), "the reference is unstable");
-    let text = format!("{:?}, {strategy:?}, {slabs} slabs", medium.grid.nodes);
-    let mut host = HostWave::with_slabs(medium, &state, strategy, slabs);
+    let text = format!("{:?}, {strategy:?}", medium.grid.nodes);
+    let mut host = HostWave::new(medium, &state, strategy);
     host.advance(steps);
     assert_same_bits(&host.state(), &expected, &text);
 }
@@ -112,8 +107,8 @@ fn every_order_side_and_instruction_set_gives_the_bits_of_the_reference() {
                 kinds += 2477;
                 let planes_per_sweep = [1, 2, 4][kinds % 3];
                 let strategy = WaveCpuStrategy { instruction_set, planes_per_sweep, cache_bytes: 1 << 14 };
-                compare(problem_of::<f32>(grid, sides_of(kinds), order, is_variable), strategy, 1, 5);
-                compare(problem_of::<f64>(grid, sides_of(kinds), order, is_variable), strategy, 1, 5);
+                compare(problem_of::<f32>(grid, sides_of(kinds), order, is_variable), strategy, 5);
+                compare(problem_of::<f64>(grid, sides_of(kinds), order, is_variable), strategy, 5);
             }
         }
     }
@@ -139,28 +134,6 @@ fn threads_do_not_change_bits() {
     }
 }
 
-#[test]
-fn slabs_do_not_change_bits() {
-    let grid = WaveGrid::volume([30, 29, 140], [0.1; 3]);
-    for (kinds, is_variable) in [(15_624, true), (4 * 625 + 3 * 3125 + 7, false), (625 + 2, true)] {
-        let (medium, state) = problem_of::<f32>(grid, sides_of(kinds), SpaceOrder::Eighth, is_variable);
-        let strategy = WaveCpuStrategy::resolve();
-        let run = |slabs| {
-            let mut host = HostWave::with_slabs(medium.clone(), &state, strategy, slabs);
-            host.advance(15);
-            (host.state(), host.measures(StoredWave::State))
-        };
-        let (one, measures) = run(1);
-        for slabs in [2, 3, 7] {
-            let (state, other) = run(slabs);
-            assert_same_bits(&state, &one, &format!("{slabs} slabs"));
-            // Rows are added in the same order, but slab by slab.
-            assert!((other.energy - measures.energy).abs() <= 1e-12 * measures.energy.abs());
-            assert_eq!(other.largest, measures.largest);
-        }
-    }
-}
-
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
@@ -181,6 +154,6 @@ proptest! {
             planes_per_sweep: [1, 2, 4][sweep],
             cache_bytes,
         };
-        compare(problem_of::<f32>(grid, sides_of(kinds), SpaceOrder::ALL[radius], is_variable), strategy, 1, 3);
+        compare(problem_of::<f32>(grid, sides_of(kinds), SpaceOrder::ALL[radius], is_variable), strategy, 3);
     }
 }

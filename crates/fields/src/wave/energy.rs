@@ -14,7 +14,7 @@
 //!
 //! E belongs to the time halfway between the two levels. Absorbing layers make it smaller.
 
-use orrery_model::wave::SideCondition;
+use orrery_model::wave::{SideCondition, WaveGrid};
 use orrery_simd::{InstructionSet, SimdKernel, SingleVector, Vector, dispatch};
 use rayon::prelude::*;
 
@@ -32,22 +32,36 @@ pub struct WaveMeasures {
     pub largest: f64,
 }
 
-/// Returns the energy of a slab without the factor V/(2 h0²). The sum has a fixed order.
-pub(super) fn slab_energy<R: Scalar>(medium: &Medium<R>, slab: &Slab<R>) -> f64 {
-    R::wave_energy(medium, slab)
+/// Returns the energies of the rows of a slab without the factor of [`energy_scale`]. The sum of a
+/// row has a fixed order.
+pub(super) fn row_energies<R: Scalar>(medium: &Medium<R>, slab: &Slab<R>) -> Vec<f64> {
+    R::wave_energies(medium, slab)
 }
 
-/// The loops of [`slab_energy`].
-pub(crate) fn sum_energy<R: Scalar>(medium: &Medium<R>, slab: &Slab<R>) -> f64 {
-    let rows: Vec<f64> = slab
-        .rows()
+/// The loops of [`row_energies`].
+pub(crate) fn sum_rows<R: Scalar>(medium: &Medium<R>, slab: &Slab<R>) -> Vec<f64> {
+    let first = slab.owned.start;
+    slab.rows()
         .map_init(Vec::new, |buffer, (position, [j, k])| {
             let row = EnergyOfRow { medium, slab, position, buffer };
-            row_weight(medium, j, slab.owned.start + k) * dispatch(InstructionSet::best(), row)
+            let [j, k] = if slab.layout.is_volume() { [j, first + k] } else { [first + j, k] };
+            row_weight(medium, j, k) * dispatch(InstructionSet::best(), row)
         })
-        .collect();
-    rows.iter().sum()
+        .collect()
 }
+
+/// Returns V/(2 h0²), the factor of the energy.
+pub(super) fn energy_scale(grid: &WaveGrid) -> f64 {
+    grid.cell_volume() / (2.0 * grid.min_spacing() * grid.min_spacing())
+}
+
+/// Adds energies of rows to `sum` in their order.
+pub(super) fn added_energies(sum: f64, energies: &[f64]) -> f64 {
+    energies.iter().fold(sum, |sum, energy| sum + energy)
+}
+
+/// Sum of no energies. Adding it changes no number, not even a negative zero.
+pub(super) const NO_ENERGY: f64 = -0.0;
 
 /// Returns the largest |u| of a slab.
 pub(super) fn slab_largest<R: Scalar>(slab: &Slab<R>) -> f64 {

@@ -2,16 +2,19 @@
 
 use std::ops::Range;
 
+use orrery_cluster::Team;
 use orrery_device::Device;
 use orrery_model::Precision;
 use orrery_model::grid::{PixelMeans, PixelWeights};
 use orrery_model::wave::{Sides, WaveGrid};
 use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
 
 use super::device::{DeviceWave, WaveDeviceStrategy, WaveShape};
 use super::energy::WaveMeasures;
 use super::host::{HostWave, StoredWave, check_finite};
-use super::worker::{WaveWorker, restored_worker, worker_at_rest};
+use super::team::{SlabDivision, TeamWave};
+use super::worker::{WaveWorker, restored_worker};
 use super::{Velocity, WaveError, WaveProblem};
 use crate::heat::FieldColumn;
 
@@ -101,10 +104,22 @@ impl WaveField {
     /// Creates a field at rest at time 0, for steps of length `dt`, on the device of `setup`, or on
     /// the host if it is `None`.
     pub fn new(problem: &WaveProblem, dt: f64, setup: Option<&WaveDeviceSetup>) -> Result<Self, WaveError> {
+        Self::new_in_team(&Team::alone(), problem, dt, setup)
+    }
+
+    /// As [`WaveField::new`], computed by all ranks of a team. This rank is the leader, and the others
+    /// call [`follow`](super::follow) until the field is dropped. `setup` is the device of this rank.
+    /// All results have the bits of a field on one rank.
+    pub fn new_in_team(
+        team: &Team,
+        problem: &WaveProblem,
+        dt: f64,
+        setup: Option<&WaveDeviceSetup>,
+    ) -> Result<Self, WaveError> {
         problem.check_step(dt)?;
-        let worker = match problem.precision() {
-            Precision::Single => worker_at_rest::<f32>(problem, dt, setup)?,
-            _ => worker_at_rest::<f64>(problem, dt, setup)?,
+        let worker: Box<dyn WaveWorker> = match problem.precision() {
+            Precision::Single => Box::new(TeamWave::<f32>::at_rest(team, problem, dt, setup)?),
+            _ => Box::new(TeamWave::<f64>::at_rest(team, problem, dt, setup)?),
         };
         Ok(Self::with_worker(problem, dt, worker))
     }
@@ -163,18 +178,39 @@ impl WaveField {
         needed(grid, sides, is_variable)
     }
 
-    /// Moves the field to a device. Without a strategy, it uses the default one. The result of a
-    /// look ahead is lost.
-    pub fn moved_to(self, device: &Device, strategy: Option<WaveDeviceStrategy>) -> Result<Self, WaveError> {
-        Ok(Self { worker: self.worker.moved_to(device, strategy)?, ..self })
+    /// Returns the grid of the largest of the slabs into which `ranks` ranks divide a grid, for
+    /// [`WaveField::needed_bytes`]. Fails if there are too many ranks.
+    pub fn largest_slab(grid: &WaveGrid, sides: &Sides, ranks: usize) -> Result<WaveGrid, WaveError> {
+        Ok(SlabDivision::new(grid, sides, ranks)?.largest_slab(grid))
     }
 
-    /// Waits until the steps on a device are complete.
+    /// Moves the field to a device. Without a strategy, it uses the default one. The result of a
+    /// look ahead is lost.
+    ///
+    /// # Panics
+    /// If several ranks compute the field.
+    pub fn moved_to(self, device: &Device, strategy: Option<WaveDeviceStrategy>) -> Result<Self, WaveError> {
+        self.moved_to_team(&Team::alone(), Some((device, strategy)))
+    }
+
+    /// Divides the field among the ranks of a team. This rank is the leader, and the others call
+    /// [`follow`](super::follow) until the field is dropped. `device` is that of this rank with its
+    /// strategy, `None` for the CPU. Without a strategy, it uses the default one. The result of a
+    /// look ahead is lost.
+    ///
+    /// # Panics
+    /// If several ranks compute the field already.
+    pub fn moved_to_team(
+        self,
+        team: &Team,
+        device: Option<(&Device, Option<WaveDeviceStrategy>)>,
+    ) -> Result<Self, WaveError> {
+        Ok(Self { worker: self.worker.moved_to(team, device)?, ..self })
+    }
+
+    /// Waits until the steps on a device are complete, as far as this rank computes them.
     pub fn wait(&self) -> Result<(), WaveError> {
-        match self.device() {
-            Some(device) => Ok(device.queue().finish()?),
-            None => Ok(()),
-        }
+        self.worker.wait()
     }
 
     /// Computes `steps` steps of length `dt`, which must be the step of the field. On a device the
@@ -278,7 +314,7 @@ impl WaveField {
 }
 
 /// A plane of nodes of a grid. Its nodes are in the order of the axes: x before y before z.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GridPlane {
     /// Axis that is perpendicular to the plane: 0 for x, 1 for y, 2 for z.
     pub normal: usize,
@@ -306,34 +342,22 @@ impl GridPlane {
         (0..nodes[up]).flat_map(row).collect()
     }
 
-    /// Returns the part of the plane in the planes `owned` of the grid along z.
-    pub(super) fn part_in(&self, nodes: [usize; 3], owned: &Range<usize>) -> Option<PartOfPlane> {
-        let [right, up] = self.axes();
-        let mut first = [0; 3];
-        first[self.normal] = self.node;
-        match self.normal {
-            2 => owned.contains(&self.node).then(|| {
-                first[2] -= owned.start;
-                PartOfPlane { first, size: [nodes[right], nodes[up]], target: 0 }
-            }),
-            _ => Some(PartOfPlane {
-                first,
-                size: [nodes[right], owned.len()],
-                target: owned.start * nodes[right],
-            }),
+    /// Returns the part of the plane in the slices `owned` of a grid, as a plane of these slices.
+    /// `None` if there is none. The nodes of the parts of consecutive slices follow one another.
+    pub(super) fn in_slices(&self, grid: &WaveGrid, owned: &Range<usize>) -> Option<Self> {
+        if self.normal != grid.depth_axis() {
+            return Some(*self);
         }
+        owned.contains(&self.node).then(|| Self { node: self.node - owned.start, ..*self })
     }
-}
 
-/// Nodes of a [`GridPlane`] in a slab.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct PartOfPlane {
-    /// First node. k counts from the first plane of the slab.
-    pub first: [usize; 3],
-    /// Nodes along both axes of the plane.
-    pub size: [usize; 2],
-    /// Index of the first node in the plane.
-    pub target: usize,
+    /// Returns the number of nodes of the part in the slices `owned`.
+    pub(super) fn nodes_in_slices(&self, grid: &WaveGrid, owned: &Range<usize>) -> usize {
+        let mut nodes = grid.nodes;
+        nodes[grid.depth_axis()] = owned.len();
+        let [right, up] = self.axes().map(|axis| nodes[axis]);
+        self.in_slices(grid, owned).map_or(0, |_| right * up)
+    }
 }
 
 /// The state of a [`WaveField`], or the state a short time later.

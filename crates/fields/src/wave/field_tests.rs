@@ -5,7 +5,6 @@ use orrery_model::wave::{SideCondition, Sides, VelocityLayer, VelocityModel, Wav
 
 use super::cpu::WaveCpuStrategy;
 use super::cpu_tests::{scattered, sides_of};
-use super::device::DeviceWave;
 use super::host::{HostWave, StoredWave};
 use super::*;
 use crate::heat::FieldColumn;
@@ -119,24 +118,6 @@ fn planes_are_those_of_all_values() {
             assert_ne!(later, values);
             check_planes(&later, |plane| ahead.plane(plane).unwrap());
         }
-    }
-}
-
-#[test]
-fn planes_of_several_slabs_are_those_of_all_values() {
-    let (sides, order) = (Sides::uniform(SideCondition::Free), SpaceOrder::Eighth);
-    let velocity = Velocity::Uniform(2.0);
-    let problem =
-        WaveProblem::new(grid(), sides, order, velocity, vec![], vec![], Precision::Double).unwrap();
-    let medium = Medium::<f64>::new(&problem, problem.max_stable_step());
-    let values = scattered(grid().len(), 5);
-    let state = WaveState { now: values.clone(), ..WaveState::at_rest(&medium) };
-    let host = HostWave::with_slabs(medium.clone(), &state, WaveCpuStrategy::resolve(), 2);
-    check_planes(&values, |plane| FieldColumn::Double(host.plane(StoredWave::State, plane)));
-    for device in orrery_device::testing::test_devices_with_f64() {
-        let strategy = WaveDeviceSetup::new(&device, &problem).strategy;
-        let wave = DeviceWave::with_slabs(&device, medium.clone(), &state, strategy, 2).unwrap();
-        check_planes(&values, |plane| FieldColumn::Double(wave.plane(StoredWave::State, plane).unwrap()));
     }
 }
 

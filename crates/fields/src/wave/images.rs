@@ -16,8 +16,8 @@ pub fn copy_image<R: Scalar>(values: &mut [R], from: usize, to: usize, len: usiz
     }
 }
 
-/// Writes the images of the rows `rows` of a plane, beyond the sides along x. Writes those beyond a
-/// side along y if the rows contain that side, with at least four more.
+/// Writes the images of the rows `rows` of a plane, beyond the sides along x. In three dimensions,
+/// writes those beyond a side along y if the rows contain that side, with at least four more.
 ///
 /// `band` is the part of the plane that starts at position `base`.
 pub fn write_images<R: Scalar>(
@@ -39,6 +39,9 @@ pub fn write_images<R: Scalar>(
                 around[image] = sign * around[inside];
             }
         }
+    }
+    if !layout.is_volume() {
+        return;
     }
     let pitch = layout.pitch as isize;
     for (side, end, outwards) in [(Side::YMin, 0, -pitch), (Side::YMax, ny - 1, pitch)] {

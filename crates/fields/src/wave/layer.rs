@@ -1,5 +1,7 @@
 //! Absorbing layers: coefficients and memory of a convolutional PML.
 
+use std::ops::Range;
+
 use orrery_model::wave::{Side, Sides, WaveGrid};
 
 use super::stencil::{MAX_RADIUS, axis_scales};
@@ -70,12 +72,54 @@ pub struct LayerMemory<R> {
 impl<R: Scalar> LayerMemory<R> {
     /// Returns zeros for all layers of a problem, in the order of [`Side::ALL`].
     pub fn zeros(grid: &WaveGrid, sides: &Sides) -> Vec<Self> {
+        Self::zeros_of_slab(grid, sides, &(0..slice_count(grid)))
+    }
+
+    /// Returns zeros for the parts of all layers in the slices `owned`. A layer that is elsewhere
+    /// has no values.
+    pub(super) fn zeros_of_slab(grid: &WaveGrid, sides: &Sides, owned: &Range<usize>) -> Vec<Self> {
         let layer = |&side: &Side| {
-            let zeros = vec![R::default(); layer_nodes(grid, sides, side)?.iter().product()];
+            let zeros = vec![R::default(); layer_values(grid, sides, side, owned)?];
             Some(Self { side, psi: zeros.clone(), zeta: zeros })
         };
         Sides::used(grid).iter().filter_map(layer).collect()
     }
+}
+
+/// Returns the number of slices of a grid: planes, or rows in two dimensions.
+pub(super) fn slice_count(grid: &WaveGrid) -> usize {
+    grid.nodes[grid.depth_axis()]
+}
+
+/// Returns the nodes of some slices.
+pub(super) fn node_range(grid: &WaveGrid, slices: &Range<usize>) -> Range<usize> {
+    let slice_nodes = grid.len() / slice_count(grid);
+    slices.start * slice_nodes..slices.end * slice_nodes
+}
+
+/// Returns true if the slices `owned` have nodes on a side.
+pub(super) fn has_side(grid: &WaveGrid, side: Side, owned: &Range<usize>) -> bool {
+    match (side.axis() == grid.depth_axis(), side.is_max()) {
+        (false, _) => true,
+        (true, false) => owned.start == 0,
+        (true, true) => owned.end == slice_count(grid),
+    }
+}
+
+/// Returns the number of values of ψ of a layer in the slices `owned`, `None` if the side does not
+/// absorb.
+pub(super) fn layer_values(
+    grid: &WaveGrid,
+    sides: &Sides,
+    side: Side,
+    owned: &Range<usize>,
+) -> Option<usize> {
+    let all: usize = layer_nodes(grid, sides, side)?.iter().product();
+    Some(match side.axis() == grid.depth_axis() {
+        true if has_side(grid, side, owned) => all,
+        true => 0,
+        false => all / slice_count(grid) * owned.len(),
+    })
 }
 
 /// Returns the extents of a layer along x, y and z, `None` if the side does not absorb.

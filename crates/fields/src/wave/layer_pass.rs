@@ -5,19 +5,19 @@
 
 use std::ops::Range;
 
-use orrery_model::wave::{Side, WaveGrid};
+use orrery_model::wave::Side;
 use orrery_simd::{SimdKernel, SingleVector, Vector};
 
 use super::column_pass::window;
 use super::cpu::StencilPass;
 use super::layer_kernels::{LayerRows, add_layer_terms, add_slopes, update_psi};
-use super::layout::GAP;
+use super::layout::{GAP, Layout};
 use super::{LayerCoefficients, LayerMemory, MAX_RADIUS};
 use crate::Scalar;
 
-/// Returns the number of values of ψ in a layer on `planes` planes.
-pub fn stored_values(grid: &WaveGrid, side: Side, thickness: usize, planes: usize) -> usize {
-    let [nx, ny, _] = grid.nodes;
+/// Returns the number of values of ψ of a layer in a slab.
+pub fn stored_values(layout: &Layout, side: Side, thickness: usize) -> usize {
+    let [nx, ny, planes] = layout.nodes;
     match side.axis() {
         0 => planes * ny * window(nx, side, thickness).len(),
         1 => planes * thickness * nx.next_multiple_of(GAP),
@@ -25,7 +25,7 @@ pub fn stored_values(grid: &WaveGrid, side: Side, thickness: usize, planes: usiz
     }
 }
 
-/// ψ and ζ of a layer in the planes of one slab.
+/// ψ and ζ of a layer in one slab.
 ///
 /// Layers along x have a row of the width of the window for each row of the slab. Layers along y
 /// have L rows for each plane, from the outside inwards. Layers along z have L rows for each row
@@ -42,54 +42,37 @@ pub struct SlabLayer<R> {
 }
 
 impl<R: Scalar> SlabLayer<R> {
-    /// Copies the part of a layer that belongs to the planes `planes` of the grid, `None` if there
-    /// is none.
-    pub fn new(
-        grid: &WaveGrid,
-        index: usize,
-        memory: &LayerMemory<R>,
-        planes: &Range<usize>,
-    ) -> Option<Self> {
-        let side = memory.side;
-        let [nx, _, nz] = grid.nodes;
-        let is_here = match side {
-            Side::ZMin => planes.start == 0,
-            Side::ZMax => planes.end == nz,
-            _ => true,
-        };
-        if !is_here {
+    /// Copies the part of a layer that a slab has, `None` if it has none.
+    pub fn new(layout: &Layout, index: usize, memory: &LayerMemory<R>) -> Option<Self> {
+        if memory.psi.is_empty() {
             return None;
         }
-        let lines = grid.len() / grid.nodes[side.axis()];
+        let (side, nx) = (memory.side, layout.nodes[0]);
+        let lines = layout.nodes.iter().product::<usize>() / layout.nodes[side.axis()];
         let thickness = memory.psi.len() / lines;
         let row_len = match side.axis() {
             0 => window(nx, side, thickness).len(),
             _ => nx.next_multiple_of(GAP),
         };
-        let zeros = vec![R::default(); stored_values(grid, side, thickness, planes.len())];
+        let zeros = vec![R::default(); stored_values(layout, side, thickness)];
         let mut layer = Self { index, side, thickness, row_len, psi: zeros.clone(), zeta: zeros };
-        layer.exchange(grid, planes, |stored, canonical, is_psi| {
+        layer.exchange(layout, |stored, canonical, is_psi| {
             *stored = if is_psi { memory.psi[canonical] } else { memory.zeta[canonical] };
         });
         Some(layer)
     }
 
-    /// Copies the values to the layer of the whole grid.
-    pub fn copy_to(&mut self, grid: &WaveGrid, planes: &Range<usize>, memory: &mut LayerMemory<R>) {
-        self.exchange(grid, planes, |stored, canonical, is_psi| {
+    /// Copies the values to `memory`, which has the size of the slab's part.
+    pub fn copy_to(&mut self, layout: &Layout, memory: &mut LayerMemory<R>) {
+        self.exchange(layout, |stored, canonical, is_psi| {
             let to = if is_psi { &mut memory.psi } else { &mut memory.zeta };
             to[canonical] = *stored;
         });
     }
 
     /// Calls `visit` for all values, with their index in a [`LayerMemory`].
-    fn exchange(
-        &mut self,
-        grid: &WaveGrid,
-        planes: &Range<usize>,
-        mut visit: impl FnMut(&mut R, usize, bool),
-    ) {
-        let [nx, ny, _] = grid.nodes;
+    fn exchange(&mut self, layout: &Layout, mut visit: impl FnMut(&mut R, usize, bool)) {
+        let [nx, ny, planes] = layout.nodes;
         let (side, thickness, row_len) = (self.side, self.thickness, self.row_len);
         let mut both = |position: usize, canonical: usize| {
             visit(&mut self.psi[position], canonical, true);
@@ -98,18 +81,16 @@ impl<R: Scalar> SlabLayer<R> {
         match side.axis() {
             0 => {
                 let start = window(nx, side, thickness).start;
-                for row in 0..planes.len() * ny {
+                for row in 0..planes * ny {
                     for n in 0..thickness {
                         let column = if side.is_max() { nx - 1 - n } else { n };
-                        let canonical = (planes.start * ny + row) * thickness + n;
-                        both(row * row_len + column - start, canonical);
+                        both(row * row_len + column - start, row * thickness + n);
                     }
                 }
             }
             1 => {
-                for row in 0..planes.len() * thickness {
-                    let canonical = (planes.start * thickness + row) * nx;
-                    (0..nx).for_each(|i| both(row * row_len + i, canonical + i));
+                for row in 0..planes * thickness {
+                    (0..nx).for_each(|i| both(row * row_len + i, row * nx + i));
                 }
             }
             _ => {

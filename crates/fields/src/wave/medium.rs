@@ -1,8 +1,11 @@
 //! The problem in the precision of its arithmetic, as solvers read it.
 
+use std::ops::Range;
+
 use orrery_model::wave::{Sides, WaveGrid, Wavelet};
 use rayon::prelude::*;
 
+use super::layer::{node_range, slice_count};
 use super::{LayerCoefficients, ReceiverTable, SourceTable, Stencil, Velocity, WaveProblem};
 use crate::Scalar;
 
@@ -11,7 +14,7 @@ use crate::Scalar;
 pub enum SquaredCourant<R> {
     /// The same everywhere.
     Uniform(R),
-    /// One value per node.
+    /// One value per node, or per node of some slices.
     Field(Vec<R>),
 }
 
@@ -51,6 +54,11 @@ pub struct Medium<R> {
 impl<R: Scalar> Medium<R> {
     /// Rounds `problem`, whose precision must be that of `R`, for steps of length `dt`.
     pub fn new(problem: &WaveProblem, dt: f64) -> Self {
+        Self::of_slab(problem, dt, &(0..slice_count(problem.grid())))
+    }
+
+    /// As [`Self::new`], but a field of v has only the nodes of the slices `owned`.
+    pub(super) fn of_slab(problem: &WaveProblem, dt: f64, owned: &Range<usize>) -> Self {
         assert_eq!(problem.precision(), R::PRECISION);
         let (grid, sides) = (*problem.grid(), *problem.sides());
         let scale = dt / grid.min_spacing();
@@ -58,6 +66,7 @@ impl<R: Scalar> Medium<R> {
         let squared_courant = match problem.velocity() {
             Velocity::Uniform(velocity) => SquaredCourant::Uniform(squared(*velocity)),
             Velocity::Field(velocities) => {
+                let velocities = &velocities[node_range(problem.grid(), owned)];
                 SquaredCourant::Field(velocities.par_iter().map(|&velocity| squared(velocity)).collect())
             }
         };
@@ -73,6 +82,16 @@ impl<R: Scalar> Medium<R> {
             wavelets: problem.sources().iter().map(|source| source.wavelet.clone()).collect(),
             grid,
             sides,
+        }
+    }
+
+    /// Removes the values of v that are not in the slices `owned`. They must be those of all nodes.
+    pub(super) fn limit_to(&mut self, owned: &Range<usize>) {
+        if let SquaredCourant::Field(values) = &mut self.squared_courant {
+            let nodes = node_range(&self.grid, owned);
+            values.truncate(nodes.end);
+            values.drain(..nodes.start);
+            values.shrink_to_fit();
         }
     }
 

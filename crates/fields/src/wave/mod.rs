@@ -38,7 +38,9 @@
 //! Without absorption and sources, the energy of `energy` is constant.
 //!
 //! [`mod@reference`] contains plain loops, [`cpu`] the fast version and [`device`] the one for
-//! GPUs. [`WaveField`] is the state with all operations of a run.
+//! GPUs. [`WaveField`] is the state with all operations of a run. Several ranks compute a field
+//! together if their leader creates it with [`WaveField::new_in_team`] and the others call
+//! [`follow`].
 
 mod bands;
 mod column_pass;
@@ -61,10 +63,11 @@ pub mod reference;
 mod slab;
 mod state;
 mod stencil;
+mod team;
 mod worker;
 
 pub use energy::WaveMeasures;
-pub(crate) use energy::sum_energy;
+pub(crate) use energy::sum_rows;
 pub use error::WaveError;
 pub use field::{GridPlane, WaveColumn, WaveDeviceSetup, WaveField, WaveView};
 pub use host::{HostWave, StoredWave};
@@ -76,6 +79,7 @@ pub use problem::{MIN_POINTS_PER_WAVELENGTH, Velocity, WaveProblem, WaveSource};
 pub(crate) use slab::Slab;
 pub use state::WaveState;
 pub use stencil::{MAX_RADIUS, SpaceOrder, Stencil};
+pub use team::follow;
 
 #[cfg(test)]
 mod cpu_tests;

@@ -15,9 +15,11 @@
 //! weights are dropped.
 
 use std::f64::consts::PI;
+use std::ops::Range;
 
 use orrery_model::wave::{Side, SideCondition, Sides, WaveGrid};
 
+use super::MAX_RADIUS;
 use crate::Scalar;
 
 /// Half of the nodes per axis that a point acts on.
@@ -85,6 +87,35 @@ impl<R: Scalar> ReceiverTable<R> {
     /// Returns true if there are no receivers.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// Returns the terms of some receivers.
+    pub(super) fn part(&self, receivers: &[usize]) -> Self {
+        let mut part = Self { starts: vec![0], nodes: Vec::new(), weights: Vec::new() };
+        for &receiver in receivers {
+            let terms = self.starts[receiver]..self.starts[receiver + 1];
+            part.nodes.extend_from_slice(&self.nodes[terms.clone()]);
+            part.weights.extend_from_slice(&self.weights[terms]);
+            part.starts.push(part.nodes.len());
+        }
+        part
+    }
+
+    /// Returns the slab that records each receiver: the first one that has all its nodes in its
+    /// slices or ghost slices. Slices have `slice_nodes` nodes.
+    ///
+    /// There is one, because a receiver has nodes up to three slices before and four slices after
+    /// its own, and those beyond a side are images of nodes at most four slices away.
+    pub(super) fn recorders(&self, slice_nodes: usize, slabs: &[Range<usize>]) -> Vec<usize> {
+        let recorder = |receiver: usize| {
+            let nodes = &self.nodes[self.starts[receiver]..self.starts[receiver + 1]];
+            let is_stored = |slab: &Range<usize>| {
+                let stored = slab.start.saturating_sub(MAX_RADIUS)..slab.end + MAX_RADIUS;
+                nodes.iter().all(|node| stored.contains(&(node / slice_nodes)))
+            };
+            slabs.iter().position(is_stored).expect("ghost slices suffice for receivers")
+        };
+        (0..self.len()).map(recorder).collect()
     }
 
     /// Returns the value at receiver `index`, where `at` returns the value of a node.

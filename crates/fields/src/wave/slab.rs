@@ -1,21 +1,25 @@
-//! Part of a wave field in host memory: consecutive planes with ghost planes on both sides.
+//! Part of a wave field in host memory: consecutive slices with ghost slices on both sides.
 
 use std::ops::Range;
 
-use orrery_model::wave::{Side, Sides};
+use orrery_cluster::ClusterError;
+use orrery_model::wave::Side;
 use rayon::prelude::*;
 
+use super::bands::divided;
 use super::cpu::{CourantPlanes, StencilPass, WaveCpuStrategy};
 use super::images::{copy_image, write_images};
+use super::layer::{has_side, slice_count};
 use super::layer_pass::SlabLayer;
-use super::layout::{Layout, PaddedField};
+use super::layout::{GAP, Layout, PaddedField};
 use super::{MAX_RADIUS, Medium, SquaredCourant, WaveState};
 use crate::Scalar;
+use crate::team::Neighbours;
 
-/// Planes of a wave field. Positions and planes count from the first owned plane.
+/// Slices of a wave field. Slices of functions count from the first owned one.
 #[derive(Debug)]
 pub struct Slab<R> {
-    /// Planes of the grid that the slab updates.
+    /// Slices of the grid that the slab updates.
     pub owned: Range<usize>,
     pub layout: Layout,
     /// u with ghost nodes.
@@ -27,96 +31,124 @@ pub struct Slab<R> {
     pub layers: Vec<SlabLayer<R>>,
 }
 
+/// Parts of a padded field: the ghost slices below, the border of the lower neighbour, the
+/// interior, the border of the upper neighbour and the ghost slices above.
+struct SlabParts<'a, R> {
+    ghosts: [&'a mut [R]; 2],
+    borders: [&'a mut [R]; 2],
+    interior: &'a mut [R],
+}
+
+/// Most parts of the interior, after each of which messages are polled. A long message moves after
+/// its receiver has called the transport once, so more polls gain nothing, and each part reads eight
+/// slices more than it updates.
+const MAX_PARTS: usize = 2;
+
+/// Fewest slices of a part in three dimensions.
+const MIN_POLLED_PLANES: usize = 32;
+
+/// The same in two dimensions, where slices are rows.
+const MIN_POLLED_ROWS: usize = 512;
+
 impl<R: Scalar> Slab<R> {
-    /// Copies the planes `owned` of a state and of the medium.
+    /// Copies the state and the medium of the slices `owned`, which have values of these slices
+    /// only. Ghost slices of neighbours are zero.
     pub fn new(medium: &Medium<R>, state: &WaveState<R>, owned: Range<usize>) -> Self {
         let layout = Layout::new(&medium.grid, owned.len());
-        let padded = |values: &[R], number| padded(&layout, &owned, values, number);
+        let padded = |values: &[R], number| padded(&layout, values, number);
         let courant = match &medium.squared_courant {
             SquaredCourant::Uniform(_) => PaddedField::empty(),
             SquaredCourant::Field(values) => padded(values, 2),
         };
-        let layer = |(index, memory)| SlabLayer::new(&medium.grid, index, memory, &owned);
+        let layer = |(index, memory)| SlabLayer::new(&layout, index, memory);
         let layers = state.layers.iter().enumerate().filter_map(layer).collect();
-        let mut slab = Self {
-            layout,
-            now: padded(&state.now, 0),
-            previous: padded(&state.previous, 1),
-            courant,
-            layers,
-            owned: owned.clone(),
-        };
+        let (now, previous) = (padded(&state.now, 0), padded(&state.previous, 1));
+        let mut slab = Self { layout, now, previous, courant, layers, owned };
         slab.write_images(medium);
         slab
     }
 
     /// Writes the images of u beyond all sides.
     pub fn write_images(&mut self, medium: &Medium<R>) {
-        write_plane_images(medium, &self.layout, 0..self.owned.len(), &mut self.now);
+        let (layout, slices) = (&self.layout, 0..self.layout.slices());
+        let (rows, _) = layout.rows_and_planes(&slices);
+        let (range, base) = (layout.slice_range(&slices), layout.band(&rows).start);
+        let plane = if layout.is_volume() { layout.plane } else { range.len() };
+        self.now[range].par_chunks_mut(plane).for_each(|plane| {
+            write_images(layout, &medium.sides, rows.clone(), plane, base);
+        });
         self.write_end_images(medium, EndImages::Now);
     }
 
-    /// Computes the new values of `planes` in `previous`, with absorption, and with the sources
-    /// whose amplitudes are given. Layers along z take part if `planes` contain the side.
-    pub fn update(
+    /// Computes the new values of all slices in `previous`, with absorption, and with the sources
+    /// whose amplitudes are given. Images at the ends are not written.
+    pub fn update(&mut self, medium: &Medium<R>, strategy: &WaveCpuStrategy, amplitudes: &[R]) {
+        let slices = 0..self.layout.slices();
+        let (mut step, next) = self.step(medium, strategy, amplitudes);
+        let range = step.layout.slice_range(&slices);
+        step.update(slices, &mut next[range]);
+    }
+
+    /// As [`Self::update`], and replaces the ghost slices of the new values by the new values of the
+    /// neighbours. The borders are computed first, and sent while the interior is computed.
+    pub(super) fn update_with_neighbours(
         &mut self,
         medium: &Medium<R>,
         strategy: &WaveCpuStrategy,
         amplitudes: &[R],
-        planes: Range<usize>,
-    ) {
-        if planes.is_empty() {
-            return;
-        }
-        let Self { layout, now, previous, courant, layers, owned } = self;
-        let courant = courant_planes(medium, courant);
-        let (stencil, sides) = (&medium.stencil, &medium.sides);
-        let pass = StencilPass { layout, stencil, sides, courant, u: &now[..] };
-        pass.run(strategy, planes.clone(), previous, layers, &medium.layers);
-        if let Some(planes) = inject(medium, &pass, owned.start, amplitudes, planes, previous) {
-            write_plane_images(medium, layout, planes, previous);
-        }
+        neighbours: &Neighbours,
+    ) -> Result<(), ClusterError> {
+        let [low, interior, high] = neighbours.split(self.layout.slices(), MAX_RADIUS);
+        let (mut step, next) = self.step(medium, strategy, amplitudes);
+        let SlabParts { ghosts, borders: [low_next, high_next], interior: next } =
+            split_parts(step.layout, &interior, next);
+        step.update(low, low_next);
+        step.update(high, high_next);
+        let parts = match neighbours.needs_polls() {
+            true => polled_parts(medium, step.layout, interior),
+            false => divided(interior, 1),
+        };
+        neighbours.exchange([low_next, high_next], ghosts, |exchange| {
+            let mut rest = next;
+            for slices in parts {
+                let (part, later) = rest.split_at_mut(step.layout.slice_range(&slices).len());
+                step.update(slices, part);
+                exchange.poll()?;
+                rest = later;
+            }
+            Ok(())
+        })
     }
 
-    /// Writes the images beyond the sides along z. All planes must have been updated.
+    /// Replaces the ghost slices of u by the values of the neighbours.
+    pub(super) fn exchange_ghosts(&mut self, neighbours: &Neighbours) -> Result<(), ClusterError> {
+        let [_, interior, _] = neighbours.split(self.layout.slices(), MAX_RADIUS);
+        let SlabParts { ghosts, borders: [low, high], .. } =
+            split_parts(&self.layout, &interior, &mut self.now);
+        neighbours.exchange([low, high], ghosts, |_| Ok(()))
+    }
+
+    /// Writes the images beyond the sides at the ends of the slices' axis. All slices must have been
+    /// updated.
     pub fn write_end_images(&mut self, medium: &Medium<R>, field: EndImages) {
         let values = match field {
             EndImages::Now => &mut self.now,
             EndImages::Next => &mut self.previous,
         };
-        let Layout { plane, ghost_planes, nodes, .. } = self.layout;
-        if ghost_planes == 0 {
-            return;
-        }
-        let start = |k: usize| k * plane;
-        if self.owned.start == 0
-            && let Some(sign) = medium.sides.z_min.image_sign()
-        {
-            for r in 1..=MAX_RADIUS {
-                let [to, from] = [ghost_planes - r, ghost_planes + r].map(start);
-                copy_image(values, from, to, plane, sign);
-            }
-        }
-        if self.owned.end == medium.grid.nodes[2]
-            && let Some(sign) = medium.sides.z_max.image_sign()
-        {
-            let last = ghost_planes + nodes[2] - 1;
-            for r in 1..=MAX_RADIUS {
-                let [to, from] = [last + r, last - r].map(start);
-                copy_image(values, from, to, plane, sign);
+        let (layout, last) = (&self.layout, self.layout.slices() as isize - 1);
+        let axis = 2 * layout.slow_axis();
+        for (side, end, outwards) in [(Side::ALL[axis], 0, -1), (Side::ALL[axis + 1], last, 1)] {
+            let sign = medium.sides.on(side).image_sign();
+            let Some(sign) = sign.filter(|_| has_side(&medium.grid, side, &self.owned)) else { continue };
+            for r in 1..=MAX_RADIUS as isize {
+                let [to, from] = [end + r * outwards, end - r * outwards].map(|k| layout.slice_start(k));
+                copy_image(values, from, to, layout.slice_start(1) - layout.slice_start(0), sign);
             }
         }
     }
 
-    /// Returns the planes of `field` as stored, with their ghost rows. Planes below 0 and above the
-    /// last one are ghost planes.
-    pub fn stored_planes(&self, planes: Range<isize>) -> Range<usize> {
-        let position = |k: isize| (k + self.layout.ghost_planes as isize) as usize * self.layout.plane;
-        position(planes.start)..position(planes.end)
-    }
-
-    /// Calls `visit` for all rows of the owned planes, with their position in the padded field and
-    /// their index in the grid.
+    /// Returns the rows of the owned slices: their position in the padded field, and j and k from
+    /// the first row of the slab.
     pub fn rows(&self) -> impl ParallelIterator<Item = (usize, [usize; 2])> + '_ {
         let [_, ny, planes] = self.layout.nodes;
         (0..planes * ny).into_par_iter().map(move |row| {
@@ -125,15 +157,124 @@ impl<R: Scalar> Slab<R> {
         })
     }
 
-    /// Appends the values of the owned nodes of a padded field.
-    pub fn append_to(&self, field: &[R], values: &mut Vec<R>) {
+    /// Returns the values of the owned nodes of a padded field.
+    pub fn values_of(&self, field: &[R]) -> Vec<R> {
         let [nx, ny, planes] = self.layout.nodes;
-        for k in 0..planes {
-            for j in 0..ny {
-                values.extend_from_slice(&field[self.layout.row(j, k)..][..nx]);
-            }
+        let mut values = Vec::with_capacity(nx * ny * planes);
+        for row in 0..ny * planes {
+            values.extend_from_slice(&field[self.layout.row(row % ny, row / ny)..][..nx]);
+        }
+        values
+    }
+
+    /// Returns u at a node of the grid, which may be in a ghost slice.
+    pub fn value(&self, [i, j, k]: [usize; 3]) -> R {
+        let local = |slice: usize| slice as isize - self.owned.start as isize;
+        let (j, k) = if self.layout.is_volume() { (j as isize, local(k)) } else { (local(j), 0) };
+        let plane = (k + self.layout.ghost_planes as isize) as usize * self.layout.plane;
+        let row = (j + MAX_RADIUS as isize) as usize * self.layout.pitch + GAP;
+        self.now[plane + row + i]
+    }
+
+    /// Returns the step from u and the field that it replaces.
+    fn step<'a>(
+        &'a mut self,
+        medium: &'a Medium<R>,
+        strategy: &'a WaveCpuStrategy,
+        amplitudes: &'a [R],
+    ) -> (SlabStep<'a, R>, &'a mut [R]) {
+        let Self { layout, now, previous, courant, layers, owned } = self;
+        let courant = courant_planes(medium, courant);
+        let (stencil, sides) = (&medium.stencil, &medium.sides);
+        let pass = StencilPass { layout, stencil, sides, courant, u: &now[..] };
+        let first = owned.start;
+        (SlabStep { medium, strategy, amplitudes, first, layout, pass, layers }, &mut previous[..])
+    }
+}
+
+/// A step of a slab.
+struct SlabStep<'a, R> {
+    medium: &'a Medium<R>,
+    strategy: &'a WaveCpuStrategy,
+    /// Amplitudes of all sources.
+    amplitudes: &'a [R],
+    /// First slice of the slab.
+    first: usize,
+    layout: &'a Layout,
+    pass: StencilPass<'a, R>,
+    layers: &'a mut [SlabLayer<R>],
+}
+
+impl<R: Scalar> SlabStep<'_, R> {
+    /// Computes the new values of `slices`. `next` has their values of the step before and nothing
+    /// else. Layers at the ends take part if `slices` contain the side.
+    fn update(&mut self, slices: Range<usize>, next: &mut [R]) {
+        if slices.is_empty() {
+            return;
+        }
+        self.pass.run(self.strategy, slices.clone(), next, self.layers, &self.medium.layers);
+        self.inject(slices, next);
+    }
+
+    /// Adds the sources to the new values of some slices, and writes the images of slices with
+    /// sources again.
+    fn inject(&self, slices: Range<usize>, next: &mut [R]) {
+        let Self { medium, layout, .. } = self;
+        let slice_nodes = medium.grid.len() / slice_count(&medium.grid);
+        let sources = &medium.sources;
+        let index =
+            |slice: usize| sources.nodes.partition_point(|&node| node < (self.first + slice) * slice_nodes);
+        let entries = index(slices.start)..index(slices.end);
+        if entries.is_empty() {
+            return;
+        }
+        let slice_of = |entry: usize| sources.nodes[entry] / slice_nodes - self.first;
+        let start = layout.slice_start(slices.start as isize);
+        for entry in entries.clone() {
+            let mut node = medium.grid.node(sources.nodes[entry]);
+            node[layout.slow_axis()] -= self.first;
+            let position = layout.position(node);
+            let v = self.pass.courant.at(position);
+            let next = &mut next[position - start];
+            *next = v.fused_mul_add(sources.sum(entry, self.amplitudes), *next);
+        }
+        for slice in slice_of(entries.start)..slice_of(entries.end - 1) + 1 {
+            let range = layout.slice_range(&(slice..slice + 1));
+            let (rows, _) = layout.rows_and_planes(&(slice..slice + 1));
+            let base = layout.band(&rows).start;
+            write_images(
+                layout,
+                &medium.sides,
+                rows,
+                &mut next[range.start - start..range.end - start],
+                base,
+            );
         }
     }
+}
+
+/// Divides the interior into parts between which messages are polled. The first and the last one
+/// contain the layers at the ends.
+fn polled_parts<R: Scalar>(medium: &Medium<R>, layout: &Layout, interior: Range<usize>) -> Vec<Range<usize>> {
+    let at_ends = medium.layers.iter().filter(|layer| layer.side.axis() == layout.slow_axis());
+    let reached = at_ends.map(|layer| layer.thickness() + MAX_RADIUS).max().unwrap_or(0);
+    let fewest = if layout.is_volume() { MIN_POLLED_PLANES } else { MIN_POLLED_ROWS };
+    let count = MAX_PARTS.min(interior.len() / fewest.max(reached));
+    divided(interior, count)
+}
+
+/// Splits a padded field around the slices `interior`.
+fn split_parts<'a, R>(layout: &Layout, interior: &Range<usize>, field: &'a mut [R]) -> SlabParts<'a, R> {
+    let (ghosts, slices) = (MAX_RADIUS as isize, layout.slices() as isize);
+    let bounds = [-ghosts, 0, interior.start as isize, interior.end as isize, slices, slices + ghosts];
+    let bounds = bounds.map(|slice| layout.slice_start(slice));
+    let mut rest = &mut field[bounds[0]..bounds[5]];
+    let [below, low, interior, high, above] = std::array::from_fn(|part| {
+        let (part, later) = std::mem::take(&mut rest).split_at_mut(bounds[part + 1] - bounds[part]);
+        rest = later;
+        part
+    });
+    SlabParts { ghosts: [below, above], borders: [low, high], interior }
 }
 
 /// Returns v of a slab with this field.
@@ -153,57 +294,13 @@ pub enum EndImages {
     Next,
 }
 
-/// Copies planes of a grid into a padded field, including those of neighbouring slabs as ghost
-/// planes.
-fn padded<R: Scalar>(layout: &Layout, owned: &Range<usize>, values: &[R], number: usize) -> PaddedField<R> {
-    let [nx, ny, _] = layout.nodes;
+/// Copies the values of all nodes of a slab into a padded field.
+fn padded<R: Scalar>(layout: &Layout, values: &[R], number: usize) -> PaddedField<R> {
+    let [nx, ny, planes] = layout.nodes;
+    assert_eq!(values.len(), nx * ny * planes, "values of the slices of the slab");
     let mut field = PaddedField::zeros(layout, number);
-    let first = owned.start.saturating_sub(layout.ghost_planes);
-    let end = (owned.end + layout.ghost_planes).min(values.len() / (nx * ny));
-    for k in first..end {
-        for j in 0..ny {
-            let at = (k + layout.ghost_planes - owned.start) * layout.plane + layout.row_in_plane(j);
-            field[at..][..nx].copy_from_slice(&values[(k * ny + j) * nx..][..nx]);
-        }
+    for (row, values) in values.chunks_exact(nx).enumerate() {
+        field[layout.row(row % ny, row / ny)..][..nx].copy_from_slice(values);
     }
     field
-}
-
-/// Writes the images beyond the sides along x and y in some planes.
-fn write_plane_images<R: Scalar>(medium: &Medium<R>, layout: &Layout, planes: Range<usize>, field: &mut [R]) {
-    let ny = layout.nodes[1];
-    layout.planes_mut(planes, field).par_chunks_mut(layout.plane).for_each(|plane| {
-        write_images(layout, &medium.sides, 0..ny, plane, 0);
-    });
-}
-
-/// Adds the sources to the new values of some planes, and returns the planes with sources. `first`
-/// is the first plane of the slab.
-fn inject<R: Scalar>(
-    medium: &Medium<R>,
-    pass: &StencilPass<R>,
-    first: usize,
-    amplitudes: &[R],
-    planes: Range<usize>,
-    next: &mut [R],
-) -> Option<Range<usize>> {
-    let plane_nodes = medium.grid.nodes[0] * medium.grid.nodes[1];
-    let sources = &medium.sources;
-    let index = |plane: usize| sources.nodes.partition_point(|&node| node < (first + plane) * plane_nodes);
-    let entries = index(planes.start)..index(planes.end);
-    let plane_of = |entry: usize| sources.nodes[entry] / plane_nodes - first;
-    for entry in entries.clone() {
-        let [i, j, k] = medium.grid.node(sources.nodes[entry]);
-        let position = pass.layout.position([i, j, k - first]);
-        let v = pass.courant.at(position);
-        next[position] = v.fused_mul_add(sources.sum(entry, amplitudes), next[position]);
-    }
-    (!entries.is_empty()).then(|| plane_of(entries.start)..plane_of(entries.end - 1) + 1)
-}
-
-/// Returns the fewest planes that the first and the last of several slabs must own.
-pub(super) fn min_end_planes(sides: &Sides) -> usize {
-    let thickness = |side| sides.on(side).layer().map_or(0, |layer| layer.thickness);
-    let layer = thickness(Side::ZMin).max(thickness(Side::ZMax));
-    if layer == 0 { 1 } else { layer + 2 * MAX_RADIUS }
 }

@@ -1,9 +1,13 @@
 //! The state of a wave problem, without padding.
 
+use std::ops::Range;
+
+use super::layer::node_range;
 use super::{LayerMemory, Medium};
 use crate::Scalar;
 
-/// The state after a number of steps. All implementations convert from and to this form.
+/// The state after a number of steps, of all nodes or of some slices. All implementations convert
+/// from and to this form.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WaveState<R> {
     /// Steps since time 0.
@@ -25,6 +29,13 @@ impl<R: Scalar> WaveState<R> {
     pub fn at_rest(medium: &Medium<R>) -> Self {
         let zeros = vec![R::default(); medium.grid.len()];
         Self::start(medium, zeros.clone(), zeros)
+    }
+
+    /// Returns the state at time 0 in which u is zero in the slices `owned`, without samples.
+    pub(super) fn slab_at_rest(medium: &Medium<R>, owned: &Range<usize>) -> Self {
+        let zeros = vec![R::default(); node_range(&medium.grid, owned).len()];
+        let layers = LayerMemory::zeros_of_slab(&medium.grid, &medium.sides, owned);
+        Self { step: 0, now: zeros.clone(), previous: zeros, layers, samples: Vec::new() }
     }
 
     /// Returns a state at time 0, from u at this time and one step earlier.

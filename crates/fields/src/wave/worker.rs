@@ -1,27 +1,28 @@
-//! Implementations of the operations of a wave field, on the host and on devices.
+//! Operations of a wave field, without the type of its numbers.
 
 use std::fmt::Debug;
 
+use orrery_cluster::Team;
 use orrery_device::Device;
 use orrery_model::Precision;
 use orrery_model::grid::{PixelMeans, PixelWeights};
 
-use super::cpu::WaveCpuStrategy;
-use super::device::{DeviceWave, WaveDeviceStrategy, WaveShape};
-use super::field::{GridPlane, WaveColumn, WaveDeviceSetup};
-use super::host::{HostWave, StoredWave};
+use super::device::WaveDeviceStrategy;
+use super::field::{GridPlane, WaveColumn};
+use super::host::StoredWave;
 use super::problem::check_len;
+use super::team::TeamWave;
 use super::{LayerMemory, Medium, WaveError, WaveMeasures, WaveProblem, WaveState};
 use crate::Scalar;
 use crate::heat::FieldColumn;
-use crate::pixels::pixel_means_of;
 
-/// Operations that the host and devices implement.
+/// Operations of a field of f32 or f64.
 pub(super) trait WaveWorker: Debug + Send + Sync {
     fn advance(&mut self, steps: u64) -> Result<(), WaveError>;
     fn step_ahead(&mut self, fraction: f64) -> Result<(), WaveError>;
     fn end_ahead(&mut self) -> Result<(), WaveError>;
     fn step(&self) -> u64;
+    fn wait(&self) -> Result<(), WaveError>;
     fn measures(&self, field: StoredWave) -> Result<WaveMeasures, WaveError>;
     fn largest(&self, field: StoredWave) -> Result<f64, WaveError>;
     fn column(&self, field: StoredWave) -> Result<FieldColumn, WaveError>;
@@ -38,167 +39,16 @@ pub(super) trait WaveWorker: Debug + Send + Sync {
     fn strategy_name(&self) -> String;
     fn moved_to(
         self: Box<Self>,
-        device: &Device,
-        strategy: Option<WaveDeviceStrategy>,
+        team: &Team,
+        device: Option<(&Device, Option<WaveDeviceStrategy>)>,
     ) -> Result<Box<dyn WaveWorker>, WaveError>;
-}
-
-impl<R: Scalar> WaveWorker for HostWave<R> {
-    fn advance(&mut self, steps: u64) -> Result<(), WaveError> {
-        HostWave::advance(self, steps);
-        Ok(())
-    }
-
-    fn step_ahead(&mut self, fraction: f64) -> Result<(), WaveError> {
-        HostWave::step_ahead(self, fraction);
-        Ok(())
-    }
-
-    fn end_ahead(&mut self) -> Result<(), WaveError> {
-        HostWave::end_ahead(self);
-        Ok(())
-    }
-
-    fn step(&self) -> u64 {
-        HostWave::step(self)
-    }
-
-    fn measures(&self, field: StoredWave) -> Result<WaveMeasures, WaveError> {
-        Ok(HostWave::measures(self, field))
-    }
-
-    fn largest(&self, field: StoredWave) -> Result<f64, WaveError> {
-        Ok(HostWave::largest(self, field))
-    }
-
-    fn column(&self, field: StoredWave) -> Result<FieldColumn, WaveError> {
-        Ok(R::into_column(self.values(field)))
-    }
-
-    fn plane(&self, field: StoredWave, plane: GridPlane) -> Result<FieldColumn, WaveError> {
-        Ok(R::into_column(HostWave::plane(self, field, plane)))
-    }
-
-    fn pixel_means(
-        &self,
-        field: StoredWave,
-        plane: GridPlane,
-        weights: &PixelWeights,
-    ) -> Result<PixelMeans, WaveError> {
-        Ok(pixel_means_of(&HostWave::plane(self, field, plane), weights))
-    }
-
-    fn samples(&self) -> Result<FieldColumn, WaveError> {
-        Ok(R::into_column(HostWave::samples(self).to_vec()))
-    }
-
-    fn columns(&self) -> Result<Vec<WaveColumn>, WaveError> {
-        Ok(state_columns(self.state()))
-    }
-
-    fn device(&self) -> Option<&Device> {
-        None
-    }
-
-    fn strategy_name(&self) -> String {
-        self.strategy().name()
-    }
-
-    fn moved_to(
-        self: Box<Self>,
-        device: &Device,
-        strategy: Option<WaveDeviceStrategy>,
-    ) -> Result<Box<dyn WaveWorker>, WaveError> {
-        let (medium, state) = self.into_parts();
-        moved(device, medium, &state, strategy)
-    }
-}
-
-impl<R: Scalar> WaveWorker for DeviceWave<R> {
-    fn advance(&mut self, steps: u64) -> Result<(), WaveError> {
-        Ok(DeviceWave::advance(self, steps)?)
-    }
-
-    fn step_ahead(&mut self, fraction: f64) -> Result<(), WaveError> {
-        Ok(DeviceWave::step_ahead(self, fraction)?)
-    }
-
-    fn end_ahead(&mut self) -> Result<(), WaveError> {
-        Ok(DeviceWave::end_ahead(self)?)
-    }
-
-    fn step(&self) -> u64 {
-        DeviceWave::step(self)
-    }
-
-    fn measures(&self, field: StoredWave) -> Result<WaveMeasures, WaveError> {
-        Ok(DeviceWave::measures(self, field)?)
-    }
-
-    fn largest(&self, field: StoredWave) -> Result<f64, WaveError> {
-        Ok(DeviceWave::largest(self, field)?)
-    }
-
-    fn column(&self, field: StoredWave) -> Result<FieldColumn, WaveError> {
-        Ok(R::into_column(self.values(field)?))
-    }
-
-    fn plane(&self, field: StoredWave, plane: GridPlane) -> Result<FieldColumn, WaveError> {
-        Ok(R::into_column(DeviceWave::plane(self, field, plane)?))
-    }
-
-    fn pixel_means(
-        &self,
-        field: StoredWave,
-        plane: GridPlane,
-        weights: &PixelWeights,
-    ) -> Result<PixelMeans, WaveError> {
-        Ok(DeviceWave::pixel_means(self, field, plane, weights)?)
-    }
-
-    fn samples(&self) -> Result<FieldColumn, WaveError> {
-        Ok(R::into_column(DeviceWave::samples(self)?))
-    }
-
-    fn columns(&self) -> Result<Vec<WaveColumn>, WaveError> {
-        Ok(state_columns(self.state()?))
-    }
-
-    fn device(&self) -> Option<&Device> {
-        Some(DeviceWave::device(self))
-    }
-
-    fn strategy_name(&self) -> String {
-        self.strategy().name()
-    }
-
-    fn moved_to(
-        self: Box<Self>,
-        device: &Device,
-        strategy: Option<WaveDeviceStrategy>,
-    ) -> Result<Box<dyn WaveWorker>, WaveError> {
-        let state = self.state()?;
-        moved(device, self.into_medium()?, &state, strategy)
-    }
-}
-
-/// Uploads a medium and a state. Without a strategy, the default one is used.
-fn moved<R: Scalar>(
-    device: &Device,
-    medium: Medium<R>,
-    state: &WaveState<R>,
-    strategy: Option<WaveDeviceStrategy>,
-) -> Result<Box<dyn WaveWorker>, WaveError> {
-    let default = || WaveDeviceStrategy::default_for(device, WaveShape::of_medium(&medium));
-    let strategy = strategy.unwrap_or_else(default);
-    Ok(Box::new(DeviceWave::new(device, medium, state, strategy)?))
 }
 
 /// Names of the columns that every state has.
 const COLUMNS: [&str; 3] = ["u", "u_previous", "samples"];
 
 /// Returns the columns of a state.
-fn state_columns<R: Scalar>(state: WaveState<R>) -> Vec<WaveColumn> {
+pub(super) fn state_columns<R: Scalar>(state: WaveState<R>) -> Vec<WaveColumn> {
     let column =
         |name: &str, values: Vec<R>| WaveColumn { name: name.into(), values: R::into_column(values) };
     let mut columns = vec![
@@ -211,20 +61,6 @@ fn state_columns<R: Scalar>(state: WaveState<R>) -> Vec<WaveColumn> {
         columns.push(column(&format!("zeta_{}", side.as_str()), zeta));
     }
     columns
-}
-
-/// Returns a worker for a field at rest, on the device of `setup` or on the host.
-pub(super) fn worker_at_rest<R: Scalar>(
-    problem: &WaveProblem,
-    dt: f64,
-    setup: Option<&WaveDeviceSetup>,
-) -> Result<Box<dyn WaveWorker>, WaveError> {
-    let medium = Medium::<R>::new(problem, dt);
-    let state = WaveState::at_rest(&medium);
-    match setup {
-        Some(setup) => moved(&setup.device, medium, &state, Some(setup.strategy)),
-        None => Ok(Box::new(HostWave::new(medium, &state, WaveCpuStrategy::resolve()))),
-    }
 }
 
 /// Returns a worker on the host with a stored state. `unwrap` returns the values of a column, or
@@ -257,5 +93,5 @@ pub(super) fn restored_worker<R: Scalar>(
     }
     let state = WaveState { step, now, previous, layers, samples };
     let medium = Medium::<R>::new(problem, dt);
-    Ok(Box::new(HostWave::new(medium, &state, WaveCpuStrategy::resolve())))
+    Ok(Box::new(TeamWave::on_host(medium, state)?))
 }

@@ -23,7 +23,7 @@ FUNCTION REAL larger(REAL a, REAL b)
 // field: rows of `pitch` elements, of which `rows` are measured, starting with `first_row`.
 // extrema: minimum and maximum of each segment. sums: Σ u of each segment, in f64, with the weight
 // 1/2 for the first and the last column if halves_ends is not 0. The results of segment s of the
-// measured row j are number (target_row + j) * BLOCK_COUNT + s.
+// measured row j are number j * BLOCK_COUNT + s.
 KERNEL(BLOCK_SIZE)
 measure_rows(
     GLOBAL const REAL* RESTRICT field,
@@ -32,7 +32,6 @@ measure_rows(
     int first_row,
     int rows,
     int halves_ends,
-    int target_row,
     GLOBAL REAL* RESTRICT extrema,
     GLOBAL double* RESTRICT sums)
 {
@@ -68,7 +67,7 @@ measure_rows(
             BARRIER();
         }
         if (THREAD == 0) {
-            const ulong segment = (ulong)(uint)(target_row + j) * BLOCK_COUNT + BLOCK_INDEX;
+            const ulong segment = (ulong)(uint)j * BLOCK_COUNT + BLOCK_INDEX;
             extrema[2 * segment] = minima[0];
             extrema[2 * segment + 1] = maxima[0];
             sums[segment] = partial_sums[0];
@@ -84,8 +83,6 @@ gather_columns(
     int pitch,
     int first_row,
     int rows,
-    int target_row,
-    int target_rows,
     GLOBAL REAL* RESTRICT columns)
 {
     const int row = BLOCK_INDEX * BLOCK_SIZE + THREAD;
@@ -93,7 +90,7 @@ gather_columns(
         return;
     GLOBAL const REAL* from = field + (ulong)(first_row + row) * (uint)pitch;
     for (int side = 0; side < 2; side++) {
-        columns[(ulong)side * target_rows + target_row + row] = from[side];
-        columns[(ulong)(2 + side) * target_rows + target_row + row] = from[nx - 2 + side];
+        columns[(ulong)side * (uint)rows + row] = from[side];
+        columns[(ulong)(2 + side) * (uint)rows + row] = from[nx - 2 + side];
     }
 }

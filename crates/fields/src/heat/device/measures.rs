@@ -29,6 +29,17 @@ pub struct FieldMeasures {
     pub heat_content: f64,
 }
 
+impl FieldMeasures {
+    /// Measures of no nodes.
+    pub(in crate::heat) const NONE: Self =
+        Self { min: f64::INFINITY, max: f64::NEG_INFINITY, heat_content: 0.0 };
+
+    /// Multiplies a sum of u w_x w_y by the area of a cell.
+    pub(in crate::heat) fn scaled<R>(self, plate: &Plate<R>) -> Self {
+        Self { heat_content: self.heat_content * (plate.grid.hx * plate.grid.hy), ..self }
+    }
+}
+
 /// The kernels, and buffers for their results.
 #[derive(Debug)]
 pub(super) struct Measures<R: Scalar> {
@@ -36,15 +47,27 @@ pub(super) struct Measures<R: Scalar> {
     gather_columns: Kernel,
     /// Segments per row.
     segments: usize,
+    /// Results of all segments of the rows of the slab.
     extrema: Buffer<R>,
     sums: Buffer<f64>,
-    /// Columns 0, 1, nx - 2 and nx - 1, each with ny values.
+    /// Columns 0, 1, nx - 2 and nx - 1, each with one value per row of the slab.
     columns: Buffer<R>,
 }
 
+/// Results of all rows of a slab.
+#[derive(Debug)]
+pub(in crate::heat) struct RowMeasures<R> {
+    /// Segments per row.
+    segments: usize,
+    /// Smallest and largest value of each segment.
+    extrema: Vec<R>,
+    /// Sum of u w_x of each segment.
+    sums: Vec<f64>,
+}
+
 impl<R: Scalar> Measures<R> {
-    /// Compiles the kernels.
-    pub(super) fn new(device: &Device, plate: &Plate<R>) -> Result<Self, DeviceError> {
+    /// Compiles the kernels, for a slab of `rows` rows.
+    pub(super) fn new(device: &Device, plate: &Plate<R>, rows: usize) -> Result<Self, DeviceError> {
         let definitions = [
             ("REAL", R::KERNEL_NAME.to_owned()),
             ("BLOCK_SIZE", BLOCK_SIZE.to_string()),
@@ -56,9 +79,9 @@ impl<R: Scalar> Measures<R> {
             measure_rows: module.kernel("measure_rows")?,
             gather_columns: module.kernel("gather_columns")?,
             segments,
-            extrema: device.zeros(2 * segments * plate.grid.ny)?,
-            sums: device.zeros(segments * plate.grid.ny)?,
-            columns: device.zeros(4 * plate.grid.ny)?,
+            extrema: device.zeros(2 * segments * rows)?,
+            sums: device.zeros(segments * rows)?,
+            columns: device.zeros(4 * rows)?,
         })
     }
 
@@ -84,7 +107,6 @@ impl<R: Scalar> Measures<R> {
             ((slab.owned.start - slab.stored.start) as i32).into(),
             (rows as i32).into(),
             i32::from(!plate.boundaries.is_periodic_in_x()).into(),
-            (slab.owned.start as i32).into(),
             (&self.extrema).into(),
             (&self.sums).into(),
         ];
@@ -92,27 +114,13 @@ impl<R: Scalar> Measures<R> {
         queue.launch(&self.measure_rows, grid, BLOCK_SIZE, &args)
     }
 
-    /// Waits for the measures of all slabs and combines them in the order of the rows.
-    pub(super) fn read(&self, queue: &Queue, plate: &Plate<R>) -> Result<FieldMeasures, DeviceError> {
+    /// Waits for the measures of the rows.
+    pub(super) fn read(&self, queue: &Queue) -> Result<RowMeasures<R>, DeviceError> {
         let mut extrema = vec![R::default(); self.extrema.len()];
         let mut sums = vec![0.0; self.sums.len()];
         queue.read(&self.extrema, &mut extrema)?;
         queue.read(&self.sums, &mut sums)?;
-        let ny = plate.grid.ny;
-        let row_sum = |(row, segments): (usize, &[f64])| {
-            let is_half = !plate.boundaries.is_periodic_in_y() && (row == 0 || row == ny - 1);
-            segments.iter().sum::<f64>() * if is_half { 0.5 } else { 1.0 }
-        };
-        let sum: f64 = sums.chunks_exact(self.segments).enumerate().map(row_sum).sum();
-        let pick = |column: usize, is_better: fn(f64, f64) -> bool| {
-            let values = extrema.iter().skip(column).step_by(2).map(|value| value.to_f64());
-            values.reduce(|best, value| if is_better(value, best) || value.is_nan() { value } else { best })
-        };
-        Ok(FieldMeasures {
-            min: pick(0, |value, best| value < best).unwrap_or(f64::NAN),
-            max: pick(1, |value, best| value > best).unwrap_or(f64::NAN),
-            heat_content: sum * plate.grid.hx * plate.grid.hy,
-        })
+        Ok(RowMeasures { segments: self.segments, extrema, sums })
     }
 
     /// Queues the gathering of the outer columns of a slab.
@@ -130,17 +138,44 @@ impl<R: Scalar> Measures<R> {
             (row_pitch::<R>(plate.grid.nx) as i32).into(),
             ((slab.owned.start - slab.stored.start) as i32).into(),
             (rows as i32).into(),
-            (slab.owned.start as i32).into(),
-            (plate.grid.ny as i32).into(),
             (&self.columns).into(),
         ];
         queue.launch(&self.gather_columns, (rows as u32).div_ceil(BLOCK_SIZE), BLOCK_SIZE, &args)
     }
 
-    /// Waits for the gathered columns 0, 1, nx - 2 and nx - 1, each with ny values.
+    /// Waits for the gathered columns 0, 1, nx - 2 and nx - 1, each with one value per row.
     pub(super) fn read_columns(&self, queue: &Queue) -> Result<Vec<R>, DeviceError> {
         let mut columns = vec![R::default(); self.columns.len()];
         queue.read(&self.columns, &mut columns)?;
         Ok(columns)
+    }
+}
+
+impl<R: Scalar> RowMeasures<R> {
+    /// Adds the measures of the rows, the first of which is row `first` of the plate, to those of
+    /// earlier rows. The heat content is without its factor.
+    pub(in crate::heat) fn added_to(
+        &self,
+        earlier: FieldMeasures,
+        plate: &Plate<R>,
+        first: usize,
+    ) -> FieldMeasures {
+        let row_sum = |(row, segments): (usize, &[f64])| {
+            let is_half = !plate.boundaries.is_periodic_in_y() && (row == 0 || row == plate.grid.ny - 1);
+            segments.iter().sum::<f64>() * if is_half { 0.5 } else { 1.0 }
+        };
+        let row_sums = (first..).zip(self.sums.chunks_exact(self.segments)).map(row_sum);
+        let pick = |column: usize, start: f64, is_better: fn(f64, f64) -> bool| {
+            let values = self.extrema.iter().skip(column).step_by(2).map(|value| value.to_f64());
+            values.fold(
+                start,
+                |best, value| if is_better(value, best) || value.is_nan() { value } else { best },
+            )
+        };
+        FieldMeasures {
+            min: pick(0, earlier.min, |value, best| value < best),
+            max: pick(1, earlier.max, |value, best| value > best),
+            heat_content: row_sums.fold(earlier.heat_content, |sum, row| sum + row),
+        }
     }
 }

@@ -1,35 +1,38 @@
 //! The heat equation on a device, through CUDA or OpenCL.
 //!
 //! [`DeviceHeat`] is the state of a plate in the memory of one device: two fields, and those that
-//! the problem has. It computes the same bits as [`super::reference`], for every
-//! [`HeatDeviceStrategy`] and any number of slabs.
+//! the problem has. They have all rows, or those of one rank of a team. It computes the same bits as
+//! [`super::reference`], for every [`HeatDeviceStrategy`] and any number of slabs.
 //!
-//! A slab is a range of rows with ghost rows on both sides. Several slabs on one device are not
-//! faster than one. They test the update that several devices share: boundary rows first, then
-//! their copies to the neighbours, and the interior at the same time.
+//! A slab is a range of rows with ghost rows on both sides. `team` has the passes of several slabs:
+//! borders and interior overlap.
 
 mod measures;
 pub mod rungs;
 pub mod selftest;
 mod slab;
 mod strategy;
+mod team;
 
 use std::ops::Range;
 
-use orrery_device::{Buffer, Device, DeviceError, Kernel, Queue};
+use orrery_device::{Device, DeviceError, Kernel, Queue};
 use orrery_model::grid::{PixelMeans, PixelWeights};
+use serde::{Deserialize, Serialize};
 
 pub use measures::FieldMeasures;
+pub(super) use measures::RowMeasures;
 pub use strategy::{HeatDeviceStrategy, MAX_STEPS_PER_PASS, MAX_VARIABLE_STEPS_PER_PASS};
 
 use self::measures::Measures;
 use self::slab::{HeatKernels, KernelVariant, Slab, row_pitch};
 use super::Plate;
+use super::edge_flux::EdgeStrips;
 use crate::Scalar;
 use crate::pixels::{DeviceMeans, StridedNodes, pixel_means_of};
 
 /// Field of a [`DeviceHeat`] that is measured or downloaded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum StoredField {
     /// The state.
     State,
@@ -41,57 +44,59 @@ pub enum StoredField {
 #[derive(Debug)]
 pub struct DeviceHeat<R: Scalar> {
     device: Device,
+    /// Queue of a slab that is not alone on its device. Otherwise the default one is used.
+    own_queue: Option<Queue>,
     plate: Plate<R>,
     strategy: HeatDeviceStrategy,
     kernels: HeatKernels,
     measures: Measures<R>,
     pixel_means: DeviceMeans<R>,
-    /// Slabs in the order of their rows. Together they own all rows.
-    slabs: Vec<Slab<R>>,
+    slab: Slab<R>,
 }
 
 impl<R: Scalar> DeviceHeat<R> {
     /// Uploads a plate and its state, which has one value per node.
+    ///
+    /// # Panics
+    /// If `initial` does not have one value per node, or if the strategy has too many steps per pass
+    /// or, on a device without warps, several warps per block.
     pub fn new(
         device: &Device,
         plate: Plate<R>,
         initial: &[R],
         strategy: HeatDeviceStrategy,
     ) -> Result<Self, DeviceError> {
-        Self::with_slabs(device, plate, initial, strategy, 1)
+        let owned = 0..plate.grid.ny;
+        Self::of_rows(device, None, plate, initial, strategy, owned, [0, 0])
     }
 
-    /// Uploads a plate in `slab_count` slabs of almost equal size, at most one per row.
-    ///
-    /// # Panics
-    /// If `initial` does not have one value per node, if there are more slabs than rows, or if the
-    /// strategy has too many steps per pass or, on a device without warps, several warps per block.
-    pub fn with_slabs(
+    /// Uploads the rows `owned` of a plate, whose state is `initial`, for the given queue or the
+    /// default one. There are `ghost_rows` rows before and after them.
+    pub(super) fn of_rows(
         device: &Device,
+        own_queue: Option<Queue>,
         plate: Plate<R>,
         initial: &[R],
         strategy: HeatDeviceStrategy,
-        slab_count: usize,
+        owned: Range<usize>,
+        ghost_rows: [usize; 2],
     ) -> Result<Self, DeviceError> {
-        let (ny, is_variable) = (plate.grid.ny, plate.resistivity.is_some());
+        let is_variable = plate.resistivity.is_some();
         let max_steps = if is_variable { MAX_VARIABLE_STEPS_PER_PASS } else { MAX_STEPS_PER_PASS };
         assert!((1..=max_steps).contains(&strategy.steps_per_pass), "{strategy:?}");
         assert!(device.properties().has_warp_shuffle || strategy.warps_per_block == 1, "{strategy:?}");
-        assert!((1..=ny).contains(&slab_count) && initial.len() == plate.grid.len());
-        let ghost_rows = i64::from(strategy.steps_per_pass);
-        let first_row = |slab: usize| (slab * ny / slab_count) as i64;
-        let slabs = (0..slab_count)
-            .map(|slab| Slab::new(device, &plate, initial, first_row(slab)..first_row(slab + 1), ghost_rows))
-            .collect::<Result<_, _>>()?;
+        assert_eq!(initial.len(), owned.len() * plate.grid.nx);
+        let rows = owned.start as i64..owned.end as i64;
         let variant = KernelVariant { is_variable, has_source: plate.source.is_some() };
         Ok(Self {
+            slab: Slab::new(device, &plate, initial, rows, ghost_rows)?,
             kernels: HeatKernels::new::<R>(device, strategy, variant)?,
-            measures: Measures::new(device, &plate)?,
+            measures: Measures::new(device, &plate, owned.len())?,
             pixel_means: DeviceMeans::new(device)?,
             device: device.clone(),
+            own_queue,
             plate,
             strategy,
-            slabs,
         })
     }
 
@@ -108,12 +113,9 @@ impl<R: Scalar> DeviceHeat<R> {
         &self.strategy
     }
 
-    /// Changes the strategy. The next steps have the same bits as with the old one.
-    ///
-    /// # Panics
-    /// If there are several slabs, because their ghost rows belong to a strategy.
+    /// Changes the strategy. The next steps have the same bits as with the old one. The plate must
+    /// not be divided among ranks, because their ghost rows belong to a strategy.
     pub fn set_strategy(&mut self, strategy: HeatDeviceStrategy) -> Result<(), DeviceError> {
-        assert_eq!(self.slabs.len(), 1);
         self.kernels = HeatKernels::new::<R>(&self.device, strategy, self.kernels.variant())?;
         self.strategy = strategy;
         Ok(())
@@ -129,27 +131,49 @@ impl<R: Scalar> DeviceHeat<R> {
         &self.plate
     }
 
+    /// Returns the plate without its state.
+    pub(super) fn into_plate(self) -> Plate<R> {
+        self.plate
+    }
+
+    /// Returns the first row of the slab.
+    pub(super) fn first_row(&self) -> usize {
+        self.slab.owned.start as usize
+    }
+
     /// Returns the device.
     pub fn device(&self) -> &Device {
         &self.device
     }
 
+    /// Returns the queue of the steps.
+    pub fn queue(&self) -> &Queue {
+        self.own_queue.as_ref().unwrap_or(self.device.queue())
+    }
+
     /// Queues `steps` steps of length `dt`. Does not wait.
     pub fn advance(&mut self, dt: f64, steps: u64) -> Result<(), DeviceError> {
-        let mut remaining = steps;
-        let mut steps_per_pass = self.strategy.steps_per_pass;
-        while remaining > 0 {
+        for steps in self.passes(steps) {
+            self.queue_pass(dt, steps)?;
+            std::mem::swap(&mut self.slab.state, &mut self.slab.next);
+        }
+        Ok(())
+    }
+
+    /// Returns the numbers of steps of the passes of `steps` steps.
+    fn passes(&self, steps: u64) -> impl Iterator<Item = u32> + use<R> {
+        let (mut remaining, mut steps_per_pass) = (steps, self.strategy.steps_per_pass);
+        std::iter::from_fn(move || {
+            if remaining == 0 {
+                return None;
+            }
             // Fewer steps than a pass has are done in passes of half as many steps, and so on.
             while u64::from(steps_per_pass) > remaining {
                 steps_per_pass = steps_per_pass.div_ceil(2);
             }
-            self.queue_pass(dt, steps_per_pass)?;
-            for slab in &mut self.slabs {
-                std::mem::swap(&mut slab.state, &mut slab.next);
-            }
             remaining -= u64::from(steps_per_pass);
-        }
-        Ok(())
+            Some(steps_per_pass)
+        })
     }
 
     /// Queues one step of length `dt` into the second field. The state does not change. The result
@@ -158,151 +182,79 @@ impl<R: Scalar> DeviceHeat<R> {
         self.queue_pass(dt, 1)
     }
 
-    /// Queues a pass from the state into the second field.
+    /// Queues a pass of all rows from the state into the second field, whose ghost rows keep their
+    /// values.
     fn queue_pass(&mut self, dt: f64, steps: u32) -> Result<(), DeviceError> {
-        let (queue, coefficients) = (self.device.queue(), self.plate.step_coefficients(dt));
-        let (plate, kernels, slabs) = (&self.plate, &mut self.kernels, &self.slabs);
-        if let [slab] = &slabs[..] {
-            return slab.launch(queue, kernels, plate, coefficients, steps, slab.owned.clone());
-        }
-        let boundary_rows = i64::from(self.strategy.steps_per_pass);
-        for slab in slabs {
-            let [south, _, north] = split_rows(&slab.owned, boundary_rows);
-            slab.launch(queue, kernels, plate, coefficients, steps, south)?;
-            slab.launch(queue, kernels, plate, coefficients, steps, north)?;
-        }
-        self.copy_ghost_rows(queue)?;
-        for slab in &self.slabs {
-            let [_, interior, _] = split_rows(&slab.owned, boundary_rows);
-            slab.launch(queue, &mut self.kernels, &self.plate, coefficients, steps, interior)?;
-        }
-        Ok(())
-    }
-
-    /// Queues copies of the ghost rows of `next` from the slabs that own them.
-    fn copy_ghost_rows(&self, queue: &Queue) -> Result<(), DeviceError> {
-        let ny = self.plate.grid.ny as i64;
-        for slab in &self.slabs {
-            let ghosts = (slab.stored.start..slab.owned.start).chain(slab.owned.end..slab.stored.end);
-            for ghost in ghosts {
-                let row = ghost.rem_euclid(ny);
-                let Some(owner) = self.slabs.iter().find(|owner| owner.owned.contains(&row)) else {
-                    continue;
-                };
-                queue
-                    .copy(owner.rows(&owner.next, row..row + 1)?, slab.rows(&slab.next, ghost..ghost + 1)?)?;
-            }
-        }
-        Ok(())
+        let queue = self.own_queue.as_ref().unwrap_or(self.device.queue());
+        let coefficients = self.plate.step_coefficients(dt);
+        let rows = self.slab.owned.clone();
+        self.slab.launch(queue, &mut self.kernels, &self.plate, coefficients, steps, rows)
     }
 
     /// Waits for the queued steps and returns minimum, maximum and heat content.
     pub fn measures(&self, field: StoredField) -> Result<FieldMeasures, DeviceError> {
+        let rows = self.row_measures(field)?;
+        Ok(rows.added_to(FieldMeasures::NONE, &self.plate, self.first_row()).scaled(&self.plate))
+    }
+
+    /// Waits for the queued steps and returns the measures of the rows.
+    pub(super) fn row_measures(&self, field: StoredField) -> Result<RowMeasures<R>, DeviceError> {
         self.queue_measures(field)?;
-        self.measures.read(self.device.queue(), &self.plate)
+        self.measures.read(self.queue())
     }
 
     /// Queues the kernel that [`Self::measures`] waits for.
     pub fn queue_measures(&self, field: StoredField) -> Result<(), DeviceError> {
-        self.slabs.iter().try_for_each(|slab| {
-            self.measures.launch(self.device.queue(), &self.plate, slab, slab.field(field))
-        })
+        self.measures.launch(self.queue(), &self.plate, &self.slab, self.slab.field(field))
     }
 
-    /// Waits for the queued steps and returns the means of a field over the pixels of a picture of
-    /// the plate. Without memory for them on the device, they are computed on the host.
+    /// Waits for the queued steps and returns the means of the rows over pixels. `weights` are those
+    /// of their nodes. Without memory for the means on the device, they are computed on the host.
     pub fn pixel_means(&self, field: StoredField, weights: &PixelWeights) -> Result<PixelMeans, DeviceError> {
+        let first = self.slab.row_range(self.slab.owned.clone()).start;
         let pitch = row_pitch::<R>(self.plate.grid.nx);
-        let joined;
-        let (buffer, first) = match &self.slabs[..] {
-            [slab] => (slab.field(field), (slab.owned.start - slab.stored.start) as usize * pitch),
-            _ => {
-                joined = self.joined_rows(field, pitch)?;
-                (&joined, 0)
-            }
-        };
-        let nodes = StridedNodes { buffer, first, strides: [1, pitch] };
-        match self.pixel_means.compute(self.device.queue(), nodes, weights)? {
+        let nodes = StridedNodes { buffer: self.slab.field(field), first, strides: [1, pitch] };
+        match self.pixel_means.compute(self.queue(), nodes, weights)? {
             Some(means) => Ok(means),
             None => Ok(pixel_means_of(&self.values(field)?, weights)),
         }
     }
 
-    /// Queues copies of the rows of all slabs to one buffer.
-    fn joined_rows(&self, field: StoredField, pitch: usize) -> Result<Buffer<R>, DeviceError> {
-        let joined = self.device.zeros(self.plate.grid.ny * pitch)?;
-        for slab in &self.slabs {
-            let to = slab.owned.start as usize * pitch..slab.owned.end as usize * pitch;
-            self.device.queue().copy(slab.rows(slab.field(field), slab.owned.clone())?, joined.range(to)?)?;
-        }
-        Ok(joined)
-    }
-
-    /// Waits for the queued steps and returns the values of all nodes.
+    /// Waits for the queued steps and returns the values of all nodes of the rows.
     pub fn values(&self, field: StoredField) -> Result<Vec<R>, DeviceError> {
+        let Range { start, end } = self.slab.owned;
+        self.rows(field, 0..(end - start) as usize)
+    }
+
+    /// Waits for the queued steps and returns some rows, counted from the first one of the slab.
+    pub(super) fn rows(&self, field: StoredField, rows: Range<usize>) -> Result<Vec<R>, DeviceError> {
         let (nx, pitch) = (self.plate.grid.nx, row_pitch::<R>(self.plate.grid.nx));
-        let mut values = Vec::with_capacity(self.plate.grid.len());
-        for slab in &self.slabs {
-            let rows = slab.rows(slab.field(field), slab.owned.clone())?;
-            let mut padded = vec![R::default(); rows.len()];
-            self.device.queue().read(rows, &mut padded)?;
-            if pitch == nx && self.slabs.len() == 1 {
-                return Ok(padded);
+        let row = |row: usize| self.slab.owned.start + row as i64;
+        let range = self.slab.row_range(row(rows.start)..row(rows.end));
+        let mut padded = vec![R::default(); range.len()];
+        self.queue().read(self.slab.field(field).range(range)?, &mut padded)?;
+        if pitch > nx {
+            for row in 0..rows.len() {
+                padded.copy_within(row * pitch..row * pitch + nx, row * nx);
             }
-            for row in padded.chunks_exact(pitch) {
-                values.extend_from_slice(&row[..nx]);
-            }
+            padded.truncate(rows.len() * nx);
         }
-        Ok(values)
+        Ok(padded)
     }
 
-    /// Waits for the queued steps and returns the two outer columns and rows on each side.
+    /// Waits for the queued steps and returns the two outer columns on each side: columns 0, 1, nx -
+    /// 2 and nx - 1, each with one value per row of the slab.
+    pub(super) fn outer_columns(&self, field: StoredField) -> Result<Vec<R>, DeviceError> {
+        self.measures.launch_gather(self.queue(), &self.plate, &self.slab, self.slab.field(field))?;
+        self.measures.read_columns(self.queue())
+    }
+
+    /// Waits for the queued steps and returns the two outer columns and rows on each side of a plate
+    /// that is not divided.
     pub fn edge_values(&self, field: StoredField) -> Result<EdgeStrips<R>, DeviceError> {
-        let (queue, nx, ny) = (self.device.queue(), self.plate.grid.nx, self.plate.grid.ny);
-        for slab in &self.slabs {
-            self.measures.launch_gather(queue, &self.plate, slab, slab.field(field))?;
-        }
-        let mut rows = Vec::with_capacity(4 * nx);
-        for row in [0, 1, ny as i64 - 2, ny as i64 - 1] {
-            let Some(slab) = self.slabs.iter().find(|slab| slab.owned.contains(&row)) else { continue };
-            let mut padded = vec![R::default(); row_pitch::<R>(nx)];
-            queue.read(slab.rows(slab.field(field), row..row + 1)?, &mut padded)?;
-            rows.extend_from_slice(&padded[..nx]);
-        }
-        Ok(EdgeStrips { nx, ny, columns: self.measures.read_columns(queue)?, rows })
-    }
-}
-
-/// Splits rows into the first `boundary_rows`, the interior and the last `boundary_rows`.
-fn split_rows(rows: &Range<i64>, boundary_rows: i64) -> [Range<i64>; 3] {
-    let south_end = (rows.start + boundary_rows).min(rows.end);
-    let north_start = (rows.end - boundary_rows).max(south_end);
-    [rows.start..south_end, south_end..north_start, north_start..rows.end]
-}
-
-/// The two outer columns and rows on each side of a field.
-#[derive(Clone, Debug, PartialEq)]
-pub struct EdgeStrips<R> {
-    nx: usize,
-    ny: usize,
-    /// Columns 0, 1, nx - 2 and nx - 1.
-    columns: Vec<R>,
-    /// Rows 0, 1, ny - 2 and ny - 1.
-    rows: Vec<R>,
-}
-
-impl<R: Scalar> EdgeStrips<R> {
-    /// Returns the value of node (i, j), which must be in one of the outer two columns or rows.
-    pub fn at(&self, i: usize, j: usize) -> R {
-        let strip = |k: usize, n: usize| match k {
-            0 | 1 => Some(k),
-            _ if k + 2 >= n => Some(k + 4 - n),
-            _ => None,
-        };
-        match (strip(i, self.nx), strip(j, self.ny)) {
-            (Some(column), _) => self.columns[column * self.ny + j],
-            (None, Some(row)) => self.rows[row * self.nx + i],
-            (None, None) => panic!("node ({i}, {j}) is not near an edge"),
-        }
+        let (nx, ny) = (self.plate.grid.nx, self.plate.grid.ny);
+        let rows = EdgeStrips::<R>::rows(ny).map(|row| self.rows(field, row..row + 1));
+        let rows = rows.into_iter().collect::<Result<Vec<_>, _>>()?.concat();
+        Ok(EdgeStrips::new([nx, ny], self.outer_columns(field)?, rows))
     }
 }

@@ -1,6 +1,7 @@
 //! Checks of the heat solver on one device, for `orrery selftest` and the tests. Every kernel is
 //! compared with the reference, bit for bit.
 
+use orrery_cluster::{Team, threads};
 use orrery_device::check::Check;
 use orrery_device::testing::SplitMix64;
 use orrery_device::{Device, DeviceKind};
@@ -9,7 +10,9 @@ use orrery_model::grid::{Boundaries, Boundary, Edge, EdgeValues, Grid, PixelWeig
 use super::rungs::{RungHeat, rungs};
 use super::{DeviceHeat, HeatDeviceStrategy, StoredField};
 use crate::Scalar;
-use crate::heat::{Conductivity, HeatProblem, Plate, reference};
+use crate::heat::{
+    Conductivity, HeatDeviceSetup, HeatError, HeatField, HeatProblem, Plate, follow, reference,
+};
 use crate::pixels::{compare_means, pixel_means_of};
 
 /// Returns all checks of this module.
@@ -45,6 +48,7 @@ const SIZES: [(usize, usize); 5] = [(3, 3), (7, 5), (33, 12), (131, 29), (397, 6
 /// A problem with its initial state, rounded.
 struct Case<R> {
     name: String,
+    problem: HeatProblem,
     plate: Plate<R>,
     initial: Vec<R>,
     dt: f64,
@@ -81,6 +85,7 @@ impl<R: Scalar> Case<R> {
             plate: Plate::new(&problem),
             initial: initial.into_iter().map(R::from_f64).collect(),
             dt: 0.9 * problem.max_stable_step(),
+            problem,
         }
     }
 
@@ -102,14 +107,38 @@ impl<R: Scalar> Case<R> {
         state
     }
 
-    fn upload(
+    fn upload(&self, device: &Device, strategy: HeatDeviceStrategy) -> Result<DeviceHeat<R>, String> {
+        DeviceHeat::new(device, self.plate.clone(), &self.initial, strategy)
+            .map_err(|error| error.to_string())
+    }
+
+    /// Compares the state after `steps` steps on several ranks that share a device.
+    fn compare_team(
         &self,
         device: &Device,
         strategy: HeatDeviceStrategy,
-        slabs: usize,
-    ) -> Result<DeviceHeat<R>, String> {
-        DeviceHeat::with_slabs(device, self.plate.clone(), &self.initial, strategy, slabs)
-            .map_err(|error| error.to_string())
+        ranks: usize,
+        steps: u64,
+        expected: &[R],
+    ) -> Result<(), String> {
+        let setup = HeatDeviceSetup { device: device.clone(), strategy };
+        let columns = threads::run(ranks, |transport| {
+            let team = Team::new(transport);
+            if !team.is_leader() {
+                follow(&team, &self.problem, Some(&setup))?;
+                return Ok(None);
+            }
+            let column = R::into_column(self.initial.clone());
+            let mut field = HeatField::restore_in_team(&team, &self.problem, column, Some(&setup))?;
+            field.advance(self.dt, steps)?;
+            field.now().column().map(Some)
+        });
+        let columns = columns.map_err(|error: HeatError| error.to_string())?;
+        // Columns of NaN would not be equal.
+        match columns[0].as_ref() == Some(&R::into_column(expected.to_vec())) {
+            true => Ok(()),
+            false => Err(format!("{}: {ranks} slabs differ from the reference", self.name)),
+        }
     }
 
     /// Compares the state after `steps` steps with `expected`.
@@ -117,14 +146,13 @@ impl<R: Scalar> Case<R> {
         &self,
         device: &Device,
         strategy: HeatDeviceStrategy,
-        slabs: usize,
         steps: u64,
         expected: &[R],
     ) -> Result<(), String> {
-        let mut heat = self.upload(device, strategy, slabs)?;
+        let mut heat = self.upload(device, strategy)?;
         heat.advance(self.dt, steps).map_err(|error| error.to_string())?;
         let found = heat.values(StoredField::State).map_err(|error| error.to_string())?;
-        let name = format!("{}, {slabs} slabs, {}, {steps} steps", self.name, strategy.name());
+        let name = format!("{}, {}, {steps} steps", self.name, strategy.name());
         self.compare_values(&name, &found, expected)
     }
 
@@ -192,7 +220,7 @@ fn compare_all<R: Scalar>(device: &Device, fields: Fields) -> Result<(), String>
     let strategy = default_strategy::<R>(device, fields.conductivity);
     let steps = u64::from(2 * strategy.steps_per_pass - 1);
     for case in Case::<R>::all(fields) {
-        case.compare(device, strategy, 1, steps, &case.expected(steps))?;
+        case.compare(device, strategy, steps, &case.expected(steps))?;
     }
     Ok(())
 }
@@ -229,14 +257,14 @@ fn other_strategies(device: &Device) -> Result<(), String> {
     for case in Case::<f32>::all(UNIFORM) {
         let expected = case.expected(24);
         for &strategy in &strategies {
-            case.compare(device, strategy, 1, 24, &expected)?;
+            case.compare(device, strategy, 24, &expected)?;
         }
     }
     Ok(())
 }
 
-/// Compares 1, 2, 3 and 7 slabs with the reference. Some slabs have fewer rows than a pass has
-/// steps.
+/// Compares 2, 3 and 5 ranks that share the device with the reference. Some slabs have fewer rows
+/// than a pass of the strategy needs.
 fn slabs(device: &Device) -> Result<(), String> {
     let strategy = default_strategy::<f32>(device, false);
     let steps = u64::from(2 * strategy.steps_per_pass + 1);
@@ -244,8 +272,8 @@ fn slabs(device: &Device) -> Result<(), String> {
         for (name, boundaries) in edge_kinds(size) {
             let case = Case::<f32>::new(size, name, &boundaries, UNIFORM);
             let expected = case.expected(steps);
-            for slabs in [1, 2, 3, 7] {
-                case.compare(device, strategy, slabs, steps, &expected)?;
+            for ranks in [2, 3, 5] {
+                case.compare_team(device, strategy, ranks, steps, &expected)?;
             }
         }
     }
@@ -262,20 +290,18 @@ fn measures(device: &Device) -> Result<(), String> {
     let strategy = default_strategy::<f32>(device, false);
     for (name, boundaries) in edge_kinds((397, 61)) {
         let mut case = Case::<f32>::new((397, 61), name, &boundaries, UNIFORM);
-        for slabs in [1, 3] {
-            let mut heat = case.upload(device, strategy, slabs)?;
-            heat.step_ahead(0.5 * case.dt).map_err(message)?;
-            let state = heat.values(StoredField::State).map_err(message)?;
-            case.compare_values(&case.name, &state, &case.initial)?;
-            let mut expected = case.initial.clone();
-            reference::advance(&case.plate, 0.5 * case.dt, 1, &mut expected);
-            let ahead = heat.values(StoredField::Ahead).map_err(message)?;
-            case.compare_values(&format!("{} ahead", case.name), &ahead, &expected)?;
-            compare_measures(&case, &heat, &expected)?;
-        }
+        let mut heat = case.upload(device, strategy)?;
+        heat.step_ahead(0.5 * case.dt).map_err(message)?;
+        let state = heat.values(StoredField::State).map_err(message)?;
+        case.compare_values(&case.name, &state, &case.initial)?;
+        let mut expected = case.initial.clone();
+        reference::advance(&case.plate, 0.5 * case.dt, 1, &mut expected);
+        let ahead = heat.values(StoredField::Ahead).map_err(message)?;
+        case.compare_values(&format!("{} ahead", case.name), &ahead, &expected)?;
+        compare_measures(&case, &heat, &expected)?;
         for node in [0, 5000, case.initial.len() - 1] {
             let value = std::mem::replace(&mut case.initial[node], f32::NAN);
-            let found = case.upload(device, strategy, 1)?.measures(StoredField::State).map_err(message)?;
+            let found = case.upload(device, strategy)?.measures(StoredField::State).map_err(message)?;
             if !found.min.is_nan() || !found.max.is_nan() || !found.heat_content.is_nan() {
                 return Err(format!("{}: {found:?} with NaN in node {node}, expected NaN", case.name));
             }
@@ -320,7 +346,7 @@ fn compare_measures(case: &Case<f32>, heat: &DeviceHeat<f32>, expected: &[f32]) 
 }
 
 /// Compares means over pixels, bit for bit: finer and coarser grids than the picture, pixels with
-/// more columns than a block sums at a time, several slabs, all kinds of edges, and NaN.
+/// more columns than a block sums at a time, all kinds of edges, and NaN.
 fn pixel_means<R: Scalar>(device: &Device) -> Result<(), String> {
     let message = |error: orrery_device::DeviceError| error.to_string();
     let strategy = default_strategy::<R>(device, false);
@@ -328,11 +354,11 @@ fn pixel_means<R: Scalar>(device: &Device) -> Result<(), String> {
         for (name, boundaries) in edge_kinds(size) {
             let mut case = Case::<R>::new(size, name, &boundaries, UNIFORM);
             let middle = case.initial.len() / 2;
-            for (slabs, value) in [(1, None), (3, None), (1, Some(f64::NAN))] {
+            for value in [None, Some(f64::NAN)] {
                 if let Some(value) = value {
                     case.initial[middle] = R::from_f64(value);
                 }
-                let mut heat = case.upload(device, strategy, slabs)?;
+                let mut heat = case.upload(device, strategy)?;
                 heat.step_ahead(0.5 * case.dt).map_err(message)?;
                 let fields = [StoredField::State, StoredField::Ahead];
                 for (pixels, field) in
@@ -341,9 +367,8 @@ fn pixel_means<R: Scalar>(device: &Device) -> Result<(), String> {
                     let weights = PixelWeights::new(&case.plate.grid, &boundaries, pixels);
                     let found = heat.pixel_means(field, &weights).map_err(message)?;
                     let values = heat.values(field).map_err(message)?;
-                    compare_means(&found, &pixel_means_of(&values, &weights)).map_err(|error| {
-                        format!("{}, {slabs} slabs, {pixels:?} pixels: {error}", case.name)
-                    })?;
+                    compare_means(&found, &pixel_means_of(&values, &weights))
+                        .map_err(|error| format!("{}, {pixels:?} pixels: {error}", case.name))?;
                 }
             }
         }

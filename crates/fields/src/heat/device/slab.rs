@@ -1,14 +1,14 @@
 //! Rows of the grid on a device, and launches of the kernel `heat.cu` on them.
 //!
 //! A slab owns a range of rows. It stores them twice, for the step before and the step after, with
-//! ghost rows on both sides: copies of rows that other slabs own. A pass of n steps needs n ghost
-//! rows. At an edge of the grid that is not periodic there are none. A slab with the whole grid has
-//! none either, because the kernel wraps its rows.
+//! ghost rows beyond ends with a neighbour: copies of rows that other slabs own. A pass of n steps
+//! needs n ghost rows. A slab with the whole grid has none, because the kernel wraps its rows.
 
 use std::collections::HashMap;
 use std::ops::Range;
+use std::sync::Arc;
 
-use orrery_device::{Buffer, BufferRange, Device, DeviceError, Kernel, KernelFile, Math, Queue};
+use orrery_device::{Buffer, Device, DeviceError, Kernel, KernelFile, Math, Queue};
 use orrery_model::grid::{Boundary, Edge};
 
 use super::{HeatDeviceStrategy, StoredField};
@@ -102,9 +102,9 @@ pub(super) struct Slab<R: Scalar> {
     /// Rows that the buffers contain. Rows below 0 and from ny on are those beyond a periodic edge.
     pub(super) stored: Range<i64>,
     pitch: usize,
-    /// State, and the buffer for the next pass.
-    pub(super) state: Buffer<R>,
-    pub(super) next: Buffer<R>,
+    /// State, and the buffer for the next pass. Neighbours on the same device read their borders.
+    pub(super) state: Arc<Buffer<R>>,
+    pub(super) next: Arc<Buffer<R>>,
     /// Fields that do not change. Not used by the kernel, and as short as possible, if the problem
     /// has none.
     resistivity: Buffer<R>,
@@ -113,22 +113,17 @@ pub(super) struct Slab<R: Scalar> {
 }
 
 impl<R: Scalar> Slab<R> {
-    /// Uploads rows `owned` of `initial`, which has one value per node, with `ghost_rows` rows on
-    /// both sides.
+    /// Uploads rows `owned`, whose values are `initial`, with `ghost_rows` rows before and after
+    /// them. Ghost rows of the state are zero.
     pub(super) fn new(
         device: &Device,
         plate: &Plate<R>,
         initial: &[R],
         owned: Range<i64>,
-        ghost_rows: i64,
+        ghost_rows: [usize; 2],
     ) -> Result<Self, DeviceError> {
         let (nx, ny) = (plate.grid.nx, plate.grid.ny as i64);
-        let with_ghosts = owned.start - ghost_rows..owned.end + ghost_rows;
-        let stored = match plate.boundaries.is_periodic_in_y() {
-            _ if owned == (0..ny) => owned.clone(),
-            true => with_ghosts,
-            false => with_ghosts.start.max(0)..with_ghosts.end.min(ny),
-        };
+        let stored = owned.start - ghost_rows[0] as i64..owned.end + ghost_rows[1] as i64;
         let pitch = row_pitch::<R>(nx);
         let upload_rows = |field: &[R]| {
             let mut rows = vec![R::default(); (stored.end - stored.start) as usize * pitch];
@@ -142,8 +137,12 @@ impl<R: Scalar> Slab<R> {
             Some(field) => upload_rows(field),
             None => device.zeros(1),
         };
-        let state = upload_rows(initial)?;
-        let next = device.zeros(state.len())?;
+        let mut padded = vec![R::default(); (stored.end - stored.start) as usize * pitch];
+        for (row, nodes) in padded.chunks_exact_mut(pitch).skip(ghost_rows[0]).zip(initial.chunks_exact(nx)) {
+            row[..nx].copy_from_slice(nodes);
+        }
+        let state = Arc::new(device.upload(&padded)?);
+        let next = Arc::new(device.zeros(state.len())?);
         Ok(Self {
             resistivity: upload_optional(&plate.resistivity)?,
             source: upload_optional(&plate.source)?,
@@ -156,14 +155,22 @@ impl<R: Scalar> Slab<R> {
         })
     }
 
-    /// Returns the elements of a buffer that contain the row range `rows`, which must be stored.
-    pub(super) fn rows<'a>(
-        &self,
-        buffer: &'a Buffer<R>,
-        rows: Range<i64>,
-    ) -> Result<BufferRange<'a, R>, DeviceError> {
+    /// Returns the elements of a buffer that contain the rows `rows`, which must be stored.
+    pub(super) fn row_range(&self, rows: Range<i64>) -> Range<usize> {
         let element = |row: i64| (row - self.stored.start) as usize * self.pitch;
-        buffer.range(element(rows.start)..element(rows.end))
+        element(rows.start)..element(rows.end)
+    }
+
+    /// Returns the elements of the `count` rows that each neighbour needs.
+    pub(super) fn border_ranges(&self, count: i64) -> [Range<usize>; 2] {
+        let Range { start, end } = self.owned;
+        [start..start + count, end - count..end].map(|rows| self.row_range(rows))
+    }
+
+    /// Returns the elements of the ghost rows below and above.
+    pub(super) fn ghost_ranges(&self) -> [Range<usize>; 2] {
+        [self.stored.start..self.owned.start, self.owned.end..self.stored.end]
+            .map(|rows| self.row_range(rows))
     }
 
     /// Returns the buffer of a field.
@@ -199,8 +206,8 @@ impl<R: Scalar> Slab<R> {
             kernel.resident_blocks(block_size),
         );
         let args = [
-            (&self.state).into(),
-            (&self.next).into(),
+            (&*self.state).into(),
+            (&*self.next).into(),
             (&self.resistivity).into(),
             (&self.source).into(),
             (&self.ghost_offsets).into(),

@@ -8,11 +8,12 @@ use orrery_model::wave::{Side, Sides, WaveGrid};
 use super::kernels::{MAX_BLOCKS_Y, build_with, uniform_courant};
 use super::layout::DeviceLayout;
 use crate::Scalar;
+use crate::wave::layer::has_side;
 use crate::wave::{LayerCoefficients, LayerMemory, Medium};
 
 // SAFETY: the absorbing kernels access nodes of lines that start on a side, up to n = L + 2 RADIUS,
 // which are inside the grid, and ghost nodes beyond the side. The indices of psi and zeta are those
-// of the layer's nodes in `planes`, which the slab owns. Images are written to ghost nodes. All
+// of the layer's nodes in `slices`, which the slab owns. Images are written to ghost nodes. All
 // loops end.
 const LAYERS: KernelFile =
     unsafe { KernelFile::new("layers.cu", concat!(include_str!("common.cu"), include_str!("layers.cu"))) };
@@ -53,33 +54,38 @@ impl LayerKernels {
         })
     }
 
-    /// Queues the images beyond the sides across `axes` in some planes of a field. Planes count
-    /// from the first one of the slab. Images along z are written if the planes contain an end of
-    /// the grid.
+    /// Queues the images beyond some sides in some slices of a field, counted from the first one of
+    /// the slab. Images at an end of the grid are written if the slices contain that end.
     pub(super) fn launch_images<R: Scalar>(
         &self,
         queue: &Queue,
         medium: &Medium<R>,
         place: &SlabPlace<'_>,
         field: &Buffer<R>,
-        planes: &Range<usize>,
-        axes: Range<usize>,
+        slices: &Range<usize>,
+        sides: ImageSides,
     ) -> Result<(), DeviceError> {
-        for &side in Sides::used(&medium.grid).iter().filter(|side| axes.contains(&side.axis())) {
+        for &side in Sides::used(&medium.grid) {
+            let is_chosen = match sides {
+                ImageSides::All => true,
+                ImageSides::Ends => side.axis() == place.layout.slow_axis(),
+                ImageSides::Others => side.axis() != place.layout.slow_axis(),
+            };
             let Some(sign) = medium.sides.on(side).image_sign() else { continue };
-            if !place.reaches(&medium.grid, side, planes) {
+            if !is_chosen || !place.reaches(&medium.grid, side, slices) {
                 continue;
             }
             let (layout, [nx, ny, _]) = (place.layout, place.layout.nodes);
+            let [rows, planes] = layout.rows_and_planes(slices);
             let [(stride_a, count_a), (stride_b, count_b)] = match side.axis() {
-                0 => [(layout.pitch, ny), (layout.plane, planes.len())],
-                1 => [(1, nx), (layout.plane, planes.len())],
+                0 => [(layout.pitch, rows), (layout.plane, planes)],
+                1 => [(1, nx), (layout.plane, planes)],
                 _ => [(1, nx), (layout.pitch, ny)],
             };
             let args = [
                 field.into(),
                 R::from_f64(sign).to_argument(),
-                (place.first_node(side, planes) as u64).into(),
+                (place.first_node(side, slices) as u64).into(),
                 place.inwards(side).into(),
                 (stride_a as u64).into(),
                 (count_a as i32).into(),
@@ -93,31 +99,46 @@ impl LayerKernels {
     }
 }
 
+/// Sides whose images are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ImageSides {
+    All,
+    /// Those at the ends of the slices' axis.
+    Ends,
+    /// The other sides.
+    Others,
+}
+
 /// Place of a slab in the grid and in its buffers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SlabPlace<'a> {
-    /// Planes of the grid that the slab owns.
+    /// Slices of the grid that the slab owns.
     pub(super) owned: &'a Range<usize>,
     pub(super) layout: &'a DeviceLayout,
 }
 
 impl SlabPlace<'_> {
-    /// Returns true if some planes of the slab have nodes on a side.
-    fn reaches(&self, grid: &WaveGrid, side: Side, planes: &Range<usize>) -> bool {
-        match side {
-            Side::ZMin => self.owned.start + planes.start == 0,
-            Side::ZMax => self.owned.start + planes.end == grid.nodes[2],
-            _ => true,
-        }
+    /// Returns the position of a node of the grid, which may be in a ghost slice.
+    pub(super) fn position(&self, node: [usize; 3]) -> u64 {
+        let (slow, mut in_plane) = (self.layout.slow_axis(), node);
+        in_plane[slow] = 0;
+        let slice = node[slow] as isize - self.owned.start as isize;
+        let offset = slice * self.layout.slice_stride() as isize;
+        self.layout.position(in_plane).wrapping_add_signed(offset) as u64
     }
 
-    /// Returns the position of the first node of a side within some planes.
-    fn first_node(&self, side: Side, planes: &Range<usize>) -> usize {
-        let mut node = [0, 0, planes.start];
-        match (side.axis(), side.is_max()) {
-            (2, true) => node[2] = planes.end - 1,
-            (axis, true) => node[axis] = self.layout.nodes[axis] - 1,
-            (_, false) => {}
+    /// Returns true if some slices of the slab have nodes on a side.
+    fn reaches(&self, grid: &WaveGrid, side: Side, slices: &Range<usize>) -> bool {
+        has_side(grid, side, &(self.owned.start + slices.start..self.owned.start + slices.end))
+    }
+
+    /// Returns the position of the first node of a side within some slices.
+    fn first_node(&self, side: Side, slices: &Range<usize>) -> usize {
+        let (mut node, slow) = ([0; 3], self.layout.slow_axis());
+        node[slow] = slices.start;
+        if side.is_max() {
+            node[side.axis()] =
+                if side.axis() == slow { slices.end - 1 } else { self.layout.nodes[side.axis()] - 1 };
         }
         self.layout.position(node)
     }
@@ -157,44 +178,33 @@ pub(super) struct SlabLayer<R: Scalar> {
     /// a, then b.
     coefficients: Buffer<R>,
     pub(super) memory: LayerBuffers<R>,
-    /// Range of [`LayerMemory`] that the slab has.
-    range: Range<usize>,
 }
 
 impl<R: Scalar> SlabLayer<R> {
-    /// Uploads the part of layer `index` that belongs to the planes `owned`, `None` if there is
-    /// none.
+    /// Uploads the slab's part of layer `index`, `None` if there is none.
     pub(super) fn new(
         device: &Device,
         medium: &Medium<R>,
         index: usize,
         memory: &LayerMemory<R>,
-        owned: &Range<usize>,
     ) -> Result<Option<Self>, DeviceError> {
-        let (layer, nz) = (&medium.layers[index], medium.grid.nodes[2]);
-        let per_plane = memory.psi.len() / nz;
-        let range = match layer.side {
-            Side::ZMin if owned.start > 0 => return Ok(None),
-            Side::ZMax if owned.end < nz => return Ok(None),
-            Side::ZMin | Side::ZMax => 0..memory.psi.len(),
-            _ => owned.start * per_plane..owned.end * per_plane,
-        };
-        let buffers = LayerBuffers {
-            psi: device.upload(&memory.psi[range.clone()])?,
-            zeta: device.upload(&memory.zeta[range.clone()])?,
-        };
+        if memory.psi.is_empty() {
+            return Ok(None);
+        }
+        let layer = &medium.layers[index];
+        let buffers = LayerBuffers { psi: device.upload(&memory.psi)?, zeta: device.upload(&memory.zeta)? };
         let coefficients = device.upload(&[&layer.a[..], &layer.b[..]].concat())?;
-        Ok(Some(Self { index, coefficients, memory: buffers, range }))
+        Ok(Some(Self { index, coefficients, memory: buffers }))
     }
 
-    /// Waits for the queue and copies the memory to its place in that of the whole grid.
+    /// Waits for the queue and copies the memory to that of its layer.
     pub(super) fn download(&self, queue: &Queue, layers: &mut [LayerMemory<R>]) -> Result<(), DeviceError> {
         let target = &mut layers[self.index];
-        queue.read(&self.memory.psi, &mut target.psi[self.range.clone()])?;
-        queue.read(&self.memory.zeta, &mut target.zeta[self.range.clone()])
+        queue.read(&self.memory.psi, &mut target.psi)?;
+        queue.read(&self.memory.zeta, &mut target.zeta)
     }
 
-    /// Queues the update of the layer's memory and of the new values `next` in some planes.
+    /// Queues the update of the layer's memory and of the new values `next` in some slices.
     /// `fields` are u and v.
     #[expect(clippy::too_many_arguments, reason = "the parts of a slab and of a step")]
     pub(super) fn launch(
@@ -206,11 +216,11 @@ impl<R: Scalar> SlabLayer<R> {
         [u, courant]: [&Buffer<R>; 2],
         next: &Buffer<R>,
         memory: &LayerBuffers<R>,
-        planes: &Range<usize>,
+        slices: &Range<usize>,
     ) -> Result<(), DeviceError> {
         let layer = &medium.layers[self.index];
         let (side, thickness, layout) = (layer.side, layer.thickness(), place.layout);
-        if !place.reaches(&medium.grid, side, planes) {
+        if !place.reaches(&medium.grid, side, slices) {
             return Ok(());
         }
         let mut args: Vec<Arg<'_>> = vec![
@@ -226,26 +236,27 @@ impl<R: Scalar> SlabLayer<R> {
         args.extend(layer.first.map(Scalar::to_argument));
         args.push(layer.second_centre.to_argument());
         args.extend(layer.second.map(Scalar::to_argument));
-        args.push((place.first_node(side, planes) as u64).into());
+        args.push((place.first_node(side, slices) as u64).into());
         args.push(place.inwards(side).into());
-        let [nx, ny, _] = layout.nodes;
+        let ([nx, ny, _], [rows, planes]) = (layout.nodes, layout.rows_and_planes(slices));
         let kernel = &kernels.absorb[self.index];
         if side.axis() == 0 {
             args.push((layout.pitch as i32).into());
             args.push((layout.plane as u64).into());
-            args.push((ny as i32).into());
-            args.push((planes.len() as i32).into());
-            args.push(((planes.start * ny * thickness) as u64).into());
+            args.push((rows as i32).into());
+            args.push((planes as i32).into());
+            args.push(((slices.start * layout.slice_rows() * thickness) as u64).into());
             let [line_threads, lines] = row_block(thickness, medium.stencil.radius);
-            let grid = [(ny as u32).div_ceil(lines), planes.len().min(MAX_BLOCKS_Y) as u32];
+            let grid = [(rows as u32).div_ceil(lines), planes.min(MAX_BLOCKS_Y) as u32];
             return queue.launch(kernel, grid, line_threads * lines, &args);
         }
+        let is_at_end = side.axis() == layout.slow_axis();
+        let is_whole = !is_at_end || slices.len() >= thickness + medium.stencil.radius;
+        assert!(is_whole, "slices of a part of a layer");
+        let first_line = if is_at_end { 0 } else { slices.start };
         let (other, lines, memory_first, memory_normal, memory_other) = match side.axis() {
-            1 => (layout.plane, planes.len(), planes.start * thickness * nx, nx, thickness * nx),
-            _ => {
-                assert!(planes.len() >= thickness + medium.stencil.radius, "planes of a part of a layer");
-                (layout.pitch, ny, 0, ny * nx, nx)
-            }
+            1 => (layout.plane, planes, first_line * thickness * nx, nx, thickness * nx),
+            _ => (layout.pitch, ny, 0, ny * nx, nx),
         };
         args.push((other as u64).into());
         args.push((nx as i32).into());

@@ -1,8 +1,9 @@
 // Energy and largest amplitude of a field, and a plane of it.
 //
-// A block reads the rows of one part of a plane, and the host adds the results of the blocks.
-// Parts, and the order within them, depend on the grid only, so a sum has the same bits on every
-// device and for any number of slabs. Sums are in double precision.
+// A slice is a plane, or in two dimensions a row. A block reads the rows of one part of a slice, and
+// the host adds the results of the blocks. Parts, and the order within them, depend on the grid
+// only, so a sum has the same bits on every device and for any number of slabs. Sums are in double
+// precision.
 //
 // Defined by the host (measures.rs): BLOCK_SIZE, DIMENSIONS.
 
@@ -21,9 +22,10 @@ FUNCTION double add_axis(GLOBAL const REAL* u, ulong at, ulong stride, const REA
 }
 
 // Sum of omega ((u - previous)^2/v - previous A u) of each part, where omega is the product of 1/2
-// for each rigid side that a node is on. rigid has one bit per side, x_min first. Plane k of the
-// slab is plane first_plane + k of `planes` planes of the grid. The result of its part p is number
-// (first_plane + k) * BLOCK_COUNT + p of energies.
+// for each rigid side that a node is on. Slices are `slice` values apart and have `rows` rows. The
+// march weights are those across slices. rigid has one bit per side: two for x, two for the first
+// and last row of a slice, and two for the first and last slice of the slab. The result of part p of
+// slice k is number k * BLOCK_COUNT + p of energies.
 KERNEL(BLOCK_SIZE)
 measure_energy(
     GLOBAL const REAL* RESTRICT u,
@@ -31,51 +33,48 @@ measure_energy(
     GLOBAL const REAL* RESTRICT courant,
     REAL uniform_courant,
     REAL centre,
-    REAL z1,
-    REAL z2,
-    REAL z3,
-    REAL z4,
-    REAL y1,
-    REAL y2,
-    REAL y3,
-    REAL y4,
+    REAL march1,
+    REAL march2,
+    REAL march3,
+    REAL march4,
+    REAL row1,
+    REAL row2,
+    REAL row3,
+    REAL row4,
     REAL x1,
     REAL x2,
     REAL x3,
     REAL x4,
     ulong first,
-    ulong plane,
+    ulong slice,
     int pitch,
     int nx,
     int rows,
-    int owned_planes,
-    int first_plane,
-    int planes,
+    int slices,
     int rigid,
     GLOBAL double* RESTRICT energies)
 {
     SHARED double sums[BLOCK_SIZE];
 
-    const REAL z_weights[4] = {z1, z2, z3, z4};
-    const REAL y_weights[4] = {y1, y2, y3, y4};
+    const REAL march_weights[4] = {march1, march2, march3, march4};
+    const REAL row_weights[4] = {row1, row2, row3, row4};
     const REAL x_weights[4] = {x1, x2, x3, x4};
     const int rows_per_part = (rows + BLOCK_COUNT - 1) / BLOCK_COUNT;
     const int begin = BLOCK_INDEX * rows_per_part;
     const int end = begin + rows_per_part < rows ? begin + rows_per_part : rows;
-    for (int k = BLOCK_INDEX_Y; k < owned_planes; k += BLOCK_COUNT_Y) {
+    for (int k = BLOCK_INDEX_Y; k < slices; k += BLOCK_COUNT_Y) {
         double sum = 0;
         for (int j = begin; j < end; j++) {
             double row_weight = (j == 0 && rigid & 4) || (j == rows - 1 && rigid & 8) ? 0.5 : 1.0;
-            const int grid_plane = first_plane + k;
-            if (DIMENSIONS == 3 && ((grid_plane == 0 && rigid & 16) || (grid_plane == planes - 1 && rigid & 32)))
+            if ((k == 0 && rigid & 16) || (k == slices - 1 && rigid & 32))
                 row_weight *= 0.5;
             for (int i = THREAD; i < nx; i += BLOCK_SIZE) {
-                const ulong at = first + (ulong)k * plane + (ulong)j * (uint)pitch + (uint)i;
+                const ulong at = first + (ulong)k * slice + (ulong)j * (uint)pitch + (uint)i;
                 const double now = u[at], before = previous[at];
                 double applied = (double)centre * now;
-                applied = add_axis(u, at, (uint)pitch, y_weights, applied);
                 if (DIMENSIONS == 3)
-                    applied = add_axis(u, at, plane, z_weights, applied);
+                    applied = add_axis(u, at, (uint)pitch, row_weights, applied);
+                applied = add_axis(u, at, slice, march_weights, applied);
                 applied = add_axis(u, at, 1, x_weights, applied);
                 const double v = IS_VARIABLE ? courant[at] : uniform_courant;
                 const double change = now - before;
@@ -91,7 +90,7 @@ measure_energy(
             BARRIER();
         }
         if (THREAD == 0)
-            energies[(ulong)(uint)(first_plane + k) * BLOCK_COUNT + BLOCK_INDEX] = sums[0];
+            energies[(ulong)(uint)k * BLOCK_COUNT + BLOCK_INDEX] = sums[0];
         BARRIER();
     }
 }
@@ -101,12 +100,11 @@ KERNEL(BLOCK_SIZE)
 measure_largest(
     GLOBAL const REAL* RESTRICT u,
     ulong first,
-    ulong plane,
+    ulong slice,
     int pitch,
     int nx,
     int rows,
-    int owned_planes,
-    int first_plane,
+    int slices,
     GLOBAL REAL* RESTRICT results)
 {
     SHARED REAL maxima[BLOCK_SIZE];
@@ -114,11 +112,11 @@ measure_largest(
     const int rows_per_part = (rows + BLOCK_COUNT - 1) / BLOCK_COUNT;
     const int begin = BLOCK_INDEX * rows_per_part;
     const int end = begin + rows_per_part < rows ? begin + rows_per_part : rows;
-    for (int k = BLOCK_INDEX_Y; k < owned_planes; k += BLOCK_COUNT_Y) {
+    for (int k = BLOCK_INDEX_Y; k < slices; k += BLOCK_COUNT_Y) {
         REAL largest = (REAL)0;
         for (int j = begin; j < end; j++)
             for (int i = THREAD; i < nx; i += BLOCK_SIZE) {
-                const REAL value = u[first + (ulong)k * plane + (ulong)j * (uint)pitch + (uint)i];
+                const REAL value = u[first + (ulong)k * slice + (ulong)j * (uint)pitch + (uint)i];
                 largest = larger(largest, value < (REAL)0 ? -value : value);
             }
         maxima[THREAD] = largest;
@@ -129,13 +127,13 @@ measure_largest(
             BARRIER();
         }
         if (THREAD == 0)
-            results[(ulong)(uint)(first_plane + k) * BLOCK_COUNT + BLOCK_INDEX] = maxima[0];
+            results[(ulong)(uint)k * BLOCK_COUNT + BLOCK_INDEX] = maxima[0];
         BARRIER();
     }
 }
 
 // Copies a plane of nodes. Node (i, j) of the plane is at first + i * right + j * up of u, and
-// becomes number target + j * width + i of values.
+// becomes number j * width + i of values.
 KERNEL(BLOCK_SIZE)
 gather_plane(
     GLOBAL const REAL* RESTRICT u,
@@ -144,12 +142,11 @@ gather_plane(
     ulong up,
     int width,
     int height,
-    ulong target,
     GLOBAL REAL* RESTRICT values)
 {
     const int i = BLOCK_INDEX * BLOCK_SIZE + THREAD;
     if (i >= width)
         return;
     for (int j = BLOCK_INDEX_Y; j < height; j += BLOCK_COUNT_Y)
-        values[target + (ulong)j * (uint)width + (uint)i] = u[first + (ulong)i * right + (ulong)j * up];
+        values[(ulong)j * (uint)width + (uint)i] = u[first + (ulong)i * right + (ulong)j * up];
 }

@@ -1,16 +1,18 @@
 //! Energy and largest amplitude of a wave field on a device: launches `measures.cu`.
 
 use orrery_device::{Arg, Buffer, Device, DeviceError, Kernel, KernelFile, Queue};
-use orrery_model::wave::{Side, SideCondition, Sides, WaveGrid};
+use orrery_model::wave::{Side, SideCondition, Sides};
 
 use super::kernels::{MAX_BLOCKS_Y, build_with, uniform_courant, weight_arguments};
+use super::layout::DeviceLayout;
 use super::slab::Slab;
 use crate::Scalar;
-use crate::wave::{Medium, WaveMeasures};
+use crate::wave::Medium;
+use crate::wave::layer::has_side;
 
 // SAFETY: the kernels read nodes that the slab owns and their neighbours, and write one result per
-// part and plane of the grid, for which `Measures` allocates memory. `gather_plane` reads nodes of
-// a plane and writes as many values, for which its caller allocates memory. All loops end.
+// part and slice, for which `Measures` allocates memory. `gather_plane` reads nodes of a plane and
+// writes as many values, for which its caller allocates memory. All loops end.
 const MEASURES: KernelFile = unsafe {
     KernelFile::new("wave_measures.cu", concat!(include_str!("common.cu"), include_str!("measures.cu")))
 };
@@ -18,11 +20,8 @@ const MEASURES: KernelFile = unsafe {
 /// Threads per block.
 const BLOCK_SIZE: u32 = 256;
 
-/// Parts of a plane, if it has as many rows. Fixed, because they determine the order of a sum.
+/// Parts of a slice, if it has as many rows. Fixed, because they determine the order of a sum.
 const PARTS: usize = 64;
-
-/// The same in two dimensions, where there is one plane.
-const PARTS_OF_ONE_PLANE: usize = 1024;
 
 /// Part of a plane of nodes in the memory of a slab.
 #[derive(Clone, Copy, Debug)]
@@ -33,8 +32,6 @@ pub(super) struct PlanePart {
     pub(super) strides: [usize; 2],
     /// Nodes along both axes.
     pub(super) size: [usize; 2],
-    /// Position of the first node in the values of the plane.
-    pub(super) target: usize,
 }
 
 /// The kernels, and buffers for their results.
@@ -43,19 +40,23 @@ pub(super) struct Measures<R: Scalar> {
     measure_energy: Kernel,
     measure_largest: Kernel,
     gather_plane: Kernel,
-    /// Parts per plane.
+    /// Parts per slice.
     parts: usize,
-    /// Results of all parts of all planes of the grid.
+    /// Results of all parts of all slices of the slab.
     energies: Buffer<f64>,
     largest: Buffer<R>,
 }
 
 impl<R: Scalar> Measures<R> {
-    /// Compiles the kernels.
-    pub(super) fn new(device: &Device, medium: &Medium<R>) -> Result<Self, DeviceError> {
+    /// Compiles the kernels, for a slab with this layout.
+    pub(super) fn new(
+        device: &Device,
+        medium: &Medium<R>,
+        layout: &DeviceLayout,
+    ) -> Result<Self, DeviceError> {
         let module = build_with(device, medium, &MEASURES, &[("BLOCK_SIZE", BLOCK_SIZE)])?;
-        let parts = part_count(&medium.grid);
-        let results = parts * medium.grid.nodes[2];
+        let parts = PARTS.min(layout.slice_rows());
+        let results = parts * layout.slices();
         Ok(Self {
             measure_energy: module.kernel("measure_energy")?,
             measure_largest: module.kernel("measure_largest")?,
@@ -67,8 +68,8 @@ impl<R: Scalar> Measures<R> {
     }
 
     /// Returns the bytes of the result buffers.
-    pub(super) fn needed_bytes(grid: &WaveGrid) -> u64 {
-        (part_count(grid) * grid.nodes[2] * (8 + size_of::<R>())) as u64
+    pub(super) fn needed_bytes(layout: &DeviceLayout) -> u64 {
+        (PARTS.min(layout.slice_rows()) * layout.slices() * (8 + size_of::<R>())) as u64
     }
 
     /// Queues the largest amplitude of a field of a slab.
@@ -91,18 +92,21 @@ impl<R: Scalar> Measures<R> {
         medium: &Medium<R>,
         slab: &Slab<R>,
     ) -> Result<(), DeviceError> {
-        let is_rigid = |side: &&Side| *medium.sides.on(**side) == SideCondition::Rigid;
-        let rigid: i32 =
-            Sides::used(&medium.grid).iter().filter(is_rigid).map(|&side| 1 << side as i32).sum();
+        let slow = slab.layout.slow_axis();
+        let is_rigid = |side: &&Side| {
+            *medium.sides.on(**side) == SideCondition::Rigid && has_side(&medium.grid, **side, &slab.owned)
+        };
+        // Two bits for x, two for the rows of a slice and two for the slices.
+        let bit = |side: Side| if side.axis() == slow { 4 + i32::from(side.is_max()) } else { side as i32 };
+        let rigid: i32 = Sides::used(&medium.grid).iter().filter(is_rigid).map(|&side| 1 << bit(side)).sum();
         let mut args: Vec<Arg<'_>> = vec![
-            (&slab.now).into(),
-            (&slab.previous).into(),
+            (&*slab.now).into(),
+            (&*slab.previous).into(),
             (&slab.courant).into(),
             uniform_courant(medium).to_argument(),
         ];
-        args.extend(weight_arguments(medium, [2, 1, 0]));
+        args.extend(weight_arguments(medium, if slow == 2 { [2, 1, 0] } else { [1, 2, 0] }));
         args.extend(self.place_arguments(slab));
-        args.push((medium.grid.nodes[2] as i32).into());
         args.push(rigid.into());
         args.push((&self.energies).into());
         queue.launch(&self.measure_energy, self.blocks(slab), BLOCK_SIZE, &args)
@@ -116,7 +120,7 @@ impl<R: Scalar> Measures<R> {
         part: &PlanePart,
         target: &Buffer<R>,
     ) -> Result<(), DeviceError> {
-        let PlanePart { first, strides: [right, up], size: [width, height], target: offset } = *part;
+        let PlanePart { first, strides: [right, up], size: [width, height] } = *part;
         let args = [
             field.into(),
             (first as u64).into(),
@@ -124,25 +128,23 @@ impl<R: Scalar> Measures<R> {
             (up as u64).into(),
             (width as i32).into(),
             (height as i32).into(),
-            (offset as u64).into(),
             target.into(),
         ];
         let grid = [(width as u32).div_ceil(BLOCK_SIZE), height.min(MAX_BLOCKS_Y) as u32];
         queue.launch(&self.gather_plane, grid, BLOCK_SIZE, &args)
     }
 
-    /// Returns the arguments from `first` to `first_plane`.
-    fn place_arguments(&self, slab: &Slab<R>) -> [Arg<'static>; 7] {
+    /// Returns the arguments from `first` to `slices`.
+    fn place_arguments(&self, slab: &Slab<R>) -> [Arg<'static>; 6] {
         let layout = &slab.layout;
         let int = |number: usize| Arg::from(number as i32);
         [
             (layout.position([0, 0, 0]) as u64).into(),
-            (layout.plane as u64).into(),
+            (layout.slice_stride() as u64).into(),
             int(layout.pitch),
             int(layout.nodes[0]),
-            int(layout.nodes[1]),
-            int(slab.owned.len()),
-            int(slab.owned.start),
+            int(layout.slice_rows()),
+            int(layout.slices()),
         ]
     }
 
@@ -150,24 +152,18 @@ impl<R: Scalar> Measures<R> {
         [self.parts as u32, slab.owned.len().min(MAX_BLOCKS_Y) as u32]
     }
 
-    /// Waits for the measures of all slabs and combines them in the order of the planes.
-    pub(super) fn read(&self, queue: &Queue, grid: &WaveGrid) -> Result<WaveMeasures, DeviceError> {
+    /// Waits for the energies of all parts, in their order, without their factor.
+    pub(super) fn read_energies(&self, queue: &Queue) -> Result<Vec<f64>, DeviceError> {
         let mut energies = vec![0.0; self.energies.len()];
         queue.read(&self.energies, &mut energies)?;
-        let scale = grid.cell_volume() / (2.0 * grid.min_spacing() * grid.min_spacing());
-        Ok(WaveMeasures { energy: scale * energies.iter().sum::<f64>(), largest: self.read_largest(queue)? })
+        Ok(energies)
     }
 
-    /// Waits for the largest amplitudes of all slabs. NaN if a value is NaN.
+    /// Waits for the largest amplitude. NaN if a value is NaN.
     pub(super) fn read_largest(&self, queue: &Queue) -> Result<f64, DeviceError> {
         let mut largest = vec![R::default(); self.largest.len()];
         queue.read(&self.largest, &mut largest)?;
         let larger = |a: f64, b: f64| if b > a || b.is_nan() { b } else { a };
         Ok(largest.iter().fold(0.0, |largest, value| larger(largest, value.to_f64())))
     }
-}
-
-fn part_count(grid: &WaveGrid) -> usize {
-    let most = if grid.dimensions() == 3 { PARTS } else { PARTS_OF_ONE_PLANE };
-    most.min(grid.nodes[1])
 }

@@ -28,19 +28,17 @@ add_sources(
     next[at] = FMA_REAL(IS_VARIABLE ? courant[at] : uniform_courant, sum, next[at]);
 }
 
-// Copies u at the nodes of `count` terms of receivers to `values`, which has one value per term of
-// all slabs. Term t of this slab is at positions[t], and is term terms[t] of all.
+// Copies u at the nodes of `count` terms of receivers to `values`. Term t is at positions[t].
 KERNEL(BLOCK_SIZE)
 gather_terms(
     GLOBAL const REAL* RESTRICT u,
     GLOBAL const ulong* RESTRICT positions,
-    GLOBAL const ulong* RESTRICT terms,
     int count,
     GLOBAL REAL* RESTRICT values)
 {
     const int term = BLOCK_INDEX * BLOCK_SIZE + THREAD;
     if (term < count)
-        values[terms[term]] = u[positions[term]];
+        values[term] = u[positions[term]];
 }
 
 // Sums the terms of one receiver per block in their order, as samples[first_sample + receiver]. All

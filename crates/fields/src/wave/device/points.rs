@@ -5,13 +5,14 @@ use std::ops::Range;
 use orrery_device::{Buffer, Device, DeviceError, Kernel, KernelFile, Queue};
 
 use super::kernels::{build_with, uniform_courant};
-use super::layout::DeviceLayout;
+use super::layers::SlabPlace;
 use crate::Scalar;
 use crate::wave::Medium;
+use crate::wave::layer::slice_count;
 
-// SAFETY: positions are those of nodes of the slab, and terms those of the tables. Samples and
-// values have the lengths that `Points` allocates. `interpolate` gets the length of its buffers.
-// All loops end.
+// SAFETY: positions are those of nodes of the slab and its ghost slices, and terms those of the
+// tables. Samples and values have the lengths that `Points` allocates. `interpolate` gets the length
+// of its buffers. All loops end.
 const POINTS: KernelFile =
     unsafe { KernelFile::new("points.cu", concat!(include_str!("common.cu"), include_str!("points.cu"))) };
 
@@ -28,21 +29,32 @@ const AMPLITUDE_STEPS: u64 = 1024;
 /// Fewest samples per receiver that are allocated together.
 const MIN_SAMPLES: usize = 256;
 
-/// Tables of all points, amplitudes of the sources and samples of the receivers.
+/// Points of a slab: their tables, amplitudes of the sources and samples of the receivers.
 #[derive(Debug)]
 pub(super) struct Points<R: Scalar> {
     add_sources: Kernel,
     gather_terms: Kernel,
     add_terms: Kernel,
     interpolate: Kernel,
+    /// Slice of each node with sources, ascending, from the first slice of the slab.
+    source_slices: Vec<usize>,
+    /// Position of each of these nodes.
+    source_positions: Buffer<u64>,
+    /// First term of each of these nodes, and the end of the last one.
+    source_starts: Buffer<u64>,
     sources: Buffer<u32>,
     source_weights: Buffer<R>,
     /// Amplitudes of the steps `amplitude_steps`, source by source.
     amplitudes: Buffer<R>,
     amplitude_steps: Range<u64>,
+    /// Number of receivers that are recorded here.
+    receivers: usize,
+    /// First term of each of them, and the end of the last one.
     receiver_starts: Buffer<u64>,
     receiver_weights: Buffer<R>,
-    /// u at the node of each term of the receivers.
+    /// Position of the node of each term.
+    term_positions: Buffer<u64>,
+    /// u at the node of each term.
     term_values: Buffer<R>,
     /// Samples of the state that was uploaded.
     earlier_samples: Vec<R>,
@@ -52,25 +64,42 @@ pub(super) struct Points<R: Scalar> {
 }
 
 impl<R: Scalar> Points<R> {
+    /// Uploads the sources in a slab, and the receivers `recorded` with samples of earlier steps.
     pub(super) fn new(
         device: &Device,
         medium: &Medium<R>,
+        place: &SlabPlace<'_>,
+        recorded: &[usize],
         earlier_samples: Vec<R>,
     ) -> Result<Self, DeviceError> {
         let others = [("BLOCK_SIZE", BLOCK_SIZE), ("STAGED_TERMS", STAGED_TERMS)];
         let module = build_with(device, medium, &POINTS, &others)?;
+        let (grid, table) = (&medium.grid, &medium.sources);
+        let slice_nodes = grid.len() / slice_count(grid);
+        let index = |slice: usize| table.nodes.partition_point(|&node| node < slice * slice_nodes);
+        let entries = index(place.owned.start)..index(place.owned.end);
+        let positions_of = |nodes: &[usize]| -> Vec<u64> {
+            nodes.iter().map(|&node| place.position(grid.node(node))).collect()
+        };
+        let nodes = &table.nodes[entries.clone()];
+        let receivers = medium.receivers.part(recorded);
         Ok(Self {
             add_sources: module.kernel("add_sources")?,
             gather_terms: module.kernel("gather_terms")?,
             add_terms: module.kernel("add_terms")?,
             interpolate: module.kernel("interpolate")?,
-            sources: device.upload(&medium.sources.sources)?,
-            source_weights: device.upload(&medium.sources.weights)?,
+            source_slices: nodes.iter().map(|node| node / slice_nodes - place.owned.start).collect(),
+            source_positions: device.upload(&positions_of(nodes))?,
+            source_starts: device.upload(&to_u64(&table.starts[entries.start..=entries.end]))?,
+            sources: device.upload(&table.sources)?,
+            source_weights: device.upload(&table.weights)?,
             amplitudes: device.zeros(0)?,
             amplitude_steps: 0..0,
-            receiver_starts: device.upload(&to_u64(&medium.receivers.starts))?,
-            receiver_weights: device.upload(&medium.receivers.weights)?,
-            term_values: device.zeros(medium.receivers.nodes.len())?,
+            receivers: receivers.len(),
+            receiver_starts: device.upload(&to_u64(&receivers.starts))?,
+            receiver_weights: device.upload(&receivers.weights)?,
+            term_positions: device.upload(&positions_of(&receivers.nodes))?,
+            term_values: device.zeros(receivers.nodes.len())?,
             earlier_samples,
             samples: device.zeros(0)?,
             recorded: 0,
@@ -94,26 +123,25 @@ impl<R: Scalar> Points<R> {
         Ok(())
     }
 
-    /// Queues the sources at the time of `step` in some planes of a slab, counted from its first
+    /// Queues the sources at the time of `step` in some slices of the slab, counted from its first
     /// one.
     pub(super) fn launch_sources(
         &self,
         queue: &Queue,
         medium: &Medium<R>,
-        slab: &SlabPoints,
         [next, courant]: [&Buffer<R>; 2],
-        planes: &Range<usize>,
+        slices: &Range<usize>,
         step: u64,
     ) -> Result<(), DeviceError> {
-        let index = |plane: usize| slab.source_planes.partition_point(|&k| k < plane);
-        let entries = index(planes.start)..index(planes.end);
+        let index = |slice: usize| self.source_slices.partition_point(|&other| other < slice);
+        let entries = index(slices.start)..index(slices.end);
         let first_amplitude = (step - self.amplitude_steps.start) * medium.wavelets.len() as u64;
         let args = [
             next.into(),
             courant.into(),
             uniform_courant(medium).to_argument(),
-            (&slab.source_positions).into(),
-            (&slab.source_starts).into(),
+            (&self.source_positions).into(),
+            (&self.source_starts).into(),
             (&self.sources).into(),
             (&self.source_weights).into(),
             (&self.amplitudes).into(),
@@ -124,34 +152,28 @@ impl<R: Scalar> Points<R> {
         queue.launch(&self.add_sources, (entries.len() as u32).div_ceil(BLOCK_SIZE), BLOCK_SIZE, &args)
     }
 
-    /// Queues the copies of u to the terms of the receivers in a slab.
-    pub(super) fn launch_gather(
-        &self,
-        queue: &Queue,
-        slab: &SlabPoints,
-        u: &Buffer<R>,
-    ) -> Result<(), DeviceError> {
-        let count = slab.term_positions.len();
-        let args = [
-            u.into(),
-            (&slab.term_positions).into(),
-            (&slab.terms).into(),
-            (count as i32).into(),
-            (&self.term_values).into(),
-        ];
-        queue.launch(&self.gather_terms, (count as u32).div_ceil(BLOCK_SIZE), BLOCK_SIZE, &args)
+    /// Returns true if receivers are recorded here.
+    pub(super) fn has_receivers(&self) -> bool {
+        self.receivers > 0
     }
 
-    /// Queues the sums of the gathered terms, the next sample of each receiver.
-    pub(super) fn launch_sums(
+    /// Queues the next sample of each receiver that is recorded here.
+    pub(super) fn launch_samples(
         &mut self,
         device: &Device,
         queue: &Queue,
-        receivers: usize,
+        u: &Buffer<R>,
     ) -> Result<(), DeviceError> {
-        let needed = self.recorded + receivers;
+        if self.receivers == 0 {
+            return Ok(());
+        }
+        let count = self.term_positions.len();
+        let args =
+            [u.into(), (&self.term_positions).into(), (count as i32).into(), (&self.term_values).into()];
+        queue.launch(&self.gather_terms, (count as u32).div_ceil(BLOCK_SIZE), BLOCK_SIZE, &args)?;
+        let needed = self.recorded + self.receivers;
         if needed > self.samples.len() {
-            let longer = device.zeros((2 * self.recorded).max(MIN_SAMPLES * receivers))?;
+            let longer = device.zeros((2 * self.recorded).max(MIN_SAMPLES * self.receivers))?;
             queue.copy(self.samples.range(..self.recorded)?, longer.range(..self.recorded)?)?;
             self.samples = longer;
         }
@@ -162,7 +184,7 @@ impl<R: Scalar> Points<R> {
             (self.recorded as u64).into(),
             (&self.samples).into(),
         ];
-        queue.launch(&self.add_terms, receivers as u32, BLOCK_SIZE, &args)?;
+        queue.launch(&self.add_terms, self.receivers as u32, BLOCK_SIZE, &args)?;
         self.recorded = needed;
         Ok(())
     }
@@ -196,54 +218,6 @@ impl<R: Scalar> Points<R> {
         ];
         let blocks = next.len().div_ceil(BLOCK_SIZE as usize) as u32;
         queue.launch(&self.interpolate, blocks, BLOCK_SIZE, &args)
-    }
-}
-
-/// Points of a slab.
-#[derive(Debug)]
-pub(super) struct SlabPoints {
-    /// Plane of each node with sources, ascending, from the first plane of the slab.
-    source_planes: Vec<usize>,
-    /// Position of each of these nodes.
-    source_positions: Buffer<u64>,
-    /// First term of each of these nodes, and the end of the last one.
-    source_starts: Buffer<u64>,
-    /// Position of the node of each term of the receivers in the slab.
-    term_positions: Buffer<u64>,
-    /// Number of each of these terms in the table of all slabs.
-    terms: Buffer<u64>,
-}
-
-impl SlabPoints {
-    /// Uploads the parts of the tables that belong to the planes `owned`.
-    pub(super) fn new<R: Scalar>(
-        device: &Device,
-        medium: &Medium<R>,
-        owned: &Range<usize>,
-        layout: &DeviceLayout,
-    ) -> Result<Self, DeviceError> {
-        let (grid, table) = (&medium.grid, &medium.sources);
-        let plane_nodes = grid.nodes[0] * grid.nodes[1];
-        let position = |node: usize| {
-            let [i, j, k] = grid.node(node);
-            layout.position([i, j, k - owned.start]) as u64
-        };
-        let index = |plane: usize| table.nodes.partition_point(|&node| node < plane * plane_nodes);
-        let entries = index(owned.start)..index(owned.end);
-        let nodes = &table.nodes[entries.clone()];
-        let is_inside = |node: &usize| owned.contains(&(node / plane_nodes));
-        let (terms, positions): (Vec<u64>, Vec<u64>) = (0u64..)
-            .zip(&medium.receivers.nodes)
-            .filter(|(_, node)| is_inside(node))
-            .map(|(term, &node)| (term, position(node)))
-            .unzip();
-        Ok(Self {
-            source_planes: nodes.iter().map(|node| node / plane_nodes - owned.start).collect(),
-            source_positions: device.upload(&nodes.iter().map(|&node| position(node)).collect::<Vec<_>>())?,
-            source_starts: device.upload(&to_u64(&table.starts[entries.start..=entries.end]))?,
-            term_positions: device.upload(&positions)?,
-            terms: device.upload(&terms)?,
-        })
     }
 }
 

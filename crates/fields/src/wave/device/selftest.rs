@@ -1,6 +1,7 @@
 //! Checks of the wave solver on one device, for `orrery selftest` and the tests. Every kernel is
 //! compared with the reference, bit for bit.
 
+use orrery_cluster::{Team, threads};
 use orrery_device::check::Check;
 use orrery_device::testing::SplitMix64;
 use orrery_device::{Device, DeviceError, DeviceKind};
@@ -12,9 +13,10 @@ use super::{DeviceWave, WaveDeviceStrategy, WaveShape};
 use crate::Scalar;
 use crate::pixels::{compare_means, pixel_means_of};
 use crate::wave::cpu::WaveCpuStrategy;
+use crate::wave::worker::state_columns;
 use crate::wave::{
-    GridPlane, HostWave, Medium, SpaceOrder, StoredWave, Velocity, WaveProblem, WaveSource, WaveState,
-    reference,
+    GridPlane, HostWave, Medium, SpaceOrder, StoredWave, Velocity, WaveDeviceSetup, WaveError, WaveField,
+    WaveProblem, WaveSource, WaveState, follow, reference,
 };
 
 /// Returns all checks of this module.
@@ -47,6 +49,7 @@ fn message(error: DeviceError) -> String {
 /// A problem with a state without order.
 struct Case<R> {
     name: String,
+    problem: WaveProblem,
     medium: Medium<R>,
     state: WaveState<R>,
 }
@@ -81,7 +84,7 @@ impl<R: Scalar> Case<R> {
         let mut field = || numbers(-1.0, 1.0).into_iter().map(R::from_f64).collect();
         let (now, previous) = (field(), field());
         let name = format!("{:?} nodes, order {}, {sides:?}", grid.nodes, order.number());
-        Self { name, state: WaveState::start(&medium, now, previous), medium }
+        Self { name, problem, state: WaveState::start(&medium, now, previous), medium }
     }
 
     fn default_strategy(&self, device: &Device) -> WaveDeviceStrategy {
@@ -94,13 +97,31 @@ impl<R: Scalar> Case<R> {
         state
     }
 
-    fn upload(
-        &self,
-        device: &Device,
-        strategy: WaveDeviceStrategy,
-        slabs: usize,
-    ) -> Result<DeviceWave<R>, String> {
-        DeviceWave::with_slabs(device, self.medium.clone(), &self.state, strategy, slabs).map_err(message)
+    fn upload(&self, device: &Device, strategy: WaveDeviceStrategy) -> Result<DeviceWave<R>, String> {
+        DeviceWave::new(device, self.medium.clone(), &self.state, strategy).map_err(message)
+    }
+
+    /// Compares the state after the steps of `expected` on several ranks that share a device.
+    fn compare_team(&self, device: &Device, ranks: usize, expected: &WaveState<R>) -> Result<(), String> {
+        let (dt, setup) = (self.medium.dt, WaveDeviceSetup::new(device, &self.problem));
+        let columns = threads::run(ranks, |transport| {
+            let team = Team::new(transport);
+            if !team.is_leader() {
+                follow(&team, &self.problem, Some(&setup))?;
+                return Ok(None);
+            }
+            let columns = state_columns(self.state.clone());
+            let field = WaveField::restore(&self.problem, dt, 0, columns)?;
+            let mut field = field.moved_to_team(&team, Some((device, None)))?;
+            field.advance(dt, expected.step)?;
+            field.columns().map(Some)
+        });
+        let columns = columns.map_err(|error: WaveError| error.to_string())?;
+        // Columns of NaN would not be equal.
+        match columns[0].as_ref() == Some(&state_columns(expected.clone())) {
+            true => Ok(()),
+            false => Err(format!("{}: {ranks} slabs differ from the reference", self.name)),
+        }
     }
 
     /// Compares the state after the steps of `expected`.
@@ -108,13 +129,12 @@ impl<R: Scalar> Case<R> {
         &self,
         device: &Device,
         strategy: WaveDeviceStrategy,
-        slabs: usize,
         expected: &WaveState<R>,
     ) -> Result<(), String> {
-        let mut wave = self.upload(device, strategy, slabs)?;
+        let mut wave = self.upload(device, strategy)?;
         wave.advance(expected.step - self.state.step).map_err(message)?;
         let found = wave.state().map_err(message)?;
-        let name = format!("{}, {slabs} slabs, {}", self.name, strategy.name());
+        let name = format!("{}, {}", self.name, strategy.name());
         self.compare_values(&format!("{name}: u"), &found.now, &expected.now)?;
         self.compare_values(&format!("{name}: u before"), &found.previous, &expected.previous)?;
         for (found, expected) in found.layers.iter().zip(&expected.layers) {
@@ -182,7 +202,7 @@ fn every_order<R: Scalar>(device: &Device) -> Result<(), String> {
             (WaveGrid::plane([141, 61], [0.2, 0.13]), !is_variable),
         ] {
             let case = Case::<R>::new(grid, mixed_sides(turn), order, is_variable);
-            case.compare(device, case.default_strategy(device), 1, &case.expected(7))?;
+            case.compare(device, case.default_strategy(device), &case.expected(7))?;
         }
     }
     Ok(())
@@ -204,7 +224,7 @@ fn layers(device: &Device) -> Result<(), String> {
         ),
     ] {
         let case = Case::<f32>::new(grid, sides, SpaceOrder::Eighth, is_variable);
-        case.compare(device, case.default_strategy(device), 1, &case.expected(7))?;
+        case.compare(device, case.default_strategy(device), &case.expected(7))?;
     }
     Ok(())
 }
@@ -231,25 +251,31 @@ fn strategies(device: &Device) -> Result<(), String> {
             }
             let expected = case.expected(4);
             for strategy in strategies {
-                case.compare(device, strategy, 1, &expected)?;
+                case.compare(device, strategy, &expected)?;
             }
         }
     }
     Ok(())
 }
 
-/// Compares 1, 2, 3 and 7 slabs with the reference. The smallest slabs have 4 planes.
+/// Compares 2, 3 and 4 ranks that share the device with the reference. The smallest slabs have 9
+/// slices.
 fn slabs(device: &Device) -> Result<(), String> {
     let free = Sides::uniform(SideCondition::Free);
-    let ends = |end| Sides { x_max: layer(3), y_min: layer(2), z_min: end, z_max: end, ..free };
-    for (nz, sides) in
-        [(30, ends(SideCondition::Free)), (93, ends(layer(5))), (29, ends(SideCondition::Rigid))]
-    {
-        let grid = WaveGrid::volume([37, 13, nz], [0.1, 0.13, 0.12]);
+    let volume = |nz| WaveGrid::volume([37, 13, nz], [0.1, 0.13, 0.12]);
+    let across = Sides { x_max: layer(3), y_min: layer(2), ..free };
+    for (grid, sides) in [
+        (volume(38), across),
+        (volume(93), Sides { z_min: layer(5), z_max: layer(5), ..across }),
+        (
+            WaveGrid::plane([141, 55], [0.1, 0.13]),
+            Sides { y_min: SideCondition::Rigid, y_max: layer(5), ..across },
+        ),
+    ] {
         let case = Case::<f32>::new(grid, sides, SpaceOrder::Eighth, true);
         let expected = case.expected(5);
-        for slabs in [1, 2, 3, 7] {
-            case.compare(device, case.default_strategy(device), slabs, &expected)?;
+        for ranks in [2, 3, 4] {
+            case.compare_team(device, ranks, &expected)?;
         }
     }
     Ok(())
@@ -268,7 +294,7 @@ fn measures(device: &Device) -> Result<(), String> {
         let mut case = Case::<f32>::new(grid, mixed_sides(turn), SpaceOrder::Eighth, true);
         let strategy = case.default_strategy(device);
         let mut host = HostWave::new(case.medium.clone(), &case.state, WaveCpuStrategy::resolve());
-        let mut wave = case.upload(device, strategy, 1)?;
+        let mut wave = case.upload(device, strategy)?;
         host.advance(3);
         wave.advance(3).map_err(message)?;
         host.step_ahead(0.3);
@@ -290,7 +316,7 @@ fn measures(device: &Device) -> Result<(), String> {
         case.compare_values(&case.name, &wave.state().map_err(message)?.now, &case.expected(5).now)?;
         for node in [0, 1000, case.state.now.len() - 1] {
             let value = std::mem::replace(&mut case.state.now[node], f32::NAN);
-            let found = case.upload(device, strategy, 1)?.measures(StoredWave::State).map_err(message)?;
+            let found = case.upload(device, strategy)?.measures(StoredWave::State).map_err(message)?;
             if !found.largest.is_nan() || !found.energy.is_nan() {
                 return Err(format!("{}: {found:?} with NaN in node {node}, expected NaN", case.name));
             }
@@ -300,17 +326,17 @@ fn measures(device: &Device) -> Result<(), String> {
     Ok(())
 }
 
-/// Compares means over the pixels of planes, bit for bit: planes of all directions in one and in
-/// several slabs, of the state and of a look ahead, and a grid of two dimensions.
+/// Compares means over the pixels of planes, bit for bit: planes of all directions, of the state and
+/// of a look ahead, and a grid of two dimensions.
 fn pixel_means<R: Scalar>(device: &Device) -> Result<(), String> {
     let volume = WaveGrid::volume([37, 30, 29], [0.1, 0.13, 0.12]);
     let of_volume =
         [(0, 0), (0, 36), (1, 14), (2, 13), (2, 14)].map(|(normal, node)| GridPlane { normal, node });
     let flat = WaveGrid::plane([1100, 61], [0.2, 0.13]);
     let of_flat = [GridPlane { normal: 2, node: 0 }];
-    for (grid, planes, slabs) in [(volume, &of_volume[..], 1), (volume, &of_volume, 2), (flat, &of_flat, 1)] {
+    for (grid, planes) in [(volume, &of_volume[..]), (flat, &of_flat)] {
         let case = Case::<R>::new(grid, Sides::uniform(SideCondition::Free), SpaceOrder::Eighth, true);
-        let mut wave = case.upload(device, case.default_strategy(device), slabs)?;
+        let mut wave = case.upload(device, case.default_strategy(device))?;
         wave.step_ahead(0.3).map_err(message)?;
         for &plane in planes {
             let [nx, ny] = plane.axes().map(|axis| grid.nodes[axis]);
@@ -321,9 +347,8 @@ fn pixel_means<R: Scalar>(device: &Device) -> Result<(), String> {
                 let weights = PixelWeights::new(&grid_of_plane, &boundaries, pixels);
                 let found = wave.pixel_means(field, plane, &weights).map_err(message)?;
                 let values = plane.values_of(grid.nodes, &wave.values(field).map_err(message)?);
-                compare_means(&found, &pixel_means_of(&values, &weights)).map_err(|error| {
-                    format!("{}, {slabs} slabs, {plane:?}, {pixels:?}: {error}", case.name)
-                })?;
+                compare_means(&found, &pixel_means_of(&values, &weights))
+                    .map_err(|error| format!("{}, {plane:?}, {pixels:?}: {error}", case.name))?;
             }
         }
     }

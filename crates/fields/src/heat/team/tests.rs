@@ -1,0 +1,189 @@
+//! Several ranks give the bits of one, on the host and on devices.
+
+use orrery_cluster::threads;
+use orrery_device::testing::test_devices;
+use orrery_model::grid::{Boundaries, Boundary};
+
+use super::*;
+use crate::heat::cpu_tests::{EDGE_PAIRS, boundaries_of, problem_of};
+use crate::heat::{Conductivity, FieldView, HeatField};
+
+/// Runs `lead` with the field of the leader of `ranks` ranks, which starts with `column`.
+fn with_team<T: Send>(
+    ranks: usize,
+    problem: &HeatProblem,
+    column: &FieldColumn,
+    setup: Option<&HeatDeviceSetup>,
+    lead: impl Fn(HeatField) -> Result<T, HeatError> + Sync,
+) -> Result<T, HeatError> {
+    let results = threads::run(ranks, |transport| {
+        let team = Team::new(transport);
+        match team.is_leader() {
+            true => lead(HeatField::restore_in_team(&team, problem, column.clone(), setup)?).map(Some),
+            false => follow(&team, problem, setup).map(|()| None),
+        }
+    })?;
+    Ok(results.into_iter().flatten().next().expect("the leader has a result"))
+}
+
+/// Everything that a view shows, in bits.
+#[derive(Debug, PartialEq)]
+struct Observed {
+    column: Vec<u64>,
+    scalars: Vec<u64>,
+    means: Vec<u64>,
+}
+
+fn bits(values: impl IntoIterator<Item = f64>) -> Vec<u64> {
+    values.into_iter().map(f64::to_bits).collect()
+}
+
+fn observe(view: FieldView<'_>, problem: &HeatProblem) -> Result<Observed, HeatError> {
+    let FieldMeasures { min, max, heat_content } = view.measures()?;
+    let mut means = Vec::new();
+    for pixels in [(1, 1), (4, 3), (9, 50)] {
+        let weights = PixelWeights::new(problem.grid(), problem.boundaries(), pixels);
+        let found = view.pixel_means(&weights)?;
+        means.extend(found.means);
+        means.extend([found.min, found.max]);
+    }
+    view.check_finite()?;
+    Ok(Observed {
+        column: bits(view.values()?),
+        scalars: bits([min, max, heat_content].into_iter().chain(view.edge_fluxes()?)),
+        means: bits(means),
+    })
+}
+
+/// Observes a field after some steps, a look ahead, and one more step.
+fn observed_run(mut field: HeatField, problem: &HeatProblem) -> Result<Vec<Observed>, HeatError> {
+    let dt = problem.max_stable_step();
+    let mut observed = Vec::new();
+    field.advance(dt, 21)?;
+    observed.push(observe(field.now(), problem)?);
+    field.ahead(0.3 * dt)?;
+    observed.push(observe(field.last_ahead(), problem)?);
+    observed.push(observe(field.now(), problem)?);
+    field.advance(0.7 * dt, 1)?;
+    field.wait()?;
+    observed.push(observe(field.now(), problem)?);
+    Ok(observed)
+}
+
+#[test]
+fn ranks_do_not_change_bits() {
+    // The smallest slabs of 4 ranks have 10 rows, and 7 ranks 5 or 6, so passes have up to 5 steps.
+    let grid = Grid { nx: 37, ny: 41, hx: 0.1, hy: 0.13 };
+    for kind in 0..EDGE_PAIRS {
+        let boundaries = boundaries_of(&grid, (kind + 2) % EDGE_PAIRS, kind);
+        let (problem, initial) = problem_of::<f32>(grid, boundaries, kind % 2 == 0, kind % 3 == 0);
+        let column = FieldColumn::Single(initial);
+        let run = |ranks| with_team(ranks, &problem, &column, None, |field| observed_run(field, &problem));
+        let one = run(1).unwrap();
+        for ranks in [2, 3, 4, 7] {
+            assert_eq!(run(ranks).unwrap(), one, "{ranks} ranks, edges {kind}");
+        }
+    }
+    let (problem, initial) = problem_of::<f64>(grid, boundaries_of(&grid, 1, 2), true, true);
+    let column = FieldColumn::Double(initial);
+    let run = |ranks| with_team(ranks, &problem, &column, None, |field| observed_run(field, &problem));
+    assert_eq!(run(3).unwrap(), run(1).unwrap());
+}
+
+#[test]
+fn ranks_on_devices_do_not_change_bits() {
+    let grid = Grid { nx: 61, ny: 43, hx: 0.1, hy: 0.1 };
+    for device in test_devices().iter().filter(|device| device.properties().has_f64) {
+        for kind in [0, 2, 4] {
+            let (problem, initial) = problem_of::<f32>(grid, boundaries_of(&grid, 1, kind), false, false);
+            let setup = HeatDeviceSetup::new(device, &problem);
+            let column = FieldColumn::Single(initial);
+            let run = |ranks, setup| {
+                with_team(ranks, &problem, &column, setup, |field| observed_run(field, &problem))
+            };
+            let one = run(1, Some(&setup)).unwrap();
+            let on_host: Vec<_> = run(1, None).unwrap().into_iter().map(|observed| observed.column).collect();
+            assert_eq!(one.iter().map(|observed| observed.column.clone()).collect::<Vec<_>>(), on_host);
+            for ranks in [2, 3] {
+                assert_eq!(run(ranks, Some(&setup)).unwrap(), one, "{ranks} ranks, edges {kind}");
+            }
+        }
+    }
+}
+
+#[test]
+fn fields_continue_on_other_numbers_of_ranks() {
+    let grid = Grid { nx: 20, ny: 30, hx: 0.1, hy: 0.1 };
+    let (problem, initial) = problem_of::<f32>(grid, boundaries_of(&grid, 0, 2), true, false);
+    let dt = problem.max_stable_step();
+    let advanced = |column: &FieldColumn, ranks, steps| {
+        with_team(ranks, &problem, column, None, |mut field| {
+            field.advance(dt, steps)?;
+            field.now().column()
+        })
+        .unwrap()
+    };
+    let start = FieldColumn::Single(initial);
+    let expected = advanced(&start, 1, 30);
+    assert_eq!(advanced(&advanced(&advanced(&start, 3, 11), 4, 12), 1, 7), expected);
+    // A field of one rank is divided.
+    let divided = threads::run(2, |transport| {
+        let team = Team::new(transport);
+        if !team.is_leader() {
+            return follow(&team, &problem, None).map(|()| None);
+        }
+        let mut field = HeatField::restore(&problem, start.clone(), None)?;
+        field.advance(dt, 10)?;
+        let mut field = field.moved_to_team(&team, None)?;
+        field.advance(dt, 20)?;
+        field.now().column().map(Some)
+    });
+    assert_eq!(divided.unwrap()[0].as_ref(), Some(&expected));
+}
+
+#[test]
+fn steps_per_pass_fit_the_smallest_slab() {
+    let grid = Grid { nx: 20, ny: 30, hx: 0.1, hy: 0.1 };
+    let (problem, initial) = problem_of::<f32>(grid, boundaries_of(&grid, 0, 0), false, false);
+    let column = FieldColumn::Single(initial);
+    for (ranks, expected) in [(1, 16), (2, 7), (7, 2), (15, 1)] {
+        let steps = with_team(ranks, &problem, &column, None, |field| Ok(field.steps_per_pass()));
+        assert_eq!(steps, Ok(expected), "{ranks} ranks");
+    }
+    let largest = |ranks| HeatField::largest_slab(&grid, ranks).map(|grid| grid.ny);
+    assert_eq!((largest(1), largest(4)), (Ok(30), Ok(8 + 32)));
+}
+
+#[test]
+fn bad_teams_are_refused() {
+    let grid = Grid { nx: 9, ny: 5, hx: 0.1, hy: 0.1 };
+    let edges = Boundaries::uniform(Boundary::fixed(0.0));
+    let problem = HeatProblem::new(grid, edges, Conductivity::Uniform(1.0), None, Precision::Single).unwrap();
+    let column = FieldColumn::Single(vec![0.0; 45]);
+    let message = with_team(3, &problem, &column, None, |_| Ok(())).unwrap_err().to_string();
+    assert_eq!(message, "the grid has 5 nodes along y, expected at least 6 for 3 ranks: 2 per rank");
+    let device = &test_devices()[0];
+    let result = threads::run(2, |transport| {
+        let team = Team::new(transport);
+        if team.is_leader() {
+            let field = HeatField::restore_in_team(&team, &problem, column.clone(), None)?;
+            return field.now().measures().map(|_| ());
+        }
+        follow(&team, &problem, Some(&HeatDeviceSetup::new(device, &problem)))
+    });
+    let message = result.unwrap_err().to_string();
+    assert_eq!(message, "rank 1 computes on a device, expected the CPU, as on rank 0");
+}
+
+#[test]
+fn values_that_are_not_finite_are_named() {
+    let grid = Grid { nx: 37, ny: 22, hx: 0.1, hy: 0.13 };
+    let (problem, mut initial) = problem_of::<f32>(grid, boundaries_of(&grid, 1, 2), false, false);
+    initial[grid.index(5, 12)] = f32::NAN;
+    let column = FieldColumn::Single(initial);
+    let message = |ranks| {
+        with_team(ranks, &problem, &column, None, |field| field.now().check_finite()).unwrap_err().to_string()
+    };
+    assert_eq!(message(3), message(1));
+    assert!(message(1).starts_with("the temperature is NaN at node (5, 12)"), "{}", message(1));
+}

@@ -1,0 +1,271 @@
+//! Exchange of borders between devices.
+//!
+//! Borders have a queue of their own, so that copies and small kernels overlap with the interior.
+//! Two ranks of one process whose devices are the same one, or both of CUDA, copy from device to
+//! device: the owner of a border sends the handle of its buffer and the event after which the border
+//! is complete, and the receiver queues a copy behind that event. The host does not wait for the
+//! devices then. All others copy borders through page-locked memory and send messages.
+//!
+//! A receiver may read a border until it has sent its own border of the next step, because its
+//! event comes after the copy. So the owner must not write to the same buffer before it has received
+//! that event. Two buffers that take turns satisfy this.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use orrery_cluster::{ClusterError, Tag, Transport};
+use orrery_device::{Backend, Buffer, Device, DeviceError, Event, Pinned, Queue};
+use thiserror::Error;
+
+use super::neighbours::{DOWNWARDS, Neighbours, UPWARDS};
+use crate::Scalar;
+
+/// An error of a device or of a transport.
+#[derive(Debug, Error)]
+pub(crate) enum LinkError {
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    #[error(transparent)]
+    Cluster(#[from] ClusterError),
+}
+
+/// Tags of the messages to the lower and to the upper neighbour.
+const SENT: [Tag; 2] = [DOWNWARDS, UPWARDS];
+/// Tags of the messages from them.
+const RECEIVED: [Tag; 2] = [UPWARDS, DOWNWARDS];
+
+/// Connections of a slab on a device to its neighbours.
+#[derive(Debug)]
+pub(crate) struct DeviceLinks<R: Scalar> {
+    transport: Transport,
+    queue: Queue,
+    /// Links to the lower and to the upper neighbour.
+    links: [Option<Link<R>>; 2],
+}
+
+#[derive(Debug)]
+struct Link<R: Scalar> {
+    rank: usize,
+    path: LinkPath<R>,
+}
+
+#[derive(Debug)]
+enum LinkPath<R: Scalar> {
+    /// Copies from device to device.
+    Direct,
+    /// Messages from and to page-locked memory.
+    Staged {
+        sent: Pinned<R>,
+        /// Event after the copy to `sent`.
+        copied: Option<Event>,
+        received: Pinned<R>,
+    },
+}
+
+/// Border of a neighbour that is copied from device to device.
+struct ReadyBorder<R: Scalar> {
+    field: Arc<Buffer<R>>,
+    range: Range<usize>,
+    done: Event,
+}
+
+impl<R: Scalar> DeviceLinks<R> {
+    /// Connects a slab on `device` with its neighbours, for borders of `border_len` values. All
+    /// ranks must call it.
+    pub(crate) fn new(
+        device: &Device,
+        neighbours: &Neighbours,
+        border_len: usize,
+    ) -> Result<Self, LinkError> {
+        Self::with_paths(device, neighbours, border_len, can_copy)
+    }
+
+    /// As [`Self::new`]. `is_direct` chooses the links that copy from device to device.
+    fn with_paths(
+        device: &Device,
+        neighbours: &Neighbours,
+        border_len: usize,
+        is_direct: fn(&Device, &Device) -> bool,
+    ) -> Result<Self, LinkError> {
+        let Neighbours { transport, lower, upper } = neighbours;
+        let ranks = [*lower, *upper];
+        if !transport.is_mpi() {
+            for (side, rank) in ranks.iter().enumerate() {
+                rank.map_or(Ok(()), |rank| transport.send_value(rank, SENT[side], device.clone()))?;
+            }
+        }
+        let link = |side: usize, rank: usize| {
+            let is_direct = !transport.is_mpi()
+                && is_direct(device, &transport.receive_value::<Device>(rank, RECEIVED[side])?);
+            let path = match is_direct {
+                true => LinkPath::Direct,
+                false => LinkPath::Staged {
+                    sent: device.pinned(border_len)?,
+                    copied: None,
+                    received: device.pinned(border_len)?,
+                },
+            };
+            Ok::<_, LinkError>(Link { rank, path })
+        };
+        let [lower, upper] = [0, 1].map(|side| ranks[side].map(|rank| link(side, rank)).transpose());
+        Ok(Self { transport: transport.clone(), queue: device.new_queue()?, links: [lower?, upper?] })
+    }
+
+    /// Returns the queue of the borders.
+    pub(crate) fn queue(&self) -> &Queue {
+        &self.queue
+    }
+
+    /// Starts to send the parts `borders` of a field to the lower and to the upper neighbour. They
+    /// are complete after all work that is in the queue of the borders.
+    pub(crate) fn start(
+        &mut self,
+        field: &Arc<Buffer<R>>,
+        borders: [Range<usize>; 2],
+    ) -> Result<(), LinkError> {
+        let done = self.queue.record()?;
+        for (side, range) in borders.into_iter().enumerate() {
+            let Some(link) = &mut self.links[side] else { continue };
+            match &mut link.path {
+                LinkPath::Direct => {
+                    let border = ReadyBorder { field: Arc::clone(field), range, done: done.clone() };
+                    self.transport.send_value(link.rank, SENT[side], border)?;
+                }
+                LinkPath::Staged { sent, copied, .. } => {
+                    *copied = Some(self.queue.read_async(field.range(range)?, sent)?);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Receives the borders of the neighbours and queues their copies to the parts `ghosts` of a
+    /// field. [`Self::start`] must have been called before.
+    pub(crate) fn finish(&mut self, field: &Buffer<R>, ghosts: [Range<usize>; 2]) -> Result<(), LinkError> {
+        self.exchange_staged()?;
+        for (side, ghosts) in ghosts.into_iter().enumerate() {
+            let Some(link) = &mut self.links[side] else { continue };
+            let ghosts = field.range(ghosts)?;
+            match &mut link.path {
+                LinkPath::Direct => {
+                    let border: ReadyBorder<R> = self.transport.receive_value(link.rank, RECEIVED[side])?;
+                    self.queue.wait_for(&border.done)?;
+                    self.queue.copy(border.field.range(border.range)?, ghosts)?;
+                }
+                LinkPath::Staged { received, .. } => {
+                    self.queue.write_async(ghosts, received)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Exchanges the messages of staged borders.
+    fn exchange_staged(&mut self) -> Result<(), LinkError> {
+        let (mut sends, mut receives) = (Vec::new(), Vec::new());
+        for (side, link) in self.links.iter_mut().enumerate() {
+            let Some(Link { rank, path: LinkPath::Staged { sent, copied, received } }) = link else {
+                continue;
+            };
+            sends.push((*rank, SENT[side], copied.take(), sent));
+            receives.push((*rank, RECEIVED[side], received));
+        }
+        if sends.is_empty() {
+            return Ok(());
+        }
+        self.transport.exchange(|exchange| {
+            for (rank, tag, received) in receives {
+                exchange.receive(rank, tag, &mut received[..])?;
+            }
+            for (rank, tag, copied, sent) in sends {
+                copied.map_or(Ok(()), |copied| copied.wait())?;
+                exchange.send(rank, tag, &sent[..])?;
+            }
+            Ok(())
+        })
+    }
+}
+
+/// Returns true if queues of both devices can copy between them and wait for each other's events.
+fn can_copy(device: &Device, other: &Device) -> bool {
+    device == other || [device, other].iter().all(|device| device.properties().backend == Backend::Cuda)
+}
+
+#[cfg(test)]
+mod tests {
+    use orrery_cluster::{Team, threads};
+    use orrery_device::testing::test_devices;
+
+    use super::*;
+
+    const BORDER: usize = 100;
+    const LEN: usize = 1000;
+
+    /// Returns the fields of all ranks after some steps in which each value becomes that of its
+    /// neighbour: a border moves by one rank per step. `is_direct` chooses the links.
+    fn moved_borders(
+        device: &Device,
+        ranks: usize,
+        is_direct: fn(&Device, &Device) -> bool,
+    ) -> Vec<Vec<f32>> {
+        let ghosts = [0..BORDER, LEN - BORDER..LEN];
+        let borders = [BORDER..2 * BORDER, LEN - 2 * BORDER..LEN - BORDER];
+        let fields = threads::run(ranks, |transport| {
+            let neighbours = Neighbours::new(&Team::new(transport), true);
+            let mut links = DeviceLinks::<f32>::with_paths(device, &neighbours, BORDER, is_direct)?;
+            let values: Vec<f32> = (0..LEN).map(|k| (1000 * transport.rank() + k) as f32).collect();
+            let mut field = Arc::new(device.upload(&values)?);
+            let mut next = Arc::new(device.zeros(LEN)?);
+            for _ in 0..5 {
+                // What was received is sent on, as if a step had moved it.
+                let queue = links.queue();
+                queue.copy(field.range(ghosts[0].clone())?, next.range(borders[1].clone())?)?;
+                queue.copy(field.range(ghosts[1].clone())?, next.range(borders[0].clone())?)?;
+                links.start(&next, borders.clone())?;
+                links.finish(&next, ghosts.clone())?;
+                std::mem::swap(&mut field, &mut next);
+            }
+            let mut values = vec![0.0; LEN];
+            links.queue().read(&*field, &mut values)?;
+            Ok::<_, LinkError>(values)
+        });
+        fields.unwrap()
+    }
+
+    /// After five steps the lower ghosts of a rank were sent five ranks below, and the upper ones
+    /// five ranks above.
+    #[test]
+    fn borders_reach_their_neighbours_on_every_path() {
+        for device in test_devices() {
+            for ranks in [2, 3] {
+                let paths: [fn(&Device, &Device) -> bool; 2] = [can_copy, |_, _| false];
+                for path in paths {
+                    let fields = moved_borders(&device, ranks, path);
+                    for (rank, field) in fields.iter().enumerate() {
+                        let [below, above] =
+                            [(rank + 5 * ranks - 5) % ranks, (rank + 5) % ranks].map(|rank| 1000 * rank);
+                        for k in 0..BORDER {
+                            assert_eq!(field[k], (below + k) as f32, "{ranks} ranks, rank {rank}");
+                            assert_eq!(field[LEN - BORDER + k], (above + LEN - BORDER + k) as f32);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_device_that_fails_is_reported() {
+        let device = &test_devices()[0];
+        let result = threads::run(2, |transport| {
+            let neighbours = Neighbours::new(&Team::new(transport), false);
+            let mut links = DeviceLinks::<f32>::with_paths(device, &neighbours, BORDER, |_, _| false)?;
+            let field = Arc::new(device.zeros(LEN)?);
+            // The range is outside the field on one rank.
+            let end = if transport.rank() == 1 { LEN + 1 } else { LEN };
+            links.start(&field, [end - BORDER..end, end - BORDER..end])?;
+            links.finish(&field, [0..BORDER, 0..BORDER])
+        });
+        assert!(matches!(result, Err(LinkError::Device(_))), "{result:?}");
+    }
+}

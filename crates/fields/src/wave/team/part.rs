@@ -1,0 +1,201 @@
+//! The slab of one rank, on the host or on a device.
+
+use std::ops::Range;
+
+use orrery_cluster::Team;
+use orrery_device::Device;
+use orrery_model::grid::{PixelMeans, PixelWeights};
+
+use super::SlabDivision;
+use crate::Scalar;
+use crate::pixels::pixel_means_of;
+use crate::team::{DeviceLinks, Neighbours};
+use crate::wave::cpu::WaveCpuStrategy;
+use crate::wave::device::DeviceWave;
+use crate::wave::{GridPlane, HostWave, Medium, StoredWave, WaveDeviceSetup, WaveError, WaveState};
+
+/// A slab with its neighbours. Methods without documentation are those of [`HostWave`] and
+/// [`DeviceWave`].
+#[derive(Debug)]
+pub(super) enum WavePart<R: Scalar> {
+    Host(HostWave<R>, Neighbours),
+    Device(Box<DeviceWave<R>>, Neighbours, DeviceLinks<R>),
+    /// A field on one device, which has no neighbours.
+    WholeDevice(Box<DeviceWave<R>>),
+}
+
+impl<R: Scalar> WavePart<R> {
+    /// Copies the slab of this rank, and the ghost slices from its neighbours. All ranks must call
+    /// it.
+    pub(super) fn new(
+        team: &Team,
+        division: &SlabDivision,
+        medium: Medium<R>,
+        state: &WaveState<R>,
+        setup: Option<&WaveDeviceSetup>,
+    ) -> Result<Self, WaveError> {
+        let (rank, neighbours) = (team.transport().rank(), Neighbours::new(team, false));
+        let (owned, receivers) = (division.slabs[rank].clone(), division.recorded(rank));
+        let Some(WaveDeviceSetup { device, strategy }) = setup else {
+            let strategy = WaveCpuStrategy::resolve();
+            let mut wave = HostWave::of_slab(medium, state, strategy, owned, receivers);
+            wave.exchange_ghosts(&neighbours)?;
+            return Ok(Self::Host(wave, neighbours));
+        };
+        // Several ranks may share a device. Each has its queue, so that they do not wait for one
+        // another.
+        let queue = (!neighbours.is_alone()).then(|| device.new_queue()).transpose()?;
+        let mut wave =
+            Box::new(DeviceWave::of_slab(device, queue, medium, state, *strategy, owned, &receivers)?);
+        if neighbours.is_alone() {
+            return Ok(Self::WholeDevice(wave));
+        }
+        let mut links = wave.connect(&neighbours)?;
+        wave.exchange_ghosts(&mut links)?;
+        Ok(Self::Device(wave, neighbours, links))
+    }
+
+    pub(super) fn advance(&mut self, steps: u64) -> Result<(), WaveError> {
+        match self {
+            Self::Host(wave, neighbours) if neighbours.is_alone() => wave.advance(steps),
+            Self::Host(wave, neighbours) => wave.advance_with(neighbours, steps)?,
+            Self::Device(wave, neighbours, links) => wave.advance_with(neighbours, links, steps)?,
+            Self::WholeDevice(wave) => wave.advance(steps)?,
+        }
+        Ok(())
+    }
+
+    pub(super) fn step_ahead(&mut self, fraction: f64) -> Result<(), WaveError> {
+        match self {
+            Self::Host(wave, _) => wave.step_ahead(fraction),
+            Self::Device(wave, ..) | Self::WholeDevice(wave) => wave.step_ahead(fraction)?,
+        }
+        Ok(())
+    }
+
+    /// Replaces the state by the result of the last look ahead, with its ghost slices.
+    pub(super) fn end_ahead(&mut self) -> Result<(), WaveError> {
+        match self {
+            Self::Host(wave, neighbours) => {
+                wave.end_ahead();
+                wave.exchange_ghosts(neighbours)?;
+            }
+            Self::Device(wave, _, links) => {
+                wave.end_ahead()?;
+                wave.exchange_ghosts(links)?;
+            }
+            Self::WholeDevice(wave) => wave.end_ahead()?,
+        }
+        Ok(())
+    }
+
+    pub(super) fn step(&self) -> u64 {
+        match self {
+            Self::Host(wave, _) => wave.step(),
+            Self::Device(wave, ..) | Self::WholeDevice(wave) => wave.step(),
+        }
+    }
+
+    /// Waits until the steps on a device are complete.
+    pub(super) fn wait(&self) -> Result<(), WaveError> {
+        match self {
+            Self::Host(..) => Ok(()),
+            Self::Device(wave, ..) | Self::WholeDevice(wave) => Ok(wave.queue().finish()?),
+        }
+    }
+
+    /// Returns the terms of the energy in their order, without their factor.
+    pub(super) fn energies(&self) -> Result<Vec<f64>, WaveError> {
+        match self {
+            Self::Host(wave, _) => Ok(wave.row_energies()),
+            Self::Device(wave, ..) | Self::WholeDevice(wave) => Ok(wave.part_energies()?),
+        }
+    }
+
+    pub(super) fn largest(&self, field: StoredWave) -> Result<f64, WaveError> {
+        match self {
+            Self::Host(wave, _) => Ok(wave.largest(field)),
+            Self::Device(wave, ..) | Self::WholeDevice(wave) => Ok(wave.largest(field)?),
+        }
+    }
+
+    pub(super) fn values(&self, field: StoredWave) -> Result<Vec<R>, WaveError> {
+        match self {
+            Self::Host(wave, _) => Ok(wave.values(field)),
+            Self::Device(wave, ..) | Self::WholeDevice(wave) => Ok(wave.values(field)?),
+        }
+    }
+
+    pub(super) fn plane(&self, field: StoredWave, plane: GridPlane) -> Result<Vec<R>, WaveError> {
+        match self {
+            Self::Host(wave, _) => Ok(wave.plane(field, plane)),
+            Self::Device(wave, ..) | Self::WholeDevice(wave) => Ok(wave.plane(field, plane)?),
+        }
+    }
+
+    /// Returns some rows of the part of a plane in the slab.
+    pub(super) fn plane_rows(
+        &self,
+        field: StoredWave,
+        plane: GridPlane,
+        rows: Range<usize>,
+    ) -> Result<Vec<R>, WaveError> {
+        match self {
+            Self::Host(wave, _) => Ok(wave.plane_rows(field, plane, rows)),
+            Self::Device(wave, ..) | Self::WholeDevice(wave) => Ok(wave.plane_rows(field, plane, rows)?),
+        }
+    }
+
+    /// Returns the means of the part of a plane in the slab. `weights` are those of its nodes.
+    pub(super) fn pixel_means(
+        &self,
+        field: StoredWave,
+        plane: GridPlane,
+        weights: &PixelWeights,
+    ) -> Result<PixelMeans, WaveError> {
+        match self {
+            Self::Host(wave, _) => Ok(pixel_means_of(&wave.plane(field, plane), weights)),
+            Self::Device(wave, ..) | Self::WholeDevice(wave) => Ok(wave.pixel_means(field, plane, weights)?),
+        }
+    }
+
+    pub(super) fn samples(&self) -> Result<Vec<R>, WaveError> {
+        match self {
+            Self::Host(wave, _) => Ok(wave.samples().to_vec()),
+            Self::Device(wave, ..) | Self::WholeDevice(wave) => Ok(wave.samples()?),
+        }
+    }
+
+    pub(super) fn state(&self) -> Result<WaveState<R>, WaveError> {
+        match self {
+            Self::Host(wave, _) => Ok(wave.state()),
+            Self::Device(wave, ..) | Self::WholeDevice(wave) => Ok(wave.state()?),
+        }
+    }
+
+    /// Returns the medium with v and the state.
+    pub(super) fn into_parts(self) -> Result<(Medium<R>, WaveState<R>), WaveError> {
+        match self {
+            Self::Host(wave, _) => Ok(wave.into_parts()),
+            Self::Device(wave, ..) | Self::WholeDevice(wave) => {
+                let state = wave.state()?;
+                Ok((wave.into_medium()?, state))
+            }
+        }
+    }
+
+    pub(super) fn device(&self) -> Option<&Device> {
+        match self {
+            Self::Host(..) => None,
+            Self::Device(wave, ..) | Self::WholeDevice(wave) => Some(wave.device()),
+        }
+    }
+
+    /// Returns the name of the strategy for reports.
+    pub(super) fn strategy_name(&self) -> String {
+        match self {
+            Self::Host(wave, _) => wave.strategy().name(),
+            Self::Device(wave, ..) | Self::WholeDevice(wave) => wave.strategy().name(),
+        }
+    }
+}
