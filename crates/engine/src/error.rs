@@ -144,6 +144,12 @@ pub enum EngineError {
     /// The device does not exist, or it failed.
     #[error(transparent)]
     Device(#[from] DeviceError),
+    /// A rank failed, or the ranks cannot compute together.
+    #[error("{message}")]
+    Ranks {
+        /// Reason.
+        message: String,
+    },
     /// The units of the file cannot be converted to those of the case.
     #[error("{}: the units are {found} but the case has {expected}, and one of them has no physical scale; expected units = \"{found}\" in the case", path.display())]
     UnitsMismatch {
@@ -428,6 +434,7 @@ impl EngineError {
             Self::Device(error) => is_unknown_device(error),
             Self::Output(_) | Self::Picture(PictureError::Io(_)) => self.is_changed_file(),
             Self::Picture(_)
+            | Self::Ranks { .. }
             | Self::NotFinite { .. }
             | Self::AboveLimit { .. }
             | Self::PostMortem { .. }

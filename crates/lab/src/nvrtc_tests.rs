@@ -19,6 +19,7 @@ mod label;
 mod matmul;
 mod memory;
 mod ordering;
+mod team;
 mod transfers;
 mod transpose;
 
@@ -438,6 +439,7 @@ fn direct_strategies_compile_for_hopper() {
     let workload = Workload::new(device).expect("host memory");
     compile_default_direct(&workload).unwrap();
     compile_bodies(device).unwrap();
+    team::compile_shared_bodies(device).unwrap();
     for rung in direct_rungs::rungs(Some(device)) {
         if let RungKind::Device(strategy) = rung.kind {
             workload.run(strategy).unwrap();

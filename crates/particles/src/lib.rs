@@ -13,5 +13,6 @@ pub mod law;
 pub mod lennard_jones;
 pub mod resolution;
 pub mod settings;
+mod share;
 pub mod solver;
 pub mod tree;

@@ -1,9 +1,10 @@
 //! Choices of a user about forces and time steps, as plain data.
 
 use orrery_model::Precision;
+use serde::{Deserialize, Serialize};
 
 /// Force solver.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum SolverChoice {
     /// The faster one: direct for few bodies, tree for many.
     #[default]
@@ -19,7 +20,7 @@ pub enum SolverChoice {
 pub const MAX_THETA: f64 = 1.2;
 
 /// Criterion for a tree cell to act as one source.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Acceptance {
     /// r > l / theta + distance of the centre of mass from the centre of the cell.
     Geometric {
@@ -36,7 +37,7 @@ pub enum Acceptance {
 }
 
 /// Settings of gravity.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GravitySettings {
     /// Gravitational constant.
     pub g: f64,

@@ -3,4 +3,5 @@
 mod degenerate;
 mod device;
 mod potential;
+mod team;
 mod threads;

@@ -283,6 +283,9 @@ impl From<BodiesError> for SystemError {
                 found: source.to_string(),
             },
             BodiesError::Device(error) => Self::Device(error),
+            error @ (BodiesError::Cluster(_) | BodiesError::Hardware { .. }) => {
+                Self::Ranks { message: error.to_string() }
+            }
         }
     }
 }

@@ -34,6 +34,12 @@ pub enum SystemError {
     /// The device failed.
     #[error(transparent)]
     Device(#[from] DeviceError),
+    /// A rank failed, or the ranks cannot compute together.
+    #[error("{message}")]
+    Ranks {
+        /// Reason.
+        message: String,
+    },
 }
 
 impl SystemError {
@@ -49,6 +55,7 @@ impl SystemError {
                 EngineError::DeviceUnsupported { device, reason: "kernels have no effect".to_owned() }
             }
             Self::Device(error) => error.into(),
+            Self::Ranks { message } => EngineError::Ranks { message },
         }
     }
 }

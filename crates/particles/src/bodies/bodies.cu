@@ -222,17 +222,18 @@ KERNEL(BLOCK_SIZE) largest_acceleration2(
 }
 
 // block_results: the smallest of r^3 / g (m + m') and r^2 / v^2, the squared times in which a pair
-// collides or passes, over the pairs of each block's bodies with all bodies of lower index.
-// `longest` is the result where there is no pair.
+// collides or passes, over the pairs of each block's bodies with all bodies of lower index. The
+// bodies of all blocks are targets_begin .. targets_end - 1. `longest` is the result where there is
+// no pair.
 KERNEL(BLOCK_SIZE) shortest_pair_time2(
-    unsigned int body_count, double g, double longest, GLOBAL double* RESTRICT block_results,
-    GLOBAL const double* RESTRICT mass,
+    unsigned int body_count, unsigned int targets_begin, unsigned int targets_end, double g, double longest,
+    GLOBAL double* RESTRICT block_results, GLOBAL const double* RESTRICT mass,
     GLOBAL const double* RESTRICT x, GLOBAL const double* RESTRICT y, GLOBAL const double* RESTRICT z,
     GLOBAL const double* RESTRICT vx, GLOBAL const double* RESTRICT vy, GLOBAL const double* RESTRICT vz)
 {
     SHARED double values[BLOCK_SIZE];
     double shortest2 = longest;
-    for (unsigned int target = GRID_THREAD; target < body_count; target += GRID_SIZE) {
+    for (unsigned int target = targets_begin + GRID_THREAD; target < targets_end; target += GRID_SIZE) {
         for (unsigned int source = 0; source < target; source++) {
             double dx = x[source] - x[target], dy = y[source] - y[target], dz = z[source] - z[target];
             double dvx = vx[source] - vx[target], dvy = vy[source] - vy[target], dvz = vz[source] - vz[target];

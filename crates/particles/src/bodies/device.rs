@@ -6,7 +6,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use orrery_device::{Arg, Buffer, Device, DeviceError, Kernel, KernelFile, Math, NanWatch};
+use orrery_device::{Arg, Buffer, Device, DeviceError, Event, Kernel, KernelFile, Math, NanWatch};
 use orrery_model::analysis::{BinnedBodies, Projection};
 use orrery_model::{Particles, Vec3s};
 
@@ -16,8 +16,9 @@ use super::force_timer::ForceTimer;
 use super::measure::{MAX_BLOCK_RESULTS, ReadCache};
 use super::{BodiesError, Field, Stamp, Term};
 use crate::settings::GravitySettings;
+use crate::share::{Evaluation, TargetShare};
 use crate::solver::device::{DeviceStrategy, ForceRequest};
-use crate::solver::direct::device::Columns;
+use crate::solver::direct::device::{Columns, JerkRequest};
 
 /// Threads per block.
 pub(super) const BLOCK_SIZE: u32 = 128;
@@ -71,6 +72,8 @@ impl Kernels {
 
 pub struct DeviceBodies {
     pub(super) setup: DeviceSetup,
+    /// Ranks that share force evaluations.
+    pub(super) share: Arc<TargetShare>,
     pub(super) kernels: Arc<Kernels>,
     solvers: Arc<Mutex<Solvers>>,
     /// Masses, ids and species, which do not change. Positions and velocities are empty.
@@ -149,12 +152,14 @@ impl DeviceBodies {
         acceleration: &Vec3s,
         jerk: Option<&Vec3s>,
         setup: &DeviceSetup,
+        share: &Arc<TargetShare>,
     ) -> Result<Self, DeviceError> {
         let device = &setup.device;
-        let solvers = Solvers::new(setup, particles.len())?;
+        let solvers = Solvers::new(setup, particles.len(), share)?;
         let Particles { position, velocity, mass, id, species } = particles;
         Ok(Self {
             setup: setup.clone(),
+            share: Arc::clone(share),
             kernels: Arc::new(Kernels::new(device)?),
             solvers: Arc::new(Mutex::new(solvers)),
             mass: Arc::new(device.upload(&mass)?),
@@ -181,6 +186,7 @@ impl DeviceBodies {
         self.resolve_checks()?;
         Ok(Self {
             setup: self.setup.clone(),
+            share: self.share.clone(),
             kernels: self.kernels.clone(),
             solvers: self.solvers.clone(),
             constants: self.constants.clone(),
@@ -285,22 +291,34 @@ impl DeviceBodies {
 
     /// Computes the accelerations. The tree's relative acceptance reads those of the previous step,
     /// unless `is_first` is set.
-    pub fn update_forces(&mut self, settings: &GravitySettings, is_first: bool) -> Result<(), DeviceError> {
+    pub fn update_forces(&mut self, settings: &GravitySettings, is_first: bool) -> Result<(), BodiesError> {
         self.invalidate_cache();
         self.jerk = None;
         let with_potential = self.is_potential_due();
-        if with_potential && self.potential.is_none() {
-            self.potential = Some(self.device().zeros(self.len())?);
-        }
-        let queue = self.setup.device.queue();
-        // The first evaluation also loads the kernels.
-        let start = if is_first { None } else { lock_mutex(&self.force_timer).start(queue)? };
+        let start = self
+            .start_update(with_potential, is_first)
+            .map_err(|error| self.share.of(Evaluation::Forces).fail(BodiesError::from(error)))?;
         let previous = (!is_first).then(|| columns(&self.acceleration));
         let request = self.force_request(settings, previous, columns(&self.acceleration));
         let potential = self.potential.as_ref().filter(|_| with_potential);
-        self.solvers().forces.forces(&ForceRequest { potential, ..request })?;
+        self.solvers().forces(&ForceRequest { potential, ..request }, &self.share)?;
         self.knows_potential = with_potential;
-        start.map_or(Ok(()), |start| lock_mutex(&self.force_timer).end(queue, start))
+        Ok(self.end_timed(start)?)
+    }
+
+    /// Allocates memory for potentials if it is needed, and starts the time measurement. Returns
+    /// its first event if this evaluation is measured.
+    fn start_update(&mut self, with_potential: bool, is_first: bool) -> Result<Option<Event>, DeviceError> {
+        if with_potential && self.potential.is_none() {
+            self.potential = Some(self.device().zeros(self.len())?);
+        }
+        // The first evaluation also loads the kernels.
+        if is_first { Ok(None) } else { lock_mutex(&self.force_timer).start(self.device().queue()) }
+    }
+
+    /// Ends the time measurement of an evaluation, if it is measured.
+    fn end_timed(&self, start: Option<Event>) -> Result<(), DeviceError> {
+        start.map_or(Ok(()), |start| lock_mutex(&self.force_timer).end(self.device().queue(), start))
     }
 
     /// See [`Bodies::request_potential`](super::Bodies::request_potential).
@@ -353,28 +371,34 @@ impl DeviceBodies {
         ForceRequest { position, mass, g, eps, acceptance, previous, acceleration, potential: None }
     }
 
-    pub fn update_forces_and_jerks(&mut self, settings: &GravitySettings) -> Result<(), DeviceError> {
+    pub fn update_forces_and_jerks(&mut self, settings: &GravitySettings) -> Result<(), BodiesError> {
         self.invalidate_cache();
+        let (jerk, start) = self
+            .start_jerks()
+            .map_err(|error| self.share.of(Evaluation::Jerks).fail(BodiesError::from(error)))?;
+        let GravitySettings { g, eps, .. } = *settings;
+        let request = JerkRequest {
+            position: columns(&self.position),
+            velocity: columns(&self.velocity),
+            mass: &self.mass,
+            g,
+            eps,
+            acceleration: columns(&self.acceleration),
+            jerk: columns(&jerk),
+        };
+        self.solvers().forces_and_jerks(&request, &self.share)?;
+        self.jerk = Some(jerk);
+        Ok(self.end_timed(start)?)
+    }
+
+    /// Returns memory for the jerks, and the first event of the time measurement if this evaluation
+    /// is measured.
+    fn start_jerks(&mut self) -> Result<(Vectors, Option<Event>), DeviceError> {
         let jerk = match self.jerk.take() {
             Some(jerk) => jerk,
             None => zeros(self.device(), self.len())?,
         };
-        let (position, velocity) = (columns(&self.position), columns(&self.velocity));
-        let (acceleration, mass) = (columns(&self.acceleration), &self.mass);
-        let GravitySettings { g, eps, .. } = *settings;
-        let queue = self.setup.device.queue();
-        let start = lock_mutex(&self.force_timer).start(queue)?;
-        self.solvers().direct_solver(self.device(), self.len())?.forces_and_jerks(
-            position,
-            velocity,
-            mass,
-            g,
-            eps,
-            acceleration,
-            columns(&jerk),
-        )?;
-        self.jerk = Some(jerk);
-        start.map_or(Ok(()), |start| lock_mutex(&self.force_timer).end(queue, start))
+        Ok((jerk, lock_mutex(&self.force_timer).start(self.device().queue())?))
     }
 
     pub fn knows_jerk(&self) -> bool {

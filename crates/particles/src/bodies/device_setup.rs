@@ -5,10 +5,11 @@ use orrery_device::{Buffer, Device, DeviceError};
 use orrery_model::Precision;
 
 use super::bins;
-use super::device::{Vectors, zeros};
+use super::device::{Vectors, columns, zeros};
 use crate::settings::{GravitySettings, IntegratorChoice};
-use crate::solver::device::{DeviceSolver, DeviceStrategy};
-use crate::solver::direct::device::{DeviceDirect, DirectDeviceStrategy};
+use crate::share::{DeviceGather, Evaluation, ShareError, TargetShare};
+use crate::solver::device::{DeviceSolver, DeviceStrategy, ForceRequest};
+use crate::solver::direct::device::{DeviceDirect, DirectDeviceStrategy, JerkRequest};
 
 /// A device, and the strategy that computes forces on it.
 #[derive(Clone, Debug)]
@@ -75,37 +76,73 @@ pub fn needed_bytes(
 
 /// Solvers, shared by copies of the bodies.
 pub struct Solvers {
-    pub forces: DeviceSolver,
-    pub energies: Energies,
+    forces: DeviceSolver,
+    energies: Energies,
     /// For jerks where the forces come from a tree, created on first use.
     jerks: Option<DeviceDirect>,
+    /// Exchange between ranks that share evaluations. `None` for one rank.
+    gather: Option<DeviceGather>,
 }
 
 impl Solvers {
-    pub fn new(setup: &DeviceSetup, n: usize) -> Result<Self, DeviceError> {
+    pub fn new(setup: &DeviceSetup, n: usize, share: &TargetShare) -> Result<Self, DeviceError> {
         let forces = DeviceSolver::new(&setup.device, n, &setup.strategy)?;
-        Ok(Self { forces, energies: Energies::new(setup, n)?, jerks: None })
+        let gather = share.is_divided().then(|| DeviceGather::new(&setup.device)).transpose()?;
+        Ok(Self { forces, energies: Energies::new(setup, n)?, jerks: None, gather })
     }
 
-    /// Returns a direct solver, which computes the jerks.
-    pub fn direct_solver(&mut self, device: &Device, n: usize) -> Result<&mut DeviceDirect, DeviceError> {
-        match (&mut self.forces, &mut self.jerks) {
-            (DeviceSolver::Direct(direct), _) => Ok(direct),
-            (DeviceSolver::Tree(_), Some(known)) => Ok(known),
+    /// Computes forces. Does not wait for the device if there is one rank.
+    pub fn forces(&mut self, request: &ForceRequest, share: &TargetShare) -> Result<(), ShareError> {
+        match &mut self.gather {
+            None => Ok(self.forces.forces(request)?),
+            Some(gather) => self.forces.shared_forces(request, share.of(Evaluation::Forces), gather),
+        }
+    }
+
+    /// Computes the potentials of the bodies of `request` and returns them. Its outputs are not
+    /// used.
+    pub fn potentials(
+        &mut self,
+        request: &ForceRequest,
+        share: &TargetShare,
+    ) -> Result<&Buffer<f64>, ShareError> {
+        let Energies { solver, acceleration, potential } = &mut self.energies;
+        let solver = solver.as_mut().unwrap_or(&mut self.forces);
+        let request =
+            ForceRequest { acceleration: columns(acceleration), potential: Some(potential), ..*request };
+        match &mut self.gather {
+            None => solver.forces(&request)?,
+            Some(gather) => solver.shared_forces(&request, share.of(Evaluation::Energies), gather)?,
+        }
+        Ok(&self.energies.potential)
+    }
+
+    /// Computes forces and jerks as a direct sum.
+    pub fn forces_and_jerks(&mut self, request: &JerkRequest, share: &TargetShare) -> Result<(), ShareError> {
+        let evaluation = share.of(Evaluation::Jerks);
+        let direct: &mut DeviceDirect = match (&mut self.forces, &mut self.jerks) {
+            (DeviceSolver::Direct(direct), _) => direct,
+            (DeviceSolver::Tree(_), Some(known)) => known,
             (DeviceSolver::Tree(_), none) => {
+                let (device, n) = (request.mass.device(), request.mass.len());
                 let strategy = DirectDeviceStrategy::default_for(device, n, Precision::Double);
-                Ok(none.insert(DeviceDirect::new(device, n, &strategy)?))
+                let direct = DeviceDirect::new(device, n, &strategy);
+                none.insert(direct.map_err(|error| evaluation.fail(ShareError::from(error)))?)
             }
+        };
+        match &mut self.gather {
+            None => Ok(direct.forces_and_jerks(request)?),
+            Some(gather) => direct.shared_forces_and_jerks(request, evaluation, gather),
         }
     }
 }
 
 /// Solver and memory for potential energies.
-pub struct Energies {
+struct Energies {
     /// `None` where the solver of the forces is used.
-    pub solver: Option<DeviceSolver>,
-    pub acceleration: Vectors,
-    pub potential: Buffer<f64>,
+    solver: Option<DeviceSolver>,
+    acceleration: Vectors,
+    potential: Buffer<f64>,
 }
 
 impl Energies {

@@ -1,7 +1,10 @@
 //! Errors of bodies that move.
 
+use orrery_cluster::ClusterError;
 use orrery_device::DeviceError;
 use thiserror::Error;
+
+use crate::share::ShareError;
 
 /// A component of the state that is not finite.
 #[derive(Clone, Debug, Error, PartialEq)]
@@ -40,4 +43,26 @@ pub enum BodiesError {
     /// The device failed.
     #[error(transparent)]
     Device(#[from] DeviceError),
+    /// Another rank failed.
+    #[error(transparent)]
+    Cluster(#[from] ClusterError),
+    /// This rank cannot compute with the bits of rank 0.
+    #[error("rank {rank} computes with {found}, expected {expected} as on rank 0")]
+    Hardware {
+        /// This rank.
+        rank: usize,
+        /// Its device or instruction set.
+        found: String,
+        /// Device or instruction set of rank 0.
+        expected: String,
+    },
+}
+
+impl From<ShareError> for BodiesError {
+    fn from(error: ShareError) -> Self {
+        match error {
+            ShareError::Device(error) => Self::Device(error),
+            ShareError::Cluster(error) => Self::Cluster(error),
+        }
+    }
 }

@@ -5,11 +5,13 @@ use std::time::{Duration, Instant};
 
 use rayon::prelude::*;
 
+use orrery_cluster::ClusterError;
 use orrery_model::analysis::sum::CompensatedSum;
 use orrery_model::{Particles, Precision, Vec3s};
 
 use super::{Field, Motion, NotFinite, Term};
 use crate::settings::GravitySettings;
+use crate::share::{Evaluation, TargetShare};
 use crate::solver::jerk;
 use crate::solver::{CpuMemory, CpuStrategy, Forces, Problem};
 
@@ -203,7 +205,12 @@ impl HostBodies {
 
     /// Computes the accelerations. The tree's relative acceptance reads those of the previous step,
     /// unless `is_first` is set.
-    pub fn update_forces(&mut self, settings: &GravitySettings, is_first: bool) {
+    pub fn update_forces(
+        &mut self,
+        settings: &GravitySettings,
+        is_first: bool,
+        share: &TargetShare,
+    ) -> Result<(), ClusterError> {
         self.jerk = None;
         let started = Instant::now();
         let remaining = self.evaluations_to_potential.take().map(|count| count.saturating_sub(1));
@@ -212,7 +219,8 @@ impl HostBodies {
         let Self { particles: Particles { position, mass, .. }, strategy, memory, next_forces, .. } = self;
         let problem = Problem { position, mass, g: settings.g, eps: settings.eps, with_potential };
         let previous = (!is_first).then_some(&self.acceleration);
-        strategy.forces_into(&problem, previous, memory, next_forces);
+        let evaluation = share.of(Evaluation::Forces);
+        strategy.shared_forces_into(&problem, previous, evaluation, memory, next_forces)?;
         std::mem::swap(&mut self.acceleration, &mut next_forces.acceleration);
         if let Some(potential) = &next_forces.potential {
             self.known_potential_energy = Some(half_sum_of_products(mass, potential));
@@ -221,15 +229,22 @@ impl HostBodies {
         if !is_first {
             self.force_time += started.elapsed();
         }
+        Ok(())
     }
 
-    pub fn update_forces_and_jerks(&mut self, settings: &GravitySettings) {
+    pub fn update_forces_and_jerks(
+        &mut self,
+        settings: &GravitySettings,
+        share: &TargetShare,
+    ) -> Result<(), ClusterError> {
         let started = Instant::now();
-        let problem = self.problem(settings, false);
-        let (acceleration, jerk) = jerk::accelerations_and_jerks(&problem, &self.particles.velocity);
+        let (problem, velocity) = (self.problem(settings, false), &self.particles.velocity);
+        let evaluation = share.of(Evaluation::Jerks);
+        let (acceleration, jerk) = jerk::shared_accelerations_and_jerks(&problem, velocity, evaluation)?;
         self.acceleration = acceleration;
         self.jerk = Some(jerk);
         self.force_time += started.elapsed();
+        Ok(())
     }
 
     /// Returns the column of a term. Jerks must have been computed, and a start marked, before they
@@ -281,17 +296,28 @@ impl HostBodies {
         Motion { kinetic_energy: 0.5 * m_v2, momentum: [px, py, pz], angular_momentum: [lx, ly, lz] }
     }
 
-    pub fn potential_energy(&self, settings: &GravitySettings) -> f64 {
+    /// Returns whether [`potential_energy`](Self::potential_energy) needs no force evaluation.
+    pub fn knows_potential_energy(&self) -> bool {
+        self.known_potential_energy.is_some()
+    }
+
+    pub fn potential_energy(
+        &self,
+        settings: &GravitySettings,
+        share: &TargetShare,
+    ) -> Result<f64, ClusterError> {
         if let Some(known) = self.known_potential_energy {
-            return known;
+            return Ok(known);
         }
         let strategy = match self.strategy {
             CpuStrategy::Direct(_) => self.strategy.with_precision(Precision::Double),
             CpuStrategy::Tree(_) => self.strategy,
         };
-        let problem = self.problem(settings, true);
-        let potential = strategy.forces(&problem, Some(&self.acceleration)).potential.unwrap_or_default();
-        half_sum_of_products(&self.particles.mass, &potential)
+        let (problem, evaluation) = (self.problem(settings, true), share.of(Evaluation::Energies));
+        let (mut memory, mut forces) = (CpuMemory::default(), Forces::default());
+        let previous = Some(&self.acceleration);
+        strategy.shared_forces_into(&problem, previous, evaluation, &mut memory, &mut forces)?;
+        Ok(half_sum_of_products(&self.particles.mass, &forces.potential.unwrap_or_default()))
     }
 
     pub fn check_finite(&self) -> Result<(), NotFinite> {
@@ -310,7 +336,7 @@ impl HostBodies {
     }
 
     /// Returns the shortest time of a pair, squared (see `integrator::adaptive`).
-    pub fn shortest_pair_time2(&self, g: f64) -> f64 {
+    pub fn shortest_pair_time2(&self, g: f64, share: &TargetShare) -> Result<f64, ClusterError> {
         let Particles { position, velocity, mass, .. } = &self.particles;
         let shortest = |i| {
             let (xi, vi, mi): ([f64; 3], [f64; 3], f64) = (position.get(i), velocity.get(i), mass[i]);
@@ -325,6 +351,11 @@ impl HostBodies {
             }
             shortest2
         };
-        (0..self.particles.len()).into_par_iter().map(shortest).reduce(|| f64::INFINITY, f64::min)
+        let evaluation = share.of(Evaluation::PairTimes);
+        let own = evaluation.divide(self.particles.len(), |body| body).own();
+        let start = Instant::now();
+        let shortest2 = own.into_par_iter().map(shortest).reduce(|| f64::INFINITY, f64::min);
+        evaluation.agree(Ok::<_, ClusterError>(start.elapsed().as_secs_f64()))?;
+        evaluation.min(shortest2)
     }
 }

@@ -1,17 +1,17 @@
 //! Reading from a device: columns where they are requested, otherwise a few sums.
 
 use std::sync::OnceLock;
+use std::time::Instant;
 
 use orrery_device::{Arg, Buffer, DeviceError, FailedCheck, Kernel};
 use orrery_model::analysis::sum::compensated_sum;
 use orrery_model::{Particles, Vec3s};
 
 use super::device::{BLOCK_SIZE, DeviceBodies, columns, download, lock_mutex};
-use super::device_setup::{Energies, Solvers};
 use super::host::first_non_finite;
 use super::{BodiesError, Motion, Stamp};
 use crate::settings::GravitySettings;
-use crate::solver::device::ForceRequest;
+use crate::share::Evaluation;
 
 /// Largest number of blocks of a sum: enough to fill a device, few enough to add on the host.
 const MAX_SUM_BLOCKS: u32 = 512;
@@ -164,25 +164,27 @@ impl DeviceBodies {
         get_or_compute(&self.cache.potential_energy, measure).copied()
     }
 
+    /// Returns whether [`potential_energy`](Self::potential_energy) needs no force evaluation.
+    pub fn knows_potential_energy(&self) -> bool {
+        self.knows_potential || self.cache.potential_energy.get().is_some()
+    }
+
     /// Computes the potential energy once, so that its kernels are built and loaded before the run.
     /// A value that is not finite is found by the checks of the run.
-    pub fn prepare_energies(&self, settings: &GravitySettings) -> Result<(), DeviceError> {
+    pub fn prepare_energies(&self, settings: &GravitySettings) -> Result<(), BodiesError> {
         match self.potential_energy(settings) {
-            Err(BodiesError::Device(error)) => Err(error),
             Ok(_) | Err(BodiesError::NotFinite { .. }) => Ok(()),
+            Err(error) => Err(error),
         }
     }
 
     /// Computes potentials and returns their energy.
     fn evaluate_potential_energy(&self, settings: &GravitySettings) -> Result<f64, BodiesError> {
-        self.resolve_checks()?;
+        self.resolve_checks().map_err(|error| self.share.of(Evaluation::Energies).fail(error))?;
+        let acceleration = columns(&self.acceleration);
+        let request = self.force_request(settings, Some(acceleration), acceleration);
         let mut solvers = self.solvers();
-        let Solvers { forces, energies, .. } = &mut *solvers;
-        let Energies { solver, acceleration, potential } = energies;
-        let (previous, potential) = (columns(&self.acceleration), &*potential);
-        let request = self.force_request(settings, Some(previous), columns(acceleration));
-        solver.as_mut().unwrap_or(forces).forces(&ForceRequest { potential: Some(potential), ..request })?;
-        self.energy_of_potential(potential)
+        self.energy_of_potential(solvers.potentials(&request, &self.share)?)
     }
 
     /// Returns ½ Σ m φ.
@@ -201,12 +203,18 @@ impl DeviceBodies {
     }
 
     pub fn shortest_pair_time2(&self, g: f64) -> Result<f64, BodiesError> {
+        let evaluation = self.share.of(Evaluation::PairTimes);
+        let own = evaluation.divide(self.len(), |body| body).own();
+        let started = Instant::now();
         let [x, y, z] = &self.position;
         let [vx, vy, vz] = &self.velocity;
         let mass: &Buffer<f64> = &self.mass;
-        let before = [g.into(), f64::INFINITY.into()];
+        let [begin, end] = [own.start, own.end].map(|body| Arg::from(body as u32));
+        let before = [begin, end, g.into(), f64::INFINITY.into()];
         let after = [mass, x, y, z, vx, vy, vz].map(Arg::from);
-        let block_results = self.reduce_on_device(&self.kernels.shortest_pair_time2, 1, &before, &after)?;
-        Ok(block_results.into_iter().fold(f64::INFINITY, f64::min))
+        let block_results = self.reduce_on_device(&self.kernels.shortest_pair_time2, 1, &before, &after);
+        let block_results = block_results.map_err(|error| evaluation.fail(error))?;
+        evaluation.agree(Ok::<_, BodiesError>(started.elapsed().as_secs_f64()))?;
+        Ok(evaluation.min(block_results.into_iter().fold(f64::INFINITY, f64::min))?)
     }
 }

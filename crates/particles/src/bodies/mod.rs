@@ -8,16 +8,22 @@
 //! not wait for it. Values are copied to the host only where they are read, at most once between
 //! two changes. Reading waits for the checks that [`Bodies::check_step`] queued, so a value that is
 //! read never comes from a step with a non-finite result.
+//!
+//! Several ranks can share the force evaluations ([`BodiesTeam`]). All of them have all bodies.
 
 mod bins;
+mod command;
+mod create;
 mod device;
 mod device_setup;
 mod error;
+mod follow;
 mod force_timer;
 mod host;
 mod measure;
 pub mod selftest;
 mod static_forces;
+mod team;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,16 +31,22 @@ use std::time::Duration;
 use orrery_device::Device;
 use orrery_model::analysis::{BinnedBodies, Projection};
 use orrery_model::{Particles, Vec3s};
+use serde::{Deserialize, Serialize};
 
 pub use bins::PendingBins;
 pub use device_setup::{DeviceSetup, needed_bytes};
 pub use error::{BodiesError, NotFinite, Stamp};
+pub use follow::follow;
 pub use static_forces::forces_on_device;
+pub use team::BodiesTeam;
 
 use crate::settings::GravitySettings;
+use crate::share::TargetShare;
 use crate::solver::device::DeviceStrategy;
+use command::Operation;
 use device::DeviceBodies;
 use host::HostBodies;
+use team::Replicas;
 
 /// Bodies that attract one another, on the host or on a device.
 ///
@@ -81,6 +93,10 @@ use host::HostBodies;
 pub struct Bodies {
     settings: GravitySettings,
     state: State,
+    /// Ranks that share force evaluations.
+    share: Arc<TargetShare>,
+    /// Copies on the followers, if this is rank 0 of a team.
+    replicas: Option<Replicas>,
 }
 
 #[derive(Debug)]
@@ -90,7 +106,7 @@ enum State {
 }
 
 /// A vector of each body.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Field {
     /// The position.
     Position,
@@ -108,7 +124,7 @@ impl Field {
 }
 
 /// A field that [`Bodies::set_from_start`] adds, with its time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Term {
     /// The field at the last [`Bodies::mark_start`].
     Start(Field),
@@ -128,64 +144,12 @@ pub struct Motion {
 }
 
 impl Bodies {
-    /// Moves the bodies to the device of `setup`, or keeps them on the host if it is `None`, and
-    /// computes their accelerations.
-    pub fn new(
-        particles: Particles,
-        settings: &GravitySettings,
-        setup: Option<&DeviceSetup>,
-    ) -> Result<Self, BodiesError> {
-        let mut host = HostBodies::new(particles, settings);
-        let state = match setup {
-            Some(setup) if !host.particles.is_empty() => {
-                let mut device = DeviceBodies::new(host.particles, &host.acceleration, None, setup)?;
-                device.update_forces(settings, true)?;
-                device.prepare_energies(settings)?;
-                State::Device(Box::new(device))
-            }
-            _ => {
-                host.update_forces(settings, true);
-                State::Host(Box::new(host))
-            }
-        };
-        Ok(Self { settings: *settings, state })
-    }
-
-    /// Restores bodies on the host from a saved state, without a force evaluation.
-    ///
-    /// `acceleration` and `jerk` are the saved results of [`Bodies::acceleration`] and
-    /// [`Bodies::known_jerk`].
-    pub fn restore(
-        particles: Particles,
-        acceleration: Vec3s,
-        jerk: Option<Vec3s>,
-        settings: &GravitySettings,
-    ) -> Self {
-        let host = HostBodies::restore(particles, acceleration, jerk, settings);
-        Self { settings: *settings, state: State::Host(Box::new(host)) }
-    }
-
-    /// Moves bodies from the host to a device, without a force evaluation.
-    pub fn moved_to(self, setup: &DeviceSetup) -> Result<Self, BodiesError> {
-        let state = match self.state {
-            State::Host(host) if !host.particles.is_empty() => {
-                let HostBodies { particles, acceleration, jerk, .. } = *host;
-                let device = DeviceBodies::new(particles, &acceleration, jerk.as_ref(), setup)?;
-                device.prepare_energies(&self.settings)?;
-                State::Device(Box::new(device))
-            }
-            state => state,
-        };
-        Ok(Self { state, ..self })
-    }
-
-    /// Copies the bodies, on the same device.
-    pub fn try_clone(&self) -> Result<Self, BodiesError> {
-        let state = match &self.state {
-            State::Host(host) => State::Host(host.clone()),
-            State::Device(device) => State::Device(Box::new(device.try_clone()?)),
-        };
-        Ok(Self { settings: self.settings, state })
+    /// Lets the followers repeat an operation, if this is rank 0 of a team.
+    fn repeat(&self, operation: impl FnOnce() -> Operation) -> Result<(), BodiesError> {
+        match &self.replicas {
+            Some(replicas) => Ok(replicas.repeat(operation())?),
+            None => Ok(()),
+        }
     }
 
     /// Returns the number of bodies.
@@ -321,6 +285,7 @@ impl Bodies {
 
     /// Changes velocities: v ← v + dt a.
     pub fn kick(&mut self, dt: f64) -> Result<(), BodiesError> {
+        self.repeat(|| Operation::Kick { dt: dt.into() })?;
         match &mut self.state {
             State::Host(host) => host.kick(dt),
             State::Device(device) => device.kick(dt)?,
@@ -330,6 +295,7 @@ impl Bodies {
 
     /// Changes positions: x ← x + dt v.
     pub fn drift(&mut self, dt: f64) -> Result<(), BodiesError> {
+        self.repeat(|| Operation::Drift { dt: dt.into() })?;
         match &mut self.state {
             State::Host(host) => host.drift(dt),
             State::Device(device) => device.drift(dt)?,
@@ -339,6 +305,7 @@ impl Bodies {
 
     /// Kicks, then drifts, in one pass over the bodies.
     pub fn kick_and_drift(&mut self, kick_dt: f64, drift_dt: f64) -> Result<(), BodiesError> {
+        self.repeat(|| Operation::KickAndDrift { kick_dt: kick_dt.into(), drift_dt: drift_dt.into() })?;
         match &mut self.state {
             State::Host(host) => host.kick_and_drift(kick_dt, drift_dt),
             State::Device(device) => device.kick_and_drift(kick_dt, drift_dt)?,
@@ -348,11 +315,11 @@ impl Bodies {
 
     /// Computes the accelerations at the current positions.
     pub fn update_forces(&mut self) -> Result<(), BodiesError> {
+        self.repeat(|| Operation::UpdateForces)?;
         match &mut self.state {
-            State::Host(host) => host.update_forces(&self.settings, false),
-            State::Device(device) => device.update_forces(&self.settings, false)?,
+            State::Host(host) => Ok(host.update_forces(&self.settings, false, &self.share)?),
+            State::Device(device) => device.update_forces(&self.settings, false),
         }
-        Ok(())
     }
 
     /// Lets a later [`update_forces`](Self::update_forces) compute potentials as well, so that
@@ -366,21 +333,23 @@ impl Bodies {
     /// Some solvers ignore the request, and `potential_energy` then computes the potentials: the
     /// direct sum of a device, and a direct sum in f32, whose potential energy must be computed in
     /// f64.
-    pub fn request_potential(&mut self, evaluation: u32) {
+    pub fn request_potential(&mut self, evaluation: u32) -> Result<(), BodiesError> {
+        self.repeat(|| Operation::RequestPotential { evaluation })?;
         match &mut self.state {
             State::Host(host) => host.request_potential(evaluation),
             State::Device(device) => device.request_potential(evaluation),
         }
+        Ok(())
     }
 
     /// Computes accelerations and their time derivatives at the current positions and velocities,
     /// as a direct sum in f64.
     pub fn update_forces_and_jerks(&mut self) -> Result<(), BodiesError> {
+        self.repeat(|| Operation::UpdateForcesAndJerks)?;
         match &mut self.state {
-            State::Host(host) => host.update_forces_and_jerks(&self.settings),
-            State::Device(device) => device.update_forces_and_jerks(&self.settings)?,
+            State::Host(host) => Ok(host.update_forces_and_jerks(&self.settings, &self.share)?),
+            State::Device(device) => device.update_forces_and_jerks(&self.settings),
         }
-        Ok(())
     }
 
     /// Stores the current fields as the values of [`Term::Start`]. Computes the jerks if they are
@@ -393,6 +362,7 @@ impl Bodies {
         if !knows_jerk {
             self.update_forces_and_jerks()?;
         }
+        self.repeat(|| Operation::MarkStart)?;
         match &mut self.state {
             State::Host(host) => host.mark_start(),
             State::Device(device) => device.mark_start()?,
@@ -407,6 +377,10 @@ impl Bodies {
     /// (dt²/2, start jerk).
     pub fn set_from_start(&mut self, field: Field, terms: &[(f64, Term)]) -> Result<(), BodiesError> {
         debug_assert!(terms.len() <= 4 && terms.iter().all(|(_, term)| *term != Term::Now(field)));
+        self.repeat(|| {
+            let terms = terms.iter().map(|&(weight, term)| (weight.into(), term)).collect();
+            Operation::SetFromStart { field, terms }
+        })?;
         match &mut self.state {
             State::Host(host) => host.set_from_start(field, terms),
             State::Device(device) => device.set_from_start(field, terms)?,
@@ -417,6 +391,10 @@ impl Bodies {
     /// Replaces positions and velocities. Both must have one entry per body.
     pub fn set_phase_space(&mut self, position: Vec3s, velocity: Vec3s) -> Result<(), BodiesError> {
         debug_assert!(position.len() == self.len() && velocity.len() == self.len());
+        if let Some(replicas) = &self.replicas {
+            replicas.repeat(Operation::SetPhaseSpace)?;
+            replicas.send_phase_space(&position, &velocity)?;
+        }
         match &mut self.state {
             State::Host(host) => host.set_phase_space(position, velocity),
             State::Device(device) => device.set_phase_space(&position, &velocity)?,
@@ -448,8 +426,15 @@ impl Bodies {
     /// for the forces. The two results differ by less than the error of the tree. With the
     /// geometric acceptance and the direct sum, they have the same bits.
     pub fn potential_energy(&self) -> Result<f64, BodiesError> {
+        let is_known = match &self.state {
+            State::Host(host) => host.knows_potential_energy(),
+            State::Device(device) => device.knows_potential_energy(),
+        };
+        if !is_known {
+            self.repeat(|| Operation::PotentialEnergy)?;
+        }
         match &self.state {
-            State::Host(host) => Ok(host.potential_energy(&self.settings)),
+            State::Host(host) => Ok(host.potential_energy(&self.settings, &self.share)?),
             State::Device(device) => device.potential_energy(&self.settings),
         }
     }
@@ -465,8 +450,9 @@ impl Bodies {
     /// Returns the smallest value of r³ / G (m + m') and r² / v² over all pairs. These are the
     /// squares of the times in which a pair collides or passes.
     pub fn shortest_pair_time2(&self) -> Result<f64, BodiesError> {
+        self.repeat(|| Operation::ShortestPairTime)?;
         match &self.state {
-            State::Host(host) => Ok(host.shortest_pair_time2(self.settings.g)),
+            State::Host(host) => Ok(host.shortest_pair_time2(self.settings.g, &self.share)?),
             State::Device(device) => device.shortest_pair_time2(self.settings.g),
         }
     }
@@ -494,7 +480,13 @@ impl Bodies {
             State::Host(host) => {
                 host.check_finite().map_err(|source| BodiesError::NotFinite { at: Some(at), source })
             }
-            State::Device(device) => device.check_step(at),
+            State::Device(device) => {
+                // A failed check stops the motion. The bodies of all ranks must stop.
+                if let Some(replicas) = &self.replicas {
+                    replicas.repeat(at.into())?;
+                }
+                device.check_step(at)
+            }
         }
     }
 }

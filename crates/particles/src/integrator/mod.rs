@@ -37,7 +37,7 @@ impl IntegratorChoice {
     /// Hermite's method ignores this: its final positions differ from those of its last evaluation.
     pub fn step_with_potential(self, bodies: &mut Bodies, dt: f64) -> Result<(), BodiesError> {
         if self != Self::Hermite4 {
-            bodies.request_potential(self.force_evaluations());
+            bodies.request_potential(self.force_evaluations())?;
         }
         self.step(bodies, dt)
     }

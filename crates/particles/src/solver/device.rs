@@ -9,7 +9,8 @@ pub use super::tree::device::ForceRequest;
 
 use super::direct::device::{self as direct, DeviceDirect};
 use super::tree::device::{self as tree, DeviceTree};
-use crate::settings::{Acceptance, GravitySettings, SolverChoice};
+use crate::settings::{GravitySettings, SolverChoice};
+use crate::share::{DeviceGather, ShareError, SharedEvaluation};
 
 /// Number of bodies from which a GPU uses the tree.
 ///
@@ -126,13 +127,23 @@ impl DeviceSolver {
     /// Queues the computation of accelerations, and of potentials if requested. Does not wait for
     /// it.
     pub fn forces(&mut self, request: &ForceRequest) -> Result<(), DeviceError> {
-        let ForceRequest { position, mass, g, eps, acceptance, previous, acceleration, potential } = *request;
+        let ForceRequest { position, mass, g, eps, acceleration, potential, .. } = *request;
         match self {
             Self::Direct(direct) => direct.forces(position, mass, g, eps, acceleration, potential),
-            Self::Tree(tree) => {
-                let previous = previous.filter(|_| matches!(acceptance, Acceptance::Relative { .. }));
-                tree.forces(&ForceRequest { previous, ..*request })
-            }
+            Self::Tree(tree) => tree.forces(&request.with_previous_if_read()),
+        }
+    }
+
+    /// Does [`forces`](Self::forces) together with other ranks. Waits for all of them.
+    pub(crate) fn shared_forces(
+        &mut self,
+        request: &ForceRequest,
+        evaluation: SharedEvaluation<'_>,
+        gather: &mut DeviceGather,
+    ) -> Result<(), ShareError> {
+        match self {
+            Self::Direct(direct) => direct.shared_forces(request, evaluation, gather),
+            Self::Tree(tree) => tree.shared_forces(&request.with_previous_if_read(), evaluation, gather),
         }
     }
 

@@ -2,29 +2,45 @@
 //!
 //!   a = G Σ m d/ρ³,   j = G Σ m (v/ρ³ − 3 (d·v) d/ρ⁵),   d = x_j − x_i,  v = v_j − v_i.
 
+use std::time::Instant;
+
+use orrery_cluster::ClusterError;
+use orrery_model::Vec3s;
 use rayon::prelude::*;
 
-use orrery_model::Vec3s;
-
-use super::Problem;
+use super::{Problem, on_one_rank};
+use crate::share::SharedEvaluation;
 
 /// Returns the accelerations and jerks of all bodies.
 pub fn accelerations_and_jerks(problem: &Problem, velocity: &Vec3s) -> (Vec3s, Vec3s) {
+    on_one_rank(|alone| shared_accelerations_and_jerks(problem, velocity, alone))
+}
+
+/// Does [`accelerations_and_jerks`] together with other ranks. Every rank computes those of some
+/// bodies.
+pub(crate) fn shared_accelerations_and_jerks(
+    problem: &Problem,
+    velocity: &Vec3s,
+    evaluation: SharedEvaluation<'_>,
+) -> Result<(Vec3s, Vec3s), ClusterError> {
     let n = problem.mass.len();
-    let results: Vec<_> = (0..n)
-        .into_par_iter()
-        .with_min_len(16)
-        .map(|i| acceleration_and_jerk(problem, velocity, i))
-        .collect();
+    let mut results = vec![[[0.0; 3]; 2]; n];
+    let parts = evaluation.divide(n, |target| target);
+    let start = Instant::now();
+    let own = parts.own();
+    results[own.clone()].par_iter_mut().zip(own).with_min_len(16).for_each(|(result, target)| {
+        *result = acceleration_and_jerk(problem, velocity, target);
+    });
+    evaluation.complete(start.elapsed().as_secs_f64(), &mut results, &parts)?;
     let (mut acceleration, mut jerk) = (Vec3s::zeros(n), Vec3s::zeros(n));
-    for (i, (a, j)) in results.into_iter().enumerate() {
+    for (i, [a, j]) in results.into_iter().enumerate() {
         acceleration.set(i, a);
         jerk.set(i, j);
     }
-    (acceleration, jerk)
+    Ok((acceleration, jerk))
 }
 
-fn acceleration_and_jerk(problem: &Problem, velocity: &Vec3s, target: usize) -> ([f64; 3], [f64; 3]) {
+fn acceleration_and_jerk(problem: &Problem, velocity: &Vec3s, target: usize) -> [[f64; 3]; 2] {
     let (target_x, target_v) = (problem.position.get(target), velocity.get(target));
     let (mut acceleration, mut jerk) = ([0.0; 3], [0.0; 3]);
     for source in (0..problem.mass.len()).filter(|&source| source != target) {
@@ -39,7 +55,7 @@ fn acceleration_and_jerk(problem: &Problem, velocity: &Vec3s, target: usize) -> 
             jerk[c] += gm_inv_rho3 * (v[c] - dv3_inv_rho2 * d[c]);
         }
     }
-    (acceleration, jerk)
+    [acceleration, jerk]
 }
 
 #[cfg(test)]

@@ -15,10 +15,12 @@ pub mod tree;
 
 pub use memory::CpuMemory;
 
+use orrery_cluster::ClusterError;
 use orrery_model::{Precision, Vec3s};
 use orrery_simd::InstructionSet;
 
 use crate::settings::{Acceptance, GravitySettings, SolverChoice};
+use crate::share::{Evaluation, SharedEvaluation, TargetShare};
 
 /// Results of a solver, in the user's order.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -116,17 +118,37 @@ impl CpuStrategy {
         memory: &mut CpuMemory,
         forces: &mut Forces,
     ) {
+        on_one_rank(|alone| self.shared_forces_into(problem, previous, alone, memory, forces));
+    }
+
+    /// Does [`CpuStrategy::forces_into`] together with other ranks, which have the same bodies. All
+    /// of them get the forces on all bodies.
+    pub(crate) fn shared_forces_into(
+        &self,
+        problem: &Problem,
+        previous: Option<&Vec3s>,
+        evaluation: SharedEvaluation<'_>,
+        memory: &mut CpuMemory,
+        forces: &mut Forces,
+    ) -> Result<(), ClusterError> {
         if problem.mass.is_empty() {
             *forces = Forces { potential: problem.with_potential.then(Vec::new), ..Forces::default() };
-            return;
+            return Ok(());
         }
         match self {
-            Self::Direct(strategy) => direct::forces_into(problem, strategy, memory, forces),
+            Self::Direct(strategy) => {
+                direct::shared_forces_into(problem, strategy, evaluation, memory, forces)
+            }
             Self::Tree(strategy) => {
-                tree::forces_into(problem, strategy, previous, memory, forces);
+                tree::shared_forces_into(problem, strategy, previous, evaluation, memory, forces).map(drop)
             }
         }
     }
+}
+
+/// Runs an evaluation that is not divided among ranks.
+fn on_one_rank<T>(evaluate: impl FnOnce(SharedEvaluation<'_>) -> Result<T, ClusterError>) -> T {
+    evaluate(TargetShare::default().of(Evaluation::Forces)).expect("one rank exchanges no messages")
 }
 
 /// Splits `results` among the items of `work`, in order. Each item gets `length(item)` entries.

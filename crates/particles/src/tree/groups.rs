@@ -52,6 +52,19 @@ impl Group {
     }
 }
 
+/// Returns the first body at or after `body` with which a group starts, or the number of bodies.
+/// `groups` are those of all bodies, in curve order.
+pub(crate) fn next_group_start(groups: &[Group], body: usize) -> usize {
+    let group = groups.partition_point(|group| group.bodies.start < body);
+    groups.get(group).map_or(groups.last().map_or(0, |last| last.bodies.end), |group| group.bodies.start)
+}
+
+/// Returns the groups of the bodies `range`, which starts and ends between groups.
+pub(crate) fn groups_within(groups: &[Group], range: Range<usize>) -> &[Group] {
+    let index_of = |body| groups.partition_point(|group| group.bodies.start < body);
+    &groups[index_of(range.start)..index_of(range.end)]
+}
+
 impl Octree {
     /// Returns groups of at most `size` bodies in curve order. Every body is in exactly one group.
     pub fn groups(&self, size: usize) -> Vec<Group> {
@@ -127,6 +140,19 @@ mod tests {
     use orrery_model::rng::Draws;
 
     use super::*;
+
+    #[test]
+    fn groups_are_cut_at_their_starts() {
+        let group = |bodies| Group { bodies, centre: [0.0; 3], half: [0.0; 3] };
+        let groups = [group(0..3), group(3..4), group(4..9)];
+        assert_eq!([0, 1, 3, 4, 5, 9].map(|body| next_group_start(&groups, body)), [0, 3, 3, 4, 9, 9]);
+        assert_eq!(groups_within(&groups, 0..9), groups);
+        assert_eq!(groups_within(&groups, 3..9), &groups[1..]);
+        assert_eq!(groups_within(&groups, 0..3), &groups[..1]);
+        for border in [0, 3, 4, 9] {
+            assert!(groups_within(&groups, border..border).is_empty());
+        }
+    }
 
     /// Groups that are found in parts, by several threads, are those of one pass over the tree.
     #[test]

@@ -22,6 +22,7 @@ mod subtrees;
 
 pub use build::{Cell, Octree};
 pub use groups::Group;
+pub(crate) use groups::{groups_within, next_group_start};
 pub use moments::Moments;
 pub use morton::{COORDINATE_BITS, Cube};
 

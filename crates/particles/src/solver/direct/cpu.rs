@@ -9,15 +9,18 @@
 //! of the block.
 
 use std::ops::Range;
+use std::time::Instant;
 
+use orrery_cluster::ClusterError;
 use orrery_model::Precision;
 use orrery_simd::{InstructionSet, Real, SimdKernel, SingleVector, Vector, dispatch, sum_lanes};
 use rayon::prelude::*;
 
+use crate::share::SharedEvaluation;
 use crate::solver::frame::{Scaling, collect_forces};
 use crate::solver::kernels::{BodyList, LaneSums, ZERO_SUMS, add_bodies};
-use crate::solver::{CpuMemory, Forces, Problem, split_results};
-use crate::tree::Cube;
+use crate::solver::{CpuMemory, Forces, Problem, on_one_rank, split_results};
+use crate::tree::{Cube, groups_within, next_group_start};
 
 /// Arithmetic, instruction set and tuning parameters of the CPU solver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -74,13 +77,26 @@ pub fn forces_into(
     memory: &mut CpuMemory,
     forces: &mut Forces,
 ) {
-    let n = problem.mass.len();
+    on_one_rank(|alone| shared_forces_into(problem, strategy, alone, memory, forces));
+}
+
+/// Does [`forces_into`] together with other ranks. Every rank sums the forces on some of the
+/// targets.
+pub(crate) fn shared_forces_into(
+    problem: &Problem,
+    strategy: &DirectCpuStrategy,
+    evaluation: SharedEvaluation<'_>,
+    memory: &mut CpuMemory,
+    forces: &mut Forces,
+) -> Result<(), ClusterError> {
     match strategy.precision {
-        Precision::Single => sum_in_user_order::<f32>(problem, strategy, 0..n, memory, forces),
-        Precision::Mixed if n >= MIXED_MIN_BODIES => sum_in_curve_order(problem, strategy, memory, forces),
+        Precision::Single => share_in_user_order::<f32>(problem, strategy, evaluation, memory, forces),
+        Precision::Mixed if problem.mass.len() >= MIXED_MIN_BODIES => {
+            share_in_curve_order(problem, strategy, evaluation, memory, forces)
+        }
         Precision::Mixed | Precision::Double => {
             let strategy = DirectCpuStrategy { precision: Precision::Double, ..*strategy };
-            sum_in_user_order::<f64>(problem, &strategy, 0..n, memory, forces);
+            share_in_user_order::<f64>(problem, &strategy, evaluation, memory, forces)
         }
     }
 }
@@ -105,10 +121,10 @@ pub fn forces_on_range(
         return;
     }
     match strategy.precision {
-        Precision::Single => sum_in_user_order::<f32>(problem, strategy, targets, memory, forces),
+        Precision::Single => collect_in_user_order::<f32>(problem, strategy, targets, memory, forces),
         Precision::Mixed | Precision::Double => {
             let strategy = DirectCpuStrategy { precision: Precision::Double, ..*strategy };
-            sum_in_user_order::<f64>(problem, &strategy, targets, memory, forces);
+            collect_in_user_order::<f64>(problem, &strategy, targets, memory, forces);
         }
     }
 }
@@ -119,46 +135,85 @@ struct Block {
     centre: [f64; 3],
 }
 
-/// Sums the forces on `targets` with blocks of bodies that are consecutive in the user's order.
-fn sum_in_user_order<R: Real>(
+/// Writes the forces on `targets`, whose blocks are consecutive in the user's order, to `forces`.
+fn collect_in_user_order<R: Real>(
     problem: &Problem,
     strategy: &DirectCpuStrategy,
     targets: Range<usize>,
     memory: &mut CpuMemory,
     forces: &mut Forces,
 ) {
-    let cube = Cube::around(problem.position);
-    // Smaller blocks for few targets, so that all threads have work.
-    let share = targets.len().div_ceil(4 * rayon::current_num_threads());
-    let block = strategy.block.min(share).next_multiple_of(8);
-    let scaling = Scaling::new(&cube, problem.mass.iter().sum(), problem.eps);
-    let centre = scaling.frame_centre(strategy.precision, [0.0; 3]);
-    let (count, end) = (targets.len(), targets.end);
-    let blocks = targets.step_by(block).map(|b| Block { targets: b..(b + block).min(end), centre });
-    memory.results.resize(count, [0.0; 4]);
-    sum_blocks::<R>(problem, strategy, &scaling, blocks, &mut memory.results);
+    let scaling = scaling_in_user_order(problem);
+    memory.results.resize(targets.len(), [0.0; 4]);
+    sum_in_user_order::<R>(problem, strategy, &scaling, targets, &mut memory.results);
     collect_forces(problem, &scaling, &memory.results, |body| body, forces);
 }
 
-/// Sums with compact blocks of bodies that are consecutive along the Morton curve.
-fn sum_in_curve_order(
+/// Sums the forces on the targets of this rank with blocks of bodies that are consecutive in the
+/// user's order.
+fn share_in_user_order<R: Real>(
     problem: &Problem,
     strategy: &DirectCpuStrategy,
+    evaluation: SharedEvaluation<'_>,
     memory: &mut CpuMemory,
     forces: &mut Forces,
+) -> Result<(), ClusterError> {
+    let (scaling, results) = (scaling_in_user_order(problem), &mut memory.results);
+    results.resize(problem.mass.len(), [0.0; 4]);
+    let parts = evaluation.divide(results.len(), |target| target);
+    let start = Instant::now();
+    sum_in_user_order::<R>(problem, strategy, &scaling, parts.own(), &mut results[parts.own()]);
+    evaluation.complete(start.elapsed().as_secs_f64(), results, &parts)?;
+    collect_forces(problem, &scaling, results, |body| body, forces);
+    Ok(())
+}
+
+fn scaling_in_user_order(problem: &Problem) -> Scaling {
+    Scaling::new(&Cube::around(problem.position), problem.mass.iter().sum(), problem.eps)
+}
+
+/// Computes the scaled sums of `targets`. `results` has one element per target.
+fn sum_in_user_order<R: Real>(
+    problem: &Problem,
+    strategy: &DirectCpuStrategy,
+    scaling: &Scaling,
+    targets: Range<usize>,
+    results: &mut [[f64; 4]],
 ) {
+    // Smaller blocks for few targets, so that all threads have work.
+    let share = targets.len().div_ceil(4 * rayon::current_num_threads()).max(1);
+    let block = strategy.block.min(share).next_multiple_of(8);
+    let centre = scaling.frame_centre(strategy.precision, [0.0; 3]);
+    let end = targets.end;
+    let blocks = targets.step_by(block).map(|b| Block { targets: b..(b + block).min(end), centre });
+    sum_blocks::<R>(problem, strategy, scaling, blocks, results);
+}
+
+/// Sums the forces on the targets of this rank with compact blocks of bodies that are consecutive
+/// along the Morton curve.
+fn share_in_curve_order(
+    problem: &Problem,
+    strategy: &DirectCpuStrategy,
+    evaluation: SharedEvaluation<'_>,
+    memory: &mut CpuMemory,
+    forces: &mut Forces,
+) -> Result<(), ClusterError> {
     let CpuMemory { tree, groups, results, .. } = memory;
     tree.rebuild(problem.position, problem.mass, strategy.block);
     tree.find_groups(strategy.block, groups);
     let scaling = Scaling::new(&tree.cube, problem.mass.iter().sum(), problem.eps);
-    let blocks = groups.iter().map(|group| Block {
+    results.resize(problem.mass.len(), [0.0; 4]);
+    let parts = evaluation.divide(results.len(), |body| next_group_start(groups, body));
+    let start = Instant::now();
+    let blocks = groups_within(groups, parts.own()).iter().map(|group| Block {
         targets: group.bodies.clone(),
         centre: scaling.frame_centre(strategy.precision, group.centre),
     });
     let sorted = Problem { position: &tree.position, mass: &tree.mass, ..*problem };
-    results.resize(problem.mass.len(), [0.0; 4]);
-    sum_blocks::<f32>(&sorted, strategy, &scaling, blocks, results);
+    sum_blocks::<f32>(&sorted, strategy, &scaling, blocks, &mut results[parts.own()]);
+    evaluation.complete(start.elapsed().as_secs_f64(), results, &parts)?;
     collect_forces(problem, &scaling, results, |body| tree.rank(body), forces);
+    Ok(())
 }
 
 /// Computes the scaled sums (acceleration and potential) of the targets of all blocks, in the order

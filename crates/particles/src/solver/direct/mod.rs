@@ -14,4 +14,5 @@ pub mod plain;
 pub mod rungs;
 pub mod selftest;
 
+pub(super) use cpu::shared_forces_into;
 pub use cpu::{DirectCpuStrategy, MIXED_MIN_BODIES, forces, forces_into, forces_on_range};

@@ -8,7 +8,9 @@ use orrery_device::{Device, DeviceKind};
 use orrery_model::rng::Draws;
 use orrery_model::{Precision, Vec3s};
 
-use super::device::{Columns, CourseProgram, DeviceDirect, DirectDeviceStrategy, DirectKernel, check_steps};
+use super::device::{
+    Columns, CourseProgram, DeviceDirect, DirectDeviceStrategy, DirectKernel, JerkRequest, check_steps,
+};
 use super::rungs::rungs;
 use crate::accuracy::{ForceErrors, largest_relative_error};
 use crate::solver::device::DeviceStrategy;
@@ -417,8 +419,15 @@ fn check_jerks(device: &Device) -> Result<(), String> {
             let (a, j) = (upload(&Vec3s::zeros(n))?, upload(&Vec3s::zeros(n))?);
             let strategy = DirectDeviceStrategy::default_for(device, n, Precision::Double);
             let mut direct = DeviceDirect::new(device, n, &strategy)?;
-            let (position, velocity) = (columns(&position), columns(&velocity));
-            direct.forces_and_jerks(position, velocity, &mass, 1.5, system.eps, columns(&a), columns(&j))?;
+            direct.forces_and_jerks(&JerkRequest {
+                position: columns(&position),
+                velocity: columns(&velocity),
+                mass: &mass,
+                g: 1.5,
+                eps: system.eps,
+                acceleration: columns(&a),
+                jerk: columns(&j),
+            })?;
             let read = |v: [orrery_device::Buffer<f64>; 3]| {
                 Ok(Vec3s { x: v[0].to_vec()?, y: v[1].to_vec()?, z: v[2].to_vec()? })
             };

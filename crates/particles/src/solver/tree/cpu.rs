@@ -19,16 +19,18 @@
 use std::ops::Range;
 use std::time::Instant;
 
+use orrery_cluster::ClusterError;
 use orrery_model::{Precision, Vec3s};
 use orrery_simd::{InstructionSet, MAX_LANES, Real, SimdKernel, SingleVector, Vector, dispatch, sum_lanes};
 use rayon::prelude::*;
 
 use crate::settings::{Acceptance, MAX_THETA};
+use crate::share::SharedEvaluation;
 use crate::solver::direct::MIXED_MIN_BODIES;
 use crate::solver::frame::{Scaling, collect_forces};
 use crate::solver::kernels::{BodyList, CellList, ZERO_SUMS, add_bodies, add_cells};
-use crate::solver::{CpuMemory, Forces, Problem, split_results};
-use crate::tree::{Group, Octree};
+use crate::solver::{CpuMemory, Forces, Problem, on_one_rank, split_results};
+use crate::tree::{Group, Octree, groups_within, next_group_start};
 
 /// Strategy of the tree on the CPU.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -88,15 +90,30 @@ pub fn forces_into(
     memory: &mut CpuMemory,
     forces: &mut Forces,
 ) -> CpuTreeReport {
+    on_one_rank(|alone| shared_forces_into(problem, strategy, previous, alone, memory, forces))
+}
+
+/// Does [`forces_into`] together with other ranks. Every rank builds the tree and walks it for some
+/// of the groups. Times and numbers of terms of the report are those of this rank.
+pub(crate) fn shared_forces_into(
+    problem: &Problem,
+    strategy: &TreeCpuStrategy,
+    previous: Option<&Vec3s>,
+    evaluation: SharedEvaluation<'_>,
+    memory: &mut CpuMemory,
+    forces: &mut Forces,
+) -> Result<CpuTreeReport, ClusterError> {
     match strategy.precision {
         // As in `direct`: a group may contain all bodies, and one body far away would cost the
         // others digits.
         Precision::Mixed if problem.mass.len() < MIXED_MIN_BODIES => {
             let strategy = TreeCpuStrategy { precision: Precision::Double, ..*strategy };
-            sum_tree::<f64>(problem, &strategy, previous, memory, forces)
+            sum_tree::<f64>(problem, &strategy, previous, evaluation, memory, forces)
         }
-        Precision::Double => sum_tree::<f64>(problem, strategy, previous, memory, forces),
-        Precision::Single | Precision::Mixed => sum_tree::<f32>(problem, strategy, previous, memory, forces),
+        Precision::Double => sum_tree::<f64>(problem, strategy, previous, evaluation, memory, forces),
+        Precision::Single | Precision::Mixed => {
+            sum_tree::<f32>(problem, strategy, previous, evaluation, memory, forces)
+        }
     }
 }
 
@@ -168,9 +185,10 @@ fn sum_tree<R: Real>(
     problem: &Problem,
     strategy: &TreeCpuStrategy,
     previous: Option<&Vec3s>,
+    evaluation: SharedEvaluation<'_>,
     memory: &mut CpuMemory,
     forces: &mut Forces,
-) -> CpuTreeReport {
+) -> Result<CpuTreeReport, ClusterError> {
     let start = Instant::now();
     let CpuMemory { tree, groups, opening, results } = memory;
     tree.rebuild(problem.position, problem.mass, strategy.leaf_size);
@@ -184,6 +202,8 @@ fn sum_tree<R: Real>(
     let build_secs = start.elapsed().as_secs_f64();
 
     results.resize(problem.mass.len(), [0.0; 4]);
+    let parts = evaluation.divide(results.len(), |body| next_group_start(groups, body));
+    let own_groups = groups_within(groups, parts.own());
     let (tree, opening) = (&*tree, &*opening);
     let sum_group = |scratch: &mut Scratch<R>, group: &Group, results: &mut [[f64; 4]]| {
         let stretch2 = relative.map_or(0.0, |(alpha, previous)| {
@@ -197,10 +217,10 @@ fn sum_tree<R: Real>(
         let walk = GroupSum { problem, tree, opening, scaling, group, centre, stretch2, scratch, results };
         dispatch(strategy.set, walk)
     };
-    let batches = groups.chunks(batch_size(groups.len()));
+    let batches = own_groups.chunks(batch_size(own_groups.len()));
     let batch_len = |batch: &&[Group]| batch.iter().map(|group| group.bodies.len()).sum();
     // Threads take the next batch when they have finished one.
-    let (body_terms, cell_terms) = split_results(results, batches, batch_len)
+    let (body_terms, cell_terms) = split_results(&mut results[parts.own()], batches, batch_len)
         .par_bridge()
         .map_init(Scratch::<R>::default, |scratch, (batch, results)| {
             let mut terms = (0, 0);
@@ -211,6 +231,7 @@ fn sum_tree<R: Real>(
             terms
         })
         .reduce(|| (0, 0), |a, b| (a.0 + b.0, a.1 + b.1));
+    evaluation.complete(start.elapsed().as_secs_f64() - build_secs, results, &parts)?;
 
     collect_forces(problem, &scaling, results, |body| tree.rank(body), forces);
     let per_body = size_of_val(&results[0]) + if problem.with_potential { 32 } else { 24 };
@@ -220,7 +241,7 @@ fn sum_tree<R: Real>(
         + tree.cells.len() * per_cell
         + groups.len() * size_of::<Group>();
     let walk_secs = start.elapsed().as_secs_f64() - build_secs;
-    CpuTreeReport { build_secs, walk_secs, body_terms, cell_terms, bytes }
+    Ok(CpuTreeReport { build_secs, walk_secs, body_terms, cell_terms, bytes })
 }
 
 /// Memory that a thread reuses from group to group.

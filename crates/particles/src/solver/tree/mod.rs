@@ -11,5 +11,5 @@ pub mod rungs;
 pub mod selftest;
 pub(crate) mod test_systems;
 
-pub(super) use cpu::OpeningData;
 pub use cpu::{CpuTreeReport, TreeCpuStrategy, forces, forces_into};
+pub(super) use cpu::{OpeningData, shared_forces_into};

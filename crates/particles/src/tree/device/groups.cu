@@ -61,18 +61,17 @@ FUNCTION int width_class(Extent extent)
     return position < WIDTH_CLASSES - 1 ? WIDTH_CLASSES - 1 - (int)position : 0;
 }
 
-// Splits runs into groups, one thread per run.
+// Splits the runs from first_run to end_run - 1 into groups, one thread per run.
 KERNEL(BLOCK_SIZE)
-split_runs(uint n, GLOBAL const double* RESTRICT frame, GLOBAL const REAL4* RESTRICT high,
+split_runs(uint n, uint first_run, uint end_run, GLOBAL const double* RESTRICT frame, GLOBAL const REAL4* RESTRICT high,
     GLOBAL const uchar* RESTRICT octant_level, GLOBAL uint* RESTRICT sizes, GLOBAL uint* counts)
 {
     SHARED uint class_groups[WIDTH_CLASSES];
     if (THREAD < WIDTH_CLASSES)
         class_groups[THREAD] = 0;
     BARRIER();
-    const uint runs = (n + GROUP_BODIES - 1) / GROUP_BODIES;
-    const uint run = (uint)BLOCK_INDEX * BLOCK_SIZE + (uint)THREAD;
-    if (run < runs) {
+    const uint run = first_run + (uint)BLOCK_INDEX * BLOCK_SIZE + (uint)THREAD;
+    if (run < end_run) {
         const uint run_begin = run * GROUP_BODIES,
                    run_end = n - run_begin < GROUP_BODIES ? n : run_begin + GROUP_BODIES;
         uint group_begin = run_begin;
@@ -100,18 +99,18 @@ split_runs(uint n, GLOBAL const double* RESTRICT frame, GLOBAL const REAL4* REST
         ATOMIC_ADD_U32(counts + COUNT_CLASS + THREAD, class_groups[THREAD]);
 }
 
-// Lists the first bodies of all groups, ordered by class. The order within a class is arbitrary,
-// and no result depends on it.
+// Lists the first bodies of all groups of the bodies first_body .. end_body - 1, ordered by class.
+// The order within a class is arbitrary, and no result depends on it.
 KERNEL(BLOCK_SIZE)
-order_groups(uint n, GLOBAL const uint* RESTRICT sizes, GLOBAL uint* counts, GLOBAL uint* RESTRICT groups)
+order_groups(uint first_body, uint end_body, GLOBAL const uint* RESTRICT sizes, GLOBAL uint* counts, GLOBAL uint* RESTRICT groups)
 {
     SHARED uint class_groups[WIDTH_CLASSES];
     SHARED uint class_begin[WIDTH_CLASSES];
     if (THREAD < WIDTH_CLASSES)
         class_groups[THREAD] = 0;
     BARRIER();
-    const uint body = (uint)BLOCK_INDEX * BLOCK_SIZE + (uint)THREAD;
-    const uint size = body < n ? sizes[body] : 0;
+    const uint body = first_body + (uint)BLOCK_INDEX * BLOCK_SIZE + (uint)THREAD;
+    const uint size = body < end_body ? sizes[body] : 0;
     uint rank = 0;
     if (size > 0)
         rank = SHARED_ATOMIC_ADD_U32(class_groups + (size >> 8), 1);

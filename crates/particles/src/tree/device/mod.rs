@@ -14,6 +14,8 @@
 
 pub mod selftest;
 
+use std::ops::Range;
+
 use orrery_device::{
     Arg, Buffer, Device, DeviceError, Kernel, KernelBuilder, KernelFile, Math, kernel_source,
 };
@@ -35,7 +37,7 @@ const BLOCK_SIZE: u32 = 256;
 const GENERATIONS: i32 = super::COORDINATE_BITS as i32 + 1;
 const FRAME_SLOTS: usize = 16;
 const COUNT_SLOTS: usize = 64;
-const COUNT_CLASS: std::ops::Range<usize> = 24..40;
+const COUNT_CLASS: Range<usize> = 24..40;
 /// Largest width of a group, in units of the smallest octant that contains a leaf of one of its
 /// bodies. Narrower groups leave lanes idle, wider groups interact with more bodies. 4 to 6 were
 /// fastest on cubes and clusters.
@@ -103,10 +105,6 @@ impl TreePlan {
     fn max_cells(&self, n: usize) -> usize {
         // For smaller leaves: the bound for any tree in which no cell has a single child.
         if self.leaf_size >= 16 { n + n / 7 + 16 } else { 2 * n + 16 }
-    }
-
-    fn run_count(&self, n: usize) -> usize {
-        n.div_ceil(self.group_size as usize)
     }
 
     /// Returns the device memory of the tree of `n` bodies, in bytes.
@@ -255,8 +253,14 @@ impl DeviceOctree {
         self.device.queue().launch(kernel, blocks, BLOCK_SIZE, args)
     }
 
-    /// Queues the whole build except for the moments.
+    /// Queues the whole build except for the moments, with the groups of all bodies.
     pub fn build(&mut self, bodies: &BodyColumns) -> Result<(), DeviceError> {
+        self.build_cells(bodies)?;
+        self.find_groups(0..self.n)
+    }
+
+    /// Queues the frame, the sort and the cells.
+    pub fn build_cells(&mut self, bodies: &BodyColumns) -> Result<(), DeviceError> {
         let BodyColumns { position, mass, g, eps, total_mass } = *bodies;
         let ([x, y, z], n) = (position.args(), Arg::U32(self.n as u32));
         let body_blocks = (self.n as u32).div_ceil(BLOCK_SIZE);
@@ -285,14 +289,30 @@ impl DeviceOctree {
                 &[keys, generation.into(), counts, begin, end, children, level, octant_level],
             )?;
         }
-        let runs = self.plan.run_count(self.n) as u32;
-        let sizes = Arg::from(&self.sizes);
+        Ok(())
+    }
+
+    /// Queues the groups of the sorted bodies `range`, which starts and ends between runs: at
+    /// multiples of the group size, or at the number of bodies. The cells must be queued.
+    pub fn find_groups(&self, range: Range<usize>) -> Result<(), DeviceError> {
+        let group_size = self.plan.group_size as usize;
+        debug_assert!(range.start.is_multiple_of(group_size) || range.start == self.n);
+        debug_assert!(range.end.is_multiple_of(group_size) || range.end == self.n);
+        let runs = [range.start, range.end].map(|body| body.div_ceil(group_size) as u32);
+        let [first_run, end_run] = runs.map(Arg::from);
+        let [first_body, end_body] = [range.start, range.end].map(|body| Arg::from(body as u32));
+        let (n, counts, sizes) = (Arg::U32(self.n as u32), Arg::from(&self.counts), Arg::from(&self.sizes));
+        let (frame, high) = (Arg::from(&self.frame), Arg::from(&self.high));
         self.launch(
             &self.kernels.split_runs,
-            runs.div_ceil(BLOCK_SIZE),
-            &[n, frame, high, octant_level, sizes, counts],
+            (runs[1] - runs[0]).div_ceil(BLOCK_SIZE),
+            &[n, first_run, end_run, frame, high, (&self.octant_level).into(), sizes, counts],
         )?;
-        self.launch(&self.kernels.order_groups, body_blocks, &[n, sizes, counts, (&self.groups).into()])
+        self.launch(
+            &self.kernels.order_groups,
+            (range.len() as u32).div_ceil(BLOCK_SIZE),
+            &[first_body, end_body, sizes, counts, (&self.groups).into()],
+        )
     }
 
     /// Queues the moments and the opening distances for the opening angle `theta`. With
@@ -335,7 +355,7 @@ impl DeviceOctree {
     /// Returns the numbers of cells and groups of the last evaluation. Waits for it.
     pub fn cells_and_groups(&self) -> Result<(u64, u64), DeviceError> {
         let counts = self.counts.to_vec()?;
-        let sum = |range: std::ops::Range<usize>| counts[range].iter().map(|&c| u64::from(c)).sum();
+        let sum = |range: Range<usize>| counts[range].iter().map(|&c| u64::from(c)).sum();
         Ok((sum(0..GENERATIONS as usize), sum(COUNT_CLASS)))
     }
 }

@@ -22,16 +22,18 @@ FUNCTION void add_force_and_jerk(double* a, double* j, PhasePoint d, double mass
     j[2] += weight * (d.w - approach * d.z);
 }
 
+// The targets are the bodies targets_begin .. targets_end - 1.
 KERNEL(BLOCK_SIZE)
 forces_and_jerks(GLOBAL const double* RESTRICT x, GLOBAL const double* RESTRICT y,
     GLOBAL const double* RESTRICT z, GLOBAL const double* RESTRICT u, GLOBAL const double* RESTRICT v,
-    GLOBAL const double* RESTRICT w, GLOBAL const double* RESTRICT mass, int n, double g, double eps,
-    GLOBAL double* RESTRICT ax, GLOBAL double* RESTRICT ay, GLOBAL double* RESTRICT az,
-    GLOBAL double* RESTRICT jx, GLOBAL double* RESTRICT jy, GLOBAL double* RESTRICT jz)
+    GLOBAL const double* RESTRICT w, GLOBAL const double* RESTRICT mass, int n, int targets_begin,
+    int targets_end, double g, double eps, GLOBAL double* RESTRICT ax, GLOBAL double* RESTRICT ay,
+    GLOBAL double* RESTRICT az, GLOBAL double* RESTRICT jx, GLOBAL double* RESTRICT jy,
+    GLOBAL double* RESTRICT jz)
 {
     SHARED double tile[7][BLOCK_SIZE]; // x, y, z, u, v, w, mass
-    // Threads past the last body compute its forces again, without writing them: they load tiles.
-    const int own = BLOCK_INDEX * BLOCK_SIZE + THREAD, i = own < n ? own : n - 1;
+    // Threads past the last target compute forces that they do not write: they load tiles.
+    const int own = targets_begin + BLOCK_INDEX * BLOCK_SIZE + THREAD, i = own < n ? own : n - 1;
     const PhasePoint target = { x[i], y[i], z[i], u[i], v[i], w[i] };
     double a[3] = { 0, 0, 0 }, j[3] = { 0, 0, 0 };
     for (int first_source = 0; first_source < n; first_source += BLOCK_SIZE) {
@@ -57,7 +59,7 @@ forces_and_jerks(GLOBAL const double* RESTRICT x, GLOBAL const double* RESTRICT 
             add_force_and_jerk(a, j, d, tile[6][source], g, eps);
         }
     }
-    if (own < n) {
+    if (own < targets_end) {
         ax[i] = a[0];
         ay[i] = a[1];
         az[i] = a[2];

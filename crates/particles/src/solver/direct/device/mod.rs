@@ -7,14 +7,18 @@
 mod course;
 mod jerks;
 mod pairs_once;
+mod shared;
 mod strategy;
 mod target_range;
 mod tiled;
 
 pub(super) use course::selftest::check_steps;
 pub use course::{CourseProgram, CourseSteps};
+pub use jerks::JerkRequest;
 pub use strategy::{DirectDeviceStrategy, DirectKernel};
 pub use target_range::DeviceTargetSum;
+
+use std::ops::Range;
 
 use orrery_device::{
     Arg, Buffer, BuildTime, Device, DeviceError, Kernel, KernelBuilder, KernelFile, Math, kernel_source,
@@ -39,7 +43,11 @@ pub struct Columns<'a> {
 
 impl<'a> Columns<'a> {
     pub(crate) fn args(self) -> [Arg<'a>; 3] {
-        [self.x.into(), self.y.into(), self.z.into()]
+        self.buffers().map(Arg::from)
+    }
+
+    pub(crate) fn buffers(self) -> [&'a Buffer<f64>; 3] {
+        [self.x, self.y, self.z]
     }
 }
 
@@ -125,6 +133,8 @@ pub struct DeviceDirect {
     masses: Option<MassSummary>,
     sum: Option<PairSum>,
     with_potential: Option<Tiled>,
+    /// Sums of parts that ranks share, without and with potentials.
+    parts: [Option<Tiled>; 2],
     jerks: Option<JerkKernel>,
 }
 
@@ -144,7 +154,16 @@ impl DeviceDirect {
         } else {
             DirectDeviceStrategy::default_for(device, n, strategy.precision)
         };
-        Ok(Self { builder, n, strategy, masses: None, sum: None, with_potential: None, jerks: None })
+        Ok(Self {
+            builder,
+            n,
+            strategy,
+            masses: None,
+            sum: None,
+            with_potential: None,
+            parts: [None, None],
+            jerks: None,
+        })
     }
 
     /// Returns the strategy in use.
@@ -176,33 +195,45 @@ impl DeviceDirect {
             return Ok(());
         }
         expect_lengths(self.n, &[position, acceleration], potential.into_iter().chain([mass]))?;
-        let masses = match self.masses {
-            Some(masses) => masses,
-            None => *self.masses.insert(MassSummary::new(&mass.to_vec()?)),
-        };
-        if potential.is_none() && self.sum.is_none() {
-            self.sum = Some(self.build_pair_sum(masses)?);
-        }
+        let masses = self.mass_summary(mass)?;
         let request = PairSumRequest { position, mass, g, eps, total_mass: masses.total, acceleration };
         if let Some(potential) = potential {
+            let strategy = self.potential_strategy();
             let tiled = match self.with_potential.take() {
                 Some(tiled) => tiled,
-                None => {
-                    let default =
-                        DirectDeviceStrategy::default_for(self.builder.device(), 0, self.strategy.precision);
-                    Tiled::new(&mut self.builder, self.n, &default, true)?
-                }
+                None => Tiled::new(&mut self.builder, self.n, &strategy, true)?,
             };
             return self.with_potential.insert(tiled).queue_sum(&request, Some(potential));
         }
-        match &mut self.sum {
-            Some(PairSum::Tiled(tiled)) => tiled.queue_sum(&request, None),
-            Some(PairSum::PairsOnce(pairs_once)) => pairs_once.queue_sum(&request),
-            Some(PairSum::Course(course)) => course.queue_sum(&request),
-            Some(PairSum::CourseDouble(course)) => course.queue_sum(&request),
-            Some(PairSum::Vectors(vectors)) => vectors.queue_sum(&request),
-            None => Ok(()),
+        match self.pair_sum(masses)? {
+            PairSum::Tiled(tiled) => tiled.queue_sum(&request, None),
+            PairSum::PairsOnce(pairs_once) => pairs_once.queue_sum(&request),
+            PairSum::Course(course) => course.queue_sum(&request),
+            PairSum::CourseDouble(course) => course.queue_sum(&request),
+            PairSum::Vectors(vectors) => vectors.queue_sum(&request),
         }
+    }
+
+    /// Returns the properties of the masses. They are read from the device at the first call.
+    fn mass_summary(&mut self, mass: &Buffer<f64>) -> Result<MassSummary, DeviceError> {
+        match self.masses {
+            Some(masses) => Ok(masses),
+            None => Ok(*self.masses.insert(MassSummary::new(&mass.to_vec()?))),
+        }
+    }
+
+    /// Returns the strategy of sums with potentials.
+    fn potential_strategy(&self) -> DirectDeviceStrategy {
+        DirectDeviceStrategy::default_for(self.builder.device(), 0, self.strategy.precision)
+    }
+
+    /// Returns the kernels of the strategy. They are built at the first call.
+    fn pair_sum(&mut self, masses: MassSummary) -> Result<&mut PairSum, DeviceError> {
+        let sum = match self.sum.take() {
+            Some(sum) => sum,
+            None => self.build_pair_sum(masses)?,
+        };
+        Ok(self.sum.insert(sum))
     }
 
     fn build_pair_sum(&mut self, masses: MassSummary) -> Result<PairSum, DeviceError> {
@@ -224,25 +255,22 @@ impl DeviceDirect {
 
     /// Queues the computation of acceleration and jerk from position, velocity and mass, all in
     /// f64. Does not wait for it.
-    pub fn forces_and_jerks(
-        &mut self,
-        position: Columns,
-        velocity: Columns,
-        mass: &Buffer<f64>,
-        g: f64,
-        eps: f64,
-        acceleration: Columns,
-        jerk: Columns,
-    ) -> Result<(), DeviceError> {
+    pub fn forces_and_jerks(&mut self, request: &JerkRequest) -> Result<(), DeviceError> {
         if self.n == 0 {
             return Ok(());
         }
+        self.queue_jerks(request, 0..self.n)
+    }
+
+    /// Queues the accelerations and jerks of `targets`.
+    fn queue_jerks(&mut self, request: &JerkRequest, targets: Range<usize>) -> Result<(), DeviceError> {
+        let JerkRequest { position, velocity, mass, acceleration, jerk, .. } = *request;
         expect_lengths(self.n, &[position, velocity, acceleration, jerk], [mass])?;
         let jerks = match self.jerks.take() {
             Some(jerks) => jerks,
             None => JerkKernel::new(&mut self.builder)?,
         };
-        self.jerks.insert(jerks).queue_sum(position, velocity, mass, g, eps, acceleration, jerk)
+        self.jerks.insert(jerks).queue_sum(request, targets)
     }
 
     /// Returns the kernel that takes most of the time and its block size. `None` before the first

@@ -18,6 +18,12 @@
 //   reaction_sums[offset][axis][body]  force on body block I + offset, written by the thread block
 //                                      that pairs the two; counted from the round's first offset
 //
+// The chunks of all rounds are divided into SEGMENTS segments. The sums of a segment are added in
+// the order of the rounds, in each round first the own sums and then the reactions. The sums of the
+// segments are the leaves of a binary tree: ((s0 + s1) + (s2 + s3)) + ... A rank that computes some
+// of the segments can therefore add its part of the tree before it sends it to the others, and the
+// result has the same bits for any number of ranks.
+//
 // Cost per pair: 3 subtractions, 3 FMA, 1 reciprocal square root, 2 or 4 multiplications and 6 FMA.
 // These are 17 issue slots for two interactions (15 if all masses are equal). The tiled kernel
 // needs 2 x 13 and two reciprocal square roots.
@@ -256,40 +262,35 @@ FUNCTION void add_tile(Target* targets, SHARED_POINTER const float4* tile,
     }
 }
 
-// Adds the reactions of all warps on source THREAD of a tile and subtracts them from the sums of
-// `body`.
+// Adds the reactions of all warps on source THREAD of a tile and writes them, with the other sign, to
+// the sums of `body`.
 FUNCTION void write_reaction(SHARED_POINTER const WarpReactions* warp_reactions,
-    GLOBAL double* RESTRICT reaction_sums, int offset_in_round, size_t body, size_t padded_count,
-    int is_first_round)
+    GLOBAL double* RESTRICT reaction_sums, int offset_in_round, size_t body, size_t padded_count)
 {
     for (int axis = 0; axis < 3; axis++) {
         float sum = 0.0f;
         for (int warp = 0; warp < WARPS; warp++)
             sum += warp_reactions[warp][axis][THREAD];
-        GLOBAL double* to = reaction_sums + ((size_t)offset_in_round * 3 + axis) * padded_count + body;
-        *to = (is_first_round ? 0.0 : *to) - (double)sum;
+        reaction_sums[((size_t)offset_in_round * 3 + axis) * padded_count + body] = 0.0 - (double)sum;
     }
 }
 
-// Adds the forces on this thread's targets to `own_sums`.
+// Writes the forces on this thread's targets to `own_sums`.
 FUNCTION void write_forces(const Target* targets, GLOBAL double* RESTRICT own_sums, int chunk,
-    size_t first_target, size_t padded_count, int is_first_round)
+    size_t first_target, size_t padded_count)
 {
     UNROLL_ALL
     for (int t = 0; t < TARGETS_PER_THREAD; t++) {
         const float force[3] = { targets[t].force.x, targets[t].force.y, targets[t].force.z };
-        for (int axis = 0; axis < 3; axis++) {
-            GLOBAL double* to
-                = own_sums + ((size_t)chunk * 3 + axis) * padded_count + first_target + t * BLOCK_SIZE;
-            *to = (is_first_round ? 0.0 : *to) + (double)force[axis];
-        }
+        for (int axis = 0; axis < 3; axis++)
+            own_sums[((size_t)chunk * 3 + axis) * padded_count + first_target + t * BLOCK_SIZE]
+                = (double)force[axis];
     }
 }
 
 // Returns the end of this thread block's offsets, which start at `begin`. The largest offset is
-// left out in the upper half of the target blocks if the number of body blocks is even. The
-// elements of `reaction_sums` for it keep their values, which are zero where nothing was written.
-// (The loop over offsets is made shorter, because PoCL 5.0 miscompiles a `continue` in a loop with
+// left out in the upper half of the target blocks if the number of body blocks is even. `sum_chunks`
+// does not read the elements of `reaction_sums` that are not written for this reason. (The loop over offsets is made shorter, because PoCL 5.0 miscompiles a `continue` in a loop with
 // barriers.)
 FUNCTION int end_of_chunk(int begin, int offsets_per_chunk, int end_offset, int target_block, int body_blocks)
 {
@@ -302,7 +303,7 @@ FUNCTION int end_of_chunk(int begin, int offsets_per_chunk, int end_offset, int 
 KERNEL_MIN_BLOCKS(BLOCK_SIZE, MIN_BLOCKS_PER_SM)
 pairs_once(GLOBAL const float4* RESTRICT high, GLOBAL const float4* RESTRICT low,
     GLOBAL const double* RESTRICT frame, int body_blocks, int first_offset, int end_offset,
-    int offsets_per_chunk, int is_first_round, float near_factor, GLOBAL double* RESTRICT own_sums,
+    int offsets_per_chunk, float near_factor, GLOBAL double* RESTRICT own_sums,
     GLOBAL double* RESTRICT reaction_sums)
 {
     SHARED float4 tile[2 * BLOCK_SIZE]; // each 32 sources twice: lane l reads entries l .. l + 31
@@ -346,10 +347,10 @@ pairs_once(GLOBAL const float4* RESTRICT high, GLOBAL const float4* RESTRICT low
                 rotation_scratch);
             BARRIER();
             write_reaction(warp_reactions, reaction_sums, offset - first_offset, first_source + THREAD,
-                padded_count, is_first_round);
+                padded_count);
         }
     }
-    write_forces(targets, own_sums, chunk, first_target, padded_count, is_first_round);
+    write_forces(targets, own_sums, chunk, first_target, padded_count);
 }
 
 // Adds the force of one source on one target to `sum`, from high and low parts of the coordinates.
@@ -405,32 +406,163 @@ within_blocks(GLOBAL const float4* RESTRICT high, GLOBAL const float4* RESTRICT 
         sums[axis * padded_count + first_body + target_index] = total[axis];
 }
 
-// Adds the sums of all chunks and offsets in order and converts them to the user's units.
+// Chunks whose sums are in `own_sums` and `reaction_sums`, numbered over all rounds, and the
+// division of all chunks into segments.
+typedef struct {
+    int first_chunk, end_chunk, all_chunks, offsets_per_chunk, body_blocks;
+} ChunkRange;
+
+// Returns the first chunk of a segment. Segments may be empty.
+FUNCTION int segment_start(int segment, int all_chunks)
+{
+    return (int)((ulong)all_chunks * (ulong)segment / SEGMENTS);
+}
+
+// Adds the sums of the chunks begin .. end - 1 on one axis of a body to `sum`.
+FUNCTION double sum_chunks(double sum, int begin, int end, ChunkRange range,
+    GLOBAL const double* RESTRICT own_sums, GLOBAL const double* RESTRICT reaction_sums, int axis, int body,
+    size_t padded_count)
+{
+    UNROLL(4)
+    for (int chunk = begin; chunk < end; chunk++)
+        sum += own_sums[((size_t)(chunk - range.first_chunk) * 3 + axis) * padded_count + body];
+    // If the number of body blocks is even, only the upper half of them gets reactions of the
+    // largest offset. Offset o is in chunk (o - 1) / offsets_per_chunk.
+    const int largest = range.body_blocks / 2;
+    const int is_left_out = 2 * largest == range.body_blocks && 2 * (body / BODIES_PER_BLOCK) < range.body_blocks;
+    const int offsets_end = is_left_out ? largest - 1 : largest;
+    const int first = begin * range.offsets_per_chunk,
+              last = end * range.offsets_per_chunk < offsets_end ? end * range.offsets_per_chunk : offsets_end;
+    const int first_in_memory = range.first_chunk * range.offsets_per_chunk;
+    UNROLL(4)
+    for (int offset = first; offset < last; offset++)
+        sum += reaction_sums[((size_t)(offset - first_in_memory) * 3 + axis) * padded_count + body];
+    return sum;
+}
+
+// Sum over the leaves of a binary tree, which are added in order. `level0` to `level3` are the sums
+// of complete left subtrees of 1, 2, 4 and 8 leaves. `total` is the result if the number of leaves
+// is a power of two, at most 16.
+typedef struct {
+    double level0, level1, level2, level3, total;
+} TreeSum;
+
+// Adds leaf number `leaf`. Each set bit at the end of the number completes a subtree.
+FUNCTION void add_leaf(TreeSum* tree, int leaf, double value)
+{
+    double sum = value;
+    if (leaf & 1) {
+        sum = tree->level0 + sum;
+        if (leaf & 2) {
+            sum = tree->level1 + sum;
+            if (leaf & 4) {
+                sum = tree->level2 + sum;
+                if (leaf & 8)
+                    sum = tree->level3 + sum;
+                else
+                    tree->level3 = sum;
+            } else
+                tree->level2 = sum;
+        } else
+            tree->level1 = sum;
+    } else
+        tree->level0 = sum;
+    tree->total = sum;
+}
+
+// Returns the unit of the sums in the user's units.
+FUNCTION double acceleration_unit(GLOBAL const double* RESTRICT frame, GLOBAL const float4* RESTRICT high)
+{
+#if EQUAL_MASSES
+    return frame[FRAME_ACCELERATION_UNIT] * (double)high[0].w;
+#else
+    return frame[FRAME_ACCELERATION_UNIT];
+#endif
+}
+
+// Adds all sums if one round has all chunks, and converts them to the user's units.
 KERNEL(128)
-add_rounds(GLOBAL const double* RESTRICT within, GLOBAL const double* RESTRICT own_sums, int chunks,
-    GLOBAL const double* RESTRICT reaction_sums, int offsets, GLOBAL const float4* RESTRICT high,
-    GLOBAL const double* RESTRICT frame, int n, int padded_count, GLOBAL double* RESTRICT ax,
-    GLOBAL double* RESTRICT ay, GLOBAL double* RESTRICT az)
+add_round(GLOBAL const double* RESTRICT within, GLOBAL const double* RESTRICT own_sums,
+    GLOBAL const double* RESTRICT reaction_sums, int all_chunks, int offsets_per_chunk, int body_blocks,
+    GLOBAL const float4* RESTRICT high, GLOBAL const double* RESTRICT frame, int n, int padded_count,
+    GLOBAL double* RESTRICT ax, GLOBAL double* RESTRICT ay, GLOBAL double* RESTRICT az)
 {
     const int i = BLOCK_INDEX * 128 + THREAD;
     if (i >= n)
         return;
-    double sum[3];
+    const ChunkRange range = { 0, all_chunks, all_chunks, offsets_per_chunk, body_blocks };
+    const double unit = acceleration_unit(frame, high);
     for (int axis = 0; axis < 3; axis++) {
-        sum[axis] = within[axis * (size_t)padded_count + i];
-        UNROLL(4)
-        for (int chunk = 0; chunk < chunks; chunk++)
-            sum[axis] += own_sums[((size_t)chunk * 3 + axis) * padded_count + i];
-        UNROLL(4)
-        for (int offset = 0; offset < offsets; offset++)
-            sum[axis] += reaction_sums[((size_t)offset * 3 + axis) * padded_count + i];
+        TreeSum tree = { 0, 0, 0, 0, 0 };
+        for (int segment = 0; segment < SEGMENTS; segment++) {
+            const int begin = segment_start(segment, all_chunks), end = segment_start(segment + 1, all_chunks);
+            add_leaf(&tree, segment,
+                sum_chunks(0.0, begin, end, range, own_sums, reaction_sums, axis, i, padded_count));
+        }
+        GLOBAL double* acceleration = axis == 0 ? ax : axis == 1 ? ay : az;
+        acceleration[i] = unit * (within[axis * (size_t)padded_count + i] + tree.total);
     }
-#if EQUAL_MASSES
-    const double unit = frame[FRAME_ACCELERATION_UNIT] * (double)high[0].w;
-#else
-    const double unit = frame[FRAME_ACCELERATION_UNIT];
-#endif
-    ax[i] = unit * sum[0];
-    ay[i] = unit * sum[1];
-    az[i] = unit * sum[2];
+}
+
+// Adds the sums of the chunks first_chunk .. end_chunk - 1, which one launch has written, to those
+// of their segments. The launch with the first chunk of a segment replaces its sum.
+KERNEL(128)
+add_to_segments(GLOBAL const double* RESTRICT own_sums, GLOBAL const double* RESTRICT reaction_sums,
+    int first_chunk, int end_chunk, int all_chunks, int offsets_per_chunk, int body_blocks, int padded_count,
+    GLOBAL double* RESTRICT segment_sums)
+{
+    const int i = BLOCK_INDEX * 128 + THREAD;
+    if (i >= padded_count)
+        return;
+    const ChunkRange range = { first_chunk, end_chunk, all_chunks, offsets_per_chunk, body_blocks };
+    for (int segment = 0; segment < SEGMENTS; segment++) {
+        const int start = segment_start(segment, all_chunks), stop = segment_start(segment + 1, all_chunks);
+        const int begin = start < first_chunk ? first_chunk : start, end = stop < end_chunk ? stop : end_chunk;
+        if (begin < end)
+            for (int axis = 0; axis < 3; axis++) {
+                GLOBAL double* to = segment_sums + ((size_t)segment * 3 + axis) * padded_count + i;
+                const double before = begin == start ? 0.0 : *to;
+                *to = sum_chunks(before, begin, end, range, own_sums, reaction_sums, axis, i, padded_count);
+            }
+    }
+}
+
+// Adds the segments of the nodes first_node .. end_node - 1 of the tree. A node has
+// `segments_per_node` segments, a power of two. Rows of `segment_sums` and `node_sums` are
+// [segment or node][axis][body].
+KERNEL(128)
+add_segments(GLOBAL const double* RESTRICT segment_sums, int first_node, int end_node, int segments_per_node,
+    int padded_count, GLOBAL double* RESTRICT node_sums)
+{
+    const int i = BLOCK_INDEX * 128 + THREAD;
+    if (i >= padded_count)
+        return;
+    for (int node = first_node; node < end_node; node++)
+        for (int axis = 0; axis < 3; axis++) {
+            TreeSum tree = { 0, 0, 0, 0, 0 };
+            for (int leaf = 0; leaf < segments_per_node; leaf++) {
+                const size_t row = (size_t)(node * segments_per_node + leaf) * 3 + axis;
+                add_leaf(&tree, leaf, segment_sums[row * padded_count + i]);
+            }
+            node_sums[((size_t)node * 3 + axis) * padded_count + i] = tree.total;
+        }
+}
+
+// Adds all nodes and the pairs within body blocks, and converts them to the user's units.
+KERNEL(128)
+add_nodes(GLOBAL const double* RESTRICT within, GLOBAL const double* RESTRICT node_sums, int nodes,
+    GLOBAL const float4* RESTRICT high, GLOBAL const double* RESTRICT frame, int n, int padded_count,
+    GLOBAL double* RESTRICT ax, GLOBAL double* RESTRICT ay, GLOBAL double* RESTRICT az)
+{
+    const int i = BLOCK_INDEX * 128 + THREAD;
+    if (i >= n)
+        return;
+    const double unit = acceleration_unit(frame, high);
+    for (int axis = 0; axis < 3; axis++) {
+        TreeSum tree = { 0, 0, 0, 0, 0 };
+        for (int node = 0; node < nodes; node++)
+            add_leaf(&tree, node, node_sums[((size_t)node * 3 + axis) * padded_count + i]);
+        GLOBAL double* acceleration = axis == 0 ? ax : axis == 1 ? ay : az;
+        acceleration[i] = unit * (within[axis * (size_t)padded_count + i] + tree.total);
+    }
 }

@@ -11,7 +11,8 @@ use super::{DirectDeviceStrategy, PairSumRequest};
 
 // SAFETY: the kernel reads the first n elements of the columns, writes as many of the results or
 // those of a range, one partial sum per split and padded target, and one counter per target block.
-// `Tiled::build` allocates as many and checks the range, and the launch passes columns of length n.
+// `Tiled::build` allocates as many for the longest range, and the launch passes columns of length n
+// and a range within them.
 const TILED: KernelFile = unsafe {
     KernelFile::new("tiled.cu", kernel_source!("frame_slots.cu", "frame.cu", "pair.cu", "tiled.cu"))
 };
@@ -26,6 +27,7 @@ pub(super) struct Tiled {
     device: Device,
     pub(super) kernel: Kernel,
     block_size: u32,
+    targets_per_block: u32,
     plan: SplitPlan,
     /// Bodies whose forces are computed. None for all bodies.
     targets: Option<Range<usize>>,
@@ -99,6 +101,18 @@ impl Tiled {
         Self::build(builder, n, strategy, false, Some(targets))
     }
 
+    /// Creates a sum whose targets are a part of the bodies that each [`Tiled::queue_part`] chooses.
+    /// The sources are divided as for all targets, so that the results have the same bits. Parts
+    /// start and end at multiples of the targets per thread block, or at the number of bodies.
+    pub(super) fn for_parts(
+        builder: &mut KernelBuilder,
+        n: usize,
+        strategy: &DirectDeviceStrategy,
+        with_potential: bool,
+    ) -> Result<Self, DeviceError> {
+        Self::build(builder, n, strategy, with_potential, Some(0..n))
+    }
+
     fn build(
         builder: &mut KernelBuilder,
         n: usize,
@@ -134,8 +148,16 @@ impl Tiled {
             Precision::Mixed | Precision::Double => PartialSums::Double(device.zeros(length)?),
         };
         let blocks_done = device.zeros(plan.target_blocks as usize)?;
-        let targets = targets_range;
-        Ok(Self { kernel, device, block_size: block, plan, targets, partial_sums, blocks_done })
+        Ok(Self {
+            kernel,
+            device,
+            block_size: block,
+            targets_per_block: block * targets,
+            plan,
+            targets: targets_range,
+            partial_sums,
+            blocks_done,
+        })
     }
 
     pub(super) fn queue_sum(
@@ -143,8 +165,30 @@ impl Tiled {
         request: &PairSumRequest,
         potential: Option<&Buffer<f64>>,
     ) -> Result<(), DeviceError> {
+        self.queue_blocks(request, potential, self.plan.target_blocks, self.targets.clone())
+    }
+
+    /// Queues the sum of `targets` only, for [`Tiled::for_parts`]. Other results do not change.
+    pub(super) fn queue_part(
+        &mut self,
+        request: &PairSumRequest,
+        potential: Option<&Buffer<f64>>,
+        targets: Range<usize>,
+    ) -> Result<(), DeviceError> {
+        let target_blocks = (targets.len() as u32).div_ceil(self.targets_per_block);
+        debug_assert!(target_blocks <= self.plan.target_blocks);
+        self.queue_blocks(request, potential, target_blocks, Some(targets))
+    }
+
+    fn queue_blocks(
+        &self,
+        request: &PairSumRequest,
+        potential: Option<&Buffer<f64>>,
+        target_blocks: u32,
+        targets: Option<Range<usize>>,
+    ) -> Result<(), DeviceError> {
         let PairSumRequest { position, mass, g, eps, total_mass, acceleration } = *request;
-        let SplitPlan { target_blocks, splits, sources_per_split } = self.plan;
+        let SplitPlan { splits, sources_per_split, .. } = self.plan;
         let [x, y, z] = position.args();
         let [ax, ay, az] = acceleration.args();
         let mut args = vec![
@@ -168,7 +212,7 @@ impl Tiled {
             az,
         ];
         args.extend(potential.map(Arg::from));
-        if let Some(Range { start, end }) = self.targets {
+        if let Some(Range { start, end }) = targets {
             args.extend([Arg::from(start as i32), (end as i32).into()]);
         }
         self.device.queue().launch(&self.kernel, target_blocks * splits, self.block_size, &args)

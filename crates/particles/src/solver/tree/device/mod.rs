@@ -13,9 +13,12 @@ pub use insertion::selftest as insertion_selftest;
 pub use insertion::{BLOCKS_PER_SM, INSERTION_KERNELS, InsertionSteps};
 pub use strategy::{InsertionOptions, TreeAlgorithm, TreeDeviceStrategy, Waiting, WalkOptions, WarpWalk};
 
+use std::ops::Range;
+
 use orrery_device::{Buffer, BuildTime, Device, DeviceError, Kernel, KernelBuilder};
 
 use crate::settings::Acceptance;
+use crate::share::{DeviceGather, PartSpan, ShareError, SharedEvaluation};
 use crate::solver::direct::device::Columns;
 use insertion::Insertion;
 use walk::TreeWalk;
@@ -40,6 +43,14 @@ pub struct ForceRequest<'a> {
     pub acceleration: Columns<'a>,
     /// Potentials per unit mass (output), if requested.
     pub potential: Option<&'a Buffer<f64>>,
+}
+
+impl ForceRequest<'_> {
+    /// Returns the request without the previous accelerations if the acceptance does not read them.
+    pub(crate) fn with_previous_if_read(self) -> Self {
+        let is_read = matches!(self.acceptance, Acceptance::Relative { .. });
+        Self { previous: self.previous.filter(|_| is_read), ..self }
+    }
 }
 
 /// Numbers of cells, groups and terms of one evaluation.
@@ -136,6 +147,27 @@ impl DeviceTree {
         }
     }
 
+    /// Does [`forces`](Self::forces) together with other ranks. Every rank builds the tree and walks
+    /// it for some of the groups. Waits for all ranks.
+    pub(crate) fn shared_forces(
+        &mut self,
+        request: &ForceRequest,
+        evaluation: SharedEvaluation<'_>,
+        gather: &mut DeviceGather,
+    ) -> Result<(), ShareError> {
+        let total_mass = self.prepare(request);
+        let Some(Kernels::Groups(walk)) = &mut self.kernels else {
+            // Other kernels are not for runs. Every rank computes all forces.
+            return Ok(self.forces(request)?);
+        };
+        let group_size = self.strategy.group_size as usize;
+        let parts = evaluation.divide(self.n, |body| body.next_multiple_of(group_size));
+        let part = total_mass
+            .and_then(|total_mass| queue_part(walk, &mut self.builder, request, total_mass, parts.own()));
+        let columns: Vec<_> = request.acceleration.buffers().into_iter().chain(request.potential).collect();
+        gather.exchange_columns(evaluation, &parts, &columns, Some(walk.order()), part)
+    }
+
     /// Computes forces, waits for them, and returns the time of each stage. For benchmarks.
     pub fn time_stages(&mut self, request: &ForceRequest) -> Result<TreeStageTimes, DeviceError> {
         let total_mass = self.prepare(request)?;
@@ -198,4 +230,21 @@ impl DeviceTree {
     pub fn build_times(&self) -> &[BuildTime] {
         self.builder.times()
     }
+}
+
+/// Queues the forces on the sorted bodies `range`. Returns the events around the walk.
+fn queue_part(
+    walk: &mut TreeWalk,
+    builder: &mut KernelBuilder,
+    request: &ForceRequest,
+    total_mass: f64,
+    range: Range<usize>,
+) -> Result<PartSpan, DeviceError> {
+    let queue = request.mass.device().queue();
+    walk.build_cells(request, total_mass)?;
+    walk.find_groups(range)?;
+    walk.find_moments(request)?;
+    let start = queue.record()?;
+    walk.walk(builder, request)?;
+    Ok((start, queue.record()?))
 }

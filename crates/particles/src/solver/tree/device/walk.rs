@@ -1,5 +1,7 @@
 //! Tree walk on a device, one warp per group of neighbouring bodies. `walk.cu` describes it.
 
+use std::ops::Range;
+
 use orrery_device::{
     Arg, Backend, Buffer, Device, DeviceError, DeviceKind, Kernel, KernelBuilder, KernelFile, Math,
     kernel_source,
@@ -134,8 +136,25 @@ impl TreeWalk {
 
     /// Queues the build of the tree without its moments.
     pub fn build(&mut self, request: &ForceRequest, total_mass: f64) -> Result<(), DeviceError> {
+        self.build_cells(request, total_mass)?;
+        self.tree.find_groups(0..request.mass.len())
+    }
+
+    /// Queues the build of the tree without its groups and moments.
+    pub fn build_cells(&mut self, request: &ForceRequest, total_mass: f64) -> Result<(), DeviceError> {
         let ForceRequest { position, mass, g, eps, .. } = *request;
-        self.tree.build(&BodyColumns { position, mass, g, eps, total_mass })
+        self.tree.build_cells(&BodyColumns { position, mass, g, eps, total_mass })
+    }
+
+    /// Queues the groups of the sorted bodies `range`, for a walk of these bodies only. Borders are
+    /// multiples of the group size, or the number of bodies.
+    pub fn find_groups(&self, range: Range<usize>) -> Result<(), DeviceError> {
+        self.tree.find_groups(range)
+    }
+
+    /// Returns the user's index of each sorted body.
+    pub fn order(&self) -> &Buffer<u32> {
+        &self.tree.order
     }
 
     /// Queues the moments and opening distances.
@@ -144,7 +163,7 @@ impl TreeWalk {
         self.tree.find_moments(theta, alpha.is_some())
     }
 
-    /// Queues the walk, which writes the results.
+    /// Queues the walk, which writes the results of the bodies whose groups were queued.
     pub fn walk(&mut self, builder: &mut KernelBuilder, request: &ForceRequest) -> Result<(), DeviceError> {
         let (_, alpha) = opening_criterion(request);
         let index = usize::from(request.potential.is_some()) + 2 * usize::from(alpha.is_some());
