@@ -10,13 +10,14 @@
 //!
 //! In two dimensions all particles have the z fraction 0.
 
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 /// Fractions of the whole box, 2⁶⁴.
 const FRACTIONS: f64 = 18_446_744_073_709_551_616.0;
 
 /// Conditions at the sides of a box.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum BoxSides {
     /// Particles interact with the nearest images of one another.
     Periodic,
@@ -25,7 +26,7 @@ pub enum BoxSides {
 }
 
 /// An orthorhombic box.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SimulationBox {
     /// Lowest coordinates.
     pub origin: [f64; 3],

@@ -2,6 +2,7 @@
 
 mod degenerate;
 mod device;
+mod fluid_team;
 mod potential;
 mod team;
 mod threads;

@@ -7,14 +7,15 @@
 //!
 //! With three or more cells along an axis of a periodic box, a cell has two neighbours along it.
 //! With one or two cells, all of them are neighbours, each once. An open box has no cells beyond
-//! its ends: the cells cover the part of the box with particles.
+//! its ends: the cells cover the part of the box with particles. The same holds for one rank of
+//! several, whose cells cover its part of the box.
 
 use orrery_model::simulation_box::{BoxSides, SimulationBox};
 
 use super::arithmetic::upper_half;
 
 /// Fractions of the box in 32 bits.
-const FRACTIONS: u64 = 1 << 32;
+pub const FRACTIONS: u64 = 1 << 32;
 
 /// Division of a box into cells.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -25,7 +26,8 @@ pub struct CellGrid {
     low: [u32; 3],
     /// Number of fractions that the cells cover, up to 2³².
     span: [u64; 3],
-    is_periodic: bool,
+    /// True for an axis along which the first and the last cell are neighbours.
+    is_periodic: [bool; 3],
 }
 
 /// Indices of neighbouring cells along one axis: up to three, without repetition.
@@ -47,12 +49,20 @@ impl CellGrid {
     /// and highest fractions of the particles, in 32 bits. There are at most two cells per
     /// particle.
     pub fn new(bounds: &SimulationBox, radius: f64, low: [u32; 3], high: [u32; 3], n: usize) -> Self {
-        let is_periodic = bounds.sides == BoxSides::Periodic;
-        let (low, span) = if is_periodic {
-            ([0; 3], [FRACTIONS; 3])
-        } else {
-            (low, [0, 1, 2].map(|axis| u64::from(high[axis] - low[axis]) + 1))
-        };
+        match bounds.sides {
+            BoxSides::Periodic => Self::within(bounds, radius, [0; 3], [FRACTIONS; 3], n),
+            BoxSides::Open => {
+                let span = [0, 1, 2].map(|axis| u64::from(high[axis] - low[axis]) + 1);
+                Self::within(bounds, radius, low, span, n)
+            }
+        }
+    }
+
+    /// Divides a part of `bounds` into cells with sides of at least `radius`. The part starts at
+    /// the fraction `low` and has `span` fractions, in 32 bits. In a periodic box it may continue
+    /// at the other end. There are at most two cells per particle.
+    pub fn within(bounds: &SimulationBox, radius: f64, low: [u32; 3], span: [u64; 3], n: usize) -> Self {
+        let is_periodic = [0, 1, 2].map(|axis| bounds.sides == BoxSides::Periodic && span[axis] == FRACTIONS);
         let dimensions = bounds.dimensions;
         let count = |axis: usize, radius: f64| {
             if axis >= dimensions {
@@ -111,10 +121,10 @@ impl CellGrid {
                 if index + 1 < count {
                     add(index + 1);
                 }
-                if self.is_periodic && index == 0 {
+                if self.is_periodic[axis] && index == 0 {
                     add(count - 1);
                 }
-                if self.is_periodic && index + 1 == count {
+                if self.is_periodic[axis] && index + 1 == count {
                     add(0);
                 }
             }
@@ -214,6 +224,20 @@ mod tests {
         assert_eq!((grid.axis_cell(0, at(0.0)), grid.axis_cell(0, at(10.0))), (0, 3));
         assert_eq!(grid.neighbours_along(0, 0).as_slice(), [0, 1]);
         assert_eq!(grid.neighbours_along(0, 3).as_slice(), [2, 3]);
+    }
+
+    /// A part of a periodic box that continues at its other end has no further neighbours there.
+    #[test]
+    fn a_part_of_a_box_has_two_ends() {
+        let bounds = SimulationBox::periodic([12.0, 9.0, 9.0], 3);
+        let at = |x: f64| (bounds.fraction(0, x).0 >> 32) as u32;
+        let (low, span) = (at(9.0), u64::from(at(9.0)));
+        let grid = CellGrid::within(&bounds, 2.9, [low, 0, 0], [span, FRACTIONS, FRACTIONS], 100);
+        assert_eq!(grid.counts, [3, 3, 3]);
+        assert_eq!([9.1, 11.9, 0.1, 5.9].map(|x| grid.axis_cell(0, at(x))), [0, 0, 1, 2]);
+        assert_eq!(grid.neighbours_along(0, 0).as_slice(), [0, 1]);
+        assert_eq!(grid.neighbours_along(0, 2).as_slice(), [1, 2]);
+        assert_eq!(grid.neighbours_along(1, 0).as_slice(), [0, 1, 2]);
     }
 
     #[test]

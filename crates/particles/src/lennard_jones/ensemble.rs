@@ -9,9 +9,10 @@
 //!   α² = c + (1 − c) K̄ / (N_f K) (R₁² + Σ R²) + 2 R₁ √(c (1 − c) K̄ / (N_f K)).
 
 use orrery_model::rng::{Draws, philox4x32_10};
+use serde::{Deserialize, Serialize};
 
 /// Ensemble of a fluid.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Ensemble {
     /// Constant energy.
     Nve,

@@ -1,4 +1,4 @@
-//! A fluid on the CPU or on a device. Both give the same bits.
+//! A fluid on the CPU, on a device or on several ranks. All give the same bits.
 
 use orrery_device::Device;
 use orrery_model::fluid::FluidParticles;
@@ -8,9 +8,10 @@ use super::device::{DeviceFluid, DeviceFluidError, FluidStrategy};
 use super::ensemble::Ensemble;
 use super::host::HostFluid;
 use super::settings::FluidSettings;
-use super::{FluidMeasures, Minimised};
+use super::team::{FluidTeam, TeamFluid};
+use super::{FluidMeasures, Minimised, UnsupportedFluid};
 
-/// Particles with their forces, on the CPU or on a device.
+/// Particles with their forces, on the CPU, on a device or on several ranks.
 ///
 /// Results depend on the particles, the settings and the sequence of steps, and not on where they
 /// are computed.
@@ -25,6 +26,7 @@ pub struct Fluid {
 enum Backend {
     Host(HostFluid),
     Device(DeviceFluid),
+    Team(TeamFluid),
 }
 
 impl Fluid {
@@ -44,11 +46,34 @@ impl Fluid {
         Ok(Self { settings: settings.clone(), backend })
     }
 
+    /// Creates a fluid that the ranks of a team share. Several ranks need the CPU.
+    pub fn new_on_team(
+        team: &FluidTeam,
+        particles: FluidParticles,
+        settings: &FluidSettings,
+        device: Option<(&Device, &FluidStrategy)>,
+    ) -> Result<Self, DeviceFluidError> {
+        if team.size() == 1 {
+            return Self::new(particles, settings, device);
+        }
+        if device.is_some() {
+            return Err(UnsupportedFluid::SeveralRanks.into());
+        }
+        let backend = Backend::Team(TeamFluid::new(team, particles, settings)?);
+        Ok(Self { settings: settings.clone(), backend })
+    }
+
+    /// Divides this fluid among the ranks of a team. Several ranks need the CPU.
+    pub fn shared_with(self, team: &FluidTeam) -> Result<Self, DeviceFluidError> {
+        Self::new_on_team(team, self.particles()?, &self.settings, self.device().zip(self.strategy()))
+    }
+
     /// Returns the number of particles.
     pub fn len(&self) -> usize {
         match &self.backend {
             Backend::Host(fluid) => fluid.len(),
             Backend::Device(fluid) => fluid.len(),
+            Backend::Team(fluid) => fluid.len(),
         }
     }
 
@@ -67,13 +92,14 @@ impl Fluid {
         match &self.backend {
             Backend::Host(fluid) => fluid.bounds(),
             Backend::Device(fluid) => fluid.bounds(),
+            Backend::Team(fluid) => fluid.bounds(),
         }
     }
 
     /// Returns the device, `None` for the CPU.
     pub fn device(&self) -> Option<&Device> {
         match &self.backend {
-            Backend::Host(_) => None,
+            Backend::Host(_) | Backend::Team(_) => None,
             Backend::Device(fluid) => Some(fluid.device()),
         }
     }
@@ -84,6 +110,7 @@ impl Fluid {
         match &mut self.backend {
             Backend::Host(fluid) => Ok(fluid.advance(dt, first, steps)?),
             Backend::Device(fluid) => fluid.advance(dt, first, steps),
+            Backend::Team(fluid) => fluid.advance(dt, first, steps),
         }
     }
 
@@ -92,6 +119,7 @@ impl Fluid {
         match &self.backend {
             Backend::Host(fluid) => Ok(fluid.particles()),
             Backend::Device(fluid) => Ok(fluid.particles()?),
+            Backend::Team(fluid) => Ok(fluid.particles()?),
         }
     }
 
@@ -100,6 +128,7 @@ impl Fluid {
         match &self.backend {
             Backend::Host(fluid) => Ok(fluid.measure()),
             Backend::Device(fluid) => Ok(fluid.measure()?),
+            Backend::Team(fluid) => Ok(fluid.measure()?),
         }
     }
 
@@ -111,25 +140,43 @@ impl Fluid {
     /// Returns the strategy of the device, `None` on the CPU.
     pub fn strategy(&self) -> Option<&FluidStrategy> {
         match &self.backend {
-            Backend::Host(_) => None,
+            Backend::Host(_) | Backend::Team(_) => None,
             Backend::Device(fluid) => Some(fluid.strategy()),
+        }
+    }
+
+    /// Returns the team that shares this fluid, if there is one.
+    fn team(&self) -> Option<&FluidTeam> {
+        match &self.backend {
+            Backend::Host(_) | Backend::Device(_) => None,
+            Backend::Team(fluid) => Some(fluid.team()),
         }
     }
 
     /// Continues with these particles in another ensemble.
     pub fn restart(&mut self, particles: FluidParticles, ensemble: Ensemble) -> Result<(), DeviceFluidError> {
         let settings = FluidSettings { ensemble, ..self.settings.clone() };
-        *self = Self::new(particles, &settings, self.device().zip(self.strategy()))?;
+        *self = match self.team() {
+            Some(team) => Self::new_on_team(team, particles, &settings, None)?,
+            None => Self::new(particles, &settings, self.device().zip(self.strategy()))?,
+        };
         Ok(())
     }
 
-    /// Returns a copy on the same device.
+    /// Returns a copy on the same device or the same ranks.
     pub fn try_clone(&self) -> Result<Self, DeviceFluidError> {
+        if let Backend::Team(fluid) = &self.backend {
+            let backend = Backend::Team(fluid.try_clone()?);
+            return Ok(Self { settings: self.settings.clone(), backend });
+        }
         Self::new(self.particles()?, &self.settings, self.device().zip(self.strategy()))
     }
 
-    /// Returns the same fluid on `device`.
+    /// Returns the same fluid on `device`. Several ranks need the CPU.
     pub fn moved_to(self, device: &Device, strategy: &FluidStrategy) -> Result<Self, DeviceFluidError> {
+        if self.team().is_some() {
+            return Err(UnsupportedFluid::SeveralRanks.into());
+        }
         Self::new(self.particles()?, &self.settings, Some((device, strategy)))
     }
 }

@@ -3,9 +3,14 @@
 //! Invariant: the forces belong to the current positions. Particles are kept in the order of their
 //! cells (`cells`), and `order` has the user's index of each sorted particle. The order changes
 //! when lists are built. It affects no result.
+//!
+//! One rank of several ([`super::slab`]) has a part of the particles. Copies of particles of other
+//! ranks, the ghosts, are behind its own ones in `order`, `species`, `position` and `upper`. They
+//! exert forces and are not moved here. The other columns end with the own particles.
 
 mod energies;
 mod motion;
+mod records;
 
 use orrery_model::Vec3s;
 use orrery_model::fluid::FluidParticles;
@@ -20,13 +25,14 @@ use super::minimise::ForceSums;
 use super::neighbours::{NeighbourLists, SortedParticles};
 use super::settings::{FluidSettings, PairPrecision};
 
-pub(super) use motion::Motion;
+pub(super) use motion::{Failure, Motion};
+pub(super) use records::{GhostRecord, ParticleRecord, unpacked_particles};
 
 /// Particles that one task moves or measures.
 const CHUNK: usize = 1024;
 
 /// A fluid on the CPU.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct HostFluid {
     bounds: SimulationBox,
     settings: FluidSettings,
@@ -55,6 +61,19 @@ pub struct HostFluid {
 impl HostFluid {
     /// Sorts the particles and computes their forces.
     pub fn new(particles: FluidParticles, settings: &FluidSettings) -> Self {
+        let uses_lists = settings.uses_lists(particles.len(), &particles.bounds);
+        let mut fluid = Self::without_forces(particles, settings, uses_lists);
+        fluid.rebuild_lists();
+        fluid.update_forces();
+        fluid
+    }
+
+    /// Returns particles in the user's order, without lists and forces.
+    pub(super) fn without_forces(
+        particles: FluidParticles,
+        settings: &FluidSettings,
+        uses_lists: bool,
+    ) -> Self {
         let FluidParticles { bounds, position, image, velocity, species, id } = particles;
         let n = id.len();
         let mut fluid = Self {
@@ -72,22 +91,20 @@ impl HostFluid {
             force: [(); 3].map(|()| vec![0; n]),
             upper: [(); 3].map(|()| vec![0; n + MAX_LANES]),
             listed: [(); 3].map(|()| vec![0; n]),
-            lists: settings.uses_lists(n, &bounds).then(NeighbourLists::default),
+            lists: uses_lists.then(NeighbourLists::default),
             must_rebuild: false,
             rebuilds: 0,
         };
         fluid.update_upper();
-        fluid.rebuild_lists();
-        fluid.update_forces();
         fluid
     }
 
-    /// Returns the number of particles.
+    /// Returns the number of particles, without ghosts.
     pub fn len(&self) -> usize {
         self.id.len()
     }
 
-    /// Returns true if there are no particles.
+    /// Returns true if there are no particles, apart from ghosts.
     pub fn is_empty(&self) -> bool {
         self.id.is_empty()
     }
@@ -140,7 +157,7 @@ impl HostFluid {
     /// Returns the sorted index of each particle, in the user's order.
     fn ranks(&self) -> Vec<u32> {
         let mut ranks = vec![0; self.len()];
-        for (rank, &user) in self.order.iter().enumerate() {
+        for (rank, &user) in self.order[..self.len()].iter().enumerate() {
             ranks[user as usize] = rank as u32;
         }
         ranks
@@ -156,7 +173,7 @@ impl HostFluid {
         potential.energy_unit() / potential.length_unit() * 2f64.powi(-bits)
     }
 
-    fn update_upper(&mut self) {
+    pub(super) fn update_upper(&mut self) {
         for (upper, position) in self.upper.iter_mut().zip(&self.position) {
             upper.par_iter_mut().zip(position).with_min_len(CHUNK).for_each(|(upper, &fraction)| {
                 *upper = upper_half(fraction);
@@ -164,45 +181,64 @@ impl HostFluid {
         }
     }
 
-    /// Radius of the lists, in units of length of the pair arithmetic.
-    fn list_radius(&self) -> f64 {
-        let cutoff = self.settings.potential.largest_cutoff().unwrap_or_default();
-        (cutoff + self.settings.skin) / self.settings.potential.length_unit()
+    /// Returns the radius of the lists.
+    pub(super) fn list_radius(&self) -> f64 {
+        self.settings.potential.largest_cutoff().unwrap_or_default() + self.settings.skin
     }
 
     /// Sorts the particles by cell and builds the lists, if there are any.
     fn rebuild_lists(&mut self) {
-        let Some(mut lists) = self.lists.take() else { return };
+        if self.lists.is_none() {
+            return;
+        }
         let n = self.len();
+        let (low, high) = self.extent();
+        let grid = CellGrid::new(&self.bounds, self.list_radius(), low, high, n);
+        let cell_starts = self.sort_particles(&grid);
+        self.build_lists(&grid, &cell_starts, &[]);
+    }
+
+    /// Returns the lowest and the highest fractions of the particles, in 32 bits.
+    pub(super) fn extent(&self) -> ([u32; 3], [u32; 3]) {
         let bound = |axis: usize, pick: fn(u32, u32) -> u32, start: u32| {
-            self.upper[axis][..n].iter().fold(start, |found, &x| pick(found, x as u32))
+            self.upper[axis][..self.len()].iter().fold(start, |found, &x| pick(found, x as u32))
         };
         let low = [0, 1, 2].map(|axis| bound(axis, u32::min, u32::MAX));
-        let high = [0, 1, 2].map(|axis| bound(axis, u32::max, 0));
-        let radius = self.list_radius() * self.settings.potential.length_unit();
-        let grid = CellGrid::new(&self.bounds, radius, low, high, n);
-        let cells: Vec<u32> = (0..n)
-            .into_par_iter()
-            .with_min_len(CHUNK)
-            .map(|k| grid.cell([0, 1, 2].map(|axis| self.position[axis][k])) as u32)
-            .collect();
+        (low, [0, 1, 2].map(|axis| bound(axis, u32::max, 0)))
+    }
+
+    /// Sorts the particles by cell. Returns the first particle of each cell, followed by the number
+    /// of particles. There must be no ghosts.
+    pub(super) fn sort_particles(&mut self, grid: &CellGrid) -> Vec<u32> {
+        let cell_of = |k: usize| grid.cell([0, 1, 2].map(|axis| self.position[axis][k])) as u32;
+        let cells: Vec<u32> = (0..self.len()).into_par_iter().with_min_len(CHUNK).map(cell_of).collect();
         let (cell_starts, moved) = sort_by_cell(&cells, grid.len());
         self.reorder(&moved);
+        cell_starts
+    }
+
+    /// Builds the lists of sorted particles. The starts are those of [`SortedParticles`].
+    pub(super) fn build_lists(&mut self, grid: &CellGrid, cell_starts: &[u32], ghost_starts: &[u32]) {
+        let n = self.len();
+        let radius = self.list_radius() / self.settings.potential.length_unit();
+        let Some(lists) = &mut self.lists else { return };
         let particles = SortedParticles {
             position: self.upper.each_ref().map(Vec::as_slice),
             species: &self.species,
-            cell_starts: &cell_starts,
-            grid: &grid,
+            owned: n,
+            cell_starts,
+            ghost_starts,
+            grid,
         };
-        lists.rebuild(self.set, &particles, self.single.scale, self.list_radius(), self.single.species);
+        lists.rebuild(self.set, &particles, self.single.scale, radius, self.single.species);
         for (listed, upper) in self.listed.iter_mut().zip(&self.upper) {
-            listed.copy_from_slice(&upper[..n]);
+            listed.clear();
+            listed.extend_from_slice(&upper[..n]);
         }
-        self.lists = Some(lists);
         self.rebuilds += 1;
     }
 
-    /// Moves particle `moved[k]` to index k.
+    /// Moves particle `moved[k]` to index k. Forces are lost.
     fn reorder(&mut self, moved: &[u32]) {
         self.order = gathered(&self.order, moved);
         self.id = gathered(&self.id, moved);
@@ -211,17 +247,24 @@ impl HostFluid {
             self.position[axis] = gathered(&self.position[axis], moved);
             self.image[axis] = gathered(&self.image[axis], moved);
             self.velocity[axis] = gathered(&self.velocity[axis], moved);
-            self.force[axis] = gathered(&self.force[axis], moved);
         }
         self.update_upper();
     }
 
     /// Computes the forces at the current positions.
     pub fn update_forces(&mut self) {
-        self.widen_open_box();
+        if self.has_left_middle() {
+            self.widen_box();
+            self.must_rebuild = true;
+        }
         if std::mem::take(&mut self.must_rebuild) {
             self.rebuild_lists();
         }
+        self.compute_forces();
+    }
+
+    /// Computes the forces of the lists, or of all pairs.
+    pub(super) fn compute_forces(&mut self) {
         let problem = ForceProblem {
             position: self.position.each_ref().map(Vec::as_slice),
             upper: self.upper.each_ref().map(Vec::as_slice),
@@ -236,23 +279,22 @@ impl HostFluid {
         }
     }
 
-    /// Doubles an open box until all particles are in its middle half.
-    fn widen_open_box(&mut self) {
-        if self.bounds.sides != BoxSides::Open {
-            return;
-        }
-        let dimensions = self.bounds.dimensions;
-        while !self.position[..dimensions].iter().flatten().all(|&x| SimulationBox::is_in_middle(x)) {
-            self.bounds = self.bounds.doubled();
-            self.position[..dimensions]
-                .iter_mut()
-                .flatten()
-                .for_each(|fraction| *fraction = SimulationBox::halved(*fraction));
-            self.single = PairArithmetic::new(&self.settings.potential, &self.bounds);
-            self.energies = EnergyArithmetic::new(&self.settings.potential, &self.bounds);
-            self.update_upper();
-            self.rebuild_lists();
-        }
+    /// Returns true if a particle is outside the middle half of an open box.
+    pub(super) fn has_left_middle(&self) -> bool {
+        let n = self.len();
+        let is_in_middle = |column: &Vec<u64>| column[..n].iter().all(|&x| SimulationBox::is_in_middle(x));
+        self.bounds.sides == BoxSides::Open
+            && !self.position[..self.bounds.dimensions].iter().all(is_in_middle)
+    }
+
+    /// Doubles the box. Then all particles are in its middle half. Lists must be built again.
+    pub(super) fn widen_box(&mut self) {
+        self.bounds = self.bounds.doubled();
+        let fractions = self.position[..self.bounds.dimensions].iter_mut().flatten();
+        fractions.for_each(|fraction| *fraction = SimulationBox::halved(*fraction));
+        self.single = PairArithmetic::new(&self.settings.potential, &self.bounds);
+        self.energies = EnergyArithmetic::new(&self.settings.potential, &self.bounds);
+        self.update_upper();
     }
 
     /// Returns sums over the forces, one particle after another.

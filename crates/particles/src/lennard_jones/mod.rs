@@ -10,9 +10,11 @@
 pub mod arithmetic;
 pub mod brute_force;
 mod cells;
+mod command;
 pub mod device;
 pub mod ensemble;
 mod fluid;
+mod follow;
 mod forces;
 mod host;
 mod minimise;
@@ -22,17 +24,23 @@ pub mod rungs;
 pub mod sample;
 pub mod selftest;
 pub mod settings;
+mod slab;
+mod steps;
 pub mod structure;
+mod team;
 
 use thiserror::Error;
 
-pub use device::{DeviceFluid, DeviceFluidError, FluidStrategy};
+pub use device::{DeviceFluid, DeviceFluidError, FluidStrategy, UnsupportedFluid};
 pub use fluid::{Fluid, minimised};
+pub use follow::follow;
 pub use host::HostFluid;
 use host::Motion;
 pub use minimise::Minimised;
+pub use team::FluidTeam;
 
-use ensemble::{Ensemble, rescaling_factor};
+use settings::FluidSettings;
+use steps::{Stepping, take_step};
 
 /// Sums over all particles, in the units of the case.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -70,40 +78,39 @@ impl HostFluid {
     /// random numbers of a thermostat.
     pub fn advance(&mut self, dt: f64, first: u64, steps: u64) -> Result<(), Exploded> {
         for step in first..first + steps {
-            self.take_step(dt, step).map_err(|error| Exploded { step, ..error })?;
+            take_step(self, dt, step).map_err(|error| Exploded { step, ..error })?;
         }
         Ok(())
-    }
-
-    fn take_step(&mut self, dt: f64, step: u64) -> Result<(), Exploded> {
-        let h = 0.5 * dt;
-        match self.settings().ensemble {
-            Ensemble::Nve => self.take_verlet_step(dt),
-            Ensemble::Langevin { kt, friction, seed } => {
-                let friction = Motion::Friction { decay: libm::exp(-friction * dt), kt, seed, step };
-                self.apply(&[Motion::Kick(h), Motion::Drift(h), friction, Motion::Drift(h)])?;
-                self.update_forces();
-                self.apply(&[Motion::Kick(h)])
-            }
-            Ensemble::Rescaling { kt, time, seed } => {
-                self.take_verlet_step(dt)?;
-                let freedom = self.degrees_of_freedom();
-                let kinetic = self.motion().0;
-                let factor = rescaling_factor(kinetic, kt, freedom, dt / time, seed, step);
-                self.apply(&[Motion::Scale(factor)])
-            }
-        }
-    }
-
-    fn take_verlet_step(&mut self, dt: f64) -> Result<(), Exploded> {
-        self.apply(&[Motion::Kick(0.5 * dt), Motion::Drift(dt)])?;
-        self.update_forces();
-        self.apply(&[Motion::Kick(0.5 * dt)])
     }
 
     /// Returns the number of degrees of freedom, for the temperature.
     pub fn degrees_of_freedom(&self) -> f64 {
         self.settings().ensemble.degrees_of_freedom(self.len(), self.bounds().dimensions)
+    }
+}
+
+impl Stepping for HostFluid {
+    type Error = Exploded;
+
+    fn settings(&self) -> &FluidSettings {
+        self.settings()
+    }
+
+    fn degrees_of_freedom(&self) -> f64 {
+        self.degrees_of_freedom()
+    }
+
+    fn apply(&mut self, motions: &[Motion]) -> Result<(), Exploded> {
+        self.apply(motions)
+    }
+
+    fn update_forces(&mut self) -> Result<(), Exploded> {
+        self.update_forces();
+        Ok(())
+    }
+
+    fn kinetic_energy(&self) -> Result<f64, Exploded> {
+        Ok(self.motion().0)
     }
 }
 

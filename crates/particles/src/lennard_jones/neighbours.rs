@@ -30,15 +30,21 @@ pub struct NeighbourLists {
     species: usize,
 }
 
-/// Sorted particles and their cells.
+/// Sorted particles and their cells. Those of other ranks, the ghosts, come behind the others. They
+/// are in lists but have none.
 #[derive(Clone, Copy, Debug)]
 pub struct SortedParticles<'a> {
     /// Upper halves of the fractions, padded by [`MAX_LANES`] numbers.
     pub position: [&'a [i32]; 3],
     /// Species of each particle.
     pub species: &'a [u8],
+    /// Number of particles without ghosts.
+    pub owned: usize,
     /// First particle of each cell, followed by the number of particles.
     pub cell_starts: &'a [u32],
+    /// First ghost of each cell, followed by the number of particles and ghosts. Empty without
+    /// ghosts.
+    pub ghost_starts: &'a [u32],
     /// The cells.
     pub grid: &'a CellGrid,
 }
@@ -54,7 +60,7 @@ impl NeighbourLists {
         radius: f64,
         species: usize,
     ) {
-        let n = particles.species.len();
+        let n = particles.owned;
         self.species = species;
         self.chunks.resize_with(n.div_ceil(CHUNK), ListChunk::default);
         // Rounding errors of f32 must not lose a pair at the radius.
@@ -67,6 +73,13 @@ impl NeighbourLists {
             let search = Search { particles, scale, radius2, species, members, scratch, chunk };
             dispatch(set, search);
         });
+    }
+
+    /// Returns the number of neighbours of a particle.
+    pub fn count(&self, particle: usize) -> usize {
+        let chunk = &self.chunks[particle / CHUNK];
+        let group = particle % CHUNK * self.species;
+        (chunk.ends[group + self.species] - chunk.ends[group]) as usize
     }
 
     /// Returns the neighbours of a particle that are of one species.
@@ -116,9 +129,12 @@ impl SimdKernel for Search<'_> {
             if known_cell != Some(cell) {
                 known_cell = Some(cell);
                 ranges.clear();
-                let starts = particles.cell_starts;
                 particles.grid.for_each_neighbour_range(cell, |first, end| {
-                    ranges.push((starts[first] as usize, starts[end] as usize));
+                    for starts in [particles.cell_starts, particles.ghost_starts] {
+                        if !starts.is_empty() && starts[first] < starts[end] {
+                            ranges.push((starts[first] as usize, starts[end] as usize));
+                        }
+                    }
                 });
             }
             if species == 1 {

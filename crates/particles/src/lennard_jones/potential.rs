@@ -10,10 +10,11 @@
 
 use std::f64::consts::PI;
 
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 /// End of the potential at the cutoff.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Truncation {
     /// There is no cutoff.
     None,
@@ -30,7 +31,7 @@ pub enum Truncation {
 }
 
 /// Parameters of the potential between two species.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PairParameters {
     /// Distance at which the potential is 0.
     pub sigma: f64,
@@ -41,7 +42,7 @@ pub struct PairParameters {
 }
 
 /// The potential between all pairs of species.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Potential {
     species: usize,
     /// Parameters of species (a, b) at a × species + b. Symmetric.

@@ -1,12 +1,13 @@
 //! Choices of a user, as plain data.
 
 use orrery_model::simulation_box::{BoxSides, SimulationBox};
+use serde::{Deserialize, Serialize};
 
 use super::ensemble::Ensemble;
 use super::potential::{Potential, Truncation};
 
 /// Arithmetic of pair forces. Sums are exact in both.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PairPrecision {
     /// Terms in f32, positions, velocities and energies in 64 bits.
     Mixed,
@@ -15,7 +16,7 @@ pub enum PairPrecision {
 }
 
 /// How pairs within the cutoff are found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PairSearch {
     /// Lists where there is a cutoff and enough particles, otherwise all pairs.
     Auto,
@@ -26,7 +27,7 @@ pub enum PairSearch {
 }
 
 /// Settings of a fluid.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FluidSettings {
     /// Pair potential.
     pub potential: Potential,

@@ -12,6 +12,7 @@ pub use strategy::FluidStrategy;
 
 use std::borrow::Cow;
 
+use orrery_cluster::ClusterError;
 use orrery_device::{Buffer, Device, DeviceError, Kernel, KernelFile, Math, Pinned, kernel_source};
 use orrery_model::Vec3s;
 use orrery_model::fluid::FluidParticles;
@@ -64,7 +65,7 @@ enum Word {
     WidenNext = 15,
 }
 
-/// Reason why a fluid on a device cannot be moved.
+/// Reason why a fluid cannot be created, moved or read.
 #[derive(Clone, Debug, Error, PartialEq)]
 pub enum DeviceFluidError {
     /// The settings need the CPU.
@@ -82,6 +83,9 @@ pub enum DeviceFluidError {
     /// The device failed.
     #[error(transparent)]
     Device(#[from] DeviceError),
+    /// Another rank failed.
+    #[error(transparent)]
+    Cluster(#[from] ClusterError),
 }
 
 /// Reason why a fluid cannot be on a device.
@@ -96,6 +100,9 @@ pub enum UnsupportedFluid {
         /// Title of the device.
         device: String,
     },
+    /// Several ranks.
+    #[error("a fluid on several ranks needs the CPU")]
+    SeveralRanks,
     /// No particles.
     #[error("a fluid without particles cannot be on a device")]
     Empty,

@@ -13,18 +13,28 @@ const CHUNK: usize = 128;
 impl HostFluid {
     /// Measures energies, momentum and virial. All sums are sums of integers.
     pub fn measure(&self) -> FluidMeasures {
+        self.measures_of(self.pair_sums(), self.motion_sums())
+    }
+
+    /// Returns the measures of sums of integers.
+    pub(in crate::lennard_jones) fn measures_of(&self, pairs: [i64; 2], motion: [i64; 4]) -> FluidMeasures {
+        let energy = self.settings.potential.energy_unit() * 2f64.powi(-ENERGY_BITS);
+        let [potential, virial] = pairs.map(|sum| sum as f64 * energy);
+        let (kinetic, momentum) = self.motion_of(motion);
+        FluidMeasures { potential, virial, kinetic, momentum }
+    }
+
+    /// Returns the sums of energies and virials as integers. A pair of a particle and a ghost
+    /// counts on one of the two ranks that have it.
+    pub(in crate::lennard_jones) fn pair_sums(&self) -> [i64; 2] {
         let n = self.len();
-        let pairs = (0..n.div_ceil(CHUNK))
+        (0..n.div_ceil(CHUNK))
             .into_par_iter()
             .map(|index| {
                 let particles = index * CHUNK..((index + 1) * CHUNK).min(n);
                 dispatch(self.set, EnergyChunk { fluid: self, particles })
             })
-            .reduce(|| [0i64; 2], add);
-        let energy = self.settings.potential.energy_unit() * 2f64.powi(-ENERGY_BITS);
-        let [potential, virial] = pairs.map(|sum| sum as f64 * energy);
-        let (kinetic, momentum) = self.motion();
-        FluidMeasures { potential, virial, kinetic, momentum }
+            .reduce(|| [0i64; 2], add)
     }
 }
 
@@ -51,13 +61,14 @@ impl SimdKernel for EnergyChunk<'_> {
         // Closures would be compiled without the instruction set.
         for particle in particles {
             let (own, species) = ([x[particle], y[particle], z[particle]], fluid.species[particle]);
+            let user = fluid.order[particle];
             match &fluid.lists {
                 Some(lists) => {
                     for group in 0..fluid.single.species {
                         for &other in lists.of(particle, group) {
                             let k = other as usize;
-                            // Each pair once. The lists contain it twice.
-                            if k > particle {
+                            // Each pair once: for the first of the two in the user's order.
+                            if fluid.order[k] > user {
                                 let pair = [x[k], y[k], z[k]];
                                 let energy = fluid.energies.pair_energy(own, species, pair, fluid.species[k]);
                                 sums = add(sums, energy);
@@ -66,9 +77,12 @@ impl SimdKernel for EnergyChunk<'_> {
                     }
                 }
                 None => {
-                    for k in particle + 1..x.len() {
-                        let pair = [x[k], y[k], z[k]];
-                        sums = add(sums, fluid.energies.pair_energy(own, species, pair, fluid.species[k]));
+                    for k in 0..x.len() {
+                        if fluid.order[k] > user {
+                            let pair = [x[k], y[k], z[k]];
+                            let energy = fluid.energies.pair_energy(own, species, pair, fluid.species[k]);
+                            sums = add(sums, energy);
+                        }
                     }
                 }
             }

@@ -51,6 +51,25 @@ struct Chunk<'a> {
     id: &'a [u64],
 }
 
+/// A particle that would move too far.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(in crate::lennard_jones) struct Failure {
+    /// User's index.
+    pub user: u32,
+    /// Identifier.
+    pub id: u64,
+    /// Axis along which it moves.
+    pub axis: usize,
+    /// Its velocity along the axis.
+    pub velocity: f64,
+}
+
+impl From<Failure> for Exploded {
+    fn from(Failure { id, axis, velocity, .. }: Failure) -> Self {
+        Self { id, velocity, axis, step: 0 }
+    }
+}
+
 /// Result of a pass over a chunk.
 #[derive(Clone, Copy, Default)]
 struct Outcome {
@@ -84,6 +103,12 @@ impl HostFluid {
     /// Applies operations to all particles, in this order. Fails if a particle moves by more than
     /// the largest step. The error names the first such particle in the user's order, and step 0.
     pub(in crate::lennard_jones) fn apply(&mut self, motions: &[Motion]) -> Result<(), Exploded> {
+        self.move_particles(motions).map_or(Ok(()), |failure| Err(failure.into()))
+    }
+
+    /// Applies operations to all particles, in this order. Returns the first particle in the user's
+    /// order that moves by more than the largest step. It stays where it is.
+    pub(in crate::lennard_jones) fn move_particles(&mut self, motions: &[Motion]) -> Option<Failure> {
         let prepared: Vec<PreparedMotion> = motions.iter().map(|motion| self.prepare(*motion)).collect();
         let largest = self.settings.largest_move(&self.bounds);
         let skin = 0.5 * self.settings.skin / self.settings.potential.length_unit();
@@ -98,7 +123,8 @@ impl HostFluid {
             order: &self.order,
         };
         let n = self.id.len();
-        let [x, y, z] = self.position.each_mut().map(|column| column.chunks_mut(CHUNK));
+        // Ghosts come behind the particles.
+        let [x, y, z] = self.position.each_mut().map(|column| column[..n].chunks_mut(CHUNK));
         let [image_x, image_y, image_z] = self.image.each_mut().map(|column| column.chunks_mut(CHUNK));
         let [vx, vy, vz] = self.velocity.each_mut().map(|column| column.chunks_mut(CHUNK));
         let [ux, uy, uz] = self.upper.each_mut().map(|column| column[..n].chunks_mut(CHUNK));
@@ -127,12 +153,12 @@ impl HostFluid {
             .map(|chunk| dispatch(set, ChunkMotion { chunk, pass: &pass }))
             .reduce(Outcome::default, Outcome::and);
         self.must_rebuild |= outcome.must_rebuild;
-        match outcome.failed {
-            Some((_, axis, index)) => {
-                Err(Exploded { id: self.id[index], velocity: self.velocity[axis][index], axis, step: 0 })
-            }
-            None => Ok(()),
-        }
+        outcome.failed.map(|(user, axis, index)| Failure {
+            user,
+            id: self.id[index],
+            axis,
+            velocity: self.velocity[axis][index],
+        })
     }
 
     fn prepare(&self, motion: Motion) -> PreparedMotion {
@@ -155,9 +181,21 @@ impl HostFluid {
 
     /// Returns the kinetic energy and the momentum of all particles.
     pub fn motion(&self) -> (f64, [f64; 3]) {
+        self.motion_of(self.motion_sums())
+    }
+
+    /// Returns kinetic energy and momentum of sums of integers.
+    pub(in crate::lennard_jones) fn motion_of(&self, sums: [i64; 4]) -> (f64, [f64; 3]) {
         let unit = self.settings.potential.energy_unit();
         let momentum_unit = self.settings.momentum_unit();
-        let sums = (0..self.len().div_ceil(CHUNK))
+        let kinetic = sums[0] as f64 * (unit * 2f64.powi(-ENERGY_BITS));
+        (kinetic, [1, 2, 3].map(|k| sums[k] as f64 * momentum_unit))
+    }
+
+    /// Returns the sums of kinetic energy and momentum as integers.
+    pub(in crate::lennard_jones) fn motion_sums(&self) -> [i64; 4] {
+        let unit = self.settings.potential.energy_unit();
+        (0..self.len().div_ceil(CHUNK))
             .into_par_iter()
             .map(|index| {
                 let range = index * CHUNK..((index + 1) * CHUNK).min(self.len());
@@ -166,13 +204,11 @@ impl HostFluid {
                     species: &self.species[range],
                     mass: &self.settings.mass,
                     to_integer: 2f64.powi(ENERGY_BITS) / unit,
-                    momentum_unit,
+                    momentum_unit: self.settings.momentum_unit(),
                 };
                 dispatch(self.set, sums)
             })
-            .reduce(|| [0i64; 4], |a, b| [0, 1, 2, 3].map(|k| a[k].wrapping_add(b[k])));
-        let kinetic = sums[0] as f64 * (unit * 2f64.powi(-ENERGY_BITS));
-        (kinetic, [1, 2, 3].map(|k| sums[k] as f64 * momentum_unit))
+            .reduce(|| [0i64; 4], |a, b| [0, 1, 2, 3].map(|k| a[k].wrapping_add(b[k])))
     }
 }
 

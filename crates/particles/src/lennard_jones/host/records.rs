@@ -1,0 +1,196 @@
+//! Particles and ghosts as messages between ranks.
+
+use orrery_model::Vec3s;
+use orrery_model::fluid::FluidParticles;
+use orrery_model::simulation_box::SimulationBox;
+use orrery_simd::MAX_LANES;
+
+use super::HostFluid;
+use crate::lennard_jones::arithmetic::upper_half;
+
+/// A particle: fractions, velocities as bits, identifier, images of x and y, image of z with the
+/// user's index, species.
+pub(in crate::lennard_jones) type ParticleRecord = [u64; 10];
+
+/// A ghost: fractions, user's index with the species.
+pub(in crate::lennard_jones) type GhostRecord = [u64; 4];
+
+/// Work of moving a particle, in units of the work of one neighbour. Only the balance of the ranks
+/// depends on it.
+const WORK_PER_PARTICLE: u64 = 16;
+
+/// Returns a number with these halves.
+fn joined(low: u32, high: u32) -> u64 {
+    u64::from(low) | u64::from(high) << 32
+}
+
+/// The numbers of a [`ParticleRecord`].
+struct Unpacked {
+    user: u32,
+    id: u64,
+    species: u8,
+    position: [u64; 3],
+    image: [i32; 3],
+    velocity: [f64; 3],
+}
+
+impl From<&ParticleRecord> for Unpacked {
+    fn from(record: &ParticleRecord) -> Self {
+        let &[x, y, z, vx, vy, vz, id, images_xy, image_z_and_user, species] = record;
+        Self {
+            user: (image_z_and_user >> 32) as u32,
+            id,
+            species: species as u8,
+            position: [x, y, z],
+            image: [images_xy as i32, (images_xy >> 32) as i32, image_z_and_user as i32],
+            velocity: [vx, vy, vz].map(f64::from_bits),
+        }
+    }
+}
+
+/// Returns the particles of all records in the user's order. The user's indices are those from 0
+/// on, each once.
+pub(in crate::lennard_jones) fn unpacked_particles(
+    bounds: SimulationBox,
+    records: &[Vec<ParticleRecord>],
+) -> FluidParticles {
+    let n = records.iter().map(Vec::len).sum();
+    let mut particles = FluidParticles::at_rest(bounds, &Vec3s::zeros(n));
+    for record in records.iter().flatten() {
+        let Unpacked { user, id, species, position, image, velocity } = record.into();
+        let user = user as usize;
+        particles.id[user] = id;
+        particles.species[user] = species;
+        particles.velocity.set(user, velocity);
+        for axis in 0..3 {
+            particles.position[axis][user] = position[axis];
+            particles.image[axis][user] = image[axis];
+        }
+    }
+    particles
+}
+
+/// Moves the last number of each column to index `k`, whose numbers are lost.
+fn remove_from<T>(columns: &mut [Vec<T>; 3], k: usize) {
+    for column in columns {
+        column.swap_remove(k);
+    }
+}
+
+impl HostFluid {
+    /// Returns particle `k` as a message.
+    pub(in crate::lennard_jones) fn particle_record(&self, k: usize) -> ParticleRecord {
+        let [x, y, z] = self.fractions(k);
+        let [vx, vy, vz] = [0, 1, 2].map(|axis| self.velocity[axis][k].to_bits());
+        let [image_x, image_y, image_z] = [0, 1, 2].map(|axis| self.image[axis][k] as u32);
+        let images = [joined(image_x, image_y), joined(image_z, self.order[k])];
+        [x, y, z, vx, vy, vz, self.id[k], images[0], images[1], self.species[k].into()]
+    }
+
+    /// Returns all particles as messages.
+    pub(in crate::lennard_jones) fn particle_records(&self) -> Vec<ParticleRecord> {
+        (0..self.len()).map(|k| self.particle_record(k)).collect()
+    }
+
+    /// Removes particles, then adds others. `leaving` has the indices of the former in ascending
+    /// order. The order changes, and forces are lost. There must be no ghosts.
+    pub(in crate::lennard_jones) fn replace_particles(
+        &mut self,
+        leaving: &[u32],
+        arriving: &[ParticleRecord],
+    ) {
+        for &k in leaving.iter().rev() {
+            let k = k as usize;
+            self.order.swap_remove(k);
+            self.id.swap_remove(k);
+            self.species.swap_remove(k);
+            remove_from(&mut self.position, k);
+            remove_from(&mut self.image, k);
+            remove_from(&mut self.velocity, k);
+        }
+        for record in arriving {
+            let Unpacked { user, id, species, position, image, velocity } = record.into();
+            self.order.push(user);
+            self.id.push(id);
+            self.species.push(species);
+            for axis in 0..3 {
+                self.position[axis].push(position[axis]);
+                self.image[axis].push(image[axis]);
+                self.velocity[axis].push(velocity[axis]);
+            }
+        }
+        let n = self.len();
+        self.force.iter_mut().for_each(|column| column.resize(n, 0));
+        self.listed.iter_mut().for_each(|column| column.resize(n, 0));
+        self.upper.iter_mut().for_each(|column| column.resize(n + MAX_LANES, 0));
+        self.update_upper();
+    }
+
+    /// Returns the fractions of a particle or ghost.
+    pub(in crate::lennard_jones) fn fractions(&self, k: usize) -> [u64; 3] {
+        [0, 1, 2].map(|axis| self.position[axis][k])
+    }
+
+    /// Returns the user's index of a particle or ghost.
+    pub(in crate::lennard_jones) fn user_index(&self, k: usize) -> usize {
+        self.order[k] as usize
+    }
+
+    /// Returns the upper halves of the fractions of a particle or ghost.
+    pub(in crate::lennard_jones) fn upper_halves(&self, k: usize) -> [i32; 3] {
+        [0, 1, 2].map(|axis| self.upper[axis][k])
+    }
+
+    /// Returns the message that makes particle `k` a ghost of another rank.
+    pub(in crate::lennard_jones) fn ghost_record(&self, k: usize) -> GhostRecord {
+        let [x, y, z] = self.fractions(k);
+        [x, y, z, joined(self.order[k], self.species[k].into())]
+    }
+
+    /// Removes all ghosts.
+    pub(in crate::lennard_jones) fn remove_ghosts(&mut self) {
+        let n = self.len();
+        self.order.truncate(n);
+        self.species.truncate(n);
+        self.position.iter_mut().for_each(|column| column.truncate(n));
+        self.upper.iter_mut().for_each(|column| column.truncate(n + MAX_LANES));
+    }
+
+    /// Adds ghosts behind the particles.
+    pub(in crate::lennard_jones) fn add_ghosts(&mut self, ghosts: impl Iterator<Item = GhostRecord>) {
+        for [x, y, z, user_and_species] in ghosts {
+            self.order.push(user_and_species as u32);
+            self.species.push((user_and_species >> 32) as u8);
+            self.position.iter_mut().zip([x, y, z]).for_each(|(column, x)| column.push(x));
+        }
+        let total = self.species.len();
+        self.upper.iter_mut().for_each(|column| column.resize(total + MAX_LANES, 0));
+        self.update_upper();
+    }
+
+    /// Moves the ghost at index `k`.
+    pub(in crate::lennard_jones) fn move_ghost(&mut self, k: usize, fractions: [u64; 3]) {
+        for axis in 0..3 {
+            self.position[axis][k] = fractions[axis];
+            self.upper[axis][k] = upper_half(fractions[axis]);
+        }
+    }
+
+    /// Returns true if neighbour lists are used.
+    pub(in crate::lennard_jones) fn uses_lists(&self) -> bool {
+        self.lists.is_some()
+    }
+
+    /// Returns the work of a step for particle `k`, which has the index of the last build of lists.
+    pub(in crate::lennard_jones) fn work(&self, k: usize) -> u64 {
+        match &self.lists {
+            Some(lists) if self.rebuilds > 0 => WORK_PER_PARTICLE + lists.count(k) as u64,
+            _ => 1,
+        }
+    }
+
+    /// Returns whether a particle has moved by more than half the skin since the last call.
+    pub(in crate::lennard_jones) fn take_must_rebuild(&mut self) -> bool {
+        std::mem::take(&mut self.must_rebuild)
+    }
+}
