@@ -67,7 +67,7 @@ fn run_on<T: Send>(
         let team = Team::new(transport);
         match team.is_leader() {
             true => scenario(&Creator { team: Some(&FluidTeam::lead(&team)) }).map(Some),
-            false => follow(&team).map(|()| None),
+            false => follow(&team, None).map(|()| None),
         }
     })?;
     Ok(found.swap_remove(0).expect("the leader has a result"))
@@ -276,7 +276,7 @@ fn a_follower_that_fails_ends_the_leader() {
             return Err(transport.abort("out of memory").into());
         }
         if !team.is_leader() {
-            return follow(&team);
+            return follow(&team, None);
         }
         let mut fluid =
             Fluid::new_on_team(&FluidTeam::lead(&team), moving_melt([4, 4, 4]), &settings(RESCALING), None)?;

@@ -1,9 +1,8 @@
 //! Commands of rank 0 to its followers.
 
-use orrery_model::simulation_box::SimulationBox;
 use serde::{Deserialize, Serialize};
 
-use super::settings::FluidSettings;
+use super::rank::SharedFluid;
 
 /// Message to the followers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -23,12 +22,7 @@ pub(super) enum Command {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) enum Operation {
     /// Create a fluid from particles of rank 0.
-    Create {
-        settings: FluidSettings,
-        bounds: SimulationBox,
-        /// Number of particles.
-        total: usize,
-    },
+    Create(SharedFluid),
     /// Copy the fluid.
     CopyTo {
         /// Number of the copy.
@@ -48,9 +42,12 @@ pub(super) enum Operation {
 
 #[cfg(test)]
 mod tests {
+    use orrery_model::simulation_box::SimulationBox;
+
+    use super::super::FluidStrategy;
     use super::super::ensemble::Ensemble;
     use super::super::potential::{Potential, Truncation};
-    use super::super::settings::{PairPrecision, PairSearch};
+    use super::super::settings::{FluidSettings, PairPrecision, PairSearch};
     use super::*;
 
     /// Followers must have the settings of rank 0 to the last bit.
@@ -72,10 +69,15 @@ mod tests {
                     ensemble,
                 };
                 let bounds = SimulationBox::open([-0.1; 3], [0.7; 3], 2);
-                let command = Command::TakePart {
-                    fluid: 3,
-                    operation: Operation::Create { settings, bounds, total: 12 },
-                };
+                let strategy = (ensemble == Ensemble::Nve).then_some(FluidStrategy {
+                    lanes: 2,
+                    build_lanes: 1,
+                    block_size: 128,
+                    steps_per_launch: 1,
+                    skin: 0.1 + 0.7,
+                });
+                let shared = SharedFluid { settings, bounds, total: 12, strategy };
+                let command = Command::TakePart { fluid: 3, operation: Operation::Create(shared) };
                 let text = serde_json::to_vec(&command).unwrap();
                 assert_eq!(serde_json::from_slice::<Command>(&text).unwrap(), command);
             }

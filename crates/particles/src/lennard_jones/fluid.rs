@@ -9,7 +9,7 @@ use super::ensemble::Ensemble;
 use super::host::HostFluid;
 use super::settings::FluidSettings;
 use super::team::{FluidTeam, TeamFluid};
-use super::{FluidMeasures, Minimised, UnsupportedFluid};
+use super::{FluidMeasures, Minimised};
 
 /// Particles with their forces, on the CPU, on a device or on several ranks.
 ///
@@ -46,7 +46,8 @@ impl Fluid {
         Ok(Self { settings: settings.clone(), backend })
     }
 
-    /// Creates a fluid that the ranks of a team share. Several ranks need the CPU.
+    /// Creates a fluid that the ranks of a team share, each on its device if there is one here, or
+    /// on its CPU. The settings must be valid for the box.
     pub fn new_on_team(
         team: &FluidTeam,
         particles: FluidParticles,
@@ -56,16 +57,13 @@ impl Fluid {
         if team.size() == 1 {
             return Self::new(particles, settings, device);
         }
-        if device.is_some() {
-            return Err(UnsupportedFluid::SeveralRanks.into());
-        }
-        let backend = Backend::Team(TeamFluid::new(team, particles, settings)?);
+        let backend = Backend::Team(TeamFluid::new(team, &particles, settings, device)?);
         Ok(Self { settings: settings.clone(), backend })
     }
 
-    /// Divides this fluid among the ranks of a team. Several ranks need the CPU.
+    /// Divides this fluid among the ranks of a team.
     pub fn shared_with(self, team: &FluidTeam) -> Result<Self, DeviceFluidError> {
-        Self::new_on_team(team, self.particles()?, &self.settings, self.device().zip(self.strategy()))
+        Self::new_on_team(team, self.particles()?, &self.settings, self.placement())
     }
 
     /// Returns the number of particles.
@@ -73,7 +71,7 @@ impl Fluid {
         match &self.backend {
             Backend::Host(fluid) => fluid.len(),
             Backend::Device(fluid) => fluid.len(),
-            Backend::Team(fluid) => fluid.len(),
+            Backend::Team(fluid) => fluid.fluid().total(),
         }
     }
 
@@ -92,15 +90,21 @@ impl Fluid {
         match &self.backend {
             Backend::Host(fluid) => fluid.bounds(),
             Backend::Device(fluid) => fluid.bounds(),
-            Backend::Team(fluid) => fluid.bounds(),
+            Backend::Team(fluid) => fluid.fluid().bounds(),
         }
     }
 
-    /// Returns the device, `None` for the CPU.
+    /// Returns the device, of this rank if there are several, `None` for the CPU.
     pub fn device(&self) -> Option<&Device> {
+        self.placement().map(|(device, _)| device)
+    }
+
+    /// Returns the device and the strategy on it, `None` for the CPU.
+    fn placement(&self) -> Option<(&Device, &FluidStrategy)> {
         match &self.backend {
-            Backend::Host(_) | Backend::Team(_) => None,
-            Backend::Device(fluid) => Some(fluid.device()),
+            Backend::Host(_) => None,
+            Backend::Device(fluid) => Some((fluid.device(), fluid.strategy())),
+            Backend::Team(fluid) => fluid.fluid().device(),
         }
     }
 
@@ -119,7 +123,7 @@ impl Fluid {
         match &self.backend {
             Backend::Host(fluid) => Ok(fluid.particles()),
             Backend::Device(fluid) => Ok(fluid.particles()?),
-            Backend::Team(fluid) => Ok(fluid.particles()?),
+            Backend::Team(fluid) => fluid.particles(),
         }
     }
 
@@ -128,7 +132,7 @@ impl Fluid {
         match &self.backend {
             Backend::Host(fluid) => Ok(fluid.measure()),
             Backend::Device(fluid) => Ok(fluid.measure()?),
-            Backend::Team(fluid) => Ok(fluid.measure()?),
+            Backend::Team(fluid) => fluid.measure(),
         }
     }
 
@@ -139,10 +143,7 @@ impl Fluid {
 
     /// Returns the strategy of the device, `None` on the CPU.
     pub fn strategy(&self) -> Option<&FluidStrategy> {
-        match &self.backend {
-            Backend::Host(_) | Backend::Team(_) => None,
-            Backend::Device(fluid) => Some(fluid.strategy()),
-        }
+        self.placement().map(|(_, strategy)| strategy)
     }
 
     /// Returns the team that shares this fluid, if there is one.
@@ -153,13 +154,23 @@ impl Fluid {
         }
     }
 
+    /// Creates a fluid on the same ranks.
+    fn new_beside(
+        &self,
+        particles: FluidParticles,
+        settings: &FluidSettings,
+        device: Option<(&Device, &FluidStrategy)>,
+    ) -> Result<Self, DeviceFluidError> {
+        match self.team() {
+            Some(team) => Self::new_on_team(team, particles, settings, device),
+            None => Self::new(particles, settings, device),
+        }
+    }
+
     /// Continues with these particles in another ensemble.
     pub fn restart(&mut self, particles: FluidParticles, ensemble: Ensemble) -> Result<(), DeviceFluidError> {
         let settings = FluidSettings { ensemble, ..self.settings.clone() };
-        *self = match self.team() {
-            Some(team) => Self::new_on_team(team, particles, &settings, None)?,
-            None => Self::new(particles, &settings, self.device().zip(self.strategy()))?,
-        };
+        *self = self.new_beside(particles, &settings, self.placement())?;
         Ok(())
     }
 
@@ -169,15 +180,12 @@ impl Fluid {
             let backend = Backend::Team(fluid.try_clone()?);
             return Ok(Self { settings: self.settings.clone(), backend });
         }
-        Self::new(self.particles()?, &self.settings, self.device().zip(self.strategy()))
+        Self::new(self.particles()?, &self.settings, self.placement())
     }
 
-    /// Returns the same fluid on `device`. Several ranks need the CPU.
+    /// Returns the same fluid on `device`. The other ranks, if there are any, use their devices.
     pub fn moved_to(self, device: &Device, strategy: &FluidStrategy) -> Result<Self, DeviceFluidError> {
-        if self.team().is_some() {
-            return Err(UnsupportedFluid::SeveralRanks.into());
-        }
-        Self::new(self.particles()?, &self.settings, Some((device, strategy)))
+        self.new_beside(self.particles()?, &self.settings, Some((device, strategy)))
     }
 }
 

@@ -3,59 +3,62 @@
 use std::collections::HashMap;
 
 use orrery_cluster::{ClusterError, Team, Transport};
-use orrery_model::Vec3s;
-use orrery_model::fluid::FluidParticles;
+use orrery_device::Device;
 
 use super::DeviceFluidError;
 use super::command::{Command, Operation};
-use super::slab::SlabFluid;
+use super::rank::RankFluid;
 
 /// Executes the commands of a [`FluidTeam`](super::FluidTeam) on rank 0 until it is dropped.
+/// `device` is the device of this rank. It is used if the fluid of rank 0 is on a device.
 ///
 /// After an error the caller must end the group, for example with
 /// [`Transport::abort`](orrery_cluster::Transport::abort). The other ranks wait for that.
-pub fn follow(team: &Team) -> Result<(), DeviceFluidError> {
-    let mut fluids = HashMap::new();
+pub fn follow(team: &Team, device: Option<&Device>) -> Result<(), DeviceFluidError> {
+    let mut follower = Follower { transport: team.transport(), device, fluids: HashMap::new() };
     loop {
         match team.next_command()? {
             Command::End => return Ok(()),
-            Command::TakePart { fluid, operation } => {
-                match take_part(team.transport(), &mut fluids, fluid, operation) {
-                    // Rank 0 has the same error and decides how to continue.
-                    Err(DeviceFluidError::Exploded(_)) => {}
-                    result => result?,
-                }
-            }
+            Command::TakePart { fluid, operation } => match follower.take_part(fluid, operation) {
+                // Rank 0 has the same error and decides how to continue.
+                Err(DeviceFluidError::Exploded(_)) => {}
+                result => result?,
+            },
         }
     }
 }
 
-/// Executes an operation on the fluid with this number.
-fn take_part(
-    transport: &Transport,
-    fluids: &mut HashMap<u64, SlabFluid>,
-    number: u64,
-    operation: Operation,
-) -> Result<(), DeviceFluidError> {
-    if let Operation::Create { settings, bounds, total } = &operation {
-        let none = FluidParticles::at_rest(*bounds, &Vec3s::default());
-        fluids.insert(number, SlabFluid::new(transport, none, settings, *total)?);
-        return Ok(());
-    }
-    let message = || format!("there is no fluid with number {number}");
-    let fluid = fluids.get_mut(&number).ok_or_else(|| ClusterError::Command { message: message() })?;
-    match operation {
-        Operation::Create { .. } => {}
-        Operation::CopyTo { copy } => {
-            let copied = fluid.clone();
-            fluids.insert(copy, copied);
+struct Follower<'a> {
+    transport: &'a Transport,
+    device: Option<&'a Device>,
+    /// Fluids by their number.
+    fluids: HashMap<u64, RankFluid>,
+}
+
+impl Follower<'_> {
+    /// Executes an operation on the fluid with this number.
+    fn take_part(&mut self, number: u64, operation: Operation) -> Result<(), DeviceFluidError> {
+        match operation {
+            Operation::Create(shared) => {
+                let fluid = RankFluid::new(self.transport, &shared, None, self.device)?;
+                self.fluids.insert(number, fluid);
+            }
+            Operation::CopyTo { copy } => {
+                let copied = self.fluid(number)?.try_clone()?;
+                self.fluids.insert(copy, copied);
+            }
+            Operation::Drop => {
+                self.fluids.remove(&number);
+            }
+            Operation::Advance { dt, first, steps } => self.fluid(number)?.advance(dt, first, steps)?,
+            Operation::Measure => self.fluid(number)?.measure().map(|_| ())?,
+            Operation::SendParticles => self.fluid(number)?.particles().map(|_| ())?,
         }
-        Operation::Drop => {
-            fluids.remove(&number);
-        }
-        Operation::Advance { dt, first, steps } => fluid.advance(dt, first, steps)?,
-        Operation::Measure => fluid.measure().map(|_| ())?,
-        Operation::SendParticles => fluid.particles().map(|_| ())?,
+        Ok(())
     }
-    Ok(())
+
+    fn fluid(&mut self, number: u64) -> Result<&mut RankFluid, ClusterError> {
+        let message = || format!("there is no fluid with number {number}");
+        self.fluids.get_mut(&number).ok_or_else(|| ClusterError::Command { message: message() })
+    }
 }

@@ -26,13 +26,13 @@ use super::neighbours::{NeighbourLists, SortedParticles};
 use super::settings::{FluidSettings, PairPrecision};
 
 pub(super) use motion::{Failure, Motion};
-pub(super) use records::{GhostRecord, ParticleRecord, unpacked_particles};
+pub(super) use records::{Unpacked, packed_particles, unpacked_particles};
 
 /// Particles that one task moves or measures.
 const CHUNK: usize = 1024;
 
 /// A fluid on the CPU.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct HostFluid {
     bounds: SimulationBox,
     settings: FluidSettings,
@@ -181,11 +181,6 @@ impl HostFluid {
         }
     }
 
-    /// Returns the radius of the lists.
-    pub(super) fn list_radius(&self) -> f64 {
-        self.settings.potential.largest_cutoff().unwrap_or_default() + self.settings.skin
-    }
-
     /// Sorts the particles by cell and builds the lists, if there are any.
     fn rebuild_lists(&mut self) {
         if self.lists.is_none() {
@@ -193,7 +188,7 @@ impl HostFluid {
         }
         let n = self.len();
         let (low, high) = self.extent();
-        let grid = CellGrid::new(&self.bounds, self.list_radius(), low, high, n);
+        let grid = CellGrid::new(&self.bounds, self.settings.list_radius(), low, high, n);
         let cell_starts = self.sort_particles(&grid);
         self.build_lists(&grid, &cell_starts, &[]);
     }
@@ -220,7 +215,7 @@ impl HostFluid {
     /// Builds the lists of sorted particles. The starts are those of [`SortedParticles`].
     pub(super) fn build_lists(&mut self, grid: &CellGrid, cell_starts: &[u32], ghost_starts: &[u32]) {
         let n = self.len();
-        let radius = self.list_radius() / self.settings.potential.length_unit();
+        let radius = self.settings.list_radius() / self.settings.potential.length_unit();
         let Some(lists) = &mut self.lists else { return };
         let particles = SortedParticles {
             position: self.upper.each_ref().map(Vec::as_slice),

@@ -20,6 +20,7 @@ mod host;
 mod minimise;
 mod neighbours;
 pub mod potential;
+mod rank;
 pub mod rungs;
 pub mod sample;
 pub mod selftest;

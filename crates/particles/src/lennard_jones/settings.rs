@@ -57,6 +57,11 @@ impl FluidSettings {
         }
     }
 
+    /// Returns the radius of the lists: the largest cutoff and the skin.
+    pub fn list_radius(&self) -> f64 {
+        self.potential.largest_cutoff().unwrap_or_default() + self.skin
+    }
+
     /// Returns the longest distance that a particle may move in one step. A longer one means that
     /// the system explodes.
     pub fn largest_move(&self, bounds: &SimulationBox) -> f64 {

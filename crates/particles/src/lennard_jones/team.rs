@@ -7,13 +7,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use orrery_cluster::{ClusterError, Team};
+use orrery_device::Device;
 use orrery_model::fluid::FluidParticles;
-use orrery_model::simulation_box::SimulationBox;
 
+use super::FluidMeasures;
 use super::command::{Command, Operation};
+use super::device::{DeviceFluid, DeviceFluidError, FluidStrategy};
+use super::rank::{RankFluid, SharedFluid};
 use super::settings::FluidSettings;
-use super::slab::SlabFluid;
-use super::{DeviceFluidError, FluidMeasures};
 
 /// Ranks that share fluids. This is rank 0. The other ranks call [`follow`](super::follow()), which
 /// returns when all clones and all fluids of the team are dropped.
@@ -29,7 +30,7 @@ use super::{DeviceFluidError, FluidMeasures};
 /// let ranks = threads::run(3, |transport| {
 ///     let team = Team::new(transport);
 ///     if !team.is_leader() {
-///         return follow(&team).map(|()| None);
+///         return follow(&team, None).map(|()| None);
 ///     }
 ///     let mut fluid = Fluid::new_on_team(&FluidTeam::lead(&team), melt(500), &melt_settings(), None)?;
 ///     fluid.advance(MELT_DT, 0, 10)?;
@@ -101,20 +102,32 @@ impl Drop for Parts {
 #[derive(Debug)]
 pub(super) struct TeamFluid {
     parts: Parts,
-    slab: SlabFluid,
+    fluid: RankFluid,
 }
 
 impl TeamFluid {
-    /// Divides the particles among the ranks and computes their forces.
+    /// Divides the particles among the ranks and computes their forces, on devices if there is one
+    /// here. The skin on devices is the one of the strategy.
     pub(super) fn new(
         team: &FluidTeam,
-        particles: FluidParticles,
+        particles: &FluidParticles,
         settings: &FluidSettings,
-    ) -> Result<Self, ClusterError> {
-        let (parts, total) = (team.new_parts(), particles.len());
-        parts.lead(Operation::Create { settings: settings.clone(), bounds: particles.bounds, total })?;
-        let slab = SlabFluid::new(team.session.team.transport(), particles, settings, total)?;
-        Ok(Self { parts, slab })
+        device: Option<(&Device, &FluidStrategy)>,
+    ) -> Result<Self, DeviceFluidError> {
+        let (parts, transport) = (team.new_parts(), team.session.team.transport());
+        let shared = SharedFluid {
+            settings: settings.clone(),
+            bounds: particles.bounds,
+            total: particles.len(),
+            strategy: device.map(|(_, strategy)| *strategy),
+        };
+        if let Some((device, _)) = device {
+            // The followers wait for particles once they have the command.
+            DeviceFluid::check_support(device, particles.len(), settings)?;
+        }
+        parts.lead(Operation::Create(shared.clone()))?;
+        let fluid = RankFluid::new(transport, &shared, Some(particles), device.map(|(device, _)| device))?;
+        Ok(Self { parts, fluid })
     }
 
     /// Returns the team.
@@ -122,38 +135,33 @@ impl TeamFluid {
         &self.parts.team
     }
 
-    /// Returns the number of particles.
-    pub(super) fn len(&self) -> usize {
-        self.slab.total()
-    }
-
-    /// Returns the box.
-    pub(super) fn bounds(&self) -> &SimulationBox {
-        self.slab.fluid().bounds()
+    /// Returns the part of this rank.
+    pub(super) fn fluid(&self) -> &RankFluid {
+        &self.fluid
     }
 
     /// Takes `steps` steps of length `dt`. `first` is the number of steps before.
     pub(super) fn advance(&mut self, dt: f64, first: u64, steps: u64) -> Result<(), DeviceFluidError> {
         self.parts.lead(Operation::Advance { dt, first, steps })?;
-        self.slab.advance(dt, first, steps)
+        self.fluid.advance(dt, first, steps)
     }
 
     /// Measures energies, momentum and virial.
-    pub(super) fn measure(&self) -> Result<FluidMeasures, ClusterError> {
+    pub(super) fn measure(&self) -> Result<FluidMeasures, DeviceFluidError> {
         self.parts.lead(Operation::Measure)?;
-        self.slab.measure()
+        self.fluid.measure()
     }
 
     /// Returns the particles in the user's order.
-    pub(super) fn particles(&self) -> Result<FluidParticles, ClusterError> {
+    pub(super) fn particles(&self) -> Result<FluidParticles, DeviceFluidError> {
         self.parts.lead(Operation::SendParticles)?;
-        self.slab.particles()
+        self.fluid.particles()
     }
 
     /// Returns a copy on the same ranks.
-    pub(super) fn try_clone(&self) -> Result<Self, ClusterError> {
+    pub(super) fn try_clone(&self) -> Result<Self, DeviceFluidError> {
         let parts = self.team().new_parts();
         self.parts.lead(Operation::CopyTo { copy: parts.number })?;
-        Ok(Self { parts, slab: self.slab.clone() })
+        Ok(Self { parts, fluid: self.fluid.try_clone()? })
     }
 }

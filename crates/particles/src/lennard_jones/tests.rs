@@ -7,8 +7,9 @@ use orrery_model::simulation_box::SimulationBox;
 use orrery_simd::InstructionSet;
 
 use super::arithmetic::{PairArithmetic, PairReal};
+use super::ensemble::Ensemble;
 use super::potential::{Potential, Truncation};
-use super::settings::{FluidSettings, PairPrecision, PairSearch};
+use super::settings::{PairPrecision, PairSearch};
 use super::*;
 
 pub(super) fn settings(potential: Potential) -> FluidSettings {

@@ -13,16 +13,17 @@ use super::{DeviceFluid, DeviceFluidError, Word};
 use crate::lennard_jones::Exploded;
 use crate::lennard_jones::arithmetic::{ENERGY_BITS, EnergyArithmetic, PairArithmetic};
 use crate::lennard_jones::ensemble::{Ensemble, rescaling_numbers};
+use crate::lennard_jones::host::Failure;
 
 /// Most steps of one batch: steps are counted in 32 bits, and rescaling has two numbers for each.
-const MAX_BATCH: u64 = 1 << 16;
+pub(in crate::lennard_jones) const MAX_BATCH: u64 = 1 << 16;
 
 /// Most steps of a round. More steps may come too late for the lists.
 const MAX_ROUND: u32 = 64;
 
 /// Kinds of `take_step`, as in `step.cu`.
-#[derive(Clone, Copy, Debug)]
-enum StepKind {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum StepKind {
     First = 0,
     LastKick = 2,
     ScaleAndDrift = 4,
@@ -30,11 +31,11 @@ enum StepKind {
 
 /// Steps of a batch.
 #[derive(Clone, Copy, Debug)]
-struct Batch {
-    dt: f64,
+pub(super) struct Batch {
+    pub dt: f64,
     /// Number of steps before.
-    first: u64,
-    steps: u32,
+    pub first: u64,
+    pub steps: u32,
 }
 
 impl DeviceFluid {
@@ -57,12 +58,8 @@ impl DeviceFluid {
 
     fn advance_batch(&mut self, batch: Batch) -> Result<(), DeviceFluidError> {
         let start = self.words[Word::Step as usize];
-        self.words[Word::Start as usize] = start;
-        self.words[Word::Target as usize] = start.wrapping_add(batch.steps);
-        self.words[Word::IsFinal as usize] = 0;
+        self.start_batch(&batch)?;
         let builds_before = self.words[Word::Rebuilds as usize];
-        self.device.queue().write(&self.control, &self.words)?;
-        self.write_motion(&batch)?;
         self.write_rescaling_numbers(&batch)?;
         self.queue_step(StepKind::First, &batch)?;
         let mut left = batch.steps;
@@ -98,6 +95,16 @@ impl DeviceFluid {
         Ok(())
     }
 
+    /// Writes the words of `control` and the constants of the motion for a batch.
+    pub(super) fn start_batch(&mut self, batch: &Batch) -> Result<(), DeviceError> {
+        let start = self.words[Word::Step as usize];
+        self.words[Word::Start as usize] = start;
+        self.words[Word::Target as usize] = start.wrapping_add(batch.steps);
+        self.words[Word::IsFinal as usize] = 0;
+        self.device.queue().write(&self.control, &self.words)?;
+        self.write_motion(batch)
+    }
+
     /// Queues steps, up to the number that the lists will allow, a build of the lists, and the end
     /// of the batch.
     fn queue_round(&mut self, left: u32, batch: &Batch) -> Result<(), DeviceError> {
@@ -126,18 +133,18 @@ impl DeviceFluid {
 
     /// Queues the kernels of one step in the middle of a batch.
     fn queue_middle_step(&self, batch: &Batch) -> Result<(), DeviceError> {
-        let args = self.step_arguments(batch);
-        let blocks = self.blocks(self.strategy.lanes);
-        self.device.queue().launch(
-            &self.kernels.take_force_step,
-            blocks,
-            self.strategy.block_size,
-            &args[1..],
-        )?;
+        self.queue_force_step(batch)?;
         match self.settings.ensemble {
             Ensemble::Rescaling { .. } => self.queue_step(StepKind::ScaleAndDrift, batch),
             Ensemble::Nve | Ensemble::Langevin { .. } => Ok(()),
         }
+    }
+
+    /// Queues the kernel of a step in the middle of a batch that computes forces.
+    pub(super) fn queue_force_step(&self, batch: &Batch) -> Result<(), DeviceError> {
+        let args = self.step_arguments(batch);
+        let (blocks, block_size) = (self.blocks(self.strategy.lanes), self.strategy.block_size);
+        self.device.queue().launch(&self.kernels.take_force_step, blocks, block_size, &args[1..])
     }
 
     /// Returns true if a kernel has stopped for a reason that the host must handle.
@@ -154,7 +161,7 @@ impl DeviceFluid {
         let overflow = std::mem::take(&mut self.words[Word::Overflow as usize]);
         self.words[Word::OverflowNext as usize] = 0;
         if let (Some(lists), true) = (&mut self.lists, overflow > 0) {
-            lists.grow(&self.device, self.n, overflow)?;
+            lists.grow(&self.device, self.stride, overflow)?;
         }
         if std::mem::take(&mut self.words[Word::Widen as usize]) > 0 {
             self.words[Word::WidenNext as usize] = 0;
@@ -165,11 +172,12 @@ impl DeviceFluid {
     }
 
     /// Doubles an open box. Lists are built again.
-    fn widen_box(&mut self, batch: &Batch) -> Result<(), DeviceError> {
+    pub(super) fn widen_box(&mut self, batch: &Batch) -> Result<(), DeviceError> {
         self.bounds = self.bounds.doubled();
         self.single = PairArithmetic::new(&self.settings.potential, &self.bounds);
         self.energies = EnergyArithmetic::new(&self.settings.potential, &self.bounds);
-        let mut args: Vec<Arg> = vec![(&self.control).into(), (self.n as u32).into()];
+        let mut args: Vec<Arg> = vec![(&self.control).into()];
+        args.extend([self.n as u32, self.stride as u32].map(Arg::from));
         args.extend(self.position.iter().map(Arg::from));
         args.extend([Arg::from(&self.species), (&self.upper).into()]);
         let blocks = self.blocks(1);
@@ -178,9 +186,13 @@ impl DeviceFluid {
             // The old lists are freed first.
             let capacity = lists.capacity;
             drop(lists);
-            let mut lists = Lists::new(&self.device, self.n, &self.settings, &self.bounds, &self.strategy)?;
+            let sizes = [self.total, self.stride];
+            let mut lists = Lists::new(&self.device, sizes, &self.settings, &self.bounds, &self.strategy)?;
             if lists.capacity < capacity {
-                lists.grow(&self.device, self.n, capacity)?;
+                lists.grow(&self.device, self.stride, capacity)?;
+            }
+            if self.kernels.slab.is_some() {
+                lists.add_ghost_cells(&self.device)?;
             }
             self.lists = Some(lists);
             self.words[Word::Rebuild as usize] = 1;
@@ -190,18 +202,22 @@ impl DeviceFluid {
 
     /// Returns the error of the particle that would move too far.
     fn find_exploded(&self, batch: &Batch) -> Result<Exploded, DeviceError> {
-        let user = self.n - self.words[Word::Failed as usize] as usize;
-        let [x, y, z] = self.particles()?.velocity.get(user);
-        // As in `drift` of `step.cu`. NaN moves too far.
-        let is_too_far = |axis: usize, v: f64| {
-            let step = v * drift_factor(&self.bounds, axis, self.drift_time(batch.dt));
-            step.is_nan() || step.abs() >= self.drift_limit(axis)
-        };
-        let failed = [x, y, z].into_iter().enumerate().find(|&(axis, v)| is_too_far(axis, v));
-        let (axis, velocity) = failed.unwrap_or((0, x));
+        let user = u32::MAX - self.words[Word::Failed as usize];
+        let failure = self.failure(user, self.particles()?.velocity.get(user as usize), batch);
         // The step that failed was counted.
         let done = self.words[Word::Step as usize].wrapping_sub(self.words[Word::Start as usize]) - 1;
-        Ok(Exploded { id: self.id[user], velocity, axis, step: batch.first + u64::from(done) })
+        Ok(Exploded { step: batch.first + u64::from(done), ..failure.into() })
+    }
+
+    /// Describes the particle with this index of the user and velocity, which would move too far.
+    pub(super) fn failure(&self, user: u32, velocity: [f64; 3], batch: &Batch) -> Failure {
+        // As in `drift` of `step.cu`. NaN moves too far.
+        let is_too_far = |axis: usize| {
+            let step = velocity[axis] * drift_factor(&self.bounds, axis, self.drift_time(batch.dt));
+            step.is_nan() || step.abs() >= self.drift_limit(axis)
+        };
+        let axis = (0..self.bounds.dimensions).find(|&axis| is_too_far(axis)).unwrap_or(0);
+        Failure { user, id: self.id[user as usize], axis, velocity: velocity[axis] }
     }
 
     /// Returns the time of one drift. Langevin dynamics has two drifts per step.
@@ -256,7 +272,7 @@ impl DeviceFluid {
     }
 
     /// Queues one step.
-    fn queue_step(&self, kind: StepKind, batch: &Batch) -> Result<(), DeviceError> {
+    pub(super) fn queue_step(&self, kind: StepKind, batch: &Batch) -> Result<(), DeviceError> {
         let mut args = self.step_arguments(batch);
         args[0] = (kind as i32).into();
         let blocks = self.blocks(self.strategy.lanes);
@@ -276,7 +292,8 @@ impl DeviceFluid {
             Ensemble::Nve | Ensemble::Rescaling { .. } => 0,
         };
         let mut args: Vec<Arg> = Vec::with_capacity(40);
-        args.extend([Arg::from(0u32), (self.n as u32).into(), (&self.control).into()]);
+        args.extend([0, self.n as u32, self.stride as u32].map(Arg::from));
+        args.push((&self.control).into());
         args.extend([Arg::from(&self.upper), (&self.listed).into()]);
         args.extend([Arg::from(counts), entries.into(), capacity.into(), (&self.pairs).into()]);
         args.extend(self.single.scale.map(Arg::from));

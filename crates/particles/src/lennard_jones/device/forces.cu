@@ -1,4 +1,5 @@
 // Forces on particles: over the neighbour lists, or over all pairs with tiles in shared memory.
+// `total` is the number of all particles, with ghosts. Only all pairs use it.
 
 // Sums of the force on a particle, in 32 and in 64 bits.
 typedef struct {
@@ -42,10 +43,10 @@ FUNCTION void add_pair_wide(Force* sum, float4 own, float4 other, GLOBAL const f
 }
 
 // Returns the number of particles that `neighbour` enumerates.
-FUNCTION uint neighbour_total(uint particle, uint n, GLOBAL const uint* counts)
+FUNCTION uint neighbour_total(uint particle, uint total, GLOBAL const uint* counts)
 {
 #if IS_ALL_PAIRS
-    return n;
+    return total;
 #else
     return counts[particle];
 #endif
@@ -63,20 +64,20 @@ FUNCTION uint neighbour(uint particle, uint k, GLOBAL const float4* lists, uint 
 
 // Adds the forces of every LANES-th quad of neighbours. With all pairs, blocks load tiles of
 // particles, and all threads of the block must call this.
-FUNCTION NarrowSum sum_narrow(uint particle, float4 own, uint n, GLOBAL const float4* upper,
+FUNCTION NarrowSum sum_narrow(uint particle, float4 own, uint total, GLOBAL const float4* upper,
     GLOBAL const uint* counts, GLOBAL const float4* lists, uint capacity, GLOBAL const float* pairs, float scale_x,
     float scale_y, float scale_z, SHARED_POINTER float4* tile)
 {
     NarrowSum sum = { 0, 0, 0, 0 };
     const uint lane = (uint)THREAD % LANES;
 #if IS_ALL_PAIRS
-    for (uint first = 0; first < n; first += BLOCK_SIZE) {
+    for (uint first = 0; first < total; first += BLOCK_SIZE) {
         const uint loaded = first + (uint)THREAD;
         BARRIER();
-        if (loaded < n)
+        if (loaded < total)
             tile[THREAD] = upper[loaded];
         BARRIER();
-        const uint end = n - first < BLOCK_SIZE ? n - first : BLOCK_SIZE;
+        const uint end = total - first < BLOCK_SIZE ? total - first : BLOCK_SIZE;
         for (uint k = lane; k < end; k += LANES)
             if (first + k != particle)
                 add_pair(&sum, own, tile[k], pairs, scale_x, scale_y, scale_z);
@@ -104,13 +105,13 @@ FUNCTION NarrowSum sum_narrow(uint particle, float4 own, uint n, GLOBAL const fl
 }
 
 // Returns the force on a particle. With several lanes per particle, all of them get it.
-FUNCTION Force sum_forces(uint particle, uint n, GLOBAL const float4* upper, GLOBAL const uint* counts,
+FUNCTION Force sum_forces(uint particle, uint total, GLOBAL const float4* upper, GLOBAL const uint* counts,
     GLOBAL const float4* lists, uint capacity, GLOBAL const float* pairs, float scale_x, float scale_y,
     float scale_z, SHARED_POINTER uint* scratch, SHARED_POINTER float4* tile)
 {
     const float4 own = upper[particle];
     NarrowSum sum = sum_narrow(
-        particle, own, n, upper, counts, lists, capacity, pairs, scale_x, scale_y, scale_z, tile);
+        particle, own, total, upper, counts, lists, capacity, pairs, scale_x, scale_y, scale_z, tile);
 #if LANES > 1
     UNROLL_ALL
     for (uint distance = LANES / 2; distance > 0; distance /= 2) {
@@ -125,7 +126,7 @@ FUNCTION Force sum_forces(uint particle, uint n, GLOBAL const float4* upper, GLO
     if (sum.is_near) {
         // A large force may not fit into 32 bits. This is rare, so every lane sums all pairs.
         force.x = force.y = force.z = 0;
-        const uint count = neighbour_total(particle, n, counts);
+        const uint count = neighbour_total(particle, total, counts);
         for (uint k = 0; k < count; k++) {
             const uint other = neighbour(particle, k, lists, capacity);
             if (other != particle)

@@ -59,14 +59,14 @@ FUNCTION uint z_cell(uint upper_half, uint count)
 
 // Finds the cell of each particle, and its rank among the particles of the cell.
 KERNEL(BLOCK_SIZE)
-assign_cells(GLOBAL const uint* RESTRICT control, uint n, uint cells_x, uint cells_y, uint cells_z,
+assign_cells(GLOBAL const uint* RESTRICT control, uint n, uint stride, uint cells_x, uint cells_y, uint cells_z,
     GLOBAL const ulong* RESTRICT x, GLOBAL const ulong* RESTRICT y, GLOBAL const ulong* RESTRICT z,
     GLOBAL uint* cell_counts, GLOBAL uint* RESTRICT cell_of, GLOBAL uint* RESTRICT rank_of)
 {
     const uint particle = GRID_THREAD;
     if (!must_build(control) || particle >= n)
         return;
-    const uint at = control[CONTROL_SIDE] * n + particle;
+    const uint at = control[CONTROL_SIDE] * stride + particle;
     const uint cell_x = axis_cell((uint)(x[at] >> 32), cells_x), cell_y = axis_cell((uint)(y[at] >> 32), cells_y),
                cell_z = z_cell((uint)(z[at] >> 32), cells_z);
     const uint cell = (cell_z * cells_y + cell_y) * cells_x + cell_x;
@@ -77,7 +77,7 @@ assign_cells(GLOBAL const uint* RESTRICT control, uint n, uint cells_x, uint cel
 // Copies the particles to the other side of the state, in the order of their cells. Their positions
 // become those of the lists. Clears the counts for the next build.
 KERNEL(BLOCK_SIZE)
-sort_particles(GLOBAL uint* control, uint n, uint cell_count, GLOBAL uint* RESTRICT cell_counts,
+sort_particles(GLOBAL uint* control, uint n, uint stride, uint cell_count, GLOBAL uint* RESTRICT cell_counts,
     GLOBAL const uint* RESTRICT cell_starts, GLOBAL const uint* RESTRICT cell_of,
     GLOBAL const uint* RESTRICT rank_of, GLOBAL ulong* x, GLOBAL ulong* y, GLOBAL ulong* z, GLOBAL int* image_x,
     GLOBAL int* image_y, GLOBAL int* image_z, GLOBAL double* vx, GLOBAL double* vy, GLOBAL double* vz,
@@ -92,7 +92,7 @@ sort_particles(GLOBAL uint* control, uint n, uint cell_count, GLOBAL uint* RESTR
         cell_counts[cell] = 0;
     if (particle < n) {
         const uint sorted = cell_starts[cell_of[particle]] + rank_of[particle];
-        const uint from = side * n + particle, to = (1 - side) * n + sorted;
+        const uint from = side * stride + particle, to = (1 - side) * stride + sorted;
         const float4 upper = FLOAT4(UINT_AS_FLOAT((uint)(x[from] >> 32)), UINT_AS_FLOAT((uint)(y[from] >> 32)),
             UINT_AS_FLOAT((uint)(z[from] >> 32)), UINT_AS_FLOAT(species[from]));
         x[to] = x[from];
@@ -106,7 +106,7 @@ sort_particles(GLOBAL uint* control, uint n, uint cell_count, GLOBAL uint* RESTR
         vz[to] = vz[from];
         species[to] = species[from];
         order[to] = order[from];
-        upper_sides[(control[CONTROL_STEP] & 1) * n + sorted] = upper;
+        upper_sides[(control[CONTROL_STEP] & 1) * stride + sorted] = upper;
         listed[sorted] = upper;
     }
     if (is_last_block(control, scratch) && THREAD == 0) {
@@ -253,22 +253,29 @@ FUNCTION uint add_range_together(uint count, uint particle, float4 own, uint fir
     return count;
 }
 
-#if BUILD_LANES == 32
-// Finds the neighbours of a particle with 32 threads and returns their number.
-FUNCTION uint find_neighbours(uint particle, uint n, uint cells_x, uint cells_y, uint cells_z,
-    GLOBAL const uint* cell_starts, GLOBAL const float4* listed, float radius2, float scale_x, float scale_y,
-    float scale_z, GLOBAL float4* lists, uint capacity, SHARED_POINTER uint* scratch)
+#if HAS_GHOSTS
+// Returns the ranges of ghosts in row number `row`, as row_ranges does. Ghosts follow behind the
+// first n particles.
+FUNCTION RowRanges ghost_ranges(uint row, float4 own, uint n, uint cells_x, uint cells_y, uint cells_z,
+    GLOBAL const uint* ghost_starts, float radius2, float scale_x, float scale_y, float scale_z)
 {
-    if (particle >= n)
-        return 0;
-    GLOBAL uint* entries = (GLOBAL uint*)lists;
-    const float4 own = listed[particle];
-    uint count = 0;
-    // Each of the first lanes finds the ranges of one row.
-    RowRanges mine = { 0, 0, 0, 0 };
-    if (LANE < ROWS)
-        mine = row_ranges(
-            (uint)LANE, own, cells_x, cells_y, cells_z, cell_starts, radius2, scale_x, scale_y, scale_z);
+    RowRanges ranges = row_ranges(
+        row, own, cells_x, cells_y, cells_z, ghost_starts, radius2, scale_x, scale_y, scale_z);
+    ranges.first += n;
+    ranges.end += n;
+    ranges.second_first += n;
+    ranges.second_end += n;
+    return ranges;
+}
+#endif
+
+#if BUILD_LANES == 32
+// Adds the particles of all rows, whose ranges the first lanes have, with 32 threads. Returns the
+// number of neighbours.
+FUNCTION uint add_rows_together(uint count, RowRanges mine, uint particle, float4 own, GLOBAL const float4* listed,
+    float radius2, float scale_x, float scale_y, float scale_z, GLOBAL uint* entries, uint capacity,
+    SHARED_POINTER uint* scratch)
+{
     const int has_second = ANY(mine.second_first < mine.second_end, scratch);
     for (int row = 0; row < ROWS; row++) {
         const uint first = SHUFFLE(mine.first, row, scratch), end = SHUFFLE(mine.end, row, scratch);
@@ -280,6 +287,32 @@ FUNCTION uint find_neighbours(uint particle, uint n, uint cells_x, uint cells_y,
         count = add_range_together(count, particle, own, first, end, listed, radius2, scale_x, scale_y, scale_z,
             entries, capacity, scratch);
     }
+    return count;
+}
+
+// Finds the neighbours of a particle with 32 threads and returns their number.
+FUNCTION uint find_neighbours(uint particle, uint n, uint cells_x, uint cells_y, uint cells_z,
+    GLOBAL const uint* cell_starts, GLOBAL const uint* ghost_starts, GLOBAL const float4* listed, float radius2,
+    float scale_x, float scale_y, float scale_z, GLOBAL float4* lists, uint capacity, SHARED_POINTER uint* scratch)
+{
+    if (particle >= n)
+        return 0;
+    GLOBAL uint* entries = (GLOBAL uint*)lists;
+    const float4 own = listed[particle];
+    // Each of the first lanes finds the ranges of one row.
+    RowRanges mine = { 0, 0, 0, 0 };
+    if (LANE < ROWS)
+        mine = row_ranges(
+            (uint)LANE, own, cells_x, cells_y, cells_z, cell_starts, radius2, scale_x, scale_y, scale_z);
+    uint count = add_rows_together(
+        0, mine, particle, own, listed, radius2, scale_x, scale_y, scale_z, entries, capacity, scratch);
+#if HAS_GHOSTS
+    if (LANE < ROWS)
+        mine = ghost_ranges(
+            (uint)LANE, own, n, cells_x, cells_y, cells_z, ghost_starts, radius2, scale_x, scale_y, scale_z);
+    count = add_rows_together(
+        count, mine, particle, own, listed, radius2, scale_x, scale_y, scale_z, entries, capacity, scratch);
+#endif
     return count;
 }
 #else
@@ -306,10 +339,22 @@ FUNCTION void unite_ranges(RowRanges* ranges, uint row_start, SHARED_POINTER uin
 #endif
 }
 
+// Adds the particles of one row with one thread. All lanes of a warp must call it.
+FUNCTION void add_row(ListEnd* list, RowRanges ranges, uint row_start, uint particle, float4 own,
+    GLOBAL const float4* listed, float radius2, float scale_x, float scale_y, float scale_z, GLOBAL float4* lists,
+    uint capacity, SHARED_POINTER uint* scratch)
+{
+    unite_ranges(&ranges, row_start, scratch);
+    add_range(list, particle, own, ranges.first, ranges.end, listed, radius2, scale_x, scale_y, scale_z, lists,
+        capacity);
+    add_range(list, particle, own, ranges.second_first, ranges.second_end, listed, radius2, scale_x, scale_y,
+        scale_z, lists, capacity);
+}
+
 // Finds the neighbours of a particle with one thread and returns their number.
 FUNCTION uint find_neighbours(uint particle, uint n, uint cells_x, uint cells_y, uint cells_z,
-    GLOBAL const uint* cell_starts, GLOBAL const float4* listed, float radius2, float scale_x, float scale_y,
-    float scale_z, GLOBAL float4* lists, uint capacity, SHARED_POINTER uint* scratch)
+    GLOBAL const uint* cell_starts, GLOBAL const uint* ghost_starts, GLOBAL const float4* listed, float radius2,
+    float scale_x, float scale_y, float scale_z, GLOBAL float4* lists, uint capacity, SHARED_POINTER uint* scratch)
 {
     // Threads past the last particle look for neighbours of it and find none.
     const float4 own = listed[particle < n ? particle : n - 1];
@@ -318,13 +363,16 @@ FUNCTION uint find_neighbours(uint particle, uint n, uint cells_x, uint cells_y,
         z_cell(FLOAT_AS_UINT(own.z), cells_z) * cells_y + axis_cell(FLOAT_AS_UINT(own.y), cells_y);
     ListEnd list = { 0, own };
     for (uint row = 0; row < ROWS; row++) {
-        RowRanges ranges = row_ranges(
+        const RowRanges ranges = row_ranges(
             row, own, cells_x, cells_y, cells_z, cell_starts, radius2, scale_x, scale_y, scale_z);
-        unite_ranges(&ranges, row_start, scratch);
-        add_range(&list, particle, own, ranges.first, ranges.end, listed, own_radius2, scale_x, scale_y, scale_z,
-            lists, capacity);
-        add_range(&list, particle, own, ranges.second_first, ranges.second_end, listed, own_radius2, scale_x,
-            scale_y, scale_z, lists, capacity);
+        add_row(&list, ranges, row_start, particle, own, listed, own_radius2, scale_x, scale_y, scale_z, lists,
+            capacity, scratch);
+#if HAS_GHOSTS
+        const RowRanges ghosts = ghost_ranges(
+            row, own, n, cells_x, cells_y, cells_z, ghost_starts, radius2, scale_x, scale_y, scale_z);
+        add_row(&list, ghosts, row_start, particle, own, listed, own_radius2, scale_x, scale_y, scale_z, lists,
+            capacity, scratch);
+#endif
     }
     if (list.count % 4 != 0 && list.count < capacity)
         lists[quad_position(particle, list.count / 4, capacity)] = list.quad;
@@ -332,11 +380,13 @@ FUNCTION uint find_neighbours(uint particle, uint n, uint cells_x, uint cells_y,
 }
 #endif
 
-// Finds all particles within the radius of the lists. BUILD_LANES threads per particle.
+// Finds all particles and ghosts within the radius of the lists. BUILD_LANES threads per particle.
+// `ghost_starts` is used if there are ghosts. It counts them from 0.
 KERNEL(BLOCK_SIZE)
 build_lists(GLOBAL uint* control, uint n, uint cells_x, uint cells_y, uint cells_z,
-    GLOBAL const uint* RESTRICT cell_starts, GLOBAL const float4* RESTRICT listed, float radius2, float scale_x,
-    float scale_y, float scale_z, GLOBAL uint* RESTRICT counts, GLOBAL float4* RESTRICT lists, uint capacity)
+    GLOBAL const uint* RESTRICT cell_starts, GLOBAL const uint* RESTRICT ghost_starts,
+    GLOBAL const float4* RESTRICT listed, float radius2, float scale_x, float scale_y, float scale_z,
+    GLOBAL uint* RESTRICT counts, GLOBAL float4* RESTRICT lists, uint capacity)
 {
     SHARED uint scratch[BLOCK_SIZE];
     if (!must_build(control))
@@ -345,8 +395,8 @@ build_lists(GLOBAL uint* control, uint n, uint cells_x, uint cells_y, uint cells
     // the first thread. So its assignments may be repeated.
     const uint rebuilds = control[CONTROL_REBUILDS];
     const uint particle = GRID_THREAD / BUILD_LANES;
-    const uint count = find_neighbours(particle, n, cells_x, cells_y, cells_z, cell_starts, listed, radius2, scale_x,
-        scale_y, scale_z, lists, capacity, scratch);
+    const uint count = find_neighbours(particle, n, cells_x, cells_y, cells_z, cell_starts, ghost_starts, listed,
+        radius2, scale_x, scale_y, scale_z, lists, capacity, scratch);
     if (particle < n && (uint)THREAD % BUILD_LANES == 0) {
         counts[particle] = count;
         if (count > capacity)
@@ -373,18 +423,18 @@ FUNCTION ulong halved(ulong fraction)
 
 // Moves the particles into an open box of twice the size.
 KERNEL(BLOCK_SIZE)
-widen_box(GLOBAL const uint* RESTRICT control, uint n, GLOBAL ulong* x, GLOBAL ulong* y, GLOBAL ulong* z,
+widen_box(GLOBAL const uint* RESTRICT control, uint n, uint stride, GLOBAL ulong* x, GLOBAL ulong* y, GLOBAL ulong* z,
     GLOBAL const uint* RESTRICT species, GLOBAL float4* upper_sides)
 {
     const uint particle = GRID_THREAD;
     if (particle >= n)
         return;
-    const uint at = control[CONTROL_SIDE] * n + particle;
+    const uint at = control[CONTROL_SIDE] * stride + particle;
     x[at] = halved(x[at]);
     y[at] = halved(y[at]);
 #if DIMENSIONS == 3
     z[at] = halved(z[at]);
 #endif
-    upper_sides[(control[CONTROL_STEP] & 1) * n + particle] = FLOAT4(UINT_AS_FLOAT((uint)(x[at] >> 32)),
+    upper_sides[(control[CONTROL_STEP] & 1) * stride + particle] = FLOAT4(UINT_AS_FLOAT((uint)(x[at] >> 32)),
         UINT_AS_FLOAT((uint)(y[at] >> 32)), UINT_AS_FLOAT((uint)(z[at] >> 32)), UINT_AS_FLOAT(species[at]));
 }

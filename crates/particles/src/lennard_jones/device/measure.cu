@@ -71,7 +71,7 @@ FUNCTION void add_energy(i64* potential, i64* virial, GLOBAL const double* pair,
 // Adds energy and virial of the pairs of each particle, and its motion, to `sums`. Pairs count
 // twice.
 KERNEL(BLOCK_SIZE)
-measure(GLOBAL const uint* RESTRICT control, uint n, GLOBAL const ulong* RESTRICT x,
+measure(GLOBAL const uint* RESTRICT control, uint n, uint stride, GLOBAL const ulong* RESTRICT x,
     GLOBAL const ulong* RESTRICT y, GLOBAL const ulong* RESTRICT z, GLOBAL const uint* RESTRICT species,
     GLOBAL const double* RESTRICT vx, GLOBAL const double* RESTRICT vy, GLOBAL const double* RESTRICT vz,
     GLOBAL const uint* RESTRICT counts, GLOBAL const float4* RESTRICT lists, uint capacity,
@@ -80,10 +80,10 @@ measure(GLOBAL const uint* RESTRICT control, uint n, GLOBAL const ulong* RESTRIC
     GLOBAL ulong* sums)
 {
     SHARED ulong scratch[BLOCK_SIZE];
-    const uint side = control[CONTROL_SIDE] * n, particle = GRID_THREAD / LANES, lane = (uint)THREAD % LANES;
+    const uint side = control[CONTROL_SIDE] * stride, particle = GRID_THREAD / LANES, lane = (uint)THREAD % LANES;
     i64 potential = 0, virial = 0, kinetic = 0, momentum_x = 0, momentum_y = 0, momentum_z = 0;
     if (particle < n) {
-        const uint at = side + particle, count = neighbour_total(particle, n, counts);
+        const uint at = side + particle, count = neighbour_total(particle, stride, counts);
         for (uint k = lane; k < count; k += LANES) {
             const uint other = neighbour(particle, k, lists, capacity);
             if (other == particle)

@@ -2,29 +2,29 @@
 //! `batch.rs` how the host queues them.
 
 mod batch;
+mod create;
 mod lists;
+mod part;
 mod read;
 mod strategy;
 #[cfg(test)]
 mod tests;
 
+pub(super) use batch::MAX_BATCH;
+pub(super) use part::DevicePart;
 pub use strategy::FluidStrategy;
 
-use std::borrow::Cow;
-
 use orrery_cluster::ClusterError;
-use orrery_device::{Buffer, Device, DeviceError, Kernel, KernelFile, Math, Pinned, kernel_source};
-use orrery_model::Vec3s;
+use orrery_device::{Buffer, Device, DeviceError, Kernel, KernelFile, Pinned, kernel_source};
 use orrery_model::fluid::FluidParticles;
-use orrery_model::simulation_box::{BoxSides, SimulationBox};
+use orrery_model::simulation_box::SimulationBox;
 use thiserror::Error;
 
 use super::Exploded;
-use super::arithmetic::{EnergyArithmetic, EnergyConstants, PairArithmetic, PairConstants, PairReal};
-use super::ensemble::Ensemble;
-use super::potential::Truncation;
+use super::arithmetic::{EnergyArithmetic, PairArithmetic, PairReal};
 use super::settings::{FluidSettings, PairPrecision};
 use lists::Lists;
+use part::SlabKernels;
 
 /// Number of words of `control`.
 const CONTROL_WORDS: usize = 17;
@@ -40,11 +40,21 @@ const MOTION_SPECIES_SLOTS: usize = 3;
 // lists are those of particles, and cells are below the number of cells, because fractions are
 // below 1, and those in an open box are in its middle half (`in_middle_of_box`, CONTROL_WIDEN).
 // `batch.rs` writes two random numbers per step of a batch. All loops end: blocks that wait for one
-// another are launched together.
+// another are launched together. Kernels of `slab.cu` access as many particles, ghosts and records
+// as `part.rs` has allocated: `DeviceFluid::reserve` makes room for particles and ghosts, and a list
+// of selected particles has room for all particles per window.
 const KERNELS: KernelFile = unsafe {
     KernelFile::new(
         "fluid.cu",
-        kernel_source!("particles.cu", "noise.cu", "forces.cu", "step.cu", "lists.cu", "measure.cu"),
+        kernel_source!(
+            "particles.cu",
+            "noise.cu",
+            "forces.cu",
+            "step.cu",
+            "lists.cu",
+            "measure.cu",
+            "slab.cu"
+        ),
     )
 };
 
@@ -61,6 +71,7 @@ enum Word {
     Rebuilds = 9,
     OverflowNext = 11,
     Start = 12,
+    IsKicked = 13,
     Widen = 14,
     WidenNext = 15,
 }
@@ -88,6 +99,16 @@ pub enum DeviceFluidError {
     Cluster(#[from] ClusterError),
 }
 
+impl DeviceFluidError {
+    /// Returns the error with the number of steps before the one that failed.
+    pub(super) fn at_step(self, step: u64) -> Self {
+        match self {
+            Self::Exploded(exploded) => Self::Exploded(Exploded { step, ..exploded }),
+            other => other,
+        }
+    }
+}
+
 /// Reason why a fluid cannot be on a device.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum UnsupportedFluid {
@@ -100,9 +121,12 @@ pub enum UnsupportedFluid {
         /// Title of the device.
         device: String,
     },
-    /// Several ranks.
-    #[error("a fluid on several ranks needs the CPU")]
-    SeveralRanks,
+    /// A rank without a device.
+    #[error("rank {rank} has no device, expected one as on rank 0")]
+    NoDevice {
+        /// The rank.
+        rank: usize,
+    },
     /// No particles.
     #[error("a fluid without particles cannot be on a device")]
     Empty,
@@ -126,16 +150,24 @@ struct Kernels {
     build_lists: Kernel,
     widen_box: Kernel,
     measure: Kernel,
+    /// Those of one rank of several.
+    slab: Option<SlabKernels>,
 }
 
-/// A fluid on a device.
+/// A fluid on a device, or the part of one rank.
 pub struct DeviceFluid {
     device: Device,
     settings: FluidSettings,
     bounds: SimulationBox,
     single: PairArithmetic<f32>,
     energies: EnergyArithmetic,
+    /// Number of particles here.
     n: usize,
+    /// Number of particles of all ranks.
+    total: usize,
+    /// Room for particles and ghosts on a side of the state.
+    stride: usize,
+    /// Identifiers of the particles of all ranks, in the user's order.
     id: Vec<u64>,
     kernels: Kernels,
     strategy: FluidStrategy,
@@ -225,93 +257,6 @@ impl DeviceFluid {
         Self::with_strategy(device, particles, settings, &strategy)
     }
 
-    /// As [`DeviceFluid::new`], with a strategy. The skin is the one of the strategy. The default
-    /// strategy replaces one that does not fit the device.
-    pub fn with_strategy(
-        device: &Device,
-        particles: &FluidParticles,
-        settings: &FluidSettings,
-        strategy: &FluidStrategy,
-    ) -> Result<Self, DeviceFluidError> {
-        let particles = &*in_middle_of_box(particles);
-        let (n, bounds) = (particles.len(), particles.bounds);
-        Self::check_support(device, n, settings)?;
-        let strategy = match strategy.fits(device) {
-            true => *strategy,
-            false => FluidStrategy::default_for(device, n, settings),
-        };
-        let settings = &FluidSettings { skin: strategy.skin, ..settings.clone() };
-        let single = PairArithmetic::<f32>::new(&settings.potential, &bounds);
-        let energies = EnergyArithmetic::new(&settings.potential, &bounds);
-        let uses_lists = settings.uses_lists(n, &bounds);
-        let mut words = [0; CONTROL_WORDS];
-        words[Word::Rebuild as usize] = u32::from(uses_lists);
-        // Both sides of the state start with the particles in the user's order.
-        let twice_u64 = |column: &[u64]| device.upload(&[column, column].concat());
-        let species: Vec<u32> = particles.species.iter().map(|&s| u32::from(s)).collect();
-        let order: Vec<u32> = (0..n as u32).collect();
-        let Vec3s { x, y, z } = &particles.velocity;
-        let upper: Vec<[f32; 4]> = (0..2 * n)
-            .map(|k| {
-                let [x, y, z] = particles.fractions(k % n).map(|fraction| (fraction >> 32) as u32);
-                [x, y, z, species[k % n]].map(f32::from_bits)
-            })
-            .collect();
-        let [px, py, pz] = &particles.position;
-        let [ix, iy, iz] = &particles.image;
-        let kernels = Kernels::new(device, settings, &bounds, &strategy, uses_lists)?;
-        let blocks_per_sm = kernels.take_steps.blocks_per_sm(strategy.block_size);
-        let noise_ids = match settings.ensemble {
-            Ensemble::Langevin { .. } => device.upload(&particles.id)?,
-            Ensemble::Nve | Ensemble::Rescaling { .. } => device.zeros(1)?,
-        };
-        let motion_len = MOTION_SLOTS + MOTION_SPECIES_SLOTS * settings.mass.len();
-        let mut fluid = Self {
-            resident_blocks: blocks_per_sm.map_or(1, |blocks| blocks * device.properties().sm_count),
-            kernels,
-            sums: device.zeros(SUM_COUNT)?,
-            motion: device.zeros(motion_len)?,
-            noise_ids,
-            kinetic_sum: device.zeros(1)?,
-            factor: device.zeros(1)?,
-            rescaling_numbers: device.zeros(2)?,
-            lists: uses_lists.then(|| Lists::new(device, n, settings, &bounds, &strategy)).transpose()?,
-            control: device.upload(&words)?,
-            position: [twice_u64(px)?, twice_u64(py)?, twice_u64(pz)?],
-            image: [
-                device.upload(&[&ix[..], ix].concat())?,
-                device.upload(&[&iy[..], iy].concat())?,
-                device.upload(&[&iz[..], iz].concat())?,
-            ],
-            velocity: [
-                device.upload(&[&x[..], x].concat())?,
-                device.upload(&[&y[..], y].concat())?,
-                device.upload(&[&z[..], z].concat())?,
-            ],
-            species: device.upload(&[&species[..], &species].concat())?,
-            order: device.upload(&[&order[..], &order].concat())?,
-            force: [device.zeros(n)?, device.zeros(n)?, device.zeros(n)?],
-            listed: device.upload(&upper[..n])?,
-            upper: device.upload(&upper)?,
-            pairs: device.upload(&single.pairs.iter().flat_map(pair_slots).collect::<Vec<_>>())?,
-            energy_pairs: device.upload(&energy_slots(&energies))?,
-            mass: device.upload(&settings.mass)?,
-            settings: settings.clone(),
-            device: device.clone(),
-            bounds,
-            single,
-            energies,
-            n,
-            id: particles.id.clone(),
-            strategy,
-            words,
-            pinned: [device.pinned(CONTROL_WORDS)?, device.pinned(CONTROL_WORDS)?],
-            steps_per_build: 8.0,
-        };
-        fluid.update_forces()?;
-        Ok(fluid)
-    }
-
     fn side(&self) -> usize {
         self.words[Word::Side as usize] as usize
     }
@@ -378,93 +323,6 @@ impl DeviceFluid {
 
     /// Returns the number of degrees of freedom, for the temperature.
     pub fn degrees_of_freedom(&self) -> f64 {
-        self.settings.ensemble.degrees_of_freedom(self.n, self.bounds.dimensions)
+        self.settings.ensemble.degrees_of_freedom(self.total, self.bounds.dimensions)
     }
-}
-
-impl Kernels {
-    fn new(
-        device: &Device,
-        settings: &FluidSettings,
-        bounds: &SimulationBox,
-        strategy: &FluidStrategy,
-        uses_lists: bool,
-    ) -> Result<Self, DeviceError> {
-        let flag = |yes: bool| u8::from(yes).to_string();
-        let is_switched = matches!(settings.potential.truncation, Truncation::Switched { .. });
-        // Threads that an SM must have room for, which limits their registers. On an H200 with
-        // 1,048,576 particles and 1536, 1280 and 1024 threads: 2183, 2154 and 2155 steps per
-        // second. Noise needs more registers.
-        let (ensemble, threads_per_sm) = match settings.ensemble {
-            Ensemble::Nve => (0, 1536),
-            Ensemble::Langevin { .. } => (1, 1024),
-            Ensemble::Rescaling { .. } => (2, 1536),
-        };
-        let definitions = [
-            ("BLOCK_SIZE", strategy.block_size.to_string()),
-            ("LANES", strategy.lanes.to_string()),
-            ("BUILD_LANES", strategy.build_lanes.to_string()),
-            ("ENSEMBLE", ensemble.to_string()),
-            ("STEP_THREADS_PER_SM", threads_per_sm.to_string()),
-            ("SPECIES", settings.potential.species_count().to_string()),
-            ("IS_SWITCHED", flag(is_switched)),
-            ("IS_PERIODIC", flag(bounds.sides == BoxSides::Periodic)),
-            ("IS_ALL_PAIRS", flag(!uses_lists)),
-            ("DIMENSIONS", bounds.dimensions.to_string()),
-        ];
-        let module = device.build(&KERNELS, &definitions, Math::Precise)?;
-        Ok(Self {
-            take_step: module.kernel("take_step")?,
-            take_force_step: module.kernel("take_force_step")?,
-            take_steps: module.kernel("take_steps")?,
-            assign_cells: module.kernel("assign_cells")?,
-            sort_particles: module.kernel("sort_particles")?,
-            build_lists: module.kernel("build_lists")?,
-            widen_box: module.kernel("widen_box")?,
-            measure: module.kernel("measure")?,
-        })
-    }
-}
-
-/// Returns particles that are in the middle half of an open box, which the kernels rely on.
-fn in_middle_of_box(particles: &FluidParticles) -> Cow<'_, FluidParticles> {
-    let mut particles = Cow::Borrowed(particles);
-    let (sides, dimensions) = (particles.bounds.sides, particles.bounds.dimensions);
-    let is_outside = |particles: &FluidParticles| {
-        !particles.position[..dimensions].iter().flatten().all(|&x| SimulationBox::is_in_middle(x))
-    };
-    while sides == BoxSides::Open && is_outside(&particles) {
-        let widened = particles.to_mut();
-        widened.bounds = widened.bounds.doubled();
-        for fraction in widened.position[..dimensions].iter_mut().flatten() {
-            *fraction = SimulationBox::halved(*fraction);
-        }
-    }
-    particles
-}
-
-/// Returns the numbers of a pair in the order of `particles.cu`.
-fn pair_slots(pair: &PairConstants<f32>) -> [f32; 8] {
-    let PairConstants { cutoff2, near2, damping2, repulsion, attraction, switch_start, switch } = *pair;
-    [cutoff2, near2, damping2, repulsion, attraction, switch_start, switch[0], switch[1]]
-}
-
-/// Returns the numbers of all pairs in the order of `measure.cu`.
-fn energy_slots(arithmetic: &EnergyArithmetic) -> Vec<f64> {
-    let pairs = arithmetic.forces.pairs.iter().zip(&arithmetic.energies);
-    pairs
-        .flat_map(|(pair, energy)| {
-            let EnergyConstants { repulsion, attraction, shift, switch } = *energy;
-            let of_forces = [
-                pair.cutoff2,
-                pair.damping2,
-                pair.repulsion,
-                pair.attraction,
-                pair.switch_start,
-                pair.switch[0],
-                pair.switch[1],
-            ];
-            of_forces.into_iter().chain([repulsion, attraction, shift, switch[0], switch[1]])
-        })
-        .collect()
 }

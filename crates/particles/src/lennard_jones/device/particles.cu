@@ -2,8 +2,13 @@
 // follow this one. lennard_jones/arithmetic.rs is the reference: every operation is rounded once,
 // in the same order, and forces are sums of integers, so the bits are those of the CPU.
 //
-// The state has two sides of n particles each. Sorting copies the particles from one side to the
-// other, and CONTROL_SIDE tells which one is current. Particles are in the order of their cells.
+// The state has two sides of `stride` particles each, of which the first n are used. Sorting copies
+// the particles from one side to the other, and CONTROL_SIDE tells which one is current. Particles
+// are in the order of their cells.
+//
+// One rank of several (HAS_GHOSTS) has a part of the particles. Copies of particles of other ranks,
+// the ghosts, follow behind the first n in columns that forces and energies read. With all pairs,
+// particles and ghosts fill a side.
 //
 // Upper halves of the fractions are in `upper`, as bits of float4 (x, y, z, species). It has two
 // sides as well: a step reads those of CONTROL_STEP % 2 and writes the others, because other
@@ -14,7 +19,7 @@
 // knowing when lists become invalid.
 //
 // Defined by the host: BLOCK_SIZE, LANES (threads per particle), SPECIES, IS_SWITCHED, IS_PERIODIC,
-// DIMENSIONS, IS_ALL_PAIRS.
+// DIMENSIONS, IS_ALL_PAIRS, HAS_GHOSTS.
 
 #if defined(ON_OPENCL)
 #pragma OPENCL FP_CONTRACT OFF
@@ -31,7 +36,7 @@
 #define CONTROL_SIDE 4           // current side of the state
 #define CONTROL_TICKET 5         // blocks that are done
 #define CONTROL_OVERFLOW 6       // most neighbours of a particle, if they do not fit into its list
-#define CONTROL_FAILED 7         // n - user's index of the first particle that would move too far, or 0
+#define CONTROL_FAILED 7         // 2^32 - 1 - user's index of the first particle that moves too far, or 0
 #define CONTROL_IS_FINAL 8       // 1 if the last half kick of the batch is done
 #define CONTROL_REBUILDS 9       // builds of the lists
 #define CONTROL_FAILED_NEXT 10

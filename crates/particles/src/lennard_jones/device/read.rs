@@ -11,13 +11,32 @@ use crate::lennard_jones::arithmetic::{ENERGY_BITS, PairReal};
 impl DeviceFluid {
     /// Measures energies, momentum and virial.
     pub fn measure(&self) -> Result<FluidMeasures, DeviceError> {
+        Ok(self.measures_of(self.measure_sums()?))
+    }
+
+    /// Returns the measures of sums of integers. Pairs count twice in potential energy and virial.
+    pub(super) fn measures_of(&self, sums: [i64; SUM_COUNT]) -> FluidMeasures {
+        let energy = self.settings.potential.energy_unit() * 2f64.powi(-ENERGY_BITS);
+        let momentum = self.settings.momentum_unit();
+        let sums = sums.map(|sum| sum as f64);
+        FluidMeasures {
+            potential: 0.5 * sums[0] * energy,
+            virial: 0.5 * sums[1] * energy,
+            kinetic: sums[2] * energy,
+            momentum: [3, 4, 5].map(|k| sums[k] * momentum),
+        }
+    }
+
+    /// Returns the sums of the particles here: potential energy, virial, kinetic energy, momentum.
+    pub(super) fn measure_sums(&self) -> Result<[i64; SUM_COUNT], DeviceError> {
         let (counts, entries, capacity) = match &self.lists {
             Some(lists) => (&lists.counts, &lists.entries, lists.capacity),
             None => (&self.order, &self.listed, 1),
         };
         self.device.queue().write(&self.sums, &[0; SUM_COUNT])?;
         let unit = self.settings.potential.energy_unit();
-        let mut args: Vec<Arg> = vec![(&self.control).into(), (self.n as u32).into()];
+        let mut args: Vec<Arg> = vec![(&self.control).into()];
+        args.extend([self.n as u32, self.stride as u32].map(Arg::from));
         args.extend(self.position.iter().map(Arg::from));
         args.push((&self.species).into());
         args.extend(self.velocity.iter().map(Arg::from));
@@ -36,20 +55,14 @@ impl DeviceFluid {
         args.push((&self.sums).into());
         let blocks = self.blocks(self.strategy.lanes);
         self.device.queue().launch(&self.kernels.measure, blocks, self.strategy.block_size, &args)?;
-        let sums: Vec<f64> = self.sums.to_vec()?.into_iter().map(|sum| sum as i64 as f64).collect();
-        let energy = unit * 2f64.powi(-ENERGY_BITS);
-        let momentum = self.settings.momentum_unit();
-        Ok(FluidMeasures {
-            potential: 0.5 * sums[0] * energy,
-            virial: 0.5 * sums[1] * energy,
-            kinetic: sums[2] * energy,
-            momentum: [3, 4, 5].map(|k| sums[k] * momentum),
-        })
+        let mut sums = [0; SUM_COUNT];
+        self.device.queue().read(&self.sums, &mut sums)?;
+        Ok(sums.map(|sum: u64| sum as i64))
     }
 
     /// Returns the particles in the user's order.
     pub fn particles(&self) -> Result<FluidParticles, DeviceError> {
-        let side = self.side() * self.n;
+        let side = self.side() * self.stride;
         let order = self.order.to_vec()?;
         let mut ranks = vec![0; self.n];
         for (rank, &user) in order[side..side + self.n].iter().enumerate() {

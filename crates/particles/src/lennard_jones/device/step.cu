@@ -112,13 +112,13 @@ FUNCTION int store_coordinate(Coordinate c, int has_drift, GLOBAL ulong* fractio
     return top == 0 || top == 3;
 }
 
-// Reports a particle that has moved too far for the lists, the step or an open box. `rank` is the
+// Reports a particle that has moved too far for the lists, the step or an open box. `failed` is the
 // value of CONTROL_FAILED for it.
-FUNCTION void check_move(float4 moved, GLOBAL const float4* listed, int is_too_far, int is_outside, uint rank,
+FUNCTION void check_move(float4 moved, GLOBAL const float4* listed, int is_too_far, int is_outside, uint failed,
     GLOBAL uint* control, float scale_x, float scale_y, float scale_z, float half_skin2)
 {
     if (is_too_far)
-        ATOMIC_MAX_U32(control + CONTROL_FAILED_NEXT, rank);
+        ATOMIC_MAX_U32(control + CONTROL_FAILED_NEXT, failed);
 #if !IS_PERIODIC
     if (is_outside)
         STORE_U32(control + CONTROL_WIDEN_NEXT, 1);
@@ -132,7 +132,7 @@ FUNCTION void check_move(float4 moved, GLOBAL const float4* listed, int is_too_f
 
 // Takes a particle through a step and stores it. Returns its kinetic energy as an integer where the
 // step needs it.
-FUNCTION i64 move_particle(int kind, int has_drift, uint particle, uint n, Force force, double scaling, float4 own,
+FUNCTION i64 move_particle(int kind, int has_drift, uint particle, Force force, double scaling, float4 own,
     const State* state, GLOBAL uint* control, GLOBAL float4* next_upper, GLOBAL const float4* listed,
     GLOBAL const double* motion, float scale_x, float scale_y, float scale_z, float half_skin2,
     GLOBAL const uint* order, GLOBAL const ulong* ids, ulong seed, ulong step)
@@ -181,8 +181,8 @@ FUNCTION i64 move_particle(int kind, int has_drift, uint particle, uint n, Force
         const float4 moved = FLOAT4(UINT_AS_FLOAT((uint)(new_x.fraction >> 32)),
             UINT_AS_FLOAT((uint)(new_y.fraction >> 32)), UINT_AS_FLOAT(upper_z), own.w);
         next_upper[particle] = moved;
-        check_move(moved, listed + particle, is_too_far, is_outside, n - order[particle], control, scale_x, scale_y,
-            scale_z, half_skin2);
+        check_move(moved, listed + particle, is_too_far, is_outside, 0xffffffffu - order[particle], control, scale_x,
+            scale_y, scale_z, half_skin2);
     }
 #if ENSEMBLE == ENSEMBLE_RESCALING
     if (kind == KICK_AND_SUM)
@@ -228,6 +228,7 @@ FUNCTION double rescaling_factor(i64 kinetic_sum, uint step_in_batch, GLOBAL con
 }
 
 // Ends a step in one thread of the last block: updates the words of `control` for the next kernel.
+// One rank of several leaves the sum of kinetic energies to the host, which writes the factor.
 FUNCTION void finish_step(int kind, int has_drift, SHARED_POINTER const uint* words, GLOBAL uint* control,
     GLOBAL ulong* kinetic_sum, GLOBAL double* factor, GLOBAL const double* motion, GLOBAL const double* numbers)
 {
@@ -235,10 +236,12 @@ FUNCTION void finish_step(int kind, int has_drift, SHARED_POINTER const uint* wo
     const uint step = words[CONTROL_STEP];
 #if ENSEMBLE == ENSEMBLE_RESCALING
     if (kind == KICK_AND_SUM) {
+#if !HAS_GHOSTS
         DEVICE_FENCE();
         const uint step_in_batch = step - words[CONTROL_START] - 1;
         *factor = rescaling_factor((i64)LOAD_U64(kinetic_sum), step_in_batch, motion, numbers);
         *kinetic_sum = 0;
+#endif
         control[CONTROL_IS_KICKED] = 1;
         return;
     }
@@ -280,8 +283,9 @@ FUNCTION void wait_for_blocks(GLOBAL uint* control, uint generation, int is_last
 // Parameters of the kernels, and the arguments that pass them on. `first_step` is the number of
 // steps before the batch.
 #define STEP_PARAMETERS                                                                                       \
-    uint n, GLOBAL uint *control, GLOBAL float4 *upper_sides, GLOBAL const float4 *RESTRICT listed,           \
-        GLOBAL const uint *RESTRICT counts, GLOBAL const float4 *RESTRICT lists, uint capacity,               \
+    uint n, uint stride, GLOBAL uint *control, GLOBAL float4 *upper_sides,                                    \
+        GLOBAL const float4 *RESTRICT listed, GLOBAL const uint *RESTRICT counts,                             \
+        GLOBAL const float4 *RESTRICT lists, uint capacity,                                                   \
         GLOBAL const float *RESTRICT pairs, float scale_x, float scale_y, float scale_z,                      \
         GLOBAL const double *RESTRICT motion, float half_skin2, GLOBAL ulong *x, GLOBAL ulong *y,             \
         GLOBAL ulong *z, GLOBAL int *image_x, GLOBAL int *image_y, GLOBAL int *image_z, GLOBAL double *vx,    \
@@ -290,9 +294,9 @@ FUNCTION void wait_for_blocks(GLOBAL uint* control, uint generation, int is_last
         ulong seed, ulong first_step, GLOBAL ulong *kinetic_sum, GLOBAL double *factor,                       \
         GLOBAL const double *RESTRICT numbers
 #define STEP_ARGUMENTS                                                                                        \
-    n, control, upper_sides, listed, counts, lists, capacity, pairs, scale_x, scale_y, scale_z, motion,       \
-        half_skin2, x, y, z, image_x, image_y, image_z, vx, vy, vz, force_x, force_y, force_z, order, ids,    \
-        seed, first_step, kinetic_sum, factor, numbers
+    n, stride, control, upper_sides, listed, counts, lists, capacity, pairs, scale_x, scale_y, scale_z,       \
+        motion, half_skin2, x, y, z, image_x, image_y, image_z, vx, vy, vz, force_x, force_y, force_z, order, \
+        ids, seed, first_step, kinetic_sum, factor, numbers
 
 // Shared memory of the kernels.
 #if IS_ALL_PAIRS
@@ -319,23 +323,23 @@ FUNCTION i64 step_particles(int kind, uint first, SHARED_POINTER uint* scratch, 
     SHARED_POINTER float4* tile, STEP_PARAMETERS)
 {
     const uint step = words[CONTROL_STEP];
-    GLOBAL const float4* upper = upper_sides + (step & 1) * n;
+    GLOBAL const float4* upper = upper_sides + (step & 1) * stride;
     const uint wanted = first + GRID_THREAD / LANES;
     // Threads past the last particle repeat it and write nothing.
     const uint particle = wanted < n ? wanted : n - 1;
     Force force = { 0, 0, 0 };
     if (kind != FIRST_STEP && kind != SCALE_AND_DRIFT)
         force = sum_forces(
-            particle, n, upper, counts, lists, capacity, pairs, scale_x, scale_y, scale_z, scratch, tile);
+            particle, stride, upper, counts, lists, capacity, pairs, scale_x, scale_y, scale_z, scratch, tile);
     if (wanted >= n || (uint)THREAD % LANES != 0)
         return 0;
-    const uint side = words[CONTROL_SIDE] * n;
+    const uint side = words[CONTROL_SIDE] * stride;
     const State state = { x + side, y + side, z + side, image_x + side, image_y + side, image_z + side, vx + side,
         vy + side, vz + side, force_x, force_y, force_z };
     const double scaling = kind == SCALE_AND_DRIFT ? LOAD_F64(factor) : 1.0;
-    return move_particle(kind, has_drift(kind, words), particle, n, force, scaling, upper[particle], &state, control,
-        upper_sides + (1 - (step & 1)) * n, listed, motion, scale_x, scale_y, scale_z, half_skin2, order + side, ids,
-        seed, first_step + (step - words[CONTROL_START]));
+    return move_particle(kind, has_drift(kind, words), particle, force, scaling, upper[particle], &state, control,
+        upper_sides + (1 - (step & 1)) * stride, listed, motion, scale_x, scale_y, scale_z, half_skin2, order + side,
+        ids, seed, first_step + (step - words[CONTROL_START]));
 }
 
 // Ends a step. Returns true in all threads of the last block.

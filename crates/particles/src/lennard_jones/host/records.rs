@@ -7,17 +7,7 @@ use orrery_simd::MAX_LANES;
 
 use super::HostFluid;
 use crate::lennard_jones::arithmetic::upper_half;
-
-/// A particle: fractions, velocities as bits, identifier, images of x and y, image of z with the
-/// user's index, species.
-pub(in crate::lennard_jones) type ParticleRecord = [u64; 10];
-
-/// A ghost: fractions, user's index with the species.
-pub(in crate::lennard_jones) type GhostRecord = [u64; 4];
-
-/// Work of moving a particle, in units of the work of one neighbour. Only the balance of the ranks
-/// depends on it.
-const WORK_PER_PARTICLE: u64 = 16;
+use crate::lennard_jones::slab::{GhostRecord, ParticleRecord, WORK_PER_PARTICLE};
 
 /// Returns a number with these halves.
 fn joined(low: u32, high: u32) -> u64 {
@@ -25,13 +15,24 @@ fn joined(low: u32, high: u32) -> u64 {
 }
 
 /// The numbers of a [`ParticleRecord`].
-struct Unpacked {
-    user: u32,
-    id: u64,
-    species: u8,
-    position: [u64; 3],
-    image: [i32; 3],
-    velocity: [f64; 3],
+pub(in crate::lennard_jones) struct Unpacked {
+    /// User's index.
+    pub user: u32,
+    pub id: u64,
+    pub species: u8,
+    pub position: [u64; 3],
+    pub image: [i32; 3],
+    pub velocity: [f64; 3],
+}
+
+impl Unpacked {
+    fn packed(&self) -> ParticleRecord {
+        let [x, y, z] = self.position;
+        let [vx, vy, vz] = self.velocity.map(f64::to_bits);
+        let [image_x, image_y, image_z] = self.image.map(|image| image as u32);
+        let images = [joined(image_x, image_y), joined(image_z, self.user)];
+        [x, y, z, vx, vy, vz, self.id, images[0], images[1], self.species.into()]
+    }
 }
 
 impl From<&ParticleRecord> for Unpacked {
@@ -46,6 +47,22 @@ impl From<&ParticleRecord> for Unpacked {
             velocity: [vx, vy, vz].map(f64::from_bits),
         }
     }
+}
+
+/// Returns the records of all particles, in the user's order.
+pub(in crate::lennard_jones) fn packed_particles(particles: &FluidParticles) -> Vec<ParticleRecord> {
+    let record = |k: usize| {
+        Unpacked {
+            user: k as u32,
+            id: particles.id[k],
+            species: particles.species[k],
+            position: particles.fractions(k),
+            image: [0, 1, 2].map(|axis| particles.image[axis][k]),
+            velocity: particles.velocity.get(k),
+        }
+        .packed()
+    };
+    (0..particles.len()).map(record).collect()
 }
 
 /// Returns the particles of all records in the user's order. The user's indices are those from 0
@@ -79,28 +96,22 @@ fn remove_from<T>(columns: &mut [Vec<T>; 3], k: usize) {
 
 impl HostFluid {
     /// Returns particle `k` as a message.
-    pub(in crate::lennard_jones) fn particle_record(&self, k: usize) -> ParticleRecord {
-        let [x, y, z] = self.fractions(k);
-        let [vx, vy, vz] = [0, 1, 2].map(|axis| self.velocity[axis][k].to_bits());
-        let [image_x, image_y, image_z] = [0, 1, 2].map(|axis| self.image[axis][k] as u32);
-        let images = [joined(image_x, image_y), joined(image_z, self.order[k])];
-        [x, y, z, vx, vy, vz, self.id[k], images[0], images[1], self.species[k].into()]
+    pub(in crate::lennard_jones) fn record(&self, k: usize) -> ParticleRecord {
+        Unpacked {
+            user: self.order[k],
+            id: self.id[k],
+            species: self.species[k],
+            position: self.fractions(k),
+            image: [0, 1, 2].map(|axis| self.image[axis][k]),
+            velocity: [0, 1, 2].map(|axis| self.velocity[axis][k]),
+        }
+        .packed()
     }
 
-    /// Returns all particles as messages.
-    pub(in crate::lennard_jones) fn particle_records(&self) -> Vec<ParticleRecord> {
-        (0..self.len()).map(|k| self.particle_record(k)).collect()
-    }
-
-    /// Removes particles, then adds others. `leaving` has the indices of the former in ascending
-    /// order. The order changes, and forces are lost. There must be no ghosts.
-    pub(in crate::lennard_jones) fn replace_particles(
-        &mut self,
-        leaving: &[u32],
-        arriving: &[ParticleRecord],
-    ) {
+    /// Removes the particles with these indices, which are in ascending order. The order of the
+    /// others changes, and forces are lost. There must be no ghosts.
+    pub(in crate::lennard_jones) fn remove_particles(&mut self, leaving: &[usize]) {
         for &k in leaving.iter().rev() {
-            let k = k as usize;
             self.order.swap_remove(k);
             self.id.swap_remove(k);
             self.species.swap_remove(k);
@@ -108,6 +119,11 @@ impl HostFluid {
             remove_from(&mut self.image, k);
             remove_from(&mut self.velocity, k);
         }
+        self.resize_columns();
+    }
+
+    /// Adds particles behind the others. Forces are lost. There must be no ghosts.
+    pub(in crate::lennard_jones) fn add_particles(&mut self, arriving: &[ParticleRecord]) {
         for record in arriving {
             let Unpacked { user, id, species, position, image, velocity } = record.into();
             self.order.push(user);
@@ -119,6 +135,11 @@ impl HostFluid {
                 self.velocity[axis].push(velocity[axis]);
             }
         }
+        self.resize_columns();
+    }
+
+    /// Adapts the columns that follow from others to the number of particles.
+    fn resize_columns(&mut self) {
         let n = self.len();
         self.force.iter_mut().for_each(|column| column.resize(n, 0));
         self.listed.iter_mut().for_each(|column| column.resize(n, 0));
@@ -132,6 +153,7 @@ impl HostFluid {
     }
 
     /// Returns the user's index of a particle or ghost.
+    #[cfg(test)]
     pub(in crate::lennard_jones) fn user_index(&self, k: usize) -> usize {
         self.order[k] as usize
     }
@@ -184,7 +206,7 @@ impl HostFluid {
     /// Returns the work of a step for particle `k`, which has the index of the last build of lists.
     pub(in crate::lennard_jones) fn work(&self, k: usize) -> u64 {
         match &self.lists {
-            Some(lists) if self.rebuilds > 0 => WORK_PER_PARTICLE + lists.count(k) as u64,
+            Some(lists) if self.rebuilds > 0 => u64::from(WORK_PER_PARTICLE) + lists.count(k) as u64,
             _ => 1,
         }
     }

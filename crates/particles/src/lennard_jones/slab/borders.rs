@@ -5,15 +5,41 @@
 //! the lists on both sides. In a periodic box a window may continue at the other end. Slabs may be
 //! thinner than the radius, and empty.
 
-use orrery_cluster::{ClusterError, Transport};
-use orrery_model::simulation_box::BoxSides;
+use orrery_cluster::Transport;
+use orrery_model::simulation_box::{BoxSides, SimulationBox};
 
+use super::part::SlabPart;
+use crate::lennard_jones::DeviceFluidError;
 use crate::lennard_jones::cells::{CellGrid, FRACTIONS};
-use crate::lennard_jones::host::HostFluid;
 
 /// Parts of a slab that borders are rounded to. The work of a slab differs from the mean by up to
 /// one part.
 const BINS_PER_RANK: usize = 512;
+
+/// Equal parts of a range of fractions along an axis, in 32 bits.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(in crate::lennard_jones) struct AxisBins {
+    /// The axis.
+    pub axis: usize,
+    /// First fraction.
+    pub low: u32,
+    /// Number of fractions.
+    pub span: u64,
+    /// Number of bins.
+    pub count: usize,
+}
+
+impl AxisBins {
+    /// Returns the bin of a fraction in the range.
+    pub(in crate::lennard_jones) fn bin(&self, fraction: u32) -> usize {
+        (u64::from(fraction - self.low) * self.count as u64 / self.span) as usize
+    }
+
+    /// Returns the first fraction of a bin. Bin `count` starts behind the last fraction.
+    fn start(&self, bin: usize) -> u64 {
+        u64::from(self.low) + (bin as u64 * self.span).div_ceil(self.count as u64)
+    }
+}
 
 /// Part of the box that contains all particles, in fractions of 32 bits.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -24,11 +50,11 @@ struct Region {
 
 impl Region {
     /// Returns the whole periodic box, or the part of an open box with particles of any rank.
-    fn new(transport: &Transport, fluid: &HostFluid) -> Result<Self, ClusterError> {
-        if fluid.bounds().sides == BoxSides::Periodic {
+    fn new(transport: &Transport, part: &mut impl SlabPart) -> Result<Self, DeviceFluidError> {
+        if part.bounds().sides == BoxSides::Periodic {
             return Ok(Self { low: [0; 3], span: [FRACTIONS; 3] });
         }
-        let (low, high) = fluid.extent();
+        let (low, high) = part.extent()?;
         // The smallest complement belongs to the largest number.
         let local = [low, high.map(|high| !high)];
         let all = transport.all_reduce(&local, |a, b| [0, 1, 2].map(|axis| a[axis].min(b[axis])))?;
@@ -41,20 +67,26 @@ impl Region {
 
 /// Consecutive fractions along an axis. They may continue at the other end of the box.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Window {
-    low: u32,
-    span: u64,
+pub(in crate::lennard_jones) struct Window {
+    /// First fraction, in 32 bits.
+    pub low: u32,
+    /// Number of fractions, up to 2³².
+    pub span: u64,
 }
 
 impl Window {
-    pub(super) fn contains(&self, fraction: u32) -> bool {
+    /// All fractions.
+    pub(super) const WHOLE: Self = Self { low: 0, span: FRACTIONS };
+
+    /// Returns whether the window contains a fraction.
+    pub(in crate::lennard_jones) fn contains(&self, fraction: u32) -> bool {
         u64::from(fraction.wrapping_sub(self.low)) < self.span
     }
 }
 
 /// Slabs of all ranks. They are equal on all ranks.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Slabs {
+pub(in crate::lennard_jones) struct Slabs {
     /// Axis that the slabs divide.
     pub(super) axis: usize,
     /// Borders of the slabs, one more than there are ranks.
@@ -68,31 +100,34 @@ pub(super) struct Slabs {
 impl Slabs {
     /// Divides the longest axis such that all ranks have about the same work. All ranks must call
     /// it.
-    pub(super) fn balanced(transport: &Transport, fluid: &HostFluid) -> Result<Self, ClusterError> {
-        let region = Region::new(transport, fluid)?;
-        let bounds = fluid.bounds();
+    pub(super) fn balanced(
+        transport: &Transport,
+        part: &mut impl SlabPart,
+    ) -> Result<Self, DeviceFluidError> {
+        let region = Region::new(transport, part)?;
+        let (bounds, radius) = (*part.bounds(), part.settings().list_radius());
         let length = |axis: usize| bounds.lengths[axis] * region.span[axis] as f64;
         let longer = |a: usize, b: usize| if length(b) > length(a) { b } else { a };
         let axis = (0..bounds.dimensions).fold(0, longer);
-        let (low, span) = (u64::from(region.low[axis]), region.span[axis]);
-
-        let bins = BINS_PER_RANK * transport.size();
-        let mut work = vec![0u64; bins];
-        for k in 0..fluid.len() {
-            let offset = u64::from(fluid.upper_halves(k)[axis] as u32) - low;
-            work[(offset * bins as u64 / span) as usize] += fluid.work(k);
-        }
-        let work = transport.all_reduce(&work, |a, b| a + b)?;
-        let border = |bin: usize| low + (bin as u64 * span).div_ceil(bins as u64);
+        let count = BINS_PER_RANK * transport.size();
+        let bins = AxisBins { axis, low: region.low[axis], span: region.span[axis], count };
+        let work = transport.all_reduce(&part.work_in(&bins)?, |a, b| a + b)?;
+        let borders = balanced_bins(&work, transport.size()).into_iter().map(|bin| bins.start(bin));
         // Rounding errors of f32 in the lists must not reach beyond the window.
-        let reach = fluid.list_radius() * (1.0 + 1e-5) / bounds.lengths[axis] * FRACTIONS as f64;
+        let reach = radius * (1.0 + 1e-5) / bounds.lengths[axis] * FRACTIONS as f64;
         Ok(Self {
             axis,
-            borders: balanced_bins(&work, transport.size()).into_iter().map(border).collect(),
+            borders: borders.collect(),
             reach: (reach.ceil() as u64 + 1).min(FRACTIONS),
             region,
             is_periodic: bounds.sides == BoxSides::Periodic,
         })
+    }
+
+    /// Returns the slab of a rank, `None` if it is empty.
+    pub(super) fn slab(&self, rank: usize) -> Option<Window> {
+        let (start, end) = (self.borders[rank], self.borders[rank + 1]);
+        (start < end).then(|| Window { low: start as u32, span: end - start })
     }
 
     /// Returns the rank whose slab contains a fraction along the axis.
@@ -102,36 +137,37 @@ impl Slabs {
 
     /// Returns the window of a rank, `None` if its slab is empty.
     pub(super) fn window(&self, rank: usize) -> Option<Window> {
-        let (start, end) = (self.borders[rank], self.borders[rank + 1]);
-        let (low, span) = (u64::from(self.region.low[self.axis]), self.region.span[self.axis]);
-        if start == end {
-            return None;
-        }
+        let slab = self.slab(rank)?;
+        let region = Window { low: self.region.low[self.axis], span: self.region.span[self.axis] };
         if !self.is_periodic {
-            let first = start.saturating_sub(self.reach).max(low);
-            let span = (end + self.reach).min(low + span) - first;
-            return Some(Window { low: first as u32, span });
+            let (start, end) = (u64::from(region.low), u64::from(region.low) + region.span);
+            let first = u64::from(slab.low).saturating_sub(self.reach).max(start);
+            let last = (u64::from(slab.low) + slab.span + self.reach).min(end);
+            return Some(Window { low: first as u32, span: last - first });
         }
-        match end - start + 2 * self.reach {
-            longer if longer >= FRACTIONS => Some(Window { low: low as u32, span }),
-            shorter => Some(Window { low: start.wrapping_sub(self.reach) as u32, span: shorter }),
-        }
+        let span = slab.span + 2 * self.reach;
+        let low = u64::from(slab.low).wrapping_sub(self.reach) as u32;
+        Some(if span < FRACTIONS { Window { low, span } } else { region })
     }
 
-    /// Returns whether a window contains a part of the slab of a rank.
-    pub(super) fn reaches(&self, window: &Window, rank: usize) -> bool {
-        let (start, end) = (self.borders[rank], self.borders[rank + 1]);
-        let slab = Window { low: start as u32, span: end - start };
-        start < end && (window.contains(start as u32) || slab.contains(window.low))
+    /// Returns the window of each other rank, `None` if it contains nothing of the slab of `rank`.
+    pub(super) fn windows_over(&self, rank: usize) -> Vec<Option<Window>> {
+        let window_over = |other: usize| match (self.slab(rank), self.window(other)) {
+            (Some(slab), Some(window)) if other != rank => {
+                (window.contains(slab.low) || slab.contains(window.low)).then_some(window)
+            }
+            _ => None,
+        };
+        (0..self.borders.len() - 1).map(window_over).collect()
     }
 
-    /// Returns the cells of the window of a rank.
-    pub(super) fn grid(&self, rank: usize, fluid: &HostFluid) -> CellGrid {
+    /// Returns the cells of the window of a rank that has `n` particles.
+    pub(super) fn grid(&self, rank: usize, bounds: &SimulationBox, radius: f64, n: usize) -> CellGrid {
         let Region { mut low, mut span } = self.region;
         if let Some(window) = self.window(rank) {
             (low[self.axis], span[self.axis]) = (window.low, window.span);
         }
-        CellGrid::within(fluid.bounds(), fluid.list_radius(), low, span, fluid.len())
+        CellGrid::within(bounds, radius, low, span, n)
     }
 }
 
@@ -195,10 +231,14 @@ mod tests {
             assert_eq!(first.contains(fraction), expected, "{fraction}");
         }
         assert_eq!(slabs.window(1), None);
-        assert_eq!([0, 1, 2, 3].map(|rank| slabs.reaches(&first, rank)), [true, false, true, true]);
-        let second = slabs.window(2).unwrap();
-        assert_eq!([0, 1, 2, 3].map(|rank| slabs.reaches(&second, rank)), [true, false, true, true]);
-        // The last slab and its surroundings have more than the whole box minus the others.
+        // The first and the last slab are neighbours too.
+        let neighbours = |rank: usize| slabs.windows_over(rank).iter().map(Option::is_some).collect();
+        let found: [Vec<bool>; 4] = [0, 1, 2, 3].map(neighbours);
+        assert_eq!(found[0], [false, false, true, true]);
+        assert_eq!(found[1], [false; 4]);
+        assert_eq!(found[2], [true, false, false, true]);
+        assert_eq!(found[3], [true, false, true, false]);
+        // The last slab and a part of its neighbours.
         let last = slabs.window(3).unwrap();
         assert_eq!(last, Window { low: 1900, span: FRACTIONS - 1800 });
         assert!(last.contains(1900) && last.contains(99) && !last.contains(100) && !last.contains(1899));
@@ -220,6 +260,7 @@ mod tests {
         assert_eq!(windows[0], Window { low: 5000, span: 1300 });
         assert_eq!(windows[1], Window { low: 5700, span: 1600 });
         assert_eq!(windows[2], Window { low: 6700, span: 1300 });
-        assert_eq!([0, 1, 2].map(|rank| slabs.reaches(&windows[0], rank)), [true, true, false]);
+        assert_eq!(slabs.windows_over(2), [None, Some(windows[1]), None]);
+        assert_eq!(slabs.windows_over(1), [Some(windows[0]), None, Some(windows[2])]);
     }
 }

@@ -15,63 +15,99 @@
 //! So the bits depend neither on the number of ranks nor on the borders.
 
 mod borders;
-mod ghosts;
+mod device_steps;
+mod host_part;
+mod host_steps;
+mod lists;
+mod part;
+mod report;
 
-use orrery_cluster::{ClusterError, Transport};
+use orrery_cluster::{ClusterError, Tag, Transport};
 use orrery_model::fluid::FluidParticles;
+use orrery_model::simulation_box::{BoxSides, SimulationBox};
 
-use super::cells::{CellGrid, sort_by_cell};
-use super::host::{Failure, GhostRecord, HostFluid, Motion, ParticleRecord, unpacked_particles};
-use super::settings::{FluidSettings, PairPrecision};
-use super::steps::{Stepping, take_step};
+use super::host::{packed_particles, unpacked_particles};
+use super::settings::PairPrecision;
 use super::{DeviceFluidError, Exploded, FluidMeasures};
-use borders::Slabs;
-use ghosts::{Ghosts, exchange_lists};
+pub(super) use borders::{AxisBins, Slabs, Window};
+pub(super) use host_part::HostPart;
+use lists::exchange_lists;
+pub(super) use part::{GhostBits, GhostRecord, Messages, ParticleRecord, SlabPart, WORK_PER_PARTICLE};
+pub(super) use report::MotionReport;
+
+/// Positions of ghosts.
+const POSITIONS: Tag = Tag::new(61);
+
+/// Gives each rank the same number of particles. Rank 0 has all of them. Returns those of this rank.
+/// All ranks must call it.
+pub(super) fn share_particles(
+    transport: &Transport,
+    particles: Option<&FluidParticles>,
+) -> Result<Vec<ParticleRecord>, ClusterError> {
+    let size = transport.size();
+    let records = particles.map_or_else(Vec::new, packed_particles);
+    let border = |rank: usize| records.len() * rank / size;
+    let outgoing: Vec<_> = (0..size).map(|to| records[border(to)..border(to + 1)].to_vec()).collect();
+    let mut incoming = exchange_lists(transport, &outgoing)?;
+    Ok(incoming.swap_remove(0))
+}
 
 /// The particles of one rank and its ghosts. All ranks call each method that communicates, in the
 /// same order.
-#[derive(Clone, Debug)]
-pub(super) struct SlabFluid {
-    fluid: HostFluid,
+#[derive(Debug)]
+pub(super) struct SlabFluid<P> {
+    part: P,
     transport: Transport,
     /// Number of particles of all ranks.
     total: usize,
-    ghosts: Ghosts,
+    /// Numbers of particles that are ghosts of each rank.
+    sent: Vec<usize>,
+    /// Numbers of ghosts from each rank.
+    received: Vec<usize>,
     /// True if lists must be built before the next forces, on all ranks.
     must_rebuild: bool,
     /// True if an open box must be doubled before the next forces, on all ranks.
     must_widen: bool,
-    /// True if the next positions of ghosts must have all bits, for measures.
-    needs_all_bits: bool,
+    /// Bits of the next positions of ghosts.
+    bits: GhostBits,
 }
 
-impl SlabFluid {
-    /// Divides particles of which rank 0 has all `total`, in the user's order, and the other ranks
-    /// none. Computes their forces.
-    pub(super) fn new(
-        transport: &Transport,
-        particles: FluidParticles,
-        settings: &FluidSettings,
-        total: usize,
-    ) -> Result<Self, ClusterError> {
-        let uses_lists = settings.uses_lists(total, &particles.bounds);
+impl<P: SlabPart> SlabFluid<P> {
+    /// Takes the particles of this rank, which are any of the `total` particles, and computes their
+    /// forces.
+    pub(super) fn new(transport: &Transport, part: P, total: usize) -> Result<Self, DeviceFluidError> {
         let mut slab = Self {
-            fluid: HostFluid::without_forces(particles, settings, uses_lists),
+            part,
             transport: transport.clone(),
             total,
-            ghosts: Ghosts::default(),
+            sent: Vec::new(),
+            received: Vec::new(),
             must_rebuild: true,
             must_widen: false,
-            needs_all_bits: true,
+            bits: GhostBits::All,
         };
-        if !uses_lists {
-            slab.copy_to_all_ranks()?;
+        slab.must_widen = slab.is_outside_middle()?;
+        if !slab.part.uses_lists() {
+            let is_other = |rank: usize| (rank != transport.rank()).then_some(Window::WHOLE);
+            let windows: Vec<_> = (0..transport.size()).map(is_other).collect();
+            slab.renew_ghosts(0, &windows)?;
         }
-        // Particles of a file may be anywhere in an open box.
-        let is_outside = u8::from(slab.fluid.has_left_middle());
-        slab.must_widen = slab.transport.all_reduce(&[is_outside], u8::max)?[0] > 0;
-        slab.compute_forces()?;
+        slab.update_surroundings()?;
+        slab.part.compute_forces()?;
         Ok(slab)
+    }
+
+    /// Returns whether a particle of any rank is outside the middle half of an open box.
+    fn is_outside_middle(&mut self) -> Result<bool, DeviceFluidError> {
+        let bounds = *self.part.bounds();
+        if bounds.sides == BoxSides::Periodic {
+            return Ok(false);
+        }
+        let (low, high) = self.part.extent()?;
+        let is_inside = |upper: u32| SimulationBox::is_in_middle(u64::from(upper) << 32);
+        let is_outside =
+            self.part.len() > 0 && !(0..bounds.dimensions).all(|k| is_inside(low[k]) && is_inside(high[k]));
+        Ok(self.transport.all_reduce(&[u8::from(is_outside)], u8::max)?[0] > 0)
     }
 
     /// Returns the number of particles of all ranks.
@@ -79,175 +115,52 @@ impl SlabFluid {
         self.total
     }
 
-    /// Returns the fluid of this rank.
-    pub(super) fn fluid(&self) -> &HostFluid {
-        &self.fluid
+    /// Returns the number of degrees of freedom of all particles.
+    fn degrees_of_freedom(&self) -> f64 {
+        let ensemble = &self.part.settings().ensemble;
+        ensemble.degrees_of_freedom(self.total, self.part.bounds().dimensions)
     }
 
-    /// Takes `steps` steps of length `dt`. `first` is the number of steps before. All ranks return
-    /// the same error if a particle moves too far.
-    pub(super) fn advance(&mut self, dt: f64, first: u64, steps: u64) -> Result<(), DeviceFluidError> {
-        let end = first + steps;
-        for step in first..end {
-            self.needs_all_bits = step + 1 == end;
-            take_step(self, dt, step).map_err(|error| match error {
-                DeviceFluidError::Exploded(exploded) => Exploded { step, ..exploded }.into(),
-                error => error,
-            })?;
-        }
-        Ok(())
+    /// Returns the kinetic energy of all particles, of which those here have `sum` as an integer.
+    fn total_kinetic_energy(&self, sum: i64) -> Result<f64, DeviceFluidError> {
+        let all = self.transport.all_reduce(&[sum], i64::wrapping_add)?;
+        Ok(self.part.measures_of([0, 0, all[0], 0, 0, 0]).kinetic)
+    }
+
+    /// Returns the part of this rank.
+    pub(super) fn part(&self) -> &P {
+        &self.part
     }
 
     /// Measures energies, momentum and virial of all particles.
-    pub(super) fn measure(&self) -> Result<FluidMeasures, ClusterError> {
-        let [potential, virial] = self.fluid.pair_sums();
-        let [kinetic, x, y, z] = self.fluid.motion_sums();
-        let sums = self.transport.all_reduce(&[potential, virial, kinetic, x, y, z], i64::wrapping_add)?;
-        Ok(self.fluid.measures_of([sums[0], sums[1]], [2, 3, 4, 5].map(|k| sums[k])))
+    pub(super) fn measure(&self) -> Result<FluidMeasures, DeviceFluidError> {
+        let all = self.transport.all_reduce(&[self.part.measure_sums()?], |a, b| {
+            [0, 1, 2, 3, 4, 5].map(|k| i64::wrapping_add(a[k], b[k]))
+        })?;
+        Ok(self.part.measures_of(all[0]))
     }
 
     /// Returns the particles of all ranks in the user's order on rank 0, and no particles on the
     /// other ranks.
-    pub(super) fn particles(&self) -> Result<FluidParticles, ClusterError> {
-        let records = self.transport.gather(0, &self.fluid.particle_records())?;
-        Ok(unpacked_particles(*self.fluid.bounds(), &records.unwrap_or_default()))
+    pub(super) fn particles(&self) -> Result<FluidParticles, DeviceFluidError> {
+        let records = self.transport.gather(0, &self.part.records()?)?;
+        Ok(unpacked_particles(*self.part.bounds(), &records.unwrap_or_default()))
     }
 
-    /// Computes the forces at the current positions.
-    fn compute_forces(&mut self) -> Result<(), ClusterError> {
-        let must_widen = std::mem::take(&mut self.must_widen);
-        if must_widen {
-            self.fluid.widen_box();
-        }
-        let must_rebuild = std::mem::take(&mut self.must_rebuild) || must_widen;
-        if must_rebuild && self.fluid.uses_lists() {
-            self.rebuild()?;
-        } else {
-            self.update_ghosts()?;
-        }
-        self.fluid.compute_forces();
-        Ok(())
+    /// Returns a copy.
+    pub(super) fn try_clone(&self) -> Result<Self, DeviceFluidError> {
+        Self::new(&self.transport, self.part.copy()?, self.total)
     }
 
-    /// Divides the particles among the ranks, chooses ghosts and builds the lists.
-    fn rebuild(&mut self) -> Result<(), ClusterError> {
-        self.fluid.remove_ghosts();
-        let slabs = Slabs::balanced(&self.transport, &self.fluid)?;
-        self.migrate(|fluid, k| slabs.owner(fluid.upper_halves(k)[slabs.axis] as u32))?;
-        let grid = slabs.grid(self.transport.rank(), &self.fluid);
-        let cell_starts = self.fluid.sort_particles(&grid);
-        let ghost_starts = self.choose_ghosts(self.particles_for(&slabs), Some(&grid))?;
-        self.fluid.build_lists(&grid, &cell_starts, &ghost_starts);
-        Ok(())
+    /// Sets the bits of the positions of ghosts for the next forces. Measures after the last step
+    /// need all of them.
+    fn choose_bits(&mut self, is_last: bool) {
+        let needs_all = is_last || self.part.settings().precision == PairPrecision::Double;
+        self.bits = if needs_all { GhostBits::All } else { GhostBits::Upper };
     }
 
-    /// Divides the particles evenly among the ranks and gives each one copies of all others.
-    fn copy_to_all_ranks(&mut self) -> Result<(), ClusterError> {
-        let (rank, size, total) = (self.transport.rank(), self.transport.size(), self.total.max(1));
-        self.migrate(|fluid, k| fluid.user_index(k) * size / total)?;
-        let all: Vec<u32> = (0..self.fluid.len() as u32).collect();
-        let selected = |other: usize| if other == rank { Vec::new() } else { all.clone() };
-        self.choose_ghosts((0..size).map(selected).collect(), None).map(|_| ())
-    }
-
-    /// Sends each particle to the rank `owner_of` it.
-    fn migrate(&mut self, owner_of: impl Fn(&HostFluid, usize) -> usize) -> Result<(), ClusterError> {
-        let mut leaving = Vec::new();
-        let mut outgoing: Vec<Vec<ParticleRecord>> = vec![Vec::new(); self.transport.size()];
-        for k in 0..self.fluid.len() {
-            let owner = owner_of(&self.fluid, k);
-            if owner != self.transport.rank() {
-                leaving.push(k as u32);
-                outgoing[owner].push(self.fluid.particle_record(k));
-            }
-        }
-        let arriving = exchange_lists(&self.transport, &outgoing)?.concat();
-        self.fluid.replace_particles(&leaving, &arriving);
-        Ok(())
-    }
-
-    /// Returns the particles of this rank in the windows of all others.
-    fn particles_for(&self, slabs: &Slabs) -> Vec<Vec<u32>> {
-        let (rank, size) = (self.transport.rank(), self.transport.size());
-        let particles_of = |other: usize| match slabs.window(other) {
-            Some(window) if other != rank && slabs.reaches(&window, rank) => {
-                let fraction = |k: u32| self.fluid.upper_halves(k as usize)[slabs.axis] as u32;
-                (0..self.fluid.len() as u32).filter(|&k| window.contains(fraction(k))).collect()
-            }
-            _ => Vec::new(),
-        };
-        (0..size).map(particles_of).collect()
-    }
-
-    /// Makes the particles `selected[r]` of this rank ghosts of each rank r. Returns the first ghost
-    /// of each cell, followed by the number of particles and ghosts.
-    fn choose_ghosts(
-        &mut self,
-        selected: Vec<Vec<u32>>,
-        grid: Option<&CellGrid>,
-    ) -> Result<Vec<u32>, ClusterError> {
-        let records_of =
-            |list: &Vec<u32>| list.iter().map(|&k| self.fluid.ghost_record(k as usize)).collect();
-        let outgoing: Vec<Vec<GhostRecord>> = selected.iter().map(records_of).collect();
-        let incoming = exchange_lists(&self.transport, &outgoing)?;
-        let numbers: Vec<usize> = incoming.iter().map(Vec::len).collect();
-        let records = incoming.concat();
-        let (starts, sorted) = match grid {
-            Some(grid) => {
-                let cells: Vec<u32> =
-                    records.iter().map(|&[x, y, z, _]| grid.cell([x, y, z]) as u32).collect();
-                sort_by_cell(&cells, grid.len())
-            }
-            None => (Vec::new(), (0..records.len() as u32).collect()),
-        };
-        let n = self.fluid.len() as u32;
-        self.fluid.add_ghosts(sorted.iter().map(|&k| records[k as usize]));
-        let mut slots = vec![0; records.len()];
-        for (slot, &k) in sorted.iter().enumerate() {
-            slots[k as usize] = n + slot as u32;
-        }
-        self.ghosts = Ghosts::new(selected, &numbers, slots);
-        Ok(starts.into_iter().map(|start| n + start).collect())
-    }
-
-    /// Gets the positions of the ghosts from their ranks.
-    fn update_ghosts(&mut self) -> Result<(), ClusterError> {
-        let Self { fluid, ghosts, transport, needs_all_bits, .. } = self;
-        if *needs_all_bits || fluid.settings().precision == PairPrecision::Double {
-            let positions = ghosts.exchange(transport, |k| fluid.fractions(k))?;
-            ghosts.indices().zip(positions).for_each(|(k, fractions)| fluid.move_ghost(k, fractions));
-        } else {
-            let positions = ghosts.exchange(transport, |k| fluid.upper_halves(k))?;
-            for (k, upper) in ghosts.indices().zip(positions) {
-                fluid.move_ghost(k, upper.map(|upper| u64::from(upper as u32) << 32));
-            }
-        }
-        Ok(())
-    }
-}
-
-impl Stepping for SlabFluid {
-    type Error = DeviceFluidError;
-
-    fn settings(&self) -> &FluidSettings {
-        self.fluid.settings()
-    }
-
-    fn degrees_of_freedom(&self) -> f64 {
-        self.settings().ensemble.degrees_of_freedom(self.total, self.fluid.bounds().dimensions)
-    }
-
-    fn apply(&mut self, motions: &[Motion]) -> Result<(), DeviceFluidError> {
-        let failure = self.fluid.move_particles(motions);
-        // Only drifts may fail and invalidate lists.
-        if !motions.iter().any(|motion| matches!(motion, Motion::Drift(_))) {
-            return Ok(());
-        }
-        let report = MotionReport {
-            must_rebuild: self.fluid.take_must_rebuild(),
-            must_widen: self.fluid.has_left_middle(),
-            failure,
-        };
+    /// Combines the reports of all ranks about a motion. Returns the error of the first failure.
+    fn agree(&mut self, report: MotionReport) -> Result<(), DeviceFluidError> {
         let all = self.transport.all_reduce(&[report.to_words()], MotionReport::combined)?;
         let all = MotionReport::from_words(all[0]);
         self.must_rebuild |= all.must_rebuild;
@@ -255,59 +168,61 @@ impl Stepping for SlabFluid {
         all.failure.map_or(Ok(()), |failure| Err(Exploded::from(failure).into()))
     }
 
-    fn update_forces(&mut self) -> Result<(), DeviceFluidError> {
-        Ok(self.compute_forces()?)
-    }
-
-    fn kinetic_energy(&self) -> Result<f64, DeviceFluidError> {
-        let [kinetic, ..] = self.fluid.motion_sums();
-        let all = self.transport.all_reduce(&[kinetic], i64::wrapping_add)?;
-        Ok(self.fluid.motion_of([all[0], 0, 0, 0]).0)
-    }
-}
-
-/// Result of a motion on one rank, or on all.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct MotionReport {
-    must_rebuild: bool,
-    must_widen: bool,
-    failure: Option<Failure>,
-}
-
-/// A report as a message: flags, user's index of the failure or [`NO_FAILURE`], its identifier,
-/// axis and velocity as bits.
-type ReportWords = [u64; 5];
-
-/// No particle moves too far. The number is larger than all indices.
-const NO_FAILURE: u64 = u64::MAX;
-
-impl MotionReport {
-    fn to_words(self) -> ReportWords {
-        let flags = u64::from(self.must_rebuild) | u64::from(self.must_widen) << 1;
-        match self.failure {
-            None => [flags, NO_FAILURE, 0, 0, 0],
-            Some(Failure { user, id, axis, velocity }) => {
-                [flags, user.into(), id, axis as u64, velocity.to_bits()]
-            }
+    /// Prepares forces at the current positions: widens the box, builds lists or moves the ghosts.
+    fn update_surroundings(&mut self) -> Result<(), DeviceFluidError> {
+        let must_widen = std::mem::take(&mut self.must_widen);
+        if must_widen {
+            self.part.widen_box()?;
         }
+        let must_rebuild = std::mem::take(&mut self.must_rebuild) || must_widen;
+        if must_rebuild && self.part.uses_lists() { self.rebuild() } else { self.update_ghosts() }
     }
 
-    fn from_words([flags, user, id, axis, velocity]: ReportWords) -> Self {
-        let failure = (user != NO_FAILURE).then(|| Failure {
-            user: user as u32,
-            id,
-            axis: axis as usize,
-            velocity: f64::from_bits(velocity),
-        });
-        Self { must_rebuild: flags & 1 > 0, must_widen: flags & 2 > 0, failure }
+    /// Divides the particles among the ranks, chooses ghosts and builds the lists.
+    fn rebuild(&mut self) -> Result<(), DeviceFluidError> {
+        let rank = self.transport.rank();
+        let slabs = Slabs::balanced(&self.transport, &mut self.part)?;
+        let leaving = self.part.take_outside(slabs.axis, slabs.slab(rank))?;
+        let mut outgoing: Vec<Vec<ParticleRecord>> = vec![Vec::new(); self.transport.size()];
+        for record in leaving {
+            outgoing[slabs.owner((record[slabs.axis] >> 32) as u32)].push(record);
+        }
+        let arriving = exchange_lists(&self.transport, &outgoing)?.concat();
+        self.part.add_particles(&arriving)?;
+        self.part.sort_particles(&slabs, rank)?;
+        self.renew_ghosts(slabs.axis, &slabs.windows_over(rank))
     }
 
-    /// Returns the report of two ranks: the flags of both, and the first failure in the user's
-    /// order.
-    fn combined(a: ReportWords, b: ReportWords) -> ReportWords {
-        let first = if b[1] < a[1] { b } else { a };
-        let [_, user, id, axis, velocity] = first;
-        [a[0] | b[0], user, id, axis, velocity]
+    /// Makes the particles in the window of each rank ghosts of that rank, and builds the lists with
+    /// the ghosts here.
+    fn renew_ghosts(&mut self, axis: usize, windows: &[Option<Window>]) -> Result<(), DeviceFluidError> {
+        let outgoing = self.part.choose_ghosts(axis, windows)?;
+        let incoming = exchange_lists(&self.transport, &outgoing)?;
+        self.sent = outgoing.iter().map(Vec::len).collect();
+        self.received = incoming.iter().map(Vec::len).collect();
+        self.part.finish_build(&incoming.concat())
+    }
+
+    /// Gets the positions of the ghosts from their ranks.
+    fn update_ghosts(&mut self) -> Result<(), DeviceFluidError> {
+        let Self { part, transport, sent, received, bits, .. } = self;
+        let (outgoing, incoming) = part.pack_ghosts(*bits)?;
+        transport.exchange(|exchange| {
+            let mut rest = incoming;
+            for (from, &number) in received.iter().enumerate().filter(|(_, number)| **number > 0) {
+                let (ghosts, later) = rest.split_at_mut(number * bits.words());
+                exchange.receive(from, POSITIONS, ghosts)?;
+                rest = later;
+            }
+            let mut rest = outgoing;
+            for (to, &number) in sent.iter().enumerate().filter(|(_, number)| **number > 0) {
+                let (particles, later) = rest.split_at(number * bits.words());
+                exchange.send(to, POSITIONS, particles)?;
+                rest = later;
+            }
+            Ok::<_, ClusterError>(())
+        })?;
+        part.unpack_ghosts(*bits)
     }
 }
 

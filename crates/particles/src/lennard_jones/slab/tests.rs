@@ -7,7 +7,7 @@ use super::super::sample::melt_settings;
 use super::super::tests::plain_settings;
 use super::*;
 use crate::lennard_jones::potential::Truncation;
-use crate::lennard_jones::settings::PairSearch;
+use crate::lennard_jones::settings::{FluidSettings, PairSearch};
 
 /// A melt whose box is 3.36 times as long along z as along the other axes.
 fn long_melt() -> FluidParticles {
@@ -22,17 +22,16 @@ fn on_ranks<T: Send>(
     particles: &FluidParticles,
     settings: &FluidSettings,
     steps: u64,
-    read: impl Fn(&SlabFluid) -> T + Sync,
+    read: impl Fn(&HostPart) -> T + Sync,
 ) -> Vec<T> {
-    let total = particles.len();
+    let (total, bounds) = (particles.len(), particles.bounds);
     let found = threads::run(ranks, |transport| {
-        let own = match transport.rank() {
-            0 => particles.clone(),
-            _ => FluidParticles::at_rest(particles.bounds, &Default::default()),
-        };
-        let mut slab = SlabFluid::new(transport, own, settings, total)?;
+        let records = share_particles(transport, (transport.rank() == 0).then_some(particles))?;
+        assert_eq!(records.len(), total * (transport.rank() + 1) / ranks - total * transport.rank() / ranks);
+        let part = HostPart::new(&records, bounds, settings, settings.uses_lists(total, &bounds));
+        let mut slab = SlabFluid::new(transport, part, total)?;
         slab.advance(0.005, 0, steps)?;
-        Ok::<_, DeviceFluidError>(read(&slab))
+        Ok::<_, DeviceFluidError>(read(slab.part()))
     });
     found.unwrap()
 }
@@ -43,11 +42,11 @@ fn on_ranks<T: Send>(
 fn each_particle_has_one_rank_and_ghosts_follow_it() {
     let (particles, settings) = (long_melt(), melt_settings());
     for ranks in [1, 3, 4] {
-        let found = on_ranks(ranks, &particles, &settings, 60, |slab| {
-            let fluid = slab.fluid();
+        let found = on_ranks(ranks, &particles, &settings, 60, |part| {
+            let fluid = &part.fluid;
             let at = |k: usize| (fluid.user_index(k), fluid.fractions(k));
             let own: Vec<_> = (0..fluid.len()).map(at).collect();
-            let ghosts: Vec<_> = slab.ghosts.indices().map(at).collect();
+            let ghosts: Vec<_> = part.ghosts().map(at).collect();
             (own, ghosts, fluid.rebuilds())
         });
         let mut all: Vec<_> = found.iter().flat_map(|(own, ..)| own.clone()).collect();
@@ -84,8 +83,8 @@ fn slabs_have_the_same_work() {
     }
     set_maxwell_velocities(&mut thinned, &[1.0], 1.0, 5);
     particles = thinned;
-    let found = on_ranks(3, &particles, &melt_settings(), 40, |slab| {
-        let fluid = slab.fluid();
+    let found = on_ranks(3, &particles, &melt_settings(), 40, |part| {
+        let fluid = &part.fluid;
         ((0..fluid.len()).map(|k| fluid.work(k)).sum::<u64>(), fluid.len())
     });
     let mean = found.iter().map(|(work, _)| work).sum::<u64>() as f64 / 3.0;
@@ -100,26 +99,7 @@ fn slabs_have_the_same_work() {
 fn without_lists_all_particles_are_ghosts() {
     let particles = Lattice::Fcc.fill([2, 2, 2], 0.3);
     let settings = FluidSettings { search: PairSearch::AllPairs, ..plain_settings(Truncation::Shifted) };
-    let found =
-        on_ranks(5, &particles, &settings, 3, |slab| (slab.fluid().len(), slab.ghosts.indices().count()));
+    let found = on_ranks(5, &particles, &settings, 3, |part| (part.len(), part.ghosts().count()));
     assert_eq!(found.iter().map(|(own, _)| own).sum::<usize>(), 32);
     assert!(found.iter().all(|(own, ghosts)| own + ghosts == 32 && (6..=7).contains(own)), "{found:?}");
-}
-
-#[test]
-fn reports_name_the_first_failure() {
-    let failure = |user: u32| Failure { user, id: 70 + u64::from(user), axis: 2, velocity: f64::NAN };
-    let report = |must_rebuild: bool, user: Option<u32>| MotionReport {
-        must_rebuild,
-        must_widen: !must_rebuild,
-        failure: user.map(failure),
-    };
-    let reports = [report(false, None), report(true, Some(9)), report(false, Some(4)), report(true, None)];
-    let words = reports.map(MotionReport::to_words).into_iter().reduce(MotionReport::combined).unwrap();
-    let all = MotionReport::from_words(words);
-    assert!(all.must_rebuild && all.must_widen);
-    let Failure { user, id, axis, velocity } = all.failure.unwrap();
-    assert!((user, id, axis) == (4, 74, 2) && velocity.is_nan());
-    let words = reports[0].to_words();
-    assert_eq!(MotionReport::from_words(MotionReport::combined(words, words)), reports[0]);
 }

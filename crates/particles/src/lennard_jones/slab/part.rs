@@ -1,0 +1,114 @@
+//! Operations on the particles and ghosts of one rank, on the CPU or on a device.
+
+use orrery_model::simulation_box::SimulationBox;
+
+use super::borders::{AxisBins, Slabs, Window};
+use crate::lennard_jones::settings::FluidSettings;
+use crate::lennard_jones::{DeviceFluidError, FluidMeasures};
+
+/// A particle as a message: fractions, velocities as bits, identifier, images of x and y, image of
+/// z with the user's index, species.
+pub(in crate::lennard_jones) type ParticleRecord = [u64; 10];
+
+/// A ghost as a message: fractions, user's index with the species.
+pub(in crate::lennard_jones) type GhostRecord = [u64; 4];
+
+/// Work of moving a particle, in units of the work of one neighbour. Only the balance of the ranks
+/// depends on it.
+pub(in crate::lennard_jones) const WORK_PER_PARTICLE: u32 = 16;
+
+/// Positions in messages: the upper halves of the fractions, which forces in f32 need, or all bits,
+/// which energies and forces in f64 need.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::lennard_jones) enum GhostBits {
+    Upper,
+    All,
+}
+
+impl GhostBits {
+    /// Returns the numbers of 32 bits per ghost.
+    pub(in crate::lennard_jones) fn words(self) -> usize {
+        match self {
+            Self::Upper => 3,
+            Self::All => 6,
+        }
+    }
+}
+
+/// Buffers of positions: those to be sent, and memory for those of the ghosts here. Ghosts are in
+/// the order of their ranks, each with [`GhostBits::words`] numbers.
+pub(in crate::lennard_jones) type Messages<'a> = (&'a [u32], &'a mut [u32]);
+
+/// Particles of one rank and its ghosts.
+///
+/// A build of the lists calls, in this order, `take_outside`, `add_particles`, `sort_particles`,
+/// `choose_ghosts` and `finish_build`. The state between these calls is incomplete.
+pub(in crate::lennard_jones) trait SlabPart: Sized {
+    /// Returns the same particles, without ghosts, lists and forces.
+    fn copy(&self) -> Result<Self, DeviceFluidError>;
+
+    /// Returns the settings.
+    fn settings(&self) -> &FluidSettings;
+
+    /// Returns the box.
+    fn bounds(&self) -> &SimulationBox;
+
+    /// Returns the number of particles, without ghosts.
+    fn len(&self) -> usize;
+
+    /// Returns true if neighbour lists are used.
+    fn uses_lists(&self) -> bool;
+
+    /// Doubles an open box. Lists must be built again.
+    fn widen_box(&mut self) -> Result<(), DeviceFluidError>;
+
+    /// Returns the lowest and the highest fractions of the particles, in 32 bits. Without particles
+    /// the lowest is above the highest.
+    fn extent(&mut self) -> Result<([u32; 3], [u32; 3]), DeviceFluidError>;
+
+    /// Returns the work of the particles in each bin.
+    fn work_in(&mut self, bins: &AxisBins) -> Result<Vec<u64>, DeviceFluidError>;
+
+    /// Removes ghosts, and particles outside a slab along an axis. Returns the latter. `None` is a
+    /// slab without particles.
+    fn take_outside(
+        &mut self,
+        axis: usize,
+        slab: Option<Window>,
+    ) -> Result<Vec<ParticleRecord>, DeviceFluidError>;
+
+    /// Adds particles.
+    fn add_particles(&mut self, arriving: &[ParticleRecord]) -> Result<(), DeviceFluidError>;
+
+    /// Sorts the particles by cell, on this rank of `slabs`.
+    fn sort_particles(&mut self, slabs: &Slabs, rank: usize) -> Result<(), DeviceFluidError>;
+
+    /// Makes the particles in the window of each rank along an axis ghosts of that rank, and returns
+    /// them. `None` is a rank without such ghosts.
+    fn choose_ghosts(
+        &mut self,
+        axis: usize,
+        windows: &[Option<Window>],
+    ) -> Result<Vec<Vec<GhostRecord>>, DeviceFluidError>;
+
+    /// Adds ghosts, and builds the lists, if there are any.
+    fn finish_build(&mut self, ghosts: &[GhostRecord]) -> Result<(), DeviceFluidError>;
+
+    /// Prepares the positions of the ghosts of other ranks, and memory for those of the ghosts here.
+    fn pack_ghosts(&mut self, bits: GhostBits) -> Result<Messages<'_>, DeviceFluidError>;
+
+    /// Moves the ghosts to the received positions.
+    fn unpack_ghosts(&mut self, bits: GhostBits) -> Result<(), DeviceFluidError>;
+
+    /// Computes the forces of the lists, or of all pairs, without moving particles.
+    fn compute_forces(&mut self) -> Result<(), DeviceFluidError>;
+
+    /// Returns the particles as messages.
+    fn records(&self) -> Result<Vec<ParticleRecord>, DeviceFluidError>;
+
+    /// Returns sums of integers over the particles, whose sum over all ranks gives the measures.
+    fn measure_sums(&self) -> Result<[i64; 6], DeviceFluidError>;
+
+    /// Returns the measures of the sums over all ranks.
+    fn measures_of(&self, sums: [i64; 6]) -> FluidMeasures;
+}
