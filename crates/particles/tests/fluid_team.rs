@@ -1,6 +1,8 @@
 //! Fluids that several ranks share have the bits of fluids on one rank.
 
 use orrery_cluster::{ClusterError, Team, threads};
+use orrery_device::Device;
+use orrery_device::testing::test_devices_with_f64;
 use orrery_model::Vec3s;
 use orrery_model::fluid::FluidParticles;
 use orrery_model::ic::lattice::{Lattice, random_positions, set_maxwell_velocities};
@@ -8,7 +10,9 @@ use orrery_model::simulation_box::SimulationBox;
 use orrery_particles::lennard_jones::ensemble::Ensemble;
 use orrery_particles::lennard_jones::potential::{Potential, Truncation};
 use orrery_particles::lennard_jones::settings::{FluidSettings, PairPrecision, PairSearch};
-use orrery_particles::lennard_jones::{DeviceFluidError, Fluid, FluidMeasures, FluidTeam, HostFluid, follow};
+use orrery_particles::lennard_jones::{
+    DeviceFluidError, Fluid, FluidMeasures, FluidStrategy, FluidTeam, HostFluid, UnsupportedFluid, follow,
+};
 
 const LANGEVIN: Ensemble = Ensemble::Langevin { kt: 1.2, friction: 0.7, seed: 4 };
 const RESCALING: Ensemble = Ensemble::Rescaling { kt: 1.2, time: 0.2, seed: 4 };
@@ -37,15 +41,21 @@ fn moving_melt(cells: [usize; 3]) -> FluidParticles {
     particles
 }
 
-/// Creates fluids on one rank, or on the ranks of a team.
+/// Creates fluids on the CPU, or on the ranks of a team and their devices.
 struct Creator<'a> {
     team: Option<&'a FluidTeam>,
+    device: Option<&'a Device>,
 }
+
+/// The CPU without a team.
+const ALONE: Creator<'_> = Creator { team: None, device: None };
 
 impl Creator<'_> {
     fn create(&self, particles: FluidParticles, settings: &FluidSettings) -> Result<Fluid, DeviceFluidError> {
+        let strategy =
+            self.device.map(|device| FluidStrategy::default_for(device, particles.len(), settings));
         match self.team {
-            Some(team) => Fluid::new_on_team(team, particles, settings, None),
+            Some(team) => Fluid::new_on_team(team, particles, settings, self.device.zip(strategy.as_ref())),
             None => Fluid::new(particles, settings, None),
         }
     }
@@ -58,30 +68,33 @@ fn state_of(fluid: &Fluid) -> Result<(FluidParticles, FluidMeasures), DeviceFlui
     Ok((fluid.particles()?, fluid.measure()?))
 }
 
-/// Runs a scenario on the ranks of a team.
+/// Runs a scenario on the ranks of a team, which all use `device` if there is one.
 fn run_on<T: Send>(
     ranks: usize,
+    device: Option<&Device>,
     scenario: impl Fn(&Creator<'_>) -> Result<T, DeviceFluidError> + Sync,
 ) -> Result<T, DeviceFluidError> {
     let mut found = threads::run(ranks, |transport| {
         let team = Team::new(transport);
         match team.is_leader() {
-            true => scenario(&Creator { team: Some(&FluidTeam::lead(&team)) }).map(Some),
-            false => follow(&team, None).map(|()| None),
+            true => scenario(&Creator { team: Some(&FluidTeam::lead(&team)), device }).map(Some),
+            false => follow(&team, device).map(|()| None),
         }
     })?;
     Ok(found.swap_remove(0).expect("the leader has a result"))
 }
 
-/// Runs a scenario on one rank without a team, then on teams, and compares the bits.
+/// Runs a scenario on the CPU without a team, then on teams, and compares the bits.
 fn compare(
     name: &str,
     ranks: &[usize],
+    device: Option<&Device>,
     scenario: impl Fn(&Creator<'_>) -> Result<Found, DeviceFluidError> + Sync,
 ) {
-    let expected = scenario(&Creator { team: None }).expect("no error on one rank");
+    let expected = scenario(&ALONE).expect("no error on one rank");
     for &ranks in ranks {
-        let found = run_on(ranks, &scenario).unwrap_or_else(|error| panic!("{name}, {ranks} ranks: {error}"));
+        let found =
+            run_on(ranks, device, &scenario).unwrap_or_else(|error| panic!("{name}, {ranks} ranks: {error}"));
         assert!(found == expected, "{name}, {ranks} ranks: other bits");
     }
 }
@@ -93,7 +106,18 @@ fn compare_steps(
     settings: &FluidSettings,
     (dt, steps): (f64, u64),
 ) {
-    compare(name, ranks, |creator| {
+    compare_on(None, name, ranks, particles, settings, (dt, steps));
+}
+
+fn compare_on(
+    device: Option<&Device>,
+    name: &str,
+    ranks: &[usize],
+    particles: &FluidParticles,
+    settings: &FluidSettings,
+    (dt, steps): (f64, u64),
+) {
+    compare(name, ranks, device, |creator| {
         let mut fluid = creator.create(particles.clone(), settings)?;
         let start = state_of(&fluid)?;
         fluid.advance(dt, 0, 1)?;
@@ -197,23 +221,25 @@ fn overlapping_particles_have_the_bits_of_one_rank() {
 /// The steps of a copy do not affect the fluid, and a fluid continues in another ensemble.
 #[test]
 fn copies_and_restarts_have_the_bits_of_one_rank() {
-    compare("copies", &[2, 3], |creator| {
-        let mut fluid = creator.create(moving_melt([4, 4, 6]), &settings(LANGEVIN))?;
-        let mut found = Vec::new();
-        for part in 0..3 {
-            fluid.advance(0.005, 10 * part, 10)?;
-            let mut copy = fluid.try_clone()?;
-            copy.advance(0.003, 10 * part + 10, 25)?;
-            found.push(state_of(&copy)?);
-        }
-        let mut particles = fluid.particles()?;
-        particles.velocity.z.iter_mut().for_each(|v| *v -= 4.0);
-        fluid.restart(particles, Ensemble::Nve)?;
-        fluid.advance(0.005, 30, 30)?;
-        assert_eq!(fluid.settings().ensemble, Ensemble::Nve);
-        found.push(state_of(&fluid)?);
-        Ok(found)
-    });
+    compare("copies", &[2, 3], None, copies_and_restarts);
+}
+
+fn copies_and_restarts(creator: &Creator<'_>) -> Result<Found, DeviceFluidError> {
+    let mut fluid = creator.create(moving_melt([4, 4, 6]), &settings(LANGEVIN))?;
+    let mut found = Vec::new();
+    for part in 0..3 {
+        fluid.advance(0.005, 10 * part, 10)?;
+        let mut copy = fluid.try_clone()?;
+        copy.advance(0.003, 10 * part + 10, 25)?;
+        found.push(state_of(&copy)?);
+    }
+    let mut particles = fluid.particles()?;
+    particles.velocity.z.iter_mut().for_each(|v| *v -= 4.0);
+    fluid.restart(particles, Ensemble::Nve)?;
+    fluid.advance(0.005, 30, 30)?;
+    assert_eq!(fluid.settings().ensemble, Ensemble::Nve);
+    found.push(state_of(&fluid)?);
+    Ok(found)
 }
 
 /// A state that some ranks saved continues on other ranks.
@@ -226,7 +252,7 @@ fn saved_particles_continue_on_another_number_of_ranks() {
         let expected = state_of(&alone).unwrap();
         let mut particles = moving_melt([4, 4, 8]);
         for (part, ranks) in [3, 1, 4, 2].into_iter().enumerate() {
-            let found = run_on(ranks, |creator| {
+            let found = run_on(ranks, None, |creator| {
                 let restored = Fluid::new(particles.clone(), &settings, None)?;
                 let mut fluid = match creator.team {
                     Some(team) => restored.shared_with(team)?,
@@ -258,13 +284,78 @@ fn an_exploding_fluid_names_the_first_particle() {
         let error = fluid.advance(0.005, 20, 7).expect_err("a particle moves too far");
         Ok((error, fluid.particles()?))
     };
-    let expected = scenario(&Creator { team: None }).unwrap();
+    let expected = scenario(&ALONE).unwrap();
     let text = expected.0.to_string();
     assert!(
         text.starts_with("particle 1000034 has the velocity 9") && text.contains("along y after step 20")
     );
     for ranks in [2, 3, 4] {
-        assert!(run_on(ranks, scenario).unwrap() == expected, "{ranks} ranks");
+        assert!(run_on(ranks, None, scenario).unwrap() == expected, "{ranks} ranks");
+    }
+}
+
+/// All ranks use the same device. Compilation takes most of the time, so there are few kinds of
+/// fluids.
+#[test]
+fn devices_have_the_bits_of_the_cpu() {
+    for device in test_devices_with_f64() {
+        let device = Some(&device);
+        let nve = settings(Ensemble::Nve);
+        compare_on(device, "melt", &[2, 3], &moving_melt([4, 4, 12]), &nve, (0.005, 60));
+        // Lists are too short at first, because the density is that of the whole box.
+        let mut clump = moving_melt([4, 4, 4]);
+        clump.bounds.lengths[2] *= 8.0;
+        clump.position[2].iter_mut().for_each(|fraction| *fraction = (*fraction >> 3) + (3 << 61));
+        compare_on(device, "clump", &[4], &clump, &nve, (0.005, 60));
+        compare("copies", &[2], device, copies_and_restarts);
+
+        let lattice = Lattice::Square.fill([20, 8, 1], 0.8);
+        let bounds = SimulationBox::open([0.0; 3], lattice.bounds.lengths, 2);
+        let mut drop = FluidParticles::at_rest(bounds, &lattice.coordinates());
+        set_maxwell_velocities(&mut drop, &[1.0], 3.0, 4);
+        drop.velocity.x[0] = -60.0;
+        compare_on(device, "open plane", &[3], &drop, &settings(RESCALING), (0.004, 250));
+
+        let mut particles = Lattice::Fcc.fill([3, 3, 3], 0.5);
+        set_maxwell_velocities(&mut particles, &[1.0], 1.0, 2);
+        let all = FluidSettings { search: PairSearch::AllPairs, ..settings(LANGEVIN) };
+        compare_on(device, "all pairs", &[2, 3], &particles, &all, (0.004, 30));
+        // Three ranks without particles.
+        let one = FluidParticles::at_rest(particles.bounds, &Vec3s::zeros(1));
+        compare_on(device, "one", &[4], &one, &nve, (0.004, 10));
+    }
+}
+
+#[test]
+fn an_exploding_fluid_on_devices_names_the_first_particle() {
+    for device in test_devices_with_f64() {
+        let mut particles = moving_melt([4, 4, 12]);
+        for k in [400, 77] {
+            particles.velocity.y[k] = 900.0;
+        }
+        let expected = HostFluid::new(particles.clone(), &settings(Ensemble::Nve)).advance(0.005, 20, 7);
+        let found = run_on(3, Some(&device), |creator| {
+            let mut fluid = creator.create(particles.clone(), &settings(Ensemble::Nve))?;
+            Ok(fluid.advance(0.005, 20, 7))
+        });
+        assert_eq!(found, Ok(expected.map_err(DeviceFluidError::from)));
+    }
+}
+
+#[test]
+fn a_follower_without_a_device_is_refused() {
+    for device in test_devices_with_f64() {
+        let nve = settings(Ensemble::Nve);
+        let result = threads::run(2, |transport| {
+            let team = Team::new(transport);
+            if !team.is_leader() {
+                return follow(&team, None);
+            }
+            let strategy = FluidStrategy::default_for(&device, 256, &nve);
+            let placement = Some((&device, &strategy));
+            Fluid::new_on_team(&FluidTeam::lead(&team), moving_melt([4, 4, 4]), &nve, placement).map(|_| ())
+        });
+        assert_eq!(result, Err(UnsupportedFluid::NoDevice { rank: 1 }.into()));
     }
 }
 

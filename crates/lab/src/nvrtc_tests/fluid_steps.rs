@@ -1,5 +1,6 @@
 //! Compiles the kernels of Lennard-Jones fluids.
 
+use orrery_cluster::{Team, threads};
 use orrery_device::Device;
 use orrery_device::testing::compile_only_cuda;
 use orrery_model::fluid::FluidParticles;
@@ -8,7 +9,9 @@ use orrery_model::simulation_box::SimulationBox;
 use orrery_particles::lennard_jones::ensemble::Ensemble;
 use orrery_particles::lennard_jones::potential::{Potential, Truncation};
 use orrery_particles::lennard_jones::settings::{FluidSettings, PairPrecision, PairSearch};
-use orrery_particles::lennard_jones::{DeviceFluid, DeviceFluidError, FluidStrategy};
+use orrery_particles::lennard_jones::{
+    DeviceFluid, DeviceFluidError, Fluid, FluidStrategy, FluidTeam, follow,
+};
 
 use super::check_kernels;
 
@@ -59,8 +62,14 @@ const VARIANTS: [Variant; 4] = [
     },
 ];
 
-/// Compiles the kernels of a variant in an ensemble.
-fn compile_variant(device: &Device, variant: Variant, ensemble: Ensemble) {
+const ENSEMBLES: [Ensemble; 3] = [
+    Ensemble::Nve,
+    Ensemble::Langevin { kt: 1.0, friction: 1.0, seed: 1 },
+    Ensemble::Rescaling { kt: 1.0, time: 1.0, seed: 1 },
+];
+
+/// Returns particles, settings and strategy of a variant in an ensemble.
+fn fluid_of(variant: Variant, ensemble: Ensemble) -> (FluidParticles, FluidSettings, FluidStrategy) {
     let Variant { dimensions, species, truncation, is_open, lanes, build_lanes } = variant;
     let mut particles = match dimensions {
         2 => Lattice::Square.fill([18, 16, 1], 0.75),
@@ -79,25 +88,54 @@ fn compile_variant(device: &Device, variant: Variant, ensemble: Ensemble) {
         ensemble,
     };
     let strategy = FluidStrategy { lanes, build_lanes, block_size: 128, steps_per_launch: 64, skin: 0.3 };
-    // The kernels do not run, so the fluid finds that nothing has happened.
-    match DeviceFluid::with_strategy(device, &particles, &settings, &strategy) {
+    (particles, settings, strategy)
+}
+
+/// Checks that a fluid finds that nothing has happened, because the kernels do not run.
+fn expect_stalled<T: std::fmt::Debug>(result: Result<T, DeviceFluidError>) {
+    match result {
         Err(DeviceFluidError::Stalled { .. }) => {}
         other => panic!("expected a stalled fluid, got {other:?}"),
     }
 }
 
+/// Compiles the kernels of a variant in an ensemble.
+fn compile_variant(device: &Device, variant: Variant, ensemble: Ensemble) {
+    let (particles, settings, strategy) = fluid_of(variant, ensemble);
+    expect_stalled(DeviceFluid::with_strategy(device, &particles, &settings, &strategy));
+}
+
+/// Compiles the kernels of a variant in an ensemble for one rank of several.
+fn compile_part(device: &Device, variant: Variant, ensemble: Ensemble) {
+    let (particles, settings, strategy) = fluid_of(variant, ensemble);
+    expect_stalled(threads::run(2, |transport| {
+        let team = Team::new(transport);
+        if !team.is_leader() {
+            return follow(&team, Some(device));
+        }
+        let (team, placement) = (FluidTeam::lead(&team), Some((device, &strategy)));
+        Fluid::new_on_team(&team, particles.clone(), &settings, placement).map(|_| ())
+    }));
+}
+
 #[test]
 fn fluids_compile_for_cuda() {
     let Some(cuda) = compile_only_cuda((9, 0)) else { return };
-    for ensemble in [
-        Ensemble::Nve,
-        Ensemble::Langevin { kt: 1.0, friction: 1.0, seed: 1 },
-        Ensemble::Rescaling { kt: 1.0, time: 1.0, seed: 1 },
-    ] {
+    for ensemble in ENSEMBLES {
         for variant in VARIANTS {
             compile_variant(&cuda.device, variant, ensemble);
         }
     }
     // Eight kernels for each, and the scan.
-    check_kernels(&cuda, 8 * 3 * VARIANTS.len());
+    check_kernels(&cuda, 8 * ENSEMBLES.len() * VARIANTS.len());
+}
+
+#[test]
+fn parts_of_fluids_compile_for_cuda() {
+    let Some(cuda) = compile_only_cuda((9, 0)) else { return };
+    for (variant, ensemble) in VARIANTS.into_iter().zip(ENSEMBLES.into_iter().cycle()) {
+        compile_part(&cuda.device, variant, ensemble);
+    }
+    // Eight kernels, those of ghosts, of which all pairs need two less, and the scan.
+    check_kernels(&cuda, 19 * VARIANTS.len() - 2);
 }

@@ -31,6 +31,7 @@ find_extent(GLOBAL const uint* RESTRICT control, uint n, uint stride, GLOBAL con
         return;
     const uint at = state_index(control, stride, GRID_THREAD);
     const uint upper[3] = { (uint)(x[at] >> 32), (uint)(y[at] >> 32), (uint)(z[at] >> 32) };
+    UNROLL_ALL
     for (int axis = 0; axis < 3; axis++) {
         // Most particles change nothing and need no atomic operation.
         if (upper[axis] < LOAD_U32(extent + axis))
